@@ -1,0 +1,59 @@
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+/* Files: mapped for reading, written whole or not at all. The only user of mmap and rename. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct file_map {
+  const uint8_t *data; /* page-aligned; NULL for an empty file */
+  size_t size;
+} file_map;
+
+/* Maps a regular file read-only (private). Errors name the path and the reason. */
+clave_status file_map_open(const char *path, file_map *out) STATUS_CHECK;
+void file_map_close(file_map *m);                                         /* takes a zeroed map */
+void file_map_release(const file_map *m, size_t offset, size_t size);     /* the pages will not be needed soon */
+
+/* Writes to a temporary file beside `path`; commit renames it into place (fsync not implied), destroy without commit
+ * removes it. A path that is a character device or a pipe (/dev/stdout) is written directly. */
+typedef struct file_writer file_writer;
+clave_status file_writer_create(const char *path, file_writer **out) STATUS_CHECK;
+clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) STATUS_CHECK;
+clave_status file_writer_pad(file_writer *w, size_t alignment) STATUS_CHECK; /* zero bytes up to a multiple */
+size_t file_writer_size(const file_writer *w);
+clave_status file_writer_commit(file_writer *w) STATUS_CHECK;
+void file_writer_destroy(file_writer *w); /* takes NULL */
+
+clave_status make_folders(const char *path) STATUS_CHECK; /* like mkdir -p, mode 0700 for new ones */
+/* Joins folder and name; a static-size result is not assumed. Caller frees; NULL when memory is out. */
+char *path_join(const char *folder, const char *name);
+
+/* Exclusive lock of a file (created if absent), advisory, released by file_unlock. Returns false at once if it cannot
+ * be had (unwritable folder), after waiting at most timeout_ms. */
+typedef struct file_lock file_lock;
+bool file_lock_take(const char *path, int timeout_ms, file_lock **out);
+void file_lock_release(file_lock *l); /* takes NULL */
+
+/* One entry of a folder listing. */
+typedef struct folder_entry {
+  char *name; /* owned */
+  uint64_t size;
+  int64_t modified_s, accessed_s; /* seconds since the epoch */
+} folder_entry;
+/* Regular files of a folder, in no order; a missing folder is empty. Free with folder_list_free. */
+clave_status folder_list(const char *path, folder_entry **out, size_t *count) STATUS_CHECK;
+void folder_list_free(folder_entry *entries, size_t count);
+bool file_remove(const char *path);
+/* True if the folder belongs to this user and nobody else may write into it. */
+bool folder_is_private(const char *path);
+
+/* A shared library opened at run time. */
+typedef struct library library;
+clave_status library_open(const char *name, library **out) STATUS_CHECK;
+void library_close(library *l); /* takes NULL */
+void *library_symbol(library *l, const char *name); /* NULL if absent */
+
+#endif

@@ -1,0 +1,27 @@
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+/* A pool that frees everything at once (decoded programs, plans), and a growing string. */
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct mem_pool mem_pool;
+clave_status mem_pool_create(mem_pool **out) STATUS_CHECK;
+void mem_pool_destroy(mem_pool *p);                              /* takes NULL */
+void *mem_pool_alloc(mem_pool *p, size_t count, size_t size);    /* zeroed, 16-byte aligned; NULL: overflow or no memory */
+char *mem_pool_strdup(mem_pool *p, const char *s, size_t n);     /* NUL-terminated copy; NULL when memory is out */
+size_t mem_pool_bytes(const mem_pool *p);
+
+/* Growing text. After a failed append `failed` is set and further appends do nothing: check once, at the end. */
+typedef struct text {
+  char *data; /* owned; NUL-terminated once anything was appended */
+  size_t size, capacity;
+  int failed;
+} text;
+void text_append(text *t, const char *bytes, size_t n);
+void text_printf(text *t, const char *format, ...) STATUS_PRINTF(2, 3);
+void text_free(text *t);
+clave_status text_status(const text *t) STATUS_CHECK; /* status_no_memory() if an append failed */
+
+#endif

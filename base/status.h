@@ -1,0 +1,48 @@
+#ifndef BASE_STATUS_H
+#define BASE_STATUS_H
+/* The one error type. NULL is good; else an owned object with a code and one message line that grows on its way up:
+ * "axis 5 out of range for rank 2; node 3 (softmax); m.clv". Lower case, the value and what was expected. */
+#include <stdarg.h>
+#include <stddef.h>
+
+typedef enum status_code {
+  STATUS_OK = 0,
+  STATUS_INVALID = 1,     /* the caller, a file or an input is wrong */
+  STATUS_UNSUPPORTED = 2, /* right, but not something this build or device can do */
+  STATUS_NO_MEMORY = 3,
+  STATUS_DEVICE = 4, /* the device or its driver failed */
+  STATUS_IO = 5
+} status_code;
+
+typedef struct clave_error *clave_status; /* same type as in the public header */
+
+#if defined(__GNUC__)
+#define STATUS_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define STATUS_CHECK __attribute__((warn_unused_result))
+#else
+#define STATUS_PRINTF(f, a)
+#define STATUS_CHECK
+#endif
+
+/* A new status. Control characters in the message are escaped, so that it stays one line. Never NULL: when memory is
+ * out, a static object. */
+clave_status status_new(status_code code, const char *format, ...) STATUS_PRINTF(2, 3) STATUS_CHECK;
+/* Appends "; context" to a message; NULL stays NULL. Consumes and returns `st`. */
+clave_status status_while(clave_status st, const char *format, ...) STATUS_PRINTF(2, 3) STATUS_CHECK;
+clave_status status_no_memory(void) STATUS_CHECK; /* allocates nothing */
+
+status_code status_code_of(const struct clave_error *st); /* STATUS_OK for NULL */
+const char *status_message(const struct clave_error *st); /* "" for NULL; borrowed from st */
+void status_free(clave_status st);                        /* takes NULL and the static object */
+
+#define INVALID(...) status_new(STATUS_INVALID, __VA_ARGS__)
+#define UNSUPPORTED(...) status_new(STATUS_UNSUPPORTED, __VA_ARGS__)
+
+/* Returns the status of `expr` to the caller unless it is good. */
+#define TRY(expr)                       \
+  do {                                  \
+    clave_status try_status_ = (expr);  \
+    if (try_status_) return try_status_; \
+  } while (0)
+
+#endif

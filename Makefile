@@ -1,56 +1,128 @@
-# clave: everything is built out of tree in $(BUILD). `make help` explains the targets.
-BUILD ?= build
-CC ?= gcc
+# clave: everything is built out of tree in $(BUILD), in one make. `make help` lists the targets.
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+SAN ?=#          sanitizers, e.g. address,undefined: builds with clang in a folder of its own
+DEVICE ?=#       what `make check` runs the op cases on, e.g. opencl:0 (default: cpu and opencl)
+TORCH ?=#        a CPU build of torch for `make check`: a wheel, or a folder of wheels
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+VERSION = 0.1.0
 PYTHON ?= python3
-SAN ?=
 CFLAGS ?= -O2 -g
-WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
-STD = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv -MMD -MP
-INC = -I. -Iinclude -I$(BUILD)/gen
-LIBS = -lcjson -lpthread -ldl -lm
 ifneq ($(SAN),)
+  BUILD ?= build/san
+  CC := clang
   SANFLAGS = -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 endif
+ifeq ($(origin CC),default)
+  CC := gcc
+endif
+BUILD ?= build
+GEN = $(BUILD)/gen
+WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
+STD = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv
+COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
+LIBS = -lcjson -lpthread -ldl -lm
 
-GEN_SRC = $(addprefix $(BUILD)/gen/,ir_desc.c op_table.c steps_table.c cpu_table.c opencl_table.c kernels_embed.c)
-GEN_HDR = $(addprefix $(BUILD)/gen/,ir.h steps.def)
-LIB_SRC = $(wildcard base/*.c serialize/*.c ops/*.c interp/*.c backend/cpu/*.c backend/cpu/kernels/*.c backend/opencl/*.c api/*.c)
-LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(GEN_SRC:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o)
-CLI_OBJ = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard cli/*.c))
-TEST_SRC = $(wildcard test/base/*.c test/serialize/*.c test/ops/*.c test/interp/*.c test/backend/*.c test/api/*.c)
+ROOMS = base serialize ops interp backend/cpu backend/cpu/kernels backend/opencl api
+GEN_HDR = $(addprefix $(GEN)/,ir.h steps.def)
+GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c steps_table.c cpu_table.c opencl_table.c)
+LIB_SRC := $(wildcard $(ROOMS:%=%/*.c))
+LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen/%.o,$(GEN_SRC) $(GEN)/kernels_embed.c)
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard cli/*.c))
+TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
+FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
+BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h)
 
-all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave
+all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave ## library and command line tool
 
-$(GEN_HDR) $(filter-out %kernels_embed.c,$(GEN_SRC)) &: serialize/generate.py serialize/schema.fbs ops/elementwise.tsv
-	@mkdir -p $(BUILD)/gen
-	$(PYTHON) serialize/generate.py --out $(BUILD)/gen --skip-flatc
+# ---- generated sources, rewritten only when what they come from changed
+$(GEN_HDR) $(GEN_SRC) &: $(wildcard serialize/generate*.py) serialize/schema.fbs ops/elementwise.tsv
+	@mkdir -p $(GEN)
+	$(PYTHON) serialize/generate.py --out $(GEN) --skip-flatc
+$(GEN)/kernels_embed.c: backend/opencl/embed.py $(KERNELS)
+	@mkdir -p $(GEN)
+	$(PYTHON) backend/opencl/embed.py --out $@ $(KERNELS)
 
-$(BUILD)/gen/kernels_embed.c: backend/opencl/embed.py $(wildcard kernels_cl/*)
-	@mkdir -p $(BUILD)/gen
-	$(PYTHON) backend/opencl/embed.py --out $@ $(wildcard kernels_cl/*.cl kernels_cl/*.h)
-
-$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c | $(GEN_HDR)
+# ---- objects; the stamp rebuilds them when a flag changes
+FLAGS_STAMP = $(BUILD)/flags
+ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
+  $(shell mkdir -p $(BUILD))$(file >$(FLAGS_STAMP),$(COMPILE))
+endif
+$(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3# loops for the vectoriser
+$(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(WARN) $(CFLAGS) $(SANFLAGS) $(INC) -c $< -o $@
-# CPU kernels are loops: let the compiler vectorise them.
-$(BUILD)/obj/backend/cpu/kernels/%.o: CFLAGS += -O3
-$(BUILD)/obj/%.o: %.c | $(GEN_HDR)
+	$(COMPILE) -c $< -o $@
+$(BUILD)/obj/%.o: %.c $(FLAGS_STAMP) | $(GEN_HDR)
 	@mkdir -p $(@D)
-	$(CC) $(STD) $(WARN) $(CFLAGS) $(SANFLAGS) $(INC) -c $< -o $@
+	$(COMPILE) -c $< -o $@
 
 $(BUILD)/libclave.a: $(LIB_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(AR) rcs $@ $^
 $(BUILD)/libclave.so: $(LIB_OBJ)
-	$(CC) -shared $(SANFLAGS) -Wl,-z,defs -o $@ $^ $(LIBS)
+	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.0 -o $@ $^ $(LIBS)
+	@ln -sf libclave.so $@.0
 $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
 
-$(BUILD)/test/%: test/%.c $(BUILD)/libclave.a
+# ---- tests: C files with a main each
+$(BUILD)/test/%: $(BUILD)/obj/test/%.o $(BUILD)/libclave.a
 	@mkdir -p $(@D)
-	$(CC) $(STD) -Wall -Wextra $(CFLAGS) $(SANFLAGS) $(INC) -Itest $< -o $@ $(BUILD)/libclave.a -lcmocka $(LIBS)
-tests: $(TEST_BIN)
+	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka $(LIBS)
+$(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
+$(BUILD)/obj/bench/%.o: WARN = -Wall -Wextra -Werror
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclave.a
+	@mkdir -p $(@D)
+	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
+$(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
+	@mkdir -p $(@D)
+	clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)
+comma = ,
+tests: $(TEST_BIN) $(BUILD)/test/replay
+fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 
-.PHONY: all tests
--include $(shell find $(BUILD)/obj $(BUILD)/test -name '*.d' 2>/dev/null)
+demo: ## installs what is missing, builds, and recognises handwritten digits
+	@ci/deps demo
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) examples/mnist/demo.py --clave $(BUILD)/clave
+check: ## installs what is missing, builds, and runs every test (20 minutes at most)
+	@ci/deps check
+	@TORCH="$(TORCH)" ci/venv
+	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py
+check-all: ## make check, then everything long: all devices, all faults, all of oclgrind
+	@ci/deps check
+	@TORCH="$(TORCH)" ci/venv
+	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py --all
+check-clean: ## both set-up commands in a fresh clone with a fresh home
+	@ci/check_clean
+bench: all $(BENCH_BIN) ## measures; writes the tables of docs/performance.md
+	@.venv/bin/python bench/bench.py --build $(BUILD)
+lint: ## style, layers, sizes and exports
+	@$(MAKE) --no-print-directory all
+	@ci/lint $(BUILD)
+format: ## rewrites C and Python in the house style
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
+fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60)
+	@$(MAKE) --no-print-directory SAN=$(or $(SAN),address,undefined) SANFLAGS="-fsanitize=$(or $(SAN),address$(comma)undefined) -fsanitize=fuzzer-no-link" BUILD=build/fuzzing fuzz-targets
+	@ci/fuzz build/fuzzing $(or $(FUZZ_SECONDS),60)
+install: all ## headers, library, tool and pkg-config file under $(DESTDIR)$(PREFIX)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(BUILD)/libclave.a $(DESTDIR)$(LIBDIR)
+	install -m 755 $(BUILD)/libclave.so $(DESTDIR)$(LIBDIR)/libclave.so.0
+	ln -sf libclave.so.0 $(DESTDIR)$(LIBDIR)/libclave.so
+	install -m 755 $(BUILD)/clave $(DESTDIR)$(PREFIX)/bin
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' clave.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/clave.pc
+clean: ## removes build/
+	rm -rf build
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
+
+.PHONY: all tests fuzz-targets demo check check-all check-clean bench lint format fuzz install clean help
+.SECONDARY:
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c $(wildcard bench/*.c))

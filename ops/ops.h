@@ -80,4 +80,6 @@ typedef struct step_info {
 extern const step_info step_table[IR_STEP_KIND_COUNT];
 enum { MAX_STEPS = 64, MAX_STEP_INPUTS = 8, MAX_STEP_ARITY = 3 };
 
+#include "op_rules.h" /* generated: rule_<op>() and view_<op>() of every op */
+
 #endif

@@ -1,0 +1,351 @@
+"""Reads serialize/schema.fbs and ops/elementwise.tsv into plain objects, and refuses what the other generators
+could not express. Knows nothing of any output language."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, Optional, Union
+
+# IntOrVid and FloatOrVid are stored by value in C; Tid and Vid are bare slot numbers.
+BY_VALUE = {"IntOrVid", "FloatOrVid"}
+SLOTS = {"Tid", "Vid"}
+SCALARS = {"bool", "int", "uint", "long", "ulong", "double"}
+VECTOR_ITEMS = {"int", "Tid", "IntOrVid"}  # besides tables
+NULLABLE = {"int", "long", "double"}
+RESULTS = ("same", "bool", "cast", "where")
+
+
+class SchemaError(Exception):
+    """The schema or the step table is wrong; one line."""
+
+
+@dataclass
+class Field:
+    name: str
+    type: str  # a scalar, "string", or the name of an enum, struct, table or union
+    vector: bool
+    default: Optional[str]  # the text after "=", "null" included
+    attrs: Dict[str, Union[str, bool]]
+    slot: int = 0  # FlatBuffers vtable slot; a union's type is there, its value in the next
+
+    @property
+    def required(self) -> bool:
+        return "required" in self.attrs
+
+    @property
+    def nullable(self) -> bool:
+        return self.default == "null"
+
+    @property
+    def out(self) -> bool:
+        return "out" in self.attrs
+
+    @property
+    def reuses(self) -> Optional[str]:
+        name = self.attrs.get("reuses")
+        return str(name) if name is not None else None
+
+
+@dataclass
+class Table:
+    name: str
+    fields: List[Field]
+    attrs: Dict[str, Union[str, bool]]
+    doc: str
+    is_struct: bool = False
+
+    @property
+    def snake(self) -> str:
+        return snake(self.name)
+
+    @property
+    def family(self) -> str:
+        return str(self.attrs.get("family", self.snake))
+
+    @property
+    def since(self) -> int:
+        return int(str(self.attrs["since"]))
+
+    def has(self, attr: str) -> bool:
+        return attr in self.attrs
+
+    @property
+    def on_backend(self) -> bool:
+        return not (self.has("view") or self.has("host") or self.has("control"))
+
+
+@dataclass
+class Enum:
+    name: str
+    values: Dict[str, int]
+    doc: str
+
+    @property
+    def snake(self) -> str:
+        return "dtype" if self.name == "DType" else snake(self.name)
+
+
+@dataclass
+class Step:
+    """One row of ops/elementwise.tsv."""
+    id: int
+    name: str
+    arity: int
+    result: str
+    types: str
+    divides: bool
+    c: str
+    cl: str
+
+
+@dataclass
+class Schema:
+    enums: Dict[str, Enum] = field(default_factory=dict)
+    tables: Dict[str, Table] = field(default_factory=dict)  # structs too, in file order
+    union_name: str = ""
+    op_names: List[str] = field(default_factory=list)
+    root: str = ""
+    file_identifier: str = ""
+    namespace: str = ""
+    includes: List[str] = field(default_factory=list)
+    steps: List[Step] = field(default_factory=list)
+
+    @property
+    def ops(self) -> List[Table]:
+        """The union's tables in union order: op number i + 1."""
+        return [self.tables[name] for name in self.op_names]
+
+    @property
+    def version(self) -> int:
+        return max(op.since for op in self.ops)
+
+
+def snake(name: str) -> str:
+    """LayerNorm -> layer_norm."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+_TOKEN = re.compile(r'(?P<doc>///[^\n]*)|(?P<skip>//[^\n]*|\s+)|(?P<string>"[^"\n]*")|(?P<word>-?[\w.]+)|(?P<sign>[{}()\[\]:;,=])')
+
+
+class _Parser:
+    def __init__(self, text: str, path: str) -> None:
+        self.tokens = []  # (kind, text, line)
+        self.path = path
+        self.at = 0
+        pos, line = 0, 1
+        while pos < len(text):
+            m = _TOKEN.match(text, pos)
+            if not m:
+                raise SchemaError(f"{path}:{line}: unexpected character {text[pos]!r}")
+            if m.lastgroup != "skip":
+                self.tokens.append((m.lastgroup, m.group(), line))
+            line += m.group().count("\n")
+            pos = m.end()
+
+    def fail(self, what: str) -> SchemaError:
+        line = self.tokens[min(self.at, len(self.tokens) - 1)][2] if self.tokens else 1
+        return SchemaError(f"{self.path}:{line}: {what}")
+
+    def peek(self) -> str:
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
+
+    def take(self, want: str = "") -> str:
+        text = self.peek()
+        if not text or (want and text != want):
+            raise self.fail(f"expected {want or 'more'!r}, found {text or 'the end'!r}")
+        self.at += 1
+        return text
+
+    def accept(self, want: str) -> bool:
+        if self.peek() != want:
+            return False
+        self.at += 1
+        return True
+
+    def string(self) -> str:
+        text = self.take()
+        if not text.startswith('"'):
+            raise self.fail(f"expected a string, found {text!r}")
+        return text[1:-1]
+
+    def doc(self) -> str:
+        lines = []
+        while self.at < len(self.tokens) and self.tokens[self.at][0] == "doc":
+            lines.append(self.take()[3:].strip())
+        return "\n".join(lines)
+
+    def attrs(self) -> Dict[str, Union[str, bool]]:
+        out: Dict[str, Union[str, bool]] = {}
+        if not self.accept("("):
+            return out
+        while not self.accept(")"):
+            name = self.take()
+            out[name] = self.string() if self.accept(":") else True
+            self.accept(",")
+        return out
+
+    def field(self) -> Field:
+        self.doc()
+        name = self.take()
+        self.take(":")
+        vector = self.accept("[")
+        type_ = self.take()
+        if vector:
+            self.take("]")
+        default = self.take() if self.accept("=") else None
+        attrs = self.attrs()
+        self.take(";")
+        return Field(name, type_, vector, default, attrs)
+
+    def table(self, doc: str, is_struct: bool) -> Table:
+        name = self.take()
+        attrs = self.attrs()
+        fields: List[Field] = []
+        self.take("{")
+        while not self.accept("}"):
+            fields.append(self.field())
+        return Table(name, fields, attrs, doc, is_struct)
+
+    def enum(self, doc: str) -> Enum:
+        name = self.take()
+        self.take(":")
+        if self.take() != "ubyte":
+            raise self.fail(f"enum {name} must be ubyte")
+        self.take("{")
+        values: Dict[str, int] = {}
+        number = 0
+        while not self.accept("}"):
+            self.doc()
+            value = self.take()
+            if self.accept("="):
+                number = int(self.take())
+            if value in values or number in values.values():
+                raise self.fail(f"enum {name}: {value} = {number} is there already")
+            values[value] = number
+            number += 1
+            self.accept(",")
+        if 0 not in values.values() or max(values.values()) > 255:
+            raise self.fail(f"enum {name}: needs a value 0, and none above 255")
+        return Enum(name, values, doc)
+
+    def union(self, schema: Schema) -> None:
+        if schema.union_name:
+            raise self.fail("only one union is known: that of the ops")
+        schema.union_name = self.take()
+        self.take("{")
+        while not self.accept("}"):
+            schema.op_names.append(self.take())
+            self.accept(",")
+
+    def declaration(self, schema: Schema, attributes: List[str]) -> None:
+        doc = self.doc()
+        word = self.take()
+        if word in ("table", "struct"):
+            t = self.table(doc, word == "struct")
+            if t.name in schema.tables or t.name in schema.enums:
+                raise self.fail(f"{t.name} is declared twice")
+            schema.tables[t.name] = t
+        elif word == "enum":
+            e = self.enum(doc)
+            if e.name in schema.tables or e.name in schema.enums:
+                raise self.fail(f"{e.name} is declared twice")
+            schema.enums[e.name] = e
+        elif word == "union":
+            self.union(schema)
+        else:
+            self.statement(word, schema, attributes)
+
+    def statement(self, word: str, schema: Schema, attributes: List[str]) -> None:
+        if word == "attribute":
+            attributes.append(self.string())
+        elif word == "include":
+            schema.includes.append(self.string())
+        elif word == "file_identifier":
+            schema.file_identifier = self.string()
+        elif word == "namespace":
+            schema.namespace = self.take()
+        elif word == "root_type":
+            schema.root = self.take()
+        else:
+            raise self.fail(f"unknown word {word!r}")
+        self.take(";")
+
+
+def _check_attrs(where: str, attrs: Dict[str, Union[str, bool]], known: List[str]) -> None:
+    for name in attrs:
+        if name not in known:
+            raise SchemaError(f"{where}: unknown attribute {name!r}")
+
+
+def _check_field(s: Schema, t: Table, f: Field) -> None:
+    where = f"{t.name}.{f.name}"
+    tables = {n for n, x in s.tables.items() if not x.is_struct}
+    known = SCALARS | {"string", s.union_name} | set(s.enums) | set(s.tables)
+    if f.type not in known:
+        raise SchemaError(f"{where}: unknown type {f.type!r}")
+    if f.vector and f.type not in VECTOR_ITEMS | (tables - BY_VALUE):
+        raise SchemaError(f"{where}: vectors of {f.type} are not known to the decoders")
+    if f.nullable and f.type not in NULLABLE:
+        raise SchemaError(f"{where}: only {', '.join(sorted(NULLABLE))} may be null")
+    if f.default is not None and (f.vector or f.type not in SCALARS):
+        raise SchemaError(f"{where}: only scalars have defaults")
+    if f.out and f.type not in SLOTS:
+        raise SchemaError(f"{where}: only Tid and Vid fields can be out")
+    if f.reuses is not None and not any(x.name == f.reuses and x.type == "Tid" and not x.vector for x in t.fields):
+        raise SchemaError(f"{where}: reuses names {f.reuses!r}, which is no Tid field of {t.name}")
+
+
+def _finish(s: Schema, attributes: List[str]) -> None:
+    for t in s.tables.values():
+        _check_attrs(t.name, t.attrs, attributes)
+        slot, seen = 0, set()
+        for f in t.fields:
+            _check_attrs(f"{t.name}.{f.name}", f.attrs, attributes)
+            if f.name in seen:
+                raise SchemaError(f"{t.name}.{f.name} is declared twice")
+            seen.add(f.name)
+            _check_field(s, t, f)
+            f.slot = slot
+            slot += 2 if f.type == s.union_name else 1
+    for name in s.op_names:
+        op = s.tables.get(name)
+        if op is None or op.is_struct:
+            raise SchemaError(f"union {s.union_name}: {name} is no table")
+        if not str(op.attrs.get("since", "")).isdigit():
+            raise SchemaError(f"{name}: an op needs since: \"<number>\"")
+    if s.root not in s.tables or len(s.file_identifier) != 4:
+        raise SchemaError("the schema needs a root_type and a file_identifier of four characters")
+
+
+def read_steps(path: Path) -> List[Step]:
+    """The rows of elementwise.tsv; ids must count up from 0, since tables are indexed by them."""
+    steps: List[Step] = []
+    names = set()
+    rows = [r for r in path.read_text(encoding="utf-8").splitlines() if r and not r.startswith("#")]
+    for row in rows[1:]:
+        cells = (row.split("\t") + [""])[:8]
+        if len(cells) < 8:
+            raise SchemaError(f"{path.name}: {row!r} has {len(cells)} columns, expected 8")
+        step = Step(int(cells[0]), cells[1], int(cells[2]), cells[3], cells[4], cells[5] == "divides", cells[6], cells[7])
+        if step.id != len(steps) or step.name in names or step.id > 255:
+            raise SchemaError(f"{path.name}: step {step.name}: id {step.id}, expected {len(steps)} and a new name")
+        if step.result not in RESULTS or not 1 <= step.arity <= 3 or not step.types or set(step.types) - set("fib"):
+            raise SchemaError(f"{path.name}: step {step.name}: bad arity, result or types")
+        if cells[5] not in ("", "divides"):
+            raise SchemaError(f"{path.name}: step {step.name}: unknown flag {cells[5]!r}")
+        names.add(step.name)
+        steps.append(step)
+    return steps
+
+
+def read_schema(schema_path: Path, steps_path: Path) -> Schema:
+    s = Schema(steps=read_steps(steps_path))
+    s.enums["StepKind"] = Enum("StepKind", {x.name: x.id for x in s.steps}, "Elementwise steps, from ops/elementwise.tsv.")
+    parser = _Parser(schema_path.read_text(encoding="utf-8"), schema_path.name)
+    attributes = ["required"]
+    while parser.peek():
+        parser.declaration(s, attributes)
+    _finish(s, attributes)
+    return s

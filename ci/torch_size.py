@@ -1,0 +1,60 @@
+"""Refuses to start a CUDA-size download of torch: asks pip's own finder which file it would take, with the user's settings.
+
+Usage: torch_size.py REQUIREMENTS. Exits 0 when torch is installed already, is a local file, or is small enough.
+"""
+
+import importlib.metadata
+import re
+import sys
+
+LIMIT = 400 << 20  # bytes; a CPU wheel has about 200 MB, one for CUDA over 500 MB beside gigabytes of nvidia-* packages
+
+ADVICE = """torch {version}: pip would download {size} MB ({name}), a build for CUDA that the tests do not need.
+Give it a CPU build:  make check TORCH=path/to/torch-{version}+cpu-....whl   (a wheel, or a folder of wheels)
+or point pip at an index that has one (pip config set global.extra-index-url ...), then run make check again."""
+
+
+def installed(version):
+    try:
+        return importlib.metadata.version("torch").split("+")[0] == version
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+def candidate(requirement):
+    """The file that `pip install` would pick: (link, session)."""
+    from pip._internal.commands.install import InstallCommand
+
+    command = InstallCommand("install", "")
+    with command.main_context():
+        options, _ = command.parse_args([requirement])
+        session = command.get_default_session(options)
+        finder = command._build_package_finder(options, session)
+        from pip._vendor.packaging.requirements import Requirement
+
+        wanted = Requirement(requirement)
+        best = finder.find_best_candidate(wanted.name, wanted.specifier).best_candidate
+        if best is None or best.link.is_file:
+            return None, 0
+        answer = session.head(best.link.url_without_fragment, headers={"Accept-Encoding": "identity"})
+        return best.link, int(answer.headers.get("Content-Length", 0))
+
+
+def main():
+    requirement = next(line for line in open(sys.argv[1]) if line.startswith("torch==")).strip()
+    version = re.fullmatch(r"torch==(.*)", requirement)[1]
+    if installed(version):
+        return 0
+    try:
+        link, size = candidate(requirement)
+    except Exception as error:  # pip's inside differs between versions: without an answer, let pip itself speak
+        print(f"note: could not ask pip for torch's size ({type(error).__name__}: {error})")
+        return 0
+    if link is not None and size > LIMIT:
+        print(ADVICE.format(version=version, size=size >> 20, name=link.filename), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

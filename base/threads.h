@@ -6,6 +6,12 @@
 #include "base/kernel.h"
 #include "base/status.h"
 
+/* Runs init once, whichever thread comes first; the others wait for it. Zero-initialised. */
+typedef struct once {
+  int state;
+} once;
+void once_run(once *o, void (*init)(void));
+
 typedef struct mutex mutex;
 clave_status mutex_create(mutex **out) STATUS_CHECK;
 void mutex_destroy(mutex *m); /* takes NULL */
@@ -13,7 +19,8 @@ void mutex_lock(mutex *m);
 void mutex_unlock(mutex *m);
 
 /* A pool of n_threads workers (the caller counts as one). n_threads <= 0: CLAVE_THREADS, else the CPUs the process may
- * use. parallel_for may be called from several threads at once: one gets the workers, the others run inline. */
+ * use; an invalid CLAVE_THREADS is an error. Fewer workers are made when the system refuses threads. thread_pool_for may
+ * be called from several threads at once, and from a body: one gets the workers, the others run inline. */
 typedef struct thread_pool thread_pool;
 clave_status thread_pool_create(int n_threads, thread_pool **out) STATUS_CHECK;
 void thread_pool_destroy(thread_pool *p); /* takes NULL */

@@ -1,0 +1,30 @@
+/* XXH3 behind plain functions: the only includer of xxhash. */
+#include "base/hash.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+struct hash_state;
+/* hash_state is XXH3's own state; the cast keeps xxhash out of the header. */
+static XXH3_state_t *xxh(hash_state *h) { return (XXH3_state_t *)(void *)h; }
+
+hash_state *hash_create(void) {
+  XXH3_state_t *s = XXH3_createState();
+  if (s) (void)XXH3_64bits_reset(s);
+  return (hash_state *)(void *)s;
+}
+
+void hash_update(hash_state *h, const void *bytes, size_t n) { (void)XXH3_64bits_update(xxh(h), bytes, n); }
+uint64_t hash_value(const hash_state *h) { return XXH3_64bits_digest((const XXH3_state_t *)(const void *)h); }
+
+void hash_destroy(hash_state *h) {
+  if (h) (void)XXH3_freeState(xxh(h));
+}
+
+uint64_t hash_bytes(const void *bytes, size_t n) { return XXH3_64bits(bytes, n); }
+
+void hash_bytes_128(const void *bytes, size_t n, uint64_t out[2]) {
+  XXH128_hash_t h = XXH3_128bits(bytes, n);
+  out[0] = h.low64;
+  out[1] = h.high64;
+}

@@ -1,0 +1,128 @@
+/* The pool of decoded things, and growing text. */
+#include "base/memory.h"
+
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+enum { POOL_ALIGNMENT = 16, POOL_CHUNK = 32 * 1024 };
+
+typedef struct pool_chunk {
+  struct pool_chunk *next;
+  size_t used, capacity; /* of bytes */
+  alignas(POOL_ALIGNMENT) unsigned char bytes[];
+} pool_chunk;
+
+struct mem_pool {
+  pool_chunk *chunks; /* owned list; the first one has room left */
+  size_t bytes;       /* handed out */
+};
+
+clave_status mem_pool_create(mem_pool **out) {
+  *out = calloc(1, sizeof **out);
+  return *out ? NULL : status_no_memory();
+}
+
+void mem_pool_destroy(mem_pool *p) {
+  if (!p) return;
+  for (pool_chunk *c = p->chunks, *next; c; c = next) {
+    next = c->next;
+    free(c);
+  }
+  free(p);
+}
+
+/* A new chunk for at least `bytes`. One that a single allocation fills goes behind the first, which keeps its room. */
+static pool_chunk *add_chunk(mem_pool *p, size_t bytes) {
+  size_t capacity = bytes > POOL_CHUNK / 4 ? bytes : POOL_CHUNK, total;
+  if (!add_size(capacity, sizeof(pool_chunk), &total)) return NULL;
+  pool_chunk *c = calloc(1, total);
+  if (!c) return NULL;
+  c->capacity = capacity;
+  if (capacity == bytes && p->chunks) {
+    c->next = p->chunks->next;
+    p->chunks->next = c;
+  } else {
+    c->next = p->chunks;
+    p->chunks = c;
+  }
+  return c;
+}
+
+void *mem_pool_alloc(mem_pool *p, size_t count, size_t size) {
+  size_t bytes;
+  if (!mul_size(count, size, &bytes) || !add_size(bytes, POOL_ALIGNMENT, &bytes)) return NULL;
+  bytes = (bytes - 1) & ~(size_t)(POOL_ALIGNMENT - 1);
+  if (bytes == 0) bytes = POOL_ALIGNMENT;
+  pool_chunk *c = p->chunks;
+  if (!c || c->capacity - c->used < bytes) c = add_chunk(p, bytes);
+  if (!c) return NULL;
+  void *result = c->bytes + c->used;
+  c->used += bytes;
+  p->bytes += bytes;
+  return result;
+}
+
+char *mem_pool_strdup(mem_pool *p, const char *s, size_t n) {
+  size_t bytes;
+  if (!add_size(n, 1, &bytes)) return NULL;
+  char *copy = mem_pool_alloc(p, bytes, 1);
+  if (copy && n > 0) memcpy(copy, s, n);
+  return copy;
+}
+
+size_t mem_pool_bytes(const mem_pool *p) { return p->bytes; }
+
+/* Room for n more bytes and a NUL. */
+static int reserve_text(text *t, size_t n) {
+  size_t need;
+  if (t->failed) return 0;
+  if (!add_size(t->size, n, &need) || !add_size(need, 1, &need)) {
+    t->failed = 1;
+    return 0;
+  }
+  if (need <= t->capacity) return 1;
+  size_t capacity = need < SIZE_MAX / 2 ? need + need / 2 + 64 : need;
+  char *data = realloc(t->data, capacity);
+  if (!data) {
+    t->failed = 1;
+    return 0;
+  }
+  t->data = data;
+  t->capacity = capacity;
+  return 1;
+}
+
+void text_append(text *t, const char *bytes, size_t n) {
+  if (!reserve_text(t, n)) return;
+  if (n > 0) memcpy(t->data + t->size, bytes, n);
+  t->size += n;
+  t->data[t->size] = '\0';
+}
+
+void text_printf(text *t, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(NULL, 0, format, args);
+  va_end(args);
+  if (n < 0) {
+    t->failed = 1;
+    return;
+  }
+  if (!reserve_text(t, (size_t)n)) return;
+  va_start(args, format);
+  (void)vsnprintf(t->data + t->size, (size_t)n + 1, format, args);
+  va_end(args);
+  t->size += (size_t)n;
+}
+
+void text_free(text *t) {
+  free(t->data);
+  *t = (text){0};
+}
+
+clave_status text_status(const text *t) { return t->failed ? status_no_memory() : NULL; }

@@ -1,0 +1,263 @@
+/* Mutexes, one-time initialisation, and the pool of parallel loops.
+ *
+ * The pool's workers wait for a job by spinning briefly, then asleep. A job is open while it has work; workers join it and
+ * leave it by an atomic count, so that the caller waits only for those who came, never for one that is still waking up. */
+#include "base/threads.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t clock_ns(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void once_run(once *o, void (*init)(void)) {
+  enum { NEW = 0, RUNNING = 1, DONE = 2 };
+  int expected = NEW;
+  if (__atomic_load_n(&o->state, __ATOMIC_ACQUIRE) == DONE) return;
+  if (__atomic_compare_exchange_n(&o->state, &expected, RUNNING, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+    init();
+    __atomic_store_n(&o->state, DONE, __ATOMIC_RELEASE);
+    return;
+  }
+  while (__atomic_load_n(&o->state, __ATOMIC_ACQUIRE) != DONE) (void)sched_yield();
+}
+
+struct mutex {
+  pthread_mutex_t m;
+};
+
+clave_status mutex_create(mutex **out) {
+  *out = malloc(sizeof **out);
+  if (!*out) return status_no_memory();
+  if (pthread_mutex_init(&(*out)->m, NULL) != 0) {
+    free(*out);
+    *out = NULL;
+    return status_no_memory();
+  }
+  return NULL;
+}
+
+void mutex_destroy(mutex *m) {
+  if (!m) return;
+  (void)pthread_mutex_destroy(&m->m);
+  free(m);
+}
+
+void mutex_lock(mutex *m) { (void)pthread_mutex_lock(&m->m); }
+void mutex_unlock(mutex *m) { (void)pthread_mutex_unlock(&m->m); }
+
+/* ---------------------------------------------------------------- the pool */
+
+enum {
+  MAX_THREADS = 1024,
+  CHUNKS_PER_THREAD = 4, /* dynamic chunks even out unequal threads */
+  SPIN_NS = 50 * 1000,   /* longer than the gap between two nodes of a run, short for everybody else */
+};
+
+/* thread_pool.state: the job's number in the upper half, below it the count of workers inside and the open bit. */
+#define STATE_OPEN ((uint64_t)1)
+#define STATE_WORKER ((uint64_t)2)
+#define STATE_WORKERS ((uint64_t)0xFFFFFFFE)
+#define STATE_JOB ((uint64_t)1 << 32)
+
+typedef struct job {
+  kernel_body body;
+  void *ctx;
+  int64_t n, chunk, n_chunks;
+} job;
+
+struct thread_pool {
+  pthread_t *threads; /* owned, n_workers */
+  int n_workers;      /* without the caller */
+  int64_t spin_ns;    /* 0 where there is no second CPU to spin on */
+  atomic_flag taken;  /* by the caller of the job */
+  job work;           /* written only while no worker is inside and the job is closed */
+  _Atomic int64_t next_chunk;
+  _Atomic uint64_t state;
+  _Atomic int sleepers;
+  _Atomic bool caller_waits, stop;
+  pthread_mutex_t m;
+  pthread_cond_t wake, done;
+};
+
+static void cpu_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static void run_chunks(thread_pool *p) {
+  const job *w = &p->work;
+  for (;;) {
+    int64_t i = atomic_fetch_add(&p->next_chunk, 1);
+    if (i >= w->n_chunks) return;
+    int64_t begin = i * w->chunk;
+    w->body(w->ctx, begin, w->n - begin < w->chunk ? w->n : begin + w->chunk);
+  }
+}
+
+/* Is there an open job other than the one numbered `last`? */
+static bool has_job(uint64_t state, uint64_t last) { return (state & STATE_OPEN) && state / STATE_JOB != last; }
+
+static bool spin_for_job(thread_pool *p, uint64_t last) {
+  int64_t end = clock_ns() + p->spin_ns;
+  do {
+    for (int i = 0; i < 32; i++) {
+      if (has_job(atomic_load(&p->state), last) || atomic_load(&p->stop)) return true;
+      cpu_relax();
+    }
+  } while (clock_ns() < end);
+  return false;
+}
+
+static void sleep_for_job(thread_pool *p, uint64_t last) {
+  (void)pthread_mutex_lock(&p->m);
+  atomic_fetch_add(&p->sleepers, 1);
+  while (!has_job(atomic_load(&p->state), last) && !atomic_load(&p->stop)) (void)pthread_cond_wait(&p->wake, &p->m);
+  atomic_fetch_sub(&p->sleepers, 1);
+  (void)pthread_mutex_unlock(&p->m);
+}
+
+static void leave_job(thread_pool *p) {
+  uint64_t before = atomic_fetch_sub(&p->state, STATE_WORKER);
+  if ((before & STATE_WORKERS) != STATE_WORKER || !atomic_load(&p->caller_waits)) return;
+  (void)pthread_mutex_lock(&p->m);
+  (void)pthread_cond_signal(&p->done);
+  (void)pthread_mutex_unlock(&p->m);
+}
+
+static void *run_worker(void *arg) {
+  thread_pool *p = arg;
+  uint64_t last = 0; /* jobs are numbered from 1 */
+  for (;;) {
+    if (!spin_for_job(p, last)) sleep_for_job(p, last);
+    if (atomic_load(&p->stop)) return NULL;
+    uint64_t state = atomic_load(&p->state);
+    if (!has_job(state, last)) continue;
+    if (!atomic_compare_exchange_weak(&p->state, &state, state + STATE_WORKER)) continue;
+    last = state / STATE_JOB;
+    run_chunks(p);
+    leave_job(p);
+  }
+}
+
+/* Wakes up to `wanted` sleeping workers. */
+static void wake_workers(thread_pool *p, int64_t wanted) {
+  int sleepers = atomic_load(&p->sleepers);
+  if (sleepers == 0) return;
+  (void)pthread_mutex_lock(&p->m);
+  for (int i = 0; i < sleepers && i < wanted; i++) (void)pthread_cond_signal(&p->wake);
+  (void)pthread_mutex_unlock(&p->m);
+}
+
+static void wait_for_workers(thread_pool *p) {
+  int64_t end = clock_ns() + SPIN_NS;
+  do {
+    for (int i = 0; i < 32; i++) {
+      if ((atomic_load(&p->state) & STATE_WORKERS) == 0) return;
+      cpu_relax();
+    }
+  } while (p->spin_ns > 0 && clock_ns() < end);
+  (void)pthread_mutex_lock(&p->m);
+  atomic_store(&p->caller_waits, true);
+  while ((atomic_load(&p->state) & STATE_WORKERS) != 0) (void)pthread_cond_wait(&p->done, &p->m);
+  atomic_store(&p->caller_waits, false);
+  (void)pthread_mutex_unlock(&p->m);
+}
+
+void thread_pool_for(thread_pool *p, int64_t n, int64_t grain, kernel_body body, void *ctx) {
+  if (n <= 0) return;
+  if (grain < 1) grain = 1;
+  if (n <= grain || p->n_workers == 0 || atomic_flag_test_and_set(&p->taken)) {
+    body(ctx, 0, n);
+    return;
+  }
+  int64_t grains = n / grain, share = grains / ((int64_t)(p->n_workers + 1) * CHUNKS_PER_THREAD);
+  int64_t chunk = share > 1 ? share * grain : grain;
+  p->work = (job){body, ctx, n, chunk, n / chunk + (n % chunk != 0)};
+  atomic_store(&p->next_chunk, 0);
+  uint64_t number = atomic_load(&p->state) / STATE_JOB + 1;
+  if (number > UINT32_MAX) number = 1;
+  atomic_store(&p->state, number * STATE_JOB + STATE_OPEN);
+  wake_workers(p, p->work.n_chunks - 1);
+  run_chunks(p);
+  atomic_fetch_and(&p->state, ~STATE_OPEN);
+  wait_for_workers(p);
+  atomic_flag_clear(&p->taken);
+}
+
+int thread_pool_size(const thread_pool *p) { return p->n_workers + 1; }
+
+static int count_cpus(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n > 0 ? (int)n : 1;
+}
+
+/* CLAVE_THREADS, else the CPUs. */
+static clave_status choose_threads(int *out) {
+  const char *value = getenv("CLAVE_THREADS");
+  if (!value || !value[0]) {
+    int cpus = count_cpus();
+    *out = cpus < MAX_THREADS ? cpus : MAX_THREADS;
+    return NULL;
+  }
+  char *end;
+  errno = 0;
+  long n = strtol(value, &end, 10);
+  if (value[0] < '0' || value[0] > '9' || *end || errno || n < 1 || n > MAX_THREADS) {
+    return INVALID("CLAVE_THREADS is '%s', expected a number from 1 to %d", value, (int)MAX_THREADS);
+  }
+  *out = (int)n;
+  return NULL;
+}
+
+clave_status thread_pool_create(int n_threads, thread_pool **out) {
+  *out = NULL;
+  if (n_threads <= 0) TRY(choose_threads(&n_threads));
+  if (n_threads > MAX_THREADS) return INVALID("%d threads, expected at most %d", n_threads, (int)MAX_THREADS);
+  thread_pool *p = calloc(1, sizeof *p);
+  pthread_t *threads = calloc((size_t)n_threads, sizeof *threads);
+  if (!p || !threads) {
+    free(p);
+    free(threads);
+    return status_no_memory();
+  }
+  p->threads = threads;
+  p->spin_ns = n_threads <= count_cpus() ? SPIN_NS : 0;
+  atomic_flag_clear(&p->taken);
+  (void)pthread_mutex_init(&p->m, NULL);
+  (void)pthread_cond_init(&p->wake, NULL);
+  (void)pthread_cond_init(&p->done, NULL);
+  while (p->n_workers < n_threads - 1) {
+    if (pthread_create(&threads[p->n_workers], NULL, run_worker, p) != 0) break;
+    p->n_workers++;
+  }
+  *out = p;
+  return NULL;
+}
+
+void thread_pool_destroy(thread_pool *p) {
+  if (!p) return;
+  (void)pthread_mutex_lock(&p->m);
+  atomic_store(&p->stop, true);
+  (void)pthread_cond_broadcast(&p->wake);
+  (void)pthread_mutex_unlock(&p->m);
+  for (int i = 0; i < p->n_workers; i++) (void)pthread_join(p->threads[i], NULL);
+  (void)pthread_cond_destroy(&p->wake);
+  (void)pthread_cond_destroy(&p->done);
+  (void)pthread_mutex_destroy(&p->m);
+  free(p->threads);
+  free(p);
+}

@@ -1,0 +1,34 @@
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+/* UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the well-formed sequence at the start of s (n bytes), 0 if there is none. */
+static inline size_t utf8_sequence(const char *s, size_t n) {
+  const uint8_t *b = (const uint8_t *)s;
+  if (n == 0) return 0;
+  if (b[0] < 0x80) return 1;
+  if (b[0] < 0xC2 || b[0] > 0xF4) return 0;
+  size_t length = b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4;
+  if (n < length) return 0;
+  for (size_t i = 1; i < length; i++) {
+    if ((b[i] & 0xC0) != 0x80) return 0;
+  }
+  if ((b[0] == 0xE0 && b[1] < 0xA0) || (b[0] == 0xED && b[1] > 0x9F)) return 0;
+  if ((b[0] == 0xF0 && b[1] < 0x90) || (b[0] == 0xF4 && b[1] > 0x8F)) return 0;
+  return length;
+}
+
+static inline bool utf8_valid(const char *s, size_t n) {
+  while (n > 0) {
+    size_t length = utf8_sequence(s, n);
+    if (length == 0) return false;
+    s += length;
+    n -= length;
+  }
+  return true;
+}
+
+#endif

@@ -1,0 +1,228 @@
+/* Files appear whole or not at all; pools, text, hashes. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+
+static char folder[] = "/tmp/clave_test_XXXXXX";
+
+static int set_up(void **state) {
+  (void)state;
+  return mkdtemp(folder) ? 0 : 1;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  return rmdir(folder);
+}
+
+static size_t count_files(void) {
+  folder_entry *entries;
+  size_t n;
+  assert_null(folder_list(folder, &entries, &n));
+  folder_list_free(entries, n);
+  return n;
+}
+
+static void expect_error(clave_status st, const char *text) {
+  assert_non_null(st);
+  if (!strstr(status_message(st), text)) fail_msg("'%s' does not say '%s'", status_message(st), text);
+  status_free(st);
+}
+
+static void test_write_and_map(void **state) {
+  (void)state;
+  char *path = path_join(folder, "a.bin");
+  file_writer *w;
+  assert_null(file_writer_create(path, &w));
+  assert_null(file_writer_append(w, "abc", 3));
+  assert_null(file_writer_pad(w, 4096));
+  assert_int_equal(file_writer_size(w), 4096);
+  static char big[300000];
+  memset(big, 'x', sizeof big);
+  assert_null(file_writer_append(w, big, sizeof big));
+  assert_int_equal(access(path, F_OK), -1);
+  assert_null(file_writer_commit(w));
+  file_writer_destroy(w);
+  assert_int_equal(count_files(), 1);
+
+  file_map m;
+  assert_null(file_map_open(path, &m));
+  assert_int_equal(m.size, 4096 + sizeof big);
+  assert_memory_equal(m.data, "abc\0", 4);
+  assert_memory_equal(m.data + 4096, big, sizeof big);
+  file_map_release(&m, 10, 290000);
+  assert_memory_equal(m.data + 4096, big, sizeof big);
+  file_map_close(&m);
+  file_map_close(&m);
+  assert_true(file_remove(path));
+  assert_false(file_remove(path));
+  free(path);
+}
+
+static void test_abandoned_writer_leaves_nothing(void **state) {
+  (void)state;
+  char *path = path_join(folder, "b.bin");
+  file_writer *w;
+  assert_null(file_writer_create(path, &w));
+  assert_null(file_writer_append(w, "abc", 3));
+  file_writer_destroy(w);
+  assert_int_equal(count_files(), 0);
+  free(path);
+}
+
+static void test_errors_name_the_path(void **state) {
+  (void)state;
+  file_map m;
+  file_writer *w;
+  expect_error(file_map_open("/nonexistent/x", &m), "/nonexistent/x: no such file or directory");
+  expect_error(file_map_open(folder, &m), "is a folder");
+  expect_error(file_map_open("/dev/null", &m), "not a regular file");
+  expect_error(file_writer_create("/nonexistent/x", &w), "/nonexistent/x: no such file or directory");
+  expect_error(file_writer_create(folder, &w), "is a folder");
+  assert_null(w);
+  assert_null(file_writer_create("/dev/full", &w));
+  assert_null(file_writer_append(w, "x", 1));
+  expect_error(file_writer_commit(w), "/dev/full: no space left on device");
+  file_writer_destroy(w);
+}
+
+static void test_empty_file_and_link(void **state) {
+  (void)state;
+  char *path = path_join(folder, "empty"), *link = path_join(folder, "link");
+  assert_int_equal(symlink(path, link), 0);
+  int fd = open(path, O_CREAT | O_WRONLY, 0600);
+  assert_true(fd >= 0);
+  (void)close(fd);
+  file_map m;
+  assert_null(file_map_open(path, &m));
+  assert_null(m.data);
+  file_writer *w;
+  assert_null(file_writer_create(link, &w));
+  assert_null(file_writer_append(w, "through", 7));
+  assert_null(file_writer_commit(w));
+  file_writer_destroy(w);
+  assert_null(file_map_open(path, &m));
+  assert_int_equal(m.size, 7);
+  file_map_close(&m);
+  struct stat s;
+  assert_int_equal(lstat(link, &s), 0);
+  assert_true(S_ISLNK(s.st_mode));
+  (void)unlink(link);
+  (void)unlink(path);
+  free(path);
+  free(link);
+}
+
+static void test_folders_and_locks(void **state) {
+  (void)state;
+  char *deep = path_join(folder, "x/y/z"), *lock_path = path_join(deep, "lock");
+  assert_null(make_folders(deep));
+  assert_null(make_folders(deep));
+  assert_true(folder_is_private(deep));
+  (void)chmod(deep, 0777);
+  assert_false(folder_is_private(deep));
+  file_lock *a, *b;
+  assert_true(file_lock_take(lock_path, 0, &a));
+  assert_false(file_lock_take(lock_path, 20, &b));
+  file_lock_release(a);
+  assert_true(file_lock_take(lock_path, 0, &b));
+  file_lock_release(b);
+  expect_error(make_folders(lock_path), "is not a folder");
+  (void)unlink(lock_path);
+  const char *const made[] = {"x/y/z", "x/y", "x"};
+  for (int i = 0; i < 3; i++) {
+    char *p = path_join(folder, made[i]);
+    (void)rmdir(p);
+    free(p);
+  }
+  folder_entry *entries;
+  size_t n;
+  assert_null(folder_list("/nonexistent", &entries, &n));
+  assert_int_equal(n, 0);
+  free(deep);
+  free(lock_path);
+}
+
+static void test_library(void **state) {
+  (void)state;
+  library *l;
+  assert_null(library_open("libm.so.6", &l));
+  assert_non_null(library_symbol(l, "cos"));
+  assert_null(library_symbol(l, "no_such_symbol"));
+  library_close(l);
+  expect_error(library_open("libno_such_thing.so.9", &l), "libno_such_thing.so.9");
+}
+
+static void test_pool(void **state) {
+  (void)state;
+  mem_pool *p;
+  assert_null(mem_pool_create(&p));
+  for (size_t n = 0; n < 300; n++) {
+    unsigned char *a = mem_pool_alloc(p, n, 7);
+    assert_non_null(a);
+    assert_int_equal((uintptr_t)a % 16, 0);
+    for (size_t i = 0; i < n * 7; i++) assert_int_equal(a[i], 0);
+    memset(a, 0xAA, n * 7);
+  }
+  assert_non_null(mem_pool_alloc(p, 1, 1 << 20));
+  assert_null(mem_pool_alloc(p, SIZE_MAX / 2, 3));
+  assert_null(mem_pool_alloc(p, SIZE_MAX, 1));
+  assert_string_equal(mem_pool_strdup(p, "abcdef", 3), "abc");
+  assert_true(mem_pool_bytes(p) > (1 << 20));
+  mem_pool_destroy(p);
+  mem_pool_destroy(NULL);
+}
+
+static void test_text(void **state) {
+  (void)state;
+  text t = {0};
+  for (int i = 0; i < 1000; i++) text_printf(&t, "%d,", i % 10);
+  text_append(&t, "end", 3);
+  assert_null(text_status(&t));
+  assert_int_equal(t.size, 2003);
+  assert_string_equal(t.data + 2000, "end");
+  text_free(&t);
+  text_append(&t, "x", SIZE_MAX);
+  assert_non_null(text_status(&t));
+  text_free(&t);
+}
+
+static void test_hash(void **state) {
+  (void)state;
+  char bytes[5000];
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 7);
+  hash_state *h = hash_create();
+  assert_non_null(h);
+  hash_update(h, bytes, 1234);
+  hash_update(h, bytes + 1234, sizeof bytes - 1234);
+  assert_true(hash_value(h) == hash_bytes(bytes, sizeof bytes));
+  assert_true(hash_bytes(bytes, 0) == UINT64_C(0x2D06800538D394C2)); /* XXH3's published value of nothing */
+  uint64_t a[2], b[2];
+  hash_bytes_128(bytes, 5000, a);
+  hash_bytes_128(bytes, 4999, b);
+  assert_true(a[0] != b[0] && a[1] != b[1]);
+  hash_destroy(h);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_write_and_map),       cmocka_unit_test(test_abandoned_writer_leaves_nothing),
+      cmocka_unit_test(test_errors_name_the_path), cmocka_unit_test(test_empty_file_and_link),
+      cmocka_unit_test(test_folders_and_locks),   cmocka_unit_test(test_library),
+      cmocka_unit_test(test_pool),                cmocka_unit_test(test_text),
+      cmocka_unit_test(test_hash),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,141 @@
+/* The pool visits every index once, from any number of threads, also nested; and a small loop costs little. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/threads.h"
+
+enum { N = 10007 };
+
+typedef struct count {
+  thread_pool *pool;
+  int64_t grain, n;
+  int *visits;
+  int wrong;
+} count;
+
+static void visit(void *ctx, int64_t begin, int64_t end) {
+  count *c = ctx;
+  if (end <= begin || end > c->n || (begin % c->grain) || (end != c->n && (end - begin) % c->grain)) {
+    __atomic_store_n(&c->wrong, 1, __ATOMIC_RELAXED);
+  }
+  for (int64_t i = begin; i < end; i++) __atomic_fetch_add(&c->visits[i], 1, __ATOMIC_RELAXED);
+}
+
+static void check_loop(thread_pool *pool, int64_t n, int64_t grain) {
+  count c = {pool, grain, n, calloc(N + 1, sizeof(int)), 0};
+  thread_pool_for(pool, n, grain, visit, &c);
+  for (int64_t i = 0; i < n; i++) assert_int_equal(c.visits[i], 1);
+  assert_int_equal(c.visits[n < 0 ? 0 : n], 0);
+  assert_int_equal(c.wrong, 0);
+  free(c.visits);
+}
+
+static void test_covers_all(void **state) {
+  (void)state;
+  for (int threads = 1; threads <= 5; threads++) {
+    thread_pool *pool;
+    assert_null(thread_pool_create(threads, &pool));
+    assert_int_equal(thread_pool_size(pool), threads);
+    const int64_t sizes[] = {0, 1, 2, 63, 64, 65, 1000, N}, grains[] = {1, 3, 64, 20000};
+    for (int repeat = 0; repeat < 20; repeat++) {
+      for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) check_loop(pool, sizes[i], grains[g]);
+      }
+    }
+    thread_pool_destroy(pool);
+  }
+}
+
+static void nest(void *ctx, int64_t begin, int64_t end) {
+  count *c = ctx;
+  count inner = *c;
+  inner.n = 100;
+  for (int64_t i = begin; i < end; i++) {
+    inner.visits = c->visits + i * 100;
+    thread_pool_for(c->pool, 100, 1, visit, &inner);
+  }
+}
+
+static void test_nested(void **state) {
+  (void)state;
+  thread_pool *pool;
+  assert_null(thread_pool_create(4, &pool));
+  count c = {pool, 1, 100, calloc(100 * 100, sizeof(int)), 0};
+  thread_pool_for(pool, 100, 1, nest, &c);
+  for (int i = 0; i < 100 * 100; i++) assert_int_equal(c.visits[i], 1);
+  free(c.visits);
+  thread_pool_destroy(pool);
+}
+
+static void *call_often(void *arg) {
+  int visits[256] = {0};
+  count c = {arg, 1, 256, visits, 0};
+  for (int i = 0; i < 2000; i++) thread_pool_for(c.pool, 256, 1, visit, &c);
+  for (int i = 0; i < 256; i++) {
+    if (visits[i] != 2000) return arg;
+  }
+  return NULL;
+}
+
+static void test_several_callers(void **state) {
+  (void)state;
+  thread_pool *pool;
+  assert_null(thread_pool_create(3, &pool));
+  pthread_t t[4];
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&t[i], NULL, call_often, pool), 0);
+  for (int i = 0; i < 4; i++) {
+    void *wrong;
+    (void)pthread_join(t[i], &wrong);
+    assert_null(wrong);
+  }
+  thread_pool_destroy(pool);
+}
+
+static void test_environment(void **state) {
+  (void)state;
+  thread_pool *pool;
+  setenv("CLAVE_THREADS", "3", 1);
+  assert_null(thread_pool_create(0, &pool));
+  assert_int_equal(thread_pool_size(pool), 3);
+  thread_pool_destroy(pool);
+  const char *const bad[] = {"0", "-1", "two", "2x", " 2", "99999", "99999999999999999999"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    setenv("CLAVE_THREADS", bad[i], 1);
+    clave_status st = thread_pool_create(0, &pool);
+    assert_int_equal(status_code_of(st), STATUS_INVALID);
+    assert_non_null(strstr(status_message(st), bad[i]));
+    assert_null(pool);
+    status_free(st);
+  }
+  unsetenv("CLAVE_THREADS");
+  assert_null(thread_pool_create(0, &pool));
+  assert_true(thread_pool_size(pool) >= 1);
+  thread_pool_destroy(pool);
+  thread_pool_destroy(NULL);
+}
+
+static int once_count;
+static void count_once(void) { once_count++; }
+
+static void test_once(void **state) {
+  (void)state;
+  static once o;
+  once_run(&o, count_once);
+  once_run(&o, count_once);
+  assert_int_equal(once_count, 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_covers_all), cmocka_unit_test(test_nested), cmocka_unit_test(test_several_callers),
+      cmocka_unit_test(test_environment), cmocka_unit_test(test_once),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -101,7 +101,8 @@ typedef struct opencl_options {
   void *message_ctx;
 } opencl_options;
 /* Every OpenCL device of every platform, in the order of `clave devices`. No loader or no device gives count 0 and a
- * reason, not an error. infos live as long as the library. */
+ * reason, not an error; otherwise reason names devices that were left out and why, or is NULL. infos live as long as
+ * the library. */
 clave_status opencl_devices(const backend_info **infos, int *count, const char **reason) STATUS_CHECK;
 clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) STATUS_CHECK;
 

@@ -151,9 +151,9 @@ static inline ushort16 float_to_bf16_16(float16 f) {
 #define STORE16F(T, p, v) PASTE(store16_, T)(p, v)
 
 static inline float round_half(float v) {
-  ushort h;
-  vstore_half_rte(v, 0, (half *)&h);
-  return vload_half(0, (const half *)&h);
+  __attribute__((aligned(2))) uchar h[2]; /* uchar: may alias half */
+  vstore_half_rte(v, 0, (half *)h);
+  return vload_half(0, (const half *)h);
 }
 #define round_F32(v) ((real)(float)(v))
 #define round_F16(v) ((real)round_half((float)(v)))

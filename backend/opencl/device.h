@@ -1,0 +1,170 @@
+#ifndef BACKEND_OPENCL_DEVICE_H
+#define BACKEND_OPENCL_DEVICE_H
+/* Inside of the OpenCL backend: the loader's table, the device, buffers, the stream. Op families see opencl.h only. */
+#include "backend/opencl/opencl.h"
+#include "base/threads.h"
+
+/* ---------------------------------------------------------------- loader.c */
+
+#define CL_FUNCTIONS(X)                                                                                           \
+  X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext)                \
+  X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clCreateBuffer) X(clReleaseMemObject)    \
+  X(clCreateProgramWithSource) X(clCreateProgramWithBinary) X(clBuildProgram) X(clGetProgramBuildInfo)            \
+  X(clGetProgramInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                  \
+  X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer) X(clEnqueueFillBuffer) X(clFlush)      \
+  X(clFinish) X(clReleaseEvent) X(clGetEventProfilingInfo)
+
+typedef struct cl_functions {
+#define X(f) __typeof__(&f) f;
+  CL_FUNCTIONS(X)
+#undef X
+} cl_functions;
+
+/* The functions of libOpenCL.so.1, opened once per process and never closed (drivers keep threads). NULL: there is no
+ * loader, *reason says which package has one. */
+const cl_functions *opencl_functions(const char **reason);
+/* "clFinish: CL_OUT_OF_RESOURCES (-5)"; CL_OUT_OF_HOST_MEMORY and the like become STATUS_NO_MEMORY. */
+clave_status opencl_status(cl_int code, const char *call) STATUS_CHECK;
+
+#define CL_TRY(call, name)                                \
+  do {                                                    \
+    cl_int code_ = (call);                                \
+    if (code_ != CL_SUCCESS) return opencl_status(code_, name); \
+  } while (0)
+
+/* ---------------------------------------------------------------- devices.c */
+
+typedef struct device_entry {
+  cl_platform_id platform;
+  cl_device_id id;
+  backend_info info; /* strings owned */
+  device_traits traits;
+  bool correct_division; /* -cl-fp32-correctly-rounded-divide-sqrt */
+} device_entry;
+typedef struct device_list {
+  device_entry *entries; /* owned, as all here */
+  backend_info *infos;
+  int count;
+  char *reason; /* why count is 0; else the devices that were left out and why, or NULL */
+} device_list;
+/* Made once per process. */
+clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
+
+/* ---------------------------------------------------------------- quirks.c */
+
+/* Why a device must not be used, or NULL. */
+const char *quirk_refusal(const char *platform, const char *device);
+
+/* ---------------------------------------------------------------- programs.c */
+
+typedef struct program program; /* one built (or requested) program of a device; lives as long as the device */
+
+struct cl_device {
+  backend base;
+  const cl_functions *cl;
+  const device_entry *entry;
+  cl_context context;
+  char *cache_dir, *kernel_dir;         /* owned; NULL: none, embedded */
+  void (*message)(void *ctx, const char *line); /* may be NULL */
+  void *message_ctx;
+  uint64_t platform_key[2];             /* of device, driver, CPU flags: part of every cache key */
+  mutex *lock;                          /* of the list of programs and of message */
+  program **programs;
+  int n_programs, max_programs;
+  bool cache_noted;                     /* an unwritable cache is mentioned once */
+  void *blas;                           /* gemm_clblast.c's */
+};
+
+/* The program of a file and its options, or of a generated source; made known, not built. */
+clave_status program_find(cl_device *d, const launch *l, program **out) STATUS_CHECK;
+/* Builds it unless that was done (from the cache on disk if there), and notes that a stream uses it. */
+clave_status program_build(cl_device *d, program *p) STATUS_CHECK;
+clave_status program_kernel(cl_device *d, program *p, const char *kernel, cl_kernel *out) STATUS_CHECK;
+const kernel_signature *program_signature(const program *p, const char *kernel);
+const char *program_stem(const program *p);
+bool program_is_built(const program *p);
+void program_mark_run(program *p); /* its binary now holds code: save it at the next programs_save */
+void programs_save(cl_device *d);  /* writes new binaries to the cache; never fails, may leave a note */
+void programs_destroy(cl_device *d);
+void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
+
+/* Embedded files and signatures, written by embed.py (build/gen/kernels_embed.c). */
+typedef struct kernel_file {
+  const char *name; /* "softmax.cl" */
+  const unsigned char *bytes;
+  size_t size;
+} kernel_file;
+extern const kernel_file kernel_files[];
+extern const int n_kernel_files;
+extern const kernel_signature kernel_signatures[];
+extern const int n_kernel_signatures;
+
+/* ---------------------------------------------------------------- buffer.c */
+
+typedef struct cl_buffer {
+  buffer base;
+  cl_mem memory;
+} cl_buffer;
+clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
+clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, buffer **out) STATUS_CHECK;
+void opencl_buffer_destroy(backend *b, buffer *buf);
+
+/* ---------------------------------------------------------------- stream.c */
+
+/* A kernel that a node uses, found by the key of the launch. */
+typedef struct node_kernel {
+  struct node_kernel *next;
+  const char *stem, *kernel;
+  int n_macros;
+  launch_macro macros[MAX_LAUNCH_DEFINES + 1];
+  program *program;
+  const kernel_signature *signature; /* borrowed from the program or the embedded table */
+  cl_kernel handle;                  /* owned; NULL until first launched */
+  bool wide;
+  dtype compute;
+} node_kernel;
+typedef struct node_cache {
+  struct node_cache *next; /* of the stream's list */
+  node_kernel *kernels;
+} node_cache;
+
+typedef struct timed_event {
+  uint32_t number;
+  cl_event event;
+} timed_event;
+
+struct cl_stream {
+  stream base;
+  cl_device *device;
+  const cl_functions *cl;
+  cl_command_queue queue;
+  node_cache *caches; /* owned */
+  cl_mem fault;       /* one fault_record */
+  bool fault_armed;   /* a kernel that may write it was enqueued since the last finish */
+  cl_mem scratch;
+  size_t scratch_bytes;
+  bool dry;
+  uint32_t number; /* of the node being run */
+  bool profiling;
+  timed_event *events;
+  size_t n_events, max_events;
+  program **requested; /* by prepare, for build_all */
+  int n_requested, max_requested;
+};
+
+clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;
+void opencl_stream_destroy(backend *b, stream *s);
+clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from, size_t bytes) STATUS_CHECK;
+clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to, size_t bytes) STATUS_CHECK;
+clave_status opencl_fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) STATUS_CHECK;
+clave_status opencl_finish(stream *s, device_fault *fault) STATUS_CHECK;
+clave_status opencl_profile(stream *s, bool on) STATUS_CHECK;
+clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns, int64_t *end_ns) STATUS_CHECK;
+/* Where the next command's event goes: NULL unless profiling. stream_timed records it after the command. */
+cl_event *stream_event(cl_stream *s);
+clave_status stream_timed(cl_stream *s) STATUS_CHECK;
+
+/* launch.c */
+clave_status opencl_request_build(cl_stream *s, program *p) STATUS_CHECK;
+
+#endif

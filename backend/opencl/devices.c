@@ -1,0 +1,250 @@
+/* The list of OpenCL devices: every platform's, in order, less those that cannot serve, with what the rest needs to know
+ * of each. Made once per process. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/device.h"
+
+enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
+
+/* Extensions that some kernel uses. */
+static const char *const used_extensions[] = {"cl_khr_fp64", "cl_khr_fp16"};
+
+/* A device string, one line, trimmed; NULL when memory is out. */
+static char *device_text(const cl_functions *cl, cl_device_id id, cl_device_info what) {
+  size_t size = 0;
+  if (cl->clGetDeviceInfo(id, what, 0, NULL, &size) != CL_SUCCESS) size = 0;
+  char *s = calloc(1, size + 1);
+  if (s && size && cl->clGetDeviceInfo(id, what, size, s, NULL) != CL_SUCCESS) s[0] = 0;
+  for (char *c = s; c && *c; c++)
+    if ((unsigned char)*c < 32) *c = ' ';
+  return s;
+}
+
+static char *platform_text(const cl_functions *cl, cl_platform_id id, cl_platform_info what) {
+  size_t size = 0;
+  if (cl->clGetPlatformInfo(id, what, 0, NULL, &size) != CL_SUCCESS) size = 0;
+  char *s = calloc(1, size + 1);
+  if (s && size && cl->clGetPlatformInfo(id, what, size, s, NULL) != CL_SUCCESS) s[0] = 0;
+  return s;
+}
+
+static uint64_t device_number(const cl_functions *cl, cl_device_id id, cl_device_info what, size_t size) {
+  uint64_t v = 0; /* little-endian hosts only: the low bytes are filled */
+  return cl->clGetDeviceInfo(id, what, size, &v, NULL) == CL_SUCCESS ? v : 0;
+}
+static uint64_t device_uint(const cl_functions *cl, cl_device_id id, cl_device_info what) {
+  return device_number(cl, id, what, sizeof(cl_uint));
+}
+static uint64_t device_ulong(const cl_functions *cl, cl_device_id id, cl_device_info what) {
+  return device_number(cl, id, what, sizeof(cl_ulong));
+}
+
+static bool has_word(const char *words, const char *word) {
+  size_t n = strlen(word);
+  for (const char *at = strstr(words, word); at; at = strstr(at + 1, word))
+    if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0)) return true;
+  return false;
+}
+
+static const char *type_name(cl_device_type type) {
+  if (type & CL_DEVICE_TYPE_GPU) return "GPU";
+  if (type & CL_DEVICE_TYPE_ACCELERATOR) return "accelerator";
+  if (type & CL_DEVICE_TYPE_CPU) return "CPU";
+  return "custom";
+}
+
+/* Whether "OpenCL <major>.<minor> ..." is at least 1.2. */
+static bool version_ok(const char *version) {
+  int major = 0, minor = 0;
+  const char *p = strncmp(version, "OpenCL ", 7) == 0 ? version + 7 : "";
+  while (*p >= '0' && *p <= '9' && major < 1000) major = major * 10 + (*p++ - '0');
+  if (*p == '.') minor = p[1] >= '0' && p[1] <= '9' ? p[1] - '0' : 0;
+  return major > 1 || (major == 1 && minor >= 2);
+}
+
+/* Why the device cannot serve, or NULL. Its strings are in `e`. */
+static const char *find_refusal(const cl_functions *cl, const device_entry *e) {
+  const char *quirk = quirk_refusal(e->info.platform, e->info.name);
+  if (quirk) return quirk;
+  if (!device_uint(cl, e->id, CL_DEVICE_AVAILABLE)) return "it is not available";
+  if (!device_uint(cl, e->id, CL_DEVICE_COMPILER_AVAILABLE)) return "it has no compiler";
+  char *version = device_text(cl, e->id, CL_DEVICE_VERSION), *profile = device_text(cl, e->id, CL_DEVICE_PROFILE);
+  const char *reason = NULL;
+  if (!version || !profile) reason = "out of memory";
+  else if (!version_ok(version)) reason = "it is older than OpenCL 1.2";
+  else if (strcmp(profile, "FULL_PROFILE") != 0) reason = "it has the embedded profile only";
+  else if (!device_uint(cl, e->id, CL_DEVICE_ENDIAN_LITTLE)) reason = "it is big-endian";
+  free(version);
+  free(profile);
+  return reason;
+}
+
+static clave_status join_texts(const char *a, const char *b, char **out) {
+  text t = {0};
+  text_printf(&t, "%s (%s)", a, b);
+  clave_status st = text_status(&t);
+  if (st) text_free(&t);
+  *out = st ? NULL : t.data;
+  return st;
+}
+
+static clave_status describe_extensions(const char *all, char **out) {
+  text t = {0};
+  text_append(&t, "", 0);
+  for (size_t i = 0; i < sizeof used_extensions / sizeof *used_extensions; i++)
+    if (has_word(all, used_extensions[i])) text_printf(&t, "%s%s", t.size ? " " : "", used_extensions[i]);
+  clave_status st = text_status(&t);
+  *out = t.data ? t.data : calloc(1, 1);
+  if (!st && !*out) st = status_no_memory();
+  return st;
+}
+
+static clave_status describe_platform(const cl_functions *cl, device_entry *e) {
+  char *name = platform_text(cl, e->platform, CL_PLATFORM_NAME), *version = platform_text(cl, e->platform, CL_PLATFORM_VERSION);
+  char *joined = NULL;
+  clave_status st = name && version ? join_texts(name, version, &joined) : status_no_memory();
+  e->info.platform = joined;
+  free(name);
+  free(version);
+  return st;
+}
+
+static void describe_limits(const cl_functions *cl, device_entry *e, const char *extensions) {
+  cl_device_type type = device_ulong(cl, e->id, CL_DEVICE_TYPE);
+  backend_info *i = &e->info;
+  device_traits *t = &e->traits;
+  i->kind = "opencl";
+  i->type = type_name(type);
+  i->memory = device_ulong(cl, e->id, CL_DEVICE_GLOBAL_MEM_SIZE);
+  i->max_alloc = device_ulong(cl, e->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+  uint64_t align = device_uint(cl, e->id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+  i->alignment = align > 64 && align <= 4096 ? (size_t)align : 64;
+  i->compute_units = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+  i->clock_mhz = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+  i->shares_host_memory = device_uint(cl, e->id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+  t->is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
+  t->has_fp64 = has_word(extensions, "cl_khr_fp64");
+  t->shares_host_memory = i->shares_host_memory;
+  t->compute_units = i->compute_units;
+  t->max_local = (size_t)device_number(cl, e->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
+  t->local_memory = device_ulong(cl, e->id, CL_DEVICE_LOCAL_MEM_SIZE);
+  t->max_alloc = i->max_alloc;
+  uint64_t single = device_ulong(cl, e->id, CL_DEVICE_SINGLE_FP_CONFIG);
+  e->correct_division = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+}
+
+static clave_status describe_device(const cl_functions *cl, device_entry *e) {
+  TRY(describe_platform(cl, e));
+  e->info.name = device_text(cl, e->id, CL_DEVICE_NAME);
+  e->info.driver = device_text(cl, e->id, CL_DRIVER_VERSION);
+  char *extensions = device_text(cl, e->id, CL_DEVICE_EXTENSIONS), *used = NULL;
+  clave_status st = e->info.name && e->info.driver && extensions ? describe_extensions(extensions, &used) : status_no_memory();
+  e->info.extensions = used;
+  if (!st) describe_limits(cl, e, extensions);
+  free(extensions);
+  return st;
+}
+
+static void free_entry(device_entry *e) {
+  free((char *)e->info.name);
+  free((char *)e->info.platform);
+  free((char *)e->info.driver);
+  free((char *)e->info.extensions);
+}
+
+static void free_list(device_list *l) {
+  if (!l) return;
+  for (int i = 0; i < l->count; i++) free_entry(&l->entries[i]);
+  free(l->entries);
+  free(l->infos);
+  free(l->reason);
+  free(l);
+}
+
+/* Adds the device, or the reason why not to `left_out`. */
+static clave_status add_device(const cl_functions *cl, device_list *l, cl_platform_id platform, cl_device_id id, text *left_out) {
+  device_entry e = {.platform = platform, .id = id};
+  clave_status st = describe_device(cl, &e);
+  const char *refusal = st ? NULL : find_refusal(cl, &e);
+  device_entry *grown = NULL;
+  if (!st && !refusal) {
+    grown = realloc(l->entries, sizeof *grown * (size_t)(l->count + 1));
+    if (!grown) st = status_no_memory();
+  }
+  if (refusal) text_printf(left_out, "%s%s on %s: %s", left_out->size ? "; " : "", e.info.name, e.info.platform, refusal);
+  if (st || refusal) {
+    free_entry(&e);
+    return st;
+  }
+  l->entries = grown;
+  l->entries[l->count++] = e;
+  return NULL;
+}
+
+static clave_status add_platform(const cl_functions *cl, device_list *l, cl_platform_id platform, text *left_out) {
+  cl_device_id ids[MAX_PLATFORM_DEVICES];
+  cl_uint n = 0;
+  cl_int code = cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, ids, &n);
+  if (code != CL_SUCCESS) return NULL; /* CL_DEVICE_NOT_FOUND, or a broken platform: the others may serve */
+  for (cl_uint i = 0; i < n && i < MAX_PLATFORM_DEVICES; i++) TRY(add_device(cl, l, platform, ids[i], left_out));
+  return NULL;
+}
+
+static clave_status fill_list(device_list *l, text *left_out) {
+  const char *reason;
+  const cl_functions *cl = opencl_functions(&reason);
+  if (!cl) {
+    text_printf(left_out, "%s", reason);
+    return NULL;
+  }
+  cl_platform_id ids[MAX_PLATFORMS];
+  cl_uint n = 0;
+  if (cl->clGetPlatformIDs(MAX_PLATFORMS, ids, &n) != CL_SUCCESS) n = 0; /* -1001: the loader found no platform */
+  for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++) TRY(add_platform(cl, l, ids[i], left_out));
+  l->infos = calloc((size_t)l->count + 1, sizeof *l->infos);
+  if (!l->infos) return status_no_memory();
+  for (int i = 0; i < l->count; i++) l->infos[i] = l->entries[i].info;
+  if (l->count == 0)
+    text_printf(left_out, "%sno OpenCL device: install the package pocl-opencl-icd for the CPU, or the driver of your GPU",
+                left_out->size ? "; " : "");
+  return NULL;
+}
+
+static clave_status make_list(device_list **out) {
+  device_list *l = calloc(1, sizeof *l);
+  if (!l) return status_no_memory();
+  text left_out = {0};
+  clave_status st = fill_list(l, &left_out);
+  if (!st) st = text_status(&left_out);
+  l->reason = left_out.data;
+  *out = st ? NULL : l;
+  if (st) free_list(l);
+  return st;
+}
+
+clave_status opencl_device_list(const device_list **out) {
+  static device_list *published;
+  *out = __atomic_load_n(&published, __ATOMIC_ACQUIRE);
+  if (*out) return NULL;
+  device_list *mine, *expected = NULL;
+  TRY(make_list(&mine));
+  *out = mine;
+  if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    free_list(mine);
+    *out = expected;
+  }
+  return NULL;
+}
+
+clave_status opencl_devices(const backend_info **infos, int *count, const char **reason) {
+  const device_list *l;
+  *infos = NULL;
+  *count = 0;
+  *reason = NULL;
+  TRY(opencl_device_list(&l));
+  *infos = l->infos;
+  *count = l->count;
+  *reason = l->reason;
+  return NULL;
+}

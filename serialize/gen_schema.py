@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Optional, Union
 
 # IntOrVid and FloatOrVid are stored by value in C; Tid and Vid are bare slot numbers.
 BY_VALUE = {"IntOrVid", "FloatOrVid"}
@@ -25,8 +24,8 @@ class Field:
     name: str
     type: str  # a scalar, "string", or the name of an enum, struct, table or union
     vector: bool
-    default: Optional[str]  # the text after "=", "null" included
-    attrs: Dict[str, Union[str, bool]]
+    default: str | None  # the text after "=", "null" included
+    attrs: dict[str, str | bool]
     slot: int = 0  # FlatBuffers vtable slot; a union's type is there, its value in the next
 
     @property
@@ -42,7 +41,7 @@ class Field:
         return "out" in self.attrs
 
     @property
-    def reuses(self) -> Optional[str]:
+    def reuses(self) -> str | None:
         name = self.attrs.get("reuses")
         return str(name) if name is not None else None
 
@@ -50,8 +49,8 @@ class Field:
 @dataclass
 class Table:
     name: str
-    fields: List[Field]
-    attrs: Dict[str, Union[str, bool]]
+    fields: list[Field]
+    attrs: dict[str, str | bool]
     doc: str
     is_struct: bool = False
 
@@ -78,7 +77,7 @@ class Table:
 @dataclass
 class Enum:
     name: str
-    values: Dict[str, int]
+    values: dict[str, int]
     doc: str
 
     @property
@@ -101,18 +100,18 @@ class Step:
 
 @dataclass
 class Schema:
-    enums: Dict[str, Enum] = field(default_factory=dict)
-    tables: Dict[str, Table] = field(default_factory=dict)  # structs too, in file order
+    enums: dict[str, Enum] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)  # structs too, in file order
     union_name: str = ""
-    op_names: List[str] = field(default_factory=list)
+    op_names: list[str] = field(default_factory=list)
     root: str = ""
     file_identifier: str = ""
     namespace: str = ""
-    includes: List[str] = field(default_factory=list)
-    steps: List[Step] = field(default_factory=list)
+    includes: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     @property
-    def ops(self) -> List[Table]:
+    def ops(self) -> list[Table]:
         """The union's tables in union order: op number i + 1."""
         return [self.tables[name] for name in self.op_names]
 
@@ -176,8 +175,8 @@ class _Parser:
             lines.append(self.take()[3:].strip())
         return "\n".join(lines)
 
-    def attrs(self) -> Dict[str, Union[str, bool]]:
-        out: Dict[str, Union[str, bool]] = {}
+    def attrs(self) -> dict[str, str | bool]:
+        out: dict[str, str | bool] = {}
         if not self.accept("("):
             return out
         while not self.accept(")"):
@@ -202,7 +201,7 @@ class _Parser:
     def table(self, doc: str, is_struct: bool) -> Table:
         name = self.take()
         attrs = self.attrs()
-        fields: List[Field] = []
+        fields: list[Field] = []
         self.take("{")
         while not self.accept("}"):
             fields.append(self.field())
@@ -214,7 +213,7 @@ class _Parser:
         if self.take() != "ubyte":
             raise self.fail(f"enum {name} must be ubyte")
         self.take("{")
-        values: Dict[str, int] = {}
+        values: dict[str, int] = {}
         number = 0
         while not self.accept("}"):
             self.doc()
@@ -239,7 +238,7 @@ class _Parser:
             schema.op_names.append(self.take())
             self.accept(",")
 
-    def declaration(self, schema: Schema, attributes: List[str]) -> None:
+    def declaration(self, schema: Schema, attributes: list[str]) -> None:
         doc = self.doc()
         word = self.take()
         if word in ("table", "struct"):
@@ -257,7 +256,7 @@ class _Parser:
         else:
             self.statement(word, schema, attributes)
 
-    def statement(self, word: str, schema: Schema, attributes: List[str]) -> None:
+    def statement(self, word: str, schema: Schema, attributes: list[str]) -> None:
         if word == "attribute":
             attributes.append(self.string())
         elif word == "include":
@@ -273,7 +272,7 @@ class _Parser:
         self.take(";")
 
 
-def _check_attrs(where: str, attrs: Dict[str, Union[str, bool]], known: List[str]) -> None:
+def _check_attrs(where: str, attrs: dict[str, str | bool], known: list[str]) -> None:
     for name in attrs:
         if name not in known:
             raise SchemaError(f"{where}: unknown attribute {name!r}")
@@ -297,7 +296,7 @@ def _check_field(s: Schema, t: Table, f: Field) -> None:
         raise SchemaError(f"{where}: reuses names {f.reuses!r}, which is no Tid field of {t.name}")
 
 
-def _finish(s: Schema, attributes: List[str]) -> None:
+def _finish(s: Schema, attributes: list[str]) -> None:
     for t in s.tables.values():
         _check_attrs(t.name, t.attrs, attributes)
         slot, seen = 0, set()
@@ -319,9 +318,9 @@ def _finish(s: Schema, attributes: List[str]) -> None:
         raise SchemaError("the schema needs a root_type and a file_identifier of four characters")
 
 
-def read_steps(path: Path) -> List[Step]:
+def read_steps(path: Path) -> list[Step]:
     """The rows of elementwise.tsv; ids must count up from 0, since tables are indexed by them."""
-    steps: List[Step] = []
+    steps: list[Step] = []
     names = set()
     rows = [r for r in path.read_text(encoding="utf-8").splitlines() if r and not r.startswith("#")]
     for row in rows[1:]:

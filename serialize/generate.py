@@ -9,12 +9,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Optional
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from gen_c import c_files, steps_fbs  # noqa: E402
+from gen_docs import docs_files  # noqa: E402
+from gen_python import python_files  # noqa: E402
 from gen_schema import Schema, SchemaError, read_schema  # noqa: E402
 
 
@@ -28,7 +29,7 @@ def compile_schema(schema: Schema, path: Path, flatc: str) -> None:
         raise SchemaError(f"flatc refuses the schema: {(result.stdout + result.stderr).strip()}")
 
 
-def find_flatc(args: argparse.Namespace) -> Optional[str]:
+def find_flatc(args: argparse.Namespace) -> str | None:
     if args.skip_flatc:
         return None
     flatc = shutil.which(args.flatc or "flatc")
@@ -37,26 +38,33 @@ def find_flatc(args: argparse.Namespace) -> Optional[str]:
     return flatc
 
 
-def all_files(schema: Schema, args: argparse.Namespace) -> Dict[Path, str]:
+def all_files(schema: Schema, args: argparse.Namespace) -> dict[Path, str]:
+    """Path -> text of everything asked for."""
     files = {args.out / name: text for name, text in c_files(schema).items()}
+    if args.python:
+        files.update({args.python / name: text for name, text in python_files(schema).items()})
+    if args.docs:
+        files.update({args.docs / name: text for name, text in docs_files(schema).items()})
     return files
 
 
-def stale_files(files: Dict[Path, str]) -> List[Path]:
+def stale_files(files: dict[Path, str]) -> list[Path]:
     return [p for p, text in files.items() if not p.is_file() or p.read_text(encoding="utf-8") != text]
 
 
-def write_files(files: Dict[Path, str]) -> None:
+def write_files(files: dict[Path, str]) -> None:
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 
-def parse_args(argv: Optional[List[str]]) -> argparse.Namespace:
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--schema", type=Path, default=HERE / "schema.fbs", help="default: schema.fbs beside this script")
     p.add_argument("--steps", type=Path, default=HERE.parent / "ops" / "elementwise.tsv", help="default: ops/elementwise.tsv")
     p.add_argument("--out", type=Path, default=Path("build/gen"), metavar="DIR", help="C files; default: build/gen")
+    p.add_argument("--python", type=Path, metavar="DIR", help="also write the Python modules there (python/clave/_generated)")
+    p.add_argument("--docs", type=Path, metavar="DIR", help="also write ops.md there (docs)")
     p.add_argument("--flatc", metavar="PATH", help="the schema compiler that must accept the schema; default: flatc in PATH")
     p.add_argument("--skip-flatc", action="store_true", help="do not run flatc")
     mode = p.add_mutually_exclusive_group()
@@ -65,7 +73,7 @@ def parse_args(argv: Optional[List[str]]) -> argparse.Namespace:
     return p.parse_args(argv)
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     args = parse_args(argv)
     try:
         schema = read_schema(args.schema, args.steps)

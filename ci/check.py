@@ -1,0 +1,164 @@
+"""Runs every test of the project, part by part, with a time for each, and closes with `N passed, N failed`.
+
+Environment: BUILD (build folder), SAN and DEVICE (then only the C suite and the op cases run, with those),
+CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too), --only PART,PART, --list.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from runner import ROOT, Runner, make, tests_in
+
+PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-x", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
+SAN = "address,undefined"
+SAN_BUILD = "build/san"
+
+
+def c_suite(r, build):
+    for binary in tests_in(build):
+        r.run([binary], name=binary)
+
+
+def c_plain(r):
+    c_suite(r, r.build)
+
+
+def c_sanitized(r):
+    make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "tests", f"{SAN_BUILD}/clave")
+    c_suite(r, SAN_BUILD)
+
+
+def cases_build(r):
+    r.run([".venv/bin/python", "test/cases/build.py", "--out", f"{r.build}/cases"], name="test/cases/build.py")
+
+
+def replay(r, build, device, *args, cache="off"):
+    command = [f"{build}/test/replay", f"{r.build}/cases/index.tsv", "--device", device, *args]
+    r.run(command, name=" ".join(command), env={"CLAVE_CACHE_DIR": cache}, timeout=3000)
+
+
+def cases(r):
+    replay(r, r.build, "cpu", "--poison")
+    with tempfile.TemporaryDirectory() as cache:
+        os.chmod(cache, 0o700)
+        for _ in ("cold", "from cached binaries"):
+            replay(r, r.build, "opencl", cache=cache)
+    replay(r, SAN_BUILD, "cpu")
+
+
+def cases_everywhere(r):
+    """All devices at hand, and the OpenCL backend under sanitizers."""
+    with tempfile.TemporaryDirectory() as cache:
+        os.chmod(cache, 0o700)
+        replay(r, SAN_BUILD, "opencl", cache=cache)
+    count = r.output([f"{r.build}/clave", "devices", "--json"]).count('"opencl:')
+    for i in range(1, count):
+        replay(r, r.build, f"opencl:{i}")
+    r.run([f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--device", "opencl:llvmpipe", "--every", "5"],
+          env={"RUSTICL_ENABLE": "llvmpipe", "CLAVE_CACHE_DIR": "off"}, name="replay on rusticl", timeout=3000)
+
+
+def oclgrind(r, every):
+    r.run(["ci/oclgrind", f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--every", str(every)],
+          name=f"oclgrind, every {every}th case", timeout=4000)
+
+
+def pytest_part(*folders):
+    def part(r):
+        have = [f for f in folders if list((ROOT / f).glob("test_*.py"))]
+        if have:
+            r.run([*PYTEST, *have], name="pytest " + " ".join(have), timeout=3000)
+
+    return part
+
+
+def fuzz_corpora(r):
+    make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "fuzz-replays")
+    for target in sorted((ROOT / SAN_BUILD / "fuzz").glob("replay_*")):
+        corpus = ROOT / "test/fuzz/corpus" / target.name.removeprefix("replay_fuzz_")
+        r.run([str(target), str(corpus)], name=f"corpus of {target.name}")
+
+
+def contract(r):
+    script = ROOT / "../shared/contract/check.py"
+    if not script.exists():
+        print("  skipped: no ../shared/contract here")
+        return
+    parts = (ROOT / "ci/contract-parts").read_text().split()
+    r.run([".venv/bin/python", str(script), "--clave", r.build, "--only", ",".join(parts)], name="contract")
+
+
+def lint(r):
+    r.run(["ci/lint", r.build], name="ci/lint")
+
+
+# name, function, "short" (make check), "all" (make check-all only) or "san" (the parts of make check SAN=...)
+PARTS = [
+    ("lint", lint, "short"),
+    ("C suite", c_plain, "short"),
+    ("C suite, sanitized", c_sanitized, "short"),
+    ("op cases: torch's answers", cases_build, "short"),
+    ("op cases", cases, "short"),
+    ("python", pytest_part("test/python", "test/serialize"), "short"),
+    ("command line", pytest_part("test/cli"), "short"),
+    ("faults", pytest_part("test/fault"), "short"),
+    ("examples", pytest_part("test/examples"), "short"),
+    ("fuzz corpora", fuzz_corpora, "short"),
+    ("oclgrind", lambda r: oclgrind(r, 40), "short"),
+    ("documents and build", pytest_part("test/ci", "test/docs"), "short"),
+    ("contract", contract, "short"),
+    ("op cases, all devices", cases_everywhere, "all"),
+    ("oclgrind, more", lambda r: oclgrind(r, 4), "all"),
+]
+
+
+def sanitized_only(r, san, device):
+    """make check SAN=... DEVICE=...: the C suite and the op cases of that build on that device."""
+    c_suite(r, r.build)
+    cases_build(r)
+    for d in [device] if device else ["cpu", "opencl"]:
+        replay(r, r.build, d)
+
+
+def choose(args):
+    san, device = os.environ.get("SAN"), os.environ.get("DEVICE")
+    if san or device:
+        return [(f"C suite and op cases ({san or 'plain'}, {device or 'all devices'})", lambda r: sanitized_only(r, san, device))]
+    wanted = args.only.split(",") if args.only else None
+    return [(name, f) for name, f, when in PARTS
+            if (wanted and any(w in name for w in wanted)) or (not wanted and (when == "short" or args.all))]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", help="names of parts, or pieces of them, separated by commas")
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(name for name, _, _ in PARTS))
+        return 0
+    os.chdir(ROOT)
+    home = tempfile.mkdtemp(prefix="clave-check-")
+    r = Runner(os.environ.get("BUILD") or "build", home, everything=args.all)
+    begin = time.monotonic()
+    try:
+        r.part("build", lambda r: make(r, "all", "tests"))
+        if not r.failed:
+            for name, f in choose(args):
+                r.part(name, f)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    print(r.times(time.monotonic() - begin))
+    print(f"{r.passed} passed, {r.failed} failed")
+    return 1 if r.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

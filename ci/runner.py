@@ -1,0 +1,96 @@
+"""Runs commands for ci/check.py: times each part, counts tests from what test runners print, shows what failed."""
+
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# How the runners we use say what they did; each pattern gives (passed, failed).
+CMOCKA_PASSED = re.compile(r"\[  PASSED  \] (\d+) test\(s\)")
+CMOCKA_FAILED = re.compile(r"\[  FAILED  \] (\d+) test\(s\)")
+PLAIN = re.compile(r"^(\d+) passed, (\d+) failed", re.M)
+PYTEST_LINE = re.compile(r"^(?=.*\b(?:passed|failed|errors?|skipped)\b)(.*) in [\d.]+s", re.M)
+
+
+def count(output):
+    """(passed, failed) of a runner's output, or None where it prints no counts."""
+    pytest = PYTEST_LINE.findall(output)
+    if pytest:
+        number = lambda word: sum(int(n) for n in re.findall(rf"(\d+) {word}", pytest[-1]))
+        return number("passed"), number("failed") + number("errors?")
+    plain = PLAIN.findall(output)
+    if plain:
+        return sum(int(p) for p, _ in plain), sum(int(f) for _, f in plain)
+    if "[==========]" in output:
+        return (sum(map(int, CMOCKA_PASSED.findall(output))), sum(map(int, CMOCKA_FAILED.findall(output))))
+    return None
+
+
+class Runner:
+    def __init__(self, build, home, everything=False):
+        self.build, self.everything = build, everything
+        self.passed = self.failed = 0
+        self.parts = []
+        self.env = dict(os.environ)
+        for name in ("CLAVE_DEVICE", "CLAVE_CACHE_DIR", "CLAVE_KERNEL_DIR", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+            self.env.pop(name, None)
+        self.env |= {
+            "CLAVE_LIBRARY": str(ROOT / build / "libclave.so"),
+            "CLAVE_BUILD": str(ROOT / build),
+            "CLAVE_CACHE_DIR": os.path.join(home, "cache"),
+            "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
+            "CLAVE_TEST_ALL": "1" if everything else "",
+            "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'test'}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LSAN_OPTIONS": f"suppressions={ROOT / 'ci/lsan.supp'}:print_suppressions=0",
+            "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=1:allocator_may_return_null=1",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+        }
+        os.makedirs(self.env["CLAVE_CACHE_DIR"], mode=0o700, exist_ok=True)
+
+    def part(self, name, function):
+        print(f"== {name}", flush=True)
+        begin, passed, failed = time.monotonic(), self.passed, self.failed
+        function(self)
+        self.parts.append((name, time.monotonic() - begin, self.passed - passed, self.failed - failed))
+        print("   {1:.1f} s, {2} passed, {3} failed".format(*self.parts[-1]), flush=True)
+
+    def run(self, command, name, env=None, timeout=900):
+        """Runs one command; its counts are added, its output is shown only if something failed."""
+        try:
+            p = subprocess.run(command, cwd=ROOT, env=self.env | (env or {}), stdin=subprocess.DEVNULL, timeout=timeout,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            code, output = p.returncode, p.stdout
+        except subprocess.TimeoutExpired as late:
+            code, output = 124, (late.stdout or b"").decode(errors="replace") + f"\nstopped after {timeout} s"
+        except OSError as error:
+            code, output = 127, str(error)
+        passed, failed = count(output) or (int(code == 0), int(code != 0))
+        failed = max(failed, int(code != 0))
+        self.passed += passed
+        self.failed += failed
+        if failed:
+            lines = output.rstrip().splitlines()
+            print("\n".join(lines[-150:]))
+            print(f"FAILED (exit {code}): {name}", flush=True)
+        return code == 0
+
+    def output(self, command):
+        return subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True).stdout
+
+    def times(self, total):
+        rows = [f"  {seconds:7.1f} s  {passed:6} passed {failed:4} failed  {name}" for name, seconds, passed, failed in self.parts]
+        return "\n".join(["", *rows, f"  {total:7.1f} s  in all"])
+
+
+def make(r, *goals):
+    r.run(["make", "--no-print-directory", f"-j{os.cpu_count()}", f"BUILD={r.build}", *goals], name="make " + " ".join(goals))
+
+
+def tests_in(build):
+    """The C test programs of the sources that exist now (a build folder may hold stale ones)."""
+    sources = sorted(p.relative_to(ROOT) for p in (ROOT / "test").glob("*/**/test_*.c"))
+    return [str(pathlib.Path(build) / s.with_suffix("")) for s in sources if (ROOT / build / s.with_suffix("")).exists()]

@@ -25,7 +25,7 @@ COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinc
 LIBS = -lcjson -lpthread -ldl -lm
 
 ROOMS = base serialize ops interp backend/cpu backend/cpu/kernels backend/opencl api
-GEN_HDR = $(addprefix $(GEN)/,ir.h steps.def)
+GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
 GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c steps_table.c cpu_table.c opencl_table.c)
 LIB_SRC := $(wildcard $(ROOMS:%=%/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen/%.o,$(GEN_SRC) $(GEN)/kernels_embed.c)
@@ -36,12 +36,12 @@ FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
 BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
 KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h)
 
-all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave ## library and command line tool
+all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave $(PY_GEN)/schema.py ## library and command line tool
 
 # ---- generated sources, rewritten only when what they come from changed
-$(GEN_HDR) $(GEN_SRC) &: $(wildcard serialize/generate*.py) serialize/schema.fbs ops/elementwise.tsv
-	@mkdir -p $(GEN)
-	$(PYTHON) serialize/generate.py --out $(GEN) --skip-flatc
+PY_GEN = python/clave/_generated
+$(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
+	$(PYTHON) serialize/generate.py --out $(GEN) --python $(PY_GEN) --docs docs --skip-flatc
 $(GEN)/kernels_embed.c: backend/opencl/embed.py $(KERNELS)
 	@mkdir -p $(GEN)
 	$(PYTHON) backend/opencl/embed.py --out $@ $(KERNELS)

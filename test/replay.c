@@ -1,0 +1,275 @@
+/* Replays op cases, made by test/cases/build.py from what torch computes, on any device. Over the public header alone,
+ * without Python, so that it runs under sanitizers, oclgrind or on another machine.
+ *
+ *   replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--poison] [--fast] [-v]
+ *
+ * A row of the index: name, program, data file, rtol, atol, error. The data file holds "in.A.0", "in.A.1", ... (one set of
+ * inputs), "in.B.0", ... (another), and the outputs of three runs in one session, A, B, A: "out.0.0", "out.1.0", "out.2.0"
+ * (runs 0 and 2 share outputs where the file has no "out.2.*"): stale state would show. Where `error` is not empty the runs
+ * on A must fail with that text in the message, the run on B must not. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clave.h"
+
+enum { MAX_LINE = 4096, N_FIELDS = 6, N_RUNS = 3, MAX_NAME = 64 };
+typedef enum field { NAME, PROGRAM, DATA, RTOL, ATOL, ERROR } field;
+
+typedef struct replay_options {
+  const char *index, *device, *only;
+  int every;
+  bool poison, fast, verbose;
+} replay_options;
+
+typedef struct replay_case {
+  const char *name, *error;
+  double rtol, atol;
+  int run, output; /* where we are, for messages */
+} replay_case;
+
+static void print_failure(const replay_case *c, const char *what) {
+  printf("FAIL %s, run %d: %s\n", c->name, c->run, what);
+}
+
+/* Prints and frees an unexpected error. True if there was one. */
+static bool failed(const replay_case *c, clave_status status) {
+  if (!status) return false;
+  print_failure(c, clave_status_message(status));
+  clave_status_free(status);
+  return true;
+}
+
+/* ---- comparing */
+
+static double half_to_double(uint16_t h) {
+  int exponent = h >> 10 & 31, mantissa = h & 1023;
+  double sign = h >> 15 ? -1 : 1;
+  if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
+  return sign * (exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24));
+}
+
+static double bfloat_to_double(uint16_t h) {
+  uint32_t bits = (uint32_t)h << 16;
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+static double float_at(const clave_tensor *t, size_t i) {
+  switch (t->dtype) {
+    case CLAVE_F16:
+      return half_to_double(((const uint16_t *)t->data)[i]);
+    case CLAVE_BF16:
+      return bfloat_to_double(((const uint16_t *)t->data)[i]);
+    case CLAVE_F64:
+      return ((const double *)t->data)[i];
+    default:
+      return ((const float *)t->data)[i];
+  }
+}
+
+static bool is_float(clave_dtype t) {
+  return t == CLAVE_F32 || t == CLAVE_F16 || t == CLAVE_BF16 || t == CLAVE_F64;
+}
+
+static bool floats_close(double got, double want, const replay_case *c) {
+  if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+  if (isinf(want) || isinf(got)) return want == got;
+  return fabs(got - want) <= c->atol + c->rtol * fabs(want);
+}
+
+static void print_dims(const clave_tensor *t, char *text, size_t size) {
+  int n = snprintf(text, size, "%s(", clave_dtype_name(t->dtype));
+  for (int i = 0; i < t->rank; i++) n += snprintf(text + n, size - (size_t)n, "%s%" PRId64, i ? ", " : "", t->dims[i]);
+  snprintf(text + n, size - (size_t)n, ")");
+}
+
+static bool same_type(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
+  bool same = got->dtype == want->dtype && got->rank == want->rank;
+  for (int i = 0; same && i < got->rank; i++) same = got->dims[i] == want->dims[i];
+  if (same) return true;
+  char g[256], w[256], line[600];
+  print_dims(got, g, sizeof g);
+  print_dims(want, w, sizeof w);
+  snprintf(line, sizeof line, "output %d is %s, not %s", c->output, g, w);
+  print_failure(c, line);
+  return false;
+}
+
+/* Compares n elements; prints the first that differs and how many do. */
+static bool same_values(const clave_tensor *got, const clave_tensor *want, size_t n, const replay_case *c) {
+  size_t bad = 0, first = 0, width = clave_dtype_size(got->dtype);
+  for (size_t i = 0; i < n; i++) {
+    bool same = is_float(got->dtype)
+                    ? floats_close(float_at(got, i), float_at(want, i), c)
+                    : !memcmp((const char *)got->data + i * width, (const char *)want->data + i * width, width);
+    if (!same && bad++ == 0) first = i;
+  }
+  if (!bad) return true;
+  char line[300];
+  if (is_float(got->dtype)) {
+    snprintf(line, sizeof line, "output %d (%s): element %zu is %.9g, not %.9g; %zu of %zu differ", c->output,
+             clave_dtype_name(got->dtype), first, float_at(got, first), float_at(want, first), bad, n);
+  } else {
+    int64_t g = 0, w = 0;
+    memcpy(&g, (const char *)got->data + first * width, width);
+    memcpy(&w, (const char *)want->data + first * width, width);
+    snprintf(line, sizeof line, "output %d (%s): element %zu is %#" PRIx64 ", not %#" PRIx64 "; %zu of %zu differ", c->output,
+             clave_dtype_name(got->dtype), first, g, w, bad, n);
+  }
+  print_failure(c, line);
+  return false;
+}
+
+static bool same_tensor(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
+  if (!same_type(got, want, c)) return false;
+  size_t n = 1;
+  for (int i = 0; i < got->rank; i++) n *= (size_t)got->dims[i];
+  return same_values(got, want, n, c);
+}
+
+/* ---- running */
+
+static bool set_inputs(clave_session *s, const clave_tensors *data, char set, const replay_case *c) {
+  clave_tensor t;
+  char name[MAX_NAME];
+  for (uint32_t i = 0; snprintf(name, sizeof name, "in.%c.%u", set, i), clave_tensors_find(data, name, &t); i++)
+    if (failed(c, clave_session_set_input(s, "forward", i, &t))) return false;
+  return true;
+}
+
+static bool compare_outputs(clave_session *s, const clave_tensors *data, replay_case *c) {
+  clave_tensor got, want;
+  char name[MAX_NAME];
+  snprintf(name, sizeof name, "out.2.0");
+  int run = c->run == 2 && !clave_tensors_find(data, name, &want) ? 0 : c->run;
+  for (c->output = 0;; c->output++) {
+    snprintf(name, sizeof name, "out.%d.%d", run, c->output);
+    if (!clave_tensors_find(data, name, &want)) break;
+    if (failed(c, clave_session_output(s, "forward", (uint32_t)c->output, &got))) return false;
+    if (!same_tensor(&got, &want, c)) return false;
+  }
+  if (c->output) return true;
+  print_failure(c, "the data file has no outputs");
+  return false;
+}
+
+/* A run that must fail, naming `error`. */
+static bool run_bad(clave_session *s, const replay_case *c) {
+  clave_status status = clave_session_run(s, "forward");
+  clave_tensor ignored;
+  if (!status) status = clave_session_output(s, "forward", 0, &ignored);
+  bool good = status && strstr(clave_status_message(status), c->error);
+  if (!good) {
+    char line[700];
+    snprintf(line, sizeof line, "the error is \"%.300s\", not \"...%.300s...\"", clave_status_message(status), c->error);
+    print_failure(c, line);
+  }
+  clave_status_free(status);
+  return good;
+}
+
+static bool replay_runs(clave_session *s, const clave_tensors *data, replay_case *c) {
+  for (c->run = 0; c->run < N_RUNS; c->run++) {
+    if (!set_inputs(s, data, c->run == 1 ? 'B' : 'A', c)) return false;
+    if (*c->error && c->run != 1) {
+      if (!run_bad(s, c)) return false;
+    } else if (failed(c, clave_session_run(s, "forward")) || !compare_outputs(s, data, c)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool replay_case_on(clave_device *device, const replay_options *o, char *const *row, const char *folder) {
+  replay_case c = {.name = row[NAME], .error = row[ERROR], .rtol = atof(row[RTOL]), .atol = atof(row[ATOL])};
+  clave_program *program = NULL;
+  clave_tensors *data = NULL;
+  clave_session *session = NULL;
+  clave_session_options options = {.size = sizeof options, .poison = o->poison, .fast = o->fast};
+  char path[MAX_LINE];
+  snprintf(path, sizeof path, "%s/%s", folder, row[PROGRAM]);
+  bool good = !failed(&c, clave_program_load(path, NULL, &program));
+  snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
+  good = good && !failed(&c, clave_tensors_load(path, &data)) &&
+         !failed(&c, clave_session_create(program, device, &options, &session)) && replay_runs(session, data, &c);
+  clave_session_destroy(session);
+  clave_tensors_destroy(data);
+  clave_program_destroy(program);
+  return good;
+}
+
+/* ---- the index */
+
+/* Cuts a line at its tabs. False unless it has all fields. */
+static bool cut_row(char *line, char *row[N_FIELDS]) {
+  line[strcspn(line, "\n")] = 0;
+  for (int i = 0; i < N_FIELDS; i++) {
+    if (!line) return false;
+    row[i] = line;
+    line = strchr(line, '\t');
+    if (line) *line++ = 0;
+  }
+  return true;
+}
+
+static int replay_index(FILE *f, clave_device *device, const replay_options *o) {
+  char line[MAX_LINE], folder[MAX_LINE], *row[N_FIELDS];
+  snprintf(folder, sizeof folder, "%s", o->index);
+  char *slash = strrchr(folder, '/');
+  snprintf(slash ? slash : folder, 2, "%s", slash ? "" : ".");
+  int passed = 0, bad = 0;
+  for (int n = 0; fgets(line, sizeof line, f);) {
+    if (!cut_row(line, row)) {
+      printf("%s: a row has fewer than %d fields\n", o->index, N_FIELDS);
+      return 2;
+    }
+    if ((o->only && !strstr(row[NAME], o->only)) || n++ % o->every) continue;
+    bool good = replay_case_on(device, o, row, folder);
+    if (good && o->verbose) printf("ok   %s\n", row[NAME]);
+    fflush(stdout);
+    *(good ? &passed : &bad) += 1;
+  }
+  printf("%d passed, %d failed\n", passed, bad);
+  return bad || !passed;
+}
+
+static bool parse_options(int argc, char **argv, replay_options *o) {
+  for (int i = 1; i < argc; i++) {
+    bool has_value = i + 1 < argc;
+    if (!strcmp(argv[i], "--device") && has_value) o->device = argv[++i];
+    else if (!strcmp(argv[i], "--only") && has_value) o->only = argv[++i];
+    else if (!strcmp(argv[i], "--every") && has_value) o->every = atoi(argv[++i]);
+    else if (!strcmp(argv[i], "--poison")) o->poison = true;
+    else if (!strcmp(argv[i], "--fast")) o->fast = true;
+    else if (!strcmp(argv[i], "-v")) o->verbose = true;
+    else if (!o->index && argv[i][0] != '-') o->index = argv[i];
+    else return false;
+  }
+  return o->index && o->every > 0;
+}
+
+int main(int argc, char **argv) {
+  replay_options o = {.device = "cpu", .every = 1};
+  if (!parse_options(argc, argv, &o)) {
+    fprintf(stderr, "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--poison] [--fast] [-v]\n");
+    return 2;
+  }
+  FILE *f = fopen(o.index, "r");
+  if (!f) {
+    fprintf(stderr, "replay: %s: no such index; test/cases/build.py makes it\n", o.index);
+    return 2;
+  }
+  clave_device *device;
+  clave_status status = clave_device_open(o.device, NULL, &device);
+  int code = 2;
+  if (status) fprintf(stderr, "replay: %s\n", clave_status_message(status));
+  else code = replay_index(f, device, &o);
+  clave_status_free(status);
+  clave_device_destroy(device);
+  fclose(f);
+  return code;
+}

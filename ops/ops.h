@@ -50,6 +50,10 @@ bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const 
 /* The same for the values (Vids) it reads and writes, those nested in IntOrVid, FloatOrVid and step operands included. */
 bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written), void *ctx);
 
+/* What the verifier and the planner call for an instruction whose ids are all in range: operands are plain, integer
+ * fields hold no float values, then the op's own rule. The caller adds node and file to the error. */
+clave_status rule_instruction(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
+
 /* ---- for rules ---- */
 const tensor *rule_tensor(const rule_context *c, uint32_t tid);
 /* A literal or a Vid's value; false if not known yet. */

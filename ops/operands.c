@@ -1,0 +1,102 @@
+/* Walks over the tensors and values of an instruction, driven by the field descriptors alone. */
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* The vectors of tables all have this layout: generated as {<type> *items; uint32_t count;}. */
+typedef struct table_vector {
+  char *items;
+  uint32_t count;
+} table_vector;
+_Static_assert(sizeof(table_vector) == sizeof(ir_steps) && offsetof(table_vector, count) == offsetof(ir_steps, count),
+               "vectors of tables are {items, count}");
+
+static const void *field_at(const void *table, const ir_field *f) { return (const char *)table + f->offset; }
+
+static uint32_t read_u32(const void *p) {
+  uint32_t v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+static table_vector read_vector(const void *p) {
+  table_vector v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+static uint32_t reused_tid(const ir_table *t, const void *op, const char *name) {
+  for (uint32_t i = 0; name && i < t->n_fields; i++) {
+    if (strcmp(t->fields[i].name, name) == 0) return read_u32(field_at(op, &t->fields[i]));
+  }
+  return IR_NONE;
+}
+
+bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const operand *o), void *ctx) {
+  const ir_table *t = ir_op_tables[ins->op_type];
+  for (uint32_t i = 0; i < t->n_fields; i++) {
+    const ir_field *f = &t->fields[i];
+    operand o = {IR_NONE, f->flags & (IR_OUT | IR_DENSE | IR_ROWS), f->name, reused_tid(t, ins->op, f->reuses)};
+    if (f->kind == IR_FIELD_TID) {
+      o.tid = read_u32(field_at(ins->op, f));
+      if (o.tid != IR_NONE && !visit(ctx, &o)) return false;
+    } else if (f->kind == IR_FIELD_TIDS) {
+      const ir_u32s *tids = field_at(ins->op, f);
+      for (uint32_t k = 0; k < tids->count; k++) {
+        o.tid = tids->items[k];
+        if (!visit(ctx, &o)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+typedef struct value_walk {
+  bool (*visit)(void *ctx, uint32_t vid, bool written);
+  void *ctx;
+} value_walk;
+
+static bool visit_value(const value_walk *w, uint32_t vid, bool written) { return vid == IR_NONE || w->visit(w->ctx, vid, written); }
+
+static bool walk_ints(const value_walk *w, const ir_int_or_vids *v) {
+  for (uint32_t i = 0; i < v->count; i++) {
+    if (!visit_value(w, v->items[i].vid, false)) return false;
+  }
+  return true;
+}
+
+static bool walk_table(const value_walk *w, const ir_table *t, const void *table);
+
+static bool walk_tables(const value_walk *w, const ir_table *t, table_vector v) {
+  for (uint32_t i = 0; i < v.count; i++) {
+    if (!walk_table(w, t, v.items + i * t->size)) return false;
+  }
+  return true;
+}
+
+static bool walk_field(const value_walk *w, const ir_field *f, const void *at) {
+  switch (f->kind) {
+    case IR_FIELD_VID: return visit_value(w, read_u32(at), (f->flags & IR_OUT) != 0);
+    case IR_FIELD_INT_OR_VID: return visit_value(w, ((const ir_int_or_vid *)at)->vid, false);
+    case IR_FIELD_FLOAT_OR_VID: return visit_value(w, ((const ir_float_or_vid *)at)->vid, false);
+    case IR_FIELD_INT_OR_VIDS: return walk_ints(w, at);
+    case IR_FIELD_TABLES: return walk_tables(w, f->table, read_vector(at));
+    default: return true;
+  }
+}
+
+static bool walk_table(const value_walk *w, const ir_table *t, const void *table) {
+  if (t == &ir_operand_table) {
+    const ir_operand *o = table;
+    if (o->source == IR_OPERAND_SOURCE_VALUE && !visit_value(w, o->index, false)) return false;
+  }
+  for (uint32_t i = 0; i < t->n_fields; i++) {
+    if (!walk_field(w, &t->fields[i], field_at(table, &t->fields[i]))) return false;
+  }
+  return true;
+}
+
+bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written), void *ctx) {
+  value_walk w = {visit, ctx};
+  return walk_table(&w, ir_op_tables[ins->op_type], ins->op);
+}

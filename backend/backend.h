@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/kernel.h"
 #include "base/status.h"
 #include "ops/ops.h"
 #include "ops/tensor.h"

@@ -1,0 +1,84 @@
+/* From offsets to addresses: the session's arenas, the memory budget, and the bound slots of a plan. */
+#include <stdlib.h>
+
+#include "interp/internal.h"
+
+bound_tensor bind_location(const session *s, const plan *p, location l, int b) {
+  bound_tensor r = {.t = l.t};
+  const block *k = &p->blocks[p->storages[l.storage].block[b]];
+  if (k->kind == BLOCK_ARENA) {
+    r.buf = s->arenas[b].chunks[k->a.chunk];
+    r.buffer_offset = k->a.offset;
+  } else {
+    r.buf = k->buf;
+  }
+  return r;
+}
+
+static clave_status check_budget(const session *s, int b, uint64_t arena) {
+  const backend_info *info = &s->devices.backends[b]->info;
+  uint64_t have = s->options.memory_budget ? s->options.memory_budget : info->memory;
+  uint64_t weights = constant_store_bytes(s->stores[b]);
+  uint64_t need = weights + s->state_bytes + arena;
+  if (!have || need <= have) return NULL;
+  const double mb = 1.0 / (1024 * 1024);
+  return status_new(STATUS_NO_MEMORY,
+                    "needs %.1f MB on %s (weights %.1f, state %.1f, arena %.1f), it has %.1f; a smaller input or batch, or weights in a "
+                    "smaller dtype would help",
+                    (double)need * mb, info->name, (double)weights * mb, (double)s->state_bytes * mb, (double)arena * mb, (double)have * mb);
+}
+
+static size_t chunk_size(const arena_chunks *a, uint32_t c) { return c < a->n && a->chunks[c] ? a->chunks[c]->bytes : 0; }
+
+static uint64_t arena_need(const session *s, const plan *p, int b) {
+  uint64_t sum = 0;
+  uint32_t c = 0;
+  for (uint32_t i = 0; i < p->n_phases; i++)
+    for (uint32_t k = 0; k < p->phases[i].layout[b].n_chunks; k++, c++) {
+      size_t have = chunk_size(&s->arenas[b], c), want = p->phases[i].layout[b].chunk_bytes[k];
+      sum += have > want ? have : want;
+    }
+  for (; c < s->arenas[b].n; c++) sum += chunk_size(&s->arenas[b], c);
+  return sum;
+}
+
+/* A chunk grows by being made again: its contents matter only within a run, and a phase grows only its own chunks. */
+static clave_status grow_chunk(session *s, int b, uint32_t c, size_t bytes) {
+  arena_chunks *a = &s->arenas[b];
+  backend *be = s->devices.backends[b];
+  if (c >= a->n) {
+    buffer **more = realloc(a->chunks, (c + 1) * sizeof *more);
+    if (!more) return status_no_memory();
+    a->chunks = more;
+    while (a->n <= c) more[a->n++] = NULL;
+  }
+  if (a->chunks[c] && a->chunks[c]->bytes >= bytes) return NULL;
+  device_fault ignored;
+  TRY(be->vt->finish(s->streams[b], &ignored));
+  be->vt->buffer_destroy(be, a->chunks[c]);
+  a->chunks[c] = NULL;
+  s->arena_generation++;
+  return be->vt->buffer_create(be, bytes, &a->chunks[c]);
+}
+
+static clave_status grow_arenas(session *s, const plan *p) {
+  for (int b = 0; b < s->devices.count; b++) {
+    TRY(check_budget(s, b, arena_need(s, p, b)));
+    for (uint32_t i = 0; i < p->n_phases; i++)
+      for (uint32_t k = 0; k < p->phases[i].layout[b].n_chunks; k++)
+        TRY(status_while(grow_chunk(s, b, p->phases[i].first_chunk[b] + k, p->phases[i].layout[b].chunk_bytes[k]), "the arena"));
+  }
+  return NULL;
+}
+
+clave_status bind_plan(session *s, plan *p) {
+  TRY(grow_arenas(s, p));
+  for (uint32_t tid = 0; tid < slot_count(s); tid++) {
+    if (p->at[tid].storage == NO_INDEX) continue;
+    const storage *g = &p->storages[p->at[tid].storage];
+    for (int b = 0; b < s->devices.count; b++)
+      if (g->block[b] != NO_INDEX) p->bound[b][tid] = bind_location(s, p, p->at[tid], b);
+  }
+  p->arena_generation = s->arena_generation + 1;
+  return NULL;
+}

@@ -1,0 +1,55 @@
+/* A program's constants on one device: wrapped in place where the device shares host memory, else uploaded once. */
+#include <stdlib.h>
+
+#include "base/threads.h"
+#include "interp/internal.h"
+
+struct constant_store {
+  const program *prog; /* borrowed */
+  backend *owner;      /* borrowed */
+  mutex *lock;
+  buffer **buffers; /* (n_constants) owned; NULL: not used yet */
+  uint64_t bytes;
+};
+
+clave_status constant_store_create(const program *p, backend *b, constant_store **out) {
+  *out = NULL;
+  constant_store *c = calloc(1, sizeof *c);
+  if (!c) return status_no_memory();
+  c->prog = p;
+  c->owner = b;
+  c->buffers = calloc(p->ir.constants.count + 1, sizeof *c->buffers);
+  clave_status st = c->buffers ? mutex_create(&c->lock) : status_no_memory();
+  if (st) {
+    constant_store_destroy(c);
+    return st;
+  }
+  *out = c;
+  return NULL;
+}
+
+void constant_store_destroy(constant_store *c) {
+  if (!c) return;
+  for (uint32_t i = 0; c->buffers && i < c->prog->ir.constants.count; i++) c->owner->vt->buffer_destroy(c->owner, c->buffers[i]);
+  free(c->buffers);
+  mutex_destroy(c->lock);
+  free(c);
+}
+
+const backend *constant_store_backend(const constant_store *c) { return c->owner; }
+uint64_t constant_store_bytes(const constant_store *c) { return c->bytes; }
+
+clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
+  clave_status st = NULL;
+  mutex_lock(c->lock);
+  if (!c->buffers[tid]) {
+    size_t bytes = 0;
+    st = known_bytes(&c->prog->types[tid], &bytes);
+    if (!st) st = c->owner->vt->buffer_wrap(c->owner, c->prog->constants[tid], bytes, &c->buffers[tid]);
+    if (!st) c->bytes += bytes;
+    st = status_while(st, "constant '%s'", c->prog->ir.constants.items[tid].name);
+  }
+  *out = c->buffers[tid];
+  mutex_unlock(c->lock);
+  return st;
+}

@@ -1,0 +1,152 @@
+/* Elementwise chains become one node: a result that one later elementwise node alone reads, of the same shape, is computed
+ * there. Each step rounds to its dtype, so the results are the same bits fused or not. */
+#include <string.h>
+
+#include "interp/internal.h"
+
+typedef struct fusion {
+  session *s;
+  method *m;
+  ir_instruction *list; /* (m->n) own copy; op_type NONE: dropped */
+  uint32_t *producer;   /* (n_slots) instruction, or NO_INDEX */
+  uint32_t *readers;    /* (n_slots) instructions that read it; outputs and state updates count */
+} fusion;
+
+static bool count_reader(void *ctx, const operand *o) {
+  uint32_t *readers = ctx;
+  if (!(o->flags & IR_OUT)) readers[o->tid]++;
+  return true;
+}
+
+static void count_readers(fusion *f) {
+  for (uint32_t i = 0; i < f->m->n; i++) for_each_operand(&f->list[i], count_reader, f->readers);
+  for (uint32_t i = 0; i < f->m->ir->updates.count; i++) f->readers[f->m->ir->updates.items[i].value] += 2;
+  for (uint32_t i = 0; i < f->m->ir->outputs.count; i++) {
+    uint32_t tid = f->m->ir->outputs.items[i].tensor;
+    if (tid != IR_NONE) f->readers[tid] += 2;
+  }
+}
+
+static bool same_shape(const ir_program *p, uint32_t a, uint32_t b) {
+  const ir_int_or_vids *x = &p->tensors.items[a].shape, *y = &p->tensors.items[b].shape;
+  if (x->count != y->count) return false;
+  for (uint32_t i = 0; i < x->count; i++) {
+    if (x->items[i].vid != y->items[i].vid) return false;
+    if (x->items[i].vid == IR_NONE && x->items[i].literal != y->items[i].literal) return false;
+  }
+  return true;
+}
+
+/* Index of `tid` among the inputs, added if absent; NO_INDEX when full. */
+static uint32_t input_index(uint32_t *inputs, uint32_t *n, uint32_t tid) {
+  for (uint32_t i = 0; i < *n; i++)
+    if (inputs[i] == tid) return i;
+  if (*n == MAX_STEP_INPUTS) return NO_INDEX;
+  inputs[*n] = tid;
+  return (*n)++;
+}
+
+/* Copies steps with inputs renumbered through `map` and step operands moved by `base`; uses of input `inlined` become
+ * the step `result`. */
+static clave_status copy_steps(mem_pool *pool, const ir_steps *from, const uint32_t *map, uint32_t base, uint32_t inlined, uint32_t result,
+                               ir_step *to) {
+  for (uint32_t i = 0; i < from->count; i++) {
+    to[i] = from->items[i];
+    uint32_t n = to[i].operands.count;
+    ir_operand *ops = mem_pool_alloc(pool, n + 1, sizeof *ops);
+    if (!ops) return status_no_memory();
+    memcpy(ops, from->items[i].operands.items, n * sizeof *ops);
+    for (uint32_t k = 0; k < n; k++) {
+      if (ops[k].source == IR_OPERAND_SOURCE_STEP) ops[k].index += base;
+      if (ops[k].source != IR_OPERAND_SOURCE_INPUT) continue;
+      if (ops[k].index == inlined) {
+        ops[k].source = IR_OPERAND_SOURCE_STEP;
+        ops[k].index = result;
+      } else {
+        ops[k].index = map[ops[k].index];
+      }
+    }
+    to[i].operands.items = ops;
+  }
+  return NULL;
+}
+
+/* b with input number `which`, the result of a, computed inside. *out stays NULL when the lists would grow too long. */
+static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elementwise *b, uint32_t which, ir_elementwise **out) {
+  uint32_t inputs[MAX_STEP_INPUTS], n = 0, map_a[MAX_STEP_INPUTS] = {0}, map_b[MAX_STEP_INPUTS] = {0};
+  *out = NULL;
+  for (uint32_t i = 0; i < a->inputs.count; i++)
+    if ((map_a[i] = input_index(inputs, &n, a->inputs.items[i])) == NO_INDEX) return NULL;
+  for (uint32_t i = 0; i < b->inputs.count; i++)
+    if (i != which && (map_b[i] = input_index(inputs, &n, b->inputs.items[i])) == NO_INDEX) return NULL;
+  uint32_t total = a->steps.count + b->steps.count;
+  if (total > MAX_STEPS) return NULL;
+  ir_elementwise *e = mem_pool_alloc(pool, 1, sizeof *e);
+  ir_step *steps = mem_pool_alloc(pool, total, sizeof *steps);
+  uint32_t *ids = mem_pool_alloc(pool, n + 1, sizeof *ids);
+  if (!e || !steps || !ids) return status_no_memory();
+  memcpy(ids, inputs, n * sizeof *ids);
+  TRY(copy_steps(pool, &a->steps, map_a, 0, NO_INDEX, 0, steps));
+  TRY(copy_steps(pool, &b->steps, map_b, a->steps.count, which, a->steps.count - 1, steps + a->steps.count));
+  e->inputs.items = ids;
+  e->inputs.count = n;
+  e->steps.items = steps;
+  e->steps.count = total;
+  e->out = b->out;
+  *out = e;
+  return NULL;
+}
+
+static bool can_inline(const fusion *f, uint32_t tid, uint32_t out) {
+  uint32_t a = f->producer[tid];
+  return a != NO_INDEX && f->list[a].op_type == IR_OP_ELEMENTWISE && f->readers[tid] == 1 && same_shape(&f->s->prog->ir, tid, out);
+}
+
+/* The same slot may be read twice by one node; readers counts that as two, so such chains stay apart. */
+static clave_status fuse_into(fusion *f, uint32_t index) {
+  for (uint32_t i = 0;;) {
+    const ir_elementwise *b = f->list[index].op;
+    if (i == b->inputs.count) return NULL;
+    uint32_t tid = b->inputs.items[i];
+    ir_elementwise *merged = NULL;
+    if (can_inline(f, tid, b->out)) TRY(merge(f->s->pool, f->list[f->producer[tid]].op, b, i, &merged));
+    if (!merged) {
+      i++;
+      continue;
+    }
+    f->list[f->producer[tid]].op_type = IR_OP_NONE;
+    f->list[index].op = merged;
+    i = 0;
+  }
+}
+
+static bool note_producer(void *ctx, const operand *o) {
+  uint32_t *const *args = ctx;
+  if (o->flags & IR_OUT) args[0][o->tid] = *args[1];
+  return true;
+}
+
+clave_status fuse_elementwise(session *s, method *m) {
+  uint32_t n_slots = slot_count(s), kept = 0;
+  fusion f = {.s = s, .m = m};
+  f.list = mem_pool_alloc(s->pool, m->n + 1, sizeof *f.list);
+  f.producer = mem_pool_alloc(s->pool, n_slots + 1, sizeof *f.producer);
+  f.readers = mem_pool_alloc(s->pool, n_slots + 1, sizeof *f.readers);
+  if (!f.list || !f.producer || !f.readers) return status_no_memory();
+  if (m->n) memcpy(f.list, m->instructions, m->n * sizeof *f.list);
+  for (uint32_t i = 0; i < n_slots; i++) f.producer[i] = NO_INDEX;
+  count_readers(&f);
+  for (uint32_t i = 0; i < m->n; i++) {
+    if (f.list[i].op_type == IR_OP_ELEMENTWISE) TRY(fuse_into(&f, i));
+    uint32_t *args[] = {f.producer, &i};
+    for_each_operand(&f.list[i], note_producer, args);
+  }
+  for (uint32_t i = 0; i < m->n; i++) {
+    if (f.list[i].op_type == IR_OP_NONE) continue;
+    m->source[kept] = m->source[i];
+    f.list[kept++] = f.list[i];
+  }
+  m->instructions = f.list;
+  m->n = kept;
+  return NULL;
+}

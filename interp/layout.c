@@ -1,0 +1,255 @@
+/* Planning one instruction: its sizes, where its operands and results lie, and the copies and transfers it needs. */
+#include <stdlib.h>
+
+#include "interp/internal.h"
+#include "interp/scalar.h"
+
+/* The operands of an instruction, in the schema's order. */
+typedef struct operand_list {
+  session *s;
+  method *m;
+  plan *p;
+  uint32_t index;
+  int backend;
+  clave_status st;
+  uint32_t x, out; /* of a view */
+  bool all_empty;
+} operand_list;
+
+static bool fail(operand_list *l, clave_status st) {
+  l->st = st;
+  return st == NULL;
+}
+
+/* The actual sizes of a slot whose Vids are all known. */
+static clave_status resolve_type(const session *s, plan *p, uint32_t tid) {
+  const ir_tensor *d = &s->prog->ir.tensors.items[tid];
+  tensor *t = &p->types[tid];
+  for (uint32_t i = 0; i < d->shape.count; i++) {
+    const ir_int_or_vid *v = &d->shape.items[i];
+    int64_t n = v->vid == IR_NONE ? v->literal : p->values[v->vid].i;
+    if (n < 0) return INVALID("dimension %u of '%s' is %lld; sizes are not negative", i, d->name, (long long)n);
+    t->dims[i] = n;
+  }
+  size_t bytes;
+  return status_while(known_bytes(t, &bytes), "'%s'", d->name);
+}
+
+static bool resolve_operand(void *ctx, const operand *o) {
+  operand_list *l = ctx;
+  if (o->flags & IR_OUT) {
+    l->out = o->tid;
+    return fail(l, resolve_type(l->s, l->p, o->tid));
+  }
+  if (l->x == IR_NONE) l->x = o->tid;
+  return fail(l, touch_slot(l->s, l->m, l->p, o->tid));
+}
+
+/* New bytes for a slot on the list's backend, alive from the current step on. */
+static clave_status new_place(plan *p, const tensor *t, int b, uint32_t last_use, location *out) {
+  size_t bytes;
+  uint32_t blk;
+  out->t = *t;
+  tensor_set_contiguous(&out->t);
+  TRY(known_bytes(t, &bytes));
+  TRY(add_storage(p, bytes, (uint8_t)b, NO_INDEX, &out->storage));
+  TRY(add_block(p, BLOCK_ARENA, (uint8_t)b, bytes, &blk));
+  p->storages[out->storage].block[b] = blk;
+  p->storages[out->storage].last_use = last_use;
+  return NULL;
+}
+
+static clave_status add_copy(plan *p, int b, uint32_t index, location x, location out, uint32_t rebind) {
+  if (tensor_numel(&x.t) == 0) return NULL;
+  return add_step(p, (step){.kind = STEP_COPY, .backend = (uint8_t)b, .instruction = index, .x = x, .out = out, .rebind = rebind});
+}
+
+static void settle(plan *p, uint32_t tid, location l) { p->at[tid] = p->now[tid] = l; }
+
+static int home_of(const plan *p, uint32_t index) { return p->storages[index].home == NO_HOME ? 0 : p->storages[index].home; }
+
+static uint32_t later_use(uint32_t a, uint32_t b) {
+  if (a == NO_INDEX) return b;
+  return b != NO_INDEX && b > a ? b : a;
+}
+
+/* A view becomes a copy where strides cannot express it, and into outputs, which alias nothing. */
+static clave_status plan_view(operand_list *l, const rule_context *c, const ir_instruction *ins) {
+  plan *p = l->p;
+  location x = p->now[l->x], out = {x.storage, p->types[l->out]};
+  bool expressible = op_table[ins->op_type].view(c, ins->op, &x.t, &out.t);
+  if (expressible && !is_output_slot(l->s, l->out)) {
+    storage *g = &p->storages[x.storage];
+    g->last_use = later_use(g->last_use, l->m->last_use[l->out]);
+    settle(p, l->out, out);
+    return NULL;
+  }
+  location from = expressible ? out : x, made, to;
+  int b = home_of(p, x.storage);
+  TRY(need_storage(l->s, p, x.storage, b, l->index));
+  TRY(new_place(p, &p->types[l->out], b, l->m->last_use[l->out], &made));
+  to = made;
+  to.t = from.t;
+  tensor_set_contiguous(&to.t);
+  settle(p, l->out, made);
+  return add_copy(p, b, l->index, from, to, NO_INDEX);
+}
+
+/* Operands on the backend; those that must be dense and are not get a copy, which later readers share. */
+static bool bring_operand(void *ctx, const operand *o) {
+  operand_list *l = ctx;
+  if (o->flags & IR_OUT) return true;
+  plan *p = l->p;
+  if (!fail(l, need_storage(l->s, p, p->now[o->tid].storage, l->backend, l->index))) return false;
+  const tensor *t = &p->now[o->tid].t;
+  bool good = o->flags & IR_DENSE ? tensor_is_contiguous(t) : !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);
+  if (good) return true;
+  location made;
+  if (!fail(l, new_place(p, t, l->backend, l->m->last_use[o->tid], &made))) return false;
+  if (!fail(l, add_copy(p, l->backend, l->index, p->now[o->tid], made, o->tid))) return false;
+  p->now[o->tid] = made;
+  return true;
+}
+
+static void keep(plan *p, uint32_t tid, int b) {
+  uint32_t blk = p->storages[p->now[tid].storage].block[b];
+  if (blk != NO_INDEX && p->blocks[blk].a.last < p->n_steps) p->blocks[blk].a.last = p->n_steps;
+}
+
+static bool keep_operand(void *ctx, const operand *o) {
+  operand_list *l = ctx;
+  keep(l->p, o->tid, l->backend);
+  return true;
+}
+
+static bool state_is_updated(const method *m, uint32_t tid) {
+  for (uint32_t i = 0; i < m->ir->updates.count; i++)
+    if (m->ir->updates.items[i].state == tid) return true;
+  return false;
+}
+
+typedef struct sharing {
+  const plan *p;
+  uint32_t storage;
+  int n;
+} sharing;
+
+static bool count_sharing(void *ctx, const operand *o) {
+  sharing *h = ctx;
+  if (!(o->flags & IR_OUT) && h->p->now[o->tid].storage == h->storage) h->n++;
+  return true;
+}
+
+/* In place only if no other operand lies in the same bytes, and nothing later reads the old value through any view. */
+static bool can_reuse(const operand_list *l, uint32_t x, uint32_t out) {
+  const plan *p = l->p;
+  sharing h = {p, p->now[x].storage, 0};
+  for_each_operand(&l->m->instructions[l->index], count_sharing, &h);
+  if (h.n > 1) return false;
+  const storage *g = &p->storages[p->now[x].storage];
+  const tensor *t = &p->now[x].t;
+  if (g->home != l->backend || (g->last_use != NO_INDEX && g->last_use > l->index)) return false;
+  if (!tensor_is_contiguous(t) || t->offset != 0 || (size_t)tensor_numel(t) * dtype_size(t->type) != g->bytes) return false;
+  if (p->blocks[g->block[g->home]].kind != BLOCK_STATE) return true;
+  return !is_output_slot(l->s, out) && state_is_updated(l->m, g->slot);
+}
+
+static clave_status plan_reuse(operand_list *l, const operand *o) {
+  plan *p = l->p;
+  location x = p->now[o->reuses], made = {NO_INDEX, p->types[o->tid]};
+  tensor_set_contiguous(&made.t);
+  if (!can_reuse(l, o->reuses, o->tid)) {
+    TRY(new_place(p, &p->types[o->tid], l->backend, l->m->last_use[o->tid], &made));
+    TRY(add_copy(p, l->backend, l->index, x, made, NO_INDEX));
+  } else {
+    uint32_t blk = p->storages[x.storage].block[l->backend], slot = p->storages[x.storage].slot;
+    TRY(add_storage(p, p->storages[x.storage].bytes, (uint8_t)l->backend, slot, &made.storage));
+    p->storages[made.storage].block[l->backend] = blk;
+    p->storages[made.storage].last_use = l->m->last_use[o->tid];
+  }
+  settle(p, o->tid, made);
+  return NULL;
+}
+
+static bool place_result(void *ctx, const operand *o) {
+  operand_list *l = ctx;
+  if (!(o->flags & IR_OUT)) return true;
+  const tensor *t = &l->p->types[o->tid];
+  if (tensor_numel(t) > 0) l->all_empty = false;
+  if (o->reuses != IR_NONE) return fail(l, plan_reuse(l, o));
+  location made;
+  if (!fail(l, new_place(l->p, t, l->backend, l->m->last_use[o->tid], &made))) return false;
+  settle(l->p, o->tid, made);
+  return true;
+}
+
+static clave_status plan_op(operand_list *l, const ir_instruction *ins) {
+  l->backend = l->m->where[l->index];
+  l->all_empty = true;
+  for_each_operand(ins, bring_operand, l);
+  if (!l->st) for_each_operand(ins, place_result, l);
+  if (l->st) return l->st;
+  if (l->all_empty) return NULL;
+  for_each_operand(ins, keep_operand, l);
+  return add_step(l->p, (step){.kind = STEP_RUN, .backend = (uint8_t)l->backend, .instruction = l->index, .rebind = NO_INDEX});
+}
+
+clave_status plan_instruction(session *s, method *m, plan *p, uint32_t index) {
+  const ir_instruction *ins = &m->instructions[index];
+  const op_info *info = &op_table[ins->op_type];
+  if (info->is_host) return scalar_run(&s->prog->ir, ins, p->values);
+  operand_list l = {.s = s, .m = m, .p = p, .index = index, .x = IR_NONE, .out = IR_NONE};
+  for_each_operand(ins, resolve_operand, &l);
+  if (l.st) return l.st;
+  rule_context c = {&s->prog->ir, p->types, p->values};
+  TRY(info->rule(&c, ins->op));
+  if (ins->op_type == IR_OP_ITEM) return need_storage(s, p, p->now[l.x].storage, home_of(p, p->now[l.x].storage), index);
+  return info->is_view ? plan_view(&l, &c, ins) : plan_op(&l, ins);
+}
+
+/* Is the value already the state's own bytes? */
+static bool in_state(const session *s, const plan *p, uint32_t state, location v) {
+  uint8_t home = s->state_home[state - first_state(s)];
+  const storage *g = &p->storages[v.storage];
+  uint32_t blk = g->block[home];
+  return blk != NO_INDEX && p->blocks[blk].kind == BLOCK_STATE && g->slot == state && v.t.offset == 0 && tensor_is_contiguous(&v.t);
+}
+
+/* Values that lie in a state's bytes move out first, so that states can swap. */
+static clave_status stage_update(session *s, method *m, plan *p, const ir_state_update *u, location *v) {
+  int home = s->state_home[u->state - first_state(s)];
+  TRY(touch_slot(s, m, p, u->state));
+  TRY(touch_slot(s, m, p, u->value));
+  *v = p->now[u->value];
+  if (in_state(s, p, u->state, *v)) {
+    v->storage = NO_INDEX;
+    return NULL;
+  }
+  TRY(need_storage(s, p, v->storage, home, m->n));
+  if (p->blocks[p->storages[v->storage].block[home]].kind != BLOCK_STATE) return NULL;
+  location made, from = *v;
+  TRY(new_place(p, &from.t, home, m->n, &made));
+  *v = made;
+  return add_copy(p, home, m->n, from, made, NO_INDEX);
+}
+
+static clave_status write_state(session *s, method *m, plan *p, uint32_t state, location v) {
+  if (v.storage == NO_INDEX) return NULL;
+  int home = s->state_home[state - first_state(s)];
+  location to = p->at[state];
+  to.t = v.t;
+  tensor_set_contiguous(&to.t);
+  TRY(need_storage(s, p, v.storage, home, m->n));
+  return add_copy(p, home, m->n, v, to, NO_INDEX);
+}
+
+clave_status plan_updates(session *s, method *m, plan *p) {
+  const ir_state_updates *u = &m->ir->updates;
+  if (!u->count) return NULL;
+  location *values = calloc(u->count, sizeof *values);
+  clave_status st = values ? NULL : status_no_memory();
+  for (uint32_t i = 0; i < u->count && !st; i++) st = stage_update(s, m, p, &u->items[i], &values[i]);
+  for (uint32_t i = 0; i < u->count && !st; i++) st = write_state(s, m, p, u->items[i].state, values[i]);
+  free(values);
+  return st;
+}

@@ -1,0 +1,220 @@
+/* Host scalar ops and the bounds of host values. Nothing here touches a tensor. */
+#include "interp/scalar.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+static int64_t literal_int(const ir_int_or_vid *v, const scalar_value *values) {
+  return v->vid == IR_NONE ? v->literal : values[v->vid].i;
+}
+
+static double literal_float(const ir_float_or_vid *v, const scalar_value *values) {
+  if (v->vid == IR_NONE) return v->literal;
+  const scalar_value *s = &values[v->vid];
+  return s->type == IR_VALUE_TYPE_FLOAT ? s->f : (double)s->i;
+}
+
+static int64_t floor_div_i64(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
+}
+
+static bool compare_ints(ir_scalar_kind kind, int64_t a, int64_t b, bool *out) {
+  switch (kind) {
+    case IR_SCALAR_KIND_EQ: *out = a == b; return true;
+    case IR_SCALAR_KIND_NE: *out = a != b; return true;
+    case IR_SCALAR_KIND_LT: *out = a < b; return true;
+    case IR_SCALAR_KIND_LE: *out = a <= b; return true;
+    case IR_SCALAR_KIND_GT: *out = a > b; return true;
+    case IR_SCALAR_KIND_GE: *out = a >= b; return true;
+    default: return false;
+  }
+}
+
+static const char *compare_sign(ir_scalar_kind kind) {
+  static const char *const signs[] = {"==", "!=", "<", "<=", ">", ">="};
+  return kind >= IR_SCALAR_KIND_EQ && kind <= IR_SCALAR_KIND_GE ? signs[kind - IR_SCALAR_KIND_EQ] : "?";
+}
+
+static clave_status divide_ints(ir_scalar_kind kind, int64_t a, int64_t b, int64_t *out) {
+  if (b == 0) return INVALID("size arithmetic divides %" PRId64 " by zero", a);
+  if (b == -1 && a == INT64_MIN) return INVALID("size arithmetic overflows 64 bits");
+  int64_t q = floor_div_i64(a, b);
+  *out = kind == IR_SCALAR_KIND_FLOOR_DIV ? q : a - q * b;
+  return NULL;
+}
+
+static clave_status power_int(int64_t a, int64_t b, int64_t *out) {
+  if (b < 0) return INVALID("size arithmetic raises %" PRId64 " to the negative power %" PRId64, a, b);
+  int64_t r = 1;
+  for (; b; b >>= 1) {
+    if ((b & 1) && !mul_i64(r, a, &r)) return INVALID("size arithmetic overflows 64 bits");
+    if (b > 1 && !mul_i64(a, a, &a)) return INVALID("size arithmetic overflows 64 bits");
+  }
+  *out = r;
+  return NULL;
+}
+
+static clave_status eval_int(ir_scalar_kind kind, int64_t a, int64_t b, int64_t *out) {
+  bool truth, fits = true;
+  if (compare_ints(kind, a, b, &truth)) {
+    *out = truth;
+    return NULL;
+  }
+  switch (kind) {
+    case IR_SCALAR_KIND_ADD: fits = add_i64(a, b, out); break;
+    case IR_SCALAR_KIND_SUB: fits = sub_i64(a, b, out); break;
+    case IR_SCALAR_KIND_MUL: fits = mul_i64(a, b, out); break;
+    case IR_SCALAR_KIND_NEG: fits = sub_i64(0, a, out); break;
+    case IR_SCALAR_KIND_MIN: *out = a < b ? a : b; break;
+    case IR_SCALAR_KIND_MAX: *out = a > b ? a : b; break;
+    case IR_SCALAR_KIND_AND: *out = a && b; break;
+    case IR_SCALAR_KIND_OR: *out = a || b; break;
+    case IR_SCALAR_KIND_NOT: *out = !a; break;
+    case IR_SCALAR_KIND_TO_INT: *out = a; break;
+    case IR_SCALAR_KIND_POW: return power_int(a, b, out);
+    case IR_SCALAR_KIND_FLOOR_DIV:
+    case IR_SCALAR_KIND_MOD: return divide_ints(kind, a, b, out);
+    default: return UNSUPPORTED("integer host op %d", (int)kind);
+  }
+  return fits ? NULL : INVALID("size arithmetic overflows 64 bits");
+}
+
+static clave_status eval_float(ir_scalar_kind kind, double a, double b, double *out) {
+  switch (kind) {
+    case IR_SCALAR_KIND_ADD: *out = a + b; break;
+    case IR_SCALAR_KIND_SUB: *out = a - b; break;
+    case IR_SCALAR_KIND_MUL: *out = a * b; break;
+    case IR_SCALAR_KIND_TRUE_DIV: *out = a / b; break;
+    case IR_SCALAR_KIND_FLOOR_DIV: *out = floor(a / b); break;
+    case IR_SCALAR_KIND_MOD: *out = a - b * floor(a / b); break;
+    case IR_SCALAR_KIND_MIN: *out = b < a ? b : a; break;
+    case IR_SCALAR_KIND_MAX: *out = b > a ? b : a; break;
+    case IR_SCALAR_KIND_NEG: *out = -a; break;
+    case IR_SCALAR_KIND_TO_FLOAT: *out = a; break;
+    case IR_SCALAR_KIND_POW: *out = pow(a, b); break;
+    case IR_SCALAR_KIND_EQ: *out = a == b; break;
+    case IR_SCALAR_KIND_NE: *out = a != b; break;
+    case IR_SCALAR_KIND_LT: *out = a < b; break;
+    case IR_SCALAR_KIND_LE: *out = a <= b; break;
+    case IR_SCALAR_KIND_GT: *out = a > b; break;
+    case IR_SCALAR_KIND_GE: *out = a >= b; break;
+    case IR_SCALAR_KIND_TO_INT: *out = trunc(a); break;
+    default: return UNSUPPORTED("float host op %d", (int)kind);
+  }
+  return NULL;
+}
+
+clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v, scalar_value *values, const char *what) {
+  const ir_value *d = &program->values.items[vid];
+  if (d->type == IR_VALUE_TYPE_INT && ((d->min.present && v.i < d->min.value) || (d->max.present && v.i > d->max.value))) {
+    char low[24] = "-inf", high[24] = "inf";
+    if (d->min.present) snprintf(low, sizeof low, "%" PRId64, d->min.value);
+    if (d->max.present) snprintf(high, sizeof high, "%" PRId64, d->max.value);
+    return INVALID("%s is %" PRId64 "; '%s' must be in [%s, %s]", what, v.i, d->name, low, high);
+  }
+  v.known = true;
+  v.type = d->type;
+  values[vid] = v;
+  return NULL;
+}
+
+static clave_status run_check(const ir_check *op, const scalar_value *values) {
+  int64_t a = literal_int(&op->a, values), b = literal_int(&op->b, values);
+  bool holds = false;
+  if (!compare_ints(op->kind, a, b, &holds)) return UNSUPPORTED("check of kind %d", (int)op->kind);
+  if (holds) return NULL;
+  return INVALID("%s: %" PRId64 " %s %" PRId64 " does not hold", op->message[0] ? op->message : "check", a, compare_sign(op->kind), b);
+}
+
+static clave_status run_int_scalar(const ir_program *program, const ir_int_scalar *op, scalar_value *values) {
+  scalar_value v = {0};
+  TRY(eval_int(op->kind, literal_int(&op->a, values), op->b.present ? literal_int(&op->b, values) : 0, &v.i));
+  return scalar_set(program, op->out, v, values, "a computed size");
+}
+
+static clave_status run_scalar(const ir_program *program, const ir_scalar *op, scalar_value *values) {
+  double r;
+  TRY(eval_float(op->kind, literal_float(&op->a, values), op->b.present ? literal_float(&op->b, values) : 0, &r));
+  scalar_value v = {.f = r};
+  if (program->values.items[op->out].type != IR_VALUE_TYPE_FLOAT) {
+    if (!(r >= -9223372036854775808.0 && r < 9223372036854775808.0)) return INVALID("%g does not fit a 64-bit integer", r);
+    v.i = (int64_t)r;
+  }
+  return scalar_set(program, op->out, v, values, "a computed value");
+}
+
+clave_status scalar_run(const ir_program *program, const ir_instruction *ins, scalar_value *values) {
+  switch (ins->op_type) {
+    case IR_OP_SCALAR: return run_scalar(program, ins->op, values);
+    case IR_OP_INT_SCALAR: return run_int_scalar(program, ins->op, values);
+    case IR_OP_CHECK: return run_check(ins->op, values);
+    default: return UNSUPPORTED("host op '%s'", op_table[ins->op_type].name);
+  }
+}
+
+static double element_float(dtype t, const void *e) {
+  union {
+    float f;
+    double d;
+    uint16_t h;
+  } u = {0};
+  memcpy(&u, e, dtype_size(t));
+  switch (t) {
+    case DTYPE_F32: return (double)u.f;
+    case DTYPE_F16: return (double)f16_to_f32(u.h);
+    case DTYPE_BF16: return (double)bf16_to_f32(u.h);
+    default: return u.d;
+  }
+}
+
+static int64_t element_int(dtype t, const void *e) {
+  union {
+    int8_t i8;
+    uint8_t u8;
+    int16_t i16;
+    int32_t i32;
+    int64_t i64;
+  } u = {0};
+  memcpy(&u, e, dtype_size(t));
+  switch (t) {
+    case DTYPE_I8: return u.i8;
+    case DTYPE_I16: return u.i16;
+    case DTYPE_I32: return u.i32;
+    case DTYPE_I64: return u.i64;
+    default: return u.u8;
+  }
+}
+
+clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type, scalar_value *out) {
+  *out = (scalar_value){.known = true, .type = type};
+  if (!dtype_is_float(t)) {
+    out->i = element_int(t, element);
+    out->f = (double)out->i;
+    return NULL;
+  }
+  out->f = element_float(t, element);
+  if (type == IR_VALUE_TYPE_FLOAT) return NULL;
+  if (!(out->f >= -9223372036854775808.0 && out->f < 9223372036854775808.0))
+    return INVALID("%g does not fit a 64-bit integer", out->f);
+  out->i = type == IR_VALUE_TYPE_BOOL ? out->f != 0 : (int64_t)out->f;
+  return NULL;
+}
+
+void scalar_to_bytes(const scalar_value *v, tensor *out, void *element) {
+  *out = (tensor){.rank = 0};
+  if (v->type == IR_VALUE_TYPE_FLOAT) {
+    out->type = DTYPE_F64;
+    memcpy(element, &v->f, sizeof v->f);
+  } else if (v->type == IR_VALUE_TYPE_BOOL) {
+    out->type = DTYPE_BOOL;
+    *(uint8_t *)element = v->i != 0;
+  } else {
+    out->type = DTYPE_I64;
+    memcpy(element, &v->i, sizeof v->i);
+  }
+}

@@ -1,0 +1,287 @@
+/* Sessions: made from a verified program and opened devices, they own streams, state, arenas, plans and results. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interp/host_copy.h"
+#include "interp/internal.h"
+#include "interp/scalar.h"
+
+/* ---------------------------------------------------------------- making */
+
+static bool note_use(void *ctx, const operand *o) {
+  uint32_t *const *args = ctx;
+  if (!(o->flags & IR_OUT)) args[0][o->tid] = *args[1];
+  return true;
+}
+
+static void find_last_uses(const session *s, method *m) {
+  for (uint32_t i = 0; i < slot_count(s); i++) m->last_use[i] = NO_INDEX;
+  for (uint32_t i = 0; i < m->n; i++) {
+    uint32_t *args[] = {m->last_use, &i};
+    for_each_operand(&m->instructions[i], note_use, args);
+  }
+  for (uint32_t i = 0; i < m->ir->updates.count; i++) m->last_use[m->ir->updates.items[i].value] = m->n;
+  for (uint32_t i = 0; i < m->ir->outputs.count; i++)
+    if (m->ir->outputs.items[i].tensor != IR_NONE) m->last_use[m->ir->outputs.items[i].tensor] = m->n;
+}
+
+static clave_status init_method(session *s, method *m, const ir_method *ir) {
+  const ir_chain *c = &s->prog->ir.chains.items[ir->chain];
+  m->ir = ir;
+  m->instructions = c->instructions.items;
+  m->n = c->instructions.count;
+  m->source = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->source);
+  m->inputs = mem_pool_alloc(s->pool, ir->inputs.count + 1, sizeof *m->inputs);
+  m->outputs = mem_pool_alloc(s->pool, ir->outputs.count + 1, sizeof *m->outputs);
+  m->output_capacity = mem_pool_alloc(s->pool, ir->outputs.count + 1, sizeof *m->output_capacity);
+  m->last_use = mem_pool_alloc(s->pool, slot_count(s) + 1, sizeof *m->last_use);
+  if (!m->source || !m->inputs || !m->outputs || !m->output_capacity || !m->last_use) return status_no_memory();
+  for (uint32_t i = 0; i < m->n; i++) m->source[i] = i;
+  if (!s->options.unfused) TRY(fuse_elementwise(s, m));
+  m->where = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->where);
+  m->reason = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->reason);
+  m->prepared = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->prepared);
+  bool good = m->where && m->reason && m->prepared;
+  for (int b = 0; b < s->devices.count; b++) {
+    m->cache[b] = mem_pool_alloc(s->pool, m->n + 1, sizeof(void *));
+    m->copy_cache[b] = mem_pool_alloc(s->pool, (size_t)slot_count(s) + m->n + 1, sizeof(void *));
+    good = good && m->cache[b] && m->copy_cache[b];
+  }
+  if (!good) return status_no_memory();
+  find_last_uses(s, m);
+  return place_method(s, m);
+}
+
+typedef struct votes {
+  const session *s;
+  uint32_t *count; /* (n_state, MAX_BACKENDS) */
+  uint8_t where;
+} votes;
+
+static bool vote(void *ctx, const operand *o) {
+  votes *v = ctx;
+  if (is_state_slot(v->s, o->tid)) v->count[(o->tid - first_state(v->s)) * MAX_BACKENDS + v->where]++;
+  return true;
+}
+
+/* A state lives where most ops that touch it run. */
+static clave_status choose_state_homes(session *s) {
+  uint32_t n = s->prog->ir.n_state;
+  votes v = {.s = s, .count = calloc((size_t)n * MAX_BACKENDS + 1, sizeof(uint32_t))};
+  if (!v.count) return status_no_memory();
+  for (uint32_t k = 0; k < s->prog->ir.methods.count; k++)
+    for (uint32_t i = 0; i < s->methods[k].n; i++) {
+      v.where = s->methods[k].where[i];
+      if (v.where < MAX_BACKENDS) for_each_operand(&s->methods[k].instructions[i], vote, &v);
+    }
+  for (uint32_t i = 0; i < n; i++)
+    for (uint8_t b = 1; b < s->devices.count; b++)
+      if (v.count[i * MAX_BACKENDS + b] > v.count[i * MAX_BACKENDS + s->state_home[i]]) s->state_home[i] = b;
+  free(v.count);
+  return NULL;
+}
+
+static clave_status create_state(session *s) {
+  uint32_t n = s->prog->ir.n_state;
+  s->state = mem_pool_alloc(s->pool, n + 1, sizeof *s->state);
+  s->state_home = mem_pool_alloc(s->pool, n + 1, sizeof *s->state_home);
+  if (!s->state || !s->state_home) return status_no_memory();
+  TRY(choose_state_homes(s));
+  for (uint32_t i = 0; i < n; i++) {
+    size_t bytes;
+    backend *b = s->devices.backends[s->state_home[i]];
+    TRY(known_bytes(&s->prog->types[first_state(s) + i], &bytes));
+    TRY(b->vt->buffer_create(b, bytes, &s->state[i]));
+    s->state_bytes += bytes;
+  }
+  return session_reset(s);
+}
+
+static clave_status init_session(session *s) {
+  TRY(mem_pool_create(&s->pool));
+  for (int b = 0; b < s->devices.count; b++) {
+    backend *be = s->devices.backends[b];
+    TRY(be->vt->stream_create(be, &s->streams[b]));
+    if (s->options.profile && be->vt->profile) TRY(be->vt->profile(s->streams[b], true));
+  }
+  uint32_t n = s->prog->ir.methods.count;
+  s->methods = mem_pool_alloc(s->pool, n + 1, sizeof *s->methods);
+  if (!s->methods) return status_no_memory();
+  for (uint32_t i = 0; i < n; i++)
+    TRY(status_while(init_method(s, &s->methods[i], &s->prog->ir.methods.items[i]), "method '%s'", s->prog->ir.methods.items[i].name));
+  return create_state(s);
+}
+
+clave_status session_create(const program *p, const device_set *devices, constant_store *const *stores, const session_options *o,
+                            session **out) {
+  *out = NULL;
+  session *s = calloc(1, sizeof *s);
+  if (!s) return status_no_memory();
+  s->prog = p;
+  s->devices = *devices;
+  s->options = *o;
+  for (int b = 0; b < devices->count; b++) s->stores[b] = stores[b];
+  clave_status st = init_session(s);
+  if (st) {
+    session_destroy(s);
+    return st;
+  }
+  *out = s;
+  return NULL;
+}
+
+static void destroy_method(method *m) {
+  for (size_t i = 0; i < sizeof m->plans / sizeof m->plans[0]; i++) plan_destroy(m->plans[i]);
+  if (!m->ir) return;
+  for (uint32_t i = 0; m->inputs && i < m->ir->inputs.count; i++) free(m->inputs[i].data);
+  for (uint32_t i = 0; m->outputs && i < m->ir->outputs.count; i++) free(m->outputs[i].data);
+}
+
+void session_destroy(session *s) {
+  if (!s) return;
+  for (int b = 0; b < s->devices.count; b++) {
+    backend *be = s->devices.backends[b];
+    if (s->streams[b]) be->vt->stream_destroy(be, s->streams[b]);
+    for (uint32_t i = 0; i < s->arenas[b].n; i++) be->vt->buffer_destroy(be, s->arenas[b].chunks[i]);
+    free(s->arenas[b].chunks);
+  }
+  for (uint32_t i = 0; s->state && i < s->prog->ir.n_state; i++) {
+    backend *be = s->devices.backends[s->state_home[i]];
+    be->vt->buffer_destroy(be, s->state[i]);
+  }
+  for (uint32_t i = 0; s->methods && i < s->prog->ir.methods.count; i++) destroy_method(&s->methods[i]);
+  free(s->events);
+  mem_pool_destroy(s->pool);
+  free(s);
+}
+
+/* ---------------------------------------------------------------- use */
+
+clave_status session_reset(session *s) {
+  const ir_program *p = &s->prog->ir;
+  for (uint32_t i = 0; i < p->n_state; i++) {
+    int b = s->state_home[i];
+    const backend_vtable *vt = s->devices.backends[b]->vt;
+    uint32_t tid = first_state(s) + i, initial = IR_NONE;
+    for (uint32_t k = 0; k < p->state_inits.count; k++)
+      if (p->state_inits.items[k].state == tid) initial = p->state_inits.items[k].constant;
+    size_t bytes = s->state[i]->bytes;
+    if (!bytes) continue;
+    if (initial == IR_NONE) {
+      TRY(vt->fill_zero(s->streams[b], s->state[i], 0, bytes));
+    } else {
+      TRY(vt->write(s->streams[b], s->state[i], 0, s->prog->constants[initial], bytes));
+    }
+  }
+  return NULL;
+}
+
+typedef struct progress_relay {
+  void (*progress)(void *ctx, const char *what, int done, int total);
+  void *ctx;
+} progress_relay;
+
+static void relay_progress(void *ctx, int done, int total) {
+  const progress_relay *r = ctx;
+  r->progress(r->ctx, "building kernels", done, total);
+}
+
+clave_status session_build(session *s) {
+  for (int b = 0; b < s->devices.count; b++) {
+    const backend_vtable *vt = s->devices.backends[b]->vt;
+    if (!vt->build_all) continue;
+    progress_relay r = {s->options.progress, s->options.progress_ctx};
+    TRY(vt->build_all(s->streams[b], s->options.progress ? relay_progress : NULL, &r));
+  }
+  return NULL;
+}
+
+clave_status session_find_method(const session *s, const char *name, uint32_t *out) {
+  for (uint32_t i = 0; i < s->prog->ir.methods.count; i++) {
+    *out = i;
+    if (strcmp(s->methods[i].ir->name, name) == 0) return NULL;
+  }
+  text names = {0};
+  for (uint32_t i = 0; i < s->prog->ir.methods.count; i++) text_printf(&names, "%s'%s'", i ? ", " : "", s->methods[i].ir->name);
+  clave_status st = names.failed ? status_no_memory() : INVALID("no method '%s'; the program has %s", name, names.data ? names.data : "none");
+  text_free(&names);
+  return st;
+}
+
+static clave_status check_input(const session *s, const ir_argument *a, const tensor *v) {
+  if (a->tensor == IR_NONE) {
+    ir_value_type type = s->prog->ir.values.items[a->value].type;
+    bool fits = v->rank == 0 && (type == IR_VALUE_TYPE_FLOAT || !dtype_is_float(v->type));
+    return fits ? NULL : INVALID("it is a %s scalar, not %s of rank %d", type == IR_VALUE_TYPE_FLOAT ? "float" : "integer", dtype_name(v->type), v->rank);
+  }
+  const tensor *want = &s->prog->types[a->tensor];
+  char have_text[128], want_text[128];
+  bool fits = v->type == want->type && v->rank == want->rank;
+  for (int i = 0; fits && i < want->rank; i++) fits = dim_matches(v->dims[i], want->dims[i]) && v->dims[i] >= 0;
+  if (fits) return NULL;
+  return INVALID("it is %s %s, not %s %s", dtype_name(want->type), tensor_shape_text(want, want_text, sizeof want_text),
+                 dtype_name(v->type), tensor_shape_text(v, have_text, sizeof have_text));
+}
+
+static clave_status store_input(bound_input *in, const host_tensor *value) {
+  size_t bytes;
+  TRY(known_bytes(&value->t, &bytes));
+  if (!in->data || in->capacity < bytes) {
+    free(in->data);
+    in->capacity = 0;
+    in->data = malloc(bytes + 1);
+    if (!in->data) return status_no_memory();
+    in->capacity = bytes;
+  }
+  copy_to_contiguous(&value->t, value->data, in->data);
+  in->t = value->t;
+  tensor_set_contiguous(&in->t);
+  return NULL;
+}
+
+clave_status session_set_input(session *s, uint32_t method_index, uint32_t index, const host_tensor *value) {
+  method *m = &s->methods[method_index];
+  if (index >= m->ir->inputs.count) return INVALID("input %u of method '%s', which has %u", index, m->ir->name, m->ir->inputs.count);
+  const ir_argument *a = &m->ir->inputs.items[index];
+  bound_input *in = &m->inputs[index];
+  in->set = false;
+  clave_status st = check_input(s, a, &value->t);
+  if (!st && a->tensor != IR_NONE) st = store_input(in, value);
+  if (!st && a->tensor == IR_NONE) {
+    const char *element = (const char *)value->data + value->t.offset * (int64_t)dtype_size(value->t.type);
+    st = scalar_from_bytes(value->t.type, element, s->prog->ir.values.items[a->value].type, &in->scalar);
+  }
+  in->set = st == NULL;
+  return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->ir->name);
+}
+
+clave_status session_output(session *s, uint32_t method_index, uint32_t index, host_tensor *out) {
+  const method *m = &s->methods[method_index];
+  if (index >= m->ir->outputs.count) return INVALID("output %u of method '%s', which has %u", index, m->ir->name, m->ir->outputs.count);
+  if (!m->has_run) return INVALID("method '%s' has not run", m->ir->name);
+  *out = m->outputs[index];
+  return NULL;
+}
+
+void session_observe(session *s, observe_fn observe, void *ctx) {
+  s->observe = observe;
+  s->observe_ctx = ctx;
+}
+
+void session_placement(const session *s, uint32_t method_index, uint32_t instruction, const char **where, const char **reason) {
+  const method *m = &s->methods[method_index];
+  *where = "fused";
+  *reason = NULL;
+  for (uint32_t i = 0; i < m->n; i++) {
+    if (m->source[i] != instruction) continue;
+    uint8_t w = m->where[i];
+    *where = w == WHERE_HOST ? "host" : w == WHERE_VIEW ? "view" : s->devices.backends[w]->info.kind;
+    *reason = w < MAX_BACKENDS ? m->reason[i] : NULL;
+  }
+}
+
+void session_memory_use(const session *s, session_memory *out) {
+  *out = (session_memory){.state_bytes = s->state_bytes, .arena_bytes = s->last_arena_bytes};
+  for (int b = 0; b < s->devices.count; b++) out->constant_bytes += constant_store_bytes(s->stores[b]);
+}

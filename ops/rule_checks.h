@@ -23,8 +23,6 @@ bool float_fits_int(dtype t, double v);
 
 /* Of two sizes that must agree: the known one. */
 static inline int64_t dim_known(int64_t a, int64_t b) { return a == DIM_UNKNOWN ? b : a; }
-/* A size that a rule reads from a literal or a value: DIM_UNKNOWN if it is not known yet. */
-int64_t rule_dim(const rule_context *c, const ir_int_or_vid *v);
 /* A list of sizes, e.g. Reshape.shape: none negative, at most MAX_RANK. */
 clave_status rule_shape(const rule_context *c, const ir_int_or_vids *v, int *rank, int64_t *dims) STATUS_CHECK;
 

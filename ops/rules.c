@@ -35,11 +35,6 @@ bool rule_float(const rule_context *c, const ir_float_or_vid *v, double *out) {
   return true;
 }
 
-int64_t rule_dim(const rule_context *c, const ir_int_or_vid *v) {
-  int64_t n;
-  return rule_int(c, v, &n) ? n : DIM_UNKNOWN;
-}
-
 clave_status rule_shape(const rule_context *c, const ir_int_or_vids *v, int *rank, int64_t *dims) {
   if (v->count > MAX_RANK) return INVALID("shape has %u dimensions, at most %d are allowed", v->count, MAX_RANK);
   *rank = (int)v->count;
@@ -144,7 +139,7 @@ clave_status check_optional(const rule_context *c, uint32_t tid, const char *wha
 clave_status check_axes(const ir_i32s *axes, int rank, bool *marked, int *order) {
   for (int i = 0; i < rank; i++) marked[i] = false;
   for (uint32_t i = 0; i < axes->count; i++) {
-    int axis;
+    int axis = 0;
     TRY(rule_axis(axes->items[i], rank, &axis));
     if (marked[axis]) return INVALID("axis %d is listed twice", axis);
     marked[axis] = true;

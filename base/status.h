@@ -19,17 +19,19 @@ typedef struct clave_error *clave_status; /* same type as in the public header *
 #if defined(__GNUC__)
 #define STATUS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define STATUS_CHECK __attribute__((warn_unused_result))
+#define STATUS_NEVER_NULL __attribute__((returns_nonnull))
 #else
 #define STATUS_PRINTF(f, a)
 #define STATUS_CHECK
+#define STATUS_NEVER_NULL
 #endif
 
 /* A new status. Control characters in the message are escaped, so that it stays one line. Never NULL: when memory is
  * out, a static object. */
-clave_status status_new(status_code code, const char *format, ...) STATUS_PRINTF(2, 3) STATUS_CHECK;
+clave_status status_new(status_code code, const char *format, ...) STATUS_PRINTF(2, 3) STATUS_CHECK STATUS_NEVER_NULL;
 /* Appends "; context" to a message; NULL stays NULL. Consumes and returns `st`. */
 clave_status status_while(clave_status st, const char *format, ...) STATUS_PRINTF(2, 3) STATUS_CHECK;
-clave_status status_no_memory(void) STATUS_CHECK; /* allocates nothing */
+clave_status status_no_memory(void) STATUS_CHECK STATUS_NEVER_NULL; /* allocates nothing */
 
 status_code status_code_of(const struct clave_error *st); /* STATUS_OK for NULL */
 const char *status_message(const struct clave_error *st); /* "" for NULL; borrowed from st */

@@ -55,6 +55,12 @@ clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 /* Why a device must not be used, or NULL. */
 const char *quirk_refusal(const char *platform, const char *device);
 
+/* ---------------------------------------------------------------- sources.c */
+
+/* Full text of kernels_cl/<stem>.cl, or of a generated source, with the includes written out. */
+clave_status source_of_file(const cl_device *d, const char *stem, text *out) STATUS_CHECK;
+clave_status source_expand(const cl_device *d, const text *generated, text *out) STATUS_CHECK;
+
 /* ---------------------------------------------------------------- programs.c */
 
 typedef struct program program; /* one built (or requested) program of a device; lives as long as the device */
@@ -68,7 +74,8 @@ struct cl_device {
   void (*message)(void *ctx, const char *line); /* may be NULL */
   void *message_ctx;
   uint64_t platform_key[2];             /* of device, driver, CPU flags: part of every cache key */
-  mutex *lock;                          /* of the list of programs and of message */
+  mutex *lock;                          /* of the list of programs */
+  mutex *note_lock;                     /* of message */
   program **programs;
   int n_programs, max_programs;
   bool cache_noted;                     /* an unwritable cache is mentioned once */
@@ -77,13 +84,14 @@ struct cl_device {
 
 /* The program of a file and its options, or of a generated source; made known, not built. */
 clave_status program_find(cl_device *d, const launch *l, program **out) STATUS_CHECK;
-/* Builds it unless that was done (from the cache on disk if there), and notes that a stream uses it. */
+/* Builds it unless that was done, from the cache on disk if it is there. */
 clave_status program_build(cl_device *d, program *p) STATUS_CHECK;
+/* A kernel of it, built if need be. The caller releases it. */
 clave_status program_kernel(cl_device *d, program *p, const char *kernel, cl_kernel *out) STATUS_CHECK;
 const kernel_signature *program_signature(const program *p, const char *kernel);
-const char *program_stem(const program *p);
-bool program_is_built(const program *p);
-void program_mark_run(program *p); /* its binary now holds code: save it at the next programs_save */
+/* A kernel was launched with this local size, for the first time in its node: PoCL's binary may hold more code now. True:
+ * that is not yet in the cache on disk. */
+bool program_mark_run(program *p, const char *kernel, const size_t local[3]);
 void programs_save(cl_device *d);  /* writes new binaries to the cache; never fails, may leave a note */
 void programs_destroy(cl_device *d);
 void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
@@ -120,8 +128,8 @@ typedef struct node_kernel {
   program *program;
   const kernel_signature *signature; /* borrowed from the program or the embedded table */
   cl_kernel handle;                  /* owned; NULL until first launched */
-  bool wide;
-  dtype compute;
+  dtype compute;                     /* F32, F64 or I64: what `real` is */
+  size_t local[3];                   /* of the last launch */
 } node_kernel;
 typedef struct node_cache {
   struct node_cache *next; /* of the stream's list */
@@ -148,6 +156,7 @@ struct cl_stream {
   bool profiling;
   timed_event *events;
   size_t n_events, max_events;
+  bool unsaved;        /* a kernel variant ran that the cache on disk lacks */
   program **requested; /* by prepare, for build_all */
   int n_requested, max_requested;
 };
@@ -160,11 +169,13 @@ clave_status opencl_fill_zero(stream *s, buffer *to, size_t offset, size_t bytes
 clave_status opencl_finish(stream *s, device_fault *fault) STATUS_CHECK;
 clave_status opencl_profile(stream *s, bool on) STATUS_CHECK;
 clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns, int64_t *end_ns) STATUS_CHECK;
-/* Where the next command's event goes: NULL unless profiling. stream_timed records it after the command. */
-cl_event *stream_event(cl_stream *s);
-clave_status stream_timed(cl_stream *s) STATUS_CHECK;
+/* Where the next command's event goes, counted by n_events++ once it was enqueued; NULL unless profiling. */
+cl_event *stream_event(cl_stream *s, clave_status *st);
 
-/* launch.c */
-clave_status opencl_request_build(cl_stream *s, program *p) STATUS_CHECK;
+/* prepare.c */
+clave_status stream_request_build(cl_stream *s, program *p) STATUS_CHECK;
+clave_status opencl_prepare(stream *s, const node *n) STATUS_CHECK;
+clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, int total), void *ctx) STATUS_CHECK;
+clave_status opencl_run(stream *s, const node *n, uint32_t number) STATUS_CHECK;
 
 #endif

@@ -2,11 +2,11 @@
 #define BACKEND_OPENCL_OPENCL_H
 /* What an op family of the OpenCL backend is written against: the device, the stream, and the launch, the only way to a
  * kernel. A family is backend/opencl/<family>.c with `clave_status opencl_<op>(cl_stream *s, const node *n)` and
- * kernels_cl/<family>.cl.
+ * kernels_cl/<family>.cl. Include "opencl_ops.h" (generated) for the prototypes.
  *
  *   clave_status opencl_softmax(cl_stream *s, const node *n) {
  *     const ir_softmax *op = n->instruction->op;
- *     const bound_tensor *x = &n->tensors[op->x.idx], *out = ...;
+ *     const bound_tensor *x = &n->tensors[op->x], *out = ...;
  *     launch l;
  *     launch_begin(&l, s, n, "softmax", "softmax_rows");      // kernels_cl/softmax.cl, kernel softmax_rows
  *     launch_dtype(&l, "X_TYPE", x->t.type);                  // key of the program: dtypes and flags, never shapes

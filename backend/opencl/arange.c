@@ -1,0 +1,47 @@
+/* Arange and Full: tensors made of numbers alone. */
+#include "opencl_ops.h"
+
+static int64_t int_of(const node *n, const ir_int_or_vid *v) {
+  if (!v->present) return 0;
+  return v->vid == IR_NONE ? v->literal : n->values[v->vid].i;
+}
+
+static double float_of(const node *n, const ir_float_or_vid *v) {
+  if (!v->present) return 0;
+  if (v->vid == IR_NONE) return v->literal;
+  const scalar_value *s = &n->values[v->vid];
+  return s->type == IR_VALUE_TYPE_FLOAT ? s->f : (double)s->i;
+}
+
+static void begin(launch *l, cl_stream *s, const node *n, const char *kernel, const bound_tensor *out) {
+  launch_begin(l, s, n, "arange", kernel);
+  launch_dtype(l, "OUT_TYPE", out->t.type);
+  launch_compute(l, out->t.type);
+  launch_buffer(l, out);
+  launch_int(l, tensor_numel(&out->t));
+}
+
+clave_status opencl_arange(cl_stream *s, const node *n) {
+  const ir_arange *op = n->instruction->op;
+  const bound_tensor *out = &n->tensors[op->out];
+  launch l;
+  begin(&l, s, n, "arange", out);
+  if (dtype_is_float(out->t.type)) {
+    launch_float(&l, float_of(n, &op->start_float));
+    launch_float(&l, float_of(n, &op->step_float));
+  } else {
+    launch_int(&l, int_of(n, &op->start));
+    launch_int(&l, int_of(n, &op->step));
+  }
+  return launch_items(&l, tensor_numel(&out->t));
+}
+
+clave_status opencl_full(cl_stream *s, const node *n) {
+  const ir_full *op = n->instruction->op;
+  const bound_tensor *out = &n->tensors[op->out];
+  launch l;
+  begin(&l, s, n, "full", out);
+  if (dtype_is_float(out->t.type)) launch_float(&l, float_of(n, &op->value));
+  else launch_int(&l, int_of(n, &op->int_value));
+  return launch_items(&l, tensor_numel(&out->t));
+}

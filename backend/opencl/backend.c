@@ -1,0 +1,150 @@
+/* Opens an OpenCL device as a backend: context, cache folder, the table of functions. */
+#include "backend/backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/cache.h"
+#include "backend/opencl/device.h"
+#include "backend/opencl/gemm.h"
+#include "base/hash.h"
+
+static void destroy_device(backend *b) {
+  cl_device *d = (cl_device *)b;
+  if (!d) return;
+  programs_destroy(d);
+  gemm_clblast_close(d);
+  if (d->context) d->cl->clReleaseContext(d->context);
+  mutex_destroy(d->lock);
+  mutex_destroy(d->note_lock);
+  free(d->cache_dir);
+  free(d->kernel_dir);
+  free(d);
+}
+
+typedef struct support_check {
+  const rule_context *rules;
+  const cl_device *device;
+  bool needs_fp64;
+} support_check;
+
+static bool check_operand(void *ctx, const operand *o) {
+  support_check *c = ctx;
+  if (c->rules->tensors[o->tid].type == DTYPE_F64) c->needs_fp64 = true;
+  return true;
+}
+
+static void check_steps(support_check *c, const ir_instruction *ins) {
+  if (ins->op_type != IR_OP_ELEMENTWISE) return;
+  const ir_elementwise *op = ins->op;
+  for (uint32_t i = 0; i < op->steps.count; i++)
+    if ((dtype)op->steps.items[i].dtype == DTYPE_F64) c->needs_fp64 = true;
+}
+
+static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins, const char **reason) {
+  support_check check = {.rules = c, .device = (cl_device *)b};
+  for_each_operand(ins, check_operand, &check);
+  check_steps(&check, ins);
+  *reason = NULL;
+  if (!check.needs_fp64 || check.device->entry->traits.has_fp64) return true;
+  *reason = "the device has no 64-bit floats (cl_khr_fp64)";
+  return false;
+}
+
+static const backend_vtable opencl_vtable = {
+    .destroy = destroy_device,
+    .buffer_create = opencl_buffer_create,
+    .buffer_wrap = opencl_buffer_wrap,
+    .buffer_destroy = opencl_buffer_destroy,
+    .supports = device_supports,
+    .stream_create = opencl_stream_create,
+    .stream_destroy = opencl_stream_destroy,
+    .prepare = opencl_prepare,
+    .build_all = opencl_build_all,
+    .run = opencl_run,
+    .write = opencl_write,
+    .read = opencl_read,
+    .fill_zero = opencl_fill_zero,
+    .finish = opencl_finish,
+    .profile = opencl_profile,
+    .times = opencl_times,
+};
+
+/* The "flags" line of the first CPU: PoCL's code for one machine may be illegal on another. */
+static void append_cpu_flags(text *t) {
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  if (!f) return;
+  char line[4096];
+  while (fgets(line, sizeof line, f)) {
+    if (strncmp(line, "flags", 5) != 0 && strncmp(line, "Features", 8) != 0) continue;
+    text_append(t, line, strlen(line));
+    break;
+  }
+  fclose(f);
+}
+
+static clave_status find_platform_key(cl_device *d) {
+  const backend_info *i = &d->base.info;
+  text t = {0};
+  text_printf(&t, "%s\n%s\n%s\n%zu\n", i->platform, i->name, i->driver, sizeof(void *));
+  if (d->entry->traits.is_cpu) append_cpu_flags(&t);
+  clave_status st = text_status(&t);
+  if (!st) hash_bytes_128(t.data, t.size, d->platform_key);
+  text_free(&t);
+  return st;
+}
+
+static clave_status copy_text(const char *s, char **out) {
+  *out = s ? strdup(s) : NULL;
+  return s && !*out ? status_no_memory() : NULL;
+}
+
+/* A cache that cannot be used costs time, never a run. */
+static clave_status open_cache(cl_device *d, const char *folder) {
+  if (!folder) return NULL;
+  clave_status st = cache_open(folder);
+  if (!st) return copy_text(folder, &d->cache_dir);
+  device_note(d, "kernel binaries are not kept: %s", status_message(st));
+  status_free(st);
+  return NULL;
+}
+
+static clave_status init_device(cl_device *d, const opencl_options *o) {
+  TRY(mutex_create(&d->lock));
+  TRY(mutex_create(&d->note_lock));
+  cl_int code;
+  cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)d->entry->platform, 0};
+  d->context = d->cl->clCreateContext(properties, 1, &d->entry->id, NULL, NULL, &code);
+  if (code != CL_SUCCESS) {
+    d->context = NULL;
+    return opencl_status(code, "clCreateContext");
+  }
+  TRY(find_platform_key(d));
+  if (!o) return NULL;
+  d->message = o->message;
+  d->message_ctx = o->message_ctx;
+  TRY(copy_text(o->kernel_dir, &d->kernel_dir));
+  return open_cache(d, o->cache_dir);
+}
+
+clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) {
+  *out = NULL;
+  const device_list *list;
+  TRY(opencl_device_list(&list));
+  if (index < 0 || index >= list->count) return INVALID("there is no OpenCL device %d; there are %d", index, list->count);
+  const char *reason;
+  cl_device *d = calloc(1, sizeof *d);
+  if (!d) return status_no_memory();
+  d->entry = &list->entries[index];
+  d->base.vt = &opencl_vtable;
+  d->base.info = d->entry->info;
+  d->cl = opencl_functions(&reason);
+  clave_status st = init_device(d, o);
+  if (st) {
+    destroy_device(&d->base);
+    return status_while(st, "opening %s", list->entries[index].info.name);
+  }
+  *out = &d->base;
+  return NULL;
+}

@@ -1,0 +1,48 @@
+/* Device memory: created, or wrapped around host memory where the device shares it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/device.h"
+
+/* A zero-size buffer is legal above, not in OpenCL. */
+static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
+
+static clave_status create_buffer(backend *b, cl_mem_flags flags, void *host, size_t bytes, buffer **out) {
+  cl_device *d = (cl_device *)b;
+  *out = NULL;
+  if (bytes > b->info.max_alloc)
+    return status_new(STATUS_NO_MEMORY, "a buffer of %zu bytes is larger than the device allows (%llu)", bytes,
+                      (unsigned long long)b->info.max_alloc);
+  cl_buffer *buf = calloc(1, sizeof *buf);
+  if (!buf) return status_no_memory();
+  cl_int code;
+  buf->base.bytes = bytes;
+  buf->memory = d->cl->clCreateBuffer(d->context, flags, at_least_one(bytes), host, &code);
+  if (code != CL_SUCCESS) {
+    free(buf);
+    return status_while(opencl_status(code, "clCreateBuffer"), "%zu bytes", bytes);
+  }
+  *out = &buf->base;
+  return NULL;
+}
+
+clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) {
+  return create_buffer(b, CL_MEM_READ_WRITE, NULL, bytes, out);
+}
+
+clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, buffer **out) {
+  if (bytes == 0) return opencl_buffer_create(b, 0, out);
+  bool in_place = b->info.shares_host_memory && (uintptr_t)host % b->info.alignment == 0;
+  cl_mem_flags how = in_place ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
+  union { /* OpenCL takes a plain pointer; CL_MEM_READ_ONLY keeps the promise */
+    const void *from;
+    void *to;
+  } pointer = {.from = host};
+  return create_buffer(b, CL_MEM_READ_ONLY | how, pointer.to, bytes, out);
+}
+
+void opencl_buffer_destroy(backend *b, buffer *buf) {
+  if (!buf) return;
+  ((cl_device *)b)->cl->clReleaseMemObject(((cl_buffer *)buf)->memory);
+  free(buf);
+}

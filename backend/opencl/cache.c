@@ -1,0 +1,151 @@
+/* The folder of kernel binaries: named by key, checked by hash, written whole under a lock, bounded in size. */
+#include "backend/opencl/cache.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+enum { LOCK_TIMEOUT_MS = 2000 };
+static const char ending[] = ".clbin";
+static const char lock_name[] = "lock";
+
+typedef struct header {
+  char magic[8]; /* "clvbin1" */
+  uint64_t key[2];
+  uint64_t variants;
+  uint64_t size;
+  uint64_t hash; /* of the data that follows */
+} header;
+static const char magic[8] = "clvbin1";
+
+static char *entry_path(const char *folder, const uint64_t key[2]) {
+  char name[64];
+  snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 "%s", key[0], key[1], ending);
+  return path_join(folder, name);
+}
+
+static bool is_entry(const char *name) {
+  size_t n = strlen(name), e = sizeof ending - 1;
+  return n > e && strcmp(name + n - e, ending) == 0;
+}
+
+clave_status cache_info(const char *folder, cache_stats *out) {
+  *out = (cache_stats){.limit_bytes = CACHE_LIMIT_BYTES};
+  folder_entry *entries;
+  size_t n;
+  TRY(folder_list(folder, &entries, &n));
+  for (size_t i = 0; i < n; i++) {
+    if (!is_entry(entries[i].name)) continue;
+    out->bytes += entries[i].size;
+    out->files++;
+  }
+  folder_list_free(entries, n);
+  return NULL;
+}
+
+static int by_age(const void *a, const void *b) {
+  const folder_entry *x = a, *y = b;
+  return x->modified_s < y->modified_s ? -1 : x->modified_s > y->modified_s;
+}
+
+static uint64_t remove_oldest(const char *folder, const folder_entry *entries, size_t n, uint64_t bytes, uint64_t max_bytes) {
+  uint64_t removed = 0;
+  for (size_t i = 0; i < n && bytes - removed > max_bytes; i++) {
+    if (!is_entry(entries[i].name)) continue;
+    char *path = path_join(folder, entries[i].name);
+    if (path && file_remove(path)) removed += entries[i].size;
+    free(path);
+  }
+  return removed;
+}
+
+clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) {
+  if (removed) *removed = 0;
+  folder_entry *entries;
+  size_t n;
+  TRY(folder_list(folder, &entries, &n));
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < n; i++)
+    if (is_entry(entries[i].name)) bytes += entries[i].size;
+  if (bytes > max_bytes) {
+    qsort(entries, n, sizeof *entries, by_age);
+    uint64_t freed = remove_oldest(folder, entries, n, bytes, max_bytes);
+    if (removed) *removed = freed;
+  }
+  folder_list_free(entries, n);
+  return NULL;
+}
+
+clave_status cache_open(const char *folder) {
+  TRY(make_folders(folder));
+  if (!folder_is_private(folder)) return INVALID("the folder %s can be written by others or belongs to another user", folder);
+  return NULL;
+}
+
+static bool entry_is_good(const cache_entry *e, const uint64_t key[2]) {
+  header h;
+  if (e->map.size < sizeof h) return false;
+  memcpy(&h, e->map.data, sizeof h);
+  return memcmp(h.magic, magic, sizeof magic) == 0 && h.key[0] == key[0] && h.key[1] == key[1] &&
+         h.size == e->map.size - sizeof h && h.hash == hash_bytes(e->map.data + sizeof h, (size_t)h.size);
+}
+
+bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged) {
+  *out = (cache_entry){0};
+  *damaged = false;
+  char *path = entry_path(folder, key);
+  if (!path) return false;
+  clave_status st = file_map_open(path, &out->map);
+  if (st) {
+    status_free(st);
+    free(path);
+    return false;
+  }
+  if (entry_is_good(out, key)) {
+    header h;
+    memcpy(&h, out->map.data, sizeof h);
+    out->data = out->map.data + sizeof h;
+    out->size = (size_t)h.size;
+    out->variants = h.variants;
+    (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now: what trimming goes by; a failure only ages it */
+    free(path);
+    return true;
+  }
+  *damaged = true;
+  file_map_close(&out->map);
+  *out = (cache_entry){0};
+  file_remove(path);
+  free(path);
+  return false;
+}
+
+static clave_status write_entry(const char *path, const header *h, const void *data) {
+  file_writer *w;
+  TRY(file_writer_create(path, &w));
+  clave_status st = file_writer_append(w, h, sizeof *h);
+  if (!st) st = file_writer_append(w, data, (size_t)h->size);
+  if (!st) st = file_writer_commit(w);
+  file_writer_destroy(w);
+  return st;
+}
+
+clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size, uint64_t variants) {
+  header h = {.key = {key[0], key[1]}, .variants = variants, .size = size, .hash = hash_bytes(data, size)};
+  memcpy(h.magic, magic, sizeof magic);
+  char *path = entry_path(folder, key), *lock_path = path_join(folder, lock_name);
+  file_lock *lock = NULL;
+  clave_status st = path && lock_path ? NULL : status_no_memory();
+  if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock)) st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
+  if (!st) st = write_entry(path, &h, data);
+  if (!st) st = cache_trim(folder, CACHE_LIMIT_BYTES, NULL);
+  file_lock_release(lock);
+  free(path);
+  free(lock_path);
+  return st;
+}

@@ -1,0 +1,38 @@
+#ifndef BACKEND_OPENCL_CACHE_H
+#define BACKEND_OPENCL_CACHE_H
+/* Kernel binaries on disk: one file per program, named by its key, in a folder that only this user can write. Knows no
+ * device: listing and trimming work without one. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/file.h"
+#include "base/status.h"
+
+/* The folder is kept below this by removing the least recently used. */
+#define CACHE_LIMIT_BYTES ((uint64_t)512 << 20)
+
+typedef struct cache_stats {
+  uint64_t bytes, files, limit_bytes;
+} cache_stats;
+
+/* Of a folder, which may be missing. */
+clave_status cache_info(const char *folder, cache_stats *out) STATUS_CHECK;
+/* Removes least recently used binaries until at most max_bytes are left. removed may be NULL. */
+clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) STATUS_CHECK;
+
+/* Makes the folder if missing; error if it cannot be made, or others may write into it. */
+clave_status cache_open(const char *folder) STATUS_CHECK;
+
+/* A binary as it lies in a file. variants: a set of 64 flags of the caller's. */
+typedef struct cache_entry {
+  file_map map; /* close with file_map_close */
+  const uint8_t *data;
+  size_t size;
+  uint64_t variants;
+} cache_entry;
+/* False: there is none, or (*damaged) it was broken and is removed. */
+bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged);
+clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size, uint64_t variants) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,335 @@
+/* Elementwise lists: one generated kernel per list of steps, dtypes and way of walking, never per shape. The text comes
+ * from the expressions of ops/elementwise.tsv; every step is rounded to its dtype, so fused or not gives the same bits.
+ *
+ * Two ways of walking the collapsed shape: LINES, a 2-D range of (inner dimension, all others), inner strides 0 and 1
+ * known to the compiler; and POINTS, one division chain per element, where the inner dimension is short. */
+#include <stdio.h>
+#include <string.h>
+
+#include "opencl_ops.h"
+
+/* Below this a line does not fill a vector and POINTS is faster. */
+enum { MIN_LINE = 16 };
+/* Numbers passed as arguments; the immediates beyond are written into the source. */
+enum { MAX_NUMBERS = 24 };
+
+typedef enum walk { LINES, POINTS } walk;
+typedef enum inner_stride { INNER_ZERO, INNER_ONE, INNER_ANY } inner_stride;
+
+typedef struct number {
+  const ir_operand *operand;
+  dtype compute;
+} number;
+
+typedef struct plan {
+  const node *n;
+  const ir_elementwise *op;
+  int n_inputs, rank;
+  tensor shapes[1 + MAX_STEP_INPUTS]; /* out, inputs: broadcast and collapsed */
+  inner_stride inner[MAX_STEP_INPUTS];
+  walk how;
+  bool divides;
+  number numbers[MAX_NUMBERS];
+  int n_numbers;
+} plan;
+
+static const char *const input_names[MAX_STEP_INPUTS] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
+static const char *const offset_names[MAX_STEP_INPUTS] = {"x0_offset", "x1_offset", "x2_offset", "x3_offset",
+                                                          "x4_offset", "x5_offset", "x6_offset", "x7_offset"};
+static const char *const stride_names[MAX_STEP_INPUTS] = {"x0_strides", "x1_strides", "x2_strides", "x3_strides",
+                                                          "x4_strides", "x5_strides", "x6_strides", "x7_strides"};
+static const char *const number_names[MAX_NUMBERS] = {"n0",  "n1",  "n2",  "n3",  "n4",  "n5",  "n6",  "n7",
+                                                      "n8",  "n9",  "n10", "n11", "n12", "n13", "n14", "n15",
+                                                      "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23"};
+
+/* What a dtype is computed in: F32, F64 or I64. */
+static dtype compute_dtype(dtype t) { return t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64; }
+static const char *compute_type(dtype compute) {
+  return compute == DTYPE_F64 ? "double" : compute == DTYPE_F32 ? "float" : "long";
+}
+static const char *compute_suffix(dtype compute) {
+  return compute == DTYPE_F64 ? "_f64" : compute == DTYPE_F32 ? "_f32" : "_i64";
+}
+
+static dtype input_dtype(const plan *p, uint32_t i) { return p->n->tensors[p->op->inputs.items[i]].t.type; }
+
+/* The dtype of operand `o` of step `s`; immediates and values have their step's. */
+static dtype operand_dtype(const plan *p, const ir_step *s, const ir_operand *o) {
+  if (o->source == IR_OPERAND_SOURCE_INPUT) return input_dtype(p, o->index);
+  if (o->source == IR_OPERAND_SOURCE_STEP) return p->op->steps.items[o->index].dtype;
+  return s->dtype;
+}
+
+/* The dtype that step s computes in: that of its operands (where: of its last two). Immediates follow the tensors. */
+static dtype step_operand_dtype(const plan *p, const ir_step *s) {
+  uint32_t first = step_table[s->kind].result == STEP_WHERE ? 1 : 0;
+  for (uint32_t i = first; i < s->operands.count; i++) {
+    const ir_operand *o = &s->operands.items[i];
+    if (o->source == IR_OPERAND_SOURCE_INPUT || o->source == IR_OPERAND_SOURCE_STEP) return operand_dtype(p, s, o);
+  }
+  if (step_table[s->kind].result != STEP_CAST && step_table[s->kind].result != STEP_BOOL) return s->dtype;
+  for (uint32_t i = first; i < s->operands.count; i++)
+    if (s->operands.items[i].source == IR_OPERAND_SOURCE_FLOAT) return DTYPE_F64;
+  return DTYPE_I64;
+}
+
+/* ---------------------------------------------------------------- planning */
+
+static void find_walk(plan *p) {
+  const tensor *out = &p->shapes[0];
+  p->rank = out->rank;
+  p->how = out->rank <= 1 || out->dims[out->rank - 1] >= MIN_LINE ? LINES : POINTS;
+  for (int i = 0; i < p->n_inputs; i++) {
+    const tensor *x = &p->shapes[1 + i];
+    int64_t stride = x->rank ? x->strides[x->rank - 1] : 0;
+    p->inner[i] = stride == 0 ? INNER_ZERO : stride == 1 ? INNER_ONE : INNER_ANY;
+  }
+}
+
+static bool add_number(plan *p, const ir_operand *o, dtype compute) {
+  if (p->n_numbers == MAX_NUMBERS) return false;
+  p->numbers[p->n_numbers++] = (number){.operand = o, .compute = compute};
+  return true;
+}
+
+static bool is_number(const ir_operand *o) {
+  return o->source != IR_OPERAND_SOURCE_INPUT && o->source != IR_OPERAND_SOURCE_STEP;
+}
+
+/* Values first: they cannot be written into the source. */
+static clave_status collect_numbers(plan *p, bool values) {
+  for (uint32_t i = 0; i < p->op->steps.count; i++) {
+    const ir_step *s = &p->op->steps.items[i];
+    for (uint32_t j = 0; j < s->operands.count; j++) {
+      const ir_operand *o = &s->operands.items[j];
+      if (!is_number(o) || (o->source == IR_OPERAND_SOURCE_VALUE) != values) continue;
+      bool is_condition = j == 0 && step_table[s->kind].result == STEP_WHERE;
+      dtype compute = is_condition ? DTYPE_I64 : compute_dtype(step_operand_dtype(p, s));
+      if (!add_number(p, o, compute) && values) return UNSUPPORTED("more than %d host scalars in one elementwise node", MAX_NUMBERS);
+    }
+  }
+  return NULL;
+}
+
+static clave_status make_plan(plan *p, const node *n) {
+  const ir_elementwise *op = n->instruction->op;
+  *p = (plan){.n = n, .op = op, .n_inputs = (int)op->inputs.count};
+  p->shapes[0] = n->tensors[op->out].t;
+  for (int i = 0; i < p->n_inputs; i++)
+    tensor_broadcast(&n->tensors[op->inputs.items[i]].t, p->shapes[0].rank, p->shapes[0].dims, &p->shapes[1 + i]);
+  tensors_collapse(p->shapes, 1 + p->n_inputs);
+  find_walk(p);
+  for (uint32_t i = 0; i < op->steps.count; i++) {
+    const ir_step *s = &op->steps.items[i];
+    if (step_table[s->kind].divides && !dtype_is_float(step_operand_dtype(p, s))) p->divides = true;
+  }
+  TRY(collect_numbers(p, true));
+  return collect_numbers(p, false);
+}
+
+/* ---------------------------------------------------------------- source text */
+
+static int find_number(const plan *p, const ir_operand *o) {
+  for (int i = 0; i < p->n_numbers; i++)
+    if (p->numbers[i].operand == o) return i;
+  return -1;
+}
+
+/* Bit-exact, whatever the number. */
+static void write_literal(text *t, const ir_operand *o, dtype compute) {
+  bool is_float = o->source == IR_OPERAND_SOURCE_FLOAT;
+  union {
+    double d;
+    uint64_t u;
+  } wide = {.d = is_float ? o->f : (double)o->i};
+  union {
+    float f;
+    uint32_t u;
+  } narrow = {.f = (float)wide.d};
+  if (compute == DTYPE_I64) text_printf(t, "(long)0x%llxul", (unsigned long long)(is_float ? (int64_t)o->f : o->i));
+  else if (compute == DTYPE_F64) text_printf(t, "as_double(0x%llxul)", (unsigned long long)wide.u);
+  else text_printf(t, "as_float(0x%xu)", narrow.u);
+}
+
+static void write_operand(const plan *p, text *t, const ir_operand *o, dtype compute) {
+  int k;
+  if (o->source == IR_OPERAND_SOURCE_INPUT) text_printf(t, "v%u", o->index);
+  else if (o->source == IR_OPERAND_SOURCE_STEP) text_printf(t, "s%u", o->index);
+  else if ((k = find_number(p, o)) >= 0) text_printf(t, "%s", number_names[k]);
+  else write_literal(t, o, compute);
+}
+
+/* The expression, with the suffix of the compute type on each step_ function. */
+static void write_expression(text *t, const char *e, dtype compute) {
+  static const char prefix[] = "step_";
+  while (*e) {
+    const char *at = strstr(e, prefix);
+    if (!at) break;
+    size_t n = strcspn(at, "(");
+    text_append(t, e, (size_t)(at - e) + n);
+    text_printf(t, "%s", compute_suffix(compute));
+    e = at + n;
+  }
+  text_printf(t, "%s", e);
+}
+
+/* a cast: from the operand's compute type to that of the result. */
+static void write_cast(text *t, dtype from, dtype to) {
+  if (to == DTYPE_BOOL) text_printf(t, "a != 0");
+  else if (dtype_is_float(to)) text_printf(t, "a");
+  else text_printf(t, "step_to_long%s(a)", compute_suffix(from));
+}
+
+static void write_step(const plan *p, text *t, uint32_t index) {
+  static const char *const names[MAX_STEP_ARITY] = {"a", "b", "c"};
+  const ir_step *s = &p->op->steps.items[index];
+  const step_info *info = &step_table[s->kind];
+  dtype operands = step_operand_dtype(p, s), compute = compute_dtype(operands), result = compute_dtype(s->dtype);
+  text_printf(t, "  %s s%u;\n  {\n    typedef %s real;\n", compute_type(result), index, compute_type(compute));
+  for (uint32_t i = 0; i < s->operands.count; i++) {
+    bool condition = i == 0 && info->result == STEP_WHERE;
+    text_printf(t, "    %s %s = ", condition ? "long" : "real", names[i]);
+    write_operand(p, t, &s->operands.items[i], condition ? DTYPE_I64 : compute);
+    text_printf(t, ";\n");
+  }
+  if (info->divides && compute == DTYPE_I64)
+    text_printf(t, "    if (b == 0) set_fault(fault, fault_node, FAULT_DIVISION, 0, 0, 0);\n");
+  text_printf(t, "    %s value = ", compute_type(result));
+  if (info->result == STEP_CAST) write_cast(t, compute, s->dtype);
+  else write_expression(t, info->cl, compute);
+  text_printf(t, ";\n    s%u = value;\n  }\n", index);
+  bool exact = s->dtype == DTYPE_F32 || s->dtype == DTYPE_F64 || s->dtype == DTYPE_I64;
+  if (index + 1 == p->op->steps.count || exact) return; /* the last step is rounded by the store */
+  text_printf(t, "  {\n    typedef %s real;\n    s%u = ROUND(%s, s%u);\n  }\n", compute_type(result), index, dtype_name(s->dtype),
+              index);
+}
+
+/* ---- parameters, written into the text and the signature alike */
+
+typedef struct parameters {
+  text *t;
+  arg_info *args;
+  int n;
+} parameters;
+
+static void add_parameter(parameters *w, arg_kind kind, const char *name, const char *declaration, const char *type) {
+  text_printf(w->t, "%s", w->n ? ", " : "");
+  text_printf(w->t, declaration, type, name);
+  w->args[w->n++] = (arg_info){.name = name, .kind = kind};
+}
+
+static bool takes_strides(const plan *p, int input) {
+  return p->rank > 1 || (p->rank == 1 && p->inner[input] == INNER_ANY);
+}
+
+static void write_parameters(const plan *p, parameters *w) {
+  add_parameter(w, ARG_INDEX, "n", "const %s %s", "index_t");
+  if (p->rank > 1) add_parameter(w, ARG_INDEX8, "dims", "const %s %s", "index8");
+  for (int i = 0; i < p->n_inputs; i++) {
+    add_parameter(w, ARG_BUFFER, input_names[i], "__global const STORAGE(%s) *%s", dtype_name(input_dtype(p, (uint32_t)i)));
+    add_parameter(w, ARG_LONG, offset_names[i], "const %s %s", "long");
+    if (takes_strides(p, i)) add_parameter(w, ARG_INDEX8, stride_names[i], "const %s %s", "index8");
+  }
+  add_parameter(w, ARG_BUFFER, "out", "__global STORAGE(%s) *%s", dtype_name(p->n->tensors[p->op->out].t.type));
+  add_parameter(w, ARG_LONG, "out_offset", "const %s %s", "long");
+  for (int i = 0; i < p->n_numbers; i++) {
+    dtype c = p->numbers[i].compute;
+    arg_kind kind = c == DTYPE_F64 ? ARG_DOUBLE : c == DTYPE_F32 ? ARG_FLOAT : ARG_LONG;
+    add_parameter(w, kind, number_names[i], "const %s %s", compute_type(c));
+  }
+  if (!p->divides) return;
+  text_printf(w->t, ", FAULT_PARAMS");
+  w->args[w->n++] = (arg_info){.name = "fault", .kind = ARG_FAULT};
+  w->args[w->n++] = (arg_info){.name = "fault_node", .kind = ARG_FAULT_NODE};
+}
+
+/* Sets i0 (inner) ... of the element, and `o`, its place in out. */
+static void write_indices(const plan *p, text *t) {
+  text_printf(t, "  const index_t i = (index_t)get_global_id(0);\n  if (i >= n) return;\n");
+  bool lines = p->how == LINES;
+  if (p->rank <= 1) {
+    text_printf(t, "  const index_t i0 = i, o = i;\n");
+    return;
+  }
+  if (lines) text_printf(t, "  const index_t row = (index_t)get_global_id(1), i0 = i, o = row * n + i;\n  index_t r = row;\n");
+  else text_printf(t, "  const index_t o = i, i0 = i %% dims.s0;\n  index_t r = i / dims.s0;\n");
+  for (int d = 1; d < p->rank - 1; d++)
+    text_printf(t, "  const index_t i%d = r %% dims.s%d;\n  r /= dims.s%d;\n", d, d, d);
+  text_printf(t, "  const index_t i%d = r;\n", p->rank - 1);
+}
+
+static void write_load(const plan *p, text *t, int input) {
+  dtype type = input_dtype(p, (uint32_t)input);
+  const char *real = compute_type(compute_dtype(type)), *name = input_names[input];
+  text_printf(t, "  %s v%d;\n  {\n    typedef %s real;\n    v%d = LOAD(%s, %s + %s, ", real, input, real, input,
+              dtype_name(type), name, offset_names[input]);
+  static const char *const inner[] = {[INNER_ZERO] = "0", [INNER_ONE] = "i0"};
+  if (p->inner[input] == INNER_ANY) text_printf(t, "i0 * %s.s0", stride_names[input]);
+  else text_printf(t, "%s", inner[p->inner[input]]);
+  for (int d = 1; d < p->rank; d++) text_printf(t, " + i%d * %s.s%d", d, stride_names[input], d);
+  text_printf(t, ");\n  }\n");
+}
+
+static clave_status write_kernel(const void *ctx, text *t, arg_info *args, int *n_args) {
+  const plan *p = ctx;
+  parameters w = {.t = t, .args = args};
+  text_printf(t, "#include \"common.h\"\n#include \"steps.h\"\n__kernel void elementwise(");
+  write_parameters(p, &w);
+  text_printf(t, ") {\n");
+  write_indices(p, t);
+  for (int i = 0; i < p->n_inputs; i++) write_load(p, t, i);
+  for (uint32_t i = 0; i < p->op->steps.count; i++) write_step(p, t, i);
+  text_printf(t, "  STORE(%s, out + out_offset, o, s%u);\n}\n", dtype_name(p->n->tensors[p->op->out].t.type),
+              p->op->steps.count - 1);
+  *n_args = w.n;
+  return text_status(t);
+}
+
+/* ---------------------------------------------------------------- launch */
+
+static void push_number(launch *l, const plan *p, const number *x) {
+  const ir_operand *o = x->operand;
+  bool is_int = o->source == IR_OPERAND_SOURCE_INT;
+  int64_t i = o->i;
+  double f = o->f;
+  if (o->source == IR_OPERAND_SOURCE_VALUE) {
+    const scalar_value *v = &p->n->values[o->index];
+    is_int = v->type != IR_VALUE_TYPE_FLOAT;
+    i = v->i;
+    f = v->f;
+  }
+  if (is_int) launch_int(l, i);
+  else if (x->compute == DTYPE_I64) launch_int(l, (int64_t)f);
+  else launch_float(l, f);
+}
+
+static void push_arguments(launch *l, const plan *p) {
+  const tensor *out = &p->shapes[0];
+  launch_int(l, p->how == LINES && out->rank ? out->dims[out->rank - 1] : tensor_numel(out));
+  if (p->rank > 1) launch_dims(l, out);
+  for (int i = 0; i < p->n_inputs; i++) {
+    launch_buffer(l, &p->n->tensors[p->op->inputs.items[i]]);
+    if (takes_strides(p, i)) launch_strides(l, &p->shapes[1 + i]);
+  }
+  launch_buffer(l, &p->n->tensors[p->op->out]);
+  for (int i = 0; i < p->n_numbers; i++) push_number(l, p, &p->numbers[i]);
+}
+
+clave_status opencl_elementwise(cl_stream *s, const node *n) {
+  plan p;
+  TRY(make_plan(&p, n));
+  launch l;
+  launch_begin(&l, s, n, "elementwise", "elementwise");
+  launch_generated(&l, write_kernel, &p);
+  launch_define(&l, "RANK", p.rank);
+  launch_define(&l, "POINTS", p.how);
+  int inner = 0;
+  for (int i = 0; i < p.n_inputs; i++) inner = inner * 3 + (int)p.inner[i];
+  launch_define(&l, "INNER", inner);
+  push_arguments(&l, &p);
+  int64_t total = tensor_numel(&p.shapes[0]);
+  if (p.how == POINTS || p.rank <= 1) return launch_items(&l, total);
+  int64_t line = p.shapes[0].dims[p.rank - 1];
+  size_t global[2] = {(size_t)line, (size_t)(line ? total / line : 0)}, local[2] = {LOCAL_SIZE, 1};
+  return launch_run(&l, 2, global, local);
+}

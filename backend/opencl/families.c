@@ -1,0 +1,87 @@
+/* What several op families share: operands, dimensions split into walked and kept ones, group sizes for loops. */
+#include "backend/opencl/families.h"
+
+int64_t int_of(const node *n, const ir_int_or_vid *v) { return v->vid == IR_NONE ? v->literal : n->values[v->vid].i; }
+
+dtype moved_type(dtype t) {
+  static const dtype by_size[9] = {[1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
+  return by_size[dtype_size(t)];
+}
+
+void launch_optional(launch *l, const bound_tensor *t) {
+  if (t) launch_buffer(l, t);
+  else launch_absent(l);
+}
+
+static void append_dim(tensor *to, const tensor *from, int axis) {
+  to->dims[to->rank] = from->dims[axis];
+  to->strides[to->rank++] = from->strides[axis];
+}
+
+void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over) {
+  for (int i = 0; i < n; i++) {
+    kept[i] = (tensor){.type = ts[i].type};
+    over[i] = kept[i];
+    for (int d = 0; d < ts[i].rank; d++) append_dim(axes >> d & 1 ? &over[i] : &kept[i], &ts[i], d);
+  }
+  tensors_collapse(kept, n);
+  tensors_collapse(over, n);
+}
+
+tensor take_dims(const tensor *t, int from, int to) {
+  tensor part = {.type = t->type};
+  for (int d = from; d < to; d++) append_dim(&part, t, d);
+  return part;
+}
+
+void launch_layout(launch *l, const tensor *t) {
+  launch_dims(l, t);
+  launch_strides(l, t);
+}
+
+/* A CPU device runs groups on its cores: enough of them, but not tiny ones. */
+size_t choose_local(const cl_stream *s, int64_t items, int64_t work) {
+  const device_traits *t = stream_traits(s);
+  if (!t->is_cpu) return LOCAL_SIZE;
+  int64_t wanted = 4 * (int64_t)t->compute_units;
+  if (work < 256 && items >= wanted * 64) return 64;
+  if (work < 1024 && items >= wanted * 16) return 16;
+  return work < 16 && items < 64 ? 64 : 1;
+}
+
+clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) {
+  if (items <= 0 || others <= 0) return NULL;
+  size_t global[2] = {(size_t)items, (size_t)others}, local[2] = {choose_local(l->s, items * others, work), 1};
+  return launch_run(l, others > 1 ? 2 : 1, global, local);
+}
+
+clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, bool team) {
+  return team ? launch_groups(l, rows, LOCAL_SIZE) : launch_loops(l, rows, 1, row_size);
+}
+
+static bool all_unit_stride(const tensor *ts, int n) {
+  for (int i = 0; i < n; i++)
+    if (ts[i].rank > 0 && ts[i].strides[ts[i].rank - 1] != 1) return false;
+  return true;
+}
+
+row_class choose_row_class(const cl_stream *s, const tensor *kept, const tensor *over, int n) {
+  bool is_cpu = stream_traits(s)->is_cpu;
+  int64_t inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
+  if (inner > 1 && all_unit_stride(over, n)) return (row_class){.row = true, .team = !is_cpu && inner >= 32, .width = is_cpu ? 16 : 1};
+  bool wide = is_cpu && kept_row_size(kept) >= 16 && all_unit_stride(kept, n);
+  return (row_class){.row = false, .team = false, .width = wide ? 16 : 1};
+}
+
+void launch_row_class(launch *l, row_class c) {
+  launch_define(l, "ROW", c.row);
+  launch_define(l, "TEAM", c.team ? LOCAL_SIZE : 1);
+  launch_define(l, "W", c.width);
+}
+
+int64_t kept_row_size(const tensor *kept) { return kept->rank > 0 ? kept->dims[kept->rank - 1] : 1; }
+
+int64_t row_class_items(row_class c, const tensor *kept) {
+  int64_t rows = tensor_numel(kept), size = kept_row_size(kept);
+  return c.row || size == 0 ? rows : rows / size * ceil_div(size, c.width);
+}

@@ -1,0 +1,50 @@
+#ifndef BACKEND_OPENCL_FAMILIES_H
+#define BACKEND_OPENCL_FAMILIES_H
+/* What several op families share: operands, dimensions split into walked and kept ones, group sizes for loops. */
+#include "backend/opencl/opencl.h"
+
+/* NULL: the optional operand is not there. */
+static inline const bound_tensor *operand_of(const node *n, uint32_t tid) { return tid == IR_NONE ? NULL : &n->tensors[tid]; }
+static inline int axis_of(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
+static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+int64_t int_of(const node *n, const ir_int_or_vid *v);
+
+/* The dtype that stands for all of a size, for kernels that only move elements. */
+dtype moved_type(dtype t);
+/* launch_buffer, or launch_absent for NULL. */
+void launch_optional(launch *l, const bound_tensor *t);
+
+/* n tensors of equal dims: the dimensions whose bit is set in `axes` go to over[n], the others to kept[n], both collapsed. */
+void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over);
+/* The sub-tensor of dimensions [from, to) of t, strides kept, offset 0. */
+tensor take_dims(const tensor *t, int from, int to);
+/* Dims and strides of the sub-tensor as index8 arguments: two launch arguments. */
+void launch_layout(launch *l, const tensor *t);
+
+/* The local size for `items` work-items that each loop over about `work` elements. */
+size_t choose_local(const cl_stream *s, int64_t items, int64_t work);
+/* Launches (items, others) work-items, `work` elements each. */
+clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) STATUS_CHECK;
+/* Launches `rows` teams of LOCAL_SIZE work-items (`team`), or one work-item a row. */
+clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, bool team) STATUS_CHECK;
+
+/* How a kernel with vector.h walks rows: W neighbours at a time, alone or as a team. */
+typedef struct row_class {
+  bool row;  /* the walked dimension is contiguous in every tensor */
+  bool team; /* a group of work-items shares a row */
+  int width; /* W */
+} row_class;
+/* over[0..n): the walked dimension(s), kept[0..n): the rest. */
+row_class choose_row_class(const cl_stream *s, const tensor *kept, const tensor *over, int n);
+void launch_row_class(launch *l, row_class c); /* macros ROW, TEAM, W */
+/* Elements of the innermost kept dimension, of which a work-item without ROW takes W. */
+int64_t kept_row_size(const tensor *kept);
+/* Work-items (or teams) for the kept dimensions. */
+int64_t row_class_items(row_class c, const tensor *kept);
+
+/* Copies x into `out` elementwise (equal dims and dtype size, any strides); kernels_cl/cat.cl. */
+clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x, const bound_tensor *out) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,312 @@
+/* Programs of a device: one per file and options (or generated source), shared by its streams, built lazily or ahead, their
+ * binaries kept on disk. The only place that builds programs and creates kernels. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/cache.h"
+#include "backend/opencl/device.h"
+#include "base/hash.h"
+
+struct program {
+  const char *stem;  /* a string literal */
+  char *options;     /* owned */
+  char *source;      /* owned; the full text of a generated program, else NULL until built */
+  bool generated;
+  kernel_signature signature; /* of a generated program; args owned */
+  uint64_t identity[2];       /* of stem, options and generated source */
+  mutex *lock;                /* of what follows */
+  cl_program handle;          /* NULL: not built */
+  uint64_t key[2];            /* in the cache on disk */
+  uint64_t variants, saved;   /* kernels and local sizes that were launched; those in the file. Atomic */
+};
+
+void device_note(cl_device *d, const char *format, ...) {
+  if (!d->message) return;
+  char line[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  mutex_lock(d->note_lock);
+  d->message(d->message_ctx, line);
+  mutex_unlock(d->note_lock);
+}
+
+/* ---------------------------------------------------------------- finding */
+
+static void program_destroy(cl_device *d, program *p) {
+  if (!p) return;
+  if (p->handle) d->cl->clReleaseProgram(p->handle);
+  mutex_destroy(p->lock);
+  free((void *)p->signature.args);
+  free(p->options);
+  free(p->source);
+  free(p);
+}
+
+static clave_status write_options(const cl_device *d, const launch *l, text *out) {
+  text_printf(out, "-cl-std=CL1.2%s -D ON_CPU=%d", d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+              d->entry->traits.is_cpu);
+  for (int i = 0; i < l->n_macros; i++) {
+    const launch_macro *m = &l->macros[i];
+    if (m->kind == DEFINE_DTYPE)
+      text_printf(out, " -D %s=%s", m->name, dtype_name((dtype)m->value));
+    else
+      text_printf(out, " -D %s=%d", m->name, m->value);
+  }
+  return text_status(out);
+}
+
+static clave_status generate_source(const cl_device *d, const launch *l, program *p) {
+  arg_info args[MAX_LAUNCH_ARGS];
+  int n = 0;
+  text body = {0}, full = {0};
+  clave_status st = l->generate(l->generate_ctx, &body, args, &n);
+  if (!st) st = text_status(&body);
+  if (!st) st = source_expand(d, &body, &full);
+  text_free(&body);
+  p->source = full.data;
+  if (st) return st;
+  arg_info *copy = calloc((size_t)n + 1, sizeof *copy);
+  if (!copy) return status_no_memory();
+  memcpy(copy, args, sizeof *copy * (size_t)n);
+  p->signature = (kernel_signature){.stem = l->stem, .kernel = l->kernel, .args = copy, .n_args = n};
+  return NULL;
+}
+
+static void identify(program *p) {
+  uint64_t a[2], b[2] = {0, 0}, c[2], all[6];
+  hash_bytes_128(p->options, strlen(p->options), a);
+  if (p->source) hash_bytes_128(p->source, strlen(p->source), b);
+  hash_bytes_128(p->stem, strlen(p->stem), c);
+  memcpy(all, a, sizeof a);
+  memcpy(all + 2, b, sizeof b);
+  memcpy(all + 4, c, sizeof c);
+  hash_bytes_128(all, sizeof all, p->identity);
+}
+
+static clave_status program_create(cl_device *d, const launch *l, program **out) {
+  program *p = calloc(1, sizeof *p);
+  *out = p;
+  if (!p) return status_no_memory();
+  p->stem = l->stem;
+  p->generated = l->generate != NULL;
+  TRY(mutex_create(&p->lock));
+  text options = {0};
+  clave_status st = write_options(d, l, &options);
+  p->options = options.data;
+  if (st) return st;
+  if (l->generate) TRY(generate_source(d, l, p));
+  identify(p);
+  return NULL;
+}
+
+static program *find_same(const cl_device *d, const program *p) {
+  for (int i = 0; i < d->n_programs; i++)
+    if (memcmp(d->programs[i]->identity, p->identity, sizeof p->identity) == 0) return d->programs[i];
+  return NULL;
+}
+
+static clave_status add_program(cl_device *d, program *p) {
+  if (d->n_programs == d->max_programs) {
+    int max = d->max_programs ? 2 * d->max_programs : 32;
+    program **grown = realloc(d->programs, sizeof *grown * (size_t)max);
+    if (!grown) return status_no_memory();
+    d->programs = grown;
+    d->max_programs = max;
+  }
+  d->programs[d->n_programs++] = p;
+  return NULL;
+}
+
+clave_status program_find(cl_device *d, const launch *l, program **out) {
+  *out = NULL;
+  program *mine;
+  clave_status st = program_create(d, l, &mine);
+  if (!st) {
+    mutex_lock(d->lock);
+    *out = find_same(d, mine);
+    if (!*out) {
+      st = add_program(d, mine);
+      if (!st) *out = mine;
+    }
+    mutex_unlock(d->lock);
+  }
+  if (*out != mine) program_destroy(d, mine);
+  return st;
+}
+
+const kernel_signature *program_signature(const program *p, const char *kernel) {
+  if (p->generated) return &p->signature;
+  for (int i = 0; i < n_kernel_signatures; i++)
+    if (strcmp(kernel_signatures[i].stem, p->stem) == 0 && strcmp(kernel_signatures[i].kernel, kernel) == 0)
+      return &kernel_signatures[i];
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- building */
+
+/* The first line of the build log that speaks of an error, else the first line; empty if there is none. */
+static void first_error(const char *log, char *line, size_t size) {
+  const char *at = strstr(log, "error");
+  while (at && at > log && at[-1] != '\n') at--;
+  if (!at) at = log + strspn(log, " \n\r\t");
+  size_t n = strcspn(at, "\n\r");
+  if (n >= size) n = size - 1;
+  memcpy(line, at, n);
+  line[n] = 0;
+}
+
+static clave_status build_error(cl_device *d, const program *p, cl_program handle, cl_int code) {
+  size_t size = 0;
+  cl_device_id id = d->entry->id;
+  if (d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) != CL_SUCCESS) size = 0;
+  char *log = calloc(1, size + 1), line[256] = "";
+  if (log && size && d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, size, log, NULL) == CL_SUCCESS)
+    first_error(log, line, sizeof line);
+  free(log);
+  clave_status st = opencl_status(code, "clBuildProgram");
+  return status_while(st, "kernel file %s (%s): %s", p->stem, p->options, line);
+}
+
+/* Takes over `handle`. */
+static clave_status build_handle(cl_device *d, program *p, cl_program handle) {
+  cl_int code = d->cl->clBuildProgram(handle, 1, &d->entry->id, p->options, NULL, NULL);
+  if (code == CL_SUCCESS) {
+    p->handle = handle;
+    return NULL;
+  }
+  clave_status st = build_error(d, p, handle, code);
+  d->cl->clReleaseProgram(handle);
+  return st;
+}
+
+static void find_key(const cl_device *d, program *p) {
+  uint64_t all[6];
+  hash_bytes_128(p->source, strlen(p->source), all);
+  hash_bytes_128(p->options, strlen(p->options), all + 2);
+  memcpy(all + 4, d->platform_key, sizeof d->platform_key);
+  hash_bytes_128(all, sizeof all, p->key);
+}
+
+/* True if a usable binary was there. */
+static bool build_from_cache(cl_device *d, program *p) {
+  if (!d->cache_dir) return false;
+  cache_entry e;
+  bool damaged;
+  if (!cache_load(d->cache_dir, p->key, &e, &damaged)) {
+    if (damaged) device_note(d, "a damaged kernel binary in %s was removed", d->cache_dir);
+    return false;
+  }
+  cl_int code, loaded = CL_SUCCESS;
+  cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e.size, &e.data, &loaded, &code);
+  file_map_close(&e.map);
+  if (code != CL_SUCCESS) return false;
+  clave_status st = NULL;
+  if (loaded == CL_SUCCESS) st = build_handle(d, p, handle);
+  else d->cl->clReleaseProgram(handle);
+  if (st) device_note(d, "a kernel binary was refused (%s) and is built again", status_message(st));
+  status_free(st);
+  if (!p->handle) return false;
+  p->variants = p->saved = e.variants;
+  return true;
+}
+
+static clave_status build_from_source(cl_device *d, program *p) {
+  cl_int code;
+  const char *source = p->source;
+  cl_program handle = d->cl->clCreateProgramWithSource(d->context, 1, &source, NULL, &code);
+  if (code != CL_SUCCESS) return opencl_status(code, "clCreateProgramWithSource");
+  return build_handle(d, p, handle);
+}
+
+static clave_status build_locked(cl_device *d, program *p) {
+  if (p->handle) return NULL;
+  if (!p->source) {
+    text full = {0};
+    clave_status st = source_of_file(d, p->stem, &full);
+    p->source = st ? NULL : full.data;
+    if (st) {
+      text_free(&full);
+      return st;
+    }
+  }
+  find_key(d, p);
+  if (!build_from_cache(d, p)) TRY(build_from_source(d, p));
+  if (!p->generated) {
+    free(p->source);
+    p->source = NULL;
+  }
+  return NULL;
+}
+
+clave_status program_build(cl_device *d, program *p) {
+  mutex_lock(p->lock);
+  clave_status st = build_locked(d, p);
+  mutex_unlock(p->lock);
+  return st;
+}
+
+clave_status program_kernel(cl_device *d, program *p, const char *kernel, cl_kernel *out) {
+  *out = NULL;
+  TRY(program_build(d, p));
+  cl_int code;
+  *out = d->cl->clCreateKernel(p->handle, kernel, &code);
+  if (code == CL_SUCCESS) return NULL;
+  *out = NULL;
+  return status_while(opencl_status(code, "clCreateKernel"), "kernel %s of %s.cl", kernel, p->stem);
+}
+
+/* ---------------------------------------------------------------- saving */
+
+bool program_mark_run(program *p, const char *kernel, const size_t local[3]) {
+  uint64_t sizes[4] = {local[0], local[1], local[2], hash_bytes(kernel, strlen(kernel))};
+  uint64_t bit = UINT64_C(1) << (hash_bytes(sizes, sizeof sizes) & 63);
+  uint64_t before = __atomic_fetch_or(&p->variants, bit, __ATOMIC_RELAXED);
+  return !(before & bit);
+}
+
+static clave_status save_program(cl_device *d, program *p, uint64_t variants) {
+  size_t size = 0;
+  CL_TRY(d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL), "clGetProgramInfo");
+  if (size == 0) return NULL; /* the driver has no binaries */
+  unsigned char *data = malloc(size);
+  if (!data) return status_no_memory();
+  cl_int code = d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARIES, sizeof data, &data, NULL);
+  clave_status st = code == CL_SUCCESS ? cache_save(d->cache_dir, p->key, data, size, variants)
+                                       : opencl_status(code, "clGetProgramInfo");
+  free(data);
+  return st;
+}
+
+static void save_if_new(cl_device *d, program *p) {
+  mutex_lock(p->lock);
+  uint64_t variants = __atomic_load_n(&p->variants, __ATOMIC_RELAXED);
+  clave_status st = NULL;
+  if (p->handle && variants != p->saved) {
+    st = save_program(d, p, variants);
+    p->saved = variants; /* not tried again when it cannot be */
+  }
+  mutex_unlock(p->lock);
+  if (st && !__atomic_exchange_n(&d->cache_noted, true, __ATOMIC_RELAXED))
+    device_note(d, "kernel binaries are not kept: %s", status_message(st));
+  status_free(st);
+}
+
+void programs_save(cl_device *d) {
+  if (!d->cache_dir) return;
+  for (int i = 0;; i++) {
+    mutex_lock(d->lock);
+    program *p = i < d->n_programs ? d->programs[i] : NULL;
+    mutex_unlock(d->lock);
+    if (!p) return;
+    save_if_new(d, p);
+  }
+}
+
+void programs_destroy(cl_device *d) {
+  for (int i = 0; i < d->n_programs; i++) program_destroy(d, d->programs[i]);
+  free(d->programs);
+}

@@ -1,0 +1,150 @@
+/* Reductions and argmax, argmin: see kernels_cl/reduce.cl. Chooses rows or columns, teams, and how many work-items share
+ * one output where there are few. */
+#include "backend/opencl/families.h"
+
+enum { KIND_ARGMAX = 11, KIND_ARGMIN = 12, MAX_SPLITS = 256, MIN_SPLIT_WORK = 16384 };
+
+typedef struct reduction {
+  int kind;
+  const bound_tensor *x, *out;
+  tensor kept, over;
+  double divisor;
+  row_class rows;
+  int64_t n_kept, n_outer, n_inner, inner_stride, n_splits;
+} reduction;
+
+static bool is_arg(int kind) { return kind >= KIND_ARGMAX; }
+static bool is_moment(int kind) { return kind == IR_REDUCE_KIND_VAR || kind == IR_REDUCE_KIND_STD; }
+
+static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
+
+/* Order does not matter to these folds: walk the memory forwards. */
+static void sort_dims(tensor *t) {
+  for (int i = 1; i < t->rank; i++)
+    for (int j = i; j > 0 && magnitude(t->strides[j]) > magnitude(t->strides[j - 1]); j--) {
+      int64_t dim = t->dims[j], stride = t->strides[j];
+      t->dims[j] = t->dims[j - 1];
+      t->strides[j] = t->strides[j - 1];
+      t->dims[j - 1] = dim;
+      t->strides[j - 1] = stride;
+    }
+  tensors_collapse(t, 1);
+}
+
+static int64_t count_splits(const cl_stream *s, const reduction *r) {
+  const device_traits *t = stream_traits(s);
+  int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : r->rows.team ? 8 : 512);
+  int64_t items = row_class_items(r->rows, &r->kept), total = r->n_outer * r->n_inner;
+  int64_t lanes = r->rows.row ? 1 : r->rows.width;
+  if (items >= wanted || total * lanes < 2 * MIN_SPLIT_WORK) return 1;
+  return min_i64(min_i64(wanted / items, total * lanes / MIN_SPLIT_WORK), MAX_SPLITS);
+}
+
+static void lay_out(const cl_stream *s, reduction *r, unsigned axes) {
+  split_dims(&r->x->t, 1, axes, &r->kept, &r->over);
+  if (!is_arg(r->kind)) sort_dims(&r->over);
+  r->rows = choose_row_class(s, &r->kept, &r->over, 1);
+  const tensor *over = &r->over;
+  r->n_kept = tensor_numel(&r->kept);
+  r->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
+  r->inner_stride = over->rank > 0 ? over->strides[over->rank - 1] : 1;
+  r->n_outer = r->n_inner == 0 ? 0 : tensor_numel(over) / r->n_inner;
+  r->n_splits = count_splits(s, r);
+}
+
+static void define_types(launch *l, const reduction *r) {
+  launch_define(l, "KIND", r->kind);
+  launch_dtype(l, "X_TYPE", r->x->t.type);
+  launch_dtype(l, "OUT_TYPE", r->out->t.type);
+  launch_compute(l, r->x->t.type);
+}
+
+/* Scratch: states of 8 bytes a part, then places. */
+static int64_t places_offset(const reduction *r) { return 3 * r->n_splits * r->n_kept; }
+
+static clave_status launch_reduce(cl_stream *s, const node *n, const reduction *r, cl_mem parts) {
+  launch l;
+  launch_begin(&l, s, n, "reduce", "reduce");
+  define_types(&l, r);
+  launch_row_class(&l, r->rows);
+  launch_define(&l, "SPLIT", r->n_splits > 1);
+  launch_buffer(&l, r->x);
+  launch_buffer(&l, r->out);
+  if (r->n_splits > 1) {
+    launch_memory(&l, parts, 0);
+    launch_memory(&l, parts, places_offset(r));
+  } else {
+    launch_absent(&l);
+    launch_absent(&l);
+  }
+  tensor outer = take_dims(&r->over, 0, r->over.rank > 0 ? r->over.rank - 1 : 0);
+  launch_layout(&l, &r->kept);
+  launch_layout(&l, &outer);
+  int64_t items = row_class_items(r->rows, &r->kept);
+  launch_int(&l, r->n_kept);
+  launch_int(&l, items);
+  launch_int(&l, kept_row_size(&r->kept));
+  launch_int(&l, r->n_outer);
+  launch_int(&l, r->n_inner);
+  launch_int(&l, r->inner_stride);
+  launch_int(&l, r->n_splits);
+  launch_float(&l, r->divisor);
+  int64_t work = ceil_div(r->n_outer * r->n_inner * (r->rows.row ? 1 : r->rows.width), r->n_splits);
+  if (!r->rows.team) return launch_loops(&l, items, r->n_splits, work);
+  size_t global[2] = {(size_t)items * LOCAL_SIZE, (size_t)r->n_splits}, local[2] = {LOCAL_SIZE, 1};
+  return launch_run(&l, 2, global, local);
+}
+
+static clave_status launch_merge(cl_stream *s, const node *n, const reduction *r, cl_mem parts) {
+  launch l;
+  launch_begin(&l, s, n, "reduce", "reduce_merge");
+  define_types(&l, r);
+  launch_row_class(&l, (row_class){.row = true, .width = 1});
+  launch_define(&l, "SPLIT", 0);
+  launch_memory(&l, parts, 0);
+  launch_memory(&l, parts, places_offset(r));
+  launch_buffer(&l, r->out);
+  launch_int(&l, r->n_kept);
+  launch_int(&l, r->n_splits);
+  launch_float(&l, r->divisor);
+  return launch_items(&l, r->n_kept);
+}
+
+static clave_status run_reduction(cl_stream *s, const node *n, reduction *r, unsigned axes) {
+  lay_out(s, r, axes);
+  if (r->n_splits == 1) return launch_reduce(s, n, r, NULL);
+  cl_mem parts;
+  TRY(stream_scratch(s, (size_t)(4 * r->n_splits * r->n_kept) * sizeof(int64_t), &parts));
+  TRY(launch_reduce(s, n, r, parts));
+  return launch_merge(s, n, r, parts);
+}
+
+static unsigned axes_mask(const ir_i32s *axes, int rank) {
+  unsigned mask = axes->count == 0 ? (1u << rank) - 1 : 0;
+  for (uint32_t i = 0; i < axes->count; i++) mask |= 1u << axis_of(axes->items[i], rank);
+  return mask;
+}
+
+static int64_t reduced_count(const tensor *x, unsigned axes) {
+  int64_t n = 1;
+  for (int d = 0; d < x->rank; d++)
+    if (axes >> d & 1) n *= x->dims[d];
+  return n;
+}
+
+clave_status opencl_reduce(cl_stream *s, const node *n) {
+  const ir_reduce *op = n->instruction->op;
+  reduction r = {.kind = (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
+  unsigned axes = axes_mask(&op->axes, r.x->t.rank);
+  double count = (double)reduced_count(&r.x->t, axes), freedom = count - op->correction;
+  r.divisor = !is_moment(r.kind) ? count : freedom > 0 ? freedom : 0;
+  return run_reduction(s, n, &r, axes);
+}
+
+clave_status opencl_arg_reduce(cl_stream *s, const node *n) {
+  const ir_arg_reduce *op = n->instruction->op;
+  reduction r = {.kind = KIND_ARGMAX + (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
+  int rank = r.x->t.rank;
+  unsigned axes = op->axis.present ? rank == 0 ? 0 : 1u << axis_of(op->axis.value, rank) : (1u << rank) - 1;
+  return run_reduction(s, n, &r, axes);
+}

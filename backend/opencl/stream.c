@@ -1,0 +1,220 @@
+/* A session's side of the device: in-order queue, copies, scratch, error record, times. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/device.h"
+
+/* As in kernels_cl/common.h. */
+typedef struct fault_record {
+  cl_int kind;
+  cl_uint node;
+  cl_long value, low, high;
+} fault_record;
+
+const device_traits *stream_traits(const cl_stream *s) { return &s->device->entry->traits; }
+bool stream_is_dry(const cl_stream *s) { return s->dry; }
+
+/* ---------------------------------------------------------------- create, destroy */
+
+static clave_status make_queue(cl_stream *s, bool profiling, cl_command_queue *out) {
+  cl_int code;
+  *out = s->cl->clCreateCommandQueue(s->device->context, s->device->entry->id, profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+  if (code == CL_SUCCESS) return NULL;
+  *out = NULL;
+  return opencl_status(code, "clCreateCommandQueue");
+}
+
+static clave_status clear_fault(cl_stream *s) {
+  static const fault_record none;
+  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, s->fault, CL_TRUE, 0, sizeof none, &none, 0, NULL, NULL), "clEnqueueWriteBuffer");
+  return NULL;
+}
+
+static clave_status init_stream(cl_stream *s) {
+  TRY(make_queue(s, false, &s->queue));
+  cl_int code;
+  s->fault = s->cl->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE, sizeof(fault_record), NULL, &code);
+  if (code != CL_SUCCESS) {
+    s->fault = NULL;
+    return opencl_status(code, "clCreateBuffer");
+  }
+  return clear_fault(s);
+}
+
+clave_status opencl_stream_create(backend *b, stream **out) {
+  *out = NULL;
+  cl_stream *s = calloc(1, sizeof *s);
+  if (!s) return status_no_memory();
+  s->base.owner = b;
+  s->device = (cl_device *)b;
+  s->cl = s->device->cl;
+  clave_status st = init_stream(s);
+  if (st) {
+    opencl_stream_destroy(b, &s->base);
+    return status_while(st, "opening a queue on %s", b->info.name);
+  }
+  *out = &s->base;
+  return NULL;
+}
+
+static void free_cache(cl_stream *s, node_cache *c) {
+  for (node_kernel *k = c->kernels, *next; k; k = next) {
+    next = k->next;
+    if (k->handle) s->cl->clReleaseKernel(k->handle);
+    free(k);
+  }
+  free(c);
+}
+
+static void drop_events(cl_stream *s) {
+  for (size_t i = 0; i < s->n_events; i++) s->cl->clReleaseEvent(s->events[i].event);
+  s->n_events = 0;
+}
+
+void opencl_stream_destroy(backend *b, stream *base) {
+  (void)b;
+  cl_stream *s = (cl_stream *)base;
+  if (!s) return;
+  if (s->queue) s->cl->clFinish(s->queue);
+  if (s->unsaved) programs_save(s->device);
+  for (node_cache *c = s->caches, *next; c; c = next) {
+    next = c->next;
+    free_cache(s, c);
+  }
+  drop_events(s);
+  if (s->fault) s->cl->clReleaseMemObject(s->fault);
+  if (s->scratch) s->cl->clReleaseMemObject(s->scratch);
+  if (s->queue) s->cl->clReleaseCommandQueue(s->queue);
+  free(s->events);
+  free(s->requested);
+  free(s);
+}
+
+/* ---------------------------------------------------------------- memory */
+
+clave_status stream_scratch(cl_stream *s, size_t bytes, cl_mem *out) {
+  *out = NULL;
+  if (s->dry) return NULL;
+  if (bytes > s->scratch_bytes) {
+    if (bytes > s->device->base.info.max_alloc)
+      return status_new(STATUS_NO_MEMORY, "scratch of %zu bytes is larger than a buffer of the device may be", bytes);
+    /* Kernels that still use the old one keep it alive. */
+    if (s->scratch) s->cl->clReleaseMemObject(s->scratch);
+    cl_int code;
+    s->scratch_bytes = 0;
+    s->scratch = s->cl->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (code != CL_SUCCESS) {
+      s->scratch = NULL;
+      return status_while(opencl_status(code, "clCreateBuffer"), "scratch of %zu bytes", bytes);
+    }
+    s->scratch_bytes = bytes;
+  }
+  *out = s->scratch;
+  return NULL;
+}
+
+clave_status opencl_write(stream *base, buffer *to, size_t offset, const void *from, size_t bytes) {
+  cl_stream *s = (cl_stream *)base;
+  if (bytes == 0) return NULL;
+  cl_mem memory = ((cl_buffer *)to)->memory;
+  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL), "clEnqueueWriteBuffer");
+  return NULL;
+}
+
+clave_status opencl_read(stream *base, const buffer *from, size_t offset, void *to, size_t bytes) {
+  cl_stream *s = (cl_stream *)base;
+  if (bytes == 0) return NULL;
+  cl_mem memory = ((const cl_buffer *)from)->memory;
+  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL), "clEnqueueReadBuffer");
+  return NULL;
+}
+
+clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t bytes) {
+  cl_stream *s = (cl_stream *)base;
+  static const cl_uchar zero;
+  if (bytes == 0) return NULL;
+  cl_mem memory = ((cl_buffer *)to)->memory;
+  CL_TRY(s->cl->clEnqueueFillBuffer(s->queue, memory, &zero, sizeof zero, offset, bytes, 0, NULL, NULL), "clEnqueueFillBuffer");
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- finish */
+
+static clave_status read_fault(cl_stream *s, device_fault *fault) {
+  fault_record r;
+  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, s->fault, CL_TRUE, 0, sizeof r, &r, 0, NULL, NULL), "clEnqueueReadBuffer");
+  s->fault_armed = false;
+  if (r.kind == KERNEL_FAULT_NONE) return NULL;
+  fault->present = true;
+  fault->node = r.node;
+  fault->fault = (kernel_fault){.kind = (kernel_fault_kind)r.kind, .value = r.value, .low = r.low, .high = r.high};
+  return clear_fault(s);
+}
+
+clave_status opencl_finish(stream *base, device_fault *fault) {
+  cl_stream *s = (cl_stream *)base;
+  *fault = (device_fault){0};
+  CL_TRY(s->cl->clFinish(s->queue), "clFinish");
+  if (s->fault_armed) TRY(read_fault(s, fault));
+  if (s->unsaved) {
+    s->unsaved = false;
+    programs_save(s->device);
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- times */
+
+clave_status opencl_profile(stream *base, bool on) {
+  cl_stream *s = (cl_stream *)base;
+  drop_events(s);
+  if (on == s->profiling) return NULL;
+  cl_command_queue queue;
+  TRY(make_queue(s, on, &queue));
+  CL_TRY(s->cl->clFinish(s->queue), "clFinish");
+  s->cl->clReleaseCommandQueue(s->queue);
+  s->queue = queue;
+  s->profiling = on;
+  return NULL;
+}
+
+cl_event *stream_event(cl_stream *s, clave_status *st) {
+  *st = NULL;
+  if (!s->profiling) return NULL;
+  if (s->n_events == s->max_events) {
+    size_t max = s->max_events ? 2 * s->max_events : 256;
+    timed_event *grown = realloc(s->events, sizeof *grown * max);
+    if (!grown) {
+      *st = status_no_memory();
+      return NULL;
+    }
+    s->events = grown;
+    s->max_events = max;
+  }
+  s->events[s->n_events].number = s->number;
+  return &s->events[s->n_events].event;
+}
+
+static clave_status event_times(const cl_stream *s, cl_event e, int64_t *start_ns, int64_t *end_ns) {
+  cl_ulong start, end;
+  CL_TRY(s->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL), "clGetEventProfilingInfo");
+  CL_TRY(s->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL), "clGetEventProfilingInfo");
+  *start_ns = (int64_t)start;
+  *end_ns = (int64_t)end;
+  return NULL;
+}
+
+clave_status opencl_times(stream *base, uint32_t number, int64_t *start_ns, int64_t *end_ns) {
+  cl_stream *s = (cl_stream *)base;
+  bool found = false;
+  *start_ns = *end_ns = 0;
+  for (size_t i = 0; i < s->n_events; i++) {
+    if (s->events[i].number != number) continue;
+    int64_t start = 0, end = 0;
+    TRY(event_times(s, s->events[i].event, &start, &end));
+    if (!found || start < *start_ns) *start_ns = start;
+    if (!found || end > *end_ns) *end_ns = end;
+    found = true;
+  }
+  return NULL;
+}

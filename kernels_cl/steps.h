@@ -1,0 +1,80 @@
+/* The step_* functions that the expressions of ops/elementwise.tsv use, for float, double and long, with PyTorch's
+ * meaning: the OpenCL counterpart of backend/cpu/kernels/steps.h, same names. The generator of fused kernels appends the
+ * suffix (_f32, _f64, _i64) of the step's compute type. Integers wrap; an integer division by zero gives 0. */
+#ifndef STEPS_H
+#define STEPS_H
+
+#define STEP_FLOAT_FUNCTIONS(S, T)                                                                  \
+  static inline T step_neg_##S(T a) { return -a; }                                                  \
+  static inline T step_abs_##S(T a) { return fabs(a); }                                             \
+  static inline T step_sign_##S(T a) { return (T)((a > 0) - (a < 0)); }                             \
+  static inline T step_add_##S(T a, T b) { return a + b; }                                          \
+  static inline T step_sub_##S(T a, T b) { return a - b; }                                          \
+  static inline T step_mul_##S(T a, T b) { return a * b; }                                          \
+  static inline T step_max_##S(T a, T b) { return a > b || a != a ? a : b; }                        \
+  static inline T step_min_##S(T a, T b) { return a < b || a != a ? a : b; }                        \
+  static inline T step_trunc_divide_##S(T a, T b) { return trunc(a / b); }                          \
+  static inline T step_fmod_##S(T a, T b) { return fmod(a, b); }                                    \
+  static inline T step_pow_##S(T a, T b) { return pow(a, b); }                                      \
+  static inline T step_softplus_##S(T a) { return a > 20 ? a : log1p(exp(a)); }                     \
+  static inline T step_remainder_##S(T a, T b) {                                                    \
+    T m = fmod(a, b);                                                                               \
+    return m != 0 && (b < 0) != (m < 0) ? m + b : m;                                                \
+  }                                                                                                 \
+  static inline T step_floor_divide_##S(T a, T b) {                                                 \
+    if (b == 0) return a / b;                                                                       \
+    T m = fmod(a, b), q = (a - m) / b;                                                              \
+    if (m != 0 && (b < 0) != (m < 0)) q -= 1;                                                       \
+    if (q == 0) return copysign((T)0, a / b);                                                       \
+    T f = floor(q);                                                                                 \
+    return q - f > (T)0.5 ? f + 1 : f;                                                              \
+  }                                                                                                 \
+  /* Toward zero; NaN and what is out of range give LONG_MIN, as x86 does. */                       \
+  static inline long step_to_long_##S(T a) {                                                        \
+    return a >= (T)-9223372036854775808.0f && a < (T)9223372036854775808.0f ? (long)a : LONG_MIN;   \
+  }
+
+STEP_FLOAT_FUNCTIONS(f32, float)
+#ifdef cl_khr_fp64
+STEP_FLOAT_FUNCTIONS(f64, double)
+#endif
+
+static inline long step_to_long_i64(long a) { return a; }
+static inline long step_neg_i64(long a) { return (long)(0 - (ulong)a); }
+static inline long step_abs_i64(long a) { return a < 0 ? step_neg_i64(a) : a; }
+static inline long step_sign_i64(long a) { return (a > 0) - (a < 0); }
+static inline long step_not_i64(long a) { return ~a; }
+static inline long step_add_i64(long a, long b) { return (long)((ulong)a + (ulong)b); }
+static inline long step_sub_i64(long a, long b) { return (long)((ulong)a - (ulong)b); }
+static inline long step_mul_i64(long a, long b) { return (long)((ulong)a * (ulong)b); }
+static inline long step_max_i64(long a, long b) { return a > b ? a : b; }
+static inline long step_min_i64(long a, long b) { return a < b ? a : b; }
+static inline long step_trunc_divide_i64(long a, long b) {
+  if (b == 0) return 0;
+  return b == -1 ? step_neg_i64(a) : a / b;
+}
+static inline long step_fmod_i64(long a, long b) { return b == 0 || b == -1 ? 0 : a % b; }
+static inline long step_remainder_i64(long a, long b) {
+  long m = step_fmod_i64(a, b);
+  return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+}
+static inline long step_floor_divide_i64(long a, long b) {
+  long q = step_trunc_divide_i64(a, b);
+  return step_fmod_i64(a, b) != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+/* Negative exponents truncate 1 / a^-b toward zero (0 for a = 0 too). */
+static inline long step_pow_i64(long a, long b) {
+  if (b < 0) {
+    if (a == 1) return 1;
+    if (a == -1) return b % 2 != 0 ? -1 : 1;
+    return 0;
+  }
+  ulong result = 1, base = (ulong)a;
+  for (; b > 0; b /= 2, base *= base)
+    if (b % 2 != 0) result *= base;
+  return (long)result;
+}
+/* Amounts outside of [0, bits) shift everything out. */
+static inline long step_shift_left_i64(long a, long b) { return b < 0 || b > 63 ? 0 : (long)((ulong)a << b); }
+static inline long step_shift_right_i64(long a, long b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+#endif

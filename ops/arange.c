@@ -7,17 +7,21 @@ clave_status rule_arange(const rule_context *c, const void *op) {
   if (out->rank != 1) return INVALID("out has rank %d, expected 1", out->rank);
   TRY(check_not_bool(c, o->out, "out"));
   bool is_float = dtype_is_float(out->type);
-  bool given = is_float ? o->start_float.present && o->step_float.present : o->start.present && o->step.present;
+  bool given = is_float ? o->start_float.present && o->step_float.present
+                        : o->start.present && o->step.present;
   if (given) return NULL;
-  return INVALID("out is %s, so %s are needed", dtype_name(out->type), is_float ? "start_float and step_float" : "start and step");
+  return INVALID("out is %s, so %s are needed", dtype_name(out->type),
+                 is_float ? "start_float and step_float" : "start and step");
 }
 
 clave_status rule_full(const rule_context *c, const void *op) {
   const ir_full *o = op;
   dtype t = rule_tensor(c, o->out)->type;
   int64_t v;
-  if (dtype_is_float(t)) return o->value.present ? NULL : INVALID("out is %s, so value is needed", dtype_name(t));
+  if (dtype_is_float(t))
+    return o->value.present ? NULL : INVALID("out is %s, so value is needed", dtype_name(t));
   if (!o->int_value.present) return INVALID("out is %s, so int_value is needed", dtype_name(t));
-  if (rule_int(c, &o->int_value, &v) && !int_fits(t, v)) return INVALID("int_value %lld does not fit %s", (long long)v, dtype_name(t));
+  if (rule_int(c, &o->int_value, &v) && !int_fits(t, v))
+    return INVALID("int_value %lld does not fit %s", (long long)v, dtype_name(t));
   return NULL;
 }

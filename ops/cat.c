@@ -4,19 +4,23 @@
 /* Adds one more tensor to `sum`, which has the dtype and shape of those before. */
 static clave_status add_tensor(const tensor *x, int axis, tensor *sum) {
   char a[SHAPE_TEXT], b[SHAPE_TEXT];
-  if (x->type != sum->type) return INVALID("is %s, expected %s", dtype_name(x->type), dtype_name(sum->type));
+  if (x->type != sum->type)
+    return INVALID("is %s, expected %s", dtype_name(x->type), dtype_name(sum->type));
   if (x->rank != sum->rank) return INVALID("has rank %d, expected %d", x->rank, sum->rank);
   for (int i = 0; i < x->rank; i++) {
     if (i == axis) continue;
     if (!dim_matches(x->dims[i], sum->dims[i])) {
-      return INVALID("has shape %s, expected that of %s except at axis %d", tensor_shape_text(x, a, SHAPE_TEXT),
-                     tensor_shape_text(sum, b, SHAPE_TEXT), axis);
+      return INVALID("has shape %s, expected that of %s except at axis %d",
+                     tensor_shape_text(x, a, SHAPE_TEXT), tensor_shape_text(sum, b, SHAPE_TEXT),
+                     axis);
     }
     sum->dims[i] = dim_known(sum->dims[i], x->dims[i]);
   }
   int64_t *size = &sum->dims[axis];
-  if (*size == DIM_UNKNOWN || x->dims[axis] == DIM_UNKNOWN) *size = DIM_UNKNOWN;
-  else if (!add_i64(*size, x->dims[axis], size)) return INVALID("makes axis %d too large", axis);
+  if (*size == DIM_UNKNOWN || x->dims[axis] == DIM_UNKNOWN)
+    *size = DIM_UNKNOWN;
+  else if (!add_i64(*size, x->dims[axis], size))
+    return INVALID("makes axis %d too large", axis);
   return NULL;
 }
 

@@ -1,4 +1,5 @@
-/* Elementwise: a list of steps over broadcast inputs, each checked against its row of step_table. */
+/* Elementwise: a list of steps over broadcast inputs, each checked against its row of step_table.
+ */
 #include <string.h>
 
 #include "ops/rule_checks.h"
@@ -11,8 +12,11 @@ typedef struct step_check {
   const step_info *info;
 } step_check;
 
-/* Only inputs and steps have a dtype of their own; immediates and values take that of the step's operands. */
-static bool has_own_dtype(const ir_operand *o) { return o->source == IR_OPERAND_SOURCE_INPUT || o->source == IR_OPERAND_SOURCE_STEP; }
+/* Only inputs and steps have a dtype of their own; immediates and values take that of the step's
+ * operands. */
+static bool has_own_dtype(const ir_operand *o) {
+  return o->source == IR_OPERAND_SOURCE_INPUT || o->source == IR_OPERAND_SOURCE_STEP;
+}
 
 static dtype own_dtype(const step_check *k, const ir_operand *o) {
   if (o->source == IR_OPERAND_SOURCE_STEP) return k->op->steps.items[o->index].dtype;
@@ -25,8 +29,10 @@ static clave_status check_reference(const step_check *k, int which, const ir_ope
   if (o->source == IR_OPERAND_SOURCE_INPUT) limit = k->op->inputs.count, what = "input";
   if (o->source == IR_OPERAND_SOURCE_STEP) limit = k->index, what = "earlier step";
   if (o->source == IR_OPERAND_SOURCE_VALUE) limit = k->c->program->values.count, what = "value";
-  if ((uint32_t)o->source >= IR_OPERAND_SOURCE_COUNT) return INVALID("operand %d has an unknown source", which);
-  return o->index < limit ? NULL : INVALID("operand %d is %s %u of %u", which, what, o->index, limit);
+  if ((uint32_t)o->source >= IR_OPERAND_SOURCE_COUNT)
+    return INVALID("operand %d has an unknown source", which);
+  return o->index < limit ? NULL
+                          : INVALID("operand %d is %s %u of %u", which, what, o->index, limit);
 }
 
 /* May a host scalar of this type stand where tensors of dtype t do? */
@@ -38,17 +44,24 @@ static bool value_fits(ir_value_type v, dtype t) {
 static clave_status check_operand(const step_check *k, int which, const ir_operand *o, dtype want) {
   if (has_own_dtype(o)) {
     dtype is = own_dtype(k, o);
-    return is == want ? NULL : INVALID("operand %d is %s, expected %s", which, dtype_name(is), dtype_name(want));
+    return is == want
+               ? NULL
+               : INVALID("operand %d is %s, expected %s", which, dtype_name(is), dtype_name(want));
   }
   if (o->source == IR_OPERAND_SOURCE_VALUE) {
     bool fits = value_fits(k->c->program->values.items[o->index].type, want);
-    return fits ? NULL : INVALID("operand %d is value %u, which does not fit %s", which, o->index, dtype_name(want));
+    return fits ? NULL
+                : INVALID("operand %d is value %u, which does not fit %s", which, o->index,
+                          dtype_name(want));
   }
   if (o->source == IR_OPERAND_SOURCE_FLOAT) {
-    return dtype_is_float(want) ? NULL : INVALID("operand %d is a float immediate, expected one of %s", which, dtype_name(want));
+    return dtype_is_float(want) ? NULL
+                                : INVALID("operand %d is a float immediate, expected one of %s",
+                                          which, dtype_name(want));
   }
   if (int_fits(want, o->i)) return NULL;
-  return INVALID("operand %d is the integer immediate %lld, expected one of %s", which, (long long)o->i, dtype_name(want));
+  return INVALID("operand %d is the integer immediate %lld, expected one of %s", which,
+                 (long long)o->i, dtype_name(want));
 }
 
 /* The dtype that the operands from `first` on share. */
@@ -66,7 +79,9 @@ static clave_status find_dtype(const step_check *k, uint32_t first, dtype *out) 
 
 static clave_status check_dtypes(const step_check *k, dtype t) {
   const step_info *info = k->info;
-  bool takes = dtype_is_float(t) ? info->takes_float : dtype_is_int(t) ? info->takes_int : info->takes_bool;
+  bool takes = dtype_is_float(t) ? info->takes_float
+               : dtype_is_int(t) ? info->takes_int
+                                 : info->takes_bool;
   if (!takes) return INVALID("operands are %s, which this step does not take", dtype_name(t));
   if (info->result == STEP_CAST) return NULL;
   dtype want = info->result == STEP_BOOL ? DTYPE_BOOL : t;
@@ -89,12 +104,16 @@ static clave_status check_step(const step_check *k) {
 }
 
 static clave_status check_steps(const rule_context *c, const ir_elementwise *o) {
-  if (o->inputs.count > MAX_STEP_INPUTS) return INVALID("%u inputs, at most %d are allowed", o->inputs.count, MAX_STEP_INPUTS);
-  if (o->steps.count < 1 || o->steps.count > MAX_STEPS) return INVALID("%u steps, expected 1 to %d", o->steps.count, MAX_STEPS);
+  if (o->inputs.count > MAX_STEP_INPUTS)
+    return INVALID("%u inputs, at most %d are allowed", o->inputs.count, MAX_STEP_INPUTS);
+  if (o->steps.count < 1 || o->steps.count > MAX_STEPS)
+    return INVALID("%u steps, expected 1 to %d", o->steps.count, MAX_STEPS);
   for (uint32_t i = 0; i < o->steps.count; i++) {
     const ir_step *s = &o->steps.items[i];
-    if ((uint32_t)s->kind >= IR_STEP_KIND_COUNT) return INVALID("step %u has the unknown kind %u", i, (uint32_t)s->kind);
-    if ((uint32_t)s->dtype >= DTYPE_COUNT) return INVALID("step %u has the unknown dtype %u", i, (uint32_t)s->dtype);
+    if ((uint32_t)s->kind >= IR_STEP_KIND_COUNT)
+      return INVALID("step %u has the unknown kind %u", i, (uint32_t)s->kind);
+    if ((uint32_t)s->dtype >= DTYPE_COUNT)
+      return INVALID("step %u has the unknown dtype %u", i, (uint32_t)s->dtype);
     step_check k = {c, o, i, s, &step_table[s->kind]};
     TRY(status_while(check_step(&k), "step %u (%s)", i, k.info->name));
   }
@@ -106,7 +125,8 @@ clave_status rule_elementwise(const rule_context *c, const void *op) {
   TRY(check_steps(c, o));
   tensor want = {.rank = 0};
   if (o->inputs.count == 0) want = *rule_tensor(c, o->out); /* a constant list fills any shape */
-  for (uint32_t i = 0; i < o->inputs.count; i++) TRY(rule_broadcast(rule_tensor(c, o->inputs.items[i]), &want.rank, want.dims));
+  for (uint32_t i = 0; i < o->inputs.count; i++)
+    TRY(rule_broadcast(rule_tensor(c, o->inputs.items[i]), &want.rank, want.dims));
   want.type = o->steps.items[o->steps.count - 1].dtype;
   return rule_expect_like(c, o->out, "out", &want);
 }

@@ -8,10 +8,13 @@ typedef struct table_vector {
   char *items;
   uint32_t count;
 } table_vector;
-_Static_assert(sizeof(table_vector) == sizeof(ir_steps) && offsetof(table_vector, count) == offsetof(ir_steps, count),
+_Static_assert(sizeof(table_vector) == sizeof(ir_steps) &&
+                   offsetof(table_vector, count) == offsetof(ir_steps, count),
                "vectors of tables are {items, count}");
 
-static const void *field_at(const void *table, const ir_field *f) { return (const char *)table + f->offset; }
+static const void *field_at(const void *table, const ir_field *f) {
+  return (const char *)table + f->offset;
+}
 
 static uint32_t read_u32(const void *p) {
   uint32_t v;
@@ -32,11 +35,13 @@ static uint32_t reused_tid(const ir_table *t, const void *op, const char *name) 
   return IR_NONE;
 }
 
-bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const operand *o), void *ctx) {
+bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const operand *o),
+                      void *ctx) {
   const ir_table *t = ir_op_tables[ins->op_type];
   for (uint32_t i = 0; i < t->n_fields; i++) {
     const ir_field *f = &t->fields[i];
-    operand o = {IR_NONE, f->flags & (IR_OUT | IR_DENSE | IR_ROWS), f->name, reused_tid(t, ins->op, f->reuses)};
+    operand o = {IR_NONE, f->flags & (IR_OUT | IR_DENSE | IR_ROWS), f->name,
+                 reused_tid(t, ins->op, f->reuses)};
     if (f->kind == IR_FIELD_TID) {
       o.tid = read_u32(field_at(ins->op, f));
       if (o.tid != IR_NONE && !visit(ctx, &o)) return false;
@@ -56,7 +61,9 @@ typedef struct value_walk {
   void *ctx;
 } value_walk;
 
-static bool visit_value(const value_walk *w, uint32_t vid, bool written) { return vid == IR_NONE || w->visit(w->ctx, vid, written); }
+static bool visit_value(const value_walk *w, uint32_t vid, bool written) {
+  return vid == IR_NONE || w->visit(w->ctx, vid, written);
+}
 
 static bool walk_ints(const value_walk *w, const ir_int_or_vids *v) {
   for (uint32_t i = 0; i < v->count; i++) {
@@ -76,12 +83,18 @@ static bool walk_tables(const value_walk *w, const ir_table *t, table_vector v) 
 
 static bool walk_field(const value_walk *w, const ir_field *f, const void *at) {
   switch (f->kind) {
-    case IR_FIELD_VID: return visit_value(w, read_u32(at), (f->flags & IR_OUT) != 0);
-    case IR_FIELD_INT_OR_VID: return visit_value(w, ((const ir_int_or_vid *)at)->vid, false);
-    case IR_FIELD_FLOAT_OR_VID: return visit_value(w, ((const ir_float_or_vid *)at)->vid, false);
-    case IR_FIELD_INT_OR_VIDS: return walk_ints(w, at);
-    case IR_FIELD_TABLES: return walk_tables(w, f->table, read_vector(at));
-    default: return true;
+    case IR_FIELD_VID:
+      return visit_value(w, read_u32(at), (f->flags & IR_OUT) != 0);
+    case IR_FIELD_INT_OR_VID:
+      return visit_value(w, ((const ir_int_or_vid *)at)->vid, false);
+    case IR_FIELD_FLOAT_OR_VID:
+      return visit_value(w, ((const ir_float_or_vid *)at)->vid, false);
+    case IR_FIELD_INT_OR_VIDS:
+      return walk_ints(w, at);
+    case IR_FIELD_TABLES:
+      return walk_tables(w, f->table, read_vector(at));
+    default:
+      return true;
   }
 }
 
@@ -96,7 +109,8 @@ static bool walk_table(const value_walk *w, const ir_table *t, const void *table
   return true;
 }
 
-bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written), void *ctx) {
+bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written),
+                    void *ctx) {
   value_walk w = {visit, ctx};
   return walk_table(&w, ir_op_tables[ins->op_type], ins->op);
 }

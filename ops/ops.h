@@ -1,10 +1,12 @@
 #ifndef OPS_OPS_H
 #define OPS_OPS_H
-/* Shape and dtype rules of every op: rule_<op>() in the family's file. A rule computes the types of an op's outputs from
- * those of its operands and compares them with what the program declares. The verifier runs it with unknown sizes
- * (DIM_UNKNOWN), the planner again with the actual ones, so nothing reaches a kernel unchecked.
+/* Shape and dtype rules of every op: rule_<op>() in the family's file. A rule computes the types of
+ * an op's outputs from those of its operands and compares them with what the program declares. The
+ * verifier runs it with unknown sizes (DIM_UNKNOWN), the planner again with the actual ones, so
+ * nothing reaches a kernel unchecked.
  *
- * Views have in addition view_<op>(): the output's strides and offset over the operand's storage. */
+ * Views have in addition view_<op>(): the output's strides and offset over the operand's storage.
+ */
 #include "base/status.h"
 #include "ir.h" /* generated: structs, enums, descriptors */
 #include "ops/tensor.h"
@@ -19,7 +21,8 @@ typedef struct scalar_value {
 
 typedef struct rule_context {
   const ir_program *program;
-  const tensor *tensors;      /* by Tid: the declared types (dims DIM_UNKNOWN where a Vid is not known) */
+  const tensor
+      *tensors; /* by Tid: the declared types (dims DIM_UNKNOWN where a Vid is not known) */
   const scalar_value *values; /* by Vid */
 } rule_context;
 
@@ -33,25 +36,29 @@ typedef struct op_info {
   int since;
   bool is_view, is_host, is_control;
   op_rule rule;
-  op_view view; /* NULL unless is_view */
+  op_view view;          /* NULL unless is_view */
   const ir_table *table; /* descriptor of its fields */
 } op_info;
 extern const op_info op_table[IR_OP_COUNT];
 
-/* Operands of an instruction, from the descriptor: calls visit for each tensor field (null ones skipped). flags are the
- * field's IR_OUT, IR_DENSE, IR_ROWS. Stops when visit returns false. */
+/* Operands of an instruction, from the descriptor: calls visit for each tensor field (null ones
+ * skipped). flags are the field's IR_OUT, IR_DENSE, IR_ROWS. Stops when visit returns false. */
 typedef struct operand {
   uint32_t tid;
   unsigned flags;
   const char *field; /* its name in the schema */
   uint32_t reuses;   /* outputs with `reuses`: the Tid of that operand, else IR_NONE */
 } operand;
-bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const operand *o), void *ctx);
-/* The same for the values (Vids) it reads and writes, those nested in IntOrVid, FloatOrVid and step operands included. */
-bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written), void *ctx);
+bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const operand *o),
+                      void *ctx);
+/* The same for the values (Vids) it reads and writes, those nested in IntOrVid, FloatOrVid and step
+ * operands included. */
+bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written),
+                    void *ctx);
 
-/* What the verifier and the planner call for an instruction whose ids are all in range: operands are plain, integer
- * fields hold no float values, then the op's own rule. The caller adds node and file to the error. */
+/* What the verifier and the planner call for an instruction whose ids are all in range: operands
+ * are plain, integer fields hold no float values, then the op's own rule. The caller adds node and
+ * file to the error. */
 clave_status rule_instruction(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
 
 /* ---- for rules ---- */
@@ -62,23 +69,29 @@ bool rule_float(const rule_context *c, const ir_float_or_vid *v, double *out);
 /* `axis` counted from the end when negative; error unless in [-rank, rank). */
 clave_status rule_axis(int64_t axis, int rank, int *out) STATUS_CHECK;
 /* Error unless `tid` is declared as dtype and dims (unknown dims match). what: "out", ... */
-clave_status rule_expect(const rule_context *c, uint32_t tid, const char *what, dtype type, int rank, const int64_t *dims) STATUS_CHECK;
-clave_status rule_expect_like(const rule_context *c, uint32_t tid, const char *what, const tensor *want) STATUS_CHECK;
+clave_status rule_expect(const rule_context *c, uint32_t tid, const char *what, dtype type,
+                         int rank, const int64_t *dims) STATUS_CHECK;
+clave_status rule_expect_like(const rule_context *c, uint32_t tid, const char *what,
+                              const tensor *want) STATUS_CHECK;
 /* Broadcasts shape b into (rank, dims); error names both shapes. */
 clave_status rule_broadcast(const tensor *b, int *rank, int64_t *dims) STATUS_CHECK;
-static inline bool dim_matches(int64_t a, int64_t b) { return a == b || a == DIM_UNKNOWN || b == DIM_UNKNOWN; }
+static inline bool dim_matches(int64_t a, int64_t b) {
+  return a == b || a == DIM_UNKNOWN || b == DIM_UNKNOWN;
+}
 
 /* The integer of a Slice: torch's normalisation of start and stop over a dimension of `size`. */
-void slice_bounds(int64_t size, int64_t start, bool has_stop, int64_t stop, int64_t *first, int64_t *last);
+void slice_bounds(int64_t size, int64_t start, bool has_stop, int64_t stop, int64_t *first,
+                  int64_t *last);
 
-/* One row per elementwise step kind, generated from ops/elementwise.tsv (build/gen/steps_table.c). */
+/* One row per elementwise step kind, generated from ops/elementwise.tsv (build/gen/steps_table.c).
+ */
 typedef enum step_result { STEP_SAME, STEP_BOOL, STEP_CAST, STEP_WHERE } step_result;
 typedef struct step_info {
   const char *name;
   int arity;
   step_result result;
   bool takes_float, takes_int, takes_bool;
-  bool divides; /* an integer operand b of zero is an error */
+  bool divides;   /* an integer operand b of zero is an error */
   const char *cl; /* OpenCL C expression over a, b, c of type real */
 } step_info;
 extern const step_info step_table[IR_STEP_KIND_COUNT];

@@ -3,18 +3,27 @@
 
 /* Beyond constants, the padding must be made of elements that are there. */
 static clave_status check_side(ir_pad_mode mode, int64_t size, int64_t n) {
-  if (mode == IR_PAD_MODE_CONSTANT) return NULL;
+  if (mode == IR_PAD_MODE_CONSTANT) {
+    bool fits = n >= 0 || size == DIM_UNKNOWN || n >= -size;
+    return fits ? NULL
+                : INVALID("%lld crops more than the size %lld", (long long)n, (long long)size);
+  }
   const char *name = ir_pad_mode_enum.values[mode].name;
   if (n < 0) return INVALID("%s padding is %lld, expected 0 or more", name, (long long)n);
   if (size == DIM_UNKNOWN || n == 0) return NULL;
-  if (mode == IR_PAD_MODE_REFLECT && n >= size) return INVALID("reflect padding is %lld, expected less than the size %lld", (long long)n, (long long)size);
-  if (mode == IR_PAD_MODE_CIRCULAR && n > size) return INVALID("circular padding is %lld, expected at most the size %lld", (long long)n, (long long)size);
+  if (mode == IR_PAD_MODE_REFLECT && n >= size)
+    return INVALID("reflect padding is %lld, expected less than the size %lld", (long long)n,
+                   (long long)size);
+  if (mode == IR_PAD_MODE_CIRCULAR && n > size)
+    return INVALID("circular padding is %lld, expected at most the size %lld", (long long)n,
+                   (long long)size);
   return size > 0 ? NULL : INVALID("%s padding of an empty dimension", name);
 }
 
 static clave_status pad_dimension(const rule_context *c, const ir_pad *o, int i, int64_t *size) {
   int64_t before = 0, after = 0;
-  bool before_known = rule_int(c, &o->before.items[i], &before), after_known = rule_int(c, &o->after.items[i], &after);
+  bool before_known = rule_int(c, &o->before.items[i], &before),
+       after_known = rule_int(c, &o->after.items[i], &after);
   if (before_known) TRY(check_side(o->mode, *size, before));
   if (after_known) TRY(check_side(o->mode, *size, after));
   if (!before_known || !after_known || *size == DIM_UNKNOWN) {
@@ -22,8 +31,11 @@ static clave_status pad_dimension(const rule_context *c, const ir_pad *o, int i,
     return NULL;
   }
   int64_t out;
-  if (!add_i64(before, after, &out) || !add_i64(out, *size, &out)) return INVALID("padding is too large");
-  if (out < 0) return INVALID("%lld and %lld crop more than the size %lld", (long long)before, (long long)after, (long long)*size);
+  if (!add_i64(before, after, &out) || !add_i64(out, *size, &out))
+    return INVALID("padding is too large");
+  if (out < 0)
+    return INVALID("%lld and %lld crop more than the size %lld", (long long)before,
+                   (long long)after, (long long)*size);
   *size = out;
   return NULL;
 }
@@ -31,13 +43,16 @@ static clave_status pad_dimension(const rule_context *c, const ir_pad *o, int i,
 clave_status rule_pad(const rule_context *c, const void *op) {
   const ir_pad *o = op;
   tensor want = *rule_tensor(c, o->x);
-  if ((uint32_t)o->mode >= IR_PAD_MODE_COUNT) return INVALID("pad mode %u is unknown", (uint32_t)o->mode);
+  if ((uint32_t)o->mode >= IR_PAD_MODE_COUNT)
+    return INVALID("pad mode %u is unknown", (uint32_t)o->mode);
   if (o->before.count != (uint32_t)want.rank || o->after.count != (uint32_t)want.rank) {
-    return INVALID("before and after have %u and %u entries, expected %d", o->before.count, o->after.count, want.rank);
+    return INVALID("before and after have %u and %u entries, expected %d", o->before.count,
+                   o->after.count, want.rank);
   }
   if (!dtype_is_float(want.type) && !float_fits_int(want.type, o->value)) {
     return INVALID("value %g does not fit %s", o->value, dtype_name(want.type));
   }
-  for (int i = 0; i < want.rank; i++) TRY(status_while(pad_dimension(c, o, i, &want.dims[i]), "dimension %d", i));
+  for (int i = 0; i < want.rank; i++)
+    TRY(status_while(pad_dimension(c, o, i, &want.dims[i]), "dimension %d", i));
   return rule_expect_like(c, o->out, "out", &want);
 }

@@ -8,9 +8,12 @@ static clave_status count_elements(const char *what, int rank, const int64_t *di
   bool unknown = false, empty = false;
   int64_t n = 1;
   for (int i = 0; i < rank; i++) {
-    if (dims[i] == 0) empty = true;
-    else if (dims[i] == DIM_UNKNOWN) unknown = true;
-    else if (!mul_i64(n, dims[i], &n)) return INVALID("%s has too many elements", what);
+    if (dims[i] == 0)
+      empty = true;
+    else if (dims[i] == DIM_UNKNOWN)
+      unknown = true;
+    else if (!mul_i64(n, dims[i], &n))
+      return INVALID("%s has too many elements", what);
   }
   *out = empty ? 0 : unknown ? DIM_UNKNOWN : n;
   return NULL;
@@ -26,14 +29,16 @@ clave_status rule_reshape(const rule_context *c, const void *op) {
   TRY(count_elements("shape", want.rank, want.dims, &after));
   if (!dim_matches(before, after)) {
     char from[SHAPE_TEXT], to[SHAPE_TEXT];
-    return INVALID("shape %s of %lld elements does not fit x %s of %lld", tensor_shape_text(&want, to, SHAPE_TEXT), (long long)after,
+    return INVALID("shape %s of %lld elements does not fit x %s of %lld",
+                   tensor_shape_text(&want, to, SHAPE_TEXT), (long long)after,
                    tensor_shape_text(x, from, SHAPE_TEXT), (long long)before);
   }
   return rule_expect_like(c, o->out, "out", &want);
 }
 
-/* Splits x's dimensions, merged as far as its strides allow, into the new ones, from the last to the first. A new
- * dimension that would cross from one merged dimension into the next has no single stride. */
+/* Splits x's dimensions, merged as far as its strides allow, into the new ones, from the last to
+ * the first. A new dimension that would cross from one merged dimension into the next has no single
+ * stride. */
 bool view_reshape(const rule_context *c, const void *op, const tensor *x, tensor *out) {
   const ir_reshape *o = op;
   tensor merged = *x, t = *rule_tensor(c, o->out);
@@ -63,7 +68,8 @@ clave_status rule_permute(const rule_context *c, const void *op) {
   const tensor *x = rule_tensor(c, o->x);
   bool marked[MAX_RANK];
   int order[MAX_RANK];
-  if (o->dims.count != (uint32_t)x->rank) return INVALID("dims has %u entries, expected %d", o->dims.count, x->rank);
+  if (o->dims.count != (uint32_t)x->rank)
+    return INVALID("dims has %u entries, expected %d", o->dims.count, x->rank);
   TRY(check_axes(&o->dims, x->rank, marked, order));
   tensor want = {.type = x->type, .rank = x->rank};
   for (int i = 0; i < x->rank; i++) want.dims[i] = x->dims[order[i]];
@@ -89,12 +95,14 @@ clave_status rule_expand(const rule_context *c, const void *op) {
   tensor want = {.type = x->type};
   TRY(rule_shape(c, &o->shape, &want.rank, want.dims));
   int lead = want.rank - x->rank;
-  if (lead < 0) return INVALID("shape has %d dimensions, expected at least x's %d", want.rank, x->rank);
+  if (lead < 0)
+    return INVALID("shape has %d dimensions, expected at least x's %d", want.rank, x->rank);
   for (int i = 0; i < x->rank; i++) {
     int64_t *to = &want.dims[lead + i];
     if (x->dims[i] == 1) continue;
     if (!dim_matches(x->dims[i], *to)) {
-      return INVALID("dimension %d of size %lld does not expand to %lld", i, (long long)x->dims[i], (long long)*to);
+      return INVALID("dimension %d of size %lld does not expand to %lld", i, (long long)x->dims[i],
+                     (long long)*to);
     }
     *to = dim_known(*to, x->dims[i]);
   }

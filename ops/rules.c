@@ -1,5 +1,5 @@
-/* What every family's rules are made of: reading operands and values, comparing types, and the checks of an
- * instruction that no single rule owns. */
+/* What every family's rules are made of: reading operands and values, comparing types, and the
+ * checks of an instruction that no single rule owns. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -36,19 +36,22 @@ bool rule_float(const rule_context *c, const ir_float_or_vid *v, double *out) {
 }
 
 clave_status rule_shape(const rule_context *c, const ir_int_or_vids *v, int *rank, int64_t *dims) {
-  if (v->count > MAX_RANK) return INVALID("shape has %u dimensions, at most %d are allowed", v->count, MAX_RANK);
+  if (v->count > MAX_RANK)
+    return INVALID("shape has %u dimensions, at most %d are allowed", v->count, MAX_RANK);
   *rank = (int)v->count;
   for (uint32_t i = 0; i < v->count; i++) {
     int64_t n;
     bool known = rule_int(c, &v->items[i], &n);
-    if (known && n < 0) return INVALID("shape has %lld as dimension %u, expected 0 or more", (long long)n, i);
+    if (known && n < 0)
+      return INVALID("shape has %lld as dimension %u, expected 0 or more", (long long)n, i);
     dims[i] = known ? n : DIM_UNKNOWN;
   }
   return NULL;
 }
 
 clave_status rule_axis(int64_t axis, int rank, int *out) {
-  if (axis < -rank || axis >= rank) return INVALID("axis %lld out of range for rank %d", (long long)axis, rank);
+  if (axis < -rank || axis >= rank)
+    return INVALID("axis %lld out of range for rank %d", (long long)axis, rank);
   *out = (int)(axis < 0 ? axis + rank : axis);
   return NULL;
 }
@@ -61,18 +64,22 @@ static bool matches(const tensor *t, dtype type, int rank, const int64_t *dims) 
   return true;
 }
 
-clave_status rule_expect(const rule_context *c, uint32_t tid, const char *what, dtype type, int rank, const int64_t *dims) {
+clave_status rule_expect(const rule_context *c, uint32_t tid, const char *what, dtype type,
+                         int rank, const int64_t *dims) {
   const tensor *t = rule_tensor(c, tid);
   if (matches(t, type, rank, dims)) return NULL;
-  if (rank > MAX_RANK) return INVALID("%s would have rank %d, at most %d is allowed", what, rank, MAX_RANK);
+  if (rank > MAX_RANK)
+    return INVALID("%s would have rank %d, at most %d is allowed", what, rank, MAX_RANK);
   tensor want = {.type = type, .rank = rank};
   if (rank) memcpy(want.dims, dims, (size_t)rank * sizeof *dims);
   char is[SHAPE_TEXT], should[SHAPE_TEXT];
-  return INVALID("%s is %s %s, expected %s %s", what, dtype_name(t->type), tensor_shape_text(t, is, SHAPE_TEXT), dtype_name(type),
+  return INVALID("%s is %s %s, expected %s %s", what, dtype_name(t->type),
+                 tensor_shape_text(t, is, SHAPE_TEXT), dtype_name(type),
                  tensor_shape_text(&want, should, SHAPE_TEXT));
 }
 
-clave_status rule_expect_like(const rule_context *c, uint32_t tid, const char *what, const tensor *want) {
+clave_status rule_expect_like(const rule_context *c, uint32_t tid, const char *what,
+                              const tensor *want) {
   return rule_expect(c, tid, what, want->type, want->rank, want->dims);
 }
 
@@ -90,7 +97,8 @@ clave_status rule_broadcast(const tensor *b, int *rank, int64_t *dims) {
       tensor a = {.rank = *rank};
       memcpy(a.dims, dims, (size_t)*rank * sizeof *dims);
       char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
-      return INVALID("shapes %s and %s do not broadcast", tensor_shape_text(&a, ta, SHAPE_TEXT), tensor_shape_text(b, tb, SHAPE_TEXT));
+      return INVALID("shapes %s and %s do not broadcast", tensor_shape_text(&a, ta, SHAPE_TEXT),
+                     tensor_shape_text(b, tb, SHAPE_TEXT));
     }
   }
   memcpy(dims, out, (size_t)wide * sizeof *dims);
@@ -103,7 +111,8 @@ static int64_t clamp_index(int64_t i, int64_t size) {
   return i < 0 ? 0 : i > size ? size : i;
 }
 
-void slice_bounds(int64_t size, int64_t start, bool has_stop, int64_t stop, int64_t *first, int64_t *last) {
+void slice_bounds(int64_t size, int64_t start, bool has_stop, int64_t stop, int64_t *first,
+                  int64_t *last) {
   *first = clamp_index(start, size);
   *last = has_stop ? clamp_index(stop, size) : size;
   if (*last < *first) *last = *first;
@@ -113,12 +122,15 @@ void slice_bounds(int64_t size, int64_t start, bool has_stop, int64_t stop, int6
 
 clave_status check_float(const rule_context *c, uint32_t tid, const char *what) {
   const tensor *t = rule_tensor(c, tid);
-  return dtype_is_float(t->type) ? NULL : INVALID("%s is %s, expected a float dtype", what, dtype_name(t->type));
+  return dtype_is_float(t->type)
+             ? NULL
+             : INVALID("%s is %s, expected a float dtype", what, dtype_name(t->type));
 }
 
 clave_status check_not_bool(const rule_context *c, uint32_t tid, const char *what) {
   const tensor *t = rule_tensor(c, tid);
-  return t->type != DTYPE_BOOL ? NULL : INVALID("%s is BOOL, expected a float or integer dtype", what);
+  return t->type != DTYPE_BOOL ? NULL
+                               : INVALID("%s is BOOL, expected a float or integer dtype", what);
 }
 
 clave_status check_index_dtype(const rule_context *c, uint32_t tid, const char *what) {
@@ -129,10 +141,12 @@ clave_status check_index_dtype(const rule_context *c, uint32_t tid, const char *
 
 clave_status check_rank_at_least(const rule_context *c, uint32_t tid, const char *what, int rank) {
   const tensor *t = rule_tensor(c, tid);
-  return t->rank >= rank ? NULL : INVALID("%s has rank %d, expected at least %d", what, t->rank, rank);
+  return t->rank >= rank ? NULL
+                         : INVALID("%s has rank %d, expected at least %d", what, t->rank, rank);
 }
 
-clave_status check_optional(const rule_context *c, uint32_t tid, const char *what, dtype type, int rank, const int64_t *dims) {
+clave_status check_optional(const rule_context *c, uint32_t tid, const char *what, dtype type,
+                            int rank, const int64_t *dims) {
   return tid == IR_NONE ? NULL : rule_expect(c, tid, what, type, rank, dims);
 }
 
@@ -149,22 +163,31 @@ clave_status check_axes(const ir_i32s *axes, int rank, bool *marked, int *order)
 }
 
 clave_status check_spatial(const ir_i32s *v, const char *what, int count, int32_t least) {
-  if (v->count != (uint32_t)count) return INVALID("%s has %u entries, expected %d", what, v->count, count);
+  if (v->count != (uint32_t)count)
+    return INVALID("%s has %u entries, expected %d", what, v->count, count);
   for (int i = 0; i < count; i++) {
-    if (v->items[i] < least) return INVALID("%s is %d, expected at least %d", what, v->items[i], least);
+    if (v->items[i] < least)
+      return INVALID("%s is %d, expected at least %d", what, v->items[i], least);
   }
   return NULL;
 }
 
 bool int_fits(dtype t, int64_t v) {
   switch (t) {
-    case DTYPE_I8: return v >= INT8_MIN && v <= INT8_MAX;
-    case DTYPE_U8: return v >= 0 && v <= UINT8_MAX;
-    case DTYPE_I16: return v >= INT16_MIN && v <= INT16_MAX;
-    case DTYPE_I32: return v >= INT32_MIN && v <= INT32_MAX;
-    case DTYPE_I64: return true;
-    case DTYPE_BOOL: return v == 0 || v == 1;
-    default: return false;
+    case DTYPE_I8:
+      return v >= INT8_MIN && v <= INT8_MAX;
+    case DTYPE_U8:
+      return v >= 0 && v <= UINT8_MAX;
+    case DTYPE_I16:
+      return v >= INT16_MIN && v <= INT16_MAX;
+    case DTYPE_I32:
+      return v >= INT32_MIN && v <= INT32_MAX;
+    case DTYPE_I64:
+      return true;
+    case DTYPE_BOOL:
+      return v == 0 || v == 1;
+    default:
+      return false;
   }
 }
 
@@ -183,13 +206,18 @@ static bool check_encoding(void *ctx, const operand *o) {
   instruction_check *k = ctx;
   const ir_encoding *e = k->c->program->tensors.items[o->tid].encoding;
   if (!e || e->kind == IR_ENCODING_KIND_PLAIN) return true;
-  const char *name = (uint32_t)e->kind < ir_encoding_kind_enum.count ? ir_encoding_kind_enum.values[e->kind].name : "unknown";
-  k->status = UNSUPPORTED("%s (tensor %u) is stored as %s, only plain tensors can be computed with", o->field, o->tid, name);
+  const char *name = (uint32_t)e->kind < ir_encoding_kind_enum.count
+                         ? ir_encoding_kind_enum.values[e->kind].name
+                         : "unknown";
+  k->status = UNSUPPORTED("%s (tensor %u) is stored as %s, only plain tensors can be computed with",
+                          o->field, o->tid, name);
   return false;
 }
 
-static clave_status check_int_value(const rule_context *c, const char *what, const ir_int_or_vid *v) {
-  if (!v->present || v->vid == IR_NONE || c->values[v->vid].type != IR_VALUE_TYPE_FLOAT) return NULL;
+static clave_status check_int_value(const rule_context *c, const char *what,
+                                    const ir_int_or_vid *v) {
+  if (!v->present || v->vid == IR_NONE || c->values[v->vid].type != IR_VALUE_TYPE_FLOAT)
+    return NULL;
   return INVALID("%s is value %u of type float, expected an integer", what, v->vid);
 }
 

@@ -1,4 +1,5 @@
-/* Slice, Select, Flip: a part of a tensor, or a tensor walked backwards, through strides and offset. */
+/* Slice, Select, Flip: a part of a tensor, or a tensor walked backwards, through strides and
+ * offset. */
 #include "ops/rule_checks.h"
 
 /* A Slice with its defaults; false for a number that is not known yet. */
@@ -16,7 +17,9 @@ static slice_numbers read_slice(const rule_context *c, const ir_slice *o) {
 }
 
 /* Elements first, first + step, ... below last. */
-static int64_t count_steps(int64_t first, int64_t last, int64_t step) { return first == last ? 0 : (last - first - 1) / step + 1; }
+static int64_t count_steps(int64_t first, int64_t last, int64_t step) {
+  return first == last ? 0 : (last - first - 1) / step + 1;
+}
 
 clave_status rule_slice(const rule_context *c, const void *op) {
   const ir_slice *o = op;
@@ -24,7 +27,8 @@ clave_status rule_slice(const rule_context *c, const void *op) {
   int axis = 0;
   TRY(rule_axis(o->axis, want.rank, &axis));
   slice_numbers n = read_slice(c, o);
-  if (n.step_known && n.step < 1) return INVALID("step is %lld, expected at least 1", (long long)n.step);
+  if (n.step_known && n.step < 1)
+    return INVALID("step is %lld, expected at least 1", (long long)n.step);
   int64_t size = want.dims[axis];
   want.dims[axis] = DIM_UNKNOWN;
   if (size != DIM_UNKNOWN && n.start_known && n.stop_known && n.step_known) {
@@ -66,7 +70,8 @@ clave_status rule_select(const rule_context *c, const void *op) {
   TRY(rule_axis(o->axis, want.rank, &axis));
   size = want.dims[axis];
   if (size != DIM_UNKNOWN && rule_int(c, &o->index, &index) && (index < -size || index >= size)) {
-    return INVALID("index %lld out of range for axis %d of size %lld", (long long)index, axis, (long long)size);
+    return INVALID("index %lld out of range for axis %d of size %lld", (long long)index, axis,
+                   (long long)size);
   }
   drop_axis(&want, axis);
   return rule_expect_like(c, o->out, "out", &want);

@@ -46,9 +46,12 @@ const char *tensor_shape_text(const tensor *t, char *buf, int size) {
   for (int i = 0; i <= t->rank && used < room; i++) {
     const char *before = i == 0 ? "(" : i < t->rank ? ", " : "";
     int n;
-    if (i == t->rank) n = snprintf(buf + used, room - used, "%s)", before);
-    else if (t->dims[i] == DIM_UNKNOWN) n = snprintf(buf + used, room - used, "%s?", before);
-    else n = snprintf(buf + used, room - used, "%s%lld", before, (long long)t->dims[i]);
+    if (i == t->rank)
+      n = snprintf(buf + used, room - used, "%s)", before);
+    else if (t->dims[i] == DIM_UNKNOWN)
+      n = snprintf(buf + used, room - used, "%s?", before);
+    else
+      n = snprintf(buf + used, room - used, "%s%lld", before, (long long)t->dims[i]);
     if (n < 0) break;
     used += (size_t)n;
   }

@@ -8,7 +8,8 @@
 
 enum { MAX_RANK = 8 };
 
-/* A dimension that is not known yet (a Vid at verify time). Rules let it match anything; none is left at run time. */
+/* A dimension that is not known yet (a Vid at verify time). Rules let it match anything; none is
+ * left at run time. */
 #define DIM_UNKNOWN ((int64_t)-1)
 
 typedef struct tensor {
@@ -19,18 +20,20 @@ typedef struct tensor {
   int64_t offset;            /* of element [0, ..., 0], in elements from the start of the storage */
 } tensor;
 
-int64_t tensor_numel(const tensor *t);                     /* 1 for rank 0; dims must be known */
-void tensor_set_contiguous(tensor *t);                     /* row-major strides, offset 0 */
-bool tensor_is_contiguous(const tensor *t);                /* row-major, whatever the offset; size-1 dims don't matter */
-bool tensor_rows_contiguous(const tensor *t);              /* the last dimension has stride 1 (or size <= 1) */
+int64_t tensor_numel(const tensor *t); /* 1 for rank 0; dims must be known */
+void tensor_set_contiguous(tensor *t); /* row-major strides, offset 0 */
+bool tensor_is_contiguous(
+    const tensor *t); /* row-major, whatever the offset; size-1 dims don't matter */
+bool tensor_rows_contiguous(const tensor *t); /* the last dimension has stride 1 (or size <= 1) */
 /* dims as "(2, 3)" into buf; returns buf. */
 const char *tensor_shape_text(const tensor *t, char *buf, int size);
 
-/* Drops size-1 dimensions and merges neighbours that every one of the n tensors can walk as one (all have equal dims;
- * broadcast ones have stride 0). Changes the tensors in place; an element count of 1 gives rank 0. */
+/* Drops size-1 dimensions and merges neighbours that every one of the n tensors can walk as one
+ * (all have equal dims; broadcast ones have stride 0). Changes the tensors in place; an element
+ * count of 1 gives rank 0. */
 void tensors_collapse(tensor *ts, int n);
-/* Writes x's strides for iterating over `shape` of rank `rank` (right-aligned broadcast: stride 0) into out, a copy of x
- * with those dims. x must be broadcastable to it. */
+/* Writes x's strides for iterating over `shape` of rank `rank` (right-aligned broadcast: stride 0)
+ * into out, a copy of x with those dims. x must be broadcastable to it. */
 void tensor_broadcast(const tensor *x, int rank, const int64_t *shape, tensor *out);
 
 #endif

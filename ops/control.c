@@ -1,0 +1,115 @@
+/* If, While, Scan: the tensors bound to a chain's args and results have the same types.
+ * While: condition_chain's only result is one BOOL element; body_chain's results become its args.
+ * Scan: body_chain's args are the carries, one step of each of xs (axis 0), then args; its results
+ * are the carries, then one step of each of the remaining results. */
+#include "ops/rule_checks.h"
+
+static clave_status find_chain(const rule_context *c, uint32_t index, const char *what,
+                               const ir_chain **out) {
+  if (index >= c->program->chains.count)
+    return INVALID("%s is %u, the program has %u chains", what, index, c->program->chains.count);
+  *out = &c->program->chains.items[index];
+  return NULL;
+}
+
+/* Tensors inside [from, from + tids.count) of the chain's list have the types of tids. step:
+ * without their axis 0. */
+static clave_status bind_tensors(const rule_context *c, const ir_u32s *inner, uint32_t from,
+                                 const ir_u32s *tids, bool step, const char *what) {
+  for (uint32_t i = 0; i < tids->count; i++) {
+    if (from + i >= inner->count)
+      return INVALID("the chain has %u %s, expected more", inner->count, what);
+    tensor want = *rule_tensor(c, tids->items[i]);
+    if (step) {
+      if (want.rank == 0)
+        return INVALID("tensor %u has rank 0, so there is nothing to scan", tids->items[i]);
+      want.rank--;
+      for (int k = 0; k < want.rank; k++) want.dims[k] = want.dims[k + 1];
+    }
+    TRY(status_while(rule_expect_like(c, inner->items[from + i], what, &want), "chain %s %u", what,
+                     from + i));
+  }
+  return NULL;
+}
+
+static clave_status check_count(const ir_u32s *inner, uint32_t want, const char *what) {
+  return inner->count == want
+             ? NULL
+             : INVALID("the chain has %u %s, expected %u", inner->count, what, want);
+}
+
+static clave_status bind_chain(const rule_context *c, uint32_t index, const char *name,
+                               const ir_u32s *args, const ir_u32s *results) {
+  const ir_chain *chain = NULL;
+  TRY(find_chain(c, index, name, &chain));
+  TRY(check_count(&chain->args, args->count, "args"));
+  TRY(check_count(&chain->results, results->count, "results"));
+  TRY(bind_tensors(c, &chain->args, 0, args, false, "args"));
+  return bind_tensors(c, &chain->results, 0, results, false, "results");
+}
+
+clave_status rule_if(const rule_context *c, const void *op) {
+  const ir_if *o = op;
+  if (c->program->values.items[o->condition].type != IR_VALUE_TYPE_BOOL)
+    return INVALID("condition is value %u, expected a bool", o->condition);
+  TRY(status_while(bind_chain(c, o->then_chain, "then_chain", &o->args, &o->results),
+                   "then_chain"));
+  return status_while(bind_chain(c, o->else_chain, "else_chain", &o->args, &o->results),
+                      "else_chain");
+}
+
+static clave_status check_condition(const rule_context *c, const ir_while *o) {
+  const ir_chain *chain = NULL;
+  TRY(find_chain(c, o->condition_chain, "condition_chain", &chain));
+  TRY(check_count(&chain->args, o->args.count, "args"));
+  TRY(check_count(&chain->results, 1, "results"));
+  TRY(bind_tensors(c, &chain->args, 0, &o->args, false, "args"));
+  return rule_expect(c, chain->results.items[0], "results", DTYPE_BOOL, 0, NULL);
+}
+
+clave_status rule_while(const rule_context *c, const void *op) {
+  const ir_while *o = op;
+  TRY(check_count(&o->results, o->args.count, "results"));
+  TRY(status_while(check_condition(c, o), "condition_chain"));
+  TRY(bind_tensors(c, &o->results, 0, &o->args, false, "results"));
+  return status_while(bind_chain(c, o->body_chain, "body_chain", &o->args, &o->results),
+                      "body_chain");
+}
+
+/* Axis 0 of all scanned inputs and outputs has one length. */
+static clave_status check_length(const rule_context *c, const ir_u32s *tids, uint32_t from,
+                                 int64_t *length) {
+  for (uint32_t i = from; i < tids->count; i++) {
+    const tensor *t = rule_tensor(c, tids->items[i]);
+    if (t->rank == 0)
+      return INVALID("tensor %u has rank 0, expected an axis to scan", tids->items[i]);
+    if (!dim_matches(t->dims[0], *length)) {
+      return INVALID("tensor %u has %lld steps, expected %lld", tids->items[i],
+                     (long long)t->dims[0], (long long)*length);
+    }
+    *length = dim_known(*length, t->dims[0]);
+  }
+  return NULL;
+}
+
+clave_status rule_scan(const rule_context *c, const void *op) {
+  const ir_scan *o = op;
+  const ir_chain *body = NULL;
+  uint32_t n_carries = o->carries.count;
+  int64_t length = DIM_UNKNOWN;
+  TRY(find_chain(c, o->body_chain, "body_chain", &body));
+  if (o->results.count < n_carries)
+    return INVALID("%u results, expected at least the %u carries", o->results.count, n_carries);
+  TRY(check_length(c, &o->xs, 0, &length));
+  TRY(check_length(c, &o->results, n_carries, &length));
+  TRY(bind_tensors(c, &o->results, 0, &o->carries, false, "results"));
+  TRY(bind_tensors(c, &body->args, 0, &o->carries, false, "args"));
+  TRY(bind_tensors(c, &body->args, n_carries, &o->xs, true, "args"));
+  TRY(bind_tensors(c, &body->args, n_carries + o->xs.count, &o->args, false, "args"));
+  TRY(check_count(&body->args, n_carries + o->xs.count + o->args.count, "args"));
+  TRY(check_count(&body->results, o->results.count, "results"));
+  TRY(bind_tensors(c, &body->results, 0, &o->carries, false, "results"));
+  if (o->results.count == n_carries) return NULL;
+  ir_u32s ys = {o->results.items + n_carries, o->results.count - n_carries};
+  return bind_tensors(c, &body->results, n_carries, &ys, true, "results");
+}

@@ -1,0 +1,64 @@
+/* LayerNorm, RmsNorm, GroupNorm, BatchNorm. Parameters have x's dtype. */
+#include "ops/rule_checks.h"
+
+static clave_status check_eps(double eps) {
+  return eps >= 0 ? NULL : INVALID("eps is %g, expected 0 or more", eps);
+}
+
+/* Weight and bias over the last n_axes dimensions. */
+static clave_status check_last_axes(const rule_context *c, uint32_t x_id, int32_t n_axes,
+                                    uint32_t weight, uint32_t bias) {
+  const tensor *x = rule_tensor(c, x_id);
+  TRY(check_float(c, x_id, "x"));
+  if (n_axes < 1 || n_axes > x->rank)
+    return INVALID("n_axes is %d, expected 1 to x's rank %d", n_axes, x->rank);
+  const int64_t *dims = x->dims + (x->rank - n_axes);
+  TRY(check_optional(c, weight, "weight", x->type, n_axes, dims));
+  return check_optional(c, bias, "bias", x->type, n_axes, dims);
+}
+
+clave_status rule_layer_norm(const rule_context *c, const void *op) {
+  const ir_layer_norm *o = op;
+  TRY(check_last_axes(c, o->x, o->n_axes, o->weight, o->bias));
+  TRY(check_eps(o->eps));
+  return rule_expect_like(c, o->out, "out", rule_tensor(c, o->x));
+}
+
+clave_status rule_rms_norm(const rule_context *c, const void *op) {
+  const ir_rms_norm *o = op;
+  TRY(check_last_axes(c, o->x, o->n_axes, o->weight, IR_NONE));
+  TRY(check_eps(o->eps));
+  return rule_expect_like(c, o->out, "out", rule_tensor(c, o->x));
+}
+
+/* x: (N, C, *); weight and bias: (C). */
+static clave_status check_channels(const rule_context *c, uint32_t x_id, uint32_t weight,
+                                   uint32_t bias) {
+  const tensor *x = rule_tensor(c, x_id);
+  TRY(check_float(c, x_id, "x"));
+  TRY(check_rank_at_least(c, x_id, "x", 2));
+  TRY(check_optional(c, weight, "weight", x->type, 1, &x->dims[1]));
+  return check_optional(c, bias, "bias", x->type, 1, &x->dims[1]);
+}
+
+clave_status rule_group_norm(const rule_context *c, const void *op) {
+  const ir_group_norm *o = op;
+  const tensor *x = rule_tensor(c, o->x);
+  TRY(check_channels(c, o->x, o->weight, o->bias));
+  if (o->groups < 1 || (x->dims[1] != DIM_UNKNOWN && x->dims[1] % o->groups != 0)) {
+    return INVALID("groups is %d, expected a divisor of the %lld channels", o->groups,
+                   (long long)x->dims[1]);
+  }
+  TRY(check_eps(o->eps));
+  return rule_expect_like(c, o->out, "out", x);
+}
+
+clave_status rule_batch_norm(const rule_context *c, const void *op) {
+  const ir_batch_norm *o = op;
+  const tensor *x = rule_tensor(c, o->x);
+  TRY(check_channels(c, o->x, o->weight, o->bias));
+  TRY(check_optional(c, o->mean, "mean", x->type, 1, &x->dims[1]));
+  TRY(check_optional(c, o->var, "var", x->type, 1, &x->dims[1]));
+  TRY(check_eps(o->eps));
+  return rule_expect_like(c, o->out, "out", x);
+}

@@ -1,0 +1,94 @@
+/* Pool and AdaptivePool over one and two spatial dimensions. */
+#include "ops/rule_checks.h"
+
+static clave_status check_input(const rule_context *c, uint32_t x_id, ir_pool_kind kind) {
+  const tensor *x = rule_tensor(c, x_id);
+  if ((uint32_t)kind >= IR_POOL_KIND_COUNT)
+    return INVALID("pool kind %u is unknown", (uint32_t)kind);
+  if (x->rank > 4)
+    return UNSUPPORTED("pooling over %d spatial dimensions, only 1 and 2 are", x->rank - 2);
+  if (x->rank < 3) return INVALID("x has rank %d, expected 3 or 4", x->rank);
+  return kind == IR_POOL_KIND_AVG ? check_float(c, x_id, "x") : check_not_bool(c, x_id, "x");
+}
+
+static clave_status check_indices(const rule_context *c, uint32_t indices, ir_pool_kind kind,
+                                  const tensor *out) {
+  if (indices == IR_NONE) return NULL;
+  if (kind != IR_POOL_KIND_MAX) return INVALID("average pooling has no indices");
+  return rule_expect(c, indices, "indices", DTYPE_I64, out->rank, out->dims);
+}
+
+/* The attributes of one spatial dimension. */
+typedef struct pool_window {
+  int64_t kernel, stride, padding, dilation;
+  bool ceil_mode;
+} pool_window;
+
+/* torch's rule: with ceil_mode the last window may hang over the end, but must start inside the
+ * input or the left padding. The attributes have 32 bits, so only the size can overflow. */
+static clave_status pool_size(int64_t size, const pool_window *w, int64_t *out) {
+  if (w->padding > w->kernel / 2) {
+    return INVALID("padding is %lld, expected at most half of the kernel %lld",
+                   (long long)w->padding, (long long)w->kernel);
+  }
+  *out = DIM_UNKNOWN;
+  if (size == DIM_UNKNOWN) return NULL;
+  int64_t spare = w->ceil_mode ? w->stride - 1 : 0, padded, n;
+  if (!add_i64(size, 2 * w->padding + spare, &padded))
+    return INVALID("size %lld is too large", (long long)size);
+  n = padded - w->dilation * (w->kernel - 1) - 1; /* what the first window leaves */
+  if (n < 0) return INVALID("window does not fit the size %lld", (long long)size);
+  n = n / w->stride + 1;
+  if (w->ceil_mode && (n - 1) * w->stride >= size + w->padding) n--;
+  if (n < 1) return INVALID("no window fits the size %lld", (long long)size);
+  *out = n;
+  return NULL;
+}
+
+static clave_status check_attributes(const ir_pool *o, int n) {
+  TRY(check_spatial(&o->kernel, "kernel", n, 1));
+  TRY(check_spatial(&o->stride, "stride", n, 1));
+  TRY(check_spatial(&o->padding, "padding", n, 0));
+  TRY(check_spatial(&o->dilation, "dilation", n, 1));
+  if (o->kind == IR_POOL_KIND_MAX)
+    return o->divisor.present ? INVALID("max pooling has no divisor") : NULL;
+  if (o->divisor.present && o->divisor.value == 0) return INVALID("divisor is 0");
+  for (int i = 0; i < n; i++) {
+    if (o->dilation.items[i] != 1)
+      return INVALID("dilation is %d, expected 1 for average pooling", o->dilation.items[i]);
+  }
+  return NULL;
+}
+
+clave_status rule_pool(const rule_context *c, const void *op) {
+  const ir_pool *o = op;
+  TRY(check_input(c, o->x, o->kind));
+  tensor want = *rule_tensor(c, o->x);
+  int n = want.rank - 2;
+  TRY(check_attributes(o, n));
+  for (int i = 0; i < n; i++) {
+    pool_window w = {o->kernel.items[i], o->stride.items[i], o->padding.items[i],
+                     o->dilation.items[i], o->ceil_mode};
+    TRY(status_while(pool_size(want.dims[2 + i], &w, &want.dims[2 + i]), "spatial dimension %d",
+                     i));
+  }
+  TRY(rule_expect_like(c, o->out, "out", &want));
+  return check_indices(c, o->indices, o->kind, &want);
+}
+
+clave_status rule_adaptive_pool(const rule_context *c, const void *op) {
+  const ir_adaptive_pool *o = op;
+  TRY(check_input(c, o->x, o->kind));
+  const tensor *x = rule_tensor(c, o->x);
+  tensor want = *rule_tensor(c, o->out);
+  if (want.rank != x->rank) return INVALID("out has rank %d, expected %d as x", want.rank, x->rank);
+  for (int i = 0; i < x->rank; i++) {
+    if (i < 2)
+      want.dims[i] = x->dims[i];
+    else if (x->dims[i] == 0)
+      return INVALID("spatial dimension %d is empty", i - 2);
+  }
+  want.type = x->type;
+  TRY(rule_expect_like(c, o->out, "out", &want));
+  return check_indices(c, o->indices, o->kind, rule_tensor(c, o->out));
+}

@@ -52,6 +52,7 @@ ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
   $(shell mkdir -p $(BUILD))$(file >$(FLAGS_STAMP),$(COMPILE))
 endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3# loops for the vectoriser
+$(BUILD)/obj/api/status.o: EXTRA = -DCLAVE_VERSION='"$(VERSION)"'
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@

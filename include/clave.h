@@ -193,7 +193,8 @@ CLAVE_API clave_status clave_program_node(const clave_program *program, const ch
 /* The bytes of a constant slot, in place. */
 CLAVE_API clave_status clave_program_constant(const clave_program *program, uint32_t slot, clave_tensor *out) CLAVE_CHECK;
 
-/* ---------------------------------------------------------------- sessions */
+/* ---------------------------------------------------------------- sessions
+ * `method` names an entry point of the program; NULL is the first one. */
 
 /* Called after each instruction with the tensors it wrote, copied to the host; return false to stop the run. */
 typedef bool (*clave_observe_fn)(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value);
@@ -203,9 +204,10 @@ typedef struct clave_session_options {
   uint64_t memory_budget;  /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool poison;             /* fill dead memory with NaN patterns (debugging) */
   bool profile;            /* time every op, for clave_session_write_profile */
-  bool fast;               /* CLAVE_PRECISION=fast: shorter accumulations and native functions where a device has them */
+  bool fast;               /* CLAVE_PRECISION=fast; refused until a device has faster, less exact kernels */
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
+  bool unfused; /* run every node by itself, for comparison node by node */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device, const clave_session_options *options,

@@ -140,6 +140,7 @@ static clave_status run_op(session *s, const method *m, plan *p, uint32_t number
 
 typedef struct observing {
   session *s;
+  const method *m;
   plan *p;
   const step *st;
   clave_status status;
@@ -158,14 +159,14 @@ static bool observe_result(void *ctx, const operand *o) {
     v->status = q->owner->vt->read(q, t->buf, t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type), host, bytes);
   host_tensor value = {.t = t->t, .data = host};
   tensor_set_contiguous(&value.t);
-  if (!v->status && !v->s->observe(v->s->observe_ctx, v->st->instruction, o->tid, &value)) v->status = INVALID("stopped by the observer");
+  if (!v->status && !v->s->observe(v->s->observe_ctx, v->m->source[v->st->instruction], o->tid, &value)) v->status = INVALID("stopped by the observer");
   free(host);
   return v->status == NULL;
 }
 
 static clave_status observe_step(session *s, const method *m, plan *p, const step *st) {
   if (!s->observe || st->kind != STEP_RUN) return NULL;
-  observing v = {s, p, st, NULL};
+  observing v = {s, m, p, st, NULL};
   for_each_operand(&m->instructions[st->instruction], observe_result, &v);
   return v.status;
 }

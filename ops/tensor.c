@@ -1,6 +1,8 @@
 /* Tensor types and layouts: contiguity, broadcasting, and collapsing dimensions for iteration. */
 #include "ops/tensor.h"
 
+#include "base/checked.h"
+
 #include <stdio.h>
 
 /* Strides of empty tensors are never used, so their product may wrap. */
@@ -13,6 +15,14 @@ int64_t tensor_numel(const tensor *t) {
     n = mul_wrapping(n, t->dims[i]);
   }
   return n;
+}
+
+bool tensor_bytes(const tensor *t, size_t *out) {
+  *out = dtype_size(t->type);
+  for (int i = 0; i < t->rank; i++) {
+    if (t->dims[i] < 0 || !mul_size(*out, (size_t)t->dims[i], out)) return false;
+  }
+  return true;
 }
 
 void tensor_set_contiguous(tensor *t) {

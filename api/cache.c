@@ -1,0 +1,51 @@
+/* The kernel cache on disk, as the caller and the environment name it. */
+#include "backend/opencl/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+
+static char *copy_string(const char *s) {
+  size_t n = strlen(s) + 1;
+  char *r = malloc(n);
+  if (r) memcpy(r, s, n);
+  return r;
+}
+
+clave_status cache_folder(const char *given, char **out) {
+  *out = NULL;
+  const char *named = given && *given ? given : getenv("CLAVE_CACHE_DIR");
+  if (named && strcmp(named, "off") == 0) return NULL;
+  if (named && *named) return (*out = copy_string(named)) ? NULL : status_no_memory();
+  const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  if (xdg && *xdg == '/') return (*out = path_join(xdg, "clave")) ? NULL : status_no_memory();
+  if (home && *home == '/') return (*out = path_join(home, ".cache/clave")) ? NULL : status_no_memory();
+  return NULL;
+}
+
+clave_status clave_cache_get_info(clave_cache_info *info) {
+  static _Thread_local char shown[4096]; /* the path of the thread's last call */
+  *info = (clave_cache_info){0};
+  char *folder;
+  TRY(cache_folder(NULL, &folder));
+  if (!folder) return NULL;
+  cache_stats stats;
+  clave_status st = cache_info(folder, &stats);
+  if (!st && strlen(folder) < sizeof shown) {
+    strcpy(shown, folder);
+    *info = (clave_cache_info){.path = shown, .bytes = stats.bytes, .files = stats.files, .limit_bytes = stats.limit_bytes};
+  }
+  free(folder);
+  return st;
+}
+
+clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) {
+  uint64_t removed = 0;
+  char *folder;
+  TRY(cache_folder(NULL, &folder));
+  clave_status st = folder ? cache_trim(folder, max_bytes, &removed) : NULL;
+  free(folder);
+  if (removed_bytes) *removed_bytes = removed;
+  return st;
+}

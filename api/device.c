@@ -1,0 +1,257 @@
+/* Devices: the list of all, the choice by name, opening. */
+#include <ctype.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+
+enum { CPU_INDEX = -1 };
+
+/* ---------------------------------------------------------------- the list */
+
+typedef struct device_list {
+  clave_device_info *infos;
+  int count;        /* with the CPU backend, the last */
+  int n_opencl;
+  int best;         /* of the OpenCL ones; -1: none */
+  const char *hint; /* why there is none */
+} device_list;
+
+static void describe(const backend_info *b, int index, clave_device_info *out) {
+  *out = (clave_device_info){.kind = b->kind, .name = b->name, .platform = b->platform, .driver = b->driver, .type = b->type,
+                             .extensions = b->extensions, .memory = b->memory, .max_alloc = b->max_alloc,
+                             .compute_units = b->compute_units, .clock_mhz = b->clock_mhz,
+                             .shares_host_memory = b->shares_host_memory, .index = index};
+}
+
+static bool is_software_renderer(const backend_info *b) {
+  static const char *const names[] = {"llvmpipe", "softpipe", "swrast", "SwiftShader"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strstr(b->name, names[i])) return true;
+  return false;
+}
+
+/* GPU, then accelerator, then CPU; within a type compute units x clock; software renderers last. */
+static uint64_t rank_device(const backend_info *b) {
+  uint64_t type = is_software_renderer(b) ? 0 : strcmp(b->type, "GPU") == 0 ? 3 : strcmp(b->type, "accelerator") == 0 ? 2 : 1;
+  uint64_t speed = (uint64_t)b->compute_units * (b->clock_mhz ? b->clock_mhz : 1);
+  return (type << 56) | (speed & 0xffffffffffffff);
+}
+
+static clave_status describe_cpu(clave_device_info *out) {
+  backend *cpu;
+  TRY(cpu_backend_create(1, &cpu));
+  describe(&cpu->info, CPU_INDEX, out); /* its texts are static */
+  cpu->vt->destroy(cpu);
+  return NULL;
+}
+
+static void free_list(device_list *l) {
+  if (l) free(l->infos);
+  free(l);
+}
+
+static clave_status fill_list(device_list *l) {
+  const backend_info *found = NULL;
+  TRY(opencl_devices(&found, &l->n_opencl, &l->hint));
+  l->count = l->n_opencl + 1;
+  l->infos = calloc((size_t)l->count, sizeof *l->infos);
+  if (!l->infos) return status_no_memory();
+  l->best = -1;
+  for (int i = 0; i < l->n_opencl; i++) {
+    describe(&found[i], i, &l->infos[i]);
+    if (l->best < 0 || rank_device(&found[i]) > rank_device(&found[l->best])) l->best = i;
+  }
+  TRY(describe_cpu(&l->infos[l->n_opencl]));
+  l->infos[l->best < 0 ? l->n_opencl : l->best].is_default = true;
+  return NULL;
+}
+
+/* Made once a process; a thread that loses the race drops its own. */
+static clave_status get_list(const device_list **out) {
+  static _Atomic(device_list *) shared;
+  device_list *l = atomic_load(&shared), *expected = NULL;
+  if (!l) {
+    l = calloc(1, sizeof *l);
+    if (!l) return status_no_memory();
+    clave_status st = fill_list(l);
+    if (st) {
+      free_list(l);
+      return st;
+    }
+    if (!atomic_compare_exchange_strong(&shared, &expected, l)) {
+      free_list(l);
+      l = expected;
+    }
+  }
+  *out = l;
+  return NULL;
+}
+
+clave_status clave_devices(const clave_device_info **list, int *count) {
+  const device_list *l;
+  *list = NULL;
+  *count = 0;
+  TRY(get_list(&l));
+  *list = l->infos;
+  *count = l->count;
+  return NULL;
+}
+
+const char *clave_devices_hint(void) {
+  const device_list *l;
+  clave_status st = get_list(&l);
+  if (st) {
+    status_free(st);
+    return NULL;
+  }
+  return l->n_opencl ? NULL : l->hint;
+}
+
+/* ---------------------------------------------------------------- the choice */
+
+static void append_valid(text *t, const device_list *l) {
+  text_printf(t, "valid: cpu");
+  if (l->n_opencl) text_printf(t, ", opencl");
+  for (int i = 0; i < l->n_opencl; i++) text_printf(t, ", opencl:%d (%s)", i, l->infos[i].name);
+  if (!l->n_opencl) text_printf(t, "; no OpenCL device: %s", l->hint ? l->hint : "none found");
+}
+
+static clave_status bad_device(const device_list *l, const char *item, size_t n) {
+  text t = {0};
+  append_valid(&t, l);
+  clave_status st = text_status(&t);
+  if (!st) st = INVALID("no device '%.*s'; %s", (int)(n > 200 ? 200 : n), item, t.data);
+  text_free(&t);
+  return st;
+}
+
+static bool contains(const char *haystack, const char *needle, size_t n) {
+  for (; *haystack; haystack++)
+    if (strncmp(haystack, needle, n) == 0) return true;
+  return false;
+}
+
+static bool find_opencl(const device_list *l, const char *what, size_t n, int *out) {
+  bool digits = n > 0;
+  for (size_t i = 0; i < n; i++) digits = digits && isdigit((unsigned char)what[i]);
+  if (digits) {
+    long index = n < 9 ? strtol(what, NULL, 10) : -1;
+    *out = (int)index;
+    return index >= 0 && index < l->n_opencl;
+  }
+  for (int i = 0; n && i < l->n_opencl; i++) {
+    *out = i;
+    if (contains(l->infos[i].name, what, n) || contains(l->infos[i].platform, what, n)) return true;
+  }
+  return false;
+}
+
+/* One item of a list, n characters without outer blanks. */
+static clave_status choose_item(const device_list *l, const char *item, size_t n, int *out) {
+  *out = CPU_INDEX;
+  if (n == 3 && memcmp(item, "cpu", 3) == 0) return NULL;
+  if (n == 6 && memcmp(item, "opencl", 6) == 0 && l->best >= 0) {
+    *out = l->best;
+    return NULL;
+  }
+  if (n > 7 && memcmp(item, "opencl:", 7) == 0 && find_opencl(l, item + 7, n - 7, out)) return NULL;
+  return bad_device(l, item, n);
+}
+
+static clave_status choose(const device_list *l, const char *spec, int *chosen, int *count) {
+  for (*count = 0;;) {
+    spec += strspn(spec, " ");
+    size_t n = strcspn(spec, ","), trimmed = n;
+    while (trimmed && spec[trimmed - 1] == ' ') trimmed--;
+    int index;
+    TRY(choose_item(l, spec, trimmed, &index));
+    bool seen = false;
+    for (int i = 0; i < *count; i++) seen = seen || chosen[i] == index;
+    if (!seen && *count == MAX_BACKENDS - 1 && index != CPU_INDEX) return INVALID("more than %d devices in a list", MAX_BACKENDS - 1);
+    if (!seen) chosen[(*count)++] = index;
+    if (!spec[n]) return NULL;
+    spec += n + 1;
+  }
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static clave_status thread_count(const clave_device_options *o, int *out) {
+  *out = OPTION(o, n_threads, 0);
+  return *out < 0 ? INVALID("%d threads", *out) : NULL;
+}
+
+static clave_status open_one(int index, const clave_device_options *o, backend **out) {
+  if (index == CPU_INDEX) {
+    int n;
+    TRY(thread_count(o, &n));
+    return cpu_backend_create(n, out);
+  }
+  const char *kernels = OPTION(o, kernel_dir, NULL);
+  if (!kernels || !*kernels) kernels = getenv("CLAVE_KERNEL_DIR");
+  char *cache = NULL;
+  TRY(cache_folder(OPTION(o, cache_dir, NULL), &cache));
+  opencl_options co = {.cache_dir = cache, .kernel_dir = kernels && *kernels ? kernels : NULL, .message = OPTION(o, message, NULL),
+                       .message_ctx = OPTION(o, message_ctx, NULL)};
+  clave_status st = opencl_backend_create(index, &co, out);
+  free(cache);
+  return st;
+}
+
+static clave_status open_all(const device_list *l, const char *spec, const clave_device_options *o, clave_device *d) {
+  int chosen[MAX_BACKENDS], n;
+  TRY(choose(l, spec, chosen, &n));
+  bool has_cpu = false;
+  for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;
+  d->set.no_fallback = OPTION(o, no_fallback, false);
+  if (!has_cpu && !d->set.no_fallback) chosen[n++] = CPU_INDEX;
+  for (int i = 0; i < n; i++) {
+    TRY(open_one(chosen[i], o, &d->set.backends[i]));
+    d->set.count++;
+  }
+  describe(&d->set.backends[0]->info, chosen[0], &d->info);
+  d->info.is_default = l->infos[chosen[0] == CPU_INDEX ? l->n_opencl : chosen[0]].is_default;
+  return NULL;
+}
+
+/* Nothing named: the best there is, with a note if that is the CPU. */
+static const char *default_spec(const device_list *l, const clave_device_options *o) {
+  if (l->best >= 0) return "opencl";
+  clave_message_fn message = OPTION(o, message, NULL);
+  text t = {0};
+  text_printf(&t, "no OpenCL device, so running on the CPU backend: %s", l->hint ? l->hint : "none found");
+  if (message && t.data) message(OPTION(o, message_ctx, NULL), t.data);
+  text_free(&t);
+  return "cpu";
+}
+
+clave_status clave_device_open(const char *spec, const clave_device_options *options, clave_device **out) {
+  *out = NULL;
+  const device_list *l;
+  TRY(get_list(&l));
+  const char *from = "";
+  if (!spec) {
+    spec = getenv("CLAVE_DEVICE");
+    from = "CLAVE_DEVICE";
+  }
+  if (!spec || !*spec) spec = default_spec(l, options);
+  clave_device *d = calloc(1, sizeof *d);
+  if (!d) return status_no_memory();
+  clave_status st = open_all(l, spec, options, d);
+  if (st) {
+    clave_device_destroy(d);
+    return *from ? status_while(st, "%s", from) : st;
+  }
+  *out = d;
+  return NULL;
+}
+
+void clave_device_destroy(clave_device *d) {
+  if (!d) return;
+  for (int i = 0; i < d->set.count; i++) d->set.backends[i]->vt->destroy(d->set.backends[i]);
+  free(d);
+}
+
+const clave_device_info *clave_device_get_info(const clave_device *d) { return &d->info; }

@@ -1,0 +1,54 @@
+#ifndef API_INTERNAL_H
+#define API_INTERNAL_H
+/* The objects behind include/clave.h. */
+#include "base/memory.h"
+#include "base/threads.h"
+#include "include/clave.h"
+#include "interp/session.h"
+
+struct clave_device {
+  device_set set; /* owned backends, the preferred one first */
+  clave_device_info info;
+};
+
+/* A program's constants on one opened device, while a session there uses them. */
+typedef struct shared_store {
+  constant_store *store;
+  int users;
+} shared_store;
+
+struct clave_program {
+  program *p;
+  mutex *lock;          /* of what follows */
+  shared_store *stores; /* owned */
+  size_t n_stores;
+  mem_pool *pool;       /* texts made on request */
+  const char ***detail; /* [chain][instruction], NULL until asked for */
+};
+
+struct clave_session {
+  clave_program *program;
+  constant_store *stores[MAX_BACKENDS];
+  int n_stores;
+  session *s;
+  device_set set;
+  clave_observe_fn observe;
+  void *observe_ctx;
+};
+
+/* The store of `b`, made if this is its first user. */
+clave_status program_take_store(clave_program *p, backend *b, constant_store **out) STATUS_CHECK;
+void program_release_store(clave_program *p, constant_store *store); /* takes NULL */
+/* NULL names the first method. */
+clave_status program_find_method(const clave_program *p, const char *name, uint32_t *out) STATUS_CHECK;
+
+/* The folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache; *out (owned) is NULL for none. */
+clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
+/* Reads an option of the caller's struct version: true if the struct is large enough to have the field. */
+#define OPTION(o, field, otherwise) \
+  ((o) && (o)->size >= offsetof(__typeof__(*(o)), field) + sizeof((o)->field) ? (o)->field : (otherwise))
+
+tensor tensor_from_public(const clave_tensor *t);
+void tensor_to_public(const tensor *t, const void *data, clave_tensor *out);
+
+#endif

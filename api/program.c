@@ -1,0 +1,197 @@
+/* Programs: loading, saving, and what is in them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+
+/* ---------------------------------------------------------------- lifetime */
+
+static clave_status wrap_program(program *p, clave_program **out) {
+  clave_program *c = calloc(1, sizeof *c);
+  if (!c) {
+    program_destroy(p);
+    return status_no_memory();
+  }
+  c->p = p;
+  clave_status st = mutex_create(&c->lock);
+  if (!st) st = mem_pool_create(&c->pool);
+  if (st) {
+    clave_program_destroy(c);
+    return st;
+  }
+  *out = c;
+  return NULL;
+}
+
+clave_status clave_program_load(const char *path, const clave_program_options *options, clave_program **out) {
+  *out = NULL;
+  program *p;
+  TRY(program_load(path, OPTION(options, consts, NULL), &p));
+  return wrap_program(p, out);
+}
+
+clave_status clave_program_create(const void *flatbuffer, size_t size, const clave_tensor *constants, size_t n, clave_program **out) {
+  *out = NULL;
+  constant_data *data = calloc(n + 1, sizeof *data);
+  if (!data) return status_no_memory();
+  clave_status st = NULL;
+  for (size_t i = 0; i < n && !st; i++) {
+    tensor t = tensor_from_public(&constants[i]);
+    data[i] = (constant_data){.type = t.type, .rank = t.rank, .dims = constants[i].dims, .data = constants[i].data};
+    if (t.rank < 0 || t.rank > MAX_RANK) {
+      st = INVALID("constant %zu has rank %d, not 0 to %d", i, t.rank, MAX_RANK);
+    } else if (!tensor_is_contiguous(&t)) {
+      st = INVALID("constant %zu is not contiguous", i);
+    }
+  }
+  program *p;
+  if (!st) st = program_create(flatbuffer, size, data, n, &p);
+  free(data);
+  return st ? st : wrap_program(p, out);
+}
+
+clave_status clave_program_save(const clave_program *c, const char *path) { return program_save(c->p, path); }
+clave_status clave_program_check_hashes(const clave_program *c) { return program_check_hashes(c->p); }
+
+void clave_program_destroy(clave_program *c) {
+  if (!c) return;
+  for (size_t i = 0; i < c->n_stores; i++) constant_store_destroy(c->stores[i].store);
+  free(c->stores);
+  program_destroy(c->p);
+  mem_pool_destroy(c->pool);
+  mutex_destroy(c->lock);
+  free(c);
+}
+
+/* ---------------------------------------------------------------- constants on devices */
+
+static clave_status add_store(clave_program *c, backend *b, constant_store **out) {
+  shared_store *more = realloc(c->stores, (c->n_stores + 1) * sizeof *more);
+  if (!more) return status_no_memory();
+  c->stores = more;
+  TRY(constant_store_create(c->p, b, out));
+  c->stores[c->n_stores++] = (shared_store){*out, 1};
+  return NULL;
+}
+
+clave_status program_take_store(clave_program *c, backend *b, constant_store **out) {
+  *out = NULL;
+  mutex_lock(c->lock);
+  for (size_t i = 0; i < c->n_stores && !*out; i++) {
+    if (constant_store_backend(c->stores[i].store) != b) continue;
+    c->stores[i].users++;
+    *out = c->stores[i].store;
+  }
+  clave_status st = *out ? NULL : add_store(c, b, out);
+  mutex_unlock(c->lock);
+  return st;
+}
+
+void program_release_store(clave_program *c, constant_store *store) {
+  if (!store) return;
+  mutex_lock(c->lock);
+  for (size_t i = 0; i < c->n_stores; i++) {
+    if (c->stores[i].store != store || --c->stores[i].users) continue;
+    constant_store_destroy(store);
+    c->stores[i] = c->stores[--c->n_stores];
+    break;
+  }
+  mutex_unlock(c->lock);
+}
+
+/* ---------------------------------------------------------------- what is in it */
+
+void clave_program_get_info(const clave_program *c, clave_program_info *info) {
+  const ir_program *p = &c->p->ir;
+  *info = (clave_program_info){.producer = p->producer, .metadata = p->metadata, .version = p->version, .n_methods = p->methods.count,
+                               .n_slots = p->tensors.count, .n_constants = p->constants.count, .n_state = p->n_state};
+  uint32_t state = p->constants.count + p->n_inputs + p->n_outputs;
+  for (uint32_t i = 0; i < p->tensors.count; i++) {
+    size_t bytes;
+    if (i < p->constants.count && tensor_bytes(&c->p->types[i], &bytes)) info->constant_bytes += bytes;
+    if (i >= state && i < state + p->n_state && tensor_bytes(&c->p->types[i], &bytes)) info->state_bytes += bytes;
+  }
+}
+
+clave_status program_find_method(const clave_program *c, const char *name, uint32_t *out) {
+  const ir_methods *m = &c->p->ir.methods;
+  *out = 0;
+  if (!name && m->count) return NULL;
+  text names = {0};
+  for (uint32_t i = 0; i < m->count; i++) {
+    *out = i;
+    if (strcmp(m->items[i].name, name) == 0) {
+      text_free(&names);
+      return NULL;
+    }
+    text_printf(&names, "%s'%s'", i ? ", " : "", m->items[i].name);
+  }
+  clave_status st = text_status(&names);
+  if (!st) st = INVALID("no method '%s'; the program has %s", name ? name : "", names.data ? names.data : "none");
+  text_free(&names);
+  return st;
+}
+
+clave_status clave_program_method(const clave_program *c, uint32_t index, clave_method_info *info) {
+  const ir_methods *m = &c->p->ir.methods;
+  if (index >= m->count) return INVALID("method %u of a program with %u", index, m->count);
+  const ir_method *i = &m->items[index];
+  *info = (clave_method_info){.name = i->name, .metadata = i->metadata, .n_inputs = i->inputs.count, .n_outputs = i->outputs.count,
+                              .n_nodes = c->p->ir.chains.items[i->chain].instructions.count};
+  return NULL;
+}
+
+static void describe_dim(const ir_program *p, const ir_int_or_vid *d, int i, clave_tensor_info *info) {
+  info->dims[i] = info->min_dims[i] = info->max_dims[i] = d->literal;
+  if (d->vid == IR_NONE) return;
+  const ir_value *v = &p->values.items[d->vid];
+  info->dims[i] = CLAVE_DYNAMIC;
+  info->min_dims[i] = v->min.present && v->min.value > 0 ? v->min.value : 0;
+  info->max_dims[i] = v->max.present ? v->max.value : INT64_MAX;
+  info->dim_names[i] = v->name;
+}
+
+clave_status clave_program_slot(const clave_program *c, uint32_t slot, clave_tensor_info *info) {
+  static const clave_slot_kind kinds[] = {CLAVE_SLOT_CONSTANT, CLAVE_SLOT_INPUT, CLAVE_SLOT_OUTPUT, CLAVE_SLOT_STATE, CLAVE_SLOT_TEMPORARY};
+  const ir_program *p = &c->p->ir;
+  if (slot >= p->tensors.count) return INVALID("slot %u of a program with %u", slot, p->tensors.count);
+  const ir_tensor *t = &p->tensors.items[slot];
+  *info = (clave_tensor_info){.name = t->name, .dtype = (clave_dtype)t->dtype, .rank = (int)t->shape.count, .slot = slot,
+                              .kind = kinds[program_slot_kind(p, slot)]};
+  if (slot < p->constants.count) info->name = p->constants.items[slot].name;
+  for (int i = 0; i < info->rank; i++) describe_dim(p, &t->shape.items[i], i, info);
+  return NULL;
+}
+
+static clave_status describe_argument(const clave_program *c, const ir_argument *a, clave_tensor_info *info) {
+  static const clave_dtype scalar_dtypes[] = {CLAVE_I64, CLAVE_F64, CLAVE_BOOL};
+  if (a->tensor != IR_NONE) {
+    TRY(clave_program_slot(c, a->tensor, info));
+  } else {
+    *info = (clave_tensor_info){.dtype = scalar_dtypes[c->p->ir.values.items[a->value].type], .is_scalar = true, .slot = a->value};
+  }
+  info->name = a->name;
+  return NULL;
+}
+
+static clave_status find_argument(const clave_program *c, const char *method, uint32_t index, bool output, clave_tensor_info *info) {
+  uint32_t m;
+  TRY(program_find_method(c, method, &m));
+  const ir_method *i = &c->p->ir.methods.items[m];
+  const ir_arguments *list = output ? &i->outputs : &i->inputs;
+  if (index >= list->count) return INVALID("%s %u of method '%s', which has %u", output ? "output" : "input", index, i->name, list->count);
+  return describe_argument(c, &list->items[index], info);
+}
+
+clave_status clave_program_input(const clave_program *c, const char *method, uint32_t index, clave_tensor_info *info) {
+  return find_argument(c, method, index, false, info);
+}
+clave_status clave_program_output(const clave_program *c, const char *method, uint32_t index, clave_tensor_info *info) {
+  return find_argument(c, method, index, true, info);
+}
+
+clave_status clave_program_constant(const clave_program *c, uint32_t slot, clave_tensor *out) {
+  if (slot >= c->p->ir.constants.count) return INVALID("constant %u of a program with %u", slot, c->p->ir.constants.count);
+  tensor_to_public(&c->p->types[slot], c->p->constants[slot], out);
+  return NULL;
+}

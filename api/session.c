@@ -1,0 +1,133 @@
+/* Sessions of the public API: names to indices, options, and the stores of constants they share. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+
+/* CLAVE_MEMORY_BUDGET: bytes, with an optional K, M or G. */
+static clave_status read_budget(uint64_t *out) {
+  const char *s = getenv("CLAVE_MEMORY_BUDGET");
+  char *end;
+  *out = 0;
+  if (!s || !*s) return NULL;
+  errno = 0;
+  unsigned long long n = strtoull(s, &end, 10);
+  const char *units = "KMG", *unit = *end ? strchr(units, *end) : NULL;
+  int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+  bool good = *s >= '0' && *s <= '9' && !errno && n > 0 && n <= (UINT64_MAX >> shift) && (!*end || (unit && !end[1]));
+  if (!good) return INVALID("CLAVE_MEMORY_BUDGET is '%s', not a number of bytes such as 500000000, 500M or 4G", s);
+  *out = (uint64_t)n << shift;
+  return NULL;
+}
+
+static clave_status read_precision(bool *fast) {
+  const char *s = getenv("CLAVE_PRECISION");
+  if (!s || !*s || strcmp(s, "strict") == 0) return NULL;
+  if (strcmp(s, "fast") != 0) return INVALID("CLAVE_PRECISION is '%s', not strict or fast", s);
+  *fast = true;
+  return NULL;
+}
+
+static clave_status read_options(const clave_session_options *o, session_options *out) {
+  bool fast = OPTION(o, fast, false);
+  *out = (session_options){.memory_budget = OPTION(o, memory_budget, 0), .poison = OPTION(o, poison, false),
+                           .profile = OPTION(o, profile, false), .unfused = OPTION(o, unfused, false),
+                           .progress = OPTION(o, progress, NULL), .progress_ctx = OPTION(o, progress_ctx, NULL)};
+  TRY(read_precision(&fast));
+  if (fast) return UNSUPPORTED("fast precision is not in this version; strict is");
+  return out->memory_budget ? NULL : read_budget(&out->memory_budget);
+}
+
+static clave_status init_session(clave_session *s, const clave_session_options *options) {
+  session_options o;
+  TRY(read_options(options, &o));
+  for (int b = 0; b < s->set.count; b++) {
+    TRY(program_take_store(s->program, s->set.backends[b], &s->stores[b]));
+    s->n_stores++;
+  }
+  return session_create(s->program->p, &s->set, s->stores, &o, &s->s);
+}
+
+clave_status clave_session_create(clave_program *p, clave_device *device, const clave_session_options *options, clave_session **out) {
+  *out = NULL;
+  clave_session *s = calloc(1, sizeof *s);
+  if (!s) return status_no_memory();
+  s->program = p;
+  s->set = device->set;
+  clave_status st = init_session(s, options);
+  if (st) {
+    clave_session_destroy(s);
+    return st;
+  }
+  *out = s;
+  return NULL;
+}
+
+void clave_session_destroy(clave_session *s) {
+  if (!s) return;
+  session_destroy(s->s);
+  for (int b = 0; b < s->n_stores; b++) program_release_store(s->program, s->stores[b]);
+  free(s);
+}
+
+clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index, const clave_tensor *value) {
+  uint32_t m;
+  TRY(program_find_method(s->program, method, &m));
+  if (!clave_dtype_name(value->dtype)) return INVALID("input %u has no known dtype (%d)", index, (int)value->dtype);
+  if (value->rank < 0 || value->rank > CLAVE_MAX_RANK) return INVALID("input %u has rank %d, not 0 to %d", index, value->rank, CLAVE_MAX_RANK);
+  host_tensor h = {.t = tensor_from_public(value), .data = value->data};
+  return session_set_input(s->s, m, index, &h);
+}
+
+clave_status clave_session_run(clave_session *s, const char *method) {
+  uint32_t m;
+  TRY(program_find_method(s->program, method, &m));
+  return session_run(s->s, m);
+}
+
+clave_status clave_session_output(clave_session *s, const char *method, uint32_t index, clave_tensor *out) {
+  uint32_t m;
+  host_tensor h;
+  *out = (clave_tensor){0};
+  TRY(program_find_method(s->program, method, &m));
+  TRY(session_output(s->s, m, index, &h));
+  tensor_to_public(&h.t, h.data, out);
+  return NULL;
+}
+
+clave_status clave_session_reset(clave_session *s) { return session_reset(s->s); }
+
+void clave_session_memory(const clave_session *s, clave_memory_info *info) {
+  session_memory m;
+  session_memory_use(s->s, &m);
+  *info = (clave_memory_info){.constant_bytes = m.constant_bytes, .state_bytes = m.state_bytes, .arena_bytes = m.arena_bytes};
+  for (int b = 0; b < s->n_stores; b++)
+    if (s->set.backends[b]->info.shares_host_memory) info->constant_bytes_in_place += constant_store_bytes(s->stores[b]);
+}
+
+clave_status clave_session_placement(const clave_session *s, const char *method, uint32_t index, const char **where, const char **reason) {
+  uint32_t m;
+  TRY(program_find_method(s->program, method, &m));
+  const ir_program *p = &s->program->p->ir;
+  uint32_t n = p->chains.items[p->methods.items[m].chain].instructions.count;
+  if (index >= n) return INVALID("node %u of a method with %u", index, n);
+  session_placement(s->s, m, index, where, reason);
+  return NULL;
+}
+
+static bool relay_observation(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value) {
+  clave_session *s = ctx;
+  clave_tensor t;
+  tensor_to_public(&value->t, value->data, &t);
+  return s->observe(s->observe_ctx, instruction, tid, &t);
+}
+
+clave_status clave_session_observe(clave_session *s, clave_observe_fn observe, void *ctx) {
+  s->observe = observe;
+  s->observe_ctx = ctx;
+  session_observe(s->s, observe ? relay_observation : NULL, s);
+  return NULL;
+}
+
+clave_status clave_session_write_profile(const clave_session *s, const char *path) { return session_write_trace(s->s, path); }

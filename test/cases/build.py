@@ -1,0 +1,143 @@
+"""Builds the op cases: exports each described case and writes what torch eager computes.
+
+    build.py --out build/cases [--only TEXT] [--jobs N] [--list] [--eager]
+
+For each case OUT/<family>/<name>.clv, OUT/<family>/<name>.safetensors and a row in OUT/index.tsv, which test/replay.c reads
+(the format is described there). Prints `N passed, N failed`; a case that fails to export is a failed test.
+"""
+
+import argparse
+import hashlib
+import importlib
+import multiprocessing
+import pathlib
+import sys
+import time
+import warnings
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(ROOT / "python")]
+
+import safetensors.torch
+import torch
+
+
+class Module(torch.nn.Module):
+    """A plain function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def flat(result):
+    """The tensors of a result in order."""
+    return list(torch.utils._pytree.tree_leaves(result))
+
+
+def evaluate(case):
+    """The data file's tensors: both sets of inputs, and the outputs of three runs on A, B, A."""
+    module = case.function if isinstance(case.function, torch.nn.Module) else Module(case.function)
+    tensors = {}
+    for run, letter in ((0, "A"), (1, "B")):
+        for i, t in enumerate(case.data(run)):
+            tensors[f"in.{letter}.{i}"] = t.contiguous()
+    for run in range(3 if case.state else 2):
+        if case.error and run != 1:
+            continue
+        for i, t in enumerate(flat(module(*case.data(run % 2)))):
+            tensors[f"out.{run}.{i}"] = t.detach().contiguous().clone()
+    return tensors
+
+
+def build_case(job):
+    """(family, case index, folder, eager only) -> (index row, error)."""
+    family, i, out, eager = job
+    case = list(importlib.import_module(family).cases())[i]
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if not eager:
+                export_case(case, out / family / f"{case.name}.clv")
+            safetensors.torch.save_file(evaluate(case), out / family / f"{case.name}.safetensors")
+    except Exception as error:  # any failure is this case's result
+        return None, f"FAIL {family}/{case.name}: {type(error).__name__}: {str(error).strip()[:600]}"
+    stem = f"{family}/{case.name}"
+    return "\t".join([stem, f"{stem}.clv", f"{stem}.safetensors", repr(case.rtol), repr(case.atol), case.error]), None
+
+
+def export_case(case, path):
+    import clave
+
+    module = case.function if isinstance(case.function, torch.nn.Module) else Module(case.function)
+    # The exporter sees set B where A is meant to fail.
+    args = case.data(1 if case.error else 0)
+    clave.export(module.eval(), args, dynamic_shapes=case.dynamic_shapes).save(str(path))
+    for p in module.buffers() if case.state else ():
+        p.zero_()
+
+
+def families():
+    return sorted(p.stem for p in HERE.glob("*.py") if p.stem not in ("build", "describe"))
+
+
+def all_jobs(out, only, eager):
+    names = set()
+    for family in families():
+        for i, case in enumerate(importlib.import_module(family).cases()):
+            assert (family, case.name) not in names, f"two cases are called {family}/{case.name}"
+            names.add((family, case.name))
+            if not only or only in f"{family}/{case.name}":
+                yield family, i, out, eager
+
+
+def fingerprint(paths):
+    h = hashlib.sha256()
+    for p in sorted(paths):
+        h.update(str(p).encode() + p.read_bytes())
+    return h.hexdigest()
+
+
+def sources():
+    return [*HERE.glob("*.py"), *(ROOT / "python/clave").rglob("*.py"), ROOT / "serialize/schema.fbs"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/cases")
+    parser.add_argument("--only", help="cases whose family/name holds this")
+    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--list", action="store_true", help="names only")
+    parser.add_argument("--eager", action="store_true", help="torch's side only: checks the descriptions")
+    args = parser.parse_args()
+    begin = time.monotonic()
+    jobs = list(all_jobs(args.out, args.only, args.eager))
+    if args.list:
+        print("\n".join(f"{f}/{list(importlib.import_module(f).cases())[i].name}" for f, i, _, _ in jobs))
+        return 0
+    stamp, mark = args.out / "stamp", fingerprint(sources()) + f" {args.only} {len(jobs)}"
+    if stamp.exists() and stamp.read_text() == mark:
+        print(f"{len(jobs)} cases are up to date\n{len(jobs)} passed, 0 failed")
+        return 0
+    for family in families():
+        (args.out / family).mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    torch.set_num_threads(1)
+    with multiprocessing.get_context("fork").Pool(args.jobs) as pool:
+        results = pool.map(build_case, jobs, chunksize=4)
+    rows = [row for row, error in results if row]
+    errors = [error for _, error in results if error]
+    (args.out / "index.tsv").write_text("".join(row + "\n" for row in rows))
+    print("\n".join(errors))
+    print(f"{len(jobs)} cases in {time.monotonic() - begin:.0f} s\n{len(rows)} passed, {len(errors)} failed")
+    if not errors:
+        stamp.write_text(mark)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

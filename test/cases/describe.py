@@ -1,0 +1,85 @@
+"""What an op case is: a torch function, inputs by shape, dtype and range, and a tolerance with a reason.
+
+A family's file yields `Case`s from its `cases()`; build.py turns each into a program and into torch's answers. One case may
+compute several variants of an op for one dtype: they become outputs of one program, which keeps the build fast.
+"""
+
+import dataclasses
+import zlib
+from collections.abc import Callable
+
+import torch
+
+F32, F16, BF16, F64 = torch.float32, torch.float16, torch.bfloat16, torch.float64
+I8, U8, I16, I32, I64, BOOL = torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool
+FLOATS = (F32, F16, BF16, F64)
+INTS = (I32, I64, U8, I8, I16)
+NAN, INF = float("nan"), float("inf")
+
+
+@dataclasses.dataclass
+class T:
+    """An input: uniform values in [low, high] (integers included at both ends), or the given values, repeated."""
+
+    shape: tuple
+    dtype: torch.dtype = F32
+    low: float = -2.0
+    high: float = 2.0
+    values: tuple | None = None
+
+    def make(self, generator, run):
+        if self.values is not None:
+            return self.repeat_values(run)
+        if self.dtype is BOOL:
+            return torch.randint(0, 2, self.shape, generator=generator).bool()
+        if not self.dtype.is_floating_point:
+            low = max(int(self.low), torch.iinfo(self.dtype).min)
+            return torch.randint(low, int(self.high) + 1, self.shape, generator=generator).to(self.dtype)
+        unit = torch.rand(self.shape, generator=generator, dtype=F64)
+        return (self.low + unit * (self.high - self.low)).to(self.dtype)
+
+    def repeat_values(self, run):
+        """The values in order; in the other set of inputs in reverse order."""
+        n = torch.Size(self.shape).numel()
+        values = self.values if run == 0 else self.values[::-1]
+        return torch.tensor([values[i % len(values)] for i in range(n)], dtype=self.dtype).reshape(self.shape)
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    function: Callable  # a function or a module
+    inputs: list  # of T: the first set
+    other: list | None = None  # the second set where it differs in more than its random values
+    rtol: float = 0.0
+    atol: float = 0.0
+    error: str = ""  # the first set must fail with this text
+    dynamic_shapes: object = None
+    state: bool = False  # the module changes its buffers
+
+    def data(self, run):
+        """The inputs of set 0 (A) or 1 (B)."""
+        generator = torch.Generator().manual_seed(zlib.crc32(self.name.encode()) + run)
+        specs = self.other if run and self.other is not None else self.inputs
+        return tuple(s.make(generator, run) for s in specs)
+
+
+def name_of(dtype):
+    return {F32: "f32", F16: "f16", BF16: "bf16", F64: "f64", I8: "i8", U8: "u8", I16: "i16", I32: "i32", I64: "i64", BOOL: "bool"}[dtype]
+
+
+def ulps(dtype, n):
+    """Relative tolerance of n units in the last place; one for the 16-bit floats, which compute in f32 and round once."""
+    if not dtype.is_floating_point:
+        return 0.0
+    return torch.finfo(dtype).eps * (n if dtype in (F32, F64) else 1)
+
+
+def sums(dtype, terms, magnitude=1.0, wide=F32):
+    """Absolute tolerance of a sum of `terms` products of about `magnitude`: the error of a sum in f32 by blocks grows with
+    the square root of the terms, on our side and on torch's, and the result is rounded once to its dtype."""
+    if not dtype.is_floating_point:
+        return 0.0
+    accumulate = torch.finfo(F64 if dtype is F64 else wide).eps
+    rounding = 0 if dtype in (F32, F64) else torch.finfo(dtype).eps * terms**0.5
+    return magnitude * (4 * accumulate * max(terms, 1) ** 0.5 + rounding)

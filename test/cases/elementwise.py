@@ -1,0 +1,170 @@
+"""Elementwise steps: unary, binary, compare, logical, bitwise, where, clamp, cast.
+
+Tolerances follow OpenCL's ulp table (sin, cos, exp, log: 3-4 ulp, pow and erf 16) for f32 and f64, with room for functions
+made of two or three of them; the 16-bit floats compute in f32 and round once. Integers and bools are exact.
+"""
+
+import torch
+import torch.nn.functional as fn
+from describe import BF16, BOOL, F16, F32, F64, FLOATS, I8, I32, I64, INF, INTS, NAN, U8, Case, T, name_of, ulps
+
+ANY = [
+    torch.neg, torch.abs, torch.sign, torch.ceil, torch.floor, torch.round, torch.trunc, torch.exp, torch.exp2, torch.expm1,
+    torch.sin, torch.cos, torch.tan, torch.atan, torch.sinh, torch.cosh, torch.tanh, torch.asinh, torch.erf, torch.erfc,
+    torch.sigmoid, torch.relu, fn.silu, fn.gelu, lambda x: fn.gelu(x, approximate="tanh"), fn.hardswish, fn.hardsigmoid,
+    fn.softplus, lambda x: fn.softplus(x, 2.0, 3.0), fn.elu, lambda x: fn.elu(x, 0.5), fn.leaky_relu, fn.mish, fn.relu6,
+    torch.square, torch.isnan, torch.isinf, torch.logical_not,
+]  # fmt: skip
+POSITIVE = [torch.sqrt, torch.rsqrt, torch.reciprocal, torch.log, torch.log2, torch.log10, torch.log1p]
+UNIT = [torch.asin, torch.acos, torch.atanh]
+BINARY = [
+    torch.add, torch.sub, torch.mul, torch.div, lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    lambda a, b: torch.div(a, b, rounding_mode="trunc"), torch.remainder, torch.fmod, torch.maximum, torch.minimum,
+    torch.atan2, torch.hypot,
+]  # fmt: skip
+COMPARE = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge, torch.logical_and, torch.logical_or, torch.logical_xor]
+INTEGER = [
+    torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    lambda a, b: torch.div(a, b, rounding_mode="trunc"), torch.remainder, torch.fmod, torch.bitwise_and, torch.bitwise_or,
+    torch.bitwise_xor,
+]  # fmt: skip
+SPECIALS = (NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, 100.0, -100.0)
+
+
+def each(functions):
+    """One module that returns every function's result."""
+    return lambda *args: tuple(f(*args) for f in functions)
+
+
+def unary_cases():
+    for dtype in FLOATS:
+        d, tol = name_of(dtype), ulps(dtype, 32)
+        # erfc and the activations lose digits near zero results: an absolute part of a few ulp of 1.
+        yield Case(f"unary_{d}", each(ANY), [T((3, 5, 7), dtype, -4, 4)], rtol=tol, atol=ulps(dtype, 8))
+        yield Case(f"unary_positive_{d}", each(POSITIVE), [T((33,), dtype, 0.1, 9)], rtol=tol, atol=ulps(dtype, 4))
+        yield Case(f"unary_unit_{d}", each(UNIT), [T((2, 19), dtype, -0.95, 0.95)], rtol=tol, atol=ulps(dtype, 4))
+        yield Case(f"acosh_{d}", torch.acosh, [T((17,), dtype, 1.5, 9)], rtol=tol, atol=ulps(dtype, 4))
+        yield Case(f"unary_specials_{d}", each(ANY + POSITIVE + UNIT), [T((24,), dtype, values=SPECIALS)], rtol=tol, atol=ulps(dtype, 8))
+    signed = [torch.neg, torch.abs, torch.sign, torch.relu, torch.bitwise_not, torch.logical_not, torch.square]
+    for dtype in INTS:
+        functions = [f for f in signed if dtype is not U8 or f not in (torch.neg,)]
+        yield Case(f"unary_{name_of(dtype)}", each(functions), [T((5, 13), dtype, -128, 127 if dtype is I8 else 200)])
+    yield Case("unary_bool", each([torch.bitwise_not, torch.logical_not]), [T((9, 3), BOOL)])
+    extremes = (torch.iinfo(I64).min, torch.iinfo(I64).max, 0, -1, 2**53 + 1)
+    yield Case("unary_i64_extremes", each([torch.neg, torch.abs, torch.sign, torch.bitwise_not]), [T((10,), I64, values=extremes)])
+
+
+def binary_cases():
+    for dtype in FLOATS:
+        d, tol = name_of(dtype), ulps(dtype, 32)
+        # Exact multiples make floor and trunc divisions agree however the quotient is rounded.
+        eighths = tuple(i / 4 for i in (-17, 9, 22, -3, 14, 5, -8, 31, 2, -11, 7))
+        divisors = (0.5, -0.25, 1.5, 2.0, -3.0)
+        yield Case(f"binary_{d}", each(BINARY), [T((5, 11), dtype, values=eighths), T((11,), dtype, values=divisors)], rtol=tol, atol=ulps(dtype, 2))
+        yield Case(f"binary_random_{d}", each([torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum]), [T((3, 1, 5), dtype), T((4, 1), dtype)], rtol=tol)
+        yield Case(f"pow_{d}", each([torch.pow, lambda a, b: a**2, lambda a, b: a**3, lambda a, b: a**0.5, lambda a, b: 2.0**b]),
+                   [T((4, 9), dtype, 0.2, 3), T((4, 9), dtype)], rtol=tol, atol=ulps(dtype, 2))
+        yield Case(f"compare_{d}", each(COMPARE), [T((6, 12), dtype, values=SPECIALS), T((12,), dtype, values=SPECIALS[::-1])])
+        pairs = [torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum, torch.atan2, torch.hypot, torch.fmod]
+        yield Case(f"binary_specials_{d}", each(pairs), [T((12, 1), dtype, values=SPECIALS), T((1, 12), dtype, values=SPECIALS)], rtol=tol, atol=ulps(dtype, 2))
+    for dtype in INTS:
+        d = name_of(dtype)
+        high = 127 if dtype is I8 else 250
+        ops = each(INTEGER + COMPARE)
+        yield Case(f"binary_{d}", ops, [T((7, 9), dtype, -high, high), T((9,), dtype, 1, 9)])
+        if dtype is not U8:
+            yield Case(f"binary_negative_{d}", ops, [T((7, 9), dtype, -high, high), T((7, 1), dtype, -9, -1)])
+        shifts = each([torch.bitwise_left_shift, torch.bitwise_right_shift])
+        yield Case(f"shift_{d}", shifts, [T((5, 5), dtype, 0 if dtype is U8 else -100, 100), T((5,), dtype, 0, 6)])
+    yield Case("wrap_u8", each([torch.add, torch.sub, torch.mul]), [T((300,), U8, 0, 255), T((300,), U8, 0, 255)])
+    yield Case("wrap_i8", each([torch.add, torch.sub, torch.mul]), [T((300,), I8, -128, 127), T((300,), I8, -128, 127)])
+    big = (2**53 + 1, -(2**62), 2**62 + 3, 12345678901234567, -1)
+    yield Case("big_i64", each([torch.add, torch.sub, torch.mul, lambda a, b: a + 2**53 + 1, lambda a, b: a * 3 - b]), [T((10,), I64, values=big), T((10,), I64, -5, 5)])
+    yield Case("binary_bool", each(COMPARE + [torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor, torch.maximum]), [T((8, 4), BOOL), T((4,), BOOL)])
+    powers = each([lambda a: a**2, lambda a: a**3, lambda a: torch.pow(a, 0)])
+    yield Case("pow_i64", powers, [T((21,), I64, -9, 9)])
+    yield Case("pow_i32", powers, [T((21,), I32, -9, 9)])
+
+
+def scalar_cases():
+    scalars = [lambda x: x + 1, lambda x: 2.5 - x, lambda x: x * 3, lambda x: x / 4, lambda x: 1 / x, lambda x: torch.add(x, 2, alpha=3),
+               lambda x: x > 1, lambda x: x == 2, lambda x: torch.rsub(x, 1), lambda x: x % 3]  # fmt: skip
+    for dtype in (*FLOATS, I32, I64, U8):
+        yield Case(f"scalars_{name_of(dtype)}", each(scalars), [T((4, 6), dtype, 1, 8)], rtol=ulps(dtype, 2) or 1e-6, atol=ulps(dtype, 4))
+    mixed = lambda i, f, h, b: (i + f, i * 2.5, h + f, h * i, b + i, b * f, i / 2, b & (i > 0), torch.true_divide(i, 3))
+    yield Case("promotion", mixed, [T((5, 3), I64, -9, 9), T((3,), F32), T((5, 1), F16), T((1, 3), BOOL)], rtol=2e-3)
+
+
+def shape_cases():
+    add = lambda a, b: (a + b) * b
+    for dtype in (F32, F16, I32):
+        d = name_of(dtype)
+        shapes = {
+            "scalar": ((), ()), "scalar_vector": ((), (5,)), "one": ((1,), (1, 1)), "empty": ((0, 3), (3,)), "empty_inner": ((2, 0), (1, 1)),
+            "long": ((1, 10007), (10007,)), "both_ways": ((3, 1, 5, 1), (1, 4, 1, 6)), "leading": ((2, 3), (4, 5, 2, 3)),
+            "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), (1, 3, 1, 2, 1, 2, 1, 3)),
+        }  # fmt: skip
+        for name, (a, b) in shapes.items():
+            yield Case(f"shapes_{name}_{d}", add, [T(a, dtype), T(b, dtype)], rtol=ulps(dtype, 4), atol=ulps(dtype, 8))
+        strided = {
+            "transposed": (lambda x, y: torch.tanh(x.t().float()) + y, ((6, 9), (9, 6))),
+            "sliced": (lambda x, y: x[1::2, ::3] * y, ((9, 10), (4, 4))),
+            "flipped": (lambda x, y: x.flip(0) - y, ((6, 9), (6, 9))),
+            "expanded": (lambda x, y: x.expand(4, 7, 5) + y.expand(4, 7, 5), ((7, 1), (4, 1, 5))),
+            "permuted": (lambda x, y: x.permute(2, 0, 1) + y, ((3, 4, 5), (5, 3, 4))),
+            "select": (lambda x, y: x[:, 2] + y, ((3, 4, 5), (3, 5))),
+        }
+        for name, (f, (a, b)) in strided.items():
+            yield Case(f"strided_{name}_{d}", f, [T(a, dtype), T(b, dtype)], rtol=ulps(dtype, 8) or 1e-6, atol=ulps(dtype, 8) or 1e-6)
+
+
+def where_cases():
+    for dtype in (*FLOATS, I32, I64, U8, BOOL):
+        d = name_of(dtype)
+        yield Case(f"where_{d}", torch.where, [T((4, 1, 7), BOOL), T((5, 7), dtype), T((4, 5, 1), dtype)])
+        if dtype is BOOL:
+            continue
+        clamps = [lambda x, a, b: x.clamp(-1, 1), lambda x, a, b: x.clamp(min=0), lambda x, a, b: x.clamp(max=1),
+                  lambda x, a, b: torch.clamp(x, a, b), lambda x, a, b: x.masked_fill(x > 1, 0)]  # fmt: skip
+        if dtype is U8:
+            clamps = clamps[1:]
+        yield Case(f"clamp_{d}", each(clamps), [T((4, 7), dtype, -3, 3), T((7,), dtype, 0, 1), T((7,), dtype, 1, 2)])
+    yield Case("clamp_nan", lambda x: (x.clamp(-1, 1), torch.where(x > 0, x, 0.0)), [T((24,), values=SPECIALS)])
+
+
+def cast_cases():
+    everything = (*FLOATS, *INTS, BOOL)
+    for dtype in everything:
+        functions = [lambda x, t=t: x.to(t) for t in everything if t is not dtype]
+        low = 0 if dtype is U8 else -100
+        # Values that every dtype can hold; conversions of larger ones are not defined. A float is negative only as an integer.
+        spec = T((3, 43), dtype, 0 if dtype.is_floating_point else low, 100)
+        yield Case(f"cast_{name_of(dtype)}", each(functions), [spec])
+    floats = [lambda x, t=t: x.to(t) for t in (F16, BF16, F64, BOOL, F32)]
+    tiny = (1e-8, 6e-8, 65504.0, 65519.0, 65520.0, 1e30, 3.3895e38, 1.0000001, 1 / 3)
+    for dtype in (F32, F64):
+        yield Case(f"cast_rounding_{name_of(dtype)}", each(floats), [T((44,), dtype, values=SPECIALS + tiny)])
+    for dtype in (F16, BF16):
+        yield Case(f"cast_rounding_{name_of(dtype)}", each(floats), [T((44,), dtype, values=SPECIALS + (6e-8, 6.1e-5, 1 / 3))])
+    yield Case("cast_negative", each([lambda x, t=t: x.to(t) for t in (I8, I32, I64)]), [T((31,), F32, -100, 100)])
+
+
+def chain_cases():
+    chain = lambda x, y: torch.sigmoid(x * y + 1) * torch.tanh(y) - fn.gelu(x) / (y.abs() + 1)
+    for dtype in FLOATS:
+        # Each step rounds to the dtype, on both sides; a different last place may grow through the rest.
+        yield Case(f"chain_{name_of(dtype)}", chain, [T((7, 31), dtype), T((31,), dtype)], rtol=4 * ulps(dtype, 8), atol=4 * ulps(dtype, 8))
+    long = lambda x: torch.stack([x + i for i in range(12)]).sum(0) + sum((x * i).sin() for i in range(20))
+    yield Case("chain_long", long, [T((5, 7))], rtol=1e-5, atol=1e-4)
+
+
+def error_cases():
+    good = [T((4,), I32, 1, 9), T((4,), I32, 1, 9)]
+    bad = [T((4,), I32, 1, 9), T((4,), I32, values=(1, 2, 0, 3))]
+    for name, f in (("floor", lambda a, b: torch.div(a, b, rounding_mode="floor")), ("remainder", torch.remainder)):
+        yield Case(f"division_by_zero_{name}", f, bad, other=good, error="zero")
+
+
+def cases():
+    for family in (unary_cases, binary_cases, scalar_cases, shape_cases, where_cases, cast_cases, chain_cases, error_cases):
+        yield from family()

@@ -1,0 +1,38 @@
+"""Max, average and adaptive pools. Maxima and their indices are exact; averages are sums of a window (describe.sums)."""
+
+import torch.nn.functional as fn
+from describe import FLOATS, INF, NAN, Case, T, name_of, sums, ulps
+
+MAX = {
+    "plain": {"kernel_size": 2}, "strided": {"kernel_size": 3, "stride": 2}, "padded": {"kernel_size": 3, "stride": 2, "padding": 1},
+    "dilated": {"kernel_size": 2, "stride": 1, "dilation": 2}, "ceil": {"kernel_size": 3, "stride": 2, "ceil_mode": True}, "uneven": {"kernel_size": (3, 2), "stride": (1, 3), "padding": (1, 0)},
+}  # fmt: skip
+AVERAGE = {
+    "plain": {"kernel_size": 2}, "padded": {"kernel_size": 3, "stride": 2, "padding": 1}, "own_count": {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False},
+    "ceil": {"kernel_size": 3, "stride": 2, "ceil_mode": True, "padding": 1}, "ceil_own_count": {"kernel_size": 3, "stride": 2, "ceil_mode": True, "padding": 1, "count_include_pad": False},
+    "divisor": {"kernel_size": (2, 3), "stride": (2, 1), "divisor_override": 5},
+}  # fmt: skip
+
+
+def cases():
+    for dtype in FLOATS:
+        d, tol = name_of(dtype), {"rtol": ulps(dtype, 8), "atol": sums(dtype, 9)}
+        x = T((2, 3, 9, 11), dtype)
+        for name, k in MAX.items():
+            yield Case(f"max_{name}_{d}", lambda x, k=k: fn.max_pool2d(x, **k), [x])
+        yield Case(f"max_indices_{d}", lambda x: fn.max_pool2d(x, 3, 2, 1, return_indices=True), [x])
+        for name, k in AVERAGE.items():
+            yield Case(f"avg_{name}_{d}", lambda x, k=k: fn.avg_pool2d(x, **k), [x], **tol)
+        lines = lambda x: (fn.max_pool1d(x, 3, 2, 1), fn.avg_pool1d(x, 3, 2, 1), fn.adaptive_avg_pool1d(x, 4), fn.adaptive_max_pool1d(x, 3))
+        yield Case(f"lines_{d}", lines, [T((2, 3, 17), dtype)], **tol)
+        for size in (1, (3, 4), (None, 5), (9, 11), (13, 2)):
+            name = "x".join(str(s) for s in (size if isinstance(size, tuple) else (size,)))
+            # A window may have 99 numbers.
+            yield Case(f"adaptive_avg_{name}_{d}", lambda x, s=size: fn.adaptive_avg_pool2d(x, s), [x], rtol=ulps(dtype, 16), atol=sums(dtype, 99))
+        yield Case(f"adaptive_max_{d}", lambda x: (fn.adaptive_max_pool2d(x, (3, 4)), fn.adaptive_max_pool2d(x, 1)), [x])
+        yield Case(f"adaptive_max_indices_{d}", lambda x: fn.adaptive_max_pool2d(x, (3, 4), return_indices=True), [x])
+    yield Case("max_nan", lambda x: fn.max_pool2d(x, 2), [T((1, 1, 6, 6), values=(1.0, NAN, 2.0, -INF, 0.0, 3.0, INF))])
+    yield Case("max_low", lambda x: fn.max_pool2d(x, 3, 2, 1), [T((1, 2, 5, 5), low=-9, high=-8)])
+    yield Case("unbatched", lambda x: (fn.max_pool2d(x, 2), fn.avg_pool2d(x, 2)), [T((3, 6, 6))], rtol=1e-6, atol=1e-6)
+    yield Case("empty_batch", lambda x: (fn.max_pool2d(x, 2), fn.avg_pool2d(x, 2)), [T((0, 3, 6, 6))])
+    yield Case("strided", lambda x: fn.max_pool2d(x.permute(0, 3, 1, 2), 2), [T((1, 6, 7, 3))])

@@ -1,0 +1,31 @@
+"""slice, select, split, chunk, narrow, flip, unbind. Exact."""
+
+import torch
+from describe import BOOL, F16, F32, I32, I64, Case, T, name_of
+
+
+def slices(x):  # (6, 9, 4)
+    return x[1:4], x[:, -3:], x[..., 1:3], x[::2, 1::3], x[:, 2:100], x[4:2], x[-100:2], x.narrow(1, 3, 4), x[1:5:2, :, -2:]
+
+
+def selects(x):
+    return x[0], x[-1], x[:, 3], x.select(2, -2), x[2, 3], x[1, -1, 2], x[None, 1], x[..., 0]
+
+
+def splits(x):
+    return (*x.split(4, 1), *x.split([1, 3, 2]), *x.chunk(3, 0), *x.chunk(4, 1), *x.unbind(2), *torch.tensor_split(x, 2, 1))
+
+
+def flips(x):
+    return x.flip(0), x.flip(1, 2), x.flip(-1)[1:], x[1:].flip(0), x.flip(0, 1, 2)
+
+
+def cases():
+    for dtype in (F32, F16, I32, I64, BOOL):
+        for f in (slices, selects, splits, flips):
+            yield Case(f"{f.__name__}_{name_of(dtype)}", f, [T((6, 9, 4), dtype, -50, 50)])
+    for f in (slices, selects, splits, flips):
+        yield Case(f"{f.__name__}_read", lambda x, f=f: tuple(y * 2 for y in f(x)), [T((6, 9, 4))])
+        yield Case(f"{f.__name__}_of_view", lambda x, f=f: tuple(y * 2 for y in f(x.permute(2, 0, 1))), [T((9, 4, 6))])
+    yield Case("of_slice", lambda x: (x[1:][1:][::2] + 0, x[:, 2:][0, 1] + 0, x[2][1:3].flip(0) + 0), [T((8, 7))])
+    yield Case("empty", lambda x: (x[2:2] + 1, x[:, 5:] + 1, x[3:].sum()), [T((3, 5))])

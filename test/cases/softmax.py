@@ -1,0 +1,25 @@
+"""softmax and log_softmax. Tolerance: one exp (3 ulp), a sum and a division of numbers below 1."""
+
+import torch
+from describe import BF16, F16, F32, FLOATS, INF, NAN, Case, T, name_of, sums, ulps
+
+
+def both(axis):
+    return lambda x: (torch.softmax(x, axis), torch.log_softmax(x, axis))
+
+
+def cases():
+    shapes = {"row": ((3, 7), -1), "column": ((5, 9), 0), "middle": ((2, 33, 5), 1), "vector": ((1000,), 0), "long": ((2, 32003), -1), "one": ((4, 1), 1)}
+    for dtype in FLOATS:
+        for name, (shape, axis) in shapes.items():
+            tol = {"rtol": ulps(dtype, 32), "atol": ulps(dtype, 8) if dtype not in (F16, BF16) else 4 * sums(dtype, 1)}
+            yield Case(f"{name}_{name_of(dtype)}", both(axis), [T(shape, dtype, -8, 8)], **tol)
+    specials = (1.0, -INF, 2.0, -INF, -INF, 0.5, 3.0)
+    yield Case("masked", both(-1), [T((6, 5), values=specials)], rtol=1e-5, atol=1e-6)
+    yield Case("all_masked", both(-1), [T((2, 3), values=(-INF,))], other=[T((2, 3))], rtol=1e-5, atol=1e-6)
+    yield Case("nan", both(-1), [T((6, 5), values=(1.0, NAN, 2.0, INF, 0.0, -1.0, 4.0, 3.0))], rtol=1e-5, atol=1e-6)
+    yield Case("large", both(-1), [T((4, 9), F32, 1e4, 1.0002e4)], rtol=1e-5, atol=1e-5)
+    yield Case("strided", lambda x: torch.softmax(x.transpose(0, 1)[::2], -1), [T((17, 8))], rtol=1e-5, atol=1e-6)
+    yield Case("scalar", both(0), [T(())])
+    yield Case("empty", both(1), [T((0, 4))])
+    yield Case("to_f32", lambda x: torch.softmax(x, -1, dtype=F32), [T((3, 8), F16)], rtol=1e-5, atol=1e-6)

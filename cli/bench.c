@@ -1,0 +1,212 @@
+/* clave bench: how long loading, the first run and the following runs of a program take. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "cli/inputs.h"
+#include "cli/json.h"
+#include "cli/model.h"
+#include "cli/progress.h"
+
+typedef struct bench_arguments {
+  model_arguments model;
+  const char *inputs;
+  text_list input;
+  int64_t runs, warmup;
+  bool json;
+} bench_arguments;
+
+static const flag bench_flags[] = {
+    PROGRAM_FLAGS(bench_arguments),
+    {"--inputs", FLAG_PATH, offsetof(bench_arguments, inputs), "I.safetensors",
+     "inputs (default: smallest legal sizes, floats from a seeded normal, integers 0)", 0, 0},
+    {"--input", FLAG_LIST, offsetof(bench_arguments, input), "NAME=F.npy",
+     "one input, or NAME=NUMBER for a scalar; repeatable, wins over --inputs", 0, 0},
+    {"--runs", FLAG_INT, offsetof(bench_arguments, runs), "N", "timed runs (default 20)", 1,
+     10000000},
+    {"--warmup", FLAG_INT, offsetof(bench_arguments, warmup), "N",
+     "untimed runs before, the first one included (default 3)", 0, 10000000},
+    METHOD_FLAG(bench_arguments),
+    DEVICE_FLAGS(bench_arguments),
+    {"--json", FLAG_SWITCH, offsetof(bench_arguments, json), NULL, "for programs", 0, 0},
+};
+
+static const bench_arguments bench_defaults = {.runs = 20, .warmup = 3};
+
+typedef struct measures {
+  double open_ms, load_ms, first_ms, median_ms, min_ms, max_ms, peak_rss_mb;
+  clave_memory_info memory;
+} measures;
+
+static double read_clock(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static double measure_peak(void) {
+  struct rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage)) return 0;
+  return (double)usage.ru_maxrss * 1024 / 1e6;
+}
+
+/* Inputs in, run, outputs out; the state is put back before, untimed. */
+static int time_run(const model *m, const input_set *inputs, double *ms) {
+  TRY_STATUS(clave_session_reset(m->session));
+  double start = read_clock();
+  TRY(set_inputs(inputs, m));
+  TRY_STATUS(clave_session_run(m->session, m->method.name));
+  for (uint32_t i = 0; i < m->method.n_outputs; i++) {
+    clave_tensor value;
+    TRY_STATUS(clave_session_output(m->session, m->method.name, i, &value));
+  }
+  *ms = read_clock() - start;
+  return EXIT_GOOD;
+}
+
+static int compare_times(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static int time_runs(const bench_arguments *a, const model *m, const input_set *inputs,
+                     double *times, measures *out) {
+  double ignored;
+  size_t n = (size_t)a->runs;
+  show_progress("first run");
+  TRY(time_run(m, inputs, &out->first_ms));
+  show_progress("running");
+  for (int64_t i = 1; i < a->warmup; i++) TRY(time_run(m, inputs, &ignored));
+  for (size_t i = 0; i < n; i++) TRY(time_run(m, inputs, &times[i]));
+  clear_progress();
+  qsort(times, n, sizeof *times, compare_times);
+  out->min_ms = times[0];
+  out->max_ms = times[n - 1];
+  out->median_ms = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+  return EXIT_GOOD;
+}
+
+static int prepare_inputs(const bench_arguments *a, const model *m, input_set *inputs) {
+  if (a->inputs || a->input.count) return collect_inputs(m, a->inputs, &a->input, inputs);
+  TRY(describe_inputs(m, inputs));
+  return invent_inputs(inputs);
+}
+
+static int measure_model(const bench_arguments *a, model *m, input_set *inputs, measures *out) {
+  double start = read_clock();
+  TRY(open_device(&a->model, m));
+  double opened = read_clock();
+  TRY(open_program(&a->model, m));
+  TRY(open_session(m, false));
+  out->load_ms = read_clock() - opened;
+  out->open_ms = opened - start;
+  TRY(prepare_inputs(a, m, inputs));
+  double *times = calloc((size_t)a->runs, sizeof *times);
+  if (!times) return fail_memory();
+  int result = time_runs(a, m, inputs, times, out);
+  free(times);
+  out->peak_rss_mb = measure_peak();
+  clave_session_memory(m->session, &out->memory);
+  return result;
+}
+
+/* ---------------------------------------------------------------- the answer */
+
+static void write_input_shapes(const input_set *inputs, json *j) {
+  json_array(j, "inputs");
+  for (uint32_t i = 0; i < inputs->count; i++) {
+    const clave_tensor *t = &inputs->items[i].value;
+    json_object(j, NULL);
+    json_string(j, "name", inputs->items[i].info.name);
+    json_string(j, "dtype", clave_dtype_name(t->dtype));
+    json_list(j, "shape");
+    for (int k = 0; k < t->rank; k++) json_integer(j, NULL, t->dims[k]);
+    json_end_array(j);
+    json_end_object(j);
+  }
+  json_end_array(j);
+}
+
+static void write_json(const bench_arguments *a, const model *m, const input_set *inputs,
+                       const measures *r, text *out) {
+  json j = {.out = out};
+  text device = {0};
+  text_device(&device, clave_device_get_info(m->device));
+  json_object(&j, NULL);
+  json_string(&j, "program", a->model.program);
+  json_string(&j, "method", m->method.name);
+  json_string(&j, "device", device.data);
+  json_integer(&j, "runs", a->runs);
+  json_integer(&j, "warmup", a->warmup);
+  json_number(&j, "open_ms", r->open_ms);
+  json_number(&j, "load_ms", r->load_ms);
+  json_number(&j, "first_ms", r->first_ms);
+  json_number(&j, "median_ms", r->median_ms);
+  json_number(&j, "min_ms", r->min_ms);
+  json_number(&j, "max_ms", r->max_ms);
+  json_number(&j, "peak_rss_mb", r->peak_rss_mb);
+  json_object(&j, "plan");
+  json_size(&j, "constant_bytes", r->memory.constant_bytes);
+  json_size(&j, "constant_bytes_in_place", r->memory.constant_bytes_in_place);
+  json_size(&j, "state_bytes", r->memory.state_bytes);
+  json_size(&j, "arena_bytes", r->memory.arena_bytes);
+  json_end_object(&j);
+  write_input_shapes(inputs, &j);
+  json_end_object(&j);
+  out->failed |= device.failed;
+  text_free(&device);
+}
+
+static void write_text(const bench_arguments *a, const model *m, const input_set *inputs,
+                       const measures *r, text *out) {
+  (void)a;
+  text_string(out, "device       ");
+  text_device(out, clave_device_get_info(m->device));
+  for (uint32_t i = 0; i < inputs->count; i++) {
+    text_string(out, i ? ", " : "\ninputs       ");
+    text_visible(out, inputs->items[i].info.name);
+    text_string(out, " ");
+    text_shape(out, &inputs->items[i].value);
+  }
+  text_format(out, "\nopen_ms      %.3f\nload_ms      %.3f\nfirst_ms     %.3f\n", r->open_ms,
+              r->load_ms, r->first_ms);
+  text_format(out, "median_ms    %.3f\nmin_ms       %.3f\nmax_ms       %.3f\npeak_rss_mb  %.1f\n",
+              r->median_ms, r->min_ms, r->max_ms, r->peak_rss_mb);
+  text_string(out, "plan         constants ");
+  text_size(out, r->memory.constant_bytes);
+  text_string(out, " (");
+  text_size(out, r->memory.constant_bytes_in_place);
+  text_string(out, " in place), state ");
+  text_size(out, r->memory.state_bytes);
+  text_string(out, ", arena ");
+  text_size(out, r->memory.arena_bytes);
+  text_string(out, "\n");
+}
+
+static int bench_program(const void *arguments, text *out) {
+  const bench_arguments *a = arguments;
+  model m = {0};
+  input_set inputs = {0};
+  measures r = {0};
+  int result = measure_model(a, &m, &inputs, &r);
+  if (!result) (a->json ? write_json : write_text)(a, &m, &inputs, &r, out);
+  free_inputs(&inputs);
+  close_model(&m);
+  return result;
+}
+
+const command bench_command = {
+    .name = "bench",
+    .usage = "bench PROG [--inputs I.safetensors] [--runs N] [--warmup N] [--json] ...",
+    .summary = "Measures loading, the first run and the following runs.",
+    .more =
+        "load_ms: program and session; first_ms: the first run, kernel building included; a run is "
+        "inputs in,\n"
+        "run, outputs out; state is reset between runs. peak_rss_mb: of the whole process.\n",
+    .flags = bench_flags,
+    .n_flags = LENGTH(bench_flags),
+    .arguments_size = sizeof(bench_arguments),
+    .defaults = &bench_defaults,
+    .run = bench_program,
+};

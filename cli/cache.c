@@ -1,0 +1,74 @@
+/* clave cache: the kernel binaries on disk. */
+#include <inttypes.h>
+
+#include "cli/command.h"
+#include "cli/json.h"
+
+typedef struct cache_arguments {
+  bool clear, json;
+  int64_t max_mb; /* -1: not given */
+} cache_arguments;
+
+static const flag cache_flags[] = {
+    {"--clear", FLAG_SWITCH, offsetof(cache_arguments, clear), NULL, "removes everything", 0, 0},
+    {"--max-mb", FLAG_INT, offsetof(cache_arguments, max_mb), "N",
+     "removes the least recently used until at most N MB are left", 0, 1000000000},
+    {"--json", FLAG_SWITCH, offsetof(cache_arguments, json), NULL, "for programs", 0, 0},
+};
+
+static const cache_arguments cache_defaults = {.max_mb = -1};
+
+static void write_json(const clave_cache_info *info, uint64_t removed, text *out) {
+  json j = {.out = out};
+  json_object(&j, NULL);
+  json_string(&j, "path", info->path);
+  json_size(&j, "bytes", info->bytes);
+  json_size(&j, "files", info->files);
+  json_size(&j, "limit_bytes", info->limit_bytes);
+  json_size(&j, "removed_bytes", removed);
+  json_end_object(&j);
+}
+
+static void write_text(const clave_cache_info *info, uint64_t removed, text *out) {
+  if (!info->path) {
+    text_string(out, "no kernel cache\n");
+    return;
+  }
+  if (removed) {
+    text_string(out, "removed  ");
+    text_size(out, removed);
+    text_string(out, "\n");
+  }
+  text_string(out, "path     ");
+  text_visible(out, info->path);
+  text_format(out, "\nfiles    %" PRIu64 "\nsize     ", info->files);
+  text_size(out, info->bytes);
+  text_string(out, "\nlimit    ");
+  text_size(out, info->limit_bytes);
+  text_string(out, "\n");
+}
+
+static int show_cache(const void *arguments, text *out) {
+  const cache_arguments *a = arguments;
+  clave_cache_info info;
+  uint64_t removed = 0;
+  if (a->clear && a->max_mb >= 0) return fail_usage("--clear and --max-mb exclude each other");
+  if (a->clear || a->max_mb >= 0) {
+    TRY_STATUS(clave_cache_trim(a->clear ? 0 : (uint64_t)a->max_mb * 1000000, &removed));
+  }
+  TRY_STATUS(clave_cache_get_info(&info));
+  (a->json ? write_json : write_text)(&info, removed, out);
+  return EXIT_GOOD;
+}
+
+const command cache_command = {
+    .name = "cache",
+    .usage = "cache [--clear | --max-mb N] [--json]",
+    .summary = "Shows, bounds or clears the kernel binaries on disk.",
+    .more = "CLAVE_CACHE_DIR says where they are; off: nowhere.\n",
+    .flags = cache_flags,
+    .n_flags = LENGTH(cache_flags),
+    .arguments_size = sizeof(cache_arguments),
+    .defaults = &cache_defaults,
+    .run = show_cache,
+};

@@ -1,0 +1,57 @@
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+/* What a command is: a row of data, its flags a table of data. main.c lists the commands, flags.c
+ * reads the tables. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/report.h"
+#include "cli/text.h"
+
+typedef enum flag_kind {
+  FLAG_SWITCH, /* bool */
+  FLAG_TEXT,   /* const char * */
+  FLAG_PATH,   /* const char *, not empty */
+  FLAG_INT,    /* int64_t in [min, max] */
+  FLAG_LIST,   /* text_list: may be repeated */
+  FLAG_OPERAND /* const char *, not empty, by position; all are required */
+} flag_kind;
+
+typedef struct text_list {
+  const char **items; /* owned by the parser, the strings by argv */
+  uint32_t count;
+} text_list;
+
+typedef struct flag {
+  const char *name; /* "--runs"; of an operand "PROG" */
+  flag_kind kind;
+  size_t offset;     /* in the command's arguments struct */
+  const char *value; /* what the help calls its value */
+  const char *help;
+  int64_t min, max;
+} flag;
+
+typedef struct command {
+  const char *name, *usage, *summary;
+  const char *more; /* further help, whole lines, or NULL */
+  const flag *flags;
+  size_t n_flags, arguments_size;
+  const void *defaults; /* of arguments_size; NULL: all zero */
+  int (*run)(const void *arguments, text *out);
+} command;
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+extern const command devices_command, run_command, bench_command, inspect_command, verify_command,
+    convert_command, cache_command;
+
+typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } parse_result;
+/* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */
+parse_result parse_arguments(const command *c, int argc, char *const *argv, void *arguments) CHECK;
+void free_arguments(const command *c, void *arguments);
+void write_help(const command *c, text *out);
+/* The candidate that looks most like `word`, NULL if none does. `stride` bytes lie between the
+ * candidates' names. */
+const char *find_nearest(const char *word, const void *names, size_t count, size_t stride);
+
+#endif

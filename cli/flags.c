@@ -1,0 +1,186 @@
+/* The generic reader of command lines: flags and operands by a command's table, help from the same
+ * table. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+/* ---------------------------------------------------------------- the nearest name */
+
+enum { WORD_LIMIT = 32 };
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Edits (insert, delete, replace, swap neighbours) from a to b; both shorter than WORD_LIMIT. */
+static size_t count_edits(const char *a, const char *b) {
+  size_t rows[3][WORD_LIMIT + 1], n = strlen(b);
+  for (size_t j = 0; j <= n; j++) rows[0][j] = j;
+  for (size_t i = 1; a[i - 1]; i++) {
+    size_t *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
+    now[0] = i;
+    for (size_t j = 1; j <= n; j++) {
+      now[j] = least(least(now[j - 1], before[j]) + 1, before[j - 1] + (a[i - 1] != b[j - 1]));
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        now[j] = least(now[j], earlier[j - 2] + 1);
+      }
+    }
+  }
+  return rows[strlen(a) % 3][n];
+}
+
+const char *find_nearest(const char *word, const void *names, size_t count, size_t stride) {
+  const char *nearest = NULL;
+  size_t length = strlen(word), fewest = length < 5 ? 2 : length / 2;
+  if (length >= WORD_LIMIT) return NULL;
+  for (size_t i = 0; i < count; i++) {
+    const char *name;
+    memcpy(&name, (const char *)names + i * stride, sizeof name);
+    if (strlen(name) >= WORD_LIMIT) continue;
+    size_t edits = count_edits(word, name);
+    if (length > 2 && strncmp(word, name, length) == 0) edits = 1;
+    if (edits > fewest || (edits == fewest && nearest) || edits >= strlen(name)) continue;
+    nearest = name;
+    fewest = edits;
+  }
+  return nearest;
+}
+
+/* ---------------------------------------------------------------- parsing */
+
+typedef struct parser {
+  const command *command;
+  int argc, at;
+  char *const *argv;
+  char *arguments;
+  uint64_t seen; /* bit i: flag i was given */
+} parser;
+
+static void *field_of(const parser *p, const flag *f) { return p->arguments + f->offset; }
+
+static int store_integer(const parser *p, const flag *f, const char *value) {
+  char *end;
+  errno = 0;
+  int64_t number = strtoll(value, &end, 10);
+  if (!*value || *end || errno || number < f->min || number > f->max) {
+    return fail_usage("%s takes an integer from %" PRId64 " to %" PRId64 ", not \"%s\"", f->name,
+                      f->min, f->max, value);
+  }
+  memcpy(field_of(p, f), &number, sizeof number);
+  return EXIT_GOOD;
+}
+
+static int store_item(const parser *p, const flag *f, const char *value) {
+  text_list *list = field_of(p, f);
+  if (!list->items) list->items = calloc((size_t)p->argc, sizeof *list->items);
+  if (!list->items) return fail_memory();
+  list->items[list->count++] = value;
+  return EXIT_GOOD;
+}
+
+static int store_value(const parser *p, const flag *f, const char *value) {
+  if (f->kind == FLAG_INT) return store_integer(p, f, value);
+  if (f->kind == FLAG_LIST) return store_item(p, f, value);
+  if (f->kind != FLAG_TEXT && !*value) return fail_usage("%s is empty", f->name);
+  memcpy(field_of(p, f), &value, sizeof value);
+  return EXIT_GOOD;
+}
+
+/* By the first `length` letters of `word`, which must be all of a flag's name. */
+static const flag *find_flag(const command *c, const char *word, size_t length) {
+  for (size_t i = 0; i < c->n_flags; i++) {
+    const flag *f = &c->flags[i];
+    if (f->kind == FLAG_OPERAND) continue;
+    if (strlen(f->name) == length && strncmp(f->name, word, length) == 0) return f;
+  }
+  return NULL;
+}
+
+static int refuse_flag(const parser *p, const char *word) {
+  static const char *const common[] = {"--help", "--version"};
+  const command *c = p->command;
+  const char *nearest = find_nearest(word, &c->flags[0].name, c->n_flags, sizeof *c->flags);
+  if (!nearest) nearest = find_nearest(word, common, LENGTH(common), sizeof *common);
+  return nearest ? fail_usage("%s has no flag %s; did you mean %s?", c->name, word, nearest)
+                 : fail_usage("%s has no flag %s", c->name, word);
+}
+
+static int read_flag(parser *p, const char *word) {
+  const char *equals = strchr(word, '=');
+  size_t length = equals ? (size_t)(equals - word) : strlen(word);
+  const flag *f = find_flag(p->command, word, length);
+  if (!f) return refuse_flag(p, word);
+  uint64_t bit = (uint64_t)1 << (f - p->command->flags);
+  if (p->seen & bit && f->kind != FLAG_LIST) return fail_usage("%s is given twice", f->name);
+  p->seen |= bit;
+  if (f->kind == FLAG_SWITCH) {
+    if (equals) return fail_usage("%s takes no value", f->name);
+    *(bool *)field_of(p, f) = true;
+    return EXIT_GOOD;
+  }
+  if (equals) return store_value(p, f, equals + 1);
+  if (p->at == p->argc) return fail_usage("%s needs a value: %s", f->name, f->value);
+  return store_value(p, f, p->argv[p->at++]);
+}
+
+static const flag *next_operand(const parser *p) {
+  for (size_t i = 0; i < p->command->n_flags; i++) {
+    const flag *f = &p->command->flags[i];
+    if (f->kind == FLAG_OPERAND && !(p->seen >> i & 1)) return f;
+  }
+  return NULL;
+}
+
+static int read_operand(parser *p, const char *word) {
+  const flag *f = next_operand(p);
+  if (!f) return fail_usage("%s takes no further argument \"%s\"", p->command->name, word);
+  p->seen |= (uint64_t)1 << (f - p->command->flags);
+  return store_value(p, f, word);
+}
+
+parse_result parse_arguments(const command *c, int argc, char *const *argv, void *arguments) {
+  parser p = {.command = c, .argc = argc, .argv = argv, .arguments = arguments};
+  bool flags_end = false;
+  if (c->defaults) memcpy(arguments, c->defaults, c->arguments_size);
+  while (p.at < argc) {
+    const char *word = argv[p.at++];
+    bool is_flag = !flags_end && word[0] == '-' && word[1];
+    if (is_flag && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) return PARSED_HELP;
+    if (is_flag && strcmp(word, "--version") == 0) return PARSED_VERSION;
+    if (is_flag && strcmp(word, "--") == 0) {
+      flags_end = true;
+    } else if (is_flag ? read_flag(&p, word) : read_operand(&p, word)) {
+      return PARSED_BADLY;
+    }
+  }
+  const flag *missing = next_operand(&p);
+  if (!missing) return PARSED;
+  (void)fail_usage("%s needs %s: %s", c->name, missing->name, missing->help);
+  return PARSED_BADLY;
+}
+
+void free_arguments(const command *c, void *arguments) {
+  for (size_t i = 0; i < c->n_flags; i++) {
+    if (c->flags[i].kind == FLAG_LIST)
+      free(((text_list *)(void *)((char *)arguments + c->flags[i].offset))->items);
+  }
+}
+
+/* ---------------------------------------------------------------- help */
+
+void write_help(const command *c, text *out) {
+  columns table = {.n_columns = 2};
+  text_format(out, "usage: clave %s\n\n%s\n\n", c->usage, c->summary);
+  for (size_t i = 0; i < c->n_flags; i++) {
+    const flag *f = &c->flags[i];
+    columns_cell(&table, "%s%s%s", f->name, f->value ? " " : "", f->value ? f->value : "");
+    columns_cell(&table, "%s", f->help);
+  }
+  columns_cell(&table, "--help");
+  columns_cell(&table, "this text");
+  columns_cell(&table, "--version");
+  columns_cell(&table, "the version of clave");
+  columns_write(&table, 2, out);
+  if (c->more) text_format(out, "\n%s", c->more);
+}

@@ -1,0 +1,45 @@
+#ifndef CLI_GRAPH_H
+#define CLI_GRAPH_H
+/* A method as a graph: its nodes in order and the slots between them. What inspect lists and draws.
+ */
+#include "cli/model.h"
+
+typedef struct graph_node {
+  char *op, *name, *detail; /* owned */
+  const char *where;        /* "opencl", "cpu", "host", "view"; NULL: not asked */
+  char *reason;             /* owned; NULL: first choice */
+  uint32_t *slots;          /* owned: reads, then writes */
+  uint32_t n_reads, n_writes;
+  bool is_view; /* known after read_placement or find_views */
+} graph_node;
+
+typedef struct graph {
+  const char *method;                  /* borrowed from the program */
+  graph_node *nodes;                   /* owned */
+  clave_tensor_info *slots;            /* owned, by slot number; names are the program's */
+  bool *is_read, *is_used;             /* owned, by slot number: by a node of this method */
+  clave_tensor_info *inputs, *outputs; /* owned */
+  uint32_t n_nodes, n_slots, n_inputs, n_outputs;
+} graph;
+
+/* On failure of these, too, free_graph is to be called. */
+int read_graph(const model *m, graph *g) CHECK;
+/* Fills `where`, `reason` and `is_view` from m->session. */
+int read_placement(const model *m, graph *g) CHECK;
+/* Fills `is_view` alone, from m->session, which is opened on the CPU backend if need be. If that
+ * cannot be, nothing is known to be a view. */
+void find_views(model *m, graph *g);
+void free_graph(graph *g);
+
+const uint32_t *node_writes(const graph_node *n);
+bool is_constant(const graph *g, uint32_t slot);
+
+/* The most bytes of temporaries and outputs that are alive at once; a view shares its operand's.
+ * UINT64_MAX: a size has no bound. False: out of memory. */
+bool measure_live_peak(const graph *g, uint64_t *bytes);
+
+/* The graph as text for graphviz, and as a drawing. */
+void write_dot(const graph *g, text *out);
+int write_svg(const graph *g, text *out) CHECK;
+
+#endif

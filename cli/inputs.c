@@ -1,0 +1,271 @@
+/* Inputs by name or position: reading, matching, checking. Shapes and dtypes of tensors are the
+ * library's to check. */
+#include "cli/inputs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/values.h"
+
+int describe_inputs(const model *m, input_set *s) {
+  uint32_t n = m->method.n_inputs;
+  s->items = calloc(n ? n : 1, sizeof *s->items);
+  if (!s->items) return fail_memory();
+  s->count = n;
+  for (uint32_t i = 0; i < n; i++) {
+    TRY_STATUS(clave_program_input(m->program, m->method.name, i, &s->items[i].info));
+  }
+  return EXIT_GOOD;
+}
+
+/* ---------------------------------------------------------------- names */
+
+static input *find_by_name(const input_set *s, const char *name, size_t length) {
+  for (uint32_t i = 0; i < s->count; i++) {
+    const char *own = s->items[i].info.name;
+    if (strlen(own) == length && memcmp(own, name, length) == 0) return &s->items[i];
+  }
+  return NULL;
+}
+
+/* "input_3" */
+static input *find_by_position(const input_set *s, const char *name, size_t length) {
+  for (uint32_t i = 0; i < s->count; i++) {
+    char expected[24];
+    int n = snprintf(expected, sizeof expected, "input_%" PRIu32, i);
+    if ((size_t)n == length && memcmp(expected, name, length) == 0) return &s->items[i];
+  }
+  return NULL;
+}
+
+static int refuse_name(const input_set *s, const char *where, const char *name, size_t length) {
+  text known = {0};
+  for (uint32_t i = 0; i < s->count; i++) {
+    text_format(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", s->items[i].info.name, i);
+  }
+  int result = fail("%s: there is no input \"%.*s\"; the program takes %s", where, (int)length,
+                    name, known.data ? known.data : "none");
+  text_free(&known);
+  return result;
+}
+
+/* ---------------------------------------------------------------- values */
+
+/* A scalar may come as one element of any dtype of its class and any rank. */
+static int take_tensor(input *in, const char *where, const clave_tensor *value) {
+  in->value = *value;
+  if (!in->info.is_scalar) return EXIT_GOOD;
+  bool wants_float = in->info.dtype == CLAVE_F64;
+  if (count_elements(value) != 1)
+    return fail("%s: input %s is a scalar, not a tensor", where, in->info.name);
+  if (wants_float == is_integer(value->dtype) ||
+      (in->info.dtype == CLAVE_BOOL && value->dtype != CLAVE_BOOL)) {
+    return fail("%s: input %s is a scalar of dtype %s, not %s", where, in->info.name,
+                clave_dtype_name(in->info.dtype), clave_dtype_name(value->dtype));
+  }
+  if (wants_float) {
+    store_number(CLAVE_F64, load_number(value->dtype, value->data), &in->scalar);
+  } else {
+    in->scalar = (uint64_t)load_integer(value->dtype, value->data);
+  }
+  in->value = clave_tensor_make(in->info.dtype, 0, NULL, &in->scalar);
+  return EXIT_GOOD;
+}
+
+static bool parse_integer(const char *s, int64_t *out) {
+  char *end;
+  errno = 0;
+  *out = strtoll(s, &end, 10);
+  return *s && !*end && !errno;
+}
+
+/* The range of an integer dtype; BOOL: 0 and 1. */
+static bool fits_dtype(clave_dtype dtype, int64_t value) {
+  int bits = dtype == CLAVE_BOOL ? 1 : 8 * (int)clave_dtype_size(dtype);
+  if (bits == 64) return true;
+  bool is_unsigned = dtype == CLAVE_BOOL || dtype == CLAVE_U8;
+  int64_t limit = (int64_t)1 << (is_unsigned ? bits : bits - 1);
+  return value < limit && value >= (is_unsigned ? 0 : -limit);
+}
+
+/* A number on the command line, for a scalar or a tensor without dimensions. */
+static int take_literal(input *in, const char *literal) {
+  clave_dtype dtype = in->info.dtype;
+  int64_t integer = 0;
+  if (is_integer(dtype)) {
+    bool good = parse_integer(literal, &integer) && fits_dtype(dtype, integer);
+    if (dtype == CLAVE_BOOL && !good) {
+      integer = strcmp(literal, "true") == 0;
+      good = integer || strcmp(literal, "false") == 0;
+    }
+    if (!good)
+      return fail("--input %s takes a value of dtype %s, not \"%s\"", in->info.name,
+                  clave_dtype_name(dtype), literal);
+    memcpy(&in->scalar, &integer, sizeof integer);
+  } else {
+    char *end;
+    double number = strtod(literal, &end);
+    if (!*literal || *end)
+      return fail("--input %s takes a number, not \"%s\"", in->info.name, literal);
+    store_number(dtype, number, &in->scalar);
+  }
+  in->value = clave_tensor_make(dtype, 0, NULL, &in->scalar);
+  return EXIT_GOOD;
+}
+
+static bool ends_in(const char *s, const char *ending) {
+  size_t n = strlen(s), m = strlen(ending);
+  return n >= m && strcmp(s + n - m, ending) == 0;
+}
+
+/* ---------------------------------------------------------------- sources */
+
+/* Whether every tensor of the file has the name of an input; if not, input_N means a position. */
+static bool names_are_own(const input_set *s, const char *others) {
+  for (uint32_t i = 0; i < clave_tensors_count(s->file); i++) {
+    const char *name;
+    clave_tensor ignored;
+    clave_tensors_get(s->file, i, &name, &ignored);
+    if (others && strncmp(name, others, strlen(others)) == 0) continue;
+    if (!find_by_name(s, name, strlen(name))) return false;
+  }
+  return true;
+}
+
+static int take_from_file(input_set *s, const char *path, uint32_t index, bool own,
+                          const char *others) {
+  const char *name;
+  clave_tensor value;
+  clave_tensors_get(s->file, index, &name, &value);
+  size_t length = strlen(name);
+  input *in = own ? NULL : find_by_position(s, name, length);
+  if (!in) in = find_by_name(s, name, length);
+  if (!in) {
+    bool known = others && strncmp(name, others, strlen(others)) == 0;
+    return known ? EXIT_GOOD : refuse_name(s, path, name, length);
+  }
+  if (in->source) return fail("%s: input %s is given twice, as %s too", path, name, in->source);
+  in->source = name;
+  return take_tensor(in, path, &value);
+}
+
+int read_input_file(input_set *s, const char *path, const char *others) {
+  TRY_STATUS(clave_tensors_load(path, &s->file));
+  bool own = names_are_own(s, others);
+  for (uint32_t i = 0; i < clave_tensors_count(s->file); i++) {
+    TRY(take_from_file(s, path, i, own, others));
+  }
+  return EXIT_GOOD;
+}
+
+/* NAME=FILE.npy, or NAME=NUMBER where the input has no dimensions. */
+static int take_from_line(input_set *s, const char *item) {
+  const char *equals = strchr(item, '=');
+  if (!equals || equals == item) return fail_usage("--input takes NAME=FILE.npy, not \"%s\"", item);
+  size_t length = (size_t)(equals - item);
+  input *in = find_by_name(s, item, length);
+  if (!in) in = find_by_position(s, item, length);
+  if (!in) return refuse_name(s, "--input", item, length);
+  if (in->on_line) return fail("--input %s is given twice", in->info.name);
+  in->on_line = true;
+  in->source = in->info.name;
+  if ((in->info.is_scalar || in->info.rank == 0) && !ends_in(item, ".npy"))
+    return take_literal(in, equals + 1);
+  TRY(read_npy(equals + 1, &in->file));
+  return take_tensor(in, equals + 1, &in->file.tensor);
+}
+
+int read_input_list(input_set *s, const text_list *list) {
+  for (uint32_t i = 0; i < list->count; i++) TRY(take_from_line(s, list->items[i]));
+  return EXIT_GOOD;
+}
+
+int check_inputs(const input_set *s) {
+  text missing = {0};
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < s->count; i++) {
+    if (s->items[i].source) continue;
+    text_format(&missing, "%s%s (input_%" PRIu32 "), ", n++ ? "; " : "", s->items[i].info.name, i);
+    text_info(&missing, &s->items[i].info);
+  }
+  int result = n ? fail("missing input%s: %s", n > 1 ? "s" : "", missing.data ? missing.data : "")
+                 : EXIT_GOOD;
+  text_free(&missing);
+  return result;
+}
+
+int set_inputs(const input_set *s, const model *m) {
+  for (uint32_t i = 0; i < s->count; i++) {
+    TRY_STATUS(clave_session_set_input(m->session, m->method.name, i, &s->items[i].value));
+  }
+  return EXIT_GOOD;
+}
+
+int collect_inputs(const model *m, const char *path, const text_list *list, input_set *s) {
+  TRY(describe_inputs(m, s));
+  if (path) TRY(read_input_file(s, path, NULL));
+  TRY(read_input_list(s, list));
+  return check_inputs(s);
+}
+
+void free_inputs(input_set *s) {
+  for (uint32_t i = 0; i < s->count; i++) free_npy(&s->items[i].file);
+  free(s->items);
+  clave_tensors_destroy(s->file);
+  *s = (input_set){0};
+}
+
+/* ---------------------------------------------------------------- made up */
+
+static double draw_uniform(uint64_t *seed) {
+  *seed ^= *seed << 13;
+  *seed ^= *seed >> 7;
+  *seed ^= *seed << 17;
+  return ((double)(*seed >> 11) + 0.5) / 9007199254740992.0; /* in (0, 1) */
+}
+
+/* Box and Muller. */
+static double draw_normal(uint64_t *seed) {
+  double radius = sqrt(-2 * log(draw_uniform(seed)));
+  return radius * cos(6.283185307179586 * draw_uniform(seed));
+}
+
+/* Fixed sizes as they are, dynamic ones as small as is legal, but not empty. */
+static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t *count) {
+  *count = 1;
+  for (int i = 0; i < info->rank; i++) {
+    int64_t low = info->min_dims[i] > 1 ? info->min_dims[i] : 1;
+    if (low > info->max_dims[i]) low = info->max_dims[i];
+    dims[i] = info->dims[i] == CLAVE_DYNAMIC ? low : info->dims[i];
+    if (__builtin_mul_overflow(*count, (uint64_t)dims[i], count)) return false;
+  }
+  return *count <= INT64_MAX / 8;
+}
+
+static int invent_input(input *in, uint64_t *seed) {
+  int64_t dims[CLAVE_MAX_RANK] = {0};
+  uint64_t count;
+  clave_dtype dtype = in->info.dtype;
+  size_t size = clave_dtype_size(dtype);
+  if (!choose_sizes(&in->info, dims, &count)) return fail("input %s is too large", in->info.name);
+  in->file.data = calloc(count ? (size_t)count : 1, size);
+  if (!in->file.data) return fail_memory();
+  if (!is_integer(dtype)) {
+    for (uint64_t i = 0; i < count; i++) {
+      store_number(dtype, draw_normal(seed), (char *)in->file.data + i * size);
+    }
+  }
+  in->value = clave_tensor_make(dtype, in->info.rank, dims, in->file.data);
+  in->source = in->info.name;
+  return EXIT_GOOD;
+}
+
+int invent_inputs(input_set *s) {
+  uint64_t seed = 0x9e3779b97f4a7c15;
+  for (uint32_t i = 0; i < s->count; i++) TRY(invent_input(&s->items[i], &seed));
+  return EXIT_GOOD;
+}

@@ -1,0 +1,39 @@
+#ifndef CLI_INPUTS_H
+#define CLI_INPUTS_H
+/* The inputs of a method, from a .safetensors file, from NAME=VALUE on the command line, or made up
+ * for a benchmark. */
+#include "cli/model.h"
+#include "cli/npy.h"
+
+typedef struct input {
+  clave_tensor_info info;
+  clave_tensor value; /* data: NULL while not given */
+  npy_file file;      /* of --input; owned */
+  uint64_t scalar;    /* storage of a scalar's value */
+  const char *source; /* name it was given by in its source; NULL: not given */
+  bool on_line;       /* given on the command line, which wins over a file */
+} input;
+
+typedef struct input_set {
+  input *items; /* owned */
+  uint32_t count;
+  clave_tensors *file; /* owned */
+} input_set;
+
+/* On failure of these, too, free_inputs is to be called. */
+int describe_inputs(const model *m, input_set *s) CHECK;
+/* `others`: a name that begins so is no mistake ("output_"); NULL: every tensor must be an input.
+ */
+int read_input_file(input_set *s, const char *path, const char *others) CHECK;
+int read_input_list(input_set *s, const text_list *list) CHECK;
+/* The smallest legal sizes; floats from a normal distribution, integers 0. */
+int invent_inputs(input_set *s) CHECK;
+/* Fails with the list of the missing ones. */
+int check_inputs(const input_set *s) CHECK;
+int set_inputs(const input_set *s, const model *m) CHECK;
+void free_inputs(input_set *s);
+
+/* describe, read both sources (either may be NULL or empty), check. */
+int collect_inputs(const model *m, const char *path, const text_list *list, input_set *s) CHECK;
+
+#endif

@@ -1,0 +1,150 @@
+/* The command `clave`: the table of commands, and what all of them share: help, versions, printing
+ * at the end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/progress.h"
+
+static const command *const commands[] = {&devices_command, &run_command,    &bench_command,
+                                          &inspect_command, &verify_command, &convert_command,
+                                          &cache_command};
+/* Names that later versions give a meaning. */
+static const char *const later[] = {"optimize", "compile", "generate", "tokenize", "tune"};
+
+static const char more_help[] =
+    "clave COMMAND --help explains a command.\n\n"
+    "Devices: cpu, opencl (the best one), opencl:N, opencl:TEXT (part of a name), or a comma list, "
+    "the\n"
+    "first preferred; by --device or CLAVE_DEVICE. Other variables: CLAVE_THREADS, CLAVE_CACHE_DIR "
+    "(off:\n"
+    "none), CLAVE_KERNEL_DIR, CLAVE_MEMORY_BUDGET, CLAVE_PRECISION (strict or fast).\n"
+    "Exit status: 0 good, 1 the run failed, 2 malformed command line.\n";
+
+static void write_overview(text *out) {
+  columns table = {.n_columns = 2};
+  text_string(out,
+              "usage: clave COMMAND ...\n\nRuns exported neural networks on any OpenCL device, or "
+              "on the CPU.\n\n");
+  for (size_t i = 0; i < LENGTH(commands); i++) {
+    columns_cell(&table, "%s", commands[i]->name);
+    columns_cell(&table, "%s", commands[i]->summary);
+  }
+  columns_write(&table, 2, out);
+  text_format(out, "\n%s", more_help);
+}
+
+/* A closed standard stream would hand its number to the next file that is opened; fill the gap so
+ * that it still reads and writes as an error. */
+static void occupy_closed_streams(void) {
+  for (int fd = 0; fd <= 2; fd++) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd ? O_RDONLY : O_WRONLY);
+  }
+}
+
+static int print_text(const text *t) {
+  if (t->failed) return fail_memory();
+  for (size_t done = 0; done < t->size;) {
+    ssize_t n = write(STDOUT_FILENO, t->data + done, t->size - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail("standard output: %s", strerror(errno));
+    done += (size_t)n;
+  }
+  return EXIT_GOOD;
+}
+
+static const command *find_command(const char *name) {
+  for (size_t i = 0; i < LENGTH(commands); i++) {
+    if (strcmp(commands[i]->name, name) == 0) return commands[i];
+  }
+  return NULL;
+}
+
+static void print_usage(const char *usage, const char *command_name) {
+  (void)fprintf(stderr, "usage: clave %s\n       clave %s%s--help explains it\n", usage,
+                command_name, *command_name ? " " : "");
+}
+
+static int refuse_command(const char *name) {
+  const char *names[LENGTH(commands)];
+  for (size_t i = 0; i < LENGTH(later); i++) {
+    if (strcmp(name, later[i]) == 0) {
+      return fail_usage("%s is not in this version (%s)", name, clave_version());
+    }
+  }
+  for (size_t i = 0; i < LENGTH(commands); i++) names[i] = commands[i]->name;
+  const char *nearest = find_nearest(name, names, LENGTH(names), sizeof *names);
+  const char *kind = *name == '-' ? "flag" : "command";
+  if (nearest) {
+    (void)fail_usage("there is no %s \"%s\"; did you mean \"%s\"?", kind, name, nearest);
+  } else {
+    (void)fail_usage("there is no %s \"%s\"", kind, name);
+  }
+  print_usage("COMMAND ...", "");
+  return EXIT_MALFORMED;
+}
+
+static int run_command_line(const command *c, int argc, char *const *argv, text *out) {
+  void *arguments = calloc(1, c->arguments_size);
+  if (!arguments) return fail_memory();
+  int result = EXIT_GOOD;
+  switch (parse_arguments(c, argc, argv, arguments)) {
+    case PARSED:
+      result = c->run(arguments, out);
+      break;
+    case PARSED_HELP:
+      write_help(c, out);
+      break;
+    case PARSED_VERSION:
+      text_format(out, "clave %s\n", clave_version());
+      break;
+    case PARSED_BADLY:
+      print_usage(c->usage, c->name);
+      result = EXIT_MALFORMED;
+      break;
+  }
+  free_arguments(c, arguments);
+  free(arguments);
+  clear_progress();
+  return result;
+}
+
+static int answer(int argc, char *const *argv, text *out) {
+  if (argc < 2) {
+    (void)fail_usage("which command?");
+    print_usage("COMMAND ...", "");
+    return EXIT_MALFORMED;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+      strcmp(argv[1], "help") == 0) {
+    const command *c = argc > 2 ? find_command(argv[2]) : NULL;
+    if (argc > 2 && !c) return refuse_command(argv[2]);
+    if (c) {
+      write_help(c, out);
+    } else {
+      write_overview(out);
+    }
+    return EXIT_GOOD;
+  }
+  if (strcmp(argv[1], "--version") == 0) {
+    text_format(out, "clave %s\n", clave_version());
+    return EXIT_GOOD;
+  }
+  const command *c = find_command(argv[1]);
+  return c ? run_command_line(c, argc - 2, argv + 2, out) : refuse_command(argv[1]);
+}
+
+int main(int argc, char **argv) {
+  text out = {0};
+  occupy_closed_streams();
+  (void)signal(SIGPIPE, SIG_IGN);
+  int result = answer(argc, argv, &out);
+  if (result == EXIT_GOOD) result = print_text(&out);
+  text_free(&out);
+  return result;
+}

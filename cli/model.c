@@ -1,0 +1,78 @@
+/* Opens devices, programs and sessions for the commands, with notes and progress. */
+#include "cli/model.h"
+
+#include <string.h>
+
+#include "cli/progress.h"
+
+int open_device(const model_arguments *a, model *m) {
+  clave_device_options options = {
+      .size = sizeof options, .no_fallback = a->no_fallback, .message = print_note};
+  show_progress("opening the device");
+  TRY_STATUS(clave_device_open(a->device, &options, &m->device));
+  clear_progress();
+  return EXIT_GOOD;
+}
+
+static int refuse_method(const model *m, const char *name, uint32_t count) {
+  text names = {0};
+  for (uint32_t i = 0; i < count; i++) {
+    clave_method_info info;
+    TRY_STATUS(clave_program_method(m->program, i, &info));
+    text_format(&names, "%s%s", i ? ", " : "", info.name);
+  }
+  int result =
+      fail("there is no method \"%s\"; the program has %s", name, names.data ? names.data : "none");
+  text_free(&names);
+  return result;
+}
+
+static int choose_method(model *m, const char *name) {
+  clave_program_info info;
+  clave_program_get_info(m->program, &info);
+  for (uint32_t i = 0; i < info.n_methods; i++) {
+    TRY_STATUS(clave_program_method(m->program, i, &m->method));
+    if (strcmp(m->method.name, name ? name : "forward") == 0) return EXIT_GOOD;
+  }
+  if (name || !info.n_methods) return refuse_method(m, name ? name : "forward", info.n_methods);
+  TRY_STATUS(clave_program_method(m->program, 0, &m->method));
+  return EXIT_GOOD;
+}
+
+int open_program(const model_arguments *a, model *m) {
+  clave_program_options options = {.size = sizeof options, .consts = a->consts};
+  show_progress("loading %s", a->program);
+  TRY_STATUS(clave_program_load(a->program, &options, &m->program));
+  clear_progress();
+  return choose_method(m, a->method);
+}
+
+int open_session(model *m, bool profile) {
+  clave_session_options options = {
+      .size = sizeof options, .profile = profile, .progress = show_steps};
+  show_progress("preparing");
+  TRY_STATUS(clave_session_create(m->program, m->device, &options, &m->session));
+  clear_progress();
+  return EXIT_GOOD;
+}
+
+int open_model(const model_arguments *a, bool profile, model *m) {
+  TRY(open_program(a, m));
+  TRY(open_device(a, m));
+  return open_session(m, profile);
+}
+
+void close_model(model *m) {
+  clave_session_destroy(m->session);
+  clave_program_destroy(m->program);
+  clave_device_destroy(m->device);
+  *m = (model){0};
+}
+
+void text_device(text *t, const clave_device_info *info) {
+  text_string(t, info->kind);
+  if (info->index >= 0) text_format(t, ":%d", info->index);
+  text_string(t, " (");
+  text_visible(t, info->name);
+  text_string(t, ")");
+}

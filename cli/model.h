@@ -1,0 +1,57 @@
+#ifndef CLI_MODEL_H
+#define CLI_MODEL_H
+/* A program on a device, opened as the shared flags of run, bench, inspect and verify say. */
+#include "cli/command.h"
+
+typedef struct model_arguments {
+  const char *program, *consts, *method, *device;
+  bool no_fallback;
+} model_arguments;
+
+/* Rows of a command's flags table; `arguments` is its struct, whose member `model` is a
+ * model_arguments. */
+#define PROGRAM_FLAGS(arguments)                                                                    \
+  {                                                                                                 \
+      "PROG", FLAG_OPERAND, offsetof(arguments, model.program), NULL, "a .clv or .json program", 0, \
+      0},                                                                                           \
+  {                                                                                                 \
+    "--consts", FLAG_PATH, offsetof(arguments, model.consts), "FILE",                               \
+        "constants of a .json program (default: consts.safetensors beside it)", 0, 0                \
+  }
+#define METHOD_FLAG(arguments)                                     \
+  {                                                                \
+    "--method", FLAG_TEXT, offsetof(arguments, model.method), "M", \
+        "entry point (default: forward, else the first)", 0, 0     \
+  }
+#define DEVICE_FLAGS(arguments)                                                           \
+  {"--device",                                                                            \
+   FLAG_TEXT,                                                                             \
+   offsetof(arguments, model.device),                                                     \
+   "D",                                                                                   \
+   "cpu, opencl, opencl:N, opencl:TEXT or a list (default: CLAVE_DEVICE, else the best)", \
+   0,                                                                                     \
+   0},                                                                                    \
+  {                                                                                       \
+    "--no-fallback", FLAG_SWITCH, offsetof(arguments, model.no_fallback), NULL,           \
+        "an op that the device cannot run is an error", 0, 0                              \
+  }
+
+typedef struct model {
+  clave_device *device;
+  clave_program *program;
+  clave_session *session;
+  clave_method_info method;
+} model;
+
+/* On failure, too, close_model is to be called. */
+int open_device(const model_arguments *a, model *m) CHECK;
+int open_program(const model_arguments *a, model *m) CHECK; /* and chooses the method */
+/* Needs both. profile: time every op. */
+int open_session(model *m, bool profile) CHECK;
+int open_model(const model_arguments *a, bool profile, model *m) CHECK; /* all three */
+void close_model(model *m);
+
+/* "opencl:0 (NAME)" or "cpu (NAME)" */
+void text_device(text *t, const clave_device_info *info);
+
+#endif

@@ -1,0 +1,56 @@
+/* Errors and notes: one visible line each, however odd the names in them are. */
+#include "cli/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cli/progress.h"
+#include "cli/text.h"
+
+/* Long enough for two paths; what is longer is cut. */
+enum { LINE_LIMIT = 16384 };
+
+static void print_line(const char *prefix, const char *line) {
+  text t = {0};
+  clear_progress();
+  text_string(&t, prefix);
+  text_visible(&t, line);
+  text_string(&t, "\n");
+  (void)fputs(t.failed ? "clave: out of memory\n" : t.data, stderr);
+  text_free(&t);
+}
+
+static void print_arguments(const char *format, va_list arguments) {
+  static char line[LINE_LIMIT];
+  (void)vsnprintf(line, sizeof line, format, arguments);
+  print_line("clave: ", line);
+}
+
+int fail(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  print_arguments(format, arguments);
+  va_end(arguments);
+  return EXIT_FAILED;
+}
+
+int fail_usage(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  print_arguments(format, arguments);
+  va_end(arguments);
+  return EXIT_MALFORMED;
+}
+
+int fail_status(clave_status status) {
+  print_line("clave: ", clave_status_message(status));
+  clave_status_free(status);
+  return EXIT_FAILED;
+}
+
+int fail_memory(void) { return fail("out of memory"); }
+
+void print_note(void *ctx, const char *line) {
+  (void)ctx;
+  print_line("clave: note: ", line);
+}

@@ -1,0 +1,31 @@
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+/* Errors and notes on stderr. A function that can go wrong returns an exit status: EXIT_GOOD, or
+ * what fail_* returned after it said why, once. */
+#include "clave.h"
+
+enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_MALFORMED = 2 };
+
+#define CHECK __attribute__((warn_unused_result))
+
+/* "clave: ..." on one line. */
+int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));       /* EXIT_FAILED */
+int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2))); /* EXIT_MALFORMED */
+int fail_status(clave_status status); /* EXIT_FAILED; frees it */
+int fail_memory(void);
+/* "clave: note: ..."; ctx is ignored: it is a clave_message_fn. */
+void print_note(void *ctx, const char *line);
+
+/* Leave the function if a step or a call of the library went wrong. */
+#define TRY(step)            \
+  do {                       \
+    int exit_ = (step);      \
+    if (exit_) return exit_; \
+  } while (0)
+#define TRY_STATUS(call)                      \
+  do {                                        \
+    clave_status status_ = (call);            \
+    if (status_) return fail_status(status_); \
+  } while (0)
+
+#endif

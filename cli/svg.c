@@ -1,0 +1,342 @@
+/* Draws a method's graph as SVG: a box per node with what it does, its constants and its result's
+ * shape; inputs, outputs and state as pills. A line that would pass too many layers is replaced by
+ * a reference inside the box it leads to. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/graph.h"
+#include "cli/layout.h"
+
+enum { LINE_CHARACTERS = 46, NONE = UINT32_MAX };
+static const double line_height = 15, padding = 9, character_width = 6.7, title_width = 7.6;
+
+typedef struct vertex {
+  const graph_node *node;        /* or NULL */
+  const clave_tensor_info *slot; /* of an input, output or state */
+  uint32_t first_edge, n_edges;  /* into it */
+} vertex;
+
+typedef struct drawing {
+  const graph *g;
+  vertex *vertices;  /* owned, as all below */
+  layout_box *boxes; /* one per vertex */
+  layout_edge *edges;
+  uint32_t *producer; /* by slot: the vertex that last wrote it, or NONE */
+  uint32_t n_vertices, n_edges;
+} drawing;
+
+/* ---------------------------------------------------------------- vertices and edges */
+
+static void add_vertex(drawing *d, const graph_node *node, const clave_tensor_info *slot) {
+  d->vertices[d->n_vertices++] = (vertex){.node = node, .slot = slot, .first_edge = d->n_edges};
+}
+
+/* From the writer of `slot` to the newest vertex; once, and only if there is a writer. */
+static void add_edge(drawing *d, uint32_t slot) {
+  vertex *v = &d->vertices[d->n_vertices - 1];
+  uint32_t from = d->producer[slot];
+  if (from == NONE || from + 1 == d->n_vertices) return;
+  for (uint32_t i = v->first_edge; i < d->n_edges; i++) {
+    if (d->edges[i].from == from) return;
+  }
+  d->edges[d->n_edges++] = (layout_edge){.from = from, .to = d->n_vertices - 1};
+  v->n_edges++;
+}
+
+static void add_node(drawing *d, const graph_node *n) {
+  if (n->n_reads + n->n_writes == 0) return; /* host arithmetic on sizes */
+  add_vertex(d, n, NULL);
+  for (uint32_t k = 0; k < n->n_reads; k++) add_edge(d, n->slots[k]);
+  for (uint32_t k = 0; k < n->n_writes; k++) d->producer[node_writes(n)[k]] = d->n_vertices - 1;
+}
+
+static void add_source(drawing *d, const clave_tensor_info *slot) {
+  add_vertex(d, NULL, slot);
+  d->producer[slot->slot] = d->n_vertices - 1;
+}
+
+static void connect_vertices(drawing *d) {
+  const graph *g = d->g;
+  for (uint32_t i = 0; i < g->n_slots; i++) d->producer[i] = NONE;
+  for (uint32_t i = 0; i < g->n_inputs; i++) {
+    if (!g->inputs[i].is_scalar) add_source(d, &g->inputs[i]);
+  }
+  for (uint32_t i = 0; i < g->n_slots; i++) {
+    if (g->slots[i].kind == CLAVE_SLOT_STATE && g->is_read[i]) add_source(d, &g->slots[i]);
+  }
+  for (uint32_t i = 0; i < g->n_nodes; i++) add_node(d, &g->nodes[i]);
+  for (uint32_t i = 0; i < g->n_outputs; i++) {
+    if (g->outputs[i].is_scalar) continue;
+    add_vertex(d, NULL, &g->outputs[i]);
+    add_edge(d, g->outputs[i].slot);
+  }
+}
+
+static bool allocate_drawing(drawing *d) {
+  const graph *g = d->g;
+  size_t n_edges = g->n_outputs,
+         n_vertices = (size_t)g->n_nodes + g->n_inputs + g->n_outputs + g->n_slots;
+  for (uint32_t i = 0; i < g->n_nodes; i++) n_edges += g->nodes[i].n_reads;
+  d->vertices = calloc(n_vertices + 1, sizeof *d->vertices);
+  d->boxes = calloc(n_vertices + 1, sizeof *d->boxes);
+  d->edges = calloc(n_edges + 1, sizeof *d->edges);
+  d->producer = calloc((size_t)g->n_slots + 1, sizeof *d->producer);
+  return d->vertices && d->boxes && d->edges && d->producer;
+}
+
+static void free_drawing(drawing *d) {
+  free(d->vertices);
+  free(d->boxes);
+  free(d->edges);
+  free(d->producer);
+}
+
+/* ---------------------------------------------------------------- what a box says */
+
+/* A line: the letter of its style class, its text cut to LINE_CHARACTERS, NUL. */
+static void add_line(text *lines, char class, const char *words) {
+  text_bytes(lines, &class, 1);
+  const unsigned char *p = (const unsigned char *)words;
+  for (int n = 0; *p; n++) {
+    size_t size = utf8_size(p);
+    bool bad = !size || *p < 0x20 || *p == 0x7f;
+    if (n == LINE_CHARACTERS) {
+      text_string(lines, "\xe2\x80\xa6");
+      break;
+    }
+    text_bytes(lines, bad ? "?" : (const char *)p, bad ? 1 : size);
+    p += size ? size : 1;
+  }
+  text_bytes(lines, "", 1);
+}
+
+static void add_info(text *lines, char class, const char *prefix, const clave_tensor_info *info) {
+  text words = {0};
+  text_string(&words, prefix);
+  text_info(&words, info);
+  add_line(lines, class, words.data ? words.data : "");
+  lines->failed |= words.failed;
+  text_free(&words);
+}
+
+static const char *name_vertex(const vertex *v) { return v->node ? v->node->name : v->slot->name; }
+
+/* "weight F32 [16, 8]": the last word of a constant's name is enough. */
+static void add_constant(text *lines, const clave_tensor_info *info) {
+  const char *dot = strrchr(info->name, '.');
+  text words = {0};
+  text_format(&words, "%s ", dot && dot[1] ? dot + 1 : info->name);
+  add_info(lines, 'c', words.data ? words.data : "", info);
+  text_free(&words);
+}
+
+static void describe_vertex(const drawing *d, const vertex *v, text *lines) {
+  const graph_node *n = v->node;
+  if (!n) {
+    add_line(lines, 't', v->slot->name);
+    add_info(lines, 's', "", v->slot);
+    return;
+  }
+  add_line(lines, 't', n->op);
+  if (*n->name && strcmp(n->name, n->op) != 0) add_line(lines, 'n', n->name);
+  if (*n->detail) add_line(lines, 'd', n->detail);
+  for (uint32_t k = 0; k < n->n_reads; k++) {
+    if (is_constant(d->g, n->slots[k])) add_constant(lines, &d->g->slots[n->slots[k]]);
+  }
+  for (uint32_t i = v->first_edge; i < v->first_edge + v->n_edges; i++) {
+    if (!d->edges[i].cut) continue;
+    text words = {0};
+    text_format(&words, "from %s", name_vertex(&d->vertices[d->edges[i].from]));
+    add_line(lines, 'r', words.data ? words.data : "");
+    text_free(&words);
+  }
+  for (uint32_t k = 0; k < n->n_writes; k++) {
+    add_info(lines, 's', "\xe2\x86\x92 ", &d->g->slots[node_writes(n)[k]]);
+  }
+}
+
+static size_t count_characters(const char *s) {
+  size_t n = 0;
+  for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
+  return n;
+}
+
+static void measure_box(const drawing *d, uint32_t index, text *lines) {
+  layout_box *box = &d->boxes[index];
+  uint32_t layer = box->layer;
+  lines->size = 0;
+  describe_vertex(d, &d->vertices[index], lines);
+  *box = (layout_box){.width = 60, .height = 2 * padding - 4, .layer = layer};
+  for (size_t at = 0; at < lines->size; at += strlen(lines->data + at) + 1) {
+    double each = lines->data[at] == 't' ? title_width : character_width;
+    double width = each * (double)count_characters(lines->data + at + 1) + 2 * padding;
+    if (width > box->width) box->width = width;
+    box->height += line_height;
+  }
+}
+
+/* ---------------------------------------------------------------- drawing */
+
+typedef struct palette {
+  const char *prefix; /* of the op's name */
+  const char *fill, *stroke;
+} palette;
+
+static const palette palettes[] = {
+    {"matmul", "#e3edfb", "#3b6fb6"},       {"conv", "#e3edfb", "#3b6fb6"},
+    {"linear", "#e3edfb", "#3b6fb6"},       {"attention", "#dfe7fb", "#4453b8"},
+    {"elementwise", "#fdf1da", "#b98517"},  {"softmax", "#e5f4e6", "#3f8f4d"},
+    {"layer_norm", "#e5f4e6", "#3f8f4d"},   {"rms_norm", "#e5f4e6", "#3f8f4d"},
+    {"group_norm", "#e5f4e6", "#3f8f4d"},   {"batch_norm", "#e5f4e6", "#3f8f4d"},
+    {"pool", "#fbe6e3", "#b9503f"},         {"adaptive_pool", "#fbe6e3", "#b9503f"},
+    {"reduce", "#fbe6e3", "#b9503f"},       {"arg_reduce", "#fbe6e3", "#b9503f"},
+    {"cumulate", "#fbe6e3", "#b9503f"},     {"rope", "#f0e6fa", "#7a4fb0"},
+    {"index", "#f0e6fa", "#7a4fb0"},        {"gather", "#f0e6fa", "#7a4fb0"},
+    {"slice_update", "#f0e6fa", "#7a4fb0"},
+};
+static const palette plain_palette = {"", "#f3f4f6", "#8a919c"};
+static const palette slot_palettes[] = {{"input", "#2f3b4c", "#2f3b4c"},
+                                        {"state", "#ffffff", "#2f3b4c"},
+                                        {"output", "#2f3b4c", "#2f3b4c"}};
+
+static const palette *choose_palette(const vertex *v) {
+  if (v->slot) {
+    bool state = v->slot->kind == CLAVE_SLOT_STATE;
+    return &slot_palettes[state ? 1 : v->slot->kind == CLAVE_SLOT_OUTPUT ? 2 : 0];
+  }
+  for (size_t i = 0; i < LENGTH(palettes); i++) {
+    if (strncmp(v->node->op, palettes[i].prefix, strlen(palettes[i].prefix)) == 0)
+      return &palettes[i];
+  }
+  return &plain_palette;
+}
+
+static void write_escaped(text *out, const char *s) {
+  for (const unsigned char *p = (const unsigned char *)s; *p;) {
+    size_t size = utf8_size(p);
+    if (!size || *p < 0x20 || *p == 0x7f) {
+      text_string(out, "?");
+    } else if (strchr("&<>\"", *p)) {
+      text_format(out, "&#%d;", *p);
+    } else {
+      text_bytes(out, (const char *)p, size);
+    }
+    p += size ? size : 1;
+  }
+}
+
+static void draw_box(const drawing *d, uint32_t index, text *lines, text *out) {
+  const vertex *v = &d->vertices[index];
+  const layout_box *box = &d->boxes[index];
+  const palette *colours = choose_palette(v);
+  bool dark = v->slot && v->slot->kind != CLAVE_SLOT_STATE;
+  double left = box->x - box->width / 2, y = box->y + padding + 8;
+  text_format(out, "<g%s><title>", dark ? " class=\"dark\"" : "");
+  write_escaped(out, name_vertex(v));
+  if (v->node) text_string(out, *v->node->detail ? "\n" : "");
+  if (v->node) write_escaped(out, v->node->detail);
+  text_format(out,
+              "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
+              "fill=\"%s\" stroke=\"%s\"/>\n",
+              left, box->y, box->width, box->height, v->slot ? 14 : 5, colours->fill,
+              colours->stroke);
+  lines->size = 0;
+  describe_vertex(d, v, lines);
+  for (size_t at = 0; at < lines->size; at += strlen(lines->data + at) + 1, y += line_height) {
+    text_format(out, "<text class=\"%c\" x=\"%.1f\" y=\"%.1f\">", lines->data[at], box->x, y);
+    write_escaped(out, lines->data + at + 1);
+    text_string(out, "</text>\n");
+  }
+  text_string(out, "</g>\n");
+}
+
+/* Where an edge comes from, seen from its end. */
+static double find_approach(const drawing *d, const layout *l, const layout_edge *e) {
+  return e->n_points ? l->points[e->first_point + e->n_points - 1].x : d->boxes[e->from].x;
+}
+
+/* The lines into a box end side by side, in the order in which they come. */
+static double choose_port(const drawing *d, const layout *l, const vertex *v, uint32_t index) {
+  double mine = find_approach(d, l, &d->edges[index]);
+  uint32_t before = 0, count = 0;
+  for (uint32_t i = v->first_edge; i < v->first_edge + v->n_edges; i++) {
+    if (d->edges[i].cut) continue;
+    double other = find_approach(d, l, &d->edges[i]);
+    before += other < mine || (other == mine && i < index);
+    count++;
+  }
+  const layout_box *box = &d->boxes[d->edges[index].to];
+  double step = box->width / (count + 1);
+  if (step > 22) step = 22;
+  return box->x + (before - (count - 1) / 2.0) * step;
+}
+
+static void draw_curve(text *out, double x0, double y0, double x1, double y1) {
+  double middle = (y0 + y1) / 2;
+  text_format(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", x0, middle, x1, middle, x1, y1);
+}
+
+static void draw_edge(const drawing *d, const layout *l, uint32_t index, text *out) {
+  const layout_edge *e = &d->edges[index];
+  const layout_box *from = &d->boxes[e->from], *to = &d->boxes[e->to];
+  double x = from->x, y = from->y + from->height;
+  text_format(out, "<path d=\"M%.1f %.1f", x, y);
+  for (uint32_t i = e->first_point; i < e->first_point + e->n_points; i++) {
+    const layout_point *p = &l->points[i];
+    draw_curve(out, x, y, p->x, p->top);
+    text_format(out, " V%.1f", p->bottom);
+    x = p->x;
+    y = p->bottom;
+  }
+  draw_curve(out, x, y, choose_port(d, l, &d->vertices[e->to], index), to->y - 5);
+  text_string(out, "\" marker-end=\"url(#arrow)\"/>\n");
+}
+
+static const char style[] =
+    "<style>text{font-family:ui-monospace,'DejaVu Sans "
+    "Mono',Menlo,Consolas,monospace;font-size:11px;"
+    "text-anchor:middle;fill:#4a5360}.t{font-size:12px;font-weight:bold;fill:#1b2430}.n{fill:#"
+    "7b8594}"
+    ".d{fill:#4a5360}.c{fill:#8a5a1f}.r{fill:#7a4fb0;font-style:italic}.s{fill:#29526b}"
+    ".dark .t{fill:#ffffff}.dark .s{fill:#cdd6e2}path{fill:none;stroke:#8a919c;stroke-width:1.3}"
+    "rect{stroke-width:1.2}.tip{fill:#8a919c;stroke:none}</style>\n"
+    "<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"7\" "
+    "markerHeight=\"7\" "
+    "orient=\"auto\"><path class=\"tip\" d=\"M0 0 L8 4 L0 8 z\"/></marker></defs>\n";
+
+static void draw_all(const drawing *d, const layout *l, text *lines, text *out) {
+  text_format(
+      out,
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+      "viewBox=\"0 0 %.0f %.0f\">\n%s<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
+      l->width, l->height, l->width, l->height, style);
+  for (uint32_t i = 0; i < d->n_edges; i++) {
+    if (!d->edges[i].cut) draw_edge(d, l, i, out);
+  }
+  for (uint32_t i = 0; i < d->n_vertices; i++) draw_box(d, i, lines, out);
+  text_string(out, "</svg>\n");
+}
+
+static int draw_graph(drawing *d, layout *l, text *lines, text *out) {
+  if (!allocate_drawing(d)) return fail_memory();
+  connect_vertices(d);
+  *l = (layout){
+      .boxes = d->boxes, .edges = d->edges, .n_boxes = d->n_vertices, .n_edges = d->n_edges};
+  if (!find_layers(l)) return fail_memory();
+  for (uint32_t i = 0; i < d->n_vertices; i++) measure_box(d, i, lines);
+  if (!place_boxes(l) || lines->failed) return fail_memory();
+  draw_all(d, l, lines, out);
+  return lines->failed ? fail_memory() : EXIT_GOOD;
+}
+
+int write_svg(const graph *g, text *out) {
+  drawing d = {.g = g};
+  layout l = {0};
+  text lines = {0};
+  int result = draw_graph(&d, &l, &lines, out);
+  text_free(&lines);
+  free_layout(&l);
+  free_drawing(&d);
+  return result;
+}

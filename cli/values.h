@@ -1,0 +1,28 @@
+#ifndef CLI_VALUES_H
+#define CLI_VALUES_H
+/* Single elements of host tensors: read, written and summarised, in every dtype. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clave.h"
+
+bool is_integer(clave_dtype dtype); /* BOOL too */
+/* element may be unaligned */
+int64_t load_integer(clave_dtype dtype, const void *element); /* integer dtypes and BOOL */
+double load_number(clave_dtype dtype, const void *element);   /* any dtype */
+/* Rounds to nearest even; integers must fit. */
+void store_number(clave_dtype dtype, double value, void *element);
+
+uint64_t count_elements(const clave_tensor *t);
+bool is_contiguous(const clave_tensor *t);
+/* Element number `flat` in row-major order. */
+const void *element_at(const clave_tensor *t, uint64_t flat);
+
+/* Over the elements that are numbers; all zero if there are none. */
+typedef struct tensor_summary {
+  double min, mean, max;
+  uint64_t count, n_nan;
+} tensor_summary;
+tensor_summary summarise_tensor(const clave_tensor *t);
+
+#endif

@@ -1,0 +1,318 @@
+/* clave verify: a program's structure and hashes; with reference tensors, also its results, op by
+ * op. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/inputs.h"
+#include "cli/model.h"
+#include "cli/progress.h"
+#include "cli/values.h"
+
+typedef struct verify_arguments {
+  model_arguments model;
+  const char *reference;
+} verify_arguments;
+
+static const flag verify_flags[] = {
+    PROGRAM_FLAGS(verify_arguments),
+    {"--reference", FLAG_PATH, offsetof(verify_arguments, reference), "R.safetensors",
+     "input_0... and output_0...: compares the device with the CPU backend, and the outputs", 0, 0},
+    METHOD_FLAG(verify_arguments),
+    DEVICE_FLAGS(verify_arguments),
+};
+
+/* ---------------------------------------------------------------- comparing tensors */
+
+/* Differences grow through a network, and where terms cancel they are as large as rounding the
+ * terms: hence relative to the tensor's largest magnitude. Integers and bools are exact. */
+static double choose_tolerance(clave_dtype dtype) {
+  switch (dtype) {
+    case CLAVE_F64:
+      return 1e-9;
+    case CLAVE_F32:
+      return 1e-4;
+    case CLAVE_F16:
+      return 1e-2;
+    case CLAVE_BF16:
+      return 5e-2;
+    default:
+      return 0;
+  }
+}
+
+typedef struct difference {
+  bool found;
+  uint64_t element; /* the worst, row-major */
+  double got, expected, allowed;
+} difference;
+
+static bool same_form(const clave_tensor *a, const clave_tensor *b) {
+  bool same = a->dtype == b->dtype && a->rank == b->rank;
+  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+  return same;
+}
+
+static double find_largest(const clave_tensor *t, uint64_t count) {
+  double largest = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    double size = fabs(load_number(t->dtype, element_at(t, i)));
+    if (isfinite(size) && size > largest) largest = size;
+  }
+  return largest;
+}
+
+/* How far two elements are apart; infinite where one is NaN or infinite and the other differs. */
+static double measure_distance(double a, double b) {
+  if (a == b || (isnan(a) && isnan(b))) return 0;
+  double distance = fabs(a - b);
+  return isnan(distance) ? (double)INFINITY : distance;
+}
+
+/* Of the same form. */
+static difference compare_tensors(const clave_tensor *got, const clave_tensor *expected) {
+  uint64_t count = count_elements(got);
+  difference d = {.allowed = choose_tolerance(got->dtype) * find_largest(expected, count)};
+  double worst = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const void *x = element_at(got, i), *y = element_at(expected, i);
+    double a = load_number(got->dtype, x), b = load_number(got->dtype, y);
+    double distance = measure_distance(a, b);
+    if (is_integer(got->dtype) && load_integer(got->dtype, x) != load_integer(got->dtype, y)) {
+      distance = fmax(distance, 1);
+    }
+    if (distance <= d.allowed || distance <= worst) continue;
+    worst = distance;
+    d = (difference){true, i, a, b, d.allowed};
+  }
+  return d;
+}
+
+/* "F32 [3, 4] at element 7: 0.5, expected 0.25 (allowed 2.5e-05)" */
+static void describe_difference(text *t, const clave_tensor *got, const difference *d,
+                                const char *other) {
+  text_shape(t, got);
+  text_format(t, " at element %" PRIu64 ": %.9g, %s %.9g (%.3g allowed)", d->element, d->got, other,
+              d->expected, d->allowed);
+}
+
+/* ---------------------------------------------------------------- op by op */
+
+/* What one instruction wrote on the CPU backend. */
+typedef struct record {
+  uint32_t node, slot;
+  clave_tensor value;
+  void *data; /* owned */
+} record;
+
+typedef struct records {
+  record *items; /* owned */
+  size_t count, capacity, next;
+  bool no_memory;
+  record *differing; /* borrowed from items; NULL: none yet */
+  difference difference;
+  uint32_t compared;
+} records;
+
+static bool keep_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
+  records *r = ctx;
+  if (r->count == r->capacity) {
+    size_t capacity = r->capacity ? 2 * r->capacity : 64;
+    record *items = realloc(r->items, capacity * sizeof *items);
+    if (!items) return !(r->no_memory = true);
+    r->items = items;
+    r->capacity = capacity;
+  }
+  uint64_t count = count_elements(value);
+  size_t size = clave_dtype_size(value->dtype);
+  char *data = malloc(count ? (size_t)count * size : 1);
+  if (!data) return !(r->no_memory = true);
+  for (uint64_t i = 0; i < count; i++) memcpy(data + i * size, element_at(value, i), size);
+  r->items[r->count++] =
+      (record){node, slot, clave_tensor_make(value->dtype, value->rank, value->dims, data), data};
+  return true;
+}
+
+/* Both runs are in program order, but the device may have fused what lies between. */
+static record *find_record(records *r, uint32_t node, uint32_t slot) {
+  for (size_t i = 0; i < r->count; i++) {
+    record *item = &r->items[(r->next + i) % r->count];
+    if (item->node != node || item->slot != slot) continue;
+    r->next = (r->next + i + 1) % r->count;
+    return item;
+  }
+  return NULL;
+}
+
+static bool compare_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
+  records *r = ctx;
+  record *item = find_record(r, node, slot);
+  if (!item || r->differing) return !r->differing;
+  r->compared++;
+  if (same_form(value, &item->value)) {
+    r->difference = compare_tensors(value, &item->value);
+    if (!r->difference.found) return true;
+  }
+  r->differing = item;
+  return false;
+}
+
+static void free_records(records *r) {
+  for (size_t i = 0; i < r->count; i++) free(r->items[i].data);
+  free(r->items);
+}
+
+static int report_op(const model *m, const records *r) {
+  clave_node_info node;
+  clave_tensor_info slot;
+  text what = {0};
+  const record *item = r->differing;
+  TRY_STATUS(clave_program_node(m->program, m->method.name, item->node, &node));
+  TRY_STATUS(clave_program_slot(m->program, item->slot, &slot));
+  text_format(&what, "node %" PRIu32 " (%s %s) is the first that differs from the CPU backend: %s ",
+              item->node, node.op, node.name, slot.name);
+  if (r->difference.found) {
+    describe_difference(&what, &item->value, &r->difference, "cpu");
+  } else {
+    text_shape(&what, &item->value);
+    text_string(&what, " there, another shape or dtype here");
+  }
+  int result = what.data ? fail("%s", what.data) : fail_memory();
+  text_free(&what);
+  return result;
+}
+
+static int observe_run(const model *m, const input_set *inputs, clave_observe_fn observe,
+                       records *r) {
+  TRY_STATUS(clave_session_observe(m->session, observe, r));
+  TRY(set_inputs(inputs, m));
+  clave_status st = clave_session_run(m->session, m->method.name);
+  if (r->no_memory || r->differing) {
+    clave_status_free(st); /* the run was stopped by us */
+    return r->no_memory ? fail_memory() : report_op(m, r);
+  }
+  if (st) return fail_status(st);
+  TRY_STATUS(clave_session_observe(m->session, NULL, NULL));
+  return EXIT_GOOD;
+}
+
+static int record_cpu(const model *m, const input_set *inputs, records *r) {
+  model_arguments on_cpu = {.device = "cpu"};
+  model cpu = {.program = m->program, .method = m->method};
+  int result = open_device(&on_cpu, &cpu);
+  if (!result) result = open_session(&cpu, false);
+  show_progress("running on the CPU backend");
+  if (!result) result = observe_run(&cpu, inputs, keep_record, r);
+  clear_progress();
+  cpu.program = NULL; /* m's */
+  close_model(&cpu);
+  return result;
+}
+
+static int compare_ops(const model *m, const input_set *inputs, text *out) {
+  records r = {0};
+  int result = record_cpu(m, inputs, &r);
+  show_progress("running on the device");
+  if (!result) result = observe_run(m, inputs, compare_record, &r);
+  clear_progress();
+  if (!result) {
+    text_format(out, "ops      %" PRIu32 " results equal on ", r.compared);
+    text_device(out, clave_device_get_info(m->device));
+    text_string(out, " and the CPU backend\n");
+  }
+  free_records(&r);
+  return result;
+}
+
+/* ---------------------------------------------------------------- outputs */
+
+static int compare_output(const model *m, const clave_tensors *reference, uint32_t index,
+                          uint32_t *compared) {
+  char key[24];
+  clave_tensor_info info;
+  clave_tensor got, expected;
+  (void)snprintf(key, sizeof key, "output_%" PRIu32, index);
+  if (!clave_tensors_find(reference, key, &expected)) return EXIT_GOOD;
+  TRY_STATUS(clave_program_output(m->program, m->method.name, index, &info));
+  TRY_STATUS(clave_session_output(m->session, m->method.name, index, &got));
+  text what = {0};
+  text_format(&what, "%s (%s) differs from the reference: ", key, info.name);
+  if (!same_form(&got, &expected)) {
+    text_shape(&what, &got);
+    text_string(&what, ", expected ");
+    text_shape(&what, &expected);
+  } else {
+    difference d = compare_tensors(&got, &expected);
+    if (!d.found) {
+      text_free(&what);
+      (*compared)++;
+      return EXIT_GOOD;
+    }
+    describe_difference(&what, &got, &d, "expected");
+  }
+  int result = what.data ? fail("%s", what.data) : fail_memory();
+  text_free(&what);
+  return result;
+}
+
+static int compare_outputs(const model *m, const input_set *inputs, text *out) {
+  uint32_t compared = 0;
+  TRY_STATUS(clave_session_reset(m->session));
+  TRY(set_inputs(inputs, m));
+  show_progress("running");
+  TRY_STATUS(clave_session_run(m->session, m->method.name));
+  clear_progress();
+  for (uint32_t i = 0; i < m->method.n_outputs; i++)
+    TRY(compare_output(m, inputs->file, i, &compared));
+  if (!compared) return fail("the reference has none of the outputs (output_0...)");
+  text_format(out, "outputs  %" PRIu32 " equal to the reference on ", compared);
+  text_device(out, clave_device_get_info(m->device));
+  text_string(out, "\n");
+  return EXIT_GOOD;
+}
+
+/* ---------------------------------------------------------------- the command */
+
+static int verify_results(const verify_arguments *a, model *m, input_set *inputs, text *out) {
+  TRY(describe_inputs(m, inputs));
+  TRY(read_input_file(inputs, a->reference, "output_"));
+  TRY(check_inputs(inputs));
+  TRY(open_device(&a->model, m));
+  TRY(open_session(m, false));
+  if (strcmp(clave_device_get_info(m->device)->kind, "cpu") != 0) TRY(compare_ops(m, inputs, out));
+  return compare_outputs(m, inputs, out);
+}
+
+static int verify_program(const void *arguments, text *out) {
+  const verify_arguments *a = arguments;
+  model m = {0};
+  input_set inputs = {0};
+  int result = open_program(&a->model, &m);
+  if (!result) {
+    show_progress("checking hashes");
+    clave_status st = clave_program_check_hashes(m.program);
+    clear_progress();
+    result = st ? fail_status(st) : EXIT_GOOD;
+  }
+  if (!result) text_string(out, "program  good: structure, shapes, dtypes, hashes\n");
+  if (!result && a->reference) result = verify_results(a, &m, &inputs, out);
+  free_inputs(&inputs);
+  close_model(&m);
+  return result;
+}
+
+const command verify_command = {
+    .name = "verify",
+    .usage = "verify PROG [--reference R.safetensors] ...",
+    .summary = "Checks a program; with a reference, also its results, op by op.",
+    .more =
+        "Allowed difference, relative to the largest magnitude of the tensor: F64 1e-9, F32 1e-4, "
+        "F16 1e-2,\n"
+        "BF16 5e-2; integers and bools are exact. The first op beyond it is named.\n",
+    .flags = verify_flags,
+    .n_flags = LENGTH(verify_flags),
+    .arguments_size = sizeof(verify_arguments),
+    .run = verify_program,
+};

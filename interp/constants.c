@@ -39,6 +39,15 @@ void constant_store_destroy(constant_store *c) {
 const backend *constant_store_backend(const constant_store *c) { return c->owner; }
 uint64_t constant_store_bytes(const constant_store *c) { return c->bytes; }
 
+/* The device has its own copy: the mapped pages need not stay in memory. */
+static void release_pages(const program *p, const void *data, size_t bytes) {
+  for (size_t i = 0; i < sizeof p->maps / sizeof p->maps[0]; i++) {
+    const file_map *m = &p->maps[i];
+    uintptr_t start = (uintptr_t)m->data, at = (uintptr_t)data;
+    if (m->data && at >= start && at < start + m->size) file_map_release(m, at - start, bytes);
+  }
+}
+
 clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
   clave_status st = NULL;
   mutex_lock(c->lock);
@@ -47,6 +56,7 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
     st = known_bytes(&c->prog->types[tid], &bytes);
     if (!st) st = c->owner->vt->buffer_wrap(c->owner, c->prog->constants[tid], bytes, &c->buffers[tid]);
     if (!st) c->bytes += bytes;
+    if (!st && !c->owner->info.shares_host_memory) release_pages(c->prog, c->prog->constants[tid], bytes);
     st = status_while(st, "constant '%s'", c->prog->ir.constants.items[tid].name);
   }
   *out = c->buffers[tid];

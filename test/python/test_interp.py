@@ -1,0 +1,190 @@
+"""The interpreter's promises: state, aliasing, values read back, plans of many sizes. Each against eager torch."""
+
+import pytest
+import torch
+
+import clave
+
+DEVICES = ["cpu", "opencl"]
+
+
+def session(module, args, device, **kw):
+    return clave.Session(clave.export(module.eval(), args, **kw), device=device)
+
+
+def check(module, args_list, device, **kw):
+    """Runs module and session side by side on each argument tuple; outputs must agree every time."""
+    s = session(module, args_list[0], device, **kw)
+    for args in args_list:
+        want = module(*args)
+        want = want if isinstance(want, tuple) else (want,)
+        got = s.run(*args)
+        assert len(got) == len(want)
+        for g, w in zip(got, want, strict=True):
+            torch.testing.assert_close(torch.from_numpy(g), w)
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return request.param
+
+
+class Counter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.full((3,), 5.0))
+
+    def forward(self, x):
+        self.n.add_(x)
+        return self.n * 2
+
+
+def test_state_persists_and_resets(device):
+    m = Counter()
+    s = session(m, (torch.ones(3),), device)
+    for step in (1, 2, 3):
+        assert s.run(torch.ones(3))[0].tolist() == [2.0 * (5 + step)] * 3
+    s.reset()
+    assert s.run(torch.ones(3))[0].tolist() == [12.0] * 3
+
+
+def test_export_leaves_the_module_alone(device):
+    m = Counter()
+    session(m, (torch.ones(3),), device)
+    assert m.n.tolist() == [5.0] * 3
+
+
+class Swap(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("a", torch.zeros(4))
+        self.register_buffer("b", torch.ones(4))
+
+    def forward(self, x):
+        a = self.a.clone()
+        self.a.copy_(self.b)
+        self.b.copy_(a + x)
+        return self.a + 0, self.b + 0
+
+
+def test_states_swap(device):
+    s = session(Swap(), (torch.ones(4),), device)
+    m = Swap()
+    for _ in range(5):
+        want = m(torch.ones(4))
+        got = s.run(torch.ones(4))
+        assert [g.tolist() for g in got] == [w.tolist() for w in want]
+
+
+class Cache(torch.nn.Module):
+    """Writes into a cache in place, and may read the old value afterwards."""
+
+    def __init__(self, read_old):
+        super().__init__()
+        self.read_old = read_old
+        self.register_buffer("k", torch.zeros(2, 8, 3))
+
+    def forward(self, x, pos):
+        old = self.k.clone() if self.read_old else None
+        self.k.index_copy_(1, pos, x)
+        total = self.k.sum(1)
+        return (total, old.sum(1)) if self.read_old else (total,)
+
+
+@pytest.mark.parametrize("read_old", [False, True])
+def test_cache_updates_in_place(device, read_old):
+    args = [(torch.randn(2, 1, 3), torch.tensor([p])) for p in (0, 1, 2, 7, 7)]
+    s = session(Cache(read_old), args[0], device)
+    m = Cache(read_old)
+    for a in args:
+        for g, w in zip(s.run(*a), m(*a), strict=True):
+            torch.testing.assert_close(torch.from_numpy(g), w)
+
+
+def test_a_bad_index_names_node_value_and_range(device):
+    s = session(Cache(False), (torch.randn(2, 1, 3), torch.tensor([0])), device)
+    with pytest.raises(clave.Error, match=r"index 8 out of range \[0, 7\].*index_copy"):
+        s.run(torch.randn(2, 1, 3), torch.tensor([8]))
+    s.reset()
+    assert s.run(torch.ones(2, 1, 3), torch.tensor([3]))[0].tolist() == [[1.0] * 3] * 2
+
+
+class Sizes(torch.nn.Module):
+    def forward(self, x, y):
+        z = torch.cat([x, y], 0)
+        return z.transpose(0, 1).reshape(-1) * z.shape[0], x[: x.shape[0] // 2].flip(0)
+
+
+def test_twenty_sizes_twice(device):
+    n, k = torch.export.Dim("n", min=2, max=100), torch.export.Dim("k", min=2, max=100)
+    sizes = [(a, b) for a in (2, 3, 7, 64, 100) for b in (2, 5, 33, 99)]
+    args = [(torch.randn(a, 6), torch.randn(b, 6)) for a, b in sizes]
+    check(Sizes(), args + args, device, dynamic_shapes=({0: n}, {0: k}))
+
+
+def test_a_size_that_contradicts_another_is_refused(device):
+    n = torch.export.Dim("n", min=2, max=100)
+
+    class Add(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    s = session(Add(), (torch.randn(4, 2), torch.randn(4, 2)), device, dynamic_shapes=({0: n}, {0: n}))
+    with pytest.raises(clave.Error, match="5.*4|4.*5"):
+        s.run(torch.randn(4, 2), torch.randn(5, 2))
+
+
+class Item(torch.nn.Module):
+    def forward(self, x, n):
+        k = n.item()
+        torch._check(k >= 0)
+        torch._check(k <= x.shape[0])
+        return (x * 2)[:k] + 1, x.sum() * k
+
+
+def test_a_value_read_back_decides_sizes(device):
+    x = torch.randn(9, 4)
+    check(Item(), [(x, torch.tensor(k)) for k in (3, 9, 1, 3, 0)], device)
+
+
+class Views(torch.nn.Module):
+    def forward(self, x):
+        a, b = x.split([2, 3], dim=1)
+        c = a.transpose(0, 1).unsqueeze(0).expand(3, 2, 4)
+        d = c.permute(2, 0, 1).reshape(4, 6)
+        return c, d, b[::2, 1:].flip(1), x, x.t().contiguous().view(-1)
+
+
+def test_views_and_outputs(device):
+    check(Views(), [(torch.randn(4, 5),), (torch.randn(4, 5),)], device)
+
+
+class Empty(torch.nn.Module):
+    def forward(self, x):
+        return x[:0] * 2, x[:0].sum(0), torch.cat([x[:0], x])
+
+
+def test_empty_tensors(device):
+    check(Empty(), [(torch.randn(3, 4),)], device)
+
+
+class Long(torch.nn.Module):
+    """More steps than one fused node may hold, with a value used twice in the middle."""
+
+    def forward(self, x):
+        y = x
+        for i in range(100):
+            y = (y + i) * 0.5
+        z = y.sin()
+        return z + z * y
+
+
+def test_long_elementwise_chains(device):
+    check(Long(), [(torch.randn(5, 7),)], device)
+
+
+def test_two_sessions_share_a_program(device):
+    p = clave.export(Counter().eval(), (torch.ones(3),))
+    a, b = clave.Session(p, device=device), clave.Session(p, device=device)
+    assert a.run(torch.ones(3))[0][0] == 12 and a.run(torch.ones(3))[0][0] == 14
+    assert b.run(torch.ones(3))[0][0] == 12

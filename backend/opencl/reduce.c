@@ -1,6 +1,7 @@
 /* Reductions and argmax, argmin: see kernels_cl/reduce.cl. Chooses rows or columns, teams, and how many work-items share
  * one output where there are few. */
 #include "backend/opencl/families.h"
+#include "opencl_ops.h"
 
 enum { KIND_ARGMAX = 11, KIND_ARGMIN = 12, MAX_SPLITS = 256, MIN_SPLIT_WORK = 16384 };
 

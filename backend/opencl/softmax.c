@@ -1,0 +1,31 @@
+/* Softmax and log_softmax: kernels_cl/softmax.cl. */
+#include "backend/opencl/families.h"
+#include "opencl_ops.h"
+
+static int64_t step_of(const tensor *over) { return over->rank > 0 ? over->strides[0] : 1; }
+
+clave_status opencl_softmax(cl_stream *s, const node *n) {
+  const ir_softmax *op = n->instruction->op;
+  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
+  tensor both[2] = {x->t, out->t}, kept[2], over[2];
+  unsigned axis = x->t.rank == 0 ? 0 : 1u << axis_of(op->axis, x->t.rank);
+  split_dims(both, 2, axis, kept, over);
+  row_class rows = choose_row_class(s, kept, over, 2);
+  int64_t size = tensor_numel(&over[0]), items = row_class_items(rows, kept);
+  launch l;
+  launch_begin(&l, s, n, "softmax", "softmax");
+  launch_dtype(&l, "X_TYPE", x->t.type);
+  launch_compute(&l, x->t.type);
+  launch_define(&l, "LOG", op->log);
+  launch_row_class(&l, rows);
+  launch_buffer(&l, x);
+  launch_buffer(&l, out);
+  launch_layout(&l, &kept[0]);
+  launch_strides(&l, &kept[1]);
+  launch_int(&l, items);
+  launch_int(&l, kept_row_size(kept));
+  launch_int(&l, size);
+  launch_int(&l, step_of(&over[0]));
+  launch_int(&l, step_of(&over[1]));
+  return launch_rows(&l, items, 16 * size * (rows.row ? 1 : rows.width), rows.team); /* exp costs more than a load */
+}

@@ -1,0 +1,26 @@
+/* Lower and upper triangles: kernels_cl/triangle.cl. */
+#include "backend/opencl/families.h"
+#include "opencl_ops.h"
+
+enum { CPU_CHUNK = 64 };
+
+clave_status opencl_triangle(cl_stream *s, const node *n) {
+  const ir_triangle *op = n->instruction->op;
+  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
+  int last = x->t.rank - 1, chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  tensor rows = take_dims(&x->t, 0, last);
+  int64_t columns = x->t.dims[last], items = tensor_numel(&rows) * ceil_div(columns, chunk);
+  launch l;
+  launch_begin(&l, s, n, "triangle", "triangle");
+  launch_dtype(&l, "TYPE", moved_type(x->t.type));
+  launch_define(&l, "CHUNK", chunk);
+  launch_define(&l, "UPPER", op->upper);
+  launch_buffer(&l, x);
+  launch_buffer(&l, out);
+  launch_layout(&l, &rows);
+  launch_int(&l, items);
+  launch_int(&l, columns);
+  launch_int(&l, x->t.strides[last]);
+  launch_int(&l, op->diagonal);
+  return launch_loops(&l, items, 1, min_i64(columns, chunk));
+}

@@ -1,0 +1,39 @@
+/* (a, b) -> (a cos - b sin, a sin + b cos) for the pairs of each row of head_dim; a row is (*, l, head) and uses row l of
+ * cos, sin (L, head_dim / 2). INTERLEAVED: pairs (2i, 2i + 1), else (i, i + head_dim / 2). A work-item takes CHUNK pairs. */
+#include "common.h"
+#ifndef X_TYPE
+#define X_TYPE F32
+#endif
+#ifndef TABLE_TYPE
+#define TABLE_TYPE F32
+#endif
+#ifndef INTERLEAVED
+#define INTERLEAVED 0
+#endif
+#ifndef CHUNK
+#define CHUNK 64
+#endif
+
+/* dims, strides: of x without its last dimension, heads first. */
+__kernel void rope(const __global STORAGE(X_TYPE) *x, const long x_offset, const __global STORAGE(TABLE_TYPE) *cosines,
+                   const long cos_offset, const __global STORAGE(TABLE_TYPE) *sines, const long sin_offset,
+                   __global STORAGE(X_TYPE) *out, const long out_offset, const index8 dims, const index8 strides,
+                   const index_t items, const index_t n_heads, const index_t length, const index_t n_pairs) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t per_row = (n_pairs + CHUNK - 1) / CHUNK, row = item / per_row;
+  const index_t from = item % per_row * CHUNK, end = from + CHUNK < n_pairs ? from + CHUNK : n_pairs;
+  const index_t l = row / n_heads % length;
+  x += x_offset + strided_offset(row, dims, strides);
+  out += out_offset + row * 2 * n_pairs;
+  cosines += cos_offset + l * n_pairs;
+  sines += sin_offset + l * n_pairs;
+  for (index_t i = from; i < end; i++) {
+    const index_t first = INTERLEAVED ? 2 * i : i, second = INTERLEAVED ? first + 1 : i + n_pairs;
+    const real a = LOAD(X_TYPE, x, first), b = LOAD(X_TYPE, x, second);
+    const real c = LOAD(TABLE_TYPE, cosines, i), s = LOAD(TABLE_TYPE, sines, i);
+    const real ra = a * c - b * s, rb = a * s + b * c;
+    STORE(X_TYPE, out, first, ra);
+    STORE(X_TYPE, out, second, rb);
+  }
+}

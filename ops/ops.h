@@ -21,8 +21,7 @@ typedef struct scalar_value {
 
 typedef struct rule_context {
   const ir_program *program;
-  const tensor
-      *tensors; /* by Tid: the declared types (dims DIM_UNKNOWN where a Vid is not known) */
+  const tensor *tensors;      /* by Tid: the declared types; DIM_UNKNOWN where a Vid is not known */
   const scalar_value *values; /* by Vid */
 } rule_context;
 

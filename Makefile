@@ -81,8 +81,21 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclave.a
 $(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)
+# A decoder's fuzz target without libFuzzer: runs on the files of a corpus.
+$(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o $(BUILD)/libclave.a
+	@mkdir -p $(@D)
+	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
+# Fault tests: the allocators that our objects call are wrapped, and a libOpenCL.so.1 of ours goes before the real one.
 comma = ,
-tests: $(TEST_BIN) $(BUILD)/test/replay
+WRAPPED = malloc calloc realloc aligned_alloc posix_memalign strdup strndup
+$(BUILD)/test/fault/run_faults: $(BUILD)/obj/test/fault/run_faults.o $(BUILD)/obj/test/fault/alloc.o $(BUILD)/libclave.a
+	@mkdir -p $(@D)
+	$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $^ $(LIBS)
+$(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py
+	$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
+	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
+tests: $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/fault/run_faults $(BUILD)/stub/libOpenCL.so.1
+fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 
 demo: ## installs what is missing, builds, and recognises handwritten digits
@@ -124,6 +137,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all tests fuzz-targets demo check check-all check-clean bench lint format fuzz install clean help
+.PHONY: all tests fuzz-targets fuzz-replays demo check check-all check-clean bench lint format fuzz install clean help
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c $(wildcard bench/*.c))
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c $(wildcard bench/*.c test/fault/*.c))

@@ -1,0 +1,94 @@
+"""Writes a wrapper for every function of <CL/cl.h>: count, perhaps fail, else forward (stub.c says how).
+
+    generate.py --header /usr/include/CL/cl.h --out calls.inc --map stub.map
+
+The map gives each symbol the version that the usual loader gives it, as programs linked against that one expect.
+"""
+
+import argparse
+import pathlib
+import re
+
+PROTOTYPE = re.compile(r"extern CL_API_ENTRY\s+(.*?)\s*CL_API_CALL\s*(cl\w+)\((.*?)\)\s*CL_API_SUFFIX__VERSION_(\w+)", re.S)
+HOOKED = ("clGetDeviceInfo", "clGetPlatformIDs", "clCreateBuffer")  # stub.c changes their answers
+
+
+def split_parameters(text):
+    """The parameters of a prototype; commas inside parentheses belong to function pointers."""
+    parts, depth = [""], 0
+    for c in re.sub(r"\s+", " ", text).strip():
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts if p.strip() not in ("", "void")]
+
+
+def parameter_name(parameter):
+    pointer = re.search(r"\(\s*CL_CALLBACK\s*\*\s*(\w+)\s*\)", parameter)
+    return pointer[1] if pointer else re.search(r"(\w+)(\[\])?$", parameter)[1]
+
+
+def object_class(name):
+    """Which of stub.c's object counts a function changes, and by how much."""
+    name = re.sub(r"^clCreate(Sub)?Buffer$|^clCreateImage\w*$|^clCreatePipe$", "clCreateMemObject", name)
+    for verb, change in (("Create", 1), ("Retain", 1), ("Release", -1)):
+        found = re.match(rf"cl{verb}(CommandQueue|Context|MemObject|Program|Kernel|UserEvent|Event)", name)
+        if found and not name.startswith("clCreateKernelsInProgram"):
+            return found[1].replace("UserEvent", "Event"), change
+    return None, 0
+
+
+def wrapper(result, name, parameters):
+    names = [parameter_name(p) for p in parameters]
+    arguments, declared = ", ".join(names), ", ".join(parameters) or "void"
+    pointer_result = result != "cl_int"
+    fail = "return NULL;" if pointer_result else "return code;"
+    if pointer_result and names and names[-1] == "errcode_ret":
+        fail = "{ if (errcode_ret) *errcode_ret = code; return NULL; }"
+    kind, change = object_class(name)
+    lines = [f"{result} CL_API_CALL {name}({declared}) {{", f"  typedef {result} (CL_API_CALL *function)({declared});"]
+    lines += ["  static function real;", f'  if (!real) load_real("{name}", (void *)&real, sizeof real);']
+    if result == "void":
+        return "\n".join([*lines, f"  real({arguments});", "}"])
+    if change >= 0:
+        lines += [f'  cl_int code = stub_call("{name}");', f"  if (code) {fail}"]
+    else:
+        lines += [f'  (void)stub_call("{name}");']
+    call = f"hook_{name}(real, {arguments})" if name in HOOKED else f"real({arguments})"
+    lines.append(f"  {result} answer = {call};")
+    good = "answer" if pointer_result else "answer == CL_SUCCESS"
+    if kind:
+        lines.append(f"  if ({good}) stub_count({kind}_OBJECTS, {change});")
+    if parameters and re.fullmatch(r"cl_event\s*\*\s*event", parameters[-1]):
+        lines.append(f"  if ({good} && event) stub_count(Event_OBJECTS, 1);")
+    return "\n".join([*lines, "  return answer;", "}"])
+
+
+def version_map(versions):
+    """A linker version script: {"1_0": ["clGetPlatformIDs", ...], ...}; ours stand in the last node."""
+    nodes = [f"OPENCL_{v.replace('_', '.')} {{ {'; '.join(names)}; }};" for v, names in sorted(versions.items())]
+    return "\n".join([*nodes, "STUB { global: stub_*; local: *; };"]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--header", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--map", type=pathlib.Path, required=True)
+    args = parser.parse_args()
+    wrappers, versions = [], {}
+    for result, name, parameters, version in PROTOTYPE.findall(args.header.read_text()):
+        result = re.sub(r"CL_API_PREFIX\w*\s*", "", result).strip()
+        wrappers.append(wrapper(result, name, split_parameters(parameters)))
+        # The header says since when a function is deprecated: those of 1.x came with 1.0.
+        introduced = "1_0" if re.fullmatch(r"1_\d_DEPRECATED", version) else version.removesuffix("_DEPRECATED")
+        versions.setdefault(introduced, []).append(name)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text("\n".join(wrappers) + "\n")
+    args.map.write_text(version_map(versions))
+
+
+if __name__ == "__main__":
+    main()

@@ -98,7 +98,7 @@ static int measure_model(const bench_arguments *a, model *m, input_set *inputs, 
   TRY(open_device(&a->model, m));
   double opened = read_clock();
   TRY(open_program(&a->model, m));
-  TRY(open_session(m, false));
+  TRY(open_session(m, SESSION_PLAIN));
   out->load_ms = read_clock() - opened;
   out->open_ms = opened - start;
   TRY(prepare_inputs(a, m, inputs));
@@ -114,77 +114,77 @@ static int measure_model(const bench_arguments *a, model *m, input_set *inputs, 
 /* ---------------------------------------------------------------- the answer */
 
 static void write_input_shapes(const input_set *inputs, json *j) {
-  json_array(j, "inputs");
+  emit_array(j, "inputs");
   for (uint32_t i = 0; i < inputs->count; i++) {
     const clave_tensor *t = &inputs->items[i].value;
-    json_object(j, NULL);
-    json_string(j, "name", inputs->items[i].info.name);
-    json_string(j, "dtype", clave_dtype_name(t->dtype));
-    json_list(j, "shape");
-    for (int k = 0; k < t->rank; k++) json_integer(j, NULL, t->dims[k]);
-    json_end_array(j);
-    json_end_object(j);
+    emit_object(j, NULL);
+    emit_string(j, "name", inputs->items[i].info.name);
+    emit_string(j, "dtype", clave_dtype_name(t->dtype));
+    emit_list(j, "shape");
+    for (int k = 0; k < t->rank; k++) emit_integer(j, NULL, t->dims[k]);
+    emit_end_array(j);
+    emit_end_object(j);
   }
-  json_end_array(j);
+  emit_end_array(j);
 }
 
 static void write_json(const bench_arguments *a, const model *m, const input_set *inputs,
-                       const measures *r, text *out) {
+                       const measures *r, page *out) {
   json j = {.out = out};
-  text device = {0};
-  text_device(&device, clave_device_get_info(m->device));
-  json_object(&j, NULL);
-  json_string(&j, "program", a->model.program);
-  json_string(&j, "method", m->method.name);
-  json_string(&j, "device", device.data);
-  json_integer(&j, "runs", a->runs);
-  json_integer(&j, "warmup", a->warmup);
-  json_number(&j, "open_ms", r->open_ms);
-  json_number(&j, "load_ms", r->load_ms);
-  json_number(&j, "first_ms", r->first_ms);
-  json_number(&j, "median_ms", r->median_ms);
-  json_number(&j, "min_ms", r->min_ms);
-  json_number(&j, "max_ms", r->max_ms);
-  json_number(&j, "peak_rss_mb", r->peak_rss_mb);
-  json_object(&j, "plan");
-  json_size(&j, "constant_bytes", r->memory.constant_bytes);
-  json_size(&j, "constant_bytes_in_place", r->memory.constant_bytes_in_place);
-  json_size(&j, "state_bytes", r->memory.state_bytes);
-  json_size(&j, "arena_bytes", r->memory.arena_bytes);
-  json_end_object(&j);
+  page device = {0};
+  page_device(&device, clave_device_get_info(m->device));
+  emit_object(&j, NULL);
+  emit_string(&j, "program", a->model.program);
+  emit_string(&j, "method", m->method.name);
+  emit_string(&j, "device", device.data);
+  emit_integer(&j, "runs", a->runs);
+  emit_integer(&j, "warmup", a->warmup);
+  emit_number(&j, "open_ms", r->open_ms);
+  emit_number(&j, "load_ms", r->load_ms);
+  emit_number(&j, "first_ms", r->first_ms);
+  emit_number(&j, "median_ms", r->median_ms);
+  emit_number(&j, "min_ms", r->min_ms);
+  emit_number(&j, "max_ms", r->max_ms);
+  emit_number(&j, "peak_rss_mb", r->peak_rss_mb);
+  emit_object(&j, "plan");
+  emit_size(&j, "constant_bytes", r->memory.constant_bytes);
+  emit_size(&j, "constant_bytes_in_place", r->memory.constant_bytes_in_place);
+  emit_size(&j, "state_bytes", r->memory.state_bytes);
+  emit_size(&j, "arena_bytes", r->memory.arena_bytes);
+  emit_end_object(&j);
   write_input_shapes(inputs, &j);
-  json_end_object(&j);
+  emit_end_object(&j);
   out->failed |= device.failed;
-  text_free(&device);
+  page_free(&device);
 }
 
 static void write_text(const bench_arguments *a, const model *m, const input_set *inputs,
-                       const measures *r, text *out) {
+                       const measures *r, page *out) {
   (void)a;
-  text_string(out, "device       ");
-  text_device(out, clave_device_get_info(m->device));
+  page_string(out, "device       ");
+  page_device(out, clave_device_get_info(m->device));
   for (uint32_t i = 0; i < inputs->count; i++) {
-    text_string(out, i ? ", " : "\ninputs       ");
-    text_visible(out, inputs->items[i].info.name);
-    text_string(out, " ");
-    text_shape(out, &inputs->items[i].value);
+    page_string(out, i ? ", " : "\ninputs       ");
+    page_visible(out, inputs->items[i].info.name);
+    page_string(out, " ");
+    page_shape(out, &inputs->items[i].value);
   }
-  text_format(out, "\nopen_ms      %.3f\nload_ms      %.3f\nfirst_ms     %.3f\n", r->open_ms,
+  page_format(out, "\nopen_ms      %.3f\nload_ms      %.3f\nfirst_ms     %.3f\n", r->open_ms,
               r->load_ms, r->first_ms);
-  text_format(out, "median_ms    %.3f\nmin_ms       %.3f\nmax_ms       %.3f\npeak_rss_mb  %.1f\n",
+  page_format(out, "median_ms    %.3f\nmin_ms       %.3f\nmax_ms       %.3f\npeak_rss_mb  %.1f\n",
               r->median_ms, r->min_ms, r->max_ms, r->peak_rss_mb);
-  text_string(out, "plan         constants ");
-  text_size(out, r->memory.constant_bytes);
-  text_string(out, " (");
-  text_size(out, r->memory.constant_bytes_in_place);
-  text_string(out, " in place), state ");
-  text_size(out, r->memory.state_bytes);
-  text_string(out, ", arena ");
-  text_size(out, r->memory.arena_bytes);
-  text_string(out, "\n");
+  page_string(out, "plan         constants ");
+  page_size(out, r->memory.constant_bytes);
+  page_string(out, " (");
+  page_size(out, r->memory.constant_bytes_in_place);
+  page_string(out, " in place), state ");
+  page_size(out, r->memory.state_bytes);
+  page_string(out, ", arena ");
+  page_size(out, r->memory.arena_bytes);
+  page_string(out, "\n");
 }
 
-static int bench_program(const void *arguments, text *out) {
+static int bench_program(const void *arguments, page *out) {
   const bench_arguments *a = arguments;
   model m = {0};
   input_set inputs = {0};

@@ -18,37 +18,37 @@ static const flag cache_flags[] = {
 
 static const cache_arguments cache_defaults = {.max_mb = -1};
 
-static void write_json(const clave_cache_info *info, uint64_t removed, text *out) {
+static void write_json(const clave_cache_info *info, uint64_t removed, page *out) {
   json j = {.out = out};
-  json_object(&j, NULL);
-  json_string(&j, "path", info->path);
-  json_size(&j, "bytes", info->bytes);
-  json_size(&j, "files", info->files);
-  json_size(&j, "limit_bytes", info->limit_bytes);
-  json_size(&j, "removed_bytes", removed);
-  json_end_object(&j);
+  emit_object(&j, NULL);
+  emit_string(&j, "path", info->path);
+  emit_size(&j, "bytes", info->bytes);
+  emit_size(&j, "files", info->files);
+  emit_size(&j, "limit_bytes", info->limit_bytes);
+  emit_size(&j, "removed_bytes", removed);
+  emit_end_object(&j);
 }
 
-static void write_text(const clave_cache_info *info, uint64_t removed, text *out) {
+static void write_text(const clave_cache_info *info, uint64_t removed, page *out) {
   if (!info->path) {
-    text_string(out, "no kernel cache\n");
+    page_string(out, "no kernel cache\n");
     return;
   }
   if (removed) {
-    text_string(out, "removed  ");
-    text_size(out, removed);
-    text_string(out, "\n");
+    page_string(out, "removed  ");
+    page_size(out, removed);
+    page_string(out, "\n");
   }
-  text_string(out, "path     ");
-  text_visible(out, info->path);
-  text_format(out, "\nfiles    %" PRIu64 "\nsize     ", info->files);
-  text_size(out, info->bytes);
-  text_string(out, "\nlimit    ");
-  text_size(out, info->limit_bytes);
-  text_string(out, "\n");
+  page_string(out, "path     ");
+  page_visible(out, info->path);
+  page_format(out, "\nfiles    %" PRIu64 "\nsize     ", info->files);
+  page_size(out, info->bytes);
+  page_string(out, "\nlimit    ");
+  page_size(out, info->limit_bytes);
+  page_string(out, "\n");
 }
 
-static int show_cache(const void *arguments, text *out) {
+static int show_cache(const void *arguments, page *out) {
   const cache_arguments *a = arguments;
   clave_cache_info info;
   uint64_t removed = 0;

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/page.h"
 #include "cli/report.h"
-#include "cli/text.h"
 
 typedef enum flag_kind {
   FLAG_SWITCH, /* bool */
@@ -37,7 +37,7 @@ typedef struct command {
   const flag *flags;
   size_t n_flags, arguments_size;
   const void *defaults; /* of arguments_size; NULL: all zero */
-  int (*run)(const void *arguments, text *out);
+  int (*run)(const void *arguments, page *out);
 } command;
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -49,7 +49,7 @@ typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } 
 /* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */
 parse_result parse_arguments(const command *c, int argc, char *const *argv, void *arguments) CHECK;
 void free_arguments(const command *c, void *arguments);
-void write_help(const command *c, text *out);
+void write_help(const command *c, page *out);
 /* The candidate that looks most like `word`, NULL if none does. `stride` bytes lie between the
  * candidates' names. */
 const char *find_nearest(const char *word, const void *names, size_t count, size_t stride);

@@ -32,7 +32,7 @@ static int convert_files(const convert_arguments *a, model *m) {
   return EXIT_GOOD;
 }
 
-static int convert_program(const void *arguments, text *out) {
+static int convert_program(const void *arguments, page *out) {
   model m = {0};
   (void)out;
   int result = convert_files(arguments, &m);

@@ -21,34 +21,34 @@ static void name_device(const clave_device_info *d, char *out, size_t size) {
   }
 }
 
-static void write_json(const clave_device_info *list, int count, text *out) {
+static void write_json(const clave_device_info *list, int count, page *out) {
   json j = {.out = out};
-  json_array(&j, NULL);
+  emit_array(&j, NULL);
   for (int i = 0; i < count; i++) {
     const clave_device_info *d = &list[i];
     char device[32];
     name_device(d, device, sizeof device);
-    json_object(&j, NULL);
-    json_string(&j, "device", device);
-    json_string(&j, "kind", d->kind);
-    json_integer(&j, "index", d->index);
-    json_bool(&j, "default", d->is_default);
-    json_string(&j, "type", d->type);
-    json_string(&j, "name", d->name);
-    json_string(&j, "platform", d->platform);
-    json_string(&j, "driver", d->driver);
-    json_size(&j, "compute_units", d->compute_units);
-    json_size(&j, "clock_mhz", d->clock_mhz);
-    json_size(&j, "memory", d->memory);
-    json_size(&j, "max_alloc", d->max_alloc);
-    json_bool(&j, "shares_host_memory", d->shares_host_memory);
-    json_string(&j, "extensions", d->extensions);
-    json_end_object(&j);
+    emit_object(&j, NULL);
+    emit_string(&j, "device", device);
+    emit_string(&j, "kind", d->kind);
+    emit_integer(&j, "index", d->index);
+    emit_bool(&j, "default", d->is_default);
+    emit_string(&j, "type", d->type);
+    emit_string(&j, "name", d->name);
+    emit_string(&j, "platform", d->platform);
+    emit_string(&j, "driver", d->driver);
+    emit_size(&j, "compute_units", d->compute_units);
+    emit_size(&j, "clock_mhz", d->clock_mhz);
+    emit_size(&j, "memory", d->memory);
+    emit_size(&j, "max_alloc", d->max_alloc);
+    emit_bool(&j, "shares_host_memory", d->shares_host_memory);
+    emit_string(&j, "extensions", d->extensions);
+    emit_end_object(&j);
   }
-  json_end_array(&j);
+  emit_end_array(&j);
 }
 
-static void write_row(columns *table, const clave_device_info *d, text *cell) {
+static void write_row(columns *table, const clave_device_info *d, page *cell) {
   char device[32];
   name_device(d, device, sizeof device);
   columns_cell(table, "%s", d->is_default ? "*" : "");
@@ -61,30 +61,39 @@ static void write_row(columns *table, const clave_device_info *d, text *cell) {
     columns_cell(table, "-");
   }
   cell->size = 0;
-  text_size(cell, d->memory);
+  page_size(cell, d->memory);
   columns_cell(table, "%s", cell->data ? cell->data : "");
   cell->size = 0;
-  text_visible(cell, d->name);
-  text_string(cell, ", ");
-  text_visible(cell, d->platform);
+  page_visible(cell, d->name);
   columns_cell(table, "%s", cell->data ? cell->data : "");
-  columns_cell(table, "%s", d->extensions && *d->extensions ? d->extensions : "-");
 }
 
-static void write_table(const clave_device_info *list, int count, text *out) {
-  columns table = {.n_columns = 8, .right = {[3] = true, [4] = true, [5] = true}};
-  static const char *const titles[] = {"",      "device", "type", "units",
-                                       "clock", "memory", "name", "extensions used"};
-  text cell = {0};
+/* Under the name: a row of its own that has nothing else. */
+static void write_remark(columns *table, const char *title, const char *remark, page *cell) {
+  if (!remark || !*remark) return;
+  for (uint32_t i = 1; i < table->n_columns; i++) columns_cell(table, "%s", "");
+  cell->size = 0;
+  page_visible(cell, remark);
+  columns_cell(table, "%s%s", title, cell->data ? cell->data : "");
+}
+
+static void write_table(const clave_device_info *list, int count, page *out) {
+  static const char *const titles[] = {"", "device", "type", "units", "clock", "memory", "name"};
+  columns table = {.n_columns = LENGTH(titles), .right = {[3] = true, [4] = true, [5] = true}};
+  page cell = {0};
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
-  for (int i = 0; i < count; i++) write_row(&table, &list[i], &cell);
+  for (int i = 0; i < count; i++) {
+    write_row(&table, &list[i], &cell);
+    write_remark(&table, "", list[i].platform, &cell);
+    write_remark(&table, "uses ", list[i].extensions, &cell);
+  }
   columns_write(&table, 0, out);
-  text_string(out, "* what an unset CLAVE_DEVICE picks\n");
+  page_string(out, "* what an unset CLAVE_DEVICE picks\n");
   out->failed |= cell.failed;
-  text_free(&cell);
+  page_free(&cell);
 }
 
-static int list_devices(const void *arguments, text *out) {
+static int list_devices(const void *arguments, page *out) {
   const devices_arguments *a = arguments;
   const clave_device_info *list;
   int count;

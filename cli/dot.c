@@ -5,43 +5,43 @@
 #include "cli/graph.h"
 
 /* Inside a quoted string of dot. */
-static void write_escaped(text *out, const char *s) {
+static void write_escaped(page *out, const char *s) {
   for (const unsigned char *p = (const unsigned char *)s; *p; p++) {
     if (*p == '"' || *p == '\\') {
-      text_format(out, "\\%c", *p);
+      page_format(out, "\\%c", *p);
     } else {
-      text_format(out, "%c", *p < 0x20 || *p == 0x7f ? '?' : *p);
+      page_format(out, "%c", *p < 0x20 || *p == 0x7f ? '?' : *p);
     }
   }
 }
 
-static void write_slot(text *out, const char *id, uint32_t number, const clave_tensor_info *info,
+static void write_slot(page *out, const char *id, uint32_t number, const clave_tensor_info *info,
                        const char *style) {
-  text_format(out, "  %s%" PRIu32 " [shape=box style=\"%s\" label=\"", id, number, style);
+  page_format(out, "  %s%" PRIu32 " [shape=box style=\"%s\" label=\"", id, number, style);
   write_escaped(out, info->name);
-  text_string(out, "\\n");
-  text shape = {0};
-  text_info(&shape, info);
+  page_string(out, "\\n");
+  page shape = {0};
+  page_info(&shape, info);
   write_escaped(out, shape.data ? shape.data : "");
   out->failed |= shape.failed;
-  text_free(&shape);
-  text_string(out, "\"];\n");
+  page_free(&shape);
+  page_string(out, "\"];\n");
 }
 
-static void write_node(text *out, uint32_t number, const graph_node *n) {
-  text_format(out, "  node%" PRIu32 " [shape=box label=\"", number);
+static void write_node(page *out, uint32_t number, const graph_node *n) {
+  page_format(out, "  node%" PRIu32 " [shape=box label=\"", number);
   write_escaped(out, n->op);
-  text_string(out, "\\n");
+  page_string(out, "\\n");
   write_escaped(out, n->name);
-  if (*n->detail) text_string(out, "\\n");
+  if (*n->detail) page_string(out, "\\n");
   write_escaped(out, n->detail);
-  text_string(out, "\"];\n");
+  page_string(out, "\"];\n");
 }
 
-void write_dot(const graph *g, text *out) {
-  text_string(out, "digraph \"");
+void write_dot(const graph *g, page *out) {
+  page_string(out, "digraph \"");
   write_escaped(out, g->method);
-  text_string(out, "\" {\n  node [fontname=\"monospace\" fontsize=10];\n");
+  page_string(out, "\" {\n  node [fontname=\"monospace\" fontsize=10];\n");
   for (uint32_t i = 0; i < g->n_slots; i++) {
     const char *style = g->slots[i].kind == CLAVE_SLOT_CONSTANT ? "dotted" : "rounded";
     if (g->is_used[i]) write_slot(out, "slot", i, &g->slots[i], style);
@@ -50,11 +50,11 @@ void write_dot(const graph *g, text *out) {
     const graph_node *n = &g->nodes[i];
     write_node(out, i, n);
     for (uint32_t k = 0; k < n->n_reads; k++) {
-      text_format(out, "  slot%" PRIu32 " -> node%" PRIu32 ";\n", n->slots[k], i);
+      page_format(out, "  slot%" PRIu32 " -> node%" PRIu32 ";\n", n->slots[k], i);
     }
     for (uint32_t k = 0; k < n->n_writes; k++) {
-      text_format(out, "  node%" PRIu32 " -> slot%" PRIu32 ";\n", i, node_writes(n)[k]);
+      page_format(out, "  node%" PRIu32 " -> slot%" PRIu32 ";\n", i, node_writes(n)[k]);
     }
   }
-  text_string(out, "}\n");
+  page_string(out, "}\n");
 }

@@ -87,7 +87,7 @@ int read_placement(const model *m, graph *g) {
 
 void find_views(model *m, graph *g) {
   clave_device_options device = {.size = sizeof device};
-  clave_session_options session = {.size = sizeof session};
+  clave_session_options session = {.size = sizeof session, .unfused = true};
   clave_status st = NULL;
   if (!m->device) st = clave_device_open("cpu", &device, &m->device);
   if (!st && !m->session) st = clave_session_create(m->program, m->device, &session, &m->session);

@@ -39,7 +39,7 @@ bool is_constant(const graph *g, uint32_t slot);
 bool measure_live_peak(const graph *g, uint64_t *bytes);
 
 /* The graph as text for graphviz, and as a drawing. */
-void write_dot(const graph *g, text *out);
-int write_svg(const graph *g, text *out) CHECK;
+void write_dot(const graph *g, page *out);
+int write_svg(const graph *g, page *out) CHECK;
 
 #endif

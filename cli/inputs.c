@@ -43,13 +43,13 @@ static input *find_by_position(const input_set *s, const char *name, size_t leng
 }
 
 static int refuse_name(const input_set *s, const char *where, const char *name, size_t length) {
-  text known = {0};
+  page known = {0};
   for (uint32_t i = 0; i < s->count; i++) {
-    text_format(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", s->items[i].info.name, i);
+    page_format(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", s->items[i].info.name, i);
   }
   int result = fail("%s: there is no input \"%.*s\"; the program takes %s", where, (int)length,
                     name, known.data ? known.data : "none");
-  text_free(&known);
+  page_free(&known);
   return result;
 }
 
@@ -185,16 +185,16 @@ int read_input_list(input_set *s, const text_list *list) {
 }
 
 int check_inputs(const input_set *s) {
-  text missing = {0};
+  page missing = {0};
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->count; i++) {
     if (s->items[i].source) continue;
-    text_format(&missing, "%s%s (input_%" PRIu32 "), ", n++ ? "; " : "", s->items[i].info.name, i);
-    text_info(&missing, &s->items[i].info);
+    page_format(&missing, "%s%s (input_%" PRIu32 "), ", n++ ? "; " : "", s->items[i].info.name, i);
+    page_info(&missing, &s->items[i].info);
   }
   int result = n ? fail("missing input%s: %s", n > 1 ? "s" : "", missing.data ? missing.data : "")
                  : EXIT_GOOD;
-  text_free(&missing);
+  page_free(&missing);
   return result;
 }
 

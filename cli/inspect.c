@@ -30,9 +30,9 @@ enum { LISTED_CONSTANTS = 12, LISTED_NODES = 64 };
 
 /* ---------------------------------------------------------------- tensor files */
 
-static void list_tensors(const clave_tensors *file, text *out) {
+static void list_tensors(const clave_tensors *file, page *out) {
   columns table = {.n_columns = 3, .right = {[2] = true}};
-  text cell = {0};
+  page cell = {0};
   uint32_t count = clave_tensors_count(file);
   uint64_t total = 0;
   for (uint32_t i = 0; i < count; i++) {
@@ -40,45 +40,45 @@ static void list_tensors(const clave_tensors *file, text *out) {
     clave_tensor t;
     clave_tensors_get(file, i, &name, &t);
     cell.size = 0;
-    text_visible(&cell, name);
+    page_visible(&cell, name);
     columns_cell(&table, "%s", cell.size ? cell.data : "\"\"");
     cell.size = 0;
-    text_shape(&cell, &t);
+    page_shape(&cell, &t);
     columns_cell(&table, "%s", cell.data ? cell.data : "");
     uint64_t bytes = clave_dtype_size(t.dtype);
     for (int k = 0; k < t.rank; k++) bytes *= (uint64_t)t.dims[k];
     total += bytes;
     cell.size = 0;
-    text_size(&cell, bytes);
+    page_size(&cell, bytes);
     columns_cell(&table, "%s", cell.data ? cell.data : "");
   }
   columns_write(&table, 0, out);
-  text_format(out, "%" PRIu32 " tensor%s, ", count, count == 1 ? "" : "s");
-  text_size(out, total);
-  text_string(out, "\n");
+  page_format(out, "%" PRIu32 " tensor%s, ", count, count == 1 ? "" : "s");
+  page_size(out, total);
+  page_string(out, "\n");
   out->failed |= cell.failed;
-  text_free(&cell);
+  page_free(&cell);
 }
 
-static void list_tensors_json(const clave_tensors *file, text *out) {
+static void list_tensors_json(const clave_tensors *file, page *out) {
   json j = {.out = out};
-  json_array(&j, NULL);
+  emit_array(&j, NULL);
   for (uint32_t i = 0; i < clave_tensors_count(file); i++) {
     const char *name;
     clave_tensor t;
     clave_tensors_get(file, i, &name, &t);
-    json_object(&j, NULL);
-    json_string(&j, "name", name);
-    json_string(&j, "dtype", clave_dtype_name(t.dtype));
-    json_list(&j, "shape");
-    for (int k = 0; k < t.rank; k++) json_integer(&j, NULL, t.dims[k]);
-    json_end_array(&j);
-    json_end_object(&j);
+    emit_object(&j, NULL);
+    emit_string(&j, "name", name);
+    emit_string(&j, "dtype", clave_dtype_name(t.dtype));
+    emit_list(&j, "shape");
+    for (int k = 0; k < t.rank; k++) emit_integer(&j, NULL, t.dims[k]);
+    emit_end_array(&j);
+    emit_end_object(&j);
   }
-  json_end_array(&j);
+  emit_end_array(&j);
 }
 
-static int inspect_tensors(const inspect_arguments *a, text *out) {
+static int inspect_tensors(const inspect_arguments *a, page *out) {
   clave_tensors *file;
   if (a->dot || a->svg || a->placement || a->model.method) {
     return fail("%s: a tensor file has no graph", a->model.program);
@@ -129,37 +129,37 @@ static op_count *count_ops(const graph *g, uint32_t *n) {
 
 static void write_slots_json(json *j, const char *key, const graph *g, const uint32_t *slots,
                              uint32_t count) {
-  json_list(j, key);
+  emit_list(j, key);
   for (uint32_t i = 0; i < count; i++) {
-    json_object(j, NULL);
-    json_integer(j, "slot", slots[i]);
-    json_info(j, &g->slots[slots[i]]);
-    json_end_object(j);
+    emit_object(j, NULL);
+    emit_integer(j, "slot", slots[i]);
+    emit_info(j, &g->slots[slots[i]]);
+    emit_end_object(j);
   }
-  json_end_array(j);
+  emit_end_array(j);
 }
 
 static void write_node_json(json *j, const graph *g, const graph_node *n) {
-  json_object(j, NULL);
-  json_string(j, "op", n->op);
-  json_string(j, "name", n->name);
-  json_string(j, "detail", n->detail);
-  if (n->where) json_string(j, "where", n->where);
-  if (n->where) json_string(j, "reason", n->reason);
+  emit_object(j, NULL);
+  emit_string(j, "op", n->op);
+  emit_string(j, "name", n->name);
+  emit_string(j, "detail", n->detail);
+  if (n->where) emit_string(j, "where", n->where);
+  if (n->where) emit_string(j, "reason", n->reason);
   write_slots_json(j, "reads", g, n->slots, n->n_reads);
   write_slots_json(j, "writes", g, node_writes(n), n->n_writes);
-  json_end_object(j);
+  emit_end_object(j);
 }
 
 static void write_arguments_json(json *j, const char *key, const clave_tensor_info *list,
                                  uint32_t count) {
-  json_array(j, key);
+  emit_array(j, key);
   for (uint32_t i = 0; i < count; i++) {
-    json_object(j, NULL);
-    json_info(j, &list[i]);
-    json_end_object(j);
+    emit_object(j, NULL);
+    emit_info(j, &list[i]);
+    emit_end_object(j);
   }
-  json_end_array(j);
+  emit_end_array(j);
 }
 
 static int write_method_json(json *j, const graph *g) {
@@ -170,105 +170,105 @@ static int write_method_json(json *j, const graph *g) {
     free(ops);
     return fail_memory();
   }
-  json_object(j, NULL);
-  json_string(j, "name", g->method);
+  emit_object(j, NULL);
+  emit_string(j, "name", g->method);
   write_arguments_json(j, "inputs", g->inputs, g->n_inputs);
   write_arguments_json(j, "outputs", g->outputs, g->n_outputs);
-  json_object(j, "ops");
-  for (uint32_t i = 0; i < n_ops; i++) json_integer(j, ops[i].op, ops[i].count);
-  json_end_object(j);
+  emit_object(j, "ops");
+  for (uint32_t i = 0; i < n_ops; i++) emit_integer(j, ops[i].op, ops[i].count);
+  emit_end_object(j);
   if (peak == UINT64_MAX) {
-    json_string(j, "peak_bytes", NULL);
+    emit_string(j, "peak_bytes", NULL);
   } else {
-    json_size(j, "peak_bytes", peak);
+    emit_size(j, "peak_bytes", peak);
   }
-  json_array(j, "nodes");
+  emit_array(j, "nodes");
   for (uint32_t i = 0; i < g->n_nodes; i++) write_node_json(j, g, &g->nodes[i]);
-  json_end_array(j);
-  json_end_object(j);
+  emit_end_array(j);
+  emit_end_object(j);
   free(ops);
   return EXIT_GOOD;
 }
 
 static void write_kind_json(json *j, const char *key, const graph *g, clave_slot_kind kind) {
-  json_array(j, key);
+  emit_array(j, key);
   for (uint32_t i = 0; i < g->n_slots; i++) {
     if (g->slots[i].kind != kind) continue;
-    json_object(j, NULL);
-    json_info(j, &g->slots[i]);
-    json_end_object(j);
+    emit_object(j, NULL);
+    emit_info(j, &g->slots[i]);
+    emit_end_object(j);
   }
-  json_end_array(j);
+  emit_end_array(j);
 }
 
-/* ---------------------------------------------------------------- text */
+/* ---------------------------------------------------------------- page */
 
 static void write_arguments(const char *title, const clave_tensor_info *list, uint32_t count,
                             columns *table) {
-  text cell = {0};
+  page cell = {0};
   for (uint32_t i = 0; i < count; i++) {
     columns_cell(table, "%s", i ? "" : title);
     cell.size = 0;
-    text_visible(&cell, list[i].name);
+    page_visible(&cell, list[i].name);
     columns_cell(table, "%s", cell.data ? cell.data : "");
     cell.size = 0;
-    text_info(&cell, &list[i]);
+    page_info(&cell, &list[i]);
     for (int k = 0; k < list[i].rank; k++) {
       if (list[i].dims[k] != CLAVE_DYNAMIC) continue;
       const char *name = list[i].dim_names[k];
-      text_format(&cell, "  %s %" PRId64, name && *name ? name : "?", list[i].min_dims[k]);
+      page_format(&cell, "  %s %" PRId64, name && *name ? name : "?", list[i].min_dims[k]);
       if (list[i].max_dims[k] == INT64_MAX) {
-        text_string(&cell, " and more");
+        page_string(&cell, " and more");
       } else {
-        text_format(&cell, " to %" PRId64, list[i].max_dims[k]);
+        page_format(&cell, " to %" PRId64, list[i].max_dims[k]);
       }
     }
     columns_cell(table, "%s", cell.data ? cell.data : "");
   }
   table->cells.failed |= cell.failed;
-  text_free(&cell);
+  page_free(&cell);
 }
 
-static void write_nodes(const graph *g, text *out) {
+static void write_nodes(const graph *g, page *out) {
   columns table = {.n_columns = 5, .right = {[0] = true}};
-  text cell = {0};
+  page cell = {0};
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const graph_node *n = &g->nodes[i];
     columns_cell(&table, "%" PRIu32, i);
     columns_cell(&table, "%s", n->op);
     cell.size = 0;
-    text_visible(&cell, n->name);
+    page_visible(&cell, n->name);
     columns_cell(&table, "%s", cell.data ? cell.data : "");
     cell.size = 0;
-    text_string(&cell, "");
+    page_string(&cell, "");
     for (uint32_t k = 0; k < n->n_writes; k++) {
-      if (k) text_string(&cell, ", ");
-      text_info(&cell, &g->slots[node_writes(n)[k]]);
+      if (k) page_string(&cell, ", ");
+      page_info(&cell, &g->slots[node_writes(n)[k]]);
     }
     columns_cell(&table, "%s", cell.data ? cell.data : "");
     cell.size = 0;
-    text_visible(&cell, n->detail);
+    page_visible(&cell, n->detail);
     columns_cell(&table, "%s", cell.size ? cell.data : "");
   }
   columns_write(&table, 2, out);
   out->failed |= cell.failed;
-  text_free(&cell);
+  page_free(&cell);
 }
 
-static void write_ops(const op_count *ops, uint32_t n_ops, text *out) {
+static void write_ops(const op_count *ops, uint32_t n_ops, page *out) {
   size_t line = out->size;
-  text_string(out, "ops      ");
+  page_string(out, "ops      ");
   for (uint32_t i = 0; i < n_ops; i++) {
     if (out->size - line > 90) {
-      text_string(out, "\n         ");
+      page_string(out, "\n         ");
       line = out->size - 9;
     }
-    text_format(out, "%s %" PRIu32 "%s", ops[i].op, ops[i].count, i + 1 < n_ops ? ", " : "");
+    page_format(out, "%s %" PRIu32 "%s", ops[i].op, ops[i].count, i + 1 < n_ops ? ", " : "");
   }
-  text_string(out, "\n");
+  page_string(out, "\n");
 }
 
-static int write_method(const graph *g, text *out) {
+static int write_method(const graph *g, page *out) {
   columns table = {.n_columns = 3};
   uint32_t n_ops = 0;
   uint64_t peak = 0;
@@ -277,49 +277,49 @@ static int write_method(const graph *g, text *out) {
     free(ops);
     return fail_memory();
   }
-  text_format(out, "\nmethod   %s, %" PRIu32 " nodes\n", g->method, g->n_nodes);
+  page_format(out, "\nmethod   %s, %" PRIu32 " nodes\n", g->method, g->n_nodes);
   write_arguments("inputs ", g->inputs, g->n_inputs, &table);
   write_arguments("outputs", g->outputs, g->n_outputs, &table);
   columns_write(&table, 0, out);
   write_ops(ops, n_ops, out);
-  text_string(out, "memory   ");
+  page_string(out, "memory   ");
   if (peak == UINT64_MAX) {
-    text_string(out, "temporaries without a bound: a dimension has none");
+    page_string(out, "temporaries without a bound: a dimension has none");
   } else {
-    text_string(out, "temporaries and outputs at most ");
-    text_size(out, peak);
+    page_string(out, "temporaries and outputs at most ");
+    page_size(out, peak);
   }
-  text_string(out, "\n");
+  page_string(out, "\n");
   if (g->n_nodes <= LISTED_NODES) {
     write_nodes(g, out);
   } else {
-    text_format(out, "         --json lists the %" PRIu32 " nodes\n", g->n_nodes);
+    page_format(out, "         --json lists the %" PRIu32 " nodes\n", g->n_nodes);
   }
   free(ops);
   return EXIT_GOOD;
 }
 
-static void write_program(const inspect_arguments *a, const model *m, const graph *g, text *out) {
+static void write_program(const inspect_arguments *a, const model *m, const graph *g, page *out) {
   clave_program_info info;
   columns table = {.n_columns = 3};
   uint32_t listed = 0;
   clave_program_get_info(m->program, &info);
-  text_string(out, "program  ");
-  text_visible(out, a->model.program);
-  text_format(out, "\nversion  %" PRIu32 ", by ", info.version);
-  text_visible(out, info.producer && *info.producer ? info.producer : "an unnamed producer");
-  text_string(out, "\nmemory   constants ");
-  text_size(out, info.constant_bytes);
-  text_string(out, ", state ");
-  text_size(out, info.state_bytes);
-  text_string(out, "\n");
+  page_string(out, "program  ");
+  page_visible(out, a->model.program);
+  page_format(out, "\nversion  %" PRIu32 ", by ", info.version);
+  page_visible(out, info.producer && *info.producer ? info.producer : "an unnamed producer");
+  page_string(out, "\nmemory   constants ");
+  page_size(out, info.constant_bytes);
+  page_string(out, ", state ");
+  page_size(out, info.state_bytes);
+  page_string(out, "\n");
   for (uint32_t i = 0; i < g->n_slots && listed < LISTED_CONSTANTS; i++) {
     if (g->slots[i].kind != CLAVE_SLOT_CONSTANT) continue;
     write_arguments(listed++ ? "" : "constants", &g->slots[i], 1, &table);
   }
   columns_write(&table, 0, out);
   if (info.n_constants > listed)
-    text_format(out, "           and %" PRIu32 " more (--json)\n", info.n_constants - listed);
+    page_format(out, "           and %" PRIu32 " more (--json)\n", info.n_constants - listed);
   for (uint32_t i = 0, first = 1; i < g->n_slots; i++) {
     if (g->slots[i].kind != CLAVE_SLOT_STATE) continue;
     write_arguments(first ? "state    " : "", &g->slots[i], 1, &table);
@@ -328,30 +328,30 @@ static void write_program(const inspect_arguments *a, const model *m, const grap
   columns_write(&table, 0, out);
 }
 
-static void write_placement(const model *m, const graph *g, text *out) {
+static void write_placement(const model *m, const graph *g, page *out) {
   columns table = {.n_columns = 5, .right = {[0] = true}};
-  text cell = {0};
-  text_string(out, "device   ");
-  text_device(out, clave_device_get_info(m->device));
-  text_string(out, "\n");
+  page cell = {0};
+  page_string(out, "device   ");
+  page_device(out, clave_device_get_info(m->device));
+  page_string(out, "\n");
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const graph_node *n = &g->nodes[i];
     columns_cell(&table, "%" PRIu32, i);
     columns_cell(&table, "%s", n->where ? n->where : "");
     columns_cell(&table, "%s", n->op);
     cell.size = 0;
-    text_visible(&cell, n->name);
+    page_visible(&cell, n->name);
     columns_cell(&table, "%s", cell.size ? cell.data : "");
     columns_cell(&table, "%s", n->reason ? n->reason : "");
   }
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
-  text_free(&cell);
+  page_free(&cell);
 }
 
 /* ---------------------------------------------------------------- the command */
 
-static int inspect_method(const inspect_arguments *a, model *m, json *j, text *out) {
+static int inspect_method(const inspect_arguments *a, model *m, json *j, page *out) {
   graph g = {0};
   int result = read_graph(m, &g);
   if (!result && a->placement) result = read_placement(m, &g);
@@ -362,7 +362,7 @@ static int inspect_method(const inspect_arguments *a, model *m, json *j, text *o
 }
 
 /* Every method, or the one asked for. */
-static int inspect_methods(const inspect_arguments *a, model *m, json *j, text *out) {
+static int inspect_methods(const inspect_arguments *a, model *m, json *j, page *out) {
   clave_program_info info;
   if (a->model.method) return inspect_method(a, m, j, out);
   clave_program_get_info(m->program, &info);
@@ -373,7 +373,7 @@ static int inspect_methods(const inspect_arguments *a, model *m, json *j, text *
   return EXIT_GOOD;
 }
 
-static int inspect_all(const inspect_arguments *a, model *m, const graph *g, text *out) {
+static int inspect_all(const inspect_arguments *a, model *m, const graph *g, page *out) {
   json j = {.out = out};
   clave_program_info info;
   if (!a->json) {
@@ -381,27 +381,27 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, tex
     return inspect_methods(a, m, NULL, out);
   }
   clave_program_get_info(m->program, &info);
-  json_object(&j, NULL);
-  json_string(&j, "program", a->model.program);
-  json_size(&j, "version", info.version);
-  json_string(&j, "producer", info.producer);
-  json_size(&j, "constant_bytes", info.constant_bytes);
-  json_size(&j, "state_bytes", info.state_bytes);
+  emit_object(&j, NULL);
+  emit_string(&j, "program", a->model.program);
+  emit_size(&j, "version", info.version);
+  emit_string(&j, "producer", info.producer);
+  emit_size(&j, "constant_bytes", info.constant_bytes);
+  emit_size(&j, "state_bytes", info.state_bytes);
   write_kind_json(&j, "constants", g, CLAVE_SLOT_CONSTANT);
   write_kind_json(&j, "state", g, CLAVE_SLOT_STATE);
-  json_array(&j, "methods");
+  emit_array(&j, "methods");
   TRY(inspect_methods(a, m, &j, out));
-  json_end_array(&j);
-  json_end_object(&j);
+  emit_end_array(&j);
+  emit_end_object(&j);
   return EXIT_GOOD;
 }
 
-static int inspect_graph(const inspect_arguments *a, model *m, graph *g, text *out) {
+static int inspect_graph(const inspect_arguments *a, model *m, graph *g, page *out) {
   TRY(open_program(&a->model, m));
   TRY(read_graph(m, g));
   if (a->placement) {
     TRY(open_device(&a->model, m));
-    TRY(open_session(m, false));
+    TRY(open_session(m, SESSION_PLAIN));
     TRY(read_placement(m, g));
   }
   if (a->svg) return write_svg(g, out);
@@ -415,7 +415,7 @@ static int inspect_graph(const inspect_arguments *a, model *m, graph *g, text *o
   return EXIT_GOOD;
 }
 
-static int inspect_file(const void *arguments, text *out) {
+static int inspect_file(const void *arguments, page *out) {
   const inspect_arguments *a = arguments;
   const char *dot = strrchr(a->model.program, '.');
   model m = {0};

@@ -26,9 +26,9 @@ static const char more_help[] =
     "none), CLAVE_KERNEL_DIR, CLAVE_MEMORY_BUDGET, CLAVE_PRECISION (strict or fast).\n"
     "Exit status: 0 good, 1 the run failed, 2 malformed command line.\n";
 
-static void write_overview(text *out) {
+static void write_overview(page *out) {
   columns table = {.n_columns = 2};
-  text_string(out,
+  page_string(out,
               "usage: clave COMMAND ...\n\nRuns exported neural networks on any OpenCL device, or "
               "on the CPU.\n\n");
   for (size_t i = 0; i < LENGTH(commands); i++) {
@@ -36,7 +36,7 @@ static void write_overview(text *out) {
     columns_cell(&table, "%s", commands[i]->summary);
   }
   columns_write(&table, 2, out);
-  text_format(out, "\n%s", more_help);
+  page_format(out, "\n%s", more_help);
 }
 
 /* A closed standard stream would hand its number to the next file that is opened; fill the gap so
@@ -47,7 +47,7 @@ static void occupy_closed_streams(void) {
   }
 }
 
-static int print_text(const text *t) {
+static int print_text(const page *t) {
   if (t->failed) return fail_memory();
   for (size_t done = 0; done < t->size;) {
     ssize_t n = write(STDOUT_FILENO, t->data + done, t->size - done);
@@ -71,13 +71,13 @@ static void print_usage(const char *usage, const char *command_name) {
 }
 
 static int refuse_command(const char *name) {
-  const char *names[LENGTH(commands)];
+  const char *names[LENGTH(commands) + 2] = {"--help", "--version"};
   for (size_t i = 0; i < LENGTH(later); i++) {
     if (strcmp(name, later[i]) == 0) {
       return fail_usage("%s is not in this version (%s)", name, clave_version());
     }
   }
-  for (size_t i = 0; i < LENGTH(commands); i++) names[i] = commands[i]->name;
+  for (size_t i = 0; i < LENGTH(commands); i++) names[i + 2] = commands[i]->name;
   const char *nearest = find_nearest(name, names, LENGTH(names), sizeof *names);
   const char *kind = *name == '-' ? "flag" : "command";
   if (nearest) {
@@ -89,7 +89,7 @@ static int refuse_command(const char *name) {
   return EXIT_MALFORMED;
 }
 
-static int run_command_line(const command *c, int argc, char *const *argv, text *out) {
+static int run_command_line(const command *c, int argc, char *const *argv, page *out) {
   void *arguments = calloc(1, c->arguments_size);
   if (!arguments) return fail_memory();
   int result = EXIT_GOOD;
@@ -101,7 +101,7 @@ static int run_command_line(const command *c, int argc, char *const *argv, text 
       write_help(c, out);
       break;
     case PARSED_VERSION:
-      text_format(out, "clave %s\n", clave_version());
+      page_format(out, "clave %s\n", clave_version());
       break;
     case PARSED_BADLY:
       print_usage(c->usage, c->name);
@@ -114,7 +114,7 @@ static int run_command_line(const command *c, int argc, char *const *argv, text 
   return result;
 }
 
-static int answer(int argc, char *const *argv, text *out) {
+static int answer(int argc, char *const *argv, page *out) {
   if (argc < 2) {
     (void)fail_usage("which command?");
     print_usage("COMMAND ...", "");
@@ -132,7 +132,7 @@ static int answer(int argc, char *const *argv, text *out) {
     return EXIT_GOOD;
   }
   if (strcmp(argv[1], "--version") == 0) {
-    text_format(out, "clave %s\n", clave_version());
+    page_format(out, "clave %s\n", clave_version());
     return EXIT_GOOD;
   }
   const command *c = find_command(argv[1]);
@@ -140,11 +140,11 @@ static int answer(int argc, char *const *argv, text *out) {
 }
 
 int main(int argc, char **argv) {
-  text out = {0};
+  page out = {0};
   occupy_closed_streams();
   (void)signal(SIGPIPE, SIG_IGN);
   int result = answer(argc, argv, &out);
   if (result == EXIT_GOOD) result = print_text(&out);
-  text_free(&out);
+  page_free(&out);
   return result;
 }

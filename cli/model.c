@@ -15,15 +15,15 @@ int open_device(const model_arguments *a, model *m) {
 }
 
 static int refuse_method(const model *m, const char *name, uint32_t count) {
-  text names = {0};
+  page names = {0};
   for (uint32_t i = 0; i < count; i++) {
     clave_method_info info;
     TRY_STATUS(clave_program_method(m->program, i, &info));
-    text_format(&names, "%s%s", i ? ", " : "", info.name);
+    page_format(&names, "%s%s", i ? ", " : "", info.name);
   }
   int result =
       fail("there is no method \"%s\"; the program has %s", name, names.data ? names.data : "none");
-  text_free(&names);
+  page_free(&names);
   return result;
 }
 
@@ -47,19 +47,15 @@ int open_program(const model_arguments *a, model *m) {
   return choose_method(m, a->method);
 }
 
-int open_session(model *m, bool profile) {
-  clave_session_options options = {
-      .size = sizeof options, .profile = profile, .progress = show_steps};
+int open_session(model *m, session_kind kind) {
+  clave_session_options options = {.size = sizeof options,
+                                   .profile = kind == SESSION_PROFILED,
+                                   .unfused = kind == SESSION_UNFUSED,
+                                   .progress = show_steps};
   show_progress("preparing");
   TRY_STATUS(clave_session_create(m->program, m->device, &options, &m->session));
   clear_progress();
   return EXIT_GOOD;
-}
-
-int open_model(const model_arguments *a, bool profile, model *m) {
-  TRY(open_program(a, m));
-  TRY(open_device(a, m));
-  return open_session(m, profile);
 }
 
 void close_model(model *m) {
@@ -69,10 +65,10 @@ void close_model(model *m) {
   *m = (model){0};
 }
 
-void text_device(text *t, const clave_device_info *info) {
-  text_string(t, info->kind);
-  if (info->index >= 0) text_format(t, ":%d", info->index);
-  text_string(t, " (");
-  text_visible(t, info->name);
-  text_string(t, ")");
+void page_device(page *t, const clave_device_info *info) {
+  page_string(t, info->kind);
+  if (info->index >= 0) page_format(t, ":%d", info->index);
+  page_string(t, " (");
+  page_visible(t, info->name);
+  page_string(t, ")");
 }

@@ -46,12 +46,12 @@ typedef struct model {
 /* On failure, too, close_model is to be called. */
 int open_device(const model_arguments *a, model *m) CHECK;
 int open_program(const model_arguments *a, model *m) CHECK; /* and chooses the method */
-/* Needs both. profile: time every op. */
-int open_session(model *m, bool profile) CHECK;
-int open_model(const model_arguments *a, bool profile, model *m) CHECK; /* all three */
+/* Needs both. */
+typedef enum session_kind { SESSION_PLAIN, SESSION_PROFILED, SESSION_UNFUSED } session_kind;
+int open_session(model *m, session_kind kind) CHECK;
 void close_model(model *m);
 
 /* "opencl:0 (NAME)" or "cpu (NAME)" */
-void text_device(text *t, const clave_device_info *info);
+void page_device(page *t, const clave_device_info *info);
 
 #endif

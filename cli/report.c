@@ -4,20 +4,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "cli/page.h"
 #include "cli/progress.h"
-#include "cli/text.h"
 
 /* Long enough for two paths; what is longer is cut. */
 enum { LINE_LIMIT = 16384 };
 
 static void print_line(const char *prefix, const char *line) {
-  text t = {0};
+  page t = {0};
   clear_progress();
-  text_string(&t, prefix);
-  text_visible(&t, line);
-  text_string(&t, "\n");
+  page_string(&t, prefix);
+  page_visible(&t, line);
+  page_string(&t, "\n");
   (void)fputs(t.failed ? "clave: out of memory\n" : t.data, stderr);
-  text_free(&t);
+  page_free(&t);
 }
 
 static void print_arguments(const char *format, va_list arguments) {

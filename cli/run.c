@@ -85,23 +85,23 @@ static int write_outputs(const char *path, const output *list, uint32_t count) {
 
 /* ---------------------------------------------------------------- the summary */
 
-static void write_first_values(text *cell, const clave_tensor *t, uint64_t count) {
-  text_string(cell, t->rank ? "[" : "");
+static void write_first_values(page *cell, const clave_tensor *t, uint64_t count) {
+  page_string(cell, t->rank ? "[" : "");
   for (uint64_t i = 0; i < count && i < FIRST_VALUES; i++) {
-    if (i) text_string(cell, ", ");
-    text_element(cell, t->dtype, element_at(t, i), 6);
+    if (i) page_string(cell, ", ");
+    page_element(cell, t->dtype, element_at(t, i), 6);
   }
-  if (count > FIRST_VALUES) text_string(cell, ", ...");
-  text_string(cell, t->rank ? "]" : "");
+  if (count > FIRST_VALUES) page_string(cell, ", ...");
+  page_string(cell, t->rank ? "]" : "");
 }
 
-static void write_summary_row(columns *table, const output *o, text *cell) {
+static void write_summary_row(columns *table, const output *o, page *cell) {
   tensor_summary s = summarise_tensor(&o->value);
   cell->size = 0;
-  text_visible(cell, o->info.name);
+  page_visible(cell, o->info.name);
   columns_cell(table, "%s", cell->data ? cell->data : "");
   cell->size = 0;
-  text_shape(cell, &o->value);
+  page_shape(cell, &o->value);
   columns_cell(table, "%s", cell->data ? cell->data : "");
   if (s.count == s.n_nan) {
     for (int i = 0; i < 3; i++) columns_cell(table, "%s", s.count ? "nan" : "-");
@@ -112,50 +112,50 @@ static void write_summary_row(columns *table, const output *o, text *cell) {
   }
   cell->size = 0;
   write_first_values(cell, &o->value, s.count);
-  if (s.n_nan) text_format(cell, " (%" PRIu64 " nan)", s.n_nan);
+  if (s.n_nan) page_format(cell, " (%" PRIu64 " nan)", s.n_nan);
   columns_cell(table, "%s", cell->data ? cell->data : "");
 }
 
-static void write_summary(const output *list, uint32_t count, text *out) {
+static void write_summary(const output *list, uint32_t count, page *out) {
   columns table = {.n_columns = 6, .right = {[2] = true, [3] = true, [4] = true}};
   static const char *const titles[] = {"output", "shape", "min", "mean", "max", "first values"};
-  text cell = {0};
+  page cell = {0};
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
   for (uint32_t i = 0; i < count; i++) write_summary_row(&table, &list[i], &cell);
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
-  text_free(&cell);
+  page_free(&cell);
 }
 
-static void write_summary_json(const output *list, uint32_t count, text *out) {
+static void write_summary_json(const output *list, uint32_t count, page *out) {
   json j = {.out = out};
-  json_array(&j, NULL);
+  emit_array(&j, NULL);
   for (uint32_t i = 0; i < count; i++) {
     const clave_tensor *t = &list[i].value;
     tensor_summary s = summarise_tensor(t);
-    json_object(&j, NULL);
-    json_string(&j, "name", list[i].info.name);
-    json_string(&j, "dtype", clave_dtype_name(t->dtype));
-    json_list(&j, "shape");
-    for (int k = 0; k < t->rank; k++) json_integer(&j, NULL, t->dims[k]);
-    json_end_array(&j);
-    json_number(&j, "min", s.min);
-    json_number(&j, "mean", s.mean);
-    json_number(&j, "max", s.max);
-    json_size(&j, "nan", s.n_nan);
-    json_list(&j, "first");
+    emit_object(&j, NULL);
+    emit_string(&j, "name", list[i].info.name);
+    emit_string(&j, "dtype", clave_dtype_name(t->dtype));
+    emit_list(&j, "shape");
+    for (int k = 0; k < t->rank; k++) emit_integer(&j, NULL, t->dims[k]);
+    emit_end_array(&j);
+    emit_number(&j, "min", s.min);
+    emit_number(&j, "mean", s.mean);
+    emit_number(&j, "max", s.max);
+    emit_size(&j, "nan", s.n_nan);
+    emit_list(&j, "first");
     for (uint64_t k = 0; k < s.count && k < FIRST_VALUES; k++) {
-      json_element(&j, NULL, t->dtype, element_at(t, k));
+      emit_element(&j, NULL, t->dtype, element_at(t, k));
     }
-    json_end_array(&j);
-    json_end_object(&j);
+    emit_end_array(&j);
+    emit_end_object(&j);
   }
-  json_end_array(&j);
+  emit_end_array(&j);
 }
 
 /* ---------------------------------------------------------------- the command */
 
-static int report_outputs(const run_arguments *a, const model *m, text *out) {
+static int report_outputs(const run_arguments *a, const model *m, page *out) {
   uint32_t count = m->method.n_outputs;
   output *list = calloc(count ? count : 1, sizeof *list);
   if (!list) return fail_memory();
@@ -169,11 +169,11 @@ static int report_outputs(const run_arguments *a, const model *m, text *out) {
   return result;
 }
 
-static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, text *out) {
+static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, page *out) {
   TRY(open_program(&a->model, m));
   TRY(collect_inputs(m, a->inputs, &a->input, inputs));
   TRY(open_device(&a->model, m));
-  TRY(open_session(m, a->profile != NULL));
+  TRY(open_session(m, a->profile ? SESSION_PROFILED : SESSION_PLAIN));
   TRY(set_inputs(inputs, m));
   show_progress("running");
   TRY_STATUS(clave_session_run(m->session, m->method.name));
@@ -182,7 +182,7 @@ static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, te
   return report_outputs(a, m, out);
 }
 
-static int run_program(const void *arguments, text *out) {
+static int run_program(const void *arguments, page *out) {
   model m = {0};
   input_set inputs = {0};
   int result = run_on_inputs(arguments, &m, &inputs, out);

@@ -95,43 +95,43 @@ static void free_drawing(drawing *d) {
 /* ---------------------------------------------------------------- what a box says */
 
 /* A line: the letter of its style class, its text cut to LINE_CHARACTERS, NUL. */
-static void add_line(text *lines, char class, const char *words) {
-  text_bytes(lines, &class, 1);
+static void add_line(page *lines, char class, const char *words) {
+  page_bytes(lines, &class, 1);
   const unsigned char *p = (const unsigned char *)words;
   for (int n = 0; *p; n++) {
     size_t size = utf8_size(p);
     bool bad = !size || *p < 0x20 || *p == 0x7f;
     if (n == LINE_CHARACTERS) {
-      text_string(lines, "\xe2\x80\xa6");
+      page_string(lines, "\xe2\x80\xa6");
       break;
     }
-    text_bytes(lines, bad ? "?" : (const char *)p, bad ? 1 : size);
+    page_bytes(lines, bad ? "?" : (const char *)p, bad ? 1 : size);
     p += size ? size : 1;
   }
-  text_bytes(lines, "", 1);
+  page_bytes(lines, "", 1);
 }
 
-static void add_info(text *lines, char class, const char *prefix, const clave_tensor_info *info) {
-  text words = {0};
-  text_string(&words, prefix);
-  text_info(&words, info);
+static void add_info(page *lines, char class, const char *prefix, const clave_tensor_info *info) {
+  page words = {0};
+  page_string(&words, prefix);
+  page_info(&words, info);
   add_line(lines, class, words.data ? words.data : "");
   lines->failed |= words.failed;
-  text_free(&words);
+  page_free(&words);
 }
 
 static const char *name_vertex(const vertex *v) { return v->node ? v->node->name : v->slot->name; }
 
 /* "weight F32 [16, 8]": the last word of a constant's name is enough. */
-static void add_constant(text *lines, const clave_tensor_info *info) {
+static void add_constant(page *lines, const clave_tensor_info *info) {
   const char *dot = strrchr(info->name, '.');
-  text words = {0};
-  text_format(&words, "%s ", dot && dot[1] ? dot + 1 : info->name);
+  page words = {0};
+  page_format(&words, "%s ", dot && dot[1] ? dot + 1 : info->name);
   add_info(lines, 'c', words.data ? words.data : "", info);
-  text_free(&words);
+  page_free(&words);
 }
 
-static void describe_vertex(const drawing *d, const vertex *v, text *lines) {
+static void describe_vertex(const drawing *d, const vertex *v, page *lines) {
   const graph_node *n = v->node;
   if (!n) {
     add_line(lines, 't', v->slot->name);
@@ -146,10 +146,10 @@ static void describe_vertex(const drawing *d, const vertex *v, text *lines) {
   }
   for (uint32_t i = v->first_edge; i < v->first_edge + v->n_edges; i++) {
     if (!d->edges[i].cut) continue;
-    text words = {0};
-    text_format(&words, "from %s", name_vertex(&d->vertices[d->edges[i].from]));
+    page words = {0};
+    page_format(&words, "from %s", name_vertex(&d->vertices[d->edges[i].from]));
     add_line(lines, 'r', words.data ? words.data : "");
-    text_free(&words);
+    page_free(&words);
   }
   for (uint32_t k = 0; k < n->n_writes; k++) {
     add_info(lines, 's', "\xe2\x86\x92 ", &d->g->slots[node_writes(n)[k]]);
@@ -162,7 +162,7 @@ static size_t count_characters(const char *s) {
   return n;
 }
 
-static void measure_box(const drawing *d, uint32_t index, text *lines) {
+static void measure_box(const drawing *d, uint32_t index, page *lines) {
   layout_box *box = &d->boxes[index];
   uint32_t layer = box->layer;
   lines->size = 0;
@@ -212,31 +212,31 @@ static const palette *choose_palette(const vertex *v) {
   return &plain_palette;
 }
 
-static void write_escaped(text *out, const char *s) {
+static void write_escaped(page *out, const char *s) {
   for (const unsigned char *p = (const unsigned char *)s; *p;) {
     size_t size = utf8_size(p);
     if (!size || *p < 0x20 || *p == 0x7f) {
-      text_string(out, "?");
+      page_string(out, "?");
     } else if (strchr("&<>\"", *p)) {
-      text_format(out, "&#%d;", *p);
+      page_format(out, "&#%d;", *p);
     } else {
-      text_bytes(out, (const char *)p, size);
+      page_bytes(out, (const char *)p, size);
     }
     p += size ? size : 1;
   }
 }
 
-static void draw_box(const drawing *d, uint32_t index, text *lines, text *out) {
+static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
   const vertex *v = &d->vertices[index];
   const layout_box *box = &d->boxes[index];
   const palette *colours = choose_palette(v);
   bool dark = v->slot && v->slot->kind != CLAVE_SLOT_STATE;
   double left = box->x - box->width / 2, y = box->y + padding + 8;
-  text_format(out, "<g%s><title>", dark ? " class=\"dark\"" : "");
+  page_format(out, "<g%s><title>", dark ? " class=\"dark\"" : "");
   write_escaped(out, name_vertex(v));
-  if (v->node) text_string(out, *v->node->detail ? "\n" : "");
+  if (v->node) page_string(out, *v->node->detail ? "\n" : "");
   if (v->node) write_escaped(out, v->node->detail);
-  text_format(out,
+  page_format(out,
               "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
               "fill=\"%s\" stroke=\"%s\"/>\n",
               left, box->y, box->width, box->height, v->slot ? 14 : 5, colours->fill,
@@ -244,11 +244,11 @@ static void draw_box(const drawing *d, uint32_t index, text *lines, text *out) {
   lines->size = 0;
   describe_vertex(d, v, lines);
   for (size_t at = 0; at < lines->size; at += strlen(lines->data + at) + 1, y += line_height) {
-    text_format(out, "<text class=\"%c\" x=\"%.1f\" y=\"%.1f\">", lines->data[at], box->x, y);
+    page_format(out, "<text class=\"%c\" x=\"%.1f\" y=\"%.1f\">", lines->data[at], box->x, y);
     write_escaped(out, lines->data + at + 1);
-    text_string(out, "</text>\n");
+    page_string(out, "</text>\n");
   }
-  text_string(out, "</g>\n");
+  page_string(out, "</g>\n");
 }
 
 /* Where an edge comes from, seen from its end. */
@@ -272,25 +272,25 @@ static double choose_port(const drawing *d, const layout *l, const vertex *v, ui
   return box->x + (before - (count - 1) / 2.0) * step;
 }
 
-static void draw_curve(text *out, double x0, double y0, double x1, double y1) {
+static void draw_curve(page *out, double x0, double y0, double x1, double y1) {
   double middle = (y0 + y1) / 2;
-  text_format(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", x0, middle, x1, middle, x1, y1);
+  page_format(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", x0, middle, x1, middle, x1, y1);
 }
 
-static void draw_edge(const drawing *d, const layout *l, uint32_t index, text *out) {
+static void draw_edge(const drawing *d, const layout *l, uint32_t index, page *out) {
   const layout_edge *e = &d->edges[index];
   const layout_box *from = &d->boxes[e->from], *to = &d->boxes[e->to];
   double x = from->x, y = from->y + from->height;
-  text_format(out, "<path d=\"M%.1f %.1f", x, y);
+  page_format(out, "<path d=\"M%.1f %.1f", x, y);
   for (uint32_t i = e->first_point; i < e->first_point + e->n_points; i++) {
     const layout_point *p = &l->points[i];
     draw_curve(out, x, y, p->x, p->top);
-    text_format(out, " V%.1f", p->bottom);
+    page_format(out, " V%.1f", p->bottom);
     x = p->x;
     y = p->bottom;
   }
   draw_curve(out, x, y, choose_port(d, l, &d->vertices[e->to], index), to->y - 5);
-  text_string(out, "\" marker-end=\"url(#arrow)\"/>\n");
+  page_string(out, "\" marker-end=\"url(#arrow)\"/>\n");
 }
 
 static const char style[] =
@@ -305,8 +305,8 @@ static const char style[] =
     "markerHeight=\"7\" "
     "orient=\"auto\"><path class=\"tip\" d=\"M0 0 L8 4 L0 8 z\"/></marker></defs>\n";
 
-static void draw_all(const drawing *d, const layout *l, text *lines, text *out) {
-  text_format(
+static void draw_all(const drawing *d, const layout *l, page *lines, page *out) {
+  page_format(
       out,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
       "viewBox=\"0 0 %.0f %.0f\">\n%s<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
@@ -315,10 +315,10 @@ static void draw_all(const drawing *d, const layout *l, text *lines, text *out) 
     if (!d->edges[i].cut) draw_edge(d, l, i, out);
   }
   for (uint32_t i = 0; i < d->n_vertices; i++) draw_box(d, i, lines, out);
-  text_string(out, "</svg>\n");
+  page_string(out, "</svg>\n");
 }
 
-static int draw_graph(drawing *d, layout *l, text *lines, text *out) {
+static int draw_graph(drawing *d, layout *l, page *lines, page *out) {
   if (!allocate_drawing(d)) return fail_memory();
   connect_vertices(d);
   *l = (layout){
@@ -330,12 +330,12 @@ static int draw_graph(drawing *d, layout *l, text *lines, text *out) {
   return lines->failed ? fail_memory() : EXIT_GOOD;
 }
 
-int write_svg(const graph *g, text *out) {
+int write_svg(const graph *g, page *out) {
   drawing d = {.g = g};
   layout l = {0};
-  text lines = {0};
+  page lines = {0};
   int result = draw_graph(&d, &l, &lines, out);
-  text_free(&lines);
+  page_free(&lines);
   free_layout(&l);
   free_drawing(&d);
   return result;

@@ -91,10 +91,10 @@ static difference compare_tensors(const clave_tensor *got, const clave_tensor *e
 }
 
 /* "F32 [3, 4] at element 7: 0.5, expected 0.25 (allowed 2.5e-05)" */
-static void describe_difference(text *t, const clave_tensor *got, const difference *d,
+static void describe_difference(page *t, const clave_tensor *got, const difference *d,
                                 const char *other) {
-  text_shape(t, got);
-  text_format(t, " at element %" PRIu64 ": %.9g, %s %.9g (%.3g allowed)", d->element, d->got, other,
+  page_shape(t, got);
+  page_format(t, " at element %" PRIu64 ": %.9g, %s %.9g (%.3g allowed)", d->element, d->got, other,
               d->expected, d->allowed);
 }
 
@@ -135,7 +135,7 @@ static bool keep_record(void *ctx, uint32_t node, uint32_t slot, const clave_ten
   return true;
 }
 
-/* Both runs are in program order, but the device may have fused what lies between. */
+/* Both runs are in program order: mostly it is the next one. */
 static record *find_record(records *r, uint32_t node, uint32_t slot) {
   for (size_t i = 0; i < r->count; i++) {
     record *item = &r->items[(r->next + i) % r->count];
@@ -167,20 +167,20 @@ static void free_records(records *r) {
 static int report_op(const model *m, const records *r) {
   clave_node_info node;
   clave_tensor_info slot;
-  text what = {0};
+  page what = {0};
   const record *item = r->differing;
   TRY_STATUS(clave_program_node(m->program, m->method.name, item->node, &node));
   TRY_STATUS(clave_program_slot(m->program, item->slot, &slot));
-  text_format(&what, "node %" PRIu32 " (%s %s) is the first that differs from the CPU backend: %s ",
+  page_format(&what, "node %" PRIu32 " (%s %s) is the first that differs from the CPU backend: %s ",
               item->node, node.op, node.name, slot.name);
   if (r->difference.found) {
     describe_difference(&what, &item->value, &r->difference, "cpu");
   } else {
-    text_shape(&what, &item->value);
-    text_string(&what, " there, another shape or dtype here");
+    page_shape(&what, &item->value);
+    page_string(&what, " there, another shape or dtype here");
   }
   int result = what.data ? fail("%s", what.data) : fail_memory();
-  text_free(&what);
+  page_free(&what);
   return result;
 }
 
@@ -194,15 +194,15 @@ static int observe_run(const model *m, const input_set *inputs, clave_observe_fn
     return r->no_memory ? fail_memory() : report_op(m, r);
   }
   if (st) return fail_status(st);
-  TRY_STATUS(clave_session_observe(m->session, NULL, NULL));
   return EXIT_GOOD;
 }
 
+/* On the CPU backend, keeping what every op gives. */
 static int record_cpu(const model *m, const input_set *inputs, records *r) {
   model_arguments on_cpu = {.device = "cpu"};
   model cpu = {.program = m->program, .method = m->method};
   int result = open_device(&on_cpu, &cpu);
-  if (!result) result = open_session(&cpu, false);
+  if (!result) result = open_session(&cpu, SESSION_UNFUSED);
   show_progress("running on the CPU backend");
   if (!result) result = observe_run(&cpu, inputs, keep_record, r);
   clear_progress();
@@ -211,16 +211,24 @@ static int record_cpu(const model *m, const input_set *inputs, records *r) {
   return result;
 }
 
-static int compare_ops(const model *m, const input_set *inputs, text *out) {
+static int compare_device(const model *m, const input_set *inputs, records *r) {
+  model unfused = {.program = m->program, .device = m->device, .method = m->method};
+  int result = open_session(&unfused, SESSION_UNFUSED);
+  show_progress("running on the device");
+  if (!result) result = observe_run(&unfused, inputs, compare_record, r);
+  clear_progress();
+  clave_session_destroy(unfused.session);
+  return result;
+}
+
+static int compare_ops(const model *m, const input_set *inputs, page *out) {
   records r = {0};
   int result = record_cpu(m, inputs, &r);
-  show_progress("running on the device");
-  if (!result) result = observe_run(m, inputs, compare_record, &r);
-  clear_progress();
+  if (!result) result = compare_device(m, inputs, &r);
   if (!result) {
-    text_format(out, "ops      %" PRIu32 " results equal on ", r.compared);
-    text_device(out, clave_device_get_info(m->device));
-    text_string(out, " and the CPU backend\n");
+    page_format(out, "ops      %" PRIu32 " results equal on ", r.compared);
+    page_device(out, clave_device_get_info(m->device));
+    page_string(out, " and the CPU backend\n");
   }
   free_records(&r);
   return result;
@@ -237,29 +245,28 @@ static int compare_output(const model *m, const clave_tensors *reference, uint32
   if (!clave_tensors_find(reference, key, &expected)) return EXIT_GOOD;
   TRY_STATUS(clave_program_output(m->program, m->method.name, index, &info));
   TRY_STATUS(clave_session_output(m->session, m->method.name, index, &got));
-  text what = {0};
-  text_format(&what, "%s (%s) differs from the reference: ", key, info.name);
+  page what = {0};
+  page_format(&what, "%s (%s) differs from the reference: ", key, info.name);
   if (!same_form(&got, &expected)) {
-    text_shape(&what, &got);
-    text_string(&what, ", expected ");
-    text_shape(&what, &expected);
+    page_shape(&what, &got);
+    page_string(&what, ", expected ");
+    page_shape(&what, &expected);
   } else {
     difference d = compare_tensors(&got, &expected);
     if (!d.found) {
-      text_free(&what);
+      page_free(&what);
       (*compared)++;
       return EXIT_GOOD;
     }
     describe_difference(&what, &got, &d, "expected");
   }
   int result = what.data ? fail("%s", what.data) : fail_memory();
-  text_free(&what);
+  page_free(&what);
   return result;
 }
 
-static int compare_outputs(const model *m, const input_set *inputs, text *out) {
+static int compare_outputs(const model *m, const input_set *inputs, page *out) {
   uint32_t compared = 0;
-  TRY_STATUS(clave_session_reset(m->session));
   TRY(set_inputs(inputs, m));
   show_progress("running");
   TRY_STATUS(clave_session_run(m->session, m->method.name));
@@ -267,25 +274,25 @@ static int compare_outputs(const model *m, const input_set *inputs, text *out) {
   for (uint32_t i = 0; i < m->method.n_outputs; i++)
     TRY(compare_output(m, inputs->file, i, &compared));
   if (!compared) return fail("the reference has none of the outputs (output_0...)");
-  text_format(out, "outputs  %" PRIu32 " equal to the reference on ", compared);
-  text_device(out, clave_device_get_info(m->device));
-  text_string(out, "\n");
+  page_format(out, "outputs  %" PRIu32 " equal to the reference on ", compared);
+  page_device(out, clave_device_get_info(m->device));
+  page_string(out, "\n");
   return EXIT_GOOD;
 }
 
 /* ---------------------------------------------------------------- the command */
 
-static int verify_results(const verify_arguments *a, model *m, input_set *inputs, text *out) {
+static int verify_results(const verify_arguments *a, model *m, input_set *inputs, page *out) {
   TRY(describe_inputs(m, inputs));
   TRY(read_input_file(inputs, a->reference, "output_"));
   TRY(check_inputs(inputs));
   TRY(open_device(&a->model, m));
-  TRY(open_session(m, false));
+  TRY(open_session(m, SESSION_PLAIN));
   if (strcmp(clave_device_get_info(m->device)->kind, "cpu") != 0) TRY(compare_ops(m, inputs, out));
   return compare_outputs(m, inputs, out);
 }
 
-static int verify_program(const void *arguments, text *out) {
+static int verify_program(const void *arguments, page *out) {
   const verify_arguments *a = arguments;
   model m = {0};
   input_set inputs = {0};
@@ -296,7 +303,7 @@ static int verify_program(const void *arguments, text *out) {
     clear_progress();
     result = st ? fail_status(st) : EXIT_GOOD;
   }
-  if (!result) text_string(out, "program  good: structure, shapes, dtypes, hashes\n");
+  if (!result) page_string(out, "program  good: structure, shapes, dtypes, hashes\n");
   if (!result && a->reference) result = verify_results(a, &m, &inputs, out);
   free_inputs(&inputs);
   close_model(&m);

@@ -1,5 +1,5 @@
 /* Growing text and aligned columns: what the commands print, before it is printed. */
-#include "cli/text.h"
+#include "cli/page.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include "cli/values.h"
 
-static bool reserve_text(text *t, size_t more) {
+static bool reserve_text(page *t, size_t more) {
   if (t->failed) return false;
   if (more < t->capacity - t->size) return true;
   size_t capacity = t->capacity ? t->capacity : 256;
@@ -24,16 +24,16 @@ static bool reserve_text(text *t, size_t more) {
   return true;
 }
 
-void text_bytes(text *t, const char *bytes, size_t size) {
+void page_bytes(page *t, const char *bytes, size_t size) {
   if (!reserve_text(t, size)) return;
   if (size) memcpy(t->data + t->size, bytes, size);
   t->size += size;
   t->data[t->size] = '\0';
 }
 
-void text_string(text *t, const char *s) { text_bytes(t, s, strlen(s)); }
+void page_string(page *t, const char *s) { page_bytes(t, s, strlen(s)); }
 
-static void format_arguments(text *t, const char *format, va_list arguments) {
+static void format_arguments(page *t, const char *format, va_list arguments) {
   va_list again;
   va_copy(again, arguments);
   int n = vsnprintf(NULL, 0, format, again);
@@ -47,22 +47,22 @@ static void format_arguments(text *t, const char *format, va_list arguments) {
   t->size += (size_t)n;
 }
 
-void text_format(text *t, const char *format, ...) {
+void page_format(page *t, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   format_arguments(t, format, arguments);
   va_end(arguments);
 }
 
-void text_free(text *t) {
+void page_free(page *t) {
   free(t->data);
-  *t = (text){0};
+  *t = (page){0};
 }
 
-void text_size(text *t, uint64_t bytes) {
+void page_size(page *t, uint64_t bytes) {
   static const char *const units[] = {"KB", "MB", "GB", "TB", "PB", "EB"};
   if (bytes < 1000) {
-    text_format(t, "%" PRIu64 " bytes", bytes);
+    page_format(t, "%" PRIu64 " bytes", bytes);
     return;
   }
   double value = (double)bytes / 1000;
@@ -71,16 +71,16 @@ void text_size(text *t, uint64_t bytes) {
     value /= 1000;
     unit++;
   }
-  text_format(t, "%.1f %s", value, units[unit]);
+  page_format(t, "%.1f %s", value, units[unit]);
 }
 
-void text_element(text *t, clave_dtype dtype, const void *element, int digits) {
+void page_element(page *t, clave_dtype dtype, const void *element, int digits) {
   if (dtype == CLAVE_BOOL) {
-    text_string(t, load_integer(dtype, element) ? "true" : "false");
+    page_string(t, load_integer(dtype, element) ? "true" : "false");
   } else if (is_integer(dtype)) {
-    text_format(t, "%" PRId64, load_integer(dtype, element));
+    page_format(t, "%" PRId64, load_integer(dtype, element));
   } else {
-    text_format(t, "%.*g", digits, load_number(dtype, element));
+    page_format(t, "%.*g", digits, load_number(dtype, element));
   }
 }
 
@@ -89,37 +89,37 @@ static const char *name_dtype(clave_dtype dtype) {
   return name ? name : "?";
 }
 
-void text_shape(text *t, const clave_tensor *tensor) {
-  text_format(t, "%s [", name_dtype(tensor->dtype));
+void page_shape(page *t, const clave_tensor *tensor) {
+  page_format(t, "%s [", name_dtype(tensor->dtype));
   for (int i = 0; i < tensor->rank; i++) {
-    text_format(t, "%s%" PRId64, i ? ", " : "", tensor->dims[i]);
+    page_format(t, "%s%" PRId64, i ? ", " : "", tensor->dims[i]);
   }
-  text_string(t, "]");
+  page_string(t, "]");
 }
 
-void text_info(text *t, const clave_tensor_info *info) {
+void page_info(page *t, const clave_tensor_info *info) {
   if (info->is_scalar) {
-    text_format(t, "%s scalar", name_dtype(info->dtype));
+    page_format(t, "%s scalar", name_dtype(info->dtype));
     return;
   }
-  text_format(t, "%s [", name_dtype(info->dtype));
+  page_format(t, "%s [", name_dtype(info->dtype));
   for (int i = 0; i < info->rank; i++) {
-    if (i) text_string(t, ", ");
+    if (i) page_string(t, ", ");
     if (info->dims[i] != CLAVE_DYNAMIC) {
-      text_format(t, "%" PRId64, info->dims[i]);
+      page_format(t, "%" PRId64, info->dims[i]);
     } else {
-      text_visible(t, info->dim_names[i] && *info->dim_names[i] ? info->dim_names[i] : "?");
+      page_visible(t, info->dim_names[i] && *info->dim_names[i] ? info->dim_names[i] : "?");
     }
   }
-  text_string(t, "]");
+  page_string(t, "]");
 }
 
-void text_visible(text *t, const char *s) {
+void page_visible(page *t, const char *s) {
   for (const unsigned char *p = (const unsigned char *)s; *p; p++) {
     if (*p < 0x20 || *p == 0x7f) {
-      text_format(t, "\\x%02x", *p);
+      page_format(t, "\\x%02x", *p);
     } else {
-      text_bytes(t, (const char *)p, 1);
+      page_bytes(t, (const char *)p, 1);
     }
   }
 }
@@ -143,7 +143,7 @@ void columns_cell(columns *c, const char *format, ...) {
   va_start(arguments, format);
   format_arguments(&c->cells, format, arguments);
   va_end(arguments);
-  text_bytes(&c->cells, "", 1);
+  page_bytes(&c->cells, "", 1);
   c->n_cells++;
 }
 
@@ -162,7 +162,7 @@ static void measure_columns(const columns *c, size_t *widths) {
   }
 }
 
-void columns_write(columns *c, int indent, text *out) {
+void columns_write(columns *c, int indent, page *out) {
   size_t widths[COLUMNS_MAX] = {0};
   if (c->cells.failed) out->failed = true;
   if (!c->cells.failed && c->n_cells) {
@@ -171,17 +171,17 @@ void columns_write(columns *c, int indent, text *out) {
     for (uint32_t i = 0; i < c->n_cells; i++, cell += strlen(cell) + 1) {
       uint32_t column = i % c->n_columns;
       size_t pad = widths[column] - measure_text(cell);
-      text_format(out, "%*s", column ? 2 : indent, "");
-      if (c->right[column]) text_format(out, "%*s", (int)pad, "");
-      text_string(out, cell);
+      page_format(out, "%*s", column ? 2 : indent, "");
+      if (c->right[column]) page_format(out, "%*s", (int)pad, "");
+      page_string(out, cell);
       if (column + 1 == c->n_columns) {
         while (out->size && out->data[out->size - 1] == ' ') out->size--;
-        text_string(out, "\n");
+        page_string(out, "\n");
       } else if (!c->right[column]) {
-        text_format(out, "%*s", (int)pad, "");
+        page_format(out, "%*s", (int)pad, "");
       }
     }
   }
-  text_free(&c->cells);
+  page_free(&c->cells);
   c->n_cells = 0;
 }

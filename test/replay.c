@@ -15,7 +15,7 @@
 
 #include "clave.h"
 
-enum { MAX_LINE = 4096, N_FIELDS = 6, N_RUNS = 3, MAX_NAME = 64 };
+enum { MAX_LINE = 4096, MAX_FILE = 2 * MAX_LINE + 2, N_FIELDS = 6, N_RUNS = 3, MAX_NAME = 64 };
 typedef enum field { NAME, PROGRAM, DATA, RTOL, ATOL, ERROR } field;
 
 typedef struct replay_options {
@@ -190,7 +190,7 @@ static bool replay_case_on(clave_device *device, const replay_options *o, char *
   clave_tensors *data = NULL;
   clave_session *session = NULL;
   clave_session_options options = {.size = sizeof options, .poison = o->poison, .fast = o->fast};
-  char path[MAX_LINE];
+  char path[MAX_FILE];
   snprintf(path, sizeof path, "%s/%s", folder, row[PROGRAM]);
   bool good = !failed(&c, clave_program_load(path, NULL, &program));
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);

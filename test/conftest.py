@@ -1,0 +1,44 @@
+"""Paths that the Python tests share. CLAVE_BUILD names the build folder (default: build), CLAVE_TEST_DATA the outside data."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root():
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def build():
+    return pathlib.Path(os.environ.get("CLAVE_BUILD") or ROOT / "build").resolve()
+
+
+@pytest.fixture(scope="session")
+def test_data():
+    """../shared/data; a test that needs it is skipped where it is absent."""
+    folder = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
+    if not folder.is_dir():
+        pytest.skip(f"no outside test data at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def everything():
+    """True under make check-all."""
+    return bool(os.environ.get("CLAVE_TEST_ALL"))
+
+
+@pytest.fixture(scope="session")
+def real_opencl():
+    """Path of the OpenCL loader that programs find without our help."""
+    listing = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    for line in listing.splitlines():
+        if "libOpenCL.so.1 " in line and "=>" in line:
+            return line.split("=>")[1].strip()
+    pytest.skip("no OpenCL loader on this machine")

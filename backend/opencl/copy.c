@@ -1,0 +1,99 @@
+/* Copy: any strides to contiguous, by lines, points or transposing tiles. */
+#include "opencl_ops.h"
+
+/* Below this an inner dimension does not fill a vector. */
+enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4 };
+
+typedef struct copy_plan {
+  const bound_tensor *x, *out;
+  tensor shapes[2]; /* x, out: collapsed */
+} copy_plan;
+
+static void begin(launch *l, cl_stream *s, const node *n, const copy_plan *p, const char *kernel) {
+  launch_begin(l, s, n, "copy", kernel);
+  launch_define(l, "SIZE", (int)dtype_size(p->x->t.type));
+  launch_buffer(l, p->x);
+}
+
+/* t without dimension `axis`. */
+static tensor without_axis(const tensor *t, int axis) {
+  tensor r = *t;
+  for (int i = axis; i + 1 < r.rank; i++) {
+    r.dims[i] = r.dims[i + 1];
+    r.strides[i] = r.strides[i + 1];
+  }
+  r.rank--;
+  return r;
+}
+
+static clave_status copy_lines(cl_stream *s, const node *n, const copy_plan *p) {
+  const tensor *x = &p->shapes[0];
+  int inner = x->rank - 1;
+  int64_t line = x->rank ? x->dims[inner] : 1, stride = x->rank ? x->strides[inner] : 1;
+  tensor outer = x->rank ? without_axis(x, inner) : *x;
+  launch l;
+  begin(&l, s, n, p, "copy_lines");
+  launch_define(&l, "DENSE", stride == 1);
+  launch_dims(&l, &outer);
+  launch_strides(&l, &outer);
+  launch_int(&l, stride);
+  launch_buffer(&l, p->out);
+  launch_int(&l, line);
+  size_t global[2] = {(size_t)line, (size_t)tensor_numel(&outer)}, local[2] = {LOCAL_SIZE, 1};
+  return launch_run(&l, 2, global, local);
+}
+
+static clave_status copy_points(cl_stream *s, const node *n, const copy_plan *p) {
+  const tensor *x = &p->shapes[0];
+  launch l;
+  begin(&l, s, n, p, "copy_points");
+  launch_dims(&l, x);
+  launch_strides(&l, x);
+  launch_buffer(&l, p->out);
+  launch_int(&l, tensor_numel(x));
+  return launch_items(&l, tensor_numel(x));
+}
+
+static clave_status copy_tiles(cl_stream *s, const node *n, const copy_plan *p, int axis) {
+  const tensor *x = &p->shapes[0], *out = &p->shapes[1];
+  int inner = x->rank - 1;
+  int64_t rows = x->dims[axis], columns = x->dims[inner];
+  tensor x_planes = without_axis(x, inner), out_planes = without_axis(out, inner);
+  x_planes = without_axis(&x_planes, axis);
+  out_planes = without_axis(&out_planes, axis);
+  launch l;
+  begin(&l, s, n, p, "copy_tiles");
+  launch_int(&l, x->strides[inner]);
+  launch_buffer(&l, p->out);
+  launch_int(&l, out->strides[axis]);
+  launch_int(&l, rows);
+  launch_int(&l, columns);
+  launch_dims(&l, &x_planes);
+  launch_strides(&l, &x_planes);
+  launch_strides(&l, &out_planes);
+  size_t down = (size_t)((rows + TILE - 1) / TILE), across = (size_t)((columns + TILE - 1) / TILE);
+  size_t planes = (size_t)tensor_numel(&x_planes);
+  if (stream_traits(s)->is_cpu) return launch_run(&l, 3, (size_t[]){across, down, planes}, (size_t[]){1, 1, 1});
+  return launch_run(&l, 3, (size_t[]){across * TILE, down * TILE_ROWS, planes}, (size_t[]){TILE, TILE_ROWS, 1});
+}
+
+/* The dimension that is contiguous in x, if it is not the inner one and a tile fits; else -1. */
+static int transposed_axis(const tensor *x) {
+  if (x->rank < 2 || x->strides[x->rank - 1] == 1 || x->dims[x->rank - 1] < TILE) return -1;
+  for (int i = 0; i < x->rank - 1; i++)
+    if (x->strides[i] == 1 && x->dims[i] >= TILE) return i;
+  return -1;
+}
+
+clave_status opencl_copy(cl_stream *s, const node *n) {
+  const ir_copy *op = n->instruction->op;
+  copy_plan p = {.x = &n->tensors[op->x], .out = &n->tensors[op->out]};
+  p.shapes[0] = p.x->t;
+  p.shapes[1] = p.out->t;
+  tensors_collapse(p.shapes, 2);
+  const tensor *x = &p.shapes[0];
+  int axis = transposed_axis(x);
+  if (axis >= 0) return copy_tiles(s, n, &p, axis);
+  if (x->rank <= 1 || x->dims[x->rank - 1] >= MIN_LINE) return copy_lines(s, n, &p);
+  return copy_points(s, n, &p);
+}

@@ -1,0 +1,83 @@
+/* Matmul: brings operands into the form of gemm.h (batches collapsed, broadcast rows folded into m) and runs the
+ * implementation that gemm_choose names. */
+#include <string.h>
+
+#include "backend/opencl/gemm.h"
+#include "opencl_ops.h"
+
+/* The leading dimensions of t, broadcast to those of out. */
+static tensor batch_of(const tensor *t, const tensor *out) {
+  tensor lead = *t, r;
+  lead.rank = t->rank > 2 ? t->rank - 2 : 0;
+  tensor_broadcast(&lead, out->rank - 2, out->dims, &r);
+  return r;
+}
+
+static bool strides_zero(const tensor *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (t->strides[i] != 0 && t->dims[i] != 1) return false;
+  return true;
+}
+
+/* A product with one b for all batches is one with more rows, where a and bias step evenly. */
+static void fold_batches(gemm *g) {
+  if (g->batches == 1 || g->batch_a.rank != 1 || !strides_zero(&g->batch_b)) return;
+  bool even = g->m == 1 || g->batch_a.strides[0] == g->m * g->a_m;
+  bool even_bias = g->m == 1 || g->batch_bias.strides[0] == g->m * g->bias_m;
+  if (!even || !even_bias) return;
+  if (g->m == 1) {
+    g->a_m = g->batch_a.strides[0];
+    g->bias_m = g->batch_bias.strides[0];
+  }
+  g->m *= g->batches;
+  g->batches = 1;
+  g->batch_a.rank = g->batch_b.rank = g->batch_bias.rank = 0;
+}
+
+static void set_bias(gemm *g, const tensor *out) {
+  if (!g->bias) {
+    g->batch_bias = g->batch_b;
+    memset(g->batch_bias.strides, 0, sizeof g->batch_bias.strides);
+    return;
+  }
+  tensor t;
+  tensor_broadcast(&g->bias->t, out->rank, out->dims, &t);
+  g->bias_m = t.strides[t.rank - 2];
+  g->bias_n = t.strides[t.rank - 1];
+  t.rank -= 2;
+  g->batch_bias = t;
+}
+
+static void describe(gemm *g, cl_stream *s, const node *n) {
+  const ir_matmul *op = n->instruction->op;
+  *g = (gemm){.s = s, .node = n, .a = &n->tensors[op->a], .b = &n->tensors[op->b], .out = &n->tensors[op->out]};
+  if (op->bias != IR_NONE && op->beta != 0) g->bias = &n->tensors[op->bias];
+  const tensor *a = &g->a->t, *b = &g->b->t, *out = &g->out->t;
+  g->alpha = op->alpha;
+  g->beta = op->beta;
+  g->m = a->dims[a->rank - 2];
+  g->k = a->dims[a->rank - 1];
+  g->n = b->dims[b->rank - 1];
+  g->a_m = a->strides[a->rank - 2];
+  g->a_k = a->strides[a->rank - 1];
+  g->b_k = b->strides[b->rank - 2];
+  g->b_n = b->strides[b->rank - 1];
+  tensor batch[3] = {batch_of(a, out), batch_of(b, out)};
+  g->batch_b = batch[1];
+  set_bias(g, out);
+  batch[2] = g->batch_bias;
+  tensors_collapse(batch, 3);
+  g->batch_a = batch[0];
+  g->batch_b = batch[1];
+  g->batch_bias = batch[2];
+  g->batches = tensor_numel(&batch[0]);
+  fold_batches(g);
+}
+
+clave_status opencl_matmul(cl_stream *s, const node *n) {
+  static clave_status (*const implementations[])(const gemm *) = {
+      [GEMM_TILE] = gemm_tile};
+  gemm g;
+  describe(&g, s, n);
+  return implementations[gemm_choose(&g)](&g);
+}

@@ -1,0 +1,83 @@
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n]: any dtype, any strides, batches broadcast.
+ * out is contiguous.
+ *
+ * CPU: a work-item makes BLOCK x BLOCK of out. GPU: a group of 8 x 8 work-items makes a tile of 8 BLOCK squared, staged
+ * through local memory DEPTH columns of a at a time. */
+#include "common.h"
+#ifndef A_TYPE
+#define A_TYPE F32
+#define B_TYPE F32
+#define OUT_TYPE F32
+#define BIAS_TYPE F32
+#define HAS_BIAS 1
+#endif
+#define BLOCK 4
+#define DEPTH 16
+#define SIDE 8
+#define TILE (SIDE * BLOCK)
+
+#if IS_FLOAT(OUT_TYPE)
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+
+__kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index_t a_m, const index_t a_k,
+                     __global const STORAGE(B_TYPE) *b, const long b_offset, const index8 b_batch, const index_t b_k, const index_t b_n,
+                     __global const STORAGE(BIAS_TYPE) *bias, const long bias_offset, const index8 bias_batch, const index_t bias_m,
+                     const index_t bias_n, __global STORAGE(OUT_TYPE) *out, const long out_offset, const index8 batch_dims,
+                     const index_t m_size, const index_t n_size, const index_t k_size, const real alpha, const real beta) {
+  const index_t z = (index_t)get_global_id(2);
+  a += a_offset + strided_offset(z, batch_dims, a_batch);
+  b += b_offset + strided_offset(z, batch_dims, b_batch);
+  out += out_offset + (long)z * m_size * n_size;
+  const index_t m0 = (index_t)get_global_id(1) * BLOCK, n0 = (index_t)get_global_id(0) * BLOCK;
+  real sum[BLOCK][BLOCK];
+  for (int i = 0; i < BLOCK; i++)
+    for (int j = 0; j < BLOCK; j++) sum[i][j] = 0;
+
+#if ON_CPU
+  if (m0 >= m_size || n0 >= n_size) return;
+  for (index_t k = 0; k < k_size; k++) {
+    real x[BLOCK], y[BLOCK];
+    for (int i = 0; i < BLOCK; i++) x[i] = LOAD(A_TYPE, a, min(m0 + i, m_size - 1) * a_m + k * a_k);
+    for (int j = 0; j < BLOCK; j++) y[j] = LOAD(B_TYPE, b, k * b_k + min(n0 + j, n_size - 1) * b_n);
+    for (int i = 0; i < BLOCK; i++)
+      for (int j = 0; j < BLOCK; j++) sum[i][j] = MULTIPLY_ADD(x[i], y[j], sum[i][j]);
+  }
+#else
+  __local real as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
+  const index_t tile_m = (index_t)get_group_id(1) * TILE, tile_n = (index_t)get_group_id(0) * TILE;
+  const int lane = (int)(get_local_id(1) * SIDE + get_local_id(0));
+  for (index_t k0 = 0; k0 < k_size; k0 += DEPTH) {
+    for (int e = lane; e < TILE * DEPTH; e += SIDE * SIDE) {
+      /* Walk along k or along the other axis, whichever is contiguous. */
+      const int ai = a_k == 1 ? e / DEPTH : e % TILE, ak = a_k == 1 ? e % DEPTH : e / TILE;
+      const int bj = b_k == 1 ? e / DEPTH : e % TILE, bk = b_k == 1 ? e % DEPTH : e / TILE;
+      as[ak][ai] = tile_m + ai < m_size && k0 + ak < k_size ? LOAD(A_TYPE, a, (tile_m + ai) * a_m + (k0 + ak) * a_k) : (real)0;
+      bs[bk][bj] = tile_n + bj < n_size && k0 + bk < k_size ? LOAD(B_TYPE, b, (k0 + bk) * b_k + (tile_n + bj) * b_n) : (real)0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = 0; k < DEPTH; k++) {
+      real x[BLOCK], y[BLOCK];
+      for (int i = 0; i < BLOCK; i++) x[i] = as[k][get_local_id(1) * BLOCK + i];
+      for (int j = 0; j < BLOCK; j++) y[j] = bs[k][get_local_id(0) * BLOCK + j];
+      for (int i = 0; i < BLOCK; i++)
+        for (int j = 0; j < BLOCK; j++) sum[i][j] = MULTIPLY_ADD(x[i], y[j], sum[i][j]);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+#endif
+
+#if HAS_BIAS
+  bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
+#endif
+  for (int i = 0; i < BLOCK && m0 + i < m_size; i++)
+    for (int j = 0; j < BLOCK && n0 + j < n_size; j++) {
+      real v = alpha * sum[i][j];
+#if HAS_BIAS
+      v += beta * LOAD(BIAS_TYPE, bias, (m0 + i) * bias_m + (n0 + j) * bias_n);
+#endif
+      STORE(OUT_TYPE, out, (m0 + i) * n_size + n0 + j, v);
+    }
+}

@@ -73,6 +73,7 @@ $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
 $(BUILD)/test/%: $(BUILD)/obj/test/%.o $(BUILD)/libclave.a
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka $(LIBS)
+$(BUILD)/obj/test/%.o: EXTRA = -Itest
 $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
 $(BUILD)/obj/bench/%.o: WARN = -Wall -Wextra -Werror
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclave.a

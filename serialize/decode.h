@@ -61,7 +61,7 @@ clave_status decode_unknown(const decoder *d, const ir_enum *e, const char *valu
 
 /* ---- the formats ---- */
 clave_status decode_flatbuffer(const void *data, size_t size, mem_pool *pool, ir_program *out) STATUS_CHECK;
-clave_status decode_json(const char *text, size_t size, mem_pool *pool, ir_program *out) STATUS_CHECK;
+clave_status decode_json(const char *bytes, size_t size, mem_pool *pool, ir_program *out) STATUS_CHECK;
 /* Does it carry the program's file identifier? */
 bool is_flatbuffer_program(const void *data, size_t size);
 

@@ -25,7 +25,8 @@ typedef struct program {
   mem_pool *pool;         /* owned: everything decoded */
   tensor *types;          /* by Tid, in pool: as declared; DIM_UNKNOWN where a Vid stands; strides only if all are known */
   const void **constants; /* by Tid, in pool: the bytes of constants, aligned to their dtype; NULL if empty */
-  file_map maps[2];       /* the .clv, or the .json's constants */
+  file_map maps[2];       /* [0] the .clv, [1] the .json's constants */
+  struct tensor_file *tensors; /* owned: what is in maps[1] */
   program_section *sections; /* in pool */
   uint32_t n_sections;
 } program;

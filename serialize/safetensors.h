@@ -1,0 +1,39 @@
+#ifndef SERIALIZE_SAFETENSORS_H
+#define SERIALIZE_SAFETENSORS_H
+/* safetensors files: read in place from a mapping, written whole or not at all. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "ops/tensor.h"
+
+typedef struct tensor_entry {
+  const char *name;
+  dtype type;
+  int rank;
+  int64_t dims[MAX_RANK];
+  const void *data; /* contiguous, aligned to its dtype; NULL if empty */
+  size_t bytes;
+} tensor_entry;
+
+typedef struct tensor_file {
+  const tensor_entry *tensors; /* in the header's order */
+  uint32_t count;
+  const char *const *metadata; /* n_metadata pairs key, value */
+  uint32_t n_metadata;
+  struct tensor_file_owned *owned; /* mapping, memory, index */
+} tensor_file;
+
+/* Errors end in the path. The file stays mapped until tensor_file_destroy. */
+clave_status tensor_file_open(const char *path, tensor_file **out) STATUS_CHECK;
+/* The same over bytes in memory, which outlive it. */
+clave_status tensor_file_parse(const void *bytes, size_t size, tensor_file **out) STATUS_CHECK;
+void tensor_file_destroy(tensor_file *f); /* takes NULL and half-built ones */
+const tensor_entry *tensor_file_find(const tensor_file *f, const char *name); /* NULL if absent */
+const char *tensor_file_metadata(const tensor_file *f, const char *key);      /* NULL if absent */
+
+/* The header lists the tensors in the given order; their bytes lie sorted, so that each is aligned. */
+clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uint32_t count, const char *const *metadata,
+                              uint32_t n_metadata) STATUS_CHECK;
+
+#endif

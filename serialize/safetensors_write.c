@@ -1,0 +1,106 @@
+/* The safetensors writer. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "serialize/encode.h"
+#include "serialize/safetensors.h"
+
+enum { DATA_ALIGNMENT = 64 };
+
+typedef struct plan {
+  const tensor_entry *tensors;
+  uint32_t count;
+  uint32_t *order; /* owned, (count): tensors by descending element size, as their bytes lie in the file */
+  size_t *begins;  /* owned, (count) */
+} plan;
+
+static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    const char *name = tensors[i].name;
+    if (!utf8_valid(name, strlen(name))) return INVALID("tensor name '%s' is not valid UTF-8", name);
+    if (strcmp(name, "__metadata__") == 0) return INVALID("a tensor cannot be named __metadata__");
+  }
+  return NULL;
+}
+
+static clave_status make_plan(plan *p) {
+  p->order = calloc((size_t)p->count + 1, sizeof *p->order);
+  p->begins = calloc((size_t)p->count + 1, sizeof *p->begins);
+  if (!p->order || !p->begins) return status_no_memory();
+  uint32_t placed = 0;
+  size_t at = 0;
+  for (size_t size = 8; size > 0; size /= 2) {
+    for (uint32_t i = 0; i < p->count; i++) {
+      if (dtype_size(p->tensors[i].type) != size) continue;
+      p->order[placed++] = i;
+      p->begins[i] = at;
+      if (!add_size(at, p->tensors[i].bytes, &at)) return INVALID("the tensors' size overflows");
+    }
+  }
+  return placed == p->count ? NULL : INVALID("a tensor has no dtype");
+}
+
+static void put(text *out, const char *s) { text_append(out, s, strlen(s)); }
+
+static void write_metadata(text *out, const char *const *metadata, uint32_t n) {
+  put(out, "\"__metadata__\":{");
+  for (uint32_t i = 0; i < n; i++) {
+    if (i) put(out, ",");
+    encode_json_string(metadata[2 * i], out);
+    put(out, ":");
+    encode_json_string(metadata[2 * i + 1], out);
+  }
+  put(out, "}");
+}
+
+static void write_entry(text *out, const tensor_entry *t, size_t begin) {
+  encode_json_string(t->name, out);
+  text_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", dtype_name(t->type));
+  for (int i = 0; i < t->rank; i++) text_printf(out, "%s%" PRId64, i ? "," : "", t->dims[i]);
+  text_printf(out, "],\"data_offsets\":[%zu,%zu]}", begin, begin + t->bytes);
+}
+
+static clave_status write_header(const plan *p, const char *const *metadata, uint32_t n_metadata, text *out) {
+  put(out, "{");
+  if (n_metadata) write_metadata(out, metadata, n_metadata);
+  for (uint32_t i = 0; i < p->count; i++) {
+    if (i || n_metadata) put(out, ",");
+    write_entry(out, &p->tensors[i], p->begins[i]);
+  }
+  put(out, "}");
+  while (!out->failed && (out->size + 8) % DATA_ALIGNMENT) put(out, " ");
+  return text_status(out);
+}
+
+static clave_status write_all(file_writer *w, const plan *p, const text *header) {
+  uint64_t length = header->size;
+  TRY(file_writer_append(w, &length, sizeof length));
+  TRY(file_writer_append(w, header->data, header->size));
+  for (uint32_t i = 0; i < p->count; i++) {
+    const tensor_entry *t = &p->tensors[p->order[i]];
+    TRY(file_writer_append(w, t->data, t->bytes));
+  }
+  return file_writer_commit(w);
+}
+
+clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uint32_t count, const char *const *metadata,
+                              uint32_t n_metadata) {
+  plan p = {.tensors = tensors, .count = count};
+  text header = {0};
+  file_writer *w = NULL;
+  clave_status st = check_names(tensors, count);
+  if (!st) st = make_plan(&p);
+  if (!st) st = write_header(&p, metadata, n_metadata, &header);
+  if (!st) st = file_writer_create(path, &w);
+  if (!st) st = write_all(w, &p, &header);
+  file_writer_destroy(w);
+  text_free(&header);
+  free(p.order);
+  free(p.begins);
+  return st;
+}

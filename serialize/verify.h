@@ -1,0 +1,20 @@
+#ifndef SERIALIZE_VERIFY_H
+#define SERIALIZE_VERIFY_H
+/* The trust boundary: a decoded program is checked once, whole; behind it, code asserts. */
+#include "serialize/program.h"
+
+/* Checks everything but the constants' bytes, and fills p->types. Errors name node and method. */
+clave_status verify_program(program *p) STATUS_CHECK;
+
+/* ---- within the verifier ---- */
+
+/* Tensors, values, constants, initial states: verify_types.c. Fills p->types. */
+clave_status verify_types(program *p) STATUS_CHECK;
+/* Methods, chains and the flow of tensors and values through them: verify_flow.c. */
+clave_status verify_flow(const program *p) STATUS_CHECK;
+/* Names at `offset` of `count` structs of `size` bytes: none empty or too long, none twice. what: "method". */
+clave_status verify_names(const void *items, uint32_t count, size_t size, size_t offset, const char *what) STATUS_CHECK;
+/* INVALID, "tensor 3 ('w') MESSAGE". */
+clave_status tensor_error(const ir_program *p, uint32_t tid, const char *message) STATUS_CHECK STATUS_NEVER_NULL;
+
+#endif

@@ -1,0 +1,176 @@
+/* Recognises handwritten digits and shows them in the terminal, with how sure the network is: what
+ * `make demo` runs. demo PROGRAM IMAGE.pgm...   (28 x 28, binary PGM, white on black) */
+#include <clave.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SIDE = 28, PIXELS = SIDE * SIDE, DIGITS = 10, BAR = 30 };
+
+typedef struct picture {
+  unsigned char pixels[PIXELS];
+  float probability[DIGITS];
+  int digit;
+} picture;
+
+/* How the terminal can draw: colours, half blocks, letters. */
+typedef struct terminal {
+  bool unicode, colour;
+} terminal;
+
+static double read_clock(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static bool read_picture(const char *path, picture *p) {
+  FILE *f = fopen(path, "rb");
+  int width = 0, height = 0, white = 0;
+  bool good = f && fscanf(f, "P5 %d %d %d", &width, &height, &white) == 3 && fgetc(f) != EOF &&
+              width == SIDE && height == SIDE && white == 255 &&
+              fread(p->pixels, PIXELS, 1, f) == 1;
+  if (f) (void)fclose(f);
+  if (!good) (void)fprintf(stderr, "demo: %s: not a binary PGM of 28 x 28 pixels\n", path);
+  return good;
+}
+
+/* ---------------------------------------------------------------- the network */
+
+static void choose_digit(const float *logits, picture *p) {
+  float sum = 0;
+  p->digit = 0;
+  for (int i = 1; i < DIGITS; i++) p->digit = logits[i] > logits[p->digit] ? i : p->digit;
+  for (int i = 0; i < DIGITS; i++) sum += p->probability[i] = expf(logits[i] - logits[p->digit]);
+  for (int i = 0; i < DIGITS; i++) p->probability[i] /= sum;
+}
+
+static clave_status recognise(clave_session *session, picture *p) {
+  float values[PIXELS];
+  clave_tensor logits,
+      image = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, SIDE, SIDE}, values);
+  for (int i = 0; i < PIXELS; i++) values[i] = (float)p->pixels[i] / 255;
+  clave_status st = clave_session_set_input(session, "forward", 0, &image);
+  if (!st) st = clave_session_run(session, "forward");
+  if (!st) st = clave_session_output(session, "forward", 0, &logits);
+  if (!st) choose_digit(logits.data, p); /* (1, 10) */
+  return st;
+}
+
+/* ---------------------------------------------------------------- drawing */
+
+static int shade(const picture *p, int x, int y) { return p->pixels[y * SIDE + x]; }
+
+/* Two pixels, one above the other. */
+static void draw_cell(const terminal *t, int above, int below) {
+  static const char *const halves[] = {" ", "\xe2\x96\x84", "\xe2\x96\x80", "\xe2\x96\x88"};
+  if (t->colour) {
+    (void)printf("\x1b[38;5;%d;48;5;%dm%s", 232 + above * 23 / 255, 232 + below * 23 / 255,
+                 halves[2]);
+  } else if (t->unicode) {
+    (void)fputs(halves[(above > 96 ? 2 : 0) + (below > 96 ? 1 : 0)], stdout);
+  } else {
+    (void)putchar(" .:-=+*#%@"[(above + below) * 9 / 510]);
+  }
+}
+
+static void draw_bar(const terminal *t, const picture *p, int digit) {
+  int length = (int)lroundf(p->probability[digit] * BAR);
+  bool chosen = digit == p->digit;
+  (void)printf("  %s%d ", t->colour && chosen ? "\x1b[1;32m" : "", digit);
+  for (int i = 0; i < BAR; i++) {
+    (void)fputs(i >= length ? " " : t->unicode ? "\xe2\x96\x88" : "#", stdout);
+  }
+  (void)printf(" %5.1f %%%s", 100 * (double)p->probability[digit],
+               t->colour && chosen ? "\x1b[0m" : "");
+}
+
+static void draw_picture(const terminal *t, const char *path, const picture *p) {
+  const int rows = SIDE / 2;
+  for (int row = 0; row < rows; row++) {
+    (void)fputs("  ", stdout);
+    for (int x = 0; x < SIDE; x++) draw_cell(t, shade(p, x, 2 * row), shade(p, x, 2 * row + 1));
+    if (t->colour) (void)fputs("\x1b[0m", stdout);
+    if (row == 1) (void)printf("  %s: %d", path, p->digit);
+    if (row >= 3 && row < 3 + DIGITS) draw_bar(t, p, row - 3);
+    (void)putchar('\n');
+  }
+  (void)putchar('\n');
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static void print_note(void *ctx, const char *line) {
+  (void)ctx;
+  (void)fprintf(stderr, "demo: note: %s\n", line);
+}
+
+static void show_building(void *ctx, const char *what, int done, int total) {
+  *(bool *)ctx = true;
+  if (!isatty(STDERR_FILENO)) return;
+  (void)fprintf(stderr, done < total ? "\r%s %d/%d" : "\r\x1b[K", what, done, total);
+}
+
+static void print_device(const clave_device *device) {
+  const clave_device_info *info = clave_device_get_info(device);
+  if (info->index < 0) {
+    (void)printf("on %s: %s\n\n", info->kind, info->name);
+  } else {
+    (void)printf("on %s:%d: %s, %s\n\n", info->kind, info->index, info->name, info->platform);
+  }
+}
+
+static clave_status show_pictures(clave_session *session, int count, char **paths, bool *unread) {
+  setlocale(LC_CTYPE, "");
+  bool unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+  terminal t = {.unicode = unicode, .colour = unicode && isatty(STDOUT_FILENO)};
+  for (int i = 0; i < count; i++) {
+    picture p;
+    if (!read_picture(paths[i], &p)) *unread = true;
+    if (*unread) return NULL;
+    clave_status st = recognise(session, &p);
+    if (st) return st;
+    draw_picture(&t, paths[i], &p);
+  }
+  return NULL;
+}
+
+static void print_times(double start, double end, bool built) {
+  clave_cache_info cache;
+  (void)printf("%.0f ms, with the device opened, the program loaded%s\n", end - start,
+               built ? " and the kernels built" : "");
+  clave_status st = clave_cache_get_info(&cache);
+  if (!st && built && cache.path)
+    (void)printf("the kernels are kept in %s: the next run starts faster\n", cache.path);
+  clave_status_free(st);
+}
+
+int main(int argc, char **argv) {
+  clave_device *device = NULL;
+  clave_program *program = NULL;
+  clave_session *session = NULL;
+  bool built = false, unread = false;
+  if (argc < 3) return (void)fprintf(stderr, "usage: demo PROGRAM IMAGE.pgm...\n"), 2;
+  double start = read_clock();
+  clave_device_options on = {.size = sizeof on, .message = print_note};
+  clave_session_options how = {
+      .size = sizeof how, .progress = show_building, .progress_ctx = &built};
+  clave_status st = clave_device_open(NULL, &on, &device);
+  if (!st) st = clave_program_load(argv[1], NULL, &program);
+  if (!st) st = clave_session_create(program, device, &how, &session);
+  if (!st) print_device(device);
+  if (!st) st = show_pictures(session, argc - 2, argv + 2, &unread);
+  if (!st && !unread) print_times(start, read_clock(), built);
+  if (st) (void)fprintf(stderr, "demo: %s\n", clave_status_message(st));
+  clave_session_destroy(session);
+  clave_program_destroy(program);
+  clave_device_destroy(device);
+  bool good = !st && !unread && !fflush(stdout);
+  clave_status_free(st);
+  return good ? 0 : 1;
+}

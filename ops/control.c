@@ -69,7 +69,9 @@ static clave_status check_condition(const rule_context *c, const ir_while *o) {
 
 clave_status rule_while(const rule_context *c, const void *op) {
   const ir_while *o = op;
-  TRY(check_count(&o->results, o->args.count, "results"));
+  if (o->results.count != o->args.count) {
+    return INVALID("%u results, expected %u as args", o->results.count, o->args.count);
+  }
   TRY(status_while(check_condition(c, o), "condition_chain"));
   TRY(bind_tensors(c, &o->results, 0, &o->args, false, "results"));
   return status_while(bind_chain(c, o->body_chain, "body_chain", &o->args, &o->results),

@@ -1,7 +1,7 @@
 #ifndef TEST_OPS_FIXTURE_H
 #define TEST_OPS_FIXTURE_H
-/* A program of a few tensors and values, made in place, and checks of what a rule says about an op. Each test starts
- * with fixture_reset(). */
+/* A program of a few tensors and values, made in place, and checks of what a rule says about an op.
+ * Each test starts with fixture_reset(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Layouts against brute force: the storage positions of all elements in row-major order say what a layout means. */
+/* Layouts against brute force: the storage positions of all elements in row-major order say what a
+ * layout means. */
 #include "ops/fixture.h"
 
 enum { MAX_ELEMENTS = 5000, ROUNDS = 4000 };
@@ -86,7 +87,8 @@ static void collapse_merges_all_it_can(void **state) {
   tensors_collapse(&a, 1);
   assert_int_equal(a.rank, 1);
   assert_int_equal(a.dims[0], 24);
-  tensor pair[2] = {fix.tensors[slot(DTYPE_F32, 3, 2, 3, 4)], fix.tensors[slot(DTYPE_F32, 3, 2, 3, 4)]};
+  tensor pair[2] = {fix.tensors[slot(DTYPE_F32, 3, 2, 3, 4)],
+                    fix.tensors[slot(DTYPE_F32, 3, 2, 3, 4)]};
   pair[1].strides[0] = 0; /* a broadcast leading dimension stays apart */
   tensors_collapse(pair, 2);
   assert_int_equal(pair[0].rank, 2);
@@ -152,7 +154,8 @@ static void reshape_views(void **state) {
   assert_in_range(good, ROUNDS / 10, ROUNDS - ROUNDS / 10);
 }
 
-/* One dimension of a random tensor sliced, flipped and selected, against index arithmetic along it. */
+/* One dimension of a random tensor sliced, flipped and selected, against index arithmetic along it.
+ */
 static void slice_views(void **state) {
   (void)state;
   srand(4);
@@ -161,9 +164,11 @@ static void slice_views(void **state) {
     tensor x = random_layout(), out;
     if (x.rank == 0) continue;
     int axis = pick(x.rank);
-    int64_t size = x.dims[axis], start = pick(9) - 4, stop = pick(9) - 4, step = 1 + pick(3), first, last;
+    int64_t size = x.dims[axis], start = pick(9) - 4, stop = pick(9) - 4, step = 1 + pick(3), first,
+            last;
     rule_context c = fixture_context();
-    ir_slice op = {.axis = axis - x.rank, .start = lit(start), .stop = lit(stop), .step = lit(step)};
+    ir_slice op = {
+        .axis = axis - x.rank, .start = lit(start), .stop = lit(stop), .step = lit(step)};
     assert_true(view_slice(&c, &op, &x, &out));
     slice_bounds(size, start, true, stop, &first, &last);
     int64_t count = 0;
@@ -175,7 +180,8 @@ static void slice_views(void **state) {
     ir_flip flip = {.axes = I32S(axis)};
     assert_true(view_flip(&c, &flip, &x, &out));
     for (int64_t i = 0; i < size; i++) {
-      assert_int_equal(out.offset + i * out.strides[axis], x.offset + (size - 1 - i) * x.strides[axis]);
+      assert_int_equal(out.offset + i * out.strides[axis],
+                       x.offset + (size - 1 - i) * x.strides[axis]);
     }
     ir_select select = {.axis = axis, .index = lit(-1)};
     assert_true(view_select(&c, &select, &x, &out));
@@ -186,7 +192,8 @@ static void slice_views(void **state) {
 
 static void bounds_as_in_python(void **state) {
   (void)state;
-  static const int64_t cases[][5] = {{5, 0, 5, 0, 5}, {5, -2, 9, 3, 5}, {5, -9, -3, 0, 2}, {5, 4, 2, 4, 4}, {0, 1, 3, 0, 0}};
+  static const int64_t cases[][5] = {
+      {5, 0, 5, 0, 5}, {5, -2, 9, 3, 5}, {5, -9, -3, 0, 2}, {5, 4, 2, 4, 4}, {0, 1, 3, 0, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int64_t first, last;
     slice_bounds(cases[i][0], cases[i][1], true, cases[i][2], &first, &last);
@@ -203,17 +210,23 @@ static void shapes_as_text(void **state) {
   (void)state;
   fixture_reset();
   char buf[64], tiny[6];
-  assert_string_equal(tensor_shape_text(&fix.tensors[slot(DTYPE_F32, 3, 2, -1, 3)], buf, sizeof buf), "(2, ?, 3)");
+  assert_string_equal(
+      tensor_shape_text(&fix.tensors[slot(DTYPE_F32, 3, 2, -1, 3)], buf, sizeof buf), "(2, ?, 3)");
   assert_string_equal(tensor_shape_text(&fix.tensors[slot(DTYPE_F32, 0)], buf, sizeof buf), "()");
-  assert_string_equal(tensor_shape_text(&fix.tensors[slot(DTYPE_F32, 2, 12, 345)], tiny, sizeof tiny), "(12, ");
+  assert_string_equal(
+      tensor_shape_text(&fix.tensors[slot(DTYPE_F32, 2, 12, 345)], tiny, sizeof tiny), "(12, ");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(contiguous_layouts), cmocka_unit_test(collapse_keeps_the_walk),
-      cmocka_unit_test(collapse_merges_all_it_can), cmocka_unit_test(broadcast_repeats),
-      cmocka_unit_test(reshape_views), cmocka_unit_test(slice_views),
-      cmocka_unit_test(bounds_as_in_python), cmocka_unit_test(shapes_as_text),
+      cmocka_unit_test(contiguous_layouts),
+      cmocka_unit_test(collapse_keeps_the_walk),
+      cmocka_unit_test(collapse_merges_all_it_can),
+      cmocka_unit_test(broadcast_repeats),
+      cmocka_unit_test(reshape_views),
+      cmocka_unit_test(slice_views),
+      cmocka_unit_test(bounds_as_in_python),
+      cmocka_unit_test(shapes_as_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

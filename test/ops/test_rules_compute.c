@@ -1,0 +1,373 @@
+/* Rules of reductions, normalisation, linear algebra, convolution, pooling, indexing, updates,
+ * attention and control flow: what they accept, and what they say to the rest. */
+#include <math.h>
+
+#include "ops/fixture.h"
+
+static void reductions(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 3, 2, -1, 4), i = slot(DTYPE_I32, 2, 2, 3),
+           b = slot(DTYPE_BOOL, 2, 2, 3);
+  ir_reduce r = {
+      .kind = IR_REDUCE_KIND_MEAN, .x = x, .axes = I32S(-1, 0), .out = slot(DTYPE_F32, 1, 7)};
+  expect_good(IR_OP_REDUCE, &r);
+  r.keepdim = true;
+  expect_bad(IR_OP_REDUCE, &r, "out is F32 (7), expected F32 (1, ?, 1)");
+  r.axes = (ir_i32s)I32S(0, -3);
+  expect_bad(IR_OP_REDUCE, &r, "axis 0 is listed twice");
+  r.axes = (ir_i32s)I32S(3);
+  expect_bad(IR_OP_REDUCE, &r, "axis 3 out of range for rank 3");
+  ir_reduce all = {.kind = IR_REDUCE_KIND_ALL, .x = i, .out = slot(DTYPE_BOOL, 0)};
+  expect_good(IR_OP_REDUCE, &all);
+  all.kind = IR_REDUCE_KIND_SUM;
+  expect_bad(IR_OP_REDUCE, &all, "out is BOOL (), expected I32 ()");
+  all.x = b;
+  expect_bad(IR_OP_REDUCE, &all, "x is BOOL, expected a float or integer dtype");
+  all.kind = IR_REDUCE_KIND_MAX;
+  expect_good(IR_OP_REDUCE, &all);
+  all.kind = IR_REDUCE_KIND_STD, all.x = i;
+  expect_bad(IR_OP_REDUCE, &all, "x is I32, expected a float dtype");
+  r = (ir_reduce){.kind = IR_REDUCE_KIND_VAR, .x = x, .correction = INFINITY, .out = x};
+  expect_bad(IR_OP_REDUCE, &r, "correction is inf");
+  r = (ir_reduce){.kind = IR_REDUCE_KIND_MIN,
+                  .x = slot(DTYPE_F32, 2, 0, 3),
+                  .axes = I32S(0),
+                  .out = slot(DTYPE_F32, 1, 3)};
+  expect_bad(IR_OP_REDUCE, &r, "x has shape (0, 3), expected no reduced dimension of size 0");
+  r.kind = IR_REDUCE_KIND_SUM;
+  expect_good(IR_OP_REDUCE, &r);
+  r = (ir_reduce){.kind = (ir_reduce_kind)40, .x = x, .out = x};
+  expect_bad(IR_OP_REDUCE, &r, "kind 40 is unknown");
+}
+
+static void reductions_to_indices(void **state) {
+  (void)state;
+  fixture_reset();
+  ir_arg_reduce a = {.x = slot(DTYPE_F32, 2, 2, 3), .out = slot(DTYPE_I64, 0)};
+  expect_good(IR_OP_ARG_REDUCE, &a);
+  a.axis = (ir_opt_i32){-1, true};
+  expect_bad(IR_OP_ARG_REDUCE, &a, "out is I64 (), expected I64 (2)");
+  a.keepdim = true, a.out = slot(DTYPE_I64, 2, 2, 1);
+  expect_good(IR_OP_ARG_REDUCE, &a);
+  a.out = slot(DTYPE_I32, 2, 2, 1);
+  expect_bad(IR_OP_ARG_REDUCE, &a, "expected I64 (2, 1)");
+  a.x = slot(DTYPE_F32, 1, 0), a.axis.present = false;
+  expect_bad(IR_OP_ARG_REDUCE, &a, "no reduced dimension of size 0");
+  ir_cumulate cum = {.x = slot(DTYPE_I64, 1, 4), .axis = 0, .out = slot(DTYPE_I64, 1, 4)};
+  expect_good(IR_OP_CUMULATE, &cum);
+  cum.axis = 1;
+  expect_bad(IR_OP_CUMULATE, &cum, "axis 1 out of range for rank 1");
+  ir_softmax s = {.x = slot(DTYPE_F16, 2, 3, 4), .axis = 5, .out = slot(DTYPE_F16, 2, 3, 4)};
+  expect_bad(IR_OP_SOFTMAX, &s, "axis 5 out of range for rank 2");
+  s.axis = -2;
+  expect_good(IR_OP_SOFTMAX, &s);
+  s.x = slot(DTYPE_I32, 2, 3, 4);
+  expect_bad(IR_OP_SOFTMAX, &s, "x is I32, expected a float dtype");
+}
+
+static void norms(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 3, 2, 6, 4), w4 = slot(DTYPE_F32, 1, 4), w6 = slot(DTYPE_F32, 1, 6),
+           w64 = slot(DTYPE_F32, 2, 6, 4);
+  ir_layer_norm l = {.x = x, .weight = w64, .bias = IR_NONE, .n_axes = 2, .eps = 1e-5, .out = x};
+  expect_good(IR_OP_LAYER_NORM, &l);
+  l.bias = w4;
+  expect_bad(IR_OP_LAYER_NORM, &l, "bias is F32 (4), expected F32 (6, 4)");
+  l.n_axes = 4;
+  expect_bad(IR_OP_LAYER_NORM, &l, "n_axes is 4, expected 1 to x's rank 3");
+  ir_rms_norm r = {.x = x, .weight = w4, .n_axes = 1, .eps = NAN, .out = x};
+  expect_bad(IR_OP_RMS_NORM, &r, "eps is nan, expected 0 or more");
+  r.eps = 0;
+  expect_good(IR_OP_RMS_NORM, &r);
+  ir_group_norm g = {.x = x, .weight = w6, .bias = w6, .groups = 3, .out = x};
+  expect_good(IR_OP_GROUP_NORM, &g);
+  g.groups = 4;
+  expect_bad(IR_OP_GROUP_NORM, &g, "groups is 4, expected a divisor of the 6 channels");
+  g.groups = 0;
+  expect_bad(IR_OP_GROUP_NORM, &g, "groups is 0");
+  ir_batch_norm b = {.x = x, .weight = IR_NONE, .bias = IR_NONE, .mean = w6, .var = w6, .out = x};
+  expect_good(IR_OP_BATCH_NORM, &b);
+  b.var = w4;
+  expect_bad(IR_OP_BATCH_NORM, &b, "var is F32 (4), expected F32 (6)");
+  b.x = w6;
+  expect_bad(IR_OP_BATCH_NORM, &b, "x has rank 1, expected at least 2");
+}
+
+static void products(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t a = slot(DTYPE_F32, 3, 5, 2, 3), b = slot(DTYPE_F32, 4, 7, 1, 3, 4);
+  ir_matmul m = {.a = a,
+                 .b = b,
+                 .bias = slot(DTYPE_F32, 1, 4),
+                 .alpha = 1,
+                 .beta = 1,
+                 .out = slot(DTYPE_F32, 4, 7, 5, 2, 4)};
+  expect_good(IR_OP_MATMUL, &m);
+  m.bias = slot(DTYPE_F32, 5, 1, 1, 1, 1, 4);
+  expect_bad(IR_OP_MATMUL, &m, "bias (1, 1, 1, 1, 4) does not broadcast to (7, 5, 2, 4)");
+  m.bias = slot(DTYPE_F32, 1, 3);
+  expect_bad(IR_OP_MATMUL, &m, "bias (3) does not broadcast");
+  m.bias = slot(DTYPE_F64, 1, 4);
+  expect_bad(IR_OP_MATMUL, &m, "bias is F64, expected F32 as a");
+  m.bias = IR_NONE, m.b = slot(DTYPE_F32, 2, 4, 4);
+  expect_bad(IR_OP_MATMUL, &m, "a has 3 columns, b has 4 rows");
+  m.b = slot(DTYPE_F32, 3, 4, 3, 4);
+  expect_bad(IR_OP_MATMUL, &m, "shapes (5) and (4) do not broadcast; leading dimensions");
+  m.b = slot(DTYPE_F16, 2, 3, 4);
+  expect_bad(IR_OP_MATMUL, &m, "b is F16, expected F32 as a");
+  m.b = slot(DTYPE_F32, 1, 3);
+  expect_bad(IR_OP_MATMUL, &m, "b has rank 1, expected at least 2");
+  uint32_t i = slot(DTYPE_I32, 2, 2, 2);
+  m = (ir_matmul){.a = i, .b = i, .bias = IR_NONE, .alpha = 0.5, .beta = 1, .out = i};
+  expect_bad(IR_OP_MATMUL, &m, "alpha 0.5 does not fit I32");
+  m.alpha = 2;
+  expect_good(IR_OP_MATMUL, &m);
+}
+
+static void convolutions(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 4, 2, 6, 9, -1), w = slot(DTYPE_F32, 4, 4, 3, 3, 3),
+           bias = slot(DTYPE_F32, 1, 4);
+  ir_conv c = {.x = x,
+               .weight = w,
+               .bias = bias,
+               .stride = I32S(2, 1),
+               .padding = I32S(1, 1),
+               .dilation = I32S(2, 1),
+               .groups = 2,
+               .out = slot(DTYPE_F32, 4, 2, 4, 4, 17)};
+  expect_good(IR_OP_CONV, &c);
+  c.groups = 1;
+  expect_bad(IR_OP_CONV, &c, "x has 6 channels, expected 3 (1 groups of 3)");
+  c.groups = 3;
+  expect_bad(IR_OP_CONV, &c, "groups is 3, expected a divisor of the 4 output channels");
+  c.groups = 2, c.stride = (ir_i32s)I32S(0, 1);
+  expect_bad(IR_OP_CONV, &c, "stride is 0, expected at least 1");
+  c.stride = (ir_i32s)I32S(1);
+  expect_bad(IR_OP_CONV, &c, "stride has 1 entries, expected 2");
+  c.stride = (ir_i32s)I32S(1, 1), c.dilation = (ir_i32s)I32S(6, 1);
+  expect_bad(IR_OP_CONV, &c, "kernel covers 13, more than the padded size 11; spatial dimension 0");
+  c.dilation = (ir_i32s)I32S(1, 1), c.padding = (ir_i32s)I32S(-1, 0);
+  expect_bad(IR_OP_CONV, &c, "padding is -1, expected at least 0");
+  c.padding = (ir_i32s)I32S(0, 0);
+  expect_bad(IR_OP_CONV, &c, "out is F32 (2, 4, 4, 17), expected F32 (2, 4, 7, ?)");
+  c.bias = slot(DTYPE_F32, 1, 6);
+  expect_bad(IR_OP_CONV, &c, "bias is F32 (6), expected F32 (4)");
+  c.weight = slot(DTYPE_F32, 3, 4, 3, 3);
+  expect_bad(IR_OP_CONV, &c, "weight has rank 3, expected 4 as x");
+  c.x = c.weight = slot(DTYPE_F32, 5, 1, 1, 1, 1, 1);
+  expect_bad(IR_OP_CONV, &c, "3 spatial dimensions");
+}
+
+/* torch's output sizes of max_pool1d: size, kernel, stride, padding, dilation, ceil_mode -> out. */
+static void pool_sizes(void **state) {
+  (void)state;
+  static const int cases[][7] = {{10, 3, 2, 0, 1, 0, 4}, {10, 3, 2, 0, 1, 1, 5},
+                                 {10, 3, 2, 1, 1, 0, 5}, {10, 2, 2, 1, 1, 1, 6},
+                                 {5, 2, 3, 0, 1, 1, 2},  {4, 2, 3, 1, 1, 1, 2},
+                                 {3, 2, 2, 1, 1, 1, 2},  {7, 3, 1, 1, 3, 0, 3},
+                                 {5, 1, 3, 0, 1, 1, 2},  {2, 3, 5, 1, 1, 1, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int *k = cases[i];
+    fixture_reset();
+    ir_pool p = {.x = slot(DTYPE_F32, 3, 2, 3, k[0]),
+                 .kernel = I32S(k[1]),
+                 .stride = I32S(k[2]),
+                 .padding = I32S(k[3]),
+                 .dilation = I32S(k[4]),
+                 .ceil_mode = k[5] == 1,
+                 .out = slot(DTYPE_F32, 3, 2, 3, k[6]),
+                 .indices = slot(DTYPE_I64, 3, 2, 3, k[6])};
+    expect_good(IR_OP_POOL, &p);
+    fix.tensors[p.out].dims[2]++;
+    expect_bad(IR_OP_POOL, &p, "out is F32");
+  }
+}
+
+static void pools(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 3, 1, 2, 10), out = slot(DTYPE_F32, 3, 1, 2, 9);
+  ir_pool p = {.kind = IR_POOL_KIND_AVG,
+               .x = x,
+               .kernel = I32S(2),
+               .stride = I32S(1),
+               .padding = I32S(0),
+               .dilation = I32S(1),
+               .out = out,
+               .indices = IR_NONE};
+  expect_good(IR_OP_POOL, &p);
+  p.divisor = (ir_opt_i64){0, true};
+  expect_bad(IR_OP_POOL, &p, "divisor is 0");
+  p.divisor.present = false, p.dilation = (ir_i32s)I32S(2);
+  expect_bad(IR_OP_POOL, &p, "dilation is 2, expected 1 for average pooling");
+  p.dilation = (ir_i32s)I32S(1), p.padding = (ir_i32s)I32S(2);
+  expect_bad(IR_OP_POOL, &p, "padding is 2, expected at most half of the kernel 2");
+  p.padding = (ir_i32s)I32S(0), p.indices = slot(DTYPE_I64, 3, 1, 2, 9);
+  expect_bad(IR_OP_POOL, &p, "average pooling has no indices");
+  p.kind = IR_POOL_KIND_MAX, p.indices = slot(DTYPE_I32, 3, 1, 2, 9);
+  expect_bad(IR_OP_POOL, &p, "indices is I32 (1, 2, 9), expected I64 (1, 2, 9)");
+  p.kernel = (ir_i32s)I32S(11), p.indices = IR_NONE;
+  expect_bad(IR_OP_POOL, &p, "window does not fit the size 10");
+  p.x = slot(DTYPE_F32, 2, 2, 10);
+  expect_bad(IR_OP_POOL, &p, "x has rank 2, expected 3 or 4");
+  p = (ir_pool){
+      .kind = IR_POOL_KIND_AVG, .x = slot(DTYPE_I32, 3, 1, 2, 10), .out = out, .indices = IR_NONE};
+  expect_bad(IR_OP_POOL, &p, "x is I32, expected a float dtype");
+  ir_adaptive_pool a = {.kind = IR_POOL_KIND_AVG, .x = x, .out = out, .indices = IR_NONE};
+  expect_good(IR_OP_ADAPTIVE_POOL, &a);
+  a.out = slot(DTYPE_F32, 3, 1, 3, 9);
+  expect_bad(IR_OP_ADAPTIVE_POOL, &a, "out is F32 (1, 3, 9), expected F32 (1, 2, 9)");
+  a.x = slot(DTYPE_F32, 3, 1, 3, 0);
+  expect_bad(IR_OP_ADAPTIVE_POOL, &a, "spatial dimension 0 is empty");
+}
+
+static void indexing(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 3, 5, 6, 7), i23 = slot(DTYPE_I32, 2, 2, 3),
+           i3 = slot(DTYPE_I64, 1, 3), f = slot(DTYPE_F32, 1, 3);
+  ir_index_select s = {.x = x, .axis = 1, .index = i23, .out = slot(DTYPE_F32, 4, 5, 2, 3, 7)};
+  expect_good(IR_OP_INDEX_SELECT, &s);
+  s.index = f;
+  expect_bad(IR_OP_INDEX_SELECT, &s, "index is F32, expected I32 or I64");
+  s.index = slot(DTYPE_I64, 7, 1, 1, 1, 1, 1, 1, 1);
+  expect_bad(IR_OP_INDEX_SELECT, &s, "out would have rank 9, at most 8");
+  ir_gather g = {
+      .x = x, .axis = 0, .index = slot(DTYPE_I64, 3, 9, 6, 2), .out = slot(DTYPE_F32, 3, 9, 6, 2)};
+  expect_good(IR_OP_GATHER, &g);
+  g.axis = 1;
+  expect_bad(IR_OP_GATHER, &g, "index has size 9 at axis 0, expected at most x's 5");
+  g.index = i3;
+  expect_bad(IR_OP_GATHER, &g, "index has rank 1, expected 3 as x");
+  ir_index n = {
+      .x = x, .indices = TIDS(i23, i3), .axes = I32S(1, 2), .out = slot(DTYPE_F32, 3, 5, 2, 3)};
+  expect_good(IR_OP_INDEX, &n);
+  n.axes = (ir_i32s)I32S(0, 2), n.out = slot(DTYPE_F32, 3, 2, 3, 6);
+  expect_good(IR_OP_INDEX, &n);
+  n.axes = (ir_i32s)I32S(2, 0);
+  expect_bad(IR_OP_INDEX, &n, "axes are not ascending: 0 after 2");
+  n.axes = (ir_i32s)I32S(0);
+  expect_bad(IR_OP_INDEX, &n, "axes has 1 entries, expected 2");
+  n = (ir_index){.x = x, .indices = TIDS(i3), .axes = I32S(-1), .out = slot(DTYPE_F32, 3, 5, 6, 3)};
+  expect_good(IR_OP_INDEX, &n);
+  n.indices = (ir_u32s)TIDS(slot(DTYPE_BOOL, 1, 7));
+  expect_bad(IR_OP_INDEX, &n, "masks (BOOL) as index");
+  n.indices.count = 0;
+  expect_bad(IR_OP_INDEX, &n, "indices is empty");
+}
+
+static void updates(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 2, 8, 4), two = slot(DTYPE_F32, 2, 2, 4), pos = int_value(false, 0),
+           at6 = int_value(true, 6), at7 = int_value(true, 7);
+  ir_slice_update s = {.x = x, .update = two, .axis = 0, .start = val(pos), .out = x};
+  expect_good(IR_OP_SLICE_UPDATE, &s);
+  s.start = val(at6);
+  expect_good(IR_OP_SLICE_UPDATE, &s);
+  s.start = val(at7);
+  expect_bad(IR_OP_SLICE_UPDATE, &s, "update of 2 at 7 does not fit axis 0 of size 8");
+  s.start = lit(-1);
+  expect_bad(IR_OP_SLICE_UPDATE, &s, "start is -1, expected 0 or more");
+  s.start = lit(INT64_MAX);
+  expect_bad(IR_OP_SLICE_UPDATE, &s, "does not fit");
+  s.update = slot(DTYPE_F32, 2, 9, 4), s.start = val(pos);
+  expect_bad(IR_OP_SLICE_UPDATE, &s, "update of 9 at 0 does not fit");
+  s.update = slot(DTYPE_F32, 2, 2, 3);
+  expect_bad(IR_OP_SLICE_UPDATE, &s, "update is F32 (2, 3), expected F32 (?, 4)");
+  ir_index_copy c = {.x = x, .axis = -2, .index = slot(DTYPE_I32, 1, 2), .source = two, .out = x};
+  expect_good(IR_OP_INDEX_COPY, &c);
+  c.index = slot(DTYPE_I32, 1, 3);
+  expect_bad(IR_OP_INDEX_COPY, &c, "source is F32 (2, 4), expected F32 (3, 4)");
+  c.index = slot(DTYPE_I32, 2, 1, 2);
+  expect_bad(IR_OP_INDEX_COPY, &c, "index has rank 2, expected 1");
+}
+
+static void transformers(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t q = slot(DTYPE_F32, 4, 2, 8, 5, 16), k = slot(DTYPE_F32, 4, 2, 2, -1, 16),
+           v = slot(DTYPE_F32, 4, 2, 2, 9, 12);
+  ir_attention a = {.q = q,
+                    .k = k,
+                    .v = v,
+                    .mask = slot(DTYPE_BOOL, 2, 5, 9),
+                    .out = slot(DTYPE_F32, 4, 2, 8, 5, 12)};
+  expect_good(IR_OP_ATTENTION, &a);
+  a.mask = slot(DTYPE_F32, 4, 2, 1, 5, 8);
+  expect_bad(IR_OP_ATTENTION, &a, "mask (2, 1, 5, 8) does not broadcast to (2, 8, 5, 9)");
+  a.mask = slot(DTYPE_I32, 2, 5, 9);
+  expect_bad(IR_OP_ATTENTION, &a, "mask is I32, expected BOOL or F32");
+  a.mask = IR_NONE, a.scale = (ir_opt_f64){NAN, true};
+  expect_bad(IR_OP_ATTENTION, &a, "scale is nan");
+  a.k = slot(DTYPE_F32, 4, 2, 3, 9, 16), a.v = slot(DTYPE_F32, 4, 2, 3, 9, 12);
+  expect_bad(IR_OP_ATTENTION, &a, "q has 8 heads, expected a multiple of k's 3");
+  a.v = slot(DTYPE_F32, 4, 2, 3, 8, 12);
+  expect_bad(IR_OP_ATTENTION, &a, "v is F32 (2, 3, 8, 12), expected F32 (2, 3, 9, ?)");
+  a.k = slot(DTYPE_F32, 4, 2, 2, 9, 8);
+  expect_bad(IR_OP_ATTENTION, &a, "k is F32 (2, 2, 9, 8), expected F32 (2, ?, ?, 16)");
+  ir_rope r = {.x = slot(DTYPE_F32, 4, 1, 5, 2, 6),
+               .cos = slot(DTYPE_F32, 2, 5, 3),
+               .sin = slot(DTYPE_F32, 2, 5, 3),
+               .out = slot(DTYPE_F32, 4, 1, 5, 2, 6)};
+  expect_good(IR_OP_ROPE, &r);
+  r.sin = slot(DTYPE_F32, 2, 5, 6);
+  expect_bad(IR_OP_ROPE, &r, "sin is F32 (5, 6), expected F32 (5, 3)");
+  r.x = slot(DTYPE_F32, 3, 5, 2, 7);
+  expect_bad(IR_OP_ROPE, &r, "head_dim is 7, expected an even number");
+}
+
+static void control_flow(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t a = slot(DTYPE_F32, 1, 4), b = slot(DTYPE_F32, 1, 4), flag = slot(DTYPE_BOOL, 0),
+           i = slot(DTYPE_I64, 0);
+  uint32_t xs = slot(DTYPE_I64, 1, 6), ys = slot(DTYPE_F32, 2, 6, 4), x7 = slot(DTYPE_I64, 1, 7);
+  uint32_t yes = other_value(IR_VALUE_TYPE_BOOL), n = int_value(false, 0);
+  ir_chain chains[3] = {{.args = TIDS(a), .results = TIDS(b)},
+                        {.args = TIDS(a), .results = TIDS(flag)},
+                        {.args = TIDS(a, i, a), .results = TIDS(b, b)}};
+  fix.program.chains.items = chains;
+  fix.program.chains.count = 3;
+  ir_if f = {
+      .condition = yes, .then_chain = 0, .else_chain = 0, .args = TIDS(a), .results = TIDS(b)};
+  expect_good(IR_OP_IF, &f);
+  f.else_chain = 3;
+  expect_bad(IR_OP_IF, &f, "else_chain is 3, the program has 3 chains");
+  f.else_chain = 1;
+  expect_bad(IR_OP_IF, &f, "results is BOOL (), expected F32 (4); chain results 0; else_chain");
+  f.condition = n;
+  expect_bad(IR_OP_IF, &f, "condition is value 1, expected a bool");
+  ir_while w = {.condition_chain = 1, .body_chain = 0, .args = TIDS(a), .results = TIDS(b)};
+  expect_good(IR_OP_WHILE, &w);
+  w.condition_chain = 0;
+  expect_bad(IR_OP_WHILE, &w, "results is F32 (4), expected BOOL (); condition_chain");
+  w.results.count = 0;
+  expect_bad(IR_OP_WHILE, &w, "0 results, expected 1 as args");
+  ir_scan s = {
+      .body_chain = 2, .carries = TIDS(a), .xs = TIDS(xs), .args = TIDS(a), .results = TIDS(b, ys)};
+  expect_good(IR_OP_SCAN, &s);
+  s.xs = (ir_u32s)TIDS(x7);
+  expect_bad(IR_OP_SCAN, &s, "has 6 steps, expected 7");
+  s.xs = (ir_u32s)TIDS(xs), s.results = (ir_u32s)TIDS(b);
+  expect_bad(IR_OP_SCAN, &s, "the chain has 2 results, expected 1");
+  s.args.count = 0;
+  expect_bad(IR_OP_SCAN, &s, "the chain has 3 args, expected 2");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(reductions),   cmocka_unit_test(reductions_to_indices),
+      cmocka_unit_test(norms),        cmocka_unit_test(products),
+      cmocka_unit_test(convolutions), cmocka_unit_test(pool_sizes),
+      cmocka_unit_test(pools),        cmocka_unit_test(indexing),
+      cmocka_unit_test(updates),      cmocka_unit_test(transformers),
+      cmocka_unit_test(control_flow),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

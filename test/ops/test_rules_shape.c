@@ -1,0 +1,353 @@
+/* Rules of scalars, views, elementwise lists, copies and joins: what they accept, and what they say
+ * to the rest. */
+#include <limits.h>
+
+#include "ops/fixture.h"
+
+static void scalars(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t i = int_value(false, 0), f = other_value(IR_VALUE_TYPE_FLOAT),
+           b = other_value(IR_VALUE_TYPE_BOOL);
+  ir_int_scalar add = {.kind = IR_SCALAR_KIND_ADD, .a = val(i), .b = lit(2), .out = i};
+  expect_good(IR_OP_INT_SCALAR, &add);
+  add.out = f;
+  expect_bad(IR_OP_INT_SCALAR, &add, "out is value 1 of type float, expected int");
+  add.out = i, add.b = (ir_int_or_vid){.vid = IR_NONE};
+  expect_bad(IR_OP_INT_SCALAR, &add, "add needs an operand b");
+  add.b = val(f);
+  expect_bad(IR_OP_INT_SCALAR, &add, "b is value 1 of type float, expected an integer");
+  ir_int_scalar mod = {.kind = IR_SCALAR_KIND_MOD, .a = val(i), .b = lit(0), .out = i};
+  expect_bad(IR_OP_INT_SCALAR, &mod, "mod by zero");
+  ir_int_scalar lt = {.kind = IR_SCALAR_KIND_LT, .a = val(i), .b = lit(0), .out = b};
+  expect_good(IR_OP_INT_SCALAR, &lt);
+  ir_scalar mul = {.kind = IR_SCALAR_KIND_MUL, .a = flit(2), .b = flit(0.5), .out = f};
+  expect_good(IR_OP_SCALAR, &mul);
+  mul.out = i;
+  expect_bad(IR_OP_SCALAR, &mul, "expected float");
+  ir_scalar to_int = {.kind = IR_SCALAR_KIND_TO_INT, .a = flit(2), .out = i};
+  expect_good(IR_OP_SCALAR, &to_int);
+  mul.kind = (ir_scalar_kind)99;
+  expect_bad(IR_OP_SCALAR, &mul, "kind 99 is unknown");
+  ir_check ge = {.kind = IR_SCALAR_KIND_GE, .a = val(i), .b = lit(1), .message = "s0 >= 1"};
+  expect_good(IR_OP_CHECK, &ge);
+  ge.kind = IR_SCALAR_KIND_ADD;
+  expect_bad(IR_OP_CHECK, &ge, "kind is add, expected a comparison");
+  ir_item item = {.x = slot(DTYPE_I64, 2, 1, -1), .out = i};
+  expect_good(IR_OP_ITEM, &item);
+  item.x = slot(DTYPE_I64, 1, 2);
+  expect_bad(IR_OP_ITEM, &item, "shape (2), expected a single element");
+  item.x = slot(DTYPE_F16, 0);
+  expect_bad(IR_OP_ITEM, &item, "expected float");
+}
+
+static void reshapes(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 2, 4, 6), unknown = int_value(false, 0), known = int_value(true, 3);
+  ir_reshape op = {.x = x, .shape = INTS(lit(8), val(known)), .out = slot(DTYPE_F32, 2, 8, 3)};
+  expect_good(IR_OP_RESHAPE, &op);
+  op.shape = (ir_int_or_vids)INTS(val(unknown), lit(3));
+  expect_good(IR_OP_RESHAPE, &op);
+  op.shape = (ir_int_or_vids)INTS(lit(8), lit(4));
+  expect_bad(IR_OP_RESHAPE, &op, "shape (8, 4) of 32 elements does not fit x (4, 6) of 24");
+  op.shape = (ir_int_or_vids)INTS(lit(-1), lit(24));
+  expect_bad(IR_OP_RESHAPE, &op, "shape has -1 as dimension 0");
+  op.shape = (ir_int_or_vids)INTS(lit(INT64_MAX), lit(3));
+  expect_bad(IR_OP_RESHAPE, &op, "shape has too many elements");
+  op.shape = (ir_int_or_vids)INTS(lit(24));
+  expect_bad(IR_OP_RESHAPE, &op, "out is F32 (8, 3), expected F32 (24)");
+  op.shape =
+      (ir_int_or_vids)INTS(lit(1), lit(1), lit(1), lit(1), lit(1), lit(1), lit(1), lit(1), lit(24));
+  expect_bad(IR_OP_RESHAPE, &op, "9 dimensions, at most 8");
+  op = (ir_reshape){
+      .x = slot(DTYPE_F32, 2, -1, 0), .shape = INTS(lit(0)), .out = slot(DTYPE_F32, 1, 0)};
+  expect_good(IR_OP_RESHAPE, &op);
+}
+
+static void permutes_and_expands(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 3, 2, 3, -1);
+  ir_permute p = {.x = x, .dims = I32S(2, 0, -2), .out = slot(DTYPE_F32, 3, 7, 2, 3)};
+  expect_good(IR_OP_PERMUTE, &p);
+  p.dims = (ir_i32s)I32S(2, 0, 0);
+  expect_bad(IR_OP_PERMUTE, &p, "axis 0 is listed twice");
+  p.dims = (ir_i32s)I32S(2, 0);
+  expect_bad(IR_OP_PERMUTE, &p, "dims has 2 entries, expected 3");
+  p.dims = (ir_i32s)I32S(2, 0, 5);
+  expect_bad(IR_OP_PERMUTE, &p, "axis 5 out of range for rank 3");
+  uint32_t y = slot(DTYPE_I8, 2, 1, 3);
+  ir_expand e = {.x = y, .shape = INTS(lit(4), lit(2), lit(3)), .out = slot(DTYPE_I8, 3, 4, 2, 3)};
+  expect_good(IR_OP_EXPAND, &e);
+  e.shape = (ir_int_or_vids)INTS(lit(4), lit(2), lit(5));
+  expect_bad(IR_OP_EXPAND, &e, "dimension 1 of size 3 does not expand to 5");
+  e.shape = (ir_int_or_vids)INTS(lit(3));
+  expect_bad(IR_OP_EXPAND, &e, "shape has 1 dimensions, expected at least x's 2");
+  rule_context c = fixture_context();
+  tensor out;
+  e.shape = (ir_int_or_vids)INTS(lit(4), lit(2), lit(3));
+  assert_true(view_expand(&c, &e, &fix.tensors[y], &out));
+  assert_int_equal(out.strides[0], 0);
+  assert_int_equal(out.strides[1], 0);
+  assert_int_equal(out.strides[2], 1);
+  p.dims = (ir_i32s)I32S(-1, 0);
+  assert_true(view_permute(&c, &p, &fix.tensors[y], &out));
+  assert_int_equal(out.dims[0], 3);
+  assert_int_equal(out.strides[0], 1);
+  assert_int_equal(out.strides[1], 3);
+}
+
+static void slices(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 2, 10, 4), n = int_value(false, 0);
+  ir_slice s = {.x = x,
+                .axis = 0,
+                .start = lit(1),
+                .stop = lit(-1),
+                .step = lit(3),
+                .out = slot(DTYPE_F32, 2, 3, 4)};
+  expect_good(IR_OP_SLICE, &s);
+  s.stop = (ir_int_or_vid){.vid = IR_NONE};
+  expect_good(IR_OP_SLICE, &s);
+  s.stop = val(n);
+  expect_good(IR_OP_SLICE, &s);
+  s.stop = lit(9), s.step = lit(0);
+  expect_bad(IR_OP_SLICE, &s, "step is 0, expected at least 1");
+  s.step = lit(INT64_MAX);
+  expect_bad(IR_OP_SLICE, &s, "out is F32 (3, 4), expected F32 (1, 4)");
+  s.axis = 2;
+  expect_bad(IR_OP_SLICE, &s, "axis 2 out of range for rank 2");
+  ir_select sel = {.x = x, .axis = -2, .index = lit(-10), .out = slot(DTYPE_F32, 1, 4)};
+  expect_good(IR_OP_SELECT, &sel);
+  sel.index = lit(10);
+  expect_bad(IR_OP_SELECT, &sel, "index 10 out of range for axis 0 of size 10");
+  sel.index = val(n);
+  expect_good(IR_OP_SELECT, &sel);
+  ir_flip f = {.x = x, .axes = I32S(0, 1), .out = x};
+  expect_good(IR_OP_FLIP, &f);
+  f.axes = (ir_i32s)I32S(0, -2);
+  expect_bad(IR_OP_FLIP, &f, "axis 0 is listed twice");
+}
+
+static ir_operand input(uint32_t i) {
+  return (ir_operand){.source = IR_OPERAND_SOURCE_INPUT, .index = i};
+}
+static ir_operand earlier(uint32_t i) {
+  return (ir_operand){.source = IR_OPERAND_SOURCE_STEP, .index = i};
+}
+static ir_operand imm_int(int64_t v) {
+  return (ir_operand){.source = IR_OPERAND_SOURCE_INT, .i = v};
+}
+static ir_operand imm_float(double v) {
+  return (ir_operand){.source = IR_OPERAND_SOURCE_FLOAT, .f = v};
+}
+static ir_operand scalar(uint32_t i) {
+  return (ir_operand){.source = IR_OPERAND_SOURCE_VALUE, .index = i};
+}
+
+#define STEP(KIND, DTYPE, ...)                                                              \
+  {                                                                                         \
+    KIND, DTYPE, {                                                                          \
+      (ir_operand[]){__VA_ARGS__}, sizeof((ir_operand[]){__VA_ARGS__}) / sizeof(ir_operand) \
+    }                                                                                       \
+  }
+
+static void lists_of_steps(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t a = slot(DTYPE_F32, 2, 3, 1), b = slot(DTYPE_F32, 1, 4), m = slot(DTYPE_BOOL, 0);
+  ir_step steps[] = {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), input(1)),
+                     STEP(IR_STEP_KIND_GT, DTYPE_BOOL, earlier(0), imm_float(0)),
+                     STEP(IR_STEP_KIND_LOGICAL_AND, DTYPE_BOOL, earlier(1), input(2)),
+                     STEP(IR_STEP_KIND_WHERE, DTYPE_F32, earlier(2), earlier(0), imm_float(-1)),
+                     STEP(IR_STEP_KIND_CAST, DTYPE_I8, earlier(3))};
+  ir_elementwise op = {
+      .inputs = TIDS(a, b, m), .steps = {steps, 5}, .out = slot(DTYPE_I8, 2, 3, 4)};
+  expect_good(IR_OP_ELEMENTWISE, &op);
+  op.steps.count = 4;
+  expect_bad(IR_OP_ELEMENTWISE, &op, "out is I8 (3, 4), expected F32 (3, 4)");
+  op.steps.count = 0;
+  expect_bad(IR_OP_ELEMENTWISE, &op, "0 steps, expected 1 to 64");
+  op.steps.count = 5;
+  op.inputs = (ir_u32s)TIDS(a, slot(DTYPE_F32, 1, 4), slot(DTYPE_BOOL, 2, 2, 4));
+  expect_bad(IR_OP_ELEMENTWISE, &op, "shapes (3, 4) and (2, 4) do not broadcast");
+  op.inputs = (ir_u32s)TIDS(a, a, a, a, a, a, a, a, a);
+  expect_bad(IR_OP_ELEMENTWISE, &op, "9 inputs, at most 8");
+}
+
+typedef struct bad_step {
+  ir_step step;
+  const char *text;
+} bad_step;
+
+static void bad_steps(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t f = slot(DTYPE_F32, 1, 4), i = slot(DTYPE_I8, 1, 4), b = slot(DTYPE_BOOL, 1, 4);
+  uint32_t vi = int_value(false, 0), vf = other_value(IR_VALUE_TYPE_FLOAT);
+  bad_step cases[] = {
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0)), "step 0 (add)"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0)), "has 1 operands, expected 2"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), input(3)), "operand 1 is input 3 of 3"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), earlier(0)), "operand 1 is earlier step 0 of 0"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), scalar(2)), "operand 1 is value 2 of 2"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), input(1)), "operand 1 is I8, expected F32"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F64, input(0), input(0)), "result is F64, expected F32"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_I8, input(1), imm_int(128)),
+       "integer immediate 128, expected one of I8"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_I8, input(1), imm_float(1)),
+       "float immediate, expected one of I8"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_F32, input(0), imm_int(1)),
+       "integer immediate 1, expected one of F32"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_I8, input(1), scalar(vf)), "value 1, which does not fit I8"},
+      {STEP(IR_STEP_KIND_ADD, DTYPE_BOOL, input(2), scalar(vi)),
+       "value 0, which does not fit BOOL"},
+      {STEP(IR_STEP_KIND_SQRT, DTYPE_I8, input(1)),
+       "operands are I8, which this step does not take"},
+      {STEP(IR_STEP_KIND_NEG, DTYPE_BOOL, input(2)),
+       "operands are BOOL, which this step does not take"},
+      {STEP(IR_STEP_KIND_BITWISE_AND, DTYPE_F32, input(0), input(0)),
+       "operands are F32, which this step does not take"},
+      {STEP(IR_STEP_KIND_EQ, DTYPE_F32, input(0), input(0)), "result is F32, expected BOOL"},
+      {STEP(IR_STEP_KIND_EQ, DTYPE_BOOL, imm_int(1), imm_int(2)),
+       "at least one operand must be an input or a step"},
+      {STEP(IR_STEP_KIND_CAST, DTYPE_I8, imm_int(1)),
+       "at least one operand must be an input or a step"},
+      {STEP(IR_STEP_KIND_WHERE, DTYPE_F32, input(1), input(0), input(0)),
+       "operand 0 is I8, expected BOOL"},
+      {STEP(IR_STEP_KIND_WHERE, DTYPE_F32, input(2), input(0), input(1)),
+       "operand 2 is I8, expected F32"},
+      {{(ir_step_kind)200, DTYPE_F32, {NULL, 0}}, "unknown kind 200"},
+      {{IR_STEP_KIND_ADD, (dtype)77, {NULL, 0}}, "unknown dtype 77"},
+      {STEP(IR_STEP_KIND_NEG, DTYPE_F32, {.source = (ir_operand_source)9}), "unknown source"},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    ir_elementwise op = {.inputs = TIDS(f, i, b), .steps = {&cases[k].step, 1}, .out = f};
+    expect_bad(IR_OP_ELEMENTWISE, &op, cases[k].text);
+  }
+}
+
+static void lists_without_inputs(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t v = int_value(false, 0);
+  ir_step steps[] = {STEP(IR_STEP_KIND_COPY, DTYPE_I64, scalar(v)),
+                     STEP(IR_STEP_KIND_ADD, DTYPE_I64, earlier(0), imm_int(INT64_MAX))};
+  ir_elementwise op = {.steps = {steps, 2}, .out = slot(DTYPE_I64, 2, 3, 4)};
+  expect_good(IR_OP_ELEMENTWISE, &op);
+  op.out = slot(DTYPE_I64, 0);
+  expect_good(IR_OP_ELEMENTWISE, &op);
+  op.out = slot(DTYPE_I32, 0);
+  expect_bad(IR_OP_ELEMENTWISE, &op, "out is I32 (), expected I64 ()");
+}
+
+static void joins(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t a = slot(DTYPE_F32, 2, 2, 3), b = slot(DTYPE_F32, 2, -1, 3),
+           e = slot(DTYPE_F32, 2, 0, 3);
+  ir_cat op = {.xs = TIDS(a, e, a), .axis = -2, .out = slot(DTYPE_F32, 2, 4, 3)};
+  expect_good(IR_OP_CAT, &op);
+  op.xs = (ir_u32s)TIDS(a, b);
+  expect_good(IR_OP_CAT, &op);
+  op.xs = (ir_u32s)TIDS(a, a, a);
+  expect_bad(IR_OP_CAT, &op, "out is F32 (4, 3), expected F32 (6, 3)");
+  op.xs = (ir_u32s)TIDS(a, slot(DTYPE_F32, 2, 2, 4));
+  expect_bad(IR_OP_CAT, &op, "has shape (2, 4), expected that of (2, 3) except at axis 0; xs[1]");
+  op.xs = (ir_u32s)TIDS(a, slot(DTYPE_F16, 2, 2, 3));
+  expect_bad(IR_OP_CAT, &op, "is F16, expected F32");
+  op.xs = (ir_u32s)TIDS(a, slot(DTYPE_F32, 1, 3));
+  expect_bad(IR_OP_CAT, &op, "has rank 1, expected 2");
+  op.xs.count = 0;
+  expect_bad(IR_OP_CAT, &op, "xs is empty");
+  ir_copy copy = {.x = a, .out = slot(DTYPE_F64, 2, 2, 3)};
+  expect_bad(IR_OP_COPY, &copy, "out is F64 (2, 3), expected F32 (2, 3)");
+}
+
+static void pads(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_I8, 2, 3, 4), n = int_value(false, 0);
+  ir_pad p = {.x = x,
+              .before = INTS(lit(1), lit(-1)),
+              .after = INTS(lit(0), lit(2)),
+              .value = -128,
+              .out = slot(DTYPE_I8, 2, 4, 5)};
+  expect_good(IR_OP_PAD, &p);
+  p.value = 0.5;
+  expect_bad(IR_OP_PAD, &p, "value 0.5 does not fit I8");
+  p.value = 0, p.before = (ir_int_or_vids)INTS(lit(-4), lit(0)),
+  p.after = (ir_int_or_vids)INTS(lit(5), lit(0));
+  expect_bad(IR_OP_PAD, &p, "-4 crops more than the size 3; dimension 0");
+  p.before = (ir_int_or_vids)INTS(lit(-2), lit(0)), p.after = (ir_int_or_vids)INTS(lit(-2), lit(0));
+  expect_bad(IR_OP_PAD, &p, "-2 and -2 crop more than the size 3");
+  p.after = (ir_int_or_vids)INTS(lit(INT64_MAX), lit(0)),
+  p.before = (ir_int_or_vids)INTS(lit(1), lit(0));
+  expect_bad(IR_OP_PAD, &p, "padding is too large");
+  p.mode = IR_PAD_MODE_REFLECT, p.before = (ir_int_or_vids)INTS(lit(3), lit(0));
+  expect_bad(IR_OP_PAD, &p, "reflect padding is 3, expected less than the size 3");
+  p.mode = IR_PAD_MODE_CIRCULAR, p.before = (ir_int_or_vids)INTS(lit(4), lit(0));
+  expect_bad(IR_OP_PAD, &p, "circular padding is 4, expected at most the size 3");
+  p.mode = IR_PAD_MODE_REPLICATE, p.before = (ir_int_or_vids)INTS(lit(-1), lit(0));
+  expect_bad(IR_OP_PAD, &p, "replicate padding is -1, expected 0 or more");
+  p.before = (ir_int_or_vids)INTS(val(n), lit(9)), p.after = (ir_int_or_vids)INTS(lit(9), lit(0)),
+  p.out = slot(DTYPE_I8, 2, 99, 13);
+  expect_good(IR_OP_PAD, &p);
+  p.before = (ir_int_or_vids)INTS(lit(0));
+  expect_bad(IR_OP_PAD, &p, "before and after have 1 and 2 entries, expected 2");
+}
+
+static void made_of_numbers(void **state) {
+  (void)state;
+  fixture_reset();
+  ir_triangle t = {.x = slot(DTYPE_F32, 1, 3), .out = slot(DTYPE_F32, 1, 3)};
+  expect_bad(IR_OP_TRIANGLE, &t, "x has rank 1, expected at least 2");
+  ir_arange a = {.start = lit(0), .step = lit(1), .out = slot(DTYPE_I64, 1, 5)};
+  expect_good(IR_OP_ARANGE, &a);
+  a.out = slot(DTYPE_F32, 1, 5);
+  expect_bad(IR_OP_ARANGE, &a, "out is F32, so start_float and step_float are needed");
+  a.start_float = flit(0), a.step_float = flit(0.5);
+  expect_good(IR_OP_ARANGE, &a);
+  a.out = slot(DTYPE_BOOL, 1, 5);
+  expect_bad(IR_OP_ARANGE, &a, "out is BOOL");
+  a.out = slot(DTYPE_F32, 2, 5, 1);
+  expect_bad(IR_OP_ARANGE, &a, "out has rank 2, expected 1");
+  ir_full f = {.int_value = lit(256), .out = slot(DTYPE_U8, 3, 1, 2, 3)};
+  expect_bad(IR_OP_FULL, &f, "int_value 256 does not fit U8");
+  f.int_value = lit(255);
+  expect_good(IR_OP_FULL, &f);
+  f.out = slot(DTYPE_F64, 0);
+  expect_bad(IR_OP_FULL, &f, "out is F64, so value is needed");
+  f.value = flit(1e300);
+  expect_good(IR_OP_FULL, &f);
+}
+
+static void encodings_are_refused(void **state) {
+  (void)state;
+  fixture_reset();
+  ir_encoding e = {.kind = IR_ENCODING_KIND_GROUP_QUANTIZED};
+  ir_copy copy = {.x = slot(DTYPE_F32, 1, 3), .out = slot(DTYPE_F32, 1, 3)};
+  fix.declared[copy.x].encoding = &e;
+  expect_bad(IR_OP_COPY, &copy, "x (tensor 0) is stored as group_quantized");
+  e.kind = IR_ENCODING_KIND_PLAIN;
+  expect_good(IR_OP_COPY, &copy);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(scalars),
+      cmocka_unit_test(reshapes),
+      cmocka_unit_test(permutes_and_expands),
+      cmocka_unit_test(slices),
+      cmocka_unit_test(lists_of_steps),
+      cmocka_unit_test(bad_steps),
+      cmocka_unit_test(lists_without_inputs),
+      cmocka_unit_test(joins),
+      cmocka_unit_test(pads),
+      cmocka_unit_test(made_of_numbers),
+      cmocka_unit_test(encodings_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

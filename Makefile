@@ -33,7 +33,7 @@ CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard cli/*.c))
 TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
-BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard bench/*.c)))
 KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h)
 
 all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave $(PY_GEN)/schema.py ## library and command line tool
@@ -75,10 +75,10 @@ $(BUILD)/test/%: $(BUILD)/obj/test/%.o $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka $(LIBS)
 $(BUILD)/obj/test/%.o: EXTRA = -Itest
 $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
-$(BUILD)/obj/bench/%.o: WARN = -Wall -Wextra -Werror
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libclave.a
+$(BUILD)/obj/bench/%.o: EXTRA = -fopenmp -O3
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(BUILD)/libclave.a
 	@mkdir -p $(@D)
-	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(SANFLAGS) -fopenmp -o $@ $^ -lopenblas $(LIBS)
 $(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)

@@ -1,0 +1,183 @@
+"""Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of the result.
+
+    bench.py [--build build] [--only gemm,gemv,overhead,startup,memory] [--device opencl] [--rounds N]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/performance.md"
+sys.path.insert(0, str(ROOT / "python"))
+
+GEMM_SIZES = [(1024, 1024, 1024), (512, 5632, 2048), (128, 4096, 4096)]  # M, N, K
+GEMV_SIZE = (32000, 2048)
+
+
+def cpu_flags():
+    return pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+
+
+def tool(args, name, *arguments, env=None):
+    """Runs build/bench/NAME; its one line of JSON."""
+    command = [str(args.build / "bench" / name), *map(str, arguments)]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | (env or {})).stdout
+    return json.loads(out)
+
+
+def save(path, methods):
+    """Exports {name: (module, args)} once."""
+    if not path.exists():
+        import clave
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        clave.export(methods if len(methods) > 1 else methods["forward"][0], *(() if len(methods) > 1 else (methods["forward"][1],))).save(str(path))
+    return path
+
+
+def products(weight_shape, x_shape, dtype):
+    """Methods "one" and "five": 1 and 5 products with one constant, of each the first element."""
+    import torch
+
+    weight = torch.nn.Parameter(torch.randn(weight_shape).to(dtype), requires_grad=False)
+
+    class Products(torch.nn.Module):
+        def __init__(self, count):
+            super().__init__()
+            self.weight, self.count = weight, count
+
+        def forward(self, x):
+            return tuple(torch.nn.functional.linear(x[i], self.weight)[:1, :1] for i in range(self.count))
+
+    x = torch.zeros(5, *x_shape, dtype=dtype)
+    return {"one": (Products(1), (x,)), "five": (Products(5), (x,))}
+
+
+def bench_gemm(args):
+    import torch
+
+    env = {"OPENBLAS_CORETYPE": "SkylakeX"} if "avx512f" in cpu_flags() else {}
+    rows = []
+    for m, n, k in GEMM_SIZES:
+        program = save(args.work / f"gemm_{m}_{n}_{k}.clv", products((n, k), (m, k), torch.float32))
+        r = tool(args, "gemm", program, args.device, m, n, k, args.rounds, env=env)
+        rows.append(f"| {m}×{n}×{k} | {r['clave']:.0f} | {r['openblas']:.0f} | {r['ratio']:.2f} |")
+    return ["| f32 GEMM, M×N×K | clave, GFLOP/s | OpenBLAS, GFLOP/s | ratio |", "|---|---|---|---|", *rows]
+
+
+def bench_gemv(args):
+    import torch
+
+    rows = []
+    for dtype, name in ((torch.float32, "f32"), (torch.float16, "f16")):
+        n, k = GEMV_SIZE
+        program = save(args.work / f"gemv_{name}.clv", products((n, k), (1, k), dtype))
+        r = tool(args, "gemv", program, args.device, n * k * dtype.itemsize, args.rounds)
+        rows.append(f"| {name} {n}×{k} | {r['clave']:.1f} | {r['read_loop']:.1f} | {r['ratio']:.2f} |")
+    return ["| GEMV | clave, GB/s | read loop, GB/s | ratio |", "|---|---|---|---|", *rows]
+
+
+def bench_overhead(args):
+    """1,000 small softmaxes in a row: no two can be fused, and none has work to speak of."""
+    import torch
+
+    class Chain(torch.nn.Module):
+        def forward(self, x):
+            for _ in range(1000):
+                x = torch.softmax(x, -1)
+            return x
+
+    program = save(args.work / "overhead.clv", {"forward": (Chain(), (torch.zeros(2, 2),))})
+    rows = []
+    for device, bound in ((args.device, 10), ("cpu", 1)):
+        r = tool(args, "run", program, device, 21)
+        rows.append(f"| {device} | {r['median_us'] / r['nodes']:.2f} | {bound} |")
+    return ["| 1,000 small ops | µs per op | should be at most |", "|---|---|---|", *rows]
+
+
+def bench_startup(args):
+    """`clave run` of the MNIST program as a whole process, kernels cached."""
+    program = next((ROOT / "examples/mnist").glob("*.clv"), None)
+    if program is None:
+        return ["(examples/mnist has no program)"]
+    rows = []
+    for device in (args.device, "cpu"):
+        times = []
+        for _ in range(12):
+            begin = time.monotonic()
+            inputs = [f"--input={p}" for p in ()]
+            subprocess.run([args.build / "clave", "bench", program, "--runs", "1", "--warmup", "0", "--device", device, *inputs], check=True, capture_output=True)
+            times.append(time.monotonic() - begin)
+        rows.append(f"| {device} | {statistics.median(times[2:]):.3f} | 0.3 |")
+    return ["| MNIST, a whole process, warm cache | seconds | should be at most |", "|---|---|---|", *rows]
+
+
+def bench_memory(args):
+    """Peak memory of a model with large weights, beyond the same model with small ones (the same kernels)."""
+    import torch
+
+    def net(width, layers=6):
+        block = lambda: [torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.LayerNorm(width)]
+        return torch.nn.Sequential(*[m for _ in range(layers) for m in block()]).eval()
+
+    large = save(args.work / "memory_large.clv", {"forward": (net(4096), (torch.zeros(64, 4096),))})
+    small = save(args.work / "memory_small.clv", {"forward": (net(64), (torch.zeros(64, 64),))})
+    rows = []
+    for device in (args.device, "cpu"):
+        tool(args, "run", small, device, 1)  # fills the cache of kernels
+        a, b = tool(args, "run", large, device, 3), tool(args, "run", small, device, 3)
+        beyond = a["peak_rss_mb"] - b["peak_rss_mb"]
+        rows.append(f"| {device} | {a['constant_mb']:.0f} | {a['arena_mb']:.1f} | {beyond:.0f} | {a['constant_mb'] + a['arena_mb'] + 50:.0f} |")
+    head = "| peak memory | weights, MB | arena, MB | beyond the small model, MB | should be at most, MB |"
+    return [head, "|---|---|---|---|---|", *rows]
+
+
+BENCHES = {"gemm": bench_gemm, "gemv": bench_gemv, "overhead": bench_overhead, "startup": bench_startup, "memory": bench_memory}
+
+
+def machine(args):
+    model = re.search(r"model name\s*: (.*)", cpu_flags())
+    devices = subprocess.run([args.build / "clave", "devices"], capture_output=True, text=True).stdout
+    default = next((line.strip() for line in devices.splitlines() if "*" in line or "default" in line), "")
+    default = re.sub(r"\s+", " ", default)
+    return [f"{model[1] if model else platform.processor()}, {len(os.sched_getaffinity(0))} cores; {default}; {time.strftime('%Y-%m-%d')}"]
+
+
+def write_section(name, lines):
+    """Replaces what stands between the page's markers for one measurement."""
+    page = PAGE.read_text()
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.S)
+    assert pattern.search(page), f"{PAGE}: no section {name}"
+    PAGE.write_text(pattern.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[2], page))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--only", default=",".join(BENCHES))
+    parser.add_argument("--device", default="opencl")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--print", action="store_true", help="leave docs/performance.md alone")
+    args = parser.parse_args()
+    args.build = args.build.resolve()
+    args.work = args.build / "bench/programs"
+    for name in args.only.split(","):
+        lines = BENCHES[name](args)
+        print("\n".join([f"== {name}", *lines]), flush=True)
+        if not args.print:
+            write_section(name, lines)
+    if not args.print:
+        write_section("machine", machine(args))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

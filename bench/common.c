@@ -1,0 +1,89 @@
+/* See common.h. */
+#include "bench/common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+void check(clave_status status) {
+  if (!status) return;
+  fprintf(stderr, "bench: %s\n", clave_status_message(status));
+  exit(1);
+}
+
+double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double median(double *values, int n) {
+  qsort(values, (size_t)n, sizeof *values, compare);
+  return values[n / 2];
+}
+
+void open_session(bench_session *b, const char *program, const char *device) {
+  check(clave_device_open(device, NULL, &b->device));
+  check(clave_program_load(program, NULL, &b->program));
+  check(clave_session_create(b->program, b->device, NULL, &b->session));
+}
+
+void close_session(bench_session *b) {
+  clave_session_destroy(b->session);
+  clave_program_destroy(b->program);
+  clave_device_destroy(b->device);
+}
+
+static void fill(const clave_tensor_info *info, void *data, size_t n) {
+  uint32_t seed = 12345;
+  memset(data, 0, n * clave_dtype_size(info->dtype));
+  for (size_t i = 0; i < n; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    if (info->dtype == CLAVE_F32) ((float *)data)[i] = (float)(seed >> 8) / 8388608.0f - 1.0f;
+    if (info->dtype == CLAVE_F16) ((uint16_t *)data)[i] = (uint16_t)(0x3000 | (seed >> 16 & 0x83ff)); /* about 1/8 */
+  }
+}
+
+void set_random_inputs(bench_session *b, const char *method) {
+  clave_method_info m = {0};
+  clave_program_info p;
+  clave_program_get_info(b->program, &p);
+  for (uint32_t i = 0; i < p.n_methods; i++) {
+    check(clave_program_method(b->program, i, &m));
+    if (!strcmp(m.name, method)) break;
+  }
+  for (uint32_t i = 0; i < m.n_inputs; i++) {
+    clave_tensor_info info;
+    check(clave_program_input(b->program, method, i, &info));
+    size_t n = 1;
+    for (int d = 0; d < info.rank; d++) n *= (size_t)info.dims[d];
+    void *data = malloc(n * clave_dtype_size(info.dtype) + 1);
+    if (!data) exit(1);
+    fill(&info, data, n);
+    clave_tensor t = clave_tensor_make(info.dtype, info.rank, info.dims, data);
+    check(clave_session_set_input(b->session, method, i, &t));
+    free(data);
+  }
+}
+
+double time_run(bench_session *b, const char *method) {
+  clave_tensor out;
+  set_random_inputs(b, method);
+  double begin = now_s();
+  check(clave_session_run(b->session, method));
+  check(clave_session_output(b->session, method, 0, &out));
+  return now_s() - begin;
+}
+
+double peak_rss_mb(void) {
+  struct rusage u;
+  getrusage(RUSAGE_SELF, &u);
+  return (double)u.ru_maxrss / 1024.0;
+}

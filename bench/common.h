@@ -1,0 +1,28 @@
+#ifndef BENCH_COMMON_H
+#define BENCH_COMMON_H
+/* What the measuring programs share: a session with random inputs, a clock, medians. They end with a message on an error. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clave.h"
+
+enum { MAX_ROUNDS = 101 };
+
+typedef struct bench_session {
+  clave_device *device;
+  clave_program *program;
+  clave_session *session;
+} bench_session;
+
+void check(clave_status status); /* prints the message and exits unless good */
+double now_s(void);
+double median(double *values, int n); /* sorts them */
+void open_session(bench_session *b, const char *program, const char *device);
+void close_session(bench_session *b);
+/* Fills every input of a method: floats from a fixed sequence in [-1, 1), integers 0. */
+void set_random_inputs(bench_session *b, const char *method);
+/* Sets the inputs (not timed), runs the method and reads its first output. Seconds. */
+double time_run(bench_session *b, const char *method);
+double peak_rss_mb(void);
+
+#endif

@@ -1,0 +1,28 @@
+/* run PROGRAM DEVICE ROUNDS: the median time of a run of "forward", and what the process took: constants, arena, peak memory. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/common.h"
+
+int main(int argc, char **argv) {
+  if (argc != 4) {
+    fprintf(stderr, "usage: run PROGRAM DEVICE ROUNDS\n");
+    return 2;
+  }
+  int rounds = atoi(argv[3]);
+  if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
+  bench_session s;
+  open_session(&s, argv[1], argv[2]);
+  double times[MAX_ROUNDS];
+  time_run(&s, "forward");
+  for (int r = 0; r < rounds; r++) times[r] = time_run(&s, "forward");
+  clave_memory_info memory;
+  clave_session_memory(s.session, &memory);
+  clave_method_info method;
+  check(clave_program_method(s.program, 0, &method));
+  printf("{\"median_us\": %.1f, \"nodes\": %u, \"constant_mb\": %.1f, \"arena_mb\": %.1f, \"peak_rss_mb\": %.1f}\n",
+         1e6 * median(times, rounds), method.n_nodes, (double)memory.constant_bytes / 1048576.0,
+         (double)memory.arena_bytes / 1048576.0, peak_rss_mb());
+  close_session(&s);
+  return 0;
+}

@@ -265,6 +265,11 @@ void folder_list_free(folder_entry *entries, size_t count) {
 
 bool file_remove(const char *path) { return unlink(path) == 0; }
 
+bool file_exists(const char *path) {
+  struct stat s;
+  return lstat(path, &s) == 0;
+}
+
 bool folder_is_private(const char *path) {
   struct stat s;
   return stat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;

@@ -47,6 +47,7 @@ typedef struct folder_entry {
 clave_status folder_list(const char *path, folder_entry **out, size_t *count) STATUS_CHECK;
 void folder_list_free(folder_entry *entries, size_t count);
 bool file_remove(const char *path);
+bool file_exists(const char *path); /* of any kind, a dangling link too */
 /* True if the folder belongs to this user and nobody else may write into it. */
 bool folder_is_private(const char *path);
 

@@ -1,0 +1,113 @@
+/* Programs from files: what the first bytes say it is, then decoder, verifier, constants. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "serialize/decode.h"
+#include "serialize/program_files.h"
+#include "serialize/verify.h"
+
+/* What people hand us instead of a program, by its first bytes. */
+static const struct {
+  size_t offset;
+  const char *bytes, *what;
+} strangers[] = {
+    {0, "PK\x03\x04", "a zip archive (a .pt2 or .pt file?); python -m clave export makes a program of a .pt2"},
+    {0, "GGUF", "a GGUF model"},
+    {0, "\x7f" "ELF", "an executable"},
+    {0, "\x80\x02", "a Python pickle"},
+    {4, "TFL3", "a TensorFlow Lite model"},
+    {4, IR_FILE_IDENTIFIER, "a bare FlatBuffers program without its constants"},
+    {8, "{\"", "a safetensors file, which holds tensors but no program"},
+    {0, "\xef\xbb\xbf", "text with a byte order mark, which JSON must not have"},
+};
+
+static clave_status stranger_error(const uint8_t *bytes, size_t size) {
+  if (size == 0) return INVALID("is empty, expected a .clv or .json program");
+  for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+    size_t at = strangers[i].offset, n = strlen(strangers[i].bytes);
+    if (size >= at + n && memcmp(bytes + at, strangers[i].bytes, n) == 0) {
+      return INVALID("is %s, expected a .clv or .json program", strangers[i].what);
+    }
+  }
+  return INVALID("is neither a .clv nor a .json program");
+}
+
+/* The first byte that is not white space, 0 if there is none. */
+static uint8_t first_byte(const uint8_t *bytes, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    if (bytes[i] != ' ' && bytes[i] != '\t' && bytes[i] != '\n' && bytes[i] != '\r') return bytes[i];
+  }
+  return 0;
+}
+
+char *consts_path_beside(const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (!slash) return strdup("consts.safetensors");
+  char *folder = strndup(path, (size_t)(slash - path) + 1);
+  char *result = folder ? path_join(folder, "consts.safetensors") : NULL;
+  free(folder);
+  return result;
+}
+
+static clave_status bind_by_name(program *p, uint32_t i) {
+  const tensor *want = &p->types[i];
+  const tensor_entry *t = tensor_file_find(p->tensors, p->ir.constants.items[i].name);
+  if (!t) return INVALID("no such tensor");
+  bool same = t->type == want->type && t->rank == want->rank;
+  for (int k = 0; same && k < want->rank; k++) same = t->dims[k] == want->dims[k];
+  if (!same) return INVALID("%s of rank %d, the program declares %s of rank %d with other sizes", dtype_name(t->type), t->rank,
+                            dtype_name(want->type), want->rank);
+  return bind_constant(p, i, t->data);
+}
+
+static clave_status bind_tensors(program *p, const char *path) {
+  TRY(file_map_open(path, &p->maps[1]));
+  clave_status st = tensor_file_parse(p->maps[1].data, p->maps[1].size, &p->tensors);
+  for (uint32_t i = 0; !st && i < p->ir.constants.count; i++) {
+    st = status_while(bind_by_name(p, i), "constant %u ('%.200s')", i, p->ir.constants.items[i].name);
+  }
+  if (!st) st = program_check_hashes(p);
+  return status_while(st, "%s", path);
+}
+
+static clave_status load_constants(program *p, const char *path, const char *consts) {
+  TRY(alloc_constants(p));
+  if (p->ir.constants.count == 0) return NULL;
+  if (consts) return bind_tensors(p, consts);
+  char *beside = consts_path_beside(path);
+  if (!beside) return status_no_memory();
+  clave_status st = bind_tensors(p, beside);
+  free(beside);
+  return st;
+}
+
+static clave_status load_json(program *p, const char *path, const char *consts) {
+  TRY(decode_json((const char *)p->maps[0].data, p->maps[0].size, p->pool, &p->ir));
+  file_map_close(&p->maps[0]);
+  TRY(verify_program(p));
+  return load_constants(p, path, consts);
+}
+
+static clave_status load_file(program *p, const char *path, const char *consts) {
+  const uint8_t *bytes = p->maps[0].data;
+  size_t size = p->maps[0].size;
+  if (is_clv(bytes, size)) {
+    if (consts) return INVALID("is a .clv, which has its constants inside, so %s cannot be used with it", consts);
+    return clv_read(p, bytes, size);
+  }
+  return first_byte(bytes, size) == '{' ? load_json(p, path, consts) : stranger_error(bytes, size);
+}
+
+clave_status program_load(const char *path, const char *consts, program **out) {
+  program *p;
+  *out = NULL;
+  TRY(program_new(&p));
+  clave_status st = file_map_open(path, &p->maps[0]);
+  if (!st) st = status_while(load_file(p, path, consts), "%s", path);
+  if (st) {
+    program_destroy(p);
+    return st;
+  }
+  *out = p;
+  return NULL;
+}

@@ -1,0 +1,28 @@
+#ifndef SERIALIZE_PROGRAM_FILES_H
+#define SERIALIZE_PROGRAM_FILES_H
+/* What program.c, load.c, save.c and clv.c share. */
+#include "serialize/program.h"
+#include "serialize/safetensors.h"
+
+/* An empty program, to be filled and destroyed. */
+clave_status program_new(program **out) STATUS_CHECK;
+/* Allocates p->constants. */
+clave_status alloc_constants(program *p) STATUS_CHECK;
+/* Sets constant i to `data`, or to a copy if that is not aligned for its dtype. */
+clave_status bind_constant(program *p, uint32_t i, const void *data) STATUS_CHECK;
+/* Over name, dtype, rank, dims and bytes of every constant, in order (docs/format.md); 0 without constants. */
+clave_status hash_constants(const program *p, uint64_t *out) STATUS_CHECK;
+
+/* ---- .clv ---- */
+bool is_clv(const void *bytes, size_t size);
+/* Decodes, verifies and binds what is in `bytes`, which outlive p. */
+clave_status clv_read(program *p, const uint8_t *bytes, size_t size) STATUS_CHECK;
+clave_status clv_write(const program *p, const char *path) STATUS_CHECK;
+
+/* ---- .json ---- */
+/* The key of a consts.safetensors' metadata that holds the hash, as 16 hexadecimal digits. */
+#define CONSTS_HASH_KEY "clave.consts_hash"
+/* consts.safetensors in the folder of `path`. Caller frees; NULL when memory is out. */
+char *consts_path_beside(const char *path);
+
+#endif

@@ -1,0 +1,146 @@
+/* Programs to files: .clv, or .json with consts.safetensors beside it, which may belong to somebody else. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serialize/encode.h"
+#include "serialize/json.h"
+#include "serialize/program_files.h"
+
+static bool has_ending(const char *path, const char *ending) {
+  size_t n = strlen(path), m = strlen(ending);
+  return n > m && strcmp(path + n - m, ending) == 0;
+}
+
+/* ---------------------------------------------------------------- whose constants */
+
+/* consts_hash of the .json program at `path`; false if it is none or cannot be read. */
+static bool read_consts_hash(const char *path, uint64_t *out) {
+  file_map m;
+  json *document = NULL;
+  bool found = false;
+  clave_status st = file_map_open(path, &m);
+  if (!st) {
+    st = json_parse((const char *)m.data, m.size, &document);
+    const json *hash = !st && json_kind_of(document) == JSON_OBJECT ? json_member(document, "consts_hash") : NULL;
+    found = hash && json_u64(hash, out);
+  }
+  json_free(document);
+  file_map_close(&m);
+  status_free(st);
+  return found;
+}
+
+/* The hash that a consts.safetensors of ours records; false if it records none. */
+static bool recorded_hash(const char *path, uint64_t *out) {
+  tensor_file *f;
+  clave_status st = tensor_file_open(path, &f);
+  if (st) {
+    status_free(st);
+    return false;
+  }
+  const char *hex = tensor_file_metadata(f, CONSTS_HASH_KEY);
+  bool found = hex && strlen(hex) == 16 && strspn(hex, "0123456789abcdef") == 16;
+  if (found) *out = strtoull(hex, NULL, 16);
+  tensor_file_destroy(f);
+  return found;
+}
+
+/* Another .json program in the folder that uses constants with this hash: its name into `user` (owned), else NULL. */
+static clave_status find_user(const char *folder, const char *own_name, uint64_t hash, char **user) {
+  folder_entry *entries;
+  size_t n;
+  TRY(folder_list(folder, &entries, &n));
+  clave_status st = NULL;
+  for (size_t i = 0; i < n && !st && !*user; i++) {
+    uint64_t other;
+    if (!has_ending(entries[i].name, ".json") || strcmp(entries[i].name, own_name) == 0) continue;
+    char *path = path_join(folder, entries[i].name);
+    bool uses = path && read_consts_hash(path, &other) && other == hash;
+    if (!path || (uses && !(*user = strdup(entries[i].name)))) st = status_no_memory();
+    free(path);
+  }
+  folder_list_free(entries, n);
+  return st;
+}
+
+/* Refuses to replace the constants at `consts` unless they hold the same, or are those of the program being replaced and
+ * of no other. */
+static clave_status check_replaceable(const program *p, const char *path, const char *consts) {
+  uint64_t existing, replaced;
+  if (!file_exists(consts)) return NULL;
+  if (!recorded_hash(consts, &existing)) {
+    return INVALID("%s is there already and is not known to be this program's: save into another folder", consts);
+  }
+  if (existing == p->ir.consts_hash) return NULL;
+  if (!read_consts_hash(path, &replaced) || replaced != existing) {
+    return INVALID("%s holds another program's constants: save into another folder", consts);
+  }
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("."), *user = NULL;
+  if (!folder) return status_no_memory();
+  clave_status st = find_user(folder, slash ? slash + 1 : path, existing, &user);
+  if (!st && user) st = INVALID("%s is used by %s too: save into another folder", consts, user);
+  free(folder);
+  free(user);
+  return st;
+}
+
+/* ---------------------------------------------------------------- .json */
+
+static clave_status write_constants(const program *p, const char *path) {
+  uint32_t n = p->ir.constants.count;
+  char hash[17];
+  (void)snprintf(hash, sizeof hash, "%016" PRIx64, p->ir.consts_hash);
+  const char *metadata[2] = {CONSTS_HASH_KEY, hash};
+  tensor_entry *entries = calloc(n, sizeof *entries);
+  if (!entries) return status_no_memory();
+  for (uint32_t i = 0; i < n; i++) {
+    const tensor *t = &p->types[i];
+    entries[i] = (tensor_entry){.name = p->ir.constants.items[i].name, .type = t->type, .rank = t->rank, .data = p->constants[i]};
+    memcpy(entries[i].dims, t->dims, sizeof t->dims);
+    (void)declared_bytes(t, &entries[i].bytes); /* checked when it was bound */
+  }
+  clave_status st = tensor_file_save(path, entries, n, metadata, 1);
+  free(entries);
+  return st;
+}
+
+static clave_status save_constants(const program *p, const char *path) {
+  if (p->ir.constants.count == 0) return NULL;
+  char *consts = consts_path_beside(path);
+  if (!consts) return status_no_memory();
+  clave_status st = check_replaceable(p, path, consts);
+  if (!st) st = write_constants(p, consts);
+  free(consts);
+  return st;
+}
+
+/* The text is on disk before the constants are touched, and in its place after them. */
+static clave_status write_pair(const program *p, const char *path, const text *t) {
+  file_writer *w;
+  TRY(file_writer_create(path, &w));
+  clave_status st = file_writer_append(w, t->data, t->size);
+  if (!st) st = save_constants(p, path);
+  if (!st) st = file_writer_commit(w);
+  file_writer_destroy(w);
+  return st;
+}
+
+static clave_status save_json(const program *p, const char *path) {
+  text t = {0};
+  if (p->n_sections) {
+    return UNSUPPORTED("%s cannot hold section '%.4s' of the program, save it as .clv", path, p->sections[0].tag);
+  }
+  clave_status st = encode_json(&p->ir, &t);
+  if (!st) st = write_pair(p, path, &t);
+  text_free(&t);
+  return st;
+}
+
+clave_status program_save(const program *p, const char *path) {
+  if (has_ending(path, ".clv")) return clv_write(p, path);
+  if (has_ending(path, ".json")) return save_json(p, path);
+  return INVALID("%s: a program is saved as .clv or .json", path);
+}

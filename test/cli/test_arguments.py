@@ -1,0 +1,122 @@
+"""Help, flags, suggestions, exit codes, and output that cannot be written."""
+
+import subprocess
+
+import pytest
+
+COMMANDS = ["devices", "run", "bench", "inspect", "verify", "convert", "cache"]
+
+
+def test_help_and_version(tool):
+    overview = tool.good("--help")
+    assert all(f"  {c} " in overview for c in COMMANDS)
+    assert tool.good("--version").startswith("clave ")
+    assert tool.good("help") == overview
+    for c in COMMANDS:
+        text = tool.good(c, "--help")
+        assert text.startswith(f"usage: clave {c}") and "--version" in text
+        assert tool.good("help", c) == text
+        assert tool.good(c, "--version") == tool.good("--version")
+        for args in (("--help",), ("--version",)):
+            assert tool.run(c, *args).stderr == ""
+
+
+def test_help_wins_over_what_follows(tool):
+    assert tool.good("run", "--help", "--nonsense")
+    assert "no flag" in tool.bad(2, "run", "--nonsense", "--help")
+
+
+@pytest.mark.parametrize(
+    "word, meant",
+    [
+        ("rnu", "run"),
+        ("insepct", "inspect"),
+        ("device", "devices"),
+        ("--hlep", "--help"),
+    ],
+)
+def test_nearest_command(tool, word, meant):
+    assert f'did you mean "{meant}"' in tool.bad(2, word)
+
+
+def test_no_nearest_command(tool):
+    assert "did you mean" not in tool.bad(2, "xylophone")
+    assert "did you mean" not in tool.bad(2, "y" * 5000)
+    assert tool.bad(2) == "which command?"
+    assert tool.bad(2, "") == 'there is no command ""'
+
+
+@pytest.mark.parametrize(
+    "name", ["optimize", "compile", "generate", "tokenize", "tune"]
+)
+def test_later_commands_are_refused_by_name(tool, name):
+    assert f"{name} is not in this version" in tool.bad(2, name, "--anything")
+
+
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        (["run"], "run needs PROG"),
+        (["run", "p", "q"], 'no further argument "q"'),
+        (["run", "p", "--ouputs", "o"], "did you mean --outputs?"),
+        (["run", "p", "--zzz"], "run has no flag --zzz"),
+        (["run", "p", "-x"], "run has no flag -x"),
+        (["run", "p", "--device"], "--device needs a value"),
+        (["run", "p", "--device", "cpu", "--device", "cpu"], "--device is given twice"),
+        (["run", "p", "--no-fallback=yes"], "--no-fallback takes no value"),
+        (["run", "p", "--inputs="], "--inputs is empty"),
+        (["run", ""], "PROG is empty"),
+        (["bench", "p", "--runs", "0"], "integer from 1 to"),
+        (["bench", "p", "--runs", "3x"], 'not "3x"'),
+        (["bench", "p", "--runs", "99999999999999999999"], "integer from 1 to"),
+        (["convert", "a"], "convert needs B"),
+        (["cache", "--clear", "--max-mb", "3"], "exclude each other"),
+        (["inspect", "p", "--dot", "--svg"], "exclude each other"),
+    ],
+)
+def test_malformed_command_lines(tool, args, says):
+    assert says in tool.bad(2, *args)
+
+
+def test_flag_forms(tool, program):
+    want = tool.good("bench", program, "--runs", "2", "--json")
+    assert '"runs": 2' in want
+    assert '"runs": 2' in tool.good("bench", "--json", "--runs=2", "--", program)
+
+
+def test_an_error_is_one_line_however_odd_the_name(tool):
+    assert "odd\\x0a\\x1bname.clv" in tool.bad(1, "run", "odd\n\x1bname.clv")
+    assert tool.bad(2, "a\nb") == 'there is no command "a\\x0ab"'
+    assert len(tool.bad(1, "run", "x" * 30000)) < 20000
+
+
+@pytest.mark.parametrize("args", [["--help"], ["devices", "--json"], ["run", "--help"]])
+def test_output_that_cannot_be_written(tool, args):
+    with open("/dev/full", "w") as full:
+        r = tool.run(*args, stdout=full)
+    assert (
+        r.returncode == 1
+        and r.stderr == "clave: standard output: No space left on device\n"
+    )
+    line = " ".join(f"'{a}'" for a in [tool.exe, *args])
+    r = subprocess.run(["sh", "-c", f"{line} >&-"], capture_output=True, text=True)
+    assert r.returncode == 1 and r.stderr.startswith("clave: standard output: ")
+    r = subprocess.run(
+        [
+            "bash",
+            "-o",
+            "pipefail",
+            "-c",
+            f"(sleep 0.3; {line}) | true; exit ${{PIPESTATUS[0]}}",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert r.returncode == 1 and r.stderr == "clave: standard output: Broken pipe\n"
+
+
+def test_all_streams_closed(tool, program):
+    """Files that the tool opens must not become its standard output."""
+    line = f"cd {tool.folder} && CLAVE_DEVICE=cpu {tool.exe} convert {program} q.clv <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", line]).returncode == 0
+    assert tool.good("verify", "q.clv")

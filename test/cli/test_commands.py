@@ -1,0 +1,335 @@
+"""Each command on a small program: what it prints, what it writes, what it refuses."""
+
+import json
+import xml.etree.ElementTree
+
+import numpy as np
+import pytest
+from conftest import make_program
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4) / 4
+
+
+def expected(x, scale):
+    e = np.exp(x * scale - (x * scale).max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    save_file({"x": X, "scale": np.array(2.0)}, tmp_path / "in.safetensors")
+    return "in.safetensors"
+
+
+def check_outputs(tool, x=X, scale=2.0):
+    got = load_file(tool.folder / "out.safetensors")
+    np.testing.assert_allclose(got["output_0"], expected(x, scale), rtol=1e-5)
+    assert (
+        got["output_1"].dtype == np.int64
+        and (got["output_1"] == (x * scale).argmax(1)).all()
+    )
+    (tool.folder / "out.safetensors").unlink()
+
+
+# ---------------------------------------------------------------- run
+
+
+def test_run_by_name_and_position(tool, program, inputs):
+    tool.good("run", program, "--inputs", inputs, "--outputs", "out.safetensors")
+    with safe_open(tool.folder / "out.safetensors", "np") as f:
+        assert f.metadata() == {"output_0": "probability", "output_1": "label"}
+    check_outputs(tool)
+    save_file({"input_1": np.array(2.0), "input_0": X}, tool.folder / "by.safetensors")
+    tool.good(
+        "run", program, "--inputs", "by.safetensors", "--outputs", "out.safetensors"
+    )
+    check_outputs(tool)
+
+
+def test_run_with_npy_and_numbers(tool, program, inputs):
+    np.save(tool.folder / "x.npy", np.asfortranarray(X[:2]))
+    tool.good(
+        "run",
+        program,
+        "--input",
+        "x=x.npy",
+        "--input",
+        "scale=-0.5",
+        "--outputs",
+        "out.safetensors",
+    )
+    check_outputs(tool, X[:2], -0.5)
+    tool.good(
+        "run",
+        program,
+        "--inputs",
+        inputs,
+        "--input",
+        "input_1=4",
+        "--outputs",
+        "out.safetensors",
+    )
+    check_outputs(tool, X, 4.0)
+
+
+def test_run_prints_a_summary(tool, program, inputs):
+    lines = tool.good("run", program, "--inputs", inputs).splitlines()
+    assert lines[0].split() == [
+        "output",
+        "shape",
+        "min",
+        "mean",
+        "max",
+        "first",
+        "values",
+    ]
+    assert lines[1].startswith("probability  F32 [3, 4]") and lines[1].endswith(
+        ", ...]"
+    )
+    assert lines[2].startswith("label        I64 [3]") and lines[2].endswith(
+        "[3, 3, 3]"
+    )
+    rows = json.loads(tool.good("run", program, "--inputs", inputs, "--json"))
+    assert rows[1]["first"] == [3, 3, 3] and abs(rows[0]["mean"] - 0.25) < 1e-6
+
+
+def test_run_profile(tool, program, inputs):
+    tool.good(
+        "run",
+        program,
+        "--inputs",
+        inputs,
+        "--outputs",
+        "out.safetensors",
+        "--profile",
+        "t.json",
+    )
+    json.loads((tool.folder / "t.json").read_text())
+    check_outputs(tool)
+
+
+@pytest.mark.parametrize(
+    "items, says",
+    [
+        (
+            [],
+            "missing inputs: x (input_0), F32 [batch, 4]; scale (input_1), F64 scalar",
+        ),
+        (["scale=1"], "missing input: x (input_0), F32 [batch, 4]"),
+        (
+            ["y=1", "scale=1"],
+            'there is no input "y"; the program takes x (input_0), scale (input_1)',
+        ),
+        (["x=nowhere.npy", "scale=1"], "nowhere.npy: No such file or directory"),
+        (["x=x.npy", "scale=many"], 'takes a number, not "many"'),
+        (["x=x.npy", "scale="], 'takes a number, not ""'),
+        (["x=x.npy", "scale=1", "scale=2"], "--input scale is given twice"),
+        (["x=x.npy", "scale=x.npy"], "input scale is a scalar, not a tensor"),
+        (["x=x.npy", "scale=i.npy"], "input scale is a scalar of dtype F64, not I64"),
+        (["x=x9.npy", "scale=1"], "9"),
+        (["x=d.npy", "scale=1"], "F64"),
+    ],
+)
+def test_run_refuses_inputs(tool, program, items, says):
+    np.save(tool.folder / "x.npy", X)
+    np.save(tool.folder / "x9.npy", np.zeros((9, 4), np.float32))
+    np.save(tool.folder / "d.npy", X.astype(np.float64))
+    np.save(tool.folder / "i.npy", np.array(3))
+    flags = [f for item in items for f in ("--input", item)]
+    assert says in tool.bad(1, "run", program, *flags, "--outputs", "no.safetensors")
+    assert not (tool.folder / "no.safetensors").exists()
+
+
+def test_run_refuses_files(tool, program, inputs):
+    for tensors, says in [
+        ({"x": X, "scale": np.array(1.0), "extra": X}, 'no input "extra"'),
+        ({"x": X, "input_0": X, "scale": np.array(1.0)}, "given twice"),
+        ({"x": X}, "missing input: scale"),
+    ]:
+        save_file(tensors, tool.folder / "odd.safetensors")
+        assert says in tool.bad(1, "run", program, "--inputs", "odd.safetensors")
+    assert "in no command" not in tool.bad(2, "run", program, "--input", "x")
+    assert 'no method "train"; the program has forward' in tool.bad(
+        1, "run", program, "--method", "train"
+    )
+    assert "nosuch" in tool.bad(
+        1, "run", program, "--inputs", inputs, "--device", "nosuch"
+    )
+    assert tool.bad(
+        1, "run", program, "--inputs", inputs, "--outputs", "no/such/folder.safetensors"
+    )
+    assert tool.bad(
+        1,
+        "run",
+        program,
+        "--inputs",
+        inputs,
+        "--outputs",
+        "out.safetensors",
+        "--profile",
+        "no/such.json",
+    )
+    assert sorted(p.name for p in tool.folder.iterdir()) == [
+        "in.safetensors",
+        "odd.safetensors",
+        "p.json",
+    ]
+
+
+# ---------------------------------------------------------------- the others
+
+
+def test_devices(tool):
+    devices = json.loads(tool.good("devices", "--json"))
+    assert devices[-1]["device"] == "cpu" and sum(d["default"] for d in devices) == 1
+    text = tool.good("devices")
+    assert all(d["device"] in text for d in devices)
+
+
+def test_devices_without_opencl(tool, tmp_path):
+    (tmp_path / "none").mkdir()
+    r = tool.run("devices", env={"OCL_ICD_VENDORS": str(tmp_path / "none")})
+    assert r.returncode == 0 and "cpu" in r.stdout
+    assert (
+        r.stderr.startswith("clave: note: ")
+        and "pocl" in r.stderr
+        and r.stderr.count("\n") == 1
+    )
+
+
+def test_bench(tool, program, inputs):
+    for flags, shape in [((), [1, 4]), (("--inputs", inputs), [3, 4])]:
+        b = json.loads(
+            tool.good(
+                "bench", program, "--runs", "4", "--warmup", "1", "--json", *flags
+            )
+        )
+        assert b["inputs"][0]["shape"] == shape and b["runs"] == 4
+        assert 0 < b["min_ms"] <= b["median_ms"] <= b["max_ms"]
+        assert b["load_ms"] > 0 and b["first_ms"] > 0 and b["peak_rss_mb"] > 1
+        assert set(b["plan"]) >= {"constant_bytes", "state_bytes", "arena_bytes"}
+    assert "median_ms" in tool.good("bench", program, "--runs", "1", "--warmup", "0")
+
+
+def test_inspect(tool, program):
+    text = tool.good("inspect", program)
+    assert "batch 1 to 8" in text and "softmax 1" in text and "F32 [batch, 4]" in text
+    d = json.loads(tool.good("inspect", program, "--json"))
+    m = d["methods"][0]
+    assert [i["name"] for i in m["inputs"]] == ["x", "scale"]
+    assert m["inputs"][0]["max_shape"] == [8, 4] and m["inputs"][1]["scalar"]
+    assert m["ops"] == {"elementwise": 1, "softmax": 1, "arg_reduce": 1}
+    assert [n["name"] for n in m["nodes"]] == ["mul", "softmax", "argmax"]
+    assert m["peak_bytes"] == 8 * 4 * 4 * 2
+    rows = json.loads(tool.good("inspect", program, "--json", "--placement"))[
+        "methods"
+    ][0]["nodes"]
+    assert all(n["where"] in ("cpu", "fused") for n in rows)
+    assert "softmax" in tool.good("inspect", program, "--placement")
+    assert tool.good("inspect", program, "--dot").startswith('digraph "forward"')
+
+
+def test_svg_is_a_drawing(tool, program):
+    svg = xml.etree.ElementTree.fromstring(tool.good("inspect", program, "--svg"))
+    words = [t.text for t in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"x", "softmax", "probability", "label"} <= set(words)
+    width, height = float(svg.get("width")), float(svg.get("height"))
+    for r in list(svg.iter("{http://www.w3.org/2000/svg}rect"))[1:]:
+        x, y, w, h = (float(r.get(k)) for k in ("x", "y", "width", "height"))
+        assert 0 <= x and x + w <= width and 0 <= y and y + h <= height
+
+
+def test_inspect_survives_odd_names(tool):
+    name = 'a<b>&"c\\\x07' + "x" * 100
+    (tool.folder / "odd.json").write_text(json.dumps(make_program(name)))
+    assert (
+        json.loads(tool.good("inspect", "odd.json", "--json"))["methods"][0]["outputs"][
+            0
+        ]["name"]
+        == name
+    )
+    xml.etree.ElementTree.fromstring(tool.good("inspect", "odd.json", "--svg"))
+    assert "\x07" not in tool.good("inspect", "odd.json") + tool.good(
+        "inspect", "odd.json", "--dot"
+    )
+
+
+def test_inspect_tensors(tool, inputs):
+    lines = tool.good("inspect", inputs).splitlines()
+    assert sorted(x.split()[0] for x in lines[:2]) == ["scale", "x"] and lines[
+        2
+    ].startswith("2 tensors, ")
+    assert {"name": "x", "dtype": "F32", "shape": [3, 4]} in json.loads(
+        tool.good("inspect", inputs, "--json")
+    )
+    assert "no graph" in tool.bad(1, "inspect", inputs, "--svg")
+    (tool.folder / "half.safetensors").write_bytes(
+        (tool.folder / inputs).read_bytes()[:60]
+    )
+    assert "half.safetensors" in tool.bad(1, "inspect", "half.safetensors")
+
+
+def test_verify(tool, program):
+    assert "good" in tool.good("verify", program)
+    y = expected(X, 2.0)
+    reference = {
+        "input_0": X,
+        "input_1": np.array(2.0),
+        "output_0": y,
+        "output_1": y.argmax(1),
+    }
+    save_file(reference, tool.folder / "r.safetensors")
+    for device in ("cpu", "opencl"):
+        text = tool.good(
+            "verify", program, "--reference", "r.safetensors", "--device", device
+        )
+        assert "2 equal to the reference" in text and ("ops" in text) == (
+            device != "cpu"
+        )
+    y[1, 2] += 0.01
+    save_file(reference, tool.folder / "r.safetensors")
+    message = tool.bad(1, "verify", program, "--reference", "r.safetensors")
+    assert (
+        "output_0 (probability) differs from the reference: F32 [3, 4] at element 6"
+        in message
+    )
+    save_file({"input_0": X, "input_1": np.array(2.0)}, tool.folder / "r.safetensors")
+    assert "none of the outputs" in tool.bad(
+        1, "verify", program, "--reference", "r.safetensors"
+    )
+
+
+def test_convert(tool, program, inputs):
+    tool.good("convert", program, "q.clv")
+    tool.good("convert", "q.clv", "back.json")
+    for p in ("q.clv", "back.json"):
+        tool.good("run", p, "--inputs", inputs, "--outputs", "out.safetensors")
+        check_outputs(tool)
+    assert "ends in .clv or .json" in tool.bad(1, "convert", program, "q.txt")
+    assert (
+        tool.bad(1, "convert", "nowhere.clv", "r.clv")
+        and not (tool.folder / "r.clv").exists()
+    )
+
+
+def test_cache(tool, program, inputs, tmp_path):
+    folder = tmp_path / "kernels"
+    folder.mkdir(mode=0o700)
+    env = {"CLAVE_CACHE_DIR": str(folder)}
+    tool.good("run", program, "--inputs", inputs, "--device", "opencl", env=env)
+    c = json.loads(tool.good("cache", "--json", env=env))
+    assert c["files"] > 0 and c["bytes"] > 0 and c["path"].startswith(str(folder))
+    assert (
+        json.loads(tool.good("cache", "--max-mb", "100", "--json", env=env))[
+            "removed_bytes"
+        ]
+        == 0
+    )
+    assert "removed" in tool.good("cache", "--clear", env=env)
+    assert json.loads(tool.good("cache", "--json", env=env))["files"] == 0
+    assert (
+        json.loads(tool.good("cache", "--json", env={"CLAVE_CACHE_DIR": "off"}))["path"]
+        is None
+    )

@@ -127,6 +127,8 @@ static void describe_limits(const cl_functions *cl, device_entry *e, const char 
   t->has_fp64 = has_word(extensions, "cl_khr_fp64");
   t->shares_host_memory = i->shares_host_memory;
   t->compute_units = i->compute_units;
+  uint64_t width = device_uint(cl, e->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+  t->vector_width = width >= 16 ? 16 : width >= 8 ? 8 : 4;
   t->max_local = (size_t)device_number(cl, e->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
   t->local_memory = device_ulong(cl, e->id, CL_DEVICE_LOCAL_MEM_SIZE);
   t->max_alloc = i->max_alloc;

@@ -45,6 +45,7 @@ clave_status gemm_tile(const gemm *g) {
 }
 
 gemm_kind gemm_choose(const gemm *g) {
-  (void)g;
+  bool small_float = g->out->t.type == DTYPE_F32 || g->out->t.type == DTYPE_F16 || g->out->t.type == DTYPE_BF16;
+  if (stream_traits(g->s)->is_cpu && small_float && g->k > 0) return GEMM_PACKED;
   return GEMM_TILE;
 }

@@ -40,6 +40,7 @@ typedef struct device_traits {
   bool has_fp64;
   bool shares_host_memory;
   uint32_t compute_units;
+  uint32_t vector_width; /* floats in a register: 4, 8 or 16 */
   size_t max_local;      /* work-items of a group; >= LOCAL_SIZE */
   uint64_t local_memory; /* bytes */
   uint64_t max_alloc;

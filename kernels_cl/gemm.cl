@@ -1,0 +1,182 @@
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on a CPU, for floats up to f32.
+ *
+ * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS]. In gemm, a work-item owns a strip of STRIP columns of out
+ * and some panels of rows. Per block of DEPTH k it packs its part of b into local memory as [panel of 2 WIDTH columns][k]
+ * [2 WIDTH], so that a panel stays in the first-level cache, and runs the panels of a past it: ROWS x 2 accumulators of
+ * WIDTH floats, one broadcast and two multiply-adds a step. Between blocks the sums wait in `sums` (out itself for f32). */
+#include "common.h"
+#ifndef A_TYPE
+#define A_TYPE F32
+#define B_TYPE F32
+#define OUT_TYPE F32
+#define BIAS_TYPE F32
+#define HAS_BIAS 0
+#endif
+#ifndef WIDTH
+#define WIDTH 16 /* floats of a register */
+#endif
+#ifndef B_ORDER
+#define B_ORDER 0 /* 0: n is contiguous, 1: k is, 2: neither */
+#endif
+#ifndef A_ORDER
+#define A_ORDER 1 /* 1: k is contiguous */
+#endif
+#if WIDTH == 8
+#define ROWS 6 /* 12 of 16 registers */
+#else
+#define ROWS 8 /* 16 of 32 registers */
+#endif
+#define COLUMNS (2 * WIDTH)
+#define DEPTH 256
+#define STRIP 128
+
+#define floatw PASTE(float, WIDTH)
+#define vloadw PASTE(vload, WIDTH)
+#define vstorew PASTE(vstore, WIDTH)
+
+__kernel void gemm_pack(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index8 batch_dims,
+                        const index_t a_m, const index_t a_k, __global float *packed, const long packed_offset, const index_t m_size,
+                        const index_t k_size) {
+  const index_t panel = (index_t)get_global_id(0), block = (index_t)get_global_id(1), z = (index_t)get_global_id(2);
+  const index_t padded = (index_t)get_global_size(0) * ROWS, k0 = block * DEPTH;
+  const int depth = (int)min((index_t)DEPTH, k_size - k0);
+  packed += packed_offset + (long)z * padded * k_size + (long)k0 * padded + (long)panel * ROWS * depth;
+  a += a_offset + strided_offset(z, batch_dims, a_batch) + k0 * a_k;
+  for (int r = 0; r < ROWS; r++) {
+    const index_t m = panel * ROWS + r;
+    __global const STORAGE(A_TYPE) *row = a + min(m, m_size - 1) * a_m;
+    if (m >= m_size) {
+      for (int k = 0; k < depth; k++) packed[k * ROWS + r] = 0;
+    } else {
+#if A_ORDER == 1
+      for (int k = 0; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k);
+#else
+      for (int k = 0; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k * a_k);
+#endif
+    }
+  }
+}
+
+/* Columns [0, n) of depth rows of b into `to`, columns up to a multiple of COLUMNS zero. */
+static inline void pack_b(__global const STORAGE(B_TYPE) *b, index_t b_k, index_t b_n, int n, int depth, __local float *to) {
+  for (int n0 = 0; n0 < n; n0 += COLUMNS, to += COLUMNS * depth) {
+    const int count = min(COLUMNS, n - n0);
+#if B_ORDER == 0
+    if (count == COLUMNS) {
+      for (int k = 0; k < depth; k++)
+        for (int j = 0; j < COLUMNS; j++) to[k * COLUMNS + j] = LOADF(B_TYPE, b, k * b_k + n0 + j);
+      continue;
+    }
+#endif
+    for (int j = 0; j < COLUMNS; j++) {
+      __global const STORAGE(B_TYPE) *column = b + (index_t)(n0 + min(j, count - 1)) * b_n;
+      for (int k = 0; k < depth; k++) {
+#if B_ORDER == 1
+        to[k * COLUMNS + j] = LOADF(B_TYPE, column, k);
+#else
+        to[k * COLUMNS + j] = LOADF(B_TYPE, column, k * b_k);
+#endif
+      }
+    }
+  }
+}
+
+static inline floatw bias_vector(__global const STORAGE(BIAS_TYPE) *bias, index_t stride, int n) {
+  float v[WIDTH];
+  for (int j = 0; j < WIDTH; j++) v[j] = LOADF(BIAS_TYPE, bias, (index_t)min(j, n - 1) * stride);
+  return vloadw(0, v);
+}
+
+static inline floatw load_some(__global const float *p, int n) {
+  if (n >= WIDTH) return vloadw(0, p);
+  float v[WIDTH];
+  for (int j = 0; j < WIDTH; j++) v[j] = j < n ? p[j] : 0;
+  return vloadw(0, v);
+}
+
+static inline void store_some(__global float *p, int n, floatw value) {
+  if (n >= WIDTH) {
+    vstorew(value, 0, p);
+    return;
+  }
+  float v[WIDTH];
+  vstorew(value, 0, v);
+  for (int j = 0; j < n; j++) p[j] = v[j];
+}
+
+static inline void store_out(__global STORAGE(OUT_TYPE) *p, int n, floatw value) {
+#if IS_F32(OUT_TYPE)
+  store_some(p, n, value);
+#else
+  float v[WIDTH];
+  vstorew(value, 0, v);
+  for (int j = 0; j < min(n, WIDTH); j++) STORE(OUT_TYPE, p, j, v[j]);
+#endif
+}
+
+__kernel void gemm(__global const float *a, const long a_offset, __global const STORAGE(B_TYPE) *b, const long b_offset,
+                   const index8 b_batch, const index_t b_k, const index_t b_n, __global const STORAGE(BIAS_TYPE) *bias,
+                   const long bias_offset, const index8 bias_batch, const index_t bias_m, const index_t bias_n,
+                   __global STORAGE(OUT_TYPE) *out, const long out_offset, __global float *sums, const long sums_offset,
+                   const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size,
+                   const index_t panels_each, const float alpha, const float beta, __local float *packed) {
+  const index_t n0 = (index_t)get_global_id(0) * STRIP, z = (index_t)get_global_id(2);
+  const index_t panels = (m_size + ROWS - 1) / ROWS, padded = panels * ROWS;
+  const index_t first = (index_t)get_global_id(1) * panels_each, last = min(first + panels_each, panels);
+  const int width = (int)min((index_t)STRIP, n_size - n0);
+  a += a_offset + (long)z * padded * k_size;
+  b += b_offset + strided_offset(z, batch_dims, b_batch) + n0 * b_n;
+  out += out_offset + (long)z * m_size * n_size + n0;
+  sums += sums_offset + (long)z * m_size * n_size + n0;
+  bias += bias_offset + strided_offset(z, batch_dims, bias_batch) + n0 * bias_n;
+
+  for (index_t k0 = 0; k0 < k_size; k0 += DEPTH) {
+    const int depth = (int)min((index_t)DEPTH, k_size - k0);
+    const bool done = k0 + depth == k_size;
+    pack_b(b + k0 * b_k, b_k, b_n, width, depth, packed);
+    for (int j0 = 0; j0 < width; j0 += COLUMNS) {
+      for (index_t panel = first; panel < last; panel++) {
+        __local const float *bp = packed + j0 * depth;
+        __global const float *ap = a + (long)k0 * padded + (long)panel * ROWS * depth;
+        floatw c0[ROWS], c1[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
+        for (int k = 0; k < depth; k++) {
+          const floatw x = vloadw(0, bp), y = vloadw(1, bp);
+#pragma unroll
+          for (int r = 0; r < ROWS; r++) {
+            c0[r] = fma((floatw)ap[r], x, c0[r]);
+            c1[r] = fma((floatw)ap[r], y, c1[r]);
+          }
+          ap += ROWS;
+          bp += COLUMNS;
+        }
+        const int left = width - j0;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+          const index_t m = panel * ROWS + r;
+          if (m >= m_size) continue;
+          __global float *sum = sums + m * n_size + j0;
+          if (k0 > 0) {
+            c0[r] += load_some(sum, left);
+            if (left > WIDTH) c1[r] += load_some(sum + WIDTH, left - WIDTH);
+          }
+          if (!done) {
+            store_some(sum, left, c0[r]);
+            if (left > WIDTH) store_some(sum + WIDTH, left - WIDTH, c1[r]);
+            continue;
+          }
+          floatw v = alpha * c0[r], w = alpha * c1[r];
+#if HAS_BIAS
+          __global const STORAGE(BIAS_TYPE) *row = bias + m * bias_m + j0 * bias_n;
+          v += beta * bias_vector(row, bias_n, left);
+          if (left > WIDTH) w += beta * bias_vector(row + WIDTH * bias_n, bias_n, left - WIDTH);
+#endif
+          __global STORAGE(OUT_TYPE) *to = out + m * n_size + j0;
+          store_out(to, left, v);
+          if (left > WIDTH) store_out(to + WIDTH, left - WIDTH, w);
+        }
+      }
+    }
+  }
+}

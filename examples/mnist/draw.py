@@ -4,6 +4,7 @@
 draw.py [FOLDER]     writes 0.pgm ... 9.pgm (default: digits/ beside this file)
 """
 
+import itertools
 import math
 import pathlib
 import sys
@@ -54,7 +55,7 @@ def distance(px, py, a, b):
 
 def draw(strokes):
     """The picture's 784 bytes: full within the pen's radius, fading over one pixel more."""
-    lines = [(a, b) for stroke in strokes for a, b in zip(stroke, stroke[1:])]
+    lines = [(a, b) for stroke in strokes for a, b in itertools.pairwise(stroke)]
     pixels = bytearray()
     for y in range(SIDE):
         for x in range(SIDE):

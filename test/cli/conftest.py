@@ -27,6 +27,7 @@ class Tool:
         return subprocess.run(
             [self.exe, *map(str, args)],
             text=True,
+            check=False,
             env=full,
             cwd=self.folder,
             timeout=60,

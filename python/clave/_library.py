@@ -1,0 +1,184 @@
+"""libclave.so through ctypes: where it is looked for, the structs of clave.h, and errors as exceptions.
+
+Looked for in $CLAVE_LIBRARY (nowhere else if that is set), in this package, in build/ of the checkout that the package
+lies in, then where the system's loader looks.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+from clave.errors import Code, Error
+
+MAX_RANK = 8
+DYNAMIC = -1
+UNBOUNDED = 2**63 - 1
+
+
+class Tensor(C.Structure):
+    """clave_tensor: host memory seen as a tensor; strides count elements."""
+
+    _fields_ = [
+        ("dtype", C.c_int),
+        ("rank", C.c_int),
+        ("dims", C.c_int64 * MAX_RANK),
+        ("strides", C.c_int64 * MAX_RANK),
+        ("data", C.c_void_p),
+    ]
+
+
+class DeviceInfo(C.Structure):
+    """clave_device_info."""
+
+    _fields_ = [
+        *((name, C.c_char_p) for name in ("kind", "name", "platform", "driver", "type", "extensions")),
+        ("memory", C.c_uint64),
+        ("max_alloc", C.c_uint64),
+        ("compute_units", C.c_uint32),
+        ("clock_mhz", C.c_uint32),
+        ("shares_host_memory", C.c_bool),
+        ("is_default", C.c_bool),
+        ("index", C.c_int),
+    ]
+
+
+class TensorInfo(C.Structure):
+    """clave_tensor_info."""
+
+    _fields_ = [
+        ("name", C.c_char_p),
+        ("dtype", C.c_int),
+        ("rank", C.c_int),
+        ("dims", C.c_int64 * MAX_RANK),
+        ("min_dims", C.c_int64 * MAX_RANK),
+        ("max_dims", C.c_int64 * MAX_RANK),
+        ("dim_names", C.c_char_p * MAX_RANK),
+        ("kind", C.c_int),
+        ("is_scalar", C.c_bool),
+        ("slot", C.c_uint32),
+    ]
+
+
+class ProgramInfo(C.Structure):
+    """clave_program_info."""
+
+    _fields_ = [
+        ("producer", C.c_char_p),
+        ("metadata", C.c_char_p),
+        *((name, C.c_uint32) for name in ("version", "n_methods", "n_slots", "n_constants", "n_state")),
+        ("constant_bytes", C.c_uint64),
+        ("state_bytes", C.c_uint64),
+    ]
+
+
+class MethodInfo(C.Structure):
+    """clave_method_info."""
+
+    _fields_ = [
+        ("name", C.c_char_p),
+        ("metadata", C.c_char_p),
+        *((name, C.c_uint32) for name in ("n_inputs", "n_outputs", "n_nodes")),
+    ]
+
+
+MESSAGE_FN = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
+
+
+class DeviceOptions(C.Structure):
+    """clave_device_options."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("no_fallback", C.c_bool),
+        ("n_threads", C.c_int),
+        ("cache_dir", C.c_char_p),
+        ("kernel_dir", C.c_char_p),
+        ("message", MESSAGE_FN),
+        ("message_ctx", C.c_void_p),
+    ]
+
+
+_P, _S = C.c_void_p, C.c_char_p
+_OUT = C.POINTER(C.c_void_p)
+# Functions that return a clave_status, with their arguments.
+_CHECKED: dict[str, tuple[Any, ...]] = {
+    "clave_devices": (C.POINTER(C.POINTER(DeviceInfo)), C.POINTER(C.c_int)),
+    "clave_device_open": (_S, C.POINTER(DeviceOptions), _OUT),
+    "clave_program_load": (_S, _P, _OUT),
+    "clave_program_create": (_P, C.c_size_t, C.POINTER(Tensor), C.c_size_t, _OUT),
+    "clave_program_save": (_P, _S),
+    "clave_program_method": (_P, C.c_uint32, C.POINTER(MethodInfo)),
+    "clave_program_input": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
+    "clave_program_output": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
+    "clave_session_create": (_P, _P, _P, _OUT),
+    "clave_session_set_input": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
+    "clave_session_run": (_P, _S),
+    "clave_session_output": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
+    "clave_session_reset": (_P,),
+}
+# Others: result and arguments.
+_PLAIN: dict[str, tuple[Any, ...]] = {
+    "clave_status_code": (C.c_int, _P),
+    "clave_status_message": (_S, _P),
+    "clave_status_free": (None, _P),
+    "clave_version": (_S,),
+    "clave_program_get_info": (None, _P, C.POINTER(ProgramInfo)),
+    "clave_program_destroy": (None, _P),
+    "clave_device_destroy": (None, _P),
+    "clave_session_destroy": (None, _P),
+}
+
+
+def _candidates() -> list[str]:
+    if os.environ.get("CLAVE_LIBRARY"):
+        return [os.environ["CLAVE_LIBRARY"]]
+    package = Path(__file__).resolve().parent
+    near = [package / "libclave.so", package.parents[1] / "build" / "libclave.so"]
+    return [*(str(p) for p in near if p.exists()), "libclave.so", "libclave.so.0"]
+
+
+@functools.cache
+def library() -> C.CDLL:
+    """The loaded library, its functions declared. Error says where it was looked for."""
+    reasons = []
+    for path in _candidates():
+        try:
+            loaded = C.CDLL(path)
+        except OSError as e:
+            reasons.append(f"{path}: {e}" if path not in str(e) else str(e))
+            continue
+        for name, args in _CHECKED.items():
+            getattr(loaded, name).restype, getattr(loaded, name).argtypes = C.c_void_p, args
+        for name, (result, *args) in _PLAIN.items():
+            getattr(loaded, name).restype, getattr(loaded, name).argtypes = result, args
+        return loaded
+    raise Error(f"no libclave.so (build it with make, or set CLAVE_LIBRARY): {'; '.join(reasons)}", Code.IO)
+
+
+def call(name: str, *args: Any) -> None:
+    """Calls a function that returns a status; a status that is not good is raised as Error."""
+    lib = library()
+    status = getattr(lib, name)(*args)
+    if not status:
+        return
+    message, code = lib.clave_status_message(status).decode(errors="replace"), Code(lib.clave_status_code(status))
+    lib.clave_status_free(status)
+    raise Error(message, code)
+
+
+class Handle:
+    """Owns an object of the library and destroys it with this one."""
+
+    def __init__(self, create: str, destroy: str, *args: Any) -> None:
+        self.pointer = C.c_void_p()
+        self._destroy = getattr(library(), destroy)
+        call(create, *args, C.byref(self.pointer))
+
+    def __del__(self) -> None:
+        if getattr(self, "pointer", None):
+            self._destroy(self.pointer)
+            self.pointer = None

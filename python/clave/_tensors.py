@@ -1,0 +1,76 @@
+"""numpy arrays and torch tensors as clave_tensor views, and back. Nothing is copied on the way in, whatever the strides."""
+
+from __future__ import annotations
+
+import ctypes as C
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clave import _library as L
+from clave.dtypes import NUMPY, index_of_numpy, index_of_torch, torch_dtype
+from clave.errors import Code, Error
+
+if TYPE_CHECKING:
+    import torch
+
+
+def _fill(dtype: int, shape: tuple[int, ...], strides: tuple[int, ...], address: int) -> L.Tensor:
+    if len(shape) > L.MAX_RANK:
+        raise Error(f"a tensor of rank {len(shape)}, at most {L.MAX_RANK} is supported", Code.UNSUPPORTED)
+    t = L.Tensor(dtype=dtype, rank=len(shape), data=address)
+    t.dims[: len(shape)] = shape
+    t.strides[: len(shape)] = strides
+    return t
+
+
+def _is_torch(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def of_torch(x: torch.Tensor) -> tuple[L.Tensor, Any]:
+    """A view of a torch tensor, and what must live as long as the view."""
+    x = x.detach()
+    if x.device.type != "cpu" or x.is_conj() or x.is_neg():
+        x = x.cpu().resolve_conj().resolve_neg()
+    return _fill(index_of_torch(x.dtype), tuple(x.shape), x.stride(), x.data_ptr()), x
+
+
+def of_numpy(x: np.ndarray) -> tuple[L.Tensor, Any]:
+    """A view of an array; one whose strides are no multiples of its item size, or in foreign byte order, is copied."""
+    if not x.dtype.isnative:
+        x = x.astype(x.dtype.newbyteorder("="))
+    if any(s % x.itemsize for s in x.strides) or not x.flags.aligned:
+        x = np.ascontiguousarray(x).reshape(x.shape)
+    strides = tuple(s // x.itemsize for s in x.strides)
+    return _fill(index_of_numpy(x.dtype), x.shape, strides, x.ctypes.data), x
+
+
+def view(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
+    """A view of an input. Python numbers (and lists of them) take the dtype that the program expects."""
+    if _is_torch(x):
+        return of_torch(x)
+    if not isinstance(x, np.ndarray | np.generic):
+        x = np.asarray(x, dtype=NUMPY[dtype])
+    return of_numpy(np.asarray(x))
+
+
+def to_numpy(t: L.Tensor) -> np.ndarray:
+    """A copy of a contiguous tensor."""
+    dtype, shape = NUMPY[t.dtype], tuple(t.dims[: t.rank])
+    out = np.empty(shape, dtype)
+    if out.size:
+        C.memmove(out.ctypes.data, t.data, out.nbytes)
+    return out
+
+
+def to_torch(x: np.ndarray) -> torch.Tensor:
+    """The array as a torch tensor over the same memory."""
+    import torch
+
+    index = index_of_numpy(x.dtype)
+    if index == 2:  # bf16, which numpy itself does not have
+        return torch.from_numpy(x.view(np.int16)).view(torch_dtype(index))
+    return torch.from_numpy(x)

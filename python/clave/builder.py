@@ -1,0 +1,278 @@
+"""Builds a program: slots, values and instructions of all methods, numbered when everything is known.
+
+While it grows, a tensor is a `Slot`, a host scalar a `Val` and an instruction a `Node` whose fields hold those objects.
+`ProgramBuilder.finish` numbers them (constants, inputs, outputs, state, temporaries) and makes the schema's dataclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clave import schema
+from clave.errors import Error
+
+PRODUCER = "clave 0.1.0"
+
+
+@dataclass(eq=False)
+class Val:
+    """A host scalar. type: "int", "float" or "bool"; min, max: inclusive bounds of an int, None where there is none."""
+
+    type: str = "int"
+    name: str = ""
+    min: int | None = None
+    max: int | None = None
+
+
+Int = int | Val  # a literal, or known at run time
+Float = float | Val
+
+
+@dataclass(eq=False)
+class Slot:
+    """A tensor. kind: "constant", "input", "output", "state" or "temp"; op: the schema op that writes it, "" if none."""
+
+    dtype: schema.DType
+    shape: tuple[Int, ...]
+    kind: str = "temp"
+    name: str = ""
+    op: str = ""
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+@dataclass
+class Node:
+    """An instruction to be: op is the schema's name of it, fields its fields with Slots and Vals for Tids and Vids."""
+
+    op: str
+    fields: dict[str, Any]
+    name: str
+
+
+@dataclass
+class MethodBuilder:
+    """One method: its named inputs and outputs, and its instructions in order."""
+
+    program: ProgramBuilder
+    name: str
+    inputs: list[tuple[str, Slot | Val]] = field(default_factory=list)
+    outputs: list[tuple[str, Slot | Val]] = field(default_factory=list)
+    updates: list[tuple[Slot, Slot]] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    metadata: str = ""
+    source: str = ""  # the source graph's node that is being lowered
+    _views: dict[Any, Slot] = field(default_factory=dict)
+
+    def temp(self, dtype: schema.DType, shape: Sequence[Int]) -> Slot:
+        return Slot(dtype, tuple(shape))
+
+    def emit(self, op: str, **fields: Any) -> Any:
+        """Appends an instruction and returns its `out`."""
+        node = Node(op, fields, self.source)
+        self.nodes.append(node)
+        for written in results(node):
+            if isinstance(written, Slot):
+                written.op = op
+                written.name = written.name or self.source
+        return fields.get("out")
+
+    def view(self, op: str, x: Slot, shape: Sequence[Int], **fields: Any) -> Slot:
+        """A view op, or the slot that the same one over the same operand already made."""
+        key = (op, x, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in fields.items()))
+        if key not in self._views:
+            self._views[key] = self.emit(op, x=x, **fields, out=self.temp(x.dtype, shape))
+        return self._views[key]
+
+    def val(self, type: str = "int", name: str = "", min: int | None = None, max: int | None = None) -> Val:
+        v = Val(type, name, min, max)
+        self.program.values.append(v)
+        return v
+
+
+@dataclass(eq=False)
+class ProgramBuilder:
+    """All methods, with the constants and the state they share."""
+
+    methods: list[MethodBuilder] = field(default_factory=list)
+    constants: list[tuple[Slot, Any]] = field(default_factory=list)  # a slot and its data, whatever that is
+    state: list[tuple[Slot, Slot | None]] = field(default_factory=list)  # a slot and the constant it starts as
+    values: list[Val] = field(default_factory=list)
+
+    def add_method(self, name: str) -> MethodBuilder:
+        self.methods.append(MethodBuilder(self, name))
+        return self.methods[-1]
+
+    def finish(self) -> schema.Program:
+        """The program, slots and values numbered. Constants' data stays in `self.constants`, in slot order."""
+        return _Finish(self).program()
+
+
+class _Finish:
+    """Numbers slots and values, and writes the dataclasses."""
+
+    def __init__(self, builder: ProgramBuilder) -> None:
+        self.builder = builder
+        for m in builder.methods:
+            m.nodes = live_nodes(m)
+        used = self._used_slots()
+        builder.constants = [(s, data) for s, data in builder.constants if id(s) in used]
+        self.kinds = {k: self._slots_of(k) for k in ("constant", "input", "output", "state", "temp")}
+        self.slots = [s for kind in self.kinds.values() for s in kind]
+        self.tids = {id(s): schema.Tid(i) for i, s in enumerate(self.slots)}
+        self.values = self._used_values()
+        self.vids = {id(v): schema.Vid(i) for i, v in enumerate(self.values)}
+
+    def _slots_of(self, kind: str) -> list[Slot]:
+        if kind == "constant":
+            return [s for s, _ in self.builder.constants]
+        if kind == "state":
+            return [s for s, _ in self.builder.state]
+        seen: dict[int, Slot] = {}
+        for m in self.builder.methods:
+            for s in [*(v for _, v in m.inputs), *(v for _, v in m.outputs), *_written(m)]:
+                if isinstance(s, Slot) and s.kind == kind:
+                    seen.setdefault(id(s), s)
+        return list(seen.values())
+
+    def _used_slots(self) -> set[int]:
+        used = {id(initial) for _, initial in self.builder.state}
+        return used | {id(x) for m in self.builder.methods for n in m.nodes for x in _objects(n.fields)}
+
+    def _used_values(self) -> list[Val]:
+        used = {id(d) for s in self.slots for d in s.shape}
+        for m in self.builder.methods:
+            used |= {id(x) for _, x in [*m.inputs, *m.outputs]}
+            used |= {id(x) for n in m.nodes for x in _objects(n.fields)}
+        return [v for v in self.builder.values if id(v) in used]
+
+    def program(self) -> schema.Program:
+        b = self.builder
+        return schema.Program(
+            version=max((schema.SINCE[getattr(schema, n.op)] for m in b.methods for n in m.nodes), default=1),
+            producer=PRODUCER,
+            tensors=[self._tensor(s) for s in self.slots],
+            n_inputs=len(self.kinds["input"]),
+            n_outputs=len(self.kinds["output"]),
+            n_state=len(self.kinds["state"]),
+            values=[self._value(v) for v in self.values],
+            constants=[schema.Constant(name=s.name) for s in self.kinds["constant"]],
+            state_inits=[schema.StateInit(state=self.tid(s), constant=self.tid(c)) for s, c in b.state if c],
+            chains=[schema.Chain(name=m.name, instructions=[self._instruction(n) for n in m.nodes]) for m in b.methods],
+            methods=[self._method(i, m) for i, m in enumerate(b.methods)],
+        )
+
+    def tid(self, s: Slot) -> schema.Tid:
+        return self.tids[id(s)]
+
+    def _int(self, v: Int) -> schema.IntOrVid:
+        return schema.IntOrVid(vid=self.vids[id(v)]) if isinstance(v, Val) else schema.IntOrVid(literal=int(v))
+
+    def _float(self, v: Float) -> schema.FloatOrVid:
+        return schema.FloatOrVid(vid=self.vids[id(v)]) if isinstance(v, Val) else schema.FloatOrVid(literal=float(v))
+
+    def _tensor(self, s: Slot) -> schema.Tensor:
+        return schema.Tensor(dtype=s.dtype, shape=[self._int(d) for d in s.shape], name=s.name)
+
+    def _value(self, v: Val) -> schema.Value:
+        return schema.Value(name=v.name, type=schema.ValueType[v.type + "_"], min=v.min, max=v.max)
+
+    def _argument(self, name: str, x: Slot | Val) -> schema.Argument:
+        if isinstance(x, Slot):
+            return schema.Argument(name=name, tensor=self.tid(x))
+        return schema.Argument(name=name, value=self.vids[id(x)])
+
+    def _method(self, index: int, m: MethodBuilder) -> schema.Method:
+        return schema.Method(
+            name=m.name,
+            inputs=[self._argument(n, x) for n, x in m.inputs],
+            outputs=[self._argument(n, x) for n, x in m.outputs],
+            updates=[schema.StateUpdate(state=self.tid(s), value=self.tid(v)) for s, v in m.updates],
+            chain=index,
+            metadata=m.metadata,
+        )
+
+    def _instruction(self, n: Node) -> schema.Instruction:
+        table = getattr(schema, n.op)
+        known = {f.name for f in schema.TABLES[table]}
+        if not known.issuperset(n.fields):
+            raise Error(f"{n.op} has no field {', '.join(sorted(set(n.fields) - known))}")
+        fields = {f.name: self._field(f.kind, n.fields[f.name]) for f in schema.TABLES[table] if f.name in n.fields}
+        return schema.Instruction(op=table(**fields), name=n.name)
+
+    def _field(self, kind: str, v: Any) -> Any:
+        if v is None:
+            return None
+        if kind == "TABLES":  # the steps of an Elementwise
+            return [self._step(s) for s in v]
+        convert = {
+            "TID": self.tid,
+            "VID": lambda x: self.vids[id(x)],
+            "INT_OR_VID": self._int,
+            "FLOAT_OR_VID": self._float,
+        }
+        if kind.endswith("S") and kind[:-1] in convert:
+            return [convert[kind[:-1]](x) for x in v]
+        return convert[kind](v) if kind in convert else list(v) if kind == "I32S" else v
+
+    def _step(self, step: schema.Step) -> schema.Step:
+        """A step whose `value` operands hold the Val itself in `index`."""
+        operands = [self._operand(o) for o in step.operands]
+        return schema.Step(kind=step.kind, dtype=step.dtype, operands=operands)
+
+    def _operand(self, o: schema.Operand) -> schema.Operand:
+        if o.source != schema.OperandSource.value:
+            return o
+        return schema.Operand(source=o.source, index=self.vids[id(o.index)].idx)
+
+
+def results(n: Node) -> list[Slot | Val]:
+    """What an instruction writes."""
+    fields = schema.TABLES[getattr(schema, n.op)]
+    return [n.fields[f.name] for f in fields if f.out and n.fields.get(f.name) is not None]
+
+
+def _written(m: MethodBuilder) -> list[Slot]:
+    """Slots in the order in which the method's instructions write them."""
+    return [s for n in m.nodes for s in results(n) if isinstance(s, Slot)]
+
+
+def _objects(x: Any) -> Iterator[Slot | Val]:
+    """Every Slot and Val in a node's fields."""
+    if isinstance(x, Slot | Val):
+        yield x
+    elif isinstance(x, dict):
+        for v in x.values():
+            yield from _objects(v)
+    elif isinstance(x, list | tuple):
+        for v in x:
+            yield from _objects(v)
+    elif isinstance(x, schema.Step):
+        yield from (o.index for o in x.operands if isinstance(o.index, Val))
+
+
+def live_nodes(m: MethodBuilder) -> list[Node]:
+    """The method's nodes without those that nothing needs: only checks, outputs and state updates are ends in themselves."""
+    needed: set[int] = set()
+
+    def need(x: Slot | Val) -> None:
+        needed.add(id(x))
+        if isinstance(x, Slot):
+            needed.update(id(d) for d in x.shape if isinstance(d, Val))
+
+    for _, x in [*m.inputs, *m.outputs]:
+        need(x)
+    for _, value in m.updates:
+        need(value)
+    live: list[Node] = []
+    for n in reversed(m.nodes):
+        if n.op != "Check" and not any(id(w) in needed for w in results(n)):
+            continue
+        live.append(n)
+        for x in _objects(n.fields):
+            need(x)
+    return live[::-1]

@@ -1,0 +1,52 @@
+"""Element types: torch's, numpy's and the schema's. torch is imported only if asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+# In the order of the schema's DType.
+NAMES = ("F32", "F16", "BF16", "F64", "I8", "U8", "I16", "I32", "I64", "BOOL")
+NUMPY = tuple(
+    np.dtype(t)
+    for t in (
+        np.float32,
+        np.float16,
+        ml_dtypes.bfloat16,
+        np.float64,
+        np.int8,
+        np.uint8,
+        np.int16,
+        np.int32,
+        np.int64,
+        np.bool_,
+    )
+)
+_TORCH = ("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool")
+_INDEX = {name: i for i, name in enumerate(_TORCH)}
+
+
+def index_of_numpy(dtype: np.dtype) -> int:
+    """The schema's number of a numpy dtype. TypeError if there is none."""
+    if dtype not in NUMPY:
+        raise TypeError(f"dtype {dtype} is not one of {', '.join(str(d) for d in NUMPY)}")
+    return NUMPY.index(dtype)
+
+
+def index_of_torch(dtype: torch.dtype) -> int:
+    """The schema's number of a torch dtype. TypeError if there is none."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in _INDEX:
+        raise TypeError(f"dtype {name} is not one of {', '.join(_TORCH)}")
+    return _INDEX[name]
+
+
+def torch_dtype(index: int) -> torch.dtype:
+    import torch
+
+    return getattr(torch, _TORCH[index])

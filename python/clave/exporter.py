@@ -1,0 +1,356 @@
+"""torch to program: `export` lowers the graphs of one or several methods with one builder and has the result verified.
+
+Lowering goes on after an op that cannot be lowered, with a stand-in for its results, so that the error names them all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
+    TensorArgument,
+)
+
+from clave import structure, trace
+from clave.builder import MethodBuilder, ProgramBuilder, Slot, Val
+from clave.errors import Code, Error, Unsupported, UnsupportedOp
+from clave.lowering import LOWERINGS, Context
+from clave.lowering.registry import Filled, dtype_of
+from clave.program import Program
+from clave.shared import Shared
+from clave.sizes import Sizes, dim_names
+
+_VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip"}
+_SYMBOLIC = (SymIntArgument, SymFloatArgument, SymBoolArgument)
+
+
+def export(
+    module: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    quantize: Any = None,
+    *,
+    strict: bool | None = None,
+) -> Program:
+    """A program of a torch module in eval mode.
+
+    module: a torch.nn.Module with example `args` and `kwargs` as torch.export takes them, an ExportedProgram, the path of a
+    .pt2 file, or a dict of methods {"name": (module, args[, kwargs[, dynamic_shapes]]) or any of the others}. Methods
+    share constants, and state where a buffer's name is the same. strict: torch.export's; None tries non-strict first.
+
+    UnsupportedOp lists every op that clave cannot run; Error says what else is wrong.
+    """
+    if quantize is not None:
+        raise Error(
+            f"quantize={quantize!r}: quantising is not supported yet, export in the module's own dtypes",
+            Code.UNSUPPORTED,
+        )
+    if isinstance(module, dict):
+        captured = {name: _capture_entry(name, entry, strict) for name, entry in module.items()}
+    else:
+        captured = {"forward": _capture(module, args, kwargs, dynamic_shapes, strict)}
+    builder, constants = build(captured)
+    return Program(builder, constants)
+
+
+def _capture_entry(name: str, entry: Any, strict: bool | None) -> tuple[ExportedProgram, dict[Any, str]]:
+    entry = entry if isinstance(entry, tuple) else (entry,)
+    if not 1 <= len(entry) <= 4:
+        raise Error(f"method {name!r} should be (module, args, kwargs, dynamic_shapes), not {len(entry)} things")
+    return _capture(*entry, *(None,) * (4 - len(entry)), strict)
+
+
+def _capture(
+    module: Any, args: Any, kwargs: Any, dynamic_shapes: Any, strict: Any
+) -> tuple[ExportedProgram, dict[Any, str]]:
+    """The decomposed graph, and the user's names of its symbols."""
+    if isinstance(module, str | os.PathLike):
+        module = trace.load(module)
+    if isinstance(module, ExportedProgram):
+        return trace.decompose(module), {}
+    program = trace.capture(module, tuple(args or ()), kwargs, dynamic_shapes, strict)
+    return trace.decompose(program), dim_names(program, dynamic_shapes)
+
+
+def build(captured: dict[str, tuple[ExportedProgram, dict[Any, str]]]) -> tuple[Any, list[torch.Tensor]]:
+    """The schema's Program and its constants in slot order. UnsupportedOp lists what could not be lowered."""
+    builder = ProgramBuilder()
+    shared = Shared(builder, {name: program for name, (program, _) in captured.items()})
+    missing: dict[str, str] = {}
+    for name, (program, names) in captured.items():
+        _Method(builder.add_method(name), program, shared, names, missing).lower()
+    if missing:
+        raise UnsupportedOp(list(missing), {op: why for op, why in missing.items() if why})
+    return builder.finish(), [data for _, data in builder.constants]
+
+
+class _Method:
+    """Lowers one graph into one method."""
+
+    def __init__(
+        self,
+        builder: MethodBuilder,
+        program: ExportedProgram,
+        shared: Shared,
+        names: dict[Any, str],
+        missing: dict[str, str],
+    ) -> None:
+        self.builder = builder
+        self.program = program
+        self.shared = shared
+        self.missing = missing
+        self.sizes = Sizes(builder, program.range_constraints, names)
+        self.values: dict[torch.fx.Node, Any] = {}
+
+    def lower(self) -> None:
+        graph = self.program.graph_module.graph
+        placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+        inputs = self._bind_inputs(list(zip(placeholders, self.program.graph_signature.input_specs, strict=True)))
+        self._run(self.program.graph_module)
+        outputs = self._bind_outputs(next(n for n in graph.nodes if n.op == "output").args[0])
+        signature = self.program.module_call_graph[0].signature
+        parameters = list(getattr(signature, "forward_arg_names", None) or [])
+        metadata = {"inputs": inputs, "outputs": outputs, "parameters": parameters}
+        self.builder.metadata = json.dumps(metadata, separators=(",", ":"))
+
+    # ---- inputs
+
+    def _bind_inputs(self, placeholders: list[tuple[torch.fx.Node, InputSpec]]) -> structure.Spec:
+        leaves: list[structure.Spec] = []
+        for node, spec in placeholders:
+            if spec.kind == InputKind.USER_INPUT:
+                leaves.append(self._bind_user_input(node, spec.arg))
+        self._equate_sizes()
+        for node, spec in placeholders:
+            if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                self.values[node] = self.shared.tensor(self.program, spec)
+            elif spec.kind != InputKind.USER_INPUT:
+                raise Error(
+                    f"input {node.name!r} is a {spec.kind.name.lower()}, which is not supported", Code.UNSUPPORTED
+                )
+        return structure.from_treespec(self.program.call_spec.in_spec, iter(leaves))
+
+    def _bind_user_input(self, node: torch.fx.Node, arg: Any) -> structure.Spec:
+        if isinstance(arg, ConstantArgument):
+            self.values[node] = arg.value
+            return _constant(arg.value)
+        value: Slot | Val
+        fake = node.meta["val"]
+        if isinstance(arg, TensorArgument):
+            value = Slot(_input_dtype(node), tuple(self._own_size(s) for s in fake.shape), "input", node.name)
+        else:
+            value = self._own_size(fake, node.name)
+        self.values[node] = value
+        self.builder.inputs.append((node.name, value))
+        return {"type": "leaf", "index": len(self.builder.inputs) - 1}
+
+    def _own_size(self, size: Any, name: str = "") -> Any:
+        """A dimension of an input, or a scalar input: a literal, the value of its symbol, or one to be equated later."""
+        e = size.node.expr if hasattr(size, "node") else size
+        if isinstance(e, int) or e.is_Integer:
+            return int(e)
+        if e.is_Symbol and (e not in self.sizes.known or not name):
+            return self.sizes.known.get(e) or self.sizes.bind(e)
+        own = self.builder.val("int", name or str(e))
+        self.sizes.pending.append((own, e))
+        return own
+
+    def _equate_sizes(self) -> None:
+        for own, e in self.sizes.pending:
+            self.sizes.equate(own, e, f"{own.name or e} is the size that was exported as {e}")
+
+    # ---- instructions
+
+    def _run(self, graph_module: torch.fx.GraphModule) -> None:
+        for node in graph_module.graph.nodes:
+            self.builder.source = node.name
+            if node.op == "call_function":
+                self._call(node)
+            elif node.op == "get_attr":
+                self.values[node] = self._attribute(graph_module, node)
+
+    def _attribute(self, graph_module: torch.fx.GraphModule, node: torch.fx.Node) -> Any:
+        found: Any = graph_module
+        for part in str(node.target).split("."):
+            found = getattr(found, part)
+        return self.shared.constant(found, str(node.target)) if isinstance(found, torch.Tensor) else found
+
+    def _call(self, node: torch.fx.Node) -> None:
+        name = trace.op_name(node.target)
+        if name == "getitem":
+            self._take_item(node)
+        elif name in LOWERINGS:
+            self._lower(node, name, LOWERINGS[name])
+        elif name.startswith("wrap_with_"):  # set_grad_enabled, autocast: only the body matters
+            self._inline(node)
+        elif not _is_size(node.meta.get("val")):  # sizes are computed when something needs them
+            self._refuse(node, name, "")
+
+    def _lower(self, node: torch.fx.Node, name: str, lowering: Callable[..., Any]) -> None:
+        context = Context(self.builder, self.sizes, node, self.shared.constant)
+        try:
+            self.values[node] = lowering(context, *self._arguments(node))
+        except Unsupported as e:
+            self._refuse(node, name, str(e))
+
+    def _take_item(self, node: torch.fx.Node) -> None:
+        source, index = node.args
+        items = self.values.get(source)
+        if items is None:
+            return
+        self.values[node] = items[index]
+        if items[index] is None:
+            self._refuse(node, trace.op_name(source.target), f"its result {index}")
+
+    def _inline(self, node: torch.fx.Node) -> None:
+        body_at = next(i for i, a in enumerate(node.args) if isinstance(self.values.get(a), torch.fx.GraphModule))
+        body = self.values[node.args[body_at]]
+        inner = [n for n in body.graph.nodes if n.op == "placeholder"]
+        for placeholder, arg in zip(inner, node.args[body_at + 1 :], strict=True):
+            self.values[placeholder] = self._argument(arg)
+        self._run(body)
+        self.values[node] = [self._argument(a) for a in next(n for n in body.graph.nodes if n.op == "output").args[0]]
+
+    def _refuse(self, node: torch.fx.Node, name: str, reason: str) -> None:
+        """Notes the op and goes on with stand-ins of its results."""
+        self.missing[name] = self.missing.get(name) or reason
+        val = node.meta.get("val")
+        self.values[node] = [self._stand_in(v) for v in val] if isinstance(val, tuple | list) else self._stand_in(val)
+
+    def _stand_in(self, val: Any) -> Any:
+        if not isinstance(val, torch.Tensor):
+            return self.builder.val() if _is_size(val) else None
+        for s in val.shape:
+            for symbol in getattr(getattr(s, "node", None), "expr", s).free_symbols if hasattr(s, "node") else ():
+                if symbol not in self.sizes.known:
+                    self.sizes.bind(symbol)
+        try:
+            return self.builder.temp(dtype_of(val.dtype), self.sizes.shape(val.shape))
+        except Unsupported:
+            return self.builder.temp(dtype_of(torch.float32), (1,) * val.dim())
+
+    def _arguments(self, node: torch.fx.Node) -> list[Any]:
+        """The call's arguments in the order of the op's schema, absent ones as their defaults."""
+        schema_args = node.target._schema.arguments
+        out = []
+        for i, a in enumerate(schema_args):
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)
+            out.append(self._argument(given))
+        return out
+
+    def _argument(self, a: Any) -> Any:
+        if isinstance(a, torch.fx.Node):
+            if a not in self.values and _is_size(a.meta.get("val")):
+                self.values[a] = self.sizes.number(a.meta["val"])
+            return self.values[a]
+        if isinstance(a, list | tuple):
+            return [self._argument(x) for x in a]
+        return a
+
+    # ---- outputs
+
+    def _bind_outputs(self, results: tuple[Any, ...]) -> structure.Spec:
+        leaves: list[structure.Spec] = []
+        for result, spec in zip(results, self.program.graph_signature.output_specs, strict=True):
+            self.builder.source = spec.arg.name if hasattr(spec.arg, "name") else ""
+            if spec.kind == OutputKind.BUFFER_MUTATION:
+                self._update_state(spec.target, self._argument(result))
+            elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+                raise Error(
+                    f"the module changes its input {spec.target!r} in place: return the new value instead",
+                    Code.UNSUPPORTED,
+                )
+            elif spec.kind == OutputKind.USER_OUTPUT:
+                leaves.append(self._bind_output(result, spec.arg))
+            elif spec.kind != OutputKind.TOKEN:
+                raise Error(f"an output of kind {spec.kind.name.lower()} is not supported", Code.UNSUPPORTED)
+        described = structure.from_treespec(self.program.call_spec.out_spec, iter(leaves))
+        self.builder.outputs = [
+            (n, v) for n, v in zip(_output_names(described), [v for _, v in self.builder.outputs], strict=True)
+        ]
+        return described
+
+    def _update_state(self, name: str, value: Any) -> None:
+        state = self.shared.states[name]
+        if value is state or not isinstance(value, Slot | Filled):
+            return
+        self.builder.updates.append((state, self._computed(value)))
+
+    def _bind_output(self, result: Any, arg: Any) -> structure.Spec:
+        if isinstance(arg, ConstantArgument) or not isinstance(result, torch.fx.Node):
+            return _constant(result if not isinstance(arg, ConstantArgument) else arg.value)
+        value = self._argument(result)
+        if isinstance(value, Slot | Filled):
+            value = self._computed(value)
+            value.kind = "output"
+        elif not isinstance(value, Val):
+            return _constant(value)
+        self.builder.outputs.append((result.name, value))
+        return {"type": "leaf", "index": len(self.builder.outputs) - 1}
+
+    def _computed(self, value: Slot | Filled) -> Slot:
+        """A temporary of its own: copies what is an input, a constant, state, a view or an output already."""
+        if isinstance(value, Filled):
+            is_float = value.dtype <= 3
+            number = {"value": value.value} if is_float else {"int_value": value.value}
+            if isinstance(value.value, bool):
+                number = {"int_value": int(value.value)}
+            return self.builder.emit("Full", **number, out=self.builder.temp(value.dtype, value.shape))
+        taken = any(value is v for _, v in self.builder.updates)
+        if value.kind == "temp" and value.op not in _VIEWS and not taken:
+            return value
+        return self.builder.emit("Copy", x=value, out=self.builder.temp(value.dtype, value.shape))
+
+
+def _constant(value: Any) -> structure.Spec:
+    if value is not None and not isinstance(value, bool | int | float | str):
+        value = str(value)
+    return {"type": "constant", "value": value}
+
+
+def _is_size(val: Any) -> bool:
+    return isinstance(val, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+
+
+def _input_dtype(node: torch.fx.Node) -> Any:
+    try:
+        return dtype_of(node.meta["val"].dtype)
+    except Unsupported as e:
+        raise Error(f"input {node.name!r}: {e}", Code.UNSUPPORTED) from None
+
+
+def _output_names(spec: structure.Spec) -> list[str]:
+    """A name for each output: its keys joined where the structure has names, else output_<i>."""
+    names: list[str] = []
+
+    def walk(s: structure.Spec, path: tuple[str, ...]) -> None:
+        if s["type"] == "leaf":
+            named = path and not all(p.isdigit() for p in path)
+            names.append("_".join(path) if named else f"output_{len(names)}")
+        for key, child in zip(s.get("keys", map(str, range(len(s.get("items", ()))))), s.get("items", ()), strict=True):
+            walk(child, (*path, key))
+
+    walk(spec, ())
+    return list(_unique(names))
+
+
+def _unique(names: list[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        while name in seen:
+            name += "_"
+        seen.add(name)
+        yield name

@@ -1,0 +1,90 @@
+"""Tensors made of numbers: arange, full and its kin. Filled ones stay numbers until something needs them written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clave import schema
+from clave.builder import Float, Int, Slot, Val
+from clave.lowering.registry import Context, Filled, Scalar, Tensor, lower
+from clave.lowering.steps import convert, is_float
+
+
+def counting(c: Context, start: Int, size: Int, step: Int = 1) -> Slot:
+    """(start, start + step, ...), i64."""
+    return c.emit("Arange", start=start, step=step, shape=(size,), dtype=schema.DType.I64)
+
+
+def _as_float(c: Context, x: Scalar) -> Float:
+    """A size as a floating-point value."""
+    if not isinstance(x, Val) or x.type == "float":
+        return x if isinstance(x, Val) else float(x)
+    out = c.builder.val("float")
+    c.builder.emit("Scalar", kind=schema.ScalarKind.to_float, a=x, out=out)
+    return out
+
+
+def _arange(c: Context, start: Scalar, step: Scalar) -> Slot:
+    if is_float(c.dtype()):
+        return c.emit("Arange", start_float=_as_float(c, start), step_float=_as_float(c, step))
+    whole = [x if isinstance(x, Val) else int(x) for x in (start, step)]
+    return c.emit("Arange", start=whole[0], step=whole[1])
+
+
+@lower("aten.arange.default")
+def arange(c: Context, end: Scalar, *_: Any) -> Tensor:
+    return _arange(c, 0, 1)
+
+
+@lower("aten.arange.start")
+def arange_start(c: Context, start: Scalar, end: Scalar, *_: Any) -> Tensor:
+    return _arange(c, start, 1)
+
+
+@lower("aten.arange.start_step")
+def arange_step(c: Context, start: Scalar, end: Scalar, step: Scalar, *_: Any) -> Tensor:
+    return _arange(c, start, step)
+
+
+def _filled(c: Context, value: Scalar) -> Tensor:
+    if isinstance(value, Val):
+        value = _as_float(c, value) if is_float(c.dtype()) else value
+        return Filled(value, c.dtype(), c.shape())
+    return Filled(convert(value, c.dtype()), c.dtype(), c.shape())
+
+
+@lower("aten.full.default", "aten.full_like.default", "aten.new_full.default")
+def full(c: Context, _: Any, second: Any, *rest: Any) -> Tensor:
+    """full(size, value), full_like(x, value), new_full(x, size, value)."""
+    return _filled(c, rest[0] if c.node.target._schema.name == "aten::new_full" else second)
+
+
+@lower("aten.fill.Scalar", "aten.fill_.Scalar")
+def fill(c: Context, x: Tensor, value: Scalar) -> Tensor:
+    return _filled(c, value)
+
+
+@lower("aten.scalar_tensor.default")
+def scalar_tensor(c: Context, value: Scalar, *_: Any) -> Tensor:
+    return _filled(c, value)
+
+
+@lower("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
+def ones(c: Context, *_: Any) -> Tensor:
+    return _filled(c, 1)
+
+
+@lower(
+    "aten.zeros.default",
+    "aten.zeros_like.default",
+    "aten.new_zeros.default",
+    "aten.empty.memory_format",
+    "aten.empty_like.default",
+    "aten.empty_permuted.default",
+    "aten.empty_strided.default",
+    "aten.new_empty.default",
+    "aten.new_empty_strided.default",
+)
+def zeros(c: Context, *_: Any) -> Tensor:
+    """Uninitialised tensors too are zeros, so that a run repeats."""
+    return _filled(c, 0)

@@ -1,0 +1,68 @@
+"""Scaled dot product attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clave import schema
+from clave.builder import Slot
+from clave.errors import Unsupported
+from clave.lowering.registry import Context, Scalar, Tensor, lower
+from clave.lowering.reshape import expand, insert, reshape
+from clave.lowering.steps import slot_as
+
+
+def attention(
+    c: Context,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: Scalar | None,
+    index: int | None = None,
+) -> Tensor:
+    """q: (*, H, Lq, D), k: (*, H or fewer, Lk, D), v: (*, same as k, Lk, Dv)."""
+    if scale is not None and not isinstance(scale, int | float):
+        raise Unsupported("a scale known only at run time")
+    shape, dtype = c.shape(index), c.dtype(index)
+    full = shape if len(shape) > 2 else (1, *shape)
+    lead = full[:-3]
+    slots = [_operand(c, t, lead, len(full), dtype) for t in (q, k, v)]
+    if mask is not None:
+        mask = c.tensor(mask) if mask.dtype == schema.DType.BOOL else slot_as(c, mask, dtype)
+    scale = None if scale is None else float(scale)
+    fields = {"q": slots[0], "k": slots[1], "v": slots[2], "mask": mask, "causal": causal, "scale": scale}
+    return reshape(c, c.emit("Attention", **fields, shape=full, dtype=dtype), shape)
+
+
+def _operand(c: Context, x: Tensor, lead: tuple[Any, ...], rank: int, dtype: schema.DType) -> Slot:
+    """x with as many dimensions as the result and its leading ones."""
+    while x.rank < rank:
+        x = insert(c, x, 0)
+    return c.tensor(expand(c, slot_as(c, x, dtype), (*lead, *x.shape[-3:])))
+
+
+@lower("aten.scaled_dot_product_attention.default")
+def sdpa(
+    c: Context,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    causal: bool,
+    scale: Scalar | None,
+    gqa: bool,
+) -> Tensor:
+    if not gqa and q.rank > 2:  # heads broadcast like other leading dimensions
+        heads = c.shape()[-3]
+        q, k, v = (expand(c, t, (*t.shape[:-3], heads, *t.shape[-2:])) if t.rank > 2 else t for t in (q, k, v))
+    return attention(c, q, k, v, mask, causal, scale)
+
+
+@lower("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def flash_for_cpu(
+    c: Context, q: Tensor, k: Tensor, v: Tensor, dropout: float, causal: bool, mask: Tensor | None, scale: Scalar | None
+) -> list[Tensor | None]:
+    return [attention(c, q, k, v, mask, causal, scale, 0), None]

@@ -1,0 +1,25 @@
+"""Joining tensors: cat and stack."""
+
+from __future__ import annotations
+
+from clave.lowering.registry import Context, Tensor, lower
+from clave.lowering.reshape import insert
+from clave.lowering.steps import slot_as
+
+
+def join(c: Context, xs: list[Tensor], axis: int) -> Tensor:
+    parts = [slot_as(c, x, c.dtype()) for x in xs]
+    return parts[0] if len(parts) == 1 else c.emit("Cat", xs=parts, axis=axis)
+
+
+@lower("aten.cat.default", "aten.concat.default", "aten.concatenate.default")
+def cat(c: Context, xs: list[Tensor], axis: int) -> Tensor:
+    rank = len(c.shape())
+    kept = [x for x in xs if x.rank == rank]  # torch lets a tensor of shape (0,) stand among others
+    return join(c, kept, axis % rank)
+
+
+@lower("aten.stack.default")
+def stack(c: Context, xs: list[Tensor], axis: int) -> Tensor:
+    axis %= len(c.shape())
+    return join(c, [insert(c, x, axis) for x in xs], axis)

@@ -1,0 +1,36 @@
+"""Ops that only hand a tensor on: in the functional graph nothing is changed in place, so a copy is the tensor itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clave.lowering.registry import Context, Tensor, lower
+from clave.lowering.reshape import expand
+from clave.lowering.steps import cast_to
+
+
+@lower(
+    "aten.clone.default",
+    "aten.alias.default",
+    "aten.contiguous.default",
+    "aten.detach.default",
+    "aten.detach_.default",
+    "aten.lift_fresh_copy.default",
+    "aten.lift_fresh.default",
+    "aten.view_of.default",
+)
+def same(c: Context, x: Tensor, *_: Any) -> Tensor:
+    return x
+
+
+@lower(
+    "aten.dropout.default", "aten.native_dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default"
+)
+def dropout(c: Context, x: Tensor, p: float, train: bool | None) -> Any:
+    """Nothing in eval mode; training mode was refused before anything is lowered."""
+    return [x, None] if c.node.target.__name__.startswith("native") else x
+
+
+@lower("aten.copy.default", "aten.copy_.default")
+def copy(c: Context, x: Tensor, source: Tensor, non_blocking: bool) -> Tensor:
+    return expand(c, cast_to(c, source, x.dtype), x.shape)

@@ -1,0 +1,252 @@
+"""Elementwise ops: unary, binary, compare, logical, bitwise, where, clamp, casts. One node per op of the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clave import schema
+from clave.builder import Val
+from clave.errors import Unsupported
+from clave.lowering.registry import Context, Scalar, Tensor, lower
+from clave.lowering.steps import Operand, cast, compute, is_float, opmath, promote, step
+
+# ---------------------------------------------------------------- unary
+
+
+def _unary(op: str, kind: str) -> None:
+    """Ops whose compute dtype is the result's: integers become floats where torch says so."""
+
+    @lower(f"aten.{op}.default")
+    def lowering(c: Context, x: Tensor) -> Tensor:
+        return compute(c, step(kind, c.dtype(), x))
+
+
+for _kind in [
+    "neg",
+    "abs",
+    "sign",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "sigmoid",
+    "relu",
+    "silu",
+    "hardswish",
+    "hardsigmoid",
+    "mish",
+    "bitwise_not",
+]:
+    _unary(_kind, _kind)
+
+
+def _rounding(kind: str) -> None:
+    @lower(f"aten.{kind}.default")
+    def lowering(c: Context, x: Tensor) -> Tensor:
+        return compute(c, step(kind, c.dtype(), x)) if is_float(x.dtype) else x
+
+
+for _kind in ("ceil", "floor", "round", "trunc"):
+    _rounding(_kind)
+
+
+def _predicate(kind: str) -> None:
+    @lower(f"aten.{kind}.default")
+    def lowering(c: Context, x: Tensor) -> Tensor:
+        if kind != "logical_not" and not is_float(x.dtype):
+            return compute(c, step("ne", x.dtype, x, x))  # an integer is never nan or inf
+        return compute(c, step(kind, x.dtype, x))
+
+
+for _kind in ("logical_not", "isnan", "isinf"):
+    _predicate(_kind)
+
+
+@lower("aten.gelu.default")
+def gelu(c: Context, x: Tensor, approximate: str) -> Tensor:
+    return compute(c, step("gelu" if approximate == "none" else "gelu_tanh", c.dtype(), x))
+
+
+@lower("aten.softplus.default")
+def softplus(c: Context, x: Tensor, beta: Scalar, threshold: Scalar) -> Tensor:
+    return compute(c, step("softplus", c.dtype(), x, beta, threshold))
+
+
+@lower("aten.leaky_relu.default")
+def leaky_relu(c: Context, x: Tensor, slope: Scalar) -> Tensor:
+    return compute(c, step("leaky_relu", c.dtype(), x, slope))
+
+
+@lower("aten.elu.default")
+def elu(c: Context, x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
+    if scale == 1 and input_scale == 1:
+        return compute(c, step("elu", c.dtype(), x, alpha))
+    t = opmath(c.dtype())
+    negative = step("mul", t, step("expm1", t, step("mul", t, x, input_scale)), alpha * scale)
+    return compute(c, step("where", t, step("gt", t, x, 0), step("mul", t, x, scale), negative))
+
+
+@lower("aten.hardtanh.default")
+def hardtanh(c: Context, x: Tensor, low: Scalar, high: Scalar) -> Tensor:
+    return compute(c, step("clamp", c.dtype(), x, low, high))
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def _binary(kind: str, *targets: str) -> None:
+    @lower(*targets)
+    def lowering(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
+        return compute(c, step(kind, c.dtype(), a, b))
+
+
+for _kind, _targets in {
+    "mul": "mul.Tensor mul.Scalar",
+    "floor_divide": "floor_divide.default floor_divide.Scalar",
+    "remainder": "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
+    "fmod": "fmod.Tensor fmod.Scalar",
+    "maximum": "maximum.default max.other",
+    "minimum": "minimum.default min.other",
+    "atan2": "atan2.default",
+    "hypot": "hypot.default",
+    "bitwise_and": "bitwise_and.Tensor bitwise_and.Scalar bitwise_and.Scalar_Tensor __and__.Tensor __and__.Scalar",
+    "bitwise_or": "bitwise_or.Tensor bitwise_or.Scalar bitwise_or.Scalar_Tensor __or__.Tensor __or__.Scalar",
+    "bitwise_xor": "bitwise_xor.Tensor bitwise_xor.Scalar bitwise_xor.Scalar_Tensor __xor__.Tensor __xor__.Scalar",
+    "shift_left": "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar __lshift__.Tensor __lshift__.Scalar",
+    "shift_right": "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar __rshift__.Tensor __rshift__.Scalar",
+}.items():
+    _binary(_kind, *(f"aten.{t}" for t in _targets.split()))
+
+
+def _scaled(kind: str, dtype: schema.DType, a: Operand, b: Operand, alpha: Scalar) -> Operand:
+    """kind(a, alpha * b), rounded once."""
+    if not isinstance(alpha, Val) and alpha == 1:
+        return step(kind, dtype, a, b)
+    t = opmath(dtype)
+    return step(kind, t, a, step("mul", t, b, alpha))
+
+
+@lower("aten.add.Tensor", "aten.add.Scalar")
+def add(c: Context, a: Tensor, b: Tensor | Scalar, alpha: Scalar) -> Tensor:
+    return compute(c, _scaled("add", c.dtype(), a, b, alpha))
+
+
+@lower("aten.sub.Tensor", "aten.sub.Scalar")
+def sub(c: Context, a: Tensor, b: Tensor | Scalar, alpha: Scalar) -> Tensor:
+    return compute(c, _scaled("sub", c.dtype(), a, b, alpha))
+
+
+@lower("aten.rsub.Tensor", "aten.rsub.Scalar")
+def rsub(c: Context, a: Tensor, b: Tensor | Scalar, alpha: Scalar) -> Tensor:
+    return compute(c, _scaled("sub", c.dtype(), b, a, alpha))
+
+
+@lower("aten.div.Tensor", "aten.div.Scalar")
+def div(c: Context, a: Tensor, b: Tensor | Scalar) -> Tensor:
+    return compute(c, step("div", c.dtype(), a, b))
+
+
+@lower("aten.div.Tensor_mode", "aten.div.Scalar_mode")
+def div_mode(c: Context, a: Tensor, b: Tensor | Scalar, rounding_mode: str | None) -> Tensor:
+    kind = {None: "div", "floor": "floor_divide", "trunc": "trunc_divide"}[rounding_mode]
+    return compute(c, step(kind, c.dtype(), a, b))
+
+
+def _power(x: Tensor, exponent: Scalar, dtype: schema.DType) -> Operand:
+    """x ** exponent as torch's own kernel writes the common exponents."""
+    if isinstance(exponent, Val) or not is_float(dtype):
+        return x if not isinstance(exponent, Val) and exponent == 1 else step("pow", dtype, x, exponent)
+    t = opmath(dtype)
+    simple = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+    if float(exponent) in simple:
+        return step(simple[float(exponent)], dtype, x)
+    if exponent in (2, -2, 3):
+        wide = cast(x, t)
+        square = step("mul", t, wide, wide)
+        return {2: square, 3: step("mul", t, square, wide), -2: step("reciprocal", t, square)}[int(exponent)]
+    return x if exponent == 1 else step("pow", dtype, x, exponent)
+
+
+@lower("aten.pow.Tensor_Scalar")
+def pow_scalar(c: Context, x: Tensor, exponent: Scalar) -> Tensor:
+    return compute(c, _power(x, exponent, c.dtype()))
+
+
+@lower("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
+def pow_tensor(c: Context, base: Tensor | Scalar, exponent: Tensor) -> Tensor:
+    return compute(c, step("pow", c.dtype(), base, exponent))
+
+
+# ---------------------------------------------------------------- compare, logical
+
+
+def _compare(kind: str, *targets: str) -> None:
+    """Ops that compare or test in the promoted dtype of their operands."""
+
+    @lower(*targets)
+    def lowering(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
+        return compute(c, step(kind, promote(a, b), a, b))
+
+
+for _kind in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _compare(_kind, f"aten.{_kind}.Tensor", f"aten.{_kind}.Scalar")
+for _kind in ("logical_and", "logical_or", "logical_xor"):
+    _compare(_kind, f"aten.{_kind}.default")
+
+
+# ---------------------------------------------------------------- where, clamp, casts
+
+
+@lower("aten.where.self", "aten.where.Scalar", "aten.where.ScalarSelf", "aten.where.ScalarOther")
+def where(c: Context, condition: Tensor, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
+    return compute(c, step("where", c.dtype(), condition, a, b))
+
+
+@lower("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+def masked_fill(c: Context, x: Tensor, mask: Tensor, value: Tensor | Scalar) -> Tensor:
+    return compute(c, step("where", c.dtype(), mask, value, x))
+
+
+@lower("aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor")
+def clamp(c: Context, x: Tensor, low: Tensor | Scalar | None, high: Tensor | Scalar | None) -> Tensor:
+    if low is None or high is None:
+        kind, limit = ("minimum", high) if low is None else ("maximum", low)
+        return compute(c, x if limit is None else step(kind, c.dtype(), x, limit))
+    return compute(c, step("clamp", c.dtype(), x, low, high))
+
+
+@lower("aten.clamp_min.default", "aten.clamp_min.Tensor")
+def clamp_min(c: Context, x: Tensor, low: Tensor | Scalar) -> Tensor:
+    return compute(c, step("maximum", c.dtype(), x, low))
+
+
+@lower("aten.clamp_max.default", "aten.clamp_max.Tensor")
+def clamp_max(c: Context, x: Tensor, high: Tensor | Scalar) -> Tensor:
+    return compute(c, step("minimum", c.dtype(), x, high))
+
+
+@lower("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default")
+def to(c: Context, x: Tensor, *_: Any) -> Tensor:
+    if c.fake().is_complex():
+        raise Unsupported("complex numbers")
+    return compute(c, x, x.shape)

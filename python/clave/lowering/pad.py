@@ -1,0 +1,49 @@
+"""Padding: constant, reflection, replication, circular."""
+
+from __future__ import annotations
+
+from clave import schema
+from clave.builder import Int
+from clave.errors import Unsupported
+from clave.lowering.registry import Context, Filled, Scalar, Tensor, lower
+
+_M = schema.PadMode
+
+
+def pad(c: Context, x: Tensor, amounts: list[Int], mode: schema.PadMode, value: Scalar = 0.0) -> Tensor:
+    """amounts: (before, after) of the last dimension, then of the one before it, and so on."""
+    if all(a == 0 for a in amounts):
+        return x
+    if not isinstance(value, int | float):
+        raise Unsupported("a padding value known only at run time")
+    if isinstance(x, Filled) and x.value == value:
+        return Filled(x.value, x.dtype, c.shape())
+    untouched = [0] * (x.rank - len(amounts) // 2)
+    before = [*untouched, *amounts[-2::-2]]
+    after = [*untouched, *amounts[-1::-2]]
+    return c.emit("Pad", x=c.tensor(x), before=before, after=after, mode=mode, value=float(value))
+
+
+@lower("aten.constant_pad_nd.default")
+def constant_pad(c: Context, x: Tensor, amounts: list[Int], value: Scalar) -> Tensor:
+    return pad(c, x, amounts, _M.constant, value)
+
+
+@lower("aten.pad.default")
+def any_pad(c: Context, x: Tensor, amounts: list[Int], mode: str, value: float | None) -> Tensor:
+    return pad(c, x, amounts, _M[mode], value or 0.0)
+
+
+@lower("aten._pad_circular.default")
+def circular_pad(c: Context, x: Tensor, amounts: list[Int]) -> Tensor:
+    return pad(c, x, amounts, _M.circular)
+
+
+def _named(name: str, mode: schema.PadMode) -> None:
+    @lower(*(f"aten.{name}_pad{n}d.default" for n in (1, 2, 3)))
+    def lowering(c: Context, x: Tensor, amounts: list[Int]) -> Tensor:
+        return pad(c, x, amounts, mode)
+
+
+_named("reflection", _M.reflect)
+_named("replication", _M.replicate)

@@ -1,0 +1,103 @@
+"""Which function lowers which op, and what it is given: a Context and the call's arguments in the order of the schema.
+
+    @lower("aten.relu.default")
+    def relu(c: Context, x: Tensor) -> Tensor: ...
+
+Arguments arrive as Slot or Filled (tensors), int, float, bool or Val (numbers), lists of those, torch.dtype, str, None;
+absent ones as the op's defaults. The result is a tensor, a list of them for ops that give several (None: not available),
+or None for ops that give nothing. `raise Unsupported(reason)` refuses a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from clave import schema
+from clave.builder import Float, Int, MethodBuilder, Slot, Val
+from clave.dtypes import index_of_torch
+from clave.errors import Unsupported
+from clave.sizes import Sizes
+
+
+@dataclass(eq=False)
+class Filled:
+    """A tensor whose every element is one number. Elementwise steps take it as an immediate; others as a Full."""
+
+    value: Float
+    dtype: schema.DType
+    shape: tuple[Int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+Tensor = Slot | Filled
+Scalar = int | float | bool | Val
+Lowering = Callable[..., Any]
+
+LOWERINGS: dict[str, Lowering] = {}
+
+
+def lower(*targets: str) -> Callable[[Lowering], Lowering]:
+    """Registers a function for ops, named as torch writes them: "aten.add.Tensor"."""
+
+    def register(f: Lowering) -> Lowering:
+        for t in targets:
+            assert t not in LOWERINGS, t
+            LOWERINGS[t] = f
+        return f
+
+    return register
+
+
+def dtype_of(t: torch.dtype) -> schema.DType:
+    """The schema's dtype of a torch dtype."""
+    try:
+        return schema.DType(index_of_torch(t))
+    except TypeError as e:
+        raise Unsupported(str(e)) from None
+
+
+@dataclass(eq=False)
+class Context:
+    """One call in the graph: where to emit, and what torch found out about its results."""
+
+    builder: MethodBuilder
+    sizes: Sizes
+    node: torch.fx.Node
+    constant: Callable[[torch.Tensor, str], Slot]  # a new constant, or the slot of an equal one
+
+    def used(self, index: int) -> bool:
+        """Whether anything reads result `index` of an op that gives several."""
+        return any(u.args[1] == index for u in self.node.users)
+
+    def fake(self, index: int | None = None) -> torch.Tensor:
+        """torch's stand-in for the result (of several: the index-th)."""
+        val = self.node.meta["val"]
+        return val if index is None else val[index]
+
+    def shape(self, index: int | None = None) -> tuple[Int, ...]:
+        return self.sizes.shape(self.fake(index).shape)
+
+    def dtype(self, index: int | None = None) -> schema.DType:
+        return dtype_of(self.fake(index).dtype)
+
+    def emit(
+        self, op: str, *, shape: tuple[Int, ...] | None = None, dtype: schema.DType | None = None, **fields: Any
+    ) -> Slot:
+        """Emits an op whose result is by default what torch says the call's is."""
+        out = self.builder.temp(self.dtype() if dtype is None else dtype, self.shape() if shape is None else shape)
+        return self.builder.emit(op, **fields, out=out)
+
+    def tensor(self, x: Tensor) -> Slot:
+        """The tensor as a slot: a Filled one is written out."""
+        if isinstance(x, Slot):
+            return x
+        is_float = x.dtype <= schema.DType.F64
+        value = {"value": x.value} if is_float else {"int_value": x.value if isinstance(x.value, Val) else int(x.value)}
+        return self.emit("Full", shape=x.shape, dtype=x.dtype, **value)

@@ -1,0 +1,57 @@
+"""Host scalars: an element read from a tensor, assertions. Size arithmetic itself needs no lowering: see sizes.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from clave import schema
+from clave.builder import Val
+from clave.errors import Unsupported
+from clave.lowering.registry import Context, Tensor, lower
+from clave.lowering.steps import slot_as
+from clave.sizes import expression
+
+D = schema.DType
+
+
+@lower("aten._local_scalar_dense.default", "aten.item.default")
+def item(c: Context, x: Tensor) -> Val:
+    """The one element, and the symbol that torch.export made for it."""
+    val = c.node.meta["val"]
+    if isinstance(val, torch.SymInt):
+        e = expression(val)
+        out = c.sizes.bind(e) if e.is_Symbol else c.builder.val("int", str(e))
+        c.builder.emit("Item", x=slot_as(c, x, D.I64), out=out)
+        return out
+    if isinstance(val, torch.SymBool):
+        raise Unsupported("a condition that depends on data")
+    out = c.builder.val("float", str(expression(val)))
+    c.builder.emit("Item", x=c.tensor(x), out=out)
+    c.sizes.known[expression(val)] = out
+    return out
+
+
+@lower("aten._assert_scalar.default")
+def assert_scalar(c: Context, condition: Any, message: str) -> None:
+    c.sizes.check(_original(c, 0), message)
+
+
+def _original(c: Context, i: int) -> Any:
+    """Argument i as torch has it: the symbolic condition, not a host scalar that holds its truth."""
+    arg = c.node.args[i]
+    return arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg
+
+
+@lower("aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default")
+def constrain_range(c: Context, size: Any, min: int | None = None, max: int | None = None) -> None:
+    for kind, limit in ((schema.ScalarKind.ge, min), (schema.ScalarKind.le, max)):
+        if limit is not None and isinstance(size, Val):
+            sign = ">=" if kind == schema.ScalarKind.ge else "<="
+            c.builder.emit("Check", kind=kind, a=size, b=limit, message=f"{size.name} {sign} {limit}")
+
+
+@lower("aten._assert_tensor_metadata.default", "aten._assert_async.msg", "aten._assert_async.default")
+def nothing(c: Context, *_: Any) -> None:
+    """What torch.export has checked already."""

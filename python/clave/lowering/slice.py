@@ -1,0 +1,108 @@
+"""Views of a part: slice, select, split, chunk, unbind, flip; and roll, which joins slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clave.builder import Int, Slot
+from clave.lowering.registry import Context, Filled, Tensor, lower
+from clave.lowering.reshape import reshape
+
+END = 2**63 - 1
+
+
+def slice_(c: Context, x: Tensor, axis: int, start: Int, stop: Int, size: Int, step: Int = 1) -> Tensor:
+    """x[start:stop:step] along axis, whose size then is `size`."""
+    axis %= x.rank
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    if shape == x.shape and step == 1:
+        return x
+    if isinstance(x, Filled):
+        return Filled(x.value, x.dtype, shape)
+    return c.builder.view("Slice", x, shape, axis=axis, start=start, stop=stop, step=step)
+
+
+def select(c: Context, x: Tensor, axis: int, index: Int) -> Tensor:
+    axis %= x.rank
+    shape = x.shape[:axis] + x.shape[axis + 1 :]
+    if x.shape[axis] == 1 and isinstance(index, int):
+        return reshape(c, x, shape)
+    if isinstance(x, Filled):
+        return Filled(x.value, x.dtype, shape)
+    return c.builder.view("Select", x, shape, axis=axis, index=index)
+
+
+@lower("aten.slice.Tensor")
+def sliced(c: Context, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: Int) -> Tensor:
+    size = c.shape()[axis % x.rank]
+    return slice_(c, x, axis, 0 if start is None else start, END if stop is None else stop, size, step)
+
+
+@lower("aten.narrow.default")
+def narrow(c: Context, x: Tensor, axis: int, start: Int, length: Int) -> Tensor:
+    stop = c.sizes.add(start, length)
+    return slice_(c, x, axis, start, stop, c.shape()[axis % x.rank])
+
+
+@lower("aten.select.int")
+def selected(c: Context, x: Tensor, axis: int, index: Int) -> Tensor:
+    return select(c, x, axis, index)
+
+
+@lower(
+    "aten.split.Tensor",
+    "aten.split_with_sizes.default",
+    "aten.chunk.default",
+    "aten.unsafe_split.Tensor",
+    "aten.unsafe_split_with_sizes.default",
+    "aten.unsafe_chunk.default",
+)
+def split(c: Context, x: Tensor, _: Any, axis: int) -> list[Tensor]:
+    """Neighbouring slices, as long as torch says."""
+    axis %= x.rank
+    parts: list[Tensor] = []
+    start: Int = 0
+    for i in range(len(c.node.meta["val"])):
+        size = c.shape(i)[axis]
+        stop = c.sizes.add(start, size)
+        parts.append(slice_(c, x, axis, start, stop, size))
+        start = stop
+    return parts
+
+
+@lower("aten.unbind.int")
+def unbind(c: Context, x: Tensor, axis: int) -> list[Tensor]:
+    return [select(c, x, axis, i) for i in range(len(c.node.meta["val"]))]
+
+
+def flipped(c: Context, x: Slot, axes: list[int]) -> Slot:
+    return c.builder.view("Flip", x, x.shape, axes=axes)
+
+
+@lower("aten.flip.default", "aten.fliplr.default", "aten.flipud.default")
+def flip(c: Context, x: Tensor, dims: list[int]) -> Tensor:
+    axes = [d % x.rank for d in dims] if x.rank else []
+    return flipped(c, x, axes) if axes and isinstance(x, Slot) else x
+
+
+@lower("aten.roll.default")
+def roll(c: Context, x: Tensor, shifts: list[Int], dims: list[int]) -> Tensor:
+    """Per dimension the last `shift` elements move to the front."""
+    if not dims:
+        flat = reshape(c, x, (c.sizes.product(x.shape),))
+        return reshape(c, _rolled(c, flat, shifts[0], 0), x.shape)
+    for shift, axis in zip(shifts, dims, strict=True):
+        x = _rolled(c, x, shift, axis % x.rank)
+    return x
+
+
+def _rolled(c: Context, x: Tensor, shift: Int, axis: int) -> Tensor:
+    size = x.shape[axis]
+    if isinstance(x, Filled) or size == 0:
+        return x
+    shift = c.sizes.modulo(shift, size)
+    if shift == 0:
+        return x
+    rest = c.sizes.subtract(size, shift)
+    parts = [slice_(c, x, axis, rest, END, shift), slice_(c, x, axis, 0, rest, rest)]
+    return c.emit("Cat", xs=parts, axis=axis, shape=x.shape, dtype=x.dtype)

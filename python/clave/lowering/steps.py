@@ -1,0 +1,205 @@
+"""Expressions of elementwise steps: what lowerings write, and the one node that `compute` makes of them.
+
+A lowering writes an expression of `step`s over tensors and numbers. Every operand of a step is cast to the
+step's compute dtype: that is type promotion. Where torch computes several steps in f32 before it rounds once to f16 or
+bf16, so does the expression (`opmath`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from clave import schema
+from clave.builder import Int, Slot, Val
+from clave.dtypes import NUMPY, torch_dtype
+from clave.errors import Unsupported
+from clave.lowering.registry import Context, Filled, Scalar, Tensor, dtype_of
+from clave.lowering.reshape import expand
+
+D = schema.DType
+_SOURCE = schema.OperandSource
+_TO_BOOL = {
+    "logical_not",
+    "isnan",
+    "isinf",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Expr:
+    """A step over operands that already have its compute dtype; dtype is the result's."""
+
+    kind: str
+    dtype: schema.DType
+    operands: tuple[Any, ...]
+
+
+Operand = Expr | Tensor | Scalar
+
+
+def is_float(dtype: schema.DType) -> bool:
+    return dtype <= D.F64
+
+
+def opmath(dtype: schema.DType) -> schema.DType:
+    """The dtype in which torch computes an op on `dtype` before it rounds."""
+    return D.F32 if dtype in (D.F16, D.BF16) else dtype
+
+
+def cast(x: Operand, dtype: schema.DType) -> Operand:
+    """x in another dtype. Numbers stay numbers: a step reads them in its own compute dtype."""
+    if isinstance(x, int | float | Val):
+        return x
+    if x.dtype == dtype:
+        return x
+    if isinstance(x, Filled):
+        return Filled(convert(convert(x.value, x.dtype), dtype), dtype, x.shape)
+    return Expr("cast", dtype, (x,))
+
+
+def convert(value: Scalar, dtype: schema.DType) -> Scalar:
+    """The number as an element of that dtype would hold it (wrapped, rounded)."""
+    if isinstance(value, Val):
+        return value
+    t = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else torch.int64)
+    return t.to(torch_dtype(dtype)).item()
+
+
+def step(kind: str, dtype: schema.DType, *operands: Operand) -> Expr:
+    """kind(operands) computed in dtype; the result is BOOL for predicates, else dtype."""
+    if kind == "where":
+        return Expr(kind, dtype, (cast(operands[0], D.BOOL), *(cast(o, dtype) for o in operands[1:])))
+    return Expr(kind, D.BOOL if kind in _TO_BOOL else dtype, tuple(cast(o, dtype) for o in operands))
+
+
+def promote(*operands: Tensor | Scalar) -> schema.DType:
+    """The dtype in which torch computes an op on these operands."""
+    stand_ins = [_stand_in(o) for o in operands]
+    first = stand_ins[0]
+    if len(stand_ins) == 1:
+        return dtype_of(torch.result_type(first, first))
+    if not any(isinstance(s, torch.Tensor) for s in stand_ins):
+        return dtype_of(torch.result_type(*stand_ins[:2]))
+    from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as K
+    from torch._prims_common import elementwise_dtypes
+
+    return dtype_of(elementwise_dtypes(*stand_ins, type_promotion_kind=K.NO_OPMATH)[1])
+
+
+def _stand_in(o: Tensor | Scalar) -> Any:
+    if isinstance(o, Val):
+        return {"int": 1, "float": 1.0, "bool": True}[o.type]
+    if isinstance(o, int | float):
+        return o
+    return torch.empty((1,) * o.rank, dtype=torch_dtype(o.dtype), device="meta")
+
+
+class _Steps:
+    """Flattens an expression into the inputs and steps of an Elementwise."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Slot] = []
+        self.steps: list[schema.Step] = []
+        self.index: dict[int, int] = {}
+
+    def add(self, e: Expr) -> int:
+        if id(e) not in self.index:
+            compute = (
+                e.dtype if e.dtype != D.BOOL else next((o.dtype for o in e.operands if hasattr(o, "dtype")), D.BOOL)
+            )
+            operands = [
+                self.operand(o, D.BOOL if e.kind == "where" and i == 0 else compute) for i, o in enumerate(e.operands)
+            ]
+            self.steps.append(schema.Step(kind=getattr(schema.StepKind, _py(e.kind)), dtype=e.dtype, operands=operands))
+            self.index[id(e)] = len(self.steps) - 1
+        return self.index[id(e)]
+
+    def operand(self, o: Operand, dtype: schema.DType) -> schema.Operand:
+        if isinstance(o, Expr):
+            return schema.Operand(source=_SOURCE.step, index=self.add(o))
+        if isinstance(o, Slot):
+            if o not in self.inputs:
+                self.inputs.append(o)
+            return schema.Operand(source=_SOURCE.input, index=self.inputs.index(o))
+        value = o.value if isinstance(o, Filled) else o
+        if isinstance(value, Val):
+            return schema.Operand(source=_SOURCE.value, index=value)  # type: ignore[arg-type]
+        if is_float(dtype):
+            return schema.Operand(source=_SOURCE.float_, f=float(value))
+        return schema.Operand(source=_SOURCE.int_, i=_wrap(value, dtype))
+
+
+def _py(kind: str) -> str:
+    return kind + "_" if kind in ("and", "or", "not") else kind
+
+
+def _wrap(value: float, dtype: schema.DType) -> int:
+    """An integer immediate as the dtype holds it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Unsupported(f"{value} as {dtype.name}")
+    n = int(value)
+    if dtype == D.BOOL:
+        return int(value != 0)
+    info = np.iinfo(NUMPY[dtype])
+    return (n - int(info.min)) % 2**info.bits + int(info.min)
+
+
+def compute(c: Context, e: Operand, shape: Any = None, dtype: schema.DType | None = None) -> Tensor:
+    """The tensor of an expression, as one node; in the call's result dtype and shape unless others are given."""
+    shape = c.shape() if shape is None else shape
+    e = cast(e, c.dtype() if dtype is None else dtype)
+    if isinstance(e, Slot | Filled):
+        return e
+    assert isinstance(e, Expr)
+    steps = _Steps()
+    steps.add(e)
+    if not steps.inputs:
+        steps = _Steps()
+        steps.add(_written_out(c, e, shape))
+    inputs = _spanning(c, steps.inputs, shape)
+    return c.emit("Elementwise", inputs=inputs, steps=steps.steps, shape=shape, dtype=e.dtype)
+
+
+def _written_out(c: Context, e: Expr, shape: tuple[Int, ...]) -> Expr:
+    """An expression of numbers alone, with its first Filled operand as a tensor."""
+    for i, o in enumerate(e.operands):
+        if isinstance(o, Filled | Expr):
+            new = c.tensor(Filled(o.value, o.dtype, shape)) if isinstance(o, Filled) else _written_out(c, o, shape)
+            return Expr(e.kind, e.dtype, (*e.operands[:i], new, *e.operands[i + 1 :]))
+    raise Unsupported("an elementwise op of numbers alone")
+
+
+def _spanning(c: Context, inputs: list[Slot], shape: tuple[Int, ...]) -> list[Slot]:
+    """The inputs, the first one expanded if they alone do not broadcast to `shape` (a Filled operand was larger)."""
+
+    def covers(x: Slot, axis: int) -> bool:
+        """x has that dimension, and it is not one that is stretched."""
+        i = axis - (len(shape) - x.rank)
+        return i >= 0 and (x.shape[i] != 1 or shape[axis] == 1)
+
+    if all(any(covers(x, axis) for x in inputs) for axis in range(len(shape))):
+        return inputs
+    return [c.tensor(expand(c, inputs[0], shape)), *inputs[1:]]
+
+
+def cast_to(c: Context, x: Tensor, dtype: schema.DType) -> Tensor:
+    """x in another dtype, as a node of its own if that differs."""
+    return compute(c, cast(x, dtype), x.shape, dtype)
+
+
+def slot_as(c: Context, x: Tensor, dtype: schema.DType) -> Slot:
+    return c.tensor(cast_to(c, x, dtype))

@@ -1,0 +1,103 @@
+"""A program: what export makes and load reads. It lives in the C library, which has verified it."""
+
+from __future__ import annotations
+
+import ctypes as C
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from clave import _library as L
+from clave import _tensors
+
+if TYPE_CHECKING:
+    import torch
+
+    from clave import schema
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input or output of a method. shape: None where a size is known at run time only; dtype: the schema's number."""
+
+    name: str
+    dtype: int
+    shape: tuple[int | None, ...]
+    is_scalar: bool
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named entry point. metadata: the structure of arguments and results as the exporter wrote it, {} if it did not."""
+
+    name: str
+    inputs: list[Argument]
+    outputs: list[Argument]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class Program:
+    """A verified program. `methods` by name; `save(path)` writes .clv, or .json with consts.safetensors beside it.
+
+    schema: the dataclasses it was built from, None if it was loaded from a file.
+    """
+
+    def __init__(self, built: schema.Program, constants: list[torch.Tensor]) -> None:
+        """built: with slots numbered; constants: in slot order, contiguous. Error: what the verifier found wrong."""
+        from clave._generated.serialize import serialize
+
+        self.schema: schema.Program | None = built
+        self._constants = constants  # the library borrows them
+        views = [_tensors.of_torch(c)[0] for c in constants]
+        flat = serialize(built)
+        array = (L.Tensor * len(views))(*views)
+        self.handle = L.Handle("clave_program_create", "clave_program_destroy", flat, len(flat), array, len(views))
+        self.methods = _read_methods(self.handle)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Program:
+        """A program file, .clv or .json. Error (a RuntimeError) says what is wrong with it."""
+        self = cls.__new__(cls)
+        self.schema, self._constants = None, []
+        self.handle = L.Handle("clave_program_load", "clave_program_destroy", os.fsencode(path), None)
+        self.methods = _read_methods(self.handle)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the program whole or not at all; the ending says the form."""
+        L.call("clave_program_save", self.handle.pointer, os.fsencode(path))
+
+    def __repr__(self) -> str:
+        return f"<clave.Program {', '.join(self.methods)}>"
+
+
+def _read_methods(handle: L.Handle) -> dict[str, Method]:
+    info = L.ProgramInfo()
+    L.library().clave_program_get_info(handle.pointer, C.byref(info))
+    methods = [_read_method(handle, i) for i in range(info.n_methods)]
+    return {m.name: m for m in methods}
+
+
+def _read_method(handle: L.Handle, index: int) -> Method:
+    m = L.MethodInfo()
+    L.call("clave_program_method", handle.pointer, index, C.byref(m))
+    inputs = [_read_argument(handle, "clave_program_input", m.name, i) for i in range(m.n_inputs)]
+    outputs = [_read_argument(handle, "clave_program_output", m.name, i) for i in range(m.n_outputs)]
+    return Method(m.name.decode(), inputs, outputs, _read_metadata(m.metadata))
+
+
+def _read_metadata(text: bytes | None) -> dict[str, Any]:
+    """The exporter's description of arguments and results; other importers may write something else, or nothing."""
+    try:
+        found = json.loads(text or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and {"inputs", "outputs"} <= set(found) else {}
+
+
+def _read_argument(handle: L.Handle, getter: str, method: bytes, index: int) -> Argument:
+    info = L.TensorInfo()
+    L.call(getter, handle.pointer, method, index, C.byref(info))
+    shape = tuple(None if d == L.DYNAMIC else d for d in info.dims[: info.rank])
+    return Argument((info.name or b"").decode(), info.dtype, shape, info.is_scalar)

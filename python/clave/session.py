@@ -1,0 +1,104 @@
+"""Runs programs, and lists the devices that can."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+from typing import Any
+
+import numpy as np
+
+from clave import _library as L
+from clave import _tensors, structure
+from clave.errors import Error
+from clave.program import Argument, Method, Program
+
+
+def devices() -> list[dict[str, Any]]:
+    """Every device: OpenCL's in order, then the CPU backend, as dicts with the fields of clave_device_info.
+
+    `index` is the N of device="opencl:N" (-1: device="cpu"); `is_default` marks what an unset CLAVE_DEVICE picks.
+    """
+    found, count = C.POINTER(L.DeviceInfo)(), C.c_int()
+    L.call("clave_devices", C.byref(found), C.byref(count))
+    return [{name: _text(getattr(found[i], name)) for name, _ in L.DeviceInfo._fields_} for i in range(count.value)]
+
+
+def _text(x: Any) -> Any:
+    return x.decode(errors="replace") if isinstance(x, bytes) else x
+
+
+class Session:
+    """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
+
+    program: a Program or the path of one. device: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list; None is
+    CLAVE_DEVICE, and if that is not set the best OpenCL device, else the CPU. One session is for one thread at a time.
+    """
+
+    def __init__(self, program: Program | str | os.PathLike[str], device: str | None = None) -> None:
+        self.program = program if isinstance(program, Program) else Program.load(program)
+        spec = None if device is None else device.encode()
+        self._device = L.Handle("clave_device_open", "clave_device_destroy", spec, None)
+        self._handle = L.Handle(
+            "clave_session_create", "clave_session_destroy", self.program.handle.pointer, self._device.pointer, None
+        )
+
+    def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
+        """Runs a method; gives its tensors in the order of the module's result, as numpy arrays.
+
+        inputs, kwargs: as the module took them, numpy arrays or torch tensors (read in place, any strides), nested as at
+        export; Python numbers for host scalars. A bf16 result has the dtype ml_dtypes.bfloat16. Error (a RuntimeError)
+        names the input, what it is and what it should be.
+        """
+        m = self._method(method)
+        for index, value in sorted(self._bind(m, inputs, kwargs).items()):
+            self._set(m, index, value)
+        name = method.encode()
+        L.call("clave_session_run", self._handle.pointer, name)
+        return tuple(self._output(name, i) for i in range(len(m.outputs)))
+
+    def __call__(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
+        """The same with torch tensors in the structure that the module itself returns."""
+        arrays = self.run(*inputs, method=method, **kwargs)
+        m = self._method(method)
+        leaves = [_result(a, info) for a, info in zip(arrays, m.outputs, strict=True)]
+        return structure.build(m.metadata["outputs"], leaves.__getitem__) if m.metadata else tuple(leaves)
+
+    def reset(self) -> None:
+        """State back to its initial value."""
+        L.call("clave_session_reset", self._handle.pointer)
+
+    def _method(self, name: str) -> Method:
+        if name not in self.program.methods:
+            raise Error(f"no method {name!r}, the program has {', '.join(self.program.methods)}")
+        return self.program.methods[name]
+
+    def _bind(self, m: Method, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any]:
+        if m.metadata:
+            return structure.bind(m.metadata["inputs"], m.metadata.get("parameters", []), inputs, kwargs)
+        names = [a.name for a in m.inputs]  # a program of another importer: by position, then by name
+        unknown = [k for k in kwargs if k not in names]
+        if unknown or len(inputs) > len(names):
+            raise Error(
+                f"unexpected input {unknown[0]!r}" if unknown else f"{len(inputs)} inputs, expected {len(names)}"
+            )
+        return dict(enumerate(inputs)) | {names.index(k): v for k, v in kwargs.items()}
+
+    def _set(self, m: Method, index: int, value: Any) -> None:
+        info = m.inputs[index]
+        try:
+            view, owner = _tensors.view(value, info.dtype)
+        except (TypeError, ValueError) as e:
+            raise Error(f"input {info.name!r}: {e}") from e
+        L.call("clave_session_set_input", self._handle.pointer, m.name.encode(), index, C.byref(view))
+        del owner  # the library has copied it
+
+    def _output(self, method: bytes, index: int) -> np.ndarray:
+        out = L.Tensor()
+        L.call("clave_session_output", self._handle.pointer, method, index, C.byref(out))
+        return _tensors.to_numpy(out)
+
+
+def _result(array: np.ndarray, info: Argument) -> Any:
+    """A torch tensor, or a Python number where the module returned one."""
+    return array.item() if info.is_scalar else _tensors.to_torch(array)

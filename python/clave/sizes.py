@@ -1,0 +1,273 @@
+"""Symbolic sizes: torch.export's symbols and the sympy expressions over them become host scalars (Vals) and host ops."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any
+
+import sympy
+import torch
+from torch.utils._sympy import functions as F
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from clave import schema
+from clave.builder import Float, Int, MethodBuilder, Val
+from clave.errors import Error, Unsupported
+
+_K = schema.ScalarKind
+_I64_MAX = 2**63 - 1
+
+_BINARY: dict[Any, schema.ScalarKind] = {
+    F.FloorDiv: _K.floor_div,
+    F.CleanDiv: _K.floor_div,
+    F.Mod: _K.mod,
+    F.PythonMod: _K.mod,
+    sympy.Mod: _K.mod,
+    sympy.Eq: _K.eq,
+    sympy.Ne: _K.ne,
+    sympy.Lt: _K.lt,
+    sympy.Le: _K.le,
+    sympy.Gt: _K.gt,
+    sympy.Ge: _K.ge,
+}
+_CHAINS: dict[Any, schema.ScalarKind] = {
+    sympy.Add: _K.add,
+    sympy.Mul: _K.mul,
+    sympy.Max: _K.max,
+    sympy.Min: _K.min,
+    F.Max: _K.max,
+    F.Min: _K.min,
+    sympy.And: _K.and_,
+    sympy.Or: _K.or_,
+}
+_REAL_BINARY: dict[Any, schema.ScalarKind] = {F.FloatTrueDiv: _K.true_div, F.FloatPow: _K.pow, sympy.Pow: _K.pow}
+
+
+def expression(x: Any) -> Any:
+    """The sympy expression of a SymInt or SymBool; numbers and expressions as they are."""
+    return x.node.expr if isinstance(x, torch.SymInt | torch.SymBool | torch.SymFloat) else x
+
+
+def bound(x: Any) -> int | None:
+    """A finite int64 bound, or None for infinity."""
+    if x in (sympy.oo, -sympy.oo) or getattr(x, "is_infinite", False):
+        return None
+    n = int(x)
+    return n if -_I64_MAX < n < _I64_MAX - 1 else None
+
+
+class Sizes:
+    """The host scalars of one method: what each symbol is, and every expression computed once."""
+
+    def __init__(self, builder: MethodBuilder, ranges: dict[Any, ValueRanges[Any]], names: dict[Any, str]) -> None:
+        self.builder = builder
+        self.ranges = ranges
+        self.names = names
+        self.known: dict[Any, Val] = {}
+        self.pending: list[tuple[Val, Any]] = []  # sizes of inputs that are expressions
+
+    def bind(self, symbol: sympy.Symbol) -> Val:
+        """A new value that stands for the symbol, with the bounds that torch.export found for it."""
+        r = self.ranges.get(symbol)
+        low, high = (bound(r.lower), bound(r.upper)) if r is not None else (None, None)
+        self.known[symbol] = self.builder.val("int", self.names.get(symbol, str(symbol)), low, high)
+        return self.known[symbol]
+
+    def resolve(self, x: Any) -> Int:
+        """The value of an int, a SymInt or SymBool, or a sympy expression; emits the host ops that compute it."""
+        e = expression(x)
+        if isinstance(e, bool | int | sympy.Integer):
+            return int(e)
+        if e in (sympy.true, sympy.false):
+            return int(e == sympy.true)
+        if e not in self.known:
+            self.known[e] = self._compute(e)
+        return self.known[e]
+
+    def shape(self, sizes: Any) -> tuple[Int, ...]:
+        return tuple(self.resolve(s) for s in sizes)
+
+    def number(self, x: Any) -> Int | Float:
+        """A SymInt, SymBool or SymFloat."""
+        return self.real(expression(x)) if isinstance(x, torch.SymFloat) else self.resolve(x)
+
+    def scalar(self, kind: schema.ScalarKind, a: Int, b: Int | None = None, name: str = "") -> Val:
+        out = self.builder.val("int", name)
+        self.builder.emit("IntScalar", kind=kind, a=a, b=b, out=out)
+        return out
+
+    def check(self, condition: Any, message: str) -> None:
+        """A run-time check of a SymBool or sympy condition."""
+        e = expression(condition)
+        if e in (True, sympy.true):
+            return
+        if e in (False, sympy.false):
+            raise Error(f"the graph asserts what can never hold: {message}")
+        if isinstance(e, sympy.And):
+            for part in e.args:
+                self.check(part, message)
+            return
+        if isinstance(e, sympy.core.relational.Relational):
+            kind, a, b = _BINARY[type(e)], self.resolve(e.lhs), self.resolve(e.rhs)
+        else:
+            kind, a, b = _K.ne, self.resolve(e), 0
+        self.builder.emit("Check", kind=kind, a=a, b=b, message=message)
+
+    def equate(self, value: Val, x: Any, message: str) -> None:
+        """`value` is what expression x stands for: solves it for its one unknown symbol, else checks at run time."""
+        e = expression(x)
+        unknown = [s for s in e.free_symbols if s not in self.known]
+        if not unknown:
+            self.builder.emit("Check", kind=_K.eq, a=value, b=self.resolve(e), message=message)
+            return
+        if len(unknown) > 1 or len(e.free_symbols) > 1 or not e.is_polynomial() or sympy.degree(e, unknown[0]) != 1:
+            raise Error(f"{message}: sizes {', '.join(map(str, unknown))} do not follow from it alone")
+        a, b = (int(c) for c in sympy.Poly(e, unknown[0]).all_coeffs())
+        numerator = self.scalar(_K.sub, value, b) if b else value
+        solved = self.scalar(_K.floor_div, numerator, a, self.names.get(unknown[0], str(unknown[0])))
+        r = self.ranges.get(unknown[0])
+        if r is not None:
+            solved.min, solved.max = bound(r.lower), bound(r.upper)
+        self.known[unknown[0]] = solved
+        self.builder.emit("Check", kind=_K.eq, a=value, b=self.resolve(e), message=message)
+
+    def _compute(self, e: Any) -> Val:
+        if isinstance(e, sympy.Symbol):
+            raise Unsupported(f"size {e} is not known when it is needed")
+        if e.func in _BINARY:
+            return self.scalar(_BINARY[e.func], *map(self.resolve, e.args), name=str(e))
+        if e.func is sympy.Add:
+            return self._sum(e)
+        if e.func in _CHAINS:
+            return reduce(lambda a, b: self.scalar(_CHAINS[e.func], a, b, str(e)), map(self.resolve, e.args))
+        return self._special(e)
+
+    def _sum(self, e: Any) -> Val:
+        """a + b - c: the added terms first, so that nothing becomes negative on the way if it need not."""
+        terms = sorted(e.args, key=lambda t: (t.could_extract_minus_sign(), not t.free_symbols, str(t)))
+        total = self.resolve(terms[0])
+        for t in terms[1:]:
+            kind, t = (_K.sub, -t) if t.could_extract_minus_sign() else (_K.add, t)
+            total = self.scalar(kind, total, self.resolve(t), str(e))
+        assert isinstance(total, Val)
+        return total
+
+    def _special(self, e: Any) -> Val:
+        if isinstance(e, sympy.Pow | F.PowByNatural) and e.args[1].is_Integer and int(e.args[1]) > 0:
+            return reduce(lambda a, b: self.scalar(_K.mul, a, b, str(e)), [self.resolve(e.args[0])] * int(e.args[1]))
+        if isinstance(e, F.ModularIndexing):
+            base, divisor, modulus = map(self.resolve, e.args)
+            return self.scalar(_K.mod, self.scalar(_K.floor_div, base, divisor), modulus, str(e))
+        if isinstance(e, F.CeilDiv):
+            a, b = map(self.resolve, e.args)
+            return self.scalar(_K.neg, self.scalar(_K.floor_div, self.scalar(_K.neg, a), b), name=str(e))
+        if isinstance(e, sympy.Not):
+            return self.scalar(_K.not_, self.resolve(e.args[0]), name=str(e))
+        if isinstance(e, F.Identity):
+            inner = self.resolve(e.args[0])
+            return inner if isinstance(inner, Val) else self.scalar(_K.add, inner, 0)
+        if isinstance(e, sympy.Piecewise):
+            return self._piecewise(e)
+        raise Unsupported(f"size arithmetic {e}")
+
+    def _piecewise(self, e: Any) -> Val:
+        """sum of value_i * (condition_i and none of those before)."""
+        total: Int = 0
+        before: Int = 0
+        for value, condition in e.args:
+            c = self.resolve(condition)
+            chosen = self.scalar(_K.gt, c, before)
+            total = self.scalar(_K.add, total, self.scalar(_K.mul, self.resolve(value), chosen))
+            before = self.scalar(_K.or_, before, c)
+        assert isinstance(total, Val)
+        return total
+
+    # ---- floating-point values made of sizes
+
+    def real(self, e: Any) -> Float:
+        """The value of a sympy expression of a SymFloat."""
+        if e.is_number and not e.free_symbols:
+            return float(e)
+        if e not in self.known:
+            self.known[e] = self._compute_real(e)
+        return self.known[e]
+
+    def _compute_real(self, e: Any) -> Val:
+        if isinstance(e, F.ToFloat):
+            return self._float_scalar(_K.to_float, self.resolve(e.args[0]))
+        if isinstance(e, F.IntTrueDiv):
+            return self._float_scalar(_K.true_div, *map(self.resolve, e.args))
+        if type(e) in _REAL_BINARY:
+            return self._float_scalar(_REAL_BINARY[type(e)], *map(self.real, e.args))
+        if type(e) in _CHAINS:
+            return reduce(lambda a, b: self._float_scalar(_CHAINS[type(e)], a, b), map(self.real, e.args))
+        if type(e).__name__ == "OpaqueUnaryFn_sqrt":
+            return self._float_scalar(_K.pow, self.real(e.args[0]), 0.5)
+        raise Unsupported(f"arithmetic {e}")
+
+    def _float_scalar(self, kind: schema.ScalarKind, a: Float, b: Float | None = None) -> Val:
+        out = self.builder.val("float")
+        self.builder.emit("Scalar", kind=kind, a=a, b=b, out=out)
+        return out
+
+    # ---- arithmetic on sizes that are literals or values already
+
+    def _arithmetic(self, kind: schema.ScalarKind, f: Callable[[int, int], int], a: Int, b: Int) -> Int:
+        if isinstance(a, int) and isinstance(b, int):
+            return f(a, b)
+        key = (kind, a, b)
+        if key not in self.known:
+            self.known[key] = self.scalar(kind, a, b)
+        return self.known[key]
+
+    def add(self, a: Int, b: Int) -> Int:
+        return a if b == 0 else b if a == 0 else self._arithmetic(_K.add, operator.add, a, b)
+
+    def subtract(self, a: Int, b: Int) -> Int:
+        return a if b == 0 else self._arithmetic(_K.sub, operator.sub, a, b)
+
+    def multiply(self, a: Int, b: Int) -> Int:
+        return a if b == 1 else b if a == 1 else self._arithmetic(_K.mul, operator.mul, a, b)
+
+    def modulo(self, a: Int, b: Int) -> Int:
+        return self._arithmetic(_K.mod, operator.mod, a, b)
+
+    def product(self, dims: Iterable[Int]) -> Int:
+        return reduce(self.multiply, sorted(dims, key=lambda d: isinstance(d, Val)), 1)
+
+
+def dim_names(program: torch.export.ExportedProgram, dynamic_shapes: Any) -> dict[Any, str]:
+    """The user's names of symbols: those of torch.export.Dim objects."""
+    names: dict[Any, str] = {}
+    fakes = {n.name: n.meta.get("val") for n in program.graph_module.graph.nodes if n.op == "placeholder"}
+    users = [fakes.get(s) for s in program.graph_signature.user_inputs if isinstance(s, str)]
+    tensors = [f for f in users if isinstance(f, torch.Tensor)]
+    for fake, dims in zip(tensors, _dims_per_tensor(dynamic_shapes), strict=False):
+        for axis, dim in dims.items() if isinstance(dims, dict) else enumerate(dims or ()):
+            e = expression(fake.shape[axis]) if axis < fake.dim() else None
+            name = getattr(dim, "__name__", None)
+            if name and isinstance(e, sympy.Symbol):
+                names[e] = name
+    return names if len(set(names.values())) == len(names) else {}
+
+
+def _dims_per_tensor(shapes: Any) -> list[Any]:
+    """One {axis: Dim} (or sequence) per tensor, where the structure is plain enough to tell."""
+    found: list[Any] = []
+
+    def is_dims(x: Any) -> bool:
+        values = list(x.values()) if isinstance(x, dict) else x
+        keys = all(isinstance(k, int) for k in x) if isinstance(x, dict) else True
+        return keys and bool(values) and not any(isinstance(v, dict | list | tuple) for v in values)
+
+    def walk(x: Any) -> None:
+        if x is None or (isinstance(x, dict | list | tuple) and is_dims(x)):
+            found.append(x or {})
+        elif isinstance(x, dict | list | tuple):
+            for child in x.values() if isinstance(x, dict) else x:
+                walk(child)
+
+    walk(shapes)
+    return found

@@ -1,0 +1,141 @@
+"""The nested structure of a module's arguments and results, as JSON-able dicts that live in a method's metadata.
+
+A leaf is {"type": "leaf", "index": i} (input or output i of the method) or {"type": "constant", "value": v} (a number,
+string, bool or None that torch.export fixed). tuple, list, dict, OrderedDict and namedtuple are kept as such; any other
+container that torch's pytree knows is kept by torch's own description of it.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from clave.errors import Error
+
+Spec = dict[str, Any]
+
+
+def from_treespec(spec: Any, leaves: Iterator[Spec]) -> Spec:
+    """torch's TreeSpec, with the leaves put in order."""
+    if spec.is_leaf():
+        return next(leaves)
+    children = spec.children() if callable(spec.children) else spec.children_specs
+    items = [from_treespec(child, leaves) for child in children]
+    if spec.type in (tuple, list):
+        return {"type": spec.type.__name__, "items": items}
+    if spec.type in (dict, collections.OrderedDict) and all(isinstance(k, str) for k in spec.context):
+        return {"type": spec.type.__name__, "keys": list(spec.context), "items": items}
+    return _described_by_torch(spec, items)
+
+
+def _described_by_torch(spec: Any, items: list[Spec]) -> Spec:
+    from torch.utils import _pytree
+
+    if issubclass(spec.type, tuple) and hasattr(spec.type, "_fields"):
+        return {"type": "namedtuple", "name": spec.type.__name__, "keys": list(spec.type._fields), "items": items}
+    try:
+        text = _pytree.treespec_dumps(spec)
+    except Exception as e:
+        raise Error(f"a {spec.type.__name__} among the arguments or results cannot be written down: {e}") from e
+    return {"type": "torch", "name": spec.type.__name__, "spec": text, "items": items}
+
+
+def build(spec: Spec, leaf: Callable[[int], Any]) -> Any:
+    """The structure with leaf(i) for each leaf."""
+    kind = spec["type"]
+    if kind == "leaf":
+        return leaf(spec["index"])
+    if kind == "constant":
+        return spec["value"]
+    items = [build(s, leaf) for s in spec["items"]]
+    if kind in ("tuple", "list"):
+        return tuple(items) if kind == "tuple" else items
+    if kind in ("dict", "OrderedDict"):
+        pairs = zip(spec["keys"], items, strict=True)
+        return dict(pairs) if kind == "dict" else collections.OrderedDict(pairs)
+    if kind == "namedtuple":
+        return collections.namedtuple(spec["name"], spec["keys"])(*items)
+    return _build_with_torch(spec, items)
+
+
+def _build_with_torch(spec: Spec, items: list[Any]) -> Any:
+    from torch.utils import _pytree
+
+    try:
+        whole = _pytree.treespec_loads(spec["spec"])
+    except Exception as e:
+        raise Error(f"the result is a {spec['name']}, which torch's pytree does not know here: {e}") from e
+    return _pytree.tree_unflatten([leaf for item in items for leaf in _pytree.tree_leaves(item)], whole)
+
+
+def flatten(spec: Spec, value: Any, where: str, out: dict[int, Any]) -> None:
+    """Puts the leaves of `value` under their indices in out. Error: `where` it is not as exported."""
+    kind = spec["type"]
+    if kind == "leaf":
+        out[spec["index"]] = value
+        return
+    if kind == "constant":
+        if not _is_same(value, spec["value"]):
+            raise Error(f"{where} is {value!r}, but the program was exported with {spec['value']!r}")
+        return
+    items = _children(spec, value, where)
+    for name, child, item in zip(_names(spec), spec["items"], items, strict=True):
+        flatten(child, item, f"{where}{name}", out)
+
+
+def _is_same(value: Any, constant: Any) -> bool:
+    return value is constant or (type(value) is type(constant) and bool(value == constant))
+
+
+def _names(spec: Spec) -> list[str]:
+    return [f"[{k!r}]" for k in spec.get("keys", range(len(spec["items"])))]
+
+
+def _children(spec: Spec, value: Any, where: str) -> list[Any]:
+    kind, n = spec["type"], len(spec["items"])
+    if kind in ("dict", "OrderedDict"):
+        if not isinstance(value, collections.abc.Mapping) or set(value) != set(spec["keys"]):
+            raise Error(f"{where} should be a dict with the keys {', '.join(spec['keys'])}")
+        return [value[k] for k in spec["keys"]]
+    if kind == "torch":
+        from torch.utils import _pytree
+
+        items = list(_pytree.tree_flatten(value, is_leaf=lambda x: x is not value)[0])
+    else:
+        items = list(value) if isinstance(value, tuple | list) else []
+    if len(items) != n:
+        raise Error(f"{where} should be a {spec.get('name', kind)} of {n}")
+    return items
+
+
+def constants_only(spec: Spec) -> bool:
+    """Whether no input stands in this part, so that a caller may leave it out."""
+    return spec["type"] == "constant" or (spec["type"] != "leaf" and all(map(constants_only, spec["items"])))
+
+
+def bind(inputs: Spec, parameters: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any]:
+    """Leaves by input index. inputs: the spec of (args, kwargs); parameters: forward's names in order."""
+    positional, by_name = inputs["items"]
+    named: dict[str, Spec] = dict(zip(by_name["keys"], by_name["items"], strict=True))
+    given = dict(kwargs)
+    for name, value in zip(parameters[len(positional["items"]) :], args[len(positional["items"]) :], strict=False):
+        given[name] = value
+    out: dict[int, Any] = {}
+    for i, spec in enumerate(positional["items"]):
+        name = parameters[i] if i < len(parameters) else f"argument {i}"
+        if i < len(args):
+            flatten(spec, args[i], name, out)
+        elif name in given:
+            flatten(spec, given.pop(name), name, out)
+        elif not constants_only(spec):
+            raise Error(f"missing input {name!r}")
+    for name, spec in named.items():
+        if name in given:
+            flatten(spec, given.pop(name), name, out)
+        elif not constants_only(spec):
+            raise Error(f"missing input {name!r}")
+    excess = len(args) - max(len(positional["items"]), len(parameters))
+    if given or excess > 0:
+        raise Error(f"unexpected input {next(iter(given))!r}" if given else f"{excess} inputs too many")
+    return out

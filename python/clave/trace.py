@@ -1,0 +1,94 @@
+"""Gets torch's graph of a module: torch.export, and the decompositions that leave whole the ops that clave has."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from clave.errors import Code, Error
+from clave.lowering import LOWERINGS
+
+# Lowered where they appear, but torch's own decomposition of them is better.
+_DECOMPOSED_ANYWAY = {"aten.item.default", "aten.to.dtype", "aten.to.device"}
+
+
+def op_name(target: Any) -> str:
+    """An op as errors and lowerings name it: "aten.add.Tensor", "check::first", "cond"."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return str(getattr(target, "__name__", target))
+    space, name = target._schema.name.split("::")
+    overload = target._overloadname
+    if space in ("aten", "prims", "clave"):
+        return f"{space}.{name}.{overload}"
+    return f"{space}::{name}" if overload == "default" else f"{space}::{name}.{overload}"
+
+
+def capture(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any, strict: bool | None
+) -> ExportedProgram:
+    """torch.export; strict None: non-strict, and where that does not work strict."""
+    if not isinstance(module, torch.nn.Module):
+        raise Error(
+            f"clave.export takes a torch.nn.Module, an ExportedProgram or a .pt2 path, not {type(module).__name__}"
+        )
+
+    def attempt(strict: bool) -> ExportedProgram:
+        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
+
+    if strict is not None:
+        return attempt(strict)
+    try:
+        return attempt(False)
+    except Exception as first:
+        try:
+            return attempt(True)
+        except Exception:
+            raise first from None
+
+
+def load(path: str | os.PathLike[str]) -> ExportedProgram:
+    try:
+        return torch.export.load(path)
+    except Exception as e:
+        code = Code.INVALID if os.path.exists(path) else Code.IO
+        raise Error(f"{os.fspath(path)}: {str(e).splitlines()[0] if str(e) else type(e).__name__}", code) from e
+
+
+def decompose(program: ExportedProgram) -> ExportedProgram:
+    """The functional graph: state is a result of its own, and only ops that clave has (or nobody decomposes) are left."""
+    refuse_training(program)
+    table = torch.export.default_decompositions()
+    for op in list(table):
+        name = op_name(op)
+        if name in LOWERINGS and name not in _DECOMPOSED_ANYWAY:
+            table.pop(op)
+    return program.run_decompositions(table)
+
+
+def refuse_training(program: ExportedProgram) -> None:
+    """Error if an op does something else in training than in inference."""
+    for graph in program.graph_module.modules():
+        for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
+            if node.op == "call_function" and _depends_on_training(node):
+                raise Error(
+                    f"{op_name(node.target)} ({node.name}) is in training mode: call module.eval() before clave.export",
+                    Code.UNSUPPORTED,
+                )
+
+
+def _depends_on_training(node: torch.fx.Node) -> bool:
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name.split("::")[0] != "aten":
+        return False
+    names = [a.name for a in node.target._schema.arguments]
+    values = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+    rate = next((values[k] for k in ("p", "dropout", "dropout_p") if isinstance(values.get(k), int | float)), None)
+    if values.get("dropout_p"):
+        return True
+    if rate == 0 or not (values.get("train") or values.get("training")):
+        return False
+    return (
+        not ("running_mean" in names and values.get("running_mean") is None) and node.target._overloadname != "no_stats"
+    )

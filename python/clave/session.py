@@ -40,7 +40,12 @@ class Session:
         spec = None if device is None else device.encode()
         self._device = L.Handle("clave_device_open", "clave_device_destroy", spec, None)
         self._handle = L.Handle(
-            "clave_session_create", "clave_session_destroy", self.program.handle.pointer, self._device.pointer, None
+            "clave_session_create",
+            "clave_session_destroy",
+            self.program.handle.pointer,
+            self._device.pointer,
+            None,
+            keep=(self.program.handle, self._device),
         )
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:

@@ -1,0 +1,142 @@
+/* Copies between strided layouts: rows, or square tiles where one side is transposed. */
+#include "backend/cpu/kernels/copy.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/walk.h"
+
+enum { TILE = 32, GRAIN = 32 * 1024 /* elements worth a thread */ };
+
+#define COPY_CASE(T)                                                          \
+  case sizeof(T): {                                                           \
+    const T *x = from;                                                        \
+    T *y = to;                                                                \
+    for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride];    \
+    break;                                                                    \
+  }
+
+void copy_row(size_t size, int64_t n, const void *from, int64_t from_stride, void *to, int64_t to_stride) {
+  if (from_stride == 1 && to_stride == 1) {
+    memcpy(to, from, (size_t)n * size);
+    return;
+  }
+  switch (size) {
+    COPY_CASE(uint8_t)
+    COPY_CASE(uint16_t)
+    COPY_CASE(uint32_t)
+    COPY_CASE(uint64_t)
+    default:
+      break;
+  }
+}
+
+void fill_row(size_t size, int64_t n, const void *value, void *to, int64_t to_stride) {
+  if (n > 0) copy_row(size, n, value, 0, to, to_stride);
+}
+
+typedef struct copy_task {
+  size_t size;
+  int rank;
+  int64_t dims[KERNEL_MAX_RANK], from_strides[KERNEL_MAX_RANK], to_strides[KERNEL_MAX_RANK];
+  const char *from;
+  char *to;
+} copy_task;
+
+/* Copies elements [begin, end) in row-major order; rank >= 1. */
+static void copy_range(void *ctx, int64_t begin, int64_t end) {
+  const copy_task *t = ctx;
+  int last = t->rank - 1;
+  int64_t row = t->dims[last], column = begin % row, size = (int64_t)t->size;
+  walk w = {.rank = last, .dims = t->dims};
+  walk_add(&w, t->from_strides);
+  walk_add(&w, t->to_strides);
+  walk_seek(&w, begin / row);
+  for (int64_t at = begin; at < end; walk_next(&w), column = 0) {
+    int64_t n = row - column < end - at ? row - column : end - at;
+    copy_row(t->size, n, t->from + (w.offset[0] + column * t->from_strides[last]) * size, t->from_strides[last],
+             t->to + (w.offset[1] + column * t->to_strides[last]) * size, t->to_strides[last]);
+    at += n;
+  }
+}
+
+/* Copies strips of TILE of the last dimension but one; x is contiguous along that one, so a tile reads whole cache
+ * lines whichever way it is written. */
+static void copy_strips(void *ctx, int64_t begin, int64_t end) {
+  const copy_task *t = ctx;
+  int i = t->rank - 2, j = t->rank - 1;
+  int64_t strips = (t->dims[i] + TILE - 1) / TILE, size = (int64_t)t->size;
+  walk w = {.rank = i, .dims = t->dims};
+  walk_add(&w, t->from_strides);
+  walk_add(&w, t->to_strides);
+  walk_seek(&w, begin / strips);
+  for (int64_t at = begin; at < end; at++) {
+    int64_t i0 = at % strips * TILE, ni = t->dims[i] - i0 < TILE ? t->dims[i] - i0 : TILE;
+    for (int64_t j0 = 0; j0 < t->dims[j]; j0 += TILE) {
+      int64_t nj = t->dims[j] - j0 < TILE ? t->dims[j] - j0 : TILE;
+      for (int64_t r = i0; r < i0 + ni; r++)
+        copy_row(t->size, nj, t->from + (w.offset[0] + r * t->from_strides[i] + j0 * t->from_strides[j]) * size,
+                 t->from_strides[j], t->to + (w.offset[1] + r * t->to_strides[i] + j0 * t->to_strides[j]) * size,
+                 t->to_strides[j]);
+    }
+    if ((at + 1) % strips == 0) walk_next(&w);
+  }
+}
+
+static void swap_i64(int64_t *a, int64_t *b) {
+  int64_t c = *a;
+  *a = *b;
+  *b = c;
+}
+
+/* Moves the dimension that x is contiguous along to the last but one, if it is not the last; false if there is none. */
+static bool make_tiles(copy_task *t) {
+  int last = t->rank - 1;
+  if (t->rank < 2 || t->from_strides[last] == 1 || t->dims[last] < 8) return false;
+  for (int d = 0; d < last; d++) {
+    if (t->from_strides[d] != 1 || t->dims[d] < 8) continue;
+    swap_i64(&t->dims[d], &t->dims[last - 1]);
+    swap_i64(&t->from_strides[d], &t->from_strides[last - 1]);
+    swap_i64(&t->to_strides[d], &t->to_strides[last - 1]);
+    return true;
+  }
+  return false;
+}
+
+static void init_task(copy_task *t, size_t size, int rank, const int64_t *dims, const void *from,
+                      const int64_t *from_strides, void *to, const int64_t *to_strides) {
+  t->size = size;
+  t->from = from;
+  t->to = to;
+  for (int d = 0; d < rank; d++) {
+    t->dims[d] = dims[d];
+    t->from_strides[d] = from_strides[d];
+    t->to_strides[d] = to_strides[d];
+  }
+  t->rank = merge_dims(rank, t->dims, 2, (int64_t *const[]){t->from_strides, t->to_strides});
+  if (t->rank > 0) return;
+  t->rank = 1;
+  t->dims[0] = 1;
+  t->from_strides[0] = t->to_strides[0] = 1;
+}
+
+void copy_piece(size_t size, int rank, const int64_t *dims, const void *from, const int64_t *from_strides, void *to,
+                const int64_t *to_strides) {
+  copy_task t;
+  init_task(&t, size, rank, dims, from, from_strides, to, to_strides);
+  int64_t n = product_of(t.dims, t.rank);
+  if (n > 0) copy_range(&t, 0, n);
+}
+
+void kernel_copy(const kernel_context *ctx, const ktensor *x, const ktensor *out) {
+  copy_task t;
+  init_task(&t, dtype_size(x->type), x->rank, x->dims, x->data, x->strides, out->data, out->strides);
+  int64_t n = product_of(t.dims, t.rank);
+  if (n == 0) return;
+  if (!make_tiles(&t)) {
+    ctx->parallel_for(ctx->pool, n, GRAIN, copy_range, &t);
+    return;
+  }
+  int64_t strip = TILE * t.dims[t.rank - 1];
+  int64_t strips = product_of(t.dims, t.rank - 2) * ((t.dims[t.rank - 2] + TILE - 1) / TILE);
+  ctx->parallel_for(ctx->pool, strips, GRAIN / strip + 1, copy_strips, &t);
+}

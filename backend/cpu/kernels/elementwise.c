@@ -1,0 +1,275 @@
+/* Runs a list of elementwise steps over blocks of ROW_BLOCK elements. Floats narrower than F64 compute in float and are
+ * rounded to the step's dtype after each step; integers and BOOL compute in int64_t and wrap. */
+#include "backend/cpu/kernels/elementwise.h"
+
+#include <string.h>
+#include <tgmath.h>
+
+#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/steps.h"
+#include "backend/cpu/kernels/walk.h"
+
+enum {
+  SLOT = ROW_BLOCK * 8 + 64, /* bytes of a row buffer; the 64 keep them out of each other's cache sets */
+  GRAIN = 32 * 1024          /* element steps that are worth a thread */
+};
+
+/* ---------------------------------------------------------------- one step over a block
+ * xa, xb, xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL results. */
+
+#define LOOP_SAME(expression)                         \
+  {                                                   \
+    real *restrict y = out;                           \
+    for (int64_t i = 0; i < n; i++) {                 \
+      real a = xa[i], b = xb[i], c = xc[i];           \
+      (void)b, (void)c;                               \
+      y[i] = (real)(expression);                      \
+    }                                                 \
+    break;                                            \
+  }
+#define LOOP_BOOL(expression)                         \
+  {                                                   \
+    int64_t *restrict y = out;                        \
+    for (int64_t i = 0; i < n; i++) {                 \
+      real a = xa[i], b = xb[i], c = xc[i];           \
+      (void)b, (void)c;                               \
+      y[i] = (expression) ? 1 : 0;                    \
+    }                                                 \
+    break;                                            \
+  }
+#define LOOP_WHERE(expression) break; /* by run_where */
+#define LOOP_CAST(expression) break;  /* by run_cast */
+#define FLOAT_STEP_LOOP(NAME, name, arity, result, expression) \
+  case FLOAT_STEP_##NAME:                                      \
+    LOOP_##result(expression)
+#define INT_STEP_LOOP(NAME, name, arity, result, expression) \
+  case INT_STEP_##NAME:                                      \
+    LOOP_##result(expression)
+
+KERNEL_INLINE void run_f32(int kind, int64_t n, const float *restrict xa, const float *restrict xb,
+                           const float *restrict xc, void *restrict out) {
+  typedef float real;
+  switch (kind) { STEPS_FLOAT(FLOAT_STEP_LOOP) }
+}
+
+static void run_f32_portable(int kind, int64_t n, const float *xa, const float *xb, const float *xc, void *out) {
+  run_f32(kind, n, xa, xb, xc, out);
+}
+#if KERNEL_X86
+TARGET_AVX2 static void run_f32_avx2(int kind, int64_t n, const float *xa, const float *xb, const float *xc, void *out) {
+  run_f32(kind, n, xa, xb, xc, out);
+}
+#endif
+
+static void run_f64(int kind, int64_t n, const double *restrict xa, const double *restrict xb, const double *restrict xc,
+                    void *restrict out) {
+  typedef double real;
+  switch (kind) { STEPS_FLOAT(FLOAT_STEP_LOOP) }
+}
+
+static void run_i64(int kind, int64_t n, const int64_t *restrict xa, const int64_t *restrict xb,
+                    const int64_t *restrict xc, void *restrict out) {
+  typedef int64_t real;
+  switch (kind) { STEPS_INT(INT_STEP_LOOP) }
+}
+
+static void run_map(const step_node *s, int64_t n, const void *const x[STEP_ARITY], void *out) {
+  compute_class c = compute_class_of(s->operand_type);
+  if (c == COMPUTE_F64) run_f64(s->kind, n, x[0], x[1], x[2], out);
+  if (c == COMPUTE_I64) run_i64(s->kind, n, x[0], x[1], x[2], out);
+  if (c != COMPUTE_F32) return;
+#if KERNEL_X86
+  if (cpu_has_avx2()) {
+    run_f32_avx2(s->kind, n, x[0], x[1], x[2], out);
+    return;
+  }
+#endif
+  run_f32_portable(s->kind, n, x[0], x[1], x[2], out);
+}
+
+static void run_where(compute_class c, int64_t n, const void *const x[STEP_ARITY], void *out) {
+  const int64_t *condition = x[0];
+  if (c == COMPUTE_F32) {
+    const float *a = x[1], *b = x[2];
+    float *y = out;
+    for (int64_t i = 0; i < n; i++) y[i] = condition[i] != 0 ? a[i] : b[i];
+  } else { /* 8-byte elements move as bits */
+    const uint64_t *a = x[1], *b = x[2];
+    uint64_t *y = out;
+    for (int64_t i = 0; i < n; i++) y[i] = condition[i] != 0 ? a[i] : b[i];
+  }
+}
+
+/* Floats to integers as PyTorch on x86: through int64_t for I64, through int32_t for narrower ones (then they wrap);
+ * what does not fit there gives that type's least value. Which value it gives is no promise. */
+static int64_t cast_to_int(dtype to, double x) {
+  if (to == DTYPE_BOOL) return x != 0;
+  if (to == DTYPE_I64) return float_to_i64(x);
+  return x > -2147483649.0 && x < 2147483648.0 ? (int64_t)x : INT32_MIN;
+}
+
+static void cast_from_f32(dtype to, int64_t n, const float *x, void *out) {
+  float *f = out;
+  double *d = out;
+  int64_t *k = out;
+  compute_class c = compute_class_of(to);
+  if (c == COMPUTE_F32) memcpy(f, x, (size_t)n * sizeof *f);
+  if (c == COMPUTE_F64)
+    for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];
+  if (c == COMPUTE_I64)
+    for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, (double)x[i]);
+}
+
+static void cast_from_f64(dtype to, int64_t n, const double *x, void *out) {
+  float *f = out;
+  int64_t *k = out;
+  compute_class c = compute_class_of(to);
+  if (c == COMPUTE_F64) memcpy(out, x, (size_t)n * sizeof *x);
+  if (c == COMPUTE_F32)
+    for (int64_t i = 0; i < n; i++) f[i] = to == DTYPE_F32 ? (float)x[i] : narrow_to_odd(x[i]);
+  if (c == COMPUTE_I64)
+    for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, x[i]);
+}
+
+static void cast_from_i64(dtype to, int64_t n, const int64_t *x, void *out) {
+  float *f = out;
+  double *d = out;
+  compute_class c = compute_class_of(to);
+  if (c == COMPUTE_I64) memcpy(out, x, (size_t)n * sizeof *x);
+  if (c == COMPUTE_F32)
+    for (int64_t i = 0; i < n; i++) f[i] = (float)x[i];
+  if (c == COMPUTE_F64)
+    for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];
+}
+
+static void run_cast(const step_node *s, int64_t n, const void *x, void *out) {
+  compute_class c = compute_class_of(s->operand_type);
+  if (c == COMPUTE_F32) cast_from_f32(s->type, n, x, out);
+  if (c == COMPUTE_F64) cast_from_f64(s->type, n, x, out);
+  if (c == COMPUTE_I64) cast_from_i64(s->type, n, x, out);
+}
+
+/* ---------------------------------------------------------------- a range of the output */
+
+typedef struct task {
+  const elementwise *e;
+  const kernel_context *ctx;
+  char *slots; /* (n_tasks, n_slots, SLOT) */
+  int64_t n_tasks;
+} task;
+
+static int slot_count(const elementwise *e) { return e->n_inputs + e->n_steps + e->n_constants; }
+
+static bool is_native(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 || t == DTYPE_I64; }
+
+static compute_class operand_class(const step_node *s, int k) {
+  return s->form == STEP_FORM_WHERE && k == 0 ? COMPUTE_I64 : compute_class_of(s->operand_type);
+}
+
+static void fill_constant(compute_class c, const step_operand *o, void *slot) {
+  float *f = slot;
+  double *d = slot;
+  int64_t *k = slot;
+  for (int i = 0; i < ROW_BLOCK; i++) {
+    if (c == COMPUTE_F32) f[i] = (float)o->f;
+    if (c == COMPUTE_F64) d[i] = o->f;
+    if (c == COMPUTE_I64) k[i] = o->i;
+  }
+}
+
+static char *constant_slot(const elementwise *e, char *slots, int index) {
+  return slots + (size_t)(e->n_inputs + e->n_steps + index) * SLOT;
+}
+
+static void fill_constants(const elementwise *e, char *slots) {
+  for (int s = 0; s < e->n_steps; s++)
+    for (int k = 0; k < e->steps[s].arity; k++) {
+      const step_operand *o = &e->steps[s].operands[k];
+      if (o->source == STEP_FROM_CONSTANT)
+        fill_constant(operand_class(&e->steps[s], k), o, constant_slot(e, slots, o->index));
+    }
+}
+
+/* Elements [at, at + n) of x in row-major order, in its compute type: in place if that is what is stored there, else
+ * gathered row by row into `slot`. */
+static const void *fetch(const ktensor *x, int64_t at, int64_t n, char *slot) {
+  compute_class c = compute_class_of(x->type);
+  int last = x->rank - 1;
+  int64_t row = x->rank > 0 ? x->dims[last] : n, stride = x->rank > 0 ? x->strides[last] : 0;
+  int64_t column = x->rank > 0 ? at % row : 0;
+  walk w = {.rank = last > 0 ? last : 0, .dims = x->dims};
+  walk_add(&w, x->strides);
+  walk_seek(&w, x->rank > 1 ? at / row : 0);
+  if (stride == 1 && column + n <= row && is_native(x->type))
+    return element_at(x->data, x->type, w.offset[0] + column);
+  for (int64_t done = 0; done < n; walk_next(&w), column = 0) {
+    int64_t m = row - column < n - done ? row - column : n - done;
+    load_row(c, x->type, element_at(x->data, x->type, w.offset[0] + column * stride), stride, m,
+             slot + (size_t)done * compute_size(c));
+    done += m;
+  }
+  return slot;
+}
+
+static void check_divisors(const kernel_context *ctx, int64_t n, const int64_t *divisors) {
+  bool zero = false;
+  for (int64_t i = 0; i < n; i++) zero |= divisors[i] == 0;
+  if (zero) kernel_fault_set(ctx->fault, KERNEL_FAULT_DIVISION, 0, 0, 0);
+}
+
+static void run_step(const task *t, const step_node *s, int64_t n, const void *const x[STEP_ARITY], void *out) {
+  if (s->divides && compute_class_of(s->operand_type) == COMPUTE_I64) check_divisors(t->ctx, n, x[1]);
+  if (s->form == STEP_FORM_MAP || s->form == STEP_FORM_BOOL) run_map(s, n, x, out);
+  if (s->form == STEP_FORM_WHERE) run_where(compute_class_of(s->operand_type), n, x, out);
+  if (s->form == STEP_FORM_CAST) run_cast(s, n, x[0], out);
+  if (s->form == STEP_FORM_BOOL) return;
+  if (compute_class_of(s->type) == COMPUTE_F32) round_row(s->type, out, n);
+  if (compute_class_of(s->type) == COMPUTE_I64) wrap_row(s->type, out, n);
+}
+
+/* Steps over elements [at, at + n), n <= ROW_BLOCK. */
+static void run_block(const task *t, char *slots, int64_t at, int64_t n) {
+  const elementwise *e = t->e;
+  const void *inputs[ELEMENTWISE_INPUTS];
+  void *results[ELEMENTWISE_STEPS];
+  for (int k = 0; k < e->n_inputs; k++) inputs[k] = fetch(&e->inputs[k], at, n, slots + (size_t)k * SLOT);
+  for (int s = 0; s < e->n_steps; s++) {
+    const step_node *step = &e->steps[s];
+    bool in_place = s == e->n_steps - 1 && is_native(step->type);
+    results[s] = in_place ? element_at(e->out, step->type, at) : slots + (size_t)(e->n_inputs + s) * SLOT;
+    const void *x[STEP_ARITY];
+    for (int k = 0; k < STEP_ARITY; k++) {
+      const step_operand *o = &step->operands[k < step->arity ? k : 0];
+      x[k] = o->source == STEP_FROM_INPUT  ? inputs[o->index]
+             : o->source == STEP_FROM_STEP ? results[o->index]
+                                           : constant_slot(e, slots, o->index);
+    }
+    run_step(t, step, n, x, results[s]);
+  }
+  dtype type = e->steps[e->n_steps - 1].type;
+  if (!is_native(type)) store_row(compute_class_of(type), type, element_at(e->out, type, at), 1, n, results[e->n_steps - 1]);
+}
+
+static void run_tasks(void *ctx, int64_t begin, int64_t end) {
+  const task *t = ctx;
+  int64_t share = (t->e->n + t->n_tasks - 1) / t->n_tasks;
+  share = (share + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+  for (int64_t k = begin; k < end; k++) {
+    char *slots = t->slots + (size_t)k * (size_t)slot_count(t->e) * SLOT;
+    fill_constants(t->e, slots);
+    int64_t stop = (k + 1) * share < t->e->n ? (k + 1) * share : t->e->n;
+    for (int64_t at = k * share; at < stop; at += ROW_BLOCK)
+      run_block(t, slots, at, stop - at < ROW_BLOCK ? stop - at : ROW_BLOCK);
+  }
+}
+
+bool kernel_elementwise(const kernel_context *ctx, const elementwise *e) {
+  if (e->n == 0 || e->n_steps == 0) return true;
+  task t = {.e = e, .ctx = ctx, .n_tasks = 1};
+  int64_t wanted = (e->n / GRAIN + 1) * e->n_steps;
+  if (e->n * e->n_steps > 2 * GRAIN) t.n_tasks = wanted < ctx->n_threads ? wanted : ctx->n_threads;
+  t.slots = ctx->scratch(ctx->pool, (size_t)t.n_tasks * (size_t)slot_count(e) * SLOT);
+  if (!t.slots) return false;
+  ctx->parallel_for(ctx->pool, t.n_tasks, 1, run_tasks, &t);
+  return true;
+}

@@ -1,0 +1,38 @@
+#ifndef BACKEND_CPU_KERNELS_GEMM_H
+#define BACKEND_CPU_KERNELS_GEMM_H
+/* Blocked matrix multiplication c (m, n) = a (m, k) b (k, n) over packed panels. Where the operands come from and where
+ * the results go is the caller's: matmul packs strided matrices, conv packs image patches. */
+#include "backend/cpu/kernels/rows.h"
+
+/* Writes a panel: to[kk * width + lane] for kk < kn and lane < lanes, in class c; the lanes beyond are left to the
+ * caller. lane: a row of a, or a column of b. */
+typedef void (*gemm_pack)(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+                          int64_t width, void *to);
+/* Takes columns [column, column + n) of a row of c; may change the values. */
+typedef void (*gemm_store)(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n, void *values);
+
+typedef struct gemm {
+  compute_class c;
+  int64_t batch, m, n, k;
+  gemm_pack pack_a, pack_b;
+  gemm_store store;
+  const void *user;
+} gemm;
+
+bool gemm_run(const kernel_context *ctx, const gemm *g); /* false when scratch memory is out */
+
+/* A gemm_pack of a strided matrix: element (lane, k) is data[lane * lane_stride + k * k_stride]. */
+void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride, int64_t k_stride, int64_t lanes,
+                       int64_t kn, int64_t width, void *to);
+
+/* The inner kernel: c (mr, nr; rows ldc apart) += a panel (k, mr) times b panel (k, nr). */
+typedef struct gemm_kernel {
+  int mr, nr;
+  void (*run)(int64_t k, const void *a, const void *b, void *c, int64_t ldc);
+} gemm_kernel;
+gemm_kernel gemm_kernel_for(compute_class c);
+
+/* Transposes an 8 by 8 block: to[i * to_stride + j] = from[j * from_stride + i]. */
+void transpose_8x8(const float *from, int64_t from_stride, float *to, int64_t to_stride);
+
+#endif

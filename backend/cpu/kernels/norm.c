@@ -1,0 +1,133 @@
+/* Normalisations: two passes of statistics over a contiguous run, then one affine pass. */
+#include "backend/cpu/kernels/norm.h"
+
+#include <math.h>
+
+#include "backend/cpu/kernels/rows.h"
+
+enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
+
+static double element_or(const ktensor *t, int64_t i, double absent) {
+  double v = absent;
+  if (t) load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i), 1, 1, &v);
+  return v;
+}
+
+/* Elements [at, at + n) of a contiguous tensor; absent: `fill`. */
+static void load_part(const ktensor *t, int64_t at, int64_t n, double fill, double *to) {
+  if (t) {
+    load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, at), 1, n, to);
+  } else {
+    for (int64_t i = 0; i < n; i++) to[i] = fill;
+  }
+}
+
+static double sum_lanes(const double *lane) {
+  return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+/* Sum over elements [at, at + n) of x - shift, or of its square. */
+static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bool square) {
+  double lane[8] = {0}, block[ROW_BLOCK];
+  for (int64_t done = 0; done < n; done += ROW_BLOCK) {
+    int64_t m = n - done < ROW_BLOCK ? n - done : ROW_BLOCK, i = 0;
+    load_part(x, at + done, m, 0, block);
+    for (int64_t k = 0; k < m; k++) block[k] = square ? (block[k] - shift) * (block[k] - shift) : block[k] - shift;
+    for (; i + 8 <= m; i += 8)
+      for (int k = 0; k < 8; k++) lane[k] += block[i + k];
+    for (; i < m; i++) lane[0] += block[i];
+  }
+  return sum_lanes(lane);
+}
+
+static void measure(const ktensor *x, int64_t at, int64_t n, double eps, double *mean, double *inverse) {
+  *mean = sum_part(x, at, n, 0, false) / (double)n;
+  *inverse = 1 / sqrt(sum_part(x, at, n, *mean, true) / (double)n + eps);
+}
+
+/* ---------------------------------------------------------------- over rows */
+
+static void scale_row(const row_norm *p, int64_t r, double mean, double inverse) {
+  double x[ROW_BLOCK], weight[ROW_BLOCK], bias[ROW_BLOCK];
+  for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
+    int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK;
+    load_part(p->x, r * p->row + at, n, 0, x);
+    load_part(p->weight, at, n, 1, weight);
+    load_part(p->bias, at, n, 0, bias);
+    for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
+    store_row(COMPUTE_F64, p->out->type, element_at(p->out->data, p->out->type, r * p->row + at), 1, n, x);
+  }
+}
+
+static void layer_norm_rows(void *ctx, int64_t begin, int64_t end) {
+  const row_norm *p = ctx;
+  for (int64_t r = begin; r < end; r++) {
+    double mean, inverse;
+    measure(p->x, r * p->row, p->row, p->eps, &mean, &inverse);
+    scale_row(p, r, mean, inverse);
+  }
+}
+
+static void rms_norm_rows(void *ctx, int64_t begin, int64_t end) {
+  const row_norm *p = ctx;
+  for (int64_t r = begin; r < end; r++)
+    scale_row(p, r, 0, 1 / sqrt(sum_part(p->x, r * p->row, p->row, 0, true) / (double)p->row + p->eps));
+}
+
+static void run_rows(const kernel_context *ctx, const row_norm *p, kernel_body body) {
+  row_norm task = *p;
+  if (p->row > 0) ctx->parallel_for(ctx->pool, p->n_rows, GRAIN / p->row + 1, body, &task);
+}
+
+void kernel_layer_norm(const kernel_context *ctx, const row_norm *p) { run_rows(ctx, p, layer_norm_rows); }
+void kernel_rms_norm(const kernel_context *ctx, const row_norm *p) { run_rows(ctx, p, rms_norm_rows); }
+
+/* ---------------------------------------------------------------- over channels */
+
+/* Plane `k` (of batch * channels): x * scale + shift. */
+static void scale_plane(const channel_norm *p, int64_t k, double scale, double shift) {
+  double x[ROW_BLOCK];
+  for (int64_t at = 0; at < p->plane; at += ROW_BLOCK) {
+    int64_t n = p->plane - at < ROW_BLOCK ? p->plane - at : ROW_BLOCK;
+    load_part(p->x, k * p->plane + at, n, 0, x);
+    for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
+    store_row(COMPUTE_F64, p->out->type, element_at(p->out->data, p->out->type, k * p->plane + at), 1, n, x);
+  }
+}
+
+static void normalize_plane(const channel_norm *p, int64_t k, double mean, double inverse) {
+  int64_t c = k % p->channels;
+  double scale = inverse * element_or(p->weight, c, 1);
+  scale_plane(p, k, scale, element_or(p->bias, c, 0) - mean * scale);
+}
+
+static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
+  const channel_norm *p = ctx;
+  int64_t per_group = p->channels / p->groups;
+  for (int64_t g = begin; g < end; g++) {
+    double mean, inverse;
+    measure(p->x, g * per_group * p->plane, per_group * p->plane, p->eps, &mean, &inverse);
+    for (int64_t k = g * per_group; k < (g + 1) * per_group; k++) normalize_plane(p, k, mean, inverse);
+  }
+}
+
+static void batch_norm_planes(void *ctx, int64_t begin, int64_t end) {
+  const channel_norm *p = ctx;
+  for (int64_t k = begin; k < end; k++) {
+    int64_t c = k % p->channels;
+    normalize_plane(p, k, element_or(p->mean, c, 0), 1 / sqrt(element_or(p->var, c, 1) + p->eps));
+  }
+}
+
+void kernel_group_norm(const kernel_context *ctx, const channel_norm *p) {
+  channel_norm task = *p;
+  if (p->batch * p->channels * p->plane == 0) return;
+  int64_t size = p->channels / p->groups * p->plane;
+  ctx->parallel_for(ctx->pool, p->batch * p->groups, GRAIN / size + 1, group_norm_groups, &task);
+}
+
+void kernel_batch_norm(const kernel_context *ctx, const channel_norm *p) {
+  channel_norm task = *p;
+  if (p->batch * p->channels * p->plane == 0) return;
+  ctx->parallel_for(ctx->pool, p->batch * p->channels, GRAIN / p->plane + 1, batch_norm_planes, &task);
+}

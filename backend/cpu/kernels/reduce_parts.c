@@ -1,0 +1,173 @@
+/* Accumulators of reductions, in double and int64_t. */
+#include "backend/cpu/kernels/reduce_parts.h"
+
+#include <math.h>
+
+#include "backend/cpu/kernels/steps.h"
+
+enum { LANES = 8 };
+
+accumulator accumulator_start(kreduce_kind kind) {
+  accumulator a = {0};
+  if (kind == KREDUCE_PROD) a.f = 1, a.i = 1;
+  if (kind == KREDUCE_MAX) a.f = -INFINITY, a.i = INT64_MIN;
+  if (kind == KREDUCE_MIN) a.f = INFINITY, a.i = INT64_MAX;
+  if (kind == KREDUCE_ALL) a.i = 1;
+  return a;
+}
+
+static double sum_f64(const double *x, int64_t n) {
+  double lane[LANES] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int k = 0; k < LANES; k++) lane[k] += x[i + k];
+  for (; i < n; i++) sum += x[i];
+  for (int k = 0; k < LANES; k++) sum += lane[k];
+  return sum;
+}
+
+static double sum_abs(const double *x, int64_t n) {
+  double lane[LANES] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int k = 0; k < LANES; k++) lane[k] += fabs(x[i + k]);
+  for (; i < n; i++) sum += fabs(x[i]);
+  for (int k = 0; k < LANES; k++) sum += lane[k];
+  return sum;
+}
+
+/* Sum of (x - mean)^2. */
+static double sum_squares(const double *x, int64_t n, double mean) {
+  double lane[LANES] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int k = 0; k < LANES; k++) lane[k] += (x[i + k] - mean) * (x[i + k] - mean);
+  for (; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
+  for (int k = 0; k < LANES; k++) sum += lane[k];
+  return sum;
+}
+
+/* Joins means and squared differences of two sets (Chan, Golub, LeVeque: Updating formulae for variances). */
+static void join_variance(accumulator *a, const accumulator *b) {
+  int64_t n = a->n + b->n;
+  if (n == 0) return;
+  double d = b->mean - a->mean, share = (double)b->n / (double)n;
+  a->f += b->f + d * d * share * (double)a->n;
+  a->mean += d * share;
+}
+
+static void accumulate_f64(kreduce_kind kind, accumulator *a, const double *x, int64_t n) {
+  switch (kind) {
+    case KREDUCE_SUM:
+    case KREDUCE_MEAN:
+      a->f += sum_f64(x, n);
+      break;
+    case KREDUCE_PROD:
+      for (int64_t i = 0; i < n; i++) a->f *= x[i];
+      break;
+    case KREDUCE_MAX:
+      for (int64_t i = 0; i < n; i++) a->f = step_max_f64(a->f, x[i]);
+      break;
+    case KREDUCE_MIN:
+      for (int64_t i = 0; i < n; i++) a->f = step_min_f64(a->f, x[i]);
+      break;
+    case KREDUCE_ANY:
+      for (int64_t i = 0; i < n; i++) a->i |= x[i] != 0;
+      break;
+    case KREDUCE_ALL:
+      for (int64_t i = 0; i < n; i++) a->i &= x[i] != 0;
+      break;
+    case KREDUCE_VAR:
+    case KREDUCE_STD: {
+      accumulator b = {.n = n, .mean = n > 0 ? sum_f64(x, n) / (double)n : 0};
+      b.f = sum_squares(x, n, b.mean);
+      join_variance(a, &b);
+      break;
+    }
+    case KREDUCE_NORM1:
+      a->f += sum_abs(x, n);
+      break;
+    case KREDUCE_NORM2:
+      a->f += sum_squares(x, n, 0);
+      break;
+  }
+}
+
+static void accumulate_i64(kreduce_kind kind, accumulator *a, const int64_t *x, int64_t n) {
+  int64_t value = a->i;
+  for (int64_t i = 0; i < n && kind == KREDUCE_SUM; i++) value = step_add_i64(value, x[i]);
+  for (int64_t i = 0; i < n && kind == KREDUCE_PROD; i++) value = step_mul_i64(value, x[i]);
+  for (int64_t i = 0; i < n && kind == KREDUCE_MAX; i++) value = step_max_i64(value, x[i]);
+  for (int64_t i = 0; i < n && kind == KREDUCE_MIN; i++) value = step_min_i64(value, x[i]);
+  for (int64_t i = 0; i < n && kind == KREDUCE_ANY; i++) value |= x[i] != 0;
+  for (int64_t i = 0; i < n && kind == KREDUCE_ALL; i++) value &= x[i] != 0;
+  a->i = value;
+}
+
+void accumulate_block(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n) {
+  if (c == COMPUTE_I64) {
+    accumulate_i64(kind, a, x, n);
+  } else {
+    accumulate_f64(kind, a, x, n);
+  }
+  a->n += n;
+}
+
+void accumulate_other(kreduce_kind kind, accumulator *a, const accumulator *b) {
+  if (kind == KREDUCE_VAR || kind == KREDUCE_STD) {
+    join_variance(a, b);
+  } else {
+    kreduce_kind f = kind == KREDUCE_NORM1 || kind == KREDUCE_NORM2 ? KREDUCE_SUM : kind;
+    kreduce_kind i = f == KREDUCE_MEAN ? KREDUCE_SUM : f;
+    if (f != KREDUCE_ANY && f != KREDUCE_ALL) accumulate_f64(f, a, &b->f, 1);
+    accumulate_i64(i, a, &b->i, 1);
+  }
+  a->n += b->n;
+}
+
+static double finish_f64(kreduce_kind kind, const accumulator *a, double correction) {
+  double freedom = (double)a->n - correction;
+  if (kind == KREDUCE_MEAN) return a->f / (double)a->n;
+  if (kind == KREDUCE_VAR) return a->f / (freedom > 0 ? freedom : 0);
+  if (kind == KREDUCE_STD) return sqrt(a->f / (freedom > 0 ? freedom : 0));
+  if (kind == KREDUCE_NORM2) return sqrt(a->f);
+  return a->f;
+}
+
+void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double correction, dtype t, void *to) {
+  if (c == COMPUTE_I64 || kind == KREDUCE_ANY || kind == KREDUCE_ALL) {
+    store_row(COMPUTE_I64, t, to, 1, 1, &a->i);
+  } else {
+    double value = finish_f64(kind, a, correction);
+    store_row(COMPUTE_F64, t, to, 1, 1, &value);
+  }
+}
+
+static void lanes_f64(kreduce_kind kind, accumulator *a, const double *x, int64_t n) {
+  switch (kind) {
+    case KREDUCE_SUM:
+    case KREDUCE_MEAN:
+      for (int64_t i = 0; i < n; i++) a[i].f += x[i];
+      break;
+    case KREDUCE_VAR:
+    case KREDUCE_STD:
+      for (int64_t i = 0; i < n; i++) {
+        double d = x[i] - a[i].mean;
+        a[i].mean += d / (double)(a[i].n + 1);
+        a[i].f += d * (x[i] - a[i].mean);
+      }
+      break;
+    default:
+      for (int64_t i = 0; i < n; i++) accumulate_f64(kind, &a[i], &x[i], 1);
+  }
+}
+
+void accumulate_lanes(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n) {
+  if (c == COMPUTE_I64) {
+    const int64_t *v = x;
+    for (int64_t i = 0; i < n; i++) accumulate_i64(kind, &a[i], &v[i], 1);
+  } else {
+    lanes_f64(kind, a, x, n);
+  }
+  for (int64_t i = 0; i < n; i++) a[i].n++;
+}

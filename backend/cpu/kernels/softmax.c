@@ -1,0 +1,119 @@
+/* Softmax: passes over each row in blocks: maximum, sum of exponentials, result. F64 rows compute in double, all others
+ * in float with the sum in double. */
+#include "backend/cpu/kernels/softmax.h"
+
+#include <math.h>
+
+#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/walk.h"
+
+typedef struct softmax_task {
+  bool log;
+  const ktensor *x, *out;
+} softmax_task;
+
+/* n elements of the operand or the result. */
+typedef struct row {
+  char *data;
+  dtype type;
+  int64_t stride, n;
+} row;
+
+static int64_t block_size(const row *r, int64_t at) { return r->n - at < ROW_BLOCK ? r->n - at : ROW_BLOCK; }
+
+static void load_block(compute_class c, const row *r, int64_t at, void *block) {
+  load_row(c, r->type, element_at(r->data, r->type, at * r->stride), r->stride, block_size(r, at), block);
+}
+
+static void store_block(compute_class c, const row *r, int64_t at, const void *block) {
+  store_row(c, r->type, element_at(r->data, r->type, at * r->stride), r->stride, block_size(r, at), block);
+}
+
+static float max_f32(const row *x, float *block) {
+  float max = -INFINITY;
+  for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
+    load_block(COMPUTE_F32, x, at, block);
+    for (int64_t i = 0; i < block_size(x, at); i++) max = block[i] > max ? block[i] : max;
+  }
+  return max;
+}
+
+static void softmax_row_f32(const row *x, const row *out) {
+  float block[ROW_BLOCK], max = max_f32(x, block);
+  bool keep = out->type == DTYPE_F32; /* exponentials wait in the output for the scale */
+  double sum = 0;
+  for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
+    load_block(COMPUTE_F32, x, at, block);
+    for (int64_t i = 0; i < block_size(x, at); i++) sum += (double)(block[i] = expf(block[i] - max));
+    if (keep) store_block(COMPUTE_F32, out, at, block);
+  }
+  float scale = (float)(1 / sum);
+  for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
+    load_block(COMPUTE_F32, keep ? out : x, at, block);
+    for (int64_t i = 0; i < block_size(x, at); i++) block[i] = (keep ? block[i] : expf(block[i] - max)) * scale;
+    store_block(COMPUTE_F32, out, at, block);
+  }
+}
+
+static void log_softmax_row_f32(const row *x, const row *out) {
+  float block[ROW_BLOCK], max = max_f32(x, block);
+  double sum = 0;
+  for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
+    load_block(COMPUTE_F32, x, at, block);
+    for (int64_t i = 0; i < block_size(x, at); i++) sum += (double)expf(block[i] - max);
+  }
+  float shift = (float)log(sum);
+  for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
+    load_block(COMPUTE_F32, x, at, block);
+    for (int64_t i = 0; i < block_size(x, at); i++) block[i] = block[i] - max - shift;
+    store_block(COMPUTE_F32, out, at, block);
+  }
+}
+
+static void softmax_row_f64(bool is_log, const row *x, const row *out) {
+  double block[ROW_BLOCK], max = -INFINITY, sum = 0;
+  for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
+    load_block(COMPUTE_F64, x, at, block);
+    for (int64_t i = 0; i < block_size(x, at); i++) max = block[i] > max ? block[i] : max;
+  }
+  for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
+    load_block(COMPUTE_F64, x, at, block);
+    for (int64_t i = 0; i < block_size(x, at); i++) sum += exp(block[i] - max);
+  }
+  double shift = log(sum);
+  for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
+    load_block(COMPUTE_F64, x, at, block);
+    for (int64_t i = 0; i < block_size(x, at); i++)
+      block[i] = is_log ? block[i] - max - shift : exp(block[i] - max) / sum;
+    store_block(COMPUTE_F64, out, at, block);
+  }
+}
+
+static void softmax_rows(void *ctx, int64_t begin, int64_t end) {
+  const softmax_task *t = ctx;
+  const ktensor *x = t->x, *out = t->out;
+  int last = x->rank - 1;
+  walk w = {.rank = last, .dims = x->dims};
+  walk_add(&w, x->strides);
+  walk_add(&w, out->strides);
+  walk_seek(&w, begin);
+  for (int64_t r = begin; r < end; r++, walk_next(&w)) {
+    row from = {element_at(x->data, x->type, w.offset[0]), x->type, x->strides[last], x->dims[last]};
+    row to = {element_at(out->data, out->type, w.offset[1]), out->type, out->strides[last], x->dims[last]};
+    if (x->type == DTYPE_F64) {
+      softmax_row_f64(t->log, &from, &to);
+    } else if (t->log) {
+      log_softmax_row_f32(&from, &to);
+    } else {
+      softmax_row_f32(&from, &to);
+    }
+  }
+}
+
+void kernel_softmax(const kernel_context *ctx, bool is_log, const ktensor *x, const ktensor *out) {
+  int64_t n = ktensor_numel(x);
+  if (n == 0) return;
+  softmax_task t = {.log = is_log, .x = x, .out = out};
+  int64_t row_size = x->dims[x->rank - 1];
+  ctx->parallel_for(ctx->pool, n / row_size, 4 * 1024 / row_size + 1, softmax_rows, &t);
+}

@@ -1,0 +1,47 @@
+/* Pool and AdaptivePool: one spatial dimension becomes two. */
+#include "backend/cpu/kernels/pool.h"
+
+#include "backend/cpu/kernels/walk.h"
+#include "cpu_ops.h"
+
+/* The operands of both ops: planes of the last two dimensions (the last one where x is (N, C, L)). */
+static pool bind_planes(const node *n, uint32_t x_tid, uint32_t out_tid, uint32_t indices_tid, int spatial) {
+  ktensor x = cpu_tensor(n, x_tid), out = cpu_tensor(n, out_tid);
+  pool p = {.x = x.data, .y = out.data, .type = x.type, .in = {1, 1}, .out = {1, 1}};
+  p.planes = product_of(x.dims, x.rank - spatial);
+  for (int k = 0; k < spatial; k++) {
+    p.in[2 - spatial + k] = x.dims[x.rank - spatial + k];
+    p.out[2 - spatial + k] = out.dims[out.rank - spatial + k];
+  }
+  if (indices_tid != IR_NONE) p.indices = cpu_tensor(n, indices_tid).data;
+  return p;
+}
+
+/* Per spatial dimension, right-aligned; `absent` for missing numbers. */
+static void align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[2]) {
+  out[0] = absent;
+  for (int k = 0; k < n; k++) out[2 - n + k] = (uint32_t)k < from->count ? from->items[k] : absent;
+}
+
+clave_status cpu_pool(cpu_stream *s, const node *n) {
+  const ir_pool *op = n->instruction->op;
+  int spatial = (int)op->kernel.count;
+  pool p = bind_planes(n, op->x, op->out, op->indices, spatial);
+  p.average = op->kind == IR_POOL_KIND_AVG;
+  align_right(&op->kernel, spatial, 1, p.kernel);
+  align_right(op->stride.count > 0 ? &op->stride : &op->kernel, spatial, 1, p.stride);
+  align_right(&op->padding, spatial, 0, p.padding);
+  align_right(&op->dilation, spatial, 1, p.dilation);
+  p.count_include_pad = op->count_include_pad;
+  p.divisor = op->divisor.present ? op->divisor.value : 0;
+  return cpu_done(kernel_pool(&s->kernel, &p));
+}
+
+clave_status cpu_adaptive_pool(cpu_stream *s, const node *n) {
+  const ir_adaptive_pool *op = n->instruction->op;
+  int spatial = n->tensors[op->x].t.rank - 2;
+  pool p = bind_planes(n, op->x, op->out, op->indices, spatial);
+  p.average = op->kind == IR_POOL_KIND_AVG;
+  p.adaptive = true;
+  return cpu_done(kernel_pool(&s->kernel, &p));
+}

@@ -1,4 +1,5 @@
 """Writes docs/ops.md: every op with its fields and their roles, and the table of elementwise steps."""
+
 from __future__ import annotations
 
 from gen_schema import Field, Schema, Table
@@ -51,8 +52,11 @@ def _code(text: str) -> str:
 
 def _steps_text(s: Schema) -> str:
     kinds = {"f": "float", "i": "integer", "b": "bool"}
-    out = ["## Elementwise steps\n\n", "The kinds of a `Step`. Operands share a dtype (`where`: a is BOOL); *same*: the result has it too.\n\n",
-           "| id | step | operands | result | dtypes | expression |\n|---|---|---|---|---|---|\n"]
+    out = [
+        "## Elementwise steps\n\n",
+        "The kinds of a `Step`. Operands share a dtype (`where`: a is BOOL); *same*: the result has it too.\n\n",
+        "| id | step | operands | result | dtypes | expression |\n|---|---|---|---|---|---|\n",
+    ]
     for x in s.steps:
         types = ", ".join(kinds[t] for t in x.types)
         divides = "; an integer b of 0 is an error" if x.divides else ""

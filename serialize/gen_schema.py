@@ -1,5 +1,6 @@
 """Reads serialize/schema.fbs and ops/elementwise.tsv into plain objects, and refuses what the other generators
 could not express. Knows nothing of any output language."""
+
 from __future__ import annotations
 
 import re
@@ -88,6 +89,7 @@ class Enum:
 @dataclass
 class Step:
     """One row of ops/elementwise.tsv."""
+
     id: int
     name: str
     arity: int
@@ -125,7 +127,9 @@ def snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
-_TOKEN = re.compile(r'(?P<doc>///[^\n]*)|(?P<skip>//[^\n]*|\s+)|(?P<string>"[^"\n]*")|(?P<word>-?[\w.]+)|(?P<sign>[{}()\[\]:;,=])')
+_TOKEN = re.compile(
+    r'(?P<doc>///[^\n]*)|(?P<skip>//[^\n]*|\s+)|(?P<string>"[^"\n]*")|(?P<word>-?[\w.]+)|(?P<sign>[{}()\[\]:;,=])'
+)
 
 
 class _Parser:
@@ -313,7 +317,7 @@ def _finish(s: Schema, attributes: list[str]) -> None:
         if op is None or op.is_struct:
             raise SchemaError(f"union {s.union_name}: {name} is no table")
         if not str(op.attrs.get("since", "")).isdigit():
-            raise SchemaError(f"{name}: an op needs since: \"<number>\"")
+            raise SchemaError(f'{name}: an op needs since: "<number>"')
     if s.root not in s.tables or len(s.file_identifier) != 4:
         raise SchemaError("the schema needs a root_type and a file_identifier of four characters")
 
@@ -324,10 +328,12 @@ def read_steps(path: Path) -> list[Step]:
     names = set()
     rows = [r for r in path.read_text(encoding="utf-8").splitlines() if r and not r.startswith("#")]
     for row in rows[1:]:
-        cells = (row.split("\t") + [""])[:8]
+        cells = [*row.split("\t"), ""][:8]
         if len(cells) < 8:
             raise SchemaError(f"{path.name}: {row!r} has {len(cells)} columns, expected 8")
-        step = Step(int(cells[0]), cells[1], int(cells[2]), cells[3], cells[4], cells[5] == "divides", cells[6], cells[7])
+        step = Step(
+            int(cells[0]), cells[1], int(cells[2]), cells[3], cells[4], cells[5] == "divides", cells[6], cells[7]
+        )
         if step.id != len(steps) or step.name in names or step.id > 255:
             raise SchemaError(f"{path.name}: step {step.name}: id {step.id}, expected {len(steps)} and a new name")
         if step.result not in RESULTS or not 1 <= step.arity <= 3 or not step.types or set(step.types) - set("fib"):
@@ -341,7 +347,9 @@ def read_steps(path: Path) -> list[Step]:
 
 def read_schema(schema_path: Path, steps_path: Path) -> Schema:
     s = Schema(steps=read_steps(steps_path))
-    s.enums["StepKind"] = Enum("StepKind", {x.name: x.id for x in s.steps}, "Elementwise steps, from ops/elementwise.tsv.")
+    s.enums["StepKind"] = Enum(
+        "StepKind", {x.name: x.id for x in s.steps}, "Elementwise steps, from ops/elementwise.tsv."
+    )
     parser = _Parser(schema_path.read_text(encoding="utf-8"), schema_path.name)
     attributes = ["required"]
     while parser.peek():

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes everything that follows from serialize/schema.fbs and ops/elementwise.tsv: C structs, descriptors and tables
 (--out), the Python package's generated part (--python), docs/ops.md (--docs). Standard library only."""
+
 from __future__ import annotations
 
 import argparse
@@ -10,13 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+from gen_c import c_files, steps_fbs
+from gen_docs import docs_files
+from gen_python import python_files
+from gen_schema import Schema, SchemaError, read_schema
 
-from gen_c import c_files, steps_fbs  # noqa: E402
-from gen_docs import docs_files  # noqa: E402
-from gen_python import python_files  # noqa: E402
-from gen_schema import Schema, SchemaError, read_schema  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 
 def compile_schema(schema: Schema, path: Path, flatc: str) -> None:
@@ -34,7 +34,9 @@ def find_flatc(args: argparse.Namespace) -> str | None:
         return None
     flatc = shutil.which(args.flatc or "flatc")
     if not flatc:
-        raise SchemaError(f"{args.flatc or 'flatc'} not found: install flatbuffers-compiler, or give --flatc PATH or --skip-flatc")
+        raise SchemaError(
+            f"{args.flatc or 'flatc'} not found: install flatbuffers-compiler, or give --flatc PATH or --skip-flatc"
+        )
     return flatc
 
 
@@ -61,11 +63,17 @@ def write_files(files: dict[Path, str]) -> None:
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--schema", type=Path, default=HERE / "schema.fbs", help="default: schema.fbs beside this script")
-    p.add_argument("--steps", type=Path, default=HERE.parent / "ops" / "elementwise.tsv", help="default: ops/elementwise.tsv")
+    p.add_argument(
+        "--steps", type=Path, default=HERE.parent / "ops" / "elementwise.tsv", help="default: ops/elementwise.tsv"
+    )
     p.add_argument("--out", type=Path, default=Path("build/gen"), metavar="DIR", help="C files; default: build/gen")
-    p.add_argument("--python", type=Path, metavar="DIR", help="also write the Python modules there (python/clave/_generated)")
+    p.add_argument(
+        "--python", type=Path, metavar="DIR", help="also write the Python modules there (python/clave/_generated)"
+    )
     p.add_argument("--docs", type=Path, metavar="DIR", help="also write ops.md there (docs)")
-    p.add_argument("--flatc", metavar="PATH", help="the schema compiler that must accept the schema; default: flatc in PATH")
+    p.add_argument(
+        "--flatc", metavar="PATH", help="the schema compiler that must accept the schema; default: flatc in PATH"
+    )
     p.add_argument("--skip-flatc", action="store_true", help="do not run flatc")
     mode = p.add_mutually_exclusive_group()
     mode.add_argument("--dry-run", action="store_true", help="print what would be written, write nothing")

@@ -239,6 +239,7 @@ clave_status clave_device_open(const char *spec, const clave_device_options *opt
   if (!spec || !*spec) spec = default_spec(l, options);
   clave_device *d = calloc(1, sizeof *d);
   if (!d) return status_no_memory();
+  d->holds = 1;
   clave_status st = open_all(l, spec, options, d);
   if (st) {
     clave_device_destroy(d);
@@ -249,7 +250,7 @@ clave_status clave_device_open(const char *spec, const clave_device_options *opt
 }
 
 void clave_device_destroy(clave_device *d) {
-  if (!d) return;
+  if (!d || --d->holds > 0) return;
   for (int i = 0; i < d->set.count; i++) d->set.backends[i]->vt->destroy(d->set.backends[i]);
   free(d);
 }

@@ -1,12 +1,15 @@
 #ifndef API_INTERNAL_H
 #define API_INTERNAL_H
 /* The objects behind include/clave.h. */
+#include <stdatomic.h>
+
 #include "base/memory.h"
 #include "base/threads.h"
 #include "include/clave.h"
 #include "interp/session.h"
 
 struct clave_device {
+  atomic_int holds; /* the caller's and its sessions' */
   device_set set; /* owned backends, the preferred one first */
   clave_device_info info;
 };
@@ -18,6 +21,7 @@ typedef struct shared_store {
 } shared_store;
 
 struct clave_program {
+  atomic_int holds; /* the caller's and its sessions' */
   program *p;
   mutex *lock;          /* of what follows */
   shared_store *stores; /* owned */
@@ -27,11 +31,11 @@ struct clave_program {
 };
 
 struct clave_session {
-  clave_program *program;
+  clave_program *program; /* held */
+  clave_device *device;   /* held */
   constant_store *stores[MAX_BACKENDS];
   int n_stores;
   session *s;
-  device_set set;
   clave_observe_fn observe;
   void *observe_ctx;
 };

@@ -12,6 +12,7 @@ static clave_status wrap_program(program *p, clave_program **out) {
     program_destroy(p);
     return status_no_memory();
   }
+  c->holds = 1;
   c->p = p;
   clave_status st = mutex_create(&c->lock);
   if (!st) st = mem_pool_create(&c->pool);
@@ -54,7 +55,7 @@ clave_status clave_program_save(const clave_program *c, const char *path) { retu
 clave_status clave_program_check_hashes(const clave_program *c) { return program_check_hashes(c->p); }
 
 void clave_program_destroy(clave_program *c) {
-  if (!c) return;
+  if (!c || --c->holds > 0) return;
   for (size_t i = 0; i < c->n_stores; i++) constant_store_destroy(c->stores[i].store);
   free(c->stores);
   program_destroy(c->p);

@@ -42,11 +42,11 @@ static clave_status read_options(const clave_session_options *o, session_options
 static clave_status init_session(clave_session *s, const clave_session_options *options) {
   session_options o;
   TRY(read_options(options, &o));
-  for (int b = 0; b < s->set.count; b++) {
-    TRY(program_take_store(s->program, s->set.backends[b], &s->stores[b]));
+  for (int b = 0; b < s->device->set.count; b++) {
+    TRY(program_take_store(s->program, s->device->set.backends[b], &s->stores[b]));
     s->n_stores++;
   }
-  return session_create(s->program->p, &s->set, s->stores, &o, &s->s);
+  return session_create(s->program->p, &s->device->set, s->stores, &o, &s->s);
 }
 
 clave_status clave_session_create(clave_program *p, clave_device *device, const clave_session_options *options, clave_session **out) {
@@ -54,7 +54,9 @@ clave_status clave_session_create(clave_program *p, clave_device *device, const 
   clave_session *s = calloc(1, sizeof *s);
   if (!s) return status_no_memory();
   s->program = p;
-  s->set = device->set;
+  s->device = device;
+  device->holds++;
+  p->holds++;
   clave_status st = init_session(s, options);
   if (st) {
     clave_session_destroy(s);
@@ -68,6 +70,8 @@ void clave_session_destroy(clave_session *s) {
   if (!s) return;
   session_destroy(s->s);
   for (int b = 0; b < s->n_stores; b++) program_release_store(s->program, s->stores[b]);
+  clave_program_destroy(s->program);
+  clave_device_destroy(s->device);
   free(s);
 }
 
@@ -103,7 +107,7 @@ void clave_session_memory(const clave_session *s, clave_memory_info *info) {
   session_memory_use(s->s, &m);
   *info = (clave_memory_info){.constant_bytes = m.constant_bytes, .state_bytes = m.state_bytes, .arena_bytes = m.arena_bytes};
   for (int b = 0; b < s->n_stores; b++)
-    if (s->set.backends[b]->info.shares_host_memory) info->constant_bytes_in_place += constant_store_bytes(s->stores[b]);
+    if (s->device->set.backends[b]->info.shares_host_memory) info->constant_bytes_in_place += constant_store_bytes(s->stores[b]);
 }
 
 clave_status clave_session_placement(const clave_session *s, const char *method, uint32_t index, const char **where, const char **reason) {

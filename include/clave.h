@@ -12,8 +12,8 @@
  *
  * Every function that can fail returns a status: NULL is good, else an error to read and free. `out` arguments come last
  * and are NULL after a failure. Arguments are borrowed for the call; what a getter gives is borrowed from the object.
- * create, open and load are paired with destroy, which takes NULL. Devices and programs may be shared by threads and
- * must outlive their sessions; one session is used by one thread at a time. The library prints nothing and never exits.
+ * create, open and load are paired with destroy, which takes NULL. Devices and programs may be shared by threads; a session
+ * keeps its own alive, so they may be destroyed in any order. One session is used by one thread at a time. The library prints nothing and never exits.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -171,11 +171,10 @@ def call(name: str, *args: Any) -> None:
 
 
 class Handle:
-    """Owns an object of the library and destroys it with this one, before the objects in `keep` that it depends on."""
+    """Owns an object of the library and destroys it with this one."""
 
-    def __init__(self, create: str, destroy: str, *args: Any, keep: tuple[Handle, ...] = ()) -> None:
+    def __init__(self, create: str, destroy: str, *args: Any) -> None:
         self.pointer = C.c_void_p()
-        self._keep = keep
         self._destroy = getattr(library(), destroy)
         call(create, *args, C.byref(self.pointer))
 

@@ -45,7 +45,6 @@ class Session:
             self.program.handle.pointer,
             self._device.pointer,
             None,
-            keep=(self.program.handle, self._device),
         )
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:

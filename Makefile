@@ -69,6 +69,9 @@ $(BUILD)/libclave.so: $(LIB_OBJ)
 $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
 
+$(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
+	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
+
 # ---- tests: C files with a main each
 $(BUILD)/test/%: $(BUILD)/obj/test/%.o $(BUILD)/libclave.a
 	@mkdir -p $(@D)
@@ -102,7 +105,8 @@ fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 demo: ## installs what is missing, builds, and recognises handwritten digits
 	@ci/deps demo
 	@$(MAKE) --no-print-directory all
-	@$(PYTHON) examples/mnist/demo.py --clave $(BUILD)/clave
+	@$(MAKE) --no-print-directory -s $(BUILD)/demo
+	@$(BUILD)/demo examples/mnist/mnist.clv examples/mnist/digits/*.pgm
 check: ## installs what is missing, builds, and runs every test (20 minutes at most)
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
@@ -140,4 +144,4 @@ help: ## this list
 
 .PHONY: all tests fuzz-targets fuzz-replays demo check check-all check-clean bench lint format fuzz install clean help
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c $(wildcard bench/*.c test/fault/*.c))
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))

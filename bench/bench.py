@@ -1,6 +1,6 @@
-"""Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of the result.
+"""Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
-    bench.py [--build build] [--only gemm,gemv,overhead,startup,memory] [--device opencl] [--rounds N]
+bench.py [--build build] [--only gemm,gemv,overhead,startup,memory] [--device opencl] [--rounds N]
 """
 
 import argparse
@@ -39,7 +39,10 @@ def save(path, methods):
         import clave
 
         path.parent.mkdir(parents=True, exist_ok=True)
-        clave.export(methods if len(methods) > 1 else methods["forward"][0], *(() if len(methods) > 1 else (methods["forward"][1],))).save(str(path))
+        clave.export(
+            methods if len(methods) > 1 else methods["forward"][0],
+            *(() if len(methods) > 1 else (methods["forward"][1],)),
+        ).save(str(path))
     return path
 
 
@@ -114,7 +117,11 @@ def bench_startup(args):
         for _ in range(12):
             begin = time.monotonic()
             inputs = [f"--input={p}" for p in ()]
-            subprocess.run([args.build / "clave", "bench", program, "--runs", "1", "--warmup", "0", "--device", device, *inputs], check=True, capture_output=True)
+            subprocess.run(
+                [args.build / "clave", "bench", program, "--runs", "1", "--warmup", "0", "--device", device, *inputs],
+                check=True,
+                capture_output=True,
+            )
             times.append(time.monotonic() - begin)
         rows.append(f"| {device} | {statistics.median(times[2:]):.3f} | 0.3 |")
     return ["| MNIST, a whole process, warm cache | seconds | should be at most |", "|---|---|---|", *rows]
@@ -134,13 +141,19 @@ def bench_memory(args):
     for device in (args.device, "cpu"):
         tool(args, "run", small, device, 1)  # fills the cache of kernels
         a, b = tool(args, "run", large, device, 3), tool(args, "run", small, device, 3)
-        beyond = a["peak_rss_mb"] - b["peak_rss_mb"]
-        rows.append(f"| {device} | {a['constant_mb']:.0f} | {a['arena_mb']:.1f} | {beyond:.0f} | {a['constant_mb'] + a['arena_mb'] + 50:.0f} |")
+        beyond, bound = a["peak_rss_mb"] - b["peak_rss_mb"], a["constant_mb"] + a["arena_mb"] + 50
+        rows.append(f"| {device} | {a['constant_mb']:.0f} | {a['arena_mb']:.1f} | {beyond:.0f} | {bound:.0f} |")
     head = "| peak memory | weights, MB | arena, MB | beyond the small model, MB | should be at most, MB |"
     return [head, "|---|---|---|---|---|", *rows]
 
 
-BENCHES = {"gemm": bench_gemm, "gemv": bench_gemv, "overhead": bench_overhead, "startup": bench_startup, "memory": bench_memory}
+BENCHES = {
+    "gemm": bench_gemm,
+    "gemv": bench_gemv,
+    "overhead": bench_overhead,
+    "startup": bench_startup,
+    "memory": bench_memory,
+}
 
 
 def machine(args):
@@ -148,7 +161,8 @@ def machine(args):
     devices = subprocess.run([args.build / "clave", "devices"], capture_output=True, text=True).stdout
     default = next((line.strip() for line in devices.splitlines() if "*" in line or "default" in line), "")
     default = re.sub(r"\s+", " ", default)
-    return [f"{model[1] if model else platform.processor()}, {len(os.sched_getaffinity(0))} cores; {default}; {time.strftime('%Y-%m-%d')}"]
+    cpu = model[1] if model else platform.processor()
+    return [f"{cpu}, {len(os.sched_getaffinity(0))} cores; {default}; {time.strftime('%Y-%m-%d')}"]
 
 
 def write_section(name, lines):

@@ -60,13 +60,20 @@ def cases_everywhere(r):
     count = r.output([f"{r.build}/clave", "devices", "--json"]).count('"opencl:')
     for i in range(1, count):
         replay(r, r.build, f"opencl:{i}")
-    r.run([f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--device", "opencl:llvmpipe", "--every", "5"],
-          env={"RUSTICL_ENABLE": "llvmpipe", "CLAVE_CACHE_DIR": "off"}, name="replay on rusticl", timeout=3000)
+    r.run(
+        [f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--device", "opencl:llvmpipe", "--every", "5"],
+        env={"RUSTICL_ENABLE": "llvmpipe", "CLAVE_CACHE_DIR": "off"},
+        name="replay on rusticl",
+        timeout=3000,
+    )
 
 
 def oclgrind(r, every):
-    r.run(["ci/oclgrind", f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--every", str(every)],
-          name=f"oclgrind, every {every}th case", timeout=4000)
+    r.run(
+        ["ci/oclgrind", f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--every", str(every)],
+        name=f"oclgrind, every {every}th case",
+        timeout=4000,
+    )
 
 
 def pytest_part(*folders):
@@ -129,10 +136,18 @@ def sanitized_only(r, san, device):
 def choose(args):
     san, device = os.environ.get("SAN"), os.environ.get("DEVICE")
     if san or device:
-        return [(f"C suite and op cases ({san or 'plain'}, {device or 'all devices'})", lambda r: sanitized_only(r, san, device))]
+        return [
+            (
+                f"C suite and op cases ({san or 'plain'}, {device or 'all devices'})",
+                lambda r: sanitized_only(r, san, device),
+            )
+        ]
     wanted = args.only.split(",") if args.only else None
-    return [(name, f) for name, f, when in PARTS
-            if (wanted and any(w in name for w in wanted)) or (not wanted and (when == "short" or args.all))]
+    return [
+        (name, f)
+        for name, f, when in PARTS
+        if (wanted and any(w in name for w in wanted)) or (not wanted and (when == "short" or args.all))
+    ]
 
 
 def main():

@@ -46,7 +46,7 @@ class Runner:
             "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'test'}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "LSAN_OPTIONS": f"suppressions={ROOT / 'ci/lsan.supp'}:print_suppressions=0",
-            "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:detect_stack_use_after_return=1:allocator_may_return_null=1",
+            "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
         os.makedirs(self.env["CLAVE_CACHE_DIR"], mode=0o700, exist_ok=True)
@@ -61,8 +61,17 @@ class Runner:
     def run(self, command, name, env=None, timeout=900):
         """Runs one command; its counts are added, its output is shown only if something failed."""
         try:
-            p = subprocess.run(command, cwd=ROOT, env=self.env | (env or {}), stdin=subprocess.DEVNULL, timeout=timeout,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            p = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=self.env | (env or {}),
+                stdin=subprocess.DEVNULL,
+                timeout=timeout,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
             code, output = p.returncode, p.stdout
         except subprocess.TimeoutExpired as late:
             code, output = 124, (late.stdout or b"").decode(errors="replace") + f"\nstopped after {timeout} s"
@@ -82,15 +91,23 @@ class Runner:
         return subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True).stdout
 
     def times(self, total):
-        rows = [f"  {seconds:7.1f} s  {passed:6} passed {failed:4} failed  {name}" for name, seconds, passed, failed in self.parts]
+        rows = [
+            f"  {seconds:7.1f} s  {passed:6} passed {failed:4} failed  {name}"
+            for name, seconds, passed, failed in self.parts
+        ]
         return "\n".join(["", *rows, f"  {total:7.1f} s  in all"])
 
 
 def make(r, *goals):
-    r.run(["make", "--no-print-directory", f"-j{os.cpu_count()}", f"BUILD={r.build}", *goals], name="make " + " ".join(goals))
+    r.run(
+        ["make", "--no-print-directory", f"-j{os.cpu_count()}", f"BUILD={r.build}", *goals],
+        name="make " + " ".join(goals),
+    )
 
 
 def tests_in(build):
     """The C test programs of the sources that exist now (a build folder may hold stale ones)."""
     sources = sorted(p.relative_to(ROOT) for p in (ROOT / "test").glob("*/**/test_*.c"))
-    return [str(pathlib.Path(build) / s.with_suffix("")) for s in sources if (ROOT / build / s.with_suffix("")).exists()]
+    return [
+        str(pathlib.Path(build) / s.with_suffix("")) for s in sources if (ROOT / build / s.with_suffix("")).exists()
+    ]

@@ -1,9 +1,10 @@
-"""Refuses to start a CUDA-size download of torch: asks pip's own finder which file it would take, with the user's settings.
+"""Refuses to start a CUDA-size download of torch: asks pip's own finder which file it would take, as the user set it.
 
 Usage: torch_size.py REQUIREMENTS. Exits 0 when torch is installed already, is a local file, or is small enough.
 """
 
 import importlib.metadata
+import pathlib
 import re
 import sys
 
@@ -41,7 +42,8 @@ def candidate(requirement):
 
 
 def main():
-    requirement = next(line for line in open(sys.argv[1]) if line.startswith("torch==")).strip()
+    lines = pathlib.Path(sys.argv[1]).read_text().splitlines()
+    requirement = next(line for line in lines if line.startswith("torch==")).strip()
     version = re.fullmatch(r"torch==(.*)", requirement)[1]
     if installed(version):
         return 0

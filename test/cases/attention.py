@@ -5,6 +5,7 @@ import math
 
 import torch
 import torch.nn.functional as fn
+
 from describe import BF16, BOOL, F16, F32, F64, FLOATS, Case, T, name_of
 
 attention = fn.scaled_dot_product_attention
@@ -13,7 +14,11 @@ TOLERANCE = {F32: 2e-5, F64: 1e-12, F16: 6e-3, BF16: 5e-2}
 
 def qkv(dtype, batch=2, heads=4, kv=None, queries=5, keys=9, dim=8, v_dim=None):
     kv = kv or heads
-    return [T((batch, heads, queries, dim), dtype), T((batch, kv, keys, dim), dtype), T((batch, kv, keys, v_dim or dim), dtype)]
+    return [
+        T((batch, heads, queries, dim), dtype),
+        T((batch, kv, keys, dim), dtype),
+        T((batch, kv, keys, v_dim or dim), dtype),
+    ]
 
 
 def cases():
@@ -22,9 +27,16 @@ def cases():
         yield Case(f"plain_{d}", attention, qkv(dtype), **tol)
         yield Case(f"causal_{d}", lambda q, k, v: attention(q, k, v, is_causal=True), qkv(dtype, queries=9), **tol)
         yield Case(f"scaled_{d}", lambda q, k, v: attention(q, k, v, scale=0.3), qkv(dtype), **tol)
-        yield Case(f"grouped_{d}", lambda q, k, v: attention(q, k, v, enable_gqa=True), qkv(dtype, heads=6, kv=2), **tol)
+        yield Case(
+            f"grouped_{d}", lambda q, k, v: attention(q, k, v, enable_gqa=True), qkv(dtype, heads=6, kv=2), **tol
+        )
         yield Case(f"bool_mask_{d}", lambda q, k, v, m: attention(q, k, v, m), [*qkv(dtype), T((5, 9), BOOL)], **tol)
-        yield Case(f"float_mask_{d}", lambda q, k, v, m: attention(q, k, v, m), [*qkv(dtype), T((2, 1, 5, 9), dtype, -3, 3)], **tol)
+        yield Case(
+            f"float_mask_{d}",
+            lambda q, k, v, m: attention(q, k, v, m),
+            [*qkv(dtype), T((2, 1, 5, 9), dtype, -3, 3)],
+            **tol,
+        )
         yield Case(f"one_query_{d}", attention, qkv(dtype, queries=1, keys=33, dim=16), **tol)
         yield Case(f"odd_{d}", attention, qkv(dtype, batch=1, heads=3, queries=7, keys=13, dim=5, v_dim=3), **tol)
     yield from shape_cases()
@@ -33,11 +45,18 @@ def cases():
 def shape_cases():
     tol = {"rtol": 2e-5, "atol": 2e-5}
     yield Case("rank3", attention, [T((4, 5, 8)), T((4, 9, 8)), T((4, 9, 8))], **tol)
-    yield Case("long", lambda q, k, v: attention(q, k, v, is_causal=True), qkv(F32, batch=1, heads=2, queries=130, keys=130, dim=64), **tol)
+    yield Case(
+        "long",
+        lambda q, k, v: attention(q, k, v, is_causal=True),
+        qkv(F32, batch=1, heads=2, queries=130, keys=130, dim=64),
+        **tol,
+    )
     yield Case("wide_head", attention, qkv(F32, heads=2, dim=128), **tol)
     yield Case("causal_wide", lambda q, k, v: attention(q, k, v, is_causal=True), qkv(F32, queries=3, keys=7), **tol)
     yield Case("causal_tall", lambda q, k, v: attention(q, k, v, is_causal=True), qkv(F32, queries=7, keys=3), **tol)
-    split = lambda q, k, v: attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)).transpose(1, 2).reshape(2, 5, 32)
+    split = lambda q, k, v: (
+        attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)).transpose(1, 2).reshape(2, 5, 32)
+    )
     yield Case("projected", split, [T((2, 5, 4, 8)), T((2, 9, 4, 8)), T((2, 9, 4, 8))], **tol)
     yield Case("masked_keys", masked_keys, qkv(F32), **tol)
     yield Case("by_hand", by_hand, qkv(F32), **tol)

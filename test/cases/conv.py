@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as fn
+
 from describe import F16, F32, FLOATS, Case, T, name_of, sums, ulps
 
 PLANES = {  # x, weight, arguments
@@ -29,13 +30,27 @@ def cases():
         for rank, f, table in ((2, fn.conv2d, PLANES), (1, fn.conv1d, LINES)):
             for name, (x, w, k) in table.items():
                 inputs = [T(x, dtype), T(w, dtype), T((w[0],), dtype)]
-                yield Case(f"conv{rank}d_{name}_{d}", lambda x, w, b, f=f, k=k: f(x, w, b, **k), inputs, **tolerance(dtype, w))
-        yield Case(f"no_bias_{d}", fn.conv2d, [T((1, 3, 7, 7), dtype), T((4, 3, 3, 3), dtype)], **tolerance(dtype, (4, 3, 3, 3)))
+                yield Case(
+                    f"conv{rank}d_{name}_{d}", lambda x, w, b, f=f, k=k: f(x, w, b, **k), inputs, **tolerance(dtype, w)
+                )
+        yield Case(
+            f"no_bias_{d}",
+            fn.conv2d,
+            [T((1, 3, 7, 7), dtype), T((4, 3, 3, 3), dtype)],
+            **tolerance(dtype, (4, 3, 3, 3)),
+        )
     unbatched = [T((3, 7, 8)), T((4, 3, 3, 3)), T((4,))]
     yield Case("unbatched", fn.conv2d, unbatched, **tolerance(F32, (4, 3, 3, 3)))
     yield Case("empty_batch", fn.conv2d, [T((0, 3, 7, 8)), T((4, 3, 3, 3)), T((4,))])
     strided = lambda x, w: fn.conv2d(x.permute(0, 3, 1, 2), w, stride=2)
     yield Case("channels_last", strided, [T((1, 9, 10, 3)), T((4, 3, 3, 3))], **tolerance(F32, (4, 3, 3, 3)))
-    net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 1)).eval()
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 1)
+    ).eval()
     yield Case("module", net, [T((2, 3, 10, 9))], rtol=1e-5, atol=1e-5)
-    yield Case("module_f16", lambda x, w: torch.relu(fn.conv2d(x, w)), [T((1, 4, 9, 9), F16), T((8, 4, 3, 3), F16)], **tolerance(F16, (8, 4, 3, 3)))
+    yield Case(
+        "module_f16",
+        lambda x, w: torch.relu(fn.conv2d(x, w)),
+        [T((1, 4, 9, 9), F16), T((8, 4, 3, 3), F16)],
+        **tolerance(F16, (8, 4, 3, 3)),
+    )

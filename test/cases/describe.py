@@ -65,7 +65,18 @@ class Case:
 
 
 def name_of(dtype):
-    return {F32: "f32", F16: "f16", BF16: "bf16", F64: "f64", I8: "i8", U8: "u8", I16: "i16", I32: "i32", I64: "i64", BOOL: "bool"}[dtype]
+    return {
+        F32: "f32",
+        F16: "f16",
+        BF16: "bf16",
+        F64: "f64",
+        I8: "i8",
+        U8: "u8",
+        I16: "i16",
+        I32: "i32",
+        I64: "i64",
+        BOOL: "bool",
+    }[dtype]
 
 
 def ulps(dtype, n):

@@ -6,6 +6,7 @@ made of two or three of them; the 16-bit floats compute in f32 and round once. I
 
 import torch
 import torch.nn.functional as fn
+
 from describe import BF16, BOOL, F16, F32, F64, FLOATS, I8, I32, I64, INF, INTS, NAN, U8, Case, T, name_of, ulps
 
 ANY = [
@@ -22,7 +23,17 @@ BINARY = [
     lambda a, b: torch.div(a, b, rounding_mode="trunc"), torch.remainder, torch.fmod, torch.maximum, torch.minimum,
     torch.atan2, torch.hypot,
 ]  # fmt: skip
-COMPARE = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge, torch.logical_and, torch.logical_or, torch.logical_xor]
+COMPARE = [
+    torch.eq,
+    torch.ne,
+    torch.lt,
+    torch.le,
+    torch.gt,
+    torch.ge,
+    torch.logical_and,
+    torch.logical_or,
+    torch.logical_xor,
+]
 INTEGER = [
     torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, lambda a, b: torch.div(a, b, rounding_mode="floor"),
     lambda a, b: torch.div(a, b, rounding_mode="trunc"), torch.remainder, torch.fmod, torch.bitwise_and, torch.bitwise_or,
@@ -44,14 +55,24 @@ def unary_cases():
         yield Case(f"unary_positive_{d}", each(POSITIVE), [T((33,), dtype, 0.1, 9)], rtol=tol, atol=ulps(dtype, 4))
         yield Case(f"unary_unit_{d}", each(UNIT), [T((2, 19), dtype, -0.95, 0.95)], rtol=tol, atol=ulps(dtype, 4))
         yield Case(f"acosh_{d}", torch.acosh, [T((17,), dtype, 1.5, 9)], rtol=tol, atol=ulps(dtype, 4))
-        yield Case(f"unary_specials_{d}", each(ANY + POSITIVE + UNIT), [T((24,), dtype, values=SPECIALS)], rtol=tol, atol=ulps(dtype, 8))
+        yield Case(
+            f"unary_specials_{d}",
+            each(ANY + POSITIVE + UNIT),
+            [T((24,), dtype, values=SPECIALS)],
+            rtol=tol,
+            atol=ulps(dtype, 8),
+        )
     signed = [torch.neg, torch.abs, torch.sign, torch.relu, torch.bitwise_not, torch.logical_not, torch.square]
     for dtype in INTS:
         functions = [f for f in signed if dtype is not U8 or f not in (torch.neg,)]
         yield Case(f"unary_{name_of(dtype)}", each(functions), [T((5, 13), dtype, -128, 127 if dtype is I8 else 200)])
     yield Case("unary_bool", each([torch.bitwise_not, torch.logical_not]), [T((9, 3), BOOL)])
     extremes = (torch.iinfo(I64).min, torch.iinfo(I64).max, 0, -1, 2**53 + 1)
-    yield Case("unary_i64_extremes", each([torch.neg, torch.abs, torch.sign, torch.bitwise_not]), [T((10,), I64, values=extremes)])
+    yield Case(
+        "unary_i64_extremes",
+        each([torch.neg, torch.abs, torch.sign, torch.bitwise_not]),
+        [T((10,), I64, values=extremes)],
+    )
 
 
 def binary_cases():
@@ -60,13 +81,47 @@ def binary_cases():
         # Exact multiples make floor and trunc divisions agree however the quotient is rounded.
         eighths = tuple(i / 4 for i in (-17, 9, 22, -3, 14, 5, -8, 31, 2, -11, 7))
         divisors = (0.5, -0.25, 1.5, 2.0, -3.0)
-        yield Case(f"binary_{d}", each(BINARY), [T((5, 11), dtype, values=eighths), T((11,), dtype, values=divisors)], rtol=tol, atol=ulps(dtype, 2))
-        yield Case(f"binary_random_{d}", each([torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum]), [T((3, 1, 5), dtype), T((4, 1), dtype)], rtol=tol)
-        yield Case(f"pow_{d}", each([torch.pow, lambda a, b: a**2, lambda a, b: a**3, lambda a, b: a**0.5, lambda a, b: 2.0**b]),
-                   [T((4, 9), dtype, 0.2, 3), T((4, 9), dtype)], rtol=tol, atol=ulps(dtype, 2))
-        yield Case(f"compare_{d}", each(COMPARE), [T((6, 12), dtype, values=SPECIALS), T((12,), dtype, values=SPECIALS[::-1])])
-        pairs = [torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum, torch.atan2, torch.hypot, torch.fmod]
-        yield Case(f"binary_specials_{d}", each(pairs), [T((12, 1), dtype, values=SPECIALS), T((1, 12), dtype, values=SPECIALS)], rtol=tol, atol=ulps(dtype, 2))
+        yield Case(
+            f"binary_{d}",
+            each(BINARY),
+            [T((5, 11), dtype, values=eighths), T((11,), dtype, values=divisors)],
+            rtol=tol,
+            atol=ulps(dtype, 2),
+        )
+        yield Case(
+            f"binary_random_{d}",
+            each([torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum]),
+            [T((3, 1, 5), dtype), T((4, 1), dtype)],
+            rtol=tol,
+        )
+        yield Case(
+            f"pow_{d}",
+            each([torch.pow, lambda a, b: a**2, lambda a, b: a**3, lambda a, b: a**0.5, lambda a, b: 2.0**b]),
+            [T((4, 9), dtype, 0.2, 3), T((4, 9), dtype)],
+            rtol=tol,
+            atol=ulps(dtype, 2),
+        )
+        yield Case(
+            f"compare_{d}", each(COMPARE), [T((6, 12), dtype, values=SPECIALS), T((12,), dtype, values=SPECIALS[::-1])]
+        )
+        pairs = [
+            torch.add,
+            torch.sub,
+            torch.mul,
+            torch.div,
+            torch.maximum,
+            torch.minimum,
+            torch.atan2,
+            torch.hypot,
+            torch.fmod,
+        ]
+        yield Case(
+            f"binary_specials_{d}",
+            each(pairs),
+            [T((12, 1), dtype, values=SPECIALS), T((1, 12), dtype, values=SPECIALS)],
+            rtol=tol,
+            atol=ulps(dtype, 2),
+        )
     for dtype in INTS:
         d = name_of(dtype)
         high = 127 if dtype is I8 else 250
@@ -79,8 +134,16 @@ def binary_cases():
     yield Case("wrap_u8", each([torch.add, torch.sub, torch.mul]), [T((300,), U8, 0, 255), T((300,), U8, 0, 255)])
     yield Case("wrap_i8", each([torch.add, torch.sub, torch.mul]), [T((300,), I8, -128, 127), T((300,), I8, -128, 127)])
     big = (2**53 + 1, -(2**62), 2**62 + 3, 12345678901234567, -1)
-    yield Case("big_i64", each([torch.add, torch.sub, torch.mul, lambda a, b: a + 2**53 + 1, lambda a, b: a * 3 - b]), [T((10,), I64, values=big), T((10,), I64, -5, 5)])
-    yield Case("binary_bool", each(COMPARE + [torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor, torch.maximum]), [T((8, 4), BOOL), T((4,), BOOL)])
+    yield Case(
+        "big_i64",
+        each([torch.add, torch.sub, torch.mul, lambda a, b: a + 2**53 + 1, lambda a, b: a * 3 - b]),
+        [T((10,), I64, values=big), T((10,), I64, -5, 5)],
+    )
+    yield Case(
+        "binary_bool",
+        each([*COMPARE, torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor, torch.maximum]),
+        [T((8, 4), BOOL), T((4,), BOOL)],
+    )
     powers = each([lambda a: a**2, lambda a: a**3, lambda a: torch.pow(a, 0)])
     yield Case("pow_i64", powers, [T((21,), I64, -9, 9)])
     yield Case("pow_i32", powers, [T((21,), I32, -9, 9)])
@@ -90,7 +153,13 @@ def scalar_cases():
     scalars = [lambda x: x + 1, lambda x: 2.5 - x, lambda x: x * 3, lambda x: x / 4, lambda x: 1 / x, lambda x: torch.add(x, 2, alpha=3),
                lambda x: x > 1, lambda x: x == 2, lambda x: torch.rsub(x, 1), lambda x: x % 3]  # fmt: skip
     for dtype in (*FLOATS, I32, I64, U8):
-        yield Case(f"scalars_{name_of(dtype)}", each(scalars), [T((4, 6), dtype, 1, 8)], rtol=ulps(dtype, 2) or 1e-6, atol=ulps(dtype, 4))
+        yield Case(
+            f"scalars_{name_of(dtype)}",
+            each(scalars),
+            [T((4, 6), dtype, 1, 8)],
+            rtol=ulps(dtype, 2) or 1e-6,
+            atol=ulps(dtype, 4),
+        )
     mixed = lambda i, f, h, b: (i + f, i * 2.5, h + f, h * i, b + i, b * f, i / 2, b & (i > 0), torch.true_divide(i, 3))
     yield Case("promotion", mixed, [T((5, 3), I64, -9, 9), T((3,), F32), T((5, 1), F16), T((1, 3), BOOL)], rtol=2e-3)
 
@@ -115,7 +184,13 @@ def shape_cases():
             "select": (lambda x, y: x[:, 2] + y, ((3, 4, 5), (3, 5))),
         }
         for name, (f, (a, b)) in strided.items():
-            yield Case(f"strided_{name}_{d}", f, [T(a, dtype), T(b, dtype)], rtol=ulps(dtype, 8) or 1e-6, atol=ulps(dtype, 8) or 1e-6)
+            yield Case(
+                f"strided_{name}_{d}",
+                f,
+                [T(a, dtype), T(b, dtype)],
+                rtol=ulps(dtype, 8) or 1e-6,
+                atol=ulps(dtype, 8) or 1e-6,
+            )
 
 
 def where_cases():
@@ -145,7 +220,11 @@ def cast_cases():
     for dtype in (F32, F64):
         yield Case(f"cast_rounding_{name_of(dtype)}", each(floats), [T((44,), dtype, values=SPECIALS + tiny)])
     for dtype in (F16, BF16):
-        yield Case(f"cast_rounding_{name_of(dtype)}", each(floats), [T((44,), dtype, values=SPECIALS + (6e-8, 6.1e-5, 1 / 3))])
+        yield Case(
+            f"cast_rounding_{name_of(dtype)}",
+            each(floats),
+            [T((44,), dtype, values=(*SPECIALS, 6e-08, 6.1e-05, 1 / 3))],
+        )
     yield Case("cast_negative", each([lambda x, t=t: x.to(t) for t in (I8, I32, I64)]), [T((31,), F32, -100, 100)])
 
 
@@ -153,7 +232,13 @@ def chain_cases():
     chain = lambda x, y: torch.sigmoid(x * y + 1) * torch.tanh(y) - fn.gelu(x) / (y.abs() + 1)
     for dtype in FLOATS:
         # Each step rounds to the dtype, on both sides; a different last place may grow through the rest.
-        yield Case(f"chain_{name_of(dtype)}", chain, [T((7, 31), dtype), T((31,), dtype)], rtol=4 * ulps(dtype, 8), atol=4 * ulps(dtype, 8))
+        yield Case(
+            f"chain_{name_of(dtype)}",
+            chain,
+            [T((7, 31), dtype), T((31,), dtype)],
+            rtol=4 * ulps(dtype, 8),
+            atol=4 * ulps(dtype, 8),
+        )
     long = lambda x: torch.stack([x + i for i in range(12)]).sum(0) + sum((x * i).sin() for i in range(20))
     yield Case("chain_long", long, [T((5, 7))], rtol=1e-5, atol=1e-4)
 
@@ -166,5 +251,14 @@ def error_cases():
 
 
 def cases():
-    for family in (unary_cases, binary_cases, scalar_cases, shape_cases, where_cases, cast_cases, chain_cases, error_cases):
+    for family in (
+        unary_cases,
+        binary_cases,
+        scalar_cases,
+        shape_cases,
+        where_cases,
+        cast_cases,
+        chain_cases,
+        error_cases,
+    ):
         yield from family()

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as fn
+
 from describe import BOOL, F32, FLOATS, I32, I64, INTS, Case, T, name_of
 
 
@@ -21,7 +22,18 @@ def cases():
 
 
 def index_all(x, i, j, k):
-    return x[i], x[:, k], x[i, :, j], x[:, i % 5, j], x[..., j], x[i, i, j], x[k % 5, i % 7], x[None, i], x[1, :, j], x[i, 1:4]
+    return (
+        x[i],
+        x[:, k],
+        x[i, :, j],
+        x[:, i % 5, j],
+        x[..., j],
+        x[i, i, j],
+        x[k % 5, i % 7],
+        x[None, i],
+        x[1, :, j],
+        x[i, 1:4],
+    )
 
 
 def embedding_cases():
@@ -31,7 +43,13 @@ def embedding_cases():
     yield Case("table_padding", lambda i, w: fn.embedding(i, w, padding_idx=0), [T((3, 4), I64, 0, 20), T((21, 9))])
     yield Case("table_scalar", fn.embedding, [T((), I64, 0, 20), T((21, 9))])
     yield Case("table_empty", fn.embedding, [T((0, 3), I64, 0, 20), T((21, 9))])
-    yield Case("table_module", torch.nn.Sequential(torch.nn.Embedding(50, 12), torch.nn.LayerNorm(12)), [T((2, 7), I64, 0, 49)], rtol=1e-5, atol=1e-5)
+    yield Case(
+        "table_module",
+        torch.nn.Sequential(torch.nn.Embedding(50, 12), torch.nn.LayerNorm(12)),
+        [T((2, 7), I64, 0, 49)],
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 def shape_cases():
@@ -57,9 +75,23 @@ def error_cases():
     for name, value in {"end": 5, "far": 2**40, "negative": -1, "wraps": -(2**62)}.items():
         bad = T((4,), I64, values=(0, 1, value, 2))
         yield Case(f"error_embedding_{name}", fn.embedding, [bad, x], other=[good, x], error="out of range")
-        yield Case(f"error_select_{name}", lambda x, i: x.index_select(1, i), [x, bad], other=[x, good], error="out of range")
-        yield Case(f"error_gather_{name}", lambda x, i: x.gather(0, i.reshape(2, 2)), [x, bad], other=[x, good], error="out of range")
+        yield Case(
+            f"error_select_{name}", lambda x, i: x.index_select(1, i), [x, bad], other=[x, good], error="out of range"
+        )
+        yield Case(
+            f"error_gather_{name}",
+            lambda x, i: x.gather(0, i.reshape(2, 2)),
+            [x, bad],
+            other=[x, good],
+            error="out of range",
+        )
         if value == -1:
             continue  # x[-1] is the last
         yield Case(f"error_index_{name}", lambda x, i: x[:, i], [x, bad], other=[x, good], error="out of range")
-    yield Case("error_index_below", lambda x, i: x[i], [x, T((4,), I64, values=(0, -6, 1, 2))], other=[x, good], error="out of range")
+    yield Case(
+        "error_index_below",
+        lambda x, i: x[i],
+        [x, T((4,), I64, values=(0, -6, 1, 2))],
+        other=[x, good],
+        error="out of range",
+    )

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as fn
+
 from describe import F16, F32, F64, FLOATS, I32, I64, U8, Case, T, name_of, sums, ulps
 
 PAIRS = {  # a, b
@@ -21,14 +22,24 @@ def tolerance(dtype, k):
 def matmul_cases():
     for dtype in (*FLOATS, I32, I64):
         for name, (a, b) in PAIRS.items():
-            yield Case(f"{name}_{name_of(dtype)}", torch.matmul, [T(a, dtype, -2, 2), T(b, dtype, -2, 2)], **tolerance(dtype, a[-1]))
+            yield Case(
+                f"{name}_{name_of(dtype)}",
+                torch.matmul,
+                [T(a, dtype, -2, 2), T(b, dtype, -2, 2)],
+                **tolerance(dtype, a[-1]),
+            )
     big = [T((70, 600), F32), T((600, 90), F32)]
     yield Case("big_f32", torch.matmul, big, **tolerance(F32, 600))
     yield Case("big_f16", lambda a, b: torch.matmul(a.half(), b.half()), big, **tolerance(F16, 600))
     large = [T((300, 513), F32), T((513, 260), F32)]
     yield Case("large_f32", torch.matmul, large, **tolerance(F32, 513))
     yield Case("gemv_large_f32", torch.matmul, [T((1, 2048)), T((2048, 1000))], **tolerance(F32, 2048))
-    yield Case("gemv_large_f16", lambda x, w: fn.linear(x.half(), w.half()), [T((1, 512)), T((999, 512))], **tolerance(F16, 512))
+    yield Case(
+        "gemv_large_f16",
+        lambda x, w: fn.linear(x.half(), w.half()),
+        [T((1, 512)), T((999, 512))],
+        **tolerance(F16, 512),
+    )
     yield Case("gemv_linear_f32", fn.linear, [T((1, 1000)), T((333, 1000))], **tolerance(F32, 1000))
     for m in (2, 3, 4, 7, 8, 9, 16, 31):
         yield Case(f"small_m{m}_f32", fn.linear, [T((m, 129)), T((67, 129)), T((67,))], **tolerance(F32, 129))
@@ -41,7 +52,9 @@ def strided_cases():
     }  # fmt: skip
     for dtype in (F32, F16):
         for name, f in layouts.items():
-            yield Case(f"strided_{name}_{name_of(dtype)}", f, [T((10, 9), dtype), T((10, 11), dtype)], **tolerance(dtype, 10))
+            yield Case(
+                f"strided_{name}_{name_of(dtype)}", f, [T((10, 9), dtype), T((10, 11), dtype)], **tolerance(dtype, 10)
+            )
     heads = lambda q, k: q.transpose(1, 2) @ k.transpose(1, 2).transpose(-2, -1)
     yield Case("strided_heads", heads, [T((2, 5, 3, 8)), T((2, 6, 3, 8))], **tolerance(F32, 8))
     yield Case("strided_expand", lambda a, b: a.expand(4, 3, 5) @ b, [T((1, 3, 5)), T((4, 5, 2))], **tolerance(F32, 5))
@@ -52,10 +65,17 @@ def fused_cases():
         d, tol = name_of(dtype), tolerance(dtype, 40)
         x, w, b = T((5, 13), dtype, -2, 2), T((13, 7), dtype, -2, 2), T((7,), dtype, -2, 2)
         yield Case(f"addmm_{d}", lambda b, x, w: torch.addmm(b, x, w), [b, x, w], **tol)
-        yield Case(f"addmm_scaled_{d}", lambda b, x, w: torch.addmm(b, x, w, alpha=2, beta=3), [T((5, 1), dtype), x, w], **tol)
+        yield Case(
+            f"addmm_scaled_{d}", lambda b, x, w: torch.addmm(b, x, w, alpha=2, beta=3), [T((5, 1), dtype), x, w], **tol
+        )
         yield Case(f"addmm_beta0_{d}", lambda b, x, w: torch.addmm(b, x, w, beta=0), [b, x, w], **tol)
         yield Case(f"bmm_{d}", torch.bmm, [T((3, 4, 9), dtype), T((3, 9, 5), dtype)], **tol)
-        yield Case(f"baddbmm_{d}", lambda c, a, b: torch.baddbmm(c, a, b, beta=2, alpha=1), [T((3, 4, 5), dtype), T((3, 4, 9), dtype), T((3, 9, 5), dtype)], **tol)
+        yield Case(
+            f"baddbmm_{d}",
+            lambda c, a, b: torch.baddbmm(c, a, b, beta=2, alpha=1),
+            [T((3, 4, 5), dtype), T((3, 4, 9), dtype), T((3, 9, 5), dtype)],
+            **tol,
+        )
         yield Case(f"mv_{d}", torch.mv, [T((7, 13), dtype), T((13,), dtype)], **tol)
         if dtype is I64:
             continue
@@ -66,9 +86,24 @@ def fused_cases():
         gelu = lambda x, w, b: fn.gelu(fn.linear(x, w, b)) + x[:, :7]
         yield Case(f"linear_gelu_{d}", gelu, [x, weight, b], rtol=2 * tol["rtol"], atol=2 * tol["atol"])
     nan = float("nan")
-    yield Case("beta0_ignores_nan", lambda b, x, w: torch.addmm(b, x, w, beta=0), [T((7,), values=(nan,)), T((5, 13)), T((13, 7))], **tolerance(F32, 13))
-    yield Case("nan_inf", torch.matmul, [T((5, 6), values=(1.0, nan, 2.0, float("inf"), 0.0, -1.0, 3.0)), T((6, 4))], **tolerance(F32, 6))
-    yield Case("constant_weight", torch.nn.Sequential(torch.nn.Linear(19, 33), torch.nn.ReLU(), torch.nn.Linear(33, 5)), [T((7, 19))], **tolerance(F32, 33))
+    yield Case(
+        "beta0_ignores_nan",
+        lambda b, x, w: torch.addmm(b, x, w, beta=0),
+        [T((7,), values=(nan,)), T((5, 13)), T((13, 7))],
+        **tolerance(F32, 13),
+    )
+    yield Case(
+        "nan_inf",
+        torch.matmul,
+        [T((5, 6), values=(1.0, nan, 2.0, float("inf"), 0.0, -1.0, 3.0)), T((6, 4))],
+        **tolerance(F32, 6),
+    )
+    yield Case(
+        "constant_weight",
+        torch.nn.Sequential(torch.nn.Linear(19, 33), torch.nn.ReLU(), torch.nn.Linear(33, 5)),
+        [T((7, 19))],
+        **tolerance(F32, 33),
+    )
     yield Case("f64_precision", torch.matmul, [T((5, 100), F64), T((100, 5), F64)], rtol=1e-13, atol=1e-13)
     yield Case("wrap_u8", lambda a, b: a.int() @ b.int(), [T((5, 9), U8, 0, 255), T((9, 4), U8, 0, 255)])
 

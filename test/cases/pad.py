@@ -1,13 +1,18 @@
 """pad: constant (negative too), reflect, replicate, circular. Exact."""
 
 import torch.nn.functional as fn
+
 from describe import BOOL, F32, FLOATS, I32, I64, U8, Case, T, name_of
 
 
 def cases():
     for dtype in (*FLOATS, I32, I64, U8, BOOL):
         value = 1.5 if dtype.is_floating_point else 1
-        constant = lambda x, v=value: (fn.pad(x, (1, 2)), fn.pad(x, (0, 1, 2, 0), value=v), fn.pad(x, (1, 0, 0, 0, 2, 1), value=v))
+        constant = lambda x, v=value: (
+            fn.pad(x, (1, 2)),
+            fn.pad(x, (0, 1, 2, 0), value=v),
+            fn.pad(x, (1, 0, 0, 0, 2, 1), value=v),
+        )
         yield Case(f"constant_{name_of(dtype)}", constant, [T((2, 3, 5), dtype, 0, 100)])
     for dtype in FLOATS:
         for mode in ("reflect", "replicate", "circular"):

@@ -1,6 +1,7 @@
 """Max, average and adaptive pools. Maxima and their indices are exact; averages are sums of a window (describe.sums)."""
 
 import torch.nn.functional as fn
+
 from describe import FLOATS, INF, NAN, Case, T, name_of, sums, ulps
 
 MAX = {
@@ -23,13 +24,26 @@ def cases():
         yield Case(f"max_indices_{d}", lambda x: fn.max_pool2d(x, 3, 2, 1, return_indices=True), [x])
         for name, k in AVERAGE.items():
             yield Case(f"avg_{name}_{d}", lambda x, k=k: fn.avg_pool2d(x, **k), [x], **tol)
-        lines = lambda x: (fn.max_pool1d(x, 3, 2, 1), fn.avg_pool1d(x, 3, 2, 1), fn.adaptive_avg_pool1d(x, 4), fn.adaptive_max_pool1d(x, 3))
+        lines = lambda x: (
+            fn.max_pool1d(x, 3, 2, 1),
+            fn.avg_pool1d(x, 3, 2, 1),
+            fn.adaptive_avg_pool1d(x, 4),
+            fn.adaptive_max_pool1d(x, 3),
+        )
         yield Case(f"lines_{d}", lines, [T((2, 3, 17), dtype)], **tol)
         for size in (1, (3, 4), (None, 5), (9, 11), (13, 2)):
             name = "x".join(str(s) for s in (size if isinstance(size, tuple) else (size,)))
             # A window may have 99 numbers.
-            yield Case(f"adaptive_avg_{name}_{d}", lambda x, s=size: fn.adaptive_avg_pool2d(x, s), [x], rtol=ulps(dtype, 16), atol=sums(dtype, 99))
-        yield Case(f"adaptive_max_{d}", lambda x: (fn.adaptive_max_pool2d(x, (3, 4)), fn.adaptive_max_pool2d(x, 1)), [x])
+            yield Case(
+                f"adaptive_avg_{name}_{d}",
+                lambda x, s=size: fn.adaptive_avg_pool2d(x, s),
+                [x],
+                rtol=ulps(dtype, 16),
+                atol=sums(dtype, 99),
+            )
+        yield Case(
+            f"adaptive_max_{d}", lambda x: (fn.adaptive_max_pool2d(x, (3, 4)), fn.adaptive_max_pool2d(x, 1)), [x]
+        )
         yield Case(f"adaptive_max_indices_{d}", lambda x: fn.adaptive_max_pool2d(x, (3, 4), return_indices=True), [x])
     yield Case("max_nan", lambda x: fn.max_pool2d(x, 2), [T((1, 1, 6, 6), values=(1.0, NAN, 2.0, -INF, 0.0, 3.0, INF))])
     yield Case("max_low", lambda x: fn.max_pool2d(x, 3, 2, 1), [T((1, 2, 5, 5), low=-9, high=-8)])

@@ -1,6 +1,7 @@
 """Views: view, reshape, flatten, squeeze, permute, transpose, expand, and what reads through them. Exact."""
 
 import torch
+
 from describe import BOOL, F16, F32, F64, I64, U8, Case, T, name_of
 
 
@@ -12,16 +13,37 @@ def shapes(x):  # (4, 6, 5)
 
 
 def orders(x):
-    return x.permute(2, 0, 1), x.transpose(0, 1), x.transpose(-1, -2), x.movedim(0, -1), x.permute(0, -1, 1), x.mT, x[0].t()
+    return (
+        x.permute(2, 0, 1),
+        x.transpose(0, 1),
+        x.transpose(-1, -2),
+        x.movedim(0, -1),
+        x.permute(0, -1, 1),
+        x.mT,
+        x[0].t(),
+    )
 
 
 def repeats(x):
-    return x[:, :1].expand(4, 7, 5), x[None].expand(3, -1, -1, -1), x.repeat(2, 1, 3), x.repeat(2, 1, 1, 2), x[:1].expand(0, 6, 5), torch.tile(x, (1, 2))
+    return (
+        x[:, :1].expand(4, 7, 5),
+        x[None].expand(3, -1, -1, -1),
+        x.repeat(2, 1, 3),
+        x.repeat(2, 1, 1, 2),
+        x[:1].expand(0, 6, 5),
+        torch.tile(x, (1, 2)),
+    )
 
 
 def copies(x):
     """Reshapes of what is not contiguous need a copy."""
-    return x.permute(2, 0, 1).reshape(5, 24), x[:, ::2].reshape(-1), x.transpose(0, 1).contiguous().view(-1), x.expand(2, 4, 6, 5).reshape(8, 30), x.flip(0).reshape(-1)
+    return (
+        x.permute(2, 0, 1).reshape(5, 24),
+        x[:, ::2].reshape(-1),
+        x.transpose(0, 1).contiguous().view(-1),
+        x.expand(2, 4, 6, 5).reshape(8, 30),
+        x.flip(0).reshape(-1),
+    )
 
 
 def cases():
@@ -31,7 +53,9 @@ def cases():
             yield Case(f"{f.__name__}_{d}", f, [T((4, 6, 5), dtype, 0, 100)])
             # Outputs that are views of an input are copied out; here they are read by an op first.
             if dtype is not BOOL:
-                yield Case(f"{f.__name__}_read_{d}", lambda x, f=f: tuple(y + 1 for y in f(x)), [T((4, 6, 5), dtype, 0, 100)])
+                yield Case(
+                    f"{f.__name__}_read_{d}", lambda x, f=f: tuple(y + 1 for y in f(x)), [T((4, 6, 5), dtype, 0, 100)]
+                )
     yield Case("identity", lambda x: x, [T((3, 4))])
     yield Case("same_twice", lambda x: (x + 1, x + 1, x), [T((3, 4))], rtol=1e-7)
     yield Case("clone", lambda x: (x.clone(), x.t().clone(), x.t().contiguous(), x[1:].clone()), [T((3, 4))])

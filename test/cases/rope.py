@@ -2,6 +2,7 @@
 the 16-bit floats."""
 
 import torch
+
 from describe import F32, F64, FLOATS, Case, T, name_of, ulps
 
 
@@ -27,6 +28,20 @@ def interleaved(x, cos, sin):
     return torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2)
 
 
+def op_cases():
+    """clave.ops.rope: one node."""
+    from clave.ops import rope
+
+    for dtype in FLOATS:
+        tol = {"rtol": 2 * ulps(dtype, 8), "atol": 4 * ulps(dtype, 8)}
+        for pairs in (True, False):
+            inputs = [T((2, 5, 3, 8), dtype), T((5, 4), dtype, -1, 1), T((5, 4), dtype, -1, 1)]
+            name = f"op_{'pairs' if pairs else 'halves'}_{name_of(dtype)}"
+            yield Case(name, lambda x, c, s, p=pairs: rope(x, c, s, p), inputs, **tol)
+            strided = lambda x, c, s, p=pairs: rope(x.transpose(1, 2), c[1:], s[1:], p)
+            yield Case(f"{name}_strided", strided, [T((2, 3, 5, 6), dtype), T((6, 3), dtype), T((6, 3), dtype)], **tol)
+
+
 def cases():
     for dtype in FLOATS:
         d, tol = name_of(dtype), {"rtol": 2 * ulps(dtype, 8), "atol": 4 * ulps(dtype, 8)}
@@ -35,6 +50,7 @@ def cases():
             yield Case(f"half_{dim}_{d}", half, [T((2, 5, 3, dim), dtype), *tables], **tol)
             yield Case(f"rotate_half_{dim}_{d}", rotate_half, [T((2, 3, 5, dim), dtype), *tables], **tol)
             yield Case(f"interleaved_{dim}_{d}", interleaved, [T((2, 5, 3, dim), dtype), *tables], **tol)
+    yield from op_cases()
     tol = {"rtol": 1e-5, "atol": 1e-5}
     view = lambda x, c, s: interleaved(x.view(2, 5, 3, 8), c, s).transpose(1, 2)
     yield Case("of_projection", view, [T((2, 5, 24)), T((5, 4), F32, -1, 1), T((5, 4), F32, -1, 1)], **tol)

@@ -1,11 +1,22 @@
 """slice, select, split, chunk, narrow, flip, unbind. Exact."""
 
 import torch
+
 from describe import BOOL, F16, F32, I32, I64, Case, T, name_of
 
 
 def slices(x):  # (6, 9, 4)
-    return x[1:4], x[:, -3:], x[..., 1:3], x[::2, 1::3], x[:, 2:100], x[4:2], x[-100:2], x.narrow(1, 3, 4), x[1:5:2, :, -2:]
+    return (
+        x[1:4],
+        x[:, -3:],
+        x[..., 1:3],
+        x[::2, 1::3],
+        x[:, 2:100],
+        x[4:2],
+        x[-100:2],
+        x.narrow(1, 3, 4),
+        x[1:5:2, :, -2:],
+    )
 
 
 def selects(x):
@@ -13,7 +24,14 @@ def selects(x):
 
 
 def splits(x):
-    return (*x.split(4, 1), *x.split([1, 3, 2]), *x.chunk(3, 0), *x.chunk(4, 1), *x.unbind(2), *torch.tensor_split(x, 2, 1))
+    return (
+        *x.split(4, 1),
+        *x.split([1, 3, 2]),
+        *x.chunk(3, 0),
+        *x.chunk(4, 1),
+        *x.unbind(2),
+        *torch.tensor_split(x, 2, 1),
+    )
 
 
 def flips(x):

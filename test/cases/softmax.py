@@ -1,6 +1,7 @@
 """softmax and log_softmax. Tolerance: one exp (3 ulp), a sum and a division of numbers below 1."""
 
 import torch
+
 from describe import BF16, F16, F32, FLOATS, INF, NAN, Case, T, name_of, sums, ulps
 
 
@@ -9,7 +10,14 @@ def both(axis):
 
 
 def cases():
-    shapes = {"row": ((3, 7), -1), "column": ((5, 9), 0), "middle": ((2, 33, 5), 1), "vector": ((1000,), 0), "long": ((2, 32003), -1), "one": ((4, 1), 1)}
+    shapes = {
+        "row": ((3, 7), -1),
+        "column": ((5, 9), 0),
+        "middle": ((2, 33, 5), 1),
+        "vector": ((1000,), 0),
+        "long": ((2, 32003), -1),
+        "one": ((4, 1), 1),
+    }
     for dtype in FLOATS:
         for name, (shape, axis) in shapes.items():
             tol = {"rtol": ulps(dtype, 32), "atol": ulps(dtype, 8) if dtype not in (F16, BF16) else 4 * sums(dtype, 1)}

@@ -1,6 +1,7 @@
 """Slice update and index copy, into state in place and on values: a program's second run starts where its first ended."""
 
 import torch
+
 from describe import BF16, BOOL, F16, F32, F64, I32, I64, Case, T, name_of
 
 
@@ -59,11 +60,25 @@ def state_cases():
         d = name_of(dtype)
         cache = lambda t=dtype: torch.zeros(3, 7, dtype=t)
         x = T((3, 3), dtype, -9, 9)
-        yield Case(f"state_slice_{d}", Module(write_slice, cache()), [x], state=True, rtol=2e-3 if dtype in (F16,) else 2e-2 if dtype is BF16 else 1e-6, atol=1e-5)
+        yield Case(
+            f"state_slice_{d}",
+            Module(write_slice, cache()),
+            [x],
+            state=True,
+            rtol=2e-3 if dtype in (F16,) else 2e-2 if dtype is BF16 else 1e-6,
+            atol=1e-5,
+        )
         yield Case(f"state_index_copy_{d}", Module(write_at, cache()), [x, T((3,), I64, values=(5, 0, 3))], state=True)
         yield Case(f"state_index_put_{d}", Module(put, cache()), [x, T((3,), I64, values=(5, 0, 3))], state=True)
         yield Case(f"state_accumulate_{d}", Module(accumulate, cache()), [T((3, 7), dtype, -9, 9)], state=True)
-        yield Case(f"state_shift_{d}", Module(shift, cache()), [T((3, 1), dtype, -9, 9)], state=True, rtol=2e-2 if dtype in (F16, BF16) else 1e-6, atol=1e-5)
+        yield Case(
+            f"state_shift_{d}",
+            Module(shift, cache()),
+            [T((3, 1), dtype, -9, 9)],
+            state=True,
+            rtol=2e-2 if dtype in (F16, BF16) else 1e-6,
+            atol=1e-5,
+        )
     for name, f in {"read_before_write": read_before_write, "overlapping": overlapping}.items():
         yield Case(f"state_{name}", Module(f, torch.zeros(3, 7)), [T((3, 3))], state=True, rtol=1e-6)
     yield Case("state_position", Module(counting, torch.zeros((), dtype=I64)), [T((4,))], state=True, rtol=1e-6)
@@ -77,10 +92,16 @@ def counting(count, x):
 def value_cases():
     for dtype in (F32, F16, I32, BOOL):
         d = name_of(dtype)
-        scatter = lambda x, u: (torch.slice_scatter(x, u, 1, 2, 5), torch.select_scatter(x, u[:, 0], 1, 3), x + 0 if u.dtype is not BOOL else ~x)
+        scatter = lambda x, u: (
+            torch.slice_scatter(x, u, 1, 2, 5),
+            torch.select_scatter(x, u[:, 0], 1, 3),
+            x + 0 if u.dtype is not BOOL else ~x,
+        )
         yield Case(f"slice_scatter_{d}", scatter, [T((4, 7), dtype, -9, 9), T((4, 3), dtype, -9, 9)])
         copy = lambda x, i, u: torch.index_copy(x, 0, i, u)
-        yield Case(f"index_copy_{d}", copy, [T((5, 6), dtype, -9, 9), T((3,), I64, values=(4, 0, 2)), T((3, 6), dtype, -9, 9)])
+        yield Case(
+            f"index_copy_{d}", copy, [T((5, 6), dtype, -9, 9), T((3,), I64, values=(4, 0, 2)), T((3, 6), dtype, -9, 9)]
+        )
     inputs = [T((5, 6)), T((2,), I64, values=(4, 1)), T((6, 2))]
     yield Case("index_copy_strided", lambda x, i, u: torch.index_copy(x.t().contiguous().t(), 0, i, u.t()), inputs)
     bad = [T((5, 6)), T((2,), I64, values=(4, 5)), T((2, 6))]

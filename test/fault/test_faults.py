@@ -1,5 +1,5 @@
-"""Nth allocation, Nth OpenCL call, lost devices, small limits, memory of its own, no fp64, no platforms: an error of one line
-or the right answer, and nothing left behind."""
+"""Nth allocation, Nth OpenCL call, lost devices, small limits, separate memory, no fp64, no platforms: an error of one
+line or the right answer, and nothing left behind."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ SAN_BUILD = pathlib.Path("build/san")  # make check builds it first
 
 
 class Net(torch.nn.Module):
-    """A little of everything: convolution, pool, norm, GEMM, GEMV, attention, indexing, a fused chain, state in place."""
+    """A little of everything: convolution, pool, norm, GEMM, attention, indexing, a fused chain, state in place."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +45,9 @@ def net(tmp_path_factory):
         clave.export(Net().eval(), args).save(str(folder / "net.clv"))
         want = Net().eval()(*args)
     inputs = {f"input_{i}": t for i, t in enumerate(args)}
-    safetensors.torch.save_file({f"in.A.{i}": t for i, t in enumerate(args)} | {"out.0.0": want}, folder / "data.safetensors")
+    safetensors.torch.save_file(
+        {f"in.A.{i}": t for i, t in enumerate(args)} | {"out.0.0": want}, folder / "data.safetensors"
+    )
     safetensors.torch.save_file(inputs, folder / "in.safetensors")
     return folder / "net.clv", folder / "data.safetensors", folder / "in.safetensors", want.numpy()
 
@@ -65,7 +67,16 @@ def failures(out):
 
 
 def run_faults(runner, kind, net, device, tmp_path, env, first=0, step=1):
-    command = [str(runner), kind, str(net[0]), str(net[1]), device, str(tmp_path / "out.safetensors"), str(first), str(step)]
+    command = [
+        str(runner),
+        kind,
+        str(net[0]),
+        str(net[1]),
+        device,
+        str(tmp_path / "out.safetensors"),
+        str(first),
+        str(step),
+    ]
     p = subprocess.run(command, capture_output=True, text=True, env=os.environ | env, timeout=1500)
     bad, ran = failures(p.stdout)
     assert p.returncode == 0 and not bad, f"exit {p.returncode}\n" + "\n".join(bad[:20]) + p.stderr[-4000:]
@@ -94,12 +105,25 @@ def test_every_opencl_call(net, build, stub, tmp_path, tmp_path_factory):
 def test_opencl_calls_without_cache(net, build, stub, tmp_path, everything):
     """Kernels are built anew in each life: the calls that compile fail too."""
     step = 5 if everything else 41
-    assert run_faults(build / "test/fault/run_faults", "calls", net, "opencl", tmp_path, stub | {"CLAVE_CACHE_DIR": "off"}, step=step) > 5
+    assert (
+        run_faults(
+            build / "test/fault/run_faults",
+            "calls",
+            net,
+            "opencl",
+            tmp_path,
+            stub | {"CLAVE_CACHE_DIR": "off"},
+            step=step,
+        )
+        > 5
+    )
 
 
 def command(build, env, *args):
     clean = {k: v for k, v in os.environ.items() if k != "CLAVE_DEVICE"}
-    return subprocess.run([str(build / "clave"), *map(str, args)], capture_output=True, text=True, env=clean | env, timeout=120)
+    return subprocess.run(
+        [str(build / "clave"), *map(str, args)], capture_output=True, text=True, env=clean | env, timeout=120
+    )
 
 
 def run_net(build, net, env, out, *args):
@@ -168,8 +192,17 @@ def test_no_loader(net, build, tmp_path):
     right_answer(p, net, out)
 
 
-@pytest.mark.parametrize("limits", [{"SEPARATE": "1"}, {"NO_FP64": "1"}, {"NO_FP16": "1"}, {"SEPARATE": "1", "MAX_ALLOC": "4096"}, {"MAX_ALLOC": "65536"}],
-                         ids=lambda d: "-".join(d).lower())  # fmt: skip
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"SEPARATE": "1"},
+        {"NO_FP64": "1"},
+        {"NO_FP16": "1"},
+        {"SEPARATE": "1", "MAX_ALLOC": "4096"},
+        {"MAX_ALLOC": "65536"},
+    ],
+    ids=lambda d: "-".join(d).lower(),
+)
 def test_lesser_devices(net, build, stub, tmp_path, limits):
     """The answer is right, perhaps by the CPU backend's help; a limit that is too small is an error."""
     out, log = tmp_path / "out.safetensors", tmp_path / "log"
@@ -188,8 +221,13 @@ def test_memory_of_its_own_on_all_cases(build, stub):
     index = build / "cases/index.tsv"
     if not index.exists():
         pytest.skip("the op cases are not built")
-    p = subprocess.run([str(build / "test/replay"), str(index), "--device", "opencl", "--every", "11"], capture_output=True, text=True,
-                       env=os.environ | stub | {"CLAVE_STUB_SEPARATE": "1"}, timeout=600)  # fmt: skip
+    p = subprocess.run(
+        [str(build / "test/replay"), str(index), "--device", "opencl", "--every", "11"],
+        capture_output=True,
+        text=True,
+        env=os.environ | stub | {"CLAVE_STUB_SEPARATE": "1"},
+        timeout=600,
+    )
     bad, ran = failures(p.stdout)
     assert p.returncode == 0 and ran, "\n".join(bad[:20]) + p.stderr[-2000:]
 
@@ -206,7 +244,16 @@ def test_f64_without_fp64(build, stub, tmp_path):
     clave.export(Double(), (x,)).save(str(tmp_path / "d.clv"))
     safetensors.torch.save_file({"input_0": x}, tmp_path / "in.safetensors")
     env = stub | {"CLAVE_STUB_NO_FP64": "1"}
-    args = ["run", tmp_path / "d.clv", "--inputs", tmp_path / "in.safetensors", "--outputs", out, "--device", "opencl,cpu"]
+    args = [
+        "run",
+        tmp_path / "d.clv",
+        "--inputs",
+        tmp_path / "in.safetensors",
+        "--outputs",
+        out,
+        "--device",
+        "opencl,cpu",
+    ]
     p = command(build, env, *args)
     assert p.returncode == 0, p.stderr
     assert abs(safetensors.numpy.load_file(out)["output_0"] - (x.double() * 2).sum().numpy()) < 1e-12

@@ -9,7 +9,9 @@ import argparse
 import pathlib
 import re
 
-PROTOTYPE = re.compile(r"extern CL_API_ENTRY\s+(.*?)\s*CL_API_CALL\s*(cl\w+)\((.*?)\)\s*CL_API_SUFFIX__VERSION_(\w+)", re.S)
+PROTOTYPE = re.compile(
+    r"extern CL_API_ENTRY\s+(.*?)\s*CL_API_CALL\s*(cl\w+)\((.*?)\)\s*CL_API_SUFFIX__VERSION_(\w+)", re.S
+)
 HOOKED = ("clGetDeviceInfo", "clGetPlatformIDs", "clCreateBuffer")  # stub.c changes their answers
 
 

@@ -81,7 +81,7 @@ class MethodBuilder:
                 written.name = written.name or self.source
         return fields.get("out")
 
-    def view(self, op: str, x: Slot, shape: Sequence[Int], **fields: Any) -> Slot:
+    def view(self, op: str, x: Slot, shape: Sequence[Int], /, **fields: Any) -> Slot:
         """A view op, or the slot that the same one over the same operand already made."""
         key = (op, x, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in fields.items()))
         if key not in self._views:

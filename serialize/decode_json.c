@@ -84,7 +84,7 @@ static clave_status read_slot(decoder *d, const decode_node *n, decode_scalar *o
 static clave_status read_int(decoder *d, const decode_node *n, int64_t low, int64_t high, decode_scalar *out) {
   const json *v = item_of(n);
   if (!json_i64(v, &out->i)) {
-    return decode_error(d, "is not an integer (beyond 2^53 it must be a string)");
+    return decode_error(d, "is not an integer (from 2^53 on it must be a string)");
   }
   if (out->i < low || out->i > high) {
     return decode_error(d, "%lld is out of range, expected %lld to %lld", (long long)out->i, (long long)low, (long long)high);
@@ -105,7 +105,7 @@ static clave_status read_scalar(decoder *d, const decode_node *n, ir_field_kind 
     case IR_FIELD_OPT_I32: return read_int(d, n, INT32_MIN, INT32_MAX, out);
     case IR_FIELD_U32: return read_int(d, n, 0, UINT32_MAX, out);
     case IR_FIELD_U64:
-      return json_u64(item_of(n), &out->u) ? NULL : decode_error(d, "is not an integer from 0 (beyond 2^53 as a string)");
+      return json_u64(item_of(n), &out->u) ? NULL : decode_error(d, "is not an integer from 0 (from 2^53 on as a string)");
     case IR_FIELD_F64:
     case IR_FIELD_OPT_F64:
       return json_f64(item_of(n), &out->f) ? NULL : decode_error(d, "is not a number (or \"nan\", \"inf\", \"-inf\")");

@@ -29,12 +29,12 @@ void encode_json_string(const char *s, text *out) {
 }
 
 static void write_int(text *out, int64_t v) {
-  bool exact = v >= -(INT64_C(1) << 53) && v <= INT64_C(1) << 53;
+  bool exact = v > -(INT64_C(1) << 53) && v < INT64_C(1) << 53;
   text_printf(out, exact ? "%" PRId64 : "\"%" PRId64 "\"", v);
 }
 
 static void write_u64(text *out, uint64_t v) {
-  text_printf(out, v <= UINT64_C(1) << 53 ? "%" PRIu64 : "\"%" PRIu64 "\"", v);
+  text_printf(out, v < UINT64_C(1) << 53 ? "%" PRIu64 : "\"%" PRIu64 "\"", v);
 }
 
 static void write_double(text *out, double v) {

@@ -99,9 +99,10 @@ static bool is_digits(const char *s, bool sign) {
   return !*s;
 }
 
+/* Below 2^53: the text 2^53 + 1 reads as the double 2^53 too. */
 static bool exact_number(const json *v, double *out) {
   *out = json_number(v);
-  return fabs(*out) <= 0x1p53 && *out == floor(*out);
+  return fabs(*out) < 0x1p53 && *out == floor(*out);
 }
 
 bool json_i64(const json *v, int64_t *out) {

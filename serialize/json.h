@@ -26,7 +26,7 @@ const char *json_string(const json *v); /* of a string */
 bool json_is_true(const json *v);
 double json_number(const json *v); /* of a number */
 
-/* An exact integer: a number without fraction within 2^53, or a string of digits. False if it is neither or does not
+/* An exact integer: a number without fraction below 2^53 in magnitude, or a string of digits. False if it is neither or does not
  * fit. */
 bool json_i64(const json *v, int64_t *out);
 bool json_u64(const json *v, uint64_t *out);

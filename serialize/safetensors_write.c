@@ -19,13 +19,23 @@ typedef struct plan {
   size_t *begins;  /* owned, (count) */
 } plan;
 
+static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
 static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    const char *name = tensors[i].name;
-    if (!utf8_valid(name, strlen(name))) return INVALID("tensor name '%s' is not valid UTF-8", name);
-    if (strcmp(name, "__metadata__") == 0) return INVALID("a tensor cannot be named __metadata__");
+  const char **names = calloc((size_t)count + 1, sizeof *names);
+  if (!names) return status_no_memory();
+  clave_status st = NULL;
+  for (uint32_t i = 0; i < count && !st; i++) {
+    const char *name = names[i] = tensors[i].name;
+    if (!utf8_valid(name, strlen(name))) st = INVALID("tensor name '%.200s' is not valid UTF-8", name);
+    if (!st && strcmp(name, "__metadata__") == 0) st = INVALID("a tensor cannot be named __metadata__");
   }
-  return NULL;
+  if (!st) qsort(names, count, sizeof *names, compare_names);
+  for (uint32_t i = 1; i < count && !st; i++) {
+    if (strcmp(names[i - 1], names[i]) == 0) st = INVALID("two tensors are named '%.200s'", names[i]);
+  }
+  free(names);
+  return st;
 }
 
 static clave_status make_plan(plan *p) {

@@ -1,0 +1,168 @@
+/* safetensors: there and back, every dtype, damaged headers. */
+#include "test/serialize/sample.h"
+
+static clave_status parse(const void *bytes, size_t size, tensor_file **out) { return tensor_file_parse(bytes, size, out); }
+
+/* A file of the header and `data_bytes` zeros, parsed. */
+static clave_status parse_header(const char *header, size_t data_bytes) {
+  uint64_t length = strlen(header);
+  uint8_t *bytes = calloc(1, 8 + length + data_bytes);
+  memcpy(bytes, &length, 8);
+  memcpy(bytes + 8, header, length);
+  tensor_file *f;
+  clave_status st = parse(bytes, 8 + length + data_bytes, &f);
+  tensor_file_destroy(f);
+  free(bytes);
+  return st;
+}
+
+static void test_round_trip(void **state) {
+  (void)state;
+  static const uint8_t data[8 * 6] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  tensor_entry entries[DTYPE_COUNT + 2] = {{0}};
+  char names[DTYPE_COUNT][8];
+  for (int i = 0; i < DTYPE_COUNT; i++) { /* small ones first: the writer has to sort */
+    dtype t = (dtype)(DTYPE_COUNT - 1 - i);
+    (void)snprintf(names[i], sizeof names[i], "t%d", i);
+    entries[i] = (tensor_entry){names[i], t, 2, {2, 3}, data + dtype_size(t), 6 * dtype_size(t)};
+    if (t == DTYPE_F64 || t == DTYPE_I64) entries[i].data = data;
+  }
+  entries[DTYPE_COUNT] = (tensor_entry){"scalar \"\\\xc3\xa9\n", DTYPE_I32, 0, {0}, data, 4};
+  entries[DTYPE_COUNT + 1] = (tensor_entry){"", DTYPE_F32, 3, {4, 0, 5}, NULL, 0};
+  const char *metadata[4] = {"k", "v", "quote\"", ""};
+  char *path = in_folder("t.safetensors");
+  expect_good(tensor_file_save(path, entries, DTYPE_COUNT + 2, metadata, 2));
+  tensor_file *f;
+  expect_good(tensor_file_open(path, &f));
+  assert_int_equal(f->count, DTYPE_COUNT + 2);
+  for (uint32_t i = 0; i < f->count; i++) {
+    const tensor_entry *a = &entries[i], *b = &f->tensors[i];
+    assert_string_equal(a->name, b->name);
+    assert_ptr_equal(tensor_file_find(f, a->name), b);
+    assert_int_equal(a->type, b->type);
+    assert_int_equal(a->rank, b->rank);
+    assert_int_equal(a->bytes, b->bytes);
+    for (int k = 0; k < a->rank; k++) assert_int_equal(a->dims[k], b->dims[k]);
+    if (a->bytes) assert_memory_equal(a->data, b->data, a->bytes);
+    assert_int_equal((uintptr_t)b->data % dtype_size(b->type), 0);
+  }
+  assert_null(tensor_file_find(f, "missing"));
+  assert_string_equal(tensor_file_metadata(f, "quote\""), "");
+  assert_null(tensor_file_metadata(f, "missing"));
+  tensor_file_destroy(f);
+
+  size_t n;
+  uint8_t *bytes = read_bytes(path, &n);
+  for (size_t size = 0; size < n; size++) {
+    uint8_t *exact = malloc(size ? size : 1);
+    memcpy(exact, bytes, size);
+    clave_status st = parse(exact, size, &f);
+    assert_non_null(st);
+    assert_null(f);
+    status_free(st);
+    free(exact);
+  }
+  free(bytes);
+  free(path);
+}
+
+static void test_empty_file(void **state) {
+  (void)state;
+  char *path = in_folder("empty.safetensors");
+  expect_good(tensor_file_save(path, NULL, 0, NULL, 0));
+  tensor_file *f;
+  expect_good(tensor_file_open(path, &f));
+  assert_int_equal(f->count, 0);
+  assert_null(tensor_file_find(f, "x"));
+  tensor_file_destroy(f);
+  free(path);
+}
+
+/* Data that is not aligned for its dtype is copied. */
+static void test_misaligned(void **state) {
+  (void)state;
+  const char header[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                        "\"f\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[1,17]}}";
+  uint64_t length = sizeof header - 1;
+  const double values[2] = {1.5, -2.5};
+  uint8_t *bytes = malloc(8 + sizeof header - 1 + 17);
+  memcpy(bytes, &length, 8);
+  memcpy(bytes + 8, header, sizeof header - 1);
+  bytes[8 + length] = 42;
+  memcpy(bytes + 8 + length + 1, values, 16);
+  tensor_file *f;
+  expect_good(parse(bytes, 8 + length + 17, &f));
+  assert_memory_equal(tensor_file_find(f, "f")->data, values, 16);
+  assert_int_equal((uintptr_t)tensor_file_find(f, "f")->data % 8, 0);
+  tensor_file_destroy(f);
+  free(bytes);
+}
+
+static const struct {
+  const char *header;
+  size_t data;
+  const char *error;
+} bad_headers[] = {
+    {"", 0, "its header is no JSON object"},
+    {"[]", 0, "its header is no JSON object"},
+    {"{", 0, "JSON line 1"},
+    {"{\"a\":1}", 0, "tensor 'a'"},
+    {"{\"a\":{}}", 0, "it has no dtype"},
+    {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, "dtype F8_E4M3 is not one of this build's; tensor 'a'"},
+    {"{\"a\":{\"dtype\":\"U64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, "dtype U64 is not one of this build's; tensor 'a'"},
+    {"{\"a\":{\"dtype\":\"C64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, "dtype C64"},
+    {"{\"a\":{\"dtype\":\"float\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, "'float' is no dtype of the format"},
+    {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "it has no shape"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "is no size"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "is no size"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "rank 9"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4294967296],\"data_offsets\":[0,4]}}", 4, "overflows"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387],\"data_offsets\":[0,4]}}", 4, "its shape and dtype need"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "data_offsets"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", 4, "its data ends at 8"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,3]}}", 4, "it has 3 bytes of data, its shape and dtype need 4"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "the last 1 bytes belong to no tensor"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6, "2 bytes before the data of tensor 'a'"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6,
+     "overlaps"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
+     "key \"a\" twice"},
+    {"{\"__metadata__\":[]}", 0, "__metadata__ is an array"},
+    {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ \"a\" is not a string"},
+};
+
+static void test_bad_headers(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof bad_headers / sizeof *bad_headers; i++) {
+    expect_error(parse_header(bad_headers[i].header, bad_headers[i].data), bad_headers[i].error);
+  }
+  tensor_file *f;
+  expect_error(parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, &f), "cut off");
+  expect_error(parse("abc", 3, &f), "not a safetensors file");
+  expect_error(tensor_file_open("/nonexistent.safetensors", &f), "/nonexistent.safetensors: no such file");
+}
+
+static void test_bad_names(void **state) {
+  (void)state;
+  const float one = 1;
+  tensor_entry e[2] = {{"\xff", DTYPE_F32, 0, {0}, &one, 4}, {"a", DTYPE_F32, 0, {0}, &one, 4}};
+  char *path = in_folder("bad.safetensors");
+  expect_error(tensor_file_save(path, e, 1, NULL, 0), "not valid UTF-8");
+  e[0].name = "a";
+  expect_error(tensor_file_save(path, e, 2, NULL, 0), "two tensors are named 'a'");
+  e[0].name = "__metadata__";
+  expect_error(tensor_file_save(path, e, 1, NULL, 0), "__metadata__");
+  expect_error(tensor_file_save("/dev/full", e + 1, 1, NULL, 0), "no space left");
+  assert_false(file_exists(path));
+  free(path);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_empty_file), cmocka_unit_test(test_misaligned),
+      cmocka_unit_test(test_bad_headers), cmocka_unit_test(test_bad_names),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -264,8 +264,7 @@ static inline int make_folder(void **state) {
   return mkdtemp(sample_folder) ? 0 : 1;
 }
 
-static inline int remove_folder(void **state) {
-  (void)state;
+static inline void clear_folder(void) {
   folder_entry *entries;
   size_t n;
   clave_status st = folder_list(sample_folder, &entries, &n);
@@ -276,6 +275,11 @@ static inline int remove_folder(void **state) {
   }
   if (!st) folder_list_free(entries, n);
   status_free(st);
+}
+
+static inline int remove_folder(void **state) {
+  (void)state;
+  clear_folder();
   return rmdir(sample_folder);
 }
 

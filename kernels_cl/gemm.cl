@@ -81,39 +81,6 @@ static inline void pack_b(__global const STORAGE(B_TYPE) *b, index_t b_k, index_
   }
 }
 
-static inline floatw bias_vector(__global const STORAGE(BIAS_TYPE) *bias, index_t stride, int n) {
-  float v[WIDTH];
-  for (int j = 0; j < WIDTH; j++) v[j] = LOADF(BIAS_TYPE, bias, (index_t)min(j, n - 1) * stride);
-  return vloadw(0, v);
-}
-
-static inline floatw load_some(__global const float *p, int n) {
-  if (n >= WIDTH) return vloadw(0, p);
-  float v[WIDTH];
-  for (int j = 0; j < WIDTH; j++) v[j] = j < n ? p[j] : 0;
-  return vloadw(0, v);
-}
-
-static inline void store_some(__global float *p, int n, floatw value) {
-  if (n >= WIDTH) {
-    vstorew(value, 0, p);
-    return;
-  }
-  float v[WIDTH];
-  vstorew(value, 0, v);
-  for (int j = 0; j < n; j++) p[j] = v[j];
-}
-
-static inline void store_out(__global STORAGE(OUT_TYPE) *p, int n, floatw value) {
-#if IS_F32(OUT_TYPE)
-  store_some(p, n, value);
-#else
-  float v[WIDTH];
-  vstorew(value, 0, v);
-  for (int j = 0; j < min(n, WIDTH); j++) STORE(OUT_TYPE, p, j, v[j]);
-#endif
-}
-
 __kernel void gemm(__global const float *a, const long a_offset, __global const STORAGE(B_TYPE) *b, const long b_offset,
                    const index8 b_batch, const index_t b_k, const index_t b_n, __global const STORAGE(BIAS_TYPE) *bias,
                    const long bias_offset, const index8 bias_batch, const index_t bias_m, const index_t bias_n,
@@ -151,30 +118,31 @@ __kernel void gemm(__global const float *a, const long a_offset, __global const 
           ap += ROWS;
           bp += COLUMNS;
         }
-        const int left = width - j0;
+        /* Through memory, so that what follows is compiled once and not once a row. */
+        float tile[ROWS * COLUMNS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-          const index_t m = panel * ROWS + r;
-          if (m >= m_size) continue;
-          __global float *sum = sums + m * n_size + j0;
-          if (k0 > 0) {
-            c0[r] += load_some(sum, left);
-            if (left > WIDTH) c1[r] += load_some(sum + WIDTH, left - WIDTH);
-          }
+          vstorew(c0[r], 0, tile + r * COLUMNS);
+          vstorew(c1[r], 0, tile + r * COLUMNS + WIDTH);
+        }
+        const int rows = (int)min((index_t)ROWS, m_size - panel * ROWS), columns = min(COLUMNS, width - j0);
+        const index_t at = panel * ROWS * n_size + j0;
+        for (int r = 0; r < rows; r++) {
+          private float *row = tile + r * COLUMNS;
+          __global float *sum = sums + at + r * n_size;
+          if (k0 > 0)
+            for (int j = 0; j < columns; j++) row[j] += sum[j];
           if (!done) {
-            store_some(sum, left, c0[r]);
-            if (left > WIDTH) store_some(sum + WIDTH, left - WIDTH, c1[r]);
+            for (int j = 0; j < columns; j++) sum[j] = row[j];
             continue;
           }
-          floatw v = alpha * c0[r], w = alpha * c1[r];
+          __global STORAGE(OUT_TYPE) *to = out + at + r * n_size;
 #if HAS_BIAS
-          __global const STORAGE(BIAS_TYPE) *row = bias + m * bias_m + j0 * bias_n;
-          v += beta * bias_vector(row, bias_n, left);
-          if (left > WIDTH) w += beta * bias_vector(row + WIDTH * bias_n, bias_n, left - WIDTH);
+          __global const STORAGE(BIAS_TYPE) *from = bias + (panel * ROWS + r) * bias_m + j0 * bias_n;
+          for (int j = 0; j < columns; j++) STORE(OUT_TYPE, to, j, alpha * row[j] + beta * LOADF(BIAS_TYPE, from, j * bias_n));
+#else
+          for (int j = 0; j < columns; j++) STORE(OUT_TYPE, to, j, alpha * row[j]);
 #endif
-          __global STORAGE(OUT_TYPE) *to = out + m * n_size + j0;
-          store_out(to, left, v);
-          if (left > WIDTH) store_out(to + WIDTH, left - WIDTH, w);
         }
       }
     }

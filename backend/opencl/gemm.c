@@ -44,8 +44,14 @@ clave_status gemm_tile(const gemm *g) {
   return launch_run(&l, 3, global, local);
 }
 
+static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
+
+/* Rows of a up to which reading b once in place beats packing it. */
+enum { FEW_ROWS = 8 };
+
 gemm_kind gemm_choose(const gemm *g) {
-  bool small_float = g->out->t.type == DTYPE_F32 || g->out->t.type == DTYPE_F16 || g->out->t.type == DTYPE_BF16;
-  if (stream_traits(g->s)->is_cpu && small_float && g->k > 0) return GEMM_PACKED;
-  return GEMM_TILE;
+  if (!is_small_float(g->out->t.type) || g->k == 0) return GEMM_TILE;
+  if (g->m <= FEW_ROWS && g->b_k == 1 && (g->a_k == 1 || g->k == 1)) return GEMM_ROWS;
+  if (g->m <= FEW_ROWS && (g->b_n == 1 || g->n == 1)) return GEMM_COLUMNS;
+  return stream_traits(g->s)->is_cpu ? GEMM_PACKED : GEMM_TILE;
 }

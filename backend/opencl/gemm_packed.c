@@ -9,11 +9,17 @@ static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int b_order(const gemm *g) { return g->b_n == 1 || g->n == 1 ? 0 : g->b_k == 1 ? 1 : 2; }
 
+/* One key for both kernels: one program. */
+static void begin(launch *l, const gemm *g, const char *kernel) {
+  gemm_begin(l, g, "gemm", kernel);
+  launch_define(l, "WIDTH", (int)stream_traits(g->s)->vector_width);
+  launch_define(l, "A_ORDER", g->a_k == 1);
+  launch_define(l, "B_ORDER", b_order(g));
+}
+
 static clave_status pack_a(const gemm *g, cl_mem packed, int64_t panels) {
   launch l;
-  gemm_begin(&l, g, "gemm", "gemm_pack");
-  launch_define(&l, "WIDTH", (int)stream_traits(g->s)->vector_width);
-  launch_define(&l, "A_ORDER", g->a_k == 1);
+  begin(&l, g, "gemm_pack");
   launch_buffer(&l, g->a);
   launch_strides(&l, &g->batch_a);
   launch_dims(&l, &g->batch_a);
@@ -26,20 +32,20 @@ static clave_status pack_a(const gemm *g, cl_mem packed, int64_t panels) {
   return launch_run(&l, 3, global, local);
 }
 
-/* Panels of rows per work-item: all of them, so that b is packed once, unless that leaves cores idle. */
+/* Panels of rows per work-item: all of them, so that b is packed once, unless that leaves cores idle. Below MIN_PANELS
+ * packing b again costs more than another core brings. */
 static int64_t share_panels(const gemm *g, int64_t panels) {
+  enum { MIN_PANELS = 4 };
   int64_t strips = divide_up(g->n, STRIP) * g->batches, wanted = 4 * (int64_t)stream_traits(g->s)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : divide_up(wanted, strips);
-  if (chunks > panels) chunks = panels;
-  return divide_up(panels, chunks);
+  if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
+  return chunks > 1 ? divide_up(panels, chunks) : panels;
 }
 
 static clave_status multiply(const gemm *g, cl_mem scratch, int64_t panels, int64_t sums_offset) {
   int64_t each = share_panels(g, panels);
   launch l;
-  gemm_begin(&l, g, "gemm", "gemm");
-  launch_define(&l, "WIDTH", (int)stream_traits(g->s)->vector_width);
-  launch_define(&l, "B_ORDER", b_order(g));
+  begin(&l, g, "gemm");
   launch_memory(&l, scratch, 0);
   launch_buffer(&l, g->b);
   launch_strides(&l, &g->batch_b);

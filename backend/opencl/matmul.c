@@ -76,7 +76,7 @@ static void describe(gemm *g, cl_stream *s, const node *n) {
 
 clave_status opencl_matmul(cl_stream *s, const node *n) {
   static clave_status (*const implementations[])(const gemm *) = {
-      [GEMM_TILE] = gemm_tile, [GEMM_PACKED] = gemm_packed};
+      [GEMM_TILE] = gemm_tile, [GEMM_PACKED] = gemm_packed, [GEMM_ROWS] = gemm_rows, [GEMM_COLUMNS] = gemm_columns};
   gemm g;
   describe(&g, s, n);
   return implementations[gemm_choose(&g)](&g);

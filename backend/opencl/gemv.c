@@ -1,0 +1,41 @@
+/* Products with few rows of a, bound by reading b. */
+#include "backend/opencl/gemm.h"
+
+/* As in kernels_cl/gemv.cl. */
+enum { CHUNK_FLOATS = 4096, LANES = 64 };
+
+/* Rows of a that the kernel is compiled for: the sizes are few, so that kernels are. */
+static int class_of(int64_t m) { return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8; }
+/* Neighbours of n in registers at once: class * rows sums and `rows` weights must fit 32. */
+static int rows_of(int class) { return class <= 4 ? 4 : 2; }
+
+/* Neighbours of n of one work-item on a CPU: a multiple of `unit`, at most `most`, several items for each core. */
+static int64_t share_columns(const gemm *g, int64_t unit, int64_t most) {
+  int64_t wanted = 4 * (int64_t)stream_traits(g->s)->compute_units, each = g->n * g->batches / wanted / unit * unit;
+  return each < unit ? unit : each > most ? most : each;
+}
+
+static clave_status run(const gemm *g, const char *kernel, int64_t each, size_t floats, int64_t groups) {
+  int class = class_of(g->m);
+  bool is_cpu = stream_traits(g->s)->is_cpu;
+  launch l;
+  gemm_begin(&l, g, "gemv", kernel);
+  launch_define(&l, "M", class);
+  launch_define(&l, "ROWS", rows_of(class));
+  gemm_push_operands(&l, g);
+  launch_int(&l, each);
+  launch_local(&l, sizeof(float) * (is_cpu ? floats : LANES));
+  size_t items = is_cpu ? (size_t)((g->n + each - 1) / each) : (size_t)groups * LANES;
+  size_t global[2] = {items, (size_t)g->batches}, local[2] = {is_cpu ? 1 : LANES, 1};
+  return launch_run(&l, 2, global, local);
+}
+
+clave_status gemm_rows(const gemm *g) {
+  int64_t m = class_of(g->m), each = share_columns(g, 4, 64);
+  return run(g, "gemv_rows", each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)), g->n);
+}
+
+clave_status gemm_columns(const gemm *g) {
+  int64_t m = class_of(g->m), each = share_columns(g, 64, 1024);
+  return run(g, "gemv_columns", each, (size_t)(each * m), (g->n + LANES - 1) / LANES);
+}

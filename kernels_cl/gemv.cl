@@ -1,0 +1,222 @@
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] for few rows of a (m_size <= M), floats up to
+ * f32. Bound by reading b once, in the type it has.
+ *
+ * gemv_rows     k is contiguous in b (a transposed weight) and in a. CPU: a work-item makes `each` neighbours of n, ROWS at a
+ *               time, walking k a register at a time; with several rows of a in chunks of k that it copies to local memory,
+ *               where they do not fight for the same cache sets. GPU: a group of LANES work-items makes one n, then adds up.
+ * gemv_columns  n is contiguous in b. CPU: a work-item makes `each` neighbours of n, their sums in local memory, DEEP rows of
+ *               b at a time: long reads, few pages. GPU: one n a work-item.
+ * Local memory on a CPU is the core's own cached memory (PoCL). */
+#include "common.h"
+#ifndef A_TYPE
+#define A_TYPE F32
+#define B_TYPE F32
+#define OUT_TYPE F32
+#define BIAS_TYPE F32
+#define HAS_BIAS 1
+#endif
+#ifndef M
+#define M 1
+#endif
+#ifndef ROWS
+#define ROWS 4
+#endif
+#define CHUNK (4096 / M) /* 16 KB of a */
+#define DEEP 8
+#define LANES 64
+
+static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) *bias, index_t at, float alpha, float beta) {
+#if HAS_BIAS
+  return alpha * sum + beta * LOADF(BIAS_TYPE, bias, at);
+#else
+  return alpha * sum;
+#endif
+}
+
+#if ON_CPU
+static inline float fold(float16 v) {
+  const float8 a = v.lo + v.hi;
+  const float4 b = a.lo + a.hi;
+  const float2 c = b.lo + b.hi;
+  return c.x + c.y;
+}
+
+#if M == 1
+#define LOAD_A(p) LOAD16F(A_TYPE, p)
+#define LOAD_A1(p, k) LOADF(A_TYPE, p, k)
+typedef __global const STORAGE(A_TYPE) *a_pointer;
+#else
+#define LOAD_A(p) vload16(0, p)
+#define LOAD_A1(p, k) ((p)[k])
+typedef __local const float *a_pointer;
+#endif
+
+/* sums[j][m] += a[m][0..n) . b[j][0..n), j < ROWS; rows of a are CHUNK apart. */
+static inline void dot_rows(a_pointer a, __global const STORAGE(B_TYPE) *b, index_t b_n, index_t last, int n, float *sums) {
+  __global const STORAGE(B_TYPE) *row[ROWS];
+  float16 sum[ROWS * M];
+#pragma unroll
+  for (int j = 0; j < ROWS; j++) row[j] = b + min((index_t)j, last) * b_n;
+#pragma unroll
+  for (int i = 0; i < ROWS * M; i++) sum[i] = 0;
+  int k = 0;
+  for (; k + 16 <= n; k += 16) {
+    float16 w[ROWS];
+#pragma unroll
+    for (int j = 0; j < ROWS; j++) w[j] = LOAD16F(B_TYPE, row[j] + k);
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+      const float16 v = LOAD_A(a + m * CHUNK + k);
+#pragma unroll
+      for (int j = 0; j < ROWS; j++) sum[j * M + m] = fma(w[j], v, sum[j * M + m]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < ROWS * M; i++) sums[i] += fold(sum[i]);
+  for (; k < n; k++)
+#pragma unroll
+    for (int j = 0; j < ROWS; j++) {
+      const float w = LOADF(B_TYPE, row[j], k);
+#pragma unroll
+      for (int m = 0; m < M; m++) sums[j * M + m] = fma(w, LOAD_A1(a + m * CHUNK, k), sums[j * M + m]);
+    }
+}
+#endif
+
+__kernel void gemv_rows(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index_t a_m, const index_t a_k,
+                        __global const STORAGE(B_TYPE) *b, const long b_offset, const index8 b_batch, const index_t b_k,
+                        const index_t b_n, __global const STORAGE(BIAS_TYPE) *bias, const long bias_offset, const index8 bias_batch,
+                        const index_t bias_m, const index_t bias_n, __global STORAGE(OUT_TYPE) *out, const long out_offset,
+                        const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size, const real alpha,
+                        const real beta, const int each, __local float *scratch) {
+  const index_t z = (index_t)get_global_id(1);
+  a += a_offset + strided_offset(z, batch_dims, a_batch);
+  b += b_offset + strided_offset(z, batch_dims, b_batch);
+  bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
+  out += out_offset + (long)z * m_size * n_size;
+#if ON_CPU
+  /* scratch: sums (each rounded up to ROWS, M), then a's chunk (M, CHUNK) unless M is 1 */
+  const index_t n0 = (index_t)get_global_id(0) * each;
+  const int count = (int)min((index_t)each, n_size - n0);
+  float sums[ROWS * M];
+  __local float *chunk = scratch + each * M;
+  for (int i = 0; i < each * M; i++) scratch[i] = 0;
+#if M == 1
+  const index_t step = k_size;
+#else
+  const index_t step = CHUNK;
+#endif
+  for (index_t k0 = 0; k0 < k_size; k0 += step) {
+    const index_t n = min(step, k_size - k0);
+#if M == 1
+    a_pointer from = a;
+#else
+    for (int m = 0; m < M; m++)
+      for (int k = 0; k < n; k++) chunk[m * CHUNK + k] = LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k0 + k);
+    a_pointer from = chunk;
+#endif
+    for (int j = 0; j < count; j += ROWS) {
+#pragma unroll
+      for (int i = 0; i < ROWS * M; i++) sums[i] = scratch[j * M + i];
+      dot_rows(from, b + (n0 + j) * b_n + k0, b_n, n_size - 1 - n0 - j, (int)n, sums);
+#pragma unroll
+      for (int i = 0; i < ROWS * M; i++) scratch[j * M + i] = sums[i];
+    }
+  }
+  for (int m = 0; m < M && m < m_size; m++)
+    for (int j = 0; j < count; j++)
+      STORE(OUT_TYPE, out, m * n_size + n0 + j, finish(scratch[j * M + m], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
+#else
+  const index_t n = (index_t)get_group_id(0);
+  const int lane = (int)get_local_id(0);
+  float sum[M];
+  for (int m = 0; m < M; m++) sum[m] = 0;
+  for (index_t k = lane; k < k_size; k += LANES) {
+    const float w = LOADF(B_TYPE, b, n * b_n + k);
+    for (int m = 0; m < M; m++) sum[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k), sum[m]);
+  }
+  for (int m = 0; m < M && m < m_size; m++) {
+    scratch[lane] = sum[m];
+    for (int distance = LANES / 2; distance > 0; distance /= 2) {
+      barrier(CLK_LOCAL_MEM_FENCE);
+      if (lane < distance) scratch[lane] += scratch[lane + distance];
+    }
+    if (lane == 0) STORE(OUT_TYPE, out, m * n_size + n, finish(scratch[0], bias, m * bias_m + n * bias_n, alpha, beta));
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+#endif
+}
+
+#if ON_CPU
+static inline float16 load_some(__global const STORAGE(B_TYPE) *p, index_t n) {
+  if (n >= 16) return LOAD16F(B_TYPE, p);
+  float v[16];
+  for (int j = 0; j < 16; j++) v[j] = j < n ? LOADF(B_TYPE, p, j) : 0;
+  return vload16(0, v);
+}
+#endif
+
+__kernel void gemv_columns(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index_t a_m,
+                           const index_t a_k, __global const STORAGE(B_TYPE) *b, const long b_offset, const index8 b_batch,
+                           const index_t b_k, const index_t b_n, __global const STORAGE(BIAS_TYPE) *bias, const long bias_offset,
+                           const index8 bias_batch, const index_t bias_m, const index_t bias_n, __global STORAGE(OUT_TYPE) *out,
+                           const long out_offset, const index8 batch_dims, const index_t m_size, const index_t n_size,
+                           const index_t k_size, const real alpha, const real beta, const int each, __local float *scratch) {
+  const index_t z = (index_t)get_global_id(1);
+  a += a_offset + strided_offset(z, batch_dims, a_batch);
+  b += b_offset + strided_offset(z, batch_dims, b_batch);
+  bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
+  out += out_offset + (long)z * m_size * n_size;
+#if ON_CPU
+  /* scratch: sums (M, each); each is a multiple of 16 */
+  const index_t n0 = (index_t)get_global_id(0) * each;
+  const int count = (int)min((index_t)each, n_size - n0);
+  for (int i = 0; i < each * M; i++) scratch[i] = 0;
+  for (index_t k0 = 0; k0 < k_size; k0 += DEEP) {
+    float x[M * DEEP];
+    for (int i = 0; i < M * DEEP; i++) {
+      const index_t m = i / DEEP, k = k0 + i % DEEP;
+      x[i] = m < m_size && k < k_size ? LOADF(A_TYPE, a, m * a_m + k * a_k) : 0;
+    }
+    if (k0 + DEEP <= k_size) {
+      for (int j = 0; j + 16 <= count; j += 16) {
+        float16 w[DEEP];
+#pragma unroll
+        for (int i = 0; i < DEEP; i++) w[i] = LOAD16F(B_TYPE, b + (k0 + i) * b_k + n0 + j);
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+          float16 sum = vload16(0, scratch + m * each + j);
+#pragma unroll
+          for (int i = 0; i < DEEP; i++) sum = fma((float16)x[m * DEEP + i], w[i], sum);
+          vstore16(sum, 0, scratch + m * each + j);
+        }
+      }
+    }
+    /* What the loop above left: the last columns, or all of them for the last rows of b. */
+    const int done = k0 + DEEP <= k_size ? count / 16 * 16 : 0;
+    const int deep = (int)min((index_t)DEEP, k_size - k0);
+    for (int i = 0; i < deep; i++)
+      for (int j = done; j < count; j += 16) {
+        const float16 w = load_some(b + (k0 + i) * b_k + n0 + j, count - j);
+        for (int m = 0; m < M; m++) {
+          __local float *sum = scratch + m * each + j;
+          vstore16(fma((float16)x[m * DEEP + i], w, vload16(0, sum)), 0, sum);
+        }
+      }
+  }
+  for (int m = 0; m < M && m < m_size; m++)
+    for (int j = 0; j < count; j++)
+      STORE(OUT_TYPE, out, m * n_size + n0 + j, finish(scratch[m * each + j], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
+#else
+  const index_t n = (index_t)get_global_id(0);
+  if (n >= n_size) return;
+  float sum[M];
+  for (int m = 0; m < M; m++) sum[m] = 0;
+  for (index_t k = 0; k < k_size; k++) {
+    const float w = LOADF(B_TYPE, b, k * b_k + n);
+    for (int m = 0; m < M; m++) sum[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k * a_k), sum[m]);
+  }
+  for (int m = 0; m < M && m < m_size; m++)
+    STORE(OUT_TYPE, out, m * n_size + n, finish(sum[m], bias, m * bias_m + n * bias_n, alpha, beta));
+#endif
+}

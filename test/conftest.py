@@ -1,4 +1,4 @@
-"""Paths that the Python tests share. CLAVE_BUILD: the build folder (default: build); CLAVE_TEST_DATA: the outside data."""
+"""Paths that the Python tests share. CLAVE_BUILD: the build folder (default: build); CLAVE_TEST_DATA: outside data."""
 
 import os
 import pathlib

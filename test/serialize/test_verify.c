@@ -1,0 +1,201 @@
+/* The verifier: one edit of a valid program each, and the one line it is refused with. */
+#include "serialize/limits.h"
+#include "test/serialize/sample.h"
+
+typedef struct edit {
+  const char *from, *to, *error;
+} edit;
+
+/* The text with the first `from` replaced. */
+static char *replace(const char *source, const char *from, const char *to) {
+  const char *at = strstr(source, from);
+  if (!at) fail_msg("'%s' is not in the program", from);
+  size_t head = (size_t)(at - source), n = strlen(source) + strlen(to) + 1;
+  char *result = malloc(n);
+  (void)snprintf(result, n, "%.*s%s%s", (int)head, source, to, at + strlen(from));
+  return result;
+}
+
+static const edit edits[] = {
+    /* declarations */
+    {"\"version\": 1", "\"version\": 9", NULL}, /* program_create fills it in */
+    {"\"n_inputs\": 1", "\"n_inputs\": 99", "2 constants, 99 inputs, 1 outputs and 1 states, but only 11 tensors"},
+    {"\"n_inputs\": 1", "\"n_inputs\": 4294967295", "but only 11 tensors"},
+    {"{\"literal\": 3}, {\"literal\": 4}", "{\"literal\": -3}, {\"literal\": 4}", "dimension of size -3; tensor 0 ('w')"},
+    {"{\"literal\": 3}, {\"literal\": 4}", "{\"vid\": {\"idx\": 0}}, {\"literal\": 4}", "tensor 0 ('w') is a constant or state"},
+    {"\"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"count\"", "\"I64\", \"shape\": [{\"vid\": {\"idx\": 0}}], \"name\": \"count\"",
+     "tensor 4 ('count') is a constant or state"},
+    {"{\"vid\": {\"idx\": 0}}", "{\"vid\": {\"idx\": 2}}", "dimension is value 2, the program has 2; tensor 2 ('x')"},
+    {"{\"vid\": {\"idx\": 0}}", "{\"vid\": {\"idx\": 1}}", "dimension is value 1, which is no int; tensor 2 ('x')"},
+    {"{\"literal\": 3}, {\"literal\": 4}", "{\"literal\": 1},{\"literal\": 1},{\"literal\": 1},{\"literal\": 1},{\"literal\": 1},"
+     "{\"literal\": 1},{\"literal\": 1},{\"literal\": 1},{\"literal\": 1}", "rank 9, expected at most 8; tensor 0 ('w')"},
+    {"{\"literal\": 3}, {\"literal\": 4}", "{\"literal\": \"4611686018427387904\"}, {\"literal\": 4}", "its size overflows; tensor 0 ('w')"},
+    {"{\"literal\": 3}, {\"literal\": 4}", "{\"literal\": 0}, {\"literal\": \"9223372036854775807\"}", "its size overflows; tensor 0 ('w')"},
+    {"\"name\": \"w\"}", "\"name\": \"w\", \"encoding\": {\"kind\": \"blocked\"}}", "encoding blocked is not one of this build's; tensor 0 ('w')"},
+    {"\"name\": \"w\"}", "\"name\": \"w\", \"encoding\": {\"kind\": \"plain\"}}", NULL},
+    {"\"min\": 1, \"max\": 64", "\"min\": 65, \"max\": 64", "value 0 ('n') has min 65 above max 64"},
+    {"\"type\": \"bool_\"", "\"type\": \"bool_\", \"min\": 0", "value 1 ('flag') has bounds but is no int"},
+    {"\"constants\": [{\"name\": \"w\"}", "\"constants\": [{\"name\": \"start\"}", "two constants are named 'start'"},
+    {"\"constants\": [{\"name\": \"w\"}", "\"constants\": [{\"name\": \"\"}", "constant 0 has no name"},
+    {"{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 1}}", "{\"state\": {\"idx\": 5}, \"constant\": {\"idx\": 1}}",
+     "tensor 5 is no state; state_inits[0]"},
+    {"{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 1}}", "{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 2}}",
+     "tensor 2 is no constant; state_inits[0]"},
+    {"{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 1}}", "{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 0}}",
+     "state 4 and its initial value, constant 0, differ"},
+    {"{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 1}}",
+     "{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 1}}, {\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 1}}",
+     "tensor 4 ('count') gets two initial values; state_inits[1]"},
+    /* methods */
+    {"\"name\": \"count\", \"inputs\"", "\"name\": \"forward\", \"inputs\"", "two methods are named 'forward'"},
+    {"\"name\": \"count\", \"inputs\"", "\"name\": \"\", \"inputs\"", "method 1 has no name"},
+    {"{\"name\": \"x\", \"tensor\": {\"idx\": 2}}", "{\"name\": \"x\"}", "expected a tensor or a value, one of both; input 'x'; method 'forward'"},
+    {"{\"name\": \"x\", \"tensor\": {\"idx\": 2}}", "{\"name\": \"x\", \"tensor\": {\"idx\": 2}, \"value\": {\"idx\": 0}}", "one of both"},
+    {"{\"name\": \"x\", \"tensor\": {\"idx\": 2}}", "{\"name\": \"x\", \"tensor\": {\"idx\": 3}}",
+     "tensor 3 is output slot, expected input slot; input 'x'; method 'forward'"},
+    {"{\"name\": \"x\", \"tensor\": {\"idx\": 2}}", "{\"name\": \"x\", \"tensor\": {\"idx\": 77}}", "tensor 77, the program has 11; input 'x'"},
+    {"{\"name\": \"x\", \"tensor\": {\"idx\": 2}}", "{\"name\": \"x\", \"tensor\": {\"idx\": 2}}, {\"name\": \"z\", \"tensor\": {\"idx\": 2}}",
+     "tensor 2 ('x') stands twice; input 'z'"},
+    {"{\"name\": \"x\", \"tensor\": {\"idx\": 2}}", "{\"name\": \"x\", \"tensor\": {\"idx\": 2}}, {\"name\": \"x\", \"value\": {\"idx\": 1}}",
+     "two inputs are named 'x'"},
+    {"{\"name\": \"flag\", \"value\": {\"idx\": 1}}", "{\"name\": \"flag\", \"value\": {\"idx\": 8}}", "value 8, the program has 2"},
+    {"{\"name\": \"flag\", \"value\": {\"idx\": 1}}", "{\"name\": \"flag\", \"value\": {\"idx\": 1}}, {\"name\": \"f\", \"value\": {\"idx\": 1}}",
+     "value 1 ('flag') is set twice; input 'f'"},
+    {"\"outputs\": [{\"name\": \"y\", \"tensor\": {\"idx\": 3}}], ", "", "1 output slots are written, 0 are outputs of the method"},
+    {"\"outputs\": [{\"name\": \"y\", \"tensor\": {\"idx\": 3}}]", "\"outputs\": [{\"name\": \"y\", \"tensor\": {\"idx\": 5}}]",
+     "tensor 5 is temporary slot, expected output slot; output 'y'"},
+    {"\"outputs\": [{\"name\": \"y\", \"tensor\": {\"idx\": 3}}]", "\"outputs\": [{\"name\": \"y\", \"value\": {\"idx\": 1}}]",
+     "value 1 ('flag') is read before it is set; output 'y'"},
+    {"\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 6}}]", "\"updates\": [{\"state\": {\"idx\": 3}, \"value\": {\"idx\": 6}}]",
+     "tensor 3 ('y') is no state; updates[0]; method 'forward'"},
+    {"\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 6}}]", "\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 5}}]",
+     "tensor 5 ('t5') differs in dtype or shape from the state it becomes"},
+    {"\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 6}}]", "\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 10}}]",
+     "tensor 10 ('t10') is read before it is written; updates[0]"},
+    {"\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 6}}]",
+     "\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 6}}, {\"state\": {\"idx\": 4}, \"value\": {\"idx\": 1}}]",
+     "tensor 4 ('count') is updated twice; updates[1]"},
+    /* chains */
+    {"\"chain\": 1", "\"chain\": 0", "chain 0 is used twice; method 'count'"},
+    {"\"chain\": 1", "\"chain\": 2", "tensor 10 ('t10') is read before it is written; updates[0]; method 'count'"},
+    {"\"chain\": 1", "\"chain\": 9", "chain 9, the program has 4; method 'count'"},
+    {"\"then_chain\": 2", "\"then_chain\": 9", "then_chain is 9, the program has 4 chains; then_chain; node 0 (branch, if); method 'count'"},
+    {"\"then_chain\": 2, \"else_chain\": 3", "\"then_chain\": 2, \"else_chain\": 2", "chain 2 is used twice; node 0 (branch, if)"},
+    {"\"then_chain\": 2, \"else_chain\": 3", "\"then_chain\": 1, \"else_chain\": 3", "the chain has 0 args, expected 1"},
+    {"\"else\", \"instructions\": [", "\"else\", \"instructions\": [{\"op_type\": \"If\", \"op\": {\"condition\": {\"idx\": 1}, "
+     "\"then_chain\": 3, \"else_chain\": 3, \"args\": [{\"idx\": 8}], \"results\": [{\"idx\": 9}]}}, ", "chain 3 is used twice"},
+    {"\"args\": [{\"idx\": 7}], \"results\": [{\"idx\": 7}]", "\"args\": [{\"idx\": 7}], \"results\": [{\"idx\": 99}]",
+     "tensor 99, the program has 11; chain 2"},
+    {"\"args\": [{\"idx\": 7}], \"results\": [{\"idx\": 7}]", "\"args\": [{\"idx\": 7}], \"results\": [{\"idx\": 9}]",
+     "tensor 9 ('t9') is read before it is written; results[0]; chain 2"},
+    {"\"args\": [{\"idx\": 7}], \"results\": [{\"idx\": 7}]", "\"args\": [{\"idx\": 4}], \"results\": [{\"idx\": 4}]",
+     "tensor 4 ('count') is an arg, expected a temporary"},
+    {"\"args\": [{\"idx\": 8}], \"results\": [{\"idx\": 9}]", "\"args\": [{\"idx\": 7}], \"results\": [{\"idx\": 7}]",
+     "tensor 7 ('t7') is written twice; args[0]; chain 3"},
+    {"\"x\": {\"idx\": 8}, \"out\": {\"idx\": 9}", "\"x\": {\"idx\": 7}, \"out\": {\"idx\": 9}",
+     "tensor 7 ('t7') is written inside another chain only; x; node 0 (copy); chain 3; node 0 (branch, if); method 'count'"},
+    {"\"value\": {\"idx\": 10}}], \"chain\": 1", "\"value\": {\"idx\": 9}}], \"chain\": 1", "is written inside another chain only; updates[0]"},
+    /* instructions */
+    {"\"out\": {\"idx\": 5}}, \"name\": \"mm\"", "\"out\": {\"idx\": 50}}, \"name\": \"mm\"",
+     "tensor 50, the program has 11; out; node 0 (mm, matmul); method 'forward'"},
+    {"\"out\": {\"idx\": 5}}, \"name\": \"mm\"", "\"out\": {\"idx\": 0}}, \"name\": \"mm\"", "matmul); method 'forward'"},
+    {"\"out\": {\"idx\": 5}}, \"name\": \"mm\"", "\"out\": {\"idx\": 3}}, \"name\": \"mm\"", "tensor 5 ('t5') is read before it is written; x; node 1 (sm, softmax)"},
+    {"\"x\": {\"idx\": 5}, \"axis\": -1, \"out\": {\"idx\": 3}", "\"x\": {\"idx\": 5}, \"axis\": -1, \"out\": {\"idx\": 5}",
+     "tensor 5 ('t5') is written twice; out; node 1 (sm, softmax)"},
+    {"\"x\": {\"idx\": 5}, \"axis\": -1", "\"x\": {\"idx\": 5}, \"axis\": 2", "node 1 (sm, softmax); method 'forward'"},
+    {"\"b\": {\"idx\": 0}", "\"b\": {\"idx\": 1}", "node 0 (mm, matmul); method 'forward'"},
+    {"\"inputs\": [{\"idx\": 4}]", "\"inputs\": [{\"idx\": 1}]", NULL},
+    {"\"out\": {\"idx\": 6}}, \"name\": \"inc\"", "\"out\": {\"idx\": 1}}, \"name\": \"inc\"", "tensor 1 ('start') is a constant, expected"},
+    {"\"out\": {\"idx\": 6}}, \"name\": \"inc\"", "\"out\": {\"idx\": 4}}, \"name\": \"inc\"", "tensor 4 ('count') is a state, expected"},
+    {"\"x\": {\"idx\": 8}, \"out\": {\"idx\": 9}", "\"x\": {\"idx\": 2}, \"out\": {\"idx\": 9}", "tensor 2 ('x') is no input of this method"},
+    {"\"condition\": {\"idx\": 1}", "\"condition\": {\"idx\": 5}", "value 5, the program has 2; node 0 (branch, if)"},
+    {"\"condition\": {\"idx\": 1}", "\"condition\": {\"idx\": 0}", "value 0 ('n') is read before it is set; node 0 (branch, if)"},
+    {"{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}", "{\"op_type\": \"IntScalar\", \"op\": {\"a\": {}, \"b\": {}, \"out\": {\"idx\": 0}}}, "
+     "{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}", NULL},
+    {"{\"op_type\": \"Matmul\"", "{\"op_type\": \"IntScalar\", \"op\": {\"a\": {}, \"b\": {}, \"out\": {\"idx\": 0}}}, {\"op_type\": \"Matmul\"",
+     "value 0 ('n') is set twice; node 0 (int_scalar); method 'forward'"},
+    {"\"source\": \"input\"}", "\"source\": \"value\", \"index\": 7}", "value 7, the program has 2; node 2 (inc, elementwise)"},
+};
+
+static void test_valid(void **state) {
+  (void)state;
+  program *p;
+  expect_good(sample_program(SAMPLE_PROGRAM, &p));
+  program_destroy(p);
+}
+
+static void test_edits(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+    char *changed = replace(SAMPLE_PROGRAM, edits[i].from, edits[i].to);
+    program *p;
+    clave_status st = sample_program(changed, &p);
+    if (edits[i].error) {
+      expect_error(st, edits[i].error);
+      assert_null(p);
+    } else {
+      expect_good(st);
+    }
+    program_destroy(p);
+    free(changed);
+  }
+}
+
+static void test_versions(void **state) {
+  (void)state;
+  char *path = in_folder("v.json"), *good = NULL, *changed;
+  static const edit versions[] = {
+      {"\"version\": 1", "\"version\": 2", "the program needs schema version 2, this build knows 1"},
+      {"\"version\": 1", "\"version\": 0", "op matmul needs schema version 1, the program says 0"},
+  };
+  program *p;
+  expect_good(sample_program(SAMPLE_PROGRAM, &p));
+  expect_good(program_save(p, path));
+  program_destroy(p);
+  size_t n;
+  good = read_bytes(path, &n);
+  good[n] = '\0';
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+    changed = replace(good, versions[i].from, versions[i].to);
+    write_bytes(path, changed, strlen(changed));
+    expect_error(program_load(path, NULL, &p), versions[i].error);
+    free(changed);
+  }
+  free(good);
+  free(path);
+}
+
+/* A name of many bytes, and one with control characters: refused, escaped. */
+static void test_names(void **state) {
+  (void)state;
+  char big[LIMIT_NAME + 10];
+  memset(big, 'n', sizeof big);
+  big[0] = big[sizeof big - 2] = '"';
+  big[sizeof big - 1] = '\0';
+  program *p;
+  static const char *const names[] = {"\"mm\"", "\"t5\"", "\"start\"}],", "\"flag\", \"type\"", "\"forward\""};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char *to = replace(names[i], "\"", ""), *rest = strchr(to, '"') + 1, *value = malloc(sizeof big + strlen(rest) + 1);
+    (void)snprintf(value, sizeof big + strlen(rest) + 1, "%s%s", big, rest);
+    char *changed = replace(SAMPLE_PROGRAM, names[i], value);
+    expect_error(sample_program(changed, &p), "bytes");
+    free(to);
+    free(value);
+    free(changed);
+  }
+  char *changed = replace(SAMPLE_PROGRAM, "\"t5\"", "\"a\\nb\"");
+  char *broken = replace(changed, "\"out\": {\"idx\": 5}", "\"out\": {\"idx\": 3}");
+  expect_error(sample_program(broken, &p), "('a\\x0ab')");
+  free(changed);
+  free(broken);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_valid),
+      cmocka_unit_test(test_edits),
+      cmocka_unit_test(test_versions),
+      cmocka_unit_test(test_names),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

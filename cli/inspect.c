@@ -315,11 +315,11 @@ static void write_program(const inspect_arguments *a, const model *m, const grap
   page_string(out, "\n");
   for (uint32_t i = 0; i < g->n_slots && listed < LISTED_CONSTANTS; i++) {
     if (g->slots[i].kind != CLAVE_SLOT_CONSTANT) continue;
-    write_arguments(listed++ ? "" : "constants", &g->slots[i], 1, &table);
+    write_arguments(listed++ ? "" : "consts   ", &g->slots[i], 1, &table);
   }
   columns_write(&table, 0, out);
   if (info.n_constants > listed)
-    page_format(out, "           and %" PRIu32 " more (--json)\n", info.n_constants - listed);
+    page_format(out, "         and %" PRIu32 " more (--json)\n", info.n_constants - listed);
   for (uint32_t i = 0, first = 1; i < g->n_slots; i++) {
     if (g->slots[i].kind != CLAVE_SLOT_STATE) continue;
     write_arguments(first ? "state    " : "", &g->slots[i], 1, &table);

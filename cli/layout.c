@@ -140,18 +140,22 @@ static void make_order(work *w) {
 
 /* ---------------------------------------------------------------- order */
 
-/* Sums over the neighbours of layer `layer` in the layer above (down) or below. */
-static void sum_neighbours(work *w, uint32_t layer, bool down) {
+static void clear_sums(work *w, uint32_t layer) {
   for (uint32_t i = w->layer_start[layer]; i < w->layer_start[layer + 1]; i++) {
     item *it = &w->items[w->order[i].item];
     it->sum = 0;
     it->count = 0;
   }
-  uint32_t between = down ? layer - 1 : layer;
+}
+
+/* Adds, for each item of `layer`, the positions of its neighbours in the layer above, or below. */
+static void sum_neighbours(work *w, uint32_t layer, bool above) {
+  if (above && layer == 0) return;
+  uint32_t between = above ? layer - 1 : layer;
   for (uint32_t i = w->segment_start[between]; i < w->segment_start[between + 1]; i++) {
     segment s = w->segments[i];
-    item *it = &w->items[down ? s.to : s.from];
-    it->sum += w->items[down ? s.from : s.to].x;
+    item *it = &w->items[above ? s.to : s.from];
+    it->sum += w->items[above ? s.from : s.to].x;
     it->count++;
   }
 }
@@ -190,6 +194,7 @@ static void order_layer(work *w, uint32_t layer, bool down) {
 static void place_layer(work *w, uint32_t layer, bool down) {
   uint32_t start = w->layer_start[layer], end = w->layer_start[layer + 1], n = 0;
   double packed = 0;
+  clear_sums(w, layer);
   sum_neighbours(w, layer, down);
   for (uint32_t i = start; i < end; i++) {
     const item *it = &w->items[w->order[i].item];

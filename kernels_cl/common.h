@@ -2,7 +2,7 @@
  *
  * A dtype macro (X_TYPE, ...) holds one of the tokens F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL.
  *   STORAGE(T)         the type in memory: __global const STORAGE(X_TYPE) *x
- *   LOAD(T, p, i)      element i as `real`; BOOL as 0 or 1
+ *   LOAD(T, p, i)      element i of __global p as `real`; BOOL as 0 or 1
  *   STORE(T, p, i, v)  v of type `real`, rounded to nearest even; integers wrap; BOOL is v != 0
  *   LOADF(T, p, i)     a float dtype as float, whatever `real` is
  *   LOAD4F LOAD8F LOAD16F(T, p)  4, 8, 16 neighbours of F32, F16 or BF16 at p as floatN; p needs no alignment
@@ -102,8 +102,27 @@ static inline ushort float_to_bf16(float f) {
   return (ushort)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
 }
 
-#define load_F32(p, i) ((p)[i])
+/* f16 by integer arithmetic where that is faster: PoCL converts one element at a time by a call, this vectorises. p is
+ * __global then. */
+#if ON_CPU
+static inline float half_to_float(ushort h) {
+  const uint w = (uint)(h & 0x7fffu) << 13, e = h & 0x7c00u;
+  const uint normal = w + (112u << 23), big = w + (224u << 23), small = as_uint((float)(h & 0x3ffu) * 0x1p-24f);
+  return as_float((e == 0 ? small : e == 0x7c00u ? big : normal) | (uint)(h & 0x8000u) << 16);
+}
+static inline ushort float_to_half(float f) {
+  const uint a = as_uint(f) & 0x7fffffffu;
+  const uint normal = ((a + 0xfffu + ((a >> 13) & 1u)) >> 13) - (112u << 10);
+  const uint small = as_uint(as_float(a) + 0.5f) - 0x3f000000u; /* the addition rounds to 2^-24 */
+  const uint finite = a < 0x38800000u ? small : normal;
+  const uint h = a > 0x7f800000u ? 0x7e00u | ((a >> 13) & 0x1ffu) : a >= 0x47800000u ? 0x7c00u : finite;
+  return (ushort)(h | (as_uint(f) >> 16 & 0x8000u));
+}
+#define load_F16(p, i) half_to_float(((__global const ushort *)(p))[i])
+#else
 #define load_F16(p, i) vload_half((i), (p))
+#endif
+#define load_F32(p, i) ((p)[i])
 #define load_BF16(p, i) bf16_to_float((p)[i])
 #define load_F64(p, i) ((p)[i])
 #define load_I8(p, i) ((p)[i])
@@ -116,7 +135,11 @@ static inline ushort float_to_bf16(float f) {
 #define LOADF(T, p, i) ((float)PASTE(load_, T)(p, i))
 
 #define store_F32(p, i, v) (p)[i] = (float)(v)
+#if ON_CPU
+#define store_F16(p, i, v) ((__global ushort *)(p))[i] = float_to_half((float)(v))
+#else
 #define store_F16(p, i, v) vstore_half_rte((float)(v), (i), (p))
+#endif
 #define store_BF16(p, i, v) (p)[i] = float_to_bf16((float)(v))
 #define store_F64(p, i, v) (p)[i] = (double)(v)
 #define store_I8(p, i, v) (p)[i] = (char)(v)
@@ -150,11 +173,15 @@ static inline ushort16 float_to_bf16_16(float16 f) {
 #define store16_BF16(p, v) vstore16(float_to_bf16_16(v), 0, p)
 #define STORE16F(T, p, v) PASTE(store16_, T)(p, v)
 
+#if ON_CPU
+static inline float round_half(float v) { return half_to_float(float_to_half(v)); }
+#else
 static inline float round_half(float v) {
   __attribute__((aligned(2))) uchar h[2]; /* uchar: may alias half */
   vstore_half_rte(v, 0, (half *)h);
   return vload_half(0, (const half *)h);
 }
+#endif
 #define round_F32(v) ((real)(float)(v))
 #define round_F16(v) ((real)round_half((float)(v)))
 #define round_BF16(v) ((real)bf16_to_float(float_to_bf16((float)(v))))

@@ -57,6 +57,41 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) *a, const long a_offset, 
   }
 }
 
+#if WIDTH >= 8 && B_ORDER == 1
+/* Blocks of n lanes: the odd ones of a change places with the even ones of b. */
+#define SWAP(n, a, b)                       \
+  {                                         \
+    const float16 low = EVEN##n(a, b);      \
+    b = ODD##n(a, b);                       \
+    a = low;                                \
+  }
+#define EVEN8(a, b) (float16)(a.lo, b.lo)
+#define ODD8(a, b) (float16)(a.hi, b.hi)
+#define EVEN4(a, b) (float16)(a.s0123, b.s0123, a.s89ab, b.s89ab)
+#define ODD4(a, b) (float16)(a.s4567, b.s4567, a.scdef, b.scdef)
+#define EVEN2(a, b) (float16)(a.s01, b.s01, a.s45, b.s45, a.s89, b.s89, a.scd, b.scd)
+#define ODD2(a, b) (float16)(a.s23, b.s23, a.s67, b.s67, a.sab, b.sab, a.sef, b.sef)
+#define EVEN1(a, b) (float16)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6, a.s8, b.s8, a.sa, b.sa, a.sc, b.sc, a.se, b.se)
+#define ODD1(a, b) (float16)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7, a.s9, b.s9, a.sb, b.sb, a.sd, b.sd, a.sf, b.sf)
+
+/* 16 columns (contiguous in k) by 16 k at b into to[k * COLUMNS + column]. */
+static inline void transpose16(__global const STORAGE(B_TYPE) *b, index_t b_n, __local float *to) {
+  float16 r[16];
+#pragma unroll
+  for (int i = 0; i < 16; i++) r[i] = LOAD16F(B_TYPE, b + i * b_n);
+#pragma unroll
+  for (int i = 0; i < 8; i++) SWAP(8, r[i], r[i + 8])
+#pragma unroll
+  for (int i = 0; i < 8; i++) SWAP(4, r[i / 4 * 8 + i % 4], r[i / 4 * 8 + i % 4 + 4])
+#pragma unroll
+  for (int i = 0; i < 8; i++) SWAP(2, r[i / 2 * 4 + i % 2], r[i / 2 * 4 + i % 2 + 2])
+#pragma unroll
+  for (int i = 0; i < 8; i++) SWAP(1, r[2 * i], r[2 * i + 1])
+#pragma unroll
+  for (int i = 0; i < 16; i++) vstore16(r[i], 0, to + i * COLUMNS);
+}
+#endif
+
 /* Columns [0, n) of depth rows of b into `to`, columns up to a multiple of COLUMNS zero. */
 static inline void pack_b(__global const STORAGE(B_TYPE) *b, index_t b_k, index_t b_n, int n, int depth, __local float *to) {
   for (int n0 = 0; n0 < n; n0 += COLUMNS, to += COLUMNS * depth) {
@@ -68,9 +103,15 @@ static inline void pack_b(__global const STORAGE(B_TYPE) *b, index_t b_k, index_
       continue;
     }
 #endif
-    for (int j = 0; j < COLUMNS; j++) {
+    int k0 = 0; /* rows that are done */
+#if WIDTH >= 8 && B_ORDER == 1
+    if (count == COLUMNS)
+      for (; k0 + 16 <= depth; k0 += 16)
+        for (int j = 0; j < COLUMNS; j += 16) transpose16(b + (n0 + j) * b_n + k0, b_n, to + k0 * COLUMNS + j);
+#endif
+    for (int j = 0; j < COLUMNS && k0 < depth; j++) {
       __global const STORAGE(B_TYPE) *column = b + (index_t)(n0 + min(j, count - 1)) * b_n;
-      for (int k = 0; k < depth; k++) {
+      for (int k = k0; k < depth; k++) {
 #if B_ORDER == 1
         to[k * COLUMNS + j] = LOADF(B_TYPE, column, k);
 #else

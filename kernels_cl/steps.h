@@ -39,6 +39,35 @@ STEP_FLOAT_FUNCTIONS(f32, float)
 STEP_FLOAT_FUNCTIONS(f64, double)
 #endif
 
+/* erf: PoCL's is a scalar call (20 ns an element), so CPUs get one without branches, 1.2 ulp: below 1 a + a P(a^2), else
+ * 1 - exp(Q(a)), both polynomials fitted by weighted least squares at Chebyshev points of [0, 1] and [1, 4]. */
+#if ON_CPU
+static inline float step_erf_f32(float a) {
+  const float x = fabs(a), y = x * x, z = x > 4 ? 4 : x;
+  float p = 0x1.4a9dacp-14f;
+  p = fma(p, y, -0x1.a46b4p-11f);
+  p = fma(p, y, 0x1.541636p-8f);
+  p = fma(p, y, -0x1.b7fb38p-6f);
+  p = fma(p, y, 0x1.ce2d18p-4f);
+  p = fma(p, y, -0x1.81273ep-2f);
+  p = fma(p, y, 0x1.06eba8p-3f);
+  float q = -0x1.6c073cp-16f;
+  q = fma(q, z, 0x1.ceeb6ep-12f);
+  q = fma(q, z, -0x1.139922p-8f);
+  q = fma(q, z, 0x1.9d0bfp-6f);
+  q = fma(q, z, -0x1.bc18dap-4f);
+  q = fma(q, z, -0x1.4434fp-1f);
+  q = fma(q, z, -0x1.212c2ep+0f);
+  q = fma(q, z, 0x1.8b4116p-13f);
+  return copysign(x < 1 ? fma(p, x, x) : 1 - exp(q), a);
+}
+#else
+static inline float step_erf_f32(float a) { return erf(a); }
+#endif
+#ifdef cl_khr_fp64
+static inline double step_erf_f64(double a) { return erf(a); }
+#endif
+
 static inline long step_to_long_i64(long a) { return a; }
 static inline long step_neg_i64(long a) { return (long)(0 - (ulong)a); }
 static inline long step_abs_i64(long a) { return a < 0 ? step_neg_i64(a) : a; }

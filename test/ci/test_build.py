@@ -1,0 +1,169 @@
+"""The build and its checkers: incremental make, install and pkg-config, layers, sizes, counts, torch's size."""
+
+import http.server
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def make(*goals, **more):
+    env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "MAKEFLAGS")}
+    return subprocess.run(
+        ["make", "--no-print-directory", *goals], cwd=ROOT, env=env, capture_output=True, text=True, **more
+    )
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "ci" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_nothing_is_rebuilt(build):
+    p = make(f"BUILD={build.relative_to(ROOT)}", "-q", "all")
+    assert p.returncode == 0, (
+        "make would build again:\n" + make(f"BUILD={build.relative_to(ROOT)}", "-n", "all").stdout[:2000]
+    )
+
+
+def test_a_header_rebuilds_what_includes_it(build):
+    name = build.relative_to(ROOT)
+    plan = make(f"BUILD={name}", "-n", "-W", "base/status.h", f"{name}/obj/base/status.o").stdout
+    assert "base/status.c" in plan
+
+
+def test_help_names_every_target():
+    text = make("help").stdout
+    for target in (
+        "all",
+        "demo",
+        "check",
+        "check-all",
+        "check-clean",
+        "bench",
+        "lint",
+        "format",
+        "fuzz",
+        "install",
+        "clean",
+    ):
+        assert f"make {target} " in text, target
+
+
+def test_install(build, tmp_path):
+    root = tmp_path / "root"
+    p = make(f"BUILD={build.relative_to(ROOT)}", "install", f"DESTDIR={root}", "PREFIX=/usr")
+    assert p.returncode == 0, p.stderr
+    for name in (
+        "include/clave.h",
+        "lib/libclave.a",
+        "lib/libclave.so",
+        "lib/libclave.so.0",
+        "lib/pkgconfig/clave.pc",
+        "bin/clave",
+    ):
+        assert (root / "usr" / name).exists(), name
+    env = os.environ | {"PKG_CONFIG_PATH": str(root / "usr/lib/pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(root)}
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "clave"], env=env, capture_output=True, text=True, check=True
+    )
+    assert "-lclave" in flags.stdout
+    version = subprocess.run(
+        ["pkg-config", "--modversion", "clave"], env=env, capture_output=True, text=True
+    ).stdout.strip()
+    said = subprocess.run([root / "usr/bin/clave", "--version"], capture_output=True, text=True).stdout
+    assert version and version in said, (version, said)
+
+
+@pytest.mark.parametrize(
+    "path, line, wrong",
+    [
+        ("interp/x.c", '#include "backend/opencl/opencl.h"', True),
+        ("interp/x.c", '#include "backend/backend.h"', False),
+        ("cli/x.c", '#include "interp/session.h"', True),
+        ("serialize/x.c", "#include <cjson/cJSON.h>", True),
+        ("serialize/json.c", "#include <cjson/cJSON.h>", False),
+        ("backend/cpu/x.c", "#include <CL/cl.h>", True),
+        ("backend/opencl/gemm.c", "#include <clblast_c.h>", True),
+        ("backend/cpu/kernels/x.c", '#include "ops/tensor.h"', True),
+        ("ops/x.c", "#include <pthread.h>", True),
+        ("include/clave.h", "#include <stdio.h>", True),
+        ("elsewhere/x.c", "int x;", True),
+    ],
+)
+def test_layers_finds(tmp_path, path, line, wrong):
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(line + "\n")
+    p = subprocess.run([ROOT / "ci/layers", tmp_path], capture_output=True, text=True)
+    assert (p.returncode != 0) == wrong, p.stdout
+    assert not wrong or path in p.stdout
+
+
+def test_sizes_finds(tmp_path):
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci/sizes.allow").write_text("# none\n")
+    (tmp_path / "long.c").write_text("int f(int x) {\n" + "  x++;\n" * 70 + "  return x;\n}\n")
+    (tmp_path / "big.c").write_text("int x;\n" * 601)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    p = subprocess.run([ROOT / "ci/sizes", tmp_path], capture_output=True, text=True)
+    assert p.returncode == 1 and "long.c:f" in p.stdout and "big.c" in p.stdout, p.stdout + p.stderr
+
+
+def test_runner_counts():
+    count = load("runner").count
+    assert count(
+        "[==========] Running 3 test(s).\n[  PASSED  ] 2 test(s).\n[  FAILED  ] 1 test(s), listed below:\n"
+    ) == (2, 1)
+    assert count("...\n5 passed, 2 skipped in 0.10s\n") == (5, 0)
+    assert count("1 failed, 5 passed, 1 error in 12.3s (0:00:12)\n") == (5, 2)
+    assert count("FAIL x\n7 passed, 1 failed\n") == (7, 1)
+    assert count("hello") is None
+
+
+class Index(http.server.BaseHTTPRequestHandler):
+    """A package index with one file of torch, of the size that the server was given."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b'<a href="/files/torch-2.13.0-py3-none-any.whl">torch-2.13.0-py3-none-any.whl</a>')
+
+    def do_HEAD(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/octet-stream" if "files" in self.path else "text/html")
+        self.send_header("Content-Length", str(self.server.size))
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize("size, refused", [(180 << 20, False), (860 << 20, True)])
+def test_a_cuda_size_torch_is_refused(tmp_path, size, refused):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Index)
+    server.size = size
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/simple"
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")} | {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_INDEX_URL": url,
+    }
+    (tmp_path / "requirements.txt").write_text("torch==2.13.0\n")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv/bin/python"
+    p = subprocess.run(
+        [python, ROOT / "ci/torch_size.py", tmp_path / "requirements.txt"], env=env, capture_output=True, text=True
+    )
+    server.shutdown()
+    assert (p.returncode != 0) == refused and "note" not in p.stdout, p.stdout + p.stderr
+    assert not refused or ("TORCH=" in p.stderr and "860 MB" in p.stderr), p.stderr

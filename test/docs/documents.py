@@ -1,0 +1,16 @@
+"""Reads the fenced blocks of our documents."""
+
+import re
+
+BLOCK = re.compile(
+    r"(?:^ *<!-- (?P<mark>[^>]*?) -->\n)?^(?P<indent> *)```(?P<language>\w+)\n(?P<text>.*?)^ *```", re.M | re.S
+)
+
+
+def blocks(path, language):
+    """(mark, text) of each block; mark: the comment on the line before it, or ''."""
+    for m in BLOCK.finditer(path.read_text()):
+        if m["language"] == language:
+            indent = m["indent"]
+            lines = [line.removeprefix(indent) for line in m["text"].splitlines()]
+            yield (m["mark"] or "").strip(), "\n".join(lines) + "\n"

@@ -1,0 +1,90 @@
+"""Follows CONTRIBUTING.md's checklist for an elementwise step in a copy of the tree: its rows and lines, no more, must
+give an op that exports, verifies and runs on both backends."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from documents import blocks
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+USE = """
+import torch, clave
+
+@torch.library.custom_op("example::cube", mutates_args=(), schema="(Tensor x) -> Tensor")
+def cube(x):
+    return x * x * x
+
+cube.register_fake(lambda x: torch.empty_like(x))
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(cube(x + 1)), cube(x).half()
+
+x = torch.linspace(-2, 2, 35).reshape(5, 7)
+clave.export(Net(), (x,)).save("cube.clv")
+for device in ("cpu", "opencl"):
+    for got, want in zip(clave.Session("cube.clv", device=device)(x), Net()(x)):
+        assert got.dtype == want.dtype
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-5)
+print("cube is", sum("cube" in line for line in open("docs/ops.md")))
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """The files git knows or would take, without what was built."""
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    for name in names:
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def additions():
+    """(file, lines) of the checklist."""
+    for language in ("tsv", "python"):
+        for mark, text in blocks(ROOT / "CONTRIBUTING.md", language):
+            if mark.startswith("add to "):
+                yield mark.removeprefix("add to "), text
+
+
+def run(command, tree):
+    env = {k: v for k, v in os.environ.items() if k not in ("CLAVE_LIBRARY", "CLAVE_DEVICE", "BUILD", "MAKEFLAGS")}
+    env |= {"PYTHONPATH": str(tree / "python")}
+    p = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)
+    assert p.returncode == 0, p.stdout[-3000:] + p.stderr[-3000:]
+    return p.stdout
+
+
+def test_checklist_adds_an_op(tree):
+    steps = list(additions())
+    assert [name for name, _ in steps] == ["ops/elementwise.tsv", "python/clave/lowering/elementwise.py"]
+    for name, text in steps:
+        with (tree / name).open("a") as f:
+            f.write(text if name.endswith(".tsv") else "\n\n" + text)
+    run(["make", "-j2", "CFLAGS=-O0", "EXTRA="], tree)
+    assert "cube is" in run([sys.executable, "-c", USE], tree)
+
+
+def test_missing_implementation_is_a_build_error_that_names_it(tree):
+    """A row of an op without its kernels does not link."""
+    schema = tree / "serialize/schema.fbs"
+    text = schema.read_text()
+    row = 'table Cube (family: "copy", since: "1") { x: Tid (required); out: Tid (required, out); }\n\nunion Op {'
+    schema.write_text(text.replace("union Op {", row).replace("If, While, Scan\n}", "If, While, Scan, Cube\n}"))
+    command = ["make", "-j2", "CFLAGS=-O0", "EXTRA=", "all"]
+    env = {k: v for k, v in os.environ.items() if k not in ("BUILD", "MAKEFLAGS")}
+    p = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)
+    assert p.returncode != 0
+    assert all(f in p.stderr for f in ("rule_cube",)) and ("cpu_cube" in p.stderr or "opencl_cube" in p.stderr), (
+        p.stderr[-2000:]
+    )

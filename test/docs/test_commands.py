@@ -1,0 +1,63 @@
+"""Every command in a document works: the ```sh blocks run as they stand, the ```python blocks too.
+
+A block after `<!-- hardware -->` needs a device that this machine may lack and is not run. The examples' READMEs are run
+by test/examples.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from documents import blocks
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def all_blocks(language):
+    for path in DOCUMENTS:
+        for i, (mark, text) in enumerate(blocks(path, language)):
+            if mark != "hardware" and not mark.startswith("add to"):
+                yield pytest.param(text, id=f"{path.relative_to(ROOT)}-{i}")
+
+
+def runnable(line):
+    """What is running this test is not run again, nor what takes as long."""
+    return not line.startswith(("make check", "make bench", "make fuzz"))
+
+
+@pytest.mark.parametrize("text", all_blocks("sh"))
+def test_shell(text, tmp_path):
+    script = "\n".join(line for line in text.splitlines() if runnable(line))
+    env = {k: v for k, v in os.environ.items() if k not in ("CLAVE_DEVICE", "CLAVE_LIBRARY")}
+    p = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert p.returncode == 0, f"{script}\n{p.stdout[-2000:]}{p.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("text", all_blocks("python"))
+def test_python(text, tmp_path):
+    env = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    p = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert p.returncode == 0, p.stderr[-3000:]
+
+
+def test_make_targets_exist():
+    """Each `make target` that a document mentions is explained by make help."""
+    explained = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True).stdout
+    for path in DOCUMENTS:
+        for _, text in blocks(path, "sh"):
+            for line in text.splitlines():
+                if line.startswith("make "):
+                    assert f"make {line.split()[1]}" in explained, f"{path.name}: {line}"
+
+
+def test_links_lead_somewhere():
+    import re
+
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"

@@ -138,11 +138,11 @@ def main():
     torch.set_num_threads(1)
     if not args.eager:
         speed_up_export()
-    with multiprocessing.get_context("fork").Pool(args.jobs) as pool:
-        results = pool.map(build_case, jobs, chunksize=4)
-    rows = [row for row, error in results if row]
-    errors = [error for _, error in results if error]
-    (args.out / "index.tsv").write_text("".join(row + "\n" for row in rows))
+    rows, errors = [], []
+    with multiprocessing.get_context("fork").Pool(args.jobs) as pool, (args.out / "index.tsv").open("w") as index:
+        for row, error in pool.imap(build_case, jobs, chunksize=4):
+            (rows if row else errors).append(row or error)
+            print(f"{row}\n" if row else "", end="", file=index, flush=True)
     print("\n".join(errors))
     print(f"{len(jobs)} cases in {time.monotonic() - begin:.0f} s\n{len(rows)} passed, {len(errors)} failed")
     if not errors:

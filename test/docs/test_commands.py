@@ -1,7 +1,7 @@
 """Every command in a document works: the ```sh blocks run as they stand, the ```python blocks too.
 
-A block after `<!-- hardware -->` needs a device that this machine may lack and is not run. The examples' READMEs are run
-by test/examples.
+A block after `<!-- hardware -->` needs a device that this machine may lack and is not run. The examples do their own
+READMEs in test/examples.
 """
 
 import os

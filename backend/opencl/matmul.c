@@ -48,7 +48,7 @@ static void set_bias(gemm *g, const tensor *out) {
   g->batch_bias = t;
 }
 
-static void describe(gemm *g, cl_stream *s, const node *n) {
+void gemm_describe(gemm *g, cl_stream *s, const node *n) {
   const ir_matmul *op = n->instruction->op;
   *g = (gemm){.s = s, .node = n, .a = &n->tensors[op->a], .b = &n->tensors[op->b], .out = &n->tensors[op->out]};
   if (op->bias != IR_NONE && op->beta != 0) g->bias = &n->tensors[op->bias];
@@ -76,8 +76,9 @@ static void describe(gemm *g, cl_stream *s, const node *n) {
 
 clave_status opencl_matmul(cl_stream *s, const node *n) {
   static clave_status (*const implementations[])(const gemm *) = {
-      [GEMM_TILE] = gemm_tile, [GEMM_PACKED] = gemm_packed, [GEMM_ROWS] = gemm_rows, [GEMM_COLUMNS] = gemm_columns};
+      [GEMM_TILE] = gemm_tile, [GEMM_PACKED] = gemm_packed,   [GEMM_ROWS] = gemm_rows, [GEMM_COLUMNS] = gemm_columns,
+      [GEMM_CLBLAST] = gemm_clblast};
   gemm g;
-  describe(&g, s, n);
+  gemm_describe(&g, s, n);
   return implementations[gemm_choose(&g)](&g);
 }

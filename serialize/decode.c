@@ -1,6 +1,7 @@
 /* The descriptor-driven decoder, common to all formats. */
 #include "serialize/decode.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,6 +79,8 @@ static clave_status decode_scalar_field(decoder *d, const decode_node *n, const 
   if ((f->kind == IR_FIELD_TID || f->kind == IR_FIELD_VID) && (s.i < 0 || s.i >= (int64_t)IR_NONE)) {
     return decode_error(d, "slot %lld, expected 0 to %u", (long long)s.i, IR_NONE - 1);
   }
+  bool real = f->kind == IR_FIELD_F64 || f->kind == IR_FIELD_OPT_F64;
+  if (real && isnan(s.f)) s.f = (double)NAN; /* the same in every format: JSON has no payload */
   int32_t small = (int32_t)s.i; /* in range: the source checked it for the kind */
   uint32_t word = (uint32_t)s.i;
   switch (f->kind) {

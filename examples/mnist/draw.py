@@ -22,22 +22,14 @@ def arc(cx, cy, rx, ry, start, stop, n=32):
 STROKES = {
     0: [arc(14, 14, 5.6, 8.2, -100, 260)],
     1: [[(15.2, 5.5), (14.2, 12.0), (13.2, 22.5)]],
-    2: [
-        [*arc(13.4, 10.0, 4.8, 4.4, -165, 50), (9.0, 21.6), (13.0, 20.9), (20.0, 21.6)]
-    ],
+    2: [[*arc(13.4, 10.0, 4.8, 4.4, -165, 50), (9.0, 21.6), (13.0, 20.9), (20.0, 21.6)]],
     3: [[*arc(13.2, 9.8, 4.6, 4.0, -150, 85), *arc(13.2, 17.9, 5.4, 4.4, -85, 150)]],
     4: [[(9.6, 6.2), (8.2, 14.8), (18.8, 14.2)], [(18.4, 6.6), (16.6, 22.6)]],
-    5: [
-        [(19.4, 6.2), (11.4, 6.6), (10.2, 13.0), *arc(12.8, 17.0, 5.4, 4.8, -105, 140)]
-    ],
-    6: [
-        [(17.6, 5.6), (12.4, 10.2), (9.6, 16.2), *arc(13.6, 17.9, 4.4, 4.2, -200, 160)]
-    ],
+    5: [[(19.4, 6.2), (11.4, 6.6), (10.2, 13.0), *arc(12.8, 17.0, 5.4, 4.8, -105, 140)]],
+    6: [[(17.6, 5.6), (12.4, 10.2), (9.6, 16.2), *arc(13.6, 17.9, 4.4, 4.2, -200, 160)]],
     7: [[(8.2, 7.6), (13.0, 7.0), (19.8, 6.6), (16.0, 14.4), (13.4, 22.6)]],
     8: [[*arc(14.2, 9.6, 4.0, 3.8, 90, 450), *arc(13.8, 18.0, 4.8, 4.4, -90, 270)]],
-    9: [
-        [*arc(13.4, 10.4, 4.4, 4.4, 0, -360), (17.8, 10.4), (17.2, 16.2), (15.6, 22.6)]
-    ],
+    9: [[*arc(13.4, 10.4, 4.4, 4.4, 0, -360), (17.8, 10.4), (17.2, 16.2), (15.6, 22.6)]],
 }
 
 
@@ -45,11 +37,7 @@ def distance(px, py, a, b):
     """From a point to the line from a to b."""
     dx, dy = b[0] - a[0], b[1] - a[1]
     length = dx * dx + dy * dy
-    t = (
-        max(0.0, min(1.0, ((px - a[0]) * dx + (py - a[1]) * dy) / length))
-        if length
-        else 0.0
-    )
+    t = max(0.0, min(1.0, ((px - a[0]) * dx + (py - a[1]) * dy) / length)) if length else 0.0
     return math.hypot(px - a[0] - t * dx, py - a[1] - t * dy)
 
 
@@ -65,14 +53,10 @@ def draw(strokes):
 
 
 def main():
-    folder = pathlib.Path(
-        sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "digits"
-    )
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "digits")
     folder.mkdir(parents=True, exist_ok=True)
     for digit, strokes in STROKES.items():
-        (folder / f"{digit}.pgm").write_bytes(
-            b"P5\n%d %d\n255\n" % (SIDE, SIDE) + draw(strokes)
-        )
+        (folder / f"{digit}.pgm").write_bytes(b"P5\n%d %d\n255\n" % (SIDE, SIDE) + draw(strokes))
 
 
 if __name__ == "__main__":

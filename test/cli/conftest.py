@@ -14,11 +14,7 @@ class Tool:
         self.exe, self.folder = str(build / "clave"), folder
 
     def run(self, *args, env=None, **kw):
-        full = (
-            {k: v for k, v in os.environ.items() if k != "CLAVE_DEVICE"}
-            | {"CLAVE_DEVICE": "cpu"}
-            | (env or {})
-        )
+        full = {k: v for k, v in os.environ.items() if k != "CLAVE_DEVICE"} | {"CLAVE_DEVICE": "cpu"} | (env or {})
         kw = {
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
@@ -45,11 +41,7 @@ class Tool:
         assert r.returncode == code, (r.returncode, r.stderr)
         assert not r.stdout
         lines = r.stderr.splitlines()
-        errors = [
-            x
-            for x in lines
-            if x.startswith("clave: ") and not x.startswith("clave: note: ")
-        ]
+        errors = [x for x in lines if x.startswith("clave: ") and not x.startswith("clave: note: ")]
         assert len(errors) == 1, r.stderr
         assert code == 2 or all(x.startswith("clave: ") for x in lines), r.stderr
         return errors[0].removeprefix("clave: ")

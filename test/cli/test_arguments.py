@@ -46,9 +46,7 @@ def test_no_nearest_command(tool):
     assert tool.bad(2, "") == 'there is no command ""'
 
 
-@pytest.mark.parametrize(
-    "name", ["optimize", "compile", "generate", "tokenize", "tune"]
-)
+@pytest.mark.parametrize("name", ["optimize", "compile", "generate", "tokenize", "tune"])
 def test_later_commands_are_refused_by_name(tool, name):
     assert f"{name} is not in this version" in tool.bad(2, name, "--anything")
 
@@ -94,14 +92,9 @@ def test_an_error_is_one_line_however_odd_the_name(tool):
 def test_output_that_cannot_be_written(tool, args):
     with open("/dev/full", "w") as full:
         r = tool.run(*args, stdout=full)
-    assert (
-        r.returncode == 1
-        and r.stderr == "clave: standard output: No space left on device\n"
-    )
+    assert r.returncode == 1 and r.stderr == "clave: standard output: No space left on device\n"
     line = " ".join(f"'{a}'" for a in [tool.exe, *args])
-    r = subprocess.run(
-        ["sh", "-c", f"{line} >&-"], capture_output=True, text=True, check=False
-    )
+    r = subprocess.run(["sh", "-c", f"{line} >&-"], capture_output=True, text=True, check=False)
     assert r.returncode == 1 and r.stderr.startswith("clave: standard output: ")
     r = subprocess.run(
         [

@@ -1,6 +1,7 @@
 """Each command on a small program: what it prints, what it writes, what it refuses."""
 
 import json
+import shutil
 import xml.etree.ElementTree
 
 import numpy as np
@@ -26,10 +27,7 @@ def inputs(tmp_path):
 def check_outputs(tool, x=X, scale=2.0):
     got = load_file(tool.folder / "out.safetensors")
     np.testing.assert_allclose(got["output_0"], expected(x, scale), rtol=1e-5)
-    assert (
-        got["output_1"].dtype == np.int64
-        and (got["output_1"] == (x * scale).argmax(1)).all()
-    )
+    assert got["output_1"].dtype == np.int64 and (got["output_1"] == (x * scale).argmax(1)).all()
     (tool.folder / "out.safetensors").unlink()
 
 
@@ -42,9 +40,7 @@ def test_run_by_name_and_position(tool, program, inputs):
         assert f.metadata() == {"output_0": "probability", "output_1": "label"}
     check_outputs(tool)
     save_file({"input_1": np.array(2.0), "input_0": X}, tool.folder / "by.safetensors")
-    tool.good(
-        "run", program, "--inputs", "by.safetensors", "--outputs", "out.safetensors"
-    )
+    tool.good("run", program, "--inputs", "by.safetensors", "--outputs", "out.safetensors")
     check_outputs(tool)
 
 
@@ -85,12 +81,8 @@ def test_run_prints_a_summary(tool, program, inputs):
         "first",
         "values",
     ]
-    assert lines[1].startswith("probability  F32 [3, 4]") and lines[1].endswith(
-        ", ...]"
-    )
-    assert lines[2].startswith("label        I64 [3]") and lines[2].endswith(
-        "[3, 3, 3]"
-    )
+    assert lines[1].startswith("probability  F32 [3, 4]") and lines[1].endswith(", ...]")
+    assert lines[2].startswith("label        I64 [3]") and lines[2].endswith("[3, 3, 3]")
     rows = json.loads(tool.good("run", program, "--inputs", inputs, "--json"))
     assert rows[1]["first"] == [3, 3, 3] and abs(rows[0]["mean"] - 0.25) < 1e-6
 
@@ -151,15 +143,9 @@ def test_run_refuses_files(tool, program, inputs):
         save_file(tensors, tool.folder / "odd.safetensors")
         assert says in tool.bad(1, "run", program, "--inputs", "odd.safetensors")
     assert "in no command" not in tool.bad(2, "run", program, "--input", "x")
-    assert 'no method "train"; the program has forward' in tool.bad(
-        1, "run", program, "--method", "train"
-    )
-    assert "nosuch" in tool.bad(
-        1, "run", program, "--inputs", inputs, "--device", "nosuch"
-    )
-    assert tool.bad(
-        1, "run", program, "--inputs", inputs, "--outputs", "no/such/folder.safetensors"
-    )
+    assert 'no method "train"; the program has forward' in tool.bad(1, "run", program, "--method", "train")
+    assert "nosuch" in tool.bad(1, "run", program, "--inputs", inputs, "--device", "nosuch")
+    assert tool.bad(1, "run", program, "--inputs", inputs, "--outputs", "no/such/folder.safetensors")
     assert tool.bad(
         1,
         "run",
@@ -192,20 +178,12 @@ def test_devices_without_opencl(tool, tmp_path):
     (tmp_path / "none").mkdir()
     r = tool.run("devices", env={"OCL_ICD_VENDORS": str(tmp_path / "none")})
     assert r.returncode == 0 and "cpu" in r.stdout
-    assert (
-        r.stderr.startswith("clave: note: ")
-        and "pocl" in r.stderr
-        and r.stderr.count("\n") == 1
-    )
+    assert r.stderr.startswith("clave: note: ") and "pocl" in r.stderr and r.stderr.count("\n") == 1
 
 
 def test_bench(tool, program, inputs):
     for flags, shape in [((), [1, 4]), (("--inputs", inputs), [3, 4])]:
-        b = json.loads(
-            tool.good(
-                "bench", program, "--runs", "4", "--warmup", "1", "--json", *flags
-            )
-        )
+        b = json.loads(tool.good("bench", program, "--runs", "4", "--warmup", "1", "--json", *flags))
         assert b["inputs"][0]["shape"] == shape and b["runs"] == 4
         assert 0 < b["min_ms"] <= b["median_ms"] <= b["max_ms"]
         assert b["load_ms"] > 0 and b["first_ms"] > 0 and b["peak_rss_mb"] > 1
@@ -223,9 +201,7 @@ def test_inspect(tool, program):
     assert m["ops"] == {"elementwise": 1, "softmax": 1, "arg_reduce": 1}
     assert [n["name"] for n in m["nodes"]] == ["mul", "softmax", "argmax"]
     assert m["peak_bytes"] == 8 * 4 * 4 * 2
-    rows = json.loads(tool.good("inspect", program, "--json", "--placement"))[
-        "methods"
-    ][0]["nodes"]
+    rows = json.loads(tool.good("inspect", program, "--json", "--placement"))["methods"][0]["nodes"]
     assert all(n["where"] in ("cpu", "fused") for n in rows)
     assert "softmax" in tool.good("inspect", program, "--placement")
     assert tool.good("inspect", program, "--dot").startswith('digraph "forward"')
@@ -238,36 +214,23 @@ def test_svg_is_a_drawing(tool, program):
     width, height = float(svg.get("width")), float(svg.get("height"))
     for r in list(svg.iter("{http://www.w3.org/2000/svg}rect"))[1:]:
         x, y, w, h = (float(r.get(k)) for k in ("x", "y", "width", "height"))
-        assert 0 <= x and x + w <= width and 0 <= y and y + h <= height
+        assert x >= 0 and x + w <= width and y >= 0 and y + h <= height
 
 
 def test_inspect_survives_odd_names(tool):
     name = 'a<b>&"c\\\x07' + "x" * 100
     (tool.folder / "odd.json").write_text(json.dumps(make_program(name)))
-    assert (
-        json.loads(tool.good("inspect", "odd.json", "--json"))["methods"][0]["outputs"][
-            0
-        ]["name"]
-        == name
-    )
+    assert json.loads(tool.good("inspect", "odd.json", "--json"))["methods"][0]["outputs"][0]["name"] == name
     xml.etree.ElementTree.fromstring(tool.good("inspect", "odd.json", "--svg"))
-    assert "\x07" not in tool.good("inspect", "odd.json") + tool.good(
-        "inspect", "odd.json", "--dot"
-    )
+    assert "\x07" not in tool.good("inspect", "odd.json") + tool.good("inspect", "odd.json", "--dot")
 
 
 def test_inspect_tensors(tool, inputs):
     lines = tool.good("inspect", inputs).splitlines()
-    assert sorted(x.split()[0] for x in lines[:2]) == ["scale", "x"] and lines[
-        2
-    ].startswith("2 tensors, ")
-    assert {"name": "x", "dtype": "F32", "shape": [3, 4]} in json.loads(
-        tool.good("inspect", inputs, "--json")
-    )
+    assert sorted(x.split()[0] for x in lines[:2]) == ["scale", "x"] and lines[2].startswith("2 tensors, ")
+    assert {"name": "x", "dtype": "F32", "shape": [3, 4]} in json.loads(tool.good("inspect", inputs, "--json"))
     assert "no graph" in tool.bad(1, "inspect", inputs, "--svg")
-    (tool.folder / "half.safetensors").write_bytes(
-        (tool.folder / inputs).read_bytes()[:60]
-    )
+    (tool.folder / "half.safetensors").write_bytes((tool.folder / inputs).read_bytes()[:60])
     assert "half.safetensors" in tool.bad(1, "inspect", "half.safetensors")
 
 
@@ -282,23 +245,14 @@ def test_verify(tool, program):
     }
     save_file(reference, tool.folder / "r.safetensors")
     for device in ("cpu", "opencl"):
-        text = tool.good(
-            "verify", program, "--reference", "r.safetensors", "--device", device
-        )
-        assert "2 equal to the reference" in text and ("ops" in text) == (
-            device != "cpu"
-        )
+        text = tool.good("verify", program, "--reference", "r.safetensors", "--device", device)
+        assert "2 equal to the reference" in text and ("ops" in text) == (device != "cpu")
     y[1, 2] += 0.01
     save_file(reference, tool.folder / "r.safetensors")
     message = tool.bad(1, "verify", program, "--reference", "r.safetensors")
-    assert (
-        "output_0 (probability) differs from the reference: F32 [3, 4] at element 6"
-        in message
-    )
+    assert "output_0 (probability) differs from the reference: F32 [3, 4] at element 6" in message
     save_file({"input_0": X, "input_1": np.array(2.0)}, tool.folder / "r.safetensors")
-    assert "none of the outputs" in tool.bad(
-        1, "verify", program, "--reference", "r.safetensors"
-    )
+    assert "none of the outputs" in tool.bad(1, "verify", program, "--reference", "r.safetensors")
 
 
 def test_convert(tool, program, inputs):
@@ -308,10 +262,7 @@ def test_convert(tool, program, inputs):
         tool.good("run", p, "--inputs", inputs, "--outputs", "out.safetensors")
         check_outputs(tool)
     assert "ends in .clv or .json" in tool.bad(1, "convert", program, "q.txt")
-    assert (
-        tool.bad(1, "convert", "nowhere.clv", "r.clv")
-        and not (tool.folder / "r.clv").exists()
-    )
+    assert tool.bad(1, "convert", "nowhere.clv", "r.clv") and not (tool.folder / "r.clv").exists()
 
 
 def test_cache(tool, program, inputs, tmp_path):
@@ -321,15 +272,24 @@ def test_cache(tool, program, inputs, tmp_path):
     tool.good("run", program, "--inputs", inputs, "--device", "opencl", env=env)
     c = json.loads(tool.good("cache", "--json", env=env))
     assert c["files"] > 0 and c["bytes"] > 0 and c["path"].startswith(str(folder))
-    assert (
-        json.loads(tool.good("cache", "--max-mb", "100", "--json", env=env))[
-            "removed_bytes"
-        ]
-        == 0
-    )
+    assert json.loads(tool.good("cache", "--max-mb", "100", "--json", env=env))["removed_bytes"] == 0
     assert "removed" in tool.good("cache", "--clear", env=env)
     assert json.loads(tool.good("cache", "--json", env=env))["files"] == 0
-    assert (
-        json.loads(tool.good("cache", "--json", env={"CLAVE_CACHE_DIR": "off"}))["path"]
-        is None
+    assert json.loads(tool.good("cache", "--json", env={"CLAVE_CACHE_DIR": "off"}))["path"] is None
+
+
+def test_verify_names_the_first_op_that_differs(tool, program, root):
+    """With a kernel that computes something else."""
+    shutil.copytree(root / "kernels_cl", tool.folder / "kernels")
+    source = tool.folder / "kernels/softmax.cl"
+    right = source.read_text()
+    wrong = right.replace("/ (total)", "/ (2 * (total))")
+    assert wrong != right
+    source.write_text(wrong)
+    y = expected(X, 2.0)
+    save_file({"input_0": X, "input_1": np.array(2.0), "output_0": y}, tool.folder / "r.safetensors")
+    env = {"CLAVE_KERNEL_DIR": str(tool.folder / "kernels"), "CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE": "opencl"}
+    message = tool.bad(1, "verify", program, "--reference", "r.safetensors", env=env)
+    assert message.startswith(
+        "node 1 (softmax softmax) is the first that differs from the CPU backend: probability F32 [3, 4]"
     )

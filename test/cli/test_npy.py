@@ -11,12 +11,7 @@ X = np.arange(8, dtype="<f4").reshape(2, 4)
 
 def header(text, version=1):
     raw = text.encode()
-    return (
-        b"\x93NUMPY"
-        + bytes([version, 0])
-        + struct.pack("<H" if version == 1 else "<I", len(raw))
-        + raw
-    )
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(raw)) + raw
 
 
 def form(descr="'<f4'", order="False", shape="(2, 4)"):
@@ -31,9 +26,7 @@ def saved(array, version=None):
 
 def read(tool, program, raw):
     (tool.folder / "x.npy").write_bytes(raw)
-    return tool.run(
-        "run", program, "--input", "x=x.npy", "--input", "scale=1", "--json"
-    )
+    return tool.run("run", program, "--input", "x=x.npy", "--input", "scale=1", "--json")
 
 
 @pytest.mark.parametrize(
@@ -45,8 +38,7 @@ def read(tool, program, raw):
         saved(np.asfortranarray(X)),
         header(form()) + X.tobytes(),
         header(form(order="True")) + X.tobytes("F"),
-        header('{"shape": (2,4), "fortran_order": False, "descr": "<f4"}')
-        + X.tobytes(),
+        header('{"shape": (2,4), "fortran_order": False, "descr": "<f4"}') + X.tobytes(),
         header(form(), 2) + X.tobytes(),
     ],
     ids=range(8),
@@ -107,9 +99,7 @@ def test_bad_files(tool, program, raw, says):
 
 def test_not_a_file(tool, program):
     (tool.folder / "folder.npy").mkdir()
-    assert "folder.npy" in tool.bad(
-        1, "run", program, "--input", "x=folder.npy", "--input", "scale=1"
-    )
+    assert "folder.npy" in tool.bad(1, "run", program, "--input", "x=folder.npy", "--input", "scale=1")
 
 
 def test_every_dtype_is_read(tool, program):

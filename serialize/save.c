@@ -15,36 +15,57 @@ static bool has_ending(const char *path, const char *ending) {
 
 /* ---------------------------------------------------------------- whose constants */
 
-/* consts_hash of the .json program at `path`; false if it is none or cannot be read. */
-static bool read_consts_hash(const char *path, uint64_t *out) {
-  file_map m;
-  json *document = NULL;
-  bool found = false;
-  clave_status st = file_map_open(path, &m);
-  if (!st) {
-    st = json_parse((const char *)m.data, m.size, &document);
-    const json *hash = !st && json_kind_of(document) == JSON_OBJECT ? json_member(document, "consts_hash") : NULL;
-    found = hash && json_u64(hash, out);
-  }
-  json_free(document);
-  file_map_close(&m);
+/* A hash that a file may record. */
+typedef struct recorded {
+  bool present;
+  uint64_t hash;
+} recorded;
+
+/* A file that cannot be read records nothing; but being out of memory says nothing about the file. */
+static clave_status forgive(clave_status st) {
+  if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
-  return found;
+  return NULL;
 }
 
-/* The hash that a consts.safetensors of ours records; false if it records none. */
-static bool recorded_hash(const char *path, uint64_t *out) {
+/* consts_hash of the .json program at `path`. */
+static clave_status read_consts_hash(const char *path, recorded *out) {
+  file_map m;
+  json *document = NULL;
+  *out = (recorded){0};
+  clave_status st = file_map_open(path, &m);
+  if (!st) st = json_parse((const char *)m.data, m.size, &document);
+  const json *hash = !st && json_kind_of(document) == JSON_OBJECT ? json_member(document, "consts_hash") : NULL;
+  out->present = hash && json_u64(hash, &out->hash);
+  json_free(document);
+  file_map_close(&m);
+  return forgive(st);
+}
+
+/* The hash that a consts.safetensors of ours records. */
+static clave_status read_recorded_hash(const char *path, recorded *out) {
   tensor_file *f;
+  *out = (recorded){0};
   clave_status st = tensor_file_open(path, &f);
-  if (st) {
-    status_free(st);
-    return false;
-  }
+  if (st) return forgive(st);
   const char *hex = tensor_file_metadata(f, CONSTS_HASH_KEY);
-  bool found = hex && strlen(hex) == 16 && strspn(hex, "0123456789abcdef") == 16;
-  if (found) *out = strtoull(hex, NULL, 16);
+  out->present = hex && strlen(hex) == 16 && strspn(hex, "0123456789abcdef") == 16;
+  if (out->present) out->hash = strtoull(hex, NULL, 16);
   tensor_file_destroy(f);
-  return found;
+  return NULL;
+}
+
+/* Sets *user (owned) to the entry's name if it is another .json program that uses constants with this hash. */
+static clave_status check_user(const char *folder, const char *name, const char *own_name, uint64_t hash, char **user) {
+  recorded other;
+  if (!has_ending(name, ".json") || strcmp(name, own_name) == 0) return NULL;
+  char *path = path_join(folder, name);
+  if (!path) return status_no_memory();
+  clave_status st = read_consts_hash(path, &other);
+  free(path);
+  if (st || !other.present || other.hash != hash) return st;
+  *user = strdup(name);
+  return *user ? NULL : status_no_memory();
 }
 
 /* Another .json program in the folder that uses constants with this hash: its name into `user` (owned), else NULL. */
@@ -53,14 +74,7 @@ static clave_status find_user(const char *folder, const char *own_name, uint64_t
   size_t n;
   TRY(folder_list(folder, &entries, &n));
   clave_status st = NULL;
-  for (size_t i = 0; i < n && !st && !*user; i++) {
-    uint64_t other;
-    if (!has_ending(entries[i].name, ".json") || strcmp(entries[i].name, own_name) == 0) continue;
-    char *path = path_join(folder, entries[i].name);
-    bool uses = path && read_consts_hash(path, &other) && other == hash;
-    if (!path || (uses && !(*user = strdup(entries[i].name)))) st = status_no_memory();
-    free(path);
-  }
+  for (size_t i = 0; i < n && !st && !*user; i++) st = check_user(folder, entries[i].name, own_name, hash, user);
   folder_list_free(entries, n);
   return st;
 }
@@ -68,19 +82,21 @@ static clave_status find_user(const char *folder, const char *own_name, uint64_t
 /* Refuses to replace the constants at `consts` unless they hold the same, or are those of the program being replaced and
  * of no other. */
 static clave_status check_replaceable(const program *p, const char *path, const char *consts) {
-  uint64_t existing, replaced;
+  recorded existing, replaced;
   if (!file_exists(consts)) return NULL;
-  if (!recorded_hash(consts, &existing)) {
+  TRY(read_recorded_hash(consts, &existing));
+  if (!existing.present) {
     return INVALID("%s is there already and is not known to be this program's: save into another folder", consts);
   }
-  if (existing == p->ir.consts_hash) return NULL;
-  if (!read_consts_hash(path, &replaced) || replaced != existing) {
+  if (existing.hash == p->ir.consts_hash) return NULL;
+  TRY(read_consts_hash(path, &replaced));
+  if (!replaced.present || replaced.hash != existing.hash) {
     return INVALID("%s holds another program's constants: save into another folder", consts);
   }
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("."), *user = NULL;
   if (!folder) return status_no_memory();
-  clave_status st = find_user(folder, slash ? slash + 1 : path, existing, &user);
+  clave_status st = find_user(folder, slash ? slash + 1 : path, existing.hash, &user);
   if (!st && user) st = INVALID("%s is used by %s too: save into another folder", consts, user);
   free(folder);
   free(user);

@@ -1,0 +1,66 @@
+#ifndef TEST_FAULT_ALLOC_H_
+#define TEST_FAULT_ALLOC_H_
+/* malloc and its kin for one test program: counts live blocks, and fails the Nth allocation of whoever is linked in, libc and
+ * cJSON included. glibc only; under a sanitizer, which has its own malloc, fault_alloc_works() is false. Include it once. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FAULT_ALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FAULT_ALLOC 0
+#endif
+#endif
+#if !defined(FAULT_ALLOC) && defined(__GLIBC__)
+#define FAULT_ALLOC 1
+#endif
+
+static long fault_countdown = -1; /* allocations until one fails; negative: none does */
+static long fault_live;           /* blocks allocated and not freed */
+
+static inline void fault_arm(long n) { fault_countdown = n; }
+/* True if the failure came. */
+static inline bool fault_disarm(void) {
+  bool came = fault_countdown < 0;
+  fault_countdown = -1;
+  return came;
+}
+
+#if FAULT_ALLOC
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void __libc_free(void *p);
+
+static void *fault_count(void *p) {
+  fault_live += p != NULL;
+  return p;
+}
+
+static bool fault_now(void) {
+  if (fault_countdown < 0 || fault_countdown-- > 0) return false;
+  errno = ENOMEM;
+  return true;
+}
+
+void *malloc(size_t n) { return fault_now() ? NULL : fault_count(__libc_malloc(n)); }
+void *calloc(size_t n, size_t size) { return fault_now() ? NULL : fault_count(__libc_calloc(n, size)); }
+
+void *realloc(void *p, size_t n) {
+  if (fault_now()) return NULL;
+  return p ? __libc_realloc(p, n) : fault_count(__libc_realloc(p, n));
+}
+
+void free(void *p) {
+  fault_live -= p != NULL;
+  __libc_free(p);
+}
+
+static inline bool fault_alloc_works(void) { return true; }
+#else
+static inline bool fault_alloc_works(void) { return false; }
+#endif
+
+#endif

@@ -1,0 +1,96 @@
+/* Out of memory at the Nth allocation of load and save, for all N: an error, no leak, nothing half-written. */
+#include "test/fault_alloc.h"
+
+#include "test/serialize/sample.h"
+
+enum { MAX_FAULTS = 20000 };
+
+typedef struct job {
+  clave_status (*run)(const struct job *j);
+  const char *from, *to; /* paths */
+  const char *what;
+} job;
+
+static clave_status load_and_save(const job *j) {
+  program *p;
+  TRY(program_load(j->from, NULL, &p));
+  clave_status st = program_save(p, j->to);
+  if (!st) st = program_check_hashes(p);
+  program_destroy(p);
+  return st;
+}
+
+static clave_status create(const job *j) {
+  program *p;
+  (void)j;
+  TRY(sample_program(SAMPLE_PROGRAM, &p));
+  program_destroy(p);
+  return NULL;
+}
+
+/* An error that is not about memory, whose own message needs some. */
+static clave_status fail_to_load(const job *j) {
+  program *p;
+  clave_status st = program_load(j->from, NULL, &p);
+  if (!st) return INVALID("it loads");
+  bool expected = status_code_of(st) == STATUS_NO_MEMORY || strstr(status_message(st), "the program has no methods");
+  if (!expected) return st;
+  bool no_memory = status_code_of(st) == STATUS_NO_MEMORY;
+  status_free(st);
+  return no_memory ? status_no_memory() : NULL;
+}
+
+static size_t count_files(void) {
+  folder_entry *entries;
+  size_t n;
+  expect_good(folder_list(sample_folder, &entries, &n));
+  folder_list_free(entries, n);
+  return n;
+}
+
+static void run_job(const job *j) {
+  expect_good(j->run(j)); /* once well, so that its files are there */
+  size_t files = count_files();
+  for (long n = 0; n < MAX_FAULTS; n++) {
+    long live = fault_live;
+    fault_arm(n);
+    clave_status st = j->run(j);
+    bool came = fault_disarm();
+    status_code code = status_code_of(st);
+    if (st && code != STATUS_NO_MEMORY) fail_msg("%s, allocation %ld: %s", j->what, n, status_message(st));
+    status_free(st);
+    if (fault_live != live) fail_msg("%s, allocation %ld: %ld blocks leak", j->what, n, fault_live - live);
+    if (count_files() != files) fail_msg("%s, allocation %ld: a file stays behind", j->what, n);
+    if (!came) return;
+  }
+  fail_msg("%s: more than %d allocations", j->what, (int)MAX_FAULTS);
+}
+
+static void test_faults(void **state) {
+  (void)state;
+  if (!fault_alloc_works()) skip();
+  program *p;
+  char *clv = in_folder("a.clv"), *json_path = in_folder("a.json"), *empty = in_folder("bad.json"), *other = in_folder("b.clv");
+  expect_good(sample_program(SAMPLE_PROGRAM, &p));
+  expect_good(program_save(p, clv));
+  expect_good(program_save(p, json_path));
+  program_destroy(p);
+  write_bytes(empty, "{\"values\": [{}]}", 16);
+  const job jobs[] = {
+      {create, NULL, NULL, "create"},
+      {load_and_save, clv, other, ".clv to .clv"},
+      {load_and_save, clv, json_path, ".clv to .json"},
+      {load_and_save, json_path, json_path, ".json to .json"},
+      {fail_to_load, empty, NULL, "a bad program"},
+  };
+  for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) run_job(&jobs[i]);
+  free(clv);
+  free(json_path);
+  free(empty);
+  free(other);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_faults)};
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

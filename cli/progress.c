@@ -10,6 +10,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "clave.h"
+
 static char work[160];
 static volatile sig_atomic_t seconds, shown;
 
@@ -65,12 +67,23 @@ void show_progress(const char *format, ...) {
   start_timer();
 }
 
+static bool keeps_kernels(void) {
+  static int known = -1;
+  if (known < 0) {
+    clave_cache_info cache = {0};
+    clave_status_free(clave_cache_get_info(&cache));
+    known = cache.path != NULL;
+  }
+  return known == 1;
+}
+
 void show_steps(void *ctx, const char *what, int done, int total) {
   (void)ctx;
   if (!on_terminal()) return;
   char line[sizeof work + 8];
   set_timer(0);
-  (void)snprintf(work, sizeof work, "%s %d/%d (cached for next time)", what, done, total);
+  (void)snprintf(work, sizeof work, "%s %d/%d%s", what, done, total,
+                 keeps_kernels() ? " (cached for next time)" : "");
   (void)snprintf(line, sizeof line, "\r\x1b[K%s", work);
   write_line(line);
   if (done >= total) clear_progress();

@@ -146,7 +146,7 @@ static clave_status write_vtable(writer *w, const layout *l, size_t *position) {
   if (w->out->failed) return status_no_memory();
   for (size_t i = 0; i < w->n_vtables; i++) {
     *position = w->vtables[i];
-    if (memcmp(w->out->data + *position, v, v[0] < 4 ? 4 : v[0]) == 0) return NULL;
+    if (v[0] <= w->out->size - *position && memcmp(w->out->data + *position, v, v[0]) == 0) return NULL;
   }
   if ((w->n_vtables & (w->n_vtables - 1)) == 0) { /* a power of two is full */
     size_t *grown = realloc(w->vtables, (w->n_vtables ? 2 * w->n_vtables : 1) * sizeof *grown);

@@ -45,6 +45,7 @@ static void lay_out(const cl_stream *s, reduction *r, unsigned axes) {
   split_dims(&r->x->t, 1, axes, &r->kept, &r->over);
   if (!is_arg(r->kind)) sort_dims(&r->over);
   r->rows = choose_row_class(s, &r->kept, &r->over, 1);
+  if (is_arg(r->kind) && !r->rows.row) r->rows.width = 1; /* finding the place goes element by element */
   const tensor *over = &r->over;
   r->n_kept = tensor_numel(&r->kept);
   r->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;

@@ -52,6 +52,4 @@ def index(c: Context, x: Tensor, indices: list[Tensor | None]) -> Tensor:
         raise Unsupported("a mask as index: the size of its result is not known before the run")
     if not axes:
         return x
-    if len(axes) == 1 and len(c.shape()) == x.rank + given[0].rank - 1:
-        return c.emit("IndexSelect", x=c.tensor(x), axis=axes[0], index=index_slot(c, given[0]))
     return c.emit("Index", x=c.tensor(x), indices=[index_slot(c, t) for t in given], axes=axes)

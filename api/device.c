@@ -16,6 +16,7 @@ typedef struct device_list {
   int n_opencl;
   int best;         /* of the OpenCL ones; -1: none */
   const char *hint; /* why there is none */
+  mem_pool *texts;  /* owned */
 } device_list;
 
 static void describe(const backend_info *b, int index, clave_device_info *out) {
@@ -39,16 +40,25 @@ static uint64_t rank_device(const backend_info *b) {
   return (type << 56) | (speed & 0xffffffffffffff);
 }
 
-static clave_status describe_cpu(clave_device_info *out) {
+/* Copies the texts, which go with the backend. */
+static clave_status describe_cpu(device_list *l, clave_device_info *out) {
   backend *cpu;
   TRY(cpu_backend_create(1, &cpu));
-  describe(&cpu->info, CPU_INDEX, out); /* its texts are static */
+  describe(&cpu->info, CPU_INDEX, out);
+  const char **texts[] = {&out->kind, &out->name, &out->platform, &out->driver, &out->type, &out->extensions};
+  clave_status st = NULL;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++) {
+    *texts[i] = mem_pool_strdup(l->texts, *texts[i], strlen(*texts[i]));
+    if (!*texts[i]) st = status_no_memory();
+  }
   cpu->vt->destroy(cpu);
-  return NULL;
+  return st;
 }
 
 static void free_list(device_list *l) {
-  if (l) free(l->infos);
+  if (!l) return;
+  mem_pool_destroy(l->texts);
+  free(l->infos);
   free(l);
 }
 
@@ -63,7 +73,8 @@ static clave_status fill_list(device_list *l) {
     describe(&found[i], i, &l->infos[i]);
     if (l->best < 0 || rank_device(&found[i]) > rank_device(&found[l->best])) l->best = i;
   }
-  TRY(describe_cpu(&l->infos[l->n_opencl]));
+  TRY(mem_pool_create(&l->texts));
+  TRY(describe_cpu(l, &l->infos[l->n_opencl]));
   l->infos[l->best < 0 ? l->n_opencl : l->best].is_default = true;
   return NULL;
 }

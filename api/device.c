@@ -43,7 +43,7 @@ static uint64_t rank_device(const backend_info *b) {
 /* Copies the texts, which go with the backend. */
 static clave_status describe_cpu(device_list *l, clave_device_info *out) {
   backend *cpu;
-  TRY(cpu_backend_create(1, &cpu));
+  TRY(cpu_backend_create(0, &cpu));
   describe(&cpu->info, CPU_INDEX, out);
   const char **texts[] = {&out->kind, &out->name, &out->platform, &out->driver, &out->type, &out->extensions};
   clave_status st = NULL;

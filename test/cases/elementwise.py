@@ -57,7 +57,7 @@ def unary_cases():
         yield Case(f"acosh_{d}", torch.acosh, [T((17,), dtype, 1.5, 9)], rtol=tol, atol=ulps(dtype, 4))
         yield Case(
             f"unary_specials_{d}",
-            each(ANY + POSITIVE + UNIT),
+            each([f for f in ANY if f is not fn.gelu] + POSITIVE + UNIT),  # torch's vectorised gelu(inf) is nan
             [T((24,), dtype, values=SPECIALS)],
             rtol=tol,
             atol=ulps(dtype, 8),

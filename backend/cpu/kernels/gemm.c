@@ -7,8 +7,8 @@
 #include "backend/cpu/kernels/slots.h"
 
 enum {
-  BLOCK_K = 256,             /* depth of a b block: with BLOCK_N, half of a usual L2 cache */
-  BLOCK_N = 128,             /* columns of a task; a multiple of every kernel's nr */
+  BLOCK_K = 64,              /* depth of a b block; sums of blocks keep rounding errors small */
+  BLOCK_N = 256,             /* columns of a task; a multiple of every kernel's nr */
   SLAB_ROWS = 504,           /* rows of a packed at once; a multiple of every kernel's mr, and its c tile fits L2 */
   SLAB_BYTES = 16 << 20,     /* upper bound of a packed slab, whatever k */
   SMALL_SLAB_BYTES = 1 << 20 /* the same where each thread packs its own */
@@ -146,10 +146,17 @@ static bool run_products(const kernel_context *ctx, plan *p) {
   return run_slots(ctx, g->batch, work, block_bytes(p) + tile_bytes(p) + slab_bytes(p), run_product, p);
 }
 
+/* Columns of a task: equal parts of n, a multiple of the threads where the work is for all of them. */
+static int64_t columns_per_task(const plan *p, int64_t n_threads) {
+  int64_t n = p->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
+  if (p->g->batch * p->g->m * n * p->g->k > n_threads * MULTIPLIES_PER_THREAD) parts = round_up_to(parts, n_threads);
+  return round_up_to((n + parts - 1) / parts, p->kernel.nr);
+}
+
 bool gemm_run(const kernel_context *ctx, const gemm *g) {
   if (g->batch == 0 || g->m == 0 || g->n == 0) return true;
   plan p = {.g = g, .kernel = gemm_kernel_for(g->c), .size = compute_size(g->c)};
-  p.block_n = least(BLOCK_N, round_up_to(g->n, p.kernel.nr));
+  p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
   p.block_k = least(BLOCK_K, g->k);
   bool small = g->m * g->n * g->k < 4 * MULTIPLIES_PER_THREAD;
   return g->batch > 1 && (g->batch >= ctx->n_threads || small) ? run_products(ctx, &p) : run_shared(ctx, &p);

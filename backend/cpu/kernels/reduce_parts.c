@@ -47,6 +47,19 @@ static double sum_squares(const double *x, int64_t n, double mean) {
   return sum;
 }
 
+/* The greatest (least) of `start` and x; NaN wins. */
+static double extreme_f64(const double *x, int64_t n, bool least, double start) {
+  double lane[LANES];
+  for (int k = 0; k < LANES; k++) lane[k] = start;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int k = 0; k < LANES; k++)
+      lane[k] = least ? step_min_f64(lane[k], x[i + k]) : step_max_f64(lane[k], x[i + k]);
+  for (; i < n; i++) lane[0] = least ? step_min_f64(lane[0], x[i]) : step_max_f64(lane[0], x[i]);
+  for (int k = 1; k < LANES; k++) lane[0] = least ? step_min_f64(lane[0], lane[k]) : step_max_f64(lane[0], lane[k]);
+  return lane[0];
+}
+
 /* Joins means and squared differences of two sets (Chan, Golub, LeVeque: Updating formulae for variances). */
 static void join_variance(accumulator *a, const accumulator *b) {
   int64_t n = a->n + b->n;
@@ -66,10 +79,10 @@ static void accumulate_f64(kreduce_kind kind, accumulator *a, const double *x, i
       for (int64_t i = 0; i < n; i++) a->f *= x[i];
       break;
     case KREDUCE_MAX:
-      for (int64_t i = 0; i < n; i++) a->f = step_max_f64(a->f, x[i]);
+      a->f = extreme_f64(x, n, false, a->f);
       break;
     case KREDUCE_MIN:
-      for (int64_t i = 0; i < n; i++) a->f = step_min_f64(a->f, x[i]);
+      a->f = extreme_f64(x, n, true, a->f);
       break;
     case KREDUCE_ANY:
       for (int64_t i = 0; i < n; i++) a->i |= x[i] != 0;
@@ -156,6 +169,18 @@ static void lanes_f64(kreduce_kind kind, accumulator *a, const double *x, int64_
         a[i].mean += d / (double)(a[i].n + 1);
         a[i].f += d * (x[i] - a[i].mean);
       }
+      break;
+    case KREDUCE_MAX:
+      for (int64_t i = 0; i < n; i++) a[i].f = step_max_f64(a[i].f, x[i]);
+      break;
+    case KREDUCE_MIN:
+      for (int64_t i = 0; i < n; i++) a[i].f = step_min_f64(a[i].f, x[i]);
+      break;
+    case KREDUCE_NORM1:
+      for (int64_t i = 0; i < n; i++) a[i].f += fabs(x[i]);
+      break;
+    case KREDUCE_NORM2:
+      for (int64_t i = 0; i < n; i++) a[i].f += x[i] * x[i];
       break;
     default:
       for (int64_t i = 0; i < n; i++) accumulate_f64(kind, &a[i], &x[i], 1);

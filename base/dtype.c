@@ -8,10 +8,11 @@ static const struct {
   size_t size;
   bool is_float, is_int;
 } dtypes[DTYPE_COUNT] = {
-    [DTYPE_F32] = {"F32", 4, true, false}, [DTYPE_F16] = {"F16", 2, true, false}, [DTYPE_BF16] = {"BF16", 2, true, false},
-    [DTYPE_F64] = {"F64", 8, true, false}, [DTYPE_I8] = {"I8", 1, false, true},   [DTYPE_U8] = {"U8", 1, false, true},
-    [DTYPE_I16] = {"I16", 2, false, true}, [DTYPE_I32] = {"I32", 4, false, true}, [DTYPE_I64] = {"I64", 8, false, true},
-    [DTYPE_BOOL] = {"BOOL", 1, false, false},
+    [DTYPE_F32] = {"F32", 4, true, false},   [DTYPE_F16] = {"F16", 2, true, false},
+    [DTYPE_BF16] = {"BF16", 2, true, false}, [DTYPE_F64] = {"F64", 8, true, false},
+    [DTYPE_I8] = {"I8", 1, false, true},     [DTYPE_U8] = {"U8", 1, false, true},
+    [DTYPE_I16] = {"I16", 2, false, true},   [DTYPE_I32] = {"I32", 4, false, true},
+    [DTYPE_I64] = {"I64", 8, false, true},   [DTYPE_BOOL] = {"BOOL", 1, false, false},
 };
 
 static bool is_dtype(dtype t) { return (unsigned)t < DTYPE_COUNT; }
@@ -45,7 +46,8 @@ static float bits_float(uint32_t u) {
 
 float f16_to_f32(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 1023u;
-  if (exponent == 31) return bits_float(sign | 0x7F800000u | (mantissa ? 0x400000u : 0) | mantissa << 13);
+  if (exponent == 31)
+    return bits_float(sign | 0x7F800000u | (mantissa ? 0x400000u : 0) | mantissa << 13);
   if (exponent != 0) return bits_float(sign | (exponent + 112) << 23 | mantissa << 13);
   float magnitude = (float)mantissa * 0x1p-24f; /* exact */
   return bits_float(sign | float_bits(magnitude));
@@ -58,7 +60,8 @@ static uint32_t shift_round_even(uint32_t value, unsigned shift) {
 }
 
 uint16_t f32_to_f16(float f) {
-  uint32_t bits = float_bits(f), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7FFFFFFFu, result;
+  uint32_t bits = float_bits(f), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7FFFFFFFu,
+           result;
   if (magnitude > 0x7F800000u) {
     result = 0x7E00u | ((magnitude >> 13) & 0x3FFu); /* NaN, quieted */
   } else if (magnitude >= 0x477FF000u) {

@@ -1,6 +1,7 @@
 #ifndef BASE_DTYPE_H
 #define BASE_DTYPE_H
-/* Element types: numbering (that of the schema), sizes, names, and scalar conversion of the 16-bit floats. */
+/* Element types: numbering (that of the schema), sizes, names, and scalar conversion of the 16-bit
+ * floats. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,11 +20,11 @@ typedef enum dtype {
   DTYPE_COUNT = 10
 } dtype;
 
-size_t dtype_size(dtype t);        /* bytes per element */
-const char *dtype_name(dtype t);   /* "F32": safetensors' names */
+size_t dtype_size(dtype t);      /* bytes per element */
+const char *dtype_name(dtype t); /* "F32": safetensors' names */
 bool dtype_from_name(const char *name, dtype *out);
-bool dtype_is_float(dtype t);      /* F32 F16 BF16 F64 */
-bool dtype_is_int(dtype t);        /* I8 U8 I16 I32 I64, not BOOL */
+bool dtype_is_float(dtype t); /* F32 F16 BF16 F64 */
+bool dtype_is_int(dtype t);   /* I8 U8 I16 I32 I64, not BOOL */
 
 /* Conversions round to nearest even, keep NaN (quieted), infinities and subnormals. */
 float f16_to_f32(uint16_t h);

@@ -205,7 +205,8 @@ clave_status make_folders(const char *path) {
   if (!st) st = make_folder(copy);
   free(copy);
   struct stat s;
-  if (!st && (stat(path, &s) != 0 || !S_ISDIR(s.st_mode))) st = status_new(STATUS_IO, "%s: is not a folder", path);
+  if (!st && (stat(path, &s) != 0 || !S_ISDIR(s.st_mode)))
+    st = status_new(STATUS_IO, "%s: is not a folder", path);
   return st;
 }
 
@@ -221,7 +222,8 @@ char *path_join(const char *folder, const char *name) {
 }
 
 /* Adds `name` if it is a regular file of `folder`; one that vanished meanwhile is skipped. */
-static clave_status add_entry(const char *folder, const char *name, folder_entry **entries, size_t *count) {
+static clave_status add_entry(const char *folder, const char *name, folder_entry **entries,
+                              size_t *count) {
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
   struct stat s;
@@ -237,8 +239,8 @@ static clave_status add_entry(const char *folder, const char *name, folder_entry
   }
   char *copy = strdup(name);
   if (!copy) return status_no_memory();
-  (*entries)[(*count)++] =
-      (folder_entry){copy, (uint64_t)s.st_size, (int64_t)s.st_mtim.tv_sec, (int64_t)s.st_atim.tv_sec};
+  (*entries)[(*count)++] = (folder_entry){copy, (uint64_t)s.st_size, (int64_t)s.st_mtim.tv_sec,
+                                          (int64_t)s.st_atim.tv_sec};
   return NULL;
 }
 
@@ -272,7 +274,8 @@ bool file_exists(const char *path) {
 
 bool folder_is_private(const char *path) {
   struct stat s;
-  return stat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  return stat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() &&
+         (s.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 /* ---------------------------------------------------------------- locks */

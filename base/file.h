@@ -14,25 +14,30 @@ typedef struct file_map {
 
 /* Maps a regular file read-only (private). Errors name the path and the reason. */
 clave_status file_map_open(const char *path, file_map *out) STATUS_CHECK;
-void file_map_close(file_map *m);                                         /* takes a zeroed map */
-void file_map_release(const file_map *m, size_t offset, size_t size);     /* the pages will not be needed soon */
+void file_map_close(file_map *m); /* takes a zeroed map */
+void file_map_release(const file_map *m, size_t offset,
+                      size_t size); /* the pages will not be needed soon */
 
-/* Writes to a temporary file beside `path`; commit renames it into place (fsync not implied), destroy without commit
- * removes it. A path that is a character device or a pipe (/dev/stdout) is written directly. */
+/* Writes to a temporary file beside `path`; commit renames it into place (fsync not implied),
+ * destroy without commit removes it. A path that is a character device or a pipe (/dev/stdout) is
+ * written directly. */
 typedef struct file_writer file_writer;
 clave_status file_writer_create(const char *path, file_writer **out) STATUS_CHECK;
 clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) STATUS_CHECK;
-clave_status file_writer_pad(file_writer *w, size_t alignment) STATUS_CHECK; /* zero bytes up to a multiple */
+clave_status file_writer_pad(file_writer *w,
+                             size_t alignment) STATUS_CHECK; /* zero bytes up to a multiple */
 size_t file_writer_size(const file_writer *w);
 clave_status file_writer_commit(file_writer *w) STATUS_CHECK;
 void file_writer_destroy(file_writer *w); /* takes NULL */
 
-clave_status make_folders(const char *path) STATUS_CHECK; /* like mkdir -p, mode 0700 for new ones */
-/* Joins folder and name; a static-size result is not assumed. Caller frees; NULL when memory is out. */
+clave_status make_folders(const char *path)
+    STATUS_CHECK; /* like mkdir -p, mode 0700 for new ones */
+/* Joins folder and name; a static-size result is not assumed. Caller frees; NULL when memory is
+ * out. */
 char *path_join(const char *folder, const char *name);
 
-/* Exclusive lock of a file (created if absent), advisory, released by file_unlock. Returns false at once if it cannot
- * be had (unwritable folder), after waiting at most timeout_ms. */
+/* Exclusive lock of a file (created if absent), advisory, released by file_unlock. Returns false at
+ * once if it cannot be had (unwritable folder), after waiting at most timeout_ms. */
 typedef struct file_lock file_lock;
 bool file_lock_take(const char *path, int timeout_ms, file_lock **out);
 void file_lock_release(file_lock *l); /* takes NULL */
@@ -54,7 +59,7 @@ bool folder_is_private(const char *path);
 /* A shared library opened at run time. */
 typedef struct library library;
 clave_status library_open(const char *name, library **out) STATUS_CHECK;
-void library_close(library *l); /* takes NULL */
+void library_close(library *l);                     /* takes NULL */
 void *library_symbol(library *l, const char *name); /* NULL if absent */
 
 #endif

@@ -14,8 +14,12 @@ hash_state *hash_create(void) {
   return (hash_state *)(void *)s;
 }
 
-void hash_update(hash_state *h, const void *bytes, size_t n) { (void)XXH3_64bits_update(xxh(h), bytes, n); }
-uint64_t hash_value(const hash_state *h) { return XXH3_64bits_digest((const XXH3_state_t *)(const void *)h); }
+void hash_update(hash_state *h, const void *bytes, size_t n) {
+  (void)XXH3_64bits_update(xxh(h), bytes, n);
+}
+uint64_t hash_value(const hash_state *h) {
+  return XXH3_64bits_digest((const XXH3_state_t *)(const void *)h);
+}
 
 void hash_destroy(hash_state *h) {
   if (h) (void)XXH3_freeState(xxh(h));

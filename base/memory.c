@@ -36,7 +36,8 @@ void mem_pool_destroy(mem_pool *p) {
   free(p);
 }
 
-/* A new chunk for at least `bytes`. One that a single allocation fills goes behind the first, which keeps its room. */
+/* A new chunk for at least `bytes`. One that a single allocation fills goes behind the first, which
+ * keeps its room. */
 static pool_chunk *add_chunk(mem_pool *p, size_t bytes) {
   size_t capacity = bytes > POOL_CHUNK / 4 ? bytes : POOL_CHUNK, total;
   if (!add_size(capacity, sizeof(pool_chunk), &total)) return NULL;

@@ -8,12 +8,15 @@
 
 typedef struct mem_pool mem_pool;
 clave_status mem_pool_create(mem_pool **out) STATUS_CHECK;
-void mem_pool_destroy(mem_pool *p);                              /* takes NULL */
-void *mem_pool_alloc(mem_pool *p, size_t count, size_t size);    /* zeroed, 16-byte aligned; NULL: overflow or no memory */
-char *mem_pool_strdup(mem_pool *p, const char *s, size_t n);     /* NUL-terminated copy; NULL when memory is out */
+void mem_pool_destroy(mem_pool *p); /* takes NULL */
+void *mem_pool_alloc(mem_pool *p, size_t count,
+                     size_t size); /* zeroed, 16-byte aligned; NULL: overflow or no memory */
+char *mem_pool_strdup(mem_pool *p, const char *s,
+                      size_t n); /* NUL-terminated copy; NULL when memory is out */
 size_t mem_pool_bytes(const mem_pool *p);
 
-/* Growing text. After a failed append `failed` is set and further appends do nothing: check once, at the end. */
+/* Growing text. After a failed append `failed` is set and further appends do nothing: check once,
+ * at the end. */
 typedef struct text {
   char *data; /* owned; NUL-terminated once anything was appended */
   size_t size, capacity;

@@ -20,7 +20,8 @@ struct clave_error {
 enum { MAX_PIECE = 2048 };
 
 static char no_memory_text[] = "out of memory";
-static struct clave_error no_memory = {STATUS_NO_MEMORY, true, sizeof no_memory_text - 1, no_memory_text};
+static struct clave_error no_memory = {STATUS_NO_MEMORY, true, sizeof no_memory_text - 1,
+                                       no_memory_text};
 
 clave_status status_no_memory(void) { return &no_memory; }
 
@@ -59,8 +60,10 @@ static size_t format_piece(char *piece, const char *format, va_list args) {
   return size + 3;
 }
 
-/* Grows e's message by `separator` and the formatted text. False when memory is out: the message stays as it was. */
-static bool append_message(struct clave_error *e, const char *separator, const char *format, va_list args) {
+/* Grows e's message by `separator` and the formatted text. False when memory is out: the message
+ * stays as it was. */
+static bool append_message(struct clave_error *e, const char *separator, const char *format,
+                           va_list args) {
   char piece[MAX_PIECE];
   size_t n = format_piece(piece, format, args);
   size_t separator_size = strlen(separator);

@@ -1,7 +1,8 @@
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
-/* The one error type. NULL is good; else an owned object with a code and one message line that grows on its way up:
- * "axis 5 out of range for rank 2; node 3 (softmax); m.clv". Lower case, the value and what was expected. */
+/* The one error type. NULL is good; else an owned object with a code and one message line that
+ * grows on its way up: "axis 5 out of range for rank 2; node 3 (softmax); m.clv". Lower case, the
+ * value and what was expected. */
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -26,11 +27,13 @@ typedef struct clave_error *clave_status; /* same type as in the public header *
 #define STATUS_NEVER_NULL
 #endif
 
-/* A new status. Control characters in the message are escaped, so that it stays one line. Never NULL: when memory is
- * out, a static object. */
-clave_status status_new(status_code code, const char *format, ...) STATUS_PRINTF(2, 3) STATUS_CHECK STATUS_NEVER_NULL;
+/* A new status. Control characters in the message are escaped, so that it stays one line. Never
+ * NULL: when memory is out, a static object. */
+clave_status status_new(status_code code, const char *format, ...)
+    STATUS_PRINTF(2, 3) STATUS_CHECK STATUS_NEVER_NULL;
 /* Appends "; context" to a message; NULL stays NULL. Consumes and returns `st`. */
-clave_status status_while(clave_status st, const char *format, ...) STATUS_PRINTF(2, 3) STATUS_CHECK;
+clave_status status_while(clave_status st, const char *format, ...)
+    STATUS_PRINTF(2, 3) STATUS_CHECK;
 clave_status status_no_memory(void) STATUS_CHECK STATUS_NEVER_NULL; /* allocates nothing */
 
 status_code status_code_of(const struct clave_error *st); /* STATUS_OK for NULL */
@@ -41,9 +44,9 @@ void status_free(clave_status st);                        /* takes NULL and the 
 #define UNSUPPORTED(...) status_new(STATUS_UNSUPPORTED, __VA_ARGS__)
 
 /* Returns the status of `expr` to the caller unless it is good. */
-#define TRY(expr)                       \
-  do {                                  \
-    clave_status try_status_ = (expr);  \
+#define TRY(expr)                        \
+  do {                                   \
+    clave_status try_status_ = (expr);   \
     if (try_status_) return try_status_; \
   } while (0)
 

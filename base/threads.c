@@ -1,7 +1,8 @@
 /* Mutexes, one-time initialisation, and the pool of parallel loops.
  *
- * The pool's workers wait for a job by spinning briefly, then asleep. A job is open while it has work; workers join it and
- * leave it by an atomic count, so that the caller waits only for those who came, never for one that is still waking up. */
+ * The pool's workers wait for a job by spinning briefly, then asleep. A job is open while it has
+ * work; workers join it and leave it by an atomic count, so that the caller waits only for those
+ * who came, never for one that is still waking up. */
 #include "base/threads.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@ void once_run(once *o, void (*init)(void)) {
   enum { NEW = 0, RUNNING = 1, DONE = 2 };
   int expected = NEW;
   if (__atomic_load_n(&o->state, __ATOMIC_ACQUIRE) == DONE) return;
-  if (__atomic_compare_exchange_n(&o->state, &expected, RUNNING, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+  if (__atomic_compare_exchange_n(&o->state, &expected, RUNNING, false, __ATOMIC_ACQUIRE,
+                                  __ATOMIC_ACQUIRE)) {
     init();
     __atomic_store_n(&o->state, DONE, __ATOMIC_RELEASE);
     return;
@@ -59,10 +61,12 @@ void mutex_unlock(mutex *m) { (void)pthread_mutex_unlock(&m->m); }
 enum {
   MAX_THREADS = 1024,
   CHUNKS_PER_THREAD = 4, /* dynamic chunks even out unequal threads */
-  SPIN_NS = 50 * 1000,   /* longer than the gap between two nodes of a run, short for everybody else */
+  SPIN_NS =
+      50 * 1000, /* longer than the gap between two nodes of a run, short for everybody else */
 };
 
-/* thread_pool.state: the job's number in the upper half, below it the count of workers inside and the open bit. */
+/* thread_pool.state: the job's number in the upper half, below it the count of workers inside and
+ * the open bit. */
 #define STATE_OPEN ((uint64_t)1)
 #define STATE_WORKER ((uint64_t)2)
 #define STATE_WORKERS ((uint64_t)0xFFFFFFFE)
@@ -107,7 +111,9 @@ static void run_chunks(thread_pool *p) {
 }
 
 /* Is there an open job other than the one numbered `last`? */
-static bool has_job(uint64_t state, uint64_t last) { return (state & STATE_OPEN) && state / STATE_JOB != last; }
+static bool has_job(uint64_t state, uint64_t last) {
+  return (state & STATE_OPEN) && state / STATE_JOB != last;
+}
 
 static bool spin_for_job(thread_pool *p, uint64_t last) {
   int64_t end = clock_ns() + p->spin_ns;
@@ -123,7 +129,8 @@ static bool spin_for_job(thread_pool *p, uint64_t last) {
 static void sleep_for_job(thread_pool *p, uint64_t last) {
   (void)pthread_mutex_lock(&p->m);
   atomic_fetch_add(&p->sleepers, 1);
-  while (!has_job(atomic_load(&p->state), last) && !atomic_load(&p->stop)) (void)pthread_cond_wait(&p->wake, &p->m);
+  while (!has_job(atomic_load(&p->state), last) && !atomic_load(&p->stop))
+    (void)pthread_cond_wait(&p->wake, &p->m);
   atomic_fetch_sub(&p->sleepers, 1);
   (void)pthread_mutex_unlock(&p->m);
 }
@@ -217,7 +224,8 @@ static clave_status choose_threads(int *out) {
   errno = 0;
   long n = strtol(value, &end, 10);
   if (value[0] < '0' || value[0] > '9' || *end || errno || n < 1 || n > MAX_THREADS) {
-    return INVALID("CLAVE_THREADS is '%s', expected a number from 1 to %d", value, (int)MAX_THREADS);
+    return INVALID("CLAVE_THREADS is '%s', expected a number from 1 to %d", value,
+                   (int)MAX_THREADS);
   }
   *out = (int)n;
   return NULL;
@@ -226,7 +234,8 @@ static clave_status choose_threads(int *out) {
 clave_status thread_pool_create(int n_threads, thread_pool **out) {
   *out = NULL;
   if (n_threads <= 0) TRY(choose_threads(&n_threads));
-  if (n_threads > MAX_THREADS) return INVALID("%d threads, expected at most %d", n_threads, (int)MAX_THREADS);
+  if (n_threads > MAX_THREADS)
+    return INVALID("%d threads, expected at most %d", n_threads, (int)MAX_THREADS);
   thread_pool *p = calloc(1, sizeof *p);
   pthread_t *threads = calloc((size_t)n_threads, sizeof *threads);
   if (!p || !threads) {

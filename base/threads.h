@@ -18,14 +18,16 @@ void mutex_destroy(mutex *m); /* takes NULL */
 void mutex_lock(mutex *m);
 void mutex_unlock(mutex *m);
 
-/* A pool of n_threads workers (the caller counts as one). n_threads <= 0: CLAVE_THREADS, else the CPUs the process may
- * use; an invalid CLAVE_THREADS is an error. Fewer workers are made when the system refuses threads. thread_pool_for may
- * be called from several threads at once, and from a body: one gets the workers, the others run inline. */
+/* A pool of n_threads workers (the caller counts as one). n_threads <= 0: CLAVE_THREADS, else the
+ * CPUs the process may use; an invalid CLAVE_THREADS is an error. Fewer workers are made when the
+ * system refuses threads. thread_pool_for may be called from several threads at once, and from a
+ * body: one gets the workers, the others run inline. */
 typedef struct thread_pool thread_pool;
 clave_status thread_pool_create(int n_threads, thread_pool **out) STATUS_CHECK;
 void thread_pool_destroy(thread_pool *p); /* takes NULL */
 int thread_pool_size(const thread_pool *p);
-/* Runs body over sub-ranges of [0, n), each a multiple of grain long except the last; inline when n <= grain. */
+/* Runs body over sub-ranges of [0, n), each a multiple of grain long except the last; inline when n
+ * <= grain. */
 void thread_pool_for(thread_pool *p, int64_t n, int64_t grain, kernel_body body, void *ctx);
 
 int64_t clock_ns(void); /* monotonic */

@@ -15,24 +15,24 @@ static const char magic[8] = {'\x93', 'c', 'l', 'a', 'v', 'e', '\r', '\n'};
 
 enum {
   CONTAINER_VERSION = 1,
-  KNOWN_FEATURES = 0,       /* bits of clv_header.features that this build reads */
-  SECTION_REQUIRED = 1,     /* clv_section.flags: who does not know the section must refuse the file */
+  KNOWN_FEATURES = 0,   /* bits of clv_header.features that this build reads */
+  SECTION_REQUIRED = 1, /* clv_section.flags: who does not know the section must refuse the file */
   SECTION_ALIGNMENT = 64,
   CONSTANTS_ALIGNMENT = 4096,
-  SMALL_ALIGNMENT = 256,    /* of a constant */
-  LARGE_ALIGNMENT = 4096,   /* of one from LARGE_BYTES on */
+  SMALL_ALIGNMENT = 256,  /* of a constant */
+  LARGE_ALIGNMENT = 4096, /* of one from LARGE_BYTES on */
   LARGE_BYTES = 64 * 1024,
-  N_OWN = 3                 /* sections of the program itself */
+  N_OWN = 3 /* sections of the program itself */
 };
 
 typedef struct clv_header {
   char magic[8];
   uint32_t version;
-  uint32_t features;  /* bits a reader must know */
+  uint32_t features; /* bits a reader must know */
   uint64_t file_size;
   uint32_t n_sections;
-  uint32_t reserved;  /* 0 */
-  uint64_t hash;      /* XXH3 of the header, this field 0, and the section table */
+  uint32_t reserved;   /* 0 */
+  uint64_t hash;       /* XXH3 of the header, this field 0, and the section table */
   uint8_t padding[24]; /* 0 */
 } clv_header;
 
@@ -48,9 +48,11 @@ typedef struct clv_constant {
   uint64_t size;
 } clv_constant;
 
-_Static_assert(sizeof(clv_header) == 64 && sizeof(clv_section) == 32 && sizeof(clv_constant) == 16, "as in the file");
+_Static_assert(sizeof(clv_header) == 64 && sizeof(clv_section) == 32 && sizeof(clv_constant) == 16,
+               "as in the file");
 
-static const char program_tag[4] = {'P', 'R', 'O', 'G'}, index_tag[4] = {'C', 'I', 'D', 'X'}, constants_tag[4] = {'C', 'O', 'N', 'S'};
+static const char program_tag[4] = {'P', 'R', 'O', 'G'}, index_tag[4] = {'C', 'I', 'D', 'X'},
+                  constants_tag[4] = {'C', 'O', 'N', 'S'};
 
 typedef struct clv_table {
   clv_header header;
@@ -63,7 +65,9 @@ static uint64_t hash_table(const clv_table *t) {
   return hash_bytes(&copy, sizeof copy.header + copy.header.n_sections * sizeof *copy.sections);
 }
 
-bool is_clv(const void *bytes, size_t size) { return size >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0; }
+bool is_clv(const void *bytes, size_t size) {
+  return size >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0;
+}
 
 /* ---------------------------------------------------------------- reading */
 
@@ -73,30 +77,37 @@ static clave_status read_header(const uint8_t *bytes, size_t size, clv_table *t)
   memcpy(h, bytes, sizeof *h);
   if (!is_clv(bytes, size)) return INVALID("not a .clv file");
   if (h->version != CONTAINER_VERSION) {
-    return UNSUPPORTED("container version %u, this build reads %d", h->version, (int)CONTAINER_VERSION);
+    return UNSUPPORTED("container version %u, this build reads %d", h->version,
+                       (int)CONTAINER_VERSION);
   }
   if (h->features & ~(uint32_t)KNOWN_FEATURES) {
-    return UNSUPPORTED("needs features %#x, this build knows %#x", h->features, (unsigned)KNOWN_FEATURES);
+    return UNSUPPORTED("needs features %#x, this build knows %#x", h->features,
+                       (unsigned)KNOWN_FEATURES);
   }
   if (h->file_size != size) {
-    return INVALID("cut off or grown: %zu bytes, its header says %llu", size, (unsigned long long)h->file_size);
+    return INVALID("cut off or grown: %zu bytes, its header says %llu", size,
+                   (unsigned long long)h->file_size);
   }
-  if (h->n_sections > LIMIT_SECTIONS) return INVALID("%u sections, expected at most %d", h->n_sections, (int)LIMIT_SECTIONS);
+  if (h->n_sections > LIMIT_SECTIONS)
+    return INVALID("%u sections, expected at most %d", h->n_sections, (int)LIMIT_SECTIONS);
   size_t table_bytes = h->n_sections * sizeof *t->sections;
-  if (table_bytes > size - sizeof *h) return INVALID("cut off: %u sections in %zu bytes", h->n_sections, size);
+  if (table_bytes > size - sizeof *h)
+    return INVALID("cut off: %u sections in %zu bytes", h->n_sections, size);
   memcpy(t->sections, bytes + sizeof *h, table_bytes);
   return hash_table(t) == h->hash ? NULL : INVALID("its header is damaged (hash)");
 }
 
 static clave_status check_section(const clv_table *t, uint32_t i, uint64_t *end) {
   const clv_section *s = &t->sections[i];
-  if (s->offset < *end || s->offset > t->header.file_size || s->size > t->header.file_size - s->offset) {
-    return INVALID("section '%.4s' at %llu with %llu bytes overlaps another or the end of the file", s->tag,
-                   (unsigned long long)s->offset, (unsigned long long)s->size);
+  if (s->offset < *end || s->offset > t->header.file_size ||
+      s->size > t->header.file_size - s->offset) {
+    return INVALID("section '%.4s' at %llu with %llu bytes overlaps another or the end of the file",
+                   s->tag, (unsigned long long)s->offset, (unsigned long long)s->size);
   }
   *end = s->offset + s->size;
   for (uint32_t k = 0; k < i; k++) {
-    if (memcmp(t->sections[k].tag, s->tag, sizeof s->tag) == 0) return INVALID("section '%.4s' is there twice", s->tag);
+    if (memcmp(t->sections[k].tag, s->tag, sizeof s->tag) == 0)
+      return INVALID("section '%.4s' is there twice", s->tag);
   }
   return NULL;
 }
@@ -115,15 +126,19 @@ static const clv_section *find_section(const clv_table *t, const char tag[4]) {
   return NULL;
 }
 
-static clave_status find_checked(const clv_table *t, const uint8_t *bytes, const char tag[4], const clv_section **out) {
+static clave_status find_checked(const clv_table *t, const uint8_t *bytes, const char tag[4],
+                                 const clv_section **out) {
   const clv_section *s = find_section(t, tag);
   *out = s;
   if (!s) return INVALID("section '%.4s' is missing", tag);
-  return hash_bytes(bytes + s->offset, (size_t)s->size) == s->hash ? NULL : INVALID("section '%.4s' is damaged (hash)", tag);
+  return hash_bytes(bytes + s->offset, (size_t)s->size) == s->hash
+             ? NULL
+             : INVALID("section '%.4s' is damaged (hash)", tag);
 }
 
 static bool is_own(const char tag[4]) {
-  return memcmp(tag, program_tag, 4) == 0 || memcmp(tag, index_tag, 4) == 0 || memcmp(tag, constants_tag, 4) == 0;
+  return memcmp(tag, program_tag, 4) == 0 || memcmp(tag, index_tag, 4) == 0 ||
+         memcmp(tag, constants_tag, 4) == 0;
 }
 
 /* Sections that are not ours are kept, unless one must be known. */
@@ -133,7 +148,8 @@ static clave_status keep_sections(program *p, const clv_table *t, const uint8_t 
   for (uint32_t i = 0; i < t->header.n_sections; i++) {
     const clv_section *s = &t->sections[i];
     if (is_own(s->tag)) continue;
-    if (s->flags & SECTION_REQUIRED) return UNSUPPORTED("section '%.4s' must be known to read the file", s->tag);
+    if (s->flags & SECTION_REQUIRED)
+      return UNSUPPORTED("section '%.4s' must be known to read the file", s->tag);
     program_section *kept = &p->sections[p->n_sections++];
     *kept = (program_section){.data = bytes + s->offset, .size = (size_t)s->size};
     memcpy(kept->tag, s->tag, sizeof kept->tag);
@@ -141,18 +157,23 @@ static clave_status keep_sections(program *p, const clv_table *t, const uint8_t 
   return NULL;
 }
 
-static size_t constant_alignment(size_t bytes) { return bytes >= LARGE_BYTES ? LARGE_ALIGNMENT : SMALL_ALIGNMENT; }
+static size_t constant_alignment(size_t bytes) {
+  return bytes >= LARGE_BYTES ? LARGE_ALIGNMENT : SMALL_ALIGNMENT;
+}
 
-static clave_status bind_entry(program *p, uint32_t i, const clv_constant *e, const uint8_t *section, uint64_t size, uint64_t *end) {
+static clave_status bind_entry(program *p, uint32_t i, const clv_constant *e,
+                               const uint8_t *section, uint64_t size, uint64_t *end) {
   size_t bytes;
   if (!declared_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
-  if (e->size != bytes) return INVALID("%llu bytes, its dtype and shape need %zu", (unsigned long long)e->size, bytes);
+  if (e->size != bytes)
+    return INVALID("%llu bytes, its dtype and shape need %zu", (unsigned long long)e->size, bytes);
   if (e->offset < *end || e->offset > size || e->size > size - e->offset) {
-    return INVALID("%llu bytes at %llu overlap another or the end of the section", (unsigned long long)e->size,
-                   (unsigned long long)e->offset);
+    return INVALID("%llu bytes at %llu overlap another or the end of the section",
+                   (unsigned long long)e->size, (unsigned long long)e->offset);
   }
   if (e->offset % constant_alignment(bytes)) {
-    return INVALID("at %llu, expected a multiple of %zu", (unsigned long long)e->offset, constant_alignment(bytes));
+    return INVALID("at %llu, expected a multiple of %zu", (unsigned long long)e->offset,
+                   constant_alignment(bytes));
   }
   *end = e->offset + e->size;
   return bind_constant(p, i, section + e->offset);
@@ -164,10 +185,13 @@ static clave_status bind_section(program *p, const clv_table *t, const uint8_t *
   if (n == 0) return NULL;
   const clv_section *index, *section = find_section(t, constants_tag);
   TRY(find_checked(t, bytes, index_tag, &index));
-  if (!section || section->offset % CONSTANTS_ALIGNMENT) return INVALID("section 'CONS' is missing or not at a multiple of 4096");
-  if (section->hash != p->ir.consts_hash) return INVALID("the constants belong to another program (hash)");
+  if (!section || section->offset % CONSTANTS_ALIGNMENT)
+    return INVALID("section 'CONS' is missing or not at a multiple of 4096");
+  if (section->hash != p->ir.consts_hash)
+    return INVALID("the constants belong to another program (hash)");
   if (index->size != n * sizeof(clv_constant)) {
-    return INVALID("section 'CIDX' has %llu bytes, %u constants need %zu", (unsigned long long)index->size, n, n * sizeof(clv_constant));
+    return INVALID("section 'CIDX' has %llu bytes, %u constants need %zu",
+                   (unsigned long long)index->size, n, n * sizeof(clv_constant));
   }
   uint64_t end = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -201,7 +225,9 @@ typedef struct clv_plan {
   text encoded;                     /* the program */
 } clv_plan;
 
-static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
+static uint64_t align_up(uint64_t n, uint64_t alignment) {
+  return (n + alignment - 1) / alignment * alignment;
+}
 
 /* Offsets of the constants; returns the section's size. */
 static uint64_t plan_constants(const clv_plan *w) {
@@ -216,10 +242,13 @@ static uint64_t plan_constants(const clv_plan *w) {
   return at;
 }
 
-static void add_section(clv_plan *w, const char tag[4], bool required, const void *data, uint64_t size, uint64_t hash) {
+static void add_section(clv_plan *w, const char tag[4], bool required, const void *data,
+                        uint64_t size, uint64_t hash) {
   clv_section *s = &w->table.sections[w->table.header.n_sections];
   w->data[w->table.header.n_sections++] = data;
-  *s = (clv_section){.flags = required ? SECTION_REQUIRED : 0, .size = size, .hash = data ? hash_bytes(data, (size_t)size) : hash};
+  *s = (clv_section){.flags = required ? SECTION_REQUIRED : 0,
+                     .size = size,
+                     .hash = data ? hash_bytes(data, (size_t)size) : hash};
   memcpy(s->tag, tag, sizeof s->tag);
 }
 
@@ -240,7 +269,8 @@ static void place_sections(clv_plan *w) {
 static clave_status plan_file(clv_plan *w) {
   const program *p = w->p;
   size_t n = p->ir.constants.count;
-  if (p->n_sections + N_OWN > LIMIT_SECTIONS) return INVALID("%u sections, expected at most %d", p->n_sections, LIMIT_SECTIONS - N_OWN);
+  if (p->n_sections + N_OWN > LIMIT_SECTIONS)
+    return INVALID("%u sections, expected at most %d", p->n_sections, LIMIT_SECTIONS - N_OWN);
   TRY(encode_flatbuffer(&p->ir, &w->encoded));
   w->index = calloc(n + 1, sizeof *w->index);
   if (!w->index) return status_no_memory();

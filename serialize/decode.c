@@ -37,7 +37,8 @@ clave_status decode_unknown(const decoder *d, const ir_enum *e, const char *valu
   const char *what = e == &ir_op_enum ? "op" : e->name;
   clave_status st = decode_error(d, "there is no %s '%s'", what, value);
   if (d->version > IR_SCHEMA_VERSION) {
-    st = status_while(st, "the program needs schema version %u, this build knows %d", d->version, (int)IR_SCHEMA_VERSION);
+    st = status_while(st, "the program needs schema version %u, this build knows %d", d->version,
+                      (int)IR_SCHEMA_VERSION);
   }
   return st;
 }
@@ -46,7 +47,8 @@ clave_status decode_unknown(const decoder *d, const ir_enum *e, const char *valu
 
 static clave_status alloc_decoded(decoder *d, size_t count, size_t size, void *out_pointer) {
   size_t bytes, total;
-  if (!mul_size(count, size, &bytes) || !add_size(bytes, mem_pool_bytes(d->pool), &total) || total > d->budget) {
+  if (!mul_size(count, size, &bytes) || !add_size(bytes, mem_pool_bytes(d->pool), &total) ||
+      total > d->budget) {
     return decode_error(d, "the file decodes to more than %zu bytes", d->budget);
   }
   void *p = mem_pool_alloc(d->pool, count, size);
@@ -63,7 +65,8 @@ static clave_status decode_string(decoder *d, const decode_node *n, char *to) {
   const char *bytes;
   size_t size;
   TRY(d->source->read_string(d, n, &bytes, &size));
-  if (size > LIMIT_STRING) return decode_error(d, "string of %zu bytes, expected at most %d", size, (int)LIMIT_STRING);
+  if (size > LIMIT_STRING)
+    return decode_error(d, "string of %zu bytes, expected at most %d", size, (int)LIMIT_STRING);
   if (memchr(bytes, 0, size)) return decode_error(d, "string with a NUL character");
   if (!utf8_valid(bytes, size)) return decode_error(d, "string is not valid UTF-8");
   char *copy;
@@ -73,27 +76,43 @@ static clave_status decode_string(decoder *d, const decode_node *n, char *to) {
   return NULL;
 }
 
-static clave_status decode_scalar_field(decoder *d, const decode_node *n, const ir_field *f, char *to) {
+static clave_status decode_scalar_field(decoder *d, const decode_node *n, const ir_field *f,
+                                        char *to) {
   decode_scalar s = {0};
   TRY(d->source->read_scalar(d, n, f->kind, f->enum_, &s));
-  if ((f->kind == IR_FIELD_TID || f->kind == IR_FIELD_VID) && (s.i < 0 || s.i >= (int64_t)IR_NONE)) {
+  if ((f->kind == IR_FIELD_TID || f->kind == IR_FIELD_VID) &&
+      (s.i < 0 || s.i >= (int64_t)IR_NONE)) {
     return decode_error(d, "slot %lld, expected 0 to %u", (long long)s.i, IR_NONE - 1);
   }
   bool real = f->kind == IR_FIELD_F64 || f->kind == IR_FIELD_OPT_F64;
   if (real && isnan(s.f)) s.f = (double)NAN; /* the same in every format: JSON has no payload */
-  int32_t small = (int32_t)s.i; /* in range: the source checked it for the kind */
+  int32_t small = (int32_t)s.i;              /* in range: the source checked it for the kind */
   uint32_t word = (uint32_t)s.i;
   switch (f->kind) {
-    case IR_FIELD_BOOL: *(bool *)(void *)to = s.i != 0; break;
+    case IR_FIELD_BOOL:
+      *(bool *)(void *)to = s.i != 0;
+      break;
     case IR_FIELD_I32:
-    case IR_FIELD_ENUM: memcpy(to, &small, sizeof small); break;
+    case IR_FIELD_ENUM:
+      memcpy(to, &small, sizeof small);
+      break;
     case IR_FIELD_U32:
     case IR_FIELD_TID:
-    case IR_FIELD_VID: memcpy(to, &word, sizeof word); break;
-    case IR_FIELD_OPT_I32: *(ir_opt_i32 *)(void *)to = (ir_opt_i32){small, true}; break;
-    case IR_FIELD_OPT_I64: *(ir_opt_i64 *)(void *)to = (ir_opt_i64){s.i, true}; break;
-    case IR_FIELD_OPT_F64: *(ir_opt_f64 *)(void *)to = (ir_opt_f64){s.f, true}; break;
-    default: memcpy(to, &s, sizeof s); break; /* I64 U64 F64 */
+    case IR_FIELD_VID:
+      memcpy(to, &word, sizeof word);
+      break;
+    case IR_FIELD_OPT_I32:
+      *(ir_opt_i32 *)(void *)to = (ir_opt_i32){small, true};
+      break;
+    case IR_FIELD_OPT_I64:
+      *(ir_opt_i64 *)(void *)to = (ir_opt_i64){s.i, true};
+      break;
+    case IR_FIELD_OPT_F64:
+      *(ir_opt_f64 *)(void *)to = (ir_opt_f64){s.f, true};
+      break;
+    default:
+      memcpy(to, &s, sizeof s);
+      break; /* I64 U64 F64 */
   }
   return NULL;
 }
@@ -102,7 +121,8 @@ static clave_status decode_scalar_field(decoder *d, const decode_node *n, const 
 static clave_status decode_value(decoder *d, const decode_node *n, const ir_field *f, char *to) {
   void *made;
   switch (f->kind) {
-    case IR_FIELD_STRING: return decode_string(d, n, to);
+    case IR_FIELD_STRING:
+      return decode_string(d, n, to);
     case IR_FIELD_INT_OR_VID:
       ((ir_int_or_vid *)(void *)to)->present = true;
       return decode_table(d, *n, &int_or_vid_table, to);
@@ -113,7 +133,8 @@ static clave_status decode_value(decoder *d, const decode_node *n, const ir_fiel
       TRY(alloc_decoded(d, 1, f->table->size, &made));
       memcpy(to, &made, sizeof made);
       return decode_table(d, *n, f->table, made);
-    default: return decode_scalar_field(d, n, f, to);
+    default:
+      return decode_scalar_field(d, n, f, to);
   }
 }
 
@@ -123,7 +144,8 @@ static clave_status decode_vector(decoder *d, const decode_node *n, const ir_fie
   decode_node at;
   size_t size = vector_item_size(f);
   TRY(d->source->open_vector(d, n, item.kind, &v.count, &at));
-  if (v.count > LIMIT_ITEMS) return decode_error(d, "%u entries, expected at most %d", v.count, (int)LIMIT_ITEMS);
+  if (v.count > LIMIT_ITEMS)
+    return decode_error(d, "%u entries, expected at most %d", v.count, (int)LIMIT_ITEMS);
   if (v.count == 0) return NULL;
   TRY(alloc_decoded(d, v.count, size, &v.items));
   memcpy(to, &v, sizeof v);
@@ -131,7 +153,8 @@ static clave_status decode_vector(decoder *d, const decode_node *n, const ir_fie
   d->path = &here;
   for (; here.index < v.count; here.index++) {
     char *entry = (char *)v.items + here.index * size;
-    TRY(item.kind == IR_FIELD_TABLE ? decode_table(d, at, f->table, entry) : decode_value(d, &at, &item, entry));
+    TRY(item.kind == IR_FIELD_TABLE ? decode_table(d, at, f->table, entry)
+                                    : decode_value(d, &at, &item, entry));
     d->source->next_item(&at, item.kind);
   }
   d->path = here.up;
@@ -139,7 +162,8 @@ static clave_status decode_vector(decoder *d, const decode_node *n, const ir_fie
 }
 
 /* The union of an instruction: first its type, which says what table the value is. */
-static clave_status decode_union(decoder *d, const decode_node *table, const decode_node *n, const ir_field *f, char *base) {
+static clave_status decode_union(decoder *d, const decode_node *table, const decode_node *n,
+                                 const ir_field *f, char *base) {
   decode_node type_node;
   bool present;
   decode_scalar type = {0};
@@ -154,7 +178,8 @@ static clave_status decode_union(decoder *d, const decode_node *table, const dec
   return decode_table(d, *n, ir_op_tables[op], made);
 }
 
-static clave_status decode_field(decoder *d, const decode_node *table, const ir_field *f, char *base) {
+static clave_status decode_field(decoder *d, const decode_node *table, const ir_field *f,
+                                 char *base) {
   decode_node n;
   bool present;
   field_set_default(f, base);
@@ -180,9 +205,11 @@ static clave_status decode_table(decoder *d, decode_node n, const ir_table *tabl
   return NULL;
 }
 
-clave_status decode_root(decoder *d, decode_node root, size_t size, const ir_table *table, void *out) {
+clave_status decode_root(decoder *d, decode_node root, size_t size, const ir_table *table,
+                         void *out) {
   size_t budget;
-  if (!mul_size(size, LIMIT_EXPANSION, &budget) || !add_size(budget, LIMIT_EXPANSION_BASE, &budget) ||
+  if (!mul_size(size, LIMIT_EXPANSION, &budget) ||
+      !add_size(budget, LIMIT_EXPANSION_BASE, &budget) ||
       !add_size(budget, mem_pool_bytes(d->pool), &d->budget)) {
     d->budget = SIZE_MAX;
   }

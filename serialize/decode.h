@@ -1,7 +1,7 @@
 #ifndef SERIALIZE_DECODE_H
 #define SERIALIZE_DECODE_H
-/* The one decoder: walks the descriptors of ir.h and asks a source (FlatBuffers, JSON) for the values. Structure only:
- * what the numbers mean is verify.c's business. */
+/* The one decoder: walks the descriptors of ir.h and asks a source (FlatBuffers, JSON) for the
+ * values. Structure only: what the numbers mean is verify.c's business. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ typedef struct decode_node {
 
 /* A scalar as a source read it, in the member that its field kind asks for. */
 typedef union decode_scalar {
-  int64_t i; /* BOOL I32 U32 I64 ENUM, the numbers of Tid and Vid */
+  int64_t i;  /* BOOL I32 U32 I64 ENUM, the numbers of Tid and Vid */
   uint64_t u; /* U64 */
   double f;   /* F64 */
 } decode_scalar;
@@ -32,12 +32,17 @@ typedef struct decode_path {
 typedef struct decoder decoder;
 /* Every function checks bounds and types and fails with decode_error(). */
 typedef struct decode_source {
-  clave_status (*open_table)(decoder *d, const ir_table *table, decode_node *n); /* n becomes the table itself */
+  clave_status (*open_table)(decoder *d, const ir_table *table,
+                             decode_node *n); /* n becomes the table itself */
   /* The field's own place, or with `of_type` that of its union type. */
-  clave_status (*find)(decoder *d, const decode_node *table, const ir_field *f, bool of_type, decode_node *out, bool *present);
-  clave_status (*read_scalar)(decoder *d, const decode_node *n, ir_field_kind kind, const ir_enum *e, decode_scalar *out);
-  clave_status (*read_string)(decoder *d, const decode_node *n, const char **out, size_t *size); /* borrowed */
-  clave_status (*open_vector)(decoder *d, const decode_node *n, ir_field_kind item, uint32_t *count, decode_node *first);
+  clave_status (*find)(decoder *d, const decode_node *table, const ir_field *f, bool of_type,
+                       decode_node *out, bool *present);
+  clave_status (*read_scalar)(decoder *d, const decode_node *n, ir_field_kind kind,
+                              const ir_enum *e, decode_scalar *out);
+  clave_status (*read_string)(decoder *d, const decode_node *n, const char **out,
+                              size_t *size); /* borrowed */
+  clave_status (*open_vector)(decoder *d, const decode_node *n, ir_field_kind item, uint32_t *count,
+                              decode_node *first);
   void (*next_item)(decode_node *n, ir_field_kind item);
 } decode_source;
 
@@ -46,22 +51,27 @@ struct decoder {
   const uint8_t *data; /* FlatBuffers: the file */
   size_t size;
   mem_pool *pool;
-  size_t budget; /* bytes the pool may reach */
+  size_t budget;    /* bytes the pool may reach */
   uint32_t version; /* the program's, once read */
   const decode_path *path;
   int depth;
 };
 
 /* Decodes the table at `root` into the zeroed struct `out`. size: of the file, for the budget. */
-clave_status decode_root(decoder *d, decode_node root, size_t size, const ir_table *table, void *out) STATUS_CHECK;
+clave_status decode_root(decoder *d, decode_node root, size_t size, const ir_table *table,
+                         void *out) STATUS_CHECK;
 /* INVALID, with the path to where the decoder is: "chains[0].instructions[3].op.axis: ..." */
-clave_status decode_error(const decoder *d, const char *format, ...) STATUS_PRINTF(2, 3) STATUS_CHECK STATUS_NEVER_NULL;
+clave_status decode_error(const decoder *d, const char *format, ...)
+    STATUS_PRINTF(2, 3) STATUS_CHECK STATUS_NEVER_NULL;
 /* The error for an enum value or op that this build lacks. */
-clave_status decode_unknown(const decoder *d, const ir_enum *e, const char *value) STATUS_CHECK STATUS_NEVER_NULL;
+clave_status decode_unknown(const decoder *d, const ir_enum *e,
+                            const char *value) STATUS_CHECK STATUS_NEVER_NULL;
 
 /* ---- the formats ---- */
-clave_status decode_flatbuffer(const void *data, size_t size, mem_pool *pool, ir_program *out) STATUS_CHECK;
-clave_status decode_json(const char *bytes, size_t size, mem_pool *pool, ir_program *out) STATUS_CHECK;
+clave_status decode_flatbuffer(const void *data, size_t size, mem_pool *pool,
+                               ir_program *out) STATUS_CHECK;
+clave_status decode_json(const char *bytes, size_t size, mem_pool *pool,
+                         ir_program *out) STATUS_CHECK;
 /* Does it carry the program's file identifier? */
 bool is_flatbuffer_program(const void *data, size_t size);
 

@@ -1,5 +1,6 @@
-/* FlatBuffers as a source for the decoder. Every read is bounds-checked and tolerates any alignment; offsets may point
- * anywhere in the file, the decoder's budget bounds what shared tables can multiply to. */
+/* FlatBuffers as a source for the decoder. Every read is bounds-checked and tolerates any
+ * alignment; offsets may point anywhere in the file, the decoder's budget bounds what shared tables
+ * can multiply to. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +13,9 @@ bool is_flatbuffer_program(const void *data, size_t size) {
   return size >= HEADER_BYTES && memcmp((const char *)data + 4, IR_FILE_IDENTIFIER, 4) == 0;
 }
 
-static bool in_file(const decoder *d, size_t position, size_t n) { return position <= d->size && n <= d->size - position; }
+static bool in_file(const decoder *d, size_t position, size_t n) {
+  return position <= d->size && n <= d->size - position;
+}
 
 static clave_status read_bytes(const decoder *d, size_t position, void *out, size_t n) {
   if (!in_file(d, position, n)) {
@@ -27,7 +30,8 @@ static clave_status follow(const decoder *d, size_t position, size_t *out) {
   uint32_t offset;
   TRY(read_bytes(d, position, &offset, sizeof offset));
   if (!in_file(d, position, offset)) {
-    return decode_error(d, "offset %u at %zu points past the end of %zu bytes", offset, position, d->size);
+    return decode_error(d, "offset %u at %zu points past the end of %zu bytes", offset, position,
+                        d->size);
   }
   *out = position + offset;
   return NULL;
@@ -44,7 +48,8 @@ static clave_status read_vtable(const decoder *d, size_t table, vtable *out) {
   TRY(read_bytes(d, table, &back, sizeof back));
   int64_t position = (int64_t)table - back;
   if (position < 0 || !in_file(d, (size_t)position, 4)) {
-    return decode_error(d, "table at %zu has its vtable at %lld, outside of %zu bytes", table, (long long)position, d->size);
+    return decode_error(d, "table at %zu has its vtable at %lld, outside of %zu bytes", table,
+                        (long long)position, d->size);
   }
   out->position = (size_t)position;
   TRY(read_bytes(d, out->position, &out->bytes, 2));
@@ -53,13 +58,15 @@ static clave_status read_vtable(const decoder *d, size_t table, vtable *out) {
     return decode_error(d, "table at %zu has a vtable of %u bytes", table, out->bytes);
   }
   if (out->table_bytes < 4 || !in_file(d, table, out->table_bytes)) {
-    return decode_error(d, "table at %zu has %u bytes, file has %zu", table, out->table_bytes, d->size);
+    return decode_error(d, "table at %zu has %u bytes, file has %zu", table, out->table_bytes,
+                        d->size);
   }
   return NULL;
 }
 
 static clave_status open_table(decoder *d, const ir_table *table, decode_node *n) {
-  (void)table; /* fields that the descriptor lacks are of a later schema and ignored, as FlatBuffers has it */
+  (void)table; /* fields that the descriptor lacks are of a later schema and ignored, as FlatBuffers
+                  has it */
   vtable v;
   TRY(follow(d, n->position, &n->position));
   return read_vtable(d, n->position, &v);
@@ -69,17 +76,21 @@ static clave_status open_table(decoder *d, const ir_table *table, decode_node *n
 static size_t inline_bytes(ir_field_kind kind) {
   switch (kind) {
     case IR_FIELD_BOOL:
-    case IR_FIELD_ENUM: return 1;
+    case IR_FIELD_ENUM:
+      return 1;
     case IR_FIELD_I64:
     case IR_FIELD_U64:
     case IR_FIELD_F64:
     case IR_FIELD_OPT_I64:
-    case IR_FIELD_OPT_F64: return 8;
-    default: return 4; /* 32-bit numbers, slots, offsets */
+    case IR_FIELD_OPT_F64:
+      return 8;
+    default:
+      return 4; /* 32-bit numbers, slots, offsets */
   }
 }
 
-static clave_status find(decoder *d, const decode_node *table, const ir_field *f, bool of_type, decode_node *out, bool *present) {
+static clave_status find(decoder *d, const decode_node *table, const ir_field *f, bool of_type,
+                         decode_node *out, bool *present) {
   vtable v;
   TRY(read_vtable(d, table->position, &v));
   size_t slot = (size_t)f->slot + (f->kind == IR_FIELD_UNION && !of_type), entry = 4 + 2 * slot;
@@ -104,12 +115,14 @@ static clave_status read_enum(decoder *d, size_t position, const ir_enum *e, dec
   return decode_unknown(d, e, digits);
 }
 
-static clave_status read_scalar(decoder *d, const decode_node *n, ir_field_kind kind, const ir_enum *e, decode_scalar *out) {
+static clave_status read_scalar(decoder *d, const decode_node *n, ir_field_kind kind,
+                                const ir_enum *e, decode_scalar *out) {
   uint8_t byte;
   int32_t small;
   uint32_t word;
   switch (kind) {
-    case IR_FIELD_ENUM: return read_enum(d, n->position, e, out);
+    case IR_FIELD_ENUM:
+      return read_enum(d, n->position, e, out);
     case IR_FIELD_BOOL:
       TRY(read_bytes(d, n->position, &byte, 1));
       out->i = byte != 0;
@@ -125,7 +138,8 @@ static clave_status read_scalar(decoder *d, const decode_node *n, ir_field_kind 
       TRY(read_bytes(d, n->position, &word, sizeof word));
       out->i = word;
       return NULL;
-    default: return read_bytes(d, n->position, out, sizeof *out);
+    default:
+      return read_bytes(d, n->position, out, sizeof *out);
   }
 }
 
@@ -135,32 +149,37 @@ static clave_status read_string(decoder *d, const decode_node *n, const char **o
   TRY(follow(d, n->position, &position));
   TRY(read_bytes(d, position, &length, sizeof length));
   if (!in_file(d, position + 4, length)) {
-    return decode_error(d, "string of %u bytes at %zu runs past the end of %zu bytes", length, position, d->size);
+    return decode_error(d, "string of %u bytes at %zu runs past the end of %zu bytes", length,
+                        position, d->size);
   }
   *out = (const char *)d->data + position + 4;
   *size = length;
   return NULL;
 }
 
-static clave_status open_vector(decoder *d, const decode_node *n, ir_field_kind item, uint32_t *count, decode_node *first) {
+static clave_status open_vector(decoder *d, const decode_node *n, ir_field_kind item,
+                                uint32_t *count, decode_node *first) {
   size_t position;
   TRY(follow(d, n->position, &position));
   TRY(read_bytes(d, position, count, sizeof *count));
   first->position = position + 4;
   if (*count > (d->size - first->position) / inline_bytes(item)) {
-    return decode_error(d, "%u entries at %zu run past the end of %zu bytes", *count, position, d->size);
+    return decode_error(d, "%u entries at %zu run past the end of %zu bytes", *count, position,
+                        d->size);
   }
   return NULL;
 }
 
 static void next_item(decode_node *n, ir_field_kind item) { n->position += inline_bytes(item); }
 
-static const decode_source flatbuffer_source = {open_table, find, read_scalar, read_string, open_vector, next_item};
+static const decode_source flatbuffer_source = {open_table,  find,        read_scalar,
+                                                read_string, open_vector, next_item};
 
 clave_status decode_flatbuffer(const void *data, size_t size, mem_pool *pool, ir_program *out) {
   decoder d = {.source = &flatbuffer_source, .data = data, .size = size, .pool = pool};
   if (!is_flatbuffer_program(data, size)) {
-    return INVALID("not a FlatBuffers program: %zu bytes without the identifier %s", size, IR_FILE_IDENTIFIER);
+    return INVALID("not a FlatBuffers program: %zu bytes without the identifier %s", size,
+                   IR_FILE_IDENTIFIER);
   }
   return decode_root(&d, (decode_node){0}, size, &ir_program_table, out);
 }

@@ -1,5 +1,5 @@
-/* The FlatBuffers writer. It goes front to back: a table, then what its offsets point to, whose places are filled in once
- * they are known. Equal vtables are written once. */
+/* The FlatBuffers writer. It goes front to back: a table, then what its offsets point to, whose
+ * places are filled in once they are known. Equal vtables are written once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "serialize/fields.h"
 
 enum {
-  MAX_SLOTS = 64,            /* of one table; the schema's widest has 14 */
-  MAX_BYTES = 0x7FFFFFF0,    /* offsets are 31 bits wide */
+  MAX_SLOTS = 64,         /* of one table; the schema's widest has 14 */
+  MAX_BYTES = 0x7FFFFFF0, /* offsets are 31 bits wide */
 };
 
 typedef struct writer {
@@ -17,7 +17,8 @@ typedef struct writer {
   size_t n_vtables;
 } writer;
 
-static clave_status write_table(writer *w, const ir_table *table, const void *base, size_t *position);
+static clave_status write_table(writer *w, const ir_table *table, const void *base,
+                                size_t *position);
 
 static void pad_to(writer *w, size_t alignment) {
   static const char zeros[16];
@@ -69,8 +70,8 @@ static clave_status write_tables(writer *w, const ir_table *table, ir_vector v, 
 /* A value inside a table: the bytes themselves, or an offset to be linked to what `field` holds. */
 typedef struct slot {
   unsigned char bytes[8];
-  uint8_t size;     /* 0: absent */
-  uint16_t offset;  /* in the table */
+  uint8_t size;          /* 0: absent */
+  uint16_t offset;       /* in the table */
   const ir_field *field; /* of an offset, else NULL */
 } slot;
 
@@ -79,7 +80,8 @@ typedef struct layout {
   size_t n_slots, bytes, alignment;
 } layout;
 
-static void set_slot(layout *l, size_t index, const void *bytes, uint8_t size, const ir_field *offset_of) {
+static void set_slot(layout *l, size_t index, const void *bytes, uint8_t size,
+                     const ir_field *offset_of) {
   slot *s = &l->slots[index];
   if (bytes) memcpy(s->bytes, bytes, size);
   s->size = size;
@@ -92,7 +94,9 @@ static void fill_slot(layout *l, const ir_field *f, const char *base) {
   ir_op op;
   uint8_t byte;
   switch (f->kind) {
-    case IR_FIELD_BOOL: set_slot(l, f->slot, at, 1, NULL); break;
+    case IR_FIELD_BOOL:
+      set_slot(l, f->slot, at, 1, NULL);
+      break;
     case IR_FIELD_ENUM: /* little-endian: the low byte comes first */
       set_slot(l, f->slot, at, 1, NULL);
       break;
@@ -100,19 +104,25 @@ static void fill_slot(layout *l, const ir_field *f, const char *base) {
     case IR_FIELD_U32:
     case IR_FIELD_TID:
     case IR_FIELD_VID:
-    case IR_FIELD_OPT_I32: set_slot(l, f->slot, at, 4, NULL); break;
+    case IR_FIELD_OPT_I32:
+      set_slot(l, f->slot, at, 4, NULL);
+      break;
     case IR_FIELD_I64:
     case IR_FIELD_U64:
     case IR_FIELD_F64:
     case IR_FIELD_OPT_I64:
-    case IR_FIELD_OPT_F64: set_slot(l, f->slot, at, 8, NULL); break; /* opt: the value comes first */
+    case IR_FIELD_OPT_F64:
+      set_slot(l, f->slot, at, 8, NULL);
+      break; /* opt: the value comes first */
     case IR_FIELD_UNION:
       memcpy(&op, base + f->type_offset, sizeof op);
       byte = (uint8_t)op;
       set_slot(l, f->slot, &byte, 1, NULL);
       set_slot(l, (size_t)f->slot + 1, NULL, 4, f);
       break;
-    default: set_slot(l, f->slot, NULL, 4, f); break;
+    default:
+      set_slot(l, f->slot, NULL, 4, f);
+      break;
   }
 }
 
@@ -146,7 +156,8 @@ static clave_status write_vtable(writer *w, const layout *l, size_t *position) {
   if (w->out->failed) return status_no_memory();
   for (size_t i = 0; i < w->n_vtables; i++) {
     *position = w->vtables[i];
-    if (v[0] <= w->out->size - *position && memcmp(w->out->data + *position, v, v[0]) == 0) return NULL;
+    if (v[0] <= w->out->size - *position && memcmp(w->out->data + *position, v, v[0]) == 0)
+      return NULL;
   }
   if ((w->n_vtables & (w->n_vtables - 1)) == 0) { /* a power of two is full */
     size_t *grown = realloc(w->vtables, (w->n_vtables ? 2 * w->n_vtables : 1) * sizeof *grown);
@@ -165,8 +176,10 @@ static clave_status write_target(writer *w, const ir_field *f, const char *base,
   const char *at = base + f->offset;
   const void *pointer;
   ir_op op;
-  if (f->kind == IR_FIELD_INT_OR_VID || f->kind == IR_FIELD_FLOAT_OR_VID) return write_table(w, field_table(f), at, position);
-  if (f->kind == IR_FIELD_INT_OR_VIDS) return write_tables(w, &int_or_vid_table, vector_at(f, base), position);
+  if (f->kind == IR_FIELD_INT_OR_VID || f->kind == IR_FIELD_FLOAT_OR_VID)
+    return write_table(w, field_table(f), at, position);
+  if (f->kind == IR_FIELD_INT_OR_VIDS)
+    return write_tables(w, &int_or_vid_table, vector_at(f, base), position);
   if (f->kind == IR_FIELD_TABLES) return write_tables(w, f->table, vector_at(f, base), position);
   if (field_is_vector(f->kind)) {
     *position = write_numbers(w, vector_at(f, base));
@@ -182,7 +195,8 @@ static clave_status write_target(writer *w, const ir_field *f, const char *base,
   return write_table(w, ir_op_tables[op], pointer, position);
 }
 
-static clave_status write_table(writer *w, const ir_table *table, const void *base, size_t *position) {
+static clave_status write_table(writer *w, const ir_table *table, const void *base,
+                                size_t *position) {
   layout l;
   size_t vtable;
   lay_out(table, base, &l);
@@ -216,7 +230,8 @@ clave_status encode_flatbuffer(const ir_program *p, text *out) {
     link_offset(&w, 0, root);
     pad_to(&w, 8);
     st = text_status(out);
-    if (!st && out->size > MAX_BYTES) st = INVALID("the program is larger than %d bytes", (int)MAX_BYTES);
+    if (!st && out->size > MAX_BYTES)
+      st = INVALID("the program is larger than %d bytes", (int)MAX_BYTES);
   }
   free(w.vtables);
   return st;

@@ -1,4 +1,5 @@
-/* The JSON writer: our own text, so that numbers keep every digit and nothing depends on the locale. */
+/* The JSON writer: our own text, so that numbers keep every digit and nothing depends on the
+ * locale. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -58,7 +59,9 @@ static void write_enum(text *out, const ir_enum *e, const void *at) {
 }
 
 /* Programs and chains have a line per field, and per entry of their vectors of tables. */
-static bool is_tall(const ir_table *table) { return table == &ir_program_table || table == &ir_chain_table; }
+static bool is_tall(const ir_table *table) {
+  return table == &ir_program_table || table == &ir_chain_table;
+}
 
 static void write_line(text *out, int indent) {
   if (indent >= 0) text_printf(out, "\n%*s", indent, "");
@@ -75,8 +78,12 @@ static void write_value(text *out, const ir_field *f, const char *base, int inde
   double real;
   void *pointer;
   switch (f->kind) {
-    case IR_FIELD_BOOL: put(out, *(const bool *)(const void *)at ? "true" : "false"); break;
-    case IR_FIELD_ENUM: write_enum(out, f->enum_, at); break;
+    case IR_FIELD_BOOL:
+      put(out, *(const bool *)(const void *)at ? "true" : "false");
+      break;
+    case IR_FIELD_ENUM:
+      write_enum(out, f->enum_, at);
+      break;
     case IR_FIELD_U32:
       memcpy(&word, at, sizeof word);
       write_u64(out, word);
@@ -114,8 +121,12 @@ static void write_value(text *out, const ir_field *f, const char *base, int inde
       write_table(out, f->table, pointer, -1);
       break;
     case IR_FIELD_INT_OR_VID:
-    case IR_FIELD_FLOAT_OR_VID: write_table(out, field_table(f), at, -1); break;
-    default: write_vector(out, f, base, indent); break;
+    case IR_FIELD_FLOAT_OR_VID:
+      write_table(out, field_table(f), at, -1);
+      break;
+    default:
+      write_vector(out, f, base, indent);
+      break;
   }
 }
 

@@ -4,40 +4,60 @@
 #include <string.h>
 
 static const ir_field int_or_vid_fields[] = {
-    {.name = "literal", .kind = IR_FIELD_I64, .offset = offsetof(ir_int_or_vid, literal), .slot = 0},
+    {.name = "literal",
+     .kind = IR_FIELD_I64,
+     .offset = offsetof(ir_int_or_vid, literal),
+     .slot = 0},
     {.name = "vid", .kind = IR_FIELD_VID, .offset = offsetof(ir_int_or_vid, vid), .slot = 1},
 };
 static const ir_field float_or_vid_fields[] = {
-    {.name = "literal", .kind = IR_FIELD_F64, .offset = offsetof(ir_float_or_vid, literal), .slot = 0},
+    {.name = "literal",
+     .kind = IR_FIELD_F64,
+     .offset = offsetof(ir_float_or_vid, literal),
+     .slot = 0},
     {.name = "vid", .kind = IR_FIELD_VID, .offset = offsetof(ir_float_or_vid, vid), .slot = 1},
 };
 const ir_table int_or_vid_table = {"IntOrVid", sizeof(ir_int_or_vid), int_or_vid_fields, 2};
 const ir_table float_or_vid_table = {"FloatOrVid", sizeof(ir_float_or_vid), float_or_vid_fields, 2};
 
-_Static_assert(sizeof(ir_vector) == sizeof(ir_tensors) && offsetof(ir_vector, count) == offsetof(ir_tensors, count),
+_Static_assert(sizeof(ir_vector) == sizeof(ir_tensors) &&
+                   offsetof(ir_vector, count) == offsetof(ir_tensors, count),
                "vectors are read and written as ir_vector");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are little-endian and read in place");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "files are little-endian and read in place");
 
 bool field_is_vector(ir_field_kind kind) {
-  return kind == IR_FIELD_I32S || kind == IR_FIELD_TIDS || kind == IR_FIELD_INT_OR_VIDS || kind == IR_FIELD_TABLES;
+  return kind == IR_FIELD_I32S || kind == IR_FIELD_TIDS || kind == IR_FIELD_INT_OR_VIDS ||
+         kind == IR_FIELD_TABLES;
 }
 
 ir_field vector_item_field(const ir_field *f) {
   ir_field item = {.name = f->name, .table = f->table};
   switch (f->kind) {
-    case IR_FIELD_I32S: item.kind = IR_FIELD_I32; break;
-    case IR_FIELD_TIDS: item.kind = IR_FIELD_TID; break;
-    case IR_FIELD_INT_OR_VIDS: item.kind = IR_FIELD_INT_OR_VID; break;
-    default: item.kind = IR_FIELD_TABLE; break;
+    case IR_FIELD_I32S:
+      item.kind = IR_FIELD_I32;
+      break;
+    case IR_FIELD_TIDS:
+      item.kind = IR_FIELD_TID;
+      break;
+    case IR_FIELD_INT_OR_VIDS:
+      item.kind = IR_FIELD_INT_OR_VID;
+      break;
+    default:
+      item.kind = IR_FIELD_TABLE;
+      break;
   }
   return item;
 }
 
 size_t vector_item_size(const ir_field *f) {
   switch (f->kind) {
-    case IR_FIELD_TABLES: return f->table->size;
-    case IR_FIELD_INT_OR_VIDS: return sizeof(ir_int_or_vid);
-    default: return sizeof(uint32_t);
+    case IR_FIELD_TABLES:
+      return f->table->size;
+    case IR_FIELD_INT_OR_VIDS:
+      return sizeof(ir_int_or_vid);
+    default:
+      return sizeof(uint32_t);
   }
 }
 
@@ -53,21 +73,33 @@ ir_vector vector_at(const ir_field *f, const void *base) {
   return v;
 }
 
-/* The field's default as the bytes of its struct member. Kinds that are absent by a flag or NULL have size 0. */
+/* The field's default as the bytes of its struct member. Kinds that are absent by a flag or NULL
+ * have size 0. */
 static size_t default_bytes(const ir_field *f, unsigned char out[8]) {
   uint32_t none = IR_NONE;
   int32_t small = (int32_t)f->default_int;
   switch (f->kind) {
-    case IR_FIELD_BOOL: out[0] = f->default_int != 0; return 1;
+    case IR_FIELD_BOOL:
+      out[0] = f->default_int != 0;
+      return 1;
     case IR_FIELD_ENUM:
     case IR_FIELD_I32:
-    case IR_FIELD_U32: memcpy(out, &small, 4); return 4;
+    case IR_FIELD_U32:
+      memcpy(out, &small, 4);
+      return 4;
     case IR_FIELD_I64:
-    case IR_FIELD_U64: memcpy(out, &f->default_int, 8); return 8;
-    case IR_FIELD_F64: memcpy(out, &f->default_float, 8); return 8;
+    case IR_FIELD_U64:
+      memcpy(out, &f->default_int, 8);
+      return 8;
+    case IR_FIELD_F64:
+      memcpy(out, &f->default_float, 8);
+      return 8;
     case IR_FIELD_TID:
-    case IR_FIELD_VID: memcpy(out, &none, 4); return 4;
-    default: return 0;
+    case IR_FIELD_VID:
+      memcpy(out, &none, 4);
+      return 4;
+    default:
+      return 0;
   }
 }
 
@@ -77,15 +109,25 @@ bool field_is_default(const ir_field *f, const void *base) {
   void *pointer;
   unsigned char bytes[8];
   switch (f->kind) {
-    case IR_FIELD_STRING: memcpy(&string, at, sizeof string); return !string || !string[0];
+    case IR_FIELD_STRING:
+      memcpy(&string, at, sizeof string);
+      return !string || !string[0];
     case IR_FIELD_TABLE:
-    case IR_FIELD_UNION: memcpy(&pointer, at, sizeof pointer); return !pointer;
-    case IR_FIELD_INT_OR_VID: return !((const ir_int_or_vid *)(const void *)at)->present;
-    case IR_FIELD_FLOAT_OR_VID: return !((const ir_float_or_vid *)(const void *)at)->present;
-    case IR_FIELD_OPT_I32: return !((const ir_opt_i32 *)(const void *)at)->present;
-    case IR_FIELD_OPT_I64: return !((const ir_opt_i64 *)(const void *)at)->present;
-    case IR_FIELD_OPT_F64: return !((const ir_opt_f64 *)(const void *)at)->present;
-    default: break;
+    case IR_FIELD_UNION:
+      memcpy(&pointer, at, sizeof pointer);
+      return !pointer;
+    case IR_FIELD_INT_OR_VID:
+      return !((const ir_int_or_vid *)(const void *)at)->present;
+    case IR_FIELD_FLOAT_OR_VID:
+      return !((const ir_float_or_vid *)(const void *)at)->present;
+    case IR_FIELD_OPT_I32:
+      return !((const ir_opt_i32 *)(const void *)at)->present;
+    case IR_FIELD_OPT_I64:
+      return !((const ir_opt_i64 *)(const void *)at)->present;
+    case IR_FIELD_OPT_F64:
+      return !((const ir_opt_f64 *)(const void *)at)->present;
+    default:
+      break;
   }
   if (field_is_vector(f->kind)) return vector_at(f, base).count == 0;
   return memcmp(at, bytes, default_bytes(f, bytes)) == 0;

@@ -13,7 +13,9 @@ static const json *value(const cJSON *c) { return (const json *)(const void *)c;
 
 void json_free(json *document) { cJSON_Delete((cJSON *)(void *)document); }
 
-static int compare_keys(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_keys(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* Refuses an object that has a key twice: sorts the keys. */
 static clave_status check_keys(const cJSON *object) {
@@ -26,7 +28,8 @@ static clave_status check_keys(const cJSON *object) {
   qsort(keys, n, sizeof *keys, compare_keys);
   clave_status st = NULL;
   for (i = 1; i < n && !st; i++) {
-    if (strcmp(keys[i - 1], keys[i]) == 0) st = INVALID("JSON: key \"%s\" twice in an object", keys[i]);
+    if (strcmp(keys[i - 1], keys[i]) == 0)
+      st = INVALID("JSON: key \"%s\" twice in an object", keys[i]);
   }
   free(keys);
   return st;
@@ -57,17 +60,24 @@ clave_status json_parse(const char *text, size_t size, json **out) {
 json_kind json_kind_of(const json *v) {
   switch (item(v)->type & 0xFF) {
     case cJSON_True:
-    case cJSON_False: return JSON_BOOL;
-    case cJSON_Number: return JSON_NUMBER;
-    case cJSON_String: return JSON_STRING;
-    case cJSON_Array: return JSON_ARRAY;
-    case cJSON_Object: return JSON_OBJECT;
-    default: return JSON_NULL;
+    case cJSON_False:
+      return JSON_BOOL;
+    case cJSON_Number:
+      return JSON_NUMBER;
+    case cJSON_String:
+      return JSON_STRING;
+    case cJSON_Array:
+      return JSON_ARRAY;
+    case cJSON_Object:
+      return JSON_OBJECT;
+    default:
+      return JSON_NULL;
   }
 }
 
 const char *json_kind_name(json_kind kind) {
-  static const char *const names[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
+  static const char *const names[] = {"null",     "a boolean", "a number",
+                                      "a string", "an array",  "an object"};
   return names[kind];
 }
 

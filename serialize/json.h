@@ -1,7 +1,8 @@
 #ifndef SERIALIZE_JSON_H
 #define SERIALIZE_JSON_H
-/* Strict JSON documents (RFC 8259): checked whole before they are parsed, so that what follows may rely on them: UTF-8,
- * no duplicate keys, no NUL in strings, nothing after the value, bounded depth. */
+/* Strict JSON documents (RFC 8259): checked whole before they are parsed, so that what follows may
+ * rely on them: UTF-8, no duplicate keys, no NUL in strings, nothing after the value, bounded
+ * depth. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,7 +10,14 @@
 #include "base/status.h"
 
 typedef struct json json; /* a value within a document */
-typedef enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT } json_kind;
+typedef enum json_kind {
+  JSON_NULL,
+  JSON_BOOL,
+  JSON_NUMBER,
+  JSON_STRING,
+  JSON_ARRAY,
+  JSON_OBJECT
+} json_kind;
 
 /* Errors name line and column. */
 clave_status json_parse(const char *text, size_t size, json **out) STATUS_CHECK;
@@ -17,17 +25,17 @@ void json_free(json *document); /* takes NULL */
 
 json_kind json_kind_of(const json *v);
 const char *json_kind_name(json_kind kind); /* "a string" */
-const json *json_first(const json *v); /* of an array or object, NULL if empty */
-const json *json_next(const json *v);  /* the next sibling, or NULL */
-uint32_t json_count(const json *v);    /* entries of an array or object */
-const char *json_key(const json *v);   /* of a member of an object */
+const json *json_first(const json *v);      /* of an array or object, NULL if empty */
+const json *json_next(const json *v);       /* the next sibling, or NULL */
+uint32_t json_count(const json *v);         /* entries of an array or object */
+const char *json_key(const json *v);        /* of a member of an object */
 const json *json_member(const json *object, const char *key); /* NULL if absent */
-const char *json_string(const json *v); /* of a string */
+const char *json_string(const json *v);                       /* of a string */
 bool json_is_true(const json *v);
 double json_number(const json *v); /* of a number */
 
-/* An exact integer: a number without fraction below 2^53 in magnitude, or a string of digits. False if it is neither or does not
- * fit. */
+/* An exact integer: a number without fraction below 2^53 in magnitude, or a string of digits. False
+ * if it is neither or does not fit. */
 bool json_i64(const json *v, int64_t *out);
 bool json_u64(const json *v, uint64_t *out);
 /* A number, or one of "nan", "inf", "-inf". */

@@ -1,4 +1,5 @@
-/* The grammar of JSON, without building anything: one pass over the text that refuses all that is not RFC 8259. */
+/* The grammar of JSON, without building anything: one pass over the text that refuses all that is
+ * not RFC 8259. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -62,7 +63,10 @@ static int scan_hex(scanner *s) {
   int value = 0;
   for (int i = 0; i < 4; i++, s->at++) {
     char c = peek(s);
-    int digit = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    int digit = is_digit(c)            ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
     if (digit < 0) return -1;
     value = value * 16 + digit;
   }
@@ -75,7 +79,8 @@ static clave_status scan_code_point(scanner *s) {
   if (high < 0) return syntax_error(s, "expected four hexadecimal digits after \\u");
   if (high == 0) return syntax_error(s, "string with a NUL character");
   if (high < 0xD800 || high > 0xDFFF) return NULL;
-  bool pair = high < 0xDC00 && s->size - s->at >= 2 && s->text[s->at] == '\\' && s->text[s->at + 1] == 'u';
+  bool pair =
+      high < 0xDC00 && s->size - s->at >= 2 && s->text[s->at] == '\\' && s->text[s->at + 1] == 'u';
   if (pair) {
     s->at += 2;
     int low = scan_hex(s);
@@ -90,7 +95,8 @@ static clave_status scan_string(scanner *s) {
     char c = peek(s);
     if (s->at >= s->size) return syntax_error(s, "string without its closing quote");
     if (c == '"') break;
-    if ((unsigned char)c < 0x20) return syntax_error(s, "control character in a string, expected an escape");
+    if ((unsigned char)c < 0x20)
+      return syntax_error(s, "control character in a string, expected an escape");
     if (c != '\\') {
       size_t n = utf8_sequence(s->text + s->at, s->size - s->at);
       if (n == 0) return syntax_error(s, "string is not valid UTF-8");
@@ -99,7 +105,8 @@ static clave_status scan_string(scanner *s) {
     }
     s->at++;
     c = peek(s);
-    if (c == '\0' || !strchr("\"\\/bfnrtu", c)) return syntax_error(s, "no such escape in a string");
+    if (c == '\0' || !strchr("\"\\/bfnrtu", c))
+      return syntax_error(s, "no such escape in a string");
     s->at++;
     if (c == 'u') TRY(scan_code_point(s));
   }
@@ -157,13 +164,18 @@ static clave_status scan_container(scanner *s, bool is_object, int depth) {
 
 static clave_status scan_value(scanner *s, int depth) {
   switch (peek(s)) {
-    case '{': return scan_container(s, true, depth);
-    case '[': return scan_container(s, false, depth);
-    case '"': return scan_string(s);
+    case '{':
+      return scan_container(s, true, depth);
+    case '[':
+      return scan_container(s, false, depth);
+    case '"':
+      return scan_string(s);
     case 't':
     case 'f':
-    case 'n': return scan_word(s);
-    default: return scan_number(s);
+    case 'n':
+      return scan_word(s);
+    default:
+      return scan_number(s);
   }
 }
 

@@ -11,9 +11,13 @@ static const struct {
   size_t offset;
   const char *bytes, *what;
 } strangers[] = {
-    {0, "PK\x03\x04", "a zip archive (a .pt2 or .pt file?); python -m clave export makes a program of a .pt2"},
+    {0, "PK\x03\x04",
+     "a zip archive (a .pt2 or .pt file?); python -m clave export makes a program of a .pt2"},
     {0, "GGUF", "a GGUF model"},
-    {0, "\x7f" "ELF", "an executable"},
+    {0,
+     "\x7f"
+     "ELF",
+     "an executable"},
     {0, "\x80\x02", "a Python pickle"},
     {4, "TFL3", "a TensorFlow Lite model"},
     {4, IR_FILE_IDENTIFIER, "a bare FlatBuffers program without its constants"},
@@ -35,7 +39,8 @@ static clave_status stranger_error(const uint8_t *bytes, size_t size) {
 /* The first byte that is not white space, 0 if there is none. */
 static uint8_t first_byte(const uint8_t *bytes, size_t size) {
   for (size_t i = 0; i < size; i++) {
-    if (bytes[i] != ' ' && bytes[i] != '\t' && bytes[i] != '\n' && bytes[i] != '\r') return bytes[i];
+    if (bytes[i] != ' ' && bytes[i] != '\t' && bytes[i] != '\n' && bytes[i] != '\r')
+      return bytes[i];
   }
   return 0;
 }
@@ -55,8 +60,9 @@ static clave_status bind_by_name(program *p, uint32_t i) {
   if (!t) return INVALID("no such tensor");
   bool same = t->type == want->type && t->rank == want->rank;
   for (int k = 0; same && k < want->rank; k++) same = t->dims[k] == want->dims[k];
-  if (!same) return INVALID("%s of rank %d, the program declares %s of rank %d with other sizes", dtype_name(t->type), t->rank,
-                            dtype_name(want->type), want->rank);
+  if (!same)
+    return INVALID("%s of rank %d, the program declares %s of rank %d with other sizes",
+                   dtype_name(t->type), t->rank, dtype_name(want->type), want->rank);
   return bind_constant(p, i, t->data);
 }
 
@@ -64,7 +70,8 @@ static clave_status bind_tensors(program *p, const char *path) {
   TRY(file_map_open(path, &p->maps[1]));
   clave_status st = tensor_file_parse(p->maps[1].data, p->maps[1].size, &p->tensors);
   for (uint32_t i = 0; !st && i < p->ir.constants.count; i++) {
-    st = status_while(bind_by_name(p, i), "constant %u ('%.200s')", i, p->ir.constants.items[i].name);
+    st = status_while(bind_by_name(p, i), "constant %u ('%.200s')", i,
+                      p->ir.constants.items[i].name);
   }
   if (!st) st = program_check_hashes(p);
   return status_while(st, "%s", path);
@@ -92,7 +99,9 @@ static clave_status load_file(program *p, const char *path, const char *consts) 
   const uint8_t *bytes = p->maps[0].data;
   size_t size = p->maps[0].size;
   if (is_clv(bytes, size)) {
-    if (consts) return INVALID("is a .clv, which has its constants inside, so %s cannot be used with it", consts);
+    if (consts)
+      return INVALID("is a .clv, which has its constants inside, so %s cannot be used with it",
+                     consts);
     return clv_read(p, bytes, size);
   }
   return first_byte(bytes, size) == '{' ? load_json(p, path, consts) : stranger_error(bytes, size);

@@ -97,8 +97,8 @@ clave_status program_check_hashes(const program *p) {
   uint64_t is;
   TRY(hash_constants(p, &is));
   if (is == p->ir.consts_hash) return NULL;
-  return INVALID("the constants are not those of the program: hash %016llx, expected %016llx", (unsigned long long)is,
-                 (unsigned long long)p->ir.consts_hash);
+  return INVALID("the constants are not those of the program: hash %016llx, expected %016llx",
+                 (unsigned long long)is, (unsigned long long)p->ir.consts_hash);
 }
 
 /* ---------------------------------------------------------------- from memory */
@@ -109,11 +109,13 @@ static bool same_shape(const constant_data *c, const tensor *t) {
 }
 
 static clave_status bind_given(program *p, const constant_data *constants, size_t n) {
-  if (n != p->ir.constants.count) return INVALID("%zu constants given, the program has %u", n, p->ir.constants.count);
+  if (n != p->ir.constants.count)
+    return INVALID("%zu constants given, the program has %u", n, p->ir.constants.count);
   TRY(alloc_constants(p));
   for (uint32_t i = 0; i < n; i++) {
-    clave_status st = same_shape(&constants[i], &p->types[i]) ? bind_constant(p, i, constants[i].data)
-                                                              : INVALID("its dtype or shape is not what the program declares");
+    clave_status st = same_shape(&constants[i], &p->types[i])
+                          ? bind_constant(p, i, constants[i].data)
+                          : INVALID("its dtype or shape is not what the program declares");
     if (st) return status_while(st, "constant %u ('%.200s')", i, p->ir.constants.items[i].name);
   }
   return hash_constants(p, &p->ir.consts_hash);
@@ -132,15 +134,16 @@ static uint32_t needed_version(const ir_program *p) {
   return (uint32_t)version;
 }
 
-static clave_status fill_program(program *p, const void *flatbuffer, size_t size, const constant_data *constants, size_t n) {
+static clave_status fill_program(program *p, const void *flatbuffer, size_t size,
+                                 const constant_data *constants, size_t n) {
   TRY(decode_flatbuffer(flatbuffer, size, p->pool, &p->ir));
   p->ir.version = needed_version(&p->ir);
   TRY(verify_program(p));
   return bind_given(p, constants, n);
 }
 
-clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants, size_t n_constants,
-                            program **out) {
+clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,
+                            size_t n_constants, program **out) {
   program *p;
   *out = NULL;
   TRY(program_new(&p));

@@ -1,7 +1,7 @@
 #ifndef SERIALIZE_PROGRAM_H
 #define SERIALIZE_PROGRAM_H
-/* A decoded and verified program with its constants, and the files it comes from and goes to. Read-only once made, so
- * threads may share it. */
+/* A decoded and verified program with its constants, and the files it comes from and goes to.
+ * Read-only once made, so threads may share it. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,22 +12,25 @@
 #include "ir.h"
 #include "ops/tensor.h"
 
-/* A section of a .clv file that is not the program's own (a tokenizer, say): kept and written again. */
+/* A section of a .clv file that is not the program's own (a tokenizer, say): kept and written
+ * again. */
 typedef struct program_section {
   char tag[4];
-  bool required; /* a reader that does not know it must refuse the file */
+  bool required;       /* a reader that does not know it must refuse the file */
   const uint8_t *data; /* borrowed from the program's file */
   size_t size;
 } program_section;
 
 typedef struct program {
   ir_program ir;
-  mem_pool *pool;         /* owned: everything decoded */
-  tensor *types;          /* by Tid, in pool: as declared; DIM_UNKNOWN where a Vid stands; strides only if all are known */
-  const void **constants; /* by Tid, in pool: the bytes of constants, aligned to their dtype; NULL if empty */
+  mem_pool *pool; /* owned: everything decoded */
+  tensor *types;  /* by Tid, in pool: as declared; DIM_UNKNOWN where a Vid stands; strides only if
+                     all are known */
+  const void **constants; /* by Tid, in pool: the bytes of constants, aligned to their dtype; NULL
+                             if empty */
   file_map maps[2];       /* [0] the .clv, [1] the .json's constants */
   struct tensor_file *tensors; /* owned: what is in maps[1] */
-  program_section *sections; /* in pool */
+  program_section *sections;   /* in pool */
   uint32_t n_sections;
 } program;
 
@@ -39,21 +42,30 @@ typedef struct constant_data {
   const void *data;
 } constant_data;
 
-/* Reads a .clv or .json program, told apart by their first bytes, and verifies it whole. consts: the constants of a
- * .json, NULL for consts.safetensors beside it. Errors end in the file's path. */
+/* Reads a .clv or .json program, told apart by their first bytes, and verifies it whole. consts:
+ * the constants of a .json, NULL for consts.safetensors beside it. Errors end in the file's path.
+ */
 clave_status program_load(const char *path, const char *consts, program **out) STATUS_CHECK;
-/* From the FlatBuffers form (copied) and the constants in slot order (borrowed). Fills in consts_hash and version. */
-clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants, size_t n_constants,
-                            program **out) STATUS_CHECK;
-/* By the ending: .clv, or .json with consts.safetensors beside it (none if there are no constants). Each file is written
- * whole or not at all. Refuses to replace a consts.safetensors that is not this program's own. */
+/* From the FlatBuffers form (copied) and the constants in slot order (borrowed). Fills in
+ * consts_hash and version. */
+clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,
+                            size_t n_constants, program **out) STATUS_CHECK;
+/* By the ending: .clv, or .json with consts.safetensors beside it (none if there are no constants).
+ * Each file is written whole or not at all. Refuses to replace a consts.safetensors that is not
+ * this program's own. */
 clave_status program_save(const program *p, const char *path) STATUS_CHECK;
 /* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv). */
 clave_status program_check_hashes(const program *p) STATUS_CHECK;
 void program_destroy(program *p); /* takes NULL and half-built ones */
 
 /* Tensor slots lie in this order, so that a slot's kind is a range test. */
-typedef enum slot_kind { SLOT_CONSTANT, SLOT_INPUT, SLOT_OUTPUT, SLOT_STATE, SLOT_TEMPORARY } slot_kind;
+typedef enum slot_kind {
+  SLOT_CONSTANT,
+  SLOT_INPUT,
+  SLOT_OUTPUT,
+  SLOT_STATE,
+  SLOT_TEMPORARY
+} slot_kind;
 slot_kind program_slot_kind(const ir_program *p, uint32_t tid);
 const char *slot_kind_name(slot_kind kind); /* "constant" */
 

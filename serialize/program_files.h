@@ -10,7 +10,8 @@ clave_status program_new(program **out) STATUS_CHECK;
 clave_status alloc_constants(program *p) STATUS_CHECK;
 /* Sets constant i to `data`, or to a copy if that is not aligned for its dtype. */
 clave_status bind_constant(program *p, uint32_t i, const void *data) STATUS_CHECK;
-/* Over name, dtype, rank, dims and bytes of every constant, in order (docs/format.md); 0 without constants. */
+/* Over name, dtype, rank, dims and bytes of every constant, in order (docs/format.md); 0 without
+ * constants. */
 clave_status hash_constants(const program *p, uint64_t *out) STATUS_CHECK;
 
 /* ---- .clv ---- */

@@ -1,4 +1,5 @@
-/* The safetensors reader: an 8-byte length, a JSON header, then the tensors' bytes without gap or overlap. */
+/* The safetensors reader: an 8-byte length, a JSON header, then the tensors' bytes without gap or
+ * overlap. */
 #include "serialize/safetensors.h"
 
 #include <stdio.h>
@@ -32,8 +33,9 @@ typedef struct reader {
 /* Everything the format has; those beyond ours are refused by name. */
 static bool is_dtype_of_format(const char *name) {
   static const char *const names[] = {
-      "BOOL", "U8",  "I8",  "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "F64", "I64", "U64", "C64",
-      "F4",   "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
+      "BOOL",    "U8",      "I8",      "I16",     "U16",         "F16",         "BF16", "I32",
+      "U32",     "F32",     "F64",     "I64",     "U64",         "C64",         "F4",   "F6_E2M3",
+      "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strcmp(names[i], name) == 0) return true;
@@ -53,9 +55,11 @@ static clave_status read_shape(const json *v, tensor_entry *t) {
   if (!v || json_kind_of(v) != JSON_ARRAY) return INVALID("it has no shape");
   size_t numel = 1;
   for (const json *d = json_first(v); d; d = json_next(d)) {
-    if (t->rank == MAX_RANK) return UNSUPPORTED("rank %u, expected at most %d", json_count(v), (int)MAX_RANK);
+    if (t->rank == MAX_RANK)
+      return UNSUPPORTED("rank %u, expected at most %d", json_count(v), (int)MAX_RANK);
     int64_t *dim = &t->dims[t->rank++];
-    if (!json_i64(d, dim) || *dim < 0) return INVALID("dimension %d of its shape is no size", t->rank - 1);
+    if (!json_i64(d, dim) || *dim < 0)
+      return INVALID("dimension %d of its shape is no size", t->rank - 1);
   }
   for (int i = 0; i < t->rank; i++) {
     if (!mul_size(numel, (size_t)t->dims[i], &numel)) return INVALID("its size overflows");
@@ -63,18 +67,22 @@ static clave_status read_shape(const json *v, tensor_entry *t) {
   return mul_size(numel, dtype_size(t->type), &t->bytes) ? NULL : INVALID("its size overflows");
 }
 
-static clave_status read_offsets(const reader *r, const json *v, const tensor_entry *t, size_t *begin) {
+static clave_status read_offsets(const reader *r, const json *v, const tensor_entry *t,
+                                 size_t *begin) {
   int64_t range[2] = {0, 0};
   bool good = v && json_kind_of(v) == JSON_ARRAY && json_count(v) == 2;
   const json *entry = good ? json_first(v) : NULL;
   for (int i = 0; entry; entry = json_next(entry)) good = good && json_i64(entry, &range[i++]);
-  if (!good || range[0] < 0 || range[1] < range[0]) return INVALID("its data_offsets are not [begin, end]");
+  if (!good || range[0] < 0 || range[1] < range[0])
+    return INVALID("its data_offsets are not [begin, end]");
   if ((uint64_t)range[1] > r->size) {
     return INVALID("its data ends at %lld, the file's data at %zu", (long long)range[1], r->size);
   }
   *begin = (size_t)range[0];
   size_t bytes = (size_t)(range[1] - range[0]);
-  return bytes == t->bytes ? NULL : INVALID("it has %zu bytes of data, its shape and dtype need %zu", bytes, t->bytes);
+  return bytes == t->bytes
+             ? NULL
+             : INVALID("it has %zu bytes of data, its shape and dtype need %zu", bytes, t->bytes);
 }
 
 /* The tensor's bytes in place, or a copy where they are not aligned. */
@@ -97,7 +105,8 @@ static clave_status copy_name(const reader *r, const char *name, const char **ou
 
 static clave_status read_tensor(const reader *r, const json *v, tensor_entry *t, size_t *begin) {
   TRY(copy_name(r, json_key(v), &t->name));
-  if (json_kind_of(v) != JSON_OBJECT) return INVALID("its entry is %s", json_kind_name(json_kind_of(v)));
+  if (json_kind_of(v) != JSON_OBJECT)
+    return INVALID("its entry is %s", json_kind_name(json_kind_of(v)));
   TRY(read_dtype(json_member(v, "dtype"), &t->type));
   TRY(read_shape(json_member(v, "shape"), t));
   TRY(read_offsets(r, json_member(v, "data_offsets"), t, begin));
@@ -105,11 +114,13 @@ static clave_status read_tensor(const reader *r, const json *v, tensor_entry *t,
 }
 
 static clave_status read_metadata(reader *r, const json *v, uint32_t *count) {
-  if (json_kind_of(v) != JSON_OBJECT) return INVALID("__metadata__ is %s", json_kind_name(json_kind_of(v)));
+  if (json_kind_of(v) != JSON_OBJECT)
+    return INVALID("__metadata__ is %s", json_kind_name(json_kind_of(v)));
   r->metadata = mem_pool_alloc(r->pool, (size_t)json_count(v) * 2, sizeof *r->metadata);
   if (!r->metadata) return status_no_memory();
   for (const json *m = json_first(v); m; m = json_next(m)) {
-    if (json_kind_of(m) != JSON_STRING) return INVALID("__metadata__ \"%s\" is not a string", json_key(m));
+    if (json_kind_of(m) != JSON_STRING)
+      return INVALID("__metadata__ \"%s\" is not a string", json_key(m));
     const char *parts[2] = {json_key(m), json_string(m)};
     for (int i = 0; i < 2; i++) {
       const char *copy = mem_pool_strdup(r->pool, parts[i], strlen(parts[i]));
@@ -136,14 +147,18 @@ static int compare_spans(const void *a, const void *b) {
 static clave_status check_coverage(const reader *r, uint32_t count) {
   span *spans = calloc((size_t)count + 1, sizeof *spans);
   if (!spans) return status_no_memory();
-  for (uint32_t i = 0; i < count; i++) spans[i] = (span){r->begins[i], r->tensors[i].bytes, r->tensors[i].name};
+  for (uint32_t i = 0; i < count; i++)
+    spans[i] = (span){r->begins[i], r->tensors[i].bytes, r->tensors[i].name};
   qsort(spans, count, sizeof *spans, compare_spans);
   clave_status st = NULL;
   size_t end = 0;
   for (uint32_t i = 0; i < count && !st; i++) {
     const span *s = &spans[i];
-    if (s->begin < end) st = INVALID("the data of tensor '%s' overlaps another's at %zu", s->name, s->begin);
-    if (s->begin > end) st = INVALID("%zu bytes before the data of tensor '%s' belong to none", s->begin - end, s->name);
+    if (s->begin < end)
+      st = INVALID("the data of tensor '%s' overlaps another's at %zu", s->name, s->begin);
+    if (s->begin > end)
+      st = INVALID("%zu bytes before the data of tensor '%s' belong to none", s->begin - end,
+                   s->name);
     end = s->begin + s->bytes;
   }
   free(spans);
@@ -164,7 +179,8 @@ static clave_status index_names(tensor_file *f) {
 }
 
 static clave_status read_entries(reader *r, const json *header, tensor_file *f) {
-  if (json_kind_of(header) != JSON_OBJECT) return INVALID("its header is %s", json_kind_name(json_kind_of(header)));
+  if (json_kind_of(header) != JSON_OBJECT)
+    return INVALID("its header is %s", json_kind_name(json_kind_of(header)));
   uint32_t members = json_count(header);
   r->tensors = mem_pool_alloc(r->pool, members, sizeof *r->tensors);
   r->begins = mem_pool_alloc(r->pool, members, sizeof *r->begins);
@@ -189,13 +205,17 @@ static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *f)
   if (size < LENGTH_BYTES) return INVALID("not a safetensors file: %zu bytes", size);
   memcpy(&length, bytes, sizeof length);
   if (length > LIMIT_TENSORS_HEADER || length > size - LENGTH_BYTES) {
-    return INVALID("not a safetensors file, or cut off: header of %llu bytes, file of %zu", (unsigned long long)length, size);
+    return INVALID("not a safetensors file, or cut off: header of %llu bytes, file of %zu",
+                   (unsigned long long)length, size);
   }
   const char *header = (const char *)bytes + LENGTH_BYTES;
-  if (length == 0 || header[0] != '{') return INVALID("not a safetensors file: its header is no JSON object");
+  if (length == 0 || header[0] != '{')
+    return INVALID("not a safetensors file: its header is no JSON object");
   json *document;
   TRY(json_parse(header, (size_t)length, &document));
-  reader r = {.data = bytes + LENGTH_BYTES + length, .size = size - LENGTH_BYTES - (size_t)length, .pool = f->owned->pool};
+  reader r = {.data = bytes + LENGTH_BYTES + length,
+              .size = size - LENGTH_BYTES - (size_t)length,
+              .pool = f->owned->pool};
   clave_status st = read_entries(&r, document, f);
   json_free(document);
   return st;
@@ -255,7 +275,8 @@ void tensor_file_destroy(tensor_file *f) {
 const tensor_entry *tensor_file_find(const tensor_file *f, const char *name) {
   const tensor_entry wanted = {.name = name}, *key = &wanted;
   if (f->count == 0) return NULL;
-  const tensor_entry **found = bsearch(&key, f->owned->by_name, f->count, sizeof *f->owned->by_name, compare_names);
+  const tensor_entry **found =
+      bsearch(&key, f->owned->by_name, f->count, sizeof *f->owned->by_name, compare_names);
   return found ? *found : NULL;
 }
 

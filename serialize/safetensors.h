@@ -32,8 +32,9 @@ void tensor_file_destroy(tensor_file *f); /* takes NULL and half-built ones */
 const tensor_entry *tensor_file_find(const tensor_file *f, const char *name); /* NULL if absent */
 const char *tensor_file_metadata(const tensor_file *f, const char *key);      /* NULL if absent */
 
-/* The header lists the tensors in the given order; their bytes lie sorted, so that each is aligned. */
-clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uint32_t count, const char *const *metadata,
-                              uint32_t n_metadata) STATUS_CHECK;
+/* The header lists the tensors in the given order; their bytes lie sorted, so that each is aligned.
+ */
+clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uint32_t count,
+                              const char *const *metadata, uint32_t n_metadata) STATUS_CHECK;
 
 #endif

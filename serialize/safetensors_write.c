@@ -15,11 +15,14 @@ enum { DATA_ALIGNMENT = 64 };
 typedef struct plan {
   const tensor_entry *tensors;
   uint32_t count;
-  uint32_t *order; /* owned, (count): tensors by descending element size, as their bytes lie in the file */
+  uint32_t *order; /* owned, (count): tensors by descending element size, as their bytes lie in the
+                      file */
   size_t *begins;  /* owned, (count) */
 } plan;
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
   const char **names = calloc((size_t)count + 1, sizeof *names);
@@ -27,12 +30,15 @@ static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
   clave_status st = NULL;
   for (uint32_t i = 0; i < count && !st; i++) {
     const char *name = names[i] = tensors[i].name;
-    if (!utf8_valid(name, strlen(name))) st = INVALID("tensor name '%.200s' is not valid UTF-8", name);
-    if (!st && strcmp(name, "__metadata__") == 0) st = INVALID("a tensor cannot be named __metadata__");
+    if (!utf8_valid(name, strlen(name)))
+      st = INVALID("tensor name '%.200s' is not valid UTF-8", name);
+    if (!st && strcmp(name, "__metadata__") == 0)
+      st = INVALID("a tensor cannot be named __metadata__");
   }
   if (!st) qsort(names, count, sizeof *names, compare_names);
   for (uint32_t i = 1; i < count && !st; i++) {
-    if (strcmp(names[i - 1], names[i]) == 0) st = INVALID("two tensors are named '%.200s'", names[i]);
+    if (strcmp(names[i - 1], names[i]) == 0)
+      st = INVALID("two tensors are named '%.200s'", names[i]);
   }
   free(names);
   return st;
@@ -75,7 +81,8 @@ static void write_entry(text *out, const tensor_entry *t, size_t begin) {
   text_printf(out, "],\"data_offsets\":[%zu,%zu]}", begin, begin + t->bytes);
 }
 
-static clave_status write_header(const plan *p, const char *const *metadata, uint32_t n_metadata, text *out) {
+static clave_status write_header(const plan *p, const char *const *metadata, uint32_t n_metadata,
+                                 text *out) {
   put(out, "{");
   if (n_metadata) write_metadata(out, metadata, n_metadata);
   for (uint32_t i = 0; i < p->count; i++) {
@@ -98,8 +105,8 @@ static clave_status write_all(file_writer *w, const plan *p, const text *header)
   return file_writer_commit(w);
 }
 
-clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uint32_t count, const char *const *metadata,
-                              uint32_t n_metadata) {
+clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uint32_t count,
+                              const char *const *metadata, uint32_t n_metadata) {
   plan p = {.tensors = tensors, .count = count};
   text header = {0};
   file_writer *w = NULL;

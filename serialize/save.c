@@ -1,4 +1,5 @@
-/* Programs to files: .clv, or .json with consts.safetensors beside it, which may belong to somebody else. */
+/* Programs to files: .clv, or .json with consts.safetensors beside it, which may belong to somebody
+ * else. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ typedef struct recorded {
   uint64_t hash;
 } recorded;
 
-/* A file that cannot be read records nothing; but being out of memory says nothing about the file. */
+/* A file that cannot be read records nothing; but being out of memory says nothing about the file.
+ */
 static clave_status forgive(clave_status st) {
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
@@ -35,7 +37,8 @@ static clave_status read_consts_hash(const char *path, recorded *out) {
   *out = (recorded){0};
   clave_status st = file_map_open(path, &m);
   if (!st) st = json_parse((const char *)m.data, m.size, &document);
-  const json *hash = !st && json_kind_of(document) == JSON_OBJECT ? json_member(document, "consts_hash") : NULL;
+  const json *hash =
+      !st && json_kind_of(document) == JSON_OBJECT ? json_member(document, "consts_hash") : NULL;
   out->present = hash && json_u64(hash, &out->hash);
   json_free(document);
   file_map_close(&m);
@@ -55,8 +58,10 @@ static clave_status read_recorded_hash(const char *path, recorded *out) {
   return NULL;
 }
 
-/* Sets *user (owned) to the entry's name if it is another .json program that uses constants with this hash. */
-static clave_status check_user(const char *folder, const char *name, const char *own_name, uint64_t hash, char **user) {
+/* Sets *user (owned) to the entry's name if it is another .json program that uses constants with
+ * this hash. */
+static clave_status check_user(const char *folder, const char *name, const char *own_name,
+                               uint64_t hash, char **user) {
   recorded other;
   if (!has_ending(name, ".json") || strcmp(name, own_name) == 0) return NULL;
   char *path = path_join(folder, name);
@@ -68,25 +73,30 @@ static clave_status check_user(const char *folder, const char *name, const char 
   return *user ? NULL : status_no_memory();
 }
 
-/* Another .json program in the folder that uses constants with this hash: its name into `user` (owned), else NULL. */
-static clave_status find_user(const char *folder, const char *own_name, uint64_t hash, char **user) {
+/* Another .json program in the folder that uses constants with this hash: its name into `user`
+ * (owned), else NULL. */
+static clave_status find_user(const char *folder, const char *own_name, uint64_t hash,
+                              char **user) {
   folder_entry *entries;
   size_t n;
   TRY(folder_list(folder, &entries, &n));
   clave_status st = NULL;
-  for (size_t i = 0; i < n && !st && !*user; i++) st = check_user(folder, entries[i].name, own_name, hash, user);
+  for (size_t i = 0; i < n && !st && !*user; i++)
+    st = check_user(folder, entries[i].name, own_name, hash, user);
   folder_list_free(entries, n);
   return st;
 }
 
-/* Refuses to replace the constants at `consts` unless they hold the same, or are those of the program being replaced and
- * of no other. */
+/* Refuses to replace the constants at `consts` unless they hold the same, or are those of the
+ * program being replaced and of no other. */
 static clave_status check_replaceable(const program *p, const char *path, const char *consts) {
   recorded existing, replaced;
   if (!file_exists(consts)) return NULL;
   TRY(read_recorded_hash(consts, &existing));
   if (!existing.present) {
-    return INVALID("%s is there already and is not known to be this program's: save into another folder", consts);
+    return INVALID(
+        "%s is there already and is not known to be this program's: save into another folder",
+        consts);
   }
   if (existing.hash == p->ir.consts_hash) return NULL;
   TRY(read_consts_hash(path, &replaced));
@@ -114,7 +124,10 @@ static clave_status write_constants(const program *p, const char *path) {
   if (!entries) return status_no_memory();
   for (uint32_t i = 0; i < n; i++) {
     const tensor *t = &p->types[i];
-    entries[i] = (tensor_entry){.name = p->ir.constants.items[i].name, .type = t->type, .rank = t->rank, .data = p->constants[i]};
+    entries[i] = (tensor_entry){.name = p->ir.constants.items[i].name,
+                                .type = t->type,
+                                .rank = t->rank,
+                                .data = p->constants[i]};
     memcpy(entries[i].dims, t->dims, sizeof t->dims);
     (void)declared_bytes(t, &entries[i].bytes); /* checked when it was bound */
   }
@@ -147,7 +160,8 @@ static clave_status write_pair(const program *p, const char *path, const text *t
 static clave_status save_json(const program *p, const char *path) {
   text t = {0};
   if (p->n_sections) {
-    return UNSUPPORTED("%s cannot hold section '%.4s' of the program, save it as .clv", path, p->sections[0].tag);
+    return UNSUPPORTED("%s cannot hold section '%.4s' of the program, save it as .clv", path,
+                       p->sections[0].tag);
   }
   clave_status st = encode_json(&p->ir, &t);
   if (!st) st = write_pair(p, path, &t);

@@ -12,9 +12,12 @@ clave_status verify_program(program *p) STATUS_CHECK;
 clave_status verify_types(program *p) STATUS_CHECK;
 /* Methods, chains and the flow of tensors and values through them: verify_flow.c. */
 clave_status verify_flow(const program *p) STATUS_CHECK;
-/* Names at `offset` of `count` structs of `size` bytes: none empty or too long, none twice. what: "method". */
-clave_status verify_names(const void *items, uint32_t count, size_t size, size_t offset, const char *what) STATUS_CHECK;
+/* Names at `offset` of `count` structs of `size` bytes: none empty or too long, none twice. what:
+ * "method". */
+clave_status verify_names(const void *items, uint32_t count, size_t size, size_t offset,
+                          const char *what) STATUS_CHECK;
 /* INVALID, "tensor 3 ('w') MESSAGE". */
-clave_status tensor_error(const ir_program *p, uint32_t tid, const char *message) STATUS_CHECK STATUS_NEVER_NULL;
+clave_status tensor_error(const ir_program *p, uint32_t tid,
+                          const char *message) STATUS_CHECK STATUS_NEVER_NULL;
 
 #endif

@@ -1,7 +1,8 @@
-/* The verifier's second half: methods, chains, and what flows through them. Every read follows its write, every write is
- * the only one, every op agrees with its rule.
+/* The verifier's second half: methods, chains, and what flows through them. Every read follows its
+ * write, every write is the only one, every op agrees with its rule.
  *
- * A chain is used once, by a method or an op. So a tensor or value is visible while the chain that wrote it is open. */
+ * A chain is used once, by a method or an op. So a tensor or value is visible while the chain that
+ * wrote it is open. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +21,12 @@ typedef enum chain_state { CHAIN_UNUSED = 0, CHAIN_OPEN, CHAIN_DONE } chain_stat
 typedef struct checker {
   const program *p;
   rule_context rules;
-  scalar_value *values;  /* owned, by Vid: none known */
+  scalar_value *values;   /* owned, by Vid: none known */
   writer *tensors, *vids; /* owned, by Tid, Vid */
-  chain_state *chains;   /* owned */
-  uint32_t *taken;       /* owned, by Tid: last method + 1 whose argument or update it is */
-  uint32_t method;       /* the current one's index + 1 */
-  uint32_t chain;        /* the open one */
+  chain_state *chains;    /* owned */
+  uint32_t *taken;        /* owned, by Tid: last method + 1 whose argument or update it is */
+  uint32_t method;        /* the current one's index + 1 */
+  uint32_t chain;         /* the open one */
   uint32_t outputs_written;
   int depth;
 } checker;
@@ -44,11 +45,14 @@ static clave_status check_vid(const checker *k, uint32_t vid) {
   return vid < count ? NULL : INVALID("value %u, the program has %u", vid, count);
 }
 
-static bool is_visible(const checker *k, const writer *w) { return w->method == k->method && k->chains[w->chain] == CHAIN_OPEN; }
+static bool is_visible(const checker *k, const writer *w) {
+  return w->method == k->method && k->chains[w->chain] == CHAIN_OPEN;
+}
 
 static clave_status read_value(const checker *k, uint32_t vid) {
   if (is_visible(k, &k->vids[vid])) return NULL;
-  return INVALID("value %u ('%.200s') is read before it is set", vid, k->p->ir.values.items[vid].name);
+  return INVALID("value %u ('%.200s') is read before it is set", vid,
+                 k->p->ir.values.items[vid].name);
 }
 
 static clave_status write_value(checker *k, uint32_t vid) {
@@ -64,7 +68,9 @@ static clave_status check_shape_values(const checker *k, uint32_t tid) {
   const ir_tensor *t = &k->p->ir.tensors.items[tid];
   for (uint32_t i = 0; i < t->shape.count; i++) {
     uint32_t vid = t->shape.items[i].vid;
-    if (vid != IR_NONE) TRY(status_while(read_value(k, vid), "dimension %u of tensor %u ('%.200s')", i, tid, t->name));
+    if (vid != IR_NONE)
+      TRY(status_while(read_value(k, vid), "dimension %u of tensor %u ('%.200s')", i, tid,
+                       t->name));
   }
   return NULL;
 }
@@ -74,17 +80,22 @@ static clave_status read_tensor(const checker *k, uint32_t tid) {
   slot_kind kind = program_slot_kind(p, tid);
   if (kind == SLOT_CONSTANT || kind == SLOT_STATE || is_visible(k, &k->tensors[tid])) return NULL;
   if (kind == SLOT_INPUT) return tensor_error(p, tid, "is no input of this method");
-  if (k->tensors[tid].method == k->method) return tensor_error(p, tid, "is written inside another chain only");
+  if (k->tensors[tid].method == k->method)
+    return tensor_error(p, tid, "is written inside another chain only");
   return tensor_error(p, tid, "is read before it is written");
 }
 
 static clave_status write_tensor(checker *k, uint32_t tid) {
   const ir_program *p = &k->p->ir;
   slot_kind kind = program_slot_kind(p, tid);
-  if (kind == SLOT_CONSTANT) return tensor_error(p, tid, "is a constant, expected an output or a temporary to write");
-  if (kind == SLOT_INPUT) return tensor_error(p, tid, "is an input, expected an output or a temporary to write");
-  if (kind == SLOT_STATE) return tensor_error(p, tid, "is a state, expected an output or a temporary to write");
-  if (kind == SLOT_OUTPUT && k->depth > 1) return tensor_error(p, tid, "is an output, which a body cannot write");
+  if (kind == SLOT_CONSTANT)
+    return tensor_error(p, tid, "is a constant, expected an output or a temporary to write");
+  if (kind == SLOT_INPUT)
+    return tensor_error(p, tid, "is an input, expected an output or a temporary to write");
+  if (kind == SLOT_STATE)
+    return tensor_error(p, tid, "is a state, expected an output or a temporary to write");
+  if (kind == SLOT_OUTPUT && k->depth > 1)
+    return tensor_error(p, tid, "is an output, which a body cannot write");
   if (k->tensors[tid].method == k->method) return tensor_error(p, tid, "is written twice");
   k->tensors[tid] = (writer){k->method, k->chain};
   k->outputs_written += kind == SLOT_OUTPUT;
@@ -137,13 +148,16 @@ static clave_status check_bodies(checker *k, const ir_instruction *ins) {
     case IR_OP_WHILE:
       TRY(check_chain(k, loop->condition_chain, true));
       return check_chain(k, loop->body_chain, true);
-    case IR_OP_SCAN: return check_chain(k, scan->body_chain, true);
-    default: return NULL;
+    case IR_OP_SCAN:
+      return check_chain(k, scan->body_chain, true);
+    default:
+      return NULL;
   }
 }
 
 static clave_status check_instruction(checker *k, const ir_instruction *ins) {
-  if (strlen(ins->name) > LIMIT_NAME) return INVALID("a name of %zu bytes, expected at most %d", strlen(ins->name), (int)LIMIT_NAME);
+  if (strlen(ins->name) > LIMIT_NAME)
+    return INVALID("a name of %zu bytes, expected at most %d", strlen(ins->name), (int)LIMIT_NAME);
   TRY(visit(k, ins, PASS_RANGES));
   TRY(visit(k, ins, PASS_READS));
   TRY(rule_instruction(&k->rules, ins));
@@ -166,7 +180,8 @@ static clave_status check_instructions(checker *k, const ir_instructions *list) 
 static clave_status bind_args(checker *k, const ir_chain *c) {
   for (uint32_t i = 0; i < c->args.count; i++) {
     uint32_t tid = c->args.items[i];
-    if (program_slot_kind(&k->p->ir, tid) != SLOT_TEMPORARY) return tensor_error(&k->p->ir, tid, "is an arg, expected a temporary");
+    if (program_slot_kind(&k->p->ir, tid) != SLOT_TEMPORARY)
+      return tensor_error(&k->p->ir, tid, "is an arg, expected a temporary");
     TRY(status_while(write_tensor(k, tid), "args[%u]", i));
   }
   return NULL;
@@ -177,7 +192,8 @@ static clave_status open_chain(checker *k, uint32_t index) {
   const ir_chains *chains = &k->p->ir.chains;
   if (index >= chains->count) return INVALID("chain %u, the program has %u", index, chains->count);
   if (k->chains[index] != CHAIN_UNUSED) return INVALID("chain %u is used twice", index);
-  if (k->depth >= LIMIT_CHAIN_DEPTH) return INVALID("chains nested deeper than %d", (int)LIMIT_CHAIN_DEPTH);
+  if (k->depth >= LIMIT_CHAIN_DEPTH)
+    return INVALID("chains nested deeper than %d", (int)LIMIT_CHAIN_DEPTH);
   k->chains[index] = CHAIN_OPEN;
   k->chain = index;
   k->depth++;
@@ -187,7 +203,8 @@ static clave_status open_chain(checker *k, uint32_t index) {
 static clave_status walk_body(checker *k, const ir_chain *c) {
   TRY(bind_args(k, c));
   TRY(check_instructions(k, &c->instructions));
-  for (uint32_t i = 0; i < c->results.count; i++) TRY(status_while(read_tensor(k, c->results.items[i]), "results[%u]", i));
+  for (uint32_t i = 0; i < c->results.count; i++)
+    TRY(status_while(read_tensor(k, c->results.items[i]), "results[%u]", i));
   return NULL;
 }
 
@@ -213,7 +230,8 @@ static clave_status check_chain(checker *k, uint32_t index, bool is_body) {
 
 /* An argument is a tensor or a value, each slot once per method and direction. */
 static clave_status check_argument(checker *k, const ir_argument *a, slot_kind kind) {
-  if ((a->tensor == IR_NONE) == (a->value == IR_NONE)) return INVALID("expected a tensor or a value, one of both");
+  if ((a->tensor == IR_NONE) == (a->value == IR_NONE))
+    return INVALID("expected a tensor or a value, one of both");
   if (a->value != IR_NONE) return check_vid(k, a->value);
   TRY(check_tid(k, a->tensor));
   if (program_slot_kind(&k->p->ir, a->tensor) != kind) {
@@ -261,7 +279,8 @@ static clave_status check_outputs(checker *k, const ir_arguments *outputs) {
     tensors += a->tensor != IR_NONE;
   }
   if (tensors == k->outputs_written) return NULL;
-  return INVALID("%u output slots are written, %u are outputs of the method", k->outputs_written, tensors);
+  return INVALID("%u output slots are written, %u are outputs of the method", k->outputs_written,
+                 tensors);
 }
 
 static clave_status check_update(checker *k, const ir_state_update *u) {
@@ -275,19 +294,23 @@ static clave_status check_update(checker *k, const ir_state_update *u) {
   const tensor *a = &k->p->types[u->state], *b = &k->p->types[u->value];
   bool same = a->type == b->type && a->rank == b->rank;
   for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
-  return same ? NULL : tensor_error(p, u->value, "differs in dtype or shape from the state it becomes");
+  return same ? NULL
+              : tensor_error(p, u->value, "differs in dtype or shape from the state it becomes");
 }
 
 static clave_status check_method(checker *k, const ir_method *m) {
   k->outputs_written = 0;
   k->depth = 0;
   k->chain = m->chain;
-  TRY(verify_names(m->inputs.items, m->inputs.count, sizeof *m->inputs.items, offsetof(ir_argument, name), "input"));
-  TRY(verify_names(m->outputs.items, m->outputs.count, sizeof *m->outputs.items, offsetof(ir_argument, name), "output"));
+  TRY(verify_names(m->inputs.items, m->inputs.count, sizeof *m->inputs.items,
+                   offsetof(ir_argument, name), "input"));
+  TRY(verify_names(m->outputs.items, m->outputs.count, sizeof *m->outputs.items,
+                   offsetof(ir_argument, name), "output"));
   TRY(bind_inputs(k, &m->inputs));
   TRY(check_chain(k, m->chain, false));
   TRY(check_outputs(k, &m->outputs));
-  for (uint32_t i = 0; i < m->updates.count; i++) TRY(status_while(check_update(k, &m->updates.items[i]), "updates[%u]", i));
+  for (uint32_t i = 0; i < m->updates.count; i++)
+    TRY(status_while(check_update(k, &m->updates.items[i]), "updates[%u]", i));
   k->chains[m->chain] = CHAIN_DONE;
   return NULL;
 }
@@ -298,7 +321,8 @@ static clave_status check_chain_slots(const checker *k) {
   for (uint32_t i = 0; i < chains->count; i++) {
     const ir_u32s *lists[2] = {&chains->items[i].args, &chains->items[i].results};
     for (int l = 0; l < 2; l++) {
-      for (uint32_t n = 0; n < lists[l]->count; n++) TRY(status_while(check_tid(k, lists[l]->items[n]), "chain %u", i));
+      for (uint32_t n = 0; n < lists[l]->count; n++)
+        TRY(status_while(check_tid(k, lists[l]->items[n]), "chain %u", i));
     }
   }
   return NULL;
@@ -307,11 +331,13 @@ static clave_status check_chain_slots(const checker *k) {
 static clave_status check_program(checker *k) {
   const ir_program *p = &k->p->ir;
   if (p->methods.count == 0) return INVALID("the program has no methods");
-  TRY(verify_names(p->methods.items, p->methods.count, sizeof *p->methods.items, offsetof(ir_method, name), "method"));
+  TRY(verify_names(p->methods.items, p->methods.count, sizeof *p->methods.items,
+                   offsetof(ir_method, name), "method"));
   TRY(check_chain_slots(k));
   for (uint32_t i = 0; i < p->methods.count; i++) {
     k->method = i + 1;
-    TRY(status_while(check_method(k, &p->methods.items[i]), "method '%.200s'", p->methods.items[i].name));
+    TRY(status_while(check_method(k, &p->methods.items[i]), "method '%.200s'",
+                     p->methods.items[i].name));
   }
   for (uint32_t i = 0; i < p->chains.count; i++) {
     if (k->chains[i] == CHAIN_UNUSED) return INVALID("chain %u is used by no method", i);
@@ -329,7 +355,8 @@ clave_status verify_flow(const program *p) {
   k.taken = calloc(n_tensors, sizeof *k.taken);
   clave_status st = NULL;
   if (!k.values || !k.tensors || !k.vids || !k.chains || !k.taken) st = status_no_memory();
-  for (uint32_t i = 0; !st && i < p->ir.values.count; i++) k.values[i].type = p->ir.values.items[i].type;
+  for (uint32_t i = 0; !st && i < p->ir.values.count; i++)
+    k.values[i].type = p->ir.values.items[i].type;
   k.rules = (rule_context){&p->ir, p->types, k.values};
   if (!st) st = check_program(&k);
   free(k.values);

@@ -1,4 +1,5 @@
-/* The verifier's first half: what is declared. Tensors, values, constants, initial states, the schema version. */
+/* The verifier's first half: what is declared. Tensors, values, constants, initial states, the
+ * schema version. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +12,20 @@ clave_status tensor_error(const ir_program *p, uint32_t tid, const char *message
   return INVALID("tensor %u ('%.200s') %s", tid, p->tensors.items[tid].name, message);
 }
 
-static int compare_strings(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_strings(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static clave_status check_name(const char *name, const char *what, uint32_t index) {
   size_t n = strlen(name);
   if (n == 0) return INVALID("%s %u has no name", what, index);
-  return n <= LIMIT_NAME ? NULL : INVALID("%s %u has a name of %zu bytes, expected at most %d", what, index, n, (int)LIMIT_NAME);
+  return n <= LIMIT_NAME ? NULL
+                         : INVALID("%s %u has a name of %zu bytes, expected at most %d", what,
+                                   index, n, (int)LIMIT_NAME);
 }
 
-clave_status verify_names(const void *items, uint32_t count, size_t size, size_t offset, const char *what) {
+clave_status verify_names(const void *items, uint32_t count, size_t size, size_t offset,
+                          const char *what) {
   if (count == 0) return NULL;
   const char **names = calloc(count, sizeof *names);
   if (!names) return status_no_memory();
@@ -30,7 +36,8 @@ clave_status verify_names(const void *items, uint32_t count, size_t size, size_t
   }
   if (!st) qsort(names, count, sizeof *names, compare_strings);
   for (uint32_t i = 1; i < count && !st; i++) {
-    if (strcmp(names[i - 1], names[i]) == 0) st = INVALID("two %ss are named '%.200s'", what, names[i]);
+    if (strcmp(names[i - 1], names[i]) == 0)
+      st = INVALID("two %ss are named '%.200s'", what, names[i]);
   }
   free(names);
   return st;
@@ -44,8 +51,10 @@ static clave_status check_dim(const ir_program *p, const ir_int_or_vid *d, int64
     return d->literal >= 0 ? NULL : INVALID("dimension of size %lld", (long long)d->literal);
   }
   *out = DIM_UNKNOWN;
-  if (d->vid >= p->values.count) return INVALID("dimension is value %u, the program has %u", d->vid, p->values.count);
-  if (p->values.items[d->vid].type != IR_VALUE_TYPE_INT) return INVALID("dimension is value %u, which is no int", d->vid);
+  if (d->vid >= p->values.count)
+    return INVALID("dimension is value %u, the program has %u", d->vid, p->values.count);
+  if (p->values.items[d->vid].type != IR_VALUE_TYPE_INT)
+    return INVALID("dimension is value %u, which is no int", d->vid);
   return NULL;
 }
 
@@ -66,11 +75,14 @@ static bool all_known(const tensor *t) {
 }
 
 static clave_status make_type(const ir_program *p, const ir_tensor *d, tensor *out) {
-  if (strlen(d->name) > LIMIT_NAME) return INVALID("a name of %zu bytes, expected at most %d", strlen(d->name), (int)LIMIT_NAME);
+  if (strlen(d->name) > LIMIT_NAME)
+    return INVALID("a name of %zu bytes, expected at most %d", strlen(d->name), (int)LIMIT_NAME);
   if (d->encoding && d->encoding->kind != IR_ENCODING_KIND_PLAIN) {
-    return UNSUPPORTED("encoding %s is not one of this build's", ir_encoding_kind_enum.values[d->encoding->kind].name);
+    return UNSUPPORTED("encoding %s is not one of this build's",
+                       ir_encoding_kind_enum.values[d->encoding->kind].name);
   }
-  if (d->shape.count > MAX_RANK) return INVALID("rank %u, expected at most %d", d->shape.count, (int)MAX_RANK);
+  if (d->shape.count > MAX_RANK)
+    return INVALID("rank %u, expected at most %d", d->shape.count, (int)MAX_RANK);
   out->type = d->dtype;
   out->rank = (int)d->shape.count;
   for (int i = 0; i < out->rank; i++) TRY(check_dim(p, &d->shape.items[i], &out->dims[i]));
@@ -99,26 +111,29 @@ static clave_status make_types(program *p) {
 static clave_status check_counts(const ir_program *p) {
   uint64_t slots = (uint64_t)p->constants.count + p->n_inputs + p->n_outputs + p->n_state;
   if (slots <= p->tensors.count) return NULL;
-  return INVALID("%u constants, %u inputs, %u outputs and %u states, but only %u tensors", p->constants.count, p->n_inputs,
-                 p->n_outputs, p->n_state, p->tensors.count);
+  return INVALID("%u constants, %u inputs, %u outputs and %u states, but only %u tensors",
+                 p->constants.count, p->n_inputs, p->n_outputs, p->n_state, p->tensors.count);
 }
 
 static clave_status check_values(const ir_values *values) {
   for (uint32_t i = 0; i < values->count; i++) {
     const ir_value *v = &values->items[i];
-    if (strlen(v->name) > LIMIT_NAME) return INVALID("value %u has a name of %zu bytes", i, strlen(v->name));
+    if (strlen(v->name) > LIMIT_NAME)
+      return INVALID("value %u has a name of %zu bytes", i, strlen(v->name));
     bool bounded = v->min.present || v->max.present;
-    if (bounded && v->type != IR_VALUE_TYPE_INT) return INVALID("value %u ('%.200s') has bounds but is no int", i, v->name);
+    if (bounded && v->type != IR_VALUE_TYPE_INT)
+      return INVALID("value %u ('%.200s') has bounds but is no int", i, v->name);
     if (v->min.present && v->max.present && v->min.value > v->max.value) {
-      return INVALID("value %u ('%.200s') has min %lld above max %lld", i, v->name, (long long)v->min.value,
-                     (long long)v->max.value);
+      return INVALID("value %u ('%.200s') has min %lld above max %lld", i, v->name,
+                     (long long)v->min.value, (long long)v->max.value);
     }
   }
   return NULL;
 }
 
 static bool same_type(const tensor *a, const tensor *b) {
-  return a->type == b->type && a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+  return a->type == b->type && a->rank == b->rank &&
+         memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
 static clave_status check_state_init(const program *p, const ir_state_init *s, bool *seen) {
@@ -130,7 +145,8 @@ static clave_status check_state_init(const program *p, const ir_state_init *s, b
   if (*one) return tensor_error(&p->ir, s->state, "gets two initial values");
   *one = true;
   if (same_type(&p->types[s->state], &p->types[s->constant])) return NULL;
-  return INVALID("state %u and its initial value, constant %u, differ in dtype or shape", s->state, s->constant);
+  return INVALID("state %u and its initial value, constant %u, differ in dtype or shape", s->state,
+                 s->constant);
 }
 
 static clave_status check_state_inits(const program *p) {
@@ -152,12 +168,14 @@ static clave_status check_versions(const ir_program *p) {
     for (uint32_t i = 0; i < list->count; i++) {
       const op_info *op = &op_table[list->items[i].op_type];
       if ((uint32_t)op->since > p->version) {
-        return INVALID("op %s needs schema version %d, the program says %u", op->name, op->since, p->version);
+        return INVALID("op %s needs schema version %d, the program says %u", op->name, op->since,
+                       p->version);
       }
     }
   }
   if (p->version <= IR_SCHEMA_VERSION) return NULL;
-  return UNSUPPORTED("the program needs schema version %u, this build knows %d", p->version, (int)IR_SCHEMA_VERSION);
+  return UNSUPPORTED("the program needs schema version %u, this build knows %d", p->version,
+                     (int)IR_SCHEMA_VERSION);
 }
 
 clave_status verify_types(program *p) {
@@ -165,7 +183,8 @@ clave_status verify_types(program *p) {
   TRY(check_versions(&p->ir));
   TRY(check_counts(&p->ir));
   TRY(check_values(&p->ir.values));
-  TRY(verify_names(constants->items, constants->count, sizeof *constants->items, offsetof(ir_constant, name), "constant"));
+  TRY(verify_names(constants->items, constants->count, sizeof *constants->items,
+                   offsetof(ir_constant, name), "constant"));
   TRY(make_types(p));
   return check_state_inits(p);
 }

@@ -1,7 +1,8 @@
 #ifndef TEST_FAULT_ALLOC_H_
 #define TEST_FAULT_ALLOC_H_
-/* malloc and its kin for one test program: counts live blocks, and fails the Nth allocation of whoever is linked in, libc and
- * cJSON included. glibc only; under a sanitizer, which has its own malloc, fault_alloc_works() is false. Include it once. */
+/* malloc and its kin for one test program: counts live blocks, and fails the Nth allocation of
+ * whoever is linked in, libc and cJSON included. glibc only; under a sanitizer, which has its own
+ * malloc, fault_alloc_works() is false. Include it once. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,7 +47,9 @@ static bool fault_now(void) {
 }
 
 void *malloc(size_t n) { return fault_now() ? NULL : fault_count(__libc_malloc(n)); }
-void *calloc(size_t n, size_t size) { return fault_now() ? NULL : fault_count(__libc_calloc(n, size)); }
+void *calloc(size_t n, size_t size) {
+  return fault_now() ? NULL : fault_count(__libc_calloc(n, size));
+}
 
 void *realloc(void *p, size_t n) {
   if (fault_now()) return NULL;

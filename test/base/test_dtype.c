@@ -1,11 +1,12 @@
-/* The 16-bit floats: every value there and back, and rounding against exact arithmetic in double. */
+/* The 16-bit floats: every value there and back, and rounding against exact arithmetic in double.
+ */
+#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/dtype.h"
 
@@ -19,13 +20,16 @@ static void test_f16_round_trip(void **state) {
       assert_int_equal(f32_to_f16(f), h | 0x200);
       continue;
     }
-    double want = exponent == 31 ? INFINITY : exponent ? ldexp(1024 + mantissa, (int)exponent - 25) : ldexp(mantissa, -24);
+    double want = exponent == 31 ? INFINITY
+                  : exponent     ? ldexp(1024 + mantissa, (int)exponent - 25)
+                                 : ldexp(mantissa, -24);
     assert_true((double)f == (h & 0x8000 ? -want : want));
     assert_int_equal(f32_to_f16(f), h);
   }
 }
 
-/* Between neighbours lo < hi: below the middle goes down, above it up, the middle to the even one. */
+/* Between neighbours lo < hi: below the middle goes down, above it up, the middle to the even one.
+ */
 static void test_f16_rounding(void **state) {
   (void)state;
   for (uint32_t h = 0; h < 0x7BFF; h++) {

@@ -1,4 +1,5 @@
 /* Files appear whole or not at all; pools, text, hashes. */
+#include <cmocka.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -37,7 +37,8 @@ static size_t count_files(void) {
 
 static void expect_error(clave_status st, const char *text) {
   assert_non_null(st);
-  if (!strstr(status_message(st), text)) fail_msg("'%s' does not say '%s'", status_message(st), text);
+  if (!strstr(status_message(st), text))
+    fail_msg("'%s' does not say '%s'", status_message(st), text);
   status_free(st);
 }
 
@@ -89,7 +90,8 @@ static void test_errors_name_the_path(void **state) {
   expect_error(file_map_open("/nonexistent/x", &m), "/nonexistent/x: no such file or directory");
   expect_error(file_map_open(folder, &m), "is a folder");
   expect_error(file_map_open("/dev/null", &m), "not a regular file");
-  expect_error(file_writer_create("/nonexistent/x", &w), "/nonexistent/x: no such file or directory");
+  expect_error(file_writer_create("/nonexistent/x", &w),
+               "/nonexistent/x: no such file or directory");
   expect_error(file_writer_create(folder, &w), "is a folder");
   assert_null(w);
   assert_null(file_writer_create("/dev/full", &w));
@@ -208,7 +210,8 @@ static void test_hash(void **state) {
   hash_update(h, bytes, 1234);
   hash_update(h, bytes + 1234, sizeof bytes - 1234);
   assert_true(hash_value(h) == hash_bytes(bytes, sizeof bytes));
-  assert_true(hash_bytes(bytes, 0) == UINT64_C(0x2D06800538D394C2)); /* XXH3's published value of nothing */
+  assert_true(hash_bytes(bytes, 0) ==
+              UINT64_C(0x2D06800538D394C2)); /* XXH3's published value of nothing */
   uint64_t a[2], b[2];
   hash_bytes_128(bytes, 5000, a);
   hash_bytes_128(bytes, 4999, b);
@@ -218,10 +221,14 @@ static void test_hash(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_write_and_map),       cmocka_unit_test(test_abandoned_writer_leaves_nothing),
-      cmocka_unit_test(test_errors_name_the_path), cmocka_unit_test(test_empty_file_and_link),
-      cmocka_unit_test(test_folders_and_locks),   cmocka_unit_test(test_library),
-      cmocka_unit_test(test_pool),                cmocka_unit_test(test_text),
+      cmocka_unit_test(test_write_and_map),
+      cmocka_unit_test(test_abandoned_writer_leaves_nothing),
+      cmocka_unit_test(test_errors_name_the_path),
+      cmocka_unit_test(test_empty_file_and_link),
+      cmocka_unit_test(test_folders_and_locks),
+      cmocka_unit_test(test_library),
+      cmocka_unit_test(test_pool),
+      cmocka_unit_test(test_text),
       cmocka_unit_test(test_hash),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,10 +1,10 @@
 /* Messages stay one line whatever is put into them. */
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/status.h"
 
@@ -24,8 +24,9 @@ static void test_message_grows(void **state) {
 static void test_escapes(void **state) {
   (void)state;
   clave_status st = INVALID("a%sb", "\n\t\x7f\xff\xc2\x85\xc3\xa9\xed\xa0\x80");
-  assert_string_equal(status_message(st), "a\\x0a\\x09\\x7f\\xff\\xc2\\x85\xc3\xa9\\xed\\xa0\\x80"
-                                          "b");
+  assert_string_equal(status_message(st),
+                      "a\\x0a\\x09\\x7f\\xff\\xc2\\x85\xc3\xa9\\xed\\xa0\\x80"
+                      "b");
   status_free(st);
 }
 

@@ -1,4 +1,6 @@
-/* The pool visits every index once, from any number of threads, also nested; and a small loop costs little. */
+/* The pool visits every index once, from any number of threads, also nested; and a small loop costs
+ * little. */
+#include <cmocka.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/threads.h"
 
@@ -22,7 +23,8 @@ typedef struct count {
 
 static void visit(void *ctx, int64_t begin, int64_t end) {
   count *c = ctx;
-  if (end <= begin || end > c->n || (begin % c->grain) || (end != c->n && (end - begin) % c->grain)) {
+  if (end <= begin || end > c->n || (begin % c->grain) ||
+      (end != c->n && (end - begin) % c->grain)) {
     __atomic_store_n(&c->wrong, 1, __ATOMIC_RELAXED);
   }
   for (int64_t i = begin; i < end; i++) __atomic_fetch_add(&c->visits[i], 1, __ATOMIC_RELAXED);
@@ -46,7 +48,8 @@ static void test_covers_all(void **state) {
     const int64_t sizes[] = {0, 1, 2, 63, 64, 65, 1000, N}, grains[] = {1, 3, 64, 20000};
     for (int repeat = 0; repeat < 20; repeat++) {
       for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) check_loop(pool, sizes[i], grains[g]);
+        for (size_t g = 0; g < sizeof grains / sizeof *grains; g++)
+          check_loop(pool, sizes[i], grains[g]);
       }
     }
     thread_pool_destroy(pool);
@@ -134,8 +137,11 @@ static void test_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_covers_all), cmocka_unit_test(test_nested), cmocka_unit_test(test_several_callers),
-      cmocka_unit_test(test_environment), cmocka_unit_test(test_once),
+      cmocka_unit_test(test_covers_all),
+      cmocka_unit_test(test_nested),
+      cmocka_unit_test(test_several_callers),
+      cmocka_unit_test(test_environment),
+      cmocka_unit_test(test_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,4 +5,6 @@ static clave_status decode(const uint8_t *data, size_t size, mem_pool *pool, ir_
   return decode_flatbuffer(data, size, pool, out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return fuzz_program(data, size, decode); }
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  return fuzz_program(data, size, decode);
+}

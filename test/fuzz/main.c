@@ -1,4 +1,5 @@
-/* Runs a fuzz target over files, or all files of folders, as an ordinary test: build/fuzz/replay_fuzz_json test/fuzz/corpus/json */
+/* Runs a fuzz target over files, or all files of folders, as an ordinary test:
+ * build/fuzz/replay_fuzz_json test/fuzz/corpus/json */
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,6 +1,7 @@
-/* Writes the committed corpus again: the small valid program in every format, programs with every op and field, and small
- * safetensors files. Built by hand when a format changes:
- *   cc -D_GNU_SOURCE -I. -Ibuild/gen test/fuzz/make_corpus.c build/libclave.a -lcmocka -lcjson -lpthread -ldl -lm && ./a.out test/fuzz/corpus */
+/* Writes the committed corpus again: the small valid program in every format, programs with every
+ * op and field, and small safetensors files. Built by hand when a format changes: cc -D_GNU_SOURCE
+ * -I. -Ibuild/gen test/fuzz/make_corpus.c build/libclave.a -lcmocka -lcjson -lpthread -ldl -lm &&
+ * ./a.out test/fuzz/corpus */
 #include <sys/stat.h>
 
 #include "test/serialize/sample.h"
@@ -65,9 +66,12 @@ static void put_tensors(void) {
   static const char *const headers[] = {
       "{}",
       "{\"__metadata__\":{\"a\":\"b\"}}  ",
-      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[8,9]}}",
-      "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[1,9]}}",
-      "{\"a\":{\"dtype\":\"I16\",\"shape\":[0,3],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"F8_E5M2\",\"shape\":[9],\"data_offsets\":[0,9]}}",
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"BOOL\","
+      "\"shape\":[],\"data_offsets\":[8,9]}}",
+      "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"F64\","
+      "\"shape\":[1],\"data_offsets\":[1,9]}}",
+      "{\"a\":{\"dtype\":\"I16\",\"shape\":[0,3],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"F8_"
+      "E5M2\",\"shape\":[9],\"data_offsets\":[0,9]}}",
   };
   for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
     uint8_t bytes[256] = {0};

@@ -1,6 +1,7 @@
 #ifndef TEST_FUZZ_ROUND_TRIP_H
 #define TEST_FUZZ_ROUND_TRIP_H
-/* What every decoded program must survive: both writers and their readers again, and the verifier. */
+/* What every decoded program must survive: both writers and their readers again, and the verifier.
+ */
 #include "serialize/decode.h"
 #include "serialize/encode.h"
 #include "serialize/program_files.h"
@@ -11,7 +12,8 @@ static inline void require(int good) {
   if (!good) abort();
 }
 
-/* Strings with what JSON cannot carry are refused at decoding, so everything decoded can be written and read again. */
+/* Strings with what JSON cannot carry are refused at decoding, so everything decoded can be written
+ * and read again. */
 static inline void check_round_trip(const ir_program *ir) {
   mem_pool *pool;
   ir_program a = {0}, b = {0};
@@ -31,7 +33,8 @@ static inline void check_round_trip(const ir_program *ir) {
 
 /* Decodes with `decode`; what decodes is written, read, and verified. */
 static inline int fuzz_program(const uint8_t *data, size_t size,
-                               clave_status (*decode)(const uint8_t *, size_t, mem_pool *, ir_program *)) {
+                               clave_status (*decode)(const uint8_t *, size_t, mem_pool *,
+                                                      ir_program *)) {
   program *p;
   require(!program_new(&p));
   clave_status st = decode(data, size, p->pool, &p->ir);

@@ -1,7 +1,8 @@
 #ifndef TEST_SERIALIZE_SAMPLE_H
 #define TEST_SERIALIZE_SAMPLE_H
-/* Programs to test the formats with: any table filled from a seed by its descriptor, deep comparison, and a small valid
- * program as text. */
+/* Programs to test the formats with: any table filled from a seed by its descriptor, deep
+ * comparison, and a small valid program as text. */
+#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -37,9 +37,12 @@ static inline uint32_t sample_bits(sampler *s) {
 static inline void sample_table(sampler *s, const ir_table *table, void *out);
 
 static inline void sample_scalar(sampler *s, const ir_field *f, char *at) {
-  static const int64_t wide[] = {1, -1, INT64_MAX, INT64_MIN, (INT64_C(1) << 53) + 1, -(INT64_C(1) << 53), 123456789012345};
-  static const double real[] = {0.1, -0.0, 1e-300, (double)INFINITY, -(double)INFINITY, (double)NAN, 3.0, 5e-324, 1.7976931348623157e308};
-  static const char *const strings[] = {"x", "a \"quoted\" \\ name", "tab\tnewline\n\x01", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "/"};
+  static const int64_t wide[] = {
+      1, -1, INT64_MAX, INT64_MIN, (INT64_C(1) << 53) + 1, -(INT64_C(1) << 53), 123456789012345};
+  static const double real[] = {0.1,         -0.0, 1e-300, (double)INFINITY,      -(double)INFINITY,
+                                (double)NAN, 3.0,  5e-324, 1.7976931348623157e308};
+  static const char *const strings[] = {"x", "a \"quoted\" \\ name", "tab\tnewline\n\x01",
+                                        "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "/"};
   uint32_t bits = sample_bits(s), word = bits, narrow = (bits >> 4) % 7;
   int32_t small = bits & 1 ? (int32_t)bits : -(int32_t)bits;
   int64_t i = wide[narrow];
@@ -47,19 +50,41 @@ static inline void sample_scalar(sampler *s, const ir_field *f, char *at) {
   double d = real[bits % 9];
   const char *string = strings[bits % 5];
   switch (f->kind) {
-    case IR_FIELD_BOOL: *(bool *)(void *)at = true; break;
-    case IR_FIELD_ENUM: memcpy(at, &f->enum_->values[bits % f->enum_->count].number, 4); break;
-    case IR_FIELD_I32: memcpy(at, &small, 4); break;
+    case IR_FIELD_BOOL:
+      *(bool *)(void *)at = true;
+      break;
+    case IR_FIELD_ENUM:
+      memcpy(at, &f->enum_->values[bits % f->enum_->count].number, 4);
+      break;
+    case IR_FIELD_I32:
+      memcpy(at, &small, 4);
+      break;
     case IR_FIELD_U32:
     case IR_FIELD_TID:
-    case IR_FIELD_VID: memcpy(at, &word, 4); break;
-    case IR_FIELD_I64: memcpy(at, &i, 8); break;
-    case IR_FIELD_U64: memcpy(at, &u, 8); break;
-    case IR_FIELD_F64: memcpy(at, &d, 8); break;
-    case IR_FIELD_OPT_I32: *(ir_opt_i32 *)(void *)at = (ir_opt_i32){narrow ? small : 0, true}; break;
-    case IR_FIELD_OPT_I64: *(ir_opt_i64 *)(void *)at = (ir_opt_i64){narrow ? i : 0, true}; break;
-    case IR_FIELD_OPT_F64: *(ir_opt_f64 *)(void *)at = (ir_opt_f64){d, true}; break;
-    default: memcpy(at, &string, sizeof string); break; /* STRING */
+    case IR_FIELD_VID:
+      memcpy(at, &word, 4);
+      break;
+    case IR_FIELD_I64:
+      memcpy(at, &i, 8);
+      break;
+    case IR_FIELD_U64:
+      memcpy(at, &u, 8);
+      break;
+    case IR_FIELD_F64:
+      memcpy(at, &d, 8);
+      break;
+    case IR_FIELD_OPT_I32:
+      *(ir_opt_i32 *)(void *)at = (ir_opt_i32){narrow ? small : 0, true};
+      break;
+    case IR_FIELD_OPT_I64:
+      *(ir_opt_i64 *)(void *)at = (ir_opt_i64){narrow ? i : 0, true};
+      break;
+    case IR_FIELD_OPT_F64:
+      *(ir_opt_f64 *)(void *)at = (ir_opt_f64){d, true};
+      break;
+    default:
+      memcpy(at, &string, sizeof string);
+      break; /* STRING */
   }
 }
 
@@ -89,7 +114,9 @@ static inline void sample_value(sampler *s, const ir_field *f, char *at) {
       memcpy(at, &made, sizeof made);
       sample_table(s, f->table, made);
       break;
-    default: sample_scalar(s, f, at); break;
+    default:
+      sample_scalar(s, f, at);
+      break;
   }
 }
 
@@ -154,9 +181,10 @@ static inline void assert_same_field(const ir_field *f, const char *a, const cha
     assert_same_table(field_table(f), a + f->offset, b + f->offset);
     assert_int_equal(field_is_default(f, a), field_is_default(f, b));
   } else {
-    size_t size = f->kind == IR_FIELD_BOOL                                                     ? 1
+    size_t size = f->kind == IR_FIELD_BOOL ? 1
                   : f->kind == IR_FIELD_OPT_I64 || f->kind == IR_FIELD_OPT_F64 ||
-                          f->kind == IR_FIELD_I64 || f->kind == IR_FIELD_U64 || f->kind == IR_FIELD_F64
+                          f->kind == IR_FIELD_I64 || f->kind == IR_FIELD_U64 ||
+                          f->kind == IR_FIELD_F64
                       ? 8
                       : 4;
     if (memcmp(a + f->offset, b + f->offset, size) != 0) fail_msg("field %s differs", f->name);
@@ -188,45 +216,58 @@ static inline void assert_same_table(const ir_table *table, const void *a, const
 
 /* ---------------------------------------------------------------- a valid program */
 
-/* Two methods that share a weight and a state; a size known only at run time; control flow; every kind of slot. */
-#define SAMPLE_PROGRAM                                                                                                       \
-  "{\"version\": 1, \"producer\": \"test\",\n"                                                                               \
-  "\"tensors\": [\n"                                                                                                         \
-  "{\"dtype\": \"F32\", \"shape\": [{\"literal\": 3}, {\"literal\": 4}], \"name\": \"w\"},\n"                                \
-  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"start\"},\n"                                              \
-  "{\"dtype\": \"F32\", \"shape\": [{\"vid\": {\"idx\": 0}}, {\"literal\": 3}], \"name\": \"x\"},\n"                         \
-  "{\"dtype\": \"F32\", \"shape\": [{\"vid\": {\"idx\": 0}}, {\"literal\": 4}], \"name\": \"y\"},\n"                         \
-  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"count\"},\n"                                              \
-  "{\"dtype\": \"F32\", \"shape\": [{\"vid\": {\"idx\": 0}}, {\"literal\": 4}], \"name\": \"t5\"},\n"                        \
-  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t6\"},\n"                                                 \
-  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t7\"},\n"                                                 \
-  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t8\"},\n"                                                 \
-  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t9\"},\n"                                                 \
-  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t10\"}],\n"                                               \
-  "\"n_inputs\": 1, \"n_outputs\": 1, \"n_state\": 1,\n"                                                                     \
-  "\"values\": [{\"name\": \"n\", \"min\": 1, \"max\": 64}, {\"name\": \"flag\", \"type\": \"bool_\"}],\n"                   \
-  "\"constants\": [{\"name\": \"w\"}, {\"name\": \"start\"}],\n"                                                             \
-  "\"state_inits\": [{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 1}}],\n"                                              \
-  "\"chains\": [{\"name\": \"main\", \"instructions\": [\n"                                                                  \
-  "{\"op_type\": \"Matmul\", \"op\": {\"a\": {\"idx\": 2}, \"b\": {\"idx\": 0}, \"out\": {\"idx\": 5}}, \"name\": \"mm\"},\n" \
-  "{\"op_type\": \"Softmax\", \"op\": {\"x\": {\"idx\": 5}, \"axis\": -1, \"out\": {\"idx\": 3}}, \"name\": \"sm\"},\n"      \
-  "{\"op_type\": \"Elementwise\", \"op\": {\"inputs\": [{\"idx\": 4}], \"steps\": [{\"kind\": \"add\", \"dtype\": \"I64\", " \
-  "\"operands\": [{\"source\": \"input\"}, {\"source\": \"int_\", \"i\": 1}]}], \"out\": {\"idx\": 6}}, \"name\": \"inc\"}]},\n" \
-  "{\"name\": \"other\", \"instructions\": [\n"                                                                              \
-  "{\"op_type\": \"If\", \"op\": {\"condition\": {\"idx\": 1}, \"then_chain\": 2, \"else_chain\": 3, "                       \
-  "\"args\": [{\"idx\": 4}], \"results\": [{\"idx\": 10}]}, \"name\": \"branch\"}]},\n"                                      \
-  "{\"name\": \"then\", \"args\": [{\"idx\": 7}], \"results\": [{\"idx\": 7}]},\n"                                           \
-  "{\"name\": \"else\", \"instructions\": [{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}, \"out\": {\"idx\": 9}}}], " \
-  "\"args\": [{\"idx\": 8}], \"results\": [{\"idx\": 9}]}],\n"                                                               \
-  "\"methods\": [{\"name\": \"forward\", \"inputs\": [{\"name\": \"x\", \"tensor\": {\"idx\": 2}}], "                        \
-  "\"outputs\": [{\"name\": \"y\", \"tensor\": {\"idx\": 3}}], "                                                             \
-  "\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 6}}], \"metadata\": \"{}\"},\n"                              \
-  "{\"name\": \"count\", \"inputs\": [{\"name\": \"flag\", \"value\": {\"idx\": 1}}], "                                      \
+/* Two methods that share a weight and a state; a size known only at run time; control flow; every
+ * kind of slot. */
+#define SAMPLE_PROGRAM                                                                             \
+  "{\"version\": 1, \"producer\": \"test\",\n"                                                     \
+  "\"tensors\": [\n"                                                                               \
+  "{\"dtype\": \"F32\", \"shape\": [{\"literal\": 3}, {\"literal\": 4}], \"name\": \"w\"},\n"      \
+  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"start\"},\n"                    \
+  "{\"dtype\": \"F32\", \"shape\": [{\"vid\": {\"idx\": 0}}, {\"literal\": 3}], \"name\": "        \
+  "\"x\"},\n"                                                                                      \
+  "{\"dtype\": \"F32\", \"shape\": [{\"vid\": {\"idx\": 0}}, {\"literal\": 4}], \"name\": "        \
+  "\"y\"},\n"                                                                                      \
+  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"count\"},\n"                    \
+  "{\"dtype\": \"F32\", \"shape\": [{\"vid\": {\"idx\": 0}}, {\"literal\": 4}], \"name\": "        \
+  "\"t5\"},\n"                                                                                     \
+  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t6\"},\n"                       \
+  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t7\"},\n"                       \
+  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t8\"},\n"                       \
+  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t9\"},\n"                       \
+  "{\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}], \"name\": \"t10\"}],\n"                     \
+  "\"n_inputs\": 1, \"n_outputs\": 1, \"n_state\": 1,\n"                                           \
+  "\"values\": [{\"name\": \"n\", \"min\": 1, \"max\": 64}, {\"name\": \"flag\", \"type\": "       \
+  "\"bool_\"}],\n"                                                                                 \
+  "\"constants\": [{\"name\": \"w\"}, {\"name\": \"start\"}],\n"                                   \
+  "\"state_inits\": [{\"state\": {\"idx\": 4}, \"constant\": {\"idx\": 1}}],\n"                    \
+  "\"chains\": [{\"name\": \"main\", \"instructions\": [\n"                                        \
+  "{\"op_type\": \"Matmul\", \"op\": {\"a\": {\"idx\": 2}, \"b\": {\"idx\": 0}, \"out\": "         \
+  "{\"idx\": 5}}, \"name\": \"mm\"},\n"                                                            \
+  "{\"op_type\": \"Softmax\", \"op\": {\"x\": {\"idx\": 5}, \"axis\": -1, \"out\": {\"idx\": "     \
+  "3}}, \"name\": \"sm\"},\n"                                                                      \
+  "{\"op_type\": \"Elementwise\", \"op\": {\"inputs\": [{\"idx\": 4}], \"steps\": [{\"kind\": "    \
+  "\"add\", \"dtype\": \"I64\", "                                                                  \
+  "\"operands\": [{\"source\": \"input\"}, {\"source\": \"int_\", \"i\": 1}]}], \"out\": "         \
+  "{\"idx\": 6}}, \"name\": \"inc\"}]},\n"                                                         \
+  "{\"name\": \"other\", \"instructions\": [\n"                                                    \
+  "{\"op_type\": \"If\", \"op\": {\"condition\": {\"idx\": 1}, \"then_chain\": 2, "                \
+  "\"else_chain\": 3, "                                                                            \
+  "\"args\": [{\"idx\": 4}], \"results\": [{\"idx\": 10}]}, \"name\": \"branch\"}]},\n"            \
+  "{\"name\": \"then\", \"args\": [{\"idx\": 7}], \"results\": [{\"idx\": 7}]},\n"                 \
+  "{\"name\": \"else\", \"instructions\": [{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}, " \
+  "\"out\": {\"idx\": 9}}}], "                                                                     \
+  "\"args\": [{\"idx\": 8}], \"results\": [{\"idx\": 9}]}],\n"                                     \
+  "\"methods\": [{\"name\": \"forward\", \"inputs\": [{\"name\": \"x\", \"tensor\": {\"idx\": "    \
+  "2}}], "                                                                                         \
+  "\"outputs\": [{\"name\": \"y\", \"tensor\": {\"idx\": 3}}], "                                   \
+  "\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 6}}], \"metadata\": \"{}\"},\n"    \
+  "{\"name\": \"count\", \"inputs\": [{\"name\": \"flag\", \"value\": {\"idx\": 1}}], "            \
   "\"updates\": [{\"state\": {\"idx\": 4}, \"value\": {\"idx\": 10}}], \"chain\": 1}]}\n"
 
 static inline void expect_error(clave_status st, const char *text) {
   if (!st) fail_msg("no error, expected '%s'", text);
-  if (!strstr(status_message(st), text)) fail_msg("'%s' does not say '%s'", status_message(st), text);
+  if (!strstr(status_message(st), text))
+    fail_msg("'%s' does not say '%s'", status_message(st), text);
   if (strchr(status_message(st), '\n')) fail_msg("more than one line");
   status_free(st);
 }
@@ -241,7 +282,8 @@ static const int64_t sample_start[2] = {5, -7};
 /* The JSON as a program over the two constants above. */
 static inline clave_status sample_program(const char *json_text, program **out) {
   static const int64_t dims[2][2] = {{3, 4}, {2, 0}};
-  const constant_data constants[2] = {{DTYPE_F32, 2, dims[0], sample_weights}, {DTYPE_I64, 1, dims[1], sample_start}};
+  const constant_data constants[2] = {{DTYPE_F32, 2, dims[0], sample_weights},
+                                      {DTYPE_I64, 1, dims[1], sample_start}};
   mem_pool *pool;
   ir_program ir = {0};
   text bytes = {0};

@@ -1,4 +1,5 @@
-/* Out of memory at the Nth allocation of load and save, for all N: an error, no leak, nothing half-written. */
+/* Out of memory at the Nth allocation of load and save, for all N: an error, no leak, nothing
+ * half-written. */
 #include "test/fault_alloc.h"
 
 #include "test/serialize/sample.h"
@@ -33,7 +34,8 @@ static clave_status fail_to_load(const job *j) {
   program *p;
   clave_status st = program_load(j->from, NULL, &p);
   if (!st) return INVALID("it loads");
-  bool expected = status_code_of(st) == STATUS_NO_MEMORY || strstr(status_message(st), "the program has no methods");
+  bool expected = status_code_of(st) == STATUS_NO_MEMORY ||
+                  strstr(status_message(st), "the program has no methods");
   if (!expected) return st;
   bool no_memory = status_code_of(st) == STATUS_NO_MEMORY;
   status_free(st);
@@ -57,9 +59,11 @@ static void run_job(const job *j) {
     clave_status st = j->run(j);
     bool came = fault_disarm();
     status_code code = status_code_of(st);
-    if (st && code != STATUS_NO_MEMORY) fail_msg("%s, allocation %ld: %s", j->what, n, status_message(st));
+    if (st && code != STATUS_NO_MEMORY)
+      fail_msg("%s, allocation %ld: %s", j->what, n, status_message(st));
     status_free(st);
-    if (fault_live != live) fail_msg("%s, allocation %ld: %ld blocks leak", j->what, n, fault_live - live);
+    if (fault_live != live)
+      fail_msg("%s, allocation %ld: %ld blocks leak", j->what, n, fault_live - live);
     if (count_files() != files) fail_msg("%s, allocation %ld: a file stays behind", j->what, n);
     if (!came) return;
   }
@@ -70,7 +74,8 @@ static void test_faults(void **state) {
   (void)state;
   if (!fault_alloc_works()) skip();
   program *p;
-  char *clv = in_folder("a.clv"), *json_path = in_folder("a.json"), *empty = in_folder("bad.json"), *other = in_folder("b.clv");
+  char *clv = in_folder("a.clv"), *json_path = in_folder("a.json"), *empty = in_folder("bad.json"),
+       *other = in_folder("b.clv");
   expect_good(sample_program(SAMPLE_PROGRAM, &p));
   expect_good(program_save(p, clv));
   expect_good(program_save(p, json_path));

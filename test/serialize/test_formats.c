@@ -95,11 +95,13 @@ static void test_changed_bytes(void **state) {
 
 static void put_u32(uint8_t *at, uint32_t v) { memcpy(at, &v, sizeof v); }
 
-/* A vector of tables that all point to one table, whose own vector does the same: the budget ends it. */
+/* A vector of tables that all point to one table, whose own vector does the same: the budget ends
+ * it. */
 static void test_shared_tables_are_bounded(void **state) {
   (void)state;
   enum { N = 100000, HEAD = 64 };
-  /* root table at 32, its vtable at 8 (slot 2 = tensors), vector at HEAD, one Tensor table behind it */
+  /* root table at 32, its vtable at 8 (slot 2 = tensors), vector at HEAD, one Tensor table behind
+   * it */
   size_t size = HEAD + 4 + 4 * N + 4096 + 8 * N;
   uint8_t *file = calloc(1, size);
   memcpy(file + 4, IR_FILE_IDENTIFIER, 4);
@@ -110,14 +112,16 @@ static void test_shared_tables_are_bounded(void **state) {
   put_u32(file + 36, HEAD - 36);
   put_u32(file + HEAD, N);
   size_t tensor = HEAD + 4 + 4 * N + 64, shape = tensor + 64;
-  for (size_t i = 0; i < N; i++) put_u32(file + HEAD + 4 + 4 * i, (uint32_t)(tensor - (HEAD + 4 + 4 * i)));
+  for (size_t i = 0; i < N; i++)
+    put_u32(file + HEAD + 4 + 4 * i, (uint32_t)(tensor - (HEAD + 4 + 4 * i)));
   const uint16_t tensor_vtable[4] = {8, 8, 0, 4}; /* slot 1 = shape */
   memcpy(file + tensor - 16, tensor_vtable, sizeof tensor_vtable);
   put_u32(file + tensor, 16);
   put_u32(file + tensor + 4, (uint32_t)(shape - tensor - 4));
   put_u32(file + shape, N);
   size_t dim = shape + 4 + 4 * N + 16;
-  for (size_t i = 0; i < N; i++) put_u32(file + shape + 4 + 4 * i, (uint32_t)(dim - (shape + 4 + 4 * i)));
+  for (size_t i = 0; i < N; i++)
+    put_u32(file + shape + 4 + 4 * i, (uint32_t)(dim - (shape + 4 + 4 * i)));
   const uint16_t dim_vtable[2] = {4, 4};
   memcpy(file + dim - 8, dim_vtable, sizeof dim_vtable);
   put_u32(file + dim, 8);
@@ -133,7 +137,11 @@ static void test_not_a_flatbuffer(void **state) {
   (void)state;
   expect_error(try_decode(decode_flatbuffer, "", 0), "not a FlatBuffers program");
   expect_error(try_decode(decode_flatbuffer, "\0\0\0\0CLVX", 8), "not a FlatBuffers program");
-  expect_error(try_decode(decode_flatbuffer, "\xff\xff\xff\x7f" "CLVP", 8), "past the end");
+  expect_error(try_decode(decode_flatbuffer,
+                          "\xff\xff\xff\x7f"
+                          "CLVP",
+                          8),
+               "past the end");
 }
 
 /* ---------------------------------------------------------------- JSON */
@@ -178,33 +186,44 @@ static const struct {
     {"{\"tensors\": [1]}", "tensors[0]: is a number, expected an object"},
     {"{\"tensors\": [{\"dtype\": \"F8\"}]}", "tensors[0].dtype: there is no DType 'F8'"},
     {"{\"tensors\": [{\"dtype\": 10}]}", "tensors[0].dtype: there is no DType '10'"},
-    {"{\"tensors\": [{\"shape\": [{\"literal\": 9007199254740993}]}]}", "tensors[0].shape[0].literal: is not an integer"},
-    {"{\"tensors\": [{\"shape\": [{\"vid\": 3}]}]}", "tensors[0].shape[0].vid: is a number, expected an object"},
-    {"{\"tensors\": [{\"shape\": [{\"vid\": {\"id\": 3}}]}]}", "a slot has no field \"id\""},
+    {"{\"tensors\": [{\"shape\": [{\"literal\": 9007199254740993}]}]}",
+     "tensors[0].shape[0].literal: is not an integer"},
+    {"{\"tensors\": [{\"shape\": [{\"vid\": 3}]}]}",
+     "tensors[0].shape[0].vid: is a number, expected an object"},
+    {"{\"tensors\": [{\"shape\": [{\"vid\": {\"id\": 3}}]}]}",
+     "a slot has the field \"idx\" and no other"},
     {"{\"tensors\": [{\"shape\": [{\"vid\": {\"idx\": 4294967295}}]}]}", "slot 4294967295"},
+    {"{\"tensors\": [{\"shape\": [{\"vid\": {}}]}]}", "a slot has the field"},
     {"{\"constants\": [{}]}", "constants[0].name: is missing"},
     {"{\"chains\": [{\"instructions\": [{}]}]}", "chains[0].instructions[0].op: is missing"},
     {"{\"chains\": [{\"instructions\": [{\"op\": {}}]}]}", "its op_type is missing"},
-    {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}", "there is no op 'Warp'"},
+    {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
+     "there is no op 'Warp'"},
     {"{\"version\": 7, \"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
      "there is no op 'Warp'; the program needs schema version 7, this build knows 1"},
-    {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Copy\", \"op\": {\"x\": {}}}]}]}", "op.out: is missing"},
-    {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Softmax\", \"op\": {\"x\": {}, \"log\": 1, \"out\": {}}}]}]}",
+    {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 0}}}]}]}",
+     "op.out: is missing"},
+    {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Softmax\", \"op\": {\"x\": {\"idx\": 0}, "
+     "\"log\": 1, \"out\": {\"idx\": 0}}}]}]}",
      "op.log: is a number, expected a boolean"},
-    {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Pad\", \"op\": {\"x\": {}, \"value\": 1e999, \"out\": {}}}]}]}",
+    {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Pad\", \"op\": {\"x\": {\"idx\": 0}, "
+     "\"value\": 1e999, \"out\": {\"idx\": 0}}}]}]}",
      "op.value: is not a number"},
 };
 
 static void test_bad_json(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof bad_json / sizeof *bad_json; i++) {
-    expect_error(try_decode(decode_text, bad_json[i].text, strlen(bad_json[i].text)), bad_json[i].error);
+    expect_error(try_decode(decode_text, bad_json[i].text, strlen(bad_json[i].text)),
+                 bad_json[i].error);
   }
   expect_error(try_decode(decode_text, "{\"producer\": \"a\0b\"}", 19), "control character");
   char deep[300];
   memset(deep, '[', sizeof deep);
   expect_error(try_decode(decode_text, deep, sizeof deep), "nested too deeply");
-  char digits[] = "{\"version\": 0.00000000000000000000000000000000000000000000000000000000000000000000000000001}";
+  char digits[] =
+      "{\"version\": "
+      "0.00000000000000000000000000000000000000000000000000000000000000000000000000001}";
   expect_error(try_decode(decode_text, digits, strlen(digits)), "number too long");
 }
 
@@ -212,9 +231,11 @@ static void test_bad_json(void **state) {
 static void test_json_variants(void **state) {
   (void)state;
   const char *source =
-      " {\"version\": \"1\", \"consts_hash\": \"18446744073709551615\", \"tensors\": [{\"dtype\": 8, \"shape\": "
-      "[{\"literal\": \"-9223372036854775808\"}]}], \"chains\": [{\"instructions\": [{\"op\": {\"x\": {\"idx\": 7}, "
-      "\"value\": \"-inf\", \"out\": {}}, \"op_type\": 14}]}]} \n";
+      " {\"version\": \"1\", \"consts_hash\": \"18446744073709551615\", \"tensors\": [{\"dtype\": "
+      "8, \"shape\": "
+      "[{\"literal\": \"-9223372036854775808\"}]}], \"chains\": [{\"instructions\": [{\"op\": "
+      "{\"x\": {\"idx\": 7}, "
+      "\"value\": \"-inf\", \"out\": {\"idx\": 0}}, \"op_type\": 14}]}]} \n";
   mem_pool *pool;
   ir_program ir = {0};
   expect_good(mem_pool_create(&pool));
@@ -234,9 +255,9 @@ static void test_json_variants(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_truncation),
-      cmocka_unit_test(test_changed_bytes),     cmocka_unit_test(test_shared_tables_are_bounded),
-      cmocka_unit_test(test_not_a_flatbuffer),  cmocka_unit_test(test_bad_json),
+      cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_truncation),
+      cmocka_unit_test(test_changed_bytes),    cmocka_unit_test(test_shared_tables_are_bounded),
+      cmocka_unit_test(test_not_a_flatbuffer), cmocka_unit_test(test_bad_json),
       cmocka_unit_test(test_json_variants),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

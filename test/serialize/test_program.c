@@ -1,4 +1,5 @@
-/* Programs in files: .clv and .json there and back, whose constants may be replaced, damaged and foreign files. */
+/* Programs in files: .clv and .json there and back, whose constants may be replaced, damaged and
+ * foreign files. */
 #include "base/hash.h"
 #include "test/serialize/sample.h"
 
@@ -31,16 +32,19 @@ static void test_create(void **state) {
   program_destroy(NULL);
 
   const int64_t dims[2] = {3, 5};
-  const constant_data wrong[2] = {{DTYPE_F32, 2, dims, sample_weights}, {DTYPE_I64, 1, dims, sample_start}};
+  const constant_data wrong[2] = {{DTYPE_F32, 2, dims, sample_weights},
+                                  {DTYPE_I64, 1, dims, sample_start}};
   mem_pool *pool;
   ir_program ir = {0};
   text bytes = {0};
   expect_good(mem_pool_create(&pool));
   expect_good(decode_json(SAMPLE_PROGRAM, strlen(SAMPLE_PROGRAM), pool, &ir));
   expect_good(encode_flatbuffer(&ir, &bytes));
-  expect_error(program_create(bytes.data, bytes.size, wrong, 2, &p), "dtype or shape is not what the program declares; constant 0 ('w')");
+  expect_error(program_create(bytes.data, bytes.size, wrong, 2, &p),
+               "dtype or shape is not what the program declares; constant 0 ('w')");
   assert_null(p);
-  expect_error(program_create(bytes.data, bytes.size, wrong, 1, &p), "1 constants given, the program has 2");
+  expect_error(program_create(bytes.data, bytes.size, wrong, 1, &p),
+               "1 constants given, the program has 2");
   text_free(&bytes);
   mem_pool_destroy(pool);
 }
@@ -104,7 +108,8 @@ static clave_status load_bytes(const char *name, const void *bytes, size_t n, pr
   char *path = in_folder(name);
   write_bytes(path, bytes, n);
   clave_status st = program_load(path, NULL, out);
-  if (st && !strstr(status_message(st), path)) fail_msg("'%s' does not name the file", status_message(st));
+  if (st && !strstr(status_message(st), path))
+    fail_msg("'%s' does not name the file", status_message(st));
   (void)file_remove(path);
   free(path);
   return st;
@@ -209,9 +214,12 @@ static void test_hostile_clv(void **state) {
     rehash(copy);
     expect_error(read_clv(copy, n), c->error);
   }
-  static const patch entries[] = { /* of the index: offset and size of constant 0 and 1 */
-      {0, 0, 128, 8, "expected a multiple of 256"},     {0, 8, 47, 8, "47 bytes, its dtype and shape need 48"},
-      {0, 16, 0, 8, "overlap another"},                 {0, 16, UINT64_MAX - 255, 8, "overlap another or the end"},
+  static const patch entries[] = {
+      /* of the index: offset and size of constant 0 and 1 */
+      {0, 0, 128, 8, "expected a multiple of 256"},
+      {0, 8, 47, 8, "47 bytes, its dtype and shape need 48"},
+      {0, 16, 0, 8, "overlap another"},
+      {0, 16, UINT64_MAX - 255, 8, "overlap another or the end"},
       {0, 0, 1024, 8, "overlap another or the end"},
   };
   uint64_t index, hash;
@@ -243,7 +251,9 @@ static void test_foreign_files(void **state) {
       {"hello", 5, "neither a .clv nor a .json"},
       {"PK\x03\x04....", 8, "a zip archive"},
       {"GGUF....", 8, "a GGUF model"},
-      {"\x7f" "ELF....", 8, "an executable"},
+      {"\x7f"
+       "ELF....",
+       8, "an executable"},
       {"....CLVP", 8, "a bare FlatBuffers program"},
       {"\x02\0\0\0\0\0\0\0{\"x\"", 12, "a safetensors file"},
       {"\xef\xbb\xbf{}", 5, "byte order mark"},
@@ -261,7 +271,8 @@ static void test_foreign_files(void **state) {
 static void test_constants_of_json(void **state) {
   (void)state;
   program *p = make_sample(), *back;
-  char *path = in_folder("j.json"), *consts = in_folder("consts.safetensors"), *other = in_folder("other.safetensors");
+  char *path = in_folder("j.json"), *consts = in_folder("consts.safetensors"),
+       *other = in_folder("other.safetensors");
   expect_good(program_save(p, path));
   size_t n;
   uint8_t *bytes = read_bytes(consts, &n);
@@ -271,11 +282,13 @@ static void test_constants_of_json(void **state) {
   bytes[n - 1] ^= 1;
   write_bytes(other, bytes, n);
   expect_error(program_load(path, other, &back), "the constants are not those of the program");
-  expect_error(program_load(path, "/nonexistent/c.safetensors", &back), "/nonexistent/c.safetensors: no such file");
+  expect_error(program_load(path, "/nonexistent/c.safetensors", &back),
+               "/nonexistent/c.safetensors: no such file");
   const float w[12] = {0};
   tensor_entry e = {"w", DTYPE_F32, 2, {4, 3}, w, sizeof w};
   expect_good(tensor_file_save(other, &e, 1, NULL, 0));
-  expect_error(program_load(path, other, &back), "the program declares F32 of rank 2 with other sizes; constant 0 ('w')");
+  expect_error(program_load(path, other, &back),
+               "the program declares F32 of rank 2 with other sizes; constant 0 ('w')");
   e.name = "v";
   expect_good(tensor_file_save(other, &e, 1, NULL, 0));
   expect_error(program_load(path, other, &back), "no such tensor; constant 0 ('w')");
@@ -296,7 +309,8 @@ static program *make_other(float first) {
   static const int64_t dims[2][2] = {{3, 4}, {2, 0}};
   memcpy(weights, sample_weights, sizeof weights);
   weights[0] = first;
-  const constant_data constants[2] = {{DTYPE_F32, 2, dims[0], weights}, {DTYPE_I64, 1, dims[1], sample_start}};
+  const constant_data constants[2] = {{DTYPE_F32, 2, dims[0], weights},
+                                      {DTYPE_I64, 1, dims[1], sample_start}};
   program *p = make_sample(), *other;
   text bytes = {0};
   expect_good(encode_flatbuffer(&p->ir, &bytes));
@@ -309,18 +323,20 @@ static program *make_other(float first) {
 static void test_whose_constants(void **state) {
   (void)state;
   program *p = make_sample(), *other = make_other(99);
-  char *a = in_folder("mine.json"), *b = in_folder("second.json"), *consts = in_folder("consts.safetensors");
+  char *a = in_folder("mine.json"), *b = in_folder("second.json"),
+       *consts = in_folder("consts.safetensors");
   clear_folder();
   expect_good(program_save(p, a));
-  expect_good(program_save(p, a));                                                    /* the same again */
-  expect_good(program_save(p, b));                                                    /* the same constants */
-  expect_error(program_save(other, b), "used by");                                    /* a's too */
+  expect_good(program_save(p, a));                 /* the same again */
+  expect_good(program_save(p, b));                 /* the same constants */
+  expect_error(program_save(other, b), "used by"); /* a's too */
   (void)file_remove(a);
-  expect_good(program_save(other, b));                                                /* only b's */
+  expect_good(program_save(other, b)); /* only b's */
   expect_error(program_save(p, a), "holds another program's constants");
   assert_false(file_exists(a));
   write_bytes(consts, "x", 1);
-  expect_error(program_save(p, a), "consts.safetensors is there already and is not known to be this program's");
+  expect_error(program_save(p, a),
+               "consts.safetensors is there already and is not known to be this program's");
   (void)file_remove(consts);
   const float w = 1;
   tensor_entry e = {"w", DTYPE_F32, 0, {0}, &w, 4};
@@ -356,10 +372,14 @@ static void test_save_over_itself(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_create),          cmocka_unit_test(test_round_trips),
-      cmocka_unit_test(test_other_sections_are_kept), cmocka_unit_test(test_damaged_clv),
-      cmocka_unit_test(test_hostile_clv),     cmocka_unit_test(test_foreign_files),
-      cmocka_unit_test(test_constants_of_json), cmocka_unit_test(test_whose_constants),
+      cmocka_unit_test(test_create),
+      cmocka_unit_test(test_round_trips),
+      cmocka_unit_test(test_other_sections_are_kept),
+      cmocka_unit_test(test_damaged_clv),
+      cmocka_unit_test(test_hostile_clv),
+      cmocka_unit_test(test_foreign_files),
+      cmocka_unit_test(test_constants_of_json),
+      cmocka_unit_test(test_whose_constants),
       cmocka_unit_test(test_save_over_itself),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,7 +1,9 @@
 /* safetensors: there and back, every dtype, damaged headers. */
 #include "test/serialize/sample.h"
 
-static clave_status parse(const void *bytes, size_t size, tensor_file **out) { return tensor_file_parse(bytes, size, out); }
+static clave_status parse(const void *bytes, size_t size, tensor_file **out) {
+  return tensor_file_parse(bytes, size, out);
+}
 
 /* A file of the header and `data_bytes` zeros, parsed. */
 static clave_status parse_header(const char *header, size_t data_bytes) {
@@ -81,8 +83,9 @@ static void test_empty_file(void **state) {
 /* Data that is not aligned for its dtype is copied. */
 static void test_misaligned(void **state) {
   (void)state;
-  const char header[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                        "\"f\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[1,17]}}";
+  const char header[] =
+      "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+      "\"f\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[1,17]}}";
   uint64_t length = sizeof header - 1;
   const double values[2] = {1.5, -2.5};
   uint8_t *bytes = malloc(8 + sizeof header - 1 + 17);
@@ -108,27 +111,39 @@ static const struct {
     {"{", 0, "JSON line 1"},
     {"{\"a\":1}", 0, "tensor 'a'"},
     {"{\"a\":{}}", 0, "it has no dtype"},
-    {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, "dtype F8_E4M3 is not one of this build's; tensor 'a'"},
-    {"{\"a\":{\"dtype\":\"U64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, "dtype U64 is not one of this build's; tensor 'a'"},
+    {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[],\"data_offsets\":[0,1]}}", 1,
+     "dtype F8_E4M3 is not one of this build's; tensor 'a'"},
+    {"{\"a\":{\"dtype\":\"U64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8,
+     "dtype U64 is not one of this build's; tensor 'a'"},
     {"{\"a\":{\"dtype\":\"C64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, "dtype C64"},
-    {"{\"a\":{\"dtype\":\"float\",\"shape\":[],\"data_offsets\":[0,8]}}", 8, "'float' is no dtype of the format"},
+    {"{\"a\":{\"dtype\":\"float\",\"shape\":[],\"data_offsets\":[0,8]}}", 8,
+     "'float' is no dtype of the format"},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "it has no shape"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "is no size"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "is no size"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "rank 9"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4294967296],\"data_offsets\":[0,4]}}", 4, "overflows"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387],\"data_offsets\":[0,4]}}", 4, "its shape and dtype need"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+     "rank 9"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4294967296],\"data_offsets\":[0,4]"
+     "}}",
+     4, "overflows"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387],\"data_offsets\":[0,4]}}", 4,
+     "its shape and dtype need"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "data_offsets"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, "data_offsets"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", 4, "its data ends at 8"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,3]}}", 4, "it has 3 bytes of data, its shape and dtype need 4"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "the last 1 bytes belong to no tensor"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6, "2 bytes before the data of tensor 'a'"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6,
-     "overlaps"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8,
-     "key \"a\" twice"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,3]}}", 4,
+     "it has 3 bytes of data, its shape and dtype need 4"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5,
+     "the last 1 bytes belong to no tensor"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6,
+     "2 bytes before the data of tensor 'a'"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\","
+     "\"shape\":[1],\"data_offsets\":[2,6]}}",
+     6, "overlaps"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\","
+     "\"shape\":[1],\"data_offsets\":[4,8]}}",
+     8, "key \"a\" twice"},
     {"{\"__metadata__\":[]}", 0, "__metadata__ is an array"},
     {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ \"a\" is not a string"},
 };
@@ -141,7 +156,8 @@ static void test_bad_headers(void **state) {
   tensor_file *f;
   expect_error(parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, &f), "cut off");
   expect_error(parse("abc", 3, &f), "not a safetensors file");
-  expect_error(tensor_file_open("/nonexistent.safetensors", &f), "/nonexistent.safetensors: no such file");
+  expect_error(tensor_file_open("/nonexistent.safetensors", &f),
+               "/nonexistent.safetensors: no such file");
 }
 
 static void test_bad_names(void **state) {
@@ -161,8 +177,9 @@ static void test_bad_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_empty_file), cmocka_unit_test(test_misaligned),
-      cmocka_unit_test(test_bad_headers), cmocka_unit_test(test_bad_names),
+      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_empty_file),
+      cmocka_unit_test(test_misaligned), cmocka_unit_test(test_bad_headers),
+      cmocka_unit_test(test_bad_names),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

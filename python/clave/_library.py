@@ -171,10 +171,11 @@ def call(name: str, *args: Any) -> None:
 
 
 class Handle:
-    """Owns an object of the library and destroys it with this one."""
+    """Owns an object of the library and destroys it with this one. keep: what must outlive it."""
 
-    def __init__(self, create: str, destroy: str, *args: Any) -> None:
+    def __init__(self, create: str, destroy: str, *args: Any, keep: tuple[Any, ...] = ()) -> None:
         self.pointer = C.c_void_p()
+        self._keep = keep
         self._destroy = getattr(library(), destroy)
         call(create, *args, C.byref(self.pointer))
 

@@ -48,18 +48,18 @@ class Program:
         from clave._generated.serialize import serialize
 
         self.schema: schema.Program | None = built
-        self._constants = constants  # the library borrows them
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)
         array = (L.Tensor * len(views))(*views)
-        self.handle = L.Handle("clave_program_create", "clave_program_destroy", flat, len(flat), array, len(views))
+        args = (flat, len(flat), array, len(views))
+        self.handle = L.Handle("clave_program_create", "clave_program_destroy", *args, keep=tuple(constants))
         self.methods = _read_methods(self.handle)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
         """A program file, .clv or .json. Error (a RuntimeError) says what is wrong with it."""
         self = cls.__new__(cls)
-        self.schema, self._constants = None, []
+        self.schema = None
         self.handle = L.Handle("clave_program_load", "clave_program_destroy", os.fsencode(path), None)
         self.methods = _read_methods(self.handle)
         return self

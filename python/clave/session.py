@@ -39,13 +39,9 @@ class Session:
         self.program = program if isinstance(program, Program) else Program.load(program)
         spec = None if device is None else device.encode()
         self._device = L.Handle("clave_device_open", "clave_device_destroy", spec, None)
-        self._handle = L.Handle(
-            "clave_session_create",
-            "clave_session_destroy",
-            self.program.handle.pointer,
-            self._device.pointer,
-            None,
-        )
+        owners = (self.program.handle, self._device)
+        pointers = (o.pointer for o in owners)
+        self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, None, keep=owners)
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Runs a method; gives its tensors in the order of the module's result, as numpy arrays.

@@ -21,43 +21,16 @@ def _unary(op: str, kind: str) -> None:
         return compute(c, step(kind, c.dtype(), x))
 
 
-for _kind in [
-    "neg",
-    "abs",
-    "sign",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "erf",
-    "erfc",
-    "sigmoid",
-    "relu",
-    "silu",
-    "hardswish",
-    "hardsigmoid",
-    "mish",
-    "bitwise_not",
-]:
+for _kind in (
+    "neg abs sign sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh erf erfc sigmoid relu silu hardswish hardsigmoid mish"
+).split():
     _unary(_kind, _kind)
+
+
+@lower("aten.bitwise_not.default")
+def bitwise_not(c: Context, x: Tensor) -> Tensor:
+    return compute(c, step("logical_not" if x.dtype == schema.DType.BOOL else "bitwise_not", x.dtype, x))
 
 
 def _rounding(kind: str) -> None:

@@ -1,0 +1,50 @@
+"""A small network for handwritten digits, and the MNIST images to train and test it with."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+HERE = Path(__file__).parent
+DATA = Path(os.environ.get("CLAVE_TEST_DATA") or HERE.parents[1] / ".." / "shared" / "data") / "mnist"
+WEIGHTS = HERE / "weights.pt"
+TRAINING = 8000  # of the 10,000 images; the others are held out
+
+
+class Net(nn.Module):
+    """x: (N, 1, 28, 28) in 0..1, white on black; gives logits (N, 10). 33,000 parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 16, 3, padding=1)
+        self.conv2 = nn.Conv2d(16, 32, 3, padding=1)
+        self.conv3 = nn.Conv2d(32, 32, 3, padding=1)
+        self.hidden = nn.Linear(32 * 3 * 3, 64)
+        self.dropout = nn.Dropout(0.3)
+        self.output = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for conv in (self.conv1, self.conv2, self.conv3):
+            x = F.max_pool2d(F.relu(conv(x)), 2)
+        return self.output(self.dropout(F.relu(self.hidden(x.flatten(1)))))
+
+
+def load() -> Net:
+    """The trained network, in eval mode."""
+    net = Net()
+    net.load_state_dict(torch.load(WEIGHTS, weights_only=True))
+    return net.eval()
+
+
+def dataset() -> tuple[torch.Tensor, torch.Tensor]:
+    """Images (10000, 1, 28, 28) in 0..1 and labels (10000)."""
+    pixels = np.frombuffer(gzip.decompress((DATA / "t10k-images-idx3-ubyte.gz").read_bytes()), np.uint8, offset=16)
+    labels = np.frombuffer(gzip.decompress((DATA / "t10k-labels-idx1-ubyte.gz").read_bytes()), np.uint8, offset=8)
+    images = torch.from_numpy(pixels.reshape(-1, 1, 28, 28).astype(np.float32) / 255)
+    return images, torch.from_numpy(labels.astype(np.int64))

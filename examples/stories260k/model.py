@@ -1,0 +1,109 @@
+"""A Llama in plain torch, small enough to read: stories260K, which tells children's stories.
+
+The KV cache is a pair of buffers per layer that forward changes in place; torch.export hands that on as mutated buffers and
+clave keeps them as the session's state. Tensor names are those of Meta's checkpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+DATA = Path(os.environ.get("CLAVE_TEST_DATA") or Path(__file__).parents[2] / ".." / "shared" / "data") / "stories260K"
+
+
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotary embedding of the pairs (2i, 2i + 1). x: (1, L, heads, head_dim); cos, sin: (L, 1, head_dim / 2)."""
+    a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+
+
+class Attention(nn.Module):
+    def __init__(self, p: dict) -> None:
+        super().__init__()
+        self.head_dim = p["dim"] // p["n_heads"]
+        n_kv = p["n_kv_heads"] * self.head_dim
+        self.wq = nn.Linear(p["dim"], p["dim"], bias=False)
+        self.wk = nn.Linear(p["dim"], n_kv, bias=False)
+        self.wv = nn.Linear(p["dim"], n_kv, bias=False)
+        self.wo = nn.Linear(p["dim"], p["dim"], bias=False)
+        cache = torch.zeros(1, p["n_kv_heads"], p["max_seq_len"], self.head_dim)
+        self.register_buffer("keys", cache, persistent=False)
+        self.register_buffer("values", cache.clone(), persistent=False)
+
+    def forward(self, x, cos, sin, positions, mask):
+        """x: (1, L, dim), at `positions` (L); mask: (L, max_seq_len), true where a query may look."""
+        q, k, v = (w(x).unflatten(-1, (-1, self.head_dim)) for w in (self.wq, self.wk, self.wv))
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        self.keys.index_copy_(2, positions, k.transpose(1, 2))
+        self.values.index_copy_(2, positions, v.transpose(1, 2))
+        y = F.scaled_dot_product_attention(q.transpose(1, 2), self.keys, self.values, mask, enable_gqa=True)
+        return self.wo(y.transpose(1, 2).flatten(-2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, p: dict) -> None:
+        super().__init__()
+        self.w1 = nn.Linear(p["dim"], p["hidden_dim"], bias=False)
+        self.w2 = nn.Linear(p["hidden_dim"], p["dim"], bias=False)
+        self.w3 = nn.Linear(p["dim"], p["hidden_dim"], bias=False)
+
+    def forward(self, x):
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, p: dict) -> None:
+        super().__init__()
+        self.attention = Attention(p)
+        self.feed_forward = FeedForward(p)
+        self.attention_norm = nn.RMSNorm(p["dim"], p["norm_eps"])
+        self.ffn_norm = nn.RMSNorm(p["dim"], p["norm_eps"])
+
+    def forward(self, x, *where):
+        x = x + self.attention(self.attention_norm(x), *where)
+        return x + self.feed_forward(self.ffn_norm(x))
+
+
+class Llama(nn.Module):
+    """forward(tokens, position): tokens (1, L) i64, that stand at position, position + 1, ...; position () i64.
+
+    Gives the logits of the last token, (1, vocab_size). What stands before `position` is what earlier calls were given.
+    """
+
+    def __init__(self, p: dict) -> None:
+        super().__init__()
+        self.tok_embeddings = nn.Embedding(p["vocab_size"], p["dim"])
+        self.layers = nn.ModuleList(Layer(p) for _ in range(p["n_layers"]))
+        self.norm = nn.RMSNorm(p["dim"], p["norm_eps"])
+        self.output = nn.Linear(p["dim"], p["vocab_size"], bias=False)
+        self.output.weight = self.tok_embeddings.weight
+        half = torch.arange(0, p["dim"] // p["n_heads"], 2)
+        angles = torch.outer(torch.arange(p["max_seq_len"]), p["rope_theta"] ** (-half / (2 * len(half))))
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        positions = position + torch.arange(tokens.shape[1])
+        mask = positions[:, None] >= torch.arange(self.cos.shape[0])
+        cos, sin = self.cos[positions, None], self.sin[positions, None]
+        x = self.tok_embeddings(tokens)
+        for layer in self.layers:
+            x = layer(x, cos, sin, positions, mask)
+        return self.output(self.norm(x[:, -1]))
+
+
+def load(folder: Path = DATA) -> Llama:
+    """The trained network, in eval mode."""
+    from safetensors.torch import load_file
+
+    model = Llama(json.loads((folder / "params.json").read_text()))
+    weights = load_file(folder / "stories260K.safetensors")
+    weights.setdefault("output.weight", weights["tok_embeddings.weight"])
+    model.load_state_dict(weights)
+    return model.eval()

@@ -1,12 +1,13 @@
 /* The 16-bit floats: every value there and back, and rounding against exact arithmetic in double.
  */
-#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "base/dtype.h"
 

@@ -1,5 +1,4 @@
 /* Files appear whole or not at all; pools, text, hashes. */
-#include <cmocka.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "base/file.h"
 #include "base/hash.h"

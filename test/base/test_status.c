@@ -1,10 +1,11 @@
 /* Messages stay one line whatever is put into them. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "base/status.h"
 

@@ -1,6 +1,5 @@
 /* The pool visits every index once, from any number of threads, also nested; and a small loop costs
  * little. */
-#include <cmocka.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "base/threads.h"
 

@@ -2,7 +2,6 @@
 #define TEST_SERIALIZE_SAMPLE_H
 /* Programs to test the formats with: any table filled from a seed by its descriptor, deep
  * comparison, and a small valid program as text. */
-#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "base/file.h"
 #include "base/memory.h"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -60,12 +61,14 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram:
 def decompose(program: ExportedProgram) -> ExportedProgram:
     """The functional graph: state is a result of its own, and only ops that clave has (or nobody decomposes) are left."""
     refuse_training(program)
-    table = torch.export.default_decompositions()
-    for op in list(table):
-        name = op_name(op)
-        if name in LOWERINGS and name not in _DECOMPOSED_ANYWAY:
-            table.pop(op)
-    return program.run_decompositions(table)
+    return program.run_decompositions(dict(_decompositions()))
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Any]:
+    """torch's own table without the ops that clave takes whole."""
+    table = torch.export.default_decompositions().materialize()
+    return {op: f for op, f in table.items() if op_name(op) not in LOWERINGS or op_name(op) in _DECOMPOSED_ANYWAY}
 
 
 def refuse_training(program: ExportedProgram) -> None:

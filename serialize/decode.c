@@ -209,9 +209,9 @@ clave_status decode_root(decoder *d, decode_node root, size_t size, const ir_tab
                          void *out) {
   size_t budget;
   if (!mul_size(size, LIMIT_EXPANSION, &budget) ||
-      !add_size(budget, LIMIT_EXPANSION_BASE, &budget) ||
-      !add_size(budget, mem_pool_bytes(d->pool), &d->budget)) {
-    d->budget = SIZE_MAX;
+      !add_size(budget, LIMIT_EXPANSION_BASE, &budget) || budget > LIMIT_DECODED) {
+    budget = LIMIT_DECODED;
   }
+  d->budget = mem_pool_bytes(d->pool) + budget;
   return decode_table(d, root, table, out);
 }

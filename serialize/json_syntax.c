@@ -9,6 +9,7 @@
 typedef struct scanner {
   const char *text;
   size_t size, at;
+  size_t n_values;
 } scanner;
 
 /* The next byte, 0 at the end (NUL itself is nowhere legal). */
@@ -163,6 +164,7 @@ static clave_status scan_container(scanner *s, bool is_object, int depth) {
 }
 
 static clave_status scan_value(scanner *s, int depth) {
+  if (++s->n_values > LIMIT_JSON_VALUES) return syntax_error(s, "more values than a file may hold");
   switch (peek(s)) {
     case '{':
       return scan_container(s, true, depth);
@@ -180,7 +182,7 @@ static clave_status scan_value(scanner *s, int depth) {
 }
 
 clave_status json_check_syntax(const char *text, size_t size) {
-  scanner s = {text, size, 0};
+  scanner s = {text, size, 0, 0};
   skip_space(&s);
   TRY(scan_value(&s, 0));
   skip_space(&s);

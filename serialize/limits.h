@@ -11,13 +11,15 @@ enum {
   LIMIT_JSON_DEPTH = 64,            /* nesting of JSON objects and arrays */
   LIMIT_JSON_BYTES = 256 << 20,     /* of a .json program */
   LIMIT_JSON_NUMBER = 60,           /* characters of a number */
+  LIMIT_JSON_VALUES = 8 << 20,      /* of a document: each takes 64 bytes of memory */
   LIMIT_TENSORS_HEADER = 100000000, /* bytes of a safetensors header: the format's own limit */
   LIMIT_SECTIONS = 64,              /* of a .clv file */
   LIMIT_CHAIN_DEPTH = 16,           /* bodies within bodies */
-  /* Decoded bytes per byte of file, and a constant: bounds what a file can make of shared
-     sub-tables. */
+  /* Decoded bytes per byte of file, and a constant, but never more than DECODED: bounds what a file
+   * can make of shared sub-tables. */
   LIMIT_EXPANSION = 64,
-  LIMIT_EXPANSION_BASE = 16 << 20
+  LIMIT_EXPANSION_BASE = 16 << 20,
+  LIMIT_DECODED = 1 << 30
 };
 
 #endif

@@ -34,7 +34,7 @@ static void put_samples(void) {
     ir_program ir = {0};
     char name[32];
     expect_good(mem_pool_create(&pool));
-    sampler s = {pool, seed, next_op, 0};
+    sampler s = {.pool = pool, .seed = seed, .next_op = next_op};
     sample_table(&s, &ir_program_table, &ir);
     ir.version = 1;
     for (uint32_t c = 0; c < ir.chains.count; c++) {

@@ -1,4 +1,5 @@
 /* FlatBuffers and JSON: every op and field there and back, damaged and hostile input. */
+#include "serialize/json.h"
 #include "test/serialize/sample.h"
 
 typedef clave_status (*decode_fn)(const void *bytes, size_t size, mem_pool *pool, ir_program *out);
@@ -27,7 +28,7 @@ static void test_round_trip(void **state) {
     ir_program ir = {0}, back = {0}, again = {0};
     text bytes = {0}, lines = {0}, bytes_again = {0};
     expect_good(mem_pool_create(&pool));
-    sampler s = {pool, seed, next_op, 0};
+    sampler s = {.pool = pool, .seed = seed, .next_op = next_op};
     sample_table(&s, &ir_program_table, &ir);
     next_op = s.next_op;
     ir.version = 1;
@@ -221,6 +222,12 @@ static void test_bad_json(void **state) {
   char deep[300];
   memset(deep, '[', sizeof deep);
   expect_error(try_decode(decode_text, deep, sizeof deep), "nested too deeply");
+  enum { MANY = 20 << 20 };
+  char *many = malloc(MANY);
+  many[0] = '[';
+  for (size_t i = 1; i < MANY; i++) many[i] = i % 2 ? '0' : ',';
+  expect_error(json_check_syntax(many, MANY), "more values than a file may hold");
+  free(many);
   char digits[] =
       "{\"version\": "
       "0.00000000000000000000000000000000000000000000000000000000000000000000000000001}";

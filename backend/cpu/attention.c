@@ -18,7 +18,8 @@ static ktensor raise_rank(ktensor t, int rank) {
 
 clave_status cpu_attention(cpu_stream *s, const node *n) {
   const ir_attention *op = n->instruction->op;
-  ktensor q = cpu_tensor(n, op->q), k = cpu_tensor(n, op->k), v = cpu_tensor(n, op->v), out = cpu_tensor(n, op->out), mask;
+  ktensor q = cpu_tensor(n, op->q), k = cpu_tensor(n, op->k), v = cpu_tensor(n, op->v),
+          out = cpu_tensor(n, op->out), mask;
   int rank = q.rank > 3 ? q.rank : 3;
   q = raise_rank(q, rank);
   k = raise_rank(k, rank);

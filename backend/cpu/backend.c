@@ -1,4 +1,5 @@
-/* The C backend's vtable: memory that is the host's own, streams that run each instruction at once, the fault record. */
+/* The C backend's vtable: memory that is the host's own, streams that run each instruction at once,
+ * the fault record. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +99,8 @@ static void free_extras(cpu_scratch *c) {
   }
 }
 
-/* Makes all scratch memory free again; after a call that did not fit, the block grows to what it wanted. */
+/* Makes all scratch memory free again; after a call that did not fit, the block grows to what it
+ * wanted. */
 static void reset_scratch(cpu_scratch *c) {
   if (c->extras) {
     free_extras(c);
@@ -217,7 +219,8 @@ static void record_fault(cpu_stream *s, uint32_t number) {
 static clave_status run(stream *base, const node *n, uint32_t number) {
   cpu_stream *s = (cpu_stream *)base;
   ir_op op = n->instruction->op_type;
-  if (op >= IR_OP_COUNT || !cpu_table[op]) return UNSUPPORTED("op %d never runs on a backend", (int)op);
+  if (op >= IR_OP_COUNT || !cpu_table[op])
+    return UNSUPPORTED("op %d never runs on a backend", (int)op);
   if (s->profile) TRY(reserve_span(s, number));
   int64_t start = s->profile ? clock_ns() : 0;
   clave_status st = cpu_table[op](s, n);
@@ -227,13 +230,15 @@ static clave_status run(stream *base, const node *n, uint32_t number) {
   return st;
 }
 
-static clave_status write_buffer(stream *s, buffer *to, size_t offset, const void *from, size_t bytes) {
+static clave_status write_buffer(stream *s, buffer *to, size_t offset, const void *from,
+                                 size_t bytes) {
   (void)s;
   if (bytes > 0) memcpy(buffer_data(to) + offset, from, bytes);
   return NULL;
 }
 
-static clave_status read_buffer(stream *s, const buffer *from, size_t offset, void *to, size_t bytes) {
+static clave_status read_buffer(stream *s, const buffer *from, size_t offset, void *to,
+                                size_t bytes) {
   (void)s;
   if (bytes > 0) memcpy(to, buffer_data(from) + offset, bytes);
   return NULL;
@@ -267,7 +272,8 @@ static clave_status times(stream *base, uint32_t number, int64_t *start_ns, int6
 
 /* ---------------------------------------------------------------- the device */
 
-static bool supports(backend *b, const rule_context *c, const ir_instruction *ins, const char **reason) {
+static bool supports(backend *b, const rule_context *c, const ir_instruction *ins,
+                     const char **reason) {
   (void)b;
   (void)c;
   if (ins->op_type < IR_OP_COUNT && cpu_table[ins->op_type]) return true;

@@ -16,7 +16,8 @@ static void align_dims(const ktensor *t, int n, int64_t out[2]) {
 
 clave_status cpu_conv(cpu_stream *s, const node *n) {
   const ir_conv *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), weight = cpu_tensor(n, op->weight), out = cpu_tensor(n, op->out);
+  ktensor x = cpu_tensor(n, op->x), weight = cpu_tensor(n, op->weight),
+          out = cpu_tensor(n, op->out);
   conv p = {.x = x.data,
             .weight = weight.data,
             .y = out.data,

@@ -1,12 +1,14 @@
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
-/* The C backend from the inside: what the glue of each op family gets. A glue function cpu_<op>() reads the instruction's
- * struct, turns its operands into ktensors and calls a pure kernel of backend/cpu/kernels/. */
+/* The C backend from the inside: what the glue of each op family gets. A glue function cpu_<op>()
+ * reads the instruction's struct, turns its operands into ktensors and calls a pure kernel of
+ * backend/cpu/kernels/. */
 #include "backend/backend.h"
 #include "base/kernel.h"
 #include "base/threads.h"
 
-/* Memory for one kernel call at a time: a block that grows to the largest need, and what did not fit into it. */
+/* Memory for one kernel call at a time: a block that grows to the largest need, and what did not
+ * fit into it. */
 typedef struct cpu_scratch {
   char *block; /* owned, 64-byte aligned; NULL at first */
   size_t size, used;
@@ -20,7 +22,7 @@ typedef struct cpu_span {
 
 typedef struct cpu_stream {
   stream base;
-  thread_pool *threads; /* borrowed from the backend */
+  thread_pool *threads;  /* borrowed from the backend */
   kernel_context kernel; /* its pool is this stream */
   cpu_scratch scratch;
   kernel_fault fault; /* of the node that runs */

@@ -1,4 +1,5 @@
-/* Elementwise: resolves the step list of an instruction (dtypes of operands, immediates, host scalars) for the kernel. */
+/* Elementwise: resolves the step list of an instruction (dtypes of operands, immediates, host
+ * scalars) for the kernel. */
 #include "backend/cpu/kernels/elementwise.h"
 
 #include "cpu_ops.h"
@@ -26,8 +27,8 @@ static bool is_float_scalar(const node *n, const ir_operand *o) {
   return o->source == IR_OPERAND_SOURCE_FLOAT;
 }
 
-/* What a step computes in: its operands' common dtype. Where all of them are scalars, the result's dtype, or for steps
- * that change it the widest of the scalars' kind. */
+/* What a step computes in: its operands' common dtype. Where all of them are scalars, the result's
+ * dtype, or for steps that change it the widest of the scalars' kind. */
 static dtype step_operand_type(const node *n, const elementwise *e, const ir_step *s) {
   step_result result = step_table[s->kind].result;
   dtype type = s->dtype;
@@ -53,8 +54,10 @@ static step_operand bind_scalar(const node *n, const ir_operand *o) {
 }
 
 static step_operand bind_operand(const node *n, elementwise *e, const ir_operand *o) {
-  if (o->source == IR_OPERAND_SOURCE_INPUT) return (step_operand){.source = STEP_FROM_INPUT, .index = (int)o->index};
-  if (o->source == IR_OPERAND_SOURCE_STEP) return (step_operand){.source = STEP_FROM_STEP, .index = (int)o->index};
+  if (o->source == IR_OPERAND_SOURCE_INPUT)
+    return (step_operand){.source = STEP_FROM_INPUT, .index = (int)o->index};
+  if (o->source == IR_OPERAND_SOURCE_STEP)
+    return (step_operand){.source = STEP_FROM_STEP, .index = (int)o->index};
   step_operand out = bind_scalar(n, o);
   out.index = e->n_constants++;
   return out;

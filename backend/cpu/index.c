@@ -54,7 +54,8 @@ static tensor bind_indices(const node *n, const ir_index *op, index_many *p) {
 /* Whether the indexed axes stand side by side; their results stand there too, else in front. */
 static bool are_adjacent(const ir_index *op, int rank) {
   for (uint32_t k = 1; k < op->axes.count; k++)
-    if (cpu_axis(op->axes.items[k], rank) != cpu_axis(op->axes.items[k - 1], rank) + 1) return false;
+    if (cpu_axis(op->axes.items[k], rank) != cpu_axis(op->axes.items[k - 1], rank) + 1)
+      return false;
   return true;
 }
 

@@ -15,7 +15,8 @@ static ktensor broadcast_batch(const bound_tensor *x, const tensor *out) {
 clave_status cpu_matmul(cpu_stream *s, const node *n) {
   const ir_matmul *op = n->instruction->op;
   const bound_tensor *out = &n->tensors[op->out];
-  ktensor a = broadcast_batch(&n->tensors[op->a], &out->t), b = broadcast_batch(&n->tensors[op->b], &out->t);
+  ktensor a = broadcast_batch(&n->tensors[op->a], &out->t),
+          b = broadcast_batch(&n->tensors[op->b], &out->t);
   ktensor c = cpu_bound_ktensor(out), bias;
   matmul p = {.a = &a, .b = &b, .out = &c, .alpha = op->alpha, .beta = op->beta};
   if (op->bias != IR_NONE) {

@@ -4,8 +4,10 @@
 #include "backend/cpu/kernels/walk.h"
 #include "cpu_ops.h"
 
-/* The operands of both ops: planes of the last two dimensions (the last one where x is (N, C, L)). */
-static pool bind_planes(const node *n, uint32_t x_tid, uint32_t out_tid, uint32_t indices_tid, int spatial) {
+/* The operands of both ops: planes of the last two dimensions (the last one where x is (N, C, L)).
+ */
+static pool bind_planes(const node *n, uint32_t x_tid, uint32_t out_tid, uint32_t indices_tid,
+                        int spatial) {
   ktensor x = cpu_tensor(n, x_tid), out = cpu_tensor(n, out_tid);
   pool p = {.x = x.data, .y = out.data, .type = x.type, .in = {1, 1}, .out = {1, 1}};
   p.planes = product_of(x.dims, x.rank - spatial);

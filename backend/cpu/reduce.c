@@ -4,13 +4,16 @@
 #include "cpu_ops.h"
 
 static const kreduce_kind kinds[IR_REDUCE_KIND_COUNT] = {
-    [IR_REDUCE_KIND_SUM] = KREDUCE_SUM,     [IR_REDUCE_KIND_MEAN] = KREDUCE_MEAN,   [IR_REDUCE_KIND_PROD] = KREDUCE_PROD,
-    [IR_REDUCE_KIND_MAX] = KREDUCE_MAX,     [IR_REDUCE_KIND_MIN] = KREDUCE_MIN,     [IR_REDUCE_KIND_ANY] = KREDUCE_ANY,
-    [IR_REDUCE_KIND_ALL] = KREDUCE_ALL,     [IR_REDUCE_KIND_VAR] = KREDUCE_VAR,     [IR_REDUCE_KIND_STD] = KREDUCE_STD,
-    [IR_REDUCE_KIND_NORM1] = KREDUCE_NORM1, [IR_REDUCE_KIND_NORM2] = KREDUCE_NORM2,
+    [IR_REDUCE_KIND_SUM] = KREDUCE_SUM,     [IR_REDUCE_KIND_MEAN] = KREDUCE_MEAN,
+    [IR_REDUCE_KIND_PROD] = KREDUCE_PROD,   [IR_REDUCE_KIND_MAX] = KREDUCE_MAX,
+    [IR_REDUCE_KIND_MIN] = KREDUCE_MIN,     [IR_REDUCE_KIND_ANY] = KREDUCE_ANY,
+    [IR_REDUCE_KIND_ALL] = KREDUCE_ALL,     [IR_REDUCE_KIND_VAR] = KREDUCE_VAR,
+    [IR_REDUCE_KIND_STD] = KREDUCE_STD,     [IR_REDUCE_KIND_NORM1] = KREDUCE_NORM1,
+    [IR_REDUCE_KIND_NORM2] = KREDUCE_NORM2,
 };
 
-/* x with the dimensions whose flag is false first, then the others, each in their order; *n_kept: how many are first. */
+/* x with the dimensions whose flag is false first, then the others, each in their order; *n_kept:
+ * how many are first. */
 static ktensor move_reduced_last(const ktensor *x, const bool *reduced, int *n_kept) {
   ktensor out = *x;
   int to = 0;
@@ -33,7 +36,8 @@ clave_status cpu_reduce(cpu_stream *s, const node *n) {
   for (uint32_t k = 0; k < op->axes.count; k++) reduced[cpu_axis(op->axes.items[k], x.rank)] = true;
   int n_kept;
   ktensor ordered = move_reduced_last(&x, reduced, &n_kept);
-  return cpu_done(kernel_reduce(&s->kernel, kinds[op->kind], &ordered, n_kept, op->correction, &out));
+  return cpu_done(
+      kernel_reduce(&s->kernel, kinds[op->kind], &ordered, n_kept, op->correction, &out));
 }
 
 clave_status cpu_arg_reduce(cpu_stream *s, const node *n) {

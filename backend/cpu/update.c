@@ -1,4 +1,5 @@
-/* SliceUpdate and IndexCopy: write only the updated part; the planner has put x's values into out. */
+/* SliceUpdate and IndexCopy: write only the updated part; the planner has put x's values into out.
+ */
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/index.h"
 #include "cpu_ops.h"
@@ -8,7 +9,8 @@ clave_status cpu_slice_update(cpu_stream *s, const node *n) {
   const bound_tensor *out = &n->tensors[op->out], *update = &n->tensors[op->update];
   int axis = cpu_axis(op->axis, out->t.rank);
   int64_t size = out->t.dims[axis], high = size - update->t.dims[axis];
-  int64_t given = op->start.present ? cpu_int(n, &op->start) : 0, start = given < 0 ? given + size : given;
+  int64_t given = op->start.present ? cpu_int(n, &op->start) : 0,
+          start = given < 0 ? given + size : given;
   if (start < 0 || start > high) {
     kernel_fault_set(&s->fault, KERNEL_FAULT_INDEX, given, -size, high);
     return NULL;
@@ -24,7 +26,8 @@ clave_status cpu_slice_update(cpu_stream *s, const node *n) {
 
 clave_status cpu_index_copy(cpu_stream *s, const node *n) {
   const ir_index_copy *op = n->instruction->op;
-  ktensor index = cpu_tensor(n, op->index), source = cpu_tensor(n, op->source), out = cpu_tensor(n, op->out);
+  ktensor index = cpu_tensor(n, op->index), source = cpu_tensor(n, op->source),
+          out = cpu_tensor(n, op->out);
   kernel_index_copy(&s->kernel, cpu_axis(op->axis, out.rank), &index, &source, &out);
   return NULL;
 }

@@ -16,7 +16,8 @@ static void arange_float(void *ctx, int64_t begin, int64_t end) {
   double row[ROW_BLOCK];
   for (int64_t at = begin; at < end; at += ROW_BLOCK) {
     int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK;
-    for (int64_t i = 0; i < n; i++) row[i] = t->step == 0 ? t->start : t->start + (double)(at + i) * t->step;
+    for (int64_t i = 0; i < n; i++)
+      row[i] = t->step == 0 ? t->start : t->start + (double)(at + i) * t->step;
     store_row(COMPUTE_F64, t->out->type, element_at(t->out->data, t->out->type, at), 1, n, row);
   }
 }
@@ -26,7 +27,8 @@ static void arange_int(void *ctx, int64_t begin, int64_t end) {
   int64_t row[ROW_BLOCK];
   for (int64_t at = begin; at < end; at += ROW_BLOCK) {
     int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK;
-    for (int64_t i = 0; i < n; i++) row[i] = (int64_t)(t->start_int + (uint64_t)(at + i) * t->step_int);
+    for (int64_t i = 0; i < n; i++)
+      row[i] = (int64_t)(t->start_int + (uint64_t)(at + i) * t->step_int);
     store_row(COMPUTE_I64, t->out->type, element_at(t->out->data, t->out->type, at), 1, n, row);
   }
 }

@@ -1,5 +1,6 @@
-/* Attention: each task takes a few queries of one head, computes all their scores, normalises them, and sums the values.
- * Keys and values are read in place; narrow floats compute in float with sums in double, F64 in double. */
+/* Attention: each task takes a few queries of one head, computes all their scores, normalises them,
+ * and sums the values. Keys and values are read in place; narrow floats compute in float with sums
+ * in double, F64 in double. */
 #include "backend/cpu/kernels/attention.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ enum { QUERIES = 8, MULTIPLIES_PER_THREAD = 128 * 1024 };
 typedef struct heads {
   const attention *p;
   compute_class c;
-  int rank; /* of all operands */
+  int rank;                                                  /* of all operands */
   int64_t n_heads, group, l_q, l_k, head_dim, v_dim, blocks; /* blocks of queries per head */
 } heads;
 
@@ -60,15 +61,18 @@ static double dot_f64(int64_t n, const double *a, const double *b) {
 }
 
 /* Keys that query i may see before the mask. */
-static int64_t visible(const heads *h, int64_t i) { return h->p->causal && i + 1 < h->l_k ? i + 1 : h->l_k; }
+static int64_t visible(const heads *h, int64_t i) {
+  return h->p->causal && i + 1 < h->l_k ? i + 1 : h->l_k;
+}
 
 static void load_queries(const work *w) {
   const heads *h = w->h;
   const ktensor *q = h->p->q;
-  int64_t at = head_offset(h, q, w->head, 1), stride = q->strides[h->rank - 2], total = w->n * h->head_dim;
+  int64_t at = head_offset(h, q, w->head, 1), stride = q->strides[h->rank - 2],
+          total = w->n * h->head_dim;
   for (int64_t i = 0; i < w->n; i++)
-    load_row(h->c, q->type, element_at(q->data, q->type, at + (w->first + i) * stride), 1, h->head_dim,
-             w->q + (size_t)(i * h->head_dim) * compute_size(h->c));
+    load_row(h->c, q->type, element_at(q->data, q->type, at + (w->first + i) * stride), 1,
+             h->head_dim, w->q + (size_t)(i * h->head_dim) * compute_size(h->c));
   float *f = (float *)(void *)w->q;
   double *d = (double *)(void *)w->q;
   for (int64_t i = 0; i < total && h->c == COMPUTE_F32; i++) f[i] *= (float)h->p->scale;
@@ -85,7 +89,8 @@ static void score_keys(const work *w) {
   int64_t at = head_offset(h, k, w->head, h->group), stride = k->strides[h->rank - 2];
   int64_t stop = visible(h, w->first + w->n - 1);
   for (int64_t j = 0; j < stop; j++) {
-    const void *key = row_in_place(h->c, k->type, element_at(k->data, k->type, at + j * stride), h->head_dim, w->row);
+    const void *key = row_in_place(h->c, k->type, element_at(k->data, k->type, at + j * stride),
+                                   h->head_dim, w->row);
     for (int64_t i = 0; i < w->n; i++) {
       if (h->c == COMPUTE_F32) {
         sf[i * h->l_k + j] = dot_f32(h->head_dim, qf + i * h->head_dim, key);
@@ -110,10 +115,13 @@ static void mask_scores(const work *w, int64_t i, int64_t n, char *scores) {
     int64_t count = n - j < ROW_BLOCK ? n - j : ROW_BLOCK;
     load_row(h->c, m->type, element_at(m->data, m->type, at + j * stride), stride, count, &block);
     for (int64_t l = 0; l < count; l++) {
-      bool hidden = m->type == DTYPE_BOOL && (h->c == COMPUTE_F32 ? block.f32[l] == 0 : block.f64[l] == 0);
+      bool hidden =
+          m->type == DTYPE_BOOL && (h->c == COMPUTE_F32 ? block.f32[l] == 0 : block.f64[l] == 0);
       bool added = m->type != DTYPE_BOOL;
-      if (h->c == COMPUTE_F32) f[j + l] = hidden ? -INFINITY : added ? f[j + l] + block.f32[l] : f[j + l];
-      if (h->c == COMPUTE_F64) d[j + l] = hidden ? -INFINITY : added ? d[j + l] + block.f64[l] : d[j + l];
+      if (h->c == COMPUTE_F32)
+        f[j + l] = hidden ? -INFINITY : added ? f[j + l] + block.f32[l] : f[j + l];
+      if (h->c == COMPUTE_F64)
+        d[j + l] = hidden ? -INFINITY : added ? d[j + l] + block.f64[l] : d[j + l];
     }
   }
 }
@@ -158,7 +166,8 @@ static void sum_values(const work *w) {
   memset(w->sums, 0, (size_t)(w->n * h->v_dim) * compute_size(h->c));
   int64_t at = head_offset(h, v, w->head, h->group), stride = v->strides[h->rank - 2];
   for (int64_t j = 0; j < visible(h, w->first + w->n - 1); j++) {
-    const void *row = row_in_place(h->c, v->type, element_at(v->data, v->type, at + j * stride), h->v_dim, w->row);
+    const void *row = row_in_place(h->c, v->type, element_at(v->data, v->type, at + j * stride),
+                                   h->v_dim, w->row);
     const double *x = row;
     for (int64_t i = 0; i < w->n; i++) {
       if (j >= visible(h, w->first + i)) continue;
@@ -202,6 +211,6 @@ bool kernel_attention(const kernel_context *ctx, const attention *p) {
   if (n_heads * h.l_q * h.v_dim == 0) return true;
   int64_t elements = QUERIES * (h.head_dim + h.l_k + h.v_dim) + larger(h.head_dim, h.v_dim);
   int64_t multiplies = n_heads * h.l_q * h.l_k * (h.head_dim + h.v_dim);
-  return run_slots(ctx, n_heads * h.blocks, multiplies / MULTIPLIES_PER_THREAD, (size_t)elements * compute_size(h.c),
-                   attend, &h);
+  return run_slots(ctx, n_heads * h.blocks, multiplies / MULTIPLIES_PER_THREAD,
+                   (size_t)elements * compute_size(h.c), attend, &h);
 }

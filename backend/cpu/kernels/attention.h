@@ -3,15 +3,17 @@
 /* Scaled dot product attention. */
 #include "base/kernel.h"
 
-/* All of one rank >= 3: q (..., n_heads, Lq, head_dim), k (..., n_kv, Lk, head_dim), v (..., n_kv, Lk, v_dim), last
- * strides 1; mask (..., n_heads, Lq, Lk) with broadcast dims as stride 0, BOOL (true = attend) or float (added), or NULL;
- * out: contiguous. Head h reads the keys of h / (n_heads / n_kv). A query that may attend to nothing gives zeros. */
+/* All of one rank >= 3: q (..., n_heads, Lq, head_dim), k (..., n_kv, Lk, head_dim), v (..., n_kv,
+ * Lk, v_dim), last strides 1; mask (..., n_heads, Lq, Lk) with broadcast dims as stride 0, BOOL
+ * (true = attend) or float (added), or NULL; out: contiguous. Head h reads the keys of h / (n_heads
+ * / n_kv). A query that may attend to nothing gives zeros. */
 typedef struct attention {
   const ktensor *q, *k, *v, *mask, *out;
   bool causal; /* query i sees keys <= i */
   double scale;
 } attention;
 
-bool kernel_attention(const kernel_context *ctx, const attention *p); /* false when scratch memory is out */
+bool kernel_attention(const kernel_context *ctx,
+                      const attention *p); /* false when scratch memory is out */
 
 #endif

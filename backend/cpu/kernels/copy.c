@@ -7,15 +7,16 @@
 
 enum { TILE = 32, GRAIN = 32 * 1024 /* elements worth a thread */ };
 
-#define COPY_CASE(T)                                                          \
-  case sizeof(T): {                                                           \
-    const T *x = from;                                                        \
-    T *y = to;                                                                \
-    for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride];    \
-    break;                                                                    \
+#define COPY_CASE(T)                                                       \
+  case sizeof(T): {                                                        \
+    const T *x = from;                                                     \
+    T *y = to;                                                             \
+    for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride]; \
+    break;                                                                 \
   }
 
-void copy_row(size_t size, int64_t n, const void *from, int64_t from_stride, void *to, int64_t to_stride) {
+void copy_row(size_t size, int64_t n, const void *from, int64_t from_stride, void *to,
+              int64_t to_stride) {
   if (from_stride == 1 && to_stride == 1) {
     memcpy(to, from, (size_t)n * size);
     return;
@@ -53,14 +54,15 @@ static void copy_range(void *ctx, int64_t begin, int64_t end) {
   walk_seek(&w, begin / row);
   for (int64_t at = begin; at < end; walk_next(&w), column = 0) {
     int64_t n = row - column < end - at ? row - column : end - at;
-    copy_row(t->size, n, t->from + (w.offset[0] + column * t->from_strides[last]) * size, t->from_strides[last],
-             t->to + (w.offset[1] + column * t->to_strides[last]) * size, t->to_strides[last]);
+    copy_row(t->size, n, t->from + (w.offset[0] + column * t->from_strides[last]) * size,
+             t->from_strides[last], t->to + (w.offset[1] + column * t->to_strides[last]) * size,
+             t->to_strides[last]);
     at += n;
   }
 }
 
-/* Copies strips of TILE of the last dimension but one; x is contiguous along that one, so a tile reads whole cache
- * lines whichever way it is written. */
+/* Copies strips of TILE of the last dimension but one; x is contiguous along that one, so a tile
+ * reads whole cache lines whichever way it is written. */
 static void copy_strips(void *ctx, int64_t begin, int64_t end) {
   const copy_task *t = ctx;
   int i = t->rank - 2, j = t->rank - 1;
@@ -74,8 +76,10 @@ static void copy_strips(void *ctx, int64_t begin, int64_t end) {
     for (int64_t j0 = 0; j0 < t->dims[j]; j0 += TILE) {
       int64_t nj = t->dims[j] - j0 < TILE ? t->dims[j] - j0 : TILE;
       for (int64_t r = i0; r < i0 + ni; r++)
-        copy_row(t->size, nj, t->from + (w.offset[0] + r * t->from_strides[i] + j0 * t->from_strides[j]) * size,
-                 t->from_strides[j], t->to + (w.offset[1] + r * t->to_strides[i] + j0 * t->to_strides[j]) * size,
+        copy_row(t->size, nj,
+                 t->from + (w.offset[0] + r * t->from_strides[i] + j0 * t->from_strides[j]) * size,
+                 t->from_strides[j],
+                 t->to + (w.offset[1] + r * t->to_strides[i] + j0 * t->to_strides[j]) * size,
                  t->to_strides[j]);
     }
     if ((at + 1) % strips == 0) walk_next(&w);
@@ -88,7 +92,8 @@ static void swap_i64(int64_t *a, int64_t *b) {
   *b = c;
 }
 
-/* Moves the dimension that x is contiguous along to the last but one, if it is not the last; false if there is none. */
+/* Moves the dimension that x is contiguous along to the last but one, if it is not the last; false
+ * if there is none. */
 static bool make_tiles(copy_task *t) {
   int last = t->rank - 1;
   if (t->rank < 2 || t->from_strides[last] == 1 || t->dims[last] < 8) return false;
@@ -119,8 +124,8 @@ static void init_task(copy_task *t, size_t size, int rank, const int64_t *dims, 
   t->from_strides[0] = t->to_strides[0] = 1;
 }
 
-void copy_piece(size_t size, int rank, const int64_t *dims, const void *from, const int64_t *from_strides, void *to,
-                const int64_t *to_strides) {
+void copy_piece(size_t size, int rank, const int64_t *dims, const void *from,
+                const int64_t *from_strides, void *to, const int64_t *to_strides) {
   copy_task t;
   init_task(&t, size, rank, dims, from, from_strides, to, to_strides);
   int64_t n = product_of(t.dims, t.rank);
@@ -129,7 +134,8 @@ void copy_piece(size_t size, int rank, const int64_t *dims, const void *from, co
 
 void kernel_copy(const kernel_context *ctx, const ktensor *x, const ktensor *out) {
   copy_task t;
-  init_task(&t, dtype_size(x->type), x->rank, x->dims, x->data, x->strides, out->data, out->strides);
+  init_task(&t, dtype_size(x->type), x->rank, x->dims, x->data, x->strides, out->data,
+            out->strides);
   int64_t n = product_of(t.dims, t.rank);
   if (n == 0) return;
   if (!make_tiles(&t)) {

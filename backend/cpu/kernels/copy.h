@@ -6,10 +6,12 @@
 /* out[...] = x[...]; both may have any strides (out's elements must be distinct). */
 void kernel_copy(const kernel_context *ctx, const ktensor *x, const ktensor *out);
 
-/* The same on the calling thread, for small pieces: `size` bytes per element, strides in elements. */
-void copy_piece(size_t size, int rank, const int64_t *dims, const void *from, const int64_t *from_strides, void *to,
-                const int64_t *to_strides);
-void copy_row(size_t size, int64_t n, const void *from, int64_t from_stride, void *to, int64_t to_stride);
+/* The same on the calling thread, for small pieces: `size` bytes per element, strides in elements.
+ */
+void copy_piece(size_t size, int rank, const int64_t *dims, const void *from,
+                const int64_t *from_strides, void *to, const int64_t *to_strides);
+void copy_row(size_t size, int64_t n, const void *from, int64_t from_stride, void *to,
+              int64_t to_stride);
 /* Writes the element at `value` n times. */
 void fill_row(size_t size, int64_t n, const void *value, void *to, int64_t to_stride);
 

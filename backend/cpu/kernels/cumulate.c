@@ -32,13 +32,15 @@ static void cumulate_row(const cumulate_task *t, const char *from, char *to) {
   void *row = c == COMPUTE_I64 ? (void *)row_i : (void *)row_f;
   for (int64_t at = 0; at < x->dims[last]; at += ROW_BLOCK) {
     int64_t n = x->dims[last] - at < ROW_BLOCK ? x->dims[last] - at : ROW_BLOCK;
-    load_row(c, x->type, element_at(from, x->type, at * x->strides[last]), x->strides[last], n, row);
+    load_row(c, x->type, element_at(from, x->type, at * x->strides[last]), x->strides[last], n,
+             row);
     if (c == COMPUTE_I64) {
       value_i = cumulate_i64(t->product, row_i, n, value_i);
     } else {
       value_f = cumulate_f64(t->product, row_f, n, value_f);
     }
-    store_row(c, out->type, element_at(to, out->type, at * out->strides[last]), out->strides[last], n, row);
+    store_row(c, out->type, element_at(to, out->type, at * out->strides[last]), out->strides[last],
+              n, row);
   }
 }
 
@@ -49,10 +51,12 @@ static void cumulate_rows(void *ctx, int64_t begin, int64_t end) {
   walk_add(&w, t->out->strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w))
-    cumulate_row(t, element_at(t->x->data, t->x->type, w.offset[0]), element_at(t->out->data, t->out->type, w.offset[1]));
+    cumulate_row(t, element_at(t->x->data, t->x->type, w.offset[0]),
+                 element_at(t->out->data, t->out->type, w.offset[1]));
 }
 
-void kernel_cumulate(const kernel_context *ctx, bool product, const ktensor *x, const ktensor *out) {
+void kernel_cumulate(const kernel_context *ctx, bool product, const ktensor *x,
+                     const ktensor *out) {
   int64_t n = ktensor_numel(x);
   if (n == 0) return;
   cumulate_task t = {.product = product, .x = x, .out = out};

@@ -1,5 +1,6 @@
-/* Runs a list of elementwise steps over blocks of ROW_BLOCK elements. Floats narrower than F64 compute in float and are
- * rounded to the step's dtype after each step; integers and BOOL compute in int64_t and wrap. */
+/* Runs a list of elementwise steps over blocks of ROW_BLOCK elements. Floats narrower than F64
+ * compute in float and are rounded to the step's dtype after each step; integers and BOOL compute
+ * in int64_t and wrap. */
 #include "backend/cpu/kernels/elementwise.h"
 
 #include <string.h>
@@ -10,32 +11,34 @@
 #include "backend/cpu/kernels/walk.h"
 
 enum {
-  SLOT = ROW_BLOCK * 8 + 64, /* bytes of a row buffer; the 64 keep them out of each other's cache sets */
-  GRAIN = 32 * 1024          /* element steps that are worth a thread */
+  SLOT = ROW_BLOCK * 8 +
+         64,        /* bytes of a row buffer; the 64 keep them out of each other's cache sets */
+  GRAIN = 32 * 1024 /* element steps that are worth a thread */
 };
 
 /* ---------------------------------------------------------------- one step over a block
- * xa, xb, xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL results. */
+ * xa, xb, xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL
+ * results. */
 
-#define LOOP_SAME(expression)                         \
-  {                                                   \
-    real *restrict y = out;                           \
-    for (int64_t i = 0; i < n; i++) {                 \
-      real a = xa[i], b = xb[i], c = xc[i];           \
-      (void)b, (void)c;                               \
-      y[i] = (real)(expression);                      \
-    }                                                 \
-    break;                                            \
+#define LOOP_SAME(expression)               \
+  {                                         \
+    real *restrict y = out;                 \
+    for (int64_t i = 0; i < n; i++) {       \
+      real a = xa[i], b = xb[i], c = xc[i]; \
+      (void)b, (void)c;                     \
+      y[i] = (real)(expression);            \
+    }                                       \
+    break;                                  \
   }
-#define LOOP_BOOL(expression)                         \
-  {                                                   \
-    int64_t *restrict y = out;                        \
-    for (int64_t i = 0; i < n; i++) {                 \
-      real a = xa[i], b = xb[i], c = xc[i];           \
-      (void)b, (void)c;                               \
-      y[i] = (expression) ? 1 : 0;                    \
-    }                                                 \
-    break;                                            \
+#define LOOP_BOOL(expression)               \
+  {                                         \
+    int64_t *restrict y = out;              \
+    for (int64_t i = 0; i < n; i++) {       \
+      real a = xa[i], b = xb[i], c = xc[i]; \
+      (void)b, (void)c;                     \
+      y[i] = (expression) ? 1 : 0;          \
+    }                                       \
+    break;                                  \
   }
 #define LOOP_WHERE(expression) break; /* by run_where */
 #define LOOP_CAST(expression) break;  /* by run_cast */
@@ -52,17 +55,19 @@ KERNEL_INLINE void run_f32(int kind, int64_t n, const float *restrict xa, const 
   switch (kind) { STEPS_FLOAT(FLOAT_STEP_LOOP) }
 }
 
-static void run_f32_portable(int kind, int64_t n, const float *xa, const float *xb, const float *xc, void *out) {
+static void run_f32_portable(int kind, int64_t n, const float *xa, const float *xb, const float *xc,
+                             void *out) {
   run_f32(kind, n, xa, xb, xc, out);
 }
 #if KERNEL_X86
-TARGET_AVX2 static void run_f32_avx2(int kind, int64_t n, const float *xa, const float *xb, const float *xc, void *out) {
+TARGET_AVX2 static void run_f32_avx2(int kind, int64_t n, const float *xa, const float *xb,
+                                     const float *xc, void *out) {
   run_f32(kind, n, xa, xb, xc, out);
 }
 #endif
 
-static void run_f64(int kind, int64_t n, const double *restrict xa, const double *restrict xb, const double *restrict xc,
-                    void *restrict out) {
+static void run_f64(int kind, int64_t n, const double *restrict xa, const double *restrict xb,
+                    const double *restrict xc, void *restrict out) {
   typedef double real;
   switch (kind) { STEPS_FLOAT(FLOAT_STEP_LOOP) }
 }
@@ -100,8 +105,9 @@ static void run_where(compute_class c, int64_t n, const void *const x[STEP_ARITY
   }
 }
 
-/* Floats to integers as PyTorch on x86: through int64_t for I64, through int32_t for narrower ones (then they wrap);
- * what does not fit there gives that type's least value. Which value it gives is no promise. */
+/* Floats to integers as PyTorch on x86: through int64_t for I64, through int32_t for narrower ones
+ * (then they wrap); what does not fit there gives that type's least value. Which value it gives is
+ * no promise. */
 static int64_t cast_to_int(dtype to, double x) {
   if (to == DTYPE_BOOL) return x != 0;
   if (to == DTYPE_I64) return float_to_i64(x);
@@ -190,8 +196,8 @@ static void fill_constants(const elementwise *e, char *slots) {
     }
 }
 
-/* Elements [at, at + n) of x in row-major order, in its compute type: in place if that is what is stored there, else
- * gathered row by row into `slot`. */
+/* Elements [at, at + n) of x in row-major order, in its compute type: in place if that is what is
+ * stored there, else gathered row by row into `slot`. */
 static const void *fetch(const ktensor *x, int64_t at, int64_t n, char *slot) {
   compute_class c = compute_class_of(x->type);
   int last = x->rank - 1;
@@ -217,8 +223,10 @@ static void check_divisors(const kernel_context *ctx, int64_t n, const int64_t *
   if (zero) kernel_fault_set(ctx->fault, KERNEL_FAULT_DIVISION, 0, 0, 0);
 }
 
-static void run_step(const task *t, const step_node *s, int64_t n, const void *const x[STEP_ARITY], void *out) {
-  if (s->divides && compute_class_of(s->operand_type) == COMPUTE_I64) check_divisors(t->ctx, n, x[1]);
+static void run_step(const task *t, const step_node *s, int64_t n, const void *const x[STEP_ARITY],
+                     void *out) {
+  if (s->divides && compute_class_of(s->operand_type) == COMPUTE_I64)
+    check_divisors(t->ctx, n, x[1]);
   if (s->form == STEP_FORM_MAP || s->form == STEP_FORM_BOOL) run_map(s, n, x, out);
   if (s->form == STEP_FORM_WHERE) run_where(compute_class_of(s->operand_type), n, x, out);
   if (s->form == STEP_FORM_CAST) run_cast(s, n, x[0], out);
@@ -232,11 +240,13 @@ static void run_block(const task *t, char *slots, int64_t at, int64_t n) {
   const elementwise *e = t->e;
   const void *inputs[ELEMENTWISE_INPUTS];
   void *results[ELEMENTWISE_STEPS];
-  for (int k = 0; k < e->n_inputs; k++) inputs[k] = fetch(&e->inputs[k], at, n, slots + (size_t)k * SLOT);
+  for (int k = 0; k < e->n_inputs; k++)
+    inputs[k] = fetch(&e->inputs[k], at, n, slots + (size_t)k * SLOT);
   for (int s = 0; s < e->n_steps; s++) {
     const step_node *step = &e->steps[s];
     bool in_place = s == e->n_steps - 1 && is_native(step->type);
-    results[s] = in_place ? element_at(e->out, step->type, at) : slots + (size_t)(e->n_inputs + s) * SLOT;
+    results[s] =
+        in_place ? element_at(e->out, step->type, at) : slots + (size_t)(e->n_inputs + s) * SLOT;
     const void *x[STEP_ARITY];
     for (int k = 0; k < STEP_ARITY; k++) {
       const step_operand *o = &step->operands[k < step->arity ? k : 0];
@@ -247,7 +257,9 @@ static void run_block(const task *t, char *slots, int64_t at, int64_t n) {
     run_step(t, step, n, x, results[s]);
   }
   dtype type = e->steps[e->n_steps - 1].type;
-  if (!is_native(type)) store_row(compute_class_of(type), type, element_at(e->out, type, at), 1, n, results[e->n_steps - 1]);
+  if (!is_native(type))
+    store_row(compute_class_of(type), type, element_at(e->out, type, at), 1, n,
+              results[e->n_steps - 1]);
 }
 
 static void run_tasks(void *ctx, int64_t begin, int64_t end) {

@@ -1,7 +1,8 @@
 #ifndef BACKEND_CPU_KERNELS_FEATURES_H
 #define BACKEND_CPU_KERNELS_FEATURES_H
-/* Instruction sets that a kernel may use beyond the compiler's baseline. Code for them lies in functions marked with
- * TARGET_*, called only after cpu_has_*() said yes. Elsewhere than x86-64 there are none. */
+/* Instruction sets that a kernel may use beyond the compiler's baseline. Code for them lies in
+ * functions marked with TARGET_*, called only after cpu_has_*() said yes. Elsewhere than x86-64
+ * there are none. */
 #include <stdbool.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -18,7 +19,8 @@ static inline bool cpu_has_avx512(void) {
 #define KERNEL_X86 0
 #endif
 
-/* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target. */
+/* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target.
+ */
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
 #endif

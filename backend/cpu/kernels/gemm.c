@@ -1,5 +1,6 @@
-/* Blocked matrix multiplication. Rows of a are packed slab by slab into panels of mr rows; then each task packs a block of
- * b and multiplies it with the slab, block of k by block of k, into a tile of c that is stored at the end. */
+/* Blocked matrix multiplication. Rows of a are packed slab by slab into panels of mr rows; then
+ * each task packs a block of b and multiplies it with the slab, block of k by block of k, into a
+ * tile of c that is stored at the end. */
 #include "backend/cpu/kernels/gemm.h"
 
 #include <string.h>
@@ -7,9 +8,10 @@
 #include "backend/cpu/kernels/slots.h"
 
 enum {
-  BLOCK_K = 64,              /* depth of a b block; sums of blocks keep rounding errors small */
-  BLOCK_N = 256,             /* columns of a task; a multiple of every kernel's nr */
-  SLAB_ROWS = 504,           /* rows of a packed at once; a multiple of every kernel's mr, and its c tile fits L2 */
+  BLOCK_K = 64,  /* depth of a b block; sums of blocks keep rounding errors small */
+  BLOCK_N = 256, /* columns of a task; a multiple of every kernel's nr */
+  SLAB_ROWS =
+      504, /* rows of a packed at once; a multiple of every kernel's mr, and its c tile fits L2 */
   SLAB_BYTES = 16 << 20,     /* upper bound of a packed slab, whatever k */
   SMALL_SLAB_BYTES = 1 << 20 /* the same where each thread packs its own */
 };
@@ -21,17 +23,18 @@ static int64_t round_up_to(int64_t x, int64_t unit) { return (x + unit - 1) / un
 typedef struct plan {
   const gemm *g;
   gemm_kernel kernel;
-  size_t size;           /* bytes of an element of the compute type */
-  int64_t slab;          /* rows of a slab */
-  int64_t block_n;       /* columns of a task */
-  int64_t block_m;       /* rows of a task */
+  size_t size;     /* bytes of an element of the compute type */
+  int64_t slab;    /* rows of a slab */
+  int64_t block_n; /* columns of a task */
+  int64_t block_m; /* rows of a task */
   int64_t block_k;
-  int64_t batch, row;    /* the slab being multiplied: its first row */
-  char *panels;          /* (slab / mr, k, mr): the packed slab */
+  int64_t batch, row; /* the slab being multiplied: its first row */
+  char *panels;       /* (slab / mr, k, mr): the packed slab */
 } plan;
 
 static int64_t slab_rows(const plan *p, int64_t limit) {
-  int64_t rows = limit / ((int64_t)p->size * (p->g->k > 0 ? p->g->k : 1)) / p->kernel.mr * p->kernel.mr;
+  int64_t rows =
+      limit / ((int64_t)p->size * (p->g->k > 0 ? p->g->k : 1)) / p->kernel.mr * p->kernel.mr;
   if (rows > SLAB_ROWS) rows = SLAB_ROWS;
   if (rows < p->kernel.mr) rows = p->kernel.mr;
   return least(rows, round_up_to(p->g->m, p->kernel.mr));
@@ -41,9 +44,10 @@ static size_t slab_bytes(const plan *p) { return (size_t)(p->slab * p->g->k) * p
 static size_t block_bytes(const plan *p) { return (size_t)(p->block_k * p->block_n) * p->size; }
 static size_t tile_bytes(const plan *p) { return (size_t)(p->block_m * p->block_n) * p->size; }
 
-/* Packs lanes [lane, lane + width) of one operand into a panel, those at and beyond `stop` as zeros. */
-static void pack_panel(const plan *p, gemm_pack pack, int64_t batch, int64_t lane, int64_t stop, int64_t k, int64_t kn,
-                       int64_t width, char *to) {
+/* Packs lanes [lane, lane + width) of one operand into a panel, those at and beyond `stop` as
+ * zeros. */
+static void pack_panel(const plan *p, gemm_pack pack, int64_t batch, int64_t lane, int64_t stop,
+                       int64_t k, int64_t kn, int64_t width, char *to) {
   int64_t lanes = least(width, stop - lane);
   if (lanes < width) memset(to, 0, (size_t)(kn * width) * p->size);
   pack(p->g->user, batch, lane, lanes, k, kn, width, to);
@@ -52,12 +56,13 @@ static void pack_panel(const plan *p, gemm_pack pack, int64_t batch, int64_t lan
 /* Packs panel `i` of the slab that starts at `row`, over all of k. */
 static void pack_strip(const plan *p, int64_t batch, int64_t row, int64_t i, char *panels) {
   int64_t mr = p->kernel.mr, k = p->g->k;
-  pack_panel(p, p->g->pack_a, batch, row + i * mr, p->g->m, 0, k, mr, panels + (size_t)(i * mr * k) * p->size);
+  pack_panel(p, p->g->pack_a, batch, row + i * mr, p->g->m, 0, k, mr,
+             panels + (size_t)(i * mr * k) * p->size);
 }
 
 /* Multiplies a packed block of b (kn deep) with the panels of rows [m0, m0 + rows) of the slab. */
-static void multiply_block(const plan *p, const char *panels, int64_t m0, int64_t rows, int64_t k, int64_t kn,
-                           const char *block, int64_t columns, char *tile) {
+static void multiply_block(const plan *p, const char *panels, int64_t m0, int64_t rows, int64_t k,
+                           int64_t kn, const char *block, int64_t columns, char *tile) {
   int64_t mr = p->kernel.mr, nr = p->kernel.nr, size = (int64_t)p->size;
   for (int64_t j = 0; j < columns; j += nr)
     for (int64_t i = 0; i < rows; i += mr) {
@@ -66,12 +71,14 @@ static void multiply_block(const plan *p, const char *panels, int64_t m0, int64_
     }
 }
 
-/* Rows [m0, m0 + rows) of the slab at `row` times columns [n0, n0 + block_n) of b. scratch: a block and a tile. */
-static void multiply_tile(const plan *p, int64_t batch, int64_t row, const char *panels, int64_t m0, int64_t n0,
-                          char *scratch) {
+/* Rows [m0, m0 + rows) of the slab at `row` times columns [n0, n0 + block_n) of b. scratch: a block
+ * and a tile. */
+static void multiply_tile(const plan *p, int64_t batch, int64_t row, const char *panels, int64_t m0,
+                          int64_t n0, char *scratch) {
   const gemm *g = p->g;
   int64_t nr = p->kernel.nr, size = (int64_t)p->size;
-  int64_t rows = least(p->block_m, least(p->slab, g->m - row) - m0), columns = least(p->block_n, g->n - n0);
+  int64_t rows = least(p->block_m, least(p->slab, g->m - row) - m0),
+          columns = least(p->block_n, g->n - n0);
   char *block = scratch, *tile = scratch + block_bytes(p);
   memset(tile, 0, tile_bytes(p));
   for (int64_t k = 0; k < g->k; k += p->block_k) {
@@ -84,7 +91,8 @@ static void multiply_tile(const plan *p, int64_t batch, int64_t row, const char 
     g->store(g->user, batch, row + m0 + i, n0, columns, tile + i * p->block_n * size);
 }
 
-/* ---------------------------------------------------------------- one large product: threads share the slab */
+/* ---------------------------------------------------------------- one large product: threads share
+ * the slab */
 
 static void pack_strips(void *ctx, int64_t begin, int64_t end) {
   const plan *p = ctx;
@@ -98,7 +106,8 @@ static int64_t tasks_along_m(const plan *p) {
 static void run_tile(const void *user, int64_t task, char *scratch) {
   const plan *p = user;
   int64_t along_m = tasks_along_m(p);
-  multiply_tile(p, p->batch, p->row, p->panels, task % along_m * p->block_m, task / along_m * p->block_n, scratch);
+  multiply_tile(p, p->batch, p->row, p->panels, task % along_m * p->block_m,
+                task / along_m * p->block_n, scratch);
 }
 
 /* Smaller tasks where there would be fewer than threads. */
@@ -119,14 +128,16 @@ static bool run_shared(const kernel_context *ctx, plan *p) {
   for (p->batch = 0; p->batch < g->batch; p->batch++)
     for (p->row = 0; p->row < g->m; p->row += p->slab) {
       int64_t strips = (least(p->slab, g->m - p->row) + p->kernel.mr - 1) / p->kernel.mr;
-      ctx->parallel_for(ctx->pool, strips, work > 1 ? 16384 / (g->k + 1) + 1 : strips, pack_strips, p);
+      ctx->parallel_for(ctx->pool, strips, work > 1 ? 16384 / (g->k + 1) + 1 : strips, pack_strips,
+                        p);
       int64_t tasks = tasks_along_m(p) * ((g->n + p->block_n - 1) / p->block_n);
       if (!run_slots(ctx, tasks, work, block_bytes(p) + tile_bytes(p), run_tile, p)) return false;
     }
   return true;
 }
 
-/* ---------------------------------------------------------------- many products: one thread each */
+/* ---------------------------------------------------------------- many products: one thread each
+ */
 
 static void run_product(const void *user, int64_t batch, char *scratch) {
   const plan *p = user;
@@ -135,7 +146,8 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
   for (int64_t row = 0; row < g->m; row += p->slab) {
     int64_t rows = least(p->slab, g->m - row);
     for (int64_t i = 0; i * p->kernel.mr < rows; i++) pack_strip(p, batch, row, i, panels);
-    for (int64_t n0 = 0; n0 < g->n; n0 += p->block_n) multiply_tile(p, batch, row, panels, 0, n0, scratch);
+    for (int64_t n0 = 0; n0 < g->n; n0 += p->block_n)
+      multiply_tile(p, batch, row, panels, 0, n0, scratch);
   }
 }
 
@@ -143,13 +155,16 @@ static bool run_products(const kernel_context *ctx, plan *p) {
   const gemm *g = p->g;
   p->slab = p->block_m = slab_rows(p, SMALL_SLAB_BYTES);
   int64_t work = g->batch * (g->m * g->n * g->k / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
-  return run_slots(ctx, g->batch, work, block_bytes(p) + tile_bytes(p) + slab_bytes(p), run_product, p);
+  return run_slots(ctx, g->batch, work, block_bytes(p) + tile_bytes(p) + slab_bytes(p), run_product,
+                   p);
 }
 
-/* Columns of a task: equal parts of n, a multiple of the threads where the work is for all of them. */
+/* Columns of a task: equal parts of n, a multiple of the threads where the work is for all of them.
+ */
 static int64_t columns_per_task(const plan *p, int64_t n_threads) {
   int64_t n = p->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
-  if (p->g->batch * p->g->m * n * p->g->k > n_threads * MULTIPLIES_PER_THREAD) parts = round_up_to(parts, n_threads);
+  if (p->g->batch * p->g->m * n * p->g->k > n_threads * MULTIPLIES_PER_THREAD)
+    parts = round_up_to(parts, n_threads);
   return round_up_to((n + parts - 1) / parts, p->kernel.nr);
 }
 
@@ -159,14 +174,16 @@ bool gemm_run(const kernel_context *ctx, const gemm *g) {
   p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
   p.block_k = least(BLOCK_K, g->k);
   bool small = g->m * g->n * g->k < 4 * MULTIPLIES_PER_THREAD;
-  return g->batch > 1 && (g->batch >= ctx->n_threads || small) ? run_products(ctx, &p) : run_shared(ctx, &p);
+  return g->batch > 1 && (g->batch >= ctx->n_threads || small) ? run_products(ctx, &p)
+                                                               : run_shared(ctx, &p);
 }
 
 /* ---------------------------------------------------------------- packing */
 
-/* Float panels from rows along k: blocks of 8 by 8 are transposed in registers. Returns how far in k it got. */
-static int64_t pack_transposed(const float *from, int64_t lane_stride, int64_t lanes, int64_t kn, int64_t width,
-                               float *to) {
+/* Float panels from rows along k: blocks of 8 by 8 are transposed in registers. Returns how far in
+ * k it got. */
+static int64_t pack_transposed(const float *from, int64_t lane_stride, int64_t lanes, int64_t kn,
+                               int64_t width, float *to) {
   int64_t k = 0;
   for (; k + 8 <= kn; k += 8) {
     int64_t lane = 0;
@@ -190,12 +207,13 @@ static void scatter_row(compute_class c, int64_t n, const void *from, void *to, 
     for (int64_t i = 0; i < n; i++) y8[i * stride] = x8[i];
 }
 
-void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride, int64_t k_stride, int64_t lanes,
-                       int64_t kn, int64_t width, void *to) {
+void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride,
+                       int64_t k_stride, int64_t lanes, int64_t kn, int64_t width, void *to) {
   int64_t size = (int64_t)compute_size(c);
   if (k_stride != 1) {
     for (int64_t k = 0; k < kn; k++)
-      load_row(c, t, element_at(data, t, k * k_stride), lane_stride, lanes, (char *)to + k * width * size);
+      load_row(c, t, element_at(data, t, k * k_stride), lane_stride, lanes,
+               (char *)to + k * width * size);
     return;
   }
   int64_t first = t == DTYPE_F32 ? pack_transposed(data, lane_stride, lanes, kn, width, to) : 0;

@@ -1,15 +1,17 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_H
 #define BACKEND_CPU_KERNELS_GEMM_H
-/* Blocked matrix multiplication c (m, n) = a (m, k) b (k, n) over packed panels. Where the operands come from and where
- * the results go is the caller's: matmul packs strided matrices, conv packs image patches. */
+/* Blocked matrix multiplication c (m, n) = a (m, k) b (k, n) over packed panels. Where the operands
+ * come from and where the results go is the caller's: matmul packs strided matrices, conv packs
+ * image patches. */
 #include "backend/cpu/kernels/rows.h"
 
-/* Writes a panel: to[kk * width + lane] for kk < kn and lane < lanes, in class c; the lanes beyond are left to the
- * caller. lane: a row of a, or a column of b. */
-typedef void (*gemm_pack)(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
-                          int64_t width, void *to);
+/* Writes a panel: to[kk * width + lane] for kk < kn and lane < lanes, in class c; the lanes beyond
+ * are left to the caller. lane: a row of a, or a column of b. */
+typedef void (*gemm_pack)(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
+                          int64_t kn, int64_t width, void *to);
 /* Takes columns [column, column + n) of a row of c; may change the values. */
-typedef void (*gemm_store)(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n, void *values);
+typedef void (*gemm_store)(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n,
+                           void *values);
 
 typedef struct gemm {
   compute_class c;
@@ -22,8 +24,8 @@ typedef struct gemm {
 bool gemm_run(const kernel_context *ctx, const gemm *g); /* false when scratch memory is out */
 
 /* A gemm_pack of a strided matrix: element (lane, k) is data[lane * lane_stride + k * k_stride]. */
-void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride, int64_t k_stride, int64_t lanes,
-                       int64_t kn, int64_t width, void *to);
+void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride,
+                       int64_t k_stride, int64_t lanes, int64_t kn, int64_t width, void *to);
 
 /* The inner kernel: c (mr, nr; rows ldc apart) += a panel (k, mr) times b panel (k, nr). */
 typedef struct gemm_kernel {

@@ -1,4 +1,5 @@
-/* Inner kernels of the matrix multiplication: a tile of c stays in registers while a and b panels stream by. */
+/* Inner kernels of the matrix multiplication: a tile of c stays in registers while a and b panels
+ * stream by. */
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
@@ -59,7 +60,8 @@ static void tile_i64(int64_t k, const void *ap, const void *bp, void *cp, int64_
     for (int j = 0; j < TILE_N_WIDE; j++) ((uint64_t *)cp)[i * ldc + j] += acc[i][j];
 }
 
-static void transpose_portable(const float *from, int64_t from_stride, float *to, int64_t to_stride) {
+static void transpose_portable(const float *from, int64_t from_stride, float *to,
+                               int64_t to_stride) {
   for (int i = 0; i < 8; i++)
     for (int j = 0; j < 8; j++) to[i * to_stride + j] = from[j * from_stride + i];
 }
@@ -67,7 +69,8 @@ static void transpose_portable(const float *from, int64_t from_stride, float *to
 #if KERNEL_X86
 enum { AVX2_M = 6, AVX512_M = 12 };
 
-TARGET_AVX2 static void tile_f32_avx2(int64_t k, const void *ap, const void *bp, void *cp, int64_t ldc) {
+TARGET_AVX2 static void tile_f32_avx2(int64_t k, const void *ap, const void *bp, void *cp,
+                                      int64_t ldc) {
   const float *a = ap, *b = bp;
   __m256 acc[AVX2_M][2];
 #pragma GCC unroll 6
@@ -89,7 +92,8 @@ TARGET_AVX2 static void tile_f32_avx2(int64_t k, const void *ap, const void *bp,
   }
 }
 
-TARGET_AVX512 static void tile_f32_avx512(int64_t k, const void *ap, const void *bp, void *cp, int64_t ldc) {
+TARGET_AVX512 static void tile_f32_avx512(int64_t k, const void *ap, const void *bp, void *cp,
+                                          int64_t ldc) {
   const float *a = ap, *b = bp;
   __m512 acc[AVX512_M][2];
 #pragma GCC unroll 12
@@ -112,7 +116,8 @@ TARGET_AVX512 static void tile_f32_avx512(int64_t k, const void *ap, const void 
 }
 
 /* Pairs of rows interleave, then pairs of pairs, then the halves change places. */
-TARGET_AVX2 static void transpose_avx2(const float *from, int64_t from_stride, float *to, int64_t to_stride) {
+TARGET_AVX2 static void transpose_avx2(const float *from, int64_t from_stride, float *to,
+                                       int64_t to_stride) {
   __m256 r[8], s[8];
   for (int j = 0; j < 8; j++) r[j] = _mm256_loadu_ps(from + j * from_stride);
   for (int j = 0; j < 8; j += 2) {

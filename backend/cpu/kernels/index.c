@@ -1,4 +1,5 @@
-/* Reading at positions that tensors hold: each index moves a whole slice of the dimensions that it does not touch. */
+/* Reading at positions that tensors hold: each index moves a whole slice of the dimensions that it
+ * does not touch. */
 #include "backend/cpu/kernels/index.h"
 
 #include <string.h>
@@ -18,8 +19,8 @@ static int64_t load_index(const ktensor *index, int64_t offset) {
   return i;
 }
 
-/* The index itself if it lies in [low, size), counted from the end if negative; else a fault, and the nearest one that
- * does (0 where there is none). */
+/* The index itself if it lies in [low, size), counted from the end if negative; else a fault, and
+ * the nearest one that does (0 where there is none). */
 static int64_t check_index(const kernel_context *ctx, int64_t i, int64_t low, int64_t size) {
   if (i >= low && i < size) return i < 0 ? i + size : i;
   kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, i, low, size - 1);
@@ -45,7 +46,8 @@ static void select_slices(void *ctx, int64_t begin, int64_t end) {
   int after = x->rank - t->axis - 1;
   const int64_t *dims = x->dims + t->axis + 1, *strides = x->strides + t->axis + 1;
   const int64_t *out_strides = t->out->strides + t->out->rank - after;
-  walk before = {.rank = t->axis, .dims = x->dims}, index = {.rank = t->index->rank, .dims = t->index->dims};
+  walk before = {.rank = t->axis, .dims = x->dims},
+       index = {.rank = t->index->rank, .dims = t->index->dims};
   walk_add(&before, x->strides);
   walk_add(&index, t->index->strides);
   walk_seek(&before, begin / t->n_index);
@@ -56,20 +58,23 @@ static void select_slices(void *ctx, int64_t begin, int64_t end) {
     if (x->dims[t->axis] == 0) {
       memset(to, 0, (size_t)t->slice * size);
     } else {
-      copy_piece(size, after, dims, element_at(x->data, x->type, before.offset[0] + i * x->strides[t->axis]), strides, to,
-                 out_strides);
+      copy_piece(size, after, dims,
+                 element_at(x->data, x->type, before.offset[0] + i * x->strides[t->axis]), strides,
+                 to, out_strides);
     }
     walk_next(&index);
     if ((k + 1) % t->n_index == 0) walk_next(&before);
   }
 }
 
-void kernel_index_select(const kernel_context *ctx, const ktensor *x, int axis, const ktensor *index, const ktensor *out) {
+void kernel_index_select(const kernel_context *ctx, const ktensor *x, int axis,
+                         const ktensor *index, const ktensor *out) {
   select_task t = {.ctx = ctx, .x = x, .index = index, .out = out, .axis = axis};
   t.n_index = ktensor_numel(index);
   t.slice = product_of(x->dims + axis + 1, x->rank - axis - 1);
   if (ktensor_numel(out) == 0) return;
-  ctx->parallel_for(ctx->pool, product_of(x->dims, axis) * t.n_index, grain_of(t.slice), select_slices, &t);
+  ctx->parallel_for(ctx->pool, product_of(x->dims, axis) * t.n_index, grain_of(t.slice),
+                    select_slices, &t);
 }
 
 /* ---------------------------------------------------------------- gather */
@@ -100,7 +105,8 @@ static void gather_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-void kernel_gather(const kernel_context *ctx, const ktensor *x, int axis, const ktensor *index, const ktensor *out) {
+void kernel_gather(const kernel_context *ctx, const ktensor *x, int axis, const ktensor *index,
+                   const ktensor *out) {
   gather_task t = {.ctx = ctx, .x = x, .index = index, .out = out, .axis = axis};
   for (int d = 0; d < x->rank; d++) t.strides[d] = d == axis ? 0 : x->strides[d];
   ctx->parallel_for(ctx->pool, ktensor_numel(index), GRAIN / 4, gather_range, &t);
@@ -125,12 +131,14 @@ static void index_slices(void *ctx, int64_t begin, int64_t end) {
     int64_t from = 0;
     bool empty = false;
     for (int j = 0; j < p->n; j++) {
-      from += p->stride[j] * check_index(t->ctx, load_index(&p->index[j], w.offset[j]), -p->size[j], p->size[j]);
+      from += p->stride[j] *
+              check_index(t->ctx, load_index(&p->index[j], w.offset[j]), -p->size[j], p->size[j]);
       empty |= p->size[j] == 0;
     }
     char *to = (char *)p->out.data + w.offset[p->n] * (int64_t)size;
     if (!empty)
-      copy_piece(size, p->x.rank, p->x.dims, element_at(p->x.data, p->x.type, from), p->x.strides, to, p->out.strides);
+      copy_piece(size, p->x.rank, p->x.dims, element_at(p->x.data, p->x.type, from), p->x.strides,
+                 to, p->out.strides);
   }
 }
 
@@ -143,8 +151,8 @@ void kernel_index(const kernel_context *ctx, const index_many *p) {
 
 /* ---------------------------------------------------------------- index_copy */
 
-void kernel_index_copy(const kernel_context *ctx, int axis, const ktensor *index, const ktensor *source,
-                       const ktensor *out) {
+void kernel_index_copy(const kernel_context *ctx, int axis, const ktensor *index,
+                       const ktensor *source, const ktensor *out) {
   int64_t n = ktensor_numel(index), stride = index->rank > 0 ? index->strides[0] : 0;
   ktensor from = *source, to = *out;
   bool scalar = out->rank == 0;

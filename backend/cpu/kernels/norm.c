@@ -32,7 +32,8 @@ static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bo
   for (int64_t done = 0; done < n; done += ROW_BLOCK) {
     int64_t m = n - done < ROW_BLOCK ? n - done : ROW_BLOCK, i = 0;
     load_part(x, at + done, m, 0, block);
-    for (int64_t k = 0; k < m; k++) block[k] = square ? (block[k] - shift) * (block[k] - shift) : block[k] - shift;
+    for (int64_t k = 0; k < m; k++)
+      block[k] = square ? (block[k] - shift) * (block[k] - shift) : block[k] - shift;
     for (; i + 8 <= m; i += 8)
       for (int k = 0; k < 8; k++) lane[k] += block[i + k];
     for (; i < m; i++) lane[0] += block[i];
@@ -40,7 +41,8 @@ static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bo
   return sum_lanes(lane);
 }
 
-static void measure(const ktensor *x, int64_t at, int64_t n, double eps, double *mean, double *inverse) {
+static void measure(const ktensor *x, int64_t at, int64_t n, double eps, double *mean,
+                    double *inverse) {
   *mean = sum_part(x, at, n, 0, false) / (double)n;
   *inverse = 1 / sqrt(sum_part(x, at, n, *mean, true) / (double)n + eps);
 }
@@ -55,7 +57,8 @@ static void scale_row(const row_norm *p, int64_t r, double mean, double inverse)
     load_part(p->weight, at, n, 1, weight);
     load_part(p->bias, at, n, 0, bias);
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
-    store_row(COMPUTE_F64, p->out->type, element_at(p->out->data, p->out->type, r * p->row + at), 1, n, x);
+    store_row(COMPUTE_F64, p->out->type, element_at(p->out->data, p->out->type, r * p->row + at), 1,
+              n, x);
   }
 }
 
@@ -71,7 +74,8 @@ static void layer_norm_rows(void *ctx, int64_t begin, int64_t end) {
 static void rms_norm_rows(void *ctx, int64_t begin, int64_t end) {
   const row_norm *p = ctx;
   for (int64_t r = begin; r < end; r++)
-    scale_row(p, r, 0, 1 / sqrt(sum_part(p->x, r * p->row, p->row, 0, true) / (double)p->row + p->eps));
+    scale_row(p, r, 0,
+              1 / sqrt(sum_part(p->x, r * p->row, p->row, 0, true) / (double)p->row + p->eps));
 }
 
 static void run_rows(const kernel_context *ctx, const row_norm *p, kernel_body body) {
@@ -79,8 +83,12 @@ static void run_rows(const kernel_context *ctx, const row_norm *p, kernel_body b
   if (p->row > 0) ctx->parallel_for(ctx->pool, p->n_rows, GRAIN / p->row + 1, body, &task);
 }
 
-void kernel_layer_norm(const kernel_context *ctx, const row_norm *p) { run_rows(ctx, p, layer_norm_rows); }
-void kernel_rms_norm(const kernel_context *ctx, const row_norm *p) { run_rows(ctx, p, rms_norm_rows); }
+void kernel_layer_norm(const kernel_context *ctx, const row_norm *p) {
+  run_rows(ctx, p, layer_norm_rows);
+}
+void kernel_rms_norm(const kernel_context *ctx, const row_norm *p) {
+  run_rows(ctx, p, rms_norm_rows);
+}
 
 /* ---------------------------------------------------------------- over channels */
 
@@ -91,7 +99,8 @@ static void scale_plane(const channel_norm *p, int64_t k, double scale, double s
     int64_t n = p->plane - at < ROW_BLOCK ? p->plane - at : ROW_BLOCK;
     load_part(p->x, k * p->plane + at, n, 0, x);
     for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
-    store_row(COMPUTE_F64, p->out->type, element_at(p->out->data, p->out->type, k * p->plane + at), 1, n, x);
+    store_row(COMPUTE_F64, p->out->type, element_at(p->out->data, p->out->type, k * p->plane + at),
+              1, n, x);
   }
 }
 
@@ -107,7 +116,8 @@ static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
   for (int64_t g = begin; g < end; g++) {
     double mean, inverse;
     measure(p->x, g * per_group * p->plane, per_group * p->plane, p->eps, &mean, &inverse);
-    for (int64_t k = g * per_group; k < (g + 1) * per_group; k++) normalize_plane(p, k, mean, inverse);
+    for (int64_t k = g * per_group; k < (g + 1) * per_group; k++)
+      normalize_plane(p, k, mean, inverse);
   }
 }
 
@@ -129,5 +139,6 @@ void kernel_group_norm(const kernel_context *ctx, const channel_norm *p) {
 void kernel_batch_norm(const kernel_context *ctx, const channel_norm *p) {
   channel_norm task = *p;
   if (p->batch * p->channels * p->plane == 0) return;
-  ctx->parallel_for(ctx->pool, p->batch * p->channels, GRAIN / p->plane + 1, batch_norm_planes, &task);
+  ctx->parallel_for(ctx->pool, p->batch * p->channels, GRAIN / p->plane + 1, batch_norm_planes,
+                    &task);
 }

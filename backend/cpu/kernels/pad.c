@@ -1,4 +1,5 @@
-/* Pad: per output row, the source row it comes from, then filled or mapped ends around a straight copy. */
+/* Pad: per output row, the source row it comes from, then filled or mapped ends around a straight
+ * copy. */
 #include "backend/cpu/kernels/pad.h"
 
 #include "backend/cpu/kernels/copy.h"
@@ -13,7 +14,8 @@ typedef struct pad_task {
   size_t size;
 } pad_task;
 
-/* The index in a dimension of `size` > 0 that stands at i (i counted from x's own start); -1: the pad value. */
+/* The index in a dimension of `size` > 0 that stands at i (i counted from x's own start); -1: the
+ * pad value. */
 static int64_t source_index(kpad_mode mode, int64_t i, int64_t size) {
   if (i >= 0 && i < size) return i;
   if (mode == KPAD_CONSTANT) return -1;
@@ -47,7 +49,9 @@ static void pad_ends(const pad_task *t, const char *row, int64_t from, int64_t t
   }
 }
 
-static int64_t clamp_i64(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
+static int64_t clamp_i64(int64_t x, int64_t low, int64_t high) {
+  return x < low ? low : x > high ? high : x;
+}
 
 static void pad_rows(void *ctx, int64_t begin, int64_t end) {
   const pad_task *t = ctx;
@@ -66,14 +70,21 @@ static void pad_rows(void *ctx, int64_t begin, int64_t end) {
     const char *row = (const char *)t->x->data + offset * size;
     int64_t stride = t->x->strides[last];
     pad_ends(t, row, 0, first, out);
-    if (stop > first) copy_row(t->size, stop - first, row + (first - before) * stride * size, stride, out + first * size, 1);
+    if (stop > first)
+      copy_row(t->size, stop - first, row + (first - before) * stride * size, stride,
+               out + first * size, 1);
     pad_ends(t, row, stop, n, out);
   }
 }
 
-void kernel_pad(const kernel_context *ctx, const ktensor *x, const int64_t *before, kpad_mode mode, const void *value,
-                const ktensor *out) {
-  pad_task t = {.x = x, .out = out, .before = before, .mode = mode, .value = value, .size = dtype_size(x->type)};
+void kernel_pad(const kernel_context *ctx, const ktensor *x, const int64_t *before, kpad_mode mode,
+                const void *value, const ktensor *out) {
+  pad_task t = {.x = x,
+                .out = out,
+                .before = before,
+                .mode = mode,
+                .value = value,
+                .size = dtype_size(x->type)};
   int64_t n = ktensor_numel(out);
   if (n == 0) return;
   if (ktensor_numel(x) == 0 || x->rank == 0) { /* nothing but padding, or nothing to pad */

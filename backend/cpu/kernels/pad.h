@@ -5,9 +5,9 @@
 
 typedef enum kpad_mode { KPAD_CONSTANT, KPAD_REFLECT, KPAD_REPLICATE, KPAD_CIRCULAR } kpad_mode;
 
-/* out[i] = x[i - before] per dimension; outside of x, `value` (an element of x's dtype) or what the mode says. before
- * may be negative in constant mode. out: contiguous, of x's rank. */
-void kernel_pad(const kernel_context *ctx, const ktensor *x, const int64_t *before, kpad_mode mode, const void *value,
-                const ktensor *out);
+/* out[i] = x[i - before] per dimension; outside of x, `value` (an element of x's dtype) or what the
+ * mode says. before may be negative in constant mode. out: contiguous, of x's rank. */
+void kernel_pad(const kernel_context *ctx, const ktensor *x, const int64_t *before, kpad_mode mode,
+                const void *value, const ktensor *out);
 
 #endif

@@ -8,8 +8,8 @@
 
 enum { READS_PER_THREAD = 32 * 1024 };
 
-/* The positions first, first + step, ... below stop of a window in one dimension; padded: the length of a window
- * without dilation when padding counts. */
+/* The positions first, first + step, ... below stop of a window in one dimension; padded: the
+ * length of a window without dilation when padding counts. */
 typedef struct window {
   int64_t first, stop, step, padded;
 } window;
@@ -23,16 +23,23 @@ static window window_of(const pool *p, int d, int64_t o) {
     w.padded = w.stop - w.first;
     return w;
   }
-  int64_t step = p->dilation[d], first = o * p->stride[d] - p->padding[d], stop = first + (p->kernel[d] - 1) * step + 1;
+  int64_t step = p->dilation[d], first = o * p->stride[d] - p->padding[d],
+          stop = first + (p->kernel[d] - 1) * step + 1;
   int64_t limit = in + p->padding[d];
-  window w = {.first = first, .stop = stop < in ? stop : in, .step = step, .padded = (stop < limit ? stop : limit) - first};
+  window w = {.first = first,
+              .stop = stop < in ? stop : in,
+              .step = step,
+              .padded = (stop < limit ? stop : limit) - first};
   if (w.first < 0) w.first += ceil_div(-w.first, step) * step;
   return w;
 }
 
-static int64_t window_count(const window *w) { return w->stop > w->first ? (w->stop - w->first - 1) / w->step + 1 : 0; }
+static int64_t window_count(const window *w) {
+  return w->stop > w->first ? (w->stop - w->first - 1) / w->step + 1 : 0;
+}
 
-/* Position in the plane of the window's maximum, the last NaN if there is one; -1 for an empty window. */
+/* Position in the plane of the window's maximum, the last NaN if there is one; -1 for an empty
+ * window. */
 static int64_t find_max_f64(const double *x, int64_t width, const window *h, const window *w) {
   int64_t at = -1;
   double best = -INFINITY;
@@ -74,7 +81,8 @@ static int64_t divisor_of(const pool *p, const window *h, const window *w) {
   return window_count(h) * window_count(w);
 }
 
-static void average_cell(const pool *p, compute_class c, const void *plane, const window *h, const window *w, int64_t to) {
+static void average_cell(const pool *p, compute_class c, const void *plane, const window *h,
+                         const window *w, int64_t to) {
   int64_t divisor = divisor_of(p, h, w);
   bool empty = window_count(h) == 0 || window_count(w) == 0;
   void *y = element_at(p->y, p->type, to);
@@ -87,11 +95,14 @@ static void average_cell(const pool *p, compute_class c, const void *plane, cons
   }
 }
 
-static void max_cell(const pool *p, compute_class c, const void *plane, const window *h, const window *w, int64_t to) {
-  int64_t at = c == COMPUTE_I64 ? find_max_i64(plane, p->in[1], h, w) : find_max_f64(plane, p->in[1], h, w);
+static void max_cell(const pool *p, compute_class c, const void *plane, const window *h,
+                     const window *w, int64_t to) {
+  int64_t at =
+      c == COMPUTE_I64 ? find_max_i64(plane, p->in[1], h, w) : find_max_f64(plane, p->in[1], h, w);
   double v = at < 0 ? -INFINITY : c == COMPUTE_I64 ? 0 : ((const double *)plane)[at];
   int64_t k = at < 0 ? INT64_MIN : c == COMPUTE_I64 ? ((const int64_t *)plane)[at] : 0;
-  store_row(c, p->type, element_at(p->y, p->type, to), 1, 1, c == COMPUTE_I64 ? (void *)&k : (void *)&v);
+  store_row(c, p->type, element_at(p->y, p->type, to), 1, 1,
+            c == COMPUTE_I64 ? (void *)&k : (void *)&v);
   if (p->indices) p->indices[to] = at < 0 ? 0 : at;
 }
 
@@ -118,5 +129,6 @@ bool kernel_pool(const kernel_context *ctx, const pool *p) {
   int64_t in = p->in[0] * p->in[1], out = p->out[0] * p->out[1];
   if (p->planes * out == 0) return true;
   int64_t reads = p->adaptive ? in : out * p->kernel[0] * p->kernel[1];
-  return run_slots(ctx, p->planes, p->planes * (reads + in) / READS_PER_THREAD, (size_t)in * sizeof(double), pool_plane, p);
+  return run_slots(ctx, p->planes, p->planes * (reads + in) / READS_PER_THREAD,
+                   (size_t)in * sizeof(double), pool_plane, p);
 }

@@ -1,5 +1,5 @@
-/* Reductions: walks the reduced dimensions of each output in blocks, or, where outputs lie side by side in memory and
- * their elements do not, of a row of outputs at once. */
+/* Reductions: walks the reduced dimensions of each output in blocks, or, where outputs lie side by
+ * side in memory and their elements do not, of a row of outputs at once. */
 #include "backend/cpu/kernels/reduce.h"
 
 #include <math.h>
@@ -11,7 +11,8 @@ enum {
   GRAIN = 16 * 1024,       /* elements worth a thread */
   SPLIT_OUTPUTS = 16,      /* fewer outputs than this, and */
   SPLIT_SIZE = 128 * 1024, /* more elements for each: their ranges are split */
-  SPLIT_CHUNKS = 64        /* at most; depends on sizes only, so that results do not depend on the threads */
+  SPLIT_CHUNKS =
+      64 /* at most; depends on sizes only, so that results do not depend on the threads */
 };
 
 /* The kept and the reduced dimensions of x, each merged. */
@@ -50,12 +51,15 @@ static part make_part(const ktensor *x, int from, int to) {
 /* Element offset in x of output `k`. */
 static int64_t output_offset(const part *kept, int64_t k) {
   int64_t offset = 0;
-  for (int d = kept->rank - 1; d >= 0; k /= kept->dims[d], d--) offset += k % kept->dims[d] * kept->strides[d];
+  for (int d = kept->rank - 1; d >= 0; k /= kept->dims[d], d--)
+    offset += k % kept->dims[d] * kept->strides[d];
   return offset;
 }
 
-/* Reads the elements at [at, stop) of a part, up to ROW_BLOCK of them, starting at `base`; returns how many. */
-static int64_t gather_block(const reduce_task *t, const part *p, int64_t base, int64_t at, int64_t stop, void *block) {
+/* Reads the elements at [at, stop) of a part, up to ROW_BLOCK of them, starting at `base`; returns
+ * how many. */
+static int64_t gather_block(const reduce_task *t, const part *p, int64_t base, int64_t at,
+                            int64_t stop, void *block) {
   int last = p->rank - 1;
   int64_t row = p->dims[last], column = at % row, n = stop - at < ROW_BLOCK ? stop - at : ROW_BLOCK;
   walk w = {.rank = last, .dims = p->dims};
@@ -64,7 +68,8 @@ static int64_t gather_block(const reduce_task *t, const part *p, int64_t base, i
   for (int64_t done = 0; done < n; walk_next(&w), column = 0) {
     int64_t m = row - column < n - done ? row - column : n - done;
     int64_t offset = base + w.offset[0] + column * p->strides[last];
-    load_row(t->c, t->x->type, element_at(t->x->data, t->x->type, offset), p->strides[last], m, (char *)block + done * 8);
+    load_row(t->c, t->x->type, element_at(t->x->data, t->x->type, offset), p->strides[last], m,
+             (char *)block + done * 8);
     done += m;
   }
   return n;
@@ -83,7 +88,8 @@ static accumulator reduce_range(const reduce_task *t, int64_t k, int64_t begin, 
 }
 
 static void store_output(const reduce_task *t, int64_t k, const accumulator *a) {
-  accumulator_store(t->kind, t->c, a, t->correction, t->out->type, element_at(t->out->data, t->out->type, k));
+  accumulator_store(t->kind, t->c, a, t->correction, t->out->type,
+                    element_at(t->out->data, t->out->type, k));
 }
 
 static void reduce_outputs(void *ctx, int64_t begin, int64_t end) {
@@ -110,7 +116,8 @@ static void reduce_lanes(void *ctx, int64_t begin, int64_t end) {
     walk_add(&w, t->reduced.strides);
     walk_seek(&w, 0);
     for (int64_t r = 0; r < t->reduced.n; r++, walk_next(&w)) {
-      load_row(t->c, t->x->type, element_at(t->x->data, t->x->type, base + w.offset[0]), stride, n, &block);
+      load_row(t->c, t->x->type, element_at(t->x->data, t->x->type, base + w.offset[0]), stride, n,
+               &block);
       accumulate_lanes(t->kind, t->c, a, &block, n);
     }
     for (int64_t i = 0; i < n; i++) store_output(t, k + i, &a[i]);
@@ -137,7 +144,8 @@ static bool reduce_split(const kernel_context *ctx, reduce_task *t) {
   ctx->parallel_for(ctx->pool, n, 1, reduce_chunks, t);
   for (int64_t k = 0; k < t->kept.n; k++) {
     accumulator a = t->partial[k * t->n_chunks];
-    for (int64_t i = 1; i < t->n_chunks; i++) accumulate_other(t->kind, &a, &t->partial[k * t->n_chunks + i]);
+    for (int64_t i = 1; i < t->n_chunks; i++)
+      accumulate_other(t->kind, &a, &t->partial[k * t->n_chunks + i]);
     store_output(t, k, &a);
   }
   return true;
@@ -145,29 +153,36 @@ static bool reduce_split(const kernel_context *ctx, reduce_task *t) {
 
 static bool reduces_lanes(const reduce_task *t) {
   int kept = t->kept.rank - 1, reduced = t->reduced.rank - 1;
-  return t->kept.strides[kept] == 1 && t->kept.dims[kept] >= 8 && t->reduced.strides[reduced] != 1 && t->reduced.n > 1;
+  return t->kept.strides[kept] == 1 && t->kept.dims[kept] >= 8 &&
+         t->reduced.strides[reduced] != 1 && t->reduced.n > 1;
 }
 
-static int64_t grain_for(const reduce_task *t) { return GRAIN / (t->reduced.n > 0 ? t->reduced.n : 1) + 1; }
+static int64_t grain_for(const reduce_task *t) {
+  return GRAIN / (t->reduced.n > 0 ? t->reduced.n : 1) + 1;
+}
 
 static bool is_float_kind(kreduce_kind k) {
-  return k == KREDUCE_MEAN || k == KREDUCE_VAR || k == KREDUCE_STD || k == KREDUCE_NORM1 || k == KREDUCE_NORM2;
+  return k == KREDUCE_MEAN || k == KREDUCE_VAR || k == KREDUCE_STD || k == KREDUCE_NORM1 ||
+         k == KREDUCE_NORM2;
 }
 
-bool kernel_reduce(const kernel_context *ctx, kreduce_kind kind, const ktensor *x, int n_kept, double correction,
-                   const ktensor *out) {
+bool kernel_reduce(const kernel_context *ctx, kreduce_kind kind, const ktensor *x, int n_kept,
+                   double correction, const ktensor *out) {
   reduce_task t = {.kind = kind, .x = x, .out = out, .correction = correction};
-  t.c = compute_class_of(x->type) == COMPUTE_I64 && !is_float_kind(kind) ? COMPUTE_I64 : COMPUTE_F64;
+  t.c =
+      compute_class_of(x->type) == COMPUTE_I64 && !is_float_kind(kind) ? COMPUTE_I64 : COMPUTE_F64;
   t.kept = make_part(x, 0, n_kept);
   t.reduced = make_part(x, n_kept, x->rank);
   if (t.kept.n < SPLIT_OUTPUTS && t.reduced.n >= SPLIT_SIZE) return reduce_split(ctx, &t);
-  ctx->parallel_for(ctx->pool, t.kept.n, grain_for(&t), reduces_lanes(&t) ? reduce_lanes : reduce_outputs, &t);
+  ctx->parallel_for(ctx->pool, t.kept.n, grain_for(&t),
+                    reduces_lanes(&t) ? reduce_lanes : reduce_outputs, &t);
   return true;
 }
 
 /* ---------------------------------------------------------------- arg_reduce */
 
-/* The first position in x of a value above (below) *best, which it replaces; a NaN beats all others; -1 if none. */
+/* The first position in x of a value above (below) *best, which it replaces; a NaN beats all
+ * others; -1 if none. */
 static int64_t better_f64(const double *x, int64_t n, bool minimum, double *best) {
   int64_t at = -1;
   for (int64_t i = 0; i < n && !isnan(*best); i++) {
@@ -209,7 +224,8 @@ static void find_extremes(void *ctx, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; k++) out[k] = find_extreme(t, k);
 }
 
-void kernel_arg_reduce(const kernel_context *ctx, bool minimum, const ktensor *x, int n_kept, const ktensor *out) {
+void kernel_arg_reduce(const kernel_context *ctx, bool minimum, const ktensor *x, int n_kept,
+                       const ktensor *out) {
   reduce_task t = {.x = x, .out = out, .minimum = minimum};
   t.c = compute_class_of(x->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
   t.kept = make_part(x, 0, n_kept);

@@ -17,13 +17,15 @@ typedef enum kreduce_kind {
   KREDUCE_NORM2
 } kreduce_kind;
 
-/* Reduces all but the first n_kept dimensions of x (any strides). out: contiguous, one element per kept index.
- * correction: of var and std. NaN propagates through max and min. False when scratch memory is out. */
-bool kernel_reduce(const kernel_context *ctx, kreduce_kind kind, const ktensor *x, int n_kept, double correction,
-                   const ktensor *out);
+/* Reduces all but the first n_kept dimensions of x (any strides). out: contiguous, one element per
+ * kept index. correction: of var and std. NaN propagates through max and min. False when scratch
+ * memory is out. */
+bool kernel_reduce(const kernel_context *ctx, kreduce_kind kind, const ktensor *x, int n_kept,
+                   double correction, const ktensor *out);
 
-/* The row-major position (I64) among the dimensions after the first n_kept of the first maximum (or minimum); the
- * first NaN wins. out: contiguous I64. */
-void kernel_arg_reduce(const kernel_context *ctx, bool minimum, const ktensor *x, int n_kept, const ktensor *out);
+/* The row-major position (I64) among the dimensions after the first n_kept of the first maximum (or
+ * minimum); the first NaN wins. out: contiguous I64. */
+void kernel_arg_reduce(const kernel_context *ctx, bool minimum, const ktensor *x, int n_kept,
+                       const ktensor *out);
 
 #endif

@@ -56,11 +56,13 @@ static double extreme_f64(const double *x, int64_t n, bool least, double start) 
     for (int k = 0; k < LANES; k++)
       lane[k] = least ? step_min_f64(lane[k], x[i + k]) : step_max_f64(lane[k], x[i + k]);
   for (; i < n; i++) lane[0] = least ? step_min_f64(lane[0], x[i]) : step_max_f64(lane[0], x[i]);
-  for (int k = 1; k < LANES; k++) lane[0] = least ? step_min_f64(lane[0], lane[k]) : step_max_f64(lane[0], lane[k]);
+  for (int k = 1; k < LANES; k++)
+    lane[0] = least ? step_min_f64(lane[0], lane[k]) : step_max_f64(lane[0], lane[k]);
   return lane[0];
 }
 
-/* Joins means and squared differences of two sets (Chan, Golub, LeVeque: Updating formulae for variances). */
+/* Joins means and squared differences of two sets (Chan, Golub, LeVeque: Updating formulae for
+ * variances). */
 static void join_variance(accumulator *a, const accumulator *b) {
   int64_t n = a->n + b->n;
   if (n == 0) return;
@@ -117,7 +119,8 @@ static void accumulate_i64(kreduce_kind kind, accumulator *a, const int64_t *x, 
   a->i = value;
 }
 
-void accumulate_block(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n) {
+void accumulate_block(kreduce_kind kind, compute_class c, accumulator *a, const void *x,
+                      int64_t n) {
   if (c == COMPUTE_I64) {
     accumulate_i64(kind, a, x, n);
   } else {
@@ -147,7 +150,8 @@ static double finish_f64(kreduce_kind kind, const accumulator *a, double correct
   return a->f;
 }
 
-void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double correction, dtype t, void *to) {
+void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double correction,
+                       dtype t, void *to) {
   if (c == COMPUTE_I64 || kind == KREDUCE_ANY || kind == KREDUCE_ALL) {
     store_row(COMPUTE_I64, t, to, 1, 1, &a->i);
   } else {
@@ -187,7 +191,8 @@ static void lanes_f64(kreduce_kind kind, accumulator *a, const double *x, int64_
   }
 }
 
-void accumulate_lanes(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n) {
+void accumulate_lanes(kreduce_kind kind, compute_class c, accumulator *a, const void *x,
+                      int64_t n) {
   if (c == COMPUTE_I64) {
     const int64_t *v = x;
     for (int64_t i = 0; i < n; i++) accumulate_i64(kind, &a[i], &v[i], 1);

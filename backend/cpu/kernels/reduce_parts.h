@@ -1,11 +1,12 @@
 #ifndef BACKEND_CPU_KERNELS_REDUCE_PARTS_H
 #define BACKEND_CPU_KERNELS_REDUCE_PARTS_H
-/* Accumulators of reductions: of one output over blocks of its elements, and of a row of outputs element by element. */
+/* Accumulators of reductions: of one output over blocks of its elements, and of a row of outputs
+ * element by element. */
 #include "backend/cpu/kernels/reduce.h"
 #include "backend/cpu/kernels/rows.h"
 
-/* One output so far. f: sum, product, extreme, or (var) the sum of squared differences from `mean`; i: the same for
- * integers; n: elements seen. */
+/* One output so far. f: sum, product, extreme, or (var) the sum of squared differences from `mean`;
+ * i: the same for integers; n: elements seen. */
 typedef struct accumulator {
   double f, mean;
   int64_t i, n;
@@ -16,7 +17,8 @@ accumulator accumulator_start(kreduce_kind kind);
 void accumulate_block(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n);
 void accumulate_other(kreduce_kind kind, accumulator *a, const accumulator *b);
 /* Stores the result as element 0 of `to`. */
-void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double correction, dtype t, void *to);
+void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double correction,
+                       dtype t, void *to);
 
 /* Adds element x[k] to accumulator a[k] for k < n. */
 void accumulate_lanes(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n);

@@ -33,15 +33,18 @@ static void turn_f64(rope_block *r, int64_t n) {
 
 /* The row of head_dim elements at x, at the angles of row `position`. */
 static void turn_row(const rope_task *t, const void *x, int64_t position, void *out) {
-  int64_t half = t->x->dims[t->x->rank - 1] / 2, step = t->interleaved ? 2 : 1, other = t->interleaved ? 1 : half;
+  int64_t half = t->x->dims[t->x->rank - 1] / 2, step = t->interleaved ? 2 : 1,
+          other = t->interleaved ? 1 : half;
   dtype from = t->x->type, to = t->out->type;
   rope_block r;
   for (int64_t i = 0; i < half; i += ROW_BLOCK) {
     int64_t n = half - i < ROW_BLOCK ? half - i : ROW_BLOCK;
     load_row(t->c, from, element_at(x, from, i * step), step, n, &r.a);
     load_row(t->c, from, element_at(x, from, i * step + other), step, n, &r.b);
-    load_row(t->c, t->cos->type, element_at(t->cos->data, t->cos->type, position * half + i), 1, n, &r.cos);
-    load_row(t->c, t->sin->type, element_at(t->sin->data, t->sin->type, position * half + i), 1, n, &r.sin);
+    load_row(t->c, t->cos->type, element_at(t->cos->data, t->cos->type, position * half + i), 1, n,
+             &r.cos);
+    load_row(t->c, t->sin->type, element_at(t->sin->data, t->sin->type, position * half + i), 1, n,
+             &r.sin);
     if (t->c == COMPUTE_F64) {
       turn_f64(&r, n);
     } else {
@@ -64,8 +67,8 @@ static void turn_rows(void *ctx, int64_t begin, int64_t end) {
              element_at(t->out->data, t->out->type, r * x->dims[last]));
 }
 
-void kernel_rope(const kernel_context *ctx, const ktensor *x, const ktensor *cos, const ktensor *sin, bool interleaved,
-                 const ktensor *out) {
+void kernel_rope(const kernel_context *ctx, const ktensor *x, const ktensor *cos,
+                 const ktensor *sin, bool interleaved, const ktensor *out) {
   int64_t n = ktensor_numel(x);
   if (n == 0) return;
   rope_task t = {.x = x, .cos = cos, .sin = sin, .out = out, .interleaved = interleaved};

@@ -1,4 +1,5 @@
-/* Conversion of rows of elements to and from the compute types: one switch over the stored dtype per compute class. */
+/* Conversion of rows of elements to and from the compute types: one switch over the stored dtype
+ * per compute class. */
 #include "backend/cpu/kernels/rows.h"
 
 #include <math.h>
@@ -46,7 +47,8 @@ static inline uint16_t narrow_bf16(float f) {
 TARGET_AVX2 static int64_t load_f16_avx2(const uint16_t *from, int64_t n, float *to) {
   int64_t i = 0;
   for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+    _mm256_storeu_ps(to + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
   return i;
 }
 TARGET_AVX2 static int64_t store_f16_avx2(uint16_t *to, int64_t n, const float *from) {
@@ -74,14 +76,14 @@ static void store_f16(uint16_t *to, int64_t stride, int64_t n, const float *from
 }
 
 /* One case of a load: T is the stored type, `value` an expression of its element v. */
-#define LOAD(TAG, T, value)                \
-  case TAG: {                              \
-    const T *x = from;                     \
-    for (int64_t i = 0; i < n; i++) {      \
-      T v = x[i * stride];                 \
-      to[i] = (value);                     \
-    }                                      \
-    break;                                 \
+#define LOAD(TAG, T, value)           \
+  case TAG: {                         \
+    const T *x = from;                \
+    for (int64_t i = 0; i < n; i++) { \
+      T v = x[i * stride];            \
+      to[i] = (value);                \
+    }                                 \
+    break;                            \
   }
 
 static void load_f32(dtype t, const void *from, int64_t stride, int64_t n, float *to) {
@@ -141,14 +143,14 @@ void load_row(compute_class c, dtype t, const void *from, int64_t stride, int64_
 }
 
 /* One case of a store: `value` is an expression of the computed element v. */
-#define STORE(TAG, T, value)               \
-  case TAG: {                              \
-    T *y = to;                             \
-    for (int64_t i = 0; i < n; i++) {      \
-      real v = from[i];                    \
-      y[i * stride] = (T)(value);          \
-    }                                      \
-    break;                                 \
+#define STORE(TAG, T, value)          \
+  case TAG: {                         \
+    T *y = to;                        \
+    for (int64_t i = 0; i < n; i++) { \
+      real v = from[i];               \
+      y[i * stride] = (T)(value);     \
+    }                                 \
+    break;                            \
   }
 
 static void store_f32(dtype t, void *to, int64_t stride, int64_t n, const float *from) {
@@ -222,9 +224,9 @@ void round_row(dtype t, float *x, int64_t n) {
   }
 }
 
-#define WRAP(TAG, value)                             \
-  case TAG:                                          \
-    for (int64_t i = 0; i < n; i++) x[i] = (value);  \
+#define WRAP(TAG, value)                            \
+  case TAG:                                         \
+    for (int64_t i = 0; i < n; i++) x[i] = (value); \
     break;
 
 void wrap_row(dtype t, int64_t *x, int64_t n) {

@@ -3,7 +3,8 @@
 /* Rows of elements between their stored dtype and the type that kernels compute in. */
 #include "base/kernel.h"
 
-/* What a dtype is computed in: float for F32 F16 BF16, double for F64, int64_t for integers and BOOL. */
+/* What a dtype is computed in: float for F32 F16 BF16, double for F64, int64_t for integers and
+ * BOOL. */
 typedef enum compute_class { COMPUTE_F32, COMPUTE_F64, COMPUTE_I64 } compute_class;
 compute_class compute_class_of(dtype t);
 size_t compute_size(compute_class c); /* bytes per element */
@@ -17,8 +18,8 @@ typedef union row_block {
   int64_t i64[ROW_BLOCK];
 } row_block;
 
-/* to[i] = from[i * stride] for i < n, from dtype `t` into class `c`. Every pair works; floats go to integers as
- * float_to_i64 says. */
+/* to[i] = from[i * stride] for i < n, from dtype `t` into class `c`. Every pair works; floats go to
+ * integers as float_to_i64 says. */
 void load_row(compute_class c, dtype t, const void *from, int64_t stride, int64_t n, void *to);
 /* to[i * stride] = from[i]. Rounds once, to nearest even; integers wrap; BOOL is != 0. */
 void store_row(compute_class c, dtype t, void *to, int64_t stride, int64_t n, const void *from);
@@ -32,7 +33,8 @@ void wrap_row(dtype t, int64_t *x, int64_t n);
 static inline int64_t float_to_i64(double x) {
   return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
 }
-/* Rounds to odd, so that a second rounding to a narrower type gives what one rounding of x would. */
+/* Rounds to odd, so that a second rounding to a narrower type gives what one rounding of x would.
+ */
 float narrow_to_odd(double x);
 
 /* Address of element `index` of an array of dtype t. */

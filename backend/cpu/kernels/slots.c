@@ -1,4 +1,5 @@
-/* Tasks with per-thread scratch: one slot per thread, which takes the next task until none is left. */
+/* Tasks with per-thread scratch: one slot per thread, which takes the next task until none is left.
+ */
 #include "backend/cpu/kernels/slots.h"
 
 typedef struct slot_loop {
@@ -21,8 +22,8 @@ static void run_slot_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size, slot_task run,
-               const void *user) {
+bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
+               slot_task run, const void *user) {
   if (n_tasks <= 0) return true;
   int64_t n = ctx->n_threads;
   if (n > n_tasks) n = n_tasks;

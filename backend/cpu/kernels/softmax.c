@@ -1,5 +1,5 @@
-/* Softmax: passes over each row in blocks: maximum, sum of exponentials, result. F64 rows compute in double, all others
- * in float with the sum in double. */
+/* Softmax: passes over each row in blocks: maximum, sum of exponentials, result. F64 rows compute
+ * in double, all others in float with the sum in double. */
 #include "backend/cpu/kernels/softmax.h"
 
 #include <math.h>
@@ -19,14 +19,18 @@ typedef struct row {
   int64_t stride, n;
 } row;
 
-static int64_t block_size(const row *r, int64_t at) { return r->n - at < ROW_BLOCK ? r->n - at : ROW_BLOCK; }
+static int64_t block_size(const row *r, int64_t at) {
+  return r->n - at < ROW_BLOCK ? r->n - at : ROW_BLOCK;
+}
 
 static void load_block(compute_class c, const row *r, int64_t at, void *block) {
-  load_row(c, r->type, element_at(r->data, r->type, at * r->stride), r->stride, block_size(r, at), block);
+  load_row(c, r->type, element_at(r->data, r->type, at * r->stride), r->stride, block_size(r, at),
+           block);
 }
 
 static void store_block(compute_class c, const row *r, int64_t at, const void *block) {
-  store_row(c, r->type, element_at(r->data, r->type, at * r->stride), r->stride, block_size(r, at), block);
+  store_row(c, r->type, element_at(r->data, r->type, at * r->stride), r->stride, block_size(r, at),
+            block);
 }
 
 static float max_f32(const row *x, float *block) {
@@ -44,13 +48,15 @@ static void softmax_row_f32(const row *x, const row *out) {
   double sum = 0;
   for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, x, at, block);
-    for (int64_t i = 0; i < block_size(x, at); i++) sum += (double)(block[i] = expf(block[i] - max));
+    for (int64_t i = 0; i < block_size(x, at); i++)
+      sum += (double)(block[i] = expf(block[i] - max));
     if (keep) store_block(COMPUTE_F32, out, at, block);
   }
   float scale = (float)(1 / sum);
   for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, keep ? out : x, at, block);
-    for (int64_t i = 0; i < block_size(x, at); i++) block[i] = (keep ? block[i] : expf(block[i] - max)) * scale;
+    for (int64_t i = 0; i < block_size(x, at); i++)
+      block[i] = (keep ? block[i] : expf(block[i] - max)) * scale;
     store_block(COMPUTE_F32, out, at, block);
   }
 }
@@ -98,8 +104,10 @@ static void softmax_rows(void *ctx, int64_t begin, int64_t end) {
   walk_add(&w, out->strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w)) {
-    row from = {element_at(x->data, x->type, w.offset[0]), x->type, x->strides[last], x->dims[last]};
-    row to = {element_at(out->data, out->type, w.offset[1]), out->type, out->strides[last], x->dims[last]};
+    row from = {element_at(x->data, x->type, w.offset[0]), x->type, x->strides[last],
+                x->dims[last]};
+    row to = {element_at(out->data, out->type, w.offset[1]), out->type, out->strides[last],
+              x->dims[last]};
     if (x->type == DTYPE_F64) {
       softmax_row_f64(t->log, &from, &to);
     } else if (t->log) {

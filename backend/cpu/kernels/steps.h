@@ -1,7 +1,8 @@
 #ifndef BACKEND_CPU_KERNELS_STEPS_H
 #define BACKEND_CPU_KERNELS_STEPS_H
-/* The step_* functions that the expressions of ops/elementwise.tsv use, for float, double and int64_t operands, with
- * PyTorch's meaning. Integers wrap; an integer division by zero gives 0 (the kernel records the fault). */
+/* The step_* functions that the expressions of ops/elementwise.tsv use, for float, double and
+ * int64_t operands, with PyTorch's meaning. Integers wrap; an integer division by zero gives 0 (the
+ * kernel records the fault). */
 #include <math.h>
 #include <stdint.h>
 
@@ -64,9 +65,15 @@ static inline int64_t step_neg_i64(int64_t a) { return step_wrap(0 - (uint64_t)a
 static inline int64_t step_abs_i64(int64_t a) { return a < 0 ? step_neg_i64(a) : a; }
 static inline int64_t step_sign_i64(int64_t a) { return (a > 0) - (a < 0); }
 static inline int64_t step_not(int64_t a) { return ~a; }
-static inline int64_t step_add_i64(int64_t a, int64_t b) { return step_wrap((uint64_t)a + (uint64_t)b); }
-static inline int64_t step_sub_i64(int64_t a, int64_t b) { return step_wrap((uint64_t)a - (uint64_t)b); }
-static inline int64_t step_mul_i64(int64_t a, int64_t b) { return step_wrap((uint64_t)a * (uint64_t)b); }
+static inline int64_t step_add_i64(int64_t a, int64_t b) {
+  return step_wrap((uint64_t)a + (uint64_t)b);
+}
+static inline int64_t step_sub_i64(int64_t a, int64_t b) {
+  return step_wrap((uint64_t)a - (uint64_t)b);
+}
+static inline int64_t step_mul_i64(int64_t a, int64_t b) {
+  return step_wrap((uint64_t)a * (uint64_t)b);
+}
 static inline int64_t step_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t step_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t step_trunc_divide_i64(int64_t a, int64_t b) {
@@ -98,24 +105,45 @@ static inline int64_t step_pow_i64(int64_t a, int64_t b) {
 static inline int64_t step_shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : step_wrap((uint64_t)a << b);
 }
-static inline int64_t step_shift_right(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+static inline int64_t step_shift_right(int64_t a, int64_t b) {
+  return a >> (b < 0 || b > 63 ? 63 : b);
+}
 
-#define step_neg(a) _Generic((a), float: step_neg_f32, double: step_neg_f64, default: step_neg_i64)(a)
-#define step_abs(a) _Generic((a), float: step_abs_f32, double: step_abs_f64, default: step_abs_i64)(a)
-#define step_sign(a) _Generic((a), float: step_sign_f32, double: step_sign_f64, default: step_sign_i64)(a)
-#define step_softplus(a) _Generic((a), float: step_softplus_f32, default: step_softplus_f64)(a)
-#define step_add(a, b) _Generic((a), float: step_add_f32, double: step_add_f64, default: step_add_i64)(a, b)
-#define step_sub(a, b) _Generic((a), float: step_sub_f32, double: step_sub_f64, default: step_sub_i64)(a, b)
-#define step_mul(a, b) _Generic((a), float: step_mul_f32, double: step_mul_f64, default: step_mul_i64)(a, b)
-#define step_max(a, b) _Generic((a), float: step_max_f32, double: step_max_f64, default: step_max_i64)(a, b)
-#define step_min(a, b) _Generic((a), float: step_min_f32, double: step_min_f64, default: step_min_i64)(a, b)
-#define step_fmod(a, b) _Generic((a), float: step_fmod_f32, double: step_fmod_f64, default: step_fmod_i64)(a, b)
-#define step_pow(a, b) _Generic((a), float: step_pow_f32, double: step_pow_f64, default: step_pow_i64)(a, b)
-#define step_remainder(a, b) \
-  _Generic((a), float: step_remainder_f32, double: step_remainder_f64, default: step_remainder_i64)(a, b)
-#define step_trunc_divide(a, b) \
-  _Generic((a), float: step_trunc_divide_f32, double: step_trunc_divide_f64, default: step_trunc_divide_i64)(a, b)
-#define step_floor_divide(a, b) \
-  _Generic((a), float: step_floor_divide_f32, double: step_floor_divide_f64, default: step_floor_divide_i64)(a, b)
+#define step_neg(a) \
+  _Generic((a), float : step_neg_f32, double : step_neg_f64, default : step_neg_i64)(a)
+#define step_abs(a) \
+  _Generic((a), float : step_abs_f32, double : step_abs_f64, default : step_abs_i64)(a)
+#define step_sign(a) \
+  _Generic((a), float : step_sign_f32, double : step_sign_f64, default : step_sign_i64)(a)
+#define step_softplus(a) _Generic((a), float : step_softplus_f32, default : step_softplus_f64)(a)
+#define step_add(a, b) \
+  _Generic((a), float : step_add_f32, double : step_add_f64, default : step_add_i64)(a, b)
+#define step_sub(a, b) \
+  _Generic((a), float : step_sub_f32, double : step_sub_f64, default : step_sub_i64)(a, b)
+#define step_mul(a, b) \
+  _Generic((a), float : step_mul_f32, double : step_mul_f64, default : step_mul_i64)(a, b)
+#define step_max(a, b) \
+  _Generic((a), float : step_max_f32, double : step_max_f64, default : step_max_i64)(a, b)
+#define step_min(a, b) \
+  _Generic((a), float : step_min_f32, double : step_min_f64, default : step_min_i64)(a, b)
+#define step_fmod(a, b) \
+  _Generic((a), float : step_fmod_f32, double : step_fmod_f64, default : step_fmod_i64)(a, b)
+#define step_pow(a, b) \
+  _Generic((a), float : step_pow_f32, double : step_pow_f64, default : step_pow_i64)(a, b)
+#define step_remainder(a, b)             \
+  _Generic((a), float                    \
+           : step_remainder_f32, double  \
+           : step_remainder_f64, default \
+           : step_remainder_i64)(a, b)
+#define step_trunc_divide(a, b)             \
+  _Generic((a), float                       \
+           : step_trunc_divide_f32, double  \
+           : step_trunc_divide_f64, default \
+           : step_trunc_divide_i64)(a, b)
+#define step_floor_divide(a, b)             \
+  _Generic((a), float                       \
+           : step_floor_divide_f32, double  \
+           : step_floor_divide_f64, default \
+           : step_floor_divide_i64)(a, b)
 
 #endif

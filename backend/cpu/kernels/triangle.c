@@ -12,7 +12,8 @@ typedef struct triangle_task {
   bool upper;
 } triangle_task;
 
-/* The first column of row i that belongs to the upper part (upper), or the first beyond the lower part. */
+/* The first column of row i that belongs to the upper part (upper), or the first beyond the lower
+ * part. */
 static int64_t boundary(const triangle_task *t, int64_t i) {
   int64_t n = t->x->dims[t->x->rank - 1], column;
   if (__builtin_add_overflow(i, t->diagonal, &column)) return t->diagonal < 0 ? 0 : n;
@@ -33,13 +34,14 @@ static void triangle_rows(void *ctx, int64_t begin, int64_t end) {
     char *out = (char *)t->out->data + r * n * size;
     const char *row = (const char *)t->x->data + w.offset[0] * size;
     memset(out, 0, (size_t)(first * size));
-    copy_row((size_t)size, stop - first, row + first * t->x->strides[last] * size, t->x->strides[last], out + first * size,
-             1);
+    copy_row((size_t)size, stop - first, row + first * t->x->strides[last] * size,
+             t->x->strides[last], out + first * size, 1);
     memset(out + stop * size, 0, (size_t)((n - stop) * size));
   }
 }
 
-void kernel_triangle(const kernel_context *ctx, const ktensor *x, int64_t diagonal, bool upper, const ktensor *out) {
+void kernel_triangle(const kernel_context *ctx, const ktensor *x, int64_t diagonal, bool upper,
+                     const ktensor *out) {
   int64_t n = ktensor_numel(x);
   if (n == 0) return;
   triangle_task t = {.x = x, .out = out, .diagonal = diagonal, .upper = upper};

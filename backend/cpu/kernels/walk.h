@@ -1,6 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_WALK_H
 #define BACKEND_CPU_KERNELS_WALK_H
-/* Walks a shape in row-major order, keeping the element offset of each of up to WALK_MAX operands with its own strides. */
+/* Walks a shape in row-major order, keeping the element offset of each of up to WALK_MAX operands
+ * with its own strides. */
 #include "base/kernel.h"
 
 enum { WALK_MAX = 9 };
@@ -38,7 +39,8 @@ static inline void walk_next(walk *w) {
   }
 }
 
-/* Drops dims of 1 and merges neighbours that all n operands can walk as one; returns the new rank. */
+/* Drops dims of 1 and merges neighbours that all n operands can walk as one; returns the new rank.
+ */
 int merge_dims(int rank, int64_t *dims, int n, int64_t *const *strides);
 
 /* The product of the first n dims. */

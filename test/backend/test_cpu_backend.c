@@ -1,0 +1,178 @@
+/* The CPU backend behind backend.h: buffers, the fault record and its node numbers, host scalars,
+ * times. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/backend.h"
+
+/* A device with one stream and tensors over buffers of their own. */
+typedef struct bench {
+  backend *device;
+  stream *queue;
+  bound_tensor tensors[4];
+  scalar_value values[2];
+} bench;
+
+static void good(clave_status st) {
+  if (!st) return;
+  print_error("%s\n", status_message(st));
+  status_free(st);
+  fail();
+}
+
+static bench open_bench(void) {
+  bench b = {0};
+  good(cpu_backend_create(2, &b.device));
+  good(b.device->vt->stream_create(b.device, &b.queue));
+  return b;
+}
+
+static void close_bench(bench *b) {
+  for (int i = 0; i < 4; i++) b->device->vt->buffer_destroy(b->device, b->tensors[i].buf);
+  b->device->vt->stream_destroy(b->device, b->queue);
+  b->device->vt->destroy(b->device);
+}
+
+/* Slot i becomes a vector of n elements with the given contents (NULL: zeros). */
+static void bind_vector(bench *b, int i, dtype t, int64_t n, const void *data) {
+  size_t bytes = (size_t)n * dtype_size(t);
+  b->tensors[i].t = (tensor){.type = t, .rank = 1, .dims = {n}};
+  tensor_set_contiguous(&b->tensors[i].t);
+  good(b->device->vt->buffer_create(b->device, bytes, &b->tensors[i].buf));
+  good(b->device->vt->fill_zero(b->queue, b->tensors[i].buf, 0, bytes));
+  if (data) good(b->device->vt->write(b->queue, b->tensors[i].buf, 0, data, bytes));
+}
+
+static void run_op(bench *b, ir_op type, void *op, uint32_t number) {
+  ir_instruction ins = {.op_type = type, .op = op, .name = ""};
+  void *cache = NULL;
+  node n = {.instruction = &ins, .tensors = b->tensors, .values = b->values, .cache = &cache};
+  good(b->device->vt->run(b->queue, &n, number));
+  assert_null(cache);
+}
+
+static void test_empty_and_wrapped_buffers(void **state) {
+  (void)state;
+  bench b = open_bench();
+  buffer *empty, *wrapped;
+  good(b.device->vt->buffer_create(b.device, 0, &empty));
+  good(b.device->vt->read(b.queue, empty, 0, NULL, 0));
+  static const char text[] = "host memory";
+  char copy[sizeof text];
+  good(b.device->vt->buffer_wrap(b.device, text, sizeof text, &wrapped));
+  good(b.device->vt->read(b.queue, wrapped, 5, copy, 6));
+  assert_memory_equal(copy, "memory", 6);
+  b.device->vt->buffer_destroy(b.device, empty);
+  b.device->vt->buffer_destroy(b.device, wrapped);
+  b.device->vt->buffer_destroy(b.device, NULL);
+  assert_true(b.device->info.shares_host_memory);
+  close_bench(&b);
+}
+
+/* out = a <kind> b over vectors of I32. */
+static void run_binary(bench *b, ir_step_kind kind, uint32_t number) {
+  ir_operand operands[] = {{.source = IR_OPERAND_SOURCE_INPUT, .index = 0},
+                           {.source = IR_OPERAND_SOURCE_INPUT, .index = 1}};
+  ir_step step = {.kind = kind, .dtype = DTYPE_I32, .operands = {operands, 2}};
+  uint32_t inputs[] = {0, 1};
+  ir_elementwise op = {.inputs = {inputs, 2}, .steps = {&step, 1}, .out = 2};
+  run_op(b, IR_OP_ELEMENTWISE, &op, number);
+}
+
+static void test_first_fault_wins(void **state) {
+  (void)state;
+  bench b = open_bench();
+  bind_vector(&b, 0, DTYPE_I32, 3, (int32_t[]){7, INT32_MIN, 5});
+  bind_vector(&b, 1, DTYPE_I32, 3, (int32_t[]){2, -1, 1});
+  bind_vector(&b, 2, DTYPE_I32, 3, NULL);
+  bind_vector(&b, 3, DTYPE_I64, 3, (int64_t[]){1, -1, 9});
+  device_fault fault;
+  int32_t out[3];
+  run_binary(&b, IR_STEP_KIND_FLOOR_DIVIDE, 5);
+  good(b.device->vt->finish(b.queue, &fault));
+  assert_false(fault.present);
+  good(b.device->vt->read(b.queue, b.tensors[2].buf, 0, out, sizeof out));
+  assert_memory_equal(out, ((int32_t[]){3, INT32_MIN, 5}), sizeof out);
+
+  ir_index_select select = {.x = 0, .axis = 0, .index = 3, .out = 2};
+  run_op(&b, IR_OP_INDEX_SELECT, &select, 9);
+  int32_t zero[3] = {0, 1, 0};
+  good(b.device->vt->write(b.queue, b.tensors[1].buf, 0, zero, sizeof zero));
+  run_binary(&b, IR_STEP_KIND_REMAINDER, 11);
+  good(b.device->vt->finish(b.queue, &fault));
+  assert_true(fault.present);
+  assert_int_equal(fault.node, 9);
+  assert_int_equal(fault.fault.kind, KERNEL_FAULT_INDEX);
+  assert_int_equal(fault.fault.value, -1);
+  assert_int_equal(fault.fault.low, 0);
+  assert_int_equal(fault.fault.high, 2);
+
+  run_binary(&b, IR_STEP_KIND_REMAINDER, 12);
+  good(b.device->vt->finish(b.queue, &fault));
+  assert_true(fault.present);
+  assert_int_equal(fault.node, 12);
+  assert_int_equal(fault.fault.kind, KERNEL_FAULT_DIVISION);
+  good(b.device->vt->finish(b.queue, &fault));
+  assert_false(fault.present);
+  close_bench(&b);
+}
+
+/* The start of a slice update comes from a host scalar; out of range it writes nothing. */
+static void test_slice_update_start(void **state) {
+  (void)state;
+  static const struct {
+    int64_t start;
+    bool fault;
+    int32_t out[4];
+  } cases[] = {{0, false, {1, 2, 0, 0}},  {2, false, {0, 0, 1, 2}}, {-2, false, {0, 0, 1, 2}},
+               {-4, false, {1, 2, 0, 0}}, {3, true, {0}},           {-5, true, {0}},
+               {-1, true, {0}},           {INT64_MAX, true, {0}},   {INT64_MIN, true, {0}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bench b = open_bench();
+    bind_vector(&b, 0, DTYPE_I32, 4, NULL);
+    bind_vector(&b, 1, DTYPE_I32, 2, (int32_t[]){1, 2});
+    bind_vector(&b, 2, DTYPE_I32, 4, NULL);
+    b.values[1] = (scalar_value){.known = true, .type = IR_VALUE_TYPE_INT, .i = cases[i].start};
+    ir_slice_update op = {
+        .x = 0, .update = 1, .axis = -1, .start = {.vid = 1, .present = true}, .out = 2};
+    run_op(&b, IR_OP_SLICE_UPDATE, &op, 3);
+    device_fault fault;
+    int32_t out[4];
+    good(b.device->vt->finish(b.queue, &fault));
+    assert_int_equal(fault.present, cases[i].fault);
+    good(b.device->vt->read(b.queue, b.tensors[2].buf, 0, out, sizeof out));
+    assert_memory_equal(out, cases[i].out, sizeof out);
+    close_bench(&b);
+  }
+}
+
+static void test_times(void **state) {
+  (void)state;
+  bench b = open_bench();
+  bind_vector(&b, 0, DTYPE_F32, 1000, NULL);
+  bind_vector(&b, 1, DTYPE_F32, 1000, NULL);
+  ir_copy op = {.x = 0, .out = 1};
+  int64_t start, end;
+  good(b.device->vt->profile(b.queue, true));
+  run_op(&b, IR_OP_COPY, &op, 5000);
+  good(b.device->vt->times(b.queue, 5000, &start, &end));
+  assert_true(start > 0 && end >= start);
+  good(b.device->vt->times(b.queue, 4999, &start, &end));
+  assert_true(start == 0 && end == 0);
+  close_bench(&b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_empty_and_wrapped_buffers),
+      cmocka_unit_test(test_first_fault_wins),
+      cmocka_unit_test(test_slice_update_start),
+      cmocka_unit_test(test_times),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,332 @@
+/* The pure CPU kernels where they are trickiest: step functions at their edges, roundings, and the
+ * blocked matrix product against a plain one over odd sizes, layouts, threads and failing scratch
+ * memory. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/reduce.h"
+#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/steps.h"
+
+/* ---- a context of its own: pieces run last first, scratch memory ends after `grants` requests */
+
+enum { MAX_GRANTS = 64 };
+typedef struct test_pool {
+  void *memory[MAX_GRANTS];
+  int n, grants;
+} test_pool;
+
+static void run_backwards(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
+  (void)pool;
+  if (n <= 0) return;
+  for (int64_t begin = (n - 1) / grain * grain; begin >= 0; begin -= grain)
+    body(ctx, begin, begin + grain < n ? begin + grain : n);
+}
+
+static void *grant(void *pool, size_t bytes) {
+  test_pool *p = pool;
+  if (p->n >= p->grants) return NULL;
+  void *memory = aligned_alloc(64, (bytes + 64) / 64 * 64);
+  assert_non_null(memory);
+  memset(memory, 0xff, bytes); /* NaN, so that what a kernel did not write shows */
+  return p->memory[p->n++] = memory;
+}
+
+static void free_pool(test_pool *p) {
+  for (int i = 0; i < p->n; i++) free(p->memory[i]);
+  p->n = 0;
+}
+
+static kernel_context make_context(test_pool *p, kernel_fault *fault) {
+  return (kernel_context){
+      .parallel_for = run_backwards, .pool = p, .n_threads = 3, .fault = fault, .scratch = grant};
+}
+
+/* ---- steps */
+
+static void test_integer_steps(void **state) {
+  (void)state;
+  assert_int_equal(step_floor_divide_i64(-7, 2), -4);
+  assert_int_equal(step_floor_divide_i64(7, -2), -4);
+  assert_int_equal(step_floor_divide_i64(-8, 2), -4);
+  assert_int_equal(step_floor_divide_i64(5, 0), 0);
+  assert_true(step_floor_divide_i64(INT64_MIN, -1) == INT64_MIN);
+  assert_int_equal(step_trunc_divide_i64(-7, 2), -3);
+  assert_true(step_trunc_divide_i64(INT64_MIN, -1) == INT64_MIN);
+  assert_int_equal(step_remainder_i64(-7, 3), 2);
+  assert_int_equal(step_remainder_i64(7, -3), -2);
+  assert_int_equal(step_remainder_i64(INT64_MIN, -1), 0);
+  assert_int_equal(step_fmod_i64(-7, 3), -1);
+  assert_int_equal(step_fmod_i64(7, 0), 0);
+  assert_true(step_neg_i64(INT64_MIN) == INT64_MIN);
+  assert_true(step_abs_i64(INT64_MIN) == INT64_MIN);
+}
+
+static void test_integer_powers_and_shifts(void **state) {
+  (void)state;
+  assert_int_equal(step_pow_i64(3, 5), 243);
+  assert_int_equal(step_pow_i64(0, 0), 1);
+  assert_int_equal(step_pow_i64(-2, 63) == INT64_MIN, 1);
+  assert_int_equal(step_pow_i64(1, -9), 1);
+  assert_int_equal(step_pow_i64(-1, -3), -1);
+  assert_int_equal(step_pow_i64(-1, INT64_MIN), 1);
+  assert_int_equal(step_pow_i64(0, -1), 0);
+  assert_int_equal(step_pow_i64(7, -1), 0);
+  assert_int_equal(step_shift_left(-3, 2), -12);
+  assert_int_equal(step_shift_left(5, 64), 0);
+  assert_int_equal(step_shift_left(5, -1), 0);
+  assert_int_equal(step_shift_right(-5, 70), -1);
+  assert_int_equal(step_shift_right(-5, -1), -1);
+  assert_int_equal(step_shift_right(5, 1), 2);
+}
+
+static void test_float_steps(void **state) {
+  (void)state;
+  assert_true(step_remainder_f32(-7, 3) == 2);
+  assert_true(step_remainder_f32(7, -3) == -2);
+  assert_true(isnan(step_remainder_f32(1, 0)));
+  assert_true(step_fmod_f32(-7, 3) == -1);
+  assert_true(step_floor_divide_f32(-7, 2) == -4);
+  assert_true(step_floor_divide_f64(1, 0.1) == 9); /* not 10: 0.1 is a little more than a tenth */
+  assert_true(step_floor_divide_f32(1, 0) == INFINITY);
+  assert_true(isnan(step_floor_divide_f32(0, 0)));
+  assert_true(signbit(step_floor_divide_f32(-0.0F, 3)));
+  assert_true(isnan(step_max_f32(NAN, 1)) && isnan(step_max_f32(1, NAN)));
+  assert_true(isnan(step_min_f64(NAN, 1)) && isnan(step_min_f64(1, NAN)));
+  assert_true(step_sign_f32(NAN) == 0 && step_sign_f32(-INFINITY) == -1);
+}
+
+/* ---- rows */
+
+static void test_float_to_integer_is_defined(void **state) {
+  (void)state;
+  assert_int_equal(float_to_i64(-2.9), -2);
+  assert_true(float_to_i64(NAN) == INT64_MIN);
+  assert_true(float_to_i64(1e300) == INT64_MIN);
+  assert_true(float_to_i64(9223372036854775808.0) == INT64_MIN);
+  assert_true(float_to_i64(-9223372036854775808.0) == INT64_MIN);
+}
+
+static uint16_t store_half(double x) {
+  uint16_t h;
+  store_row(COMPUTE_F64, DTYPE_F16, &h, 1, 1, &x);
+  return h;
+}
+
+static void test_double_to_half_rounds_once(void **state) {
+  (void)state;
+  double tie = 1 + 0x1p-11;
+  assert_int_equal(store_half(tie), 0x3c00); /* to even */
+  assert_int_equal(store_half(tie + 0x1p-40),
+                   0x3c01); /* above the tie: via float it would be one */
+  assert_int_equal(store_half(-tie - 0x1p-40), 0xbc01);
+  assert_int_equal(store_half(tie - 0x1p-40), 0x3c00);
+  assert_int_equal(store_half(65520 - 0x1p-30), 0x7bff);
+  assert_int_equal(store_half(65520), 0x7c00);
+  assert_int_equal(store_half(1e300), 0x7c00);
+  assert_int_equal(store_half(1e-300), 0x0000);
+  assert_int_equal(store_half(0x1p-25 + 0x1p-70), 0x0001);
+  assert_int_equal(store_half(NAN) & 0x7c00, 0x7c00);
+}
+
+/* Every half survives every route, in contiguous rows (vector code) and in strided ones. */
+static void test_halves_survive(void **state) {
+  (void)state;
+  uint16_t in[2 * ROW_BLOCK], out[2 * ROW_BLOCK];
+  row_block block;
+  for (int at = 0; at < 65536; at += ROW_BLOCK)
+    for (int stride = 1; stride <= 2; stride++)
+      for (int type = 0; type < 4; type++) {
+        dtype t = type % 2 ? DTYPE_BF16 : DTYPE_F16;
+        compute_class c = type / 2 ? COMPUTE_F64 : COMPUTE_F32;
+        for (int i = 0; i < ROW_BLOCK; i++) in[i * stride] = (uint16_t)(at + i);
+        load_row(c, t, in, stride, ROW_BLOCK, &block);
+        store_row(c, t, out, stride, ROW_BLOCK, &block);
+        for (int i = 0; i < ROW_BLOCK; i++) {
+          double x = c == COMPUTE_F64 ? block.f64[i] : (double)block.f32[i];
+          if (isnan(x)) continue;
+          assert_int_equal(out[i * stride], in[i * stride]);
+        }
+      }
+}
+
+static void test_integers_wrap(void **state) {
+  (void)state;
+  int64_t x[] = {300, -1, 128, 0, INT64_MIN};
+  int8_t i8[5];
+  uint8_t u8[5], b[5];
+  store_row(COMPUTE_I64, DTYPE_I8, i8, 1, 5, x);
+  store_row(COMPUTE_I64, DTYPE_U8, u8, 1, 5, x);
+  store_row(COMPUTE_I64, DTYPE_BOOL, b, 1, 5, x);
+  assert_int_equal(i8[0], 44);
+  assert_int_equal(i8[2], -128);
+  assert_int_equal(u8[1], 255);
+  assert_memory_equal(b, ((uint8_t[]){1, 1, 1, 0, 1}), 5);
+}
+
+/* ---- matmul */
+
+typedef struct layout {
+  bool a_transposed, b_transposed, biased;
+} layout;
+
+static ktensor make_matrix(dtype t, int64_t rows, int64_t columns, bool transposed, int seed) {
+  ktensor k = {.type = t, .rank = 2, .dims = {rows, columns}, .strides = {columns, 1}};
+  if (transposed) {
+    k.strides[0] = 1;
+    k.strides[1] = rows;
+  }
+  int64_t n = rows * columns;
+  k.data = malloc((size_t)n * dtype_size(t) + 1);
+  assert_non_null(k.data);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t v = (i * 7919 + seed * 104729) % 17 - 8; /* small integers: every sum is exact */
+    store_row(COMPUTE_I64, t, element_at(k.data, t, i), 1, 1, &v);
+  }
+  return k;
+}
+
+static double element(const ktensor *t, int64_t i, int64_t j) {
+  double v;
+  load_row(COMPUTE_F64, t->type,
+           element_at(t->data, t->type, i * t->strides[0] + j * t->strides[1]), 1, 1, &v);
+  return v;
+}
+
+static void check_product(dtype t, int64_t m, int64_t n, int64_t k, layout l) {
+  ktensor a = make_matrix(t, m, k, l.a_transposed, 1), b = make_matrix(t, k, n, l.b_transposed, 2);
+  ktensor out = make_matrix(t, m, n, false, 3), bias = make_matrix(t, m, n, false, 4);
+  bias.strides[0] = 0; /* a row for all */
+  matmul p = {.a = &a,
+              .b = &b,
+              .out = &out,
+              .alpha = l.biased ? 2 : 1,
+              .beta = 3,
+              .bias = l.biased ? &bias : NULL};
+  test_pool pool = {.grants = MAX_GRANTS};
+  kernel_fault fault = {0};
+  kernel_context ctx = make_context(&pool, &fault);
+  assert_true(kernel_matmul(&ctx, &p));
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      double sum = 0;
+      for (int64_t x = 0; x < k; x++) sum += element(&a, i, x) * element(&b, x, j);
+      sum = p.alpha * sum + (l.biased ? 3 * element(&bias, i, j) : 0);
+      if (element(&out, i, j) != sum)
+        fail_msg("%s %dx%dx%d: (%d, %d) is %g, not %g", dtype_name(t), (int)m, (int)k, (int)n,
+                 (int)i, (int)j, element(&out, i, j), sum);
+    }
+  free_pool(&pool);
+  free(a.data);
+  free(b.data);
+  free(out.data);
+  free(bias.data);
+}
+
+static void test_products(void **state) {
+  (void)state;
+  static const int64_t sizes[][3] = {
+      {1, 1, 1}, {1, 300, 65}, {6, 257, 33}, {7, 9, 300}, {12, 32, 64}, {13, 33, 65}, {70, 5, 129},
+      {3, 4, 0}, {0, 4, 3},    {4, 0, 3},    {2, 1, 500}, {505, 17, 8}, {33, 520, 70}};
+  static const dtype types[] = {DTYPE_F32, DTYPE_F64, DTYPE_I32, DTYPE_I64};
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+      for (int l = 0; l < 8; l++)
+        check_product(types[t], sizes[s][0], sizes[s][1], sizes[s][2],
+                      (layout){l & 1, l & 2, l & 4});
+}
+
+/* Batches with dimensions over which an operand does not change, folded into rows or not. */
+static void test_batches(void **state) {
+  (void)state;
+  float a[2 * 3 * 4 * 5], b[3 * 5 * 6], out[2 * 3 * 4 * 6];
+  for (int i = 0; i < 120; i++) a[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < 90; i++) b[i] = (float)(i % 5 - 2);
+  for (int shared = 0; shared < 2; shared++) {
+    ktensor x = {a, DTYPE_F32, 4, {2, 3, 4, 5}, {60, 20, 5, 1}};
+    ktensor y = {b, DTYPE_F32, 4, {2, 3, 5, 6}, {0, shared ? 0 : 30, 6, 1}};
+    ktensor z = {out, DTYPE_F32, 4, {2, 3, 4, 6}, {72, 24, 6, 1}};
+    test_pool pool = {.grants = MAX_GRANTS};
+    kernel_fault fault = {0};
+    kernel_context ctx = make_context(&pool, &fault);
+    assert_true(kernel_matmul(&ctx, &(matmul){.a = &x, .b = &y, .out = &z, .alpha = 1, .beta = 1}));
+    for (int i = 0; i < 144; i++) {
+      int batch = i / 24, row = i / 6 % 4, column = i % 6;
+      float sum = 0;
+      for (int k = 0; k < 5; k++)
+        sum += a[batch * 20 + row * 5 + k] * b[(shared ? 0 : batch % 3 * 30) + k * 6 + column];
+      assert_true(out[i] == sum);
+    }
+    free_pool(&pool);
+  }
+}
+
+static void test_scratch_runs_out(void **state) {
+  (void)state;
+  ktensor a = make_matrix(DTYPE_F32, 40, 50, false, 1),
+          b = make_matrix(DTYPE_F32, 50, 60, false, 2);
+  ktensor out = make_matrix(DTYPE_F32, 40, 60, false, 3);
+  bool done = false;
+  for (int grants = 0; !done; grants++) {
+    test_pool pool = {.grants = grants};
+    kernel_fault fault = {0};
+    kernel_context ctx = make_context(&pool, &fault);
+    done = kernel_matmul(&ctx, &(matmul){.a = &a, .b = &b, .out = &out, .alpha = 1});
+    assert_true(done || grants < 8);
+    assert_true(!done || grants > 0);
+    free_pool(&pool);
+  }
+  free(a.data);
+  free(b.data);
+  free(out.data);
+}
+
+/* ---- reductions: a long one is split, the parts joined */
+
+static void test_split_variance(void **state) {
+  (void)state;
+  enum { N = 300000 };
+  float *x = malloc(N * sizeof *x), out;
+  assert_non_null(x);
+  for (int i = 0; i < N; i++) x[i] = 1000 + (float)(i % 10);
+  ktensor in = {x, DTYPE_F32, 1, {N}, {1}}, y = {&out, DTYPE_F32, 0, {0}, {0}};
+  test_pool pool = {.grants = MAX_GRANTS};
+  kernel_fault fault = {0};
+  kernel_context ctx = make_context(&pool, &fault);
+  assert_true(kernel_reduce(&ctx, KREDUCE_VAR, &in, 0, 0, &y));
+  assert_true(fabs((double)out - 8.25) < 1e-5);
+  assert_true(kernel_reduce(&ctx, KREDUCE_MEAN, &in, 0, 0, &y));
+  assert_true(out == 1004.5F);
+  x[N / 2] = NAN;
+  assert_true(kernel_reduce(&ctx, KREDUCE_MAX, &in, 0, 0, &y));
+  assert_true(isnan(out));
+  assert_true(kernel_reduce(&ctx, KREDUCE_ALL, &in, 0, 0, &y));
+  assert_true(out == 1);
+  free_pool(&pool);
+  free(x);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_integer_steps),
+      cmocka_unit_test(test_integer_powers_and_shifts),
+      cmocka_unit_test(test_float_steps),
+      cmocka_unit_test(test_float_to_integer_is_defined),
+      cmocka_unit_test(test_double_to_half_rounds_once),
+      cmocka_unit_test(test_halves_survive),
+      cmocka_unit_test(test_integers_wrap),
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_batches),
+      cmocka_unit_test(test_scratch_runs_out),
+      cmocka_unit_test(test_split_variance),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -2,7 +2,8 @@
 #define TEST_FAULT_ALLOC_H_
 /* malloc and its kin for one test program: counts live blocks, and fails the Nth allocation of
  * whoever is linked in, libc and cJSON included. glibc only; under a sanitizer, which has its own
- * malloc, fault_alloc_works() is false. Include it once. */
+ * malloc, fault_alloc_works() is false. Include it once. The
+ * counters are volatile: to a compiler malloc is known not to touch anybody's variables. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +19,8 @@
 #define FAULT_ALLOC 1
 #endif
 
-static long fault_countdown = -1; /* allocations until one fails; negative: none does */
-static long fault_live;           /* blocks allocated and not freed */
+static volatile long fault_countdown = -1; /* allocations until one fails; negative: none does */
+static volatile long fault_live;           /* blocks allocated and not freed */
 
 static inline void fault_arm(long n) { fault_countdown = n; }
 /* True if the failure came. */
@@ -30,6 +31,8 @@ static inline bool fault_disarm(void) {
 }
 
 #if FAULT_ALLOC
+/* Exported, so that libc calls them too. */
+#pragma GCC visibility push(default)
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
@@ -60,6 +63,7 @@ void free(void *p) {
   fault_live -= p != NULL;
   __libc_free(p);
 }
+#pragma GCC visibility pop
 
 static inline bool fault_alloc_works(void) { return true; }
 #else

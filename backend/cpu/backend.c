@@ -151,6 +151,11 @@ ktensor cpu_axis_last(const ktensor *t, int axis) {
   return k;
 }
 
+void cpu_align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[2]) {
+  out[0] = absent;
+  for (int k = 0; k < n; k++) out[2 - n + k] = (uint32_t)k < from->count ? from->items[k] : absent;
+}
+
 int64_t cpu_int(const node *n, const ir_int_or_vid *v) {
   if (v->vid == IR_NONE) return v->literal;
   const scalar_value *value = &n->values[v->vid];

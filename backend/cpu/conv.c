@@ -3,12 +3,6 @@
 
 #include "cpu_ops.h"
 
-/* The last `n` of up to two numbers, right-aligned in `out`, the missing one as `absent`. */
-static void align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[2]) {
-  out[0] = absent;
-  for (int k = 0; k < n; k++) out[2 - n + k] = (uint32_t)k < from->count ? from->items[k] : absent;
-}
-
 static void align_dims(const ktensor *t, int n, int64_t out[2]) {
   out[0] = 1;
   for (int k = 0; k < n; k++) out[2 - n + k] = t->dims[2 + k];
@@ -32,9 +26,9 @@ clave_status cpu_conv(cpu_stream *s, const node *n) {
   align_dims(&x, spatial, p.in);
   align_dims(&weight, spatial, p.kernel);
   align_dims(&out, spatial, p.out);
-  align_right(&op->stride, spatial, 1, p.stride);
-  align_right(&op->padding, spatial, 0, p.padding);
-  align_right(&op->dilation, spatial, 1, p.dilation);
+  cpu_align_right(&op->stride, spatial, 1, p.stride);
+  cpu_align_right(&op->padding, spatial, 0, p.padding);
+  cpu_align_right(&op->dilation, spatial, 1, p.dilation);
   if (op->bias != IR_NONE) {
     ktensor bias = cpu_tensor(n, op->bias);
     p.bias = bias.data;

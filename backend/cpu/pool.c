@@ -19,21 +19,15 @@ static pool bind_planes(const node *n, uint32_t x_tid, uint32_t out_tid, uint32_
   return p;
 }
 
-/* Per spatial dimension, right-aligned; `absent` for missing numbers. */
-static void align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[2]) {
-  out[0] = absent;
-  for (int k = 0; k < n; k++) out[2 - n + k] = (uint32_t)k < from->count ? from->items[k] : absent;
-}
-
 clave_status cpu_pool(cpu_stream *s, const node *n) {
   const ir_pool *op = n->instruction->op;
   int spatial = (int)op->kernel.count;
   pool p = bind_planes(n, op->x, op->out, op->indices, spatial);
   p.average = op->kind == IR_POOL_KIND_AVG;
-  align_right(&op->kernel, spatial, 1, p.kernel);
-  align_right(op->stride.count > 0 ? &op->stride : &op->kernel, spatial, 1, p.stride);
-  align_right(&op->padding, spatial, 0, p.padding);
-  align_right(&op->dilation, spatial, 1, p.dilation);
+  cpu_align_right(&op->kernel, spatial, 1, p.kernel);
+  cpu_align_right(op->stride.count > 0 ? &op->stride : &op->kernel, spatial, 1, p.stride);
+  cpu_align_right(&op->padding, spatial, 0, p.padding);
+  cpu_align_right(&op->dilation, spatial, 1, p.dilation);
   p.count_include_pad = op->count_include_pad;
   p.divisor = op->divisor.present ? op->divisor.value : 0;
   return cpu_done(kernel_pool(&s->kernel, &p));

@@ -20,7 +20,8 @@ clave_status cache_folder(const char *given, char **out) {
   if (named && *named) return (*out = copy_string(named)) ? NULL : status_no_memory();
   const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   if (xdg && *xdg == '/') return (*out = path_join(xdg, "clave")) ? NULL : status_no_memory();
-  if (home && *home == '/') return (*out = path_join(home, ".cache/clave")) ? NULL : status_no_memory();
+  if (home && *home == '/')
+    return (*out = path_join(home, ".cache/clave")) ? NULL : status_no_memory();
   return NULL;
 }
 
@@ -34,7 +35,10 @@ clave_status clave_cache_get_info(clave_cache_info *info) {
   clave_status st = cache_info(folder, &stats);
   if (!st && strlen(folder) < sizeof shown) {
     strcpy(shown, folder);
-    *info = (clave_cache_info){.path = shown, .bytes = stats.bytes, .files = stats.files, .limit_bytes = stats.limit_bytes};
+    *info = (clave_cache_info){.path = shown,
+                               .bytes = stats.bytes,
+                               .files = stats.files,
+                               .limit_bytes = stats.limit_bytes};
   }
   free(folder);
   return st;

@@ -34,11 +34,21 @@ static int64_t enum_number(const void *field) {
 
 static void append_step_operand(text *t, const ir_program *p, const ir_operand *o) {
   switch (o->source) {
-    case IR_OPERAND_SOURCE_INPUT: text_printf(t, "x%u", o->index); break;
-    case IR_OPERAND_SOURCE_STEP: text_printf(t, "s%u", o->index); break;
-    case IR_OPERAND_SOURCE_INT: text_printf(t, "%" PRId64, o->i); break;
-    case IR_OPERAND_SOURCE_FLOAT: text_printf(t, "%.9g", o->f); break;
-    default: text_printf(t, "%s", p->values.items[o->index].name); break;
+    case IR_OPERAND_SOURCE_INPUT:
+      text_printf(t, "x%u", o->index);
+      break;
+    case IR_OPERAND_SOURCE_STEP:
+      text_printf(t, "s%u", o->index);
+      break;
+    case IR_OPERAND_SOURCE_INT:
+      text_printf(t, "%" PRId64, o->i);
+      break;
+    case IR_OPERAND_SOURCE_FLOAT:
+      text_printf(t, "%.9g", o->f);
+      break;
+    default:
+      text_printf(t, "%s", p->values.items[o->index].name);
+      break;
   }
 }
 
@@ -74,40 +84,86 @@ static void append_sizes(text *t, const ir_program *p, const ir_int_or_vids *v) 
 static bool has_value(const ir_field *f, const void *field) {
   switch (f->kind) {
     case IR_FIELD_TID:
-    case IR_FIELD_TIDS: return false;
-    case IR_FIELD_TABLE: return false;
-    case IR_FIELD_TABLES: return f->table == &ir_step_table;
-    case IR_FIELD_STRING: return **(const char *const *)field != 0;
-    case IR_FIELD_VID: return *(const uint32_t *)field != IR_NONE;
-    case IR_FIELD_INT_OR_VID: return ((const ir_int_or_vid *)field)->present;
-    case IR_FIELD_FLOAT_OR_VID: return ((const ir_float_or_vid *)field)->present;
-    case IR_FIELD_OPT_I32: return ((const ir_opt_i32 *)field)->present;
-    case IR_FIELD_OPT_I64: return ((const ir_opt_i64 *)field)->present;
-    case IR_FIELD_OPT_F64: return ((const ir_opt_f64 *)field)->present;
-    default: return f->kind != IR_FIELD_UNION;
+    case IR_FIELD_TIDS:
+      return false;
+    case IR_FIELD_TABLE:
+      return false;
+    case IR_FIELD_TABLES:
+      return f->table == &ir_step_table;
+    case IR_FIELD_STRING:
+      return **(const char *const *)field != 0;
+    case IR_FIELD_VID:
+      return *(const uint32_t *)field != IR_NONE;
+    case IR_FIELD_INT_OR_VID:
+      return ((const ir_int_or_vid *)field)->present;
+    case IR_FIELD_FLOAT_OR_VID:
+      return ((const ir_float_or_vid *)field)->present;
+    case IR_FIELD_OPT_I32:
+      return ((const ir_opt_i32 *)field)->present;
+    case IR_FIELD_OPT_I64:
+      return ((const ir_opt_i64 *)field)->present;
+    case IR_FIELD_OPT_F64:
+      return ((const ir_opt_f64 *)field)->present;
+    default:
+      return f->kind != IR_FIELD_UNION;
   }
 }
 
 static void append_field(text *t, const ir_program *p, const ir_field *f, const void *v) {
   switch (f->kind) {
-    case IR_FIELD_BOOL: text_printf(t, "%s", *(const bool *)v ? "true" : "false"); break;
-    case IR_FIELD_I32: text_printf(t, "%d", *(const int32_t *)v); break;
-    case IR_FIELD_U32: text_printf(t, "%u", *(const uint32_t *)v); break;
-    case IR_FIELD_I64: text_printf(t, "%" PRId64, *(const int64_t *)v); break;
-    case IR_FIELD_U64: text_printf(t, "%" PRIu64, *(const uint64_t *)v); break;
-    case IR_FIELD_F64: text_printf(t, "%.9g", *(const double *)v); break;
-    case IR_FIELD_ENUM: text_printf(t, "%s", enum_text(f->enum_, enum_number(v))); break;
-    case IR_FIELD_VID: text_printf(t, "%s", p->values.items[*(const uint32_t *)v].name); break;
-    case IR_FIELD_STRING: text_printf(t, "'%s'", *(const char *const *)v); break;
-    case IR_FIELD_INT_OR_VID: append_int(t, p, v); break;
-    case IR_FIELD_FLOAT_OR_VID: append_float(t, p, v); break;
-    case IR_FIELD_OPT_I32: text_printf(t, "%d", ((const ir_opt_i32 *)v)->value); break;
-    case IR_FIELD_OPT_I64: text_printf(t, "%" PRId64, ((const ir_opt_i64 *)v)->value); break;
-    case IR_FIELD_OPT_F64: text_printf(t, "%.9g", ((const ir_opt_f64 *)v)->value); break;
-    case IR_FIELD_I32S: append_ints(t, v); break;
-    case IR_FIELD_INT_OR_VIDS: append_sizes(t, p, v); break;
-    case IR_FIELD_TABLES: append_steps(t, p, v); break;
-    default: break;
+    case IR_FIELD_BOOL:
+      text_printf(t, "%s", *(const bool *)v ? "true" : "false");
+      break;
+    case IR_FIELD_I32:
+      text_printf(t, "%d", *(const int32_t *)v);
+      break;
+    case IR_FIELD_U32:
+      text_printf(t, "%u", *(const uint32_t *)v);
+      break;
+    case IR_FIELD_I64:
+      text_printf(t, "%" PRId64, *(const int64_t *)v);
+      break;
+    case IR_FIELD_U64:
+      text_printf(t, "%" PRIu64, *(const uint64_t *)v);
+      break;
+    case IR_FIELD_F64:
+      text_printf(t, "%.9g", *(const double *)v);
+      break;
+    case IR_FIELD_ENUM:
+      text_printf(t, "%s", enum_text(f->enum_, enum_number(v)));
+      break;
+    case IR_FIELD_VID:
+      text_printf(t, "%s", p->values.items[*(const uint32_t *)v].name);
+      break;
+    case IR_FIELD_STRING:
+      text_printf(t, "'%s'", *(const char *const *)v);
+      break;
+    case IR_FIELD_INT_OR_VID:
+      append_int(t, p, v);
+      break;
+    case IR_FIELD_FLOAT_OR_VID:
+      append_float(t, p, v);
+      break;
+    case IR_FIELD_OPT_I32:
+      text_printf(t, "%d", ((const ir_opt_i32 *)v)->value);
+      break;
+    case IR_FIELD_OPT_I64:
+      text_printf(t, "%" PRId64, ((const ir_opt_i64 *)v)->value);
+      break;
+    case IR_FIELD_OPT_F64:
+      text_printf(t, "%.9g", ((const ir_opt_f64 *)v)->value);
+      break;
+    case IR_FIELD_I32S:
+      append_ints(t, v);
+      break;
+    case IR_FIELD_INT_OR_VIDS:
+      append_sizes(t, p, v);
+      break;
+    case IR_FIELD_TABLES:
+      append_steps(t, p, v);
+      break;
+    default:
+      break;
   }
 }
 
@@ -122,18 +178,22 @@ static void append_detail(text *t, const ir_program *p, const ir_instruction *in
   }
 }
 
-static clave_status make_detail(clave_program *c, uint32_t chain, uint32_t index, const char **out) {
+static clave_status make_detail(clave_program *c, uint32_t chain, uint32_t index,
+                                const char **out) {
   const ir_chains *chains = &c->p->ir.chains;
   if (!c->detail) c->detail = mem_pool_alloc(c->pool, chains->count + 1, sizeof *c->detail);
   if (!c->detail) return status_no_memory();
-  if (!c->detail[chain]) c->detail[chain] = mem_pool_alloc(c->pool, chains->items[chain].instructions.count + 1, sizeof(char *));
+  if (!c->detail[chain])
+    c->detail[chain] =
+        mem_pool_alloc(c->pool, chains->items[chain].instructions.count + 1, sizeof(char *));
   if (!c->detail[chain]) return status_no_memory();
   const char **slot = &c->detail[chain][index];
   if (!*slot) {
     text t = {0};
     append_detail(&t, &c->p->ir, &chains->items[chain].instructions.items[index]);
     clave_status st = text_status(&t);
-    if (!st && !(*slot = mem_pool_strdup(c->pool, t.data ? t.data : "", t.size))) st = status_no_memory();
+    if (!st && !(*slot = mem_pool_strdup(c->pool, t.data ? t.data : "", t.size)))
+      st = status_no_memory();
     text_free(&t);
     TRY(st);
   }
@@ -143,13 +203,15 @@ static clave_status make_detail(clave_program *c, uint32_t chain, uint32_t index
 
 static bool list_operand(void *ctx, const operand *o) {
   clave_node_info *info = ctx;
-  uint32_t *list = o->flags & IR_OUT ? info->writes : info->reads, *n = o->flags & IR_OUT ? &info->n_writes : &info->n_reads;
+  uint32_t *list = o->flags & IR_OUT ? info->writes : info->reads,
+           *n = o->flags & IR_OUT ? &info->n_writes : &info->n_reads;
   if (*n < CLAVE_MAX_OPERANDS) list[*n] = o->tid;
   ++*n;
   return true;
 }
 
-clave_status clave_program_node(const clave_program *c, const char *method, uint32_t index, clave_node_info *info) {
+clave_status clave_program_node(const clave_program *c, const char *method, uint32_t index,
+                                clave_node_info *info) {
   union {
     const clave_program *in;
     clave_program *out;

@@ -12,7 +12,7 @@ enum { CPU_INDEX = -1 };
 
 typedef struct device_list {
   clave_device_info *infos;
-  int count;        /* with the CPU backend, the last */
+  int count; /* with the CPU backend, the last */
   int n_opencl;
   int best;         /* of the OpenCL ones; -1: none */
   const char *hint; /* why there is none */
@@ -20,10 +20,18 @@ typedef struct device_list {
 } device_list;
 
 static void describe(const backend_info *b, int index, clave_device_info *out) {
-  *out = (clave_device_info){.kind = b->kind, .name = b->name, .platform = b->platform, .driver = b->driver, .type = b->type,
-                             .extensions = b->extensions, .memory = b->memory, .max_alloc = b->max_alloc,
-                             .compute_units = b->compute_units, .clock_mhz = b->clock_mhz,
-                             .shares_host_memory = b->shares_host_memory, .index = index};
+  *out = (clave_device_info){.kind = b->kind,
+                             .name = b->name,
+                             .platform = b->platform,
+                             .driver = b->driver,
+                             .type = b->type,
+                             .extensions = b->extensions,
+                             .memory = b->memory,
+                             .max_alloc = b->max_alloc,
+                             .compute_units = b->compute_units,
+                             .clock_mhz = b->clock_mhz,
+                             .shares_host_memory = b->shares_host_memory,
+                             .index = index};
 }
 
 static bool is_software_renderer(const backend_info *b) {
@@ -35,7 +43,10 @@ static bool is_software_renderer(const backend_info *b) {
 
 /* GPU, then accelerator, then CPU; within a type compute units x clock; software renderers last. */
 static uint64_t rank_device(const backend_info *b) {
-  uint64_t type = is_software_renderer(b) ? 0 : strcmp(b->type, "GPU") == 0 ? 3 : strcmp(b->type, "accelerator") == 0 ? 2 : 1;
+  uint64_t type = is_software_renderer(b)               ? 0
+                  : strcmp(b->type, "GPU") == 0         ? 3
+                  : strcmp(b->type, "accelerator") == 0 ? 2
+                                                        : 1;
   uint64_t speed = (uint64_t)b->compute_units * (b->clock_mhz ? b->clock_mhz : 1);
   return (type << 56) | (speed & 0xffffffffffffff);
 }
@@ -45,7 +56,8 @@ static clave_status describe_cpu(device_list *l, clave_device_info *out) {
   backend *cpu;
   TRY(cpu_backend_create(0, &cpu));
   describe(&cpu->info, CPU_INDEX, out);
-  const char **texts[] = {&out->kind, &out->name, &out->platform, &out->driver, &out->type, &out->extensions};
+  const char **texts[] = {&out->kind,   &out->name, &out->platform,
+                          &out->driver, &out->type, &out->extensions};
   clave_status st = NULL;
   for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++) {
     *texts[i] = mem_pool_strdup(l->texts, *texts[i], strlen(*texts[i]));
@@ -180,7 +192,8 @@ static clave_status choose(const device_list *l, const char *spec, int *chosen, 
     TRY(choose_item(l, spec, trimmed, &index));
     bool seen = false;
     for (int i = 0; i < *count; i++) seen = seen || chosen[i] == index;
-    if (!seen && *count == MAX_BACKENDS - 1 && index != CPU_INDEX) return INVALID("more than %d devices in a list", MAX_BACKENDS - 1);
+    if (!seen && *count == MAX_BACKENDS - 1 && index != CPU_INDEX)
+      return INVALID("more than %d devices in a list", MAX_BACKENDS - 1);
     if (!seen) chosen[(*count)++] = index;
     if (!spec[n]) return NULL;
     spec += n + 1;
@@ -204,14 +217,17 @@ static clave_status open_one(int index, const clave_device_options *o, backend *
   if (!kernels || !*kernels) kernels = getenv("CLAVE_KERNEL_DIR");
   char *cache = NULL;
   TRY(cache_folder(OPTION(o, cache_dir, NULL), &cache));
-  opencl_options co = {.cache_dir = cache, .kernel_dir = kernels && *kernels ? kernels : NULL, .message = OPTION(o, message, NULL),
+  opencl_options co = {.cache_dir = cache,
+                       .kernel_dir = kernels && *kernels ? kernels : NULL,
+                       .message = OPTION(o, message, NULL),
                        .message_ctx = OPTION(o, message_ctx, NULL)};
   clave_status st = opencl_backend_create(index, &co, out);
   free(cache);
   return st;
 }
 
-static clave_status open_all(const device_list *l, const char *spec, const clave_device_options *o, clave_device *d) {
+static clave_status open_all(const device_list *l, const char *spec, const clave_device_options *o,
+                             clave_device *d) {
   int chosen[MAX_BACKENDS], n;
   TRY(choose(l, spec, chosen, &n));
   bool has_cpu = false;
@@ -232,13 +248,15 @@ static const char *default_spec(const device_list *l, const clave_device_options
   if (l->best >= 0) return "opencl";
   clave_message_fn message = OPTION(o, message, NULL);
   text t = {0};
-  text_printf(&t, "no OpenCL device, so running on the CPU backend: %s", l->hint ? l->hint : "none found");
+  text_printf(&t, "no OpenCL device, so running on the CPU backend: %s",
+              l->hint ? l->hint : "none found");
   if (message && t.data) message(OPTION(o, message_ctx, NULL), t.data);
   text_free(&t);
   return "cpu";
 }
 
-clave_status clave_device_open(const char *spec, const clave_device_options *options, clave_device **out) {
+clave_status clave_device_open(const char *spec, const clave_device_options *options,
+                               clave_device **out) {
   *out = NULL;
   const device_list *l;
   TRY(get_list(&l));

@@ -10,7 +10,7 @@
 
 struct clave_device {
   atomic_int holds; /* the caller's and its sessions' */
-  device_set set; /* owned backends, the preferred one first */
+  device_set set;   /* owned backends, the preferred one first */
   clave_device_info info;
 };
 
@@ -44,13 +44,17 @@ struct clave_session {
 clave_status program_take_store(clave_program *p, backend *b, constant_store **out) STATUS_CHECK;
 void program_release_store(clave_program *p, constant_store *store); /* takes NULL */
 /* NULL names the first method. */
-clave_status program_find_method(const clave_program *p, const char *name, uint32_t *out) STATUS_CHECK;
+clave_status program_find_method(const clave_program *p, const char *name,
+                                 uint32_t *out) STATUS_CHECK;
 
-/* The folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache; *out (owned) is NULL for none. */
+/* The folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache; *out (owned) is
+ * NULL for none. */
 clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
-/* Reads an option of the caller's struct version: true if the struct is large enough to have the field. */
-#define OPTION(o, field, otherwise) \
-  ((o) && (o)->size >= offsetof(__typeof__(*(o)), field) + sizeof((o)->field) ? (o)->field : (otherwise))
+/* Reads an option of the caller's struct version: true if the struct is large enough to have the
+ * field. */
+#define OPTION(o, field, otherwise)                                                        \
+  ((o) && (o)->size >= offsetof(__typeof__(*(o)), field) + sizeof((o)->field) ? (o)->field \
+                                                                              : (otherwise))
 
 tensor tensor_from_public(const clave_tensor *t);
 void tensor_to_public(const tensor *t, const void *data, clave_tensor *out);

@@ -24,21 +24,24 @@ static clave_status wrap_program(program *p, clave_program **out) {
   return NULL;
 }
 
-clave_status clave_program_load(const char *path, const clave_program_options *options, clave_program **out) {
+clave_status clave_program_load(const char *path, const clave_program_options *options,
+                                clave_program **out) {
   *out = NULL;
   program *p;
   TRY(program_load(path, OPTION(options, consts, NULL), &p));
   return wrap_program(p, out);
 }
 
-clave_status clave_program_create(const void *flatbuffer, size_t size, const clave_tensor *constants, size_t n, clave_program **out) {
+clave_status clave_program_create(const void *flatbuffer, size_t size,
+                                  const clave_tensor *constants, size_t n, clave_program **out) {
   *out = NULL;
   constant_data *data = calloc(n + 1, sizeof *data);
   if (!data) return status_no_memory();
   clave_status st = NULL;
   for (size_t i = 0; i < n && !st; i++) {
     tensor t = tensor_from_public(&constants[i]);
-    data[i] = (constant_data){.type = t.type, .rank = t.rank, .dims = constants[i].dims, .data = constants[i].data};
+    data[i] = (constant_data){
+        .type = t.type, .rank = t.rank, .dims = constants[i].dims, .data = constants[i].data};
     if (t.rank < 0 || t.rank > MAX_RANK) {
       st = INVALID("constant %zu has rank %d, not 0 to %d", i, t.rank, MAX_RANK);
     } else if (!tensor_is_contiguous(&t)) {
@@ -51,8 +54,12 @@ clave_status clave_program_create(const void *flatbuffer, size_t size, const cla
   return st ? st : wrap_program(p, out);
 }
 
-clave_status clave_program_save(const clave_program *c, const char *path) { return program_save(c->p, path); }
-clave_status clave_program_check_hashes(const clave_program *c) { return program_check_hashes(c->p); }
+clave_status clave_program_save(const clave_program *c, const char *path) {
+  return program_save(c->p, path);
+}
+clave_status clave_program_check_hashes(const clave_program *c) {
+  return program_check_hashes(c->p);
+}
 
 void clave_program_destroy(clave_program *c) {
   if (!c || --c->holds > 0) return;
@@ -104,13 +111,20 @@ void program_release_store(clave_program *c, constant_store *store) {
 
 void clave_program_get_info(const clave_program *c, clave_program_info *info) {
   const ir_program *p = &c->p->ir;
-  *info = (clave_program_info){.producer = p->producer, .metadata = p->metadata, .version = p->version, .n_methods = p->methods.count,
-                               .n_slots = p->tensors.count, .n_constants = p->constants.count, .n_state = p->n_state};
+  *info = (clave_program_info){.producer = p->producer,
+                               .metadata = p->metadata,
+                               .version = p->version,
+                               .n_methods = p->methods.count,
+                               .n_slots = p->tensors.count,
+                               .n_constants = p->constants.count,
+                               .n_state = p->n_state};
   uint32_t state = p->constants.count + p->n_inputs + p->n_outputs;
   for (uint32_t i = 0; i < p->tensors.count; i++) {
     size_t bytes;
-    if (i < p->constants.count && tensor_bytes(&c->p->types[i], &bytes)) info->constant_bytes += bytes;
-    if (i >= state && i < state + p->n_state && tensor_bytes(&c->p->types[i], &bytes)) info->state_bytes += bytes;
+    if (i < p->constants.count && tensor_bytes(&c->p->types[i], &bytes))
+      info->constant_bytes += bytes;
+    if (i >= state && i < state + p->n_state && tensor_bytes(&c->p->types[i], &bytes))
+      info->state_bytes += bytes;
   }
 }
 
@@ -128,7 +142,9 @@ clave_status program_find_method(const clave_program *c, const char *name, uint3
     text_printf(&names, "%s'%s'", i ? ", " : "", m->items[i].name);
   }
   clave_status st = text_status(&names);
-  if (!st) st = INVALID("no method '%s'; the program has %s", name ? name : "", names.data ? names.data : "none");
+  if (!st)
+    st = INVALID("no method '%s'; the program has %s", name ? name : "",
+                 names.data ? names.data : "none");
   text_free(&names);
   return st;
 }
@@ -137,12 +153,16 @@ clave_status clave_program_method(const clave_program *c, uint32_t index, clave_
   const ir_methods *m = &c->p->ir.methods;
   if (index >= m->count) return INVALID("method %u of a program with %u", index, m->count);
   const ir_method *i = &m->items[index];
-  *info = (clave_method_info){.name = i->name, .metadata = i->metadata, .n_inputs = i->inputs.count, .n_outputs = i->outputs.count,
+  *info = (clave_method_info){.name = i->name,
+                              .metadata = i->metadata,
+                              .n_inputs = i->inputs.count,
+                              .n_outputs = i->outputs.count,
                               .n_nodes = c->p->ir.chains.items[i->chain].instructions.count};
   return NULL;
 }
 
-static void describe_dim(const ir_program *p, const ir_int_or_vid *d, int i, clave_tensor_info *info) {
+static void describe_dim(const ir_program *p, const ir_int_or_vid *d, int i,
+                         clave_tensor_info *info) {
   info->dims[i] = info->min_dims[i] = info->max_dims[i] = d->literal;
   if (d->vid == IR_NONE) return;
   const ir_value *v = &p->values.items[d->vid];
@@ -153,46 +173,60 @@ static void describe_dim(const ir_program *p, const ir_int_or_vid *d, int i, cla
 }
 
 clave_status clave_program_slot(const clave_program *c, uint32_t slot, clave_tensor_info *info) {
-  static const clave_slot_kind kinds[] = {CLAVE_SLOT_CONSTANT, CLAVE_SLOT_INPUT, CLAVE_SLOT_OUTPUT, CLAVE_SLOT_STATE, CLAVE_SLOT_TEMPORARY};
+  static const clave_slot_kind kinds[] = {CLAVE_SLOT_CONSTANT, CLAVE_SLOT_INPUT, CLAVE_SLOT_OUTPUT,
+                                          CLAVE_SLOT_STATE, CLAVE_SLOT_TEMPORARY};
   const ir_program *p = &c->p->ir;
-  if (slot >= p->tensors.count) return INVALID("slot %u of a program with %u", slot, p->tensors.count);
+  if (slot >= p->tensors.count)
+    return INVALID("slot %u of a program with %u", slot, p->tensors.count);
   const ir_tensor *t = &p->tensors.items[slot];
-  *info = (clave_tensor_info){.name = t->name, .dtype = (clave_dtype)t->dtype, .rank = (int)t->shape.count, .slot = slot,
+  *info = (clave_tensor_info){.name = t->name,
+                              .dtype = (clave_dtype)t->dtype,
+                              .rank = (int)t->shape.count,
+                              .slot = slot,
                               .kind = kinds[program_slot_kind(p, slot)]};
   if (slot < p->constants.count) info->name = p->constants.items[slot].name;
   for (int i = 0; i < info->rank; i++) describe_dim(p, &t->shape.items[i], i, info);
   return NULL;
 }
 
-static clave_status describe_argument(const clave_program *c, const ir_argument *a, clave_tensor_info *info) {
+static clave_status describe_argument(const clave_program *c, const ir_argument *a,
+                                      clave_tensor_info *info) {
   static const clave_dtype scalar_dtypes[] = {CLAVE_I64, CLAVE_F64, CLAVE_BOOL};
   if (a->tensor != IR_NONE) {
     TRY(clave_program_slot(c, a->tensor, info));
   } else {
-    *info = (clave_tensor_info){.dtype = scalar_dtypes[c->p->ir.values.items[a->value].type], .is_scalar = true, .slot = a->value};
+    *info = (clave_tensor_info){.dtype = scalar_dtypes[c->p->ir.values.items[a->value].type],
+                                .is_scalar = true,
+                                .slot = a->value};
   }
   info->name = a->name;
   return NULL;
 }
 
-static clave_status find_argument(const clave_program *c, const char *method, uint32_t index, bool output, clave_tensor_info *info) {
+static clave_status find_argument(const clave_program *c, const char *method, uint32_t index,
+                                  bool output, clave_tensor_info *info) {
   uint32_t m;
   TRY(program_find_method(c, method, &m));
   const ir_method *i = &c->p->ir.methods.items[m];
   const ir_arguments *list = output ? &i->outputs : &i->inputs;
-  if (index >= list->count) return INVALID("%s %u of method '%s', which has %u", output ? "output" : "input", index, i->name, list->count);
+  if (index >= list->count)
+    return INVALID("%s %u of method '%s', which has %u", output ? "output" : "input", index,
+                   i->name, list->count);
   return describe_argument(c, &list->items[index], info);
 }
 
-clave_status clave_program_input(const clave_program *c, const char *method, uint32_t index, clave_tensor_info *info) {
+clave_status clave_program_input(const clave_program *c, const char *method, uint32_t index,
+                                 clave_tensor_info *info) {
   return find_argument(c, method, index, false, info);
 }
-clave_status clave_program_output(const clave_program *c, const char *method, uint32_t index, clave_tensor_info *info) {
+clave_status clave_program_output(const clave_program *c, const char *method, uint32_t index,
+                                  clave_tensor_info *info) {
   return find_argument(c, method, index, true, info);
 }
 
 clave_status clave_program_constant(const clave_program *c, uint32_t slot, clave_tensor *out) {
-  if (slot >= c->p->ir.constants.count) return INVALID("constant %u of a program with %u", slot, c->p->ir.constants.count);
+  if (slot >= c->p->ir.constants.count)
+    return INVALID("constant %u of a program with %u", slot, c->p->ir.constants.count);
   tensor_to_public(&c->p->types[slot], c->p->constants[slot], out);
   return NULL;
 }

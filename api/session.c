@@ -15,8 +15,11 @@ static clave_status read_budget(uint64_t *out) {
   unsigned long long n = strtoull(s, &end, 10);
   const char *units = "KMG", *unit = *end ? strchr(units, *end) : NULL;
   int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-  bool good = *s >= '0' && *s <= '9' && !errno && n > 0 && n <= (UINT64_MAX >> shift) && (!*end || (unit && !end[1]));
-  if (!good) return INVALID("CLAVE_MEMORY_BUDGET is '%s', not a number of bytes such as 500000000, 500M or 4G", s);
+  bool good = *s >= '0' && *s <= '9' && !errno && n > 0 && n <= (UINT64_MAX >> shift) &&
+              (!*end || (unit && !end[1]));
+  if (!good)
+    return INVALID(
+        "CLAVE_MEMORY_BUDGET is '%s', not a number of bytes such as 500000000, 500M or 4G", s);
   *out = (uint64_t)n << shift;
   return NULL;
 }
@@ -31,9 +34,12 @@ static clave_status read_precision(bool *fast) {
 
 static clave_status read_options(const clave_session_options *o, session_options *out) {
   bool fast = OPTION(o, fast, false);
-  *out = (session_options){.memory_budget = OPTION(o, memory_budget, 0), .poison = OPTION(o, poison, false),
-                           .profile = OPTION(o, profile, false), .unfused = OPTION(o, unfused, false),
-                           .progress = OPTION(o, progress, NULL), .progress_ctx = OPTION(o, progress_ctx, NULL)};
+  *out = (session_options){.memory_budget = OPTION(o, memory_budget, 0),
+                           .poison = OPTION(o, poison, false),
+                           .profile = OPTION(o, profile, false),
+                           .unfused = OPTION(o, unfused, false),
+                           .progress = OPTION(o, progress, NULL),
+                           .progress_ctx = OPTION(o, progress_ctx, NULL)};
   TRY(read_precision(&fast));
   if (fast) return UNSUPPORTED("fast precision is not in this version; strict is");
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
@@ -49,7 +55,8 @@ static clave_status init_session(clave_session *s, const clave_session_options *
   return session_create(s->program->p, &s->device->set, s->stores, &o, &s->s);
 }
 
-clave_status clave_session_create(clave_program *p, clave_device *device, const clave_session_options *options, clave_session **out) {
+clave_status clave_session_create(clave_program *p, clave_device *device,
+                                  const clave_session_options *options, clave_session **out) {
   *out = NULL;
   clave_session *s = calloc(1, sizeof *s);
   if (!s) return status_no_memory();
@@ -75,11 +82,14 @@ void clave_session_destroy(clave_session *s) {
   free(s);
 }
 
-clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index, const clave_tensor *value) {
+clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index,
+                                     const clave_tensor *value) {
   uint32_t m;
   TRY(program_find_method(s->program, method, &m));
-  if (!clave_dtype_name(value->dtype)) return INVALID("input %u has no known dtype (%d)", index, (int)value->dtype);
-  if (value->rank < 0 || value->rank > CLAVE_MAX_RANK) return INVALID("input %u has rank %d, not 0 to %d", index, value->rank, CLAVE_MAX_RANK);
+  if (!clave_dtype_name(value->dtype))
+    return INVALID("input %u has no known dtype (%d)", index, (int)value->dtype);
+  if (value->rank < 0 || value->rank > CLAVE_MAX_RANK)
+    return INVALID("input %u has rank %d, not 0 to %d", index, value->rank, CLAVE_MAX_RANK);
   host_tensor h = {.t = tensor_from_public(value), .data = value->data};
   return session_set_input(s->s, m, index, &h);
 }
@@ -90,7 +100,8 @@ clave_status clave_session_run(clave_session *s, const char *method) {
   return session_run(s->s, m);
 }
 
-clave_status clave_session_output(clave_session *s, const char *method, uint32_t index, clave_tensor *out) {
+clave_status clave_session_output(clave_session *s, const char *method, uint32_t index,
+                                  clave_tensor *out) {
   uint32_t m;
   host_tensor h;
   *out = (clave_tensor){0};
@@ -105,12 +116,16 @@ clave_status clave_session_reset(clave_session *s) { return session_reset(s->s);
 void clave_session_memory(const clave_session *s, clave_memory_info *info) {
   session_memory m;
   session_memory_use(s->s, &m);
-  *info = (clave_memory_info){.constant_bytes = m.constant_bytes, .state_bytes = m.state_bytes, .arena_bytes = m.arena_bytes};
+  *info = (clave_memory_info){.constant_bytes = m.constant_bytes,
+                              .state_bytes = m.state_bytes,
+                              .arena_bytes = m.arena_bytes};
   for (int b = 0; b < s->n_stores; b++)
-    if (s->device->set.backends[b]->info.shares_host_memory) info->constant_bytes_in_place += constant_store_bytes(s->stores[b]);
+    if (s->device->set.backends[b]->info.shares_host_memory)
+      info->constant_bytes_in_place += constant_store_bytes(s->stores[b]);
 }
 
-clave_status clave_session_placement(const clave_session *s, const char *method, uint32_t index, const char **where, const char **reason) {
+clave_status clave_session_placement(const clave_session *s, const char *method, uint32_t index,
+                                     const char **where, const char **reason) {
   uint32_t m;
   TRY(program_find_method(s->program, method, &m));
   const ir_program *p = &s->program->p->ir;
@@ -120,7 +135,8 @@ clave_status clave_session_placement(const clave_session *s, const char *method,
   return NULL;
 }
 
-static bool relay_observation(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value) {
+static bool relay_observation(void *ctx, uint32_t instruction, uint32_t tid,
+                              const host_tensor *value) {
   clave_session *s = ctx;
   clave_tensor t;
   tensor_to_public(&value->t, value->data, &t);
@@ -134,4 +150,6 @@ clave_status clave_session_observe(clave_session *s, clave_observe_fn observe, v
   return NULL;
 }
 
-clave_status clave_session_write_profile(const clave_session *s, const char *path) { return session_write_trace(s->s, path); }
+clave_status clave_session_write_profile(const clave_session *s, const char *path) {
+  return session_write_trace(s->s, path);
+}

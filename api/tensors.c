@@ -37,7 +37,8 @@ static void entry_to_public(const tensor_entry *e, clave_tensor *out) {
   tensor_to_public(&t, e->data, out);
 }
 
-void clave_tensors_get(const clave_tensors *t, uint32_t index, const char **name, clave_tensor *out) {
+void clave_tensors_get(const clave_tensors *t, uint32_t index, const char **name,
+                       clave_tensor *out) {
   *name = t->file->tensors[index].name;
   entry_to_public(&t->file->tensors[index], out);
 }
@@ -49,13 +50,17 @@ bool clave_tensors_find(const clave_tensors *t, const char *name, clave_tensor *
 }
 
 /* Strided tensors are made contiguous into *copy (owned by the caller). */
-static clave_status entry_from_public(const char *name, const clave_tensor *in, tensor_entry *e, void **copy) {
-  if (!clave_dtype_name(in->dtype)) return INVALID("tensor '%s' has no known dtype (%d)", name, (int)in->dtype);
-  if (in->rank < 0 || in->rank > MAX_RANK) return INVALID("tensor '%s' has rank %d, not 0 to %d", name, in->rank, MAX_RANK);
+static clave_status entry_from_public(const char *name, const clave_tensor *in, tensor_entry *e,
+                                      void **copy) {
+  if (!clave_dtype_name(in->dtype))
+    return INVALID("tensor '%s' has no known dtype (%d)", name, (int)in->dtype);
+  if (in->rank < 0 || in->rank > MAX_RANK)
+    return INVALID("tensor '%s' has rank %d, not 0 to %d", name, in->rank, MAX_RANK);
   tensor t = tensor_from_public(in);
   *e = (tensor_entry){.name = name, .type = t.type, .rank = t.rank, .data = in->data};
   memcpy(e->dims, t.dims, sizeof e->dims);
-  if (!tensor_bytes(&t, &e->bytes)) return INVALID("tensor '%s' has a size that is negative or overflows", name);
+  if (!tensor_bytes(&t, &e->bytes))
+    return INVALID("tensor '%s' has a size that is negative or overflows", name);
   if (tensor_is_contiguous(&t)) return NULL;
   e->data = *copy = malloc(e->bytes + 1);
   if (!*copy) return status_no_memory();
@@ -63,12 +68,14 @@ static clave_status entry_from_public(const char *name, const clave_tensor *in, 
   return NULL;
 }
 
-clave_status clave_tensors_save(const char *path, const char *const *names, const clave_tensor *tensors, uint32_t count,
+clave_status clave_tensors_save(const char *path, const char *const *names,
+                                const clave_tensor *tensors, uint32_t count,
                                 const char *const *metadata, uint32_t n_metadata) {
   tensor_entry *entries = calloc((size_t)count + 1, sizeof *entries);
   void **copies = calloc((size_t)count + 1, sizeof *copies);
   clave_status st = entries && copies ? NULL : status_no_memory();
-  for (uint32_t i = 0; i < count && !st; i++) st = entry_from_public(names[i], &tensors[i], &entries[i], &copies[i]);
+  for (uint32_t i = 0; i < count && !st; i++)
+    st = entry_from_public(names[i], &tensors[i], &entries[i], &copies[i]);
   if (!st) st = tensor_file_save(path, entries, count, metadata, n_metadata);
   for (uint32_t i = 0; copies && i < count; i++) free(copies[i]);
   free(copies);

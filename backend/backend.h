@@ -1,7 +1,7 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
-/* The abstraction over devices. interp/ sees nothing below this file; a backend sees nothing above it but decoded
- * structs, ops' tensor types and base/. */
+/* The abstraction over devices. interp/ sees nothing below this file; a backend sees nothing above
+ * it but decoded structs, ops' tensor types and base/. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,9 +13,11 @@
 
 typedef struct backend backend; /* an opened device; every implementation starts with this struct */
 typedef struct buffer buffer;   /* device memory; every implementation starts with this struct */
-typedef struct stream stream;   /* one session's queue, kernels, scratch, error record; starts with this struct */
+typedef struct stream
+    stream; /* one session's queue, kernels, scratch, error record; starts with this struct */
 
-/* A slot bound for a run: where its elements are. buffer_offset is in bytes, added to t.offset elements. */
+/* A slot bound for a run: where its elements are. buffer_offset is in bytes, added to t.offset
+ * elements. */
 typedef struct bound_tensor {
   tensor t;
   buffer *buf;
@@ -27,19 +29,20 @@ typedef struct node {
   const ir_instruction *instruction;
   const bound_tensor *tensors; /* by Tid; only this node's operands are bound */
   const scalar_value *values;  /* by Vid; all known */
-  void **cache;                /* the backend's own per stream and instruction, NULL at first; freed by stream_destroy */
+  void **cache; /* the backend's own per stream and instruction, NULL at first; freed by
+                   stream_destroy */
 } node;
 
 typedef struct backend_info {
-  const char *kind;     /* "cpu" or "opencl" */
-  const char *name;     /* device name, one line */
-  const char *platform; /* platform and version */
-  const char *driver;   /* driver version */
-  const char *type;     /* "CPU", "GPU", "accelerator", "custom" */
+  const char *kind;       /* "cpu" or "opencl" */
+  const char *name;       /* device name, one line */
+  const char *platform;   /* platform and version */
+  const char *driver;     /* driver version */
+  const char *type;       /* "CPU", "GPU", "accelerator", "custom" */
   const char *extensions; /* those we use, space separated */
-  uint64_t memory;      /* bytes */
-  uint64_t max_alloc;   /* bytes of one buffer */
-  size_t alignment;     /* bytes: of sub-allocations, and of host memory used in place */
+  uint64_t memory;        /* bytes */
+  uint64_t max_alloc;     /* bytes of one buffer */
+  size_t alignment;       /* bytes: of sub-allocations, and of host memory used in place */
   uint32_t compute_units, clock_mhz;
   bool shares_host_memory; /* buffer_wrap works without a copy */
 } backend_info;
@@ -54,29 +57,36 @@ typedef struct device_fault {
 typedef struct backend_vtable {
   void (*destroy)(backend *b);
 
-  clave_status (*buffer_create)(backend *b, size_t bytes, buffer **out); /* uninitialised; bytes may be 0 */
-  /* A read-only buffer over host memory that outlives it; in place if shares_host_memory and aligned, else a copy. */
+  clave_status (*buffer_create)(backend *b, size_t bytes,
+                                buffer **out); /* uninitialised; bytes may be 0 */
+  /* A read-only buffer over host memory that outlives it; in place if shares_host_memory and
+   * aligned, else a copy. */
   clave_status (*buffer_wrap)(backend *b, const void *host, size_t bytes, buffer **out);
   void (*buffer_destroy)(backend *b, buffer *buf); /* takes NULL */
 
-  /* Can this backend run the instruction with these operand types (dims may be unknown)? If not, `reason` (one line,
-   * static or in the backend) says why. */
-  bool (*supports)(backend *b, const rule_context *c, const ir_instruction *ins, const char **reason);
+  /* Can this backend run the instruction with these operand types (dims may be unknown)? If not,
+   * `reason` (one line, static or in the backend) says why. */
+  bool (*supports)(backend *b, const rule_context *c, const ir_instruction *ins,
+                   const char **reason);
 
   clave_status (*stream_create)(backend *b, stream **out);
   void (*stream_destroy)(backend *b, stream *s); /* waits; takes NULL */
-  /* (optional) Starts building what `n` needs; build_all waits for everything prepared since, in parallel, and calls
-   * progress(done, total) if given. run() without it builds lazily. */
+  /* (optional) Starts building what `n` needs; build_all waits for everything prepared since, in
+   * parallel, and calls progress(done, total) if given. run() without it builds lazily. */
   clave_status (*prepare)(stream *s, const node *n);
   clave_status (*build_all)(stream *s, void (*progress)(void *ctx, int done, int total), void *ctx);
-  /* Enqueues one instruction; not views, not host ops. `number` is what faults are reported with. */
+  /* Enqueues one instruction; not views, not host ops. `number` is what faults are reported with.
+   */
   clave_status (*run)(stream *s, const node *n, uint32_t number);
-  clave_status (*write)(stream *s, buffer *to, size_t offset, const void *from, size_t bytes); /* `from` free on return */
-  clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to, size_t bytes);  /* waits */
+  clave_status (*write)(stream *s, buffer *to, size_t offset, const void *from,
+                        size_t bytes); /* `from` free on return */
+  clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to,
+                       size_t bytes); /* waits */
   clave_status (*fill_zero)(stream *s, buffer *to, size_t offset, size_t bytes);
   /* Waits for all work and reports the first fault since the last finish. */
   clave_status (*finish)(stream *s, device_fault *fault);
-  /* (optional) Start and end of the last run() in ns of the device's clock, once it is finished; for profiles. */
+  /* (optional) Start and end of the last run() in ns of the device's clock, once it is finished;
+   * for profiles. */
   clave_status (*profile)(stream *s, bool on);
   clave_status (*times)(stream *s, uint32_t number, int64_t *start_ns, int64_t *end_ns);
 } backend_vtable;
@@ -96,15 +106,17 @@ struct stream {
 clave_status cpu_backend_create(int n_threads, backend **out) STATUS_CHECK;
 
 typedef struct opencl_options {
-  const char *cache_dir;  /* folder of kernel binaries; NULL = none */
-  const char *kernel_dir; /* read .cl files from here instead of the embedded ones; NULL = embedded */
+  const char *cache_dir; /* folder of kernel binaries; NULL = none */
+  const char
+      *kernel_dir; /* read .cl files from here instead of the embedded ones; NULL = embedded */
   void (*message)(void *ctx, const char *line);
   void *message_ctx;
 } opencl_options;
-/* Every OpenCL device of every platform, in the order of `clave devices`. No loader or no device gives count 0 and a
- * reason, not an error; otherwise reason names devices that were left out and why, or is NULL. infos live as long as
- * the library. */
-clave_status opencl_devices(const backend_info **infos, int *count, const char **reason) STATUS_CHECK;
+/* Every OpenCL device of every platform, in the order of `clave devices`. No loader or no device
+ * gives count 0 and a reason, not an error; otherwise reason names devices that were left out and
+ * why, or is NULL. infos live as long as the library. */
+clave_status opencl_devices(const backend_info **infos, int *count,
+                            const char **reason) STATUS_CHECK;
 clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) STATUS_CHECK;
 
 #endif

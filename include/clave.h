@@ -3,17 +3,18 @@
 /* clave: runs exported neural networks on any OpenCL device, or on the CPU.
  *
  *   clave_device *device; clave_program *program; clave_session *session;
- *   clave_device_open(NULL, NULL, &device);                        // CLAVE_DEVICE, else the best there is
- *   clave_program_load("model.clv", NULL, &program);
- *   clave_session_create(program, device, NULL, &session);
- *   clave_session_set_input(session, "forward", 0, &input);
+ *   clave_device_open(NULL, NULL, &device);                        // CLAVE_DEVICE, else the best
+ * there is clave_program_load("model.clv", NULL, &program); clave_session_create(program, device,
+ * NULL, &session); clave_session_set_input(session, "forward", 0, &input);
  *   clave_session_run(session, "forward");
  *   clave_session_output(session, "forward", 0, &output);
  *
- * Every function that can fail returns a status: NULL is good, else an error to read and free. `out` arguments come last
- * and are NULL after a failure. Arguments are borrowed for the call; what a getter gives is borrowed from the object.
- * create, open and load are paired with destroy, which takes NULL. Devices and programs may be shared by threads; a session
- * keeps its own alive, so they may be destroyed in any order. One session is used by one thread at a time. The library prints nothing and never exits.
+ * Every function that can fail returns a status: NULL is good, else an error to read and free.
+ * `out` arguments come last and are NULL after a failure. Arguments are borrowed for the call; what
+ * a getter gives is borrowed from the object. create, open and load are paired with destroy, which
+ * takes NULL. Devices and programs may be shared by threads; a session keeps its own alive, so they
+ * may be destroyed in any order. One session is used by one thread at a time. The library prints
+ * nothing and never exits.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,10 +48,11 @@ typedef enum clave_code {
   CLAVE_IO = 5
 } clave_code;
 
-CLAVE_API clave_code clave_status_code(const struct clave_error *status);      /* CLAVE_OK for NULL */
-CLAVE_API const char *clave_status_message(const struct clave_error *status);  /* one line; "" for NULL */
-CLAVE_API void clave_status_free(clave_status status);                         /* takes NULL */
-CLAVE_API const char *clave_version(void);                                     /* "0.1.0" */
+CLAVE_API clave_code clave_status_code(const struct clave_error *status); /* CLAVE_OK for NULL */
+CLAVE_API const char *clave_status_message(
+    const struct clave_error *status);                 /* one line; "" for NULL */
+CLAVE_API void clave_status_free(clave_status status); /* takes NULL */
+CLAVE_API const char *clave_version(void);             /* "0.1.0" */
 
 /* ---------------------------------------------------------------- tensors */
 
@@ -78,17 +80,19 @@ typedef struct clave_tensor {
   void *data; /* element [0, ..., 0] */
 } clave_tensor;
 
-CLAVE_API const char *clave_dtype_name(clave_dtype dtype); /* "F32"; NULL if there is no such dtype */
-CLAVE_API size_t clave_dtype_size(clave_dtype dtype);      /* bytes; 0 if there is no such dtype */
+CLAVE_API const char *clave_dtype_name(
+    clave_dtype dtype);                               /* "F32"; NULL if there is no such dtype */
+CLAVE_API size_t clave_dtype_size(clave_dtype dtype); /* bytes; 0 if there is no such dtype */
 /* A row-major tensor over `data`. */
-CLAVE_API clave_tensor clave_tensor_make(clave_dtype dtype, int rank, const int64_t *dims, void *data);
+CLAVE_API clave_tensor clave_tensor_make(clave_dtype dtype, int rank, const int64_t *dims,
+                                         void *data);
 
 /* ---------------------------------------------------------------- devices */
 
 typedef struct clave_device_info {
-  const char *kind;       /* "cpu" or "opencl" */
-  const char *name;       /* one line */
-  const char *platform;   /* platform name and version; "clave" for the CPU backend */
+  const char *kind;     /* "cpu" or "opencl" */
+  const char *name;     /* one line */
+  const char *platform; /* platform name and version; "clave" for the CPU backend */
   const char *driver;
   const char *type;       /* "CPU", "GPU", "accelerator", "custom" */
   const char *extensions; /* the optional ones we use, space separated */
@@ -105,60 +109,77 @@ CLAVE_API clave_status clave_devices(const clave_device_info **list, int *count)
 /* Why there is no OpenCL device, and which package would help; NULL if there is one. */
 CLAVE_API const char *clave_devices_hint(void);
 
-typedef void (*clave_message_fn)(void *ctx, const char *line);               /* a note, one line */
+typedef void (*clave_message_fn)(void *ctx, const char *line); /* a note, one line */
 typedef void (*clave_progress_fn)(void *ctx, const char *what, int done, int total);
 
 typedef struct clave_device_options {
-  size_t size;            /* sizeof(clave_device_options) */
-  bool no_fallback;       /* an op the device cannot run is an error */
-  int n_threads;          /* of the CPU backend; 0: CLAVE_THREADS, else all CPUs */
-  const char *cache_dir;  /* kernel binaries; NULL: CLAVE_CACHE_DIR, else the XDG cache; "off": none */
-  const char *kernel_dir; /* read kernels from here; NULL: CLAVE_KERNEL_DIR, else the embedded ones */
+  size_t size;      /* sizeof(clave_device_options) */
+  bool no_fallback; /* an op the device cannot run is an error */
+  int n_threads;    /* of the CPU backend; 0: CLAVE_THREADS, else all CPUs */
+  const char
+      *cache_dir; /* kernel binaries; NULL: CLAVE_CACHE_DIR, else the XDG cache; "off": none */
+  const char
+      *kernel_dir; /* read kernels from here; NULL: CLAVE_KERNEL_DIR, else the embedded ones */
   clave_message_fn message;
   void *message_ctx;
 } clave_device_options;
 
-/* spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list, the first preferred; NULL: CLAVE_DEVICE, and if that
- * is unset or empty, "opencl" if there is a device, else "cpu" with a note. The CPU backend takes what the listed devices
- * cannot run unless no_fallback is set. Errors list the valid values. */
-CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_options *options, clave_device **out) CLAVE_CHECK;
+/* spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list, the first preferred; NULL:
+ * CLAVE_DEVICE, and if that is unset or empty, "opencl" if there is a device, else "cpu" with a
+ * note. The CPU backend takes what the listed devices cannot run unless no_fallback is set. Errors
+ * list the valid values. */
+CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_options *options,
+                                         clave_device **out) CLAVE_CHECK;
 CLAVE_API void clave_device_destroy(clave_device *device);
-CLAVE_API const clave_device_info *clave_device_get_info(const clave_device *device); /* of the preferred one */
+CLAVE_API const clave_device_info *clave_device_get_info(
+    const clave_device *device); /* of the preferred one */
 
 /* ---------------------------------------------------------------- programs */
 
 typedef struct clave_program_options {
-  size_t size;        /* sizeof(clave_program_options) */
-  const char *consts; /* the safetensors file of a .json program; NULL: consts.safetensors beside it */
+  size_t size; /* sizeof(clave_program_options) */
+  const char
+      *consts; /* the safetensors file of a .json program; NULL: consts.safetensors beside it */
 } clave_program_options;
 
-/* Reads a .clv or a .json program and verifies it whole. The file stays mapped: do not change it meanwhile. */
-CLAVE_API clave_status clave_program_load(const char *path, const clave_program_options *options, clave_program **out) CLAVE_CHECK;
-/* From the FlatBuffers form and the constants in slot order (contiguous; borrowed, must outlive the program). The
- * program's consts_hash and version are filled in. */
-CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size, const clave_tensor *constants, size_t n_constants,
+/* Reads a .clv or a .json program and verifies it whole. The file stays mapped: do not change it
+ * meanwhile. */
+CLAVE_API clave_status clave_program_load(const char *path, const clave_program_options *options,
+                                          clave_program **out) CLAVE_CHECK;
+/* From the FlatBuffers form and the constants in slot order (contiguous; borrowed, must outlive the
+ * program). The program's consts_hash and version are filled in. */
+CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size,
+                                            const clave_tensor *constants, size_t n_constants,
                                             clave_program **out) CLAVE_CHECK;
-/* By the ending: .clv, or .json with consts.safetensors beside it. Written whole or not at all; refuses to replace
- * another program's constants. */
-CLAVE_API clave_status clave_program_save(const clave_program *program, const char *path) CLAVE_CHECK;
-/* Checks the content hashes of a loaded program's constants (load checks the structure only for .clv). */
+/* By the ending: .clv, or .json with consts.safetensors beside it. Written whole or not at all;
+ * refuses to replace another program's constants. */
+CLAVE_API clave_status clave_program_save(const clave_program *program,
+                                          const char *path) CLAVE_CHECK;
+/* Checks the content hashes of a loaded program's constants (load checks the structure only for
+ * .clv). */
 CLAVE_API clave_status clave_program_check_hashes(const clave_program *program) CLAVE_CHECK;
 CLAVE_API void clave_program_destroy(clave_program *program);
 
 typedef enum clave_slot_kind {
-  CLAVE_SLOT_CONSTANT, CLAVE_SLOT_INPUT, CLAVE_SLOT_OUTPUT, CLAVE_SLOT_STATE, CLAVE_SLOT_TEMPORARY
+  CLAVE_SLOT_CONSTANT,
+  CLAVE_SLOT_INPUT,
+  CLAVE_SLOT_OUTPUT,
+  CLAVE_SLOT_STATE,
+  CLAVE_SLOT_TEMPORARY
 } clave_slot_kind;
 
 enum { CLAVE_DYNAMIC = -1 }; /* a dimension known at run time only */
 
-/* A tensor slot of the program, or a host scalar argument (is_scalar: dtype I64, F64 or BOOL, rank 0). */
+/* A tensor slot of the program, or a host scalar argument (is_scalar: dtype I64, F64 or BOOL, rank
+ * 0). */
 typedef struct clave_tensor_info {
   const char *name;
   clave_dtype dtype;
   int rank;
   int64_t dims[CLAVE_MAX_RANK]; /* CLAVE_DYNAMIC where known at run time only */
-  int64_t min_dims[CLAVE_MAX_RANK], max_dims[CLAVE_MAX_RANK]; /* inclusive bounds; INT64_MAX: none */
-  const char *dim_names[CLAVE_MAX_RANK];                      /* of dynamic ones, else NULL */
+  int64_t min_dims[CLAVE_MAX_RANK],
+      max_dims[CLAVE_MAX_RANK];          /* inclusive bounds; INT64_MAX: none */
+  const char *dim_names[CLAVE_MAX_RANK]; /* of dynamic ones, else NULL */
   clave_slot_kind kind;
   bool is_scalar;
   uint32_t slot;
@@ -177,48 +198,61 @@ typedef struct clave_method_info {
 } clave_method_info;
 enum { CLAVE_MAX_OPERANDS = 64 };
 typedef struct clave_node_info {
-  const char *op;   /* "softmax" */
-  const char *name; /* the source graph's node */
-  const char *detail; /* the attributes, one line */
+  const char *op;             /* "softmax" */
+  const char *name;           /* the source graph's node */
+  const char *detail;         /* the attributes, one line */
   uint32_t n_reads, n_writes; /* at most CLAVE_MAX_OPERANDS are listed */
   uint32_t reads[CLAVE_MAX_OPERANDS], writes[CLAVE_MAX_OPERANDS]; /* slots */
 } clave_node_info;
 
 CLAVE_API void clave_program_get_info(const clave_program *program, clave_program_info *info);
-CLAVE_API clave_status clave_program_method(const clave_program *program, uint32_t index, clave_method_info *info) CLAVE_CHECK;
-CLAVE_API clave_status clave_program_input(const clave_program *program, const char *method, uint32_t index, clave_tensor_info *info) CLAVE_CHECK;
-CLAVE_API clave_status clave_program_output(const clave_program *program, const char *method, uint32_t index, clave_tensor_info *info) CLAVE_CHECK;
-CLAVE_API clave_status clave_program_slot(const clave_program *program, uint32_t slot, clave_tensor_info *info) CLAVE_CHECK;
-CLAVE_API clave_status clave_program_node(const clave_program *program, const char *method, uint32_t index, clave_node_info *info) CLAVE_CHECK;
+CLAVE_API clave_status clave_program_method(const clave_program *program, uint32_t index,
+                                            clave_method_info *info) CLAVE_CHECK;
+CLAVE_API clave_status clave_program_input(const clave_program *program, const char *method,
+                                           uint32_t index, clave_tensor_info *info) CLAVE_CHECK;
+CLAVE_API clave_status clave_program_output(const clave_program *program, const char *method,
+                                            uint32_t index, clave_tensor_info *info) CLAVE_CHECK;
+CLAVE_API clave_status clave_program_slot(const clave_program *program, uint32_t slot,
+                                          clave_tensor_info *info) CLAVE_CHECK;
+CLAVE_API clave_status clave_program_node(const clave_program *program, const char *method,
+                                          uint32_t index, clave_node_info *info) CLAVE_CHECK;
 /* The bytes of a constant slot, in place. */
-CLAVE_API clave_status clave_program_constant(const clave_program *program, uint32_t slot, clave_tensor *out) CLAVE_CHECK;
+CLAVE_API clave_status clave_program_constant(const clave_program *program, uint32_t slot,
+                                              clave_tensor *out) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- sessions
  * `method` names an entry point of the program; NULL is the first one. */
 
-/* Called after each instruction with the tensors it wrote, copied to the host; return false to stop the run. */
-typedef bool (*clave_observe_fn)(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value);
+/* Called after each instruction with the tensors it wrote, copied to the host; return false to stop
+ * the run. */
+typedef bool (*clave_observe_fn)(void *ctx, uint32_t node, uint32_t slot,
+                                 const clave_tensor *value);
 
 typedef struct clave_session_options {
-  size_t size;             /* sizeof(clave_session_options) */
-  uint64_t memory_budget;  /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
-  bool poison;             /* fill dead memory with NaN patterns (debugging) */
-  bool profile;            /* time every op, for clave_session_write_profile */
-  bool fast;               /* CLAVE_PRECISION=fast; refused until a device has faster, less exact kernels */
+  size_t size;            /* sizeof(clave_session_options) */
+  uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
+  bool poison;            /* fill dead memory with NaN patterns (debugging) */
+  bool profile;           /* time every op, for clave_session_write_profile */
+  bool fast; /* CLAVE_PRECISION=fast; refused until a device has faster, less exact kernels */
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused; /* run every node by itself, for comparison node by node */
 } clave_session_options;
 
-CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device, const clave_session_options *options,
+CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,
+                                            const clave_session_options *options,
                                             clave_session **out) CLAVE_CHECK;
 CLAVE_API void clave_session_destroy(clave_session *session);
-/* Copies the tensor in (it may be strided). Errors name the input, what it is and what it should be. */
-CLAVE_API clave_status clave_session_set_input(clave_session *session, const char *method, uint32_t index, const clave_tensor *value) CLAVE_CHECK;
+/* Copies the tensor in (it may be strided). Errors name the input, what it is and what it should
+ * be. */
+CLAVE_API clave_status clave_session_set_input(clave_session *session, const char *method,
+                                               uint32_t index,
+                                               const clave_tensor *value) CLAVE_CHECK;
 /* Runs a method on the inputs set since its last run. */
 CLAVE_API clave_status clave_session_run(clave_session *session, const char *method) CLAVE_CHECK;
 /* The result of the last run: contiguous, owned by the session, valid until its next run. */
-CLAVE_API clave_status clave_session_output(clave_session *session, const char *method, uint32_t index, clave_tensor *out) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_output(clave_session *session, const char *method,
+                                            uint32_t index, clave_tensor *out) CLAVE_CHECK;
 /* State (KV caches, mutated buffers) back to its initial value. */
 CLAVE_API clave_status clave_session_reset(clave_session *session) CLAVE_CHECK;
 
@@ -228,25 +262,35 @@ typedef struct clave_memory_info {
   uint64_t constant_bytes_in_place;     /* of the constants: mapped, not copied */
 } clave_memory_info;
 CLAVE_API void clave_session_memory(const clave_session *session, clave_memory_info *info);
-/* Where node `index` of a method runs ("opencl", "cpu", "host" or "view") and why there, NULL if first choice. */
-CLAVE_API clave_status clave_session_placement(const clave_session *session, const char *method, uint32_t index, const char **where,
+/* Where node `index` of a method runs ("opencl", "cpu", "host" or "view") and why there, NULL if
+ * first choice. */
+CLAVE_API clave_status clave_session_placement(const clave_session *session, const char *method,
+                                               uint32_t index, const char **where,
                                                const char **reason) CLAVE_CHECK;
-CLAVE_API clave_status clave_session_observe(clave_session *session, clave_observe_fn observe, void *ctx) CLAVE_CHECK; /* NULL: off */
-/* Timings of the last run as a trace for Perfetto or chrome://tracing (JSON). Needs options.profile. */
-CLAVE_API clave_status clave_session_write_profile(const clave_session *session, const char *path) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_observe(clave_session *session, clave_observe_fn observe,
+                                             void *ctx) CLAVE_CHECK; /* NULL: off */
+/* Timings of the last run as a trace for Perfetto or chrome://tracing (JSON). Needs
+ * options.profile. */
+CLAVE_API clave_status clave_session_write_profile(const clave_session *session,
+                                                   const char *path) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- tensor files (safetensors) */
 
 typedef struct clave_tensors clave_tensors;
-CLAVE_API clave_status clave_tensors_load(const char *path, clave_tensors **out) CLAVE_CHECK; /* mapped */
+CLAVE_API clave_status clave_tensors_load(const char *path,
+                                          clave_tensors **out) CLAVE_CHECK; /* mapped */
 CLAVE_API uint32_t clave_tensors_count(const clave_tensors *tensors);
 /* Tensor i in the file's order; name and data borrowed. */
-CLAVE_API void clave_tensors_get(const clave_tensors *tensors, uint32_t index, const char **name, clave_tensor *out);
-CLAVE_API bool clave_tensors_find(const clave_tensors *tensors, const char *name, clave_tensor *out);
+CLAVE_API void clave_tensors_get(const clave_tensors *tensors, uint32_t index, const char **name,
+                                 clave_tensor *out);
+CLAVE_API bool clave_tensors_find(const clave_tensors *tensors, const char *name,
+                                  clave_tensor *out);
 CLAVE_API void clave_tensors_destroy(clave_tensors *tensors);
 /* metadata: n_metadata pairs key, value. Whole or not at all. */
-CLAVE_API clave_status clave_tensors_save(const char *path, const char *const *names, const clave_tensor *tensors, uint32_t count,
-                                          const char *const *metadata, uint32_t n_metadata) CLAVE_CHECK;
+CLAVE_API clave_status clave_tensors_save(const char *path, const char *const *names,
+                                          const clave_tensor *tensors, uint32_t count,
+                                          const char *const *metadata,
+                                          uint32_t n_metadata) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- kernel cache on disk */
 
@@ -254,7 +298,8 @@ typedef struct clave_cache_info {
   const char *path; /* NULL: no cache */
   uint64_t bytes, files, limit_bytes;
 } clave_cache_info;
-CLAVE_API clave_status clave_cache_get_info(clave_cache_info *info) CLAVE_CHECK; /* path valid until the next call */
+CLAVE_API clave_status clave_cache_get_info(clave_cache_info *info)
+    CLAVE_CHECK; /* path valid until the next call */
 /* Removes least recently used binaries until at most max_bytes are left (0: all). */
 CLAVE_API clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) CLAVE_CHECK;
 

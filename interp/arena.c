@@ -1,5 +1,6 @@
-/* The offset planner: blocks are born in order of `first`; those that died before go back to a free list whose
- * neighbours merge; a newborn takes the smallest hole that fits, else its chunk grows, else a new chunk begins. */
+/* The offset planner: blocks are born in order of `first`; those that died before go back to a free
+ * list whose neighbours merge; a newborn takes the smallest hole that fits, else its chunk grows,
+ * else a new chunk begins. */
 #include "interp/arena.h"
 
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static int by_birth(const void *a, const void *b) {
 
 static void push_dying(sweep *s, arena_block *b) {
   size_t i = s->n_dying++;
-  for (; i && s->dying[(i - 1) / 2]->last > b->last; i = (i - 1) / 2) s->dying[i] = s->dying[(i - 1) / 2];
+  for (; i && s->dying[(i - 1) / 2]->last > b->last; i = (i - 1) / 2)
+    s->dying[i] = s->dying[(i - 1) / 2];
   s->dying[i] = b;
 }
 
@@ -70,7 +72,8 @@ static void release(sweep *s, hole h) {
     h.bytes += s->holes[i].bytes;
     drop_hole(s, i);
   }
-  if (i > 0 && s->holes[i - 1].chunk == h.chunk && s->holes[i - 1].offset + s->holes[i - 1].bytes == h.offset) {
+  if (i > 0 && s->holes[i - 1].chunk == h.chunk &&
+      s->holes[i - 1].offset + s->holes[i - 1].bytes == h.offset) {
     s->holes[i - 1].bytes += h.bytes;
     return;
   }
@@ -82,7 +85,9 @@ static void release(sweep *s, hole h) {
 static bool take_best_hole(sweep *s, arena_block *b, size_t bytes) {
   size_t best = s->n_holes;
   for (size_t i = 0; i < s->n_holes; i++)
-    if (s->holes[i].bytes >= bytes && (best == s->n_holes || s->holes[i].bytes < s->holes[best].bytes)) best = i;
+    if (s->holes[i].bytes >= bytes &&
+        (best == s->n_holes || s->holes[i].bytes < s->holes[best].bytes))
+      best = i;
   if (best == s->n_holes) return false;
   hole *h = &s->holes[best];
   b->chunk = h->chunk;
@@ -96,7 +101,10 @@ static bool take_best_hole(sweep *s, arena_block *b, size_t bytes) {
 /* The hole at the end of the last chunk, if there is one, is used up before the chunk grows. */
 static clave_status grow(sweep *s, arena_block *b, size_t bytes) {
   arena_layout *l = s->layout;
-  if (bytes > s->max_chunk) return status_new(STATUS_NO_MEMORY, "a tensor of %zu bytes exceeds the device's largest allocation, %zu bytes", b->bytes, s->max_chunk);
+  if (bytes > s->max_chunk)
+    return status_new(STATUS_NO_MEMORY,
+                      "a tensor of %zu bytes exceeds the device's largest allocation, %zu bytes",
+                      b->bytes, s->max_chunk);
   if (l->n_chunks) {
     uint32_t c = l->n_chunks - 1;
     size_t end = l->chunk_bytes[c], tail = 0;
@@ -122,7 +130,8 @@ static clave_status grow(sweep *s, arena_block *b, size_t bytes) {
 static clave_status place_one(sweep *s, arena_block *b) {
   while (s->n_dying && s->dying[0]->last < b->first) {
     arena_block *dead = pop_dying(s);
-    release(s, (hole){dead->chunk, dead->offset, (dead->bytes + s->alignment - 1) / s->alignment * s->alignment});
+    release(s, (hole){dead->chunk, dead->offset,
+                      (dead->bytes + s->alignment - 1) / s->alignment * s->alignment});
   }
   if (b->bytes > SIZE_MAX - s->alignment) return status_no_memory();
   size_t bytes = (b->bytes + s->alignment - 1) / s->alignment * s->alignment;
@@ -132,7 +141,8 @@ static clave_status place_one(sweep *s, arena_block *b) {
   return NULL;
 }
 
-clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_t max_chunk, arena_layout *out) {
+clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_t max_chunk,
+                         arena_layout *out) {
   *out = (arena_layout){0};
   if (!n) return NULL;
   sweep s = {.alignment = alignment, .max_chunk = max_chunk / alignment * alignment, .layout = out};

@@ -1,6 +1,7 @@
 #ifndef INTERP_ARENA_H
 #define INTERP_ARENA_H
-/* Offsets of blocks with known lifetimes: best fit over a free list, swept in order of birth. No device is touched. */
+/* Offsets of blocks with known lifetimes: best fit over a free list, swept in order of birth. No
+ * device is touched. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,9 +20,11 @@ typedef struct arena_layout {
   uint32_t n_chunks;
 } arena_layout;
 
-/* Places blocks[0..n) in chunks of at most max_chunk bytes (a larger block is an error), offsets aligned to `alignment`.
- * O(n log n) in the number of blocks for free lists of bounded length. `out` is to be freed with arena_layout_free. */
-clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_t max_chunk, arena_layout *out) STATUS_CHECK;
+/* Places blocks[0..n) in chunks of at most max_chunk bytes (a larger block is an error), offsets
+ * aligned to `alignment`. O(n log n) in the number of blocks for free lists of bounded length.
+ * `out` is to be freed with arena_layout_free. */
+clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_t max_chunk,
+                         arena_layout *out) STATUS_CHECK;
 void arena_layout_free(arena_layout *l);
 
 #endif

@@ -1,4 +1,5 @@
-/* From offsets to addresses: the session's arenas, the memory budget, and the bound slots of a plan. */
+/* From offsets to addresses: the session's arenas, the memory budget, and the bound slots of a
+ * plan. */
 #include <stdlib.h>
 
 #include "interp/internal.h"
@@ -23,12 +24,16 @@ static clave_status check_budget(const session *s, int b, uint64_t arena) {
   if (!have || need <= have) return NULL;
   const double mb = 1.0 / (1024 * 1024);
   return status_new(STATUS_NO_MEMORY,
-                    "needs %.1f MB on %s (weights %.1f, state %.1f, arena %.1f), it has %.1f; a smaller input or batch, or weights in a "
+                    "needs %.1f MB on %s (weights %.1f, state %.1f, arena %.1f), it has %.1f; a "
+                    "smaller input or batch, or weights in a "
                     "smaller dtype would help",
-                    (double)need * mb, info->name, (double)weights * mb, (double)s->state_bytes * mb, (double)arena * mb, (double)have * mb);
+                    (double)need * mb, info->name, (double)weights * mb,
+                    (double)s->state_bytes * mb, (double)arena * mb, (double)have * mb);
 }
 
-static size_t chunk_size(const arena_chunks *a, uint32_t c) { return c < a->n && a->chunks[c] ? a->chunks[c]->bytes : 0; }
+static size_t chunk_size(const arena_chunks *a, uint32_t c) {
+  return c < a->n && a->chunks[c] ? a->chunks[c]->bytes : 0;
+}
 
 static uint64_t arena_need(const session *s, const plan *p, int b) {
   uint64_t sum = 0;
@@ -42,7 +47,8 @@ static uint64_t arena_need(const session *s, const plan *p, int b) {
   return sum;
 }
 
-/* A chunk grows by being made again: its contents matter only within a run, and a phase grows only its own chunks. */
+/* A chunk grows by being made again: its contents matter only within a run, and a phase grows only
+ * its own chunks. */
 static clave_status grow_chunk(session *s, int b, uint32_t c, size_t bytes) {
   arena_chunks *a = &s->arenas[b];
   backend *be = s->devices.backends[b];
@@ -66,7 +72,9 @@ static clave_status grow_arenas(session *s, const plan *p) {
     TRY(check_budget(s, b, arena_need(s, p, b)));
     for (uint32_t i = 0; i < p->n_phases; i++)
       for (uint32_t k = 0; k < p->phases[i].layout[b].n_chunks; k++)
-        TRY(status_while(grow_chunk(s, b, p->phases[i].first_chunk[b] + k, p->phases[i].layout[b].chunk_bytes[k]), "the arena"));
+        TRY(status_while(grow_chunk(s, b, p->phases[i].first_chunk[b] + k,
+                                    p->phases[i].layout[b].chunk_bytes[k]),
+                         "the arena"));
   }
   return NULL;
 }

@@ -1,4 +1,5 @@
-/* A program's constants on one device: wrapped in place where the device shares host memory, else uploaded once. */
+/* A program's constants on one device: wrapped in place where the device shares host memory, else
+ * uploaded once. */
 #include <stdlib.h>
 
 #include "base/threads.h"
@@ -30,7 +31,8 @@ clave_status constant_store_create(const program *p, backend *b, constant_store 
 
 void constant_store_destroy(constant_store *c) {
   if (!c) return;
-  for (uint32_t i = 0; c->buffers && i < c->prog->ir.constants.count; i++) c->owner->vt->buffer_destroy(c->owner, c->buffers[i]);
+  for (uint32_t i = 0; c->buffers && i < c->prog->ir.constants.count; i++)
+    c->owner->vt->buffer_destroy(c->owner, c->buffers[i]);
   free(c->buffers);
   mutex_destroy(c->lock);
   free(c);
@@ -54,9 +56,11 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
   if (!c->buffers[tid]) {
     size_t bytes = 0;
     st = known_bytes(&c->prog->types[tid], &bytes);
-    if (!st) st = c->owner->vt->buffer_wrap(c->owner, c->prog->constants[tid], bytes, &c->buffers[tid]);
+    if (!st)
+      st = c->owner->vt->buffer_wrap(c->owner, c->prog->constants[tid], bytes, &c->buffers[tid]);
     if (!st) c->bytes += bytes;
-    if (!st && !c->owner->info.shares_host_memory) release_pages(c->prog, c->prog->constants[tid], bytes);
+    if (!st && !c->owner->info.shares_host_memory)
+      release_pages(c->prog, c->prog->constants[tid], bytes);
     st = status_while(st, "constant '%s'", c->prog->ir.constants.items[tid].name);
   }
   *out = c->buffers[tid];

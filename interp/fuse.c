@@ -1,5 +1,6 @@
-/* Elementwise chains become one node: a result that one later elementwise node alone reads, of the same shape, is computed
- * there. Each step rounds to its dtype, so the results are the same bits fused or not. */
+/* Elementwise chains become one node: a result that one later elementwise node alone reads, of the
+ * same shape, is computed there. Each step rounds to its dtype, so the results are the same bits
+ * fused or not. */
 #include <string.h>
 
 #include "interp/internal.h"
@@ -20,7 +21,8 @@ static bool count_reader(void *ctx, const operand *o) {
 
 static void count_readers(fusion *f) {
   for (uint32_t i = 0; i < f->m->n; i++) for_each_operand(&f->list[i], count_reader, f->readers);
-  for (uint32_t i = 0; i < f->m->ir->updates.count; i++) f->readers[f->m->ir->updates.items[i].value] += 2;
+  for (uint32_t i = 0; i < f->m->ir->updates.count; i++)
+    f->readers[f->m->ir->updates.items[i].value] += 2;
   for (uint32_t i = 0; i < f->m->ir->outputs.count; i++) {
     uint32_t tid = f->m->ir->outputs.items[i].tensor;
     if (tid != IR_NONE) f->readers[tid] += 2;
@@ -46,10 +48,10 @@ static uint32_t input_index(uint32_t *inputs, uint32_t *n, uint32_t tid) {
   return (*n)++;
 }
 
-/* Copies steps with inputs renumbered through `map` and step operands moved by `base`; uses of input `inlined` become
- * the step `result`. */
-static clave_status copy_steps(mem_pool *pool, const ir_steps *from, const uint32_t *map, uint32_t base, uint32_t inlined, uint32_t result,
-                               ir_step *to) {
+/* Copies steps with inputs renumbered through `map` and step operands moved by `base`; uses of
+ * input `inlined` become the step `result`. */
+static clave_status copy_steps(mem_pool *pool, const ir_steps *from, const uint32_t *map,
+                               uint32_t base, uint32_t inlined, uint32_t result, ir_step *to) {
   for (uint32_t i = 0; i < from->count; i++) {
     to[i] = from->items[i];
     uint32_t n = to[i].operands.count;
@@ -71,14 +73,18 @@ static clave_status copy_steps(mem_pool *pool, const ir_steps *from, const uint3
   return NULL;
 }
 
-/* b with input number `which`, the result of a, computed inside. *out stays NULL when the lists would grow too long. */
-static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elementwise *b, uint32_t which, ir_elementwise **out) {
-  uint32_t inputs[MAX_STEP_INPUTS], n = 0, map_a[MAX_STEP_INPUTS] = {0}, map_b[MAX_STEP_INPUTS] = {0};
+/* b with input number `which`, the result of a, computed inside. *out stays NULL when the lists
+ * would grow too long. */
+static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elementwise *b,
+                          uint32_t which, ir_elementwise **out) {
+  uint32_t inputs[MAX_STEP_INPUTS], n = 0, map_a[MAX_STEP_INPUTS] = {0},
+                                    map_b[MAX_STEP_INPUTS] = {0};
   *out = NULL;
   for (uint32_t i = 0; i < a->inputs.count; i++)
     if ((map_a[i] = input_index(inputs, &n, a->inputs.items[i])) == NO_INDEX) return NULL;
   for (uint32_t i = 0; i < b->inputs.count; i++)
-    if (i != which && (map_b[i] = input_index(inputs, &n, b->inputs.items[i])) == NO_INDEX) return NULL;
+    if (i != which && (map_b[i] = input_index(inputs, &n, b->inputs.items[i])) == NO_INDEX)
+      return NULL;
   uint32_t total = a->steps.count + b->steps.count;
   if (total > MAX_STEPS) return NULL;
   ir_elementwise *e = mem_pool_alloc(pool, 1, sizeof *e);
@@ -87,7 +93,8 @@ static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elem
   if (!e || !steps || !ids) return status_no_memory();
   memcpy(ids, inputs, n * sizeof *ids);
   TRY(copy_steps(pool, &a->steps, map_a, 0, NO_INDEX, 0, steps));
-  TRY(copy_steps(pool, &b->steps, map_b, a->steps.count, which, a->steps.count - 1, steps + a->steps.count));
+  TRY(copy_steps(pool, &b->steps, map_b, a->steps.count, which, a->steps.count - 1,
+                 steps + a->steps.count));
   e->inputs.items = ids;
   e->inputs.count = n;
   e->steps.items = steps;
@@ -99,17 +106,20 @@ static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elem
 
 static bool can_inline(const fusion *f, uint32_t tid, uint32_t out) {
   uint32_t a = f->producer[tid];
-  return a != NO_INDEX && f->list[a].op_type == IR_OP_ELEMENTWISE && f->readers[tid] == 1 && same_shape(&f->s->prog->ir, tid, out);
+  return a != NO_INDEX && f->list[a].op_type == IR_OP_ELEMENTWISE && f->readers[tid] == 1 &&
+         same_shape(&f->s->prog->ir, tid, out);
 }
 
-/* The same slot may be read twice by one node; readers counts that as two, so such chains stay apart. */
+/* The same slot may be read twice by one node; readers counts that as two, so such chains stay
+ * apart. */
 static clave_status fuse_into(fusion *f, uint32_t index) {
   for (uint32_t i = 0;;) {
     const ir_elementwise *b = f->list[index].op;
     if (i == b->inputs.count) return NULL;
     uint32_t tid = b->inputs.items[i];
     ir_elementwise *merged = NULL;
-    if (can_inline(f, tid, b->out)) TRY(merge(f->s->pool, f->list[f->producer[tid]].op, b, i, &merged));
+    if (can_inline(f, tid, b->out))
+      TRY(merge(f->s->pool, f->list[f->producer[tid]].op, b, i, &merged));
     if (!merged) {
       i++;
       continue;

@@ -8,7 +8,8 @@ static void copy_row(const char *from, int64_t n, int64_t stride, size_t size, c
     memcpy(to, from, (size_t)n * size);
     return;
   }
-  for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * size, from + i * stride * (int64_t)size, size);
+  for (int64_t i = 0; i < n; i++)
+    memcpy(to + (size_t)i * size, from + i * stride * (int64_t)size, size);
 }
 
 void copy_to_contiguous(const tensor *x, const void *data, void *out) {
@@ -17,7 +18,8 @@ void copy_to_contiguous(const tensor *x, const void *data, void *out) {
   tensors_collapse(&t, 1);
   size_t size = dtype_size(t.type);
   int outer = t.rank > 0 ? t.rank - 1 : 0;
-  int64_t n = t.rank ? t.dims[outer] : 1, stride = t.rank ? t.strides[outer] : 1, index[MAX_RANK] = {0};
+  int64_t n = t.rank ? t.dims[outer] : 1, stride = t.rank ? t.strides[outer] : 1,
+          index[MAX_RANK] = {0};
   const char *from = (const char *)data + t.offset * (int64_t)size;
   char *to = out;
   for (;;) {

@@ -16,13 +16,15 @@ typedef struct method {
   const ir_method *ir;
   const ir_instruction *instructions; /* borrowed from the program or the session's pool (fused) */
   uint32_t n;
-  uint32_t *source;       /* (n) index in the program of each instruction: differs after fusion */
-  uint8_t *where;         /* (n) index of a backend, or WHERE_* */
-  const char **reason;    /* (n) why not on the preferred device; NULL */
-  uint32_t *last_use;     /* (n_slots) last instruction that reads the slot; n: read after the last; NO_INDEX: none */
-  bool *prepared;         /* (n) kernels asked for */
+  uint32_t *source;    /* (n) index in the program of each instruction: differs after fusion */
+  uint8_t *where;      /* (n) index of a backend, or WHERE_* */
+  const char **reason; /* (n) why not on the preferred device; NULL */
+  uint32_t *last_use;  /* (n_slots) last instruction that reads the slot; n: read after the last;
+                          NO_INDEX: none */
+  bool *prepared;      /* (n) kernels asked for */
   void **cache[MAX_BACKENDS];      /* (n) the backend's own, per instruction */
-  void **copy_cache[MAX_BACKENDS]; /* (n_slots + n + 1) the same for the planner's copies: of a slot, of an instruction, at the end */
+  void **copy_cache[MAX_BACKENDS]; /* (n_slots + n + 1) the same for the planner's copies: of a
+                                      slot, of an instruction, at the end */
   struct bound_input *inputs;      /* (ir->inputs.count) */
   struct plan *plans[4];           /* owned, most recently used first */
   struct plan *current;            /* of the last run; NULL before */
@@ -52,9 +54,9 @@ typedef struct block {
 /* One version of stored bytes; slots that view them share it. */
 typedef struct storage {
   uint32_t block[MAX_BACKENDS]; /* NO_INDEX where it is not */
-  uint8_t home;                 /* the backend that wrote it; NO_HOME: the host (inputs, constants) */
-  uint32_t slot;                /* the constant, input or state slot; NO_INDEX for temporaries */
-  uint32_t last_use;            /* instruction, over all slots that view it */
+  uint8_t home;      /* the backend that wrote it; NO_HOME: the host (inputs, constants) */
+  uint32_t slot;     /* the constant, input or state slot; NO_INDEX for temporaries */
+  uint32_t last_use; /* instruction, over all slots that view it */
   size_t bytes;
 } storage;
 enum { NO_HOME = 255 };
@@ -94,7 +96,7 @@ typedef struct plan {
   phase *phases;
   uint32_t n_blocks, n_storages, n_steps, n_phases;
   uint32_t cap_blocks, cap_storages, cap_steps, cap_phases;
-  uint32_t next_instruction; /* not planned yet */
+  uint32_t next_instruction;         /* not planned yet */
   bound_tensor *bound[MAX_BACKENDS]; /* (n_slots + 2); the last two are the operands of copies */
   uint64_t arena_generation;         /* bound[] is of this state of the arenas; 0: not bound */
   uint64_t arena_bytes;
@@ -119,8 +121,8 @@ struct session {
   session_options options;
   mem_pool *pool;
   method *methods;
-  uint8_t *state_home;  /* (n_state) */
-  buffer **state;       /* (n_state) owned, on its home */
+  uint8_t *state_home; /* (n_state) */
+  buffer **state;      /* (n_state) owned, on its home */
   arena_chunks arenas[MAX_BACKENDS];
   uint64_t arena_generation;
   uint64_t state_bytes, last_arena_bytes;
@@ -135,7 +137,9 @@ static inline uint32_t first_state(const session *s) {
   const ir_program *p = &s->prog->ir;
   return p->constants.count + p->n_inputs + p->n_outputs;
 }
-static inline bool is_constant_slot(const session *s, uint32_t tid) { return tid < s->prog->ir.constants.count; }
+static inline bool is_constant_slot(const session *s, uint32_t tid) {
+  return tid < s->prog->ir.constants.count;
+}
 static inline bool is_output_slot(const session *s, uint32_t tid) {
   const ir_program *p = &s->prog->ir;
   return tid >= p->constants.count + p->n_inputs && tid < first_state(s);
@@ -149,7 +153,8 @@ clave_status fuse_elementwise(session *s, method *m) STATUS_CHECK;
 /* ---- placement.c ---- */
 clave_status place_method(session *s, method *m) STATUS_CHECK;
 /* ---- plan.c ---- */
-clave_status plan_create(session *s, const method *m, const scalar_value *key, plan **out) STATUS_CHECK;
+clave_status plan_create(session *s, const method *m, const scalar_value *key,
+                         plan **out) STATUS_CHECK;
 void plan_destroy(plan *p);
 /* Plans from p->next_instruction up to the next Item or the end, and binds the new slots. */
 clave_status plan_next_phase(session *s, method *m, plan *p) STATUS_CHECK;
@@ -160,12 +165,16 @@ clave_status plan_updates(session *s, method *m, plan *p) STATUS_CHECK;
 clave_status bind_plan(session *s, plan *p) STATUS_CHECK;
 bound_tensor bind_location(const session *s, const plan *p, location l, int backend);
 /* ---- storage.c ---- growth of the plan's tables */
-clave_status add_storage(plan *p, size_t bytes, uint8_t home, uint32_t slot, uint32_t *out) STATUS_CHECK;
+clave_status add_storage(plan *p, size_t bytes, uint8_t home, uint32_t slot,
+                         uint32_t *out) STATUS_CHECK;
 clave_status add_block(plan *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t *out) STATUS_CHECK;
 clave_status add_step(plan *p, step st) STATUS_CHECK;
-/* Makes the storage readable on backend b from now on (a transfer or a first touch), and keeps it alive until now. */
-clave_status need_storage(session *s, plan *p, uint32_t index, int b, uint32_t instruction) STATUS_CHECK;
-clave_status touch_slot(session *s, method *m, plan *p, uint32_t tid) STATUS_CHECK; /* constants, inputs, state: first use */
+/* Makes the storage readable on backend b from now on (a transfer or a first touch), and keeps it
+ * alive until now. */
+clave_status need_storage(session *s, plan *p, uint32_t index, int b,
+                          uint32_t instruction) STATUS_CHECK;
+clave_status touch_slot(session *s, method *m, plan *p,
+                        uint32_t tid) STATUS_CHECK; /* constants, inputs, state: first use */
 clave_status known_bytes(const tensor *t, size_t *out) STATUS_CHECK;
 /* ---- trace.c ---- */
 clave_status trace_add(session *s, trace_event e) STATUS_CHECK;
@@ -173,7 +182,8 @@ clave_status trace_finish(session *s) STATUS_CHECK; /* device times of a finishe
 /* ---- session.c ---- */
 clave_status session_build(session *s) STATUS_CHECK; /* waits for the kernels asked for */
 
-clave_status while_in_node(clave_status st, const session *s, const method *m, uint32_t instruction) STATUS_CHECK;
+clave_status while_in_node(clave_status st, const session *s, const method *m,
+                           uint32_t instruction) STATUS_CHECK;
 clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) STATUS_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
-/* Planning one instruction: its sizes, where its operands and results lie, and the copies and transfers it needs. */
+/* Planning one instruction: its sizes, where its operands and results lie, and the copies and
+ * transfers it needs. */
 #include <stdlib.h>
 
 #include "interp/internal.h"
@@ -28,7 +29,9 @@ static clave_status resolve_type(const session *s, plan *p, uint32_t tid) {
   for (uint32_t i = 0; i < d->shape.count; i++) {
     const ir_int_or_vid *v = &d->shape.items[i];
     int64_t n = v->vid == IR_NONE ? v->literal : p->values[v->vid].i;
-    if (n < 0) return INVALID("dimension %u of '%s' is %lld; sizes are not negative", i, d->name, (long long)n);
+    if (n < 0)
+      return INVALID("dimension %u of '%s' is %lld; sizes are not negative", i, d->name,
+                     (long long)n);
     t->dims[i] = n;
   }
   size_t bytes;
@@ -59,14 +62,22 @@ static clave_status new_place(plan *p, const tensor *t, int b, uint32_t last_use
   return NULL;
 }
 
-static clave_status add_copy(plan *p, int b, uint32_t index, location x, location out, uint32_t rebind) {
+static clave_status add_copy(plan *p, int b, uint32_t index, location x, location out,
+                             uint32_t rebind) {
   if (tensor_numel(&x.t) == 0) return NULL;
-  return add_step(p, (step){.kind = STEP_COPY, .backend = (uint8_t)b, .instruction = index, .x = x, .out = out, .rebind = rebind});
+  return add_step(p, (step){.kind = STEP_COPY,
+                            .backend = (uint8_t)b,
+                            .instruction = index,
+                            .x = x,
+                            .out = out,
+                            .rebind = rebind});
 }
 
 static void settle(plan *p, uint32_t tid, location l) { p->at[tid] = p->now[tid] = l; }
 
-static int home_of(const plan *p, uint32_t index) { return p->storages[index].home == NO_HOME ? 0 : p->storages[index].home; }
+static int home_of(const plan *p, uint32_t index) {
+  return p->storages[index].home == NO_HOME ? 0 : p->storages[index].home;
+}
 
 static uint32_t later_use(uint32_t a, uint32_t b) {
   if (a == NO_INDEX) return b;
@@ -95,14 +106,16 @@ static clave_status plan_view(operand_list *l, const rule_context *c, const ir_i
   return add_copy(p, b, l->index, from, to, NO_INDEX);
 }
 
-/* Operands on the backend; those that must be dense and are not get a copy, which later readers share. */
+/* Operands on the backend; those that must be dense and are not get a copy, which later readers
+ * share. */
 static bool bring_operand(void *ctx, const operand *o) {
   operand_list *l = ctx;
   if (o->flags & IR_OUT) return true;
   plan *p = l->p;
   if (!fail(l, need_storage(l->s, p, p->now[o->tid].storage, l->backend, l->index))) return false;
   const tensor *t = &p->now[o->tid].t;
-  bool good = o->flags & IR_DENSE ? tensor_is_contiguous(t) : !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);
+  bool good = o->flags & IR_DENSE ? tensor_is_contiguous(t)
+                                  : !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);
   if (good) return true;
   location made;
   if (!fail(l, new_place(p, t, l->backend, l->m->last_use[o->tid], &made))) return false;
@@ -140,7 +153,8 @@ static bool count_sharing(void *ctx, const operand *o) {
   return true;
 }
 
-/* In place only if no other operand lies in the same bytes, and nothing later reads the old value through any view. */
+/* In place only if no other operand lies in the same bytes, and nothing later reads the old value
+ * through any view. */
 static bool can_reuse(const operand_list *l, uint32_t x, uint32_t out) {
   const plan *p = l->p;
   sharing h = {p, p->now[x].storage, 0};
@@ -149,7 +163,9 @@ static bool can_reuse(const operand_list *l, uint32_t x, uint32_t out) {
   const storage *g = &p->storages[p->now[x].storage];
   const tensor *t = &p->now[x].t;
   if (g->home != l->backend || (g->last_use != NO_INDEX && g->last_use > l->index)) return false;
-  if (!tensor_is_contiguous(t) || t->offset != 0 || (size_t)tensor_numel(t) * dtype_size(t->type) != g->bytes) return false;
+  if (!tensor_is_contiguous(t) || t->offset != 0 ||
+      (size_t)tensor_numel(t) * dtype_size(t->type) != g->bytes)
+    return false;
   if (p->blocks[g->block[g->home]].kind != BLOCK_STATE) return true;
   return !is_output_slot(l->s, out) && state_is_updated(l->m, g->slot);
 }
@@ -191,7 +207,10 @@ static clave_status plan_op(operand_list *l, const ir_instruction *ins) {
   if (l->st) return l->st;
   if (l->all_empty) return NULL;
   for_each_operand(ins, keep_operand, l);
-  return add_step(l->p, (step){.kind = STEP_RUN, .backend = (uint8_t)l->backend, .instruction = l->index, .rebind = NO_INDEX});
+  return add_step(l->p, (step){.kind = STEP_RUN,
+                               .backend = (uint8_t)l->backend,
+                               .instruction = l->index,
+                               .rebind = NO_INDEX});
 }
 
 clave_status plan_instruction(session *s, method *m, plan *p, uint32_t index) {
@@ -203,7 +222,8 @@ clave_status plan_instruction(session *s, method *m, plan *p, uint32_t index) {
   if (l.st) return l.st;
   rule_context c = {&s->prog->ir, p->types, p->values};
   TRY(info->rule(&c, ins->op));
-  if (ins->op_type == IR_OP_ITEM) return need_storage(s, p, p->now[l.x].storage, home_of(p, p->now[l.x].storage), index);
+  if (ins->op_type == IR_OP_ITEM)
+    return need_storage(s, p, p->now[l.x].storage, home_of(p, p->now[l.x].storage), index);
   return info->is_view ? plan_view(&l, &c, ins) : plan_op(&l, ins);
 }
 
@@ -212,11 +232,13 @@ static bool in_state(const session *s, const plan *p, uint32_t state, location v
   uint8_t home = s->state_home[state - first_state(s)];
   const storage *g = &p->storages[v.storage];
   uint32_t blk = g->block[home];
-  return blk != NO_INDEX && p->blocks[blk].kind == BLOCK_STATE && g->slot == state && v.t.offset == 0 && tensor_is_contiguous(&v.t);
+  return blk != NO_INDEX && p->blocks[blk].kind == BLOCK_STATE && g->slot == state &&
+         v.t.offset == 0 && tensor_is_contiguous(&v.t);
 }
 
 /* Values that lie in a state's bytes move out first, so that states can swap. */
-static clave_status stage_update(session *s, method *m, plan *p, const ir_state_update *u, location *v) {
+static clave_status stage_update(session *s, method *m, plan *p, const ir_state_update *u,
+                                 location *v) {
   int home = s->state_home[u->state - first_state(s)];
   TRY(touch_slot(s, m, p, u->state));
   TRY(touch_slot(s, m, p, u->value));
@@ -248,8 +270,10 @@ clave_status plan_updates(session *s, method *m, plan *p) {
   if (!u->count) return NULL;
   location *values = calloc(u->count, sizeof *values);
   clave_status st = values ? NULL : status_no_memory();
-  for (uint32_t i = 0; i < u->count && !st; i++) st = stage_update(s, m, p, &u->items[i], &values[i]);
-  for (uint32_t i = 0; i < u->count && !st; i++) st = write_state(s, m, p, u->items[i].state, values[i]);
+  for (uint32_t i = 0; i < u->count && !st; i++)
+    st = stage_update(s, m, p, &u->items[i], &values[i]);
+  for (uint32_t i = 0; i < u->count && !st; i++)
+    st = write_state(s, m, p, u->items[i].state, values[i]);
   free(values);
   return st;
 }

@@ -1,5 +1,6 @@
-/* Which device runs which op: the first of the session's list that supports it; views and host ops need none. A state
- * lives on the device that runs most of the ops that read it or make its next value. */
+/* Which device runs which op: the first of the session's list that supports it; views and host ops
+ * need none. A state lives on the device that runs most of the ops that read it or make its next
+ * value. */
 #include "interp/internal.h"
 
 static clave_status place_op(session *s, method *m, const rule_context *c, uint32_t i) {
@@ -16,7 +17,8 @@ static clave_status place_op(session *s, method *m, const rule_context *c, uint3
     if (!first_reason) first_reason = reason ? reason : "not supported by the device";
     if (s->devices.no_fallback) break;
   }
-  return UNSUPPORTED("%s cannot run here: %s", op_table[ins->op_type].name, first_reason ? first_reason : "no device");
+  return UNSUPPORTED("%s cannot run here: %s", op_table[ins->op_type].name,
+                     first_reason ? first_reason : "no device");
 }
 
 clave_status place_method(session *s, method *m) {
@@ -32,7 +34,8 @@ clave_status place_method(session *s, method *m) {
     } else if (m->instructions[i].op_type == IR_OP_ITEM) {
       m->where[i] = WHERE_HOST;
     } else if (info->is_control) {
-      return while_in_node(UNSUPPORTED("control flow (%s) is not run by this version", info->name), s, m, i);
+      return while_in_node(UNSUPPORTED("control flow (%s) is not run by this version", info->name),
+                           s, m, i);
     } else {
       clave_status st = place_op(s, m, &c, i);
       if (st) return while_in_node(st, s, m, i);

@@ -1,4 +1,5 @@
-/* Plans: what a method does for one set of sizes. Built phase by phase, because an Item's value may decide later sizes. */
+/* Plans: what a method does for one set of sizes. Built phase by phase, because an Item's value may
+ * decide later sizes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,8 @@ clave_status plan_create(session *s, const method *m, const scalar_value *key, p
   p->at = malloc((n + 1) * sizeof *p->at);
   p->now = malloc((n + 1) * sizeof *p->now);
   bool good = p->key && p->values && p->types && p->at && p->now;
-  for (int b = 0; b < s->devices.count; b++) good = (p->bound[b] = calloc(n + 2, sizeof **p->bound)) && good;
+  for (int b = 0; b < s->devices.count; b++)
+    good = (p->bound[b] = calloc(n + 2, sizeof **p->bound)) && good;
   if (!good) {
     plan_destroy(p);
     return status_no_memory();
@@ -82,11 +84,14 @@ static clave_status place_phase(session *s, plan *p, phase *ph, uint32_t number)
     const backend_info *info = &s->devices.backends[b]->info;
     size_t n = 0;
     for (uint32_t i = 0; i < p->n_blocks; i++)
-      if (!p->blocks[i].phase && p->blocks[i].kind == BLOCK_ARENA && p->blocks[i].backend == b) list[n++] = &p->blocks[i].a;
-    st = arena_place(list, n, info->alignment ? info->alignment : 64, info->max_alloc ? info->max_alloc : SIZE_MAX / 2, &ph->layout[b]);
+      if (!p->blocks[i].phase && p->blocks[i].kind == BLOCK_ARENA && p->blocks[i].backend == b)
+        list[n++] = &p->blocks[i].a;
+    st = arena_place(list, n, info->alignment ? info->alignment : 64,
+                     info->max_alloc ? info->max_alloc : SIZE_MAX / 2, &ph->layout[b]);
     for (uint32_t i = 0; i < number - 1; i++) ph->first_chunk[b] += p->phases[i].layout[b].n_chunks;
     for (size_t i = 0; i < n; i++) list[i]->chunk += ph->first_chunk[b];
-    for (uint32_t c = 0; c < ph->layout[b].n_chunks; c++) p->arena_bytes += ph->layout[b].chunk_bytes[c];
+    for (uint32_t c = 0; c < ph->layout[b].n_chunks; c++)
+      p->arena_bytes += ph->layout[b].chunk_bytes[c];
   }
   for (uint32_t i = 0; i < p->n_blocks; i++)
     if (!p->blocks[i].phase) p->blocks[i].phase = number;

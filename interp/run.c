@@ -1,4 +1,5 @@
-/* The loop: binds inputs, finds or makes the plan of their sizes, executes its steps, reads the outputs. */
+/* The loop: binds inputs, finds or makes the plan of their sizes, executes its steps, reads the
+ * outputs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ clave_status while_in_node(clave_status st, const session *s, const method *m, u
 
 /* ---------------------------------------------------------------- inputs */
 
-static clave_status bind_dims(const session *s, const method *m, uint32_t index, scalar_value *values) {
+static clave_status bind_dims(const session *s, const method *m, uint32_t index,
+                              scalar_value *values) {
   const ir_argument *a = &m->ir->inputs.items[index];
   const ir_tensor *d = &s->prog->ir.tensors.items[a->tensor];
   for (uint32_t k = 0; k < d->shape.count; k++) {
@@ -25,8 +27,8 @@ static clave_status bind_dims(const session *s, const method *m, uint32_t index,
     int64_t have = m->inputs[index].t.dims[k];
     if (vid == IR_NONE) continue;
     if (values[vid].known && values[vid].i != have)
-      return INVALID("dimension %u of input '%s' is %" PRId64 ", but '%s' is already %" PRId64, k, a->name, have,
-                     s->prog->ir.values.items[vid].name, values[vid].i);
+      return INVALID("dimension %u of input '%s' is %" PRId64 ", but '%s' is already %" PRId64, k,
+                     a->name, have, s->prog->ir.values.items[vid].name, values[vid].i);
     if (values[vid].known) continue;
     char what[160];
     snprintf(what, sizeof what, "dimension %u of input '%.100s'", k, a->name);
@@ -38,12 +40,17 @@ static clave_status bind_dims(const session *s, const method *m, uint32_t index,
 static clave_status bind_inputs(const session *s, const method *m, scalar_value *values) {
   for (uint32_t i = 0; i < m->ir->inputs.count; i++) {
     const ir_argument *a = &m->ir->inputs.items[i];
-    if (!m->inputs[i].set) return INVALID("input %u ('%s') of method '%s' was not given", i, a->name, m->ir->name);
+    if (!m->inputs[i].set)
+      return INVALID("input %u ('%s') of method '%s' was not given", i, a->name, m->ir->name);
     if (a->tensor != IR_NONE) {
       TRY(bind_dims(s, m, i, values));
     } else {
       char what[160];
       snprintf(what, sizeof what, "input '%.100s'", a->name);
+      const scalar_value *v = &values[a->value];
+      if (v->known && v->i != m->inputs[i].scalar.i)
+        return INVALID("%s is %" PRId64 ", but the sizes of other inputs make it %" PRId64, what,
+                       m->inputs[i].scalar.i, v->i);
       TRY(scalar_set(&s->prog->ir, a->value, m->inputs[i].scalar, values, what));
     }
   }
@@ -54,7 +61,9 @@ static clave_status bind_inputs(const session *s, const method *m, scalar_value 
 
 static bool same_values(const scalar_value *a, const scalar_value *b, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
-    if (a[i].known != b[i].known || (a[i].known && (a[i].i != b[i].i || memcmp(&a[i].f, &b[i].f, sizeof a[i].f) != 0))) return false;
+    if (a[i].known != b[i].known ||
+        (a[i].known && (a[i].i != b[i].i || memcmp(&a[i].f, &b[i].f, sizeof a[i].f) != 0)))
+      return false;
   return true;
 }
 
@@ -62,7 +71,9 @@ static bool same_sizes(const method *m, const plan *p) {
   for (uint32_t i = 0; i < m->ir->inputs.count; i++) {
     uint32_t tid = m->ir->inputs.items[i].tensor;
     if (tid == IR_NONE) continue;
-    if (memcmp(p->types[tid].dims, m->inputs[i].t.dims, (size_t)p->types[tid].rank * sizeof(int64_t)) != 0) return false;
+    if (memcmp(p->types[tid].dims, m->inputs[i].t.dims,
+               (size_t)p->types[tid].rank * sizeof(int64_t)) != 0)
+      return false;
   }
   return true;
 }
@@ -73,7 +84,8 @@ enum { KEPT_PLANS = sizeof((method *)0)->plans / sizeof(plan *) };
 static clave_status find_plan(session *s, method *m, const scalar_value *values, plan **out) {
   size_t i = 0;
   while (i < KEPT_PLANS && m->plans[i] &&
-         !(same_values(m->plans[i]->key, values, s->prog->ir.values.count) && same_sizes(m, m->plans[i])))
+         !(same_values(m->plans[i]->key, values, s->prog->ir.values.count) &&
+           same_sizes(m, m->plans[i])))
     i++;
   plan *p = i < KEPT_PLANS ? m->plans[i] : NULL;
   if (!p) {
@@ -104,8 +116,9 @@ static clave_status run_copy(session *s, const method *m, plan *p, uint32_t numb
   ir_copy op = {.x = n, .out = n + 1};
   ir_instruction ins = {.op_type = IR_OP_COPY, .op = &op, .name = ""};
   void **cache = st->rebind != NO_INDEX ? &m->copy_cache[st->backend][st->rebind]
-                 : st->instruction < m->n ? &m->copy_cache[st->backend][slot_count(s) + st->instruction]
-                                          : &m->copy_cache[st->backend][slot_count(s) + m->n];
+                 : st->instruction < m->n
+                     ? &m->copy_cache[st->backend][slot_count(s) + st->instruction]
+                     : &m->copy_cache[st->backend][slot_count(s) + m->n];
   node nd = {&ins, bound, p->values, cache};
   if (prepare) return be->vt->prepare ? be->vt->prepare(s->streams[st->backend], &nd) : NULL;
   return be->vt->run(s->streams[st->backend], &nd, number);
@@ -126,15 +139,18 @@ static clave_status run_transfer(session *s, plan *p, const step *st) {
   bound_tensor to = bind_location(s, p, (location){st->x.storage, bytes}, b);
   void *host = malloc(g->bytes);
   if (!host) return status_no_memory();
-  clave_status e = s->devices.backends[home]->vt->read(s->streams[home], from.buf, from.buffer_offset, host, g->bytes);
-  if (!e) e = s->devices.backends[b]->vt->write(s->streams[b], to.buf, to.buffer_offset, host, g->bytes);
+  clave_status e = s->devices.backends[home]->vt->read(s->streams[home], from.buf,
+                                                       from.buffer_offset, host, g->bytes);
+  if (!e)
+    e = s->devices.backends[b]->vt->write(s->streams[b], to.buf, to.buffer_offset, host, g->bytes);
   free(host);
   return e;
 }
 
 static clave_status run_op(session *s, const method *m, plan *p, uint32_t number) {
   const step *st = &p->steps[number];
-  const node nd = {&m->instructions[st->instruction], p->bound[st->backend], p->values, &m->cache[st->backend][st->instruction]};
+  const node nd = {&m->instructions[st->instruction], p->bound[st->backend], p->values,
+                   &m->cache[st->backend][st->instruction]};
   return s->devices.backends[st->backend]->vt->run(s->streams[st->backend], &nd, number);
 }
 
@@ -156,10 +172,13 @@ static bool observe_result(void *ctx, const operand *o) {
   if (!v->status && !host) v->status = status_no_memory();
   stream *q = v->s->streams[v->st->backend];
   if (!v->status && bytes)
-    v->status = q->owner->vt->read(q, t->buf, t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type), host, bytes);
+    v->status = q->owner->vt->read(
+        q, t->buf, t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type), host, bytes);
   host_tensor value = {.t = t->t, .data = host};
   tensor_set_contiguous(&value.t);
-  if (!v->status && !v->s->observe(v->s->observe_ctx, v->m->source[v->st->instruction], o->tid, &value)) v->status = INVALID("stopped by the observer");
+  if (!v->status &&
+      !v->s->observe(v->s->observe_ctx, v->m->source[v->st->instruction], o->tid, &value))
+    v->status = INVALID("stopped by the observer");
   free(host);
   return v->status == NULL;
 }
@@ -180,8 +199,9 @@ static clave_status poison_dead(session *s, plan *p, uint32_t number) {
     if (k->kind != BLOCK_ARENA || k->a.last != number) continue;
     for (size_t at = 0; at < k->a.bytes; at += sizeof pattern) {
       size_t n = k->a.bytes - at < sizeof pattern ? k->a.bytes - at : sizeof pattern;
-      TRY(s->devices.backends[k->backend]->vt->write(s->streams[k->backend], s->arenas[k->backend].chunks[k->a.chunk], k->a.offset + at,
-                                                     pattern, n));
+      TRY(s->devices.backends[k->backend]->vt->write(s->streams[k->backend],
+                                                     s->arenas[k->backend].chunks[k->a.chunk],
+                                                     k->a.offset + at, pattern, n));
     }
   }
   return NULL;
@@ -205,8 +225,12 @@ static clave_status run_steps(session *s, const method *m, plan *p, const phase 
       const step *st = &p->steps[i];
       e = observe_step(s, m, p, st);
       if (!e && s->options.poison) e = poison_dead(s, p, i);
-      trace_event t = {.method = (uint32_t)(m - s->methods), .instruction = st->instruction, .kind = st->kind,
-                       .backend = st->backend, .start_ns = start, .end_ns = clock_ns()};
+      trace_event t = {.method = (uint32_t)(m - s->methods),
+                       .instruction = st->instruction,
+                       .kind = st->kind,
+                       .backend = st->backend,
+                       .start_ns = start,
+                       .end_ns = clock_ns()};
       if (!e && s->options.profile) e = trace_add(s, t);
     }
     if (e) return while_in_node(e, s, m, p->steps[i].instruction);
@@ -214,10 +238,12 @@ static clave_status run_steps(session *s, const method *m, plan *p, const phase 
   return NULL;
 }
 
-/* Copies made slots move for the rest of a run; the next run starts from where they are produced. */
+/* Copies made slots move for the rest of a run; the next run starts from where they are produced.
+ */
 static void restore_slots(const session *s, plan *p) {
   for (uint32_t i = 0; i < p->n_steps; i++)
-    if (p->steps[i].kind == STEP_COPY && p->steps[i].rebind != NO_INDEX) rebind(s, p, p->steps[i].rebind, p->at[p->steps[i].rebind]);
+    if (p->steps[i].kind == STEP_COPY && p->steps[i].rebind != NO_INDEX)
+      rebind(s, p, p->steps[i].rebind, p->at[p->steps[i].rebind]);
 }
 
 /* ---------------------------------------------------------------- phases */
@@ -227,13 +253,16 @@ static clave_status prepare_phase(session *s, method *m, plan *p, const phase *p
   for (uint32_t i = ph->first_step; i < ph->first_step + ph->n_steps; i++) {
     const step *st = &p->steps[i];
     const backend_vtable *vt = s->devices.backends[st->backend]->vt;
-    if (!vt->prepare || st->kind == STEP_TRANSFER || (st->instruction < m->n && st->kind == STEP_RUN && m->prepared[st->instruction])) continue;
+    if (!vt->prepare || st->kind == STEP_TRANSFER ||
+        (st->instruction < m->n && st->kind == STEP_RUN && m->prepared[st->instruction]))
+      continue;
     asked = true;
     clave_status e;
     if (st->kind == STEP_COPY) {
       e = run_copy(s, m, p, i, true);
     } else {
-      const node nd = {&m->instructions[st->instruction], p->bound[st->backend], p->values, &m->cache[st->backend][st->instruction]};
+      const node nd = {&m->instructions[st->instruction], p->bound[st->backend], p->values,
+                       &m->cache[st->backend][st->instruction]};
       e = vt->prepare(s->streams[st->backend], &nd);
       m->prepared[st->instruction] = true;
     }
@@ -250,9 +279,11 @@ static clave_status write_inputs(session *s, const method *m, plan *p, uint32_t 
     if (tid == IR_NONE || p->at[tid].storage == NO_INDEX) continue;
     const storage *g = &p->storages[p->at[tid].storage];
     for (int b = 0; b < s->devices.count; b++) {
-      if (g->block[b] == NO_INDEX || !g->bytes || p->blocks[g->block[b]].phase != phase_number) continue;
+      if (g->block[b] == NO_INDEX || !g->bytes || p->blocks[g->block[b]].phase != phase_number)
+        continue;
       bound_tensor t = bind_location(s, p, p->at[tid], b);
-      TRY(s->devices.backends[b]->vt->write(s->streams[b], t.buf, t.buffer_offset, m->inputs[i].data, g->bytes));
+      TRY(s->devices.backends[b]->vt->write(s->streams[b], t.buf, t.buffer_offset,
+                                            m->inputs[i].data, g->bytes));
     }
   }
   return NULL;
@@ -265,7 +296,8 @@ static clave_status read_item(session *s, const method *m, plan *p, uint32_t ins
   bound_tensor t = bind_location(s, p, l, b);
   unsigned char raw[8] = {0};
   size_t size = dtype_size(t.t.type);
-  TRY(s->devices.backends[b]->vt->read(s->streams[b], t.buf, t.buffer_offset + (size_t)t.t.offset * size, raw, size));
+  TRY(s->devices.backends[b]->vt->read(s->streams[b], t.buf,
+                                       t.buffer_offset + (size_t)t.t.offset * size, raw, size));
   scalar_value v = {0};
   TRY(scalar_from_bytes(t.t.type, raw, s->prog->ir.values.items[op->out].type, &v));
   return scalar_set(&s->prog->ir, op->out, v, p->values, "the value of an item");
@@ -287,11 +319,13 @@ static clave_status run_phases(session *s, method *m, plan *p) {
   }
 }
 
-static clave_status fault_status(const session *s, const method *m, const plan *p, const device_fault *f) {
+static clave_status fault_status(const session *s, const method *m, const plan *p,
+                                 const device_fault *f) {
   uint32_t i = f->node < p->n_steps ? p->steps[f->node].instruction : m->n;
   clave_status st = f->fault.kind == KERNEL_FAULT_DIVISION
                         ? INVALID("integer division by zero")
-                        : INVALID("index %" PRId64 " out of range [%" PRId64 ", %" PRId64 "]", f->fault.value, f->fault.low, f->fault.high);
+                        : INVALID("index %" PRId64 " out of range [%" PRId64 ", %" PRId64 "]",
+                                  f->fault.value, f->fault.low, f->fault.high);
   return while_in_node(st, s, m, i);
 }
 
@@ -333,7 +367,9 @@ static clave_status read_output(session *s, method *m, plan *p, uint32_t i) {
   location l = p->at[a->tensor];
   int b = p->storages[l.storage].home;
   bound_tensor t = bind_location(s, p, l, b);
-  return bytes ? s->devices.backends[b]->vt->read(s->streams[b], t.buf, t.buffer_offset, o->data, bytes) : NULL;
+  return bytes ? s->devices.backends[b]->vt->read(s->streams[b], t.buf, t.buffer_offset, o->data,
+                                                  bytes)
+               : NULL;
 }
 
 static clave_status run_plan(session *s, method *m, plan *p) {

@@ -25,19 +25,33 @@ static int64_t floor_div_i64(int64_t a, int64_t b) {
 
 static bool compare_ints(ir_scalar_kind kind, int64_t a, int64_t b, bool *out) {
   switch (kind) {
-    case IR_SCALAR_KIND_EQ: *out = a == b; return true;
-    case IR_SCALAR_KIND_NE: *out = a != b; return true;
-    case IR_SCALAR_KIND_LT: *out = a < b; return true;
-    case IR_SCALAR_KIND_LE: *out = a <= b; return true;
-    case IR_SCALAR_KIND_GT: *out = a > b; return true;
-    case IR_SCALAR_KIND_GE: *out = a >= b; return true;
-    default: return false;
+    case IR_SCALAR_KIND_EQ:
+      *out = a == b;
+      return true;
+    case IR_SCALAR_KIND_NE:
+      *out = a != b;
+      return true;
+    case IR_SCALAR_KIND_LT:
+      *out = a < b;
+      return true;
+    case IR_SCALAR_KIND_LE:
+      *out = a <= b;
+      return true;
+    case IR_SCALAR_KIND_GT:
+      *out = a > b;
+      return true;
+    case IR_SCALAR_KIND_GE:
+      *out = a >= b;
+      return true;
+    default:
+      return false;
   }
 }
 
 static const char *compare_sign(ir_scalar_kind kind) {
   static const char *const signs[] = {"==", "!=", "<", "<=", ">", ">="};
-  return kind >= IR_SCALAR_KIND_EQ && kind <= IR_SCALAR_KIND_GE ? signs[kind - IR_SCALAR_KIND_EQ] : "?";
+  return kind >= IR_SCALAR_KIND_EQ && kind <= IR_SCALAR_KIND_GE ? signs[kind - IR_SCALAR_KIND_EQ]
+                                                                : "?";
 }
 
 static clave_status divide_ints(ir_scalar_kind kind, int64_t a, int64_t b, int64_t *out) {
@@ -49,7 +63,8 @@ static clave_status divide_ints(ir_scalar_kind kind, int64_t a, int64_t b, int64
 }
 
 static clave_status power_int(int64_t a, int64_t b, int64_t *out) {
-  if (b < 0) return INVALID("size arithmetic raises %" PRId64 " to the negative power %" PRId64, a, b);
+  if (b < 0)
+    return INVALID("size arithmetic raises %" PRId64 " to the negative power %" PRId64, a, b);
   int64_t r = 1;
   for (; b; b >>= 1) {
     if ((b & 1) && !mul_i64(r, a, &r)) return INVALID("size arithmetic overflows 64 bits");
@@ -66,52 +81,114 @@ static clave_status eval_int(ir_scalar_kind kind, int64_t a, int64_t b, int64_t 
     return NULL;
   }
   switch (kind) {
-    case IR_SCALAR_KIND_ADD: fits = add_i64(a, b, out); break;
-    case IR_SCALAR_KIND_SUB: fits = sub_i64(a, b, out); break;
-    case IR_SCALAR_KIND_MUL: fits = mul_i64(a, b, out); break;
-    case IR_SCALAR_KIND_NEG: fits = sub_i64(0, a, out); break;
-    case IR_SCALAR_KIND_MIN: *out = a < b ? a : b; break;
-    case IR_SCALAR_KIND_MAX: *out = a > b ? a : b; break;
-    case IR_SCALAR_KIND_AND: *out = a && b; break;
-    case IR_SCALAR_KIND_OR: *out = a || b; break;
-    case IR_SCALAR_KIND_NOT: *out = !a; break;
-    case IR_SCALAR_KIND_TO_INT: *out = a; break;
-    case IR_SCALAR_KIND_POW: return power_int(a, b, out);
+    case IR_SCALAR_KIND_ADD:
+      fits = add_i64(a, b, out);
+      break;
+    case IR_SCALAR_KIND_SUB:
+      fits = sub_i64(a, b, out);
+      break;
+    case IR_SCALAR_KIND_MUL:
+      fits = mul_i64(a, b, out);
+      break;
+    case IR_SCALAR_KIND_NEG:
+      fits = sub_i64(0, a, out);
+      break;
+    case IR_SCALAR_KIND_MIN:
+      *out = a < b ? a : b;
+      break;
+    case IR_SCALAR_KIND_MAX:
+      *out = a > b ? a : b;
+      break;
+    case IR_SCALAR_KIND_AND:
+      *out = a && b;
+      break;
+    case IR_SCALAR_KIND_OR:
+      *out = a || b;
+      break;
+    case IR_SCALAR_KIND_NOT:
+      *out = !a;
+      break;
+    case IR_SCALAR_KIND_TO_INT:
+      *out = a;
+      break;
+    case IR_SCALAR_KIND_POW:
+      return power_int(a, b, out);
     case IR_SCALAR_KIND_FLOOR_DIV:
-    case IR_SCALAR_KIND_MOD: return divide_ints(kind, a, b, out);
-    default: return UNSUPPORTED("integer host op %d", (int)kind);
+    case IR_SCALAR_KIND_MOD:
+      return divide_ints(kind, a, b, out);
+    default:
+      return UNSUPPORTED("integer host op %d", (int)kind);
   }
   return fits ? NULL : INVALID("size arithmetic overflows 64 bits");
 }
 
 static clave_status eval_float(ir_scalar_kind kind, double a, double b, double *out) {
   switch (kind) {
-    case IR_SCALAR_KIND_ADD: *out = a + b; break;
-    case IR_SCALAR_KIND_SUB: *out = a - b; break;
-    case IR_SCALAR_KIND_MUL: *out = a * b; break;
-    case IR_SCALAR_KIND_TRUE_DIV: *out = a / b; break;
-    case IR_SCALAR_KIND_FLOOR_DIV: *out = floor(a / b); break;
-    case IR_SCALAR_KIND_MOD: *out = a - b * floor(a / b); break;
-    case IR_SCALAR_KIND_MIN: *out = b < a ? b : a; break;
-    case IR_SCALAR_KIND_MAX: *out = b > a ? b : a; break;
-    case IR_SCALAR_KIND_NEG: *out = -a; break;
-    case IR_SCALAR_KIND_TO_FLOAT: *out = a; break;
-    case IR_SCALAR_KIND_POW: *out = pow(a, b); break;
-    case IR_SCALAR_KIND_EQ: *out = a == b; break;
-    case IR_SCALAR_KIND_NE: *out = a != b; break;
-    case IR_SCALAR_KIND_LT: *out = a < b; break;
-    case IR_SCALAR_KIND_LE: *out = a <= b; break;
-    case IR_SCALAR_KIND_GT: *out = a > b; break;
-    case IR_SCALAR_KIND_GE: *out = a >= b; break;
-    case IR_SCALAR_KIND_TO_INT: *out = trunc(a); break;
-    default: return UNSUPPORTED("float host op %d", (int)kind);
+    case IR_SCALAR_KIND_ADD:
+      *out = a + b;
+      break;
+    case IR_SCALAR_KIND_SUB:
+      *out = a - b;
+      break;
+    case IR_SCALAR_KIND_MUL:
+      *out = a * b;
+      break;
+    case IR_SCALAR_KIND_TRUE_DIV:
+      *out = a / b;
+      break;
+    case IR_SCALAR_KIND_FLOOR_DIV:
+      *out = floor(a / b);
+      break;
+    case IR_SCALAR_KIND_MOD:
+      *out = a - b * floor(a / b);
+      break;
+    case IR_SCALAR_KIND_MIN:
+      *out = b < a ? b : a;
+      break;
+    case IR_SCALAR_KIND_MAX:
+      *out = b > a ? b : a;
+      break;
+    case IR_SCALAR_KIND_NEG:
+      *out = -a;
+      break;
+    case IR_SCALAR_KIND_TO_FLOAT:
+      *out = a;
+      break;
+    case IR_SCALAR_KIND_POW:
+      *out = pow(a, b);
+      break;
+    case IR_SCALAR_KIND_EQ:
+      *out = a == b;
+      break;
+    case IR_SCALAR_KIND_NE:
+      *out = a != b;
+      break;
+    case IR_SCALAR_KIND_LT:
+      *out = a < b;
+      break;
+    case IR_SCALAR_KIND_LE:
+      *out = a <= b;
+      break;
+    case IR_SCALAR_KIND_GT:
+      *out = a > b;
+      break;
+    case IR_SCALAR_KIND_GE:
+      *out = a >= b;
+      break;
+    case IR_SCALAR_KIND_TO_INT:
+      *out = trunc(a);
+      break;
+    default:
+      return UNSUPPORTED("float host op %d", (int)kind);
   }
   return NULL;
 }
 
-clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v, scalar_value *values, const char *what) {
+clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v,
+                        scalar_value *values, const char *what) {
   const ir_value *d = &program->values.items[vid];
-  if (d->type == IR_VALUE_TYPE_INT && ((d->min.present && v.i < d->min.value) || (d->max.present && v.i > d->max.value))) {
+  if (d->type == IR_VALUE_TYPE_INT &&
+      ((d->min.present && v.i < d->min.value) || (d->max.present && v.i > d->max.value))) {
     char low[24] = "-inf", high[24] = "inf";
     if (d->min.present) snprintf(low, sizeof low, "%" PRId64, d->min.value);
     if (d->max.present) snprintf(high, sizeof high, "%" PRId64, d->max.value);
@@ -128,32 +205,43 @@ static clave_status run_check(const ir_check *op, const scalar_value *values) {
   bool holds = false;
   if (!compare_ints(op->kind, a, b, &holds)) return UNSUPPORTED("check of kind %d", (int)op->kind);
   if (holds) return NULL;
-  return INVALID("%s: %" PRId64 " %s %" PRId64 " does not hold", op->message[0] ? op->message : "check", a, compare_sign(op->kind), b);
+  return INVALID("%s: %" PRId64 " %s %" PRId64 " does not hold",
+                 op->message[0] ? op->message : "check", a, compare_sign(op->kind), b);
 }
 
-static clave_status run_int_scalar(const ir_program *program, const ir_int_scalar *op, scalar_value *values) {
+static clave_status run_int_scalar(const ir_program *program, const ir_int_scalar *op,
+                                   scalar_value *values) {
   scalar_value v = {0};
-  TRY(eval_int(op->kind, literal_int(&op->a, values), op->b.present ? literal_int(&op->b, values) : 0, &v.i));
+  TRY(eval_int(op->kind, literal_int(&op->a, values),
+               op->b.present ? literal_int(&op->b, values) : 0, &v.i));
   return scalar_set(program, op->out, v, values, "a computed size");
 }
 
-static clave_status run_scalar(const ir_program *program, const ir_scalar *op, scalar_value *values) {
+static clave_status run_scalar(const ir_program *program, const ir_scalar *op,
+                               scalar_value *values) {
   double r;
-  TRY(eval_float(op->kind, literal_float(&op->a, values), op->b.present ? literal_float(&op->b, values) : 0, &r));
+  TRY(eval_float(op->kind, literal_float(&op->a, values),
+                 op->b.present ? literal_float(&op->b, values) : 0, &r));
   scalar_value v = {.f = r};
   if (program->values.items[op->out].type != IR_VALUE_TYPE_FLOAT) {
-    if (!(r >= -9223372036854775808.0 && r < 9223372036854775808.0)) return INVALID("%g does not fit a 64-bit integer", r);
+    if (!(r >= -9223372036854775808.0 && r < 9223372036854775808.0))
+      return INVALID("%g does not fit a 64-bit integer", r);
     v.i = (int64_t)r;
   }
   return scalar_set(program, op->out, v, values, "a computed value");
 }
 
-clave_status scalar_run(const ir_program *program, const ir_instruction *ins, scalar_value *values) {
+clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
+                        scalar_value *values) {
   switch (ins->op_type) {
-    case IR_OP_SCALAR: return run_scalar(program, ins->op, values);
-    case IR_OP_INT_SCALAR: return run_int_scalar(program, ins->op, values);
-    case IR_OP_CHECK: return run_check(ins->op, values);
-    default: return UNSUPPORTED("host op '%s'", op_table[ins->op_type].name);
+    case IR_OP_SCALAR:
+      return run_scalar(program, ins->op, values);
+    case IR_OP_INT_SCALAR:
+      return run_int_scalar(program, ins->op, values);
+    case IR_OP_CHECK:
+      return run_check(ins->op, values);
+    default:
+      return UNSUPPORTED("host op '%s'", op_table[ins->op_type].name);
   }
 }
 
@@ -165,10 +253,14 @@ static double element_float(dtype t, const void *e) {
   } u = {0};
   memcpy(&u, e, dtype_size(t));
   switch (t) {
-    case DTYPE_F32: return (double)u.f;
-    case DTYPE_F16: return (double)f16_to_f32(u.h);
-    case DTYPE_BF16: return (double)bf16_to_f32(u.h);
-    default: return u.d;
+    case DTYPE_F32:
+      return (double)u.f;
+    case DTYPE_F16:
+      return (double)f16_to_f32(u.h);
+    case DTYPE_BF16:
+      return (double)bf16_to_f32(u.h);
+    default:
+      return u.d;
   }
 }
 
@@ -182,15 +274,21 @@ static int64_t element_int(dtype t, const void *e) {
   } u = {0};
   memcpy(&u, e, dtype_size(t));
   switch (t) {
-    case DTYPE_I8: return u.i8;
-    case DTYPE_I16: return u.i16;
-    case DTYPE_I32: return u.i32;
-    case DTYPE_I64: return u.i64;
-    default: return u.u8;
+    case DTYPE_I8:
+      return u.i8;
+    case DTYPE_I16:
+      return u.i16;
+    case DTYPE_I32:
+      return u.i32;
+    case DTYPE_I64:
+      return u.i64;
+    default:
+      return u.u8;
   }
 }
 
-clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type, scalar_value *out) {
+clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,
+                               scalar_value *out) {
   *out = (scalar_value){.known = true, .type = type};
   if (!dtype_is_float(t)) {
     out->i = element_int(t, element);

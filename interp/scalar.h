@@ -3,13 +3,19 @@
 /* Host scalar ops: sizes, positions and the exporter's assertions. */
 #include "ops/ops.h"
 
-/* Evaluates a host op (Scalar, IntScalar, Check); all values it reads are known. Integer results are exact: overflow
- * and division by zero are errors; a Check that does not hold is an error with its message. */
-clave_status scalar_run(const ir_program *program, const ir_instruction *ins, scalar_value *values) STATUS_CHECK;
-/* Sets a value after checking its bounds; `what` names it in the error ("dimension 0 of input 'x'"). */
-clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v, scalar_value *values, const char *what) STATUS_CHECK;
-/* Between one tensor element and a value: truncates floats to integers; NaN and what does not fit are errors. */
-clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type, scalar_value *out) STATUS_CHECK;
+/* Evaluates a host op (Scalar, IntScalar, Check); all values it reads are known. Integer results
+ * are exact: overflow and division by zero are errors; a Check that does not hold is an error with
+ * its message. */
+clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
+                        scalar_value *values) STATUS_CHECK;
+/* Sets a value after checking its bounds; `what` names it in the error ("dimension 0 of input
+ * 'x'"). */
+clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v,
+                        scalar_value *values, const char *what) STATUS_CHECK;
+/* Between one tensor element and a value: truncates floats to integers; NaN and what does not fit
+ * are errors. */
+clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,
+                               scalar_value *out) STATUS_CHECK;
 /* Writes v as I64, F64 or BOOL and sets out's type and rank. */
 void scalar_to_bytes(const scalar_value *v, tensor *out, void *element);
 

@@ -18,7 +18,8 @@ typedef struct constant_store constant_store;
 clave_status constant_store_create(const program *p, backend *b, constant_store **out) STATUS_CHECK;
 void constant_store_destroy(constant_store *c); /* takes NULL */
 const backend *constant_store_backend(const constant_store *c);
-clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) STATUS_CHECK; /* thread-safe; borrowed */
+clave_status constant_store_get(constant_store *c, uint32_t tid,
+                                buffer **out) STATUS_CHECK; /* thread-safe; borrowed */
 uint64_t constant_store_bytes(const constant_store *c);
 
 /* Contiguous or strided host memory. */
@@ -39,20 +40,26 @@ typedef struct session_options {
 typedef bool (*observe_fn)(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value);
 
 typedef struct session session;
-/* stores: one per backend of `devices`, in its order; program, devices and stores are borrowed and outlive the session. */
-clave_status session_create(const program *p, const device_set *devices, constant_store *const *stores,
-                            const session_options *o, session **out) STATUS_CHECK;
+/* stores: one per backend of `devices`, in its order; program, devices and stores are borrowed and
+ * outlive the session. */
+clave_status session_create(const program *p, const device_set *devices,
+                            constant_store *const *stores, const session_options *o,
+                            session **out) STATUS_CHECK;
 void session_destroy(session *s); /* takes NULL */
 clave_status session_find_method(const session *s, const char *name, uint32_t *method) STATUS_CHECK;
-clave_status session_set_input(session *s, uint32_t method, uint32_t index, const host_tensor *value) STATUS_CHECK;
+clave_status session_set_input(session *s, uint32_t method, uint32_t index,
+                               const host_tensor *value) STATUS_CHECK;
 clave_status session_run(session *s, uint32_t method) STATUS_CHECK;
 /* Result of the last run; contiguous, owned by the session. */
-clave_status session_output(session *s, uint32_t method, uint32_t index, host_tensor *out) STATUS_CHECK;
+clave_status session_output(session *s, uint32_t method, uint32_t index,
+                            host_tensor *out) STATUS_CHECK;
 clave_status session_reset(session *s) STATUS_CHECK;
 void session_observe(session *s, observe_fn observe, void *ctx);
 
-/* Where an instruction runs: a backend's kind, "host" or "view"; reason: why not on the preferred device, or NULL. */
-void session_placement(const session *s, uint32_t method, uint32_t instruction, const char **where, const char **reason);
+/* Where an instruction runs: a backend's kind, "host" or "view"; reason: why not on the preferred
+ * device, or NULL. */
+void session_placement(const session *s, uint32_t method, uint32_t instruction, const char **where,
+                       const char **reason);
 typedef struct session_memory {
   uint64_t constant_bytes, state_bytes, arena_bytes;
 } session_memory;

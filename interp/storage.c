@@ -1,4 +1,5 @@
-/* The plan's tables: blocks of memory, storages (versions of bytes in blocks) and steps; first touches and transfers. */
+/* The plan's tables: blocks of memory, storages (versions of bytes in blocks) and steps; first
+ * touches and transfers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ clave_status known_bytes(const tensor *t, size_t *out) {
 
 clave_status add_block(plan *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t *out) {
   TRY(grow_array((void **)&p->blocks, &p->cap_blocks, p->n_blocks, sizeof *p->blocks));
-  p->blocks[p->n_blocks] = (block){.a = {.bytes = bytes, .first = p->n_steps, .last = p->n_steps}, .kind = kind, .backend = on};
+  p->blocks[p->n_blocks] = (block){
+      .a = {.bytes = bytes, .first = p->n_steps, .last = p->n_steps}, .kind = kind, .backend = on};
   *out = p->n_blocks++;
   return NULL;
 }
@@ -40,7 +42,8 @@ clave_status add_step(plan *p, step st) {
   return NULL;
 }
 
-/* Constants and inputs come from the host to whichever device asks; what a device wrote is transferred. */
+/* Constants and inputs come from the host to whichever device asks; what a device wrote is
+ * transferred. */
 static clave_status bring(session *s, plan *p, uint32_t index, int b, uint32_t instruction) {
   storage *g = &p->storages[index];
   uint32_t blk;
@@ -55,7 +58,11 @@ static clave_status bring(session *s, plan *p, uint32_t index, int b, uint32_t i
     p->blocks[blk].a.first = 0; /* written before the first step */
     return NULL;
   }
-  step t = {.kind = STEP_TRANSFER, .backend = (uint8_t)b, .instruction = instruction, .x.storage = index, .rebind = NO_INDEX};
+  step t = {.kind = STEP_TRANSFER,
+            .backend = (uint8_t)b,
+            .instruction = instruction,
+            .x.storage = index,
+            .rebind = NO_INDEX};
   p->blocks[g->block[g->home]].a.last = p->n_steps;
   return add_step(p, t);
 }

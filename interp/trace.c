@@ -11,7 +11,8 @@ clave_status trace_add(session *s, trace_event e) {
   return NULL;
 }
 
-/* Devices that keep time themselves replace the host's submission times; their clocks start where the run did. */
+/* Devices that keep time themselves replace the host's submission times; their clocks start where
+ * the run did. */
 clave_status trace_finish(session *s) {
   int64_t origin[MAX_BACKENDS];
   bool seen[MAX_BACKENDS] = {false};
@@ -49,8 +50,10 @@ static void append_event(const session *s, text *t, const trace_event *e) {
   const method *m = &s->methods[e->method];
   const bool inside = e->instruction < m->n;
   const ir_instruction *ins = inside ? &m->instructions[e->instruction] : NULL;
-  text_printf(t, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":", e->backend,
-              (double)e->start_ns * 1e-3, (double)(e->end_ns - e->start_ns) * 1e-3, kinds[e->kind]);
+  text_printf(
+      t, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
+      e->backend, (double)e->start_ns * 1e-3, (double)(e->end_ns - e->start_ns) * 1e-3,
+      kinds[e->kind]);
   append_json_string(t, e->kind == STEP_RUN ? op_table[ins->op_type].name : kinds[e->kind]);
   text_printf(t, ",\"args\":{\"node\":");
   append_json_string(t, inside ? ins->name : "state update");
@@ -70,9 +73,12 @@ static clave_status write_text(const char *path, const text *t) {
 clave_status session_write_trace(const session *s, const char *path) {
   if (!s->options.profile) return INVALID("the session was made without profiling");
   text t = {0};
-  text_printf(&t, "[{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"clave\"}}");
+  text_printf(&t,
+              "[{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"clave\"}}");
   for (int b = 0; b < s->devices.count; b++) {
-    text_printf(&t, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", b);
+    text_printf(
+        &t,
+        ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", b);
     append_json_string(&t, s->devices.backends[b]->info.name);
     text_printf(&t, "}}");
   }

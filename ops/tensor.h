@@ -21,7 +21,8 @@ typedef struct tensor {
 } tensor;
 
 int64_t tensor_numel(const tensor *t); /* 1 for rank 0; dims must be known */
-bool tensor_bytes(const tensor *t, size_t *out);              /* of its elements; false on overflow or an unknown dim */
+bool tensor_bytes(const tensor *t,
+                  size_t *out);        /* of its elements; false on overflow or an unknown dim */
 void tensor_set_contiguous(tensor *t); /* row-major strides, offset 0 */
 bool tensor_is_contiguous(
     const tensor *t); /* row-major, whatever the offset; size-1 dims don't matter */

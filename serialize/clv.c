@@ -164,7 +164,7 @@ static size_t constant_alignment(size_t bytes) {
 static clave_status bind_entry(program *p, uint32_t i, const clv_constant *e,
                                const uint8_t *section, uint64_t size, uint64_t *end) {
   size_t bytes;
-  if (!declared_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
+  if (!tensor_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
   if (e->size != bytes)
     return INVALID("%llu bytes, its dtype and shape need %zu", (unsigned long long)e->size, bytes);
   if (e->offset < *end || e->offset > size || e->size > size - e->offset) {
@@ -234,7 +234,7 @@ static uint64_t plan_constants(const clv_plan *w) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < w->p->ir.constants.count; i++) {
     size_t bytes = 0;
-    (void)declared_bytes(&w->p->types[i], &bytes); /* checked when it was bound */
+    (void)tensor_bytes(&w->p->types[i], &bytes); /* checked when it was bound */
     at = align_up(at, constant_alignment(bytes));
     w->index[i] = (clv_constant){at, bytes};
     at = align_up(at + bytes, SMALL_ALIGNMENT);

@@ -24,14 +24,6 @@ const char *slot_kind_name(slot_kind kind) {
   return names[kind];
 }
 
-bool declared_bytes(const tensor *t, size_t *out) {
-  *out = dtype_size(t->type);
-  for (int i = 0; i < t->rank; i++) {
-    if (t->dims[i] < 0 || !mul_size(*out, (size_t)t->dims[i], out)) return false;
-  }
-  return true;
-}
-
 clave_status program_new(program **out) {
   program *p = calloc(1, sizeof *p);
   *out = p;
@@ -61,7 +53,7 @@ clave_status alloc_constants(program *p) {
 
 clave_status bind_constant(program *p, uint32_t i, const void *data) {
   size_t bytes;
-  if (!declared_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
+  if (!tensor_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
   p->constants[i] = bytes ? data : NULL;
   if (bytes == 0 || (uintptr_t)data % dtype_size(p->types[i].type) == 0) return NULL;
   void *copy = mem_pool_alloc(p->pool, bytes, 1);
@@ -73,7 +65,7 @@ clave_status bind_constant(program *p, uint32_t i, const void *data) {
 static void hash_constant(hash_state *h, const ir_constant *c, const tensor *t, const void *data) {
   uint8_t kind[2] = {(uint8_t)t->type, (uint8_t)t->rank};
   size_t bytes = 0;
-  (void)declared_bytes(t, &bytes); /* checked when it was bound */
+  (void)tensor_bytes(t, &bytes); /* checked when it was bound */
   hash_update(h, c->name, strlen(c->name) + 1);
   hash_update(h, kind, sizeof kind);
   hash_update(h, t->dims, (size_t)t->rank * sizeof *t->dims);

@@ -69,7 +69,5 @@ typedef enum slot_kind {
 slot_kind program_slot_kind(const ir_program *p, uint32_t tid);
 const char *slot_kind_name(slot_kind kind); /* "constant" */
 
-/* Bytes of a tensor whose dims are known. False on overflow or an unknown dim. */
-bool declared_bytes(const tensor *t, size_t *out);
 
 #endif

@@ -129,7 +129,7 @@ static clave_status write_constants(const program *p, const char *path) {
                                 .rank = t->rank,
                                 .data = p->constants[i]};
     memcpy(entries[i].dims, t->dims, sizeof t->dims);
-    (void)declared_bytes(t, &entries[i].bytes); /* checked when it was bound */
+    (void)tensor_bytes(t, &entries[i].bytes); /* checked when it was bound */
   }
   clave_status st = tensor_file_save(path, entries, n, metadata, 1);
   free(entries);

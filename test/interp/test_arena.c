@@ -1,11 +1,11 @@
-/* The offset planner against its definition: blocks alive together never overlap, chunks respect the limit, the total
- * stays near the lower bound, and the same blocks give the same plan. */
+/* The offset planner against its definition: blocks alive together never overlap, chunks respect
+ * the limit, the total stays near the lower bound, and the same blocks give the same plan. */
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "interp/arena.h"
 
@@ -14,20 +14,24 @@ static uint32_t next_random(uint32_t *s) { return *s = *s * 1664525u + 101390422
 static void fill_blocks(arena_block *b, arena_block **list, size_t n, uint32_t seed) {
   for (size_t i = 0; i < n; i++) {
     uint32_t first = next_random(&seed) % 200;
-    b[i] = (arena_block){.bytes = next_random(&seed) % 5000, .first = first, .last = first + next_random(&seed) % 20};
+    b[i] = (arena_block){.bytes = next_random(&seed) % 5000,
+                         .first = first,
+                         .last = first + next_random(&seed) % 20};
     if (next_random(&seed) % 20 == 0) b[i].last = UINT32_MAX;
     list[i] = &b[i];
   }
 }
 
-static void check_disjoint(const arena_block *b, size_t n, size_t alignment, const arena_layout *l) {
+static void check_disjoint(const arena_block *b, size_t n, size_t alignment,
+                           const arena_layout *l) {
   for (size_t i = 0; i < n; i++) {
     assert_true(b[i].chunk < l->n_chunks);
     assert_true(b[i].offset % alignment == 0);
     assert_true(b[i].offset + b[i].bytes <= l->chunk_bytes[b[i].chunk]);
     for (size_t k = 0; k < i; k++) {
       bool together = b[i].first <= b[k].last && b[k].first <= b[i].last;
-      bool apart = b[i].chunk != b[k].chunk || b[i].offset + b[i].bytes <= b[k].offset || b[k].offset + b[k].bytes <= b[i].offset;
+      bool apart = b[i].chunk != b[k].chunk || b[i].offset + b[i].bytes <= b[k].offset ||
+                   b[k].offset + b[k].bytes <= b[i].offset;
       assert_true(!together || apart);
     }
   }
@@ -76,7 +80,8 @@ static void test_same_plan_twice(void **state) {
   fill_blocks(b, list, N, 7);
   assert_null(arena_place(list, N, 64, SIZE_MAX / 2, &l));
   arena_layout_free(&l);
-  for (size_t i = 0; i < N; i++) assert_true(a[i].offset == b[i].offset && a[i].chunk == b[i].chunk);
+  for (size_t i = 0; i < N; i++)
+    assert_true(a[i].offset == b[i].offset && a[i].chunk == b[i].chunk);
 }
 
 static void test_limits(void **state) {

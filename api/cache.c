@@ -1,6 +1,4 @@
 /* The kernel cache on disk, as the caller and the environment name it. */
-#include "backend/opencl/cache.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
-#include "include/clave.h"
+#include "clave.h"
 #include "interp/session.h"
 
 struct clave_device {

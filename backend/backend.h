@@ -119,4 +119,12 @@ clave_status opencl_devices(const backend_info **infos, int *count,
                             const char **reason) STATUS_CHECK;
 clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) STATUS_CHECK;
 
+/* The folder of kernel binaries, which may be missing. */
+typedef struct cache_stats {
+  uint64_t bytes, files, limit_bytes;
+} cache_stats;
+clave_status cache_info(const char *folder, cache_stats *out) STATUS_CHECK;
+/* Removes least recently used binaries until at most max_bytes are left. removed may be NULL. */
+clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) STATUS_CHECK;
+
 #endif

@@ -122,66 +122,55 @@ static clave_status eval_int(ir_scalar_kind kind, int64_t a, int64_t b, int64_t 
   return fits ? NULL : INVALID("size arithmetic overflows 64 bits");
 }
 
+static bool compare_floats(ir_scalar_kind kind, double a, double b, double *out) {
+  const bool truths[] = {a == b, a != b, a<b, a <= b, a> b, a >= b}; /* the order of the kinds */
+  if (kind < IR_SCALAR_KIND_EQ || kind > IR_SCALAR_KIND_GE) return false;
+  *out = truths[kind - IR_SCALAR_KIND_EQ];
+  return true;
+}
+
 static clave_status eval_float(ir_scalar_kind kind, double a, double b, double *out) {
+  if (compare_floats(kind, a, b, out)) return NULL;
   switch (kind) {
     case IR_SCALAR_KIND_ADD:
       *out = a + b;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_SUB:
       *out = a - b;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_MUL:
       *out = a * b;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_TRUE_DIV:
       *out = a / b;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_FLOOR_DIV:
       *out = floor(a / b);
-      break;
+      return NULL;
     case IR_SCALAR_KIND_MOD:
       *out = a - b * floor(a / b);
-      break;
+      return NULL;
     case IR_SCALAR_KIND_MIN:
       *out = b < a ? b : a;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_MAX:
       *out = b > a ? b : a;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_NEG:
       *out = -a;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_TO_FLOAT:
       *out = a;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_POW:
       *out = pow(a, b);
-      break;
-    case IR_SCALAR_KIND_EQ:
-      *out = a == b;
-      break;
-    case IR_SCALAR_KIND_NE:
-      *out = a != b;
-      break;
-    case IR_SCALAR_KIND_LT:
-      *out = a < b;
-      break;
-    case IR_SCALAR_KIND_LE:
-      *out = a <= b;
-      break;
-    case IR_SCALAR_KIND_GT:
-      *out = a > b;
-      break;
-    case IR_SCALAR_KIND_GE:
-      *out = a >= b;
-      break;
+      return NULL;
     case IR_SCALAR_KIND_TO_INT:
       *out = trunc(a);
-      break;
+      return NULL;
     default:
       return UNSUPPORTED("float host op %d", (int)kind);
   }
-  return NULL;
 }
 
 clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v,

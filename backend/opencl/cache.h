@@ -6,20 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/backend.h"
 #include "base/file.h"
 #include "base/status.h"
 
 /* The folder is kept below this by removing the least recently used. */
 #define CACHE_LIMIT_BYTES ((uint64_t)512 << 20)
-
-typedef struct cache_stats {
-  uint64_t bytes, files, limit_bytes;
-} cache_stats;
-
-/* Of a folder, which may be missing. */
-clave_status cache_info(const char *folder, cache_stats *out) STATUS_CHECK;
-/* Removes least recently used binaries until at most max_bytes are left. removed may be NULL. */
-clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) STATUS_CHECK;
 
 /* Makes the folder if missing; error if it cannot be made, or others may write into it. */
 clave_status cache_open(const char *folder) STATUS_CHECK;

@@ -60,7 +60,14 @@ $(BUILD)/obj/%.o: %.c $(FLAGS_STAMP) | $(GEN_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@
 
+# libclave.a hides all but clave_*, as the shared library does; our own tests see everything in obj/internal.a.
 $(BUILD)/libclave.a: $(LIB_OBJ)
+	@rm -f $@
+	$(LD) -r -o $(BUILD)/obj/clave.o $^
+	objcopy --localize-hidden $(BUILD)/obj/clave.o
+	$(AR) rcs $@ $(BUILD)/obj/clave.o
+INTERNAL = $(BUILD)/obj/internal.a
+$(INTERNAL): $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 $(BUILD)/libclave.so: $(LIB_OBJ)
@@ -73,26 +80,26 @@ $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
 
 # ---- tests: C files with a main each
-$(BUILD)/test/%: $(BUILD)/obj/test/%.o $(BUILD)/libclave.a
+$(BUILD)/test/%: $(BUILD)/obj/test/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka $(LIBS)
 $(BUILD)/obj/test/%.o: EXTRA = -Itest
 $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
 $(BUILD)/obj/bench/%.o: EXTRA = -fopenmp -O3
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(BUILD)/libclave.a
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -fopenmp -o $@ $^ -lopenblas $(LIBS)
 $(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)
 # A decoder's fuzz target without libFuzzer: runs on the files of a corpus.
-$(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o $(BUILD)/libclave.a
+$(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
 # Fault tests: the allocators that our objects call are wrapped, and a libOpenCL.so.1 of ours goes before the real one.
 comma = ,
 WRAPPED = malloc calloc realloc aligned_alloc posix_memalign strdup strndup
-$(BUILD)/test/fault/run_faults: $(BUILD)/obj/test/fault/run_faults.o $(BUILD)/obj/test/fault/alloc.o $(BUILD)/libclave.a
+$(BUILD)/test/fault/run_faults: $(BUILD)/obj/test/fault/run_faults.o $(BUILD)/obj/test/fault/alloc.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) $(WRAPPED:%=-Wl$(comma)--wrap=%) -o $@ $^ $(LIBS)
 $(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py

@@ -12,10 +12,12 @@ from describe import BF16, BOOL, F16, F32, F64, FLOATS, I8, I32, I64, INF, INTS,
 ANY = [
     torch.neg, torch.abs, torch.sign, torch.ceil, torch.floor, torch.round, torch.trunc, torch.exp, torch.exp2, torch.expm1,
     torch.sin, torch.cos, torch.tan, torch.atan, torch.sinh, torch.cosh, torch.tanh, torch.asinh, torch.erf, torch.erfc,
-    torch.sigmoid, torch.relu, fn.silu, fn.gelu, lambda x: fn.gelu(x, approximate="tanh"), fn.hardswish, fn.hardsigmoid,
+    torch.sigmoid, torch.relu, fn.silu, fn.hardswish, fn.hardsigmoid,
     fn.softplus, lambda x: fn.softplus(x, 2.0, 3.0), fn.elu, lambda x: fn.elu(x, 0.5), fn.leaky_relu, fn.mish, fn.relu6,
     torch.square, torch.isnan, torch.isinf, torch.logical_not,
 ]  # fmt: skip
+# Apart, as their values at infinity are accidents: torch's own differ between its vector and scalar code.
+GELU = [fn.gelu, lambda x: fn.gelu(x, approximate="tanh")]
 POSITIVE = [torch.sqrt, torch.rsqrt, torch.reciprocal, torch.log, torch.log2, torch.log10, torch.log1p]
 UNIT = [torch.asin, torch.acos, torch.atanh]
 BINARY = [
@@ -51,13 +53,13 @@ def unary_cases():
     for dtype in FLOATS:
         d, tol = name_of(dtype), ulps(dtype, 32)
         # erfc and the activations lose digits near zero results: an absolute part of a few ulp of 1.
-        yield Case(f"unary_{d}", each(ANY), [T((3, 5, 7), dtype, -4, 4)], rtol=tol, atol=ulps(dtype, 8))
+        yield Case(f"unary_{d}", each(ANY + GELU), [T((3, 5, 7), dtype, -4, 4)], rtol=tol, atol=ulps(dtype, 8))
         yield Case(f"unary_positive_{d}", each(POSITIVE), [T((33,), dtype, 0.1, 9)], rtol=tol, atol=ulps(dtype, 4))
         yield Case(f"unary_unit_{d}", each(UNIT), [T((2, 19), dtype, -0.95, 0.95)], rtol=tol, atol=ulps(dtype, 4))
         yield Case(f"acosh_{d}", torch.acosh, [T((17,), dtype, 1.5, 9)], rtol=tol, atol=ulps(dtype, 4))
         yield Case(
             f"unary_specials_{d}",
-            each([f for f in ANY if f is not fn.gelu] + POSITIVE + UNIT),  # torch's vectorised gelu(inf) is nan
+            each(ANY + POSITIVE + UNIT),
             [T((24,), dtype, values=SPECIALS)],
             rtol=tol,
             atol=ulps(dtype, 8),

@@ -42,7 +42,13 @@ def cases():
     yield dynamic(
         "views", lambda x: (x[:, 1:], x[:-1], x[:, -1], x.unsqueeze(1).expand(-1, 3, -1, -1)), both, sizes, nl
     )
-    yield dynamic("half", lambda x: (x[: x.shape[0] // 2 + 1], x[:, : x.shape[1] - 1]), both, sizes, nl)
+    yield dynamic(
+        "half",
+        lambda x: (x[: x.shape[0] // 2] * 1, x[:, : x.shape[1] - 1]),
+        both,
+        ((6, 7), (12, 4)),
+        [{0: 2 * Dim("half", min=2, max=50), 1: Dim("b", min=3, max=64)}],
+    )
     yield dynamic(
         "arange",
         lambda x: (

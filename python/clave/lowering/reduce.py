@@ -26,8 +26,8 @@ def reduce_(
     c: Context, kind: schema.ReduceKind, x: Tensor, dims: Any, keepdim: bool, index: int | None = None, **more: Any
 ) -> Slot:
     """One reduction of x, which is cast to the result's dtype first (sums of integers are i64, any and all BOOL)."""
-    dtype = c.dtype(index)
-    return c.emit(
+    dtype = D.BOOL if kind in (_K.any, _K.all) else c.dtype(index)
+    out = c.emit(
         "Reduce",
         kind=kind,
         x=slot_as(c, x, dtype),
@@ -37,6 +37,7 @@ def reduce_(
         shape=c.shape(index),
         dtype=dtype,
     )
+    return slot_as(c, out, c.dtype(index))  # torch's any and all of u8 are u8
 
 
 def _whole(kind: schema.ReduceKind, *targets: str) -> None:

@@ -29,6 +29,7 @@
 #define COLUMNS (2 * WIDTH)
 #define DEPTH 256
 #define STRIP 128
+#define CHAIN 64 /* additions in a row before their sum is added to the total: what bounds the rounding error */
 
 #define floatw PASTE(float, WIDTH)
 #define vloadw PASTE(vload, WIDTH)
@@ -146,25 +147,28 @@ __kernel void gemm(__global const float *a, const long a_offset, __global const 
       for (index_t panel = first; panel < last; panel++) {
         __local const float *bp = packed + j0 * depth;
         __global const float *ap = a + (long)k0 * padded + (long)panel * ROWS * depth;
-        floatw c0[ROWS], c1[ROWS];
+        float tile[ROWS * COLUMNS];
+        for (int i = 0; i < ROWS * 2; i++) vstorew((floatw)0, i, tile);
+        for (int k1 = 0; k1 < depth; k1 += CHAIN) {
+          const int k2 = min(k1 + CHAIN, depth);
+          floatw c0[ROWS], c1[ROWS];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
-        for (int k = 0; k < depth; k++) {
-          const floatw x = vloadw(0, bp), y = vloadw(1, bp);
+          for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
+          for (int k = k1; k < k2; k++) {
+            const floatw x = vloadw(0, bp), y = vloadw(1, bp);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+              c0[r] = fma((floatw)ap[r], x, c0[r]);
+              c1[r] = fma((floatw)ap[r], y, c1[r]);
+            }
+            ap += ROWS;
+            bp += COLUMNS;
+          }
 #pragma unroll
           for (int r = 0; r < ROWS; r++) {
-            c0[r] = fma((floatw)ap[r], x, c0[r]);
-            c1[r] = fma((floatw)ap[r], y, c1[r]);
+            vstorew(c0[r] + vloadw(2 * r, tile), 2 * r, tile);
+            vstorew(c1[r] + vloadw(2 * r + 1, tile), 2 * r + 1, tile);
           }
-          ap += ROWS;
-          bp += COLUMNS;
-        }
-        /* Through memory, so that what follows is compiled once and not once a row. */
-        float tile[ROWS * COLUMNS];
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-          vstorew(c0[r], 0, tile + r * COLUMNS);
-          vstorew(c1[r], 0, tile + r * COLUMNS + WIDTH);
         }
         const int rows = (int)min((index_t)ROWS, m_size - panel * ROWS), columns = min(COLUMNS, width - j0);
         const index_t at = panel * ROWS * n_size + j0;

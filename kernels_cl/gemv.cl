@@ -24,6 +24,7 @@
 #define CHUNK (4096 / M) /* 16 KB of a */
 #define DEEP 8
 #define LANES 64
+#define CHAIN 64 /* additions in a row before their sum is added to the total */
 
 static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) *bias, index_t at, float alpha, float beta) {
 #if HAS_BIAS
@@ -185,10 +186,10 @@ __kernel void gemv_columns(__global const STORAGE(A_TYPE) *a, const long a_offse
         for (int i = 0; i < DEEP; i++) w[i] = LOAD16F(B_TYPE, b + (k0 + i) * b_k + n0 + j);
 #pragma unroll
         for (int m = 0; m < M; m++) {
-          float16 sum = vload16(0, scratch + m * each + j);
+          float16 part = x[m * DEEP] * w[0]; /* short chains bound the rounding error */
 #pragma unroll
-          for (int i = 0; i < DEEP; i++) sum = fma((float16)x[m * DEEP + i], w[i], sum);
-          vstore16(sum, 0, scratch + m * each + j);
+          for (int i = 1; i < DEEP; i++) part = fma((float16)x[m * DEEP + i], w[i], part);
+          vstore16(part + vload16(0, scratch + m * each + j), 0, scratch + m * each + j);
         }
       }
     }
@@ -212,9 +213,15 @@ __kernel void gemv_columns(__global const STORAGE(A_TYPE) *a, const long a_offse
   if (n >= n_size) return;
   float sum[M];
   for (int m = 0; m < M; m++) sum[m] = 0;
-  for (index_t k = 0; k < k_size; k++) {
-    const float w = LOADF(B_TYPE, b, k * b_k + n);
-    for (int m = 0; m < M; m++) sum[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k * a_k), sum[m]);
+  for (index_t k0 = 0; k0 < k_size; k0 += CHAIN) {
+    const index_t k1 = min(k0 + CHAIN, k_size);
+    float part[M];
+    for (int m = 0; m < M; m++) part[m] = 0;
+    for (index_t k = k0; k < k1; k++) {
+      const float w = LOADF(B_TYPE, b, k * b_k + n);
+      for (int m = 0; m < M; m++) part[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k * a_k), part[m]);
+    }
+    for (int m = 0; m < M; m++) sum[m] += part[m];
   }
   for (int m = 0; m < M && m < m_size; m++)
     STORE(OUT_TYPE, out, m * n_size + n, finish(sum[m], bias, m * bias_m + n * bias_n, alpha, beta));

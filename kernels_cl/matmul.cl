@@ -58,13 +58,18 @@ __kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, con
       bs[bk][bj] = tile_n + bj < n_size && k0 + bk < k_size ? LOAD(B_TYPE, b, (k0 + bk) * b_k + (tile_n + bj) * b_n) : (real)0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+    real part[BLOCK][BLOCK]; /* short chains bound the rounding error */
+    for (int i = 0; i < BLOCK; i++)
+      for (int j = 0; j < BLOCK; j++) part[i][j] = 0;
     for (int k = 0; k < DEPTH; k++) {
       real x[BLOCK], y[BLOCK];
       for (int i = 0; i < BLOCK; i++) x[i] = as[k][get_local_id(1) * BLOCK + i];
       for (int j = 0; j < BLOCK; j++) y[j] = bs[k][get_local_id(0) * BLOCK + j];
       for (int i = 0; i < BLOCK; i++)
-        for (int j = 0; j < BLOCK; j++) sum[i][j] = MULTIPLY_ADD(x[i], y[j], sum[i][j]);
+        for (int j = 0; j < BLOCK; j++) part[i][j] = MULTIPLY_ADD(x[i], y[j], part[i][j]);
     }
+    for (int i = 0; i < BLOCK; i++)
+      for (int j = 0; j < BLOCK; j++) sum[i][j] += part[i][j];
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 #endif

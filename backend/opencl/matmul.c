@@ -34,6 +34,24 @@ static void fold_batches(gemm *g) {
   g->batch_a.rank = g->batch_b.rank = g->batch_bias.rank = 0;
 }
 
+/* A column for b: the same product with a and b in each other's place has one row, and out lies the same. */
+static void turn_column(gemm *g) {
+  if (g->n != 1 || g->m == 1) return;
+  gemm t = *g;
+  g->a = t.b;
+  g->b = t.a;
+  g->batch_a = t.batch_b;
+  g->batch_b = t.batch_a;
+  g->m = 1;
+  g->n = t.m;
+  g->a_m = t.b_n;
+  g->a_k = t.b_k;
+  g->b_k = t.a_k;
+  g->b_n = t.a_m;
+  g->bias_m = t.bias_n;
+  g->bias_n = t.bias_m;
+}
+
 static void set_bias(gemm *g, const tensor *out) {
   if (!g->bias) {
     g->batch_bias = g->batch_b;
@@ -72,6 +90,7 @@ void gemm_describe(gemm *g, cl_stream *s, const node *n) {
   g->batch_bias = batch[2];
   g->batches = tensor_numel(&batch[0]);
   fold_batches(g);
+  turn_column(g);
 }
 
 clave_status opencl_matmul(cl_stream *s, const node *n) {

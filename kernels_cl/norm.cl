@@ -67,7 +67,7 @@ __kernel void norm_rows(const __global STORAGE(X_TYPE) *x, const long x_offset, 
                         const real eps) {
   TEAM_MEMORY(memory);
   const index_t r = (index_t)TEAM_INDEX;
-  if (r >= rows) return;
+  if (TEAM == 1 && r >= rows) return;
   x += x_offset + r * n;
   out += out_offset + r * n;
   weight += weight_offset;
@@ -112,7 +112,7 @@ __kernel void norm_groups(const __global STORAGE(X_TYPE) *x, const long x_offset
                           const index_t channels, const index_t spatial, const real eps) {
   TEAM_MEMORY(memory);
   const index_t r = (index_t)TEAM_INDEX;
-  if (r >= rows) return;
+  if (TEAM == 1 && r >= rows) return;
   const index_t n = channels * spatial, first = r % groups * channels;
   x += x_offset + r * n;
   out += out_offset + r * n;
@@ -132,7 +132,7 @@ __kernel void norm_batch(const __global STORAGE(X_TYPE) *x, const long x_offset,
                          const long out_offset, const index_t rows, const index_t channels, const index_t spatial,
                          const real eps) {
   const index_t r = (index_t)TEAM_INDEX;
-  if (r >= rows) return;
+  if (TEAM == 1 && r >= rows) return;
   const index_t c = r % channels;
   const real inverse = 1 / sqrt(LOAD(PARAM_TYPE, var, var_offset + c) + eps);
   const real scale = TIMES_WEIGHT(inverse, LOAD(PARAM_TYPE, weight, weight_offset + c));

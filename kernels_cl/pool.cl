@@ -23,8 +23,10 @@
 typedef const __global STORAGE(X_TYPE) *x_pointer;
 #if IS_FLOAT(COMPUTE)
 #define LOWEST ((real)(-INFINITY))
+#define IS_NAN(v) isnan(v)
 #else
 #define LOWEST LONG_MIN
+#define IS_NAN(v) 0
 #endif
 
 /* Elements (y, x) with y in [y0, y1) by dy, x in [x0, x1) by dx of a plane. */
@@ -35,7 +37,7 @@ static inline real window_max(x_pointer p, index_t columns, int y0, int y1, int 
     for (int x = x0; x < x1; x += dx) {
       const index_t i = y * columns + x;
       const real v = LOAD(X_TYPE, p, i);
-      if (v > best || v != v) {
+      if (v > best || IS_NAN(v)) {
         best = v;
         at = i;
       }

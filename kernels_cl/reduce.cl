@@ -295,7 +295,7 @@ __kernel void reduce(const __global STORAGE(X_TYPE) *x, const long x_offset, __g
 #endif
   const index_t item = (index_t)TEAM_INDEX;
   const int split = (int)get_global_id(1);
-  if (item >= groups || split >= n_splits) return;
+  if (TEAM == 1 && (item >= groups || split >= n_splits)) return;
 #if ROW
   const index_t k = item;
   const int some = 1;

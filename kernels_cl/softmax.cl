@@ -89,7 +89,7 @@ __kernel void softmax(const __global STORAGE(X_TYPE) *x, const long x_offset, __
                       const index_t out_step) {
   TEAM_MEMORY(memory);
   const index_t item = (index_t)TEAM_INDEX;
-  if (item >= groups) return;
+  if (TEAM == 1 && item >= groups) return;
 #if ROW
   x += x_offset + strided_offset(item, kept_dims, x_strides);
   out += out_offset + strided_offset(item, kept_dims, out_strides);

@@ -5,7 +5,8 @@
  *   fold_add(v)           the sum of the W lanes, as a tree
  *   larger smaller(a, b)  maximum, minimum; NaN wins
  * BLOCK: additions in one chain before the block's sum is added to the total.
- * TEAM work-items share one row (1: none); sum_team and max_team give every one of them the total. */
+ * TEAM work-items share one row (1: none); sum_team and max_team give every one of them the total. Teams are launched
+ * exactly, with no mask: PoCL makes wrong code of barriers behind a return. */
 #ifndef VECTOR_H
 #define VECTOR_H
 #ifndef W

@@ -1,9 +1,9 @@
-"""conv1d and conv2d. Tolerance: C/groups * kernel products summed in f32 (describe.sums)."""
+"""conv1d and conv2d. Tolerance: C/groups * kernel products summed in f32 (describe.products)."""
 
 import torch
 import torch.nn.functional as fn
 
-from describe import F16, F32, FLOATS, Case, T, name_of, sums, ulps
+from describe import F16, F32, FLOATS, Case, T, name_of, products, ulps
 
 PLANES = {  # x, weight, arguments
     "plain": ((2, 3, 9, 11), (5, 3, 3, 3), {}), "padded": ((2, 3, 9, 11), (5, 3, 3, 3), {"padding": 1}), "strided": ((1, 3, 12, 9), (4, 3, 3, 3), {"stride": 2, "padding": 1}),
@@ -21,7 +21,7 @@ LINES = {
 def tolerance(dtype, weight):
     terms = torch.Size(weight[1:]).numel()
     # torch's 16-bit convolutions may sum in blocks that are rounded: one more unit of a sum's size.
-    return {"rtol": ulps(dtype, 8), "atol": 2 * sums(dtype, terms + 1, magnitude=1.5)}
+    return {"rtol": ulps(dtype, 8), "atol": 2 * products(dtype, terms + 1)}
 
 
 def cases():

@@ -1,9 +1,9 @@
-"""matmul, addmm, bmm, baddbmm, linear. Tolerance: K products summed in f32 (f64 in f64), see describe.sums; integers exact."""
+"""matmul, addmm, bmm, baddbmm, linear. Tolerance: K products summed in f32 (f64 in f64), see describe.products; integers exact."""
 
 import torch
 import torch.nn.functional as fn
 
-from describe import F16, F32, F64, FLOATS, I32, I64, U8, Case, T, name_of, sums, ulps
+from describe import F16, F32, F64, FLOATS, I32, I64, U8, Case, T, name_of, products, ulps
 
 PAIRS = {  # a, b
     "square": ((16, 16), (16, 16)), "odd": ((5, 7), (7, 3)), "row": ((1, 300), (300, 17)), "column": ((37, 65), (65, 1)), "tile": ((33, 129), (129, 65)),
@@ -16,7 +16,7 @@ PAIRS = {  # a, b
 
 def tolerance(dtype, k):
     # torch may use bf16 or f16 dot products that round between blocks: one more unit of a sum's size.
-    return {"rtol": ulps(dtype, 8), "atol": 2 * sums(dtype, k, magnitude=1.5)}
+    return {"rtol": ulps(dtype, 8), "atol": 2 * products(dtype, k)}
 
 
 def matmul_cases():

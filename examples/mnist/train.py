@@ -1,4 +1,4 @@
-"""Trains the network on 8,000 images, tests it on the other 2,000, and writes weights.pt. About a minute on two cores."""
+"""Trains the network on 8,000 images, tests it on the other 2,000, and writes weights.pt. Under a minute."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     args = parser.parse_args()
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # of batches this small a second thread makes no more, and the result depends on it
     images, labels = dataset()
     net = Net()
     train(net.train(), images[:TRAINING], labels[:TRAINING], args.epochs)

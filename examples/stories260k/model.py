@@ -1,7 +1,7 @@
 """A Llama in plain torch, small enough to read: stories260K, which tells children's stories.
 
-The KV cache is a pair of buffers per layer that forward changes in place; torch.export hands that on as mutated buffers and
-clave keeps them as the session's state. Tensor names are those of Meta's checkpoints.
+The KV cache is a pair of buffers per layer that forward changes in place; torch.export hands that on as mutated
+buffers and clave keeps them as the session's state. Tensor names are those of Meta's checkpoints.
 """
 
 from __future__ import annotations

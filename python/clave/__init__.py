@@ -33,7 +33,7 @@ def export(
     *,
     strict: bool | None = None,
 ) -> Program:
-    """A program of a torch module in eval mode: see clave.exporter.export, which this imports (torch too) when called."""
+    """A program of a torch module in eval mode: see clave.exporter.export, which this imports (and torch) now."""
     try:
         from clave import exporter
     except ModuleNotFoundError as e:

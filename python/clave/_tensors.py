@@ -1,4 +1,4 @@
-"""numpy arrays and torch tensors as clave_tensor views, and back. Nothing is copied on the way in, whatever the strides."""
+"""numpy arrays and torch tensors as clave_tensor views, and back. Nothing is copied on the way in."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def view(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
     if _is_torch(x):
         return of_torch(x)
     if not isinstance(x, np.ndarray | np.generic):
-        x = np.asarray(x, dtype=NUMPY[dtype])
+        x = np.asarray(x)
+        if np.can_cast(x.dtype, NUMPY[dtype], "same_kind"):  # 1.5 does not become 1
+            x = x.astype(NUMPY[dtype])
     return of_numpy(np.asarray(x))
 
 

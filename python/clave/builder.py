@@ -1,7 +1,7 @@
 """Builds a program: slots, values and instructions of all methods, numbered when everything is known.
 
 While it grows, a tensor is a `Slot`, a host scalar a `Val` and an instruction a `Node` whose fields hold those objects.
-`ProgramBuilder.finish` numbers them (constants, inputs, outputs, state, temporaries) and makes the schema's dataclasses.
+`ProgramBuilder.finish` numbers them (constants, inputs, outputs, state, temporaries) as the schema's dataclasses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Float = float | Val
 
 @dataclass(eq=False)
 class Slot:
-    """A tensor. kind: "constant", "input", "output", "state" or "temp"; op: the schema op that writes it, "" if none."""
+    """A tensor. kind: "constant", "input", "output", "state" or "temp"; op: what writes it, "" if nothing."""
 
     dtype: schema.DType
     shape: tuple[Int, ...]
@@ -256,7 +256,7 @@ def _objects(x: Any) -> Iterator[Slot | Val]:
 
 
 def live_nodes(m: MethodBuilder) -> list[Node]:
-    """The method's nodes without those that nothing needs: only checks, outputs and state updates are ends in themselves."""
+    """The method's nodes without those that nothing needs: checks, outputs and state updates are ends."""
     needed: set[int] = set()
 
     def need(x: Slot | Val) -> None:

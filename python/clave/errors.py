@@ -26,7 +26,7 @@ class Error(RuntimeError):
 
 
 class UnsupportedOp(Error):
-    """A graph holds ops that clave cannot run. `.ops` names each of them once, as "aten.sort.default" or "check::first".
+    """A graph holds ops that clave cannot run. `.ops` names each once: "aten.sort.default", "check::first".
 
     `.reasons` says for some of them what exactly is missing (an op that is supported, but not with these arguments).
     """

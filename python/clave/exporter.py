@@ -47,9 +47,10 @@ def export(
 ) -> Program:
     """A program of a torch module in eval mode.
 
-    module: a torch.nn.Module with example `args` and `kwargs` as torch.export takes them, an ExportedProgram, the path of a
-    .pt2 file, or a dict of methods {"name": (module, args[, kwargs[, dynamic_shapes]]) or any of the others}. Methods
-    share constants, and state where a buffer's name is the same. strict: torch.export's; None tries non-strict first.
+    module: a torch.nn.Module with example `args` and `kwargs` as torch.export takes them, an ExportedProgram, the path
+    of a .pt2 file, or a dict of methods {"name": (module, args[, kwargs[, dynamic_shapes]]) or any of the others}.
+    Methods share constants, and state where a buffer's name is the same. strict: torch.export's; None tries non-strict
+    first.
 
     UnsupportedOp lists every op that clave cannot run; Error says what else is wrong.
     """
@@ -158,7 +159,7 @@ class _Method:
         return {"type": "leaf", "index": len(self.builder.inputs) - 1}
 
     def _own_size(self, size: Any, name: str = "") -> Any:
-        """A dimension of an input, or a scalar input: a literal, the value of its symbol, or one to be equated later."""
+        """A dimension of an input, or a scalar input: a literal, the value of its symbol, or one to equate later."""
         e = size.node.expr if hasattr(size, "node") else size
         if isinstance(e, int) or e.is_Integer:
             return int(e)

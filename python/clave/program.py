@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output of a method. shape: None where a size is known at run time only; dtype: the schema's number."""
+    """An input or output of a method. shape: None where a size is not known before; dtype: the schema's number."""
 
     name: str
     dtype: int
@@ -29,7 +29,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Method:
-    """A named entry point. metadata: the structure of arguments and results as the exporter wrote it, {} if it did not."""
+    """A named entry point. metadata: the structure of arguments and results, {} if the exporter wrote none."""
 
     name: str
     inputs: list[Argument]

@@ -46,9 +46,9 @@ class Session:
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Runs a method; gives its tensors in the order of the module's result, as numpy arrays.
 
-        inputs, kwargs: as the module took them, numpy arrays or torch tensors (read in place, any strides), nested as at
-        export; Python numbers for host scalars. A bf16 result has the dtype ml_dtypes.bfloat16. Error (a RuntimeError)
-        names the input, what it is and what it should be.
+        inputs, kwargs: as the module took them, numpy arrays or torch tensors (read in place, any strides), nested as
+        at export; Python numbers for host scalars. A bf16 result has the dtype ml_dtypes.bfloat16. Error (a
+        RuntimeError) names the input, what it is and what it should be.
         """
         m = self._method(method)
         for index, value in sorted(self._bind(m, inputs, kwargs).items()):

@@ -1,4 +1,4 @@
-"""Symbolic sizes: torch.export's symbols and the sympy expressions over them become host scalars (Vals) and host ops."""
+"""Symbolic sizes: torch.export's symbols and the sympy expressions over them become host scalars and host ops."""
 
 from __future__ import annotations
 
@@ -52,10 +52,9 @@ def expression(x: Any) -> Any:
 
 def bound(x: Any) -> int | None:
     """A finite int64 bound, or None for infinity."""
-    if x in (sympy.oo, -sympy.oo) or getattr(x, "is_infinite", False):
+    if not isinstance(x, int | sympy.Integer):
         return None
-    n = int(x)
-    return n if -_I64_MAX < n < _I64_MAX - 1 else None
+    return int(x) if abs(int(x)) < _I64_MAX - 1 else None
 
 
 class Sizes:

@@ -32,8 +32,8 @@ def from_treespec(spec: Any, leaves: Iterator[Spec]) -> Spec:
 def _described_by_torch(spec: Any, items: list[Spec]) -> Spec:
     from torch.utils import _pytree
 
-    if issubclass(spec.type, tuple) and hasattr(spec.type, "_fields"):
-        return {"type": "namedtuple", "name": spec.type.__name__, "keys": list(spec.type._fields), "items": items}
+    if spec.type is collections.namedtuple:
+        return {"type": "namedtuple", "name": spec.context.__name__, "keys": list(spec.context._fields), "items": items}
     try:
         text = _pytree.treespec_dumps(spec)
     except Exception as e:
@@ -137,5 +137,7 @@ def bind(inputs: Spec, parameters: list[str], args: tuple[Any, ...], kwargs: dic
             raise Error(f"missing input {name!r}")
     excess = len(args) - max(len(positional["items"]), len(parameters))
     if given or excess > 0:
-        raise Error(f"unexpected input {next(iter(given))!r}" if given else f"{excess} inputs too many")
+        raise Error(
+            f"unexpected input {next(iter(given))!r}" if given else f"{excess} more inputs than the program has"
+        )
     return out

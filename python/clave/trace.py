@@ -59,7 +59,7 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram:
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
-    """The functional graph: state is a result of its own, and only ops that clave has (or nobody decomposes) are left."""
+    """The functional graph: state is a result of its own, and ops are whole that clave has or nobody decomposes."""
     refuse_training(program)
     return program.run_decompositions(dict(_decompositions()))
 

@@ -1,4 +1,4 @@
-"""How each op of a torch graph becomes ops of a program: one file per op family, `registry.LOWERINGS` knows them all."""
+"""How each op of a torch graph becomes ops of a program: one file per family; `registry.LOWERINGS` has them all."""
 
 from __future__ import annotations
 

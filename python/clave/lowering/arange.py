@@ -1,4 +1,4 @@
-"""Tensors made of numbers: arange, full and its kin. Filled ones stay numbers until something needs them written out."""
+"""Tensors made of numbers: arange, full and its kin. Filled ones stay numbers until they are needed as tensors."""
 
 from __future__ import annotations
 

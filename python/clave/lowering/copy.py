@@ -1,4 +1,4 @@
-"""Ops that only hand a tensor on: in the functional graph nothing is changed in place, so a copy is the tensor itself."""
+"""Ops that only hand a tensor on: nothing is changed in place here, so a copy is the tensor itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from clave.lowering.steps import cast_to
     "aten.detach_.default",
     "aten.lift_fresh_copy.default",
     "aten.lift_fresh.default",
-    "aten.view_of.default",
 )
 def same(c: Context, x: Tensor, *_: Any) -> Tensor:
     return x

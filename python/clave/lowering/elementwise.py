@@ -8,7 +8,7 @@ from clave import schema
 from clave.builder import Val
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Scalar, Tensor, lower
-from clave.lowering.steps import Operand, cast, compute, is_float, opmath, promote, step
+from clave.lowering.steps import Operand, cast, compute, convert, is_float, opmath, promote, step
 
 # ---------------------------------------------------------------- unary
 
@@ -112,11 +112,11 @@ for _kind, _targets in {
 
 
 def _scaled(kind: str, dtype: schema.DType, a: Operand, b: Operand, alpha: Scalar) -> Operand:
-    """kind(a, alpha * b), rounded once."""
+    """kind(a, alpha * b), rounded once; torch rounds alpha to the dtype."""
     if not isinstance(alpha, Val) and alpha == 1:
         return step(kind, dtype, a, b)
     t = opmath(dtype)
-    return step(kind, t, a, step("mul", t, b, alpha))
+    return step(kind, t, a, step("mul", t, b, convert(alpha, dtype)))
 
 
 @lower("aten.add.Tensor", "aten.add.Scalar")

@@ -4,8 +4,8 @@
     def relu(c: Context, x: Tensor) -> Tensor: ...
 
 Arguments arrive as Slot or Filled (tensors), int, float, bool or Val (numbers), lists of those, torch.dtype, str, None;
-absent ones as the op's defaults. The result is a tensor, a list of them for ops that give several (None: not available),
-or None for ops that give nothing. `raise Unsupported(reason)` refuses a call.
+absent ones as the op's defaults. The result is a tensor, a list of them for ops that give several (None: not
+available), or None for ops that give nothing. `raise Unsupported(reason)` refuses a call.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def index_put(c: Context, x: Tensor, indices: list[Tensor | None], values: Tenso
 
 
 def _flat_index(c: Context, given: list[tuple[Int, Tensor]]) -> tuple[Slot, tuple[Int, ...]]:
-    """Index tensors over dimensions of these sizes as one (n) index over the joined dimension, and their common shape."""
+    """Index tensors over dimensions of these sizes as one (n) index over the joined one, and their common shape."""
     picked = _broadcast([t.shape for _, t in given])
     if len(given) == 1:
         return index_slot(c, reshape(c, given[0][1], (c.sizes.product(picked),))), picked

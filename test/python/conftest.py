@@ -1,0 +1,10 @@
+"""The checkout's own package and library, wherever pytest is started."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+if os.environ.get("CLAVE_BUILD"):
+    os.environ.setdefault("CLAVE_LIBRARY", str(Path(os.environ["CLAVE_BUILD"]).resolve() / "libclave.so"))

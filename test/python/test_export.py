@@ -1,0 +1,538 @@
+"""The exporter: structure, state, sizes, sharing, refusals. What single ops compute: test/cases."""
+
+import collections
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import clave
+from clave import schema
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Fn(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, *args, **kwargs):
+        return self.f(*args, **kwargs)
+
+
+def check(module, *argss, kwargs=None, **more):
+    """Exports with the first arguments, runs all of them on the CPU backend, compares structure, dtypes and values."""
+    module = module.eval() if isinstance(module, nn.Module) else Fn(module).eval()
+    program = clave.export(module, argss[0], kwargs, **more)
+    session = clave.Session(program, "cpu")
+    with torch.no_grad():
+        for args in argss:
+            same(session(*args, **(kwargs or {})), module(*args, **(kwargs or {})))
+    return program
+
+
+def same(got, want):
+    assert type(got) is type(want) or isinstance(want, tuple), (type(got), type(want))
+    got_leaves, want_leaves = torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(want)
+    assert len(got_leaves) == len(want_leaves)
+    for g, w in zip(got_leaves, want_leaves, strict=True):
+        if isinstance(w, torch.Tensor):
+            torch.testing.assert_close(g, w, equal_nan=True)
+        else:
+            assert g == w and type(g) is type(w)
+
+
+def instructions(program, kind=None):
+    found = [i for c in program.schema.chains for i in c.instructions]
+    return [i for i in found if kind is None or type(i.op).__name__ == kind]
+
+
+# ---------------------------------------------------------------- slots, constants
+
+
+def test_slots_stand_in_order_and_tied_weights_are_stored_once():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(10, 4)
+            self.head = nn.Linear(4, 10, bias=False)
+            self.head.weight = self.embed.weight
+            self.register_buffer("copy", self.embed.weight.detach().clone())
+            self.unused = nn.Linear(3, 3)
+
+        def forward(self, i):
+            return self.head(self.embed(i)) @ self.copy
+
+    program = check(Tied(), (torch.tensor([1, 2, 9]),))
+    p = program.schema
+    assert [c.name for c in p.constants] == ["embed.weight"]
+    assert (p.n_inputs, p.n_outputs, p.n_state) == (1, 1, 0)
+    assert [t.name for t in p.tensors[:2]] == ["embed.weight", "i"]
+    assert p.methods[0].outputs[0].tensor.idx == 2
+    assert p.version == 1 and p.producer.startswith("clave")
+    assert all(i.name for i in instructions(program))
+
+
+def test_a_call_that_nothing_needs_is_left_out():
+    program = check(lambda x: (x.exp(), x + 1)[1], (torch.randn(3),))
+    assert len(instructions(program)) == 1
+
+
+def test_full_tensors_become_immediates():
+    program = check(lambda x: torch.where(x > 0, x, torch.full((4, 3), -2.5)) * torch.ones(4, 1), (torch.randn(3),))
+    assert not instructions(program, "Full")
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**63), 2**63 - 1])
+def test_integer_immediates_are_exact(value):
+    program = check(lambda x: torch.maximum(x, torch.tensor(5)) ^ value, (torch.tensor([7, -3]),))
+    operands = [o for i in instructions(program, "Elementwise") for s in i.op.steps for o in s.operands]
+    assert value in [o.i for o in operands]
+
+
+# ---------------------------------------------------------------- type promotion
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.int8, torch.bool]
+
+
+@pytest.mark.parametrize("a", DTYPES, ids=str)
+def test_type_promotion(a):
+    def mixed(x, y, zero_dim):
+        both = (x + y, x * y, x == y, torch.where(x > y, x, y), x / (y + 2), torch.maximum(x, y), zero_dim * x)
+        return (*both, x * 2, x + 2.5, x > 1.5, x + True, x.double(), x.bool())
+
+    for b in (torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool):
+        x, y = torch.tensor([0, 1, 1, 3]).to(a), torch.tensor([1, 0, 1, 2]).to(b)
+        check(mixed, (x, y, torch.tensor(2).to(b)))
+
+
+def test_sixteen_bit_ops_of_several_steps_round_once():
+    """torch's add fuses multiply and add, so a rare element is one rounding apart; rounding twice, many are."""
+    x, y = (torch.randn(1000) * 8).to(torch.bfloat16), torch.randn(1000).to(torch.bfloat16)
+    add = lambda x, y: torch.add(x, y, alpha=0.3)
+    session = clave.Session(clave.export(Fn(add).eval(), (x, y)), "cpu")
+    assert (session(x, y) != add(x, y)).sum() <= 10
+
+
+# ---------------------------------------------------------------- state
+
+
+class Counter(nn.Module):
+    def __init__(self, start):
+        super().__init__()
+        self.register_buffer("total", torch.full((3,), float(start)))
+
+    def forward(self, x):
+        self.total += x
+        return self.total * 2
+
+
+def test_mutated_buffers_are_state():
+    for start, n_inits in ((0, 0), (5, 1)):
+        program = clave.export(Counter(start).eval(), (torch.ones(3),))
+        assert program.schema.n_state == 1 and len(program.schema.state_inits) == n_inits
+        session = clave.Session(program, "cpu")
+        for _ in range(2):
+            got = [session.run(np.full(3, x, np.float32))[0][0] for x in (1, 2)]
+            assert got == [(start + 1) * 2, (start + 3) * 2]
+            session.reset()
+
+
+class Cache(nn.Module):
+    """Written in every way that torch functionalises to another op."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(6, 4))
+
+    def forward(self, x, i):
+        self.cache[1] = x[0]
+        self.cache[2:4] = x
+        self.cache[:, 1:2] += 1
+        self.cache[::3] = x
+        self.cache.index_copy_(0, i, x)
+        self.cache[i, 2] = x[:, 0]
+        self.cache[-1] = 7
+        self.cache[:, 3].copy_(x[0, 0])
+        return self.cache.sum(0), self.cache
+
+
+def test_partial_updates_of_state():
+    module = Cache().eval()
+    args = [(torch.randn(2, 4), torch.tensor(i)) for i in ([0, 5], [3, 4], [5, 1])]
+    session = clave.Session(clave.export(module, args[0]), "cpu")
+    module.cache.zero_()
+    for x, i in args:
+        same(session(x, i), module(x, i))
+
+
+def test_a_slice_of_state_is_updated_in_place_not_scattered():
+    class Write(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(2, 8, 4))
+
+        def forward(self, x):
+            self.cache[:, 2:4] = x
+            return self.cache.sum()
+
+    program = clave.export(Write().eval(), (torch.randn(2, 2, 4),))
+    (update,) = instructions(program, "SliceUpdate")
+    state = program.schema.methods[0].updates[0]
+    assert update.op.x == state.state and update.op.out == state.value
+    assert (update.op.axis, update.op.start.literal) == (1, 2)
+
+
+def test_methods_share_constants_and_state_by_name():
+    class Store(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("memory", torch.zeros(3))
+            self.weight = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+    class Put(Store):
+        def forward(self, x):
+            self.memory.copy_(x * self.weight)
+            return x
+
+    class Get(Store):
+        def forward(self, scale):
+            return self.memory * self.weight * scale
+
+    program = clave.export({"put": (Put().eval(), (torch.ones(3),)), "get": (Get().eval(), (torch.tensor(2.0),))})
+    assert program.schema.n_state == 1 and len(program.schema.constants) == 1
+    session = clave.Session(program, "cpu")
+    x = torch.tensor([3.0, 4.0, 5.0])
+    assert session.run(torch.tensor(2.0), method="get")[0].tolist() == [0, 0, 0]
+    session.run(x, method="put")
+    assert session.run(torch.tensor(2.0), method="get")[0].tolist() == [6, 32, 90]
+
+
+def test_state_of_one_name_and_two_shapes_is_refused():
+    class Other(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x):
+            return self.total + x
+
+    methods = {"a": (Counter(0).eval(), (torch.ones(3),)), "b": (Other().eval(), (torch.ones(4),))}
+    with pytest.raises(clave.Error, match=r"'total' is .*\(4,\) in one method and .*\(3,\) in another"):
+        clave.export(methods)
+
+
+# ---------------------------------------------------------------- arguments and results
+
+Pair = collections.namedtuple("Pair", ["left", "right"])
+
+
+def test_nested_arguments_and_results():
+    def f(pair, more, scale=None, flag=True):
+        out = collections.OrderedDict(a=pair.left + more["x"][0], b=[pair.right * scale, None])
+        return {"out": out, "n": 3, "pair": Pair(more["x"][1], "text")}
+
+    pair, x = Pair(torch.randn(2), torch.randn(3)), {"x": [torch.randn(2), torch.randn(1)]}
+    scale = torch.tensor(3.0)
+    module = Fn(lambda pair, more, scale=None, flag=True: f(pair, more, scale, flag)).eval()
+    program = clave.export(module, (pair, x), {"scale": scale})
+    session = clave.Session(program, "cpu")
+    got = session(pair, x, scale=scale)
+    same(got, module(pair, x, scale=scale))
+    assert isinstance(got["out"], collections.OrderedDict) and got["pair"].right == "text" and got["n"] == 3
+    assert [o.name for o in program.methods["forward"].outputs] == ["out_a", "out_b_0", "pair_left"]
+    assert len(session.run(pair, x, scale=scale)) == 3
+
+
+class Named(nn.Module):
+    def forward(self, x, y, scale=None, flag=True):
+        return x - y if scale is None else (x - y) * scale
+
+
+def test_arguments_by_name_and_position():
+    x, y, scale = torch.randn(3), torch.randn(3), torch.tensor(2.0)
+    session = clave.Session(clave.export(Named().eval(), (x, y), {"scale": scale}), "cpu")
+    want = ((x - y) * 2).numpy()
+    for args, kwargs in (
+        ((x, y), {"scale": scale}),
+        ((x,), {"y": y, "scale": scale}),
+        ((), {"scale": scale, "y": y, "x": x}),
+        ((x, y, scale), {}),
+    ):
+        np.testing.assert_array_equal(session.run(*args, **kwargs)[0], want)
+    for args, kwargs, message in (
+        ((x,), {"scale": scale}, "missing input 'y'"),
+        ((x, y), {}, "missing input 'scale'"),
+        ((x, y), {"scale": scale, "other": x}, "unexpected input 'other'"),
+        ((x, y, scale, 5), {}, "1 more inputs than"),
+        (([x], y), {"scale": scale}, "'x'"),
+    ):
+        with pytest.raises(clave.Error, match=message):
+            session.run(*args, **kwargs)
+
+
+def test_what_export_fixed_may_be_left_out_but_not_changed():
+    x = torch.randn(3)
+    session = clave.Session(clave.export(Named().eval(), (x, x, None, True)), "cpu")
+    session.run(x, x)
+    session.run(x, x, None, True)
+    session.run(x, x, flag=True)
+    with pytest.raises(clave.Error, match=r"scale is tensor.*exported with None"):
+        session.run(x, x, torch.tensor(1.0))
+
+
+def test_outputs_that_are_something_else_already():
+    class M(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(2, 3))
+
+        def forward(self, x):
+            y = x + 1
+            return x, self.w, y, y, y.t(), torch.zeros(2), torch.full((), 3), x.shape[0], torch.full((2,), True)
+
+    program = check(M(), (torch.randn(4, 3),), (torch.randn(4, 3),))
+    assert len({o.tensor.idx for o in program.schema.methods[0].outputs if o.tensor}) == 8
+    assert len(program.methods["forward"].outputs) == 8
+
+
+# ---------------------------------------------------------------- sizes
+
+B = Dim("batch", min=4, max=64)
+
+
+def test_sizes_known_at_run_time():
+    def f(x, y):
+        n, m = x.shape[0], y.shape[0]
+        parts = (x.reshape(-1, 2), torch.cat([x, y]), x[1:], x[:, None].expand(n, 3, 4), x.flatten())
+        made = (
+            torch.arange(n),
+            torch.zeros(n // 2),
+            torch.zeros(n + m),
+            torch.arange(n) * m,
+            x * n,
+            torch.full((2,), n),
+            x.new_ones(m, n),
+        )
+        return *parts, *made, x.repeat(2, 1), x.mean() / n, n * m + 1, x[n - 2 :], x.sum(0), x.split([1, n - 1])[1]
+
+    args = [(torch.randn(a, 4), torch.randn(b, 4)) for a, b in ((5, 6), (4, 3), (64, 4))]
+    program = check(f, *args, dynamic_shapes=(({0: B}, {0: Dim("other", max=100)}),))
+    names = [v.name for v in program.schema.values]
+    assert names[:2] == ["batch", "other"]
+    assert (program.schema.values[0].min, program.schema.values[0].max) == (4, 64)
+    assert program.schema.values[1].max == 100
+
+
+def test_equal_sizes_are_one_value_and_checked():
+    program = check(torch.add, (torch.randn(5, 2), torch.randn(5, 2)), dynamic_shapes=(({0: B}, {0: B}),))
+    assert len(program.schema.values) == 1
+    with pytest.raises(clave.Error, match=r"\b4\b"):
+        clave.Session(program, "cpu").run(np.zeros((5, 2), np.float32), np.zeros((4, 2), np.float32))
+
+
+def test_sizes_out_of_bounds_are_named():
+    program = check(torch.relu, (torch.randn(5, 2),), dynamic_shapes=(({0: B},),))
+    for n in (3, 65):
+        with pytest.raises(clave.Error, match=f"{n}.*'batch' must be in \\[4, 64\\]"):
+            clave.Session(program, "cpu").run(np.zeros((n, 2), np.float32))
+
+
+def test_a_bound_may_be_missing():
+    program = check(torch.relu, (torch.randn(3),), (torch.randn(5000),), dynamic_shapes=(({0: Dim("n")},),))
+    assert program.schema.values[0].max is None
+
+
+def test_derived_sizes():
+    half = Dim("half", min=1, max=32)
+    f = lambda x, y: (x[::2] + y, x[1:] * 2)
+    args = [(torch.randn(2 * n, 2), torch.randn(n, 2)) for n in (3, 1, 32)]
+    program = check(f, *args, dynamic_shapes=(({0: 2 * half}, {0: half}),))
+    assert instructions(program, "Check")
+    with pytest.raises(clave.Error, match="x"):
+        clave.Session(program, "cpu").run(np.zeros((7, 2), np.float32), np.zeros((3, 2), np.float32))
+
+
+def test_a_derived_size_alone():
+    half = Dim("half", min=2, max=32)
+    program = check(lambda x: x.view(-1, 2), (torch.randn(8),), (torch.randn(14),), dynamic_shapes=(({0: 2 * half},),))
+    with pytest.raises(clave.Error):
+        clave.Session(program, "cpu").run(np.zeros(9, np.float32))
+
+
+class Window(nn.Module):
+    def forward(self, x, n: int):
+        return x[:n] * n, n + 1
+
+
+def test_integer_arguments():
+    x = torch.randn(10, 2)
+    shapes = {"x": {0: Dim.DYNAMIC}, "n": Dim.DYNAMIC}
+    program = clave.export(Window().eval(), (x, 4), dynamic_shapes=shapes)
+    session = clave.Session(program, "cpu")
+    for n in (4, 7, 10):
+        same(session(x, n), Window()(x, n))
+    assert session.program.methods["forward"].inputs[1].is_scalar
+
+
+def test_values_read_from_tensors():
+    def f(x, n):
+        k = n.item()
+        torch._check(k >= 0)
+        torch._check(k <= 5)
+        return torch.zeros(k), x * k, x + n.float().item()
+
+    program = check(f, (torch.randn(3), torch.tensor(4)), (torch.randn(3), torch.tensor(0)))
+    assert instructions(program, "Item")
+    with pytest.raises(clave.Error, match="6"):
+        clave.Session(program, "cpu").run(np.zeros(3, np.float32), np.array(6))
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_every_unsupported_op_is_listed_with_what_is_missing():
+    def f(x):
+        return (
+            torch.sort(x)[0],
+            torch.fft.fft(x),
+            nn.functional.conv3d(x.reshape(1, 1, 1, 1, -1), x.reshape(1, 1, 1, 1, -1)),
+        )
+
+    with pytest.raises(clave.UnsupportedOp) as e:
+        clave.export(Fn(f).eval(), (torch.randn(4),))
+    assert {"aten.sort.default", "aten.convolution.default"} < set(e.value.ops)
+    assert len(e.value.ops) == len(set(e.value.ops)) >= 3
+    assert "3 spatial dimensions" in str(e.value) and "\n" not in str(e.value)
+    assert e.value.code == clave.Code.UNSUPPORTED and isinstance(e.value, RuntimeError)
+
+
+def test_control_flow_is_refused_by_name():
+    def f(x):
+        return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    with pytest.raises(clave.UnsupportedOp, match="cond"):
+        clave.export(Fn(f).eval(), (torch.randn(4),))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Dropout(0.5),
+        nn.BatchNorm1d(4),
+        Fn(lambda x: nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.1)),
+        nn.LSTM(4, 4, 2, dropout=0.5),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_training_mode_is_refused(module):
+    with pytest.raises(clave.Error, match=r"eval\(\)"):
+        clave.export(module.train(), (torch.randn(2, 4),))
+
+
+def test_what_training_mode_does_not_touch_is_exported():
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0), nn.InstanceNorm1d(3)).train()
+    clave.export(module, (torch.randn(2, 3, 4),))
+    check(nn.BatchNorm1d(4, track_running_stats=False), (torch.randn(5, 4),))
+
+
+def test_changed_inputs_are_refused():
+    with pytest.raises(clave.Error, match="in place"):
+        clave.export(Fn(lambda x: x.add_(1)).eval(), (torch.randn(4),))
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(clave.Error, match="complex64"):
+        clave.export(Fn(lambda x: x.real).eval(), (torch.randn(4, dtype=torch.complex64),))
+
+
+def test_quantize_is_refused_by_name():
+    with pytest.raises(clave.Error, match="quantize='int8'"):
+        clave.export(nn.Linear(2, 2).eval(), (torch.randn(1, 2),), quantize="int8")
+
+
+def test_no_module():
+    with pytest.raises(clave.Error, match="not int"):
+        clave.export(5, ())
+
+
+# ---------------------------------------------------------------- ways in and out
+
+
+def test_exported_program_file_and_strict(tmp_path):
+    module, args = nn.Sequential(nn.Linear(4, 3), nn.GELU()).eval(), (torch.randn(2, 4),)
+    want = module(*args).detach().numpy()
+    exported = torch.export.export(module, args)
+    torch.export.save(exported, tmp_path / "m.pt2")
+    for program in (
+        clave.export(exported),
+        clave.export(tmp_path / "m.pt2"),
+        clave.export(str(tmp_path / "m.pt2")),
+        clave.export(module, args, strict=True),
+    ):
+        np.testing.assert_allclose(clave.Session(program, "cpu").run(*args)[0], want, atol=1e-6)
+
+
+@pytest.mark.parametrize("ending", [".clv", ".json"])
+def test_save_and_load(tmp_path, ending):
+    module, args = Counter(1).eval(), (torch.ones(3),)
+    clave.export(module, args).save(tmp_path / f"m{ending}")
+    program = clave.load(tmp_path / f"m{ending}")
+    assert program.methods["forward"].metadata["parameters"] == ["x"]
+    same(clave.Session(program, "cpu")(torch.ones(3)), torch.full((3,), 4.0))
+
+
+def test_load_says_what_is_wrong(tmp_path):
+    with pytest.raises(clave.Error, match=r"nowhere.clv"):
+        clave.load(tmp_path / "nowhere.clv")
+    (tmp_path / "bad.clv").write_bytes(b"x" * 100)
+    with pytest.raises(clave.Error, match=r"bad.clv"):
+        clave.load(tmp_path / "bad.clv")
+    with pytest.raises(clave.Error, match=r"nowhere.pt2"):
+        clave.export(tmp_path / "nowhere.pt2")
+
+
+def command(*args):
+    env = {"PYTHONPATH": str(ROOT / "python"), **__import__("os").environ}
+    env["PYTHONPATH"] = str(ROOT / "python")
+    return subprocess.run([sys.executable, "-m", "clave", *map(str, args)], capture_output=True, text=True, env=env)
+
+
+def test_command_line(tmp_path):
+    torch.export.save(torch.export.export(nn.Linear(2, 2), (torch.randn(1, 2),)), tmp_path / "m.pt2")
+    done = command("export", tmp_path / "m.pt2", "-o", tmp_path / "m.clv")
+    assert done.returncode == 0, done.stderr
+    assert clave.load(tmp_path / "m.clv").methods
+    done = command("export", tmp_path / "no.pt2", "-o", tmp_path / "n.clv")
+    assert done.returncode == 1 and "clave: " in done.stderr and not (tmp_path / "n.clv").exists()
+    assert command("export").returncode == 2
+
+
+def test_metadata_is_json():
+    program = clave.export(Named().eval(), (torch.ones(1), torch.ones(1)))
+    for m in program.schema.methods:
+        assert set(json.loads(m.metadata)) == {"inputs", "outputs", "parameters"}
+
+
+def test_every_lowering_is_of_an_op_that_torch_has():
+    import clave.ops  # noqa: F401  (registers clave.rope)
+    from clave.lowering import LOWERINGS
+
+    def exists(name):
+        space, op, overload = name.split(".")
+        return hasattr(getattr(getattr(torch.ops, space), op, None), overload)
+
+    assert [n for n in LOWERINGS if not exists(n)] == []
+
+
+def test_generated_dataclasses_cover_the_steps():
+    assert schema.StepKind.cast == 76 and len(schema.OPS) == len(schema.SINCE)

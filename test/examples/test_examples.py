@@ -1,0 +1,119 @@
+"""The examples: the commands of their READMEs run as they stand, and what they compute is what torch computes.
+
+What needs the data of ../shared/data (or CLAVE_TEST_DATA) is skipped, with that reason, where it is absent.
+"""
+
+import os
+import pathlib
+import runpy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / ".." / "shared" / "data")
+EXAMPLES = ROOT / "examples"
+sys.path.insert(0, str(ROOT / "test" / "docs"))
+from documents import blocks
+
+needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"no data in {DATA}")
+DEVICES = ["cpu", "opencl"]
+
+
+def commands():
+    for readme in sorted(EXAMPLES.glob("*/README.md")):
+        for i, (mark, text) in enumerate(blocks(readme, "sh")):
+            if not mark.startswith(("hardware", "long")):
+                yield pytest.param(readme.parent.name, text, id=f"{readme.parent.name}-{i}")
+
+
+@needs_data
+@pytest.mark.parametrize("name, text", commands())
+def test_readme(name, text):
+    # The environment that the README names is the one that runs this test, wherever it lies.
+    script = text.replace(".venv/bin/python", sys.executable)
+    env = {k: v for k, v in os.environ.items() if k not in ("CLAVE_DEVICE", "CLAVE_LIBRARY", "MAKEFLAGS")}
+    p = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert p.returncode == 0, f"{script}\n{p.stdout[-2000:]}{p.stderr[-2000:]}"
+
+
+def example(name, file="model.py"):
+    """The names that a file of an example defines; its neighbours are importable while it is read."""
+    sys.path.insert(0, str(EXAMPLES / name))
+    for module in ("model", "export"):
+        sys.modules.pop(module, None)
+    try:
+        return runpy.run_path(str(EXAMPLES / name / file))
+    finally:
+        sys.path.pop(0)
+
+
+@needs_data
+@pytest.mark.parametrize("device", DEVICES)
+def test_resnet_gives_the_stored_logits(device, tmp_path):
+    import torch
+
+    import clave
+
+    resnet = example("resnet")
+    images = resnet["normalise"](torch.from_numpy(np.load(DATA / "cifar10" / "images_200_u8_nhwc.npy")))
+    want = np.load(DATA / "cifar10" / "logits_resnet20_200.npy")
+    batch = torch.export.Dim("batch", min=1, max=256)
+    program = clave.export(resnet["load"](), (images[:2],), dynamic_shapes=({0: batch},))
+    (got,) = clave.Session(program, device).run(images)
+    assert np.abs(got - want).max() < 1e-3
+    assert (got.argmax(1) == want.argmax(1)).all()
+
+
+@needs_data
+@pytest.mark.parametrize("device", DEVICES)
+def test_mnist_labels_as_torch_does(device):
+    import torch
+
+    import clave
+
+    mnist = example("mnist")
+    images = mnist["dataset"]()[0][mnist["TRAINING"] :]
+    with torch.no_grad():
+        want = mnist["load"]()(images).numpy()
+    (got,) = clave.Session(EXAMPLES / "mnist" / "mnist.clv", device).run(images)
+    assert np.abs(got - want).max() < 1e-4
+    assert (got.argmax(1) == want.argmax(1)).all()
+
+
+def test_mnist_is_small():
+    assert sum((EXAMPLES / "mnist" / name).stat().st_size for name in ("mnist.clv", "weights.pt")) <= 500_000
+
+
+def published_story():
+    """The text in the data's README: the indented lines behind "prints:"."""
+    text = (DATA / "README.md").read_text().split("prints:\n", 1)[1]
+    lines = [line.removeprefix("    ") for line in text.splitlines() if line.startswith("    ")]
+    return "\n".join(lines)
+
+
+@needs_data
+@pytest.mark.parametrize("device", DEVICES)
+def test_stories_are_the_published_text(device, tmp_path):
+    import torch
+
+    import clave
+
+    model = example("stories260k")
+    length = torch.export.Dim("length", min=1, max=512)
+    arguments = (torch.ones(1, 3, dtype=torch.int64), torch.tensor(0))
+    program = clave.export(model["load"](), arguments, dynamic_shapes=({1: length}, None))
+    program.save(tmp_path / "stories.clv")
+    session = clave.Session(tmp_path / "stories.clv", device)
+    tell = example("stories260k", "generate.py")
+    pieces = tell["read_pieces"](DATA / "stories260K" / "tok512.bin")
+    tokens = list(tell["story"](session, 200))
+    assert len(tokens) == 200
+    text = b"".join(tell["text_of"](pieces[t], i == 0) for i, t in enumerate(tokens)).decode()
+    assert text == published_story()
+    # A prompt of many tokens at once leaves the cache as the same tokens one by one do.
+    session.reset()
+    (at_once,) = session.run(np.array([[1, *tokens[:9]]]), np.array(0))
+    assert int(at_once[0].argmax()) == tokens[9]

@@ -83,7 +83,8 @@ $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 $(BUILD)/test/%: $(BUILD)/obj/test/%.o $(INTERNAL)
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -o $@ $^ -lcmocka $(LIBS)
-$(BUILD)/obj/test/%.o: EXTRA = -Itest
+# cmocka.h needs these first, wherever clang-format sorts it.
+$(BUILD)/obj/test/%.o: EXTRA = -Itest -include setjmp.h -include stdarg.h -include stddef.h -include stdint.h
 $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
 $(BUILD)/obj/bench/%.o: EXTRA = -fopenmp -O3
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(INTERNAL)

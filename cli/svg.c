@@ -8,7 +8,8 @@
 #include "cli/graph.h"
 #include "cli/layout.h"
 
-enum { LINE_CHARACTERS = 46, NONE = UINT32_MAX };
+enum { LINE_CHARACTERS = 46 };
+static const uint32_t NONE = UINT32_MAX;
 static const double line_height = 15, padding = 9, character_width = 6.7, title_width = 7.6;
 
 typedef struct vertex {

@@ -322,7 +322,7 @@ clave_status opencl_elementwise(cl_stream *s, const node *n) {
   launch_begin(&l, s, n, "elementwise", "elementwise");
   launch_generated(&l, write_kernel, &p);
   launch_define(&l, "RANK", p.rank);
-  launch_define(&l, "POINTS", p.how);
+  launch_define(&l, "POINTS", (int)p.how);
   int inner = 0;
   for (int i = 0; i < p.n_inputs; i++) inner = inner * 3 + (int)p.inner[i];
   launch_define(&l, "INNER", inner);

@@ -34,6 +34,13 @@ def _described_by_torch(spec: Any, items: list[Spec]) -> Spec:
 
     if spec.type is collections.namedtuple:
         return {"type": "namedtuple", "name": spec.context.__name__, "keys": list(spec.context._fields), "items": items}
+    if spec.type.__module__ == "torch.return_types":
+        return {
+            "type": "return_type",
+            "name": spec.type.__name__,
+            "keys": list(spec.type.__match_args__),
+            "items": items,
+        }
     try:
         text = _pytree.treespec_dumps(spec)
     except Exception as e:
@@ -60,8 +67,11 @@ def build(spec: Spec, leaf: Callable[[int], Any]) -> Any:
 
 
 def _build_with_torch(spec: Spec, items: list[Any]) -> Any:
+    import torch
     from torch.utils import _pytree
 
+    if spec["type"] == "return_type":  # what torch.max(x, 0) gives
+        return getattr(torch.return_types, spec["name"])(items)
     try:
         whole = _pytree.treespec_loads(spec["spec"])
     except Exception as e:

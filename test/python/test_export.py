@@ -253,6 +253,13 @@ def test_nested_arguments_and_results():
     assert len(session.run(pair, x, scale=scale)) == 3
 
 
+def test_results_that_torch_names():
+    x = torch.randn(3, 4)
+    session = clave.Session(clave.export(Fn(lambda x: torch.max(x, 1)).eval(), (x,)), "cpu")
+    got = session(x)
+    assert torch.equal(got.values, x.max(1).values) and torch.equal(got.indices, x.max(1).indices)
+
+
 class Named(nn.Module):
     def forward(self, x, y, scale=None, flag=True):
         return x - y if scale is None else (x - y) * scale

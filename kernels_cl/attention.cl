@@ -37,11 +37,6 @@
 #endif
 #include "vector.h"
 
-#if defined(FP_FAST_FMAF) || !ON_CPU
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
-#endif
 #define EACH_KEY _Pragma("unroll") for (int j = 0; j < KEYS; j++)
 
 typedef const __global STORAGE(X_TYPE) *x_pointer;
@@ -77,7 +72,7 @@ static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d) {
     EACH_KEY sums[j] = (realw)0;                                                                     \
     for (index_t d = from; d < end; d++) {                                                           \
       const realw value = QUERY(d);                                                                  \
-      EACH_KEY sums[j] = MULTIPLY_ADD(value, (realw)LOAD(X_TYPE, keys, key_at[j] + d), sums[j]);     \
+      EACH_KEY sums[j] = fma(value, (realw)LOAD(X_TYPE, keys, key_at[j] + d), sums[j]);     \
     }                                                                                                \
     EACH_KEY scores[j] += sums[j];                                                                   \
   }
@@ -186,7 +181,7 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
     total = total * fade + block;
     for (index_t d = 0; d < columns; d++) {
       realw sum = sums[d] * fade;
-      EACH_KEY sum = MULTIPLY_ADD(p[j], (realw)LOAD(X_TYPE, values, value_at[j] + d), sum);
+      EACH_KEY sum = fma(p[j], (realw)LOAD(X_TYPE, values, value_at[j] + d), sum);
       sums[d] = sum;
     }
   }

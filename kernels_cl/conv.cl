@@ -3,9 +3,10 @@
  * conv_spread lays the padded input out by phase: padded row y of a channel goes to phase y % sy, row y / sy, and columns
  * likewise: (n, c, sy, sx, plane_rows, plane_columns), as `real`. There the inputs that one tap (i, j) needs for
  * neighbouring outputs are neighbours too, whatever stride and dilation are.
- * conv_direct walks an image's outputs as positions p = y * plane_columns + x over the padded width (those with x beyond
- * the output's width are dropped): a work-item makes OUTPUTS channels of VECTORS * W neighbouring positions, for each tap
- * and channel VECTORS loads and OUTPUTS * VECTORS multiply-adds. Sums are taken over at most BLOCK taps at a time.
+ * conv_direct makes OUTPUTS channels of VECTORS vectors of W neighbouring positions p = y * plane_columns + x a work-item,
+ * for each tap and channel VECTORS loads and OUTPUTS * VECTORS multiply-adds. BY_ROW: a vector begins at a multiple of W of
+ * an output row; else vectors follow each other over the padded width. Positions with x beyond the output's width are
+ * dropped. Sums are taken over at most BLOCK taps at a time.
  * conv_widen turns 16-bit weights into `real`. */
 #include "common.h"
 #ifndef X_TYPE
@@ -30,24 +31,46 @@
 #define FROM_X 0 /* conv_direct reads x itself: nothing to pad, stride 1, no conversion */
 #endif
 
-#define WIDTH (VECTORS * W)
+#ifndef BY_ROW
+#define BY_ROW 0
+#endif
+#ifndef STRIDED
+#define STRIDED 1 /* a stride is not 1: there are phases */
+#endif
+#ifndef OUTPUTS_FIRST
+#define OUTPUTS_FIRST 0 /* neighbouring work-items share inputs, else weights */
+#endif
+
 #if W == 1
 typedef real realw;
+#define STORE_WIDE(T, p, v) STORE(T, p, 0, v)
 #define LOAD_REAL(p) (*(p))
 #define STORE_REAL(p, v) *(p) = (v)
-#elif W == 4
-typedef PASTE(PASTE(real_, COMPUTE), 4) realw;
-#define LOAD_REAL(p) vload4(0, p)
-#define STORE_REAL(p, v) vstore4(v, 0, p)
+#elif W == 8
+typedef PASTE(PASTE(real_, COMPUTE), 8) realw;
+#define wide_F32(p, v) vstore8(v, 0, p)
+#define wide_F16(p, v) vstore_half8_rte(v, 0, p)
+#define wide_BF16(p, v) store_each(p, v)
+#define wide_F64(p, v) vstore8(v, 0, p)
+#define STORE_WIDE(T, p, v) PASTE(wide_, T)(p, v)
+#define LOAD_REAL(p) vload8(0, p)
+#define STORE_REAL(p, v) vstore8(v, 0, p)
+#if IS_BF16(X_TYPE)
+static inline void store_each(__global ushort *p, const realw v) {
+  real lanes[W];
+  vstore8(v, 0, lanes);
+  for (int l = 0; l < W; l++) p[l] = float_to_bf16(lanes[l]);
+}
+#endif
 #else
 typedef PASTE(PASTE(real_, COMPUTE), 16) realw;
+#define wide_F32(p, v) vstore16(v, 0, p)
+#define wide_F16(p, v) vstore_half16_rte(v, 0, p)
+#define wide_BF16(p, v) vstore16(float_to_bf16_16(v), 0, p)
+#define wide_F64(p, v) vstore16(v, 0, p)
+#define STORE_WIDE(T, p, v) PASTE(wide_, T)(p, v)
 #define LOAD_REAL(p) vload16(0, p)
 #define STORE_REAL(p, v) vstore16(v, 0, p)
-#endif
-#if defined(FP_FAST_FMAF) || !ON_CPU
-#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
 /* A work-item writes one row of plane_columns. item = ((channel * sy + phase_y) * sx + phase_x) * plane_rows + row */
@@ -96,11 +119,7 @@ static inline realw load_positions(const __global real *p, index_t left) {
   if (left < W) {
     real lanes[W];
     for (int l = 0; l < W; l++) lanes[l] = l < left ? p[l] : (real)0;
-#if W == 4
-    return vload4(0, lanes);
-#else
-    return vload16(0, lanes);
-#endif
+    return LOAD_REAL(lanes);
   }
 #endif
   return LOAD_REAL(p);
@@ -109,40 +128,62 @@ static inline realw load_positions(const __global real *p, index_t left) {
 #define EACH_OUTPUT _Pragma("unroll") for (int o = 0; o < OUTPUTS; o++)
 #define EACH_VECTOR _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
 
-/* sums += the channels [c, c_end) at x (their first plane); w: weights of OUTPUTS channels, each w_step further. whole: all
- * positions may be read. */
+/* sums += `channels` channels from x (their first plane) on, vector v at base[v]; w: weights of OUTPUTS channels, each
+ * w_step further. whole: all positions may be read, else only `positions` of them. */
 static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global real *x, const __global real *w, index_t w_step,
-                                int channels, index_t channel_step, const taps *t, index_t left, const int whole) {
+                                int channels, index_t channel_step, const taps *t, const index_t base[VECTORS],
+                                index_t positions, const int whole) {
   for (int c = 0; c < channels; c++, x += channel_step) {
     index_t row = 0;
     int phase_y = 0;
     for (int i = 0; i < t->kernel_y; i++) {
-      index_t column = 0;
+      index_t at = row;
       int phase_x = 0;
+      if (STRIDED) at += phase_y * t->stride_x * t->plane;
       for (int j = 0; j < t->kernel_x; j++) {
-        const index_t at = (phase_y * t->stride_x + phase_x) * t->plane + row * t->columns + column;
         realw in[VECTORS];
-        EACH_VECTOR in[v] = whole ? LOAD_REAL(x + at + v * W) : load_positions(x + (left > v * W ? at + v * W : 0), left - v * W);
+        EACH_VECTOR in[v] = whole ? LOAD_REAL(x + at + base[v]) : load_positions(x + at + base[v], positions - base[v]);
         EACH_OUTPUT {
           const realw factor = (realw)w[o * w_step];
-          EACH_VECTOR sums[o][v] = MULTIPLY_ADD(factor, in[v], sums[o][v]);
+          EACH_VECTOR sums[o][v] = fma(factor, in[v], sums[o][v]);
         }
         w++;
-        column += t->skip_x;
-        phase_x += t->phase_x;
-        if (phase_x >= t->stride_x) {
-          phase_x -= t->stride_x;
-          column++;
+        at += t->skip_x;
+        if (STRIDED) {
+          phase_x += t->phase_x;
+          at += t->phase_x * t->plane;
+          if (phase_x >= t->stride_x) {
+            phase_x -= t->stride_x;
+            at += 1 - t->stride_x * t->plane;
+          }
         }
       }
-      row += t->skip_y;
-      phase_y += t->phase_y;
-      if (phase_y >= t->stride_y) {
-        phase_y -= t->stride_y;
-        row++;
+      row += t->skip_y * t->columns;
+      if (STRIDED) {
+        phase_y += t->phase_y;
+        if (phase_y >= t->stride_y) {
+          phase_y -= t->stride_y;
+          row += t->columns;
+        }
       }
     }
   }
+}
+
+/* W positions from column x of row y on, without those beyond the width. */
+static inline void store_positions(__global STORAGE(X_TYPE) *out, const realw v, int y, int x, int plane_columns, int rows,
+                                   int columns) {
+  index_t to = (index_t)y * columns + min(x, columns);
+  if (x + W <= columns) {
+    STORE_WIDE(X_TYPE, out + to, v);
+    return;
+  }
+#if W > 1
+  real lanes[W];
+  STORE_REAL(lanes, v);
+  for (int l = 0; l < W && y < rows; y++, l += plane_columns - x, x = 0)
+    for (int k = x; k < columns && l + k - x < W; k++, to++) STORE(X_TYPE, out, to, lanes[l + k - x]);
+#endif
 }
 
 /* x: planes of n_channels input channels an image; weight (n_outputs, channels, kernel_y, kernel_x), n_outputs and
@@ -157,14 +198,21 @@ __kernel void conv_direct(const __global real *x, const long x_offset, const __g
   index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t positions = (index_t)(out_rows - 1) * plane_columns + out_columns;
-  const int position_blocks = (int)((positions + WIDTH - 1) / WIDTH), output_blocks = (n_outputs + OUTPUTS - 1) / OUTPUTS;
-  const index_t p = item % position_blocks * WIDTH;
-  item /= position_blocks;
+  const int per_row = (out_columns + W - 1) / W;
+  const index_t n_vectors = BY_ROW ? (index_t)out_rows * per_row : (positions + W - 1) / W;
+  const int position_blocks = (int)((n_vectors + VECTORS - 1) / VECTORS), output_blocks = (n_outputs + OUTPUTS - 1) / OUTPUTS;
+  const index_t block = item % ((index_t)position_blocks * output_blocks);
+  const index_t first_vector = (OUTPUTS_FIRST ? block / output_blocks : block % position_blocks) * VECTORS;
+  const int first_kept = (int)(OUTPUTS_FIRST ? block % output_blocks : block / position_blocks) * OUTPUTS;
+  index_t base[VECTORS]; /* vectors beyond the last repeat it */
+  EACH_VECTOR {
+    const index_t at = min(first_vector + v, n_vectors - 1);
+    base[v] = BY_ROW ? at / per_row * plane_columns + at % per_row * W : at * W;
+  }
   /* The last block of channels begins earlier if it would not be full: some are made twice, with the same result, and
    * stored once. */
-  const int first_kept = (int)(item % output_blocks) * OUTPUTS;
   const int first = min(first_kept, n_outputs - OUTPUTS);
-  item /= output_blocks;
+  item /= (index_t)position_blocks * output_blocks;
   const index_t group = item % groups, image = item / groups;
   taps t;
   t.kernel_y = kernel_y;
@@ -179,9 +227,9 @@ __kernel void conv_direct(const __global real *x, const long x_offset, const __g
   t.plane = (index_t)plane_rows * plane_columns;
   const index_t channel_step = t.plane * stride_y * stride_x, n_taps = kernel_y * kernel_x;
   const index_t w_step = channels * n_taps;
-  x += x_offset + (image * groups + group) * channels * channel_step + p;
+  x += x_offset + (image * groups + group) * channels * channel_step;
   weight += weight_offset + (group * n_outputs + first) * channels * n_taps;
-  const int whole = !FROM_X || p + WIDTH <= positions;
+  const int whole = !FROM_X || base[VECTORS - 1] + W <= positions;
   realw total[OUTPUTS][VECTORS];
   EACH_OUTPUT EACH_VECTOR total[o][v] = (realw)0;
   const int step = max((int)(BLOCK / n_taps), 1);
@@ -190,26 +238,21 @@ __kernel void conv_direct(const __global real *x, const long x_offset, const __g
     realw sums[OUTPUTS][VECTORS];
     EACH_OUTPUT EACH_VECTOR sums[o][v] = (realw)0;
     if (whole)
-      add_channels(sums, x + c * channel_step, weight + c * n_taps, w_step, some, channel_step, &t, WIDTH, 1);
+      add_channels(sums, x + c * channel_step, weight + c * n_taps, w_step, some, channel_step, &t, base, positions, 1);
     else
-      add_channels(sums, x + c * channel_step, weight + c * n_taps, w_step, some, channel_step, &t, positions - p, 0);
+      add_channels(sums, x + c * channel_step, weight + c * n_taps, w_step, some, channel_step, &t, base, positions, 0);
     EACH_OUTPUT EACH_VECTOR total[o][v] += sums[o][v];
   }
-  const index_t end = min(p + WIDTH, positions);
-  const int begin_row = (int)(p / plane_columns);
-  for (int o = first_kept - first; o < OUTPUTS && first + o < n_outputs; o++) {
-    const index_t channel = group * n_outputs + first + o;
-    real shift = 0;
+  out += out_offset + (image * groups + group) * n_outputs * out_rows * out_columns;
+  for (int v = 0; v < VECTORS && first_vector + v < n_vectors; v++) {
+    const int y = (int)(base[v] / plane_columns), x_first = (int)(base[v] % plane_columns);
+    for (int o = first_kept - first; o < OUTPUTS; o++) {
+      real shift = 0;
 #if HAS_BIAS
-    shift = LOAD(X_TYPE, bias, bias_offset + channel);
+      shift = LOAD(X_TYPE, bias, bias_offset + group * n_outputs + first + o);
 #endif
-    real line[WIDTH];
-    for (int v = 0; v < VECTORS; v++) STORE_REAL(line + v * W, total[o][v] + shift);
-    __global STORAGE(X_TYPE) *to = out + out_offset + (image * groups * n_outputs + channel) * out_rows * out_columns;
-    int y = begin_row;
-    for (index_t row = (index_t)y * plane_columns; row < end; row += plane_columns, y++) {
-      const int from = (int)max(p - row, (index_t)0), stop = (int)min(end - row, (index_t)out_columns);
-      for (int k = from; k < stop; k++) STORE(X_TYPE, to, y * (index_t)out_columns + k, line[row + k - p]);
+      store_positions(out + (index_t)(first + o) * out_rows * out_columns, total[o][v] + shift, y, x_first, plane_columns,
+                      out_rows, out_columns);
     }
   }
 }

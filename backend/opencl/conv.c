@@ -14,7 +14,7 @@ typedef struct convolution {
   const bound_tensor *x, *weight, *bias, *out;
   conv_dim y, c; /* rows, columns; 1-d: one row */
   int64_t images, groups, channels, n_outputs; /* channels and outputs of one group */
-  bool from_x, widen;
+  bool from_x, widen, by_row, outputs_first;
   int outputs, vectors, width; /* the kernel's tile */
 } convolution;
 
@@ -35,11 +35,17 @@ static conv_dim read_dim(const convolution *v, const ir_conv *op, int spatial, i
 
 static bool is_plain(const conv_dim *d) { return d->pad == 0 && d->stride == 1; }
 
+/* OUTPUTS * VECTORS sums have to stay in registers. Vectors are cut out of output rows, or follow each other over the padded
+ * width, whichever loses less at the ends of rows (stores like the first better). */
 static void choose_tile(const cl_stream *s, convolution *v) {
-  bool is_cpu = stream_traits(s)->is_cpu;
-  v->outputs = v->n_outputs >= 8 ? 8 : v->n_outputs >= 4 ? 4 : 1;
-  v->width = is_cpu ? 16 : 1;
-  v->vectors = 2;
+  bool is_cpu = stream_traits(s)->is_cpu, narrow = v->c.out <= 8;
+  v->outputs = v->n_outputs >= 8 && !(is_cpu && narrow) ? 8 : v->n_outputs >= 4 ? 4 : 1;
+  v->width = !is_cpu ? 1 : narrow ? 8 : 16;
+  v->vectors = !is_cpu ? 2 : v->outputs == 1 ? 8 : narrow ? 4 : 2;
+  int64_t cut = ceil_div(v->c.out, v->width) * v->width;
+  v->by_row = 10 * cut <= 11 * v->c.plane;
+  int64_t image = v->channels * v->y.size * v->c.size, weights = v->n_outputs * v->channels * v->y.kernel * v->c.kernel;
+  v->outputs_first = weights < image;
 }
 
 static convolution read_conv(const cl_stream *s, const node *n) {
@@ -125,7 +131,8 @@ static void launch_taps(launch *l, const convolution *v) {
 static clave_status multiply(cl_stream *s, const node *n, const convolution *v, const bound_tensor *x, const bound_tensor *out,
                              cl_mem scratch, int64_t weight_offset) {
   int64_t positions = (v->y.out - 1) * v->c.plane + v->c.out;
-  int64_t position_blocks = ceil_div(positions, v->vectors * v->width), output_blocks = ceil_div(v->n_outputs, v->outputs);
+  int64_t n_vectors = v->by_row ? v->y.out * ceil_div(v->c.out, v->width) : ceil_div(positions, v->width);
+  int64_t position_blocks = ceil_div(n_vectors, v->vectors), output_blocks = ceil_div(v->n_outputs, v->outputs);
   int64_t items = x->t.dims[0] * v->groups * output_blocks * position_blocks;
   launch l;
   begin_conv(&l, s, n, "conv_direct", v);
@@ -134,6 +141,9 @@ static clave_status multiply(cl_stream *s, const node *n, const convolution *v, 
   launch_define(&l, "W", v->width);
   launch_define(&l, "HAS_BIAS", v->bias != NULL);
   launch_define(&l, "FROM_X", v->from_x);
+  launch_define(&l, "BY_ROW", v->by_row);
+  launch_define(&l, "STRIDED", v->y.stride != 1 || v->c.stride != 1);
+  launch_define(&l, "OUTPUTS_FIRST", v->outputs_first);
   if (x->t.dims[0] * spread_rows(v) * v->c.plane > INT32_MAX / 2) launch_wide(&l);
   if (v->from_x) launch_buffer(&l, x);
   else launch_memory(&l, scratch, 0);

@@ -177,7 +177,7 @@ static const pair_case conv_cases[] = {
     CONV("T(2,3,40);T(8,3,5);T(8);>T(2,8,20)", FLOATS, 60, .stride = AXES(2), .padding = AXES(2), .dilation = AXES(1), .groups = 1),
     CONV("T(1,1,28,28);T(4,1,5,5);T(4);>T(1,4,24,24)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0), EACH_DILATION(1), .groups = 1),
     CONV_PLAIN("T(1,1,2,2);T(1,1,2,2);>T(1,1,1,1)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0), EACH_DILATION(1), .groups = 1),
-    CONV_PLAIN("T(40,16,32,32);T(16,16,3,3);>T(40,16,32,32)", "f", 100, EACH_STRIDE(1), EACH_PAD(1), EACH_DILATION(1), .groups = 1),
+    CONV_PLAIN("T(40,16,32,32);T(16,16,3,3);>T(40,16,32,32)", "f", 200, EACH_STRIDE(1), EACH_PAD(1), EACH_DILATION(1), .groups = 1),
 };
 
 /* ---------------------------------------------------------------- pooling */

@@ -50,7 +50,7 @@ def export(
     module: a torch.nn.Module with example `args` and `kwargs` as torch.export takes them, an ExportedProgram, the path
     of a .pt2 file, or a dict of methods {"name": (module, args[, kwargs[, dynamic_shapes]]) or any of the others}.
     Methods share constants, and state where a buffer's name is the same. strict: torch.export's; None tries non-strict
-    first.
+    first. The weights stay the module's own until they are saved: do not change them before.
 
     UnsupportedOp lists every op that clave cannot run; Error says what else is wrong.
     """

@@ -39,7 +39,8 @@ class Shared:
 
     def _state(self, name: str, data: torch.Tensor) -> Slot:
         if name not in self.states:
-            initial = self.constant(data, f"{name}.initial") if bool(data.count_nonzero()) else None
+            # a copy: the module itself goes on changing its buffer
+            initial = self.constant(data.clone(), f"{name}.initial") if bool(data.count_nonzero()) else None
             self.states[name] = Slot(_dtype(data, name), tuple(data.shape), "state", name)
             self.builder.state.append((self.states[name], initial))
             self._initial[name] = data

@@ -147,6 +147,14 @@ def test_mutated_buffers_are_state():
             session.reset()
 
 
+def test_state_starts_as_at_export_whatever_the_module_does_then():
+    module = Counter(5).eval()
+    session = clave.Session(clave.export(module, (torch.ones(3),)), "cpu")
+    module(torch.ones(3))
+    session.reset()
+    assert session.run(torch.ones(3))[0][0] == 12
+
+
 class Cache(nn.Module):
     """Written in every way that torch functionalises to another op."""
 

@@ -72,7 +72,7 @@ static void pair_store(dtype t, void *p, int64_t i, double v) {
     case DTYPE_I32: ((int32_t *)p)[i] = (int32_t)v; break;
     case DTYPE_I64: ((int64_t *)p)[i] = (int64_t)v; break;
     case DTYPE_I8: ((int8_t *)p)[i] = (int8_t)v; break;
-    default: ((uint8_t *)p)[i] = (uint8_t)(t == DTYPE_BOOL ? v != 0 : v); break;
+    default: ((uint8_t *)p)[i] = (uint8_t)(t == DTYPE_BOOL ? v != 0 : (int64_t)v); break;
   }
 }
 

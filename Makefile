@@ -22,7 +22,9 @@ GEN = $(BUILD)/gen
 WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
 STD = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
-LIBS = -lcjson -lpthread -ldl -lm
+# Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.
+LIBS = -lcjson -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+comma = ,
 
 ROOMS = base serialize ops interp backend/cpu backend/cpu/kernels backend/opencl api
 GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
@@ -98,7 +100,6 @@ $(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
 # Fault tests: the allocators that our objects call are wrapped, and a libOpenCL.so.1 of ours goes before the real one.
-comma = ,
 WRAPPED = malloc calloc realloc aligned_alloc posix_memalign strdup strndup
 $(BUILD)/test/fault/run_faults: $(BUILD)/obj/test/fault/run_faults.o $(BUILD)/obj/test/fault/alloc.o $(INTERNAL)
 	@mkdir -p $(@D)

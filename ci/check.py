@@ -5,6 +5,7 @@ CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too), 
 """
 
 import argparse
+import json
 import os
 import pathlib
 import shutil
@@ -20,9 +21,9 @@ SAN = "address,undefined"
 SAN_BUILD = "build/san"
 
 
-def c_suite(r, build):
+def c_suite(r, build, env=None):
     for binary in tests_in(build):
-        r.run([binary], name=binary)
+        r.run([binary], name=binary, env=env)
 
 
 def c_plain(r):
@@ -31,7 +32,7 @@ def c_plain(r):
 
 def c_sanitized(r):
     make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "tests", f"{SAN_BUILD}/clave")
-    c_suite(r, SAN_BUILD)
+    c_suite(r, SAN_BUILD, r.sanitized)
 
 
 def cases_build(r):
@@ -40,7 +41,8 @@ def cases_build(r):
 
 def replay(r, build, device, *args, cache="off"):
     command = [f"{build}/test/replay", f"{r.build}/cases/index.tsv", "--device", device, *args]
-    r.run(command, name=" ".join(command), env={"CLAVE_CACHE_DIR": cache}, timeout=3000)
+    env = {"CLAVE_CACHE_DIR": cache} | (r.sanitized if build != r.build or os.environ.get("SAN") else {})
+    r.run(command, name=" ".join(command), env=env, timeout=3000)
 
 
 def cases(r):
@@ -57,8 +59,8 @@ def cases_everywhere(r):
     with tempfile.TemporaryDirectory() as cache:
         os.chmod(cache, 0o700)
         replay(r, SAN_BUILD, "opencl", cache=cache)
-    count = r.output([f"{r.build}/clave", "devices", "--json"]).count('"opencl:')
-    for i in range(1, count):
+    devices = json.loads(r.output([f"{r.build}/clave", "devices", "--json"]))
+    for i in range(1, sum(d["kind"] == "opencl" for d in devices)):
         replay(r, r.build, f"opencl:{i}")
     r.run(
         [f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--device", "opencl:llvmpipe", "--every", "5"],
@@ -127,7 +129,7 @@ PARTS = [
 
 def sanitized_only(r, san, device):
     """make check SAN=... DEVICE=...: the C suite and the op cases of that build on that device."""
-    c_suite(r, r.build)
+    c_suite(r, r.build, r.sanitized if san else None)
     cases_build(r)
     for d in [device] if device else ["cpu", "opencl"]:
         replay(r, r.build, d)

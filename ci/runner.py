@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import time
 
@@ -29,6 +30,16 @@ def count(output):
     return None
 
 
+def quiet_vendors(folder):
+    """A folder of OpenCL platforms for sanitized runs: all but Mesa's Clover, which has no devices here, leaks on opening, and
+    is unloaded before the leak checker could match its name against ci/lsan.supp."""
+    os.makedirs(folder, exist_ok=True)
+    for icd in pathlib.Path("/etc/OpenCL/vendors").glob("*.icd"):
+        if "MesaOpenCL" not in icd.read_text():
+            shutil.copy(icd, folder)
+    return folder
+
+
 class Runner:
     def __init__(self, build, home, everything=False):
         self.build, self.everything = build, everything
@@ -50,6 +61,7 @@ class Runner:
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
         os.makedirs(self.env["CLAVE_CACHE_DIR"], mode=0o700, exist_ok=True)
+        self.sanitized = {"OCL_ICD_VENDORS": quiet_vendors(os.path.join(home, "vendors"))}
 
     def part(self, name, function):
         print(f"== {name}", flush=True)

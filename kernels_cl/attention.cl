@@ -4,6 +4,7 @@
  * A work-item takes W rows of one g, a SPLIT of the keys, and V_MAX columns of v; it walks the keys KEYS at a time and keeps
  * per row the running maximum, the sum of exponentials and the sum of weighted values (Dao et al.). With SPLIT these go to
  * `parts` for attention_merge. Lanes beyond the last row repeat it and are not stored.
+ * attention_row does the same for one row a work-item, W neighbours of head_dim and v_dim at once: for few rows (decoding).
  * MASK: 0 none, 1 BOOL (true = attend), 2 added. CAUSAL: j <= i. A row that may attend to nothing gives 0.
  * Q_MAX: head_dim up to it, the queries are kept in private memory; 0: any, read again each time.
  * Private layout: lane = row, one vector per column. */
@@ -37,9 +38,20 @@
 #endif
 #include "vector.h"
 
+DEFINE_SOME(X_TYPE)
 #define EACH_KEY _Pragma("unroll") for (int j = 0; j < KEYS; j++)
 
 typedef const __global STORAGE(X_TYPE) *x_pointer;
+
+#if W > 1
+DEFINE_KEEP(X_TYPE)
+/* The first n of the lanes. */
+static inline void store_reals(__global real *p, int n, const realw v) {
+  real lanes[W];
+  vstore16(v, 0, lanes);
+  for (int l = 0; l < W && l < n; l++) p[l] = lanes[l];
+}
+#endif
 
 /* The offset of a batch: strides s0 and s1 are those of rows and heads. */
 static inline index_t batch_offset(index_t batch, index8 dims, index8 strides) {
@@ -226,6 +238,85 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
   }
 #endif
 }
+
+#if W > 1 && Q_MAX > 0
+/* Row r of a group: as attention, with items = batches * n_kv * rows. W keys at a time. */
+__kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offset, const __global STORAGE(X_TYPE) *k,
+                            const long k_offset, const __global STORAGE(X_TYPE) *v, const long v_offset,
+                            const __global STORAGE(MASK_TYPE) *mask, const long mask_offset,
+                            __global STORAGE(X_TYPE) *out, const long out_offset, __global real *parts,
+                            const long parts_offset, const index8 batch_dims, const index8 q_strides,
+                            const index8 k_strides, const index8 v_strides, const index8 mask_strides,
+                            const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,
+                            const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim,
+                            const index_t split_keys, const real scale) {
+  const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
+  if (item >= items || split * split_keys > n_keys) return;
+  const index_t n_rows = share * n_queries, row = item % n_rows, group = item / n_rows % n_kv, batch = item / n_rows / n_kv;
+  const index_t head = group * share + row / n_queries, i = row % n_queries;
+  q += q_offset + batch_offset(batch, batch_dims, q_strides) + head * q_strides.s1 + i * q_strides.s0;
+  x_pointer keys = k + k_offset + batch_offset(batch, batch_dims, k_strides) + group * k_strides.s1;
+  x_pointer values = v + v_offset + batch_offset(batch, batch_dims, v_strides) + group * v_strides.s1;
+#if MASK
+  mask += mask_offset + batch_offset(batch, batch_dims, mask_strides) + head * mask_strides.s1 + i * mask_strides.s0;
+#endif
+  const int q_full = (int)(head_dim / W), q_rest = (int)(head_dim % W), v_full = (int)(v_dim / W), v_rest = (int)(v_dim % W);
+  realw query[Q_MAX / W + 1], sums[V_MAX / W + 1];
+  for (int c = 0; c < q_full; c++) query[c] = LOADW(X_TYPE, q + c * W);
+  query[q_full] = q_rest ? LOAD_SOME(X_TYPE, q + q_full * W, q_rest) : (realw)0;
+  for (int c = 0; c <= v_full; c++) sums[c] = (realw)0;
+  real largest = (real)(-INFINITY), total = 0;
+  index_t end = min((split + 1) * split_keys, n_keys);
+  if (CAUSAL) end = min(end, i + 1);
+  for (index_t from = split * split_keys; from < end; from += W) {
+    const int some = (int)min(end - from, (index_t)W);
+    real lanes[W];
+    for (int j = 0; j < W; j++) lanes[j] = (real)(-INFINITY);
+    for (int j = 0; j < some; j++) {
+      x_pointer key = keys + (from + j) * k_strides.s0;
+      realw dot_lanes = (realw)0;
+      for (int c = 0; c < q_full; c++) dot_lanes = fma(query[c], LOADW(X_TYPE, key + c * W), dot_lanes);
+      if (q_rest) dot_lanes = fma(query[q_full], LOAD_SOME(X_TYPE, key + q_full * W, q_rest), dot_lanes);
+      lanes[j] = fold_add(dot_lanes) * scale;
+#if MASK == 1
+      if (!mask[(from + j) * mask_step]) lanes[j] = (real)(-INFINITY);
+#elif MASK == 2
+      lanes[j] += LOAD(MASK_TYPE, mask, (from + j) * mask_step);
+#endif
+    }
+    real highest = largest;
+    for (int j = 0; j < W; j++) highest = larger(highest, lanes[j]);
+    const real base = highest == (real)(-INFINITY) ? (real)0 : highest; /* as above */
+    const real fade = exp(largest - base);
+    largest = highest;
+    const realw p = exp(vload16(0, lanes) - base);
+    vstore16(p, 0, lanes);
+    total = total * fade + fold_add(p);
+    for (int c = 0; c < v_full; c++) {
+      realw sum = sums[c] * fade;
+      for (int j = 0; j < some; j++) sum = fma((realw)lanes[j], LOADW(X_TYPE, values + (from + j) * v_strides.s0 + c * W), sum);
+      sums[c] = sum;
+    }
+    if (v_rest) {
+      realw sum = sums[v_full] * fade;
+      for (int j = 0; j < some; j++)
+        sum = fma((realw)lanes[j], LOAD_SOME(X_TYPE, values + (from + j) * v_strides.s0 + v_full * W, v_rest), sum);
+      sums[v_full] = sum;
+    }
+  }
+#if SPLIT
+  parts += parts_offset + (split * items + item) * (v_dim + 2);
+  for (int c = 0; c <= v_full; c++) store_reals(parts + c * W, (int)v_dim - c * W, sums[c]);
+  parts[v_dim] = largest;
+  parts[v_dim + 1] = total;
+#else
+  out += out_offset + item * v_dim;
+  const real inverse = total == 0 ? (real)0 : 1 / total;
+  for (int c = 0; c < v_full; c++) STOREW(X_TYPE, out + c * W, sums[c] * inverse);
+  if (v_rest) STORE_SOME(X_TYPE, out + v_full * W, v_rest, sums[v_full] * inverse);
+#endif
+}
+#endif
 
 /* A work-item joins the splits of one row. */
 __kernel void attention_merge(const __global real *parts, const long parts_offset, __global STORAGE(X_TYPE) *out,

@@ -1,5 +1,6 @@
 /* out[k, i] = x[k, 0] + ... + x[k, i], or the product (PROD). k counts the kept dimensions, i the axis.
- * A work-item takes W neighbours of k and walks i; float sums carry what rounding lost along. */
+ * A work-item takes W neighbours of k and walks i. Float sums are taken over BLOCK elements of i and added to the sum of
+ * the blocks before, which is kept with what rounding lost: total - extra. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -25,21 +26,30 @@ __kernel void cumulate(const __global STORAGE(X_TYPE) *x, const long x_offset, _
   const int some = (int)(row_size - column < W ? row_size - column : W);
   x += x_offset + strided_offset(k, kept_dims, x_strides);
   out += out_offset + strided_offset(k, kept_dims, out_strides);
-  realw total = (realw)(PROD ? 1 : 0);
 #if IS_FLOAT(COMPUTE) && !PROD
-  realw extra = (realw)0;
-#endif
+  realw total = (realw)0, extra = (realw)0;
+  for (index_t from = 0; from < n; from += BLOCK) {
+    const index_t end = from + BLOCK < n ? from + BLOCK : n;
+    const realw before = total - extra;
+    realw block = (realw)0;
+    for (index_t i = from; i < end; i++) {
+      block += LOAD_SOME(X_TYPE, x + i * x_step, some);
+      STORE_SOME(OUT_TYPE, out + i * out_step, some, before + block);
+    }
+    const realw y = block - extra, t = total + y, lost = (t - total) - y;
+    extra = (lost - lost) == 0 ? lost : (realw)0; /* not after an infinity */
+    total = t;
+  }
+#else
+  realw total = (realw)(PROD ? 1 : 0);
   for (index_t i = 0; i < n; i++) {
     const realw v = LOAD_SOME(X_TYPE, x + i * x_step, some);
 #if PROD
     total *= v;
-#elif IS_FLOAT(COMPUTE)
-    const realw y = v - extra, t = total + y, lost = (t - total) - y;
-    extra = (lost - lost) == 0 ? lost : (realw)0; /* not after an infinity */
-    total = t;
 #else
     total += v;
 #endif
     STORE_SOME(OUT_TYPE, out + i * out_step, some, total);
   }
+#endif
 }

@@ -1,6 +1,6 @@
 /* out[k] = finish(fold over r of map(x[k, r])): k counts the kept dimensions, r the reduced ones, both row-major.
  * r is (outer, inner): inner is the last of the collapsed reduced dimensions. ROW: inner has stride 1 and a work-item
- * (or a TEAM of them) folds W neighbours of r at once; else a work-item folds W neighbours of k.
+ * (or a TEAM of them) folds W neighbours of r at once; else a work-item folds STRIP times W neighbours of k, block by block.
  * A unit is a block of at most BLOCK * W * TEAM (ROW) or BLOCK elements of inner; float sums and moments of units are
  * merged with compensation, so that no chain of additions is long. Dimension 1 of the grid divides the units among
  * n_splits work-items, which leave partial states (component, split, k) for reduce_merge.
@@ -20,6 +20,9 @@
 #endif
 #ifndef SPLIT
 #define SPLIT 0
+#endif
+#ifndef STRIP
+#define STRIP 1
 #endif
 #include "vector.h"
 DEFINE_SOME(X_TYPE)
@@ -281,8 +284,11 @@ static inline void store_lanes(__global real *p, int some, const total_t v) {
 #endif
 }
 
-/* parts: (N_PARTS, n_splits, n_kept); places (arg only): (n_splits, n_kept). groups: work-items (or teams) in dimension
- * 0; not ROW: each takes W of the row_size neighbours that the innermost kept dimension has. */
+/* How many of the W columns of vector v of a strip there are. */
+#define SOME(v) (left - (v) * W)
+
+/* parts: (1 or 3, n_splits, n_kept); places (arg only): (n_splits, n_kept). groups: work-items (or teams) in dimension
+ * 0; not ROW: each takes STRIP * W of the row_size neighbours that the innermost kept dimension has. */
 __kernel void reduce(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(OUT_TYPE) *out,
                      const long out_offset, __global real *parts, const long parts_offset, __global long *places,
                      const long places_offset, const index8 kept_dims, const index8 kept_strides, const index8 outer_dims,
@@ -298,47 +304,55 @@ __kernel void reduce(const __global STORAGE(X_TYPE) *x, const long x_offset, __g
   if (TEAM == 1 && (item >= groups || split >= n_splits)) return;
 #if ROW
   const index_t k = item;
-  const int some = 1;
+  const int left = 1;
   const index_t unit_size = BLOCK * W * TEAM;
 #else
-  const index_t per_row = (row_size + W - 1) / W;
-  const index_t column = item % per_row * W, k = item / per_row * row_size + column;
-  const int some = (int)(row_size - column < W ? row_size - column : W);
+  const index_t per_row = (row_size + STRIP * W - 1) / (STRIP * W);
+  const index_t column = item % per_row * (STRIP * W), k = item / per_row * row_size + column;
+  const int left = (int)min(row_size - column, (index_t)(STRIP * W));
   const index_t unit_size = BLOCK;
 #endif
   const __global STORAGE(X_TYPE) *row = x + x_offset + strided_offset(k, kept_dims, kept_strides);
   const index_t per_inner = (n_inner + unit_size - 1) / unit_size, n_units = per_inner * n_outer;
   const index_t share = (n_units + n_splits - 1) / n_splits;
   const index_t end = (split + 1) * share < n_units ? (split + 1) * share : n_units;
-  state s = state_start();
+  state strip[STRIP];
+  for (int v = 0; v < STRIP; v++) strip[v] = state_start();
   for (index_t u = split * share; u < end; u++) {
     const index_t o = u / per_inner, from = u % per_inner * unit_size;
     const index_t n = n_inner - from < unit_size ? n_inner - from : unit_size;
     const __global STORAGE(X_TYPE) *p = row + strided_offset(o, outer_dims, outer_strides) + from * inner_stride;
-    const state unit = reduce_unit(p, n, inner_stride, some, (long)o * n_inner + from);
-    state_merge(&s, &unit);
+    for (int v = 0; v < STRIP && SOME(v) > 0; v++) {
+      const state unit = reduce_unit(p + v * W, n, inner_stride, SOME(v), (long)o * n_inner + from);
+      state_merge(&strip[v], &unit);
+    }
   }
 #if TEAM > 1
-  merge_team(&s, team_a, team_b, team_n, team_i);
+  merge_team(strip, team_a, team_b, team_n, team_i);
   if (LANE != 0) return;
 #endif
 #if SPLIT
   parts += parts_offset + (long)split * n_kept + k;
   const long part = (long)n_splits * n_kept;
-#if IS_SUM && IS_FLOAT(COMPUTE)
-  s.a -= s.b;
 #endif
-  store_lanes(parts, some, s.a);
+  for (int v = 0; v < STRIP && SOME(v) > 0; v++) {
+    state s = strip[v];
+#if SPLIT
+#if IS_SUM && IS_FLOAT(COMPUTE)
+    s.a -= s.b;
+#endif
+    store_lanes(parts + v * W, SOME(v), s.a);
 #if IS_MOMENT
-  store_lanes(parts + part, some, s.b);
-  store_lanes(parts + 2 * part, some, (total_t)s.n);
+    store_lanes(parts + part + v * W, SOME(v), s.b);
+    store_lanes(parts + 2 * part + v * W, SOME(v), (total_t)s.n);
 #endif
 #if IS_ARG
-  places[places_offset + (long)split * n_kept + k] = s.i;
+    places[places_offset + (long)split * n_kept + k] = s.i;
 #endif
 #else
-  store_result(out + out_offset + k, &s, some, divisor);
+    store_result(out + out_offset + k + v * W, &s, SOME(v), divisor);
 #endif
+  }
 }
 
 /* Merges the partial states of each k. Compiled with W = 1, ROW = 1. */

@@ -4,7 +4,7 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256 };
+enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 4 };
 
 typedef struct attention {
   const bound_tensor *q, *k, *v, *mask, *out;
@@ -12,7 +12,7 @@ typedef struct attention {
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
   int64_t items, n_splits, split_keys;
   int width;
-  bool causal;
+  bool causal, by_row; /* by_row: attention_row */
   double scale;
 } attention;
 
@@ -43,7 +43,9 @@ static attention read_attention(const cl_stream *s, const node *n) {
   a.v_dim = a.v->t.dims[r - 1];
   a.scale = op->scale.present ? op->scale.value : 1 / sqrt((double)a.head_dim);
   a.width = stream_traits(s)->is_cpu ? 16 : 1;
-  a.items = a.n_batch * a.n_kv * ceil_div(a.share * a.n_queries, a.width);
+  int64_t rows = a.share * a.n_queries;
+  a.by_row = a.width > 1 && rows < FEW_ROWS && max_i64(a.head_dim, a.v_dim) <= LARGEST_CLASS;
+  a.items = a.n_batch * a.n_kv * (a.by_row ? rows : ceil_div(rows, a.width));
   if (a.mask) {
     tensor scores = *q;
     scores.dims[r - 1] = a.n_keys;
@@ -80,7 +82,7 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   int v_max = size_class(a->v_dim);
   dtype mask_type = a->mask ? a->mask->t.type : DTYPE_BOOL;
   launch l;
-  launch_begin(&l, s, n, "attention", "attention");
+  launch_begin(&l, s, n, "attention", a->by_row ? "attention_row" : "attention");
   launch_dtype(&l, "X_TYPE", a->q->t.type);
   launch_dtype(&l, "MASK_TYPE", mask_type);
   launch_compute(&l, a->q->t.type);

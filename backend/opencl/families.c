@@ -83,5 +83,5 @@ int64_t kept_row_size(const tensor *kept) { return kept->rank > 0 ? kept->dims[k
 
 int64_t row_class_items(row_class c, const tensor *kept) {
   int64_t rows = tensor_numel(kept), size = kept_row_size(kept);
-  return c.row || size == 0 ? rows : rows / size * ceil_div(size, c.width);
+  return c.row || size == 0 ? rows : rows / size * ceil_div(size, c.width * (c.strip > 1 ? c.strip : 1));
 }

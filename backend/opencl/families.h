@@ -35,11 +35,12 @@ typedef struct row_class {
   bool row;  /* the walked dimension is contiguous in every tensor */
   bool team; /* a group of work-items shares a row */
   int width; /* W */
+  int strip; /* STRIP: vectors of kept elements that a work-item without ROW takes; 0 and 1: one */
 } row_class;
 /* over[0..n): the walked dimension(s), kept[0..n): the rest. */
 row_class choose_row_class(const cl_stream *s, const tensor *kept, const tensor *over, int n);
 void launch_row_class(launch *l, row_class c); /* macros ROW, TEAM, W */
-/* Elements of the innermost kept dimension, of which a work-item without ROW takes W. */
+/* Elements of the innermost kept dimension, of which a work-item without ROW takes STRIP * W. */
 int64_t kept_row_size(const tensor *kept);
 /* Work-items (or teams) for the kept dimensions. */
 int64_t row_class_items(row_class c, const tensor *kept);

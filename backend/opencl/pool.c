@@ -6,12 +6,14 @@ static void begin_pool(launch *l, cl_stream *s, const node *n, const char *kerne
   launch_begin(l, s, n, "pool", kernel);
   launch_dtype(l, "X_TYPE", x->t.type);
   launch_compute(l, x->t.type);
+  launch_define(l, "BY_ROW", stream_traits(s)->is_cpu);
 }
 
-/* items, then the plane's rows and columns in x and out. */
+/* items (rows or cells of out), then the plane's rows and columns in x and out. */
 static int64_t launch_planes(launch *l, const bound_tensor *x, const bound_tensor *out, int spatial) {
   int rank = x->t.rank;
-  int64_t items = tensor_numel(&out->t);
+  bool by_row = stream_traits(l->s)->is_cpu;
+  int64_t cells = tensor_numel(&out->t), items = by_row ? cells / max_i64(out->t.dims[rank - 1], 1) : cells;
   launch_int(l, items);
   launch_int(l, spatial == 2 ? x->t.dims[rank - 2] : 1);
   launch_int(l, x->t.dims[rank - 1]);
@@ -45,7 +47,7 @@ clave_status opencl_pool(cl_stream *s, const node *n) {
   launch_pair(&l, &op->padding, 0);
   if (is_max) launch_pair(&l, &op->dilation, 1);
   else launch_int(&l, op->divisor.present ? op->divisor.value : 0);
-  return launch_loops(&l, items, 1, 2 * work);
+  return launch_loops(&l, items, 1, 2 * work * (tensor_numel(&out->t) / max_i64(items, 1)));
 }
 
 clave_status opencl_adaptive_pool(cl_stream *s, const node *n) {

@@ -3,7 +3,7 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { KIND_ARGMAX = 11, KIND_ARGMIN = 12, MAX_SPLITS = 256, MIN_SPLIT_WORK = 16384 };
+enum { KIND_ARGMAX = 11, KIND_ARGMIN = 12, MAX_SPLITS = 256, MIN_SPLIT_WORK = 16384, CPU_STRIP = 8 };
 
 typedef struct reduction {
   int kind;
@@ -32,11 +32,14 @@ static void sort_dims(tensor *t) {
   tensors_collapse(t, 1);
 }
 
+/* Outputs that a work-item makes. */
+static int64_t lanes_of(const reduction *r) { return r->rows.row ? 1 : r->rows.width * r->rows.strip; }
+
 static int64_t count_splits(const cl_stream *s, const reduction *r) {
   const device_traits *t = stream_traits(s);
   int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : r->rows.team ? 8 : 512);
   int64_t items = row_class_items(r->rows, &r->kept), total = r->n_outer * r->n_inner;
-  int64_t lanes = r->rows.row ? 1 : r->rows.width;
+  int64_t lanes = lanes_of(r);
   if (items >= wanted || total * lanes < 2 * MIN_SPLIT_WORK) return 1;
   return min_i64(min_i64(wanted / items, total * lanes / MIN_SPLIT_WORK), MAX_SPLITS);
 }
@@ -46,6 +49,7 @@ static void lay_out(const cl_stream *s, reduction *r, unsigned axes) {
   if (!is_arg(r->kind)) sort_dims(&r->over);
   r->rows = choose_row_class(s, &r->kept, &r->over, 1);
   if (is_arg(r->kind) && !r->rows.row) r->rows.width = 1; /* finding the place goes element by element */
+  r->rows.strip = !r->rows.row && r->rows.width > 1 && kept_row_size(&r->kept) >= CPU_STRIP * r->rows.width ? CPU_STRIP : 1;
   const tensor *over = &r->over;
   r->n_kept = tensor_numel(&r->kept);
   r->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
@@ -70,6 +74,7 @@ static clave_status launch_reduce(cl_stream *s, const node *n, const reduction *
   define_types(&l, r);
   launch_row_class(&l, r->rows);
   launch_define(&l, "SPLIT", r->n_splits > 1);
+  launch_define(&l, "STRIP", r->rows.strip);
   launch_buffer(&l, r->x);
   launch_buffer(&l, r->out);
   if (r->n_splits > 1) {
@@ -91,7 +96,7 @@ static clave_status launch_reduce(cl_stream *s, const node *n, const reduction *
   launch_int(&l, r->inner_stride);
   launch_int(&l, r->n_splits);
   launch_float(&l, r->divisor);
-  int64_t work = ceil_div(r->n_outer * r->n_inner * (r->rows.row ? 1 : r->rows.width), r->n_splits);
+  int64_t work = ceil_div(r->n_outer * r->n_inner * lanes_of(r), r->n_splits);
   if (!r->rows.team) return launch_loops(&l, items, r->n_splits, work);
   size_t global[2] = {(size_t)items * LOCAL_SIZE, (size_t)r->n_splits}, local[2] = {LOCAL_SIZE, 1};
   return launch_run(&l, 2, global, local);

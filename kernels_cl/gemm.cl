@@ -1,7 +1,7 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on a CPU, for floats up to f32.
  *
- * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS]. In gemm, a work-item owns a strip of STRIP columns of out
- * and some panels of rows. Per block of DEPTH k it packs its part of b into local memory as [panel of 2 WIDTH columns][k]
+ * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS]. In gemm, a work-item owns `strip` columns of out and
+ * some panels of rows. Per block of DEPTH k it packs its part of b into local memory as [panel of 2 WIDTH columns][k]
  * [2 WIDTH], so that a panel stays in the first-level cache, and runs the panels of a past it: ROWS x 2 accumulators of
  * WIDTH floats, one broadcast and two multiply-adds a step. Between blocks the sums wait in `sums` (out itself for f32). */
 #include "common.h"
@@ -28,7 +28,6 @@
 #endif
 #define COLUMNS (2 * WIDTH)
 #define DEPTH 256
-#define STRIP 128
 #define CHAIN 64 /* additions in a row before their sum is added to the total: what bounds the rounding error */
 
 #define floatw PASTE(float, WIDTH)
@@ -128,11 +127,11 @@ __kernel void gemm(__global const float *a, const long a_offset, __global const 
                    const long bias_offset, const index8 bias_batch, const index_t bias_m, const index_t bias_n,
                    __global STORAGE(OUT_TYPE) *out, const long out_offset, __global float *sums, const long sums_offset,
                    const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size,
-                   const index_t panels_each, const float alpha, const float beta, __local float *packed) {
-  const index_t n0 = (index_t)get_global_id(0) * STRIP, z = (index_t)get_global_id(2);
+                   const index_t panels_each, const index_t strip, const float alpha, const float beta, __local float *packed) {
+  const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
   const index_t panels = (m_size + ROWS - 1) / ROWS, padded = panels * ROWS;
   const index_t first = (index_t)get_global_id(1) * panels_each, last = min(first + panels_each, panels);
-  const int width = (int)min((index_t)STRIP, n_size - n0);
+  const int width = (int)min(strip, n_size - n0);
   a += a_offset + (long)z * padded * k_size;
   b += b_offset + strided_offset(z, batch_dims, b_batch) + n0 * b_n;
   out += out_offset + (long)z * m_size * n_size + n0;

@@ -63,5 +63,5 @@ gemm_kind gemm_choose(const gemm *g) {
   if (g->m <= FEW_ROWS && g->b_k == 1 && (g->a_k == 1 || g->k == 1)) return GEMM_ROWS;
   if (g->m <= FEW_ROWS && (g->b_n == 1 || g->n == 1)) return GEMM_COLUMNS;
   if (clblast_is_better(g)) return GEMM_CLBLAST;
-  return stream_traits(g->s)->is_cpu ? GEMM_PACKED : GEMM_TILE;
+  return stream_traits(g->s)->is_cpu && gemm_packed_usable(g) ? GEMM_PACKED : GEMM_TILE;
 }

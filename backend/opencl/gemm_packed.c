@@ -2,9 +2,20 @@
 #include "backend/opencl/gemm.h"
 
 /* As in kernels_cl/gemm.cl. */
-enum { DEPTH = 256, STRIP = 128 };
+enum { DEPTH = 256 };
+/* Columns of out per work-item: a block of b (128 KB) and of a stay in the second-level cache. */
+enum { MAX_STRIP = 128 };
 
 static int panel_rows(uint32_t vector_width) { return vector_width == 8 ? 6 : 8; }
+/* What fits in local memory, whole panels; 0: not even one. */
+static int64_t strip_of(const gemm *g) {
+  const device_traits *t = stream_traits(g->s);
+  int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * DEPTH)), panel = 2 * (int64_t)t->vector_width;
+  return (fits < MAX_STRIP ? fits : MAX_STRIP) / panel * panel;
+}
+
+bool gemm_packed_usable(const gemm *g) { return g->k > 0 && strip_of(g) > 0; }
+
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int b_order(const gemm *g) { return g->b_n == 1 || g->n == 1 ? 0 : g->b_k == 1 ? 1 : 2; }
@@ -36,14 +47,14 @@ static clave_status pack_a(const gemm *g, cl_mem packed, int64_t panels) {
  * packing b again costs more than another core brings. */
 static int64_t share_panels(const gemm *g, int64_t panels) {
   enum { MIN_PANELS = 4 };
-  int64_t strips = divide_up(g->n, STRIP) * g->batches, wanted = 4 * (int64_t)stream_traits(g->s)->compute_units;
+  int64_t strips = divide_up(g->n, strip_of(g)) * g->batches, wanted = 4 * (int64_t)stream_traits(g->s)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : divide_up(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
   return chunks > 1 ? divide_up(panels, chunks) : panels;
 }
 
 static clave_status multiply(const gemm *g, cl_mem scratch, int64_t panels, int64_t sums_offset) {
-  int64_t each = share_panels(g, panels);
+  int64_t each = share_panels(g, panels), strip = strip_of(g);
   launch l;
   begin(&l, g, "gemm");
   launch_memory(&l, scratch, 0);
@@ -64,10 +75,11 @@ static clave_status multiply(const gemm *g, cl_mem scratch, int64_t panels, int6
   launch_int(&l, g->n);
   launch_int(&l, g->k);
   launch_int(&l, each);
+  launch_int(&l, strip);
   launch_float(&l, g->alpha);
   launch_float(&l, g->beta);
-  launch_local(&l, sizeof(float) * DEPTH * STRIP);
-  size_t global[3] = {(size_t)divide_up(g->n, STRIP), (size_t)divide_up(panels, each), (size_t)g->batches}, local[3] = {1, 1, 1};
+  launch_local(&l, sizeof(float) * DEPTH * (size_t)strip);
+  size_t global[3] = {(size_t)divide_up(g->n, strip), (size_t)divide_up(panels, each), (size_t)g->batches}, local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
 

@@ -36,6 +36,7 @@ clave_status gemm_rows(const gemm *g) {
 }
 
 clave_status gemm_columns(const gemm *g) {
-  int64_t m = class_of(g->m), each = share_columns(g, 64, 1024);
+  /* OpenCL 1.2 promises 32 KB of local memory: 8 rows by 512 floats take half. */
+  int64_t m = class_of(g->m), each = share_columns(g, 64, m == 8 ? 512 : 1024);
   return run(g, "gemv_columns", each, (size_t)(each * m), (g->n + LANES - 1) / LANES);
 }

@@ -208,7 +208,7 @@ static bool takes_few_rows(const gemm *g) { return g->m <= 8 && g->b_k == 1 && g
 static bool takes_few_columns(const gemm *g) { return g->m <= 8 && g->b_n == 1; }
 static const implementation implementations[] = {
     {"tile", gemm_tile, takes_all},
-    {"packed", gemm_packed, takes_all},
+    {"packed", gemm_packed, gemm_packed_usable},
     {"rows", gemm_rows, takes_few_rows},
     {"columns", gemm_columns, takes_few_columns},
     {"clblast", gemm_clblast, gemm_clblast_usable},

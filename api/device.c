@@ -172,9 +172,11 @@ static bool find_opencl(const device_list *l, const char *what, size_t n, int *o
 }
 
 /* One item of a list, n characters without outer blanks. */
-static clave_status choose_item(const device_list *l, const char *item, size_t n, int *out) {
+static clave_status choose_item(const char *item, size_t n, int *out) {
   *out = CPU_INDEX;
-  if (n == 3 && memcmp(item, "cpu", 3) == 0) return NULL;
+  if (n == 3 && memcmp(item, "cpu", 3) == 0) return NULL; /* opens no OpenCL driver */
+  const device_list *l;
+  TRY(get_list(&l));
   if (n == 6 && memcmp(item, "opencl", 6) == 0 && l->best >= 0) {
     *out = l->best;
     return NULL;
@@ -183,13 +185,13 @@ static clave_status choose_item(const device_list *l, const char *item, size_t n
   return bad_device(l, item, n);
 }
 
-static clave_status choose(const device_list *l, const char *spec, int *chosen, int *count) {
+static clave_status choose(const char *spec, int *chosen, int *count) {
   for (*count = 0;;) {
     spec += strspn(spec, " ");
     size_t n = strcspn(spec, ","), trimmed = n;
     while (trimmed && spec[trimmed - 1] == ' ') trimmed--;
     int index;
-    TRY(choose_item(l, spec, trimmed, &index));
+    TRY(choose_item(spec, trimmed, &index));
     bool seen = false;
     for (int i = 0; i < *count; i++) seen = seen || chosen[i] == index;
     if (!seen && *count == MAX_BACKENDS - 1 && index != CPU_INDEX)
@@ -226,10 +228,9 @@ static clave_status open_one(int index, const clave_device_options *o, backend *
   return st;
 }
 
-static clave_status open_all(const device_list *l, const char *spec, const clave_device_options *o,
-                             clave_device *d) {
+static clave_status open_all(const char *spec, const clave_device_options *o, clave_device *d) {
   int chosen[MAX_BACKENDS], n;
-  TRY(choose(l, spec, chosen, &n));
+  TRY(choose(spec, chosen, &n));
   bool has_cpu = false;
   for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;
   d->set.no_fallback = OPTION(o, no_fallback, false);
@@ -239,37 +240,37 @@ static clave_status open_all(const device_list *l, const char *spec, const clave
     d->set.count++;
   }
   describe(&d->set.backends[0]->info, chosen[0], &d->info);
-  d->info.is_default = l->infos[chosen[0] == CPU_INDEX ? l->n_opencl : chosen[0]].is_default;
   return NULL;
 }
 
 /* Nothing named: the best there is, with a note if that is the CPU. */
-static const char *default_spec(const device_list *l, const clave_device_options *o) {
-  if (l->best >= 0) return "opencl";
+static clave_status default_spec(const clave_device_options *o, const char **out) {
+  const device_list *l;
+  TRY(get_list(&l));
+  *out = l->best >= 0 ? "opencl" : "cpu";
+  if (l->best >= 0) return NULL;
   clave_message_fn message = OPTION(o, message, NULL);
   text t = {0};
   text_printf(&t, "no OpenCL device, so running on the CPU backend: %s",
               l->hint ? l->hint : "none found");
   if (message && t.data) message(OPTION(o, message_ctx, NULL), t.data);
   text_free(&t);
-  return "cpu";
+  return NULL;
 }
 
 clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                clave_device **out) {
   *out = NULL;
-  const device_list *l;
-  TRY(get_list(&l));
   const char *from = "";
   if (!spec) {
     spec = getenv("CLAVE_DEVICE");
     from = "CLAVE_DEVICE";
   }
-  if (!spec || !*spec) spec = default_spec(l, options);
+  if (!spec || !*spec) TRY(default_spec(options, &spec));
   clave_device *d = calloc(1, sizeof *d);
   if (!d) return status_no_memory();
   d->holds = 1;
-  clave_status st = open_all(l, spec, options, d);
+  clave_status st = open_all(spec, options, d);
   if (st) {
     clave_device_destroy(d);
     return *from ? status_while(st, "%s", from) : st;

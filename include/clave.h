@@ -100,7 +100,7 @@ typedef struct clave_device_info {
   uint64_t max_alloc;     /* bytes of one buffer */
   uint32_t compute_units, clock_mhz;
   bool shares_host_memory;
-  bool is_default; /* what an unset CLAVE_DEVICE picks */
+  bool is_default; /* in clave_devices: what an unset CLAVE_DEVICE picks */
   int index;       /* N of opencl:N; -1 for the CPU backend */
 } clave_device_info;
 

@@ -1,0 +1,206 @@
+/* What clave.h promises beyond one run: sessions in several threads on one device and one program,
+ * any order of destruction, a memory budget that is checked before the run, strided inputs,
+ * placement. Run from the project's root. */
+#include <cmocka.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clave.h"
+
+#define MNIST "examples/mnist/mnist.clv"
+enum { PIXELS = 28 * 28, CLASSES = 10, THREADS = 4, RUNS = 5 };
+
+static void good(clave_status st) {
+  if (st) print_error("%s\n", clave_status_message(st));
+  assert_null(st);
+}
+
+static void fill_images(float *x, int64_t n, unsigned seed) {
+  for (int64_t i = 0; i < n * PIXELS; i++)
+    x[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f;
+}
+
+static clave_status classify(clave_session *s, float *images, int64_t n, float *logits) {
+  int64_t dims[] = {n, 1, 28, 28};
+  clave_tensor x = clave_tensor_make(CLAVE_F32, 4, dims, images), y;
+  clave_status st = clave_session_set_input(s, "forward", 0, &x);
+  if (!st) st = clave_session_run(s, "forward");
+  if (!st) st = clave_session_output(s, NULL, 0, &y);
+  if (!st) memcpy(logits, y.data, (size_t)n * CLASSES * sizeof *logits);
+  return st;
+}
+
+typedef struct worker {
+  clave_program *program;
+  clave_device *device;
+  int64_t n;
+  unsigned seed;
+  float first[CLASSES * 8], again[CLASSES * 8];
+  clave_status status;
+} worker;
+
+static void *work(void *arg) {
+  worker *w = arg;
+  float *images = malloc((size_t)w->n * PIXELS * sizeof *images);
+  clave_session *s = NULL;
+  fill_images(images, w->n, w->seed);
+  w->status = clave_session_create(w->program, w->device, NULL, &s);
+  if (!w->status) w->status = classify(s, images, w->n, w->first);
+  for (int i = 1; i < RUNS && !w->status; i++) w->status = classify(s, images, w->n, w->again);
+  clave_session_destroy(s);
+  free(images);
+  return NULL;
+}
+
+static void run_threads(const char *spec) {
+  clave_device *device;
+  clave_program *program;
+  pthread_t threads[THREADS];
+  worker w[THREADS], alone;
+  good(clave_device_open(spec, NULL, &device));
+  good(clave_program_load(MNIST, NULL, &program));
+  memset(w, 0, sizeof w);
+  for (int i = 0; i < THREADS; i++) {
+    w[i] = (worker){.program = program, .device = device, .n = 1 + i % 3, .seed = (unsigned)i};
+    assert_int_equal(pthread_create(&threads[i], NULL, work, &w[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+  for (int i = 0; i < THREADS; i++) {
+    good(w[i].status);
+    memset(&alone, 0, sizeof alone);
+    alone = (worker){.program = program, .device = device, .n = w[i].n, .seed = w[i].seed};
+    work(&alone);
+    good(alone.status);
+    /* The same bits each time, alone or beside others. */
+    assert_memory_equal(w[i].first, w[i].again, (size_t)w[i].n * CLASSES * sizeof(float));
+    assert_memory_equal(w[i].first, alone.first, (size_t)w[i].n * CLASSES * sizeof(float));
+  }
+  clave_program_destroy(program);
+  clave_device_destroy(device);
+}
+
+static void test_threads_cpu(void **state) {
+  (void)state;
+  run_threads("cpu");
+}
+
+static void test_threads_opencl(void **state) {
+  (void)state;
+  if (clave_devices_hint()) skip();
+  run_threads("opencl");
+}
+
+static void test_session_outlives_what_made_it(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *program;
+  clave_session *s;
+  float image[PIXELS] = {0}, logits[CLASSES];
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, device, NULL, &s));
+  clave_device_destroy(device);
+  clave_program_destroy(program);
+  good(classify(s, image, 1, logits));
+  clave_session_destroy(s);
+}
+
+static void test_budget(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *program;
+  clave_session *s;
+  float image[PIXELS] = {0}, logits[CLASSES];
+  clave_session_options o = {.size = sizeof o, .memory_budget = 10000};
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, device, &o, &s));
+  clave_status st = classify(s, image, 1, logits);
+  assert_int_equal(clave_status_code(st), CLAVE_NO_MEMORY);
+  assert_non_null(strstr(clave_status_message(st), "arena"));
+  clave_status_free(st);
+  clave_session_destroy(s);
+  clave_program_destroy(program);
+  clave_device_destroy(device);
+}
+
+/* An image stored column by column, upside down, gives what its contiguous copy gives. */
+static void test_strided_input(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *program;
+  clave_session *s;
+  clave_tensor y;
+  float stored[PIXELS], image[PIXELS], want[CLASSES];
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, device, NULL, &s));
+  fill_images(stored, 1, 3);
+  for (int r = 0; r < 28; r++)
+    for (int c = 0; c < 28; c++) image[r * 28 + c] = stored[c * 28 + (27 - r)];
+  good(classify(s, image, 1, want));
+  clave_tensor x = {.dtype = CLAVE_F32,
+                    .rank = 4,
+                    .dims = {1, 1, 28, 28},
+                    .strides = {0, 0, -1, 28},
+                    .data = stored + 27};
+  good(clave_session_set_input(s, NULL, 0, &x));
+  good(clave_session_run(s, NULL));
+  good(clave_session_output(s, NULL, 0, &y));
+  assert_memory_equal(y.data, want, sizeof want);
+  clave_session_destroy(s);
+  clave_program_destroy(program);
+  clave_device_destroy(device);
+}
+
+static void test_bad_calls(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *program;
+  clave_session *s;
+  clave_tensor y;
+  int64_t dims[] = {1, 1, 28, 27};
+  float image[PIXELS] = {0};
+  clave_tensor narrow = clave_tensor_make(CLAVE_F32, 4, dims, image), half = narrow;
+  half.dtype = CLAVE_F16;
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, device, NULL, &s));
+  clave_status st[] = {
+      clave_session_run(s, "forward"),
+      clave_session_run(s, "backward"),
+      clave_session_set_input(s, "forward", 0, &narrow),
+      clave_session_set_input(s, "forward", 0, &half),
+      clave_session_set_input(s, "forward", 1, &narrow),
+      clave_session_output(s, "forward", 0, &y),
+      clave_session_write_profile(s, "build/never.json"),
+  };
+  const char *const said[] = {"not given",   "'forward'",        "27", "F16", "which has 1",
+                              "has not run", "without profiling"};
+  for (size_t i = 0; i < sizeof st / sizeof *st; i++) {
+    assert_int_equal(clave_status_code(st[i]), CLAVE_INVALID);
+    if (!strstr(clave_status_message(st[i]), said[i]))
+      fail_msg("%s: no '%s'", clave_status_message(st[i]), said[i]);
+    clave_status_free(st[i]);
+  }
+  clave_session_destroy(s);
+  clave_program_destroy(program);
+  clave_device_destroy(device);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_threads_cpu),
+      cmocka_unit_test(test_threads_opencl),
+      cmocka_unit_test(test_session_outlives_what_made_it),
+      cmocka_unit_test(test_budget),
+      cmocka_unit_test(test_strided_input),
+      cmocka_unit_test(test_bad_calls),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

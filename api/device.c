@@ -138,7 +138,7 @@ static void append_valid(text *t, const device_list *l) {
   text_printf(t, "valid: cpu");
   if (l->n_opencl) text_printf(t, ", opencl");
   for (int i = 0; i < l->n_opencl; i++) text_printf(t, ", opencl:%d (%s)", i, l->infos[i].name);
-  if (!l->n_opencl) text_printf(t, "; no OpenCL device: %s", l->hint ? l->hint : "none found");
+  if (!l->n_opencl) text_printf(t, "; %s", l->hint ? l->hint : "no OpenCL device");
 }
 
 static clave_status bad_device(const device_list *l, const char *item, size_t n) {
@@ -251,8 +251,7 @@ static clave_status default_spec(const clave_device_options *o, const char **out
   if (l->best >= 0) return NULL;
   clave_message_fn message = OPTION(o, message, NULL);
   text t = {0};
-  text_printf(&t, "no OpenCL device, so running on the CPU backend: %s",
-              l->hint ? l->hint : "none found");
+  text_printf(&t, "running on the CPU backend; %s", l->hint ? l->hint : "no OpenCL device");
   if (message && t.data) message(OPTION(o, message_ctx, NULL), t.data);
   text_free(&t);
   return NULL;

@@ -98,6 +98,11 @@ typedef struct state {
 } state;
 
 #if IS_ARG
+#if IS_FLOAT(COMPUTE)
+#define IS_NAN(v) isnan(v)
+#else
+#define IS_NAN(v) 0
+#endif
 #if KIND == ARGMAX
 #define BEATS(v, than) ((v) > (than))
 #else
@@ -105,8 +110,8 @@ typedef struct state {
 #endif
 static inline int is_better(real v, long i, real than, long j) {
   if (j < 0 || i < 0) return j < 0;
-  const int v_nan = v != v, than_nan = than != than;
-  if (v_nan || than_nan) return v_nan && (!than_nan || i < j);
+  const int v_nan = IS_NAN(v), than_nan = IS_NAN(than);
+  if (v_nan | than_nan) return v_nan & (!than_nan | (i < j));
   return BEATS(v, than) || (v == than && i < j);
 }
 #endif
@@ -230,7 +235,7 @@ static inline state reduce_unit(const __global STORAGE(X_TYPE) *p, index_t n, in
 #elif IS_ARG
   for (index_t i = LANE; i < n; i += TEAM) {
     const real v = LOAD(X_TYPE, p, i * stride);
-    if (v == u.a || (v != v && u.a != u.a)) {
+    if ((v == u.a) | (IS_NAN(v) & IS_NAN(u.a))) {
       u.i = r + i;
       break;
     }

@@ -88,7 +88,7 @@ static clave_status find_platform_key(cl_device *d) {
   const backend_info *i = &d->base.info;
   text t = {0};
   text_printf(&t, "%s\n%s\n%s\n%zu\n", i->platform, i->name, i->driver, sizeof(void *));
-  if (d->entry->traits.is_cpu) append_cpu_flags(&t);
+  if (strcmp(i->type, "CPU") == 0) append_cpu_flags(&t);
   clave_status st = text_status(&t);
   if (!st) hash_bytes_128(t.data, t.size, d->platform_key);
   text_free(&t);

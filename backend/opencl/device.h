@@ -54,6 +54,8 @@ clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 
 /* Why a device must not be used, or NULL. */
 const char *quirk_refusal(const char *platform, const char *device);
+/* Whether a CPU device wants the kernels of GPUs. */
+bool quirk_lanes(const char *platform, const char *device);
 
 /* ---------------------------------------------------------------- sources.c */
 

@@ -123,7 +123,8 @@ static void describe_limits(const cl_functions *cl, device_entry *e, const char 
   i->compute_units = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_COMPUTE_UNITS);
   i->clock_mhz = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
   i->shares_host_memory = device_uint(cl, e->id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
-  t->is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
+  t->is_cpu = (type & CL_DEVICE_TYPE_CPU) && !quirk_lanes(i->platform, i->name);
+  t->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
   t->has_fp64 = has_word(extensions, "cl_khr_fp64");
   t->shares_host_memory = i->shares_host_memory;
   t->compute_units = i->compute_units;

@@ -54,7 +54,7 @@ static const double clblast_from = 1 << 21;
 enum { CLBLAST_SIDE = 64 };
 
 static bool clblast_is_better(const gemm *g) {
-  if (stream_traits(g->s)->is_cpu || g->m < CLBLAST_SIDE || g->n < CLBLAST_SIDE) return false;
+  if (!stream_traits(g->s)->is_gpu || g->m < CLBLAST_SIDE || g->n < CLBLAST_SIDE) return false;
   return (double)g->m * (double)g->n * (double)g->k >= clblast_from && gemm_clblast_usable(g);
 }
 
@@ -63,5 +63,5 @@ gemm_kind gemm_choose(const gemm *g) {
   if (g->m <= FEW_ROWS && g->b_k == 1 && (g->a_k == 1 || g->k == 1)) return GEMM_ROWS;
   if (g->m <= FEW_ROWS && (g->b_n == 1 || g->n == 1)) return GEMM_COLUMNS;
   if (clblast_is_better(g)) return GEMM_CLBLAST;
-  return stream_traits(g->s)->is_cpu && gemm_packed_usable(g) ? GEMM_PACKED : GEMM_TILE;
+  return gemm_packed_usable(g) ? GEMM_PACKED : GEMM_TILE;
 }

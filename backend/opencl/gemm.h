@@ -35,7 +35,7 @@ void gemm_begin(launch *l, const gemm *g, const char *stem, const char *kernel);
 void gemm_push_operands(launch *l, const gemm *g);
 
 clave_status gemm_tile(const gemm *g) STATUS_CHECK;
-bool gemm_packed_usable(const gemm *g); /* the device's local memory is enough */
+bool gemm_packed_usable(const gemm *g); /* a CPU with enough local memory */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
 clave_status gemm_rows(const gemm *g) STATUS_CHECK;
 clave_status gemm_columns(const gemm *g) STATUS_CHECK;

@@ -14,7 +14,7 @@ static int64_t strip_of(const gemm *g) {
   return (fits < MAX_STRIP ? fits : MAX_STRIP) / panel * panel;
 }
 
-bool gemm_packed_usable(const gemm *g) { return g->k > 0 && strip_of(g) > 0; }
+bool gemm_packed_usable(const gemm *g) { return stream_traits(g->s)->is_cpu && g->k > 0 && strip_of(g) > 0; }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

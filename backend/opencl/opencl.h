@@ -37,6 +37,7 @@ extern const opencl_op opencl_table[IR_OP_COUNT]; /* generated */
 /* What kernels and op functions may choose by. In a kernel ON_CPU is defined to 0 or 1. */
 typedef struct device_traits {
   bool is_cpu;           /* cores with vector units: few work-items that loop; a GPU wants thousands of short ones */
+  bool is_gpu;           /* of that type; a CPU may be neither */
   bool has_fp64;
   bool shares_host_memory;
   uint32_t compute_units;

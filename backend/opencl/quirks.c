@@ -3,18 +3,32 @@
 
 #include "backend/opencl/device.h"
 
-/* Parts of names; "" matches all. */
+/* platform, device: parts of names; "" matches all. */
 typedef struct quirk {
-  const char *platform, *device, *refusal;
+  const char *platform, *device;
+  const char *refusal; /* why it must not be used; NULL: it may */
+  bool lanes;          /* a CPU that runs work-items in the lanes of its vectors, as a GPU does */
 } quirk;
 
 static const quirk quirks[] = {
     /* Mesa's old state tracker: OpenCL 1.1, miscompiles; rusticl replaces it. */
-    {"Clover", "", "Mesa's Clover is OpenCL 1.1; use rusticl (RUSTICL_ENABLE)"},
+    {"Clover", "", "Mesa's Clover is OpenCL 1.1; use rusticl (RUSTICL_ENABLE)", false},
+    /* Splits vectors into scalars, so kernels for CPUs are slow there, and gets shuffles of float16 wrong (Mesa 22.3). */
+    {"rusticl", "llvmpipe", NULL, true},
 };
 
-const char *quirk_refusal(const char *platform, const char *device) {
+static const quirk *find_quirk(const char *platform, const char *device) {
   for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)
-    if (strstr(platform, quirks[i].platform) && strstr(device, quirks[i].device)) return quirks[i].refusal;
+    if (strstr(platform, quirks[i].platform) && strstr(device, quirks[i].device)) return &quirks[i];
   return NULL;
+}
+
+const char *quirk_refusal(const char *platform, const char *device) {
+  const quirk *q = find_quirk(platform, device);
+  return q ? q->refusal : NULL;
+}
+
+bool quirk_lanes(const char *platform, const char *device) {
+  const quirk *q = find_quirk(platform, device);
+  return q && q->lanes;
 }

@@ -20,12 +20,20 @@ static struct {
   backend *cpu, *device;
 } pair;
 
+static bool has_double(const pair_case *c, char letter) {
+  return strchr(c->tensors, 'd') || (letter == 'd' && strchr(c->tensors, 'T'));
+}
+static bool device_takes(const pair_case *c, char letter) {
+  return ((cl_device *)pair.device)->entry->traits.has_fp64 || !has_double(c, letter);
+}
+
 static int run_all(const pair_case *cases, size_t n) {
   int failures = 0;
   const char *only = getenv("CLAVE_TEST_ONLY");
   for (size_t i = 0; i < n; i++) {
     if (only && !strstr(cases[i].name, only)) continue;
-    for (const char *t = cases[i].types; *t; t++) failures += pair_test(pair.cpu, pair.device, &cases[i], *t);
+    for (const char *t = cases[i].types; *t; t++)
+      if (device_takes(&cases[i], *t)) failures += pair_test(pair.cpu, pair.device, &cases[i], *t);
   }
   return failures;
 }
@@ -98,7 +106,7 @@ static void test_casts(void **state) {
       ir_step step = {.kind = IR_STEP_KIND_CAST, .dtype = (dtype)to, .operands = {&x, 1}};
       ir_elementwise op = {.inputs = TIDS(0), .steps = {&step, 1}, .out = 1};
       pair_case c = {name, IR_OP_ELEMENTWISE, &op, tensors, "f", 1};
-      failures += pair_test(pair.cpu, pair.device, &c, 'f');
+      if (device_takes(&c, 'f')) failures += pair_test(pair.cpu, pair.device, &c, 'f');
     }
   assert_int_equal(failures, 0);
 }
@@ -299,6 +307,7 @@ static void pose_as_gpu(device_entry *entry) {
   cl_device *d = (cl_device *)pair.device;
   *entry = *d->entry;
   entry->traits.is_cpu = false;
+  entry->traits.is_gpu = true;
   d->entry = entry;
 }
 

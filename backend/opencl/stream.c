@@ -170,8 +170,8 @@ clave_status opencl_profile(stream *base, bool on) {
   drop_events(s);
   if (on == s->profiling) return NULL;
   cl_command_queue queue;
-  TRY(make_queue(s, on, &queue));
   CL_TRY(s->cl->clFinish(s->queue), "clFinish");
+  TRY(make_queue(s, on, &queue));
   s->cl->clReleaseCommandQueue(s->queue);
   s->queue = queue;
   s->profiling = on;

@@ -82,14 +82,14 @@ static inline long step_trunc_divide_i64(long a, long b) {
   if (b == 0) return 0;
   return b == -1 ? step_neg_i64(a) : a / b;
 }
-static inline long step_fmod_i64(long a, long b) { return b == 0 || b == -1 ? 0 : a % b; }
+/* By the quotient and by sign bits: rusticl (Mesa 22.3) gets % and comparisons with 0 of widened int wrong. */
+static inline long step_fmod_i64(long a, long b) { return b == 0 ? 0 : step_sub_i64(a, step_mul_i64(step_trunc_divide_i64(a, b), b)); }
 static inline long step_remainder_i64(long a, long b) {
   long m = step_fmod_i64(a, b);
-  return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+  return m != 0 && (m ^ b) < 0 ? m + b : m;
 }
 static inline long step_floor_divide_i64(long a, long b) {
-  long q = step_trunc_divide_i64(a, b);
-  return step_fmod_i64(a, b) != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+  return step_fmod_i64(a, b) != 0 && (a ^ b) < 0 ? step_trunc_divide_i64(a, b) - 1 : step_trunc_divide_i64(a, b);
 }
 /* Negative exponents truncate 1 / a^-b toward zero (0 for a = 0 too). */
 static inline long step_pow_i64(long a, long b) {

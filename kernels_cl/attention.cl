@@ -58,15 +58,28 @@ static inline index_t batch_offset(index_t batch, index8 dims, index8 strides) {
   return strided_offset(batch, dims, strides.s23456701 * (index8)(1, 1, 1, 1, 1, 1, 0, 0));
 }
 
+/* Where row r of a group begins in q and mask, and which query it is. */
+#define HEAD_OF(r) (group * share + (r) / n_queries)
+#define QUERY_OF(r) ((r) % n_queries)
+
+/* exp may not see -INFINITY - -INFINITY: with nothing to attend to so far, any finite number will do. */
+#define FINITE(T, m) ((m) == (T)(-INFINITY) ? (T)0 : (m))
+/* What sums of `total` exponentials are divided by; a row without any is 0. */
+#define INVERSE(T, total) ((total) == (T)0 ? (T)0 : 1 / (total))
+
+#if W == 1
+#define TO_LANES(v, lanes) (lanes)[0] = (v)
+#define FROM_LANES(lanes) (lanes)[0]
+#else
+#define TO_LANES(v, lanes) vstore16(v, 0, lanes)
+#define FROM_LANES(lanes) vload16(0, lanes)
+#endif
+
 /* Column d of the W rows. */
 static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d) {
-#if W == 1
-  return LOAD(X_TYPE, q, rows[0] + d);
-#else
   real lanes[W];
   for (int l = 0; l < W; l++) lanes[l] = LOAD(X_TYPE, q, rows[l] + d);
-  return vload16(0, lanes);
-#endif
+  return FROM_LANES(lanes);
 }
 
 #if Q_MAX > 0
@@ -75,28 +88,27 @@ static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d) {
 #define QUERY(d) gather_rows(q, q_rows, d)
 #endif
 
-/* scores[j] of KEYS keys k + j * step (`some` of them are there). */
-#define DOT(scores)                                                                                  \
-  EACH_KEY scores[j] = (realw)0;                                                                     \
-  for (index_t from = 0; from < head_dim; from += BLOCK) {                                           \
-    const index_t end = min(from + BLOCK, head_dim);                                                 \
-    realw sums[KEYS];                                                                                \
-    EACH_KEY sums[j] = (realw)0;                                                                     \
-    for (index_t d = from; d < end; d++) {                                                           \
-      const realw value = QUERY(d);                                                                  \
-      EACH_KEY sums[j] = fma(value, (realw)LOAD(X_TYPE, keys, key_at[j] + d), sums[j]);     \
-    }                                                                                                \
-    EACH_KEY scores[j] += sums[j];                                                                   \
+/* scores[j] = the W rows times the key at keys + key_at[j]. */
+static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_rows, const realw *query, x_pointer keys,
+                              const index_t key_at[KEYS], index_t head_dim) {
+  EACH_KEY scores[j] = (realw)0;
+  for (index_t from = 0; from < head_dim; from += BLOCK) {
+    const index_t end = min(from + BLOCK, head_dim);
+    realw sums[KEYS];
+    EACH_KEY sums[j] = (realw)0;
+    for (index_t d = from; d < end; d++) {
+      const realw value = QUERY(d);
+      EACH_KEY sums[j] = fma(value, (realw)LOAD(X_TYPE, keys, key_at[j] + d), sums[j]);
+    }
+    EACH_KEY scores[j] += sums[j];
   }
+}
 
-#if MASK
+/* A score after the mask; at: of the key in a row of the mask. */
 static inline realw masked(realw score, const __global STORAGE(MASK_TYPE) *mask, const index_t *mask_rows, index_t at) {
+#if MASK
   real lanes[W];
-#if W == 1
-  lanes[0] = score;
-#else
-  vstore16(score, 0, lanes);
-#endif
+  TO_LANES(score, lanes);
   for (int l = 0; l < W; l++) {
 #if MASK == 1
     if (!mask[mask_rows[l] + at]) lanes[l] = (real)(-INFINITY);
@@ -104,13 +116,64 @@ static inline realw masked(realw score, const __global STORAGE(MASK_TYPE) *mask,
     lanes[l] += LOAD(MASK_TYPE, mask, mask_rows[l] + at);
 #endif
   }
-#if W == 1
-  return lanes[0];
+  return FROM_LANES(lanes);
 #else
-  return vload16(0, lanes);
+  return score;
 #endif
 }
+
+static inline real masked_one(real score, const __global STORAGE(MASK_TYPE) *mask, long at) {
+#if MASK == 1
+  return mask[at] ? score : (real)(-INFINITY);
+#elif MASK == 2
+  return score + LOAD(MASK_TYPE, mask, at);
+#else
+  return score;
 #endif
+}
+
+/* Scores become exponentials relative to the new maximum. Returns what the sums so far shrink by. */
+static inline realw soften(realw p[KEYS], realw *largest, realw *total) {
+  realw highest = *largest, block = (realw)0;
+  EACH_KEY highest = larger(highest, p[j]);
+  const realw base = FINITE(realw, highest), fade = exp(*largest - base);
+  EACH_KEY {
+    p[j] = exp(p[j] - base);
+    block += p[j];
+  }
+  *largest = highest;
+  *total = *total * fade + block;
+  return fade;
+}
+
+static inline void add_values(realw *sums, const realw p[KEYS], realw fade, x_pointer values, const index_t value_at[KEYS],
+                              index_t columns) {
+  for (index_t d = 0; d < columns; d++) {
+    realw sum = sums[d] * fade;
+    EACH_KEY sum = fma(p[j], (realw)LOAD(X_TYPE, values, value_at[j] + d), sum);
+    sums[d] = sum;
+  }
+}
+
+/* Lane l of each vector d is element (l, d) of out, whose rows are `step` apart. */
+static inline void store_rows(__global STORAGE(X_TYPE) *out, index_t step, int rows, const realw *sums, index_t columns,
+                              const realw total) {
+  const realw inverse = INVERSE(realw, total);
+  for (index_t d = 0; d < columns; d++) {
+    real lanes[W];
+    TO_LANES(sums[d] * inverse, lanes);
+    for (int l = 0; l < rows; l++) STORE(X_TYPE, out, l * step + d, lanes[l]);
+  }
+}
+
+/* The same of unfinished sums. */
+static inline void store_parts(__global real *parts, index_t step, int rows, const realw *sums, index_t columns) {
+  for (index_t d = 0; d < columns; d++) {
+    real lanes[W];
+    TO_LANES(sums[d], lanes);
+    for (int l = 0; l < rows; l++) parts[l * step + d] = lanes[l];
+  }
+}
 
 /* Strides of q and mask: s0 row, s1 head, then batch; of k, v: s0 row, s1 head, then batch. batch_dims: innermost first.
  * out (batch, heads, n_queries, v_dim) and parts (split, row of all heads, v_dim + 2) are row-major. */
@@ -122,47 +185,28 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
                         const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,
                         const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim,
                         const index_t split_keys, const real scale) {
-  index_t item = (index_t)get_global_id(0);
-  const index_t split = (index_t)get_global_id(1), column = (index_t)get_global_id(2) * V_MAX;
+  const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1), column = (index_t)get_global_id(2) * V_MAX;
   if (item >= items || split * split_keys > n_keys || column >= v_dim) return;
-  const index_t n_rows = share * n_queries, row_blocks = (n_rows + W - 1) / W;
-  const index_t first_row = item % row_blocks * W;
+  const index_t n_rows = share * n_queries, row_blocks = (n_rows + W - 1) / W, first_row = item % row_blocks * W;
+  const index_t group = item / row_blocks % n_kv, batch = item / row_blocks / n_kv, columns = min(v_dim - column, (index_t)V_MAX);
   const int some_rows = (int)min((index_t)W, n_rows - first_row);
-  item /= row_blocks;
-  const index_t group = item % n_kv, batch = item / n_kv;
   q += q_offset + batch_offset(batch, batch_dims, q_strides);
-  const index_t columns = min(v_dim - column, (index_t)V_MAX);
+  mask += mask_offset + (MASK ? batch_offset(batch, batch_dims, mask_strides) : 0);
   x_pointer keys = k + k_offset + batch_offset(batch, batch_dims, k_strides) + group * k_strides.s1;
   x_pointer values = v + v_offset + batch_offset(batch, batch_dims, v_strides) + group * v_strides.s1 + column;
-#if MASK
-  mask += mask_offset + batch_offset(batch, batch_dims, mask_strides);
-  index_t mask_rows[W];
-#endif
-  index_t q_rows[W];
+  index_t q_rows[W], mask_rows[W], last_query = 0;
   real query_number[W];
-  index_t last_query = 0;
   for (int l = 0; l < W; l++) {
     const index_t r = first_row + min(l, some_rows - 1);
-    const index_t head = group * share + r / n_queries, i = r % n_queries;
-    q_rows[l] = head * q_strides.s1 + i * q_strides.s0;
-#if MASK
-    mask_rows[l] = head * mask_strides.s1 + i * mask_strides.s0;
-#endif
-    query_number[l] = (real)i;
-    last_query = max(last_query, i);
+    q_rows[l] = HEAD_OF(r) * q_strides.s1 + QUERY_OF(r) * q_strides.s0;
+    mask_rows[l] = HEAD_OF(r) * mask_strides.s1 + QUERY_OF(r) * mask_strides.s0;
+    query_number[l] = (real)QUERY_OF(r);
+    last_query = max(last_query, QUERY_OF(r));
   }
-#if Q_MAX > 0
-  realw query[Q_MAX];
-  for (index_t d = 0; d < head_dim; d++) query[d] = gather_rows(q, q_rows, d);
-#endif
-#if W == 1
-  const realw numbers = query_number[0];
-#else
-  const realw numbers = vload16(0, query_number);
-#endif
-  realw sums[V_MAX];
+  realw query[Q_MAX + 1], sums[V_MAX], largest = (realw)(-INFINITY), total = (realw)0;
+  for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, q_rows, d);
   for (index_t d = 0; d < columns; d++) sums[d] = (realw)0;
-  realw largest = (realw)(-INFINITY), total = (realw)0;
+  const realw numbers = FROM_LANES(query_number);
   index_t end = min((split + 1) * split_keys, n_keys);
   if (CAUSAL) end = min(end, last_query + 1);
   for (index_t from = split * split_keys; from < end; from += KEYS) {
@@ -170,76 +214,49 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
     EACH_KEY key_at[j] = min(from + j, n_keys - 1) * k_strides.s0;
     EACH_KEY value_at[j] = min(from + j, n_keys - 1) * v_strides.s0;
     realw p[KEYS];
-    DOT(p)
-    realw highest = largest;
+    score_keys(p, q, q_rows, query, keys, key_at, head_dim);
     EACH_KEY {
-      p[j] *= scale;
-#if MASK
-      p[j] = masked(p[j], mask, mask_rows, min(from + j, n_keys - 1) * mask_step);
-#endif
+      p[j] = masked(p[j] * scale, mask, mask_rows, min(from + j, n_keys - 1) * mask_step);
       if (CAUSAL) p[j] = numbers < (realw)(real)(from + j) ? (realw)(-INFINITY) : p[j];
       if (from + j >= end) p[j] = (realw)(-INFINITY);
-      highest = larger(highest, p[j]);
     }
-    /* Nothing to attend to so far: any finite number will do. */
-    const realw base = highest == (realw)(-INFINITY) ? (realw)0 : highest;
-    const realw fade = exp(largest - base);
-    largest = highest;
-    realw block = (realw)0;
-    EACH_KEY {
-      p[j] = exp(p[j] - base);
-      block += p[j];
-    }
-    total = total * fade + block;
-    for (index_t d = 0; d < columns; d++) {
-      realw sum = sums[d] * fade;
-      EACH_KEY sum = fma(p[j], (realw)LOAD(X_TYPE, values, value_at[j] + d), sum);
-      sums[d] = sum;
-    }
+    const realw fade = soften(p, &largest, &total);
+    add_values(sums, p, fade, values, value_at, columns);
   }
+  const index_t row = (batch * n_kv + group) * n_rows + first_row;
 #if SPLIT
-  parts += parts_offset + ((split * (items / row_blocks) + batch * n_kv + group) * n_rows + first_row) * (v_dim + 2);
+  parts += parts_offset + (split * (items / row_blocks) * n_rows + row) * (v_dim + 2);
+  const realw ends[2] = {largest, total};
+  store_parts(parts + column, v_dim + 2, some_rows, sums, columns);
+  if (column == 0) store_parts(parts + v_dim, v_dim + 2, some_rows, ends, 2);
 #else
-  out += out_offset + ((batch * n_kv + group) * n_rows + first_row) * v_dim;
-  const realw inverse = total == (realw)0 ? (realw)0 : 1 / total;
-#endif
-  for (index_t d = 0; d < columns; d++) {
-#if SPLIT
-    const realw result = sums[d];
-#else
-    const realw result = sums[d] * inverse;
-#endif
-    real lanes[W];
-#if W == 1
-    lanes[0] = result;
-#else
-    vstore16(result, 0, lanes);
-#endif
-#if SPLIT
-    for (int l = 0; l < some_rows; l++) parts[l * (v_dim + 2) + column + d] = lanes[l];
-#else
-    for (int l = 0; l < some_rows; l++) STORE(X_TYPE, out, l * v_dim + column + d, lanes[l]);
-#endif
-  }
-#if SPLIT
-  if (column == 0) {
-    real lanes[2 * W];
-#if W == 1
-    lanes[0] = largest;
-    lanes[1] = total;
-#else
-    vstore16(largest, 0, lanes);
-    vstore16(total, 1, lanes);
-#endif
-    for (int l = 0; l < some_rows; l++) {
-      parts[l * (v_dim + 2) + v_dim] = lanes[l];
-      parts[l * (v_dim + 2) + v_dim + 1] = lanes[W + l];
-    }
-  }
+  store_rows(out + out_offset + row * v_dim + column, v_dim, some_rows, sums, columns, total);
 #endif
 }
 
 #if W > 1 && Q_MAX > 0
+/* The dot product of a key and the query's vectors. */
+static inline real score_key(const realw *query, x_pointer key, int full, int rest) {
+  realw sum = (realw)0;
+  for (int c = 0; c < full; c++) sum = fma(query[c], LOADW(X_TYPE, key + c * W), sum);
+  if (rest) sum = fma(query[full], LOAD_SOME(X_TYPE, key + full * W, rest), sum);
+  return fold_add(sum);
+}
+
+/* sums of `full` whole vectors and one of `rest` columns += p[j] times the values of `some` keys, `step` apart. */
+static inline void add_row_values(realw *sums, const real *p, real fade, x_pointer values, index_t step, int some, int full,
+                                  int rest) {
+  for (int c = 0; c < full; c++) {
+    realw sum = sums[c] * fade;
+    for (int j = 0; j < some; j++) sum = fma((realw)p[j], LOADW(X_TYPE, values + j * step + c * W), sum);
+    sums[c] = sum;
+  }
+  if (!rest) return;
+  realw sum = sums[full] * fade;
+  for (int j = 0; j < some; j++) sum = fma((realw)p[j], LOAD_SOME(X_TYPE, values + j * step + full * W, rest), sum);
+  sums[full] = sum;
+}
+
 /* Row r of a group: as attention, with items = batches * n_kv * rows. W keys at a time. */
 __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offset, const __global STORAGE(X_TYPE) *k,
                             const long k_offset, const __global STORAGE(X_TYPE) *v, const long v_offset,
@@ -252,14 +269,11 @@ __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offs
                             const index_t split_keys, const real scale) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
   if (item >= items || split * split_keys > n_keys) return;
-  const index_t n_rows = share * n_queries, row = item % n_rows, group = item / n_rows % n_kv, batch = item / n_rows / n_kv;
-  const index_t head = group * share + row / n_queries, i = row % n_queries;
-  q += q_offset + batch_offset(batch, batch_dims, q_strides) + head * q_strides.s1 + i * q_strides.s0;
+  const index_t n_rows = share * n_queries, r = item % n_rows, group = item / n_rows % n_kv, batch = item / n_rows / n_kv;
+  q += q_offset + batch_offset(batch, batch_dims, q_strides) + HEAD_OF(r) * q_strides.s1 + QUERY_OF(r) * q_strides.s0;
   x_pointer keys = k + k_offset + batch_offset(batch, batch_dims, k_strides) + group * k_strides.s1;
   x_pointer values = v + v_offset + batch_offset(batch, batch_dims, v_strides) + group * v_strides.s1;
-#if MASK
-  mask += mask_offset + batch_offset(batch, batch_dims, mask_strides) + head * mask_strides.s1 + i * mask_strides.s0;
-#endif
+  const index_t mask_row = batch_offset(batch, batch_dims, mask_strides) + HEAD_OF(r) * mask_strides.s1 + QUERY_OF(r) * mask_strides.s0;
   const int q_full = (int)(head_dim / W), q_rest = (int)(head_dim % W), v_full = (int)(v_dim / W), v_rest = (int)(v_dim % W);
   realw query[Q_MAX / W + 1], sums[V_MAX / W + 1];
   for (int c = 0; c < q_full; c++) query[c] = LOADW(X_TYPE, q + c * W);
@@ -267,42 +281,22 @@ __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offs
   for (int c = 0; c <= v_full; c++) sums[c] = (realw)0;
   real largest = (real)(-INFINITY), total = 0;
   index_t end = min((split + 1) * split_keys, n_keys);
-  if (CAUSAL) end = min(end, i + 1);
+  if (CAUSAL) end = min(end, QUERY_OF(r) + 1);
   for (index_t from = split * split_keys; from < end; from += W) {
     const int some = (int)min(end - from, (index_t)W);
-    real lanes[W];
+    real lanes[W], highest = largest;
     for (int j = 0; j < W; j++) lanes[j] = (real)(-INFINITY);
     for (int j = 0; j < some; j++) {
-      x_pointer key = keys + (from + j) * k_strides.s0;
-      realw dot_lanes = (realw)0;
-      for (int c = 0; c < q_full; c++) dot_lanes = fma(query[c], LOADW(X_TYPE, key + c * W), dot_lanes);
-      if (q_rest) dot_lanes = fma(query[q_full], LOAD_SOME(X_TYPE, key + q_full * W, q_rest), dot_lanes);
-      lanes[j] = fold_add(dot_lanes) * scale;
-#if MASK == 1
-      if (!mask[(from + j) * mask_step]) lanes[j] = (real)(-INFINITY);
-#elif MASK == 2
-      lanes[j] += LOAD(MASK_TYPE, mask, (from + j) * mask_step);
-#endif
+      const real score = score_key(query, keys + (from + j) * k_strides.s0, q_full, q_rest) * scale;
+      lanes[j] = masked_one(score, mask, mask_offset + mask_row + (from + j) * mask_step);
+      highest = larger(highest, lanes[j]);
     }
-    real highest = largest;
-    for (int j = 0; j < W; j++) highest = larger(highest, lanes[j]);
-    const real base = highest == (real)(-INFINITY) ? (real)0 : highest; /* as above */
-    const real fade = exp(largest - base);
-    largest = highest;
+    const real base = FINITE(real, highest), fade = exp(largest - base);
     const realw p = exp(vload16(0, lanes) - base);
     vstore16(p, 0, lanes);
+    largest = highest;
     total = total * fade + fold_add(p);
-    for (int c = 0; c < v_full; c++) {
-      realw sum = sums[c] * fade;
-      for (int j = 0; j < some; j++) sum = fma((realw)lanes[j], LOADW(X_TYPE, values + (from + j) * v_strides.s0 + c * W), sum);
-      sums[c] = sum;
-    }
-    if (v_rest) {
-      realw sum = sums[v_full] * fade;
-      for (int j = 0; j < some; j++)
-        sum = fma((realw)lanes[j], LOAD_SOME(X_TYPE, values + (from + j) * v_strides.s0 + v_full * W, v_rest), sum);
-      sums[v_full] = sum;
-    }
+    add_row_values(sums, lanes, fade, values + from * v_strides.s0, v_strides.s0, some, v_full, v_rest);
   }
 #if SPLIT
   parts += parts_offset + (split * items + item) * (v_dim + 2);
@@ -311,9 +305,9 @@ __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offs
   parts[v_dim + 1] = total;
 #else
   out += out_offset + item * v_dim;
-  const real inverse = total == 0 ? (real)0 : 1 / total;
-  for (int c = 0; c < v_full; c++) STOREW(X_TYPE, out + c * W, sums[c] * inverse);
-  if (v_rest) STORE_SOME(X_TYPE, out + v_full * W, v_rest, sums[v_full] * inverse);
+  for (int c = 0; c <= v_full; c++) sums[c] *= INVERSE(real, total);
+  for (int c = 0; c < v_full; c++) STOREW(X_TYPE, out + c * W, sums[c]);
+  if (v_rest) STORE_SOME(X_TYPE, out + v_full * W, v_rest, sums[v_full]);
 #endif
 }
 #endif
@@ -327,9 +321,9 @@ __kernel void attention_merge(const __global real *parts, const long parts_offse
   const __global real *row = parts + parts_offset + r * width;
   real largest = (real)(-INFINITY), total = 0;
   for (index_t s = 0; s < n_splits; s++) largest = larger(largest, row[s * part + v_dim]);
-  const real base = largest == (real)(-INFINITY) ? (real)0 : largest;
+  const real base = FINITE(real, largest);
   for (index_t s = 0; s < n_splits; s++) total += row[s * part + v_dim + 1] * exp(row[s * part + v_dim] - base);
-  const real inverse = total == 0 ? (real)0 : 1 / total;
+  const real inverse = INVERSE(real, total);
   for (index_t d = 0; d < v_dim; d++) {
     real sum = 0;
     for (index_t s = 0; s < n_splits; s++) sum += row[s * part + d] * exp(row[s * part + v_dim] - base);

@@ -170,9 +170,10 @@ static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global rea
   }
 }
 
-/* W positions from column x of row y on, without those beyond the width. */
-static inline void store_positions(__global STORAGE(X_TYPE) *out, const realw v, int y, int x, int plane_columns, int rows,
+/* W positions from p on, without those beyond the width. */
+static inline void store_positions(__global STORAGE(X_TYPE) *out, const realw v, index_t p, int plane_columns, int rows,
                                    int columns) {
+  int y = (int)(p / plane_columns), x = (int)(p % plane_columns);
   index_t to = (index_t)y * columns + min(x, columns);
   if (x + W <= columns) {
     STORE_WIDE(X_TYPE, out + to, v);
@@ -214,17 +215,8 @@ __kernel void conv_direct(const __global real *x, const long x_offset, const __g
   const int first = min(first_kept, n_outputs - OUTPUTS);
   item /= (index_t)position_blocks * output_blocks;
   const index_t group = item % groups, image = item / groups;
-  taps t;
-  t.kernel_y = kernel_y;
-  t.kernel_x = kernel_x;
-  t.skip_y = skip_y;
-  t.skip_x = skip_x;
-  t.phase_y = phase_y;
-  t.phase_x = phase_x;
-  t.stride_y = stride_y;
-  t.stride_x = stride_x;
-  t.columns = plane_columns;
-  t.plane = (index_t)plane_rows * plane_columns;
+  const taps t = {kernel_y, kernel_x, skip_y,  skip_x,       phase_y,
+                  phase_x,  stride_y, stride_x, plane_columns, (index_t)plane_rows * plane_columns};
   const index_t channel_step = t.plane * stride_y * stride_x, n_taps = kernel_y * kernel_x;
   const index_t w_step = channels * n_taps;
   x += x_offset + (image * groups + group) * channels * channel_step;
@@ -243,16 +235,12 @@ __kernel void conv_direct(const __global real *x, const long x_offset, const __g
       add_channels(sums, x + c * channel_step, weight + c * n_taps, w_step, some, channel_step, &t, base, positions, 0);
     EACH_OUTPUT EACH_VECTOR total[o][v] += sums[o][v];
   }
-  out += out_offset + (image * groups + group) * n_outputs * out_rows * out_columns;
-  for (int v = 0; v < VECTORS && first_vector + v < n_vectors; v++) {
-    const int y = (int)(base[v] / plane_columns), x_first = (int)(base[v] % plane_columns);
-    for (int o = first_kept - first; o < OUTPUTS; o++) {
-      real shift = 0;
-#if HAS_BIAS
-      shift = LOAD(X_TYPE, bias, bias_offset + group * n_outputs + first + o);
-#endif
-      store_positions(out + (index_t)(first + o) * out_rows * out_columns, total[o][v] + shift, y, x_first, plane_columns,
-                      out_rows, out_columns);
-    }
+  const index_t channel = group * n_outputs + first;
+  out += out_offset + (image * groups * n_outputs + channel) * out_rows * out_columns;
+  for (int o = first_kept - first; o < OUTPUTS; o++) {
+    const real shift = HAS_BIAS ? LOAD(X_TYPE, bias, bias_offset + channel + o) : (real)0;
+    for (int v = 0; v < VECTORS && first_vector + v < n_vectors; v++)
+      store_positions(out + (index_t)o * out_rows * out_columns, total[o][v] + shift, base[v], plane_columns, out_rows,
+                      out_columns);
   }
 }

@@ -289,6 +289,22 @@ static inline void store_lanes(__global real *p, int some, const total_t v) {
 #endif
 }
 
+/* The components of a partial state are `step` apart. */
+static inline void store_parts(__global real *parts, long step, __global long *places, const state *s, int some) {
+#if IS_SUM && IS_FLOAT(COMPUTE)
+  store_lanes(parts, some, s->a - s->b);
+#else
+  store_lanes(parts, some, s->a);
+#endif
+#if IS_MOMENT
+  store_lanes(parts + step, some, s->b);
+  store_lanes(parts + 2 * step, some, (total_t)s->n);
+#endif
+#if IS_ARG
+  *places = s->i;
+#endif
+}
+
 /* How many of the W columns of vector v of a strip there are. */
 #define SOME(v) (left - (v) * W)
 
@@ -336,26 +352,12 @@ __kernel void reduce(const __global STORAGE(X_TYPE) *x, const long x_offset, __g
   merge_team(strip, team_a, team_b, team_n, team_i);
   if (LANE != 0) return;
 #endif
-#if SPLIT
-  parts += parts_offset + (long)split * n_kept + k;
-  const long part = (long)n_splits * n_kept;
-#endif
   for (int v = 0; v < STRIP && SOME(v) > 0; v++) {
-    state s = strip[v];
 #if SPLIT
-#if IS_SUM && IS_FLOAT(COMPUTE)
-    s.a -= s.b;
-#endif
-    store_lanes(parts + v * W, SOME(v), s.a);
-#if IS_MOMENT
-    store_lanes(parts + part + v * W, SOME(v), s.b);
-    store_lanes(parts + 2 * part + v * W, SOME(v), (total_t)s.n);
-#endif
-#if IS_ARG
-    places[places_offset + (long)split * n_kept + k] = s.i;
-#endif
+    const long at = (long)split * n_kept + k + v * W;
+    store_parts(parts + parts_offset + at, (long)n_splits * n_kept, places + places_offset + at, &strip[v], SOME(v));
 #else
-    store_result(out + out_offset + k + v * W, &s, SOME(v), divisor);
+    store_result(out + out_offset + k + v * W, &strip[v], SOME(v), divisor);
 #endif
   }
 }

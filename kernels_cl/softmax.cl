@@ -78,26 +78,14 @@ static inline real row_sum(x_pointer x, out_pointer out, index_t n, real m) {
 #endif
 #if KEEP_EXP
 #define SOURCE out
+#define SOURCE_STEP out_step
 #else
 #define SOURCE x
+#define SOURCE_STEP x_step
 #endif
 
-/* groups: work-items (or teams); strides are per kept dimension, axis strides per i. */
-__kernel void softmax(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
-                      const long out_offset, const index8 kept_dims, const index8 x_strides, const index8 out_strides,
-                      const index_t groups, const index_t row_size, const index_t n, const index_t x_step,
-                      const index_t out_step) {
-  TEAM_MEMORY(memory);
-  const index_t item = (index_t)TEAM_INDEX;
-  if (TEAM == 1 && item >= groups) return;
 #if ROW
-  x += x_offset + strided_offset(item, kept_dims, x_strides);
-  out += out_offset + strided_offset(item, kept_dims, out_strides);
-  const real m = max_team(row_max(x, n), memory);
-  real total = sum_team(row_sum(x, out, n, m), memory);
-#if LOG
-  total = log(total);
-#endif
+static inline void write_row(x_pointer x, out_pointer out, index_t n, real m, real total) {
   index_t i = LANE * W;
   for (; i + W <= n; i += TEAM * W) {
     const realw v = LOADW(X_TYPE, SOURCE + i);
@@ -109,12 +97,10 @@ __kernel void softmax(const __global STORAGE(X_TYPE) *x, const long x_offset, __
     const real r = RESULT(v, m, total);
     STORE(X_TYPE, out, i, r);
   }
+}
 #else
-  const index_t per_row = (row_size + W - 1) / W;
-  const index_t column = item % per_row * W, k = item / per_row * row_size + column;
-  const int some = (int)(row_size - column < W ? row_size - column : W);
-  x += x_offset + strided_offset(k, kept_dims, x_strides);
-  out += out_offset + strided_offset(k, kept_dims, out_strides);
+/* `some` <= W neighbours of k at x and out, their elements x_step and out_step apart. */
+static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, index_t x_step, index_t out_step, int some) {
   realw m = (realw)(-INFINITY), total = (realw)0;
   for (index_t i = 0; i < n; i++) {
     const realw v = LOAD_SOME(X_TYPE, x + i * x_step, some);
@@ -133,15 +119,37 @@ __kernel void softmax(const __global STORAGE(X_TYPE) *x, const long x_offset, __
 #if LOG
   total = log(total);
 #endif
-#if KEEP_EXP
-#define SOURCE_STEP out_step
-#else
-#define SOURCE_STEP x_step
-#endif
   for (index_t i = 0; i < n; i++) {
     const realw v = LOAD_SOME(X_TYPE, SOURCE + i * SOURCE_STEP, some);
     const realw r = RESULT(v, m, total);
     STORE_SOME(X_TYPE, out + i * out_step, some, r);
   }
+}
+#endif
+
+/* groups: work-items (or teams); strides are per kept dimension, x_step and out_step per i. */
+__kernel void softmax(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
+                      const long out_offset, const index8 kept_dims, const index8 x_strides, const index8 out_strides,
+                      const index_t groups, const index_t row_size, const index_t n, const index_t x_step,
+                      const index_t out_step) {
+  TEAM_MEMORY(memory);
+  const index_t item = (index_t)TEAM_INDEX;
+  if (TEAM == 1 && item >= groups) return;
+#if ROW
+  const index_t k = item;
+#else
+  const index_t per_row = (row_size + W - 1) / W, column = item % per_row * W, k = item / per_row * row_size + column;
+#endif
+  x += x_offset + strided_offset(k, kept_dims, x_strides);
+  out += out_offset + strided_offset(k, kept_dims, out_strides);
+#if ROW
+  const real m = max_team(row_max(x, n), memory);
+  real total = sum_team(row_sum(x, out, n, m), memory);
+#if LOG
+  total = log(total);
+#endif
+  write_row(x, out, n, m, total);
+#else
+  softmax_columns(x, out, n, x_step, out_step, (int)min(row_size - column, (index_t)W));
 #endif
 }

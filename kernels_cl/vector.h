@@ -1,12 +1,11 @@
 /* Work on W neighbouring elements at once, for kernels whose work-items loop. W is 1 or 16.
  *   realw                 W reals
  *   LOADW(T, p)           W neighbours at p; STOREW(T, p, v) the reverse
- *   LOAD_SOME(T, p, n)    the first n of them (n >= W: all), the rest 0; STORE_SOME(T, p, n, v) the reverse
- *   fold_add(v)           the sum of the W lanes, as a tree
- *   larger smaller(a, b)  maximum, minimum; NaN wins
- * BLOCK: additions in one chain before the block's sum is added to the total.
- * TEAM work-items share one row (1: none); sum_team and max_team give every one of them the total. Teams are launched
- * exactly, with no mask: PoCL makes wrong code of barriers behind a return. */
+ *   LOAD_SOME(T, p, n)    the first n of them (n >= W: all), the rest 0; STORE_SOME(T, p, n, v) the
+ * reverse fold_add(v)           the sum of the W lanes, as a tree larger smaller(a, b)  maximum,
+ * minimum; NaN wins BLOCK: additions in one chain before the block's sum is added to the total.
+ * TEAM work-items share one row (1: none); sum_team and max_team give every one of them the total.
+ * Teams are launched exactly, with no mask: PoCL makes wrong code of barriers behind a return. */
 #ifndef VECTOR_H
 #define VECTOR_H
 #ifndef W
@@ -52,24 +51,24 @@ typedef PASTE(PASTE(real_, COMPUTE), W) realw;
 #define STOREW(T, p, v) PASTE(put_, T)(p, v)
 
 #define LOAD_SOME(T, p, n) ((n) >= W ? LOADW(T, p) : PASTE(some_, T)(p, n))
-#define DEFINE_SOME(T)                                                       \
-  static inline realw PASTE(some_, T)(const __global STORAGE(T) *p, int n) { \
-    real lanes[W];                                                           \
-    for (int l = 0; l < W; l++) lanes[l] = l < n ? LOAD(T, p, l) : (real)0;  \
-    return vload16(0, lanes);                                                \
+#define DEFINE_SOME(T)                                                        \
+  static inline realw PASTE(some_, T)(const __global STORAGE(T) * p, int n) { \
+    real lanes[W];                                                            \
+    for (int l = 0; l < W; l++) lanes[l] = l < n ? LOAD(T, p, l) : (real)0;   \
+    return vload16(0, lanes);                                                 \
   }
-#define STORE_SOME(T, p, n, v) \
-  do {                         \
-    if ((n) >= W)              \
-      STOREW(T, p, v);         \
-    else                       \
+#define STORE_SOME(T, p, n, v)  \
+  do {                          \
+    if ((n) >= W)               \
+      STOREW(T, p, v);          \
+    else                        \
       PASTE(keep_, T)(p, n, v); \
   } while (0)
-#define DEFINE_KEEP(T)                                                              \
-  static inline void PASTE(keep_, T)(__global STORAGE(T) *p, int n, const realw v) { \
-    real lanes[W];                                                                  \
-    vstore16(v, 0, lanes);                                                          \
-    for (int l = 0; l < n; l++) STORE(T, p, l, lanes[l]);                           \
+#define DEFINE_KEEP(T)                                                                \
+  static inline void PASTE(keep_, T)(__global STORAGE(T) * p, int n, const realw v) { \
+    real lanes[W];                                                                    \
+    vstore16(v, 0, lanes);                                                            \
+    for (int l = 0; l < n; l++) STORE(T, p, l, lanes[l]);                             \
   }
 static inline real fold_add(realw v) {
   PASTE(PASTE(real_, COMPUTE), 8) a = v.lo + v.hi;

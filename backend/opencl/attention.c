@@ -1,4 +1,5 @@
-/* Attention: kernels_cl/attention.cl. Chooses the class of head sizes, and splits the keys where there are few rows. */
+/* Attention: kernels_cl/attention.cl. Chooses the class of head sizes, and splits the keys where
+ * there are few rows. */
 #include <math.h>
 
 #include "backend/opencl/families.h"
@@ -30,7 +31,12 @@ static void choose_splits(const cl_stream *s, attention *a) {
 
 static attention read_attention(const cl_stream *s, const node *n) {
   const ir_attention *op = n->instruction->op;
-  attention a = {.q = &n->tensors[op->q], .k = &n->tensors[op->k], .v = &n->tensors[op->v], .mask = operand_of(n, op->mask), .out = &n->tensors[op->out], .causal = op->causal};
+  attention a = {.q = &n->tensors[op->q],
+                 .k = &n->tensors[op->k],
+                 .v = &n->tensors[op->v],
+                 .mask = operand_of(n, op->mask),
+                 .out = &n->tensors[op->out],
+                 .causal = op->causal};
   const tensor *q = &a.q->t, *k = &a.k->t;
   int r = q->rank;
   tensor batch = take_dims(q, 0, r - 3);
@@ -67,8 +73,10 @@ static void launch_operands(launch *l, const attention *a, cl_mem parts) {
   launch_buffer(l, a->v);
   launch_optional(l, a->mask);
   launch_buffer(l, a->out);
-  if (a->n_splits > 1) launch_memory(l, parts, 0);
-  else launch_absent(l);
+  if (a->n_splits > 1)
+    launch_memory(l, parts, 0);
+  else
+    launch_absent(l);
   tensor batch = take_dims(&a->q->t, 0, a->q->t.rank - 3);
   launch_dims(l, &batch);
   launch_row_strides(l, &a->q->t);
@@ -78,7 +86,8 @@ static void launch_operands(launch *l, const attention *a, cl_mem parts) {
   launch_int(l, a->mask ? a->mask_view.strides[a->mask_view.rank - 1] : 0);
 }
 
-static clave_status launch_attention(cl_stream *s, const node *n, const attention *a, cl_mem parts) {
+static clave_status launch_attention(cl_stream *s, const node *n, const attention *a,
+                                     cl_mem parts) {
   int v_max = size_class(a->v_dim);
   dtype mask_type = a->mask ? a->mask->t.type : DTYPE_BOOL;
   launch l;
@@ -104,7 +113,8 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   launch_int(&l, a->split_keys);
   launch_float(&l, a->scale);
   size_t local = stream_traits(s)->is_cpu ? 1 : LOCAL_SIZE;
-  size_t global[3] = {(size_t)a->items, (size_t)a->n_splits, (size_t)ceil_div(a->v_dim, v_max)}, locals[3] = {local, 1, 1};
+  size_t global[3] = {(size_t)a->items, (size_t)a->n_splits, (size_t)ceil_div(a->v_dim, v_max)},
+         locals[3] = {local, 1, 1};
   return launch_run(&l, 3, global, locals);
 }
 

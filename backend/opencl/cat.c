@@ -4,15 +4,18 @@
 
 enum { CPU_CHUNK = 64 };
 
-clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x, const bound_tensor *out) {
+clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x,
+                           const bound_tensor *out) {
   if (tensor_numel(&x->t) == 0) return NULL;
   tensor both[2] = {x->t, out->t};
   tensors_collapse(both, 2);
   int last = both[0].rank - 1;
   int64_t size = last < 0 ? 1 : both[0].dims[last];
-  int64_t x_step = last < 0 ? 1 : both[0].strides[last], out_step = last < 0 ? 1 : both[1].strides[last];
+  int64_t x_step = last < 0 ? 1 : both[0].strides[last],
+          out_step = last < 0 ? 1 : both[1].strides[last];
   int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
-  tensor x_rows = take_dims(&both[0], 0, last < 0 ? 0 : last), out_rows = take_dims(&both[1], 0, last < 0 ? 0 : last);
+  tensor x_rows = take_dims(&both[0], 0, last < 0 ? 0 : last),
+         out_rows = take_dims(&both[1], 0, last < 0 ? 0 : last);
   int64_t items = tensor_numel(&x_rows) * ceil_div(size, chunk);
   launch l;
   launch_begin(&l, s, n, "cat", "cat_part");

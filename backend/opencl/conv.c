@@ -12,7 +12,7 @@ typedef struct conv_dim {
 
 typedef struct convolution {
   const bound_tensor *x, *weight, *bias, *out;
-  conv_dim y, c; /* rows, columns; 1-d: one row */
+  conv_dim y, c;                               /* rows, columns; 1-d: one row */
   int64_t images, groups, channels, n_outputs; /* channels and outputs of one group */
   bool from_x, widen, by_row, outputs_first;
   int outputs, vectors, width; /* the kernel's tile */
@@ -35,8 +35,9 @@ static conv_dim read_dim(const convolution *v, const ir_conv *op, int spatial, i
 
 static bool is_plain(const conv_dim *d) { return d->pad == 0 && d->stride == 1; }
 
-/* OUTPUTS * VECTORS sums have to stay in registers. Vectors are cut out of output rows, or follow each other over the padded
- * width, whichever loses less at the ends of rows (stores like the first better). */
+/* OUTPUTS * VECTORS sums have to stay in registers. Vectors are cut out of output rows, or follow
+ * each other over the padded width, whichever loses less at the ends of rows (stores like the first
+ * better). */
 static void choose_tile(const cl_stream *s, convolution *v) {
   bool is_cpu = stream_traits(s)->is_cpu, narrow = v->c.out <= 8;
   v->outputs = v->n_outputs >= 8 && !(is_cpu && narrow) ? 8 : v->n_outputs >= 4 ? 4 : 1;
@@ -44,13 +45,17 @@ static void choose_tile(const cl_stream *s, convolution *v) {
   v->vectors = !is_cpu ? 2 : v->outputs == 1 ? 8 : narrow ? 4 : 2;
   int64_t cut = ceil_div(v->c.out, v->width) * v->width;
   v->by_row = 10 * cut <= 11 * v->c.plane;
-  int64_t image = v->channels * v->y.size * v->c.size, weights = v->n_outputs * v->channels * v->y.kernel * v->c.kernel;
+  int64_t image = v->channels * v->y.size * v->c.size,
+          weights = v->n_outputs * v->channels * v->y.kernel * v->c.kernel;
   v->outputs_first = weights < image;
 }
 
 static convolution read_conv(const cl_stream *s, const node *n) {
   const ir_conv *op = n->instruction->op;
-  convolution v = {.x = &n->tensors[op->x], .weight = &n->tensors[op->weight], .bias = operand_of(n, op->bias), .out = &n->tensors[op->out]};
+  convolution v = {.x = &n->tensors[op->x],
+                   .weight = &n->tensors[op->weight],
+                   .bias = operand_of(n, op->bias),
+                   .out = &n->tensors[op->out]};
   int spatial = v.x->t.rank - 2;
   v.y = read_dim(&v, op, spatial, spatial - 2);
   v.c = read_dim(&v, op, spatial, spatial - 1);
@@ -66,7 +71,8 @@ static convolution read_conv(const cl_stream *s, const node *n) {
   return v;
 }
 
-static void begin_conv(launch *l, cl_stream *s, const node *n, const char *kernel, const convolution *v) {
+static void begin_conv(launch *l, cl_stream *s, const node *n, const char *kernel,
+                       const convolution *v) {
   launch_begin(l, s, n, "conv", kernel);
   launch_dtype(l, "X_TYPE", v->x->t.type);
   launch_compute(l, v->x->t.type);
@@ -85,7 +91,8 @@ static bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t co
   return part;
 }
 
-static clave_status spread(cl_stream *s, const node *n, const convolution *v, const bound_tensor *x, cl_mem planes) {
+static clave_status spread(cl_stream *s, const node *n, const convolution *v, const bound_tensor *x,
+                           cl_mem planes) {
   int64_t items = x->t.dims[0] * spread_rows(v);
   launch l;
   begin_conv(&l, s, n, "conv_spread", v);
@@ -104,7 +111,8 @@ static clave_status spread(cl_stream *s, const node *n, const convolution *v, co
   return launch_loops(&l, items, 1, v->c.plane);
 }
 
-static clave_status widen(cl_stream *s, const node *n, const convolution *v, cl_mem memory, int64_t offset) {
+static clave_status widen(cl_stream *s, const node *n, const convolution *v, cl_mem memory,
+                          int64_t offset) {
   int64_t items = tensor_numel(&v->weight->t);
   launch l;
   begin_conv(&l, s, n, "conv_widen", v);
@@ -128,11 +136,14 @@ static void launch_taps(launch *l, const convolution *v) {
 }
 
 /* weight_offset < 0: the weight tensor itself. */
-static clave_status multiply(cl_stream *s, const node *n, const convolution *v, const bound_tensor *x, const bound_tensor *out,
-                             cl_mem scratch, int64_t weight_offset) {
+static clave_status multiply(cl_stream *s, const node *n, const convolution *v,
+                             const bound_tensor *x, const bound_tensor *out, cl_mem scratch,
+                             int64_t weight_offset) {
   int64_t positions = (v->y.out - 1) * v->c.plane + v->c.out;
-  int64_t n_vectors = v->by_row ? v->y.out * ceil_div(v->c.out, v->width) : ceil_div(positions, v->width);
-  int64_t position_blocks = ceil_div(n_vectors, v->vectors), output_blocks = ceil_div(v->n_outputs, v->outputs);
+  int64_t n_vectors =
+      v->by_row ? v->y.out * ceil_div(v->c.out, v->width) : ceil_div(positions, v->width);
+  int64_t position_blocks = ceil_div(n_vectors, v->vectors),
+          output_blocks = ceil_div(v->n_outputs, v->outputs);
   int64_t items = x->t.dims[0] * v->groups * output_blocks * position_blocks;
   launch l;
   begin_conv(&l, s, n, "conv_direct", v);
@@ -145,10 +156,14 @@ static clave_status multiply(cl_stream *s, const node *n, const convolution *v, 
   launch_define(&l, "STRIDED", v->y.stride != 1 || v->c.stride != 1);
   launch_define(&l, "OUTPUTS_FIRST", v->outputs_first);
   if (x->t.dims[0] * spread_rows(v) * v->c.plane > INT32_MAX / 2) launch_wide(&l);
-  if (v->from_x) launch_buffer(&l, x);
-  else launch_memory(&l, scratch, 0);
-  if (weight_offset < 0) launch_buffer(&l, v->weight);
-  else launch_memory(&l, scratch, weight_offset);
+  if (v->from_x)
+    launch_buffer(&l, x);
+  else
+    launch_memory(&l, scratch, 0);
+  if (weight_offset < 0)
+    launch_buffer(&l, v->weight);
+  else
+    launch_memory(&l, scratch, weight_offset);
   launch_optional(&l, v->bias);
   launch_buffer(&l, out);
   launch_int(&l, items);
@@ -166,8 +181,10 @@ static clave_status multiply(cl_stream *s, const node *n, const convolution *v, 
 
 clave_status opencl_conv(cl_stream *s, const node *n) {
   convolution v = read_conv(s, n);
-  int64_t item = v.x->t.type == DTYPE_F64 ? 8 : 4, image = v.from_x ? 0 : spread_rows(&v) * v.c.plane;
-  int64_t portion = v.from_x ? v.images : min_i64(max_i64(PORTION_BYTES / max_i64(image * item, 1), 1), v.images);
+  int64_t item = v.x->t.type == DTYPE_F64 ? 8 : 4,
+          image = v.from_x ? 0 : spread_rows(&v) * v.c.plane;
+  int64_t portion =
+      v.from_x ? v.images : min_i64(max_i64(PORTION_BYTES / max_i64(image * item, 1), 1), v.images);
   int64_t slack = v.vectors * v.width, weight_offset = v.widen ? portion * image + slack : -1;
   int64_t elements = portion * image + slack + (v.widen ? tensor_numel(&v.weight->t) : 0);
   cl_mem scratch = NULL;

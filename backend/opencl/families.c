@@ -1,16 +1,22 @@
-/* What several op families share: operands, dimensions split into walked and kept ones, group sizes for loops. */
+/* What several op families share: operands, dimensions split into walked and kept ones, group sizes
+ * for loops. */
 #include "backend/opencl/families.h"
 
-int64_t int_of(const node *n, const ir_int_or_vid *v) { return v->vid == IR_NONE ? v->literal : n->values[v->vid].i; }
+int64_t int_of(const node *n, const ir_int_or_vid *v) {
+  return v->vid == IR_NONE ? v->literal : n->values[v->vid].i;
+}
 
 dtype moved_type(dtype t) {
-  static const dtype by_size[9] = {[1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
+  static const dtype by_size[9] = {
+      [1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
   return by_size[dtype_size(t)];
 }
 
 void launch_optional(launch *l, const bound_tensor *t) {
-  if (t) launch_buffer(l, t);
-  else launch_absent(l);
+  if (t)
+    launch_buffer(l, t);
+  else
+    launch_absent(l);
 }
 
 static void append_dim(tensor *to, const tensor *from, int axis) {
@@ -51,7 +57,8 @@ size_t choose_local(const cl_stream *s, int64_t items, int64_t work) {
 
 clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) {
   if (items <= 0 || others <= 0) return NULL;
-  size_t global[2] = {(size_t)items, (size_t)others}, local[2] = {choose_local(l->s, items * others, work), 1};
+  size_t global[2] = {(size_t)items, (size_t)others},
+         local[2] = {choose_local(l->s, items * others, work), 1};
   return launch_run(l, others > 1 ? 2 : 1, global, local);
 }
 
@@ -68,7 +75,8 @@ static bool all_unit_stride(const tensor *ts, int n) {
 row_class choose_row_class(const cl_stream *s, const tensor *kept, const tensor *over, int n) {
   bool is_cpu = stream_traits(s)->is_cpu;
   int64_t inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
-  if (inner > 1 && all_unit_stride(over, n)) return (row_class){.row = true, .team = !is_cpu && inner >= 32, .width = is_cpu ? 16 : 1};
+  if (inner > 1 && all_unit_stride(over, n))
+    return (row_class){.row = true, .team = !is_cpu && inner >= 32, .width = is_cpu ? 16 : 1};
   bool wide = is_cpu && kept_row_size(kept) >= 16 && all_unit_stride(kept, n);
   return (row_class){.row = false, .team = false, .width = wide ? 16 : 1};
 }
@@ -79,9 +87,12 @@ void launch_row_class(launch *l, row_class c) {
   launch_define(l, "W", c.width);
 }
 
-int64_t kept_row_size(const tensor *kept) { return kept->rank > 0 ? kept->dims[kept->rank - 1] : 1; }
+int64_t kept_row_size(const tensor *kept) {
+  return kept->rank > 0 ? kept->dims[kept->rank - 1] : 1;
+}
 
 int64_t row_class_items(row_class c, const tensor *kept) {
   int64_t rows = tensor_numel(kept), size = kept_row_size(kept);
-  return c.row || size == 0 ? rows : rows / size * ceil_div(size, c.width * (c.strip > 1 ? c.strip : 1));
+  return c.row || size == 0 ? rows
+                            : rows / size * ceil_div(size, c.width * (c.strip > 1 ? c.strip : 1));
 }

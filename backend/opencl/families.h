@@ -1,10 +1,13 @@
 #ifndef BACKEND_OPENCL_FAMILIES_H
 #define BACKEND_OPENCL_FAMILIES_H
-/* What several op families share: operands, dimensions split into walked and kept ones, group sizes for loops. */
+/* What several op families share: operands, dimensions split into walked and kept ones, group sizes
+ * for loops. */
 #include "backend/opencl/opencl.h"
 
 /* NULL: the optional operand is not there. */
-static inline const bound_tensor *operand_of(const node *n, uint32_t tid) { return tid == IR_NONE ? NULL : &n->tensors[tid]; }
+static inline const bound_tensor *operand_of(const node *n, uint32_t tid) {
+  return tid == IR_NONE ? NULL : &n->tensors[tid];
+}
 static inline int axis_of(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -16,7 +19,8 @@ dtype moved_type(dtype t);
 /* launch_buffer, or launch_absent for NULL. */
 void launch_optional(launch *l, const bound_tensor *t);
 
-/* n tensors of equal dims: the dimensions whose bit is set in `axes` go to over[n], the others to kept[n], both collapsed. */
+/* n tensors of equal dims: the dimensions whose bit is set in `axes` go to over[n], the others to
+ * kept[n], both collapsed. */
 void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over);
 /* The sub-tensor of dimensions [from, to) of t, strides kept, offset 0. */
 tensor take_dims(const tensor *t, int from, int to);
@@ -46,6 +50,7 @@ int64_t kept_row_size(const tensor *kept);
 int64_t row_class_items(row_class c, const tensor *kept);
 
 /* Copies x into `out` elementwise (equal dims and dtype size, any strides); kernels_cl/cat.cl. */
-clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x, const bound_tensor *out) STATUS_CHECK;
+clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x,
+                           const bound_tensor *out) STATUS_CHECK;
 
 #endif

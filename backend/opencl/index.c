@@ -15,7 +15,9 @@ typedef struct pick {
   bool wrap;
 } pick;
 
-static int64_t count_dense(const tensor *t) { return t->rank == 0 || (t->rank == 1 && t->strides[0] == 1) ? tensor_numel(t) : 0; }
+static int64_t count_dense(const tensor *t) {
+  return t->rank == 0 || (t->rank == 1 && t->strides[0] == 1) ? tensor_numel(t) : 0;
+}
 
 static clave_status launch_pick(cl_stream *s, const node *n, pick *p) {
   tensors_collapse(&p->front, 1);
@@ -52,7 +54,10 @@ static clave_status launch_pick(cl_stream *s, const node *n, pick *p) {
 
 clave_status opencl_index_select(cl_stream *s, const node *n) {
   const ir_index_select *op = n->instruction->op;
-  pick p = {.x = &n->tensors[op->x], .out = &n->tensors[op->out], .n = 1, .indices = {&n->tensors[op->index]}};
+  pick p = {.x = &n->tensors[op->x],
+            .out = &n->tensors[op->out],
+            .n = 1,
+            .indices = {&n->tensors[op->index]}};
   const tensor *x = &p.x->t;
   int axis = axis_of(op->axis, x->rank);
   p.index[0] = p.indices[0]->t;
@@ -89,7 +94,10 @@ static tensor drop_axes(const tensor *x, unsigned axes) {
 
 clave_status opencl_index(cl_stream *s, const node *n) {
   const ir_index *op = n->instruction->op;
-  pick p = {.x = &n->tensors[op->x], .out = &n->tensors[op->out], .n = (int)op->indices.count, .wrap = true};
+  pick p = {.x = &n->tensors[op->x],
+            .out = &n->tensors[op->out],
+            .n = (int)op->indices.count,
+            .wrap = true};
   const tensor *x = &p.x->t;
   unsigned axes = 0;
   int first = x->rank, last = 0;
@@ -113,7 +121,8 @@ clave_status opencl_index(cl_stream *s, const node *n) {
 
 clave_status opencl_gather(cl_stream *s, const node *n) {
   const ir_gather *op = n->instruction->op;
-  const bound_tensor *x = &n->tensors[op->x], *index = &n->tensors[op->index], *out = &n->tensors[op->out];
+  const bound_tensor *x = &n->tensors[op->x], *index = &n->tensors[op->index],
+                     *out = &n->tensors[op->out];
   int rank = x->t.rank, axis = axis_of(op->axis, rank);
   int64_t size = rank ? x->t.dims[axis] : 1, step = rank ? x->t.strides[axis] : 0;
   tensor both[2] = {index->t, x->t};

@@ -3,8 +3,9 @@
 #include "opencl_ops.h"
 
 /* n elements a row; a missing weight or bias is one of the kernel's classes. */
-static bool begin_norm(launch *l, cl_stream *s, const node *n, const char *kernel, const bound_tensor *x,
-                       const bound_tensor *weight, const bound_tensor *bias, int64_t row_size, bool rms) {
+static bool begin_norm(launch *l, cl_stream *s, const node *n, const char *kernel,
+                       const bound_tensor *x, const bound_tensor *weight, const bound_tensor *bias,
+                       int64_t row_size, bool rms) {
   bool is_cpu = stream_traits(s)->is_cpu, team = !is_cpu && row_size >= 32;
   const bound_tensor *param = weight ? weight : bias;
   launch_begin(l, s, n, "norm", kernel);
@@ -28,11 +29,14 @@ static int64_t count_from(const tensor *t, int from) {
   return tensor_numel(&inner);
 }
 
-static clave_status norm_rows(cl_stream *s, const node *n, const uint32_t tids[4], int n_axes, double eps, bool rms) {
+static clave_status norm_rows(cl_stream *s, const node *n, const uint32_t tids[4], int n_axes,
+                              double eps, bool rms) {
   const bound_tensor *x = &n->tensors[tids[0]], *out = &n->tensors[tids[3]];
-  int64_t size = count_from(&x->t, x->t.rank - n_axes), rows = size ? tensor_numel(&x->t) / size : 0;
+  int64_t size = count_from(&x->t, x->t.rank - n_axes),
+          rows = size ? tensor_numel(&x->t) / size : 0;
   launch l;
-  bool team = begin_norm(&l, s, n, "norm_rows", x, operand_of(n, tids[1]), operand_of(n, tids[2]), size, rms);
+  bool team = begin_norm(&l, s, n, "norm_rows", x, operand_of(n, tids[1]), operand_of(n, tids[2]),
+                         size, rms);
   launch_buffer(&l, out);
   launch_int(&l, rows);
   launch_int(&l, size);
@@ -42,20 +46,24 @@ static clave_status norm_rows(cl_stream *s, const node *n, const uint32_t tids[4
 
 clave_status opencl_layer_norm(cl_stream *s, const node *n) {
   const ir_layer_norm *op = n->instruction->op;
-  return norm_rows(s, n, (uint32_t[]){op->x, op->weight, op->bias, op->out}, op->n_axes, op->eps, false);
+  return norm_rows(s, n, (uint32_t[]){op->x, op->weight, op->bias, op->out}, op->n_axes, op->eps,
+                   false);
 }
 
 clave_status opencl_rms_norm(cl_stream *s, const node *n) {
   const ir_rms_norm *op = n->instruction->op;
-  return norm_rows(s, n, (uint32_t[]){op->x, op->weight, IR_NONE, op->out}, op->n_axes, op->eps, true);
+  return norm_rows(s, n, (uint32_t[]){op->x, op->weight, IR_NONE, op->out}, op->n_axes, op->eps,
+                   true);
 }
 
 clave_status opencl_group_norm(cl_stream *s, const node *n) {
   const ir_group_norm *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  int64_t rows = x->t.dims[0] * op->groups, channels = x->t.dims[1] / op->groups, spatial = count_from(&x->t, 2);
+  int64_t rows = x->t.dims[0] * op->groups, channels = x->t.dims[1] / op->groups,
+          spatial = count_from(&x->t, 2);
   launch l;
-  bool team = begin_norm(&l, s, n, "norm_groups", x, operand_of(n, op->weight), operand_of(n, op->bias), channels * spatial, false);
+  bool team = begin_norm(&l, s, n, "norm_groups", x, operand_of(n, op->weight),
+                         operand_of(n, op->bias), channels * spatial, false);
   launch_buffer(&l, out);
   launch_int(&l, rows);
   launch_int(&l, op->groups);
@@ -70,7 +78,8 @@ clave_status opencl_batch_norm(cl_stream *s, const node *n) {
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   int64_t channels = x->t.dims[1], rows = x->t.dims[0] * channels, spatial = count_from(&x->t, 2);
   launch l;
-  bool team = begin_norm(&l, s, n, "norm_batch", x, operand_of(n, op->weight), operand_of(n, op->bias), spatial, false);
+  bool team = begin_norm(&l, s, n, "norm_batch", x, operand_of(n, op->weight),
+                         operand_of(n, op->bias), spatial, false);
   launch_buffer(&l, &n->tensors[op->mean]);
   launch_buffer(&l, &n->tensors[op->var]);
   launch_buffer(&l, out);

@@ -14,12 +14,18 @@ static int64_t value_bits(double v, dtype t) {
   memcpy(&f_bits, &f, sizeof f);
   memcpy(&d_bits, &v, sizeof v);
   switch (t) {
-    case DTYPE_F32: return f_bits;
-    case DTYPE_F16: return f32_to_f16(f);
-    case DTYPE_BF16: return f32_to_bf16(f);
-    case DTYPE_F64: return d_bits;
-    case DTYPE_BOOL: return v != 0;
-    default: return (int64_t)v;
+    case DTYPE_F32:
+      return f_bits;
+    case DTYPE_F16:
+      return f32_to_f16(f);
+    case DTYPE_BF16:
+      return f32_to_bf16(f);
+    case DTYPE_F64:
+      return d_bits;
+    case DTYPE_BOOL:
+      return v != 0;
+    default:
+      return (int64_t)v;
   }
 }
 
@@ -30,7 +36,8 @@ clave_status opencl_pad(cl_stream *s, const node *n) {
   if (rank == 0) return move_elements(s, n, x, out);
   int64_t before[8] = {0};
   for (int i = 0; i < rank; i++) before[i] = int_of(n, &op->before.items[rank - 1 - i]);
-  int64_t row = out->t.dims[rank - 1], items = row ? tensor_numel(&out->t) / row * ceil_div(row, chunk) : 0;
+  int64_t row = out->t.dims[rank - 1],
+          items = row ? tensor_numel(&out->t) / row * ceil_div(row, chunk) : 0;
   launch l;
   launch_begin(&l, s, n, "pad", "pad");
   launch_dtype(&l, "TYPE", moved_type(x->t.type));

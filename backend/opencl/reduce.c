@@ -1,9 +1,15 @@
-/* Reductions and argmax, argmin: see kernels_cl/reduce.cl. Chooses rows or columns, teams, and how many work-items share
- * one output where there are few. */
+/* Reductions and argmax, argmin: see kernels_cl/reduce.cl. Chooses rows or columns, teams, and how
+ * many work-items share one output where there are few. */
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { KIND_ARGMAX = 11, KIND_ARGMIN = 12, MAX_SPLITS = 256, MIN_SPLIT_WORK = 16384, CPU_STRIP = 8 };
+enum {
+  KIND_ARGMAX = 11,
+  KIND_ARGMIN = 12,
+  MAX_SPLITS = 256,
+  MIN_SPLIT_WORK = 16384,
+  CPU_STRIP = 8
+};
 
 typedef struct reduction {
   int kind;
@@ -33,7 +39,9 @@ static void sort_dims(tensor *t) {
 }
 
 /* Outputs that a work-item makes. */
-static int64_t lanes_of(const reduction *r) { return r->rows.row ? 1 : r->rows.width * r->rows.strip; }
+static int64_t lanes_of(const reduction *r) {
+  return r->rows.row ? 1 : r->rows.width * r->rows.strip;
+}
 
 static int64_t count_splits(const cl_stream *s, const reduction *r) {
   const device_traits *t = stream_traits(s);
@@ -48,8 +56,12 @@ static void lay_out(const cl_stream *s, reduction *r, unsigned axes) {
   split_dims(&r->x->t, 1, axes, &r->kept, &r->over);
   if (!is_arg(r->kind)) sort_dims(&r->over);
   r->rows = choose_row_class(s, &r->kept, &r->over, 1);
-  if (is_arg(r->kind) && !r->rows.row) r->rows.width = 1; /* finding the place goes element by element */
-  r->rows.strip = !r->rows.row && r->rows.width > 1 && kept_row_size(&r->kept) >= CPU_STRIP * r->rows.width ? CPU_STRIP : 1;
+  if (is_arg(r->kind) && !r->rows.row)
+    r->rows.width = 1; /* finding the place goes element by element */
+  r->rows.strip =
+      !r->rows.row && r->rows.width > 1 && kept_row_size(&r->kept) >= CPU_STRIP * r->rows.width
+          ? CPU_STRIP
+          : 1;
   const tensor *over = &r->over;
   r->n_kept = tensor_numel(&r->kept);
   r->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
@@ -150,8 +162,10 @@ clave_status opencl_reduce(cl_stream *s, const node *n) {
 
 clave_status opencl_arg_reduce(cl_stream *s, const node *n) {
   const ir_arg_reduce *op = n->instruction->op;
-  reduction r = {.kind = KIND_ARGMAX + (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
+  reduction r = {
+      .kind = KIND_ARGMAX + (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
   int rank = r.x->t.rank;
-  unsigned axes = op->axis.present ? rank == 0 ? 0 : 1u << axis_of(op->axis.value, rank) : (1u << rank) - 1;
+  unsigned axes =
+      op->axis.present ? rank == 0 ? 0 : 1u << axis_of(op->axis.value, rank) : (1u << rank) - 1;
   return run_reduction(s, n, &r, axes);
 }

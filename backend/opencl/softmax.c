@@ -27,5 +27,6 @@ clave_status opencl_softmax(cl_stream *s, const node *n) {
   launch_int(&l, size);
   launch_int(&l, step_of(&over[0]));
   launch_int(&l, step_of(&over[1]));
-  return launch_rows(&l, items, 16 * size * (rows.row ? 1 : rows.width), rows.team); /* exp costs more than a load */
+  return launch_rows(&l, items, 16 * size * (rows.row ? 1 : rows.width),
+                     rows.team); /* exp costs more than a load */
 }

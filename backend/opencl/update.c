@@ -12,7 +12,8 @@ clave_status opencl_slice_update(cl_stream *s, const node *n) {
   int64_t start = int_of(n, &op->start), size = part.t.dims[axis], count = update->t.dims[axis];
   int64_t first = start < 0 ? start + size : start;
   if (first < 0 || first > size - count)
-    return INVALID("start %lld out of range for %lld elements in a dimension of %lld", (long long)start, (long long)count, (long long)size);
+    return INVALID("start %lld out of range for %lld elements in a dimension of %lld",
+                   (long long)start, (long long)count, (long long)size);
   part.t.dims[axis] = count;
   part.t.offset += first * part.t.strides[axis];
   return move_elements(s, n, update, &part);
@@ -20,8 +21,10 @@ clave_status opencl_slice_update(cl_stream *s, const node *n) {
 
 clave_status opencl_index_copy(cl_stream *s, const node *n) {
   const ir_index_copy *op = n->instruction->op;
-  const bound_tensor *source = &n->tensors[op->source], *index = &n->tensors[op->index], *out = &n->tensors[op->out];
-  int rank = out->t.rank, axis = axis_of(op->axis, rank), chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  const bound_tensor *source = &n->tensors[op->source], *index = &n->tensors[op->index],
+                     *out = &n->tensors[op->out];
+  int rank = out->t.rank, axis = axis_of(op->axis, rank),
+      chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
   tensor front = take_dims(&source->t, 0, axis), back = take_dims(&source->t, axis + 1, rank);
   tensors_collapse(&front, 1);
   tensors_collapse(&back, 1);

@@ -3,15 +3,16 @@
 /* Runs one hand-made node on the CPU backend and on an OpenCL device and compares what they write.
  *
  * A case's tensors are text, one item per slot, separated by ';':   T(3,5,7)^+n; I(4)<7; >T(3,5)
- *   type   T the case's dtype; f h b d c u s i l o = F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL; I = I64
- *   before '>' it is written; '%' it is written over a copy of slot 0 (an output that reuses)
- *   after  '^' stored with the dimensions in reverse order, '+' at an offset of 5 elements, '-' the last dimension
- *          backwards, '=' the first dimension repeated (stride 0), '_' a gap after each row, 'n' some NaN, 'z' small
- *          integers (many equal), '<k' integers in [0, k), '~k' in [-k, k), 'p' positive, 'q' -infinity all over */
+ *   type   T the case's dtype; f h b d c u s i l o = F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL; I =
+ * I64 before '>' it is written; '%' it is written over a copy of slot 0 (an output that reuses)
+ *   after  '^' stored with the dimensions in reverse order, '+' at an offset of 5 elements, '-' the
+ * last dimension backwards, '=' the first dimension repeated (stride 0), '_' a gap after each row,
+ * 'n' some NaN, 'z' small integers (many equal), '<k' integers in [0, k), '~k' in [-k, k), 'p'
+ * positive, 'q' -infinity all over */
 #include <math.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,8 @@ typedef struct pair_node {
 } pair_node;
 
 static const char pair_letters[] = "fhbdcusilo"; /* by dtype */
-static const double pair_epsilon[DTYPE_COUNT] = {[DTYPE_F32] = 1.2e-7, [DTYPE_F16] = 9.8e-4, [DTYPE_BF16] = 7.9e-3, [DTYPE_F64] = 2.3e-16};
+static const double pair_epsilon[DTYPE_COUNT] = {
+    [DTYPE_F32] = 1.2e-7, [DTYPE_F16] = 9.8e-4, [DTYPE_BF16] = 7.9e-3, [DTYPE_F64] = 2.3e-16};
 
 static uint64_t pair_state = 88172645463325252ull;
 static uint32_t pair_random(void) {
@@ -64,29 +66,56 @@ static double pair_normal(void) {
 
 static void pair_store(dtype t, void *p, int64_t i, double v) {
   switch (t) {
-    case DTYPE_F32: ((float *)p)[i] = (float)v; break;
-    case DTYPE_F16: ((uint16_t *)p)[i] = f32_to_f16((float)v); break;
-    case DTYPE_BF16: ((uint16_t *)p)[i] = f32_to_bf16((float)v); break;
-    case DTYPE_F64: ((double *)p)[i] = v; break;
-    case DTYPE_I16: ((int16_t *)p)[i] = (int16_t)v; break;
-    case DTYPE_I32: ((int32_t *)p)[i] = (int32_t)v; break;
-    case DTYPE_I64: ((int64_t *)p)[i] = (int64_t)v; break;
-    case DTYPE_I8: ((int8_t *)p)[i] = (int8_t)v; break;
-    default: ((uint8_t *)p)[i] = (uint8_t)(t == DTYPE_BOOL ? v != 0 : (int64_t)v); break;
+    case DTYPE_F32:
+      ((float *)p)[i] = (float)v;
+      break;
+    case DTYPE_F16:
+      ((uint16_t *)p)[i] = f32_to_f16((float)v);
+      break;
+    case DTYPE_BF16:
+      ((uint16_t *)p)[i] = f32_to_bf16((float)v);
+      break;
+    case DTYPE_F64:
+      ((double *)p)[i] = v;
+      break;
+    case DTYPE_I16:
+      ((int16_t *)p)[i] = (int16_t)v;
+      break;
+    case DTYPE_I32:
+      ((int32_t *)p)[i] = (int32_t)v;
+      break;
+    case DTYPE_I64:
+      ((int64_t *)p)[i] = (int64_t)v;
+      break;
+    case DTYPE_I8:
+      ((int8_t *)p)[i] = (int8_t)v;
+      break;
+    default:
+      ((uint8_t *)p)[i] = (uint8_t)(t == DTYPE_BOOL ? v != 0 : (int64_t)v);
+      break;
   }
 }
 
 static double pair_load(dtype t, const void *p, int64_t i) {
   switch (t) {
-    case DTYPE_F32: return ((const float *)p)[i];
-    case DTYPE_F16: return f16_to_f32(((const uint16_t *)p)[i]);
-    case DTYPE_BF16: return bf16_to_f32(((const uint16_t *)p)[i]);
-    case DTYPE_F64: return ((const double *)p)[i];
-    case DTYPE_I16: return ((const int16_t *)p)[i];
-    case DTYPE_I32: return ((const int32_t *)p)[i];
-    case DTYPE_I64: return (double)((const int64_t *)p)[i];
-    case DTYPE_I8: return ((const int8_t *)p)[i];
-    default: return ((const uint8_t *)p)[i];
+    case DTYPE_F32:
+      return ((const float *)p)[i];
+    case DTYPE_F16:
+      return f16_to_f32(((const uint16_t *)p)[i]);
+    case DTYPE_BF16:
+      return bf16_to_f32(((const uint16_t *)p)[i]);
+    case DTYPE_F64:
+      return ((const double *)p)[i];
+    case DTYPE_I16:
+      return ((const int16_t *)p)[i];
+    case DTYPE_I32:
+      return ((const int32_t *)p)[i];
+    case DTYPE_I64:
+      return (double)((const int64_t *)p)[i];
+    case DTYPE_I8:
+      return ((const int8_t *)p)[i];
+    default:
+      return ((const uint8_t *)p)[i];
   }
 }
 
@@ -145,14 +174,22 @@ static void pair_fill(pair_node *p, int slot) {
   int64_t n = (int64_t)(s->bytes / dtype_size(t)), limit = p->limit[slot];
   for (int64_t i = 0; i < n; i++) {
     double v = pair_normal();
-    if (t == DTYPE_BOOL) v = pair_random() % 4 != 0;
-    else if (p->fill[slot] == 'z') v = (double)(pair_random() % 5) - (t == DTYPE_U8 ? 0 : 2);
-    else if (p->fill[slot] == '<') v = (double)(pair_random() % (uint32_t)limit);
-    else if (p->fill[slot] == '~') v = (double)(pair_random() % (uint32_t)(2 * limit)) - (double)limit;
-    else if (p->fill[slot] == 'p') v = fabs(v) + 0.1;
-    else if (p->fill[slot] == 'q') v = -INFINITY;
-    else if (!dtype_is_float(t)) v = (double)(pair_random() % 100);
-    else if (p->fill[slot] == 'n' && pair_random() % 37 == 0) v = NAN;
+    if (t == DTYPE_BOOL)
+      v = pair_random() % 4 != 0;
+    else if (p->fill[slot] == 'z')
+      v = (double)(pair_random() % 5) - (t == DTYPE_U8 ? 0 : 2);
+    else if (p->fill[slot] == '<')
+      v = (double)(pair_random() % (uint32_t)limit);
+    else if (p->fill[slot] == '~')
+      v = (double)(pair_random() % (uint32_t)(2 * limit)) - (double)limit;
+    else if (p->fill[slot] == 'p')
+      v = fabs(v) + 0.1;
+    else if (p->fill[slot] == 'q')
+      v = -INFINITY;
+    else if (!dtype_is_float(t))
+      v = (double)(pair_random() % 100);
+    else if (p->fill[slot] == 'n' && pair_random() % 37 == 0)
+      v = NAN;
     pair_store(t, s->data, i, v);
   }
 }
@@ -200,8 +237,10 @@ static void pair_check_rule(const pair_case *c, const pair_node *p) {
   pair_check(op_table[c->op].rule(&rules, c->fields), c->name);
 }
 
-/* Runs the node `times` times; results[i]: the bytes of slot i, owned by the caller (NULL unless written). */
-static void pair_run(backend *b, const pair_case *c, pair_node *p, int times, char **results, device_fault *fault) {
+/* Runs the node `times` times; results[i]: the bytes of slot i, owned by the caller (NULL unless
+ * written). */
+static void pair_run(backend *b, const pair_case *c, pair_node *p, int times, char **results,
+                     device_fault *fault) {
   stream *s;
   bound_tensor bound[PAIR_MAX_SLOTS];
   void *cache = NULL;
@@ -216,7 +255,8 @@ static void pair_run(backend *b, const pair_case *c, pair_node *p, int times, ch
   if (b->vt->build_all) pair_check(b->vt->build_all(s, NULL, NULL), c->name);
   for (int t = 0; t < times; t++) {
     for (int i = 0; i < p->n_slots; i++)
-      pair_check(b->vt->write(s, bound[i].buf, 0, p->slots[i].data, p->slots[i].bytes + PAIR_GUARD), c->name);
+      pair_check(b->vt->write(s, bound[i].buf, 0, p->slots[i].data, p->slots[i].bytes + PAIR_GUARD),
+                 c->name);
     pair_check(b->vt->run(s, &n, 7), c->name);
   }
   pair_check(b->vt->finish(s, fault), c->name);
@@ -225,7 +265,8 @@ static void pair_run(backend *b, const pair_case *c, pair_node *p, int times, ch
     if (!p->slots[i].written) continue;
     results[i] = malloc(p->slots[i].bytes + PAIR_GUARD);
     assert_non_null(results[i]);
-    pair_check(b->vt->read(s, bound[i].buf, 0, results[i], p->slots[i].bytes + PAIR_GUARD), c->name);
+    pair_check(b->vt->read(s, bound[i].buf, 0, results[i], p->slots[i].bytes + PAIR_GUARD),
+               c->name);
   }
   b->vt->stream_destroy(b, s);
   for (int i = 0; i < p->n_slots; i++) b->vt->buffer_destroy(b, bound[i].buf);
@@ -237,7 +278,8 @@ static bool pair_equal(double a, double b, double tolerance) {
   return fabs(a - b) <= tolerance * fmax(1, fabs(a));
 }
 
-static int pair_compare(const pair_case *c, char letter, const pair_slot *s, int slot, const char *want, const char *got) {
+static int pair_compare(const pair_case *c, char letter, const pair_slot *s, int slot,
+                        const char *want, const char *got) {
   dtype t = s->bound.t.type;
   double tolerance = dtype_is_float(t) ? c->tolerance * pair_epsilon[t] : 0;
   int64_t n = (int64_t)(s->bytes / dtype_size(t)), wrong = 0;
@@ -245,9 +287,12 @@ static int pair_compare(const pair_case *c, char letter, const pair_slot *s, int
     double a = pair_load(t, want, i), b = pair_load(t, got, i);
     if (pair_equal(a, b, tolerance)) continue;
     if (wrong++ < 3)
-      print_error("%s (%c) slot %d element %lld: cpu %.9g, opencl %.9g\n", c->name, letter, slot, (long long)i, a, b);
+      print_error("%s (%c) slot %d element %lld: cpu %.9g, opencl %.9g\n", c->name, letter, slot,
+                  (long long)i, a, b);
   }
-  if (wrong) print_error("%s (%c) slot %d: %lld of %lld differ\n", c->name, letter, slot, (long long)wrong, (long long)n);
+  if (wrong)
+    print_error("%s (%c) slot %d: %lld of %lld differ\n", c->name, letter, slot, (long long)wrong,
+                (long long)n);
   if (memcmp(got + s->bytes, s->data + s->bytes, PAIR_GUARD) == 0) return wrong > 0;
   print_error("%s (%c) slot %d: written beyond the end\n", c->name, letter, slot);
   return 1;
@@ -255,11 +300,13 @@ static int pair_compare(const pair_case *c, char letter, const pair_slot *s, int
 
 static int pair_compare_faults(const pair_case *c, const device_fault *a, const device_fault *b) {
   if (a->present == b->present &&
-      (!a->present || (a->node == b->node && a->fault.kind == b->fault.kind && a->fault.low == b->fault.low && a->fault.high == b->fault.high)))
+      (!a->present || (a->node == b->node && a->fault.kind == b->fault.kind &&
+                       a->fault.low == b->fault.low && a->fault.high == b->fault.high)))
     return 0;
-  print_error("%s: cpu fault %d %lld in [%lld, %lld], opencl %d %lld in [%lld, %lld]\n", c->name, a->present,
-              (long long)a->fault.value, (long long)a->fault.low, (long long)a->fault.high, b->present,
-              (long long)b->fault.value, (long long)b->fault.low, (long long)b->fault.high);
+  print_error("%s: cpu fault %d %lld in [%lld, %lld], opencl %d %lld in [%lld, %lld]\n", c->name,
+              a->present, (long long)a->fault.value, (long long)a->fault.low,
+              (long long)a->fault.high, b->present, (long long)b->fault.value,
+              (long long)b->fault.low, (long long)b->fault.high);
   return 1;
 }
 
@@ -275,7 +322,8 @@ static int pair_test(backend *cpu, backend *device, const pair_case *c, char let
   pair_run(device, c, &p, 2, got, &device_fault_);
   failures += pair_compare_faults(c, &cpu_fault, &device_fault_);
   for (int i = 0; i < p.n_slots; i++) {
-    if (p.slots[i].written && !cpu_fault.present) failures += pair_compare(c, letter, &p.slots[i], i, want[i], got[i]);
+    if (p.slots[i].written && !cpu_fault.present)
+      failures += pair_compare(c, letter, &p.slots[i], i, want[i], got[i]);
     free(want[i]);
     free(got[i]);
   }

@@ -1,14 +1,25 @@
-/* Every op family on the CPU backend and on an OpenCL device: same nodes, same data, same results. Odd sizes, strides, NaN,
- * empty dimensions, indices out of range. Environment: CLAVE_TEST_OPENCL the device's number (default 0), CLAVE_TEST_ONLY part
- * of a case's name, CLAVE_TEST_ALL=1 every dtype of a case (else its first and one other), CLAVE_TEST_GPU=1 the classes of
- * kernels that GPUs get, on this device, CLAVE_TEST_CACHE a folder for kernel binaries. */
+/* Every op family on the CPU backend and on an OpenCL device: same nodes, same data, same results.
+ * Odd sizes, strides, NaN, empty dimensions, indices out of range. Environment: CLAVE_TEST_OPENCL
+ * the device's number (default 0), CLAVE_TEST_ONLY part of a case's name, CLAVE_TEST_ALL=1 every
+ * dtype of a case (else its first and one other), CLAVE_TEST_GPU=1 the classes of kernels that GPUs
+ * get, on this device, CLAVE_TEST_CACHE a folder for kernel binaries. */
 #include "backend/opencl/device.h"
 #include "backend/pair.h"
 
-#define AXES(...) {.items = (int32_t[]){__VA_ARGS__}, .count = sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)}
-#define TIDS(...) {.items = (uint32_t[]){__VA_ARGS__}, .count = sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)}
-#define INT(v) {.literal = (v), .vid = IR_NONE, .present = true}
-#define INTS(...) {.items = (ir_int_or_vid[]){__VA_ARGS__}, .count = sizeof((ir_int_or_vid[]){__VA_ARGS__}) / sizeof(ir_int_or_vid)}
+#define AXES(...) \
+  { .items = (int32_t[]){__VA_ARGS__}, .count = sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t) }
+#define TIDS(...)                                                 \
+  {                                                               \
+    .items = (uint32_t[]){__VA_ARGS__},                           \
+    .count = sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t) \
+  }
+#define INT(v) \
+  { .literal = (v), .vid = IR_NONE, .present = true }
+#define INTS(...)                                                           \
+  {                                                                         \
+    .items = (ir_int_or_vid[]){__VA_ARGS__},                                \
+    .count = sizeof((ir_int_or_vid[]){__VA_ARGS__}) / sizeof(ir_int_or_vid) \
+  }
 
 #define FLOATS "fhbd"
 #define INTEGERS "cusil"
@@ -17,9 +28,12 @@
 
 /* ---------------------------------------------------------------- reductions */
 
-#define REDUCE(k, tensors, types, tolerance, ...)                                                                    \
-  {"reduce " #k " " tensors, IR_OP_REDUCE, &(ir_reduce){.kind = IR_REDUCE_KIND_##k, .x = 0, .out = 1, __VA_ARGS__}, \
-   tensors, types, tolerance}
+#define REDUCE(k, tensors, types, tolerance, ...)                                                \
+  {                                                                                              \
+    "reduce " #k " " tensors, IR_OP_REDUCE,                                                      \
+        &(ir_reduce){.kind = IR_REDUCE_KIND_##k, .x = 0, .out = 1, __VA_ARGS__}, tensors, types, \
+        tolerance                                                                                \
+  }
 #define LAST .axes = AXES(-1)
 #define FIRST .axes = AXES(0)
 
@@ -76,8 +90,12 @@ static const pair_case reduce_cases[] = {
     REDUCE(NORM2, "T(65,40);>T(40)", FLOATS, 20, FIRST),
 };
 
-#define ARG(k, tensors, types, ...) \
-  {"arg_reduce " #k " " tensors, IR_OP_ARG_REDUCE, &(ir_arg_reduce){.kind = IR_ARG_REDUCE_KIND_##k, .x = 0, .out = 1, __VA_ARGS__}, tensors, types, 0}
+#define ARG(k, tensors, types, ...)                                                               \
+  {                                                                                               \
+    "arg_reduce " #k " " tensors, IR_OP_ARG_REDUCE,                                               \
+        &(ir_arg_reduce){.kind = IR_ARG_REDUCE_KIND_##k, .x = 0, .out = 1, __VA_ARGS__}, tensors, \
+        types, 0                                                                                  \
+  }
 #define ON_AXIS(a) .axis = {.value = (a), .present = true}
 static const pair_case arg_cases[] = {
     ARG(ARGMAX, "T(9,77)z;>I(9)", "fhbdcusil", ON_AXIS(-1)),
@@ -90,10 +108,17 @@ static const pair_case arg_cases[] = {
     ARG(ARGMAX, "T(5,4)q;>I(5)", "f", ON_AXIS(1)),
 };
 
-#define CUMULATE(k, tensors, types, tolerance, a) \
-  {"cumulate " #k " " tensors, IR_OP_CUMULATE, &(ir_cumulate){.kind = IR_CUMULATE_KIND_##k, .x = 0, .axis = (a), .out = 1}, tensors, types, tolerance}
-#define SOFTMAX(is_log, tensors, types, tolerance, a) \
-  {"softmax log=" #is_log " " tensors, IR_OP_SOFTMAX, &(ir_softmax){.x = 0, .axis = (a), .log = is_log, .out = 1}, tensors, types, tolerance}
+#define CUMULATE(k, tensors, types, tolerance, a)                                             \
+  {                                                                                           \
+    "cumulate " #k " " tensors, IR_OP_CUMULATE,                                               \
+        &(ir_cumulate){.kind = IR_CUMULATE_KIND_##k, .x = 0, .axis = (a), .out = 1}, tensors, \
+        types, tolerance                                                                      \
+  }
+#define SOFTMAX(is_log, tensors, types, tolerance, a)                                          \
+  {                                                                                            \
+    "softmax log=" #is_log " " tensors, IR_OP_SOFTMAX,                                         \
+        &(ir_softmax){.x = 0, .axis = (a), .log = is_log, .out = 1}, tensors, types, tolerance \
+  }
 static const pair_case row_cases[] = {
     CUMULATE(SUM, "T(5,33);>T(5,33)", "fhbdcusil", 20, 1),
     CUMULATE(SUM, "T(33,40);>T(33,40)", "fhbdcusil", 20, 0),
@@ -115,35 +140,63 @@ static const pair_case row_cases[] = {
 /* ---------------------------------------------------------------- normalisation */
 
 static const pair_case norm_cases[] = {
-    {"layer_norm", IR_OP_LAYER_NORM, &(ir_layer_norm){.x = 0, .weight = 1, .bias = 2, .n_axes = 1, .eps = 1e-5, .out = 3},
+    {"layer_norm", IR_OP_LAYER_NORM,
+     &(ir_layer_norm){.x = 0, .weight = 1, .bias = 2, .n_axes = 1, .eps = 1e-5, .out = 3},
      "T(6,77)+;T(77);T(77)+;>T(6,77)", FLOATS, 20},
-    {"layer_norm, 2 axes, no parameters", IR_OP_LAYER_NORM, &(ir_layer_norm){.x = 0, .weight = IR_NONE, .bias = IR_NONE, .n_axes = 2, .eps = 1e-5, .out = 1},
+    {"layer_norm, 2 axes, no parameters", IR_OP_LAYER_NORM,
+     &(ir_layer_norm){
+         .x = 0, .weight = IR_NONE, .bias = IR_NONE, .n_axes = 2, .eps = 1e-5, .out = 1},
      "T(6,5,7)n;>T(6,5,7)", FLOATS, 20},
-    {"layer_norm, weight only", IR_OP_LAYER_NORM, &(ir_layer_norm){.x = 0, .weight = 1, .bias = IR_NONE, .n_axes = 1, .eps = 1e-5, .out = 2},
+    {"layer_norm, weight only", IR_OP_LAYER_NORM,
+     &(ir_layer_norm){.x = 0, .weight = 1, .bias = IR_NONE, .n_axes = 1, .eps = 1e-5, .out = 2},
      "T(3,4096);T(4096);>T(3,4096)", FLOATS, 40},
-    {"rms_norm", IR_OP_RMS_NORM, &(ir_rms_norm){.x = 0, .weight = 1, .n_axes = 1, .eps = 1e-6, .out = 2}, "T(6,77);T(77);>T(6,77)", FLOATS, 20},
-    {"rms_norm, no weight", IR_OP_RMS_NORM, &(ir_rms_norm){.x = 0, .weight = IR_NONE, .n_axes = 1, .eps = 1e-6, .out = 1}, "T(6,9);>T(6,9)", FLOATS, 20},
-    {"group_norm", IR_OP_GROUP_NORM, &(ir_group_norm){.x = 0, .weight = 1, .bias = 2, .groups = 3, .eps = 1e-5, .out = 3},
+    {"rms_norm", IR_OP_RMS_NORM,
+     &(ir_rms_norm){.x = 0, .weight = 1, .n_axes = 1, .eps = 1e-6, .out = 2},
+     "T(6,77);T(77);>T(6,77)", FLOATS, 20},
+    {"rms_norm, no weight", IR_OP_RMS_NORM,
+     &(ir_rms_norm){.x = 0, .weight = IR_NONE, .n_axes = 1, .eps = 1e-6, .out = 1},
+     "T(6,9);>T(6,9)", FLOATS, 20},
+    {"group_norm", IR_OP_GROUP_NORM,
+     &(ir_group_norm){.x = 0, .weight = 1, .bias = 2, .groups = 3, .eps = 1e-5, .out = 3},
      "T(2,6,5,7);T(6);T(6);>T(2,6,5,7)", FLOATS, 20},
-    {"group_norm, no bias", IR_OP_GROUP_NORM, &(ir_group_norm){.x = 0, .weight = 1, .bias = IR_NONE, .groups = 2, .eps = 1e-5, .out = 2},
+    {"group_norm, no bias", IR_OP_GROUP_NORM,
+     &(ir_group_norm){.x = 0, .weight = 1, .bias = IR_NONE, .groups = 2, .eps = 1e-5, .out = 2},
      "T(2,6,50);T(6);>T(2,6,50)", FLOATS, 20},
-    {"batch_norm", IR_OP_BATCH_NORM, &(ir_batch_norm){.x = 0, .weight = 1, .bias = 2, .mean = 3, .var = 4, .eps = 1e-5, .out = 5},
+    {"batch_norm", IR_OP_BATCH_NORM,
+     &(ir_batch_norm){.x = 0, .weight = 1, .bias = 2, .mean = 3, .var = 4, .eps = 1e-5, .out = 5},
      "T(2,6,5,7);T(6);T(6);T(6);T(6)p;>T(2,6,5,7)", FLOATS, 20},
-    {"batch_norm, (N, C), no parameters", IR_OP_BATCH_NORM, &(ir_batch_norm){.x = 0, .weight = IR_NONE, .bias = IR_NONE, .mean = 1, .var = 2, .eps = 1e-5, .out = 3},
+    {"batch_norm, (N, C), no parameters", IR_OP_BATCH_NORM,
+     &(ir_batch_norm){
+         .x = 0, .weight = IR_NONE, .bias = IR_NONE, .mean = 1, .var = 2, .eps = 1e-5, .out = 3},
      "T(5,21);T(21);T(21)p;>T(5,21)", FLOATS, 20},
 };
 
 /* ---------------------------------------------------------------- joins */
 
-#define PAD(m, tensors, types, before_, after_, ...)                                                                 \
-  {"pad " #m " " tensors, IR_OP_PAD, &(ir_pad){.x = 0, .out = 1, .mode = IR_PAD_MODE_##m, .before = before_, .after = after_, __VA_ARGS__}, tensors, types, 0}
+#define PAD(m, tensors, types, before_, after_, ...) \
+  {                                                  \
+    "pad " #m " " tensors, IR_OP_PAD,                \
+        &(ir_pad){.x = 0,                            \
+                  .out = 1,                          \
+                  .mode = IR_PAD_MODE_##m,           \
+                  .before = before_,                 \
+                  .after = after_,                   \
+                  __VA_ARGS__},                      \
+        tensors, types, 0                            \
+  }
 #define PAIR2(a, b) INTS(INT(a), INT(b))
-#define TRIANGLE(up, k, tensors, types) \
-  {"triangle " #up " " #k " " tensors, IR_OP_TRIANGLE, &(ir_triangle){.x = 0, .out = 1, .upper = up, .diagonal = k}, tensors, types, 0}
+#define TRIANGLE(up, k, tensors, types)                                                 \
+  {                                                                                     \
+    "triangle " #up " " #k " " tensors, IR_OP_TRIANGLE,                                 \
+        &(ir_triangle){.x = 0, .out = 1, .upper = up, .diagonal = k}, tensors, types, 0 \
+  }
 static const pair_case join_cases[] = {
-    {"cat 0", IR_OP_CAT, &(ir_cat){.xs = TIDS(0, 1, 2), .axis = 0, .out = 3}, "T(2,3,5);T(1,3,5)^;T(4,3,5)+;>T(7,3,5)", BY_SIZE, 0},
-    {"cat 1", IR_OP_CAT, &(ir_cat){.xs = TIDS(0, 1), .axis = 1, .out = 2}, "T(2,3,5)_;T(2,70,5)-;>T(2,73,5)", ANY_TYPE, 0},
-    {"cat -1, one empty", IR_OP_CAT, &(ir_cat){.xs = TIDS(0, 1, 2), .axis = -1, .out = 3}, "T(2,3,5);T(2,3,0);T(2,3,101);>T(2,3,106)", BY_SIZE, 0},
+    {"cat 0", IR_OP_CAT, &(ir_cat){.xs = TIDS(0, 1, 2), .axis = 0, .out = 3},
+     "T(2,3,5);T(1,3,5)^;T(4,3,5)+;>T(7,3,5)", BY_SIZE, 0},
+    {"cat 1", IR_OP_CAT, &(ir_cat){.xs = TIDS(0, 1), .axis = 1, .out = 2},
+     "T(2,3,5)_;T(2,70,5)-;>T(2,73,5)", ANY_TYPE, 0},
+    {"cat -1, one empty", IR_OP_CAT, &(ir_cat){.xs = TIDS(0, 1, 2), .axis = -1, .out = 3},
+     "T(2,3,5);T(2,3,0);T(2,3,101);>T(2,3,106)", BY_SIZE, 0},
     PAD(CONSTANT, "T(3,5);>T(6,9)", ANY_TYPE, PAIR2(1, 3), PAIR2(2, 1), .value = 1),
     PAD(CONSTANT, "T(3,5)^;>T(4,2)", BY_SIZE, PAIR2(-1, -2), PAIR2(2, -1), .value = 3),
     PAD(CONSTANT, "T(9,150)_+;>T(13,160)", BY_SIZE, PAIR2(4, 3), PAIR2(0, 7), .value = 0),
@@ -158,51 +211,92 @@ static const pair_case join_cases[] = {
 
 /* ---------------------------------------------------------------- convolution */
 
-#define CONV(tensors, types, tolerance, ...)                                                                         \
-  {"conv " tensors, IR_OP_CONV, &(ir_conv){.x = 0, .weight = 1, .bias = 2, .out = 3, __VA_ARGS__}, tensors, types, tolerance}
-#define CONV_PLAIN(tensors, types, tolerance, ...)                                                                   \
-  {"conv " tensors, IR_OP_CONV, &(ir_conv){.x = 0, .weight = 1, .bias = IR_NONE, .out = 2, __VA_ARGS__}, tensors, types, tolerance}
+#define CONV(tensors, types, tolerance, ...)                                               \
+  {                                                                                        \
+    "conv " tensors, IR_OP_CONV,                                                           \
+        &(ir_conv){.x = 0, .weight = 1, .bias = 2, .out = 3, __VA_ARGS__}, tensors, types, \
+        tolerance                                                                          \
+  }
+#define CONV_PLAIN(tensors, types, tolerance, ...)                                               \
+  {                                                                                              \
+    "conv " tensors, IR_OP_CONV,                                                                 \
+        &(ir_conv){.x = 0, .weight = 1, .bias = IR_NONE, .out = 2, __VA_ARGS__}, tensors, types, \
+        tolerance                                                                                \
+  }
 #define EACH_STRIDE(s) .stride = AXES(s, s)
 #define EACH_PAD(p) .padding = AXES(p, p)
 #define EACH_DILATION(d) .dilation = AXES(d, d)
 static const pair_case conv_cases[] = {
-    CONV("T(2,3,9,11);T(8,3,3,3);T(8);>T(2,8,9,11)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(1), EACH_DILATION(1), .groups = 1),
-    CONV("T(2,3,9,11);T(5,3,3,3);T(5);>T(2,5,5,6)", FLOATS, 60, EACH_STRIDE(2), EACH_PAD(1), EACH_DILATION(1), .groups = 1),
-    CONV("T(1,4,12,13);T(17,4,3,2);T(17);>T(1,17,3,6)", FLOATS, 60, .stride = AXES(3, 2), .padding = AXES(0, 2), .dilation = AXES(2, 5), .groups = 1),
-    CONV("T(2,6,7,7);T(6,1,3,3);T(6);>T(2,6,7,7)", FLOATS, 40, EACH_STRIDE(1), EACH_PAD(1), EACH_DILATION(1), .groups = 6),
-    CONV("T(2,6,7,7);T(12,1,5,5);T(12);>T(2,12,4,4)", FLOATS, 40, EACH_STRIDE(2), EACH_PAD(2), EACH_DILATION(1), .groups = 6),
-    CONV("T(2,8,6,6);T(12,4,3,3);T(12);>T(2,12,6,6)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(1), EACH_DILATION(1), .groups = 2),
-    CONV_PLAIN("T(2,19,5,7)+;T(21,19,1,1);>T(2,21,5,7)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0), EACH_DILATION(1), .groups = 1),
-    CONV_PLAIN("T(3,9,8,8);T(16,9,3,3);>T(3,16,6,6)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0), EACH_DILATION(1), .groups = 1),
-    CONV_PLAIN("T(1,200,5,5);T(9,200,3,3);>T(1,9,5,5)", "fhd", 200, EACH_STRIDE(1), EACH_PAD(1), EACH_DILATION(1), .groups = 1),
-    CONV_PLAIN("T(1,2,7,7);T(3,2,1,1);>T(1,3,4,4)", FLOATS, 60, EACH_STRIDE(2), EACH_PAD(0), EACH_DILATION(1), .groups = 1),
-    CONV("T(2,3,40);T(8,3,5);T(8);>T(2,8,20)", FLOATS, 60, .stride = AXES(2), .padding = AXES(2), .dilation = AXES(1), .groups = 1),
-    CONV("T(1,1,28,28);T(4,1,5,5);T(4);>T(1,4,24,24)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0), EACH_DILATION(1), .groups = 1),
-    CONV_PLAIN("T(1,1,2,2);T(1,1,2,2);>T(1,1,1,1)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0), EACH_DILATION(1), .groups = 1),
-    CONV_PLAIN("T(40,16,32,32);T(16,16,3,3);>T(40,16,32,32)", "f", 200, EACH_STRIDE(1), EACH_PAD(1), EACH_DILATION(1), .groups = 1),
+    CONV("T(2,3,9,11);T(8,3,3,3);T(8);>T(2,8,9,11)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(1),
+         EACH_DILATION(1), .groups = 1),
+    CONV("T(2,3,9,11);T(5,3,3,3);T(5);>T(2,5,5,6)", FLOATS, 60, EACH_STRIDE(2), EACH_PAD(1),
+         EACH_DILATION(1), .groups = 1),
+    CONV("T(1,4,12,13);T(17,4,3,2);T(17);>T(1,17,3,6)", FLOATS, 60, .stride = AXES(3, 2),
+         .padding = AXES(0, 2), .dilation = AXES(2, 5), .groups = 1),
+    CONV("T(2,6,7,7);T(6,1,3,3);T(6);>T(2,6,7,7)", FLOATS, 40, EACH_STRIDE(1), EACH_PAD(1),
+         EACH_DILATION(1), .groups = 6),
+    CONV("T(2,6,7,7);T(12,1,5,5);T(12);>T(2,12,4,4)", FLOATS, 40, EACH_STRIDE(2), EACH_PAD(2),
+         EACH_DILATION(1), .groups = 6),
+    CONV("T(2,8,6,6);T(12,4,3,3);T(12);>T(2,12,6,6)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(1),
+         EACH_DILATION(1), .groups = 2),
+    CONV_PLAIN("T(2,19,5,7)+;T(21,19,1,1);>T(2,21,5,7)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0),
+               EACH_DILATION(1), .groups = 1),
+    CONV_PLAIN("T(3,9,8,8);T(16,9,3,3);>T(3,16,6,6)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0),
+               EACH_DILATION(1), .groups = 1),
+    CONV_PLAIN("T(1,200,5,5);T(9,200,3,3);>T(1,9,5,5)", "fhd", 200, EACH_STRIDE(1), EACH_PAD(1),
+               EACH_DILATION(1), .groups = 1),
+    CONV_PLAIN("T(1,2,7,7);T(3,2,1,1);>T(1,3,4,4)", FLOATS, 60, EACH_STRIDE(2), EACH_PAD(0),
+               EACH_DILATION(1), .groups = 1),
+    CONV("T(2,3,40);T(8,3,5);T(8);>T(2,8,20)", FLOATS, 60, .stride = AXES(2), .padding = AXES(2),
+         .dilation = AXES(1), .groups = 1),
+    CONV("T(1,1,28,28);T(4,1,5,5);T(4);>T(1,4,24,24)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0),
+         EACH_DILATION(1), .groups = 1),
+    CONV_PLAIN("T(1,1,2,2);T(1,1,2,2);>T(1,1,1,1)", FLOATS, 60, EACH_STRIDE(1), EACH_PAD(0),
+               EACH_DILATION(1), .groups = 1),
+    CONV_PLAIN("T(40,16,32,32);T(16,16,3,3);>T(40,16,32,32)", "f", 200, EACH_STRIDE(1), EACH_PAD(1),
+               EACH_DILATION(1), .groups = 1),
 };
 
 /* ---------------------------------------------------------------- pooling */
 
-#define POOL_ARGS(k, s, p, d) .kernel = AXES(k, k), .stride = AXES(s, s), .padding = AXES(p, p), .dilation = AXES(d, d)
-#define MAX_POOL(tensors, types, ...) \
-  {"max pool " tensors, IR_OP_POOL, &(ir_pool){.kind = IR_POOL_KIND_MAX, .x = 0, .out = 1, .indices = 2, __VA_ARGS__}, tensors, types, 0}
-#define AVG_POOL(tensors, types, ...) \
-  {"average pool " tensors, IR_OP_POOL, &(ir_pool){.kind = IR_POOL_KIND_AVG, .x = 0, .out = 1, .indices = IR_NONE, __VA_ARGS__}, tensors, types, 10}
-#define ADAPTIVE(k, i, tensors, types) \
-  {"adaptive pool " #k " " tensors, IR_OP_ADAPTIVE_POOL, &(ir_adaptive_pool){.kind = IR_POOL_KIND_##k, .x = 0, .out = 1, .indices = i}, tensors, types, 10}
+#define POOL_ARGS(k, s, p, d) \
+  .kernel = AXES(k, k), .stride = AXES(s, s), .padding = AXES(p, p), .dilation = AXES(d, d)
+#define MAX_POOL(tensors, types, ...)                                                      \
+  {                                                                                        \
+    "max pool " tensors, IR_OP_POOL,                                                       \
+        &(ir_pool){.kind = IR_POOL_KIND_MAX, .x = 0, .out = 1, .indices = 2, __VA_ARGS__}, \
+        tensors, types, 0                                                                  \
+  }
+#define AVG_POOL(tensors, types, ...)                                                            \
+  {                                                                                              \
+    "average pool " tensors, IR_OP_POOL,                                                         \
+        &(ir_pool){.kind = IR_POOL_KIND_AVG, .x = 0, .out = 1, .indices = IR_NONE, __VA_ARGS__}, \
+        tensors, types, 10                                                                       \
+  }
+#define ADAPTIVE(k, i, tensors, types)                                                          \
+  {                                                                                             \
+    "adaptive pool " #k " " tensors, IR_OP_ADAPTIVE_POOL,                                       \
+        &(ir_adaptive_pool){.kind = IR_POOL_KIND_##k, .x = 0, .out = 1, .indices = i}, tensors, \
+        types, 10                                                                               \
+  }
 static const pair_case pool_cases[] = {
     MAX_POOL("T(2,3,8,9)z;>T(2,3,4,4);>I(2,3,4,4)", "fhbdcusil", POOL_ARGS(2, 2, 0, 1)),
     MAX_POOL("T(2,3,8,9)n;>T(2,3,4,5);>I(2,3,4,5)", FLOATS, POOL_ARGS(3, 2, 1, 1)),
     MAX_POOL("T(2,3,9,9)n;>T(2,3,4,4);>I(2,3,4,4)", FLOATS, POOL_ARGS(3, 2, 1, 2)),
-    MAX_POOL("T(1,1,7,7)q;>T(1,1,4,4);>I(1,1,4,4)", FLOATS, POOL_ARGS(2, 2, 0, 1), .ceil_mode = true),
-    MAX_POOL("T(2,3,17)z;>T(2,3,8);>I(2,3,8)", "fi", .kernel = AXES(3), .stride = AXES(2), .padding = AXES(0), .dilation = AXES(1)),
+    MAX_POOL("T(1,1,7,7)q;>T(1,1,4,4);>I(1,1,4,4)", FLOATS, POOL_ARGS(2, 2, 0, 1),
+             .ceil_mode = true),
+    MAX_POOL("T(2,3,17)z;>T(2,3,8);>I(2,3,8)", "fi", .kernel = AXES(3), .stride = AXES(2),
+             .padding = AXES(0), .dilation = AXES(1)),
     AVG_POOL("T(2,3,8,9);>T(2,3,4,5)", FLOATS, POOL_ARGS(3, 2, 1, 1), .count_include_pad = true),
     AVG_POOL("T(2,3,8,9);>T(2,3,4,5)", FLOATS, POOL_ARGS(3, 2, 1, 1), .count_include_pad = false),
-    AVG_POOL("T(2,3,8,8);>T(2,3,5,5)", FLOATS, POOL_ARGS(3, 2, 1, 1), .count_include_pad = true, .ceil_mode = true),
-    AVG_POOL("T(2,3,8,9);>T(2,3,4,5)", FLOATS, POOL_ARGS(3, 2, 1, 1), .divisor = {.value = 5, .present = true}),
-    AVG_POOL("T(2,4,30,31);>T(2,4,1,1)", FLOATS, .kernel = AXES(30, 31), .stride = AXES(1, 1), .padding = AXES(0, 0), .dilation = AXES(1, 1)),
-    AVG_POOL("T(2,3,17);>T(2,3,9)", FLOATS, .kernel = AXES(3), .stride = AXES(2), .padding = AXES(1), .dilation = AXES(1)),
+    AVG_POOL("T(2,3,8,8);>T(2,3,5,5)", FLOATS, POOL_ARGS(3, 2, 1, 1), .count_include_pad = true,
+             .ceil_mode = true),
+    AVG_POOL("T(2,3,8,9);>T(2,3,4,5)", FLOATS, POOL_ARGS(3, 2, 1, 1),
+             .divisor = {.value = 5, .present = true}),
+    AVG_POOL("T(2,4,30,31);>T(2,4,1,1)", FLOATS, .kernel = AXES(30, 31), .stride = AXES(1, 1),
+             .padding = AXES(0, 0), .dilation = AXES(1, 1)),
+    AVG_POOL("T(2,3,17);>T(2,3,9)", FLOATS, .kernel = AXES(3), .stride = AXES(2),
+             .padding = AXES(1), .dilation = AXES(1)),
     ADAPTIVE(AVG, IR_NONE, "T(2,3,8,9);>T(2,3,3,4)", FLOATS),
     ADAPTIVE(AVG, IR_NONE, "T(2,3,7,7);>T(2,3,1,1)", FLOATS),
     ADAPTIVE(AVG, IR_NONE, "T(2,3,3);>T(2,3,7)", FLOATS),
@@ -212,17 +306,38 @@ static const pair_case pool_cases[] = {
 
 /* ---------------------------------------------------------------- indexing */
 
-#define SELECT(tensors, types, a) \
-  {"index_select " tensors, IR_OP_INDEX_SELECT, &(ir_index_select){.x = 0, .axis = a, .index = 1, .out = 2}, tensors, types, 0}
-#define GATHER(tensors, types, a) {"gather " tensors, IR_OP_GATHER, &(ir_gather){.x = 0, .axis = a, .index = 1, .out = 2}, tensors, types, 0}
-#define INDEX1(tensors, types, a) \
-  {"index " tensors, IR_OP_INDEX, &(ir_index){.x = 0, .indices = TIDS(1), .axes = AXES(a), .out = 2}, tensors, types, 0}
-#define INDEX2(tensors, types, a, b) \
-  {"index " tensors, IR_OP_INDEX, &(ir_index){.x = 0, .indices = TIDS(1, 2), .axes = AXES(a, b), .out = 3}, tensors, types, 0}
-#define SLICE_UPDATE(tensors, types, a, s) \
-  {"slice_update " tensors, IR_OP_SLICE_UPDATE, &(ir_slice_update){.x = 0, .update = 1, .axis = a, .start = INT(s), .out = 2}, tensors, types, 0}
-#define INDEX_COPY(tensors, types, a) \
-  {"index_copy " tensors, IR_OP_INDEX_COPY, &(ir_index_copy){.x = 0, .axis = a, .index = 1, .source = 2, .out = 3}, tensors, types, 0}
+#define SELECT(tensors, types, a)                                                      \
+  {                                                                                    \
+    "index_select " tensors, IR_OP_INDEX_SELECT,                                       \
+        &(ir_index_select){.x = 0, .axis = a, .index = 1, .out = 2}, tensors, types, 0 \
+  }
+#define GATHER(tensors, types, a)                                                           \
+  {                                                                                         \
+    "gather " tensors, IR_OP_GATHER, &(ir_gather){.x = 0, .axis = a, .index = 1, .out = 2}, \
+        tensors, types, 0                                                                   \
+  }
+#define INDEX1(tensors, types, a)                                                             \
+  {                                                                                           \
+    "index " tensors, IR_OP_INDEX,                                                            \
+        &(ir_index){.x = 0, .indices = TIDS(1), .axes = AXES(a), .out = 2}, tensors, types, 0 \
+  }
+#define INDEX2(tensors, types, a, b)                                                              \
+  {                                                                                               \
+    "index " tensors, IR_OP_INDEX,                                                                \
+        &(ir_index){.x = 0, .indices = TIDS(1, 2), .axes = AXES(a, b), .out = 3}, tensors, types, \
+        0                                                                                         \
+  }
+#define SLICE_UPDATE(tensors, types, a, s)                                                      \
+  {                                                                                             \
+    "slice_update " tensors, IR_OP_SLICE_UPDATE,                                                \
+        &(ir_slice_update){.x = 0, .update = 1, .axis = a, .start = INT(s), .out = 2}, tensors, \
+        types, 0                                                                                \
+  }
+#define INDEX_COPY(tensors, types, a)                                                             \
+  {                                                                                               \
+    "index_copy " tensors, IR_OP_INDEX_COPY,                                                      \
+        &(ir_index_copy){.x = 0, .axis = a, .index = 1, .source = 2, .out = 3}, tensors, types, 0 \
+  }
 static const pair_case index_cases[] = {
     SELECT("T(50,33);I(2,7)<50;>T(2,7,33)", ANY_TYPE, 0),
     SELECT("T(50,133)^;i(7)<50;>T(7,133)", BY_SIZE, 0),
@@ -251,12 +366,23 @@ static const pair_case index_cases[] = {
 
 /* ---------------------------------------------------------------- transformers */
 
-#define ATTENTION(tensors, types, tolerance, is_causal) \
-  {"attention " tensors, IR_OP_ATTENTION, &(ir_attention){.q = 0, .k = 1, .v = 2, .mask = IR_NONE, .causal = is_causal, .out = 3}, tensors, types, tolerance}
-#define ATTENTION_MASKED(tensors, types, tolerance, ...) \
-  {"attention " tensors, IR_OP_ATTENTION, &(ir_attention){.q = 0, .k = 1, .v = 2, .mask = 3, .out = 4, __VA_ARGS__}, tensors, types, tolerance}
-#define ROPE(swap, tensors) \
-  {"rope " tensors, IR_OP_ROPE, &(ir_rope){.x = 0, .cos = 1, .sin = 2, .interleaved = swap, .out = 3}, tensors, FLOATS, 4}
+#define ATTENTION(tensors, types, tolerance, is_causal)                                          \
+  {                                                                                              \
+    "attention " tensors, IR_OP_ATTENTION,                                                       \
+        &(ir_attention){.q = 0, .k = 1, .v = 2, .mask = IR_NONE, .causal = is_causal, .out = 3}, \
+        tensors, types, tolerance                                                                \
+  }
+#define ATTENTION_MASKED(tensors, types, tolerance, ...)                                           \
+  {                                                                                                \
+    "attention " tensors, IR_OP_ATTENTION,                                                         \
+        &(ir_attention){.q = 0, .k = 1, .v = 2, .mask = 3, .out = 4, __VA_ARGS__}, tensors, types, \
+        tolerance                                                                                  \
+  }
+#define ROPE(swap, tensors)                                                                       \
+  {                                                                                               \
+    "rope " tensors, IR_OP_ROPE,                                                                  \
+        &(ir_rope){.x = 0, .cos = 1, .sin = 2, .interleaved = swap, .out = 3}, tensors, FLOATS, 4 \
+  }
 static const pair_case attention_cases[] = {
     ATTENTION("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);>T(2,3,5,8)", FLOATS, 20, false),
     ATTENTION("T(2,4,37,16);T(2,2,37,16);T(2,2,37,24);>T(2,4,37,24)", FLOATS, 20, true),
@@ -268,12 +394,18 @@ static const pair_case attention_cases[] = {
     ATTENTION("T(2,3,5,100)_;T(2,3,7,100)_;T(2,3,7,130)_;>T(2,3,5,130)", FLOATS, 20, false),
     ATTENTION("T(1,2,5,300);T(1,2,9,300);T(1,2,9,300);>T(1,2,5,300)", "fhd", 40, false),
     ATTENTION("T(2,3,4,5);T(2,3,0,5);T(2,3,0,5);>T(2,3,4,5)", "f", 0, false),
-    ATTENTION_MASKED("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);o(5,7);>T(2,3,5,8)", FLOATS, 20, .causal = false),
-    ATTENTION_MASKED("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);T(2,1,5,7)^;>T(2,3,5,8)", FLOATS, 20, .scale = {.value = 0.3, .present = true}),
-    ATTENTION_MASKED("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);o(2,3,5,1);>T(2,3,5,8)", FLOATS, 20, .causal = false),
-    ATTENTION_MASKED("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);T(5,1)q;>T(2,3,5,8)", FLOATS, 20, .causal = false),
-    ATTENTION_MASKED("T(1,8,1,64);T(1,8,700,64);T(1,8,700,64);o(1,1,1,700);>T(1,8,1,64)", FLOATS, 40, .causal = false),
-    ATTENTION_MASKED("T(1,8,1,64);T(1,8,700,64);T(1,8,700,64);T(1,8,1,700);>T(1,8,1,64)", FLOATS, 40, .scale = {.value = -0.2, .present = true}),
+    ATTENTION_MASKED("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);o(5,7);>T(2,3,5,8)", FLOATS, 20,
+                     .causal = false),
+    ATTENTION_MASKED("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);T(2,1,5,7)^;>T(2,3,5,8)", FLOATS, 20,
+                     .scale = {.value = 0.3, .present = true}),
+    ATTENTION_MASKED("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);o(2,3,5,1);>T(2,3,5,8)", FLOATS, 20,
+                     .causal = false),
+    ATTENTION_MASKED("T(2,3,5,8);T(2,3,7,8);T(2,3,7,8);T(5,1)q;>T(2,3,5,8)", FLOATS, 20,
+                     .causal = false),
+    ATTENTION_MASKED("T(1,8,1,64);T(1,8,700,64);T(1,8,700,64);o(1,1,1,700);>T(1,8,1,64)", FLOATS,
+                     40, .causal = false),
+    ATTENTION_MASKED("T(1,8,1,64);T(1,8,700,64);T(1,8,700,64);T(1,8,1,700);>T(1,8,1,64)", FLOATS,
+                     40, .scale = {.value = -0.2, .present = true}),
     ROPE(false, "T(2,5,3,8);T(5,4);T(5,4);>T(2,5,3,8)"),
     ROPE(true, "T(5,3,8)_+;T(5,4);T(5,4);>T(5,3,8)"),
     ROPE(false, "T(2,3,5,130)=;T(3,65);T(3,65);>T(2,3,5,130)"),
@@ -285,7 +417,6 @@ typedef struct fixture {
   backend *cpu, *device;
 } fixture;
 
-
 static fixture pair;
 
 static void run_cases(const pair_case *cases, size_t count) {
@@ -295,14 +426,15 @@ static void run_cases(const pair_case *cases, size_t count) {
     if (only && !strstr(cases[i].name, only)) continue;
     size_t n_types = strlen(cases[i].types), other = n_types > 1 ? 1 + i % (n_types - 1) : 0;
     for (size_t t = 0; t < n_types; t++)
-      if (t == 0 || t == other || getenv("CLAVE_TEST_ALL")) failures += pair_test(pair.cpu, pair.device, &cases[i], cases[i].types[t]);
+      if (t == 0 || t == other || getenv("CLAVE_TEST_ALL"))
+        failures += pair_test(pair.cpu, pair.device, &cases[i], cases[i].types[t]);
   }
   assert_int_equal(failures, 0);
 }
 
-#define FAMILY(name)                                                   \
-  static void test_##name(void **state) {                              \
-    (void)state;                                                       \
+#define FAMILY(name)                                                     \
+  static void test_##name(void **state) {                                \
+    (void)state;                                                         \
     run_cases(name##_cases, sizeof name##_cases / sizeof *name##_cases); \
   }
 FAMILY(reduce)
@@ -326,7 +458,8 @@ static int open_pair(void) {
   }
   opencl_options options = {.cache_dir = getenv("CLAVE_TEST_CACHE")};
   pair_check(cpu_backend_create(1, &pair.cpu), "cpu backend");
-  pair_check(opencl_backend_create(number ? atoi(number) : 0, &options, &pair.device), "opencl backend");
+  pair_check(opencl_backend_create(number ? atoi(number) : 0, &options, &pair.device),
+             "opencl backend");
   return 0;
 }
 
@@ -340,8 +473,8 @@ static void pose_as_gpu(device_entry *entry) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reduce), cmocka_unit_test(test_arg),  cmocka_unit_test(test_row),
-      cmocka_unit_test(test_norm),   cmocka_unit_test(test_join), cmocka_unit_test(test_conv),
+      cmocka_unit_test(test_reduce), cmocka_unit_test(test_arg),   cmocka_unit_test(test_row),
+      cmocka_unit_test(test_norm),   cmocka_unit_test(test_join),  cmocka_unit_test(test_conv),
       cmocka_unit_test(test_pool),   cmocka_unit_test(test_index), cmocka_unit_test(test_attention),
   };
   device_entry entry;

@@ -72,8 +72,16 @@ def cases_everywhere(r):
 
 def oclgrind(r, every):
     r.run(
-        ["ci/oclgrind", f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--every", str(every)],
-        name=f"oclgrind, every {every}th case",
+        [
+            "ci/oclgrind",
+            f"{r.build}/test/replay",
+            f"{r.build}/cases/index.tsv",
+            "--every",
+            str(every),
+            "--small",
+            "8000",
+        ],
+        name=f"oclgrind, every {every}th small case",
         timeout=4000,
     )
 

@@ -1,17 +1,21 @@
 /* Replays op cases, made by test/cases/build.py from what torch computes, on any device. Over the public header alone,
  * without Python, so that it runs under sanitizers, oclgrind or on another machine.
  *
- *   replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--poison] [--fast] [-v]
+ *   replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] [--poison] [--fast] [-v]
+ *
+ * --every N takes each Nth case, --small those whose data file has at most so many bytes.
  *
  * A row of the index: name, program, data file, rtol, atol, error. The data file holds "in.A.0", "in.A.1", ... (one set of
  * inputs), "in.B.0", ... (another), and the outputs of three runs in one session, A, B, A: "out.0.0", "out.1.0", "out.2.0"
  * (runs 0 and 2 share outputs where the file has no "out.2.*"): stale state would show. Where `error` is not empty the runs
  * on A must fail with that text in the message, the run on B must not. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "clave.h"
 
@@ -21,6 +25,7 @@ typedef enum field { NAME, PROGRAM, DATA, RTOL, ATOL, ERROR } field;
 typedef struct replay_options {
   const char *index, *device, *only;
   int every;
+  long small;
   bool poison, fast, verbose;
 } replay_options;
 
@@ -216,6 +221,14 @@ static bool cut_row(char *line, char *row[N_FIELDS]) {
   return true;
 }
 
+static bool is_chosen(const replay_options *o, char *const *row, const char *folder) {
+  if (o->only && !strstr(row[NAME], o->only)) return false;
+  char path[MAX_FILE];
+  struct stat about;
+  snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
+  return o->small == LONG_MAX || stat(path, &about) || about.st_size <= o->small;
+}
+
 static int replay_index(FILE *f, clave_device *device, const replay_options *o) {
   char line[MAX_LINE], folder[MAX_LINE], *row[N_FIELDS];
   snprintf(folder, sizeof folder, "%s", o->index);
@@ -227,7 +240,7 @@ static int replay_index(FILE *f, clave_device *device, const replay_options *o) 
       printf("%s: a row has fewer than %d fields\n", o->index, N_FIELDS);
       return 2;
     }
-    if ((o->only && !strstr(row[NAME], o->only)) || n++ % o->every) continue;
+    if (!is_chosen(o, row, folder) || n++ % o->every) continue;
     bool good = replay_case_on(device, o, row, folder);
     if (good && o->verbose) printf("ok   %s\n", row[NAME]);
     fflush(stdout);
@@ -243,6 +256,7 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
     if (!strcmp(argv[i], "--device") && has_value) o->device = argv[++i];
     else if (!strcmp(argv[i], "--only") && has_value) o->only = argv[++i];
     else if (!strcmp(argv[i], "--every") && has_value) o->every = atoi(argv[++i]);
+    else if (!strcmp(argv[i], "--small") && has_value) o->small = atol(argv[++i]);
     else if (!strcmp(argv[i], "--poison")) o->poison = true;
     else if (!strcmp(argv[i], "--fast")) o->fast = true;
     else if (!strcmp(argv[i], "-v")) o->verbose = true;
@@ -253,9 +267,9 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
 }
 
 int main(int argc, char **argv) {
-  replay_options o = {.device = "cpu", .every = 1};
+  replay_options o = {.device = "cpu", .every = 1, .small = LONG_MAX};
   if (!parse_options(argc, argv, &o)) {
-    fprintf(stderr, "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--poison] [--fast] [-v]\n");
+    fprintf(stderr, "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] [--poison] [--fast] [-v]\n");
     return 2;
   }
   FILE *f = fopen(o.index, "r");

@@ -20,7 +20,7 @@ endif
 BUILD ?= build
 GEN = $(BUILD)/gen
 WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
-STD = -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv
+STD = -std=c11 -D_GNU_SOURCE -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
 # Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.
 LIBS = -lcjson -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
@@ -54,7 +54,6 @@ ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
   $(shell mkdir -p $(BUILD))$(file >$(FLAGS_STAMP),$(COMPILE))
 endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3# loops for the vectoriser
-$(BUILD)/obj/api/status.o: EXTRA = -DCLAVE_VERSION='"$(VERSION)"'
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@

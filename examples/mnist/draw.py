@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Draws digits as a pen would, in the manner of MNIST: 28 x 28, white on black, the digit in the middle 20 x 20.
 
-draw.py [FOLDER]     writes 0.pgm ... 9.pgm (default: digits/ beside this file)
+draw.py [FOLDER]     writes 0.pgm ... 9.pgm (default: digits/ beside this file), and 7.npy, a 7 as the network's input
 """
 
 import itertools
 import math
 import pathlib
+import struct
 import sys
 
 SIDE, PEN = 28, 1.25  # pixels; the pen's radius
@@ -52,11 +53,18 @@ def draw(strokes):
     return bytes(pixels)
 
 
+def npy(pixels):
+    """The picture as numpy stores an array: float32 (1, 1, 28, 28) in 0..1."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, {SIDE}, {SIDE}), }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.encode() + struct.pack("<784f", *(p / 255 for p in pixels))
+
+
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "digits")
     folder.mkdir(parents=True, exist_ok=True)
     for digit, strokes in STROKES.items():
         (folder / f"{digit}.pgm").write_bytes(b"P5\n%d %d\n255\n" % (SIDE, SIDE) + draw(strokes))
+    (folder / "7.npy").write_bytes(npy(draw(STROKES[7])))
 
 
 if __name__ == "__main__":

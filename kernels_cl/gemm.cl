@@ -122,6 +122,49 @@ static inline void pack_b(__global const STORAGE(B_TYPE) *b, index_t b_k, index_
   }
 }
 
+/* tile (ROWS, COLUMNS) = a panel of a (depth, ROWS) by a panel of b (depth, COLUMNS). */
+static inline void multiply_panels(__global const float *a, __local const float *b, int depth, float *tile) {
+  for (int i = 0; i < ROWS * 2; i++) vstorew((floatw)0, i, tile);
+  for (int k0 = 0; k0 < depth; k0 += CHAIN) {
+    const int k1 = min(k0 + CHAIN, depth);
+    floatw c0[ROWS], c1[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
+    for (int k = k0; k < k1; k++) {
+      const floatw x = vloadw(0, b), y = vloadw(1, b);
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) {
+        c0[r] = fma((floatw)a[r], x, c0[r]);
+        c1[r] = fma((floatw)a[r], y, c1[r]);
+      }
+      a += ROWS;
+      b += COLUMNS;
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+      vstorew(c0[r] + vloadw(2 * r, tile), 2 * r, tile);
+      vstorew(c1[r] + vloadw(2 * r + 1, tile), 2 * r + 1, tile);
+    }
+  }
+}
+
+/* Columns [0, n) of a row of a tile to out, with what the blocks of k before (unless first) left in sums; unless last, to
+ * sums instead. */
+static inline void store_row(float *row, int n, bool first, bool last, __global float *sums, __global STORAGE(OUT_TYPE) *out,
+                             float alpha, float beta, __global const STORAGE(BIAS_TYPE) *bias, index_t bias_n) {
+  if (!first)
+    for (int j = 0; j < n; j++) row[j] += sums[j];
+  if (!last) {
+    for (int j = 0; j < n; j++) sums[j] = row[j];
+    return;
+  }
+#if HAS_BIAS
+  for (int j = 0; j < n; j++) STORE(OUT_TYPE, out, j, alpha * row[j] + beta * LOADF(BIAS_TYPE, bias, j * bias_n));
+#else
+  for (int j = 0; j < n; j++) STORE(OUT_TYPE, out, j, alpha * row[j]);
+#endif
+}
+
 __kernel void gemm(__global const float *a, const long a_offset, __global const STORAGE(B_TYPE) *b, const long b_offset,
                    const index8 b_batch, const index_t b_k, const index_t b_n, __global const STORAGE(BIAS_TYPE) *bias,
                    const long bias_offset, const index8 bias_batch, const index_t bias_m, const index_t bias_n,
@@ -140,55 +183,17 @@ __kernel void gemm(__global const float *a, const long a_offset, __global const 
 
   for (index_t k0 = 0; k0 < k_size; k0 += DEPTH) {
     const int depth = (int)min((index_t)DEPTH, k_size - k0);
-    const bool done = k0 + depth == k_size;
     pack_b(b + k0 * b_k, b_k, b_n, width, depth, packed);
-    for (int j0 = 0; j0 < width; j0 += COLUMNS) {
+    for (int j0 = 0; j0 < width; j0 += COLUMNS)
       for (index_t panel = first; panel < last; panel++) {
-        __local const float *bp = packed + j0 * depth;
-        __global const float *ap = a + (long)k0 * padded + (long)panel * ROWS * depth;
         float tile[ROWS * COLUMNS];
-        for (int i = 0; i < ROWS * 2; i++) vstorew((floatw)0, i, tile);
-        for (int k1 = 0; k1 < depth; k1 += CHAIN) {
-          const int k2 = min(k1 + CHAIN, depth);
-          floatw c0[ROWS], c1[ROWS];
-#pragma unroll
-          for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
-          for (int k = k1; k < k2; k++) {
-            const floatw x = vloadw(0, bp), y = vloadw(1, bp);
-#pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-              c0[r] = fma((floatw)ap[r], x, c0[r]);
-              c1[r] = fma((floatw)ap[r], y, c1[r]);
-            }
-            ap += ROWS;
-            bp += COLUMNS;
-          }
-#pragma unroll
-          for (int r = 0; r < ROWS; r++) {
-            vstorew(c0[r] + vloadw(2 * r, tile), 2 * r, tile);
-            vstorew(c1[r] + vloadw(2 * r + 1, tile), 2 * r + 1, tile);
-          }
-        }
+        multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, packed + j0 * depth, depth, tile);
         const int rows = (int)min((index_t)ROWS, m_size - panel * ROWS), columns = min(COLUMNS, width - j0);
-        const index_t at = panel * ROWS * n_size + j0;
         for (int r = 0; r < rows; r++) {
-          private float *row = tile + r * COLUMNS;
-          __global float *sum = sums + at + r * n_size;
-          if (k0 > 0)
-            for (int j = 0; j < columns; j++) row[j] += sum[j];
-          if (!done) {
-            for (int j = 0; j < columns; j++) sum[j] = row[j];
-            continue;
-          }
-          __global STORAGE(OUT_TYPE) *to = out + at + r * n_size;
-#if HAS_BIAS
-          __global const STORAGE(BIAS_TYPE) *from = bias + (panel * ROWS + r) * bias_m + j0 * bias_n;
-          for (int j = 0; j < columns; j++) STORE(OUT_TYPE, to, j, alpha * row[j] + beta * LOADF(BIAS_TYPE, from, j * bias_n));
-#else
-          for (int j = 0; j < columns; j++) STORE(OUT_TYPE, to, j, alpha * row[j]);
-#endif
+          const index_t m = panel * ROWS + r, at = m * n_size + j0;
+          store_row(tile + r * COLUMNS, columns, k0 == 0, k0 + depth == k_size, sums + at, out + at, alpha, beta,
+                    bias + m * bias_m + j0 * bias_n, bias_n);
         }
       }
-    }
   }
 }

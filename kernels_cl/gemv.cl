@@ -82,6 +82,36 @@ static inline void dot_rows(a_pointer a, __global const STORAGE(B_TYPE) *b, inde
       for (int m = 0; m < M; m++) sums[j * M + m] = fma(w, LOAD_A1(a + m * CHUNK, k), sums[j * M + m]);
     }
 }
+
+/* n of each row of a to chunk (M, CHUNK); rows beyond m_size repeat the last. */
+static inline void copy_chunk(__global const STORAGE(A_TYPE) *a, index_t a_m, index_t m_size, index_t n, __local float *chunk) {
+  for (int m = 0; m < M; m++) {
+    __global const STORAGE(A_TYPE) *row = a + min((index_t)m, m_size - 1) * a_m;
+    for (int k = 0; k < n; k++) chunk[m * CHUNK + k] = LOADF(A_TYPE, row, k);
+  }
+}
+#else
+/* sums[m]: this lane's part of a[m] . b */
+static inline void dot_lanes(__global const STORAGE(A_TYPE) *a, index_t a_m, index_t m_size, __global const STORAGE(B_TYPE) *b,
+                             index_t k_size, float *sums) {
+  for (int m = 0; m < M; m++) sums[m] = 0;
+  for (index_t k = (index_t)get_local_id(0); k < k_size; k += LANES) {
+    const float w = LOADF(B_TYPE, b, k);
+    for (int m = 0; m < M; m++) sums[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k), sums[m]);
+  }
+}
+
+/* The sum over the group, for its first work-item. */
+static inline float sum_group(float v, __local float *scratch) {
+  const int lane = (int)get_local_id(0);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  scratch[lane] = v;
+  for (int distance = LANES / 2; distance > 0; distance /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane < distance) scratch[lane] += scratch[lane + distance];
+  }
+  return scratch[0];
+}
 #endif
 
 __kernel void gemv_rows(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index_t a_m, const index_t a_k,
@@ -112,8 +142,7 @@ __kernel void gemv_rows(__global const STORAGE(A_TYPE) *a, const long a_offset, 
 #if M == 1
     a_pointer from = a;
 #else
-    for (int m = 0; m < M; m++)
-      for (int k = 0; k < n; k++) chunk[m * CHUNK + k] = LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k0 + k);
+    copy_chunk(a + k0, a_m, m_size, n, chunk);
     a_pointer from = chunk;
 #endif
     for (int j = 0; j < count; j += ROWS) {
@@ -129,21 +158,11 @@ __kernel void gemv_rows(__global const STORAGE(A_TYPE) *a, const long a_offset, 
       STORE(OUT_TYPE, out, m * n_size + n0 + j, finish(scratch[j * M + m], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
 #else
   const index_t n = (index_t)get_group_id(0);
-  const int lane = (int)get_local_id(0);
-  float sum[M];
-  for (int m = 0; m < M; m++) sum[m] = 0;
-  for (index_t k = lane; k < k_size; k += LANES) {
-    const float w = LOADF(B_TYPE, b, n * b_n + k);
-    for (int m = 0; m < M; m++) sum[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k), sum[m]);
-  }
+  float sums[M];
+  dot_lanes(a, a_m, m_size, b + n * b_n, k_size, sums);
   for (int m = 0; m < M && m < m_size; m++) {
-    scratch[lane] = sum[m];
-    for (int distance = LANES / 2; distance > 0; distance /= 2) {
-      barrier(CLK_LOCAL_MEM_FENCE);
-      if (lane < distance) scratch[lane] += scratch[lane + distance];
-    }
-    if (lane == 0) STORE(OUT_TYPE, out, m * n_size + n, finish(scratch[0], bias, m * bias_m + n * bias_n, alpha, beta));
-    barrier(CLK_LOCAL_MEM_FENCE);
+    const float sum = sum_group(sums[m], scratch);
+    if (get_local_id(0) == 0) STORE(OUT_TYPE, out, m * n_size + n, finish(sum, bias, m * bias_m + n * bias_n, alpha, beta));
   }
 #endif
 }
@@ -154,6 +173,51 @@ static inline float16 load_some(__global const STORAGE(B_TYPE) *p, index_t n) {
   float v[16];
   for (int j = 0; j < 16; j++) v[j] = j < n ? LOADF(B_TYPE, p, j) : 0;
   return vload16(0, v);
+}
+
+/* sums[m][j] += a[m][0..DEEP) . b[0..DEEP)[j], j in whole vectors below count; rows of sums are `each` apart. */
+static inline void add_deep(const float *a, __global const STORAGE(B_TYPE) *b, index_t b_k, int count, int each, __local float *sums) {
+  for (int j = 0; j + 16 <= count; j += 16) {
+    float16 w[DEEP];
+#pragma unroll
+    for (int i = 0; i < DEEP; i++) w[i] = LOAD16F(B_TYPE, b + i * b_k + j);
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+      float16 part = a[m * DEEP] * w[0]; /* short chains bound the rounding error */
+#pragma unroll
+      for (int i = 1; i < DEEP; i++) part = fma((float16)a[m * DEEP + i], w[i], part);
+      vstore16(part + vload16(0, sums + m * each + j), 0, sums + m * each + j);
+    }
+  }
+}
+
+/* The same for `deep` rows of b and columns from `first` on, the last vector in part: sums has room for all of it. */
+static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) *b, index_t b_k, int deep, int first, int count, int each,
+                            __local float *sums) {
+  for (int i = 0; i < deep; i++)
+    for (int j = first; j < count; j += 16) {
+      const float16 w = load_some(b + i * b_k + j, count - j);
+      for (int m = 0; m < M; m++) {
+        __local float *sum = sums + m * each + j;
+        vstore16(fma((float16)a[m * DEEP + i], w, vload16(0, sum)), 0, sum);
+      }
+    }
+}
+#else
+/* sums[m] = a[m] . b, in chains of CHAIN */
+static inline void dot_chains(__global const STORAGE(A_TYPE) *a, index_t a_m, index_t a_k, index_t m_size,
+                              __global const STORAGE(B_TYPE) *b, index_t b_k, index_t k_size, float *sums) {
+  for (int m = 0; m < M; m++) sums[m] = 0;
+  for (index_t k0 = 0; k0 < k_size; k0 += CHAIN) {
+    const index_t k1 = min(k0 + CHAIN, k_size);
+    float part[M];
+    for (int m = 0; m < M; m++) part[m] = 0;
+    for (index_t k = k0; k < k1; k++) {
+      const float w = LOADF(B_TYPE, b, k * b_k);
+      for (int m = 0; m < M; m++) part[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k * a_k), part[m]);
+    }
+    for (int m = 0; m < M; m++) sums[m] += part[m];
+  }
 }
 #endif
 
@@ -179,31 +243,10 @@ __kernel void gemv_columns(__global const STORAGE(A_TYPE) *a, const long a_offse
       const index_t m = i / DEEP, k = k0 + i % DEEP;
       x[i] = m < m_size && k < k_size ? LOADF(A_TYPE, a, m * a_m + k * a_k) : 0;
     }
-    if (k0 + DEEP <= k_size) {
-      for (int j = 0; j + 16 <= count; j += 16) {
-        float16 w[DEEP];
-#pragma unroll
-        for (int i = 0; i < DEEP; i++) w[i] = LOAD16F(B_TYPE, b + (k0 + i) * b_k + n0 + j);
-#pragma unroll
-        for (int m = 0; m < M; m++) {
-          float16 part = x[m * DEEP] * w[0]; /* short chains bound the rounding error */
-#pragma unroll
-          for (int i = 1; i < DEEP; i++) part = fma((float16)x[m * DEEP + i], w[i], part);
-          vstore16(part + vload16(0, scratch + m * each + j), 0, scratch + m * each + j);
-        }
-      }
-    }
-    /* What the loop above left: the last columns, or all of them for the last rows of b. */
-    const int done = k0 + DEEP <= k_size ? count / 16 * 16 : 0;
+    __global const STORAGE(B_TYPE) *rows = b + k0 * b_k + n0;
     const int deep = (int)min((index_t)DEEP, k_size - k0);
-    for (int i = 0; i < deep; i++)
-      for (int j = done; j < count; j += 16) {
-        const float16 w = load_some(b + (k0 + i) * b_k + n0 + j, count - j);
-        for (int m = 0; m < M; m++) {
-          __local float *sum = scratch + m * each + j;
-          vstore16(fma((float16)x[m * DEEP + i], w, vload16(0, sum)), 0, sum);
-        }
-      }
+    if (deep == DEEP) add_deep(x, rows, b_k, count, each, scratch);
+    add_rest(x, rows, b_k, deep, deep == DEEP ? count / 16 * 16 : 0, count, each, scratch);
   }
   for (int m = 0; m < M && m < m_size; m++)
     for (int j = 0; j < count; j++)
@@ -211,19 +254,9 @@ __kernel void gemv_columns(__global const STORAGE(A_TYPE) *a, const long a_offse
 #else
   const index_t n = (index_t)get_global_id(0);
   if (n >= n_size) return;
-  float sum[M];
-  for (int m = 0; m < M; m++) sum[m] = 0;
-  for (index_t k0 = 0; k0 < k_size; k0 += CHAIN) {
-    const index_t k1 = min(k0 + CHAIN, k_size);
-    float part[M];
-    for (int m = 0; m < M; m++) part[m] = 0;
-    for (index_t k = k0; k < k1; k++) {
-      const float w = LOADF(B_TYPE, b, k * b_k + n);
-      for (int m = 0; m < M; m++) part[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k * a_k), part[m]);
-    }
-    for (int m = 0; m < M; m++) sum[m] += part[m];
-  }
+  float sums[M];
+  dot_chains(a, a_m, a_k, m_size, b + n, b_k, k_size, sums);
   for (int m = 0; m < M && m < m_size; m++)
-    STORE(OUT_TYPE, out, m * n_size + n, finish(sum[m], bias, m * bias_m + n * bias_n, alpha, beta));
+    STORE(OUT_TYPE, out, m * n_size + n, finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
 #endif
 }

@@ -22,6 +22,12 @@
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* sum[i][j] += x[i] * y[j] */
+static inline void multiply_add(const real *x, const real *y, real (*sum)[BLOCK]) {
+  for (int i = 0; i < BLOCK; i++)
+    for (int j = 0; j < BLOCK; j++) sum[i][j] = MULTIPLY_ADD(x[i], y[j], sum[i][j]);
+}
+
 __kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index_t a_m, const index_t a_k,
                      __global const STORAGE(B_TYPE) *b, const long b_offset, const index8 b_batch, const index_t b_k, const index_t b_n,
                      __global const STORAGE(BIAS_TYPE) *bias, const long bias_offset, const index8 bias_batch, const index_t bias_m,
@@ -32,9 +38,7 @@ __kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, con
   b += b_offset + strided_offset(z, batch_dims, b_batch);
   out += out_offset + (long)z * m_size * n_size;
   const index_t m0 = (index_t)get_global_id(1) * BLOCK, n0 = (index_t)get_global_id(0) * BLOCK;
-  real sum[BLOCK][BLOCK];
-  for (int i = 0; i < BLOCK; i++)
-    for (int j = 0; j < BLOCK; j++) sum[i][j] = 0;
+  real sum[BLOCK][BLOCK] = {{0}};
 
 #if ON_CPU
   if (m0 >= m_size || n0 >= n_size) return;
@@ -42,8 +46,7 @@ __kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, con
     real x[BLOCK], y[BLOCK];
     for (int i = 0; i < BLOCK; i++) x[i] = LOAD(A_TYPE, a, min(m0 + i, m_size - 1) * a_m + k * a_k);
     for (int j = 0; j < BLOCK; j++) y[j] = LOAD(B_TYPE, b, k * b_k + min(n0 + j, n_size - 1) * b_n);
-    for (int i = 0; i < BLOCK; i++)
-      for (int j = 0; j < BLOCK; j++) sum[i][j] = MULTIPLY_ADD(x[i], y[j], sum[i][j]);
+    multiply_add(x, y, sum);
   }
 #else
   __local real as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
@@ -58,15 +61,12 @@ __kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, con
       bs[bk][bj] = tile_n + bj < n_size && k0 + bk < k_size ? LOAD(B_TYPE, b, (k0 + bk) * b_k + (tile_n + bj) * b_n) : (real)0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    real part[BLOCK][BLOCK]; /* short chains bound the rounding error */
-    for (int i = 0; i < BLOCK; i++)
-      for (int j = 0; j < BLOCK; j++) part[i][j] = 0;
+    real part[BLOCK][BLOCK] = {{0}}; /* short chains bound the rounding error */
     for (int k = 0; k < DEPTH; k++) {
       real x[BLOCK], y[BLOCK];
       for (int i = 0; i < BLOCK; i++) x[i] = as[k][get_local_id(1) * BLOCK + i];
       for (int j = 0; j < BLOCK; j++) y[j] = bs[k][get_local_id(0) * BLOCK + j];
-      for (int i = 0; i < BLOCK; i++)
-        for (int j = 0; j < BLOCK; j++) part[i][j] = MULTIPLY_ADD(x[i], y[j], part[i][j]);
+      multiply_add(x, y, part);
     }
     for (int i = 0; i < BLOCK; i++)
       for (int j = 0; j < BLOCK; j++) sum[i][j] += part[i][j];

@@ -13,7 +13,8 @@ static double float_of(const node *n, const ir_float_or_vid *v) {
   return s->type == IR_VALUE_TYPE_FLOAT ? s->f : (double)s->i;
 }
 
-static void begin(launch *l, cl_stream *s, const node *n, const char *kernel, const bound_tensor *out) {
+static void begin(launch *l, cl_stream *s, const node *n, const char *kernel,
+                  const bound_tensor *out) {
   launch_begin(l, s, n, "arange", kernel);
   launch_dtype(l, "OUT_TYPE", out->t.type);
   launch_compute(l, out->t.type);
@@ -41,7 +42,9 @@ clave_status opencl_full(cl_stream *s, const node *n) {
   const bound_tensor *out = &n->tensors[op->out];
   launch l;
   begin(&l, s, n, "full", out);
-  if (dtype_is_float(out->t.type)) launch_float(&l, float_of(n, &op->value));
-  else launch_int(&l, int_of(n, &op->int_value));
+  if (dtype_is_float(out->t.type))
+    launch_float(&l, float_of(n, &op->value));
+  else
+    launch_int(&l, int_of(n, &op->int_value));
   return launch_items(&l, tensor_numel(&out->t));
 }

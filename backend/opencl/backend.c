@@ -42,7 +42,8 @@ static void check_steps(support_check *c, const ir_instruction *ins) {
     if ((dtype)op->steps.items[i].dtype == DTYPE_F64) c->needs_fp64 = true;
 }
 
-static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins, const char **reason) {
+static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins,
+                            const char **reason) {
   support_check check = {.rules = c, .device = (cl_device *)b};
   for_each_operand(ins, check_operand, &check);
   check_steps(&check, ins);
@@ -114,7 +115,8 @@ static clave_status init_device(cl_device *d, const opencl_options *o) {
   TRY(mutex_create(&d->lock));
   TRY(mutex_create(&d->note_lock));
   cl_int code;
-  cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)d->entry->platform, 0};
+  cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                        (cl_context_properties)d->entry->platform, 0};
   d->context = d->cl->clCreateContext(properties, 1, &d->entry->id, NULL, NULL, &code);
   if (code != CL_SUCCESS) {
     d->context = NULL;
@@ -132,7 +134,8 @@ clave_status opencl_backend_create(int index, const opencl_options *o, backend *
   *out = NULL;
   const device_list *list;
   TRY(opencl_device_list(&list));
-  if (index < 0 || index >= list->count) return INVALID("there is no OpenCL device %d; there are %d", index, list->count);
+  if (index < 0 || index >= list->count)
+    return INVALID("there is no OpenCL device %d; there are %d", index, list->count);
   const char *reason;
   cl_device *d = calloc(1, sizeof *d);
   if (!d) return status_no_memory();

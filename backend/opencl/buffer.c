@@ -7,11 +7,13 @@
 /* A zero-size buffer is legal above, not in OpenCL. */
 static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
 
-static clave_status create_buffer(backend *b, cl_mem_flags flags, void *host, size_t bytes, buffer **out) {
+static clave_status create_buffer(backend *b, cl_mem_flags flags, void *host, size_t bytes,
+                                  buffer **out) {
   cl_device *d = (cl_device *)b;
   *out = NULL;
   if (bytes > b->info.max_alloc)
-    return status_new(STATUS_NO_MEMORY, "a buffer of %zu bytes is larger than the device allows (%llu)", bytes,
+    return status_new(STATUS_NO_MEMORY,
+                      "a buffer of %zu bytes is larger than the device allows (%llu)", bytes,
                       (unsigned long long)b->info.max_alloc);
   cl_buffer *buf = calloc(1, sizeof *buf);
   if (!buf) return status_no_memory();

@@ -1,4 +1,5 @@
-/* The folder of kernel binaries: named by key, checked by hash, written whole under a lock, bounded in size. */
+/* The folder of kernel binaries: named by key, checked by hash, written whole under a lock, bounded
+ * in size. */
 #include "backend/opencl/cache.h"
 
 #include <fcntl.h>
@@ -54,7 +55,8 @@ static int by_age(const void *a, const void *b) {
   return x->modified_s < y->modified_s ? -1 : x->modified_s > y->modified_s;
 }
 
-static uint64_t remove_oldest(const char *folder, const folder_entry *entries, size_t n, uint64_t bytes, uint64_t max_bytes) {
+static uint64_t remove_oldest(const char *folder, const folder_entry *entries, size_t n,
+                              uint64_t bytes, uint64_t max_bytes) {
   uint64_t removed = 0;
   for (size_t i = 0; i < n && bytes - removed > max_bytes; i++) {
     if (!is_entry(entries[i].name)) continue;
@@ -84,7 +86,8 @@ clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *remove
 
 clave_status cache_open(const char *folder) {
   TRY(make_folders(folder));
-  if (!folder_is_private(folder)) return INVALID("the folder %s can be written by others or belongs to another user", folder);
+  if (!folder_is_private(folder))
+    return INVALID("the folder %s can be written by others or belongs to another user", folder);
   return NULL;
 }
 
@@ -93,7 +96,8 @@ static bool entry_is_good(const cache_entry *e, const uint64_t key[2]) {
   if (e->map.size < sizeof h) return false;
   memcpy(&h, e->map.data, sizeof h);
   return memcmp(h.magic, magic, sizeof magic) == 0 && h.key[0] == key[0] && h.key[1] == key[1] &&
-         h.size == e->map.size - sizeof h && h.hash == hash_bytes(e->map.data + sizeof h, (size_t)h.size);
+         h.size == e->map.size - sizeof h &&
+         h.hash == hash_bytes(e->map.data + sizeof h, (size_t)h.size);
 }
 
 bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged) {
@@ -113,7 +117,8 @@ bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, boo
     out->data = out->map.data + sizeof h;
     out->size = (size_t)h.size;
     out->variants = h.variants;
-    (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now: what trimming goes by; a failure only ages it */
+    (void)utimensat(AT_FDCWD, path, NULL,
+                    0); /* used now: what trimming goes by; a failure only ages it */
     free(path);
     return true;
   }
@@ -135,13 +140,16 @@ static clave_status write_entry(const char *path, const header *h, const void *d
   return st;
 }
 
-clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size, uint64_t variants) {
-  header h = {.key = {key[0], key[1]}, .variants = variants, .size = size, .hash = hash_bytes(data, size)};
+clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size,
+                        uint64_t variants) {
+  header h = {
+      .key = {key[0], key[1]}, .variants = variants, .size = size, .hash = hash_bytes(data, size)};
   memcpy(h.magic, magic, sizeof magic);
   char *path = entry_path(folder, key), *lock_path = path_join(folder, lock_name);
   file_lock *lock = NULL;
   clave_status st = path && lock_path ? NULL : status_no_memory();
-  if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock)) st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
+  if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
+    st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
   if (!st) st = write_entry(path, &h, data);
   if (!st) st = cache_trim(folder, CACHE_LIMIT_BYTES, NULL);
   file_lock_release(lock);

@@ -1,7 +1,7 @@
 #ifndef BACKEND_OPENCL_CACHE_H
 #define BACKEND_OPENCL_CACHE_H
-/* Kernel binaries on disk: one file per program, named by its key, in a folder that only this user can write. Knows no
- * device: listing and trimming work without one. */
+/* Kernel binaries on disk: one file per program, named by its key, in a folder that only this user
+ * can write. Knows no device: listing and trimming work without one. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +25,7 @@ typedef struct cache_entry {
 } cache_entry;
 /* False: there is none, or (*damaged) it was broken and is removed. */
 bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged);
-clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size, uint64_t variants) STATUS_CHECK;
+clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size,
+                        uint64_t variants) STATUS_CHECK;
 
 #endif

@@ -73,8 +73,10 @@ static clave_status copy_tiles(cl_stream *s, const node *n, const copy_plan *p, 
   launch_strides(&l, &out_planes);
   size_t down = (size_t)((rows + TILE - 1) / TILE), across = (size_t)((columns + TILE - 1) / TILE);
   size_t planes = (size_t)tensor_numel(&x_planes);
-  if (stream_traits(s)->is_cpu) return launch_run(&l, 3, (size_t[]){across, down, planes}, (size_t[]){1, 1, 1});
-  return launch_run(&l, 3, (size_t[]){across * TILE, down * TILE_ROWS, planes}, (size_t[]){TILE, TILE_ROWS, 1});
+  if (stream_traits(s)->is_cpu)
+    return launch_run(&l, 3, (size_t[]){across, down, planes}, (size_t[]){1, 1, 1});
+  return launch_run(&l, 3, (size_t[]){across * TILE, down * TILE_ROWS, planes},
+                    (size_t[]){TILE, TILE_ROWS, 1});
 }
 
 /* The dimension that is contiguous in x, if it is not the inner one and a tile fits; else -1. */

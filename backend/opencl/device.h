@@ -1,18 +1,22 @@
 #ifndef BACKEND_OPENCL_DEVICE_H
 #define BACKEND_OPENCL_DEVICE_H
-/* Inside of the OpenCL backend: the loader's table, the device, buffers, the stream. Op families see opencl.h only. */
+/* Inside of the OpenCL backend: the loader's table, the device, buffers, the stream. Op families
+ * see opencl.h only. */
 #include "backend/opencl/opencl.h"
 #include "base/threads.h"
 
 /* ---------------------------------------------------------------- loader.c */
 
-#define CL_FUNCTIONS(X)                                                                                           \
-  X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext)                \
-  X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clCreateBuffer) X(clReleaseMemObject)    \
-  X(clCreateProgramWithSource) X(clCreateProgramWithBinary) X(clBuildProgram) X(clGetProgramBuildInfo)            \
-  X(clGetProgramInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                  \
-  X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer) X(clEnqueueFillBuffer) X(clFlush)      \
-  X(clFinish) X(clReleaseEvent) X(clGetEventProfilingInfo)
+/* clang-format off */
+#define CL_FUNCTIONS(X)                                                                           \
+  X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo)                   \
+  X(clCreateContext) X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue)         \
+  X(clCreateBuffer) X(clReleaseMemObject) X(clCreateProgramWithSource)                            \
+  X(clCreateProgramWithBinary) X(clBuildProgram) X(clGetProgramBuildInfo) X(clGetProgramInfo)     \
+  X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                      \
+  X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer)                        \
+  X(clEnqueueFillBuffer) X(clFlush) X(clFinish) X(clReleaseEvent) X(clGetEventProfilingInfo)
+/* clang-format on */
 
 typedef struct cl_functions {
 #define X(f) __typeof__(&f) f;
@@ -20,15 +24,16 @@ typedef struct cl_functions {
 #undef X
 } cl_functions;
 
-/* The functions of libOpenCL.so.1, opened once per process and never closed (drivers keep threads). NULL: there is no
- * loader, *reason says which package has one. */
+/* The functions of libOpenCL.so.1, opened once per process and never closed (drivers keep threads).
+ * NULL: there is no loader, *reason says which package has one. */
 const cl_functions *opencl_functions(const char **reason);
-/* "clFinish: CL_OUT_OF_RESOURCES (-5)"; CL_OUT_OF_HOST_MEMORY and the like become STATUS_NO_MEMORY. */
+/* "clFinish: CL_OUT_OF_RESOURCES (-5)"; CL_OUT_OF_HOST_MEMORY and the like become STATUS_NO_MEMORY.
+ */
 clave_status opencl_status(cl_int code, const char *call) STATUS_CHECK;
 
-#define CL_TRY(call, name)                                \
-  do {                                                    \
-    cl_int code_ = (call);                                \
+#define CL_TRY(call, name)                                      \
+  do {                                                          \
+    cl_int code_ = (call);                                      \
     if (code_ != CL_SUCCESS) return opencl_status(code_, name); \
   } while (0)
 
@@ -65,23 +70,24 @@ clave_status source_expand(const cl_device *d, const text *generated, text *out)
 
 /* ---------------------------------------------------------------- programs.c */
 
-typedef struct program program; /* one built (or requested) program of a device; lives as long as the device */
+typedef struct program
+    program; /* one built (or requested) program of a device; lives as long as the device */
 
 struct cl_device {
   backend base;
   const cl_functions *cl;
   const device_entry *entry;
   cl_context context;
-  char *cache_dir, *kernel_dir;         /* owned; NULL: none, embedded */
+  char *cache_dir, *kernel_dir;                 /* owned; NULL: none, embedded */
   void (*message)(void *ctx, const char *line); /* may be NULL */
   void *message_ctx;
-  uint64_t platform_key[2];             /* of device, driver, CPU flags: part of every cache key */
-  mutex *lock;                          /* of the list of programs */
-  mutex *note_lock;                     /* of message */
+  uint64_t platform_key[2]; /* of device, driver, CPU flags: part of every cache key */
+  mutex *lock;              /* of the list of programs */
+  mutex *note_lock;         /* of message */
   program **programs;
   int n_programs, max_programs;
-  bool cache_noted;                     /* an unwritable cache is mentioned once */
-  void *blas;                           /* gemm_clblast.c's */
+  bool cache_noted; /* an unwritable cache is mentioned once */
+  void *blas;       /* gemm_clblast.c's */
 };
 
 /* The program of a file and its options, or of a generated source; made known, not built. */
@@ -89,12 +95,14 @@ clave_status program_find(cl_device *d, const launch *l, program **out) STATUS_C
 /* Builds it unless that was done, from the cache on disk if it is there. */
 clave_status program_build(cl_device *d, program *p) STATUS_CHECK;
 /* A kernel of it, built if need be. The caller releases it. */
-clave_status program_kernel(cl_device *d, program *p, const char *kernel, cl_kernel *out) STATUS_CHECK;
+clave_status program_kernel(cl_device *d, program *p, const char *kernel,
+                            cl_kernel *out) STATUS_CHECK;
 const kernel_signature *program_signature(const program *p, const char *kernel);
-/* A kernel was launched with this local size, for the first time in its node: PoCL's binary may hold more code now. True:
- * that is not yet in the cache on disk. */
+/* A kernel was launched with this local size, for the first time in its node: PoCL's binary may
+ * hold more code now. True: that is not yet in the cache on disk. */
 bool program_mark_run(program *p, const char *kernel, const size_t local[3]);
-void programs_save(cl_device *d);  /* writes new binaries to the cache; never fails, may leave a note */
+void programs_save(
+    cl_device *d); /* writes new binaries to the cache; never fails, may leave a note */
 void programs_destroy(cl_device *d);
 void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
 
@@ -116,7 +124,8 @@ typedef struct cl_buffer {
   cl_mem memory;
 } cl_buffer;
 clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
-clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, buffer **out) STATUS_CHECK;
+clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes,
+                                buffer **out) STATUS_CHECK;
 void opencl_buffer_destroy(backend *b, buffer *buf);
 
 /* ---------------------------------------------------------------- stream.c */
@@ -165,19 +174,24 @@ struct cl_stream {
 
 clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;
 void opencl_stream_destroy(backend *b, stream *s);
-clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from, size_t bytes) STATUS_CHECK;
-clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to, size_t bytes) STATUS_CHECK;
+clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from,
+                          size_t bytes) STATUS_CHECK;
+clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to,
+                         size_t bytes) STATUS_CHECK;
 clave_status opencl_fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) STATUS_CHECK;
 clave_status opencl_finish(stream *s, device_fault *fault) STATUS_CHECK;
 clave_status opencl_profile(stream *s, bool on) STATUS_CHECK;
-clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns, int64_t *end_ns) STATUS_CHECK;
-/* Where the next command's event goes, counted by n_events++ once it was enqueued; NULL unless profiling. */
+clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns,
+                          int64_t *end_ns) STATUS_CHECK;
+/* Where the next command's event goes, counted by n_events++ once it was enqueued; NULL unless
+ * profiling. */
 cl_event *stream_event(cl_stream *s, clave_status *st);
 
 /* prepare.c */
 clave_status stream_request_build(cl_stream *s, program *p) STATUS_CHECK;
 clave_status opencl_prepare(stream *s, const node *n) STATUS_CHECK;
-clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, int total), void *ctx) STATUS_CHECK;
+clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, int total),
+                              void *ctx) STATUS_CHECK;
 clave_status opencl_run(stream *s, const node *n, uint32_t number) STATUS_CHECK;
 
 #endif

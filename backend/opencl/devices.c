@@ -1,5 +1,5 @@
-/* The list of OpenCL devices: every platform's, in order, less those that cannot serve, with what the rest needs to know
- * of each. Made once per process. */
+/* The list of OpenCL devices: every platform's, in order, less those that cannot serve, with what
+ * the rest needs to know of each. Made once per process. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static char *platform_text(const cl_functions *cl, cl_platform_id id, cl_platfor
   return s;
 }
 
-static uint64_t device_number(const cl_functions *cl, cl_device_id id, cl_device_info what, size_t size) {
+static uint64_t device_number(const cl_functions *cl, cl_device_id id, cl_device_info what,
+                              size_t size) {
   uint64_t v = 0; /* little-endian hosts only: the low bytes are filled */
   return cl->clGetDeviceInfo(id, what, size, &v, NULL) == CL_SUCCESS ? v : 0;
 }
@@ -69,12 +70,17 @@ static const char *find_refusal(const cl_functions *cl, const device_entry *e) {
   if (quirk) return quirk;
   if (!device_uint(cl, e->id, CL_DEVICE_AVAILABLE)) return "it is not available";
   if (!device_uint(cl, e->id, CL_DEVICE_COMPILER_AVAILABLE)) return "it has no compiler";
-  char *version = device_text(cl, e->id, CL_DEVICE_VERSION), *profile = device_text(cl, e->id, CL_DEVICE_PROFILE);
+  char *version = device_text(cl, e->id, CL_DEVICE_VERSION),
+       *profile = device_text(cl, e->id, CL_DEVICE_PROFILE);
   const char *reason = NULL;
-  if (!version || !profile) reason = "out of memory";
-  else if (!version_ok(version)) reason = "it is older than OpenCL 1.2";
-  else if (strcmp(profile, "FULL_PROFILE") != 0) reason = "it has the embedded profile only";
-  else if (!device_uint(cl, e->id, CL_DEVICE_ENDIAN_LITTLE)) reason = "it is big-endian";
+  if (!version || !profile)
+    reason = "out of memory";
+  else if (!version_ok(version))
+    reason = "it is older than OpenCL 1.2";
+  else if (strcmp(profile, "FULL_PROFILE") != 0)
+    reason = "it has the embedded profile only";
+  else if (!device_uint(cl, e->id, CL_DEVICE_ENDIAN_LITTLE))
+    reason = "it is big-endian";
   free(version);
   free(profile);
   return reason;
@@ -93,7 +99,8 @@ static clave_status describe_extensions(const char *all, char **out) {
   text t = {0};
   text_append(&t, "", 0);
   for (size_t i = 0; i < sizeof used_extensions / sizeof *used_extensions; i++)
-    if (has_word(all, used_extensions[i])) text_printf(&t, "%s%s", t.size ? " " : "", used_extensions[i]);
+    if (has_word(all, used_extensions[i]))
+      text_printf(&t, "%s%s", t.size ? " " : "", used_extensions[i]);
   clave_status st = text_status(&t);
   *out = t.data ? t.data : calloc(1, 1);
   if (!st && !*out) st = status_no_memory();
@@ -101,7 +108,8 @@ static clave_status describe_extensions(const char *all, char **out) {
 }
 
 static clave_status describe_platform(const cl_functions *cl, device_entry *e) {
-  char *name = platform_text(cl, e->platform, CL_PLATFORM_NAME), *version = platform_text(cl, e->platform, CL_PLATFORM_VERSION);
+  char *name = platform_text(cl, e->platform, CL_PLATFORM_NAME),
+       *version = platform_text(cl, e->platform, CL_PLATFORM_VERSION);
   char *joined = NULL;
   clave_status st = name && version ? join_texts(name, version, &joined) : status_no_memory();
   e->info.platform = joined;
@@ -142,7 +150,9 @@ static clave_status describe_device(const cl_functions *cl, device_entry *e) {
   e->info.name = device_text(cl, e->id, CL_DEVICE_NAME);
   e->info.driver = device_text(cl, e->id, CL_DRIVER_VERSION);
   char *extensions = device_text(cl, e->id, CL_DEVICE_EXTENSIONS), *used = NULL;
-  clave_status st = e->info.name && e->info.driver && extensions ? describe_extensions(extensions, &used) : status_no_memory();
+  clave_status st = e->info.name && e->info.driver && extensions
+                        ? describe_extensions(extensions, &used)
+                        : status_no_memory();
   e->info.extensions = used;
   if (!st) describe_limits(cl, e, extensions);
   free(extensions);
@@ -166,7 +176,8 @@ static void free_list(device_list *l) {
 }
 
 /* Adds the device, or the reason why not to `left_out`. */
-static clave_status add_device(const cl_functions *cl, device_list *l, cl_platform_id platform, cl_device_id id, text *left_out) {
+static clave_status add_device(const cl_functions *cl, device_list *l, cl_platform_id platform,
+                               cl_device_id id, text *left_out) {
   device_entry e = {.platform = platform, .id = id};
   clave_status st = describe_device(cl, &e);
   const char *refusal = st ? NULL : find_refusal(cl, &e);
@@ -175,7 +186,9 @@ static clave_status add_device(const cl_functions *cl, device_list *l, cl_platfo
     grown = realloc(l->entries, sizeof *grown * (size_t)(l->count + 1));
     if (!grown) st = status_no_memory();
   }
-  if (refusal) text_printf(left_out, "%s%s on %s: %s", left_out->size ? "; " : "", e.info.name, e.info.platform, refusal);
+  if (refusal)
+    text_printf(left_out, "%s%s on %s: %s", left_out->size ? "; " : "", e.info.name,
+                e.info.platform, refusal);
   if (st || refusal) {
     free_entry(&e);
     return st;
@@ -185,12 +198,15 @@ static clave_status add_device(const cl_functions *cl, device_list *l, cl_platfo
   return NULL;
 }
 
-static clave_status add_platform(const cl_functions *cl, device_list *l, cl_platform_id platform, text *left_out) {
+static clave_status add_platform(const cl_functions *cl, device_list *l, cl_platform_id platform,
+                                 text *left_out) {
   cl_device_id ids[MAX_PLATFORM_DEVICES];
   cl_uint n = 0;
   cl_int code = cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, ids, &n);
-  if (code != CL_SUCCESS) return NULL; /* CL_DEVICE_NOT_FOUND, or a broken platform: the others may serve */
-  for (cl_uint i = 0; i < n && i < MAX_PLATFORM_DEVICES; i++) TRY(add_device(cl, l, platform, ids[i], left_out));
+  if (code != CL_SUCCESS)
+    return NULL; /* CL_DEVICE_NOT_FOUND, or a broken platform: the others may serve */
+  for (cl_uint i = 0; i < n && i < MAX_PLATFORM_DEVICES; i++)
+    TRY(add_device(cl, l, platform, ids[i], left_out));
   return NULL;
 }
 
@@ -203,13 +219,16 @@ static clave_status fill_list(device_list *l, text *left_out) {
   }
   cl_platform_id ids[MAX_PLATFORMS];
   cl_uint n = 0;
-  if (cl->clGetPlatformIDs(MAX_PLATFORMS, ids, &n) != CL_SUCCESS) n = 0; /* -1001: the loader found no platform */
+  if (cl->clGetPlatformIDs(MAX_PLATFORMS, ids, &n) != CL_SUCCESS)
+    n = 0; /* -1001: the loader found no platform */
   for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++) TRY(add_platform(cl, l, ids[i], left_out));
   l->infos = calloc((size_t)l->count + 1, sizeof *l->infos);
   if (!l->infos) return status_no_memory();
   for (int i = 0; i < l->count; i++) l->infos[i] = l->entries[i].info;
   if (l->count == 0)
-    text_printf(left_out, "%sno OpenCL device: install the package pocl-opencl-icd for the CPU, or the driver of your GPU",
+    text_printf(left_out,
+                "%sno OpenCL device: install the package pocl-opencl-icd for the CPU, or the "
+                "driver of your GPU",
                 left_out->size ? "; " : "");
   return NULL;
 }
@@ -233,7 +252,8 @@ clave_status opencl_device_list(const device_list **out) {
   device_list *mine, *expected = NULL;
   TRY(make_list(&mine));
   *out = mine;
-  if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE)) {
     free_list(mine);
     *out = expected;
   }

@@ -1,8 +1,10 @@
-/* Elementwise lists: one generated kernel per list of steps, dtypes and way of walking, never per shape. The text comes
- * from the expressions of ops/elementwise.tsv; every step is rounded to its dtype, so fused or not gives the same bits.
+/* Elementwise lists: one generated kernel per list of steps, dtypes and way of walking, never per
+ * shape. The text comes from the expressions of ops/elementwise.tsv; every step is rounded to its
+ * dtype, so fused or not gives the same bits.
  *
- * Two ways of walking the collapsed shape: LINES, a 2-D range of (inner dimension, all others), inner strides 0 and 1
- * known to the compiler; and POINTS, one division chain per element, where the inner dimension is short. */
+ * Two ways of walking the collapsed shape: LINES, a 2-D range of (inner dimension, all others),
+ * inner strides 0 and 1 known to the compiler; and POINTS, one division chain per element, where
+ * the inner dimension is short. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,17 +35,22 @@ typedef struct plan {
   int n_numbers;
 } plan;
 
-static const char *const input_names[MAX_STEP_INPUTS] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
-static const char *const offset_names[MAX_STEP_INPUTS] = {"x0_offset", "x1_offset", "x2_offset", "x3_offset",
-                                                          "x4_offset", "x5_offset", "x6_offset", "x7_offset"};
-static const char *const stride_names[MAX_STEP_INPUTS] = {"x0_strides", "x1_strides", "x2_strides", "x3_strides",
-                                                          "x4_strides", "x5_strides", "x6_strides", "x7_strides"};
-static const char *const number_names[MAX_NUMBERS] = {"n0",  "n1",  "n2",  "n3",  "n4",  "n5",  "n6",  "n7",
-                                                      "n8",  "n9",  "n10", "n11", "n12", "n13", "n14", "n15",
-                                                      "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23"};
+static const char *const input_names[MAX_STEP_INPUTS] = {"x0", "x1", "x2", "x3",
+                                                         "x4", "x5", "x6", "x7"};
+static const char *const offset_names[MAX_STEP_INPUTS] = {"x0_offset", "x1_offset", "x2_offset",
+                                                          "x3_offset", "x4_offset", "x5_offset",
+                                                          "x6_offset", "x7_offset"};
+static const char *const stride_names[MAX_STEP_INPUTS] = {"x0_strides", "x1_strides", "x2_strides",
+                                                          "x3_strides", "x4_strides", "x5_strides",
+                                                          "x6_strides", "x7_strides"};
+static const char *const number_names[MAX_NUMBERS] = {
+    "n0",  "n1",  "n2",  "n3",  "n4",  "n5",  "n6",  "n7",  "n8",  "n9",  "n10", "n11",
+    "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23"};
 
 /* What a dtype is computed in: F32, F64 or I64. */
-static dtype compute_dtype(dtype t) { return t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64; }
+static dtype compute_dtype(dtype t) {
+  return t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64;
+}
 static const char *compute_type(dtype compute) {
   return compute == DTYPE_F64 ? "double" : compute == DTYPE_F32 ? "float" : "long";
 }
@@ -51,7 +58,9 @@ static const char *compute_suffix(dtype compute) {
   return compute == DTYPE_F64 ? "_f64" : compute == DTYPE_F32 ? "_f32" : "_i64";
 }
 
-static dtype input_dtype(const plan *p, uint32_t i) { return p->n->tensors[p->op->inputs.items[i]].t.type; }
+static dtype input_dtype(const plan *p, uint32_t i) {
+  return p->n->tensors[p->op->inputs.items[i]].t.type;
+}
 
 /* The dtype of operand `o` of step `s`; immediates and values have their step's. */
 static dtype operand_dtype(const plan *p, const ir_step *s, const ir_operand *o) {
@@ -60,14 +69,17 @@ static dtype operand_dtype(const plan *p, const ir_step *s, const ir_operand *o)
   return s->dtype;
 }
 
-/* The dtype that step s computes in: that of its operands (where: of its last two). Immediates follow the tensors. */
+/* The dtype that step s computes in: that of its operands (where: of its last two). Immediates
+ * follow the tensors. */
 static dtype step_operand_dtype(const plan *p, const ir_step *s) {
   uint32_t first = step_table[s->kind].result == STEP_WHERE ? 1 : 0;
   for (uint32_t i = first; i < s->operands.count; i++) {
     const ir_operand *o = &s->operands.items[i];
-    if (o->source == IR_OPERAND_SOURCE_INPUT || o->source == IR_OPERAND_SOURCE_STEP) return operand_dtype(p, s, o);
+    if (o->source == IR_OPERAND_SOURCE_INPUT || o->source == IR_OPERAND_SOURCE_STEP)
+      return operand_dtype(p, s, o);
   }
-  if (step_table[s->kind].result != STEP_CAST && step_table[s->kind].result != STEP_BOOL) return s->dtype;
+  if (step_table[s->kind].result != STEP_CAST && step_table[s->kind].result != STEP_BOOL)
+    return s->dtype;
   for (uint32_t i = first; i < s->operands.count; i++)
     if (s->operands.items[i].source == IR_OPERAND_SOURCE_FLOAT) return DTYPE_F64;
   return DTYPE_I64;
@@ -105,7 +117,8 @@ static clave_status collect_numbers(plan *p, bool values) {
       if (!is_number(o) || (o->source == IR_OPERAND_SOURCE_VALUE) != values) continue;
       bool is_condition = j == 0 && step_table[s->kind].result == STEP_WHERE;
       dtype compute = is_condition ? DTYPE_I64 : compute_dtype(step_operand_dtype(p, s));
-      if (!add_number(p, o, compute) && values) return UNSUPPORTED("more than %d host scalars in one elementwise node", MAX_NUMBERS);
+      if (!add_number(p, o, compute) && values)
+        return UNSUPPORTED("more than %d host scalars in one elementwise node", MAX_NUMBERS);
     }
   }
   return NULL;
@@ -116,7 +129,8 @@ static clave_status make_plan(plan *p, const node *n) {
   *p = (plan){.n = n, .op = op, .n_inputs = (int)op->inputs.count};
   p->shapes[0] = n->tensors[op->out].t;
   for (int i = 0; i < p->n_inputs; i++)
-    tensor_broadcast(&n->tensors[op->inputs.items[i]].t, p->shapes[0].rank, p->shapes[0].dims, &p->shapes[1 + i]);
+    tensor_broadcast(&n->tensors[op->inputs.items[i]].t, p->shapes[0].rank, p->shapes[0].dims,
+                     &p->shapes[1 + i]);
   tensors_collapse(p->shapes, 1 + p->n_inputs);
   find_walk(p);
   for (uint32_t i = 0; i < op->steps.count; i++) {
@@ -146,17 +160,24 @@ static void write_literal(text *t, const ir_operand *o, dtype compute) {
     float f;
     uint32_t u;
   } narrow = {.f = (float)wide.d};
-  if (compute == DTYPE_I64) text_printf(t, "(long)0x%llxul", (unsigned long long)(is_float ? (int64_t)o->f : o->i));
-  else if (compute == DTYPE_F64) text_printf(t, "as_double(0x%llxul)", (unsigned long long)wide.u);
-  else text_printf(t, "as_float(0x%xu)", narrow.u);
+  if (compute == DTYPE_I64)
+    text_printf(t, "(long)0x%llxul", (unsigned long long)(is_float ? (int64_t)o->f : o->i));
+  else if (compute == DTYPE_F64)
+    text_printf(t, "as_double(0x%llxul)", (unsigned long long)wide.u);
+  else
+    text_printf(t, "as_float(0x%xu)", narrow.u);
 }
 
 static void write_operand(const plan *p, text *t, const ir_operand *o, dtype compute) {
   int k;
-  if (o->source == IR_OPERAND_SOURCE_INPUT) text_printf(t, "v%u", o->index);
-  else if (o->source == IR_OPERAND_SOURCE_STEP) text_printf(t, "s%u", o->index);
-  else if ((k = find_number(p, o)) >= 0) text_printf(t, "%s", number_names[k]);
-  else write_literal(t, o, compute);
+  if (o->source == IR_OPERAND_SOURCE_INPUT)
+    text_printf(t, "v%u", o->index);
+  else if (o->source == IR_OPERAND_SOURCE_STEP)
+    text_printf(t, "s%u", o->index);
+  else if ((k = find_number(p, o)) >= 0)
+    text_printf(t, "%s", number_names[k]);
+  else
+    write_literal(t, o, compute);
 }
 
 /* The expression, with the suffix of the compute type on each step_ function. */
@@ -175,17 +196,22 @@ static void write_expression(text *t, const char *e, dtype compute) {
 
 /* a cast: from the operand's compute type to that of the result. */
 static void write_cast(text *t, dtype from, dtype to) {
-  if (to == DTYPE_BOOL) text_printf(t, "a != 0");
-  else if (dtype_is_float(to)) text_printf(t, "a");
-  else text_printf(t, "step_to_long%s(a)", compute_suffix(from));
+  if (to == DTYPE_BOOL)
+    text_printf(t, "a != 0");
+  else if (dtype_is_float(to))
+    text_printf(t, "a");
+  else
+    text_printf(t, "step_to_long%s(a)", compute_suffix(from));
 }
 
 static void write_step(const plan *p, text *t, uint32_t index) {
   static const char *const names[MAX_STEP_ARITY] = {"a", "b", "c"};
   const ir_step *s = &p->op->steps.items[index];
   const step_info *info = &step_table[s->kind];
-  dtype operands = step_operand_dtype(p, s), compute = compute_dtype(operands), result = compute_dtype(s->dtype);
-  text_printf(t, "  %s s%u;\n  {\n    typedef %s real;\n", compute_type(result), index, compute_type(compute));
+  dtype operands = step_operand_dtype(p, s), compute = compute_dtype(operands),
+        result = compute_dtype(s->dtype);
+  text_printf(t, "  %s s%u;\n  {\n    typedef %s real;\n", compute_type(result), index,
+              compute_type(compute));
   for (uint32_t i = 0; i < s->operands.count; i++) {
     bool condition = i == 0 && info->result == STEP_WHERE;
     text_printf(t, "    %s %s = ", condition ? "long" : "real", names[i]);
@@ -195,13 +221,15 @@ static void write_step(const plan *p, text *t, uint32_t index) {
   if (info->divides && compute == DTYPE_I64)
     text_printf(t, "    if (b == 0) set_fault(fault, fault_node, FAULT_DIVISION, 0, 0, 0);\n");
   text_printf(t, "    %s value = ", compute_type(result));
-  if (info->result == STEP_CAST) write_cast(t, compute, s->dtype);
-  else write_expression(t, info->cl, compute);
+  if (info->result == STEP_CAST)
+    write_cast(t, compute, s->dtype);
+  else
+    write_expression(t, info->cl, compute);
   text_printf(t, ";\n    s%u = value;\n  }\n", index);
   bool exact = s->dtype == DTYPE_F32 || s->dtype == DTYPE_F64 || s->dtype == DTYPE_I64;
   if (index + 1 == p->op->steps.count || exact) return; /* the last step is rounded by the store */
-  text_printf(t, "  {\n    typedef %s real;\n    s%u = ROUND(%s, s%u);\n  }\n", compute_type(result), index, dtype_name(s->dtype),
-              index);
+  text_printf(t, "  {\n    typedef %s real;\n    s%u = ROUND(%s, s%u);\n  }\n",
+              compute_type(result), index, dtype_name(s->dtype), index);
 }
 
 /* ---- parameters, written into the text and the signature alike */
@@ -212,7 +240,8 @@ typedef struct parameters {
   int n;
 } parameters;
 
-static void add_parameter(parameters *w, arg_kind kind, const char *name, const char *declaration, const char *type) {
+static void add_parameter(parameters *w, arg_kind kind, const char *name, const char *declaration,
+                          const char *type) {
   text_printf(w->t, "%s", w->n ? ", " : "");
   text_printf(w->t, declaration, type, name);
   w->args[w->n++] = (arg_info){.name = name, .kind = kind};
@@ -226,11 +255,13 @@ static void write_parameters(const plan *p, parameters *w) {
   add_parameter(w, ARG_INDEX, "n", "const %s %s", "index_t");
   if (p->rank > 1) add_parameter(w, ARG_INDEX8, "dims", "const %s %s", "index8");
   for (int i = 0; i < p->n_inputs; i++) {
-    add_parameter(w, ARG_BUFFER, input_names[i], "__global const STORAGE(%s) *%s", dtype_name(input_dtype(p, (uint32_t)i)));
+    add_parameter(w, ARG_BUFFER, input_names[i], "__global const STORAGE(%s) *%s",
+                  dtype_name(input_dtype(p, (uint32_t)i)));
     add_parameter(w, ARG_LONG, offset_names[i], "const %s %s", "long");
     if (takes_strides(p, i)) add_parameter(w, ARG_INDEX8, stride_names[i], "const %s %s", "index8");
   }
-  add_parameter(w, ARG_BUFFER, "out", "__global STORAGE(%s) *%s", dtype_name(p->n->tensors[p->op->out].t.type));
+  add_parameter(w, ARG_BUFFER, "out", "__global STORAGE(%s) *%s",
+                dtype_name(p->n->tensors[p->op->out].t.type));
   add_parameter(w, ARG_LONG, "out_offset", "const %s %s", "long");
   for (int i = 0; i < p->n_numbers; i++) {
     dtype c = p->numbers[i].compute;
@@ -251,8 +282,12 @@ static void write_indices(const plan *p, text *t) {
     text_printf(t, "  const index_t i0 = i, o = i;\n");
     return;
   }
-  if (lines) text_printf(t, "  const index_t row = (index_t)get_global_id(1), i0 = i, o = row * n + i;\n  index_t r = row;\n");
-  else text_printf(t, "  const index_t o = i, i0 = i %% dims.s0;\n  index_t r = i / dims.s0;\n");
+  if (lines)
+    text_printf(t,
+                "  const index_t row = (index_t)get_global_id(1), i0 = i, o = row * n + i;\n  "
+                "index_t r = row;\n");
+  else
+    text_printf(t, "  const index_t o = i, i0 = i %% dims.s0;\n  index_t r = i / dims.s0;\n");
   for (int d = 1; d < p->rank - 1; d++)
     text_printf(t, "  const index_t i%d = r %% dims.s%d;\n  r /= dims.s%d;\n", d, d, d);
   text_printf(t, "  const index_t i%d = r;\n", p->rank - 1);
@@ -261,11 +296,13 @@ static void write_indices(const plan *p, text *t) {
 static void write_load(const plan *p, text *t, int input) {
   dtype type = input_dtype(p, (uint32_t)input);
   const char *real = compute_type(compute_dtype(type)), *name = input_names[input];
-  text_printf(t, "  %s v%d;\n  {\n    typedef %s real;\n    v%d = LOAD(%s, %s + %s, ", real, input, real, input,
-              dtype_name(type), name, offset_names[input]);
+  text_printf(t, "  %s v%d;\n  {\n    typedef %s real;\n    v%d = LOAD(%s, %s + %s, ", real, input,
+              real, input, dtype_name(type), name, offset_names[input]);
   static const char *const inner[] = {[INNER_ZERO] = "0", [INNER_ONE] = "i0"};
-  if (p->inner[input] == INNER_ANY) text_printf(t, "i0 * %s.s0", stride_names[input]);
-  else text_printf(t, "%s", inner[p->inner[input]]);
+  if (p->inner[input] == INNER_ANY)
+    text_printf(t, "i0 * %s.s0", stride_names[input]);
+  else
+    text_printf(t, "%s", inner[p->inner[input]]);
   for (int d = 1; d < p->rank; d++) text_printf(t, " + i%d * %s.s%d", d, stride_names[input], d);
   text_printf(t, ");\n  }\n");
 }
@@ -279,8 +316,8 @@ static clave_status write_kernel(const void *ctx, text *t, arg_info *args, int *
   write_indices(p, t);
   for (int i = 0; i < p->n_inputs; i++) write_load(p, t, i);
   for (uint32_t i = 0; i < p->op->steps.count; i++) write_step(p, t, i);
-  text_printf(t, "  STORE(%s, out + out_offset, o, s%u);\n}\n", dtype_name(p->n->tensors[p->op->out].t.type),
-              p->op->steps.count - 1);
+  text_printf(t, "  STORE(%s, out + out_offset, o, s%u);\n}\n",
+              dtype_name(p->n->tensors[p->op->out].t.type), p->op->steps.count - 1);
   *n_args = w.n;
   return text_status(t);
 }
@@ -298,9 +335,12 @@ static void push_number(launch *l, const plan *p, const number *x) {
     i = v->i;
     f = v->f;
   }
-  if (is_int) launch_int(l, i);
-  else if (x->compute == DTYPE_I64) launch_int(l, (int64_t)f);
-  else launch_float(l, f);
+  if (is_int)
+    launch_int(l, i);
+  else if (x->compute == DTYPE_I64)
+    launch_int(l, (int64_t)f);
+  else
+    launch_float(l, f);
 }
 
 static void push_arguments(launch *l, const plan *p) {

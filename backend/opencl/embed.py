@@ -77,14 +77,19 @@ def parse_parameter(text: str, where: str) -> list[tuple[str, str]]:
     return [(name, SCALARS[types[0]])]
 
 
+ATTRIBUTE = r"\s*(?:__attribute__\s*\(\(.*?\)\)\))?\s*"
+HEAD = re.compile(rf"{ATTRIBUTE}(?:void\b)?{ATTRIBUTE}(?:void\b)?\s*(\w+)\s*\(", re.S)
+
+
 def parse_kernels(source: str, file: str) -> dict[str, list[tuple[str, str]]]:
+    """The parameters of every kernel in a file, by name."""
     source = without_comments(source)
     found: dict[str, list[tuple[str, str]]] = {}
     for match in re.finditer(r"\b(?:__)?kernel\b", source):
-        head = re.compile(r"(?:\s*__attribute__\s*\(\(.*?\)\)\))?\s*(?:void\s+)?(?:__attribute__\s*\(\(.*?\)\)\)\s*)?(?:void\s+)?(\w+)\s*\(", re.S)
-        at = head.match(source, match.end())
+        at = HEAD.match(source, match.end())
         if not at:
-            raise KernelError(f"{file}: cannot read the kernel's head near '{source[match.start():match.start() + 60]}'")
+            near = source[match.start() : match.start() + 60]
+            raise KernelError(f"{file}: cannot read the kernel's head near '{near}'")
         name, start = at.group(1), at.end() - 1
         body = source[start + 1 : matching(source, start)]
         where = f"{file}: kernel {name}"

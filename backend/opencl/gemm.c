@@ -1,4 +1,5 @@
-/* The choice of a GEMM implementation, and the arguments they share. Every threshold has its measurement. */
+/* The choice of a GEMM implementation, and the arguments they share. Every threshold has its
+ * measurement. */
 #include "backend/opencl/gemm.h"
 
 void gemm_begin(launch *l, const gemm *g, const char *stem, const char *kernel) {
@@ -20,8 +21,10 @@ void gemm_push_operands(launch *l, const gemm *g) {
   launch_strides(l, &g->batch_b);
   launch_int(l, g->b_k);
   launch_int(l, g->b_n);
-  if (g->bias) launch_buffer(l, g->bias);
-  else launch_absent(l);
+  if (g->bias)
+    launch_buffer(l, g->bias);
+  else
+    launch_absent(l);
   launch_strides(l, &g->batch_bias);
   launch_int(l, g->bias_m);
   launch_int(l, g->bias_n);
@@ -39,7 +42,8 @@ clave_status gemm_tile(const gemm *g) {
   launch l;
   gemm_begin(&l, g, "matmul", "matmul");
   gemm_push_operands(&l, g);
-  size_t global[3] = {(size_t)((g->n + BLOCK - 1) / BLOCK), (size_t)((g->m + BLOCK - 1) / BLOCK), (size_t)g->batches};
+  size_t global[3] = {(size_t)((g->n + BLOCK - 1) / BLOCK), (size_t)((g->m + BLOCK - 1) / BLOCK),
+                      (size_t)g->batches};
   size_t side = stream_traits(g->s)->is_cpu ? 1 : SIDE, local[3] = {side, side, 1};
   return launch_run(&l, 3, global, local);
 }
@@ -48,8 +52,9 @@ static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 ||
 
 /* Rows of a up to which reading b once in place beats packing it. */
 enum { FEW_ROWS = 8 };
-/* From this size on CLBlast is faster than our tiles on GPUs, less than its set-up costs below (multiply-adds). On CPUs it is
- * never: 15-22 GFLOP/s on 2 Zen 4 cores, and 6 s of compiling, where our packed kernel makes 200. */
+/* From this size on CLBlast is faster than our tiles on GPUs, less than its set-up costs below
+ * (multiply-adds). On CPUs it is never: 15-22 GFLOP/s on 2 Zen 4 cores, and 6 s of compiling, where
+ * our packed kernel makes 200. */
 static const double clblast_from = 1 << 21;
 enum { CLBLAST_SIDE = 64 };
 

@@ -1,5 +1,5 @@
-/* CLBlast: the only file that knows it. libclblast.so.1 is opened at the first product that wants it and is optional; f32
- * only, since its half precision also adds up in half. */
+/* CLBlast: the only file that knows it. libclblast.so.1 is opened at the first product that wants
+ * it and is optional; f32 only, since its half precision also adds up in half. */
 #include "backend/opencl/gemm.h"
 
 #include <clblast_c.h>
@@ -64,8 +64,8 @@ typedef struct matrix {
 } matrix;
 
 /* A rows x columns operand, row-major or transposed. */
-static matrix describe_matrix(const bound_tensor *t, const tensor *batch, int64_t rows, int64_t columns, int64_t row_stride,
-                              int64_t column_stride) {
+static matrix describe_matrix(const bound_tensor *t, const tensor *batch, int64_t rows,
+                              int64_t columns, int64_t row_stride, int64_t column_stride) {
   bool plain = (column_stride == 1 || columns == 1) && row_stride >= columns;
   bool turned = (row_stride == 1 || rows == 1) && column_stride >= rows;
   int64_t between = batch->rank == 1 ? batch->strides[0] : 0;
@@ -77,12 +77,17 @@ static matrix describe_matrix(const bound_tensor *t, const tensor *batch, int64_
                   .usable = (plain || turned) && batch->rank <= 1 && between >= 0};
 }
 
-static matrix matrix_a(const gemm *g) { return describe_matrix(g->a, &g->batch_a, g->m, g->k, g->a_m, g->a_k); }
-static matrix matrix_b(const gemm *g) { return describe_matrix(g->b, &g->batch_b, g->k, g->n, g->b_k, g->b_n); }
+static matrix matrix_a(const gemm *g) {
+  return describe_matrix(g->a, &g->batch_a, g->m, g->k, g->a_m, g->a_k);
+}
+static matrix matrix_b(const gemm *g) {
+  return describe_matrix(g->b, &g->batch_b, g->k, g->n, g->b_k, g->b_n);
+}
 
 bool gemm_clblast_usable(const gemm *g) {
   bool f32 = g->a->t.type == DTYPE_F32 && g->b->t.type == DTYPE_F32 && g->out->t.type == DTYPE_F32;
-  return f32 && g->k > 0 && matrix_a(g).usable && matrix_b(g).usable && device_clblast(g->s->device) != NULL;
+  return f32 && g->k > 0 && matrix_a(g).usable && matrix_b(g).usable &&
+         device_clblast(g->s->device) != NULL;
 }
 
 /* ---------------------------------------------------------------- run */
@@ -99,28 +104,32 @@ static clave_status spread_bias(const gemm *g) {
   launch_dims(&l, &g->batch_bias);
   launch_int(&l, g->m);
   launch_int(&l, g->n);
-  size_t global[3] = {(size_t)g->n, (size_t)g->m, (size_t)g->batches}, local[3] = {LOCAL_SIZE, 1, 1};
+  size_t global[3] = {(size_t)g->n, (size_t)g->m, (size_t)g->batches},
+         local[3] = {LOCAL_SIZE, 1, 1};
   return launch_run(&l, 3, global, local);
 }
 
-static CLBlastStatusCode run_one(const gemm *g, const clblast *c, const matrix *a, const matrix *b, const matrix *out, float beta,
-                                 cl_mem temporary, cl_event *event) {
-  return c->gemm(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n, (size_t)g->k, (float)g->alpha,
-                 a->memory, a->offset, a->ld, b->memory, b->offset, b->ld, beta, out->memory, out->offset, out->ld, &g->s->queue,
-                 event, temporary);
+static CLBlastStatusCode run_one(const gemm *g, const clblast *c, const matrix *a, const matrix *b,
+                                 const matrix *out, float beta, cl_mem temporary, cl_event *event) {
+  return c->gemm(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n,
+                 (size_t)g->k, (float)g->alpha, a->memory, a->offset, a->ld, b->memory, b->offset,
+                 b->ld, beta, out->memory, out->offset, out->ld, &g->s->queue, event, temporary);
 }
 
-static CLBlastStatusCode run_batches(const gemm *g, const clblast *c, const matrix *a, const matrix *b, const matrix *out,
-                                     float beta, cl_event *event) {
-  return c->batched(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n, (size_t)g->k, (float)g->alpha,
-                    a->memory, a->offset, a->ld, a->stride, b->memory, b->offset, b->ld, b->stride, beta, out->memory, out->offset,
-                    out->ld, out->stride, (size_t)g->batches, &g->s->queue, event);
+static CLBlastStatusCode run_batches(const gemm *g, const clblast *c, const matrix *a,
+                                     const matrix *b, const matrix *out, float beta,
+                                     cl_event *event) {
+  return c->batched(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n,
+                    (size_t)g->k, (float)g->alpha, a->memory, a->offset, a->ld, a->stride,
+                    b->memory, b->offset, b->ld, b->stride, beta, out->memory, out->offset, out->ld,
+                    out->stride, (size_t)g->batches, &g->s->queue, event);
 }
 
-static CLBlastStatusCode temporary_size(const gemm *g, const clblast *c, const matrix *a, const matrix *b, const matrix *out,
-                                        size_t *bytes) {
-  return c->temp_size(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n, (size_t)g->k, a->offset,
-                      a->ld, b->offset, b->ld, out->offset, out->ld, &g->s->queue, bytes);
+static CLBlastStatusCode temporary_size(const gemm *g, const clblast *c, const matrix *a,
+                                        const matrix *b, const matrix *out, size_t *bytes) {
+  return c->temp_size(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n,
+                      (size_t)g->k, a->offset, a->ld, b->offset, b->ld, out->offset, out->ld,
+                      &g->s->queue, bytes);
 }
 
 static clave_status multiply(const gemm *g, const clblast *c) {
@@ -131,13 +140,15 @@ static clave_status multiply(const gemm *g, const clblast *c) {
   float beta = g->bias ? (float)g->beta : 0;
   size_t bytes = 0;
   cl_mem temporary = NULL;
-  CLBlastStatusCode code = g->batches > 1 ? CLBlastSuccess : temporary_size(g, c, &a, &b, &out, &bytes);
+  CLBlastStatusCode code =
+      g->batches > 1 ? CLBlastSuccess : temporary_size(g, c, &a, &b, &out, &bytes);
   if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSGemmTempBufferSize");
   if (bytes) TRY(stream_scratch(g->s, bytes, &temporary));
   clave_status st;
   cl_event *event = stream_event(g->s, &st);
   if (st) return st;
-  code = g->batches > 1 ? run_batches(g, c, &a, &b, &out, beta, event) : run_one(g, c, &a, &b, &out, beta, temporary, event);
+  code = g->batches > 1 ? run_batches(g, c, &a, &b, &out, beta, event)
+                        : run_one(g, c, &a, &b, &out, beta, temporary, event);
   if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSgemm");
   if (event) g->s->n_events++;
   return NULL;

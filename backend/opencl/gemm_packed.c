@@ -10,11 +10,14 @@ static int panel_rows(uint32_t vector_width) { return vector_width == 8 ? 6 : 8;
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t strip_of(const gemm *g) {
   const device_traits *t = stream_traits(g->s);
-  int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * DEPTH)), panel = 2 * (int64_t)t->vector_width;
+  int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * DEPTH)),
+          panel = 2 * (int64_t)t->vector_width;
   return (fits < MAX_STRIP ? fits : MAX_STRIP) / panel * panel;
 }
 
-bool gemm_packed_usable(const gemm *g) { return stream_traits(g->s)->is_cpu && g->k > 0 && strip_of(g) > 0; }
+bool gemm_packed_usable(const gemm *g) {
+  return stream_traits(g->s)->is_cpu && g->k > 0 && strip_of(g) > 0;
+}
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -39,15 +42,17 @@ static clave_status pack_a(const gemm *g, cl_mem packed, int64_t panels) {
   launch_memory(&l, packed, 0);
   launch_int(&l, g->m);
   launch_int(&l, g->k);
-  size_t global[3] = {(size_t)panels, (size_t)divide_up(g->k, DEPTH), (size_t)g->batches}, local[3] = {1, 1, 1};
+  size_t global[3] = {(size_t)panels, (size_t)divide_up(g->k, DEPTH), (size_t)g->batches},
+         local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
 
-/* Panels of rows per work-item: all of them, so that b is packed once, unless that leaves cores idle. Below MIN_PANELS
- * packing b again costs more than another core brings. */
+/* Panels of rows per work-item: all of them, so that b is packed once, unless that leaves cores
+ * idle. Below MIN_PANELS packing b again costs more than another core brings. */
 static int64_t share_panels(const gemm *g, int64_t panels) {
   enum { MIN_PANELS = 4 };
-  int64_t strips = divide_up(g->n, strip_of(g)) * g->batches, wanted = 4 * (int64_t)stream_traits(g->s)->compute_units;
+  int64_t strips = divide_up(g->n, strip_of(g)) * g->batches,
+          wanted = 4 * (int64_t)stream_traits(g->s)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : divide_up(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
   return chunks > 1 ? divide_up(panels, chunks) : panels;
@@ -62,14 +67,18 @@ static clave_status multiply(const gemm *g, cl_mem scratch, int64_t panels, int6
   launch_strides(&l, &g->batch_b);
   launch_int(&l, g->b_k);
   launch_int(&l, g->b_n);
-  if (g->bias) launch_buffer(&l, g->bias);
-  else launch_absent(&l);
+  if (g->bias)
+    launch_buffer(&l, g->bias);
+  else
+    launch_absent(&l);
   launch_strides(&l, &g->batch_bias);
   launch_int(&l, g->bias_m);
   launch_int(&l, g->bias_n);
   launch_buffer(&l, g->out);
-  if (g->out->t.type == DTYPE_F32) launch_buffer(&l, g->out);
-  else launch_memory(&l, scratch, sums_offset);
+  if (g->out->t.type == DTYPE_F32)
+    launch_buffer(&l, g->out);
+  else
+    launch_memory(&l, scratch, sums_offset);
   launch_dims(&l, &g->batch_a);
   launch_int(&l, g->m);
   launch_int(&l, g->n);
@@ -79,7 +88,9 @@ static clave_status multiply(const gemm *g, cl_mem scratch, int64_t panels, int6
   launch_float(&l, g->alpha);
   launch_float(&l, g->beta);
   launch_local(&l, sizeof(float) * DEPTH * (size_t)strip);
-  size_t global[3] = {(size_t)divide_up(g->n, strip), (size_t)divide_up(panels, each), (size_t)g->batches}, local[3] = {1, 1, 1};
+  size_t global[3] = {(size_t)divide_up(g->n, strip), (size_t)divide_up(panels, each),
+                      (size_t)g->batches},
+         local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
 

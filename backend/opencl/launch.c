@@ -1,5 +1,6 @@
-/* The one way to a kernel: finds (or requests) it by the key of the launch, binds the arguments by the kernel's signature,
- * enqueues. The steady state is a walk over the node's few kernels: no hashing, no text, no allocation. */
+/* The one way to a kernel: finds (or requests) it by the key of the launch, binds the arguments by
+ * the kernel's signature, enqueues. The steady state is a walk over the node's few kernels: no
+ * hashing, no text, no allocation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +30,12 @@ static void add_macro(launch *l, const char *name, define_kind kind, int value) 
   l->macros[l->n_macros++] = (launch_macro){.name = name, .kind = (int32_t)kind, .value = value};
 }
 
-void launch_dtype(launch *l, const char *name, dtype t) { add_macro(l, name, DEFINE_DTYPE, (int)t); }
-void launch_define(launch *l, const char *name, int value) { add_macro(l, name, DEFINE_INT, value); }
+void launch_dtype(launch *l, const char *name, dtype t) {
+  add_macro(l, name, DEFINE_DTYPE, (int)t);
+}
+void launch_define(launch *l, const char *name, int value) {
+  add_macro(l, name, DEFINE_INT, value);
+}
 static const char compute_name[] = "COMPUTE";
 static const char wide_name[] = "WIDE";
 void launch_compute(launch *l, dtype t) {
@@ -154,13 +159,23 @@ static clave_status find_kernel(launch *l, node_kernel **out) {
 
 /* ---------------------------------------------------------------- binding */
 
-static const char *const arg_kind_names[] = {
-    [ARG_BUFFER] = "a buffer", [ARG_LOCAL] = "local memory", [ARG_INT] = "int",     [ARG_UINT] = "uint",
-    [ARG_LONG] = "long",       [ARG_ULONG] = "ulong",        [ARG_FLOAT] = "float", [ARG_DOUBLE] = "double",
-    [ARG_REAL] = "real",       [ARG_INDEX] = "index_t",      [ARG_INDEX8] = "index8",
-    [ARG_FAULT] = "the error record", [ARG_FAULT_NODE] = "the node's number"};
-static const char *const value_kind_names[] = {[VALUE_MEMORY] = "a buffer", [VALUE_INT] = "an integer",
-                                               [VALUE_FLOAT] = "a float",   [VALUE_INDEX8] = "eight indices",
+static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
+                                             [ARG_LOCAL] = "local memory",
+                                             [ARG_INT] = "int",
+                                             [ARG_UINT] = "uint",
+                                             [ARG_LONG] = "long",
+                                             [ARG_ULONG] = "ulong",
+                                             [ARG_FLOAT] = "float",
+                                             [ARG_DOUBLE] = "double",
+                                             [ARG_REAL] = "real",
+                                             [ARG_INDEX] = "index_t",
+                                             [ARG_INDEX8] = "index8",
+                                             [ARG_FAULT] = "the error record",
+                                             [ARG_FAULT_NODE] = "the node's number"};
+static const char *const value_kind_names[] = {[VALUE_MEMORY] = "a buffer",
+                                               [VALUE_INT] = "an integer",
+                                               [VALUE_FLOAT] = "a float",
+                                               [VALUE_INDEX8] = "eight indices",
                                                [VALUE_LOCAL] = "local memory"};
 
 /* An argument as clSetKernelArg takes it. */
@@ -219,7 +234,8 @@ static bool raw_index8(raw_arg *r, const int64_t v[8], bool wide) {
   return fits;
 }
 
-/* real: what COMPUTE says. An integer may stand for a float of any kind, a float for a long real (exact ones only). */
+/* real: what COMPUTE says. An integer may stand for a float of any kind, a float for a long real
+ * (exact ones only). */
 static bool raw_real(raw_arg *r, const launch_value *v, dtype compute) {
   bool is_int = v->kind == VALUE_INT;
   if (compute == DTYPE_I64) return raw_long(r, is_int ? v->as.i : (int64_t)v->as.f);
@@ -227,7 +243,8 @@ static bool raw_real(raw_arg *r, const launch_value *v, dtype compute) {
   return compute == DTYPE_F64 ? raw_double(r, d) : raw_float(r, d);
 }
 
-static bool raw_number(raw_arg *r, const launch_value *v, arg_kind kind, const launch *l, dtype compute) {
+static bool raw_number(raw_arg *r, const launch_value *v, arg_kind kind, const launch *l,
+                       dtype compute) {
   if (kind == ARG_REAL) return raw_real(r, v, compute);
   if (kind == ARG_FLOAT || kind == ARG_DOUBLE) {
     double d = v->kind == VALUE_INT ? (double)v->as.i : v->as.f;
@@ -239,7 +256,8 @@ static bool raw_number(raw_arg *r, const launch_value *v, arg_kind kind, const l
 }
 
 /* False: the value does not fit the parameter. */
-static bool make_raw(raw_arg *r, const launch_value *v, arg_kind kind, const launch *l, dtype compute) {
+static bool make_raw(raw_arg *r, const launch_value *v, arg_kind kind, const launch *l,
+                     dtype compute) {
   r->data = &r->as;
   switch (v->kind) {
     case VALUE_MEMORY:
@@ -257,11 +275,12 @@ static bool make_raw(raw_arg *r, const launch_value *v, arg_kind kind, const lau
   }
 }
 
-static clave_status set_arg(const launch *l, const node_kernel *k, int i, size_t size, const void *data) {
+static clave_status set_arg(const launch *l, const node_kernel *k, int i, size_t size,
+                            const void *data) {
   cl_int code = l->s->cl->clSetKernelArg(k->handle, (cl_uint)i, size, data);
   if (code == CL_SUCCESS) return NULL;
-  return status_while(opencl_status(code, "clSetKernelArg"), "kernel %s argument %d (%s)", l->kernel, i,
-                      k->signature->args[i].name);
+  return status_while(opencl_status(code, "clSetKernelArg"), "kernel %s argument %d (%s)",
+                      l->kernel, i, k->signature->args[i].name);
 }
 
 static clave_status bind_fault(const launch *l, const node_kernel *k, int i, arg_kind kind) {
@@ -273,10 +292,10 @@ static clave_status bind_fault(const launch *l, const node_kernel *k, int i, arg
 
 static clave_status wrong_arg(const launch *l, const arg_info *arg, int i, const launch_value *v) {
   if (v->kind == VALUE_INT)
-    return INVALID("kernel %s argument %d (%s) is %s, got %lld", l->kernel, i, arg->name, arg_kind_names[arg->kind],
-                   (long long)v->as.i);
-  return INVALID("kernel %s argument %d (%s) is %s, got %s", l->kernel, i, arg->name, arg_kind_names[arg->kind],
-                 value_kind_names[v->kind]);
+    return INVALID("kernel %s argument %d (%s) is %s, got %lld", l->kernel, i, arg->name,
+                   arg_kind_names[arg->kind], (long long)v->as.i);
+  return INVALID("kernel %s argument %d (%s) is %s, got %s", l->kernel, i, arg->name,
+                 arg_kind_names[arg->kind], value_kind_names[v->kind]);
 }
 
 static int expected_values(const kernel_signature *g) {
@@ -288,11 +307,15 @@ static int expected_values(const kernel_signature *g) {
 static clave_status check_args(const launch *l, const node_kernel *k) {
   const kernel_signature *g = k->signature;
   int n = expected_values(g);
-  if (l->n_values < n) return INVALID("kernel %s argument %d (%s) is missing", l->kernel, l->n_values, g->args[l->n_values].name);
-  if (l->n_values > n) return INVALID("kernel %s takes %d arguments, got %d", l->kernel, n, l->n_values);
+  if (l->n_values < n)
+    return INVALID("kernel %s argument %d (%s) is missing", l->kernel, l->n_values,
+                   g->args[l->n_values].name);
+  if (l->n_values > n)
+    return INVALID("kernel %s takes %d arguments, got %d", l->kernel, n, l->n_values);
   for (int i = 0; i < n; i++) {
     raw_arg r;
-    if (!make_raw(&r, &l->values[i], g->args[i].kind, l, k->compute)) return wrong_arg(l, &g->args[i], i, &l->values[i]);
+    if (!make_raw(&r, &l->values[i], g->args[i].kind, l, k->compute))
+      return wrong_arg(l, &g->args[i], i, &l->values[i]);
   }
   return NULL;
 }
@@ -310,13 +333,16 @@ static clave_status bind_args(const launch *l, const node_kernel *k) {
 
 /* ---------------------------------------------------------------- running */
 
-static clave_status enqueue(const launch *l, node_kernel *k, int dims, const size_t *global, const size_t *local) {
+static clave_status enqueue(const launch *l, node_kernel *k, int dims, const size_t *global,
+                            const size_t *local) {
   cl_stream *s = l->s;
   clave_status st;
   cl_event *event = stream_event(s, &st);
   if (st) return st;
-  cl_int code = s->cl->clEnqueueNDRangeKernel(s->queue, k->handle, (cl_uint)dims, NULL, global, local, 0, NULL, event);
-  if (code != CL_SUCCESS) return status_while(opencl_status(code, "clEnqueueNDRangeKernel"), "kernel %s", l->kernel);
+  cl_int code = s->cl->clEnqueueNDRangeKernel(s->queue, k->handle, (cl_uint)dims, NULL, global,
+                                              local, 0, NULL, event);
+  if (code != CL_SUCCESS)
+    return status_while(opencl_status(code, "clEnqueueNDRangeKernel"), "kernel %s", l->kernel);
   if (event) s->n_events++;
   if (memcmp(k->local, local, sizeof k->local) != 0) {
     memcpy(k->local, local, sizeof k->local);
@@ -327,7 +353,9 @@ static clave_status enqueue(const launch *l, node_kernel *k, int dims, const siz
 
 clave_status launch_run(launch *l, int dims, const size_t *global, const size_t *local) {
   if (l->wide) add_macro(l, wide_name, DEFINE_INT, 1);
-  if (l->overflow) return INVALID("kernel %s: more than %d macros or %d arguments", l->kernel, MAX_LAUNCH_DEFINES, MAX_LAUNCH_ARGS);
+  if (l->overflow)
+    return INVALID("kernel %s: more than %d macros or %d arguments", l->kernel, MAX_LAUNCH_DEFINES,
+                   MAX_LAUNCH_ARGS);
   size_t rounded[3] = {1, 1, 1}, group[3] = {1, 1, 1}, items = 1;
   for (int i = 0; i < dims; i++) {
     if (global[i] == 0) return NULL;
@@ -336,7 +364,8 @@ clave_status launch_run(launch *l, int dims, const size_t *global, const size_t 
     rounded[i] = (global[i] + local[i] - 1) / local[i] * local[i];
   }
   if (items > stream_traits(l->s)->max_local)
-    return UNSUPPORTED("kernel %s needs work-groups of %zu, the device has %zu", l->kernel, items, stream_traits(l->s)->max_local);
+    return UNSUPPORTED("kernel %s needs work-groups of %zu, the device has %zu", l->kernel, items,
+                       stream_traits(l->s)->max_local);
   node_kernel *k;
   TRY(find_kernel(l, &k));
   TRY(check_args(l, k));

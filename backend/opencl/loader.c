@@ -1,4 +1,5 @@
-/* Opens libOpenCL.so.1 at run time, through one table, and turns OpenCL's error codes into statuses. */
+/* Opens libOpenCL.so.1 at run time, through one table, and turns OpenCL's error codes into
+ * statuses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +13,13 @@ typedef struct loaded {
 } loaded;
 
 static const char *const no_loader =
-    "no OpenCL loader (libOpenCL.so.1): install the package ocl-icd-libopencl1, and pocl-opencl-icd for the CPU";
+    "no OpenCL loader (libOpenCL.so.1): install the package ocl-icd-libopencl1, and "
+    "pocl-opencl-icd for the CPU";
 
 static void *find_function(loaded *l, const char *name) {
   void *f = library_symbol(l->library, name);
-  if (!f) l->reason = "libOpenCL.so.1 is older than OpenCL 1.2: install the package ocl-icd-libopencl1";
+  if (!f)
+    l->reason = "libOpenCL.so.1 is older than OpenCL 1.2: install the package ocl-icd-libopencl1";
   return f;
 }
 
@@ -28,8 +31,8 @@ static void load_functions(loaded *l) {
     return;
   }
   void *f;
-#define X(name)                    \
-  f = find_function(l, #name);     \
+#define X(name)                \
+  f = find_function(l, #name); \
   memcpy(&l->functions.name, &f, sizeof f);
   CL_FUNCTIONS(X)
 #undef X
@@ -46,7 +49,8 @@ const cl_functions *opencl_functions(const char **reason) {
     }
     load_functions(mine);
     l = mine;
-    if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
       library_close(mine->library);
       free(mine);
       l = expected;
@@ -61,19 +65,47 @@ typedef struct code_name {
   const char *name;
 } code_name;
 
-#define ROW(code) {code, #code}
+#define ROW(code) \
+  { code, #code }
 static const code_name code_names[] = {
-    ROW(CL_DEVICE_NOT_FOUND), ROW(CL_DEVICE_NOT_AVAILABLE), ROW(CL_COMPILER_NOT_AVAILABLE),
-    ROW(CL_MEM_OBJECT_ALLOCATION_FAILURE), ROW(CL_OUT_OF_RESOURCES), ROW(CL_OUT_OF_HOST_MEMORY),
-    ROW(CL_PROFILING_INFO_NOT_AVAILABLE), ROW(CL_BUILD_PROGRAM_FAILURE), ROW(CL_MAP_FAILURE), ROW(CL_INVALID_VALUE),
-    ROW(CL_INVALID_PLATFORM), ROW(CL_INVALID_DEVICE), ROW(CL_INVALID_CONTEXT), ROW(CL_INVALID_QUEUE_PROPERTIES),
-    ROW(CL_INVALID_COMMAND_QUEUE), ROW(CL_INVALID_HOST_PTR), ROW(CL_INVALID_MEM_OBJECT), ROW(CL_INVALID_BINARY),
-    ROW(CL_INVALID_BUILD_OPTIONS), ROW(CL_INVALID_PROGRAM), ROW(CL_INVALID_PROGRAM_EXECUTABLE),
-    ROW(CL_INVALID_KERNEL_NAME), ROW(CL_INVALID_KERNEL_DEFINITION), ROW(CL_INVALID_KERNEL), ROW(CL_INVALID_ARG_INDEX),
-    ROW(CL_INVALID_ARG_VALUE), ROW(CL_INVALID_ARG_SIZE), ROW(CL_INVALID_KERNEL_ARGS), ROW(CL_INVALID_WORK_DIMENSION),
-    ROW(CL_INVALID_WORK_GROUP_SIZE), ROW(CL_INVALID_WORK_ITEM_SIZE), ROW(CL_INVALID_GLOBAL_OFFSET),
-    ROW(CL_INVALID_EVENT_WAIT_LIST), ROW(CL_INVALID_EVENT), ROW(CL_INVALID_OPERATION), ROW(CL_INVALID_BUFFER_SIZE),
-    ROW(CL_INVALID_GLOBAL_WORK_SIZE), ROW(CL_INVALID_PROPERTY),
+    ROW(CL_DEVICE_NOT_FOUND),
+    ROW(CL_DEVICE_NOT_AVAILABLE),
+    ROW(CL_COMPILER_NOT_AVAILABLE),
+    ROW(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+    ROW(CL_OUT_OF_RESOURCES),
+    ROW(CL_OUT_OF_HOST_MEMORY),
+    ROW(CL_PROFILING_INFO_NOT_AVAILABLE),
+    ROW(CL_BUILD_PROGRAM_FAILURE),
+    ROW(CL_MAP_FAILURE),
+    ROW(CL_INVALID_VALUE),
+    ROW(CL_INVALID_PLATFORM),
+    ROW(CL_INVALID_DEVICE),
+    ROW(CL_INVALID_CONTEXT),
+    ROW(CL_INVALID_QUEUE_PROPERTIES),
+    ROW(CL_INVALID_COMMAND_QUEUE),
+    ROW(CL_INVALID_HOST_PTR),
+    ROW(CL_INVALID_MEM_OBJECT),
+    ROW(CL_INVALID_BINARY),
+    ROW(CL_INVALID_BUILD_OPTIONS),
+    ROW(CL_INVALID_PROGRAM),
+    ROW(CL_INVALID_PROGRAM_EXECUTABLE),
+    ROW(CL_INVALID_KERNEL_NAME),
+    ROW(CL_INVALID_KERNEL_DEFINITION),
+    ROW(CL_INVALID_KERNEL),
+    ROW(CL_INVALID_ARG_INDEX),
+    ROW(CL_INVALID_ARG_VALUE),
+    ROW(CL_INVALID_ARG_SIZE),
+    ROW(CL_INVALID_KERNEL_ARGS),
+    ROW(CL_INVALID_WORK_DIMENSION),
+    ROW(CL_INVALID_WORK_GROUP_SIZE),
+    ROW(CL_INVALID_WORK_ITEM_SIZE),
+    ROW(CL_INVALID_GLOBAL_OFFSET),
+    ROW(CL_INVALID_EVENT_WAIT_LIST),
+    ROW(CL_INVALID_EVENT),
+    ROW(CL_INVALID_OPERATION),
+    ROW(CL_INVALID_BUFFER_SIZE),
+    ROW(CL_INVALID_GLOBAL_WORK_SIZE),
+    ROW(CL_INVALID_PROPERTY),
 };
 
 clave_status opencl_status(cl_int code, const char *call) {

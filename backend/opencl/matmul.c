@@ -1,5 +1,5 @@
-/* Matmul: brings operands into the form of gemm.h (batches collapsed, broadcast rows folded into m) and runs the
- * implementation that gemm_choose names. */
+/* Matmul: brings operands into the form of gemm.h (batches collapsed, broadcast rows folded into m)
+ * and runs the implementation that gemm_choose names. */
 #include <string.h>
 
 #include "backend/opencl/gemm.h"
@@ -34,7 +34,8 @@ static void fold_batches(gemm *g) {
   g->batch_a.rank = g->batch_b.rank = g->batch_bias.rank = 0;
 }
 
-/* A column for b: the same product with a and b in each other's place has one row, and out lies the same. */
+/* A column for b: the same product with a and b in each other's place has one row, and out lies the
+ * same. */
 static void turn_column(gemm *g) {
   if (g->n != 1 || g->m == 1) return;
   gemm t = *g;
@@ -68,7 +69,11 @@ static void set_bias(gemm *g, const tensor *out) {
 
 void gemm_describe(gemm *g, cl_stream *s, const node *n) {
   const ir_matmul *op = n->instruction->op;
-  *g = (gemm){.s = s, .node = n, .a = &n->tensors[op->a], .b = &n->tensors[op->b], .out = &n->tensors[op->out]};
+  *g = (gemm){.s = s,
+              .node = n,
+              .a = &n->tensors[op->a],
+              .b = &n->tensors[op->b],
+              .out = &n->tensors[op->out]};
   if (op->bias != IR_NONE && op->beta != 0) g->bias = &n->tensors[op->bias];
   const tensor *a = &g->a->t, *b = &g->b->t, *out = &g->out->t;
   g->alpha = op->alpha;
@@ -94,9 +99,11 @@ void gemm_describe(gemm *g, cl_stream *s, const node *n) {
 }
 
 clave_status opencl_matmul(cl_stream *s, const node *n) {
-  static clave_status (*const implementations[])(const gemm *) = {
-      [GEMM_TILE] = gemm_tile, [GEMM_PACKED] = gemm_packed,   [GEMM_ROWS] = gemm_rows, [GEMM_COLUMNS] = gemm_columns,
-      [GEMM_CLBLAST] = gemm_clblast};
+  static clave_status (*const implementations[])(const gemm *) = {[GEMM_TILE] = gemm_tile,
+                                                                  [GEMM_PACKED] = gemm_packed,
+                                                                  [GEMM_ROWS] = gemm_rows,
+                                                                  [GEMM_COLUMNS] = gemm_columns,
+                                                                  [GEMM_CLBLAST] = gemm_clblast};
   gemm g;
   gemm_describe(&g, s, n);
   return implementations[gemm_choose(&g)](&g);

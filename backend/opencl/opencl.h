@@ -1,27 +1,29 @@
 #ifndef BACKEND_OPENCL_OPENCL_H
 #define BACKEND_OPENCL_OPENCL_H
-/* What an op family of the OpenCL backend is written against: the device, the stream, and the launch, the only way to a
- * kernel. A family is backend/opencl/<family>.c with `clave_status opencl_<op>(cl_stream *s, const node *n)` and
- * kernels_cl/<family>.cl. Include "opencl_ops.h" (generated) for the prototypes.
+/* What an op family of the OpenCL backend is written against: the device, the stream, and the
+ * launch, the only way to a kernel. A family is backend/opencl/<family>.c with `clave_status
+ * opencl_<op>(cl_stream *s, const node *n)` and kernels_cl/<family>.cl. Include "opencl_ops.h"
+ * (generated) for the prototypes.
  *
  *   clave_status opencl_softmax(cl_stream *s, const node *n) {
  *     const ir_softmax *op = n->instruction->op;
  *     const bound_tensor *x = &n->tensors[op->x], *out = ...;
  *     launch l;
- *     launch_begin(&l, s, n, "softmax", "softmax_rows");      // kernels_cl/softmax.cl, kernel softmax_rows
- *     launch_dtype(&l, "X_TYPE", x->t.type);                  // key of the program: dtypes and flags, never shapes
- *     launch_compute(&l, x->t.type);                          // COMPUTE: what `real` is in the kernel
- *     launch_define(&l, "LOG", op->log);
- *     launch_buffer(&l, x);                                   // arguments in the kernel's order: cl_mem, long offset
- *     launch_strides(&l, &x->t);                              // index8
+ *     launch_begin(&l, s, n, "softmax", "softmax_rows");      // kernels_cl/softmax.cl, kernel
+ * softmax_rows launch_dtype(&l, "X_TYPE", x->t.type);                  // key of the program:
+ * dtypes and flags, never shapes launch_compute(&l, x->t.type);                          //
+ * COMPUTE: what `real` is in the kernel launch_define(&l, "LOG", op->log); launch_buffer(&l, x); //
+ * arguments in the kernel's order: cl_mem, long offset launch_strides(&l, &x->t); // index8
  *     launch_buffer(&l, out);
- *     launch_int(&l, rows);                                   // int, uint, long, ulong or index_t, as the kernel says
- *     return launch_items(&l, rows);                          // 1-D; the kernel masks by `rows`
+ *     launch_int(&l, rows);                                   // int, uint, long, ulong or index_t,
+ * as the kernel says return launch_items(&l, rows);                          // 1-D; the kernel
+ * masks by `rows`
  *   }
  *
- * The op function runs in two modes: for real, and dry (prepare), where launch_* only requests the build. It must do the
- * same launches in both; buffers may be NULL in dry mode, so it never looks into them. No error checks are needed until
- * launch_run/items/groups: they report the first mistake, by kernel and argument name. */
+ * The op function runs in two modes: for real, and dry (prepare), where launch_* only requests the
+ * build. It must do the same launches in both; buffers may be NULL in dry mode, so it never looks
+ * into them. No error checks are needed until launch_run/items/groups: they report the first
+ * mistake, by kernel and argument name. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
@@ -29,15 +31,17 @@
 #include "base/memory.h"
 
 typedef struct cl_device cl_device; /* backend: one opened device */
-typedef struct cl_stream cl_stream; /* stream: one session's queue, kernels, scratch, error record */
+typedef struct cl_stream
+    cl_stream; /* stream: one session's queue, kernels, scratch, error record */
 
 typedef clave_status (*opencl_op)(cl_stream *s, const node *n);
 extern const opencl_op opencl_table[IR_OP_COUNT]; /* generated */
 
 /* What kernels and op functions may choose by. In a kernel ON_CPU is defined to 0 or 1. */
 typedef struct device_traits {
-  bool is_cpu;           /* cores with vector units: few work-items that loop; a GPU wants thousands of short ones */
-  bool is_gpu;           /* of that type; a CPU may be neither */
+  bool is_cpu; /* cores with vector units: few work-items that loop; a GPU wants thousands of short
+                  ones */
+  bool is_gpu; /* of that type; a CPU may be neither */
   bool has_fp64;
   bool shares_host_memory;
   uint32_t compute_units;
@@ -48,12 +52,12 @@ typedef struct device_traits {
 } device_traits;
 const device_traits *stream_traits(const cl_stream *s);
 
-/* The local size of launch_items, and the largest one to ask for elsewhere: every device we know allows it. Use only
- * sizes of {1, 16, 64}: PoCL compiles a kernel again for each local size. */
+/* The local size of launch_items, and the largest one to ask for elsewhere: every device we know
+ * allows it. Use only sizes of {1, 16, 64}: PoCL compiles a kernel again for each local size. */
 enum { LOCAL_SIZE = 64 };
 
-/* Memory of at least `bytes` for use within this op's launches only. One per stream: a second call may return the same
- * memory, larger. *out is NULL in dry mode. */
+/* Memory of at least `bytes` for use within this op's launches only. One per stream: a second call
+ * may return the same memory, larger. *out is NULL in dry mode. */
 clave_status stream_scratch(cl_stream *s, size_t bytes, cl_mem *out) STATUS_CHECK;
 bool stream_is_dry(const cl_stream *s);
 
@@ -67,7 +71,13 @@ typedef struct launch_macro {
   int32_t kind, value;
 } launch_macro;
 
-typedef enum value_kind { VALUE_MEMORY, VALUE_INT, VALUE_FLOAT, VALUE_INDEX8, VALUE_LOCAL } value_kind;
+typedef enum value_kind {
+  VALUE_MEMORY,
+  VALUE_INT,
+  VALUE_FLOAT,
+  VALUE_INDEX8,
+  VALUE_LOCAL
+} value_kind;
 typedef struct launch_value {
   value_kind kind;
   union {
@@ -79,11 +89,23 @@ typedef struct launch_value {
   } as;
 } launch_value;
 
-/* Kinds of kernel parameters, by their type in the kernel. real is float, double or long by COMPUTE; index_t and index8
- * are int and int8, or long and long8 where a tensor is too large (WIDE). */
+/* Kinds of kernel parameters, by their type in the kernel. real is float, double or long by
+ * COMPUTE; index_t and index8 are int and int8, or long and long8 where a tensor is too large
+ * (WIDE). */
 typedef enum arg_kind {
-  ARG_BUFFER, ARG_LOCAL, ARG_INT, ARG_UINT, ARG_LONG, ARG_ULONG, ARG_FLOAT, ARG_DOUBLE, ARG_REAL, ARG_INDEX, ARG_INDEX8,
-  ARG_FAULT, ARG_FAULT_NODE
+  ARG_BUFFER,
+  ARG_LOCAL,
+  ARG_INT,
+  ARG_UINT,
+  ARG_LONG,
+  ARG_ULONG,
+  ARG_FLOAT,
+  ARG_DOUBLE,
+  ARG_REAL,
+  ARG_INDEX,
+  ARG_INDEX8,
+  ARG_FAULT,
+  ARG_FAULT_NODE
 } arg_kind;
 typedef struct arg_info {
   const char *name;
@@ -95,9 +117,11 @@ typedef struct kernel_signature {
   int n_args;
 } kernel_signature;
 
-/* A source made at run time (elementwise): text of the file and the signature of its kernel. Called only when the launch
- * is not in the node's cache. args go into `args` (room for MAX_LAUNCH_ARGS; names are literals). */
-typedef clave_status (*launch_generator)(const void *ctx, text *source, arg_info *args, int *n_args);
+/* A source made at run time (elementwise): text of the file and the signature of its kernel. Called
+ * only when the launch is not in the node's cache. args go into `args` (room for MAX_LAUNCH_ARGS;
+ * names are literals). */
+typedef clave_status (*launch_generator)(const void *ctx, text *source, arg_info *args,
+                                         int *n_args);
 
 typedef struct launch {
   cl_stream *s;
@@ -113,26 +137,37 @@ typedef struct launch {
 
 /* stem, kernel and all names must be string literals. */
 void launch_begin(launch *l, cl_stream *s, const node *n, const char *stem, const char *kernel);
-void launch_dtype(launch *l, const char *name, dtype t);    /* -D name=F32: for STORAGE(), LOAD(), STORE() of common.h */
-void launch_compute(launch *l, dtype t);                    /* -D COMPUTE: F32 for F32 F16 BF16, F64, I64 for integers and BOOL */
-void launch_define(launch *l, const char *name, int value); /* -D name=value: flags and small enums, never shapes */
+void launch_dtype(launch *l, const char *name,
+                  dtype t); /* -D name=F32: for STORAGE(), LOAD(), STORE() of common.h */
+void launch_compute(launch *l,
+                    dtype t); /* -D COMPUTE: F32 for F32 F16 BF16, F64, I64 for integers and BOOL */
+void launch_define(launch *l, const char *name,
+                   int value); /* -D name=value: flags and small enums, never shapes */
 void launch_generated(launch *l, launch_generator generate, const void *ctx);
 
-/* Arguments, in the kernel's order. A parameter `FAULT_PARAMS` is bound by itself and must come last. */
-void launch_buffer(launch *l, const bound_tensor *t); /* two: __global pointer, long offset of element 0 */
-void launch_absent(launch *l);                        /* the same two, for an optional operand that is not there */
-void launch_memory(launch *l, cl_mem memory, int64_t offset); /* the same two, for scratch; offset in elements */
-void launch_int(launch *l, int64_t value);            /* int, uint, long, ulong, index_t */
-void launch_float(launch *l, double value);           /* float, double, real */
+/* Arguments, in the kernel's order. A parameter `FAULT_PARAMS` is bound by itself and must come
+ * last. */
+void launch_buffer(launch *l,
+                   const bound_tensor *t); /* two: __global pointer, long offset of element 0 */
+void launch_absent(launch *l); /* the same two, for an optional operand that is not there */
+void launch_memory(launch *l, cl_mem memory,
+                   int64_t offset);         /* the same two, for scratch; offset in elements */
+void launch_int(launch *l, int64_t value);  /* int, uint, long, ulong, index_t */
+void launch_float(launch *l, double value); /* float, double, real */
 void launch_index8(launch *l, const int64_t values[8]);
-void launch_dims(launch *l, const tensor *t);         /* index8, innermost dimension first; the rest 1 */
-void launch_strides(launch *l, const tensor *t);      /* index8, innermost dimension first; the rest 0 */
+void launch_dims(launch *l, const tensor *t);    /* index8, innermost dimension first; the rest 1 */
+void launch_strides(launch *l, const tensor *t); /* index8, innermost dimension first; the rest 0 */
 void launch_local(launch *l, size_t bytes);
-void launch_wide(launch *l);                          /* index_t must be 64 bits (launch_buffer sees to it for its tensors) */
+void launch_wide(
+    launch *l); /* index_t must be 64 bits (launch_buffer sees to it for its tensors) */
 
-/* Enqueues. global counts work-items and is rounded up to a multiple of local: the kernel masks. A zero size does nothing. */
-clave_status launch_run(launch *l, int dims, const size_t *global, const size_t *local) STATUS_CHECK;
-clave_status launch_items(launch *l, int64_t n) STATUS_CHECK;                /* 1-D, n work-items, groups of LOCAL_SIZE */
-clave_status launch_groups(launch *l, int64_t groups, size_t local) STATUS_CHECK; /* 1-D, `groups` groups of `local` */
+/* Enqueues. global counts work-items and is rounded up to a multiple of local: the kernel masks. A
+ * zero size does nothing. */
+clave_status launch_run(launch *l, int dims, const size_t *global,
+                        const size_t *local) STATUS_CHECK;
+clave_status launch_items(launch *l,
+                          int64_t n) STATUS_CHECK; /* 1-D, n work-items, groups of LOCAL_SIZE */
+clave_status launch_groups(launch *l, int64_t groups,
+                           size_t local) STATUS_CHECK; /* 1-D, `groups` groups of `local` */
 
 #endif

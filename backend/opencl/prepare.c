@@ -1,4 +1,5 @@
-/* The op functions' two modes: a dry pass that collects the programs a node needs, built in parallel, and the run. */
+/* The op functions' two modes: a dry pass that collects the programs a node needs, built in
+ * parallel, and the run. */
 #include <stdlib.h>
 
 #include "backend/opencl/device.h"
@@ -45,15 +46,18 @@ static void build_some(void *ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     clave_status st = program_build(job->s->device, job->s->requested[i]);
     mutex_lock(job->lock);
-    if (job->status) status_free(st);
-    else job->status = st;
+    if (job->status)
+      status_free(st);
+    else
+      job->status = st;
     job->done++;
     if (job->progress) job->progress(job->progress_ctx, job->done, job->s->n_requested);
     mutex_unlock(job->lock);
   }
 }
 
-clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done, int total), void *ctx) {
+clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done, int total),
+                              void *ctx) {
   cl_stream *s = (cl_stream *)base;
   if (s->n_requested == 0) return NULL;
   build_job job = {.s = s, .progress = progress, .progress_ctx = ctx};

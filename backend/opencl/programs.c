@@ -1,5 +1,6 @@
-/* Programs of a device: one per file and options (or generated source), shared by its streams, built lazily or ahead, their
- * binaries kept on disk. The only place that builds programs and creates kernels. */
+/* Programs of a device: one per file and options (or generated source), shared by its streams,
+ * built lazily or ahead, their binaries kept on disk. The only place that builds programs and
+ * creates kernels. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +11,17 @@
 #include "base/hash.h"
 
 struct program {
-  const char *stem;  /* a string literal */
-  char *options;     /* owned */
-  char *source;      /* owned; the full text of a generated program, else NULL until built */
+  const char *stem; /* a string literal */
+  char *options;    /* owned */
+  char *source;     /* owned; the full text of a generated program, else NULL until built */
   bool generated;
   kernel_signature signature; /* of a generated program; args owned */
   uint64_t identity[2];       /* of stem, options and generated source */
   mutex *lock;                /* of what follows */
   cl_program handle;          /* NULL: not built */
   uint64_t key[2];            /* in the cache on disk */
-  uint64_t variants, saved;   /* kernels and local sizes that were launched; those in the file. Atomic */
+  uint64_t variants,
+      saved; /* kernels and local sizes that were launched; those in the file. Atomic */
 };
 
 void device_note(cl_device *d, const char *format, ...) {
@@ -47,7 +49,8 @@ static void program_destroy(cl_device *d, program *p) {
 }
 
 static clave_status write_options(const cl_device *d, const launch *l, text *out) {
-  text_printf(out, "-cl-std=CL1.2%s -D ON_CPU=%d", d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+  text_printf(out, "-cl-std=CL1.2%s -D ON_CPU=%d",
+              d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
               d->entry->traits.is_cpu);
   for (int i = 0; i < l->n_macros; i++) {
     const launch_macro *m = &l->macros[i];
@@ -72,7 +75,8 @@ static clave_status generate_source(const cl_device *d, const launch *l, program
   arg_info *copy = calloc((size_t)n + 1, sizeof *copy);
   if (!copy) return status_no_memory();
   memcpy(copy, args, sizeof *copy * (size_t)n);
-  p->signature = (kernel_signature){.stem = l->stem, .kernel = l->kernel, .args = copy, .n_args = n};
+  p->signature =
+      (kernel_signature){.stem = l->stem, .kernel = l->kernel, .args = copy, .n_args = n};
   return NULL;
 }
 
@@ -105,7 +109,8 @@ static clave_status program_create(cl_device *d, const launch *l, program **out)
 
 static program *find_same(const cl_device *d, const program *p) {
   for (int i = 0; i < d->n_programs; i++)
-    if (memcmp(d->programs[i]->identity, p->identity, sizeof p->identity) == 0) return d->programs[i];
+    if (memcmp(d->programs[i]->identity, p->identity, sizeof p->identity) == 0)
+      return d->programs[i];
   return NULL;
 }
 
@@ -141,14 +146,16 @@ clave_status program_find(cl_device *d, const launch *l, program **out) {
 const kernel_signature *program_signature(const program *p, const char *kernel) {
   if (p->generated) return &p->signature;
   for (int i = 0; i < n_kernel_signatures; i++)
-    if (strcmp(kernel_signatures[i].stem, p->stem) == 0 && strcmp(kernel_signatures[i].kernel, kernel) == 0)
+    if (strcmp(kernel_signatures[i].stem, p->stem) == 0 &&
+        strcmp(kernel_signatures[i].kernel, kernel) == 0)
       return &kernel_signatures[i];
   return NULL;
 }
 
 /* ---------------------------------------------------------------- building */
 
-/* The first line of the build log that speaks of an error, else the first line; empty if there is none. */
+/* The first line of the build log that speaks of an error, else the first line; empty if there is
+ * none. */
 static void first_error(const char *log, char *line, size_t size) {
   const char *at = strstr(log, "error");
   while (at && at > log && at[-1] != '\n') at--;
@@ -162,9 +169,11 @@ static void first_error(const char *log, char *line, size_t size) {
 static clave_status build_error(cl_device *d, const program *p, cl_program handle, cl_int code) {
   size_t size = 0;
   cl_device_id id = d->entry->id;
-  if (d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) != CL_SUCCESS) size = 0;
+  if (d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) != CL_SUCCESS)
+    size = 0;
   char *log = calloc(1, size + 1), line[256] = "";
-  if (log && size && d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, size, log, NULL) == CL_SUCCESS)
+  if (log && size &&
+      d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, size, log, NULL) == CL_SUCCESS)
     first_error(log, line, sizeof line);
   free(log);
   clave_status st = opencl_status(code, "clBuildProgram");
@@ -201,12 +210,15 @@ static bool build_from_cache(cl_device *d, program *p) {
     return false;
   }
   cl_int code, loaded = CL_SUCCESS;
-  cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e.size, &e.data, &loaded, &code);
+  cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e.size,
+                                                       &e.data, &loaded, &code);
   file_map_close(&e.map);
   if (code != CL_SUCCESS) return false;
   clave_status st = NULL;
-  if (loaded == CL_SUCCESS) st = build_handle(d, p, handle);
-  else d->cl->clReleaseProgram(handle);
+  if (loaded == CL_SUCCESS)
+    st = build_handle(d, p, handle);
+  else
+    d->cl->clReleaseProgram(handle);
   if (st) device_note(d, "a kernel binary was refused (%s) and is built again", status_message(st));
   status_free(st);
   if (!p->handle) return false;
@@ -234,12 +246,12 @@ static clave_status build_locked(cl_device *d, program *p) {
     }
   }
   find_key(d, p);
-  if (!build_from_cache(d, p)) TRY(build_from_source(d, p));
+  clave_status st = build_from_cache(d, p) ? NULL : build_from_source(d, p);
   if (!p->generated) {
     free(p->source);
     p->source = NULL;
   }
-  return NULL;
+  return st;
 }
 
 clave_status program_build(cl_device *d, program *p) {
@@ -270,7 +282,8 @@ bool program_mark_run(program *p, const char *kernel, const size_t local[3]) {
 
 static clave_status save_program(cl_device *d, program *p, uint64_t variants) {
   size_t size = 0;
-  CL_TRY(d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL), "clGetProgramInfo");
+  CL_TRY(d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL),
+         "clGetProgramInfo");
   if (size == 0) return NULL; /* the driver has no binaries */
   unsigned char *data = malloc(size);
   if (!data) return status_no_memory();

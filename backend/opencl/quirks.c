@@ -13,7 +13,8 @@ typedef struct quirk {
 static const quirk quirks[] = {
     /* Mesa's old state tracker: OpenCL 1.1, miscompiles; rusticl replaces it. */
     {"Clover", "", "Mesa's Clover is OpenCL 1.1; use rusticl (RUSTICL_ENABLE)", false},
-    /* Splits vectors into scalars, so kernels for CPUs are slow there, and gets shuffles of float16 wrong (Mesa 22.3). */
+    /* Splits vectors into scalars, so kernels for CPUs are slow there, and gets shuffles of float16
+       wrong (Mesa 22.3). */
     {"rusticl", "llvmpipe", NULL, true},
 };
 

@@ -1,4 +1,5 @@
-/* Kernel source text: the embedded files, or those of the device's kernel folder, with #include "..." written out. */
+/* Kernel source text: the embedded files, or those of the device's kernel folder, with #include
+ * "..." written out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@ static bool included_name(const char *line, size_t n, char *name, size_t size) {
   return true;
 }
 
-static clave_status append_lines(const cl_device *d, const char *bytes, size_t size, int depth, text *out) {
+static clave_status append_lines(const cl_device *d, const char *bytes, size_t size, int depth,
+                                 text *out) {
   char name[64];
   for (size_t at = 0; at < size;) {
     const char *end = memchr(bytes + at, '\n', size - at);

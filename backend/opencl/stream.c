@@ -18,7 +18,8 @@ bool stream_is_dry(const cl_stream *s) { return s->dry; }
 
 static clave_status make_queue(cl_stream *s, bool profiling, cl_command_queue *out) {
   cl_int code;
-  *out = s->cl->clCreateCommandQueue(s->device->context, s->device->entry->id, profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+  *out = s->cl->clCreateCommandQueue(s->device->context, s->device->entry->id,
+                                     profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
   if (code == CL_SUCCESS) return NULL;
   *out = NULL;
   return opencl_status(code, "clCreateCommandQueue");
@@ -26,14 +27,17 @@ static clave_status make_queue(cl_stream *s, bool profiling, cl_command_queue *o
 
 static clave_status clear_fault(cl_stream *s) {
   static const fault_record none;
-  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, s->fault, CL_TRUE, 0, sizeof none, &none, 0, NULL, NULL), "clEnqueueWriteBuffer");
+  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, s->fault, CL_TRUE, 0, sizeof none, &none, 0, NULL,
+                                     NULL),
+         "clEnqueueWriteBuffer");
   return NULL;
 }
 
 static clave_status init_stream(cl_stream *s) {
   TRY(make_queue(s, false, &s->queue));
   cl_int code;
-  s->fault = s->cl->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE, sizeof(fault_record), NULL, &code);
+  s->fault = s->cl->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE, sizeof(fault_record),
+                                   NULL, &code);
   if (code != CL_SUCCESS) {
     s->fault = NULL;
     return opencl_status(code, "clCreateBuffer");
@@ -97,7 +101,8 @@ clave_status stream_scratch(cl_stream *s, size_t bytes, cl_mem *out) {
   if (s->dry) return NULL;
   if (bytes > s->scratch_bytes) {
     if (bytes > s->device->base.info.max_alloc)
-      return status_new(STATUS_NO_MEMORY, "scratch of %zu bytes is larger than a buffer of the device may be", bytes);
+      return status_new(STATUS_NO_MEMORY,
+                        "scratch of %zu bytes is larger than a buffer of the device may be", bytes);
     /* Kernels that still use the old one keep it alive. */
     if (s->scratch) s->cl->clReleaseMemObject(s->scratch);
     cl_int code;
@@ -117,7 +122,8 @@ clave_status opencl_write(stream *base, buffer *to, size_t offset, const void *f
   cl_stream *s = (cl_stream *)base;
   if (bytes == 0) return NULL;
   cl_mem memory = ((cl_buffer *)to)->memory;
-  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL), "clEnqueueWriteBuffer");
+  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL),
+         "clEnqueueWriteBuffer");
   return NULL;
 }
 
@@ -125,7 +131,8 @@ clave_status opencl_read(stream *base, const buffer *from, size_t offset, void *
   cl_stream *s = (cl_stream *)base;
   if (bytes == 0) return NULL;
   cl_mem memory = ((const cl_buffer *)from)->memory;
-  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL), "clEnqueueReadBuffer");
+  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL),
+         "clEnqueueReadBuffer");
   return NULL;
 }
 
@@ -134,7 +141,9 @@ clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t by
   static const cl_uchar zero;
   if (bytes == 0) return NULL;
   cl_mem memory = ((cl_buffer *)to)->memory;
-  CL_TRY(s->cl->clEnqueueFillBuffer(s->queue, memory, &zero, sizeof zero, offset, bytes, 0, NULL, NULL), "clEnqueueFillBuffer");
+  CL_TRY(s->cl->clEnqueueFillBuffer(s->queue, memory, &zero, sizeof zero, offset, bytes, 0, NULL,
+                                    NULL),
+         "clEnqueueFillBuffer");
   return NULL;
 }
 
@@ -142,12 +151,14 @@ clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t by
 
 static clave_status read_fault(cl_stream *s, device_fault *fault) {
   fault_record r;
-  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, s->fault, CL_TRUE, 0, sizeof r, &r, 0, NULL, NULL), "clEnqueueReadBuffer");
+  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, s->fault, CL_TRUE, 0, sizeof r, &r, 0, NULL, NULL),
+         "clEnqueueReadBuffer");
   s->fault_armed = false;
   if (r.kind == KERNEL_FAULT_NONE) return NULL;
   fault->present = true;
   fault->node = r.node;
-  fault->fault = (kernel_fault){.kind = (kernel_fault_kind)r.kind, .value = r.value, .low = r.low, .high = r.high};
+  fault->fault = (kernel_fault){
+      .kind = (kernel_fault_kind)r.kind, .value = r.value, .low = r.low, .high = r.high};
   return clear_fault(s);
 }
 
@@ -195,10 +206,13 @@ cl_event *stream_event(cl_stream *s, clave_status *st) {
   return &s->events[s->n_events].event;
 }
 
-static clave_status event_times(const cl_stream *s, cl_event e, int64_t *start_ns, int64_t *end_ns) {
+static clave_status event_times(const cl_stream *s, cl_event e, int64_t *start_ns,
+                                int64_t *end_ns) {
   cl_ulong start, end;
-  CL_TRY(s->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL), "clGetEventProfilingInfo");
-  CL_TRY(s->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL), "clGetEventProfilingInfo");
+  CL_TRY(s->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL),
+         "clGetEventProfilingInfo");
+  CL_TRY(s->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL),
+         "clGetEventProfilingInfo");
   *start_ns = (int64_t)start;
   *end_ns = (int64_t)end;
   return NULL;

@@ -1,24 +1,36 @@
-/* Elementwise lists, copies, Arange, Full and Matmul on the CPU backend and on an OpenCL device, and every matrix product
- * by each implementation that can take it. Environment as in test_opencl_families.c. */
+/* Elementwise lists, copies, Arange, Full and Matmul on the CPU backend and on an OpenCL device,
+ * and every matrix product by each implementation that can take it. Environment as in
+ * test_opencl_families.c. */
 #include "backend/opencl/device.h"
 #include "backend/opencl/gemm.h"
 #include "backend/pair.h"
 
-#define TIDS(...) {.items = (uint32_t[]){__VA_ARGS__}, .count = sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)}
-#define STEPS(...) {.items = (ir_step[]){__VA_ARGS__}, .count = sizeof((ir_step[]){__VA_ARGS__}) / sizeof(ir_step)}
-#define STEP(k, type, ...)                                                                                     \
-  {.kind = IR_STEP_KIND_##k, .dtype = DTYPE_##type, .operands = {.items = (ir_operand[]){__VA_ARGS__},          \
-                                                                 .count = sizeof((ir_operand[]){__VA_ARGS__}) / \
-                                                                          sizeof(ir_operand)}}
-#define IN(n) {.source = IR_OPERAND_SOURCE_INPUT, .index = n}
-#define AT(n) {.source = IR_OPERAND_SOURCE_STEP, .index = n}
-#define FLOAT(v) {.source = IR_OPERAND_SOURCE_FLOAT, .f = v}
-#define INT(v) {.source = IR_OPERAND_SOURCE_INT, .i = v}
-#define NUMBER(v) {.literal = v, .vid = IR_NONE, .present = true}
+#define TIDS(...)                                                 \
+  {                                                               \
+    .items = (uint32_t[]){__VA_ARGS__},                           \
+    .count = sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t) \
+  }
+#define STEPS(...) \
+  { .items = (ir_step[]){__VA_ARGS__}, .count = sizeof((ir_step[]){__VA_ARGS__}) / sizeof(ir_step) }
+#define STEP(k, type, ...)                                              \
+  {                                                                     \
+    .kind = IR_STEP_KIND_##k, .dtype = DTYPE_##type, .operands = {      \
+      .items = (ir_operand[]){__VA_ARGS__},                             \
+      .count = sizeof((ir_operand[]){__VA_ARGS__}) / sizeof(ir_operand) \
+    }                                                                   \
+  }
+#define IN(n) \
+  { .source = IR_OPERAND_SOURCE_INPUT, .index = n }
+#define AT(n) \
+  { .source = IR_OPERAND_SOURCE_STEP, .index = n }
+#define FLOAT(v) \
+  { .source = IR_OPERAND_SOURCE_FLOAT, .f = v }
+#define INT(v) \
+  { .source = IR_OPERAND_SOURCE_INT, .i = v }
+#define NUMBER(v) \
+  { .literal = v, .vid = IR_NONE, .present = true }
 
-static struct {
-  backend *cpu, *device;
-} pair;
+static struct { backend *cpu, *device; } pair;
 
 static bool has_double(const pair_case *c, char letter) {
   return strchr(c->tensors, 'd') || (letter == 'd' && strchr(c->tensors, 'T'));
@@ -41,8 +53,12 @@ static int run_all(const pair_case *cases, size_t n) {
 
 /* ---------------------------------------------------------------- elementwise */
 
-#define LIST(name, tensors, out_tid, in, ...) \
-  {name, IR_OP_ELEMENTWISE, &(ir_elementwise){.inputs = in, .steps = STEPS(__VA_ARGS__), .out = out_tid}, tensors, "f", 8}
+#define LIST(name, tensors, out_tid, in, ...)                                                  \
+  {                                                                                            \
+    name, IR_OP_ELEMENTWISE,                                                                   \
+        &(ir_elementwise){.inputs = in, .steps = STEPS(__VA_ARGS__), .out = out_tid}, tensors, \
+        "f", 8                                                                                 \
+  }
 #define ADD(tensors) LIST("add " tensors, tensors, 2, TIDS(0, 1), STEP(ADD, F32, IN(0), IN(1)))
 
 static const pair_case walks[] = {
@@ -56,37 +72,52 @@ static const pair_case walks[] = {
     ADD("f(2,3,2,3,2,3,2,5)^;f(3,1,3,1,3,1,5)_;>f(2,3,2,3,2,3,2,5)"),
     ADD("f(100)-;f(1);>f(100)+"),
     ADD("f(1,70);f(33,1);>f(33,70)"),
-    LIST("long chain", "f(50,33)n;>f(50,33)", 1, TIDS(0), STEP(MUL, F32, IN(0), FLOAT(0.1)), STEP(EXP, F32, AT(0)),
-         STEP(SUB, F32, AT(1), FLOAT(1.5)), STEP(GELU, F32, AT(2)), STEP(CLAMP, F32, AT(3), FLOAT(-0.1), FLOAT(2)),
-         STEP(ERF, F32, AT(4)), STEP(ADD, F32, AT(5), IN(0))),
-    LIST("half chain", "h(1000)n;b(1000);>b(1000)", 2, TIDS(0, 1), STEP(MUL, F16, IN(0), FLOAT(0.1)), STEP(SILU, F16, AT(0)),
-         STEP(CAST, BF16, AT(1)), STEP(ADD, BF16, AT(2), IN(1)), STEP(ATAN2, BF16, AT(3), IN(1))),
-    LIST("where", "f(40)n;o(40);>f(40)", 2, TIDS(0, 1), STEP(WHERE, F32, IN(1), IN(0), FLOAT(-INFINITY))),
-    LIST("compare", "f(40)n;>o(40)", 1, TIDS(0), STEP(GT, BOOL, IN(0), FLOAT(0.25)), STEP(ISNAN, BOOL, IN(0)),
-         STEP(LOGICAL_OR, BOOL, AT(0), AT(1))),
+    LIST("long chain", "f(50,33)n;>f(50,33)", 1, TIDS(0), STEP(MUL, F32, IN(0), FLOAT(0.1)),
+         STEP(EXP, F32, AT(0)), STEP(SUB, F32, AT(1), FLOAT(1.5)), STEP(GELU, F32, AT(2)),
+         STEP(CLAMP, F32, AT(3), FLOAT(-0.1), FLOAT(2)), STEP(ERF, F32, AT(4)),
+         STEP(ADD, F32, AT(5), IN(0))),
+    LIST("half chain", "h(1000)n;b(1000);>b(1000)", 2, TIDS(0, 1),
+         STEP(MUL, F16, IN(0), FLOAT(0.1)), STEP(SILU, F16, AT(0)), STEP(CAST, BF16, AT(1)),
+         STEP(ADD, BF16, AT(2), IN(1)), STEP(ATAN2, BF16, AT(3), IN(1))),
+    LIST("where", "f(40)n;o(40);>f(40)", 2, TIDS(0, 1),
+         STEP(WHERE, F32, IN(1), IN(0), FLOAT(-INFINITY))),
+    LIST("compare", "f(40)n;>o(40)", 1, TIDS(0), STEP(GT, BOOL, IN(0), FLOAT(0.25)),
+         STEP(ISNAN, BOOL, IN(0)), STEP(LOGICAL_OR, BOOL, AT(0), AT(1))),
     LIST("int64 exactly", "l(40)~1000;>l(40)", 1, TIDS(0), STEP(ADD, I64, IN(0), INT(INT64_MIN)),
-         STEP(BITWISE_XOR, I64, AT(0), INT(0x7eadbeefcafef00d)), STEP(MUL, I64, AT(1), INT(9007199254740993))),
-    LIST("int8 wraps", "c(200)~100;>c(200)", 1, TIDS(0), STEP(MUL, I8, IN(0), INT(3)), STEP(ADD, I8, AT(0), IN(0)),
-         STEP(SHIFT_RIGHT, I8, AT(1), INT(1))),
-    LIST("uint8 wraps", "u(200)<200;>u(200)", 1, TIDS(0), STEP(MUL, U8, IN(0), INT(3)), STEP(SHIFT_RIGHT, U8, AT(0), INT(1))),
+         STEP(BITWISE_XOR, I64, AT(0), INT(0x7eadbeefcafef00d)),
+         STEP(MUL, I64, AT(1), INT(9007199254740993))),
+    LIST("int8 wraps", "c(200)~100;>c(200)", 1, TIDS(0), STEP(MUL, I8, IN(0), INT(3)),
+         STEP(ADD, I8, AT(0), IN(0)), STEP(SHIFT_RIGHT, I8, AT(1), INT(1))),
+    LIST("uint8 wraps", "u(200)<200;>u(200)", 1, TIDS(0), STEP(MUL, U8, IN(0), INT(3)),
+         STEP(SHIFT_RIGHT, U8, AT(0), INT(1))),
     LIST("divide", "i(300)~50;i(300)~50;>i(300)", 2, TIDS(0, 1), STEP(MAXIMUM, I32, IN(1), INT(1)),
-         STEP(FLOOR_DIVIDE, I32, IN(0), AT(0)), STEP(REMAINDER, I32, IN(0), AT(0)), STEP(ADD, I32, AT(1), AT(2))),
-    LIST("divide by zero", "i(300)<9;i(300)z;>i(300)", 2, TIDS(0, 1), STEP(FLOOR_DIVIDE, I32, IN(0), IN(1))),
+         STEP(FLOOR_DIVIDE, I32, IN(0), AT(0)), STEP(REMAINDER, I32, IN(0), AT(0)),
+         STEP(ADD, I32, AT(1), AT(2))),
+    LIST("divide by zero", "i(300)<9;i(300)z;>i(300)", 2, TIDS(0, 1),
+         STEP(FLOOR_DIVIDE, I32, IN(0), IN(1))),
     LIST("no inputs", ">f(30)", 0, {0}, STEP(ADD, F32, FLOAT(1), FLOAT(0.5))),
-    LIST("special immediates", "f(3)z;>f(3)", 1, TIDS(0), STEP(ADD, F32, IN(0), FLOAT(INFINITY)), STEP(MAXIMUM, F32, AT(0), FLOAT(NAN)),
-         STEP(COPY, F32, AT(1))),
-    LIST("many immediates", "f(64);>f(64)", 1, TIDS(0), STEP(CLAMP, F32, IN(0), FLOAT(-9.1), FLOAT(9.1)),
-         STEP(CLAMP, F32, AT(0), FLOAT(-8.1), FLOAT(8.1)), STEP(CLAMP, F32, AT(1), FLOAT(-7.1), FLOAT(7.1)),
-         STEP(CLAMP, F32, AT(2), FLOAT(-6.1), FLOAT(6.1)), STEP(CLAMP, F32, AT(3), FLOAT(-5.1), FLOAT(5.1)),
-         STEP(CLAMP, F32, AT(4), FLOAT(-4.1), FLOAT(4.1)), STEP(CLAMP, F32, AT(5), FLOAT(-3.1), FLOAT(3.1)),
-         STEP(CLAMP, F32, AT(6), FLOAT(-2.1), FLOAT(2.1)), STEP(CLAMP, F32, AT(7), FLOAT(-1.9), FLOAT(1.9)),
-         STEP(CLAMP, F32, AT(8), FLOAT(-1.8), FLOAT(1.8)), STEP(CLAMP, F32, AT(9), FLOAT(-1.7), FLOAT(1.7)),
-         STEP(CLAMP, F32, AT(10), FLOAT(-1.6), FLOAT(1.6)), STEP(CLAMP, F32, AT(11), FLOAT(-1.5), FLOAT(1.5)),
-         STEP(ADD, F32, AT(12), FLOAT(0.1))),
-    LIST("double", "d(100);>d(100)", 1, TIDS(0), STEP(MUL, F64, IN(0), FLOAT(0.1)), STEP(ERF, F64, AT(0)), STEP(ADD, F64, AT(1), FLOAT(1e-17))),
-    LIST("eight inputs", "f(5,40);f(40);f(5,1);f(5,40)^;f(5,40)-;f();f(1,40);f(5,40)_;>f(5,40)", 8, TIDS(0, 1, 2, 3, 4, 5, 6, 7),
-         STEP(ADD, F32, IN(0), IN(1)), STEP(ADD, F32, AT(0), IN(2)), STEP(ADD, F32, AT(1), IN(3)), STEP(ADD, F32, AT(2), IN(4)),
-         STEP(ADD, F32, AT(3), IN(5)), STEP(ADD, F32, AT(4), IN(6)), STEP(ADD, F32, AT(5), IN(7))),
+    LIST("special immediates", "f(3)z;>f(3)", 1, TIDS(0), STEP(ADD, F32, IN(0), FLOAT(INFINITY)),
+         STEP(MAXIMUM, F32, AT(0), FLOAT(NAN)), STEP(COPY, F32, AT(1))),
+    LIST("many immediates", "f(64);>f(64)", 1, TIDS(0),
+         STEP(CLAMP, F32, IN(0), FLOAT(-9.1), FLOAT(9.1)),
+         STEP(CLAMP, F32, AT(0), FLOAT(-8.1), FLOAT(8.1)),
+         STEP(CLAMP, F32, AT(1), FLOAT(-7.1), FLOAT(7.1)),
+         STEP(CLAMP, F32, AT(2), FLOAT(-6.1), FLOAT(6.1)),
+         STEP(CLAMP, F32, AT(3), FLOAT(-5.1), FLOAT(5.1)),
+         STEP(CLAMP, F32, AT(4), FLOAT(-4.1), FLOAT(4.1)),
+         STEP(CLAMP, F32, AT(5), FLOAT(-3.1), FLOAT(3.1)),
+         STEP(CLAMP, F32, AT(6), FLOAT(-2.1), FLOAT(2.1)),
+         STEP(CLAMP, F32, AT(7), FLOAT(-1.9), FLOAT(1.9)),
+         STEP(CLAMP, F32, AT(8), FLOAT(-1.8), FLOAT(1.8)),
+         STEP(CLAMP, F32, AT(9), FLOAT(-1.7), FLOAT(1.7)),
+         STEP(CLAMP, F32, AT(10), FLOAT(-1.6), FLOAT(1.6)),
+         STEP(CLAMP, F32, AT(11), FLOAT(-1.5), FLOAT(1.5)), STEP(ADD, F32, AT(12), FLOAT(0.1))),
+    LIST("double", "d(100);>d(100)", 1, TIDS(0), STEP(MUL, F64, IN(0), FLOAT(0.1)),
+         STEP(ERF, F64, AT(0)), STEP(ADD, F64, AT(1), FLOAT(1e-17))),
+    LIST("eight inputs", "f(5,40);f(40);f(5,1);f(5,40)^;f(5,40)-;f();f(1,40);f(5,40)_;>f(5,40)", 8,
+         TIDS(0, 1, 2, 3, 4, 5, 6, 7), STEP(ADD, F32, IN(0), IN(1)), STEP(ADD, F32, AT(0), IN(2)),
+         STEP(ADD, F32, AT(1), IN(3)), STEP(ADD, F32, AT(2), IN(4)), STEP(ADD, F32, AT(3), IN(5)),
+         STEP(ADD, F32, AT(4), IN(6)), STEP(ADD, F32, AT(5), IN(7))),
 };
 static void test_elementwise(void **state) {
   (void)state;
@@ -100,7 +131,8 @@ static void test_casts(void **state) {
   for (int from = 0; from < DTYPE_COUNT; from++)
     for (int to = 0; to < DTYPE_COUNT; to++) {
       char tensors[64], name[64];
-      snprintf(tensors, sizeof tensors, "%c(77)%s;>%c(77)", pair_letters[from], to == DTYPE_U8 ? "<90" : "~90", pair_letters[to]);
+      snprintf(tensors, sizeof tensors, "%c(77)%s;>%c(77)", pair_letters[from],
+               to == DTYPE_U8 ? "<90" : "~90", pair_letters[to]);
       snprintf(name, sizeof name, "cast %s to %s", dtype_name((dtype)from), dtype_name((dtype)to));
       ir_operand x = IN(0);
       ir_step step = {.kind = IR_STEP_KIND_CAST, .dtype = (dtype)to, .operands = {&x, 1}};
@@ -120,13 +152,17 @@ static void test_values(void **state) {
   ir_instruction instruction = {.op_type = IR_OP_ELEMENTWISE, .op = &op, .name = "values"};
   const backend_vtable *vt = pair.device->vt;
   stream *s;
-  bound_tensor t[2] = {{.t = {.rank = 1, .dims = {2}, .strides = {1}}}, {.t = {.rank = 1, .dims = {2}, .strides = {1}}}};
+  bound_tensor t[2] = {{.t = {.rank = 1, .dims = {2}, .strides = {1}}},
+                       {.t = {.rank = 1, .dims = {2}, .strides = {1}}}};
   pair_check(vt->stream_create(pair.device, &s), "stream");
   for (int i = 0; i < 2; i++) pair_check(vt->buffer_create(pair.device, 8, &t[i].buf), "buffer");
   pair_check(vt->write(s, t[0].buf, 0, (float[]){1, 2}, 8), "write");
   void *cache = NULL;
   for (int i = 0; i < 4; i++) {
-    scalar_value v = {.known = true, .type = i % 2 ? IR_VALUE_TYPE_INT : IR_VALUE_TYPE_FLOAT, .i = i, .f = i + 0.5};
+    scalar_value v = {.known = true,
+                      .type = i % 2 ? IR_VALUE_TYPE_INT : IR_VALUE_TYPE_FLOAT,
+                      .i = i,
+                      .f = i + 0.5};
     node n = {.instruction = &instruction, .tensors = t, .values = &v, .cache = &cache};
     float out[2];
     pair_check(vt->run(s, &n, 0), "run");
@@ -140,24 +176,36 @@ static void test_values(void **state) {
 
 /* ---------------------------------------------------------------- copies, numbers */
 
-#define COPY(tensors) {"copy " tensors, IR_OP_COPY, &(ir_copy){.x = 0, .out = 1}, tensors, "fhdcol", 0}
+#define COPY(tensors) \
+  { "copy " tensors, IR_OP_COPY, &(ir_copy){.x = 0, .out = 1}, tensors, "fhdcol", 0 }
 static const pair_case copies[] = {
-    COPY("T(5);>T(5)"),           COPY("T();>T()"),
-    COPY("T(70,33)^n;>T(70,33)"), COPY("T(33,70)^+;>T(33,70)"),
-    COPY("T(5,33,70)^;>T(5,33,70)+"), COPY("T(16,4,16)^;>T(16,4,16)"),
-    COPY("T(9,40)_;>T(9,40)"),    COPY("T(9,40)-;>T(9,40)"),
-    COPY("T(9,40)=;>T(9,40)"),    COPY("T(40,3)_;>T(40,3)"),
+    COPY("T(5);>T(5)"),
+    COPY("T();>T()"),
+    COPY("T(70,33)^n;>T(70,33)"),
+    COPY("T(33,70)^+;>T(33,70)"),
+    COPY("T(5,33,70)^;>T(5,33,70)+"),
+    COPY("T(16,4,16)^;>T(16,4,16)"),
+    COPY("T(9,40)_;>T(9,40)"),
+    COPY("T(9,40)-;>T(9,40)"),
+    COPY("T(9,40)=;>T(9,40)"),
+    COPY("T(40,3)_;>T(40,3)"),
     COPY("T(2,3,4,5,2,3,2,3)^;>T(2,3,4,5,2,3,2,3)"),
 };
 static const pair_case numbers[] = {
-    {"arange int", IR_OP_ARANGE, &(ir_arange){.start = NUMBER(-7), .step = NUMBER(3), .out = 0}, ">T(30)", "ilsc", 0},
-    {"arange large", IR_OP_ARANGE, &(ir_arange){.start = NUMBER(INT64_MAX - 100), .step = NUMBER(2), .out = 0}, ">l(30)", "f", 0},
-    {"arange float", IR_OP_ARANGE, &(ir_arange){.start_float = NUMBER(0.5), .step_float = NUMBER(0.25), .out = 0}, ">T(300)", "fhbd", 1},
+    {"arange int", IR_OP_ARANGE, &(ir_arange){.start = NUMBER(-7), .step = NUMBER(3), .out = 0},
+     ">T(30)", "ilsc", 0},
+    {"arange large", IR_OP_ARANGE,
+     &(ir_arange){.start = NUMBER(INT64_MAX - 100), .step = NUMBER(2), .out = 0}, ">l(30)", "f", 0},
+    {"arange float", IR_OP_ARANGE,
+     &(ir_arange){.start_float = NUMBER(0.5), .step_float = NUMBER(0.25), .out = 0}, ">T(300)",
+     "fhbd", 1},
     {"full float", IR_OP_FULL, &(ir_full){.value = NUMBER(-0.1), .out = 0}, ">T(3,30)+", "fhbd", 0},
-    {"full infinite", IR_OP_FULL, &(ir_full){.value = NUMBER(-INFINITY), .out = 0}, ">T(3,30)+", "fhbd", 0},
+    {"full infinite", IR_OP_FULL, &(ir_full){.value = NUMBER(-INFINITY), .out = 0}, ">T(3,30)+",
+     "fhbd", 0},
     {"full int", IR_OP_FULL, &(ir_full){.int_value = NUMBER(-100), .out = 0}, ">T(30)", "ilsc", 0},
     {"full bool", IR_OP_FULL, &(ir_full){.int_value = NUMBER(1), .out = 0}, ">T(30)", "o", 0},
-    {"full exactly", IR_OP_FULL, &(ir_full){.int_value = NUMBER(INT64_MIN + 1), .out = 0}, ">l(30)", "f", 0},
+    {"full exactly", IR_OP_FULL, &(ir_full){.int_value = NUMBER(INT64_MIN + 1), .out = 0}, ">l(30)",
+     "f", 0},
 };
 static void test_copies(void **state) {
   (void)state;
@@ -170,9 +218,12 @@ static void test_numbers(void **state) {
 
 /* ---------------------------------------------------------------- matrix products */
 
-#define SCALED(tensors, types, bias_tid, alpha_, beta_)                                                                   \
-  {"matmul " tensors, IR_OP_MATMUL,                                                                                       \
-   &(ir_matmul){.a = 0, .b = 1, .bias = bias_tid, .out = 2, .alpha = alpha_, .beta = beta_}, tensors, types, 300}
+#define SCALED(tensors, types, bias_tid, alpha_, beta_)                                           \
+  {                                                                                               \
+    "matmul " tensors, IR_OP_MATMUL,                                                              \
+        &(ir_matmul){.a = 0, .b = 1, .bias = bias_tid, .out = 2, .alpha = alpha_, .beta = beta_}, \
+        tensors, types, 300                                                                       \
+  }
 #define MATMUL(tensors, types) SCALED(tensors, types, IR_NONE, 1, 1)
 #define BIASED(tensors, types) SCALED(tensors, types, 3, 1, 1)
 #define FLOATS "fhb"
@@ -229,7 +280,9 @@ static double reference(const pair_node *p, const gemm *g, int64_t m, int64_t n)
     sum += pair_load(a->bound.t.type, a->data, a->bound.t.offset + m * g->a_m + k * g->a_k) *
            pair_load(b->bound.t.type, b->data, b->bound.t.offset + k * g->b_k + n * g->b_n);
   sum *= g->alpha;
-  if (g->bias) sum += g->beta * pair_load(g->bias->t.type, p->slots[3].data, g->bias->t.offset + m * g->bias_m + n * g->bias_n);
+  if (g->bias)
+    sum += g->beta * pair_load(g->bias->t.type, p->slots[3].data,
+                               g->bias->t.offset + m * g->bias_m + n * g->bias_n);
   return sum;
 }
 
@@ -238,14 +291,16 @@ static int check_product(const implementation *i, const gemm *g, stream *s, cons
   size_t bytes = (size_t)(g->m * g->n) * dtype_size(type);
   char *got = malloc(bytes);
   int wrong = 0;
-  pair_check(pair.device->vt->write(s, g->out->buf, 0, p->slots[2].data, p->slots[2].bytes), "write");
+  pair_check(pair.device->vt->write(s, g->out->buf, 0, p->slots[2].data, p->slots[2].bytes),
+             "write");
   pair_check(i->run(g), i->name);
   pair_check(pair.device->vt->read(s, g->out->buf, 0, got, bytes), "read");
   for (int64_t m = 0; m < g->m; m++)
     for (int64_t n = 0; n < g->n; n++) {
       double want = reference(p, g, m, n), is = pair_load(type, got, m * g->n + n);
       if (!pair_equal(want, is, products[0].tolerance * pair_epsilon[type]) && wrong++ == 0)
-        print_error("%s: element (%lld, %lld) is %g, not %g\n", i->name, (long long)m, (long long)n, is, want);
+        print_error("%s: element (%lld, %lld) is %g, not %g\n", i->name, (long long)m, (long long)n,
+                    is, want);
     }
   free(got);
   return wrong > 0;
@@ -263,15 +318,18 @@ static int check_implementations(const pair_case *c, char letter) {
   pair_check(pair.device->vt->stream_create(pair.device, &s), c->name);
   for (int i = 0; i < p.n_slots; i++) {
     bound[i] = p.slots[i].bound;
-    pair_check(pair.device->vt->buffer_create(pair.device, p.slots[i].bytes, &bound[i].buf), c->name);
-    pair_check(pair.device->vt->write(s, bound[i].buf, 0, p.slots[i].data, p.slots[i].bytes), c->name);
+    pair_check(pair.device->vt->buffer_create(pair.device, p.slots[i].bytes, &bound[i].buf),
+               c->name);
+    pair_check(pair.device->vt->write(s, bound[i].buf, 0, p.slots[i].data, p.slots[i].bytes),
+               c->name);
   }
   node n = {.instruction = &instruction, .tensors = bound, .cache = &cache};
   gemm g;
   gemm_describe(&g, (cl_stream *)s, &n);
   bool turned = g.a != &bound[0]; /* a column for b: reference() does not follow */
   for (size_t i = 0; i < sizeof implementations / sizeof *implementations; i++)
-    if (!turned && g.batches == 1 && implementations[i].takes(&g)) failures += check_product(&implementations[i], &g, s, &p);
+    if (!turned && g.batches == 1 && implementations[i].takes(&g))
+      failures += check_product(&implementations[i], &g, s, &p);
   if (failures) print_error("%s (%c)\n", c->name, letter);
   pair.device->vt->stream_destroy(pair.device, s);
   for (int i = 0; i < p.n_slots; i++) pair.device->vt->buffer_destroy(pair.device, bound[i].buf);
@@ -283,7 +341,9 @@ static void test_implementations(void **state) {
   (void)state;
   int failures = 0;
   for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-    if (products[i].types[0] == 'f') failures += check_implementations(&products[i], "fhb"[i % 3]) + check_implementations(&products[i], 'f');
+    if (products[i].types[0] == 'f')
+      failures += check_implementations(&products[i], "fhb"[i % 3]) +
+                  check_implementations(&products[i], 'f');
   assert_int_equal(failures, 0);
 }
 
@@ -298,7 +358,8 @@ static int open_pair(void) {
   }
   opencl_options options = {.cache_dir = getenv("CLAVE_TEST_CACHE")};
   pair_check(cpu_backend_create(1, &pair.cpu), "cpu backend");
-  pair_check(opencl_backend_create(number ? atoi(number) : 0, &options, &pair.device), "opencl backend");
+  pair_check(opencl_backend_create(number ? atoi(number) : 0, &options, &pair.device),
+             "opencl backend");
   return 0;
 }
 
@@ -313,8 +374,9 @@ static void pose_as_gpu(device_entry *entry) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_elementwise), cmocka_unit_test(test_casts),  cmocka_unit_test(test_values),
-      cmocka_unit_test(test_copies),      cmocka_unit_test(test_numbers), cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_elementwise),     cmocka_unit_test(test_casts),
+      cmocka_unit_test(test_values),          cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_numbers),         cmocka_unit_test(test_matmul),
       cmocka_unit_test(test_implementations),
   };
   device_entry entry;

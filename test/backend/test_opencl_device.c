@@ -1,0 +1,364 @@
+/* The OpenCL backend below the ops: devices, buffers, launches and their error messages, the error
+ * record, times, the cache on disk, kernels from a folder. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend/opencl/cache.h"
+#include "backend/opencl/device.h"
+
+static int device_index;
+static char folder[] = "/tmp/clave-test-XXXXXX", notes[4096];
+
+static void good(clave_status st) {
+  if (!st) return;
+  print_error("%s\n", status_message(st));
+  status_free(st);
+  fail();
+}
+static void bad(clave_status st, const char *part) {
+  assert_non_null(st);
+  if (!strstr(status_message(st), part)) print_error("'%s' lacks '%s'\n", status_message(st), part);
+  assert_non_null(strstr(status_message(st), part));
+  status_free(st);
+}
+static void take_note(void *ctx, const char *line) {
+  (void)ctx;
+  strncat(notes, line, sizeof notes - strlen(notes) - 1);
+}
+
+typedef struct session {
+  backend *device;
+  stream *stream;
+} session;
+
+static session open_session(const char *cache_dir, const char *kernel_dir) {
+  session s;
+  opencl_options options = {.cache_dir = cache_dir, .kernel_dir = kernel_dir, .message = take_note};
+  notes[0] = 0;
+  good(opencl_backend_create(device_index, &options, &s.device));
+  good(s.device->vt->stream_create(s.device, &s.stream));
+  return s;
+}
+static void close_session(session *s) {
+  s->device->vt->stream_destroy(s->device, s->stream);
+  s->device->vt->destroy(s->device);
+}
+
+static bound_tensor vector_of(session *s, dtype type, int64_t n, const void *data) {
+  bound_tensor b = {.t = {.type = type, .rank = 1, .dims = {n}, .strides = {1}}};
+  size_t bytes = (size_t)n * dtype_size(type);
+  good(s->device->vt->buffer_create(s->device, bytes, &b.buf));
+  if (data) good(s->device->vt->write(s->stream, b.buf, 0, data, bytes));
+  return b;
+}
+static void finish(session *s, device_fault *fault) {
+  good(s->device->vt->finish(s->stream, fault));
+}
+
+/* out = value, n floats, by the kernel `full`. */
+static clave_status fill(session *s, const node *n, bound_tensor *out, double value) {
+  launch l;
+  launch_begin(&l, (cl_stream *)s->stream, n, "arange", "full");
+  launch_dtype(&l, "OUT_TYPE", out->t.type);
+  launch_compute(&l, out->t.type);
+  launch_buffer(&l, out);
+  launch_int(&l, out->t.dims[0]);
+  launch_float(&l, value);
+  return launch_items(&l, out->t.dims[0]);
+}
+
+static void check_filled(session *s, bound_tensor *out, float value) {
+  float *got = calloc((size_t)out->t.dims[0], sizeof *got);
+  good(s->device->vt->read(s->stream, out->buf, 0, got, (size_t)out->t.dims[0] * sizeof *got));
+  for (int64_t i = 0; i < out->t.dims[0]; i++) assert_true(got[i] == value);
+  free(got);
+}
+
+static void test_devices(void **state) {
+  (void)state;
+  const backend_info *infos;
+  int count;
+  const char *reason;
+  backend *b;
+  good(opencl_devices(&infos, &count, &reason));
+  assert_true(count > device_index);
+  assert_string_equal(infos[device_index].kind, "opencl");
+  assert_true(infos[device_index].memory > 0 && infos[device_index].max_alloc > 0 &&
+              infos[device_index].alignment >= 64);
+  bad(opencl_backend_create(count, NULL, &b), "there is no OpenCL device");
+  assert_null(b);
+}
+
+static void test_buffers(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  const backend_vtable *vt = s.device->vt;
+  buffer *b;
+  char got[300], *host;
+  assert_int_equal(posix_memalign((void **)&host, 4096, 8192), 0);
+  for (int i = 0; i < 8192; i++) host[i] = (char)(i * 7);
+  for (size_t offset = 0; offset < 3; offset++) { /* in place, and copied */
+    good(vt->buffer_wrap(s.device, host + offset, 5000, &b));
+    assert_int_equal(b->bytes, 5000);
+    good(vt->read(s.stream, b, 4000, got, 300));
+    assert_memory_equal(got, host + offset + 4000, 300);
+    vt->buffer_destroy(s.device, b);
+  }
+  good(vt->buffer_create(s.device, 0, &b));
+  good(vt->write(s.stream, b, 0, NULL, 0));
+  vt->buffer_destroy(s.device, b);
+  good(vt->buffer_create(s.device, 300, &b));
+  good(vt->write(s.stream, b, 0, host, 300));
+  good(vt->fill_zero(s.stream, b, 3, 5));
+  good(vt->read(s.stream, b, 0, got, 300));
+  for (int i = 0; i < 300; i++) assert_int_equal(got[i], i >= 3 && i < 8 ? 0 : host[i]);
+  vt->buffer_destroy(s.device, b);
+  vt->buffer_destroy(s.device, NULL);
+  if (s.device->info.max_alloc < SIZE_MAX / 2) {
+    clave_status st = vt->buffer_create(s.device, (size_t)s.device->info.max_alloc + 1, &b);
+    assert_int_equal(status_code_of(st), STATUS_NO_MEMORY);
+    bad(st, "larger than the device allows");
+  }
+  free(host);
+  close_session(&s);
+}
+
+static void test_launch(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  void *cache = NULL;
+  node n = {.cache = &cache};
+  bound_tensor out = vector_of(&s, DTYPE_F32, 1000, NULL);
+  for (int i = 0; i < 3; i++) {
+    good(fill(&s, &n, &out, i));
+    check_filled(&s, &out, (float)i);
+  }
+  node_cache *c = cache;
+  assert_non_null(c->kernels);
+  assert_null(c->kernels->next); /* one kernel, found again */
+  s.device->vt->buffer_destroy(s.device, out.buf);
+  close_session(&s);
+}
+
+static void test_wrong_launches(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  void *cache = NULL;
+  node n = {.cache = &cache};
+  bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
+  cl_stream *stream = (cl_stream *)s.stream;
+  launch l;
+  launch_begin(&l, stream, &n, "arange", "nothing");
+  bad(launch_items(&l, 1), "there is no kernel nothing in arange.cl");
+  launch_begin(&l, stream, &n, "nowhere", "full");
+  bad(launch_items(&l, 1), "there is no kernel full in nowhere.cl");
+  launch_begin(&l, stream, &n, "arange", "full");
+  launch_int(&l, 3);
+  launch_int(&l, 3);
+  launch_int(&l, 3);
+  launch_float(&l, 3);
+  bad(launch_items(&l, 1), "kernel full argument 0 (out) is a buffer, got 3");
+  launch_begin(&l, stream, &n, "arange", "full");
+  launch_buffer(&l, &out);
+  bad(launch_items(&l, 1), "kernel full argument 2 (n) is missing");
+  launch_int(&l, INT64_MAX);
+  launch_float(&l, 3);
+  bad(launch_items(&l, 1), "kernel full argument 2 (n) is index_t, got 9223372036854775807");
+  launch_float(&l, 3);
+  bad(launch_items(&l, 1), "kernel full takes 4 arguments, got 5");
+  for (int i = 0; i < 100; i++) launch_int(&l, 3);
+  bad(launch_items(&l, 1), "more than");
+  good(fill(&s, &n, &out, 4));
+  check_filled(&s, &out, 4);
+  s.device->vt->buffer_destroy(s.device, out.buf);
+  close_session(&s);
+}
+
+/* An integer division by zero is reported once, with the number of its node. */
+static void test_fault(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  void *cache = NULL;
+  bound_tensor t[3] = {vector_of(&s, DTYPE_I32, 2, (int32_t[]){7, 8}),
+                       vector_of(&s, DTYPE_I32, 2, (int32_t[]){2, 0}),
+                       vector_of(&s, DTYPE_I32, 2, NULL)};
+  ir_operand operands[2] = {{.index = 0}, {.index = 1}};
+  ir_step step = {.kind = IR_STEP_KIND_FLOOR_DIVIDE, .dtype = DTYPE_I32, .operands = {operands, 2}};
+  uint32_t tids[2] = {0, 1};
+  ir_elementwise op = {.inputs = {tids, 2}, .steps = {&step, 1}, .out = 2};
+  ir_instruction instruction = {.op_type = IR_OP_ELEMENTWISE, .op = &op, .name = "divide"};
+  node n = {.instruction = &instruction, .tensors = t, .cache = &cache};
+  device_fault fault;
+  good(s.device->vt->run(s.stream, &n, 41));
+  good(s.device->vt->run(s.stream, &n, 42));
+  finish(&s, &fault);
+  assert_true(fault.present && fault.node == 41 && fault.fault.kind == KERNEL_FAULT_DIVISION);
+  finish(&s, &fault);
+  assert_false(fault.present);
+  good(s.device->vt->write(s.stream, t[1].buf, 0, (int32_t[]){2, 3}, 8));
+  good(s.device->vt->run(s.stream, &n, 43));
+  finish(&s, &fault);
+  assert_false(fault.present);
+  for (int i = 0; i < 3; i++) s.device->vt->buffer_destroy(s.device, t[i].buf);
+  close_session(&s);
+}
+
+static void test_times(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  void *cache = NULL;
+  ir_full op = {.value = {.literal = 2, .vid = IR_NONE, .present = true}, .out = 0};
+  ir_instruction instruction = {.op_type = IR_OP_FULL, .op = &op, .name = "full"};
+  bound_tensor out = vector_of(&s, DTYPE_F32, 100000, NULL);
+  node n = {.instruction = &instruction, .tensors = &out, .cache = &cache};
+  device_fault fault;
+  int64_t start[2], end[2];
+  for (int on = 1; on >= 0; on--) {
+    good(s.device->vt->profile(s.stream, on));
+    for (uint32_t i = 0; i < 300; i++) good(s.device->vt->run(s.stream, &n, i));
+    finish(&s, &fault);
+    for (uint32_t i = 0; i < 2; i++)
+      good(s.device->vt->times(s.stream, 10 * i, &start[i], &end[i]));
+    if (on)
+      assert_true(start[0] > 0 && end[0] >= start[0] && start[1] >= start[0] && end[1] >= end[0]);
+    else
+      assert_true(start[0] == 0 && end[0] == 0);
+  }
+  check_filled(&s, &out, 2);
+  s.device->vt->buffer_destroy(s.device, out.buf);
+  close_session(&s);
+}
+
+/* Runs `full` in a new device with this cache; the notes are in `notes`. */
+static void run_cached(const char *dir) {
+  session s = open_session(dir, NULL);
+  void *cache = NULL;
+  node n = {.cache = &cache};
+  bound_tensor out = vector_of(&s, DTYPE_F32, 100, NULL);
+  device_fault fault;
+  good(fill(&s, &n, &out, 5));
+  finish(&s, &fault);
+  check_filled(&s, &out, 5);
+  s.device->vt->buffer_destroy(s.device, out.buf);
+  close_session(&s);
+}
+
+static void damage_files(const char *dir, long at) {
+  folder_entry *entries;
+  size_t count;
+  good(folder_list(dir, &entries, &count));
+  for (size_t i = 0; i < count; i++) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, entries[i].name);
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    fseek(f, at, SEEK_SET);
+    fputc('x', f);
+    fclose(f);
+  }
+  folder_list_free(entries, count);
+}
+
+static void test_cache(void **state) {
+  (void)state;
+  char dir[256];
+  cache_stats stats;
+  uint64_t removed;
+  snprintf(dir, sizeof dir, "%s/cache/deep", folder);
+  run_cached(dir);
+  good(cache_info(dir, &stats));
+  assert_true(stats.files == 1 && stats.bytes > 100 && stats.limit_bytes == CACHE_LIMIT_BYTES);
+  run_cached(dir);
+  assert_string_equal(notes, "");
+  for (long at = 0; at < 400; at += 60) {
+    damage_files(dir, at);
+    run_cached(dir);
+    assert_non_null(strstr(notes, "damaged"));
+  }
+  run_cached(dir);
+  assert_string_equal(notes, "");
+  good(cache_trim(dir, stats.bytes * 2, &removed));
+  assert_int_equal(removed, 0);
+  good(cache_trim(dir, 0, &removed));
+  assert_true(removed > 0);
+  good(cache_info(dir, &stats));
+  assert_int_equal(stats.files, 0);
+  good(cache_info("/nowhere/at/all", &stats));
+  assert_int_equal(stats.files, 0);
+}
+
+static void test_unusable_cache(void **state) {
+  (void)state;
+  char dir[256];
+  run_cached("/proc/nowhere");
+  assert_non_null(strstr(notes, "kernel binaries are not kept"));
+  snprintf(dir, sizeof dir, "%s/shared", folder);
+  assert_int_equal(mkdir(dir, 0700), 0);
+  assert_int_equal(chmod(dir, 0777), 0);
+  run_cached(dir);
+  assert_non_null(strstr(notes, "can be written by others"));
+}
+
+static void write_kernel(const char *name, const char *content) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *f = fopen(path, "w");
+  assert_non_null(f);
+  fputs(content, f);
+  fclose(f);
+}
+
+static void test_kernel_folder(void **state) {
+  (void)state;
+  void *cache = NULL;
+  node n = {.cache = &cache};
+  session s = open_session(NULL, folder);
+  bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
+  bad(fill(&s, &n, &out, 1), "arange.cl");
+  write_kernel("arange.cl",
+               "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
+               "real v) {\n  wrong;\n}\n");
+  bad(fill(&s, &n, &out, 1), "common.h");
+  write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n");
+  bad(fill(&s, &n, &out, 1), "wrong");
+  write_kernel("arange.cl",
+               "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
+               "real v) {\n"
+               "  if (get_global_id(0) < n) out[at + get_global_id(0)] = 2 * v;\n}\n");
+  good(fill(&s, &n, &out, 1));
+  check_filled(&s, &out, 2);
+  s.device->vt->buffer_destroy(s.device, out.buf);
+  close_session(&s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_devices),       cmocka_unit_test(test_buffers),
+      cmocka_unit_test(test_launch),        cmocka_unit_test(test_wrong_launches),
+      cmocka_unit_test(test_fault),         cmocka_unit_test(test_times),
+      cmocka_unit_test(test_cache),         cmocka_unit_test(test_unusable_cache),
+      cmocka_unit_test(test_kernel_folder),
+  };
+  const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
+  const backend_info *infos;
+  int count;
+  device_index = number ? atoi(number) : 0;
+  good(opencl_devices(&infos, &count, &reason));
+  if (count == 0) {
+    printf("skipped: %s\n", reason);
+    return 0;
+  }
+  if (!mkdtemp(folder)) return 1;
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  char command[64];
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  return system(command) || failed;
+}

@@ -47,7 +47,8 @@ static void fill(const clave_tensor_info *info, void *data, size_t n) {
   for (size_t i = 0; i < n; i++) {
     seed = seed * 1664525u + 1013904223u;
     if (info->dtype == CLAVE_F32) ((float *)data)[i] = (float)(seed >> 8) / 8388608.0f - 1.0f;
-    if (info->dtype == CLAVE_F16) ((uint16_t *)data)[i] = (uint16_t)(0x3000 | (seed >> 16 & 0x83ff)); /* about 1/8 */
+    if (info->dtype == CLAVE_F16)
+      ((uint16_t *)data)[i] = (uint16_t)(0x3000 | (seed >> 16 & 0x83ff)); /* about 1/8 */
   }
 }
 

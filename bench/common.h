@@ -1,6 +1,7 @@
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
-/* What the measuring programs share: a session with random inputs, a clock, medians. They end with a message on an error. */
+/* What the measuring programs share: a session with random inputs, a clock, medians. They end with
+ * a message on an error. */
 #include <stdbool.h>
 #include <stdint.h>
 

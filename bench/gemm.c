@@ -1,6 +1,7 @@
-/* gemm PROGRAM DEVICE M N K ROUNDS: our GEMM against OpenBLAS, in one process, turn by turn. PROGRAM has two methods, "one" and
- * "five", which multiply one and five matrices (M, K) by one constant (K, N): the difference of their times is that of four
- * products, free of what a run costs besides. Prints GFLOP/s of both and their ratio. */
+/* gemm PROGRAM DEVICE M N K ROUNDS: our GEMM against OpenBLAS, in one process, turn by turn.
+ * PROGRAM has two methods, "one" and "five", which multiply one and five matrices (M, K) by one
+ * constant (K, N): the difference of their times is that of four products, free of what a run costs
+ * besides. Prints GFLOP/s of both and their ratio. */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,18 +22,21 @@ int main(int argc, char **argv) {
   }
   int m = atoi(argv[3]), n = atoi(argv[4]), k = atoi(argv[5]), rounds = atoi(argv[6]);
   if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
-  float *a = calloc((size_t)m * (size_t)k, sizeof *a), *b = calloc((size_t)k * (size_t)n, sizeof *b);
+  float *a = calloc((size_t)m * (size_t)k, sizeof *a),
+        *b = calloc((size_t)k * (size_t)n, sizeof *b);
   float *c = calloc((size_t)m * (size_t)n, sizeof *c);
   bench_session s;
   open_session(&s, argv[1], argv[2]);
   double ours[MAX_ROUNDS], theirs[MAX_ROUNDS];
   for (int r = -2; r < rounds; r++) { /* two rounds to warm up */
-    double one = time_run(&s, "one"), five = time_run(&s, "five"), blas = time_blas(m, n, k, a, b, c);
+    double one = time_run(&s, "one"), five = time_run(&s, "five"),
+           blas = time_blas(m, n, k, a, b, c);
     if (r >= 0) ours[r] = five - one, theirs[r] = blas;
   }
-  double work = 4 * 2e-9 * m * n * (double)k, x = work / median(ours, rounds), y = work / median(theirs, rounds);
-  printf("{\"clave\": %.1f, \"openblas\": %.1f, \"ratio\": %.3f, \"device\": \"%s\"}\n", x, y, x / y,
-         clave_device_get_info(s.device)->name);
+  double work = 4 * 2e-9 * m * n * (double)k, x = work / median(ours, rounds),
+         y = work / median(theirs, rounds);
+  printf("{\"clave\": %.1f, \"openblas\": %.1f, \"ratio\": %.3f, \"device\": \"%s\"}\n", x, y,
+         x / y, clave_device_get_info(s.device)->name);
   close_session(&s);
   free(a);
   free(b);

@@ -1,5 +1,6 @@
-/* gemv PROGRAM DEVICE BYTES ROUNDS: our matrix times vector against a plain loop that reads as many bytes with all cores, turn
- * by turn. PROGRAM has the methods "one" and "five" (see gemm.c) over one constant of BYTES. Prints GB/s of both. */
+/* gemv PROGRAM DEVICE BYTES ROUNDS: our matrix times vector against a plain loop that reads as many
+ * bytes with all cores, turn by turn. PROGRAM has the methods "one" and "five" (see gemm.c) over
+ * one constant of BYTES. Prints GB/s of both. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,10 @@ int main(int argc, char **argv) {
     double loop = now_s() - begin;
     if (r >= 0) ours[r] = five - one, theirs[r] = loop;
   }
-  double work = 4e-9 * (double)bytes, x = work / median(ours, rounds), y = work / median(theirs, rounds);
-  printf("{\"clave\": %.1f, \"read_loop\": %.1f, \"ratio\": %.3f, \"sum\": %d}\n", x, y, x / y, (int)(sum & 1));
+  double work = 4e-9 * (double)bytes, x = work / median(ours, rounds),
+         y = work / median(theirs, rounds);
+  printf("{\"clave\": %.1f, \"read_loop\": %.1f, \"ratio\": %.3f, \"sum\": %d}\n", x, y, x / y,
+         (int)(sum & 1));
   close_session(&s);
   free(data);
   return 0;

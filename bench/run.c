@@ -1,4 +1,5 @@
-/* run PROGRAM DEVICE ROUNDS: the median time of a run of "forward", and what the process took: constants, arena, peak memory. */
+/* run PROGRAM DEVICE ROUNDS: the median time of a run of "forward", and what the process took:
+ * constants, arena, peak memory. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,9 +21,11 @@ int main(int argc, char **argv) {
   clave_session_memory(s.session, &memory);
   clave_method_info method;
   check(clave_program_method(s.program, 0, &method));
-  printf("{\"median_us\": %.1f, \"nodes\": %u, \"constant_mb\": %.1f, \"arena_mb\": %.1f, \"peak_rss_mb\": %.1f}\n",
-         1e6 * median(times, rounds), method.n_nodes, (double)memory.constant_bytes / 1048576.0,
-         (double)memory.arena_bytes / 1048576.0, peak_rss_mb());
+  printf(
+      "{\"median_us\": %.1f, \"nodes\": %u, \"constant_mb\": %.1f, \"arena_mb\": %.1f, "
+      "\"peak_rss_mb\": %.1f}\n",
+      1e6 * median(times, rounds), method.n_nodes, (double)memory.constant_bytes / 1048576.0,
+      (double)memory.arena_bytes / 1048576.0, peak_rss_mb());
   close_session(&s);
   return 0;
 }

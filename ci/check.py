@@ -90,7 +90,9 @@ def pytest_part(*folders, sanitized=False):
     def part(r):
         have = [f for f in folders if list((ROOT / f).glob("test_*.py"))]
         if have:
-            r.run([*PYTEST, *have], name="pytest " + " ".join(have), env=r.sanitized if sanitized else None, timeout=3000)
+            r.run(
+                [*PYTEST, *have], name="pytest " + " ".join(have), env=r.sanitized if sanitized else None, timeout=3000
+            )
 
     return part
 

@@ -31,8 +31,8 @@ def count(output):
 
 
 def quiet_vendors(folder):
-    """A folder of OpenCL platforms for sanitized runs: all but Mesa's Clover, which has no devices here, leaks on opening,
-    and is unloaded before the leak checker could match its name against ci/lsan.supp."""
+    """A folder of OpenCL platforms for sanitized runs: all but Mesa's Clover, which has no devices here, leaks on
+    opening, and is unloaded before the leak checker could match its name against ci/lsan.supp."""
     os.makedirs(folder, exist_ok=True)
     for icd in pathlib.Path("/etc/OpenCL/vendors").glob("*.icd"):
         if "MesaOpenCL" not in icd.read_text():

@@ -1,13 +1,13 @@
-/* Prefix of every kernel file (#include "common.h"): dtypes, index types, the error record. OpenCL C 1.2.
+/* Prefix of every kernel file (#include "common.h"): dtypes, index types, the error record. OpenCL
+ * C 1.2.
  *
  * A dtype macro (X_TYPE, ...) holds one of the tokens F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL.
  *   STORAGE(T)         the type in memory: __global const STORAGE(X_TYPE) *x
  *   LOAD(T, p, i)      element i of __global p as `real`; BOOL as 0 or 1
  *   STORE(T, p, i, v)  v of type `real`, rounded to nearest even; integers wrap; BOOL is v != 0
  *   LOADF(T, p, i)     a float dtype as float, whatever `real` is
- *   LOAD4F LOAD8F LOAD16F(T, p)  4, 8, 16 neighbours of F32, F16 or BF16 at p as floatN; p needs no alignment
- *   STORE16F(T, p, v)  the reverse
- *   ROUND(T, v)        v as it is after a store and a load
+ *   LOAD4F LOAD8F LOAD16F(T, p)  4, 8, 16 neighbours of F32, F16 or BF16 at p as floatN; p needs no
+ * alignment STORE16F(T, p, v)  the reverse ROUND(T, v)        v as it is after a store and a load
  *   IS_FLOAT(T) IS_INT(T) IS_BOOL(T) IS_F16(T) IS_BF16(T) IS_F64(T)  for #if
  * COMPUTE is F32, F64 or I64: `real` is float, double or long.
  * index_t is int, or long where WIDE is 1; index8 its vector of 8, innermost dimension in s0. */
@@ -102,12 +102,14 @@ static inline ushort float_to_bf16(float f) {
   return (ushort)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
 }
 
-/* f16 by integer arithmetic where that is faster: PoCL converts one element at a time by a call, this vectorises. p is
+/* f16 by integer arithmetic where that is faster: PoCL converts one element at a time by a call,
+ * this vectorises. p is
  * __global then. */
 #if ON_CPU
 static inline float half_to_float(ushort h) {
   const uint w = (uint)(h & 0x7fffu) << 13, e = h & 0x7c00u;
-  const uint normal = w + (112u << 23), big = w + (224u << 23), small = as_uint((float)(h & 0x3ffu) * 0x1p-24f);
+  const uint normal = w + (112u << 23), big = w + (224u << 23),
+             small = as_uint((float)(h & 0x3ffu) * 0x1p-24f);
   return as_float((e == 0 ? small : e == 0x7c00u ? big : normal) | (uint)(h & 0x8000u) << 16);
 }
 static inline ushort float_to_half(float f) {
@@ -115,7 +117,9 @@ static inline ushort float_to_half(float f) {
   const uint normal = ((a + 0xfffu + ((a >> 13) & 1u)) >> 13) - (112u << 10);
   const uint small = as_uint(as_float(a) + 0.5f) - 0x3f000000u; /* the addition rounds to 2^-24 */
   const uint finite = a < 0x38800000u ? small : normal;
-  const uint h = a > 0x7f800000u ? 0x7e00u | ((a >> 13) & 0x1ffu) : a >= 0x47800000u ? 0x7c00u : finite;
+  const uint h = a > 0x7f800000u    ? 0x7e00u | ((a >> 13) & 0x1ffu)
+                 : a >= 0x47800000u ? 0x7c00u
+                                    : finite;
   return (ushort)(h | (as_uint(f) >> 16 & 0x8000u));
 }
 #define load_F16(p, i) half_to_float(((__global const ushort *)(p))[i])
@@ -194,7 +198,8 @@ static inline float round_half(float v) {
 #define round_BOOL(v) ((real)((v) != 0))
 #define ROUND(T, v) PASTE(round_, T)(v)
 
-/* Offset of row-major element i of a shape under `strides`; both innermost first. Unused dimensions are 1. */
+/* Offset of row-major element i of a shape under `strides`; both innermost first. Unused dimensions
+ * are 1. */
 static inline index_t strided_offset(index_t i, index8 dims, index8 strides) {
   index_t o = 0;
   o += i % dims.s0 * strides.s0;
@@ -220,7 +225,8 @@ static inline index_t strided_offset(index_t i, index8 dims, index8 strides) {
   return o + i % dims.s7 * strides.s7;
 }
 
-/* The error record of a stream. Kernels take FAULT_PARAMS as their last parameter and go on with a clamped value. */
+/* The error record of a stream. Kernels take FAULT_PARAMS as their last parameter and go on with a
+ * clamped value. */
 typedef struct fault_record {
   int kind; /* 0 none, FAULT_INDEX, FAULT_DIVISION */
   uint node;
@@ -229,7 +235,8 @@ typedef struct fault_record {
 #define FAULT_INDEX 1
 #define FAULT_DIVISION 2
 #define FAULT_PARAMS volatile __global fault_record *fault, const uint fault_node
-static inline void set_fault(volatile __global fault_record *fault, uint fault_node, int kind, long value, long low, long high) {
+static inline void set_fault(volatile __global fault_record *fault, uint fault_node, int kind,
+                             long value, long low, long high) {
   if (atomic_cmpxchg(&fault->kind, 0, kind) == 0) {
     fault->node = fault_node;
     fault->value = value;

@@ -1,37 +1,38 @@
-/* The step_* functions that the expressions of ops/elementwise.tsv use, for float, double and long, with PyTorch's
- * meaning: the OpenCL counterpart of backend/cpu/kernels/steps.h, same names. The generator of fused kernels appends the
- * suffix (_f32, _f64, _i64) of the step's compute type. Integers wrap; an integer division by zero gives 0. */
+/* The step_* functions that the expressions of ops/elementwise.tsv use, for float, double and long,
+ * with PyTorch's meaning: the OpenCL counterpart of backend/cpu/kernels/steps.h, same names. The
+ * generator of fused kernels appends the suffix (_f32, _f64, _i64) of the step's compute type.
+ * Integers wrap; an integer division by zero gives 0. */
 #ifndef STEPS_H
 #define STEPS_H
 
-#define STEP_FLOAT_FUNCTIONS(S, T)                                                                  \
-  static inline T step_neg_##S(T a) { return -a; }                                                  \
-  static inline T step_abs_##S(T a) { return fabs(a); }                                             \
-  static inline T step_sign_##S(T a) { return (T)((a > 0) - (a < 0)); }                             \
-  static inline T step_add_##S(T a, T b) { return a + b; }                                          \
-  static inline T step_sub_##S(T a, T b) { return a - b; }                                          \
-  static inline T step_mul_##S(T a, T b) { return a * b; }                                          \
-  static inline T step_max_##S(T a, T b) { return a > b || a != a ? a : b; }                        \
-  static inline T step_min_##S(T a, T b) { return a < b || a != a ? a : b; }                        \
-  static inline T step_trunc_divide_##S(T a, T b) { return trunc(a / b); }                          \
-  static inline T step_fmod_##S(T a, T b) { return fmod(a, b); }                                    \
-  static inline T step_pow_##S(T a, T b) { return pow(a, b); }                                      \
-  static inline T step_softplus_##S(T a) { return a > 20 ? a : log1p(exp(a)); }                     \
-  static inline T step_remainder_##S(T a, T b) {                                                    \
-    T m = fmod(a, b);                                                                               \
-    return m != 0 && (b < 0) != (m < 0) ? m + b : m;                                                \
-  }                                                                                                 \
-  static inline T step_floor_divide_##S(T a, T b) {                                                 \
-    if (b == 0) return a / b;                                                                       \
-    T m = fmod(a, b), q = (a - m) / b;                                                              \
-    if (m != 0 && (b < 0) != (m < 0)) q -= 1;                                                       \
-    if (q == 0) return copysign((T)0, a / b);                                                       \
-    T f = floor(q);                                                                                 \
-    return q - f > (T)0.5 ? f + 1 : f;                                                              \
-  }                                                                                                 \
-  /* Toward zero; NaN and what is out of range give LONG_MIN, as x86 does. */                       \
-  static inline long step_to_long_##S(T a) {                                                        \
-    return a >= (T)-9223372036854775808.0f && a < (T)9223372036854775808.0f ? (long)a : LONG_MIN;   \
+#define STEP_FLOAT_FUNCTIONS(S, T)                                                                \
+  static inline T step_neg_##S(T a) { return -a; }                                                \
+  static inline T step_abs_##S(T a) { return fabs(a); }                                           \
+  static inline T step_sign_##S(T a) { return (T)((a > 0) - (a < 0)); }                           \
+  static inline T step_add_##S(T a, T b) { return a + b; }                                        \
+  static inline T step_sub_##S(T a, T b) { return a - b; }                                        \
+  static inline T step_mul_##S(T a, T b) { return a * b; }                                        \
+  static inline T step_max_##S(T a, T b) { return a > b || a != a ? a : b; }                      \
+  static inline T step_min_##S(T a, T b) { return a < b || a != a ? a : b; }                      \
+  static inline T step_trunc_divide_##S(T a, T b) { return trunc(a / b); }                        \
+  static inline T step_fmod_##S(T a, T b) { return fmod(a, b); }                                  \
+  static inline T step_pow_##S(T a, T b) { return pow(a, b); }                                    \
+  static inline T step_softplus_##S(T a) { return a > 20 ? a : log1p(exp(a)); }                   \
+  static inline T step_remainder_##S(T a, T b) {                                                  \
+    T m = fmod(a, b);                                                                             \
+    return m != 0 && (b < 0) != (m < 0) ? m + b : m;                                              \
+  }                                                                                               \
+  static inline T step_floor_divide_##S(T a, T b) {                                               \
+    if (b == 0) return a / b;                                                                     \
+    T m = fmod(a, b), q = (a - m) / b;                                                            \
+    if (m != 0 && (b < 0) != (m < 0)) q -= 1;                                                     \
+    if (q == 0) return copysign((T)0, a / b);                                                     \
+    T f = floor(q);                                                                               \
+    return q - f > (T)0.5 ? f + 1 : f;                                                            \
+  }                                                                                               \
+  /* Toward zero; NaN and what is out of range give LONG_MIN, as x86 does. */                     \
+  static inline long step_to_long_##S(T a) {                                                      \
+    return a >= (T)-9223372036854775808.0f && a < (T)9223372036854775808.0f ? (long)a : LONG_MIN; \
   }
 
 STEP_FLOAT_FUNCTIONS(f32, float)
@@ -39,8 +40,9 @@ STEP_FLOAT_FUNCTIONS(f32, float)
 STEP_FLOAT_FUNCTIONS(f64, double)
 #endif
 
-/* erf: PoCL's is a scalar call (20 ns an element), so CPUs get one without branches, 1.2 ulp: below 1 a + a P(a^2), else
- * 1 - exp(Q(a)), both polynomials fitted by weighted least squares at Chebyshev points of [0, 1] and [1, 4]. */
+/* erf: PoCL's is a scalar call (20 ns an element), so CPUs get one without branches, 1.2 ulp: below
+ * 1 a + a P(a^2), else 1 - exp(Q(a)), both polynomials fitted by weighted least squares at
+ * Chebyshev points of [0, 1] and [1, 4]. */
 #if ON_CPU
 static inline float step_erf_f32(float a) {
   const float x = fabs(a), y = x * x, z = x > 4 ? 4 : x;
@@ -82,14 +84,18 @@ static inline long step_trunc_divide_i64(long a, long b) {
   if (b == 0) return 0;
   return b == -1 ? step_neg_i64(a) : a / b;
 }
-/* By the quotient and by sign bits: rusticl (Mesa 22.3) gets % and comparisons with 0 of widened int wrong. */
-static inline long step_fmod_i64(long a, long b) { return b == 0 ? 0 : step_sub_i64(a, step_mul_i64(step_trunc_divide_i64(a, b), b)); }
+/* By the quotient and by sign bits: rusticl (Mesa 22.3) gets % and comparisons with 0 of widened
+ * int wrong. */
+static inline long step_fmod_i64(long a, long b) {
+  return b == 0 ? 0 : step_sub_i64(a, step_mul_i64(step_trunc_divide_i64(a, b), b));
+}
 static inline long step_remainder_i64(long a, long b) {
   long m = step_fmod_i64(a, b);
   return m != 0 && (m ^ b) < 0 ? m + b : m;
 }
 static inline long step_floor_divide_i64(long a, long b) {
-  return step_fmod_i64(a, b) != 0 && (a ^ b) < 0 ? step_trunc_divide_i64(a, b) - 1 : step_trunc_divide_i64(a, b);
+  return step_fmod_i64(a, b) != 0 && (a ^ b) < 0 ? step_trunc_divide_i64(a, b) - 1
+                                                 : step_trunc_divide_i64(a, b);
 }
 /* Negative exponents truncate 1 / a^-b toward zero (0 for a = 0 too). */
 static inline long step_pow_i64(long a, long b) {
@@ -104,6 +110,8 @@ static inline long step_pow_i64(long a, long b) {
   return (long)result;
 }
 /* Amounts outside of [0, bits) shift everything out. */
-static inline long step_shift_left_i64(long a, long b) { return b < 0 || b > 63 ? 0 : (long)((ulong)a << b); }
+static inline long step_shift_left_i64(long a, long b) {
+  return b < 0 || b > 63 ? 0 : (long)((ulong)a << b);
+}
 static inline long step_shift_right_i64(long a, long b) { return a >> (b < 0 || b > 63 ? 63 : b); }
 #endif

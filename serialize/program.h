@@ -69,5 +69,4 @@ typedef enum slot_kind {
 slot_kind program_slot_kind(const ir_program *p, uint32_t tid);
 const char *slot_kind_name(slot_kind kind); /* "constant" */
 
-
 #endif

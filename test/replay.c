@@ -1,14 +1,17 @@
-/* Replays op cases, made by test/cases/build.py from what torch computes, on any device. Over the public header alone,
- * without Python, so that it runs under sanitizers, oclgrind or on another machine.
+/* Replays op cases, made by test/cases/build.py from what torch computes, on any device. Over the
+ * public header alone, without Python, so that it runs under sanitizers, oclgrind or on another
+ * machine.
  *
- *   replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] [--poison] [--fast] [-v]
+ *   replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] [--poison] [--fast]
+ * [-v]
  *
  * --every N takes each Nth case, --small those whose data file has at most so many bytes.
  *
- * A row of the index: name, program, data file, rtol, atol, error. The data file holds "in.A.0", "in.A.1", ... (one set of
- * inputs), "in.B.0", ... (another), and the outputs of three runs in one session, A, B, A: "out.0.0", "out.1.0", "out.2.0"
- * (runs 0 and 2 share outputs where the file has no "out.2.*"): stale state would show. Where `error` is not empty the runs
- * on A must fail with that text in the message, the run on B must not. */
+ * A row of the index: name, program, data file, rtol, atol, error. The data file holds "in.A.0",
+ * "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of three runs in one
+ * session, A, B, A: "out.0.0", "out.1.0", "out.2.0" (runs 0 and 2 share outputs where the file has
+ * no "out.2.*"): stale state would show. Where `error` is not empty the runs on A must fail with
+ * that text in the message, the run on B must not. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -88,7 +91,8 @@ static bool floats_close(double got, double want, const replay_case *c) {
 
 static void print_dims(const clave_tensor *t, char *text, size_t size) {
   int n = snprintf(text, size, "%s(", clave_dtype_name(t->dtype));
-  for (int i = 0; i < t->rank; i++) n += snprintf(text + n, size - (size_t)n, "%s%" PRId64, i ? ", " : "", t->dims[i]);
+  for (int i = 0; i < t->rank; i++)
+    n += snprintf(text + n, size - (size_t)n, "%s%" PRId64, i ? ", " : "", t->dims[i]);
   snprintf(text + n, size - (size_t)n, ")");
 }
 
@@ -105,25 +109,28 @@ static bool same_type(const clave_tensor *got, const clave_tensor *want, const r
 }
 
 /* Compares n elements; prints the first that differs and how many do. */
-static bool same_values(const clave_tensor *got, const clave_tensor *want, size_t n, const replay_case *c) {
+static bool same_values(const clave_tensor *got, const clave_tensor *want, size_t n,
+                        const replay_case *c) {
   size_t bad = 0, first = 0, width = clave_dtype_size(got->dtype);
   for (size_t i = 0; i < n; i++) {
-    bool same = is_float(got->dtype)
-                    ? floats_close(float_at(got, i), float_at(want, i), c)
-                    : !memcmp((const char *)got->data + i * width, (const char *)want->data + i * width, width);
+    bool same = is_float(got->dtype) ? floats_close(float_at(got, i), float_at(want, i), c)
+                                     : !memcmp((const char *)got->data + i * width,
+                                               (const char *)want->data + i * width, width);
     if (!same && bad++ == 0) first = i;
   }
   if (!bad) return true;
   char line[300];
   if (is_float(got->dtype)) {
-    snprintf(line, sizeof line, "output %d (%s): element %zu is %.9g, not %.9g; %zu of %zu differ", c->output,
-             clave_dtype_name(got->dtype), first, float_at(got, first), float_at(want, first), bad, n);
+    snprintf(line, sizeof line, "output %d (%s): element %zu is %.9g, not %.9g; %zu of %zu differ",
+             c->output, clave_dtype_name(got->dtype), first, float_at(got, first),
+             float_at(want, first), bad, n);
   } else {
     int64_t g = 0, w = 0;
     memcpy(&g, (const char *)got->data + first * width, width);
     memcpy(&w, (const char *)want->data + first * width, width);
-    snprintf(line, sizeof line, "output %d (%s): element %zu is %#" PRIx64 ", not %#" PRIx64 "; %zu of %zu differ", c->output,
-             clave_dtype_name(got->dtype), first, g, w, bad, n);
+    snprintf(line, sizeof line,
+             "output %d (%s): element %zu is %#" PRIx64 ", not %#" PRIx64 "; %zu of %zu differ",
+             c->output, clave_dtype_name(got->dtype), first, g, w, bad, n);
   }
   print_failure(c, line);
   return false;
@@ -138,10 +145,12 @@ static bool same_tensor(const clave_tensor *got, const clave_tensor *want, const
 
 /* ---- running */
 
-static bool set_inputs(clave_session *s, const clave_tensors *data, char set, const replay_case *c) {
+static bool set_inputs(clave_session *s, const clave_tensors *data, char set,
+                       const replay_case *c) {
   clave_tensor t;
   char name[MAX_NAME];
-  for (uint32_t i = 0; snprintf(name, sizeof name, "in.%c.%u", set, i), clave_tensors_find(data, name, &t); i++)
+  for (uint32_t i = 0;
+       snprintf(name, sizeof name, "in.%c.%u", set, i), clave_tensors_find(data, name, &t); i++)
     if (failed(c, clave_session_set_input(s, "forward", i, &t))) return false;
   return true;
 }
@@ -170,7 +179,8 @@ static bool run_bad(clave_session *s, const replay_case *c) {
   bool good = status && strstr(clave_status_message(status), c->error);
   if (!good) {
     char line[700];
-    snprintf(line, sizeof line, "the error is \"%.300s\", not \"...%.300s...\"", clave_status_message(status), c->error);
+    snprintf(line, sizeof line, "the error is \"%.300s\", not \"...%.300s...\"",
+             clave_status_message(status), c->error);
     print_failure(c, line);
   }
   clave_status_free(status);
@@ -189,8 +199,10 @@ static bool replay_runs(clave_session *s, const clave_tensors *data, replay_case
   return true;
 }
 
-static bool replay_case_on(clave_device *device, const replay_options *o, char *const *row, const char *folder) {
-  replay_case c = {.name = row[NAME], .error = row[ERROR], .rtol = atof(row[RTOL]), .atol = atof(row[ATOL])};
+static bool replay_case_on(clave_device *device, const replay_options *o, char *const *row,
+                           const char *folder) {
+  replay_case c = {
+      .name = row[NAME], .error = row[ERROR], .rtol = atof(row[RTOL]), .atol = atof(row[ATOL])};
   clave_program *program = NULL;
   clave_tensors *data = NULL;
   clave_session *session = NULL;
@@ -200,7 +212,8 @@ static bool replay_case_on(clave_device *device, const replay_options *o, char *
   bool good = !failed(&c, clave_program_load(path, NULL, &program));
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
   good = good && !failed(&c, clave_tensors_load(path, &data)) &&
-         !failed(&c, clave_session_create(program, device, &options, &session)) && replay_runs(session, data, &c);
+         !failed(&c, clave_session_create(program, device, &options, &session)) &&
+         replay_runs(session, data, &c);
   clave_session_destroy(session);
   clave_tensors_destroy(data);
   clave_program_destroy(program);
@@ -253,15 +266,24 @@ static int replay_index(FILE *f, clave_device *device, const replay_options *o) 
 static bool parse_options(int argc, char **argv, replay_options *o) {
   for (int i = 1; i < argc; i++) {
     bool has_value = i + 1 < argc;
-    if (!strcmp(argv[i], "--device") && has_value) o->device = argv[++i];
-    else if (!strcmp(argv[i], "--only") && has_value) o->only = argv[++i];
-    else if (!strcmp(argv[i], "--every") && has_value) o->every = atoi(argv[++i]);
-    else if (!strcmp(argv[i], "--small") && has_value) o->small = atol(argv[++i]);
-    else if (!strcmp(argv[i], "--poison")) o->poison = true;
-    else if (!strcmp(argv[i], "--fast")) o->fast = true;
-    else if (!strcmp(argv[i], "-v")) o->verbose = true;
-    else if (!o->index && argv[i][0] != '-') o->index = argv[i];
-    else return false;
+    if (!strcmp(argv[i], "--device") && has_value)
+      o->device = argv[++i];
+    else if (!strcmp(argv[i], "--only") && has_value)
+      o->only = argv[++i];
+    else if (!strcmp(argv[i], "--every") && has_value)
+      o->every = atoi(argv[++i]);
+    else if (!strcmp(argv[i], "--small") && has_value)
+      o->small = atol(argv[++i]);
+    else if (!strcmp(argv[i], "--poison"))
+      o->poison = true;
+    else if (!strcmp(argv[i], "--fast"))
+      o->fast = true;
+    else if (!strcmp(argv[i], "-v"))
+      o->verbose = true;
+    else if (!o->index && argv[i][0] != '-')
+      o->index = argv[i];
+    else
+      return false;
   }
   return o->index && o->every > 0;
 }
@@ -269,7 +291,9 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
 int main(int argc, char **argv) {
   replay_options o = {.device = "cpu", .every = 1, .small = LONG_MAX};
   if (!parse_options(argc, argv, &o)) {
-    fprintf(stderr, "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] [--poison] [--fast] [-v]\n");
+    fprintf(stderr,
+            "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] "
+            "[--poison] [--fast] [-v]\n");
     return 2;
   }
   FILE *f = fopen(o.index, "r");
@@ -280,8 +304,10 @@ int main(int argc, char **argv) {
   clave_device *device;
   clave_status status = clave_device_open(o.device, NULL, &device);
   int code = 2;
-  if (status) fprintf(stderr, "replay: %s\n", clave_status_message(status));
-  else code = replay_index(f, device, &o);
+  if (status)
+    fprintf(stderr, "replay: %s\n", clave_status_message(status));
+  else
+    code = replay_index(f, device, &o);
   clave_status_free(status);
   clave_device_destroy(device);
   fclose(f);

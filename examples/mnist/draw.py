@@ -56,7 +56,12 @@ def draw(strokes):
 def npy(pixels):
     """The picture as numpy stores an array: float32 (1, 1, 28, 28) in 0..1."""
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, {SIDE}, {SIDE}), }}".ljust(117) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.encode() + struct.pack("<784f", *(p / 255 for p in pixels))
+    return (
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", 118)
+        + header.encode()
+        + struct.pack("<784f", *(p / 255 for p in pixels))
+    )
 
 
 def main():

@@ -1,8 +1,9 @@
 /* Every op family on the CPU backend and on an OpenCL device: same nodes, same data, same results.
  * Odd sizes, strides, NaN, empty dimensions, indices out of range. Environment: CLAVE_TEST_OPENCL
  * the device's number (default 0), CLAVE_TEST_ONLY part of a case's name, CLAVE_TEST_ALL=1 every
- * dtype of a case (else its first and one other), CLAVE_TEST_GPU=1 the classes of kernels that GPUs
- * get, on this device, CLAVE_TEST_CACHE a folder for kernel binaries. */
+ * dtype of a case (else its first and one other), CLAVE_TEST_CLASS=cpu or gpu the
+ * kernels that such devices get, whatever this one is, CLAVE_TEST_CACHE a folder for kernel
+ * binaries, CLAVE_KERNEL_DIR one of kernel files. */
 #include "backend/opencl/device.h"
 #include "backend/pair.h"
 
@@ -456,18 +457,19 @@ static int open_pair(void) {
     printf("skipped: %s\n", reason);
     return 1;
   }
-  opencl_options options = {.cache_dir = getenv("CLAVE_TEST_CACHE")};
+  opencl_options options = {.cache_dir = getenv("CLAVE_TEST_CACHE"),
+                            .kernel_dir = getenv("CLAVE_KERNEL_DIR")};
   pair_check(cpu_backend_create(1, &pair.cpu), "cpu backend");
   pair_check(opencl_backend_create(number ? atoi(number) : 0, &options, &pair.device),
              "opencl backend");
   return 0;
 }
 
-/* A device entry that makes ops choose what a GPU gets. */
-static void pose_as_gpu(device_entry *entry) {
+/* A device entry that makes ops choose what the named class of devices gets. */
+static void pose_as(const char *class, device_entry *entry) {
   cl_device *d = (cl_device *)pair.device;
   *entry = *d->entry;
-  entry->traits.is_cpu = false;
+  entry->traits.is_cpu = strcmp(class, "cpu") == 0;
   d->entry = entry;
 }
 
@@ -479,7 +481,7 @@ int main(void) {
   };
   device_entry entry;
   if (open_pair()) return 0;
-  if (getenv("CLAVE_TEST_GPU")) pose_as_gpu(&entry);
+  if (getenv("CLAVE_TEST_CLASS")) pose_as(getenv("CLAVE_TEST_CLASS"), &entry);
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   pair.device->vt->destroy(pair.device);
   pair.cpu->vt->destroy(pair.cpu);

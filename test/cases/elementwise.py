@@ -77,7 +77,7 @@ def unary_cases():
     )
 
 
-def binary_cases():
+def float_binary_cases():
     for dtype in FLOATS:
         d, tol = name_of(dtype), ulps(dtype, 32)
         # Exact multiples make floor and trunc divisions agree however the quotient is rounded.
@@ -124,6 +124,9 @@ def binary_cases():
             rtol=tol,
             atol=ulps(dtype, 2),
         )
+
+
+def integer_binary_cases():
     for dtype in INTS:
         d = name_of(dtype)
         high = 127 if dtype is I8 else 250
@@ -255,7 +258,8 @@ def error_cases():
 def cases():
     for family in (
         unary_cases,
-        binary_cases,
+        float_binary_cases,
+        integer_binary_cases,
         scalar_cases,
         shape_cases,
         where_cases,

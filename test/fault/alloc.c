@@ -1,5 +1,6 @@
-/* The wrapped allocators: count, fail once when armed, else forward. Only calls of objects in this link are wrapped, that is
- * the library's and the test's own, not those of libc, a driver or the JSON parser. */
+/* The wrapped allocators: count, fail once when armed, else forward. Only calls of objects in this
+ * link are wrapped, that is the library's and the test's own, not those of libc, a driver or the
+ * JSON parser. */
 #include "test/fault/alloc.h"
 
 #include <limits.h>

@@ -1,16 +1,18 @@
-/* A libOpenCL.so.1 for tests: forwards to the real one and, on request, fails calls, shrinks limits, takes fp64 away, keeps
- * memory apart from the host's, loses the device, or has no platforms. It counts live objects, so that leaks show.
+/* A libOpenCL.so.1 for tests: forwards to the real one and, on request, fails calls, shrinks
+ * limits, takes fp64 away, keeps memory apart from the host's, loses the device, or has no
+ * platforms. It counts live objects, so that leaks show.
  *
  * Environment (numbers count calls from 0, releases too):
- *   CLAVE_STUB_REAL       path of the real library; without it, or with CLAVE_STUB_PLATFORMS=0, there are no platforms
- *   CLAVE_STUB_FAIL_AT=N  call N fails with CLAVE_STUB_ERROR (default -5, out of resources); releases never fail
- *   CLAVE_STUB_LOST_AT=N  call N and all later ones fail
+ *   CLAVE_STUB_REAL       path of the real library; without it, or with CLAVE_STUB_PLATFORMS=0,
+ * there are no platforms CLAVE_STUB_FAIL_AT=N  call N fails with CLAVE_STUB_ERROR (default -5, out
+ * of resources); releases never fail CLAVE_STUB_LOST_AT=N  call N and all later ones fail
  *   CLAVE_STUB_FAIL_NAME=F  only calls of function F are counted for the two above
  *   CLAVE_STUB_MAX_ALLOC=B  a buffer has at most B bytes: reported, and larger ones are refused
- *   CLAVE_STUB_SEPARATE=1   the device says that it shares no memory with the host, and copies where it is given a host pointer
- *   CLAVE_STUB_NO_FP64=1, CLAVE_STUB_NO_FP16=1   the device lacks them
- *   CLAVE_STUB_LOG=FILE     at exit: the number of calls, and the objects that are still alive
- * In the same process stub_arm(n, error) and stub_disarm() do what FAIL_AT does; stub_live() counts live objects. */
+ *   CLAVE_STUB_SEPARATE=1   the device says that it shares no memory with the host, and copies
+ * where it is given a host pointer CLAVE_STUB_NO_FP64=1, CLAVE_STUB_NO_FP16=1   the device lacks
+ * them CLAVE_STUB_LOG=FILE     at exit: the number of calls, and the objects that are still alive
+ * In the same process stub_arm(n, error) and stub_disarm() do what FAIL_AT does; stub_live() counts
+ * live objects. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_0_APIS
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
@@ -26,8 +28,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CommandQueue_OBJECTS, Context_OBJECTS, MemObject_OBJECTS, Program_OBJECTS, Kernel_OBJECTS, Event_OBJECTS, N_OBJECTS };
-static const char *const object_names[N_OBJECTS] = {"queues", "contexts", "memory", "programs", "kernels", "events"};
+enum {
+  CommandQueue_OBJECTS,
+  Context_OBJECTS,
+  MemObject_OBJECTS,
+  Program_OBJECTS,
+  Kernel_OBJECTS,
+  Event_OBJECTS,
+  N_OBJECTS
+};
+static const char *const object_names[N_OBJECTS] = {"queues",   "contexts", "memory",
+                                                    "programs", "kernels",  "events"};
 
 static long n_calls, fail_at = LONG_MAX, lost_at = LONG_MAX, live[N_OBJECTS], fired;
 static cl_int fail_code = CL_OUT_OF_RESOURCES;
@@ -38,7 +49,9 @@ static long number_of(const char *name, long absent) {
   return text && *text ? atol(text) : absent;
 }
 
-static void stub_count(int kind, long change) { __atomic_fetch_add(&live[kind], change, __ATOMIC_RELAXED); }
+static void stub_count(int kind, long change) {
+  __atomic_fetch_add(&live[kind], change, __ATOMIC_RELAXED);
+}
 
 /* Counts a call. CL_SUCCESS, or the error it must return. */
 static cl_int stub_call(const char *name) {
@@ -58,8 +71,8 @@ static void load_real(const char *name, void *function, size_t size) {
 
 /* ---- answers that are changed */
 
-static cl_int hook_clGetPlatformIDs(cl_int (*real)(cl_uint, cl_platform_id *, cl_uint *), cl_uint n, cl_platform_id *platforms,
-                                    cl_uint *count) {
+static cl_int hook_clGetPlatformIDs(cl_int (*real)(cl_uint, cl_platform_id *, cl_uint *), cl_uint n,
+                                    cl_platform_id *platforms, cl_uint *count) {
   if (real && number_of("CLAVE_STUB_PLATFORMS", 1)) return real(n, platforms, count);
   if (count) *count = 0;
   return CL_PLATFORM_NOT_FOUND_KHR;
@@ -75,22 +88,31 @@ static void change_info(cl_device_info what, size_t size, void *value) {
   cl_bool no = CL_FALSE;
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_MAX_ALLOC", 0);
   cl_device_fp_config none = 0;
-  if (what == CL_DEVICE_HOST_UNIFIED_MEMORY && number_of("CLAVE_STUB_SEPARATE", 0)) memcpy(value, &no, sizeof no);
-  if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && limit && size >= sizeof limit) memcpy(value, &limit, sizeof limit);
-  if (what == CL_DEVICE_DOUBLE_FP_CONFIG && number_of("CLAVE_STUB_NO_FP64", 0)) memcpy(value, &none, sizeof none);
-  if (what == CL_DEVICE_EXTENSIONS && number_of("CLAVE_STUB_NO_FP64", 0)) drop_extension(value, "cl_khr_fp64");
-  if (what == CL_DEVICE_EXTENSIONS && number_of("CLAVE_STUB_NO_FP16", 0)) drop_extension(value, "cl_khr_fp16");
+  if (what == CL_DEVICE_HOST_UNIFIED_MEMORY && number_of("CLAVE_STUB_SEPARATE", 0))
+    memcpy(value, &no, sizeof no);
+  if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && limit && size >= sizeof limit)
+    memcpy(value, &limit, sizeof limit);
+  if (what == CL_DEVICE_DOUBLE_FP_CONFIG && number_of("CLAVE_STUB_NO_FP64", 0))
+    memcpy(value, &none, sizeof none);
+  if (what == CL_DEVICE_EXTENSIONS && number_of("CLAVE_STUB_NO_FP64", 0))
+    drop_extension(value, "cl_khr_fp64");
+  if (what == CL_DEVICE_EXTENSIONS && number_of("CLAVE_STUB_NO_FP16", 0))
+    drop_extension(value, "cl_khr_fp16");
 }
 
-static cl_int hook_clGetDeviceInfo(cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *), cl_device_id device,
-                                   cl_device_info what, size_t size, void *value, size_t *size_ret) {
+static cl_int hook_clGetDeviceInfo(cl_int (*real)(cl_device_id, cl_device_info, size_t, void *,
+                                                  size_t *),
+                                   cl_device_id device, cl_device_info what, size_t size,
+                                   void *value, size_t *size_ret) {
   cl_int code = real(device, what, size, value, size_ret);
   if (code == CL_SUCCESS && value) change_info(what, size, value);
   return code;
 }
 
-static cl_mem hook_clCreateBuffer(cl_mem (*real)(cl_context, cl_mem_flags, size_t, void *, cl_int *), cl_context context,
-                                  cl_mem_flags flags, size_t size, void *host, cl_int *code) {
+static cl_mem hook_clCreateBuffer(cl_mem (*real)(cl_context, cl_mem_flags, size_t, void *,
+                                                 cl_int *),
+                                  cl_context context, cl_mem_flags flags, size_t size, void *host,
+                                  cl_int *code) {
   long limit = number_of("CLAVE_STUB_MAX_ALLOC", 0);
   if (limit && size > (size_t)limit) {
     if (code) *code = CL_INVALID_BUFFER_SIZE;

@@ -7,11 +7,12 @@
 #include "cli/json.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "cli/records.h"
 #include "cli/values.h"
 
 typedef struct run_arguments {
   model_arguments model;
-  const char *inputs, *outputs, *profile;
+  const char *inputs, *outputs, *profile, *dump;
   text_list input;
   bool json;
 } run_arguments;
@@ -28,6 +29,8 @@ static const flag run_flags[] = {
     DEVICE_FLAGS(run_arguments),
     {"--profile", FLAG_PATH, offsetof(run_arguments, profile), "T.json",
      "writes the time of every op, for Perfetto or chrome://tracing", 0, 0},
+    {"--dump", FLAG_PATH, offsetof(run_arguments, dump), "D.safetensors",
+     "writes what every op gave, by node name; runs each op by itself", 0, 0},
     {"--json", FLAG_SWITCH, offsetof(run_arguments, json), NULL, "the summary for programs", 0, 0},
 };
 
@@ -169,14 +172,36 @@ static int report_outputs(const run_arguments *a, const model *m, page *out) {
   return result;
 }
 
+/* Ops that view other tensors write nothing and are not in the file. */
+static int run_dumped(const char *path, const model *m) {
+  records r = {0};
+  clave_status st = clave_session_observe(m->session, keep_record, &r);
+  if (!st) st = clave_session_run(m->session, m->method.name);
+  int result = EXIT_GOOD;
+  if (r.no_memory) {
+    clave_status_free(st);
+    result = fail_memory();
+  } else if (st) {
+    result = fail_status(st);
+  }
+  if (!result) result = save_records(&r, m, path);
+  free_records(&r);
+  return result;
+}
+
 static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, page *out) {
   TRY(open_program(&a->model, m));
   TRY(collect_inputs(m, a->inputs, &a->input, inputs));
   TRY(open_device(&a->model, m));
-  TRY(open_session(m, a->profile ? SESSION_PROFILED : SESSION_PLAIN));
+  if (a->profile && a->dump) return fail("--profile and --dump do not go together");
+  TRY(open_session(m, a->profile ? SESSION_PROFILED : a->dump ? SESSION_UNFUSED : SESSION_PLAIN));
   TRY(set_inputs(inputs, m));
   show_progress("running");
-  TRY_STATUS(clave_session_run(m->session, m->method.name));
+  if (a->dump) {
+    TRY(run_dumped(a->dump, m));
+  } else {
+    TRY_STATUS(clave_session_run(m->session, m->method.name));
+  }
   clear_progress();
   if (a->profile) TRY_STATUS(clave_session_write_profile(m->session, a->profile));
   return report_outputs(a, m, out);

@@ -9,6 +9,7 @@
 #include "cli/inputs.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "cli/records.h"
 #include "cli/values.h"
 
 typedef struct verify_arguments {
@@ -100,81 +101,51 @@ static void describe_difference(page *t, const clave_tensor *got, const differen
 
 /* ---------------------------------------------------------------- op by op */
 
-/* What one instruction wrote on the CPU backend. */
-typedef struct record {
-  uint32_t node, slot;
-  clave_tensor value;
-  void *data; /* owned */
-} record;
-
-typedef struct records {
-  record *items; /* owned */
-  size_t count, capacity, next;
-  bool no_memory;
-  record *differing; /* borrowed from items; NULL: none yet */
+/* What the CPU backend gave, and how the device compares. */
+typedef struct comparison {
+  records cpu;
+  size_t next;             /* where to look first */
+  const record *differing; /* borrowed from cpu; NULL: none yet */
   difference difference;
   uint32_t compared;
-} records;
-
-static bool keep_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
-  records *r = ctx;
-  if (r->count == r->capacity) {
-    size_t capacity = r->capacity ? 2 * r->capacity : 64;
-    record *items = realloc(r->items, capacity * sizeof *items);
-    if (!items) return !(r->no_memory = true);
-    r->items = items;
-    r->capacity = capacity;
-  }
-  uint64_t count = count_elements(value);
-  size_t size = clave_dtype_size(value->dtype);
-  char *data = malloc(count ? (size_t)count * size : 1);
-  if (!data) return !(r->no_memory = true);
-  for (uint64_t i = 0; i < count; i++) memcpy(data + i * size, element_at(value, i), size);
-  r->items[r->count++] =
-      (record){node, slot, clave_tensor_make(value->dtype, value->rank, value->dims, data), data};
-  return true;
-}
+} comparison;
 
 /* Both runs are in program order: mostly it is the next one. */
-static record *find_record(records *r, uint32_t node, uint32_t slot) {
+static const record *find_record(comparison *c, uint32_t node, uint32_t slot) {
+  const records *r = &c->cpu;
   for (size_t i = 0; i < r->count; i++) {
-    record *item = &r->items[(r->next + i) % r->count];
+    const record *item = &r->items[(c->next + i) % r->count];
     if (item->node != node || item->slot != slot) continue;
-    r->next = (r->next + i + 1) % r->count;
+    c->next = (c->next + i + 1) % r->count;
     return item;
   }
   return NULL;
 }
 
 static bool compare_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
-  records *r = ctx;
-  record *item = find_record(r, node, slot);
-  if (!item || r->differing) return !r->differing;
-  r->compared++;
+  comparison *c = ctx;
+  const record *item = find_record(c, node, slot);
+  if (!item || c->differing) return !c->differing;
+  c->compared++;
   if (same_form(value, &item->value)) {
-    r->difference = compare_tensors(value, &item->value);
-    if (!r->difference.found) return true;
+    c->difference = compare_tensors(value, &item->value);
+    if (!c->difference.found) return true;
   }
-  r->differing = item;
+  c->differing = item;
   return false;
 }
 
-static void free_records(records *r) {
-  for (size_t i = 0; i < r->count; i++) free(r->items[i].data);
-  free(r->items);
-}
-
-static int report_op(const model *m, const records *r) {
+static int report_op(const model *m, const comparison *c) {
   clave_node_info node;
   clave_tensor_info slot;
   page what = {0};
-  const record *item = r->differing;
+  const record *item = c->differing;
   TRY_STATUS(clave_program_node(m->program, m->method.name, item->node, &node));
   TRY_STATUS(clave_program_slot(m->program, item->slot, &slot));
   page_format(&what, "node %" PRIu32 " (%s %s) is the first that differs from the CPU backend: %s ",
               item->node, node.op, node.name, slot.name);
-  if (r->difference.found) {
-    describe_difference(&what, &item->value, &r->difference, "cpu");
+  if (c->difference.found) {
+    describe_difference(&what, &item->value, &c->difference, "cpu");
   } else {
     page_shape(&what, &item->value);
     page_string(&what, " there, another shape or dtype here");
@@ -184,53 +155,53 @@ static int report_op(const model *m, const records *r) {
   return result;
 }
 
-static int observe_run(const model *m, const input_set *inputs, clave_observe_fn observe,
-                       records *r) {
-  TRY_STATUS(clave_session_observe(m->session, observe, r));
+static int observe_run(const model *m, const input_set *inputs, clave_observe_fn observe, void *ctx,
+                       const comparison *c) {
+  TRY_STATUS(clave_session_observe(m->session, observe, ctx));
   TRY(set_inputs(inputs, m));
   clave_status st = clave_session_run(m->session, m->method.name);
-  if (r->no_memory || r->differing) {
+  if (c->cpu.no_memory || c->differing) {
     clave_status_free(st); /* the run was stopped by us */
-    return r->no_memory ? fail_memory() : report_op(m, r);
+    return c->cpu.no_memory ? fail_memory() : report_op(m, c);
   }
   if (st) return fail_status(st);
   return EXIT_GOOD;
 }
 
 /* On the CPU backend, keeping what every op gives. */
-static int record_cpu(const model *m, const input_set *inputs, records *r) {
+static int record_cpu(const model *m, const input_set *inputs, comparison *c) {
   model_arguments on_cpu = {.device = "cpu"};
   model cpu = {.program = m->program, .method = m->method};
   int result = open_device(&on_cpu, &cpu);
   if (!result) result = open_session(&cpu, SESSION_UNFUSED);
   show_progress("running on the CPU backend");
-  if (!result) result = observe_run(&cpu, inputs, keep_record, r);
+  if (!result) result = observe_run(&cpu, inputs, keep_record, &c->cpu, c);
   clear_progress();
   cpu.program = NULL; /* m's */
   close_model(&cpu);
   return result;
 }
 
-static int compare_device(const model *m, const input_set *inputs, records *r) {
+static int compare_device(const model *m, const input_set *inputs, comparison *c) {
   model unfused = {.program = m->program, .device = m->device, .method = m->method};
   int result = open_session(&unfused, SESSION_UNFUSED);
   show_progress("running on the device");
-  if (!result) result = observe_run(&unfused, inputs, compare_record, r);
+  if (!result) result = observe_run(&unfused, inputs, compare_record, c, c);
   clear_progress();
   clave_session_destroy(unfused.session);
   return result;
 }
 
 static int compare_ops(const model *m, const input_set *inputs, page *out) {
-  records r = {0};
-  int result = record_cpu(m, inputs, &r);
-  if (!result) result = compare_device(m, inputs, &r);
+  comparison c = {0};
+  int result = record_cpu(m, inputs, &c);
+  if (!result) result = compare_device(m, inputs, &c);
   if (!result) {
-    page_format(out, "ops      %" PRIu32 " results equal on ", r.compared);
+    page_format(out, "ops      %" PRIu32 " results equal on ", c.compared);
     page_device(out, clave_device_get_info(m->device));
     page_string(out, " and the CPU backend\n");
   }
-  free_records(&r);
+  free_records(&c.cpu);
   return result;
 }
 

@@ -102,6 +102,15 @@ def test_run_profile(tool, program, inputs):
     check_outputs(tool)
 
 
+def test_run_dumps_every_op(tool, program, inputs):
+    tool.good("run", program, "--inputs", inputs, "--dump", "d.safetensors")
+    listed = tool.good("inspect", "d.safetensors")
+    nodes = json.loads(tool.good("inspect", program, "--json"))
+    assert "softmax" in json.dumps(nodes) and "softmax" in listed and "F32 [3, 4]" in listed
+    error = tool.bad(1, "run", program, "--inputs", inputs, "--dump", "d.safetensors", "--profile", "t.json")
+    assert "--profile" in error
+
+
 @pytest.mark.parametrize(
     "items, says",
     [

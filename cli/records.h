@@ -1,0 +1,25 @@
+#ifndef CLI_RECORDS_H
+#define CLI_RECORDS_H
+/* What every op of a run wrote, kept through clave_session_observe. */
+#include "cli/model.h"
+
+typedef struct record {
+  uint32_t node, slot;
+  clave_tensor value;
+  void *data; /* owned */
+} record;
+
+typedef struct records {
+  record *items; /* owned */
+  size_t count, capacity;
+  bool no_memory; /* why the run was stopped */
+} records;
+
+/* A clave_observe_fn; ctx is a records. */
+bool keep_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value);
+void free_records(records *r);
+
+/* All of them as safetensors, named by node: "3.conv2d", further results of a node "3.conv2d.1". */
+int save_records(const records *r, const model *m, const char *path) CHECK;
+
+#endif

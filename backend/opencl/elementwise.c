@@ -78,11 +78,7 @@ static dtype step_operand_dtype(const plan *p, const ir_step *s) {
     if (o->source == IR_OPERAND_SOURCE_INPUT || o->source == IR_OPERAND_SOURCE_STEP)
       return operand_dtype(p, s, o);
   }
-  if (step_table[s->kind].result != STEP_CAST && step_table[s->kind].result != STEP_BOOL)
-    return s->dtype;
-  for (uint32_t i = first; i < s->operands.count; i++)
-    if (s->operands.items[i].source == IR_OPERAND_SOURCE_FLOAT) return DTYPE_F64;
-  return DTYPE_I64;
+  return s->dtype; /* the verifier lets only steps that keep it have no tensor */
 }
 
 /* ---------------------------------------------------------------- planning */

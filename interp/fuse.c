@@ -73,6 +73,17 @@ static clave_status copy_steps(mem_pool *pool, const ir_steps *from, const uint3
   return NULL;
 }
 
+/* Host values become kernel arguments, of which devices take few. */
+enum { MAX_FUSED_VALUES = 16 };
+
+static uint32_t count_values(const ir_elementwise *e) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < e->steps.count; i++)
+    for (uint32_t k = 0; k < e->steps.items[i].operands.count; k++)
+      n += e->steps.items[i].operands.items[k].source == IR_OPERAND_SOURCE_VALUE;
+  return n;
+}
+
 /* b with input number `which`, the result of a, computed inside. *out stays NULL when the lists
  * would grow too long. */
 static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elementwise *b,
@@ -86,7 +97,7 @@ static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elem
     if (i != which && (map_b[i] = input_index(inputs, &n, b->inputs.items[i])) == NO_INDEX)
       return NULL;
   uint32_t total = a->steps.count + b->steps.count;
-  if (total > MAX_STEPS) return NULL;
+  if (total > MAX_STEPS || count_values(a) + count_values(b) > MAX_FUSED_VALUES) return NULL;
   ir_elementwise *e = mem_pool_alloc(pool, 1, sizeof *e);
   ir_step *steps = mem_pool_alloc(pool, total, sizeof *steps);
   uint32_t *ids = mem_pool_alloc(pool, n + 1, sizeof *ids);

@@ -29,7 +29,9 @@ typedef struct pair_case {
   const void *fields;
   const char *tensors;
   const char *types; /* what T stands for, in turn */
-  double tolerance;  /* in units of the dtype's epsilon, relative to max(1, |expected|) */
+  /* In units of the dtype's epsilon, relative to max(1, |expected|). Sums whose terms cancel: up to
+   * the number of terms, the bound of a sum in any order. */
+  double tolerance;
 } pair_case;
 
 /* A slot: its layout, and its whole storage on the host. */

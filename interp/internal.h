@@ -165,6 +165,7 @@ clave_status plan_updates(session *s, method *m, plan *p) STATUS_CHECK;
 clave_status bind_plan(session *s, plan *p) STATUS_CHECK;
 bound_tensor bind_location(const session *s, const plan *p, location l, int backend);
 /* ---- storage.c ---- growth of the plan's tables */
+clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) STATUS_CHECK;
 clave_status add_storage(plan *p, size_t bytes, uint8_t home, uint32_t slot,
                          uint32_t *out) STATUS_CHECK;
 clave_status add_block(plan *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t *out) STATUS_CHECK;
@@ -173,17 +174,16 @@ clave_status add_step(plan *p, step st) STATUS_CHECK;
  * alive until now. */
 clave_status need_storage(session *s, plan *p, uint32_t index, int b,
                           uint32_t instruction) STATUS_CHECK;
-clave_status touch_slot(session *s, method *m, plan *p,
-                        uint32_t tid) STATUS_CHECK; /* constants, inputs, state: first use */
-clave_status known_bytes(const tensor *t, size_t *out) STATUS_CHECK;
+/* Constants, inputs and state, at their first use. */
+clave_status touch_slot(session *s, method *m, plan *p, uint32_t tid) STATUS_CHECK;
 /* ---- trace.c ---- */
 clave_status trace_add(session *s, trace_event e) STATUS_CHECK;
 clave_status trace_finish(session *s) STATUS_CHECK; /* device times of a finished run */
-/* ---- session.c ---- */
-clave_status session_build(session *s) STATUS_CHECK; /* waits for the kernels asked for */
 
+/* ---- errors.c ---- */
 clave_status while_in_node(clave_status st, const session *s, const method *m,
                            uint32_t instruction) STATUS_CHECK;
-clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) STATUS_CHECK;
+/* A tensor's bytes; an error where they overflow. */
+clave_status known_bytes(const tensor *t, size_t *out) STATUS_CHECK;
 
 #endif

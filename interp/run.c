@@ -9,13 +9,6 @@
 #include "interp/internal.h"
 #include "interp/scalar.h"
 
-clave_status while_in_node(clave_status st, const session *s, const method *m, uint32_t i) {
-  if (!st || i >= m->n) return st;
-  const ir_instruction *ins = &m->instructions[i];
-  (void)s;
-  return status_while(st, "node %u (%s, %s)", m->source[i], op_table[ins->op_type].name, ins->name);
-}
-
 /* ---------------------------------------------------------------- inputs */
 
 static clave_status bind_dims(const session *s, const method *m, uint32_t index,
@@ -248,6 +241,26 @@ static void restore_slots(const session *s, plan *p) {
 
 /* ---------------------------------------------------------------- phases */
 
+typedef struct progress_relay {
+  void (*progress)(void *ctx, const char *what, int done, int total);
+  void *ctx;
+} progress_relay;
+
+static void relay_progress(void *ctx, int done, int total) {
+  const progress_relay *r = ctx;
+  r->progress(r->ctx, "building kernels", done, total);
+}
+
+static clave_status build_kernels(session *s) {
+  for (int b = 0; b < s->devices.count; b++) {
+    const backend_vtable *vt = s->devices.backends[b]->vt;
+    if (!vt->build_all) continue;
+    progress_relay r = {s->options.progress, s->options.progress_ctx};
+    TRY(vt->build_all(s->streams[b], s->options.progress ? relay_progress : NULL, &r));
+  }
+  return NULL;
+}
+
 static clave_status prepare_phase(session *s, method *m, plan *p, const phase *ph) {
   bool asked = false;
   for (uint32_t i = ph->first_step; i < ph->first_step + ph->n_steps; i++) {
@@ -270,7 +283,7 @@ static clave_status prepare_phase(session *s, method *m, plan *p, const phase *p
     if (e) return while_in_node(e, s, m, st->instruction);
   }
   restore_slots(s, p);
-  return asked ? session_build(s) : NULL;
+  return asked ? build_kernels(s) : NULL;
 }
 
 static clave_status write_inputs(session *s, const method *m, plan *p, uint32_t phase_number) {

@@ -187,26 +187,6 @@ clave_status session_reset(session *s) {
   return NULL;
 }
 
-typedef struct progress_relay {
-  void (*progress)(void *ctx, const char *what, int done, int total);
-  void *ctx;
-} progress_relay;
-
-static void relay_progress(void *ctx, int done, int total) {
-  const progress_relay *r = ctx;
-  r->progress(r->ctx, "building kernels", done, total);
-}
-
-clave_status session_build(session *s) {
-  for (int b = 0; b < s->devices.count; b++) {
-    const backend_vtable *vt = s->devices.backends[b]->vt;
-    if (!vt->build_all) continue;
-    progress_relay r = {s->options.progress, s->options.progress_ctx};
-    TRY(vt->build_all(s->streams[b], s->options.progress ? relay_progress : NULL, &r));
-  }
-  return NULL;
-}
-
 clave_status session_find_method(const session *s, const char *name, uint32_t *out) {
   for (uint32_t i = 0; i < s->prog->ir.methods.count; i++) {
     *out = i;

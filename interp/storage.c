@@ -15,10 +15,6 @@ clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t
   return NULL;
 }
 
-clave_status known_bytes(const tensor *t, size_t *out) {
-  return tensor_bytes(t, out) ? NULL : INVALID("a tensor's size overflows");
-}
-
 clave_status add_block(plan *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t *out) {
   TRY(grow_array((void **)&p->blocks, &p->cap_blocks, p->n_blocks, sizeof *p->blocks));
   p->blocks[p->n_blocks] = (block){

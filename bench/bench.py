@@ -151,13 +151,32 @@ BENCHES = {
 }
 
 
+def wait_until_idle(seconds):
+    """Waits, at most so long, until other work leaves the cores alone: ratios on a busy machine say little."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        before = busy_time()
+        time.sleep(5)
+        if busy_time() - before < 0.1 * 5 * os.cpu_count():
+            return True
+        print("the machine is busy; waiting", flush=True)
+    return False
+
+
+def busy_time():
+    """Seconds of all cores spent on anything since the start of the machine."""
+    user, nice, system = (int(n) for n in pathlib.Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
 def machine(args):
     model = re.search(r"model name\s*: (.*)", cpu_flags())
     devices = subprocess.run([args.build / "clave", "devices"], capture_output=True, text=True).stdout
     default = next((line.strip() for line in devices.splitlines() if "*" in line or "default" in line), "")
     default = re.sub(r"\s+", " ", default)
     cpu = model[1] if model else platform.processor()
-    return [f"{cpu}, {len(os.sched_getaffinity(0))} cores; {default}; {time.strftime('%Y-%m-%d')}"]
+    state = "" if args.idle else "; while other work ran on the machine"
+    return [f"{cpu}, {len(os.sched_getaffinity(0))} cores; {default}; {time.strftime('%Y-%m-%d')}{state}"]
 
 
 def write_section(name, lines):
@@ -174,10 +193,12 @@ def main():
     parser.add_argument("--only", default=",".join(BENCHES))
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--wait", type=float, default=60, help="seconds to wait for an idle machine")
     parser.add_argument("--print", action="store_true", help="leave docs/performance.md alone")
     args = parser.parse_args()
     args.build = args.build.resolve()
     args.work = args.build / "bench/programs"
+    args.idle = wait_until_idle(args.wait)
     for name in args.only.split(","):
         lines = BENCHES[name](args)
         print("\n".join([f"== {name}", *lines]), flush=True)

@@ -2,7 +2,7 @@
  * public header alone, without Python, so that it runs under sanitizers, oclgrind or on another
  * machine.
  *
- *   replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] [--poison] [--fast]
+ *   replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] [--poison]
  * [-v]
  *
  * --every N takes each Nth case, --small those whose data file has at most so many bytes.
@@ -29,7 +29,7 @@ typedef struct replay_options {
   const char *index, *device, *only;
   int every;
   long small;
-  bool poison, fast, verbose;
+  bool poison, verbose;
 } replay_options;
 
 typedef struct replay_case {
@@ -206,7 +206,7 @@ static bool replay_case_on(clave_device *device, const replay_options *o, char *
   clave_program *program = NULL;
   clave_tensors *data = NULL;
   clave_session *session = NULL;
-  clave_session_options options = {.size = sizeof options, .poison = o->poison, .fast = o->fast};
+  clave_session_options options = {.size = sizeof options, .poison = o->poison};
   char path[MAX_FILE];
   snprintf(path, sizeof path, "%s/%s", folder, row[PROGRAM]);
   bool good = !failed(&c, clave_program_load(path, NULL, &program));
@@ -276,8 +276,6 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
       o->small = atol(argv[++i]);
     else if (!strcmp(argv[i], "--poison"))
       o->poison = true;
-    else if (!strcmp(argv[i], "--fast"))
-      o->fast = true;
     else if (!strcmp(argv[i], "-v"))
       o->verbose = true;
     else if (!o->index && argv[i][0] != '-')
@@ -293,7 +291,7 @@ int main(int argc, char **argv) {
   if (!parse_options(argc, argv, &o)) {
     fprintf(stderr,
             "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] "
-            "[--poison] [--fast] [-v]\n");
+            "[--poison] [-v]\n");
     return 2;
   }
   FILE *f = fopen(o.index, "r");

@@ -89,7 +89,7 @@ def bench_gemv(args):
 
 
 def bench_overhead(args):
-    """1,000 small softmaxes in a row: no two can be fused, and none has work to speak of. A process is either fast or slow
+    """1,000 small softmaxes in a row: no two can be fused, none has work to speak of. A process is either fast or slow
     throughout, by where its threads come to lie: hence several."""
     import torch
 

@@ -234,6 +234,8 @@ static clave_status open_all(const char *spec, const clave_device_options *o, cl
   bool has_cpu = false;
   for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;
   d->set.no_fallback = OPTION(o, no_fallback, false);
+  d->message = OPTION(o, message, NULL);
+  d->message_ctx = OPTION(o, message_ctx, NULL);
   if (!has_cpu && !d->set.no_fallback) chosen[n++] = CPU_INDEX;
   for (int i = 0; i < n; i++) {
     TRY(open_one(chosen[i], o, &d->set.backends[i]));

@@ -12,6 +12,8 @@ struct clave_device {
   atomic_int holds; /* the caller's and its sessions' */
   device_set set;   /* owned backends, the preferred one first */
   clave_device_info info;
+  clave_message_fn message; /* the caller's; may be NULL */
+  void *message_ctx;
 };
 
 /* A program's constants on one opened device, while a session there uses them. */

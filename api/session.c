@@ -32,22 +32,33 @@ static clave_status read_precision(bool *fast) {
   return NULL;
 }
 
+static clave_status read_self_check(bool *unchecked) {
+  const char *s = getenv("CLAVE_SELF_CHECK");
+  if (!s || !*s || strcmp(s, "on") == 0) return NULL;
+  if (strcmp(s, "off") != 0) return INVALID("CLAVE_SELF_CHECK is '%s', not on or off", s);
+  *unchecked = true;
+  return NULL;
+}
+
 static clave_status read_options(const clave_session_options *o, session_options *out) {
-  bool fast = OPTION(o, fast, false);
   *out = (session_options){.memory_budget = OPTION(o, memory_budget, 0),
                            .poison = OPTION(o, poison, false),
+                           .fast = OPTION(o, fast, false),
                            .profile = OPTION(o, profile, false),
                            .unfused = OPTION(o, unfused, false),
+                           .unchecked = OPTION(o, unchecked, false),
                            .progress = OPTION(o, progress, NULL),
                            .progress_ctx = OPTION(o, progress_ctx, NULL)};
-  TRY(read_precision(&fast));
-  if (fast) return UNSUPPORTED("fast precision is not in this version; strict is");
+  TRY(read_precision(&out->fast));
+  TRY(read_self_check(&out->unchecked));
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
 }
 
 static clave_status init_session(clave_session *s, const clave_session_options *options) {
   session_options o;
   TRY(read_options(options, &o));
+  o.message = s->device->message;
+  o.message_ctx = s->device->message_ctx;
   for (int b = 0; b < s->device->set.count; b++) {
     TRY(program_take_store(s->program, s->device->set.backends[b], &s->stores[b]));
     s->n_stores++;

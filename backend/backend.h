@@ -71,10 +71,17 @@ typedef struct backend_vtable {
 
   clave_status (*stream_create)(backend *b, stream **out);
   void (*stream_destroy)(backend *b, stream *s); /* waits; takes NULL */
+  /* (optional) Before the first prepare: kernels may contract a * b + c, flush subnormals, and
+   * divide less exactly. */
+  void (*relax)(stream *s);
   /* (optional) Starts building what `n` needs; build_all waits for everything prepared since, in
    * parallel, and calls progress(done, total) if given. run() without it builds lazily. */
   clave_status (*prepare)(stream *s, const node *n);
   clave_status (*build_all)(stream *s, void (*progress)(void *ctx, int done, int total), void *ctx);
+  /* (optional) Whether kernels of a prepared node were never compared with the CPU backend on this
+   * device and driver; prove says that they were, or need not be, and is remembered. */
+  bool (*is_unproven)(stream *s, const node *n);
+  void (*prove)(stream *s, const node *n);
   /* Enqueues one instruction; not views, not host ops. `number` is what faults are reported with.
    */
   clave_status (*run)(stream *s, const node *n, uint32_t number);

@@ -41,7 +41,9 @@ def cases_build(r):
 
 def replay(r, build, device, *args, cache="off"):
     command = [f"{build}/test/replay", f"{r.build}/cases/index.tsv", "--device", device, *args]
-    env = {"CLAVE_CACHE_DIR": cache} | (r.sanitized if build != r.build or os.environ.get("SAN") else {})
+    env = {"CLAVE_CACHE_DIR": cache, "CLAVE_SELF_CHECK": "off"} | (
+        r.sanitized if build != r.build or os.environ.get("SAN") else {}
+    )
     r.run(command, name=" ".join(command), env=env, timeout=3000)
 
 
@@ -64,7 +66,7 @@ def cases_everywhere(r):
         replay(r, r.build, f"opencl:{i}")
     r.run(
         [f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--device", "opencl:llvmpipe", "--every", "5"],
-        env={"RUSTICL_ENABLE": "llvmpipe", "CLAVE_CACHE_DIR": "off"},
+        env={"RUSTICL_ENABLE": "llvmpipe", "CLAVE_CACHE_DIR": "off", "CLAVE_SELF_CHECK": "off"},
         name="replay on rusticl",
         timeout=3000,
     )

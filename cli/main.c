@@ -23,7 +23,9 @@ static const char more_help[] =
     "the\n"
     "first preferred; by --device or CLAVE_DEVICE. Other variables: CLAVE_THREADS, CLAVE_CACHE_DIR "
     "(off:\n"
-    "none), CLAVE_KERNEL_DIR, CLAVE_MEMORY_BUDGET, CLAVE_PRECISION (strict or fast).\n"
+    "none), CLAVE_KERNEL_DIR, CLAVE_MEMORY_BUDGET, CLAVE_PRECISION (strict or fast), "
+    "CLAVE_SELF_CHECK (off:\n"
+    "kernels are not compared with the CPU backend when they first run on a device).\n"
     "Exit status: 0 good, 1 the run failed, 2 malformed command line.\n";
 
 static void write_overview(page *out) {

@@ -233,10 +233,13 @@ typedef struct clave_session_options {
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool poison;            /* fill dead memory with NaN patterns (debugging) */
   bool profile;           /* time every op, for clave_session_write_profile */
-  bool fast; /* CLAVE_PRECISION=fast; refused until a device has faster, less exact kernels */
+  bool fast; /* CLAVE_PRECISION=fast: OpenCL kernels may contract a * b + c, flush subnormals, and
+                divide less exactly */
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
-  bool unfused; /* run every node by itself, for comparison node by node */
+  bool unfused;   /* run every node by itself, for comparison node by node */
+  bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device;
+                     also CLAVE_SELF_CHECK=off */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,

@@ -21,7 +21,8 @@ typedef struct method {
   const char **reason; /* (n) why not on the preferred device; NULL */
   uint32_t *last_use;  /* (n_slots) last instruction that reads the slot; n: read after the last;
                           NO_INDEX: none */
-  bool *prepared;      /* (n) kernels asked for */
+  bool *distrusted;    /* (n) found wrong by the self-check, to be replaced */
+  bool has_distrusted;
   void **cache[MAX_BACKENDS];      /* (n) the backend's own, per instruction */
   void **copy_cache[MAX_BACKENDS]; /* (n_slots + n + 1) the same for the planner's copies: of a
                                       slot, of an instruction, at the end */
@@ -74,6 +75,7 @@ typedef struct step {
    * STEP_TRANSFER: the storage x.storage from its home to `backend`. */
   location x, out;
   uint32_t rebind;
+  bool settled; /* not to be checked: see self_check.h */
 } step;
 
 /* A stretch that ends where a host value must be read back (Item), or at the end. */
@@ -113,6 +115,8 @@ typedef struct trace_event {
   int64_t start_ns, end_ns;
 } trace_event;
 
+typedef struct oracle oracle; /* self_check.c */
+
 struct session {
   const program *prog;
   device_set devices;
@@ -128,6 +132,7 @@ struct session {
   uint64_t state_bytes, last_arena_bytes;
   observe_fn observe;
   void *observe_ctx;
+  oracle *oracle;      /* owned; NULL until a kernel is checked */
   trace_event *events; /* owned; of the last run */
   uint32_t n_events, cap_events;
 };

@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "interp/internal.h"
 #include "interp/scalar.h"
+#include "interp/self_check.h"
 
 /* ---------------------------------------------------------------- inputs */
 
@@ -99,7 +100,7 @@ static void forget_plan(method *m) {
 /* ---------------------------------------------------------------- steps */
 
 /* The two slots behind the program's own are the operands of the planner's copies. */
-static clave_status run_copy(session *s, const method *m, plan *p, uint32_t number, bool prepare) {
+static clave_status run_copy(session *s, method *m, plan *p, uint32_t number, bool prepare) {
   const step *st = &p->steps[number];
   backend *be = s->devices.backends[st->backend];
   uint32_t n = slot_count(s);
@@ -114,7 +115,7 @@ static clave_status run_copy(session *s, const method *m, plan *p, uint32_t numb
                      : &m->copy_cache[st->backend][slot_count(s) + m->n];
   node nd = {&ins, bound, p->values, cache};
   if (prepare) return be->vt->prepare ? be->vt->prepare(s->streams[st->backend], &nd) : NULL;
-  return be->vt->run(s->streams[st->backend], &nd, number);
+  return run_node(s, m, p, number, &nd);
 }
 
 static void rebind(const session *s, plan *p, uint32_t slot, location l) {
@@ -140,11 +141,11 @@ static clave_status run_transfer(session *s, plan *p, const step *st) {
   return e;
 }
 
-static clave_status run_op(session *s, const method *m, plan *p, uint32_t number) {
+static clave_status run_op(session *s, method *m, plan *p, uint32_t number) {
   const step *st = &p->steps[number];
   const node nd = {&m->instructions[st->instruction], p->bound[st->backend], p->values,
                    &m->cache[st->backend][st->instruction]};
-  return s->devices.backends[st->backend]->vt->run(s->streams[st->backend], &nd, number);
+  return run_node(s, m, p, number, &nd);
 }
 
 typedef struct observing {
@@ -200,7 +201,7 @@ static clave_status poison_dead(session *s, plan *p, uint32_t number) {
   return NULL;
 }
 
-static clave_status run_step(session *s, const method *m, plan *p, uint32_t number) {
+static clave_status run_step(session *s, method *m, plan *p, uint32_t number) {
   const step *st = &p->steps[number];
   if (st->kind == STEP_RUN) return run_op(s, m, p, number);
   if (st->kind == STEP_TRANSFER) return run_transfer(s, p, st);
@@ -209,7 +210,7 @@ static clave_status run_step(session *s, const method *m, plan *p, uint32_t numb
   return NULL;
 }
 
-static clave_status run_steps(session *s, const method *m, plan *p, const phase *ph) {
+static clave_status run_steps(session *s, method *m, plan *p, const phase *ph) {
   const bool watched = s->options.profile || s->options.poison || s->observe;
   for (uint32_t i = ph->first_step; i < ph->first_step + ph->n_steps; i++) {
     int64_t start = watched ? clock_ns() : 0;
@@ -266,9 +267,7 @@ static clave_status prepare_phase(session *s, method *m, plan *p, const phase *p
   for (uint32_t i = ph->first_step; i < ph->first_step + ph->n_steps; i++) {
     const step *st = &p->steps[i];
     const backend_vtable *vt = s->devices.backends[st->backend]->vt;
-    if (!vt->prepare || st->kind == STEP_TRANSFER ||
-        (st->instruction < m->n && st->kind == STEP_RUN && m->prepared[st->instruction]))
-      continue;
+    if (!vt->prepare || st->kind == STEP_TRANSFER) continue;
     asked = true;
     clave_status e;
     if (st->kind == STEP_COPY) {
@@ -277,7 +276,6 @@ static clave_status prepare_phase(session *s, method *m, plan *p, const phase *p
       const node nd = {&m->instructions[st->instruction], p->bound[st->backend], p->values,
                        &m->cache[st->backend][st->instruction]};
       e = vt->prepare(s->streams[st->backend], &nd);
-      m->prepared[st->instruction] = true;
     }
     if (st->kind == STEP_COPY && st->rebind != NO_INDEX) rebind(s, p, st->rebind, st->out);
     if (e) return while_in_node(e, s, m, st->instruction);
@@ -413,6 +411,7 @@ clave_status session_run(session *s, uint32_t index) {
   st = run_plan(s, m, p);
   s->last_arena_bytes = p->arena_bytes;
   if (st || p->n_phases > 1 || p->next_instruction < m->n) forget_plan(m);
+  replace_distrusted(s, m);
   m->has_run = st == NULL;
   return status_while(st, "method '%s'", m->ir->name);
 }

@@ -7,6 +7,7 @@
 #include "interp/host_copy.h"
 #include "interp/internal.h"
 #include "interp/scalar.h"
+#include "interp/self_check.h"
 
 /* ---------------------------------------------------------------- making */
 
@@ -45,8 +46,8 @@ static clave_status init_method(session *s, method *m, const ir_method *ir) {
   if (!s->options.unfused) TRY(fuse_elementwise(s, m));
   m->where = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->where);
   m->reason = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->reason);
-  m->prepared = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->prepared);
-  bool good = m->where && m->reason && m->prepared;
+  m->distrusted = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->distrusted);
+  bool good = m->where && m->reason && m->distrusted;
   for (int b = 0; b < s->devices.count; b++) {
     m->cache[b] = mem_pool_alloc(s->pool, m->n + 1, sizeof(void *));
     m->copy_cache[b] = mem_pool_alloc(s->pool, (size_t)slot_count(s) + m->n + 1, sizeof(void *));
@@ -109,6 +110,7 @@ static clave_status init_session(session *s) {
   for (int b = 0; b < s->devices.count; b++) {
     backend *be = s->devices.backends[b];
     TRY(be->vt->stream_create(be, &s->streams[b]));
+    if (s->options.fast && be->vt->relax) be->vt->relax(s->streams[b]);
     if (s->options.profile && be->vt->profile) TRY(be->vt->profile(s->streams[b], true));
   }
   uint32_t n = s->prog->ir.methods.count;
@@ -161,6 +163,7 @@ void session_destroy(session *s) {
   }
   for (uint32_t i = 0; s->methods && i < s->prog->ir.methods.count; i++)
     destroy_method(&s->methods[i]);
+  oracle_destroy(s->oracle);
   free(s->events);
   mem_pool_destroy(s->pool);
   free(s);

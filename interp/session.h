@@ -31,9 +31,13 @@ typedef struct host_tensor {
 typedef struct session_options {
   uint64_t memory_budget; /* bytes; 0: the device's memory */
   bool poison, profile;
-  bool unfused; /* run instructions as they stand in the program: for comparison op by op */
+  bool fast;      /* kernels may round less exactly */
+  bool unchecked; /* no self-check of kernels */
+  bool unfused;   /* run instructions as they stand in the program: for comparison op by op */
   void (*progress)(void *ctx, const char *what, int done, int total);
   void *progress_ctx;
+  void (*message)(void *ctx, const char *line); /* notes; may be NULL */
+  void *message_ctx;
 } session_options;
 
 /* Called after an instruction with a tensor it wrote; false stops the run. */

@@ -16,7 +16,9 @@
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+#ifndef RELAXED
 #pragma OPENCL FP_CONTRACT OFF
+#endif
 
 #ifndef COMPUTE
 #define COMPUTE F32

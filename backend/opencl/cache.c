@@ -17,13 +17,13 @@ static const char ending[] = ".clbin";
 static const char lock_name[] = "lock";
 
 typedef struct header {
-  char magic[8]; /* "clvbin1" */
+  char magic[8]; /* "clvbin2" */
   uint64_t key[2];
-  uint64_t variants;
+  uint64_t variants, proven;
   uint64_t size;
   uint64_t hash; /* of the data that follows */
 } header;
-static const char magic[8] = "clvbin1";
+static const char magic[8] = "clvbin2";
 
 static char *entry_path(const char *folder, const uint64_t key[2]) {
   char name[64];
@@ -117,6 +117,7 @@ bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, boo
     out->data = out->map.data + sizeof h;
     out->size = (size_t)h.size;
     out->variants = h.variants;
+    out->proven = h.proven;
     (void)utimensat(AT_FDCWD, path, NULL,
                     0); /* used now: what trimming goes by; a failure only ages it */
     free(path);
@@ -141,9 +142,12 @@ static clave_status write_entry(const char *path, const header *h, const void *d
 }
 
 clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size,
-                        uint64_t variants) {
-  header h = {
-      .key = {key[0], key[1]}, .variants = variants, .size = size, .hash = hash_bytes(data, size)};
+                        uint64_t variants, uint64_t proven) {
+  header h = {.key = {key[0], key[1]},
+              .variants = variants,
+              .proven = proven,
+              .size = size,
+              .hash = hash_bytes(data, size)};
   memcpy(h.magic, magic, sizeof magic);
   char *path = entry_path(folder, key), *lock_path = path_join(folder, lock_name);
   file_lock *lock = NULL;

@@ -88,6 +88,7 @@ struct cl_device {
   int n_programs, max_programs;
   bool cache_noted; /* an unwritable cache is mentioned once */
   void *blas;       /* gemm_clblast.c's */
+  bool blas_proven; /* atomic: CLBlast's results were compared in this process */
 };
 
 /* The program of a file and its options, or of a generated source; made known, not built. */
@@ -101,6 +102,11 @@ const kernel_signature *program_signature(const program *p, const char *kernel);
 /* A kernel was launched with this local size, for the first time in its node: PoCL's binary may
  * hold more code now. True: that is not yet in the cache on disk. */
 bool program_mark_run(program *p, const char *kernel, const size_t local[3]);
+/* Whether a kernel's results were compared with the CPU backend's, now or when the binary was kept.
+ */
+bool program_is_proven(const program *p, const char *kernel);
+void program_prove(program *p, const char *kernel);
+bool program_is_built(const program *p);
 void programs_save(
     cl_device *d); /* writes new binaries to the cache; never fails, may leave a note */
 void programs_destroy(cl_device *d);
@@ -145,7 +151,10 @@ typedef struct node_kernel {
 typedef struct node_cache {
   struct node_cache *next; /* of the stream's list */
   node_kernel *kernels;
+  bool uses_blas; /* CLBlast's kernels too */
 } node_cache;
+/* The cache of a node, made if this is its first use (launch.c). */
+clave_status node_cache_of(cl_stream *s, const node *n, node_cache **out) STATUS_CHECK;
 
 typedef struct timed_event {
   uint32_t number;
@@ -163,6 +172,7 @@ struct cl_stream {
   cl_mem scratch;
   size_t scratch_bytes;
   bool dry;
+  bool relaxed;    /* kernels may round less exactly */
   uint32_t number; /* of the node being run */
   bool profiling;
   timed_event *events;
@@ -174,6 +184,7 @@ struct cl_stream {
 
 clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;
 void opencl_stream_destroy(backend *b, stream *s);
+void opencl_relax(stream *s);
 clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from,
                           size_t bytes) STATUS_CHECK;
 clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to,
@@ -192,6 +203,8 @@ clave_status stream_request_build(cl_stream *s, program *p) STATUS_CHECK;
 clave_status opencl_prepare(stream *s, const node *n) STATUS_CHECK;
 clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, int total),
                               void *ctx) STATUS_CHECK;
+bool opencl_is_unproven(stream *s, const node *n);
+void opencl_prove(stream *s, const node *n);
 clave_status opencl_run(stream *s, const node *n, uint32_t number) STATUS_CHECK;
 
 #endif

@@ -156,6 +156,9 @@ static clave_status multiply(const gemm *g, const clblast *c) {
 
 clave_status gemm_clblast(const gemm *g) {
   if (g->bias) TRY(spread_bias(g));
+  node_cache *cache;
+  TRY(node_cache_of(g->s, g->node, &cache));
+  cache->uses_blas = true;
   if (stream_is_dry(g->s)) return NULL;
   return multiply(g, device_clblast(g->s->device));
 }

@@ -118,14 +118,14 @@ static bool same_key(const node_kernel *k, const launch *l) {
   return true;
 }
 
-static clave_status node_cache_of(const launch *l, node_cache **out) {
-  *out = *l->n->cache;
+clave_status node_cache_of(cl_stream *s, const node *n, node_cache **out) {
+  *out = *n->cache;
   if (*out) return NULL;
   node_cache *c = calloc(1, sizeof *c);
   if (!c) return status_no_memory();
-  c->next = l->s->caches;
-  l->s->caches = c;
-  *l->n->cache = *out = c;
+  c->next = s->caches;
+  s->caches = c;
+  *n->cache = *out = c;
   return NULL;
 }
 
@@ -151,7 +151,7 @@ static clave_status new_kernel(const launch *l, node_cache *cache, node_kernel *
 
 static clave_status find_kernel(launch *l, node_kernel **out) {
   node_cache *cache;
-  TRY(node_cache_of(l, &cache));
+  TRY(node_cache_of(l->s, l->n, &cache));
   for (*out = cache->kernels; *out; *out = (*out)->next)
     if (same_key(*out, l)) return NULL;
   return new_kernel(l, cache, out);

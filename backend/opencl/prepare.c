@@ -5,6 +5,7 @@
 #include "backend/opencl/device.h"
 
 clave_status stream_request_build(cl_stream *s, program *p) {
+  if (program_is_built(p)) return NULL;
   for (int i = 0; i < s->n_requested; i++)
     if (s->requested[i] == p) return NULL;
   if (s->n_requested == s->max_requested) {
@@ -30,6 +31,26 @@ clave_status opencl_prepare(stream *base, const node *n) {
   clave_status st = opencl_table[n->instruction->op_type](s, n);
   s->dry = false;
   return st;
+}
+
+/* A node without a cache has launched nothing. */
+bool opencl_is_unproven(stream *base, const node *n) {
+  const node_cache *c = *n->cache;
+  const cl_stream *s = (const cl_stream *)base;
+  if (!c) return false;
+  if (c->uses_blas && !__atomic_load_n(&s->device->blas_proven, __ATOMIC_RELAXED)) return true;
+  for (const node_kernel *k = c->kernels; k; k = k->next)
+    if (!program_is_proven(k->program, k->kernel)) return true;
+  return false;
+}
+
+void opencl_prove(stream *base, const node *n) {
+  const node_cache *c = *n->cache;
+  cl_stream *s = (cl_stream *)base;
+  if (!c) return;
+  if (c->uses_blas) __atomic_store_n(&s->device->blas_proven, true, __ATOMIC_RELAXED);
+  for (const node_kernel *k = c->kernels; k; k = k->next) program_prove(k->program, k->kernel);
+  s->unsaved = true;
 }
 
 typedef struct build_job {

@@ -22,6 +22,7 @@ struct program {
   uint64_t key[2];            /* in the cache on disk */
   uint64_t variants,
       saved; /* kernels and local sizes that were launched; those in the file. Atomic */
+  uint64_t proven, saved_proven; /* the same of kernels that gave right results. Atomic */
 };
 
 void device_note(cl_device *d, const char *format, ...) {
@@ -49,9 +50,10 @@ static void program_destroy(cl_device *d, program *p) {
 }
 
 static clave_status write_options(const cl_device *d, const launch *l, text *out) {
-  text_printf(out, "-cl-std=CL1.2%s -D ON_CPU=%d",
-              d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
-              d->entry->traits.is_cpu);
+  const char *precision =
+      d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
+  if (l->s->relaxed) precision = " -D RELAXED -cl-mad-enable -cl-denorms-are-zero";
+  text_printf(out, "-cl-std=CL1.2%s -D ON_CPU=%d", precision, d->entry->traits.is_cpu);
   for (int i = 0; i < l->n_macros; i++) {
     const launch_macro *m = &l->macros[i];
     if (m->kind == DEFINE_DTYPE)
@@ -184,7 +186,7 @@ static clave_status build_error(cl_device *d, const program *p, cl_program handl
 static clave_status build_handle(cl_device *d, program *p, cl_program handle) {
   cl_int code = d->cl->clBuildProgram(handle, 1, &d->entry->id, p->options, NULL, NULL);
   if (code == CL_SUCCESS) {
-    p->handle = handle;
+    __atomic_store_n(&p->handle, handle, __ATOMIC_RELEASE);
     return NULL;
   }
   clave_status st = build_error(d, p, handle, code);
@@ -223,6 +225,7 @@ static bool build_from_cache(cl_device *d, program *p) {
   status_free(st);
   if (!p->handle) return false;
   p->variants = p->saved = e.variants;
+  p->proven = p->saved_proven = e.proven;
   return true;
 }
 
@@ -280,7 +283,23 @@ bool program_mark_run(program *p, const char *kernel, const size_t local[3]) {
   return !(before & bit);
 }
 
-static clave_status save_program(cl_device *d, program *p, uint64_t variants) {
+static uint64_t kernel_bit(const char *kernel) {
+  return UINT64_C(1) << (hash_bytes(kernel, strlen(kernel)) & 63);
+}
+
+bool program_is_proven(const program *p, const char *kernel) {
+  return __atomic_load_n(&p->proven, __ATOMIC_RELAXED) & kernel_bit(kernel);
+}
+
+void program_prove(program *p, const char *kernel) {
+  __atomic_fetch_or(&p->proven, kernel_bit(kernel), __ATOMIC_RELAXED);
+}
+
+bool program_is_built(const program *p) {
+  return __atomic_load_n(&p->handle, __ATOMIC_ACQUIRE) != NULL;
+}
+
+static clave_status save_program(cl_device *d, program *p, uint64_t variants, uint64_t proven) {
   size_t size = 0;
   CL_TRY(d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL),
          "clGetProgramInfo");
@@ -288,8 +307,9 @@ static clave_status save_program(cl_device *d, program *p, uint64_t variants) {
   unsigned char *data = malloc(size);
   if (!data) return status_no_memory();
   cl_int code = d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARIES, sizeof data, &data, NULL);
-  clave_status st = code == CL_SUCCESS ? cache_save(d->cache_dir, p->key, data, size, variants)
-                                       : opencl_status(code, "clGetProgramInfo");
+  clave_status st = code == CL_SUCCESS
+                        ? cache_save(d->cache_dir, p->key, data, size, variants, proven)
+                        : opencl_status(code, "clGetProgramInfo");
   free(data);
   return st;
 }
@@ -298,9 +318,11 @@ static void save_if_new(cl_device *d, program *p) {
   mutex_lock(p->lock);
   uint64_t variants = __atomic_load_n(&p->variants, __ATOMIC_RELAXED);
   clave_status st = NULL;
-  if (p->handle && variants != p->saved) {
-    st = save_program(d, p, variants);
+  uint64_t proven = __atomic_load_n(&p->proven, __ATOMIC_RELAXED);
+  if (p->handle && (variants != p->saved || proven != p->saved_proven)) {
+    st = save_program(d, p, variants, proven);
     p->saved = variants; /* not tried again when it cannot be */
+    p->saved_proven = proven;
   }
   mutex_unlock(p->lock);
   if (st && !__atomic_exchange_n(&d->cache_noted, true, __ATOMIC_RELAXED))

@@ -61,6 +61,8 @@ clave_status opencl_stream_create(backend *b, stream **out) {
   return NULL;
 }
 
+void opencl_relax(stream *s) { ((cl_stream *)s)->relaxed = true; }
+
 static void free_cache(cl_stream *s, node_cache *c) {
   for (node_kernel *k = c->kernels, *next; k; k = next) {
     next = k->next;

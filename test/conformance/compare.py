@@ -1,0 +1,134 @@
+"""Compares a result with torch's. Integers and bools are exact; floats are near torch's eager result in the same dtype, or as
+near to the same computation in f64 as torch's result is.
+
+A float is allowed (per element, all in the result's dtype; eps is the dtype's, acc that of the accumulator: f32's for the
+16-bit floats)
+  pointwise ops   ULP[op] units in the last place (OpenCL's table of relative errors; composed functions their sum), or
+                  twice torch's own distance from the f64 result
+  other ops       4 * acc * sqrt(n) * M + 2 ulp, or twice the largest distance of torch's from the f64 result: sums of n terms, n at
+                  most the elements of the inputs, M the largest magnitude of the op's result on the inputs' absolute
+                  values: the standard deviation of rounding errors grows with sqrt(n), 4 covers elements at the tail.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import torch
+
+EPS = {d: torch.finfo(d).eps for d in (torch.float32, torch.float16, torch.bfloat16, torch.float64)}
+
+# OpenCL 1.2 full profile, table 7.4, for f32; 4 where not listed.
+ULP = {"pow": 16, "erf": 16, "erfc": 16, "atan": 5, "atan2": 6, "tan": 5, "tanh": 5, "atanh": 5, "float_power": 16}
+DEFAULT_ULP = 4
+
+
+@dataclasses.dataclass
+class Reference:
+    """What is right: torch's result, the same in f64 (or None) and the magnitude of the sums in it."""
+
+    want: list[Any]
+    exact: list[Any] | None
+    magnitude: float
+    terms: int
+
+
+@dataclasses.dataclass
+class Difference:
+    """The largest error in units in the last place, and what is wrong, if anything."""
+
+    ulp: float = 0.0
+    wrong: str = ""
+
+
+def compare(name: str, pointwise: bool, ours: list[Any], r: Reference) -> Difference:
+    if len(ours) != len(r.want):
+        return Difference(wrong=f"{len(ours)} results, expected {len(r.want)}")
+    total = Difference()
+    for i, (a, b) in enumerate(zip(ours, r.want, strict=True)):
+        exact = r.exact[i] if r.exact is not None else None
+        d = _compare_one(name, pointwise, a, b, exact, r)
+        total.ulp = max(total.ulp, d.ulp)
+        if d.wrong:
+            where = f"result {i}: " if len(ours) > 1 else ""
+            return Difference(total.ulp, where + d.wrong)
+    return total
+
+
+def _compare_one(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: Reference) -> Difference:
+    if not isinstance(b, torch.Tensor):
+        if isinstance(b, bool | int | float) and isinstance(a, bool | int | float):
+            a, b = torch.tensor(a), torch.tensor(b)
+        else:
+            return Difference(wrong="" if a == b else f"{a!r}, expected {b!r}")
+    if not isinstance(a, torch.Tensor):
+        return Difference(wrong=f"{type(a).__name__} {a!r}, expected a tensor")
+    if a.dtype != b.dtype:
+        return Difference(wrong=f"dtype {a.dtype}, expected {b.dtype}")
+    if a.shape != b.shape:
+        return Difference(wrong=f"shape {list(a.shape)}, expected {list(b.shape)}")
+    if not b.dtype.is_floating_point:
+        return _first(a != b, a, b) if b.numel() else Difference()
+    usable = isinstance(exact, torch.Tensor) and exact.dtype == torch.float64 and exact.shape == b.shape
+    return _compare_floats(name, pointwise, a, b, exact if usable else None, r)
+
+
+def _compare_floats(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: Reference) -> Difference:
+    if not b.numel():
+        return Difference()
+    ours, want = a.double(), b.double()
+    same = (ours == want) | (ours.isnan() & want.isnan())
+    distance = (ours - want).abs()
+    ulp = unit(want, b.dtype)
+    if pointwise:
+        same &= (want != 0) | (ours.signbit() == want.signbit())
+        allowed = ULP.get(name, DEFAULT_ULP) * ulp
+    else:
+        acc = EPS[torch.float64 if b.dtype is torch.float64 else torch.float32]
+        allowed = 4 * acc * math.sqrt(r.terms) * r.magnitude + 2 * ulp
+    right = same | (distance <= allowed)
+    if exact is not None:
+        right |= _as_near_as_torch(pointwise, ours, want, exact, allowed)
+        distance = torch.where(exact.isfinite(), torch.minimum(distance, (ours - exact).abs()), distance)
+    finite = distance.isfinite() & ~same
+    largest = float((distance / ulp)[finite].max()) if finite.any() else 0.0
+    if right.all():
+        return Difference(largest)
+    return Difference(largest, _first(~right, a, b).wrong)
+
+
+def _as_near_as_torch(pointwise: bool, ours: Any, want: Any, exact: Any, allowed: Any) -> Any:
+    """Elements that are not further from the f64 result than twice torch's own distance, where both are finite."""
+    theirs = (want - exact).abs()
+    theirs = torch.where(theirs.isfinite(), theirs, torch.zeros_like(theirs))
+    if not pointwise:
+        theirs = theirs.max()
+    return ((ours - exact).abs() <= 2 * theirs + allowed) & want.isfinite()
+
+
+def unit(x: Any, dtype: torch.dtype) -> Any:
+    """One unit in the last place of each element (given as f64) in dtype; that of the smallest normal below it."""
+    tiny = torch.finfo(dtype).tiny
+    size = torch.where(x.isfinite(), x.abs(), torch.ones_like(x)).clamp_min(tiny)
+    return torch.exp2(torch.floor(torch.log2(size))) * EPS[dtype]
+
+
+def _first(bad: Any, a: Any, b: Any) -> Difference:
+    """The first element that differs, and how many do."""
+    if not bad.any():
+        return Difference()
+    where = tuple(int(i) for i in bad.nonzero()[0])
+    n = int(bad.sum())
+    more = f" ({n} of {b.numel()} elements)" if b.numel() > 1 else ""
+    return Difference(wrong=f"{a[where].item()!r} at {list(where)}, expected {b[where].item()!r}{more}")
+
+
+def magnitude(module: Any, tensors: Any, exact: list[Any]) -> float:
+    """The largest finite magnitude of the op's results on its inputs and on their absolute values."""
+    results = list(exact)
+    try:
+        results += module(*(t.abs() if t.dtype.is_floating_point else t for t in tensors))
+    except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
+        pass  # not every op is defined there
+    floats = [t.double().abs() for t in results if isinstance(t, torch.Tensor) and t.dtype.is_floating_point]
+    return max((float(torch.where(t.isfinite(), t, 0.0).max()) for t in floats if t.numel()), default=0.0)

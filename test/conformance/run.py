@@ -1,0 +1,242 @@
+"""Runs torch's own operator samples on a device and compares each with torch eager.
+
+    run.py --device opencl --only sort --dtype f32 --failures
+
+Each sample ends right, wrong, unsupported (refused, with the reason), error (any other exception), crash or timeout; skipped
+are samples that torch itself refuses. The records go, one JSON object a line, to OUT/<device>.jsonl; --resume keeps what is
+there. Prints `N passed, N failed`; a wrong, error, crash or timeout is a failure.
+"""
+
+import argparse
+import collections
+import json
+import multiprocessing
+import multiprocessing.connection
+import pathlib
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(ROOT / "python")]
+
+import samples
+import scope
+import worker
+
+VERDICTS = ("right", "wrong", "unsupported", "error", "crash", "timeout", "skipped")
+FAILED = ("wrong", "error", "crash", "timeout")
+
+
+class Worker:
+    """A process and the sample that it is on."""
+
+    def __init__(self, options, limit_s):
+        self.options, self.limit_s = options, limit_s
+        self.job = None
+        self.start()
+
+    def start(self):
+        context = multiprocessing.get_context("fork")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=worker.serve, args=(theirs, self.options), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def give(self, name, dtype, first=0):
+        self.job, self.sample, self.call = (name, dtype), first, ""
+        self.deadline = time.monotonic() + self.limit_s
+        self.connection.send((name, dtype, first))
+
+    def take(self):
+        """The records that it has sent; None at the end of a job."""
+        kind, *data = self.connection.recv()
+        self.deadline = time.monotonic() + self.limit_s
+        if kind == "begin":
+            self.sample, self.call = data
+            return []
+        if kind == "end":
+            self.job = None
+            return None
+        return [self.record(data[0])]
+
+    def record(self, r):
+        name, dtype = self.job
+        return {"op": name, "dtype": dtype, "call": self.call} | r
+
+    def lose(self, verdict):
+        """It died or hangs: the record of the sample it was on; a new process goes on behind it."""
+        self.process.kill()
+        self.process.join()
+        code = self.process.exitcode
+        message = f"over {self.limit_s} s" if verdict == "timeout" else f"exit {code}"
+        r = self.record({"sample": self.sample, "verdict": verdict, "message": message})
+        self.connection.close()
+        self.start()
+        self.give(*self.job, self.sample + 1)
+        return r
+
+    def stop(self):
+        self.process.kill()
+        self.process.join()
+
+
+class Pool:
+    """Runs jobs on several workers; `done` gets each record."""
+
+    def __init__(self, n, options, limit_s, done):
+        self.done = done
+        self.workers = [Worker(options, limit_s) for _ in range(n)]
+
+    def run(self, jobs, finished):
+        waiting = collections.deque(jobs)
+        while True:
+            for w in self.workers:
+                if w.job is None and waiting:
+                    w.give(*waiting.popleft())
+            busy = [w for w in self.workers if w.job]
+            if not busy:
+                return
+            self.wait(busy, finished)
+
+    def wait(self, busy, finished):
+        ready = multiprocessing.connection.wait([w.connection for w in busy], timeout=0.5)
+        for w in busy:
+            if w.connection in ready:
+                self.take(w, finished)
+            elif time.monotonic() > w.deadline:
+                self.done(w.lose("timeout"))
+
+    def take(self, w, finished):
+        job = w.job
+        try:
+            records = w.take()
+        except (EOFError, ConnectionError):
+            self.done(w.lose("crash"))
+            return
+        if records is None:
+            finished(job)
+        for r in records or ():
+            self.done(r)
+
+    def stop(self):
+        for w in self.workers:
+            w.stop()
+
+
+class Report:
+    """Writes records, counts verdicts, shows progress on a terminal."""
+
+    def __init__(self, path, total, show):
+        self.file = path.open("a")
+        self.total, self.show = total, show
+        self.counts = collections.Counter()
+        self.jobs = 0
+        self.terminal = sys.stderr.isatty()
+
+    def add(self, r):
+        print(json.dumps(r), file=self.file, flush=True)
+        self.counts[r["verdict"]] += 1
+        if self.show(r):
+            self.clear()
+            print(line_of(r), flush=True)
+
+    def finished(self, job):
+        self.jobs += 1
+        print(json.dumps({"op": job[0], "dtype": job[1], "finished": True}), file=self.file, flush=True)
+        if self.terminal:
+            done = f"{self.jobs}/{self.total} {job[0]} {job[1]}"
+            print(f"\r\033[K{done}: {summary(self.counts)}", end="", file=sys.stderr, flush=True)
+
+    def clear(self):
+        if self.terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def summary(counts):
+    return ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
+
+
+def line_of(r):
+    text = f"{r['verdict']:11} {r['op']} {r['dtype']} #{r['sample']} ({r['call']})"
+    return f"{text}: {r['message']}" if r["message"] else text
+
+
+def chosen_jobs(args):
+    """(name, dtype) of what is asked for."""
+    if args.only:
+        known = [*samples.infos(), *samples.extras()]
+        names = [n for n in known if any(matches(n, part) for part in args.only.split(","))]
+        if not names:
+            sys.exit(f"no op {args.only!r}; --list shows those in scope")
+    else:
+        names = scope.in_scope()
+    wanted = args.dtype.split(",") if args.dtype else list(samples.DTYPES)
+    return [(n, d) for n in names for d in samples.dtypes_of(n) if d in wanted]
+
+
+def matches(name, wanted):
+    """NAME is every variant of it; "nn.functional." may be left out; NAME* is a prefix."""
+    short = name.removeprefix("nn.functional.")
+    if wanted.endswith("*"):
+        return name.startswith(wanted[:-1]) or short.startswith(wanted[:-1])
+    return wanted in (name, short) or name.startswith(wanted + ".") or short.startswith(wanted + ".")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", help="cpu, opencl, opencl:1 ...")
+    parser.add_argument("--only", help="ops: NAME,NAME or a prefix NAME*; also ones out of scope")
+    parser.add_argument("--dtype", help=",".join(samples.DTYPES))
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
+    parser.add_argument("--samples", type=int, help="at most this many of each op and dtype")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds for one sample (60)")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/conformance")
+    parser.add_argument("--resume", action="store_true", help="keep the records of finished ops")
+    parser.add_argument("--list", action="store_true", help="the ops in scope and their dtypes")
+    parser.add_argument("--failures", action="store_true", help="print the samples that are not right")
+    parser.add_argument("--verbose", action="store_true", help="print every sample")
+    return parser.parse_args()
+
+
+def resume(path, jobs):
+    """The jobs that the records at path do not finish; the records of the others are dropped."""
+    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    finished = {(r["op"], r["dtype"]) for r in records if r.get("finished")}
+    kept = [r for r in records if (r["op"], r["dtype"]) in finished]
+    path.write_text("".join(json.dumps(r) + "\n" for r in kept))
+    return [j for j in jobs if j not in finished]
+
+
+def main():
+    args = parse_arguments()
+    jobs = chosen_jobs(args)
+    if args.list:
+        for name, group in collections.Counter(n for n, _ in jobs).items():
+            print(f"{name}\t{','.join(d for n, d in jobs if n == name)}" if group else "")
+        return 0
+    programs = args.out / "programs" / worker.fingerprint()
+    programs.mkdir(parents=True, exist_ok=True)
+    suffix = f".{args.only.replace('*', '_')}" if args.only else ""
+    path = args.out / f"{args.device.replace(':', '-')}{suffix}.jsonl"
+    if args.resume:
+        jobs = resume(path, jobs)
+    else:
+        path.write_text("")
+    shown = lambda r: args.verbose or ((args.failures or args.only) and r["verdict"] not in ("right", "skipped"))
+    report = Report(path, len(jobs), shown)
+    begin = time.monotonic()
+    pool = Pool(args.jobs, worker.Options(args.device, programs, args.samples), args.timeout, report.add)
+    try:
+        pool.run(jobs, report.finished)
+    finally:
+        pool.stop()
+    report.clear()
+    print(f"{summary(report.counts)} in {time.monotonic() - begin:.0f} s on {args.device}; records in {path}")
+    failed = sum(report.counts[v] for v in FAILED)
+    print(f"{report.counts['right']} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""The samples of one op and dtype: torch's own (its operator database) or those of extra.py, as modules and tensors.
+
+A sample's tensors are the inputs of a program; everything else of the call is fixed in it. Samples that differ in their
+tensors' values alone share a program.
+"""
+
+import dataclasses
+import functools
+import itertools
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch.testing._internal import common_methods_invocations as database
+
+DTYPES = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f64": torch.float64,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "bool": torch.bool,
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+LOW = (torch.float32, torch.float16, torch.bfloat16)  # floats that have a more exact oracle: the same op in f64
+
+# Ops that change their first argument: it is a copy, since a program changes no inputs.
+IN_PLACE = {"cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "zero_"}
+IN_PLACE |= {"resize_", "resize_as_"}
+
+
+class Call(torch.nn.Module):
+    """A call whose tensors are the module's inputs; gives the tensors and numbers of the result, flat."""
+
+    def __init__(self, function: Callable[..., Any], leaves: list[Any], spec: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.leaves = leaves  # None where a tensor goes
+        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.spec = spec
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
+        leaves = list(self.leaves)
+        for i, t in zip(self.places, tensors, strict=True):
+            leaves[i] = t
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return tuple(pytree.tree_leaves(self.function(*args, **kwargs)))
+
+
+@dataclasses.dataclass
+class Sample:
+    index: int
+    module: Call
+    tensors: tuple[torch.Tensor, ...]
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Equal for samples that can share a program."""
+        fixed = [None if isinstance(x, torch.Tensor) else x for x in self.module.leaves]
+        kinds = [(NAMES.get(t.dtype, str(t.dtype)), tuple(t.shape), t.stride()) for t in self.tensors]
+        return f"{fixed!r} {self.module.spec} {kinds}"
+
+    def describe(self) -> str:
+        """The call in one line: tensors as dtype[shape]."""
+        leaves = [_short(x) for x in self.module.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.module.spec)
+        named = [f"{k}={v}" for k, v in kwargs.items()]
+        return ", ".join([*map(str, args), *named]).replace("'", "")
+
+    def in_f64(self) -> tuple[Call, tuple[torch.Tensor, ...]]:
+        """The same call with every f32, f16 and bf16 as f64."""
+        leaves = [torch.float64 if isinstance(x, torch.dtype) and x in LOW else x for x in self.module.leaves]
+        wide = tuple(t.double() if t.dtype in LOW else t for t in self.tensors)
+        return Call(self.module.function, leaves, self.module.spec), wide
+
+
+def _short(x: Any) -> Any:
+    if not isinstance(x, torch.Tensor):
+        return x
+    layout = "" if x.is_contiguous() else f" strides {list(x.stride())}"
+    return f"{NAMES.get(x.dtype, x.dtype)}{list(x.shape)}{layout}"
+
+
+def make_sample(index: int, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Sample:
+    leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+    tensors = tuple(x.detach() for x in leaves if isinstance(x, torch.Tensor))
+    return Sample(index, Call(function, leaves, spec), tensors)
+
+
+@functools.cache
+def infos() -> dict[str, Any]:
+    """torch's database by name: "max.binary" is the variant "binary" of max."""
+    return {name_of(info): info for info in database.op_db}
+
+
+def name_of(info: Any) -> str:
+    return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
+
+
+def dtypes_of(name: str) -> list[str]:
+    """The dtypes that the op takes on torch's CPU, of those that clave has."""
+    if name in extras():
+        return list(extras()[name].dtypes)
+    supported = infos()[name].supported_dtypes("cpu")
+    return [short for short, dtype in DTYPES.items() if dtype in supported]
+
+
+def extras() -> dict[str, Any]:
+    try:
+        import extra
+    except ImportError:
+        return {}
+    return extra.OPS
+
+
+def samples_of(name: str, dtype: str, limit: int | None = None) -> list[Sample]:
+    """The same samples in the same order at every call."""
+    torch.manual_seed(zlib.crc32(f"{name} {dtype}".encode()))
+    if name in extras():
+        made = ((f, args, kwargs) for f, args, kwargs in extras()[name].samples(DTYPES[dtype]))
+    else:
+        made = _database_samples(name, dtype)
+    numbered = enumerate(itertools.islice(made, limit))
+    return [make_sample(i, f, args, kwargs) for i, (f, args, kwargs) in numbered]
+
+
+def _database_samples(name: str, dtype: str) -> Any:
+    info = infos()[name]
+    function = functools.partial(_on_copy, info) if name in IN_PLACE else info.op
+    for s in info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False):
+        yield function, (s.input, *s.args), s.kwargs
+
+
+def _on_copy(info: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    return info.op(x.clone(), *args, **kwargs)

@@ -2,9 +2,9 @@
 
     run.py --device opencl --only sort --dtype f32 --failures
 
-Each sample ends right, wrong, unsupported (refused, with the reason), error (any other exception), crash or timeout; skipped
-are samples that torch itself refuses. The records go, one JSON object a line, to OUT/<device>.jsonl; --resume keeps what is
-there. Prints `N passed, N failed`; a wrong, error, crash or timeout is a failure.
+Each sample ends right, wrong, unsupported (refused, with the reason), error (any other exception), crash or timeout;
+skipped are samples that torch itself refuses. The records go, one JSON object a line, to OUT/<device>.jsonl; --resume
+keeps what is there. Prints `N passed, N failed`; a wrong, error, crash or timeout is a failure.
 """
 
 import argparse

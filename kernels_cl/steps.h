@@ -35,9 +35,60 @@
     return a >= (T)-9223372036854775808.0f && a < (T)9223372036854775808.0f ? (long)a : LONG_MIN; \
   }
 
+/* Special functions, as in backend/cpu/kernels/steps.h, where each is described. */
+#define STEP_SPECIAL_FUNCTIONS(S, T)                                                       \
+  static inline T step_lgamma_##S(T a) { return lgamma(a); }                               \
+  static inline T step_digamma_##S(T a) {                                                  \
+    if (a == 0) return copysign((T)INFINITY, -a);                                          \
+    if (a < 0 && a == floor(a)) return (T)NAN;                                             \
+    T shift = 0;                                                                           \
+    if (a < 0) {                                                                           \
+      shift = (T)-3.14159265358979323846 / tanpi(a - rint(a));                             \
+      a = 1 - a;                                                                           \
+    }                                                                                      \
+    for (; a < 10; a += 1) shift -= 1 / a;                                                 \
+    if (a > (T)1e17f) return shift + log(a);                                               \
+    const T y = 1 / (a * a);                                                               \
+    T series = (T)(691.0 / 32760) - y * (T)(1.0 / 12);                                     \
+    series = (T)(1.0 / 240) - y * ((T)(1.0 / 132) - y * series);                           \
+    series = (T)(1.0 / 12) - y * ((T)(1.0 / 120) - y * ((T)(1.0 / 252) - y * series));     \
+    return shift + log(a) - (T)0.5 / a - y * series;                                       \
+  }                                                                                        \
+  static inline T step_erfinv_##S(T a) {                                                   \
+    const T m = fabs(a);                                                                   \
+    if (!(m < 1)) return m == 1 ? copysign((T)INFINITY, a) : (T)NAN;                       \
+    const T w = -log1p(-m * m), s = rsqrt(w), c = w - (T)2.5f, t = s - (T)0x1.38e861ep-2f; \
+    T p = (T)-0x1.2e11ecp-27f, q = (T)0x1.83b3b2p+11f;                                     \
+    p = p * c + (T)0x1.8f234cp-26f, q = q * t + (T)0x1.8aab00p+7f;                         \
+    p = p * c + (T)0x1.f48d4ap-22f, q = q * t - (T)0x1.15cdf0p+8f;                         \
+    p = p * c - (T)0x1.d0c1bap-19f, q = q * t - (T)0x1.04804ap+5f;                         \
+    p = p * c - (T)0x1.4d1608p-18f, q = q * t + (T)0x1.73047cp+3f;                         \
+    p = p * c + (T)0x1.c9e6c8p-13f, q = q * t + (T)0x1.401014p+1f;                         \
+    p = p * c - (T)0x1.486614p-10f, q = q * t + (T)0x1.7bfdc6p-1f;                         \
+    p = p * c - (T)0x1.11c4ecp-8f, q = q * t + (T)0x1.6fe7acp-3f;                          \
+    p = p * c + (T)0x1.f91e8ap-3f, q = q * t - (T)0x1.78ca80p-3f;                          \
+    p = p * c + (T)0x1.805c5ep+0f, q = (q * t + (T)0x1.e6079ap-1f) / s;                    \
+    const T x = (w < 5 ? p : q) * m;                                                       \
+    if (sizeof(T) == 4) return copysign(x, a);                                             \
+    const T off = m < (T)0.5f ? erf(x) - m : (1 - m) - erfc(x);                            \
+    const T step = off / ((T)1.12837916709551257390 * exp(-x * x));                        \
+    return copysign(x - step / (1 + x * step), a);                                         \
+  }                                                                                        \
+  static inline T step_frexp_mantissa_##S(T a) {                                           \
+    int e;                                                                                 \
+    return frexp(a, &e);                                                                   \
+  }                                                                                        \
+  static inline T step_frexp_exponent_##S(T a) {                                           \
+    int e = 0;                                                                             \
+    (void)frexp(a, &e);                                                                    \
+    return isfinite(a) ? (T)e : (T)0;                                                      \
+  }
+
 STEP_FLOAT_FUNCTIONS(f32, float)
+STEP_SPECIAL_FUNCTIONS(f32, float)
 #ifdef cl_khr_fp64
 STEP_FLOAT_FUNCTIONS(f64, double)
+STEP_SPECIAL_FUNCTIONS(f64, double)
 #endif
 
 /* erf: PoCL's is a scalar call (20 ns an element), so CPUs get one without branches, 1.2 ulp: below
@@ -108,6 +159,19 @@ static inline long step_pow_i64(long a, long b) {
   for (; b > 0; b /= 2, base *= base)
     if (b % 2 != 0) result *= base;
   return (long)result;
+}
+static inline long step_gcd_i64(long a, long b) {
+  ulong x = (ulong)step_abs_i64(a), y = (ulong)step_abs_i64(b);
+  while (x != 0) {
+    const ulong rest = y % x;
+    y = x;
+    x = rest;
+  }
+  return (long)y;
+}
+static inline long step_lcm_i64(long a, long b) {
+  const long g = step_gcd_i64(a, b);
+  return g == 0 ? 0 : step_abs_i64(step_mul_i64(step_trunc_divide_i64(a, g), b));
 }
 /* Amounts outside of [0, bits) shift everything out. */
 static inline long step_shift_left_i64(long a, long b) {

@@ -49,6 +49,54 @@ def each(functions):
     return lambda *args: tuple(f(*args) for f in functions)
 
 
+SPECIAL = [
+    torch.lgamma, torch.digamma, lambda x: torch.erfinv(x / 12), torch.signbit, lambda x: torch.frexp(x).mantissa,
+    lambda x: torch.frexp(x).exponent, lambda x: torch.round(x, decimals=2), lambda x: torch.round(x, decimals=-1), torch.angle,
+    lambda x: torch.logit(x, 0.01), torch.frac, torch.sinc, torch.nan_to_num, torch.isfinite,
+]  # fmt: skip
+PAIRS = [torch.copysign, torch.nextafter, torch.fmax, torch.fmin]
+
+
+def special_cases():
+    """lgamma has a zero at 2, digamma at 1.46; poles at 0, -1, ...; erfinv at 1."""
+    points = (
+        NAN,
+        INF,
+        -INF,
+        0.0,
+        -0.0,
+        -1.0,
+        -7.0,
+        -0.5,
+        -2.25,
+        1e-3,
+        0.3,
+        0.99,
+        1.0,
+        1.5,
+        2.0,
+        3.7,
+        11.5,
+        12.0,
+        -12.0,
+        13.0,
+        90.0,
+    )
+    for dtype in FLOATS:
+        d, tol = name_of(dtype), ulps(dtype, 32)
+        x = T((21,), dtype, values=points)
+        yield Case(f"special_{d}", each(SPECIAL), [x], rtol=tol, atol=ulps(dtype, 8))
+        b = T((1, 12), dtype, values=SPECIALS)
+        yield Case(f"special_pairs_{d}", each(PAIRS), [T((12, 1), dtype, values=SPECIALS), b])
+        scaled = lambda x, n: (torch.ldexp(x, n), torch.ldexp(x, n.to(x.dtype)))
+        exponents = T((7,), I32, values=(0, 3, -5, 200, -200, 12, -13))
+        yield Case(f"ldexp_{d}", scaled, [T((12, 1), dtype, values=SPECIALS), exponents], rtol=ulps(dtype, 4))
+    divisors = each([torch.gcd, torch.lcm])
+    for dtype in INTS:
+        low = 0 if dtype is U8 else -50
+        yield Case(f"gcd_{name_of(dtype)}", divisors, [T((9, 7), dtype, low, 50), T((7,), dtype, low, 11)])
+
+
 def unary_cases():
     for dtype in FLOATS:
         d, tol = name_of(dtype), ulps(dtype, 32)
@@ -136,6 +184,10 @@ def integer_binary_cases():
             yield Case(f"binary_negative_{d}", ops, [T((7, 9), dtype, -high, high), T((7, 1), dtype, -9, -1)])
         shifts = each([torch.bitwise_left_shift, torch.bitwise_right_shift])
         yield Case(f"shift_{d}", shifts, [T((5, 5), dtype, 0 if dtype is U8 else -100, 100), T((5,), dtype, 0, 6)])
+        counts = (0, 7, 8, 31, 32, 63, 64, 100) + (() if dtype is U8 else (-1, -100))
+        values = (0, 1, 100) if dtype is U8 else (0, 1, -1, 100, -100)
+        out_of_range = [T((5, 1), dtype, values=values), T((10,), dtype, values=counts)]
+        yield Case(f"shift_out_of_range_{d}", shifts, out_of_range)
     yield Case("wrap_u8", each([torch.add, torch.sub, torch.mul]), [T((300,), U8, 0, 255), T((300,), U8, 0, 255)])
     yield Case("wrap_i8", each([torch.add, torch.sub, torch.mul]), [T((300,), I8, -128, 127), T((300,), I8, -128, 127)])
     big = (2**53 + 1, -(2**62), 2**62 + 3, 12345678901234567, -1)
@@ -258,6 +310,7 @@ def error_cases():
 def cases():
     for family in (
         unary_cases,
+        special_cases,
         float_binary_cases,
         integer_binary_cases,
         scalar_cases,

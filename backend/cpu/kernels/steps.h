@@ -60,6 +60,76 @@ static inline double step_floor_divide_f64(double a, double b) {
   return q - f > 0.5 ? f + 1 : f;
 }
 
+/* ---- special functions: in double for float too */
+
+static inline double step_lgamma_f64(double a) {
+  int sign;
+  return lgamma_r(a, &sign);
+}
+static inline float step_lgamma_f32(float a) {
+  int sign;
+  return lgammaf_r(a, &sign);
+}
+/* By reflection below 0, by recurrence up to 10, then by the asymptotic series in Bernoulli
+ * numbers. -0 and 0 are poles of a sign, negative integers are not. */
+static inline double step_digamma_f64(double a) {
+  if (a == 0) return copysign(INFINITY, -a);
+  double shift = 0;
+  if (a < 0) {
+    if (a == floor(a)) return NAN;
+    shift = -3.14159265358979323846 / tan(3.14159265358979323846 * (a - rint(a)));
+    a = 1 - a;
+  }
+  for (; a < 10; a += 1) shift -= 1 / a;
+  if (a > 1e17) return shift + log(a);
+  double y = 1 / (a * a);
+  double series =
+      y * (1.0 / 12 - y * (1.0 / 120 -
+                           y * (1.0 / 252 -
+                                y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y / 12))))));
+  return shift + log(a) - 0.5 / a - series;
+}
+static inline float step_digamma_f32(float a) { return (float)step_digamma_f64(a); }
+/* A first value from a polynomial in 1 / sqrt(-log(1 - a^2)), or around 0 in -log(1 - a^2), both
+ * fitted by weighted least squares at Chebyshev points; then Halley's method on erf, or on erfc
+ * where 1 - |a| is exact. */
+static inline double step_erfinv_f64(double a) {
+  double m = fabs(a);
+  if (!(m < 1)) return m == 1 ? copysign(INFINITY, a) : NAN;
+  double w = -log1p(-m * m), x;
+  if (w < 5) {
+    static const double p[] = {-0x1.2e11ecp-27, 0x1.8f234cp-26, 0x1.f48d4ap-22,  -0x1.d0c1bap-19,
+                               -0x1.4d1608p-18, 0x1.c9e6c8p-13, -0x1.486614p-10, -0x1.11c4ecp-8,
+                               0x1.f91e8ap-3,   0x1.805c5ep+0};
+    x = p[0];
+    for (int i = 1; i < 10; i++) x = x * (w - 2.5) + p[i];
+  } else {
+    static const double p[] = {0x1.83b3b2p+11, 0x1.8aab00p+7, -0x1.15cdf0p+8, -0x1.04804ap+5,
+                               0x1.73047cp+3,  0x1.401014p+1, 0x1.7bfdc6p-1,  0x1.6fe7acp-3,
+                               -0x1.78ca80p-3, 0x1.e6079ap-1};
+    double s = 1 / sqrt(w);
+    x = p[0];
+    for (int i = 1; i < 10; i++) x = x * (s - 0x1.38e861ep-2) + p[i];
+    x /= s;
+  }
+  x *= m;
+  double off = m < 0.5 ? erf(x) - m : (1 - m) - erfc(x);
+  double step = off / (1.12837916709551257390 * exp(-x * x));
+  return copysign(x - step / (1 + x * step), a);
+}
+static inline float step_erfinv_f32(float a) { return (float)step_erfinv_f64(a); }
+static inline double step_frexp_mantissa_f64(double a) {
+  int e;
+  return frexp(a, &e);
+}
+static inline double step_frexp_exponent_f64(double a) {
+  int e = 0;
+  if (isfinite(a)) (void)frexp(a, &e);
+  return e;
+}
+static inline float step_frexp_mantissa_f32(float a) { return (float)step_frexp_mantissa_f64(a); }
+static inline float step_frexp_exponent_f32(float a) { return (float)step_frexp_exponent_f64(a); }
+
 /* ---- int64_t */
 static inline int64_t step_neg_i64(int64_t a) { return step_wrap(0 - (uint64_t)a); }
 static inline int64_t step_abs_i64(int64_t a) { return a < 0 ? step_neg_i64(a) : a; }
@@ -108,6 +178,19 @@ static inline int64_t step_shift_left(int64_t a, int64_t b) {
 static inline int64_t step_shift_right(int64_t a, int64_t b) {
   return a >> (b < 0 || b > 63 ? 63 : b);
 }
+static inline int64_t step_gcd(int64_t a, int64_t b) {
+  uint64_t x = (uint64_t)step_abs_i64(a), y = (uint64_t)step_abs_i64(b);
+  while (x != 0) {
+    uint64_t rest = y % x;
+    y = x;
+    x = rest;
+  }
+  return step_wrap(y);
+}
+static inline int64_t step_lcm(int64_t a, int64_t b) {
+  int64_t g = step_gcd(a, b);
+  return g == 0 ? 0 : step_abs_i64(step_mul_i64(step_trunc_divide_i64(a, g), b));
+}
 
 #define step_neg(a) \
   _Generic((a), float : step_neg_f32, double : step_neg_f64, default : step_neg_i64)(a)
@@ -116,6 +199,13 @@ static inline int64_t step_shift_right(int64_t a, int64_t b) {
 #define step_sign(a) \
   _Generic((a), float : step_sign_f32, double : step_sign_f64, default : step_sign_i64)(a)
 #define step_softplus(a) _Generic((a), float : step_softplus_f32, default : step_softplus_f64)(a)
+#define step_lgamma(a) _Generic((a), float : step_lgamma_f32, default : step_lgamma_f64)(a)
+#define step_digamma(a) _Generic((a), float : step_digamma_f32, default : step_digamma_f64)(a)
+#define step_erfinv(a) _Generic((a), float : step_erfinv_f32, default : step_erfinv_f64)(a)
+#define step_frexp_mantissa(a) \
+  _Generic((a), float : step_frexp_mantissa_f32, default : step_frexp_mantissa_f64)(a)
+#define step_frexp_exponent(a) \
+  _Generic((a), float : step_frexp_exponent_f32, default : step_frexp_exponent_f64)(a)
 #define step_add(a, b) \
   _Generic((a), float : step_add_f32, double : step_add_f64, default : step_add_i64)(a, b)
 #define step_sub(a, b) \

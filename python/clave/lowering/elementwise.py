@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import torch
 
 from clave import schema
 from clave.builder import Val
+from clave.dtypes import torch_dtype
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Scalar, Tensor, lower
 from clave.lowering.steps import Operand, cast, compute, convert, is_float, opmath, promote, step
@@ -23,7 +27,7 @@ def _unary(op: str, kind: str) -> None:
 
 for _kind in (
     "neg abs sign sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
-    "asinh acosh atanh erf erfc sigmoid relu silu hardswish hardsigmoid mish"
+    "asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid relu silu hardswish hardsigmoid mish"
 ).split():
     _unary(_kind, _kind)
 
@@ -53,6 +57,45 @@ def _predicate(kind: str) -> None:
 
 for _kind in ("logical_not", "isnan", "isinf"):
     _predicate(_kind)
+
+
+@lower("aten.signbit.default")
+def signbit(c: Context, x: Tensor) -> Tensor:
+    return compute(c, step("signbit", x.dtype, x) if is_float(x.dtype) else step("lt", x.dtype, x, 0))
+
+
+@lower("aten.round.decimals")
+def round_decimals(c: Context, x: Tensor, decimals: int) -> Tensor:
+    if not is_float(x.dtype):
+        return x
+    t, power = opmath(x.dtype), 10.0 ** abs(decimals)
+    first, last = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return compute(c, step(last, t, step("round", t, step(first, t, x, power)), power))
+
+
+@lower("aten.angle.default")
+def angle(c: Context, x: Tensor) -> Tensor:
+    """pi for negative numbers, 0 for others, NaN for NaN."""
+    t = c.dtype()
+    e = step("where", t, step("lt", x.dtype, x, 0), math.pi, 0)
+    return compute(c, step("where", t, step("isnan", t, x), x, e) if is_float(x.dtype) else e)
+
+
+@lower("aten.frexp.Tensor")
+def frexp(c: Context, x: Tensor) -> list[Tensor]:
+    exponent = cast(step("frexp_exponent", x.dtype, x), schema.DType.I32)
+    return [
+        compute(c, step("frexp_mantissa", x.dtype, x), c.shape(0), c.dtype(0)),
+        compute(c, exponent, c.shape(1), c.dtype(1)),
+    ]
+
+
+@lower("aten.logit.default")
+def logit(c: Context, x: Tensor, eps: float | None) -> Tensor:
+    """log(x / (1 - x)), each step rounded to the dtype as torch's own."""
+    t = c.dtype()
+    e: Operand = x if eps is None else step("clamp", t, x, eps, 1 - eps)
+    return compute(c, step("log", t, step("div", t, e, step("sub", t, 1, e))))
 
 
 @lower("aten.gelu.default")
@@ -105,8 +148,13 @@ for _kind, _targets in {
     "bitwise_and": "bitwise_and.Tensor bitwise_and.Scalar bitwise_and.Scalar_Tensor __and__.Tensor __and__.Scalar",
     "bitwise_or": "bitwise_or.Tensor bitwise_or.Scalar bitwise_or.Scalar_Tensor __or__.Tensor __or__.Scalar",
     "bitwise_xor": "bitwise_xor.Tensor bitwise_xor.Scalar bitwise_xor.Scalar_Tensor __xor__.Tensor __xor__.Scalar",
-    "shift_left": "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar __lshift__.Tensor __lshift__.Scalar",
-    "shift_right": "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar __rshift__.Tensor __rshift__.Scalar",
+    "shift_left": "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar bitwise_left_shift.Scalar_Tensor "
+    "__lshift__.Tensor __lshift__.Scalar",
+    "shift_right": "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar bitwise_right_shift.Scalar_Tensor "
+    "__rshift__.Tensor __rshift__.Scalar",
+    "copysign": "copysign.Tensor copysign.Scalar",
+    "gcd": "gcd.default",
+    "lcm": "lcm.default",
 }.items():
     _binary(_kind, *(f"aten.{t}" for t in _targets.split()))
 
@@ -141,8 +189,51 @@ def div(c: Context, a: Tensor, b: Tensor | Scalar) -> Tensor:
 
 @lower("aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div_mode(c: Context, a: Tensor, b: Tensor | Scalar, rounding_mode: str | None) -> Tensor:
+    if rounding_mode == "trunc" and is_float(c.dtype()):  # of the quotient rounded to the dtype
+        return compute(c, step("trunc", c.dtype(), step("div", c.dtype(), a, b)))
     kind = {None: "div", "floor": "floor_divide", "trunc": "trunc_divide"}[rounding_mode]
     return compute(c, step(kind, c.dtype(), a, b))
+
+
+def _nan_skipping(op: str, kind: str) -> None:
+    """fmax and fmin: of NaN and a number the number."""
+
+    @lower(f"aten.{op}.default")
+    def lowering(c: Context, a: Tensor, b: Tensor) -> Tensor:
+        return compute(c, step(op if is_float(c.dtype()) else kind, c.dtype(), a, b))
+
+
+_nan_skipping("fmax", "maximum")
+_nan_skipping("fmin", "minimum")
+
+
+@lower("aten.ldexp.Tensor")
+def ldexp(c: Context, x: Tensor, exponent: Tensor) -> Tensor:
+    """x * 2^exponent; an integer exponent counts modulo 2^32."""
+    t = c.dtype()
+    if is_float(exponent.dtype):
+        return compute(c, step("mul", t, x, step("pow", exponent.dtype, 2, exponent)))
+    return compute(c, step("ldexp", t, x, cast(exponent, schema.DType.I32)))
+
+
+@lower("aten.nextafter.default")
+def nextafter(c: Context, x: Tensor, toward: Tensor) -> Tensor:
+    """For 16 bits by f32: what lies between half and one and a half of the way to the neighbour rounds to it."""
+    t = c.dtype()
+    if t != opmath(t):
+        return compute(c, _nextafter_16(t, x, toward))
+    return compute(c, step("nextafter", t, x, toward))
+
+
+def _nextafter_16(dtype: schema.DType, x: Tensor, toward: Tensor) -> Operand:
+    info, t = torch.finfo(torch_dtype(dtype)), schema.DType.F32
+    half = step("mul", t, step("abs", t, x), info.eps / 2 * (1 + info.eps))
+    move = step("maximum", t, half, 0.75 * info.smallest_normal * info.eps)
+    up = step("gt", dtype, toward, x)
+    moved = step("add", t, x, step("where", t, up, move, step("neg", t, move)))
+    largest = step("where", t, up, -info.max, info.max)
+    there = step("logical_or", schema.DType.BOOL, step("eq", dtype, x, toward), step("isnan", dtype, toward))
+    return step("where", t, there, toward, step("where", t, step("isinf", dtype, x), largest, moved))
 
 
 def _power(x: Tensor, exponent: Scalar, dtype: schema.DType) -> Operand:

@@ -27,6 +27,7 @@ _TO_BOOL = {
     "logical_not",
     "isnan",
     "isinf",
+    "signbit",
     "eq",
     "ne",
     "lt",

@@ -1,4 +1,5 @@
-/* IndexSelect (embedding), Gather, Index: elements picked by index tensors. */
+/* IndexSelect (embedding), Gather, Index: elements picked by index tensors; RavelIndex: index
+ * tensors joined. */
 #include <string.h>
 
 #include "ops/rule_checks.h"
@@ -86,6 +87,24 @@ clave_status rule_index(const rule_context *c, const void *op) {
       next++;
     else
       TRY(append_dims(&want, 1, &x->dims[i]));
+  }
+  return rule_expect_like(c, o->out, "out", &want);
+}
+
+clave_status rule_ravel_index(const rule_context *c, const void *op) {
+  const ir_ravel_index *o = op;
+  tensor want = {.type = DTYPE_I64};
+  int64_t n = 1, size;
+  if (o->indices.count == 0 || o->indices.count > MAX_RANK)
+    return INVALID("indices has %u entries, expected 1 to %d", o->indices.count, MAX_RANK);
+  if (o->sizes.count != o->indices.count)
+    return INVALID("sizes has %u entries, expected %u", o->sizes.count, o->indices.count);
+  for (uint32_t i = 0; i < o->indices.count; i++) {
+    TRY(check_index_dtype(c, o->indices.items[i], "index"));
+    TRY(rule_broadcast(rule_tensor(c, o->indices.items[i]), &want.rank, want.dims));
+    if (!rule_int(c, &o->sizes.items[i], &size)) continue;
+    if (size < 0) return INVALID("size %lld, expected 0 or more", (long long)size);
+    if (size > 0 && !mul_i64(n, size, &n)) return INVALID("sizes have too many positions");
   }
   return rule_expect_like(c, o->out, "out", &want);
 }

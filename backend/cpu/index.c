@@ -1,4 +1,4 @@
-/* IndexSelect, Gather and Index. */
+/* IndexSelect, Gather, Index and RavelIndex. */
 #include "backend/cpu/kernels/index.h"
 
 #include "cpu_ops.h"
@@ -29,10 +29,10 @@ clave_status cpu_gather(cpu_stream *s, const node *n) {
 }
 
 /* The index tensors, broadcast to one shape; returns it. */
-static tensor bind_indices(const node *n, const ir_index *op, index_many *p) {
+static tensor bind_indices(const node *n, const ir_u32s *indices, index_many *p) {
   tensor shape = {.rank = 0};
-  for (uint32_t k = 0; k < op->indices.count; k++) {
-    const tensor *t = &n->tensors[op->indices.items[k]].t;
+  for (uint32_t k = 0; k < indices->count; k++) {
+    const tensor *t = &n->tensors[indices->items[k]].t;
     if (t->rank > shape.rank) {
       int grow = t->rank - shape.rank;
       for (int d = shape.rank - 1; d >= 0; d--) shape.dims[d + grow] = shape.dims[d];
@@ -42,12 +42,12 @@ static tensor bind_indices(const node *n, const ir_index *op, index_many *p) {
     for (int d = 0; d < t->rank; d++)
       if (t->dims[d] != 1) shape.dims[shape.rank - t->rank + d] = t->dims[d];
   }
-  for (uint32_t k = 0; k < op->indices.count; k++) {
-    const bound_tensor *b = &n->tensors[op->indices.items[k]];
+  for (uint32_t k = 0; k < indices->count; k++) {
+    const bound_tensor *b = &n->tensors[indices->items[k]];
     tensor t = cpu_broadcast(b, &shape);
     p->index[k] = cpu_view(b, &t);
   }
-  p->n = (int)op->indices.count;
+  p->n = (int)indices->count;
   return shape;
 }
 
@@ -63,7 +63,7 @@ clave_status cpu_index(cpu_stream *s, const node *n) {
   const ir_index *op = n->instruction->op;
   ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out);
   index_many p = {.x = {.data = x.data, .type = x.type}, .out = {.data = out.data, .type = x.type}};
-  tensor shape = bind_indices(n, op, &p);
+  tensor shape = bind_indices(n, &op->indices, &p);
   bool indexed[KERNEL_MAX_RANK] = {false};
   for (int k = 0; k < p.n; k++) {
     int axis = cpu_axis(op->axes.items[k], x.rank);
@@ -81,5 +81,14 @@ clave_status cpu_index(cpu_stream *s, const node *n) {
     p.out.strides[r] = out.strides[r < at ? r : r + shape.rank];
   }
   kernel_index(&s->kernel, &p);
+  return NULL;
+}
+
+clave_status cpu_ravel_index(cpu_stream *s, const node *n) {
+  const ir_ravel_index *op = n->instruction->op;
+  index_many p = {.out = cpu_tensor(n, op->out)};
+  (void)bind_indices(n, &op->indices, &p);
+  for (int k = 0; k < p.n; k++) p.size[k] = cpu_int(n, &op->sizes.items[k]);
+  kernel_ravel_index(&s->kernel, &p);
   return NULL;
 }

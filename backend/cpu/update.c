@@ -1,7 +1,7 @@
 /* SliceUpdate and IndexCopy: write only the updated part; the planner has put x's values into out.
  */
 #include "backend/cpu/kernels/copy.h"
-#include "backend/cpu/kernels/index.h"
+#include "backend/cpu/kernels/scatter.h"
 #include "cpu_ops.h"
 
 clave_status cpu_slice_update(cpu_stream *s, const node *n) {
@@ -24,10 +24,21 @@ clave_status cpu_slice_update(cpu_stream *s, const node *n) {
   return NULL;
 }
 
+/* index as (1, ..., n, ..., 1), repeated over source's other dimensions. */
+static ktensor along_axis(const ktensor *index, int axis, const ktensor *source) {
+  ktensor wide = *source;
+  wide.data = index->data;
+  wide.type = index->type;
+  for (int d = 0; d < wide.rank; d++) wide.strides[d] = d == axis ? index->strides[0] : 0;
+  return wide;
+}
+
 clave_status cpu_index_copy(cpu_stream *s, const node *n) {
   const ir_index_copy *op = n->instruction->op;
   ktensor index = cpu_tensor(n, op->index), source = cpu_tensor(n, op->source),
           out = cpu_tensor(n, op->out);
-  kernel_index_copy(&s->kernel, cpu_axis(op->axis, out.rank), &index, &source, &out);
+  int axis = cpu_axis(op->axis, out.rank);
+  index = along_axis(&index, axis, &source);
+  kernel_scatter(&s->kernel, KSCATTER_ASSIGN, axis, false, &index, &source, &out);
   return NULL;
 }

@@ -1,4 +1,4 @@
-/* Reading by index tensors: index_select, gather, index; kernels_cl/index.cl. */
+/* Reading by index tensors: index_select, gather, index, ravel_index; kernels_cl/index.cl. */
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
@@ -19,13 +19,25 @@ static int64_t count_dense(const tensor *t) {
   return t->rank == 0 || (t->rank == 1 && t->strides[0] == 1) ? tensor_numel(t) : 0;
 }
 
+static int kinds_of(const pick *p) {
+  int kinds = 0;
+  for (int i = 0; i < p->n; i++) kinds |= (p->indices[i]->t.type == DTYPE_I64) << i;
+  return kinds;
+}
+
+static void launch_indices(launch *l, const pick *p) {
+  for (int i = 0; i < MAX_RANK; i++) {
+    launch_optional(l, i < p->n ? p->indices[i] : NULL);
+    launch_strides(l, &p->index[i]);
+  }
+}
+
 static clave_status launch_pick(cl_stream *s, const node *n, pick *p) {
   tensors_collapse(&p->front, 1);
   tensors_collapse(&p->back, 1);
   tensors_collapse(p->index, p->n);
-  int64_t n_back = tensor_numel(&p->back), n_picks = tensor_numel(&p->index[0]), kinds = 0;
+  int64_t n_back = tensor_numel(&p->back), n_picks = tensor_numel(&p->index[0]);
   int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
-  for (int i = 0; i < p->n; i++) kinds |= (int64_t)(p->indices[i]->t.type == DTYPE_I64) << i;
   int64_t items = tensor_numel(&p->front) * n_picks * ceil_div(n_back, chunk);
   launch l;
   launch_begin(&l, s, n, "index", "index_pick");
@@ -44,11 +56,8 @@ static clave_status launch_pick(cl_stream *s, const node *n, pick *p) {
   launch_int(&l, items);
   launch_int(&l, n_picks);
   launch_int(&l, n_back);
-  launch_int(&l, kinds);
-  for (int i = 0; i < MAX_RANK; i++) {
-    launch_optional(&l, i < p->n ? p->indices[i] : NULL);
-    launch_strides(&l, &p->index[i]);
-  }
+  launch_int(&l, kinds_of(p));
+  launch_indices(&l, p);
   return launch_loops(&l, items, 1, min_i64(n_back, chunk));
 }
 
@@ -142,5 +151,34 @@ clave_status opencl_gather(cl_stream *s, const node *n) {
   launch_int(&l, items);
   launch_int(&l, size);
   launch_int(&l, step);
+  return launch_loops(&l, items, 1, 8);
+}
+
+clave_status opencl_ravel_index(cl_stream *s, const node *n) {
+  const ir_ravel_index *op = n->instruction->op;
+  pick p = {.out = &n->tensors[op->out], .n = (int)op->indices.count};
+  int64_t dims[MAX_RANK], step = 1;
+  for (int i = 0; i < p.n; i++) p.indices[i] = &n->tensors[op->indices.items[i]];
+  int rank = broadcast_shape(&p, dims);
+  for (int i = p.n - 1; i >= 0; i--) {
+    tensor_broadcast(&p.indices[i]->t, rank, dims, &p.index[i]);
+    p.sizes[i] = int_of(n, &op->sizes.items[i]);
+    p.steps[i] = step;
+    step *= max_i64(p.sizes[i], 1);
+  }
+  tensors_collapse(p.index, p.n);
+  int64_t items = tensor_numel(&p.index[0]);
+  launch l;
+  launch_begin(&l, s, n, "index", "index_ravel");
+  launch_define(&l, "N_INDICES", p.n);
+  launch_define(&l, "WRAP", 1);
+  if (step > INT32_MAX) launch_wide(&l);
+  launch_buffer(&l, p.out);
+  launch_dims(&l, &p.index[0]);
+  launch_index8(&l, p.sizes);
+  launch_index8(&l, p.steps);
+  launch_int(&l, items);
+  launch_int(&l, kinds_of(&p));
+  launch_indices(&l, &p);
   return launch_loops(&l, items, 1, 8);
 }

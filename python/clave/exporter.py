@@ -32,7 +32,7 @@ from clave.program import Program
 from clave.shared import Shared
 from clave.sizes import Sizes, dim_names
 
-_VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip"}
+_VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Diagonal", "AsStrided", "Unfold"}
 _SYMBOLIC = (SymIntArgument, SymFloatArgument, SymBoolArgument)
 
 

@@ -1,4 +1,4 @@
-"""slice, select, split, chunk, narrow, flip, unbind. Exact."""
+"""slice, select, split, chunk, narrow, flip, unbind, diagonal, unfold, as_strided; and what writes through them. Exact."""
 
 import torch
 
@@ -38,11 +38,42 @@ def flips(x):
     return x.flip(0), x.flip(1, 2), x.flip(-1)[1:], x[1:].flip(0), x.flip(0, 1, 2)
 
 
+def strided(x):  # (6, 9, 4)
+    return (
+        x.diagonal(),
+        x.diagonal(2, 1, 0),
+        x.diagonal(-3, -2, 2),
+        x.diagonal(9, 0, 1),
+        x.unfold(1, 4, 2),
+        x.unfold(0, 6, 1),
+        x.unfold(-1, 1, 7),
+        x.as_strided((3, 4), (5, 2)),
+        x.as_strided((2, 3, 2), (1, 9, 0), 30),
+        x.permute(2, 0, 1).as_strided((7,), (3,), 2),
+        x[0].diag(1),
+        x[0, :3].diag_embed(),
+        x[:, :2].diag_embed(-2, 0, 2),
+        x[0, 0].diag(1),
+    )
+
+
+def written(x):  # (6, 9, 4)
+    return (
+        x.slice_scatter(x[:, :3] + 1, 1, 2, 8, 2),
+        x.slice_scatter(x[:2] + 1, 0, -2),
+        x.select_scatter(x[0] + 1, 0, -1),
+        x.diagonal_scatter(x[0, :6].t() + 1, 2, 0, 1),
+        x.diagonal_scatter(x[:, :4, 0] + 1, -1, 1, 2),
+        x.as_strided_scatter(x[0, :4, :3] + 1, (4, 3), (20, 3), 5),
+        x.permute(2, 1, 0).as_strided_scatter(x[0, :4] + 1, (4, 4), (10, 2)),
+    )
+
+
 def cases():
     for dtype in (F32, F16, I32, I64, BOOL):
-        for f in (slices, selects, splits, flips):
+        for f in (slices, selects, splits, flips, strided, *((written,) if dtype is not BOOL else ())):
             yield Case(f"{f.__name__}_{name_of(dtype)}", f, [T((6, 9, 4), dtype, -50, 50)])
-    for f in (slices, selects, splits, flips):
+    for f in (slices, selects, splits, flips, strided):
         yield Case(f"{f.__name__}_read", lambda x, f=f: tuple(y * 2 for y in f(x)), [T((6, 9, 4))])
         yield Case(f"{f.__name__}_of_view", lambda x, f=f: tuple(y * 2 for y in f(x.permute(2, 0, 1))), [T((9, 4, 6))])
     yield Case("of_slice", lambda x: (x[1:][1:][::2] + 0, x[:, 2:][0, 1] + 0, x[2][1:3].flip(0) + 0), [T((8, 7))])

@@ -10,7 +10,7 @@
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 
-static int64_t load_index(const ktensor *index, int64_t offset) {
+int64_t load_index(const ktensor *index, int64_t offset) {
   const void *from = element_at(index->data, index->type, offset);
   if (index->type == DTYPE_I64) return *(const int64_t *)from;
   if (index->type == DTYPE_I32) return *(const int32_t *)from;
@@ -149,23 +149,24 @@ void kernel_index(const kernel_context *ctx, const index_many *p) {
   ctx->parallel_for(ctx->pool, n, grain_of(slice), index_slices, &t);
 }
 
-/* ---------------------------------------------------------------- index_copy */
+/* ---------------------------------------------------------------- ravel_index */
 
-void kernel_index_copy(const kernel_context *ctx, int axis, const ktensor *index,
-                       const ktensor *source, const ktensor *out) {
-  int64_t n = ktensor_numel(index), stride = index->rank > 0 ? index->strides[0] : 0;
-  ktensor from = *source, to = *out;
-  bool scalar = out->rank == 0;
-  if (!scalar) from.dims[axis] = to.dims[axis] = 1;
-  int64_t size = scalar ? 1 : out->dims[axis];
-  for (int64_t k = 0; k < n; k++) {
-    int64_t i = load_index(index, k * stride);
-    if (i < 0 || i >= size) {
-      kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, i, 0, size - 1);
-      continue;
-    }
-    from.data = element_at(source->data, source->type, scalar ? 0 : k * source->strides[axis]);
-    to.data = element_at(out->data, out->type, scalar ? 0 : i * out->strides[axis]);
-    kernel_copy(ctx, &from, &to);
+static void ravel_range(void *ctx, int64_t begin, int64_t end) {
+  const many_task *t = ctx;
+  const index_many *p = t->p;
+  walk w = {.rank = p->index[0].rank, .dims = p->index[0].dims};
+  for (int j = 0; j < p->n; j++) walk_add(&w, p->index[j].strides);
+  walk_seek(&w, begin);
+  for (int64_t k = begin; k < end; k++, walk_next(&w)) {
+    int64_t flat = 0;
+    for (int j = 0; j < p->n; j++)
+      flat = flat * p->size[j] +
+             check_index(t->ctx, load_index(&p->index[j], w.offset[j]), -p->size[j], p->size[j]);
+    ((int64_t *)p->out.data)[k] = flat;
   }
+}
+
+void kernel_ravel_index(const kernel_context *ctx, const index_many *p) {
+  many_task t = {.ctx = ctx, .p = p};
+  ctx->parallel_for(ctx->pool, ktensor_numel(&p->index[0]), GRAIN / 4, ravel_range, &t);
 }

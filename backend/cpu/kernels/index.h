@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_INDEX_H
 #define BACKEND_CPU_KERNELS_INDEX_H
-/* Reading and writing at positions that tensors hold. An index out of range is recorded as a fault;
- * reads clamp it and go on, writes leave it out. */
+/* Reading at positions that tensors hold. An index out of range is recorded as a fault and clamped.
+ */
 #include "base/kernel.h"
 
 /* out[before..., index..., after...] = x[before..., index, after...]; x is indexed along `axis`.
@@ -25,8 +25,11 @@ typedef struct index_many {
 void kernel_index(const kernel_context *ctx,
                   const index_many *p); /* negative indices count from the end */
 
-/* out[..., index[i], ...] = source[..., i, ...] along `axis`; the last of equal indices wins. */
-void kernel_index_copy(const kernel_context *ctx, int axis, const ktensor *index,
-                       const ktensor *source, const ktensor *out);
+/* out.data[k] = the k-th position of the index tensors, joined over dimensions of these sizes; i64,
+ * contiguous. */
+void kernel_ravel_index(const kernel_context *ctx, const index_many *p);
+
+/* The integer at an offset in elements. */
+int64_t load_index(const ktensor *index, int64_t offset);
 
 #endif

@@ -1,4 +1,4 @@
-"""Elements picked by index tensors: embedding, index_select, gather, index."""
+"""Elements picked by index tensors: embedding, index_select, gather, index, take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from clave import schema
 from clave.builder import Slot
-from clave.errors import Unsupported
+from clave.lowering.nonzero import columns, unknown_size
 from clave.lowering.registry import Context, Tensor, lower
 from clave.lowering.reshape import reshape
 from clave.lowering.steps import slot_as
@@ -45,11 +45,34 @@ def gather(c: Context, x: Tensor, axis: int, index: Tensor, _: bool) -> Tensor:
 
 @lower("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index(c: Context, x: Tensor, indices: list[Tensor | None]) -> Tensor:
-    """x[i0, :, i2]: None keeps a dimension."""
-    axes = [i for i, t in enumerate(indices) if t is not None]
-    given = [t for t in indices if t is not None]
-    if any(t.dtype in (D.BOOL, D.U8) for t in given):
-        raise Unsupported("a mask as index: the size of its result is not known before the run")
-    if not axes:
-        return x
-    return c.emit("Index", x=c.tensor(x), indices=[index_slot(c, t) for t in given], axes=axes)
+    """x[i0, :, i2]: None keeps a dimension; a mask stands for the positions where it is set."""
+    axes, given = index_tensors(c, indices, c.fake().shape)
+    return c.emit("Index", x=c.tensor(x), indices=given, axes=axes) if axes else x
+
+
+def index_tensors(c: Context, indices: list[Tensor | None], sizes: Any = ()) -> tuple[list[int], list[Slot]]:
+    """The indexed axes, and an integer tensor for each. sizes: of the result; a mask's count may be among them."""
+    axes: list[int] = []
+    given: list[Slot] = []
+    axis = 0
+    for t in indices:
+        if t is None:
+            axis += 1
+            continue
+        symbols = [s for s in (unknown_size(c, size) for size in sizes) if s is not None]
+        found = columns(c, t, symbols[0] if symbols else None) if is_mask(t) else [index_slot(c, t)]
+        axes += range(axis, axis + len(found))
+        given += found
+        axis += len(found)
+    return axes, given
+
+
+def is_mask(t: Tensor) -> bool:
+    return t.dtype in (D.BOOL, D.U8)
+
+
+@lower("aten.take.default")
+def take(c: Context, x: Tensor, index: Tensor) -> Tensor:
+    """Elements of the flattened tensor."""
+    flat = c.tensor(reshape(c, x, (c.sizes.product(x.shape),)))
+    return c.emit("Index", x=flat, indices=[index_slot(c, index)], axes=[0])

@@ -1,12 +1,14 @@
-"""Views of a part: slice, select, split, chunk, unbind, flip; and roll, which joins slices."""
+"""Views: slice, select, split, chunk, unbind, flip, diagonal, unfold, as_strided; and roll, which joins slices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from clave.builder import Int, Slot
+from clave.errors import Unsupported
 from clave.lowering.registry import Context, Filled, Tensor, lower
-from clave.lowering.reshape import reshape
+from clave.lowering.reshape import permute, reshape
 
 END = 2**63 - 1
 
@@ -106,3 +108,42 @@ def _rolled(c: Context, x: Tensor, shift: Int, axis: int) -> Tensor:
     rest = c.sizes.subtract(size, shift)
     parts = [slice_(c, x, axis, rest, END, shift), slice_(c, x, axis, 0, rest, rest)]
     return c.emit("Cat", xs=parts, axis=axis, shape=x.shape, dtype=x.dtype)
+
+
+@lower("aten.diagonal.default", "aten.diagonal_copy.default")
+def diagonal(c: Context, x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
+    if isinstance(x, Filled):
+        return Filled(x.value, x.dtype, c.shape())
+    return c.builder.view("Diagonal", x, c.shape(), offset=offset, axis1=axis1 % x.rank, axis2=axis2 % x.rank)
+
+
+@lower("aten.unfold.default", "aten.unfold_copy.default")
+def unfold(c: Context, x: Tensor, axis: int, size: Int, step: Int) -> Tensor:
+    if isinstance(x, Filled):
+        return Filled(x.value, x.dtype, c.shape())
+    if x.rank == 0:
+        x = c.tensor(reshape(c, x, (1,)))
+        return reshape(c, c.builder.view("Unfold", x, (1, *c.shape()), axis=0, size=size, step=step), c.shape())
+    return c.builder.view("Unfold", x, c.shape(), axis=axis % x.rank, size=size, step=step)
+
+
+@lower("aten.as_strided.default", "aten.as_strided_copy.default")
+def as_strided(c: Context, x: Tensor, sizes: list[Int], strides: list[Int], offset: Int | None) -> Tensor:
+    if isinstance(x, Filled):
+        return Filled(x.value, x.dtype, c.shape())
+    flat, _ = in_memory_order(c, x)
+    return c.builder.view("AsStrided", c.tensor(flat), sizes, shape=sizes, strides=strides, offset=offset or 0)
+
+
+def in_memory_order(c: Context, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """x, the call's first argument, as the row that torch's memory holds, and what turns such a row into x's shape."""
+    fake = c.node.args[0].meta["val"]
+    whole = fake.storage_offset() == 0 and fake.untyped_storage().nbytes() == fake.numel() * fake.element_size()
+    order = sorted(range(x.rank), key=lambda d: -fake.stride()[d])
+    if not (whole and (fake.is_contiguous() or fake.permute(order).is_contiguous())):
+        raise Unsupported("as_strided over a part of a tensor's memory")
+    if fake.is_contiguous():
+        order = list(range(x.rank))
+    moved = permute(c, x, order)
+    row = reshape(c, moved, (c.sizes.product(x.shape),))
+    return row, lambda t: permute(c, reshape(c, t, moved.shape), [order.index(d) for d in range(x.rank)])

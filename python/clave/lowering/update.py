@@ -1,4 +1,4 @@
-"""A tensor with a part of it replaced: slice_scatter, select_scatter, index_copy, index_put."""
+"""A tensor with a part of it replaced: slice_scatter, select_scatter, diagonal_scatter, index_copy, index_put."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 from clave import schema
 from clave.builder import Int, Slot
-from clave.errors import Unsupported
 from clave.lowering.arange import counting
-from clave.lowering.index import index_slot
+from clave.lowering.index import index_slot, index_tensors, is_mask
+from clave.lowering.nonzero import broadcast
 from clave.lowering.registry import Context, Scalar, Tensor, lower
 from clave.lowering.reshape import expand, insert, permute, reshape
+from clave.lowering.scatter import along, scatter_into
+from clave.lowering.slice import in_memory_order
 from clave.lowering.steps import compute, slot_as, step
 
 D = schema.DType
@@ -66,51 +68,98 @@ def index_copied(c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor
 
 @lower("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put(c: Context, x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
-    """x[i0, :, i2] = values, written as an index copy over the indexed dimensions joined to one."""
-    if accumulate:
-        raise Unsupported("accumulate=True")
-    given = [(i, t) for i, t in enumerate(indices) if t is not None]
-    if any(t.dtype in (D.BOOL, D.U8) for _, t in given):
-        return _masked_put(c, x, given, values)
-    axes = [i for i, _ in given]
-    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    """x[i0, :, i2] = values, written as a scatter over the indexed dimensions joined to one."""
+    masked = _masked_put(c, x, indices, values, accumulate)
+    if masked is not None:
+        return masked
+    axes, given = index_tensors(c, indices)
+    if not axes:
+        return compute(c, step("add", x.dtype, x, values)) if accumulate else expand(c, values, x.shape)
+    front = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
     rest = [d for d in range(x.rank) if d not in axes]
-    front = axes[0] if adjacent else 0
     order = rest[:front] + axes + rest[front:]
     moved = permute(c, x, order)
     joined = (*moved.shape[:front], c.sizes.product(x.shape[a] for a in axes), *moved.shape[front + len(axes) :])
-    flat, picked = _flat_index(c, [(x.shape[a], t) for a, t in given])
+    picked = broadcast(*(t.shape for t in given))
+    n = c.sizes.product(picked)
     wide = expand(c, values, (*joined[:front], *picked, *joined[front + 1 :]))
-    source = reshape(c, wide, (*joined[:front], c.sizes.product(picked), *joined[front + 1 :]))
-    out = index_copy(c, reshape(c, moved, joined), front, flat, source)
+    source = reshape(c, wide, (*joined[:front], n, *joined[front + 1 :]))
+    at = along(c, _joined_index(c, [x.shape[a] for a in axes], given, picked), front, source.shape)
+    kind = schema.ScatterKind.add if accumulate else schema.ScatterKind.assign
+    out = scatter_into(c, reshape(c, moved, joined), front, at, source, kind, wrap=len(given) == 1)
     return permute(c, reshape(c, out, moved.shape), [order.index(d) for d in range(x.rank)])
 
 
-def _flat_index(c: Context, given: list[tuple[Int, Tensor]]) -> tuple[Slot, tuple[Int, ...]]:
-    """Index tensors over dimensions of these sizes as one (n) index over the joined one, and their common shape."""
-    picked = _broadcast([t.shape for _, t in given])
+def _joined_index(c: Context, sizes: list[Int], given: list[Slot], shape: tuple[Int, ...]) -> Tensor:
+    """One (n) index over dimensions of these sizes joined to one."""
+    flat = (c.sizes.product(shape),)
     if len(given) == 1:
-        return index_slot(c, reshape(c, given[0][1], (c.sizes.product(picked),))), picked
-    total: Any = None
-    for size, t in given:
-        index = slot_as(c, t, D.I64)
-        index = step("where", D.I64, step("lt", D.I64, index, 0), step("add", D.I64, index, size), index)
-        total = index if total is None else step("add", D.I64, step("mul", D.I64, total, size), index)
-    flat = c.tensor(compute(c, total, picked, D.I64))
-    return c.tensor(reshape(c, flat, (c.sizes.product(picked),))), picked
+        return reshape(c, given[0], flat)
+    return reshape(c, c.emit("RavelIndex", indices=given, sizes=sizes, shape=shape, dtype=D.I64), flat)
 
 
-def _broadcast(shapes: list[tuple[Int, ...]]) -> tuple[Int, ...]:
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
-
-
-def _masked_put(c: Context, x: Tensor, given: list[tuple[int, Tensor]], values: Tensor) -> Tensor:
-    """x[mask] = number."""
+def _masked_put(c: Context, x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool) -> Tensor | None:
+    """x[:, mask] = values where values do not differ along the mask's set places: a where. None: not of this kind."""
+    given = [(i, t) for i, t in enumerate(indices) if t is not None]
+    if len(given) != 1 or not is_mask(given[0][1]):
+        return None
     axis, mask = given[0]
-    if len(given) > 1 or any(d != 1 for d in values.shape):
-        raise Unsupported("a mask as index with more than one value")
-    shape = (1,) * axis + mask.shape + (1,) * (x.rank - axis - mask.rank)
-    value: Tensor | Scalar = reshape(c, values, ())
+    behind = x.rank - axis - mask.rank
+    if values.rank > behind and values.shape[values.rank - behind - 1] != 1:
+        return None
+    shape = (1,) * axis + mask.shape + (1,) * behind
+    lead = values.shape[: max(0, values.rank - behind - 1)]
+    spread = (*lead, *(1,) * mask.rank, *values.shape[max(0, values.rank - behind) :])
+    value: Any = slot_as(c, reshape(c, values, spread), x.dtype) if values.rank else reshape(c, values, ())
+    value = step("add", x.dtype, x, value) if accumulate else value
     return compute(c, step("where", x.dtype, reshape(c, mask, shape), value, x), x.shape, x.dtype)
+
+
+@lower("aten.diagonal_scatter.default")
+def diagonal_scatter(c: Context, x: Tensor, source: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
+    rows, columns = axis1 % x.rank, axis2 % x.rank
+    last = [*(d for d in range(x.rank) if d not in (rows, columns)), rows, columns]
+    moved = permute(c, x, last)
+    source = slot_as(c, source, x.dtype)
+    out = compute(c, on_diagonal(c, source, offset, moved.shape, moved), moved.shape, x.dtype)
+    return permute(c, out, [last.index(d) for d in range(x.rank)])
+
+
+@lower("aten.diag_embed.default")
+def diag_embed(c: Context, x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
+    rank = x.rank + 1
+    rows, columns = axis1 % rank, axis2 % rank
+    last = [*(d for d in range(rank) if d not in (rows, columns)), rows, columns]
+    shape = tuple(c.shape()[d] for d in last)
+    out = compute(c, on_diagonal(c, c.tensor(x), offset, shape, 0), shape, x.dtype)
+    return permute(c, out, [last.index(d) for d in range(rank)])
+
+
+def on_diagonal(c: Context, x: Slot, offset: int, shape: tuple[Int, ...], other: Tensor | Scalar) -> Any:
+    """(..., rows, columns) that hold x (..., n) on the diagonal and `other` elsewhere."""
+    rows, columns = shape[-2:]
+    axis = -2 if offset >= 0 else -1  # x's element k stands in row (column) k
+    missing = c.sizes.subtract(rows if offset >= 0 else columns, x.shape[-1])
+    grown = (*x.shape[:-1], rows if offset >= 0 else columns)
+    if missing != 0:
+        zeros = [0] * (x.rank - 1)
+        after = [*zeros, missing]
+        x = c.emit(
+            "Pad", x=x, before=[*zeros, 0], after=after, mode=schema.PadMode.constant, shape=grown, dtype=x.dtype
+        )
+    spread = reshape(c, x, (*grown, 1) if axis == -2 else (*grown[:-1], 1, grown[-1]))
+    i = reshape(c, counting(c, offset, rows), (rows, 1))
+    j = reshape(c, counting(c, 0, columns), (1, columns))
+    return step("where", x.dtype, step("eq", D.I64, i, j), spread, other)
+
+
+@lower("aten.as_strided_scatter.default")
+def as_strided_scatter(
+    c: Context, x: Tensor, source: Tensor, sizes: list[Int], strides: list[Int], offset: Int | None
+) -> Tensor:
+    flat, back = in_memory_order(c, x)
+    n = c.sizes.product(x.shape)
+    places = c.builder.view("AsStrided", counting(c, 0, n), sizes, shape=sizes, strides=strides, offset=offset or 0)
+    count = (c.sizes.product(sizes),)
+    out = scatter_into(c, flat, 0, reshape(c, places, count), reshape(c, source, count))
+    return back(out)

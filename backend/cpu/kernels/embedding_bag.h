@@ -1,0 +1,21 @@
+#ifndef BACKEND_CPU_KERNELS_EMBEDDING_BAG_H
+#define BACKEND_CPU_KERNELS_EMBEDDING_BAG_H
+/* Reductions over groups of table rows. */
+#include "base/kernel.h"
+
+typedef enum kbag_kind { KBAG_SUM, KBAG_MEAN, KBAG_MAX } kbag_kind;
+
+typedef struct embedding_bags {
+  kbag_kind kind;
+  ktensor weight;  /* (rows, dim) */
+  ktensor indices; /* (n), I32 or I64 */
+  ktensor offsets; /* (bags) or more: starts in indices; the last bag ends where they do */
+  ktensor factors; /* (n) of weight's dtype; data NULL: none */
+  ktensor out;     /* (bags, dim), contiguous */
+  bool skips;      /* indices equal to `skipped` do not count */
+  int64_t skipped;
+} embedding_bags;
+/* An index or offset out of range is recorded as a fault and left out. */
+void kernel_embedding_bag(const kernel_context *ctx, const embedding_bags *p);
+
+#endif

@@ -1,0 +1,42 @@
+/* Reductions over groups of table rows: kernels_cl/embedding_bag.cl. */
+#include "backend/opencl/families.h"
+#include "opencl_ops.h"
+
+enum { CPU_CHUNK = 64 };
+
+clave_status opencl_embedding_bag(cl_stream *s, const node *n) {
+  const ir_embedding_bag *op = n->instruction->op;
+  const bound_tensor *weight = &n->tensors[op->weight], *indices = &n->tensors[op->indices],
+                     *offsets = &n->tensors[op->offsets], *factors = operand_of(n, op->weights),
+                     *out = &n->tensors[op->out];
+  int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int64_t dim = out->t.dims[1], items = out->t.dims[0] * ceil_div(dim, chunk);
+  launch l;
+  launch_begin(&l, s, n, "embedding_bag", "embedding_bag");
+  launch_dtype(&l, "TYPE", weight->t.type);
+  launch_dtype(&l, "INDEX_TYPE", indices->t.type);
+  launch_dtype(&l, "OFFSET_TYPE", offsets->t.type);
+  launch_compute(&l, weight->t.type);
+  launch_define(&l, "KIND", (int)op->kind);
+  launch_define(&l, "CHUNK", chunk);
+  launch_define(&l, "SKIP", op->padding_idx.present);
+  launch_define(&l, "FACTORS", factors != NULL);
+  launch_buffer(&l, weight);
+  launch_buffer(&l, indices);
+  launch_buffer(&l, offsets);
+  launch_optional(&l, factors);
+  launch_buffer(&l, out);
+  launch_int(&l, items);
+  launch_int(&l, dim);
+  launch_int(&l, weight->t.dims[0]);
+  launch_int(&l, indices->t.dims[0]);
+  launch_int(&l, offsets->t.dims[0]);
+  launch_int(&l, weight->t.strides[0]);
+  launch_int(&l, weight->t.strides[1]);
+  launch_int(&l, indices->t.strides[0]);
+  launch_int(&l, offsets->t.strides[0]);
+  launch_int(&l, factors ? factors->t.strides[0] : 0);
+  launch_int(&l, op->padding_idx.value);
+  int64_t per_bag = indices->t.dims[0] / max_i64(out->t.dims[0], 1) + 1;
+  return launch_loops(&l, items, 1, per_bag * chunk);
+}

@@ -1,0 +1,94 @@
+/* Writing at positions that an index tensor holds: scatter; kernels_cl/scatter.cl. */
+#include "backend/opencl/scatter.h"
+
+#include "opencl_ops.h"
+
+enum { CPU_CHUNK = 64, GPU_ITEMS = 1 << 14 };
+
+enum { INDEX, SOURCE, OUT, OPERANDS };
+
+/* The index's dimensions: lines across the axis in front, the ones over which it stays the same
+ * behind. */
+typedef struct scatter_split {
+  tensor front[OPERANDS], back[OPERANDS];
+  int64_t step[OPERANDS]; /* along the axis */
+  int64_t n, size;        /* entries and destinations on the axis */
+} scatter_split;
+
+static scatter_split split_operands(const scatter_operands *o) {
+  const tensor *all[OPERANDS] = {&o->index_layout, &o->source->t, &o->out->t};
+  int axis = o->axis, rank = o->index_layout.rank, first = rank;
+  while (first > axis + 1 &&
+         (o->index_layout.strides[first - 1] == 0 || o->index_layout.dims[first - 1] == 1))
+    first--;
+  scatter_split p = {.n = o->index_layout.dims[axis], .size = o->out->t.dims[axis]};
+  for (int k = 0; k < OPERANDS; k++) {
+    tensor t = *all[k];
+    for (int d = 0; d < rank; d++) t.dims[d] = o->index_layout.dims[d];
+    p.step[k] = t.strides[axis];
+    p.back[k] = take_dims(&t, first, rank);
+    t.dims[axis] = 1;
+    p.front[k] = take_dims(&t, 0, first);
+  }
+  tensors_collapse(p.front, OPERANDS);
+  tensors_collapse(p.back, OPERANDS);
+  return p;
+}
+
+static bool is_dense(const tensor *t) {
+  return t->rank == 0 || (t->rank == 1 && t->strides[0] == 1);
+}
+
+/* Ranges of destinations, so that there are enough work-items: each walks the whole index. */
+static int64_t count_parts(const cl_stream *s, int64_t items, int64_t size) {
+  const device_traits *t = stream_traits(s);
+  int64_t wanted = ceil_div(t->is_cpu ? (int64_t)t->compute_units : GPU_ITEMS, max_i64(items, 1));
+  return max_i64(1, min_i64(wanted, size));
+}
+
+clave_status launch_scatter(cl_stream *s, const node *n, ir_scatter_kind kind,
+                            const scatter_operands *o) {
+  scatter_split p = split_operands(o);
+  bool assign = kind == IR_SCATTER_KIND_ASSIGN;
+  int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int64_t n_back = tensor_numel(&p.back[OUT]);
+  int64_t rows = tensor_numel(&p.front[OUT]) * ceil_div(n_back, chunk),
+          parts = count_parts(s, rows, p.size);
+  launch l;
+  launch_begin(&l, s, n, "scatter", "scatter_walk");
+  launch_dtype(&l, "TYPE", assign ? moved_type(o->out->t.type) : o->out->t.type);
+  launch_dtype(&l, "INDEX_TYPE", o->index->t.type);
+  if (!assign) launch_compute(&l, o->out->t.type);
+  launch_define(&l, "KIND", (int)kind);
+  launch_define(&l, "WRAP", o->wrap);
+  launch_define(&l, "CHUNK", chunk);
+  launch_define(&l, "DENSE", is_dense(&p.back[SOURCE]) && is_dense(&p.back[OUT]));
+  launch_buffer(&l, o->source);
+  launch_buffer(&l, o->index);
+  launch_buffer(&l, o->out);
+  launch_layout(&l, &p.front[SOURCE]);
+  launch_strides(&l, &p.front[INDEX]);
+  launch_strides(&l, &p.front[OUT]);
+  launch_layout(&l, &p.back[SOURCE]);
+  launch_strides(&l, &p.back[OUT]);
+  launch_int(&l, rows * parts);
+  launch_int(&l, parts);
+  launch_int(&l, p.n);
+  launch_int(&l, n_back);
+  launch_int(&l, p.size);
+  launch_int(&l, p.step[SOURCE]);
+  launch_int(&l, p.step[INDEX]);
+  launch_int(&l, p.step[OUT]);
+  return launch_loops(&l, rows * parts, 1, p.n * min_i64(n_back, chunk));
+}
+
+clave_status opencl_scatter(cl_stream *s, const node *n) {
+  const ir_scatter *op = n->instruction->op;
+  scatter_operands o = {.index = &n->tensors[op->index],
+                        .source = &n->tensors[op->source],
+                        .out = &n->tensors[op->out],
+                        .wrap = op->wrap};
+  o.index_layout = o.index->t;
+  o.axis = axis_of(op->axis, o.out->t.rank);
+  return launch_scatter(s, n, op->kind, &o);
+}

@@ -1,0 +1,82 @@
+/* out[f, index[f, i], k] = KIND(out[f, index[f, i], k], source[f, i, k]): i along the axis, k over the dimensions behind it
+ * over which the index stays the same, f over all others. A work-item walks all i for CHUNK neighbours of k and one of
+ * `parts` ranges of destinations, so that equal indices combine in their order. An index out of range is reported and left
+ * out. WRAP: negative indices count from the end. DENSE: k is one dimension of stride 1 in source and out. */
+#include "common.h"
+#ifndef TYPE
+#define TYPE F32
+#endif
+#ifndef INDEX_TYPE
+#define INDEX_TYPE I64
+#endif
+#ifndef KIND
+#define KIND 1
+#endif
+#ifndef CHUNK
+#define CHUNK 64
+#endif
+#ifndef DENSE
+#define DENSE 1
+#endif
+
+#ifndef WRAP
+#define WRAP 0
+#endif
+
+#define ASSIGN 0
+#define ADD 1
+#define MUL 2
+#define MAX 3
+#define MIN 4
+
+#if KIND == ADD
+#define COMBINE(a, b) ((a) + (b))
+#elif KIND == MUL
+#define COMBINE(a, b) ((a) * (b))
+#elif KIND == MAX
+#define COMBINE(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#else
+#define COMBINE(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#endif
+
+/* out[to] = KIND(out[to], source[from]) */
+static inline void combine(__global STORAGE(TYPE) *out, const index_t to, const __global STORAGE(TYPE) *source,
+                           const index_t from) {
+#if KIND == ASSIGN
+  out[to] = source[from];
+#else
+  const real a = LOAD(TYPE, out, to), b = LOAD(TYPE, source, from);
+  STORE(TYPE, out, to, COMBINE(a, b));
+#endif
+}
+
+__kernel void scatter_walk(const __global STORAGE(TYPE) *source, const long source_offset,
+                           const __global STORAGE(INDEX_TYPE) *index, const long index_offset, __global STORAGE(TYPE) *out,
+                           const long out_offset, const index8 front_dims, const index8 source_front,
+                           const index8 index_front, const index8 out_front, const index8 back_dims,
+                           const index8 source_back, const index8 out_back, const index_t items, const index_t parts,
+                           const index_t n, const index_t n_back, const index_t size, const index_t source_step,
+                           const index_t index_step, const index_t out_step, FAULT_PARAMS) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t per_row = (n_back + CHUNK - 1) / CHUNK, part = item / per_row % parts, f = item / per_row / parts;
+  const index_t from = item % per_row * CHUNK, end = from + CHUNK < n_back ? from + CHUNK : n_back;
+  const long low = (long)size * part / parts, high = (long)size * (part + 1) / parts;
+  source += source_offset + strided_offset(f, front_dims, source_front);
+  index += index_offset + strided_offset(f, front_dims, index_front);
+  out += out_offset + strided_offset(f, front_dims, out_front);
+  for (index_t i = 0; i < n; i++) {
+    const long given = index[i * index_step], to = WRAP && given < 0 ? given + size : given;
+    if (to < 0 || to >= size) set_fault(fault, fault_node, FAULT_INDEX, given, WRAP ? -(long)size : 0, size - 1);
+    if (to < low || to >= high) continue;
+    const index_t row = (index_t)to * out_step;
+    for (index_t k = from; k < end; k++) {
+#if DENSE
+      combine(out, row + k, source, i * source_step + k);
+#else
+      combine(out, row + strided_offset(k, back_dims, out_back), source,
+              i * source_step + strided_offset(k, back_dims, source_back));
+#endif
+    }
+  }
+}

@@ -1,0 +1,116 @@
+"""Sizes that depend on data: nonzero, masks as index, masked_select, repeat_interleave.
+
+An op writes as much as there could be, and a count. `Item` reads the count, and a slice of that size is the tensor:
+what comes after it is planned when the count is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+
+from clave import schema
+from clave.builder import Int, Slot, Val
+from clave.lowering.arange import counting
+from clave.lowering.registry import Context, Filled, Tensor, lower
+from clave.lowering.reshape import expand, reshape
+from clave.lowering.slice import select, slice_
+from clave.lowering.steps import compute, slot_as, step
+from clave.sizes import expression
+
+D = schema.DType
+
+
+def unknown_size(c: Context, size: Any) -> sympy.Symbol | None:
+    """The symbol that torch made for a size that only the data tells, unless its value is known already."""
+    e = expression(size)
+    return e if isinstance(e, sympy.Symbol) and e not in c.sizes.known else None
+
+
+def read_count(c: Context, count: Slot, symbol: sympy.Symbol | None, limit: Int | None) -> Val:
+    """The number in a tensor, as the size that torch calls `symbol`."""
+    value = c.builder.val("int", c.node.name, 0) if symbol is None else c.sizes.bind(symbol)
+    if isinstance(limit, int):
+        value.max = limit if value.max is None else min(value.max, limit)
+    c.builder.emit("Item", x=count, out=value)
+    return value
+
+
+def padded_positions(c: Context, x: Tensor) -> tuple[Slot, Slot]:
+    """Coordinates (numel, rank) of what is not zero, zeros behind them, and their number."""
+    count = c.builder.temp(D.I64, ())
+    numel = c.sizes.product(x.shape)
+    return c.emit("Nonzero", x=c.tensor(x), shape=(numel, x.rank), dtype=D.I64, count=count), count
+
+
+def positions(c: Context, x: Tensor, symbol: sympy.Symbol | None) -> tuple[Tensor, Val]:
+    """Coordinates (count, rank) of what is not zero, and the count."""
+    padded, count = padded_positions(c, x)
+    n = read_count(c, count, symbol, padded.shape[0])
+    return slice_(c, padded, 0, 0, n, n), n
+
+
+def columns(c: Context, mask: Tensor, symbol: sympy.Symbol | None) -> list[Slot]:
+    """The index tensors (count) that a mask stands for, one per dimension of it."""
+    found, _ = positions(c, mask, symbol)
+    return [c.tensor(select(c, found, 1, d)) for d in range(mask.rank)]
+
+
+@lower("aten.nonzero.default")
+def nonzero(c: Context, x: Tensor) -> Tensor:
+    return positions(c, x, unknown_size(c, c.fake().shape[0]))[0]
+
+
+@lower("aten.nonzero_static.default")
+def nonzero_static(c: Context, x: Tensor, size: Int, fill: int) -> Tensor:
+    """The first `size` positions; rows behind the last are filled."""
+    found, count = padded_positions(c, x)
+    room = c.tensor(Filled(fill, D.I64, (size, x.rank)))
+    longer = c.emit("Cat", xs=[found, room], axis=0, shape=(c.sizes.add(found.shape[0], size), x.rank), dtype=D.I64)
+    row = reshape(c, counting(c, 0, size), (size, 1))
+    kept = slice_(c, longer, 0, 0, size, size)
+    return compute(c, step("where", D.I64, step("lt", D.I64, row, count), kept, fill))
+
+
+@lower("aten.masked_select.default")
+def masked_select(c: Context, x: Tensor, mask: Tensor) -> Tensor:
+    shape = broadcast(x.shape, mask.shape)
+    n = c.sizes.product(shape)
+    index = columns(c, reshape(c, expand(c, mask, shape), (n,)), unknown_size(c, c.fake().shape[0]))[0]
+    flat = c.tensor(reshape(c, expand(c, x, shape), (n,)))
+    return c.emit("IndexSelect", x=flat, axis=0, index=index)
+
+
+def broadcast(*shapes: tuple[Int, ...]) -> tuple[Int, ...]:
+    """The common shape of shapes that broadcast."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
+
+
+@lower("aten.repeat_interleave.Tensor")
+def repeat_interleave(c: Context, repeats: Tensor, _: Int | None) -> Tensor:
+    """i repeats[i] times: out[k] = how many of the repeats' running totals are <= k."""
+    (n,) = repeats.shape
+    if n == 0:
+        return Filled(0, c.dtype(), c.shape())
+    counts = slot_as(c, repeats, D.I64)
+    totals = c.emit("Cumulate", kind=schema.CumulateKind.sum, x=counts, axis=0, shape=(n,), dtype=D.I64)
+    symbol = unknown_size(c, c.fake().shape[0])
+    if symbol is not None:
+        read_count(c, c.tensor(select(c, totals, 0, -1)), symbol, None)
+    (size,) = c.shape()
+    room = c.sizes.add(size, 1)
+    marks = c.emit(
+        "Scatter",
+        kind=schema.ScatterKind.add,
+        x=c.tensor(Filled(0, D.I64, (room,))),
+        axis=0,
+        index=totals,
+        source=c.tensor(Filled(1, D.I64, (n,))),
+        shape=(room,),
+        dtype=D.I64,
+    )
+    below = c.emit("Cumulate", kind=schema.CumulateKind.sum, x=marks, axis=0, shape=(room,), dtype=D.I64)
+    return slot_as(c, slice_(c, below, 0, 0, size, size), c.dtype())

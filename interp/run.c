@@ -232,12 +232,14 @@ static clave_status run_steps(session *s, method *m, plan *p, const phase *ph) {
   return NULL;
 }
 
-/* Copies made slots move for the rest of a run; the next run starts from where they are produced.
- */
-static void restore_slots(const session *s, plan *p) {
+/* Where slots are before step `done`: where they are produced, or where copies made them move. */
+static void restore_slots(const session *s, plan *p, uint32_t done) {
   for (uint32_t i = 0; i < p->n_steps; i++)
     if (p->steps[i].kind == STEP_COPY && p->steps[i].rebind != NO_INDEX)
       rebind(s, p, p->steps[i].rebind, p->at[p->steps[i].rebind]);
+  for (uint32_t i = 0; i < done; i++)
+    if (p->steps[i].kind == STEP_COPY && p->steps[i].rebind != NO_INDEX)
+      rebind(s, p, p->steps[i].rebind, p->steps[i].out);
 }
 
 /* ---------------------------------------------------------------- phases */
@@ -264,6 +266,7 @@ static clave_status build_kernels(session *s) {
 
 static clave_status prepare_phase(session *s, method *m, plan *p, const phase *ph) {
   bool asked = false;
+  restore_slots(s, p, ph->first_step);
   for (uint32_t i = ph->first_step; i < ph->first_step + ph->n_steps; i++) {
     const step *st = &p->steps[i];
     const backend_vtable *vt = s->devices.backends[st->backend]->vt;
@@ -280,7 +283,7 @@ static clave_status prepare_phase(session *s, method *m, plan *p, const phase *p
     if (st->kind == STEP_COPY && st->rebind != NO_INDEX) rebind(s, p, st->rebind, st->out);
     if (e) return while_in_node(e, s, m, st->instruction);
   }
-  restore_slots(s, p);
+  restore_slots(s, p, ph->first_step);
   return asked ? build_kernels(s) : NULL;
 }
 
@@ -314,22 +317,6 @@ static clave_status read_item(session *s, const method *m, plan *p, uint32_t ins
   return scalar_set(&s->prog->ir, op->out, v, p->values, "the value of an item");
 }
 
-static clave_status run_phases(session *s, method *m, plan *p) {
-  for (uint32_t i = 0;; i++) {
-    if (i == p->n_phases) {
-      TRY(plan_next_phase(s, m, p));
-      TRY(prepare_phase(s, m, p, &p->phases[i]));
-    }
-    if (p->arena_generation != s->arena_generation + 1) TRY(bind_plan(s, p));
-    phase ph = p->phases[i];
-    TRY(write_inputs(s, m, p, i + 1));
-    TRY(run_steps(s, m, p, &ph));
-    if (ph.item == NO_INDEX) return NULL;
-    clave_status e = read_item(s, m, p, ph.item);
-    if (e) return while_in_node(e, s, m, ph.item);
-  }
-}
-
 static clave_status fault_status(const session *s, const method *m, const plan *p,
                                  const device_fault *f) {
   uint32_t i = f->node < p->n_steps ? p->steps[f->node].instruction : m->n;
@@ -353,6 +340,26 @@ static clave_status finish_all(session *s, const method *m, const plan *p) {
     }
   }
   return first;
+}
+
+static clave_status run_phases(session *s, method *m, plan *p) {
+  for (uint32_t i = 0;; i++) {
+    if (i == p->n_phases) {
+      TRY(plan_next_phase(s, m, p));
+      TRY(prepare_phase(s, m, p, &p->phases[i]));
+    }
+    phase ph = p->phases[i];
+    if (p->arena_generation != s->arena_generation + 1) {
+      TRY(bind_plan(s, p));
+      restore_slots(s, p, ph.first_step);
+    }
+    TRY(write_inputs(s, m, p, i + 1));
+    TRY(run_steps(s, m, p, &ph));
+    if (ph.item == NO_INDEX) return NULL;
+    TRY(finish_all(s, m, p)); /* a value made of bad data is none */
+    clave_status e = read_item(s, m, p, ph.item);
+    if (e) return while_in_node(e, s, m, ph.item);
+  }
 }
 
 static clave_status read_output(session *s, method *m, plan *p, uint32_t i) {
@@ -393,7 +400,7 @@ static clave_status run_plan(session *s, method *m, plan *p) {
   }
   for (uint32_t i = 0; i < m->ir->outputs.count && !st; i++) st = read_output(s, m, p, i);
   if (!st && s->options.profile) st = trace_finish(s);
-  restore_slots(s, p);
+  restore_slots(s, p, 0);
   return st;
 }
 

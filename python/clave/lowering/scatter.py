@@ -122,7 +122,7 @@ def _reduced(
     base = filled(int(include_self), D.I64, x.shape)
     hits = scatter_into(c, base, axis, index, filled(1, D.I64, index.shape), K.add)
     wide = opmath(x.dtype)
-    count = step("max", D.I64, hits, 1)
+    count = step("maximum", D.I64, hits, 1)
     kind = "div" if is_float(x.dtype) else "floor_divide"
     return compute(c, step(kind, wide, total, count), x.shape, x.dtype)
 

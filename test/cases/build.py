@@ -7,7 +7,6 @@ For each case OUT/<family>/<name>.clv, OUT/<family>/<name>.safetensors and a row
 """
 
 import argparse
-import functools
 import hashlib
 import importlib
 import multiprocessing
@@ -18,11 +17,11 @@ import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(ROOT / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
 
+import quick_export
 import safetensors.torch
 import torch
-import torch._export.utils
 
 
 class Module(torch.nn.Module):
@@ -54,13 +53,6 @@ def evaluate(case):
         for i, t in enumerate(flat(module(*case.data(run % 2)))):
             tensors[f"out.{run}.{i}"] = t.detach().contiguous().clone()
     return tensors
-
-
-def speed_up_export():
-    """torch looks its composite ops up anew in every namespace at each export, as one could be registered between two: here
-    none is, and it is a third of the time."""
-    utils = torch._export.utils
-    utils._materialize_cpp_cia_ops = functools.cache(utils._materialize_cpp_cia_ops)
 
 
 def build_case(job):
@@ -137,7 +129,7 @@ def main():
     stamp.unlink(missing_ok=True)
     torch.set_num_threads(1)
     if not args.eager:
-        speed_up_export()
+        quick_export.speed_up_export()
     rows, errors = [], []
     with multiprocessing.get_context("fork").Pool(args.jobs) as pool, (args.out / "index.tsv").open("w") as index:
         for row, error in pool.imap(build_case, jobs, chunksize=4):

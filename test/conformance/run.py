@@ -18,13 +18,14 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(ROOT / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
 
 import samples
 import scope
 import worker
 
 VERDICTS = ("right", "wrong", "unsupported", "error", "crash", "timeout", "skipped")
+ALIKE = 3  # how many records of an op and dtype with about the same message are printed
 FAILED = ("wrong", "error", "crash", "timeout")
 
 
@@ -43,10 +44,14 @@ class Worker:
         self.process.start()
         theirs.close()
 
-    def give(self, name, dtype, first=0):
-        self.job, self.sample, self.call = (name, dtype), first, ""
+    def give(self, name, dtype):
+        self.job, self.done, self.single = (name, dtype), set(), False
+        self.send()
+
+    def send(self):
+        self.sample, self.call = None, ""
         self.deadline = time.monotonic() + self.limit_s
-        self.connection.send((name, dtype, first))
+        self.connection.send((*self.job, self.done, self.single))
 
     def take(self):
         """The records that it has sent; None at the end of a job."""
@@ -61,20 +66,26 @@ class Worker:
         return [self.record(data[0])]
 
     def record(self, r):
-        name, dtype = self.job
-        return {"op": name, "dtype": dtype, "call": self.call} | r
+        self.done.add(r["sample"])
+        return {"op": self.job[0], "dtype": self.job[1]} | r
 
     def lose(self, verdict):
-        """It died or hangs: the record of the sample it was on; a new process goes on behind it."""
+        """It died or hangs: the record of the sample it was on, if it was one; a new process goes on."""
         self.process.kill()
         self.process.join()
-        code = self.process.exitcode
-        message = f"over {self.limit_s} s" if verdict == "timeout" else f"exit {code}"
-        r = self.record({"sample": self.sample, "verdict": verdict, "message": message})
+        message = f"over {self.limit_s} s" if verdict == "timeout" else f"exit {self.process.exitcode}"
+        lost = []
+        if self.sample is not None or self.single:
+            index = -1 if self.sample is None else self.sample
+            lost = [self.record({"sample": index, "call": self.call, "verdict": verdict, "message": message})]
         self.connection.close()
         self.start()
-        self.give(*self.job, self.sample + 1)
-        return r
+        if self.single and self.sample is None:
+            self.job = None
+        else:
+            self.single = True
+            self.send()
+        return lost
 
     def stop(self):
         self.process.kill()
@@ -105,19 +116,26 @@ class Pool:
             if w.connection in ready:
                 self.take(w, finished)
             elif time.monotonic() > w.deadline:
-                self.done(w.lose("timeout"))
+                self.lose(w, "timeout", finished)
 
     def take(self, w, finished):
         job = w.job
         try:
             records = w.take()
         except (EOFError, ConnectionError):
-            self.done(w.lose("crash"))
+            self.lose(w, "crash", finished)
             return
         if records is None:
             finished(job)
         for r in records or ():
             self.done(r)
+
+    def lose(self, w, verdict, finished):
+        job = w.job
+        for r in w.lose(verdict):
+            self.done(r)
+        if w.job is None:
+            finished(job)
 
     def stop(self):
         for w in self.workers:
@@ -127,17 +145,20 @@ class Pool:
 class Report:
     """Writes records, counts verdicts, shows progress on a terminal."""
 
-    def __init__(self, path, total, show):
+    def __init__(self, path, total, show, most):
         self.file = path.open("a")
-        self.total, self.show = total, show
+        self.total, self.show, self.most = total, show, most
         self.counts = collections.Counter()
+        self.seen = collections.Counter()
         self.jobs = 0
         self.terminal = sys.stderr.isatty()
 
     def add(self, r):
         print(json.dumps(r), file=self.file, flush=True)
         self.counts[r["verdict"]] += 1
-        if self.show(r):
+        alike = r["op"], r["dtype"], r["verdict"], r["message"][:30]
+        self.seen[alike] += 1
+        if self.show(r) and self.seen[alike] <= self.most:
             self.clear()
             print(line_of(r), flush=True)
 
@@ -224,7 +245,7 @@ def main():
     else:
         path.write_text("")
     shown = lambda r: args.verbose or ((args.failures or args.only) and r["verdict"] not in ("right", "skipped"))
-    report = Report(path, len(jobs), shown)
+    report = Report(path, len(jobs), shown, 10**9 if args.verbose else ALIKE)
     begin = time.monotonic()
     pool = Pool(args.jobs, worker.Options(args.device, programs, args.samples), args.timeout, report.add)
     try:

@@ -1,7 +1,8 @@
 """Runs the samples of one op and dtype in a process of its own, which reports each sample before and after it.
 
-A worker gets jobs (name, dtype, first sample, limit) over a pipe and sends ("begin", index, call), ("done", record) and
-("end",). What it does not survive is charged by its owner, run.py, to the sample that it began last.
+A worker gets jobs (name, dtype, samples done, one by one?) over a pipe and sends ("begin", index or None for a batch,
+call), ("done", record) and ("end",). What it does not survive is charged by its owner, run.py, to the sample that it
+began last; a batch is tried again sample by sample.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ import warnings
 from typing import Any
 
 import compare
+import quick_export
 import samples
 import scope
 import torch
@@ -23,6 +25,7 @@ from torch.testing._internal.opinfo import core
 import clave
 from clave import errors, trace
 
+BATCH = 16  # calls in one program: exporting them so takes a tenth of the time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -47,7 +50,7 @@ def serve(connection: Any, options: Options) -> None:
     """The main function of a worker process."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    speed_up_export()
+    quick_export.speed_up_export()
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -57,46 +60,133 @@ def serve(connection: Any, options: Options) -> None:
         connection.send(("end",))
 
 
-def run_op(connection: Any, options: Options, name: str, dtype: str, first: int) -> None:
+def run_op(connection: Any, options: Options, name: str, dtype: str, done: set[int], single: bool) -> None:
+    """All samples but those done: in batches, one program for each, or one by one if `single`."""
     try:
         made = samples.samples_of(name, dtype, options.limit)
     except Exception as e:  # any failure of torch's own sample functions
         connection.send(("done", {"sample": 0, "verdict": "skipped", "message": f"samples: {_line(e)}"}))
         return
-    sessions: dict[str, Any] = {}
-    for s in made[first:]:
-        connection.send(("begin", s.index, s.describe()[:300]))
-        begin = time.monotonic()
-        record = run_sample(options, name, dtype, s, sessions)
-        record |= {"sample": s.index, "seconds": round(time.monotonic() - begin, 3)}
-        connection.send(("done", record))
+    tasks = []
+    for s in made:
+        if s.index in done:
+            continue
+        task = _ask_torch(s)
+        if isinstance(task, Task):
+            tasks.append(task)
+        else:
+            connection.send(("done", task | {"sample": s.index, "call": s.describe()[:300]}))
+    for batch in batches(tasks):
+        run_batch(connection, options, name, dtype, batch, single)
 
 
-def run_sample(options: Options, name: str, dtype: str, s: samples.Sample, sessions: dict[str, Any]) -> dict[str, Any]:
-    """The record of one sample: its verdict, a message, the largest error in ulp, the ops of its graph."""
+@dataclasses.dataclass
+class Task:
+    """A sample and torch's result."""
+
+    sample: samples.Sample
+    want: list[Any]
+
+
+def _ask_torch(s: samples.Sample) -> Task | dict[str, Any]:
     try:
         want = list(s.module(*(t.clone() for t in s.tensors)))
     except Exception as e:  # torch refuses the sample: nothing to compare with
         return {"verdict": "skipped", "message": f"torch: {_line(e)}"}
     if any(isinstance(t, torch.Tensor) and t.dtype not in samples.NAMES for t in [*want, *s.tensors]):
         return {"verdict": "skipped", "message": "a dtype that clave does not have"}
-    if s.key not in sessions:
-        exported = export(options, name, dtype, s)
-        session = exported.program and clave.Session(exported.program, device=options.device)
-        sessions[s.key] = exported, session
-    exported, session = sessions[s.key]
+    return Task(s, want)
+
+
+def batches(tasks: list[Task]) -> list[list[list[Task]]]:
+    """Lists of up to BATCH groups; the tasks of a group share a program."""
+    groups: dict[str, list[Task]] = {}
+    for t in tasks:
+        groups.setdefault(t.sample.key, []).append(t)
+    listed = list(groups.values())
+    return [listed[i : i + BATCH] for i in range(0, len(listed), BATCH)]
+
+
+def run_batch(connection: Any, options: Options, name: str, dtype: str, batch: Any, single: bool) -> None:
+    """A batch as one program, whose runs take one sample of each group; where that fails, in halves."""
+    if len(batch) == 1:
+        run_group(connection, options, name, dtype, batch[0])
+        return
+    begin = time.monotonic()
+    records: list[Any] = []
+    if not single:
+        connection.send(("begin", None, ""))
+        records = run_together(options, name, dtype, batch)
+    share = (time.monotonic() - begin) / max(1, len(records))
+    for sample, record in records:
+        connection.send(("done", record | {"sample": sample.index, "call": sample.describe()[:300], "seconds": share}))
+    if not records:
+        for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+            run_batch(connection, options, name, dtype, half, single)
+
+
+def run_group(connection: Any, options: Options, name: str, dtype: str, group: list[Task]) -> None:
+    session = None
+    for task in group:
+        s = task.sample
+        call = s.describe()[:300]
+        connection.send(("begin", s.index, call))
+        begin = time.monotonic()
+        if session is None:
+            exported = export(options, name, dtype, [s])
+            session = exported.program and clave.Session(exported.program, device=options.device)
+        record = run_alone(name, task, exported, session)
+        seconds = time.monotonic() - begin
+        connection.send(("done", record | {"sample": s.index, "call": call, "seconds": seconds}))
+
+
+def run_alone(name: str, task: Task, exported: Exported, session: Any) -> dict[str, Any]:
+    """The record of one sample: its verdict, a message, the largest error in ulp, the ops of its graph."""
     if exported.verdict:
-        return {"verdict": exported.verdict, "message": exported.message}
+        return {"verdict": exported.verdict, "message": exported.message, "ops": exported.ops}
     try:
-        ours = list(session(*s.tensors))
+        ours = list(session(*task.sample.tensors))
     except errors.Error as e:
         verdict = "unsupported" if e.code == errors.Code.UNSUPPORTED else "error"
         return {"verdict": verdict, "message": _line(e), "ops": exported.ops}
-    return judge(name, s, ours, want) | {"ops": exported.ops}
+    return judge(name, task, ours) | {"ops": exported.ops}
 
 
-def judge(name: str, s: samples.Sample, ours: list[Any], want: list[Any]) -> dict[str, Any]:
-    if name in scope.RANDOM:
+def run_together(options: Options, name: str, dtype: str, batch: list[list[Task]]) -> list[Any]:
+    """(sample, record) of each sample, or nothing where the batch cannot be exported or run."""
+    exported = export(options, name, dtype, [group[0].sample for group in batch])
+    if exported.verdict:
+        return []
+    session = clave.Session(exported.program, device=options.device)
+    records = []
+    for turn in range(max(map(len, batch))):
+        now = [group[min(turn, len(group) - 1)] for group in batch]
+        try:
+            results = list(session(*(t.sample.tensors for t in now)))
+        except errors.Error:
+            return []
+        for i, task in enumerate(now):
+            ours = results[: len(task.want)]
+            del results[: len(task.want)]
+            if turn < len(batch[i]):
+                records.append((task.sample, judge(name, task, ours) | {"ops": exported.ops}))
+    return records
+
+
+class Batch(torch.nn.Module):
+    """Several calls as one: takes their tensors, gives their results, flat."""
+
+    def __init__(self, calls: list[samples.Call]) -> None:
+        super().__init__()
+        self.calls = torch.nn.ModuleList(calls)
+
+    def forward(self, *groups: tuple[torch.Tensor, ...]) -> tuple[Any, ...]:
+        return tuple(x for call, tensors in zip(self.calls, groups, strict=True) for x in call(*tensors))
+
+
+def judge(name: str, task: Task, ours: list[Any]) -> dict[str, Any]:
+    s, want = task.sample, task.want
+    if scope.is_random(name):
         ours, want = map(_without_values, (ours, want))
     d = compare.compare(name, is_pointwise(name), ours, reference(name, s, want))
     return {"verdict": "wrong" if d.wrong else "right", "message": d.wrong, "ulp": round(d.ulp, 2)}
@@ -111,7 +201,7 @@ def reference(name: str, s: samples.Sample, want: list[Any]) -> compare.Referenc
     terms = max(1, sum(t.numel() for t in s.tensors))
     module, tensors = s.in_f64()
     exact = None
-    if any(t.dtype in samples.LOW for t in want if isinstance(t, torch.Tensor)) and name not in scope.RANDOM:
+    if any(t.dtype in samples.LOW for t in want if isinstance(t, torch.Tensor)) and not scope.is_random(name):
         try:
             exact = list(module(*tensors))
         except Exception:  # not every op takes f64: torch's own result is the only reference then
@@ -129,17 +219,18 @@ def is_pointwise(name: str) -> bool:
     if info is None:
         return False
     kinds = (core.UnaryUfuncInfo, core.BinaryUfuncInfo, core.ShapeFuncInfo)
-    return isinstance(info, kinds) or name in scope.POINTWISE
+    return isinstance(info, kinds)
 
 
-def export(options: Options, name: str, dtype: str, s: samples.Sample) -> Exported:
-    """The sample's program: from disk where the same sources exported it before."""
-    stem = options.programs / hashlib.sha256(f"{name} {dtype} {s.key}".encode()).hexdigest()[:32]
+def export(options: Options, name: str, dtype: str, calls: list[samples.Sample]) -> Exported:
+    """The program of a call, or of several: from disk where the same sources exported it before."""
+    key = "\n".join([name, dtype, *(s.key for s in calls)])
+    stem = options.programs / hashlib.sha256(key.encode()).hexdigest()[:32]
     known, why = stem.with_suffix(".clv"), stem.with_suffix(".txt")
     if why.exists():
         verdict, ops, message = why.read_text().split("\n", 2)
         return Exported(clave.load(str(known)) if not verdict else None, tuple(ops.split()), verdict, message)
-    e = export_anew(s)
+    e = export_anew(calls)
     if e.program:
         e.program.save(str(known))
     part = stem.with_suffix(f".{os.getpid()}")
@@ -148,9 +239,13 @@ def export(options: Options, name: str, dtype: str, s: samples.Sample) -> Export
     return e
 
 
-def export_anew(s: samples.Sample) -> Exported:
+def export_anew(calls: list[samples.Sample]) -> Exported:
+    if len(calls) == 1:
+        module, tensors = calls[0].module, calls[0].tensors
+    else:
+        module, tensors = Batch([s.module for s in calls]), tuple(s.tensors for s in calls)
     try:
-        captured = trace.capture(s.module.eval(), s.tensors, None, None, None)
+        captured = trace.capture(module.eval(), tensors, None, None, None)
     except Exception as e:  # what torch.export cannot trace
         return Exported(verdict="unsupported", message=f"torch.export: {_line(e)}")
     ops = graph_ops(captured)
@@ -178,12 +273,6 @@ def _line(e: BaseException) -> str:
 def _place(e: BaseException) -> str:
     frame = traceback.extract_tb(e.__traceback__)[-1]
     return f"{pathlib.Path(frame.filename).name}:{frame.lineno}"
-
-
-def speed_up_export() -> None:
-    """torch looks its composite ops up anew in every namespace at each export: here none is registered between two."""
-    utils = torch._export.utils
-    utils._materialize_cpp_cia_ops = functools.cache(utils._materialize_cpp_cia_ops)
 
 
 def fingerprint() -> str:

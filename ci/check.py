@@ -22,8 +22,7 @@ SAN_BUILD = "build/san"
 
 
 def c_suite(r, build, env=None):
-    for binary in tests_in(build):
-        r.run([binary], name=binary, env=env)
+    r.run_all([[binary] for binary in tests_in(build)], env=env)
 
 
 def c_plain(r):
@@ -44,7 +43,9 @@ def replay(r, build, device, *args, cache="off"):
     env = {"CLAVE_CACHE_DIR": cache, "CLAVE_SELF_CHECK": "off"} | (
         r.sanitized if build != r.build or os.environ.get("SAN") else {}
     )
-    r.run(command, name=" ".join(command), env=env, timeout=3000)
+    n = os.cpu_count()
+    shards = [[*command, "--every", str(n), "--first", str(k)] for k in range(n)]
+    r.run_all(shards, env=env, timeout=3000)
 
 
 def cases(r):

@@ -5,7 +5,9 @@ import pathlib
 import re
 import shutil
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -45,6 +47,7 @@ class Runner:
         self.build, self.everything = build, everything
         self.passed = self.failed = 0
         self.parts = []
+        self.lock = threading.Lock()  # of the counts and the output
         self.env = dict(os.environ)
         for name in ("CLAVE_DEVICE", "CLAVE_CACHE_DIR", "CLAVE_KERNEL_DIR", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
             self.env.pop(name, None)
@@ -91,13 +94,19 @@ class Runner:
             code, output = 127, str(error)
         passed, failed = count(output) or (int(code == 0), int(code != 0))
         failed = max(failed, int(code != 0))
-        self.passed += passed
-        self.failed += failed
-        if failed:
-            lines = output.rstrip().splitlines()
-            print("\n".join(lines[-150:]))
-            print(f"FAILED (exit {code}): {name}", flush=True)
+        with self.lock:
+            self.passed += passed
+            self.failed += failed
+            if failed:
+                lines = output.rstrip().splitlines()
+                print("\n".join(lines[-150:]))
+                print(f"FAILED (exit {code}): {name}", flush=True)
         return code == 0
+
+    def run_all(self, commands, **options):
+        """Runs commands side by side, one for each CPU."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda c: self.run(c, name=" ".join(c), **options), commands))
 
     def output(self, command):
         return subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True).stdout

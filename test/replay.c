@@ -2,10 +2,11 @@
  * public header alone, without Python, so that it runs under sanitizers, oclgrind or on another
  * machine.
  *
- *   replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] [--poison]
+ *   replay INDEX.tsv [--device D] [--only TEXT] [--every N [--first K]] [--small BYTES] [--poison]
  * [-v]
  *
- * --every N takes each Nth case, --small those whose data file has at most so many bytes.
+ * --every N takes each Nth case, from case K (0) on, --small those whose data file has at most so
+ * many bytes.
  *
  * A row of the index: name, program, data file, rtol, atol, error. The data file holds "in.A.0",
  * "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of three runs in one
@@ -27,7 +28,7 @@ typedef enum field { NAME, PROGRAM, DATA, RTOL, ATOL, ERROR } field;
 
 typedef struct replay_options {
   const char *index, *device, *only;
-  int every;
+  int every, first;
   long small;
   bool poison, verbose;
 } replay_options;
@@ -253,7 +254,7 @@ static int replay_index(FILE *f, clave_device *device, const replay_options *o) 
       printf("%s: a row has fewer than %d fields\n", o->index, N_FIELDS);
       return 2;
     }
-    if (!is_chosen(o, row, folder) || n++ % o->every) continue;
+    if (!is_chosen(o, row, folder) || n++ % o->every != o->first) continue;
     bool good = replay_case_on(device, o, row, folder);
     if (good && o->verbose) printf("ok   %s\n", row[NAME]);
     fflush(stdout);
@@ -272,6 +273,8 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
       o->only = argv[++i];
     else if (!strcmp(argv[i], "--every") && has_value)
       o->every = atoi(argv[++i]);
+    else if (!strcmp(argv[i], "--first") && has_value)
+      o->first = atoi(argv[++i]);
     else if (!strcmp(argv[i], "--small") && has_value)
       o->small = atol(argv[++i]);
     else if (!strcmp(argv[i], "--poison"))
@@ -290,8 +293,8 @@ int main(int argc, char **argv) {
   replay_options o = {.device = "cpu", .every = 1, .small = LONG_MAX};
   if (!parse_options(argc, argv, &o)) {
     fprintf(stderr,
-            "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N] [--small BYTES] "
-            "[--poison] [-v]\n");
+            "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N [--first K]] [--small "
+            "BYTES] [--poison] [-v]\n");
     return 2;
   }
   FILE *f = fopen(o.index, "r");

@@ -5,7 +5,8 @@
  * per row the running maximum, the sum of exponentials and the sum of weighted values (Dao et al.). With SPLIT these go to
  * `parts` for attention_merge. Lanes beyond the last row repeat it and are not stored.
  * attention_row does the same for one row a work-item, W neighbours of head_dim and v_dim at once: for few rows (decoding).
- * MASK: 0 none, 1 BOOL (true = attend), 2 added. CAUSAL: j <= i. A row that may attend to nothing gives 0.
+ * MASK: 0 none, 1 BOOL (true = attend, else the score is `masked`), 2 added. CAUSAL: j <= i. A row of scores -inf gives 0, or
+ * with EMPTY_NAN NaN.
  * Q_MAX: head_dim up to it, the queries are kept in private memory; 0: any, read again each time.
  * Private layout: lane = row, one vector per column. */
 #include "common.h"
@@ -17,6 +18,9 @@
 #endif
 #ifndef MASK
 #define MASK 0
+#endif
+#ifndef EMPTY_NAN
+#define EMPTY_NAN 0
 #endif
 #ifndef CAUSAL
 #define CAUSAL 0
@@ -64,8 +68,12 @@ static inline index_t batch_offset(index_t batch, index8 dims, index8 strides) {
 
 /* exp may not see -INFINITY - -INFINITY: with nothing to attend to so far, any finite number will do. */
 #define FINITE(T, m) ((m) == (T)(-INFINITY) ? (T)0 : (m))
-/* What sums of `total` exponentials are divided by; a row without any is 0. */
+/* What sums of `total` exponentials are divided by; of a row without any they are 0, and so is that, or infinite. */
+#if EMPTY_NAN
+#define INVERSE(T, total) (1 / (total))
+#else
 #define INVERSE(T, total) ((total) == (T)0 ? (T)0 : 1 / (total))
+#endif
 
 #if W == 1
 #define TO_LANES(v, lanes) (lanes)[0] = (v)
@@ -105,13 +113,14 @@ static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_
 }
 
 /* A score after the mask; at: of the key in a row of the mask. */
-static inline realw masked(realw score, const __global STORAGE(MASK_TYPE) *mask, const index_t *mask_rows, index_t at) {
+static inline realw mask_score(realw score, const __global STORAGE(MASK_TYPE) *mask, const index_t *mask_rows, index_t at,
+                               real masked) {
 #if MASK
   real lanes[W];
   TO_LANES(score, lanes);
   for (int l = 0; l < W; l++) {
 #if MASK == 1
-    if (!mask[mask_rows[l] + at]) lanes[l] = (real)(-INFINITY);
+    if (!mask[mask_rows[l] + at]) lanes[l] = masked;
 #else
     lanes[l] += LOAD(MASK_TYPE, mask, mask_rows[l] + at);
 #endif
@@ -122,9 +131,9 @@ static inline realw masked(realw score, const __global STORAGE(MASK_TYPE) *mask,
 #endif
 }
 
-static inline real masked_one(real score, const __global STORAGE(MASK_TYPE) *mask, long at) {
+static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) *mask, long at, real masked) {
 #if MASK == 1
-  return mask[at] ? score : (real)(-INFINITY);
+  return mask[at] ? score : masked;
 #elif MASK == 2
   return score + LOAD(MASK_TYPE, mask, at);
 #else
@@ -184,7 +193,7 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
                         const index8 q_strides, const index8 k_strides, const index8 v_strides, const index8 mask_strides,
                         const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,
                         const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim,
-                        const index_t split_keys, const real scale) {
+                        const index_t split_keys, const real scale, const real masked) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1), column = (index_t)get_global_id(2) * V_MAX;
   if (item >= items || split * split_keys > n_keys || column >= v_dim) return;
   const index_t n_rows = share * n_queries, row_blocks = (n_rows + W - 1) / W, first_row = item % row_blocks * W;
@@ -216,7 +225,7 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
     realw p[KEYS];
     score_keys(p, q, q_rows, query, keys, key_at, head_dim);
     EACH_KEY {
-      p[j] = masked(p[j] * scale, mask, mask_rows, min(from + j, n_keys - 1) * mask_step);
+      p[j] = mask_score(p[j] * scale, mask, mask_rows, min(from + j, n_keys - 1) * mask_step, masked);
       if (CAUSAL) p[j] = numbers < (realw)(real)(from + j) ? (realw)(-INFINITY) : p[j];
       if (from + j >= end) p[j] = (realw)(-INFINITY);
     }
@@ -266,7 +275,7 @@ __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offs
                             const index8 k_strides, const index8 v_strides, const index8 mask_strides,
                             const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,
                             const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim,
-                            const index_t split_keys, const real scale) {
+                            const index_t split_keys, const real scale, const real masked) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
   if (item >= items || split * split_keys > n_keys) return;
   const index_t n_rows = share * n_queries, r = item % n_rows, group = item / n_rows % n_kv, batch = item / n_rows / n_kv;
@@ -288,7 +297,7 @@ __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offs
     for (int j = 0; j < W; j++) lanes[j] = (real)(-INFINITY);
     for (int j = 0; j < some; j++) {
       const real score = score_key(query, keys + (from + j) * k_strides.s0, q_full, q_rest) * scale;
-      lanes[j] = masked_one(score, mask, mask_offset + mask_row + (from + j) * mask_step);
+      lanes[j] = mask_one(score, mask, mask_offset + mask_row + (from + j) * mask_step, masked);
       highest = larger(highest, lanes[j]);
     }
     const real base = FINITE(real, highest), fade = exp(largest - base);

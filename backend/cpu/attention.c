@@ -25,6 +25,8 @@ clave_status cpu_attention(cpu_stream *s, const node *n) {
   k = raise_rank(k, rank);
   v = raise_rank(v, rank);
   attention p = {.q = &q, .k = &k, .v = &v, .out = &out, .causal = op->causal};
+  p.masked = op->masked.present ? op->masked.value : -INFINITY;
+  p.empty = op->masked.present ? NAN : 0;
   p.scale = op->scale.present ? op->scale.value : 1 / sqrt((double)q.dims[rank - 1]);
   if (op->mask != IR_NONE) {
     const bound_tensor *b = &n->tensors[op->mask];

@@ -14,7 +14,8 @@ typedef struct attention {
   int64_t items, n_splits, split_keys;
   int width;
   bool causal, by_row; /* by_row: attention_row */
-  double scale;
+  bool empty_nan;      /* a row of scores -inf gives NaN */
+  double scale, masked;
 } attention;
 
 /* Private arrays come in few sizes: the kernel's key must not depend on shapes. */
@@ -48,6 +49,8 @@ static attention read_attention(const cl_stream *s, const node *n) {
   a.head_dim = q->dims[r - 1];
   a.v_dim = a.v->t.dims[r - 1];
   a.scale = op->scale.present ? op->scale.value : 1 / sqrt((double)a.head_dim);
+  a.masked = op->masked.present ? op->masked.value : -INFINITY;
+  a.empty_nan = op->masked.present && a.n_keys > 0;
   a.width = stream_traits(s)->is_cpu ? 16 : 1;
   int64_t rows = a.share * a.n_queries;
   a.by_row = a.width > 1 && rows < FEW_ROWS && max_i64(a.head_dim, a.v_dim) <= LARGEST_CLASS;
@@ -98,6 +101,7 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   launch_define(&l, "W", a->width);
   launch_define(&l, "MASK", !a->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(&l, "CAUSAL", a->causal);
+  launch_define(&l, "EMPTY_NAN", a->empty_nan);
   launch_define(&l, "Q_MAX", a->head_dim > LARGEST_CLASS ? 0 : size_class(a->head_dim));
   launch_define(&l, "V_MAX", v_max);
   launch_define(&l, "SPLIT", a->n_splits > 1);
@@ -112,6 +116,7 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   launch_int(&l, a->v_dim);
   launch_int(&l, a->split_keys);
   launch_float(&l, a->scale);
+  launch_float(&l, a->masked);
   size_t local = stream_traits(s)->is_cpu ? 1 : LOCAL_SIZE;
   size_t global[3] = {(size_t)a->items, (size_t)a->n_splits, (size_t)ceil_div(a->v_dim, v_max)},
          locals[3] = {local, 1, 1};
@@ -124,6 +129,7 @@ static clave_status launch_merge(cl_stream *s, const node *n, const attention *a
   launch_begin(&l, s, n, "attention", "attention_merge");
   launch_dtype(&l, "X_TYPE", a->q->t.type);
   launch_compute(&l, a->q->t.type);
+  launch_define(&l, "EMPTY_NAN", a->empty_nan);
   launch_memory(&l, parts, 0);
   launch_buffer(&l, a->out);
   launch_int(&l, rows);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +24,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-from clave import structure, trace
+from clave import patterns, structure, trace
 from clave.builder import MethodBuilder, ProgramBuilder, Slot, Val
 from clave.errors import Code, Error, Unsupported, UnsupportedOp
 from clave.lowering import LOWERINGS, Context
@@ -63,8 +64,12 @@ def export(
         captured = {name: _capture_entry(name, entry, strict) for name, entry in module.items()}
     else:
         captured = {"forward": _capture(module, args, kwargs, dynamic_shapes, strict)}
+    passes: Counter[str] = Counter()
+    changed = {b for p, _ in captured.values() for b in p.graph_signature.buffers_to_mutate.values()}
+    for program, _ in captured.values():
+        passes += patterns.apply(program, changed)
     builder, constants = build(captured)
-    return Program(builder, constants)
+    return Program(builder, constants, dict(passes))
 
 
 def _capture_entry(name: str, entry: Any, strict: bool | None) -> tuple[ExportedProgram, dict[Any, str]]:
@@ -137,6 +142,8 @@ class _Method:
         self._equate_sizes()
         for node, spec in placeholders:
             if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                if node.meta["val"].is_complex() and not node.users:
+                    continue  # patterns may have made pairs of real numbers of it
                 self.values[node] = self.shared.tensor(self.program, spec)
             elif spec.kind != InputKind.USER_INPUT:
                 raise Error(

@@ -40,14 +40,18 @@ class Method:
 class Program:
     """A verified program. `methods` by name; `save(path)` writes .clv, or .json with consts.safetensors beside it.
 
-    schema: the dataclasses it was built from, None if it was loaded from a file.
+    schema: the dataclasses it was built from, None if it was loaded from a file. passes: how often the exporter's
+    passes and patterns applied, by name; empty if it was loaded.
     """
 
-    def __init__(self, built: schema.Program, constants: list[torch.Tensor]) -> None:
+    def __init__(
+        self, built: schema.Program, constants: list[torch.Tensor], passes: dict[str, int] | None = None
+    ) -> None:
         """built: with slots numbered; constants: in slot order, contiguous. Error: what the verifier found wrong."""
         from clave._generated.serialize import serialize
 
         self.schema: schema.Program | None = built
+        self.passes: dict[str, int] = passes or {}
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)
         array = (L.Tensor * len(views))(*views)
@@ -60,6 +64,7 @@ class Program:
         """A program file, .clv or .json. Error (a RuntimeError) says what is wrong with it."""
         self = cls.__new__(cls)
         self.schema = None
+        self.passes = {}
         self.handle = L.Handle("clave_program_load", "clave_program_destroy", os.fsencode(path), None)
         self.methods = _read_methods(self.handle)
         return self

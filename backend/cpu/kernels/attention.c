@@ -119,29 +119,29 @@ static void mask_scores(const work *w, int64_t i, int64_t n, char *scores) {
           m->type == DTYPE_BOOL && (h->c == COMPUTE_F32 ? block.f32[l] == 0 : block.f64[l] == 0);
       bool added = m->type != DTYPE_BOOL;
       if (h->c == COMPUTE_F32)
-        f[j + l] = hidden ? -INFINITY : added ? f[j + l] + block.f32[l] : f[j + l];
+        f[j + l] = hidden ? (float)h->p->masked : added ? f[j + l] + block.f32[l] : f[j + l];
       if (h->c == COMPUTE_F64)
-        d[j + l] = hidden ? -INFINITY : added ? d[j + l] + block.f64[l] : d[j + l];
+        d[j + l] = hidden ? h->p->masked : added ? d[j + l] + block.f64[l] : d[j + l];
     }
   }
 }
 
-/* Scores become weights; all zero when every score is -inf. */
-static void softmax_f32(float *x, int64_t n) {
+/* Scores become weights; all `empty` when every score is -inf. */
+static void softmax_f32(float *x, int64_t n, float empty) {
   float max = -INFINITY;
   for (int64_t i = 0; i < n; i++) max = x[i] > max || isnan(x[i]) ? x[i] : max;
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += (double)(x[i] = max == -INFINITY ? 0 : expf(x[i] - max));
   float scale = sum == 0 ? 0 : (float)(1 / sum);
-  for (int64_t i = 0; i < n; i++) x[i] *= scale;
+  for (int64_t i = 0; i < n; i++) x[i] = sum == 0 ? empty : x[i] * scale;
 }
 
-static void softmax_f64(double *x, int64_t n) {
+static void softmax_f64(double *x, int64_t n, double empty) {
   double max = -INFINITY, sum = 0;
   for (int64_t i = 0; i < n; i++) max = x[i] > max || isnan(x[i]) ? x[i] : max;
   for (int64_t i = 0; i < n; i++) sum += x[i] = max == -INFINITY ? 0 : exp(x[i] - max);
   double scale = sum == 0 ? 0 : 1 / sum;
-  for (int64_t i = 0; i < n; i++) x[i] *= scale;
+  for (int64_t i = 0; i < n; i++) x[i] = sum == 0 ? empty : x[i] * scale;
 }
 
 static void normalize_scores(const work *w) {
@@ -150,8 +150,8 @@ static void normalize_scores(const work *w) {
     int64_t n = visible(h, w->first + i), size = (int64_t)compute_size(h->c);
     char *scores = w->scores + i * h->l_k * size;
     mask_scores(w, i, n, scores);
-    if (h->c == COMPUTE_F32) softmax_f32((float *)(void *)scores, n);
-    if (h->c == COMPUTE_F64) softmax_f64((double *)(void *)scores, n);
+    if (h->c == COMPUTE_F32) softmax_f32((float *)(void *)scores, n, h->p->empty);
+    if (h->c == COMPUTE_F64) softmax_f64((double *)(void *)scores, n, h->p->empty);
     memset(scores + n * size, 0, (size_t)((h->l_k - n) * size));
   }
 }

@@ -21,8 +21,9 @@ def attention(
     causal: bool,
     scale: Scalar | None,
     index: int | None = None,
+    masked: float | None = None,
 ) -> Tensor:
-    """q: (*, H, Lq, D), k: (*, H or fewer, Lk, D), v: (*, same as k, Lk, Dv)."""
+    """q: (*, H, Lq, D), k: (*, H or fewer, Lk, D), v: (*, same as k, Lk, Dv). masked: see the schema."""
     if scale is not None and not isinstance(scale, int | float):
         raise Unsupported("a scale known only at run time")
     shape, dtype = c.shape(index), c.dtype(index)
@@ -32,7 +33,15 @@ def attention(
     if mask is not None:
         mask = c.tensor(mask) if mask.dtype == schema.DType.BOOL else slot_as(c, mask, dtype)
     scale = None if scale is None else float(scale)
-    fields = {"q": slots[0], "k": slots[1], "v": slots[2], "mask": mask, "causal": causal, "scale": scale}
+    fields = {
+        "q": slots[0],
+        "k": slots[1],
+        "v": slots[2],
+        "mask": mask,
+        "causal": causal,
+        "scale": scale,
+        "masked": masked,
+    }
     return reshape(c, c.emit("Attention", **fields, shape=full, dtype=dtype), shape)
 
 
@@ -55,7 +64,8 @@ def sdpa(
     scale: Scalar | None,
     gqa: bool,
 ) -> Tensor:
-    if not gqa and q.rank > 2:  # heads broadcast like other leading dimensions
+    shared = k.rank > 2 and v.rank > 2 and k.shape[-3] == 1 == v.shape[-3]
+    if not gqa and not shared and q.rank > 2:  # heads broadcast like other leading dimensions
         heads = c.shape()[-3]
         q, k, v = (expand(c, t, (*t.shape[:-3], heads, *t.shape[-2:])) if t.rank > 2 else t for t in (q, k, v))
     return attention(c, q, k, v, mask, causal, scale)
@@ -66,3 +76,11 @@ def flash_for_cpu(
     c: Context, q: Tensor, k: Tensor, v: Tensor, dropout: float, causal: bool, mask: Tensor | None, scale: Scalar | None
 ) -> list[Tensor | None]:
     return [attention(c, q, k, v, mask, causal, scale, 0), None]
+
+
+@lower("clave.attention.default")
+def recognised(
+    c: Context, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, causal: bool, masked: float | None
+) -> Tensor:
+    """What patterns/attention.py found: see clave.ops.attention."""
+    return attention(c, q, k, v, mask, causal, scale, None, masked)

@@ -1,0 +1,89 @@
+"""One family: exported, run twice on each device with different inputs, compared with torch."""
+
+import collections
+
+import models
+import torch
+
+import clave
+from clave.errors import UnsupportedOp
+
+# What a result may be off by, relative to the largest value of its tensor: a few layers of sums in another order, and
+# in the 16-bit floats one rounding per op of each layer.
+TOLERANCE = {torch.float32: 2e-4, torch.bfloat16: 6e-2, torch.float16: 1e-2}
+
+
+def difference(got, want):
+    """The largest difference in units of the largest value; infinite where NaN, infinity, shape or dtype differ."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return float("inf")
+    if not want.is_floating_point():
+        return 0.0 if torch.equal(got, want) else float("inf")
+    g, w = got.double(), want.double()
+    if not torch.equal(g.isfinite(), w.isfinite()) or not torch.equal(
+        g[~g.isfinite()].nan_to_num(), w[~w.isfinite()].nan_to_num()
+    ):
+        return float("inf")
+    keep = w.isfinite()
+    if not keep.any():
+        return 0.0
+    scale = max(w[keep].abs().max().item(), 1e-3)
+    return ((g - w)[keep].abs().max() / scale).item()
+
+
+def compare(session, module, argss):
+    """The largest difference over several inputs, and whether all are within tolerance."""
+    worst, good = 0.0, True
+    for args, kwargs in argss:
+        with torch.no_grad():
+            want = module(*args, **kwargs)
+        for g, w in zip(session(*args, **kwargs), want, strict=True):
+            d = difference(g, w)
+            worst, good = max(worst, d), good and d <= TOLERANCE.get(w.dtype, 2e-4)
+    return worst, good
+
+
+def first_line(e):
+    return f"{type(e).__name__}: {(str(e).strip().splitlines() or [''])[0]}"
+
+
+def family(name, devices):
+    """{"name", "status": "right", "wrong", "unsupported" ..., "reason", "error" by device, "ops", "passes"}."""
+    result = {"name": name}
+    try:
+        module, args, kwargs = models.make(name)
+        other = models.make(name, 1)
+        with torch.no_grad():
+            module(*args, **kwargs)
+    except Exception as e:
+        return result | {
+            "status": "no_model",
+            "reason": first_line(e),
+        }
+    try:
+        with torch.no_grad():
+            program = clave.export(module, args, kwargs)
+    except UnsupportedOp as e:
+        return result | {"status": "unsupported", "reason": ", ".join(e.ops), "missing": e.ops}
+    except clave.Error as e:
+        return result | {"status": "refused", "reason": str(e)}
+    except Exception as e:
+        return result | {
+            "status": "no_export",
+            "reason": first_line(e),
+        }
+    result["ops"] = dict(
+        collections.Counter(type(i.op).__name__ for c in program.schema.chains for i in c.instructions)
+    )
+    result["passes"] = dict(getattr(program, "passes", {}) or {})
+    result["error"] = {}
+    argss = [(args, kwargs), (other[1], other[2]), (args, kwargs)]
+    for device in devices:
+        try:
+            worst, good = compare(clave.Session(program, device), module, argss)
+        except Exception as e:
+            return result | {"status": "failed", "reason": f"{device}: {str(e).splitlines()[0]}"}
+        result["error"][device] = float(f"{worst:.2g}")
+        if not good:
+            return result | {"status": "wrong", "reason": f"{device}: off by {worst:.2g} of the largest value"}
+    return result | {"status": "right"}

@@ -1,0 +1,143 @@
+/* Stable merge sort: kernels_cl/sort.cl. Of every run only the first k entries go on, so that a
+ * small k costs little more than one pass over x. */
+#include "backend/opencl/families.h"
+#include "opencl_ops.h"
+
+enum { CPU_RUN = 32, GPU_RUN = 16, CPU_CHUNK = 1024, GPU_CHUNK = 16, MAX_STRETCH = 1024 };
+
+typedef struct sorting {
+  cl_stream *s;
+  const node *n;
+  const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted */
+  bool descending, long_key;
+  tensor kept[2]; /* of x and out */
+  int64_t rows, size, k, x_step, out_step;
+  int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, first `pitch` */
+  cl_mem memory;
+  int now; /* which half of the scratch memory has the entries */
+} sorting;
+
+static bool has_long_key(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
+
+static int run_of(const sorting *g) { return stream_traits(g->s)->is_cpu ? CPU_RUN : GPU_RUN; }
+
+/* Keys of both halves, then places of both halves. */
+static void bind_entries(launch *l, const sorting *g, int half) {
+  int64_t total = g->rows * g->pitch;
+  launch_memory(l, g->memory, half * total);
+  launch_memory(l, g->memory, (g->long_key ? 4 : 2) * total + half * total);
+}
+
+static clave_status make_entries(sorting *g) {
+  size_t entry = g->long_key ? 12 : 8, bytes;
+  if (__builtin_mul_overflow((size_t)(g->rows * g->pitch), 2 * entry, &bytes))
+    return status_no_memory();
+  return stream_scratch(g->s, bytes, &g->memory);
+}
+
+static void lay_out(sorting *g, int axis) {
+  tensor both[2] = {g->x->t, g->out->t}, over[2];
+  both[1].dims[axis] = both[0].dims[axis];
+  split_dims(both, 2, 1u << axis, g->kept, over);
+  g->rows = tensor_numel(&g->kept[0]);
+  g->size = g->x->t.dims[axis];
+  g->k = g->out->t.dims[axis];
+  g->x_step = g->x->t.strides[axis];
+  g->out_step = g->out->t.strides[axis];
+  g->long_key = has_long_key(g->x->t.type);
+  int64_t run = run_of(g);
+  g->length = min_i64(g->k, run);
+  g->stretch = run;
+  if (g->k < run) { /* enough stretches for every core, no more */
+    int64_t wanted =
+        (int64_t)stream_traits(g->s)->compute_units * (stream_traits(g->s)->is_cpu ? 4 : 512);
+    g->stretch = max_i64(run, min_i64(MAX_STRETCH, g->rows * g->size / wanted));
+  }
+  g->m = g->size / g->stretch * g->length + min_i64(g->size % g->stretch, g->length);
+  g->pitch = g->m;
+}
+
+static clave_status launch_runs(sorting *g) {
+  launch l;
+  launch_begin(&l, g->s, g->n, "sort", "sort_runs");
+  launch_dtype(&l, "X_TYPE", g->x->t.type);
+  launch_compute(&l, g->x->t.type);
+  launch_define(&l, "RUN", run_of(g));
+  launch_define(&l, "DESCENDING", g->descending);
+  launch_define(&l, "LONG_KEY", g->long_key);
+  launch_buffer(&l, g->x);
+  bind_entries(&l, g, 0);
+  launch_layout(&l, &g->kept[0]);
+  int64_t per_row = ceil_div(g->size, g->stretch);
+  launch_int(&l, g->rows * per_row);
+  launch_int(&l, per_row);
+  launch_int(&l, g->pitch);
+  launch_int(&l, g->size);
+  launch_int(&l, g->x_step);
+  launch_int(&l, g->stretch);
+  launch_int(&l, g->length);
+  return launch_loops(&l, g->rows * per_row, 1, g->stretch * 4);
+}
+
+static clave_status launch_merge(sorting *g) {
+  launch l;
+  launch_begin(&l, g->s, g->n, "sort", "sort_merge");
+  launch_define(&l, "LONG_KEY", g->long_key);
+  launch_dtype(&l, "X_TYPE", g->long_key ? DTYPE_I64 : DTYPE_I32);
+  launch_compute(&l, DTYPE_I64);
+  if (g->rows * g->pitch > INT32_MAX) launch_wide(&l);
+  bind_entries(&l, g, g->now);
+  bind_entries(&l, g, 1 - g->now);
+  int64_t keep = min_i64(2 * g->length, g->k), pairs = ceil_div(g->m, 2 * g->length);
+  int64_t chunk = min_i64(keep, stream_traits(g->s)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
+  int64_t per_pair = ceil_div(keep, chunk), items = g->rows * pairs * per_pair;
+  launch_int(&l, items);
+  launch_int(&l, pairs);
+  launch_int(&l, per_pair);
+  launch_int(&l, g->pitch);
+  launch_int(&l, g->m);
+  launch_int(&l, g->length);
+  launch_int(&l, keep);
+  launch_int(&l, chunk);
+  TRY(launch_loops(&l, items, 1, chunk * 4));
+  g->m = g->m / (2 * g->length) * keep + min_i64(g->m % (2 * g->length), keep);
+  g->length = keep;
+  g->now = 1 - g->now;
+  return NULL;
+}
+
+static clave_status launch_store(sorting *g) {
+  launch l;
+  launch_begin(&l, g->s, g->n, "sort", "sort_store");
+  launch_dtype(&l, "TYPE", moved_type(g->x->t.type));
+  launch_define(&l, "INDICES", g->indices != NULL);
+  launch_compute(&l, DTYPE_I64);
+  launch_buffer(&l, g->x);
+  launch_memory(&l, g->memory,
+                (g->long_key ? 4 : 2) * g->rows * g->pitch + g->now * g->rows * g->pitch);
+  launch_buffer(&l, g->out);
+  launch_optional(&l, g->indices);
+  launch_layout(&l, &g->kept[0]);
+  launch_strides(&l, &g->kept[1]);
+  launch_int(&l, g->rows * g->k);
+  launch_int(&l, g->k);
+  launch_int(&l, g->pitch);
+  launch_int(&l, g->x_step);
+  launch_int(&l, g->out_step);
+  return launch_loops(&l, g->rows * g->k, 1, 8);
+}
+
+clave_status opencl_sort(cl_stream *s, const node *n) {
+  const ir_sort *op = n->instruction->op;
+  sorting g = {.s = s, .n = n, .descending = op->descending};
+  g.x = &n->tensors[op->x];
+  g.out = &n->tensors[op->out];
+  g.indices = operand_of(n, op->indices);
+  if (tensor_numel(&g.out->t) == 0) return NULL;
+  lay_out(&g, axis_of(op->axis, g.x->t.rank));
+  if (g.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
+  TRY(make_entries(&g));
+  TRY(launch_runs(&g));
+  while (g.m > g.length) TRY(launch_merge(&g));
+  return launch_store(&g);
+}

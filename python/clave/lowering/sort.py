@@ -1,0 +1,135 @@
+"""Sorting, and what is read off sorted rows: topk, kthvalue, median, mode."""
+
+from __future__ import annotations
+
+from clave import schema
+from clave.builder import Int, Slot
+from clave.errors import Unsupported
+from clave.lowering.registry import Context, Filled, Tensor, lower
+from clave.lowering.reshape import reshape
+from clave.lowering.slice import END, slice_
+from clave.lowering.steps import compute, is_float, slot_as, step
+
+D = schema.DType
+
+
+def ordered(
+    c: Context, x: Tensor, axis: int, descending: bool = False, k: Int | None = None, places: bool = True
+) -> tuple[Slot, Slot | None]:
+    """The first k (None: all) elements of x along axis in order, and where they stood (i64) if `places`."""
+    x = c.tensor(x)
+    shape = x.shape if k is None else (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    indices = c.builder.temp(D.I64, shape) if places else None
+    more = {} if indices is None else {"indices": indices}
+    out = c.emit("Sort", x=x, axis=axis, descending=descending, **more, shape=shape, dtype=x.dtype)
+    return out, indices
+
+
+def picked(c: Context, x: Tensor, axis: int, index: Tensor) -> Slot:
+    """x[..., index[..., 0, ...], ...]: index has size 1 along axis."""
+    return c.emit("Gather", x=c.tensor(x), axis=axis, index=c.tensor(index), shape=index.shape, dtype=x.dtype)
+
+
+def _row(c: Context, x: Tensor, axis: int) -> tuple[Tensor, int]:
+    """x with at least one dimension."""
+    return (x, axis % x.rank) if x.rank else (reshape(c, x, (1,)), 0)
+
+
+def _pair(c: Context, values: Tensor | None, indices: Tensor | None) -> list[Tensor | None]:
+    """Values and indices in the shapes of the call's results."""
+    return [None if t is None else reshape(c, t, c.shape(i)) for i, t in enumerate((values, indices))]
+
+
+@lower("aten.sort.default")
+def sort(c: Context, x: Tensor, axis: int, descending: bool) -> list[Tensor | None]:
+    x, axis = _row(c, x, axis)
+    return _pair(c, *ordered(c, x, axis, descending, places=c.used(1)))
+
+
+@lower("aten.sort.stable")
+def sort_stable(c: Context, x: Tensor, _: bool | None, axis: int, descending: bool) -> list[Tensor | None]:
+    return sort(c, x, axis, descending)
+
+
+@lower("aten.argsort.default", "aten.argsort.stable")
+def argsort(c: Context, x: Tensor, *rest: int) -> Tensor:
+    """argsort(x, dim, descending), argsort(x, *, stable, dim, descending)."""
+    axis, descending = rest[-2:]
+    x, axis = _row(c, x, axis)
+    indices = ordered(c, x, axis, bool(descending))[1]
+    assert indices is not None
+    return reshape(c, indices, c.shape())
+
+
+@lower("aten.topk.default")
+def topk(c: Context, x: Tensor, k: Int, axis: int, largest: bool, _: bool) -> list[Tensor | None]:
+    """Always sorted; of equal elements the first are taken, where torch takes any."""
+    x, axis = _row(c, x, axis)
+    return _pair(c, *ordered(c, x, axis, largest, k if x.rank else 1, c.used(1)))
+
+
+@lower("aten.kthvalue.default")
+def kthvalue(c: Context, x: Tensor, k: Int, axis: int, keepdim: bool) -> list[Tensor | None]:
+    x, axis = _row(c, x, axis)
+    values, indices = ordered(c, x, axis, False, k, c.used(1))
+    last = c.sizes.subtract(k, 1)
+    kth = [None if t is None else slice_(c, t, axis, last, END, 1) for t in (values, indices)]
+    return _pair(c, *kth)
+
+
+# ---------------------------------------------------------------- median
+
+
+def _count(c: Context, x: Tensor, axis: int, e: object) -> Slot:
+    """How many of x's elements along axis satisfy a BOOL expression; size 1 there."""
+    shape = _one(x.shape, axis)
+    return c.emit(
+        "Reduce", kind=schema.ReduceKind.sum, x=slot_as(c, compute(c, e, x.shape, D.BOOL), D.I64), axes=[axis],
+        keepdim=True, shape=shape, dtype=D.I64,
+    )  # fmt: skip
+
+
+def _one(shape: tuple[Int, ...], axis: int) -> tuple[Int, ...]:
+    return (*shape[:axis], 1, *shape[axis + 1 :])
+
+
+def _median(c: Context, x: Tensor, axis: int, ignore_nan: bool, places: bool) -> tuple[Tensor, Tensor | None]:
+    """The lower median along axis, whose size becomes 1, and its place. If NaN is not ignored and there is one, the
+    first of them is the median."""
+    n = x.shape[axis]
+    values, indices = ordered(c, x, axis, places=places)
+    shape = _one(x.shape, axis)
+    middle: Tensor
+    if not is_float(x.dtype):
+        middle = Filled(_half(c, n), D.I64, shape)
+    else:
+        nans = _count(c, x, axis, step("isnan", x.dtype, x))
+        rest = step("sub", D.I64, n, nans)
+        half = step("maximum", D.I64, step("shift_right", D.I64, step("sub", D.I64, rest, 1), 1), 0)
+        at = half if ignore_nan else step("where", D.I64, step("gt", D.I64, nans, 0), rest, _half(c, n))
+        middle = compute(c, at, shape, D.I64)
+    return picked(c, values, axis, middle), None if indices is None else picked(c, indices, axis, middle)
+
+
+def _half(c: Context, n: Int) -> Int:
+    """(n - 1) // 2"""
+    if isinstance(n, int):
+        return (n - 1) // 2
+    return c.sizes.scalar(schema.ScalarKind.floor_div, c.sizes.subtract(n, 1), 2)
+
+
+@lower("aten.median.dim", "aten.nanmedian.dim")
+def median_dim(c: Context, x: Tensor, axis: int, keepdim: bool) -> list[Tensor | None]:
+    x, axis = _row(c, x, axis)
+    return _pair(c, *_median(c, x, axis, "nan" in c.node.target._schema.name, c.used(1)))
+
+
+@lower("aten.median.default", "aten.nanmedian.default")
+def median(c: Context, x: Tensor) -> Tensor:
+    n = c.sizes.product(x.shape)
+    if n == 0:
+        if not is_float(x.dtype):
+            raise Unsupported("the median of no integers")
+        return Filled(float("nan"), x.dtype, ())
+    flat = reshape(c, x, (n,))
+    return reshape(c, _median(c, flat, 0, "nan" in c.node.target._schema.name, False)[0], ())

@@ -1,6 +1,9 @@
-/* out[k, i] = x[k, 0] + ... + x[k, i], or the product (PROD). k counts the kept dimensions, i the axis.
- * A work-item takes W neighbours of k and walks i. Float sums are taken over BLOCK elements of i and added to the sum of
- * the blocks before, which is kept with what rounding lost: total - extra. */
+/* out[k, i] = the fold of x[k, 0 .. i]: sum, product, maximum, minimum, or the logarithm of the sum of exponentials. k
+ * counts the kept dimensions, i the axis; indices[k, i]: where the extreme so far stands, the last of equal ones.
+ * A work-item takes W neighbours of k and walks its share of i: where there are few of them, the axis is divided among
+ * n_splits, cumulate_parts leaves the fold of each part, and cumulate begins with those of the parts before its own.
+ * Float sums are taken over BLOCK elements of i and added to the sum of the blocks before, which is kept with what
+ * rounding lost: a - b. The extremes and logsumexp have W = 1; the latter is a + log(b), with a the greatest x.        */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -8,48 +11,168 @@
 #ifndef OUT_TYPE
 #define OUT_TYPE F32
 #endif
-#ifndef PROD
-#define PROD 0
+#ifndef KIND
+#define KIND 0
+#endif
+#ifndef INDICES
+#define INDICES 0
 #endif
 #include "vector.h"
 DEFINE_SOME(X_TYPE)
 DEFINE_KEEP(OUT_TYPE)
 
-__kernel void cumulate(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(OUT_TYPE) *out,
-                       const long out_offset, const index8 kept_dims, const index8 x_strides, const index8 out_strides,
-                       const index_t groups, const index_t row_size, const index_t n, const index_t x_step,
-                       const index_t out_step) {
-  const index_t item = (index_t)get_global_id(0);
-  if (item >= groups) return;
-  const index_t per_row = (row_size + W - 1) / W;
-  const index_t column = item % per_row * W, k = item / per_row * row_size + column;
-  const int some = (int)(row_size - column < W ? row_size - column : W);
-  x += x_offset + strided_offset(k, kept_dims, x_strides);
-  out += out_offset + strided_offset(k, kept_dims, out_strides);
-#if IS_FLOAT(COMPUTE) && !PROD
-  realw total = (realw)0, extra = (realw)0;
-  for (index_t from = 0; from < n; from += BLOCK) {
-    const index_t end = from + BLOCK < n ? from + BLOCK : n;
-    const realw before = total - extra;
-    realw block = (realw)0;
-    for (index_t i = from; i < end; i++) {
-      block += LOAD_SOME(X_TYPE, x + i * x_step, some);
-      STORE_SOME(OUT_TYPE, out + i * out_step, some, before + block);
+#define SUM 0
+#define PROD 1
+#define MAX 2
+#define MIN 3
+#define LOGSUMEXP 4
+#define IS_EXTREME (KIND == MAX || KIND == MIN)
+#define IS_FLOAT_SUM (KIND == SUM && IS_FLOAT(COMPUTE))
+
+typedef struct fold {
+  realw a, b;
+  long at; /* of the extreme; -1: nothing yet */
+} fold;
+
+static inline fold fold_start(void) {
+  fold f;
+#if KIND == PROD
+  f.a = (realw)1;
+#elif KIND == LOGSUMEXP
+  f.a = -INFINITY;
+#else
+  f.a = (realw)0;
+#endif
+  f.b = (realw)0;
+  f.at = -1;
+  return f;
+}
+
+/* g: the fold of what comes right after what f has. */
+static inline void fold_append(fold *f, const fold *g) {
+#if IS_FLOAT_SUM
+  const realw y = g->a - (f->b + g->b), t = f->a + y, lost = (t - f->a) - y;
+  f->b = (lost - lost) == 0 ? lost : (realw)0; /* not after an infinity */
+  f->a = t;
+#elif KIND == SUM
+  f->a += g->a;
+#elif KIND == PROD
+  f->a *= g->a;
+#elif KIND == LOGSUMEXP
+  const real top = larger(f->a, g->a);
+  f->b = isfinite(top) ? f->b * exp(f->a - top) + g->b * exp(g->a - top) : (real)0;
+  f->a = top;
+#else
+#if KIND == MAX
+  const int beats = g->a >= f->a;
+#else
+  const int beats = g->a <= f->a;
+#endif
+  if (g->at >= 0 && (f->at < 0 || g->a != g->a || (f->a == f->a && beats))) {
+    f->a = g->a;
+    f->at = g->at;
+  }
+#endif
+}
+
+static inline realw fold_value(const fold *f) {
+#if KIND == LOGSUMEXP
+  return isfinite(f->a) ? f->a + log(f->b) : f->a;
+#else
+  return f->a;
+#endif
+}
+
+/* Element i alone. */
+static inline fold fold_of(realw v, long i) {
+  fold g;
+  g.a = v;
+  g.b = (realw)(KIND == LOGSUMEXP);
+  g.at = i;
+  return g;
+}
+
+/* Appends elements [from, end) to f; out, indices: NULL, or where the folds so far go. */
+static inline void walk(fold *f, const __global STORAGE(X_TYPE) *x, __global STORAGE(OUT_TYPE) *out,
+                        __global long *indices, index_t from, index_t end, index_t x_step, index_t out_step, int some) {
+#if IS_FLOAT_SUM
+  for (index_t first = from; first < end; first += BLOCK) {
+    const index_t last = end - first < BLOCK ? end : first + BLOCK;
+    const realw before = f->a - f->b;
+    fold block = fold_start();
+    for (index_t i = first; i < last; i++) {
+      block.a += LOAD_SOME(X_TYPE, x + i * x_step, some);
+      if (out) STORE_SOME(OUT_TYPE, out + i * out_step, some, before + block.a);
     }
-    const realw y = block - extra, t = total + y, lost = (t - total) - y;
-    extra = (lost - lost) == 0 ? lost : (realw)0; /* not after an infinity */
-    total = t;
+    fold_append(f, &block);
   }
 #else
-  realw total = (realw)(PROD ? 1 : 0);
-  for (index_t i = 0; i < n; i++) {
-    const realw v = LOAD_SOME(X_TYPE, x + i * x_step, some);
-#if PROD
-    total *= v;
-#else
-    total += v;
+  for (index_t i = from; i < end; i++) {
+    const fold g = fold_of(LOAD_SOME(X_TYPE, x + i * x_step, some), i);
+    fold_append(f, &g);
+    if (out) STORE_SOME(OUT_TYPE, out + i * out_step, some, fold_value(f));
+#if INDICES
+    if (out) indices[i * out_step] = f->at;
 #endif
-    STORE_SOME(OUT_TYPE, out + i * out_step, some, total);
   }
 #endif
+}
+
+#if W == 1
+#define PUT(p, v) *(p) = (v)
+#define GET(p) (*(p))
+#else
+#define PUT(p, v) vstore16(v, 0, p)
+#define GET(p) vload16(0, p)
+#endif
+
+/* parts: (n_splits, groups, 2, W); places (extremes only): (n_splits, groups). */
+__kernel void cumulate_parts(const __global STORAGE(X_TYPE) *x, const long x_offset, __global real *parts,
+                             const long parts_offset, __global long *places, const long places_offset,
+                             const index8 kept_dims, const index8 x_strides, const index_t groups, const index_t row_size,
+                             const index_t n, const index_t x_step, const int n_splits) {
+  const index_t item = (index_t)get_global_id(0);
+  const int split = (int)get_global_id(1);
+  if (item >= groups || split >= n_splits) return;
+  const index_t per_row = (row_size + W - 1) / W, share = (n + n_splits - 1) / n_splits;
+  const index_t column = item % per_row * W, k = item / per_row * row_size + column;
+  const index_t from = split * share;
+  fold f = fold_start();
+  walk(&f, x + x_offset + strided_offset(k, kept_dims, x_strides), 0, 0, from, from + share < n ? from + share : n, x_step,
+       0, (int)(row_size - column < W ? row_size - column : W));
+  const long at = (long)split * groups + item;
+  PUT(parts + parts_offset + at * 2 * W, f.a);
+  PUT(parts + parts_offset + at * 2 * W + W, f.b);
+#if IS_EXTREME
+  places[places_offset + at] = f.at;
+#endif
+}
+
+__kernel void cumulate(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(OUT_TYPE) *out,
+                       const long out_offset, __global long *indices, const long indices_offset,
+                       const __global real *parts, const long parts_offset, const __global long *places,
+                       const long places_offset, const index8 kept_dims, const index8 x_strides, const index8 out_strides,
+                       const index_t groups, const index_t row_size, const index_t n, const index_t x_step,
+                       const index_t out_step, const int n_splits) {
+  const index_t item = (index_t)get_global_id(0);
+  const int split = (int)get_global_id(1);
+  if (item >= groups || split >= n_splits) return;
+  const index_t per_row = (row_size + W - 1) / W, share = (n + n_splits - 1) / n_splits;
+  const index_t column = item % per_row * W, k = item / per_row * row_size + column;
+  const index_t from = split * share, to = strided_offset(k, kept_dims, out_strides);
+  fold f = fold_start();
+  for (int s = 0; s < split; s++) {
+    const long at = (long)s * groups + item;
+    fold part;
+    part.a = GET(parts + parts_offset + at * 2 * W);
+    part.b = GET(parts + parts_offset + at * 2 * W + W);
+#if IS_EXTREME
+    part.at = places[places_offset + at];
+#else
+    part.at = 0;
+#endif
+    fold_append(&f, &part);
+  }
+  walk(&f, x + x_offset + strided_offset(k, kept_dims, x_strides), out + out_offset + to, indices + indices_offset + to,
+       from, from + share < n ? from + share : n, x_step, out_step, (int)(row_size - column < W ? row_size - column : W));
 }

@@ -1,4 +1,4 @@
-/* Cumulate: cumsum and cumprod. */
+/* Cumulate: cumsum, cumprod, cummax, cummin, logcumsumexp. */
 #include "ops/rule_checks.h"
 
 clave_status rule_cumulate(const rule_context *c, const void *op) {
@@ -7,7 +7,12 @@ clave_status rule_cumulate(const rule_context *c, const void *op) {
   int axis = 0;
   if ((uint32_t)o->kind >= IR_CUMULATE_KIND_COUNT)
     return INVALID("cumulate kind %u is unknown", (uint32_t)o->kind);
-  TRY(check_not_bool(c, o->x, "x"));
+  bool extreme = o->kind == IR_CUMULATE_KIND_MAX || o->kind == IR_CUMULATE_KIND_MIN;
+  if (!extreme) TRY(check_not_bool(c, o->x, "x"));
+  if (o->kind == IR_CUMULATE_KIND_LOGSUMEXP) TRY(check_float(c, o->x, "x"));
+  if (!extreme && o->indices != IR_NONE)
+    return INVALID("indices are given, expected none but for a maximum or minimum");
   TRY(rule_axis(o->axis, x->rank, &axis));
-  return rule_expect_like(c, o->out, "out", x);
+  TRY(rule_expect_like(c, o->out, "out", x));
+  return check_optional(c, o->indices, "indices", DTYPE_I64, x->rank, x->dims);
 }

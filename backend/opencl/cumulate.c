@@ -1,31 +1,106 @@
-/* Cumulative sums and products: kernels_cl/cumulate.cl. */
+/* Running folds: kernels_cl/cumulate.cl. Few long rows are divided into parts. */
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-clave_status opencl_cumulate(cl_stream *s, const node *n) {
-  const ir_cumulate *op = n->instruction->op;
-  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  tensor both[2] = {x->t, out->t}, kept[2], over[2];
-  unsigned axis = x->t.rank == 0 ? 0 : 1u << axis_of(op->axis, x->t.rank);
-  split_dims(both, 2, axis, kept, over);
-  row_class rows = choose_row_class(s, kept, over, 2);
-  if (rows.row) rows = (row_class){.row = false, .width = 1};
-  int64_t size = tensor_numel(&over[0]), items = row_class_items(rows, kept);
+enum { MAX_SPLITS = 512, CPU_PART = 4096, GPU_PART = 256 };
+
+typedef struct cumulating {
+  int kind;
+  const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted */
+  tensor kept[2], over[2];               /* of x and out */
+  int width;                             /* W */
+  int64_t size, items, n_splits;
+} cumulating;
+
+static int64_t step_of(const tensor *over) { return over->rank > 0 ? over->strides[0] : 1; }
+
+static bool is_extreme(int kind) {
+  return kind == IR_CUMULATE_KIND_MAX || kind == IR_CUMULATE_KIND_MIN;
+}
+
+static int64_t count_splits(const cl_stream *s, const cumulating *g) {
+  const device_traits *t = stream_traits(s);
+  int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : 512);
+  if (g->items == 0 || g->items >= wanted) return 1;
+  int64_t parts = min_i64(wanted / g->items, g->size / (t->is_cpu ? CPU_PART : GPU_PART));
+  return max_i64(1, min_i64(parts, MAX_SPLITS));
+}
+
+static void lay_out(const cl_stream *s, cumulating *g, int axis) {
+  tensor both[2] = {g->x->t, g->out->t};
+  split_dims(both, 2, g->x->t.rank == 0 ? 0 : 1u << axis, g->kept, g->over);
+  row_class rows = choose_row_class(s, g->kept, g->over, 2);
+  bool vector = g->kind == IR_CUMULATE_KIND_SUM || g->kind == IR_CUMULATE_KIND_PROD;
+  g->width = rows.row || !vector ? 1 : rows.width;
+  g->size = tensor_numel(&g->over[0]);
+  g->items = row_class_items((row_class){.width = g->width}, g->kept);
+  g->n_splits = count_splits(s, g);
+}
+
+static void define_fold(launch *l, const cumulating *g) {
+  launch_dtype(l, "X_TYPE", g->x->t.type);
+  launch_dtype(l, "OUT_TYPE", g->out->t.type);
+  launch_compute(l, g->out->t.type);
+  launch_define(l, "KIND", g->kind);
+  launch_define(l, "INDICES", g->indices != NULL);
+  launch_define(l, "W", g->width);
+}
+
+/* Parts, then places; both of 8 bytes at most. */
+static void bind_parts(launch *l, const cumulating *g, cl_mem parts) {
+  if (g->n_splits > 1) {
+    launch_memory(l, parts, 0);
+    launch_memory(l, parts, 2 * g->n_splits * g->items * g->width);
+  } else {
+    launch_absent(l);
+    launch_absent(l);
+  }
+}
+
+static clave_status launch_parts(cl_stream *s, const node *n, const cumulating *g, cl_mem parts) {
+  launch l;
+  launch_begin(&l, s, n, "cumulate", "cumulate_parts");
+  define_fold(&l, g);
+  launch_buffer(&l, g->x);
+  bind_parts(&l, g, parts);
+  launch_layout(&l, &g->kept[0]);
+  launch_int(&l, g->items);
+  launch_int(&l, kept_row_size(g->kept));
+  launch_int(&l, g->size);
+  launch_int(&l, step_of(&g->over[0]));
+  launch_int(&l, g->n_splits);
+  return launch_loops(&l, g->items, g->n_splits, 4 * g->size / g->n_splits * g->width);
+}
+
+static clave_status launch_folds(cl_stream *s, const node *n, const cumulating *g, cl_mem parts) {
   launch l;
   launch_begin(&l, s, n, "cumulate", "cumulate");
-  launch_dtype(&l, "X_TYPE", x->t.type);
-  launch_dtype(&l, "OUT_TYPE", out->t.type);
-  launch_compute(&l, out->t.type);
-  launch_define(&l, "PROD", op->kind == IR_CUMULATE_KIND_PROD);
-  launch_define(&l, "W", rows.width);
-  launch_buffer(&l, x);
-  launch_buffer(&l, out);
-  launch_layout(&l, &kept[0]);
-  launch_strides(&l, &kept[1]);
-  launch_int(&l, items);
-  launch_int(&l, kept_row_size(kept));
-  launch_int(&l, size);
-  launch_int(&l, over[0].rank > 0 ? over[0].strides[0] : 1);
-  launch_int(&l, over[1].rank > 0 ? over[1].strides[0] : 1);
-  return launch_loops(&l, items, 1, 4 * size * rows.width);
+  define_fold(&l, g);
+  launch_buffer(&l, g->x);
+  launch_buffer(&l, g->out);
+  launch_optional(&l, g->indices);
+  bind_parts(&l, g, parts);
+  launch_layout(&l, &g->kept[0]);
+  launch_strides(&l, &g->kept[1]);
+  launch_int(&l, g->items);
+  launch_int(&l, kept_row_size(g->kept));
+  launch_int(&l, g->size);
+  launch_int(&l, step_of(&g->over[0]));
+  launch_int(&l, step_of(&g->over[1]));
+  launch_int(&l, g->n_splits);
+  return launch_loops(&l, g->items, g->n_splits, 4 * g->size / g->n_splits * g->width);
+}
+
+clave_status opencl_cumulate(cl_stream *s, const node *n) {
+  const ir_cumulate *op = n->instruction->op;
+  cumulating g = {.kind = (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
+  g.indices = operand_of(n, op->indices);
+  lay_out(s, &g, axis_of(op->axis, g.x->t.rank));
+  cl_mem parts = NULL;
+  if (g.n_splits > 1) {
+    int64_t states = g.n_splits * g.items * (2 * g.width + is_extreme(g.kind));
+    TRY(stream_scratch(s, (size_t)states * sizeof(int64_t), &parts));
+    TRY(launch_parts(s, n, &g, parts));
+  }
+  return launch_folds(s, n, &g, parts);
 }

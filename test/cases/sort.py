@@ -71,6 +71,11 @@ def cases():
         "median_int", lambda x: (x.median(), *x.median(0), x.median(1, True)[0]), [T((5, 8), I32, -(2**31), 2**31 - 1)]
     )
     yield Case(
+        "mode",
+        lambda x, f: (*x.mode(1), *x.mode(0, True), *f.mode(1)),
+        [T((6, 40), I32, 0, 9), T((2, 13), values=TIES)],
+    )
+    yield Case(
         "quantile",
         lambda x: (torch.quantile(x, 0.3, 1), torch.nanquantile(x, 0.75, 0), torch.quantile(x, 0.5)),
         [T((7, 31))],

@@ -1,19 +1,36 @@
-"""Running sums and products along a dimension."""
+"""Running sums, products, extremes and logarithms of sums of exponentials along a dimension."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from clave import schema
-from clave.lowering.registry import Context, Tensor, lower
+from clave.lowering.registry import Context, Filled, Tensor, lower
 from clave.lowering.steps import cast_to, slot_as
 
+_K = schema.CumulateKind
+_KINDS = {"cumsum": _K.sum, "cumprod": _K.prod, "logcumsumexp": _K.logsumexp, "cummax": _K.max, "cummin": _K.min}
 
-@lower("aten.cumsum.default", "aten.cumprod.default")
-def cumulate(c: Context, x: Tensor, axis: int, dtype: Any) -> Tensor:
+
+def _kind(c: Context) -> schema.CumulateKind:
+    return _KINDS[c.node.target._schema.name.removeprefix("aten::")]
+
+
+@lower("aten.cumsum.default", "aten.cumprod.default", "aten.logcumsumexp.default")
+def cumulate(c: Context, x: Tensor, axis: int, *_: Any) -> Tensor:
     """Integers are summed as i64."""
     if x.rank == 0:
         return cast_to(c, x, c.dtype())
-    name = c.node.target._schema.name
-    kind = schema.CumulateKind.sum if name == "aten::cumsum" else schema.CumulateKind.prod
-    return c.emit("Cumulate", kind=kind, x=slot_as(c, x, c.dtype()), axis=axis % x.rank)
+    return c.emit("Cumulate", kind=_kind(c), x=slot_as(c, x, c.dtype()), axis=axis % x.rank)
+
+
+@lower("aten.cummax.default", "aten.cummin.default")
+def extreme(c: Context, x: Tensor, axis: int) -> list[Tensor]:
+    """Values, and where each stands."""
+    if x.rank == 0:
+        return [x, Filled(0, schema.DType.I64, ())]
+    places = c.builder.temp(schema.DType.I64, c.shape(1))
+    more = {"indices": places} if c.used(1) else {}
+    x = c.tensor(x)
+    out = c.emit("Cumulate", kind=_kind(c), x=x, axis=axis % x.rank, **more, shape=c.shape(0), dtype=x.dtype)
+    return [out, places]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from clave import schema
 from clave.builder import Int, Slot
 from clave.errors import Unsupported
+from clave.lowering.arange import counting
 from clave.lowering.registry import Context, Filled, Tensor, lower
-from clave.lowering.reshape import reshape
+from clave.lowering.reshape import expand, reshape
 from clave.lowering.slice import END, slice_
 from clave.lowering.steps import compute, is_float, slot_as, step
 
@@ -133,3 +134,32 @@ def median(c: Context, x: Tensor) -> Tensor:
         return Filled(float("nan"), x.dtype, ())
     flat = reshape(c, x, (n,))
     return reshape(c, _median(c, flat, 0, "nan" in c.node.target._schema.name, False)[0], ())
+
+
+# ---------------------------------------------------------------- mode
+
+
+@lower("aten.mode.default")
+def mode(c: Context, x: Tensor, axis: int, keepdim: bool) -> list[Tensor | None]:
+    """The least of the most frequent elements and its last place: in sorted order it ends the first of the longest runs
+    of equal elements. Every NaN is a run of its own."""
+    x, axis = _row(c, x, axis)
+    n = x.shape[axis]
+    values, indices = ordered(c, x, axis)
+    if isinstance(n, int) and n == 1:
+        return _pair(c, values, indices)
+    rest = c.sizes.subtract(n, 1)
+    shape = (*x.shape[:axis], rest, *x.shape[axis + 1 :])
+    before, after = slice_(c, values, axis, 0, rest, rest), slice_(c, values, axis, 1, END, rest)
+    along = expand(c, reshape(c, counting(c, 1, rest), (rest, *(1,) * (x.rank - 1 - axis))), shape)
+    starts = compute(c, step("where", D.I64, step("ne", x.dtype, before, after), along, 0), shape, D.I64)
+    first = Filled(0, D.I64, _one(shape, axis))
+    starts = c.emit("Cat", xs=[c.tensor(first), c.tensor(starts)], axis=axis, shape=x.shape, dtype=D.I64)
+    run = c.emit("Cumulate", kind=schema.CumulateKind.max, x=starts, axis=axis, shape=x.shape, dtype=D.I64)
+    place = reshape(c, counting(c, 0, n), (n, *(1,) * (x.rank - 1 - axis)))
+    length = compute(c, step("sub", D.I64, place, run), x.shape, D.I64)
+    longest = c.emit(
+        "ArgReduce", kind=schema.ArgReduceKind.argmax, x=c.tensor(length), axis=axis, keepdim=True,
+        shape=_one(x.shape, axis), dtype=D.I64,
+    )  # fmt: skip
+    return _pair(c, picked(c, values, axis, longest), picked(c, indices, axis, longest))

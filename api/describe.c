@@ -218,13 +218,14 @@ clave_status clave_program_node(const clave_program *c, const char *method, uint
   } cast = {c}; /* only the texts made on request change, under their lock */
   uint32_t m;
   TRY(program_find_method(c, method, &m));
-  uint32_t chain = c->p->ir.methods.items[m].chain;
-  const ir_instructions *list = &c->p->ir.chains.items[chain].instructions;
-  if (index >= list->count) return INVALID("node %u of a method with %u", index, list->count);
-  const ir_instruction *ins = &list->items[index];
+  uint32_t chain = c->p->ir.methods.items[m].chain, at = 0;
+  uint32_t count = program_count_nodes(&c->p->ir, chain);
+  if (index >= count) return INVALID("node %u of a method with %u", index, count);
+  program_find_node(&c->p->ir, index, &chain, &at);
+  const ir_instruction *ins = &c->p->ir.chains.items[chain].instructions.items[at];
   *info = (clave_node_info){.op = op_table[ins->op_type].name, .name = ins->name};
   mutex_lock(c->lock);
-  clave_status st = make_detail(cast.out, chain, index, &info->detail);
+  clave_status st = make_detail(cast.out, chain, at, &info->detail);
   mutex_unlock(c->lock);
   if (!st) for_each_operand(ins, list_operand, info);
   return st;

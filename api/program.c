@@ -157,7 +157,7 @@ clave_status clave_program_method(const clave_program *c, uint32_t index, clave_
                               .metadata = i->metadata,
                               .n_inputs = i->inputs.count,
                               .n_outputs = i->outputs.count,
-                              .n_nodes = c->p->ir.chains.items[i->chain].instructions.count};
+                              .n_nodes = program_count_nodes(&c->p->ir, i->chain)};
   return NULL;
 }
 

@@ -48,7 +48,9 @@ static clave_status read_options(const clave_session_options *o, session_options
                            .unfused = OPTION(o, unfused, false),
                            .unchecked = OPTION(o, unchecked, false),
                            .progress = OPTION(o, progress, NULL),
-                           .progress_ctx = OPTION(o, progress_ctx, NULL)};
+                           .progress_ctx = OPTION(o, progress_ctx, NULL),
+                           .cancel = OPTION(o, cancel, NULL),
+                           .cancel_ctx = OPTION(o, cancel_ctx, NULL)};
   TRY(read_precision(&out->fast));
   TRY(read_self_check(&out->unchecked));
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
@@ -140,7 +142,7 @@ clave_status clave_session_placement(const clave_session *s, const char *method,
   uint32_t m;
   TRY(program_find_method(s->program, method, &m));
   const ir_program *p = &s->program->p->ir;
-  uint32_t n = p->chains.items[p->methods.items[m].chain].instructions.count;
+  uint32_t n = program_count_nodes(p, p->methods.items[m].chain);
   if (index >= n) return INVALID("node %u of a method with %u", index, n);
   session_placement(s->s, m, index, where, reason);
   return NULL;

@@ -12,6 +12,7 @@ bound_tensor bind_location(const session *s, const plan *p, location l, int b) {
     r.buffer_offset = k->a.offset;
   } else {
     r.buf = k->buf;
+    if (k->kind == BLOCK_MOVING) r.buffer_offset = k->a.offset;
   }
   return r;
 }
@@ -79,14 +80,51 @@ static clave_status grow_arenas(session *s, const plan *p) {
   return NULL;
 }
 
+static void bind_slot(const session *s, plan *p, uint32_t tid) {
+  const storage *g = &p->storages[p->at[tid].storage];
+  for (int b = 0; b < s->devices.count; b++)
+    if (g->block[b] != NO_INDEX) p->bound[b][tid] = bind_location(s, p, p->at[tid], b);
+}
+
+static void place_controls(const session *s, plan *p, uint32_t first) {
+  for (uint32_t i = first; i < p->n_controls; i++) {
+    begin_carries(p->controls[i]);
+    move_blocks(s, p, p->controls[i], 0);
+  }
+}
+
 clave_status bind_plan(session *s, plan *p) {
   TRY(grow_arenas(s, p));
-  for (uint32_t tid = 0; tid < slot_count(s); tid++) {
-    if (p->at[tid].storage == NO_INDEX) continue;
-    const storage *g = &p->storages[p->at[tid].storage];
-    for (int b = 0; b < s->devices.count; b++)
-      if (g->block[b] != NO_INDEX) p->bound[b][tid] = bind_location(s, p, p->at[tid], b);
-  }
+  place_controls(s, p, 0);
+  for (uint32_t tid = 0; tid < slot_count(s); tid++)
+    if (p->at[tid].storage != NO_INDEX) bind_slot(s, p, tid);
+  p->arena_generation = s->arena_generation + 1;
+  return NULL;
+}
+
+typedef struct slot_binding {
+  const session *s;
+  plan *p;
+  const phase *ph;
+} slot_binding;
+
+/* Slots of earlier phases are bound already, but not on a backend that reads them only now. They may
+ * have been moved by copies since they were produced. */
+static void bind_new_slot(void *ctx, uint32_t tid) {
+  const slot_binding *x = ctx;
+  bool moved = x->p->now[tid].storage < x->ph->first_storage;
+  const location *l = moved ? &x->p->now[tid] : &x->p->at[tid];
+  if (l->storage == NO_INDEX) return;
+  for (int b = 0; b < x->s->devices.count; b++)
+    if (x->p->storages[l->storage].block[b] != NO_INDEX && !x->p->bound[b][tid].buf)
+      x->p->bound[b][tid] = bind_location(x->s, x->p, *l, b);
+}
+
+clave_status bind_phase(session *s, const method *m, plan *p, const phase *ph) {
+  slot_binding x = {s, p, ph};
+  TRY(grow_arenas(s, p));
+  place_controls(s, p, ph->first_control);
+  for_each_slot(s, m, ph->instructions, bind_new_slot, &x);
   p->arena_generation = s->arena_generation + 1;
   return NULL;
 }

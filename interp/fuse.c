@@ -8,7 +8,7 @@
 typedef struct fusion {
   session *s;
   method *m;
-  ir_instruction *list; /* (m->n) own copy; op_type NONE: dropped */
+  ir_instruction *list; /* (m->n) the method's; op_type NONE: dropped */
   uint32_t *producer;   /* (n_slots) instruction, or NO_INDEX */
   uint32_t *readers;    /* (n_slots) instructions that read it; outputs and state updates count */
 } fusion;
@@ -19,8 +19,20 @@ static bool count_reader(void *ctx, const operand *o) {
   return true;
 }
 
+static void count_results(fusion *f, const ir_instruction *ins) {
+  uint32_t chains[2];
+  int n = control_chains(ins, chains);
+  for (int b = 0; b < n; b++) {
+    const ir_u32s *results = &f->s->prog->ir.chains.items[chains[b]].results;
+    for (uint32_t i = 0; i < results->count; i++) f->readers[results->items[i]] += 2;
+  }
+}
+
 static void count_readers(fusion *f) {
-  for (uint32_t i = 0; i < f->m->n; i++) for_each_operand(&f->list[i], count_reader, f->readers);
+  for (uint32_t i = 0; i < f->m->n; i++) {
+    for_each_operand(&f->list[i], count_reader, f->readers);
+    count_results(f, &f->list[i]);
+  }
   for (uint32_t i = 0; i < f->m->ir->updates.count; i++)
     f->readers[f->m->ir->updates.items[i].value] += 2;
   for (uint32_t i = 0; i < f->m->ir->outputs.count; i++) {
@@ -115,10 +127,11 @@ static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elem
   return NULL;
 }
 
-static bool can_inline(const fusion *f, uint32_t tid, uint32_t out) {
+/* Not into a body: a loop would compute it in every step. */
+static bool can_inline(const fusion *f, uint32_t tid, uint32_t index, uint32_t out) {
   uint32_t a = f->producer[tid];
   return a != NO_INDEX && f->list[a].op_type == IR_OP_ELEMENTWISE && f->readers[tid] == 1 &&
-         same_shape(&f->s->prog->ir, tid, out);
+         f->m->chain[a] == f->m->chain[index] && same_shape(&f->s->prog->ir, tid, out);
 }
 
 /* The same slot may be read twice by one node; readers counts that as two, so such chains stay
@@ -129,7 +142,7 @@ static clave_status fuse_into(fusion *f, uint32_t index) {
     if (i == b->inputs.count) return NULL;
     uint32_t tid = b->inputs.items[i];
     ir_elementwise *merged = NULL;
-    if (can_inline(f, tid, b->out))
+    if (can_inline(f, tid, index, b->out))
       TRY(merge(f->s->pool, f->list[f->producer[tid]].op, b, i, &merged));
     if (!merged) {
       i++;
@@ -148,13 +161,11 @@ static bool note_producer(void *ctx, const operand *o) {
 }
 
 clave_status fuse_elementwise(session *s, method *m) {
-  uint32_t n_slots = slot_count(s), kept = 0;
-  fusion f = {.s = s, .m = m};
-  f.list = mem_pool_alloc(s->pool, m->n + 1, sizeof *f.list);
+  uint32_t n_slots = slot_count(s);
+  fusion f = {.s = s, .m = m, .list = m->instructions};
   f.producer = mem_pool_alloc(s->pool, n_slots + 1, sizeof *f.producer);
   f.readers = mem_pool_alloc(s->pool, n_slots + 1, sizeof *f.readers);
-  if (!f.list || !f.producer || !f.readers) return status_no_memory();
-  if (m->n) memcpy(f.list, m->instructions, m->n * sizeof *f.list);
+  if (!f.producer || !f.readers) return status_no_memory();
   for (uint32_t i = 0; i < n_slots; i++) f.producer[i] = NO_INDEX;
   count_readers(&f);
   for (uint32_t i = 0; i < m->n; i++) {
@@ -162,12 +173,5 @@ clave_status fuse_elementwise(session *s, method *m) {
     uint32_t *args[] = {f.producer, &i};
     for_each_operand(&f.list[i], note_producer, args);
   }
-  for (uint32_t i = 0; i < m->n; i++) {
-    if (f.list[i].op_type == IR_OP_NONE) continue;
-    m->source[kept] = m->source[i];
-    f.list[kept++] = f.list[i];
-  }
-  m->instructions = f.list;
-  m->n = kept;
-  return NULL;
+  return drop_instructions(s, m);
 }

@@ -2,28 +2,15 @@
  * transfers it needs. */
 #include <stdlib.h>
 
-#include "interp/internal.h"
+#include "interp/layout.h"
 #include "interp/scalar.h"
-
-/* The operands of an instruction, in the schema's order. */
-typedef struct operand_list {
-  session *s;
-  method *m;
-  plan *p;
-  uint32_t index;
-  int backend;
-  clave_status st;
-  uint32_t x, out; /* of a view */
-  bool all_empty;
-} operand_list;
 
 static bool fail(operand_list *l, clave_status st) {
   l->st = st;
   return st == NULL;
 }
 
-/* The actual sizes of a slot whose Vids are all known. */
-static clave_status resolve_type(const session *s, plan *p, uint32_t tid) {
+clave_status resolve_type(const session *s, plan *p, uint32_t tid) {
   const ir_tensor *d = &s->prog->ir.tensors.items[tid];
   tensor *t = &p->types[tid];
   for (uint32_t i = 0; i < d->shape.count; i++) {
@@ -48,8 +35,7 @@ static bool resolve_operand(void *ctx, const operand *o) {
   return fail(l, touch_slot(l->s, l->m, l->p, o->tid));
 }
 
-/* New bytes for a slot on the list's backend, alive from the current step on. */
-static clave_status new_place(plan *p, const tensor *t, int b, uint32_t last_use, location *out) {
+clave_status new_place(plan *p, const tensor *t, int b, uint32_t last_use, location *out) {
   size_t bytes;
   uint32_t blk;
   out->t = *t;
@@ -62,7 +48,19 @@ static clave_status new_place(plan *p, const tensor *t, int b, uint32_t last_use
   return NULL;
 }
 
-static clave_status add_copy(plan *p, int b, uint32_t index, location x, location out,
+/* Where a slot that an op on backend b writes lies: a body's result where it is wanted, if that fits. */
+static clave_status result_place(plan *p, uint32_t tid, int b, uint32_t last_use, location *out) {
+  const storage *wanted = p->target[tid] == NO_INDEX ? NULL : &p->storages[p->target[tid]];
+  size_t bytes;
+  TRY(known_bytes(&p->types[tid], &bytes));
+  if (!wanted || wanted->home != b || wanted->bytes != bytes)
+    return new_place(p, &p->types[tid], b, last_use, out);
+  *out = (location){p->target[tid], p->types[tid]};
+  tensor_set_contiguous(&out->t);
+  return NULL;
+}
+
+clave_status add_copy(plan *p, int b, uint32_t index, location x, location out,
                              uint32_t rebind) {
   if (tensor_numel(&x.t) == 0) return NULL;
   return add_step(p, (step){.kind = STEP_COPY,
@@ -73,13 +71,13 @@ static clave_status add_copy(plan *p, int b, uint32_t index, location x, locatio
                             .rebind = rebind});
 }
 
-static void settle(plan *p, uint32_t tid, location l) { p->at[tid] = p->now[tid] = l; }
+void settle(plan *p, uint32_t tid, location l) { p->at[tid] = p->now[tid] = l; }
 
-static int home_of(const plan *p, uint32_t index) {
+int home_of(const plan *p, uint32_t index) {
   return p->storages[index].home == NO_HOME ? 0 : p->storages[index].home;
 }
 
-static uint32_t later_use(uint32_t a, uint32_t b) {
+uint32_t later_use(uint32_t a, uint32_t b) {
   if (a == NO_INDEX) return b;
   return b != NO_INDEX && b > a ? b : a;
 }
@@ -106,9 +104,7 @@ static clave_status plan_view(operand_list *l, const rule_context *c, const ir_i
   return add_copy(p, b, l->index, from, to, NO_INDEX);
 }
 
-/* Operands on the backend; those that must be dense and are not get a copy, which later readers
- * share. */
-static bool bring_operand(void *ctx, const operand *o) {
+bool bring_operand(void *ctx, const operand *o) {
   operand_list *l = ctx;
   if (o->flags & IR_OUT) return true;
   plan *p = l->p;
@@ -126,7 +122,8 @@ static bool bring_operand(void *ctx, const operand *o) {
 
 static void keep(plan *p, uint32_t tid, int b) {
   uint32_t blk = p->storages[p->now[tid].storage].block[b];
-  if (blk != NO_INDEX && p->blocks[blk].a.last < p->n_steps) p->blocks[blk].a.last = p->n_steps;
+  if (blk == NO_INDEX || p->blocks[blk].phase) return;
+  if (p->blocks[blk].a.last < p->n_steps) p->blocks[blk].a.last = p->n_steps;
 }
 
 static bool keep_operand(void *ctx, const operand *o) {
@@ -162,7 +159,7 @@ static bool can_reuse(const operand_list *l, uint32_t x, uint32_t out) {
   if (h.n > 1) return false;
   const storage *g = &p->storages[p->now[x].storage];
   const tensor *t = &p->now[x].t;
-  if (g->home != l->backend || (g->last_use != NO_INDEX && g->last_use > l->index)) return false;
+  if (g->fixed || g->home != l->backend || (g->last_use != NO_INDEX && g->last_use > l->index)) return false;
   if (!tensor_is_contiguous(t) || t->offset != 0 ||
       (size_t)tensor_numel(t) * dtype_size(t->type) != g->bytes)
     return false;
@@ -175,7 +172,7 @@ static clave_status plan_reuse(operand_list *l, const operand *o) {
   location x = p->now[o->reuses], made = {NO_INDEX, p->types[o->tid]};
   tensor_set_contiguous(&made.t);
   if (!can_reuse(l, o->reuses, o->tid)) {
-    TRY(new_place(p, &p->types[o->tid], l->backend, l->m->last_use[o->tid], &made));
+    TRY(result_place(p, o->tid, l->backend, l->m->last_use[o->tid], &made));
     TRY(add_copy(p, l->backend, l->index, x, made, NO_INDEX));
   } else {
     uint32_t blk = p->storages[x.storage].block[l->backend], slot = p->storages[x.storage].slot;
@@ -194,7 +191,7 @@ static bool place_result(void *ctx, const operand *o) {
   if (tensor_numel(t) > 0) l->all_empty = false;
   if (o->reuses != IR_NONE) return fail(l, plan_reuse(l, o));
   location made;
-  if (!fail(l, new_place(l->p, t, l->backend, l->m->last_use[o->tid], &made))) return false;
+  if (!fail(l, result_place(l->p, o->tid, l->backend, l->m->last_use[o->tid], &made))) return false;
   settle(l->p, o->tid, made);
   return true;
 }
@@ -217,6 +214,7 @@ clave_status plan_instruction(session *s, method *m, plan *p, uint32_t index) {
   const ir_instruction *ins = &m->instructions[index];
   const op_info *info = &op_table[ins->op_type];
   if (info->is_host) return scalar_run(&s->prog->ir, ins, p->values);
+  if (m->where[index] == WHERE_CONTROL) return plan_control(s, m, p, index);
   operand_list l = {.s = s, .m = m, .p = p, .index = index, .x = IR_NONE, .out = IR_NONE};
   for_each_operand(ins, resolve_operand, &l);
   if (l.st) return l.st;

@@ -17,6 +17,9 @@ void plan_destroy(plan *p) {
   free(p->now);
   free(p->blocks);
   free(p->storages);
+  for (uint32_t i = 0; p->controls && i < p->n_controls; i++) control_destroy(p->controls[i]);
+  free(p->controls);
+  free(p->target);
   free(p->steps);
   free(p->phases);
   free(p);
@@ -41,7 +44,8 @@ clave_status plan_create(session *s, const method *m, const scalar_value *key, p
   p->types = malloc((n + 1) * sizeof *p->types);
   p->at = malloc((n + 1) * sizeof *p->at);
   p->now = malloc((n + 1) * sizeof *p->now);
-  bool good = p->key && p->values && p->types && p->at && p->now;
+  p->target = malloc((n + 1) * sizeof *p->target);
+  bool good = p->key && p->values && p->types && p->at && p->now && p->target;
   for (int b = 0; b < s->devices.count; b++)
     good = (p->bound[b] = calloc(n + 2, sizeof **p->bound)) && good;
   if (!good) {
@@ -51,7 +55,7 @@ clave_status plan_create(session *s, const method *m, const scalar_value *key, p
   memcpy(p->key, key, (n_values - 1) * sizeof *key);
   memcpy(p->values, key, (n_values - 1) * sizeof *key);
   memcpy(p->types, s->prog->types, n * sizeof *p->types);
-  for (size_t i = 0; i < n; i++) p->at[i].storage = p->now[i].storage = NO_INDEX;
+  for (size_t i = 0; i < n; i++) p->at[i].storage = p->now[i].storage = p->target[i] = NO_INDEX;
   set_input_types(s, m, p);
   *out = p;
   return NULL;
@@ -63,7 +67,8 @@ static void keep_for_later(plan *p, uint32_t instruction) {
     const storage *g = &p->storages[i];
     if (g->last_use == NO_INDEX || g->last_use <= instruction) continue;
     for (int b = 0; b < MAX_BACKENDS; b++)
-      if (g->block[b] != NO_INDEX) p->blocks[g->block[b]].a.last = STEP_FOREVER;
+      if (g->block[b] != NO_INDEX && !p->blocks[g->block[b]].phase)
+        p->blocks[g->block[b]].a.last = STEP_FOREVER;
   }
 }
 
@@ -93,29 +98,84 @@ static clave_status place_phase(session *s, plan *p, phase *ph, uint32_t number)
     for (uint32_t c = 0; c < ph->layout[b].n_chunks; c++)
       p->arena_bytes += ph->layout[b].chunk_bytes[c];
   }
+  if (p->peak_bytes < p->arena_bytes) p->peak_bytes = p->arena_bytes;
   for (uint32_t i = 0; i < p->n_blocks; i++)
     if (!p->blocks[i].phase) p->blocks[i].phase = number;
   free(list);
   return st;
 }
 
-clave_status plan_next_phase(session *s, method *m, plan *p) {
+clave_status plan_next_phase(session *s, method *m, plan *p, cursor *k) {
   TRY(grow_array((void **)&p->phases, &p->cap_phases, p->n_phases, sizeof *p->phases));
-  phase *ph = &p->phases[p->n_phases++];
-  *ph = (phase){.first_step = p->n_steps, .item = NO_INDEX};
-  while (p->next_instruction < m->n && ph->item == NO_INDEX) {
-    uint32_t i = p->next_instruction++;
+  uint32_t number = p->n_phases++, item = NO_INDEX, first = k->next;
+  p->phases[number] = (phase){.first_step = p->n_steps,
+                              .first_control = p->n_controls,
+                              .first_storage = p->n_storages,
+                              .item = NO_INDEX};
+  while (k->next < k->end && item == NO_INDEX) {
+    uint32_t i = k->next;
+    k->next = m->bodies[i][1].end;
     clave_status st = plan_instruction(s, m, p, i);
     if (st) return while_in_node(st, s, m, i);
-    if (m->instructions[i].op_type == IR_OP_ITEM) ph->item = i;
+    if (m->instructions[i].op_type == IR_OP_ITEM) item = i;
   }
-  if (ph->item == NO_INDEX) {
+  if (item != NO_INDEX) {
+    keep_for_later(p, item);
+  } else if (k->c) {
+    TRY(plan_body_end(s, m, p, k->c, k->body));
+  } else {
     TRY(plan_updates(s, m, p));
     keep_outputs(m, p);
-  } else {
-    keep_for_later(p, ph->item);
   }
+  phase *ph = &p->phases[number];
+  ph->item = item;
+  ph->instructions = (span){first, k->next};
   ph->n_steps = p->n_steps - ph->first_step;
-  TRY(place_phase(s, p, ph, p->n_phases));
-  return bind_plan(s, p);
+  TRY(place_phase(s, p, ph, number + 1));
+  return bind_phase(s, m, p, ph);
+}
+
+plan_mark mark_plan(const plan *p) {
+  return (plan_mark){.blocks = p->n_blocks,
+                     .storages = p->n_storages,
+                     .steps = p->n_steps,
+                     .phases = p->n_phases,
+                     .controls = p->n_controls,
+                     .arena_bytes = p->arena_bytes};
+}
+
+typedef struct forgetting {
+  const session *s;
+  plan *p;
+  const plan_mark *to;
+} forgetting;
+
+static void forget_slot(void *ctx, uint32_t tid) {
+  const forgetting *f = ctx;
+  plan *p = f->p;
+  if (p->target[tid] != NO_INDEX && p->target[tid] >= f->to->storages) p->target[tid] = NO_INDEX;
+  if (p->now[tid].storage != NO_INDEX && p->now[tid].storage >= f->to->storages)
+    p->now[tid] = p->at[tid];
+  if (p->at[tid].storage == NO_INDEX || p->at[tid].storage < f->to->storages) return;
+  p->at[tid].storage = p->now[tid].storage = NO_INDEX;
+  for (int b = 0; b < f->s->devices.count; b++) p->bound[b][tid] = (bound_tensor){0};
+}
+
+void rewind_plan(const session *s, const method *m, plan *p, const plan_mark *to,
+                 span instructions) {
+  forgetting f = {s, p, to};
+  for_each_slot(s, m, instructions, forget_slot, &f);
+  for (uint32_t i = to->phases; i < p->n_phases; i++)
+    for (int b = 0; b < MAX_BACKENDS; b++) arena_layout_free(&p->phases[i].layout[b]);
+  for (uint32_t i = to->controls; i < p->n_controls; i++) control_destroy(p->controls[i]);
+  for (uint32_t i = 0; i < to->storages; i++)
+    for (int b = 0; b < MAX_BACKENDS; b++)
+      if (p->storages[i].block[b] != NO_INDEX && p->storages[i].block[b] >= to->blocks)
+        p->storages[i].block[b] = NO_INDEX;
+  p->n_blocks = to->blocks;
+  p->n_storages = to->storages;
+  p->n_steps = to->steps;
+  p->n_phases = to->phases;
+  p->n_controls = to->controls;
+  p->arena_bytes = to->arena_bytes;
 }

@@ -68,7 +68,7 @@ typedef struct checking {
 } checking;
 
 /* The bytes that a tensor's elements span, from the start of its buffer's stretch. */
-static void span(const tensor *t, int64_t *low, int64_t *high) {
+static void find_extent(const tensor *t, int64_t *low, int64_t *high) {
   int64_t first = t->offset, last = t->offset;
   for (int i = 0; i < t->rank; i++) {
     int64_t reach = (t->dims[i] - 1) * t->strides[i];
@@ -93,7 +93,7 @@ static bool collect(void *ctx, const operand *o) {
   const bound_tensor *t = &c->nd->tensors[o->tid];
   if (tensor_numel(&t->t) == 0) return true;
   int64_t low, high;
-  span(&t->t, &low, &high);
+  find_extent(&t->t, &low, &high);
   region *r = region_of(c, t);
   if (!r) {
     c->st = grow_array((void **)&c->regions, &c->cap_regions, c->n_regions, sizeof *r);
@@ -341,8 +341,7 @@ static clave_status check_node(checking *c, method *m, uint32_t number, step *st
   return NULL;
 }
 
-clave_status run_node(session *s, method *m, plan *p, uint32_t number, const node *nd) {
-  step *st = &p->steps[number];
+clave_status run_node(session *s, method *m, step *st, uint32_t number, const node *nd) {
   const backend_vtable *vt = s->devices.backends[st->backend]->vt;
   stream *queue = s->streams[st->backend];
   if (!st->settled)

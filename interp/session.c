@@ -11,38 +11,16 @@
 
 /* ---------------------------------------------------------------- making */
 
-static bool note_use(void *ctx, const operand *o) {
-  uint32_t *const *args = ctx;
-  if (!(o->flags & IR_OUT)) args[0][o->tid] = *args[1];
-  return true;
-}
-
-static void find_last_uses(const session *s, method *m) {
-  for (uint32_t i = 0; i < slot_count(s); i++) m->last_use[i] = NO_INDEX;
-  for (uint32_t i = 0; i < m->n; i++) {
-    uint32_t *args[] = {m->last_use, &i};
-    for_each_operand(&m->instructions[i], note_use, args);
-  }
-  for (uint32_t i = 0; i < m->ir->updates.count; i++)
-    m->last_use[m->ir->updates.items[i].value] = m->n;
-  for (uint32_t i = 0; i < m->ir->outputs.count; i++)
-    if (m->ir->outputs.items[i].tensor != IR_NONE)
-      m->last_use[m->ir->outputs.items[i].tensor] = m->n;
-}
-
 static clave_status init_method(session *s, method *m, const ir_method *ir) {
-  const ir_chain *c = &s->prog->ir.chains.items[ir->chain];
   m->ir = ir;
-  m->instructions = c->instructions.items;
-  m->n = c->instructions.count;
-  m->source = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->source);
   m->inputs = mem_pool_alloc(s->pool, ir->inputs.count + 1, sizeof *m->inputs);
   m->outputs = mem_pool_alloc(s->pool, ir->outputs.count + 1, sizeof *m->outputs);
   m->output_capacity = mem_pool_alloc(s->pool, ir->outputs.count + 1, sizeof *m->output_capacity);
   m->last_use = mem_pool_alloc(s->pool, slot_count(s) + 1, sizeof *m->last_use);
-  if (!m->source || !m->inputs || !m->outputs || !m->output_capacity || !m->last_use)
+  m->writer = mem_pool_alloc(s->pool, slot_count(s) + 1, sizeof *m->writer);
+  if (!m->inputs || !m->outputs || !m->output_capacity || !m->last_use || !m->writer)
     return status_no_memory();
-  for (uint32_t i = 0; i < m->n; i++) m->source[i] = i;
+  TRY(flatten_method(s, m));
   if (!s->options.unfused) TRY(fuse_elementwise(s, m));
   m->where = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->where);
   m->reason = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->reason);
@@ -285,9 +263,10 @@ void session_placement(const session *s, uint32_t method_index, uint32_t instruc
   for (uint32_t i = 0; i < m->n; i++) {
     if (m->source[i] != instruction) continue;
     uint8_t w = m->where[i];
-    *where = w == WHERE_HOST   ? "host"
-             : w == WHERE_VIEW ? "view"
-                               : s->devices.backends[w]->info.kind;
+    *where = w == WHERE_HOST      ? "host"
+             : w == WHERE_VIEW    ? "view"
+             : w == WHERE_CONTROL ? "control"
+                                  : s->devices.backends[w]->info.kind;
     *reason = w < MAX_BACKENDS ? m->reason[i] : NULL;
   }
 }

@@ -38,6 +38,8 @@ typedef struct session_options {
   void *progress_ctx;
   void (*message)(void *ctx, const char *line); /* notes; may be NULL */
   void *message_ctx;
+  bool (*cancel)(void *ctx); /* asked before each step; true stops the run */
+  void *cancel_ctx;
 } session_options;
 
 /* Called after an instruction with a tensor it wrote; false stops the run. */

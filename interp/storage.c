@@ -59,14 +59,15 @@ static clave_status bring(session *s, plan *p, uint32_t index, int b, uint32_t i
             .instruction = instruction,
             .x.storage = index,
             .rebind = NO_INDEX};
-  p->blocks[g->block[g->home]].a.last = p->n_steps;
+  block *from = &p->blocks[g->block[g->home]];
+  if (!from->phase) from->a.last = p->n_steps;
   return add_step(p, t);
 }
 
 clave_status need_storage(session *s, plan *p, uint32_t index, int b, uint32_t instruction) {
   if (p->storages[index].block[b] == NO_INDEX) TRY(bring(s, p, index, b, instruction));
   block *k = &p->blocks[p->storages[index].block[b]];
-  if (k->a.last < p->n_steps) k->a.last = p->n_steps;
+  if (!k->phase && k->a.last < p->n_steps) k->a.last = p->n_steps;
   return NULL;
 }
 

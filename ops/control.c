@@ -1,8 +1,29 @@
-/* If, While, Scan: the tensors bound to a chain's args and results have the same types.
- * While: condition_chain's only result is one BOOL element; body_chain's results become its args.
+/* If, While, Scan: which chains they run, and that the tensors bound to a chain's args and results have the same
+ * types. While: condition_chain's only result is one BOOL element; body_chain's results become its args.
  * Scan: body_chain's args are the carries, one step of each of xs (axis 0), then args; its results
  * are the carries, then one step of each of the remaining results. */
 #include "ops/rule_checks.h"
+
+int control_chains(const ir_instruction *ins, uint32_t chains[2]) {
+  const ir_if *branch = ins->op;
+  const ir_while *loop = ins->op;
+  const ir_scan *scan = ins->op;
+  switch (ins->op_type) {
+    case IR_OP_IF:
+      chains[0] = branch->then_chain;
+      chains[1] = branch->else_chain;
+      return 2;
+    case IR_OP_WHILE:
+      chains[0] = loop->condition_chain;
+      chains[1] = loop->body_chain;
+      return 2;
+    case IR_OP_SCAN:
+      chains[0] = scan->body_chain;
+      return 1;
+    default:
+      return 0;
+  }
+}
 
 static clave_status find_chain(const rule_context *c, uint32_t index, const char *what,
                                const ir_chain **out) {
@@ -48,10 +69,19 @@ static clave_status bind_chain(const rule_context *c, uint32_t index, const char
   return bind_tensors(c, &chain->results, 0, results, false, "results");
 }
 
-clave_status rule_if(const rule_context *c, const void *op) {
-  const ir_if *o = op;
+static clave_status check_predicate(const rule_context *c, const ir_if *o) {
+  if ((o->condition == IR_NONE) == (o->predicate == IR_NONE))
+    return INVALID("expected a condition or a predicate, one of both");
+  if (o->predicate != IR_NONE)
+    return rule_expect(c, o->predicate, "predicate", DTYPE_BOOL, 0, NULL);
   if (c->program->values.items[o->condition].type != IR_VALUE_TYPE_BOOL)
     return INVALID("condition is value %u, expected a bool", o->condition);
+  return NULL;
+}
+
+clave_status rule_if(const rule_context *c, const void *op) {
+  const ir_if *o = op;
+  TRY(check_predicate(c, o));
   TRY(status_while(bind_chain(c, o->then_chain, "then_chain", &o->args, &o->results),
                    "then_chain"));
   return status_while(bind_chain(c, o->else_chain, "else_chain", &o->args, &o->results),
@@ -102,6 +132,7 @@ clave_status rule_scan(const rule_context *c, const void *op) {
   TRY(find_chain(c, o->body_chain, "body_chain", &body));
   if (o->results.count < n_carries)
     return INVALID("%u results, expected at least the %u carries", o->results.count, n_carries);
+  if (o->xs.count == 0) return INVALID("there are no xs, so nothing tells the number of steps");
   TRY(check_length(c, &o->xs, 0, &length));
   TRY(check_length(c, &o->results, n_carries, &length));
   TRY(bind_tensors(c, &o->results, 0, &o->carries, false, "results"));

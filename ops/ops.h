@@ -55,6 +55,9 @@ bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const 
 bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written),
                     void *ctx);
 
+/* The chains that a control op runs, and how many those are. */
+int control_chains(const ir_instruction *ins, uint32_t chains[2]);
+
 /* What the verifier and the planner call for an instruction whose ids are all in range: operands
  * are plain, integer fields hold no float values, then the op's own rule. The caller adds node and
  * file to the error. */

@@ -58,6 +58,12 @@ clave_status program_save(const program *p, const char *path) STATUS_CHECK;
 clave_status program_check_hashes(const program *p) STATUS_CHECK;
 void program_destroy(program *p); /* takes NULL and half-built ones */
 
+/* A method's nodes: those of its chain, then, from the first control op on, those of each of its
+ * bodies, each chain's followed by those of the bodies in it. */
+uint32_t program_count_nodes(const ir_program *p, uint32_t chain);
+/* In: the method's chain and a node's number. Out: the chain in which it stands, and where. */
+void program_find_node(const ir_program *p, uint32_t number, uint32_t *chain, uint32_t *index);
+
 /* Tensor slots lie in this order, so that a slot's kind is a range test. */
 typedef enum slot_kind {
   SLOT_CONSTANT,

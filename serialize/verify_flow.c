@@ -138,21 +138,10 @@ static clave_status visit(checker *k, const ir_instruction *ins, visit_pass pass
 
 /* The chains that a control op runs; the op's rule has checked that they exist and fit. */
 static clave_status check_bodies(checker *k, const ir_instruction *ins) {
-  const ir_if *branch = ins->op;
-  const ir_while *loop = ins->op;
-  const ir_scan *scan = ins->op;
-  switch (ins->op_type) {
-    case IR_OP_IF:
-      TRY(check_chain(k, branch->then_chain, true));
-      return check_chain(k, branch->else_chain, true);
-    case IR_OP_WHILE:
-      TRY(check_chain(k, loop->condition_chain, true));
-      return check_chain(k, loop->body_chain, true);
-    case IR_OP_SCAN:
-      return check_chain(k, scan->body_chain, true);
-    default:
-      return NULL;
-  }
+  uint32_t chains[2];
+  int n = control_chains(ins, chains);
+  for (int i = 0; i < n; i++) TRY(check_chain(k, chains[i], true));
+  return NULL;
 }
 
 static clave_status check_instruction(checker *k, const ir_instruction *ins) {

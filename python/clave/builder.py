@@ -7,6 +7,7 @@ While it grows, a tensor is a `Slot`, a host scalar a `Val` and an instruction a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,16 @@ class Node:
     name: str
 
 
+@dataclass(eq=False)
+class Body:
+    """A chain that a control op runs: a field of its node. It may read what is known where the op stands."""
+
+    name: str
+    args: list[Slot] = field(default_factory=list)
+    results: list[Slot] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+
+
 @dataclass
 class MethodBuilder:
     """One method: its named inputs and outputs, and its instructions in order."""
@@ -88,6 +99,16 @@ class MethodBuilder:
             self._views[key] = self.emit(op, x=x, **fields, out=self.temp(x.dtype, shape))
         return self._views[key]
 
+    @contextmanager
+    def body(self, name: str) -> Iterator[Body]:
+        """A body to which everything emitted meanwhile goes."""
+        made, nodes, views = Body(name), self.nodes, self._views
+        self.nodes, self._views = made.nodes, dict(views)
+        try:
+            yield made
+        finally:
+            self.nodes, self._views = nodes, views
+
     def val(self, type: str = "int", name: str = "", min: int | None = None, max: int | None = None) -> Val:
         v = Val(type, name, min, max)
         self.program.values.append(v)
@@ -119,6 +140,8 @@ class _Finish:
         self.builder = builder
         for m in builder.methods:
             m.nodes = live_nodes(m)
+        self.bodies = [b for m in builder.methods for b in _bodies(m.nodes)]
+        self.chains = {id(b): len(builder.methods) + i for i, b in enumerate(self.bodies)}
         used = self._used_slots()
         builder.constants = [(s, data) for s, data in builder.constants if id(s) in used]
         self.kinds = {k: self._slots_of(k) for k in ("constant", "input", "output", "state", "temp")}
@@ -134,7 +157,7 @@ class _Finish:
             return [s for s, _ in self.builder.state]
         seen: dict[int, Slot] = {}
         for m in self.builder.methods:
-            for s in [*(v for _, v in m.inputs), *(v for _, v in m.outputs), *_written(m)]:
+            for s in [*(v for _, v in m.inputs), *(v for _, v in m.outputs), *_written(m.nodes)]:
                 if isinstance(s, Slot) and s.kind == kind:
                     seen.setdefault(id(s), s)
         return list(seen.values())
@@ -153,7 +176,7 @@ class _Finish:
     def program(self) -> schema.Program:
         b = self.builder
         return schema.Program(
-            version=max((schema.SINCE[getattr(schema, n.op)] for m in b.methods for n in m.nodes), default=1),
+            version=max((schema.SINCE[getattr(schema, n.op)] for c in self._all_chains() for n in c.nodes), default=1),
             producer=PRODUCER,
             tensors=[self._tensor(s) for s in self.slots],
             n_inputs=len(self.kinds["input"]),
@@ -162,9 +185,19 @@ class _Finish:
             values=[self._value(v) for v in self.values],
             constants=[schema.Constant(name=s.name) for s in self.kinds["constant"]],
             state_inits=[schema.StateInit(state=self.tid(s), constant=self.tid(c)) for s, c in b.state if c],
-            chains=[schema.Chain(name=m.name, instructions=[self._instruction(n) for n in m.nodes]) for m in b.methods],
+            chains=[self._chain(c) for c in self._all_chains()],
             methods=[self._method(i, m) for i, m in enumerate(b.methods)],
         )
+
+    def _all_chains(self) -> list[MethodBuilder | Body]:
+        return [*self.builder.methods, *self.bodies]
+
+    def _chain(self, c: MethodBuilder | Body) -> schema.Chain:
+        instructions = [self._instruction(n) for n in c.nodes]
+        if not isinstance(c, Body):
+            return schema.Chain(name=c.name, instructions=instructions)
+        args, results = ([self.tid(s) for s in slots] for slots in (c.args, c.results))
+        return schema.Chain(name=c.name, instructions=instructions, args=args, results=results)
 
     def tid(self, s: Slot) -> schema.Tid:
         return self.tids[id(s)]
@@ -207,6 +240,8 @@ class _Finish:
     def _field(self, kind: str, v: Any) -> Any:
         if v is None:
             return None
+        if isinstance(v, Body):
+            return self.chains[id(v)]
         if kind == "TABLES":  # the steps of an Elementwise
             return [self._step(s) for s in v]
         convert = {
@@ -233,12 +268,27 @@ class _Finish:
 def results(n: Node) -> list[Slot | Val]:
     """What an instruction writes."""
     fields = schema.TABLES[getattr(schema, n.op)]
-    return [n.fields[f.name] for f in fields if f.out and n.fields.get(f.name) is not None]
+    written = [n.fields[f.name] for f in fields if f.out and n.fields.get(f.name) is not None]
+    return [x for w in written for x in (w if isinstance(w, list) else [w])]
 
 
-def _written(m: MethodBuilder) -> list[Slot]:
-    """Slots in the order in which the method's instructions write them."""
-    return [s for n in m.nodes for s in results(n) if isinstance(s, Slot)]
+def _bodies(nodes: list[Node]) -> Iterator[Body]:
+    """The bodies of control ops, those in them behind each."""
+    for n in nodes:
+        for body in n.fields.values():
+            if isinstance(body, Body):
+                yield body
+                yield from _bodies(body.nodes)
+
+
+def _written(nodes: list[Node]) -> Iterator[Slot]:
+    """Slots in the order in which the instructions write them."""
+    for n in nodes:
+        for body in n.fields.values():
+            if isinstance(body, Body):
+                yield from body.args
+                yield from _written(body.nodes)
+        yield from (s for s in results(n) if isinstance(s, Slot))
 
 
 def _objects(x: Any) -> Iterator[Slot | Val]:
@@ -253,26 +303,40 @@ def _objects(x: Any) -> Iterator[Slot | Val]:
             yield from _objects(v)
     elif isinstance(x, schema.Step):
         yield from (o.index for o in x.operands if isinstance(o.index, Val))
+    elif isinstance(x, Body):
+        yield from (*x.args, *x.results)
+        for n in x.nodes:
+            yield from _objects(n.fields)
 
 
 def live_nodes(m: MethodBuilder) -> list[Node]:
     """The method's nodes without those that nothing needs: checks, outputs and state updates are ends."""
     needed: set[int] = set()
-
-    def need(x: Slot | Val) -> None:
-        needed.add(id(x))
-        if isinstance(x, Slot):
-            needed.update(id(d) for d in x.shape if isinstance(d, Val))
-
     for _, x in [*m.inputs, *m.outputs]:
-        need(x)
+        _need(needed, x)
     for _, value in m.updates:
-        need(value)
+        _need(needed, value)
+    return _live(m.nodes, needed)
+
+
+def _need(needed: set[int], x: Slot | Val) -> None:
+    needed.add(id(x))
+    if isinstance(x, Slot):
+        needed.update(id(d) for d in x.shape if isinstance(d, Val))
+
+
+def _live(nodes: list[Node], needed: set[int]) -> list[Node]:
+    """Those of a chain's nodes that are needed, and what they need; bodies lose what is not, too."""
     live: list[Node] = []
-    for n in reversed(m.nodes):
+    for n in reversed(nodes):
         if n.op != "Check" and not any(id(w) in needed for w in results(n)):
             continue
         live.append(n)
+        for body in n.fields.values():
+            if isinstance(body, Body):
+                for x in (*body.args, *body.results):
+                    _need(needed, x)
+                body.nodes = _live(body.nodes, needed)
         for x in _objects(n.fields):
-            need(x)
+            _need(needed, x)
     return live[::-1]

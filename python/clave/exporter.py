@@ -208,7 +208,7 @@ class _Method:
             self._refuse(node, name, "")
 
     def _lower(self, node: torch.fx.Node, name: str, lowering: Callable[..., Any]) -> None:
-        context = Context(self.builder, self.sizes, node, self.shared.constant)
+        context = Context(self.builder, self.sizes, node, self.shared.constant, self._run_graph)
         try:
             self.values[node] = lowering(context, *self._arguments(node))
         except Unsupported as e:
@@ -225,12 +225,17 @@ class _Method:
 
     def _inline(self, node: torch.fx.Node) -> None:
         body_at = next(i for i, a in enumerate(node.args) if isinstance(self.values.get(a), torch.fx.GraphModule))
-        body = self.values[node.args[body_at]]
-        inner = [n for n in body.graph.nodes if n.op == "placeholder"]
-        for placeholder, arg in zip(inner, node.args[body_at + 1 :], strict=True):
-            self.values[placeholder] = self._argument(arg)
-        self._run(body)
-        self.values[node] = [self._argument(a) for a in next(n for n in body.graph.nodes if n.op == "output").args[0]]
+        arguments = [self._argument(a) for a in node.args[body_at + 1 :]]
+        self.values[node] = self._run_graph(self.values[node.args[body_at]], arguments)
+
+    def _run_graph(self, graph_module: torch.fx.GraphModule, arguments: list[Any]) -> list[Any]:
+        """Lowers a graph that is part of another; its results."""
+        inner = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+        for placeholder, value in zip(inner, arguments, strict=True):
+            self.values[placeholder] = value
+        self._run(graph_module)
+        results = next(n for n in graph_module.graph.nodes if n.op == "output").args[0]
+        return [self._argument(a) for a in (results if isinstance(results, list | tuple) else [results])]
 
     def _refuse(self, node: torch.fx.Node, name: str, reason: str) -> None:
         """Notes the op and goes on with stand-ins of its results."""
@@ -252,6 +257,8 @@ class _Method:
 
     def _arguments(self, node: torch.fx.Node) -> list[Any]:
         """The call's arguments in the order of the op's schema, absent ones as their defaults."""
+        if not isinstance(node.target, torch._ops.OpOverload):
+            return [self._argument(a) for a in node.args]
         schema_args = node.target._schema.arguments
         out = []
         for i, a in enumerate(schema_args):

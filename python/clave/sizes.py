@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
@@ -42,6 +43,7 @@ _CHAINS: dict[Any, schema.ScalarKind] = {
     sympy.And: _K.and_,
     sympy.Or: _K.or_,
 }
+_TO_BOOL = {_K.eq, _K.ne, _K.lt, _K.le, _K.gt, _K.ge, _K.and_, _K.or_, _K.not_}
 _REAL_BINARY: dict[Any, schema.ScalarKind] = {F.FloatTrueDiv: _K.true_div, F.FloatPow: _K.pow, sympy.Pow: _K.pow}
 
 
@@ -74,6 +76,15 @@ class Sizes:
         self.known[symbol] = self.builder.val("int", self.names.get(symbol, str(symbol)), low, high)
         return self.known[symbol]
 
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is computed meanwhile is known there only: in the body of a control op."""
+        known = dict(self.known)
+        try:
+            yield
+        finally:
+            self.known = known
+
     def resolve(self, x: Any) -> Int:
         """The value of an int, a SymInt or SymBool, or a sympy expression; emits the host ops that compute it."""
         e = expression(x)
@@ -93,7 +104,7 @@ class Sizes:
         return self.real(expression(x)) if isinstance(x, torch.SymFloat) else self.resolve(x)
 
     def scalar(self, kind: schema.ScalarKind, a: Int, b: Int | None = None, name: str = "") -> Val:
-        out = self.builder.val("int", name)
+        out = self.builder.val("bool" if kind in _TO_BOOL else "int", name)
         self.builder.emit("IntScalar", kind=kind, a=a, b=b, out=out)
         return out
 

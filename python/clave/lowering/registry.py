@@ -10,14 +10,15 @@ available), or None for ops that give nothing. `raise Unsupported(reason)` refus
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from clave import schema
-from clave.builder import Float, Int, MethodBuilder, Slot, Val
+from clave.builder import Body, Float, Int, MethodBuilder, Slot, Val
 from clave.dtypes import index_of_torch
 from clave.errors import Unsupported
 from clave.sizes import Sizes
@@ -71,6 +72,15 @@ class Context:
     sizes: Sizes
     node: torch.fx.Node
     constant: Callable[[torch.Tensor, str], Slot]  # a new constant, or the slot of an equal one
+    run: Callable[[torch.fx.GraphModule, list[Any]], list[Any]]  # lowers a graph with these arguments, gives its results
+
+    @contextmanager
+    def body(self, name: str) -> Iterator[Body]:
+        """A body of a control op: what is lowered meanwhile goes into it."""
+        source = self.builder.source
+        with self.builder.body(name) as made, self.sizes.scope():
+            yield made
+        self.builder.source = source
 
     def used(self, index: int) -> bool:
         """Whether anything reads result `index` of an op that gives several."""

@@ -168,6 +168,18 @@ static clave_status eval_float(ir_scalar_kind kind, double a, double b, double *
     case IR_SCALAR_KIND_TO_INT:
       *out = trunc(a);
       return NULL;
+    case IR_SCALAR_KIND_FLOOR:
+      *out = floor(a);
+      return NULL;
+    case IR_SCALAR_KIND_CEIL:
+      *out = ceil(a);
+      return NULL;
+    case IR_SCALAR_KIND_ROUND:
+      *out = rint(a);
+      return NULL;
+    case IR_SCALAR_KIND_SQRT:
+      *out = sqrt(a);
+      return NULL;
     default:
       return UNSUPPORTED("float host op %d", (int)kind);
   }

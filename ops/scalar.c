@@ -7,7 +7,7 @@ static const char *type_name(ir_value_type t) {
 
 static bool is_unary(ir_scalar_kind k) {
   return k == IR_SCALAR_KIND_NEG || k == IR_SCALAR_KIND_NOT || k == IR_SCALAR_KIND_TO_FLOAT ||
-         k == IR_SCALAR_KIND_TO_INT;
+         k == IR_SCALAR_KIND_TO_INT || k >= IR_SCALAR_KIND_FLOOR;
 }
 
 static bool is_comparison(ir_scalar_kind k) {

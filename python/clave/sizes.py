@@ -45,6 +45,19 @@ _CHAINS: dict[Any, schema.ScalarKind] = {
 }
 _TO_BOOL = {_K.eq, _K.ne, _K.lt, _K.le, _K.gt, _K.ge, _K.and_, _K.or_, _K.not_}
 _REAL_BINARY: dict[Any, schema.ScalarKind] = {F.FloatTrueDiv: _K.true_div, F.FloatPow: _K.pow, sympy.Pow: _K.pow}
+_ROUNDED: dict[Any, schema.ScalarKind] = {
+    F.FloorToInt: _K.floor,
+    F.CeilToInt: _K.ceil,
+    F.RoundToInt: _K.round,
+    F.TruncToInt: _K.to_int,
+    sympy.floor: _K.floor,
+    sympy.ceiling: _K.ceil,
+}
+
+
+def _has_real(e: Any) -> bool:
+    """Whether an operand is no integer and no condition."""
+    return any(not (a.is_Boolean or a.is_integer) for a in e.args)
 
 
 def expression(x: Any) -> Any:
@@ -108,6 +121,11 @@ class Sizes:
         self.builder.emit("IntScalar", kind=kind, a=a, b=b, out=out)
         return out
 
+    def _compare(self, kind: schema.ScalarKind, e: Any) -> Val:
+        if not _has_real(e):
+            return self.scalar(kind, *map(self.resolve, e.args), name=str(e))
+        return self._float_scalar(kind, *map(self.real, e.args), type="bool")
+
     def check(self, condition: Any, message: str) -> None:
         """A run-time check of a SymBool or sympy condition."""
         e = expression(condition)
@@ -119,7 +137,7 @@ class Sizes:
             for part in e.args:
                 self.check(part, message)
             return
-        if isinstance(e, sympy.core.relational.Relational):
+        if isinstance(e, sympy.core.relational.Relational) and not _has_real(e):
             kind, a, b = _BINARY[type(e)], self.resolve(e.lhs), self.resolve(e.rhs)
         else:
             kind, a, b = _K.ne, self.resolve(e), 0
@@ -146,6 +164,8 @@ class Sizes:
     def _compute(self, e: Any) -> Val:
         if isinstance(e, sympy.Symbol):
             raise Unsupported(f"size {e} is not known when it is needed")
+        if isinstance(e, sympy.core.relational.Relational):
+            return self._compare(_BINARY[e.func], e)
         if e.func in _BINARY:
             return self.scalar(_BINARY[e.func], *map(self.resolve, e.args), name=str(e))
         if e.func is sympy.Add:
@@ -175,6 +195,8 @@ class Sizes:
             return self.scalar(_K.neg, self.scalar(_K.floor_div, self.scalar(_K.neg, a), b), name=str(e))
         if isinstance(e, sympy.Not):
             return self.scalar(_K.not_, self.resolve(e.args[0]), name=str(e))
+        if type(e) in _ROUNDED:
+            return self._rounded(_ROUNDED[type(e)], self.real(e.args[0]))
         if isinstance(e, F.Identity):
             inner = self.resolve(e.args[0])
             return inner if isinstance(inner, Val) else self.scalar(_K.add, inner, 0)
@@ -200,6 +222,8 @@ class Sizes:
         """The value of a sympy expression of a SymFloat."""
         if e.is_number and not e.free_symbols:
             return float(e)
+        if e.is_integer:
+            return self.resolve(e)
         if e not in self.known:
             self.known[e] = self._compute_real(e)
         return self.known[e]
@@ -214,11 +238,32 @@ class Sizes:
         if type(e) in _CHAINS:
             return reduce(lambda a, b: self._float_scalar(_CHAINS[type(e)], a, b), map(self.real, e.args))
         if type(e).__name__ == "OpaqueUnaryFn_sqrt":
-            return self._float_scalar(_K.pow, self.real(e.args[0]), 0.5)
+            return self._float_scalar(_K.sqrt, self.real(e.args[0]))
+        if isinstance(e, F.TruncToFloat):
+            return self._float_scalar(_K.to_float, self._rounded(_K.to_int, self.real(e.args[0])))
+        if isinstance(e, sympy.Piecewise):
+            return self._real_piecewise(e)
         raise Unsupported(f"arithmetic {e}")
 
-    def _float_scalar(self, kind: schema.ScalarKind, a: Float, b: Float | None = None) -> Val:
-        out = self.builder.val("float")
+    def _real_piecewise(self, e: Any) -> Val:
+        total: Float = 0.0
+        before: Int = 0
+        for value, condition in e.args:
+            c = self.resolve(condition)
+            part = self._float_scalar(_K.mul, self.real(value), self.scalar(_K.gt, c, before))
+            total = self._float_scalar(_K.add, total, part)
+            before = self.scalar(_K.or_, before, c)
+        assert isinstance(total, Val)
+        return total
+
+    def _rounded(self, kind: schema.ScalarKind, x: Float) -> Val:
+        """An integer of a float: down, up, to the nearest (even at halves), towards zero (to_int)."""
+        if kind != _K.to_int:
+            x = self._float_scalar(kind, x)
+        return self._float_scalar(_K.to_int, x, type="int")
+
+    def _float_scalar(self, kind: schema.ScalarKind, a: Float, b: Float | None = None, type: str = "float") -> Val:
+        out = self.builder.val(type)
         self.builder.emit("Scalar", kind=kind, a=a, b=b, out=out)
         return out
 

@@ -8,7 +8,6 @@ import torch
 
 from clave import schema
 from clave.builder import Val
-from clave.errors import Unsupported
 from clave.lowering.registry import Context, Tensor, lower
 from clave.lowering.steps import slot_as
 from clave.sizes import expression
@@ -20,22 +19,41 @@ D = schema.DType
 def item(c: Context, x: Tensor) -> Val:
     """The one element, and the symbol that torch.export made for it."""
     val = c.node.meta["val"]
+    if isinstance(val, torch.SymBool):
+        return _condition(c, x, expression(val))
     if isinstance(val, torch.SymInt):
         e = expression(val)
         out = c.sizes.bind(e) if e.is_Symbol else c.builder.val("int", str(e))
         c.builder.emit("Item", x=slot_as(c, x, D.I64), out=out)
         return out
-    if isinstance(val, torch.SymBool):
-        raise Unsupported("a condition that depends on data")
     out = c.builder.val("float", str(expression(val)))
     c.builder.emit("Item", x=c.tensor(x), out=out)
     c.sizes.known[expression(val)] = out
     return out
 
 
+def _condition(c: Context, x: Tensor, e: Any) -> Val:
+    """The truth of a BOOL element; torch writes it as an equation for a symbol that is 0 or 1."""
+    out = c.builder.val("bool", str(e))
+    c.builder.emit("Item", x=slot_as(c, x, D.BOOL), out=out)
+    for symbol in e.free_symbols:
+        c.sizes.known[symbol] = out
+    return out
+
+
 @lower("aten._assert_scalar.default")
 def assert_scalar(c: Context, condition: Any, message: str) -> None:
-    c.sizes.check(_original(c, 0), message)
+    if not _is_about_layout(c.node.args[0]):
+        c.sizes.check(_original(c, 0), message)
+
+
+def _is_about_layout(x: Any) -> bool:
+    """Whether a condition comes from strides or offsets of torch's own tensors."""
+    if not isinstance(x, torch.fx.Node):
+        return False
+    if "sym_stride" in str(x.target) or "sym_storage_offset" in str(x.target):
+        return True
+    return any(_is_about_layout(a) for a in x.all_input_nodes if not isinstance(a.meta.get("val"), torch.Tensor))
 
 
 def _original(c: Context, i: int) -> Any:

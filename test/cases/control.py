@@ -1,0 +1,200 @@
+"""cond, while_loop, scan, map; nested ones; bodies with views, state, symbolic sizes, and values read from data. The second set
+of inputs takes other branches and other numbers of steps."""
+
+import torch
+from torch._higher_order_ops.map import map as mapped
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.export import Dim
+
+from describe import BOOL, F16, F32, F64, I32, I64, Case, T
+
+N = Dim("n", min=1, max=100)
+TOL = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def batch(*axes):
+    """Dynamic dimensions n, by tensor."""
+    return (tuple({a: N} if a is not None else None for a in axes),)
+
+
+class Gate(torch.nn.Module):
+    """A branch over parameters, with a buffer that is changed outside of it."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.a, self.b = torch.nn.Linear(6, 4), torch.nn.Linear(6, 4)
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x):
+        y = torch.cond(x.sum() > 0, lambda v: self.a(v).relu(), lambda v: self.b(v) + self.total, (x,))
+        self.total.add_(y.sum(0))
+        return y, self.total * 1
+
+
+def cond_cases():
+    def values(x, y):
+        """Several results: computed, passed through, views, the same twice; of several dtypes."""
+        n = x.shape[0]
+        then = lambda x, y: (x * 2 + y, y.clone(), x[0].clone(), (x > 0).int(), y.t().clone())
+        other = lambda x, y: (y - x, x + 0.0, y[n - 1] * 1, (y > 0).int(), x.t() * 3)
+        return torch.cond(x[0, 0] > 0, then, other, (x, y))
+
+    yes, no = T((5, 4), low=0.5), T((5, 4), high=-0.5)
+    yield Case("cond", values, [yes, T((5, 4))], other=[no, T((5, 4))], **TOL)
+    yield Case(
+        "cond_dynamic",
+        values,
+        [yes, T((5, 4))],
+        other=[T((9, 4), high=-0.5), T((9, 4))],
+        dynamic_shapes=batch(0, 0),
+        **TOL,
+    )
+    by_size = lambda x: torch.cond(x.shape[0] > 6, lambda x: x[x.shape[0] // 2 :].sum(0), lambda x: x.sum(0) * 2, (x,))
+    yield Case("cond_size", by_size, [T((3, 4))], other=[T((9, 4))], dynamic_shapes=batch(0), **TOL)
+    by_item = lambda x, f: (
+        torch.cond(x.sum().item() > 3, lambda x: x + 1, lambda x: x * 2, (x,)),
+        torch.cond(f.any().item(), lambda x: x - 1, lambda x: x / 2, (x,)),
+    )
+    yield Case(
+        "cond_item", by_item, [yes, T((3,), BOOL)], other=[no, T((3,), BOOL, values=(False,))], **TOL
+    )
+
+    def nested(x):
+        inner = lambda x: torch.cond(x.min() > -1, lambda x: x.exp(), lambda x: x.sin(), (x,))
+        return torch.cond(x.sum() > 0, inner, lambda x: inner(x * 0.5) - 1, (x,)) + x
+
+    yield Case("cond_nested", nested, [T((4, 3), low=0)], other=[T((4, 3), high=0)], **TOL)
+    yield Case("cond_state", Gate(), [T((3, 6), low=0)], other=[T((3, 6), high=0)], state=True, **TOL)
+    both = lambda x: [torch.cond(p, lambda x: x * 2, lambda x: x * 3, (x,)) for p in ((x > 1).all(), (x < 9).all())]
+    for dtype in (F16, F64, I32):
+        yield Case(f"cond_{str(dtype)[6:]}", both, [T((7,), dtype)], other=[T((7,), dtype, low=2, high=3)], **TOL)
+    yield Case("cond_empty", both, [T((0, 3))], **TOL)
+
+
+def while_cases():
+    def power(x, n):
+        """Carries that are computed, swapped, unchanged and counted."""
+        step = lambda i, a, b, c: (i + 1, b.clone(), a + c, c.clone())
+        return while_loop(lambda i, a, b, c: i < n, step, (torch.zeros((), dtype=I64), x.sin(), x * 2, x.cos()))
+
+    args = [T((4, 3)), T((), I64, values=(5,))]
+    yield Case("while", power, args, other=[args[0], T((), I64, values=(2,))], **TOL)
+    yield Case("while_none", power, [args[0], T((), I64, values=(0,))], other=args, **TOL)
+    halve = lambda x: while_loop(lambda x: x.abs().max() > 0.1, lambda x: x / 2, (x,))
+    yield Case(
+        "while_data", halve, [T((3, 5))], other=[T((6, 5), high=90)], dynamic_shapes=batch(0), **TOL
+    )
+
+    def fill(buffer, x):
+        """A tensor changed in place, one row per step, at a position that the host must know."""
+
+        def step(i, buffer):
+            row = x * i
+            return i + 1, buffer.index_copy(0, i.reshape(1), row.reshape(1, -1))
+
+        return while_loop(lambda i, b: i < b.shape[0], step, (torch.zeros((), dtype=I64), buffer))[1]
+
+    yield Case("while_fill", fill, [T((6, 3)), T((3,))], other=[T((9, 3)), T((3,))], dynamic_shapes=batch(0, None), **TOL)
+
+    def newton(x):
+        """A loop in a loop, and a branch in that."""
+        z = x.abs()
+
+        def inner(i, y):
+            y = torch.cond(y.sum() > 0, lambda y: 0.5 * (y + z / (y + 1)), lambda y: y + 0.25, (y,))
+            return i + 1, y
+
+        def outer(k, y):
+            return k + 1, while_loop(lambda i, y: i < 3, inner, (torch.zeros((), dtype=I64), y.clone()))[1]
+
+        return while_loop(lambda k, y: k < 4, outer, (torch.zeros((), dtype=I64), x.clone()))
+
+    yield Case("while_nested", newton, [T((8,))], **TOL)
+    collatz = lambda n: while_loop(
+        lambda n, k: n > 1, lambda n, k: (torch.where(n % 2 == 0, n // 2, 3 * n + 1), k + 1), (n, torch.zeros_like(n))
+    )
+    yield Case("while_collatz", collatz, [T((), I64, values=(7,))], other=[T((), I64, values=(27,))])
+
+
+def scan_cases():
+    w = torch.linspace(-1, 1, 9).reshape(3, 3)
+
+    def recur(x, h):
+        def step(h, x):
+            h = torch.tanh(h @ w + x)
+            return h, h.clone()
+
+        return scan(step, h, x)
+
+    rnn = [T((6, 2, 3)), T((2, 3))]
+    long = [T((11, 2, 3)), T((2, 3))]
+    yield Case("scan", recur, rnn, other=long, dynamic_shapes=batch(0, None), **TOL)
+    reverse = lambda x, h: scan(lambda c, x: (c + x, c * x), h, x, dim=2, reverse=True)
+    yield Case(
+        "scan_reverse", reverse, [T((2, 3, 5)), T((2, 3))], other=[T((2, 3, 8)), T((2, 3))],
+        dynamic_shapes=batch(2, None), **TOL,
+    )  # fmt: skip
+
+    def many(x, y, n):
+        """Several carries and stacked results: of integers, unchanged, of views, the same tensor twice."""
+
+        def step(carry, xs):
+            a, b, n = carry
+            x, y = xs
+            c = a * 0.5 + x
+            return (b.clone(), c, n + 1), (c.clone(), y[:, 1].clone(), n.clone(), x.t() * 1, w * 1, x > b)
+
+        return scan(step, (x[0] * 1, x[1] * 1, n), (x, y))
+
+    yield Case(
+        "scan_many", many, [T((4, 2, 3)), T((4, 3, 2)), T((), I32)], other=[T((7, 2, 3)), T((7, 3, 2)), T((), I32)],
+        dynamic_shapes=batch(0, 0, None), **TOL,
+    )  # fmt: skip
+
+    def nested(x):
+        """A scan over scans with a branch."""
+
+        def row(total, x):
+            total = torch.cond(x > 0, lambda t, x: t + x, lambda t, x: t * 0.5, (total, x))
+            return total, total.clone()
+
+        def rows(total, x):
+            end, y = scan(row, total, x)
+            return end, y.clone()
+
+        return scan(rows, torch.zeros(()), x)
+
+    yield Case("scan_nested", nested, [T((3, 5))], other=[T((6, 5))], dynamic_shapes=batch(0), **TOL)
+    strided = lambda x: scan(lambda c, x: (c + x.sum(), x[1:] * c), torch.ones(()), x.transpose(0, 1)[::2].flip(0))
+    yield Case("scan_strided", strided, [T((4, 7))], **TOL)
+    one = lambda x: scan(lambda c, x: (c * x, c + x), torch.ones(3), x)
+    yield Case("scan_one", one, [T((1, 3))], **TOL)
+
+
+def map_cases():
+    affine = lambda x, y: mapped(lambda x, y: torch.relu(x @ y) + x[:1].sum(), x, y)
+    yield Case(
+        "map", affine, [T((5, 2, 3)), T((3, 4))], other=[T((2, 2, 3)), T((3, 4))], dynamic_shapes=batch(0, None), **TOL
+    )
+    pairs = lambda x, y: mapped(lambda xy, s: (xy[0] + xy[1], xy[0].clone(), xy[1].sum() * s), (x, y), x[0, 0].clone())
+    yield Case("map_pairs", pairs, [T((4, 3)), T((4, 3))], **TOL)
+
+    def picked(x, i):
+        """Each step looks up its row by a number that the host reads."""
+        return mapped(lambda i: x.narrow(0, i.item(), 1).squeeze(0) * 2, i)
+
+    yield Case("map_item", picked, [T((5, 3)), T((4,), I64, 0, 4)], **TOL)
+    lookup = lambda x, i: mapped(lambda i: x[i.reshape(1)] * 2, i)
+    out_of_range = [T((5, 3)), T((2,), I64, values=(1, 5))]
+    yield Case(
+        "map_range", lookup, out_of_range, other=[T((5, 3)), T((2,), I64, 0, 4)], error="index 5 out of range", **TOL
+    )
+
+
+def cases():
+    yield from cond_cases()
+    yield from while_cases()
+    yield from scan_cases()
+    yield from map_cases()

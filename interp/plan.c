@@ -148,22 +148,29 @@ typedef struct forgetting {
   const session *s;
   plan *p;
   const plan_mark *to;
+  const method *m;
+  span instructions;
 } forgetting;
 
 static void forget_slot(void *ctx, uint32_t tid) {
   const forgetting *f = ctx;
   plan *p = f->p;
   if (p->target[tid] != NO_INDEX && p->target[tid] >= f->to->storages) p->target[tid] = NO_INDEX;
-  if (p->now[tid].storage != NO_INDEX && p->now[tid].storage >= f->to->storages)
-    p->now[tid] = p->at[tid];
-  if (p->at[tid].storage == NO_INDEX || p->at[tid].storage < f->to->storages) return;
+  uint32_t w = f->m->writer[tid];
+  bool written = w != NO_INDEX && w >= f->instructions.first && w < f->instructions.end;
+  bool older = p->at[tid].storage == NO_INDEX || p->at[tid].storage < f->to->storages;
+  if (older && !written) {
+    if (p->now[tid].storage != NO_INDEX && p->now[tid].storage >= f->to->storages)
+      p->now[tid] = p->at[tid];
+    return;
+  }
   p->at[tid].storage = p->now[tid].storage = NO_INDEX;
   for (int b = 0; b < f->s->devices.count; b++) p->bound[b][tid] = (bound_tensor){0};
 }
 
 void rewind_plan(const session *s, const method *m, plan *p, const plan_mark *to,
                  span instructions) {
-  forgetting f = {s, p, to};
+  forgetting f = {s, p, to, m, instructions};
   for_each_slot(s, m, instructions, forget_slot, &f);
   for (uint32_t i = to->phases; i < p->n_phases; i++)
     for (int b = 0; b < MAX_BACKENDS; b++) arena_layout_free(&p->phases[i].layout[b]);

@@ -51,7 +51,7 @@ def cond_cases():
         dynamic_shapes=batch(0, 0),
         **TOL,
     )
-    by_size = lambda x: torch.cond(x.shape[0] > 6, lambda x: x[x.shape[0] // 2 :].sum(0), lambda x: x.sum(0) * 2, (x,))
+    by_size = lambda x: torch.cond(x.shape[0] > 6, lambda x: x.cos().sum(0), lambda x: x.sum(0) * 2, (x,))
     yield Case("cond_size", by_size, [T((3, 4))], other=[T((9, 4))], dynamic_shapes=batch(0), **TOL)
     by_item = lambda x, f: (
         torch.cond(x.sum().item() > 3, lambda x: x + 1, lambda x: x * 2, (x,)),

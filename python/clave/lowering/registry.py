@@ -72,7 +72,7 @@ class Context:
     sizes: Sizes
     node: torch.fx.Node
     constant: Callable[[torch.Tensor, str], Slot]  # a new constant, or the slot of an equal one
-    run: Callable[[torch.fx.GraphModule, list[Any]], list[Any]]  # lowers a graph with these arguments, gives its results
+    run: Callable[[torch.fx.GraphModule, list[Any]], list[Any]]  # lowers a graph on these arguments
 
     @contextmanager
     def body(self, name: str) -> Iterator[Body]:

@@ -42,9 +42,10 @@ def _condition(c: Context, x: Tensor, e: Any) -> Val:
 
 
 @lower("aten._assert_scalar.default")
-def assert_scalar(c: Context, condition: Any, message: str) -> None:
-    if not _is_about_layout(c.node.args[0]):
-        c.sizes.check(_original(c, 0), message)
+def assert_scalar(c: Context) -> None:
+    condition, message = c.node.args
+    if not _is_about_layout(condition):
+        c.sizes.check(condition.meta["val"] if isinstance(condition, torch.fx.Node) else condition, str(message))
 
 
 def _is_about_layout(x: Any) -> bool:
@@ -54,12 +55,6 @@ def _is_about_layout(x: Any) -> bool:
     if "sym_stride" in str(x.target) or "sym_storage_offset" in str(x.target):
         return True
     return any(_is_about_layout(a) for a in x.all_input_nodes if not isinstance(a.meta.get("val"), torch.Tensor))
-
-
-def _original(c: Context, i: int) -> Any:
-    """Argument i as torch has it: the symbolic condition, not a host scalar that holds its truth."""
-    arg = c.node.args[i]
-    return arg.meta["val"] if isinstance(arg, torch.fx.Node) else arg
 
 
 @lower("aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default")

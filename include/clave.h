@@ -240,8 +240,8 @@ typedef struct clave_session_options {
   bool unfused;   /* run every node by itself, for comparison node by node */
   bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device;
                      also CLAVE_SELF_CHECK=off */
-  /* Asked before each op; true ends the run with an error. A program can loop forever (While), which
-   * nothing else stops. */
+  /* Asked before each op; true ends the run with an error. A program can loop forever (While),
+   * which nothing else stops. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
 } clave_session_options;
@@ -269,8 +269,8 @@ typedef struct clave_memory_info {
   uint64_t constant_bytes_in_place;     /* of the constants: mapped, not copied */
 } clave_memory_info;
 CLAVE_API void clave_session_memory(const clave_session *session, clave_memory_info *info);
-/* Where node `index` of a method runs ("opencl", "cpu", "host", "view" or "control") and why there, NULL if
- * first choice. */
+/* Where node `index` of a method runs ("opencl", "cpu", "host", "view" or "control") and why there,
+ * NULL if first choice. */
 CLAVE_API clave_status clave_session_placement(const clave_session *session, const char *method,
                                                uint32_t index, const char **where,
                                                const char **reason) CLAVE_CHECK;

@@ -108,8 +108,8 @@ typedef struct slot_binding {
   const phase *ph;
 } slot_binding;
 
-/* Slots of earlier phases are bound already, but not on a backend that reads them only now. They may
- * have been moved by copies since they were produced. */
+/* Slots of earlier phases are bound already, but not on a backend that reads them only now. They
+ * may have been moved by copies since they were produced. */
 static void bind_new_slot(void *ctx, uint32_t tid) {
   const slot_binding *x = ctx;
   bool moved = x->p->now[tid].storage < x->ph->first_storage;

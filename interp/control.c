@@ -1,11 +1,12 @@
-/* Control ops in a plan. Their bodies are planned with everything else: a body's steps lie between the
- * op's control step and its end step, its slots and memory are the plan's own, so that bodies nest and
- * share the arena. Running them is loops.c's.
+/* Control ops in a plan. Their bodies are planned with everything else: a body's steps lie between
+ * the op's control step and its end step, its slots and memory are the plan's own, so that bodies
+ * nest and share the arena. Running them is loops.c's.
  *
  * What a body reads from outside is brought before the control step: the devices, and copies that
- * are dense. What a loop's body reads and writes elsewhere in every step (slices of the scanned and the
- * stacked tensors, the two buffers of a carry) lies in moving blocks, whose address is set before
- * each step. A body's results are written to their place if the op that makes them can, else copied.
+ * are dense. What a loop's body reads and writes elsewhere in every step (slices of the scanned and
+ * the stacked tensors, the two buffers of a carry) lies in moving blocks, whose address is set
+ * before each step. A body's results are written to their place if the op that makes them can, else
+ * copied.
  *
  * A body in which sizes depend on data is planned late: whenever it runs, as phases behind the
  * plan's end that are forgotten after it. */
@@ -256,7 +257,8 @@ static clave_status place_tie(planning *l, uint32_t k, uint8_t home, tie **out) 
   return NULL;
 }
 
-/* Tells the op that computes a body's result where to write it, unless that was done for another. */
+/* Tells the op that computes a body's result where to write it, unless that was done for another.
+ */
 static bool direct(planning *l, int body, uint32_t tid, uint32_t where) {
   if (!is_computed(l, body, tid) || l->p->target[tid] != NO_INDEX) return false;
   l->p->target[tid] = where;
@@ -366,8 +368,8 @@ static clave_status plan_body(planning *l, int body, bool may_fail) {
   return NULL;
 }
 
-/* The bodies' steps and what stays alive while they run: in a loop everything from outside until the
- * end, as the next step reads it again. */
+/* The bodies' steps and what stays alive while they run: in a loop everything from outside until
+ * the end, as the next step reads it again. */
 static clave_status plan_bodies(planning *l, uint32_t from, bool may_fail) {
   control *c = l->c;
   plan *p = l->p;
@@ -414,8 +416,8 @@ static clave_status plan_if(planning *l, uint32_t from) {
   return plan_bodies(l, from, l->c->known < 0);
 }
 
-/* Carry k of a loop: its two buffers, the initial value, and what the body and a condition see of it.
- * steps: how many are run, -1 if that is not known. */
+/* Carry k of a loop: its two buffers, the initial value, and what the body and a condition see of
+ * it. steps: how many are run, -1 if that is not known. */
 static clave_status plan_carry(planning *l, uint32_t k, uint32_t initial, int64_t steps) {
   plan *p = l->p;
   int body = l->n_chains - 1;
@@ -433,7 +435,8 @@ static clave_status plan_carry(planning *l, uint32_t k, uint32_t initial, int64_
   TRY(add_copy(p, t->home, l->index, p->now[initial], at_contiguous(t->first, type), NO_INDEX));
   for (int b = 0; b < l->n_chains; b++)
     read = later_use(read, l->m->last_use[l->chains[b]->args.items[k]]);
-  if (body == 1) read = later_use(read, l->m->bodies[l->index][0].end); /* the condition only looks */
+  if (body == 1)
+    read = later_use(read, l->m->bodies[l->index][0].end); /* the condition only looks */
   TRY(add_moving(p, type, t->home, read, &t->arg));
   TRY(add_moving(p, type, t->home, l->m->last_use[given], &t->target));
   for (int b = 0; b < l->n_chains; b++)
@@ -448,8 +451,8 @@ static clave_status plan_while(planning *l, uint32_t from) {
   return plan_bodies(l, from, false);
 }
 
-/* A scanned tensor is read in place. Where a body runs on several devices its slices must be dense, as
- * they are transferred. */
+/* A scanned tensor is read in place. Where a body runs on several devices its slices must be dense,
+ * as they are transferred. */
 static clave_status plan_scanned(planning *l, uint32_t x, uint32_t arg) {
   plan *p = l->p;
   tensor slice;
@@ -515,8 +518,8 @@ static clave_status add_control(plan *p, uint32_t index, uint32_t n_ties, uint32
 
 static bool resolve_own(void *ctx, const operand *o) {
   planning *l = ctx;
-  l->st = o->flags & IR_OUT ? resolve_type(l->s, l->p, o->tid)
-                            : touch_slot(l->s, l->m, l->p, o->tid);
+  l->st =
+      o->flags & IR_OUT ? resolve_type(l->s, l->p, o->tid) : touch_slot(l->s, l->m, l->p, o->tid);
   return !l->st;
 }
 
@@ -555,7 +558,7 @@ clave_status plan_control(session *s, method *m, plan *p, uint32_t index) {
   TRY(op_table[l.ins->op_type].rule(&c, l.ins->op));
   find_used_backends(&l);
   TRY(hoist_all(&l));
-  return scan                              ? plan_scan(&l, from)
+  return scan                            ? plan_scan(&l, from)
          : l.ins->op_type == IR_OP_WHILE ? plan_while(&l, from)
-                                           : plan_if(&l, from);
+                                         : plan_if(&l, from);
 }

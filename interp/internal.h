@@ -115,12 +115,12 @@ typedef struct control {
   uint32_t instruction;
   uint32_t step, end; /* its steps STEP_CONTROL and STEP_END */
   span body[2];       /* steps */
-  bool late[2]; /* planned anew whenever it runs: sizes depend on data, or it may never run */
+  bool late[2];       /* planned anew whenever it runs: sizes depend on data, or it may never run */
   location predicate; /* a branch's, or what a loop's condition gives */
   uint8_t predicate_home;
-  int known;     /* a branch's predicate is a host value: its truth; else -1 */
-  int64_t trips; /* of a scan */
-  tie *ties;     /* owned, by result of the body */
+  int known;      /* a branch's predicate is a host value: its truth; else -1 */
+  int64_t trips;  /* of a scan */
+  tie *ties;      /* owned, by result of the body */
   slices *slices; /* owned */
   uint32_t n_ties, n_slices;
   uint32_t *moved; /* owned: slots that lie in moving blocks */
@@ -236,7 +236,8 @@ void plan_destroy(plan *p);
 clave_status plan_next_phase(session *s, method *m, plan *p, cursor *k) STATUS_CHECK;
 plan_mark mark_plan(const plan *p);
 /* Forgets everything planned since, of which slots of these instructions are all that is left. */
-void rewind_plan(const session *s, const method *m, plan *p, const plan_mark *to, span instructions);
+void rewind_plan(const session *s, const method *m, plan *p, const plan_mark *to,
+                 span instructions);
 /* ---- layout.c ---- */
 clave_status plan_instruction(session *s, method *m, plan *p, uint32_t index) STATUS_CHECK;
 clave_status plan_updates(session *s, method *m, plan *p) STATUS_CHECK;

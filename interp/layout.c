@@ -48,7 +48,8 @@ clave_status new_place(plan *p, const tensor *t, int b, uint32_t last_use, locat
   return NULL;
 }
 
-/* Where a slot that an op on backend b writes lies: a body's result where it is wanted, if that fits. */
+/* Where a slot that an op on backend b writes lies: a body's result where it is wanted, if that
+ * fits. */
 static clave_status result_place(plan *p, uint32_t tid, int b, uint32_t last_use, location *out) {
   const storage *wanted = p->target[tid] == NO_INDEX ? NULL : &p->storages[p->target[tid]];
   size_t bytes;
@@ -60,8 +61,7 @@ static clave_status result_place(plan *p, uint32_t tid, int b, uint32_t last_use
   return NULL;
 }
 
-clave_status add_copy(plan *p, int b, uint32_t index, location x, location out,
-                             uint32_t rebind) {
+clave_status add_copy(plan *p, int b, uint32_t index, location x, location out, uint32_t rebind) {
   if (tensor_numel(&x.t) == 0) return NULL;
   return add_step(p, (step){.kind = STEP_COPY,
                             .backend = (uint8_t)b,
@@ -159,7 +159,8 @@ static bool can_reuse(const operand_list *l, uint32_t x, uint32_t out) {
   if (h.n > 1) return false;
   const storage *g = &p->storages[p->now[x].storage];
   const tensor *t = &p->now[x].t;
-  if (g->fixed || g->home != l->backend || (g->last_use != NO_INDEX && g->last_use > l->index)) return false;
+  if (g->fixed || g->home != l->backend || (g->last_use != NO_INDEX && g->last_use > l->index))
+    return false;
   if (!tensor_is_contiguous(t) || t->offset != 0 ||
       (size_t)tensor_numel(t) * dtype_size(t->type) != g->bytes)
     return false;

@@ -57,8 +57,7 @@ static clave_status end_carries(session *s, method *m, plan *p, control *c) {
     const ir_instruction *ins = &m->instructions[c->instruction];
     const ir_scan *scan = ins->op;
     const ir_while *loop = ins->op;
-    uint32_t tid =
-        ins->op_type == IR_OP_SCAN ? scan->results.items[k] : loop->results.items[k];
+    uint32_t tid = ins->op_type == IR_OP_SCAN ? scan->results.items[k] : loop->results.items[k];
     location from = {t->current, p->types[tid]}, to = {t->result, p->types[tid]};
     tensor_set_contiguous(&from.t);
     tensor_set_contiguous(&to.t);

@@ -1,5 +1,5 @@
-/* A method's instructions in one list, in which a control op is followed by those of its bodies, and
- * what can be told of them before any size is known: who writes a slot, who reads it last. */
+/* A method's instructions in one list, in which a control op is followed by those of its bodies,
+ * and what can be told of them before any size is known: who writes a slot, who reads it last. */
 #include <string.h>
 
 #include "interp/internal.h"
@@ -65,8 +65,8 @@ clave_status drop_instructions(session *s, method *m) {
 
 typedef struct use {
   method *m;
-  uint32_t at;       /* where it is read, as an instruction's index */
-  uint32_t in;       /* the control op whose body reads it; NO_INDEX */
+  uint32_t at; /* where it is read, as an instruction's index */
+  uint32_t in; /* the control op whose body reads it; NO_INDEX */
 } use;
 
 static bool is_loop(const method *m, uint32_t index) {

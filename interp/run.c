@@ -1,5 +1,5 @@
-/* A run: binds inputs, finds or makes the plan of their sizes, executes it phase by phase, reads the
- * outputs. */
+/* A run: binds inputs, finds or makes the plan of their sizes, executes it phase by phase, reads
+ * the outputs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,7 +125,8 @@ static clave_status read_item(session *s, const method *m, plan *p, uint32_t ins
 }
 
 static clave_status fault_status(const session *s, const method *m, const device_fault *f) {
-  uint32_t i = s->options.profile && f->node < s->n_events ? s->events[f->node].instruction : f->node;
+  uint32_t i =
+      s->options.profile && f->node < s->n_events ? s->events[f->node].instruction : f->node;
   clave_status st = f->fault.kind == KERNEL_FAULT_DIVISION
                         ? INVALID("integer division by zero")
                         : INVALID("index %" PRId64 " out of range [%" PRId64 ", %" PRId64 "]",

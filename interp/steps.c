@@ -1,4 +1,5 @@
-/* The loop over a plan's steps: ops and copies on their backends, transfers, and what watches them. */
+/* The loop over a plan's steps: ops and copies on their backends, transfers, and what watches them.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,8 +141,7 @@ static clave_status run_numbered(session *s, method *m, plan *p, uint32_t i) {
 
 clave_status run_steps(session *s, method *m, plan *p, span steps) {
   for (uint32_t i = steps.first; i < steps.end; i++) {
-    if (s->options.cancel && s->options.cancel(s->options.cancel_ctx))
-      return INVALID("cancelled");
+    if (s->options.cancel && s->options.cancel(s->options.cancel_ctx)) return INVALID("cancelled");
     clave_status e = run_numbered(s, m, p, i);
     if (e) return while_in_node(e, s, m, p->steps[i].instruction);
     if (p->steps[i].kind == STEP_CONTROL) i = p->controls[p->steps[i].control]->end - 1;
@@ -158,8 +158,8 @@ void restore_slots(const session *s, plan *p, span steps) {
 clave_status read_element(session *s, plan *p, location l, int b, unsigned char *raw) {
   bound_tensor t = bind_location(s, p, l, b);
   size_t size = dtype_size(t.t.type);
-  return s->devices.backends[b]->vt->read(
-      s->streams[b], t.buf, t.buffer_offset + (size_t)t.t.offset * size, raw, size);
+  return s->devices.backends[b]->vt->read(s->streams[b], t.buf,
+                                          t.buffer_offset + (size_t)t.t.offset * size, raw, size);
 }
 
 /* ---------------------------------------------------------------- kernels */

@@ -1,7 +1,7 @@
-/* If, While, Scan: which chains they run, and that the tensors bound to a chain's args and results have the same
- * types. While: condition_chain's only result is one BOOL element; body_chain's results become its args.
- * Scan: body_chain's args are the carries, one step of each of xs (axis 0), then args; its results
- * are the carries, then one step of each of the remaining results. */
+/* If, While, Scan: which chains they run, and that the tensors bound to a chain's args and results
+ * have the same types. While: condition_chain's only result is one BOOL element; body_chain's
+ * results become its args. Scan: body_chain's args are the carries, one step of each of xs (axis
+ * 0), then args; its results are the carries, then one step of each of the remaining results. */
 #include "ops/rule_checks.h"
 
 int control_chains(const ir_instruction *ins, uint32_t chains[2]) {

@@ -57,9 +57,7 @@ def cond_cases():
         torch.cond(x.sum().item() > 3, lambda x: x + 1, lambda x: x * 2, (x,)),
         torch.cond(f.any().item(), lambda x: x - 1, lambda x: x / 2, (x,)),
     )
-    yield Case(
-        "cond_item", by_item, [yes, T((3,), BOOL)], other=[no, T((3,), BOOL, values=(False,))], **TOL
-    )
+    yield Case("cond_item", by_item, [yes, T((3,), BOOL)], other=[no, T((3,), BOOL, values=(False,))], **TOL)
 
     def nested(x):
         inner = lambda x: torch.cond(x.min() > -1, lambda x: x.exp(), lambda x: x.sin(), (x,))
@@ -83,9 +81,7 @@ def while_cases():
     yield Case("while", power, args, other=[args[0], T((), I64, values=(2,))], **TOL)
     yield Case("while_none", power, [args[0], T((), I64, values=(0,))], other=args, **TOL)
     halve = lambda x: while_loop(lambda x: x.abs().max() > 0.1, lambda x: x / 2, (x,))
-    yield Case(
-        "while_data", halve, [T((3, 5))], other=[T((6, 5), high=90)], dynamic_shapes=batch(0), **TOL
-    )
+    yield Case("while_data", halve, [T((3, 5))], other=[T((6, 5), high=90)], dynamic_shapes=batch(0), **TOL)
 
     def fill(buffer, x):
         """A tensor changed in place, one row per step, at a position that the host must know."""
@@ -96,7 +92,9 @@ def while_cases():
 
         return while_loop(lambda i, b: i < b.shape[0], step, (torch.zeros((), dtype=I64), buffer))[1]
 
-    yield Case("while_fill", fill, [T((6, 3)), T((3,))], other=[T((9, 3)), T((3,))], dynamic_shapes=batch(0, None), **TOL)
+    yield Case(
+        "while_fill", fill, [T((6, 3)), T((3,))], other=[T((9, 3)), T((3,))], dynamic_shapes=batch(0, None), **TOL
+    )
 
     def newton(x):
         """A loop in a loop, and a branch in that."""

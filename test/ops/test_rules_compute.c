@@ -334,9 +334,20 @@ static void control_flow(void **state) {
                         {.args = TIDS(a, i, a), .results = TIDS(b, b)}};
   fix.program.chains.items = chains;
   fix.program.chains.count = 3;
-  ir_if f = {
-      .condition = yes, .then_chain = 0, .else_chain = 0, .args = TIDS(a), .results = TIDS(b)};
+  ir_if f = {.condition = yes,
+             .then_chain = 0,
+             .else_chain = 0,
+             .args = TIDS(a),
+             .results = TIDS(b),
+             .predicate = IR_NONE};
   expect_good(IR_OP_IF, &f);
+  f.predicate = flag;
+  expect_bad(IR_OP_IF, &f, "expected a condition or a predicate, one of both");
+  f.condition = IR_NONE;
+  expect_good(IR_OP_IF, &f);
+  f.predicate = i;
+  expect_bad(IR_OP_IF, &f, "predicate is I64 (), expected BOOL ()");
+  f.condition = yes, f.predicate = IR_NONE;
   f.else_chain = 3;
   expect_bad(IR_OP_IF, &f, "else_chain is 3, the program has 3 chains");
   f.else_chain = 1;
@@ -358,6 +369,8 @@ static void control_flow(void **state) {
   expect_bad(IR_OP_SCAN, &s, "the chain has 2 results, expected 1");
   s.args.count = 0;
   expect_bad(IR_OP_SCAN, &s, "the chain has 3 args, expected 2");
+  s.xs.count = 0;
+  expect_bad(IR_OP_SCAN, &s, "there are no xs, so nothing tells the number of steps");
 }
 
 int main(void) {

@@ -42,11 +42,20 @@ static void check_steps(support_check *c, const ir_instruction *ins) {
     if ((dtype)op->steps.items[i].dtype == DTYPE_F64) c->needs_fp64 = true;
 }
 
+/* Weights of resized 8-bit images are computed in doubles and then rounded to integers. */
+static void check_quantized(support_check *c, const ir_instruction *ins) {
+  if (ins->op_type != IR_OP_UPSAMPLE) return;
+  const ir_upsample *op = ins->op;
+  bool blends = op->mode == IR_UPSAMPLE_MODE_LINEAR || op->mode == IR_UPSAMPLE_MODE_CUBIC;
+  if (blends && c->rules->tensors[op->x].type == DTYPE_U8) c->needs_fp64 = true;
+}
+
 static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins,
                             const char **reason) {
   support_check check = {.rules = c, .device = (cl_device *)b};
   for_each_operand(ins, check_operand, &check);
   check_steps(&check, ins);
+  check_quantized(&check, ins);
   *reason = NULL;
   if (!check.needs_fp64 || check.device->entry->traits.has_fp64) return true;
   *reason = "the device has no 64-bit floats (cl_khr_fp64)";

@@ -1,0 +1,86 @@
+/* Unfold copies, zeros where a window hangs over; fold adds in the order of the kernel's elements,
+ * rounding after each. */
+#include "backend/cpu/kernels/fold.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/rows.h"
+
+enum { GRAIN = 8 * 1024 };
+
+static void unfold_rows(void *ctx, int64_t begin, int64_t end) {
+  const fold *p = ctx;
+  size_t size = dtype_size(p->type);
+  for (int64_t row = begin; row < end; row++) { /* (plane, kernel row, kernel column, window row) */
+    int64_t i = row % p->positions[0], k = row / p->positions[0];
+    int64_t kx = k % p->kernel[1], ky = k / p->kernel[1] % p->kernel[0];
+    int64_t plane = k / p->kernel[1] / p->kernel[0];
+    int64_t y = i * p->stride[0] - p->padding[0] + ky * p->dilation[0];
+    char *to = element_at(p->y, p->type, row * p->positions[1]);
+    for (int64_t j = 0; j < p->positions[1]; j++, to += size) {
+      int64_t x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
+      if (y < 0 || y >= p->size[0] || x < 0 || x >= p->size[1])
+        memset(to, 0, size);
+      else
+        memcpy(to, element_at(p->x, p->type, (plane * p->size[0] + y) * p->size[1] + x), size);
+    }
+  }
+}
+
+void kernel_unfold(const kernel_context *ctx, const fold *p) {
+  fold task = *p;
+  int64_t rows = p->planes * p->kernel[0] * p->kernel[1] * p->positions[0];
+  ctx->parallel_for(ctx->pool, rows, GRAIN / p->positions[1] + 1, unfold_rows, &task);
+}
+
+/* The window position whose element k stands at i of dimension d; false if there is none. */
+static bool find_position(const fold *p, int d, int64_t i, int64_t k, int64_t *position) {
+  int64_t from = i + p->padding[d] - k * p->dilation[d];
+  *position = from / p->stride[d];
+  return from >= 0 && from % p->stride[d] == 0 && *position < p->positions[d];
+}
+
+static void add_element(compute_class c, dtype t, const void *x, void *sum) {
+  union {
+    float f;
+    double d;
+    int64_t i;
+  } v;
+  load_row(c, t, x, 1, 1, &v);
+  if (c == COMPUTE_F32) {
+    *(float *)sum += v.f;
+    round_row(t, sum, 1);
+  } else if (c == COMPUTE_F64) {
+    *(double *)sum += v.d;
+  } else {
+    *(uint64_t *)sum += (uint64_t)v.i;
+  }
+}
+
+static void fold_element(const fold *p, int64_t plane, int64_t y, int64_t x, void *out) {
+  compute_class c = compute_class_of(p->type);
+  uint64_t sum = 0; /* zero of any class */
+  for (int64_t ky = 0; ky < p->kernel[0]; ky++)
+    for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
+      int64_t i, j;
+      if (!find_position(p, 0, y, ky, &i) || !find_position(p, 1, x, kx, &j)) continue;
+      int64_t block = (plane * p->kernel[0] + ky) * p->kernel[1] + kx;
+      int64_t from = (block * p->positions[0] + i) * p->positions[1] + j;
+      add_element(c, p->type, element_at(p->x, p->type, from), &sum);
+    }
+  store_row(c, p->type, out, 1, 1, &sum);
+}
+
+static void fold_rows(void *ctx, int64_t begin, int64_t end) {
+  const fold *p = ctx;
+  for (int64_t row = begin; row < end; row++)
+    for (int64_t x = 0; x < p->size[1]; x++)
+      fold_element(p, row / p->size[0], row % p->size[0], x,
+                   element_at(p->y, p->type, row * p->size[1] + x));
+}
+
+void kernel_fold(const kernel_context *ctx, const fold *p) {
+  fold task = *p;
+  int64_t work = p->size[1] * p->kernel[0] * p->kernel[1];
+  ctx->parallel_for(ctx->pool, p->planes * p->size[0], GRAIN / (work + 1) + 1, fold_rows, &task);
+}

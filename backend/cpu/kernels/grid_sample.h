@@ -1,0 +1,24 @@
+#ifndef BACKEND_CPU_KERNELS_GRID_SAMPLE_H
+#define BACKEND_CPU_KERNELS_GRID_SAMPLE_H
+/* Planes and volumes read at positions between their elements. */
+#include "base/kernel.h"
+
+typedef enum kgrid_mode { KGRID_BILINEAR, KGRID_NEAREST, KGRID_BICUBIC } kgrid_mode;
+typedef enum kgrid_padding { KGRID_ZEROS, KGRID_BORDER, KGRID_REFLECTION } kgrid_padding;
+
+typedef struct grid_sample {
+  kgrid_mode mode;
+  kgrid_padding padding;
+  bool align_corners;
+  dtype type;
+  int n_dims;       /* 2 or 3 */
+  const void *x;    /* (n, channels, in...) */
+  const void *grid; /* (n, points, n_dims): the last dimension's coordinate first */
+  void *y;          /* (n, channels, points) */
+  int64_t n, channels, points;
+  int64_t in[3]; /* the last dimension's size first */
+} grid_sample;
+
+void kernel_grid_sample(const kernel_context *ctx, const grid_sample *p);
+
+#endif

@@ -1,0 +1,138 @@
+/* Resizing: kernels_cl/upsample.cl. The taps of all dimensions are computed into scratch memory,
+ * then applied. */
+#include "ops/upsample.h"
+
+#include <stdlib.h>
+
+#include "backend/opencl/families.h"
+#include "opencl_ops.h"
+
+enum { CPU_CHUNK = 64 };
+
+typedef struct resize {
+  const ir_upsample *op;
+  const bound_tensor *x, *out;
+  upsample_axis axes[3]; /* those with a table: all, or the one that changes */
+  int n_axes, dim;       /* dim: of x, where only one changes */
+  bool alone;            /* the op changes one dimension at a time */
+  int64_t positions;     /* of all tables */
+  int precision;
+  cl_mem tables; /* weights, then indices */
+} resize;
+
+static void begin(launch *l, cl_stream *s, const node *n, const resize *r, const char *kernel) {
+  const upsample_axis *a = &r->axes[0];
+  dtype type = r->x->t.type;
+  launch_begin(l, s, n, "upsample", kernel);
+  launch_dtype(l, "X_TYPE", a->n_taps == 1 ? moved_type(type) : type);
+  launch_compute(l, a->compute);
+  launch_define(l, "MODE", (int)r->op->mode);
+  launch_define(l, "ALIGN", r->op->align_corners);
+  launch_define(l, "ANTIALIAS", a->antialias);
+  launch_define(l, "PRECISE", a->quantized);
+  launch_define(l, "N_TAPS", r->alone ? 0 : (int)a->n_taps);
+  launch_define(l, "N_DIMS", r->n_axes);
+  launch_define(l, "CHUNK", stream_traits(s)->is_cpu ? CPU_CHUNK : 1);
+}
+
+static void launch_tables(launch *l, const resize *r) {
+  const upsample_axis *a = &r->axes[0];
+  int64_t reals = a->compute == DTYPE_F64 ? 2 : 1; /* in ints */
+  launch_memory(l, r->tables, r->positions * a->n_taps * reals);
+  launch_memory(l, r->tables, 0);
+}
+
+static clave_status launch_taps(cl_stream *s, const node *n, const resize *r) {
+  const upsample_axis *a = &r->axes[0];
+  launch l;
+  begin(&l, s, n, r, "upsample_taps");
+  launch_tables(&l, r);
+  launch_int(&l, r->positions);
+  launch_int(&l, a->n_taps);
+  for (int d = 0; d < 3; d++) {
+    bool there = d < r->n_axes;
+    launch_int(&l, there ? r->axes[d].in : 1);
+    launch_int(&l, there ? r->axes[d].out : 1);
+    launch_float(&l, there ? r->axes[d].scale : 1);
+  }
+  launch_float(&l, a->support);
+  launch_float(&l, a->scale >= 1 ? 1 / a->scale : 1);
+  launch_int(&l, r->precision);
+  return launch_items(&l, r->positions);
+}
+
+static clave_status launch_blend(cl_stream *s, const node *n, const resize *r) {
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int64_t reads = 1;
+  for (int d = 0; d < r->n_axes; d++) {
+    in[3 - r->n_axes + d] = r->axes[d].in;
+    out[3 - r->n_axes + d] = r->axes[d].out;
+    reads *= r->axes[d].n_taps;
+  }
+  int64_t items = tensor_numel(&r->out->t) / out[2] * ceil_div(out[2], chunk);
+  launch l;
+  begin(&l, s, n, r, "upsample_blend");
+  launch_buffer(&l, r->x);
+  launch_buffer(&l, r->out);
+  launch_tables(&l, r);
+  launch_int(&l, items);
+  for (int d = 0; d < 3; d++) launch_int(&l, in[d]);
+  for (int d = 0; d < 3; d++) launch_int(&l, out[d]);
+  return launch_loops(&l, items, 1, 2 * reads * min_i64(out[2], chunk));
+}
+
+static clave_status launch_axis(cl_stream *s, const node *n, const resize *r) {
+  const upsample_axis *a = &r->axes[0];
+  int64_t inner = 1, count = tensor_numel(&r->out->t),
+          chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  for (int d = r->dim + 1; d < r->out->t.rank; d++) inner *= r->out->t.dims[d];
+  launch l;
+  begin(&l, s, n, r, "upsample_axis");
+  launch_buffer(&l, r->x);
+  launch_buffer(&l, r->out);
+  launch_tables(&l, r);
+  launch_int(&l, count);
+  launch_int(&l, a->in);
+  launch_int(&l, a->out);
+  launch_int(&l, inner);
+  launch_int(&l, a->n_taps);
+  launch_int(&l, r->precision);
+  return launch_loops(&l, ceil_div(count, chunk), 1, 2 * a->n_taps * min_i64(count, chunk));
+}
+
+static clave_status find_precision(resize *r) {
+  const upsample_axis *a = &r->axes[0];
+  int64_t *index = malloc((size_t)a->n_taps * sizeof *index);
+  double *weight = malloc((size_t)a->n_taps * sizeof *weight);
+  bool ok = index && weight;
+  if (ok) r->precision = upsample_precision(a, index, weight);
+  free(index);
+  free(weight);
+  return ok ? NULL : status_no_memory();
+}
+
+/* The dimensions with a table. */
+static void find_axes(resize *r) {
+  for (int d = 0; d < r->x->t.rank - 2; d++) {
+    upsample_axis a = upsample_axis_of(r->op, &r->x->t, &r->out->t, d);
+    r->alone = a.antialias || a.quantized;
+    if (r->alone && a.in == a.out) continue;
+    r->dim = d + 2;
+    r->positions += a.out;
+    r->axes[r->n_axes++] = a;
+  }
+}
+
+clave_status opencl_upsample(cl_stream *s, const node *n) {
+  const ir_upsample *op = n->instruction->op;
+  resize r = {.op = op, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
+  if (tensor_numel(&r.out->t) == 0) return NULL;
+  find_axes(&r);
+  if (r.n_axes == 0) return move_elements(s, n, r.x, r.out);
+  if (r.axes[0].quantized) TRY(find_precision(&r));
+  size_t real = r.axes[0].compute == DTYPE_F64 ? sizeof(double) : sizeof(float);
+  size_t entries = (size_t)(r.positions * r.axes[0].n_taps);
+  TRY(stream_scratch(s, entries * (real + sizeof(int32_t)), &r.tables));
+  TRY(launch_taps(s, n, &r));
+  return r.alone ? launch_axis(s, n, &r) : launch_blend(s, n, &r);
+}

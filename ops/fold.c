@@ -1,0 +1,63 @@
+/* Unfold and Fold: the blocks that a sliding window sees, and their sum back into the planes. */
+#include "ops/rule_checks.h"
+
+typedef struct window_attributes {
+  const ir_i32s *kernel, *stride, *padding, *dilation;
+} window_attributes;
+
+static clave_status check_attributes(const window_attributes *w) {
+  TRY(check_spatial(w->kernel, "kernel", 2, 1));
+  TRY(check_spatial(w->stride, "stride", 2, 1));
+  TRY(check_spatial(w->padding, "padding", 2, 0));
+  return check_spatial(w->dilation, "dilation", 2, 1);
+}
+
+/* Positions of the window along dimension d. */
+static clave_status count_positions(const window_attributes *w, int d, int64_t size, int64_t *out) {
+  *out = DIM_UNKNOWN;
+  if (size == DIM_UNKNOWN) return NULL;
+  int64_t padded, extent = (int64_t)w->dilation->items[d] * (w->kernel->items[d] - 1) + 1;
+  if (!add_i64(size, 2 * (int64_t)w->padding->items[d], &padded))
+    return INVALID("size %lld is too large", (long long)size);
+  if (padded < extent)
+    return INVALID("window of %lld does not fit the padded size %lld", (long long)extent,
+                   (long long)padded);
+  *out = (padded - extent) / w->stride->items[d] + 1;
+  return NULL;
+}
+
+static bool multiply_known(int64_t a, int64_t b, int64_t *out) {
+  *out = DIM_UNKNOWN;
+  return a == DIM_UNKNOWN || b == DIM_UNKNOWN || mul_i64(a, b, out);
+}
+
+/* The blocks of planes (N, C, H, W). */
+static clave_status blocks_of(const window_attributes *w, const tensor *planes, tensor *blocks) {
+  TRY(check_attributes(w));
+  if (planes->rank != 4) return INVALID("the planes have rank %d, expected 4", planes->rank);
+  int64_t rows, columns, kernel = (int64_t)w->kernel->items[0] * w->kernel->items[1];
+  TRY(count_positions(w, 0, planes->dims[2], &rows));
+  TRY(count_positions(w, 1, planes->dims[3], &columns));
+  *blocks = (tensor){.type = planes->type, .rank = 3, .dims = {planes->dims[0]}};
+  if (!multiply_known(planes->dims[1], kernel, &blocks->dims[1]) ||
+      !multiply_known(rows, columns, &blocks->dims[2]))
+    return INVALID("the blocks have too many elements");
+  return NULL;
+}
+
+clave_status rule_unfold(const rule_context *c, const void *op) {
+  const ir_unfold *o = op;
+  window_attributes w = {&o->kernel, &o->stride, &o->padding, &o->dilation};
+  tensor blocks;
+  TRY(blocks_of(&w, rule_tensor(c, o->x), &blocks));
+  return rule_expect_like(c, o->out, "out", &blocks);
+}
+
+clave_status rule_fold(const rule_context *c, const void *op) {
+  const ir_fold *o = op;
+  window_attributes w = {&o->kernel, &o->stride, &o->padding, &o->dilation};
+  tensor blocks;
+  TRY(check_not_bool(c, o->x, "x"));
+  TRY(blocks_of(&w, rule_tensor(c, o->out), &blocks));
+  return rule_expect_like(c, o->x, "x", &blocks);
+}

@@ -1,0 +1,31 @@
+/* GridSample: x read at the positions that a grid holds. */
+#include "ops/rule_checks.h"
+
+static clave_status check_kinds(const rule_context *c, const ir_grid_sample *o) {
+  int spatial = rule_tensor(c, o->x)->rank - 2;
+  if ((uint32_t)o->mode >= IR_GRID_SAMPLE_MODE_COUNT)
+    return INVALID("grid_sample mode %u is unknown", (uint32_t)o->mode);
+  if ((uint32_t)o->padding >= IR_GRID_SAMPLE_PADDING_COUNT)
+    return INVALID("grid_sample padding %u is unknown", (uint32_t)o->padding);
+  if (spatial != 2 && spatial != 3) return INVALID("x has rank %d, expected 4 or 5", spatial + 2);
+  if (spatial == 3 && o->mode == IR_GRID_SAMPLE_MODE_BICUBIC)
+    return INVALID("bicubic is for 2 spatial dimensions, x has 3");
+  return check_float(c, o->x, "x");
+}
+
+clave_status rule_grid_sample(const rule_context *c, const void *op) {
+  const ir_grid_sample *o = op;
+  TRY(check_kinds(c, o));
+  const tensor *x = rule_tensor(c, o->x), *grid = rule_tensor(c, o->grid);
+  tensor want = {.type = x->type, .rank = x->rank}, points = want;
+  if (grid->rank != x->rank) return INVALID("grid has rank %d, expected %d", grid->rank, x->rank);
+  for (int i = 2; i < x->rank; i++) {
+    if (x->dims[i] == 0) return INVALID("spatial dimension %d of x is empty", i - 2);
+    want.dims[i] = points.dims[i - 1] = grid->dims[i - 1];
+  }
+  points.dims[0] = want.dims[0] = dim_known(x->dims[0], grid->dims[0]);
+  points.dims[x->rank - 1] = x->rank - 2;
+  want.dims[1] = x->dims[1];
+  TRY(rule_expect_like(c, o->grid, "grid", &points));
+  return rule_expect_like(c, o->out, "out", &want);
+}

@@ -1,6 +1,6 @@
 /* Sliding blocks: blocks[p, a, b, i, j] = planes[p, i * stride_y - padding_y + a * dilation_y, the same for b, j], 0 outside.
- *   unfold   planes to blocks; MOVED is any dtype of the size
- *   fold     planes[p, y, x] = the sum of all blocks' elements from there, rounded after each, in the order of a, b
+ *   im2col   planes to blocks; MOVED is any dtype of the size
+ *   col2im   planes[p, y, x] = the sum of all blocks' elements from there, rounded after each, in the order of a, b
  * A work-item computes CHUNK neighbours of a row. */
 #include "common.h"
 #ifndef TYPE
@@ -14,7 +14,7 @@
 #endif
 
 /* rows, columns: of the planes; n_y, n_x: positions of the window; k_y, k_x: its size. */
-__kernel void unfold(const __global STORAGE(MOVED) *x, const long x_offset, __global STORAGE(MOVED) *out,
+__kernel void im2col(const __global STORAGE(MOVED) *x, const long x_offset, __global STORAGE(MOVED) *out,
                      const long out_offset, const index_t items, const int rows, const int columns, const int n_y,
                      const int n_x, const int k_y, const int k_x, const int stride_y, const int stride_x,
                      const int padding_y, const int padding_x, const int dilation_y, const int dilation_x) {
@@ -42,7 +42,7 @@ static inline int find_position(int i, int padding, int k, int dilation, int str
   return from >= 0 && from == position * stride && position < n ? (int)position : -1;
 }
 
-__kernel void fold(const __global STORAGE(TYPE) *x, const long x_offset, __global STORAGE(TYPE) *out,
+__kernel void col2im(const __global STORAGE(TYPE) *x, const long x_offset, __global STORAGE(TYPE) *out,
                    const long out_offset, const index_t items, const int rows, const int columns, const int n_y,
                    const int n_x, const int k_y, const int k_x, const int stride_y, const int stride_x,
                    const int padding_y, const int padding_x, const int dilation_y, const int dilation_x) {

@@ -1,4 +1,4 @@
-/* Unfold and Fold: the blocks that a sliding window sees, and their sum back into the planes. */
+/* Im2col and Col2im: the blocks that a sliding window sees, and their sum back into the planes. */
 #include "ops/rule_checks.h"
 
 typedef struct window_attributes {
@@ -45,16 +45,16 @@ static clave_status blocks_of(const window_attributes *w, const tensor *planes, 
   return NULL;
 }
 
-clave_status rule_unfold(const rule_context *c, const void *op) {
-  const ir_unfold *o = op;
+clave_status rule_im2col(const rule_context *c, const void *op) {
+  const ir_im2col *o = op;
   window_attributes w = {&o->kernel, &o->stride, &o->padding, &o->dilation};
   tensor blocks;
   TRY(blocks_of(&w, rule_tensor(c, o->x), &blocks));
   return rule_expect_like(c, o->out, "out", &blocks);
 }
 
-clave_status rule_fold(const rule_context *c, const void *op) {
-  const ir_fold *o = op;
+clave_status rule_col2im(const rule_context *c, const void *op) {
+  const ir_col2im *o = op;
   window_attributes w = {&o->kernel, &o->stride, &o->padding, &o->dilation};
   tensor blocks;
   TRY(check_not_bool(c, o->x, "x"));

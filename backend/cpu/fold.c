@@ -1,4 +1,4 @@
-/* Unfold and Fold: operands for the kernels. */
+/* Im2col and Col2im: operands for the kernels. */
 #include "backend/cpu/kernels/fold.h"
 
 #include "cpu_ops.h"
@@ -24,18 +24,18 @@ static fold bind_planes(const node *n, uint32_t x, uint32_t out, uint32_t planes
                 .size = {t->dims[2], t->dims[3]}};
 }
 
-clave_status cpu_unfold(cpu_stream *s, const node *n) {
-  const ir_unfold *op = n->instruction->op;
+clave_status cpu_im2col(cpu_stream *s, const node *n) {
+  const ir_im2col *op = n->instruction->op;
   fold p = bind_planes(n, op->x, op->out, op->x);
   set_window(&p, &op->kernel, &op->stride, &op->padding, &op->dilation);
-  kernel_unfold(&s->kernel, &p);
+  kernel_im2col(&s->kernel, &p);
   return NULL;
 }
 
-clave_status cpu_fold(cpu_stream *s, const node *n) {
-  const ir_fold *op = n->instruction->op;
+clave_status cpu_col2im(cpu_stream *s, const node *n) {
+  const ir_col2im *op = n->instruction->op;
   fold p = bind_planes(n, op->x, op->out, op->out);
   set_window(&p, &op->kernel, &op->stride, &op->padding, &op->dilation);
-  kernel_fold(&s->kernel, &p);
+  kernel_col2im(&s->kernel, &p);
   return NULL;
 }

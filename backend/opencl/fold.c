@@ -38,22 +38,22 @@ static clave_status launch_window(launch *l, const bound_tensor *x, const bound_
   return launch_loops(l, items, 1, work * min_i64(row, chunk));
 }
 
-clave_status opencl_unfold(cl_stream *s, const node *n) {
-  const ir_unfold *op = n->instruction->op;
+clave_status opencl_im2col(cl_stream *s, const node *n) {
+  const ir_im2col *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   fold_window w = {&op->kernel, &op->stride, &op->padding, &op->dilation};
   launch l;
-  launch_begin(&l, s, n, "fold", "unfold");
+  launch_begin(&l, s, n, "fold", "im2col");
   launch_dtype(&l, "MOVED", moved_type(x->t.type));
   return launch_window(&l, x, out, &x->t, &w, positions_of(&w, &x->t, 1), 1);
 }
 
-clave_status opencl_fold(cl_stream *s, const node *n) {
-  const ir_fold *op = n->instruction->op;
+clave_status opencl_col2im(cl_stream *s, const node *n) {
+  const ir_col2im *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   fold_window w = {&op->kernel, &op->stride, &op->padding, &op->dilation};
   launch l;
-  launch_begin(&l, s, n, "fold", "fold");
+  launch_begin(&l, s, n, "fold", "col2im");
   launch_dtype(&l, "TYPE", x->t.type);
   launch_compute(&l, x->t.type);
   return launch_window(&l, x, out, &out->t, &w, out->t.dims[3],

@@ -1,5 +1,5 @@
-/* Unfold copies, zeros where a window hangs over; fold adds in the order of the kernel's elements,
- * rounding after each. */
+/* im2col copies, zeros where a window hangs over; col2im adds in the order of the kernel's
+ * elements, rounding after each. */
 #include "backend/cpu/kernels/fold.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static void unfold_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-void kernel_unfold(const kernel_context *ctx, const fold *p) {
+void kernel_im2col(const kernel_context *ctx, const fold *p) {
   fold task = *p;
   int64_t rows = p->planes * p->kernel[0] * p->kernel[1] * p->positions[0];
   ctx->parallel_for(ctx->pool, rows, GRAIN / p->positions[1] + 1, unfold_rows, &task);
@@ -79,7 +79,7 @@ static void fold_rows(void *ctx, int64_t begin, int64_t end) {
                    element_at(p->y, p->type, row * p->size[1] + x));
 }
 
-void kernel_fold(const kernel_context *ctx, const fold *p) {
+void kernel_col2im(const kernel_context *ctx, const fold *p) {
   fold task = *p;
   int64_t work = p->size[1] * p->kernel[0] * p->kernel[1];
   ctx->parallel_for(ctx->pool, p->planes * p->size[0], GRAIN / (work + 1) + 1, fold_rows, &task);

@@ -5,13 +5,13 @@
 
 typedef struct fold {
   const void *x;
-  void *y; /* unfold: (n * channels * kernel, positions); fold: (n * channels, size) */
+  void *y; /* im2col: (n * channels * kernel, positions); col2im: (n * channels, size) */
   dtype type;
   int64_t planes; /* n * channels */
   int64_t size[2], positions[2], kernel[2], stride[2], padding[2], dilation[2];
 } fold;
 
-void kernel_unfold(const kernel_context *ctx, const fold *p);
-void kernel_fold(const kernel_context *ctx, const fold *p);
+void kernel_im2col(const kernel_context *ctx, const fold *p);
+void kernel_col2im(const kernel_context *ctx, const fold *p);
 
 #endif

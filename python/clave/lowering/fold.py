@@ -20,7 +20,7 @@ def _fold(c: Context, op: str, x: Tensor, full_rank: int, window: dict[str, list
 def im2col(
     c: Context, x: Tensor, kernel: list[Int], dilation: list[Int], padding: list[Int], stride: list[Int]
 ) -> Tensor:
-    return _fold(c, "Unfold", x, 4, {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation})
+    return _fold(c, "Im2col", x, 4, {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation})
 
 
 @lower("aten.col2im.default")
@@ -33,4 +33,4 @@ def col2im(
     padding: list[Int],
     stride: list[Int],
 ) -> Tensor:
-    return _fold(c, "Fold", x, 3, {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation})
+    return _fold(c, "Col2im", x, 3, {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation})

@@ -77,9 +77,10 @@ class Sizes:
 
     def __init__(self, builder: MethodBuilder, ranges: dict[Any, ValueRanges[Any]], names: dict[Any, str]) -> None:
         self.builder = builder
-        self.ranges = ranges
+        self.ranges = dict(ranges)
         self.names = names
         self.known: dict[Any, Val] = {}
+        self.void: set[Any] = set()  # conditions that torch asserts by mistake
         self.pending: list[tuple[Val, Any]] = []  # sizes of inputs that are expressions
 
     def bind(self, symbol: sympy.Symbol) -> Val:
@@ -129,7 +130,7 @@ class Sizes:
     def check(self, condition: Any, message: str) -> None:
         """A run-time check of a SymBool or sympy condition."""
         e = expression(condition)
-        if e in (True, sympy.true):
+        if e in (True, sympy.true) or e in self.void:
             return
         if e in (False, sympy.false):
             raise Error(f"the graph asserts what can never hold: {message}")

@@ -32,3 +32,42 @@ def cases():
     known = lambda x, r: x.repeat_interleave(r, dim=0, output_size=6)
     yield Case("repeats_known", known, [T((4, 2)), T((4,), I64, values=(3, 0, 1, 2))])
     yield Case("chained", lambda x: x[x > 0][x[x > 0] < 1].cumsum(0), [T((40,))], rtol=1e-5, atol=1e-6)
+    yield from model_cases()
+
+
+def detections(boxes, scores):
+    keep = scores > 0.5
+    b, s = boxes[keep], scores[keep]
+    area = (b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1])
+    return b, s, area[:, None] + area, torch.zeros(b.shape[0], 2), torch.arange(b.shape[0]), b.reshape(-1)
+
+
+def experts(x, gate, weight):
+    chosen = gate.argmax(-1)
+    out = torch.zeros_like(x)
+    for k in range(3):
+        rows = (chosen == k).nonzero().squeeze(1)
+        out = out.index_add(0, rows, x[rows] @ weight[k])
+    return out
+
+
+def spliced(x, table, ids):
+    """Image features put where tokens ask for them."""
+    places = ids == 0
+    e = table[ids]
+    return e.masked_scatter(places[..., None].expand_as(e), x), e[places.nonzero(as_tuple=True)]
+
+
+def segments(x, lengths):
+    row = torch.repeat_interleave(torch.arange(lengths.shape[0]), lengths)
+    return row, torch.zeros(lengths.shape[0], x.shape[1]).index_add(0, row, x[: row.shape[0]])
+
+
+def model_cases():
+    n = torch.export.Dim("n", min=2, max=100)
+    boxes = [T((11, 4)), T((11,), F32, 0, 1)]
+    other = [T((23, 4)), T((23,), F32, 0, 1)]
+    yield Case("detections", detections, boxes, other=other, dynamic_shapes={"args": ({0: n}, {0: n})}, rtol=1e-5)
+    yield Case("experts", experts, [T((9, 4)), T((9, 3)), T((3, 4, 4))], rtol=1e-5, atol=1e-5)
+    yield Case("spliced", spliced, [T((12, 3)), T((5, 3)), T((3, 4), I64, 0, 2)])
+    yield Case("segments", segments, [T((20, 3)), T((5,), I64, 0, 4)], rtol=1e-5, atol=1e-5)

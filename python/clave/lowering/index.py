@@ -7,7 +7,7 @@ from typing import Any
 from clave import schema
 from clave.builder import Slot
 from clave.lowering.nonzero import columns, unknown_size
-from clave.lowering.registry import Context, Tensor, lower
+from clave.lowering.registry import Context, Filled, Tensor, lower
 from clave.lowering.reshape import reshape
 from clave.lowering.steps import slot_as
 
@@ -35,6 +35,8 @@ def index_select(c: Context, x: Tensor, axis: int, index: Tensor) -> Tensor:
 
 @lower("aten.gather.default")
 def gather(c: Context, x: Tensor, axis: int, index: Tensor, _: bool) -> Tensor:
+    if any(d == 0 for d in index.shape):
+        return Filled(0, c.dtype(), c.shape())
     if x.rank != index.rank or x.rank == 0:
         whole = [reshape(c, t, (1,)) if t.rank == 0 else t for t in (x, index)]
         shape = whole[1].shape

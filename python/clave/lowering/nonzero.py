@@ -32,7 +32,7 @@ def read_count(c: Context, count: Slot, symbol: sympy.Symbol | None, limit: Int 
     """The number in a tensor, as the size that torch calls `symbol`."""
     value = c.builder.val("int", c.node.name, 0) if symbol is None else c.sizes.bind(symbol)
     if isinstance(limit, int):
-        value.max = limit if value.max is None else min(value.max, limit)
+        value.min, value.max = value.min or 0, limit if value.max is None else min(value.max, limit)
     c.builder.emit("Item", x=count, out=value)
     return value
 
@@ -77,7 +77,11 @@ def nonzero_static(c: Context, x: Tensor, size: Int, fill: int) -> Tensor:
 def masked_select(c: Context, x: Tensor, mask: Tensor) -> Tensor:
     shape = broadcast(x.shape, mask.shape)
     n = c.sizes.product(shape)
-    index = columns(c, reshape(c, expand(c, mask, shape), (n,)), unknown_size(c, c.fake().shape[0]))[0]
+    symbol = unknown_size(c, c.fake().shape[0])
+    if symbol is not None and shape != x.shape:  # torch takes x's own size for the most there can be
+        c.sizes.void.add(sympy.Le(symbol, expression(c.node.args[0].meta["val"].numel())))
+        c.sizes.ranges.pop(symbol, None)
+    index = columns(c, reshape(c, expand(c, mask, shape), (n,)), symbol)[0]
     flat = c.tensor(reshape(c, expand(c, x, shape), (n,)))
     return c.emit("IndexSelect", x=flat, axis=0, index=index)
 

@@ -1,6 +1,6 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
-bench.py [--build build] [--only gemm,gemv,overhead,startup,memory] [--device opencl] [--rounds N]
+bench.py [--build build] [--only gemm,gemv,overhead,startup,memory,indexing] [--device opencl] [--rounds N]
 """
 
 import argparse
@@ -9,6 +9,8 @@ import os
 import pathlib
 import platform
 import re
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -145,12 +147,49 @@ def bench_memory(args):
     return [head, "|---|---|---|---|---|", *rows]
 
 
+def bench_indexing(args):
+    """A model of little but table look-ups, with the kernels as they are and with ones that do not check indices:
+    processes in turns, of which the one that took the least processor time tells what the work costs."""
+    import torch
+
+    class Tables(torch.nn.Module):
+        """26 tables as in a recommendation model: 2,048 rows of 16 numbers from each."""
+
+        def __init__(self):
+            super().__init__()
+            self.tables = torch.nn.ParameterList(torch.randn(20000, 16) for _ in range(26))
+            self.register_buffer("ids", torch.randint(0, 20000, (26, 2048)))
+            self.top = torch.nn.Linear(26 * 16, 8)
+
+        def forward(self, x):
+            rows = [torch.nn.functional.embedding(i, t) for i, t in zip(self.ids, self.tables, strict=True)]
+            return self.top(torch.cat(rows, 1)) + x
+
+    program = save(args.work / "indexing.clv", {"forward": (Tables(), (torch.zeros(8),))})
+    unchecked = args.work / "kernels_unchecked"
+    shutil.rmtree(unchecked, ignore_errors=True)
+    shutil.copytree(ROOT / "kernels_cl", unchecked)
+    kernel = (unchecked / "index.cl").read_text()
+    (unchecked / "index.cl").write_text("#define CHECK 0\n" + kernel)
+    times = {ROOT / "kernels_cl": [], unchecked: []}
+    for _ in range(15):
+        for folder, taken in times.items():
+            begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+            tool(args, "run", program, args.device, 101, env={"CLAVE_KERNEL_DIR": str(folder)})
+            taken.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin)
+    checked, bare = (min(t) for t in times.values())
+    row = f"| 26 × 2,048 rows of 16 | {checked:.3f} | {bare:.3f} | {checked / bare:.2f} | 1.05 |"
+    head = "| 101 runs of table look-ups | checked, CPU s | unchecked, CPU s | ratio | should be at most |"
+    return [head, "|---|---|---|---|---|", row]
+
+
 BENCHES = {
     "gemm": bench_gemm,
     "gemv": bench_gemv,
     "overhead": bench_overhead,
     "startup": bench_startup,
     "memory": bench_memory,
+    "indexing": bench_indexing,
 }
 
 

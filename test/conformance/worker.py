@@ -8,6 +8,7 @@ began last; a batch is tried again sample by sample.
 import dataclasses
 import functools
 import hashlib
+import json
 import os
 import pathlib
 import time
@@ -16,6 +17,7 @@ import warnings
 from typing import Any
 
 import compare
+import placement
 import quick_export
 import samples
 import scope
@@ -23,7 +25,8 @@ import torch
 from torch.testing._internal.opinfo import core
 
 import clave
-from clave import errors, trace
+from clave import errors, exporter, trace
+from clave.program import Program
 
 BATCH = 16  # calls in one program: exporting them so takes a tenth of the time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -41,13 +44,19 @@ class Exported:
     """A program, or why there is none."""
 
     program: Any = None
-    ops: tuple[str, ...] = ()
+    nodes: dict[str, str] = dataclasses.field(default_factory=dict)  # graph node -> its op
     verdict: str = ""
     message: str = ""
+
+    @property
+    def ops(self) -> list[str]:
+        """Those of torch.export's graph and what they decompose into."""
+        return sorted(set(self.nodes.values()))
 
 
 def serve(connection: Any, options: Options) -> None:
     """The main function of a worker process."""
+    os.environ["CLAVE_SELF_CHECK"] = "off"  # the device's own results, be they wrong
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     quick_export.speed_up_export()
@@ -149,7 +158,13 @@ def run_alone(name: str, task: Task, exported: Exported, session: Any) -> dict[s
     except errors.Error as e:
         verdict = "unsupported" if e.code == errors.Code.UNSUPPORTED else "error"
         return {"verdict": verdict, "message": _line(e), "ops": exported.ops}
-    return judge(name, task, ours) | {"ops": exported.ops}
+    return judge(name, task, ours) | describe_run(exported, session)
+
+
+def describe_run(exported: Exported, session: Any) -> dict[str, Any]:
+    """The ops of the graph, and which of them the device left to the CPU backend, with the reason."""
+    left = {exported.nodes.get(node, node): why for node, why in placement.fallbacks(session).items()}
+    return {"ops": exported.ops} | ({"fallback": left} if left else {})
 
 
 def run_together(options: Options, name: str, dtype: str, batch: list[list[Task]]) -> list[Any]:
@@ -159,6 +174,7 @@ def run_together(options: Options, name: str, dtype: str, batch: list[list[Task]
         return []
     session = clave.Session(exported.program, device=options.device)
     records = []
+    ran = describe_run(exported, session)
     for turn in range(max(map(len, batch))):
         now = [group[min(turn, len(group) - 1)] for group in batch]
         try:
@@ -169,7 +185,7 @@ def run_together(options: Options, name: str, dtype: str, batch: list[list[Task]
             ours = results[: len(task.want)]
             del results[: len(task.want)]
             if turn < len(batch[i]):
-                records.append((task.sample, judge(name, task, ours) | {"ops": exported.ops}))
+                records.append((task.sample, judge(name, task, ours) | ran))
     return records
 
 
@@ -226,15 +242,16 @@ def export(options: Options, name: str, dtype: str, calls: list[samples.Sample])
     """The program of a call, or of several: from disk where the same sources exported it before."""
     key = "\n".join([name, dtype, *(s.key for s in calls)])
     stem = options.programs / hashlib.sha256(key.encode()).hexdigest()[:32]
-    known, why = stem.with_suffix(".clv"), stem.with_suffix(".txt")
+    known, why = stem.with_suffix(".clv"), stem.with_suffix(".json")
     if why.exists():
-        verdict, ops, message = why.read_text().split("\n", 2)
-        return Exported(clave.load(str(known)) if not verdict else None, tuple(ops.split()), verdict, message)
+        e = Exported(None, **json.loads(why.read_text()))
+        e.program = None if e.verdict else clave.load(str(known))
+        return e
     e = export_anew(calls)
     if e.program:
         e.program.save(str(known))
     part = stem.with_suffix(f".{os.getpid()}")
-    part.write_text(f"{e.verdict}\n{' '.join(e.ops)}\n{e.message}")
+    part.write_text(json.dumps({"nodes": e.nodes, "verdict": e.verdict, "message": e.message}))
     part.rename(why)
     return e
 
@@ -248,21 +265,22 @@ def export_anew(calls: list[samples.Sample]) -> Exported:
         captured = trace.capture(module.eval(), tensors, None, None, None)
     except Exception as e:  # what torch.export cannot trace
         return Exported(verdict="unsupported", message=f"torch.export: {_line(e)}")
-    ops = graph_ops(captured)
+    nodes = {f"captured {op}": op for op in graph_ops(captured).values()}
     try:
-        return Exported(clave.export(captured), ops)
+        decomposed = trace.decompose(captured)
+        nodes |= graph_ops(decomposed)
+        return Exported(Program(*exporter.build({"forward": (decomposed, {})})), nodes)
     except errors.Error as e:
         verdict = "unsupported" if e.code == errors.Code.UNSUPPORTED else "error"
-        return Exported(None, ops, verdict, _line(e))
+        return Exported(None, nodes, verdict, _line(e))
     except Exception as e:  # a failure of the exporter
-        return Exported(None, ops, "error", f"{_line(e)} at {_place(e)}")
+        return Exported(None, nodes, "error", f"{_line(e)} at {_place(e)}")
 
 
-def graph_ops(captured: Any) -> tuple[str, ...]:
-    """The ops of the graph as torch.export gives it."""
-    graphs = [m.graph for m in captured.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
-    nodes = (n for g in graphs for n in g.nodes if n.op == "call_function")
-    return tuple(sorted({trace.op_name(n.target) for n in nodes}))
+def graph_ops(program: Any) -> dict[str, str]:
+    """The ops of a graph by the names of its nodes."""
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return {n.name: trace.op_name(n.target) for g in graphs for n in g.nodes if n.op == "call_function"}
 
 
 def _line(e: BaseException) -> str:

@@ -125,6 +125,11 @@ check-all: ## make check, then everything long: all devices, all faults, all of 
 	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py --all
 check-clean: ## both set-up commands in a fresh clone with a fresh home
 	@ci/check_clean
+conformance: all ## every sample of torch's operator database in scope, on DEVICE or both; writes docs/coverage.md
+	@ci/deps check
+	@TORCH="$(TORCH)" ci/venv
+	@for d in $(or $(DEVICE),cpu opencl); do .venv/bin/python test/conformance/run.py --device $$d --jobs $$(nproc) --failures || bad=1; done; [ -z "$$bad" ]
+	@$(if $(DEVICE),,.venv/bin/python test/conformance/coverage.py)
 bench: all $(BENCH_BIN) ## measures; writes the tables of docs/performance.md
 	@.venv/bin/python bench/bench.py --build $(BUILD)
 lint: ## style, layers, sizes and exports
@@ -150,6 +155,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all tests fuzz-targets fuzz-replays demo check check-all check-clean bench lint format fuzz install clean help
+.PHONY: all tests fuzz-targets fuzz-replays demo check check-all check-clean conformance bench lint format fuzz install clean help
 .SECONDARY:
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))

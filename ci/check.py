@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from runner import ROOT, Runner, make, tests_in
 
 PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-x", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
+SHARE = 90  # per cent of the conformance slice that must be right; the rest is unsupported
 SAN = "address,undefined"
 SAN_BUILD = "build/san"
 
@@ -89,6 +90,14 @@ def oclgrind(r, every):
     )
 
 
+def conformance(r):
+    """A few of torch's own samples of every op, on both backends; `make conformance` runs them all."""
+    r.run([*PYTEST, "test/conformance"], name="pytest test/conformance")
+    for device in ("cpu", "opencl"):
+        command = [".venv/bin/python", "test/conformance/run.py", "--slice", "--failures", "--device", device]
+        r.run([*command, "--jobs", str(os.cpu_count()), "--share", str(SHARE)], name=" ".join(command), timeout=1500)
+
+
 def pytest_part(*folders, sanitized=False):
     def part(r):
         have = [f for f in folders if list((ROOT / f).glob("test_*.py"))]
@@ -127,6 +136,7 @@ PARTS = [
     ("C suite, sanitized", c_sanitized, "short"),
     ("op cases: torch's answers", cases_build, "short"),
     ("op cases", cases, "short"),
+    ("conformance", conformance, "short"),
     ("python", pytest_part("test/python", "test/serialize"), "short"),
     ("command line", pytest_part("test/cli"), "short"),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),

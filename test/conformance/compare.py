@@ -84,7 +84,6 @@ def _compare_floats(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: R
     ulp = unit(want, b.dtype)
     acc = EPS[torch.float64 if b.dtype is torch.float64 else torch.float32]
     if pointwise:
-        same &= (want != 0) | (ours.signbit() == want.signbit())
         allowed = ULP.get(name, DEFAULT_ULP) * ulp
         if name in COMPOSED:
             allowed = allowed + 2 * acc * r.magnitude
@@ -94,6 +93,8 @@ def _compare_floats(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: R
     if exact is not None:
         right |= _as_near_as_torch(pointwise, ours, want, exact, allowed)
         distance = torch.where(exact.isfinite(), torch.minimum(distance, (ours - exact).abs()), distance)
+    if pointwise:
+        right &= (want != 0) | (ours != 0) | (ours.signbit() == want.signbit())
     finite = distance.isfinite() & ~same
     largest = float((distance / ulp)[finite].max()) if finite.any() else 0.0
     if right.all():

@@ -25,6 +25,7 @@ import scope
 import worker
 
 VERDICTS = ("right", "wrong", "unsupported", "error", "crash", "timeout", "skipped")
+SLICE = 16  # samples of each op in the slice
 ALIKE = 3  # how many records of an op and dtype with about the same message are printed
 FAILED = ("wrong", "error", "crash", "timeout")
 
@@ -192,8 +193,16 @@ def chosen_jobs(args):
             sys.exit(f"no op {args.only!r}; --list shows those in scope")
     else:
         names = scope.in_scope()
+    if args.slice:
+        return [slice_job(i, n) for i, n in enumerate(names) if samples.dtypes_of(n)]
     wanted = args.dtype.split(",") if args.dtype else list(samples.DTYPES)
     return [(n, d) for n in names for d in samples.dtypes_of(n) if d in wanted]
+
+
+def slice_job(turn, name):
+    """An op with one of its dtypes, by turns."""
+    dtypes = samples.dtypes_of(name)
+    return name, dtypes[turn % len(dtypes)]
 
 
 def matches(name, wanted):
@@ -213,6 +222,8 @@ def parse_arguments():
     parser.add_argument("--samples", type=int, help="at most this many of each op and dtype")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one sample (60)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/conformance")
+    parser.add_argument("--slice", action="store_true", help="a few samples of each op, in one dtype, by turns")
+    parser.add_argument("--share", type=float, default=0, help="fail if fewer per cent of the samples are right")
     parser.add_argument("--resume", action="store_true", help="keep the records of finished ops")
     parser.add_argument("--list", action="store_true", help="the ops in scope and their dtypes")
     parser.add_argument("--failures", action="store_true", help="print the samples that are not right")
@@ -239,7 +250,7 @@ def main():
     programs = args.out / "programs" / worker.fingerprint()
     programs.mkdir(parents=True, exist_ok=True)
     suffix = f".{args.only.replace('*', '_')}" if args.only else ""
-    path = args.out / f"{args.device.replace(':', '-')}{suffix}.jsonl"
+    path = args.out / f"{args.device.replace(':', '-')}{suffix}{'.slice' if args.slice else ''}.jsonl"
     if args.resume:
         jobs = resume(path, jobs)
     else:
@@ -247,15 +258,30 @@ def main():
     shown = lambda r: args.verbose or ((args.failures or args.only) and r["verdict"] not in ("right", "skipped"))
     report = Report(path, len(jobs), shown, 10**9 if args.verbose else ALIKE)
     begin = time.monotonic()
-    pool = Pool(args.jobs, worker.Options(args.device, programs, args.samples), args.timeout, report.add)
+    pool = Pool(
+        args.jobs,
+        worker.Options(args.device, programs, args.samples or (SLICE if args.slice else None)),
+        args.timeout,
+        report.add,
+    )
     try:
         pool.run(jobs, report.finished)
     finally:
         pool.stop()
     report.clear()
     print(f"{summary(report.counts)} in {time.monotonic() - begin:.0f} s on {args.device}; records in {path}")
-    failed = sum(report.counts[v] for v in FAILED)
-    print(f"{report.counts['right']} passed, {failed} failed")
+    return judge(report.counts, args.share)
+
+
+def judge(counts, share):
+    """Prints the counts; the exit status."""
+    failed = sum(counts[v] for v in FAILED)
+    run = sum(counts[v] for v in VERDICTS if v != "skipped")
+    print(f"{100 * counts['right'] / max(run, 1):.1f} % right")
+    if 100 * counts["right"] < share * run:
+        print(f"fewer than {share:g} % are right")
+        failed += 1
+    print(f"{counts['right']} passed, {failed} failed")
     return 1 if failed else 0
 
 

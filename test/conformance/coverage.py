@@ -1,0 +1,138 @@
+"""Writes docs/coverage.md from the records of full runs on cpu and opencl.
+
+coverage.py [--records build/conformance]
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(ROOT / "python")]
+
+import aten
+import samples
+import scope
+
+DOCUMENT = ROOT / "docs/coverage.md"
+DEVICES = ("cpu", "opencl")
+COLUMNS = "| op | exporter | cpu | opencl | dtypes | largest error (ulp) |"
+INTRO = """# Coverage
+
+Generated: `make conformance` runs torch's operator samples on both devices and writes this file. The columns:
+
+- **exporter**: *lowered*: clave has the op, or writes it in few of its own; *decomposed*: torch writes it in ops that
+  are; *sizes*: computed on the host from the inputs' shapes; or why not.
+- **cpu**, **opencl**: samples right / samples run whose graph holds the op, before or after decomposition, on the CPU
+  backend and on an OpenCL device (PoCL; the kernels' own results, without the comparison at first use); then what falls
+  back to the CPU backend, and why. The other samples were refused with an error that names the op.
+- **dtypes**: of the samples that were right on both.
+- **largest error**: of those samples, in units in the last place of the result's dtype, from torch's result or from the
+  same computation in f64, whichever is nearer. Sums that cancel show large numbers: `test/conformance/compare.py` has
+  the bounds.
+
+"""
+
+
+@dataclasses.dataclass
+class Tally:
+    right: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    run: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    dtypes: dict[str, set[str]] = dataclasses.field(default_factory=lambda: collections.defaultdict(set))
+    fallback: dict[str, str] = dataclasses.field(default_factory=dict)
+    ulp: float = 0.0
+
+    def add(self, device: str, r: dict) -> None:
+        self.run[device] += 1
+        if r["verdict"] == "right":
+            self.right[device] += 1
+            self.dtypes[device].add(r["dtype"])
+            self.ulp = max(self.ulp, r.get("ulp", 0.0))
+
+
+def read(folder: pathlib.Path) -> dict[str, list[dict]]:
+    """The records of each device, without skipped samples."""
+    found = {}
+    for device in DEVICES:
+        lines = (folder / f"{device}.jsonl").read_text().splitlines()
+        records = map(json.loads, lines)
+        found[device] = [r for r in records if r.get("verdict", "skipped") != "skipped"]
+    return found
+
+
+def tally(records: dict[str, list[dict]]) -> dict[str, Tally]:
+    tallies: dict[str, Tally] = collections.defaultdict(Tally)
+    for device, listed in records.items():
+        for r in listed:
+            for op in r.get("ops", ()):
+                tallies[op].add(device, r)
+            for op, why in r.get("fallback", {}).items():
+                tallies[op].fallback[device] = why
+    return tallies
+
+
+def row(name: str, t: Tally) -> str:
+    cells = [f"`{name}`", aten.exporter(name)]
+    for device in DEVICES:
+        counts = f"{t.right[device]} / {t.run[device]}" if t.run[device] else "–"
+        cells.append(f"{counts}, falls back to cpu: {t.fallback[device]}" if device in t.fallback else counts)
+    both = set.intersection(*(t.dtypes[d] for d in DEVICES))
+    cells.append(" ".join(d for d in samples.DTYPES if d in both) or "–")
+    cells.append(f"{t.ulp:.3g}" if any(t.right.values()) else "–")
+    return "| " + " | ".join(cells) + " |"
+
+
+def totals(records: dict[str, list[dict]]) -> str:
+    lines = ["| device | samples | right | unsupported | wrong, error, crash or timeout |", "|---|---|---|---|---|"]
+    for device, listed in records.items():
+        n = collections.Counter(r["verdict"] for r in listed)
+        total = n.total()
+        bad = total - n["right"] - n["unsupported"]
+        share = f"{n['right']} ({100 * n['right'] / total:.1f} %)"
+        lines.append(f"| {device} | {total} | {share} | {n['unsupported']} | {bad} |")
+    return "\n".join(lines) + "\n"
+
+
+def left_out() -> str:
+    """The ops of torch's database that are out of scope, by reason."""
+    by_reason = collections.defaultdict(list)
+    for name, why in scope.out_of_scope().items():
+        by_reason[why].append(f"`{name}`")
+    lines = [f"- {why}: {', '.join(sorted(names))}" for why, names in sorted(by_reason.items())]
+    return "\n".join(lines) + "\n"
+
+
+def document(records: dict[str, list[dict]]) -> str:
+    tallies = tally(records)
+    rows = [row(name, tallies[name]) for name in aten.rows()]
+    table = "\n".join([COLUMNS, "|---|---|---|---|---|---|", *rows])
+    return (
+        f"{INTRO}## In all\n\n{totals(records)}\n## Ops\n\n{table}\n\n"
+        f"## Out of scope\n\nOps of torch's operator database that are not run:\n\n{left_out()}"
+    )
+
+
+def listed_rows(text: str) -> dict[str, list[str]]:
+    """Op -> cells of its row in the document."""
+    rows = [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
+    return {r[0].strip("`"): r[1:] for r in rows}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=pathlib.Path, default=ROOT / "build/conformance")
+    args = parser.parse_args()
+    missing = [d for d in DEVICES if not (args.records / f"{d}.jsonl").exists()]
+    if missing:
+        sys.exit(f"no records of {', '.join(missing)} in {args.records}: run `make conformance` first")
+    DOCUMENT.write_text(document(read(args.records)))
+    print(f"wrote {DOCUMENT.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

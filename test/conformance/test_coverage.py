@@ -1,0 +1,43 @@
+"""docs/coverage.md says what the exporter and the backends do; nothing of torch's database is left out in silence."""
+
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import aten
+import coverage
+import samples
+import scope
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return coverage.listed_rows(coverage.DOCUMENT.read_text())
+
+
+def test_every_op_has_a_row(rows):
+    assert sorted(rows) == aten.rows()
+
+
+def test_exporter_column_is_true(rows):
+    stale = {name: (cells[0], aten.exporter(name)) for name, cells in rows.items() if cells[0] != aten.exporter(name)}
+    assert not stale
+
+
+def test_core_ops_run_but_for_those_listed(rows):
+    missing = [name for name in aten.core_ops() if rows[name][0] == "no: no lowering"]
+    assert not missing
+
+
+def test_out_of_scope_list_is_true():
+    assert coverage.left_out() in coverage.DOCUMENT.read_text()
+
+
+def test_table_names_every_op_of_the_database():
+    assert sorted(scope.table()) == sorted(samples.infos())
+    assert {how for how, _ in scope.table().values()} == {"values", "random", "out"}
+    assert all(bool(why) == (how == "out") for how, why in scope.table().values())

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 from torch.testing._internal import common_methods_invocations as database
+from torch.testing._internal.opinfo import core
 
 DTYPES = {
     "f32": torch.float32,
@@ -32,6 +33,7 @@ LOW = (torch.float32, torch.float16, torch.bfloat16)  # floats that have a more 
 
 # Ops that change their first argument: it is a copy, since a program changes no inputs.
 IN_PLACE = {"cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "zero_"}
+MORE = 4  # samples of each kind for pointwise ops beyond those of the database
 IN_PLACE |= {"resize_", "resize_as_"}
 
 
@@ -133,8 +135,25 @@ def samples_of(name: str, dtype: str, limit: int | None = None) -> list[Sample]:
 def _database_samples(name: str, dtype: str) -> Any:
     info = infos()[name]
     function = functools.partial(_on_copy, info) if name in IN_PLACE else info.op
-    for s in info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False):
+    made = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
+    for s in made + _pointwise_samples(info, DTYPES[dtype], made):
         yield function, (s.input, *s.args), s.kwargs
+
+
+def _pointwise_samples(info: Any, dtype: torch.dtype, made: list[Any]) -> list[Any]:
+    """More for pointwise ops: NaN, infinities, limits, small and large numbers, non-contiguous operands."""
+    unary, binary = isinstance(info, core.UnaryUfuncInfo), isinstance(info, core.BinaryUfuncInfo)
+    if (not unary and not binary) or dtype is torch.bool:
+        return []
+    kind = "unary" if unary else "binary"
+    options = {"device": "cpu", "dtype": dtype, "requires_grad": False}
+    names = ["small"] + ["extremal"] * dtype.is_floating_point + ["large"] * (dtype not in (torch.uint8, torch.int8))
+    found = []
+    for name in names:
+        generate = getattr(core, f"generate_elementwise_{kind}_{name}_value_tensors")
+        found += itertools.islice(generate(info, **options), MORE)
+    strided = next((s.noncontiguous() for s in made if isinstance(s.input, torch.Tensor) and s.input.dim()), None)
+    return found + ([strided] if strided is not None else [])
 
 
 def _on_copy(info: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

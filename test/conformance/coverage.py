@@ -92,7 +92,7 @@ def totals(records: dict[str, list[dict]]) -> str:
         n = collections.Counter(r["verdict"] for r in listed)
         total = n.total()
         bad = total - n["right"] - n["unsupported"]
-        share = f"{n['right']} ({100 * n["right"] / max(total, 1):.1f} %)"
+        share = f"{n['right']} ({100 * n['right'] / max(total, 1):.1f} %)"
         lines.append(f"| {device} | {total} | {share} | {n['unsupported']} | {bad} |")
     return "\n".join(lines) + "\n"
 

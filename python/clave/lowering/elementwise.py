@@ -12,7 +12,7 @@ from clave.builder import Val
 from clave.dtypes import torch_dtype
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Scalar, Tensor, lower
-from clave.lowering.steps import Operand, cast, compute, convert, is_float, opmath, promote, step
+from clave.lowering.steps import Operand, cast, compute, convert, is_float, opmath, promote, rounded, step
 
 # ---------------------------------------------------------------- unary
 
@@ -133,11 +133,16 @@ def hardtanh(c: Context, x: Tensor, low: Scalar, high: Scalar) -> Tensor:
 def _binary(kind: str, *targets: str) -> None:
     @lower(*targets)
     def lowering(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
-        return compute(c, step(kind, c.dtype(), a, b))
+        t = c.dtype()
+        return compute(c, step(kind, t, rounded(a, t), rounded(b, t)))
+
+
+@lower("aten.mul.Tensor", "aten.mul.Scalar")
+def mul(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
+    return compute(c, step("mul", c.dtype(), a, b))
 
 
 for _kind, _targets in {
-    "mul": "mul.Tensor mul.Scalar",
     "floor_divide": "floor_divide.default floor_divide.Scalar",
     "remainder": "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
     "fmod": "fmod.Tensor fmod.Scalar",
@@ -184,15 +189,17 @@ def rsub(c: Context, a: Tensor, b: Tensor | Scalar, alpha: Scalar) -> Tensor:
 
 @lower("aten.div.Tensor", "aten.div.Scalar")
 def div(c: Context, a: Tensor, b: Tensor | Scalar) -> Tensor:
-    return compute(c, step("div", c.dtype(), a, b))
+    return compute(c, step("div", c.dtype(), rounded(a, c.dtype()), b))
 
 
 @lower("aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div_mode(c: Context, a: Tensor, b: Tensor | Scalar, rounding_mode: str | None) -> Tensor:
-    if rounding_mode == "trunc" and is_float(c.dtype()):  # of the quotient rounded to the dtype
-        return compute(c, step("trunc", c.dtype(), step("div", c.dtype(), a, b)))
+    t = c.dtype()
+    a, b = rounded(a, t), b if rounding_mode is None else rounded(b, t)
+    if rounding_mode == "trunc" and is_float(t):  # of the quotient rounded to the dtype
+        return compute(c, step("trunc", t, step("div", t, a, b)))
     kind = {None: "div", "floor": "floor_divide", "trunc": "trunc_divide"}[rounding_mode]
-    return compute(c, step(kind, c.dtype(), a, b))
+    return compute(c, step(kind, t, a, b))
 
 
 def _nan_skipping(op: str, kind: str) -> None:
@@ -248,7 +255,7 @@ def _power(x: Tensor, exponent: Scalar, dtype: schema.DType) -> Operand:
         wide = cast(x, t)
         square = step("mul", t, wide, wide)
         return {2: square, 3: step("mul", t, square, wide), -2: step("reciprocal", t, square)}[int(exponent)]
-    return x if exponent == 1 else step("pow", dtype, x, exponent)
+    return x if exponent == 1 else step("pow", dtype, x, rounded(exponent, dtype))
 
 
 @lower("aten.pow.Tensor_Scalar")
@@ -258,7 +265,7 @@ def pow_scalar(c: Context, x: Tensor, exponent: Scalar) -> Tensor:
 
 @lower("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def pow_tensor(c: Context, base: Tensor | Scalar, exponent: Tensor) -> Tensor:
-    return compute(c, step("pow", c.dtype(), base, exponent))
+    return compute(c, step("pow", c.dtype(), rounded(base, c.dtype()), exponent))
 
 
 # ---------------------------------------------------------------- compare, logical
@@ -269,7 +276,8 @@ def _compare(kind: str, *targets: str) -> None:
 
     @lower(*targets)
     def lowering(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
-        return compute(c, step(kind, promote(a, b), a, b))
+        t = promote(a, b)
+        return compute(c, step(kind, t, rounded(a, t), rounded(b, t)))
 
 
 for _kind in ("eq", "ne", "lt", "le", "gt", "ge"):

@@ -80,6 +80,11 @@ def convert(value: Scalar, dtype: schema.DType) -> Scalar:
     return t.to(torch_dtype(dtype)).item()
 
 
+def rounded(x: Operand, dtype: schema.DType) -> Operand:
+    """x, a number rounded to a float dtype: for ops where torch does so before it computes in opmath."""
+    return convert(x, dtype) if is_float(dtype) and isinstance(x, int | float) else x
+
+
 def step(kind: str, dtype: schema.DType, *operands: Operand) -> Expr:
     """kind(operands) computed in dtype; the result is BOOL for predicates, else dtype."""
     if kind == "where":

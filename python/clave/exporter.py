@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from clave import patterns, structure, trace
 from clave.builder import MethodBuilder, ProgramBuilder, Slot, Val
 from clave.errors import Code, Error, Unsupported, UnsupportedOp
 from clave.lowering import LOWERINGS, Context
-from clave.lowering.registry import Filled, dtype_of
+from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of
 from clave.program import Program
 from clave.shared import Shared
 from clave.sizes import Sizes, dim_names
@@ -200,17 +200,17 @@ class _Method:
         name = trace.op_name(node.target)
         if name == "getitem":
             self._take_item(node)
-        elif name in LOWERINGS:
-            self._lower(node, name, LOWERINGS[name])
+        elif name in LOWERINGS or name in COMPLEX:
+            self._lower(node, name)
         elif name.startswith("wrap_with_"):  # set_grad_enabled, autocast: only the body matters
             self._inline(node)
         elif not _is_size(node.meta.get("val")):  # sizes are computed when something needs them
             self._refuse(node, name, "")
 
-    def _lower(self, node: torch.fx.Node, name: str, lowering: Callable[..., Any]) -> None:
+    def _lower(self, node: torch.fx.Node, name: str) -> None:
         context = Context(self.builder, self.sizes, node, self.shared.constant, self._run_graph)
         try:
-            self.values[node] = lowering(context, *self._arguments(node))
+            self.values[node] = apply(name, context, self._arguments(node))
         except Unsupported as e:
             self._refuse(node, name, str(e))
 
@@ -251,6 +251,8 @@ class _Method:
                 if symbol not in self.sizes.known:
                     self.sizes.bind(symbol)
         try:
+            if val.is_complex():
+                return Complex(self.builder.temp(dtype_of(val.dtype.to_real()), self.sizes.shape((*val.shape, 2))))
             return self.builder.temp(dtype_of(val.dtype), self.sizes.shape(val.shape))
         except Unsupported:
             return self.builder.temp(dtype_of(torch.float32), (1,) * val.dim())
@@ -310,6 +312,13 @@ class _Method:
         if isinstance(arg, ConstantArgument) or not isinstance(result, torch.fx.Node):
             return _constant(result if not isinstance(arg, ConstantArgument) else arg.value)
         value = self._argument(result)
+        if isinstance(value, Complex) and self.missing:
+            value = value.pair
+        if isinstance(value, Complex):
+            raise Error(
+                f"output {result.name!r} is {result.meta['val'].dtype}: return torch.view_as_real of it",
+                Code.UNSUPPORTED,
+            )
         if isinstance(value, Slot | Filled):
             value = self._computed(value)
             value.kind = "output"

@@ -11,7 +11,7 @@ from torch.export.graph_signature import InputKind, InputSpec
 
 from clave.builder import ProgramBuilder, Slot
 from clave.errors import Code, Error, Unsupported
-from clave.lowering.registry import dtype_of
+from clave.lowering.registry import Complex, dtype_of
 
 
 class Shared:
@@ -27,7 +27,7 @@ class Shared:
         self._names: set[str] = set()
         self._kept: list[torch.Tensor] = []  # so that no address of a tensor in _by_storage is used again
 
-    def tensor(self, program: ExportedProgram, spec: InputSpec) -> Slot:
+    def tensor(self, program: ExportedProgram, spec: InputSpec) -> Slot | Complex:
         """The slot of a parameter, buffer or constant of a graph."""
         name = str(spec.target)
         data = program.state_dict.get(name)
@@ -50,9 +50,11 @@ class Shared:
             raise Error(f"buffer {name!r} is {a} in one method and {b} in another")
         return self.states[name]
 
-    def constant(self, data: torch.Tensor, name: str) -> Slot:
+    def constant(self, data: torch.Tensor, name: str) -> Slot | Complex:
         """The slot of a tensor that never changes: that of an equal one if there is."""
         data = data.detach()
+        if data.is_complex():
+            return Complex(self.constant(torch.view_as_real(data.resolve_conj()), name))
         where = (data.data_ptr(), data.dtype, tuple(data.shape), data.stride(), data.device)
         if data.numel() and where in self._by_storage:
             return self._by_storage[where]

@@ -465,6 +465,13 @@ def test_changed_inputs_are_refused():
         clave.export(Fn(lambda x: x.add_(1)).eval(), (torch.randn(4),))
 
 
+def test_complex_numbers_do_not_leave_a_program():
+    with pytest.raises(clave.Error, match=r"output 'polar' is torch\.complex64: return"):
+        clave.export(Fn(lambda x: torch.polar(x, x)).eval(), (torch.randn(4),))
+    with pytest.raises(clave.UnsupportedOp, match=r"aten\.sin"):
+        clave.export(Fn(lambda x: torch.sin(torch.polar(x, x))).eval(), (torch.randn(4),))
+
+
 def test_complex_numbers_are_refused():
     with pytest.raises(clave.Error, match="complex64"):
         clave.export(Fn(lambda x: x.real).eval(), (torch.randn(4, dtype=torch.complex64),))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from clave import schema
 from clave.builder import Float, Int, Slot, Val
+from clave.errors import Unsupported
 from clave.lowering.registry import Context, Filled, Scalar, Tensor, lower
 from clave.lowering.steps import convert, is_float
 
@@ -64,7 +67,7 @@ def fill(c: Context, x: Tensor, value: Scalar) -> Tensor:
     return _filled(c, value)
 
 
-@lower("aten.scalar_tensor.default")
+@lower("aten.scalar_tensor.default", "prims.scalar_tensor.default")
 def scalar_tensor(c: Context, value: Scalar, *_: Any) -> Tensor:
     return _filled(c, value)
 
@@ -88,3 +91,12 @@ def ones(c: Context, *_: Any) -> Tensor:
 def zeros(c: Context, *_: Any) -> Tensor:
     """Uninitialised tensors too are zeros, so that a run repeats."""
     return _filled(c, 0)
+
+
+@lower("aten.tril_indices.default", "aten.triu_indices.default")
+def triangle_indices(c: Context, rows: Int, columns: Int, offset: Int, *_: Any) -> Tensor:
+    """(2, n): the positions in a matrix of known size, as a constant."""
+    if any(isinstance(x, Val) for x in (rows, columns, offset)):
+        raise Unsupported("a size that is known only at run time")
+    name = "tril_indices" if "tril" in c.node.target._schema.name else "triu_indices"
+    return c.constant(getattr(torch, name)(rows, columns, offset, dtype=c.fake().dtype), name)

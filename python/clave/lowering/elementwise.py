@@ -59,6 +59,13 @@ for _kind in ("logical_not", "isnan", "isinf"):
     _predicate(_kind)
 
 
+@lower("aten.polygamma.default")
+def polygamma(c: Context, n: int, x: Tensor) -> Tensor:
+    if n:
+        raise Unsupported(f"the derivative number {n} of digamma")
+    return compute(c, step("digamma", c.dtype(), x))
+
+
 @lower("aten.signbit.default")
 def signbit(c: Context, x: Tensor) -> Tensor:
     return compute(c, step("signbit", x.dtype, x) if is_float(x.dtype) else step("lt", x.dtype, x, 0))
@@ -319,6 +326,4 @@ def clamp_max(c: Context, x: Tensor, high: Tensor | Scalar) -> Tensor:
 
 @lower("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default")
 def to(c: Context, x: Tensor, *_: Any) -> Tensor:
-    if c.fake().is_complex():
-        raise Unsupported("complex numbers")
     return compute(c, x, x.shape)

@@ -37,23 +37,50 @@ class Filled:
         return len(self.shape)
 
 
+@dataclass(eq=False)
+class Complex:
+    """A complex tensor of the graph: see complex.py."""
+
+    pair: Slot  # (*shape, 2)
+
+
 Tensor = Slot | Filled
 Scalar = int | float | bool | Val
 Lowering = Callable[..., Any]
 
 LOWERINGS: dict[str, Lowering] = {}
+COMPLEX: dict[str, Lowering] = {}  # where an operand or the result is complex
 
 
 def lower(*targets: str) -> Callable[[Lowering], Lowering]:
     """Registers a function for ops, named as torch writes them: "aten.add.Tensor"."""
 
+    return _register(LOWERINGS, targets)
+
+
+def lower_complex(*targets: str) -> Callable[[Lowering], Lowering]:
+    """The same for calls with a complex operand or result."""
+    return _register(COMPLEX, targets)
+
+
+def _register(table: dict[str, Lowering], targets: tuple[str, ...]) -> Callable[[Lowering], Lowering]:
     def register(f: Lowering) -> Lowering:
         for t in targets:
-            assert t not in LOWERINGS, t
-            LOWERINGS[t] = f
+            assert t not in table, t
+            table[t] = f
         return f
 
     return register
+
+
+def apply(name: str, c: Context, arguments: list[Any]) -> Any:
+    """What the op's lowering makes of the call."""
+    given = [x for a in arguments for x in (a if isinstance(a, list) else [a])]
+    if not c.is_complex() and not any(isinstance(x, Complex) for x in given):
+        return LOWERINGS[name](c, *arguments)
+    if name not in COMPLEX:
+        raise Unsupported("complex numbers")
+    return COMPLEX[name](c, *arguments)
 
 
 def dtype_of(t: torch.dtype) -> schema.DType:
@@ -91,11 +118,21 @@ class Context:
         val = self.node.meta["val"]
         return val if index is None else val[index]
 
+    def is_complex(self) -> bool:
+        val = self.node.meta["val"]
+        return any(
+            isinstance(v, torch.Tensor) and v.is_complex() for v in (val if isinstance(val, tuple | list) else [val])
+        )
+
     def shape(self, index: int | None = None) -> tuple[Int, ...]:
-        return self.sizes.shape(self.fake(index).shape)
+        """The result's; of a complex one with the dimension of its pairs."""
+        fake = self.fake(index)
+        return self.sizes.shape((*fake.shape, 2) if fake.is_complex() else fake.shape)
 
     def dtype(self, index: int | None = None) -> schema.DType:
-        return dtype_of(self.fake(index).dtype)
+        """The result's; of a complex one that of its parts."""
+        t = self.fake(index).dtype
+        return dtype_of(t.to_real() if t.is_complex else t)
 
     def emit(
         self, op: str, *, shape: tuple[Int, ...] | None = None, dtype: schema.DType | None = None, **fields: Any

@@ -1,0 +1,231 @@
+"""Complex tensors inside a graph, as real ones: a last dimension of 2 more holds the real and the imaginary part.
+
+They never enter or leave a program. `lower_complex` registers what an op does when an operand or the result is complex;
+its Context gives shapes with the dimension of pairs, and the dtype of the parts. A real operand counts as one without
+an imaginary part: infinity times a real number has no NaN, where torch multiplies 0 by infinity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clave import schema
+from clave.builder import Int, Slot, Val
+from clave.errors import Unsupported
+from clave.lowering.registry import LOWERINGS, Complex, Context, Filled, Tensor, lower_complex
+from clave.lowering.reshape import expand, insert, permute, reshape
+from clave.lowering.slice import select
+from clave.lowering.steps import Operand, cast_to, compute, opmath, slot_as, step
+
+Number = int | float | complex | Val
+Parts = tuple[Operand, Operand | None]
+
+
+def parts(c: Context, x: Any) -> Parts:
+    """The real and the imaginary part, each in the dtype of the call's; None for none."""
+    if isinstance(x, Complex):
+        pair = cast_to(c, x.pair, c.dtype())
+        return select(c, pair, -1, 0), select(c, pair, -1, 1)
+    if isinstance(x, complex):
+        return x.real, x.imag
+    return x, None
+
+
+def join(c: Context, real: Operand, imag: Operand) -> Complex:
+    """Two expressions as the call's complex result."""
+    shape, t = c.shape()[:-1], c.dtype()
+
+    def half(e: Operand) -> Slot:
+        x = Filled(e, t, shape) if isinstance(e, int | float | Val) else compute(c, e, shape, t)
+        return c.tensor(insert(c, expand(c, x, shape), len(shape)))
+
+    return Complex(c.emit("Cat", xs=[half(real), half(imag)], axis=len(shape), shape=(*shape, 2), dtype=t))
+
+
+def _plus(t: schema.DType, kind: str, a: Operand | None, b: Operand | None) -> Operand | None:
+    if a is None or b is None:
+        return a if b is None else b if kind == "add" else step("neg", t, b)
+    return step(kind, t, a, b)
+
+
+def _times(t: schema.DType, a: Operand | None, b: Operand | None) -> Operand | None:
+    return None if a is None or b is None else step("mul", t, a, b)
+
+
+def _product(t: schema.DType, x: Parts, y: Parts) -> Parts:
+    (a, b), (e, f) = x, y
+    real = _plus(t, "sub", _times(t, a, e), _times(t, b, f))
+    assert real is not None
+    return real, _plus(t, "add", _times(t, a, f), _times(t, b, e))
+
+
+def _some(x: Operand | None) -> Operand:
+    return 0.0 if x is None else x
+
+
+# ---------------------------------------------------------------- between real and complex
+
+
+@lower_complex("aten.view_as_complex.default")
+def view_as_complex(c: Context, x: Tensor) -> Complex:
+    return Complex(c.tensor(x))
+
+
+@lower_complex("aten.view_as_real.default")
+def view_as_real(c: Context, x: Complex) -> Tensor:
+    return x.pair
+
+
+@lower_complex("aten.complex.default")
+def complex_(c: Context, real: Tensor, imag: Tensor) -> Complex:
+    return join(c, real, imag)
+
+
+@lower_complex("aten.polar.default")
+def polar(c: Context, length: Tensor, angle: Tensor) -> Complex:
+    t = opmath(c.dtype())
+    return join(c, *(step("mul", t, length, step(f, t, angle)) for f in ("cos", "sin")))
+
+
+@lower_complex("aten.real.default", "aten.imag.default")
+def part(c: Context, x: Complex) -> Tensor:
+    return select(c, x.pair, -1, int("imag" in c.node.target._schema.name))
+
+
+@lower_complex("aten.abs.default")
+def abs_(c: Context, x: Complex) -> Tensor:
+    return compute(c, step("hypot", c.dtype(), *parts(c, x)))
+
+
+@lower_complex("aten.angle.default")
+def angle(c: Context, x: Complex) -> Tensor:
+    return compute(c, step("atan2", c.dtype(), *reversed(parts(c, x))))
+
+
+@lower_complex("aten._to_copy.default", "aten.clone.default", "aten.alias.default", "aten.lift_fresh_copy.default")
+def to(c: Context, x: Any, *_: Any) -> Complex:
+    if not c.fake().is_complex():
+        raise Unsupported("a complex tensor as a real one: take its real part")
+    if isinstance(x, Complex):
+        return Complex(slot_as(c, x.pair, c.dtype()))
+    return join(c, x, 0.0)
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+@lower_complex("aten.mul.Tensor", "aten.mul.Scalar")
+def mul(c: Context, x: Any, y: Any) -> Complex:
+    real, imag = _product(opmath(c.dtype()), parts(c, x), parts(c, y))
+    return join(c, real, _some(imag))
+
+
+@lower_complex("aten.div.Tensor", "aten.div.Scalar")
+def div(c: Context, x: Any, y: Any) -> Complex:
+    t, (a, b), (e, f) = opmath(c.dtype()), parts(c, x), parts(c, y)
+    if f is None:
+        return join(c, step("div", t, a, e), 0.0 if b is None else step("div", t, b, e))
+    real, imag = _product(t, (a, b), (e, step("neg", t, f)))
+    length = step("add", t, step("mul", t, e, e), step("mul", t, f, f))
+    return join(c, step("div", t, real, length), step("div", t, _some(imag), length))
+
+
+def _sum(op: str, kind: str) -> None:
+    @lower_complex(f"aten.{op}.Tensor", f"aten.{op}.Scalar")
+    def lowering(c: Context, x: Any, y: Any, alpha: Number) -> Complex:
+        x, y = (y, x) if op == "rsub" else (x, y)
+        t = opmath(c.dtype())
+        scaled = parts(c, y) if alpha == 1 else _product(t, parts(c, y), parts(c, alpha))
+        real, imag = (_plus(t, kind, a, b) for a, b in zip(parts(c, x), scaled, strict=True))
+        assert real is not None
+        return join(c, real, _some(imag))
+
+
+_sum("add", "add")
+_sum("sub", "sub")
+_sum("rsub", "sub")
+
+
+@lower_complex("aten.neg.default")
+def neg(c: Context, x: Complex) -> Complex:
+    return Complex(c.tensor(compute(c, step("neg", c.dtype(), x.pair))))
+
+
+@lower_complex("aten.conj_physical.default", "aten._conj_physical.default", "aten._conj.default")
+def conj(c: Context, x: Complex) -> Complex:
+    real, imag = parts(c, x)
+    assert imag is not None
+    return join(c, real, step("neg", c.dtype(), imag))
+
+
+@lower_complex("aten.exp.default")
+def exp(c: Context, x: Complex) -> Complex:
+    t = opmath(c.dtype())
+    real, imag = parts(c, x)
+    assert imag is not None
+    return join(c, *(step("mul", t, step("exp", t, real), step(f, t, imag)) for f in ("cos", "sin")))
+
+
+# ---------------------------------------------------------------- views and joins: those of the pairs
+
+
+@lower_complex(
+    "aten.view.default",
+    "aten.reshape.default",
+    "aten._unsafe_view.default",
+    "aten.unsqueeze.default",
+    "aten.squeeze.default",
+    "aten.squeeze.dim",
+    "aten.squeeze.dims",
+)
+def reshaped(c: Context, x: Complex, *_: Any) -> Complex:
+    return Complex(c.tensor(reshape(c, x.pair, c.shape())))
+
+
+@lower_complex("aten.expand.default")
+def expanded(c: Context, x: Complex, *_: Any) -> Complex:
+    return Complex(c.tensor(expand(c, x.pair, c.shape())))
+
+
+@lower_complex("aten.permute.default")
+def permuted(c: Context, x: Complex, dims: list[int]) -> Complex:
+    n = x.pair.rank - 1
+    return Complex(c.tensor(permute(c, x.pair, [*(d % n for d in dims), n])))
+
+
+@lower_complex("aten.transpose.int")
+def transpose(c: Context, x: Complex, a: int, b: int) -> Complex:
+    dims = list(range(x.pair.rank))
+    dims[a % (len(dims) - 1)], dims[b % (len(dims) - 1)] = b % (len(dims) - 1), a % (len(dims) - 1)
+    return Complex(c.tensor(permute(c, x.pair, dims)))
+
+
+def _along_axis(*targets: str) -> None:
+    """Ops whose second argument is the axis, by their lowering for real tensors."""
+    for target in targets:
+
+        @lower_complex(target)
+        def lowering(c: Context, x: Complex, axis: int, *rest: Any, target: str = target) -> Complex:
+            return Complex(c.tensor(LOWERINGS[target](c, x.pair, axis % (x.pair.rank - 1), *rest)))
+
+
+_along_axis("aten.slice.Tensor", "aten.select.int", "aten.narrow.default", "aten.index_select.default")
+
+
+@lower_complex("aten.index.Tensor")
+def index(c: Context, x: Complex, indices: list[Tensor | None]) -> Complex:
+    return Complex(c.tensor(LOWERINGS["aten.index.Tensor"](c, x.pair, indices)))
+
+
+@lower_complex("aten.repeat.default")
+def repeat(c: Context, x: Complex, repeats: list[Int]) -> Complex:
+    return Complex(c.tensor(LOWERINGS["aten.repeat.default"](c, x.pair, [*repeats, 1])))
+
+
+@lower_complex("aten.cat.default", "aten.stack.default")
+def cat(c: Context, xs: list[Any], axis: int) -> Complex:
+    if not all(isinstance(x, Complex) for x in xs):
+        raise Unsupported("a join of real and complex tensors")
+    pairs: list[Slot] = [slot_as(c, x.pair, c.dtype()) for x in xs]
+    name = "aten.cat.default" if "cat" in c.node.target._schema.name else "aten.stack.default"
+    return Complex(c.tensor(LOWERINGS[name](c, pairs, axis % (len(c.shape()) - 1))))

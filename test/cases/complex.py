@@ -1,0 +1,77 @@
+"""Complex numbers inside a program, as pairs: rotary embeddings as Meta's models write them, arithmetic, views.
+
+An operand is two real ones, so a product's error is that of a sum of two products.
+"""
+
+import torch
+
+from describe import F16, F32, F64, I64, Case, T, name_of, ulps
+
+real = torch.view_as_real
+
+
+class Rope(torch.nn.Module):
+    """Angles precomputed, by position."""
+
+    def __init__(self, cached):
+        super().__init__()
+        angles = torch.outer(torch.arange(16.0), 100 ** -(torch.arange(4.0) / 4))
+        self.register_buffer("angles", torch.polar(torch.ones_like(angles), angles) if cached else angles)
+        self.cached = cached
+
+    def forward(self, x, positions):
+        turn = self.angles if self.cached else torch.polar(torch.ones_like(self.angles), self.angles)
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+        turned = real(pairs * turn[positions].unsqueeze(1)).flatten(-2)
+        return turned.type_as(x), real(turn[2:5])
+
+
+def arithmetic(a, b):
+    x, y = torch.complex(a, b), torch.view_as_complex(torch.stack([b, a + 3], -1))
+    results = [
+        x + y,
+        x - y,
+        x * y,
+        x / y,
+        x * 2.5,
+        x / 3,
+        2 - x,
+        -x,
+        x.conj().resolve_conj(),
+        torch.exp(x),
+        x * 1j,
+        a * (1 + 2j),
+    ]
+    results += [x * a, torch.add(x, y, alpha=2), torch.polar(a, b), a.to(x.dtype)]
+    return (*map(real, results), x.abs(), x.angle(), x.real + y.imag)
+
+
+def views(a, b):
+    x, y = torch.complex(a, b), torch.complex(b, a)
+    results = [
+        x.transpose(0, -1),
+        x.permute(1, 0),
+        x[:, 1],
+        x[0:1],
+        torch.cat([x, y], -1),
+        torch.stack([x, y]),
+        x.unsqueeze(-1),
+    ]
+    return tuple(map(real, (*results, x.expand(2, *x.shape), x.repeat(2, 3), x.reshape(-1))))
+
+
+def cases():
+    for dtype in (F32, F64):
+        tol = ulps(dtype, 16)
+        parts = [T((3, 5), dtype), T((3, 5), dtype)]
+        yield Case(f"arithmetic_{name_of(dtype)}", arithmetic, parts, rtol=tol, atol=tol)
+    yield Case("views", views, [T((3, 4)), T((3, 4))])
+    sequence = torch.export.Dim("sequence", min=2, max=16)
+    for dtype in (F32, F16):
+        inputs = [T((2, 7, 3, 8), dtype), T((7,), I64, 0, 15)]
+        for name, cached in (("constant", True), ("computed", False)):
+            dynamic = {"x": {1: sequence}, "positions": {0: sequence}} if cached else None
+            tol = ulps(dtype, 16)
+            yield Case(
+                f"rope_{name}_{name_of(dtype)}", Rope(cached), inputs, rtol=tol, atol=tol, dynamic_shapes=dynamic
+            )

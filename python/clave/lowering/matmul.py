@@ -12,11 +12,18 @@ from clave.lowering.steps import slot_as
 
 
 def product(
-    c: Context, a: Slot, b: Slot, bias: Slot | None = None, alpha: Scalar = 1, beta: Scalar = 1, shape: Any = None
+    c: Context,
+    a: Slot,
+    b: Slot,
+    bias: Slot | None = None,
+    alpha: Scalar = 1,
+    beta: Scalar = 1,
+    shape: Any = None,
+    dtype: Any = None,
 ) -> Slot:
     if not isinstance(alpha, int | float) or not isinstance(beta, int | float):
         raise Unsupported("alpha or beta known only at run time")
-    return c.emit("Matmul", a=a, b=b, bias=bias, alpha=float(alpha), beta=float(beta), shape=shape)
+    return c.emit("Matmul", a=a, b=b, bias=bias, alpha=float(alpha), beta=float(beta), shape=shape, dtype=dtype)
 
 
 def _operands(c: Context, *xs: Tensor) -> list[Slot]:

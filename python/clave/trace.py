@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
 
 from clave.errors import Code, Error
@@ -27,6 +30,32 @@ def op_name(target: Any) -> str:
     return f"{space}::{name}" if overload == "default" else f"{space}::{name}.{overload}"
 
 
+def _network_shapes(x: Any, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
+    """Results of a recurrent network: shapes alone. rest ends in train, bidirectional, batch_first."""
+    states = hx if isinstance(hx, list | tuple) else [hx]
+    out = x.new_empty((x.shape[0], x.shape[1], states[0].shape[2] * (2 if rest[-2] else 1)))
+    return (out, *(torch.empty_like(s) for s in states))
+
+
+@contextmanager
+def _any_number_of_steps() -> Iterator[None]:
+    """Recurrent networks stand for any length. torch finds their shapes by running the loop, which fixes it."""
+    named = (getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
+    ops = [op for op in named if op in decomposition_table]
+    kept = [(dict(op.py_kernels), decomposition_table[op]) for op in ops]
+    try:
+        for op in ops:
+            op.py_kernels.update(dict.fromkeys(op.py_kernels, _network_shapes))
+            op._dispatch_cache.clear()
+            decomposition_table[op] = _network_shapes
+        yield
+    finally:
+        for op, (kernels, decomposition) in zip(ops, kept, strict=True):
+            op.py_kernels.update(kernels)
+            op._dispatch_cache.clear()
+            decomposition_table[op] = decomposition
+
+
 def capture(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any, strict: bool | None
 ) -> ExportedProgram:
@@ -37,7 +66,8 @@ def capture(
         )
 
     def attempt(strict: bool) -> ExportedProgram:
-        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
+        with _any_number_of_steps():
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
 
     if strict is not None:
         return attempt(strict)
@@ -61,7 +91,8 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram:
 def decompose(program: ExportedProgram) -> ExportedProgram:
     """The functional graph: state is a result of its own, and ops are whole that clave has or nobody decomposes."""
     refuse_training(program)
-    return program.run_decompositions(dict(_decompositions()))
+    with _any_number_of_steps():
+        return program.run_decompositions(dict(_decompositions()))
 
 
 @functools.cache

@@ -47,6 +47,7 @@ static clave_status read_options(const clave_session_options *o, session_options
                            .profile = OPTION(o, profile, false),
                            .unfused = OPTION(o, unfused, false),
                            .unchecked = OPTION(o, unchecked, false),
+                           .seed = OPTION(o, seed, 0),
                            .progress = OPTION(o, progress, NULL),
                            .progress_ctx = OPTION(o, progress_ctx, NULL),
                            .cancel = OPTION(o, cancel, NULL),

@@ -24,6 +24,13 @@ typedef struct bound_tensor {
   size_t buffer_offset;
 } bound_tensor;
 
+/* Where a session's random numbers come from. */
+typedef struct random_key {
+  uint64_t seed;
+  uint64_t run; /* straight stretches of instructions that the session has run, bodies of loops
+                   each time: no random node sees the same number twice */
+} random_key;
+
 /* One instruction as a backend runs it. */
 typedef struct node {
   const ir_instruction *instruction;
@@ -31,6 +38,7 @@ typedef struct node {
   const scalar_value *values;  /* by Vid; all known */
   void **cache; /* the backend's own per stream and instruction, NULL at first; freed by
                    stream_destroy */
+  random_key random;
 } node;
 
 typedef struct backend_info {

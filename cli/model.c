@@ -51,6 +51,7 @@ int open_session(model *m, session_kind kind) {
   clave_session_options options = {.size = sizeof options,
                                    .profile = kind == SESSION_PROFILED,
                                    .unfused = kind == SESSION_UNFUSED,
+                                   .seed = m->seed,
                                    .progress = show_steps};
   show_progress("preparing");
   TRY_STATUS(clave_session_create(m->program, m->device, &options, &m->session));

@@ -41,6 +41,7 @@ typedef struct model {
   clave_program *program;
   clave_session *session;
   clave_method_info method;
+  uint64_t seed; /* of the session, set before it is opened */
 } model;
 
 /* On failure, too, close_model is to be called. */

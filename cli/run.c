@@ -14,6 +14,7 @@ typedef struct run_arguments {
   model_arguments model;
   const char *inputs, *outputs, *profile, *dump;
   text_list input;
+  int64_t seed;
   bool json;
 } run_arguments;
 
@@ -31,6 +32,8 @@ static const flag run_flags[] = {
      "writes the time of every op, for Perfetto or chrome://tracing", 0, 0},
     {"--dump", FLAG_PATH, offsetof(run_arguments, dump), "D.safetensors",
      "writes what every op gave, by node name; runs each op by itself", 0, 0},
+    {"--seed", FLAG_INT, offsetof(run_arguments, seed), "N", "of random ops (default: 0)", 0,
+     INT64_MAX},
     {"--json", FLAG_SWITCH, offsetof(run_arguments, json), NULL, "the summary for programs", 0, 0},
 };
 
@@ -194,6 +197,7 @@ static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, pa
   TRY(collect_inputs(m, a->inputs, &a->input, inputs));
   TRY(open_device(&a->model, m));
   if (a->profile && a->dump) return fail("--profile and --dump do not go together");
+  m->seed = (uint64_t)a->seed;
   TRY(open_session(m, a->profile ? SESSION_PROFILED : a->dump ? SESSION_UNFUSED : SESSION_PLAIN));
   TRY(set_inputs(inputs, m));
   show_progress("running");

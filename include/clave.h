@@ -244,6 +244,7 @@ typedef struct clave_session_options {
    * which nothing else stops. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
+  uint64_t seed; /* of random ops; the numbers of a seed are the same on every device */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,
@@ -260,7 +261,7 @@ CLAVE_API clave_status clave_session_run(clave_session *session, const char *met
 /* The result of the last run: contiguous, owned by the session, valid until its next run. */
 CLAVE_API clave_status clave_session_output(clave_session *session, const char *method,
                                             uint32_t index, clave_tensor *out) CLAVE_CHECK;
-/* State (KV caches, mutated buffers) back to its initial value. */
+/* State (KV caches, mutated buffers) back to its initial value, random numbers to their first. */
 CLAVE_API clave_status clave_session_reset(clave_session *session) CLAVE_CHECK;
 
 typedef struct clave_memory_info {

@@ -189,6 +189,7 @@ struct session {
   constant_store *stores[MAX_BACKENDS];
   stream *streams[MAX_BACKENDS];
   session_options options;
+  random_key random;
   mem_pool *pool;
   method *methods;
   uint8_t *state_home; /* (n_state) */

@@ -151,6 +151,7 @@ void session_destroy(session *s) {
 
 clave_status session_reset(session *s) {
   const ir_program *p = &s->prog->ir;
+  s->random = (random_key){.seed = s->options.seed};
   for (uint32_t i = 0; i < p->n_state; i++) {
     int b = s->state_home[i];
     const backend_vtable *vt = s->devices.backends[b]->vt;

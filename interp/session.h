@@ -40,6 +40,7 @@ typedef struct session_options {
   void *message_ctx;
   bool (*cancel)(void *ctx); /* asked before each step; true stops the run */
   void *cancel_ctx;
+  uint64_t seed; /* of random ops */
 } session_options;
 
 /* Called after an instruction with a tensor it wrote; false stops the run. */

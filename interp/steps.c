@@ -24,7 +24,7 @@ static clave_status run_copy(session *s, method *m, plan *p, step *st, bool prep
                  : st->instruction < m->n
                      ? &m->copy_cache[st->backend][slot_count(s) + st->instruction]
                      : &m->copy_cache[st->backend][slot_count(s) + m->n];
-  node nd = {&ins, bound, p->values, cache};
+  node nd = {&ins, bound, p->values, cache, s->random};
   if (prepare) return be->vt->prepare ? be->vt->prepare(s->streams[st->backend], &nd) : NULL;
   return run_node(s, m, st, launch_number(s, st), &nd);
 }
@@ -54,7 +54,7 @@ static clave_status run_transfer(session *s, plan *p, const step *st) {
 
 static clave_status run_op(session *s, method *m, plan *p, step *st) {
   const node nd = {&m->instructions[st->instruction], p->bound[st->backend], p->values,
-                   &m->cache[st->backend][st->instruction]};
+                   &m->cache[st->backend][st->instruction], s->random};
   return run_node(s, m, st, launch_number(s, st), &nd);
 }
 
@@ -140,6 +140,7 @@ static clave_status run_numbered(session *s, method *m, plan *p, uint32_t i) {
 }
 
 clave_status run_steps(session *s, method *m, plan *p, span steps) {
+  s->random.run++;
   for (uint32_t i = steps.first; i < steps.end; i++) {
     if (s->options.cancel && s->options.cancel(s->options.cancel_ctx)) return INVALID("cancelled");
     clave_status e = run_numbered(s, m, p, i);
@@ -196,7 +197,7 @@ clave_status prepare_phase(session *s, method *m, plan *p, const phase *ph) {
       e = run_copy(s, m, p, st, true);
     } else {
       const node nd = {&m->instructions[st->instruction], p->bound[st->backend], p->values,
-                       &m->cache[st->backend][st->instruction]};
+                       &m->cache[st->backend][st->instruction], s->random};
       e = vt->prepare(s->streams[st->backend], &nd);
     }
     if (st->kind == STEP_COPY && st->rebind != NO_INDEX) rebind_slot(s, p, st->rebind, st->out);

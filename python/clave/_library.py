@@ -102,6 +102,25 @@ class DeviceOptions(C.Structure):
     ]
 
 
+class SessionOptions(C.Structure):
+    """clave_session_options."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("memory_budget", C.c_uint64),
+        ("poison", C.c_bool),
+        ("profile", C.c_bool),
+        ("fast", C.c_bool),
+        ("progress", C.c_void_p),
+        ("progress_ctx", C.c_void_p),
+        ("unfused", C.c_bool),
+        ("unchecked", C.c_bool),
+        ("cancel", C.c_void_p),
+        ("cancel_ctx", C.c_void_p),
+        ("seed", C.c_uint64),
+    ]
+
+
 _P, _S = C.c_void_p, C.c_char_p
 _OUT = C.POINTER(C.c_void_p)
 # Functions that return a clave_status, with their arguments.
@@ -114,7 +133,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_program_method": (_P, C.c_uint32, C.POINTER(MethodInfo)),
     "clave_program_input": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
     "clave_program_output": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
-    "clave_session_create": (_P, _P, _P, _OUT),
+    "clave_session_create": (_P, _P, C.POINTER(SessionOptions), _OUT),
     "clave_session_set_input": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_run": (_P, _S),
     "clave_session_output": (_P, _S, C.c_uint32, C.POINTER(Tensor)),

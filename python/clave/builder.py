@@ -123,10 +123,16 @@ class ProgramBuilder:
     constants: list[tuple[Slot, Any]] = field(default_factory=list)  # a slot and its data, whatever that is
     state: list[tuple[Slot, Slot | None]] = field(default_factory=list)  # a slot and the constant it starts as
     values: list[Val] = field(default_factory=list)
+    streams: int = 0  # of random numbers
 
     def add_method(self, name: str) -> MethodBuilder:
         self.methods.append(MethodBuilder(self, name))
         return self.methods[-1]
+
+    def next_stream(self) -> int:
+        """The stream of another node of random numbers: each has its own."""
+        self.streams += 1
+        return self.streams - 1
 
     def finish(self) -> schema.Program:
         """The program, slots and values numbered. Constants' data stays in `self.constants`, in slot order."""

@@ -32,16 +32,20 @@ class Session:
     """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
 
     program: a Program or the path of one. device: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list; None is
-    CLAVE_DEVICE, and if that is not set the best OpenCL device, else the CPU. One session is for one thread at a time.
+    CLAVE_DEVICE, and if that is not set the best OpenCL device, else the CPU. seed: of random ops, in [0, 2**64).
+    One session is for one thread at a time.
     """
 
-    def __init__(self, program: Program | str | os.PathLike[str], device: str | None = None) -> None:
+    def __init__(self, program: Program | str | os.PathLike[str], device: str | None = None, *, seed: int = 0) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
         spec = None if device is None else device.encode()
         self._device = L.Handle("clave_device_open", "clave_device_destroy", spec, None)
         owners = (self.program.handle, self._device)
         pointers = (o.pointer for o in owners)
-        self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, None, keep=owners)
+        if not 0 <= seed < 2**64:
+            raise Error(f"seed is {seed}, not in [0, 2**64)")
+        options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), seed=seed))
+        self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, options, keep=owners)
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Runs a method; gives its tensors in the order of the module's result, as numpy arrays.
@@ -65,7 +69,7 @@ class Session:
         return structure.build(m.metadata["outputs"], leaves.__getitem__) if m.metadata else tuple(leaves)
 
     def reset(self) -> None:
-        """State back to its initial value."""
+        """State back to its initial value, random numbers to their first."""
         L.call("clave_session_reset", self._handle.pointer)
 
     def _method(self, name: str) -> Method:

@@ -1,0 +1,100 @@
+/* Philox 4x32-10, and how its words become numbers. */
+#include "backend/cpu/kernels/random.h"
+
+#include <math.h>
+
+#include "backend/cpu/kernels/rows.h"
+
+enum { GRAIN = 4096, ROUNDS = 10 };
+
+typedef struct random_task {
+  const krandom *r;
+  const ktensor *out;
+  int64_t n;
+} random_task;
+
+/* The four words of counter (block, stream, run). */
+static void philox(const krandom *r, uint64_t block, uint32_t w[4]) {
+  uint32_t k0 = (uint32_t)r->seed, k1 = (uint32_t)(r->seed >> 32);
+  w[0] = (uint32_t)block;
+  w[1] = (uint32_t)(block >> 32);
+  w[2] = r->stream;
+  w[3] = r->run;
+  for (int i = 0; i < ROUNDS; i++) {
+    uint64_t a = (uint64_t)0xD2511F53U * w[0], b = (uint64_t)0xCD9E8D57U * w[2];
+    uint32_t next0 = (uint32_t)(b >> 32) ^ w[1] ^ k0, next2 = (uint32_t)(a >> 32) ^ w[3] ^ k1;
+    w[0] = next0;
+    w[1] = (uint32_t)b;
+    w[2] = next2;
+    w[3] = (uint32_t)a;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+}
+
+static uint64_t pair_of(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
+
+/* The high half of a 128-bit product: uniform in [0, range). */
+static uint64_t scale(uint64_t bits, uint64_t range) {
+  uint64_t a = bits >> 32, b = bits & UINT32_MAX, c = range >> 32, d = range & UINT32_MAX;
+  uint64_t middle = a * d + (b * d >> 32), other = b * c + (middle & UINT32_MAX);
+  return a * c + (middle >> 32) + (other >> 32);
+}
+
+/* Bits of a uniform number that its dtype holds exactly. */
+static int uniform_bits(dtype t) {
+  if (t == DTYPE_F16) return 11;
+  if (t == DTYPE_BF16) return 8;
+  return t == DTYPE_F64 ? 53 : 24;
+}
+
+/* After Box and Muller: element 0 or 1 of the pair that u in (0, 1] and v in [0, 1) give. */
+static double normal_of(double u, double v, bool second) {
+  double angle = 2 * 3.14159265358979323846 * v, radius = sqrt(-2 * log(u));
+  return radius * (second ? sin(angle) : cos(angle));
+}
+
+/* Elements of 32 bits: four from each block. */
+static double narrow_number(const random_task *t, int64_t i) {
+  uint32_t w[4];
+  philox(t->r, (uint64_t)i / 4, w);
+  int bits = uniform_bits(t->out->type), lane = (int)(i % 4);
+  if (t->r->kind == KRANDOM_UNIFORM) return ldexp(w[lane] >> (32 - bits), -bits);
+  const uint32_t *p = &w[lane / 2 * 2];
+  return normal_of(ldexp((double)(p[0] >> 8) + 1, -24), ldexp(p[1] >> 8, -24), lane % 2 != 0);
+}
+
+/* Elements of 64 bits: two from each block. */
+static double wide_number(const random_task *t, int64_t i) {
+  uint32_t w[4];
+  philox(t->r, (uint64_t)i / 2, w);
+  if (t->r->kind == KRANDOM_UNIFORM) return ldexp((double)(pair_of(&w[i % 2 * 2]) >> 11), -53);
+  return normal_of(ldexp((double)((pair_of(w) >> 11) + 1), -53),
+                   ldexp((double)(pair_of(&w[2]) >> 11), -53), i % 2 != 0);
+}
+
+static int64_t integer(const random_task *t, int64_t i) {
+  uint32_t w[4];
+  philox(t->r, (uint64_t)i / 2, w);
+  uint64_t offset = scale(pair_of(&w[i % 2 * 2]), t->r->range);
+  return (int64_t)((uint64_t)t->r->low + offset);
+}
+
+static void fill(void *ctx, int64_t begin, int64_t end) {
+  const random_task *t = ctx;
+  row_block block;
+  bool is_int = t->r->kind == KRANDOM_INTEGER, wide = t->out->type == DTYPE_F64;
+  for (int64_t at = begin; at < end; at += ROW_BLOCK) {
+    int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK;
+    for (int64_t i = 0; i < n && is_int; i++) block.i64[i] = integer(t, at + i);
+    for (int64_t i = 0; i < n && !is_int; i++)
+      block.f64[i] = wide ? wide_number(t, at + i) : narrow_number(t, at + i);
+    store_row(is_int ? COMPUTE_I64 : COMPUTE_F64, t->out->type,
+              element_at(t->out->data, t->out->type, at), 1, n, &block);
+  }
+}
+
+void kernel_random(const kernel_context *ctx, const krandom *r, const ktensor *out) {
+  random_task t = {r, out, ktensor_numel(out)};
+  ctx->parallel_for(ctx->pool, t.n, GRAIN, fill, &t);
+}

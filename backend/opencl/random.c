@@ -1,0 +1,24 @@
+/* Random tensors: kernels_cl/random.cl. */
+#include "backend/opencl/families.h"
+#include "opencl_ops.h"
+
+clave_status opencl_random(cl_stream *s, const node *n) {
+  const ir_random *op = n->instruction->op;
+  const bound_tensor *out = &n->tensors[op->out];
+  bool is_int = op->kind == IR_RANDOM_KIND_INTEGER;
+  int64_t size = tensor_numel(&out->t), per_block = is_int || out->t.type == DTYPE_F64 ? 2 : 4;
+  int64_t low = is_int ? int_of(n, &op->low) : 0, high = is_int ? int_of(n, &op->high) : 0;
+  launch l;
+  launch_begin(&l, s, n, "random", "random");
+  launch_dtype(&l, "OUT_TYPE", out->t.type);
+  launch_compute(&l, out->t.type);
+  launch_define(&l, "KIND", (int)op->kind);
+  launch_buffer(&l, out);
+  launch_int(&l, size);
+  launch_int(&l, (int64_t)n->random.seed);
+  launch_int(&l, op->stream);
+  launch_int(&l, (int64_t)(n->random.run & UINT32_MAX));
+  launch_int(&l, low);
+  launch_int(&l, (int64_t)((uint64_t)high - (uint64_t)low));
+  return launch_loops(&l, ceil_div(size, per_block), 1, 32);
+}

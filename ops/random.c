@@ -1,0 +1,21 @@
+/* Random: tensors of random numbers. */
+#include "ops/rule_checks.h"
+
+static clave_status check_range(const rule_context *c, const ir_random *o) {
+  int64_t low, high;
+  if (!o->low.present || !o->high.present)
+    return INVALID("the kind is integer, so low and high are needed");
+  if (rule_int(c, &o->low, &low) && rule_int(c, &o->high, &high) && low >= high)
+    return INVALID("low is %lld and high is %lld, expected low < high", (long long)low,
+                   (long long)high);
+  return NULL;
+}
+
+clave_status rule_random(const rule_context *c, const void *op) {
+  const ir_random *o = op;
+  if ((uint32_t)o->kind >= IR_RANDOM_KIND_COUNT)
+    return INVALID("random kind %u is unknown", (uint32_t)o->kind);
+  if (o->kind != IR_RANDOM_KIND_INTEGER) return check_float(c, o->out, "out");
+  dtype t = rule_tensor(c, o->out)->type;
+  return t == DTYPE_I64 ? check_range(c, o) : INVALID("out is %s, expected I64", dtype_name(t));
+}

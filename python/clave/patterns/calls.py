@@ -226,7 +226,7 @@ def number(x: Any) -> float | None:
         return x
     if not isinstance(x, Node) or not is_tensor(x):
         return None
-    if any(s != 1 for s in val(x).shape):
+    if not all(same(s, 1) for s in val(x).shape):
         return None
     if x.op == "get_attr":
         constant = getattr(x.graph.owning_module, str(x.target), None)

@@ -172,7 +172,7 @@ def bench_indexing(args):
     kernel = (unchecked / "index.cl").read_text()
     (unchecked / "index.cl").write_text("#define CHECK 0\n" + kernel)
     times = {ROOT / "kernels_cl": [], unchecked: []}
-    for _ in range(15):
+    for _ in range(25):
         for folder, taken in times.items():
             begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
             tool(args, "run", program, args.device, 101, env={"CLAVE_KERNEL_DIR": str(folder)})

@@ -12,6 +12,7 @@ from torch import nn
 import clave
 
 D = 16
+FOLDS = ("copy", "cast", "constant", "dead_code", "view")
 F32, F16, BF16, F64 = torch.float32, torch.float16, torch.bfloat16, torch.float64
 
 
@@ -48,7 +49,7 @@ def found(f, args, decomposed=False, tolerance=(2e-5, 2e-6), **parameters):
     torch.manual_seed(0)
     module, program = export(f, args, decomposed, **parameters)
     run(module, program, args, *tolerance)
-    return {k: v for k, v in program.passes.items() if k not in ("copy", "cast", "constant", "dead_code")}
+    return {k: v for k, v in program.passes.items() if k not in FOLDS}
 
 
 def x(*shape, dtype=F32):
@@ -229,3 +230,355 @@ def test_not_layer_norm(form):
 
 def test_a_residual_is_no_bias():
     assert found(lambda x, w, b: x + LAYER["var"](x, w, b), (x(),), w=W, b=B) == {"layer_norm": 1}
+
+
+# ---------------------------------------------------------------- attention
+
+INF = float("inf")
+MIN = torch.finfo(F32).min
+H, L, HD = 4, 6, 8
+
+
+def qkv(heads=H, kv=None, dtype=F32, keys=L):
+    kv = kv or heads
+    return x(2, heads, L, HD, dtype=dtype), x(2, kv, keys, HD, dtype=dtype), x(2, kv, keys, HD, dtype=dtype)
+
+
+def eager(q, k, v, scale=HD**-0.5):
+    return torch.softmax(q @ k.transpose(-2, -1) * scale, -1) @ v
+
+
+def eager_masked(q, k, v, mask):
+    """As Hugging Face's eager attention: an added mask, the softmax in f32."""
+    scores = torch.matmul(q, k.transpose(2, 3)) * HD**-0.5 + mask
+    return torch.matmul(nn.functional.softmax(scores, dim=-1, dtype=F32).to(q.dtype), v)
+
+
+def repeat_kv(x, n):
+    b, heads, length, dim = x.shape
+    return x[:, :, None, :, :].expand(b, heads, n, length, dim).reshape(b, heads * n, length, dim)
+
+
+def t5(q, k, v, bias):
+    return torch.softmax(torch.matmul(q, k.transpose(3, 2)) + bias, -1) @ v
+
+
+def two_masks(q, k, v, a, b):
+    return torch.softmax(q @ k.mT + a + b, -1) @ v
+
+
+def by_einsum(q, k, v):
+    scores = torch.einsum("bhid,bhjd->bhij", q, k)
+    return torch.einsum("bhij,bhjd->bhid", torch.softmax(scores, -1), v)
+
+
+def bloom(q, k, v, alibi):
+    """Heads and batch in one dimension, the scores by baddbmm."""
+    three = lambda t: t.reshape(2 * H, L, HD)
+    scores = torch.baddbmm(alibi, three(q), three(k).transpose(1, 2), beta=1.0, alpha=0.3).view(2, H, L, L)
+    return torch.bmm(torch.softmax(scores, -1).view(2 * H, L, L), three(v))
+
+
+def biases(*shape):
+    """0 or the least number, each row with a 0."""
+    hidden = torch.rand(*shape) < 0.5
+    hidden[..., 0] = False
+    return torch.zeros(shape).masked_fill(hidden, MIN)
+
+
+ATTENTION = {
+    "plain": (eager, qkv()),
+    "divided": (lambda q, k, v: torch.softmax(q @ k.mT / math.sqrt(HD), -1) @ v, qkv()),
+    "scaled_q": (lambda q, k, v: torch.softmax((q * 0.3) @ k.transpose(-1, -2), dim=-1) @ v, qkv()),
+    "scaled_both": (lambda q, k, v: torch.softmax((q * 0.5) @ (k * 0.5).mT, -1) @ v, qkv()),
+    "masked": (eager_masked, (*qkv(), biases(2, 1, L, L))),
+    "masked_keys": (eager_masked, (*qkv(keys=9), biases(2, 1, 1, 9))),
+    "t5": (t5, (*qkv(), x(1, H, L, L))),
+    "two_masks": (two_masks, (*qkv(), x(1, H, L, L), biases(2, 1, 1, L))),
+    "bloom": (bloom, (*qkv(), x(2 * H, 1, L))),
+    "repeated": (lambda q, k, v: eager(q, repeat_kv(k, 2), repeat_kv(v, 2)), qkv(kv=2)),
+    "repeated_one": (lambda q, k, v: eager(q, repeat_kv(k, H), repeat_kv(v, H)), qkv(kv=1)),
+    "shared": (eager, (x(2, H, L, HD), x(2, 1, L, HD), x(2, 1, L, HD))),
+    "three": (eager, (x(H, L, HD), x(H, 9, HD), x(H, 9, HD))),
+    "einsum": (by_einsum, qkv()),
+    "heads_last": (
+        lambda *t: eager(*(t.view(2, L, H, HD).transpose(1, 2) for t in t)).transpose(1, 2).reshape(2, L, H * HD),
+        tuple(x(2, L, H * HD) for _ in range(3)),
+    ),
+}  # fmt: skip
+
+
+def talking(q, k, v, w):
+    return torch.einsum("hg,bgij->bhij", w, torch.softmax(q @ k.mT, -1)) @ v
+
+
+NOT_ATTENTION = {
+    "other_axis": (lambda q, k, v: torch.softmax(q @ k.mT, -2) @ v, qkv()),
+    "scaled_mask": (lambda q, k, v, m: torch.softmax((q @ k.mT + m) * 0.3, -1) @ v, (*qkv(), x(L, L))),
+    "squared": (lambda q, k, v: torch.softmax((q @ k.mT).square(), -1) @ v, qkv()),
+    "returned": (lambda q, k, v: (lambda p: (p @ v, p))(torch.softmax(q @ k.mT, -1)), qkv()),
+    "scores_returned": (lambda q, k, v: (lambda s: (torch.softmax(s, -1) @ v, s))(q @ k.mT), qkv()),
+    "dropped": (lambda q, k, v: (torch.softmax(q @ k.mT, -1) * 0.9) @ v, qkv()),
+    "plus_before": (lambda q, k, v: torch.softmax(q @ k.mT, -1) @ v, (x(L, HD), x(L, HD), x(L, HD))),
+    "transposed": (lambda q, k, v: torch.softmax(q @ k.mT, -1).mT @ v, qkv()),
+    "talking_heads": (talking, (*qkv(), x(H, H))),
+    "tensor_scale": (lambda q, k, v, s: torch.softmax(q @ k.mT * s, -1) @ v, (*qkv(), x(H, 1, 1))),
+    "log": (lambda q, k, v: torch.log_softmax(q @ k.mT, -1) @ v, qkv()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["whole", "decomposed"])
+@pytest.mark.parametrize("form", ATTENTION)
+def test_attention(form, decomposed):
+    f, args = ATTENTION[form]
+    assert found(f, args, decomposed) == {"attention": 1}
+
+
+@pytest.mark.parametrize("form", NOT_ATTENTION)
+def test_not_attention(form):
+    f, args = NOT_ATTENTION[form]
+    assert "attention" not in found(f, args)
+
+
+@pytest.mark.parametrize("fill", [-INF, MIN, -1e4, -1.0])
+@pytest.mark.parametrize("inverted", [False, True])
+def test_attention_with_hidden_keys_is_exact_where_all_are_hidden(fill, inverted):
+    """A row of -inf is NaN, one of another number attends to all alike; NaN in a hidden key stays out of the scores."""
+
+    def f(q, k, v, mask):
+        scores = q @ k.mT
+        scores = scores.masked_fill(mask, fill) if inverted else torch.where(mask, scores, fill)
+        return torch.softmax(scores, -1) @ v
+
+    q, k, v = qkv()
+    mask = torch.rand(2, 1, L, L) < 0.5
+    mask[0, 0, 2], mask[1, 0, 3] = inverted, not inverted
+    k[0, 1, 4, 2] = math.nan
+    assert found(f, (q, k, v, mask)) == {"attention": 1}
+
+
+@pytest.mark.parametrize("dtype", [F64, BF16, F16])
+def test_attention_in_other_dtypes(dtype):
+    mask = biases(2, 1, L, L).clamp(min=-1e4).to(dtype)
+    tolerance = {F64: (1e-12, 1e-12), BF16: (5e-2, 3e-2), F16: (6e-3, 4e-3)}[dtype]
+    masked = eager_masked if dtype != F64 else t5
+    assert found(masked, (*qkv(dtype=dtype), mask), tolerance=tolerance) == {"attention": 1}
+
+
+def test_attention_over_no_keys_is_zero():
+    assert found(eager, qkv(keys=0)) == {"attention": 1}
+
+
+SDPA = nn.functional.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_torch_attention_taken_apart_is_found(causal):
+    """The decomposition of scaled_dot_product_attention: its safe softmax gives 0 where a mask hides everything."""
+    mask = torch.rand(2, 1, L, L) < 0.5
+    mask[0, 0, 2] = False
+    f = lambda q, k, v: SDPA(q, k, v, is_causal=causal)
+    assert found(f, qkv(), True) == {"attention": 1}
+    assert found(lambda q, k, v, m: SDPA(q, k, v, m), (*qkv(), mask), True) == {"attention": 1}
+    assert found(lambda q, k, v: SDPA(q, k, v, enable_gqa=True), qkv(kv=2), True) == {"attention": 1}
+
+
+def test_repeated_heads_are_read_where_they_are():
+    f = lambda q, k, v: SDPA(q, repeat_kv(k, 2), repeat_kv(v, 2))
+    assert found(f, qkv(kv=2)) == {"grouped_attention": 1}
+    assert found(lambda q, k, v: SDPA(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)), qkv(kv=2)) == {
+        "grouped_attention": 1
+    }
+    assert found(lambda q, k, v: SDPA(q, repeat_kv(k, 2), v), (*qkv(kv=2)[:2], x(2, H, L, HD))) == {}
+    tiled = lambda q, k, v: SDPA(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1))
+    assert found(tiled, qkv(kv=2)) == {}
+
+
+def test_constant_masks():
+    ones = torch.ones(L, L, dtype=torch.bool)
+    f = lambda q, k, v, m: SDPA(q, k, v, m)
+    assert found(f, qkv(), m=ones) == {"attention_mask": 1}
+    assert found(f, qkv(), m=ones.tril()) == {"attention_mask": 1}
+    assert found(f, qkv(), m=ones.tril()[None, None]) == {"attention_mask": 1}
+    assert found(f, qkv(), m=torch.zeros(L, L)) == {"attention_mask": 1}
+    assert found(f, qkv(), m=ones.tril(1)) == {}
+    assert found(f, qkv(), m=ones.triu()) == {}
+    assert found(f, qkv(), m=torch.ones(L, L)) == {}
+    assert found(lambda q, k, v: SDPA(q, k, v, torch.arange(L) <= torch.arange(L)[:, None]), qkv()) == {
+        "attention_mask": 1
+    }
+
+
+# ---------------------------------------------------------------- rope
+
+
+def half_tables(length=L, dim=HD, dtype=F32):
+    angles = torch.arange(length)[:, None] * torch.linspace(0.1, 1, dim // 2)
+    return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def rotate_half(x):
+    n = x.shape[-1] // 2
+    return torch.cat((-x[..., n:], x[..., :n]), dim=-1)
+
+
+def rotate_pairs(x):
+    return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
+
+
+def by_angles(q, angles, axis=1):
+    """Hugging Face's: cos and sin of doubled angles, broadcast over heads."""
+    emb = torch.cat((angles, angles), dim=-1)
+    cos, sin = emb.cos().unsqueeze(axis), emb.sin().unsqueeze(axis)
+    return q * cos + rotate_half(q) * sin
+
+
+def partial(q, angles):
+    emb = torch.cat((angles, angles), -1)[:, None]
+    cos, sin = emb.cos(), emb.sin()
+    turned, rest = q[..., :4], q[..., 4:]
+    return torch.cat((turned * cos + rotate_half(turned) * sin, rest), -1)
+
+
+def by_pairs(q, cos, sin):
+    cos, sin = (t[:, :, None, :].repeat_interleave(2, 3) for t in (cos, sin))
+    return q * cos + rotate_pairs(q) * sin
+
+
+def by_complex(q, angles):
+    turns = torch.polar(torch.ones_like(angles), angles)
+    pairs = torch.view_as_complex(q.float().reshape(*q.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns[None, :, None, :]).flatten(3).type_as(q)
+
+
+def doubled(f):
+    """f of q and angles (L, HD / 2) that are doubled first."""
+    return lambda q, a: f(q, torch.cat((a, a), -1))
+
+
+def wrong_halves(q, c, s):
+    c, s = (t[:, :, None].repeat_interleave(2, 3) for t in (c, s))
+    return q * c + rotate_half(q) * s
+
+
+def two_halves(q, a, b):
+    e = torch.cat((a, b), -1)
+    return q * e.cos() + rotate_half(q) * e.sin()
+
+
+def two_inputs(q, k, a):
+    e = torch.cat((a, a), -1)
+    return q * e.cos() + rotate_half(k) * e.sin()
+
+
+Q, ANGLES = x(2, H, L, HD), x(L, HD // 2)
+TABLES = x(1, L, HD // 2), x(1, L, HD // 2)
+ROPE = {
+    "halves": (by_angles, (Q, x(1, L, HD // 2))),
+    "halves_heads_last": (lambda q, a: by_angles(q, a, 2), (x(2, L, H, HD), x(1, L, HD // 2))),
+    "sin_first": (doubled(lambda q, e: rotate_half(q) * e.sin() + e.cos() * q), (Q, ANGLES)),
+    "scaled": (doubled(lambda q, e: q * (e.cos() * 1.2) + rotate_half(q) * (e.sin() * 1.2)), (Q, ANGLES)),
+    "partial": (partial, (Q, x(1, L, 2))),
+    "pairs": (by_pairs, (x(2, L, H, HD), *TABLES)),
+    "complex": (by_complex, (x(2, L, H, HD), ANGLES)),
+    "one_query": (by_angles, (x(2, H, 1, HD), x(1, 1, HD // 2))),
+}
+NOT_ROPE = {
+    "undoubled": (lambda q, c: q * c.cos() + rotate_half(q) * c.sin(), (Q, x(L, HD))),
+    "two_halves": (two_halves, (Q, ANGLES, x(L, HD // 2))),
+    "minus": (doubled(lambda q, e: q * e.cos() - rotate_half(q) * e.sin()), (Q, ANGLES)),
+    "not_negated": (doubled(lambda q, e: q * e.cos() + q.roll(HD // 2, -1) * e.sin()), (Q, ANGLES)),
+    "uneven": (
+        doubled(lambda q, e: q * e.cos() + torch.cat((-q[..., 3:], q[..., :3]), -1) * e.sin()),
+        (Q, ANGLES),
+    ),
+    "other_x": (two_inputs, (Q, x(2, H, L, HD), ANGLES)),
+    "by_batch": (by_angles, (Q, x(2, L, HD // 2))),
+    "halves_of_pairs": (wrong_halves, (x(2, L, H, HD), *TABLES)),
+    "pairs_of_halves": (doubled(lambda q, e: q * e.cos() + rotate_pairs(q) * e.sin()), (Q, ANGLES)),
+}
+
+
+@pytest.mark.parametrize("decomposed", [False, True], ids=["whole", "decomposed"])
+@pytest.mark.parametrize("form", ROPE)
+def test_rope(form, decomposed):
+    f, args = ROPE[form]
+    assert found(f, args, decomposed) == {"rope": 1}
+
+
+@pytest.mark.parametrize("form", NOT_ROPE)
+def test_not_rope(form):
+    f, args = NOT_ROPE[form]
+    assert found(f, args) == {}
+
+
+def test_rope_tables_that_are_constants():
+    cos, sin = (torch.cat((t, t), -1) for t in half_tables())
+    f = lambda q, cos, sin: q * cos + rotate_half(q) * sin
+    assert found(f, (x(2, H, L, HD),), cos=cos, sin=sin) == {"rope": 1}
+    cos = cos.clone()
+    cos[3, 1] += 0.5
+    assert found(f, (x(2, H, L, HD),), cos=cos, sin=sin) == {}
+    turns = torch.polar(torch.ones(9, HD // 2), x(9, HD // 2))
+    g = lambda q, turns: torch.view_as_real(
+        torch.view_as_complex(q.view(*q.shape[:-1], -1, 2)) * turns[None, 1:7, None]
+    ).flatten(-2)
+    assert found(g, (x(2, L, H, HD),), turns=turns) == {"rope": 1}
+
+
+# ---------------------------------------------------------------- folding
+
+
+def passes(f, args, **parameters):
+    module, program = export(f, args, **parameters)
+    run(module, program, args)
+    ops = [type(i.op).__name__ for c in program.schema.chains for i in c.instructions]
+    return program, ops
+
+
+def test_ops_on_constants_are_done_at_export():
+    program, ops = passes(lambda x, w: x * (w.exp() + 1).cumsum(0) + torch.arange(D) // 3, (x(),), w=W)
+    assert ops == ["Elementwise", "Elementwise"] and program.passes["constant"] == 2
+    program, ops = passes(lambda x: x + torch.ones(3, D).cumsum(0)[1], (x(),))
+    assert ops == ["Elementwise"] and not program.schema.constants  # all 2: an immediate
+
+
+def test_large_results_of_small_constants_are_not_stored():
+    program, ops = passes(lambda i: torch.arange(2000)[:, None] * torch.arange(2000) + i, (torch.tensor(1),))
+    assert sum(c.name.startswith("_folded") for c in program.schema.constants) == 1
+    assert ops.count("Elementwise") == 2
+
+
+def test_state_and_random_numbers_are_not_constants():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", torch.zeros(3))
+
+        def forward(self, x):
+            y = self.n.exp()
+            self.n += 1
+            return x * y
+
+    program = clave.export(Counter().eval(), (torch.ones(3),))
+    session = clave.Session(program, "cpu")
+    assert [session(torch.ones(3))[0].item() for _ in range(2)] == pytest.approx([1, math.e])
+
+
+def test_casts_that_cancel():
+    program, _ = passes(lambda x: x.float().half() + 1, (x(dtype=F16),))
+    assert program.passes["cast"] == 1
+    program, _ = passes(lambda x: x.half().float() + 1, (x(),))
+    assert "cast" not in program.passes
+    program, _ = passes(lambda i: i.float().int() + 1, (torch.tensor([2**24 + 1], dtype=torch.int32),))
+    assert "cast" not in program.passes
+
+
+def test_views_of_views_are_one():
+    f = lambda x: x.view(2, 5, 4, 4).reshape(10, 16).view(2, 5, 16).transpose(0, 1).permute(1, 0, 2).exp()
+    assert passes(f, (x(),))[1] == ["Elementwise"]
+    f = lambda x: x.transpose(0, 2).transpose(0, 1).exp()
+    assert sorted(passes(f, (x(),))[1]) == ["Elementwise", "Permute"]
+    f = lambda x, y: x[:, None].expand(2, 3, 5, D).expand(2, 3, 5, D).unsqueeze(0).squeeze(0) + y
+    assert "Reshape" not in passes(lambda x, y: x.unsqueeze(0).squeeze(0) + y, (x(), x()))[1]
+    assert passes(f, (x(), x(2, 3, 5, D)))[1].count("Expand") <= 1

@@ -19,6 +19,7 @@ from clave.patterns.calls import Match, NoMatch, call
 from clave.patterns.fold import fold_casts, fold_constants, remove_copies
 from clave.patterns.registry import PATTERNS
 from clave.patterns.rewrite import erase_dead, replace
+from clave.patterns.views import fold_views
 
 
 def apply(program: ExportedProgram, changed: set[str]) -> Counter[str]:
@@ -29,8 +30,10 @@ def apply(program: ExportedProgram, changed: set[str]) -> Counter[str]:
     counts["copy"] = remove_copies(graph)
     counts["cast"] = fold_casts(graph)
     counts["constant"] = fold_constants(program, changed)
+    counts["view"] = fold_views(graph)
     while found := _apply_patterns(graph):
         counts += found
+    counts["view"] += fold_views(graph)
     counts["constant"] += fold_constants(program, changed)
     counts["dead_code"] += erase_dead(graph)
     return +counts

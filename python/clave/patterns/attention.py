@@ -15,7 +15,7 @@ from torch.fx import Node
 import clave.ops  # noqa: F401 (registers clave::attention)
 from clave.patterns.calls import Match, NoMatch, arguments, call, is_tensor, need, number, same, through, val
 from clave.patterns.registry import pattern
-from clave.patterns.rewrite import emit
+from clave.patterns.rewrite import constant, emit, reshaped
 from clave.trace import op_name
 
 aten = torch.ops.aten
@@ -115,16 +115,19 @@ class _Reader:
         self.found.kt = self._unscaled(b)
 
     def _unscaled(self, x: Any) -> Any:
-        """x without a number that it alone is multiplied by."""
-        c = call(x)
-        if c is None or c.kind not in ("mul", "div") or len(x.users) != 1:
-            return x
-        n = number(c.args[1])
-        if not n or not is_tensor(c.args[0]):
-            return x
-        self.m.inner.add(x)
-        self.found.scale *= n if c.kind == "mul" else 1 / n
-        return c.args[0]
+        """x without a number that it alone is multiplied by, perhaps before a change of its leading sizes."""
+        path: list[Node] = []
+        y = x
+        while (c := call(y)) is not None and len(y.users) == 1:
+            path.append(y)
+            if c.kind in ("mul", "div") and is_tensor(c.args[0]) and (n := number(c.args[1])):
+                self.m.inner.update(path)
+                self.found.scale *= n if c.kind == "mul" else 1 / n
+                return c.args[0]
+            if c.kind not in ("reshape", "same") or not same(val(y).shape[-2:], val(c.args[0]).shape[-2:]):
+                break
+            y = c.args[0]
+        return x
 
 
 def _probabilities(m: Match, x: Any) -> tuple[Node, bool]:
@@ -155,6 +158,8 @@ def _probabilities(m: Match, x: Any) -> tuple[Node, bool]:
 def _safe(m: Match, condition: Any, zero: Any, x: Any) -> Any:
     """x of where(not any(scores != -inf), 0, x) with x = softmax(scores), as _safe_softmax decomposes."""
     need(_all_zero(zero))
+    if isinstance(zero, Node):
+        m.inner.add(zero)
     softmax = call(x)
     need(softmax is not None and softmax.kind == "softmax")
     node = condition
@@ -170,11 +175,7 @@ def _safe(m: Match, condition: Any, zero: Any, x: Any) -> Any:
 
 
 def _all_zero(x: Any) -> bool:
-    if number(x) == 0:
-        return True
-    name = op_name(x.target) if isinstance(x, Node) and x.op == "call_function" else ""
-    fills = {"aten.full.default": 1, "aten.full_like.default": 1}
-    return name in ("aten.zeros_like.default", "aten.zeros.default") or (name in fills and x.args[fills[name]] == 0)
+    return number(x) == 0 or (isinstance(x, Node) and fill_of(x) == 0)
 
 
 @pattern("attention", "matmul")
@@ -214,7 +215,7 @@ def _lift(m: Match, x: Any, lead: tuple[Any, ...]) -> Any:
     """x with those leading dimensions."""
     if val(x).dim() - 2 == len(lead):
         return x
-    return emit(m.root, aten.reshape.default, x, [*lead, *val(x).shape[-2:]])
+    return reshaped(m.root, x, [*lead, *val(x).shape[-2:]])
 
 
 # ---------------------------------------------------------------- masks
@@ -251,9 +252,9 @@ def _seen(bias: Any) -> Any:
 def constant_of(x: Any) -> torch.Tensor | None:
     """The data of a constant behind views that keep all of it."""
     x = through(x, "same")
-    if isinstance(x, Node) and x.op == "get_attr":
-        found = getattr(x.graph.owning_module, str(x.target), None)
-        return found if isinstance(found, torch.Tensor) else None
+    found = x.meta.get("constant") if isinstance(x, Node) else None
+    if found is not None:
+        return found
     c = call(x)
     if c is not None and c.kind == "reshape" and (data := constant_of(c.args[0])) is not None:
         return data.reshape(tuple(val(x).shape))
@@ -263,8 +264,6 @@ def constant_of(x: Any) -> torch.Tensor | None:
 
 
 def _write_mask(m: Match, f: Scores, lead: tuple[Any, ...], plan: Any) -> Any:
-    from clave.patterns.rewrite import constant
-
     kind, what = plan
     if kind == "none":
         return None
@@ -285,12 +284,13 @@ def _write_mask(m: Match, f: Scores, lead: tuple[Any, ...], plan: Any) -> Any:
 def _write(m: Match, f: Scores, v: Any, lead: tuple[Any, ...], plan: Any, safe: bool) -> Node:
     q, v = _lift(m, f.q, lead), _lift(m, v, lead)
     k = _transposed(m, f.kt, lead)
-    mask = _write_mask(m, f, lead, plan)
+    lower = plan[0] == "seen" and _is_lower_triangle(plan[1])
+    mask = None if lower else _write_mask(m, f, lead, plan)
     masked = None if safe else f.fill
     kv = ungrouped(k), ungrouped(v)
     if kv[0] is not None and kv[1] is not None and same(val(kv[0]).shape[:-1], val(kv[1]).shape[:-1]):
         k, v = kv
-    out = emit(m.root, torch.ops.clave.attention.default, q, k, v, mask, f.scale, False, masked)
+    out = emit(m.root, torch.ops.clave.attention.default, q, k, v, mask, f.scale, lower, masked)
     return (
         out
         if same(val(out).shape, val(m.root).shape)
@@ -369,19 +369,31 @@ def attention_mask(m: Match) -> Any:
 
 
 def _hides_nothing(mask: Node) -> bool:
-    value = _fill_of(mask)
-    return value is not None and bool(value) == (val(mask).dtype == torch.bool)
+    nothing = val(mask).dtype == torch.bool  # true: attend; of floats 0 is added
+    if (value := fill_of(mask)) is not None:
+        return bool(value) == nothing
+    data = constant_of(mask)
+    return data is not None and bool((data == int(nothing)).all())
 
 
-def _fill_of(x: Node) -> Any:
+def fill_of(x: Any) -> Any:
+    """The number that all elements of x are."""
     x = through(x, "same", "expand", "reshape")
-    full = isinstance(x, Node) and x.op == "call_function" and op_name(x.target) == "aten.full.default"
-    return x.args[1] if full else None
+    if not isinstance(x, Node) or x.op != "call_function":
+        return None
+    name = op_name(x.target).removeprefix("aten.").removesuffix(".default")
+    if name in ("full", "full_like"):
+        return x.args[1]
+    return {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "ones": 1, "ones_like": 1, "new_ones": 1}.get(name)
 
 
 def _is_causal(mask: Node, l_q: Any, l_k: Any) -> bool:
     data = constant_of(mask)
-    if data is None or data.dtype != torch.bool or data.dim() < 2 or tuple(data.shape[-2:]) != (l_q, l_k):
+    return data is not None and tuple(data.shape[-2:]) == (l_q, l_k) and _is_lower_triangle(data)
+
+
+def _is_lower_triangle(data: Any) -> bool:
+    """Whether a BOOL tensor is true where the last index is no larger than the one before, and nowhere else."""
+    if not isinstance(data, torch.Tensor) or data.dtype != torch.bool or data.dim() < 2 or not data.numel():
         return False
-    rows = data.reshape(-1, l_q, l_k)
-    return bool(rows.numel()) and bool((rows == torch.ones(l_q, l_k, dtype=torch.bool).tril()).all())
+    return bool((data == torch.ones(data.shape[-2:], dtype=torch.bool).tril()).all())

@@ -228,9 +228,9 @@ def number(x: Any) -> float | None:
         return None
     if not all(same(s, 1) for s in val(x).shape):
         return None
-    if x.op == "get_attr":
-        constant = getattr(x.graph.owning_module, str(x.target), None)
-        return constant.item() if isinstance(constant, torch.Tensor) and not constant.is_complex() else None
+    constant = x.meta.get("constant")
+    if constant is not None:
+        return None if constant.is_complex() else constant.item()
     if x.op == "call_function" and op_name(x.target) in ("aten.full.default", "aten.scalar_tensor.default"):
         value = x.args[-1]
         return value if is_number(value) else None

@@ -93,7 +93,7 @@ class _Constants:
                 self.sources[node] = frozenset().union(*(self.sources.get(i, ()) for i in node.all_input_nodes))
 
     def _add_source(self, node: Node, data: torch.Tensor) -> None:
-        self.known[node] = data
+        self.known[node] = node.meta["constant"] = data
         self.sources[node] = frozenset((node,))
 
     @staticmethod
@@ -127,7 +127,8 @@ class _Constants:
             n = stack[-1]
             waiting = [] if self._is_fill(n) else [i for i in n.all_input_nodes if i not in self.known]
             if n in self.known or not waiting:
-                self.known.setdefault(n, self._run(n)) if n not in self.known else None
+                if n not in self.known:
+                    self.known[n] = self._run(n)
                 stack.pop()
             else:
                 stack += waiting
@@ -168,29 +169,18 @@ def fold_constants(program: ExportedProgram, changed: set[str]) -> int:
     """
     constants = _Constants(program, changed)
     n = 0
-    for node in list(constants.graph.nodes):
-        if node.meta.get("erased") or node not in constants.sources or all(u in constants.sources for u in node.users):
+    for node in reversed(list(constants.graph.nodes)):
+        if node.op != "call_function" or node.meta.get("erased") or node not in constants.sources:
             continue
-        at = _behind_views(node)
-        if at.op != "call_function" or at.meta.get("erased") or at.target is operator.getitem or at in constants.known:
+        if not node.users or all(u in constants.sources for u in node.users):
             continue
-        if constants._is_fill(at) or not is_tensor(at) or not _is_worth_it(at, constants):
+        if not _is_worth_it(node, constants):
+            del constants.sources[node]  # its own operands may be
             continue
-        data = constants.value(at)
-        new = _uniform(at, data) or constant(at.graph, at, data.clone(), str(at.name))
-        constants.sources[new] = frozenset((new,))
-        constants.known[new] = data
-        replace(at, new)
+        data = constants.value(node)
+        replace(node, _uniform(node, data) or constant(node.graph, node, data.clone(), str(node.name)))
         n += 1
     return n
-
-
-def _behind_views(node: Node) -> Node:
-    while (c := call(node)) is not None and node.target is not operator.getitem:
-        if c.kind not in _VIEWS and not (c.kind == "slice" and _n_bytes(node) > TINY):
-            break
-        node = c.args[0]
-    return node
 
 
 def _n_bytes(node: Node) -> int:
@@ -198,8 +188,13 @@ def _n_bytes(node: Node) -> int:
 
 
 def _is_worth_it(node: Node, constants: _Constants) -> bool:
+    if not is_tensor(node) or constants._is_fill(node) or val(node).is_complex():
+        return False
+    c = call(node)
+    if c is not None and (c.kind in _VIEWS or (c.kind == "slice" and _n_bytes(node) > TINY)):
+        return False
     given = sum(constants.known[s].numel() * constants.known[s].element_size() for s in constants.sources[node])
-    return not val(node).is_complex() and _n_bytes(node) <= max(SMALL, given)
+    return _n_bytes(node) <= max(SMALL, given)
 
 
 def _uniform(node: Node, data: torch.Tensor) -> Node | None:

@@ -14,7 +14,7 @@ import torch
 from clave.patterns.activation import WIDE
 from clave.patterns.calls import Match, NoMatch, arguments, call, is_tensor, need, same, val
 from clave.patterns.registry import pattern
-from clave.patterns.rewrite import emit
+from clave.patterns.rewrite import emit, reshaped
 from clave.trace import op_name
 
 aten = torch.ops.aten
@@ -39,7 +39,7 @@ def _is_parameter(w: Any, sizes: list[int], dtype: torch.dtype) -> bool:
 
 
 def _parameter(m: Match, w: Any, sizes: list[int]) -> Any:
-    return w if w is None or list(val(w).shape) == sizes else emit(m.root, aten.reshape.default, w, sizes)
+    return w if w is None or list(val(w).shape) == sizes else reshaped(m.root, w, sizes)
 
 
 def _one_weight(rest: list[Any], x: Any, sizes: list[int], dtype: torch.dtype) -> Any:

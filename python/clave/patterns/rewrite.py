@@ -24,6 +24,16 @@ def emit(before: Node, target: Any, *args: Any, **kwargs: Any) -> Node:
     return node
 
 
+def reshaped(before: Node, x: Node, shape: Any) -> Node:
+    """x under a new shape, which may hold symbolic sizes."""
+    graph, shape = before.graph, list(shape)
+    with graph.inserting_before(before):
+        node = graph.call_function(torch.ops.aten.reshape.default, (x, shape))
+    with fake_mode(graph), torch.no_grad():
+        node.meta["val"] = x.meta["val"].new_empty(shape)
+    return node
+
+
 def fake_mode(graph: Graph) -> Any:
     """The mode that the graph's stand-ins live in."""
     for node in graph.nodes:
@@ -54,6 +64,7 @@ def constant(graph: Graph, before: Node, data: torch.Tensor, hint: str) -> Node:
         node = graph.get_attr(name)
     mode = fake_mode(graph)
     node.meta["val"] = mode.from_tensor(data.detach(), static_shapes=True)
+    node.meta["constant"] = data.detach()
     return node
 
 

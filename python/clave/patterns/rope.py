@@ -8,10 +8,10 @@ import torch
 from torch.fx import Node
 
 import clave.ops  # noqa: F401 (registers clave::rope)
-from clave.patterns.attention import constant_of
+from clave.patterns.attention import constant_of, fill_of
 from clave.patterns.calls import Match, NoMatch, call, is_tensor, need, same, through, val
 from clave.patterns.registry import pattern
-from clave.patterns.rewrite import emit
+from clave.patterns.rewrite import emit, reshaped
 
 aten = torch.ops.aten
 _MAPS = ("cos", "sin", "cast", "same")  # of each element alone
@@ -137,7 +137,7 @@ def _table(m: Match, t: Any, axis: int, interleaved: bool) -> Node:
         else emit(m.root, aten.slice.Tensor, t, val(t).dim() - 1, 0, size // 2, 1)
     )
     length = val(t).shape[axis] if val(t).dim() >= -axis else 1
-    return emit(m.root, aten.reshape.default, half, [length, size // 2])
+    return reshaped(m.root, half, [length, size // 2])
 
 
 def _write(m: Match, x: Any, cos: Any, sin: Any, axis: int, interleaved: bool) -> Node:
@@ -207,19 +207,17 @@ def complex_rope(m: Match) -> Any:
 
 
 def _write_complex(m: Match, pairs: Any, angles: Any, axis: int) -> Node:
-    x = emit(m.root, aten.reshape.default, pairs, list(val(m.root).shape))
+    x = reshaped(m.root, pairs, val(m.root).shape)
     length = val(angles).shape[axis] if val(angles).dim() >= -axis else 1
-    c = call(angles)
+    c = call(through(angles, "same", "reshape"))
     if c is not None and c.kind == "polar" and _is_one(c.args[0]):
         parts = [emit(m.root, f, c.args[1]) for f in (aten.cos.default, aten.sin.default)]
     else:
         real = emit(m.root, aten.view_as_real.default, angles)
         parts = [emit(m.root, aten.select.int, real, -1, i) for i in (0, 1)]
-    cos, sin = (emit(m.root, aten.reshape.default, p, [length, val(angles).shape[-1]]) for p in parts)
+    cos, sin = (reshaped(m.root, p, [length, val(angles).shape[-1]]) for p in parts)
     return _write(m, x, cos, sin, axis, True)
 
 
 def _is_one(x: Any) -> bool:
-    from clave.patterns.attention import _fill_of
-
-    return is_tensor(x) and _fill_of(x) == 1
+    return is_tensor(x) and fill_of(x) == 1

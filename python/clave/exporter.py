@@ -145,6 +145,8 @@ class _Method:
                 if node.meta["val"].is_complex() and not node.users:
                     continue  # patterns may have made pairs of real numbers of it
                 self.values[node] = self.shared.tensor(self.program, spec)
+            elif spec.kind == InputKind.TOKEN:
+                self.values[node] = None  # orders effects; an op that has one is refused by its own name
             elif spec.kind != InputKind.USER_INPUT:
                 raise Error(
                     f"input {node.name!r} is a {spec.kind.name.lower()}, which is not supported", Code.UNSUPPORTED
@@ -204,6 +206,8 @@ class _Method:
             self._lower(node, name)
         elif name.startswith("wrap_with_"):  # set_grad_enabled, autocast: only the body matters
             self._inline(node)
+        elif name == "with_effects":
+            self._refuse(node, trace.op_name(node.args[1]), "")
         elif not _is_size(node.meta.get("val")):  # sizes are computed when something needs them
             self._refuse(node, name, "")
 

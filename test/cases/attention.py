@@ -40,6 +40,7 @@ def cases():
         yield Case(f"one_query_{d}", attention, qkv(dtype, queries=1, keys=33, dim=16), **tol)
         yield Case(f"odd_{d}", attention, qkv(dtype, batch=1, heads=3, queries=7, keys=13, dim=5, v_dim=3), **tol)
     yield from shape_cases()
+    yield from hidden_cases()
 
 
 def shape_cases():
@@ -64,6 +65,49 @@ def shape_cases():
     yield Case("large_scores", attention, large, rtol=1e-3, atol=1e-3)
     module = torch.nn.MultiheadAttention(16, 4, batch_first=True)
     yield Case("module", SelfAttention(module), [T((2, 7, 16))], **tol)
+
+
+def hidden_cases():
+    """Written out: a key that a mask hides has a score, and a row of -inf is NaN, where torch's whole op gives 0."""
+    fills = {"inf": -math.inf, "min": torch.finfo(F32).min, "some": -2.0}
+    rows = [T((2, 1, 5, 9), BOOL, values=(*[False] * 9, *[True, False] * 9)), T((2, 1, 5, 9), BOOL)]
+    for dtype in (F32, F64, F16):
+        tol = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+        for name, fill in fills.items():
+            if dtype is F16 and name == "min":
+                continue
+            hide = lambda q, k, v, m, f=fill: torch.softmax(torch.where(m, q @ k.transpose(-2, -1), f), -1) @ v
+            yield Case(f"hidden_{name}_{name_of(dtype)}", hide, [*qkv(dtype), rows[0]], [*qkv(dtype), rows[1]], **tol)
+    tol = {"rtol": 2e-5, "atol": 2e-5}
+    added = lambda q, k, v, m: torch.softmax(q @ k.transpose(-2, -1) + m, -1) @ v
+    yield Case("added_inf", added, [*qkv(F32), T((5, 9), values=(-math.inf,) * 12 + (0.0,))], **tol)
+    one = qkv(F32, queries=1, keys=300, dim=16)
+    hide = lambda q, k, v, m: torch.softmax((q @ k.mT).masked_fill(m, -math.inf), -1) @ v
+    yield Case("hidden_row", hide, [*one, T((300,), BOOL, values=(True,))], [*one, T((300,), BOOL)], **tol)
+    yield Case(
+        "hidden_by_sdpa",
+        attention_of_none,
+        [*qkv(F32), T((5, 9), values=(-math.inf,)), T((5, 9), BOOL, values=(False,))],
+        **tol,
+    )
+    yield Case("no_keys", lambda q, k, v: (attention(q, k, v), by_hand(q, k, v)), qkv(F32, keys=0), **tol)
+    yield Case(
+        "repeated_by_hand",
+        lambda q, k, v: by_hand(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)),
+        qkv(F32, kv=2),
+        **tol,
+    )
+    shared = lambda q, k, v: (
+        by_hand(q, k[:, :1], v[:, :1]),
+        attention(q, k[:, :1], v[:, :1]),
+        attention(q[0], k[0], v[0]),
+        attention(q[0, 0], k[0, 0], v[0, 0]),
+    )
+    yield Case("shared_heads", shared, qkv(F32), **tol)
+
+
+def attention_of_none(q, k, v, m, n):
+    return attention(q, k, v, m), attention(q, k, v, n)
 
 
 class SelfAttention(torch.nn.Module):

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as fn
 
-from describe import F16, F32, F64, FLOATS, I32, I64, U8, Case, T, name_of, products, ulps
+from describe import F16, F32, F64, FLOATS, I8, I16, I32, I64, U8, Case, T, name_of, products, ulps
 
 PAIRS = {  # a, b
     "square": ((16, 16), (16, 16)), "odd": ((5, 7), (7, 3)), "row": ((1, 300), (300, 17)), "column": ((37, 65), (65, 1)), "tile": ((33, 129), (129, 65)),
@@ -105,9 +105,66 @@ def fused_cases():
         **tolerance(F32, 33),
     )
     yield Case("f64_precision", torch.matmul, [T((5, 100), F64), T((100, 5), F64)], rtol=1e-13, atol=1e-13)
-    yield Case("wrap_u8", lambda a, b: a.int() @ b.int(), [T((5, 9), U8, 0, 255), T((9, 4), U8, 0, 255)])
+
+
+def linalg_cases():
+    """What decomposes into products, or is one by another name: several per program."""
+    nan = float("nan")
+    for dtype in (*FLOATS, I64):
+        d, tol = name_of(dtype), tolerance(dtype, 40)
+        a, v, w = T((5, 7), dtype), T((7,), dtype), T((5,), dtype)
+        vectors = lambda a, v, w: (
+            torch.addmv(w, a, v, beta=3, alpha=2), torch.addr(a, w, v, beta=2, alpha=3), torch.outer(w, v), torch.inner(a, v), torch.dot(v, v), torch.trace(a),
+        )  # fmt: skip
+        yield Case(f"vectors_{d}", vectors, [a, v, w], rtol=2 * tol["rtol"], atol=6 * tol["atol"])
+        b, x, y = T((4, 6), dtype), T((3, 4, 5), dtype), T((3, 5, 6), dtype)
+        batches = lambda b, x, y: (
+            torch.addbmm(b, x, y, beta=2, alpha=3), torch.einsum("bij,bjk->ik", x, y), torch.tensordot(x, y, dims=([0, 2], [0, 1])), torch.kron(b, y[0]),
+        )  # fmt: skip
+        yield Case(f"batches_{d}", batches, [b, x, y], rtol=2 * tol["rtol"], atol=10 * tol["atol"])
+        if dtype is not I64:
+            zero = lambda n, a, v, x, y: (
+                torch.addmv(n[:, 0], a, v, beta=0), torch.addr(n[:, :7], a[:, 0], v, beta=0), torch.addbmm(n[:4, :6], x, y, beta=0), torch.baddbmm(n[:4, :6], x, y, beta=0),
+            )  # fmt: skip
+            yield Case(
+                f"beta0_{d}",
+                zero,
+                [T((5, 9), dtype, values=(nan,)), a, v, x, y],
+                rtol=tol["rtol"],
+                atol=4 * tol["atol"],
+            )
+            yield Case(
+                f"bilinear_{d}",
+                fn.bilinear,
+                [T((2, 3, 4), dtype), T((2, 3, 5), dtype), T((6, 4, 5), dtype), T((6,), dtype)],
+                rtol=4 * tol["rtol"],
+                atol=16 * tol["atol"],
+            )
+    for dtype in (I8, U8, I16, I32, I64):
+        wrap = lambda a, b, c: (
+            a @ b,
+            torch.addmm(c, a, b, alpha=3, beta=2),
+            torch.matrix_power(a[:, :5], 3),
+            torch.mv(a, b[:, 0]),
+        )
+        yield Case(
+            f"wrap_{name_of(dtype)}",
+            wrap,
+            [T((5, 9), dtype, -100, 100), T((9, 4), dtype, -100, 100), T((5, 4), dtype, -100, 100)],
+        )
+    empty = lambda c, a, b: (
+        torch.baddbmm(c, a, b, beta=2),
+        torch.bmm(a, b),
+        torch.addbmm(c[0], a, b),
+        torch.einsum("bij,bjk->bik", a, b),
+    )
+    yield Case("empty_k_bias", empty, [T((2, 3, 4)), T((2, 3, 0)), T((2, 0, 4))], **tolerance(F32, 1))
+    more = lambda a, b, m: (
+        fn.cosine_similarity(a, b, dim=0), torch.linalg.cross(a[:, :3], b[:, :3]), torch.linalg.multi_dot([a.T, b, m]), torch.matrix_power(m, 5), torch.linalg.vecdot(a, b), fn.pairwise_distance(a, b),
+    )  # fmt: skip
+    yield Case("more_f32", more, [T((5, 4)), T((5, 4)), T((4, 4), F32, -0.5, 0.5)], **tolerance(F32, 40))
 
 
 def cases():
-    for family in (matmul_cases, strided_cases, fused_cases):
+    for family in (matmul_cases, strided_cases, fused_cases, linalg_cases):
         yield from family()

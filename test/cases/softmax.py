@@ -2,7 +2,7 @@
 
 import torch
 
-from describe import BF16, F16, F32, FLOATS, INF, NAN, Case, T, name_of, sums, ulps
+from describe import BF16, BOOL, F16, F32, F64, FLOATS, I32, INF, NAN, Case, T, name_of, sums, ulps
 
 
 def both(axis):
@@ -30,4 +30,15 @@ def cases():
     yield Case("strided", lambda x: torch.softmax(x.transpose(0, 1)[::2], -1), [T((17, 8))], rtol=1e-5, atol=1e-6)
     yield Case("scalar", both(0), [T(())])
     yield Case("empty", both(1), [T((0, 4))])
+    yield Case("scalar_f64", both(-1), [T((), F64)], rtol=1e-14)
+    kinds = lambda x, m: (torch.softmax(x, 0, dtype=F64), torch.log_softmax(x, 1, dtype=F64), torch.nn.functional.softmin(x, -1), torch._masked_softmax(x, m, 1))  # fmt: skip
+    yield Case("kinds", kinds, [T((4, 7)), T((4, 7), BOOL)], rtol=1e-5, atol=1e-6)
+    yield Case(
+        "of_integers",
+        lambda x: (torch.softmax(x, -1, dtype=F32), torch.log_softmax(x, 0, dtype=F64)),
+        [T((3, 5), I32)],
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    yield Case("empty_row", both(1), [T((4, 0))])
     yield Case("to_f32", lambda x: torch.softmax(x, -1, dtype=F32), [T((3, 8), F16)], rtol=1e-5, atol=1e-6)

@@ -168,7 +168,7 @@ def _var(node: Node, args: tuple[Any, ...]) -> Call | None:
 @_reads("softmax.int _softmax.default")
 def _softmax(node: Node, args: tuple[Any, ...]) -> Call | None:
     """Along which axis; args[0] may have another dtype than the result."""
-    return Call("softmax", (args[0], args[1] % val(args[0]).dim()))
+    return Call("softmax", (args[0], args[1] % max(val(args[0]).dim(), 1)))
 
 
 @_reads("slice.Tensor")

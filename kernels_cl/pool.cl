@@ -1,4 +1,4 @@
-/* Pooling of planes (rows, columns); 1-d planes have one row. A work-item makes an output row (BY_ROW) or
+/* Pooling of planes (depth, rows, columns); missing dimensions in front are 1. A work-item makes an output row (BY_ROW) or
  * one cell of it.
  *   pool_max       the maximum of the window (NaN wins); HAS_INDICES: where, flat in the plane (first, but the last NaN)
  *   pool_average   the sum of the window / divisor (0: the window's size, COUNT_PAD: with its padding)
@@ -33,63 +33,84 @@ typedef const __global STORAGE(X_TYPE) *x_pointer;
 #define IS_NAN(v) 0
 #endif
 
-/* Elements (y, x) with y in [y0, y1) by dy, x in [x0, x1) by dx of a plane. */
-static inline real window_max(x_pointer p, index_t columns, int y0, int y1, int dy, int x0, int x1, int dx, long *where) {
+/* The positions begin, begin + step, ... below end of one dimension. */
+typedef struct range {
+  int begin, end, step;
+} range;
+
+/* The maximum of a window of plane p. */
+static inline real window_max(x_pointer p, int rows, index_t columns, range z, range y, range x, long *where) {
   real best = LOWEST;
-  long at = (long)y0 * columns + x0;
-  for (int y = y0; y < y1; y += dy)
-    for (int x = x0; x < x1; x += dx) {
-      const index_t i = y * columns + x;
-      const real v = LOAD(X_TYPE, p, i);
-      const int better = (v > best) | IS_NAN(v); /* selects: branches would be mispredicted */
-      best = better ? v : best;
-      at = better ? i : at;
+  long at = ((long)z.begin * rows + y.begin) * columns + x.begin;
+  for (int h = z.begin; h < z.end; h += z.step)
+    for (int i = y.begin; i < y.end; i += y.step) {
+      const index_t row = (h * rows + i) * columns;
+      for (int j = x.begin; j < x.end; j += x.step) {
+        const real v = LOAD(X_TYPE, p, row + j);
+        const int better = (v > best) | IS_NAN(v); /* selects: branches would be mispredicted */
+        best = better ? v : best;
+        at = better ? row + j : at;
+      }
     }
   *where = at;
   return best;
 }
 
-static inline real window_sum(x_pointer p, index_t columns, int y0, int y1, int x0, int x1) {
+static inline real window_sum(x_pointer p, int rows, index_t columns, range z, range y, range x) {
   real total = 0;
-  for (int y = y0; y < y1; y++) {
-    real row = 0;
-    for (int from = x0; from < x1; from += BLOCK) {
-      const int end = min(from + BLOCK, x1);
-      real part = 0;
-      for (int x = from; x < end; x++) part += LOAD(X_TYPE, p, y * columns + x);
-      row += part;
+  for (int h = z.begin; h < z.end; h++)
+    for (int i = y.begin; i < y.end; i++) {
+      real row = 0;
+      for (int from = x.begin; from < x.end; from += BLOCK) {
+        const int end = min(from + BLOCK, x.end);
+        real part = 0;
+        for (int j = from; j < end; j++) part += LOAD(X_TYPE, p, (h * rows + i) * columns + j);
+        row += part;
+      }
+      total += row;
     }
-    total += row;
-  }
   return total;
 }
 
-/* item: a row or cell of all planes. Leaves its plane, row y and columns [cell, cell_end). */
-#define BEGIN_CELLS                                                             \
-  const index_t item = (index_t)get_global_id(0);                               \
-  if (item >= items) return;                                                    \
-  const index_t line = BY_ROW ? item : item / out_columns;                      \
-  const index_t plane = line / out_rows;                                        \
-  const int out_y = (int)(line % out_rows), cell = BY_ROW ? 0 : (int)(item % out_columns); \
-  const int cell_end = BY_ROW ? out_columns : cell + 1;                         \
-  x += x_offset + plane * rows * columns;                                       \
-  out += out_offset + line * out_columns;
+static inline int range_size(range r) { return max(r.end - r.begin, 0); }
 
-/* The first position >= 0 of a window that starts at `start` in steps of d. */
-static inline int first_inside(int start, int d) { return start >= 0 ? start : start + (-start + d - 1) / d * d; }
+/* What lies inside [0, size) of a window with taps start, start + d, ... */
+static inline range window_inside(int start, int kernel_size, int d, int size) {
+  const range r = {start >= 0 ? start : start + (-start + d - 1) / d * d, min(start + (kernel_size - 1) * d + 1, size), d};
+  return r;
+}
+
+/* Cell i of an adaptive dimension. */
+static inline range adaptive_range(int i, int in, int out) {
+  const range r = {(int)((long)i * in / out), (int)((((long)i + 1) * in + out - 1) / out), 1};
+  return r;
+}
+
+/* item: a row or cell of all planes. Leaves its plane, slice z, row y and columns [cell, cell_end). */
+#define BEGIN_CELLS                                                                        \
+  const index_t item = (index_t)get_global_id(0);                                          \
+  if (item >= items) return;                                                               \
+  const index_t line = BY_ROW ? item : item / out_columns;                                 \
+  const index_t plane = line / out_rows / out_depth;                                       \
+  const int out_z = (int)(line / out_rows % out_depth), out_y = (int)(line % out_rows);    \
+  const int cell = BY_ROW ? 0 : (int)(item % out_columns);                                 \
+  const int cell_end = BY_ROW ? out_columns : cell + 1;                                    \
+  x += x_offset + plane * depth * rows * columns;                                          \
+  out += out_offset + line * out_columns;
 
 __kernel void pool_max(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
                        const long out_offset, __global long *indices, const long indices_offset, const index_t items,
-                       const int rows, const int columns, const int out_rows, const int out_columns, const int kernel_y,
-                       const int kernel_x, const int stride_y, const int stride_x, const int pad_y, const int pad_x,
-                       const int dilation_y, const int dilation_x) {
+                       const int depth, const int rows, const int columns, const int out_depth, const int out_rows,
+                       const int out_columns, const int kernel_z, const int kernel_y, const int kernel_x, const int stride_z,
+                       const int stride_y, const int stride_x, const int pad_z, const int pad_y, const int pad_x,
+                       const int dilation_z, const int dilation_y, const int dilation_x) {
   BEGIN_CELLS
-  const int y = out_y * stride_y - pad_y, y0 = first_inside(y, dilation_y);
-  const int y1 = min(y + (kernel_y - 1) * dilation_y + 1, rows);
+  const range z = window_inside(out_z * stride_z - pad_z, kernel_z, dilation_z, depth);
+  const range y = window_inside(out_y * stride_y - pad_y, kernel_y, dilation_y, rows);
   for (int k = cell; k < cell_end; k++) {
-    const int c = k * stride_x - pad_x, c1 = min(c + (kernel_x - 1) * dilation_x + 1, columns);
     long where;
-    const real v = window_max(x, columns, y0, y1, dilation_y, first_inside(c, dilation_x), c1, dilation_x, &where);
+    const range c = window_inside(k * stride_x - pad_x, kernel_x, dilation_x, columns);
+    const real v = window_max(x, rows, columns, z, y, c, &where);
     STORE(X_TYPE, out, k, v);
 #if HAS_INDICES
     indices[indices_offset + line * out_columns + k] = where;
@@ -97,37 +118,48 @@ __kernel void pool_max(const __global STORAGE(X_TYPE) *x, const long x_offset, _
   }
 }
 
+/* The size of a window from `start` on, with the padding that it covers. */
+static inline long padded_size(int start, int kernel_size, int pad, int size) {
+  return min(start + kernel_size, size + pad) - start;
+}
+
 __kernel void pool_average(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
-                           const long out_offset, const index_t items, const int rows, const int columns,
-                           const int out_rows, const int out_columns, const int kernel_y, const int kernel_x,
-                           const int stride_y, const int stride_x, const int pad_y, const int pad_x, const long divisor) {
+                           const long out_offset, const index_t items, const int depth, const int rows, const int columns,
+                           const int out_depth, const int out_rows, const int out_columns, const int kernel_z,
+                           const int kernel_y, const int kernel_x, const int stride_z, const int stride_y, const int stride_x,
+                           const int pad_z, const int pad_y, const int pad_x, const long divisor) {
   BEGIN_CELLS
-  const int y = out_y * stride_y - pad_y, y_end = min(y + kernel_y, rows + pad_y), y0 = max(y, 0), y1 = min(y_end, rows);
+  const int first_z = out_z * stride_z - pad_z, first_y = out_y * stride_y - pad_y;
+  const range z = window_inside(first_z, kernel_z, 1, depth), y = window_inside(first_y, kernel_y, 1, rows);
+  const long padded = padded_size(first_z, kernel_z, pad_z, depth) * padded_size(first_y, kernel_y, pad_y, rows);
   for (int k = cell; k < cell_end; k++) {
-    const int c = k * stride_x - pad_x, c_end = min(c + kernel_x, columns + pad_x), c0 = max(c, 0), c1 = min(c_end, columns);
-    const long size = divisor != 0 ? divisor : COUNT_PAD ? (long)(y_end - y) * (c_end - c) : (long)(y1 - y0) * (c1 - c0);
-    const real sum = window_sum(x, columns, y0, y1, c0, c1);
-    const real mean = y0 >= y1 || c0 >= c1 ? (real)0 : sum / (real)size;
+    const int first_x = k * stride_x - pad_x;
+    const range c = window_inside(first_x, kernel_x, 1, columns);
+    const long count = (long)range_size(z) * range_size(y) * range_size(c);
+    const long covered = COUNT_PAD ? padded * padded_size(first_x, kernel_x, pad_x, columns) : count;
+    const real sum = window_sum(x, rows, columns, z, y, c);
+    const real mean = count == 0 ? (real)0 : sum / (real)(divisor != 0 ? divisor : covered);
     STORE(X_TYPE, out, k, mean);
   }
 }
 
 __kernel void pool_adaptive(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
                             const long out_offset, __global long *indices, const long indices_offset, const index_t items,
-                            const int rows, const int columns, const int out_rows, const int out_columns) {
+                            const int depth, const int rows, const int columns, const int out_depth, const int out_rows,
+                            const int out_columns) {
   BEGIN_CELLS
-  const int y0 = (int)((long)out_y * rows / out_rows), y1 = (int)((((long)out_y + 1) * rows + out_rows - 1) / out_rows);
+  const range z = adaptive_range(out_z, depth, out_depth), y = adaptive_range(out_y, rows, out_rows);
   for (int k = cell; k < cell_end; k++) {
-    const int c0 = (int)((long)k * columns / out_columns);
-    const int c1 = (int)((((long)k + 1) * columns + out_columns - 1) / out_columns);
+    const range c = adaptive_range(k, columns, out_columns);
 #if MAX
     long where;
-    const real v = window_max(x, columns, y0, y1, 1, c0, c1, 1, &where);
+    const real v = window_max(x, rows, columns, z, y, c, &where);
 #if HAS_INDICES
     indices[indices_offset + line * out_columns + k] = where;
 #endif
 #else
-    const real v = window_sum(x, columns, y0, y1, c0, c1) / (real)((y1 - y0) * (c1 - c0));
+    const long count = (long)range_size(z) * range_size(y) * range_size(c);
+    const real v = window_sum(x, rows, columns, z, y, c) / (real)count;
 #endif
     STORE(X_TYPE, out, k, v);
   }

@@ -1,67 +1,134 @@
-/* Conv: one and two spatial dimensions. */
+/* Conv and ConvTranspose over one to three spatial dimensions. */
 #include "ops/rule_checks.h"
 
-/* (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1 */
-static clave_status conv_size(int64_t size, int64_t kernel, int32_t stride, int32_t padding,
-                              int32_t dilation, int64_t *out) {
+enum { MAX_SPATIAL = 3 };
+
+/* The attributes of one spatial dimension. */
+typedef struct conv_window {
+  int64_t kernel, stride, padding, dilation, output_padding;
+} conv_window;
+
+/* dilation * (kernel - 1) + 1; DIM_UNKNOWN as the kernel's size. */
+static clave_status covered_size(const conv_window *w, int64_t *out) {
   *out = DIM_UNKNOWN;
-  if (kernel != DIM_UNKNOWN && kernel < 1)
-    return INVALID("kernel is %lld, expected at least 1", (long long)kernel);
-  if (size == DIM_UNKNOWN || kernel == DIM_UNKNOWN) return NULL;
-  int64_t padded, covered;
-  if (!add_i64(size, 2 * (int64_t)padding, &padded) || !mul_i64(kernel - 1, dilation, &covered) ||
-      !add_i64(covered, 1, &covered)) {
-    return INVALID("size %lld, padding %d and kernel %lld are too large", (long long)size, padding,
-                   (long long)kernel);
-  }
-  if (padded < covered)
-    return INVALID("kernel covers %lld, more than the padded size %lld", (long long)covered,
-                   (long long)padded);
-  *out = (padded - covered) / stride + 1;
+  if (w->kernel == DIM_UNKNOWN) return NULL;
+  if (w->kernel < 1) return INVALID("kernel is %lld, expected at least 1", (long long)w->kernel);
+  if (!mul_i64(w->kernel - 1, w->dilation, out) || !add_i64(*out, 1, out))
+    return INVALID("kernel %lld is too large", (long long)w->kernel);
   return NULL;
 }
 
-static clave_status check_operands(const rule_context *c, const ir_conv *o) {
-  const tensor *x = rule_tensor(c, o->x), *w = rule_tensor(c, o->weight);
-  TRY(check_float(c, o->x, "x"));
-  if (w->type != x->type)
-    return INVALID("weight is %s, expected %s as x", dtype_name(w->type), dtype_name(x->type));
-  if (x->rank > 4)
-    return UNSUPPORTED("convolution over %d spatial dimensions, only 1 and 2 are", x->rank - 2);
-  if (x->rank < 3) return INVALID("x has rank %d, expected 3 or 4", x->rank);
-  if (w->rank != x->rank) return INVALID("weight has rank %d, expected %d as x", w->rank, x->rank);
-  return check_optional(c, o->bias, "bias", x->type, 1, &w->dims[0]);
+/* (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1 */
+static clave_status conv_size(int64_t size, const conv_window *w, int64_t *out) {
+  int64_t padded, covered;
+  *out = DIM_UNKNOWN;
+  TRY(covered_size(w, &covered));
+  if (size == DIM_UNKNOWN || covered == DIM_UNKNOWN) return NULL;
+  if (!add_i64(size, 2 * w->padding, &padded))
+    return INVALID("size %lld is too large", (long long)size);
+  if (padded < covered)
+    return INVALID("kernel covers %lld, more than the padded size %lld", (long long)covered,
+                   (long long)padded);
+  *out = (padded - covered) / w->stride + 1;
+  return NULL;
 }
 
-static clave_status check_groups(const ir_conv *o, int64_t channels, int64_t outputs,
-                                 int64_t per_group) {
-  int64_t expected;
-  if (o->groups < 1) return INVALID("groups is %d, expected at least 1", o->groups);
-  if (outputs != DIM_UNKNOWN && outputs % o->groups != 0) {
-    return INVALID("groups is %d, expected a divisor of the %lld output channels", o->groups,
-                   (long long)outputs);
-  }
-  if (per_group == DIM_UNKNOWN) return NULL;
-  if (!mul_i64(per_group, o->groups, &expected)) return INVALID("weight has too many channels");
-  if (dim_matches(channels, expected)) return NULL;
-  return INVALID("x has %lld channels, expected %lld (%d groups of %lld)", (long long)channels,
-                 (long long)expected, o->groups, (long long)per_group);
+/* (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1 */
+static clave_status transposed_size(int64_t size, const conv_window *w, int64_t *out) {
+  int64_t spread, covered;
+  *out = DIM_UNKNOWN;
+  if (w->output_padding >= w->stride && w->output_padding >= w->dilation)
+    return INVALID("output_padding is %lld, expected less than stride %lld or dilation %lld",
+                   (long long)w->output_padding, (long long)w->stride, (long long)w->dilation);
+  TRY(covered_size(w, &covered));
+  if (size == DIM_UNKNOWN || covered == DIM_UNKNOWN) return NULL;
+  if (!mul_i64(size - 1, w->stride, &spread) || !add_i64(spread, covered, &spread) ||
+      !add_i64(spread, w->output_padding, &spread))
+    return INVALID("size %lld is too large", (long long)size);
+  if (spread < 2 * w->padding + 1)
+    return INVALID("padding is %lld, which leaves nothing of the size %lld", (long long)w->padding,
+                   (long long)spread);
+  *out = spread - 2 * w->padding;
+  return NULL;
+}
+
+static clave_status check_operands(const rule_context *c, uint32_t x_id, uint32_t weight) {
+  const tensor *x = rule_tensor(c, x_id), *w = rule_tensor(c, weight);
+  TRY(check_not_bool(c, x_id, "x"));
+  if (w->type != x->type)
+    return INVALID("weight is %s, expected %s as x", dtype_name(w->type), dtype_name(x->type));
+  if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
+    return INVALID("x has rank %d, expected 3 to %d", x->rank, 2 + MAX_SPATIAL);
+  if (w->rank == x->rank) return NULL;
+  return INVALID("weight has rank %d, expected %d as x", w->rank, x->rank);
+}
+
+/* `divided`: the weight's channels that all groups share, dims[0]. */
+static clave_status check_groups(int32_t groups, int64_t divided) {
+  if (groups < 1) return INVALID("groups is %d, expected at least 1", groups);
+  if (divided == DIM_UNKNOWN || divided % groups == 0) return NULL;
+  return INVALID("groups is %d, expected a divisor of the weight's %lld channels", groups,
+                 (long long)divided);
+}
+
+/* per_group * groups, DIM_UNKNOWN as per_group. */
+static clave_status count_channels(int64_t per_group, int32_t groups, int64_t *out) {
+  *out = DIM_UNKNOWN;
+  if (per_group == DIM_UNKNOWN || mul_i64(per_group, groups, out)) return NULL;
+  return INVALID("weight has too many channels");
+}
+
+static clave_status check_input_channels(int64_t actual, int64_t expected) {
+  if (dim_matches(actual, expected)) return NULL;
+  return INVALID("x has %lld channels, expected %lld as weight and groups say", (long long)actual,
+                 (long long)expected);
+}
+
+static clave_status check_windows(const ir_i32s *stride, const ir_i32s *padding,
+                                  const ir_i32s *dilation, int n) {
+  TRY(check_spatial(stride, "stride", n, 1));
+  TRY(check_spatial(padding, "padding", n, 0));
+  return check_spatial(dilation, "dilation", n, 1);
 }
 
 clave_status rule_conv(const rule_context *c, const void *op) {
   const ir_conv *o = op;
-  TRY(check_operands(c, o));
+  TRY(check_operands(c, o->x, o->weight));
   const tensor *x = rule_tensor(c, o->x), *w = rule_tensor(c, o->weight);
   int n = x->rank - 2;
-  TRY(check_spatial(&o->stride, "stride", n, 1));
-  TRY(check_spatial(&o->padding, "padding", n, 0));
-  TRY(check_spatial(&o->dilation, "dilation", n, 1));
-  TRY(check_groups(o, x->dims[1], w->dims[0], w->dims[1]));
+  int64_t channels;
+  TRY(check_optional(c, o->bias, "bias", x->type, 1, &w->dims[0]));
+  TRY(check_windows(&o->stride, &o->padding, &o->dilation, n));
+  TRY(check_groups(o->groups, w->dims[0]));
+  TRY(count_channels(w->dims[1], o->groups, &channels));
+  TRY(check_input_channels(x->dims[1], channels));
   tensor want = {.type = x->type, .rank = x->rank, .dims = {x->dims[0], w->dims[0]}};
   for (int i = 0; i < n; i++) {
-    clave_status st = conv_size(x->dims[2 + i], w->dims[2 + i], o->stride.items[i],
-                                o->padding.items[i], o->dilation.items[i], &want.dims[2 + i]);
-    TRY(status_while(st, "spatial dimension %d", i));
+    conv_window v = {w->dims[2 + i], o->stride.items[i], o->padding.items[i], o->dilation.items[i],
+                     0};
+    TRY(status_while(conv_size(x->dims[2 + i], &v, &want.dims[2 + i]), "spatial dimension %d", i));
+  }
+  return rule_expect_like(c, o->out, "out", &want);
+}
+
+clave_status rule_conv_transpose(const rule_context *c, const void *op) {
+  const ir_conv_transpose *o = op;
+  TRY(check_operands(c, o->x, o->weight));
+  const tensor *x = rule_tensor(c, o->x), *w = rule_tensor(c, o->weight);
+  int n = x->rank - 2;
+  int64_t outputs;
+  TRY(check_windows(&o->stride, &o->padding, &o->dilation, n));
+  TRY(check_spatial(&o->output_padding, "output_padding", n, 0));
+  TRY(check_groups(o->groups, w->dims[0]));
+  TRY(check_input_channels(x->dims[1], w->dims[0]));
+  TRY(count_channels(w->dims[1], o->groups, &outputs));
+  TRY(check_optional(c, o->bias, "bias", x->type, 1, &outputs));
+  tensor want = {.type = x->type, .rank = x->rank, .dims = {x->dims[0], outputs}};
+  for (int i = 0; i < n; i++) {
+    conv_window v = {w->dims[2 + i], o->stride.items[i], o->padding.items[i], o->dilation.items[i],
+                     o->output_padding.items[i]};
+    TRY(status_while(transposed_size(x->dims[2 + i], &v, &want.dims[2 + i]), "spatial dimension %d",
+                     i));
   }
   return rule_expect_like(c, o->out, "out", &want);
 }

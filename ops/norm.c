@@ -1,8 +1,10 @@
 /* LayerNorm, RmsNorm, GroupNorm, BatchNorm. Parameters have x's dtype. */
+#include <math.h>
+
 #include "ops/rule_checks.h"
 
 static clave_status check_eps(double eps) {
-  return eps >= 0 ? NULL : INVALID("eps is %g, expected 0 or more", eps);
+  return isnan(eps) ? INVALID("eps is nan, expected a number") : NULL;
 }
 
 /* Weight and bias over the last n_axes dimensions. */

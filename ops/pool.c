@@ -1,14 +1,12 @@
-/* Pool and AdaptivePool over one and two spatial dimensions. */
+/* Pool and AdaptivePool over one to three spatial dimensions. */
 #include "ops/rule_checks.h"
 
 static clave_status check_input(const rule_context *c, uint32_t x_id, ir_pool_kind kind) {
   const tensor *x = rule_tensor(c, x_id);
   if ((uint32_t)kind >= IR_POOL_KIND_COUNT)
     return INVALID("pool kind %u is unknown", (uint32_t)kind);
-  if (x->rank > 4)
-    return UNSUPPORTED("pooling over %d spatial dimensions, only 1 and 2 are", x->rank - 2);
-  if (x->rank < 3) return INVALID("x has rank %d, expected 3 or 4", x->rank);
-  return kind == IR_POOL_KIND_AVG ? check_float(c, x_id, "x") : check_not_bool(c, x_id, "x");
+  if (x->rank < 3 || x->rank > 5) return INVALID("x has rank %d, expected 3 to 5", x->rank);
+  return check_not_bool(c, x_id, "x");
 }
 
 static clave_status check_indices(const rule_context *c, uint32_t indices, ir_pool_kind kind,

@@ -151,9 +151,16 @@ ktensor cpu_axis_last(const ktensor *t, int axis) {
   return k;
 }
 
-void cpu_align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[2]) {
-  out[0] = absent;
-  for (int k = 0; k < n; k++) out[2 - n + k] = (uint32_t)k < from->count ? from->items[k] : absent;
+void cpu_align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL_DIMS]) {
+  for (int k = 0; k < SPATIAL_DIMS; k++) {
+    int i = k - (SPATIAL_DIMS - n);
+    out[k] = i >= 0 && (uint32_t)i < from->count ? from->items[i] : absent;
+  }
+}
+
+void cpu_align_dims(const ktensor *t, int n, int64_t out[SPATIAL_DIMS]) {
+  for (int k = 0; k < SPATIAL_DIMS; k++)
+    out[k] = k < SPATIAL_DIMS - n ? 1 : t->dims[t->rank - SPATIAL_DIMS + k];
 }
 
 int64_t cpu_int(const node *n, const ir_int_or_vid *v) {

@@ -47,8 +47,12 @@ tensor cpu_broadcast(const bound_tensor *b, const tensor *shape);
 /* t with `axis` moved behind the others; a scalar becomes a row of one element. */
 ktensor cpu_axis_last(const ktensor *t, int axis);
 
-/* The numbers of n (1 or 2) spatial dimensions, right-aligned; the missing ones become `absent`. */
-void cpu_align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[2]);
+/* Of convolutions and pools: kernels always have three, missing ones stand in front. */
+enum { SPATIAL_DIMS = 3 };
+/* The numbers of n spatial dimensions, right-aligned; the missing ones become `absent`. */
+void cpu_align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL_DIMS]);
+/* The last n sizes of t, right-aligned; the missing ones become 1. */
+void cpu_align_dims(const ktensor *t, int n, int64_t out[SPATIAL_DIMS]);
 
 /* A literal or the value slot it names. */
 int64_t cpu_int(const node *n, const ir_int_or_vid *v);

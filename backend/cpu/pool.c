@@ -1,20 +1,17 @@
-/* Pool and AdaptivePool: one spatial dimension becomes two. */
+/* Pool and AdaptivePool: fewer than three spatial dimensions become three. */
 #include "backend/cpu/kernels/pool.h"
 
 #include "backend/cpu/kernels/walk.h"
 #include "cpu_ops.h"
 
-/* The operands of both ops: planes of the last two dimensions (the last one where x is (N, C, L)).
- */
+/* The operands of both ops: planes of the last `spatial` dimensions. */
 static pool bind_planes(const node *n, uint32_t x_tid, uint32_t out_tid, uint32_t indices_tid,
                         int spatial) {
   ktensor x = cpu_tensor(n, x_tid), out = cpu_tensor(n, out_tid);
-  pool p = {.x = x.data, .y = out.data, .type = x.type, .in = {1, 1}, .out = {1, 1}};
+  pool p = {.x = x.data, .y = out.data, .type = x.type};
   p.planes = product_of(x.dims, x.rank - spatial);
-  for (int k = 0; k < spatial; k++) {
-    p.in[2 - spatial + k] = x.dims[x.rank - spatial + k];
-    p.out[2 - spatial + k] = out.dims[out.rank - spatial + k];
-  }
+  cpu_align_dims(&x, spatial, p.in);
+  cpu_align_dims(&out, spatial, p.out);
   if (indices_tid != IR_NONE) p.indices = cpu_tensor(n, indices_tid).data;
   return p;
 }

@@ -1,74 +1,103 @@
-/* Convolution: kernels_cl/conv.cl. Images are taken in portions whose padded copies fit a cache. */
+/* Convolution and its transpose: kernels_cl/conv.cl. Images, and of large volumes their slices, are
+ * taken in portions whose padded copies fit a cache. */
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { PORTION_BYTES = 4 << 20, WIDEN_CHUNK = 64 };
+enum { PORTION_BYTES = 4 << 20, WIDEN_CHUNK = 64, SPATIAL_DIMS = 3 };
 
 /* One spatial dimension. */
 typedef struct conv_dim {
   int64_t size, out, kernel, stride, pad, dilation;
   int64_t plane; /* of one phase */
+  int64_t lead;  /* transposed: padding in front of a plane; else `pad` is */
+  int64_t step;  /* transposed: taps from one to the next of the same phase */
 } conv_dim;
 
 typedef struct convolution {
   const bound_tensor *x, *weight, *bias, *out;
-  conv_dim y, c;                               /* rows, columns; 1-d: one row */
+  const ir_i32s *stride, *padding, *dilation;
+  bool transposed;
+  conv_dim z, y, c;                            /* slices, rows, columns; missing ones are 1 */
   int64_t images, groups, channels, n_outputs; /* channels and outputs of one group */
   bool from_x, widen, by_row, outputs_first;
   int outputs, vectors, width; /* the kernel's tile */
 } convolution;
 
-static conv_dim read_dim(const convolution *v, const ir_conv *op, int spatial, int which) {
-  if (which < 0) return (conv_dim){1, 1, 1, 1, 0, 1, 1};
-  const tensor *x = &v->x->t, *w = &v->weight->t;
-  int d = x->rank - spatial + which;
-  conv_dim c = {.size = x->dims[d],
-                .out = v->out->t.dims[d],
-                .kernel = w->dims[d],
-                .stride = op->stride.items[which],
-                .pad = op->padding.items[which],
-                .dilation = op->dilation.items[which]};
-  int64_t needed = (c.out - 1) * c.stride + (c.kernel - 1) * c.dilation + 1;
-  c.plane = ceil_div(max_i64(needed, c.stride), c.stride);
+/* Images [image, image + images), slices [out, out + out_slices) of their outputs, which need
+ * slices [in, in + slices) of the input. */
+typedef struct portion {
+  int64_t image, images, out, out_slices, in, slices;
+} portion;
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  return b == 0 ? a : common_divisor(b, a % b);
+}
+
+static void lay_out(conv_dim *d, bool transposed) {
+  if (!transposed) {
+    int64_t needed = (d->out - 1) * d->stride + (d->kernel - 1) * d->dilation + 1;
+    d->plane = ceil_div(max_i64(needed, d->stride), d->stride);
+    return;
+  }
+  d->step = d->stride / common_divisor(d->stride, d->dilation);
+  d->lead = max_i64((d->kernel - 1) * d->dilation - d->pad, 0) / d->stride;
+  d->plane = d->lead + max_i64(d->size, ceil_div(d->out, d->stride) + ceil_div(d->pad, d->stride));
+}
+
+static conv_dim read_dim(const convolution *v, int which) {
+  const tensor *x = &v->x->t;
+  int d = x->rank - SPATIAL_DIMS + which, i = d - 2;
+  conv_dim c = {.size = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
+  if (i >= 0)
+    c = (conv_dim){.size = x->dims[d],
+                   .out = v->out->t.dims[d],
+                   .kernel = v->weight->t.dims[d],
+                   .stride = v->stride->items[i],
+                   .pad = v->padding->items[i],
+                   .dilation = v->dilation->items[i]};
+  lay_out(&c, v->transposed);
   return c;
 }
 
-static bool is_plain(const conv_dim *d) { return d->pad == 0 && d->stride == 1; }
+static bool is_plain(const conv_dim *d, bool transposed) {
+  return transposed ? d->plane == d->size : d->pad == 0 && d->stride == 1;
+}
+
+/* Outputs of one phase in a row or column of them. */
+static int64_t phase_size(const convolution *v, const conv_dim *d) {
+  return v->transposed ? ceil_div(d->out, min_i64(d->stride, d->out)) : d->out;
+}
 
 /* OUTPUTS * VECTORS sums have to stay in registers. Vectors are cut out of output rows, or follow
  * each other over the padded width, whichever loses less at the ends of rows (stores like the first
  * better). */
 static void choose_tile(const cl_stream *s, convolution *v) {
-  bool is_cpu = stream_traits(s)->is_cpu, narrow = v->c.out <= 8;
+  bool is_cpu = stream_traits(s)->is_cpu && !dtype_is_int(v->x->t.type);
+  int64_t columns = phase_size(v, &v->c);
+  bool narrow = columns <= 8;
   v->outputs = v->n_outputs >= 8 && !(is_cpu && narrow) ? 8 : v->n_outputs >= 4 ? 4 : 1;
   v->width = !is_cpu ? 1 : narrow ? 8 : 16;
   v->vectors = !is_cpu ? 2 : v->outputs == 1 ? 8 : narrow ? 4 : 2;
-  int64_t cut = ceil_div(v->c.out, v->width) * v->width;
+  int64_t cut = ceil_div(columns, v->width) * v->width;
   v->by_row = 10 * cut <= 11 * v->c.plane;
   int64_t image = v->channels * v->y.size * v->c.size,
           weights = v->n_outputs * v->channels * v->y.kernel * v->c.kernel;
   v->outputs_first = weights < image;
 }
 
-static convolution read_conv(const cl_stream *s, const node *n) {
-  const ir_conv *op = n->instruction->op;
-  convolution v = {.x = &n->tensors[op->x],
-                   .weight = &n->tensors[op->weight],
-                   .bias = operand_of(n, op->bias),
-                   .out = &n->tensors[op->out]};
-  int spatial = v.x->t.rank - 2;
-  v.y = read_dim(&v, op, spatial, spatial - 2);
-  v.c = read_dim(&v, op, spatial, spatial - 1);
-  v.images = v.x->t.dims[0];
-  v.groups = op->groups;
-  v.channels = v.weight->t.dims[1];
-  v.n_outputs = v.weight->t.dims[0] / op->groups;
-  v.widen = v.x->t.type == DTYPE_F16 || v.x->t.type == DTYPE_BF16;
-  v.from_x = !v.widen && is_plain(&v.y) && is_plain(&v.c);
-  if (v.from_x) v.y.plane = v.y.size;
-  if (v.from_x) v.c.plane = v.c.size;
-  choose_tile(s, &v);
-  return v;
+static void complete_conv(const cl_stream *s, convolution *v) {
+  v->z = read_dim(v, 0);
+  v->y = read_dim(v, 1);
+  v->c = read_dim(v, 2);
+  v->images = v->x->t.dims[0];
+  v->channels = v->x->t.dims[1] / v->groups;
+  v->n_outputs = v->out->t.dims[1] / v->groups;
+  dtype t = v->x->t.type;
+  v->widen = t != DTYPE_F32 && t != DTYPE_F64 && t != DTYPE_I64;
+  v->from_x = !v->widen && is_plain(&v->y, v->transposed) && is_plain(&v->c, v->transposed);
+  if (v->from_x) v->y.plane = v->y.size;
+  if (v->from_x) v->c.plane = v->c.size;
+  choose_tile(s, v);
 }
 
 static void begin_conv(launch *l, cl_stream *s, const node *n, const char *kernel,
@@ -78,8 +107,14 @@ static void begin_conv(launch *l, cl_stream *s, const node *n, const char *kerne
   launch_compute(l, v->x->t.type);
 }
 
-static int64_t spread_rows(const convolution *v) {
-  return v->groups * v->channels * v->y.stride * v->c.stride * v->y.plane;
+/* The number of phases of the planes. */
+static int64_t phase_count(const convolution *v) {
+  return v->transposed ? 1 : v->y.stride * v->c.stride;
+}
+
+/* Elements of one slice of all channels of an image. */
+static int64_t slice_size(const convolution *v) {
+  return v->groups * v->channels * phase_count(v) * v->y.plane * v->c.plane;
 }
 
 /* Images [first, first + count) of a dense tensor. */
@@ -91,21 +126,25 @@ static bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t co
   return part;
 }
 
-static clave_status spread(cl_stream *s, const node *n, const convolution *v, const bound_tensor *x,
+static clave_status spread(cl_stream *s, const node *n, const convolution *v, const portion *p,
                            cl_mem planes) {
-  int64_t items = x->t.dims[0] * spread_rows(v);
+  bound_tensor x = take_images(v->x, p->image, p->images);
+  int64_t items = v->c.plane > 0 ? p->images * p->slices * slice_size(v) / v->c.plane : 0;
   launch l;
   begin_conv(&l, s, n, "conv_spread", v);
   if (items * v->c.plane > INT32_MAX / 2) launch_wide(&l);
-  launch_buffer(&l, x);
+  launch_buffer(&l, &x);
   launch_memory(&l, planes, 0);
   launch_int(&l, items);
+  launch_int(&l, v->z.size);
+  launch_int(&l, p->in);
+  launch_int(&l, p->slices);
   launch_int(&l, v->y.size);
   launch_int(&l, v->c.size);
-  launch_int(&l, v->y.stride);
-  launch_int(&l, v->c.stride);
-  launch_int(&l, v->y.pad);
-  launch_int(&l, v->c.pad);
+  launch_int(&l, v->transposed ? 1 : v->y.stride);
+  launch_int(&l, v->transposed ? 1 : v->c.stride);
+  launch_int(&l, v->transposed ? v->y.lead : v->y.pad);
+  launch_int(&l, v->transposed ? v->c.lead : v->c.pad);
   launch_int(&l, v->y.plane);
   launch_int(&l, v->c.plane);
   return launch_loops(&l, items, 1, v->c.plane);
@@ -122,42 +161,61 @@ static clave_status widen(cl_stream *s, const node *n, const convolution *v, cl_
   return launch_loops(&l, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
 }
 
-/* skip and phase of both dimensions, then their strides: how planes are walked from tap to tap. */
+/* Kernel sizes and depth; then per pair of rows and columns: how planes are walked from tap to tap,
+ * the strides, and what transposed convolutions gather by. */
 static void launch_taps(launch *l, const convolution *v) {
-  const conv_dim *y = &v->y, *c = &v->c;
-  launch_int(l, y->kernel);
-  launch_int(l, c->kernel);
-  launch_int(l, y->dilation / y->stride);
-  launch_int(l, c->dilation / c->stride);
-  launch_int(l, y->dilation % y->stride);
-  launch_int(l, c->dilation % c->stride);
-  launch_int(l, y->stride);
-  launch_int(l, c->stride);
+  const conv_dim *d[2] = {&v->y, &v->c};
+  launch_int(l, v->z.kernel);
+  for (int i = 0; i < 2; i++) launch_int(l, d[i]->kernel);
+  launch_int(l, v->z.stride);
+  launch_int(l, v->z.pad);
+  launch_int(l, v->z.dilation);
+  for (int i = 0; i < 2; i++)
+    launch_int(l, v->transposed ? -(d[i]->step * d[i]->dilation / d[i]->stride)
+                                : d[i]->dilation / d[i]->stride);
+  for (int i = 0; i < 2; i++) launch_int(l, d[i]->dilation % d[i]->stride);
+  for (int i = 0; i < 2; i++) launch_int(l, d[i]->stride);
+  for (int i = 0; i < 2; i++) launch_int(l, d[i]->pad);
+  for (int i = 0; i < 2; i++) launch_int(l, d[i]->dilation);
+  for (int i = 0; i < 2; i++) launch_int(l, d[i]->step);
+  for (int i = 0; i < 2; i++) launch_int(l, d[i]->lead);
+}
+
+static void define_class(launch *l, const convolution *v) {
+  launch_define(l, "OUTPUTS", v->outputs);
+  launch_define(l, "VECTORS", v->vectors);
+  launch_define(l, "W", v->width);
+  launch_define(l, "HAS_BIAS", v->bias != NULL);
+  launch_define(l, "FROM_X", v->from_x);
+  launch_define(l, "BY_ROW", v->by_row);
+  launch_define(l, "STRIDED", phase_count(v) != 1);
+  launch_define(l, "OUTPUTS_FIRST", v->outputs_first);
+  launch_define(l, "TRANSPOSED", v->transposed);
+}
+
+/* Work-items of a portion. */
+static int64_t count_items(const convolution *v, const portion *p) {
+  int64_t rows = phase_size(v, &v->y), columns = phase_size(v, &v->c), parts = 1;
+  if (v->transposed) parts = min_i64(v->y.stride, v->y.out) * min_i64(v->c.stride, v->c.out);
+  int64_t positions = (rows - 1) * v->c.plane + columns;
+  int64_t n_vectors =
+      v->by_row ? rows * ceil_div(columns, v->width) : ceil_div(positions, v->width);
+  return p->images * v->groups * p->out_slices * parts * ceil_div(v->n_outputs, v->outputs) *
+         ceil_div(n_vectors, v->vectors);
 }
 
 /* weight_offset < 0: the weight tensor itself. */
-static clave_status multiply(cl_stream *s, const node *n, const convolution *v,
-                             const bound_tensor *x, const bound_tensor *out, cl_mem scratch,
-                             int64_t weight_offset) {
-  int64_t positions = (v->y.out - 1) * v->c.plane + v->c.out;
-  int64_t n_vectors =
-      v->by_row ? v->y.out * ceil_div(v->c.out, v->width) : ceil_div(positions, v->width);
-  int64_t position_blocks = ceil_div(n_vectors, v->vectors),
-          output_blocks = ceil_div(v->n_outputs, v->outputs);
-  int64_t items = x->t.dims[0] * v->groups * output_blocks * position_blocks;
+static clave_status multiply(cl_stream *s, const node *n, const convolution *v, const portion *p,
+                             cl_mem scratch, int64_t weight_offset) {
+  bound_tensor x = take_images(v->x, p->image, p->images),
+               out = take_images(v->out, p->image, p->images);
+  int64_t items = count_items(v, p);
   launch l;
   begin_conv(&l, s, n, "conv_direct", v);
-  launch_define(&l, "OUTPUTS", v->outputs);
-  launch_define(&l, "VECTORS", v->vectors);
-  launch_define(&l, "W", v->width);
-  launch_define(&l, "HAS_BIAS", v->bias != NULL);
-  launch_define(&l, "FROM_X", v->from_x);
-  launch_define(&l, "BY_ROW", v->by_row);
-  launch_define(&l, "STRIDED", v->y.stride != 1 || v->c.stride != 1);
-  launch_define(&l, "OUTPUTS_FIRST", v->outputs_first);
-  if (x->t.dims[0] * spread_rows(v) * v->c.plane > INT32_MAX / 2) launch_wide(&l);
+  define_class(&l, v);
+  if (p->images * p->slices * slice_size(v) > INT32_MAX / 2) launch_wide(&l);
   if (v->from_x)
-    launch_buffer(&l, x);
+    launch_buffer(&l, &x);
   else
     launch_memory(&l, scratch, 0);
   if (weight_offset < 0)
@@ -165,36 +223,125 @@ static clave_status multiply(cl_stream *s, const node *n, const convolution *v,
   else
     launch_memory(&l, scratch, weight_offset);
   launch_optional(&l, v->bias);
-  launch_buffer(&l, out);
+  launch_buffer(&l, &out);
   launch_int(&l, items);
   launch_int(&l, v->groups);
   launch_int(&l, v->n_outputs);
   launch_int(&l, v->channels);
+  launch_int(&l, v->z.out);
+  launch_int(&l, p->out);
+  launch_int(&l, p->out_slices);
   launch_int(&l, v->y.out);
   launch_int(&l, v->c.out);
+  launch_int(&l, p->in);
+  launch_int(&l, p->slices);
   launch_int(&l, v->y.plane);
   launch_int(&l, v->c.plane);
   launch_taps(&l, v);
-  int64_t work = v->channels * v->y.kernel * v->c.kernel * v->outputs * v->vectors;
-  return launch_loops(&l, items, 1, work);
+  int64_t taps = v->z.kernel * v->y.kernel * v->c.kernel;
+  return launch_loops(&l, items, 1, v->channels * taps * v->outputs * v->vectors);
+}
+
+/* The input slices that outputs [p->out, p->out + p->out_slices) need. */
+static void find_slices(const convolution *v, portion *p) {
+  const conv_dim *z = &v->z;
+  int64_t last = p->out + p->out_slices - 1, reach = (z->kernel - 1) * z->dilation, from, to;
+  if (v->transposed) {
+    from = ceil_div(max_i64(p->out + z->pad - reach, 0), z->stride);
+    to = (last + z->pad) / z->stride;
+  } else {
+    from = max_i64(p->out * z->stride - z->pad, 0);
+    to = last * z->stride - z->pad + reach;
+  }
+  to = min_i64(to, z->size - 1);
+  p->in = min_i64(from, z->size);
+  p->slices = max_i64(to - p->in + 1, 0);
+}
+
+/* How much is taken at once: whole images, or slices of one, a few times what a slice needs around
+ * it at least. */
+static portion first_portion(const convolution *v, int64_t item) {
+  int64_t slice = max_i64(slice_size(v) * item, 1), image = slice * v->z.size;
+  portion p = {.images = v->images, .out_slices = v->z.out};
+  if (v->from_x) {
+    p.slices = v->z.size;
+    return p;
+  }
+  p.images = min_i64(max_i64(PORTION_BYTES / image, 1), v->images);
+  int64_t reach = (v->z.kernel - 1) * v->z.dilation + 1,
+          slices = max_i64(PORTION_BYTES / slice, 4 * reach);
+  if (image > PORTION_BYTES && slices < v->z.size)
+    p.out_slices = v->transposed ? slices * v->z.stride : max_i64(ceil_div(slices, v->z.stride), 1);
+  p.out_slices = min_i64(p.out_slices, v->z.out);
+  return p;
+}
+
+/* Input slices of the largest portion. */
+static int64_t most_slices(const convolution *v, portion p) {
+  int64_t most = 0;
+  for (p.out = 0; p.out < v->z.out; p.out += p.out_slices) {
+    find_slices(v, &p);
+    most = max_i64(most, p.slices);
+  }
+  return most;
+}
+
+static clave_status run_portions(cl_stream *s, const node *n, const convolution *v,
+                                 const portion *size, cl_mem scratch, int64_t weight_offset) {
+  for (int64_t image = 0; image < v->images; image += size->images)
+    for (int64_t out = 0; out < v->z.out; out += size->out_slices) {
+      portion p = {.image = image,
+                   .images = min_i64(size->images, v->images - image),
+                   .out = out,
+                   .out_slices = min_i64(size->out_slices, v->z.out - out),
+                   .slices = size->slices};
+      if (!v->from_x) {
+        find_slices(v, &p);
+        TRY(spread(s, n, v, &p, scratch));
+      }
+      TRY(multiply(s, n, v, &p, scratch, weight_offset));
+    }
+  return NULL;
+}
+
+static clave_status run_conv(cl_stream *s, const node *n, convolution *v) {
+  complete_conv(s, v);
+  if (tensor_numel(&v->out->t) == 0) return NULL;
+  bool wide = v->x->t.type == DTYPE_F64 || dtype_is_int(v->x->t.type);
+  int64_t item = wide ? 8 : 4;
+  portion p = first_portion(v, item);
+  int64_t planes = v->from_x ? 0 : p.images * most_slices(v, p) * slice_size(v),
+          slack = v->vectors * v->width, weight_offset = v->widen ? planes + slack : -1;
+  int64_t elements = planes + slack + (v->widen ? tensor_numel(&v->weight->t) : 0);
+  cl_mem scratch = NULL;
+  if (!v->from_x) TRY(stream_scratch(s, (size_t)(elements * item), &scratch));
+  if (v->widen) TRY(widen(s, n, v, scratch, weight_offset));
+  return run_portions(s, n, v, &p, scratch, weight_offset);
 }
 
 clave_status opencl_conv(cl_stream *s, const node *n) {
-  convolution v = read_conv(s, n);
-  int64_t item = v.x->t.type == DTYPE_F64 ? 8 : 4,
-          image = v.from_x ? 0 : spread_rows(&v) * v.c.plane;
-  int64_t portion =
-      v.from_x ? v.images : min_i64(max_i64(PORTION_BYTES / max_i64(image * item, 1), 1), v.images);
-  int64_t slack = v.vectors * v.width, weight_offset = v.widen ? portion * image + slack : -1;
-  int64_t elements = portion * image + slack + (v.widen ? tensor_numel(&v.weight->t) : 0);
-  cl_mem scratch = NULL;
-  if (!v.from_x) TRY(stream_scratch(s, (size_t)(elements * item), &scratch));
-  if (v.widen) TRY(widen(s, n, &v, scratch, weight_offset));
-  for (int64_t first = 0; first < v.images; first += portion) {
-    int64_t count = min_i64(portion, v.images - first);
-    bound_tensor x = take_images(v.x, first, count), out = take_images(v.out, first, count);
-    if (!v.from_x) TRY(spread(s, n, &v, &x, scratch));
-    TRY(multiply(s, n, &v, &x, &out, scratch, weight_offset));
-  }
-  return NULL;
+  const ir_conv *op = n->instruction->op;
+  convolution v = {.x = &n->tensors[op->x],
+                   .weight = &n->tensors[op->weight],
+                   .bias = operand_of(n, op->bias),
+                   .out = &n->tensors[op->out],
+                   .stride = &op->stride,
+                   .padding = &op->padding,
+                   .dilation = &op->dilation,
+                   .groups = op->groups};
+  return run_conv(s, n, &v);
+}
+
+clave_status opencl_conv_transpose(cl_stream *s, const node *n) {
+  const ir_conv_transpose *op = n->instruction->op;
+  convolution v = {.x = &n->tensors[op->x],
+                   .weight = &n->tensors[op->weight],
+                   .bias = operand_of(n, op->bias),
+                   .out = &n->tensors[op->out],
+                   .stride = &op->stride,
+                   .padding = &op->padding,
+                   .dilation = &op->dilation,
+                   .transposed = true,
+                   .groups = op->groups};
+  return run_conv(s, n, &v);
 }

@@ -1,5 +1,5 @@
-/* Pooling: kernels_cl/pool.cl. x is dense; planes are its last n_spatial dimensions, 1-d ones have
- * one row. */
+/* Pooling: kernels_cl/pool.cl. x is dense; planes are its last spatial dimensions, with missing
+ * ones of size 1 in front. */
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
@@ -11,25 +11,30 @@ static void begin_pool(launch *l, cl_stream *s, const node *n, const char *kerne
   launch_define(l, "BY_ROW", stream_traits(s)->is_cpu);
 }
 
-/* items (rows or cells of out), then the plane's rows and columns in x and out. */
+enum { SPATIAL_DIMS = 3 };
+
+static void launch_sizes(launch *l, const tensor *t, int spatial) {
+  for (int i = 0; i < SPATIAL_DIMS; i++)
+    launch_int(l, i < SPATIAL_DIMS - spatial ? 1 : t->dims[t->rank - SPATIAL_DIMS + i]);
+}
+
+/* items (rows or cells of out), then the sizes of a plane in x and out. */
 static int64_t launch_planes(launch *l, const bound_tensor *x, const bound_tensor *out,
                              int spatial) {
-  int rank = x->t.rank;
   bool by_row = stream_traits(l->s)->is_cpu;
   int64_t cells = tensor_numel(&out->t),
-          items = by_row ? cells / max_i64(out->t.dims[rank - 1], 1) : cells;
+          items = by_row ? cells / max_i64(out->t.dims[out->t.rank - 1], 1) : cells;
   launch_int(l, items);
-  launch_int(l, spatial == 2 ? x->t.dims[rank - 2] : 1);
-  launch_int(l, x->t.dims[rank - 1]);
-  launch_int(l, spatial == 2 ? out->t.dims[rank - 2] : 1);
-  launch_int(l, out->t.dims[rank - 1]);
+  launch_sizes(l, &x->t, spatial);
+  launch_sizes(l, &out->t, spatial);
   return items;
 }
 
-/* An attribute for rows and columns; `none` for the missing rows of 1-d planes. */
-static void launch_pair(launch *l, const ir_i32s *v, int none) {
-  launch_int(l, v->count == 2 ? v->items[0] : none);
-  launch_int(l, v->items[v->count - 1]);
+/* An attribute, `none` for the missing dimensions. */
+static void launch_each(launch *l, const ir_i32s *v, int none) {
+  int spatial = (int)v->count;
+  for (int i = 0; i < SPATIAL_DIMS; i++)
+    launch_int(l, i < SPATIAL_DIMS - spatial ? none : v->items[i - (SPATIAL_DIMS - spatial)]);
 }
 
 clave_status opencl_pool(cl_stream *s, const node *n) {
@@ -47,11 +52,11 @@ clave_status opencl_pool(cl_stream *s, const node *n) {
   if (is_max) launch_optional(&l, indices);
   int64_t items = launch_planes(&l, x, out, (int)op->kernel.count), work = 1;
   for (uint32_t i = 0; i < op->kernel.count; i++) work *= op->kernel.items[i];
-  launch_pair(&l, &op->kernel, 1);
-  launch_pair(&l, &stride, 1);
-  launch_pair(&l, &op->padding, 0);
+  launch_each(&l, &op->kernel, 1);
+  launch_each(&l, &stride, 1);
+  launch_each(&l, &op->padding, 0);
   if (is_max)
-    launch_pair(&l, &op->dilation, 1);
+    launch_each(&l, &op->dilation, 1);
   else
     launch_int(&l, op->divisor.present ? op->divisor.value : 0);
   return launch_loops(&l, items, 1, 2 * work * (tensor_numel(&out->t) / max_i64(items, 1)));

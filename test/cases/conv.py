@@ -1,9 +1,10 @@
-"""conv1d and conv2d. Tolerance: C/groups * kernel products summed in f32 (describe.products)."""
+"""Convolutions and their transposes in one to three dimensions. Tolerance: C/groups * kernel products summed in f32
+(describe.products)."""
 
 import torch
 import torch.nn.functional as fn
 
-from describe import F16, F32, FLOATS, Case, T, name_of, products, ulps
+from describe import F16, F32, F64, FLOATS, I8, I32, I64, Case, T, name_of, products, ulps
 
 PLANES = {  # x, weight, arguments
     "plain": ((2, 3, 9, 11), (5, 3, 3, 3), {}), "padded": ((2, 3, 9, 11), (5, 3, 3, 3), {"padding": 1}), "strided": ((1, 3, 12, 9), (4, 3, 3, 3), {"stride": 2, "padding": 1}),
@@ -16,6 +17,30 @@ LINES = {
     "plain": ((2, 3, 19), (5, 3, 4), {}), "strided": ((1, 3, 20), (4, 3, 3), {"stride": 2, "padding": 1}), "dilated": ((2, 2, 21), (3, 2, 3), {"dilation": 3}),
     "depthwise": ((2, 6, 15), (6, 1, 5), {"groups": 6, "padding": 2}), "same": ((1, 2, 9), (3, 2, 4), {"padding": "same"}), "causal": ((1, 4, 9), (4, 1, 4), {"groups": 4, "padding": 3}),
 }  # fmt: skip
+VOLUMES = {
+    "plain": ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), {"padding": 1}), "strided": ((1, 4, 7, 6, 9), (6, 2, 3, 3, 2), {"stride": (2, 1, 2), "padding": (1, 0, 1), "dilation": (2, 1, 1), "groups": 2}),
+    "depthwise": ((2, 3, 4, 5, 18), (6, 1, 3, 3, 3), {"groups": 3, "padding": 1}), "pointwise": ((1, 5, 3, 4, 5), (9, 5, 1, 1, 1), {}), "same": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 4), {"padding": "same"}),
+}  # fmt: skip
+# Of every stride and dilation that share a divisor or not; a stride beyond the kernel leaves outputs that are the bias alone.
+TRANSPOSED = {
+    "plain": ((2, 5, 6, 7), (5, 9, 3, 3), {}), "upsample": ((2, 12, 5, 20), (12, 17, 4, 4), {"stride": 2, "padding": 1}), "patch": ((1, 8, 4, 18), (8, 3, 2, 2), {"stride": 2}),
+    "uneven": ((1, 3, 5, 4), (3, 4, 3, 5), {"stride": (3, 2), "padding": (1, 3), "output_padding": (2, 1), "dilation": (2, 3)}), "sparse": ((1, 4, 3, 4), (4, 2, 2, 2), {"stride": (5, 3), "output_padding": (3, 0)}),
+    "depthwise": ((2, 4, 5, 6), (4, 2, 3, 3), {"groups": 4, "stride": 2, "padding": 1, "output_padding": 1}), "grouped": ((1, 6, 4, 5), (6, 5, 3, 2), {"groups": 2, "stride": 2, "dilation": 2}), "cropped": ((1, 2, 3, 3), (2, 3, 3, 3), {"stride": 4, "padding": 3, "output_padding": 3}),
+}  # fmt: skip
+FORMS = {
+    fn.conv1d: LINES,
+    fn.conv2d: PLANES,
+    fn.conv3d: VOLUMES,
+    fn.conv_transpose1d: {
+        "upsample": ((2, 7, 33), (7, 9, 16), {"stride": 8, "padding": 4}),
+        "dilated": ((1, 2, 9), (2, 3, 3), {"stride": 4, "dilation": 6}),
+    },
+    fn.conv_transpose2d: TRANSPOSED,
+    fn.conv_transpose3d: {
+        "strided": ((1, 4, 3, 4, 5), (4, 6, 3, 3, 3), {"stride": 2, "padding": 1, "output_padding": (0, 1, 1)}),
+        "grouped": ((2, 4, 3, 2, 5), (4, 3, 2, 3, 4), {"stride": (1, 2, 3), "dilation": (3, 1, 2), "groups": 2}),
+    },
+}
 
 
 def tolerance(dtype, weight):
@@ -24,15 +49,74 @@ def tolerance(dtype, weight):
     return {"rtol": ulps(dtype, 8), "atol": 2 * products(dtype, terms + 1)}
 
 
+def one_by_one(dtype):
+    """Each entry of the tables as a case of its own."""
+    d = name_of(dtype)
+    for f, table in FORMS.items():
+        for name, (x, w, k) in table.items():
+            if dtype in (F16, F64) and f in (fn.conv_transpose1d, fn.conv_transpose3d, fn.conv3d):
+                continue  # as bf16 and f32
+            outputs = w[1] * k.get("groups", 1) if "transpose" in f.__name__ else w[0]
+            inputs = [T(x, dtype), T(w, dtype), T((outputs,), dtype)]
+            terms = (w[0] // k.get("groups", 1), *w[1:]) if "transpose" in f.__name__ else w
+            yield Case(
+                f"{f.__name__}_{name}_{d}",
+                lambda x, w, b, f=f, k=k: f(x, w, b, **k),
+                inputs,
+                **transposed_tolerance(dtype, terms) if "transpose" in f.__name__ else tolerance(dtype, w),
+            )
+
+
+def transposed_tolerance(dtype, weight):
+    """torch's 16-bit transposes add every tap to a rounded sum: a unit of the sum's size for each."""
+    taps = torch.Size(weight[2:]).numel()
+    rounding = 0 if dtype in (F32, F64) else taps * torch.finfo(dtype).eps * weight[0] ** 0.5
+    wide = tolerance(dtype, (1, *weight))
+    return {"rtol": wide["rtol"], "atol": wide["atol"] + rounding}
+
+
+def integers(x, w, b, x3, w3):
+    """Exact, and wrapping as the dtype does."""
+    return fn.conv1d(x, w, b, padding=2), fn.conv1d(x * 9, w * 9), fn.conv1d(x3, w3, groups=4, stride=2)
+
+
+def wide_integers(x, w):
+    return (
+        fn.conv2d(x, w, stride=2, padding=1),
+        fn.conv_transpose2d(x, w, stride=2),
+        fn.conv3d(x.unsqueeze(2), w.unsqueeze(2)),
+    )
+
+
 def cases():
+    for dtype in (I8, I32, I64):
+        lines = [T((2, 3, 9), dtype), T((5, 3, 3), dtype), T((5,), dtype), T((1, 4, 11), dtype), T((4, 1, 3), dtype)]
+        yield Case(f"integers_{name_of(dtype)}", integers, lines)
+    yield Case("integers_planes", wide_integers, [T((2, 4, 7, 6), I64), T((4, 4, 3, 3), I64)])
+    no_bias = lambda x, w: (
+        fn.conv_transpose2d(x, w),
+        fn.conv_transpose2d(x[0], w, stride=2),
+        fn.conv_transpose2d(x[:0], w),
+    )
+    yield Case("transpose_forms", no_bias, [T((2, 3, 4, 5)), T((3, 4, 3, 3))], **tolerance(F32, (4, 3, 3, 3)))
+    unbatched = lambda x, w: (
+        fn.conv3d(x, w, stride=2),
+        fn.conv3d(x[None][:0], w),
+        fn.conv1d(x[:, 0, 0], w[:, :, 0, 0]),
+    )
+    yield Case("volume_forms", unbatched, [T((4, 4, 5, 6)), T((3, 4, 2, 2, 2))], **tolerance(F32, (3, 4, 2, 2, 2)))
+    # Volumes that OpenCL takes in portions of slices.
+    slices = lambda x, w, v: (
+        fn.conv3d(x, w, padding=1, stride=(2, 1, 1)),
+        fn.conv_transpose3d(x, v, stride=(2, 1, 1), padding=1),
+    )
+    large = [T((1, 8, 40, 64, 64)), T((2, 8, 3, 3, 3)), T((8, 2, 3, 3, 3))]
+    yield Case("slices", slices, large, **tolerance(F32, (2, 8, 3, 3, 3)))
+    weights = torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(3, 4, 3))
+    yield Case("weight_norm", weights, [T((2, 3, 8))], rtol=1e-5, atol=1e-5)
     for dtype in FLOATS:
         d = name_of(dtype)
-        for rank, f, table in ((2, fn.conv2d, PLANES), (1, fn.conv1d, LINES)):
-            for name, (x, w, k) in table.items():
-                inputs = [T(x, dtype), T(w, dtype), T((w[0],), dtype)]
-                yield Case(
-                    f"conv{rank}d_{name}_{d}", lambda x, w, b, f=f, k=k: f(x, w, b, **k), inputs, **tolerance(dtype, w)
-                )
+        yield from one_by_one(dtype)
         yield Case(
             f"no_bias_{d}",
             fn.conv2d,

@@ -4,7 +4,7 @@ round once on our side, while torch may round between its steps: two more units.
 import torch
 import torch.nn.functional as fn
 
-from describe import F32, F64, FLOATS, Case, T, name_of, ulps
+from describe import BF16, F16, F32, F64, FLOATS, Case, T, name_of, ulps
 
 
 def tolerance(dtype):
@@ -51,7 +51,58 @@ def channel_cases(dtype, d):
     yield Case(f"instance_{d}", lambda x: fn.instance_norm(x), [T((2, 3, 5, 7), dtype)], **tol)
 
 
+def statistics(x, w, b):
+    """What the native ops give besides: means and 1 / deviations."""
+    return (
+        torch.native_layer_norm(x, x.shape[2:], None, None, 1e-5),
+        torch.native_group_norm(x, w, b, 2, 6, 15, 3, 1e-5),
+        torch.ops.aten._native_batch_norm_legit.no_stats(x, w, b, True, 0.1, 1e-5),
+        torch.ops.aten._fused_rms_norm(x, x.shape[3:], None, 1e-5),
+    )
+
+
+def inference(x, w, b, m, v):
+    return torch.native_batch_norm(x, w, b, m, v, False, 0.1, 1e-5), fn.instance_norm(x, m, v, w, b, False)
+
+
+def inference_values(x, w, b, m, v):
+    """Without the dtypes of the empty results, which torch.export has wrong for mixed operands."""
+    return fn.batch_norm(x, m, v, w, b), fn.layer_norm(x, x.shape[3:], w[:3], b[:3]), fn.group_norm(x, 3, w, b)
+
+
+def without_running(x, w, b, m, v):
+    """Statistics of the batch or of each channel of each sample, whatever the running ones are."""
+    return (
+        fn.batch_norm(x, None, None, w, b, True),
+        fn.instance_norm(x, m, v, w, b, True),
+        fn.instance_norm(x, weight=w),
+        fn.instance_norm(x, bias=b),
+    )
+
+
+def channel_inputs(dtype, params):
+    c = T((6,), params)
+    return [T((2, 6, 5, 3), dtype), c, c, c, T((6,), params, 0.5, 2)]
+
+
 def cases():
+    for dtype in FLOATS:
+        d, tol = name_of(dtype), tolerance(dtype)
+        yield Case(f"statistics_{d}", statistics, channel_inputs(dtype, dtype)[:3], **tol)
+        yield Case(f"inference_{d}", inference, channel_inputs(dtype, dtype), **tol)
+        yield Case(f"without_running_{d}", without_running, channel_inputs(dtype, dtype), **tol)
+    for dtype in (F16, BF16):  # of a 16-bit module whose norms stay in f32
+        mixed = channel_inputs(dtype, F32)
+        yield Case(f"mixed_{name_of(dtype)}", inference_values, mixed, **tolerance(dtype))
+    negative = lambda x: (fn.layer_norm(x, (9,), None, None, -0.25), fn.rms_norm(x, (9,), None, -0.25))
+    yield Case("negative_eps", negative, [T((4, 9), F32, 2, 9)], rtol=1e-5, atol=1e-5)
+    empty = lambda x, w: (
+        fn.group_norm(x, 2, w),
+        fn.batch_norm(x, w, w),
+        torch.native_layer_norm(x, (3,), None, None, 1e-5),
+        fn.layer_norm(x.transpose(0, 2), (4, 0), None),
+    )
+    yield Case("empty", empty, [T((0, 4, 3)), T((4,))])
     for dtype in FLOATS:
         yield from layer_cases(dtype, name_of(dtype))
         yield from channel_cases(dtype, name_of(dtype))

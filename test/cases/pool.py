@@ -2,7 +2,7 @@
 
 import torch.nn.functional as fn
 
-from describe import FLOATS, INF, NAN, Case, T, name_of, sums, ulps
+from describe import F32, F64, FLOATS, I8, I32, I64, INF, NAN, U8, Case, T, name_of, sums, ulps
 
 MAX = {
     "plain": {"kernel_size": 2}, "strided": {"kernel_size": 3, "stride": 2}, "padded": {"kernel_size": 3, "stride": 2, "padding": 1},
@@ -15,7 +15,51 @@ AVERAGE = {
 }  # fmt: skip
 
 
+def volumes(x):
+    return (
+        fn.max_pool3d(x, 2, 1, 1, return_indices=True),
+        fn.max_pool3d(x, (3, 2, 1), (2, 1, 3), (1, 0, 0), (1, 2, 3), ceil_mode=True),
+        fn.adaptive_max_pool3d(x, (2, 3, 1), return_indices=True),
+        fn.adaptive_avg_pool3d(x, (3, None, 2)),
+    )
+
+
+def volume_means(x):
+    return (
+        fn.avg_pool3d(x, 2),
+        fn.avg_pool3d(x, 3, 2, 1, ceil_mode=True),
+        fn.avg_pool3d(x, (2, 3, 1), (1, 2, 3), (1, 1, 0), ceil_mode=True, count_include_pad=False),
+        fn.avg_pool3d(x[0], 2, divisor_override=3),
+        fn.local_response_norm(x, 3, 0.5, 0.75, 2.0),
+    )
+
+
+def integers(x, y):
+    return (
+        fn.max_pool2d(x, 2, 1, 1, return_indices=True),
+        fn.max_pool2d(x, 3, 2, dilation=2, ceil_mode=True),
+        fn.max_pool3d(y, 2),
+    )
+
+
+def integer_means(x):
+    return fn.avg_pool2d(x, 2), fn.avg_pool1d(x[0], 3, 2, 1), fn.avg_pool3d(x[None], 3, 2, 1, count_include_pad=False)
+
+
 def cases():
+    for dtype in FLOATS:
+        tol = {"rtol": ulps(dtype, 8), "atol": sums(dtype, 60)}
+        yield Case(f"volumes_{name_of(dtype)}", volumes, [T((2, 3, 5, 6, 7), dtype)], **tol)
+        if dtype in (F32, F64):
+            yield Case(f"volume_means_{name_of(dtype)}", volume_means, [T((2, 3, 5, 6, 7), dtype)], **tol)
+    for dtype in (I8, U8, I32, I64):
+        inputs = [T((2, 3, 6, 7), dtype, -99, 99), T((1, 2, 4, 5, 6), dtype, -99, 99)]
+        yield Case(f"integers_{name_of(dtype)}", integers, inputs)
+    yield Case("integer_means", integer_means, [T((2, 3, 6, 7), I64, -9, 9)])
+    powers = lambda x: (fn.lp_pool1d(x[0], 2, 3), fn.lp_pool2d(x, 3, 2, ceil_mode=True), fn.lp_pool3d(x[None], 1, 2))
+    yield Case("lp", powers, [T((2, 3, 6, 7), F32, 0.1, 2)], rtol=1e-5, atol=1e-5)
+    unpool = lambda x: fn.max_unpool2d(*fn.max_pool2d(x, 2, return_indices=True), 2)
+    yield Case("unpool", unpool, [T((2, 3, 6, 8))])
     for dtype in FLOATS:
         d, tol = name_of(dtype), {"rtol": ulps(dtype, 8), "atol": sums(dtype, 9)}
         x = T((2, 3, 9, 11), dtype)

@@ -78,7 +78,7 @@ static void norms(void **state) {
   l.n_axes = 4;
   expect_bad(IR_OP_LAYER_NORM, &l, "n_axes is 4, expected 1 to x's rank 3");
   ir_rms_norm r = {.x = x, .weight = w4, .n_axes = 1, .eps = NAN, .out = x};
-  expect_bad(IR_OP_RMS_NORM, &r, "eps is nan, expected 0 or more");
+  expect_bad(IR_OP_RMS_NORM, &r, "eps is nan, expected a number");
   r.eps = 0;
   expect_good(IR_OP_RMS_NORM, &r);
   ir_group_norm g = {.x = x, .weight = w6, .bias = w6, .groups = 3, .out = x};
@@ -142,9 +142,9 @@ static void convolutions(void **state) {
                .out = slot(DTYPE_F32, 4, 2, 4, 4, 17)};
   expect_good(IR_OP_CONV, &c);
   c.groups = 1;
-  expect_bad(IR_OP_CONV, &c, "x has 6 channels, expected 3 (1 groups of 3)");
+  expect_bad(IR_OP_CONV, &c, "x has 6 channels, expected 3 as weight and groups say");
   c.groups = 3;
-  expect_bad(IR_OP_CONV, &c, "groups is 3, expected a divisor of the 4 output channels");
+  expect_bad(IR_OP_CONV, &c, "groups is 3, expected a divisor of the weight's 4 channels");
   c.groups = 2, c.stride = (ir_i32s)I32S(0, 1);
   expect_bad(IR_OP_CONV, &c, "stride is 0, expected at least 1");
   c.stride = (ir_i32s)I32S(1);
@@ -159,8 +159,37 @@ static void convolutions(void **state) {
   expect_bad(IR_OP_CONV, &c, "bias is F32 (6), expected F32 (4)");
   c.weight = slot(DTYPE_F32, 3, 4, 3, 3);
   expect_bad(IR_OP_CONV, &c, "weight has rank 3, expected 4 as x");
-  c.x = c.weight = slot(DTYPE_F32, 5, 1, 1, 1, 1, 1);
-  expect_bad(IR_OP_CONV, &c, "3 spatial dimensions");
+  c.x = c.weight = slot(DTYPE_F32, 6, 1, 1, 1, 1, 1, 1);
+  expect_bad(IR_OP_CONV, &c, "x has rank 6, expected 3 to 5");
+  c.x = c.weight = slot(DTYPE_BOOL, 3, 1, 1, 1);
+  expect_bad(IR_OP_CONV, &c, "x is BOOL");
+}
+
+static void transposed_convolutions(void **state) {
+  (void)state;
+  fixture_reset();
+  ir_conv_transpose c = {.x = slot(DTYPE_F32, 4, 2, 6, 9, -1),
+                         .weight = slot(DTYPE_F32, 4, 6, 4, 3, 3),
+                         .bias = slot(DTYPE_F32, 1, 8),
+                         .stride = I32S(3, 1),
+                         .padding = I32S(1, 0),
+                         .output_padding = I32S(2, 0),
+                         .dilation = I32S(2, 1),
+                         .groups = 2,
+                         .out = slot(DTYPE_F32, 4, 2, 8, 29, 17)};
+  expect_good(IR_OP_CONV_TRANSPOSE, &c);
+  c.output_padding = (ir_i32s)I32S(3, 0);
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c,
+             "output_padding is 3, expected less than stride 3 or dilation 2");
+  c.output_padding = (ir_i32s)I32S(0, 0), c.padding = (ir_i32s)I32S(15, 0);
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "padding is 15, which leaves nothing of the size 29");
+  c.padding = (ir_i32s)I32S(0, 0), c.groups = 4;
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c,
+             "groups is 4, expected a divisor of the weight's 6 channels");
+  c.groups = 3;
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "bias is F32 (8), expected F32 (12)");
+  c.groups = 2, c.weight = slot(DTYPE_F32, 4, 8, 4, 3, 3);
+  expect_bad(IR_OP_CONV_TRANSPOSE, &c, "x has 6 channels, expected 8");
 }
 
 /* torch's output sizes of max_pool1d: size, kernel, stride, padding, dilation, ceil_mode -> out. */
@@ -377,10 +406,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reductions),   cmocka_unit_test(reductions_to_indices),
       cmocka_unit_test(norms),        cmocka_unit_test(products),
-      cmocka_unit_test(convolutions), cmocka_unit_test(pool_sizes),
-      cmocka_unit_test(pools),        cmocka_unit_test(indexing),
-      cmocka_unit_test(updates),      cmocka_unit_test(transformers),
-      cmocka_unit_test(control_flow),
+      cmocka_unit_test(convolutions), cmocka_unit_test(transposed_convolutions),
+      cmocka_unit_test(pool_sizes),   cmocka_unit_test(pools),
+      cmocka_unit_test(indexing),     cmocka_unit_test(updates),
+      cmocka_unit_test(transformers), cmocka_unit_test(control_flow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,14 @@ typedef struct window {
   int64_t first, stop, step, padded;
 } window;
 
+/* The windows of a cell, and the sizes of the plane they lie in. */
+typedef struct cell_window {
+  window d[POOL_DIMS];
+  const int64_t *in;
+} cell_window;
+
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t volume(const int64_t *sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
 static window window_of(const pool *p, int d, int64_t o) {
   int64_t in = p->in[d], out = p->out[d];
@@ -38,67 +45,82 @@ static int64_t window_count(const window *w) {
   return w->stop > w->first ? (w->stop - w->first - 1) / w->step + 1 : 0;
 }
 
+/* The element of the plane at the beginning of row (z, y). */
+static int64_t row_of(const cell_window *c, int64_t z, int64_t y) {
+  return (z * c->in[1] + y) * c->in[2];
+}
+
 /* Position in the plane of the window's maximum, the last NaN if there is one; -1 for an empty
  * window. */
-static int64_t find_max_f64(const double *x, int64_t width, const window *h, const window *w) {
-  int64_t at = -1;
-  double best = -INFINITY;
-  for (int64_t i = h->first; i < h->stop; i += h->step)
-    for (int64_t j = w->first; j < w->stop; j += w->step) {
-      double v = x[i * width + j];
-      if (at >= 0 && !(v > best || isnan(v))) continue;
-      best = v;
-      at = i * width + j;
-    }
-  return at;
+static int64_t find_max_f64(const double *x, const cell_window *c) {
+  const window *w = c->d;
+  int64_t best = -1;
+  for (int64_t z = w[0].first; z < w[0].stop; z += w[0].step)
+    for (int64_t y = w[1].first; y < w[1].stop; y += w[1].step)
+      for (int64_t i = w[2].first; i < w[2].stop; i += w[2].step) {
+        int64_t at = row_of(c, z, y) + i;
+        if (best < 0 || x[at] > x[best] || isnan(x[at])) best = at;
+      }
+  return best;
 }
 
-static int64_t find_max_i64(const int64_t *x, int64_t width, const window *h, const window *w) {
-  int64_t at = -1;
-  for (int64_t i = h->first; i < h->stop; i += h->step)
-    for (int64_t j = w->first; j < w->stop; j += w->step)
-      if (at < 0 || x[i * width + j] > x[at]) at = i * width + j;
-  return at;
+static int64_t find_max_i64(const int64_t *x, const cell_window *c) {
+  const window *w = c->d;
+  int64_t best = -1;
+  for (int64_t z = w[0].first; z < w[0].stop; z += w[0].step)
+    for (int64_t y = w[1].first; y < w[1].stop; y += w[1].step)
+      for (int64_t i = w[2].first; i < w[2].stop; i += w[2].step) {
+        int64_t at = row_of(c, z, y) + i;
+        if (best < 0 || x[at] > x[best]) best = at;
+      }
+  return best;
 }
 
-static double sum_f64(const double *x, int64_t width, const window *h, const window *w) {
+static double sum_f64(const double *x, const cell_window *c) {
+  const window *w = c->d;
   double sum = 0;
-  for (int64_t i = h->first; i < h->stop; i++)
-    for (int64_t j = w->first; j < w->stop; j++) sum += x[i * width + j];
+  for (int64_t z = w[0].first; z < w[0].stop; z++)
+    for (int64_t y = w[1].first; y < w[1].stop; y++)
+      for (int64_t i = w[2].first; i < w[2].stop; i++) sum += x[row_of(c, z, y) + i];
   return sum;
 }
 
-static int64_t sum_i64(const int64_t *x, int64_t width, const window *h, const window *w) {
+static int64_t sum_i64(const int64_t *x, const cell_window *c) {
+  const window *w = c->d;
   uint64_t sum = 0;
-  for (int64_t i = h->first; i < h->stop; i++)
-    for (int64_t j = w->first; j < w->stop; j++) sum += (uint64_t)x[i * width + j];
+  for (int64_t z = w[0].first; z < w[0].stop; z++)
+    for (int64_t y = w[1].first; y < w[1].stop; y++)
+      for (int64_t i = w[2].first; i < w[2].stop; i++) sum += (uint64_t)x[row_of(c, z, y) + i];
   return (int64_t)sum;
 }
 
-static int64_t divisor_of(const pool *p, const window *h, const window *w) {
-  if (p->divisor != 0) return p->divisor;
-  if (p->count_include_pad && !p->adaptive) return h->padded * w->padded;
-  return window_count(h) * window_count(w);
+static int64_t count_positions(const cell_window *c) {
+  return window_count(&c->d[0]) * window_count(&c->d[1]) * window_count(&c->d[2]);
 }
 
-static void average_cell(const pool *p, compute_class c, const void *plane, const window *h,
-                         const window *w, int64_t to) {
-  int64_t divisor = divisor_of(p, h, w);
-  bool empty = window_count(h) == 0 || window_count(w) == 0;
+static int64_t divisor_of(const pool *p, const cell_window *c) {
+  if (p->divisor != 0) return p->divisor;
+  if (p->count_include_pad && !p->adaptive) return c->d[0].padded * c->d[1].padded * c->d[2].padded;
+  return count_positions(c);
+}
+
+static void average_cell(const pool *p, compute_class c, const void *plane, const cell_window *w,
+                         int64_t to) {
+  int64_t divisor = divisor_of(p, w);
+  bool empty = count_positions(w) == 0;
   void *y = element_at(p->y, p->type, to);
   if (c == COMPUTE_I64) {
-    int64_t v = empty || divisor == 0 ? 0 : sum_i64(plane, p->in[1], h, w) / divisor;
+    int64_t v = empty || divisor == 0 ? 0 : sum_i64(plane, w) / divisor;
     store_row(c, p->type, y, 1, 1, &v);
   } else {
-    double v = empty ? 0 : sum_f64(plane, p->in[1], h, w) / (double)divisor;
+    double v = empty ? 0 : sum_f64(plane, w) / (double)divisor;
     store_row(c, p->type, y, 1, 1, &v);
   }
 }
 
-static void max_cell(const pool *p, compute_class c, const void *plane, const window *h,
-                     const window *w, int64_t to) {
-  int64_t at =
-      c == COMPUTE_I64 ? find_max_i64(plane, p->in[1], h, w) : find_max_f64(plane, p->in[1], h, w);
+static void max_cell(const pool *p, compute_class c, const void *plane, const cell_window *w,
+                     int64_t to) {
+  int64_t at = c == COMPUTE_I64 ? find_max_i64(plane, w) : find_max_f64(plane, w);
   double v = at < 0 ? -INFINITY : c == COMPUTE_I64 ? 0 : ((const double *)plane)[at];
   int64_t k = at < 0 ? INT64_MIN : c == COMPUTE_I64 ? ((const int64_t *)plane)[at] : 0;
   store_row(c, p->type, element_at(p->y, p->type, to), 1, 1,
@@ -109,26 +131,23 @@ static void max_cell(const pool *p, compute_class c, const void *plane, const wi
 static void pool_plane(const void *user, int64_t task, char *scratch) {
   const pool *p = user;
   compute_class c = compute_class_of(p->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  int64_t size = p->in[0] * p->in[1];
+  int64_t size = volume(p->in), cells = volume(p->out), columns = p->out[2], rows = p->out[1];
   load_row(c, p->type, element_at(p->x, p->type, task * size), 1, size, scratch);
-  for (int64_t i = 0; i < p->out[0]; i++) {
-    window h = window_of(p, 0, i);
-    for (int64_t j = 0; j < p->out[1]; j++) {
-      window w = window_of(p, 1, j);
-      int64_t to = (task * p->out[0] + i) * p->out[1] + j;
-      if (p->average) {
-        average_cell(p, c, scratch, &h, &w, to);
-      } else {
-        max_cell(p, c, scratch, &h, &w, to);
-      }
-    }
+  for (int64_t i = 0; i < cells; i++) {
+    cell_window w = {.d = {window_of(p, 0, i / columns / rows), window_of(p, 1, i / columns % rows),
+                           window_of(p, 2, i % columns)},
+                     .in = p->in};
+    if (p->average)
+      average_cell(p, c, scratch, &w, task * cells + i);
+    else
+      max_cell(p, c, scratch, &w, task * cells + i);
   }
 }
 
 bool kernel_pool(const kernel_context *ctx, const pool *p) {
-  int64_t in = p->in[0] * p->in[1], out = p->out[0] * p->out[1];
+  int64_t in = volume(p->in), out = volume(p->out);
   if (p->planes * out == 0) return true;
-  int64_t reads = p->adaptive ? in : out * p->kernel[0] * p->kernel[1];
+  int64_t reads = p->adaptive ? in : out * volume(p->kernel);
   return run_slots(ctx, p->planes, p->planes * (reads + in) / READS_PER_THREAD,
                    (size_t)in * sizeof(double), pool_plane, p);
 }

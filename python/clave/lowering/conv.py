@@ -1,4 +1,4 @@
-"""Convolution over one or two spatial dimensions."""
+"""Convolution and its transpose over one to three spatial dimensions."""
 
 from __future__ import annotations
 
@@ -30,27 +30,20 @@ def convolution(
     groups: int,
 ) -> Tensor:
     n = weight.rank - 2
-    if transposed:
-        raise Unsupported("transposed convolution")
-    if n not in (1, 2):
+    if n > 3:
         raise Unsupported(f"{n} spatial dimensions")
     batch = x if x.rank == n + 2 else insert(c, x, 0)
     operands = {"x": batch, "weight": weight} | ({} if bias is None else {"bias": bias})
     slots = {k: slot_as(c, v, c.dtype()) for k, v in operands.items()}
+    window = {"stride": numbers(stride, n), "padding": numbers(padding, n), "dilation": numbers(dilation, n)}
     shape = c.shape() if batch is x else (1, *c.shape())
-    out = c.emit(
-        "Conv",
-        **slots,
-        stride=numbers(stride, n),
-        padding=numbers(padding, n),
-        dilation=numbers(dilation, n),
-        groups=groups,
-        shape=shape,
-    )
-    return reshape(c, out, c.shape())
+    if transposed:
+        window["output_padding"] = numbers(output_padding, n)
+    op = "ConvTranspose" if transposed else "Conv"
+    return reshape(c, c.emit(op, **slots, **window, groups=groups, shape=shape), c.shape())
 
 
-@lower("aten.conv1d.default", "aten.conv2d.default")
+@lower("aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default")
 def conv(
     c: Context,
     x: Tensor,
@@ -62,3 +55,18 @@ def conv(
     groups: int,
 ) -> Tensor:
     return convolution(c, x, weight, bias, stride, padding, dilation, False, [0], groups)
+
+
+@lower("aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")
+def conv_transpose(
+    c: Context,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: list[Int],
+    padding: list[Int],
+    output_padding: list[Int],
+    groups: int,
+    dilation: list[Int],
+) -> Tensor:
+    return convolution(c, x, weight, bias, stride, padding, dilation, True, output_padding, groups)

@@ -6,10 +6,13 @@ from typing import Any
 
 import torch
 
+from clave import schema
 from clave.dtypes import torch_dtype
-from clave.lowering.registry import Context, Tensor, lower
+from clave.lowering.registry import Context, Filled, Tensor, lower
 from clave.lowering.reshape import permute, reshape
-from clave.lowering.steps import cast_to, promote, slot_as
+from clave.lowering.steps import cast_to, compute, opmath, promote, slot_as, step
+
+_K = schema.ReduceKind
 
 
 def _norm(
@@ -23,6 +26,27 @@ def _norm(
     return cast_to(c, out, c.dtype(index))
 
 
+def _reduced(c: Context, kind: schema.ReduceKind, x: Tensor, axes: list[int], index: int) -> Tensor:
+    """A reduction without correction in the dtype torch computes in, with result `index`'s shape."""
+    dtype, shape = opmath(x.dtype), c.shape(index)
+    fields = {"kind": kind, "axes": axes, "keepdim": len(shape) == x.rank, "correction": 0.0}
+    return c.emit("Reduce", x=slot_as(c, x, dtype), **fields, shape=shape, dtype=dtype)
+
+
+def _inverse_root(c: Context, x: Tensor, eps: float, index: int) -> Tensor:
+    return compute(c, step("rsqrt", x.dtype, step("add", x.dtype, x, eps)), c.shape(index), c.dtype(index))
+
+
+def _moments(c: Context, x: Tensor, axes: list[int], eps: float) -> list[Tensor | None]:
+    """Results 1 and 2 where they are used: mean and 1 / sqrt(var + eps) over the axes."""
+    mean = cast_to(c, _reduced(c, _K.mean, x, axes, 1), c.dtype(1)) if c.used(1) else None
+    return [mean, _inverse_root(c, _reduced(c, _K.var, x, axes, 2), eps, 2) if c.used(2) else None]
+
+
+def _last(x: Tensor, n: int) -> list[int]:
+    return list(range(x.rank - n, x.rank))
+
+
 @lower("aten.layer_norm.default")
 def layer_norm(c: Context, x: Tensor, shape: list[int], weight: Any, bias: Any, eps: float, _: bool) -> Tensor:
     return _norm(c, "LayerNorm", x, {"weight": weight, "bias": bias}, n_axes=len(shape), eps=eps)
@@ -32,12 +56,16 @@ def layer_norm(c: Context, x: Tensor, shape: list[int], weight: Any, bias: Any, 
 def native_layer_norm(
     c: Context, x: Tensor, shape: list[int], weight: Any, bias: Any, eps: float
 ) -> list[Tensor | None]:
-    return [_norm(c, "LayerNorm", x, {"weight": weight, "bias": bias}, 0, n_axes=len(shape), eps=eps), None, None]
+    out = _norm(c, "LayerNorm", x, {"weight": weight, "bias": bias}, 0, n_axes=len(shape), eps=eps)
+    return [out, *_moments(c, x, _last(x, len(shape)), eps)]
+
+
+def _rms_eps(x: Tensor, eps: float | None) -> float:
+    return torch.finfo(torch_dtype(x.dtype)).eps if eps is None else eps
 
 
 def _rms(c: Context, x: Tensor, shape: list[int], weight: Any, eps: float | None, index: int | None) -> Tensor:
-    eps = torch.finfo(torch_dtype(x.dtype)).eps if eps is None else eps
-    return _norm(c, "RmsNorm", x, {"weight": weight}, index, n_axes=len(shape), eps=eps)
+    return _norm(c, "RmsNorm", x, {"weight": weight}, index, n_axes=len(shape), eps=_rms_eps(x, eps))
 
 
 @lower("aten.rms_norm.default")
@@ -47,7 +75,12 @@ def rms_norm(c: Context, x: Tensor, shape: list[int], weight: Any, eps: float | 
 
 @lower("aten._fused_rms_norm.default")
 def fused_rms_norm(c: Context, x: Tensor, shape: list[int], weight: Any, eps: float | None) -> list[Tensor | None]:
-    return [_rms(c, x, shape, weight, eps, 0), None]
+    out = _rms(c, x, shape, weight, eps, 0)
+    if not c.used(1):
+        return [out, None]
+    dtype = opmath(x.dtype)
+    squares = compute(c, step("mul", dtype, x, x), x.shape, dtype)
+    return [out, _inverse_root(c, _reduced(c, _K.mean, squares, _last(x, len(shape)), 1), _rms_eps(x, eps), 1)]
 
 
 @lower("aten.group_norm.default")
@@ -57,9 +90,11 @@ def group_norm(c: Context, x: Tensor, groups: int, weight: Any, bias: Any, eps: 
 
 @lower("aten.native_group_norm.default")
 def native_group_norm(
-    c: Context, x: Tensor, weight: Any, bias: Any, n: Any, channels: Any, area: Any, groups: int, eps: float
+    c: Context, x: Tensor, weight: Any, bias: Any, n: Any, channels: int, area: Any, groups: int, eps: float
 ) -> list[Tensor | None]:
-    return [_norm(c, "GroupNorm", x, {"weight": weight, "bias": bias}, 0, groups=groups, eps=eps), None, None]
+    out = _norm(c, "GroupNorm", x, {"weight": weight, "bias": bias}, 0, groups=groups, eps=eps)
+    per_group = c.sizes.product([channels // groups, *x.shape[2:]])
+    return [out, *_moments(c, reshape(c, x, (x.shape[0], groups, per_group)), [2], eps)]
 
 
 @lower("aten.instance_norm.default")
@@ -91,7 +126,8 @@ def batch_norm_no_stats(
     dims = [1, 0, *range(2, x.rank)]
     rows = reshape(c, permute(c, x, dims), (1, channels, c.sizes.product([n, *area])))
     out = _norm(c, "GroupNorm", rows, {"weight": weight, "bias": bias}, 0, groups=channels, eps=eps)
-    return [permute(c, reshape(c, out, (channels, n, *area)), dims), None, None]
+    moments = _moments(c, x, [0, *range(2, x.rank)], eps)
+    return [permute(c, reshape(c, out, (channels, n, *area)), dims), *moments]
 
 
 def _batch(c: Context, x: Tensor, weight: Any, bias: Any, mean: Any, var: Any, eps: float, index: int | None) -> Tensor:
@@ -114,8 +150,21 @@ def batch_norm(
     return _batch(c, x, weight, bias, mean, var, eps, None)
 
 
+def _no_moments(c: Context) -> list[Tensor]:
+    """Results 1 and 2 with given statistics: empty."""
+    return [Filled(0.0, c.dtype(i), c.shape(i)) for i in (1, 2)]
+
+
 @lower("aten._native_batch_norm_legit_no_training.default")
 def native_batch_norm(
     c: Context, x: Tensor, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
 ) -> list[Tensor | None]:
-    return [_batch(c, x, weight, bias, mean, var, eps, 0), None, None]
+    return [_batch(c, x, weight, bias, mean, var, eps, 0), *_no_moments(c)]
+
+
+@lower("aten._native_batch_norm_legit_functional.default")
+def batch_norm_functional(
+    c: Context, x: Tensor, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+) -> list[Tensor | None]:
+    """In inference (the exporter refuses training): the statistics stay as they are."""
+    return [_batch(c, x, weight, bias, mean, var, eps, 0), *_no_moments(c), mean, var]

@@ -1,12 +1,12 @@
-"""Pooling over one or two spatial dimensions: max, average, adaptive."""
+"""Pooling over one to three spatial dimensions: max, average, adaptive."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from clave import schema
 from clave.builder import Int, Slot
-from clave.errors import Unsupported
 from clave.lowering.conv import numbers
 from clave.lowering.registry import Context, Tensor, lower
 from clave.lowering.reshape import insert, reshape
@@ -52,9 +52,15 @@ def _max(n: int, *targets: str) -> None:
 
 _max(1, "aten.max_pool1d.default", "aten.max_pool1d_with_indices.default")
 _max(2, "aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
+_max(3, "aten.max_pool3d.default", "aten.max_pool3d_with_indices.default")
 
 
-@lower("aten.avg_pool1d.default", "aten.avg_pool2d.default")
+def _spatial(c: Context) -> int:
+    """The number of spatial dimensions, which the op's name ends with."""
+    return int(re.search(r"([123])d$", c.node.target._schema.name)[1])
+
+
+@lower("aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten.avg_pool3d.default")
 def avg_pool(
     c: Context,
     x: Tensor,
@@ -65,24 +71,23 @@ def avg_pool(
     count_include_pad: bool,
     divisor: int | None = None,
 ) -> Tensor:
-    n = 2 if "2d" in c.node.target._schema.name else 1
+    n = _spatial(c)
     window = _window(kernel, stride, padding, n) | {"dilation": [1] * n}
     rest = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad, "divisor": divisor}
     return _pool(c, "Pool", n, x, None, kind=_K.avg, **window, **rest)[0]
 
 
-@lower("aten.adaptive_avg_pool1d.default", "aten.adaptive_avg_pool2d.default", "aten._adaptive_avg_pool2d.default")
+@lower(
+    "aten.adaptive_avg_pool1d.default",
+    "aten.adaptive_avg_pool2d.default",
+    "aten.adaptive_avg_pool3d.default",
+    "aten._adaptive_avg_pool2d.default",
+    "aten._adaptive_avg_pool3d.default",
+)
 def adaptive_avg_pool(c: Context, x: Tensor, _: list[Int]) -> Tensor:
-    n = 2 if "2d" in c.node.target._schema.name else 1
-    return _pool(c, "AdaptivePool", n, x, None, kind=_K.avg)[0]
+    return _pool(c, "AdaptivePool", _spatial(c), x, None, kind=_K.avg)[0]
 
 
-@lower("aten.adaptive_max_pool1d.default", "aten.adaptive_max_pool2d.default")
+@lower("aten.adaptive_max_pool1d.default", "aten.adaptive_max_pool2d.default", "aten.adaptive_max_pool3d.default")
 def adaptive_max_pool(c: Context, x: Tensor, _: list[Int]) -> list[Tensor]:
-    n = 2 if "2d" in c.node.target._schema.name else 1
-    return _pool(c, "AdaptivePool", n, x, 0, c.used(1), kind=_K.max)
-
-
-@lower("aten.avg_pool3d.default", "aten.max_pool3d_with_indices.default", "aten._adaptive_avg_pool3d.default")
-def three_dimensions(c: Context, *_: Any) -> Tensor:
-    raise Unsupported("3 spatial dimensions")
+    return _pool(c, "AdaptivePool", _spatial(c), x, 0, c.used(1), kind=_K.max)

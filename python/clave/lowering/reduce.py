@@ -8,10 +8,9 @@ import torch
 
 from clave import schema
 from clave.builder import Slot
-from clave.errors import Unsupported
 from clave.lowering.registry import Context, Scalar, Tensor, lower
 from clave.lowering.reshape import reshape
-from clave.lowering.steps import compute, slot_as, step
+from clave.lowering.steps import compute, opmath, slot_as, step
 
 D = schema.DType
 _K = schema.ReduceKind
@@ -96,7 +95,21 @@ def vector_norm(c: Context, x: Tensor, order: Scalar, dims: Any, keepdim: bool, 
         return reduce_(c, _K.max if order > 0 else _K.min, size, dims, keepdim)
     if order == 0:
         return reduce_(c, _K.sum, compute(c, step("ne", x.dtype, x, 0), x.shape, D.BOOL), dims, keepdim)
-    raise Unsupported(f"a norm of order {order}")
+    wide = opmath(c.dtype())
+    powers = slot_as(c, compute(c, step("pow", wide, step("abs", wide, x), float(order)), x.shape, wide), wide)
+    total = c.emit(
+        "Reduce", kind=_K.sum, x=powers, axes=_axes(x, dims), keepdim=keepdim, shape=c.shape(), dtype=wide
+    )  # fmt: skip
+    return slot_as(c, compute(c, step("pow", wide, total, 1.0 / float(order)), c.shape()), c.dtype())
+
+
+@lower("aten.dist.default")
+def dist(c: Context, a: Tensor, b: Tensor, order: Scalar) -> Tensor:
+    """The norm of a - b."""
+    shapes = (n.meta["val"].shape for n in c.node.args[:2])
+    shape = c.sizes.shape(torch.broadcast_shapes(*shapes))
+    difference = compute(c, step("sub", c.dtype(), a, b), shape)
+    return vector_norm(c, difference, order, None, False, None)
 
 
 # ---------------------------------------------------------------- the index of an extreme

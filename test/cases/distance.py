@@ -1,0 +1,30 @@
+"""cdist and pdist. Tolerance: torch takes large Euclidean ones by a matrix product, whose error is that of |a|^2 + |b|^2 - 2ab; so
+cases compare with its direct way. Sums of up to 70 terms, a square root or a power."""
+
+import torch
+
+from describe import F32, F64, INF, NAN, Case, T, name_of, sums, ulps
+
+DIRECT = "donot_use_mm_for_euclid_dist"
+ORDERS = (0.0, 0.5, 1.0, 2.0, 3.0, INF)
+
+
+def all_orders(a, b):
+    return tuple(torch.cdist(a, b, p, compute_mode=DIRECT) for p in ORDERS)
+
+
+def cases():
+    for dtype in (F32, F64):
+        tol = {"rtol": ulps(dtype, 64), "atol": sums(dtype, 70)}
+        yield Case(f"cdist_{name_of(dtype)}", all_orders, [T((2, 7, 70), dtype), T((2, 5, 70), dtype)], **tol)
+        yield Case(
+            f"pdist_{name_of(dtype)}", lambda x: tuple(torch.pdist(x, p) for p in ORDERS), [T((9, 33), dtype)], **tol
+        )
+    tol = {"rtol": 1e-5, "atol": 1e-5}
+    yield Case("broadcast", lambda a, b: torch.cdist(a, b), [T((3, 1, 4, 6)), T((2, 5, 6))], **tol)
+    yield Case("large", lambda a, b: torch.cdist(a, b), [T((40, 16)), T((60, 16))], rtol=1e-4, atol=1e-4)
+    finite_orders = lambda a, b: all_orders(a, b)[:-1]  # torch's largest loses a NaN before an infinity
+    yield Case("nan", finite_orders, [T((3, 4), values=(1.0, NAN, INF, 2.0, 0.0)), T((2, 4))], **tol)
+    yield Case("empty", lambda a, b: (torch.cdist(a, b), torch.cdist(a[:, :0], a[:, :0])), [T((3, 4)), T((0, 4))])
+    both = lambda a, b: (torch.cosine_similarity(a, b, 1), torch.pairwise_distance(a, b, 3.0), torch.dist(a, b, 1.0))
+    yield Case("pairs", both, [T((6, 33)), T((6, 33))], **tol)

@@ -3,14 +3,12 @@
 
 /* Beyond constants, the padding must be made of elements that are there. */
 static clave_status check_side(ir_pad_mode mode, int64_t size, int64_t n) {
-  if (mode == IR_PAD_MODE_CONSTANT) {
-    bool fits = n >= 0 || size == DIM_UNKNOWN || n >= -size;
-    return fits ? NULL
-                : INVALID("%lld crops more than the size %lld", (long long)n, (long long)size);
-  }
+  bool fits = n >= 0 || size == DIM_UNKNOWN || n >= -size;
+  if (!fits) return INVALID("%lld crops more than the size %lld", (long long)n, (long long)size);
+  if (mode == IR_PAD_MODE_CONSTANT || size == DIM_UNKNOWN || n == 0) return NULL;
   const char *name = ir_pad_mode_enum.values[mode].name;
-  if (n < 0) return INVALID("%s padding is %lld, expected 0 or more", name, (long long)n);
-  if (size == DIM_UNKNOWN || n == 0) return NULL;
+  if (n < 0 && mode == IR_PAD_MODE_CIRCULAR)
+    return INVALID("circular padding is %lld, expected 0 or more", (long long)n);
   if (mode == IR_PAD_MODE_REFLECT && n >= size)
     return INVALID("reflect padding is %lld, expected less than the size %lld", (long long)n,
                    (long long)size);

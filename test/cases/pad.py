@@ -2,7 +2,7 @@
 
 import torch.nn.functional as fn
 
-from describe import BOOL, F32, FLOATS, I32, I64, U8, Case, T, name_of
+from describe import BOOL, F32, FLOATS, I16, I32, I64, U8, Case, T, name_of
 
 
 def cases():
@@ -19,6 +19,19 @@ def cases():
             f = lambda x, y, m=mode: (fn.pad(x, (2, 1), m), fn.pad(y, (1, 2, 3, 0), m))
             yield Case(f"{mode}_{name_of(dtype)}", f, [T((2, 3, 5), dtype), T((2, 3, 4, 6), dtype)])
     yield Case("crop", lambda x: (fn.pad(x, (-1, 2)), fn.pad(x, (1, -2, -1, -1), value=3.0)), [T((4, 5, 6))])
+    negative = lambda x: (
+        fn.pad(x, (-3, 4, 1, -1), "replicate"),
+        fn.pad(x, (5, -4, -2, 6), "replicate"),
+        fn.pad(x, (-1, 2, 2, -1), "reflect"),
+        fn.pad(x, (-1, 1, -2, 1), "circular"),
+        fn.pad(x, (2, -1, 0, 1), "circular"),
+        fn.pad(x[0], (1, 2), "replicate"),
+    )
+    for dtype in (F32, I64):
+        yield Case(f"negative_{name_of(dtype)}", negative, [T((2, 3, 4, 5), dtype, -99, 99)])
+    volume = lambda x: tuple(fn.pad(x, (1, 2, 0, 1, 2, 1), m) for m in ("reflect", "replicate", "circular", "constant"))
+    for dtype in (F32, I16):
+        yield Case(f"volume_{name_of(dtype)}", volume, [T((1, 2, 3, 3, 4), dtype, -99, 99)])
     yield Case("infinite", lambda x: fn.pad(x, (1, 1), value=float("-inf")), [T((3, 4))])
     yield Case("strided", lambda x: fn.pad(x.t()[::2], (1, 1, 0, 2)), [T((5, 8))])
     yield Case("empty", lambda x: fn.pad(x, (1, 1)), [T((3, 0), F32)])

@@ -6,6 +6,7 @@ from clave import schema
 from clave.builder import Int
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Filled, Scalar, Tensor, lower
+from clave.lowering.slice import slice_
 
 _M = schema.PadMode
 
@@ -31,12 +32,22 @@ def constant_pad(c: Context, x: Tensor, amounts: list[Int], value: Scalar) -> Te
 
 @lower("aten.pad.default")
 def any_pad(c: Context, x: Tensor, amounts: list[Int], mode: str, value: float | None) -> Tensor:
+    if mode == "circular":
+        return circular_pad(c, x, amounts)
     return pad(c, x, amounts, _M[mode], value or 0.0)
 
 
 @lower("aten._pad_circular.default")
 def circular_pad(c: Context, x: Tensor, amounts: list[Int]) -> Tensor:
-    return pad(c, x, amounts, _M.circular)
+    """What remains after negative amounts cropped x is repeated."""
+    for i in range(0, len(amounts), 2):
+        before, after = (max(-a, 0) if isinstance(a, int) else 0 for a in amounts[i : i + 2])
+        if before or after:
+            axis = x.rank - 1 - i // 2
+            size = x.shape[axis]
+            stop = c.sizes.subtract(size, after)
+            x = slice_(c, x, axis, before, stop, c.sizes.subtract(stop, before))
+    return pad(c, x, [max(a, 0) if isinstance(a, int) else a for a in amounts], _M.circular)
 
 
 def _named(name: str, mode: schema.PadMode) -> None:

@@ -81,7 +81,7 @@ def flipped(c: Context, x: Slot, axes: list[int]) -> Slot:
     return c.builder.view("Flip", x, x.shape, axes=axes)
 
 
-@lower("aten.flip.default", "aten.fliplr.default", "aten.flipud.default")
+@lower("aten.flip.default")
 def flip(c: Context, x: Tensor, dims: list[int]) -> Tensor:
     axes = [d % x.rank for d in dims] if x.rank else []
     return flipped(c, x, axes) if axes and isinstance(x, Slot) else x

@@ -150,7 +150,6 @@ def mul(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
 
 
 for _kind, _targets in {
-    "floor_divide": "floor_divide.default floor_divide.Scalar",
     "remainder": "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor",
     "fmod": "fmod.Tensor fmod.Scalar",
     "maximum": "maximum.default max.other",
@@ -199,10 +198,15 @@ def div(c: Context, a: Tensor, b: Tensor | Scalar) -> Tensor:
     return compute(c, step("div", c.dtype(), rounded(a, c.dtype()), b))
 
 
+@lower("aten.floor_divide.default", "aten.floor_divide.Scalar")
+def floor_divide(c: Context, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
+    return compute(c, step("floor_divide", c.dtype(), rounded(a, c.dtype()), b))
+
+
 @lower("aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div_mode(c: Context, a: Tensor, b: Tensor | Scalar, rounding_mode: str | None) -> Tensor:
     t = c.dtype()
-    a, b = rounded(a, t), b if rounding_mode is None else rounded(b, t)
+    a = rounded(a, t)
     if rounding_mode == "trunc" and is_float(t):  # of the quotient rounded to the dtype
         return compute(c, step("trunc", t, step("div", t, a, b)))
     kind = {None: "div", "floor": "floor_divide", "trunc": "trunc_divide"}[rounding_mode]

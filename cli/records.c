@@ -32,18 +32,25 @@ void free_records(records *r) {
   free(r->items);
 }
 
-/* Names end in `names`, one page each, so that they stay where they are. */
+/* seen: records of each node so far. */
+static int name_record(const record *r, const model *m, uint32_t *seen, page *name) {
+  clave_node_info node;
+  TRY_STATUS(clave_program_node(m->program, m->method.name, r->node, &node));
+  page_format(name, "%" PRIu32 ".%s", r->node, node.name);
+  if (seen[r->node]) page_format(name, ".%" PRIu32, seen[r->node]);
+  seen[r->node]++;
+  return name->failed ? fail_memory() : EXIT_GOOD;
+}
+
+/* Names end in `names`, one page each, so that they stay where they are. Further results of a node,
+ * and of its further runs in a loop, are numbered. */
 static int name_records(const records *r, const model *m, page *names) {
-  int further = 0;
-  for (size_t i = 0; i < r->count; i++) {
-    clave_node_info node;
-    TRY_STATUS(clave_program_node(m->program, m->method.name, r->items[i].node, &node));
-    page_format(&names[i], "%" PRIu32 ".%s", r->items[i].node, node.name);
-    further = i && r->items[i - 1].node == r->items[i].node ? further + 1 : 0;
-    if (further) page_format(&names[i], ".%d", further);
-    if (names[i].failed) return fail_memory();
-  }
-  return EXIT_GOOD;
+  uint32_t *seen = calloc(m->method.n_nodes + 1, sizeof *seen);
+  int result = seen ? EXIT_GOOD : fail_memory();
+  for (size_t i = 0; i < r->count && !result; i++)
+    result = name_record(&r->items[i], m, seen, &names[i]);
+  free(seen);
+  return result;
 }
 
 int save_records(const records *r, const model *m, const char *path) {

@@ -110,6 +110,8 @@ def while_cases():
         return while_loop(lambda k, y: k < 4, outer, (torch.zeros((), dtype=I64), x.clone()))
 
     yield Case("while_nested", newton, [T((8,))], **TOL)
+    counted = lambda x: while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, y * i + x[i]), (0, x[0].clone()))[1]
+    yield Case("while_int", counted, [T((5, 3))], **TOL)
     collatz = lambda n: while_loop(
         lambda n, k: n > 1, lambda n, k: (torch.where(n % 2 == 0, n // 2, 3 * n + 1), k + 1), (n, torch.zeros_like(n))
     )

@@ -11,6 +11,7 @@ from clave.builder import Body, Int, Slot, Val
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Filled, Tensor, dtype_of, lower
 from clave.lowering.steps import slot_as
+from clave.sizes import expression
 
 
 def _outs(c: Context, shapes: list[tuple[Int, ...]], dtypes: list[schema.DType]) -> list[Slot]:
@@ -59,18 +60,38 @@ def _truth(c: Context, v: Val) -> Val:
 
 
 @lower("while_loop")
-def while_loop(c: Context, condition: Any, step: Any, carried: Any, read: Any = ()) -> list[Tensor]:
-    """Runs `step` while `condition` holds."""
-    carries = _tensors(c, carried)
+def while_loop(c: Context, condition: Any, step: Any, carried: Any, read: Any = ()) -> list[Any]:
+    """Runs `step` while `condition` holds. Integers that are carried are tensors of one element between the steps."""
+    numbers = [isinstance(x, int | Val) for x in carried]
+    carries = _tensors(c, [_one_element(x) if n else x for x, n in zip(carried, numbers, strict=True)])
+
+    def run(graph: torch.fx.GraphModule, args: list[Slot]) -> list[Any]:
+        fakes = [n.meta["val"] for n in graph.graph.nodes if n.op == "placeholder"]
+        inside = [_item(c, x, f) if n else x for x, f, n in zip(args, fakes, numbers, strict=False)]
+        return [_one_element(r) if isinstance(r, int | Val) else r for r in c.run(graph, [*inside, *read])]
+
     with c.body(f"{c.node.name}.condition") as test:
         test.args = _like(c, carries)
-        test.results = _results(c, c.run(condition, [*test.args, *read]), [schema.DType.BOOL])
+        test.results = _results(c, run(condition, test.args), [schema.DType.BOOL])
     with c.body(f"{c.node.name}.body") as body:
         body.args = _like(c, carries)
-        body.results = _results(c, c.run(step, [*body.args, *read]), [t.dtype for t in carries])
+        body.results = _results(c, run(step, body.args), [t.dtype for t in carries])
     outs = _like(c, carries)
     c.builder.emit("While", condition_chain=test, body_chain=body, args=carries, results=outs)
-    return list(outs)
+    return [_item(c, x, f) if n else x for x, f, n in zip(outs, c.node.meta["val"], numbers, strict=True)]
+
+
+def _one_element(x: int | Val) -> Filled:
+    return Filled(x, schema.DType.BOOL if isinstance(x, bool) else schema.DType.I64, ())
+
+
+def _item(c: Context, x: Slot, symbol: Any) -> Val:
+    """The number in x, for torch's symbol of it."""
+    e = expression(symbol)
+    out = c.builder.val("int", str(e))
+    c.builder.emit("Item", x=x, out=out)
+    c.sizes.known[e] = out
+    return out
 
 
 def emit_scan(c: Context, body: Body, carries: list[Slot], xs: list[Slot], outs: list[Slot]) -> list[Tensor]:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import extra
 import torch
 import torch.utils._pytree as pytree
 from torch.testing._internal import common_methods_invocations as database
@@ -114,10 +115,6 @@ def dtypes_of(name: str) -> list[str]:
 
 
 def extras() -> dict[str, Any]:
-    try:
-        import extra
-    except ImportError:
-        return {}
     return extra.OPS
 
 

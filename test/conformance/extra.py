@@ -1,0 +1,256 @@
+"""Samples of ops that torch's operator database has no entry for, in the same form: a function, its arguments, by dtype.
+
+Layers with weights, control flow, complex numbers as pairs of reals, variants of resampling, core ops without an entry.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._higher_order_ops import scan, while_loop
+from torch.nn import functional as F
+from torch.testing import make_tensor
+
+FLOATS = ("f32", "f16", "bf16", "f64")
+WIDE = ("f32", "f64")
+NUMBERS = (*FLOATS, "i8", "u8", "i16", "i32", "i64")
+ALL = (*NUMBERS, "bool")
+aten = torch.ops.aten
+
+
+@dataclasses.dataclass
+class Extra:
+    dtypes: tuple[str, ...]
+    samples: Callable[[torch.dtype], Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]]
+    random: bool = False
+
+
+OPS: dict[str, Extra] = {}
+
+
+def extra(name: str, dtypes: tuple[str, ...], random: bool = False) -> Callable[[Any], Any]:
+    """Registers a generator of (function, args, kwargs) for a dtype."""
+
+    def register(f: Any) -> Any:
+        OPS[f"extra.{name}"] = Extra(dtypes, f, random)
+        return f
+
+    return register
+
+
+def t(dtype: torch.dtype, *shape: int, low: float = -2, high: float = 2) -> torch.Tensor:
+    """Uniform numbers, integers in 0 .. 9 where the dtype has no sign."""
+    if dtype.is_floating_point:
+        return make_tensor(shape, dtype=dtype, device="cpu", low=low, high=high)
+    return make_tensor(shape, dtype=dtype, device="cpu", low=0, high=2 if dtype is torch.bool else 9)
+
+
+# ---- recurrent layers: aten.lstm.input and its kin, with the weights as operands
+
+
+def _recurrent(call: Callable[..., Any], gates: int, states: int) -> Any:
+    def samples(dtype):
+        for layers, bidirectional, batch_first, bias in (
+            (1, False, False, True),
+            (2, True, True, True),
+            (1, True, False, False),
+        ):
+            directions = 2 if bidirectional else 1
+            x = t(dtype, 5, 3, 4)
+            batch = 5 if batch_first else 3
+            hidden = [t(dtype, layers * directions, batch, 6) for _ in range(states)]
+            weights = []
+            for layer in range(layers):
+                for _ in range(directions):
+                    weights += [t(dtype, gates * 6, 4 if layer == 0 else 6 * directions, low=-0.5, high=0.5)]
+                    weights += [t(dtype, gates * 6, 6, low=-0.5, high=0.5)]
+                    weights += [t(dtype, gates * 6), t(dtype, gates * 6)] if bias else []
+            state = hidden[0] if states == 1 else hidden
+            yield call, (x, state, weights, bias, layers, 0.0, False, bidirectional, batch_first), {}
+
+    return samples
+
+
+extra("lstm", WIDE)(_recurrent(torch.lstm, 4, 2))
+extra("gru", WIDE)(_recurrent(torch.gru, 3, 1))
+extra("rnn_tanh", WIDE)(_recurrent(torch.rnn_tanh, 1, 1))
+extra("rnn_relu", WIDE)(_recurrent(torch.rnn_relu, 1, 1))
+
+
+@extra("gru_cell", WIDE)
+def gru_cell(dtype):
+    yield (
+        torch.gru_cell,
+        (t(dtype, 3, 4), t(dtype, 3, 6), t(dtype, 18, 4), t(dtype, 18, 6), t(dtype, 18), t(dtype, 18)),
+        {},
+    )
+
+
+@extra("lstm_cell", WIDE)
+def lstm_cell(dtype):
+    state = [t(dtype, 3, 6), t(dtype, 3, 6)]
+    yield torch.lstm_cell, (t(dtype, 3, 4), state, t(dtype, 24, 4), t(dtype, 24, 6), t(dtype, 24), t(dtype, 24)), {}
+
+
+# ---- control flow
+
+
+@extra("cond", (*FLOATS, "i32", "i64"))
+def cond(dtype):
+    def call(flag, x):
+        return torch.cond(flag, lambda x: (x + x, x.sum(0)), lambda x: (x * x, x.amax(0)), (x,))
+
+    for flag in (True, False):
+        yield call, (torch.tensor(flag), t(dtype, 3, 4)), {}
+
+
+@extra("while_loop", (*FLOATS, "i32", "i64"))
+def while_(dtype):
+    def call(n, x):
+        return while_loop(lambda i, x: i > 0, lambda i, x: (i - 1, x + x), (n, x))
+
+    for n in (0, 1, 5):
+        yield call, (torch.tensor(n), t(dtype, 3)), {}
+
+
+@extra("scan", WIDE)
+def scan_(dtype):
+    def call(start, xs):
+        return scan(lambda c, x: (c * 0.5 + x, c * x), start, xs)
+
+    for n in (1, 7):
+        yield call, (t(dtype, 4), t(dtype, n, 4)), {}
+
+
+@extra("map", WIDE)
+def map_(dtype):
+    from torch._higher_order_ops.map import map as hop
+
+    yield lambda xs, y: hop(lambda x, y: torch.sin(x) * y, xs, y), (t(dtype, 5, 3), t(dtype, 3)), {}
+
+
+# ---- complex numbers as pairs of reals
+
+
+@extra("complex_as_pairs", WIDE)
+def complex_pairs(dtype):
+    def product(x, y):
+        return torch.view_as_real(torch.view_as_complex(x) * torch.view_as_complex(y))
+
+    def turned(x, angle):
+        return torch.view_as_real(torch.view_as_complex(x) * torch.polar(torch.ones_like(angle), angle))
+
+    yield product, (t(dtype, 3, 4, 2), t(dtype, 4, 2)), {}
+    yield turned, (t(dtype, 2, 5, 3, 2), t(dtype, 5, 3)), {}
+    yield lambda r, a: torch.view_as_real(torch.polar(r, a)), (t(dtype, 3, 4, low=0), t(dtype, 3, 4)), {}
+
+
+# ---- resampling variants beyond the database's
+
+
+@extra("interpolate", FLOATS)
+def interpolate(dtype):
+    modes = {3: ["nearest", "nearest-exact", "linear"], 4: ["nearest", "nearest-exact", "bilinear", "bicubic"]}
+    modes[5] = ["nearest", "nearest-exact", "trilinear"]
+    for rank, names in modes.items():
+        x = t(dtype, 2, 3, *(5, 7, 4)[: rank - 2])
+        for mode in names:
+            corners = [None] if mode.startswith("nearest") else [False, True]
+            for align in corners:
+                for sizes in ({"size": (8, 3, 9)[: rank - 2]}, {"scale_factor": 1.7}):
+                    yield F.interpolate, (x,), {"mode": mode, "align_corners": align, **sizes}
+    for mode in ("bilinear", "bicubic"):
+        yield F.interpolate, (t(dtype, 1, 2, 9, 8),), {"size": (4, 5), "mode": mode, "antialias": True}
+    scaled = {"scale_factor": 1.7, "recompute_scale_factor": True, "mode": "bilinear"}
+    yield F.interpolate, (t(dtype, 1, 2, 5, 4),), scaled
+
+
+@extra("pad", FLOATS)
+def pad(dtype):
+    for mode in ("reflect", "replicate", "circular"):
+        for rank in (1, 2, 3):
+            yield F.pad, (t(dtype, 2, 3, *(4, 5, 6)[:rank]), (1, 2, 2, 0, 1, 1)[: 2 * rank]), {"mode": mode}
+
+
+@extra("fold", FLOATS)
+def fold(dtype):
+    yield F.fold, (t(dtype, 2, 12, 12), (4, 5), (2, 2)), {}
+    yield F.fold, (t(dtype, 2, 8, 9), (7, 7), (2, 2)), {"dilation": 2, "stride": 2, "padding": 1}
+
+
+# ---- normalisation and pooling ops that models' graphs hold
+
+
+@extra("weight_norm", WIDE)
+def weight_norm(dtype):
+    yield torch._weight_norm, (t(dtype, 6, 4, 3), t(dtype, 6, 1, 1), 0), {}
+
+
+@extra("batch_norm_eval", FLOATS)
+def batch_norm(dtype):
+    mean, var, weight, bias = t(dtype, 3), t(dtype, 3, low=0.5), t(dtype, 3), t(dtype, 3)
+    for shape in ((4, 3), (2, 3, 5), (2, 3, 4, 5), (2, 3, 2, 4, 3)):
+        yield aten._native_batch_norm_legit_no_training, (t(dtype, *shape), weight, bias, mean, var, 0.1, 1e-5), {}
+    yield aten._native_batch_norm_legit.no_stats, (t(dtype, 2, 3, 4, 5), weight, bias, True, 0.1, 1e-5), {}
+
+
+@extra("embedding_bag", WIDE)
+def embedding_bag(dtype):
+    table, ids = t(dtype, 9, 4), torch.tensor([1, 3, 3, 8, 0, 2])
+    for mode in ("sum", "mean", "max"):
+        yield F.embedding_bag, (ids, table, torch.tensor([0, 2, 2, 5])), {"mode": mode}
+        yield F.embedding_bag, (ids.reshape(2, 3), table), {"mode": mode}
+
+
+@extra("pdist", WIDE)
+def pdist(dtype):
+    for p in (1.0, 2.0, 3.0, float("inf")):
+        yield F.pdist, (t(dtype, 5, 4),), {"p": p}
+
+
+@extra("cdist", WIDE)
+def cdist(dtype):
+    for p in (0.0, 1.0, 2.0, 3.0, float("inf")):
+        yield torch.cdist, (t(dtype, 2, 5, 4), t(dtype, 2, 3, 4), p, "donot_use_mm_for_euclid_dist"), {}
+    yield torch.cdist, (t(dtype, 40, 4), t(dtype, 30, 4)), {}
+
+
+@extra("diff", NUMBERS)
+def diff(dtype):
+    yield torch.diff, (t(dtype, 3, 6),), {}
+    yield torch.diff, (t(dtype, 3, 6), 2, 0), {"append": t(dtype, 1, 6)}
+
+
+@extra("masked_select_sum", NUMBERS)
+def masked_select(dtype):
+    """A size that depends on data, read by another op."""
+    x = t(dtype, 3, 5)
+    yield lambda x, mask: torch.masked_select(x, mask).sum(), (x, x > 1), {}
+    yield lambda x: torch.nonzero(x), (x,), {}
+
+
+@extra("shape_arithmetic", ALL)
+def shapes(dtype):
+    yield aten.repeat_interleave.self_int, (t(dtype, 2, 3), 2, 1), {}
+    yield aten.split_with_sizes, (t(dtype, 6, 3), [1, 2, 3]), {}
+    yield aten.select_scatter, (t(dtype, 3, 4), t(dtype, 4), 0, 1), {}
+    yield aten.slice_scatter, (t(dtype, 6, 4), t(dtype, 2, 4), 0, 1, 5, 2), {}
+    yield aten.as_strided, (t(dtype, 12), (3, 2), (4, 1), 1), {}
+    yield aten.roll, (t(dtype, 3, 4), [1, -2], [0, 1]), {}
+
+
+# ---- random: another generator than torch's, so shape and dtype
+
+
+@extra("random", FLOATS, random=True)
+def random(dtype):
+    yield torch.rand, (3, 4), {"dtype": dtype}
+    yield torch.randn, (3, 4), {"dtype": dtype}
+    yield torch.normal, (0.5, 2.0, (3, 4)), {"dtype": dtype}
+
+
+@extra("randperm", ("i32", "i64"), random=True)
+def randperm(dtype):
+    for n in (0, 1, 10):
+        yield torch.randperm, (n,), {"dtype": dtype}

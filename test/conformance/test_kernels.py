@@ -1,0 +1,41 @@
+"""Kernels are built once: a program with symbolic sizes runs any shape with those of the first."""
+
+import torch
+from torch.export import Dim
+
+import clave
+
+
+class Block(torch.nn.Module):
+    """A bit of every family whose kernels could depend on sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(24)
+        self.linear = torch.nn.Linear(24, 40)
+        self.conv = torch.nn.Conv1d(24, 8, 3, padding=1)
+
+    def forward(self, x):  # (B, L, 24)
+        h = torch.nn.functional.gelu(self.linear(self.norm(x)))
+        scores = torch.softmax(h @ h.transpose(-1, -2), -1)
+        pooled = self.conv(x.transpose(-1, -2)).amax(-1)
+        top = torch.sort(h.flatten(1), -1).values[:, :5]
+        return (scores @ h).cumsum(1), pooled, top, torch.cat([x, x.flip(1)], 1).mean(-1)
+
+
+def test_20_shapes_build_no_kernel_twice(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("CLAVE_CACHE_DIR", str(tmp_path))
+    torch.manual_seed(0)
+    module = Block().eval()
+    sizes = {0: Dim("batch", min=1, max=64), 1: Dim("length", min=2, max=512)}
+    program = clave.export(module, (torch.randn(3, 17, 24),), dynamic_shapes=(sizes,))
+    session = clave.Session(program, device="opencl")
+    built = []
+    for i in range(20):
+        x = torch.randn(1 + i % 7, 2 + 13 * i, 24)
+        for ours, want in zip(session(x), module(x), strict=True):
+            torch.testing.assert_close(ours, want, rtol=1e-3, atol=1e-4)
+        built.append({p.name for p in tmp_path.rglob("*") if p.is_file()})
+    assert built[0], "no kernels on disk after the first run"
+    assert built[-1] == built[0], f"{len(built[-1] - built[0])} more kernels after other shapes"

@@ -21,6 +21,7 @@ import scope
 DOCUMENT = ROOT / "docs/coverage.md"
 DEVICES = ("cpu", "opencl")
 COLUMNS = "| op | exporter | cpu | opencl | dtypes | largest error (ulp) |"
+TOTALS = "| device | samples | right | unsupported | wrong, error, crash or timeout | time of the run | kernel binaries |"
 INTRO = """# Coverage
 
 Generated: `make conformance` runs torch's operator samples on both devices and writes this file. The columns:
@@ -60,7 +61,7 @@ def read(folder: pathlib.Path) -> dict[str, list[dict]]:
     for device in DEVICES:
         lines = (folder / f"{device}.jsonl").read_text().splitlines()
         records = map(json.loads, lines)
-        found[device] = [r for r in records if r.get("verdict", "skipped") != "skipped"]
+        found[device] = [r for r in records if r.get("verdict") != "skipped" and not r.get("finished")]
     return found
 
 
@@ -87,13 +88,16 @@ def row(name: str, t: Tally) -> str:
 
 
 def totals(records: dict[str, list[dict]]) -> str:
-    lines = ["| device | samples | right | unsupported | wrong, error, crash or timeout |", "|---|---|---|---|---|"]
+    lines = [TOTALS, "|---|---|---|---|---|---|---|"]
     for device, listed in records.items():
-        n = collections.Counter(r["verdict"] for r in listed)
+        n = collections.Counter(r["verdict"] for r in listed if "verdict" in r)
         total = n.total()
         bad = total - n["right"] - n["unsupported"]
         share = f"{n['right']} ({100 * n['right'] / max(total, 1):.1f} %)"
-        lines.append(f"| {device} | {total} | {share} | {n['unsupported']} | {bad} |")
+        run = next((r for r in listed if "seconds" in r and "verdict" not in r), {"resumed": True})
+        time = "–" if run["resumed"] else f"{run['seconds']} s"
+        cells = [device, total, share, n["unsupported"], bad, time, run.get("kernels", 0) if device != "cpu" else "–"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 

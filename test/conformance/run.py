@@ -170,6 +170,11 @@ class Report:
             done = f"{self.jobs}/{self.total} {job[0]} {job[1]}"
             print(f"\r\033[K{done}: {summary(self.counts)}", end="", file=sys.stderr, flush=True)
 
+    def total_of_run(self, seconds, resumed, kernels):
+        run = {"seconds": round(seconds), "resumed": resumed, "kernels": kernels}
+        print(json.dumps(run), file=self.file, flush=True)
+        print(f"{seconds:.0f} s, {kernels} kernel binaries on disk")
+
     def clear(self):
         if self.terminal:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
@@ -234,8 +239,9 @@ def parse_arguments():
 def resume(path, jobs):
     """The jobs that the records at path do not finish; the records of the others are dropped."""
     records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    finished = {(r["op"], r["dtype"]) for r in records if r.get("finished")}
-    kept = [r for r in records if (r["op"], r["dtype"]) in finished]
+    job = lambda r: (r.get("op"), r.get("dtype"))
+    finished = {job(r) for r in records if r.get("finished")}
+    kept = [r for r in records if job(r) in finished]
     path.write_text("".join(json.dumps(r) + "\n" for r in kept))
     return [j for j in jobs if j not in finished]
 
@@ -249,6 +255,8 @@ def main():
         return 0
     programs = args.out / "programs" / worker.fingerprint()
     programs.mkdir(parents=True, exist_ok=True)
+    kernels = args.out / "kernels"
+    kernels.mkdir(mode=0o700, exist_ok=True)
     suffix = f".{args.only.replace('*', '_')}" if args.only else ""
     path = args.out / f"{args.device.replace(':', '-')}{suffix}{'.slice' if args.slice else ''}.jsonl"
     if args.resume:
@@ -260,7 +268,7 @@ def main():
     begin = time.monotonic()
     pool = Pool(
         args.jobs,
-        worker.Options(args.device, programs, args.samples or (SLICE if args.slice else None)),
+        worker.Options(args.device, programs, kernels, args.samples or (SLICE if args.slice else None)),
         args.timeout,
         report.add,
     )
@@ -269,7 +277,8 @@ def main():
     finally:
         pool.stop()
     report.clear()
-    print(f"{summary(report.counts)} in {time.monotonic() - begin:.0f} s on {args.device}; records in {path}")
+    report.total_of_run(time.monotonic() - begin, args.resume, sum(1 for _ in kernels.glob("*.clbin")))
+    print(f"{summary(report.counts)} on {args.device}; records in {path}")
     return judge(report.counts, args.share)
 
 

@@ -36,6 +36,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 class Options:
     device: str
     programs: pathlib.Path  # folder of exported programs
+    kernels: pathlib.Path  # folder of kernel binaries
     limit: int | None = None
 
 
@@ -57,6 +58,7 @@ class Exported:
 def serve(connection: Any, options: Options) -> None:
     """The main function of a worker process."""
     os.environ["CLAVE_SELF_CHECK"] = "off"  # the device's own results, be they wrong
+    os.environ["CLAVE_CACHE_DIR"] = str(options.kernels.resolve())
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     quick_export.speed_up_export()

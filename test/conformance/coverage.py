@@ -21,7 +21,7 @@ import scope
 DOCUMENT = ROOT / "docs/coverage.md"
 DEVICES = ("cpu", "opencl")
 COLUMNS = "| op | exporter | cpu | opencl | dtypes | largest error (ulp) |"
-TOTALS = "| device | samples | right | unsupported | wrong, error, crash or timeout | time of the run | kernel binaries |"
+TOTALS = "| device | samples | right | unsupported | wrong, error, crash or timeout | time | kernel binaries |"
 INTRO = """# Coverage
 
 Generated: `make conformance` runs torch's operator samples on both devices and writes this file. The columns:

@@ -86,6 +86,56 @@ static void bind_slot(const session *s, plan *p, uint32_t tid) {
     if (g->block[b] != NO_INDEX) p->bound[b][tid] = bind_location(s, p, p->at[tid], b);
 }
 
+void rebind_slot(const session *s, plan *p, uint32_t slot, location l) {
+  const storage *g = &p->storages[l.storage];
+  for (int b = 0; b < s->devices.count; b++)
+    if (g->block[b] != NO_INDEX) p->bound[b][slot] = bind_location(s, p, l, b);
+}
+
+void restore_slots(const session *s, plan *p, span steps) {
+  for (uint32_t i = steps.first; i < steps.end; i++)
+    if (p->steps[i].kind == STEP_COPY && p->steps[i].rebind != NO_INDEX)
+      rebind_slot(s, p, p->steps[i].rebind, p->at[p->steps[i].rebind]);
+}
+
+/* ---------------------------------------------------------------- moving blocks */
+
+static void move_block(plan *p, uint32_t moved, uint8_t home, const bound_tensor *to,
+                       int64_t bytes) {
+  block *k = &p->blocks[p->storages[moved].block[home]];
+  int64_t offset = (int64_t)to->buffer_offset + to->t.offset * (int64_t)dtype_size(to->t.type);
+  k->buf = to->buf;
+  k->a.offset = (size_t)(offset + bytes);
+}
+
+static void move_to(const session *s, plan *p, uint32_t moved, uint8_t home, uint32_t from) {
+  bound_tensor to = bind_location(s, p, (location){.storage = from}, home);
+  move_block(p, moved, home, &to, 0);
+}
+
+void begin_carries(control *c) {
+  for (uint32_t k = 0; k < c->n_ties; k++) c->ties[k].current = c->ties[k].first;
+}
+
+/* Carries before slices: a stacked carry is where the slice was in the last step. */
+void move_blocks(const session *s, plan *p, const control *c, int64_t i) {
+  for (uint32_t k = 0; k < c->n_ties; k++) {
+    const tie *t = &c->ties[k];
+    if (!t->is_carry) continue;
+    move_to(s, p, t->arg, t->home, t->current);
+    if (t->current == t->spare || t->current == t->result)
+      move_to(s, p, t->target, t->home, t->current == t->spare ? t->result : t->spare);
+  }
+  for (uint32_t k = 0; k < c->n_slices; k++) {
+    const slices *x = &c->slices[k];
+    bound_tensor whole = bind_location(s, p, x->whole, x->home);
+    move_block(p, x->storage, x->home, &whole, i * x->stride);
+  }
+  for (uint32_t k = 0; k < c->n_moved; k++) rebind_slot(s, p, c->moved[k], p->at[c->moved[k]]);
+}
+
+/* ---------------------------------------------------------------- plans */
+
 static void place_controls(const session *s, plan *p, uint32_t first) {
   for (uint32_t i = first; i < p->n_controls; i++) {
     begin_carries(p->controls[i]);

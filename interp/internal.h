@@ -225,6 +225,9 @@ clave_status flatten_method(session *s, method *m) STATUS_CHECK;
 /* Leaves out those whose op_type is NONE. */
 clave_status drop_instructions(session *s, method *m) STATUS_CHECK;
 void find_last_uses(const session *s, method *m);
+/* Every slot of these instructions and of the bodies' args, some more than once. */
+void for_each_slot(const session *s, const method *m, span instructions,
+                   void (*visit)(void *ctx, uint32_t tid), void *ctx);
 /* ---- fuse.c ---- */
 clave_status fuse_elementwise(session *s, method *m) STATUS_CHECK;
 /* ---- placement.c ---- */
@@ -233,12 +236,32 @@ clave_status place_method(session *s, method *m) STATUS_CHECK;
 clave_status plan_create(session *s, const method *m, const scalar_value *key,
                          plan **out) STATUS_CHECK;
 void plan_destroy(plan *p);
-/* Plans up to the next Item or the end, and binds the new slots. */
-clave_status plan_next_phase(session *s, method *m, plan *p, cursor *k) STATUS_CHECK;
+clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) STATUS_CHECK;
+clave_status add_storage(plan *p, size_t bytes, uint8_t home, uint32_t slot,
+                         uint32_t *out) STATUS_CHECK;
+clave_status add_block(plan *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t *out) STATUS_CHECK;
+clave_status add_step(plan *p, step st) STATUS_CHECK;
 plan_mark mark_plan(const plan *p);
 /* Forgets everything planned since, of which slots of these instructions are all that is left. */
 void rewind_plan(const session *s, const method *m, plan *p, const plan_mark *to,
                  span instructions);
+/* ---- storage.c ---- */
+/* Makes the storage readable on backend b from now on (a transfer or a first touch), and keeps it
+ * alive until now. */
+clave_status need_storage(session *s, plan *p, uint32_t index, int b,
+                          uint32_t instruction) STATUS_CHECK;
+/* Constants, inputs and state, at their first use. */
+clave_status touch_slot(session *s, method *m, plan *p, uint32_t tid) STATUS_CHECK;
+/* ---- bind.c ---- arenas and the addresses of slots */
+clave_status bind_plan(session *s, plan *p) STATUS_CHECK; /* all of it */
+clave_status bind_phase(session *s, const method *m, plan *p, const phase *ph) STATUS_CHECK;
+bound_tensor bind_location(const session *s, const plan *p, location l, int backend);
+void rebind_slot(const session *s, plan *p, uint32_t slot, location l);
+/* Slots that copies moved are again where they are produced. */
+void restore_slots(const session *s, plan *p, span steps);
+/* Puts the moving blocks where step `i` of the loop has them. */
+void move_blocks(const session *s, plan *p, const control *c, int64_t i);
+void begin_carries(control *c);
 /* ---- layout.c ---- */
 clave_status plan_instruction(session *s, method *m, plan *p, uint32_t index) STATUS_CHECK;
 clave_status plan_updates(session *s, method *m, plan *p) STATUS_CHECK;
@@ -246,45 +269,22 @@ clave_status plan_updates(session *s, method *m, plan *p) STATUS_CHECK;
 clave_status plan_control(session *s, method *m, plan *p, uint32_t index) STATUS_CHECK;
 /* After the last instruction of a body: its results go where they belong. */
 clave_status plan_body_end(session *s, method *m, plan *p, control *c, int body) STATUS_CHECK;
-void control_destroy(control *c);
-/* Every slot of these instructions and of the bodies' args, some more than once. */
-void for_each_slot(const session *s, const method *m, span instructions,
-                   void (*visit)(void *ctx, uint32_t tid), void *ctx);
-/* ---- loops.c ---- running them */
+/* ---- phase.c ---- */
+/* Plans up to the next Item or the end, and binds the new slots. */
+clave_status plan_next_phase(session *s, method *m, plan *p, cursor *k) STATUS_CHECK;
+/* ---- loops.c ---- running control ops */
 clave_status run_control(session *s, method *m, plan *p, control *c) STATUS_CHECK;
-/* Puts the moving blocks where step `i` of the loop has them. */
-void move_blocks(const session *s, plan *p, const control *c, int64_t i);
-void begin_carries(control *c);
 /* ---- steps.c ---- */
 clave_status run_steps(session *s, method *m, plan *p, span steps) STATUS_CHECK;
 /* A step that is not in the plan's list. */
 clave_status run_extra_step(session *s, method *m, plan *p, step *st) STATUS_CHECK;
 clave_status prepare_phase(session *s, method *m, plan *p, const phase *ph) STATUS_CHECK;
 clave_status read_element(session *s, plan *p, location l, int b, unsigned char *raw) STATUS_CHECK;
-/* Slots that copies moved are again where they are produced. */
-void restore_slots(const session *s, plan *p, span steps);
-void rebind_slot(const session *s, plan *p, uint32_t slot, location l);
 /* ---- run.c ---- */
 /* Plans and runs phase after phase from *k on; i: the first phase, which may be planned already. */
 clave_status run_phases(session *s, method *m, plan *p, cursor *k, uint32_t i) STATUS_CHECK;
 /* Waits for all devices; an error if one met bad data. */
 clave_status finish_all(session *s, const method *m) STATUS_CHECK;
-/* ---- bind.c ---- arenas and the addresses of slots */
-clave_status bind_plan(session *s, plan *p) STATUS_CHECK; /* all of it */
-clave_status bind_phase(session *s, const method *m, plan *p, const phase *ph) STATUS_CHECK;
-bound_tensor bind_location(const session *s, const plan *p, location l, int backend);
-/* ---- storage.c ---- growth of the plan's tables */
-clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) STATUS_CHECK;
-clave_status add_storage(plan *p, size_t bytes, uint8_t home, uint32_t slot,
-                         uint32_t *out) STATUS_CHECK;
-clave_status add_block(plan *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t *out) STATUS_CHECK;
-clave_status add_step(plan *p, step st) STATUS_CHECK;
-/* Makes the storage readable on backend b from now on (a transfer or a first touch), and keeps it
- * alive until now. */
-clave_status need_storage(session *s, plan *p, uint32_t index, int b,
-                          uint32_t instruction) STATUS_CHECK;
-/* Constants, inputs and state, at their first use. */
-clave_status touch_slot(session *s, method *m, plan *p, uint32_t tid) STATUS_CHECK;
 /* ---- trace.c ---- */
 clave_status trace_add(session *s, trace_event e) STATUS_CHECK;
 clave_status trace_finish(session *s) STATUS_CHECK; /* device times of a finished run */

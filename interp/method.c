@@ -127,3 +127,30 @@ void find_last_uses(const session *s, method *m) {
     if (m->ir->outputs.items[i].tensor != IR_NONE)
       m->last_use[m->ir->outputs.items[i].tensor] = m->n;
 }
+
+/* ---------------------------------------------------------------- slots */
+
+typedef struct slot_walk {
+  void (*visit)(void *ctx, uint32_t tid);
+  void *ctx;
+} slot_walk;
+
+static bool walk_operand(void *ctx, const operand *o) {
+  const slot_walk *w = ctx;
+  w->visit(w->ctx, o->tid);
+  return true;
+}
+
+void for_each_slot(const session *s, const method *m, span r,
+                   void (*visit)(void *ctx, uint32_t tid), void *ctx) {
+  slot_walk w = {visit, ctx};
+  for (uint32_t i = r.first; i < r.end; i++) {
+    uint32_t chains[2];
+    int n = control_chains(&m->instructions[i], chains);
+    for_each_operand(&m->instructions[i], walk_operand, &w);
+    for (int b = 0; b < n; b++) {
+      const ir_u32s *args = &s->prog->ir.chains.items[chains[b]].args;
+      for (uint32_t k = 0; k < args->count; k++) visit(ctx, args->items[k]);
+    }
+  }
+}

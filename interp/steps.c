@@ -29,12 +29,6 @@ static clave_status run_copy(session *s, method *m, plan *p, step *st, bool prep
   return run_node(s, m, st, launch_number(s, st), &nd);
 }
 
-void rebind_slot(const session *s, plan *p, uint32_t slot, location l) {
-  const storage *g = &p->storages[l.storage];
-  for (int b = 0; b < s->devices.count; b++)
-    if (g->block[b] != NO_INDEX) p->bound[b][slot] = bind_location(s, p, l, b);
-}
-
 static clave_status run_transfer(session *s, plan *p, const step *st) {
   const storage *g = &p->storages[st->x.storage];
   if (!g->bytes) return NULL;
@@ -148,12 +142,6 @@ clave_status run_steps(session *s, method *m, plan *p, span steps) {
     if (p->steps[i].kind == STEP_CONTROL) i = p->controls[p->steps[i].control]->end - 1;
   }
   return NULL;
-}
-
-void restore_slots(const session *s, plan *p, span steps) {
-  for (uint32_t i = steps.first; i < steps.end; i++)
-    if (p->steps[i].kind == STEP_COPY && p->steps[i].rebind != NO_INDEX)
-      rebind_slot(s, p, p->steps[i].rebind, p->at[p->steps[i].rebind]);
 }
 
 clave_status read_element(session *s, plan *p, location l, int b, unsigned char *raw) {

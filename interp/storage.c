@@ -1,42 +1,5 @@
-/* The plan's tables: blocks of memory, storages (versions of bytes in blocks) and steps; first
- * touches and transfers. */
-#include <stdlib.h>
-#include <string.h>
-
+/* Storages at their first use: constants, inputs and state, and transfers between devices. */
 #include "interp/internal.h"
-
-clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) {
-  if (count < *capacity) return NULL;
-  uint32_t more = *capacity ? *capacity * 2 : 64;
-  void *p = realloc(*array, (size_t)more * size);
-  if (!p) return status_no_memory();
-  *array = p;
-  *capacity = more;
-  return NULL;
-}
-
-clave_status add_block(plan *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t *out) {
-  TRY(grow_array((void **)&p->blocks, &p->cap_blocks, p->n_blocks, sizeof *p->blocks));
-  p->blocks[p->n_blocks] = (block){
-      .a = {.bytes = bytes, .first = p->n_steps, .last = p->n_steps}, .kind = kind, .backend = on};
-  *out = p->n_blocks++;
-  return NULL;
-}
-
-clave_status add_storage(plan *p, size_t bytes, uint8_t home, uint32_t slot, uint32_t *out) {
-  TRY(grow_array((void **)&p->storages, &p->cap_storages, p->n_storages, sizeof *p->storages));
-  storage *g = &p->storages[p->n_storages];
-  *g = (storage){.home = home, .slot = slot, .bytes = bytes, .last_use = NO_INDEX};
-  for (int b = 0; b < MAX_BACKENDS; b++) g->block[b] = NO_INDEX;
-  *out = p->n_storages++;
-  return NULL;
-}
-
-clave_status add_step(plan *p, step st) {
-  TRY(grow_array((void **)&p->steps, &p->cap_steps, p->n_steps, sizeof *p->steps));
-  p->steps[p->n_steps++] = st;
-  return NULL;
-}
 
 /* Constants and inputs come from the host to whichever device asks; what a device wrote is
  * transferred. */

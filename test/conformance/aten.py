@@ -7,6 +7,7 @@ import torch
 
 from clave import trace
 from clave.lowering import LOWERINGS
+from clave.lowering.registry import COMPLEX
 
 LISTED = pathlib.Path(__file__).with_name("aten.txt")
 
@@ -17,9 +18,6 @@ LEFT_OUT = {
     "aten._fft_c2c.default": "FFT: complex",
     "aten.fft_fftn.default": "FFT: complex",
     "aten.stft.default": "FFT: complex",
-    "aten.view_as_complex.default": "complex result",
-    "aten.view_as_real.default": "complex operand",
-    "aten.polar.default": "complex result",
     "aten.atan2.out": "writes into an operand; atan2.default is the op of a functional graph",
     "aten.resize_.default": "changes the shape of its operand in place",
 }
@@ -63,6 +61,8 @@ def exporter(name: str) -> str:
     """How the exporter takes an op: lowered, decomposed, sizes, or why not."""
     if name in LOWERINGS:
         return "lowered"
+    if name in COMPLEX:
+        return "lowered, as pairs of real numbers"
     if name in LEFT_OUT:
         return f"no: {LEFT_OUT[name]}"
     if "backward" in name:

@@ -1,12 +1,17 @@
 """One family: exported, run twice on each device with different inputs, compared with torch."""
 
 import collections
+import sys
+from pathlib import Path
 
 import models
 import torch
 
 import clave
 from clave.errors import UnsupportedOp
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
+import placement
 
 # What a result may be off by, relative to the largest value of its tensor: a few layers of sums in another order, and
 # in the 16-bit floats one rounding per op of each layer.
@@ -48,7 +53,7 @@ def first_line(e):
 
 
 def family(name, devices):
-    """{"name", "status": "right", "wrong", "unsupported" ..., "reason", "error" by device, "ops", "passes"}."""
+    """{"name", "status": "right", "wrong", "fallback" ..., "reason", "error" by device, "ops", "passes"}."""
     result = {"name": name}
     try:
         module, args, kwargs = models.make(name)
@@ -76,14 +81,18 @@ def family(name, devices):
         collections.Counter(type(i.op).__name__ for c in program.schema.chains for i in c.instructions)
     )
     result["passes"] = dict(getattr(program, "passes", {}) or {})
+    result["n_ops"] = sum(result["ops"].values())
     result["error"] = {}
     argss = [(args, kwargs), (other[1], other[2]), (args, kwargs)]
     for device in devices:
         try:
-            worst, good = compare(clave.Session(program, device), module, argss)
+            session = clave.Session(program, device)
+            worst, good = compare(session, module, argss)
         except Exception as e:
             return result | {"status": "failed", "reason": f"{device}: {str(e).splitlines()[0]}"}
         result["error"][device] = float(f"{worst:.2g}")
         if not good:
             return result | {"status": "wrong", "reason": f"{device}: off by {worst:.2g} of the largest value"}
+        if elsewhere := placement.fallbacks(session):
+            return result | {"status": "fallback", "reason": f"{device}: {elsewhere}"}
     return result | {"status": "right"}

@@ -137,7 +137,7 @@ def as_strided(c: Context, x: Tensor, sizes: list[Int], strides: list[Int], offs
 
 def in_memory_order(c: Context, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """x, the call's first argument, as the row that torch's memory holds, and what turns such a row into x's shape."""
-    fake = c.node.args[0].meta["val"]
+    fake = c.node.meta.get("layout", c.node.args[0].meta["val"])
     whole = fake.storage_offset() == 0 and fake.untyped_storage().nbytes() == fake.numel() * fake.element_size()
     order = sorted(range(x.rank), key=lambda d: -fake.stride()[d])
     if not (whole and (fake.is_contiguous() or fake.permute(order).is_contiguous())):

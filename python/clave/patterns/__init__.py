@@ -19,13 +19,14 @@ from clave.patterns.calls import Match, NoMatch, call
 from clave.patterns.fold import fold_casts, fold_constants, remove_copies
 from clave.patterns.registry import PATTERNS
 from clave.patterns.rewrite import erase_dead, replace
-from clave.patterns.views import fold_views
+from clave.patterns.views import fold_views, keep_layouts
 
 
 def apply(program: ExportedProgram, changed: set[str]) -> Counter[str]:
     """How often each pass and pattern applied, by name. changed: buffers that some method changes, so no constants."""
     graph = program.graph_module.graph
     counts: Counter[str] = Counter()
+    keep_layouts(graph)
     counts["dead_code"] = erase_dead(graph)
     counts["copy"] = remove_copies(graph)
     counts["cast"] = fold_casts(graph)

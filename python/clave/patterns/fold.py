@@ -12,6 +12,7 @@ from torch.fx import Graph, Node
 
 from clave.patterns.calls import arguments, call, is_tensor, same, val
 from clave.patterns.rewrite import constant, emit, replace
+from clave.patterns.views import reads_memory
 from clave.trace import op_name
 
 SMALL = 1 << 20  # bytes: what a folded result may take where it is more than the constants that it is made of
@@ -116,6 +117,8 @@ class _Constants:
         for v in vals if isinstance(vals, tuple | list) else (vals,):
             if not isinstance(v, torch.Tensor) or not all(isinstance(s, int) for s in v.shape):
                 return False
+        if reads_memory(node):  # in an order that passes may have changed
+            return False
         if op_name(node.target) in _FILLS:  # of its tensor it needs the shape only
             return not any(isinstance(a, Node) for a in [*node.args[1:], *node.kwargs.values()])
         return all(i in self.sources for i in node.all_input_nodes)
@@ -143,6 +146,8 @@ class _Constants:
             return _filled(node)
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self.known[n])
         with torch.no_grad():
+            if node.target is torch.ops.aten.view.default:  # of a copy that went, so the strides may be others
+                return args[0].reshape(args[1])
             return node.target(*args, **kwargs)  # type: ignore[operator]
 
 

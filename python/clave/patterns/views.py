@@ -7,8 +7,21 @@ from torch.fx import Graph, Node
 
 from clave.patterns.calls import call, is_tensor, same, val
 from clave.patterns.rewrite import emit, replace, reshaped
+from clave.trace import op_name
 
 aten = torch.ops.aten
+
+
+def reads_memory(node: Node) -> bool:
+    """Whether it is about the elements as they lie in memory."""
+    return node.op == "call_function" and op_name(node.target).startswith("aten.as_strided")
+
+
+def keep_layouts(graph: Graph) -> None:
+    """Notes how the operands lie in memory that is read as such: passes give them other strides."""
+    for node in graph.nodes:
+        if reads_memory(node):
+            node.meta["layout"] = val(node.args[0])
 
 
 def fold_views(graph: Graph) -> int:

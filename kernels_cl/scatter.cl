@@ -1,7 +1,10 @@
 /* out[f, index[f, i], k] = KIND(out[f, index[f, i], k], source[f, i, k]): i along the axis, k over the dimensions behind it
- * over which the index stays the same, f over all others. A work-item walks all i for CHUNK neighbours of k and one of
- * `parts` ranges of destinations, so that equal indices combine in their order. An index out of range is reported and left
- * out. WRAP: negative indices count from the end. DENSE: k is one dimension of stride 1 in source and out. */
+ * over which the index stays the same, f over all others. Equal indices combine in their order. An index out of range is
+ * reported and left out.
+ *   scatter_walk      a work-item walks all i for CHUNK neighbours of k and one of `parts` ranges of destinations. WRAP:
+ *                     negative indices count from the end. DENSE: k is one dimension of stride 1 in source and out
+ *   scatter_segments  places has each line's i in the order of their indices: the work-item of the first of equal ones
+ *                     combines them all                                                                              */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -79,4 +82,29 @@ __kernel void scatter_walk(const __global STORAGE(TYPE) *source, const long sour
 #endif
     }
   }
+}
+
+__kernel void scatter_segments(const __global STORAGE(TYPE) *source, const long source_offset,
+                               const __global STORAGE(INDEX_TYPE) *index, const long index_offset,
+                               __global STORAGE(TYPE) *out, const long out_offset, const __global uint *places,
+                               const long places_offset, const index8 front_dims, const index8 source_front,
+                               const index8 index_front, const index8 out_front, const index8 back_dims,
+                               const index8 source_back, const index8 out_back, const index_t items, const index_t pitch,
+                               const index_t n, const index_t n_back, const index_t size, const index_t source_step,
+                               const index_t index_step, const index_t out_step, FAULT_PARAMS) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  const index_t k = item % n_back, first = item / n_back % n, f = item / n_back / n;
+  places += places_offset + (long)f * pitch;
+  index += index_offset + strided_offset(f, front_dims, index_front);
+  const long to = index[(index_t)places[first] * index_step];
+  if (first > 0 && index[(index_t)places[first - 1] * index_step] == to) return;
+  if (to < 0 || to >= size) {
+    set_fault(fault, fault_node, FAULT_INDEX, to, 0, size - 1);
+    return;
+  }
+  source += source_offset + strided_offset(f, front_dims, source_front) + strided_offset(k, back_dims, source_back);
+  out += out_offset + strided_offset(f, front_dims, out_front) + strided_offset(k, back_dims, out_back);
+  for (index_t i = first; i < n && index[(index_t)places[i] * index_step] == to; i++)
+    combine(out, (index_t)to * out_step, source, (index_t)places[i] * source_step);
 }

@@ -49,6 +49,15 @@ int64_t kept_row_size(const tensor *kept);
 /* Work-items (or teams) for the kept dimensions. */
 int64_t row_class_items(row_class c, const tensor *kept);
 
+/* The places along `axis` of every row of x in ascending order of their elements, equal ones in
+ * their own order: 32-bit integers, `pitch` a row, in the stream's scratch memory. */
+typedef struct sorted_places {
+  cl_mem memory;
+  int64_t offset, pitch; /* in places */
+} sorted_places;
+clave_status launch_sort(cl_stream *s, const node *n, const bound_tensor *x, int axis,
+                         sorted_places *out) STATUS_CHECK;
+
 /* Copies x into `out` elementwise (equal dims and dtype size, any strides); kernels_cl/cat.cl. */
 clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x,
                            const bound_tensor *out) STATUS_CHECK;

@@ -3,7 +3,12 @@
 
 #include "opencl_ops.h"
 
-enum { CPU_CHUNK = 64, GPU_ITEMS = 1 << 14 };
+enum {
+  CPU_CHUNK = 64,
+  GPU_ITEMS = 1 << 14,
+  MIN_SORTED = 1024,   /* entries of a line that are worth a sort */
+  MAX_SORTED = 1 << 24 /* entries of all lines: bounds the scratch memory of the sort */
+};
 
 enum { INDEX, SOURCE, OUT, OPERANDS };
 
@@ -13,6 +18,7 @@ typedef struct scatter_split {
   tensor front[OPERANDS], back[OPERANDS];
   int64_t step[OPERANDS]; /* along the axis */
   int64_t n, size;        /* entries and destinations on the axis */
+  bound_tensor lines;     /* the index without its dimensions behind */
 } scatter_split;
 
 static scatter_split split_operands(const scatter_operands *o) {
@@ -32,6 +38,9 @@ static scatter_split split_operands(const scatter_operands *o) {
   }
   tensors_collapse(p.front, OPERANDS);
   tensors_collapse(p.back, OPERANDS);
+  p.lines = *o->index;
+  p.lines.t = take_dims(&o->index_layout, 0, first);
+  p.lines.t.offset = o->index->t.offset;
   return p;
 }
 
@@ -46,40 +55,81 @@ static int64_t count_parts(const cl_stream *s, int64_t items, int64_t size) {
   return max_i64(1, min_i64(wanted, size));
 }
 
+static void begin_launch(launch *l, cl_stream *s, const node *n, const char *kernel,
+                         ir_scatter_kind kind, const scatter_operands *o) {
+  bool assign = kind == IR_SCATTER_KIND_ASSIGN;
+  launch_begin(l, s, n, "scatter", kernel);
+  launch_dtype(l, "TYPE", assign ? moved_type(o->out->t.type) : o->out->t.type);
+  launch_dtype(l, "INDEX_TYPE", o->index->t.type);
+  if (!assign) launch_compute(l, o->out->t.type);
+  launch_define(l, "KIND", (int)kind);
+  launch_buffer(l, o->source);
+  launch_buffer(l, o->index);
+  launch_buffer(l, o->out);
+}
+
+static void launch_layouts(launch *l, const scatter_split *p) {
+  launch_layout(l, &p->front[SOURCE]);
+  launch_strides(l, &p->front[INDEX]);
+  launch_strides(l, &p->front[OUT]);
+  launch_layout(l, &p->back[SOURCE]);
+  launch_strides(l, &p->back[OUT]);
+}
+
+static void launch_sizes(launch *l, const scatter_split *p) {
+  launch_int(l, p->n);
+  launch_int(l, tensor_numel(&p->back[OUT]));
+  launch_int(l, p->size);
+  launch_int(l, p->step[SOURCE]);
+  launch_int(l, p->step[INDEX]);
+  launch_int(l, p->step[OUT]);
+}
+
+static clave_status launch_walk(cl_stream *s, const node *n, ir_scatter_kind kind,
+                                const scatter_operands *o, const scatter_split *p) {
+  int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int64_t n_back = tensor_numel(&p->back[OUT]);
+  int64_t rows = tensor_numel(&p->front[OUT]) * ceil_div(n_back, chunk),
+          parts = count_parts(s, rows, p->size);
+  launch l;
+  begin_launch(&l, s, n, "scatter_walk", kind, o);
+  launch_define(&l, "WRAP", o->wrap);
+  launch_define(&l, "CHUNK", chunk);
+  launch_define(&l, "DENSE", is_dense(&p->back[SOURCE]) && is_dense(&p->back[OUT]));
+  launch_layouts(&l, p);
+  launch_int(&l, rows * parts);
+  launch_int(&l, parts);
+  launch_sizes(&l, p);
+  return launch_loops(&l, rows * parts, 1, p->n * min_i64(n_back, chunk));
+}
+
+static clave_status launch_segments(cl_stream *s, const node *n, ir_scatter_kind kind,
+                                    const scatter_operands *o, const scatter_split *p) {
+  sorted_places places;
+  TRY(launch_sort(s, n, &p->lines, o->axis, &places));
+  int64_t items = tensor_numel(&p->front[OUT]) * p->n * tensor_numel(&p->back[OUT]);
+  launch l;
+  begin_launch(&l, s, n, "scatter_segments", kind, o);
+  if (items > INT32_MAX) launch_wide(&l);
+  launch_memory(&l, places.memory, places.offset);
+  launch_layouts(&l, p);
+  launch_int(&l, items);
+  launch_int(&l, places.pitch);
+  launch_sizes(&l, p);
+  return launch_loops(&l, items, 1, 8);
+}
+
+/* Where there are few lines, a GPU is busy only with a work-item for each entry. */
+static bool wants_sort(const cl_stream *s, const scatter_operands *o, const scatter_split *p) {
+  int64_t front = tensor_numel(&p->front[OUT]), rows = front * tensor_numel(&p->back[OUT]);
+  if (stream_traits(s)->is_cpu || o->wrap || p->n < MIN_SORTED) return false;
+  return rows > 0 && rows < GPU_ITEMS && p->n <= MAX_SORTED / front;
+}
+
 clave_status launch_scatter(cl_stream *s, const node *n, ir_scatter_kind kind,
                             const scatter_operands *o) {
   scatter_split p = split_operands(o);
-  bool assign = kind == IR_SCATTER_KIND_ASSIGN;
-  int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
-  int64_t n_back = tensor_numel(&p.back[OUT]);
-  int64_t rows = tensor_numel(&p.front[OUT]) * ceil_div(n_back, chunk),
-          parts = count_parts(s, rows, p.size);
-  launch l;
-  launch_begin(&l, s, n, "scatter", "scatter_walk");
-  launch_dtype(&l, "TYPE", assign ? moved_type(o->out->t.type) : o->out->t.type);
-  launch_dtype(&l, "INDEX_TYPE", o->index->t.type);
-  if (!assign) launch_compute(&l, o->out->t.type);
-  launch_define(&l, "KIND", (int)kind);
-  launch_define(&l, "WRAP", o->wrap);
-  launch_define(&l, "CHUNK", chunk);
-  launch_define(&l, "DENSE", is_dense(&p.back[SOURCE]) && is_dense(&p.back[OUT]));
-  launch_buffer(&l, o->source);
-  launch_buffer(&l, o->index);
-  launch_buffer(&l, o->out);
-  launch_layout(&l, &p.front[SOURCE]);
-  launch_strides(&l, &p.front[INDEX]);
-  launch_strides(&l, &p.front[OUT]);
-  launch_layout(&l, &p.back[SOURCE]);
-  launch_strides(&l, &p.back[OUT]);
-  launch_int(&l, rows * parts);
-  launch_int(&l, parts);
-  launch_int(&l, p.n);
-  launch_int(&l, n_back);
-  launch_int(&l, p.size);
-  launch_int(&l, p.step[SOURCE]);
-  launch_int(&l, p.step[INDEX]);
-  launch_int(&l, p.step[OUT]);
-  return launch_loops(&l, rows * parts, 1, p.n * min_i64(n_back, chunk));
+  return wants_sort(s, o, &p) ? launch_segments(s, n, kind, o, &p) : launch_walk(s, n, kind, o, &p);
 }
 
 clave_status opencl_scatter(cl_stream *s, const node *n) {

@@ -106,6 +106,27 @@ static clave_status launch_merge(sorting *g) {
   return NULL;
 }
 
+static int64_t places_offset(const sorting *g) {
+  return ((g->long_key ? 4 : 2) + g->now) * g->rows * g->pitch;
+}
+
+static clave_status launch_order(sorting *g) {
+  if (g->size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
+  TRY(make_entries(g));
+  TRY(launch_runs(g));
+  while (g->m > g->length) TRY(launch_merge(g));
+  return NULL;
+}
+
+clave_status launch_sort(cl_stream *s, const node *n, const bound_tensor *x, int axis,
+                         sorted_places *out) {
+  sorting g = {.s = s, .n = n, .x = x, .out = x};
+  lay_out(&g, axis);
+  TRY(launch_order(&g));
+  *out = (sorted_places){g.memory, places_offset(&g), g.pitch};
+  return NULL;
+}
+
 static clave_status launch_store(sorting *g) {
   launch l;
   launch_begin(&l, g->s, g->n, "sort", "sort_store");
@@ -113,8 +134,7 @@ static clave_status launch_store(sorting *g) {
   launch_define(&l, "INDICES", g->indices != NULL);
   launch_compute(&l, DTYPE_I64);
   launch_buffer(&l, g->x);
-  launch_memory(&l, g->memory,
-                (g->long_key ? 4 : 2) * g->rows * g->pitch + g->now * g->rows * g->pitch);
+  launch_memory(&l, g->memory, places_offset(g));
   launch_buffer(&l, g->out);
   launch_optional(&l, g->indices);
   launch_layout(&l, &g->kept[0]);
@@ -135,9 +155,6 @@ clave_status opencl_sort(cl_stream *s, const node *n) {
   g.indices = operand_of(n, op->indices);
   if (tensor_numel(&g.out->t) == 0) return NULL;
   lay_out(&g, axis_of(op->axis, g.x->t.rank));
-  if (g.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
-  TRY(make_entries(&g));
-  TRY(launch_runs(&g));
-  while (g.m > g.length) TRY(launch_merge(&g));
+  TRY(launch_order(&g));
   return launch_store(&g);
 }

@@ -25,6 +25,7 @@ clave_status opencl_index_copy(cl_stream *s, const node *n) {
                         .out = &n->tensors[op->out]};
   o.axis = axis_of(op->axis, o.out->t.rank);
   o.index_layout = o.source->t;
+  o.index_layout.type = o.index->t.type;
   for (int d = 0; d < o.source->t.rank; d++)
     o.index_layout.strides[d] = d == o.axis ? o.index->t.strides[0] : 0;
   return launch_scatter(s, n, IR_SCATTER_KIND_ASSIGN, &o);

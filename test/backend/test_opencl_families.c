@@ -112,8 +112,9 @@ static const pair_case arg_cases[] = {
 #define CUMULATE(k, tensors, types, tolerance, a)                                             \
   {                                                                                           \
     "cumulate " #k " " tensors, IR_OP_CUMULATE,                                               \
-        &(ir_cumulate){.kind = IR_CUMULATE_KIND_##k, .x = 0, .axis = (a), .out = 1}, tensors, \
-        types, tolerance                                                                      \
+        &(ir_cumulate){                                                                       \
+            .kind = IR_CUMULATE_KIND_##k, .x = 0, .axis = (a), .out = 1, .indices = IR_NONE}, \
+        tensors, types, tolerance                                                             \
   }
 #define SOFTMAX(is_log, tensors, types, tolerance, a)                                          \
   {                                                                                            \
@@ -365,6 +366,29 @@ static const pair_case index_cases[] = {
     INDEX_COPY("T(6,9);I(9)<12;T(9,9);%T(6,9)", "f", 0),
 };
 
+/* Lines of 1024 entries and more are sorted on a GPU. */
+#define SCATTER(k, tensors, types, tolerance, a)                                                \
+  {                                                                                             \
+    "scatter " #k " " tensors, IR_OP_SCATTER,                                                   \
+        &(ir_scatter){                                                                          \
+            .kind = IR_SCATTER_KIND_##k, .x = 0, .axis = a, .index = 1, .source = 2, .out = 3}, \
+        tensors, types, tolerance                                                               \
+  }
+static const pair_case scatter_cases[] = {
+    SCATTER(ASSIGN, "T(2000);I(1500)<700;T(1500);%T(2000)", ANY_TYPE, 0, 0),
+    SCATTER(ADD, "T(3,50,2);I(3,1100,2)<50;T(3,1100,2)z;%T(3,50,2)", "fhbdcusil", 0, 1),
+    SCATTER(ADD, "T(40,3,5);i(1024,3,5)=<40;T(1024,3,5)^z;%T(40,3,5)", "fi", 0, 0),
+    SCATTER(MUL, "T(3,1200)z;i(3,1030)^<1200;T(3,1030)z;%T(3,1200)", "fil", 0, -1),
+    SCATTER(MAX, "T(3,70);I(3,1100)-+<70;T(3,1100)_n;%T(3,70)", "fil", 0, 1),
+    SCATTER(MIN, "T(70,3);I(1100,3)+<70;T(1100,3)n;%T(70,3)", "hsu", 0, 0),
+    SCATTER(ADD, "T(30,0);I(1100,0)<30;T(1100,0);%T(30,0)", "f", 0, 0),
+    SCATTER(ADD, "T(50,3);I(1100,3)<51;T(1100,3);%T(50,3)", "f", 0, 0),
+    SCATTER(ADD, "T(50,3);I(1100,3)~50;T(1100,3);%T(50,3)", "f", 0, 0),
+    INDEX_COPY("T(50,33);I(1300)<50;T(1300,33)^;%T(50,33)", ANY_TYPE, 0),
+    INDEX_COPY("T(4,20,3);i(2000)-<20;T(4,2000,3);%T(4,20,3)", BY_SIZE, 1),
+    INDEX_COPY("T(9,5);I(1024)<12;T(1024,5);%T(9,5)", "f", 0),
+};
+
 /* ---------------------------------------------------------------- transformers */
 
 #define ATTENTION(tensors, types, tolerance, is_causal)                                          \
@@ -446,6 +470,7 @@ FAMILY(join)
 FAMILY(conv)
 FAMILY(pool)
 FAMILY(index)
+FAMILY(scatter)
 FAMILY(attention)
 
 static int open_pair(void) {
@@ -475,9 +500,11 @@ static void pose_as(const char *class, device_entry *entry) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reduce), cmocka_unit_test(test_arg),   cmocka_unit_test(test_row),
-      cmocka_unit_test(test_norm),   cmocka_unit_test(test_join),  cmocka_unit_test(test_conv),
-      cmocka_unit_test(test_pool),   cmocka_unit_test(test_index), cmocka_unit_test(test_attention),
+      cmocka_unit_test(test_reduce),  cmocka_unit_test(test_arg),
+      cmocka_unit_test(test_row),     cmocka_unit_test(test_norm),
+      cmocka_unit_test(test_join),    cmocka_unit_test(test_conv),
+      cmocka_unit_test(test_pool),    cmocka_unit_test(test_index),
+      cmocka_unit_test(test_scatter), cmocka_unit_test(test_attention),
   };
   device_entry entry;
   if (open_pair()) return 0;

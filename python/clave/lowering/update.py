@@ -17,6 +17,8 @@ from clave.lowering.steps import compute, slot_as, step
 
 D = schema.DType
 
+_FEW = 64  # indices: the scatter takes negative ones itself; more are made positive first, as it may sort them
+
 
 def slice_update(c: Context, x: Tensor, update: Tensor, axis: int, start: Int) -> Tensor:
     """x with x[start : start + n] along axis replaced, n = update's size there."""
@@ -84,18 +86,16 @@ def index_put(c: Context, x: Tensor, indices: list[Tensor | None], values: Tenso
     n = c.sizes.product(picked)
     wide = expand(c, values, (*joined[:front], *picked, *joined[front + 1 :]))
     source = reshape(c, wide, (*joined[:front], n, *joined[front + 1 :]))
-    at = along(c, _joined_index(c, [x.shape[a] for a in axes], given, picked), front, source.shape)
+    few = len(given) == 1 and isinstance(n, int) and n < _FEW
+    row = (
+        given[0]
+        if few
+        else c.emit("RavelIndex", indices=given, sizes=[x.shape[a] for a in axes], shape=picked, dtype=D.I64)
+    )
+    at = along(c, row, front, source.shape)
     kind = schema.ScatterKind.add if accumulate else schema.ScatterKind.assign
-    out = scatter_into(c, reshape(c, moved, joined), front, at, source, kind, wrap=len(given) == 1)
+    out = scatter_into(c, reshape(c, moved, joined), front, at, source, kind, wrap=few)
     return permute(c, reshape(c, out, moved.shape), [order.index(d) for d in range(x.rank)])
-
-
-def _joined_index(c: Context, sizes: list[Int], given: list[Slot], shape: tuple[Int, ...]) -> Tensor:
-    """One (n) index over dimensions of these sizes joined to one."""
-    flat = (c.sizes.product(shape),)
-    if len(given) == 1:
-        return reshape(c, given[0], flat)
-    return reshape(c, c.emit("RavelIndex", indices=given, sizes=sizes, shape=shape, dtype=D.I64), flat)
 
 
 def _masked_put(c: Context, x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool) -> Tensor | None:

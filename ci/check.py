@@ -28,6 +28,8 @@ def c_suite(r, build, env=None):
 
 def c_plain(r):
     c_suite(r, r.build)
+    families = f"{r.build}/test/backend/test_opencl_families"
+    r.run([families], env={"CLAVE_TEST_CLASS": "gpu"}, name="the kernels that a GPU gets")
 
 
 def c_sanitized(r):

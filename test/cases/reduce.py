@@ -100,6 +100,14 @@ def shape_cases():
     yield Case("long_f32", lambda x: (x.sum(), x.mean(1), x.amax(), x.argmax()), [T((3, 300007))], **tol)
     yield Case("wide_f32", lambda x: (x.sum(0), x.mean(0), x.amax(0), x.var(0)), [T((7, 20011))], rtol=1e-5, atol=1e-5)
     yield Case("scalar_f32", lambda x: (x.sum(), x.mean(), x.amax(), x.argmax(), x.prod()), [T(())])
+    yield Case(
+        "scalar_keepdim", lambda x: (x.argmax(0, True), *x.max(0, True), *x.min(-1, True), x.sum(0, True)), [T(())]
+    )
+    yield Case(
+        "logical_sums",
+        lambda x: (x.prod(1, dtype=torch.bool), x.sum(1, dtype=torch.bool), x.sum(dtype=torch.bool)),
+        [T((5, 7), I32, low=-1, high=2)],
+    )
     yield Case("one_f32", lambda x: (x.sum(1), x.mean(1), x.amax(1), x.argmin(1)), [T((5, 1, 3))], rtol=1e-6)
     yield Case("empty_f32", lambda x: (x.sum(), x.sum(0), x.sum(1), x.prod(0), x.mean(0)), [T((0, 4))])
     yield Case("empty_kept_f32", lambda x: (x.amax(1), x.argmax(1), x.sum(1)), [T((0, 4))])

@@ -13,7 +13,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import compare
+import order
 import run
+import samples
 import worker
 
 NAN, INF = float("nan"), float("inf")
@@ -102,3 +104,20 @@ def test_f64_result_may_decide():
     assert difference(ours, want)
     assert not difference(ours, want, exact=[1.0001])
     assert difference(ours, want, exact=[1.0])
+
+
+@pytest.mark.parametrize(
+    "stable, places, right",
+    [
+        (False, [3, 0, 1, 2], True),
+        (False, [0, 1, 3, 3], False),
+        (False, [0, 1, 2, 3], False),
+        (True, [3, 0, 1, 2], False),
+    ],
+)
+def test_places_of_equal_elements(stable, places, right):
+    """Any order of them is right where torch promises none; never an element twice, or one that is not equal."""
+    s = samples.make_sample(0, torch.sort, (torch.tensor([1.0, 2.0, 3.0, 1.0]),), {"stable": stable})
+    want = list(s.module(*s.tensors))
+    taken = order.is_free("sort", s) and order.canonical("sort", s, [want[0], torch.tensor(places)], want)
+    assert bool(taken and taken[1] is want[1]) == right

@@ -17,6 +17,7 @@ import warnings
 from typing import Any
 
 import compare
+import order
 import placement
 import quick_export
 import samples
@@ -206,6 +207,8 @@ def judge(name: str, task: Task, ours: list[Any]) -> dict[str, Any]:
     s, want = task.sample, task.want
     if scope.is_random(name):
         ours, want = map(_without_values, (ours, want))
+    elif order.is_free(name, s):
+        ours = order.canonical(name, s, ours, want)
     d = compare.compare(name, is_pointwise(name), ours, reference(name, s, want))
     return {"verdict": "wrong" if d.wrong else "right", "message": d.wrong, "ulp": round(d.ulp, 2)}
 

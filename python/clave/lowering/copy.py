@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from clave.lowering.registry import Context, Tensor, lower
 from clave.lowering.reshape import expand
 from clave.lowering.steps import cast_to
@@ -33,3 +35,8 @@ def dropout(c: Context, x: Tensor, p: float, train: bool | None) -> Any:
 @lower("aten.copy.default", "aten.copy_.default")
 def copy(c: Context, x: Tensor, source: Tensor, non_blocking: bool) -> Tensor:
     return expand(c, cast_to(c, source, x.dtype), x.shape)
+
+
+@lower("prims.convert_element_type.default")
+def convert(c: Context, x: Tensor, _: torch.dtype) -> Tensor:
+    return cast_to(c, x, c.dtype())

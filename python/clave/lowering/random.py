@@ -11,7 +11,8 @@ from typing import Any
 from clave import schema
 from clave.builder import Int, Slot
 from clave.lowering.registry import Context, Scalar, Tensor, lower
-from clave.lowering.reshape import expand, insert, reshape
+from clave.lowering.reshape import insert, reshape
+from clave.lowering.slice import END, slice_
 from clave.lowering.sort import ordered
 from clave.lowering.steps import Expr, Operand, cast_to, compute, is_float, opmath, slot_as, step
 
@@ -149,20 +150,34 @@ def log_normal(c: Context, _: Tensor, mean: Scalar, deviation: Scalar, *__: Any)
 
 @lower("aten.multinomial.default")
 def multinomial(c: Context, weights: Tensor, n: Int, replacement: bool, *_: Any) -> Tensor:
-    """weights: (n_classes) or (rows, n_classes). Each class waits an exponential time over its weight: the first n to
-    come are a sample without replacement, and the first of all, drawn n times, one with it."""
-    d = opmath(weights.dtype)
+    """weights: (n_classes) or (rows, n_classes)."""
     rows = weights if weights.rank == 2 else insert(c, weights, 0)
-    if replacement:
-        shape = (rows.shape[0], n, rows.shape[1])
-        rows = expand(c, insert(c, rows, 1), shape)
+    draw = _with_replacement if replacement else _without_replacement
+    return reshape(c, draw(c, rows, n), c.shape())
+
+
+def _without_replacement(c: Context, rows: Tensor, n: Int) -> Tensor:
+    """Each class waits an exponential time over its weight: the first n to come."""
+    d = opmath(rows.dtype)
     u = uniform(c, rows.shape, d)
     rate = step("div", d, rows, step("neg", d, _log_rest(d, u)))
     none = step("where", d, step("gt", d, rows, 0.0), rate, -1.0)  # u is 0: infinite, so it is taken
     score = slot_as(c, compute(c, none, rows.shape, d), d)
-    if replacement:
-        kind = schema.ArgReduceKind.argmax
-        out = c.emit("ArgReduce", kind=kind, x=score, axis=2, keepdim=False, shape=rows.shape[:2], dtype=D.I64)
-    else:
-        out = ordered(c, score, 1, True, n)[1]
-    return reshape(c, out, c.shape())
+    out = ordered(c, score, 1, True, n)[1]
+    assert out is not None
+    return out
+
+
+def _with_replacement(c: Context, rows: Tensor, n: Int) -> Tensor:
+    """Where u times the sum of the weights falls among their running sums. Classes without weight repeat the sum before
+    them, so that nothing falls there, be the sums rounded as they may."""
+    d, shape = opmath(rows.dtype), rows.shape
+    sums = c.emit("Cumulate", kind=schema.CumulateKind.sum, x=slot_as(c, rows, d), axis=1, shape=shape, dtype=d)
+    sums = slot_as(c, compute(c, step("where", d, step("gt", d, rows, 0.0), sums, 0.0), shape, d), d)
+    sums = c.emit("Cumulate", kind=schema.CumulateKind.max, x=sums, axis=1, shape=shape, dtype=d)
+    last = c.sizes.subtract(shape[1], 1)
+    total = slice_(c, sums, 1, last, END, 1)
+    places = (shape[0], n)
+    at = slot_as(c, compute(c, step("mul", d, uniform(c, places, d), total), places, d), d)
+    found = c.emit("SearchSorted", boundaries=sums, x=at, right=True, shape=places)
+    return compute(c, step("minimum", D.I64, found, last), places, D.I64)

@@ -10,10 +10,11 @@ from clave import schema
 from clave.builder import Slot
 from clave.lowering.registry import Context, Scalar, Tensor, lower
 from clave.lowering.reshape import reshape
-from clave.lowering.steps import compute, opmath, slot_as, step
+from clave.lowering.steps import Operand, compute, opmath, slot_as, step
 
 D = schema.DType
 _K = schema.ReduceKind
+_LOGICAL = {_K.sum: _K.any, _K.prod: _K.all}  # what they are of BOOL
 
 
 def _axes(x: Tensor, dims: list[int] | int | None) -> list[int]:
@@ -26,6 +27,8 @@ def reduce_(
 ) -> Slot:
     """One reduction of x, which is cast to the result's dtype first (sums of integers are i64, any and all BOOL)."""
     dtype = D.BOOL if kind in (_K.any, _K.all) else c.dtype(index)
+    if dtype == D.BOOL:
+        kind = _LOGICAL.get(kind, kind)
     out = c.emit(
         "Reduce",
         kind=kind,
@@ -86,6 +89,14 @@ _spread(_K.var, "var")
 _spread(_K.std, "std")
 
 
+def _power(dtype: schema.DType, x: Operand, p: float) -> Operand:
+    """x to the p; a product where that takes few factors: pow is slow on devices."""
+    if p not in (3.0, 4.0):
+        return step("pow", dtype, x, p)
+    square = step("mul", dtype, x, x)
+    return step("mul", dtype, square, x if p == 3 else square)
+
+
 @lower("aten.linalg_vector_norm.default")
 def vector_norm(c: Context, x: Tensor, order: Scalar, dims: Any, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
     if order in (1, 2):
@@ -96,7 +107,7 @@ def vector_norm(c: Context, x: Tensor, order: Scalar, dims: Any, keepdim: bool, 
     if order == 0:
         return reduce_(c, _K.sum, compute(c, step("ne", x.dtype, x, 0), x.shape, D.BOOL), dims, keepdim)
     wide = opmath(c.dtype())
-    powers = slot_as(c, compute(c, step("pow", wide, step("abs", wide, x), float(order)), x.shape, wide), wide)
+    powers = slot_as(c, compute(c, _power(wide, step("abs", wide, x), float(order)), x.shape, wide), wide)
     total = c.emit(
         "Reduce", kind=_K.sum, x=powers, axes=_axes(x, dims), keepdim=keepdim, shape=c.shape(), dtype=wide
     )  # fmt: skip
@@ -120,7 +131,7 @@ def arg_reduce(c: Context, kind: str, x: Tensor, axis: int | None, keepdim: bool
     x = slot_as(c, x, D.U8) if x.dtype == D.BOOL else c.tensor(x)
     shape = c.shape(index)
     if x.rank == 0:
-        x, axis = c.tensor(reshape(c, x, (1,))), None
+        x, axis, keepdim = c.tensor(reshape(c, x, (1,))), None, False
     axis = None if axis is None else axis % x.rank
     return c.emit("ArgReduce", kind=kind_, x=x, axis=axis, keepdim=keepdim, shape=shape, dtype=D.I64)
 

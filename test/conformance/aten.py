@@ -48,7 +48,7 @@ def overload(name: str) -> torch._ops.OpOverload | None:
 
 def listed_ops() -> list[str]:
     """The ops of aten.txt."""
-    return [line for line in LISTED.read_text().splitlines() if line and not line.startswith("#")]
+    return [line.split("\t")[0] for line in LISTED.read_text().splitlines() if line and not line.startswith("#")]
 
 
 def rows() -> list[str]:

@@ -1,0 +1,112 @@
+"""A call of each op of aten.txt, and of what torch.export computes sizes with."""
+
+import aten
+import torch
+
+# Defined results of these are their shape and dtype.
+UNDEFINED = {f"aten.{name}" for name in ("empty.memory_format", "empty_permuted.default", "empty_like.default")} | {
+    "aten.new_empty.default"
+}
+FEATURES = 6
+
+
+def tensors(seed):
+    """name -> tensor. x, y, b and c, i and j are (4, 6); i and j hold 0 to 3, `permutation` 0 to 5 in each row."""
+    g = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(shape, generator=g)
+
+    def integers(high, *shape):
+        return torch.randint(high, shape, generator=g)
+
+    def gates(n):
+        return [normal(n * FEATURES, FEATURES), normal(n * FEATURES, FEATURES), *(normal(2, n * FEATURES))]
+
+    x = normal(4, FEATURES)
+    return {
+        "x": x,
+        "y": normal(4, FEATURES),
+        "v": normal(FEATURES),
+        "positive": normal(4, FEATURES).abs() + 0.1,
+        "sorted": normal(5).sort().values,
+        "scalar": integers(9),
+        "b": normal(4, FEATURES) > 0,
+        "c": normal(4, FEATURES) > 0,
+        "i": integers(4, 4, FEATURES),
+        "j": integers(4, 4, FEATURES),
+        "ids": integers(4, FEATURES),
+        "order": torch.randperm(4, generator=g),
+        "permutation": x.argsort(1),
+        "square": normal(FEATURES, FEATURES),
+        "batch": normal(2, 4, FEATURES),
+        "batch_t": normal(2, FEATURES, 5),
+        "pair": normal(4, 3, 2),
+        "heads": normal(1, 2, 5, 8),
+        "sound": normal(2, 4, 16),
+        "image": normal(2, 4, 8, 8),
+        "volume": normal(2, 4, 4, 6, 6),
+        "grid": normal(2, 3, 5, 2).tanh(),
+        "columns": normal(1, 12, 12),
+        "per_channel": normal(4),
+        "positive_channels": normal(4, 1, 1).abs() + 0.1,
+        "kernel1": normal(4, 4, 3),
+        "kernel2": normal(4, 4, 3, 3),
+        "kernel3": normal(4, 4, 3, 3, 3),
+        "state": normal(1, 2, FEATURES),
+        "lstm": gates(4),
+        "gru": gates(3),
+        "rnn": gates(1),
+    }
+
+
+def calls():
+    """Op -> its arguments as text, of the ops that are run."""
+    lines = (line.split("\t") for line in aten.LISTED.read_text().splitlines() if not line.startswith("#"))
+    return {line[0]: line[1] for line in lines if len(line) > 1 and not aten.exporter(line[0]).startswith("no: ")}
+
+
+def plain(result):
+    """What an op gives as a list of tensors that a program can return."""
+    if result is None:
+        return []
+    if isinstance(result, list | tuple):
+        return [t for r in result for t in plain(r)]
+    if not isinstance(result, torch.Tensor):
+        return [torch.scalar_tensor(result)]
+    return [torch.view_as_real(result) if result.is_complex() else result]
+
+
+class Calls(torch.nn.Module):
+    """Every call of a table, on tensors given by name: a list of tensors for each op, by its name with underscores."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.table = {name: compile(f"call({arguments})", name, "eval") for name, arguments in table.items()}
+
+    def forward(self, **inputs):
+        names = inputs | {"torch": torch}
+        return {
+            name.replace(".", "_"): plain(eval(c, names | {"call": caller(name)})) for name, c in self.table.items()
+        }
+
+
+def caller(name):
+    """The op; one that changes its first operand gets a copy of it."""
+    op = aten.overload(name)
+    if not op._schema.is_mutable:
+        return op
+    return lambda first, *rest: op(first.clone(), *rest)
+
+
+class Sizes(torch.nn.Module):
+    """Sizes of x, of any number of rows n, and a number u that only `scalar` tells: all that is computed of them."""
+
+    def forward(self, x, scalar):
+        n = torch.ops.aten.sym_size.int(x, 0)
+        u = scalar.item()
+        torch._check(u >= 0)
+        torch._check(u <= 100)
+        sizes = [n + 1, n * 3, n - 1, n // 2, torch.sym_max(n, 5), torch.sym_min(n, 5)]
+        sizes += [torch.sym_ite(torch.sym_not(u == 3), n, n + 2), torch.ops.aten.sym_storage_offset(x[1:, 2:])]
+        return [x.new_zeros((s,)) for s in sizes], torch.arange(u)

@@ -26,9 +26,6 @@ typedef enum gemm_kind {
 /* The product of a Matmul node: batches collapsed, rows that share one b folded into m. */
 void gemm_describe(gemm *g, cl_stream *s, const node *n);
 
-/* The one choice, from dtype, sizes, strides and the kind of device. */
-gemm_kind gemm_choose(const gemm *g);
-
 /* Parameters that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS. */
 void gemm_begin(launch *l, const gemm *g, const char *stem, const char *kernel);
 /* The arguments of matmul, gemv_rows and gemv_columns, in their order. */

@@ -1,0 +1,51 @@
+/* What the numbers of a program's slots and nodes mean. */
+#include <assert.h>
+
+#include "ops/ops.h"
+#include "serialize/program.h"
+
+slot_kind program_slot_kind(const ir_program *p, uint32_t tid) {
+  uint64_t end = p->constants.count;
+  if (tid < end) return SLOT_CONSTANT;
+  if (tid < (end += p->n_inputs)) return SLOT_INPUT;
+  if (tid < (end += p->n_outputs)) return SLOT_OUTPUT;
+  return tid < end + p->n_state ? SLOT_STATE : SLOT_TEMPORARY;
+}
+
+const char *slot_kind_name(slot_kind kind) {
+  static const char *const names[] = {"constant", "input", "output", "state", "temporary"};
+  return names[kind];
+}
+
+uint32_t program_count_nodes(const ir_program *p, uint32_t chain) {
+  const ir_instructions *list = &p->chains.items[chain].instructions;
+  uint32_t n = list->count;
+  for (uint32_t i = 0; i < list->count; i++) {
+    uint32_t chains[2];
+    int bodies = control_chains(&list->items[i], chains);
+    for (int b = 0; b < bodies; b++) n += program_count_nodes(p, chains[b]);
+  }
+  return n;
+}
+
+/* *number: relative to this chain's first node, then to what follows the chain and its bodies. */
+static bool find_node(const ir_program *p, uint32_t chain, uint32_t *number, uint32_t *found) {
+  const ir_instructions *list = &p->chains.items[chain].instructions;
+  *found = chain;
+  if (*number < list->count) return true;
+  *number -= list->count;
+  for (uint32_t i = 0; i < list->count; i++) {
+    uint32_t chains[2];
+    int bodies = control_chains(&list->items[i], chains);
+    for (int b = 0; b < bodies; b++)
+      if (find_node(p, chains[b], number, found)) return true;
+  }
+  return false;
+}
+
+void program_find_node(const ir_program *p, uint32_t number, uint32_t *chain, uint32_t *index) {
+  bool found = find_node(p, *chain, &number, chain);
+  assert(found);
+  (void)found;
+  *index = number;
+}

@@ -74,6 +74,20 @@
     const T step = off / ((T)1.12837916709551257390 * exp(-x * x));                        \
     return copysign(x - step / (1 + x * step), a);                                         \
   }                                                                                        \
+  static inline T step_i0_##S(T a) {                                                       \
+    const int is_f32 = sizeof(T) == 4;                                                     \
+    const T m = fabs(a), y = m * m / 4;                                                    \
+    T sum = 1;                                                                             \
+    if (m <= (is_f32 ? 10 : 20)) {                                                         \
+      for (int k = is_f32 ? 18 : 36; k > 0; k--) sum = 1 + sum * y / (T)(k * k);           \
+      return sum;                                                                          \
+    }                                                                                      \
+    for (int k = is_f32 ? 12 : 30; k > 0; k--) {                                           \
+      const T odd = 2 * k - 1;                                                             \
+      sum = 1 + sum * (odd * odd) / (8 * k * m);                                           \
+    }                                                                                      \
+    return exp(m) * (sum / sqrt((T)6.28318530717958647692 * m));                           \
+  }                                                                                        \
   static inline T step_frexp_mantissa_##S(T a) {                                           \
     int e;                                                                                 \
     return frexp(a, &e);                                                                   \

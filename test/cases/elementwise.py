@@ -53,6 +53,7 @@ SPECIAL = [
     torch.lgamma, torch.digamma, lambda x: torch.erfinv(x / 12), torch.signbit, lambda x: torch.frexp(x).mantissa,
     lambda x: torch.frexp(x).exponent, lambda x: torch.round(x, decimals=2), lambda x: torch.round(x, decimals=-1), torch.angle,
     lambda x: torch.logit(x, 0.01), torch.frac, torch.sinc, torch.nan_to_num, torch.isfinite,
+    lambda x: torch.i0(4 * x),
 ]  # fmt: skip
 PAIRS = [torch.copysign, torch.nextafter, torch.fmax, torch.fmin]
 

@@ -65,7 +65,7 @@ class Sample:
     @functools.cached_property
     def key(self) -> str:
         """Equal for samples that can share a program."""
-        fixed = [None if isinstance(x, torch.Tensor) else x for x in self.module.leaves]
+        fixed = [... if isinstance(x, torch.Tensor) else x for x in self.module.leaves]
         kinds = [(NAMES.get(t.dtype, str(t.dtype)), tuple(t.shape), t.stride()) for t in self.tensors]
         return f"{fixed!r} {self.module.spec} {kinds}"
 

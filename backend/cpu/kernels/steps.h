@@ -130,6 +130,28 @@ static inline double step_frexp_exponent_f64(double a) {
 static inline float step_frexp_mantissa_f32(float a) { return (float)step_frexp_mantissa_f64(a); }
 static inline float step_frexp_exponent_f32(float a) { return (float)step_frexp_exponent_f64(a); }
 
+/* The modified Bessel function of order 0: up to 20 its power series in a^2 / 4, whose terms are all
+ * positive, then the asymptotic series in 1 / a, both from the inside out. */
+static inline double step_i0_near(double m) {
+  double sum = 1;
+  for (int k = 36; k > 0; k--) sum = 1 + sum * (m * m / 4) / (k * k);
+  return sum;
+}
+/* Without its factor exp(m). */
+static inline double step_i0_far(double m) {
+  double sum = 1;
+  for (int k = 30; k > 0; k--) sum = 1 + sum * ((2 * k - 1) * (2 * k - 1)) / (8 * k * m);
+  return sum / sqrt(6.28318530717958647692 * m);
+}
+static inline double step_i0_f64(double a) {
+  const double m = fabs(a);
+  return m <= 20 ? step_i0_near(m) : exp(m) * step_i0_far(m);
+}
+static inline float step_i0_f32(float a) {
+  const float m = fabsf(a);
+  return m <= 20 ? (float)step_i0_near(m) : expf(m) * (float)step_i0_far(m);
+}
+
 /* ---- int64_t */
 static inline int64_t step_neg_i64(int64_t a) { return step_wrap(0 - (uint64_t)a); }
 static inline int64_t step_abs_i64(int64_t a) { return a < 0 ? step_neg_i64(a) : a; }
@@ -202,6 +224,7 @@ static inline int64_t step_lcm(int64_t a, int64_t b) {
 #define step_lgamma(a) _Generic((a), float : step_lgamma_f32, default : step_lgamma_f64)(a)
 #define step_digamma(a) _Generic((a), float : step_digamma_f32, default : step_digamma_f64)(a)
 #define step_erfinv(a) _Generic((a), float : step_erfinv_f32, default : step_erfinv_f64)(a)
+#define step_i0(a) _Generic((a), float : step_i0_f32, default : step_i0_f64)(a)
 #define step_frexp_mantissa(a) \
   _Generic((a), float : step_frexp_mantissa_f32, default : step_frexp_mantissa_f64)(a)
 #define step_frexp_exponent(a) \

@@ -27,7 +27,7 @@ def _unary(op: str, kind: str) -> None:
 
 for _kind in (
     "neg abs sign sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
-    "asinh acosh atanh erf erfc erfinv lgamma digamma sigmoid relu silu hardswish hardsigmoid mish"
+    "asinh acosh atanh erf erfc erfinv lgamma digamma i0 sigmoid relu silu hardswish hardsigmoid mish"
 ).split():
     _unary(_kind, _kind)
 

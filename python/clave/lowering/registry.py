@@ -119,7 +119,8 @@ class Context:
         return val if index is None else val[index]
 
     def is_complex(self) -> bool:
-        val = self.node.meta["val"]
+        """Whether a result is; assertions have none."""
+        val = self.node.meta.get("val")
         return any(
             isinstance(v, torch.Tensor) and v.is_complex() for v in (val if isinstance(val, tuple | list) else [val])
         )

@@ -110,14 +110,14 @@ def _rolled(c: Context, x: Tensor, shift: Int, axis: int) -> Tensor:
     return c.emit("Cat", xs=parts, axis=axis, shape=x.shape, dtype=x.dtype)
 
 
-@lower("aten.diagonal.default", "aten.diagonal_copy.default")
+@lower("aten.diagonal.default")
 def diagonal(c: Context, x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
     if isinstance(x, Filled):
         return Filled(x.value, x.dtype, c.shape())
     return c.builder.view("Diagonal", x, c.shape(), offset=offset, axis1=axis1 % x.rank, axis2=axis2 % x.rank)
 
 
-@lower("aten.unfold.default", "aten.unfold_copy.default")
+@lower("aten.unfold.default")
 def unfold(c: Context, x: Tensor, axis: int, size: Int, step: Int) -> Tensor:
     if isinstance(x, Filled):
         return Filled(x.value, x.dtype, c.shape())
@@ -127,7 +127,7 @@ def unfold(c: Context, x: Tensor, axis: int, size: Int, step: Int) -> Tensor:
     return c.builder.view("Unfold", x, c.shape(), axis=axis % x.rank, size=size, step=step)
 
 
-@lower("aten.as_strided.default", "aten.as_strided_copy.default")
+@lower("aten.as_strided.default")
 def as_strided(c: Context, x: Tensor, sizes: list[Int], strides: list[Int], offset: Int | None) -> Tensor:
     if isinstance(x, Filled):
         return Filled(x.value, x.dtype, c.shape())

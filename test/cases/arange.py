@@ -25,6 +25,19 @@ def cases():
         yield Case(f"full_{d}", full, [T((3,), dtype, 1, 3)])
     yield Case("fractions", lambda x: torch.arange(0, 1, 0.1) + x, [T((1,))], rtol=1e-6, atol=1e-6)
     yield Case(
+        "between",
+        lambda x: (
+            *(torch.linspace(4.3, -3, n) + x for n in (0, 1, 2, 7)),
+            torch.linspace(x[0], 9, 8),
+            torch.linspace(4.3, -3, 50, dtype=I64),
+            torch.linspace(0, 7, 50, dtype=I32),
+            torch.logspace(-1, 2, 5, base=2.0) + x,
+        ),
+        [T((1,))],
+        rtol=1e-6,
+        atol=1e-6,
+    )
+    yield Case(
         "special",
         lambda x: (torch.full((3,), float("-inf")) + x, torch.full((2,), float("nan")) * x[0], torch.full((2,), True)),
         [T((3,))],

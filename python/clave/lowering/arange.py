@@ -10,7 +10,7 @@ from clave import schema
 from clave.builder import Float, Int, Slot, Val
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Filled, Scalar, Tensor, lower
-from clave.lowering.steps import convert, is_float
+from clave.lowering.steps import Operand, cast, compute, convert, is_float, opmath, step
 
 
 def counting(c: Context, start: Int, size: Int, step: Int = 1) -> Slot:
@@ -47,6 +47,23 @@ def arange_start(c: Context, start: Scalar, end: Scalar, *_: Any) -> Tensor:
 @lower("aten.arange.start_step")
 def arange_step(c: Context, start: Scalar, end: Scalar, step: Scalar, *_: Any) -> Tensor:
     return _arange(c, start, step)
+
+
+@lower(
+    "aten.linspace.default", "aten.linspace.Tensor_Tensor", "aten.linspace.Tensor_Scalar", "aten.linspace.Scalar_Tensor"
+)
+def linspace(c: Context, start: Tensor | Scalar, end: Tensor | Scalar, n: int, *_: Any) -> Tensor:
+    """Each half from its own end. torch rounds the ends to the dtype; integers are computed in f64 and truncated."""
+    dtype = c.dtype()
+    t = opmath(dtype) if is_float(dtype) else schema.DType.F64
+    first, last = (cast(convert(x, dtype) if isinstance(x, int | float) else x, dtype) for x in (start, end))
+    i, parts = counting(c, 0, n), max(n - 1, 1)
+    width: Operand = step("div", t, step("sub", t, last, first), parts)
+    if all(isinstance(x, int | float) for x in (first, last)):
+        width = (last - first) / parts
+    from_first = step("add", t, first, step("mul", t, width, i))
+    from_last = step("sub", t, last, step("mul", t, width, step("sub", i.dtype, n - 1, i)))
+    return compute(c, step("where", t, step("lt", i.dtype, i, max(n // 2, 1)), from_first, from_last))
 
 
 def _filled(c: Context, value: Scalar) -> Tensor:

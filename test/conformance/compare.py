@@ -21,8 +21,9 @@ EPS = {d: torch.finfo(d).eps for d in (torch.float32, torch.float16, torch.bfloa
 # OpenCL 1.2 full profile, table 7.4, for f32; 4 where not listed.
 ULP = {"pow": 16, "erf": 16, "erfc": 16, "atan": 5, "atan2": 6, "tan": 5, "tanh": 5, "atanh": 5, "float_power": 16}
 DEFAULT_ULP = 4
-# Sums of a few terms that may cancel: with products or quotients in them, or a remainder.
+# Sums of a few terms that may cancel: with products or quotients in them, a remainder, or (mvlgamma) logarithms.
 COMPOSED = {"add", "sub", "rsub", "__rsub__", "addcmul", "addcdiv", "lerp"}
+COMPOSED |= {"mvlgamma.mvlgamma_p_3", "mvlgamma.mvlgamma_p_5"}
 # Zeros whose sign torch does not fix: its vector code gives 0 where the code for the rest of a row gives -0.
 ANY_ZERO = {"nn.functional.softshrink"}
 

@@ -149,7 +149,7 @@ def _transpose(node: Node, args: tuple[Any, ...]) -> Call | None:
 def _axes(x: Any, dims: Any) -> tuple[int, ...]:
     rank = val(x).dim()
     dims = [dims] if isinstance(dims, int) else dims
-    return tuple(sorted(d % rank for d in dims)) if dims else tuple(range(rank))
+    return tuple(sorted(d % rank for d in dims)) if dims and rank else tuple(range(rank))
 
 
 @_reads("mean.dim sum.dim_IntList")

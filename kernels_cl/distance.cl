@@ -1,5 +1,6 @@
-/* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND: 0, 1 and 2 are that p, 3 is infinity, 4 any other.
- * A work-item makes one element; float sums are taken over BLOCK terms and then added up. */
+/* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND: 0, 1, 2 and 3 are that p, 4 is infinity, 5 any
+ * other. A work-item makes ROWS neighbours of j, W terms at a time; float sums are taken over BLOCK terms of a lane, then
+ * added up, then over the lanes. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -7,46 +8,81 @@
 #ifndef KIND
 #define KIND 2
 #endif
-#define INFINITE 3
-#define BLOCK 128
+#ifndef ROWS
+#define ROWS 4
+#endif
+#include "vector.h"
+DEFINE_SOME(TYPE)
+#define INFINITE 4
 
 #if KIND == 0
-#define TERM(d) ((d) != (d) ? (d) : (real)((d) != 0))
+#define TERM(d) ((d) != (d) ? (d) : (d) != 0 ? (realw)1 : (realw)0)
 #elif KIND == 2
 #define TERM(d) ((d) * (d))
-#elif KIND == 4
-#define TERM(d) pow(fabs(d), p)
+#elif KIND == 3
+#define TERM(d) ((d) * (d) * fabs(d))
+#elif KIND == 5
+#define TERM(d) pow(fabs(d), (realw)p)
 #else
 #define TERM(d) fabs(d)
 #endif
 #if KIND == INFINITE
-#define ADD(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
+#define ADD(a, b) larger(a, b)
 #else
 #define ADD(a, b) ((a) + (b))
 #endif
+
+/* The norm, of what the lanes have. */
+static inline real norm_of(const realw v, const real p) {
+#if KIND == INFINITE && W > 1
+  real lanes[W];
+  vstore16(v, 0, lanes);
+  real total = lanes[0];
+  for (int l = 1; l < W; l++) total = larger(total, lanes[l]);
+#elif KIND == INFINITE
+  const real total = v;
+#else
+  const real total = fold_add(v);
+#endif
+#if KIND == 2
+  return sqrt(total);
+#elif KIND == 3
+  return cbrt(total);
+#elif KIND == 5
+  return pow(total, 1 / p);
+#else
+  return total;
+#endif
+}
 
 __kernel void distance_rows(const __global STORAGE(TYPE) *a, const long a_offset, const __global STORAGE(TYPE) *b,
                             const long b_offset, __global STORAGE(TYPE) *out, const long out_offset, const index_t items,
                             const index_t n_a, const index_t n_b, const index_t m, const real p) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const index_t row = item / n_b;
+  const index_t per_row = (n_b + ROWS - 1) / ROWS, row = item / per_row, first = item % per_row * ROWS;
   a += a_offset + row * m;
-  b += b_offset + (row / n_a * n_b + item % n_b) * m;
-  real total = 0;
-  for (index_t from = 0; from < m; from += BLOCK) {
-    const index_t end = from + BLOCK < m ? from + BLOCK : m;
-    real block = 0;
-    for (index_t i = from; i < end; i++) {
-      const real d = LOAD(TYPE, a, i) - LOAD(TYPE, b, i), term = TERM(d);
-      block = ADD(block, term);
-    }
-    total = ADD(total, block);
+  b += b_offset + row / n_a * n_b * m;
+  index_t at[ROWS]; /* of the rows of b; beyond the last one, the last one again */
+  realw total[ROWS];
+  for (int r = 0; r < ROWS; r++) {
+    at[r] = min(first + r, n_b - 1) * m;
+    total[r] = (realw)0;
   }
-#if KIND == 2
-  total = sqrt(total);
-#elif KIND == 4
-  total = pow(total, 1 / p);
-#endif
-  STORE(TYPE, out + out_offset, item, total);
+  for (index_t from = 0; from < m; from += BLOCK * W) {
+    const index_t end = from + BLOCK * W < m ? from + BLOCK * W : m;
+    realw block[ROWS];
+    for (int r = 0; r < ROWS; r++) block[r] = (realw)0;
+    for (index_t i = from; i < end; i += W) {
+      const int some = (int)(end - i);
+      const realw x = LOAD_SOME(TYPE, a + i, some);
+      for (int r = 0; r < ROWS; r++) {
+        const realw d = x - LOAD_SOME(TYPE, b + at[r] + i, some), term = TERM(d);
+        block[r] = ADD(block[r], term);
+      }
+    }
+    for (int r = 0; r < ROWS; r++) total[r] = ADD(total[r], block[r]);
+  }
+  out += out_offset + row * n_b + first;
+  for (int r = 0; r < ROWS && first + r < n_b; r++) STORE(TYPE, out, r, norm_of(total[r], p));
 }

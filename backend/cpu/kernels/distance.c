@@ -13,13 +13,23 @@ typedef struct distance_task {
   int64_t n_a, n_b, m;
 } distance_task;
 
-static double add_term(double p, double sum, double d) {
-  d = fabs(d);
-  if (p == 0) return sum + (isnan(d) ? d : d != 0);
-  if (p == 1) return sum + d;
-  if (p == 2) return sum + d * d;
-  if (isinf(p)) return isnan(d) || d > sum ? d : sum;
-  return sum + pow(d, p);
+/* sum with the terms of x - y, n of each. */
+static double add_terms(double p, double sum, const double *x, const double *y, int64_t n) {
+  if (p == 1) {
+    for (int64_t i = 0; i < n; i++) sum += fabs(x[i] - y[i]);
+  } else if (p == 2) {
+    for (int64_t i = 0; i < n; i++) sum += (x[i] - y[i]) * (x[i] - y[i]);
+  } else if (p == 0) {
+    for (int64_t i = 0; i < n; i++) sum += isnan(x[i] - y[i]) ? NAN : x[i] - y[i] != 0;
+  } else if (isinf(p)) {
+    for (int64_t i = 0; i < n; i++) {
+      double d = fabs(x[i] - y[i]);
+      sum = isnan(d) || d > sum ? d : sum;
+    }
+  } else {
+    for (int64_t i = 0; i < n; i++) sum += pow(fabs(x[i] - y[i]), p);
+  }
+  return sum;
 }
 
 static double finish(double p, double sum) {
@@ -34,7 +44,7 @@ static double row_distance(const distance_task *t, int64_t row_a, int64_t row_b)
     int64_t n = t->m - at < ROW_BLOCK ? t->m - at : ROW_BLOCK;
     load_row(COMPUTE_F64, type, element_at(t->a->data, type, row_a * t->m + at), 1, n, x);
     load_row(COMPUTE_F64, type, element_at(t->b->data, type, row_b * t->m + at), 1, n, y);
-    for (int64_t i = 0; i < n; i++) sum = add_term(t->p, sum, x[i] - y[i]);
+    sum = add_terms(t->p, sum, x, y, n);
   }
   return finish(t->p, sum);
 }

@@ -32,7 +32,7 @@ def difference(got, want):
     keep = w.isfinite()
     if not keep.any():
         return 0.0
-    scale = max(w[keep].abs().max().item(), 1e-3)
+    scale = max(w[keep].abs().max().item(), 1e-6)
     return ((g - w)[keep].abs().max() / scale).item()
 
 

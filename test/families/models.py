@@ -1,5 +1,5 @@
 """Tiny models with random weights of the families that people export: a row per family, made from Hugging Face's classes
-without a network. `make(name)` gives (module, args, kwargs); transformers is needed only when it is called.
+without a network. `make(name)` gives (module, args, kwargs), of zoo.py's rows too; the libraries are needed only then.
 """
 
 import torch
@@ -82,7 +82,6 @@ ROWS = {
     "funnel": ("FunnelModel", "FunnelConfig", dict(vocab_size=99, block_sizes=[1, 1], d_model=32, n_head=4, d_head=8, d_inner=64, num_decoder_layers=1), masked(12)),
     "convbert": ("ConvBertModel", "ConvBertConfig", TEXT, masked()),
     "squeezebert": ("SqueezeBertModel", "SqueezeBertConfig", TEXT | dict(embedding_size=32), masked()),
-    "nystromformer": ("NystromformerModel", "NystromformerConfig", TEXT | dict(num_landmarks=4, segment_means_seq_len=16), ids(16)),
     "fnet": ("FNetModel", "FNetConfig", TEXT, ids()),
     "roformer": ("RoFormerModel", "RoFormerConfig", TEXT | dict(embedding_size=32), masked()),
     "esm": ("EsmModel", "EsmConfig", TEXT | dict(position_embedding_type="rotary", pad_token_id=1, mask_token_id=2), masked()),
@@ -127,7 +126,7 @@ ROWS = {
     "smollm3": ("SmolLM3ForCausalLM", "SmolLM3Config", GROUPED | dict(use_cache=False, pad_token_id=0), ids()),
     "glm": ("GlmForCausalLM", "GlmConfig", GROUPED | dict(use_cache=False, pad_token_id=0), ids()),
     "nemotron": ("NemotronForCausalLM", "NemotronConfig", GROUPED | dict(use_cache=False), ids()),
-    "mixtral": ("MixtralForCausalLM", "MixtralConfig", GROUPED | dict(use_cache=False, num_local_experts=4), ids()),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig", GROUPED | dict(use_cache=False, num_local_experts=4, experts_implementation="batched_mm"), ids()),
     "deepseek_v3": ("DeepseekV3ForCausalLM", "DeepseekV3Config", TEXT | dict(use_cache=False, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8, first_k_dense_replace=2), ids()),
     "rwkv": ("RwkvModel", "RwkvConfig", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, attention_hidden_size=32, use_cache=False), ids()),
     "mamba": ("MambaModel", "MambaConfig", dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=4, use_cache=False, use_mambapy=False), ids(5)),
@@ -181,8 +180,28 @@ ROWS = {
 }  # fmt: skip
 
 
+def awaken(model):
+    """Weights, biases and statistics as training leaves them: fresh ones are 0, 1 or so small that results say nothing."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear | torch.nn.modules.conv._ConvNd):
+            torch.nn.init.normal_(module.weight, std=module.weight[0].numel() ** -0.5)
+    for p in model.parameters():
+        if p.dim() <= 1 and p.is_floating_point() and bool((p == p.view(-1)[0]).all()):
+            base = 0.5 if 0 < abs(p.view(-1)[0].item()) < 0.2 else p
+            p.data.copy_(base + 0.1 * torch.randn_like(p))
+    for name, b in model.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            b.copy_(b + 0.3 * torch.rand_like(b))
+    return model
+
+
+@torch.no_grad()
 def make(name, run=0):
     """(module in eval mode, args, kwargs) of a family: the module is the same each time, the inputs differ by `run`."""
+    if name not in ROWS:
+        import zoo
+
+        return zoo.make(name, run)
     import transformers
 
     model_name, config_name, fields, inputs, *more = ROWS[name]
@@ -197,6 +216,6 @@ def make(name, run=0):
     if implementation:
         config._attn_implementation = implementation
     torch.manual_seed(7)
-    model = getattr(transformers, model_name)(config).to(dtype).eval()
+    model = awaken(getattr(transformers, model_name)(config)).to(dtype).eval()
     torch.manual_seed(run)
     return Tensors(model, part).eval(), (), inputs()

@@ -1,5 +1,5 @@
-"""Exports each family of models.py, runs it on devices and compares with torch: a process each, so that a crash or a
-long export is one line. Needs transformers.
+"""Exports each family of models.py and zoo.py, runs it on devices and compares with torch: a process each, so that a
+crash or a long export is one line. Needs transformers.
 
     python test/families/run.py [--only NAME,NAME] [--devices cpu,opencl] [--json FILE] [--limit SECONDS]
 """
@@ -66,10 +66,11 @@ def main():
     import models
     import torch
     import transformers  # noqa: F401 (once, before the processes are forked)
+    import zoo
 
     torch.set_num_threads(1)  # else the forked processes hang in torch's thread pool
     found = []
-    for name in models.ROWS:
+    for name in [*models.ROWS, *zoo.ROWS]:
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in o.only.split(",")):
             found.append(in_a_process(name, o))
             print(line(found[-1]), flush=True)

@@ -38,22 +38,6 @@
 /* Special functions, as in backend/cpu/kernels/steps.h, where each is described. */
 #define STEP_SPECIAL_FUNCTIONS(S, T)                                                       \
   static inline T step_lgamma_##S(T a) { return lgamma(a); }                               \
-  static inline T step_digamma_##S(T a) {                                                  \
-    if (a == 0) return copysign((T)INFINITY, -a);                                          \
-    if (a < 0 && a == floor(a)) return (T)NAN;                                             \
-    T shift = 0;                                                                           \
-    if (a < 0) {                                                                           \
-      shift = (T)-3.14159265358979323846 / tanpi(a - rint(a));                             \
-      a = 1 - a;                                                                           \
-    }                                                                                      \
-    for (; a < 10; a += 1) shift -= 1 / a;                                                 \
-    if (a > (T)1e17f) return shift + log(a);                                               \
-    const T y = 1 / (a * a);                                                               \
-    T series = (T)(691.0 / 32760) - y * (T)(1.0 / 12);                                     \
-    series = (T)(1.0 / 240) - y * ((T)(1.0 / 132) - y * series);                           \
-    series = (T)(1.0 / 12) - y * ((T)(1.0 / 120) - y * ((T)(1.0 / 252) - y * series));     \
-    return shift + log(a) - (T)0.5 / a - y * series;                                       \
-  }                                                                                        \
   static inline T step_erfinv_##S(T a) {                                                   \
     const T m = fabs(a);                                                                   \
     if (!(m < 1)) return m == 1 ? copysign((T)INFINITY, a) : (T)NAN;                       \
@@ -98,11 +82,34 @@
     return isfinite(a) ? (T)e : (T)0;                                                      \
   }
 
+/* Its sums cancel near its zeros, so f32 is computed in f64 where there is one. */
+#define STEP_DIGAMMA(S, T)                                                             \
+  static inline T step_digamma_##S(T a) {                                              \
+    if (a == 0) return copysign((T)INFINITY, -a);                                      \
+    if (a < 0 && a == floor(a)) return (T)NAN;                                         \
+    T shift = 0;                                                                       \
+    if (a < 0) {                                                                       \
+      shift = (T)-3.14159265358979323846 / tanpi(a - rint(a));                         \
+      a = 1 - a;                                                                       \
+    }                                                                                  \
+    for (; a < 10; a += 1) shift -= 1 / a;                                             \
+    if (a > (T)1e17f) return shift + log(a);                                           \
+    const T y = 1 / (a * a);                                                           \
+    T series = (T)(691.0 / 32760) - y * (T)(1.0 / 12);                                 \
+    series = (T)(1.0 / 240) - y * ((T)(1.0 / 132) - y * series);                       \
+    series = (T)(1.0 / 12) - y * ((T)(1.0 / 120) - y * ((T)(1.0 / 252) - y * series)); \
+    return shift + log(a) - (T)0.5 / a - y * series;                                   \
+  }
+
 STEP_FLOAT_FUNCTIONS(f32, float)
 STEP_SPECIAL_FUNCTIONS(f32, float)
 #ifdef cl_khr_fp64
 STEP_FLOAT_FUNCTIONS(f64, double)
 STEP_SPECIAL_FUNCTIONS(f64, double)
+STEP_DIGAMMA(f64, double)
+static inline float step_digamma_f32(float a) { return (float)step_digamma_f64(a); }
+#else
+STEP_DIGAMMA(f32, float)
 #endif
 
 /* erf: PoCL's is a scalar call (20 ns an element), so CPUs get one without branches, 1.2 ulp: below

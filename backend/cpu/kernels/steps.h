@@ -130,8 +130,8 @@ static inline double step_frexp_exponent_f64(double a) {
 static inline float step_frexp_mantissa_f32(float a) { return (float)step_frexp_mantissa_f64(a); }
 static inline float step_frexp_exponent_f32(float a) { return (float)step_frexp_exponent_f64(a); }
 
-/* The modified Bessel function of order 0: up to 20 its power series in a^2 / 4, whose terms are all
- * positive, then the asymptotic series in 1 / a, both from the inside out. */
+/* The modified Bessel function of order 0: up to 20 its power series in a^2 / 4, whose terms are
+ * all positive, then the asymptotic series in 1 / a, both from the inside out. */
 static inline double step_i0_near(double m) {
   double sum = 1;
   for (int k = 36; k > 0; k--) sum = 1 + sum * (m * m / 4) / (k * k);

@@ -312,20 +312,21 @@ def masked_fill(c: Context, x: Tensor, mask: Tensor, value: Tensor | Scalar) -> 
 
 @lower("aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor")
 def clamp(c: Context, x: Tensor, low: Tensor | Scalar | None, high: Tensor | Scalar | None) -> Tensor:
+    """Of 0 and -0 x itself: steps give the second of equal ones, so the limit comes first; clamp_min and _max too."""
     if low is None or high is None:
         kind, limit = ("minimum", high) if low is None else ("maximum", low)
-        return compute(c, x if limit is None else step(kind, c.dtype(), x, limit))
+        return compute(c, x if limit is None else step(kind, c.dtype(), limit, x))
     return compute(c, step("clamp", c.dtype(), x, low, high))
 
 
 @lower("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def clamp_min(c: Context, x: Tensor, low: Tensor | Scalar) -> Tensor:
-    return compute(c, step("maximum", c.dtype(), x, low))
+    return compute(c, step("maximum", c.dtype(), low, x))
 
 
 @lower("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def clamp_max(c: Context, x: Tensor, high: Tensor | Scalar) -> Tensor:
-    return compute(c, step("minimum", c.dtype(), x, high))
+    return compute(c, step("minimum", c.dtype(), high, x))
 
 
 @lower("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default")

@@ -30,7 +30,7 @@ from clave.errors import Code, Error, Unsupported, UnsupportedOp
 from clave.lowering import LOWERINGS, Context
 from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of
 from clave.program import Program
-from clave.shared import Shared
+from clave.shared import Shared, changed_by, is_state_update
 from clave.sizes import Sizes, dim_names
 
 _VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Diagonal", "AsStrided", "Unfold"}
@@ -65,7 +65,7 @@ def export(
     else:
         captured = {"forward": _capture(module, args, kwargs, dynamic_shapes, strict)}
     passes: Counter[str] = Counter()
-    changed = {b for p, _ in captured.values() for b in p.graph_signature.buffers_to_mutate.values()}
+    changed = {name for p, _ in captured.values() for name in changed_by(p.graph_signature)}
     for program, _ in captured.values():
         passes += patterns.apply(program, changed)
     builder, constants = build(captured)
@@ -289,7 +289,7 @@ class _Method:
         leaves: list[structure.Spec] = []
         for result, spec in zip(results, self.program.graph_signature.output_specs, strict=True):
             self.builder.source = spec.arg.name if hasattr(spec.arg, "name") else ""
-            if spec.kind == OutputKind.BUFFER_MUTATION:
+            if is_state_update(spec):
                 self._update_state(spec.target, self._argument(result))
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
                 raise Error(

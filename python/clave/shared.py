@@ -7,19 +7,29 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec
+from torch.export.graph_signature import ExportGraphSignature, InputSpec, OutputSpec
 
 from clave.builder import ProgramBuilder, Slot
 from clave.errors import Code, Error, Unsupported
 from clave.lowering.registry import Complex, dtype_of
 
 
+def is_state_update(spec: OutputSpec) -> bool:
+    return spec.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION")  # the latter: not in every torch
+
+
+def changed_by(signature: ExportGraphSignature) -> set[str]:
+    """The names of the buffers and parameters that a graph changes."""
+    return {str(spec.target) for spec in signature.output_specs if is_state_update(spec)}
+
+
 class Shared:
-    """Constants and state of all methods. A buffer that any method changes is state in all of them, by its name."""
+    """Constants and state of all methods. A buffer or parameter that any method changes is state in all of them, by its
+    name."""
 
     def __init__(self, builder: ProgramBuilder, programs: dict[str, ExportedProgram]) -> None:
         self.builder = builder
-        self.changed = {fqn for p in programs.values() for fqn in p.graph_signature.buffers_to_mutate.values()}
+        self.changed = {name for p in programs.values() for name in changed_by(p.graph_signature)}
         self.states: dict[str, Slot] = {}
         self._initial: dict[str, torch.Tensor] = {}
         self._by_storage: dict[Any, Slot] = {}
@@ -33,13 +43,13 @@ class Shared:
         data = program.state_dict.get(name)
         if data is None:
             data = program.constants[name]
-        if spec.kind == InputKind.BUFFER and name in self.changed:
+        if name in self.changed:
             return self._state(name, data)
         return self.constant(data, name)
 
     def _state(self, name: str, data: torch.Tensor) -> Slot:
         if name not in self.states:
-            # a copy: the module itself goes on changing its buffer
+            # a copy: the module itself goes on changing its own
             initial = self.constant(data.clone(), f"{name}.initial") if bool(data.count_nonzero()) else None
             self.states[name] = Slot(_dtype(data, name), tuple(data.shape), "state", name)
             self.builder.state.append((self.states[name], initial))

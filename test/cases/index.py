@@ -42,6 +42,8 @@ def embedding_cases():
     yield Case("table_i32", fn.embedding, [T((3, 4), I32, 0, 20), T((21, 9))])
     yield Case("table_padding", lambda i, w: fn.embedding(i, w, padding_idx=0), [T((3, 4), I64, 0, 20), T((21, 9))])
     yield Case("table_scalar", fn.embedding, [T((), I64, 0, 20), T((21, 9))])
+    norms = lambda i, w: tuple(fn.embedding(i, w.clone(), max_norm=2.5, norm_type=p) for p in (1.0, 2.0))
+    yield Case("table_max_norm", norms, [T((3, 4), I64, 0, 20), T((21, 9))], rtol=1e-6)
     yield Case("table_empty", fn.embedding, [T((0, 3), I64, 0, 20), T((21, 9))])
     yield Case(
         "table_module",
@@ -87,6 +89,8 @@ def error_cases():
         )
         if value == -1:
             continue  # x[-1] is the last
+        past = T((4,), I64, values=(0, 1, max(5 * value, -(2**62)), 2))
+        yield Case(f"error_take_{name}", torch.take, [x, past], other=[x, good], error="out of range")
         yield Case(f"error_index_{name}", lambda x, i: x[:, i], [x, bad], other=[x, good], error="out of range")
     yield Case(
         "error_index_below",

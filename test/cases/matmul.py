@@ -119,7 +119,7 @@ def linalg_cases():
         yield Case(f"vectors_{d}", vectors, [a, v, w], rtol=2 * tol["rtol"], atol=6 * tol["atol"])
         b, x, y = T((4, 6), dtype), T((3, 4, 5), dtype), T((3, 5, 6), dtype)
         batches = lambda b, x, y: (
-            torch.addbmm(b, x, y, beta=2, alpha=3), torch.einsum("bij,bjk->ik", x, y), torch.tensordot(x, y, dims=([0, 2], [0, 1])), torch.kron(b, y[0]),
+            torch.addbmm(b, x, y, beta=2.5, alpha=3.5), torch.einsum("bij,bjk->ik", x, y), torch.tensordot(x, y, dims=([0, 2], [0, 1])), torch.kron(b, y[0]),
         )  # fmt: skip
         yield Case(f"batches_{d}", batches, [b, x, y], rtol=2 * tol["rtol"], atol=10 * tol["atol"])
         if dtype is not I64:

@@ -3,7 +3,7 @@ means and products of powers round differently."""
 
 import torch
 
-from describe import BF16, BOOL, F16, F32, FLOATS, I32, I64, INTS, Case, T, name_of
+from describe import BF16, BOOL, F16, F32, FLOATS, I32, I64, INTS, U8, Case, T, name_of
 
 X, INDEX, SOURCE = (5, 6, 3), (4, 5, 2), (4, 6, 3)
 
@@ -75,6 +75,8 @@ def shape_cases():
     yield Case("many", many, [T((40, 70)), T((900,), I64, 0, 39), T((900, 70))], rtol=1e-5, atol=1e-5)
     wide = lambda x, i, s: (x.scatter_add(0, i, s), x.scatter(0, i, s))
     yield Case("wide", wide, [T((5000,), I64, 0, 9), T((20000,), I64, 0, 4999), T((20000,), I64, 0, 9999)])
+    few = lambda x, i, s: (x.index_add(0, i, s), x.index_put((i - 20,), s))
+    yield Case("sorted", few, [T((40,), U8), T((1024,), I32, 0, 39), T((1024,), U8)])
     strided = lambda x, i, s: x.t().scatter_add(1, i.t(), s.flip(0).t())
     yield Case("strided", strided, [T((7, 5), I32), T((9, 5), I64, 0, 6), T((9, 5), I32)])
     yield Case("scalar", lambda x, i, s: (x.scatter(0, i, s), x.index_add(0, i, s)), [T(()), T((), I64, 0, 0), T(())])

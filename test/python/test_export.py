@@ -1,6 +1,7 @@
 """The exporter: structure, state, sizes, sharing, refusals. What single ops compute: test/cases."""
 
 import collections
+import copy
 import json
 import subprocess
 import sys
@@ -145,6 +146,14 @@ def test_mutated_buffers_are_state():
             got = [session.run(np.full(3, x, np.float32))[0][0] for x in (1, 2)]
             assert got == [(start + 1) * 2, (start + 3) * 2]
             session.reset()
+
+
+def test_a_changed_parameter_is_state():
+    module = nn.Sequential(nn.Embedding(9, 4, max_norm=1.0), nn.Linear(4, 2)).eval()
+    rows = [torch.tensor([2, 5, 2]), torch.tensor([8, 5, 0]), torch.tensor([2, 5, 2])]
+    session = clave.Session(clave.export(copy.deepcopy(module), (rows[0],)), "cpu")
+    for i in rows:
+        torch.testing.assert_close(torch.from_numpy(session.run(i)[0]), module(i).detach())
 
 
 def test_state_starts_as_at_export_whatever_the_module_does_then():

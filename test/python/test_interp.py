@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import clave
 
@@ -107,6 +108,45 @@ def test_a_bad_index_names_node_value_and_range(device):
         s.run(torch.randn(2, 1, 3), torch.tensor([8]))
     s.reset()
     assert s.run(torch.ones(2, 1, 3), torch.tensor([3]))[0].tolist() == [[1.0] * 3] * 2
+
+
+X = torch.arange(15.0).reshape(5, 3)
+INDEXED = {  # by index: (a call, its smallest and largest index, the instruction at fault)
+    "embedding": (lambda i: F.embedding(i, X), 0, 4, "index_select, embedding"),
+    "embedding_max_norm": (lambda i: F.embedding(i, X.clone(), max_norm=1.0), 0, 4, "index_select, embedding_renorm"),
+    "embedding_bag": (lambda i: F.embedding_bag(i[None], X), 0, 4, "embedding_bag, _embedding_bag.*"),
+    "index_select": (lambda i: X.index_select(1, i), 0, 2, "index_select, index_select"),
+    "gather": (lambda i: X.gather(0, i[:, None]), 0, 4, "gather, gather"),
+    "take": (lambda i: X.take(i), -15, 14, "index, take"),
+    "index": (lambda i: X[:, i], -3, 2, "index, index"),
+    "two_indices": (lambda i: X[i, i * 0], -5, 4, "index, index"),
+    "index_put": (lambda i: X.index_put((i,), X[:4]), -5, 4, "scatter, index_put"),
+    "index_put_two": (lambda i: X.index_put((i, i * 0), X[:4, 0]), -5, 4, "ravel_index, index_put"),
+    "scatter": (lambda i: X.scatter(0, i[:, None], X), 0, 4, "scatter, scatter"),
+    "scatter_reduce": (lambda i: X.scatter_reduce(0, i[:, None], X, "amax"), 0, 4, "scatter, scatter_reduce"),
+    "index_add": (lambda i: X.index_add(0, i, X[:4]), 0, 4, "scatter, index_add"),
+    "put": (lambda i: X.put(i, X[:4, 0]), -15, 14, "scatter, put"),
+}
+
+
+class Indexed(torch.nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.call = INDEXED[name][0]
+
+    def forward(self, i):
+        return self.call(i)
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_every_bad_index_names_node_value_and_range(device, name):
+    _, low, high, at = INDEXED[name]
+    good = torch.tensor([0, 2, 1, 0])
+    s = session(Indexed(name), (good,), device)
+    for bad in (high + 1, 2**40, low - 1, -(2**62)):
+        with pytest.raises(clave.Error, match=rf"index {bad} out of range \[{low}, {high}\].*\({at}\)"):
+            s.run(torch.tensor([0, bad, 1, 0]))
+        torch.testing.assert_close(torch.from_numpy(s.run(good)[0]), Indexed(name)(good))
 
 
 class Sizes(torch.nn.Module):

@@ -6,12 +6,15 @@ from typing import Any
 
 from clave import schema
 from clave.builder import Slot
+from clave.errors import Unsupported
 from clave.lowering.nonzero import columns, unknown_size
 from clave.lowering.registry import Context, Filled, Tensor, lower
 from clave.lowering.reshape import reshape
-from clave.lowering.steps import slot_as
+from clave.lowering.steps import compute, opmath, slot_as, step
 
 D = schema.DType
+
+_NORMS = {1: schema.ReduceKind.norm1, 2: schema.ReduceKind.norm2}
 
 
 def index_slot(c: Context, index: Tensor) -> Slot:
@@ -22,6 +25,22 @@ def index_slot(c: Context, index: Tensor) -> Slot:
 @lower("aten.embedding.default")
 def embedding(c: Context, weight: Tensor, index: Tensor, *_: Any) -> Tensor:
     return c.emit("IndexSelect", x=c.tensor(weight), axis=0, index=index_slot(c, index))
+
+
+@lower("aten.embedding_renorm.default")
+def embedding_renorm(c: Context, weight: Tensor, index: Tensor, max_norm: float, order: float) -> Tensor:
+    """The table with the rows that are looked up scaled down to max_norm where theirs is larger."""
+    if order not in _NORMS:
+        raise Unsupported(f"norm_type {order}")
+    n, row = c.sizes.product(index.shape), weight.shape[1:]
+    flat = c.tensor(reshape(c, index_slot(c, index), (n,)))
+    rows = c.emit("IndexSelect", x=c.tensor(weight), axis=0, index=flat, shape=(n, *row))
+    norm = c.emit("Reduce", kind=_NORMS[order], x=rows, axes=[1], keepdim=True, shape=(n, 1))
+    wide = opmath(c.dtype())
+    scale = step("div", wide, float(max_norm), step("add", wide, norm, 1e-7))
+    scaled = step("where", wide, step("gt", wide, norm, float(max_norm)), step("mul", wide, rows, scale), rows)
+    source = compute(c, scaled, (n, *row))
+    return c.emit("IndexCopy", x=c.tensor(weight), axis=0, index=flat, source=c.tensor(source))
 
 
 @lower("aten.index_select.default")

@@ -8,7 +8,7 @@ from clave.builder import Slot
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Scalar, Tensor, lower
 from clave.lowering.reshape import insert, reshape, swap
-from clave.lowering.steps import slot_as
+from clave.lowering.steps import is_float, slot_as
 
 
 def product(
@@ -23,6 +23,8 @@ def product(
 ) -> Slot:
     if not isinstance(alpha, int | float) or not isinstance(beta, int | float):
         raise Unsupported("alpha or beta known only at run time")
+    if not is_float(c.dtype() if dtype is None else dtype):
+        alpha, beta = int(alpha), int(beta)  # as torch takes them
     return c.emit("Matmul", a=a, b=b, bias=bias, alpha=float(alpha), beta=float(beta), shape=shape, dtype=dtype)
 
 

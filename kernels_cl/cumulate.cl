@@ -60,7 +60,8 @@ static inline void fold_append(fold *f, const fold *g) {
   f->a *= g->a;
 #elif KIND == LOGSUMEXP
   const real top = larger(f->a, g->a);
-  f->b = isfinite(top) ? f->b * exp(f->a - top) + g->b * exp(g->a - top) : (real)0;
+  const real less = exp(-fabs(f->a - g->a));
+  f->b = !isfinite(top) ? (real)0 : g->a > f->a ? f->b * less + g->b : f->b + g->b * less;
   f->a = top;
 #else
 #if KIND == MAX

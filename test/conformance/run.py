@@ -15,6 +15,7 @@ import multiprocessing.connection
 import pathlib
 import sys
 import time
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -236,6 +237,14 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def file_suffix(only):
+    """What names the records of a choice of ops; a long choice by its beginning and a checksum."""
+    text = (only or "").replace("*", "_")
+    if len(text) > 80:
+        text = f"{text[:60]}-{zlib.crc32(text.encode()):08x}"
+    return text and f".{text}"
+
+
 def resume(path, jobs):
     """The jobs that the records at path do not finish; the records of the others are dropped."""
     records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -257,7 +266,7 @@ def main():
     programs.mkdir(parents=True, exist_ok=True)
     kernels = args.out / "kernels"
     kernels.mkdir(mode=0o700, exist_ok=True)
-    suffix = f".{args.only.replace('*', '_')}" if args.only else ""
+    suffix = file_suffix(args.only)
     path = args.out / f"{args.device.replace(':', '-')}{suffix}{'.slice' if args.slice else ''}.jsonl"
     if args.resume:
         jobs = resume(path, jobs)

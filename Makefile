@@ -53,7 +53,7 @@ FLAGS_STAMP = $(BUILD)/flags
 ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
   $(shell mkdir -p $(BUILD))$(file >$(FLAGS_STAMP),$(COMPILE))
 endif
-$(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3# loops for the vectoriser
+$(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3 -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@

@@ -2,13 +2,17 @@
  * loops that read b once, where it lies. */
 #include "backend/cpu/kernels/matmul.h"
 
+#include <string.h>
+
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 #include "backend/cpu/kernels/walk.h"
 
 enum {
-  FEW_ROWS = 6,      /* up to here b is read in place */
+  FEW_ROWS = 6,      /* up to here b is read in place where it is contiguous along n, */
+  FEW_DOTS = 32,     /* and up to here where it is so along k */
+  DOT_COLUMNS = 4,   /* columns of b that are made floats at once */
   STRIP = ROW_BLOCK, /* columns of a task of few rows */
   READS_PER_THREAD = 64 * 1024
 };
@@ -38,33 +42,38 @@ static void *operand_at(const product *q, const ktensor *t, const int64_t *strid
   return element_at(t->data, t->type, batch_offset(q, strides, batch) + offset);
 }
 
+/* value = alpha * value + beta * bias, in class c. */
+static void scale_columns(const product *q, int64_t n, const row_block *bias, void *value) {
+  float *f = value, alpha = (float)q->p->alpha, beta = (float)q->p->beta;
+  double *d = value;
+  int64_t *k = value, alpha_int = float_to_i64(q->p->alpha), beta_int = float_to_i64(q->p->beta);
+  if (q->c == COMPUTE_F32)
+    for (int64_t i = 0; i < n; i++) f[i] = alpha * f[i] + beta * bias->f32[i];
+  if (q->c == COMPUTE_F64)
+    for (int64_t i = 0; i < n; i++) d[i] = q->p->alpha * d[i] + q->p->beta * bias->f64[i];
+  if (q->c == COMPUTE_I64)
+    for (int64_t i = 0; i < n; i++)
+      k[i] = (int64_t)((uint64_t)alpha_int * (uint64_t)k[i] +
+                       (uint64_t)beta_int * (uint64_t)bias->i64[i]);
+}
+
 /* alpha * value + beta * bias, in the compute type, then stored. */
 static void store_columns(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n,
                           void *values) {
   const product *q = user;
-  const ktensor *out = q->p->out, *bias = q->p->bias;
+  const ktensor *out = q->p->out, *bias = q->p->beta != 0 ? q->p->bias : NULL;
   char *value = values;
   int64_t size = (int64_t)compute_size(q->c);
+  row_block v;
+  if (!bias && q->p->alpha != 1) memset(&v, 0, sizeof v);
   for (int64_t at = 0; at < n; at += ROW_BLOCK) {
     int64_t m = n - at < ROW_BLOCK ? n - at : ROW_BLOCK;
-    row_block v = {0};
-    if (bias && q->p->beta != 0)
+    if (bias)
       load_row(
           q->c, bias->type,
           operand_at(q, bias, q->bias_batch, batch, row * q->bias_m + (column + at) * q->bias_n),
           q->bias_n, m, &v);
-    float *f = (float *)(void *)value + at, alpha = (float)q->p->alpha, beta = (float)q->p->beta;
-    double *d = (double *)(void *)value + at;
-    int64_t *k = (int64_t *)(void *)value + at, alpha_int = float_to_i64(q->p->alpha),
-            beta_int = float_to_i64(q->p->beta);
-    if (q->c == COMPUTE_F32)
-      for (int64_t i = 0; i < m; i++) f[i] = alpha * f[i] + beta * v.f32[i];
-    if (q->c == COMPUTE_F64)
-      for (int64_t i = 0; i < m; i++) d[i] = q->p->alpha * d[i] + q->p->beta * v.f64[i];
-    if (q->c == COMPUTE_I64)
-      for (int64_t i = 0; i < m; i++)
-        k[i] = (int64_t)((uint64_t)alpha_int * (uint64_t)k[i] +
-                         (uint64_t)beta_int * (uint64_t)v.i64[i]);
+    if (bias || q->p->alpha != 1) scale_columns(q, m, &v, value + at * size);
     int64_t to = (batch * q->m + row) * q->n + column + at;
     store_row(q->c, out->type, element_at(out->data, out->type, to), 1, m, value + at * size);
   }
@@ -88,23 +97,23 @@ static void pack_b(const void *user, int64_t batch, int64_t lane, int64_t lanes,
 
 /* ---------------------------------------------------------------- few rows */
 
-/* n contiguous elements of b as floats, in place if they are. */
-static const float *floats_at(const ktensor *b, const void *from, int64_t n, float *block) {
-  if (b->type == DTYPE_F32) return from;
-  load_row(COMPUTE_F32, b->type, from, 1, n, block);
-  return block;
-}
-
 /* Columns of b that are contiguous along k: a dot product each. */
 static void dot_columns(const product *q, const char *b, int64_t n, float (*sums)[STRIP]) {
-  float block[ROW_BLOCK];
-  for (int64_t j = 0; j < n; j++) {
-    const char *column = element_at(b, q->p->b->type, j * q->b_n);
-    int64_t step = q->p->b->type == DTYPE_F32 ? q->k : ROW_BLOCK;
-    for (int64_t k = 0; k < q->k; k += step) {
-      int64_t kn = q->k - k < step ? q->k - k : step;
-      const float *x = floats_at(q->p->b, element_at(column, q->p->b->type, k), kn, block);
-      for (int64_t i = 0; i < q->m; i++) sums[i][j] += dot_f32(kn, q->a_rows + i * q->k + k, x);
+  const ktensor *from = q->p->b;
+  float blocks[DOT_COLUMNS][ROW_BLOCK];
+  if (from->type == DTYPE_F32) {
+    dots_f32(q->m, n, q->k, q->a_rows, q->k, (const float *)(const void *)b, q->b_n, sums[0],
+             STRIP);
+    return;
+  }
+  for (int64_t j = 0; j < n; j += DOT_COLUMNS) {
+    int64_t jn = n - j < DOT_COLUMNS ? n - j : DOT_COLUMNS;
+    for (int64_t k = 0; k < q->k; k += ROW_BLOCK) {
+      int64_t kn = q->k - k < ROW_BLOCK ? q->k - k : ROW_BLOCK;
+      for (int64_t i = 0; i < jn; i++)
+        load_row(COMPUTE_F32, from->type, element_at(b, from->type, (j + i) * q->b_n + k), 1, kn,
+                 blocks[i]);
+      dots_f32(q->m, jn, kn, q->a_rows + k, q->k, blocks[0], ROW_BLOCK, sums[0] + j, STRIP);
     }
   }
 }
@@ -113,15 +122,20 @@ static void dot_columns(const product *q, const char *b, int64_t n, float (*sums
 static void add_rows(const product *q, const char *b, int64_t n, float (*sums)[STRIP]) {
   float block[ROW_BLOCK];
   for (int64_t k = 0; k < q->k; k++) {
-    const float *x = floats_at(q->p->b, element_at(b, q->p->b->type, k * q->b_k), n, block);
+    const void *row = element_at(b, q->p->b->type, k * q->b_k);
+    const float *x = q->p->b->type == DTYPE_F32 ? row : block;
+    if (x == block) load_row(COMPUTE_F32, q->p->b->type, row, 1, n, block);
     for (int64_t i = 0; i < q->m; i++) axpy_f32(n, q->a_rows[i * q->k + k], x, sums[i]);
   }
 }
 
+/* A column along k is long enough to make a task of fewer. */
+static int64_t strip_width(const product *q) { return q->b_k == 1 ? STRIP / 4 : STRIP; }
+
 static void multiply_strip(const void *user, int64_t task, char *scratch) {
   const product *q = user;
   float(*sums)[STRIP] = (float(*)[STRIP])(void *)scratch; /* (m, STRIP) */
-  int64_t width = q->b_k == 1 ? STRIP / 8 : STRIP;        /* a column along k is long enough */
+  int64_t width = strip_width(q);
   int64_t column = task * width, n = q->n - column < width ? q->n - column : width;
   for (int64_t i = 0; i < q->m; i++)
     for (int64_t j = 0; j < n; j++) sums[i][j] = 0;
@@ -137,7 +151,7 @@ static void multiply_strip(const void *user, int64_t task, char *scratch) {
 static bool multiply_few(const kernel_context *ctx, product *q) {
   q->a_rows = ctx->scratch(ctx->pool, (size_t)(q->m * q->k) * sizeof(float));
   if (!q->a_rows) return false;
-  int64_t width = q->b_k == 1 ? STRIP / 8 : STRIP, strips = (q->n + width - 1) / width;
+  int64_t width = strip_width(q), strips = (q->n + width - 1) / width;
   for (q->batch_index = 0; q->batch_index < q->batch; q->batch_index++) {
     for (int64_t i = 0; i < q->m; i++)
       load_row(COMPUTE_F32, q->p->a->type,
@@ -197,8 +211,8 @@ static product make_product(const matmul *p) {
 bool kernel_matmul(const kernel_context *ctx, const matmul *p) {
   product q = make_product(p);
   if (q.batch * q.m * q.n == 0) return true;
-  bool in_place =
-      q.c == COMPUTE_F32 && q.m <= FEW_ROWS && (q.b_k == 1 || q.b_n == 1) && q.batch <= 64;
+  int64_t few = q.b_k == 1 ? FEW_DOTS : q.b_n == 1 ? FEW_ROWS : 0;
+  bool in_place = q.c == COMPUTE_F32 && q.m <= few && q.batch <= 64;
   if (in_place) return multiply_few(ctx, &q);
   gemm g = {.c = q.c,
             .batch = q.batch,

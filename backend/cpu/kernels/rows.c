@@ -136,7 +136,15 @@ static void load_i64(dtype t, const void *from, int64_t stride, int64_t n, int64
   }
 }
 
+static bool is_stored_as(dtype t, compute_class c) {
+  return t == (c == COMPUTE_F32 ? DTYPE_F32 : c == COMPUTE_F64 ? DTYPE_F64 : DTYPE_I64);
+}
+
 void load_row(compute_class c, dtype t, const void *from, int64_t stride, int64_t n, void *to) {
+  if (stride == 1 && is_stored_as(t, c)) {
+    memcpy(to, from, (size_t)n * compute_size(c));
+    return;
+  }
   if (c == COMPUTE_F32) load_f32(t, from, stride, n, to);
   if (c == COMPUTE_F64) load_f64(t, from, stride, n, to);
   if (c == COMPUTE_I64) load_i64(t, from, stride, n, to);
@@ -207,6 +215,10 @@ static void store_i64(dtype t, void *to, int64_t stride, int64_t n, const int64_
 }
 
 void store_row(compute_class c, dtype t, void *to, int64_t stride, int64_t n, const void *from) {
+  if (stride == 1 && is_stored_as(t, c)) {
+    memcpy(to, from, (size_t)n * compute_size(c));
+    return;
+  }
   if (c == COMPUTE_F32) store_f32(t, to, stride, n, from);
   if (c == COMPUTE_F64) store_f64(t, to, stride, n, from);
   if (c == COMPUTE_I64) store_i64(t, to, stride, n, from);

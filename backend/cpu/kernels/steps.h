@@ -5,6 +5,7 @@
  * kernel records the fault). */
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline int64_t step_wrap(uint64_t a) { return (int64_t)a; }
 
@@ -32,6 +33,45 @@ static inline float step_floor_divide_f32(float a, float b) {
   if (q == 0) return copysignf(0, a / b);
   float f = floorf(q);
   return q - f > 0.5F ? f + 1 : f;
+}
+
+/* exp in double for |x| < 700, to 2e-10: 2^n e^r with |r| < 0.35. Without branches, so that loops
+ * over it become vectors; as a float it is off by at most 0.51 ulp. */
+static inline double step_exp_short(double x) {
+  double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52, n = shifted - 0x1.8p52;
+  double r = x - n * 0x1.62e42fefa39efp-1, p = 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = p * r + 1;
+  p = p * r + 1;
+  uint64_t bits;
+  double scale;
+  memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + 1023) << 52;
+  memcpy(&scale, &bits, sizeof scale);
+  return p * scale;
+}
+static inline float step_exp_f32(float a) {
+  double x = a;
+  x = x < -110 ? -110 : x;
+  x = x > 90 ? 90 : x;
+  return (float)step_exp_short(x);
+}
+/* By exp(2 |a|), around 0 by Taylor's series. */
+static inline float step_tanh_f32(float a) {
+  double x = fabs((double)a), y = x * x, p = -1382.0 / 155925;
+  x = x > 10 ? 10 : x;
+  p = p * y + 62.0 / 2835;
+  p = p * y - 17.0 / 315;
+  p = p * y + 2.0 / 15;
+  p = p * y - 1.0 / 3;
+  p = x + x * y * p;
+  double q = 1 - 2 / (step_exp_short(2 * x) + 1);
+  return copysignf((float)(x < 0.25 ? p : q), a);
 }
 
 /* ---- double */
@@ -220,6 +260,8 @@ static inline int64_t step_lcm(int64_t a, int64_t b) {
   _Generic((a), float : step_abs_f32, double : step_abs_f64, default : step_abs_i64)(a)
 #define step_sign(a) \
   _Generic((a), float : step_sign_f32, double : step_sign_f64, default : step_sign_i64)(a)
+#define step_exp(a) _Generic((a), float : step_exp_f32, default : exp)(a)
+#define step_tanh(a) _Generic((a), float : step_tanh_f32, default : tanh)(a)
 #define step_softplus(a) _Generic((a), float : step_softplus_f32, default : step_softplus_f64)(a)
 #define step_lgamma(a) _Generic((a), float : step_lgamma_f32, default : step_lgamma_f64)(a)
 #define step_digamma(a) _Generic((a), float : step_digamma_f32, default : step_digamma_f64)(a)

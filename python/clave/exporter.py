@@ -292,6 +292,8 @@ class _Method:
             if is_state_update(spec):
                 self._update_state(spec.target, self._argument(result))
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+                if self._argument(result) is self._input_value(spec.target):
+                    continue
                 raise Error(
                     f"the module changes its input {spec.target!r} in place: return the new value instead",
                     Code.UNSUPPORTED,
@@ -305,6 +307,9 @@ class _Method:
             (n, v) for n, v in zip(_output_names(described), [v for _, v in self.builder.outputs], strict=True)
         ]
         return described
+
+    def _input_value(self, name: str) -> Any:
+        return next(v for n, v in self.values.items() if n.op == "placeholder" and n.name == name)
 
     def _update_state(self, name: str, value: Any) -> None:
         state = self.shared.states[name]

@@ -32,6 +32,7 @@ def cases():
     volume = lambda x: tuple(fn.pad(x, (1, 2, 0, 1, 2, 1), m) for m in ("reflect", "replicate", "circular", "constant"))
     for dtype in (F32, I16):
         yield Case(f"volume_{name_of(dtype)}", volume, [T((1, 2, 3, 3, 4), dtype, -99, 99)])
+    yield Case("true", lambda x: fn.pad(x, (1, 2), value=2), [T((3, 4), BOOL)])
     yield Case("infinite", lambda x: fn.pad(x, (1, 1), value=float("-inf")), [T((3, 4))])
     yield Case("strided", lambda x: fn.pad(x.t()[::2], (1, 1, 0, 2)), [T((5, 8))])
     yield Case("empty", lambda x: fn.pad(x, (1, 1)), [T((3, 0), F32)])

@@ -15,6 +15,7 @@ def slices(x):  # (6, 9, 4)
         x[4:2],
         x[-100:2],
         x.narrow(1, 3, 4),
+        x.narrow_copy(1, -5, 3),
         x[1:5:2, :, -2:],
     )
 
@@ -32,6 +33,10 @@ def splits(x):
         *x.unbind(2),
         *torch.tensor_split(x, 2, 1),
     )
+
+
+def splits_by_data(x, at):
+    return tuple(part * 2 for part in torch.tensor_split(x, at, 1))
 
 
 def flips(x):
@@ -78,3 +83,4 @@ def cases():
         yield Case(f"{f.__name__}_of_view", lambda x, f=f: tuple(y * 2 for y in f(x.permute(2, 0, 1))), [T((9, 4, 6))])
     yield Case("of_slice", lambda x: (x[1:][1:][::2] + 0, x[:, 2:][0, 1] + 0, x[2][1:3].flip(0) + 0), [T((8, 7))])
     yield Case("empty", lambda x: (x[2:2] + 1, x[:, 5:] + 1, x[3:].sum()), [T((3, 5))])
+    yield Case("splits_by_data_f32", splits_by_data, [T((6, 9, 4)), T((3,), I64, -12, 12)])

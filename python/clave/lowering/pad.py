@@ -17,6 +17,7 @@ def pad(c: Context, x: Tensor, amounts: list[Int], mode: schema.PadMode, value: 
         return x
     if not isinstance(value, int | float):
         raise Unsupported("a padding value known only at run time")
+    value = bool(value) if x.dtype is schema.DType.BOOL else value
     if isinstance(x, Filled) and x.value == value:
         return Filled(x.value, x.dtype, c.shape())
     untouched = [0] * (x.rank - len(amounts) // 2)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from clave.builder import Int, Slot
+import sympy
+
+from clave import schema
+from clave.builder import Int, Slot, Val
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Filled, Tensor, lower
 from clave.lowering.reshape import permute, reshape
+from clave.sizes import expression
 
+_K = schema.ScalarKind
 END = 2**63 - 1
 
 
@@ -36,12 +41,36 @@ def select(c: Context, x: Tensor, axis: int, index: Int) -> Tensor:
 
 @lower("aten.slice.Tensor")
 def sliced(c: Context, x: Tensor, axis: int, start: Int | None, stop: Int | None, step: Int) -> Tensor:
-    size = c.shape()[axis % x.rank]
-    return slice_(c, x, axis, 0 if start is None else start, END if stop is None else stop, size, step)
+    axis %= x.rank
+    start, stop = 0 if start is None else start, END if stop is None else stop
+    size = expression(c.fake().shape[axis])
+    if isinstance(size, sympy.Symbol) and size not in c.sizes.known:
+        c.sizes.known[size] = _extent(c, x.shape[axis], start, stop, step)
+    return slice_(c, x, axis, start, stop, c.sizes.resolve(size), step)
 
 
-@lower("aten.narrow.default")
+def _extent(c: Context, size: Int, start: Int, stop: Int, step: int) -> Val:
+    """How many elements start:stop:step takes of `size`, where data tells the bounds."""
+    first, end = (_bounded(c, v, size) for v in (start, stop))
+    n = c.sizes.scalar(_K.max, c.sizes.scalar(_K.sub, end, first), 0)
+    if step > 1:
+        n = c.sizes.scalar(_K.floor_div, c.sizes.scalar(_K.add, n, step - 1), step)
+    n.min, n.max = 0, size if isinstance(size, int) else size.max
+    return n
+
+
+def _bounded(c: Context, v: Int, size: Int) -> Int:
+    """A bound of a slice between 0 and size; a negative one counts from the end."""
+    if isinstance(v, int) and v >= 0:
+        return min(v, size) if isinstance(size, int) else c.sizes.scalar(_K.min, v, size)
+    below = c.sizes.scalar(_K.mul, c.sizes.scalar(_K.lt, v, 0), size)
+    return c.sizes.scalar(_K.max, c.sizes.scalar(_K.min, c.sizes.scalar(_K.add, v, below), size), 0)
+
+
+@lower("aten.narrow.default", "aten.narrow_copy.default")
 def narrow(c: Context, x: Tensor, axis: int, start: Int, length: Int) -> Tensor:
+    if isinstance(start, int) and start < 0:
+        start = c.sizes.add(x.shape[axis % x.rank], start)
     stop = c.sizes.add(start, length)
     return slice_(c, x, axis, start, stop, c.shape()[axis % x.rank])
 

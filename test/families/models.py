@@ -150,7 +150,7 @@ ROWS = {
     "segformer": ("SegformerForSemanticSegmentation", "SegformerConfig", dict(hidden_sizes=[16, 16, 32, 32], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 4, 4], decoder_hidden_size=32), pixels(64)),
     "pvt": ("PvtModel", "PvtConfig", dict(image_size=64, hidden_sizes=[16, 16, 32, 32], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 4, 4]), pixels(64)),
     "poolformer": ("PoolFormerModel", "PoolFormerConfig", dict(hidden_sizes=[16, 16, 32, 32], depths=[1, 1, 1, 1]), pixels(64)),
-    "cvt": ("CvtModel", "CvtConfig", dict(embed_dim=[16, 32, 32], depth=[1, 1, 2], num_heads=[1, 2, 4]), pixels(64)),
+    "cvt": ("CvtModel", "CvtConfig", dict(embed_dim=[16, 32, 32], depth=[1, 2, 3], num_heads=[1, 2, 4]), pixels(64)),
     "levit": ("LevitModel", "LevitConfig", dict(image_size=64, hidden_sizes=[16, 32, 32], num_attention_heads=[2, 4, 4], depths=[1, 1, 1], key_dim=[8, 8, 8]), pixels(64)),
     "dpt": ("DPTForDepthEstimation", "DPTConfig", VISION | dict(num_hidden_layers=4, backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[16, 16, 16, 16], fusion_hidden_size=16), pixels()),
     "detr": ("DetrModel", "DetrConfig", ENCODER_DECODER | dict(num_queries=5, use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config="resnet"), pixels(64)),

@@ -67,14 +67,15 @@ ROWS = {
 }  # fmt: skip
 
 
+# torchvision describes these even where its compiled ops do not load.
 OPS = torch.library.Library("torchvision", "FRAGMENT")
+for _name in ("nms", "qnms"):
+    if not hasattr(torch.ops.torchvision, _name):
+        OPS.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
 def load(library):
     """The module whose names the rows give."""
-    for name in ("nms", "qnms"):  # torchvision describes these even where its compiled ops do not load
-        if not hasattr(torch.ops.torchvision, name):
-            OPS.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     return importlib.import_module("torchvision.models" if library == "torchvision" else library)
 
 

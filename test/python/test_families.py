@@ -1,6 +1,7 @@
 """Small models of real families, as Hugging Face writes them: exported, run on both backends, compared with torch.
 
-The rest of test/families/models.py: `python test/families/run.py`. Needs transformers (ci/requirements-families.txt).
+The rest of test/families: `python test/families/run.py`. Needs transformers, for some rows diffusers
+(ci/requirements-families.txt).
 """
 
 import sys
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("transformers")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "families"))
 import check
+import zoo
 
 # family: the patterns that must be found in it, and how often.
 FAMILIES = {
@@ -24,15 +26,25 @@ FAMILIES = {
     "llama_eager": {"rms_norm": 5, "rope": 4, "attention": 2},
     "llama_bf16": {"rms_norm": 5, "norm_in_16_bits": 5, "rope": 4},
     "gemma3": {"rms_norm": 13, "rope": 4},
+    "mixtral": {"rms_norm": 5, "rope": 4, "grouped_attention": 2, "attention_mask": 2},
+    "mamba2": {"rms_norm": 5},
+    "whisper": {},
     "vit": {},
     "swin": {},
+    "convnext": {},
+    "segformer": {},
+    "detr": {},
     "clip": {},
     "wav2vec2": {},
+    "unet_condition": {},
+    "flux": {"rope": 4},
 }
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_family(name):
+    if name in zoo.ROWS:
+        pytest.importorskip(zoo.ROWS[name][0])
     result = check.family(name, ["cpu", "opencl"])
     assert result["status"] == "right", result
     assert {k: result["passes"].get(k) for k in FAMILIES[name]} == FAMILIES[name]

@@ -445,6 +445,19 @@ def by_pairs(q, cos, sin):
     return q * cos + rotate_pairs(q) * sin
 
 
+def by_axes(q, a, b):
+    """Tables of two axes side by side, pairs taken by unbind: as models of pictures do."""
+    even, odd = q.reshape(*q.shape[:-1], -1, 2).unbind(-1)
+    emb = torch.cat([t.repeat_interleave(2, 1) for t in (a, b)], -1)[:, None]
+    return q * emb.cos() + torch.stack([-odd, even], dim=-1).flatten(-2) * emb.sin()
+
+
+def swapped(q, a):
+    even, odd = q.reshape(*q.shape[:-1], -1, 2).unbind(-1)
+    emb = a.repeat_interleave(2, 1)
+    return q * emb.cos() + torch.stack([-even, odd], dim=-1).flatten(-2) * emb.sin()
+
+
 def by_complex(q, angles):
     turns = torch.polar(torch.ones_like(angles), angles)
     pairs = torch.view_as_complex(q.float().reshape(*q.shape[:-1], -1, 2))
@@ -480,6 +493,7 @@ ROPE = {
     "scaled": (doubled(lambda q, e: q * (e.cos() * 1.2) + rotate_half(q) * (e.sin() * 1.2)), (Q, ANGLES)),
     "partial": (partial, (Q, x(1, L, 2))),
     "pairs": (by_pairs, (x(2, L, H, HD), *TABLES)),
+    "axes": (by_axes, (x(2, L, H, HD), x(L, 1), x(L, HD // 2 - 1))),
     "complex": (by_complex, (x(2, L, H, HD), ANGLES)),
     "one_query": (by_angles, (x(2, H, 1, HD), x(1, 1, HD // 2))),
 }
@@ -492,6 +506,7 @@ NOT_ROPE = {
         doubled(lambda q, e: q * e.cos() + torch.cat((-q[..., 3:], q[..., :3]), -1) * e.sin()),
         (Q, ANGLES),
     ),
+    "swapped": (swapped, (Q, ANGLES)),
     "other_x": (two_inputs, (Q, x(2, H, L, HD), ANGLES)),
     "by_batch": (by_angles, (Q, x(2, L, HD // 2))),
     "halves_of_pairs": (wrong_halves, (x(2, L, H, HD), *TABLES)),

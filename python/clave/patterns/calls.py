@@ -177,6 +177,13 @@ def _slice(node: Node, args: tuple[Any, ...]) -> Call | None:
     return Call("slice", (x, axis % val(x).dim(), start or 0, stop, step))
 
 
+@_reads("select.int")
+def _select(node: Node, args: tuple[Any, ...]) -> Call | None:
+    x, axis, index = args
+    axis, size = axis % val(x).dim(), val(x).shape[axis]
+    return Call("select", (x, axis, index % size)) if isinstance(index, int) and isinstance(size, int) else None
+
+
 @_reads("cat.default")
 def _cat(node: Node, args: tuple[Any, ...]) -> Call | None:
     return Call("cat", (tuple(args[0]), args[1] % val(node).dim()))
@@ -204,11 +211,14 @@ def call(node: Any) -> Call | None:
 
 
 def _item(node: Node) -> Call | None:
-    """A part of a split is a slice."""
+    """A part of a split is a slice, one of unbind a selection."""
     source, index = node.args
     if not isinstance(source, Node) or not isinstance(index, int) or source.op != "call_function":
         return None
     name = op_name(source.target)
+    if name == "aten.unbind.int":
+        x, axis = arguments(source)
+        return Call("select", (x, axis % val(x).dim(), index))
     if name not in ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default"):
         return None
     x, axis = source.args[0], arguments(source)[2]

@@ -47,17 +47,47 @@ def _every_other(m: Match, node: Any, x: Any, second: bool) -> None:
 
 
 def _rotated_pairs(m: Match, node: Any) -> Any:
-    """x of node = stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)."""
+    """x of node = stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2), or with the pairs taken by unbind."""
     (stacked,) = m.take(node, "reshape")
     c = call(stacked)
     need(c is not None and same(val(stacked).shape[:-2], val(node).shape[:-1]) and same(val(stacked).shape[-1], 2))
     parts = _stacked(m, stacked)
     first = call(parts[1])
-    need(first is not None and first.kind == "slice")
+    need(first is not None)
+    if first.kind != "slice" or first.args[4] != 2:  # type: ignore[union-attr]
+        return _unbound(m, *parts)
     x = first.args[0]  # type: ignore[union-attr]
     _every_other(m, m.take(parts[0], "neg")[0], x, True)
     _every_other(m, parts[1], x, False)
     return x
+
+
+def _unbound(m: Match, minus: Any, even: Any) -> Any:
+    """x whose pairs, a last axis of 2, are [even, -minus]."""
+    pairs, at = _picked(m, even)
+    other, after = _picked(m, m.take(minus, "neg")[0])
+    need(other is pairs and (at, after) == (0, 1))
+    c = call(pairs)
+    need(c is not None and c.kind == "reshape")
+    x = c.args[0]  # type: ignore[union-attr]
+    *lead, half, two = val(pairs).shape
+    need(same(two, 2) and same([*lead, 2 * half], val(x).shape))
+    return x
+
+
+def _picked(m: Match, node: Any) -> tuple[Any, int]:
+    """(y, i) of node = y[..., i], or y[..., i : i + 1] under a shape with or without the 1."""
+    if m.is_kind(node, "select"):
+        y, axis, i = m.take(node, "select")
+        need(axis == val(y).dim() - 1)
+        return y, i
+    part = node
+    if m.is_kind(node, "reshape"):
+        (part,) = m.take(node, "reshape")
+        need(same([*val(node).shape, 1], val(part).shape))
+    y, axis, i, stop, _ = m.take(part, "slice")
+    need(axis == val(y).dim() - 1 and stop == i + 1)
+    return y, i
 
 
 def _stacked(m: Match, node: Any) -> list[Any]:
@@ -70,6 +100,9 @@ def _stacked(m: Match, node: Any) -> list[Any]:
         return list(parts)
     inner = []
     for p in parts:
+        if m.is_kind(p, "slice"):
+            inner.append(p)
+            continue
         (x,) = m.take(p, "reshape")
         need(same([*val(x).shape, 1], val(p).shape))
         inner.append(x)
@@ -97,7 +130,11 @@ def _doubled(x: Any, interleaved: bool) -> bool:
         return c.args[1] != val(x).dim() - 1 and _doubled(c.args[0], interleaved)
     if (c.kind in ("expand", "reshape") and not interleaved) or c.kind == "expand":
         return same(val(x).shape[-1], val(c.args[0]).shape[-1]) and _doubled(c.args[0], interleaved)
-    if c.kind == "cat" and not interleaved:
+    if c.kind == "cat" and interleaved:  # tables of several axes side by side
+        return c.args[1] == val(x).dim() - 1 and all(
+            same(val(t).shape[-1] % 2, 0) and _doubled(t, True) for t in c.args[0]
+        )
+    if c.kind == "cat":
         return c.args[1] == val(x).dim() - 1 and len(c.args[0]) == 2 and c.args[0][0] is c.args[0][1]
     if c.kind == "reshape":
         return _repeated_pairs(x, c.args[0]) or (

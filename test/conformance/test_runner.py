@@ -37,7 +37,7 @@ def test_good_samples_are_right(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "verdict, lose, limit", [("crash", lambda: os._exit(7), "60"), ("timeout", lambda: time.sleep(60), "5")]
+    "verdict, lose, limit", [("crash", lambda: os._exit(7), "60"), ("timeout", lambda: time.sleep(60), "10")]
 )
 def test_lost_worker_costs_one_sample(monkeypatch, tmp_path, verdict, lose, limit):
     alone = worker.run_alone

@@ -312,21 +312,26 @@ def masked_fill(c: Context, x: Tensor, mask: Tensor, value: Tensor | Scalar) -> 
 
 @lower("aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor")
 def clamp(c: Context, x: Tensor, low: Tensor | Scalar | None, high: Tensor | Scalar | None) -> Tensor:
-    """Of 0 and -0 x itself: steps give the second of equal ones, so the limit comes first; clamp_min and _max too."""
     if low is None or high is None:
         kind, limit = ("minimum", high) if low is None else ("maximum", low)
-        return compute(c, x if limit is None else step(kind, c.dtype(), limit, x))
+        return compute(c, x if limit is None else _limited(c, kind, x, limit))
     return compute(c, step("clamp", c.dtype(), x, low, high))
+
+
+def _limited(c: Context, kind: str, x: Tensor, limit: Tensor | Scalar) -> Operand:
+    """maximum or minimum. Of 0 and -0 torch takes x if the limit is a number, else the limit; a step its second."""
+    operands = (limit, x) if isinstance(limit, int | float | Val) else (x, limit)
+    return step(kind, c.dtype(), *operands)
 
 
 @lower("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def clamp_min(c: Context, x: Tensor, low: Tensor | Scalar) -> Tensor:
-    return compute(c, step("maximum", c.dtype(), low, x))
+    return compute(c, _limited(c, "maximum", x, low))
 
 
 @lower("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def clamp_max(c: Context, x: Tensor, high: Tensor | Scalar) -> Tensor:
-    return compute(c, step("minimum", c.dtype(), high, x))
+    return compute(c, _limited(c, "minimum", x, high))
 
 
 @lower("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default")

@@ -66,6 +66,17 @@ def polygamma(c: Context, n: int, x: Tensor) -> Tensor:
     return compute(c, step("digamma", c.dtype(), x))
 
 
+@lower("aten.mvlgamma.default")
+def mvlgamma(c: Context, x: Tensor, p: int) -> Tensor:
+    """The sum of log gamma(x - j / 2), j < p, and a constant; torch rounds each term, and their sum, to the dtype."""
+    t = c.dtype()
+    terms = [step("lgamma", t, step("add", t, x, -j / 2)) for j in reversed(range(p))]
+    total = compute(c, terms[0], dtype=opmath(t))
+    for term in terms[1:]:
+        total = compute(c, step("add", opmath(t), total, term), dtype=opmath(t))
+    return compute(c, step("add", t, total, p * (p - 1) * math.log(math.pi) / 4))
+
+
 @lower("aten.signbit.default")
 def signbit(c: Context, x: Tensor) -> Tensor:
     return compute(c, step("signbit", x.dtype, x) if is_float(x.dtype) else step("lt", x.dtype, x, 0))

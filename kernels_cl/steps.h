@@ -30,7 +30,11 @@
     T f = floor(q);                                                                               \
     return q - f > (T)0.5 ? f + 1 : f;                                                            \
   }                                                                                               \
-  /* Toward zero; NaN and what is out of range give LONG_MIN, as x86 does. */                     \
+  /* Toward zero; NaN and what is out of range give LONG_MIN, as x86 does, or for types narrower  \
+   * than long INT_MIN, which then wraps. */                                                      \
+  static inline long step_to_int_##S(T a) {                                                       \
+    return a > (T)-2147483649.0 && a < (T)2147483648.0 ? (long)a : INT_MIN;                       \
+  }                                                                                               \
   static inline long step_to_long_##S(T a) {                                                      \
     return a >= (T)-9223372036854775808.0f && a < (T)9223372036854775808.0f ? (long)a : LONG_MIN; \
   }
@@ -142,6 +146,7 @@ static inline float step_erf_f32(float a) { return erf(a); }
 static inline double step_erf_f64(double a) { return erf(a); }
 #endif
 
+static inline long step_to_int_i64(long a) { return a; }
 static inline long step_to_long_i64(long a) { return a; }
 static inline long step_neg_i64(long a) { return (long)(0 - (ulong)a); }
 static inline long step_abs_i64(long a) { return a < 0 ? step_neg_i64(a) : a; }

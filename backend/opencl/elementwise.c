@@ -197,7 +197,8 @@ static void write_cast(text *t, dtype from, dtype to) {
   else if (dtype_is_float(to))
     text_printf(t, "a");
   else
-    text_printf(t, "step_to_long%s(a)", compute_suffix(from));
+    text_printf(t, "%s%s(a)", to == DTYPE_I64 ? "step_to_long" : "step_to_int",
+                compute_suffix(from));
 }
 
 static void write_step(const plan *p, text *t, uint32_t index) {

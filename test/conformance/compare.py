@@ -27,8 +27,9 @@ COMPOSED = {"add", "sub", "rsub", "__rsub__", "addcmul", "addcdiv", "lerp"}
 # Those whose terms torch rounds to the dtype first: one next to a boundary between two numbers may go to either.
 ROUNDED_TERMS = {"mvlgamma.mvlgamma_p_3", "mvlgamma.mvlgamma_p_5"}
 COMPOSED |= ROUNDED_TERMS
-# Zeros whose sign torch does not fix: its vector code gives 0 where the code for the rest of a row gives -0.
-ANY_ZERO = {"nn.functional.softshrink"}
+# Zeros whose sign torch does not fix: softshrink's vector code gives 0 where the code for the rest of a row gives -0;
+# of 0 and -0 C lets fmax and fmin take either, and torch's do by the dtype.
+ANY_ZERO = {"nn.functional.softshrink", "fmax", "fmin"}
 
 
 @dataclasses.dataclass

@@ -34,9 +34,9 @@ LOW = (torch.float32, torch.float16, torch.bfloat16)  # floats that have a more 
 
 # Ops that change their first argument: it is a copy, since a program changes no inputs.
 IN_PLACE = {"cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "zero_"}
-MORE = 4  # samples of each kind for pointwise ops beyond those of the database
 IN_PLACE |= {"resize_", "resize_as_"}
 IN_PLACE |= {"nn.functional.embedding", "nn.functional.embedding_bag"}  # where they have a max_norm
+MORE = 4  # samples of each kind for pointwise ops beyond those of the database
 
 
 class Call(torch.nn.Module):

@@ -64,11 +64,18 @@
   }                                                                                        \
   static inline T step_i0_##S(T a) {                                                       \
     const int is_f32 = sizeof(T) == 4;                                                     \
-    const T m = fabs(a), y = m * m / 4;                                                    \
-    T sum = 1;                                                                             \
+    const T m = fabs(a), y = (m / 2) * (m / 2), y_low = fma(m / 2, m / 2, -y);             \
+    T sum = 1, low = 0;                                                                    \
     if (m <= (is_f32 ? 10 : 20)) {                                                         \
-      for (int k = is_f32 ? 18 : 36; k > 0; k--) sum = 1 + sum * y / (T)(k * k);           \
-      return sum;                                                                          \
+      for (int k = is_f32 ? 18 : 36; k > 0; k--) {                                         \
+        const T square = k * k, product = sum * y, term = product / square;                \
+        const T lost = fma(sum, y, -product) + sum * y_low + low * y;                      \
+        const T next = 1 + term, one = next - term;                                        \
+        low = (lost + fma(-term, square, product)) / square;                               \
+        low += (1 - one) + (term - (next - one));                                          \
+        sum = next;                                                                        \
+      }                                                                                    \
+      return sum + low;                                                                    \
     }                                                                                      \
     for (int k = is_f32 ? 12 : 30; k > 0; k--) {                                           \
       const T odd = 2 * k - 1;                                                             \
@@ -187,13 +194,12 @@ static inline long step_pow_i64(long a, long b) {
   return (long)result;
 }
 static inline long step_gcd_i64(long a, long b) {
-  ulong x = (ulong)step_abs_i64(a), y = (ulong)step_abs_i64(b);
-  while (x != 0) {
-    const ulong rest = y % x;
-    y = x;
-    x = rest;
+  while (a != 0) {
+    const long rest = a == -1 ? 0 : b % a;
+    b = a;
+    a = rest;
   }
-  return (long)y;
+  return b;
 }
 static inline long step_lcm_i64(long a, long b) {
   const long g = step_gcd_i64(a, b);

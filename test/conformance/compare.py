@@ -4,7 +4,8 @@ or as near to the same computation in f64 as torch's result is.
 Errors allowed (per element; ulp: the result's unit in the last place, acc: the accumulator's eps, f32's for 16 bits)
   pointwise ops   by ULP[op] ulp, OpenCL's table of relative errors, or twice torch's own distance from the f64 result;
                   sums of a few terms (COMPOSED), which may cancel, also by 2 acc of the largest of them, or by 2 eps of
-                  the dtype where torch rounds the terms to it (ROUNDED_TERMS)
+                  the dtype where torch rounds the terms to it (ROUNDED_TERMS);
+                  functions with zeros of their own (ZEROS), sums of terms about 1 that cancel there, also by 4 acc
   other ops       by 4 * acc * sqrt(n) * M + 2 ulp, or twice the largest distance of torch's from the f64 result: they
                   are sums of n terms, n at most the elements of the inputs, M the largest magnitude of the op's result
                   on the inputs' absolute values; the spread of rounding errors grows with sqrt(n), 4 covers its tail
@@ -15,6 +16,7 @@ import dataclasses
 import math
 from typing import Any
 
+import mpmath
 import torch
 
 EPS = {d: torch.finfo(d).eps for d in (torch.float32, torch.float16, torch.bfloat16, torch.float64)}
@@ -23,10 +25,15 @@ EPS = {d: torch.finfo(d).eps for d in (torch.float32, torch.float16, torch.bfloa
 ULP = {"pow": 16, "erf": 16, "erfc": 16, "atan": 5, "atan2": 6, "tan": 5, "tanh": 5, "atanh": 5, "float_power": 16}
 DEFAULT_ULP = 4
 # Sums of a few terms that may cancel: with products or quotients in them, or a remainder.
-COMPOSED = {"add", "sub", "rsub", "__rsub__", "addcmul", "addcdiv", "lerp"}
+COMPOSED = {"add", "sub", "rsub", "__rsub__", "addcmul", "addcdiv", "lerp", "nn.functional.tanhshrink"}
 # Those whose terms torch rounds to the dtype first: one next to a boundary between two numbers may go to either.
 ROUNDED_TERMS = {"mvlgamma.mvlgamma_p_3", "mvlgamma.mvlgamma_p_5"}
 COMPOSED |= ROUNDED_TERMS
+# Sums that are 0 where no operand is: gamma functions by reflection and recurrence, max(a, b) + log1p(exp(-|a - b|)).
+ZEROS = {"digamma", "lgamma", "mvlgamma.mvlgamma_p_1", "logaddexp", "logaddexp2"}
+ZEROS |= {"polygamma.polygamma_n_0", "special.polygamma.special_polygamma_n_0"}
+# Those of which torch's f64 is no oracle: near its poles its digamma takes the tangent of a rounded multiple of pi.
+EXACT = dict.fromkeys(("digamma", "polygamma.polygamma_n_0", "special.polygamma.special_polygamma_n_0"), mpmath.digamma)
 # Zeros whose sign torch does not fix: softshrink's vector code gives 0 where the code for the rest of a row gives -0;
 # of 0 and -0 C lets fmax and fmin take either, and torch's do by the dtype.
 ANY_ZERO = {"nn.functional.softshrink", "fmax", "fmin"}
@@ -93,12 +100,15 @@ def _compare_floats(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: R
     if pointwise:
         allowed = ULP.get(name, DEFAULT_ULP) * ulp
         if name in COMPOSED:
-            allowed = allowed + 2 * (EPS[b.dtype] if name in ROUNDED_TERMS else acc) * r.magnitude
+            allowed += 2 * (EPS[b.dtype] if name in ROUNDED_TERMS else acc) * r.magnitude
+        if name in ZEROS:
+            allowed += DEFAULT_ULP * acc
     else:
         allowed = 4 * acc * math.sqrt(r.terms) * r.magnitude + 2 * ulp
     right = same | (distance <= allowed)
     if exact is not None:
         right |= _as_near_as_torch(pointwise, ours, want, exact, allowed)
+        right |= _nearer_than_infinity(ours, want, exact, b.dtype)
         distance = torch.where(exact.isfinite(), torch.minimum(distance, (ours - exact).abs()), distance)
     if pointwise and name not in ANY_ZERO:
         right &= (want != 0) | (ours != 0) | (ours.signbit() == want.signbit())
@@ -116,6 +126,25 @@ def _as_near_as_torch(pointwise: bool, ours: Any, want: Any, exact: Any, allowed
     if not pointwise:
         theirs = theirs.max()
     return ((ours - exact).abs() <= 2 * theirs + allowed) & want.isfinite()
+
+
+def _nearer_than_infinity(ours: Any, want: Any, exact: Any, dtype: torch.dtype) -> Any:
+    """Elements that are right where a step in between went out of the range of torch's 16 bits."""
+    fits = want.isinf() & (exact.abs() <= torch.finfo(dtype).max)
+    return fits & ((ours - exact).abs() <= DEFAULT_ULP * unit(exact, dtype))
+
+
+def in_40_digits(function: Any, x: torch.Tensor) -> torch.Tensor:
+    """function of each element, rounded to f64; NaN at poles."""
+
+    def one(value: float) -> float:
+        try:
+            return float(function(mpmath.mpf(value)))
+        except ValueError:
+            return math.nan
+
+    with mpmath.workdps(40):
+        return torch.tensor([one(v) for v in x.double().flatten().tolist()], dtype=torch.float64).reshape(x.shape)
 
 
 def unit(x: Any, dtype: torch.dtype) -> Any:

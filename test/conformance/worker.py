@@ -227,6 +227,8 @@ def reference(name: str, s: samples.Sample, want: list[Any]) -> compare.Referenc
             exact = list(module(*tensors))
         except Exception:  # not every op takes f64: torch's own result is the only reference then
             exact = None
+    elif name in compare.EXACT:
+        exact = [compare.in_40_digits(compare.EXACT[name], s.tensors[0])]
     known = exact if exact is not None else want
     sums = not is_pointwise(name) or name in compare.COMPOSED
     size = compare.magnitude(module, tensors, known) if sums else 0.0

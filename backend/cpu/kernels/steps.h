@@ -110,6 +110,12 @@ static inline float step_lgamma_f32(float a) {
   int sign;
   return lgammaf_r(a, &sign);
 }
+/* tan(pi * a), |a| <= 1/2, with what rounding pi * a loses. */
+static inline double step_tanpi(double a) {
+  const double pi = 0x1.921fb54442d18p+1, pi_low = 0x1.1a62633145c07p-53;
+  const double angle = pi * a, low = fma(pi, a, -angle) + pi_low * a, t = tan(angle);
+  return t + (1 + t * t) * low;
+}
 /* By reflection below 0, by recurrence up to 10, then by the asymptotic series in Bernoulli
  * numbers. -0 and 0 are poles of a sign, negative integers are not. */
 static inline double step_digamma_f64(double a) {
@@ -117,7 +123,7 @@ static inline double step_digamma_f64(double a) {
   double shift = 0;
   if (a < 0) {
     if (a == floor(a)) return NAN;
-    shift = -3.14159265358979323846 / tan(3.14159265358979323846 * (a - rint(a)));
+    shift = -3.14159265358979323846 / step_tanpi(a - rint(a));
     a = 1 - a;
   }
   for (; a < 10; a += 1) shift -= 1 / a;
@@ -170,12 +176,20 @@ static inline double step_frexp_exponent_f64(double a) {
 static inline float step_frexp_mantissa_f32(float a) { return (float)step_frexp_mantissa_f64(a); }
 static inline float step_frexp_exponent_f32(float a) { return (float)step_frexp_exponent_f64(a); }
 
-/* The modified Bessel function of order 0: up to 20 its power series in a^2 / 4, whose terms are
- * all positive, then the asymptotic series in 1 / a, both from the inside out. */
+/* The modified Bessel function of order 0: up to 20 its power series in y = a^2 / 4 from the inside
+ * out, with what rounding loses in every step, then the asymptotic series in 1 / a. */
 static inline double step_i0_near(double m) {
-  double sum = 1;
-  for (int k = 36; k > 0; k--) sum = 1 + sum * (m * m / 4) / (k * k);
-  return sum;
+  const double half = m / 2, y = half * half, y_low = fma(half, half, -y);
+  double sum = 1, low = 0;
+  for (int k = 36; k > 0; k--) {
+    const double product = sum * y, term = product / (k * k), next = 1 + term;
+    const double lost = fma(sum, y, -product) + sum * y_low + low * y;
+    const double one = next - term;
+    low =
+        (lost + fma(-term, (double)(k * k), product)) / (k * k) + (1 - one) + (term - (next - one));
+    sum = next;
+  }
+  return sum + low;
 }
 /* Without its factor exp(m). */
 static inline double step_i0_far(double m) {
@@ -240,14 +254,14 @@ static inline int64_t step_shift_left(int64_t a, int64_t b) {
 static inline int64_t step_shift_right(int64_t a, int64_t b) {
   return a >> (b < 0 || b > 63 ? 63 : b);
 }
+/* With the sign that the last remainder has. */
 static inline int64_t step_gcd(int64_t a, int64_t b) {
-  uint64_t x = (uint64_t)step_abs_i64(a), y = (uint64_t)step_abs_i64(b);
-  while (x != 0) {
-    uint64_t rest = y % x;
-    y = x;
-    x = rest;
+  while (a != 0) {
+    int64_t rest = a == -1 ? 0 : b % a;
+    b = a;
+    a = rest;
   }
-  return step_wrap(y);
+  return b;
 }
 static inline int64_t step_lcm(int64_t a, int64_t b) {
   int64_t g = step_gcd(a, b);

@@ -175,7 +175,6 @@ for _kind, _targets in {
     "shift_right": "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar bitwise_right_shift.Scalar_Tensor "
     "__rshift__.Tensor __rshift__.Scalar",
     "copysign": "copysign.Tensor copysign.Scalar",
-    "gcd": "gcd.default",
     "lcm": "lcm.default",
 }.items():
     _binary(_kind, *(f"aten.{t}" for t in _targets.split()))
@@ -236,13 +235,22 @@ _nan_skipping("fmax", "maximum")
 _nan_skipping("fmin", "minimum")
 
 
+@lower("aten.gcd.default")
+def gcd(c: Context, a: Tensor, b: Tensor) -> Tensor:
+    """The least integer is its own absolute value, and may give a negative result, as in torch."""
+    t = c.dtype()
+    return compute(c, step("gcd", t, step("abs", t, a), step("abs", t, b)))
+
+
 @lower("aten.ldexp.Tensor")
 def ldexp(c: Context, x: Tensor, exponent: Tensor) -> Tensor:
-    """x * 2^exponent; an integer exponent counts modulo 2^32."""
-    t = c.dtype()
+    """x * 2^exponent, the power rounded to f32 where the exponent is an integer, as in torch."""
+    f32 = schema.DType.F32
     if is_float(exponent.dtype):
-        return compute(c, step("mul", t, x, step("pow", exponent.dtype, 2, exponent)))
-    return compute(c, step("ldexp", t, x, cast(exponent, schema.DType.I32)))
+        power = step("pow", exponent.dtype, 2, exponent)
+    else:
+        power = step("ldexp", f32, 1, cast(exponent, f32))
+    return compute(c, step("mul", c.dtype(), x, power))
 
 
 @lower("aten.nextafter.default")

@@ -290,8 +290,11 @@ static void pads(void **state) {
   expect_bad(IR_OP_PAD, &p, "reflect padding is 3, expected less than the size 3");
   p.mode = IR_PAD_MODE_CIRCULAR, p.before = (ir_int_or_vids)INTS(lit(4), lit(0));
   expect_bad(IR_OP_PAD, &p, "circular padding is 4, expected at most the size 3");
-  p.mode = IR_PAD_MODE_REPLICATE, p.before = (ir_int_or_vids)INTS(lit(-1), lit(0));
-  expect_bad(IR_OP_PAD, &p, "replicate padding is -1, expected 0 or more");
+  p.before = (ir_int_or_vids)INTS(lit(-1), lit(0));
+  expect_bad(IR_OP_PAD, &p, "circular padding is -1, expected 0 or more");
+  p.mode = IR_PAD_MODE_REPLICATE, p.after = (ir_int_or_vids)INTS(lit(0), lit(0)),
+  p.out = slot(DTYPE_I8, 2, 2, 4);
+  expect_good(IR_OP_PAD, &p);
   p.before = (ir_int_or_vids)INTS(val(n), lit(9)), p.after = (ir_int_or_vids)INTS(lit(9), lit(0)),
   p.out = slot(DTYPE_I8, 2, 99, 13);
   expect_good(IR_OP_PAD, &p);

@@ -208,8 +208,8 @@ static void test_versions(void **state) {
   (void)state;
   char *path = in_folder("v.json"), *good = NULL, *changed;
   static const edit versions[] = {
-      {"\"version\": 1", "\"version\": 2",
-       "the program needs schema version 2, this build knows 1"},
+      {"\"version\": 1", "\"version\": 3",
+       "the program needs schema version 3, this build knows 2"},
       {"\"version\": 1", "\"version\": 0", "op matmul needs schema version 1, the program says 0"},
   };
   program *p;

@@ -244,13 +244,13 @@ def gcd(c: Context, a: Tensor, b: Tensor) -> Tensor:
 
 @lower("aten.ldexp.Tensor")
 def ldexp(c: Context, x: Tensor, exponent: Tensor) -> Tensor:
-    """x * 2^exponent, the power rounded to f32 where the exponent is an integer, as in torch."""
-    f32 = schema.DType.F32
+    """x * 2^exponent; an integer exponent of floats counts modulo 2^32; of integers the power is rounded to f32."""
+    t, f32 = c.dtype(), schema.DType.F32
     if is_float(exponent.dtype):
-        power = step("pow", exponent.dtype, 2, exponent)
-    else:
-        power = step("ldexp", f32, 1, cast(exponent, f32))
-    return compute(c, step("mul", c.dtype(), x, power))
+        return compute(c, step("mul", t, x, step("pow", exponent.dtype, 2, exponent)))
+    if is_float(x.dtype):
+        return compute(c, step("ldexp", t, x, cast(exponent, schema.DType.I32)))
+    return compute(c, step("mul", t, x, step("ldexp", f32, 1, cast(exponent, f32))))
 
 
 @lower("aten.nextafter.default")

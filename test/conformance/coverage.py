@@ -94,9 +94,11 @@ def totals(records: dict[str, list[dict]]) -> str:
         total = n.total()
         bad = total - n["right"] - n["unsupported"]
         share = f"{n['right']} ({100 * n['right'] / max(total, 1):.1f} %)"
-        run = next((r for r in listed if "seconds" in r and "verdict" not in r), {"resumed": True})
-        time = "–" if run["resumed"] else f"{run['seconds']} s"
-        cells = [device, total, share, n["unsupported"], bad, time, run.get("kernels", 0) if device != "cpu" else "–"]
+        run = next((r for r in listed if "seconds" in r and "verdict" not in r), None)
+        time = "–" if run is None or run["resumed"] else f"{run['seconds']} s"
+        kernels = "–" if run is None or device == "cpu" else run["kernels"]
+        name = device if run else f"{device}, part of a run"
+        cells = [name, total, share, n["unsupported"], bad, time, kernels]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 

@@ -22,9 +22,12 @@ static bool fill_table(const kernel_context *k, const upsample_axis *a, int *pre
   double *weight = k->scratch(k->pool, (size_t)n * sizeof *weight);
   if (!index || !count || !weight) return false;
   if (a->quantized) *precision = upsample_precision(a, index, weight);
-  for (int64_t i = 0; i < a->out; i++)
-    count[i] = upsample_taps(a, i, index + i * a->n_taps, weight + i * a->n_taps);
-  for (int64_t i = 0; i < n && a->quantized; i++) weight[i] = quantize(weight[i], *precision);
+  for (int64_t i = 0; i < a->out; i++) {
+    double *row = weight + i * a->n_taps;
+    count[i] = upsample_taps(a, i, index + i * a->n_taps, row);
+    for (int64_t tap = 0; a->quantized && tap < count[i]; tap++)
+      row[tap] = quantize(row[tap], *precision);
+  }
   *t = (upsample_table){a->in, a->out, a->n_taps, index, count, weight};
   return true;
 }

@@ -240,11 +240,11 @@ typedef struct clave_session_options {
   bool unfused;   /* run every node by itself, for comparison node by node */
   bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device;
                      also CLAVE_SELF_CHECK=off */
-  /* Asked before each op; true ends the run with an error. A program can loop forever (While),
-   * which nothing else stops. */
+  /* Asked before each op and at the end; true ends the run with an error. A program can loop
+   * forever (While), which nothing else stops. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
-  uint64_t seed; /* of random ops; the numbers of a seed are the same on every device */
+  uint64_t seed; /* of random ops, see docs/random.md */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,

@@ -135,13 +135,13 @@ static clave_status run_numbered(session *s, method *m, plan *p, uint32_t i) {
 
 clave_status run_steps(session *s, method *m, plan *p, span steps) {
   s->random.run++;
-  for (uint32_t i = steps.first; i < steps.end; i++) {
+  for (uint32_t i = steps.first;; i++) { /* asks in a loop without steps, too */
     if (s->options.cancel && s->options.cancel(s->options.cancel_ctx)) return INVALID("cancelled");
+    if (i >= steps.end) return NULL;
     clave_status e = run_numbered(s, m, p, i);
     if (e) return while_in_node(e, s, m, p->steps[i].instruction);
     if (p->steps[i].kind == STEP_CONTROL) i = p->controls[p->steps[i].control]->end - 1;
   }
-  return NULL;
 }
 
 clave_status read_element(session *s, plan *p, location l, int b, unsigned char *raw) {

@@ -1,10 +1,13 @@
 """The interpreter's promises: state, aliasing, values read back, plans of many sizes. Each against eager torch."""
 
+import ctypes
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 import clave
+from clave import _library as L
 
 DEVICES = ["cpu", "opencl"]
 
@@ -228,3 +231,38 @@ def test_two_sessions_share_a_program(device):
     a, b = clave.Session(p, device=device), clave.Session(p, device=device)
     assert a.run(torch.ones(3))[0][0] == 12 and a.run(torch.ones(3))[0][0] == 14
     assert b.run(torch.ones(3))[0][0] == 12
+
+
+class Endless(torch.nn.Module):
+    """A loop that never ends, with a step in its body or without any."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def forward(self, go, x):
+        body = (lambda go, x: (go.clone(), x + 1)) if self.step else (lambda go, x: (go.clone(), x.clone()))
+        return torch._higher_order_ops.while_loop(lambda go, x: go.clone(), body, (go, x))[1]
+
+
+@pytest.mark.parametrize("step", [True, False])
+def test_a_run_can_be_cancelled(device, step):
+    asked = 0
+
+    @ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)
+    def cancel(_):
+        nonlocal asked
+        asked += 1
+        return asked > 100
+
+    args = (torch.tensor(True), torch.zeros(3))
+    s = session(Endless(step), args, device)
+    options = L.SessionOptions(size=ctypes.sizeof(L.SessionOptions), cancel=ctypes.cast(cancel, ctypes.c_void_p))
+    owners = (s.program.handle, s._device)
+    pointers = [o.pointer for o in owners]
+    s._handle = L.Handle(
+        "clave_session_create", "clave_session_destroy", *pointers, ctypes.byref(options), keep=(*owners, cancel)
+    )
+    with pytest.raises(clave.Error, match="cancelled"):
+        s.run(*args)
+    assert asked == 101

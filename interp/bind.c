@@ -80,12 +80,6 @@ static clave_status grow_arenas(session *s, const plan *p) {
   return NULL;
 }
 
-static void bind_slot(const session *s, plan *p, uint32_t tid) {
-  const storage *g = &p->storages[p->at[tid].storage];
-  for (int b = 0; b < s->devices.count; b++)
-    if (g->block[b] != NO_INDEX) p->bound[b][tid] = bind_location(s, p, p->at[tid], b);
-}
-
 void rebind_slot(const session *s, plan *p, uint32_t slot, location l) {
   const storage *g = &p->storages[l.storage];
   for (int b = 0; b < s->devices.count; b++)
@@ -147,7 +141,7 @@ clave_status bind_plan(session *s, plan *p) {
   TRY(grow_arenas(s, p));
   place_controls(s, p, 0);
   for (uint32_t tid = 0; tid < slot_count(s); tid++)
-    if (p->at[tid].storage != NO_INDEX) bind_slot(s, p, tid);
+    if (p->at[tid].storage != NO_INDEX) rebind_slot(s, p, tid, p->at[tid]);
   p->arena_generation = s->arena_generation + 1;
   return NULL;
 }

@@ -14,6 +14,8 @@
   static inline T step_mul_##S(T a, T b) { return a * b; }                                        \
   static inline T step_max_##S(T a, T b) { return a > b || a != a ? a : b; }                      \
   static inline T step_min_##S(T a, T b) { return a < b || a != a ? a : b; }                      \
+  static inline T step_exp_##S(T a) { return exp(a); }                                            \
+  static inline T step_tanh_##S(T a) { return tanh(a); }                                          \
   static inline T step_trunc_divide_##S(T a, T b) { return trunc(a / b); }                        \
   static inline T step_fmod_##S(T a, T b) { return fmod(a, b); }                                  \
   static inline T step_pow_##S(T a, T b) { return pow(a, b); }                                    \

@@ -31,15 +31,7 @@ clave_status rule_gather(const rule_context *c, const void *op) {
   int axis = 0;
   TRY(check_index_dtype(c, o->index, "index"));
   TRY(rule_axis(o->axis, x->rank, &axis));
-  if (index->rank != x->rank)
-    return INVALID("index has rank %d, expected %d as x", index->rank, x->rank);
-  for (int i = 0; i < x->rank; i++) {
-    bool known = x->dims[i] != DIM_UNKNOWN && index->dims[i] != DIM_UNKNOWN;
-    if (i != axis && known && index->dims[i] > x->dims[i]) {
-      return INVALID("index has size %lld at axis %d, expected at most x's %lld",
-                     (long long)index->dims[i], i, (long long)x->dims[i]);
-    }
-  }
+  TRY(check_index_fits(x, index, axis));
   return rule_expect(c, o->out, "out", x->type, index->rank, index->dims);
 }
 

@@ -10,6 +10,8 @@ clave_status check_float(const rule_context *c, uint32_t tid, const char *what) 
 clave_status check_not_bool(const rule_context *c, uint32_t tid, const char *what) STATUS_CHECK;
 clave_status check_index_dtype(const rule_context *c, uint32_t tid,
                                const char *what) STATUS_CHECK; /* I32 or I64 */
+/* An index tensor's dims fit into x's outside of the axis. */
+clave_status check_index_fits(const tensor *x, const tensor *index, int axis) STATUS_CHECK;
 clave_status check_rank_at_least(const rule_context *c, uint32_t tid, const char *what,
                                  int rank) STATUS_CHECK;
 /* Error unless `tid`, where present, has the dtype and these dims. */

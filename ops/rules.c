@@ -133,6 +133,19 @@ clave_status check_not_bool(const rule_context *c, uint32_t tid, const char *wha
                                : INVALID("%s is BOOL, expected a float or integer dtype", what);
 }
 
+clave_status check_index_fits(const tensor *x, const tensor *index, int axis) {
+  if (index->rank != x->rank)
+    return INVALID("index has rank %d, expected %d as x", index->rank, x->rank);
+  for (int i = 0; i < x->rank; i++) {
+    bool known = x->dims[i] != DIM_UNKNOWN && index->dims[i] != DIM_UNKNOWN;
+    if (i != axis && known && index->dims[i] > x->dims[i]) {
+      return INVALID("index has size %lld at axis %d, expected at most x's %lld",
+                     (long long)index->dims[i], i, (long long)x->dims[i]);
+    }
+  }
+  return NULL;
+}
+
 clave_status check_index_dtype(const rule_context *c, uint32_t tid, const char *what) {
   const tensor *t = rule_tensor(c, tid);
   if (t->type == DTYPE_I32 || t->type == DTYPE_I64) return NULL;

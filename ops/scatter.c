@@ -1,20 +1,6 @@
 /* Scatter: values combined into a tensor at positions that an index tensor holds. */
 #include "ops/rule_checks.h"
 
-/* index fits into x outside of the axis. */
-static clave_status check_index_fits(const tensor *x, const tensor *index, int axis) {
-  if (index->rank != x->rank)
-    return INVALID("index has rank %d, expected %d as x", index->rank, x->rank);
-  for (int i = 0; i < x->rank; i++) {
-    bool known = x->dims[i] != DIM_UNKNOWN && index->dims[i] != DIM_UNKNOWN;
-    if (i != axis && known && index->dims[i] > x->dims[i]) {
-      return INVALID("index has size %lld at axis %d, expected at most x's %lld",
-                     (long long)index->dims[i], i, (long long)x->dims[i]);
-    }
-  }
-  return NULL;
-}
-
 clave_status rule_scatter(const rule_context *c, const void *op) {
   const ir_scatter *o = op;
   const tensor *x = rule_tensor(c, o->x), *index = rule_tensor(c, o->index);

@@ -8,9 +8,9 @@
 
 /* ---------------------------------------------------------------- rule */
 
-static bool one_at_a_time(const ir_upsample *o, dtype type) {
-  bool blends = o->mode == IR_UPSAMPLE_MODE_LINEAR || o->mode == IR_UPSAMPLE_MODE_CUBIC;
-  return o->antialias || (type == DTYPE_U8 && blends);
+bool upsample_is_quantized(const ir_upsample *op, dtype type) {
+  bool blends = op->mode == IR_UPSAMPLE_MODE_LINEAR || op->mode == IR_UPSAMPLE_MODE_CUBIC;
+  return type == DTYPE_U8 && blends;
 }
 
 static clave_status check_mode(const ir_upsample *o, const tensor *x) {
@@ -40,7 +40,7 @@ clave_status rule_upsample(const rule_context *c, const void *op) {
     else
       changed += !dim_matches(x->dims[i], want.dims[i]);
   }
-  if (changed > 1 && one_at_a_time(o, x->type))
+  if (changed > 1 && (o->antialias || upsample_is_quantized(o, x->type)))
     return INVALID("%d sizes change, expected one at a time", changed);
   want.type = x->type;
   return rule_expect_like(c, o->out, "out", &want);
@@ -75,8 +75,7 @@ upsample_axis upsample_axis_of(const ir_upsample *op, const tensor *x, const ten
                      .mode = op->mode,
                      .align_corners = op->align_corners,
                      .antialias = op->antialias};
-  bool blends = width[op->mode] > 1;
-  a.quantized = x->type == DTYPE_U8 && blends;
+  a.quantized = upsample_is_quantized(op, x->type);
   a.compute = x->type == DTYPE_F64 || a.quantized ? DTYPE_F64 : DTYPE_F32;
   a.stored = a.antialias ? a.compute : x->type;
   a.scale = scale_of(&a, scales[3 - n + d]);

@@ -7,13 +7,16 @@ typedef struct upsample_axis {
   int64_t in, out; /* sizes */
   ir_upsample_mode mode;
   bool align_corners, antialias;
-  bool quantized; /* weights become 16-bit integers: linear and cubic of U8 */
+  bool quantized; /* weights become 16-bit integers */
   dtype compute;  /* F32 or F64: every operation on positions and weights rounds to it */
   dtype stored;   /* what weights are rounded to */
   double scale;   /* source elements per element of out */
   double support; /* half the length of the antialiasing filter */
   int64_t n_taps; /* source elements that one of out reads, at most */
 } upsample_axis;
+
+/* Whether weights become integers: linear and cubic of 8-bit images. */
+bool upsample_is_quantized(const ir_upsample *op, dtype type);
 
 /* Of spatial dimension `d` (counted from 0) of the op's n. */
 upsample_axis upsample_axis_of(const ir_upsample *op, const tensor *x, const tensor *out, int d);

@@ -9,6 +9,7 @@
 #include "backend/opencl/device.h"
 #include "backend/opencl/gemm.h"
 #include "base/hash.h"
+#include "ops/upsample.h"
 
 static void destroy_device(backend *b) {
   cl_device *d = (cl_device *)b;
@@ -46,8 +47,7 @@ static void check_steps(support_check *c, const ir_instruction *ins) {
 static void check_quantized(support_check *c, const ir_instruction *ins) {
   if (ins->op_type != IR_OP_UPSAMPLE) return;
   const ir_upsample *op = ins->op;
-  bool blends = op->mode == IR_UPSAMPLE_MODE_LINEAR || op->mode == IR_UPSAMPLE_MODE_CUBIC;
-  if (blends && c->rules->tensors[op->x].type == DTYPE_U8) c->needs_fp64 = true;
+  if (upsample_is_quantized(op, c->rules->tensors[op->x].type)) c->needs_fp64 = true;
 }
 
 static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins,

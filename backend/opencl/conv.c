@@ -3,7 +3,7 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { PORTION_BYTES = 4 << 20, WIDEN_CHUNK = 64, SPATIAL_DIMS = 3 };
+enum { PORTION_BYTES = 4 << 20, WIDEN_CHUNK = 64 };
 
 /* One spatial dimension. */
 typedef struct conv_dim {

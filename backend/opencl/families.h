@@ -4,6 +4,8 @@
  * for loops. */
 #include "backend/opencl/opencl.h"
 
+enum { SPATIAL_DIMS = 3 }; /* of convolutions and pools: missing ones stand in front */
+
 /* NULL: the optional operand is not there. */
 static inline const bound_tensor *operand_of(const node *n, uint32_t tid) {
   return tid == IR_NONE ? NULL : &n->tensors[tid];

@@ -11,8 +11,6 @@ static void begin_pool(launch *l, cl_stream *s, const node *n, const char *kerne
   launch_define(l, "BY_ROW", stream_traits(s)->is_cpu);
 }
 
-enum { SPATIAL_DIMS = 3 };
-
 static void launch_sizes(launch *l, const tensor *t, int spatial) {
   for (int i = 0; i < SPATIAL_DIMS; i++)
     launch_int(l, i < SPATIAL_DIMS - spatial ? 1 : t->dims[t->rank - SPATIAL_DIMS + i]);

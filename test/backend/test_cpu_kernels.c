@@ -1,6 +1,7 @@
 /* The pure CPU kernels where they are trickiest: step functions at their edges, roundings, and the
  * blocked matrix product against a plain one over odd sizes, layouts, threads and failing scratch
  * memory. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,6 +103,33 @@ static void test_float_steps(void **state) {
   assert_true(isnan(step_max_f32(NAN, 1)) && isnan(step_max_f32(1, NAN)));
   assert_true(isnan(step_min_f64(NAN, 1)) && isnan(step_min_f64(1, NAN)));
   assert_true(step_sign_f32(NAN) == 0 && step_sign_f32(-INFINITY) == -1);
+}
+
+/* How far y is from `exact`, in units of its last place. */
+static double ulps_off(float y, double exact) {
+  float next = nextafterf(fabsf((float)exact), INFINITY);
+  double unit = (double)next - fabs((double)(float)exact);
+  return fabs((double)y - exact) / unit;
+}
+
+/* What steps.h promises of the functions that are made for vectors, over floats of all sizes. */
+static void test_vector_functions_round_well(void **state) {
+  (void)state;
+  for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 9973) {
+    uint32_t u = (uint32_t)bits;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    double e = exp((double)x);
+    if (isnan(x)) {
+      assert_true(isnan(step_exp_f32(x)) && isnan(step_tanh_f32(x)));
+      continue;
+    }
+    if (e > (double)FLT_MAX || e < (double)FLT_MIN)
+      assert_true(step_exp_f32(x) == (float)e || ulps_off(step_exp_f32(x), e) <= 0.51);
+    else
+      assert_true(ulps_off(step_exp_f32(x), e) <= 0.51);
+    assert_true(ulps_off(step_tanh_f32(x), tanh((double)x)) <= 0.51);
+  }
 }
 
 /* ---- rows */
@@ -319,6 +347,7 @@ int main(void) {
       cmocka_unit_test(test_integer_steps),
       cmocka_unit_test(test_integer_powers_and_shifts),
       cmocka_unit_test(test_float_steps),
+      cmocka_unit_test(test_vector_functions_round_well),
       cmocka_unit_test(test_float_to_integer_is_defined),
       cmocka_unit_test(test_double_to_half_rounds_once),
       cmocka_unit_test(test_halves_survive),

@@ -61,7 +61,7 @@ static inline float step_exp_f32(float a) {
   x = x > 90 ? 90 : x;
   return (float)step_exp_short(x);
 }
-/* By exp(2 |a|), around 0 by Taylor's series. */
+/* By exp(2 |a|), around 0 by Taylor's series; off by at most 0.51 ulp too. */
 static inline float step_tanh_f32(float a) {
   double x = fabs((double)a), y = x * x, p = -1382.0 / 155925;
   x = x > 10 ? 10 : x;

@@ -194,10 +194,6 @@ class Sizes:
         if isinstance(e, F.CeilDiv):
             a, b = map(self.resolve, e.args)
             return self.scalar(_K.neg, self.scalar(_K.floor_div, self.scalar(_K.neg, a), b), name=str(e))
-        if isinstance(e, F.TruncToInt):
-            out = self.builder.val("int", str(e))
-            self.builder.emit("Scalar", kind=_K.to_int, a=self.real(e.args[0]), out=out)
-            return out
         if isinstance(e, sympy.Not):
             return self.scalar(_K.not_, self.resolve(e.args[0]), name=str(e))
         if type(e) in _ROUNDED:

@@ -264,6 +264,7 @@ def export(options: Options, name: str, dtype: str, calls: list[samples.Sample])
 
 
 def export_anew(calls: list[samples.Sample]) -> Exported:
+    """As clave.export but for its passes, with which torch would compute what depends on no input."""
     if len(calls) == 1:
         module, tensors = calls[0].module, calls[0].tensors
     else:

@@ -11,7 +11,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
 from clave.patterns.calls import arguments, call, is_tensor, same, val
-from clave.patterns.rewrite import constant, emit, replace
+from clave.patterns.rewrite import constant, emit, renames_output, replace
 from clave.patterns.views import reads_memory
 from clave.trace import op_name
 
@@ -43,15 +43,10 @@ def remove_copies(graph: Graph) -> int:
         c = call(node)
         if c is None or c.kind not in ("same", "expand") or not is_tensor(c.args[0]):
             continue
-        if same(val(node).shape, val(c.args[0]).shape) and not _is_output(node, c.args[0]):
+        if same(val(node).shape, val(c.args[0]).shape) and not renames_output(node, c.args[0]):
             replace(node, c.args[0])
             n += 1
     return n
-
-
-def _is_output(node: Node, source: Node) -> bool:
-    """An output that would become an input's own name."""
-    return source.op == "placeholder" and any(u.op == "output" for u in node.users)
 
 
 def fold_casts(graph: Graph) -> int:
@@ -63,7 +58,7 @@ def fold_casts(graph: Graph) -> int:
         if inner is None or inner.kind != "cast":
             continue
         x, wide = inner.args[0], val(outer.args[0]).dtype  # type: ignore[union-attr]
-        if val(x).dtype == val(node).dtype and wide in _WIDER.get(val(x).dtype, ()) and not _is_output(node, x):
+        if val(x).dtype == val(node).dtype and wide in _WIDER.get(val(x).dtype, ()) and not renames_output(node, x):
             replace(node, x)
             n += 1
     return n

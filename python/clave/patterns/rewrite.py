@@ -10,7 +10,7 @@ from torch.fx import Graph, Node
 
 from clave.trace import op_name
 
-_KEPT = ("aten._assert", "aten.sym_constrain", "aten._assert_async", "aten._assert_scalar")
+_KEPT = ("aten._assert", "aten.sym_constrain")
 
 
 def emit(before: Node, target: Any, *args: Any, **kwargs: Any) -> Node:
@@ -66,6 +66,11 @@ def constant(graph: Graph, before: Node, data: torch.Tensor, hint: str) -> Node:
     node.meta["val"] = mode.from_tensor(data.detach(), static_shapes=True)
     node.meta["constant"] = data.detach()
     return node
+
+
+def renames_output(node: Node, source: Node) -> bool:
+    """Whether an output would become an input's own name if `source` took the node's place."""
+    return source.op == "placeholder" and any(u.op == "output" for u in node.users)
 
 
 def erase(node: Node) -> None:

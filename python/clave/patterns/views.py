@@ -6,7 +6,7 @@ import torch
 from torch.fx import Graph, Node
 
 from clave.patterns.calls import call, is_tensor, same, val
-from clave.patterns.rewrite import emit, replace, reshaped
+from clave.patterns.rewrite import emit, renames_output, replace, reshaped
 from clave.trace import op_name
 
 aten = torch.ops.aten
@@ -38,14 +38,10 @@ def _fold_once(graph: Graph) -> int:
         if node.meta.get("erased") or not node.users:
             continue
         new = _folded(node)
-        if new is not None and not _is_output(node, new):
+        if new is not None and not renames_output(node, new):
             replace(node, new)
             n += 1
     return n
-
-
-def _is_output(node: Node, new: Node) -> bool:
-    return new.op == "placeholder" and any(u.op == "output" for u in node.users)
 
 
 def _folded(node: Node) -> Node | None:

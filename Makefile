@@ -23,10 +23,10 @@ WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes
 STD = -std=c11 -D_GNU_SOURCE -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
 # Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.
-LIBS = -lcjson -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+LIBS = -lcjson -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 comma = ,
 
-ROOMS = base serialize ops interp backend/cpu backend/cpu/kernels backend/opencl api
+ROOMS = base serialize ops interp backend/cpu backend/cpu/kernels backend/opencl api llm
 GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
 GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c steps_table.c cpu_table.c opencl_table.c)
 LIB_SRC := $(wildcard $(ROOMS:%=%/*.c))

@@ -1,6 +1,6 @@
 """Small models of real families, as Hugging Face writes them: exported, run on both backends, compared with torch.
 
-The rest of test/families: `python test/families/run.py`. Needs transformers, for some rows diffusers
+The rest of test/families: `python test/families/run.py`. Needs what is not part of `make check`
 (ci/requirements-families.txt).
 """
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers")
+pytest.importorskip("diffusers", reason="needs ci/requirements-families.txt")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "families"))
 import check
 import zoo

@@ -1,0 +1,258 @@
+#ifndef CLAVE_LLM_H
+#define CLAVE_LLM_H
+/* clave_llm: text in, text out. Tokenizers, and language models that run through clave.h.
+ *
+ *   clave_llm *llm; clave_llm_conversation *talk; clave_llm_token token;
+ *   clave_llm_load("model.clv", device, NULL, &llm);
+ *   clave_llm_conversation_create(llm, NULL, &talk);
+ *   clave_llm_prompt_text(talk, "Once upon a time", 16);
+ *   do clave_llm_next(talk, &token); while (print(token.text, token.text_size), !token.stop);
+ *
+ * The rules of clave.h hold: a status is NULL or an error to free, `out` comes last, create and
+ * load are paired with destroy. Text is UTF-8 with a size, need not end in NUL and may hold one.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clave.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- tokenizers
+ * Read-only once made: threads may share one. */
+
+typedef struct clave_tokenizer clave_tokenizer;
+
+typedef struct clave_tokenizer_options {
+  size_t size;         /* sizeof(clave_tokenizer_options) */
+  const char *pattern; /* what splits the text before a bare rank file's merges: "gpt2", "cl100k"
+                          (if NULL), "o200k" or "llama3"; other formats carry their own */
+} clave_tokenizer_options;
+
+/* A SentencePiece .model, a Hugging Face tokenizer.json, or a tiktoken rank file, told apart by
+ * looking into it; or a Hugging Face folder. Errors name the file, and the place in it. */
+CLAVE_API clave_status clave_tokenizer_load(const char *path,
+                                            const clave_tokenizer_options *options,
+                                            clave_tokenizer **out) CLAVE_CHECK;
+/* From a file's bytes, which may be freed afterwards. */
+CLAVE_API clave_status clave_tokenizer_create(const void *bytes, size_t size,
+                                              const clave_tokenizer_options *options,
+                                              clave_tokenizer **out) CLAVE_CHECK;
+/* The tokenizer that a .clv carries. CLAVE_INVALID if it carries none. */
+CLAVE_API clave_status clave_tokenizer_of_program(const clave_program *program,
+                                                  clave_tokenizer **out) CLAVE_CHECK;
+CLAVE_API void clave_tokenizer_destroy(clave_tokenizer *tokenizer);
+
+enum { CLAVE_NO_TOKEN = -1 };
+
+typedef struct clave_tokenizer_info {
+  const char *format; /* "SentencePiece BPE", "tokenizer.json Unigram", "tiktoken cl100k", ... */
+  uint32_t n_ids;     /* largest id + 1 */
+  int32_t bos, eos;   /* CLAVE_NO_TOKEN: the file names none */
+} clave_tokenizer_info;
+CLAVE_API void clave_tokenizer_get_info(const clave_tokenizer *tokenizer,
+                                        clave_tokenizer_info *info);
+/* The id of a token written as in the file ("<|im_end|>"), CLAVE_NO_TOKEN if there is none. */
+CLAVE_API int32_t clave_tokenizer_find(const clave_tokenizer *tokenizer, const char *token);
+
+/* Ids, owned by whom they were given to: clave_ids_free. */
+typedef struct clave_ids {
+  uint32_t *items;
+  size_t count;
+} clave_ids;
+CLAVE_API void clave_ids_free(clave_ids *ids); /* leaves it empty */
+
+typedef enum clave_special {
+  CLAVE_SPECIAL_DEFAULT, /* as the format's own library: tokenizer.json yes, the others no */
+  CLAVE_SPECIAL_MATCH,   /* special tokens written in the text become their ids */
+  CLAVE_SPECIAL_TEXT     /* they are text like any other (what users typed, say) */
+} clave_special;
+
+typedef struct clave_encode_options {
+  size_t size;   /* sizeof(clave_encode_options) */
+  bool bos, eos; /* what the format puts around a text (tokenizer.json: its post-processor) */
+  clave_special special;
+} clave_encode_options;
+
+/* The ids that the format's own library gives. Ill-formed UTF-8 becomes U+FFFD, as Python's
+ * bytes.decode(errors="replace") does. */
+CLAVE_API clave_status clave_tokenizer_encode(const clave_tokenizer *tokenizer, const char *text,
+                                              size_t size, const clave_encode_options *options,
+                                              clave_ids *out) CLAVE_CHECK;
+/* The text of ids, valid UTF-8 (U+FFFD for bytes that are not), special tokens left out if
+ * `skip_special`. *text is NUL-terminated and freed with clave_text_free. CLAVE_INVALID names an id
+ * that the tokenizer does not have. */
+CLAVE_API clave_status clave_tokenizer_decode(const clave_tokenizer *tokenizer, const uint32_t *ids,
+                                              size_t count, bool skip_special, char **text,
+                                              size_t *size) CLAVE_CHECK;
+CLAVE_API void clave_text_free(char *text); /* takes NULL */
+
+/* Decodes id by id: what is given joins to what clave_tokenizer_decode gives for all ids, in whole
+ * characters. The tokenizer outlives it. */
+typedef struct clave_text_stream clave_text_stream;
+CLAVE_API clave_status clave_text_stream_create(const clave_tokenizer *tokenizer, bool skip_special,
+                                                clave_text_stream **out) CLAVE_CHECK;
+/* *text (size bytes, perhaps none) is valid until the next call. */
+CLAVE_API clave_status clave_text_stream_next(clave_text_stream *stream, uint32_t id,
+                                              const char **text, size_t *size) CLAVE_CHECK;
+/* What is left at the end; the stream begins again. */
+CLAVE_API clave_status clave_text_stream_finish(clave_text_stream *stream, const char **text,
+                                                size_t *size) CLAVE_CHECK;
+CLAVE_API void clave_text_stream_destroy(clave_text_stream *stream);
+
+/* ---------------------------------------------------------------- sampling */
+
+typedef struct clave_logit_bias {
+  uint32_t id;
+  float bias; /* added to the logit; -INFINITY: never */
+} clave_logit_bias;
+
+/* In the order in which they are applied; a zeroed struct is greedy. */
+typedef struct clave_sampler_options {
+  size_t size; /* sizeof(clave_sampler_options) */
+  const clave_logit_bias *bias;
+  size_t n_bias;
+  float repetition_penalty; /* of ids among the last `penalty_window`: logit / p if positive, else
+                               logit * p (Keskar et al. 2019); 0 or 1: none */
+  float presence_penalty;   /* subtracted once per id seen there */
+  float frequency_penalty;  /* subtracted for each time it was seen there */
+  uint32_t penalty_window;  /* ids, prompt included; 0: all of the conversation */
+  float temperature;        /* logits are divided by it; 0: the largest logit (ties: the smallest
+                               id), and what follows does not matter */
+  uint32_t top_k;           /* only the k largest; 0: all */
+  float top_p;              /* then the fewest with at least this probability together (nucleus);
+                               0 or 1: all */
+  float min_p;              /* then those at least this times as likely as the likeliest; 0: all */
+  uint64_t seed;            /* equal seeds, logits and options give equal ids on every machine */
+} clave_sampler_options;
+
+typedef struct clave_sampler clave_sampler;
+/* Copies the bias. CLAVE_INVALID names an option out of range. */
+CLAVE_API clave_status clave_sampler_create(const clave_sampler_options *options,
+                                            clave_sampler **out) CLAVE_CHECK;
+/* One id from `count` logits; `seen`: the conversation's ids so far. A NaN is CLAVE_INVALID. */
+CLAVE_API clave_status clave_sampler_sample(clave_sampler *sampler, const float *logits,
+                                            size_t count, const uint32_t *seen, size_t n_seen,
+                                            uint32_t *id) CLAVE_CHECK;
+CLAVE_API void clave_sampler_destroy(clave_sampler *sampler);
+
+/* ---------------------------------------------------------------- language models */
+
+/* A program with its tokenizer on a device: docs/llm.md says what its methods must look like. Its
+ * conversations share the weights. */
+typedef struct clave_llm clave_llm;
+
+typedef struct clave_llm_options {
+  size_t size;           /* sizeof(clave_llm_options) */
+  const char *tokenizer; /* a file or folder; NULL: the one in the .clv, none if it has none */
+  clave_tokenizer_options tokenizer_options;
+} clave_llm_options;
+
+typedef struct clave_llm_info {
+  uint32_t max_context;             /* tokens; prompts and what is generated share it */
+  uint32_t n_vocab;                 /* logits of a token */
+  const clave_tokenizer *tokenizer; /* NULL: ids only */
+  int32_t bos;                      /* what a prompt begins with; CLAVE_NO_TOKEN: nothing */
+  const uint32_t *stop_ids;         /* ids that end a text */
+  size_t n_stop_ids;
+  const char *chat_template; /* "llama3", "chatml", ...; NULL: not a chat model */
+} clave_llm_info;
+
+CLAVE_API clave_status clave_llm_load(const char *path, clave_device *device,
+                                      const clave_llm_options *options,
+                                      clave_llm **out) CLAVE_CHECK;
+CLAVE_API void clave_llm_get_info(const clave_llm *llm, clave_llm_info *info);
+CLAVE_API void clave_llm_destroy(clave_llm *llm); /* its conversations keep it alive */
+
+/* Messages as the model's chat template writes them, up to where the assistant answers.
+ * CLAVE_UNSUPPORTED names a template that is not known. Freed with clave_text_free. */
+typedef struct clave_llm_message {
+  const char *role; /* "system", "user" or "assistant" */
+  const char *content;
+  size_t content_size;
+} clave_llm_message;
+/* template_name: NULL for the model's own. The ids are those of the text with special tokens
+ * matched in the template's own words and not in the messages'. */
+CLAVE_API clave_status clave_llm_chat_ids(const clave_llm *llm, const char *template_name,
+                                          const clave_llm_message *messages, size_t count,
+                                          clave_ids *out) CLAVE_CHECK;
+/* NULL after the last: the templates that are known. */
+CLAVE_API const char *clave_llm_chat_template_name(size_t index);
+
+/* One text in the making: the ids so far and the state of the model after them. */
+typedef struct clave_llm_conversation clave_llm_conversation;
+
+typedef struct clave_llm_conversation_options {
+  size_t size;                   /* sizeof(clave_llm_conversation_options) */
+  clave_sampler_options sampler; /* size 0: greedy */
+  const char *const *stop;       /* texts that end the answer; they are not part of it */
+  size_t n_stop;
+  bool ignore_stop_ids;          /* go on until a text, a limit or the context's end stops it */
+  uint32_t prefill_chunk;        /* tokens of a prompt run at once; 0: as many as the program takes,
+                                    at most 512 */
+  clave_session_options session; /* size 0: the defaults */
+} clave_llm_conversation_options;
+
+CLAVE_API clave_status clave_llm_conversation_create(clave_llm *llm,
+                                                     const clave_llm_conversation_options *options,
+                                                     clave_llm_conversation **out) CLAVE_CHECK;
+CLAVE_API void clave_llm_conversation_destroy(clave_llm_conversation *conversation);
+
+/* Appends to the text; the model runs over all but the last id at the next clave_llm_next, in
+ * chunks. CLAVE_INVALID, with nothing appended: an id out of range, or more than the context holds.
+ */
+CLAVE_API clave_status clave_llm_prompt(clave_llm_conversation *conversation, const uint32_t *ids,
+                                        size_t count) CLAVE_CHECK;
+/* Encoded with the model's BOS if it is the first of the conversation. */
+CLAVE_API clave_status clave_llm_prompt_text(clave_llm_conversation *conversation, const char *text,
+                                             size_t size) CLAVE_CHECK;
+
+typedef enum clave_llm_stop {
+  CLAVE_LLM_GOES_ON = 0,
+  CLAVE_LLM_STOP_ID,     /* one of the model's stop ids, which is not part of the text */
+  CLAVE_LLM_STOP_TEXT,   /* one of options.stop */
+  CLAVE_LLM_CONTEXT_FULL /* this token was the last that fits */
+} clave_llm_stop;
+CLAVE_API const char *clave_llm_stop_name(clave_llm_stop stop); /* "stop_id" */
+
+typedef struct clave_llm_token {
+  uint32_t id;
+  const char *text; /* whole characters, perhaps none; what may begin a stop text is held back.
+                       Valid until the next call. NULL without a tokenizer */
+  size_t text_size;
+  clave_llm_stop stop;
+} clave_llm_token;
+/* The next token. CLAVE_INVALID: nothing was prompted, or the context was full before. After a stop
+ * the conversation may go on with another prompt. */
+CLAVE_API clave_status clave_llm_next(clave_llm_conversation *conversation,
+                                      clave_llm_token *out) CLAVE_CHECK;
+
+/* All ids so far, borrowed until the next call. */
+CLAVE_API const uint32_t *clave_llm_ids(const clave_llm_conversation *conversation, size_t *count);
+CLAVE_API clave_status clave_llm_reset(clave_llm_conversation *conversation) CLAVE_CHECK;
+/* Another conversation that goes on from the same state; samplers are seeded as the first was. */
+CLAVE_API clave_status clave_llm_fork(const clave_llm_conversation *conversation,
+                                      clave_llm_conversation **out) CLAVE_CHECK;
+/* Ids and state, written whole or not at all; restoring checks that they belong to this program. */
+CLAVE_API clave_status clave_llm_save(const clave_llm_conversation *conversation,
+                                      const char *path) CLAVE_CHECK;
+CLAVE_API clave_status clave_llm_restore(clave_llm_conversation *conversation,
+                                         const char *path) CLAVE_CHECK;
+
+/* Of all runs since the conversation was created or reset. */
+typedef struct clave_llm_stats {
+  uint64_t prompt_tokens, decode_tokens; /* decode: after the first new token */
+  double prompt_ms, decode_ms; /* running the prompt up to the first new token; the rest */
+  double ttft_ms;              /* from the first prompt to its first new token */
+  double load_ms;              /* program, tokenizer and session */
+} clave_llm_stats;
+CLAVE_API void clave_llm_get_stats(const clave_llm_conversation *conversation,
+                                   clave_llm_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,65 @@
+#ifndef LLM_MODEL_H
+#define LLM_MODEL_H
+/* A tokenizer's model: BPE, Unigram, WordPiece. It turns a piece of text, normalized and split
+ * off already, into ids. Read-only once made. */
+#include "base/memory.h"
+#include "base/status.h"
+#include "llm/ids.h"
+#include "llm/vocab.h"
+
+typedef struct token_model token_model;
+struct token_model { /* the first member of each model */
+  clave_status (*encode)(const token_model *self, span piece, id_list *out);
+  void (*destroy)(token_model *self);
+};
+
+/* What stands for characters the vocabulary lacks. */
+typedef struct unknown_rule {
+  uint32_t id;              /* VOCAB_NONE: dropped (Hugging Face without unk_token) */
+  bool fuse;                /* neighbours become one */
+  const uint32_t *byte_ids; /* [256], borrowed until create returns: each byte's id instead, if all
+                               of a character's have one; NULL: none */
+} unknown_rule;
+
+/* ---- BPE: the pair of neighbours with the lowest rank is joined, the leftmost of equals first,
+ * until there is none; O(n log n). */
+typedef struct bpe_merge {
+  uint32_t left, right, result; /* ids; the rank is its place in the list */
+} bpe_merge;
+typedef enum bpe_symbols { BPE_CHARACTERS, BPE_BYTES } bpe_symbols; /* what it begins with */
+typedef struct bpe_options {
+  const bpe_merge *merges; /* NULL: each pair whose joined bytes are a piece, by rank_of */
+  size_t n_merges;
+  const float *scores; /* without merges: by descending score (SentencePiece), (vocab_size); NULL:
+                          by ascending id (tiktoken) */
+  const bool
+      *frozen; /* without merges: ids that are not made by merging, (vocab_size); NULL: none */
+  bpe_symbols symbols;
+  bool whole_first; /* a piece that is in the vocabulary is taken whole (ignore_merges, tiktoken) */
+  span continuing_prefix, word_suffix; /* of all symbols but the first; of the last ("</w>") */
+  unknown_rule unknown;
+} bpe_options;
+/* The vocabulary outlives it. */
+clave_status bpe_create(const vocab *v, const bpe_options *o, token_model **out) STATUS_CHECK;
+
+/* ---- Unigram: the segmentation with the largest sum of scores (Viterbi; Kudo 2018). */
+typedef struct unigram_options {
+  const float *scores;  /* log-probabilities by id, (vocab_size) */
+  const bool *excluded; /* ids that no segmentation uses (control, unknown, unused); NULL: none */
+  const bool *user_defined; /* ids that are always preferred; NULL: none */
+  unknown_rule unknown;
+} unigram_options;
+clave_status unigram_create(const vocab *v, const unigram_options *o,
+                            token_model **out) STATUS_CHECK;
+
+/* ---- WordPiece: the longest prefix in the vocabulary, again and again; what does not come out
+ * even is unknown as a whole (Devlin et al. 2018). */
+typedef struct wordpiece_options {
+  span continuing_prefix; /* "##" */
+  uint32_t unknown_id;
+  size_t max_characters; /* longer words are unknown */
+} wordpiece_options;
+clave_status wordpiece_create(const vocab *v, const wordpiece_options *o,
+                              token_model **out) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,82 @@
+#ifndef LLM_TOKENIZER_H
+#define LLM_TOKENIZER_H
+/* The tokenizer behind clave_llm.h: one pipeline for all formats. A text is cut at the tokens that
+ * are matched as they stand; what lies between is normalized, split, and given to the model.
+ *
+ *   text ─ added tokens ─▶ normalizer ─▶ splitter ─▶ model ─▶ ids ─▶ frame (BOS, EOS)
+ *   ids ─▶ decoder ─▶ text
+ *
+ * A format's reader (sentencepiece.c, tokenizer_json.c, tiktoken.c) fills it in. */
+#include "base/memory.h"
+#include "clave_llm.h"
+#include "llm/model.h"
+
+/* Each is the first member of an object of its kind, read-only once made. */
+typedef struct normalizer normalizer;
+struct normalizer {
+  /* Appends to `out`; first: the piece begins the text. */
+  clave_status (*apply)(const normalizer *self, span in, bool first, text *out);
+  void (*destroy)(normalizer *self);
+};
+
+typedef struct span_list {
+  span *items; /* owned; they point into what was split */
+  size_t count, capacity;
+  bool failed;
+} span_list;
+void span_list_append(span_list *l, span s);
+void span_list_free(span_list *l);
+
+typedef struct splitter splitter;
+struct splitter {
+  /* Pieces in order, which need not cover `in`. Where a splitter also rewrites (metaspace), the
+   * format's reader puts that into the normalizer. */
+  clave_status (*split)(const splitter *self, span in, bool first, span_list *out);
+  void (*destroy)(splitter *self);
+};
+
+typedef struct token_decoder token_decoder;
+struct token_decoder {
+  /* Appends bytes, not necessarily UTF-8: the tokenizer makes it so. Ids exist in the vocabulary.
+   */
+  clave_status (*decode)(const token_decoder *self, const uint32_t *ids, size_t count,
+                         bool skip_special, text *out);
+  void (*destroy)(token_decoder *self);
+};
+
+/* A token that is matched in the text before anything else. */
+typedef struct added_token {
+  uint32_t id;
+  span text;                /* owned by the tokenizer's pool */
+  bool special, normalized; /* normalized: matched in the normalized text */
+  bool strip_left, strip_right, single_word;
+} added_token;
+
+struct clave_tokenizer {
+  mem_pool *pool; /* owned: texts and tables */
+  const char *format;
+  vocab *vocab;             /* owned */
+  token_model *model;       /* owned */
+  normalizer *normalize;    /* owned; NULL: none */
+  splitter *split;          /* owned; NULL: all is one piece */
+  token_decoder *decode;    /* owned */
+  const added_token *added; /* in pool */
+  size_t n_added;
+  struct added_matcher *matcher,
+      *text_matcher;  /* owned: over all of added; over those not special */
+  bool match_special; /* what CLAVE_SPECIAL_DEFAULT means */
+  int32_t bos, eos;
+  const uint32_t *prefix, *suffix; /* in pool: put around a text if options.bos, options.eos */
+  size_t n_prefix, n_suffix;
+};
+
+/* A format: recognises its files by their first bytes and fills in an empty tokenizer, of which the
+ * caller destroys what was made when it fails. */
+typedef struct tokenizer_format {
+  const char *name;
+  bool (*recognises)(span file);
+  clave_status (*read)(clave_tokenizer *t, span file, const clave_tokenizer_options *options);
+} tokenizer_format;
+extern const tokenizer_format sentencepiece_format, tokenizer_json_format, tiktoken_format;
+
+#endif

@@ -35,12 +35,18 @@ struct splitter {
   void (*destroy)(splitter *self);
 };
 
+/* A text in the making: the first member of a decoder's state. What next and finish append joins to
+ * the text of all ids: streaming and decoding are the same. Bytes, not necessarily UTF-8: the
+ * tokenizer makes it so, and holds back half characters. */
+typedef struct decoding decoding;
+struct decoding {
+  clave_status (*next)(decoding *self, uint32_t id, text *out); /* id: in the vocabulary */
+  clave_status (*finish)(decoding *self, text *out);            /* then the text begins again */
+  void (*destroy)(decoding *self);
+};
 typedef struct token_decoder token_decoder;
 struct token_decoder {
-  /* Appends bytes, not necessarily UTF-8: the tokenizer makes it so. Ids exist in the vocabulary.
-   */
-  clave_status (*decode)(const token_decoder *self, const uint32_t *ids, size_t count,
-                         bool skip_special, text *out);
+  clave_status (*begin)(const token_decoder *self, decoding **out); /* self outlives it */
   void (*destroy)(token_decoder *self);
 };
 
@@ -63,8 +69,9 @@ struct clave_tokenizer {
   const added_token *added; /* in pool */
   size_t n_added;
   struct added_matcher *matcher,
-      *text_matcher;  /* owned: over all of added; over those not special */
-  bool match_special; /* what CLAVE_SPECIAL_DEFAULT means */
+      *text_matcher;   /* owned: over all of added; over those not special */
+  bool match_special;  /* what CLAVE_SPECIAL_DEFAULT means */
+  const bool *special; /* in pool: ids that skip_special leaves out, (vocab_size); NULL: none */
   int32_t bos, eos;
   const uint32_t *prefix, *suffix; /* in pool: put around a text if options.bos, options.eos */
   size_t n_prefix, n_suffix;

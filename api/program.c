@@ -224,6 +224,25 @@ clave_status clave_program_output(const clave_program *c, const char *method, ui
   return find_argument(c, method, index, true, info);
 }
 
+clave_status clave_program_state(const clave_program *c, uint32_t index, clave_tensor_info *info) {
+  const ir_program *p = &c->p->ir;
+  if (index >= p->n_state) return INVALID("state %u of a program with %u", index, p->n_state);
+  return clave_program_slot(c, p->constants.count + p->n_inputs + p->n_outputs + index, info);
+}
+
+const void *clave_program_section(const clave_program *c, const char *tag, size_t *size) {
+  const program_section *s = program_find_section(c->p, tag);
+  *size = s ? s->size : 0;
+  return s ? s->data : NULL;
+}
+clave_status clave_program_set_section(clave_program *c, const char *tag, const void *data,
+                                       size_t size) {
+  return program_set_section(c->p, tag, data, size, false);
+}
+clave_status clave_program_set_metadata(clave_program *c, const char *metadata) {
+  return program_set_metadata(c->p, metadata);
+}
+
 clave_status clave_program_constant(const clave_program *c, uint32_t slot, clave_tensor *out) {
   if (slot >= c->p->ir.constants.count)
     return INVALID("constant %u of a program with %u", slot, c->p->ir.constants.count);

@@ -127,6 +127,17 @@ clave_status clave_session_output(clave_session *s, const char *method, uint32_t
 
 clave_status clave_session_reset(clave_session *s) { return session_reset(s->s); }
 
+clave_status clave_session_read_state(clave_session *s, uint32_t index, void *data, size_t size) {
+  return session_read_state(s->s, index, data, size);
+}
+clave_status clave_session_write_state(clave_session *s, uint32_t index, const void *data,
+                                       size_t size) {
+  return session_write_state(s->s, index, data, size);
+}
+clave_status clave_session_copy_state(clave_session *to, clave_session *from) {
+  return session_copy_state(to->s, from->s);
+}
+
 void clave_session_memory(const clave_session *s, clave_memory_info *info) {
   session_memory m;
   session_memory_use(s->s, &m);

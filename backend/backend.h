@@ -98,6 +98,8 @@ typedef struct backend_vtable {
   clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to,
                        size_t bytes); /* waits */
   clave_status (*fill_zero)(stream *s, buffer *to, size_t offset, size_t bytes);
+  /* All of `from`, of the same backend and size; whoever wrote it has finished. */
+  clave_status (*copy)(stream *s, buffer *to, const buffer *from);
   /* Waits for all work and reports the first fault since the last finish. */
   clave_status (*finish)(stream *s, device_fault *fault);
   /* (optional) Start and end of the last run() in ns of the device's clock, once it is finished;

@@ -216,6 +216,20 @@ CLAVE_API clave_status clave_program_slot(const clave_program *program, uint32_t
                                           clave_tensor_info *info) CLAVE_CHECK;
 CLAVE_API clave_status clave_program_node(const clave_program *program, const char *method,
                                           uint32_t index, clave_node_info *info) CLAVE_CHECK;
+/* State tensor `index`, below clave_program_info.n_state. */
+CLAVE_API clave_status clave_program_state(const clave_program *program, uint32_t index,
+                                           clave_tensor_info *info) CLAVE_CHECK;
+/* What a .clv carries beside the program, by a tag of four letters ("TOKN": a tokenizer's file), in
+ * place; NULL and 0 if it is not there. */
+CLAVE_API const void *clave_program_section(const clave_program *program, const char *tag,
+                                            size_t *size);
+/* Adds or replaces one (copied), to be saved with the program; data NULL: removes it. Before the
+ * program is shared. */
+CLAVE_API clave_status clave_program_set_section(clave_program *program, const char *tag,
+                                                 const void *data, size_t size) CLAVE_CHECK;
+/* Replaces clave_program_info.metadata; JSON text or "". Before the program is shared. */
+CLAVE_API clave_status clave_program_set_metadata(clave_program *program,
+                                                  const char *metadata) CLAVE_CHECK;
 /* The bytes of a constant slot, in place. */
 CLAVE_API clave_status clave_program_constant(const clave_program *program, uint32_t slot,
                                               clave_tensor *out) CLAVE_CHECK;
@@ -263,6 +277,15 @@ CLAVE_API clave_status clave_session_output(clave_session *session, const char *
                                             uint32_t index, clave_tensor *out) CLAVE_CHECK;
 /* State (KV caches, mutated buffers) back to its initial value, random numbers to their first. */
 CLAVE_API clave_status clave_session_reset(clave_session *session) CLAVE_CHECK;
+
+/* State tensor `index` (clave_program_state), row-major; size: its bytes. */
+CLAVE_API clave_status clave_session_read_state(clave_session *session, uint32_t index, void *data,
+                                                size_t size) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_write_state(clave_session *session, uint32_t index,
+                                                 const void *data, size_t size) CLAVE_CHECK;
+/* All state, and how far the random numbers are, between sessions of one program; on the device
+ * where both are on the same. */
+CLAVE_API clave_status clave_session_copy_state(clave_session *to, clave_session *from) CLAVE_CHECK;
 
 typedef struct clave_memory_info {
   uint64_t constant_bytes, state_bytes; /* on the device, one form of each */

@@ -232,6 +232,8 @@ void for_each_slot(const session *s, const method *m, span instructions,
 clave_status fuse_elementwise(session *s, method *m) STATUS_CHECK;
 /* ---- placement.c ---- */
 clave_status place_method(session *s, method *m) STATUS_CHECK;
+/* ---- state.c ---- */
+clave_status create_state(session *s) STATUS_CHECK;
 /* ---- plan.c ---- */
 clave_status plan_create(session *s, const method *m, const scalar_value *key,
                          plan **out) STATUS_CHECK;

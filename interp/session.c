@@ -36,53 +36,6 @@ static clave_status init_method(session *s, method *m, const ir_method *ir) {
   return place_method(s, m);
 }
 
-typedef struct votes {
-  const session *s;
-  uint32_t *count; /* (n_state, MAX_BACKENDS) */
-  uint8_t where;
-} votes;
-
-static bool vote(void *ctx, const operand *o) {
-  votes *v = ctx;
-  if (is_state_slot(v->s, o->tid))
-    v->count[(o->tid - first_state(v->s)) * MAX_BACKENDS + v->where]++;
-  return true;
-}
-
-/* A state lives where most ops that touch it run. */
-static clave_status choose_state_homes(session *s) {
-  uint32_t n = s->prog->ir.n_state;
-  votes v = {.s = s, .count = calloc((size_t)n * MAX_BACKENDS + 1, sizeof(uint32_t))};
-  if (!v.count) return status_no_memory();
-  for (uint32_t k = 0; k < s->prog->ir.methods.count; k++)
-    for (uint32_t i = 0; i < s->methods[k].n; i++) {
-      v.where = s->methods[k].where[i];
-      if (v.where < MAX_BACKENDS) for_each_operand(&s->methods[k].instructions[i], vote, &v);
-    }
-  for (uint32_t i = 0; i < n; i++)
-    for (uint8_t b = 1; b < s->devices.count; b++)
-      if (v.count[i * MAX_BACKENDS + b] > v.count[i * MAX_BACKENDS + s->state_home[i]])
-        s->state_home[i] = b;
-  free(v.count);
-  return NULL;
-}
-
-static clave_status create_state(session *s) {
-  uint32_t n = s->prog->ir.n_state;
-  s->state = mem_pool_alloc(s->pool, n + 1, sizeof *s->state);
-  s->state_home = mem_pool_alloc(s->pool, n + 1, sizeof *s->state_home);
-  if (!s->state || !s->state_home) return status_no_memory();
-  TRY(choose_state_homes(s));
-  for (uint32_t i = 0; i < n; i++) {
-    size_t bytes;
-    backend *b = s->devices.backends[s->state_home[i]];
-    TRY(known_bytes(&s->prog->types[first_state(s) + i], &bytes));
-    TRY(b->vt->buffer_create(b, bytes, &s->state[i]));
-    s->state_bytes += bytes;
-  }
-  return session_reset(s);
-}
-
 static clave_status init_session(session *s) {
   TRY(mem_pool_create(&s->pool));
   for (int b = 0; b < s->devices.count; b++) {
@@ -148,26 +101,6 @@ void session_destroy(session *s) {
 }
 
 /* ---------------------------------------------------------------- use */
-
-clave_status session_reset(session *s) {
-  const ir_program *p = &s->prog->ir;
-  s->random = (random_key){.seed = s->options.seed};
-  for (uint32_t i = 0; i < p->n_state; i++) {
-    int b = s->state_home[i];
-    const backend_vtable *vt = s->devices.backends[b]->vt;
-    uint32_t tid = first_state(s) + i, initial = IR_NONE;
-    for (uint32_t k = 0; k < p->state_inits.count; k++)
-      if (p->state_inits.items[k].state == tid) initial = p->state_inits.items[k].constant;
-    size_t bytes = s->state[i]->bytes;
-    if (!bytes) continue;
-    if (initial == IR_NONE) {
-      TRY(vt->fill_zero(s->streams[b], s->state[i], 0, bytes));
-    } else {
-      TRY(vt->write(s->streams[b], s->state[i], 0, s->prog->constants[initial], bytes));
-    }
-  }
-  return NULL;
-}
 
 clave_status session_find_method(const session *s, const char *name, uint32_t *out) {
   for (uint32_t i = 0; i < s->prog->ir.methods.count; i++) {

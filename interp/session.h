@@ -61,6 +61,12 @@ clave_status session_run(session *s, uint32_t method) STATUS_CHECK;
 clave_status session_output(session *s, uint32_t method, uint32_t index,
                             host_tensor *out) STATUS_CHECK;
 clave_status session_reset(session *s) STATUS_CHECK;
+/* State tensor `index`, contiguous; `bytes` must be its size. */
+clave_status session_read_state(session *s, uint32_t index, void *data, size_t bytes) STATUS_CHECK;
+clave_status session_write_state(session *s, uint32_t index, const void *data,
+                                 size_t bytes) STATUS_CHECK;
+/* All state and how far the random numbers are; of the same program. */
+clave_status session_copy_state(session *to, session *from) STATUS_CHECK;
 void session_observe(session *s, observe_fn observe, void *ctx);
 
 /* Where an instruction runs: a backend's kind, "host" or "view"; reason: why not on the preferred

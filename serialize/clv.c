@@ -21,8 +21,7 @@ enum {
   CONSTANTS_ALIGNMENT = 4096,
   SMALL_ALIGNMENT = 256,  /* of a constant */
   LARGE_ALIGNMENT = 4096, /* of one from LARGE_BYTES on */
-  LARGE_BYTES = 64 * 1024,
-  N_OWN = 3 /* sections of the program itself */
+  LARGE_BYTES = 64 * 1024
 };
 
 typedef struct clv_header {
@@ -136,23 +135,18 @@ static clave_status find_checked(const clv_table *t, const uint8_t *bytes, const
              : INVALID("section '%.4s' is damaged (hash)", tag);
 }
 
-static bool is_own(const char tag[4]) {
-  return memcmp(tag, program_tag, 4) == 0 || memcmp(tag, index_tag, 4) == 0 ||
-         memcmp(tag, constants_tag, 4) == 0;
-}
-
 /* Sections that are not ours are kept, unless one must be known. */
 static clave_status keep_sections(program *p, const clv_table *t, const uint8_t *bytes) {
-  p->sections = mem_pool_alloc(p->pool, t->header.n_sections, sizeof *p->sections);
-  if (!p->sections) return status_no_memory();
   for (uint32_t i = 0; i < t->header.n_sections; i++) {
     const clv_section *s = &t->sections[i];
-    if (is_own(s->tag)) continue;
+    program_section *kept;
+    if (is_own_section(s->tag)) continue;
     if (s->flags & SECTION_REQUIRED)
       return UNSUPPORTED("section '%.4s' must be known to read the file", s->tag);
-    program_section *kept = &p->sections[p->n_sections++];
-    *kept = (program_section){.data = bytes + s->offset, .size = (size_t)s->size};
-    memcpy(kept->tag, s->tag, sizeof kept->tag);
+    TRY(find_checked(t, bytes, s->tag, &s));
+    TRY(add_section_to(p, s->tag, &kept));
+    kept->data = bytes + s->offset;
+    kept->size = (size_t)s->size;
   }
   return NULL;
 }
@@ -269,8 +263,6 @@ static void place_sections(clv_plan *w) {
 static clave_status plan_file(clv_plan *w) {
   const program *p = w->p;
   size_t n = p->ir.constants.count;
-  if (p->n_sections + N_OWN > LIMIT_SECTIONS)
-    return INVALID("%u sections, expected at most %d", p->n_sections, LIMIT_SECTIONS - N_OWN);
   TRY(encode_flatbuffer(&p->ir, &w->encoded));
   w->index = calloc(n + 1, sizeof *w->index);
   if (!w->index) return status_no_memory();

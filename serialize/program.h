@@ -17,7 +17,7 @@
 typedef struct program_section {
   char tag[4];
   bool required;       /* a reader that does not know it must refuse the file */
-  const uint8_t *data; /* borrowed from the program's file */
+  const uint8_t *data; /* borrowed from the program's file, or in pool */
   size_t size;
 } program_section;
 
@@ -54,6 +54,12 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
  * Each file is written whole or not at all. Refuses to replace a consts.safetensors that is not
  * this program's own. */
 clave_status program_save(const program *p, const char *path) STATUS_CHECK;
+/* What set_* are given is copied into the program's pool. A tag is one of four letters or digits.
+ */
+const program_section *program_find_section(const program *p, const char *tag); /* or NULL */
+clave_status program_set_section(program *p, const char *tag, const void *data, size_t size,
+                                 bool required) STATUS_CHECK; /* data NULL: removed */
+clave_status program_set_metadata(program *p, const char *metadata) STATUS_CHECK;
 /* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv). */
 clave_status program_check_hashes(const program *p) STATUS_CHECK;
 void program_destroy(program *p); /* takes NULL and half-built ones */

@@ -20,6 +20,12 @@ bool is_clv(const void *bytes, size_t size);
 clave_status clv_read(program *p, const uint8_t *bytes, size_t size) STATUS_CHECK;
 clave_status clv_write(const program *p, const char *path) STATUS_CHECK;
 
+/* ---- sections.c ---- */
+enum { N_OWN_SECTIONS = 3 };
+bool is_own_section(const char *tag); /* one of the program itself: PROG, CIDX, CONS */
+/* The one with this tag, made (empty) if it is not there. */
+clave_status add_section_to(program *p, const char *tag, program_section **out) STATUS_CHECK;
+
 /* ---- .json ---- */
 /* The key of a consts.safetensors' metadata that holds the hash, as 16 hexadecimal digits. */
 #define CONSTS_HASH_KEY "clave.consts_hash"

@@ -262,6 +262,12 @@ static clave_status fill_zero(stream *s, buffer *to, size_t offset, size_t bytes
   return NULL;
 }
 
+static clave_status copy_buffer(stream *s, buffer *to, const buffer *from) {
+  (void)s;
+  if (to->bytes > 0) memcpy(buffer_data(to), buffer_data(from), to->bytes);
+  return NULL;
+}
+
 static clave_status finish(stream *base, device_fault *fault) {
   cpu_stream *s = (cpu_stream *)base;
   if (fault) *fault = s->first;
@@ -351,6 +357,7 @@ static const backend_vtable vtable = {
     .write = write_buffer,
     .read = read_buffer,
     .fill_zero = fill_zero,
+    .copy = copy_buffer,
     .finish = finish,
     .profile = profile,
     .times = times,

@@ -79,6 +79,7 @@ static const backend_vtable opencl_vtable = {
     .write = opencl_write,
     .read = opencl_read,
     .fill_zero = opencl_fill_zero,
+    .copy = opencl_copy_buffer,
     .finish = opencl_finish,
     .profile = opencl_profile,
     .times = opencl_times,

@@ -15,7 +15,8 @@
   X(clCreateProgramWithBinary) X(clBuildProgram) X(clGetProgramBuildInfo) X(clGetProgramInfo)     \
   X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                      \
   X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer)                        \
-  X(clEnqueueFillBuffer) X(clFlush) X(clFinish) X(clReleaseEvent) X(clGetEventProfilingInfo)
+  X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer) X(clFlush) X(clFinish) X(clReleaseEvent)          \
+  X(clGetEventProfilingInfo)
 /* clang-format on */
 
 typedef struct cl_functions {
@@ -190,6 +191,7 @@ clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from
 clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to,
                          size_t bytes) STATUS_CHECK;
 clave_status opencl_fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) STATUS_CHECK;
+clave_status opencl_copy_buffer(stream *s, buffer *to, const buffer *from) STATUS_CHECK;
 clave_status opencl_finish(stream *s, device_fault *fault) STATUS_CHECK;
 clave_status opencl_profile(stream *s, bool on) STATUS_CHECK;
 clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns,

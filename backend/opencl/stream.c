@@ -149,6 +149,15 @@ clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t by
   return NULL;
 }
 
+clave_status opencl_copy_buffer(stream *base, buffer *to, const buffer *from) {
+  cl_stream *s = (cl_stream *)base;
+  if (to->bytes == 0) return NULL;
+  cl_mem source = ((const cl_buffer *)from)->memory, target = ((cl_buffer *)to)->memory;
+  CL_TRY(s->cl->clEnqueueCopyBuffer(s->queue, source, target, 0, 0, to->bytes, 0, NULL, NULL),
+         "clEnqueueCopyBuffer");
+  return NULL;
+}
+
 /* ---------------------------------------------------------------- finish */
 
 static clave_status read_fault(cl_stream *s, device_fault *fault) {

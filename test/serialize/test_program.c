@@ -83,9 +83,7 @@ static void test_round_trips(void **state) {
 static void test_other_sections_are_kept(void **state) {
   (void)state;
   program *p = make_sample(), *back;
-  program_section s = {{'T', 'E', 'S', 'T'}, false, (const uint8_t *)"hello", 5};
-  p->sections = &s;
-  p->n_sections = 1;
+  expect_good(program_set_section(p, "TEST", "hello", 5, false));
   char *path = in_folder("sections.clv"), *json_path = in_folder("sections.json");
   expect_good(program_save(p, path));
   expect_error(program_save(p, json_path), "section 'TEST'");
@@ -93,10 +91,9 @@ static void test_other_sections_are_kept(void **state) {
   assert_int_equal(back->n_sections, 1);
   assert_memory_equal(back->sections[0].data, "hello", 5);
   program_destroy(back);
-  s.required = true;
+  expect_good(program_set_section(p, "TEST", "hello", 5, true));
   expect_good(program_save(p, path));
   expect_error(program_load(path, NULL, &back), "section 'TEST' must be known");
-  p->n_sections = 0;
   program_destroy(p);
   free(path);
   free(json_path);

@@ -1,0 +1,147 @@
+/* A session's state read, written and copied to other sessions; what a program carries beside
+ * itself. */
+#include "test/serialize/sample.h"
+
+#include "clave.h"
+
+static void good(clave_status st) {
+  if (st) print_error("%s\n", clave_status_message(st));
+  assert_null(st);
+}
+
+/* The sample counts the runs of "forward" in its only state, from `sample_start` on. */
+static clave_program *open_sample(void) {
+  program *p;
+  clave_program *out;
+  char *path = in_folder("sample.clv");
+  expect_good(sample_program(SAMPLE_PROGRAM, &p));
+  expect_good(program_save(p, path));
+  program_destroy(p);
+  good(clave_program_load(path, NULL, &out));
+  free(path);
+  return out;
+}
+
+static void run_once(clave_session *s) {
+  float x[3] = {1, 2, 3};
+  int64_t dims[] = {1, 3};
+  clave_tensor t = clave_tensor_make(CLAVE_F32, 2, dims, x);
+  good(clave_session_set_input(s, "forward", 0, &t));
+  good(clave_session_run(s, "forward"));
+}
+
+static int64_t count_of(clave_session *s) {
+  int64_t count[2];
+  good(clave_session_read_state(s, 0, count, sizeof count));
+  return count[0] - sample_start[0];
+}
+
+static void check_devices(const char *first, const char *second) {
+  clave_program *p = open_sample();
+  clave_device *devices[2];
+  clave_session *a, *b;
+  clave_tensor_info info;
+  good(clave_device_open(first, NULL, &devices[0]));
+  good(clave_device_open(second, NULL, &devices[1]));
+  good(clave_session_create(p, devices[0], NULL, &a));
+  good(clave_session_create(p, devices[strcmp(first, second) != 0], NULL, &b));
+  good(clave_program_state(p, 0, &info));
+  assert_string_equal(info.name, "count");
+  assert_int_equal(info.dims[0], 2);
+  for (int i = 0; i < 3; i++) run_once(a);
+  assert_int_equal(count_of(a), 3);
+  assert_int_equal(count_of(b), 0);
+  good(clave_session_copy_state(b, a));
+  good(clave_session_copy_state(b, b));
+  run_once(b); /* independent from now on */
+  assert_int_equal(count_of(a), 3);
+  assert_int_equal(count_of(b), 4);
+  int64_t other[2] = {sample_start[0] + 40, 0};
+  good(clave_session_write_state(a, 0, other, sizeof other));
+  run_once(a);
+  assert_int_equal(count_of(a), 41);
+  good(clave_session_reset(a));
+  assert_int_equal(count_of(a), 0);
+  clave_session_destroy(a);
+  clave_session_destroy(b);
+  for (int i = 0; i < 2; i++) clave_device_destroy(devices[i]);
+  clave_program_destroy(p);
+}
+
+static void test_state_on_cpu(void **state) {
+  (void)state;
+  check_devices("cpu", "cpu");
+}
+
+static void test_state_on_opencl(void **state) {
+  (void)state;
+  if (clave_devices_hint()) skip();
+  check_devices("opencl", "opencl");
+  check_devices("opencl", "cpu");
+}
+
+static void test_bad_state(void **state) {
+  (void)state;
+  clave_program *p = open_sample(), *q = open_sample();
+  clave_device *device;
+  clave_session *a, *b;
+  clave_tensor_info info;
+  int64_t count[3] = {0};
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_session_create(p, device, NULL, &a));
+  good(clave_session_create(q, device, NULL, &b));
+  expect_error(clave_session_read_state(a, 1, count, 16), "state 1 of a program with 1");
+  expect_error(clave_session_read_state(a, 0, count, 24), "state 0 has 16 bytes, not 24");
+  expect_error(clave_session_write_state(a, 0, count, 0), "state 0 has 16 bytes, not 0");
+  expect_error(clave_session_copy_state(a, b), "different programs");
+  expect_error(clave_program_state(p, 1, &info), "state 1 of a program with 1");
+  clave_session_destroy(a);
+  clave_session_destroy(b);
+  clave_device_destroy(device);
+  clave_program_destroy(p);
+  clave_program_destroy(q);
+}
+
+static void test_sections_and_metadata(void **state) {
+  (void)state;
+  clave_program *p = open_sample(), *q;
+  clave_program_info info;
+  char *path = in_folder("carries.clv"), tag[] = "AAAA";
+  size_t size;
+  assert_null(clave_program_section(p, "TOKN", &size));
+  good(clave_program_set_section(p, "TOKN", "first", 5));
+  good(clave_program_set_section(p, "TOKN", "a\0b", 3));
+  good(clave_program_set_section(p, "Mine", "x", 1));
+  good(clave_program_set_section(p, "Mine", NULL, 0));
+  good(clave_program_set_section(p, "none", "", 0));
+  good(clave_program_set_metadata(p, "{\"llm\": {\"bos\": 1}}"));
+  expect_error(clave_program_set_metadata(p, "{\"llm\": "), "metadata");
+  expect_error(clave_program_set_section(p, "PROG", "x", 1), "not a section's tag");
+  expect_error(clave_program_set_section(p, "toolong", "x", 1), "not a section's tag");
+  good(clave_program_save(p, path));
+  good(clave_program_load(path, NULL, &q));
+  const void *data = clave_program_section(q, "TOKN", &size);
+  assert_int_equal(size, 3);
+  assert_memory_equal(data, "a\0b", 3);
+  assert_null(clave_program_section(q, "Mine", &size));
+  assert_non_null(clave_program_section(q, "none", &size));
+  assert_int_equal(size, 0);
+  clave_program_get_info(q, &info);
+  assert_string_equal(info.metadata, "{\"llm\": {\"bos\": 1}}");
+  clave_status st = NULL;
+  for (int i = 0; i < 64 && !st; i++, tag[i % 4]++) st = clave_program_set_section(q, tag, "", 0);
+  expect_error(st, "more than 61 sections");
+  clave_program_destroy(p);
+  clave_program_destroy(q);
+  free(path);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_state_on_cpu),
+      cmocka_unit_test(test_state_on_opencl),
+      cmocka_unit_test(test_bad_state),
+      cmocka_unit_test(test_sections_and_metadata),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/memory.h"
+#include "base/options.h"
 #include "base/threads.h"
 #include "clave.h"
 #include "interp/session.h"
@@ -52,12 +53,6 @@ clave_status program_find_method(const clave_program *p, const char *name,
 /* The folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache; *out (owned) is
  * NULL for none. */
 clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
-/* Reads an option of the caller's struct version: true if the struct is large enough to have the
- * field. */
-#define OPTION(o, field, otherwise)                                                        \
-  ((o) && (o)->size >= offsetof(__typeof__(*(o)), field) + sizeof((o)->field) ? (o)->field \
-                                                                              : (otherwise))
-
 tensor tensor_from_public(const clave_tensor *t);
 void tensor_to_public(const tensor *t, const void *data, clave_tensor *out);
 

@@ -1,11 +1,12 @@
-/* Philox 4x32-10, and how its words become numbers. */
+/* How Philox's words become numbers. */
 #include "backend/cpu/kernels/random.h"
 
 #include <math.h>
 
 #include "backend/cpu/kernels/rows.h"
+#include "base/philox.h"
 
-enum { GRAIN = 4096, ROUNDS = 10 };
+enum { GRAIN = 4096 };
 
 typedef struct random_task {
   const krandom *r;
@@ -14,22 +15,12 @@ typedef struct random_task {
 } random_task;
 
 /* The four words of counter (block, stream, run). */
-static void philox(const krandom *r, uint64_t block, uint32_t w[4]) {
-  uint32_t k0 = (uint32_t)r->seed, k1 = (uint32_t)(r->seed >> 32);
+static void words_of(const krandom *r, uint64_t block, uint32_t w[4]) {
   w[0] = (uint32_t)block;
   w[1] = (uint32_t)(block >> 32);
   w[2] = r->stream;
   w[3] = r->run;
-  for (int i = 0; i < ROUNDS; i++) {
-    uint64_t a = (uint64_t)0xD2511F53U * w[0], b = (uint64_t)0xCD9E8D57U * w[2];
-    uint32_t next0 = (uint32_t)(b >> 32) ^ w[1] ^ k0, next2 = (uint32_t)(a >> 32) ^ w[3] ^ k1;
-    w[0] = next0;
-    w[1] = (uint32_t)b;
-    w[2] = next2;
-    w[3] = (uint32_t)a;
-    k0 += 0x9E3779B9U;
-    k1 += 0xBB67AE85U;
-  }
+  philox(r->seed, w);
 }
 
 static uint64_t pair_of(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
@@ -57,7 +48,7 @@ static double normal_of(double u, double v, bool second) {
 /* Elements of 32 bits: four from each block. */
 static double narrow_number(const random_task *t, int64_t i) {
   uint32_t w[4];
-  philox(t->r, (uint64_t)i / 4, w);
+  words_of(t->r, (uint64_t)i / 4, w);
   int bits = uniform_bits(t->out->type), lane = (int)(i % 4);
   if (t->r->kind == KRANDOM_UNIFORM) return ldexp(w[lane] >> (32 - bits), -bits);
   const uint32_t *p = &w[lane / 2 * 2];
@@ -67,7 +58,7 @@ static double narrow_number(const random_task *t, int64_t i) {
 /* Elements of 64 bits: two from each block. */
 static double wide_number(const random_task *t, int64_t i) {
   uint32_t w[4];
-  philox(t->r, (uint64_t)i / 2, w);
+  words_of(t->r, (uint64_t)i / 2, w);
   if (t->r->kind == KRANDOM_UNIFORM) return ldexp((double)(pair_of(&w[i % 2 * 2]) >> 11), -53);
   return normal_of(ldexp((double)((pair_of(w) >> 11) + 1), -53),
                    ldexp((double)(pair_of(&w[2]) >> 11), -53), i % 2 != 0);
@@ -75,7 +66,7 @@ static double wide_number(const random_task *t, int64_t i) {
 
 static int64_t integer(const random_task *t, int64_t i) {
   uint32_t w[4];
-  philox(t->r, (uint64_t)i / 2, w);
+  words_of(t->r, (uint64_t)i / 2, w);
   uint64_t offset = scale(pair_of(&w[i % 2 * 2]), t->r->range);
   return (int64_t)((uint64_t)t->r->low + offset);
 }

@@ -16,37 +16,44 @@ struct token_model { /* the first member of each model */
 /* What stands for characters the vocabulary lacks. */
 typedef struct unknown_rule {
   uint32_t id;              /* VOCAB_NONE: dropped (Hugging Face without unk_token) */
-  bool fuse;                /* neighbours become one */
-  const uint32_t *byte_ids; /* [256], borrowed until create returns: each byte's id instead, if all
-                               of a character's have one; NULL: none */
+  bool fuse;                /* neighbours in a piece become one */
+  const uint32_t *byte_ids; /* [256]: each byte's id instead, if all of a character's have one, else
+                               VOCAB_NONE; NULL: none */
 } unknown_rule;
+
+/* What a piece of the vocabulary is to the model. */
+typedef enum piece_kind {
+  PIECE_NORMAL,
+  PIECE_ADDED,    /* not the model's: in the vocabulary for others */
+  PIECE_RESERVED, /* SentencePiece's unknown, control, byte: not made by merging */
+  PIECE_USER,     /* user-defined: wherever it is in the text, the longest first, before the rest */
+  PIECE_UNUSED    /* BPE: taken apart again as it was made; Unigram: in no segmentation */
+} piece_kind;
 
 /* ---- BPE: the pair of neighbours with the lowest rank is joined, the leftmost of equals first,
  * until there is none; O(n log n). */
 typedef struct bpe_merge {
-  uint32_t left, right, result; /* ids; the rank is its place in the list */
+  uint32_t left, right, result; /* ids; the rank is its place in the list, the last if twice */
 } bpe_merge;
 typedef enum bpe_symbols { BPE_CHARACTERS, BPE_BYTES } bpe_symbols; /* what it begins with */
 typedef struct bpe_options {
-  const bpe_merge *merges; /* NULL: each pair whose joined bytes are a piece, by rank_of */
+  const bpe_merge *merges; /* NULL: each pair whose joined bytes are a piece, ranked as follows */
   size_t n_merges;
-  const float *scores; /* without merges: by descending score (SentencePiece), (vocab_size); NULL:
-                          by ascending id (tiktoken) */
-  const bool
-      *frozen; /* without merges: ids that are not made by merging, (vocab_size); NULL: none */
+  const float *scores;  /* without merges: by descending score (SentencePiece), (vocab_size), no
+                           NaN; NULL: by ascending id (tiktoken) */
+  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
   bpe_symbols symbols;
   bool whole_first; /* a piece that is in the vocabulary is taken whole (ignore_merges, tiktoken) */
   span continuing_prefix, word_suffix; /* of all symbols but the first; of the last ("</w>") */
   unknown_rule unknown;
 } bpe_options;
-/* The vocabulary outlives it. */
+/* The vocabulary outlives the model, here and below; the rest is copied. */
 clave_status bpe_create(const vocab *v, const bpe_options *o, token_model **out) STATUS_CHECK;
 
 /* ---- Unigram: the segmentation with the largest sum of scores (Viterbi; Kudo 2018). */
 typedef struct unigram_options {
-  const float *scores;  /* log-probabilities by id, (vocab_size) */
-  const bool *excluded; /* ids that no segmentation uses (control, unknown, unused); NULL: none */
-  const bool *user_defined; /* ids that are always preferred; NULL: none */
+  const float *scores;  /* log-probabilities by id, (vocab_size), no NaN */
+  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
   unknown_rule unknown;
 } unigram_options;
 clave_status unigram_create(const vocab *v, const unigram_options *o,

@@ -131,6 +131,7 @@ PARTS = [
     ("conformance", conformance, "short"),
     ("python", pytest_part("test/python", "test/serialize"), "short"),
     ("command line", pytest_part("test/cli"), "short"),
+    ("llm", pytest_part("test/llm"), "short"),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),
     ("examples", pytest_part("test/examples"), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),

@@ -149,6 +149,7 @@ typedef struct clave_llm_options {
   size_t size;           /* sizeof(clave_llm_options) */
   const char *tokenizer; /* a file or folder; NULL: the one in the .clv, none if it has none */
   clave_tokenizer_options tokenizer_options;
+  const char *consts; /* as in clave_program_options */
 } clave_llm_options;
 
 typedef struct clave_llm_info {

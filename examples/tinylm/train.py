@@ -1,4 +1,4 @@
-"""Trains a small Llama and its tokenizer on Shakespeare, and writes them as a Hugging Face folder. Half an hour on a core."""
+"""Trains a small Llama and its tokenizer on Shakespeare and writes a Hugging Face folder. Half an hour on one core."""
 
 from __future__ import annotations
 

@@ -130,6 +130,7 @@ PARTS = [
     ("op cases", cases, "short"),
     ("conformance", conformance, "short"),
     ("python", pytest_part("test/python", "test/serialize"), "short"),
+    ("text", pytest_part("test/llm"), "short"),
     ("command line", pytest_part("test/cli"), "short"),
     ("llm", pytest_part("test/llm"), "short"),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),

@@ -19,19 +19,16 @@ struct normalizer {
   void (*destroy)(normalizer *self);
 };
 
-typedef struct span_list {
-  span *items; /* owned; they point into what was split */
-  size_t count, capacity;
-  bool failed;
-} span_list;
-void span_list_append(span_list *l, span s);
-void span_list_free(span_list *l);
+/* What pieces are given to, one by one in order; piece.data is valid until take returns. */
+typedef struct piece_sink piece_sink;
+struct piece_sink {
+  clave_status (*take)(piece_sink *self, span piece, bool first); /* first: it begins the text */
+};
 
 typedef struct splitter splitter;
 struct splitter {
-  /* Pieces in order, which need not cover `in`. Where a splitter also rewrites (metaspace), the
-   * format's reader puts that into the normalizer. */
-  clave_status (*split)(const splitter *self, span in, bool first, span_list *out);
+  /* Pieces need not cover `in`, and may be rewritten. */
+  clave_status (*split)(const splitter *self, span in, bool first, piece_sink *to);
   void (*destroy)(splitter *self);
 };
 
@@ -62,23 +59,24 @@ struct clave_tokenizer {
   mem_pool *pool; /* owned: texts and tables */
   const char *format;
   vocab *vocab;             /* owned */
+  bool byte_level;          /* its pieces are bytes that the file writes as characters */
   token_model *model;       /* owned */
   normalizer *normalize;    /* owned; NULL: none */
   splitter *split;          /* owned; NULL: all is one piece */
   token_decoder *decode;    /* owned */
   const added_token *added; /* in pool */
   size_t n_added;
-  struct added_matcher *matcher,
-      *text_matcher;   /* owned: over all of added; over those not special */
-  bool match_special;  /* what CLAVE_SPECIAL_DEFAULT means */
+  struct added_matcher *matcher, *text_matcher; /* owned, made by tokenizer.c: of all of added; of
+                                                   those not special */
+  bool match_special;                           /* what CLAVE_SPECIAL_DEFAULT means */
   const bool *special; /* in pool: ids that skip_special leaves out, (vocab_size); NULL: none */
   int32_t bos, eos;
   const uint32_t *prefix, *suffix; /* in pool: put around a text if options.bos, options.eos */
   size_t n_prefix, n_suffix;
 };
 
-/* A format: recognises its files by their first bytes and fills in an empty tokenizer, of which the
- * caller destroys what was made when it fails. */
+/* A format: recognises its files by their first bytes and fills in an empty tokenizer (bos and eos
+ * CLAVE_NO_TOKEN), of which the caller destroys what was made when it fails. */
 typedef struct tokenizer_format {
   const char *name;
   bool (*recognises)(span file);

@@ -1,0 +1,11 @@
+#ifndef LLM_BYTE_LEVEL_H
+#define LLM_BYTE_LEVEL_H
+/* GPT-2's alphabet: each byte written as one printable character. */
+#include "base/memory.h"
+#include "llm/vocab.h"
+
+void byte_level_encode(span bytes, text *out);
+/* Appends the bytes; false, with nothing appended, if a character is not in the alphabet. */
+bool byte_level_decode(span characters, text *out);
+
+#endif

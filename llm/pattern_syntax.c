@@ -1,0 +1,435 @@
+/* Patterns as Oniguruma (and Rust's regex) read them, written for PCRE2 where the two differ:
+ *
+ *   \s \d \w \b   White_Space; Nd; Alphabetic, M, Nd, Pc. PCRE2's \s has U+180E and its \w no marks
+ *   [:space:] ... the same sets within brackets
+ *   \p{Han}       Script=Han; PCRE2 takes a bare script for Script_Extensions, which has U+3001 too
+ *   \p{Letter}    long names of the general categories
+ *   ^ $           at each line, (?m) is PCRE2's (?s)
+ *   \h \v \uHHHH  a hexadecimal digit; U+000B; a code point
+ *   x{2}+ x{,2}   greedy, not possessive; from 0
+ *   [a&&[^b]]     intersection
+ *
+ * What neither translates nor means the same is refused by name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm/pattern.h"
+#include "llm/unicode.h"
+
+enum { MAX_DEPTH = 100 };
+
+typedef struct translator {
+  span in;
+  size_t at;
+  text *out;
+  size_t atom;              /* where in out the last atom begins */
+  size_t groups[MAX_DEPTH]; /* where the open groups begin */
+  size_t depth;
+  bool (*is_script)(span name);
+} translator;
+
+#define WORD_SET "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define SPACE_SET                                                                                  \
+  "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{" \
+  "3000}"
+#define WORD_AFTER "(?=[" WORD_SET "])"
+#define WORD_BEFORE "(?<=[" WORD_SET "])"
+#define NO_WORD_AFTER "(?![" WORD_SET "])"
+#define NO_WORD_BEFORE "(?<![" WORD_SET "])"
+
+typedef struct escape {
+  char letter;
+  const char *outside, *inside; /* of brackets; NULL: refused */
+} escape;
+static const escape escapes[] = {
+    {'s', "[" SPACE_SET "]", SPACE_SET},
+    {'S', "[^" SPACE_SET "]", "\\P{White_Space}"},
+    {'d', "\\p{Nd}", "\\p{Nd}"},
+    {'D', "\\P{Nd}", "\\P{Nd}"},
+    {'w', "[" WORD_SET "]", WORD_SET},
+    {'W', "[^" WORD_SET "]", NULL},
+    {'h', "[0-9A-Fa-f]", "0-9A-Fa-f"},
+    {'H', "[^0-9A-Fa-f]", NULL},
+    {'b', "(?:" WORD_BEFORE NO_WORD_AFTER "|" NO_WORD_BEFORE WORD_AFTER ")", "\\x08"},
+    {'B', "(?:" WORD_BEFORE WORD_AFTER "|" NO_WORD_BEFORE NO_WORD_AFTER ")", NULL},
+    {'v', "\\x0b", "\\x0b"},
+    {'n', "\\n", "\\n"},
+    {'r', "\\r", "\\r"},
+    {'t', "\\t", "\\t"},
+    {'f', "\\f", "\\f"},
+    {'a', "\\a", "\\a"},
+    {'e', "\\e", "\\e"},
+    {'A', "\\A", NULL},
+    {'z', "\\z", NULL},
+    {'Z', "\\Z", NULL},
+    {'G', "\\G", NULL},
+    {'R', "(?>\\r\\n|[\\n-\\r\\x85\\x{2028}\\x{2029}])", NULL},
+    {'X', "\\X", NULL},
+    {'K', "\\K", NULL},
+};
+
+typedef struct alias {
+  const char *name, *set;
+} alias;
+static const alias posix_sets[] = {/* [:name:] and \p{name} */
+                                   {"alnum", "\\p{Alphabetic}\\p{Nd}"},
+                                   {"alpha", "\\p{Alphabetic}"},
+                                   {"blank", "\\t\\p{Zs}"},
+                                   {"cntrl", "\\p{Cc}"},
+                                   {"digit", "\\p{Nd}"},
+                                   {"lower", "\\p{Lowercase}"},
+                                   {"space", SPACE_SET},
+                                   {"upper", "\\p{Uppercase}"},
+                                   {"word", WORD_SET},
+                                   {"xdigit", "0-9A-Fa-f"},
+                                   {"punct", "\\p{P}$+<=>^`|~"},
+                                   {"ascii", "\\x00-\\x7f"}};
+static const alias categories[] = {{"letter", "L"},
+                                   {"uppercaseletter", "Lu"},
+                                   {"lowercaseletter", "Ll"},
+                                   {"titlecaseletter", "Lt"},
+                                   {"modifierletter", "Lm"},
+                                   {"otherletter", "Lo"},
+                                   {"mark", "M"},
+                                   {"nonspacingmark", "Mn"},
+                                   {"spacingmark", "Mc"},
+                                   {"enclosingmark", "Me"},
+                                   {"number", "N"},
+                                   {"decimalnumber", "Nd"},
+                                   {"letternumber", "Nl"},
+                                   {"othernumber", "No"},
+                                   {"punctuation", "P"},
+                                   {"symbol", "S"},
+                                   {"mathsymbol", "Sm"},
+                                   {"currencysymbol", "Sc"},
+                                   {"modifiersymbol", "Sk"},
+                                   {"othersymbol", "So"},
+                                   {"separator", "Z"},
+                                   {"spaceseparator", "Zs"},
+                                   {"lineseparator", "Zl"},
+                                   {"paragraphseparator", "Zp"},
+                                   {"other", "C"},
+                                   {"control", "Cc"},
+                                   {"format", "Cf"},
+                                   {"privateuse", "Co"},
+                                   {"unassigned", "Cn"}};
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static void put(translator *t, const char *s) { text_append(t->out, s, strlen(s)); }
+
+static void copy(translator *t, size_t n) {
+  text_append(t->out, t->in.data + t->at, n);
+  t->at += n;
+}
+
+static int peek(const translator *t, size_t ahead) { /* -1: the end */
+  return ahead < t->in.size - t->at ? (uint8_t)t->in.data[t->at + ahead] : -1;
+}
+
+static bool looking_at(const translator *t, const char *s) {
+  size_t n = strlen(s);
+  return t->in.size - t->at >= n && memcmp(t->in.data + t->at, s, n) == 0;
+}
+
+static clave_status refuse(const translator *t, const char *what) {
+  return UNSUPPORTED("%s at byte %zu is not supported", what, t->at);
+}
+
+static const char *find_alias(const alias *table, size_t n, const char *name) {
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(table[i].name, name) == 0) return table[i].set;
+  }
+  return NULL;
+}
+
+static bool is_hex(int c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+static bool is_number(int c) { return c >= '0' && c <= '9'; }
+static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/* ---------------------------------------------------------------- escapes */
+
+enum { NAME_MAX_SIZE = 64 };
+
+/* A property's name in lower case without blanks, hyphens and underscores. */
+static clave_status fold_name(const translator *t, span name, char *out /* [NAME_MAX_SIZE] */) {
+  size_t n = 0;
+  for (size_t i = 0; i < name.size; i++) {
+    char c = name.data[i];
+    if (c == ' ' || c == '-' || c == '_') continue;
+    if (n + 1 >= NAME_MAX_SIZE || (!is_letter(c) && !is_number(c) && c != '=' && c != '&')) {
+      return refuse(t, "this property's name");
+    }
+    out[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+  }
+  out[n] = '\0';
+  return NULL;
+}
+
+static void put_property(translator *t, bool negated, const char *prefix, const char *name) {
+  put(t, negated ? "\\P{" : "\\p{");
+  put(t, prefix);
+  put(t, name);
+  put(t, "}");
+}
+
+/* \p{name}, \p{^name}, \P{name}, \pL; t->at is behind the p. */
+static clave_status translate_property(translator *t, bool negated, bool inside) {
+  char name[NAME_MAX_SIZE];
+  span given = {t->in.data + t->at, 1};
+  if (peek(t, 0) == '{') {
+    const char *close = memchr(t->in.data + t->at, '}', t->in.size - t->at);
+    if (!close) return INVALID("\\p{ without its } at byte %zu", t->at);
+    given = (span){given.data + 1, (size_t)(close - given.data) - 1};
+    if (given.size > 0 && given.data[0] == '^') {
+      negated = !negated;
+      given = (span){given.data + 1, given.size - 1};
+    }
+    t->at = (size_t)(close - t->in.data) + 1;
+  } else if (is_letter(peek(t, 0))) {
+    t->at++;
+  } else {
+    return INVALID("\\p without a name at byte %zu", t->at);
+  }
+  TRY(fold_name(t, given, name));
+  const char *set = find_alias(posix_sets, LENGTH(posix_sets), name);
+  const char *category = find_alias(categories, LENGTH(categories), name);
+  if (set) {
+    if (negated && inside) return refuse(t, "a negated POSIX property within brackets");
+    if (!inside) put(t, negated ? "[^" : "[");
+    put(t, set);
+    if (!inside) put(t, "]");
+  } else if (category) {
+    put_property(t, negated, "", category);
+  } else {
+    bool script = strlen(name) > 2 && t->is_script((span){name, strlen(name)});
+    put_property(t, negated, script ? "sc:" : "", name);
+  }
+  return NULL;
+}
+
+/* \xHH, \x{...}, \uHHHH; t->at is at the letter. */
+static clave_status translate_code_point(translator *t) {
+  bool braces = peek(t, 1) == '{';
+  size_t begin = braces ? 2 : 1, most = braces ? 8 : t->in.data[t->at] == 'u' ? 4 : 2, n = 0;
+  char digits[9];
+  while (n < most && is_hex(peek(t, begin + n))) {
+    digits[n] = t->in.data[t->at + begin + n];
+    n++;
+  }
+  digits[n] = '\0';
+  bool whole = braces ? n > 0 && peek(t, begin + n) == '}' : n == most;
+  if (!whole) return refuse(t, "this way to write a character's number");
+  if (most == 2 && digits[0] >= '8') return refuse(t, "a byte that is no character");
+  t->at += begin + n + braces;
+  put(t, "\\x{");
+  put(t, digits);
+  put(t, "}");
+  return NULL;
+}
+
+/* At a backslash. */
+static clave_status translate_escape(translator *t, bool inside) {
+  int c = peek(t, 1);
+  if (c < 0) return INVALID("the pattern ends in a backslash");
+  for (size_t i = 0; i < LENGTH(escapes); i++) {
+    if (escapes[i].letter != c) continue;
+    const char *as = inside ? escapes[i].inside : escapes[i].outside;
+    if (!as) break;
+    t->at += 2;
+    put(t, as);
+    return NULL;
+  }
+  if (c == 'p' || c == 'P') {
+    t->at += 2;
+    return translate_property(t, c == 'P', inside);
+  }
+  if (c == 'x' || c == 'u') {
+    t->at++;
+    return translate_code_point(t);
+  }
+  if (is_letter(c) && (inside || c != 'k')) {
+    char what[] = "\\?";
+    what[1] = (char)c;
+    return refuse(t, what);
+  }
+  uint32_t code_point;
+  copy(t, 1);
+  copy(t, unicode_read(t->in.data + t->at, &code_point)); /* punctuation, \1, \k<name> */
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- brackets */
+
+static clave_status translate_posix(translator *t) {
+  char name[16] = "";
+  size_t n = 0;
+  bool negated = peek(t, 2) == '^';
+  for (t->at += negated ? 3 : 2; is_letter(peek(t, 0)) && n + 1 < sizeof name; t->at++) {
+    name[n++] = t->in.data[t->at];
+  }
+  const char *set = find_alias(posix_sets, LENGTH(posix_sets), name);
+  if (!set || negated || !looking_at(t, ":]")) return refuse(t, "this POSIX bracket");
+  t->at += 2;
+  put(t, set);
+  return NULL;
+}
+
+static clave_status translate_class(translator *t);
+
+/* At "&&[" in a class that began at `begin`: [A&&[B]] is what is in A and ahead of which B is. */
+static clave_status translate_intersection(translator *t, size_t begin) {
+  text left = {0}, *whole = t->out;
+  text_append(&left, whole->data + begin, whole->size - begin);
+  whole->size = begin;
+  t->at += 2;
+  put(t, "(?:(?=");
+  size_t depth = t->depth;
+  t->depth++;
+  clave_status st = t->depth >= MAX_DEPTH ? refuse(t, "so deep a nesting") : translate_class(t);
+  t->depth = depth;
+  put(t, ")");
+  text_append(t->out, left.data, left.size);
+  put(t, "])");
+  if (left.failed) t->out->failed = 1;
+  text_free(&left);
+  if (st) return st;
+  if (peek(t, 0) != ']') return refuse(t, "an intersection of more than two sets");
+  t->at++;
+  return NULL;
+}
+
+/* At an opening bracket, to behind its closing one. */
+static clave_status translate_class(translator *t) {
+  size_t begin = t->out->size;
+  copy(t, 1);
+  if (peek(t, 0) == '^') copy(t, 1);
+  if (peek(t, 0) == ']') {
+    t->at++;
+    put(t, "\\]");
+  }
+  for (int c; (c = peek(t, 0)) != ']';) {
+    if (c < 0) return INVALID("a bracket without its closing one");
+    if (c == '\\') {
+      TRY(translate_escape(t, true));
+    } else if (looking_at(t, "[:")) {
+      TRY(translate_posix(t));
+    } else if (looking_at(t, "&&[")) {
+      return translate_intersection(t, begin);
+    } else if (c == '[' || looking_at(t, "&&")) {
+      return refuse(t, "a set within a set");
+    } else {
+      copy(t, 1);
+    }
+  }
+  copy(t, 1);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- groups and repeats */
+
+/* (?imx-imx) and (?imx-imx: : m is PCRE2's s, and lines begin and end at each newline anyway. */
+static clave_status translate_flags(translator *t) {
+  copy(t, 2);
+  for (int c; (c = peek(t, 0)) != ')' && c != ':';) {
+    if (c != 'i' && c != 'm' && c != '-' && c != 's') return refuse(t, "this kind of group");
+    t->at++;
+    text_append(t->out, c == 'm' ? "s" : (const char *)&(char){(char)c}, 1);
+  }
+  return NULL;
+}
+
+static clave_status open_group(translator *t) {
+  static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"};
+  if (t->depth >= MAX_DEPTH) return refuse(t, "so deep a nesting");
+  t->groups[t->depth++] = t->out->size;
+  if (peek(t, 1) == '*') return refuse(t, "(*");
+  if (peek(t, 1) != '?') {
+    copy(t, 1);
+    return NULL;
+  }
+  for (size_t i = 0; i < LENGTH(kinds); i++) {
+    if (!looking_at(t, kinds[i])) continue;
+    copy(t, strlen(kinds[i]));
+    return NULL;
+  }
+  if (looking_at(t, "(?<") && is_letter(peek(t, 3))) {
+    copy(t, 3);
+    return NULL;
+  }
+  return translate_flags(t);
+}
+
+static clave_status close_group(translator *t) {
+  if (t->depth == 0) return INVALID("a closing parenthesis too many at byte %zu", t->at);
+  t->atom = t->groups[--t->depth];
+  copy(t, 1);
+  return NULL;
+}
+
+static void wrap_atom(translator *t) {
+  text tail = {0};
+  text_append(&tail, t->out->data + t->atom, t->out->size - t->atom);
+  t->out->size = t->atom;
+  put(t, "(?:");
+  text_append(t->out, tail.data, tail.size);
+  put(t, ")");
+  if (tail.failed) t->out->failed = 1;
+  text_free(&tail);
+}
+
+/* At a brace: {n}, {n,}, {n,m}, {,m}, or an ordinary character. */
+static void translate_interval(translator *t) {
+  size_t n = 1, low, high;
+  while (is_number(peek(t, n))) n++;
+  low = n - 1;
+  bool comma = peek(t, n) == ',';
+  if (comma) n++;
+  size_t before = n;
+  while (is_number(peek(t, n))) n++;
+  high = n - before;
+  if (peek(t, n) != '}' || (low == 0 && high == 0)) {
+    t->atom = t->out->size;
+    put(t, "\\{");
+    t->at++;
+    return;
+  }
+  copy(t, 1);
+  if (low == 0) put(t, "0");
+  copy(t, n);
+  if (peek(t, 0) == '+') wrap_atom(t); /* the + repeats it: PCRE2's {n}+ is possessive */
+}
+
+static clave_status translate_one(translator *t) {
+  int c = peek(t, 0);
+  if (c == '*' || c == '+' || c == '?') {
+    copy(t, 1);
+    return NULL;
+  }
+  if (c == '{') {
+    translate_interval(t);
+    return NULL;
+  }
+  if (c == ')') return close_group(t);
+  t->atom = t->out->size;
+  if (c == '(') return open_group(t);
+  if (c == '\\') return translate_escape(t, false);
+  if (c == '[') return translate_class(t);
+  if (c == '^' || c == '$') {
+    put(t, c == '^' ? "(?m:^)" : "(?m:$)");
+    t->at++;
+    return NULL;
+  }
+  uint32_t code_point;
+  copy(t, unicode_read(t->in.data + t->at, &code_point));
+  return NULL;
+}
+
+clave_status pattern_translate(span source, bool (*is_script)(span name), text *out) {
+  translator t = {.in = source, .out = out, .is_script = is_script};
+  while (t.at < source.size) TRY(translate_one(&t));
+  if (t.depth > 0) return INVALID("a parenthesis without its closing one");
+  return text_status(out);
+}

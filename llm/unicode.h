@@ -1,0 +1,59 @@
+#ifndef LLM_UNICODE_H
+#define LLM_UNICODE_H
+/* Code points, what kind they are, and normal forms: all that tokenizers ask of Unicode but
+ * patterns. Texts are valid UTF-8. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+#include "llm/vocab.h"
+
+/* Reads one code point (s holds a whole one) and gives its bytes. */
+static inline size_t unicode_read(const char *s, uint32_t *c) {
+  const uint8_t *b = (const uint8_t *)s;
+  if (b[0] < 0x80) {
+    *c = b[0];
+    return 1;
+  }
+  if (b[0] < 0xE0) {
+    *c = (b[0] & 0x1FU) << 6 | (b[1] & 0x3FU);
+    return 2;
+  }
+  if (b[0] < 0xF0) {
+    *c = (b[0] & 0x0FU) << 12 | (b[1] & 0x3FU) << 6 | (b[2] & 0x3FU);
+    return 3;
+  }
+  *c = (b[0] & 0x07U) << 18 | (b[1] & 0x3FU) << 12 | (b[2] & 0x3FU) << 6 | (b[3] & 0x3FU);
+  return 4;
+}
+
+static inline size_t unicode_size(uint32_t c) {
+  return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+}
+
+/* The code point that ends at s[end], 0 at the beginning. */
+uint32_t unicode_before(const char *s, size_t end);
+void unicode_append(text *out, uint32_t c);
+
+bool unicode_is_space(uint32_t c); /* White_Space */
+bool unicode_is_word(uint32_t c);  /* UTS 18's \w: Alphabetic, M, Nd, Pc, Join_Control */
+
+/* General categories, as the sets that the formats ask for. */
+bool unicode_is_punctuation(uint32_t c); /* P */
+bool unicode_is_nonspacing(uint32_t c);  /* Mn */
+bool unicode_is_mark(uint32_t c);        /* M */
+bool unicode_is_other(uint32_t c);       /* C: control, format, private, unassigned */
+bool unicode_is_numeric(uint32_t c);     /* N */
+
+/* ---- transformations; each appends */
+typedef enum unicode_form { UNICODE_NFC, UNICODE_NFD, UNICODE_NFKC, UNICODE_NFKD } unicode_form;
+clave_status unicode_normalize(span in, unicode_form form, text *out) STATUS_CHECK;
+void unicode_append_lower(text *out, uint32_t c); /* the full mapping of one character */
+
+/* ---- ill-formed text (Unicode 3.9, maximal subparts, as Python's errors="replace") */
+/* Appends `in` with U+FFFD for what is ill-formed. Unless `end`, what may be the beginning of a
+ * character at the end is left: the bytes of `in` that were used are returned. */
+size_t unicode_append_valid(text *out, span in, bool end);
+
+#endif

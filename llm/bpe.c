@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/utf8.h"
 #include "llm/model.h"
 #include "llm/trie.h"
 
@@ -31,7 +30,6 @@ typedef struct bpe {
   size_t max_piece; /* bytes of the longest */
   trie user;        /* of user-defined pieces; no units: there are none */
   bool has_unused;
-  bool has_byte_ids;
   uint32_t byte_ids[256];    /* of the unknown rule */
   uint32_t byte_symbol[256]; /* pieces of a single byte */
   char *prefix, *suffix;     /* owned, behind options' spans */
@@ -203,9 +201,7 @@ static void flush_unknown(work *w) {
  * Hugging Face's, bytes do not flush the unknown symbol before them. */
 static void add_unknown(work *w, span s) {
   const bpe *m = w->m;
-  bool all = m->has_byte_ids;
-  for (size_t i = 0; all && i < s.size; i++) all = m->byte_ids[(uint8_t)s.data[i]] != VOCAB_NONE;
-  if (all) {
+  if (has_bytes(m->byte_ids, s)) {
     for (size_t i = 0; i < s.size; i++) add_symbol(w, m->byte_ids[(uint8_t)s.data[i]], 0, 0);
   } else if (m->options.unknown.id != VOCAB_NONE) {
     if (!m->options.unknown.fuse) flush_unknown(w);
@@ -235,11 +231,6 @@ static void add_character(work *w, size_t start, size_t size, text *scratch) {
   if (id == o->unknown.id && !w->m->pairs) id = VOCAB_NONE; /* what is unknown written out */
   flush_unknown(w);
   add_symbol(w, id, start, size);
-}
-
-static size_t character_size(span s) {
-  size_t n = utf8_sequence(s.data, s.size);
-  return n ? n : 1;
 }
 
 static clave_status split_characters(work *w) {
@@ -283,13 +274,11 @@ static void emit_symbol(work *w, uint32_t id, span s, id_list *out) {
     w->pending = false;
     return;
   }
-  bool all = m->has_byte_ids;
-  for (size_t i = 0; all && i < s.size; i++) all = m->byte_ids[(uint8_t)s.data[i]] != VOCAB_NONE;
-  for (size_t i = 0; all && i < s.size; i++) id_list_append(out, m->byte_ids[(uint8_t)s.data[i]]);
+  bool done = append_bytes(m->byte_ids, s, out);
   bool joins = w->pending && m->options.unknown.fuse;
-  if (!all && !joins && m->options.unknown.id != VOCAB_NONE)
+  if (!done && !joins && m->options.unknown.id != VOCAB_NONE)
     id_list_append(out, m->options.unknown.id);
-  w->pending = !all;
+  w->pending = !done;
 }
 
 /* An unused piece falls into the two parts that it was last made of anywhere in the text, these
@@ -454,20 +443,17 @@ static clave_status fill_user(bpe *m) {
   return st;
 }
 
-static clave_status copy_kinds(bpe *m) {
+static clave_status read_kinds(bpe *m) {
   if (!m->options.kinds) return NULL;
-  m->kinds = malloc(m->n_ids + 1);
-  if (!m->kinds) return status_no_memory();
-  memcpy(m->kinds, m->options.kinds, m->n_ids);
+  TRY(copy_kinds(m->vocab, m->options.kinds, &m->kinds));
   for (uint32_t id = 0; id < m->n_ids; id++) m->has_unused |= m->kinds[id] == PIECE_UNUSED;
-  m->options.kinds = m->kinds;
   return fill_user(m);
 }
 
 static clave_status init_bpe(bpe *m) {
   TRY(copy_span(&m->options.continuing_prefix, &m->prefix));
   TRY(copy_span(&m->options.word_suffix, &m->suffix));
-  TRY(copy_kinds(m));
+  TRY(read_kinds(m));
   if (m->options.merges) {
     TRY(fill_pairs(m));
   } else {
@@ -481,8 +467,9 @@ static clave_status init_bpe(bpe *m) {
     char byte = (char)b;
     m->byte_symbol[b] = find_piece(m, (span){&byte, 1});
   }
-  m->has_byte_ids = m->options.unknown.byte_ids != NULL;
-  if (m->has_byte_ids) memcpy(m->byte_ids, m->options.unknown.byte_ids, sizeof m->byte_ids);
+  memset(m->byte_ids, 0xFF, sizeof m->byte_ids);
+  if (m->options.unknown.byte_ids)
+    memcpy(m->byte_ids, m->options.unknown.byte_ids, sizeof m->byte_ids);
   return NULL;
 }
 

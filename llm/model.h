@@ -15,7 +15,8 @@ struct token_model { /* the first member of each model */
 
 /* What stands for characters the vocabulary lacks. */
 typedef struct unknown_rule {
-  uint32_t id;              /* VOCAB_NONE: dropped (Hugging Face without unk_token) */
+  uint32_t id;              /* VOCAB_NONE: BPE drops them, as Hugging Face without unk_token; others
+                               say what is unknown */
   bool fuse;                /* neighbours in a piece become one */
   const uint32_t *byte_ids; /* [256]: each byte's id instead, if all of a character's have one, else
                                VOCAB_NONE; NULL: none */
@@ -52,9 +53,10 @@ clave_status bpe_create(const vocab *v, const bpe_options *o, token_model **out)
 
 /* ---- Unigram: the segmentation with the largest sum of scores (Viterbi; Kudo 2018). */
 typedef struct unigram_options {
-  const float *scores;  /* log-probabilities by id, (vocab_size), no NaN */
+  const double *scores; /* log-probabilities by id, (vocab_size), no NaN */
   const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
-  unknown_rule unknown;
+  bool single;          /* sums are rounded to float, as SentencePiece does: it decides near ties */
+  unknown_rule unknown; /* neighbours in a piece are always one */
 } unigram_options;
 clave_status unigram_create(const vocab *v, const unigram_options *o,
                             token_model **out) STATUS_CHECK;
@@ -63,10 +65,31 @@ clave_status unigram_create(const vocab *v, const unigram_options *o,
  * even is unknown as a whole (Devlin et al. 2018). */
 typedef struct wordpiece_options {
   span continuing_prefix; /* "##" */
-  uint32_t unknown_id;
-  size_t max_characters; /* longer words are unknown */
+  uint32_t unknown_id;    /* VOCAB_NONE: an error says what is unknown */
+  size_t max_characters;  /* longer words are unknown */
+  const uint8_t *kinds;   /* piece_kind by id, (vocab_size); NULL: all normal */
 } wordpiece_options;
 clave_status wordpiece_create(const vocab *v, const wordpiece_options *o,
                               token_model **out) STATUS_CHECK;
+
+/* ---- Whole words. */
+typedef struct word_options {
+  bool split;           /* a piece is many words, each begun by U+2581; else it is one */
+  bool suffix;          /* with split: U+2581 ends words */
+  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
+  unknown_rule unknown;
+} word_options;
+clave_status word_create(const vocab *v, const word_options *o, token_model **out) STATUS_CHECK;
+
+/* What models share: the id of a piece unless it is PIECE_ADDED, and errors about what is unknown.
+ */
+uint32_t model_find(const vocab *v, const uint8_t *kinds, span piece);
+clave_status model_unknown(span piece) STATUS_CHECK;
+bool has_bytes(const uint32_t *byte_ids, span s); /* (256): all of s have one */
+/* The ids of all of the bytes; false, with nothing appended: there are none. */
+bool append_bytes(const uint32_t *byte_ids, span s, id_list *out);
+/* Bytes of the first character, 1 if it is ill-formed. */
+size_t character_size(span s);
+clave_status copy_kinds(const vocab *v, const uint8_t *kinds, uint8_t **out) STATUS_CHECK;
 
 #endif

@@ -1,0 +1,138 @@
+/* The layout: a little-endian count of bytes, the trie's units of 4 bytes, texts that end in NUL.
+ * A unit over label c lies at its parent's position ^ offset ^ c; the value of a key that ends here
+ * lies at position ^ offset. */
+#include "llm/charsmap.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+enum { BLOCK = 256 };
+
+struct charsmap {
+  uint32_t *units; /* (n_units), owned */
+  uint32_t n_units;
+  char *texts; /* (n_texts) the last one is NUL, owned */
+  uint32_t n_texts;
+};
+
+static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
+static bool has_value(uint32_t unit) { return (unit >> 8) & 1; }
+static uint32_t label_of(uint32_t unit) { return unit & 0x800000FFu; } /* a value's is no byte */
+static uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
+
+/* ---------------------------------------------------------------- looking up */
+
+static span text_at(const charsmap *c, uint32_t at) {
+  return (span){c->texts + at, strlen(c->texts + at)};
+}
+
+static size_t look_up(const charsmap *c, span in, bool longest, span *replacement) {
+  uint32_t at = offset_of(c->units[0]);
+  size_t found = 0;
+  for (size_t i = 0; i < in.size; i++) {
+    uint8_t byte = (uint8_t)in.data[i];
+    at ^= byte;
+    uint32_t unit = c->units[at];
+    if (label_of(unit) != byte) break;
+    at ^= offset_of(unit);
+    if (!has_value(unit)) continue;
+    found = i + 1;
+    *replacement = text_at(c, value_of(c->units[at]));
+    if (!longest) break;
+  }
+  return found;
+}
+
+size_t charsmap_longest(const charsmap *c, span in, span *replacement) {
+  return look_up(c, in, true, replacement);
+}
+
+size_t charsmap_shortest(const charsmap *c, span in, span *replacement) {
+  return look_up(c, in, false, replacement);
+}
+
+/* ---------------------------------------------------------------- checking */
+
+typedef struct walk { /* over the nodes, each once: a damaged trie may lead in circles */
+  uint32_t *todo;     /* (n_units) */
+  uint32_t n_todo;
+  uint8_t *seen; /* (n_units) */
+} walk;
+
+static clave_status check_value(const charsmap *c, uint32_t value) {
+  if (value >= c->n_texts || (c->texts[value] & 0xC0) == 0x80)
+    return INVALID("charsmap: a rule's text at %u of %u bytes", value, c->n_texts);
+  return NULL;
+}
+
+static clave_status check_node(const charsmap *c, uint32_t node, walk *w) {
+  uint32_t unit = c->units[node], base = node ^ offset_of(unit);
+  if ((base | (BLOCK - 1)) >= c->n_units)
+    return INVALID("charsmap: node %u leads to %u of %u units", node, base, c->n_units);
+  if (has_value(unit)) TRY(check_value(c, value_of(c->units[base])));
+  for (uint32_t label = 0; label < BLOCK; label++) {
+    uint32_t child = base ^ label;
+    if (label_of(c->units[child]) != label || w->seen[child]) continue;
+    w->seen[child] = 1;
+    w->todo[w->n_todo++] = child;
+  }
+  return NULL;
+}
+
+static clave_status check_trie(const charsmap *c) {
+  walk w = {malloc(c->n_units * sizeof *w.todo), 1, calloc(c->n_units, 1)};
+  clave_status st = w.todo && w.seen ? NULL : status_no_memory();
+  if (!st) {
+    w.todo[0] = 0;
+    w.seen[0] = 1;
+  }
+  while (!st && w.n_todo > 0) st = check_node(c, w.todo[--w.n_todo], &w);
+  free(w.todo);
+  free(w.seen);
+  return st;
+}
+
+static clave_status read_blob(charsmap *c, span blob) {
+  const uint8_t *b = (const uint8_t *)blob.data;
+  if (blob.size < 5) return INVALID("charsmap: %zu bytes, at least 5 expected", blob.size);
+  if (blob.size > UINT32_MAX) return INVALID("charsmap: %zu bytes are too many", blob.size);
+  uint32_t n = (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+  if (n >= blob.size - 4 || n == 0 || n % (4 * BLOCK) != 0)
+    return INVALID("charsmap: a trie of %u bytes in %zu, a multiple of 1024 expected", n,
+                   blob.size);
+  c->n_units = n / 4;
+  c->n_texts = (uint32_t)(blob.size - 4 - n);
+  c->units = malloc(n);
+  c->texts = malloc(c->n_texts);
+  if (!c->units || !c->texts) return status_no_memory();
+  for (uint32_t i = 0; i < c->n_units; i++) {
+    const uint8_t *u = b + 4 + (size_t)i * 4;
+    c->units[i] =
+        (uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 | (uint32_t)u[3] << 24;
+  }
+  memcpy(c->texts, b + 4 + n, c->n_texts);
+  if (c->texts[c->n_texts - 1] != 0 || !utf8_valid(c->texts, c->n_texts))
+    return INVALID("charsmap: the texts are not UTF-8 that ends in NUL");
+  return check_trie(c);
+}
+
+clave_status charsmap_create(span blob, charsmap **out) {
+  charsmap *c = *out = calloc(1, sizeof *c);
+  if (!c) return status_no_memory();
+  clave_status st = read_blob(c, blob);
+  if (st) {
+    charsmap_destroy(c);
+    *out = NULL;
+  }
+  return st;
+}
+
+void charsmap_destroy(charsmap *c) {
+  if (!c) return;
+  free(c->units);
+  free(c->texts);
+  free(c);
+}

@@ -159,9 +159,11 @@ typedef struct clave_llm_info {
   int32_t bos;                      /* what a prompt begins with; CLAVE_NO_TOKEN: nothing */
   const uint32_t *stop_ids;         /* ids that end a text */
   size_t n_stop_ids;
-  const char *chat_template; /* "llama3", "chatml", ...; NULL: not a chat model */
+  const char *chat_template; /* "llama3", "chatml", ..., or what the program says instead of a name
+                                that we know; NULL: not a chat model */
 } clave_llm_info;
 
+/* `device` is borrowed and outlives it. */
 CLAVE_API clave_status clave_llm_load(const char *path, clave_device *device,
                                       const clave_llm_options *options,
                                       clave_llm **out) CLAVE_CHECK;
@@ -202,14 +204,20 @@ CLAVE_API clave_status clave_llm_conversation_create(clave_llm *llm,
                                                      clave_llm_conversation **out) CLAVE_CHECK;
 CLAVE_API void clave_llm_conversation_destroy(clave_llm_conversation *conversation);
 
-/* Appends to the text; the model runs over all but the last id at the next clave_llm_next, in
- * chunks. CLAVE_INVALID, with nothing appended: an id out of range, or more than the context holds.
+/* Appends to the text; the model runs over it at the next clave_llm_next, in chunks. CLAVE_INVALID,
+ * with nothing appended: an id out of range, or so many that no token could follow in the context.
  */
 CLAVE_API clave_status clave_llm_prompt(clave_llm_conversation *conversation, const uint32_t *ids,
                                         size_t count) CLAVE_CHECK;
 /* Encoded with the model's BOS if it is the first of the conversation. */
 CLAVE_API clave_status clave_llm_prompt_text(clave_llm_conversation *conversation, const char *text,
                                              size_t size) CLAVE_CHECK;
+/* Messages as clave_llm_chat_ids; if the conversation holds something it is taken for an answer,
+ * which is ended first as the template does. */
+CLAVE_API clave_status clave_llm_prompt_chat(clave_llm_conversation *conversation,
+                                             const char *template_name,
+                                             const clave_llm_message *messages,
+                                             size_t count) CLAVE_CHECK;
 
 typedef enum clave_llm_stop {
   CLAVE_LLM_GOES_ON = 0,
@@ -227,9 +235,13 @@ typedef struct clave_llm_token {
   clave_llm_stop stop;
 } clave_llm_token;
 /* The next token. CLAVE_INVALID: nothing was prompted, or the context was full before. After a stop
- * the conversation may go on with another prompt. */
+ * the conversation may go on with another prompt. After an error (the session's `cancel` makes one)
+ * it is as before the call, but for what of the prompt was run. */
 CLAVE_API clave_status clave_llm_next(clave_llm_conversation *conversation,
                                       clave_llm_token *out) CLAVE_CHECK;
+/* Text that is still held back, for who ends the text although clave_llm_next did not say stop. */
+CLAVE_API clave_status clave_llm_flush(clave_llm_conversation *conversation, const char **text,
+                                       size_t *size) CLAVE_CHECK;
 
 /* All ids so far, borrowed until the next call. */
 CLAVE_API const uint32_t *clave_llm_ids(const clave_llm_conversation *conversation, size_t *count);

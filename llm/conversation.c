@@ -1,0 +1,361 @@
+/* Conversations: prompts, the loop over tokens, where it stops. */
+#include "llm/conversation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/threads.h"
+#include "base/utf8.h"
+#include "llm/chat.h"
+#include "llm/tokenizer.h"
+
+enum { DEFAULT_CHUNK = 512 };
+
+static double milliseconds_since(int64_t start) { return 1e-6 * (double)(clock_ns() - start); }
+
+/* ---------------------------------------------------------------- lifetime */
+
+static clave_status copy_stops(clave_llm_conversation *c, const char *const *stops, size_t n) {
+  span *copies = mem_pool_alloc(c->pool, n + 1, sizeof *copies);
+  const char **texts = mem_pool_alloc(c->pool, n + 1, sizeof *texts);
+  if (!copies || !texts) return status_no_memory();
+  for (size_t i = 0; i < n; i++) {
+    size_t size = strlen(stops[i]);
+    if (size == 0) return INVALID("stop text %zu is empty", i);
+    if (!utf8_valid(stops[i], size)) return INVALID("stop text %zu is not UTF-8", i);
+    texts[i] = mem_pool_strdup(c->pool, stops[i], size);
+    if (!texts[i]) return status_no_memory();
+    copies[i] = (span){texts[i], size};
+  }
+  c->options.stop = texts;
+  c->options.n_stop = n;
+  c->stop.stops = copies;
+  c->stop.n_stops = n;
+  return NULL;
+}
+
+static clave_status read_options(clave_llm_conversation *c,
+                                 const clave_llm_conversation_options *o) {
+  c->options = (clave_llm_conversation_options){
+      .size = sizeof c->options,
+      .sampler = OPTION(o, sampler, (clave_sampler_options){0}),
+      .ignore_stop_ids = OPTION(o, ignore_stop_ids, false),
+      .prefill_chunk = OPTION(o, prefill_chunk, 0),
+      .session = OPTION(o, session, (clave_session_options){0})};
+  if (!c->options.prefill_chunk) c->options.prefill_chunk = DEFAULT_CHUNK;
+  size_t n_stop = OPTION(o, n_stop, 0);
+  if (n_stop && !c->llm->tokenizer) return INVALID("stop texts need a tokenizer");
+  return copy_stops(c, OPTION(o, stop, NULL), n_stop);
+}
+
+static clave_status init(clave_llm_conversation *c, const clave_llm_conversation_options *options) {
+  clave_llm *l = c->llm;
+  int64_t start = clock_ns();
+  TRY(mem_pool_create(&c->pool));
+  TRY(read_options(c, options));
+  TRY(clave_sampler_create(&c->options.sampler, &c->sampler));
+  c->options.sampler = *sampler_options_of(c->sampler);
+  if (l->tokenizer) TRY(clave_text_stream_create(l->tokenizer, true, &c->stream));
+  c->logits = calloc(l->info.n_vocab, sizeof *c->logits);
+  if (!c->logits) return status_no_memory();
+  const clave_session_options *s = c->options.session.size ? &c->options.session : NULL;
+  TRY(clave_session_create(l->program, l->device, s, &c->session));
+  c->stats.load_ms = l->load_ms + milliseconds_since(start);
+  return NULL;
+}
+
+clave_status clave_llm_conversation_create(clave_llm *l,
+                                           const clave_llm_conversation_options *options,
+                                           clave_llm_conversation **out) {
+  *out = NULL;
+  clave_llm_conversation *c = calloc(1, sizeof *c);
+  if (!c) return status_no_memory();
+  c->llm = l;
+  l->holds++;
+  clave_status st = init(c, options);
+  if (st) {
+    clave_llm_conversation_destroy(c);
+    return st;
+  }
+  *out = c;
+  return NULL;
+}
+
+void clave_llm_conversation_destroy(clave_llm_conversation *c) {
+  if (!c) return;
+  clave_session_destroy(c->session);
+  clave_sampler_destroy(c->sampler);
+  clave_text_stream_destroy(c->stream);
+  stop_text_free(&c->stop);
+  text_free(&c->fresh);
+  id_list_free(&c->ids);
+  free(c->logits);
+  mem_pool_destroy(c->pool);
+  clave_llm_destroy(c->llm);
+  free(c);
+}
+
+/* The text of an id; none if the tokenizer lacks it: programs round their vocabulary up. */
+static clave_status text_of(const clave_llm *l, clave_text_stream *stream, uint32_t id,
+                            const char **text, size_t *size) {
+  *text = "";
+  *size = 0;
+  if (!stream || !vocab_has(l->tokenizer->vocab, id)) return NULL;
+  return clave_text_stream_next(stream, id, text, size);
+}
+
+/* Prompts are not given as text, but what follows joins to them. */
+static clave_status see_ids(const clave_llm *l, clave_text_stream *stream, const uint32_t *ids,
+                            size_t n) {
+  const char *text;
+  size_t size;
+  for (size_t i = 0; i < n; i++) TRY(text_of(l, stream, ids[i], &text, &size));
+  return NULL;
+}
+
+clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                   size_t n_run) {
+  clave_text_stream *stream = NULL;
+  id_list list = {0};
+  for (size_t i = 0; i < n; i++) id_list_append(&list, ids[i]);
+  clave_status st = list.failed ? status_no_memory() : NULL;
+  if (!st && c->stream) st = clave_text_stream_create(c->llm->tokenizer, true, &stream);
+  if (!st) st = see_ids(c->llm, stream, ids, n);
+  if (st) {
+    clave_text_stream_destroy(stream);
+    id_list_free(&list);
+    return st;
+  }
+  clave_text_stream_destroy(c->stream);
+  id_list_free(&c->ids);
+  c->stream = stream;
+  c->ids = list;
+  c->n_run = n_run;
+  c->prompted = n_run + 1 < n;
+  c->stop.held.size = 0;
+  return NULL;
+}
+
+clave_status clave_llm_reset(clave_llm_conversation *c) {
+  TRY(clave_session_reset(c->session));
+  TRY(conversation_take_ids(c, NULL, 0, 0));
+  sampler_set_draws(c->sampler, 0);
+  c->stats = (clave_llm_stats){.load_ms = c->stats.load_ms};
+  c->prompt_ns = 0;
+  return NULL;
+}
+
+static clave_status copy_conversation(const clave_llm_conversation *from,
+                                      clave_llm_conversation *to) {
+  TRY(clave_session_copy_state(to->session, from->session));
+  TRY(conversation_take_ids(to, from->ids.items, from->ids.count, from->n_run));
+  sampler_set_draws(to->sampler, sampler_draws(from->sampler));
+  text_append(&to->stop.held, from->stop.held.data, from->stop.held.size);
+  to->prompted = from->prompted;
+  return text_status(&to->stop.held);
+}
+
+clave_status clave_llm_fork(const clave_llm_conversation *from, clave_llm_conversation **out) {
+  TRY(clave_llm_conversation_create(from->llm, &from->options, out));
+  clave_status st = copy_conversation(from, *out);
+  if (!st) return NULL;
+  clave_llm_conversation_destroy(*out);
+  *out = NULL;
+  return st;
+}
+
+/* ---------------------------------------------------------------- prompts */
+
+static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+  const clave_llm_info *info = &c->llm->info;
+  if (n >= info->max_context - c->ids.count)
+    return INVALID("a prompt of %zu tokens behind %zu does not fit into the context of %u", n,
+                   c->ids.count, info->max_context);
+  for (size_t i = 0; i < n; i++) {
+    if (ids[i] >= info->n_vocab)
+      return INVALID("id %u at %zu of the prompt; the model has ids below %u", ids[i], i,
+                     info->n_vocab);
+  }
+  return NULL;
+}
+
+static void start_clock(clave_llm_conversation *c) {
+  if (!c->prompt_ns) c->prompt_ns = clock_ns();
+}
+
+clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+  size_t before = c->ids.count;
+  start_clock(c);
+  TRY(check_prompt(c, ids, n));
+  for (size_t i = 0; i < n; i++) id_list_append(&c->ids, ids[i]);
+  clave_status st = c->ids.failed ? status_no_memory() : see_ids(c->llm, c->stream, ids, n);
+  if (st) {
+    c->ids.count = before;
+    c->ids.failed = false;
+    return st;
+  }
+  c->stop.held.size = 0;
+  c->prompted = c->prompted || n > 0;
+  c->stats.prompt_tokens += n;
+  return NULL;
+}
+
+clave_status clave_llm_prompt_text(clave_llm_conversation *c, const char *bytes, size_t size) {
+  clave_ids ids;
+  id_list all = {0};
+  start_clock(c);
+  if (!c->llm->tokenizer) return INVALID("a prompt of text needs a tokenizer; ids do not");
+  TRY(clave_tokenizer_encode(c->llm->tokenizer, bytes, size, NULL, &ids));
+  if (c->ids.count == 0 && c->llm->info.bos != CLAVE_NO_TOKEN)
+    id_list_append(&all, (uint32_t)c->llm->info.bos);
+  for (size_t i = 0; i < ids.count; i++) id_list_append(&all, ids.items[i]);
+  clave_ids_free(&ids);
+  clave_status st = all.failed ? status_no_memory() : clave_llm_prompt(c, all.items, all.count);
+  id_list_free(&all);
+  return st;
+}
+
+clave_status clave_llm_prompt_chat(clave_llm_conversation *c, const char *template_name,
+                                   const clave_llm_message *messages, size_t count) {
+  clave_ids ids;
+  start_clock(c);
+  TRY(chat_encode(c->llm, template_name, messages, count, &c->ids, &ids));
+  clave_status st = clave_llm_prompt(c, ids.items, ids.count);
+  clave_ids_free(&ids);
+  return st;
+}
+
+/* ---------------------------------------------------------------- the next token */
+
+/* Runs what was not run yet; the logits of the last token are left in c->logits. */
+static clave_status run_pending(clave_llm_conversation *c) {
+  const clave_llm *l = c->llm;
+  const llm_method *m = NULL;
+  while (c->n_run < c->ids.count) {
+    size_t n = c->ids.count - c->n_run;
+    if (n > c->options.prefill_chunk) n = c->options.prefill_chunk;
+    m = llm_methods_choose(l->methods, l->n_methods, &n);
+    TRY(llm_method_run(m, c->session, c->ids.items + c->n_run, n, c->n_run));
+    if (c->n_run + n == c->ids.count)
+      TRY(llm_method_logits(m, c->session, c->logits, l->info.n_vocab));
+    c->n_run += n;
+  }
+  return NULL;
+}
+
+static clave_status sample(clave_llm_conversation *c, uint32_t *id) {
+  TRY(clave_sampler_sample(c->sampler, c->logits, c->llm->info.n_vocab, c->ids.items, c->ids.count,
+                           id));
+  id_list_append(&c->ids, *id);
+  if (!c->ids.failed) return NULL;
+  c->ids.failed = false;
+  return status_no_memory();
+}
+
+static void count_token(clave_llm_conversation *c, double ms) {
+  clave_llm_stats *s = &c->stats;
+  if (c->prompted) {
+    s->prompt_ms += ms;
+    if (s->ttft_ms == 0) s->ttft_ms = milliseconds_since(c->prompt_ns);
+  } else {
+    s->decode_ms += ms;
+    s->decode_tokens++;
+  }
+  c->prompted = false;
+}
+
+static bool is_stop_id(const clave_llm_conversation *c, uint32_t id) {
+  const clave_llm_info *info = &c->llm->info;
+  if (c->options.ignore_stop_ids) return false;
+  for (size_t i = 0; i < info->n_stop_ids; i++) {
+    if (info->stop_ids[i] == id) return true;
+  }
+  return false;
+}
+
+/* Puts into c->stop.given what is decided now that `id` (NULL: none) came and, perhaps, the end. */
+static clave_status decide_text(clave_llm_conversation *c, const uint32_t *id, bool end,
+                                bool *found) {
+  const char *bytes;
+  size_t size;
+  c->fresh.size = 0;
+  *found = false;
+  if (!c->stream) return NULL;
+  if (id) {
+    TRY(text_of(c->llm, c->stream, *id, &bytes, &size));
+    text_append(&c->fresh, bytes, size);
+  }
+  if (end) {
+    TRY(clave_text_stream_finish(c->stream, &bytes, &size));
+    text_append(&c->fresh, bytes, size);
+  }
+  TRY(text_status(&c->fresh));
+  TRY(stop_text_add(&c->stop, c->fresh.data, c->fresh.size, end, found));
+  return *found && !end ? clave_text_stream_finish(c->stream, &bytes, &size) : NULL;
+}
+
+static void give_text(const clave_llm_conversation *c, const char **bytes, size_t *size) {
+  if (!c->stream) return;
+  *bytes = c->stop.given.data ? c->stop.given.data : "";
+  *size = c->stop.given.size;
+}
+
+static clave_status take_token(clave_llm_conversation *c, clave_llm_token *out) {
+  bool found, full, stops;
+  TRY(sample(c, &out->id));
+  full = c->ids.count >= c->llm->info.max_context;
+  stops = is_stop_id(c, out->id);
+  TRY(decide_text(c, stops ? NULL : &out->id, stops || full, &found));
+  give_text(c, &out->text, &out->text_size);
+  out->stop = found   ? CLAVE_LLM_STOP_TEXT
+              : stops ? CLAVE_LLM_STOP_ID
+              : full  ? CLAVE_LLM_CONTEXT_FULL
+                      : CLAVE_LLM_GOES_ON;
+  return NULL;
+}
+
+clave_status clave_llm_next(clave_llm_conversation *c, clave_llm_token *out) {
+  const clave_llm_info *info = &c->llm->info;
+  *out = (clave_llm_token){0};
+  if (c->ids.count == 0) return INVALID("nothing was prompted");
+  if (c->ids.count >= info->max_context)
+    return INVALID("the context of %u tokens is full", info->max_context);
+  int64_t start = clock_ns();
+  size_t before = c->ids.count;
+  uint64_t draws = sampler_draws(c->sampler);
+  TRY(run_pending(c));
+  clave_status st = take_token(c, out);
+  if (st) {
+    c->ids.count = before;
+    sampler_set_draws(c->sampler, draws);
+    return st;
+  }
+  count_token(c, milliseconds_since(start));
+  return NULL;
+}
+
+clave_status clave_llm_flush(clave_llm_conversation *c, const char **bytes, size_t *size) {
+  bool found;
+  *bytes = "";
+  *size = 0;
+  TRY(decide_text(c, NULL, true, &found));
+  give_text(c, bytes, size);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- what is known of it */
+
+const uint32_t *clave_llm_ids(const clave_llm_conversation *c, size_t *count) {
+  *count = c->ids.count;
+  return c->ids.items;
+}
+
+void clave_llm_get_stats(const clave_llm_conversation *c, clave_llm_stats *stats) {
+  *stats = c->stats;
+}
+
+const char *clave_llm_stop_name(clave_llm_stop stop) {
+  static const char *const names[] = {"goes_on", "stop_id", "stop_text", "context_full"};
+  return (unsigned)stop < sizeof names / sizeof *names ? names[stop] : NULL;
+}

@@ -1,0 +1,31 @@
+#ifndef LLM_CONVERSATION_H
+#define LLM_CONVERSATION_H
+/* What the files of a conversation share. */
+#include "llm/ids.h"
+#include "llm/language_model.h"
+#include "llm/sampler.h"
+#include "llm/stop_text.h"
+
+struct clave_llm_conversation {
+  clave_llm *llm; /* held */
+  mem_pool *pool; /* owned: what the options point to */
+  clave_llm_conversation_options options;
+  clave_session *session;    /* owned */
+  clave_sampler *sampler;    /* owned */
+  clave_text_stream *stream; /* owned, has seen all ids; NULL without a tokenizer */
+  stop_text stop;
+  text fresh; /* of the last token */
+  id_list ids;
+  size_t n_run;      /* ids that the model has run over: its state is that after them */
+  float *logits;     /* owned: (n_vocab) of the last run */
+  bool prompted;     /* since the last token */
+  int64_t prompt_ns; /* when the first prompt came; 0: not yet */
+  clave_llm_stats stats;
+};
+
+/* Ids become those of `from` and the text stream has seen them; the model's state is the caller's
+ * matter. On failure nothing has changed. */
+clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                   size_t n_run) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,124 @@
+/* Loading a language model: a program, its tokenizer, and what follows from both. */
+#include "llm/language_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/threads.h"
+#include "llm/chat.h"
+
+/* ---------------------------------------------------------------- what is known of it */
+
+static clave_status read_context(clave_llm *l, const llm_metadata *said) {
+  int64_t context = said->max_context;
+  if (!context) context = llm_methods_context(l->program, l->methods, l->n_methods);
+  if (context < 2 || context > UINT32_MAX)
+    return INVALID("its shapes do not say how many tokens it takes; the metadata's key "
+                   "llm.max_context does");
+  l->info.max_context = (uint32_t)context;
+  return NULL;
+}
+
+static clave_status check_id(const clave_llm *l, const char *what, uint32_t id) {
+  if (id < l->info.n_vocab) return NULL;
+  return INVALID("%s is %u, and the program has logits for %u tokens", what, id, l->info.n_vocab);
+}
+
+static clave_status read_bos(clave_llm *l, const llm_metadata *said) {
+  clave_tokenizer_info t = {.bos = CLAVE_NO_TOKEN};
+  if (l->tokenizer) clave_tokenizer_get_info(l->tokenizer, &t);
+  l->info.bos = said->has_bos ? said->bos : t.bos;
+  if (l->info.bos == CLAVE_NO_TOKEN) return NULL;
+  return check_id(l, said->has_bos ? "llm.bos" : "the tokenizer's BOS", (uint32_t)l->info.bos);
+}
+
+static void add_stop_id(uint32_t *ids, size_t *n, int32_t id) {
+  for (size_t i = 0; i < *n; i++) {
+    if (ids[i] == (uint32_t)id) return;
+  }
+  if (id != CLAVE_NO_TOKEN) ids[(*n)++] = (uint32_t)id;
+}
+
+/* What the metadata says, or the tokenizer's EOS and what ends an answer in the chat template. */
+static clave_status read_stop_ids(clave_llm *l, const llm_metadata *said) {
+  uint32_t *ids = mem_pool_alloc(l->pool, said->n_stop_ids + 2, sizeof *ids);
+  size_t n = 0;
+  if (!ids) return status_no_memory();
+  for (size_t i = 0; i < said->n_stop_ids; i++) add_stop_id(ids, &n, (int32_t)said->stop_ids[i]);
+  if (!said->has_stop_ids && l->tokenizer) {
+    clave_tokenizer_info t;
+    clave_tokenizer_get_info(l->tokenizer, &t);
+    add_stop_id(ids, &n, t.eos);
+    add_stop_id(ids, &n, chat_end_id(l->tokenizer, l->info.chat_template));
+  }
+  for (size_t i = 0; i < n; i++) TRY(check_id(l, "a stop id", ids[i]));
+  l->info.stop_ids = ids;
+  l->info.n_stop_ids = n;
+  return NULL;
+}
+
+static clave_status describe(clave_llm *l) {
+  clave_program_info program;
+  llm_metadata said;
+  clave_program_get_info(l->program, &program);
+  TRY(llm_metadata_read(l->pool, program.metadata, &said));
+  TRY(llm_methods_read(l->program, l->methods, &l->n_methods));
+  l->info.n_vocab = (uint32_t)l->methods[0].n_vocab;
+  l->info.tokenizer = l->tokenizer;
+  l->info.chat_template = said.chat_template ? chat_detect(said.chat_template) : NULL;
+  if (!l->info.chat_template) l->info.chat_template = said.chat_template;
+  l->default_system = said.default_system;
+  TRY(read_context(l, &said));
+  TRY(read_bos(l, &said));
+  return read_stop_ids(l, &said);
+}
+
+/* ---------------------------------------------------------------- lifetime */
+
+static clave_status load_tokenizer(clave_llm *l, const clave_llm_options *o) {
+  const char *path = OPTION(o, tokenizer, NULL);
+  clave_tokenizer_options options = OPTION(o, tokenizer_options, (clave_tokenizer_options){0});
+  size_t size;
+  options.size = sizeof options;
+  if (path) return clave_tokenizer_load(path, &options, &l->tokenizer);
+  if (!clave_program_section(l->program, "TOKN", &size)) return NULL;
+  return clave_tokenizer_of_program(l->program, &l->tokenizer);
+}
+
+static clave_status load(clave_llm *l, const char *path, const clave_llm_options *options) {
+  clave_program_options of_program = {.size = sizeof of_program,
+                                      .consts = OPTION(options, consts, NULL)};
+  TRY(mem_pool_create(&l->pool));
+  TRY(clave_program_load(path, &of_program, &l->program));
+  TRY(load_tokenizer(l, options));
+  return status_while(describe(l), "%s", path);
+}
+
+clave_status clave_llm_load(const char *path, clave_device *device,
+                            const clave_llm_options *options, clave_llm **out) {
+  *out = NULL;
+  int64_t start = clock_ns();
+  clave_llm *l = calloc(1, sizeof *l);
+  if (!l) return status_no_memory();
+  l->holds = 1;
+  l->device = device;
+  clave_status st = load(l, path, options);
+  if (st) {
+    clave_llm_destroy(l);
+    return st;
+  }
+  l->load_ms = 1e-6 * (double)(clock_ns() - start);
+  *out = l;
+  return NULL;
+}
+
+void clave_llm_get_info(const clave_llm *l, clave_llm_info *info) { *info = l->info; }
+
+void clave_llm_destroy(clave_llm *l) {
+  if (!l || --l->holds > 0) return;
+  clave_tokenizer_destroy(l->tokenizer);
+  clave_program_destroy(l->program);
+  mem_pool_destroy(l->pool);
+  free(l);
+}

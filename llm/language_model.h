@@ -1,0 +1,70 @@
+#ifndef LLM_LANGUAGE_MODEL_H
+#define LLM_LANGUAGE_MODEL_H
+/* The objects behind clave_llm.h's language models: what a program promises (docs/llm.md), and the
+ * model that conversations share. */
+#include <stdatomic.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "clave_llm.h"
+
+/* How a method is told where its tokens stand. */
+typedef enum position_form {
+  POSITION_SCALAR, /* of the first token: (), or a host scalar */
+  POSITION_VECTOR, /* of the first token: (1) */
+  POSITION_EACH    /* of every token: (L) */
+} position_form;
+
+/* A method that takes tokens and their position and gives the logits of the last. */
+typedef struct llm_method {
+  const char *name; /* borrowed from the program */
+  int64_t min_tokens, max_tokens;
+  clave_dtype tokens_type, position_type; /* I64 or I32 */
+  int tokens_rank;                        /* 2: (1, L); 1: (L) */
+  position_form position;
+  int64_t n_vocab;
+} llm_method;
+
+enum { LLM_METHODS = 2 };
+
+/* What a program's metadata says of the language model in it; what it does not say is derived. */
+typedef struct llm_metadata {
+  int64_t max_context; /* 0: not said */
+  bool has_bos, has_stop_ids;
+  int32_t bos;        /* CLAVE_NO_TOKEN: prompts begin with none */
+  uint32_t *stop_ids; /* in the pool */
+  size_t n_stop_ids;
+  const char *chat_template;  /* in the pool; a name, or a template's own text; NULL: not said */
+  const char *default_system; /* in the pool: the system message of chats without one; NULL: none */
+} llm_metadata;
+/* `text`: the program's metadata, JSON or "". Errors name the key. */
+clave_status llm_metadata_read(mem_pool *pool, const char *text, llm_metadata *out) STATUS_CHECK;
+
+struct clave_llm {
+  atomic_int holds; /* the caller's and its conversations' */
+  mem_pool *pool;
+  clave_program *program;             /* owned */
+  clave_device *device;               /* borrowed */
+  clave_tokenizer *tokenizer;         /* owned; NULL: ids only */
+  llm_method methods[LLM_METHODS];    /* "prefill" first, if there is one */
+  int n_methods;
+  clave_llm_info info;
+  const char *default_system;
+  double load_ms; /* program and tokenizer */
+};
+
+/* methods.c: the methods of the program, refused where they are not as docs/llm.md wants. */
+clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
+                              int *count) STATUS_CHECK;
+/* The longest context that the shapes allow, 0 if they do not say. */
+int64_t llm_methods_context(const clave_program *program, const llm_method *methods, int count);
+/* The method that takes most of `n` tokens at once, and in *n how many. */
+const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *n);
+/* Runs `n` tokens that stand at `position`. */
+clave_status llm_method_run(const llm_method *m, clave_session *session, const uint32_t *ids,
+                            size_t n, size_t position) STATUS_CHECK;
+/* The last token's logits of the last run, as floats: *count of them in `out` (n_vocab). */
+clave_status llm_method_logits(const llm_method *m, clave_session *session, float *out,
+                               size_t n_vocab) STATUS_CHECK;
+
+#endif

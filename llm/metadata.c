@@ -1,0 +1,91 @@
+/* The key "llm" of a program's metadata. */
+#include <string.h>
+
+#include "llm/language_model.h"
+#include "serialize/json.h"
+
+static clave_status wrong_kind(const char *key, const json *v, const char *expected) {
+  return INVALID("llm.%s is %s, expected %s", key, json_kind_name(json_kind_of(v)), expected);
+}
+
+static clave_status read_id(const char *key, const json *v, uint32_t *out) {
+  int64_t id;
+  if (!json_i64(v, &id) || id < 0 || id > INT32_MAX) return wrong_kind(key, v, "a token's id");
+  *out = (uint32_t)id;
+  return NULL;
+}
+
+static clave_status read_context(mem_pool *pool, const json *v, llm_metadata *out) {
+  (void)pool;
+  if (json_i64(v, &out->max_context) && out->max_context > 0 && out->max_context <= UINT32_MAX)
+    return NULL;
+  return wrong_kind("max_context", v, "a number of tokens");
+}
+
+static clave_status read_bos(mem_pool *pool, const json *v, llm_metadata *out) {
+  (void)pool;
+  uint32_t id;
+  out->has_bos = true;
+  out->bos = CLAVE_NO_TOKEN;
+  if (json_kind_of(v) == JSON_NULL) return NULL;
+  TRY(read_id("bos", v, &id));
+  out->bos = (int32_t)id;
+  return NULL;
+}
+
+static clave_status read_stop_ids(mem_pool *pool, const json *v, llm_metadata *out) {
+  if (json_kind_of(v) != JSON_ARRAY) return wrong_kind("stop_ids", v, "a list of ids");
+  out->has_stop_ids = true;
+  out->stop_ids = mem_pool_alloc(pool, json_count(v) + 1, sizeof *out->stop_ids);
+  if (!out->stop_ids) return status_no_memory();
+  for (const json *i = json_first(v); i; i = json_next(i))
+    TRY(read_id("stop_ids", i, &out->stop_ids[out->n_stop_ids++]));
+  return NULL;
+}
+
+static clave_status read_text(mem_pool *pool, const char *key, const json *v, const char **out) {
+  if (json_kind_of(v) == JSON_NULL) return NULL;
+  if (json_kind_of(v) != JSON_STRING) return wrong_kind(key, v, "a text");
+  *out = mem_pool_strdup(pool, json_string(v), strlen(json_string(v)));
+  return *out ? NULL : status_no_memory();
+}
+
+static clave_status read_template(mem_pool *pool, const json *v, llm_metadata *out) {
+  return read_text(pool, "chat_template", v, &out->chat_template);
+}
+
+static clave_status read_system(mem_pool *pool, const json *v, llm_metadata *out) {
+  return read_text(pool, "default_system", v, &out->default_system);
+}
+
+static const struct {
+  const char *key;
+  clave_status (*read)(mem_pool *pool, const json *v, llm_metadata *out);
+} keys[] = {{"max_context", read_context},
+            {"bos", read_bos},
+            {"stop_ids", read_stop_ids},
+            {"chat_template", read_template},
+            {"default_system", read_system}};
+
+static clave_status read_keys(mem_pool *pool, const json *document, llm_metadata *out) {
+  const json *llm = json_kind_of(document) == JSON_OBJECT ? json_member(document, "llm") : NULL;
+  if (!llm) return NULL;
+  if (json_kind_of(llm) != JSON_OBJECT)
+    return INVALID("llm is %s, expected an object", json_kind_name(json_kind_of(llm)));
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const json *v = json_member(llm, keys[i].key);
+    if (v) TRY(keys[i].read(pool, v, out));
+  }
+  return NULL;
+}
+
+clave_status llm_metadata_read(mem_pool *pool, const char *text, llm_metadata *out) {
+  *out = (llm_metadata){.bos = CLAVE_NO_TOKEN};
+  if (!text || !*text) return NULL;
+  json *document;
+  clave_status st = json_parse(text, strlen(text), &document);
+  if (st) return status_while(st, "the program's metadata");
+  st = read_keys(pool, document, out);
+  json_free(document);
+  return status_while(st, "the program's metadata");
+}

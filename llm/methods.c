@@ -1,0 +1,214 @@
+/* The methods of a language model: which of a program's they are, what they take, running them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "llm/language_model.h"
+
+enum { MAX_CHUNK = 1 << 16 }; /* tokens of one run, whatever the program says */
+
+/* ---------------------------------------------------------------- what a method takes */
+
+static bool takes_one(const clave_tensor_info *t, int axis) {
+  return t->min_dims[axis] <= 1 && t->max_dims[axis] >= 1;
+}
+
+static bool is_index_type(clave_dtype type) { return type == CLAVE_I64 || type == CLAVE_I32; }
+
+static clave_status read_tokens(const clave_tensor_info *t, llm_method *m) {
+  bool fits = !t->is_scalar && is_index_type(t->dtype) &&
+              (t->rank == 1 || (t->rank == 2 && takes_one(t, 0)));
+  if (!fits)
+    return INVALID("its input 0 (%s) is %s of rank %d, expected tokens, I64 (1, L)", t->name,
+                   clave_dtype_name(t->dtype), t->rank);
+  m->tokens_type = t->dtype;
+  m->tokens_rank = t->rank;
+  m->min_tokens = t->min_dims[t->rank - 1] > 1 ? t->min_dims[t->rank - 1] : 1;
+  m->max_tokens = t->max_dims[t->rank - 1] < MAX_CHUNK ? t->max_dims[t->rank - 1] : MAX_CHUNK;
+  return NULL;
+}
+
+static clave_status read_position(const clave_tensor_info *t, llm_method *m) {
+  m->position_type = t->dtype;
+  if (!is_index_type(t->dtype) || t->rank > 1)
+    return INVALID("its input 1 (%s) is %s of rank %d, expected the position, an I64 scalar",
+                   t->name, clave_dtype_name(t->dtype), t->rank);
+  m->position = t->rank == 0                    ? POSITION_SCALAR
+                : t->dims[0] == CLAVE_DYNAMIC   ? POSITION_EACH
+                : t->dims[0] == m->max_tokens   ? POSITION_EACH
+                                                : POSITION_VECTOR;
+  if (m->position == POSITION_VECTOR && t->dims[0] != 1)
+    return INVALID("its input 1 (%s) has %lld positions for %lld tokens", t->name,
+                   (long long)t->dims[0], (long long)m->max_tokens);
+  return NULL;
+}
+
+static bool is_logits_type(clave_dtype type) { return clave_dtype_size(type) && type <= CLAVE_F64; }
+
+static clave_status read_logits(const clave_tensor_info *t, llm_method *m) {
+  if (t->is_scalar || !is_logits_type(t->dtype) || t->rank < 1)
+    return INVALID("its output 0 (%s) is %s of rank %d, expected logits, floats (1, V)", t->name,
+                   clave_dtype_name(t->dtype), t->rank);
+  m->n_vocab = t->dims[t->rank - 1];
+  if (m->n_vocab >= 1 && m->n_vocab <= INT32_MAX) return NULL;
+  return INVALID("its output 0 (%s) has %lld logits a token, expected a fixed number", t->name,
+                 (long long)m->n_vocab);
+}
+
+static clave_status read_method(const clave_program *p, const clave_method_info *info,
+                                llm_method *m) {
+  clave_tensor_info tokens, position, logits;
+  *m = (llm_method){.name = info->name};
+  if (info->n_inputs != 2 || info->n_outputs < 1)
+    return INVALID("it has %u inputs and %u outputs, expected tokens and position, and logits",
+                   info->n_inputs, info->n_outputs);
+  TRY(clave_program_input(p, info->name, 0, &tokens));
+  TRY(clave_program_input(p, info->name, 1, &position));
+  TRY(clave_program_output(p, info->name, 0, &logits));
+  TRY(read_tokens(&tokens, m));
+  TRY(read_position(&position, m));
+  return read_logits(&logits, m);
+}
+
+/* ---------------------------------------------------------------- which methods */
+
+static clave_status find_method(const clave_program *p, const char *name, clave_method_info *out,
+                                bool *found) {
+  clave_program_info info;
+  clave_program_get_info(p, &info);
+  *found = false;
+  for (uint32_t i = 0; i < info.n_methods && !*found; i++) {
+    TRY(clave_program_method(p, i, out));
+    *found = strcmp(out->name, name) == 0;
+  }
+  return NULL;
+}
+
+static clave_status add_method(const clave_program *p, const char *name, llm_method *methods,
+                               int *count) {
+  clave_method_info info;
+  bool found;
+  TRY(find_method(p, name, &info, &found));
+  if (!found) return NULL;
+  return status_while(read_method(p, &info, &methods[(*count)++]), "method %s", name);
+}
+
+clave_status llm_methods_read(const clave_program *p, llm_method methods[LLM_METHODS],
+                              int *count) {
+  *count = 0;
+  TRY(add_method(p, "prefill", methods, count));
+  int before = *count;
+  TRY(add_method(p, "forward", methods, count));
+  if (*count == before)
+    return INVALID("not a language model: it has no method forward(tokens, position)");
+  for (int i = 0; i < *count; i++) {
+    if (methods[i].n_vocab != methods[0].n_vocab)
+      return INVALID("prefill gives %lld logits, forward %lld", (long long)methods[0].n_vocab,
+                     (long long)methods[i].n_vocab);
+    if (methods[i].min_tokens <= 1) return NULL;
+  }
+  return INVALID("no method takes a single token: %s takes at least %lld", methods[before].name,
+                 (long long)methods[before].min_tokens);
+}
+
+/* A cache (1, heads, context, head_dim) or (1, context, heads, head_dim): the longer one. */
+static int64_t cache_length(const clave_tensor_info *t) {
+  if (t->rank != 4 || t->dims[1] < 1 || t->dims[2] < 1) return 0;
+  return t->dims[1] > t->dims[2] ? t->dims[1] : t->dims[2];
+}
+
+int64_t llm_methods_context(const clave_program *p, const llm_method *methods, int count) {
+  clave_program_info info;
+  int64_t longest = 0;
+  clave_program_get_info(p, &info);
+  for (uint32_t i = 0; i < info.n_state; i++) {
+    clave_tensor_info t;
+    clave_status st = clave_program_state(p, i, &t);
+    int64_t length = st ? 0 : cache_length(&t);
+    clave_status_free(st);
+    if (length > longest) longest = length;
+  }
+  for (int i = 0; i < count && !longest; i++) {
+    if (methods[i].max_tokens > 1 && methods[i].max_tokens < MAX_CHUNK)
+      longest = methods[i].max_tokens;
+  }
+  return longest;
+}
+
+const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *n) {
+  const llm_method *best = NULL;
+  size_t most = 0;
+  for (int i = 0; i < count; i++) {
+    const llm_method *m = &methods[i];
+    size_t takes = *n < (size_t)m->max_tokens ? *n : (size_t)m->max_tokens;
+    if (takes < (size_t)m->min_tokens || takes <= most) continue;
+    best = m;
+    most = takes;
+  }
+  *n = most;
+  return best;
+}
+
+/* ---------------------------------------------------------------- running one */
+
+/* Numbers as I64 or I32: NULL when memory is out. */
+static void *make_indices(clave_dtype type, const uint32_t *ids, size_t n, size_t first) {
+  void *data = calloc(n, sizeof(int64_t));
+  for (size_t i = 0; data && i < n; i++) {
+    int64_t v = ids ? (int64_t)ids[i] : (int64_t)(first + i);
+    if (type == CLAVE_I64) {
+      ((int64_t *)data)[i] = v;
+    } else {
+      ((int32_t *)data)[i] = (int32_t)v;
+    }
+  }
+  return data;
+}
+
+static clave_status set_indices(const llm_method *m, clave_session *session, uint32_t input,
+                                clave_tensor shape, void *data) {
+  if (!data) return status_no_memory();
+  clave_tensor t = clave_tensor_make(shape.dtype, shape.rank, shape.dims, data);
+  clave_status st = clave_session_set_input(session, m->name, input, &t);
+  free(data);
+  return st;
+}
+
+clave_status llm_method_run(const llm_method *m, clave_session *session, const uint32_t *ids,
+                            size_t n, size_t position) {
+  clave_tensor tokens = {.dtype = m->tokens_type, .rank = m->tokens_rank, .dims = {1, 1}};
+  clave_tensor at = {.dtype = m->position_type, .rank = m->position != POSITION_SCALAR, .dims = {1}};
+  tokens.dims[m->tokens_rank - 1] = (int64_t)n;
+  size_t n_positions = m->position == POSITION_EACH ? n : 1;
+  at.dims[0] = (int64_t)n_positions;
+  TRY(set_indices(m, session, 0, tokens, make_indices(tokens.dtype, ids, n, 0)));
+  TRY(set_indices(m, session, 1, at, make_indices(at.dtype, NULL, n_positions, position)));
+  return clave_session_run(session, m->name);
+}
+
+static float logit_at(const clave_tensor *t, size_t i) {
+  const char *data = t->data;
+  uint16_t half;
+  switch (t->dtype) {
+    case CLAVE_F32:
+      return ((const float *)(const void *)data)[i];
+    case CLAVE_F64:
+      return (float)((const double *)(const void *)data)[i];
+    default:
+      memcpy(&half, data + 2 * i, sizeof half);
+      return t->dtype == CLAVE_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+  }
+}
+
+clave_status llm_method_logits(const llm_method *m, clave_session *session, float *out,
+                               size_t n_vocab) {
+  clave_tensor t;
+  size_t rows = 1;
+  TRY(clave_session_output(session, m->name, 0, &t));
+  for (int i = 0; i + 1 < t.rank; i++) rows *= (size_t)t.dims[i];
+  if (rows < 1 || (size_t)t.dims[t.rank - 1] != n_vocab)
+    return INVALID("method %s gave %zu rows of %lld logits, expected %zu", m->name, rows,
+                   (long long)t.dims[t.rank - 1], n_vocab);
+  for (size_t i = 0; i < n_vocab; i++) out[i] = logit_at(&t, (rows - 1) * n_vocab + i);
+  return NULL;
+}

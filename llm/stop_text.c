@@ -1,0 +1,53 @@
+/* Stop texts that may span tokens. */
+#include "llm/stop_text.h"
+
+#include <string.h>
+
+/* Where the first stop text begins, the size of `held` if there is none. */
+static size_t find_stop(const stop_text *s) {
+  size_t first = s->held.size;
+  for (size_t i = 0; i < s->n_stops; i++) {
+    const span *stop = &s->stops[i];
+    for (size_t at = 0; at + stop->size <= s->held.size && at < first; at++) {
+      if (memcmp(s->held.data + at, stop->data, stop->size) == 0) first = at;
+    }
+  }
+  return first;
+}
+
+/* Where the longest end of `held` begins that a stop text begins with. */
+static size_t find_beginning(const stop_text *s) {
+  size_t first = s->held.size;
+  for (size_t i = 0; i < s->n_stops; i++) {
+    const span *stop = &s->stops[i];
+    size_t at = s->held.size < stop->size ? 0 : s->held.size - stop->size + 1;
+    for (; at < first; at++) {
+      if (memcmp(s->held.data + at, stop->data, s->held.size - at) == 0) first = at;
+    }
+  }
+  return first;
+}
+
+static void give(stop_text *s, size_t n) {
+  text_append(&s->given, s->held.data, n);
+  s->held.size -= n;
+  memmove(s->held.data, s->held.data + n, s->held.size);
+}
+
+clave_status stop_text_add(stop_text *s, const char *bytes, size_t n, bool end, bool *found) {
+  *found = false;
+  s->given.size = 0;
+  text_append(&s->held, bytes, n);
+  TRY(text_status(&s->held));
+  if (s->held.size == 0) return NULL;
+  size_t stop = find_stop(s);
+  *found = stop < s->held.size;
+  give(s, *found || end ? stop : find_beginning(s));
+  if (*found) s->held.size = 0;
+  return text_status(&s->given);
+}
+
+void stop_text_free(stop_text *s) {
+  text_free(&s->held);
+  text_free(&s->given);
+}

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/inputs.h"
 #include "cli/json.h"
+#include "cli/measure.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 
@@ -38,23 +38,6 @@ typedef struct measures {
   double open_ms, load_ms, first_ms, median_ms, min_ms, max_ms, peak_rss_mb;
   clave_memory_info memory;
 } measures;
-
-static double read_clock(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-/* getrusage() would count what the process had before exec, a large parent's memory too. */
-static double measure_peak(void) {
-  FILE *f = fopen("/proc/self/status", "r");
-  char line[256];
-  double kb = 0;
-  while (f && fgets(line, sizeof line, f))
-    if (sscanf(line, "VmHWM: %lf", &kb) == 1) break;
-  if (f) (void)fclose(f);
-  return kb * 1024 / 1e6;
-}
 
 /* Inputs in, run, outputs out; the state is put back before, untimed. */
 static int time_run(const model *m, const input_set *inputs, double *ms) {

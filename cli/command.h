@@ -13,6 +13,7 @@ typedef enum flag_kind {
   FLAG_TEXT,   /* const char * */
   FLAG_PATH,   /* const char *, not empty */
   FLAG_INT,    /* int64_t in [min, max] */
+  FLAG_NUMBER, /* double in [min, max] */
   FLAG_LIST,   /* text_list: may be repeated */
   FLAG_OPERAND /* const char *, not empty, by position; all are required */
 } flag_kind;
@@ -43,7 +44,7 @@ typedef struct command {
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 extern const command devices_command, run_command, bench_command, inspect_command, verify_command,
-    convert_command, cache_command;
+    convert_command, cache_command, generate_command;
 
 typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } parse_result;
 /* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */

@@ -71,6 +71,17 @@ static int store_integer(const parser *p, const flag *f, const char *value) {
   return EXIT_GOOD;
 }
 
+static int store_number(const parser *p, const flag *f, const char *value) {
+  char *end;
+  double number = strtod(value, &end);
+  if (!*value || *end || !(number >= (double)f->min && number <= (double)f->max)) {
+    return fail_usage("%s takes a number from %" PRId64 " to %" PRId64 ", not \"%s\"", f->name,
+                      f->min, f->max, value);
+  }
+  memcpy(field_of(p, f), &number, sizeof number);
+  return EXIT_GOOD;
+}
+
 static int store_item(const parser *p, const flag *f, const char *value) {
   text_list *list = field_of(p, f);
   if (!list->items) list->items = calloc((size_t)p->argc, sizeof *list->items);
@@ -81,6 +92,7 @@ static int store_item(const parser *p, const flag *f, const char *value) {
 
 static int store_value(const parser *p, const flag *f, const char *value) {
   if (f->kind == FLAG_INT) return store_integer(p, f, value);
+  if (f->kind == FLAG_NUMBER) return store_number(p, f, value);
   if (f->kind == FLAG_LIST) return store_item(p, f, value);
   if (f->kind != FLAG_TEXT && !*value) return fail_usage("%s is empty", f->name);
   memcpy(field_of(p, f), &value, sizeof value);

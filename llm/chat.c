@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "llm/language_model.h"
 #include "llm/tokenizer.h"
 #include "llm/unicode.h"
@@ -24,7 +25,7 @@ const char *clave_llm_chat_template_name(size_t index) {
 static bool has_marks(const chat_template *t, const char *jinja) {
   for (size_t i = 0; i < 3; i++) {
     if (t->marks[i] && !strstr(jinja, t->marks[i])) return false;
-    if (t->not[i] && strstr(jinja, t->not[i])) return false;
+    if (t->not [i] && strstr(jinja, t->not [i])) return false;
   }
   return true;
 }
@@ -93,10 +94,30 @@ static void append_words(chat_rendering *r, const char *words) {
   if (*words) append_part(r, words, strlen(words), true);
 }
 
+/* What Python's strip() leaves, as Jinja's trim has it. */
+static bool is_space(uint32_t c) { return unicode_is_space(c) || (c >= 0x1C && c <= 0x1F); }
+
+static span trim(span s) {
+  uint32_t c;
+  size_t n;
+  while ((n = utf8_sequence(s.data, s.size)) && (unicode_read(s.data, &c), is_space(c))) {
+    s.data += n;
+    s.size -= n;
+  }
+  for (;;) {
+    size_t at = s.size;
+    while (at && ((unsigned char)s.data[at - 1] & 0xC0) == 0x80) at--;
+    if (at) at--;
+    n = utf8_sequence(s.data + at, s.size - at);
+    if (!n || n != s.size - at || (unicode_read(s.data + at, &c), !is_space(c))) return s;
+    s.size = at;
+  }
+}
+
 static void append_content(chat_rendering *r, const chat_role *role, const char *content,
                            size_t size) {
   span s = {content, size};
-  if (role->trim) s = unicode_trim(s);
+  if (role->trim) s = trim(s);
   if (s.size) append_part(r, s.data, s.size, false);
 }
 
@@ -188,6 +209,14 @@ clave_status chat_render(const chat_template *t, const clave_llm_message *messag
 }
 
 /* ---------------------------------------------------------------- ids */
+
+/* The template's words between its BOS and EOS, and messages, as the tokenizer takes them. */
+static clave_status encode_rendering(const clave_llm *l, const chat_rendering *r, clave_ids *out) {
+  (void)l;
+  (void)r;
+  (void)out;
+  return INVALID("chats come with the tokenizer");
+}
 
 static chat_start start_after(const clave_llm *l, const chat_template *t, const id_list *before) {
   if (!before || !before->count) return CHAT_START;

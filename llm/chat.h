@@ -24,8 +24,8 @@ typedef enum chat_system {
 
 typedef struct chat_template {
   const char *name;
-  const char *marks[3], *not[3]; /* in a Jinja template: all of them, none of those */
-  const char *begin;             /* before the first message */
+  const char *marks[3], *not [3]; /* in a Jinja template: all of them, none of those */
+  const char *begin;              /* before the first message */
   chat_role system, user, assistant;
   chat_system place;
   const char *answer; /* where the assistant begins to write */

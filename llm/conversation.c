@@ -37,12 +37,12 @@ static clave_status copy_stops(clave_llm_conversation *c, const char *const *sto
 
 static clave_status read_options(clave_llm_conversation *c,
                                  const clave_llm_conversation_options *o) {
-  c->options = (clave_llm_conversation_options){
-      .size = sizeof c->options,
-      .sampler = OPTION(o, sampler, (clave_sampler_options){0}),
-      .ignore_stop_ids = OPTION(o, ignore_stop_ids, false),
-      .prefill_chunk = OPTION(o, prefill_chunk, 0),
-      .session = OPTION(o, session, (clave_session_options){0})};
+  c->options =
+      (clave_llm_conversation_options){.size = sizeof c->options,
+                                       .sampler = OPTION(o, sampler, (clave_sampler_options){0}),
+                                       .ignore_stop_ids = OPTION(o, ignore_stop_ids, false),
+                                       .prefill_chunk = OPTION(o, prefill_chunk, 0),
+                                       .session = OPTION(o, session, (clave_session_options){0})};
   if (!c->options.prefill_chunk) c->options.prefill_chunk = DEFAULT_CHUNK;
   size_t n_stop = OPTION(o, n_stop, 0);
   if (n_stop && !c->llm->tokenizer) return INVALID("stop texts need a tokenizer");
@@ -98,19 +98,19 @@ void clave_llm_conversation_destroy(clave_llm_conversation *c) {
 
 /* The text of an id; none if the tokenizer lacks it: programs round their vocabulary up. */
 static clave_status text_of(const clave_llm *l, clave_text_stream *stream, uint32_t id,
-                            const char **text, size_t *size) {
-  *text = "";
+                            const char **bytes, size_t *size) {
+  *bytes = "";
   *size = 0;
   if (!stream || !vocab_has(l->tokenizer->vocab, id)) return NULL;
-  return clave_text_stream_next(stream, id, text, size);
+  return clave_text_stream_next(stream, id, bytes, size);
 }
 
 /* Prompts are not given as text, but what follows joins to them. */
 static clave_status see_ids(const clave_llm *l, clave_text_stream *stream, const uint32_t *ids,
                             size_t n) {
-  const char *text;
+  const char *bytes;
   size_t size;
-  for (size_t i = 0; i < n; i++) TRY(text_of(l, stream, ids[i], &text, &size));
+  for (size_t i = 0; i < n; i++) TRY(text_of(l, stream, ids[i], &bytes, &size));
   return NULL;
 }
 

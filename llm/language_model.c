@@ -14,8 +14,9 @@ static clave_status read_context(clave_llm *l, const llm_metadata *said) {
   int64_t context = said->max_context;
   if (!context) context = llm_methods_context(l->program, l->methods, l->n_methods);
   if (context < 2 || context > UINT32_MAX)
-    return INVALID("its shapes do not say how many tokens it takes; the metadata's key "
-                   "llm.max_context does");
+    return INVALID(
+        "its shapes do not say how many tokens it takes; the metadata's key "
+        "llm.max_context does");
   l->info.max_context = (uint32_t)context;
   return NULL;
 }

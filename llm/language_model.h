@@ -37,16 +37,16 @@ typedef struct llm_metadata {
   const char *chat_template;  /* in the pool; a name, or a template's own text; NULL: not said */
   const char *default_system; /* in the pool: the system message of chats without one; NULL: none */
 } llm_metadata;
-/* `text`: the program's metadata, JSON or "". Errors name the key. */
-clave_status llm_metadata_read(mem_pool *pool, const char *text, llm_metadata *out) STATUS_CHECK;
+/* said: the program's metadata, JSON or "". Errors name the key. */
+clave_status llm_metadata_read(mem_pool *pool, const char *said, llm_metadata *out) STATUS_CHECK;
 
 struct clave_llm {
   atomic_int holds; /* the caller's and its conversations' */
   mem_pool *pool;
-  clave_program *program;             /* owned */
-  clave_device *device;               /* borrowed */
-  clave_tokenizer *tokenizer;         /* owned; NULL: ids only */
-  llm_method methods[LLM_METHODS];    /* "prefill" first, if there is one */
+  clave_program *program;          /* owned */
+  clave_device *device;            /* borrowed */
+  clave_tokenizer *tokenizer;      /* owned; NULL: ids only */
+  llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;
   clave_llm_info info;
   const char *default_system;

@@ -79,11 +79,11 @@ static clave_status read_keys(mem_pool *pool, const json *document, llm_metadata
   return NULL;
 }
 
-clave_status llm_metadata_read(mem_pool *pool, const char *text, llm_metadata *out) {
+clave_status llm_metadata_read(mem_pool *pool, const char *said, llm_metadata *out) {
   *out = (llm_metadata){.bos = CLAVE_NO_TOKEN};
-  if (!text || !*text) return NULL;
+  if (!said || !*said) return NULL;
   json *document;
-  clave_status st = json_parse(text, strlen(text), &document);
+  clave_status st = json_parse(said, strlen(said), &document);
   if (st) return status_while(st, "the program's metadata");
   st = read_keys(pool, document, out);
   json_free(document);

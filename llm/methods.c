@@ -33,10 +33,10 @@ static clave_status read_position(const clave_tensor_info *t, llm_method *m) {
   if (!is_index_type(t->dtype) || t->rank > 1)
     return INVALID("its input 1 (%s) is %s of rank %d, expected the position, an I64 scalar",
                    t->name, clave_dtype_name(t->dtype), t->rank);
-  m->position = t->rank == 0                    ? POSITION_SCALAR
-                : t->dims[0] == CLAVE_DYNAMIC   ? POSITION_EACH
-                : t->dims[0] == m->max_tokens   ? POSITION_EACH
-                                                : POSITION_VECTOR;
+  m->position = t->rank == 0                  ? POSITION_SCALAR
+                : t->dims[0] == CLAVE_DYNAMIC ? POSITION_EACH
+                : t->dims[0] == m->max_tokens ? POSITION_EACH
+                                              : POSITION_VECTOR;
   if (m->position == POSITION_VECTOR && t->dims[0] != 1)
     return INVALID("its input 1 (%s) has %lld positions for %lld tokens", t->name,
                    (long long)t->dims[0], (long long)m->max_tokens);
@@ -93,8 +93,7 @@ static clave_status add_method(const clave_program *p, const char *name, llm_met
   return status_while(read_method(p, &info, &methods[(*count)++]), "method %s", name);
 }
 
-clave_status llm_methods_read(const clave_program *p, llm_method methods[LLM_METHODS],
-                              int *count) {
+clave_status llm_methods_read(const clave_program *p, llm_method methods[LLM_METHODS], int *count) {
   *count = 0;
   TRY(add_method(p, "prefill", methods, count));
   int before = *count;
@@ -177,7 +176,8 @@ static clave_status set_indices(const llm_method *m, clave_session *session, uin
 clave_status llm_method_run(const llm_method *m, clave_session *session, const uint32_t *ids,
                             size_t n, size_t position) {
   clave_tensor tokens = {.dtype = m->tokens_type, .rank = m->tokens_rank, .dims = {1, 1}};
-  clave_tensor at = {.dtype = m->position_type, .rank = m->position != POSITION_SCALAR, .dims = {1}};
+  clave_tensor at = {
+      .dtype = m->position_type, .rank = m->position != POSITION_SCALAR, .dims = {1}};
   tokens.dims[m->tokens_rank - 1] = (int64_t)n;
   size_t n_positions = m->position == POSITION_EACH ? n : 1;
   at.dims[0] = (int64_t)n_positions;

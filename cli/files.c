@@ -1,0 +1,67 @@
+/* Small files, as a whole. */
+#include "cli/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int read_all(const char *name, int fd, page *out) {
+  char buffer[65536];
+  for (;;) {
+    ssize_t n = read(fd, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail("%s: %s", name, strerror(errno));
+    if (n == 0) return out->failed ? fail_memory() : EXIT_GOOD;
+    page_bytes(out, buffer, (size_t)n);
+  }
+}
+
+int read_file(const char *path, page *out) {
+  if (strcmp(path, "-") == 0) return read_all("standard input", STDIN_FILENO, out);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return fail("%s: %s", path, strerror(errno));
+  int result = read_all(path, fd, out);
+  (void)close(fd);
+  return result;
+}
+
+static int write_all(const char *name, int fd, const char *bytes, size_t size) {
+  while (size > 0) {
+    ssize_t n = write(fd, bytes, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail("%s: %s", name, strerror(errno));
+    bytes += n;
+    size -= (size_t)n;
+  }
+  return EXIT_GOOD;
+}
+
+int write_output(const char *bytes, size_t size) {
+  return write_all("standard output", STDOUT_FILENO, bytes, size);
+}
+
+/* Into a file that does not exist yet, or directly. */
+static int write_to(const char *path, const char *file, int flags, const page *text) {
+  int fd = open(file, flags | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd < 0) return fail("%s: %s", path, strerror(errno));
+  int result = write_all(path, fd, text->data, text->size);
+  if (close(fd) && !result) result = fail("%s: %s", path, strerror(errno));
+  return result;
+}
+
+int write_file(const char *path, const page *text) {
+  struct stat info;
+  page temporary = {0};
+  if (text->failed) return fail_memory();
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return write_to(path, path, 0, text);
+  page_format(&temporary, "%s.%ld.tmp", path, (long)getpid());
+  if (temporary.failed) return fail_memory();
+  int result = write_to(path, temporary.data, O_CREAT | O_EXCL, text);
+  if (!result && rename(temporary.data, path)) result = fail("%s: %s", path, strerror(errno));
+  if (result) (void)unlink(temporary.data);
+  page_free(&temporary);
+  return result;
+}

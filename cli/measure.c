@@ -1,0 +1,22 @@
+/* Time and memory, as reports give them. */
+#include "cli/measure.h"
+
+#include <stdio.h>
+#include <time.h>
+
+double read_clock(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* getrusage() would count what the process had before exec, a large parent's memory too. */
+double measure_peak(void) {
+  FILE *f = fopen("/proc/self/status", "r");
+  char line[256];
+  double kb = 0;
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "VmHWM: %lf", &kb) == 1) break;
+  if (f) (void)fclose(f);
+  return kb * 1024 / 1e6;
+}

@@ -1,0 +1,141 @@
+/* Answers, token by token, and their statistics. */
+#include "cli/speech.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/files.h"
+#include "cli/json.h"
+#include "cli/measure.h"
+#include "cli/progress.h"
+
+/* ---------------------------------------------------------------- Ctrl-C */
+
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int signal_number) {
+  (void)signal_number;
+  interrupted = 1;
+}
+
+void catch_interrupts(void) {
+  struct sigaction action = {.sa_handler = note_interrupt}; /* reads are interrupted, too */
+  (void)sigemptyset(&action.sa_mask);
+  (void)sigaction(SIGINT, &action, NULL);
+}
+
+bool is_interrupted(void *ctx) {
+  (void)ctx;
+  return interrupted;
+}
+
+void forget_interrupt(void) { interrupted = 0; }
+
+/* ---------------------------------------------------------------- an answer */
+
+static int keep_id(speech *s, uint32_t id) {
+  if (s->n_ids == s->capacity) {
+    size_t capacity = s->capacity ? 2 * s->capacity : 256;
+    uint32_t *more = realloc(s->ids, capacity * sizeof *more);
+    if (!more) return fail_memory();
+    s->ids = more;
+    s->capacity = capacity;
+  }
+  s->ids[s->n_ids++] = id;
+  return EXIT_GOOD;
+}
+
+static int write_token(const speech *s, const clave_llm_token *t) {
+  char number[16];
+  if (t->text) return write_output(t->text, t->text_size);
+  int n = snprintf(number, sizeof number, "%s%" PRIu32, s->n_ids > 1 ? " " : "", t->id);
+  return write_output(number, (size_t)n);
+}
+
+/* What was held back when the answer ends here. */
+static int write_rest(speech *s) {
+  const char *text;
+  size_t size;
+  TRY_STATUS(clave_llm_flush(s->talk, &text, &size));
+  return write_output(text, size);
+}
+
+static int next_token(speech *s, clave_llm_token *token) {
+  clave_status st = clave_llm_next(s->talk, token);
+  clear_progress();
+  if (st && interrupted) {
+    clave_status_free(st);
+    return EXIT_GOOD;
+  }
+  if (st) return fail_status(st);
+  TRY(keep_id(s, token->id));
+  return write_token(s, token);
+}
+
+int speak(speech *s) {
+  clave_llm_token token = {0};
+  int64_t n = 0;
+  while (n++ < s->max_new_tokens && !token.stop && !interrupted) TRY(next_token(s, &token));
+  s->stop_reason = token.stop    ? clave_llm_stop_name(token.stop)
+                   : interrupted ? "interrupted"
+                                 : "max_new_tokens";
+  clave_llm_info info;
+  clave_llm_get_info(s->llm, &info);
+  if (!info.tokenizer) return write_output("\n", 1);
+  return token.stop ? EXIT_GOOD : write_rest(s);
+}
+
+/* ---------------------------------------------------------------- what is said of it */
+
+static void add_rate(columns *table, const char *what, uint64_t tokens, double ms) {
+  columns_cell(table, "%s", what);
+  columns_cell(table, "%" PRIu64 " tokens", tokens);
+  columns_cell(table, "%.1f ms", ms);
+  columns_cell(table, "%.1f tokens/s", ms > 0 ? 1e3 * (double)tokens / ms : 0.0);
+}
+
+void print_statistics(const speech *s) {
+  clave_llm_stats stats;
+  columns table = {.n_columns = 4, .right = {[1] = true, [2] = true, [3] = true}};
+  page out = {0};
+  clave_llm_get_stats(s->talk, &stats);
+  add_rate(&table, "prompt", stats.prompt_tokens, stats.prompt_ms);
+  add_rate(&table, "decode", stats.decode_tokens, stats.decode_ms);
+  page_string(&out, "\n");
+  columns_write(&table, 0, &out);
+  page_format(&out, "first token after %.1f ms, loaded in %.1f ms, peak memory %.1f MB; %s\n",
+              stats.ttft_ms, stats.load_ms, measure_peak(), s->stop_reason);
+  if (!out.failed) (void)fputs(out.data, stderr);
+  page_free(&out);
+}
+
+int write_ids(const speech *s, const char *path) {
+  page out = {0};
+  for (size_t i = 0; i < s->n_ids; i++) page_format(&out, "%" PRIu32 "\n", s->ids[i]);
+  page_string(&out, "");
+  int result = write_file(path, &out);
+  page_free(&out);
+  return result;
+}
+
+int write_statistics(const speech *s, const char *path) {
+  clave_llm_stats stats;
+  page out = {0};
+  json j = {.out = &out};
+  clave_llm_get_stats(s->talk, &stats);
+  emit_object(&j, NULL);
+  emit_size(&j, "prompt_tokens", stats.prompt_tokens);
+  emit_number(&j, "prompt_ms", stats.prompt_ms);
+  emit_size(&j, "decode_tokens", stats.decode_tokens);
+  emit_number(&j, "decode_ms", stats.decode_ms);
+  emit_number(&j, "ttft_ms", stats.ttft_ms);
+  emit_number(&j, "load_ms", stats.load_ms);
+  emit_number(&j, "peak_rss_mb", measure_peak());
+  emit_string(&j, "stop_reason", s->stop_reason);
+  emit_end_object(&j);
+  int result = write_file(path, &out);
+  page_free(&out);
+  return result;
+}

@@ -1,0 +1,274 @@
+/* Conversations in files: the ids and the model's state, as safetensors.
+ *
+ *   conversation  I64 (4): version, ids that the model has run over, numbers drawn, the program
+ *   ids           I64 (n)
+ *   state.N       state tensor N of the program
+ *   check         I64 (1): XXH3 of the contents of all of the above, in this order
+ *
+ * The program's part is a hash of what its methods, constants and state are, with the beginning of
+ * each constant, so that a file fits the program whether it is a .clv or a .json. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/hash.h"
+#include "llm/conversation.h"
+
+enum { VERSION = 1, FACTS = 4, FIXED = 3, HASHED_BYTES = 4096, NAME_SIZE = 24 };
+enum { FACT_VERSION, FACT_N_RUN, FACT_DRAWS, FACT_PROGRAM };
+
+/* ---------------------------------------------------------------- which program */
+
+static void hash_slot(hash_state *h, const clave_tensor_info *t) {
+  hash_update(h, t->name, strlen(t->name) + 1);
+  hash_update(h, &t->dtype, sizeof t->dtype);
+  hash_update(h, t->dims, (size_t)t->rank * sizeof *t->dims);
+}
+
+static clave_status hash_constants(hash_state *h, const clave_program *p, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    clave_tensor_info info;
+    clave_tensor t;
+    TRY(clave_program_slot(p, i, &info));
+    TRY(clave_program_constant(p, i, &t));
+    size_t bytes = clave_dtype_size(t.dtype);
+    for (int k = 0; k < t.rank; k++) bytes *= (size_t)t.dims[k];
+    hash_slot(h, &info);
+    if (bytes) hash_update(h, t.data, bytes < HASHED_BYTES ? bytes : HASHED_BYTES);
+  }
+  return NULL;
+}
+
+static clave_status hash_parts(hash_state *h, const clave_program *p) {
+  clave_program_info info;
+  clave_program_get_info(p, &info);
+  for (uint32_t i = 0; i < info.n_methods; i++) {
+    clave_method_info m;
+    TRY(clave_program_method(p, i, &m));
+    hash_update(h, m.name, strlen(m.name) + 1);
+    hash_update(h, &m.n_nodes, sizeof m.n_nodes);
+  }
+  for (uint32_t i = 0; i < info.n_state; i++) {
+    clave_tensor_info t;
+    TRY(clave_program_state(p, i, &t));
+    hash_slot(h, &t);
+  }
+  return hash_constants(h, p, info.n_constants);
+}
+
+static clave_status hash_program(const clave_program *p, int64_t *out) {
+  hash_state *h = hash_create();
+  if (!h) return status_no_memory();
+  clave_status st = hash_parts(h, p);
+  *out = (int64_t)hash_value(h);
+  hash_destroy(h);
+  return st;
+}
+
+/* ---------------------------------------------------------------- the tensors of a file */
+
+typedef struct contents {
+  uint32_t n; /* with `check`, the last one */
+  clave_tensor *tensors;
+  const char **names;
+  char (*state_names)[NAME_SIZE];
+  void **state; /* owned, (n_state) */
+  uint32_t n_state;
+  int64_t *ids; /* owned */
+  int64_t facts[FACTS], check;
+} contents;
+
+static void free_contents(contents *c) {
+  for (uint32_t i = 0; c->state && i < c->n_state; i++) free(c->state[i]);
+  free(c->state);
+  free(c->state_names);
+  free(c->names);
+  free(c->tensors);
+  free(c->ids);
+}
+
+static clave_status create_contents(const clave_program *p, size_t n_ids, contents *c) {
+  clave_program_info info;
+  clave_program_get_info(p, &info);
+  *c = (contents){.n = info.n_state + FIXED, .n_state = info.n_state};
+  c->tensors = calloc(c->n, sizeof *c->tensors);
+  c->names = calloc(c->n, sizeof *c->names);
+  c->state_names = calloc((size_t)c->n_state + 1, sizeof *c->state_names);
+  c->state = calloc((size_t)c->n_state + 1, sizeof *c->state);
+  c->ids = calloc(n_ids + 1, sizeof *c->ids);
+  bool good = c->tensors && c->names && c->state_names && c->state && c->ids;
+  return good ? NULL : status_no_memory();
+}
+
+static size_t bytes_of(const clave_tensor *t) {
+  size_t bytes = clave_dtype_size(t->dtype);
+  for (int i = 0; i < t->rank; i++) {
+    if (!mul_size(bytes, (size_t)t->dims[i], &bytes)) return 0;
+  }
+  return bytes;
+}
+
+static clave_status hash_contents(const clave_tensor *tensors, uint32_t n, int64_t *out) {
+  hash_state *h = hash_create();
+  if (!h) return status_no_memory();
+  for (uint32_t i = 0; i + 1 < n; i++) hash_update(h, tensors[i].data, bytes_of(&tensors[i]));
+  *out = (int64_t)hash_value(h);
+  hash_destroy(h);
+  return NULL;
+}
+
+static void name_tensors(contents *c) {
+  c->names[0] = "conversation";
+  c->names[1] = "ids";
+  for (uint32_t i = 0; i < c->n_state; i++) {
+    (void)snprintf(c->state_names[i], NAME_SIZE, "state.%" PRIu32, i);
+    c->names[2 + i] = c->state_names[i];
+  }
+  c->names[c->n - 1] = "check";
+}
+
+/* ---------------------------------------------------------------- saving */
+
+static clave_status read_state(const clave_llm_conversation *v, contents *c) {
+  for (uint32_t i = 0; i < c->n_state; i++) {
+    clave_tensor_info info;
+    TRY(clave_program_state(v->llm->program, i, &info));
+    clave_tensor *t = &c->tensors[2 + i];
+    *t = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
+    size_t bytes = bytes_of(t);
+    t->data = c->state[i] = malloc(bytes ? bytes : 1);
+    if (!t->data) return status_no_memory();
+    TRY(clave_session_read_state(v->session, i, t->data, bytes));
+  }
+  return NULL;
+}
+
+static clave_status fill(const clave_llm_conversation *v, contents *c) {
+  const int64_t one = 1, facts = FACTS, n_ids = (int64_t)v->ids.count;
+  c->facts[FACT_VERSION] = VERSION;
+  c->facts[FACT_N_RUN] = (int64_t)v->n_run;
+  c->facts[FACT_DRAWS] = (int64_t)sampler_draws(v->sampler);
+  TRY(hash_program(v->llm->program, &c->facts[FACT_PROGRAM]));
+  for (size_t i = 0; i < v->ids.count; i++) c->ids[i] = v->ids.items[i];
+  c->tensors[0] = clave_tensor_make(CLAVE_I64, 1, &facts, c->facts);
+  c->tensors[1] = clave_tensor_make(CLAVE_I64, 1, &n_ids, c->ids);
+  c->tensors[c->n - 1] = clave_tensor_make(CLAVE_I64, 1, &one, &c->check);
+  TRY(read_state(v, c));
+  return hash_contents(c->tensors, c->n, &c->check);
+}
+
+clave_status clave_llm_save(const clave_llm_conversation *v, const char *path) {
+  contents c;
+  static const char *const metadata[] = {"format", "clave conversation"};
+  clave_status st = create_contents(v->llm->program, v->ids.count, &c);
+  if (!st) name_tensors(&c);
+  if (!st) st = fill(v, &c);
+  if (!st) st = clave_tensors_save(path, c.names, c.tensors, c.n, metadata, 1);
+  free_contents(&c);
+  return st;
+}
+
+/* ---------------------------------------------------------------- restoring */
+
+static clave_status find_integers(const clave_tensors *file, const char *name, int64_t count,
+                                  clave_tensor *out) {
+  if (!clave_tensors_find(file, name, out))
+    return INVALID("not a conversation: it has no tensor '%s'", name);
+  if (out->dtype != CLAVE_I64 || out->rank != 1 || (count >= 0 && out->dims[0] != count))
+    return INVALID("tensor '%s' is not a list of integers of the right length", name);
+  return NULL;
+}
+
+static clave_status find_state(const clave_tensors *file, const clave_program *p, uint32_t index,
+                               const char *name, clave_tensor *out) {
+  clave_tensor_info info;
+  TRY(clave_program_state(p, index, &info));
+  if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
+  bool same = out->dtype == info.dtype && out->rank == info.rank &&
+              memcmp(out->dims, info.dims, (size_t)info.rank * sizeof *info.dims) == 0;
+  return same ? NULL : INVALID("tensor '%s' is not shaped as the program's %s", name, info.name);
+}
+
+/* Tensors of a file need not be aligned. */
+static clave_status copy_integers(contents *c) {
+  size_t n = (size_t)c->tensors[1].dims[0];
+  free(c->ids);
+  c->ids = calloc(n + 1, sizeof *c->ids);
+  if (!c->ids) return status_no_memory();
+  if (n) memcpy(c->ids, c->tensors[1].data, n * sizeof *c->ids);
+  memcpy(c->facts, c->tensors[0].data, sizeof c->facts);
+  memcpy(&c->check, c->tensors[c->n - 1].data, sizeof c->check);
+  return NULL;
+}
+
+static clave_status check_facts(const clave_llm_conversation *v, const contents *c) {
+  int64_t n = c->tensors[1].dims[0], program;
+  if (c->facts[FACT_VERSION] != VERSION)
+    return INVALID("version %" PRId64 ", expected %d", c->facts[FACT_VERSION], VERSION);
+  TRY(hash_program(v->llm->program, &program));
+  if (c->facts[FACT_PROGRAM] != program)
+    return INVALID("it is a conversation with another program");
+  if (n > v->llm->info.max_context || c->facts[FACT_N_RUN] < 0 || c->facts[FACT_N_RUN] > n)
+    return INVALID("%" PRId64 " ids, of which %" PRId64 " were run, in a context of %u", n,
+                   c->facts[FACT_N_RUN], v->llm->info.max_context);
+  for (int64_t i = 0; i < n; i++) {
+    if (c->ids[i] < 0 || c->ids[i] >= v->llm->info.n_vocab)
+      return INVALID("id %" PRId64 " is not one of the model's", c->ids[i]);
+  }
+  return NULL;
+}
+
+/* Everything in `c` is the file's, and as it should be. */
+static clave_status read_contents(const clave_llm_conversation *v, const clave_tensors *file,
+                                  contents *c) {
+  int64_t check;
+  TRY(find_integers(file, "conversation", FACTS, &c->tensors[0]));
+  TRY(find_integers(file, "ids", -1, &c->tensors[1]));
+  TRY(find_integers(file, "check", 1, &c->tensors[c->n - 1]));
+  TRY(copy_integers(c));
+  TRY(check_facts(v, c));
+  for (uint32_t i = 0; i < c->n_state; i++)
+    TRY(find_state(file, v->llm->program, i, c->names[2 + i], &c->tensors[2 + i]));
+  TRY(hash_contents(c->tensors, c->n, &check));
+  if (c->check == check) return NULL;
+  return INVALID("its contents are damaged: they do not have the hash that they were saved with");
+}
+
+static clave_status take_contents(clave_llm_conversation *v, const contents *c) {
+  size_t n = (size_t)c->tensors[1].dims[0];
+  uint32_t *list = calloc(n + 1, sizeof *list);
+  if (!list) return status_no_memory();
+  for (size_t i = 0; i < n; i++) list[i] = (uint32_t)c->ids[i];
+  clave_status st = conversation_take_ids(v, list, n, (size_t)c->facts[FACT_N_RUN]);
+  free(list);
+  for (uint32_t i = 0; i < c->n_state && !st; i++) {
+    const clave_tensor *t = &c->tensors[2 + i];
+    st = clave_session_write_state(v->session, i, t->data, bytes_of(t));
+  }
+  if (!st) sampler_set_draws(v->sampler, (uint64_t)c->facts[FACT_DRAWS]);
+  return st;
+}
+
+/* What is there is dropped only when the file has proved good. */
+static clave_status restore_from(clave_llm_conversation *v, const clave_tensors *file) {
+  contents c;
+  clave_status st = create_contents(v->llm->program, 0, &c);
+  if (!st) name_tensors(&c);
+  if (!st) st = read_contents(v, file, &c);
+  bool good = !st;
+  if (good) st = clave_llm_reset(v);
+  if (!st) st = take_contents(v, &c);
+  if (good && st) clave_status_free(clave_llm_reset(v));
+  free_contents(&c);
+  return st;
+}
+
+clave_status clave_llm_restore(clave_llm_conversation *v, const char *path) {
+  clave_tensors *file;
+  TRY(clave_tensors_load(path, &file));
+  clave_status st = restore_from(v, file);
+  clave_tensors_destroy(file);
+  return status_while(st, "%s", path);
+}

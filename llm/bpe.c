@@ -424,30 +424,11 @@ static clave_status fill_ranks(bpe *m) {
   return NULL;
 }
 
-static clave_status fill_user(bpe *m) {
-  uint32_t n = 0;
-  for (uint32_t id = 0; id < m->n_ids; id++) n += m->kinds[id] == PIECE_USER;
-  if (n == 0) return NULL;
-  span *keys = malloc(n * sizeof *keys);
-  uint32_t *ids = malloc(n * sizeof *ids);
-  clave_status st = keys && ids ? NULL : status_no_memory();
-  n = 0;
-  for (uint32_t id = 0; !st && id < m->n_ids; id++) {
-    if (m->kinds[id] != PIECE_USER) continue;
-    keys[n] = vocab_piece(m->vocab, id);
-    ids[n++] = id;
-  }
-  if (!st) st = trie_create(keys, ids, n, &m->user);
-  free(keys);
-  free(ids);
-  return st;
-}
-
 static clave_status read_kinds(bpe *m) {
   if (!m->options.kinds) return NULL;
   TRY(copy_kinds(m->vocab, m->options.kinds, &m->kinds));
   for (uint32_t id = 0; id < m->n_ids; id++) m->has_unused |= m->kinds[id] == PIECE_UNUSED;
-  return fill_user(m);
+  return user_trie_create(m->vocab, m->kinds, &m->user);
 }
 
 static clave_status init_bpe(bpe *m) {

@@ -44,3 +44,23 @@ clave_status copy_kinds(const vocab *v, const uint8_t *kinds, uint8_t **out) {
   memcpy(*out, kinds, vocab_size(v));
   return NULL;
 }
+
+clave_status user_trie_create(const vocab *v, const uint8_t *kinds, trie *out) {
+  uint32_t n = 0, n_ids = vocab_size(v);
+  *out = (trie){0};
+  for (uint32_t id = 0; id < n_ids; id++) n += kinds[id] == PIECE_USER;
+  if (n == 0) return NULL;
+  span *keys = malloc(n * sizeof *keys);
+  uint32_t *ids = malloc(n * sizeof *ids);
+  clave_status st = keys && ids ? NULL : status_no_memory();
+  n = 0;
+  for (uint32_t id = 0; !st && id < n_ids; id++) {
+    if (kinds[id] != PIECE_USER) continue;
+    keys[n] = vocab_piece(v, id);
+    ids[n++] = id;
+  }
+  if (!st) st = trie_create(keys, ids, n, out);
+  free(keys);
+  free(ids);
+  return st;
+}

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "llm/ids.h"
+#include "llm/trie.h"
 #include "llm/vocab.h"
 
 typedef struct token_model token_model;
@@ -90,6 +91,8 @@ bool has_bytes(const uint32_t *byte_ids, span s); /* (256): all of s have one */
 bool append_bytes(const uint32_t *byte_ids, span s, id_list *out);
 /* Bytes of the first character, 1 if it is ill-formed. */
 size_t character_size(span s);
+/* Over all PIECE_USER; without units if there are none. */
+clave_status user_trie_create(const vocab *v, const uint8_t *kinds, trie *out) STATUS_CHECK;
 clave_status copy_kinds(const vocab *v, const uint8_t *kinds, uint8_t **out) STATUS_CHECK;
 
 #endif

@@ -12,7 +12,8 @@
 #include "llm/folder.h"
 #include "llm/unicode.h"
 
-static const tokenizer_format *const formats[] = {&tokenizer_json_format, &tiktoken_format};
+static const tokenizer_format *const formats[] = {&tokenizer_json_format, &tiktoken_format,
+                                                  &sentencepiece_format};
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 

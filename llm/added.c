@@ -186,7 +186,8 @@ bool added_find(const added_set *s, span in, size_t at, added_match *out) {
     }
     *out = (added_match){.begin = t->strip_left ? skip_space_left(in, i, at) : i,
                          .end = t->strip_right ? skip_space_right(in, end) : end,
-                         .id = t->id};
+                         .id = t->id,
+                         .strips_right = t->strip_right};
     return true;
   }
   return false;

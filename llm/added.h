@@ -18,6 +18,7 @@ const added_set *added_in_normalized(const added_matcher *m);
 typedef struct added_match {
   size_t begin, end; /* with the white space that the token strips */
   uint32_t id;
+  bool strips_right;
 } added_match;
 /* The next match from `at` on (where the last match ended, 0 at first): leftmost, then longest. */
 bool added_find(const added_set *s, span text, size_t at, added_match *out);

@@ -78,7 +78,7 @@ static void append_part(chat_rendering *r, const char *bytes, size_t size, bool 
   bool joins = r->n_parts && r->parts[r->n_parts - 1].words == words;
   if (!joins && r->n_parts == r->capacity) {
     size_t capacity = r->capacity ? 2 * r->capacity : 16;
-    chat_part *more = realloc(r->parts, capacity * sizeof *more);
+    text_part *more = realloc(r->parts, capacity * sizeof *more);
     if (!more) {
       r->text.failed = true;
       return;
@@ -87,7 +87,7 @@ static void append_part(chat_rendering *r, const char *bytes, size_t size, bool 
     r->capacity = capacity;
   }
   if (!joins) r->n_parts++;
-  r->parts[r->n_parts - 1] = (chat_part){r->text.size, words};
+  r->parts[r->n_parts - 1] = (text_part){r->text.size, words};
 }
 
 static void append_words(chat_rendering *r, const char *words) {
@@ -116,9 +116,13 @@ static span trim(span s) {
 
 static void append_content(chat_rendering *r, const chat_role *role, const char *content,
                            size_t size) {
-  span s = {content, size};
+  text valid = {0};
+  (void)unicode_append_valid(&valid, (span){content, size}, true);
+  span s = {valid.data, valid.size};
   if (role->trim) s = trim(s);
   if (s.size) append_part(r, s.data, s.size, false);
+  r->text.failed |= valid.failed;
+  text_free(&valid);
 }
 
 static const chat_role *find_role(const chat_template *t, const char *name) {
@@ -210,12 +214,64 @@ clave_status chat_render(const chat_template *t, const clave_llm_message *messag
 
 /* ---------------------------------------------------------------- ids */
 
-/* The template's words between its BOS and EOS, and messages, as the tokenizer takes them. */
-static clave_status encode_rendering(const clave_llm *l, const chat_rendering *r, clave_ids *out) {
-  (void)l;
-  (void)r;
-  (void)out;
-  return INVALID("chats come with the tokenizer");
+static clave_status append_marked(const clave_llm *l, char mark, id_list *out) {
+  clave_tokenizer_info t;
+  clave_tokenizer_get_info(l->tokenizer, &t);
+  int32_t id = mark == *CHAT_BOS ? l->info.bos : t.eos;
+  if (id != CLAVE_NO_TOKEN) {
+    id_list_append(out, (uint32_t)id);
+  } else if (mark == *CHAT_EOS) {
+    return INVALID("the tokenizer has no EOS, with which the chat template ends messages");
+  }
+  return NULL;
+}
+
+/* The text from `begin` to `end`, with the parts that lie in it. */
+static clave_status encode_section(const clave_llm *l, const chat_rendering *r, size_t begin,
+                                   size_t end, bool starts, id_list *out) {
+  text_part *parts = calloc(r->n_parts + 1, sizeof *parts);
+  size_t n = 0;
+  if (!parts) return status_no_memory();
+  for (size_t i = 0; i < r->n_parts; i++) {
+    if (r->parts[i].end <= begin) continue;
+    size_t stop = r->parts[i].end < end ? r->parts[i].end : end;
+    parts[n++] = (text_part){stop - begin, r->parts[i].words};
+    if (stop == end) break;
+  }
+  span in = {r->text.data + begin, end - begin};
+  clave_status st =
+      tokenizer_encode_parts(l->tokenizer, in, parts, n, starts && out->count == 0, out);
+  free(parts);
+  return st;
+}
+
+/* What lies between the marks of BOS and EOS is text. */
+static clave_status encode_marked(const clave_llm *l, const chat_rendering *r, bool starts,
+                                  id_list *out) {
+  size_t done = 0, begin = 0;
+  for (size_t i = 0; i < r->n_parts; begin = r->parts[i++].end) {
+    for (size_t at = begin; r->parts[i].words && at < r->parts[i].end; at++) {
+      char c = r->text.data[at];
+      if (c != *CHAT_BOS && c != *CHAT_EOS) continue;
+      TRY(encode_section(l, r, done, at, starts, out));
+      TRY(append_marked(l, c, out));
+      done = at + 1;
+    }
+  }
+  return encode_section(l, r, done, r->text.size, starts, out);
+}
+
+static clave_status encode_rendering(const clave_llm *l, const chat_rendering *r, bool starts,
+                                     clave_ids *out) {
+  id_list ids = {0};
+  clave_status st = encode_marked(l, r, starts, &ids);
+  if (!st && ids.failed) st = status_no_memory();
+  if (st) {
+    id_list_free(&ids);
+    return st;
+  }
+  *out = (clave_ids){ids.items, ids.count};
+  return NULL;
 }
 
 static chat_start start_after(const clave_llm *l, const chat_template *t, const id_list *before) {
@@ -234,8 +290,9 @@ clave_status chat_encode(const clave_llm *l, const char *template_name,
   if (!t) return refuse_template(said);
   if (!l->tokenizer) return INVALID("a chat needs a tokenizer");
   chat_rendering r;
-  TRY(chat_render(t, messages, count, l->default_system, start_after(l, t, before), &r));
-  clave_status st = encode_rendering(l, &r, out);
+  chat_start start = start_after(l, t, before);
+  TRY(chat_render(t, messages, count, l->default_system, start, &r));
+  clave_status st = encode_rendering(l, &r, start == CHAT_START, out);
   chat_rendering_free(&r);
   return st;
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "clave_llm.h"
 #include "llm/ids.h"
+#include "llm/tokenizer.h"
 
 /* Stand in the words of a template for the tokenizer's own tokens. */
 #define CHAT_BOS "\1"
@@ -35,20 +36,18 @@ typedef struct chat_template {
 extern const chat_template chat_templates[];
 extern const size_t n_chat_templates;
 
-/* A rendered chat: words of the template, in which special tokens count, and messages, in which
- * they do not. */
-typedef struct chat_part {
-  size_t end; /* in `text`; it begins where the last one ends */
-  bool words;
-} chat_part;
+/* A rendered chat; the template's words hold CHAT_BOS and CHAT_EOS. */
 typedef struct chat_rendering {
   text text;
-  chat_part *parts; /* owned */
+  text_part *parts; /* owned */
   size_t n_parts, capacity;
 } chat_rendering;
-/* `after`: what the conversation holds already, an answer; `ended`: its last id is the template's
- * `end`. default_system may be NULL. */
-typedef enum chat_start { CHAT_START, CHAT_AFTER_ANSWER, CHAT_AFTER_END } chat_start;
+typedef enum chat_start {
+  CHAT_START,
+  CHAT_AFTER_ANSWER, /* the conversation ends in an answer, */
+  CHAT_AFTER_END     /* which has been ended by the template's `end` */
+} chat_start;
+/* default_system: NULL for none. */
 clave_status chat_render(const chat_template *t, const clave_llm_message *messages, size_t count,
                          const char *default_system, chat_start start,
                          chat_rendering *out) STATUS_CHECK;

@@ -213,6 +213,54 @@ clave_status clave_tokenizer_encode(const clave_tokenizer *t, const char *bytes,
   return NULL;
 }
 
+/* ---------------------------------------------------------------- text in parts */
+
+/* The first special or other added token of words that end with the span, whatever follows. */
+static bool find_in_words(const clave_tokenizer *t, span words, size_t at, added_match *out) {
+  added_match other;
+  bool found = added_find(added_in_text(t->matcher), words, at, out);
+  if (!added_find(added_in_normalized(t->matcher), words, at, &other)) return found;
+  if (!found || other.begin < out->begin) *out = other;
+  return true;
+}
+
+static size_t skip_space(span in, size_t at) {
+  uint32_t c;
+  for (size_t n; at < in.size; at += n) {
+    n = unicode_read(in.data + at, &c);
+    if (!unicode_is_space(c)) break;
+  }
+  return at;
+}
+
+static clave_status encode_parts(encoder *e, span in, const text_part *parts, size_t n,
+                                 bool first) {
+  const clave_tokenizer *t = e->tokenizer;
+  const added_set *plain = added_in_text(t->text_matcher);
+  size_t done = 0, begin = 0;
+  for (size_t i = 0; i < n; begin = parts[i++].end) {
+    span words = {in.data, parts[i].end};
+    size_t at = begin > done ? begin : done;
+    added_match m;
+    while (parts[i].words && at < words.size && find_in_words(t, words, at, &m)) {
+      TRY(cut(e, plain, (span){in.data + done, m.begin - done}, first && done == 0,
+              normalize_and_cut));
+      id_list_append(&e->ids, m.id);
+      done = at = m.strips_right ? skip_space(in, m.end) : m.end;
+    }
+  }
+  return cut(e, plain, (span){in.data + done, in.size - done}, first && done == 0,
+             normalize_and_cut);
+}
+
+clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
+                                    size_t n, bool first, id_list *out) {
+  encoder e = {.sink = {encode_piece}, .tokenizer = t, .matcher = t->text_matcher, .ids = *out};
+  clave_status st = encode_parts(&e, in, parts, n, first);
+  *out = e.ids;
+  return !st && out->failed ? status_no_memory() : st;
+}
+
 /* ---------------------------------------------------------------- ids to text */
 
 struct clave_text_stream {

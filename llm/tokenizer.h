@@ -75,6 +75,16 @@ struct clave_tokenizer {
   size_t n_prefix, n_suffix;
 };
 
+/* A text made of words of a program, in which special tokens count, and of what people wrote, in
+ * which they are text like any other. */
+typedef struct text_part {
+  size_t end; /* in the text; it begins where the last one ends */
+  bool words;
+} text_part;
+/* Appends the ids of `in`, valid UTF-8; first: it begins the text. */
+clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
+                                    size_t n, bool first, id_list *out) STATUS_CHECK;
+
 /* A format: recognises its files by their first bytes and fills in an empty tokenizer (bos and eos
  * CLAVE_NO_TOKEN), of which the caller destroys what was made when it fails. */
 typedef struct tokenizer_format {

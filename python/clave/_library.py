@@ -121,6 +121,30 @@ class SessionOptions(C.Structure):
     ]
 
 
+class TokenizerOptions(C.Structure):
+    """clave_tokenizer_options."""
+
+    _fields_ = [("size", C.c_size_t), ("pattern", C.c_char_p)]
+
+
+class TokenizerInfo(C.Structure):
+    """clave_tokenizer_info."""
+
+    _fields_ = [("format", C.c_char_p), ("n_ids", C.c_uint32), ("bos", C.c_int32), ("eos", C.c_int32)]
+
+
+class EncodeOptions(C.Structure):
+    """clave_encode_options."""
+
+    _fields_ = [("size", C.c_size_t), ("bos", C.c_bool), ("eos", C.c_bool), ("special", C.c_int)]
+
+
+class Ids(C.Structure):
+    """clave_ids."""
+
+    _fields_ = [("items", C.POINTER(C.c_uint32)), ("count", C.c_size_t)]
+
+
 _P, _S = C.c_void_p, C.c_char_p
 _OUT = C.POINTER(C.c_void_p)
 # Functions that return a clave_status, with their arguments.
@@ -138,6 +162,13 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_session_run": (_P, _S),
     "clave_session_output": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_reset": (_P,),
+    "clave_tokenizer_load": (_S, C.POINTER(TokenizerOptions), _OUT),
+    "clave_tokenizer_create": (_S, C.c_size_t, C.POINTER(TokenizerOptions), _OUT),
+    "clave_tokenizer_encode": (_P, _S, C.c_size_t, C.POINTER(EncodeOptions), C.POINTER(Ids)),
+    "clave_tokenizer_decode": (_P, C.POINTER(C.c_uint32), C.c_size_t, C.c_bool, _OUT, C.POINTER(C.c_size_t)),
+    "clave_text_stream_create": (_P, C.c_bool, _OUT),
+    "clave_text_stream_next": (_P, C.c_uint32, _OUT, C.POINTER(C.c_size_t)),
+    "clave_text_stream_finish": (_P, _OUT, C.POINTER(C.c_size_t)),
 }
 # Others: result and arguments.
 _PLAIN: dict[str, tuple[Any, ...]] = {
@@ -149,6 +180,12 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "clave_program_destroy": (None, _P),
     "clave_device_destroy": (None, _P),
     "clave_session_destroy": (None, _P),
+    "clave_tokenizer_get_info": (None, _P, C.POINTER(TokenizerInfo)),
+    "clave_tokenizer_find": (C.c_int32, _P, _S),
+    "clave_tokenizer_destroy": (None, _P),
+    "clave_ids_free": (None, C.POINTER(Ids)),
+    "clave_text_free": (None, _P),
+    "clave_text_stream_destroy": (None, _P),
 }
 
 

@@ -1,0 +1,83 @@
+"""Tokenizers: text to ids and back, as the C library does it."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from clave import _library as L
+
+Special = Literal["default", "match", "text"]
+_SPECIAL: tuple[Special, ...] = ("default", "match", "text")  # in the order of clave_special
+
+
+class Tokenizer:
+    """From a SentencePiece .model, a Hugging Face tokenizer.json or folder, or a tiktoken rank file: it looks inside.
+
+    source: a path, or a file's bytes. pattern: of a bare rank file, "gpt2", "cl100k" (if None), "o200k" or "llama3".
+    Error says what is wrong with the file, and where.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, pattern: str | None = None) -> None:
+        name = pattern.encode() if pattern else None
+        options = C.byref(L.TokenizerOptions(C.sizeof(L.TokenizerOptions), name))
+        if isinstance(source, bytes):
+            args = ("clave_tokenizer_create", "clave_tokenizer_destroy", source, len(source), options)
+        else:
+            args = ("clave_tokenizer_load", "clave_tokenizer_destroy", os.fsencode(source), options)
+        self._handle = L.Handle(*args)
+        info = L.TokenizerInfo()
+        L.library().clave_tokenizer_get_info(self._handle.pointer, C.byref(info))
+        self.format: str = info.format.decode()
+        self.n_ids: int = info.n_ids
+        """The largest id, and one."""
+        self.bos: int | None = info.bos if info.bos >= 0 else None
+        self.eos: int | None = info.eos if info.eos >= 0 else None
+
+    def find(self, token: str) -> int | None:
+        """The id of a token written as in the file."""
+        found = L.library().clave_tokenizer_find(self._handle.pointer, token.encode())
+        return found if found >= 0 else None
+
+    def encode(
+        self, text: str | bytes, *, bos: bool = False, eos: bool = False, special: Special = "default"
+    ) -> list[int]:
+        """The ids that the format's own library gives. bos, eos: what the format puts around a text.
+
+        special: whether special tokens written in the text become their ids ("match") or are text like any other
+        ("text"); "default" is what the format's own library does. Bytes that are not UTF-8 become U+FFFD.
+        """
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+        options = L.EncodeOptions(C.sizeof(L.EncodeOptions), bos, eos, _SPECIAL.index(special))
+        ids = L.Ids()
+        L.call("clave_tokenizer_encode", self._handle.pointer, data, len(data), C.byref(options), C.byref(ids))
+        found = ids.items[: ids.count]
+        L.library().clave_ids_free(C.byref(ids))
+        return found
+
+    def decode(self, ids: Sequence[int], *, skip_special: bool = False) -> str:
+        """The text of ids. Error names an id that the tokenizer does not have."""
+        array, text, size = (C.c_uint32 * len(ids))(*ids), C.c_void_p(), C.c_size_t()
+        args = (self._handle.pointer, array, len(ids), skip_special, C.byref(text), C.byref(size))
+        L.call("clave_tokenizer_decode", *args)
+        found = C.string_at(text, size.value)
+        L.library().clave_text_free(text)
+        return found.decode()
+
+    def stream(self, ids: Iterator[int] | Sequence[int], *, skip_special: bool = False) -> Iterator[str]:
+        """The text piece by piece as the ids come, in whole characters; the last piece is what is left at the end."""
+        stream = L.Handle(
+            "clave_text_stream_create",
+            "clave_text_stream_destroy",
+            self._handle.pointer,
+            skip_special,
+            keep=(self._handle,),
+        )
+        text, size = C.c_void_p(), C.c_size_t()
+        for i in ids:
+            L.call("clave_text_stream_next", stream.pointer, i, C.byref(text), C.byref(size))
+            yield C.string_at(text, size.value).decode()
+        L.call("clave_text_stream_finish", stream.pointer, C.byref(text), C.byref(size))
+        yield C.string_at(text, size.value).decode()

@@ -21,16 +21,18 @@ typedef struct ktensor {
   int64_t strides[KERNEL_MAX_RANK];
 } ktensor;
 
-/* The first data error of a run: an index out of range or an integer division by zero. */
+/* The first data error of a run: an index out of range, an integer division by zero, or rows that
+ * do not fit into a cache. */
 typedef enum kernel_fault_kind {
   KERNEL_FAULT_NONE = 0,
   KERNEL_FAULT_INDEX = 1,
-  KERNEL_FAULT_DIVISION = 2
+  KERNEL_FAULT_DIVISION = 2,
+  KERNEL_FAULT_ROWS = 3
 } kernel_fault_kind;
 typedef struct kernel_fault {
   kernel_fault_kind kind;
-  int64_t value;     /* the index that was out of range */
-  int64_t low, high; /* it should have been in [low, high] */
+  int64_t value;     /* the index that was out of range; of rows the position */
+  int64_t low, high; /* it should have been in [low, high]; how many new rows, and of the cache */
 } kernel_fault;
 
 /* Runs body(ctx, begin, end) over sub-ranges of [0, n), each at least `grain` long except the last,

@@ -124,14 +124,20 @@ static clave_status read_item(session *s, const method *m, plan *p, uint32_t ins
   return scalar_set(&s->prog->ir, op->out, v, p->values, "the value of an item");
 }
 
+static clave_status fault_text(const kernel_fault *f) {
+  if (f->kind == KERNEL_FAULT_DIVISION) return INVALID("integer division by zero");
+  if (f->kind == KERNEL_FAULT_ROWS)
+    return INVALID("positions [%" PRId64 ", %" PRId64 ") do not fit into a cache of %" PRId64
+                   " rows",
+                   f->value, f->value + f->low, f->high);
+  return INVALID("index %" PRId64 " out of range [%" PRId64 ", %" PRId64 "]", f->value, f->low,
+                 f->high);
+}
+
 static clave_status fault_status(const session *s, const method *m, const device_fault *f) {
   uint32_t i =
       s->options.profile && f->node < s->n_events ? s->events[f->node].instruction : f->node;
-  clave_status st = f->fault.kind == KERNEL_FAULT_DIVISION
-                        ? INVALID("integer division by zero")
-                        : INVALID("index %" PRId64 " out of range [%" PRId64 ", %" PRId64 "]",
-                                  f->fault.value, f->fault.low, f->fault.high);
-  return while_in_node(st, s, m, i);
+  return while_in_node(fault_text(&f->fault), s, m, i);
 }
 
 clave_status finish_all(session *s, const method *m) {

@@ -4,9 +4,11 @@
  * A work-item takes W rows of one g, a SPLIT of the keys, and V_MAX columns of v; it walks the keys KEYS at a time and keeps
  * per row the running maximum, the sum of exponentials and the sum of weighted values (Dao et al.). With SPLIT these go to
  * `parts` for attention_merge. Lanes beyond the last row repeat it and are not stored.
- * attention_row does the same for one row a work-item, W neighbours of head_dim and v_dim at once: for few rows (decoding).
+ * attention_row does the same for ROWS rows a work-item, W neighbours of head_dim and v_dim at once: for few rows (decoding).
  * MASK: 0 none, 1 BOOL (true = attend, else the score is `masked`), 2 added. CAUSAL: j <= i. A row of scores -inf gives 0, or
- * with EMPTY_NAN NaN.
+ * with EMPTY_NAN NaN. SOFTCAP: a score s becomes softcap * tanh(s / softcap).
+ * CACHED: k and v are caches of n_keys rows of KEY_TYPE, written by attention_store; query i stands at position + skip + i.
+ * WINDOWED: it sees the last `window` positions, and position p is row p mod n_keys. I8 rows have factors in k_scale, v_scale.
  * Q_MAX: head_dim up to it, the queries are kept in private memory; 0: any, read again each time.
  * Private layout: lane = row, one vector per column. */
 #include "common.h"
@@ -34,6 +36,21 @@
 #ifndef SPLIT
 #define SPLIT 0
 #endif
+#ifndef CACHED
+#define CACHED 0
+#endif
+#ifndef WINDOWED
+#define WINDOWED 0
+#endif
+#ifndef SOFTCAP
+#define SOFTCAP 0
+#endif
+#ifndef KEY_TYPE
+#define KEY_TYPE X_TYPE
+#endif
+#ifndef ROWS
+#define ROWS 1
+#endif
 #ifndef KEYS
 #define KEYS 8
 #endif
@@ -43,9 +60,16 @@
 #include "vector.h"
 
 DEFINE_SOME(X_TYPE)
+#if PASTE(number_, KEY_TYPE) != PASTE(number_, X_TYPE)
+DEFINE_SOME(KEY_TYPE)
+#endif
+#define MOST_ROWS (ROWS > W ? ROWS : W)
 #define EACH_KEY _Pragma("unroll") for (int j = 0; j < KEYS; j++)
+#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
 typedef const __global STORAGE(X_TYPE) *x_pointer;
+typedef const __global STORAGE(KEY_TYPE) *key_pointer;
+#define SCALED IS_INT(KEY_TYPE)
 
 #if W > 1
 DEFINE_KEEP(X_TYPE)
@@ -62,9 +86,77 @@ static inline index_t batch_offset(index_t batch, index8 dims, index8 strides) {
   return strided_offset(batch, dims, strides.s23456701 * (index8)(1, 1, 1, 1, 1, 1, 0, 0));
 }
 
-/* Where row r of a group begins in q and mask, and which query it is. */
-#define HEAD_OF(r) (group * share + (r) / n_queries)
-#define QUERY_OF(r) ((r) % n_queries)
+/* The rows of a work-item: where they begin in q, mask and out, and the last key that each may see. */
+typedef struct some_rows {
+  int n;
+  index_t q[MOST_ROWS], mask[MOST_ROWS], out[MOST_ROWS], last[MOST_ROWS], least, most; /* least, most: of last */
+} some_rows;
+
+/* ---------------------------------------------------------------- which keys there are */
+
+/* The keys that someone may see: n of them, key j in row `first` + j, after the last row again in row 0; query i sees those up
+ * to before + i. */
+typedef struct key_range {
+  index_t n, first, before;
+} key_range;
+
+/* The last position at which `total` tokens fit. */
+static inline long last_position(index_t total, index_t n_rows) { return (WINDOWED ? LONG_MAX - n_rows : n_rows) - total; }
+
+static inline key_range find_keys(const __global long *position, index_t n_queries, index_t n_keys, index_t total, index_t skip,
+                                  index_t window) {
+#if CACHED
+  const long at = clamp(*position, 0L, last_position(total, n_keys)) + skip;
+  const long first = WINDOWED ? max(at - window + 1, 0L) : 0;
+  const index_t before = (index_t)(at - first);
+  return (key_range){before + n_queries, (index_t)(first % n_keys), before};
+#else
+  return (key_range){n_keys, 0, 0};
+#endif
+}
+
+static inline index_t row_of_key(const key_range *seen, index_t j, index_t n_rows) {
+  const index_t row = seen->first + j;
+  return WINDOWED && row >= n_rows ? row - n_rows : row;
+}
+
+/* The keys of a split that some of the rows may see. */
+static inline index_t find_begin(const some_rows *rows, index_t split, index_t split_keys, index_t window) {
+  const index_t begin = split * split_keys;
+  return WINDOWED ? max(begin, rows->least - window + 1) : begin;
+}
+static inline index_t find_end(const key_range *seen, const some_rows *rows, index_t split, index_t split_keys) {
+  return min(min((split + 1) * split_keys, seen->n), rows->most + 1);
+}
+
+static inline index_t keys_per_split(index_t n, index_t n_splits) { return ((n + n_splits - 1) / n_splits + W - 1) / W * W; }
+
+/* `lanes` rows of a group from `first` on; those behind its last row repeat that. to: the first head of the batch in out. */
+static inline some_rows find_rows(int lanes, index_t first, index_t group, index_t share, index_t n_queries,
+                                  const key_range *seen, index8 q_strides, index8 mask_strides, index_t to, index_t out_rows) {
+  some_rows rows;
+  const index_t n_rows = share * n_queries;
+  rows.n = (int)min((index_t)lanes, n_rows - first);
+  rows.least = seen->n;
+  rows.most = -1;
+  for (int l = 0; l < lanes; l++) {
+    const index_t r = first + min(l, rows.n - 1), head = group * share + r / n_queries, query = r % n_queries;
+    rows.q[l] = head * q_strides.s1 + query * q_strides.s0;
+    rows.mask[l] = head * mask_strides.s1 + query * mask_strides.s0;
+    rows.out[l] = (to + head) * out_rows + query;
+    rows.last[l] = CAUSAL ? seen->before + query : seen->n - 1;
+    rows.least = min(rows.least, rows.last[l]);
+    rows.most = max(rows.most, rows.last[l]);
+  }
+  return rows;
+}
+
+/* Whether key j lies outside of what a row may see whose last key is `last`. */
+static inline bool is_hidden(index_t j, index_t last, index_t window) {
+  return j > last ? true : WINDOWED ? j <= last - window : false;
+}
+
+/* ---------------------------------------------------------------- scores */
 
 /* exp may not see -INFINITY - -INFINITY: with nothing to attend to so far, any finite number will do. */
 #define FINITE(T, m) ((m) == (T)(-INFINITY) ? (T)0 : (m))
@@ -73,6 +165,11 @@ static inline index_t batch_offset(index_t batch, index8 dims, index8 strides) {
 #define INVERSE(T, total) (1 / (total))
 #else
 #define INVERSE(T, total) ((total) == (T)0 ? (T)0 : 1 / (total))
+#endif
+#if SOFTCAP
+#define CAP(score) (softcap * tanh((score) / softcap))
+#else
+#define CAP(score) (score)
 #endif
 
 #if W == 1
@@ -97,7 +194,7 @@ static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d) {
 #endif
 
 /* scores[j] = the W rows times the key at keys + key_at[j]. */
-static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_rows, const realw *query, x_pointer keys,
+static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_rows, const realw *query, key_pointer keys,
                               const index_t key_at[KEYS], index_t head_dim) {
   EACH_KEY scores[j] = (realw)0;
   for (index_t from = 0; from < head_dim; from += BLOCK) {
@@ -106,36 +203,33 @@ static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_
     EACH_KEY sums[j] = (realw)0;
     for (index_t d = from; d < end; d++) {
       const realw value = QUERY(d);
-      EACH_KEY sums[j] = fma(value, (realw)LOAD(X_TYPE, keys, key_at[j] + d), sums[j]);
+      EACH_KEY sums[j] = fma(value, (realw)LOAD(KEY_TYPE, keys, key_at[j] + d), sums[j]);
     }
     EACH_KEY scores[j] += sums[j];
   }
 }
 
-/* A score after the mask; at: of the key in a row of the mask. */
-static inline realw mask_score(realw score, const __global STORAGE(MASK_TYPE) *mask, const index_t *mask_rows, index_t at,
-                               real masked) {
-#if MASK
-  real lanes[W];
-  TO_LANES(score, lanes);
-  for (int l = 0; l < W; l++) {
-#if MASK == 1
-    if (!mask[mask_rows[l] + at]) lanes[l] = masked;
-#else
-    lanes[l] += LOAD(MASK_TYPE, mask, mask_rows[l] + at);
-#endif
-  }
-  return FROM_LANES(lanes);
-#else
-  return score;
-#endif
-}
-
+/* A score after the mask; at: of its row and key. */
 static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) *mask, long at, real masked) {
 #if MASK == 1
   return mask[at] ? score : masked;
 #elif MASK == 2
   return score + LOAD(MASK_TYPE, mask, at);
+#else
+  return score;
+#endif
+}
+
+/* The scores of key j after mask and hiding; at: of the key in a row of the mask. */
+static inline realw mask_score(realw score, const __global STORAGE(MASK_TYPE) *mask, const some_rows *rows, index_t at,
+                               index_t j, index_t window, real masked) {
+#if MASK || CAUSAL
+  if (!MASK && !is_hidden(j, rows->least, window) && !is_hidden(j, rows->most, window)) return score;
+  real lanes[W];
+  TO_LANES(score, lanes);
+  for (int l = 0; l < W; l++)
+    lanes[l] = is_hidden(j, rows->last[l], window) ? (real)(-INFINITY) : mask_one(lanes[l], mask, rows->mask[l] + at, masked);
+  return FROM_LANES(lanes);
 #else
   return score;
 #endif
@@ -155,27 +249,27 @@ static inline realw soften(realw p[KEYS], realw *largest, realw *total) {
   return fade;
 }
 
-static inline void add_values(realw *sums, const realw p[KEYS], realw fade, x_pointer values, const index_t value_at[KEYS],
+static inline void add_values(realw *sums, const realw p[KEYS], realw fade, key_pointer values, const index_t value_at[KEYS],
                               index_t columns) {
   for (index_t d = 0; d < columns; d++) {
     realw sum = sums[d] * fade;
-    EACH_KEY sum = fma(p[j], (realw)LOAD(X_TYPE, values, value_at[j] + d), sum);
+    EACH_KEY sum = fma(p[j], (realw)LOAD(KEY_TYPE, values, value_at[j] + d), sum);
     sums[d] = sum;
   }
 }
 
-/* Lane l of each vector d is element (l, d) of out, whose rows are `step` apart. */
-static inline void store_rows(__global STORAGE(X_TYPE) *out, index_t step, int rows, const realw *sums, index_t columns,
-                              const realw total) {
+/* Lane l of each vector d is column d of row l in out, whose rows are `step` apart. */
+static inline void store_rows(__global STORAGE(X_TYPE) *out, const some_rows *rows, index_t step, const realw *sums,
+                              index_t columns, const realw total) {
   const realw inverse = INVERSE(realw, total);
   for (index_t d = 0; d < columns; d++) {
     real lanes[W];
     TO_LANES(sums[d] * inverse, lanes);
-    for (int l = 0; l < rows; l++) STORE(X_TYPE, out, l * step + d, lanes[l]);
+    for (int l = 0; l < rows->n; l++) STORE(X_TYPE, out, rows->out[l] * step + d, lanes[l]);
   }
 }
 
-/* The same of unfinished sums. */
+/* The same of unfinished sums, in rows that follow one another. */
 static inline void store_parts(__global real *parts, index_t step, int rows, const realw *sums, index_t columns) {
   for (index_t d = 0; d < columns; d++) {
     real lanes[W];
@@ -185,145 +279,188 @@ static inline void store_parts(__global real *parts, index_t step, int rows, con
 }
 
 /* Strides of q and mask: s0 row, s1 head, then batch; of k, v: s0 row, s1 head, then batch. batch_dims: innermost first.
- * out (batch, heads, n_queries, v_dim) and parts (split, row of all heads, v_dim + 2) are row-major. */
-__kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, const __global STORAGE(X_TYPE) *k,
-                        const long k_offset, const __global STORAGE(X_TYPE) *v, const long v_offset,
+ * out (batch, heads, out_rows, v_dim) and parts (split, row of all heads, v_dim + 2) are row-major. k_scale, v_scale: (batch,
+ * n_kv, n_keys). */
+__kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, const __global STORAGE(KEY_TYPE) *k,
+                        const long k_offset, const __global STORAGE(KEY_TYPE) *v, const long v_offset,
                         const __global STORAGE(MASK_TYPE) *mask, const long mask_offset, __global STORAGE(X_TYPE) *out,
-                        const long out_offset, __global real *parts, const long parts_offset, const index8 batch_dims,
+                        const long out_offset, __global real *parts, const long parts_offset, const __global float *k_scale,
+                        const long k_scale_offset, const __global float *v_scale, const long v_scale_offset,
+                        const __global long *position, const long position_offset, const index8 batch_dims,
                         const index8 q_strides, const index8 k_strides, const index8 v_strides, const index8 mask_strides,
                         const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,
                         const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim,
-                        const index_t split_keys, const real scale, const real masked) {
+                        const index_t n_splits, const index_t out_rows, const index_t skip, const index_t window,
+                        const real scale, const real masked, const real softcap) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1), column = (index_t)get_global_id(2) * V_MAX;
-  if (item >= items || split * split_keys > n_keys || column >= v_dim) return;
+  if (item >= items || column >= v_dim) return;
   const index_t n_rows = share * n_queries, row_blocks = (n_rows + W - 1) / W, first_row = item % row_blocks * W;
-  const index_t group = item / row_blocks % n_kv, batch = item / row_blocks / n_kv, columns = min(v_dim - column, (index_t)V_MAX);
-  const int some_rows = (int)min((index_t)W, n_rows - first_row);
+  const index_t pair = item / row_blocks, group = pair % n_kv, batch = pair / n_kv;
+  const index_t columns = min(v_dim - column, (index_t)V_MAX), first_head = batch * n_kv * share;
+  const key_range seen = find_keys(position + position_offset, n_queries, n_keys, out_rows, skip, window);
+  const some_rows rows = find_rows(W, first_row, group, share, n_queries, &seen, q_strides, mask_strides, first_head, out_rows);
   q += q_offset + batch_offset(batch, batch_dims, q_strides);
   mask += mask_offset + (MASK ? batch_offset(batch, batch_dims, mask_strides) : 0);
-  x_pointer keys = k + k_offset + batch_offset(batch, batch_dims, k_strides) + group * k_strides.s1;
-  x_pointer values = v + v_offset + batch_offset(batch, batch_dims, v_strides) + group * v_strides.s1 + column;
-  index_t q_rows[W], mask_rows[W], last_query = 0;
-  real query_number[W];
-  for (int l = 0; l < W; l++) {
-    const index_t r = first_row + min(l, some_rows - 1);
-    q_rows[l] = HEAD_OF(r) * q_strides.s1 + QUERY_OF(r) * q_strides.s0;
-    mask_rows[l] = HEAD_OF(r) * mask_strides.s1 + QUERY_OF(r) * mask_strides.s0;
-    query_number[l] = (real)QUERY_OF(r);
-    last_query = max(last_query, QUERY_OF(r));
-  }
+  key_pointer keys = k + k_offset + batch_offset(batch, batch_dims, k_strides) + group * k_strides.s1;
+  key_pointer values = v + v_offset + batch_offset(batch, batch_dims, v_strides) + group * v_strides.s1 + column;
   realw query[Q_MAX + 1], sums[V_MAX], largest = (realw)(-INFINITY), total = (realw)0;
-  for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, q_rows, d);
+  for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, rows.q, d);
   for (index_t d = 0; d < columns; d++) sums[d] = (realw)0;
-  const realw numbers = FROM_LANES(query_number);
-  index_t end = min((split + 1) * split_keys, n_keys);
-  if (CAUSAL) end = min(end, last_query + 1);
-  for (index_t from = split * split_keys; from < end; from += KEYS) {
-    index_t key_at[KEYS], value_at[KEYS];
-    EACH_KEY key_at[j] = min(from + j, n_keys - 1) * k_strides.s0;
-    EACH_KEY value_at[j] = min(from + j, n_keys - 1) * v_strides.s0;
+  const index_t split_keys = keys_per_split(seen.n, n_splits), end = find_end(&seen, &rows, split, split_keys);
+  for (index_t from = find_begin(&rows, split, split_keys, window); from < end; from += KEYS) {
+    index_t at[KEYS], key_at[KEYS], value_at[KEYS];
+    EACH_KEY at[j] = row_of_key(&seen, min(from + j, end - 1), n_keys);
+    EACH_KEY key_at[j] = at[j] * k_strides.s0;
+    EACH_KEY value_at[j] = at[j] * v_strides.s0;
     realw p[KEYS];
-    score_keys(p, q, q_rows, query, keys, key_at, head_dim);
+    score_keys(p, q, rows.q, query, keys, key_at, head_dim);
     EACH_KEY {
-      p[j] = mask_score(p[j] * scale, mask, mask_rows, min(from + j, n_keys - 1) * mask_step, masked);
-      if (CAUSAL) p[j] = numbers < (realw)(real)(from + j) ? (realw)(-INFINITY) : p[j];
+      const realw score = CAP(p[j] * (SCALED ? scale * k_scale[k_scale_offset + pair * n_keys + at[j]] : scale));
+      p[j] = mask_score(score, mask, &rows, at[j] * mask_step, from + j, window, masked);
       if (from + j >= end) p[j] = (realw)(-INFINITY);
     }
     const realw fade = soften(p, &largest, &total);
+    if (SCALED) EACH_KEY p[j] *= v_scale[v_scale_offset + pair * n_keys + at[j]];
     add_values(sums, p, fade, values, value_at, columns);
   }
-  const index_t row = (batch * n_kv + group) * n_rows + first_row;
 #if SPLIT
-  parts += parts_offset + (split * (items / row_blocks) * n_rows + row) * (v_dim + 2);
+  parts += parts_offset + ((split * (items / row_blocks) + pair) * n_rows + first_row) * (v_dim + 2);
   const realw ends[2] = {largest, total};
-  store_parts(parts + column, v_dim + 2, some_rows, sums, columns);
-  if (column == 0) store_parts(parts + v_dim, v_dim + 2, some_rows, ends, 2);
+  store_parts(parts + column, v_dim + 2, rows.n, sums, columns);
+  if (column == 0) store_parts(parts + v_dim, v_dim + 2, rows.n, ends, 2);
 #else
-  store_rows(out + out_offset + row * v_dim + column, v_dim, some_rows, sums, columns, total);
+  store_rows(out + out_offset + column, &rows, v_dim, sums, columns, total);
 #endif
 }
 
 #if W > 1 && Q_MAX > 0
-/* The dot product of a key and the query's vectors. */
-static inline real score_key(const realw *query, x_pointer key, int full, int rest) {
-  realw sum = (realw)0;
-  for (int c = 0; c < full; c++) sum = fma(query[c], LOADW(X_TYPE, key + c * W), sum);
-  if (rest) sum = fma(query[full], LOAD_SOME(X_TYPE, key + full * W, rest), sum);
-  return fold_add(sum);
+/* A row of q, and no sums yet. */
+static inline void load_row(realw *query, realw *sums, x_pointer q, int full, int rest) {
+  for (int c = 0; c <= V_MAX / W; c++) sums[c] = (realw)0;
+  for (int c = 0; c < full; c++) query[c] = LOADW(X_TYPE, q + c * W);
+  query[full] = rest ? LOAD_SOME(X_TYPE, q + full * W, rest) : (realw)0;
 }
 
-/* sums of `full` whole vectors and one of `rest` columns += p[j] times the values of `some` keys, `step` apart. */
-static inline void add_row_values(realw *sums, const real *p, real fade, x_pointer values, index_t step, int some, int full,
-                                  int rest) {
+/* scores[r] = the dot product of a key and the vectors of row r. */
+static inline void score_key(real scores[ROWS], const realw query[ROWS][Q_MAX / W + 1], key_pointer key, int full, int rest) {
+  realw sums[ROWS];
+  EACH_ROW sums[r] = (realw)0;
   for (int c = 0; c < full; c++) {
-    realw sum = sums[c] * fade;
-    for (int j = 0; j < some; j++) sum = fma((realw)p[j], LOADW(X_TYPE, values + j * step + c * W), sum);
-    sums[c] = sum;
+    const realw value = LOADW(KEY_TYPE, key + c * W);
+    EACH_ROW sums[r] = fma(query[r][c], value, sums[r]);
+  }
+  if (rest) {
+    const realw value = LOAD_SOME(KEY_TYPE, key + full * W, rest);
+    EACH_ROW sums[r] = fma(query[r][full], value, sums[r]);
+  }
+  EACH_ROW scores[r] = fold_add(sums[r]);
+}
+
+/* As soften, for one row and its scores of W keys. */
+static inline real soften_row(real p[W], real *largest, real *total) {
+  real highest = *largest;
+  for (int j = 0; j < W; j++) highest = larger(highest, p[j]);
+  const real base = FINITE(real, highest), fade = exp(*largest - base);
+  const realw weights = exp(vload16(0, p) - base);
+  vstore16(weights, 0, p);
+  *largest = highest;
+  *total = *total * fade + fold_add(weights);
+  return fade;
+}
+
+/* sums of `full` whole vectors and one of `rest` columns += p[r][j] times the values of `some` keys at values + value_at[j]. */
+static inline void add_row_values(realw sums[ROWS][V_MAX / W + 1], real p[ROWS][W], const real *fade, key_pointer values,
+                                  const index_t *value_at, int some, int full, int rest) {
+  for (int c = 0; c < full; c++) {
+    realw sum[ROWS];
+    EACH_ROW sum[r] = sums[r][c] * fade[r];
+    for (int j = 0; j < some; j++) {
+      const realw value = LOADW(KEY_TYPE, values + value_at[j] + c * W);
+      EACH_ROW sum[r] = fma((realw)p[r][j], value, sum[r]);
+    }
+    EACH_ROW sums[r][c] = sum[r];
   }
   if (!rest) return;
-  realw sum = sums[full] * fade;
-  for (int j = 0; j < some; j++) sum = fma((realw)p[j], LOAD_SOME(X_TYPE, values + j * step + full * W, rest), sum);
-  sums[full] = sum;
+  EACH_ROW sums[r][full] *= fade[r];
+  for (int j = 0; j < some; j++) {
+    const realw value = LOAD_SOME(KEY_TYPE, values + value_at[j] + full * W, rest);
+    EACH_ROW sums[r][full] = fma((realw)p[r][j], value, sums[r][full]);
+  }
 }
 
-/* Row r of a group: as attention, with items = batches * n_kv * rows. W keys at a time. */
-__kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offset, const __global STORAGE(X_TYPE) *k,
-                            const long k_offset, const __global STORAGE(X_TYPE) *v, const long v_offset,
+/* A finished row of sums to out. */
+static inline void store_row(__global STORAGE(X_TYPE) *out, realw *sums, real inverse, int full, int rest) {
+  for (int c = 0; c < full; c++) STOREW(X_TYPE, out + c * W, sums[c] * inverse);
+  if (rest) STORE_SOME(X_TYPE, out + full * W, rest, sums[full] * inverse);
+}
+
+/* ROWS rows of a group: as attention, with items = batches * n_kv * (rows / ROWS, rounded up). W keys at a time. */
+__kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offset, const __global STORAGE(KEY_TYPE) *k,
+                            const long k_offset, const __global STORAGE(KEY_TYPE) *v, const long v_offset,
                             const __global STORAGE(MASK_TYPE) *mask, const long mask_offset,
                             __global STORAGE(X_TYPE) *out, const long out_offset, __global real *parts,
-                            const long parts_offset, const index8 batch_dims, const index8 q_strides,
+                            const long parts_offset, const __global float *k_scale, const long k_scale_offset,
+                            const __global float *v_scale, const long v_scale_offset, const __global long *position,
+                            const long position_offset, const index8 batch_dims, const index8 q_strides,
                             const index8 k_strides, const index8 v_strides, const index8 mask_strides,
                             const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,
                             const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim,
-                            const index_t split_keys, const real scale, const real masked) {
+                            const index_t n_splits, const index_t out_rows, const index_t skip, const index_t window,
+                            const real scale, const real masked, const real softcap) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
-  if (item >= items || split * split_keys > n_keys) return;
-  const index_t n_rows = share * n_queries, r = item % n_rows, group = item / n_rows % n_kv, batch = item / n_rows / n_kv;
-  q += q_offset + batch_offset(batch, batch_dims, q_strides) + HEAD_OF(r) * q_strides.s1 + QUERY_OF(r) * q_strides.s0;
-  x_pointer keys = k + k_offset + batch_offset(batch, batch_dims, k_strides) + group * k_strides.s1;
-  x_pointer values = v + v_offset + batch_offset(batch, batch_dims, v_strides) + group * v_strides.s1;
-  const index_t mask_row = batch_offset(batch, batch_dims, mask_strides) + HEAD_OF(r) * mask_strides.s1 + QUERY_OF(r) * mask_strides.s0;
+  if (item >= items) return;
+  const index_t n_rows = share * n_queries, row_blocks = (n_rows + ROWS - 1) / ROWS, first_row = item % row_blocks * ROWS;
+  const index_t pair = item / row_blocks, group = pair % n_kv, batch = pair / n_kv, first_head = batch * n_kv * share;
+  const key_range seen = find_keys(position + position_offset, n_queries, n_keys, out_rows, skip, window);
+  const some_rows rows =
+      find_rows(ROWS, first_row, group, share, n_queries, &seen, q_strides, mask_strides, first_head, out_rows);
+  q += q_offset + batch_offset(batch, batch_dims, q_strides);
+  mask += mask_offset + (MASK ? batch_offset(batch, batch_dims, mask_strides) : 0);
+  key_pointer keys = k + k_offset + batch_offset(batch, batch_dims, k_strides) + group * k_strides.s1;
+  key_pointer values = v + v_offset + batch_offset(batch, batch_dims, v_strides) + group * v_strides.s1;
   const int q_full = (int)(head_dim / W), q_rest = (int)(head_dim % W), v_full = (int)(v_dim / W), v_rest = (int)(v_dim % W);
-  realw query[Q_MAX / W + 1], sums[V_MAX / W + 1];
-  for (int c = 0; c < q_full; c++) query[c] = LOADW(X_TYPE, q + c * W);
-  query[q_full] = q_rest ? LOAD_SOME(X_TYPE, q + q_full * W, q_rest) : (realw)0;
-  for (int c = 0; c <= v_full; c++) sums[c] = (realw)0;
-  real largest = (real)(-INFINITY), total = 0;
-  index_t end = min((split + 1) * split_keys, n_keys);
-  if (CAUSAL) end = min(end, QUERY_OF(r) + 1);
-  for (index_t from = split * split_keys; from < end; from += W) {
+  realw query[ROWS][Q_MAX / W + 1], sums[ROWS][V_MAX / W + 1];
+  real largest[ROWS], total[ROWS], fade[ROWS], p[ROWS][W];
+  EACH_ROW largest[r] = (real)(-INFINITY), total[r] = 0;
+  EACH_ROW load_row(query[r], sums[r], q + rows.q[r], q_full, q_rest);
+  const index_t split_keys = keys_per_split(seen.n, n_splits), end = find_end(&seen, &rows, split, split_keys);
+  for (index_t from = find_begin(&rows, split, split_keys, window); from < end; from += W) {
     const int some = (int)min(end - from, (index_t)W);
-    real lanes[W], highest = largest;
-    for (int j = 0; j < W; j++) lanes[j] = (real)(-INFINITY);
+    index_t value_at[W];
+    EACH_ROW for (int j = 0; j < W; j++) p[r][j] = (real)(-INFINITY);
     for (int j = 0; j < some; j++) {
-      const real score = score_key(query, keys + (from + j) * k_strides.s0, q_full, q_rest) * scale;
-      lanes[j] = mask_one(score, mask, mask_offset + mask_row + (from + j) * mask_step, masked);
-      highest = larger(highest, lanes[j]);
+      const index_t at = row_of_key(&seen, from + j, n_keys);
+      const real factor = SCALED ? scale * k_scale[k_scale_offset + pair * n_keys + at] : scale;
+      real scores[ROWS];
+      value_at[j] = at * v_strides.s0;
+      score_key(scores, query, keys + at * k_strides.s0, q_full, q_rest);
+      EACH_ROW if (!is_hidden(from + j, rows.last[r], window))
+        p[r][j] = mask_one(CAP(scores[r] * factor), mask, rows.mask[r] + at * mask_step, masked);
     }
-    const real base = FINITE(real, highest), fade = exp(largest - base);
-    const realw p = exp(vload16(0, lanes) - base);
-    vstore16(p, 0, lanes);
-    largest = highest;
-    total = total * fade + fold_add(p);
-    add_row_values(sums, lanes, fade, values + from * v_strides.s0, v_strides.s0, some, v_full, v_rest);
+    EACH_ROW fade[r] = soften_row(p[r], &largest[r], &total[r]);
+    for (int j = 0; SCALED && j < some; j++) {
+      const real factor = v_scale[v_scale_offset + pair * n_keys + row_of_key(&seen, from + j, n_keys)];
+      EACH_ROW p[r][j] *= factor;
+    }
+    add_row_values(sums, p, fade, values, value_at, some, v_full, v_rest);
   }
+  for (int r = 0; r < rows.n; r++) {
 #if SPLIT
-  parts += parts_offset + (split * items + item) * (v_dim + 2);
-  for (int c = 0; c <= v_full; c++) store_reals(parts + c * W, (int)v_dim - c * W, sums[c]);
-  parts[v_dim] = largest;
-  parts[v_dim + 1] = total;
+    __global real *to = parts + parts_offset + ((split * (items / row_blocks) + pair) * n_rows + first_row + r) * (v_dim + 2);
+    for (int c = 0; c <= v_full; c++) store_reals(to + c * W, (int)v_dim - c * W, sums[r][c]);
+    to[v_dim] = largest[r];
+    to[v_dim + 1] = total[r];
 #else
-  out += out_offset + item * v_dim;
-  for (int c = 0; c <= v_full; c++) sums[c] *= INVERSE(real, total);
-  for (int c = 0; c < v_full; c++) STOREW(X_TYPE, out + c * W, sums[c]);
-  if (v_rest) STORE_SOME(X_TYPE, out + v_full * W, v_rest, sums[v_full]);
+    store_row(out + out_offset + rows.out[r] * v_dim, sums[r], INVERSE(real, total[r]), v_full, v_rest);
 #endif
+  }
 }
 #endif
 
 /* A work-item joins the splits of one row. */
 __kernel void attention_merge(const __global real *parts, const long parts_offset, __global STORAGE(X_TYPE) *out,
-                              const long out_offset, const index_t n_rows, const index_t v_dim, const index_t n_splits) {
+                              const long out_offset, const index_t n_rows, const index_t v_dim, const index_t n_splits,
+                              const index_t n_queries, const index_t out_rows) {
   const index_t r = (index_t)get_global_id(0);
   if (r >= n_rows) return;
   const index_t width = v_dim + 2, part = n_rows * width;
@@ -333,9 +470,59 @@ __kernel void attention_merge(const __global real *parts, const long parts_offse
   const real base = FINITE(real, largest);
   for (index_t s = 0; s < n_splits; s++) total += row[s * part + v_dim + 1] * exp(row[s * part + v_dim] - base);
   const real inverse = INVERSE(real, total);
+  const long to = out_offset + (r / n_queries * out_rows + r % n_queries) * v_dim;
   for (index_t d = 0; d < v_dim; d++) {
     real sum = 0;
     for (index_t s = 0; s < n_splits; s++) sum += row[s * part + d] * exp(row[s * part + v_dim] - base);
-    STORE(X_TYPE, out, out_offset + r * v_dim + d, sum * inverse);
+    STORE(X_TYPE, out, to + d, sum * inverse);
   }
 }
+
+/* ---------------------------------------------------------------- writing to the cache */
+
+#if CACHED
+/* A row, or of a float cache `chunk` columns of it, becomes a row of the cache. */
+static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) *to, __global float *scale, index_t begin,
+                                 index_t end) {
+#if SCALED
+  real largest = 0;
+  for (index_t d = begin; d < end; d++) largest = fmax(largest, fabs(LOAD(X_TYPE, x, d)));
+  const real factor = largest / 127;
+  *scale = factor;
+  for (index_t d = begin; d < end; d++) {
+    const real value = factor > 0 ? rint(LOAD(X_TYPE, x, d) / factor) : 0;
+    STORE(KEY_TYPE, to, d, isnan(value) ? 0 : clamp(value, (real)-127, (real)127));
+  }
+#else
+  for (index_t d = begin; d < end; d++) STORE(KEY_TYPE, to, d, LOAD(X_TYPE, x, d));
+#endif
+}
+
+/* x: k for second index 0, v for 1. items: batch, head, new row, chunk of columns. Strides of k and v as in attention. */
+__kernel void attention_store(const __global STORAGE(X_TYPE) *k, const long k_offset, const __global STORAGE(X_TYPE) *v,
+                              const long v_offset, __global STORAGE(KEY_TYPE) *key_cache, const long key_cache_offset,
+                              __global STORAGE(KEY_TYPE) *value_cache, const long value_cache_offset, __global float *k_scale,
+                              const long k_scale_offset, __global float *v_scale, const long v_scale_offset,
+                              const __global long *position, const long position_offset, const index8 k_strides,
+                              const index8 v_strides, const index_t items, const index_t n_chunks, const index_t chunk,
+                              const index_t n_kv, const index_t n_new, const index_t n_keys, const index_t head_dim,
+                              const index_t v_dim, const index_t total, const index_t skip, FAULT_PARAMS) {
+  const index_t item = (index_t)get_global_id(0);
+  const bool is_value = get_global_id(1) > 0;
+  if (item >= items) return;
+  const long at = position[position_offset];
+  if (at < 0 || at > last_position(total, n_keys)) {
+    set_fault(fault, fault_node, FAULT_ROWS, at, total, n_keys);
+    return;
+  }
+  const index_t i = item / n_chunks % n_new, head = item / n_chunks / n_new, group = head % n_kv, batch = head / n_kv;
+  const index8 strides = is_value ? v_strides : k_strides;
+  const index_t size = is_value ? v_dim : head_dim, begin = item % n_chunks * chunk;
+  const long row = head * (long)n_keys + (at + skip + i) % n_keys;
+  x_pointer x = is_value ? v + v_offset : k + k_offset;
+  __global STORAGE(KEY_TYPE) *to = is_value ? value_cache + value_cache_offset : key_cache + key_cache_offset;
+  __global float *scale = is_value ? v_scale + v_scale_offset : k_scale + k_scale_offset;
+  x += batch * strides.s2 + group * strides.s1 + i * strides.s0;
+  store_columns(x, to + row * size, scale + row, begin, min(begin + chunk, size));
+}
+#endif

@@ -230,12 +230,13 @@ static inline index_t strided_offset(index_t i, index8 dims, index8 strides) {
 /* The error record of a stream. Kernels take FAULT_PARAMS as their last parameter and go on with a
  * clamped value. */
 typedef struct fault_record {
-  int kind; /* 0 none, FAULT_INDEX, FAULT_DIVISION */
+  int kind; /* 0 none, FAULT_INDEX, FAULT_DIVISION, FAULT_ROWS */
   uint node;
-  long value, low, high; /* value should have been in [low, high] */
+  long value, low, high; /* value should have been in [low, high]; rows: see base/kernel.h */
 } fault_record;
 #define FAULT_INDEX 1
 #define FAULT_DIVISION 2
+#define FAULT_ROWS 3
 #define FAULT_PARAMS volatile __global fault_record *fault, const uint fault_node
 static inline void set_fault(volatile __global fault_record *fault, uint fault_node, int kind,
                              long value, long low, long high) {

@@ -53,3 +53,100 @@ clave_status rule_attention(const rule_context *c, const void *op) {
   TRY(check_mask(c, o->mask, &scores));
   return rule_expect_like(c, o->out, "out", &want);
 }
+
+/* ---------------------------------------------------------------- with a cache */
+
+static clave_status check_float_up_to_f32(const rule_context *c, uint32_t tid, const char *what) {
+  dtype t = rule_tensor(c, tid)->type;
+  if (t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16) return NULL;
+  return INVALID("%s is %s, expected F32, F16 or BF16", what, dtype_name(t));
+}
+
+/* (B, n_kv, C, head_dim) of a dtype that caches have. */
+static clave_status check_key_cache(const rule_context *c, const ir_attention_cached *o) {
+  const tensor *cache = rule_tensor(c, o->key_cache), *k = rule_tensor(c, o->k);
+  if (cache->type != DTYPE_I8) TRY(check_float_up_to_f32(c, o->key_cache, "key_cache"));
+  tensor want = *k;
+  want.type = cache->type;
+  want.dims[2] = DIM_UNKNOWN;
+  return rule_expect_like(c, o->key_cache, "key_cache", &want);
+}
+
+/* Scales are there for I8 caches, for others not. */
+static clave_status check_scale(const rule_context *c, uint32_t tid, const char *what,
+                                const tensor *cache) {
+  bool wanted = cache->type == DTYPE_I8;
+  if (wanted != (tid != IR_NONE))
+    return INVALID("%s is %s for a cache of %s", what, wanted ? "missing" : "given",
+                   dtype_name(cache->type));
+  return check_optional(c, tid, what, DTYPE_F32, 3, cache->dims);
+}
+
+static clave_status check_scales(const rule_context *c, const ir_attention_cached *o) {
+  const tensor *cache = rule_tensor(c, o->key_cache);
+  TRY(check_scale(c, o->key_scale, "key_scale", cache));
+  TRY(check_scale(c, o->value_scale, "value_scale", cache));
+  TRY(check_scale(c, o->key_scale_out, "key_scale_out", cache));
+  return check_scale(c, o->value_scale_out, "value_scale_out", cache);
+}
+
+static clave_status check_caches(const rule_context *c, const ir_attention_cached *o) {
+  TRY(check_key_cache(c, o));
+  const tensor *keys = rule_tensor(c, o->key_cache), *v = rule_tensor(c, o->v);
+  tensor values = *keys;
+  values.dims[3] = v->dims[3];
+  TRY(rule_expect_like(c, o->value_cache, "value_cache", &values));
+  TRY(rule_expect_like(c, o->key_cache_out, "key_cache_out", keys));
+  TRY(rule_expect_like(c, o->value_cache_out, "value_cache_out", &values));
+  return check_scales(c, o);
+}
+
+/* window, or the new rows where there is none, must fit into the cache. */
+static clave_status check_room(const rule_context *c, const ir_attention_cached *o) {
+  int64_t rows = rule_tensor(c, o->key_cache)->dims[2], n = rule_tensor(c, o->k)->dims[2];
+  if (rows == DIM_UNKNOWN) return NULL;
+  if (o->window.present && (o->window.value < 1 || o->window.value > rows))
+    return INVALID("window is %lld, expected 1 to the cache's %lld rows",
+                   (long long)o->window.value, (long long)rows);
+  if (o->window.present || n == DIM_UNKNOWN || n <= rows) return NULL;
+  return INVALID("%lld new rows do not fit into a cache of %lld", (long long)n, (long long)rows);
+}
+
+static clave_status check_numbers(const ir_attention_cached *o) {
+  if (o->scale.present && !isfinite(o->scale.value))
+    return INVALID("scale is %g, expected a finite number", o->scale.value);
+  if (o->softcap.present && !(isfinite(o->softcap.value) && o->softcap.value > 0))
+    return INVALID("softcap is %g, expected a finite positive number", o->softcap.value);
+  return NULL;
+}
+
+static clave_status check_position(const rule_context *c, uint32_t tid) {
+  const tensor *t = rule_tensor(c, tid);
+  bool one = true;
+  for (int i = 0; i < t->rank; i++) one = one && dim_matches(t->dims[i], 1);
+  if (t->type == DTYPE_I64 && one) return NULL;
+  char is[SHAPE_TEXT];
+  return INVALID("position is %s %s, expected one I64", dtype_name(t->type),
+                 tensor_shape_text(t, is, SHAPE_TEXT));
+}
+
+clave_status rule_attention_cached(const rule_context *c, const void *op) {
+  const ir_attention_cached *o = op;
+  TRY(check_float_up_to_f32(c, o->q, "q"));
+  const tensor *q = rule_tensor(c, o->q), *k = rule_tensor(c, o->k), *v = rule_tensor(c, o->v);
+  if (q->rank != 4) return INVALID("q has rank %d, expected 4", q->rank);
+  tensor want_k = *q;
+  want_k.dims[1] = DIM_UNKNOWN;
+  TRY(rule_expect_like(c, o->k, "k", &want_k));
+  tensor want_v = *k;
+  want_v.dims[3] = DIM_UNKNOWN;
+  TRY(rule_expect_like(c, o->v, "v", &want_v));
+  TRY(check_heads(q->dims[1], k->dims[1]));
+  TRY(check_position(c, o->position));
+  TRY(check_caches(c, o));
+  TRY(check_room(c, o));
+  TRY(check_numbers(o));
+  tensor want = *q;
+  want.dims[3] = v->dims[3];
+  return rule_expect_like(c, o->out, "out", &want);
+}

@@ -99,9 +99,9 @@ static void free_extras(cpu_scratch *c) {
   }
 }
 
-/* Makes all scratch memory free again; after a call that did not fit, the block grows to what it
- * wanted. */
-static void reset_scratch(cpu_scratch *c) {
+/* After a call that did not fit, the block grows to what it wanted. */
+void cpu_free_scratch(cpu_stream *s) {
+  cpu_scratch *c = &s->scratch;
   if (c->extras) {
     free_extras(c);
     free(c->block);
@@ -236,7 +236,7 @@ static clave_status run(stream *base, const node *n, uint32_t number) {
   if (s->profile) TRY(reserve_span(s, number));
   int64_t start = s->profile ? clock_ns() : 0;
   clave_status st = cpu_table[op](s, n);
-  reset_scratch(&s->scratch);
+  cpu_free_scratch(s);
   record_fault(s, number);
   if (s->profile) s->spans[number] = (cpu_span){start, clock_ns()};
   return st;

@@ -60,6 +60,9 @@ double cpu_float(const node *n, const ir_float_or_vid *v);
 
 /* `axis` counted from the end when negative. */
 static inline int cpu_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
+/* The scratch memory of the kernels that ran so far is free again; run() does it after every node.
+ */
+void cpu_free_scratch(cpu_stream *s);
 /* The status of a kernel that reports whether its scratch memory was granted. */
 static inline clave_status cpu_done(bool ok) { return ok ? NULL : status_no_memory(); }
 

@@ -1,66 +1,84 @@
 /* Attention: kernels_cl/attention.cl. Chooses the class of head sizes, and splits the keys where
- * there are few rows. */
+ * there are few rows. With a cache: rows are stored, then attended to; where a ring has no room for
+ * all of them, piece by piece. */
 #include <math.h>
 
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 4 };
+enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8 };
+
+/* What attention over a cache adds. */
+typedef struct cache_operands {
+  const bound_tensor *k, *v, *position; /* k, v: the new rows */
+  int64_t window, total, skip; /* window: 0 without; rows [skip, skip + n_queries) of total */
+} cache_operands;
 
 typedef struct attention {
-  const bound_tensor *q, *k, *v, *mask, *out;
-  tensor mask_view; /* mask broadcast to (*, n_heads, n_queries, n_keys) */
+  bound_tensor q, k, v, out; /* of a cache: k and v are the caches */
+  const bound_tensor *mask, *k_scale, *v_scale;
+  const cache_operands *cache; /* NULL without */
+  tensor mask_view;            /* mask broadcast to (*, n_heads, n_queries, n_keys) */
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
-  int64_t items, n_splits, split_keys;
-  int width;
-  bool causal, by_row; /* by_row: attention_row */
-  bool empty_nan;      /* a row of scores -inf gives NaN */
-  double scale, masked;
+  int64_t items, n_splits;
+  int width, rows; /* rows: of a work-item of attention_row; 0: attention */
+  bool causal;
+  bool empty_nan; /* a row of scores -inf gives NaN */
+  double scale, masked, softcap;
 } attention;
 
 /* Private arrays come in few sizes: the kernel's key must not depend on shapes. */
 static int size_class(int64_t n) { return n <= 64 ? 64 : n <= 128 ? 128 : LARGEST_CLASS; }
+static int rows_class(int64_t n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : 8; }
 
 static void choose_splits(const cl_stream *s, attention *a) {
   const device_traits *t = stream_traits(s);
   int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : 256);
   int64_t splits = a->items >= wanted ? 1 : wanted / max_i64(a->items, 1);
-  splits = max_i64(min_i64(splits, a->n_keys / SPLIT_KEYS), 1);
-  a->split_keys = max_i64(ceil_div(a->n_keys, splits), 1);
-  a->n_splits = max_i64(ceil_div(a->n_keys, a->split_keys), 1);
+  a->n_splits = max_i64(min_i64(splits, a->n_keys / SPLIT_KEYS), 1);
+}
+
+/* Everything that follows from the operands. */
+static void choose_shape(const cl_stream *s, attention *a) {
+  const tensor *q = &a->q.t, *k = &a->k.t;
+  int r = q->rank;
+  tensor batch = take_dims(q, 0, r - 3);
+  a->n_batch = tensor_numel(&batch);
+  a->n_kv = k->dims[r - 3];
+  a->share = a->n_kv ? q->dims[r - 3] / a->n_kv : 0;
+  a->n_queries = q->dims[r - 2];
+  a->n_keys = k->dims[r - 2];
+  a->head_dim = q->dims[r - 1];
+  a->v_dim = a->v.t.dims[r - 1];
+  a->width = stream_traits(s)->is_cpu ? 16 : 1;
+  int64_t rows = a->share * a->n_queries;
+  if (a->width > 1 && rows <= FEW_ROWS && max_i64(a->head_dim, a->v_dim) <= LARGEST_CLASS)
+    a->rows = rows_class(rows);
+  a->items = a->n_batch * a->n_kv * ceil_div(rows, a->rows ? a->rows : a->width);
+  choose_splits(s, a);
+}
+
+static double scale_of(const ir_opt_f64 *scale, int64_t head_dim) {
+  return scale->present ? scale->value : 1 / sqrt((double)head_dim);
 }
 
 static attention read_attention(const cl_stream *s, const node *n) {
   const ir_attention *op = n->instruction->op;
-  attention a = {.q = &n->tensors[op->q],
-                 .k = &n->tensors[op->k],
-                 .v = &n->tensors[op->v],
+  attention a = {.q = n->tensors[op->q],
+                 .k = n->tensors[op->k],
+                 .v = n->tensors[op->v],
+                 .out = n->tensors[op->out],
                  .mask = operand_of(n, op->mask),
-                 .out = &n->tensors[op->out],
                  .causal = op->causal};
-  const tensor *q = &a.q->t, *k = &a.k->t;
-  int r = q->rank;
-  tensor batch = take_dims(q, 0, r - 3);
-  a.n_batch = tensor_numel(&batch);
-  a.n_kv = k->dims[r - 3];
-  a.share = a.n_kv ? q->dims[r - 3] / a.n_kv : 0;
-  a.n_queries = q->dims[r - 2];
-  a.n_keys = k->dims[r - 2];
-  a.head_dim = q->dims[r - 1];
-  a.v_dim = a.v->t.dims[r - 1];
-  a.scale = op->scale.present ? op->scale.value : 1 / sqrt((double)a.head_dim);
+  choose_shape(s, &a);
+  a.scale = scale_of(&op->scale, a.head_dim);
   a.masked = op->masked.present ? op->masked.value : -INFINITY;
   a.empty_nan = op->masked.present && a.n_keys > 0;
-  a.width = stream_traits(s)->is_cpu ? 16 : 1;
-  int64_t rows = a.share * a.n_queries;
-  a.by_row = a.width > 1 && rows < FEW_ROWS && max_i64(a.head_dim, a.v_dim) <= LARGEST_CLASS;
-  a.items = a.n_batch * a.n_kv * (a.by_row ? rows : ceil_div(rows, a.width));
   if (a.mask) {
-    tensor scores = *q;
-    scores.dims[r - 1] = a.n_keys;
-    tensor_broadcast(&a.mask->t, r, scores.dims, &a.mask_view);
+    tensor scores = a.q.t;
+    scores.dims[scores.rank - 1] = a.n_keys;
+    tensor_broadcast(&a.mask->t, scores.rank, scores.dims, &a.mask_view);
   }
-  choose_splits(s, &a);
   return a;
 }
 
@@ -71,22 +89,50 @@ static void launch_row_strides(launch *l, const tensor *t) {
 }
 
 static void launch_operands(launch *l, const attention *a, cl_mem parts) {
-  launch_buffer(l, a->q);
-  launch_buffer(l, a->k);
-  launch_buffer(l, a->v);
+  launch_buffer(l, &a->q);
+  launch_buffer(l, &a->k);
+  launch_buffer(l, &a->v);
   launch_optional(l, a->mask);
-  launch_buffer(l, a->out);
+  launch_buffer(l, &a->out);
   if (a->n_splits > 1)
     launch_memory(l, parts, 0);
   else
     launch_absent(l);
-  tensor batch = take_dims(&a->q->t, 0, a->q->t.rank - 3);
+  launch_optional(l, a->k_scale);
+  launch_optional(l, a->v_scale);
+  launch_optional(l, a->cache ? a->cache->position : NULL);
+  tensor batch = take_dims(&a->q.t, 0, a->q.t.rank - 3);
   launch_dims(l, &batch);
-  launch_row_strides(l, &a->q->t);
-  launch_row_strides(l, &a->k->t);
-  launch_row_strides(l, &a->v->t);
+  launch_row_strides(l, &a->q.t);
+  launch_row_strides(l, &a->k.t);
+  launch_row_strides(l, &a->v.t);
   launch_row_strides(l, &a->mask_view);
   launch_int(l, a->mask ? a->mask_view.strides[a->mask_view.rank - 1] : 0);
+}
+
+static void launch_sizes(launch *l, const attention *a) {
+  launch_int(l, a->items);
+  launch_int(l, a->n_kv);
+  launch_int(l, a->share);
+  launch_int(l, a->n_queries);
+  launch_int(l, a->n_keys);
+  launch_int(l, a->head_dim);
+  launch_int(l, a->v_dim);
+  launch_int(l, a->n_splits);
+  launch_int(l, a->cache ? a->cache->total : a->n_queries);
+  launch_int(l, a->cache ? a->cache->skip : 0);
+  launch_int(l, a->cache ? a->cache->window : 0);
+  launch_float(l, a->scale);
+  launch_float(l, a->masked);
+  launch_float(l, a->softcap);
+}
+
+static void launch_types(launch *l, const attention *a) {
+  launch_dtype(l, "X_TYPE", a->q.t.type);
+  launch_dtype(l, "KEY_TYPE", a->k.t.type);
+  launch_compute(l, a->q.t.type);
+  launch_define(l, "CACHED", a->cache != NULL);
+  launch_define(l, "WINDOWED", a->cache && a->cache->window > 0);
 }
 
 static clave_status launch_attention(cl_stream *s, const node *n, const attention *a,
@@ -94,29 +140,21 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   int v_max = size_class(a->v_dim);
   dtype mask_type = a->mask ? a->mask->t.type : DTYPE_BOOL;
   launch l;
-  launch_begin(&l, s, n, "attention", a->by_row ? "attention_row" : "attention");
-  launch_dtype(&l, "X_TYPE", a->q->t.type);
+  launch_begin(&l, s, n, "attention", a->rows ? "attention_row" : "attention");
+  launch_types(&l, a);
   launch_dtype(&l, "MASK_TYPE", mask_type);
-  launch_compute(&l, a->q->t.type);
   launch_define(&l, "W", a->width);
+  if (a->rows) launch_define(&l, "ROWS", a->rows);
   launch_define(&l, "MASK", !a->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(&l, "CAUSAL", a->causal);
+  launch_define(&l, "SOFTCAP", a->softcap > 0);
   launch_define(&l, "EMPTY_NAN", a->empty_nan);
   launch_define(&l, "Q_MAX", a->head_dim > LARGEST_CLASS ? 0 : size_class(a->head_dim));
   launch_define(&l, "V_MAX", v_max);
   launch_define(&l, "SPLIT", a->n_splits > 1);
   if (a->mask_view.rank > 0 && tensor_numel(&a->mask_view) > INT32_MAX / 2) launch_wide(&l);
   launch_operands(&l, a, parts);
-  launch_int(&l, a->items);
-  launch_int(&l, a->n_kv);
-  launch_int(&l, a->share);
-  launch_int(&l, a->n_queries);
-  launch_int(&l, a->n_keys);
-  launch_int(&l, a->head_dim);
-  launch_int(&l, a->v_dim);
-  launch_int(&l, a->split_keys);
-  launch_float(&l, a->scale);
-  launch_float(&l, a->masked);
+  launch_sizes(&l, a);
   size_t local = stream_traits(s)->is_cpu ? 1 : LOCAL_SIZE;
   size_t global[3] = {(size_t)a->items, (size_t)a->n_splits, (size_t)ceil_div(a->v_dim, v_max)},
          locals[3] = {local, 1, 1};
@@ -127,24 +165,108 @@ static clave_status launch_merge(cl_stream *s, const node *n, const attention *a
   int64_t rows = a->n_batch * a->n_kv * a->share * a->n_queries;
   launch l;
   launch_begin(&l, s, n, "attention", "attention_merge");
-  launch_dtype(&l, "X_TYPE", a->q->t.type);
-  launch_compute(&l, a->q->t.type);
+  launch_dtype(&l, "X_TYPE", a->q.t.type);
+  launch_compute(&l, a->q.t.type);
   launch_define(&l, "EMPTY_NAN", a->empty_nan);
   launch_memory(&l, parts, 0);
-  launch_buffer(&l, a->out);
+  launch_buffer(&l, &a->out);
   launch_int(&l, rows);
   launch_int(&l, a->v_dim);
   launch_int(&l, a->n_splits);
+  launch_int(&l, a->n_queries);
+  launch_int(&l, a->cache ? a->cache->total : a->n_queries);
   return launch_loops(&l, rows, 1, a->v_dim * a->n_splits * 8);
+}
+
+static clave_status attend(cl_stream *s, const node *n, const attention *a) {
+  if (a->n_splits == 1) return launch_attention(s, n, a, NULL);
+  int64_t rows = a->n_batch * a->n_kv * a->share * a->n_queries;
+  size_t bytes = (size_t)(rows * a->n_splits * (a->v_dim + 2)) * sizeof(double);
+  cl_mem parts;
+  TRY(stream_scratch(s, bytes, &parts));
+  TRY(launch_attention(s, n, a, parts));
+  return launch_merge(s, n, a, parts);
 }
 
 clave_status opencl_attention(cl_stream *s, const node *n) {
   attention a = read_attention(s, n);
-  if (a.n_splits == 1) return launch_attention(s, n, &a, NULL);
-  int64_t rows = a.n_batch * a.n_kv * a.share * a.n_queries;
-  size_t bytes = (size_t)(rows * a.n_splits * (a.v_dim + 2)) * sizeof(double);
-  cl_mem parts;
-  TRY(stream_scratch(s, bytes, &parts));
-  TRY(launch_attention(s, n, &a, parts));
-  return launch_merge(s, n, &a, parts);
+  return attend(s, n, &a);
+}
+
+/* ---------------------------------------------------------------- with a cache */
+
+/* The new rows go to the caches. Those of I8 need all of a row for its scale. */
+static clave_status launch_store(cl_stream *s, const node *n, const attention *a) {
+  const cache_operands *c = a->cache;
+  int64_t size = max_i64(a->head_dim, a->v_dim);
+  int64_t chunk = stream_traits(s)->is_cpu || a->k.t.type == DTYPE_I8 ? max_i64(size, 1) : 1;
+  int64_t n_chunks = ceil_div(size, chunk), items = a->n_batch * a->n_kv * a->n_queries * n_chunks;
+  launch l;
+  launch_begin(&l, s, n, "attention", "attention_store");
+  launch_types(&l, a);
+  launch_buffer(&l, c->k);
+  launch_buffer(&l, c->v);
+  launch_buffer(&l, &a->k);
+  launch_buffer(&l, &a->v);
+  launch_optional(&l, a->k_scale);
+  launch_optional(&l, a->v_scale);
+  launch_buffer(&l, c->position);
+  launch_row_strides(&l, &c->k->t);
+  launch_row_strides(&l, &c->v->t);
+  launch_int(&l, items);
+  launch_int(&l, n_chunks);
+  launch_int(&l, chunk);
+  launch_int(&l, a->n_kv);
+  launch_int(&l, a->n_queries);
+  launch_int(&l, a->n_keys);
+  launch_int(&l, a->head_dim);
+  launch_int(&l, a->v_dim);
+  launch_int(&l, c->total);
+  launch_int(&l, c->skip);
+  return launch_loops(&l, items, 2, chunk);
+}
+
+/* Rows [first, first + n) of t: (B, heads, L, size). */
+static bound_tensor rows_from(const bound_tensor *t, int64_t first, int64_t n) {
+  bound_tensor part = *t;
+  part.t.offset += first * t->t.strides[2];
+  part.t.dims[2] = n;
+  return part;
+}
+
+static clave_status attend_piece(cl_stream *s, const node *n, int64_t first, int64_t count) {
+  const ir_attention_cached *op = n->instruction->op;
+  bound_tensor k = rows_from(&n->tensors[op->k], first, count),
+               v = rows_from(&n->tensors[op->v], first, count);
+  cache_operands c = {.k = &k,
+                      .v = &v,
+                      .position = &n->tensors[op->position],
+                      .window = op->window.present ? op->window.value : 0,
+                      .total = n->tensors[op->q].t.dims[2],
+                      .skip = first};
+  attention a = {.q = rows_from(&n->tensors[op->q], first, count),
+                 .k = n->tensors[op->key_cache_out],
+                 .v = n->tensors[op->value_cache_out],
+                 .out = rows_from(&n->tensors[op->out], first, count),
+                 .k_scale = operand_of(n, op->key_scale_out),
+                 .v_scale = operand_of(n, op->value_scale_out),
+                 .cache = &c,
+                 .causal = true};
+  choose_shape(s, &a);
+  a.scale = scale_of(&op->scale, a.head_dim);
+  a.softcap = op->softcap.present ? op->softcap.value : 0;
+  TRY(launch_store(s, n, &a));
+  return attend(s, n, &a);
+}
+
+clave_status opencl_attention_cached(cl_stream *s, const node *n) {
+  const ir_attention_cached *op = n->instruction->op;
+  int64_t rows = n->tensors[op->q].t.dims[2], size = n->tensors[op->key_cache].t.dims[2];
+  /* What does not overwrite keys in use. */
+  int64_t room = op->window.present ? size - op->window.value + 1 : rows;
+  for (int64_t first = 0; first < rows; first += room) {
+    TRY(attend_piece(s, n, first, min_i64(room, rows - first)));
+    if (stream_is_dry(s)) return NULL;
+  }
+  return NULL;
 }

@@ -24,7 +24,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-from clave import patterns, structure, trace
+from clave import mutation, patterns, structure, trace
 from clave.builder import MethodBuilder, ProgramBuilder, Slot, Val
 from clave.errors import Code, Error, Unsupported, UnsupportedOp
 from clave.lowering import LOWERINGS, Context
@@ -206,6 +206,8 @@ class _Method:
             self._lower(node, name)
         elif name.startswith("wrap_with_"):  # set_grad_enabled, autocast: only the body matters
             self._inline(node)
+        elif name == mutation.KIND:
+            self._lower_changing(node)
         elif name == "with_effects":
             self._refuse(node, trace.op_name(node.args[1]), "")
         elif not _is_size(node.meta.get("val")):  # sizes are computed when something needs them
@@ -215,6 +217,18 @@ class _Method:
         context = Context(self.builder, self.sizes, node, self.shared.constant, self._run_graph)
         try:
             self.values[node] = apply(name, context, self._arguments(node))
+        except Unsupported as e:
+            self._refuse(node, name, str(e))
+
+    def _lower_changing(self, node: torch.fx.Node) -> None:
+        name = trace.op_name(node.args[0])
+        context = Context(self.builder, self.sizes, node, self.shared.constant, self._run_graph)
+        try:
+            if name not in LOWERINGS:
+                raise Unsupported("")
+            call = mutation.take_apart(node)
+            made = LOWERINGS[name](context, *(self._argument(a) for a in call.arguments))
+            self.values[node] = [made[i] for i in call.order]
         except Unsupported as e:
             self._refuse(node, name, str(e))
 

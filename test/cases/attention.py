@@ -6,7 +6,8 @@ import math
 import torch
 import torch.nn.functional as fn
 
-from describe import BF16, BOOL, F16, F32, F64, FLOATS, Case, T, name_of
+from clave.ops import sdpa_with_kv_cache
+from describe import BF16, BOOL, F16, F32, F64, FLOATS, I8, I64, Case, T, name_of
 
 attention = fn.scaled_dot_product_attention
 TOLERANCE = {F32: 2e-5, F64: 1e-12, F16: 6e-3, BF16: 5e-2}
@@ -41,6 +42,8 @@ def cases():
         yield Case(f"odd_{d}", attention, qkv(dtype, batch=1, heads=3, queries=7, keys=13, dim=5, v_dim=3), **tol)
     yield from shape_cases()
     yield from hidden_cases()
+    yield from cached_cases()
+    yield from ring_cases()
 
 
 def shape_cases():
@@ -126,3 +129,106 @@ def masked_keys(q, k, v):
 def by_hand(q, k, v):
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     return torch.softmax(scores, -1) @ v
+
+
+class Cached(torch.nn.Module):
+    """q: (B, L, n_heads, D), k and v: (B, L, n_kv, D or v_dim), as a model projects them, at position ()."""
+
+    def __init__(self, kv=2, rows=12, dim=8, v_dim=None, batch=1, dtype=F32, **kwargs):
+        super().__init__()
+        self.kwargs = kwargs
+        self.register_buffer("keys", torch.zeros(batch, kv, rows, dim, dtype=dtype))
+        self.register_buffer("values", torch.zeros(batch, kv, rows, v_dim or dim, dtype=dtype))
+        for name in ("key_scale", "value_scale"):
+            self.register_buffer(name, torch.zeros(batch, kv, rows) if dtype is I8 else None)
+
+    def forward(self, q, k, v, position):
+        scales = (self.key_scale, self.value_scale)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, **self.kwargs)
+
+
+LENGTH = torch.export.Dim("length", min=1, max=1000)
+ANY_LENGTH = ({1: LENGTH}, {1: LENGTH}, {1: LENGTH}, None)
+
+
+def cached(name, first, then, dtype=F32, cache=None, heads=4, kv=2, dim=8, v_dim=None, batch=1, **kwargs):
+    """Runs (length, position) first, then, first."""
+    new = lambda n, at: [
+        T((batch, n, heads, dim), dtype),
+        T((batch, n, kv, dim), dtype),
+        T((batch, n, kv, v_dim or dim), dtype),
+        T((), I64, values=(at,)),
+    ]
+    module = Cached(kv, dim=dim, v_dim=v_dim, batch=batch, dtype=cache or dtype, **kwargs)
+    # An int8 row may round the other way where x / s is as good as halfway.
+    tol = max(TOLERANCE[dtype], 2e-2 if cache is I8 else 0)
+    shapes = ANY_LENGTH if first[0] != then[0] and min(first[0], then[0]) > 0 else None
+    return Case(
+        f"cached_{name}",
+        module,
+        new(*first),
+        other=new(*then),
+        rtol=tol,
+        atol=tol,
+        state=True,
+        dynamic_shapes=shapes,
+    )
+
+
+def cached_cases():
+    for dtype in (F32, F16, BF16):
+        for cache in (F32, F16, BF16, I8):
+            yield cached(f"{name_of(dtype)}_in_{name_of(cache)}", (5, 0), (1, 5), dtype, cache)
+    for dim in (1, 3, 80, 256, 300):
+        yield cached(f"dim_{dim}", (5, 0), (2, 5), dim=dim)
+        yield cached(f"dim_{dim}_i8", (5, 0), (1, 5), dim=dim, cache=I8)
+    yield cached("batch", (3, 1), (2, 4), batch=2, v_dim=5)
+    for heads in (1, 2, 3, 8, 20):
+        yield cached(f"share_{heads}", (4, 0), (1, 4), heads=heads, kv=1)
+    yield cached("last", (1, 11), (1, 0))
+    yield cached("all", (12, 0), (1, 11))
+    yield cached("none", (0, 3), (0, 12))
+    yield cached("scaled", (5, 0), (1, 5), scale=0.3, softcap=1.5)
+    yield cached("scaled_i8", (20, 0), (1, 20), rows=40, cache=I8, scale=0.3, softcap=1.5, dtype=F16)
+    yield cached("split", (600, 0), (1, 600), rows=700, heads=2, kv=1, dim=16)
+    yield cached("split_i8", (600, 0), (3, 600), rows=700, heads=2, kv=1, dim=16, cache=I8)
+    new = lambda n, at: [T((1, n, 4, 8)), T((1, n, 2, 8)), T((1, n, 2, 8)), T((), I64, values=(at,))]
+    for name, n, at, error in (
+        ("end", 1, 12, "positions [12, 13) do not fit into a cache of 12 rows"),
+        ("beyond", 5, 8, "positions [8, 13) do not fit into a cache of 12 rows"),
+        ("negative", 1, -1, "positions [-1, 0) do not fit"),
+        ("far", 1, 2**63 - 1, "do not fit into a cache of 12 rows"),
+        ("long", 13, 0, "13 new rows do not fit into a cache of 12"),
+    ):
+        yield Case(
+            f"cached_error_{name}",
+            Cached(),
+            new(n, at),
+            other=new(2, 0),
+            error=error,
+            state=True,
+            dynamic_shapes=ANY_LENGTH,
+            rtol=2e-5,
+            atol=2e-5,
+        )
+    bad = [new(1, -1), new(1, 0)]
+    negative = "positions [-1, 0) do not fit"
+    yield Case("cached_error_ring", Cached(window=5), bad[0], other=bad[1], error=negative, state=True, rtol=2e-5)
+
+
+def ring_cases():
+    for name, rows, window, first, then in (
+        ("decode", 6, 4, (3, 0), (1, 3)),
+        ("wrapped", 6, 4, (3, 4), (1, 7)),
+        ("far", 6, 4, (1, 1000), (1, 1001)),
+        ("prompt", 6, 4, (20, 0), (1, 20)),
+        ("no_room", 4, 4, (11, 2), (1, 13)),
+        ("one", 5, 1, (7, 0), (1, 7)),
+        ("wide", 40, 33, (100, 3), (9, 103)),
+        ("split", 700, 600, (1000, 0), (1, 1000)),
+    ):
+        yield cached(f"ring_{name}", first, then, rows=rows, window=window)
+    yield cached("ring_i8", (20, 0), (1, 20), rows=6, window=4, cache=I8)
+    yield cached("ring_f16", (20, 0), (1, 20), F16, rows=6, window=4, softcap=2.0)
+    yield cached("ring_share", (20, 0), (3, 20), rows=9, window=4, heads=5, kv=1, batch=2)

@@ -352,6 +352,53 @@ static void transformers(void **state) {
   expect_bad(IR_OP_ROPE, &r, "head_dim is 7, expected an even number");
 }
 
+static void cached_attention(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t q = slot(DTYPE_F16, 4, 2, 8, -1, 16), k = slot(DTYPE_F16, 4, 2, 2, -1, 16),
+           v = slot(DTYPE_F16, 4, 2, 2, -1, 12), keys = slot(DTYPE_I8, 4, 2, 2, 9, 16),
+           values = slot(DTYPE_I8, 4, 2, 2, 9, 12), scale = slot(DTYPE_F32, 3, 2, 2, 9);
+  ir_attention_cached a = {.q = q,
+                           .k = k,
+                           .v = v,
+                           .position = slot(DTYPE_I64, 0),
+                           .key_cache = keys,
+                           .value_cache = values,
+                           .key_scale = scale,
+                           .value_scale = scale,
+                           .out = slot(DTYPE_F16, 4, 2, 8, -1, 12),
+                           .key_cache_out = keys,
+                           .value_cache_out = values,
+                           .key_scale_out = scale,
+                           .value_scale_out = scale};
+  expect_good(IR_OP_ATTENTION_CACHED, &a);
+  a.window = (ir_opt_i64){10, true};
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "window is 10, expected 1 to the cache's 9 rows");
+  a.window.value = 9;
+  expect_good(IR_OP_ATTENTION_CACHED, &a);
+  a.softcap = (ir_opt_f64){0, true};
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "softcap is 0");
+  a.softcap.present = false, a.value_scale_out = IR_NONE;
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "value_scale_out is missing for a cache of I8");
+  a.value_cache = a.value_cache_out = slot(DTYPE_I8, 4, 2, 2, 8, 12);
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "value_cache is I8 (2, 2, 8, 12), expected I8");
+  a.position = slot(DTYPE_I32, 0);
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "position is I32 (), expected one I64");
+  a.position = slot(DTYPE_I64, 1, 2);
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "position is I64 (2), expected one I64");
+  a.position = slot(DTYPE_I64, 1, 1),
+  a.key_cache = a.key_cache_out = slot(DTYPE_F32, 4, 2, 2, 9, 16);
+  a.value_cache = a.value_cache_out = slot(DTYPE_F32, 4, 2, 2, 9, 12);
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "key_scale is given for a cache of F32");
+  a.key_scale = a.value_scale = a.key_scale_out = a.value_scale_out = IR_NONE;
+  expect_good(IR_OP_ATTENTION_CACHED, &a);
+  a.window.present = false, a.k = slot(DTYPE_F16, 4, 2, 2, 10, 16);
+  a.v = slot(DTYPE_F16, 4, 2, 2, 10, 12);
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "10 new rows do not fit into a cache of 9");
+  a.q = slot(DTYPE_F64, 4, 2, 8, -1, 16);
+  expect_bad(IR_OP_ATTENTION_CACHED, &a, "q is F64, expected F32, F16 or BF16");
+}
+
 static void control_flow(void **state) {
   (void)state;
   fixture_reset();
@@ -410,7 +457,8 @@ int main(void) {
       cmocka_unit_test(convolutions), cmocka_unit_test(transposed_convolutions),
       cmocka_unit_test(pool_sizes),   cmocka_unit_test(pools),
       cmocka_unit_test(indexing),     cmocka_unit_test(updates),
-      cmocka_unit_test(transformers), cmocka_unit_test(control_flow),
+      cmocka_unit_test(transformers), cmocka_unit_test(cached_attention),
+      cmocka_unit_test(control_flow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

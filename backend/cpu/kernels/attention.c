@@ -11,13 +11,19 @@
 #include "backend/cpu/kernels/vector.h"
 #include "backend/cpu/kernels/walk.h"
 
-enum { QUERIES = 8, MULTIPLIES_PER_THREAD = 128 * 1024 };
+enum {
+  QUERIES = 8,
+  KEY_STEP = 512,
+  MULTIPLIES_PER_THREAD = 128 * 1024,
+  ELEMENTS_PER_THREAD = 16 * 1024
+};
 
 typedef struct heads {
   const attention *p;
   compute_class c;
-  int rank;                                                  /* of all operands */
-  int64_t n_heads, group, l_q, l_k, head_dim, v_dim, blocks; /* blocks of queries per head */
+  int rank; /* of all operands */
+  int64_t n_heads, group, l_q, l_k, head_dim, v_dim,
+      blocks; /* l_k: n_keys; blocks of queries per head */
 } heads;
 
 /* The queries of a task and their memory, in the compute type. */
@@ -60,9 +66,43 @@ static double dot_f64(int64_t n, const double *a, const double *b) {
   return sum + ((lane[0] + lane[1]) + (lane[2] + lane[3]));
 }
 
-/* Keys that query i may see before the mask. */
+/* Query i may see the keys [hidden(i), visible(i)) before the mask. */
 static int64_t visible(const heads *h, int64_t i) {
-  return h->p->causal && i + 1 < h->l_k ? i + 1 : h->l_k;
+  int64_t n = h->p->before + i + 1;
+  return h->p->causal && n < h->l_k ? n : h->l_k;
+}
+static int64_t hidden(const heads *h, int64_t i) {
+  int64_t n = h->p->before + i + 1 - h->p->window;
+  return h->p->window && n > 0 ? n : 0;
+}
+
+/* Where the rows of the head that flat head `head` reads are, in k or v and in their scales. */
+typedef struct key_rows {
+  const ktensor *t, *scale;
+  int64_t at, scale_at, first, size;
+} key_rows;
+
+static key_rows rows_of(const heads *h, int64_t head, const ktensor *t, const ktensor *scale) {
+  return (key_rows){t,
+                    scale,
+                    head_offset(h, t, head, h->group),
+                    scale ? head_offset(h, scale, head, h->group) : 0,
+                    h->p->first_row,
+                    t->dims[h->rank - 2]};
+}
+
+/* Row j in the compute type; it is to be multiplied by *factor. */
+static const void *read_row(const work *w, const key_rows *r, int64_t j, double *factor) {
+  const heads *h = w->h;
+  int64_t row = r->first + j < r->size ? r->first + j : r->first + j - r->size;
+  *factor = 1;
+  if (r->scale) {
+    int64_t at = r->scale_at + row * r->scale->strides[h->rank - 2];
+    *factor = ((const float *)r->scale->data)[at];
+  }
+  return row_in_place(h->c, r->t->type,
+                      element_at(r->t->data, r->t->type, r->at + row * r->t->strides[h->rank - 2]),
+                      r->t->dims[h->rank - 1], w->row);
 }
 
 static void load_queries(const work *w) {
@@ -79,29 +119,34 @@ static void load_queries(const work *w) {
   for (int64_t i = 0; i < total && h->c == COMPUTE_F64; i++) d[i] *= h->p->scale;
 }
 
+static double cap_score(const attention *p, double score) {
+  return p->softcap > 0 ? p->softcap * tanh(score / p->softcap) : score;
+}
+
 static void score_keys(const work *w) {
   const heads *h = w->h;
-  const ktensor *k = h->p->k;
   float *sf = (float *)(void *)w->scores;
   double *sd = (double *)(void *)w->scores;
   const float *qf = (const float *)(const void *)w->q;
   const double *qd = (const double *)(const void *)w->q;
-  int64_t at = head_offset(h, k, w->head, h->group), stride = k->strides[h->rank - 2];
+  key_rows keys = rows_of(h, w->head, h->p->k, h->p->k_scale);
   int64_t stop = visible(h, w->first + w->n - 1);
-  for (int64_t j = 0; j < stop; j++) {
-    const void *key = row_in_place(h->c, k->type, element_at(k->data, k->type, at + j * stride),
-                                   h->head_dim, w->row);
+  for (int64_t j = hidden(h, w->first); j < stop; j++) {
+    double factor;
+    const void *key = read_row(w, &keys, j, &factor);
     for (int64_t i = 0; i < w->n; i++) {
       if (h->c == COMPUTE_F32) {
-        sf[i * h->l_k + j] = dot_f32(h->head_dim, qf + i * h->head_dim, key);
+        float score = dot_f32(h->head_dim, qf + i * h->head_dim, key) * (float)factor;
+        sf[i * h->l_k + j] = (float)cap_score(h->p, (double)score);
       } else {
-        sd[i * h->l_k + j] = dot_f64(h->head_dim, qd + i * h->head_dim, key);
+        sd[i * h->l_k + j] =
+            cap_score(h->p, dot_f64(h->head_dim, qd + i * h->head_dim, key) * factor);
       }
     }
   }
 }
 
-/* Adds the mask to the first n scores of query i. */
+/* Adds the mask to the first n scores of query i, which begin at key 0. */
 static void mask_scores(const work *w, int64_t i, int64_t n, char *scores) {
   const heads *h = w->h;
   const ktensor *m = h->p->mask;
@@ -147,33 +192,36 @@ static void softmax_f64(double *x, int64_t n, double empty) {
 static void normalize_scores(const work *w) {
   const heads *h = w->h;
   for (int64_t i = 0; i < w->n; i++) {
-    int64_t n = visible(h, w->first + i), size = (int64_t)compute_size(h->c);
+    int64_t from = hidden(h, w->first + i), n = visible(h, w->first + i) - from;
+    int64_t size = (int64_t)compute_size(h->c);
     char *scores = w->scores + i * h->l_k * size;
-    mask_scores(w, i, n, scores);
+    mask_scores(w, i, from + n, scores);
+    scores += from * size;
     if (h->c == COMPUTE_F32) softmax_f32((float *)(void *)scores, n, h->p->empty);
     if (h->c == COMPUTE_F64) softmax_f64((double *)(void *)scores, n, h->p->empty);
-    memset(scores + n * size, 0, (size_t)((h->l_k - n) * size));
   }
 }
 
 static void sum_values(const work *w) {
   const heads *h = w->h;
-  const ktensor *v = h->p->v;
   const float *sf = (const float *)(const void *)w->scores;
   const double *sd = (const double *)(const void *)w->scores;
   float *yf = (float *)(void *)w->sums;
   double *yd = (double *)(void *)w->sums;
   memset(w->sums, 0, (size_t)(w->n * h->v_dim) * compute_size(h->c));
-  int64_t at = head_offset(h, v, w->head, h->group), stride = v->strides[h->rank - 2];
-  for (int64_t j = 0; j < visible(h, w->first + w->n - 1); j++) {
-    const void *row = row_in_place(h->c, v->type, element_at(v->data, v->type, at + j * stride),
-                                   h->v_dim, w->row);
+  key_rows values = rows_of(h, w->head, h->p->v, h->p->v_scale);
+  int64_t stop = visible(h, w->first + w->n - 1);
+  for (int64_t j = hidden(h, w->first); j < stop; j++) {
+    double factor;
+    const void *row = read_row(w, &values, j, &factor);
     const double *x = row;
     for (int64_t i = 0; i < w->n; i++) {
-      if (j >= visible(h, w->first + i)) continue;
-      if (h->c == COMPUTE_F32) axpy_f32(h->v_dim, sf[i * h->l_k + j], row, yf + i * h->v_dim);
+      if (j >= visible(h, w->first + i) || j < hidden(h, w->first + i)) continue;
+      if (h->c == COMPUTE_F32)
+        axpy_f32(h->v_dim, sf[i * h->l_k + j] * (float)factor, row, yf + i * h->v_dim);
       if (h->c == COMPUTE_F64)
-        for (int64_t d = 0; d < h->v_dim; d++) yd[i * h->v_dim + d] += sd[i * h->l_k + j] * x[d];
+        for (int64_t d = 0; d < h->v_dim; d++)
+          yd[i * h->v_dim + d] += sd[i * h->l_k + j] * factor * x[d];
     }
   }
 }
@@ -184,16 +232,18 @@ static void attend(const void *user, int64_t task, char *scratch) {
   work w = {.h = h, .head = task / h->blocks, .first = task % h->blocks * QUERIES};
   w.n = h->l_q - w.first < QUERIES ? h->l_q - w.first : QUERIES;
   w.q = scratch;
-  w.scores = w.q + (size_t)(QUERIES * h->head_dim) * size;
-  w.row = w.scores + (size_t)(QUERIES * h->l_k) * size;
+  w.scores = w.q + (size_t)(w.n * h->head_dim) * size;
+  w.row = w.scores + (size_t)(w.n * h->l_k) * size;
   w.sums = w.row + (size_t)larger(h->head_dim, h->v_dim) * size;
   load_queries(&w);
   score_keys(&w);
   normalize_scores(&w);
   sum_values(&w);
   const ktensor *out = h->p->out;
-  int64_t to = (w.head * h->l_q + w.first) * h->v_dim;
-  store_row(h->c, out->type, element_at(out->data, out->type, to), 1, w.n * h->v_dim, w.sums);
+  int64_t to = head_offset(h, out, w.head, 1) + w.first * out->strides[h->rank - 2];
+  for (int64_t i = 0; i < w.n; i++)
+    store_row(h->c, out->type, element_at(out->data, out->type, to + i * out->strides[h->rank - 2]),
+              1, h->v_dim, w.sums + (size_t)(i * h->v_dim) * size);
 }
 
 bool kernel_attention(const kernel_context *ctx, const attention *p) {
@@ -203,14 +253,79 @@ bool kernel_attention(const kernel_context *ctx, const attention *p) {
   h.n_heads = q->dims[r - 3];
   h.group = p->k->dims[r - 3] > 0 ? h.n_heads / p->k->dims[r - 3] : 1;
   h.l_q = q->dims[r - 2];
-  h.l_k = p->k->dims[r - 2];
+  h.l_k = p->n_keys;
   h.head_dim = q->dims[r - 1];
   h.v_dim = p->v->dims[r - 1];
   h.blocks = (h.l_q + QUERIES - 1) / QUERIES;
   int64_t n_heads = product_of(q->dims, r - 2);
   if (n_heads * h.l_q * h.v_dim == 0) return true;
-  int64_t elements = QUERIES * (h.head_dim + h.l_k + h.v_dim) + larger(h.head_dim, h.v_dim);
+  int64_t l_k = (h.l_k + KEY_STEP - 1) / KEY_STEP * KEY_STEP; /* a cache grows; the memory seldom */
+  int64_t queries = h.l_q < QUERIES ? h.l_q : QUERIES;
+  int64_t elements = queries * (h.head_dim + l_k + h.v_dim) + larger(h.head_dim, h.v_dim);
   int64_t multiplies = n_heads * h.l_q * h.l_k * (h.head_dim + h.v_dim);
   return run_slots(ctx, n_heads * h.blocks, multiplies / MULTIPLIES_PER_THREAD,
                    (size_t)elements * compute_size(h.c), attend, &h);
+}
+
+/* ---------------------------------------------------------------- the cache */
+
+typedef struct storing {
+  const ktensor *x, *cache, *scale;
+  int64_t at;
+} storing;
+
+static int64_t block_end(int64_t i, int64_t n) { return n - i < ROW_BLOCK ? n : i + ROW_BLOCK; }
+
+static float largest_magnitude(dtype t, const void *x, int64_t n) {
+  row_block block;
+  float largest = 0;
+  for (int64_t from = 0; from < n; from += ROW_BLOCK) {
+    int64_t count = block_end(from, n) - from;
+    load_row(COMPUTE_F32, t, element_at(x, t, from), 1, count, &block);
+    for (int64_t i = 0; i < count; i++)
+      largest = fabsf(block.f32[i]) > largest ? fabsf(block.f32[i]) : largest;
+  }
+  return largest;
+}
+
+/* x / scale, to even, NaN as 0. */
+static float quantize(float x, float scale) {
+  float q = scale > 0 ? rintf(x / scale) : 0;
+  return isnan(q) ? 0 : q > 127 ? 127 : q < -127 ? -127 : q;
+}
+
+static void store_cache_row(const storing *s, const void *x, void *to, float *scale) {
+  row_block block;
+  int64_t n = s->x->dims[3];
+  if (scale) *scale = largest_magnitude(s->x->type, x, n) / 127;
+  for (int64_t from = 0; from < n; from += ROW_BLOCK) {
+    int64_t count = block_end(from, n) - from;
+    load_row(COMPUTE_F32, s->x->type, element_at(x, s->x->type, from), 1, count, &block);
+    for (int64_t i = 0; scale && i < count; i++) block.f32[i] = quantize(block.f32[i], *scale);
+    store_row(COMPUTE_F32, s->cache->type, element_at(to, s->cache->type, from), 1, count, &block);
+  }
+}
+
+static void store_rows(void *ctx, int64_t begin, int64_t end) {
+  const storing *s = ctx;
+  const ktensor *x = s->x, *cache = s->cache, *scale = s->scale;
+  for (int64_t flat = begin; flat < end; flat++) {
+    int64_t i = flat % x->dims[2], g = flat / x->dims[2] % x->dims[1],
+            b = flat / x->dims[2] / x->dims[1], row = (s->at + i) % cache->dims[2];
+    int64_t from = b * x->strides[0] + g * x->strides[1] + i * x->strides[2],
+            to = b * cache->strides[0] + g * cache->strides[1] + row * cache->strides[2];
+    float *factor = NULL;
+    if (scale)
+      factor = (float *)scale->data + b * scale->strides[0] + g * scale->strides[1] +
+               row * scale->strides[2];
+    store_cache_row(s, element_at(x->data, x->type, from), element_at(cache->data, cache->type, to),
+                    factor);
+  }
+}
+
+void kernel_attention_store(const kernel_context *ctx, const ktensor *x, int64_t at,
+                            const ktensor *cache, const ktensor *scale) {
+  storing s = {x, cache, scale, at % (cache->dims[2] > 0 ? cache->dims[2] : 1)};
+  int64_t grain = ELEMENTS_PER_THREAD / larger(x->dims[3], 1);
+  ctx->parallel_for(ctx->pool, product_of(x->dims, 3), larger(grain, 1), store_rows, &s);
 }

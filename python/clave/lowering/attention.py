@@ -1,4 +1,4 @@
-"""Scaled dot product attention."""
+"""Scaled dot product attention, also over a cache."""
 
 from __future__ import annotations
 
@@ -84,3 +84,31 @@ def recognised(
 ) -> Tensor:
     """What patterns/attention.py found: see clave.ops.attention."""
     return attention(c, q, k, v, mask, causal, scale, None, masked)
+
+
+@lower("clave.sdpa_with_kv_cache.default")
+def cached(
+    c: Context,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    position: Tensor,
+    key_scale: Tensor | None,
+    value_scale: Tensor | None,
+    window: int | None,
+    scale: Scalar | None,
+    softcap: Scalar | None,
+) -> list[Tensor | None]:
+    """clave.ops.sdpa_with_kv_cache: its result, then the caches and their scales as it leaves them."""
+    dtype = q.dtype
+    fields: dict[str, Any] = {name: slot_as(c, t, dtype) for name, t in (("q", q), ("k", k), ("v", v))}
+    fields |= {"position": slot_as(c, position, schema.DType.I64), "window": window, "scale": scale, "softcap": softcap}
+    caches = (key_cache, value_cache, key_scale, value_scale)
+    written: list[Slot | None] = []
+    for name, t in zip(("key_cache", "value_cache", "key_scale", "value_scale"), caches, strict=True):
+        slot = None if t is None else c.tensor(t)
+        written.append(slot and c.builder.temp(slot.dtype, slot.shape))
+        fields |= {name: slot, f"{name}_out": written[-1]}
+    return [c.emit("AttentionCached", shape=(*q.shape[:3], v.shape[3]), dtype=dtype, **fields), *written]

@@ -1,0 +1,38 @@
+"""Ops that change their arguments, as torch.export leaves them: a call that also gives what those become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+
+from clave.errors import Unsupported
+from clave.trace import op_name
+
+KIND = "auto_functionalized_v2"
+
+
+@dataclass
+class Changing:
+    """A call taken apart. Its op's lowering gives results, then the changed arguments, None where there was none."""
+
+    name: str  # of the op
+    arguments: list[Any]  # as in the graph, in the order of the op's schema
+    order: list[int]  # which of the lowering's results each of the node's is
+
+
+def take_apart(node: Node) -> Changing:
+    """Unsupported if an argument that changes is a part of another tensor: all of that would have to be copied."""
+    schema = node.args[0]._schema  # type: ignore[union-attr]
+    n_results, bases = len(schema.returns), node.kwargs["_all_bases"]
+    changed = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    base_of = {name: node.kwargs[f"_{name}_base_index"] for name in changed}
+    for name in changed:
+        if any(k.startswith(f"_{name}_") and k not in (f"_{name}_base_index", f"_{name}_alias") for k in node.kwargs):
+            raise Unsupported(f"{name} is a view of another tensor, expected a buffer of its own")
+    given = {a.name: node.kwargs.get(a.name, a.default_value) for a in schema.arguments if a.name not in base_of}
+    given |= {name: None if i is None else bases[i] for name, i in base_of.items()}  # type: ignore[index]
+    of_base = {i: n_results + k for k, i in enumerate(base_of.values()) if i is not None}
+    order = [*range(max(n_results, 1)), *(of_base[i] for i in range(len(bases)))]  # type: ignore[arg-type]
+    return Changing(op_name(node.args[0]), [given[a.name] for a in schema.arguments], order)

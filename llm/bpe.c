@@ -228,7 +228,6 @@ static void add_character(work *w, size_t start, size_t size, text *scratch) {
     add_unknown(w, s);
     return;
   }
-  if (id == o->unknown.id && !w->m->pairs) id = VOCAB_NONE; /* what is unknown written out */
   flush_unknown(w);
   add_symbol(w, id, start, size);
 }
@@ -240,6 +239,7 @@ static clave_status split_characters(work *w) {
     uint32_t id = VOCAB_NONE;
     n = w->m->user.units ? trie_longest(&w->m->user, rest, &id) : 0;
     if (n > 0) {
+      flush_unknown(w);
       add_symbol(w, id, at, n);
     } else {
       n = character_size(rest);

@@ -26,10 +26,9 @@ typedef struct unknown_rule {
 /* What a piece of the vocabulary is to the model. */
 typedef enum piece_kind {
   PIECE_NORMAL,
-  PIECE_ADDED,    /* not the model's: in the vocabulary for others */
-  PIECE_RESERVED, /* SentencePiece's unknown, control, byte: not made by merging */
-  PIECE_USER,     /* user-defined: wherever it is in the text, the longest first, before the rest */
-  PIECE_UNUSED    /* BPE: taken apart again as it was made; Unigram: in no segmentation */
+  PIECE_ADDED, /* not the model's: in no text (control, unknown, byte; added tokens) */
+  PIECE_USER,  /* user-defined: wherever it is in the text, the longest first, before the rest */
+  PIECE_UNUSED /* BPE: taken apart again as it was made; Unigram: in no segmentation */
 } piece_kind;
 
 /* ---- BPE: the pair of neighbours with the lowest rank is joined, the leftmost of equals first,
@@ -76,7 +75,6 @@ clave_status wordpiece_create(const vocab *v, const wordpiece_options *o,
 /* ---- Whole words. */
 typedef struct word_options {
   bool split;           /* a piece is many words, each begun by U+2581; else it is one */
-  bool suffix;          /* with split: U+2581 ends words */
   const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
   unknown_rule unknown;
 } word_options;

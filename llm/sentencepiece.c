@@ -67,8 +67,8 @@ typedef struct spm_file { /* spans point into the file */
 /* ---------------------------------------------------------------- pieces */
 
 static const uint8_t kind_of_type[] = {
-    [SPM_NORMAL] = PIECE_NORMAL,     [SPM_UNKNOWN] = PIECE_RESERVED, [SPM_CONTROL] = PIECE_RESERVED,
-    [SPM_USER_DEFINED] = PIECE_USER, [SPM_UNUSED] = PIECE_UNUSED,    [SPM_BYTE] = PIECE_RESERVED,
+    [SPM_NORMAL] = PIECE_NORMAL,     [SPM_UNKNOWN] = PIECE_ADDED, [SPM_CONTROL] = PIECE_ADDED,
+    [SPM_USER_DEFINED] = PIECE_USER, [SPM_UNUSED] = PIECE_UNUSED, [SPM_BYTE] = PIECE_ADDED,
 };
 
 /* "<0x41>"; -1: not of this form. */
@@ -221,7 +221,7 @@ static bool splits_at_spaces(const clave_tokenizer *t, const spm_file *f) {
   for (uint32_t id = 0; id < f->n_pieces; id++) {
     span s = vocab_piece(t->vocab, id);
     if (f->kinds[id] == PIECE_UNUSED) return false;
-    for (size_t i = 1; f->kinds[id] != PIECE_RESERVED && i < s.size; i++) {
+    for (size_t i = 1; f->kinds[id] != PIECE_ADDED && i < s.size; i++) {
       if (begins_word(s, i)) return false;
     }
   }
@@ -236,19 +236,14 @@ static clave_status make_splitter(clave_tokenizer *t, const spm_file *f) {
   return NULL;
 }
 
-/* Characters are BPE that never merges. */
-static void forbid_merging(spm_file *f) {
-  for (uint32_t id = 0; id < f->n_pieces; id++) {
-    if (f->kinds[id] != PIECE_USER) f->kinds[id] = PIECE_RESERVED;
-  }
-}
-
-static clave_status make_model(clave_tokenizer *t, spm_file *f) {
+static clave_status make_model(clave_tokenizer *t, const spm_file *f) {
+  static const bpe_merge none; /* of 0: nothing is merged */
   const vocab *v = t->vocab;
   unknown_rule unknown = {f->unknown_id, true, f->trainer.byte_fallback ? f->byte_ids : NULL};
   bpe_options bpe = {.scores = f->scores, .kinds = f->kinds, .unknown = unknown};
+  bpe_options characters = {.merges = &none, .kinds = f->kinds, .unknown = unknown};
   unigram_options unigram = {f->wide_scores, f->kinds, true, unknown};
-  word_options word = {true, f->trainer.suffix, f->kinds, unknown};
+  word_options word = {true, f->kinds, unknown};
   switch (f->trainer.algorithm) {
     case SPM_UNIGRAM:
       t->format = "SentencePiece Unigram";
@@ -261,8 +256,7 @@ static clave_status make_model(clave_tokenizer *t, spm_file *f) {
       return word_create(v, &word, &t->model);
     case SPM_CHAR:
       t->format = "SentencePiece characters";
-      forbid_merging(f);
-      return bpe_create(v, &bpe, &t->model);
+      return bpe_create(v, &characters, &t->model);
     default:
       return UNSUPPORTED("model_type is %d", (int)f->trainer.algorithm);
   }
@@ -298,7 +292,7 @@ static clave_status add_special(clave_tokenizer *t, const spm_file *f) {
   return NULL;
 }
 
-static clave_status make_parts(clave_tokenizer *t, spm_file *f) {
+static clave_status make_parts(clave_tokenizer *t, const spm_file *f) {
   TRY(make_model(t, f));
   TRY(make_splitter(t, f));
   TRY(status_while(

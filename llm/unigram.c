@@ -37,10 +37,10 @@ static double rounded(const unigram *m, double score) {
 
 static void offer(const unigram *m, path *paths, uint32_t start, uint32_t end, uint32_t id,
                   double score) {
-  double sum = paths[start].score + score;
+  double sum = rounded(m, paths[start].score + score);
   path *p = &paths[end];
   if (p->start != UNREACHED && !(sum > p->score)) return;
-  *p = (path){rounded(m, sum), start, id};
+  *p = (path){sum, start, id};
 }
 
 /* A user-defined piece of n bytes: better than any other way through them. */
@@ -78,8 +78,8 @@ static void turn_around(path *paths, uint32_t end) {
 }
 
 static clave_status append_unknown(const unigram *m, span run, id_list *out) {
-  uint32_t id = vocab_find(m->vocab, run);
-  if (id != VOCAB_NONE && kind_of(m, id) != PIECE_ADDED && kind_of(m, id) != PIECE_RESERVED) {
+  uint32_t id = model_find(m->vocab, m->kinds, run);
+  if (id != VOCAB_NONE) {
     id_list_append(out, id);
   } else if (!append_bytes(m->byte_ids, run, out)) {
     if (m->options.unknown.id == VOCAB_NONE) return model_unknown(run);
@@ -145,8 +145,7 @@ static clave_status fill_trie(unigram *m, span *keys, uint32_t *ids) {
   size_t n = 0;
   for (uint32_t id = 0; id < vocab_size(m->vocab); id++) {
     span piece = vocab_piece(m->vocab, id);
-    if (piece.size == 0 || kind_of(m, id) == PIECE_ADDED || kind_of(m, id) == PIECE_RESERVED)
-      continue;
+    if (piece.size == 0 || kind_of(m, id) == PIECE_ADDED) continue;
     keys[n] = piece;
     ids[n++] = id;
   }

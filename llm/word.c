@@ -1,4 +1,4 @@
-/* Whole words: a piece of text is one, or many that U+2581 begins or ends. */
+/* Whole words: a piece of text is one, or many that U+2581 begins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,6 @@ static size_t word_end(const word_model *m, span in, size_t at) {
   if (!m->options.split) return in.size;
   for (size_t i = at; i < in.size; i++) {
     if (!is_space(in, i)) continue;
-    if (m->options.suffix) return i + SPACE;
     if (i > at) return i;
   }
   return in.size;
@@ -36,7 +35,7 @@ static clave_status encode_word(const token_model *self, span in, id_list *out) 
     end = word_end(m, in, at);
     span word = {in.data + at, end - at};
     uint32_t id = model_find(m->vocab, m->kinds, word);
-    bool unknown = id == VOCAB_NONE || id == m->options.unknown.id;
+    bool unknown = id == VOCAB_NONE;
     if (!unknown) {
       id_list_append(out, id);
     } else if (!append_bytes(m->byte_ids, word, out)) {

@@ -207,7 +207,7 @@ static void test_kinds(void **state) {
   assert_null(bpe_create(v, &o, &m));
   EXPECT_IDS(m, "abcb<ab>abc", 3, 2, 1, 7, 3, 2);
   m->destroy(m);
-  kinds[3] = PIECE_RESERVED;
+  kinds[3] = PIECE_ADDED;
   assert_null(bpe_create(v, &o, &m));
   EXPECT_IDS(m, "abc", 0, 5);
   m->destroy(m);

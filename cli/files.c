@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,16 +53,24 @@ static int write_to(const char *path, const char *file, int flags, const page *t
   return result;
 }
 
-int write_file(const char *path, const page *text) {
-  struct stat info;
+static int replace_file(const char *path, const page *text) {
   page temporary = {0};
-  if (text->failed) return fail_memory();
-  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return write_to(path, path, 0, text);
   page_format(&temporary, "%s.%ld.tmp", path, (long)getpid());
   if (temporary.failed) return fail_memory();
   int result = write_to(path, temporary.data, O_CREAT | O_EXCL, text);
   if (!result && rename(temporary.data, path)) result = fail("%s: %s", path, strerror(errno));
   if (result) (void)unlink(temporary.data);
   page_free(&temporary);
+  return result;
+}
+
+int write_file(const char *path, const page *text) {
+  struct stat info;
+  if (text->failed) return fail_memory();
+  char *target = realpath(path, NULL); /* a link stays one */
+  const char *file = target ? target : path;
+  bool special = stat(file, &info) == 0 && !S_ISREG(info.st_mode);
+  int result = special ? write_to(path, file, 0, text) : replace_file(file, text);
+  free(target);
   return result;
 }

@@ -54,6 +54,7 @@ ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
   $(shell mkdir -p $(BUILD))$(file >$(FLAGS_STAMP),$(COMPILE))
 endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3 -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
+$(BUILD)/obj/llm/sampler.o: EXTRA = -O3 -fno-trapping-math
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@

@@ -14,8 +14,9 @@
 /* The ids that may still be chosen, ascending, in arrays of `capacity`. */
 typedef struct candidates {
   uint32_t *id;
-  float *logit;
+  uint32_t *key;  /* of the logit: integers in the order of the floats */
   double *weight; /* proportional to the probability; the likeliest has 1 */
+  uint32_t *some; /* places in these arrays */
   size_t n;
 } candidates;
 
@@ -24,6 +25,7 @@ struct clave_sampler {
   clave_logit_bias *bias; /* owned */
   uint64_t draws;
   candidates c;    /* owned */
+  float *logits;   /* owned: (capacity) */
   uint32_t *times; /* owned: how often an id was seen, (capacity), all 0 between samples */
   size_t capacity;
 };
@@ -89,13 +91,23 @@ clave_status clave_sampler_create(const clave_sampler_options *options, clave_sa
   return NULL;
 }
 
+static void free_arrays(clave_sampler *s) {
+  free(s->c.id);
+  free(s->c.key);
+  free(s->c.weight);
+  free(s->c.some);
+  free(s->logits);
+  free(s->times);
+  s->c = (candidates){0};
+  s->logits = NULL;
+  s->times = NULL;
+  s->capacity = 0;
+}
+
 void clave_sampler_destroy(clave_sampler *s) {
   if (!s) return;
+  free_arrays(s);
   free(s->bias);
-  free(s->c.id);
-  free(s->c.logit);
-  free(s->c.weight);
-  free(s->times);
   free(s);
 }
 
@@ -107,18 +119,15 @@ const clave_sampler_options *sampler_options_of(const clave_sampler *s) { return
 
 static clave_status grow(clave_sampler *s, size_t count) {
   if (count <= s->capacity) return NULL;
-  candidates c = {.id = calloc(count, sizeof *c.id),
-                  .logit = calloc(count, sizeof *c.logit),
-                  .weight = calloc(count, sizeof *c.weight)};
-  uint32_t *times = calloc(count, sizeof *times);
-  bool good = c.id && c.logit && c.weight && times;
-  free(good ? s->c.id : c.id);
-  free(good ? s->c.logit : c.logit);
-  free(good ? s->c.weight : c.weight);
-  free(good ? s->times : times);
-  if (!good) return status_no_memory();
-  s->c = c;
-  s->times = times;
+  free_arrays(s);
+  s->c = (candidates){.id = calloc(count, sizeof *s->c.id),
+                      .key = calloc(count, sizeof *s->c.key),
+                      .weight = calloc(count, sizeof *s->c.weight),
+                      .some = calloc(count, sizeof *s->c.some)};
+  s->logits = calloc(count, sizeof *s->logits);
+  s->times = calloc(count, sizeof *s->times);
+  if (!s->c.id || !s->c.key || !s->c.weight || !s->c.some || !s->logits || !s->times)
+    return status_no_memory();
   s->capacity = count;
   return NULL;
 }
@@ -154,7 +163,7 @@ static void apply_penalties(clave_sampler *s, size_t count, const uint32_t *seen
   }
   for (size_t i = 0; i < n; i++) {
     if (seen[i] >= count || !s->times[seen[i]]) continue;
-    penalise(o, &s->c.logit[seen[i]], s->times[seen[i]]);
+    penalise(o, &s->logits[seen[i]], s->times[seen[i]]);
     s->times[seen[i]] = 0;
   }
 }
@@ -173,7 +182,21 @@ static clave_status find_largest(const float *logits, size_t count, size_t *out)
 
 /* ---------------------------------------------------------------- probabilities */
 
-/* e^x for x <= 0, relative error below 1e-14, 0 where it is below 1e-300. x = n ln 2 + r with
+static uint32_t key_of(float logit) {
+  float f = logit + 0.0F; /* -0 is 0 */
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  return bits >> 31 ? ~bits : bits | 0x80000000U;
+}
+
+static float logit_of(uint32_t key) {
+  uint32_t bits = key >> 31 ? key & 0x7FFFFFFFU : ~key;
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+/* e^x for x <= 0, relative error below 1e-14, 0 where it is below 1e-299. x = n ln 2 + r with
  * |r| <= ln 2 / 2; e^r by its series. */
 static double exp_of(double x) {
   const double magic = 0x1.8p52; /* what is added to it is rounded to an integer, in its low bits */
@@ -183,33 +206,46 @@ static double exp_of(double x) {
   double low = (1 + r) + r2 * (1. / 2 + r * (1. / 6));
   double middle = (1. / 24 + r * (1. / 120)) + r2 * (1. / 720 + r * (1. / 5040));
   double high = (1. / 40320 + r * (1. / 362880)) + r2 * (1. / 3628800 + r * (1. / 39916800));
-  double series = low + r4 * (middle + r4 * high);
+  double series = low + r4 * (middle + r4 * high), power;
   uint64_t bits, scale;
   memcpy(&bits, &shifted, sizeof bits);
   scale = (bits + 1023) << 52; /* 2^n */
-  double power;
   memcpy(&power, &scale, sizeof power);
   return x > -690 ? series * power : 0;
 }
 
 static void compute_weights(candidates *c, float largest, float temperature) {
-  double by = 1.0 / (double)temperature;
-  for (size_t i = 0; i < c->n; i++) {
+  double by = 1.0 / (double)temperature, *weight = c->weight;
+  size_t n = c->n;
+  for (size_t i = 0; i < n; i++) {
+    float logit = logit_of(c->key[i]);
     /* The difference of infinities is not a number. */
-    double x = c->logit[i] == largest ? 0 : ((double)c->logit[i] - (double)largest) * by;
-    c->weight[i] = exp_of(x);
+    weight[i] = logit == largest ? 0 : ((double)logit - (double)largest) * by;
   }
+  for (size_t i = 0; i < n; i++) weight[i] = exp_of(weight[i]);
+}
+
+enum { BLOCK = 1024, LANES = 4 };
+
+/* In lanes, which need not wait for each other. */
+static double sum_block(const double *weight, size_t n) {
+  double sums[LANES] = {0};
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    for (int k = 0; k < LANES; k++) sums[k] += weight[i + (size_t)k];
+  }
+  for (; i < n; i++) sums[0] += weight[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+static double sum_weights(const candidates *c) {
+  double sum = 0;
+  for (size_t at = 0; at < c->n; at += BLOCK)
+    sum += sum_block(c->weight + at, c->n - at < BLOCK ? c->n - at : BLOCK);
+  return sum;
 }
 
 /* ---------------------------------------------------------------- what is kept */
-
-/* Integers in the order of the floats. */
-static uint32_t key_of(float logit) {
-  float f = logit + 0.0F; /* -0 is 0 */
-  uint32_t bits;
-  memcpy(&bits, &f, sizeof bits);
-  return bits >> 31 ? ~bits : bits | 0x80000000U;
-}
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
@@ -217,25 +253,57 @@ static double weight_at(const candidates *c, size_t i, bool by_weight) {
   return by_weight ? c->weight[i] : 1;
 }
 
+static size_t digit_of(uint32_t key, int shift) { return key >> shift & (DIGITS - 1); }
+
+/* What the candidates of each digit weigh; `some` of them, or, if NULL, the first n. In two halves,
+ * so that equal digits in a row need not wait for each other. */
+static void sum_digits(const candidates *c, const uint32_t *some, size_t n, int shift,
+                       bool by_weight, double sums[DIGITS]) {
+  double odd[DIGITS] = {0};
+  memset(sums, 0, DIGITS * sizeof *sums);
+  for (size_t i = 0; i < n; i++) {
+    size_t at = some ? some[i] : i;
+    (i % 2 ? odd : sums)[digit_of(c->key[at], shift)] += weight_at(c, at, by_weight);
+  }
+  for (size_t d = 0; d < DIGITS; d++) sums[d] += odd[d];
+}
+
+/* Of `some` (n), or the first n, those with the digit, into c->some. */
+static size_t take_digit(const candidates *c, const uint32_t *some, size_t n, int shift,
+                         size_t digit) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i++) {
+    size_t at = some ? some[i] : i;
+    c->some[kept] = (uint32_t)at;
+    kept += digit_of(c->key[at], shift) == digit;
+  }
+  return kept;
+}
+
+static bool are_equal(const candidates *c, size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    if (c->key[c->some[i]] != c->key[c->some[0]]) return false;
+  }
+  return true;
+}
+
 /* The highest key for which the candidates from it on weigh at least `target` together, digit by
  * digit from the top. *rest: what the candidates above it leave of the target. */
 static uint32_t find_cut(const candidates *c, bool by_weight, double target, double *rest) {
-  uint64_t cut = 0;
-  for (int shift = 33 - DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
-    double sums[DIGITS] = {0};
-    int lowest = DIGITS - 1, digit = DIGITS - 1;
-    for (size_t i = 0; i < c->n; i++) {
-      uint64_t key = (uint64_t)key_of(c->logit[i]);
-      if ((key ^ cut) >> (shift + DIGIT_BITS)) continue;
-      int d = (int)(key >> shift & (DIGITS - 1));
-      sums[d] += weight_at(c, i, by_weight);
-      if (d < lowest) lowest = d;
-    }
+  const uint32_t *some = NULL;
+  size_t n = c->n;
+  for (int shift = 2 * DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
+    double sums[DIGITS];
+    size_t lowest = 0, digit = DIGITS - 1;
+    sum_digits(c, some, n, shift, by_weight, sums);
+    while (lowest < digit && sums[lowest] <= 0) lowest++;
     while (digit > lowest && sums[digit] < target) target -= sums[digit--];
-    cut |= (uint64_t)digit << shift;
+    n = take_digit(c, some, n, shift, digit);
+    some = c->some;
+    if (are_equal(c, n)) break;
   }
   *rest = target;
-  return (uint32_t)cut;
+  return c->key[c->some[0]];
 }
 
 /* Keeps the fewest of the largest that weigh `target`: of equal ones the smallest ids. */
@@ -244,28 +312,25 @@ static void keep_largest(candidates *c, bool by_weight, double target) {
   uint32_t cut = find_cut(c, by_weight, target, &rest);
   size_t n = 0;
   for (size_t i = 0; i < c->n; i++) {
-    uint32_t key = key_of(c->logit[i]);
-    if (key < cut || (key == cut && !(rest > 0))) continue;
-    if (key == cut) rest -= weight_at(c, i, by_weight);
+    bool keep = c->key[i] > cut;
+    if (c->key[i] == cut && rest > 0) {
+      keep = true;
+      rest -= weight_at(c, i, by_weight);
+    }
     c->id[n] = c->id[i];
-    c->logit[n] = c->logit[i];
-    c->weight[n++] = c->weight[i];
+    c->key[n] = c->key[i];
+    c->weight[n] = c->weight[i];
+    n += keep;
   }
   c->n = n;
-}
-
-static double sum_weights(const candidates *c) {
-  double sum = 0;
-  for (size_t i = 0; i < c->n; i++) sum += c->weight[i];
-  return sum;
 }
 
 static void drop_unlikely(candidates *c, double least) {
   size_t n = 0;
   for (size_t i = 0; i < c->n; i++) {
-    if (c->weight[i] < least) continue;
     c->id[n] = c->id[i];
-    c->weight[n++] = c->weight[i];
+    c->weight[n] = c->weight[i];
+    n += c->weight[i] >= least;
   }
   c->n = n;
 }
@@ -280,16 +345,27 @@ static double draw(clave_sampler *s) {
   return ldexp((double)((w[0] | (uint64_t)w[1] << 32) >> 11), -53);
 }
 
-static uint32_t choose(const candidates *c, double u) {
-  double target = u * sum_weights(c), sum = 0;
-  size_t last = 0;
-  for (size_t i = 0; i < c->n; i++) {
+/* The first at which the running sum exceeds the target. */
+static uint32_t choose_in_block(const candidates *c, size_t at, size_t n, double sum,
+                                double target) {
+  size_t last = at;
+  for (size_t i = at; i < at + n && sum <= target; i++) {
     if (c->weight[i] <= 0) continue;
     sum += c->weight[i];
     last = i;
-    if (sum > target) break;
   }
   return c->id[last];
+}
+
+static uint32_t choose(const candidates *c, double u) {
+  double target = u * sum_weights(c), sum = 0;
+  size_t at = 0;
+  for (;; at += BLOCK) {
+    size_t n = c->n - at < BLOCK ? c->n - at : BLOCK;
+    double block = sum_block(c->weight + at, n);
+    if (sum + block > target || at + n == c->n) return choose_in_block(c, at, n, sum, target);
+    sum += block;
+  }
 }
 
 static uint32_t sample_weighted(clave_sampler *s, size_t count, float largest) {
@@ -297,6 +373,7 @@ static uint32_t sample_weighted(clave_sampler *s, size_t count, float largest) {
   candidates *c = &s->c;
   c->n = count;
   for (size_t i = 0; i < count; i++) c->id[i] = (uint32_t)i;
+  for (size_t i = 0; i < count; i++) c->key[i] = key_of(s->logits[i]);
   if (o->top_k && o->top_k < count) keep_largest(c, false, o->top_k);
   compute_weights(c, largest, o->temperature);
   if (o->top_p > 0 && o->top_p < 1) keep_largest(c, true, (double)o->top_p * sum_weights(c));
@@ -309,11 +386,11 @@ clave_status clave_sampler_sample(clave_sampler *s, const float *logits, size_t 
   *id = 0;
   if (count == 0 || count > UINT32_MAX) return INVALID("%zu logits", count);
   TRY(grow(s, count));
-  memcpy(s->c.logit, logits, count * sizeof *logits);
-  TRY(add_bias(&s->options, s->c.logit, count));
+  memcpy(s->logits, logits, count * sizeof *logits);
+  TRY(add_bias(&s->options, s->logits, count));
   apply_penalties(s, count, seen, n_seen);
   size_t best;
-  TRY(find_largest(s->c.logit, count, &best));
-  *id = s->options.temperature > 0 ? sample_weighted(s, count, s->c.logit[best]) : (uint32_t)best;
+  TRY(find_largest(s->logits, count, &best));
+  *id = s->options.temperature > 0 ? sample_weighted(s, count, s->logits[best]) : (uint32_t)best;
   return NULL;
 }

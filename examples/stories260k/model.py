@@ -1,7 +1,7 @@
-"""A Llama in plain torch, small enough to read: stories260K, which tells children's stories.
+"""A Llama in torch, small enough to read: stories260K, which tells children's stories.
 
-The KV cache is a pair of buffers per layer that forward changes in place; torch.export hands that on as mutated
-buffers and clave keeps them as the session's state. Tensor names are those of Meta's checkpoints.
+The KV cache is a pair of buffers per layer that clave.ops.sdpa_with_kv_cache changes in place; torch.export hands that
+on as mutated buffers and clave keeps them as the session's state. Tensor names are those of Meta's checkpoints.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from clave.ops import rope, sdpa_with_kv_cache
+
 DATA = Path(os.environ.get("CLAVE_TEST_DATA") or Path(__file__).parents[2] / ".." / "shared" / "data") / "stories260K"
-
-
-def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotary embedding of the pairs (2i, 2i + 1). x: (1, L, heads, head_dim); cos, sin: (L, 1, head_dim / 2)."""
-    a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
-    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
 
 
 class Attention(nn.Module):
@@ -36,13 +32,12 @@ class Attention(nn.Module):
         self.register_buffer("keys", cache, persistent=False)
         self.register_buffer("values", cache.clone(), persistent=False)
 
-    def forward(self, x, cos, sin, positions, mask):
-        """x: (1, L, dim), at `positions` (L); mask: (L, max_seq_len), true where a query may look."""
+    def forward(self, x, cos, sin, position):
+        """x: (1, L, dim), at position, position + 1, ..."""
         q, k, v = (w(x).unflatten(-1, (-1, self.head_dim)) for w in (self.wq, self.wk, self.wv))
-        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        self.keys.index_copy_(2, positions, k.transpose(1, 2))
-        self.values.index_copy_(2, positions, v.transpose(1, 2))
-        y = F.scaled_dot_product_attention(q.transpose(1, 2), self.keys, self.values, mask, enable_gqa=True)
+        q, k = rope(q, cos, sin), rope(k, cos, sin)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        y = sdpa_with_kv_cache(q, k, v, self.keys, self.values, position)
         return self.wo(y.transpose(1, 2).flatten(-2))
 
 
@@ -90,11 +85,10 @@ class Llama(nn.Module):
 
     def forward(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         positions = position + torch.arange(tokens.shape[1])
-        mask = positions[:, None] >= torch.arange(self.cos.shape[0])
-        cos, sin = self.cos[positions, None], self.sin[positions, None]
+        cos, sin = self.cos[positions], self.sin[positions]
         x = self.tok_embeddings(tokens)
         for layer in self.layers:
-            x = layer(x, cos, sin, positions, mask)
+            x = layer(x, cos, sin, position)
         return self.output(self.norm(x[:, -1]))
 
 

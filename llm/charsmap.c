@@ -56,11 +56,15 @@ size_t charsmap_shortest(const charsmap *c, span in, span *replacement) {
 
 /* ---------------------------------------------------------------- checking */
 
-typedef struct walk { /* over the nodes, each once: a damaged trie may lead in circles */
-  uint32_t *todo;     /* (n_units) */
+/* Each node once, as a damaged trie may lead in circles. A unit over label c can be a child only of
+ * a base at its own position ^ c: units are listed by that. */
+typedef struct walk {
+  uint32_t *first, *next; /* (n_units) the units of a base; NO_UNIT ends a list */
+  uint32_t *todo;         /* (n_units) */
   uint32_t n_todo;
   uint8_t *seen; /* (n_units) */
 } walk;
+#define NO_UNIT UINT32_MAX
 
 static clave_status check_value(const charsmap *c, uint32_t value) {
   if (value >= c->n_texts || (c->texts[value] & 0xC0) == 0x80)
@@ -73,23 +77,36 @@ static clave_status check_node(const charsmap *c, uint32_t node, walk *w) {
   if ((base | (BLOCK - 1)) >= c->n_units)
     return INVALID("charsmap: node %u leads to %u of %u units", node, base, c->n_units);
   if (has_value(unit)) TRY(check_value(c, value_of(c->units[base])));
-  for (uint32_t label = 0; label < BLOCK; label++) {
-    uint32_t child = base ^ label;
-    if (label_of(c->units[child]) != label || w->seen[child]) continue;
+  for (uint32_t child = w->first[base]; child != NO_UNIT; child = w->next[child]) {
+    if (w->seen[child]) continue;
     w->seen[child] = 1;
     w->todo[w->n_todo++] = child;
   }
   return NULL;
 }
 
-static clave_status check_trie(const charsmap *c) {
-  walk w = {malloc(c->n_units * sizeof *w.todo), 1, calloc(c->n_units, 1)};
-  clave_status st = w.todo && w.seen ? NULL : status_no_memory();
-  if (!st) {
-    w.todo[0] = 0;
-    w.seen[0] = 1;
+static clave_status walk_nodes(const charsmap *c, walk *w) {
+  if (!w->first || !w->next || !w->todo || !w->seen) return status_no_memory();
+  memset(w->first, 0xFF, c->n_units * sizeof *w->first);
+  for (uint32_t i = 0; i < c->n_units; i++) {
+    uint32_t base = i ^ (c->units[i] & (BLOCK - 1));
+    if (label_of(c->units[i]) >= BLOCK) continue; /* a value */
+    w->next[i] = w->first[base];
+    w->first[base] = i;
   }
-  while (!st && w.n_todo > 0) st = check_node(c, w.todo[--w.n_todo], &w);
+  w->todo[w->n_todo++] = 0;
+  w->seen[0] = 1;
+  while (w->n_todo > 0) TRY(check_node(c, w->todo[--w->n_todo], w));
+  return NULL;
+}
+
+static clave_status check_trie(const charsmap *c) {
+  size_t n = c->n_units;
+  walk w = {malloc(n * sizeof *w.first), malloc(n * sizeof *w.next), malloc(n * sizeof *w.todo), 0,
+            calloc(n, 1)};
+  clave_status st = walk_nodes(c, &w);
+  free(w.first);
+  free(w.next);
   free(w.todo);
   free(w.seen);
   return st;

@@ -192,50 +192,6 @@ static clave_status read_message(clave_tokenizer *t, spm_file *f, span file) {
 
 /* ---------------------------------------------------------------- the tokenizer */
 
-/* U+2581 that follows another character. */
-static bool begins_word(span s, size_t at) {
-  if (at == 0 || s.size - at < 3 || memcmp(s.data + at, SPM_SPACE, 3) != 0) return false;
-  return at < 3 || memcmp(s.data + at - 3, SPM_SPACE, 3) != 0;
-}
-
-/* Where words begin no BPE piece goes on, so each is merged by itself. */
-static clave_status split_at_spaces(const splitter *self, span in, bool first, piece_sink *to) {
-  size_t begin = 0;
-  (void)self;
-  for (size_t at = 1; at < in.size; at++) {
-    const char *lead = memchr(in.data + at, SPM_SPACE[0], in.size - at);
-    if (!lead) break;
-    at = (size_t)(lead - in.data);
-    if (!begins_word(in, at)) continue;
-    TRY(to->take(to, (span){in.data + begin, at - begin}, first && begin == 0));
-    begin = at;
-  }
-  return to->take(to, (span){in.data + begin, in.size - begin}, first && begin == 0);
-}
-
-static void destroy_splitter(splitter *self) { free(self); }
-
-/* No piece goes on where a word begins, and U+2581 is known: nothing unknown joins across it. */
-static bool splits_at_spaces(const clave_tokenizer *t, const spm_file *f) {
-  if (vocab_find(t->vocab, (span){SPM_SPACE, 3}) == VOCAB_NONE) return false;
-  for (uint32_t id = 0; id < f->n_pieces; id++) {
-    span s = vocab_piece(t->vocab, id);
-    if (f->kinds[id] == PIECE_UNUSED) return false;
-    for (size_t i = 1; f->kinds[id] != PIECE_ADDED && i < s.size; i++) {
-      if (begins_word(s, i)) return false;
-    }
-  }
-  return true;
-}
-
-static clave_status make_splitter(clave_tokenizer *t, const spm_file *f) {
-  if (f->trainer.algorithm != SPM_BPE || !splits_at_spaces(t, f)) return NULL;
-  t->split = calloc(1, sizeof *t->split);
-  if (!t->split) return status_no_memory();
-  *t->split = (splitter){split_at_spaces, destroy_splitter};
-  return NULL;
-}
-
 static clave_status make_model(clave_tokenizer *t, const spm_file *f) {
   static const bpe_merge none; /* of 0: nothing is merged */
   const vocab *v = t->vocab;
@@ -294,7 +250,8 @@ static clave_status add_special(clave_tokenizer *t, const spm_file *f) {
 
 static clave_status make_parts(clave_tokenizer *t, const spm_file *f) {
   TRY(make_model(t, f));
-  TRY(make_splitter(t, f));
+  if (f->trainer.algorithm == SPM_BPE)
+    TRY(spm_splitter_create(t->vocab, f->kinds, f->trainer.byte_fallback, &t->split));
   TRY(status_while(
       spm_normalizer_create(&f->normalizer, f->trainer.suffix, t->vocab, f->kinds, &t->normalize),
       "normalizer_spec"));

@@ -1,7 +1,7 @@
 #ifndef LLM_SENTENCEPIECE_H
 #define LLM_SENTENCEPIECE_H
-/* A SentencePiece model's parts: sentencepiece.c reads the file, spm_normalizer.c and
- * spm_decoder.c are what it says about text on its way in and out. */
+/* A SentencePiece model's parts: sentencepiece.c reads the file, the other spm_*.c are what
+ * it says about text on its way in and out. */
 #include "llm/charsmap.h"
 #include "llm/tokenizer.h"
 
@@ -23,6 +23,11 @@ typedef struct spm_spec { /* the normalizer's, and the denormalizer's */
  * they stand. */
 clave_status spm_normalizer_create(const spm_spec *spec, bool suffix, const vocab *v,
                                    const uint8_t *user, normalizer **out) STATUS_CHECK;
+
+/* For BPE; kinds: piece_kind by id. NULL where a cut could change the ids: unused pieces are taken
+ * apart as they were made anywhere in the text. */
+clave_status spm_splitter_create(const vocab *v, const uint8_t *kinds, bool byte_fallback,
+                                 splitter **out) STATUS_CHECK;
 
 typedef struct spm_decoder_options {
   const vocab *vocab;           /* outlives it */

@@ -10,6 +10,7 @@
 #include "llm/added.h"
 #include "llm/byte_level.h"
 #include "llm/folder.h"
+#include "llm/piece_cache.h"
 #include "llm/unicode.h"
 
 static const tokenizer_format *const formats[] = {&tokenizer_json_format, &tiktoken_format,
@@ -131,13 +132,15 @@ typedef struct encoder { /* what the pieces of a text end in */
   piece_sink sink;
   const clave_tokenizer *tokenizer;
   const added_matcher *matcher;
+  piece_cache *cache; /* owned */
   id_list ids;
 } encoder;
 
 static clave_status encode_piece(piece_sink *sink, span piece, bool first) {
   encoder *e = (encoder *)(void *)sink;
   (void)first;
-  return piece.size > 0 ? e->tokenizer->model->encode(e->tokenizer->model, piece, &e->ids) : NULL;
+  if (piece.size == 0) return NULL;
+  return piece_cache_encode(e->cache, e->tokenizer->model, piece, &e->ids);
 }
 
 static clave_status encode_normalized(encoder *e, span in, bool first) {
@@ -195,7 +198,7 @@ clave_status clave_tokenizer_encode(const clave_tokenizer *t, const char *bytes,
   if ((unsigned)o.special > CLAVE_SPECIAL_TEXT) {
     return INVALID("clave_encode_options: special is %d, not a clave_special", (int)o.special);
   }
-  encoder e = {.sink = {encode_piece}, .tokenizer = t};
+  encoder e = {.sink = {encode_piece}, .tokenizer = t, .cache = piece_cache_create(size)};
   text repaired = {0};
   span in = {size > 0 ? bytes : "", size};
   if (!utf8_valid(in.data, size)) {
@@ -204,6 +207,7 @@ clave_status clave_tokenizer_encode(const clave_tokenizer *t, const char *bytes,
   }
   clave_status st = text_status(&repaired);
   if (!st) st = encode_valid(&e, in, &o);
+  piece_cache_destroy(e.cache);
   text_free(&repaired);
   if (st) {
     id_list_free(&e.ids);

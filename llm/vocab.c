@@ -10,9 +10,11 @@ typedef struct entry {
   uint32_t start, size; /* in bytes; start VOCAB_NONE: no such id */
 } entry;
 
-typedef struct slot {
-  uint32_t tag, id; /* upper half of the piece's hash; id VOCAB_NONE: free */
-} slot;
+enum { ID_BITS = 22 };
+typedef uint32_t slot; /* an id, above it 10 bits of the piece's hash, not all of them set; FREE */
+#define FREE UINT32_MAX
+#define ID_OF(slot) ((slot) & (VOCAB_MAX - 1))
+_Static_assert(VOCAB_MAX == 1 << ID_BITS, "an id fits into a slot");
 
 struct vocab {
   char *bytes; /* owned */
@@ -22,6 +24,8 @@ struct vocab {
   slot *slots; /* (mask + 1), owned; at most half of them taken */
   uint32_t mask, n_taken;
 };
+
+static slot tag_of(uint64_t hash) { return (slot)((hash >> 32) % 1023) << ID_BITS; }
 
 static slot *new_slots(uint32_t count) {
   slot *s = malloc(count * sizeof *s);
@@ -66,18 +70,21 @@ span vocab_piece(const vocab *v, uint32_t id) {
 
 /* The slot of a piece, or the free one where it would go. */
 static slot *find_slot(const vocab *v, span piece, uint64_t hash) {
-  uint32_t tag = (uint32_t)(hash >> 32);
+  slot tag = tag_of(hash);
   for (uint32_t i = (uint32_t)hash & v->mask;; i = (i + 1) & v->mask) {
-    slot *s = &v->slots[i];
-    if (s->id == VOCAB_NONE) return s;
-    if (s->tag != tag || v->entries[s->id].size != piece.size) continue;
-    if (memcmp(v->bytes + v->entries[s->id].start, piece.data, piece.size) == 0) return s;
+    slot s = v->slots[i];
+    if (s == FREE) return &v->slots[i];
+    if ((s & ~(slot)(VOCAB_MAX - 1)) != tag) continue;
+    entry e = v->entries[ID_OF(s)];
+    if (e.size == piece.size && memcmp(v->bytes + e.start, piece.data, e.size) == 0)
+      return &v->slots[i];
   }
 }
 
 uint32_t vocab_find(const vocab *v, span piece) {
   if (v->n_taken == 0 || piece.size > VOCAB_MAX_PIECE) return VOCAB_NONE;
-  return find_slot(v, piece, hash_bytes(piece.data, piece.size))->id;
+  slot s = *find_slot(v, piece, hash_bytes(piece.data, piece.size));
+  return s == FREE ? VOCAB_NONE : ID_OF(s);
 }
 
 static bool grow_entries(vocab *v, uint32_t id) {
@@ -112,8 +119,8 @@ static bool grow_slots(vocab *v) {
   v->slots = grown;
   v->mask = n_old * 2 - 1;
   for (uint32_t i = 0; i < n_old; i++) {
-    if (old[i].id == VOCAB_NONE) continue;
-    span piece = vocab_piece(v, old[i].id);
+    if (old[i] == FREE) continue;
+    span piece = vocab_piece(v, ID_OF(old[i]));
     *find_slot(v, piece, hash_bytes(piece.data, piece.size)) = old[i];
   }
   free(old);
@@ -134,9 +141,9 @@ clave_status vocab_add(vocab *v, uint32_t id, span piece, bool *is_new) {
   v->n_bytes += piece.size;
   uint64_t hash = hash_bytes(piece.data, piece.size);
   slot *s = find_slot(v, piece, hash);
-  bool fresh = s->id == VOCAB_NONE;
+  bool fresh = *s == FREE;
   if (fresh) {
-    *s = (slot){(uint32_t)(hash >> 32), id};
+    *s = tag_of(hash) | id;
     v->n_taken++;
   }
   if (is_new) *is_new = fresh;

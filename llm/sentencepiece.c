@@ -98,8 +98,7 @@ static clave_status note_type(spm_file *f, uint32_t id, const spm_piece *p) {
   if (p->type == SPM_BYTE) {
     int byte = byte_of(p->text);
     if (byte < 0) return INVALID("a byte's piece is written as <0x41>");
-    if (!f->trainer.byte_fallback)
-      return INVALID("a byte, and the model says it has no byte fallback");
+    if (!f->trainer.byte_fallback) return INVALID("a byte, but the model has no byte fallback");
     f->byte_ids[byte] = id;
   }
   return NULL;
@@ -214,7 +213,7 @@ static clave_status make_model(clave_tokenizer *t, const spm_file *f) {
       t->format = "SentencePiece characters";
       return bpe_create(v, &characters, &t->model);
     default:
-      return UNSUPPORTED("model_type is %d", (int)f->trainer.algorithm);
+      return UNSUPPORTED("model_type is %d, expected 1 to 4", (int)f->trainer.algorithm);
   }
 }
 

@@ -8,30 +8,10 @@
 
 #include <cmocka.h>
 
-#include "llm/model.h"
 #include "test/llm/random.h"
+#include "test/llm/vocab_of.h"
 
 enum { LETTERS = 4, N_PIECES = 120, LONGEST = 400 };
-
-static span text_of(const char *s) { return (span){s, strlen(s)}; }
-
-static vocab *vocab_of(const char *const *pieces, uint32_t n) {
-  vocab *v;
-  assert_null(vocab_create(n, &v));
-  for (uint32_t i = 0; i < n; i++) assert_null(vocab_add(v, i, text_of(pieces[i]), NULL));
-  return v;
-}
-
-static void expect_ids(const token_model *m, span s, const uint32_t *want, size_t n) {
-  id_list ids = {0};
-  assert_null(m->encode(m, s, &ids));
-  assert_int_equal(ids.count, n);
-  for (size_t i = 0; i < n; i++) assert_int_equal(ids.items[i], want[i]);
-  id_list_free(&ids);
-}
-#define EXPECT_IDS(m, s, ...)                                \
-  expect_ids(m, text_of(s), (const uint32_t[]){__VA_ARGS__}, \
-             sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
 /* ---------------------------------------------------------------- the definition */
 
@@ -131,7 +111,7 @@ static void test_definition(void **state) {
 
 static void test_unknown(void **state) {
   (void)state;
-  vocab *v = vocab_of((const char *const[]){"<unk>", "a", "b", "ab", "B0", "B1"}, 6);
+  vocab *v = VOCAB_OF("<unk>", "a", "b", "ab", "B0", "B1");
   uint32_t byte_ids[256];
   memset(byte_ids, 0xFF, sizeof byte_ids);
   byte_ids['0'] = 4;
@@ -161,7 +141,7 @@ static void test_unknown(void **state) {
 
 static void test_prefix_and_suffix(void **state) {
   (void)state;
-  vocab *v = vocab_of((const char *const[]){"a", "#b", "#c", "#b$", "#bc", "a$", "abb$"}, 7);
+  vocab *v = VOCAB_OF("a", "#b", "#c", "#b$", "#bc", "a$", "abb$");
   const bpe_merge merges[] = {{1, 2, 4}, {0, 4, 6}};
   bpe_options o = {.merges = merges,
                    .n_merges = 2,
@@ -179,7 +159,7 @@ static void test_prefix_and_suffix(void **state) {
 
 static void test_whole_first(void **state) {
   (void)state;
-  vocab *v = vocab_of((const char *const[]){"a", "b", "c", "abc", "<s>"}, 5);
+  vocab *v = VOCAB_OF("a", "b", "c", "abc", "<s>");
   const uint8_t kinds[] = {0, 0, 0, 0, PIECE_ADDED};
   bpe_options o = {.whole_first = true, .unknown.id = VOCAB_NONE, .kinds = kinds};
   token_model *m;
@@ -195,7 +175,7 @@ static void test_whole_first(void **state) {
 /* User-defined pieces are never split nor joined; unused ones fall apart as they were made. */
 static void test_kinds(void **state) {
   (void)state;
-  vocab *v = vocab_of((const char *const[]){"a", "b", "c", "ab", "abc", "bc", "abcb", "<ab>"}, 8);
+  vocab *v = VOCAB_OF("a", "b", "c", "ab", "abc", "bc", "abcb", "<ab>");
   uint8_t kinds[] = {0, 0, 0, 0, 0, 0, 0, PIECE_USER};
   const float scores[] = {-9, -9, -9, -1, -3, -2, -4, 0};
   bpe_options o = {.scores = scores, .kinds = kinds, .unknown.fuse = true};
@@ -217,7 +197,7 @@ static void test_kinds(void **state) {
 static void test_long_word(void **state) {
   (void)state;
   enum { SIZE = 1000000 };
-  vocab *v = vocab_of((const char *const[]){"a", "aa", "aaaa", "aaaaaaaa"}, 4);
+  vocab *v = VOCAB_OF("a", "aa", "aaaa", "aaaaaaaa");
   bpe_options o = {.symbols = BPE_BYTES, .unknown.id = VOCAB_NONE};
   token_model *m;
   char *s = malloc(SIZE);

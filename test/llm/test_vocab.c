@@ -8,17 +8,9 @@
 
 #include <cmocka.h>
 
-#include "llm/ids.h"
 #include "llm/trie.h"
-#include "llm/vocab.h"
 #include "test/llm/random.h"
-
-static span text_of(const char *s) { return (span){s, strlen(s)}; }
-
-static void expect_error(clave_status st, const char *message) {
-  assert_string_equal(status_message(st), message);
-  status_free(st);
-}
+#include "test/llm/vocab_of.h"
 
 static void test_vocab(void **state) {
   (void)state;

@@ -80,6 +80,8 @@ $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
 
 $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
+$(BUILD)/run_llama: $(BUILD)/obj/examples/llama/run_llama.o $(BUILD)/libclave.a
+	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
 
 # ---- tests: C files with a main each
 $(BUILD)/test/%: $(BUILD)/obj/test/%.o $(INTERNAL)

@@ -20,43 +20,47 @@ DATA = Path(os.environ.get("CLAVE_TEST_DATA") or Path(__file__).parents[2] / "..
 
 
 class Attention(nn.Module):
-    def __init__(self, p: dict) -> None:
+    """In the dtype of its weights and cache: what comes in is rounded to it, what goes out is added in f32."""
+
+    def __init__(self, p: dict, dtype: torch.dtype) -> None:
         super().__init__()
         self.head_dim = p["dim"] // p["n_heads"]
         n_kv = p["n_kv_heads"] * self.head_dim
-        self.wq = nn.Linear(p["dim"], p["dim"], bias=False)
-        self.wk = nn.Linear(p["dim"], n_kv, bias=False)
-        self.wv = nn.Linear(p["dim"], n_kv, bias=False)
-        self.wo = nn.Linear(p["dim"], p["dim"], bias=False)
-        cache = torch.zeros(1, p["n_kv_heads"], p["max_seq_len"], self.head_dim)
+        self.wq = nn.Linear(p["dim"], p["dim"], bias=False, dtype=dtype)
+        self.wk = nn.Linear(p["dim"], n_kv, bias=False, dtype=dtype)
+        self.wv = nn.Linear(p["dim"], n_kv, bias=False, dtype=dtype)
+        self.wo = nn.Linear(p["dim"], p["dim"], bias=False, dtype=dtype)
+        cache = torch.zeros(1, p["n_kv_heads"], p["max_seq_len"], self.head_dim, dtype=dtype)
         self.register_buffer("keys", cache, persistent=False)
         self.register_buffer("values", cache.clone(), persistent=False)
 
     def forward(self, x, cos, sin, position):
         """x: (1, L, dim), at position, position + 1, ..."""
+        x = x.to(self.keys.dtype)
         q, k, v = (w(x).unflatten(-1, (-1, self.head_dim)) for w in (self.wq, self.wk, self.wv))
-        q, k = rope(q, cos, sin), rope(k, cos, sin)
+        q, k = (rope(t.float(), cos, sin).to(t.dtype) for t in (q, k))
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         y = sdpa_with_kv_cache(q, k, v, self.keys, self.values, position)
-        return self.wo(y.transpose(1, 2).flatten(-2))
+        return self.wo(y.transpose(1, 2).flatten(-2)).float()
 
 
 class FeedForward(nn.Module):
-    def __init__(self, p: dict) -> None:
+    def __init__(self, p: dict, dtype: torch.dtype) -> None:
         super().__init__()
-        self.w1 = nn.Linear(p["dim"], p["hidden_dim"], bias=False)
-        self.w2 = nn.Linear(p["hidden_dim"], p["dim"], bias=False)
-        self.w3 = nn.Linear(p["dim"], p["hidden_dim"], bias=False)
+        self.w1 = nn.Linear(p["dim"], p["hidden_dim"], bias=False, dtype=dtype)
+        self.w2 = nn.Linear(p["hidden_dim"], p["dim"], bias=False, dtype=dtype)
+        self.w3 = nn.Linear(p["dim"], p["hidden_dim"], bias=False, dtype=dtype)
 
     def forward(self, x):
-        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+        x = x.to(self.w1.weight.dtype)
+        return self.w2(F.silu(self.w1(x)) * self.w3(x)).float()
 
 
 class Layer(nn.Module):
-    def __init__(self, p: dict) -> None:
+    def __init__(self, p: dict, dtype: torch.dtype) -> None:
         super().__init__()
-        self.attention = Attention(p)
-        self.feed_forward = FeedForward(p)
+        self.attention = Attention(p, dtype)
+        self.feed_forward = FeedForward(p, dtype)
         self.attention_norm = nn.RMSNorm(p["dim"], p["norm_eps"])
         self.ffn_norm = nn.RMSNorm(p["dim"], p["norm_eps"])
 
@@ -69,12 +73,14 @@ class Llama(nn.Module):
     """forward(tokens, position): tokens (1, L) i64, that stand at position, position + 1, ...; position () i64.
 
     Gives the logits of the last token, (1, vocab_size). What stands before `position` is what earlier calls were given.
+    dtype: of the layers' matrices and of the cache, where the memory goes; what runs between the layers is f32, and so
+    are norms, rotation and logits.
     """
 
-    def __init__(self, p: dict) -> None:
+    def __init__(self, p: dict, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.tok_embeddings = nn.Embedding(p["vocab_size"], p["dim"])
-        self.layers = nn.ModuleList(Layer(p) for _ in range(p["n_layers"]))
+        self.layers = nn.ModuleList(Layer(p, dtype) for _ in range(p["n_layers"]))
         self.norm = nn.RMSNorm(p["dim"], p["norm_eps"])
         self.output = nn.Linear(p["dim"], p["vocab_size"], bias=False)
         self.output.weight = self.tok_embeddings.weight
@@ -92,11 +98,11 @@ class Llama(nn.Module):
         return self.output(self.norm(x[:, -1]))
 
 
-def load(folder: Path = DATA) -> Llama:
+def load(dtype: torch.dtype = torch.float32, folder: Path = DATA) -> Llama:
     """The trained network, in eval mode."""
     from safetensors.torch import load_file
 
-    model = Llama(json.loads((folder / "params.json").read_text()))
+    model = Llama(json.loads((folder / "params.json").read_text()), dtype)
     weights = load_file(folder / "stories260K.safetensors")
     weights.setdefault("output.weight", weights["tok_embeddings.weight"])
     model.load_state_dict(weights)

@@ -21,24 +21,29 @@ static clave_status read_context(clave_llm *l, const llm_metadata *said) {
   return NULL;
 }
 
-static clave_status check_id(const clave_llm *l, const char *what, uint32_t id) {
+static clave_status check_id(const clave_llm *l, const char *key, uint32_t id) {
   if (id < l->info.n_vocab) return NULL;
-  return INVALID("%s is %u, and the program has logits for %u tokens", what, id, l->info.n_vocab);
+  return INVALID("%s is %u, and the program has logits for %u tokens", key, id, l->info.n_vocab);
+}
+
+/* A token of the tokenizer, if the program has it. */
+static int32_t known(const clave_llm *l, int32_t id) {
+  return id >= 0 && (uint32_t)id < l->info.n_vocab ? id : CLAVE_NO_TOKEN;
 }
 
 static clave_status read_bos(clave_llm *l, const llm_metadata *said) {
   clave_tokenizer_info t = {.bos = CLAVE_NO_TOKEN};
   if (l->tokenizer) clave_tokenizer_get_info(l->tokenizer, &t);
-  l->info.bos = said->has_bos ? said->bos : t.bos;
-  if (l->info.bos == CLAVE_NO_TOKEN) return NULL;
-  return check_id(l, said->has_bos ? "llm.bos" : "the tokenizer's BOS", (uint32_t)l->info.bos);
+  l->info.bos = said->has_bos ? said->bos : known(l, t.bos);
+  return l->info.bos == CLAVE_NO_TOKEN ? NULL : check_id(l, "llm.bos", (uint32_t)l->info.bos);
 }
 
 static void add_stop_id(uint32_t *ids, size_t *n, int32_t id) {
+  if (id == CLAVE_NO_TOKEN) return;
   for (size_t i = 0; i < *n; i++) {
     if (ids[i] == (uint32_t)id) return;
   }
-  if (id != CLAVE_NO_TOKEN) ids[(*n)++] = (uint32_t)id;
+  ids[(*n)++] = (uint32_t)id;
 }
 
 /* What the metadata says, or the tokenizer's EOS and what ends an answer in the chat template. */
@@ -46,14 +51,16 @@ static clave_status read_stop_ids(clave_llm *l, const llm_metadata *said) {
   uint32_t *ids = mem_pool_alloc(l->pool, said->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
   if (!ids) return status_no_memory();
-  for (size_t i = 0; i < said->n_stop_ids; i++) add_stop_id(ids, &n, (int32_t)said->stop_ids[i]);
+  for (size_t i = 0; i < said->n_stop_ids; i++) {
+    TRY(check_id(l, "llm.stop_ids", said->stop_ids[i]));
+    add_stop_id(ids, &n, (int32_t)said->stop_ids[i]);
+  }
   if (!said->has_stop_ids && l->tokenizer) {
     clave_tokenizer_info t;
     clave_tokenizer_get_info(l->tokenizer, &t);
-    add_stop_id(ids, &n, t.eos);
-    add_stop_id(ids, &n, chat_end_id(l->tokenizer, l->info.chat_template));
+    add_stop_id(ids, &n, known(l, t.eos));
+    add_stop_id(ids, &n, known(l, chat_end_id(l->tokenizer, l->info.chat_template)));
   }
-  for (size_t i = 0; i < n; i++) TRY(check_id(l, "a stop id", ids[i]));
   l->info.stop_ids = ids;
   l->info.n_stop_ids = n;
   return NULL;

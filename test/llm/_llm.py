@@ -1,0 +1,209 @@
+"""clave's language models over ctypes."""
+
+import ctypes as C
+import os
+
+import _sampler
+
+import _tokenizer
+
+GOES_ON, STOP_ID, STOP_TEXT, CONTEXT_FULL = range(4)
+CANCEL = C.CFUNCTYPE(C.c_bool, C.c_void_p)
+
+
+class LlmOptions(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("tokenizer", C.c_char_p),
+        ("tokenizer_options", _tokenizer.Options),
+        ("consts", C.c_char_p),
+    ]
+
+
+class Info(C.Structure):
+    _fields_ = [
+        ("max_context", C.c_uint32),
+        ("n_vocab", C.c_uint32),
+        ("tokenizer", C.c_void_p),
+        ("bos", C.c_int32),
+        ("stop_ids", C.POINTER(C.c_uint32)),
+        ("n_stop_ids", C.c_size_t),
+        ("chat_template", C.c_char_p),
+    ]
+
+
+class SessionOptions(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("memory_budget", C.c_uint64),
+        ("poison", C.c_bool),
+        ("profile", C.c_bool),
+        ("fast", C.c_bool),
+        ("progress", C.c_void_p),
+        ("progress_ctx", C.c_void_p),
+        ("unfused", C.c_bool),
+        ("unchecked", C.c_bool),
+        ("cancel", CANCEL),
+        ("cancel_ctx", C.c_void_p),
+        ("seed", C.c_uint64),
+    ]
+
+
+class TalkOptions(C.Structure):
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("sampler", _sampler.Options),
+        ("stop", C.POINTER(C.c_char_p)),
+        ("n_stop", C.c_size_t),
+        ("ignore_stop_ids", C.c_bool),
+        ("prefill_chunk", C.c_uint32),
+        ("session", SessionOptions),
+    ]
+
+
+class Message(C.Structure):
+    _fields_ = [("role", C.c_char_p), ("content", C.c_char_p), ("content_size", C.c_size_t)]
+
+
+class Token(C.Structure):
+    _fields_ = [("id", C.c_uint32), ("text", C.c_void_p), ("text_size", C.c_size_t), ("stop", C.c_int)]
+
+
+class Stats(C.Structure):
+    _fields_ = [
+        ("prompt_tokens", C.c_uint64),
+        ("decode_tokens", C.c_uint64),
+        ("prompt_ms", C.c_double),
+        ("decode_ms", C.c_double),
+        ("ttft_ms", C.c_double),
+        ("load_ms", C.c_double),
+    ]
+
+
+def call(name, *args):
+    """A function that gives a status; raises _tokenizer.Error."""
+    function = getattr(_tokenizer.library(), name)
+    function.restype = C.c_void_p
+    _tokenizer.check(function(*args))
+
+
+def _void(name, *args):
+    function = getattr(_tokenizer.library(), name)
+    function.restype = None
+    function(*args)
+
+
+class Device:
+    def __init__(self, spec):
+        self.handle = C.c_void_p()
+        call("clave_device_open", spec.encode(), None, C.byref(self.handle))
+
+    def __del__(self):
+        _void("clave_device_destroy", self.handle)
+
+
+def _messages(chat):
+    """[(role, text)] as an array."""
+    texts = [(role.encode(), text.encode()) for role, text in chat]
+    return (Message * len(texts))(*((role, text, len(text)) for role, text in texts))
+
+
+class Llm:
+    def __init__(self, path, device, tokenizer=None):
+        self.device, self.handle = device, C.c_void_p()
+        o = LlmOptions(C.sizeof(LlmOptions), os.fsencode(tokenizer) if tokenizer else None)
+        call("clave_llm_load", os.fsencode(path), device.handle, C.byref(o), C.byref(self.handle))
+
+    def __del__(self):
+        _void("clave_llm_destroy", self.handle)
+
+    @property
+    def info(self):
+        out = Info()
+        _void("clave_llm_get_info", self.handle, C.byref(out))
+        return out
+
+    def chat_ids(self, chat, template=None):
+        out, messages = _tokenizer.Ids(), _messages(chat)
+        name = template.encode() if template else None
+        call("clave_llm_chat_ids", self.handle, name, messages, C.c_size_t(len(chat)), C.byref(out))
+        ids = out.items[: out.count]
+        _void("clave_ids_free", C.byref(out))
+        return ids
+
+
+class Talk:
+    """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool."""
+
+    def __init__(self, llm, stop=(), chunk=0, ignore_stop_ids=False, cancel=None, handle=None, **options):
+        self.llm, self.handle = llm, handle or C.c_void_p()
+        if handle:
+            return
+        stops = (C.c_char_p * len(stop))(*(s.encode() for s in stop))
+        self.cancel = CANCEL(lambda _: cancel()) if cancel else CANCEL()
+        session = SessionOptions(size=C.sizeof(SessionOptions), cancel=self.cancel)
+        o = TalkOptions(
+            C.sizeof(TalkOptions), _sampler.options(**options), stops, len(stop), ignore_stop_ids, chunk, session
+        )
+        call("clave_llm_conversation_create", llm.handle, C.byref(o), C.byref(self.handle))
+
+    def __del__(self):
+        _void("clave_llm_conversation_destroy", self.handle)
+
+    def prompt(self, prompt):
+        """Ids, a text, or a chat [(role, text)]."""
+        if isinstance(prompt, str):
+            text = prompt.encode()
+            call("clave_llm_prompt_text", self.handle, text, C.c_size_t(len(text)))
+        elif prompt and isinstance(prompt[0], tuple):
+            call("clave_llm_prompt_chat", self.handle, None, _messages(prompt), C.c_size_t(len(prompt)))
+        else:
+            call("clave_llm_prompt", self.handle, (C.c_uint32 * len(prompt))(*prompt), C.c_size_t(len(prompt)))
+        return self
+
+    def next(self):
+        """(id, text, stop); text: None without a tokenizer."""
+        t = Token()
+        call("clave_llm_next", self.handle, C.byref(t))
+        return t.id, None if t.text is None else C.string_at(t.text, t.text_size).decode(), t.stop
+
+    def flush(self):
+        text, size = C.c_void_p(), C.c_size_t()
+        call("clave_llm_flush", self.handle, C.byref(text), C.byref(size))
+        return C.string_at(text, size.value).decode()
+
+    def take(self, n):
+        """(ids, text, stop) of n tokens, or fewer up to a stop."""
+        ids, text, stop = [], "", GOES_ON
+        while len(ids) < n and stop == GOES_ON:
+            one, more, stop = self.next()
+            ids.append(one)
+            text += more or ""
+        return ids, text, stop
+
+    def ids(self):
+        count = C.c_size_t()
+        function = _tokenizer.library().clave_llm_ids
+        function.restype = C.POINTER(C.c_uint32)
+        return function(self.handle, C.byref(count))[: count.value]
+
+    def stats(self):
+        out = Stats()
+        _void("clave_llm_get_stats", self.handle, C.byref(out))
+        return out
+
+    def reset(self):
+        call("clave_llm_reset", self.handle)
+        return self
+
+    def fork(self):
+        handle = C.c_void_p()
+        call("clave_llm_fork", self.handle, C.byref(handle))
+        return Talk(self.llm, handle=handle)
+
+    def save(self, path):
+        call("clave_llm_save", self.handle, os.fsencode(path))
+
+    def restore(self, path):
+        call("clave_llm_restore", self.handle, os.fsencode(path))
+        return self

@@ -6,10 +6,12 @@ import ctypes as C
 import json
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clave import _library as L
 from clave import _tensors
+from clave.tokenizer import TOKENIZER_SECTION, Tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -73,14 +75,39 @@ class Program:
         """Writes the program whole or not at all; the ending says the form."""
         L.call("clave_program_save", self.handle.pointer, os.fsencode(path))
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What is said about the program besides its methods, JSON; "llm": of a language model, see docs/llm.md."""
+        return _read_json(_info(self.handle).metadata)
+
+    @metadata.setter
+    def metadata(self, value: dict[str, Any]) -> None:
+        L.call("clave_program_set_metadata", self.handle.pointer, json.dumps(value).encode())
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The one that a .clv carries."""
+        return Tokenizer.of_program(self.handle)
+
+    def set_tokenizer(self, source: str | os.PathLike[str] | bytes | None) -> None:
+        """Makes a .clv carry a tokenizer's file, given a path or bytes; None: none. Error: what is wrong with it."""
+        data = source if source is None or isinstance(source, bytes) else Path(source).read_bytes()
+        if data is not None:
+            Tokenizer(data)
+        L.call("clave_program_set_section", self.handle.pointer, TOKENIZER_SECTION, data, len(data or b""))
+
     def __repr__(self) -> str:
         return f"<clave.Program {', '.join(self.methods)}>"
 
 
-def _read_methods(handle: L.Handle) -> dict[str, Method]:
+def _info(handle: L.Handle) -> L.ProgramInfo:
     info = L.ProgramInfo()
     L.library().clave_program_get_info(handle.pointer, C.byref(info))
-    methods = [_read_method(handle, i) for i in range(info.n_methods)]
+    return info
+
+
+def _read_methods(handle: L.Handle) -> dict[str, Method]:
+    methods = [_read_method(handle, i) for i in range(_info(handle).n_methods)]
     return {m.name: m for m in methods}
 
 
@@ -92,13 +119,19 @@ def _read_method(handle: L.Handle, index: int) -> Method:
     return Method(m.name.decode(), inputs, outputs, _read_metadata(m.metadata))
 
 
-def _read_metadata(text: bytes | None) -> dict[str, Any]:
-    """The exporter's description of arguments and results; other importers may write something else, or nothing."""
+def _read_json(text: bytes | None) -> dict[str, Any]:
+    """Other importers may write something else than an object, or nothing."""
     try:
         found = json.loads(text or b"{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and {"inputs", "outputs"} <= set(found) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read_metadata(text: bytes | None) -> dict[str, Any]:
+    """The exporter's description of arguments and results; {} if there is none."""
+    found = _read_json(text)
+    return found if {"inputs", "outputs"} <= set(found) else {}
 
 
 def _read_argument(handle: L.Handle, getter: str, method: bytes, index: int) -> Argument:

@@ -10,6 +10,7 @@ from typing import Literal
 from clave import _library as L
 
 Special = Literal["default", "match", "text"]
+TOKENIZER_SECTION = b"TOKN"  # of a .clv
 _SPECIAL: tuple[Special, ...] = ("default", "match", "text")  # in the order of clave_special
 
 
@@ -27,7 +28,20 @@ class Tokenizer:
             args = ("clave_tokenizer_create", "clave_tokenizer_destroy", source, len(source), options)
         else:
             args = ("clave_tokenizer_load", "clave_tokenizer_destroy", os.fsencode(source), options)
-        self._handle = L.Handle(*args)
+        self._take(L.Handle(*args))
+
+    @classmethod
+    def of_program(cls, program: L.Handle) -> Tokenizer | None:
+        """The one that a program carries, if it does."""
+        size = C.c_size_t()
+        if not L.library().clave_program_section(program.pointer, TOKENIZER_SECTION, C.byref(size)):
+            return None
+        self = cls.__new__(cls)
+        self._take(L.Handle("clave_tokenizer_of_program", "clave_tokenizer_destroy", program.pointer))
+        return self
+
+    def _take(self, handle: L.Handle) -> None:
+        self._handle = handle
         info = L.TokenizerInfo()
         L.library().clave_tokenizer_get_info(self._handle.pointer, C.byref(info))
         self.format: str = info.format.decode()

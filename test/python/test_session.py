@@ -1,5 +1,6 @@
 """Session: what it takes, what it gives, what it says when something is wrong; and the package without torch."""
 
+import base64
 import os
 import subprocess
 import sys
@@ -205,3 +206,21 @@ def test_a_missing_library_is_an_error_that_says_where_it_was_looked_for():
 def test_import_alone_loads_neither_torch_nor_the_library():
     done = python("import sys, clave; print('torch' in sys.modules)", CLAVE_LIBRARY="/no/libclave.so")
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_program_carries_a_tokenizer_and_metadata(tmp_path):
+    program = twice()
+    assert program.tokenizer is None and program.metadata == {}
+    ranks = b"".join(base64.b64encode(bytes([b])) + b" %d\n" % b for b in range(256))
+    program.set_tokenizer(ranks)
+    program.metadata = {"llm": {"max_context": 7}}
+    program.save(tmp_path / "m.clv")
+    again = clave.load(tmp_path / "m.clv")
+    assert again.tokenizer.encode("é!") == [0xC3, 0xA9, 0x21]
+    assert again.metadata == {"llm": {"max_context": 7}}
+    with pytest.raises(clave.Error, match="not a tokenizer"):
+        again.set_tokenizer(b"something else")
+    again.set_tokenizer(None)
+    assert again.tokenizer is None
+    with pytest.raises(clave.Error, match="TOKN"):
+        program.save(tmp_path / "m.json")

@@ -403,6 +403,25 @@ static const pair_case scatter_cases[] = {
         &(ir_attention){.q = 0, .k = 1, .v = 2, .mask = 3, .out = 4, __VA_ARGS__}, tensors, types, \
         tolerance                                                                                  \
   }
+#define CACHED(tensors, types, ...)                      \
+  {                                                      \
+    "attention_cached " tensors, IR_OP_ATTENTION_CACHED, \
+        &(ir_attention_cached){.key_cache = 0,           \
+                               .value_cache = 0,         \
+                               .q = 1,                   \
+                               .k = 2,                   \
+                               .v = 3,                   \
+                               .position = 4,            \
+                               .out = 5,                 \
+                               .key_cache_out = 6,       \
+                               .value_cache_out = 7,     \
+                               __VA_ARGS__},             \
+        tensors, types, 40                               \
+  }
+#define NO_SCALE \
+  .key_scale = IR_NONE, .value_scale = IR_NONE, .key_scale_out = IR_NONE, .value_scale_out = IR_NONE
+#define SCALE .key_scale = 8, .value_scale = 8, .key_scale_out = 9, .value_scale_out = 10
+#define WINDOW(w) .window = {.value = w, .present = true}
 #define ROPE(swap, tensors)                                                                       \
   {                                                                                               \
     "rope " tensors, IR_OP_ROPE,                                                                  \
@@ -431,6 +450,21 @@ static const pair_case attention_cases[] = {
                      40, .causal = false),
     ATTENTION_MASKED("T(1,8,1,64);T(1,8,700,64);T(1,8,700,64);T(1,8,1,700);>T(1,8,1,64)", FLOATS,
                      40, .scale = {.value = -0.2, .present = true}),
+    CACHED(
+        "T(2,2,9,5);T(2,6,3,5)_;T(2,2,3,5)_;T(2,2,3,5)_;I()<6;>T(2,6,3,5);%T(2,2,9,5);%T(2,2,9,5)",
+        "fhb", NO_SCALE),
+    CACHED(
+        "h(1,2,700,64);T(1,4,1,64);T(1,2,1,64);T(1,2,1,64)+;I(1)<700;>T(1,4,1,64);%h(1,2,700,64);"
+        "%h(1,2,700,64)",
+        "fb", NO_SCALE),
+    CACHED("T(1,1,9,80);T(1,5,20,80);T(1,1,20,80);T(1,1,20,80);I()<90;>T(1,5,20,80);%T(1,1,9,80);"
+           "%T(1,1,9,80)",
+           "fh", WINDOW(5), NO_SCALE),
+    CACHED("c(1,2,40,20);T(1,4,30,20);T(1,2,30,20);T(1,2,30,20);I()<2;>T(1,4,30,20);%c(1,2,40,20);"
+           "%c(1,2,40,20);f(1,2,40);>f(1,2,40);>f(1,2,40)",
+           "fhb", SCALE, .softcap = {.value = 3, .present = true}),
+    CACHED("T(1,1,9,4);T(1,1,1,4);T(1,1,1,4);T(1,1,1,4);I()~1;>T(1,1,1,4);%T(1,1,9,4);%T(1,1,9,4)",
+           "f", NO_SCALE),
     ROPE(false, "T(2,5,3,8);T(5,4);T(5,4);>T(2,5,3,8)"),
     ROPE(true, "T(5,3,8)_+;T(5,4);T(5,4);>T(5,3,8)"),
     ROPE(false, "T(2,3,5,130)=;T(3,65);T(3,65);>T(2,3,5,130)"),

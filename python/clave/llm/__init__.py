@@ -1,0 +1,5 @@
+"""Language models: `use_kv_cache` makes a Hugging Face causal model one that clave runs token by token."""
+
+from clave.llm.kv_cache import CachedCausalLM, KVCache, use_kv_cache
+
+__all__ = ["CachedCausalLM", "KVCache", "use_kv_cache"]

@@ -1,0 +1,202 @@
+"""A Hugging Face causal model with its KV cache inside: buffers, and one op that writes to them and attends.
+
+transformers lets a model's attention be replaced by name (AttentionInterface) and hands what the model was called with
+on to it, so no module of the model is patched, and it is not asked for a mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from clave.errors import Code, Error
+from clave.ops import sdpa_with_kv_cache
+
+NAME = "clave_kv_cache"
+_KNOWN_LAYERS = {"full_attention", "sliding_attention"}
+
+
+class KVCache(torch.nn.Module):
+    """Keys and values of one layer: (batch, n_kv, rows, size) of a float dtype or int8, which adds (batch, n_kv, rows).
+
+    window: each token sees only so many, itself included, and the rows are a ring; None: all, and rows are the context.
+    """
+
+    def __init__(
+        self,
+        n_kv: int,
+        rows: int,
+        key_size: int,
+        value_size: int | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        window: int | None = None,
+        batch: int = 1,
+    ) -> None:
+        super().__init__()
+        self.window = window
+        value_size = key_size if value_size is None else value_size
+        scale = torch.zeros(batch, n_kv, rows) if dtype is torch.int8 else None
+        self.register_buffer("keys", torch.zeros(batch, n_kv, rows, key_size, dtype=dtype), persistent=False)
+        self.register_buffer("values", torch.zeros(batch, n_kv, rows, value_size, dtype=dtype), persistent=False)
+        self.register_buffer("key_scale", scale, persistent=False)
+        self.register_buffer("value_scale", None if scale is None else scale.clone(), persistent=False)
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        position: torch.Tensor,
+        scale: float | None = None,
+        softcap: float | None = None,
+    ) -> torch.Tensor:
+        """Attention of the tokens at position, position + 1, ...: see clave.ops.sdpa_with_kv_cache."""
+        scales = (self.key_scale, self.value_scale)
+        return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, self.window, scale, softcap)
+
+
+class CachedCausalLM(torch.nn.Module):
+    """forward(tokens, position): the logits of the last token, (batch, vocab_size), or of all, (batch, L, vocab_size).
+
+    tokens: (batch, L) int64, that stand at position, position + 1, ...; position: () int64. What stands before is what
+    earlier calls were given.
+    """
+
+    def __init__(self, model: Any, caches: list[KVCache], all_logits: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.caches = torch.nn.ModuleList(caches)
+        self.all_logits = all_logits
+
+    def forward(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        position_ids = (position + torch.arange(tokens.shape[1]))[None]
+        logits = self.model(
+            input_ids=tokens,
+            position_ids=position_ids,
+            use_cache=False,
+            logits_to_keep=0 if self.all_logits else 1,
+            clave_caches=self.caches,
+            clave_position=position,
+        ).logits
+        return logits if self.all_logits else logits[:, -1]
+
+
+@dataclass
+class _Layer:
+    """What a layer's attention is given."""
+
+    n_kv: int
+    key_size: int
+    value_size: int
+    dtype: torch.dtype
+    window: int | None
+
+
+def use_kv_cache(
+    model: Any,
+    max_context: int,
+    *,
+    dtype: torch.dtype | None = None,
+    batch: int = 1,
+    prompt_piece: int = 256,
+    all_logits: bool = False,
+) -> CachedCausalLM:
+    """A transformers causal LM as a module that clave.export takes: forward(tokens, position), see CachedCausalLM.
+
+    Its weights are the model's own, and the model can only be called through it from then on.
+    max_context: tokens that the cache holds. Layers with a sliding window hold fewer: their window and `prompt_piece`
+    more, as a longer prompt is written to them in pieces of that many tokens.
+    dtype: of the cache, default the model's; torch.int8 stores each row with a scale.
+
+    Error if the model does more than attend to the tokens before, all of them or the last ones: other kinds of layers,
+    attention sinks, a mask of its own.
+    """
+    _register()
+    _refuse_other_layers(model.config)
+    model.eval()
+    model.set_attn_implementation(NAME)
+    layers = _probe(model)
+    caches = []
+    for layer in layers:
+        window = None if layer.window is None or layer.window >= max_context else layer.window
+        rows = max_context if window is None else min(max_context, window + max(prompt_piece, 1) - 1)
+        sizes = (layer.n_kv, rows, layer.key_size, layer.value_size)
+        caches.append(KVCache(*sizes, dtype=dtype or layer.dtype, window=window, batch=batch))
+    return CachedCausalLM(model, caches, all_logits)
+
+
+def _unsupported(message: str) -> Error:
+    return Error(f"use_kv_cache: {message}", Code.UNSUPPORTED)
+
+
+def _refuse_other_layers(config: Any) -> None:
+    kinds = set(getattr(config, "layer_types", None) or ()) - _KNOWN_LAYERS
+    if kinds:
+        raise _unsupported(f"{config.model_type} has layers of {', '.join(sorted(kinds))}")
+
+
+def _probe(model: Any) -> list[_Layer]:
+    """What each layer's attention is given for a single token."""
+    found: dict[int, _Layer] = {}
+    token = torch.zeros(1, 1, dtype=torch.int64)
+    with torch.no_grad():
+        model(input_ids=token, position_ids=token, use_cache=False, clave_caches=found)
+    n = model.config.num_hidden_layers
+    if sorted(found) != list(range(n)):
+        raise _unsupported(
+            f"{len(found)} of the {n} layers of {model.config.model_type} use transformers' attention interface"
+        )
+    return [found[i] for i in range(n)]
+
+
+def _register() -> None:
+    try:
+        from transformers import AttentionInterface
+    except ModuleNotFoundError as e:
+        raise Error("use_kv_cache needs transformers: pip install clave[llm]", Code.UNSUPPORTED) from e
+    AttentionInterface.register(NAME, _attend)
+
+
+def _attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    clave_caches: Any = None,
+    clave_position: torch.Tensor | None = None,
+    **others: Any,
+) -> tuple[torch.Tensor, None]:
+    """What transformers calls for attention. query: (B, n_heads, L, D), key, value: (B, n_kv, L, D): the new tokens."""
+    if clave_caches is None:
+        raise _unsupported("call the model through what use_kv_cache returned")
+    if isinstance(clave_caches, dict):
+        _refuse_others(module, attention_mask, others)
+        window = sliding_window or _window_of(module)
+        clave_caches[module.layer_idx] = _Layer(key.shape[1], key.shape[3], value.shape[3], key.dtype, window)
+        return value.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[3]), None
+    out = clave_caches[module.layer_idx](query, key, value, clave_position, scaling, softcap)
+    return out.transpose(1, 2), None
+
+
+def _window_of(module: torch.nn.Module) -> int | None:
+    """The window of a sliding layer that does not hand it on."""
+    kinds = getattr(module.config, "layer_types", None)
+    return module.config.sliding_window if kinds and kinds[module.layer_idx] == "sliding_attention" else None
+
+
+def _refuse_others(module: torch.nn.Module, mask: torch.Tensor | None, others: dict[str, Any]) -> None:
+    tensors = [k for k, v in others.items() if isinstance(v, torch.Tensor) and k != "position_ids"]
+    if mask is not None:
+        tensors.append("attention_mask")
+    if not getattr(module, "is_causal", True):
+        tensors.append("attention that is not causal")
+    if tensors:
+        raise _unsupported(f"{type(module).__name__} has {', '.join(tensors)}")

@@ -1,0 +1,212 @@
+"""clave.ops.sdpa_with_kv_cache against attention written out; clave.llm.use_kv_cache against transformers alone."""
+
+import json
+import subprocess
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+import clave
+from clave.llm import KVCache
+from clave.ops import sdpa_with_kv_cache
+
+DEVICES = ("cpu", "opencl")
+HEADS, N_KV, SIZE, TOKENS = 6, 2, 8, 23
+
+
+def tokens(n=TOKENS):
+    generator = torch.Generator().manual_seed(n)
+    return [torch.randn(1, h, n, SIZE, generator=generator) for h in (HEADS, N_KV, N_KV)]
+
+
+def written_out(q, k, v, window=None, softcap=None):
+    k, v = (t.repeat_interleave(HEADS // N_KV, 1) for t in (k, v))
+    scores = q @ k.mT / SIZE**0.5
+    if softcap:
+        scores = torch.tanh(scores / softcap) * softcap
+    seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if window:
+        seen &= ~seen.tril(-window)
+    return torch.softmax(scores.masked_fill(~seen, -torch.inf), -1) @ v
+
+
+def in_pieces(cache, pieces, softcap=None, call=None):
+    """What the tokens give that come in pieces of these lengths."""
+    q, k, v = tokens(sum(pieces))
+    results, at = [], 0
+    for n in pieces:
+        part = slice(at, at + n)
+        results.append((call or cache)(q[:, :, part], k[:, :, part], v[:, :, part], torch.tensor(at), softcap=softcap))
+        at += n
+    return torch.cat(results, 2)
+
+
+@pytest.mark.parametrize("pieces", [(TOKENS,), (1,) * TOKENS, (7, 1, 1, 11, 3)])
+@pytest.mark.parametrize(("rows", "window"), [(TOKENS, None), (40, 5), (7, 5), (5, 5), (1, 1)])
+@pytest.mark.parametrize("softcap", [None, 1.5])
+def test_pieces_give_what_the_whole_gives(pieces, rows, window, softcap):
+    got = in_pieces(KVCache(N_KV, rows, SIZE, window=window), pieces, softcap)
+    torch.testing.assert_close(got, written_out(*tokens(), window, softcap), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [None, 5])
+def test_an_int8_cache_is_near_the_float_one(window):
+    rows = window + 2 if window else TOKENS
+    cache = KVCache(N_KV, rows, SIZE, dtype=torch.int8, window=window)
+    got = in_pieces(cache, (9, 1, 13))
+    torch.testing.assert_close(got, written_out(*tokens(), window), rtol=0.03, atol=0.03)
+    k = tokens()[1][:, :, -1]
+    row, scale = cache.keys[:, :, (TOKENS - 1) % rows], cache.key_scale[:, :, (TOKENS - 1) % rows]
+    assert torch.equal(scale, k.abs().amax(-1) / 127)
+    assert torch.equal(row, torch.round(k / scale[..., None]).to(torch.int8))
+
+
+def test_a_full_cache_is_an_error():
+    cache = KVCache(N_KV, 20, SIZE)
+    with pytest.raises(IndexError, match=r"positions \[16, 23\) do not fit into a cache of 20 rows"):
+        in_pieces(cache, (16, 7))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int8])
+def test_torch_finds_the_op_well_formed(dtype):
+    q, k, v = tokens(3)
+    cache = KVCache(N_KV, 9, SIZE, dtype=dtype)
+    arguments = (q, k, v, cache.keys, cache.values, torch.tensor(2), cache.key_scale, cache.value_scale, 5, 0.2, 3.0)
+    torch.library.opcheck(sdpa_with_kv_cache, arguments, test_utils=("test_schema", "test_faketensor"))
+
+
+def save(cache, path):
+    length = torch.export.Dim("length", min=1, max=4096)
+    shapes = ({2: length}, {2: length}, {2: length}, None)
+    clave.export(cache, (*tokens(3), torch.tensor(0)), dynamic_shapes=shapes).save(path)
+    return path
+
+
+def test_the_cache_is_not_copied(tmp_path, build):
+    path = save(KVCache(N_KV, 4096, SIZE), tmp_path / "m.clv")
+    session = clave.Session(path, "cpu")
+    got = in_pieces(None, (9, 1, 13), call=lambda *a, **_: torch.from_numpy(session.run(*a)[0]))
+    torch.testing.assert_close(got, written_out(*tokens()), rtol=1e-5, atol=1e-5)
+    trace = tmp_path / "t.json"
+    inputs = tmp_path / "i.safetensors"
+    from safetensors.torch import save_file
+
+    save_file(dict(zip(("q", "k", "v", "position"), (*tokens(3), torch.tensor(0)), strict=True)), inputs)
+    command = [build / "clave", "run", path, "--device", "cpu", "--inputs", inputs, "--profile", trace]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    assert [e["name"] for e in json.loads(trace.read_text()) if e["ph"] == "X"] == ["attention_cached"]
+
+
+def test_a_view_of_a_cache_is_refused():
+    class Stacked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("caches", torch.zeros(2, 1, N_KV, 20, SIZE))
+
+        def forward(self, q, k, v, position):
+            return sdpa_with_kv_cache(q, k, v, self.caches[0], self.caches[1], position)
+
+    with pytest.raises(clave.UnsupportedOp, match="key_cache is a view of another tensor") as e:
+        clave.export(Stacked(), (*tokens(3), torch.tensor(0)))
+    assert e.value.ops == ["clave.sdpa_with_kv_cache.default"]
+
+
+# ---------------------------------------------------------------- transformers
+
+VOCAB = 97
+SMALL = {
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.3,  # so that the attention matters
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+SLIDING = ["sliding_attention", "full_attention"]
+FAMILIES = {
+    "Llama": {},
+    "Mistral": {"sliding_window": 5},
+    "Qwen2": {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
+    "Qwen3": {"head_dim": 12},
+    "Gemma2": {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 10, "attn_logit_softcapping": 2.0},
+    "Gemma3": {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 10, "layer_types": SLIDING},
+    "Phi3": {"sliding_window": 6},
+    "Cohere2": {"sliding_window": 5, "layer_types": SLIDING},
+}
+PIECES = (11, 1, 1, 5, 1, 11)
+
+
+def model_of(family, **others):
+    transformers = pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
+    config = getattr(transformers, "Gemma3TextConfig" if family == "Gemma3" else f"{family}Config")
+    torch.manual_seed(0)
+    return getattr(transformers, f"{family}ForCausalLM")(config(**SMALL | FAMILIES.get(family, {}) | others)).eval()
+
+
+def check_logits(run, want):
+    at = 0
+    for n in PIECES:
+        got = run(IDS[:, at : at + n], torch.tensor(at))
+        at += n
+        torch.testing.assert_close(got[0], want[at - 1], rtol=1e-4, atol=1e-4)
+
+
+IDS = torch.randint(3, VOCAB, (1, sum(PIECES)), generator=torch.Generator().manual_seed(0))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_those_of_the_whole_text(family):
+    model = model_of(family)
+    want = model(IDS).logits[0]
+    cached = clave.llm.use_kv_cache(model, 64, prompt_piece=4)
+    check_logits(cached, want)
+    windows = {c.window: c.keys.shape[2] for c in cached.caches}
+    window = FAMILIES[family].get("sliding_window")
+    assert windows.get(window) == (window + 3 if window else 64)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["Llama", "Gemma3"])
+def test_exported_it_gives_the_same(family, tmp_path):
+    model = model_of(family)
+    want = model(IDS).logits[0]
+    cached = clave.llm.use_kv_cache(model, 64, prompt_piece=4)
+    length = torch.export.Dim("length", min=1, max=64)
+    program = clave.export(cached, (IDS[:, :3], torch.tensor(0)), dynamic_shapes=({1: length}, None))
+    program.save(tmp_path / "m.clv")
+    for device in DEVICES:
+        session = clave.Session(tmp_path / "m.clv", device)
+        check_logits(lambda *a, s=session: torch.from_numpy(s.run(*a)[0]), want)
+
+
+@torch.no_grad()
+def test_greedy_tokens_are_those_of_generate():
+    model = model_of("Llama")
+    prompt = IDS[:, :5]
+    want = model.generate(prompt, max_new_tokens=20, do_sample=False, eos_token_id=None)[0, 5:].tolist()
+    cached, got, at = clave.llm.use_kv_cache(model, 64, all_logits=True), [], 0
+    while len(got) < len(want):
+        logits = cached(prompt, torch.tensor(at))
+        at += prompt.shape[1]
+        prompt = logits[:, -1:].argmax(-1)
+        got.append(int(prompt))
+    assert got == want
+
+
+def test_a_model_that_does_more_is_refused():
+    with pytest.raises(clave.Error, match="GptOssAttention has s_aux"):
+        clave.llm.use_kv_cache(model_of("GptOss", num_local_experts=2, head_dim=16), 64)
+    model = model_of("Llama")
+    model.config.layer_types = ["full_attention", "linear_attention"]
+    with pytest.raises(clave.Error, match="llama has layers of linear_attention"):
+        clave.llm.use_kv_cache(model, 64)
+    cached = clave.llm.use_kv_cache(model_of("Llama"), 64)
+    with pytest.raises(clave.Error, match="call the model through what use_kv_cache returned"):
+        cached.model(IDS)

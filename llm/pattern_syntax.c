@@ -1,6 +1,7 @@
 /* Patterns as Oniguruma (and Rust's regex) read them, written for PCRE2 where the two differ:
  *
- *   \s \d \w \b   White_Space; Nd; Alphabetic, M, Nd, Pc. PCRE2's \s has U+180E and its \w no marks
+ *   \s \d \w \b   White_Space; Nd; Alphabetic, M, Nd, Pc and the six numbers of Latin-1. PCRE2's \s
+ *                 has U+180E and its \w no marks
  *   [:space:] ... the same sets within brackets
  *   \p{Han}       Script=Han; PCRE2 takes a bare script for Script_Extensions, which has U+3001 too
  *   \p{Letter}    long names of the general categories
@@ -28,7 +29,7 @@ typedef struct translator {
   bool (*is_script)(span name);
 } translator;
 
-#define WORD_SET "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD_SET "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe"
 #define SPACE_SET                                                                                  \
   "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{" \
   "3000}"
@@ -82,7 +83,7 @@ static const alias posix_sets[] = {/* [:name:] and \p{name} */
                                    {"upper", "\\p{Uppercase}"},
                                    {"word", WORD_SET},
                                    {"xdigit", "0-9A-Fa-f"},
-                                   {"punct", "\\p{P}$+<=>^`|~"},
+                                   {"punct", "\\p{P}\\p{S}"},
                                    {"ascii", "\\x00-\\x7f"}};
 static const alias categories[] = {{"letter", "L"},
                                    {"uppercaseletter", "Lu"},

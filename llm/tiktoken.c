@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "llm/byte_decoder.h"
 #include "llm/split.h"
 
@@ -96,83 +97,64 @@ static clave_status find_scheme(const char *name, const scheme **out) {
 
 enum { MAX_LINE_TOKEN = 4096 }; /* bytes of a token */
 
-static int base64_value(char c) {
-  return c >= 'A' && c <= 'Z'   ? c - 'A'
-         : c >= 'a' && c <= 'z' ? c - 'a' + 26
-         : c >= '0' && c <= '9' ? c - '0' + 52
-         : c == '+'             ? 62
-         : c == '/'             ? 63
-                                : -1;
-}
-
-/* Bytes of a base64 text, 0 if it is none. */
-static size_t decode_base64(span in, char *out) {
-  size_t n = 0, padding = 0;
-  if (in.size == 0 || in.size % 4 != 0) return 0;
-  while (padding < 2 && in.data[in.size - 1 - padding] == '=') padding++;
-  for (size_t i = 0; i < in.size; i += 4) {
-    uint32_t bits = 0;
-    for (size_t j = 0; j < 4; j++) {
-      int value = i + j >= in.size - padding ? 0 : base64_value(in.data[i + j]);
-      if (value < 0) return 0;
-      bits = bits << 6 | (uint32_t)value;
-    }
-    for (int shift = 16; shift >= 0; shift -= 8) out[n++] = (char)(bits >> shift & 0xFF);
-  }
-  return n - padding;
-}
-
 /* Splits "base64 rank" and leaves the line behind; false if it is not that. */
-static bool read_line(span *rest, char *bytes, size_t *size, uint32_t *rank) {
+static bool read_line(span *rest, text *token, uint32_t *rank) {
   const char *newline = memchr(rest->data, '\n', rest->size);
   span line = {rest->data, newline ? (size_t)(newline - rest->data) : rest->size};
   size_t used = line.size + (newline != NULL);
   if (line.size > 0 && line.data[line.size - 1] == '\r') line.size--;
   const char *space = memchr(line.data, ' ', line.size);
   if (!space || space - line.data > MAX_LINE_TOKEN / 3 * 4) return false;
-  *size = decode_base64((span){line.data, (size_t)(space - line.data)}, bytes);
-  uint64_t value = 0;
+  token->size = 0;
+  if (!base64_decode(line.data, (size_t)(space - line.data), token)) return false;
   const char *end = line.data + line.size, *digit = space + 1;
-  if (*size == 0 || digit == end || end - digit > 9) return false;
-  for (; digit < end; digit++) {
+  if (token->size == 0 || digit == end || end - digit > 9) return false;
+  for (*rank = 0; digit < end; digit++) {
     if (*digit < '0' || *digit > '9') return false;
-    value = value * 10 + (uint64_t)(*digit - '0');
+    *rank = *rank * 10 + (uint32_t)(*digit - '0');
   }
-  *rank = (uint32_t)value;
   *rest = (span){rest->data + used, rest->size - used};
   return true;
 }
 
 static bool recognises_ranks(span file) {
-  char bytes[MAX_LINE_TOKEN + 4];
-  size_t size;
+  text token = {0};
   uint32_t rank;
-  return read_line(&file, bytes, &size, &rank);
+  bool good = read_line(&file, &token, &rank);
+  text_free(&token);
+  return good;
 }
 
-static clave_status read_ranks(vocab *v, span rest) {
-  char bytes[MAX_LINE_TOKEN + 4];
+static clave_status read_lines(vocab *v, span rest, text *token) {
   for (size_t line = 1; rest.size > 0; line++) {
-    size_t size;
     uint32_t rank;
     bool is_new = true;
     if (rest.data[0] == '\n') { /* an empty line */
       rest = (span){rest.data + 1, rest.size - 1};
       continue;
     }
-    if (!read_line(&rest, bytes, &size, &rank)) {
+    if (!read_line(&rest, token, &rank)) {
       return INVALID("line %zu: expected a token in base64, a space and its rank", line);
     }
-    TRY(status_while(vocab_add(v, rank, (span){bytes, size}, &is_new), "line %zu", line));
+    TRY(text_status(token));
+    span bytes = {token->data, token->size};
+    TRY(status_while(vocab_add(v, rank, bytes, &is_new), "line %zu", line));
     if (!is_new) return INVALID("line %zu: this token has a rank already", line);
   }
-  for (unsigned b = 0; b < 256; b++) {
+  return NULL;
+}
+
+static clave_status read_ranks(vocab *v, span file) {
+  text token = {0};
+  clave_status st = read_lines(v, file, &token);
+  text_free(&token);
+  for (unsigned b = 0; b < 256 && !st; b++) {
     char byte = (char)b;
     if (vocab_find(v, (span){&byte, 1}) == VOCAB_NONE) {
-      return INVALID("no rank for the byte 0x%02x, which any text may hold", b);
+      st = INVALID("no rank for the byte 0x%02x, which any text may hold", b);
     }
   }
-  return NULL;
+  return st;
 }
 
 /* ---------------------------------------------------------------- special tokens */

@@ -95,6 +95,7 @@ void clave_tokenizer_destroy(clave_tokenizer *t) {
   added_matcher_destroy(t->matcher);
   added_matcher_destroy(t->text_matcher);
   vocab_destroy(t->vocab);
+  vocab_destroy(t->written);
   mem_pool_destroy(t->pool);
   free(t);
 }
@@ -104,20 +105,24 @@ void clave_tokenizer_get_info(const clave_tokenizer *t, clave_tokenizer_info *in
       .format = t->format, .n_ids = vocab_size(t->vocab), .bos = t->bos, .eos = t->eos};
 }
 
-int32_t clave_tokenizer_find(const clave_tokenizer *t, const char *token) {
-  span wanted = {token, strlen(token)};
+static uint32_t find_bytes(const clave_tokenizer *t, span written) {
   text bytes = {0};
-  for (size_t i = 0; i < t->n_added; i++) {
-    span s = t->added[i].text;
-    if (s.size == wanted.size && memcmp(s.data, wanted.data, s.size) == 0) {
-      return (int32_t)t->added[i].id;
-    }
+  uint32_t id = VOCAB_NONE;
+  if (byte_level_decode(written, &bytes) && !bytes.failed) {
+    id = vocab_find(t->vocab, (span){bytes.data, bytes.size});
   }
-  if (t->byte_level && byte_level_decode(wanted, &bytes)) {
-    wanted = (span){bytes.data, bytes.size};
-  }
-  uint32_t id = bytes.failed ? VOCAB_NONE : vocab_find(t->vocab, wanted);
   text_free(&bytes);
+  return id != VOCAB_NONE && vocab_has(t->written, id) ? VOCAB_NONE : id;
+}
+
+uint32_t tokenizer_find(const clave_tokenizer *t, span written) {
+  if (!t->byte_level) return vocab_find(t->vocab, written);
+  uint32_t id = vocab_find(t->written, written);
+  return id != VOCAB_NONE ? id : find_bytes(t, written);
+}
+
+int32_t clave_tokenizer_find(const clave_tokenizer *t, const char *token) {
+  uint32_t id = tokenizer_find(t, (span){token, strlen(token)});
   return id == VOCAB_NONE ? CLAVE_NO_TOKEN : (int32_t)id;
 }
 

@@ -60,6 +60,7 @@ struct clave_tokenizer {
   const char *format;
   vocab *vocab;             /* owned */
   bool byte_level;          /* its pieces are bytes that the file writes as characters */
+  vocab *written;           /* owned: with byte_level, those that are not in its alphabet */
   token_model *model;       /* owned */
   normalizer *normalize;    /* owned; NULL: none */
   splitter *split;          /* owned; NULL: all is one piece */
@@ -84,6 +85,8 @@ typedef struct text_part {
 /* Appends the ids of `in`, valid UTF-8; first: it begins the text. */
 clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
                                     size_t n, bool first, id_list *out) STATUS_CHECK;
+/* The id of a token as the file writes it, VOCAB_NONE if there is none. */
+uint32_t tokenizer_find(const clave_tokenizer *t, span written);
 
 /* A format: recognises its files by their first bytes and fills in an empty tokenizer (bos and eos
  * CLAVE_NO_TOKEN), of which the caller destroys what was made when it fails. */

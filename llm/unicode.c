@@ -50,8 +50,8 @@ enum { /* sets of general categories */
        SET_P = 1 << UTF8PROC_CATEGORY_PC | 1 << UTF8PROC_CATEGORY_PD | 1 << UTF8PROC_CATEGORY_PS |
                1 << UTF8PROC_CATEGORY_PE | 1 << UTF8PROC_CATEGORY_PI | 1 << UTF8PROC_CATEGORY_PF |
                1 << UTF8PROC_CATEGORY_PO,
-       SET_C = 1 << UTF8PROC_CATEGORY_CN | 1 << UTF8PROC_CATEGORY_CC | 1 << UTF8PROC_CATEGORY_CF |
-               1 << UTF8PROC_CATEGORY_CS | 1 << UTF8PROC_CATEGORY_CO
+       SET_C = 1 << UTF8PROC_CATEGORY_CC | 1 << UTF8PROC_CATEGORY_CF | 1 << UTF8PROC_CATEGORY_CS |
+               1 << UTF8PROC_CATEGORY_CO
 };
 
 static bool in_set(uint32_t c, unsigned set) {
@@ -73,6 +73,20 @@ bool unicode_is_word(uint32_t c) {
   return c == 0x200C || c == 0x200D ||
          in_set(c, SET_L | SET_M | 1 << UTF8PROC_CATEGORY_ND | 1 << UTF8PROC_CATEGORY_NL |
                        1 << UTF8PROC_CATEGORY_PC);
+}
+
+size_t unicode_grapheme(span in) {
+  uint32_t c, next;
+  size_t at = unicode_read(in.data, &c);
+  for (utf8proc_int32_t state = 0; at < in.size; c = next) {
+    size_t n = unicode_read(in.data + at, &next);
+    if (c < 0x80 && next < 0x80 && c != '\r' && state == 0) break; /* ASCII stands alone */
+    if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)c, (utf8proc_int32_t)next, &state)) {
+      break;
+    }
+    at += n;
+  }
+  return at;
 }
 
 void unicode_append_lower(text *out, uint32_t c) {

@@ -43,8 +43,10 @@ bool unicode_is_word(uint32_t c);  /* UTS 18's \w: Alphabetic, M, Nd, Pc, Join_C
 bool unicode_is_punctuation(uint32_t c); /* P */
 bool unicode_is_nonspacing(uint32_t c);  /* Mn */
 bool unicode_is_mark(uint32_t c);        /* M */
-bool unicode_is_other(uint32_t c);       /* C: control, format, private, unassigned */
+bool unicode_is_other(uint32_t c);       /* C but unassigned: control, format, private use */
 bool unicode_is_numeric(uint32_t c);     /* N */
+
+size_t unicode_grapheme(span in); /* bytes of the first extended grapheme cluster */
 
 /* ---- transformations; each appends */
 typedef enum unicode_form { UNICODE_NFC, UNICODE_NFD, UNICODE_NFKC, UNICODE_NFKD } unicode_form;

@@ -65,11 +65,15 @@ static clave_status mark_special(clave_tokenizer *t) {
   bool *special = mem_pool_alloc(t->pool, vocab_size(t->vocab), sizeof *special);
   if (!special) return status_no_memory();
   for (size_t i = 0; i < t->n_added; i++) special[t->added[i].id] |= t->added[i].special;
+  for (uint32_t id = 0; id < vocab_size(t->vocab); id++) { /* by its text: of equal pieces all */
+    uint32_t same = t->byte_level ? id : vocab_find(t->vocab, vocab_piece(t->vocab, id));
+    if (same != VOCAB_NONE) special[id] |= special[same];
+  }
   t->special = special;
   return NULL;
 }
 
-clave_status hf_read_added(const json *v, clave_tokenizer *t, const uint8_t **kinds) {
+clave_status hf_read_added(const json *v, clave_tokenizer *t, uint8_t **kinds) {
   bool has = v && json_kind_of(v) != JSON_NULL;
   uint32_t count = has ? json_count(v) : 0;
   reader r = {.t = t, .n_ids = vocab_size(t->vocab) + count};

@@ -46,17 +46,26 @@ static clave_status read_map(const json *map, clave_tokenizer *t) {
   return NULL;
 }
 
-/* [["piece", score], ...] */
-static clave_status read_list(const json *list, clave_tokenizer *t) {
-  uint32_t id = 0;
-  for (const json *v = json_first(list); v; v = json_next(v), id++) {
-    const json *piece = json_kind_of(v) == JSON_ARRAY ? json_first(v) : NULL;
+/* [["piece", score], ...]. From the end: of equal pieces the last one counts. */
+static clave_status read_entries(const json **entries, uint32_t n, clave_tokenizer *t) {
+  while (n-- > 0) {
+    const json *piece = json_kind_of(entries[n]) == JSON_ARRAY ? json_first(entries[n]) : NULL;
     if (!piece || json_kind_of(piece) != JSON_STRING) {
-      return INVALID("entry %u: expected a piece and its score", id);
+      return INVALID("entry %u: expected a piece and its score", n);
     }
-    TRY(status_while(hf_add_piece(t, id, json_text(piece)), "entry %u", id));
+    TRY(status_while(hf_add_piece(t, n, json_text(piece)), "entry %u", n));
   }
   return NULL;
+}
+
+static clave_status read_list(const json *list, clave_tokenizer *t) {
+  uint32_t n = 0;
+  const json **entries = calloc((size_t)json_count(list) + 1, sizeof *entries);
+  if (!entries) return status_no_memory();
+  for (const json *v = json_first(list); v; v = json_next(v)) entries[n++] = v;
+  clave_status st = read_entries(entries, n, t);
+  free(entries);
+  return st;
 }
 
 clave_status hf_read_vocab(const json *model, clave_tokenizer *t) {
@@ -182,7 +191,7 @@ static clave_status read_bpe_options(const json *v, clave_tokenizer *t, const ui
   return NULL;
 }
 
-static clave_status read_bpe(const json *v, const uint8_t *kinds, clave_tokenizer *t) {
+static clave_status read_bpe(const json *v, uint8_t *kinds, clave_tokenizer *t) {
   const json *list;
   uint32_t byte_ids[256];
   bpe_options o = {.merges = NULL};
@@ -217,7 +226,7 @@ static clave_status read_scores(const json *v, const clave_tokenizer *t, double 
   return NULL;
 }
 
-static clave_status read_unigram(const json *v, const uint8_t *kinds, clave_tokenizer *t) {
+static clave_status read_unigram(const json *v, uint8_t *kinds, clave_tokenizer *t) {
   uint32_t byte_ids[256];
   bool has_bytes;
   double *scores = NULL;
@@ -228,6 +237,11 @@ static clave_status read_unigram(const json *v, const uint8_t *kinds, clave_toke
   }
   TRY(read_byte_ids(v, t, kinds, byte_ids, &has_bytes));
   o.unknown.byte_ids = has_bytes ? byte_ids : NULL;
+  for (uint32_t id = 0; id < vocab_size(t->vocab); id++) {
+    if (kinds[id] == PIECE_NORMAL && vocab_find(t->vocab, vocab_piece(t->vocab, id)) != id) {
+      kinds[id] = PIECE_UNUSED; /* a later one is the same */
+    }
+  }
   clave_status st = read_scores(v, t, &scores);
   o.scores = scores;
   if (!st) st = unigram_create(t->vocab, &o, &t->model);
@@ -235,7 +249,7 @@ static clave_status read_unigram(const json *v, const uint8_t *kinds, clave_toke
   return st;
 }
 
-static clave_status read_wordpiece(const json *v, const uint8_t *kinds, clave_tokenizer *t) {
+static clave_status read_wordpiece(const json *v, uint8_t *kinds, clave_tokenizer *t) {
   uint32_t most;
   wordpiece_options o = {.kinds = kinds};
   TRY(field_text(v, "continuing_subword_prefix", "##", &o.continuing_prefix));
@@ -245,7 +259,7 @@ static clave_status read_wordpiece(const json *v, const uint8_t *kinds, clave_to
   return wordpiece_create(t->vocab, &o, &t->model);
 }
 
-static clave_status read_wordlevel(const json *v, const uint8_t *kinds, clave_tokenizer *t) {
+static clave_status read_wordlevel(const json *v, uint8_t *kinds, clave_tokenizer *t) {
   word_options o = {.kinds = kinds};
   TRY(read_unknown(v, t, kinds, &o.unknown.id));
   return word_create(t->vocab, &o, &t->model);
@@ -253,7 +267,7 @@ static clave_status read_wordlevel(const json *v, const uint8_t *kinds, clave_to
 
 typedef struct part {
   const char *name, *format;
-  clave_status (*read)(const json *v, const uint8_t *kinds, clave_tokenizer *t);
+  clave_status (*read)(const json *v, uint8_t *kinds, clave_tokenizer *t);
   const char *sign; /* what tells it where "type" is missing, as in files of 2020 */
 } part;
 static const part parts[] = {
@@ -263,7 +277,7 @@ static const part parts[] = {
     {"WordLevel", "tokenizer.json WordLevel", read_wordlevel, "vocab"}};
 enum { N_PARTS = sizeof parts / sizeof *parts };
 
-clave_status hf_read_model(const json *model, const uint8_t *kinds, clave_tokenizer *t) {
+clave_status hf_read_model(const json *model, uint8_t *kinds, clave_tokenizer *t) {
   size_t i = 0;
   if (field_or_null(model, "type")) {
     TRY(hf_find(model, parts, sizeof *parts, N_PARTS, &i));

@@ -42,7 +42,7 @@ static bool is_byte_level(const json *root, const json *model) {
 
 static clave_status read_root(const json *root, clave_tokenizer *t) {
   const json *model;
-  const uint8_t *kinds;
+  uint8_t *kinds;
   TRY(field(root, "model", JSON_OBJECT, &model));
   t->byte_level = is_byte_level(root, model);
   TRY(status_while(hf_read_vocab(model, t), "\"model\""));

@@ -239,7 +239,7 @@ static clave_status read_unigram(const json *v, uint8_t *kinds, clave_tokenizer 
   o.unknown.byte_ids = has_bytes ? byte_ids : NULL;
   for (uint32_t id = 0; id < vocab_size(t->vocab); id++) {
     if (kinds[id] == PIECE_NORMAL && vocab_find(t->vocab, vocab_piece(t->vocab, id)) != id) {
-      kinds[id] = PIECE_UNUSED; /* a later one is the same */
+      kinds[id] = PIECE_ADDED; /* a later one is the same, and counts */
     }
   }
   clave_status st = read_scores(v, t, &scores);

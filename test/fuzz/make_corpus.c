@@ -1,10 +1,12 @@
 /* Writes the committed corpus again: the small valid program in every format, programs with every
  * op and field, and small safetensors files. Built by hand when a format changes: cc -D_GNU_SOURCE
- * -I. -Ibuild/gen test/fuzz/make_corpus.c build/obj/internal.a -lcmocka -lcjson -lpthread -ldl -lm
+ * -I. -Ibuild/gen test/fuzz/make_corpus.c build/obj/internal.a -lcmocka -lcjson -lpcre2-8
+ * -lutf8proc -lpthread -ldl -lm
  * &&
  * ./a.out test/fuzz/corpus */
 #include <sys/stat.h>
 
+#include "test/llm/proto_writer.h"
 #include "test/serialize/sample.h"
 
 static const char *root;
@@ -85,6 +87,20 @@ static void put_tensors(void) {
   }
 }
 
+/* SentencePiece models of each algorithm, with a piece of every type. */
+static void put_models(void) {
+  for (uint64_t algorithm = 1; algorithm <= 4; algorithm++) {
+    for (int bytes = 0; bytes < 2; bytes++) {
+      text file = {0};
+      char name[32];
+      put_model(&file, algorithm, bytes);
+      (void)snprintf(name, sizeof name, "model_%d%s", (int)algorithm, bytes ? "_bytes" : "");
+      put_file("sentencepiece", name, file.data, file.size);
+      text_free(&file);
+    }
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc != 2) return 2;
   root = argv[1];
@@ -92,5 +108,6 @@ int main(int argc, char **argv) {
   put_valid();
   put_samples();
   put_tensors();
+  put_models();
   return 0;
 }

@@ -1,7 +1,9 @@
 #ifndef TEST_LLM_PROTO_WRITER_H
 #define TEST_LLM_PROTO_WRITER_H
 /* Writes protocol buffers, to make SentencePiece models in tests. */
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -58,6 +60,47 @@ static inline void put_charsmap(text *t) {
   text_append(t, (const char *)&size, sizeof size);
   text_append(t, (const char *)units, sizeof units);
   text_append(t, texts, sizeof texts - 1);
+}
+
+static inline void put_trainer(text *t, uint64_t algorithm, bool byte_fallback) {
+  text m = {0};
+  put_int(&m, 3, algorithm);
+  put_int(&m, 35, byte_fallback);
+  put_message(t, 2, &m);
+}
+
+/* As the normalizer's (3) or the denormalizer's (5). */
+static inline void put_spec(text *t, uint32_t number) {
+  text m = {0}, map = {0};
+  put_charsmap(&map);
+  put_message(&m, 2, &map);
+  put_int(&m, 3, number == 3);
+  put_int(&m, 4, 0);
+  put_message(t, number, &m);
+}
+
+/* A model with a piece of every type, of bytes if there is fallback to them. */
+static inline void put_model(text *t, uint64_t algorithm, bool byte_fallback) {
+  put_piece(t, "<unk>", 0, 2);
+  put_piece(t, "<s>", 0, 3);
+  put_piece(t, "</s>", 0, 3);
+  put_piece(t, "[x]", 0, 4);
+  put_piece(t, "\xE2\x96\x81", -1, 1);
+  put_piece(t, "a", -2, 1);
+  put_piece(t, "b", -3, 1);
+  put_piece(t, "ab", -0.5f, 1);
+  put_piece(t,
+            "\xE2\x96\x81"
+            "ab",
+            -0.25f, 5);
+  for (unsigned b = 0; byte_fallback && b < 256; b++) {
+    char name[8];
+    (void)snprintf(name, sizeof name, "<0x%02X>", b);
+    put_piece(t, name, 0, 6);
+  }
+  put_trainer(t, algorithm, byte_fallback);
+  put_spec(t, 3);
+  if (byte_fallback) put_spec(t, 5);
 }
 
 #endif

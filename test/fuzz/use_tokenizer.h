@@ -1,0 +1,66 @@
+#ifndef TEST_FUZZ_USE_TOKENIZER_H
+#define TEST_FUZZ_USE_TOKENIZER_H
+/* A tokenizer from any bytes: an error, or one whose ids and texts hold together. */
+#include "clave_llm.h"
+#include "test/fuzz/target.h"
+
+#define FUZZ_CHECK(expr) \
+  if (!(expr)) abort()
+
+/* What a file seldom lets through by chance: special tokens, spaces, ill-formed bytes, all sorts.
+ */
+static const char fuzz_text[] =
+    " the \xE2\x96\x81 ab aab[x]<s></s><unk>A\n\n\t\xC3\xA9"
+    "e\xCC\x81\xFF\xE2\x82 1234 \xF0\x9F\x91\x8D\xF0\x9F\x8F\xBD\xE4\xBD\xA0 don't  ";
+
+static void fuzz_decode(const clave_tokenizer *t, const uint32_t *ids, size_t count) {
+  char *all = NULL;
+  size_t size = 0, at = 0, n = 0;
+  const char *part;
+  clave_text_stream *s;
+  clave_status st = clave_tokenizer_decode(t, ids, count, false, &all, &size);
+  if (st || clave_text_stream_create(t, false, &s)) abort();
+  for (size_t i = 0; i <= count; i++) {
+    st = i < count ? clave_text_stream_next(s, ids[i], &part, &n)
+                   : clave_text_stream_finish(s, &part, &n);
+    FUZZ_CHECK(!st && size - at >= n && memcmp(all + at, part, n) == 0);
+    at += n;
+  }
+  FUZZ_CHECK(at == size);
+  clave_text_stream_destroy(s);
+  clave_text_free(all);
+}
+
+static void fuzz_encode(const clave_tokenizer *t, uint32_t n_ids, clave_special special) {
+  clave_encode_options o = {sizeof o, true, true, special};
+  clave_ids ids;
+  clave_status st = clave_tokenizer_encode(t, fuzz_text, sizeof fuzz_text - 1, &o, &ids);
+  for (size_t i = 0; i < ids.count; i++) FUZZ_CHECK(ids.items[i] < n_ids);
+  if (!st) fuzz_decode(t, ids.items, ids.count);
+  clave_status_free(st);
+  clave_ids_free(&ids);
+}
+
+static inline int fuzz_tokenizer(const uint8_t *data, size_t size) {
+  clave_tokenizer *t;
+  clave_status st = clave_tokenizer_create(data, size, NULL, &t);
+  if (st) {
+    FUZZ_CHECK(!t && clave_status_message(st)[0]);
+    clave_status_free(st);
+    return 0;
+  }
+  clave_tokenizer_info info;
+  clave_tokenizer_get_info(t, &info);
+  fuzz_encode(t, info.n_ids, CLAVE_SPECIAL_MATCH);
+  fuzz_encode(t, info.n_ids, CLAVE_SPECIAL_TEXT);
+  for (uint32_t id = 0; id < info.n_ids && id < 500; id++) {
+    char *out;
+    size_t n;
+    clave_status_free(clave_tokenizer_decode(t, &id, 1, true, &out, &n));
+    clave_text_free(out);
+  }
+  clave_tokenizer_destroy(t);
+  return 0;
+}
+
+#endif

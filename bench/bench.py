@@ -1,6 +1,6 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
-bench.py [--build build] [--only gemm,gemv,overhead,startup,memory,indexing] [--device opencl] [--rounds N]
+bench.py [--build build] [--only gemm,gemv,overhead,startup,memory,indexing,tokenizers] [--device opencl] [--rounds N]
 """
 
 import argparse
@@ -19,6 +19,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
 sys.path.insert(0, str(ROOT / "python"))
+
+from tokenizers_bench import bench_tokenizers
 
 GEMM_SIZES = [(1024, 1024, 1024), (512, 5632, 2048), (128, 4096, 4096)]  # M, N, K
 GEMV_SIZE = (32000, 2048)
@@ -190,6 +192,7 @@ BENCHES = {
     "startup": bench_startup,
     "memory": bench_memory,
     "indexing": bench_indexing,
+    "tokenizers": bench_tokenizers,
 }
 
 

@@ -55,7 +55,7 @@ clave_status bpe_create(const vocab *v, const bpe_options *o, token_model **out)
 typedef struct unigram_options {
   const double *scores; /* log-probabilities by id, (vocab_size), no NaN */
   const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
-  bool single;          /* sums are rounded to float, as SentencePiece does: it decides near ties */
+  bool single;          /* SentencePiece's float arithmetic instead of doubles */
   unknown_rule unknown; /* neighbours in a piece are always one */
 } unigram_options;
 clave_status unigram_create(const vocab *v, const unigram_options *o,

@@ -17,7 +17,8 @@ typedef struct unigram {
   uint8_t *kinds; /* by id, owned; NULL: all normal */
   double *scores; /* by id, owned; those of user-defined pieces depend on their size */
   trie pieces;    /* all that a segmentation may use, and unused ones */
-  double max_score, unknown_score;
+  double unknown_score;
+  size_t longest; /* bytes of a piece or a character */
   uint32_t byte_ids[256];
 } unigram;
 
@@ -31,6 +32,10 @@ static uint8_t kind_of(const unigram *m, uint32_t id) {
   return m->kinds ? m->kinds[id] : PIECE_NORMAL;
 }
 
+/* SentencePiece adds in floats, and begins again at 0 where sums get so large that they say little:
+ * both decide near ties. */
+static const double rebase_below = -1e5;
+
 static double rounded(const unigram *m, double score) {
   return m->options.single ? (double)(float)score : score;
 }
@@ -39,12 +44,20 @@ static void offer(const unigram *m, path *paths, uint32_t start, uint32_t end, u
                   double score) {
   double sum = rounded(m, paths[start].score + score);
   path *p = &paths[end];
-  if (p->start != UNREACHED && !(sum > p->score)) return;
-  *p = (path){sum, start, id};
+  if (p->start == UNREACHED || sum > p->score) *p = (path){sum, start, id};
 }
 
-/* A user-defined piece of n bytes: better than any other way through them. */
-static double user_score(const unigram *m, uint32_t n) { return n * m->max_score - 0.1; }
+static void rebase(const unigram *m, path *paths, size_t at, size_t size) {
+  double base = paths[at].score;
+  size_t last = size - at < m->longest ? size : at + m->longest;
+  for (size_t i = at; i <= last; i++) {
+    if (paths[i].start != UNREACHED) paths[i].score = rounded(m, paths[i].score - base);
+  }
+}
+
+/* Of a user-defined piece of n bytes: better than any other way through them, if scores are
+ * logarithms of probabilities. */
+static double user_score(uint32_t n) { return (double)(float)(n * 0.1 - 0.1); }
 
 /* All pieces that begin at a character; it is unknown if it is none by itself. */
 static void offer_pieces(const unigram *m, span in, path *paths, uint32_t start, uint32_t size) {
@@ -56,7 +69,7 @@ static void offer_pieces(const unigram *m, span in, path *paths, uint32_t start,
     uint32_t id = m->pieces.units[node].value;
     if (id == TRIE_NONE || kind_of(m, id) == PIECE_UNUSED) continue;
     bool user = kind_of(m, id) == PIECE_USER;
-    offer(m, paths, start, end, id, user ? user_score(m, end - start) : m->scores[id]);
+    offer(m, paths, start, end, id, user ? user_score(end - start) : m->scores[id]);
     known |= end - start == size;
   }
   if (!known) offer(m, paths, start, start + size, m->options.unknown.id, m->unknown_score);
@@ -106,6 +119,7 @@ static clave_status encode_along(const unigram *m, span in, path *paths, id_list
   paths[0] = (path){0};
   for (size_t i = 1; i <= in.size; i++) paths[i].start = UNREACHED;
   for (uint32_t at = 0, n; at < in.size; at += n) {
+    if (m->options.single && paths[at].score < rebase_below) rebase(m, paths, at, in.size);
     n = (uint32_t)character_size((span){in.data + at, in.size - at});
     offer_pieces(m, in, paths, at, n);
   }
@@ -146,6 +160,7 @@ static clave_status fill_trie(unigram *m, span *keys, uint32_t *ids) {
   for (uint32_t id = 0; id < vocab_size(m->vocab); id++) {
     span piece = vocab_piece(m->vocab, id);
     if (piece.size == 0 || kind_of(m, id) == PIECE_ADDED) continue;
+    if (piece.size > m->longest) m->longest = piece.size;
     keys[n] = piece;
     ids[n++] = id;
   }
@@ -169,11 +184,10 @@ static clave_status init_unigram(unigram *m) {
   if (!m->scores) return status_no_memory();
   memcpy(m->scores, m->options.scores, n * sizeof *m->scores);
   double min_score = DBL_MAX;
-  m->max_score = FLT_MIN; /* as the library has it: the smallest number above 0 */
+  m->longest = 4;
   for (uint32_t id = 0; id < n; id++) {
     if (!vocab_has(m->vocab, id) || kind_of(m, id) != PIECE_NORMAL) continue;
     if (m->scores[id] < min_score) min_score = m->scores[id];
-    if (m->scores[id] > m->max_score) m->max_score = m->scores[id];
   }
   m->unknown_score = rounded(m, min_score - unknown_penalty);
   memset(m->byte_ids, 0xFF, sizeof m->byte_ids);

@@ -73,7 +73,7 @@ static void test_unigram_definition(void **state) {
     char s[LONGEST];
     vocab *v = random_vocab(&seed, scores);
     const uint8_t kinds[N_PIECES] = {PIECE_ADDED};
-    unigram_options o = {.scores = scores, .kinds = kinds, .single = round % 2};
+    unigram_options o = {.scores = scores, .kinds = kinds};
     token_model *m;
     assert_null(unigram_create(v, &o, &m));
     for (int i = 0; i < 60; i++) {

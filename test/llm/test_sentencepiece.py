@@ -63,6 +63,14 @@ def test_bytes_are_repaired():
     assert ours.encode(b"a\xff\xe2\x82b") == ours.encode("a\ufffd\ufffdb")
 
 
+def test_long_texts():
+    """Sums over a whole text: rounding them to floats would decide near ties."""
+    text = "\n".join(s for s in strings.strings(8000, seed=4) if len(s) < 1000) * 2
+    for name in ("unigram", "unigram_close_scores", "unigram_positive", "bpe", "bpe_bytes"):
+        library = sentencepiece.SentencePieceProcessor(model_proto=model(name))
+        assert Tokenizer(model(name)).encode(text) == library.encode(text), name
+
+
 @pytest.mark.parametrize("path", ["tokenizers/llama2/tokenizer.model", "stories260K/tok512.model"])
 def test_published_models(path, test_data):
     library = sentencepiece.SentencePieceProcessor(model_file=str(test_data / path))

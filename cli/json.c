@@ -7,9 +7,11 @@
 
 #include "cli/values.h"
 
-static void write_string(page *out, const char *s) {
+/* s ends in NUL, and may hold more. */
+static void write_text(page *out, const char *s, size_t size) {
+  const unsigned char *end = (const unsigned char *)s + size;
   page_string(out, "\"");
-  for (const unsigned char *p = (const unsigned char *)s; *p;) {
+  for (const unsigned char *p = (const unsigned char *)s; p < end;) {
     size_t n = utf8_size(p);
     if (!n) {
       page_string(out, "\\ufffd");
@@ -25,6 +27,8 @@ static void write_string(page *out, const char *s) {
   }
   page_string(out, "\"");
 }
+
+static void write_string(page *out, const char *s) { write_text(out, s, strlen(s)); }
 
 static void break_line(json *j) {
   if (!j->one_line) page_format(j->out, "\n%*s", 2 * j->depth, "");
@@ -72,6 +76,11 @@ void emit_string(json *j, const char *key, const char *value) {
   } else {
     page_string(j->out, "null");
   }
+}
+
+void emit_text(json *j, const char *key, const char *value, size_t size) {
+  open_value(j, key);
+  write_text(j->out, value, size);
 }
 
 void emit_integer(json *j, const char *key, int64_t value) {

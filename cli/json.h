@@ -21,6 +21,8 @@ void emit_end_object(json *j);            /* at depth 0 also ends the line */
 void emit_end_array(json *j);
 void emit_string(json *j, const char *key,
                  const char *value); /* null for NULL; bad UTF-8 becomes U+FFFD */
+/* May hold NULs, and ends in one. */
+void emit_text(json *j, const char *key, const char *value, size_t size);
 void emit_integer(json *j, const char *key, int64_t value);
 void emit_size(json *j, const char *key, uint64_t value);
 void emit_number(json *j, const char *key, double value); /* 17 digits; null if not finite */

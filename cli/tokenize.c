@@ -1,0 +1,135 @@
+/* clave tokenize: lines of text to lines of ids, and back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "clave_llm.h"
+#include "cli/command.h"
+#include "cli/files.h"
+#include "cli/json.h"
+#include "cli/json_line.h"
+
+typedef struct tokenize_arguments {
+  const char *tokenizer, *pattern;
+  bool encode, decode, bos, eos, special, skip_special;
+} tokenize_arguments;
+
+#define FIELD(name) offsetof(tokenize_arguments, name)
+
+static const flag tokenize_flags[] = {
+    {"--tokenizer", FLAG_PATH, FIELD(tokenizer), "T",
+     "a tokenizer.json, SentencePiece model or rank file, or a Hugging Face folder", 0, 0},
+    {"--encode", FLAG_SWITCH, FIELD(encode), NULL, "a JSON string per line in, a list of ids out",
+     0, 0},
+    {"--decode", FLAG_SWITCH, FIELD(decode), NULL, "a JSON list of ids per line in, a string out",
+     0, 0},
+    {"--bos", FLAG_SWITCH, FIELD(bos), NULL, "with what the format puts before a text", 0, 0},
+    {"--eos", FLAG_SWITCH, FIELD(eos), NULL, "with what the format puts behind a text", 0, 0},
+    {"--special", FLAG_SWITCH, FIELD(special), NULL,
+     "special tokens written in the text become their ids (tokenizer.json: always)", 0, 0},
+    {"--skip-special", FLAG_SWITCH, FIELD(skip_special), NULL,
+     "special tokens are left out of the text", 0, 0},
+    {"--pattern", FLAG_TEXT, FIELD(pattern), "NAME",
+     "of a rank file: cl100k (the default), gpt2, o200k or llama3", 0, 0},
+};
+
+typedef struct work {
+  const tokenize_arguments *arguments;
+  clave_tokenizer *tokenizer;
+  page text;
+  id_page ids;
+  page *out;
+} work;
+
+static int refuse_line(size_t number, const char *why) {
+  return fail("standard input, line %zu: %s", number, why);
+}
+
+static int fail_line(size_t number, clave_status status) {
+  (void)refuse_line(number, clave_status_message(status));
+  clave_status_free(status);
+  return EXIT_FAILED;
+}
+
+static int encode_line(work *w, const char *line, size_t size, size_t number) {
+  const tokenize_arguments *a = w->arguments;
+  clave_encode_options options = {
+      .size = sizeof options,
+      .bos = a->bos,
+      .eos = a->eos,
+      .special = a->special ? CLAVE_SPECIAL_MATCH : CLAVE_SPECIAL_DEFAULT};
+  clave_ids ids;
+  w->text.size = 0;
+  const char *why = read_json_string(line, size, &w->text);
+  if (why) return refuse_line(number, why);
+  if (w->text.failed) return fail_memory();
+  clave_status st =
+      clave_tokenizer_encode(w->tokenizer, w->text.data, w->text.size, &options, &ids);
+  if (st) return fail_line(number, st);
+  json j = {.out = w->out};
+  emit_list(&j, NULL);
+  for (size_t i = 0; i < ids.count; i++) emit_size(&j, NULL, ids.items[i]);
+  emit_end_array(&j);
+  clave_ids_free(&ids);
+  return EXIT_GOOD;
+}
+
+static int decode_line(work *w, const char *line, size_t size, size_t number) {
+  char *text;
+  size_t text_size;
+  const char *why = read_json_ids(line, size, &w->ids);
+  if (why) return refuse_line(number, why);
+  clave_status st = clave_tokenizer_decode(w->tokenizer, w->ids.items, w->ids.count,
+                                           w->arguments->skip_special, &text, &text_size);
+  if (st) return fail_line(number, st);
+  json j = {.out = w->out};
+  emit_text(&j, NULL, text, text_size);
+  page_string(w->out, "\n");
+  clave_text_free(text);
+  return EXIT_GOOD;
+}
+
+static int do_lines(work *w) {
+  page in = {0};
+  int result = read_file("-", &in);
+  const char *at = in.data ? in.data : "", *end = at + in.size;
+  for (size_t number = 1; at < end && !result; number++) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    size_t size = (size_t)((newline ? newline : end) - at);
+    result = (w->arguments->encode ? encode_line : decode_line)(w, at, size, number);
+    at += size + (newline != NULL);
+  }
+  page_free(&in);
+  return result;
+}
+
+static int check_flags(const tokenize_arguments *a) {
+  if (!a->tokenizer) return fail_usage("tokenize needs --tokenizer");
+  if (a->encode == a->decode) return fail_usage("tokenize takes one of --encode and --decode");
+  if (a->decode && (a->bos || a->eos || a->special)) {
+    return fail_usage("--bos, --eos and --special go with --encode");
+  }
+  return a->encode && a->skip_special ? fail_usage("--skip-special goes with --decode") : EXIT_GOOD;
+}
+
+static int run_tokenize(const void *arguments, page *out) {
+  work w = {.arguments = arguments, .out = out};
+  TRY(check_flags(w.arguments));
+  clave_tokenizer_options options = {.size = sizeof options, .pattern = w.arguments->pattern};
+  TRY_STATUS(clave_tokenizer_load(w.arguments->tokenizer, &options, &w.tokenizer));
+  int result = do_lines(&w);
+  clave_tokenizer_destroy(w.tokenizer);
+  page_free(&w.text);
+  free(w.ids.items);
+  return result;
+}
+
+const command tokenize_command = {
+    .name = "tokenize",
+    .usage = "tokenize --tokenizer T (--encode or --decode)",
+    .summary = "Turns text into a tokenizer's ids, or ids into text, line by line.",
+    .more = "Reads standard input; each line is one JSON value, as is each line of the answer.\n",
+    .flags = tokenize_flags,
+    .n_flags = LENGTH(tokenize_flags),
+    .arguments_size = sizeof(tokenize_arguments),
+    .run = run_tokenize,
+};

@@ -29,14 +29,22 @@ def commands():
                 yield pytest.param(readme.parent.name, text, id=f"{readme.parent.name}-{i}")
 
 
-@needs_data
-@pytest.mark.parametrize("name, text", commands())
-def test_readme(name, text):
+def run_script(text):
+    """Standard output of a README's commands."""
     # The environment that the README names is the one that runs this test, wherever it lies.
     script = text.replace(".venv/bin/python", sys.executable)
     env = {k: v for k, v in os.environ.items() if k not in ("CLAVE_DEVICE", "CLAVE_LIBRARY", "MAKEFLAGS")}
     p = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=env, capture_output=True, text=True)
     assert p.returncode == 0, f"{script}\n{p.stdout[-2000:]}{p.stderr[-2000:]}"
+    return p.stdout
+
+
+@needs_data
+@pytest.mark.parametrize("name, text", commands())
+def test_readme(name, text):
+    out = run_script(text)
+    if name == "llama":
+        assert out.endswith("\n" + published_story().removeprefix("Once upon a time") + "\n")
 
 
 def example(name, file="model.py"):

@@ -1,0 +1,107 @@
+"""Exports a Llama for run_llama: prog.json, consts.safetensors and prompt_ids.txt.
+
+--model is a Hugging Face folder (weights, config.json, a tokenizer); without one, stories260K of ../shared/data, whose
+weights are put under transformers' names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+import clave
+from clave.llm import use_kv_cache
+
+DATA = Path(os.environ.get("CLAVE_TEST_DATA") or Path(__file__).parents[2] / ".." / "shared" / "data")
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+NAMES = {  # Meta's of a layer: transformers'
+    "attention.wq": "self_attn.q_proj",
+    "attention.wk": "self_attn.k_proj",
+    "attention.wv": "self_attn.v_proj",
+    "attention.wo": "self_attn.o_proj",
+    "feed_forward.w1": "mlp.gate_proj",
+    "feed_forward.w2": "mlp.down_proj",
+    "feed_forward.w3": "mlp.up_proj",
+    "attention_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+}
+OUTER = {"tok_embeddings": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
+
+
+def halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    """Rows of a projection whose pairs (2i, 2i + 1) are rotated, for one that rotates (i, i + head_dim / 2)."""
+    return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def load_stories(folder: Path) -> LlamaForCausalLM:
+    """Meta's parameters and names as transformers has them."""
+    from safetensors.torch import load_file
+
+    p = json.loads((folder / "params.json").read_text())
+    config = LlamaConfig(
+        vocab_size=p["vocab_size"],
+        hidden_size=p["dim"],
+        intermediate_size=p["hidden_dim"],
+        num_hidden_layers=p["n_layers"],
+        num_attention_heads=p["n_heads"],
+        num_key_value_heads=p["n_kv_heads"],
+        max_position_embeddings=p["max_seq_len"],
+        rms_norm_eps=p["norm_eps"],
+        rope_parameters={"rope_type": "default", "rope_theta": p["rope_theta"]},
+        tie_word_embeddings=True,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    weights = {}
+    for name, value in load_file(folder / "stories260K.safetensors").items():
+        stem = name.removesuffix(".weight")
+        if stem.startswith("layers."):
+            _, layer, part = stem.split(".", 2)
+            heads = {"attention.wq": p["n_heads"], "attention.wk": p["n_kv_heads"]}.get(part)
+            weights[f"model.layers.{layer}.{NAMES[part]}.weight"] = halves(value, heads) if heads else value
+        else:
+            weights[f"{OUTER[stem]}.weight"] = value
+    model = LlamaForCausalLM(config)
+    model.load_state_dict(weights, strict=False)
+    model.tie_weights()
+    return model
+
+
+def export(model: LlamaForCausalLM, context: int) -> clave.Program:
+    length = torch.export.Dim("length", min=1, max=context)
+    example = (torch.ones(1, 3, dtype=torch.int64), torch.tensor(0))
+    program = clave.export(use_kv_cache(model, context), example, dynamic_shapes=({1: length}, None))
+    stop = model.config.eos_token_id
+    stop = [] if stop is None else stop if isinstance(stop, list) else [stop]
+    program.metadata = {"llm": {"max_context": context, "bos": model.config.bos_token_id, "stop_ids": stop}}
+    return program
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, help="a Hugging Face folder; default: stories260K")
+    parser.add_argument("--prompt", default="Once upon a time", help="default: %(default)s")
+    parser.add_argument("--dtype", choices=DTYPES, default="f32")
+    parser.add_argument("--max-context", type=int, help="tokens in the cache; default: what the model was made for")
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/llama"), help="folder; default: %(default)s")
+    args = parser.parse_args()
+    if args.model:
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(args.model), clave.Tokenizer(args.model)
+    else:
+        folder = DATA / "stories260K"
+        model, tokenizer = load_stories(folder), clave.Tokenizer(folder / "tok512.model")
+    program = export(model.to(DTYPES[args.dtype]), args.max_context or model.config.max_position_embeddings)
+    args.output.mkdir(parents=True, exist_ok=True)
+    program.save(args.output / "prog.json")
+    ids = tokenizer.encode(args.prompt, bos=True)
+    (args.output / "prompt_ids.txt").write_text(" ".join(map(str, ids)) + "\n")
+    print(f"wrote prog.json, consts.safetensors and prompt_ids.txt ({len(ids)} ids) to {args.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -113,11 +113,13 @@ tests: $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/fault/run_faults $(BUILD)/
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 
-demo: ## installs what is missing, builds, and recognises handwritten digits
+demo: ## installs what is missing, builds, recognises handwritten digits and writes some text
 	@ci/deps demo
 	@$(MAKE) --no-print-directory all
 	@$(MAKE) --no-print-directory -s $(BUILD)/demo
 	@$(BUILD)/demo examples/mnist/mnist.clv examples/mnist/digits/*.pgm
+	@echo "\nROMEO:"
+	@$(BUILD)/clave generate examples/tinylm/tinylm.clv --prompt "ROMEO:" --temperature 0.8 --seed 3 --max-new-tokens 120
 check: ## installs what is missing, builds, and runs every test (20 minutes at most)
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv

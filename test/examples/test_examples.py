@@ -95,6 +95,16 @@ def test_mnist_is_small():
     assert sum((EXAMPLES / "mnist" / name).stat().st_size for name in ("mnist.clv", "weights.pt")) <= 500_000
 
 
+def test_tinylm_carries_its_tokenizer_and_is_small():
+    import clave
+
+    path = EXAMPLES / "tinylm" / "tinylm.clv"
+    assert path.stat().st_size <= 4_000_000
+    program = clave.load(path)
+    assert program.tokenizer.decode(program.tokenizer.encode("O Romeo, Romeo!")) == "O Romeo, Romeo!"
+    assert program.metadata["llm"]["max_context"] == 512
+
+
 def published_story():
     """The text in the data's README: the indented lines behind "prints:"."""
     text = (DATA / "README.md").read_text().split("prints:\n", 1)[1]

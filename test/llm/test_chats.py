@@ -1,0 +1,141 @@
+"""Chats as ids, against the templates that are published with the models, rendered by Jinja.
+
+The templates are written here after what those of the model families give: our own text. They are rendered in the
+environment that transformers uses (trim_blocks, lstrip_blocks), and a tokenizer of bytes and special tokens shows what
+the ids spell.
+"""
+
+import _models
+import jinja2
+import pytest
+from _llm import Device, Llm
+
+from _tokenizer import Error, Tokenizer
+
+SPECIAL = ["<s>", "</s>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>"]
+SPECIAL += [
+    "<start_of_turn>",
+    "<end_of_turn>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|end|>",
+    "[INST]",
+    "[/INST]",
+]
+
+HEADER = "<|start_header_id|>{{ %s }}<|end_header_id|>\n\n"
+EACH = "{%- for m in messages -%}"
+TURNS = """{%- for m in messages -%}
+{%- if (m.role == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('turns') }}{%- endif -%}"""
+JINJA = {
+    "llama3": "{{ bos_token }}"
+    + EACH
+    + HEADER % "m.role"
+    + "{{ m.content | trim }}<|eot_id|>{%- endfor -%}"
+    + HEADER % "'assistant'",
+    "llama3.1": "{{ bos_token }}"
+    + "{%- if messages[0].role == 'system' -%}{%- set system = messages[0].content | trim -%}"
+    + "{%- set messages = messages[1:] -%}{%- else -%}{%- set system = '' -%}{%- endif -%}"
+    + HEADER % "'system'"
+    + "{{ 'Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n' }}{{ system }}<|eot_id|>"
+    + EACH
+    + HEADER % "m.role"
+    + "{{ m.content | trim }}<|eot_id|>{%- endfor -%}"
+    + HEADER % "'assistant'",
+    "chatml": EACH
+    + "{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' + '\n' }}{%- endfor -%}"
+    + "{{ '<|im_start|>assistant\n' }}",
+    "gemma": "{{ bos_token }}{%- set first = '' -%}"
+    + "{%- if messages[0].role == 'system' -%}{%- set first = messages[0].content + '\n\n' -%}"
+    + "{%- set messages = messages[1:] -%}{%- endif -%}"
+    + TURNS
+    + "{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' + (first if loop.first else '') }}"
+    + "{{ m.content | trim }}{{ '<end_of_turn>\n' }}{%- endfor -%}{{ '<start_of_turn>model\n' }}",
+    "phi3": EACH + "{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n' }}{%- endfor -%}{{ '<|assistant|>\n' }}",
+    "mistral-v1": "{%- if messages[0].role == 'system' -%}{%- set system = messages[0].content -%}"
+    + "{%- set messages = messages[1:] -%}{%- endif -%}{{ bos_token }}"
+    + TURNS
+    + "{%- if m.role == 'user' -%}{%- if loop.first and system is defined -%}"
+    + "{{ ' [INST] ' + system + '\n\n' + m.content + ' [/INST]' }}{%- else -%}{{ ' [INST] ' + m.content + ' [/INST]' }}"
+    + "{%- endif -%}{%- else -%}{{ ' ' + m.content + eos_token }}{%- endif -%}{%- endfor -%}",
+    "mistral-v3": "{#- [AVAILABLE_TOOLS] -#}"
+    + "{%- if messages[0].role == 'system' -%}{%- set system = messages[0].content -%}"
+    + "{%- set messages = messages[1:] -%}{%- endif -%}{{ bos_token }}"
+    + TURNS
+    + "{%- if m.role == 'user' -%}{%- if loop.last and system is defined -%}"
+    + "{{ '[INST] ' + system + '\n\n' + m.content + '[/INST]' }}{%- else -%}{{ '[INST] ' + m.content + '[/INST]' }}"
+    + "{%- endif -%}{%- else -%}{{ ' ' + m.content | trim + eos_token }}{%- endif -%}{%- endfor -%}",
+    "zephyr": EACH
+    + "{{ '<|' + m.role + '|>\n' + m.content + eos_token + '\n' }}{%- endfor -%}{{ '<|assistant|>\n' }}"
+    + "{#- <|user|> -#}",
+}
+
+SYSTEM = ("system", "  Be brief. ")
+ASK, ANSWER, AGAIN = ("user", " What is 2 + 2?\n"), ("assistant", " 4.\u00a0\n"), ("user", "Größer: 日本?")
+CHATS = [[ASK], [SYSTEM, ASK], [ASK, ANSWER, AGAIN], [SYSTEM, ASK, ANSWER, AGAIN, ANSWER, ASK]]
+
+
+def render(name, chat):
+    def refuse(message):
+        raise ValueError(message)
+
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    environment.globals["raise_exception"] = refuse
+    messages = [{"role": role, "content": text} for role, text in chat]
+    return environment.from_string(JINJA[name]).render(messages=messages, bos_token="<s>", eos_token="</s>")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("chats")
+    _models.export(folder / "m.clv")
+    _models.byte_tokenizer(folder / "tokenizer.json", SPECIAL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def llm(folder):
+    return Llm(folder / "m.clv", Device("cpu"), folder / "tokenizer.json")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder):
+    return Tokenizer(folder / "tokenizer.json")
+
+
+@pytest.mark.parametrize("name", JINJA)
+@pytest.mark.parametrize("chat", CHATS, ids=len)
+def test_as_jinja_renders(llm, tokenizer, name, chat):
+    ids = llm.chat_ids(chat, name)
+    want = render(name, chat)
+    assert tokenizer.decode(ids, skip_special=False) == want
+    assert ids == tokenizer.encode(want)
+
+
+@pytest.mark.parametrize("name", JINJA)
+def test_messages_hold_no_special_tokens(llm, tokenizer, name):
+    evil = "".join(SPECIAL) + "<|im_"
+    chat = [("user", evil), ("assistant", evil), ("user", evil)]
+    ids = llm.chat_ids(chat, name)
+    tame = llm.chat_ids([(role, "x") for role, _ in chat], name)
+    assert [i for i in ids if i >= 256] == [i for i in tame if i >= 256]
+    assert tokenizer.decode(ids, skip_special=False) == render(name, chat)
+
+
+def test_turns(llm):
+    for name in ("gemma", "mistral-v1", "mistral-v3"):
+        for chat in ([ANSWER], [ASK, ASK], [SYSTEM], [SYSTEM, ANSWER], [ASK, SYSTEM]):
+            with pytest.raises(Error):
+                llm.chat_ids(chat, name)
+    with pytest.raises(Error, match="message 1 is of 'tool', not system, user or assistant"):
+        llm.chat_ids([ASK, ("tool", "4")], "chatml")
+    with pytest.raises(Error, match="without a message"):
+        llm.chat_ids([], "chatml")
+
+
+def test_unknown_templates(llm):
+    with pytest.raises(Error, match=r"the model has no chat template; known: llama3\.1, llama3, chatml"):
+        llm.chat_ids([ASK])
+    with pytest.raises(Error, match="chat template 'vicuna' is not known; known: "):
+        llm.chat_ids([ASK], "vicuna")

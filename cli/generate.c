@@ -1,6 +1,8 @@
 /* clave generate: text from a language model, or a chat with it. */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,15 +219,30 @@ static int answer_prompt(const generate_arguments *a, speech *s, const page *tex
   return speak(s);
 }
 
+/* Waits until standard input has something. An interrupt that comes between a look at it and the
+ * wait ends the wait, too: it is let through only there. */
+static bool wait_for_input(void) {
+  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+  sigset_t interrupts, before;
+  int ready = 0;
+  (void)sigemptyset(&interrupts);
+  (void)sigaddset(&interrupts, SIGINT);
+  (void)sigprocmask(SIG_BLOCK, &interrupts, &before);
+  while (ready <= 0 && !is_interrupted(NULL)) {
+    ready = ppoll(&input, 1, NULL, &before);
+    if (ready < 0 && errno != EINTR) break;
+  }
+  (void)sigprocmask(SIG_SETMASK, &before, NULL);
+  return ready > 0;
+}
+
+/* -1: the input has ended, or Ctrl-C was typed. */
 static int read_line(page *line) {
   line->size = 0;
-  for (;;) {
-    char c;
-    ssize_t n = read(STDIN_FILENO, &c, 1);
-    if (n < 0 && errno == EINTR && !is_interrupted(NULL)) continue;
-    if (n <= 0) return line->size && n == 0 ? EXIT_GOOD : -1;
+  for (char c;; page_bytes(line, &c, 1)) {
+    if (!wait_for_input()) return -1;
+    if (read(STDIN_FILENO, &c, 1) <= 0) return line->size ? EXIT_GOOD : -1;
     if (c == '\n') return line->failed ? fail_memory() : EXIT_GOOD;
-    page_bytes(line, &c, 1);
   }
 }
 

@@ -60,8 +60,10 @@ static clave_status read_method(const clave_program *p, const clave_method_info 
   clave_tensor_info tokens, position, logits;
   *m = (llm_method){.name = info->name};
   if (info->n_inputs != 2 || info->n_outputs < 1)
-    return INVALID("it has %u inputs and %u outputs, expected tokens and position, and logits",
-                   info->n_inputs, info->n_outputs);
+    return INVALID(
+        "not a language model: it has %u inputs and %u outputs, expected tokens and position, and "
+        "logits",
+        info->n_inputs, info->n_outputs);
   TRY(clave_program_input(p, info->name, 0, &tokens));
   TRY(clave_program_input(p, info->name, 1, &position));
   TRY(clave_program_output(p, info->name, 0, &logits));

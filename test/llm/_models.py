@@ -14,18 +14,18 @@ LENGTH = torch.export.Dim("length", min=1, max=CONTEXT)
 class Next(nn.Module):
     """The cache keeps the tokens; a row of a random table, chosen by their sum, is the logits of what follows."""
 
-    def __init__(self, dtype=torch.float32, every=False, each=False):
+    def __init__(self, dtype=torch.float32, every=False, each=False, context=CONTEXT):
         super().__init__()
         self.each = each  # it is told the position of every token
         self.every = every  # the logits of every token: (1, L, V) instead of (1, V)
-        self.register_buffer("seen", torch.zeros(1, 1, CONTEXT, 1))
+        self.register_buffer("seen", torch.zeros(1, 1, context, 1))
         table = torch.randn(97, VOCAB, generator=torch.Generator().manual_seed(4))
         self.register_buffer("table", table.to(dtype))
 
     def forward(self, tokens, position):
         positions = position if self.each else position + torch.arange(tokens.shape[-1])
         self.seen.index_copy_(2, positions, tokens.reshape(1, 1, -1, 1).float())
-        before = torch.arange(CONTEXT)[None, :] <= positions[:, None]
+        before = torch.arange(self.seen.shape[2])[None, :] <= positions[:, None]
         sums = (self.seen[0, 0, :, 0][None] * before).sum(1).long()
         logits = self.table[(31 * sums + 7 * positions) % 97][None]
         return logits if self.every else logits[:, -1]
@@ -37,10 +37,14 @@ def arguments(length, form="scalar"):
     return torch.ones(1, length, dtype=torch.int64), position.get(form, torch.arange(length))
 
 
-def export(path, form="scalar", fixed=None, **options):
-    """One method, forward; L is dynamic unless it is fixed."""
+def export(path, form="scalar", fixed=None, tokenizer=None, llm=None, **options):
+    """One method, forward; L is dynamic unless it is fixed. tokenizer: a file; llm: metadata."""
     shapes = None if fixed else ({1: LENGTH}, {0: LENGTH} if form == "each" else None)
-    clave.export(Next(each=form == "each", **options), arguments(fixed or 3, form), dynamic_shapes=shapes).save(path)
+    program = clave.export(Next(each=form == "each", **options), arguments(fixed or 3, form), dynamic_shapes=shapes)
+    program.set_tokenizer(tokenizer)
+    if llm is not None:
+        program.metadata = {"llm": llm}
+    program.save(path)
     return path
 
 

@@ -1,6 +1,7 @@
 """Text to ids: clave's tokenizers against the libraries the formats come from, turn by turn, one thread each."""
 
 import io
+import itertools
 import os
 import pathlib
 import statistics
@@ -10,6 +11,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
 sys.path.insert(0, str(ROOT / "test/llm"))
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("RAYON_NUM_THREADS", "1")
 
 
 def texts():
@@ -29,25 +32,62 @@ def unigram_model():
     return out.getvalue()
 
 
-def pairs():
-    """What is compared: name, the file for clave, the library's name, its text -> ids."""
+def sentencepiece_pairs():
     import sentencepiece
+
+    for name, source in (
+        ("SentencePiece BPE (Llama 2)", (DATA / "tokenizers/llama2/tokenizer.model").read_bytes()),
+        ("SentencePiece Unigram, 8,000", unigram_model()),
+    ):
+        yield name, source, "sentencepiece", sentencepiece.SentencePieceProcessor(model_proto=source).encode
+
+
+def tiktoken_pairs():
     import tiktoken
     import tiktoken.load
 
-    llama = DATA / "tokenizers/llama2/tokenizer.model"
-    library = sentencepiece.SentencePieceProcessor(model_file=str(llama))
-    yield "SentencePiece BPE (Llama 2)", llama, "sentencepiece", library.encode
-    unigram = unigram_model()
-    library = sentencepiece.SentencePieceProcessor(model_proto=unigram)
-    yield "SentencePiece Unigram, 8,000", unigram, "sentencepiece", library.encode
-    ranks = DATA / "tokenizers/cl100k/cl100k_base.tiktoken"
+    file = DATA / "tokenizers/cl100k/cl100k_base.tiktoken"
     pattern = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
     pattern += r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
-    library = tiktoken.Encoding(
-        "cl100k", pat_str=pattern, mergeable_ranks=tiktoken.load.load_tiktoken_bpe(str(ranks)), special_tokens={}
-    )
-    yield "tiktoken (cl100k)", ranks, "tiktoken", library.encode_ordinary
+    ranks = tiktoken.load.load_tiktoken_bpe(str(file))
+    library = tiktoken.Encoding("cl100k", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    yield "tiktoken (cl100k)", file.read_bytes(), "tiktoken", library.encode_ordinary
+
+
+def byte_level():
+    """GPT-2's, as a tokenizer.json."""
+    import tokenizers as hf
+
+    folder = DATA / "tokenizers/gpt2"
+    out = hf.Tokenizer(hf.models.BPE.from_file(str(folder / "encoder.json"), str(folder / "vocab.bpe")))
+    out.pre_tokenizer = hf.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    out.decoder = hf.decoders.ByteLevel()
+    return out
+
+
+def word_pieces():
+    """As BERT's, trained on the text."""
+    import tokenizers as hf
+
+    out = hf.Tokenizer(hf.models.WordPiece(unk_token="[UNK]"))
+    out.normalizer, out.pre_tokenizer = hf.normalizers.BertNormalizer(), hf.pre_tokenizers.BertPreTokenizer()
+    trainer = hf.trainers.WordPieceTrainer(vocab_size=8000, special_tokens=["[UNK]"], show_progress=False)
+    out.train([str(DATA / "text/tinyshakespeare.txt")], trainer)
+    return out
+
+
+def tokenizers_pairs():
+    import tokenizers as hf
+
+    llama = hf.Tokenizer.from_file(str(DATA / "tokenizers/llama2/tokenizer.json"))
+    llama.post_processor = hf.processors.Sequence([])
+    for name, library in (
+        ("tokenizer.json, byte-level BPE (GPT-2)", byte_level()),
+        ("tokenizer.json, BPE (Llama 2)", llama),
+        ("tokenizer.json, WordPiece, 8,000", word_pieces()),
+    ):
+        ids = lambda text, library=library: library.encode(text, add_special_tokens=False).ids
+        yield name, library.to_str().encode(), "tokenizers", ids
 
 
 def seconds(encode, text):
@@ -62,7 +102,7 @@ def bench_tokenizers(args):
     if not DATA.is_dir():
         return [f"Not measured: no {DATA}."]
     rows = []
-    for name, source, library, theirs in pairs():
+    for name, source, library, theirs in itertools.chain(sentencepiece_pairs(), tiktoken_pairs(), tokenizers_pairs()):
         ours = Tokenizer(source)
         for kind, text in texts().items():
             assert ours.encode(text) == list(theirs(text)), (name, kind)

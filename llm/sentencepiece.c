@@ -249,8 +249,6 @@ static clave_status add_special(clave_tokenizer *t, const spm_file *f) {
 
 static clave_status make_parts(clave_tokenizer *t, const spm_file *f) {
   TRY(make_model(t, f));
-  if (f->trainer.algorithm == SPM_BPE)
-    TRY(spm_splitter_create(t->vocab, f->kinds, f->trainer.byte_fallback, &t->split));
   TRY(status_while(
       spm_normalizer_create(&f->normalizer, f->trainer.suffix, t->vocab, f->kinds, &t->normalize),
       "normalizer_spec"));

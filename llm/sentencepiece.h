@@ -24,11 +24,6 @@ typedef struct spm_spec { /* the normalizer's, and the denormalizer's */
 clave_status spm_normalizer_create(const spm_spec *spec, bool suffix, const vocab *v,
                                    const uint8_t *user, normalizer **out) STATUS_CHECK;
 
-/* For BPE; kinds: piece_kind by id. NULL where a cut could change the ids: unused pieces are taken
- * apart as they were made anywhere in the text. */
-clave_status spm_splitter_create(const vocab *v, const uint8_t *kinds, bool byte_fallback,
-                                 splitter **out) STATUS_CHECK;
-
 typedef struct spm_decoder_options {
   const vocab *vocab;           /* outlives it */
   const uint8_t *types;         /* spm_type by id, outlives it */

@@ -70,6 +70,15 @@ DEFINE_SOME(KEY_TYPE)
 typedef const __global STORAGE(X_TYPE) *x_pointer;
 typedef const __global STORAGE(KEY_TYPE) *key_pointer;
 #define SCALED IS_INT(KEY_TYPE)
+/* KEYS keys and values that are not in the compute type become so once, in private memory, not for each column anew. */
+#define TILED (W > 1 && Q_MAX > 0 && !IS_F32(KEY_TYPE) && !IS_F64(KEY_TYPE))
+#if TILED
+typedef const real *tile_pointer;
+#define KEY(p, i) (realw)((p)[i])
+#else
+typedef key_pointer tile_pointer;
+#define KEY(p, i) (realw) LOAD(KEY_TYPE, p, i)
+#endif
 
 #if W > 1
 DEFINE_KEEP(X_TYPE)
@@ -193,8 +202,21 @@ static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d) {
 #define QUERY(d) gather_rows(q, q_rows, d)
 #endif
 
+#if TILED
+/* The first n columns of the rows at from + at[j], and where they are now. */
+static inline void fill_tile(real *tile, int width, key_pointer from, index_t at[KEYS], index_t n) {
+  for (int j = 0; j < KEYS; j++) {
+    key_pointer row = from + at[j];
+    index_t d = 0;
+    for (; d + W <= n; d += W) vstore16(LOADW(KEY_TYPE, row + d), 0, tile + j * width + d);
+    for (; d < n; d++) tile[j * width + d] = LOAD(KEY_TYPE, row, d);
+    at[j] = j * width;
+  }
+}
+#endif
+
 /* scores[j] = the W rows times the key at keys + key_at[j]. */
-static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_rows, const realw *query, key_pointer keys,
+static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_rows, const realw *query, tile_pointer keys,
                               const index_t key_at[KEYS], index_t head_dim) {
   EACH_KEY scores[j] = (realw)0;
   for (index_t from = 0; from < head_dim; from += BLOCK) {
@@ -203,7 +225,7 @@ static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_
     EACH_KEY sums[j] = (realw)0;
     for (index_t d = from; d < end; d++) {
       const realw value = QUERY(d);
-      EACH_KEY sums[j] = fma(value, (realw)LOAD(KEY_TYPE, keys, key_at[j] + d), sums[j]);
+      EACH_KEY sums[j] = fma(value, KEY(keys, key_at[j] + d), sums[j]);
     }
     EACH_KEY scores[j] += sums[j];
   }
@@ -249,11 +271,11 @@ static inline realw soften(realw p[KEYS], realw *largest, realw *total) {
   return fade;
 }
 
-static inline void add_values(realw *sums, const realw p[KEYS], realw fade, key_pointer values, const index_t value_at[KEYS],
+static inline void add_values(realw *sums, const realw p[KEYS], realw fade, tile_pointer values, const index_t value_at[KEYS],
                               index_t columns) {
   for (index_t d = 0; d < columns; d++) {
     realw sum = sums[d] * fade;
-    EACH_KEY sum = fma(p[j], (realw)LOAD(KEY_TYPE, values, value_at[j] + d), sum);
+    EACH_KEY sum = fma(p[j], KEY(values, value_at[j] + d), sum);
     sums[d] = sum;
   }
 }
@@ -313,7 +335,14 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
     EACH_KEY key_at[j] = at[j] * k_strides.s0;
     EACH_KEY value_at[j] = at[j] * v_strides.s0;
     realw p[KEYS];
-    score_keys(p, q, rows.q, query, keys, key_at, head_dim);
+#if TILED
+    real key_tile[KEYS * Q_MAX], value_tile[KEYS * V_MAX];
+    fill_tile(key_tile, Q_MAX, keys, key_at, head_dim);
+    fill_tile(value_tile, V_MAX, values, value_at, columns);
+#else
+    const tile_pointer key_tile = keys, value_tile = values;
+#endif
+    score_keys(p, q, rows.q, query, key_tile, key_at, head_dim);
     EACH_KEY {
       const realw score = CAP(p[j] * (SCALED ? scale * k_scale[k_scale_offset + pair * n_keys + at[j]] : scale));
       p[j] = mask_score(score, mask, &rows, at[j] * mask_step, from + j, window, masked);
@@ -321,7 +350,7 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
     }
     const realw fade = soften(p, &largest, &total);
     if (SCALED) EACH_KEY p[j] *= v_scale[v_scale_offset + pair * n_keys + at[j]];
-    add_values(sums, p, fade, values, value_at, columns);
+    add_values(sums, p, fade, value_tile, value_at, columns);
   }
 #if SPLIT
   parts += parts_offset + ((split * (items / row_blocks) + pair) * n_rows + first_row) * (v_dim + 2);

@@ -1,6 +1,6 @@
-/* Attention: each task takes a few queries of one head, computes all their scores, normalises them,
- * and sums the values. Keys and values are read in place; narrow floats compute in float with sums
- * in double, F64 in double. */
+/* Attention: each task takes a few queries that read the same keys, of one head or of several,
+ * computes all their scores, normalises them, and sums the values. Keys and values are read in
+ * place; narrow floats compute in float with sums in double, F64 in double. */
 #include "backend/cpu/kernels/attention.h"
 
 #include <math.h>
@@ -12,28 +12,37 @@
 #include "backend/cpu/kernels/walk.h"
 
 enum {
-  QUERIES = 8,
+  MOST_ROWS = 8,
   KEY_STEP = 512,
   MULTIPLIES_PER_THREAD = 128 * 1024,
   ELEMENTS_PER_THREAD = 16 * 1024
 };
 
+/* Head h of q reads head h / share of k and v. All queries of the heads that share one are its
+ * rows.
+ */
 typedef struct heads {
   const attention *p;
   compute_class c;
-  int rank; /* of all operands */
-  int64_t n_heads, group, l_q, l_k, head_dim, v_dim,
-      blocks; /* l_k: n_keys; blocks of queries per head */
+  int rank;                                       /* of all operands */
+  int64_t n_kv, share, l_q, l_k, head_dim, v_dim; /* l_k: n_keys */
+  int64_t rows, rows_per_task, blocks;            /* per head of k; blocks: tasks */
 } heads;
 
-/* The queries of a task and their memory, in the compute type. */
+/* A query: it may see the keys [from, to) before the mask. */
+typedef struct query_row {
+  int64_t head, query, from, to; /* head: flat over (..., n_heads) */
+} query_row;
+
+/* The rows of a task and their memory, in the compute type. */
 typedef struct work {
   const heads *h;
-  int64_t head, first, n; /* flat head over (..., n_heads); queries [first, first + n) */
-  char *q;                /* (n, head_dim), scaled */
-  char *scores;           /* (n, l_k) */
-  char *row;              /* (max(head_dim, v_dim)): one key or value */
-  char *sums;             /* (n, v_dim) */
+  query_row rows[MOST_ROWS];
+  int64_t n, from, to; /* [from, to): keys that one of them may see */
+  char *q;             /* (n, head_dim), scaled */
+  char *scores;        /* (n, l_k) */
+  char *line;          /* (max(head_dim, v_dim)): one key or value */
+  char *sums;          /* (n, v_dim) */
 } work;
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -66,27 +75,42 @@ static double dot_f64(int64_t n, const double *a, const double *b) {
   return sum + ((lane[0] + lane[1]) + (lane[2] + lane[3]));
 }
 
-/* Query i may see the keys [hidden(i), visible(i)) before the mask. */
-static int64_t visible(const heads *h, int64_t i) {
-  int64_t n = h->p->before + i + 1;
-  return h->p->causal && n < h->l_k ? n : h->l_k;
-}
-static int64_t hidden(const heads *h, int64_t i) {
-  int64_t n = h->p->before + i + 1 - h->p->window;
-  return h->p->window && n > 0 ? n : 0;
+/* Where a row begins in q, mask or out. */
+static int64_t row_offset(const heads *h, const ktensor *t, const query_row *r) {
+  return head_offset(h, t, r->head, 1) + r->query * t->strides[h->rank - 2];
 }
 
-/* Where the rows of the head that flat head `head` reads are, in k or v and in their scales. */
+static void find_rows(work *w, int64_t task) {
+  const heads *h = w->h;
+  const attention *p = h->p;
+  int64_t pair = task / h->blocks, first = task % h->blocks * h->rows_per_task;
+  w->n = h->rows - first < h->rows_per_task ? h->rows - first : h->rows_per_task;
+  w->from = h->l_k;
+  for (int64_t i = 0; i < w->n; i++) {
+    query_row *r = &w->rows[i];
+    r->head = pair * h->share + (first + i) / h->l_q;
+    r->query = (first + i) % h->l_q;
+    int64_t to = p->before + r->query + 1, from = to - p->window;
+    r->to = p->causal && to < h->l_k ? to : h->l_k;
+    r->from = p->window && from > 0 ? from : 0;
+    if (r->from < w->from) w->from = r->from;
+    if (r->to > w->to) w->to = r->to;
+  }
+}
+
+/* Where the rows of a head of k or v are, and their scales. */
 typedef struct key_rows {
   const ktensor *t, *scale;
   int64_t at, scale_at, first, size;
 } key_rows;
 
-static key_rows rows_of(const heads *h, int64_t head, const ktensor *t, const ktensor *scale) {
+static key_rows keys_of(const work *w, const ktensor *t, const ktensor *scale) {
+  const heads *h = w->h;
+  int64_t head = w->rows[0].head;
   return (key_rows){t,
                     scale,
-                    head_offset(h, t, head, h->group),
-                    scale ? head_offset(h, scale, head, h->group) : 0,
+                    head_offset(h, t, head, h->share),
+                    scale ? head_offset(h, scale, head, h->share) : 0,
                     h->p->first_row,
                     t->dims[h->rank - 2]};
 }
@@ -102,16 +126,15 @@ static const void *read_row(const work *w, const key_rows *r, int64_t j, double 
   }
   return row_in_place(h->c, r->t->type,
                       element_at(r->t->data, r->t->type, r->at + row * r->t->strides[h->rank - 2]),
-                      r->t->dims[h->rank - 1], w->row);
+                      r->t->dims[h->rank - 1], w->line);
 }
 
 static void load_queries(const work *w) {
   const heads *h = w->h;
   const ktensor *q = h->p->q;
-  int64_t at = head_offset(h, q, w->head, 1), stride = q->strides[h->rank - 2],
-          total = w->n * h->head_dim;
+  int64_t total = w->n * h->head_dim;
   for (int64_t i = 0; i < w->n; i++)
-    load_row(h->c, q->type, element_at(q->data, q->type, at + (w->first + i) * stride), 1,
+    load_row(h->c, q->type, element_at(q->data, q->type, row_offset(h, q, &w->rows[i])), 1,
              h->head_dim, w->q + (size_t)(i * h->head_dim) * compute_size(h->c));
   float *f = (float *)(void *)w->q;
   double *d = (double *)(void *)w->q;
@@ -129,9 +152,8 @@ static void score_keys(const work *w) {
   double *sd = (double *)(void *)w->scores;
   const float *qf = (const float *)(const void *)w->q;
   const double *qd = (const double *)(const void *)w->q;
-  key_rows keys = rows_of(h, w->head, h->p->k, h->p->k_scale);
-  int64_t stop = visible(h, w->first + w->n - 1);
-  for (int64_t j = hidden(h, w->first); j < stop; j++) {
+  key_rows keys = keys_of(w, h->p->k, h->p->k_scale);
+  for (int64_t j = w->from; j < w->to; j++) {
     double factor;
     const void *key = read_row(w, &keys, j, &factor);
     for (int64_t i = 0; i < w->n; i++) {
@@ -146,13 +168,13 @@ static void score_keys(const work *w) {
   }
 }
 
-/* Adds the mask to the first n scores of query i, which begin at key 0. */
+/* Adds the mask to the first n scores of row i, which begin at key 0. */
 static void mask_scores(const work *w, int64_t i, int64_t n, char *scores) {
   const heads *h = w->h;
   const ktensor *m = h->p->mask;
   if (!m) return;
   int64_t stride = m->strides[h->rank - 1];
-  int64_t at = head_offset(h, m, w->head, 1) + (w->first + i) * m->strides[h->rank - 2];
+  int64_t at = row_offset(h, m, &w->rows[i]);
   float *f = (float *)(void *)scores;
   double *d = (double *)(void *)scores;
   row_block block;
@@ -192,11 +214,11 @@ static void softmax_f64(double *x, int64_t n, double empty) {
 static void normalize_scores(const work *w) {
   const heads *h = w->h;
   for (int64_t i = 0; i < w->n; i++) {
-    int64_t from = hidden(h, w->first + i), n = visible(h, w->first + i) - from;
-    int64_t size = (int64_t)compute_size(h->c);
+    const query_row *r = &w->rows[i];
+    int64_t n = r->to - r->from, size = (int64_t)compute_size(h->c);
     char *scores = w->scores + i * h->l_k * size;
-    mask_scores(w, i, from + n, scores);
-    scores += from * size;
+    mask_scores(w, i, r->to, scores);
+    scores += r->from * size;
     if (h->c == COMPUTE_F32) softmax_f32((float *)(void *)scores, n, h->p->empty);
     if (h->c == COMPUTE_F64) softmax_f64((double *)(void *)scores, n, h->p->empty);
   }
@@ -209,16 +231,15 @@ static void sum_values(const work *w) {
   float *yf = (float *)(void *)w->sums;
   double *yd = (double *)(void *)w->sums;
   memset(w->sums, 0, (size_t)(w->n * h->v_dim) * compute_size(h->c));
-  key_rows values = rows_of(h, w->head, h->p->v, h->p->v_scale);
-  int64_t stop = visible(h, w->first + w->n - 1);
-  for (int64_t j = hidden(h, w->first); j < stop; j++) {
+  key_rows values = keys_of(w, h->p->v, h->p->v_scale);
+  for (int64_t j = w->from; j < w->to; j++) {
     double factor;
-    const void *row = read_row(w, &values, j, &factor);
-    const double *x = row;
+    const void *value = read_row(w, &values, j, &factor);
+    const double *x = value;
     for (int64_t i = 0; i < w->n; i++) {
-      if (j >= visible(h, w->first + i) || j < hidden(h, w->first + i)) continue;
+      if (j >= w->rows[i].to || j < w->rows[i].from) continue;
       if (h->c == COMPUTE_F32)
-        axpy_f32(h->v_dim, sf[i * h->l_k + j] * (float)factor, row, yf + i * h->v_dim);
+        axpy_f32(h->v_dim, sf[i * h->l_k + j] * (float)factor, value, yf + i * h->v_dim);
       if (h->c == COMPUTE_F64)
         for (int64_t d = 0; d < h->v_dim; d++)
           yd[i * h->v_dim + d] += sd[i * h->l_k + j] * factor * x[d];
@@ -229,41 +250,47 @@ static void sum_values(const work *w) {
 static void attend(const void *user, int64_t task, char *scratch) {
   const heads *h = user;
   size_t size = compute_size(h->c);
-  work w = {.h = h, .head = task / h->blocks, .first = task % h->blocks * QUERIES};
-  w.n = h->l_q - w.first < QUERIES ? h->l_q - w.first : QUERIES;
+  work w = {.h = h};
+  find_rows(&w, task);
   w.q = scratch;
   w.scores = w.q + (size_t)(w.n * h->head_dim) * size;
-  w.row = w.scores + (size_t)(w.n * h->l_k) * size;
-  w.sums = w.row + (size_t)larger(h->head_dim, h->v_dim) * size;
+  w.line = w.scores + (size_t)(w.n * h->l_k) * size;
+  w.sums = w.line + (size_t)larger(h->head_dim, h->v_dim) * size;
   load_queries(&w);
   score_keys(&w);
   normalize_scores(&w);
   sum_values(&w);
   const ktensor *out = h->p->out;
-  int64_t to = head_offset(h, out, w.head, 1) + w.first * out->strides[h->rank - 2];
   for (int64_t i = 0; i < w.n; i++)
-    store_row(h->c, out->type, element_at(out->data, out->type, to + i * out->strides[h->rank - 2]),
-              1, h->v_dim, w.sums + (size_t)(i * h->v_dim) * size);
+    store_row(h->c, out->type, element_at(out->data, out->type, row_offset(h, out, &w.rows[i])), 1,
+              h->v_dim, w.sums + (size_t)(i * h->v_dim) * size);
+}
+
+/* As many rows to a task as leave one for each thread. */
+static void divide(heads *h, int64_t n_pairs, int n_threads) {
+  int64_t fair = n_pairs * h->rows / (n_threads > 0 ? n_threads : 1);
+  h->rows_per_task = fair < 1 ? 1 : fair < MOST_ROWS ? fair : MOST_ROWS;
+  h->blocks = (h->rows + h->rows_per_task - 1) / h->rows_per_task;
 }
 
 bool kernel_attention(const kernel_context *ctx, const attention *p) {
   const ktensor *q = p->q;
   int r = q->rank;
   heads h = {.p = p, .c = q->type == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_F32, .rank = r};
-  h.n_heads = q->dims[r - 3];
-  h.group = p->k->dims[r - 3] > 0 ? h.n_heads / p->k->dims[r - 3] : 1;
+  h.n_kv = larger(p->k->dims[r - 3], 1);
+  h.share = q->dims[r - 3] / h.n_kv;
   h.l_q = q->dims[r - 2];
   h.l_k = p->n_keys;
   h.head_dim = q->dims[r - 1];
   h.v_dim = p->v->dims[r - 1];
-  h.blocks = (h.l_q + QUERIES - 1) / QUERIES;
-  int64_t n_heads = product_of(q->dims, r - 2);
-  if (n_heads * h.l_q * h.v_dim == 0) return true;
+  h.rows = h.share * h.l_q;
+  int64_t n_pairs = product_of(q->dims, r - 3) * h.n_kv;
+  if (n_pairs * h.rows * h.v_dim == 0) return true;
+  divide(&h, n_pairs, ctx->n_threads);
   int64_t l_k = (h.l_k + KEY_STEP - 1) / KEY_STEP * KEY_STEP; /* a cache grows; the memory seldom */
-  int64_t queries = h.l_q < QUERIES ? h.l_q : QUERIES;
-  int64_t elements = queries * (h.head_dim + l_k + h.v_dim) + larger(h.head_dim, h.v_dim);
-  int64_t multiplies = n_heads * h.l_q * h.l_k * (h.head_dim + h.v_dim);
-  return run_slots(ctx, n_heads * h.blocks, multiplies / MULTIPLIES_PER_THREAD,
+  int64_t elements = h.rows_per_task * (h.head_dim + l_k + h.v_dim) + larger(h.head_dim, h.v_dim);
+  int64_t multiplies = n_pairs * h.rows * h.l_k * (h.head_dim + h.v_dim);
+  return run_slots(ctx, n_pairs * h.blocks, multiplies / MULTIPLIES_PER_THREAD,
                    (size_t)elements * compute_size(h.c), attend, &h);
 }
 

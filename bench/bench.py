@@ -1,6 +1,7 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
-bench.py [--build build] [--only gemm,gemv,overhead,startup,memory,indexing,tokenizers] [--device opencl] [--rounds N]
+bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N], of gemm, gemv, overhead, startup, memory,
+indexing, tokenizers, llm
 """
 
 import argparse
@@ -20,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
 sys.path.insert(0, str(ROOT / "python"))
 
+from llm_bench import bench_llm
 from tokenizers_bench import bench_tokenizers
 
 GEMM_SIZES = [(1024, 1024, 1024), (512, 5632, 2048), (128, 4096, 4096)]  # M, N, K
@@ -193,6 +195,7 @@ BENCHES = {
     "memory": bench_memory,
     "indexing": bench_indexing,
     "tokenizers": bench_tokenizers,
+    "llm": bench_llm,
 }
 
 

@@ -1,0 +1,76 @@
+"""Text by small language models: `clave generate` on both backends and transformers, turn by turn."""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
+TINYLM = ROOT / "examples/tinylm/tinylm.clv"
+NEW_TOKENS = 200
+
+
+def export_stories(path):
+    """The program of transformers' Llama with the weights of stories260K, and that Llama itself, apart from it."""
+    sys.path.insert(0, str(ROOT / "examples/llama"))
+    from export_llama import export, load_stories
+
+    folder = DATA / "stories260K"
+    program = export(load_stories(folder), 512)
+    program.set_tokenizer(folder / "tok512.model")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    program.save(path)
+    return load_stories(folder).eval()
+
+
+def generate(args, program, device, n=NEW_TOKENS):
+    """Tokens per second after the first, and seconds from the start of the process to its end."""
+    stats = args.work / "stats.json"
+    command = [args.build / "clave", "generate", program, "--prompt", "", "--device", device, "--ignore-stop-ids"]
+    begin = time.monotonic()
+    rest = ["--max-new-tokens", str(n), "--stats-json", stats]
+    subprocess.run([*command, *rest], check=True, capture_output=True)
+    seconds = time.monotonic() - begin
+    s = json.loads(stats.read_text())
+    return s["decode_tokens"] / s["decode_ms"] * 1000 if s["decode_ms"] else 0, seconds
+
+
+def transformers_speed(model):
+    """Greedy, with its dynamic cache: tokens per second after the first."""
+    import torch
+
+    ids, times = torch.tensor([[1]]), []
+    with torch.no_grad():
+        for n in (1, NEW_TOKENS):
+            begin = time.monotonic()
+            model.generate(ids, do_sample=False, min_new_tokens=n, max_new_tokens=n, pad_token_id=0)
+            times.append(time.monotonic() - begin)
+    return (NEW_TOKENS - 1) / (times[1] - times[0])
+
+
+def bench_llm(args):
+    stories = args.work / "stories260k.clv"
+    model = export_stories(stories)
+    rows = {"stories260K, f32": (stories, model), "tinylm, f16": (TINYLM, None)}
+    lines = [
+        "| model | clave on cpu, tokens/s | clave on opencl | transformers | process start to first token, cpu, s | opencl |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, (program, reference) in rows.items():
+        speeds, firsts = {"cpu": [], args.device: [], "torch": []}, {"cpu": [], args.device: []}
+        generate(args, program, args.device)  # builds kernels
+        for _ in range(5):
+            for device in ("cpu", args.device):
+                speeds[device].append(generate(args, program, device)[0])
+                firsts[device].append(generate(args, program, device, 1)[1])
+            if reference:
+                speeds["torch"].append(transformers_speed(reference))
+        cpu, opencl = (statistics.median(speeds[d]) for d in ("cpu", args.device))
+        torch_speed = f"{statistics.median(speeds['torch']):.0f}" if reference else "–"
+        first = " | ".join(f"{statistics.median(firsts[d]):.3f}" for d in ("cpu", args.device))
+        lines.append(f"| {name} | {cpu:.0f} | {opencl:.0f} | {torch_speed} | {first} |")
+    return lines

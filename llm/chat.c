@@ -56,13 +56,10 @@ static clave_status refuse_template(const char *said) {
   return st;
 }
 
-int32_t chat_end_id(const clave_tokenizer *tokenizer, const char *template_name) {
+int32_t chat_end_id(const clave_llm *l, const char *template_name) {
   const chat_template *t = template_name ? find_template(template_name) : NULL;
-  if (!t) return CLAVE_NO_TOKEN;
-  if (strcmp(t->end, CHAT_EOS) != 0) return clave_tokenizer_find(tokenizer, t->end);
-  clave_tokenizer_info info;
-  clave_tokenizer_get_info(tokenizer, &info);
-  return info.eos;
+  if (!t || !l->tokenizer) return CLAVE_NO_TOKEN;
+  return strcmp(t->end, CHAT_EOS) == 0 ? l->eos : clave_tokenizer_find(l->tokenizer, t->end);
 }
 
 /* ---------------------------------------------------------------- rendering */
@@ -215,13 +212,11 @@ clave_status chat_render(const chat_template *t, const clave_llm_message *messag
 /* ---------------------------------------------------------------- ids */
 
 static clave_status append_marked(const clave_llm *l, char mark, id_list *out) {
-  clave_tokenizer_info t;
-  clave_tokenizer_get_info(l->tokenizer, &t);
-  int32_t id = mark == *CHAT_BOS ? l->info.bos : t.eos;
+  int32_t id = mark == *CHAT_BOS ? l->info.bos : l->eos;
   if (id != CLAVE_NO_TOKEN) {
     id_list_append(out, (uint32_t)id);
   } else if (mark == *CHAT_EOS) {
-    return INVALID("the tokenizer has no EOS, with which the chat template ends messages");
+    return INVALID("the model has no EOS, with which the chat template ends messages");
   }
   return NULL;
 }
@@ -276,7 +271,7 @@ static clave_status encode_rendering(const clave_llm *l, const chat_rendering *r
 
 static chat_start start_after(const clave_llm *l, const chat_template *t, const id_list *before) {
   if (!before || !before->count) return CHAT_START;
-  int32_t end = chat_end_id(l->tokenizer, t->name);
+  int32_t end = chat_end_id(l, t->name);
   bool ended = end != CLAVE_NO_TOKEN && before->items[before->count - 1] == (uint32_t)end;
   return ended ? CHAT_AFTER_END : CHAT_AFTER_ANSWER;
 }

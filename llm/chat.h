@@ -57,7 +57,7 @@ void chat_rendering_free(chat_rendering *r);
  */
 const char *chat_detect(const char *said);
 /* The id that ends an answer, CLAVE_NO_TOKEN if there is none; template_name: NULL or any. */
-int32_t chat_end_id(const clave_tokenizer *tokenizer, const char *template_name);
+int32_t chat_end_id(const clave_llm *l, const char *template_name);
 /* Ids of messages that follow `before`, which may be empty. template_name: NULL for the model's. */
 clave_status chat_encode(const clave_llm *l, const char *template_name,
                          const clave_llm_message *messages, size_t count, const id_list *before,

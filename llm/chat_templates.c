@@ -47,7 +47,7 @@ const chat_template chat_templates[] = {
      .answer = "<start_of_turn>model\n",
      .end = "<end_of_turn>"},
     {.name = "phi3",
-     .marks = {"<|user|>", "<|assistant|>", "<|end|>"},
+     .marks = {"<|assistant|>", "<|end|>"},
      .begin = "",
      .system = {"<|system|>\n", "<|end|>\n", false},
      .user = {"<|user|>\n", "<|end|>\n", false},
@@ -78,7 +78,7 @@ const chat_template chat_templates[] = {
      .end = CHAT_EOS},
     /* Zephyr, StableLM Zephyr's relatives, TinyLlama Chat */
     {.name = "zephyr",
-     .marks = {"<|user|>", "<|assistant|>", "eos_token"},
+     .marks = {"<|assistant|>", "eos_token"},
      .begin = "",
      .system = {"<|system|>\n", CHAT_EOS "\n", false},
      .user = {"<|user|>\n", CHAT_EOS "\n", false},

@@ -31,11 +31,14 @@ static int32_t known(const clave_llm *l, int32_t id) {
   return id >= 0 && (uint32_t)id < l->info.n_vocab ? id : CLAVE_NO_TOKEN;
 }
 
-static clave_status read_bos(clave_llm *l, const llm_metadata *said) {
-  clave_tokenizer_info t = {.bos = CLAVE_NO_TOKEN};
+static clave_status read_ends(clave_llm *l, const llm_metadata *said) {
+  clave_tokenizer_info t = {.bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN};
   if (l->tokenizer) clave_tokenizer_get_info(l->tokenizer, &t);
+  if (said->bos != CLAVE_NO_TOKEN) TRY(check_id(l, "llm.bos", (uint32_t)said->bos));
+  if (said->eos != CLAVE_NO_TOKEN) TRY(check_id(l, "llm.eos", (uint32_t)said->eos));
   l->info.bos = said->has_bos ? said->bos : known(l, t.bos);
-  return l->info.bos == CLAVE_NO_TOKEN ? NULL : check_id(l, "llm.bos", (uint32_t)l->info.bos);
+  l->eos = said->has_eos ? said->eos : known(l, t.eos);
+  return NULL;
 }
 
 static void add_stop_id(uint32_t *ids, size_t *n, int32_t id) {
@@ -46,7 +49,7 @@ static void add_stop_id(uint32_t *ids, size_t *n, int32_t id) {
   ids[(*n)++] = (uint32_t)id;
 }
 
-/* What the metadata says, or the tokenizer's EOS and what ends an answer in the chat template. */
+/* What the metadata says, or EOS and what ends an answer in the chat template. */
 static clave_status read_stop_ids(clave_llm *l, const llm_metadata *said) {
   uint32_t *ids = mem_pool_alloc(l->pool, said->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
@@ -55,11 +58,9 @@ static clave_status read_stop_ids(clave_llm *l, const llm_metadata *said) {
     TRY(check_id(l, "llm.stop_ids", said->stop_ids[i]));
     add_stop_id(ids, &n, (int32_t)said->stop_ids[i]);
   }
-  if (!said->has_stop_ids && l->tokenizer) {
-    clave_tokenizer_info t;
-    clave_tokenizer_get_info(l->tokenizer, &t);
-    add_stop_id(ids, &n, known(l, t.eos));
-    add_stop_id(ids, &n, known(l, chat_end_id(l->tokenizer, l->info.chat_template)));
+  if (!said->has_stop_ids) {
+    add_stop_id(ids, &n, l->eos);
+    add_stop_id(ids, &n, known(l, chat_end_id(l, l->info.chat_template)));
   }
   l->info.stop_ids = ids;
   l->info.n_stop_ids = n;
@@ -78,7 +79,7 @@ static clave_status describe(clave_llm *l) {
   if (!l->info.chat_template) l->info.chat_template = said.chat_template;
   l->default_system = said.default_system;
   TRY(read_context(l, &said));
-  TRY(read_bos(l, &said));
+  TRY(read_ends(l, &said));
   return read_stop_ids(l, &said);
 }
 

@@ -30,8 +30,8 @@ enum { LLM_METHODS = 2 };
 /* What a program's metadata says of the language model in it; what it does not say is derived. */
 typedef struct llm_metadata {
   int64_t max_context; /* 0: not said */
-  bool has_bos, has_stop_ids;
-  int32_t bos;        /* CLAVE_NO_TOKEN: prompts begin with none */
+  bool has_bos, has_eos, has_stop_ids;
+  int32_t bos, eos;   /* CLAVE_NO_TOKEN: it has none */
   uint32_t *stop_ids; /* in the pool */
   size_t n_stop_ids;
   const char *chat_template;  /* in the pool; a name, or a template's own text; NULL: not said */
@@ -49,6 +49,7 @@ struct clave_llm {
   llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;
   clave_llm_info info;
+  int32_t eos; /* CLAVE_NO_TOKEN: none */
   const char *default_system;
   double load_ms; /* program and tokenizer */
 };

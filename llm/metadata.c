@@ -22,15 +22,24 @@ static clave_status read_context(mem_pool *pool, const json *v, llm_metadata *ou
   return wrong_kind("max_context", v, "a number of tokens");
 }
 
+static clave_status read_token(const char *key, const json *v, bool *said, int32_t *out) {
+  uint32_t id;
+  *said = true;
+  *out = CLAVE_NO_TOKEN;
+  if (json_kind_of(v) == JSON_NULL) return NULL;
+  TRY(read_id(key, v, &id));
+  *out = (int32_t)id;
+  return NULL;
+}
+
 static clave_status read_bos(mem_pool *pool, const json *v, llm_metadata *out) {
   (void)pool;
-  uint32_t id;
-  out->has_bos = true;
-  out->bos = CLAVE_NO_TOKEN;
-  if (json_kind_of(v) == JSON_NULL) return NULL;
-  TRY(read_id("bos", v, &id));
-  out->bos = (int32_t)id;
-  return NULL;
+  return read_token("bos", v, &out->has_bos, &out->bos);
+}
+
+static clave_status read_eos(mem_pool *pool, const json *v, llm_metadata *out) {
+  (void)pool;
+  return read_token("eos", v, &out->has_eos, &out->eos);
 }
 
 static clave_status read_stop_ids(mem_pool *pool, const json *v, llm_metadata *out) {
@@ -63,6 +72,7 @@ static const struct {
   clave_status (*read)(mem_pool *pool, const json *v, llm_metadata *out);
 } keys[] = {{"max_context", read_context},
             {"bos", read_bos},
+            {"eos", read_eos},
             {"stop_ids", read_stop_ids},
             {"chat_template", read_template},
             {"default_system", read_system}};
@@ -80,7 +90,7 @@ static clave_status read_keys(mem_pool *pool, const json *document, llm_metadata
 }
 
 clave_status llm_metadata_read(mem_pool *pool, const char *said, llm_metadata *out) {
-  *out = (llm_metadata){.bos = CLAVE_NO_TOKEN};
+  *out = (llm_metadata){.bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN};
   if (!said || !*said) return NULL;
   json *document;
   clave_status st = json_parse(said, strlen(said), &document);

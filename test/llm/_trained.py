@@ -211,9 +211,7 @@ def unigram(normalizer, split, decoder=None, byte_fallback=False):
     t.pre_tokenizer = split
     t.decoder = decoder or D.Metaspace()
     special = ["<pad>", "</s>", "<unk>", *(BYTES if byte_fallback else [])]
-    trainer = trainers.UnigramTrainer(
-        vocab_size=1500, special_tokens=special, unk_token="<unk>", show_progress=False
-    )
+    trainer = trainers.UnigramTrainer(vocab_size=1500, special_tokens=special, unk_token="<unk>", show_progress=False)
     t.train_from_iterator(corpus(), trainer)
     if byte_fallback:
         t = with_bytes(t, byte_fallback=True)

@@ -8,8 +8,9 @@ the ids spell.
 import _models
 import jinja2
 import pytest
-from _llm import Device, Llm
+from _llm import GOES_ON, STOP_ID, Device, Llm, Talk
 
+import clave
 from _tokenizer import Error, Tokenizer
 
 SPECIAL = ["<s>", "</s>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>"]
@@ -24,7 +25,7 @@ SPECIAL += [
     "[/INST]",
 ]
 
-HEADER = "<|start_header_id|>{{ %s }}<|end_header_id|>\n\n"
+HEADER = "{{ '<|start_header_id|>' + %s + '<|end_header_id|>\n\n' }}"
 EACH = "{%- for m in messages -%}"
 TURNS = """{%- for m in messages -%}
 {%- if (m.role == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('turns') }}{%- endif -%}"""
@@ -66,9 +67,7 @@ JINJA = {
     + "{%- if m.role == 'user' -%}{%- if loop.last and system is defined -%}"
     + "{{ '[INST] ' + system + '\n\n' + m.content + '[/INST]' }}{%- else -%}{{ '[INST] ' + m.content + '[/INST]' }}"
     + "{%- endif -%}{%- else -%}{{ ' ' + m.content | trim + eos_token }}{%- endif -%}{%- endfor -%}",
-    "zephyr": EACH
-    + "{{ '<|' + m.role + '|>\n' + m.content + eos_token + '\n' }}{%- endfor -%}{{ '<|assistant|>\n' }}"
-    + "{#- <|user|> -#}",
+    "zephyr": EACH + "{{ '<|' + m.role + '|>\n' + m.content + eos_token + '\n' }}{%- endfor -%}{{ '<|assistant|>\n' }}",
 }
 
 SYSTEM = ("system", "  Be brief. ")
@@ -89,8 +88,8 @@ def render(name, chat):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("chats")
-    _models.export(folder / "m.clv")
     _models.byte_tokenizer(folder / "tokenizer.json", SPECIAL)
+    _models.export(folder / "m.clv", llm={"bos": 256, "eos": 257})
     return folder
 
 
@@ -139,3 +138,54 @@ def test_unknown_templates(llm):
         llm.chat_ids([ASK])
     with pytest.raises(Error, match="chat template 'vicuna' is not known; known: "):
         llm.chat_ids([ASK], "vicuna")
+
+
+def with_metadata(folder, name, **llm):
+    program = clave.load(folder / "m.clv")
+    program.metadata = {"llm": {"bos": 256, "eos": 257, **llm}}
+    program.save(folder / name)
+    return Llm(folder / name, Device("cpu"), folder / "tokenizer.json")
+
+
+def test_templates_are_recognised(folder):
+    for name, jinja in JINJA.items():
+        for said in (name, jinja):
+            llm = with_metadata(folder, "named.clv", chat_template=said)
+            assert llm.info.chat_template.decode() == name
+            assert llm.chat_ids([ASK]) == llm.chat_ids([ASK], name)
+    llm = with_metadata(
+        folder, "named.clv", chat_template="{%- for m in messages %}USER: {{ m.content }}\n{% endfor %}"
+    )
+    with pytest.raises(Error, match=r"chat template '\{%- for m in messages %\}USER: .*\.\.\.' is not known; known: "):
+        llm.chat_ids([ASK])
+
+
+def test_stop_ids_of_templates(folder, tokenizer):
+    for name, ends in {
+        "chatml": ["</s>", "<|im_end|>"],
+        "mistral-v1": ["</s>"],
+        "gemma": ["</s>", "<end_of_turn>"],
+    }.items():
+        info = with_metadata(folder, "named.clv", chat_template=name).info
+        assert info.stop_ids[: info.n_stop_ids] == [tokenizer.find(end) for end in ends]
+
+
+def test_turns_follow_each_other(folder, tokenizer):
+    """What ends an answer comes once, whether the model wrote it or was cut off."""
+    llm = with_metadata(folder, "named.clv", chat_template="chatml", max_context=1000)
+    end = tokenizer.find("<|im_end|>")
+    question = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    for bias, stop, answer in (({end: 1000}, STOP_ID, ""), ({65: 1000}, GOES_ON, "AA")):
+        talk = Talk(llm, bias=bias).prompt([("user", "hi")])
+        assert tokenizer.decode(talk.ids()) == question
+        assert talk.take(2)[1:] == (answer, stop)
+        talk.prompt([("user", "hi")])
+        assert tokenizer.decode(talk.ids()) == question + answer + "<|im_end|>\n" + question
+
+
+def test_default_system_message(folder, tokenizer):
+    llm = with_metadata(folder, "named.clv", chat_template="chatml", default_system="Be brief.")
+    assert tokenizer.decode(llm.chat_ids([ASK])) == render("chatml", [("system", "Be brief."), ASK])
+    assert tokenizer.decode(llm.chat_ids([SYSTEM, ASK])) == render("chatml", [SYSTEM, ASK])
+    for name in ("gemma", "llama3.1"):
+        assert tokenizer.decode(llm.chat_ids([ASK], name)) == render(name, [("system", "Be brief."), ASK])

@@ -35,12 +35,13 @@ static void join_all(bpe *m) { memset(m->junctions.bits, 0xFF, sizeof m->junctio
 
 /* Between all neighbours within a piece. */
 static void join_within(bpe *m, span piece) {
+  uint8_t last = 0;
   for (size_t at = 0, n; at < piece.size; at += n) {
     span rest = {piece.data + at, piece.size - at};
     n = m->options.symbols == BPE_BYTES ? 1 : character_size(rest);
-    if (n == rest.size) return;
-    join_classes(m, bpe_first_class(m, rest),
-                 bpe_first_class(m, (span){rest.data + n, rest.size - n}));
+    uint8_t class = class_of((span){rest.data, n});
+    if (at > 0) join_classes(m, last, class);
+    last = class;
   }
 }
 

@@ -11,6 +11,7 @@
 enum { BLOCK = 256, OPEN_BLOCKS = 16, MAX_UNITS = 1 << 30 };
 
 typedef struct key {
+  uint64_t prefix; /* its first 8 bytes, the first one on top, zeros beyond its end */
   span text;
   uint32_t value, order;
 } key;
@@ -34,11 +35,18 @@ typedef struct builder {
 
 static int compare_keys(const void *a, const void *b) {
   const key *x = a, *y = b;
+  if (x->prefix != y->prefix) return x->prefix < y->prefix ? -1 : 1;
   size_t n = x->text.size < y->text.size ? x->text.size : y->text.size;
   int c = memcmp(x->text.data, y->text.data, n);
   if (c != 0) return c;
   if (x->text.size != y->text.size) return x->text.size < y->text.size ? -1 : 1;
   return x->order < y->order ? -1 : 1;
+}
+
+static uint64_t prefix_of(span s) {
+  uint64_t prefix = 0;
+  for (size_t i = 0; i < 8; i++) prefix = prefix << 8 | (i < s.size ? (uint8_t)s.data[i] : 0);
+  return prefix;
 }
 
 static void unlink_unit(builder *b, uint32_t i) {
@@ -142,7 +150,8 @@ static clave_status build(builder *b, const span *keys, const uint32_t *values, 
     return status_no_memory();
   b->keys = malloc(bytes);
   if (!b->keys) return status_no_memory();
-  for (size_t i = 0; i < count; i++) b->keys[i] = (key){keys[i], values[i], (uint32_t)i};
+  for (size_t i = 0; i < count; i++)
+    b->keys[i] = (key){prefix_of(keys[i]), keys[i], values[i], (uint32_t)i};
   qsort(b->keys, count, sizeof *b->keys, compare_keys);
   TRY(add_block(b));
   b->units[0].parent = TRIE_NONE - 1; /* no node's child, yet not free */

@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 
 SAN_BUILD = pathlib.Path("build/san")  # make check builds it first
+CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz/corpus"
 
 
 class Net(torch.nn.Module):
@@ -87,6 +88,18 @@ def test_every_allocation_on_cpu(net, build, tmp_path):
     runner = SAN_BUILD / "test/fault/run_faults"
     runner = runner if runner.exists() else build / "test/fault/run_faults"
     assert run_faults(runner, "alloc", net, "cpu", tmp_path, {}) > 50
+
+
+def test_tokenizers(build):
+    """Every allocation from file to text, with the small files that fuzzing begins with."""
+    runner = SAN_BUILD / "test/fault/run_text_faults"
+    runner = runner if runner.exists() else build / "test/fault/run_text_faults"
+    files = [f for k in ("sentencepiece", "tiktoken", "tokenizer_json") for f in sorted(CORPUS.glob(f"{k}/*"))]
+    assert files
+    p = subprocess.run([str(runner), *map(str, files)], capture_output=True, text=True, timeout=600)
+    bad, ran = failures(p.stdout)
+    assert p.returncode == 0 and not bad, f"exit {p.returncode}\n" + "\n".join(bad[:20]) + p.stderr[-4000:]
+    assert ran > 50 * len(files) / 2
 
 
 def test_allocations_on_opencl(net, build, tmp_path, tmp_path_factory, everything):

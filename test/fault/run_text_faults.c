@@ -1,0 +1,109 @@
+/* Fails the Nth allocation of a whole life of a tokenizer (load, encode, decode, stream, destroy),
+ * for N = 0, 1, 2 ... until nothing is left to fail. Each time there is an error, or ids and text
+ * are right. Leaks are for the sanitizer that this is built with.
+ *
+ *   run_text_faults FILE... */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clave_llm.h"
+#include "test/fault/alloc.h"
+
+#define TRY(call)              \
+  do {                         \
+    clave_status st_ = (call); \
+    if (st_) return st_;       \
+  } while (0)
+
+enum { REPEATS = 70 };
+static const char part[] =
+    "<s> The ab aab[x] A\n\t\xC3\xA9"
+    "e\xCC\x81\xFF 1234 \xF0\x9F\x91\x8D\xE4\xBD\xA0 don't [CLS]  ";
+static char in[REPEATS * sizeof part]; /* long enough for what is remembered of a text */
+
+typedef struct life {
+  clave_tokenizer *tokenizer;
+  clave_text_stream *stream;
+  clave_ids ids;
+  char *text;
+  size_t size, streamed;
+} life;
+
+static clave_status run_stream(life *l) {
+  const char *bytes;
+  size_t n;
+  TRY(clave_text_stream_create(l->tokenizer, false, &l->stream));
+  for (size_t i = 0; i < l->ids.count; i++) {
+    TRY(clave_text_stream_next(l->stream, l->ids.items[i], &bytes, &n));
+    l->streamed += n;
+  }
+  TRY(clave_text_stream_finish(l->stream, &bytes, &n));
+  l->streamed += n;
+  return NULL;
+}
+
+static clave_status run_life(life *l, const char *path) {
+  clave_encode_options o = {sizeof o, true, true, CLAVE_SPECIAL_MATCH};
+  TRY(clave_tokenizer_load(path, NULL, &l->tokenizer));
+  TRY(clave_tokenizer_encode(l->tokenizer, in, strlen(in), &o, &l->ids));
+  TRY(clave_tokenizer_decode(l->tokenizer, l->ids.items, l->ids.count, false, &l->text, &l->size));
+  return run_stream(l);
+}
+
+static void end_life(life *l) {
+  clave_text_stream_destroy(l->stream);
+  clave_ids_free(&l->ids);
+  clave_text_free(l->text);
+  clave_tokenizer_destroy(l->tokenizer);
+}
+
+static bool same_life(const life *a, const life *b) {
+  return a->ids.count == b->ids.count && a->size == b->size && a->streamed == b->streamed &&
+         (a->ids.count == 0 ||
+          !memcmp(a->ids.items, b->ids.items, a->ids.count * sizeof(uint32_t))) &&
+         (!a->text || !memcmp(a->text, b->text, a->size));
+}
+
+/* What is wrong with life n, NULL: nothing. `good`: one without a failure; its error if it had one.
+ */
+static const char *fault(const char *path, const life *good, bool loads, long n, bool *fired) {
+  static char message[400];
+  life l = {0};
+  alloc_arm(n);
+  clave_status st = run_life(&l, path);
+  *fired = alloc_disarm();
+  (void)snprintf(message, sizeof message, "%s", st ? clave_status_message(st) : "");
+  const char *wrong = NULL;
+  if (st && loads && !*fired) wrong = message;
+  if (st && (!*message || strchr(message, '\n'))) wrong = "the message is not one line";
+  if (!st && !same_life(&l, good)) wrong = "no error, yet ids or text are wrong";
+  clave_status_free(st);
+  end_life(&l);
+  return wrong;
+}
+
+static int run_file(const char *path, int *failed) {
+  life good = {0};
+  clave_status st = run_life(&good, path);
+  bool loads = !st;
+  int passed = 0;
+  clave_status_free(st);
+  for (long n = 0, fired = true; fired; n++) {
+    bool came;
+    const char *wrong = fault(path, &good, loads, n, &came);
+    if (wrong) printf("FAIL %s, allocation %ld: %s\n", path, n, wrong);
+    *(wrong ? failed : &passed) += 1;
+    fired = came;
+  }
+  end_life(&good);
+  return passed;
+}
+
+int main(int argc, char **argv) {
+  int passed = 0, failed = 0;
+  for (int i = 0; i < REPEATS; i++) strcat(in, part);
+  for (int i = 1; i < argc; i++) passed += run_file(argv[i], &failed);
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}

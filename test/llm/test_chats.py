@@ -175,7 +175,7 @@ def test_turns_follow_each_other(folder, tokenizer):
     llm = with_metadata(folder, "named.clv", chat_template="chatml", max_context=1000)
     end = tokenizer.find("<|im_end|>")
     question = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
-    for bias, stop, answer in (({end: 1000}, STOP_ID, ""), ({65: 1000}, GOES_ON, "AA")):
+    for bias, stop, answer in (({end: 1000}, STOP_ID, ""), ({tokenizer.encode("A")[0]: 1000}, GOES_ON, "AA")):
         talk = Talk(llm, bias=bias).prompt([("user", "hi")])
         assert tokenizer.decode(talk.ids()) == question
         assert talk.take(2)[1:] == (answer, stop)

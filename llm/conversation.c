@@ -201,18 +201,25 @@ clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, si
   return NULL;
 }
 
+/* Puts BOS before the first text, unless the text spells it. */
+static clave_status prompt_encoded(clave_llm_conversation *c, const clave_ids *ids) {
+  id_list all = {0};
+  int64_t bos = c->llm->info.bos, first = ids->count ? (int64_t)ids->items[0] : CLAVE_NO_TOKEN;
+  if (c->ids.count == 0 && bos != CLAVE_NO_TOKEN && first != bos)
+    id_list_append(&all, (uint32_t)bos);
+  for (size_t i = 0; i < ids->count; i++) id_list_append(&all, ids->items[i]);
+  clave_status st = all.failed ? status_no_memory() : clave_llm_prompt(c, all.items, all.count);
+  id_list_free(&all);
+  return st;
+}
+
 clave_status clave_llm_prompt_text(clave_llm_conversation *c, const char *bytes, size_t size) {
   clave_ids ids;
-  id_list all = {0};
   start_clock(c);
   if (!c->llm->tokenizer) return INVALID("a prompt of text needs a tokenizer; ids do not");
   TRY(clave_tokenizer_encode(c->llm->tokenizer, bytes, size, NULL, &ids));
-  if (c->ids.count == 0 && c->llm->info.bos != CLAVE_NO_TOKEN)
-    id_list_append(&all, (uint32_t)c->llm->info.bos);
-  for (size_t i = 0; i < ids.count; i++) id_list_append(&all, ids.items[i]);
+  clave_status st = prompt_encoded(c, &ids);
   clave_ids_free(&ids);
-  clave_status st = all.failed ? status_no_memory() : clave_llm_prompt(c, all.items, all.count);
-  id_list_free(&all);
   return st;
 }
 

@@ -189,3 +189,8 @@ def test_default_system_message(folder, tokenizer):
     assert tokenizer.decode(llm.chat_ids([SYSTEM, ASK])) == render("chatml", [SYSTEM, ASK])
     for name in ("gemma", "llama3.1"):
         assert tokenizer.decode(llm.chat_ids([ASK], name)) == render(name, [("system", "Be brief."), ASK])
+
+
+def test_one_bos(folder, llm):
+    assert Talk(llm).prompt("hi").ids() == Talk(llm).prompt("<s>hi").ids() == Talk(llm).prompt("").prompt("hi").ids()
+    assert Talk(llm).prompt("hi").ids()[0] == 256

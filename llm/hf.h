@@ -19,6 +19,8 @@ clave_status hf_read_splitter(const json *v, bool byte_level, splitter **out) ST
 clave_status hf_read_vocab(const json *model, clave_tokenizer *t) STATUS_CHECK;
 clave_status hf_read_added(const json *v, clave_tokenizer *t, uint8_t **kinds) STATUS_CHECK;
 clave_status hf_read_model(const json *model, uint8_t *kinds, clave_tokenizer *t) STATUS_CHECK;
+/* Decoding shows `normalized` tokens as the normalizer leaves them; after all but the decoder. */
+clave_status hf_read_shown(clave_tokenizer *t) STATUS_CHECK;
 /* Adds a piece as the file writes it. */
 clave_status hf_add_piece(clave_tokenizer *t, uint32_t id, span written) STATUS_CHECK;
 clave_status hf_read_frame(const json *v, clave_tokenizer *t) STATUS_CHECK;

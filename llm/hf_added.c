@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "llm/byte_level.h"
 #include "llm/hf.h"
 
 typedef struct reader {
@@ -90,4 +91,39 @@ clave_status hf_read_added(const json *v, clave_tokenizer *t, uint8_t **kinds) {
     TRY(status_while(add_token(&r, e), "added token %u", at));
   }
   return mark_special(t);
+}
+
+static int compare_shown(const void *a, const void *b) {
+  const shown_token *x = a, *y = b;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* What a token is to the decoder, if that is not its piece; with byte_level that is bytes. */
+static clave_status add_shown(clave_tokenizer *t, const added_token *token, shown_token *list) {
+  text normal = {0}, bytes = {0};
+  clave_status st = t->normalize->apply(t->normalize, token->text, true, &normal);
+  if (!st) st = text_status(&normal);
+  span s = {normal.data ? normal.data : "", normal.size};
+  bool same = !st && s.size == token->text.size && memcmp(s.data, token->text.data, s.size) == 0;
+  if (!st && !same) {
+    if (t->byte_level && byte_level_decode(s, &bytes)) s = (span){bytes.data, bytes.size};
+    char *copy = mem_pool_strdup(t->pool, s.data, s.size);
+    if (!copy || bytes.failed) st = status_no_memory();
+    list[t->n_shown++] = (shown_token){token->id, {copy, s.size}};
+  }
+  text_free(&normal);
+  text_free(&bytes);
+  return st;
+}
+
+clave_status hf_read_shown(clave_tokenizer *t) {
+  if (!t->normalize) return NULL;
+  shown_token *list = mem_pool_alloc(t->pool, t->n_added + 1, sizeof *list);
+  if (!list) return status_no_memory();
+  t->shown = list;
+  for (size_t i = 0; i < t->n_added; i++) {
+    if (t->added[i].normalized) TRY(add_shown(t, &t->added[i], list));
+  }
+  qsort(list, t->n_shown, sizeof *list, compare_shown);
+  return NULL;
 }

@@ -185,9 +185,10 @@ static clave_status take_byte(stage *s, span token) {
 static clave_status pass_part(stage *s, span bytes) { return put_part(s->next, bytes); }
 static clave_status end_fused(stage *s) { return put_end(s->next); }
 
-static clave_status take_byte_level(stage *s, span token) {
+/* Gives what is whole characters; the bytes are one token. */
+static clave_status take_bytes(stage *s, span token) {
   text whole = {0};
-  if (!byte_level_decode(token, &s->held)) text_append(&s->held, token.data, token.size);
+  text_append(&s->held, token.data, token.size);
   TRY(text_status(&s->held));
   size_t used = unicode_append_valid(&whole, span_of(&s->held), false);
   s->held.size -= used;
@@ -195,6 +196,15 @@ static clave_status take_byte_level(stage *s, span token) {
   clave_status st = text_status(&whole);
   if (!st) st = put_part(s->next, span_of(&whole));
   text_free(&whole);
+  return st;
+}
+
+static clave_status take_byte_level(stage *s, span token) {
+  text bytes = {0};
+  bool in_alphabet = byte_level_decode(token, &bytes);
+  clave_status st = text_status(&bytes);
+  if (!st) st = take_bytes(s, in_alphabet ? span_of(&bytes) : token);
+  text_free(&bytes);
   return st;
 }
 
@@ -371,6 +381,7 @@ static clave_status read_ctc(const json *v, rule *r) {
   return keep_field(v, "word_delimiter_token", "|", &r->second);
 }
 
+static const stage_kind bytes_kind = {.token = take_bytes, .finish = end_byte_level};
 static const stage_kind join_kind = {.token = join_with_blank};
 static const stage_kind strip_start_kind = {.part = strip_start, .end = end_stripped};
 static const stage_kind kinds[] = {
@@ -390,22 +401,33 @@ enum { MAX_STAGES = 32 };
 
 typedef struct hf_decoder {
   token_decoder base;
-  const vocab *vocab; /* borrowed, outlives us */
+  const clave_tokenizer *tokenizer; /* borrowed, outlives us */
   rule rules[MAX_STAGES];
   size_t n_rules;
 } hf_decoder;
 
 typedef struct hf_decoding {
   decoding base;
-  const vocab *vocab;
+  const clave_tokenizer *tokenizer;
   size_t n_stages;
   stage stages[MAX_STAGES + 1]; /* the last has no rule: it writes */
 } hf_decoding;
 
+static int compare_shown(const void *key, const void *entry) {
+  uint32_t id = *(const uint32_t *)key, other = ((const shown_token *)entry)->id;
+  return id < other ? -1 : id > other;
+}
+
+static span token_text(const clave_tokenizer *t, uint32_t id) {
+  const shown_token *shown =
+      t->n_shown > 0 ? bsearch(&id, t->shown, t->n_shown, sizeof *shown, compare_shown) : NULL;
+  return shown ? shown->text : vocab_piece(t->vocab, id);
+}
+
 static clave_status next_id(decoding *base, uint32_t id, text *out) {
   hf_decoding *d = (hf_decoding *)(void *)base;
   d->stages[d->n_stages].out = out;
-  return put_token(&d->stages[0], vocab_piece(d->vocab, id));
+  return put_token(&d->stages[0], token_text(d->tokenizer, id));
 }
 
 static clave_status finish(decoding *base, text *out) {
@@ -429,7 +451,7 @@ static clave_status begin(const token_decoder *base, decoding **out) {
   *out = NULL;
   if (!d) return status_no_memory();
   d->base = (decoding){next_id, finish, destroy_decoding};
-  d->vocab = h->vocab;
+  d->tokenizer = h->tokenizer;
   d->n_stages = h->n_rules;
   for (size_t i = 0; i < h->n_rules; i++) {
     d->stages[i].rule = &h->rules[i];
@@ -474,13 +496,15 @@ static clave_status read_at_depth(const json *v, int depth, hf_decoder *d) {
 
 clave_status hf_read_decoder(const json *v, const clave_tokenizer *t, token_decoder **out) {
   *out = NULL;
-  if (t->byte_level) return byte_decoder_create(t->vocab, out);
+  if (t->byte_level && t->n_shown == 0) return byte_decoder_create(t->vocab, out);
   hf_decoder *d = calloc(1, sizeof *d);
   if (!d) return status_no_memory();
   d->base = (token_decoder){begin, destroy};
-  d->vocab = t->vocab;
+  d->tokenizer = t;
   clave_status st = NULL;
-  if (!v || json_kind_of(v) == JSON_NULL) {
+  if (t->byte_level) {
+    d->rules[d->n_rules++].kind = &bytes_kind;
+  } else if (!v || json_kind_of(v) == JSON_NULL) {
     d->rules[d->n_rules++].kind = &join_kind;
   } else {
     st = read_at_depth(v, 0, d);

@@ -298,6 +298,32 @@ static clave_status read_bert(const json *v, context c, splitter **out) {
   return kind_splitter_create(is_punctuation, SPLIT_ISOLATED, &s->parts[1]);
 }
 
+/* Scripts by their ISO 15924 codes; Hani with Hira and Kana, and Zyyy, are written out. */
+static const char scripts[] =
+    "LatnCyrlGrekArabHebrDevaThaiHangZinhAdlmAghbAhomArmiArmnAvstBaliBamuBassBatkBengBhksBopoBrah"
+    "BraiBugiBuhdCakmCansCariChamCherChrsCoptCpmnCprtDiakDogrDsrtDuplEgypElbaElymEthiGeorGlagGong"
+    "GonmGothGranGujrGuruHanoHatrHluwHmngHmnpHungItalJavaKaliKharKhmrKhojKitsKndaKthiLanaLaooLepc"
+    "LimbLinaLinbLisuLyciLydiMahjMakaMandManiMarcMedfMendMercMeroMlymModiMongMrooMteiMultMymrNand"
+    "NarbNbatNewaNkooNshuOgamOlckOrkhOryaOsgeOsmaOugrPalmPaucPermPhagPhliPhlpPhnxPlrdPrtiRjngRohg"
+    "RunrSamrSarbSaurSgnwShawShrdSiddSindSinhSogdSogoSoraSoyoSundSyloSyrcTagbTakrTaleTaluTamlTang"
+    "TavtTeluTfngTglgThaaTibtTirhTnsaTotoUgarVaiiVithWaraWchoXpeoXsuxYeziYiiiZanb";
+/* Blanks and what has no script go with what is before them; at the start they are dropped. */
+#define NO_SCRIPT "[ \\p{Zzzz}]*+)++"
+
+/* A piece is a run of one script. */
+static clave_status read_scripts(const json *v, context c, splitter **out) {
+  text t = {0};
+  (void)v;
+  (void)c;
+  text_printf(&t, "(?:[\\p{Hani}\\p{Hira}\\p{Kana}\\x{30fc}]" NO_SCRIPT
+                  "|(?:(?![ \\x{30fc}])\\p{Zyyy}" NO_SCRIPT);
+  for (const char *s = scripts; *s; s += 4) text_printf(&t, "|(?:\\p{%.4s}" NO_SCRIPT, s);
+  clave_status st = text_status(&t);
+  if (!st) st = pattern_splitter_create((span){t.data, t.size}, SPLIT_REMOVED, true, out);
+  text_free(&t);
+  return st;
+}
+
 static clave_status read_delimiter(const json *v, context c, splitter **out) {
   uint32_t delimiter;
   text literal = {0};
@@ -328,13 +354,18 @@ typedef struct part {
   const char *name;
   clave_status (*read)(const json *v, context c, splitter **out); /* *out is destroyed on errors */
 } part;
-static const part parts[] = {
-    {"Sequence", read_sequence},       {"ByteLevel", read_byte_level},
-    {"Metaspace", read_metaspace},     {"Split", read_split},
-    {"Digits", read_digits},           {"Punctuation", read_punctuation},
-    {"Whitespace", read_whitespace},   {"WhitespaceSplit", read_whitespace_split},
-    {"BertPreTokenizer", read_bert},   {"CharDelimiterSplit", read_delimiter},
-    {"FixedLength", read_fixed_length}};
+static const part parts[] = {{"Sequence", read_sequence},
+                             {"ByteLevel", read_byte_level},
+                             {"Metaspace", read_metaspace},
+                             {"Split", read_split},
+                             {"Digits", read_digits},
+                             {"Punctuation", read_punctuation},
+                             {"Whitespace", read_whitespace},
+                             {"WhitespaceSplit", read_whitespace_split},
+                             {"BertPreTokenizer", read_bert},
+                             {"CharDelimiterSplit", read_delimiter},
+                             {"FixedLength", read_fixed_length},
+                             {"UnicodeScripts", read_scripts}};
 
 static clave_status read_in(const json *v, context c, splitter **out) {
   size_t index;

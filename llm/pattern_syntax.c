@@ -1,13 +1,14 @@
 /* Patterns as Oniguruma (and Rust's regex) read them, written for PCRE2 where the two differ:
  *
- *   \s \d \w \b   White_Space; Nd; Alphabetic, M, Nd, Pc and the six numbers of Latin-1. PCRE2's \s
- *                 has U+180E and its \w no marks
+ *   \s \d \w \b   White_Space; Nd; Alphabetic, M, Nd, Pc and, outside of brackets, the six numbers
+ *                 of Latin-1. PCRE2's \s has U+180E and its \w no marks
  *   [:space:] ... the same sets within brackets
  *   \p{Han}       Script=Han; PCRE2 takes a bare script for Script_Extensions, which has U+3001 too
  *   \p{Letter}    long names of the general categories
  *   ^ $           at each line, (?m) is PCRE2's (?s)
  *   \h \v \uHHHH  a hexadecimal digit; U+000B; a code point
- *   x{2}+ x{,2}   greedy, not possessive; from 0
+ *   x{2}+ x{2}?   the + repeats x{2}, the ? makes it optional; not possessive, not lazy
+ *   x{,2}         from 0
  *   [a&&[^b]]     intersection
  *
  * What neither translates nor means the same is refused by name. */
@@ -29,7 +30,8 @@ typedef struct translator {
   bool (*is_script)(span name);
 } translator;
 
-#define WORD_SET "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe"
+#define WORD_IN "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD_SET WORD_IN "\\xb2\\xb3\\xb9\\xbc-\\xbe"
 #define SPACE_SET                                                                                  \
   "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{" \
   "3000}"
@@ -47,7 +49,7 @@ static const escape escapes[] = {
     {'S', "[^" SPACE_SET "]", "\\P{White_Space}"},
     {'d', "\\p{Nd}", "\\p{Nd}"},
     {'D', "\\P{Nd}", "\\P{Nd}"},
-    {'w', "[" WORD_SET "]", WORD_SET},
+    {'w', "[" WORD_SET "]", WORD_IN},
     {'W', "[^" WORD_SET "]", NULL},
     {'h', "[0-9A-Fa-f]", "0-9A-Fa-f"},
     {'H', "[^0-9A-Fa-f]", NULL},
@@ -81,7 +83,7 @@ static const alias posix_sets[] = {/* [:name:] and \p{name} */
                                    {"lower", "\\p{Lowercase}"},
                                    {"space", SPACE_SET},
                                    {"upper", "\\p{Uppercase}"},
-                                   {"word", WORD_SET},
+                                   {"word", WORD_IN},
                                    {"xdigit", "0-9A-Fa-f"},
                                    {"punct", "\\p{P}\\p{S}"},
                                    {"ascii", "\\x00-\\x7f"}};
@@ -176,7 +178,7 @@ static void put_property(translator *t, bool negated, const char *prefix, const 
   put(t, "}");
 }
 
-/* \p{name}, \p{^name}, \P{name}, \pL; t->at is behind the p. */
+/* \p{name}, \p{^name}, \P{name}; t->at is behind the p. */
 static clave_status translate_property(translator *t, bool negated, bool inside) {
   char name[NAME_MAX_SIZE];
   span given = {t->in.data + t->at, 1};
@@ -189,10 +191,8 @@ static clave_status translate_property(translator *t, bool negated, bool inside)
       given = (span){given.data + 1, given.size - 1};
     }
     t->at = (size_t)(close - t->in.data) + 1;
-  } else if (is_letter(peek(t, 0))) {
-    t->at++;
   } else {
-    return INVALID("\\p without a name at byte %zu", t->at);
+    return refuse(t, "\\p without braces");
   }
   TRY(fold_name(t, given, name));
   const char *set = find_alias(posix_sets, LENGTH(posix_sets), name);
@@ -400,7 +400,7 @@ static void translate_interval(translator *t) {
   copy(t, 1);
   if (low == 0) put(t, "0");
   copy(t, n);
-  if (peek(t, 0) == '+') wrap_atom(t); /* the + repeats it: PCRE2's {n}+ is possessive */
+  if (peek(t, 0) == '+' || (peek(t, 0) == '?' && !comma)) wrap_atom(t);
 }
 
 static clave_status translate_one(translator *t) {

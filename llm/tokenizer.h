@@ -55,6 +55,11 @@ typedef struct added_token {
   bool strip_left, strip_right, single_word;
 } added_token;
 
+typedef struct shown_token {
+  uint32_t id;
+  span text;
+} shown_token;
+
 struct clave_tokenizer {
   mem_pool *pool; /* owned: texts and tables */
   const char *format;
@@ -70,6 +75,8 @@ struct clave_tokenizer {
   struct added_matcher *matcher, *text_matcher; /* owned, made by tokenizer.c: of all of added; of
                                                    those not special */
   bool match_special;                           /* what CLAVE_SPECIAL_DEFAULT means */
+  const struct shown_token *shown; /* in pool, by id: what decoding sees instead of their piece */
+  size_t n_shown;
   const bool *special; /* in pool: ids that skip_special leaves out, (vocab_size); NULL: none */
   int32_t bos, eos;
   const uint32_t *prefix, *suffix; /* in pool: put around a text if options.bos, options.eos */

@@ -53,6 +53,7 @@ static clave_status read_root(const json *root, clave_tokenizer *t) {
   TRY(status_while(hf_read_splitter(field_or_null(root, "pre_tokenizer"), t->byte_level, &t->split),
                    "\"pre_tokenizer\""));
   TRY(status_while(hf_read_frame(field_or_null(root, "post_processor"), t), "\"post_processor\""));
+  TRY(hf_read_shown(t));
   return status_while(hf_read_decoder(field_or_null(root, "decoder"), t, &t->decode),
                       "\"decoder\"");
 }

@@ -263,3 +263,8 @@ FAMILIES = {
     "word_level": word_level,
     "ctc": ctc,
 }
+
+
+@functools.cache
+def trained(name):
+    return FAMILIES[name]()

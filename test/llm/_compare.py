@@ -1,0 +1,31 @@
+"""A tokenizer of ours against the library's: ids, text, and the text of a stream."""
+
+from _tokenizer import Error
+
+
+def encoded(ours, text, options):
+    """The ids, or None where we refuse a text (no unknown token, say)."""
+    try:
+        return ours.encode(text, **options)
+    except Error:
+        return None
+
+
+def differences(ours, texts, encode, decode, **options):
+    """(what, text, expected, got) of all texts; encode(text) and decode(ids, skip_special) are the library's."""
+    for text in texts:
+        ids = encode(text)
+        got = encoded(ours, text, options)
+        if got != ids:
+            yield "encode", text, ids, got
+        for skip in (False, True) if ids is not None else ():
+            back = decode(ids, skip)
+            if (got := ours.decode(ids, skip)) != back:
+                yield f"decode, skip {skip}", text, back, got
+            if (got := "".join(ours.stream(ids, skip))) != back:
+                yield f"stream, skip {skip}", text, back, got
+
+
+def same(ours, texts, encode, decode, **options):
+    found = list(differences(ours, texts, encode, decode, **options))
+    assert not found, f"{len(found)} differences, the first: {[ascii(x)[:400] for x in found[0]]}"

@@ -15,8 +15,8 @@ typedef struct unigram {
   const vocab *vocab; /* borrowed, outlives us */
   unigram_options options;
   uint8_t *kinds; /* by id, owned; NULL: all normal */
-  double *scores; /* by id, owned; those of user-defined pieces depend on their size */
-  trie pieces;    /* all that a segmentation may use, and unused ones */
+  double *scores; /* by id, owned */
+  trie pieces;    /* all that a segmentation may use */
   double unknown_score;
   size_t longest; /* bytes of a piece or a character */
   uint32_t byte_ids[256];
@@ -55,10 +55,6 @@ static void rebase(const unigram *m, path *paths, size_t at, size_t size) {
   }
 }
 
-/* Of a user-defined piece of n bytes: better than any other way through them, if scores are
- * logarithms of probabilities. */
-static double user_score(uint32_t n) { return (double)(float)(n * 0.1 - 0.1); }
-
 /* All pieces that begin at a character; it is unknown if it is none by itself. */
 static void offer_pieces(const unigram *m, span in, path *paths, uint32_t start, uint32_t size) {
   bool known = false;
@@ -67,9 +63,8 @@ static void offer_pieces(const unigram *m, span in, path *paths, uint32_t start,
     node = trie_step(&m->pieces, node, in.data[end++]);
     if (node == 0) break;
     uint32_t id = m->pieces.units[node].value;
-    if (id == TRIE_NONE || kind_of(m, id) == PIECE_UNUSED) continue;
-    bool user = kind_of(m, id) == PIECE_USER;
-    offer(m, paths, start, end, id, user ? user_score(end - start) : m->scores[id]);
+    if (id == TRIE_NONE) continue;
+    offer(m, paths, start, end, id, m->scores[id]);
     known |= end - start == size;
   }
   if (!known) offer(m, paths, start, start + size, m->options.unknown.id, m->unknown_score);
@@ -155,11 +150,17 @@ static void destroy_unigram(token_model *self) {
   free(m);
 }
 
+/* Of a user-defined piece of n bytes: better than any other way through them, if scores are
+ * logarithms of probabilities. */
+static double user_score(size_t n) { return (double)(float)((double)n * 0.1 - 0.1); }
+
 static clave_status fill_trie(unigram *m, span *keys, uint32_t *ids) {
   size_t n = 0;
   for (uint32_t id = 0; id < vocab_size(m->vocab); id++) {
     span piece = vocab_piece(m->vocab, id);
-    if (piece.size == 0 || kind_of(m, id) == PIECE_ADDED) continue;
+    if (piece.size == 0 || (kind_of(m, id) != PIECE_NORMAL && kind_of(m, id) != PIECE_USER))
+      continue;
+    if (kind_of(m, id) == PIECE_USER) m->scores[id] = user_score(piece.size);
     if (piece.size > m->longest) m->longest = piece.size;
     keys[n] = piece;
     ids[n++] = id;

@@ -109,7 +109,7 @@ $(BUILD)/test/fault/run_%: $(BUILD)/obj/test/fault/run_%.o $(BUILD)/obj/test/fau
 $(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py
 	$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
 	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
-tests: $(TEST_BIN) $(BUILD)/test/replay $(addprefix $(BUILD)/test/fault/,run_faults run_text_faults) $(BUILD)/stub/libOpenCL.so.1
+tests: $(TEST_BIN) $(BUILD)/test/replay $(addprefix $(BUILD)/test/fault/,run_faults run_text_faults run_talk_faults) $(BUILD)/stub/libOpenCL.so.1
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 

@@ -28,7 +28,7 @@ static void destroy_decoding(decoding *base) { free(base); }
 
 static clave_status begin(const token_decoder *base, decoding **out) {
   byte_decoding *d = calloc(1, sizeof *d);
-  *out = &d->base;
+  *out = d ? &d->base : NULL;
   if (!d) return status_no_memory();
   *d = (byte_decoding){.base = {append_piece, finish, destroy_decoding},
                        .vocab = ((const byte_decoder *)(const void *)base)->vocab};
@@ -39,7 +39,7 @@ static void destroy(token_decoder *base) { free(base); }
 
 clave_status byte_decoder_create(const vocab *v, token_decoder **out) {
   byte_decoder *d = calloc(1, sizeof *d);
-  *out = &d->base;
+  *out = d ? &d->base : NULL;
   if (!d) return status_no_memory();
   *d = (byte_decoder){.base = {begin, destroy}, .vocab = v};
   return NULL;

@@ -102,6 +102,22 @@ def test_tokenizers(build):
     assert ran > 50 * len(files) / 2
 
 
+def test_conversations(build, tmp_path):
+    """Every allocation of a conversation, its fork and its file."""
+    sys.path.insert(0, str(CORPUS.parents[1] / "llm"))
+    import _models
+
+    runner = SAN_BUILD / "test/fault/run_talk_faults"
+    runner = runner if runner.exists() else build / "test/fault/run_talk_faults"
+    program = _models.export(tmp_path / "m.clv", context=256)
+    tokenizer = _models.byte_ranks(tmp_path / "bytes.tiktoken")
+    command = [str(runner), str(program), str(tokenizer), str(tmp_path / "talk")]
+    p = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    bad, ran = failures(p.stdout)
+    assert p.returncode == 0 and not bad, f"exit {p.returncode}\n" + "\n".join(bad[:20]) + p.stderr[-4000:]
+    assert ran > 200
+
+
 def test_allocations_on_opencl(net, build, tmp_path, tmp_path_factory, everything):
     runner = SAN_BUILD / "test/fault/run_faults"
     runner = runner if runner.exists() else build / "test/fault/run_faults"

@@ -30,7 +30,7 @@ static int compare_entries(const void *a, const void *b) {
   int order = memcmp(x->text.data, y->text.data, n);
   if (order != 0) return order;
   if (x->text.size != y->text.size) return x->text.size < y->text.size ? -1 : 1;
-  return x->token > y->token ? -1 : x->token < y->token; /* of equals the last given counts */
+  return x->token < y->token ? -1 : x->token > y->token; /* of equals the first given counts */
 }
 
 static void finish_set(added_set *s) {

@@ -122,7 +122,13 @@ uint32_t tokenizer_find(const clave_tokenizer *t, span written) {
 }
 
 int32_t clave_tokenizer_find(const clave_tokenizer *t, const char *token) {
-  uint32_t id = tokenizer_find(t, (span){token, strlen(token)});
+  span wanted = {token, strlen(token)};
+  for (size_t i = 0; i < t->n_added; i++) { /* what a rank is written as may be one of these, too */
+    span s = t->added[i].text;
+    bool same = s.size == wanted.size && memcmp(s.data, wanted.data, s.size) == 0;
+    if (same) return (int32_t)t->added[i].id;
+  }
+  uint32_t id = tokenizer_find(t, wanted);
   return id == VOCAB_NONE ? CLAVE_NO_TOKEN : (int32_t)id;
 }
 

@@ -331,7 +331,7 @@ def test_added_tokens(flag, lowercase):
     reference.normalizer = N.Lowercase() if lowercase else N.Sequence([])
     reference.pre_tokenizer, reference.decoder = P.ByteLevel(add_prefix_space=False), D.ByteLevel()
     reference.model = models.BPE({c: i for i, c in enumerate(sorted(P.ByteLevel.alphabet()))}, [])
-    tokens = ["New York", "the", "The", "ing", "<|x|>", "<|x|>y", "  ", "é", "日本"]
+    tokens = ["New York", "the", "quick", "ing", "<|x|>", "<|x|>y", "  ", "é", "日本"]
     options = {"normalized": False, "special": False, flag: True}
     reference.add_tokens([AddedToken(t, **options) for t in tokens[:4]])
     reference.add_tokens([AddedToken(t, normalized=not options["normalized"]) for t in tokens[4:]])

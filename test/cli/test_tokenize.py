@@ -1,0 +1,84 @@
+"""clave tokenize: lines of JSON in and out."""
+
+import base64
+import json
+
+import pytest
+
+TEXTS = ["Once upon a time", "", '  "two"\\  spaces\n', "naïve 日本 😀", "a\0b\x1f\x7f"]
+
+
+@pytest.fixture
+def ranks(tool):
+    """Bytes alone; "th" is 256."""
+    lines = [base64.b64encode(t).decode() + f" {i}\n" for i, t in enumerate([*(bytes([b]) for b in range(256)), b"th"])]
+    (tool.folder / "ranks.tiktoken").write_text("".join(lines))
+    return ["--tokenizer", "ranks.tiktoken"]
+
+
+def lines(values):
+    return "".join(json.dumps(v) + "\n" for v in values)
+
+
+def test_both_ways(tool, ranks):
+    out = tool.good("tokenize", *ranks, "--encode", stdin=None, input=lines(TEXTS))
+    ids = [json.loads(x) for x in out.splitlines()]
+    assert ids == [list(t.encode()) for t in TEXTS]
+    out = tool.good("tokenize", *ranks, "--decode", stdin=None, input=lines(ids))
+    assert [json.loads(x) for x in out.splitlines()] == TEXTS
+    assert tool.good("tokenize", *ranks, "--encode", stdin=None, input="") == ""
+    assert tool.good("tokenize", *ranks, "--encode", stdin=None, input=' "the" \r\n"\\u00e9\\ud83d\\ude00"') == (
+        "[256, 101]\n[195, 169, 240, 159, 152, 128]\n"
+    )
+
+
+def test_special_and_frame(tool, ranks):
+    text = lines(["<|begin_of_text|>"])
+    plain = json.loads(tool.good("tokenize", *ranks, "--encode", "--pattern", "llama3", stdin=None, input=text))
+    assert len(plain) == len("<|begin_of_text|>")
+    flags = ["--encode", "--pattern", "llama3", "--special", "--bos", "--eos"]
+    ids = tool.good("tokenize", *ranks, *flags, stdin=None, input=text)
+    assert ids == "[257, 257, 258]\n"
+    back = tool.good("tokenize", *ranks, "--pattern", "llama3", "--decode", stdin=None, input=ids)
+    assert json.loads(back) == "<|begin_of_text|><|begin_of_text|><|end_of_text|>"
+    back = tool.good("tokenize", *ranks, "--pattern", "llama3", "--decode", "--skip-special", stdin=None, input=ids)
+    assert json.loads(back) == ""
+
+
+@pytest.mark.parametrize(
+    "direction, line, expected",
+    [
+        ("--encode", "hello", "JSON string"),
+        ("--encode", "", "JSON string"),
+        ("--encode", '"a', "closing quote"),
+        ("--encode", '"a" b', "behind the value"),
+        ("--encode", '"\\x"', "escape"),
+        ("--encode", '"\\ud800"', "surrogate"),
+        ("--encode", '"\t"', "control character"),
+        ("--encode", "[1]", "JSON string"),
+        ("--decode", '"a"', "list of ids"),
+        ("--decode", "[1", "]"),
+        ("--decode", "[1 2]", "]"),
+        ("--decode", "[-1]", "an id"),
+        ("--decode", "[1.5]", "]"),
+        ("--decode", "[99999999999]", "an id"),
+        ("--decode", "[1,]", "an id"),
+        ("--decode", "[7, 999]", "id 999"),
+    ],
+)
+def test_bad_lines(tool, ranks, direction, line, expected):
+    good = '"a"' if direction == "--encode" else "[97]"
+    error = tool.bad(1, "tokenize", *ranks, direction, stdin=None, input=f"{good}\n{line}\n{good}\n")
+    assert "line 2" in error and expected in error
+
+
+def test_flags(tool, ranks):
+    assert "--tokenizer" in tool.bad(2, "tokenize", "--encode")
+    assert "--decode" in tool.bad(2, "tokenize", *ranks)
+    assert "--decode" in tool.bad(2, "tokenize", *ranks, "--encode", "--decode")
+    assert "--bos" in tool.bad(2, "tokenize", *ranks, "--decode", "--bos")
+    assert "none.json" in tool.bad(1, "tokenize", "--tokenizer", "none.json", "--encode")
+    assert "o200k" in tool.bad(1, "tokenize", *ranks, "--pattern", "x", "--encode")
+    assert "tokenize" in tool.good("tokenize", "--help")
+    (tool.folder / "bad.json").write_text('{"model": 5}')
+    assert '"model"' in tool.bad(1, "tokenize", "--tokenizer", "bad.json", "--encode")

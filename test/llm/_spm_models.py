@@ -1,7 +1,9 @@
 """Small SentencePiece models of every kind: trained by the library, and variants that no trainer writes."""
 
 import io
+import pathlib
 import struct
+import tempfile
 
 import sentencepiece
 from _protobuf import field, fields, get, message, put
@@ -43,6 +45,8 @@ TRAINED = {
         "allow_whitespace_only_pieces": True,
     },
     "unigram_suffix": {"treat_whitespace_as_suffix": True, "remove_extra_whitespaces": False},
+    "bpe_rules": {},
+    "unigram_rules": {"remove_extra_whitespaces": False, "user_defined_symbols": USER},
     "word": {"control_symbols": ["▁the"]},
     "word_suffix": {"treat_whitespace_as_suffix": True, "remove_extra_whitespaces": False},
     "char": {"user_defined_symbols": USER},
@@ -59,11 +63,28 @@ def corpus():
     )
 
 
+def rules(folder):
+    """Replacements of our own: by several characters, by spaces, by nothing; of what begins alike."""
+    table = {"the": "THE", "th": "", "q": " x ", "?": "  ", "!": "▁", "日本": "JP", "日": "", "中": "中 ", "\t": " "}
+    table |= {" &": "", "é": "e\u0301", "<unk>": "U"}
+    code = lambda text: " ".join(f"{ord(c):X}" for c in text)
+    path = pathlib.Path(folder) / "rules.tsv"
+    path.write_text("".join(f"{code(k)}\t{code(v)}\n" for k, v in table.items()))
+    return str(path)
+
+
 def train(name):
     out = io.BytesIO()
     options = EVERYWHERE | {"model_type": name.split("_")[0]} | TRAINED[name]
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(corpus()), model_writer=out, **options)
+    with tempfile.TemporaryDirectory() as folder:
+        if "rules" in name:
+            options["normalization_rule_tsv"] = rules(folder)
+        _train(options, out)
     return out.getvalue()
+
+
+def _train(options, out):
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(corpus()), model_writer=out, **options)
 
 
 # ---------------------------------------------------------------- variants

@@ -276,10 +276,12 @@ static clave_status init_bpe(bpe *m) {
     char byte = (char)b;
     m->byte_symbol[b] = bpe_find(m, (span){&byte, 1});
   }
-  memset(m->byte_ids, 0xFF, sizeof m->byte_ids);
-  if (m->options.unknown.byte_ids)
-    memcpy(m->byte_ids, m->options.unknown.byte_ids, sizeof m->byte_ids);
+  copy_byte_ids(&m->options.unknown, m->byte_ids);
   bpe_junctions_fill(m);
+  m->options.merges = NULL; /* the caller's, as are these */
+  m->options.scores = NULL;
+  m->options.kinds = NULL;
+  m->options.unknown.byte_ids = NULL;
   return NULL;
 }
 

@@ -36,6 +36,11 @@ size_t character_size(span s) {
   return n ? n : 1;
 }
 
+void copy_byte_ids(const unknown_rule *rule, uint32_t *out) {
+  memset(out, 0xFF, 256 * sizeof *out);
+  if (rule->byte_ids) memcpy(out, rule->byte_ids, 256 * sizeof *out);
+}
+
 clave_status copy_kinds(const vocab *v, const uint8_t *kinds, uint8_t **out) {
   *out = NULL;
   if (!kinds) return NULL;

@@ -91,6 +91,7 @@ bool append_bytes(const uint32_t *byte_ids, span s, id_list *out);
 size_t character_size(span s);
 /* Over all PIECE_USER; without units if there are none. */
 clave_status user_trie_create(const vocab *v, const uint8_t *kinds, trie *out) STATUS_CHECK;
+void copy_byte_ids(const unknown_rule *rule, uint32_t *out /* [256] */);
 clave_status copy_kinds(const vocab *v, const uint8_t *kinds, uint8_t **out) STATUS_CHECK;
 
 #endif

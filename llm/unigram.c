@@ -13,7 +13,8 @@ static const double unknown_penalty = 10; /* below the worst piece */
 typedef struct unigram {
   token_model base;
   const vocab *vocab; /* borrowed, outlives us */
-  unigram_options options;
+  bool single;
+  uint32_t unknown_id;
   uint8_t *kinds; /* by id, owned; NULL: all normal */
   double *scores; /* by id, owned */
   trie pieces;    /* all that a segmentation may use */
@@ -37,7 +38,7 @@ static uint8_t kind_of(const unigram *m, uint32_t id) {
 static const double rebase_below = -1e5;
 
 static double rounded(const unigram *m, double score) {
-  return m->options.single ? (double)(float)score : score;
+  return m->single ? (double)(float)score : score;
 }
 
 static void offer(const unigram *m, path *paths, uint32_t start, uint32_t end, uint32_t id,
@@ -67,7 +68,7 @@ static void offer_pieces(const unigram *m, span in, path *paths, uint32_t start,
     offer(m, paths, start, end, id, m->scores[id]);
     known |= end - start == size;
   }
-  if (!known) offer(m, paths, start, start + size, m->options.unknown.id, m->unknown_score);
+  if (!known) offer(m, paths, start, start + size, m->unknown_id, m->unknown_score);
 }
 
 /* Ids of the path from its end, in place: paths[i].start becomes the end of the piece from i. */
@@ -90,8 +91,8 @@ static clave_status append_unknown(const unigram *m, span run, id_list *out) {
   if (id != VOCAB_NONE) {
     id_list_append(out, id);
   } else if (!append_bytes(m->byte_ids, run, out)) {
-    if (m->options.unknown.id == VOCAB_NONE) return model_unknown(run);
-    id_list_append(out, m->options.unknown.id);
+    if (m->unknown_id == VOCAB_NONE) return model_unknown(run);
+    id_list_append(out, m->unknown_id);
   }
   return NULL;
 }
@@ -100,7 +101,7 @@ static clave_status append_path(const unigram *m, span in, const path *paths, id
   for (uint32_t at = 0; at < in.size;) {
     uint32_t start = at, id = paths[at].id;
     at = paths[at].start;
-    if (id != m->options.unknown.id) {
+    if (id != m->unknown_id) {
       id_list_append(out, id);
       continue;
     }
@@ -114,7 +115,7 @@ static clave_status encode_along(const unigram *m, span in, path *paths, id_list
   paths[0] = (path){0};
   for (size_t i = 1; i <= in.size; i++) paths[i].start = UNREACHED;
   for (uint32_t at = 0, n; at < in.size; at += n) {
-    if (m->options.single && paths[at].score < rebase_below) rebase(m, paths, at, in.size);
+    if (m->single && paths[at].score < rebase_below) rebase(m, paths, at, in.size);
     n = (uint32_t)character_size((span){in.data + at, in.size - at});
     offer_pieces(m, in, paths, at, n);
   }
@@ -178,12 +179,12 @@ static clave_status make_trie(unigram *m) {
   return st;
 }
 
-static clave_status init_unigram(unigram *m) {
+static clave_status init_unigram(unigram *m, const unigram_options *o) {
   uint32_t n = vocab_size(m->vocab);
-  TRY(copy_kinds(m->vocab, m->options.kinds, &m->kinds));
+  TRY(copy_kinds(m->vocab, o->kinds, &m->kinds));
   m->scores = malloc(((size_t)n + 1) * sizeof *m->scores);
   if (!m->scores) return status_no_memory();
-  memcpy(m->scores, m->options.scores, n * sizeof *m->scores);
+  memcpy(m->scores, o->scores, n * sizeof *m->scores);
   double min_score = DBL_MAX;
   m->longest = 4;
   for (uint32_t id = 0; id < n; id++) {
@@ -191,9 +192,7 @@ static clave_status init_unigram(unigram *m) {
     if (m->scores[id] < min_score) min_score = m->scores[id];
   }
   m->unknown_score = rounded(m, min_score - unknown_penalty);
-  memset(m->byte_ids, 0xFF, sizeof m->byte_ids);
-  if (m->options.unknown.byte_ids)
-    memcpy(m->byte_ids, m->options.unknown.byte_ids, sizeof m->byte_ids);
+  copy_byte_ids(&o->unknown, m->byte_ids);
   return make_trie(m);
 }
 
@@ -203,8 +202,9 @@ clave_status unigram_create(const vocab *v, const unigram_options *o, token_mode
   if (!m) return status_no_memory();
   m->base = (token_model){encode_unigram, destroy_unigram};
   m->vocab = v;
-  m->options = *o;
-  clave_status st = init_unigram(m);
+  m->single = o->single;
+  m->unknown_id = o->unknown.id;
+  clave_status st = init_unigram(m, o);
   if (st) {
     destroy_unigram(&m->base);
     return st;

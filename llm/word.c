@@ -7,8 +7,9 @@
 typedef struct word_model {
   token_model base;
   const vocab *vocab; /* borrowed, outlives us */
-  word_options options;
-  uint8_t *kinds; /* by id, owned; NULL: all normal */
+  bool split;
+  unknown_rule unknown; /* without byte_ids */
+  uint8_t *kinds;       /* by id, owned; NULL: all normal */
   uint32_t byte_ids[256];
 } word_model;
 
@@ -20,7 +21,7 @@ static bool is_space(span in, size_t at) {
 }
 
 static size_t word_end(const word_model *m, span in, size_t at) {
-  if (!m->options.split) return in.size;
+  if (!m->split) return in.size;
   for (size_t i = at; i < in.size; i++) {
     if (!is_space(in, i)) continue;
     if (i > at) return i;
@@ -39,8 +40,8 @@ static clave_status encode_word(const token_model *self, span in, id_list *out) 
     if (!unknown) {
       id_list_append(out, id);
     } else if (!append_bytes(m->byte_ids, word, out)) {
-      if (m->options.unknown.id == VOCAB_NONE) return model_unknown(word);
-      if (!after_unknown || !m->options.unknown.fuse) id_list_append(out, m->options.unknown.id);
+      if (m->unknown.id == VOCAB_NONE) return model_unknown(word);
+      if (!after_unknown || !m->unknown.fuse) id_list_append(out, m->unknown.id);
     }
     after_unknown = unknown;
   }
@@ -60,9 +61,9 @@ clave_status word_create(const vocab *v, const word_options *o, token_model **ou
   if (!m) return status_no_memory();
   m->base = (token_model){encode_word, destroy_word};
   m->vocab = v;
-  m->options = *o;
-  memset(m->byte_ids, 0xFF, sizeof m->byte_ids);
-  if (o->unknown.byte_ids) memcpy(m->byte_ids, o->unknown.byte_ids, sizeof m->byte_ids);
+  m->split = o->split;
+  m->unknown = (unknown_rule){.id = o->unknown.id, .fuse = o->unknown.fuse};
+  copy_byte_ids(&o->unknown, m->byte_ids);
   clave_status st = copy_kinds(v, o->kinds, &m->kinds);
   if (st) {
     destroy_word(&m->base);

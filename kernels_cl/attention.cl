@@ -397,23 +397,21 @@ static inline real soften_row(real p[W], real *largest, real *total) {
   return fade;
 }
 
-/* sums of `full` whole vectors and one of `rest` columns += p[r][j] times the values of `some` keys at values + value_at[j]. */
+/* sums of `full` whole vectors and one of `rest` columns = sums * fade + p[r][j] times the values of `some` keys at values +
+ * value_at[j]. Value by value: many rows at once are too many streams for the memory. */
 static inline void add_row_values(realw sums[ROWS][V_MAX / W + 1], real p[ROWS][W], const real *fade, key_pointer values,
                                   const index_t *value_at, int some, int full, int rest) {
-  for (int c = 0; c < full; c++) {
-    realw sum[ROWS];
-    EACH_ROW sum[r] = sums[r][c] * fade[r];
-    for (int j = 0; j < some; j++) {
-      const realw value = LOADW(KEY_TYPE, values + value_at[j] + c * W);
-      EACH_ROW sum[r] = fma((realw)p[r][j], value, sum[r]);
-    }
-    EACH_ROW sums[r][c] = sum[r];
-  }
-  if (!rest) return;
-  EACH_ROW sums[r][full] *= fade[r];
+  for (int c = 0; c <= full; c++) EACH_ROW sums[r][c] *= fade[r];
   for (int j = 0; j < some; j++) {
-    const realw value = LOAD_SOME(KEY_TYPE, values + value_at[j] + full * W, rest);
-    EACH_ROW sums[r][full] = fma((realw)p[r][j], value, sums[r][full]);
+    key_pointer row = values + value_at[j];
+    for (int c = 0; c < full; c++) {
+      const realw value = LOADW(KEY_TYPE, row + c * W);
+      EACH_ROW sums[r][c] = fma((realw)p[r][j], value, sums[r][c]);
+    }
+    if (rest) {
+      const realw value = LOAD_SOME(KEY_TYPE, row + full * W, rest);
+      EACH_ROW sums[r][full] = fma((realw)p[r][j], value, sums[r][full]);
+    }
   }
 }
 

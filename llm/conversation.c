@@ -151,6 +151,7 @@ static clave_status copy_conversation(const clave_llm_conversation *from,
   TRY(clave_session_copy_state(to->session, from->session));
   TRY(conversation_take_ids(to, from->ids.items, from->ids.count, from->n_run));
   sampler_set_draws(to->sampler, sampler_draws(from->sampler));
+  memcpy(to->logits, from->logits, from->llm->info.n_vocab * sizeof *to->logits);
   text_append(&to->stop.held, from->stop.held.data, from->stop.held.size);
   to->prompted = from->prompted;
   return text_status(&to->stop.held);

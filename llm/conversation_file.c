@@ -2,6 +2,7 @@
  *
  *   conversation  I64 (4): version, ids that the model has run over, numbers drawn, the program
  *   ids           I64 (n)
+ *   logits        F32 (V): of the last run
  *   state.N       state tensor N of the program
  *   check         I64 (1): XXH3 of the contents of all of the above, in this order
  *
@@ -16,7 +17,7 @@
 #include "base/hash.h"
 #include "llm/conversation.h"
 
-enum { VERSION = 1, FACTS = 4, FIXED = 3, HASHED_BYTES = 4096, NAME_SIZE = 24 };
+enum { VERSION = 1, FACTS = 4, FIRST_STATE = 3, FIXED = 4, HASHED_BYTES = 4096, NAME_SIZE = 24 };
 enum { FACT_VERSION, FACT_N_RUN, FACT_DRAWS, FACT_PROGRAM };
 
 /* ---------------------------------------------------------------- which program */
@@ -122,9 +123,10 @@ static clave_status hash_contents(const clave_tensor *tensors, uint32_t n, int64
 static void name_tensors(contents *c) {
   c->names[0] = "conversation";
   c->names[1] = "ids";
+  c->names[2] = "logits";
   for (uint32_t i = 0; i < c->n_state; i++) {
     (void)snprintf(c->state_names[i], NAME_SIZE, "state.%" PRIu32, i);
-    c->names[2 + i] = c->state_names[i];
+    c->names[FIRST_STATE + i] = c->state_names[i];
   }
   c->names[c->n - 1] = "check";
 }
@@ -135,7 +137,7 @@ static clave_status read_state(const clave_llm_conversation *v, contents *c) {
   for (uint32_t i = 0; i < c->n_state; i++) {
     clave_tensor_info info;
     TRY(clave_program_state(v->llm->program, i, &info));
-    clave_tensor *t = &c->tensors[2 + i];
+    clave_tensor *t = &c->tensors[FIRST_STATE + i];
     *t = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
     size_t bytes = bytes_of(t);
     t->data = c->state[i] = malloc(bytes ? bytes : 1);
@@ -147,6 +149,7 @@ static clave_status read_state(const clave_llm_conversation *v, contents *c) {
 
 static clave_status fill(const clave_llm_conversation *v, contents *c) {
   const int64_t one = 1, facts = FACTS, n_ids = (int64_t)v->ids.count;
+  const int64_t n_vocab = v->llm->info.n_vocab;
   c->facts[FACT_VERSION] = VERSION;
   c->facts[FACT_N_RUN] = (int64_t)v->n_run;
   c->facts[FACT_DRAWS] = (int64_t)sampler_draws(v->sampler);
@@ -154,6 +157,7 @@ static clave_status fill(const clave_llm_conversation *v, contents *c) {
   for (size_t i = 0; i < v->ids.count; i++) c->ids[i] = v->ids.items[i];
   c->tensors[0] = clave_tensor_make(CLAVE_I64, 1, &facts, c->facts);
   c->tensors[1] = clave_tensor_make(CLAVE_I64, 1, &n_ids, c->ids);
+  c->tensors[2] = clave_tensor_make(CLAVE_F32, 1, &n_vocab, v->logits);
   c->tensors[c->n - 1] = clave_tensor_make(CLAVE_I64, 1, &one, &c->check);
   TRY(read_state(v, c));
   return hash_contents(c->tensors, c->n, &c->check);
@@ -172,13 +176,14 @@ clave_status clave_llm_save(const clave_llm_conversation *v, const char *path) {
 
 /* ---------------------------------------------------------------- restoring */
 
-static clave_status find_integers(const clave_tensors *file, const char *name, int64_t count,
-                                  clave_tensor *out) {
+/* count: -1 for any. */
+static clave_status find_list(const clave_tensors *file, const char *name, clave_dtype dtype,
+                              int64_t count, clave_tensor *out) {
   if (!clave_tensors_find(file, name, out))
     return INVALID("not a conversation: it has no tensor '%s'", name);
-  if (out->dtype != CLAVE_I64 || out->rank != 1 || (count >= 0 && out->dims[0] != count))
-    return INVALID("tensor '%s' is not a list of integers of the right length", name);
-  return NULL;
+  if (out->dtype == dtype && out->rank == 1 && (count < 0 || out->dims[0] == count)) return NULL;
+  return INVALID("tensor '%s' is not a list of %s of the right length", name,
+                 clave_dtype_name(dtype));
 }
 
 static clave_status find_state(const clave_tensors *file, const clave_program *p, uint32_t index,
@@ -224,13 +229,15 @@ static clave_status check_facts(const clave_llm_conversation *v, const contents 
 static clave_status read_contents(const clave_llm_conversation *v, const clave_tensors *file,
                                   contents *c) {
   int64_t check;
-  TRY(find_integers(file, "conversation", FACTS, &c->tensors[0]));
-  TRY(find_integers(file, "ids", -1, &c->tensors[1]));
-  TRY(find_integers(file, "check", 1, &c->tensors[c->n - 1]));
+  TRY(find_list(file, "conversation", CLAVE_I64, FACTS, &c->tensors[0]));
+  TRY(find_list(file, "ids", CLAVE_I64, -1, &c->tensors[1]));
+  TRY(find_list(file, "check", CLAVE_I64, 1, &c->tensors[c->n - 1]));
   TRY(copy_integers(c));
   TRY(check_facts(v, c));
+  TRY(find_list(file, "logits", CLAVE_F32, v->llm->info.n_vocab, &c->tensors[2]));
   for (uint32_t i = 0; i < c->n_state; i++)
-    TRY(find_state(file, v->llm->program, i, c->names[2 + i], &c->tensors[2 + i]));
+    TRY(find_state(file, v->llm->program, i, c->names[FIRST_STATE + i],
+                   &c->tensors[FIRST_STATE + i]));
   TRY(hash_contents(c->tensors, c->n, &check));
   if (c->check == check) return NULL;
   return INVALID("its contents are damaged: they do not have the hash that they were saved with");
@@ -244,9 +251,10 @@ static clave_status take_contents(clave_llm_conversation *v, const contents *c) 
   clave_status st = conversation_take_ids(v, list, n, (size_t)c->facts[FACT_N_RUN]);
   free(list);
   for (uint32_t i = 0; i < c->n_state && !st; i++) {
-    const clave_tensor *t = &c->tensors[2 + i];
+    const clave_tensor *t = &c->tensors[FIRST_STATE + i];
     st = clave_session_write_state(v->session, i, t->data, bytes_of(t));
   }
+  memcpy(v->logits, c->tensors[2].data, bytes_of(&c->tensors[2]));
   if (!st) sampler_set_draws(v->sampler, (uint64_t)c->facts[FACT_DRAWS]);
   return st;
 }

@@ -156,7 +156,7 @@ def damaged(data):
     yield "version", patched(header, body, "conversation", 0)
     yield "were run", patched(header, body, "conversation", 12)
     yield "not one of", patched(header, body, "ids", 4)
-    for name in ("ids", "state.0", "check", "conversation"):
+    for name in ("ids", "logits", "state.0", "check", "conversation"):
         rest = {("x" if k == name else k): v for k, v in header.items()}
         yield name, written(rest, body)
 

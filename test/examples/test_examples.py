@@ -3,6 +3,7 @@
 What needs the data of ../shared/data (or CLAVE_TEST_DATA) is skipped, with that reason, where it is absent.
 """
 
+import json
 import os
 import pathlib
 import runpy
@@ -149,3 +150,25 @@ def test_stories_are_the_published_text(stories, dtype, device, tmp_path):
     tokens = [int(i) for i in (tmp_path / "ids.txt").read_text().split()]
     (at_once,) = clave.Session(program, device).run(np.array([[1, *tokens[:9]]]), np.array(0))
     assert int(at_once[0].argmax()) == tokens[9]
+
+
+@needs_data
+def test_stories_by_prompt_and_up_to_the_contexts_end(stories, tmp_path):
+    """The published text again from its first words, as text and as ids; ended by a text; told to the end."""
+
+    def tell(*args):
+        command = [ROOT / "build/clave", "generate", stories("f32"), "--device", "cpu", *map(str, args)]
+        p = subprocess.run([*command, "--stats-json", tmp_path / "stats"], capture_output=True, text=True)
+        assert p.returncode == 0, p.stderr
+        return p.stdout, json.loads((tmp_path / "stats").read_text())
+
+    with_text, begin = ("--tokenizer", DATA / "stories260K" / "tok512.model"), "Once upon a time"
+    text, stats = tell(*with_text, "--prompt", begin, "--max-new-tokens", 150)
+    assert published_story().startswith(begin + text) and len(text) > 200 and stats["decode_tokens"] == 149
+    assert tell(*with_text, "--prompt", begin, "--stop", "red ball", "--stop", "zebra")[0] == text.split("red ball")[0]
+    (tmp_path / "ids").write_text("1 403 407\n261 378\n")
+    ids, stats = tell("--prompt-ids", tmp_path / "ids", "--max-new-tokens", 150, "--output-ids", tmp_path / "new")
+    assert (tmp_path / "new").read_text().split() == ids.split() and stats["prompt_tokens"] == 5
+    assert tell(*with_text, "--prompt-ids", tmp_path / "ids", "--max-new-tokens", 150)[0] == text
+    _, stats = tell(*with_text, "--prompt", begin, "--max-new-tokens", 1000, "--ignore-stop-ids")
+    assert stats["stop_reason"] == "context_full" and stats["prompt_tokens"] + stats["decode_tokens"] + 1 == 512

@@ -15,7 +15,7 @@
 
 typedef struct generate_arguments {
   model_arguments model;
-  const char *tokenizer, *prompt, *prompt_ids, *output_ids, *stats_json, *system;
+  const char *tokenizer, *prompt, *prompt_ids, *output_ids, *stats_json, *system, *template;
   text_list stop, bias;
   int64_t max_new_tokens, top_k, seed, penalty_window, prefill_chunk;
   double temperature, top_p, min_p, repetition, presence, frequency;
@@ -34,6 +34,8 @@ static const flag generate_flags[] = {
      "the prompt as ids, separated by white space; -: standard input", 0, 0},
     {"--chat", FLAG_SWITCH, FIELD(chat), NULL,
      "the prompt is a message in the model's chat template; without one, asks for messages", 0, 0},
+    {"--chat-template", FLAG_PATH, FIELD(template), "NAME",
+     "instead of the model's own: llama3, chatml, gemma, phi3, mistral-v1, zephyr, ...", 0, 0},
     {"--system", FLAG_TEXT, FIELD(system), "TEXT", "what the chat begins with", 0, 0},
     {"--max-new-tokens", FLAG_INT, FIELD(max_new_tokens), "N", "at most (default 256)", 1,
      INT32_MAX},
@@ -76,6 +78,7 @@ static int check_arguments(const generate_arguments *a) {
   if (a->prompt && a->prompt_ids) return fail_usage("--prompt and --prompt-ids exclude each other");
   if (a->chat && a->prompt_ids) return fail_usage("--chat takes no --prompt-ids");
   if (a->system && !a->chat) return fail_usage("--system needs --chat");
+  if (a->template && !a->chat) return fail_usage("--chat-template needs --chat");
   if (!a->prompt && !a->prompt_ids && !a->chat)
     return fail_usage("generate needs --prompt, --prompt-ids or --chat");
   bool narrows = a->top_k || a->top_p > 0 || a->min_p > 0;
@@ -104,8 +107,10 @@ static int read_bias(const text_list *list, clave_logit_bias *out) {
 /* ---------------------------------------------------------------- opening the model */
 
 static int load_model(const generate_arguments *a, model *m, speech *s) {
-  clave_llm_options options = {
-      .size = sizeof options, .tokenizer = a->tokenizer, .consts = a->model.consts};
+  clave_llm_options options = {.size = sizeof options,
+                               .tokenizer = a->tokenizer,
+                               .consts = a->model.consts,
+                               .chat_template = a->template};
   show_progress("loading %s", a->model.program);
   TRY_STATUS(clave_llm_load(a->model.program, m->device, &options, &s->llm));
   clear_progress();

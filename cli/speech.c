@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cli/files.h"
 #include "cli/json.h"
@@ -103,7 +104,7 @@ void print_statistics(const speech *s) {
   clave_llm_get_stats(s->talk, &stats);
   add_rate(&table, "prompt", stats.prompt_tokens, stats.prompt_ms);
   add_rate(&table, "decode", stats.decode_tokens, stats.decode_ms);
-  page_string(&out, "\n");
+  if (isatty(STDOUT_FILENO)) page_string(&out, "\n"); /* the text has not ended its line */
   columns_write(&table, 0, &out);
   page_format(&out, "first token after %.1f ms, loaded in %.1f ms, peak memory %.1f MB; %s\n",
               stats.ttft_ms, stats.load_ms, measure_peak(), s->stop_reason);

@@ -149,7 +149,8 @@ typedef struct clave_llm_options {
   size_t size;           /* sizeof(clave_llm_options) */
   const char *tokenizer; /* a file or folder; NULL: the one in the .clv, none if it has none */
   clave_tokenizer_options tokenizer_options;
-  const char *consts; /* as in clave_program_options */
+  const char *consts;        /* as in clave_program_options */
+  const char *chat_template; /* a name, or a Jinja text; NULL: what the program says */
 } clave_llm_options;
 
 typedef struct clave_llm_info {

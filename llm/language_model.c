@@ -49,7 +49,7 @@ static void add_stop_id(uint32_t *ids, size_t *n, int32_t id) {
   ids[(*n)++] = (uint32_t)id;
 }
 
-/* What the metadata says, or EOS and what ends an answer in the chat template. */
+/* What the metadata says; EOS and what ends an answer in the chat template, if it says nothing. */
 static clave_status read_stop_ids(clave_llm *l, const llm_metadata *said) {
   uint32_t *ids = mem_pool_alloc(l->pool, said->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
@@ -67,7 +67,15 @@ static clave_status read_stop_ids(clave_llm *l, const llm_metadata *said) {
   return NULL;
 }
 
-static clave_status describe(clave_llm *l) {
+/* By its name where we know it; what is not known is refused when it is asked for. */
+static clave_status take_template(clave_llm *l, const char *said) {
+  if (!said) return NULL;
+  const char *name = chat_detect(said);
+  l->info.chat_template = name ? name : mem_pool_strdup(l->pool, said, strlen(said));
+  return l->info.chat_template ? NULL : status_no_memory();
+}
+
+static clave_status describe(clave_llm *l, const char *template_name) {
   clave_program_info program;
   llm_metadata said;
   clave_program_get_info(l->program, &program);
@@ -75,11 +83,11 @@ static clave_status describe(clave_llm *l) {
   TRY(llm_methods_read(l->program, l->methods, &l->n_methods));
   l->info.n_vocab = (uint32_t)l->methods[0].n_vocab;
   l->info.tokenizer = l->tokenizer;
-  l->info.chat_template = said.chat_template ? chat_detect(said.chat_template) : NULL;
-  if (!l->info.chat_template) l->info.chat_template = said.chat_template;
+  TRY(take_template(l, template_name ? template_name : said.chat_template));
   l->default_system = said.default_system;
   TRY(read_context(l, &said));
   TRY(read_ends(l, &said));
+  said.has_stop_ids = said.has_stop_ids && !template_name;
   return read_stop_ids(l, &said);
 }
 
@@ -101,7 +109,7 @@ static clave_status load(clave_llm *l, const char *path, const clave_llm_options
   TRY(mem_pool_create(&l->pool));
   TRY(clave_program_load(path, &of_program, &l->program));
   TRY(load_tokenizer(l, options));
-  return status_while(describe(l), "%s", path);
+  return status_while(describe(l, OPTION(options, chat_template, NULL)), "%s", path);
 }
 
 clave_status clave_llm_load(const char *path, clave_device *device,

@@ -17,6 +17,7 @@ class LlmOptions(C.Structure):
         ("tokenizer", C.c_char_p),
         ("tokenizer_options", _tokenizer.Options),
         ("consts", C.c_char_p),
+        ("chat_template", C.c_char_p),
     ]
 
 

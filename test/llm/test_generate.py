@@ -318,3 +318,10 @@ def test_chat_without_a_terminal(clave):
     ids = list(b"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")
     assert given.stdout.decode() == decode(_models.reference(ids, 5))
     refused(clave(*args, "--system", "Be brief.", "--prompt", "hi"), 1, "does not fit")
+
+
+def test_chat_templates_by_name(clave):
+    args = ("m.clv", "--chat", "--prompt", "hi", "--max-new-tokens", 5, "--chat-template")
+    ids = list(b"<|user|>\nhi<|end|>\n<|assistant|>\n")
+    assert clave(*args, "phi3").stdout.decode() == decode(_models.reference(ids, 5))
+    refused(clave(*args, "vicuna"), 1, "chat template 'vicuna' is not known; known: llama3.1, llama3, chatml, gemma")

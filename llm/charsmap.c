@@ -16,6 +16,7 @@ struct charsmap {
   uint32_t n_units;
   char *texts; /* (n_texts) the last one is NUL, owned */
   uint32_t n_texts;
+  bool plain[128]; /* ASCII but spaces that no rule begins with, unless it goes on beyond ASCII */
 };
 
 static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
@@ -52,6 +53,24 @@ size_t charsmap_longest(const charsmap *c, span in, span *replacement) {
 
 size_t charsmap_shortest(const charsmap *c, span in, span *replacement) {
   return look_up(c, in, false, replacement);
+}
+
+size_t charsmap_unchanged(const charsmap *c, span in) {
+  size_t i = 0;
+  while (i < in.size && (uint8_t)in.data[i] < 128 && c->plain[(uint8_t)in.data[i]]) i++;
+  bool goes_on = i > 0 && i < in.size && (uint8_t)in.data[i] >= 128;
+  return goes_on ? i - 1 : i;
+}
+
+static bool is_plain(const charsmap *c, uint32_t byte) {
+  uint32_t at = offset_of(c->units[0]) ^ byte, unit = c->units[at];
+  if (label_of(unit) != byte) return true;
+  if (has_value(unit)) return false;
+  at ^= offset_of(unit);
+  for (uint32_t next = 0; next < 128; next++) {
+    if (label_of(c->units[at ^ next]) == next) return false;
+  }
+  return true;
 }
 
 /* ---------------------------------------------------------------- checking */
@@ -133,7 +152,9 @@ static clave_status read_blob(charsmap *c, span blob) {
   memcpy(c->texts, b + 4 + n, c->n_texts);
   if (c->texts[c->n_texts - 1] != 0 || !utf8_valid(c->texts, c->n_texts))
     return INVALID("charsmap: the texts are not UTF-8 that ends in NUL");
-  return check_trie(c);
+  TRY(check_trie(c));
+  for (uint32_t byte = 0; byte < 128; byte++) c->plain[byte] = byte != ' ' && is_plain(c, byte);
+  return NULL;
 }
 
 clave_status charsmap_create(span blob, charsmap **out) {

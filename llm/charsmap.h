@@ -14,5 +14,8 @@ void charsmap_destroy(charsmap *c); /* takes NULL */
  * the shortest (Hugging Face, which then takes it for all of a grapheme of less than 6 bytes). */
 size_t charsmap_longest(const charsmap *c, span in, span *replacement);
 size_t charsmap_shortest(const charsmap *c, span in, span *replacement);
+/* Bytes at the start of `in`, ASCII without spaces, that no rule changes. A quick answer: there may
+ * be more. */
+size_t charsmap_unchanged(const charsmap *c, span in);
 
 #endif

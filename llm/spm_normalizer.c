@@ -37,9 +37,10 @@ static size_t next_rule(const spm_normalizer *n, span in, span *out) {
   return 1;
 }
 
-/* Bytes that stay as they are, whatever follows: none is a space or begins a rule. */
+/* Bytes up to a space that stay as they are, as far as is quickly told. */
 static size_t unchanged(const spm_normalizer *n, span in) {
-  if (n->map || n->user.units) return 0;
+  if (n->user.units) return 0;
+  if (n->map) return charsmap_unchanged(n->map, in);
   const char *end = memchr(in.data, ' ', in.size);
   size_t size = end ? (size_t)(end - in.data) : in.size;
   return utf8_valid(in.data, size) ? size : 0;

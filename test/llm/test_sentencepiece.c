@@ -186,6 +186,10 @@ static void test_wrong_charsmap(void **state) {
   assert_int_equal(out.size, 0);
   assert_int_equal(charsmap_longest(c, text_of("BA"), &out), 0);
   assert_int_equal(charsmap_longest(c, text_of(""), &out), 0);
+  assert_int_equal(charsmap_unchanged(c, text_of("xyA")), 2);
+  assert_int_equal(charsmap_unchanged(c, text_of("xy z")), 2);
+  assert_int_equal(charsmap_unchanged(c, text_of("xy\xC3\xA9")), 1); /* a mark may follow */
+  assert_int_equal(charsmap_unchanged(c, text_of("")), 0);
   charsmap_destroy(c);
   for (size_t size = 0; size < good.size - 1; size++) {
     clave_status st = charsmap_create((span){good.data, size}, &c);

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
 sys.path.insert(0, str(ROOT / "python"))
 
-from llm_bench import bench_llm
+from llm_bench import bench_llm, bench_sampler
 from tokenizers_bench import bench_tokenizers
 
 GEMM_SIZES = [(1024, 1024, 1024), (512, 5632, 2048), (128, 4096, 4096)]  # M, N, K
@@ -196,6 +196,7 @@ BENCHES = {
     "indexing": bench_indexing,
     "tokenizers": bench_tokenizers,
     "llm": bench_llm,
+    "sampler": bench_sampler,
 }
 
 

@@ -74,3 +74,15 @@ def bench_llm(args):
         first = " | ".join(f"{statistics.median(firsts[d]):.3f}" for d in ("cpu", args.device))
         lines.append(f"| {name} | {cpu:.0f} | {opencl:.0f} | {torch_speed} | {first} |")
     return lines
+
+
+def bench_sampler(args):
+    """The sampler alone, on logits as models give them and on equal ones: the median of three processes."""
+    command = [args.build / "bench/sampler", "128256"]
+    runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(3)]
+    rows = []
+    for mode in runs[0]:
+        normal, equal = (statistics.median(r[mode][k] for r in runs) for k in (0, 1))
+        rows.append(f"| {mode.replace('_', ' ')} | {normal:.2f} | {equal:.2f} | 1 |")
+    head = "| a choice among 128,256 tokens | normal logits, ms | equal logits, ms | should be at most |"
+    return [head, "|---|---|---|---|", *rows]

@@ -95,8 +95,9 @@ class Tokenizer:
     def encode_only(self, text):
         """For timing: without a Python list of the ids. Their number."""
         out = self._encode(text, False, False, DEFAULT)
+        count = out.count
         library().clave_ids_free(C.byref(out))
-        return out.count
+        return count
 
     def _encode(self, text, bos, eos, special):
         data = text if isinstance(text, bytes) else text.encode()

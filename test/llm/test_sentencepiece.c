@@ -1,6 +1,7 @@
 /* SentencePiece's file: what is wrong in it is said, nothing damaged is followed. The ids are
  * test_sentencepiece.py's. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,6 +79,54 @@ static void test_valid(void **state) {
     }
     clave_ids_free(&ids);
     assert_int_equal(clave_tokenizer_find(t, "[x]"), 3);
+    clave_tokenizer_destroy(t);
+    text_free(&file);
+  }
+}
+
+/* ---------------------------------------------------------------- threads */
+
+enum { N_THREADS = 4, N_ROUNDS = 20, TEXT_SIZE = 9000 };
+
+typedef struct sharer {
+  const clave_tokenizer *tokenizer;
+  const char *in; /* TEXT_SIZE bytes */
+  clave_ids ids;
+} sharer;
+
+static void *encode_often(void *data) {
+  sharer *s = data;
+  for (int i = 0; i < N_ROUNDS; i++) {
+    clave_ids_free(&s->ids);
+    status_free(clave_tokenizer_encode(s->tokenizer, s->in, TEXT_SIZE, NULL, &s->ids));
+  }
+  return NULL;
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  static char in[TEXT_SIZE];
+  uint64_t seed = 5;
+  for (size_t i = 0; i < sizeof in; i++) in[i] = "ab Ax["[random_below(&seed, 6)];
+  for (uint64_t algorithm = 1; algorithm <= 4; algorithm++) {
+    text file = {0};
+    clave_tokenizer *t;
+    pthread_t threads[N_THREADS];
+    sharer sharers[N_THREADS] = {0};
+    put_model(&file, algorithm, true);
+    assert_null(create(&file, &t));
+    for (int i = 0; i < N_THREADS; i++) {
+      sharers[i] = (sharer){.tokenizer = t, .in = in};
+      assert_int_equal(pthread_create(&threads[i], NULL, encode_often, &sharers[i]), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+      (void)pthread_join(threads[i], NULL);
+      assert_int_equal(sharers[i].ids.count, sharers[0].ids.count);
+      assert_memory_equal(sharers[i].ids.items, sharers[0].ids.items,
+                          sharers[0].ids.count * sizeof(uint32_t));
+    }
+    assert_true(sharers[0].ids.count > 1000);
+    for (int i = 0; i < N_THREADS; i++) clave_ids_free(&sharers[i].ids);
     clave_tokenizer_destroy(t);
     text_free(&file);
   }
@@ -209,9 +258,10 @@ static void test_wrong_charsmap(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_valid),        cmocka_unit_test(test_truncated),
-      cmocka_unit_test(test_damaged),      cmocka_unit_test(test_wrong_pieces),
-      cmocka_unit_test(test_wrong_fields), cmocka_unit_test(test_wrong_charsmap),
+      cmocka_unit_test(test_valid),          cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_truncated),      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_wrong_pieces),   cmocka_unit_test(test_wrong_fields),
+      cmocka_unit_test(test_wrong_charsmap),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

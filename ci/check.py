@@ -132,7 +132,6 @@ PARTS = [
     ("python", pytest_part("test/python", "test/serialize"), "short"),
     ("text", pytest_part("test/llm"), "short"),
     ("command line", pytest_part("test/cli"), "short"),
-    ("llm", pytest_part("test/llm"), "short"),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),
     ("examples", pytest_part("test/examples"), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),

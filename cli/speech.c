@@ -36,6 +36,11 @@ void forget_interrupt(void) { interrupted = 0; }
 
 /* ---------------------------------------------------------------- an answer */
 
+void show_building(void *ctx, const char *what, int done, int total) {
+  const speech *s = ctx;
+  if (!s->begun) show_steps(NULL, what, done, total);
+}
+
 static int keep_id(speech *s, uint32_t id) {
   if (s->n_ids == s->capacity) {
     size_t capacity = s->capacity ? 2 * s->capacity : 256;
@@ -71,6 +76,7 @@ static int next_token(speech *s, clave_llm_token *token) {
     return EXIT_GOOD;
   }
   if (st) return fail_status(st);
+  s->begun = true;
   TRY(keep_id(s, token->id));
   return write_token(s, token);
 }
@@ -78,6 +84,7 @@ static int next_token(speech *s, clave_llm_token *token) {
 int speak(speech *s) {
   clave_llm_token token = {0};
   int64_t n = 0;
+  s->begun = false;
   while (n++ < s->max_new_tokens && !token.stop && !interrupted) TRY(next_token(s, &token));
   s->stop_reason = token.stop    ? clave_llm_stop_name(token.stop)
                    : interrupted ? "interrupted"

@@ -11,6 +11,7 @@ typedef struct speech {
   uint32_t *ids;          /* owned: all new ones */
   size_t n_ids, capacity;
   const char *stop_reason; /* of the last answer */
+  bool begun;              /* the answer's first token is out */
 } speech;
 
 /* Ctrl-C ends the answer instead of the program: is_interrupted (ctx is ignored) says so. */
@@ -18,6 +19,9 @@ void catch_interrupts(void);
 bool is_interrupted(void *ctx);
 void forget_interrupt(void);
 
+/* A clave_progress_fn, ctx a speech: kernels are built, which is shown on no line that text is on.
+ */
+void show_building(void *ctx, const char *what, int done, int total);
 /* Writes an answer to what was prompted: text, or the ids of a model without a tokenizer. */
 int speak(speech *s) CHECK;
 void print_statistics(const speech *s); /* on stderr */

@@ -19,7 +19,11 @@ static void fuzz_decode(const clave_tokenizer *t, const uint32_t *ids, size_t co
   const char *part;
   clave_text_stream *s;
   clave_status st = clave_tokenizer_decode(t, ids, count, false, &all, &size);
-  if (st || clave_text_stream_create(t, false, &s)) abort();
+  if (st) { /* a decoder's pattern may take too long */
+    clave_status_free(st);
+    return;
+  }
+  if (clave_text_stream_create(t, false, &s)) abort();
   for (size_t i = 0; i <= count; i++) {
     st = i < count ? clave_text_stream_next(s, ids[i], &part, &n)
                    : clave_text_stream_finish(s, &part, &n);

@@ -67,6 +67,7 @@ static clave_status mark_special(clave_tokenizer *t) {
   if (!special) return status_no_memory();
   for (size_t i = 0; i < t->n_added; i++) special[t->added[i].id] |= t->added[i].special;
   for (uint32_t id = 0; id < vocab_size(t->vocab); id++) { /* by its text: of equal pieces all */
+    if (!vocab_has(t->vocab, id)) continue;
     uint32_t same = t->byte_level ? id : vocab_find(t->vocab, vocab_piece(t->vocab, id));
     if (same != VOCAB_NONE) special[id] |= special[same];
   }

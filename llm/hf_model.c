@@ -238,7 +238,8 @@ static clave_status read_unigram(const json *v, uint8_t *kinds, clave_tokenizer 
   TRY(read_byte_ids(v, t, kinds, byte_ids, &has_bytes));
   o.unknown.byte_ids = has_bytes ? byte_ids : NULL;
   for (uint32_t id = 0; id < vocab_size(t->vocab); id++) {
-    if (kinds[id] == PIECE_NORMAL && vocab_find(t->vocab, vocab_piece(t->vocab, id)) != id) {
+    bool is_own = vocab_has(t->vocab, id) && kinds[id] == PIECE_NORMAL;
+    if (is_own && vocab_find(t->vocab, vocab_piece(t->vocab, id)) != id) {
       kinds[id] = PIECE_ADDED; /* a later one is the same, and counts */
     }
   }

@@ -109,7 +109,7 @@ static uint32_t find_bytes(const clave_tokenizer *t, span written) {
   text bytes = {0};
   uint32_t id = VOCAB_NONE;
   if (byte_level_decode(written, &bytes) && !bytes.failed) {
-    id = vocab_find(t->vocab, (span){bytes.data, bytes.size});
+    id = vocab_find(t->vocab, (span){bytes.data ? bytes.data : "", bytes.size});
   }
   text_free(&bytes);
   return id != VOCAB_NONE && vocab_has(t->written, id) ? VOCAB_NONE : id;

@@ -137,7 +137,10 @@ static int open_talk(const generate_arguments *a, const clave_logit_bias *bias, 
       .ignore_stop_ids = a->ignore_stop_ids,
       .prefill_chunk = (uint32_t)a->prefill_chunk,
       .session = {
-          .size = sizeof options.session, .progress = show_steps, .cancel = is_interrupted}};
+          .size = sizeof options.session,
+          .progress = show_building,
+          .progress_ctx = s,
+          .cancel = is_interrupted}};
   show_progress("preparing");
   TRY_STATUS(clave_llm_conversation_create(s->llm, &options, &s->talk));
   clear_progress();

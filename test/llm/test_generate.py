@@ -243,11 +243,11 @@ def test_ctrl_c(build, folder):
 class Terminal:
     """A process on a terminal of its own."""
 
-    def __init__(self, command, cwd):
+    def __init__(self, command, cwd, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
-            os.execv(command[0], command)
+            os.execve(command[0], command, os.environ | env)
         self.seen = ""
 
     def wait_for(self, text, times=1):
@@ -291,6 +291,15 @@ def test_chat_on_a_terminal(build, folder):
     t.wait_for("> ")
     t.type("x" * 80 + "\n")
     assert t.end() == 1 and "does not fit into the context" in t.seen
+
+
+def test_progress_leaves_text_alone(build, folder):
+    """Kernels are built for the prompt and again for the first single token, behind text on the same line."""
+    command = [str(build / "clave"), "generate", "ids.clv", "--prompt-ids", "prompt.txt", "--max-new-tokens", "3"]
+    t = Terminal([*command, "--device", "opencl"], folder, CLAVE_CACHE_DIR="off")
+    assert t.end() == 0
+    want = " ".join(str(i) for i in _models.reference(FIRST, 3))
+    assert "building kernels" in t.seen and want + "\r\n" in t.seen
 
 
 def test_ctrl_c_on_a_terminal(build, folder):

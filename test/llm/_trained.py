@@ -219,6 +219,20 @@ def unigram(normalizer, split, decoder=None, byte_fallback=False):
     return t
 
 
+@functools.cache
+def charsmap(name):
+    """A SentencePiece model's table of replacements (normalizer_spec.precompiled_charsmap)."""
+    import _protobuf
+    from _spm_models import train
+
+    return _protobuf.get(_protobuf.get(train(name), 3), 2)
+
+
+def t5(name="unigram_nfkc"):
+    precompiled = N.Sequence([N.Precompiled(charsmap(name)), N.Replace(Regex(" {2,}"), "▁")])
+    return unigram(precompiled, P.Sequence([P.WhitespaceSplit(), P.Metaspace(prepend_scheme="always")]))
+
+
 def word_level():
     t = Tokenizer(models.WordLevel(unk_token="[UNK]"))
     t.normalizer = N.Sequence([N.NFD(), N.StripAccents(), N.Nmt(), N.Strip()])
@@ -260,6 +274,8 @@ FAMILIES = {
     "unigram_bytes": lambda: unigram(
         N.NFKD(), P.Metaspace(), D.Sequence([D.ByteFallback(), D.Metaspace()]), byte_fallback=True
     ),
+    "t5": t5,
+    "t5_rules": lambda: t5("unigram_rules"),
     "word_level": word_level,
     "ctc": ctc,
 }

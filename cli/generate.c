@@ -15,7 +15,8 @@
 
 typedef struct generate_arguments {
   model_arguments model;
-  const char *tokenizer, *prompt, *prompt_ids, *output_ids, *stats_json, *system, *template;
+  const char *tokenizer, *pattern, *prompt, *prompt_ids, *output_ids, *stats_json, *system,
+      *template;
   text_list stop, bias;
   int64_t max_new_tokens, top_k, seed, penalty_window, prefill_chunk;
   double temperature, top_p, min_p, repetition, presence, frequency;
@@ -28,6 +29,8 @@ static const flag generate_flags[] = {
     PROGRAM_FLAGS(generate_arguments),
     {"--tokenizer", FLAG_PATH, FIELD(tokenizer), "T",
      "a tokenizer's file, or a Hugging Face folder (default: the one in the .clv)", 0, 0},
+    {"--pattern", FLAG_TEXT, FIELD(pattern), "NAME",
+     "of a rank file: cl100k (the default), gpt2, o200k or llama3", 0, 0},
     {"--prompt", FLAG_TEXT, FIELD(prompt), "TEXT", "what the text goes on from; -: standard input",
      0, 0},
     {"--prompt-ids", FLAG_PATH, FIELD(prompt_ids), "F",
@@ -77,6 +80,7 @@ enum { EXIT_INTERRUPTED = 130 }; /* as shells have it: 128 + SIGINT */
 static int check_arguments(const generate_arguments *a) {
   if (a->prompt && a->prompt_ids) return fail_usage("--prompt and --prompt-ids exclude each other");
   if (a->chat && a->prompt_ids) return fail_usage("--chat takes no --prompt-ids");
+  if (a->pattern && !a->tokenizer) return fail_usage("--pattern needs --tokenizer");
   if (a->system && !a->chat) return fail_usage("--system needs --chat");
   if (a->template && !a->chat) return fail_usage("--chat-template needs --chat");
   if (!a->prompt && !a->prompt_ids && !a->chat)
@@ -106,9 +110,11 @@ static int read_bias(const text_list *list, clave_logit_bias *out) {
 
 /* ---------------------------------------------------------------- opening the model */
 
-static int load_model(const generate_arguments *a, model *m, speech *s) {
+static int load_model(const generate_arguments *a, const model *m, speech *s) {
+  clave_tokenizer_options tokenizer = {.size = sizeof tokenizer, .pattern = a->pattern};
   clave_llm_options options = {.size = sizeof options,
                                .tokenizer = a->tokenizer,
+                               .tokenizer_options = &tokenizer,
                                .consts = a->model.consts,
                                .chat_template = a->template};
   show_progress("loading %s", a->model.program);
@@ -117,30 +123,35 @@ static int load_model(const generate_arguments *a, model *m, speech *s) {
   return EXIT_GOOD;
 }
 
+static clave_sampler_options sampler_options(const generate_arguments *a,
+                                             const clave_logit_bias *bias) {
+  return (clave_sampler_options){.size = sizeof(clave_sampler_options),
+                                 .bias = bias,
+                                 .n_bias = a->bias.count,
+                                 .repetition_penalty = (float)a->repetition,
+                                 .presence_penalty = (float)a->presence,
+                                 .frequency_penalty = (float)a->frequency,
+                                 .penalty_window = (uint32_t)a->penalty_window,
+                                 .temperature = (float)a->temperature,
+                                 .top_k = (uint32_t)a->top_k,
+                                 .top_p = (float)a->top_p,
+                                 .min_p = (float)a->min_p,
+                                 .seed = (uint64_t)a->seed};
+}
+
 static int open_talk(const generate_arguments *a, const clave_logit_bias *bias, speech *s) {
-  clave_llm_conversation_options options = {
-      .size = sizeof options,
-      .sampler = {.size = sizeof options.sampler,
-                  .bias = bias,
-                  .n_bias = a->bias.count,
-                  .repetition_penalty = (float)a->repetition,
-                  .presence_penalty = (float)a->presence,
-                  .frequency_penalty = (float)a->frequency,
-                  .penalty_window = (uint32_t)a->penalty_window,
-                  .temperature = (float)a->temperature,
-                  .top_k = (uint32_t)a->top_k,
-                  .top_p = (float)a->top_p,
-                  .min_p = (float)a->min_p,
-                  .seed = (uint64_t)a->seed},
-      .stop = a->stop.items,
-      .n_stop = a->stop.count,
-      .ignore_stop_ids = a->ignore_stop_ids,
-      .prefill_chunk = (uint32_t)a->prefill_chunk,
-      .session = {
-          .size = sizeof options.session,
-          .progress = show_building,
-          .progress_ctx = s,
-          .cancel = is_interrupted}};
+  clave_sampler_options sampler = sampler_options(a, bias);
+  clave_session_options session = {.size = sizeof session,
+                                   .progress = show_building,
+                                   .progress_ctx = s,
+                                   .cancel = is_interrupted};
+  clave_llm_conversation_options options = {.size = sizeof options,
+                                            .sampler = &sampler,
+                                            .stop = a->stop.items,
+                                            .n_stop = a->stop.count,
+                                            .ignore_stop_ids = a->ignore_stop_ids,
+                                            .prefill_chunk = (uint32_t)a->prefill_chunk,
+                                            .session = &session};
   show_progress("preparing");
   TRY_STATUS(clave_llm_conversation_create(s->llm, &options, &s->talk));
   clear_progress();

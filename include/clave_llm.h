@@ -148,8 +148,8 @@ typedef struct clave_llm clave_llm;
 typedef struct clave_llm_options {
   size_t size;           /* sizeof(clave_llm_options) */
   const char *tokenizer; /* a file or folder; NULL: the one in the .clv, none if it has none */
-  clave_tokenizer_options tokenizer_options;
-  const char *consts;        /* as in clave_program_options */
+  const clave_tokenizer_options *tokenizer_options; /* of a file that is given; NULL: none */
+  const char *consts;                               /* as in clave_program_options */
   const char *chat_template; /* a name, or a Jinja text; NULL: what the program says */
 } clave_llm_options;
 
@@ -190,14 +190,14 @@ CLAVE_API const char *clave_llm_chat_template_name(size_t index);
 typedef struct clave_llm_conversation clave_llm_conversation;
 
 typedef struct clave_llm_conversation_options {
-  size_t size;                   /* sizeof(clave_llm_conversation_options) */
-  clave_sampler_options sampler; /* size 0: greedy */
-  const char *const *stop;       /* texts that end the answer; they are not part of it */
+  size_t size;                          /* sizeof(clave_llm_conversation_options) */
+  const clave_sampler_options *sampler; /* NULL: greedy */
+  const char *const *stop;              /* texts that end the answer; they are not part of it */
   size_t n_stop;
-  bool ignore_stop_ids;          /* go on until a text, a limit or the context's end stops it */
-  uint32_t prefill_chunk;        /* tokens of a prompt run at once; 0: as many as the program takes,
-                                    at most 512 */
-  clave_session_options session; /* size 0: the defaults */
+  bool ignore_stop_ids;   /* go on until a text, a limit or the context's end stops it */
+  uint32_t prefill_chunk; /* tokens of a prompt run at once; 0: as many as the program takes, at
+                             most 512 */
+  const clave_session_options *session; /* NULL: the defaults */
 } clave_llm_conversation_options;
 
 CLAVE_API clave_status clave_llm_conversation_create(clave_llm *llm,

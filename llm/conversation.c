@@ -35,18 +35,31 @@ static clave_status copy_stops(clave_llm_conversation *c, const char *const *sto
   return NULL;
 }
 
+/* As much of the caller's struct as it has, and as we know. */
+static const clave_session_options *copy_session_options(clave_llm_conversation *c,
+                                                         const clave_session_options *o) {
+  clave_session_options *copy = &c->session_options;
+  if (!o) return NULL;
+  size_t size = o->size < sizeof *copy ? o->size : sizeof *copy;
+  memcpy(copy, o, size);
+  copy->size = size;
+  return copy;
+}
+
 static clave_status read_options(clave_llm_conversation *c,
                                  const clave_llm_conversation_options *o) {
-  c->options =
-      (clave_llm_conversation_options){.size = sizeof c->options,
-                                       .sampler = OPTION(o, sampler, (clave_sampler_options){0}),
-                                       .ignore_stop_ids = OPTION(o, ignore_stop_ids, false),
-                                       .prefill_chunk = OPTION(o, prefill_chunk, 0),
-                                       .session = OPTION(o, session, (clave_session_options){0})};
-  if (!c->options.prefill_chunk) c->options.prefill_chunk = DEFAULT_CHUNK;
+  uint32_t chunk = OPTION(o, prefill_chunk, 0);
   size_t n_stop = OPTION(o, n_stop, 0);
+  c->options = (clave_llm_conversation_options){
+      .size = sizeof c->options,
+      .ignore_stop_ids = OPTION(o, ignore_stop_ids, false),
+      .prefill_chunk = chunk ? chunk : DEFAULT_CHUNK,
+      .session = copy_session_options(c, OPTION(o, session, NULL))};
   if (n_stop && !c->llm->tokenizer) return INVALID("stop texts need a tokenizer");
-  return copy_stops(c, OPTION(o, stop, NULL), n_stop);
+  TRY(copy_stops(c, OPTION(o, stop, NULL), n_stop));
+  TRY(clave_sampler_create(OPTION(o, sampler, NULL), &c->sampler));
+  c->options.sampler = sampler_options_of(c->sampler);
+  return NULL;
 }
 
 static clave_status init(clave_llm_conversation *c, const clave_llm_conversation_options *options) {
@@ -54,13 +67,10 @@ static clave_status init(clave_llm_conversation *c, const clave_llm_conversation
   int64_t start = clock_ns();
   TRY(mem_pool_create(&c->pool));
   TRY(read_options(c, options));
-  TRY(clave_sampler_create(&c->options.sampler, &c->sampler));
-  c->options.sampler = *sampler_options_of(c->sampler);
   if (l->tokenizer) TRY(clave_text_stream_create(l->tokenizer, true, &c->stream));
   c->logits = calloc(l->info.n_vocab, sizeof *c->logits);
   if (!c->logits) return status_no_memory();
-  const clave_session_options *s = c->options.session.size ? &c->options.session : NULL;
-  TRY(clave_session_create(l->program, l->device, s, &c->session));
+  TRY(clave_session_create(l->program, l->device, c->options.session, &c->session));
   c->stats.load_ms = l->load_ms + milliseconds_since(start);
   return NULL;
 }

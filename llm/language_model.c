@@ -93,14 +93,12 @@ static clave_status describe(clave_llm *l, const char *template_name) {
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status load_tokenizer(clave_llm *l, const clave_llm_options *o) {
-  const char *path = OPTION(o, tokenizer, NULL);
-  clave_tokenizer_options options = OPTION(o, tokenizer_options, (clave_tokenizer_options){0});
+static clave_status load_tokenizer(clave_llm *l, const char *path, const clave_llm_options *o) {
+  const char *given = OPTION(o, tokenizer, NULL);
   size_t size;
-  options.size = sizeof options;
-  if (path) return clave_tokenizer_load(path, &options, &l->tokenizer);
+  if (given) return clave_tokenizer_load(given, OPTION(o, tokenizer_options, NULL), &l->tokenizer);
   if (!clave_program_section(l->program, "TOKN", &size)) return NULL;
-  return clave_tokenizer_of_program(l->program, &l->tokenizer);
+  return status_while(clave_tokenizer_of_program(l->program, &l->tokenizer), "%s", path);
 }
 
 static clave_status load(clave_llm *l, const char *path, const clave_llm_options *options) {
@@ -108,7 +106,7 @@ static clave_status load(clave_llm *l, const char *path, const clave_llm_options
                                       .consts = OPTION(options, consts, NULL)};
   TRY(mem_pool_create(&l->pool));
   TRY(clave_program_load(path, &of_program, &l->program));
-  TRY(load_tokenizer(l, options));
+  TRY(load_tokenizer(l, path, options));
   return status_while(describe(l, OPTION(options, chat_template, NULL)), "%s", path);
 }
 

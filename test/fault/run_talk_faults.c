@@ -41,14 +41,15 @@ static clave_status open_talk(life *l) {
   static const clave_logit_bias bias = {5, -1};
   clave_llm_options o = {.size = sizeof o, .tokenizer = l->tokenizer};
   clave_device_options device = {.size = sizeof device, .n_threads = 1};
-  clave_llm_conversation_options talk = {.size = sizeof talk, .stop = stops, .n_stop = 2};
-  talk.sampler = (clave_sampler_options){.size = sizeof talk.sampler,
-                                         .bias = &bias,
-                                         .n_bias = 1,
-                                         .temperature = 1,
-                                         .top_k = 50,
-                                         .top_p = 0.9F,
-                                         .presence_penalty = 0.1F};
+  clave_sampler_options sampler = {.size = sizeof sampler,
+                                   .bias = &bias,
+                                   .n_bias = 1,
+                                   .temperature = 1,
+                                   .top_k = 50,
+                                   .top_p = 0.9F,
+                                   .presence_penalty = 0.1F};
+  clave_llm_conversation_options talk = {
+      .size = sizeof talk, .sampler = &sampler, .stop = stops, .n_stop = 2};
   TRY(clave_device_open("cpu", &device, &l->device));
   TRY(clave_llm_load(l->program, l->device, &o, &l->llm));
   return clave_llm_conversation_create(l->llm, &talk, &l->talk);

@@ -15,7 +15,7 @@ class LlmOptions(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
         ("tokenizer", C.c_char_p),
-        ("tokenizer_options", _tokenizer.Options),
+        ("tokenizer_options", C.POINTER(_tokenizer.Options)),
         ("consts", C.c_char_p),
         ("chat_template", C.c_char_p),
     ]
@@ -53,12 +53,12 @@ class SessionOptions(C.Structure):
 class TalkOptions(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
-        ("sampler", _sampler.Options),
+        ("sampler", C.POINTER(_sampler.Options)),
         ("stop", C.POINTER(C.c_char_p)),
         ("n_stop", C.c_size_t),
         ("ignore_stop_ids", C.c_bool),
         ("prefill_chunk", C.c_uint32),
-        ("session", SessionOptions),
+        ("session", C.POINTER(SessionOptions)),
     ]
 
 
@@ -143,9 +143,8 @@ class Talk:
         stops = (C.c_char_p * len(stop))(*(s.encode() for s in stop))
         self.cancel = CANCEL(lambda _: cancel()) if cancel else CANCEL()
         session = SessionOptions(size=C.sizeof(SessionOptions), cancel=self.cancel)
-        o = TalkOptions(
-            C.sizeof(TalkOptions), _sampler.options(**options), stops, len(stop), ignore_stop_ids, chunk, session
-        )
+        sampler = C.pointer(_sampler.options(**options))
+        o = TalkOptions(C.sizeof(TalkOptions), sampler, stops, len(stop), ignore_stop_ids, chunk, C.pointer(session))
         call("clave_llm_conversation_create", llm.handle, C.byref(o), C.byref(self.handle))
 
     def __del__(self):

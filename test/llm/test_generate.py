@@ -137,6 +137,8 @@ def test_sampling(clave):
         (["m.clv"], "--prompt, --prompt-ids or --chat"),
         (["m.clv", "--prompt", "a", "--prompt-ids", "prompt.txt"], "exclude each other"),
         (["m.clv", "--prompt", "a", "--system", "b"], "--system needs --chat"),
+        (["m.clv", "--prompt", "a", "--pattern", "gpt2"], "--pattern needs --tokenizer"),
+        (["m.clv", "--prompt", "a", "--chat-template", "phi3"], "--chat-template needs --chat"),
         (["m.clv", "--chat", "--prompt-ids", "prompt.txt"], "no --prompt-ids"),
         (["m.clv", "--prompt", "a", "--temperature", "hot"], '"hot"'),
         (["m.clv", "--prompt", "a", "--temperature", "nan"], '"nan"'),
@@ -162,6 +164,8 @@ def test_malformed(clave, args, part):
         (["m.clv", "--prompt", "a", "--logit-bias", "300=1"], "bias for id 300 in a vocabulary of 300"),
         (["m.clv", "--prompt", "a", "--stop", ""], "stop text 0 is empty"),
         (["m.clv", "--prompt", "a", "--output-ids", "no/such/file"], "no/such/file"),
+        (["m.clv", "--prompt", "a", "--tokenizer", "bytes.tiktoken", "--pattern", "gpt5"], "gpt5"),
+        (["garbage.clv", "--prompt", "a"], "the program's tokenizer; garbage.clv"),
         (["ids.clv", "--prompt", "a"], "needs a tokenizer"),
         (["ids.clv", "--prompt-ids", "nowhere"], "nowhere"),
         (["ids.clv", "--prompt-ids", "bad.txt"], 'bad.txt: "2x", number 2, is not an id'),
@@ -172,6 +176,12 @@ def test_malformed(clave, args, part):
     ],
 )
 def test_errors(clave, folder, args, part):
+    import clave as package
+    from clave import _library
+
+    program = package.load(folder / "ids.clv")
+    _library.call("clave_program_set_section", program.handle.pointer, b"TOKN", b"garbage", 7)
+    program.save(folder / "garbage.clv")
     for name, text in {"bad": "1 2x", "big": "1 300", "huge": "1 99999999999999999999999", "empty": " \n"}.items():
         (folder / f"{name}.txt").write_text(text)
     p = clave(*args)

@@ -45,7 +45,7 @@ static clave_status add_token(reader *r, const json *v) {
   added_token token = {0};
   TRY(read_token(v, r->t, &token));
   if (token.text.size == 0) return NULL;
-  token.id = tokenizer_find(r->t, token.text);
+  TRY(tokenizer_find(r->t, token.text, &token.id));
   if (token.id == VOCAB_NONE) {
     token.id = r->after > r->n_own ? r->after : r->n_own;
     if (token.id >= r->n_ids) return INVALID("id %u is out of range", token.id);

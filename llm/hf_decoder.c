@@ -98,6 +98,7 @@ static clave_status clean_up(text *t) {
                                          {" 've", "'ve"}, {" 're", "'re"}};
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
     text replaced = {0};
+    TRY(text_status(t));
     replace_all(span_of(t), (span){rules[i][0], strlen(rules[i][0])},
                 (span){rules[i][1], strlen(rules[i][1])}, &replaced);
     text_free(t);

@@ -84,9 +84,11 @@ clave_status hf_read_vocab(const json *model, clave_tokenizer *t) {
 /* ---------------------------------------------------------------- what models share */
 
 /* The model's own id of a token; added tokens are not the model's. */
-static uint32_t find_own(const clave_tokenizer *t, const uint8_t *kinds, span written) {
-  uint32_t id = tokenizer_find(t, written);
-  return id != VOCAB_NONE && kinds[id] == PIECE_ADDED ? VOCAB_NONE : id;
+static clave_status find_own(const clave_tokenizer *t, const uint8_t *kinds, span written,
+                             uint32_t *id) {
+  TRY(tokenizer_find(t, written, id));
+  if (*id != VOCAB_NONE && kinds[*id] == PIECE_ADDED) *id = VOCAB_NONE;
+  return NULL;
 }
 
 static clave_status read_unknown(const json *v, const clave_tokenizer *t, const uint8_t *kinds,
@@ -95,8 +97,7 @@ static clave_status read_unknown(const json *v, const clave_tokenizer *t, const 
   *id = VOCAB_NONE;
   if (!token) return NULL;
   TRY(status_while(json_expect(token, JSON_STRING), "\"unk_token\""));
-  *id = find_own(t, kinds, json_text(token));
-  return NULL;
+  return find_own(t, kinds, json_text(token), id);
 }
 
 /* ids[b]: of "<0x0B>"; false if the model has no byte fallback. */
@@ -106,7 +107,7 @@ static clave_status read_byte_ids(const json *v, const clave_tokenizer *t, const
   for (unsigned b = 0; b < 256; b++) {
     char name[8];
     (void)snprintf(name, sizeof name, "<0x%02X>", b);
-    ids[b] = find_own(t, kinds, (span){name, 6});
+    TRY(find_own(t, kinds, (span){name, 6}, &ids[b]));
   }
   return NULL;
 }
@@ -121,7 +122,7 @@ typedef struct merge_reader {
 } merge_reader;
 
 static clave_status find_part(const merge_reader *r, span part, uint32_t *id) {
-  *id = find_own(r->tokenizer, r->kinds, part);
+  TRY(find_own(r->tokenizer, r->kinds, part, id));
   return *id != VOCAB_NONE ? NULL
                            : INVALID("\"%.*s\" is not in the vocabulary",
                                      (int)(part.size < 60 ? part.size : 60), part.data);

@@ -49,17 +49,22 @@ static pcre2_code *compile(span source, int *error, size_t *offset) {
   return code;
 }
 
-static bool is_script(span name) {
+static bool is_out_of_memory(int error) {
+  return error == PCRE2_ERROR_NOMEMORY || error == PCRE2_ERROR_HEAP_FAILED;
+}
+
+static clave_status is_script(span name, bool *is) {
   text t = {0};
-  int error;
+  int error = 0;
   size_t offset;
-  text_append(&t, "\\p{sc:", 6);
-  text_append(&t, name.data, name.size);
-  text_append(&t, "}", 1);
-  pcre2_code *code = t.failed ? NULL : compile((span){t.data, t.size}, &error, &offset);
+  text_printf(&t, "\\p{sc:%.*s}", (int)name.size, name.data);
+  clave_status st = text_status(&t);
+  pcre2_code *code = st ? NULL : compile((span){t.data, t.size}, &error, &offset);
+  if (!st && !code && is_out_of_memory(error)) st = status_no_memory();
+  *is = code != NULL;
   pcre2_code_free(code);
   text_free(&t);
-  return code != NULL;
+  return st;
 }
 
 static clave_status compile_translated(pattern *p, const text *t) {
@@ -68,7 +73,7 @@ static clave_status compile_translated(pattern *p, const text *t) {
   TRY(text_status(t));
   p->code = compile((span){t->data ? t->data : "", t->size}, &error, &offset);
   if (!p->code) {
-    if (error == PCRE2_ERROR_NOMEMORY) return status_no_memory();
+    if (is_out_of_memory(error)) return status_no_memory();
     PCRE2_UCHAR why[128] = "";
     (void)pcre2_get_error_message(error, why, sizeof why);
     return INVALID("%s near \"%.20s\"", (const char *)why, t->data + offset);

@@ -26,6 +26,7 @@ clave_status pattern_search_next(pattern_search *s, bool *found) STATUS_CHECK;
 void pattern_search_end(pattern_search *s);
 
 /* pattern_syntax.c: the pattern as PCRE2 writes it. is_script: does PCRE2 know the script? */
-clave_status pattern_translate(span source, bool (*is_script)(span name), text *out) STATUS_CHECK;
+clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is),
+                               text *out) STATUS_CHECK;
 
 #endif

@@ -27,7 +27,7 @@ typedef struct translator {
   size_t atom;              /* where in out the last atom begins */
   size_t groups[MAX_DEPTH]; /* where the open groups begin */
   size_t depth;
-  bool (*is_script)(span name);
+  clave_status (*is_script)(span name, bool *is);
 } translator;
 
 #define WORD_IN "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
@@ -205,7 +205,8 @@ static clave_status translate_property(translator *t, bool negated, bool inside)
   } else if (category) {
     put_property(t, negated, "", category);
   } else {
-    bool script = strlen(name) > 2 && t->is_script((span){name, strlen(name)});
+    bool script = false;
+    if (strlen(name) > 2) TRY(t->is_script((span){name, strlen(name)}, &script));
     put_property(t, negated, script ? "sc:" : "", name);
   }
   return NULL;
@@ -428,7 +429,8 @@ static clave_status translate_one(translator *t) {
   return NULL;
 }
 
-clave_status pattern_translate(span source, bool (*is_script)(span name), text *out) {
+clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is),
+                               text *out) {
   translator t = {.in = source, .out = out, .is_script = is_script};
   while (t.at < source.size) TRY(translate_one(&t));
   if (t.depth > 0) return INVALID("a parenthesis without its closing one");

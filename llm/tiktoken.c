@@ -107,6 +107,7 @@ static bool read_line(span *rest, text *token, uint32_t *rank) {
   if (!space || space - line.data > MAX_LINE_TOKEN / 3 * 4) return false;
   token->size = 0;
   if (!base64_decode(line.data, (size_t)(space - line.data), token)) return false;
+  if (token->failed) return true; /* the caller looks */
   const char *end = line.data + line.size, *digit = space + 1;
   if (token->size == 0 || digit == end || end - digit > 9) return false;
   for (*rank = 0; digit < end; digit++) {

@@ -105,20 +105,21 @@ void clave_tokenizer_get_info(const clave_tokenizer *t, clave_tokenizer_info *in
       .format = t->format, .n_ids = vocab_size(t->vocab), .bos = t->bos, .eos = t->eos};
 }
 
-static uint32_t find_bytes(const clave_tokenizer *t, span written) {
+static clave_status find_bytes(const clave_tokenizer *t, span written, uint32_t *id) {
   text bytes = {0};
-  uint32_t id = VOCAB_NONE;
-  if (byte_level_decode(written, &bytes) && !bytes.failed) {
-    id = vocab_find(t->vocab, (span){bytes.data ? bytes.data : "", bytes.size});
+  bool in_alphabet = byte_level_decode(written, &bytes);
+  clave_status st = text_status(&bytes);
+  if (!st && in_alphabet) {
+    *id = vocab_find(t->vocab, (span){bytes.data ? bytes.data : "", bytes.size});
+    if (*id != VOCAB_NONE && vocab_has(t->written, *id)) *id = VOCAB_NONE;
   }
   text_free(&bytes);
-  return id != VOCAB_NONE && vocab_has(t->written, id) ? VOCAB_NONE : id;
+  return st;
 }
 
-uint32_t tokenizer_find(const clave_tokenizer *t, span written) {
-  if (!t->byte_level) return vocab_find(t->vocab, written);
-  uint32_t id = vocab_find(t->written, written);
-  return id != VOCAB_NONE ? id : find_bytes(t, written);
+clave_status tokenizer_find(const clave_tokenizer *t, span written, uint32_t *id) {
+  *id = vocab_find(t->byte_level ? t->written : t->vocab, written);
+  return *id == VOCAB_NONE && t->byte_level ? find_bytes(t, written, id) : NULL;
 }
 
 int32_t clave_tokenizer_find(const clave_tokenizer *t, const char *token) {
@@ -128,7 +129,8 @@ int32_t clave_tokenizer_find(const clave_tokenizer *t, const char *token) {
     bool same = s.size == wanted.size && memcmp(s.data, wanted.data, s.size) == 0;
     if (same) return (int32_t)t->added[i].id;
   }
-  uint32_t id = tokenizer_find(t, wanted);
+  uint32_t id;
+  status_free(tokenizer_find(t, wanted, &id)); /* nothing that a caller could be told */
   return id == VOCAB_NONE ? CLAVE_NO_TOKEN : (int32_t)id;
 }
 

@@ -93,7 +93,7 @@ typedef struct text_part {
 clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
                                     size_t n, bool first, id_list *out) STATUS_CHECK;
 /* The id of a token as the file writes it, VOCAB_NONE if there is none. */
-uint32_t tokenizer_find(const clave_tokenizer *t, span written);
+clave_status tokenizer_find(const clave_tokenizer *t, span written, uint32_t *id) STATUS_CHECK;
 
 /* A format: recognises its files by their first bytes and fills in an empty tokenizer (bos and eos
  * CLAVE_NO_TOKEN), of which the caller destroys what was made when it fails. */

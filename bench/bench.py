@@ -1,7 +1,7 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N], of gemm, gemv, overhead, startup, memory,
-indexing, tokenizers, llm
+indexing, attention, tokenizers, llm
 """
 
 import argparse
@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
 sys.path.insert(0, str(ROOT / "python"))
 
+from attention_bench import bench_attention
 from llm_bench import bench_llm, bench_sampler
 from tokenizers_bench import bench_tokenizers
 
@@ -194,6 +195,7 @@ BENCHES = {
     "startup": bench_startup,
     "memory": bench_memory,
     "indexing": bench_indexing,
+    "attention": bench_attention,
     "tokenizers": bench_tokenizers,
     "llm": bench_llm,
     "sampler": bench_sampler,

@@ -1,4 +1,4 @@
-"""Attention of one new token over a cache: the whole op, with caches of several types, against the graph that writes its
+"""Attention of one new token over a cache: the op, with caches of several types, against the graph that writes its
 rows with index_copy and attends to all of the cache under a mask. Turn by turn."""
 
 import time

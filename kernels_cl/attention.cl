@@ -328,8 +328,9 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
   realw query[Q_MAX + 1], sums[V_MAX], largest = (realw)(-INFINITY), total = (realw)0;
   for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, rows.q, d);
   for (index_t d = 0; d < columns; d++) sums[d] = (realw)0;
-  const index_t split_keys = keys_per_split(seen.n, n_splits), end = find_end(&seen, &rows, split, split_keys);
-  for (index_t from = find_begin(&rows, split, split_keys, window); from < end; from += KEYS) {
+  const index_t split_keys = keys_per_split(seen.n, n_splits), begin = find_begin(&rows, split, split_keys, window);
+  const index_t end = find_end(&seen, &rows, split, split_keys);
+  for (index_t from = begin; from < end; from += KEYS) {
     index_t at[KEYS], key_at[KEYS], value_at[KEYS];
     EACH_KEY at[j] = row_of_key(&seen, min(from + j, end - 1), n_keys);
     EACH_KEY key_at[j] = at[j] * k_strides.s0;
@@ -355,7 +356,7 @@ __kernel void attention(const __global STORAGE(X_TYPE) *q, const long q_offset, 
 #if SPLIT
   parts += parts_offset + ((split * (items / row_blocks) + pair) * n_rows + first_row) * (v_dim + 2);
   const realw ends[2] = {largest, total};
-  store_parts(parts + column, v_dim + 2, rows.n, sums, columns);
+  if (begin < end) store_parts(parts + column, v_dim + 2, rows.n, sums, columns);
   if (column == 0) store_parts(parts + v_dim, v_dim + 2, rows.n, ends, 2);
 #else
   store_rows(out + out_offset + column, &rows, v_dim, sums, columns, total);
@@ -450,8 +451,9 @@ __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offs
   real largest[ROWS], total[ROWS], fade[ROWS], p[ROWS][W];
   EACH_ROW largest[r] = (real)(-INFINITY), total[r] = 0;
   EACH_ROW load_row(query[r], sums[r], q + rows.q[r], q_full, q_rest);
-  const index_t split_keys = keys_per_split(seen.n, n_splits), end = find_end(&seen, &rows, split, split_keys);
-  for (index_t from = find_begin(&rows, split, split_keys, window); from < end; from += W) {
+  const index_t split_keys = keys_per_split(seen.n, n_splits), begin = find_begin(&rows, split, split_keys, window);
+  const index_t end = find_end(&seen, &rows, split, split_keys);
+  for (index_t from = begin; from < end; from += W) {
     const int some = (int)min(end - from, (index_t)W);
     index_t value_at[W];
     EACH_ROW for (int j = 0; j < W; j++) p[r][j] = (real)(-INFINITY);
@@ -465,16 +467,14 @@ __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offs
         p[r][j] = mask_one(CAP(scores[r] * factor), mask, rows.mask[r] + at * mask_step, masked);
     }
     EACH_ROW fade[r] = soften_row(p[r], &largest[r], &total[r]);
-    for (int j = 0; SCALED && j < some; j++) {
-      const real factor = v_scale[v_scale_offset + pair * n_keys + row_of_key(&seen, from + j, n_keys)];
-      EACH_ROW p[r][j] *= factor;
-    }
+    for (int j = 0; SCALED && j < some; j++)
+      EACH_ROW p[r][j] *= v_scale[v_scale_offset + pair * n_keys + row_of_key(&seen, from + j, n_keys)];
     add_row_values(sums, p, fade, values, value_at, some, v_full, v_rest);
   }
   for (int r = 0; r < rows.n; r++) {
 #if SPLIT
     __global real *to = parts + parts_offset + ((split * (items / row_blocks) + pair) * n_rows + first_row + r) * (v_dim + 2);
-    for (int c = 0; c <= v_full; c++) store_reals(to + c * W, (int)v_dim - c * W, sums[r][c]);
+    for (int c = 0; begin < end && c <= v_full; c++) store_reals(to + c * W, (int)v_dim - c * W, sums[r][c]);
     to[v_dim] = largest[r];
     to[v_dim + 1] = total[r];
 #else
@@ -484,7 +484,7 @@ __kernel void attention_row(const __global STORAGE(X_TYPE) *q, const long q_offs
 }
 #endif
 
-/* A work-item joins the splits of one row. */
+/* A work-item joins the splits of one row. Those without keys have written no sums. */
 __kernel void attention_merge(const __global real *parts, const long parts_offset, __global STORAGE(X_TYPE) *out,
                               const long out_offset, const index_t n_rows, const index_t v_dim, const index_t n_splits,
                               const index_t n_queries, const index_t out_rows) {
@@ -500,7 +500,10 @@ __kernel void attention_merge(const __global real *parts, const long parts_offse
   const long to = out_offset + (r / n_queries * out_rows + r % n_queries) * v_dim;
   for (index_t d = 0; d < v_dim; d++) {
     real sum = 0;
-    for (index_t s = 0; s < n_splits; s++) sum += row[s * part + d] * exp(row[s * part + v_dim] - base);
+    for (index_t s = 0; s < n_splits; s++) {
+      const real weight = exp(row[s * part + v_dim] - base);
+      if (weight != 0) sum += row[s * part + d] * weight;
+    }
     STORE(X_TYPE, out, to + d, sum * inverse);
   }
 }

@@ -61,8 +61,8 @@ class KVCache(torch.nn.Module):
 class CachedCausalLM(torch.nn.Module):
     """forward(tokens, position): the logits of the last token, (batch, vocab_size), or of all, (batch, L, vocab_size).
 
-    tokens: (batch, L) int64, that stand at position, position + 1, ...; position: () int64, or an int. What stands before
-    is what earlier calls were given.
+    tokens: (batch, L) int64, that stand at position, position + 1, ...; position: () int64, or an int. What stands
+    before is what earlier calls were given.
     """
 
     def __init__(self, model: Any, caches: list[KVCache], all_logits: bool) -> None:

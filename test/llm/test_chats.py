@@ -5,6 +5,8 @@ environment that transformers uses (trim_blocks, lstrip_blocks), and a tokenizer
 the ids spell.
 """
 
+import json
+
 import _models
 import jinja2
 import pytest
@@ -194,3 +196,18 @@ def test_default_system_message(folder, tokenizer):
 def test_one_bos(folder, llm):
     assert Talk(llm).prompt("hi").ids() == Talk(llm).prompt("<s>hi").ids() == Talk(llm).prompt("").prompt("hi").ids()
     assert Talk(llm).prompt("hi").ids()[0] == 256
+
+
+def test_tokens_that_strip_white_space(folder, tokenizer):
+    """Phi-3's special tokens take the white space behind them, a message's too."""
+    import tokenizers
+
+    t = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    stripping = json.loads(t.to_str())
+    for token in stripping["added_tokens"]:
+        token["rstrip"] = token["content"].startswith("<|")
+    (folder / "strip.json").write_text(json.dumps(stripping))
+    llm, strip = Llm(folder / "m.clv", Device("cpu"), folder / "strip.json"), Tokenizer(folder / "strip.json")
+    for name in ("phi3", "llama3", "zephyr"):
+        chat = [("user", "  hi \n"), ("assistant", "\n there"), ("user", " ")]
+        assert llm.chat_ids(chat, name) == strip.encode(render(name, chat))

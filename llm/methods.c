@@ -188,17 +188,20 @@ clave_status llm_method_run(const llm_method *m, clave_session *session, const u
   return clave_session_run(session, m->name);
 }
 
-static float logit_at(const clave_tensor *t, size_t i) {
-  const char *data = t->data;
-  uint16_t half;
-  switch (t->dtype) {
+/* n floats of any type, aligned. */
+static void widen(clave_dtype type, const void *from, size_t n, float *out) {
+  switch (type) {
     case CLAVE_F32:
-      return ((const float *)(const void *)data)[i];
+      memcpy(out, from, n * sizeof *out);
+      break;
     case CLAVE_F64:
-      return (float)((const double *)(const void *)data)[i];
+      for (size_t i = 0; i < n; i++) out[i] = (float)((const double *)from)[i];
+      break;
+    case CLAVE_F16:
+      for (size_t i = 0; i < n; i++) out[i] = f16_to_f32(((const uint16_t *)from)[i]);
+      break;
     default:
-      memcpy(&half, data + 2 * i, sizeof half);
-      return t->dtype == CLAVE_F16 ? f16_to_f32(half) : bf16_to_f32(half);
+      for (size_t i = 0; i < n; i++) out[i] = bf16_to_f32(((const uint16_t *)from)[i]);
   }
 }
 
@@ -211,6 +214,7 @@ clave_status llm_method_logits(const llm_method *m, clave_session *session, floa
   if (rows < 1 || (size_t)t.dims[t.rank - 1] != n_vocab)
     return INVALID("method %s gave %zu rows of %lld logits, expected %zu", m->name, rows,
                    (long long)t.dims[t.rank - 1], n_vocab);
-  for (size_t i = 0; i < n_vocab; i++) out[i] = logit_at(&t, (rows - 1) * n_vocab + i);
+  const char *last = (const char *)t.data + (rows - 1) * n_vocab * clave_dtype_size(t.dtype);
+  widen(t.dtype, last, n_vocab, out);
   return NULL;
 }

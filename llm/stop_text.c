@@ -3,16 +3,21 @@
 
 #include <string.h>
 
-/* Where the first stop text begins, the size of `held` if there is none. */
+static bool ends_at(const stop_text *s, const span *stop, size_t end) {
+  return stop->size <= end && memcmp(s->held.data + end - stop->size, stop->data, stop->size) == 0;
+}
+
+/* Where the stop text begins that is complete first, the longest of several: however the text is
+ * cut into tokens. The size of `held` if there is none. */
 static size_t find_stop(const stop_text *s) {
-  size_t first = s->held.size;
-  for (size_t i = 0; i < s->n_stops; i++) {
-    const span *stop = &s->stops[i];
-    for (size_t at = 0; at + stop->size <= s->held.size && at < first; at++) {
-      if (memcmp(s->held.data + at, stop->data, stop->size) == 0) first = at;
+  for (size_t end = 1; end <= s->held.size; end++) {
+    size_t longest = 0;
+    for (size_t i = 0; i < s->n_stops; i++) {
+      if (s->stops[i].size > longest && ends_at(s, &s->stops[i], end)) longest = s->stops[i].size;
     }
+    if (longest) return end - longest;
   }
-  return first;
+  return s->held.size;
 }
 
 /* Where the longest end of `held` begins that a stop text begins with. */

@@ -174,11 +174,23 @@ static clave_status cut(encoder *e, const added_set *set, span in, bool first, e
   return rest(e, (span){in.data + at, in.size - at}, first && at == 0);
 }
 
+/* What is left of a text whose first character goes does not begin it: to tokenizers' Metaspace. */
+static clave_status keeps_start(const normalizer *n, span in, bool *keeps) {
+  text one = {0};
+  uint32_t c;
+  clave_status st = n->apply(n, (span){in.data, unicode_read(in.data, &c)}, true, &one);
+  if (!st) st = text_status(&one);
+  *keeps = one.size > 0;
+  text_free(&one);
+  return st;
+}
+
 static clave_status normalize_and_cut(encoder *e, span in, bool first) {
   const normalizer *n = e->tokenizer->normalize;
   const added_set *set = added_in_normalized(e->matcher);
   if (in.size == 0) return NULL;
   if (!n) return cut(e, set, in, first, encode_normalized);
+  if (first && e->tokenizer->split) TRY(keeps_start(n, in, &first));
   text normalized = {0};
   clave_status st = n->apply(n, in, first, &normalized);
   if (!st) st = text_status(&normalized);

@@ -259,6 +259,14 @@ def test_normalizer(name):
     compare(words(reference, SOME), SOME)
 
 
+def test_start_that_is_dropped():
+    """Metaspace's "first" is the first character of the text, not of what the normalizer leaves of it."""
+    reference = splitting(P.Metaspace(prepend_scheme="first"))
+    for normalizer in [N.Strip(), N.Replace(Regex("^[a-d]"), ""), N.BertNormalizer(lowercase=False), N.Prepend("x")]:
+        reference.normalizer = normalizer
+        compare(words(reference, SOME), SOME)
+
+
 D = decoders
 DECODERS = {
     "none": None,

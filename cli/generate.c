@@ -265,25 +265,34 @@ static int read_line(page *line) {
   }
 }
 
+static bool stopped_by(const speech *s, const char *reason) {
+  return s->stop_reason && strcmp(s->stop_reason, reason) == 0;
+}
+
+static int answer_line(const generate_arguments *a, speech *s, const page *line, bool first) {
+  TRY(prompt_message(a, s, line, first));
+  TRY(speak(s));
+  TRY(write_output("\n", 1));
+  if (stopped_by(s, "max_new_tokens")) print_note(NULL, "cut off by --max-new-tokens");
+  return EXIT_GOOD;
+}
+
 /* Lines in, answers out, until the input ends. Ctrl-C ends an answer; at the prompt, the chat. */
 static int converse(const generate_arguments *a, speech *s) {
+  const char *full = clave_llm_stop_name(CLAVE_LLM_CONTEXT_FULL);
   page line = {0};
   int result = EXIT_GOOD;
-  bool first = true, full = false;
-  while (!result && !full) {
+  bool first = true;
+  while (!result && !stopped_by(s, full)) {
     (void)fputs("> ", stderr);
     result = read_line(&line);
     if (result || !line.size) continue;
-    result = prompt_message(a, s, &line, first);
-    if (!result) result = speak(s);
-    if (!result) result = write_output("\n", 1);
+    result = answer_line(a, s, &line, first);
     first = false;
-    full =
-        s->stop_reason && strcmp(s->stop_reason, clave_llm_stop_name(CLAVE_LLM_CONTEXT_FULL)) == 0;
     if (!result) forget_interrupt();
   }
   page_free(&line);
-  if (full) print_note(NULL, "the model's context is full");
+  if (stopped_by(s, full)) print_note(NULL, "the model's context is full");
   return result < 0 ? EXIT_GOOD : result;
 }
 

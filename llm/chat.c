@@ -216,7 +216,9 @@ static clave_status append_marked(const clave_llm *l, char mark, id_list *out) {
   if (id != CLAVE_NO_TOKEN) {
     id_list_append(out, (uint32_t)id);
   } else if (mark == *CHAT_EOS) {
-    return INVALID("the model has no EOS, with which the chat template ends messages");
+    return INVALID(
+        "the model has no EOS, with which the chat template ends messages; the metadata's key "
+        "llm.eos names it");
   }
   return NULL;
 }

@@ -6,7 +6,7 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8 };
+enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8, FEW_ITEMS = 3 };
 
 /* What attention over a cache adds. */
 typedef struct cache_operands {
@@ -21,15 +21,16 @@ typedef struct attention {
   tensor mask_view;            /* mask broadcast to (*, n_heads, n_queries, n_keys) */
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
   int64_t items, n_splits;
-  int width, rows; /* rows: of a work-item of attention_row; 0: attention */
-  bool causal;
-  bool empty_nan; /* a row of scores -inf gives NaN */
+  int width, rows;     /* rows: of a work-item of attention_row */
+  bool causal, by_row; /* by_row: attention_row */
+  bool empty_nan;      /* a row of scores -inf gives NaN */
   double scale, masked, softcap;
 } attention;
 
 /* Private arrays come in few sizes: the kernel's key must not depend on shapes. */
 static int size_class(int64_t n) { return n <= 64 ? 64 : n <= 128 ? 128 : LARGEST_CLASS; }
-static int rows_class(int64_t n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : 8; }
+/* One token's heads that share keys, for one program at all lengths. */
+static int rows_class(int64_t share) { return share > 4 ? 8 : share > 2 ? 4 : share > 1 ? 2 : 1; }
 
 static void choose_splits(const cl_stream *s, attention *a) {
   const device_traits *t = stream_traits(s);
@@ -52,9 +53,10 @@ static void choose_shape(const cl_stream *s, attention *a) {
   a->v_dim = a->v.t.dims[r - 1];
   a->width = stream_traits(s)->is_cpu ? 16 : 1;
   int64_t rows = a->share * a->n_queries;
-  if (a->width > 1 && rows <= FEW_ROWS && max_i64(a->head_dim, a->v_dim) <= LARGEST_CLASS)
-    a->rows = rows_class(rows);
-  a->items = a->n_batch * a->n_kv * ceil_div(rows, a->rows ? a->rows : a->width);
+  a->rows = rows_class(a->share);
+  a->by_row = a->width > 1 && rows <= FEW_ROWS && ceil_div(rows, a->rows) <= FEW_ITEMS &&
+              max_i64(a->head_dim, a->v_dim) <= LARGEST_CLASS;
+  a->items = a->n_batch * a->n_kv * ceil_div(rows, a->by_row ? a->rows : a->width);
   choose_splits(s, a);
 }
 
@@ -140,11 +142,11 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   int v_max = size_class(a->v_dim);
   dtype mask_type = a->mask ? a->mask->t.type : DTYPE_BOOL;
   launch l;
-  launch_begin(&l, s, n, "attention", a->rows ? "attention_row" : "attention");
+  launch_begin(&l, s, n, "attention", a->by_row ? "attention_row" : "attention");
   launch_types(&l, a);
   launch_dtype(&l, "MASK_TYPE", mask_type);
   launch_define(&l, "W", a->width);
-  if (a->rows) launch_define(&l, "ROWS", a->rows);
+  launch_define(&l, "ROWS", a->rows);
   launch_define(&l, "MASK", !a->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(&l, "CAUSAL", a->causal);
   launch_define(&l, "SOFTCAP", a->softcap > 0);

@@ -70,9 +70,10 @@ void chat_rendering_free(chat_rendering *r) {
   *r = (chat_rendering){0};
 }
 
-static void append_part(chat_rendering *r, const char *bytes, size_t size, bool words) {
+static void append_part(chat_rendering *r, const char *bytes, size_t size, text_kind kind,
+                        uint32_t id) {
   text_append(&r->text, bytes, size);
-  bool joins = r->n_parts && r->parts[r->n_parts - 1].words == words;
+  bool joins = kind != TEXT_ID && r->n_parts && r->parts[r->n_parts - 1].kind == kind;
   if (!joins && r->n_parts == r->capacity) {
     size_t capacity = r->capacity ? 2 * r->capacity : 16;
     text_part *more = realloc(r->parts, capacity * sizeof *more);
@@ -84,11 +85,16 @@ static void append_part(chat_rendering *r, const char *bytes, size_t size, bool 
     r->capacity = capacity;
   }
   if (!joins) r->n_parts++;
-  r->parts[r->n_parts - 1] = (text_part){r->text.size, words};
+  r->parts[r->n_parts - 1] = (text_part){r->text.size, kind, id};
 }
 
 static void append_words(chat_rendering *r, const char *words) {
-  if (*words) append_part(r, words, strlen(words), true);
+  while (*words) {
+    size_t n = strcspn(words, CHAT_BOS CHAT_EOS);
+    if (n) append_part(r, words, n, TEXT_WORDS, 0);
+    words += n;
+    if (*words) append_part(r, "", 0, TEXT_ID, (uint32_t)*words++);
+  }
 }
 
 /* What Python's strip() leaves, as Jinja's trim has it. */
@@ -117,7 +123,7 @@ static void append_content(chat_rendering *r, const chat_role *role, const char 
   (void)unicode_append_valid(&valid, (span){content, size}, true);
   span s = {valid.data, valid.size};
   if (role->trim) s = trim(s);
-  if (s.size) append_part(r, s.data, s.size, false);
+  if (s.size) append_part(r, s.data, s.size, TEXT_WRITTEN, 0);
   r->text.failed |= valid.failed;
   text_free(&valid);
 }
@@ -211,58 +217,31 @@ clave_status chat_render(const chat_template *t, const clave_llm_message *messag
 
 /* ---------------------------------------------------------------- ids */
 
-static clave_status append_marked(const clave_llm *l, char mark, id_list *out) {
-  int32_t id = mark == *CHAT_BOS ? l->info.bos : l->eos;
-  if (id != CLAVE_NO_TOKEN) {
-    id_list_append(out, (uint32_t)id);
-  } else if (mark == *CHAT_EOS) {
-    return INVALID(
-        "the model has no EOS, with which the chat template ends messages; the metadata's key "
-        "llm.eos names it");
+/* BOS and EOS become the model's; a BOS that it does not have is left out. */
+static clave_status set_ids(const clave_llm *l, chat_rendering *r) {
+  size_t n = 0;
+  for (size_t i = 0; i < r->n_parts; i++) {
+    text_part part = r->parts[i];
+    bool is_bos = part.kind == TEXT_ID && part.id == (uint32_t)*CHAT_BOS;
+    int32_t id = is_bos ? l->info.bos : l->eos;
+    if (is_bos && id == CLAVE_NO_TOKEN) continue;
+    if (part.kind == TEXT_ID && id == CLAVE_NO_TOKEN)
+      return INVALID(
+          "the model has no EOS, with which the chat template ends messages; the metadata's key "
+          "llm.eos names it");
+    if (part.kind == TEXT_ID) part.id = (uint32_t)id;
+    r->parts[n++] = part;
   }
+  r->n_parts = n;
   return NULL;
 }
 
-/* The text from `begin` to `end`, with the parts that lie in it. */
-static clave_status encode_section(const clave_llm *l, const chat_rendering *r, size_t begin,
-                                   size_t end, bool starts, id_list *out) {
-  text_part *parts = calloc(r->n_parts + 1, sizeof *parts);
-  size_t n = 0;
-  if (!parts) return status_no_memory();
-  for (size_t i = 0; i < r->n_parts; i++) {
-    if (r->parts[i].end <= begin) continue;
-    size_t stop = r->parts[i].end < end ? r->parts[i].end : end;
-    parts[n++] = (text_part){stop - begin, r->parts[i].words};
-    if (stop == end) break;
-  }
-  span in = {r->text.data + begin, end - begin};
-  clave_status st =
-      tokenizer_encode_parts(l->tokenizer, in, parts, n, starts && out->count == 0, out);
-  free(parts);
-  return st;
-}
-
-/* What lies between the marks of BOS and EOS is text. */
-static clave_status encode_marked(const clave_llm *l, const chat_rendering *r, bool starts,
-                                  id_list *out) {
-  size_t done = 0, begin = 0;
-  for (size_t i = 0; i < r->n_parts; begin = r->parts[i++].end) {
-    for (size_t at = begin; r->parts[i].words && at < r->parts[i].end; at++) {
-      char c = r->text.data[at];
-      if (c != *CHAT_BOS && c != *CHAT_EOS) continue;
-      TRY(encode_section(l, r, done, at, starts, out));
-      TRY(append_marked(l, c, out));
-      done = at + 1;
-    }
-  }
-  return encode_section(l, r, done, r->text.size, starts, out);
-}
-
-static clave_status encode_rendering(const clave_llm *l, const chat_rendering *r, bool starts,
+static clave_status encode_rendering(const clave_llm *l, chat_rendering *r, bool starts,
                                      clave_ids *out) {
   id_list ids = {0};
-  clave_status st = encode_marked(l, r, starts, &ids);
-  if (!st && ids.failed) st = status_no_memory();
+  span in = {r->text.data ? r->text.data : "", r->text.size};
+  TRY(set_ids(l, r));
+  clave_status st = tokenizer_encode_parts(l->tokenizer, in, r->parts, r->n_parts, starts, &ids);
   if (st) {
     id_list_free(&ids);
     return st;

@@ -36,7 +36,7 @@ typedef struct chat_template {
 extern const chat_template chat_templates[];
 extern const size_t n_chat_templates;
 
-/* A rendered chat; the template's words hold CHAT_BOS and CHAT_EOS. */
+/* A rendered chat. The ids of its parts are *CHAT_BOS and *CHAT_EOS. */
 typedef struct chat_rendering {
   text text;
   text_part *parts; /* owned */

@@ -263,6 +263,7 @@ static clave_status make_parts(clave_tokenizer *t, const spm_file *f) {
       .strip_all = f->normalizer.remove_extra_spaces,
       .denormalizer = f->denormalizer.charsmap.size > 0 ? &f->denormalizer : NULL};
   TRY(status_while(spm_decoder_create(&decoder, &t->decode), "denormalizer_spec"));
+  t->dummy_space = f->normalizer.dummy_prefix && !f->trainer.suffix;
   TRY(add_special(t, f));
   TRY(set_frame(t, f, text_or(f->trainer.bos, "<s>"), &t->bos, &t->prefix, &t->n_prefix));
   return set_frame(t, f, text_or(f->trainer.eos, "</s>"), &t->eos, &t->suffix, &t->n_suffix);

@@ -75,6 +75,7 @@ struct clave_tokenizer {
   struct added_matcher *matcher, *text_matcher; /* owned, made by tokenizer.c: of all of added; of
                                                    those not special */
   bool match_special;                           /* what CLAVE_SPECIAL_DEFAULT means */
+  bool dummy_space; /* the normalizer puts a space before a text, and behind special tokens */
   const struct shown_token *shown; /* in pool, by id: what decoding sees instead of their piece */
   size_t n_shown;
   const bool *special; /* in pool: ids that skip_special leaves out, (vocab_size); NULL: none */
@@ -83,13 +84,16 @@ struct clave_tokenizer {
   size_t n_prefix, n_suffix;
 };
 
-/* A text made of words of a program, in which special tokens count, and of what people wrote, in
- * which they are text like any other. */
+/* A text made of words of a program, in which special tokens count, of what people wrote, in which
+ * they are text like any other, and of tokens that are known by id. */
+typedef enum text_kind { TEXT_WORDS, TEXT_WRITTEN, TEXT_ID } text_kind;
 typedef struct text_part {
-  size_t end; /* in the text; it begins where the last one ends */
-  bool words;
+  size_t end; /* in the text; it begins where the last one ends. TEXT_ID: no text */
+  text_kind kind;
+  uint32_t id; /* TEXT_ID */
 } text_part;
-/* Appends the ids of `in`, valid UTF-8; first: it begins the text. */
+/* Appends the ids of `in`, valid UTF-8; first: it begins the text. As the format's library has it
+ * for all of the text, if that holds no special tokens but those of words. */
 clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
                                     size_t n, bool first, id_list *out) STATUS_CHECK;
 /* The id of a token as the file writes it, VOCAB_NONE if there is none. */

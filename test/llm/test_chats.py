@@ -211,3 +211,32 @@ def test_tokens_that_strip_white_space(folder, tokenizer):
     for name in ("phi3", "llama3", "zephyr"):
         chat = [("user", "  hi \n"), ("assistant", "\n there"), ("user", " ")]
         assert llm.chat_ids(chat, name) == strip.encode(render(name, chat))
+
+
+@pytest.fixture(scope="module")
+def llama2(test_data):
+    return test_data / "tokenizers" / "llama2"
+
+
+@pytest.mark.parametrize("name", JINJA)
+def test_as_tokenizers_encodes_it(folder, llama2, name):
+    """Llama 2's tokenizer, which looks for special tokens in the normalized text."""
+    import tokenizers
+
+    library = tokenizers.Tokenizer.from_file(str(llama2 / "tokenizer.json"))
+    llm = with_metadata(folder, "llama2.clv", bos=1, eos=2)
+    llm = Llm(folder / "llama2.clv", llm.device, llama2 / "tokenizer.json")
+    for chat in CHATS:
+        assert llm.chat_ids(chat, name) == library.encode(render(name, chat), add_special_tokens=False).ids
+
+
+def test_as_sentencepiece_encodes_it(folder, llama2):
+    """What stands between BOS and EOS is a text of its own, which begins with one space."""
+    import sentencepiece
+
+    library = sentencepiece.SentencePieceProcessor(model_file=str(llama2 / "tokenizer.model"))
+    llm = with_metadata(folder, "llama2.clv", bos=1, eos=2)
+    llm = Llm(folder / "llama2.clv", llm.device, llama2 / "tokenizer.model")
+    first, second = library.encode("[INST] hi [/INST] there"), library.encode("[INST] you [/INST]")
+    chat = [("user", "hi"), ("assistant", "there"), ("user", "you")]
+    assert llm.chat_ids(chat, "mistral-v1") == [1, *first, 2, *second]

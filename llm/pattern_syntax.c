@@ -10,10 +10,13 @@
  *   x{2}+ x{2}?   the + repeats x{2}, the ? makes it optional; not possessive, not lazy
  *   x{,2}         from 0
  *   [a&&[^b]]     intersection
+ *   a(?i)b|c      a(?i:b|c)
  *
- * What neither translates nor means the same is refused by name. */
+ * What neither translates nor means the same is refused by name; but (?i) folds character by
+ * character, without Oniguruma's "ss" for U+00DF. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "llm/pattern.h"
 #include "llm/unicode.h"
@@ -24,8 +27,13 @@ typedef struct translator {
   span in;
   size_t at;
   text *out;
-  size_t atom;              /* where in out the last atom begins */
-  size_t groups[MAX_DEPTH]; /* where the open groups begin */
+  size_t atom; /* where in out the last atom begins */
+  struct level {
+    size_t begin;      /* where in out the group begins */
+    bool caseless;     /* is it before the group? */
+    size_t flags;      /* groups that (?i) opened, to be closed with this one */
+  } levels[MAX_DEPTH]; /* [0]: the pattern; [depth]: the innermost open group */
+  bool caseless;
   size_t depth;
   clave_status (*is_script)(span name, bool *is);
 } translator;
@@ -67,7 +75,6 @@ static const escape escapes[] = {
     {'Z', "\\Z", NULL},
     {'G', "\\G", NULL},
     {'R', "(?>\\r\\n|[\\n-\\r\\x85\\x{2028}\\x{2029}])", NULL},
-    {'X', "\\X", NULL},
     {'K', "\\K", NULL},
 };
 
@@ -102,6 +109,7 @@ static const alias categories[] = {{"letter", "L"},
                                    {"letternumber", "Nl"},
                                    {"othernumber", "No"},
                                    {"punctuation", "P"},
+                                   {"punct", "P"},
                                    {"symbol", "S"},
                                    {"mathsymbol", "Sm"},
                                    {"currencysymbol", "Sc"},
@@ -178,6 +186,15 @@ static void put_property(translator *t, bool negated, const char *prefix, const 
   put(t, "}");
 }
 
+/* In brackets and under (?i) Oniguruma adds the other case; PCRE2 does not. */
+static clave_status check_case(const translator *t, const char *name) {
+  static const char *const cased[] = {"lu", "ll", "lt", "upper", "lower", "uppercase", "lowercase"};
+  for (size_t i = 0; t->caseless && i < LENGTH(cased); i++) {
+    if (strcasecmp(cased[i], name) == 0) return refuse(t, "case in brackets under (?i)");
+  }
+  return NULL;
+}
+
 /* \p{name}, \p{^name}, \P{name}; t->at is behind the p. */
 static clave_status translate_property(translator *t, bool negated, bool inside) {
   char name[NAME_MAX_SIZE];
@@ -195,8 +212,9 @@ static clave_status translate_property(translator *t, bool negated, bool inside)
     return refuse(t, "\\p without braces");
   }
   TRY(fold_name(t, given, name));
-  const char *set = find_alias(posix_sets, LENGTH(posix_sets), name);
   const char *category = find_alias(categories, LENGTH(categories), name);
+  const char *set = category ? NULL : find_alias(posix_sets, LENGTH(posix_sets), name);
+  if (inside) TRY(check_case(t, category ? category : name));
   if (set) {
     if (negated && inside) return refuse(t, "a negated POSIX property within brackets");
     if (!inside) put(t, negated ? "[^" : "[");
@@ -274,6 +292,7 @@ static clave_status translate_posix(translator *t) {
   }
   const char *set = find_alias(posix_sets, LENGTH(posix_sets), name);
   if (!set || negated || !looking_at(t, ":]")) return refuse(t, "this POSIX bracket");
+  TRY(check_case(t, name));
   t->at += 2;
   put(t, set);
   return NULL;
@@ -332,21 +351,26 @@ static clave_status translate_class(translator *t) {
 
 /* ---------------------------------------------------------------- groups and repeats */
 
-/* (?imx-imx) and (?imx-imx: : m is PCRE2's s, and lines begin and end at each newline anyway. */
-static clave_status translate_flags(translator *t) {
+/* (?i-m: and (?i-m), at the bracket. m is PCRE2's s. What (?i) is for goes to the end of the group
+ * with its alternatives: a(?i)b|c is a(?i:b|c). */
+static clave_status translate_flags(translator *t, bool *opens) {
+  bool on = true;
   copy(t, 2);
   for (int c; (c = peek(t, 0)) != ')' && c != ':';) {
-    if (c != 'i' && c != 'm' && c != '-' && c != 's') return refuse(t, "this kind of group");
+    if (c != 'i' && c != 'm' && c != '-') return refuse(t, "this kind of group");
     t->at++;
-    text_append(t->out, c == 'm' ? "s" : (const char *)&(char){(char)c}, 1);
+    on &= c != '-';
+    if (c == 'i') t->caseless = on;
+    put(t, c == 'm' ? "s" : c == 'i' ? "i" : "-");
   }
+  *opens = peek(t, 0) == ':';
+  t->at++;
+  put(t, ":");
   return NULL;
 }
 
-static clave_status open_group(translator *t) {
+static clave_status translate_start(translator *t, bool *opens) {
   static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"};
-  if (t->depth >= MAX_DEPTH) return refuse(t, "so deep a nesting");
-  t->groups[t->depth++] = t->out->size;
   if (peek(t, 1) == '*') return refuse(t, "(*");
   if (peek(t, 1) != '?') {
     copy(t, 1);
@@ -361,13 +385,32 @@ static clave_status open_group(translator *t) {
     copy(t, 3);
     return NULL;
   }
-  return translate_flags(t);
+  return translate_flags(t, opens);
+}
+
+static clave_status open_group(translator *t) {
+  struct level inner = {.begin = t->out->size, .caseless = t->caseless};
+  bool opens = true;
+  TRY(translate_start(t, &opens));
+  if (!opens) {
+    t->levels[t->depth].flags++;
+    return NULL;
+  }
+  if (t->depth + 1 == MAX_DEPTH) return refuse(t, "so deep a nesting");
+  t->levels[++t->depth] = inner;
+  return NULL;
+}
+
+static void close_flags(translator *t) {
+  for (size_t i = 0; i < t->levels[t->depth].flags; i++) put(t, ")");
 }
 
 static clave_status close_group(translator *t) {
   if (t->depth == 0) return INVALID("a closing parenthesis too many at byte %zu", t->at);
-  t->atom = t->groups[--t->depth];
+  close_flags(t);
   copy(t, 1);
+  t->atom = t->levels[t->depth].begin;
+  t->caseless = t->levels[t->depth--].caseless;
   return NULL;
 }
 
@@ -434,5 +477,6 @@ clave_status pattern_translate(span source, clave_status (*is_script)(span name,
   translator t = {.in = source, .out = out, .is_script = is_script};
   while (t.at < source.size) TRY(translate_one(&t));
   if (t.depth > 0) return INVALID("a parenthesis without its closing one");
+  close_flags(&t);
   return text_status(out);
 }

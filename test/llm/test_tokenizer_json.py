@@ -211,6 +211,21 @@ PATTERNS = [  # what Oniguruma and PCRE2 read differently
     r"x*",
     r"\A.|.\z",
     r"(?i)THE",
+    r"(?i)[a-m]+",
+    r"(?i)\p{Lu}+",
+    r"a(?i)b|e",
+    r"((?i)T(?-i)h|x)e|q",
+    r"(?i:'[stdm])|(?i)Q",
+    r"\p{Punct}+",
+    r"\p{Emoji}",
+    r"\p{Greek}+",
+    r"\p{Inherited}",
+    r"\p{L}{2,}?",
+    r"(?<=^|\s)\S",
+    r".\K.",
+    r"a{x}|a{1",
+    r"[\x00-\x1f]",
+    r"[一-龥]+|[가-힣]+",
     r"é|ﬁ",
 ]
 
@@ -222,7 +237,22 @@ def test_pattern(pattern):
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\y", r"\pL", r"[\W]", r"(?~a)", r"(*FAIL)", r"[[a]b]", r"(?x)a", "(", ")", r"\p{Nope}", "[a"]
+    "pattern",
+    [
+        r"\y",
+        r"\pL",
+        r"[\W]",
+        r"(?~a)",
+        r"(*FAIL)",
+        r"[[a]b]",
+        r"(?x)a",
+        r"(?i)[\p{Lu}]",
+        r"(?i)a[[:upper:]]",
+        "(",
+        ")",
+        r"\p{Nope}",
+        "[a",
+    ],
 )
 def test_pattern_that_is_refused(pattern):
     message = refused(pre_tokenizer={"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"})

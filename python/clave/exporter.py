@@ -226,6 +226,7 @@ class _Method:
         try:
             if name not in LOWERINGS:
                 raise Unsupported("")
+            self.builder.source = node.name.replace(mutation.KIND, name.split(".")[1])
             call = mutation.take_apart(node)
             made = LOWERINGS[name](context, *(self._argument(a) for a in call.arguments))
             self.values[node] = [made[i] for i in call.order]

@@ -243,6 +243,7 @@ def test_pattern(pattern):
         r"\pL",
         r"[\W]",
         r"(?~a)",
+        r"\X",
         r"(*FAIL)",
         r"[[a]b]",
         r"(?x)a",

@@ -516,7 +516,7 @@ static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) *to, __
                                  index_t end) {
 #if SCALED
   real largest = 0;
-  for (index_t d = begin; d < end; d++) largest = fmax(largest, fabs(LOAD(X_TYPE, x, d)));
+  for (index_t d = begin; d < end; d++) largest = larger(largest, fabs(LOAD(X_TYPE, x, d)));
   const real factor = largest / 127;
   *scale = factor;
   for (index_t d = begin; d < end; d++) {

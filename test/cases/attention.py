@@ -193,6 +193,10 @@ def cached_cases():
     yield cached("scaled_i8", (20, 0), (1, 20), rows=40, cache=I8, scale=0.3, softcap=1.5, dtype=F16)
     yield cached("split", (600, 0), (1, 600), rows=700, heads=2, kv=1, dim=16)
     yield cached("split_i8", (600, 0), (3, 600), rows=700, heads=2, kv=1, dim=16, cache=I8)
+    odd = T((1, 5, 2, 8), values=(*[1.0, 0.0] * 9, math.nan, *[0.0] * 16, math.inf))
+    inputs = [T((1, 5, 4, 8)), odd, T((1, 5, 2, 8)), T((), I64, values=(0, 5))]
+    for cache in (F32, I8):
+        yield Case(f"cached_odd_{name_of(cache)}", Cached(dtype=cache), inputs, state=True, rtol=2e-2, atol=2e-2)
     new = lambda n, at: [T((1, n, 4, 8)), T((1, n, 2, 8)), T((1, n, 2, 8)), T((), I64, values=(at,))]
     for name, n, at, error in (
         ("end", 1, 12, "positions [12, 13) do not fit into a cache of 12 rows"),

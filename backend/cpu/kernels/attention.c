@@ -303,19 +303,22 @@ typedef struct storing {
 
 static int64_t block_end(int64_t i, int64_t n) { return n - i < ROW_BLOCK ? n : i + ROW_BLOCK; }
 
+/* NaN where there is one. */
 static float largest_magnitude(dtype t, const void *x, int64_t n) {
   row_block block;
   float largest = 0;
   for (int64_t from = 0; from < n; from += ROW_BLOCK) {
     int64_t count = block_end(from, n) - from;
     load_row(COMPUTE_F32, t, element_at(x, t, from), 1, count, &block);
-    for (int64_t i = 0; i < count; i++)
-      largest = fabsf(block.f32[i]) > largest ? fabsf(block.f32[i]) : largest;
+    for (int64_t i = 0; i < count; i++) {
+      float v = fabsf(block.f32[i]);
+      largest = v > largest || isnan(v) ? v : largest;
+    }
   }
   return largest;
 }
 
-/* x / scale, to even, NaN as 0. */
+/* x / scale, to even; 0 where the scale says it all: 0, infinite or NaN. */
 static float quantize(float x, float scale) {
   float q = scale > 0 ? rintf(x / scale) : 0;
   return isnan(q) ? 0 : q > 127 ? 127 : q < -127 ? -127 : q;

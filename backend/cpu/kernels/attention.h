@@ -22,7 +22,8 @@ bool kernel_attention(const kernel_context *ctx,
                       const attention *p); /* false when scratch memory is out */
 
 /* Rows of x (B, n, L, size) to rows (at + i) mod rows of cache (B, n, rows, size). An I8 cache gets
- * round(x / s), s = max|x| / 127, which goes to scale (B, n, rows, 1) F32; else scale is NULL. */
+ * round(x / s), s = max|x| / 127 or NaN, which goes to scale (B, n, rows, 1) F32; else scale is
+ * NULL. */
 void kernel_attention_store(const kernel_context *ctx, const ktensor *x, int64_t at,
                             const ktensor *cache, const ktensor *scale);
 

@@ -12,9 +12,9 @@
 
 enum {
   PATTERN_MAX = 64 << 10, /* bytes of a pattern */
-  STEP_LIMIT = 1000000,   /* of one attempt, as PCRE2 counts */
+  STEP_LIMIT = 1000000,   /* of one attempt, as PCRE2 counts, and: */
+  STEPS_PER_BYTE = 8,     /* of the text: \s*\n goes back over all of a run of blanks */
   HEAP_LIMIT = 64 << 10,  /* KiB, of the interpreter */
-  DEPTH_LIMIT = 1000000,  /* of backtracking, the same */
   JIT_STACK = 32 << 10,   /* bytes, to begin with */
   JIT_STACK_MAX = 16 << 20
 };
@@ -134,8 +134,6 @@ static pattern_scratch *create_scratch(const pattern *p) {
     destroy_scratch(s);
     return NULL;
   }
-  (void)pcre2_set_match_limit(s->context, STEP_LIMIT);
-  (void)pcre2_set_depth_limit(s->context, DEPTH_LIMIT);
   (void)pcre2_set_heap_limit(s->context, HEAP_LIMIT);
   if (s->stack) pcre2_jit_stack_assign(s->context, NULL, s->stack);
   return s;
@@ -145,6 +143,12 @@ clave_status pattern_search_begin(const pattern *p, span in, pattern_search *s) 
   pattern_scratch *scratch = atomic_exchange(&((pattern *)(uintptr_t)p)->spare, NULL);
   if (!scratch) scratch = create_scratch(p);
   if (!scratch) return status_no_memory();
+  uint32_t limit = UINT32_MAX;
+  if (in.size < (UINT32_MAX - STEP_LIMIT) / STEPS_PER_BYTE) {
+    limit = STEP_LIMIT + STEPS_PER_BYTE * (uint32_t)in.size;
+  }
+  (void)pcre2_set_match_limit(scratch->context, limit);
+  (void)pcre2_set_depth_limit(scratch->context, limit);
   *s = (pattern_search){.pattern = p, .in = in, .last_end = SIZE_MAX, .scratch = scratch};
   return NULL;
 }

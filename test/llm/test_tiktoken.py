@@ -145,3 +145,11 @@ def test_ids_that_are_not_there():
     ours = Tokenizer(write(RANKS))
     with pytest.raises(Error, match=r"id 300 .*id 2 of 2"):
         ours.decode([5, 300])
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_runs_of_two_million(name):
+    """A pattern goes back over all of a run, once."""
+    ours = Tokenizer(write(RANKS), name)
+    for c in "Aa 1":
+        assert len(ours.encode(c * 2_000_000)) == 2_000_000

@@ -1,6 +1,6 @@
 """A tokenizer of ours against the library's: ids, text, and the text of a stream."""
 
-from _tokenizer import Error
+from clave import Error
 
 
 def encoded(ours, text, options):
@@ -20,9 +20,9 @@ def differences(ours, texts, encode, decode, **options):
             yield "encode", text, ids, got
         for skip in (False, True) if ids is not None else ():
             back = decode(ids, skip)
-            if (got := ours.decode(ids, skip)) != back:
+            if (got := ours.decode(ids, skip_special=skip)) != back:
                 yield f"decode, skip {skip}", text, back, got
-            if (got := "".join(ours.stream(ids, skip))) != back:
+            if (got := "".join(ours.stream(ids, skip_special=skip))) != back:
                 yield f"stream, skip {skip}", text, back, got
 
 

@@ -5,7 +5,7 @@ import os
 
 import _sampler
 
-import _tokenizer
+from clave import _library as L
 
 GOES_ON, STOP_ID, STOP_TEXT, CONTEXT_FULL = range(4)
 CANCEL = C.CFUNCTYPE(C.c_bool, C.c_void_p)
@@ -15,7 +15,7 @@ class LlmOptions(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
         ("tokenizer", C.c_char_p),
-        ("tokenizer_options", C.POINTER(_tokenizer.Options)),
+        ("tokenizer_options", C.POINTER(L.TokenizerOptions)),
         ("consts", C.c_char_p),
         ("chat_template", C.c_char_p),
     ]
@@ -33,23 +33,6 @@ class Info(C.Structure):
     ]
 
 
-class SessionOptions(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("memory_budget", C.c_uint64),
-        ("poison", C.c_bool),
-        ("profile", C.c_bool),
-        ("fast", C.c_bool),
-        ("progress", C.c_void_p),
-        ("progress_ctx", C.c_void_p),
-        ("unfused", C.c_bool),
-        ("unchecked", C.c_bool),
-        ("cancel", CANCEL),
-        ("cancel_ctx", C.c_void_p),
-        ("seed", C.c_uint64),
-    ]
-
-
 class TalkOptions(C.Structure):
     _fields_ = [
         ("size", C.c_size_t),
@@ -58,7 +41,7 @@ class TalkOptions(C.Structure):
         ("n_stop", C.c_size_t),
         ("ignore_stop_ids", C.c_bool),
         ("prefill_chunk", C.c_uint32),
-        ("session", C.POINTER(SessionOptions)),
+        ("session", C.POINTER(L.SessionOptions)),
     ]
 
 
@@ -82,14 +65,13 @@ class Stats(C.Structure):
 
 
 def call(name, *args):
-    """A function that gives a status; raises _tokenizer.Error."""
-    function = getattr(_tokenizer.library(), name)
-    function.restype = C.c_void_p
-    _tokenizer.check(function(*args))
+    """A function that gives a status; raises clave.Error."""
+    getattr(L.library(), name).restype = C.c_void_p
+    L.call(name, *args)
 
 
 def _void(name, *args):
-    function = getattr(_tokenizer.library(), name)
+    function = getattr(L.library(), name)
     function.restype = None
     function(*args)
 
@@ -125,7 +107,7 @@ class Llm:
         return out
 
     def chat_ids(self, chat, template=None):
-        out, messages = _tokenizer.Ids(), _messages(chat)
+        out, messages = L.Ids(), _messages(chat)
         name = template.encode() if template else None
         call("clave_llm_chat_ids", self.handle, name, messages, C.c_size_t(len(chat)), C.byref(out))
         ids = out.items[: out.count]
@@ -142,7 +124,7 @@ class Talk:
             return
         stops = (C.c_char_p * len(stop))(*(s.encode() for s in stop))
         self.cancel = CANCEL(lambda _: cancel()) if cancel else CANCEL()
-        session = SessionOptions(size=C.sizeof(SessionOptions), cancel=self.cancel)
+        session = L.SessionOptions(size=C.sizeof(L.SessionOptions), cancel=C.cast(self.cancel, C.c_void_p))
         sampler = C.pointer(_sampler.options(**options))
         o = TalkOptions(C.sizeof(TalkOptions), sampler, stops, len(stop), ignore_stop_ids, chunk, C.pointer(session))
         call("clave_llm_conversation_create", llm.handle, C.byref(o), C.byref(self.handle))
@@ -183,7 +165,7 @@ class Talk:
 
     def ids(self):
         count = C.c_size_t()
-        function = _tokenizer.library().clave_llm_ids
+        function = L.library().clave_llm_ids
         function.restype = C.POINTER(C.c_uint32)
         return function(self.handle, C.byref(count))[: count.value]
 

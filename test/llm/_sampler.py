@@ -4,7 +4,7 @@ import ctypes as C
 
 import numpy as np
 
-import _tokenizer
+from clave import _library as L
 
 
 class Bias(C.Structure):
@@ -38,12 +38,12 @@ def options(bias=None, **values):
 
 class Sampler:
     def __init__(self, o):
-        self.library = _tokenizer.library()
+        self.library = L.library()
         for name in ("create", "sample"):
             getattr(self.library, f"clave_sampler_{name}").restype = C.c_void_p
         self.library.clave_sampler_destroy.restype = None
         self.handle = C.c_void_p()
-        _tokenizer.check(self.library.clave_sampler_create(C.byref(o), C.byref(self.handle)))
+        L.call("clave_sampler_create", C.byref(o), C.byref(self.handle))
 
     def __del__(self):
         self.library.clave_sampler_destroy(self.handle)
@@ -53,7 +53,7 @@ class Sampler:
         out, ids = C.c_uint32(), (C.c_uint32 * len(seen))(*seen)
         pointer = logits.ctypes.data_as(C.POINTER(C.c_float))
         n, n_seen = C.c_size_t(len(logits)), C.c_size_t(len(ids))
-        _tokenizer.check(self.library.clave_sampler_sample(self.handle, pointer, n, ids, n_seen, C.byref(out)))
+        L.call("clave_sampler_sample", self.handle, pointer, n, ids, n_seen, C.byref(out))
         return out.value
 
 

@@ -9,12 +9,12 @@ import sentencepiece
 from _protobuf import field, fields, get, message, put
 
 import strings
-from _tokenizer import ROOT
 
 PIECES, TRAINER, NORMALIZER, DENORMALIZER = 1, 2, 3, 5  # of ModelProto
 PIECE, SCORE, TYPE = 1, 2, 3  # of a piece
 NORMAL, USER_DEFINED, UNUSED = 1, 4, 5
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 USER = ["<sep>", "<cls>", "in the", "▁▁", "&&", "ing ", "#"]
 EVERYWHERE = {
     "vocab_size": 500,

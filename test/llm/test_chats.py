@@ -13,7 +13,7 @@ import pytest
 from _llm import GOES_ON, STOP_ID, Device, Llm, Talk
 
 import clave
-from _tokenizer import Error, Tokenizer
+from clave import Error, Tokenizer
 
 SPECIAL = ["<s>", "</s>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>"]
 SPECIAL += [

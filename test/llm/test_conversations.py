@@ -10,7 +10,7 @@ import torch
 from _llm import CONTEXT_FULL, GOES_ON, STOP_TEXT, Device, Llm, Talk
 
 import clave
-from _tokenizer import Error
+from clave import Error
 
 PROMPT = [5, 6, 7, 250, 9, 1, 1, 2]
 

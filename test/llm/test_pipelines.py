@@ -7,7 +7,7 @@ from _trained import charsmap
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Reference
 
-from _tokenizer import Tokenizer
+from clave import Tokenizer
 from strings import strings
 
 N, P = normalizers, pre_tokenizers

@@ -8,7 +8,7 @@ from _compare import same
 from _trained import trained
 from tiktoken.load import load_tiktoken_bpe
 
-from _tokenizer import MATCH, TEXT, Error, Tokenizer
+from clave import Error, Tokenizer
 from strings import strings
 
 PATTERNS = {  # tiktoken_ext.openai_public, and Meta's llama3
@@ -77,9 +77,9 @@ def compare(ranks, name, texts, file=None):
         return library.decode([i for i in ids if not (skip and i in special.values())])
 
     same(ours, texts, library.encode_ordinary, decode)
-    same(ours, texts, lambda t: library.encode(t, allowed_special="all"), decode, special=MATCH)
-    assert ours.info.format.decode() == f"tiktoken {name}"
-    assert ours.info.n_ids == max([*special.values(), *ranks.values()]) + 1
+    same(ours, texts, lambda t: library.encode(t, allowed_special="all"), decode, special="match")
+    assert ours.format == f"tiktoken {name}"
+    assert ours.n_ids == max([*special.values(), *ranks.values()]) + 1
     return ours, special
 
 
@@ -87,10 +87,10 @@ def compare(ranks, name, texts, file=None):
 def test_small_ranks(name):
     ours, special = compare(small_ranks(), name, strings(2000, seed=11))
     eos = "<|end_of_text|>" if name == "llama3" else "<|endoftext|>"
-    assert ours.info.eos == special[eos] and ours.find(eos) == special[eos]
+    assert ours.eos == special[eos] and ours.find(eos) == special[eos]
     bos = [special["<|begin_of_text|>"]] if name == "llama3" else []
     assert ours.encode("a", bos=True, eos=True) == [*bos, 97, special[eos]]
-    assert ours.encode(eos, special=TEXT) != [special[eos]] == ours.encode(eos, special=MATCH)
+    assert ours.encode(eos, special="text") != [special[eos]] == ours.encode(eos, special="match")
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -100,7 +100,7 @@ def test_published_ranks(test_data, name):
 
 
 def test_default_is_cl100k():
-    assert Tokenizer(write(small_ranks())).info.format == b"tiktoken cl100k"
+    assert Tokenizer(write(small_ranks())).format == "tiktoken cl100k"
 
 
 RANKS = {bytes([b]): b for b in range(256)}

@@ -6,7 +6,7 @@ import pytest
 from _compare import same
 from _trained import trained
 
-from _tokenizer import Tokenizer
+from clave import Tokenizer
 from strings import strings
 
 transformers = pytest.importorskip("transformers")

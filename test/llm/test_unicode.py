@@ -10,7 +10,7 @@ from _trained import charsmap
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Reference
 
-from _tokenizer import Tokenizer
+from clave import Tokenizer
 
 N, P = normalizers, pre_tokenizers
 CHARACTERS = [chr(c) for c in [*range(0xD800), *range(0xE000, 0x30000), *range(0xE0000, 0xE0200)]]

@@ -22,14 +22,14 @@ SAN = "address,undefined"
 SAN_BUILD = "build/san"
 
 
-def c_suite(r, build, env=None):
-    r.run_all([[binary] for binary in tests_in(build)], env=env)
+def c_suite(r, build, env=None, first=()):
+    r.run_all([*first, *([binary] for binary in tests_in(build))], env=env)
 
 
 def c_plain(r):
-    c_suite(r, r.build)
+    """With the kernels that a GPU gets, too."""
     families = f"{r.build}/test/backend/test_opencl_families"
-    r.run([families], env={"CLAVE_TEST_CLASS": "gpu"}, name="the kernels that a GPU gets")
+    c_suite(r, r.build, first=[["env", "CLAVE_TEST_CLASS=gpu", families]])
 
 
 def c_sanitized(r):
@@ -91,14 +91,9 @@ def conformance(r):
 
 
 def pytest_part(*folders, sanitized=False):
-    def part(r):
-        have = [f for f in folders if list((ROOT / f).glob("test_*.py"))]
-        if have:
-            r.run(
-                [*PYTEST, *have], name="pytest " + " ".join(have), env=r.sanitized if sanitized else None, timeout=3000
-            )
-
-    return part
+    """Each argument's folders in a process of their own, side by side: those that take longest first."""
+    commands = [[*PYTEST, *f.split()] for f in folders]
+    return lambda r: r.run_all(commands, env=r.sanitized if sanitized else None, timeout=3000)
 
 
 def fuzz_corpora(r):
@@ -129,14 +124,15 @@ PARTS = [
     ("op cases: torch's answers", cases_build, "short"),
     ("op cases", cases, "short"),
     ("conformance", conformance, "short"),
-    ("python", pytest_part("test/python", "test/serialize"), "short"),
-    ("text", pytest_part("test/llm"), "short"),
-    ("command line", pytest_part("test/cli"), "short"),
+    (
+        "python, examples, text, command line",
+        pytest_part("test/python", "test/examples", "test/llm", "test/cli"),
+        "short",
+    ),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),
-    ("examples", pytest_part("test/examples"), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),
     ("oclgrind", lambda r: oclgrind(r, 6), "short"),
-    ("documents and build", pytest_part("test/ci", "test/docs"), "short"),
+    ("documents and build", pytest_part("test/ci test/docs"), "short"),
     ("contract", contract, "short"),
     ("op cases, all devices", cases_everywhere, "all"),
     ("oclgrind, more", lambda r: oclgrind(r, 1), "all"),

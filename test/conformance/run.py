@@ -26,7 +26,7 @@ import scope
 import worker
 
 VERDICTS = ("right", "wrong", "unsupported", "error", "crash", "timeout", "skipped")
-SLICE = 8  # samples of each op in the slice
+SLICE = 4  # samples of each op in the slice
 ALIKE = 3  # how many records of an op and dtype with about the same message are printed
 FAILED = ("wrong", "error", "crash", "timeout")
 

@@ -152,25 +152,6 @@ static bool is_single_word(span in, size_t begin, size_t end) {
   return !(begin > 0 && unicode_is_word(before)) && !(end < in.size && unicode_is_word(after));
 }
 
-static size_t skip_space_left(span in, size_t begin, size_t limit) {
-  while (begin > limit) {
-    uint32_t c = unicode_before(in.data, begin);
-    if (!unicode_is_space(c)) break;
-    begin -= unicode_size(c);
-  }
-  return begin;
-}
-
-static size_t skip_space_right(span in, size_t end) {
-  while (end < in.size) {
-    uint32_t c;
-    size_t n = unicode_read(in.data + end, &c);
-    if (!unicode_is_space(c)) break;
-    end += n;
-  }
-  return end;
-}
-
 bool added_find(const added_set *s, span in, size_t at, added_match *out) {
   if (s->n == 0) return false;
   for (size_t i = at; i < in.size; i++) {
@@ -184,8 +165,8 @@ bool added_find(const added_set *s, span in, size_t at, added_match *out) {
       i = end - 1; /* as the library: what it covers begins no other token */
       continue;
     }
-    *out = (added_match){.begin = t->strip_left ? skip_space_left(in, i, at) : i,
-                         .end = t->strip_right ? skip_space_right(in, end) : end,
+    *out = (added_match){.begin = t->strip_left ? unicode_skip_space_before(in, i, at) : i,
+                         .end = t->strip_right ? unicode_skip_space(in, end) : end,
                          .id = t->id,
                          .strips_right = t->strip_right};
     return true;

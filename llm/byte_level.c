@@ -30,6 +30,16 @@ void byte_level_encode(span bytes, text *out) {
   }
 }
 
+bool byte_level_covers(span in) {
+  uint32_t c;
+  uint8_t byte;
+  for (size_t i = 0; i < in.size;) {
+    i += unicode_read(in.data + i, &c);
+    if (!byte_of(c, &byte)) return false;
+  }
+  return true;
+}
+
 bool byte_level_decode(span in, text *out) {
   size_t before = out->size;
   for (size_t i = 0; i < in.size;) {

@@ -5,6 +5,7 @@
 #include "llm/vocab.h"
 
 void byte_level_encode(span bytes, text *out);
+bool byte_level_covers(span characters); /* are all in the alphabet? */
 /* Appends the bytes; false, with nothing appended, if a character is not in the alphabet. */
 bool byte_level_decode(span characters, text *out);
 

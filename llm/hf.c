@@ -35,3 +35,15 @@ clave_status hf_read_pattern(const json *v, hf_pattern *out) {
   }
   return NULL;
 }
+
+void hf_replace_text(span in, span what, span with, text *out) {
+  for (size_t at = 0;;) {
+    const char *hit =
+        what.size > 0 ? memmem(in.data + at, in.size - at, what.data, what.size) : NULL;
+    size_t end = hit ? (size_t)(hit - in.data) : in.size;
+    text_append(out, in.data + at, end - at);
+    if (!hit) return;
+    text_append(out, with.data, with.size);
+    at = end + what.size;
+  }
+}

@@ -36,6 +36,9 @@ clave_status hf_find(const json *v, const void *table, size_t stride, size_t n,
 
 enum { HF_MAX_DEPTH = 8 }; /* of sequences within sequences */
 
+/* Appends `in` with each `what` replaced; an empty one is nowhere. */
+void hf_replace_text(span in, span what, span with, text *out);
+
 /* A Replace's or Split's pattern: {"String": ...} or {"Regex": ...}. */
 typedef struct hf_pattern {
   span source;

@@ -78,18 +78,6 @@ static clave_status put_finish(stage *s) {
 
 static span span_of(const text *t) { return (span){t->data ? t->data : "", t->size}; }
 
-static void replace_all(span in, span what, span with, text *out) {
-  for (size_t at = 0;;) {
-    const char *hit =
-        what.size > 0 ? memmem(in.data + at, in.size - at, what.data, what.size) : NULL;
-    size_t end = hit ? (size_t)(hit - in.data) : in.size;
-    text_append(out, in.data + at, end - at);
-    if (!hit) return;
-    text_append(out, with.data, with.size);
-    at = end + what.size;
-  }
-}
-
 /* English as it is usually set, one replacement after the other. */
 static clave_status clean_up(text *t) {
   static const char *const rules[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
@@ -99,8 +87,8 @@ static clave_status clean_up(text *t) {
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
     text replaced = {0};
     TRY(text_status(t));
-    replace_all(span_of(t), (span){rules[i][0], strlen(rules[i][0])},
-                (span){rules[i][1], strlen(rules[i][1])}, &replaced);
+    hf_replace_text(span_of(t), (span){rules[i][0], strlen(rules[i][0])},
+                    (span){rules[i][1], strlen(rules[i][1])}, &replaced);
     text_free(t);
     *t = replaced;
   }
@@ -121,28 +109,14 @@ static clave_status join_with_blank(stage *s, span token) {
   return put_token(s->next, token);
 }
 
-static clave_status replace_found(const rule *r, pattern_search *search, text *out) {
-  size_t at = 0;
-  for (bool found;;) {
-    TRY(pattern_search_next(search, &found));
-    text_append(out, search->in.data + at, (found ? search->begin : search->in.size) - at);
-    if (!found) return NULL;
-    text_append(out, r->second.data, r->second.size);
-    at = search->end;
-  }
-}
-
 static clave_status replace_in(stage *s, span token) {
   const rule *r = s->rule;
   text replaced = {0};
   clave_status st = NULL;
   if (r->pattern) {
-    pattern_search search;
-    TRY(pattern_search_begin(r->pattern, token, &search));
-    st = replace_found(r, &search, &replaced);
-    pattern_search_end(&search);
+    st = pattern_replace(r->pattern, token, span_of(&r->second), &replaced);
   } else {
-    replace_all(token, span_of(&r->first), span_of(&r->second), &replaced);
+    hf_replace_text(token, span_of(&r->first), span_of(&r->second), &replaced);
   }
   if (!st) return put_text(s->next, &replaced);
   text_free(&replaced);
@@ -291,7 +265,7 @@ static clave_status take_wordpiece(stage *s, span token) {
 /* The suffix is a blank, but in the last token nothing: the token before is held. */
 static clave_status give_held(stage *s, const char *with) {
   text word = {0};
-  replace_all(span_of(&s->held), span_of(&s->rule->first), (span){with, strlen(with)}, &word);
+  hf_replace_text(span_of(&s->held), span_of(&s->rule->first), (span){with, strlen(with)}, &word);
   return put_text(s->next, &word);
 }
 
@@ -316,10 +290,10 @@ static clave_status take_ctc(stage *s, span token) {
   text_append(&s->held, token.data, token.size);
   TRY(text_status(&s->held));
   text word = {0}, spaced = {0};
-  replace_all(token, span_of(&r->first), (span){"", 0}, &word);
+  hf_replace_text(token, span_of(&r->first), (span){"", 0}, &word);
   if (!r->cleanup) return put_text(s->next, &word);
   clave_status st = clean_up(&word);
-  if (!st) replace_all(span_of(&word), span_of(&r->second), (span){" ", 1}, &spaced);
+  if (!st) hf_replace_text(span_of(&word), span_of(&r->second), (span){" ", 1}, &spaced);
   text_free(&word);
   if (!st) return put_text(s->next, &spaced);
   text_free(&spaced);

@@ -21,10 +21,7 @@ clave_status hf_add_piece(clave_tokenizer *t, uint32_t id, span written) {
 }
 
 static bool is_in_alphabet(const char *written) {
-  text bytes = {0};
-  bool in_alphabet = byte_level_decode((span){written, strlen(written)}, &bytes);
-  text_free(&bytes);
-  return in_alphabet;
+  return byte_level_covers((span){written, strlen(written)});
 }
 
 static clave_status add_entry(clave_tokenizer *t, const json *v) {

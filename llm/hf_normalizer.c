@@ -90,19 +90,9 @@ static clave_status apply_form(const normalizer *base, span in, bool first, text
 
 static clave_status apply_strip(const normalizer *base, span in, bool first, text *out) {
   const hf_normalizer *n = self_of(base);
-  size_t begin = 0, end = in.size;
   (void)first;
-  while (n->left && begin < end) {
-    uint32_t c;
-    size_t size = unicode_read(in.data + begin, &c);
-    if (!unicode_is_space(c)) break;
-    begin += size;
-  }
-  while (n->right && begin < end) {
-    uint32_t c = unicode_before(in.data, end);
-    if (!unicode_is_space(c)) break;
-    end -= unicode_size(c);
-  }
+  size_t begin = n->left ? unicode_skip_space(in, 0) : 0;
+  size_t end = n->right ? unicode_skip_space_before(in, in.size, begin) : in.size;
   text_append(out, in.data + begin, end - begin);
   return text_status(out);
 }
@@ -116,36 +106,13 @@ static clave_status apply_prepend(const normalizer *base, span in, bool first, t
 
 /* ---------------------------------------------------------------- Replace */
 
-static clave_status replace_literal(const hf_normalizer *n, span in, text *out) {
-  size_t at = 0;
-  for (const char *hit;; at = (size_t)(hit - in.data) + n->literal.size) {
-    hit = memmem(in.data + at, in.size - at, n->literal.data, n->literal.size);
-    text_append(out, in.data + at, (hit ? (size_t)(hit - in.data) : in.size) - at);
-    if (!hit) return text_status(out);
-    text_append(out, n->content.data, n->content.size);
-  }
-}
-
-static clave_status replace_found(const hf_normalizer *n, pattern_search *s, text *out) {
-  size_t at = 0;
-  for (bool found;;) {
-    TRY(pattern_search_next(s, &found));
-    text_append(out, s->in.data + at, (found ? s->begin : s->in.size) - at);
-    if (!found) return text_status(out);
-    text_append(out, n->content.data, n->content.size);
-    at = s->end;
-  }
-}
-
 static clave_status apply_replace(const normalizer *base, span in, bool first, text *out) {
   const hf_normalizer *n = self_of(base);
+  span content = {n->content.data, n->content.size};
   (void)first;
-  if (!n->pattern) return replace_literal(n, in, out);
-  pattern_search search;
-  TRY(pattern_search_begin(n->pattern, in, &search));
-  clave_status st = replace_found(n, &search, out);
-  pattern_search_end(&search);
-  return st;
+  if (n->pattern) return pattern_replace(n->pattern, in, content, out);
+  hf_replace_text(in, (span){n->literal.data, n->literal.size}, content, out);
+  return text_status(out);
 }
 
 /* ---------------------------------------------------------------- BertNormalizer */

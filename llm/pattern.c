@@ -197,3 +197,22 @@ clave_status pattern_search_next(pattern_search *s, bool *found) {
   }
   return NULL;
 }
+
+static clave_status replace_found(pattern_search *s, span with, text *out) {
+  size_t at = 0;
+  for (bool found;;) {
+    TRY(pattern_search_next(s, &found));
+    text_append(out, s->in.data + at, (found ? s->begin : s->in.size) - at);
+    if (!found) return text_status(out);
+    text_append(out, with.data, with.size);
+    at = s->end;
+  }
+}
+
+clave_status pattern_replace(const pattern *p, span in, span with, text *out) {
+  pattern_search search;
+  TRY(pattern_search_begin(p, in, &search));
+  clave_status st = replace_found(&search, with, out);
+  pattern_search_end(&search);
+  return st;
+}

@@ -24,6 +24,8 @@ clave_status pattern_search_begin(const pattern *p, span in, pattern_search *s) 
 /* An error: the pattern takes too long, or too much memory, on this text. */
 clave_status pattern_search_next(pattern_search *s, bool *found) STATUS_CHECK;
 void pattern_search_end(pattern_search *s);
+/* Appends `in` with each match replaced. */
+clave_status pattern_replace(const pattern *p, span in, span with, text *out) STATUS_CHECK;
 
 /* pattern_syntax.c: the pattern as PCRE2 writes it. is_script: does PCRE2 know the script? */
 clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is),

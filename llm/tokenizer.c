@@ -253,15 +253,6 @@ static bool find_in_words(const clave_tokenizer *t, span words, size_t at, added
   return true;
 }
 
-static size_t skip_space(span in, size_t at) {
-  uint32_t c;
-  for (size_t n; at < in.size; at += n) {
-    n = unicode_read(in.data + at, &c);
-    if (!unicode_is_space(c)) break;
-  }
-  return at;
-}
-
 /* What lies between special tokens. A space behind one is the normalizer's own. */
 static clave_status encode_between(encoder *e, span in, size_t begin, size_t end, bool first) {
   bool starts = first && begin == 0;
@@ -280,7 +271,7 @@ static clave_status encode_guarded(encoder *e, span in, const text_part *parts, 
     for (added_match m; at < words.size && find_in_words(e->tokenizer, words, at, &m); at = done) {
       TRY(encode_between(e, in, done, m.begin, first));
       id_list_append(&e->ids, m.id);
-      done = m.strips_right ? skip_space(in, m.end) : m.end;
+      done = m.strips_right ? unicode_skip_space(in, m.end) : m.end;
       first = false;
     }
     if (parts[i].kind != TEXT_ID) continue;

@@ -42,6 +42,24 @@ bool unicode_is_space(uint32_t c) {
          c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
+size_t unicode_skip_space(span in, size_t at) {
+  uint32_t c;
+  for (size_t n; at < in.size; at += n) {
+    n = unicode_read(in.data + at, &c);
+    if (!unicode_is_space(c)) break;
+  }
+  return at;
+}
+
+size_t unicode_skip_space_before(span in, size_t end, size_t least) {
+  while (end > least) {
+    uint32_t c = unicode_before(in.data, end);
+    if (!unicode_is_space(c)) break;
+    end -= unicode_size(c);
+  }
+  return end;
+}
+
 enum { /* sets of general categories */
        SET_L = 1 << UTF8PROC_CATEGORY_LU | 1 << UTF8PROC_CATEGORY_LL | 1 << UTF8PROC_CATEGORY_LT |
                1 << UTF8PROC_CATEGORY_LM | 1 << UTF8PROC_CATEGORY_LO,

@@ -37,7 +37,10 @@ uint32_t unicode_before(const char *s, size_t end);
 void unicode_append(text *out, uint32_t c);
 
 bool unicode_is_space(uint32_t c); /* White_Space */
-bool unicode_is_word(uint32_t c);  /* UTS 18's \w: Alphabetic, M, Nd, Pc, Join_Control */
+/* Where the spaces from `at` on end, and where those before `end` begin, not below `least`. */
+size_t unicode_skip_space(span in, size_t at);
+size_t unicode_skip_space_before(span in, size_t end, size_t least);
+bool unicode_is_word(uint32_t c); /* UTS 18's \w: Alphabetic, M, Nd, Pc, Join_Control */
 
 /* General categories, as the sets that the formats ask for. */
 bool unicode_is_punctuation(uint32_t c); /* P */

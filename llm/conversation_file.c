@@ -20,6 +20,15 @@
 enum { VERSION = 1, FACTS = 4, FIRST_STATE = 3, FIXED = 4, HASHED_BYTES = 4096, NAME_SIZE = 24 };
 enum { FACT_VERSION, FACT_N_RUN, FACT_DRAWS, FACT_PROGRAM };
 
+/* 0: there are none, or too many to be counted. */
+static size_t bytes_of(const clave_tensor *t) {
+  size_t bytes = clave_dtype_size(t->dtype);
+  for (int i = 0; i < t->rank; i++) {
+    if (!mul_size(bytes, (size_t)t->dims[i], &bytes)) return 0;
+  }
+  return bytes;
+}
+
 /* ---------------------------------------------------------------- which program */
 
 static void hash_slot(hash_state *h, const clave_tensor_info *t) {
@@ -34,8 +43,7 @@ static clave_status hash_constants(hash_state *h, const clave_program *p, uint32
     clave_tensor t;
     TRY(clave_program_slot(p, i, &info));
     TRY(clave_program_constant(p, i, &t));
-    size_t bytes = clave_dtype_size(t.dtype);
-    for (int k = 0; k < t.rank; k++) bytes *= (size_t)t.dims[k];
+    size_t bytes = bytes_of(&t);
     hash_slot(h, &info);
     if (bytes) hash_update(h, t.data, bytes < HASHED_BYTES ? bytes : HASHED_BYTES);
   }
@@ -101,14 +109,6 @@ static clave_status create_contents(const clave_program *p, size_t n_ids, conten
   c->ids = calloc(n_ids + 1, sizeof *c->ids);
   bool good = c->tensors && c->names && c->state_names && c->state && c->ids;
   return good ? NULL : status_no_memory();
-}
-
-static size_t bytes_of(const clave_tensor *t) {
-  size_t bytes = clave_dtype_size(t->dtype);
-  for (int i = 0; i < t->rank; i++) {
-    if (!mul_size(bytes, (size_t)t->dims[i], &bytes)) return 0;
-  }
-  return bytes;
 }
 
 static clave_status hash_contents(const clave_tensor *tensors, uint32_t n, int64_t *out) {

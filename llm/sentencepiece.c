@@ -71,8 +71,7 @@ static const uint8_t kind_of_type[] = {
     [SPM_USER_DEFINED] = PIECE_USER, [SPM_UNUSED] = PIECE_UNUSED, [SPM_BYTE] = PIECE_ADDED,
 };
 
-/* "<0x41>"; -1: not of this form. */
-static int byte_of(span piece) {
+int spm_byte_of(span piece) {
   static const char digits[] = "0123456789ABCDEF";
   if (piece.size != 6 || memcmp(piece.data, "<0x", 3) != 0 || piece.data[5] != '>') return -1;
   const char *high = memchr(digits, piece.data[3], 16), *low = memchr(digits, piece.data[4], 16);
@@ -96,7 +95,7 @@ static clave_status note_type(spm_file *f, uint32_t id, const spm_piece *p) {
     f->unknown_id = id;
   }
   if (p->type == SPM_BYTE) {
-    int byte = byte_of(p->text);
+    int byte = spm_byte_of(p->text);
     if (byte < 0) return INVALID("a byte's piece is written as <0x41>");
     if (!f->trainer.byte_fallback) return INVALID("a byte, but the model has no byte fallback");
     f->byte_ids[byte] = id;

@@ -31,6 +31,7 @@ typedef struct spm_decoder_options {
   bool strip_one, strip_all;    /* leading spaces: the dummy one; all */
   const spm_spec *denormalizer; /* NULL: none */
 } spm_decoder_options;
+int spm_byte_of(span piece); /* 0x41 of a byte's piece "<0x41>"; -1: it is not one */
 clave_status spm_decoder_create(const spm_decoder_options *o, token_decoder **out) STATUS_CHECK;
 
 #define SPM_SPACE "\xE2\x96\x81" /* U+2581 */

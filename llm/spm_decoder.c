@@ -87,14 +87,11 @@ static void put_piece(spm_decoding *d, uint32_t id, text *out) {
   put_spaced(d, piece, out);
 }
 
-static int hex_digit(char c) { return c <= '9' ? c - '0' : c - 'A' + 10; }
-
 static clave_status next_piece(decoding *self, uint32_t id, text *out) {
   spm_decoding *d = (spm_decoding *)self;
   const spm_decoder_options *o = &d->decoder->options;
-  if (o->types[id] == SPM_BYTE) { /* <0x41> */
-    span piece = vocab_piece(o->vocab, id);
-    d->bytes[d->n_bytes++] = (char)(hex_digit(piece.data[3]) << 4 | hex_digit(piece.data[4]));
+  if (o->types[id] == SPM_BYTE) {
+    d->bytes[d->n_bytes++] = (char)spm_byte_of(vocab_piece(o->vocab, id));
     put_bytes(d, false, out);
   } else {
     put_bytes(d, true, out);

@@ -3,6 +3,7 @@
 What needs the data of ../shared/data (or CLAVE_TEST_DATA) is skipped, with that reason, where it is absent.
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -104,6 +105,38 @@ def test_tinylm_carries_its_tokenizer_and_is_small():
     program = clave.load(path)
     assert program.tokenizer.decode(program.tokenizer.encode("O Romeo, Romeo!")) == "O Romeo, Romeo!"
     assert program.metadata["llm"]["max_context"] == 512
+
+
+def held_out_loss(session, windows):
+    """Nats per token of texts that begin with BOS, (n, length), token by token."""
+    losses = []
+    for ids in windows:
+        session.reset()
+        for position, (token, following) in enumerate(itertools.pairwise(ids)):
+            (logits,) = session.run(np.array([[token]]), np.array(position))
+            logits = logits[0].astype(np.float64)
+            losses.append(np.logaddexp.reduce(logits) - logits[following])
+    return float(np.mean(losses))
+
+
+@needs_data
+def test_tinylm_knows_shakespeare():
+    """The figure of its README, on the windows that train.py measures it on."""
+    import clave
+
+    train = example("tinylm", "train.py")
+    text = train["TEXT"].read_text()
+    cut = text.index("\n\n", int(len(text) * (1 - train["HELD_OUT"]))) + 2
+    program = EXAMPLES / "tinylm" / "tinylm.clv"
+    tokenizer = train["train_tokenizer"](text[:cut])
+    ours = clave.load(program).tokenizer
+    assert ours.encode(text[cut:]) == tokenizer.encode(text[cut:], add_special_tokens=False).ids
+    speeches = train["Speeches"](text[cut:], tokenizer)
+    windows = speeches.batch(speeches.starts[:: max(1, len(speeches.starts) // 16)]).numpy()
+    assert held_out_loss(clave.Session(program, "cpu"), windows) == pytest.approx(3.49, abs=0.01)
+    first = windows[:1, :64]
+    losses = [held_out_loss(clave.Session(program, device), first) for device in DEVICES]
+    assert losses[0] == pytest.approx(losses[1], abs=2e-3)  # sums of f16 round differently
 
 
 def published_story():

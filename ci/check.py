@@ -28,8 +28,8 @@ def c_suite(r, build, env=None, first=()):
 
 def c_plain(r):
     """With the kernels that a GPU gets, too."""
-    families = f"{r.build}/test/backend/test_opencl_families"
-    c_suite(r, r.build, first=[["env", "CLAVE_TEST_CLASS=gpu", families]])
+    gpu = ["env", "CLAVE_DEVICE_CLASS=gpu"]
+    c_suite(r, r.build, first=[[*gpu, binary] for binary in tests_in(r.build) if "test_opencl" in binary])
 
 
 def c_sanitized(r):

@@ -25,7 +25,10 @@ static const char more_help[] =
     "(off:\n"
     "none), CLAVE_KERNEL_DIR, CLAVE_MEMORY_BUDGET, CLAVE_PRECISION (strict or fast), "
     "CLAVE_SELF_CHECK (off:\n"
-    "kernels are not compared with the CPU backend when they first run on a device).\n"
+    "kernels are not compared with the CPU backend when they first run on a device); for tests "
+    "CLAVE_DEVICE_CLASS\n(cpu or gpu: an OpenCL device gets the kernels of that class; wide: "
+    "64-bit "
+    "indices; or both: gpu,wide).\n"
     "Exit status: 0 good, 1 the run failed, 2 malformed command line.\n";
 
 static void write_overview(page *out) {

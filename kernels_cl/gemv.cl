@@ -101,7 +101,7 @@ static inline void dot_lanes(__global const STORAGE(A_TYPE) *a, index_t a_m, ind
   }
 }
 
-/* The sum over the group, for its first work-item. */
+/* The sum over the group; only its first work-item may use it. */
 static inline float sum_group(float v, __local float *scratch) {
   const int lane = (int)get_local_id(0);
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -110,7 +110,7 @@ static inline float sum_group(float v, __local float *scratch) {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lane < distance) scratch[lane] += scratch[lane + distance];
   }
-  return scratch[0];
+  return lane == 0 ? scratch[0] : 0;
 }
 #endif
 

@@ -118,6 +118,39 @@ static clave_status describe_platform(const cl_functions *cl, device_entry *e) {
   return st;
 }
 
+static clave_status add_class(const char *word, size_t n, device_traits *t) {
+  if (n == 3 && !memcmp(word, "cpu", n)) {
+    t->is_cpu = true;
+    t->is_gpu = false;
+  } else if (n == 3 && !memcmp(word, "gpu", n)) {
+    t->is_cpu = false;
+    t->is_gpu = true;
+  } else if (n == 4 && !memcmp(word, "wide", n)) {
+    t->always_wide = true;
+  } else {
+    return INVALID("CLAVE_DEVICE_CLASS holds '%.*s', not cpu, gpu or wide", (int)(n < 32 ? n : 32),
+                   word);
+  }
+  return NULL;
+}
+
+/* What kernels choose by: by the device's type, or by CLAVE_DEVICE_CLASS, a list of cpu or gpu (the
+ * kernels of that class) and wide (64-bit indices everywhere). A device of several types counts as
+ * a GPU: its kernels are right everywhere. */
+static clave_status describe_class(cl_device_type type, device_entry *e) {
+  device_traits *t = &e->traits;
+  t->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
+  t->is_cpu =
+      !t->is_gpu && (type & CL_DEVICE_TYPE_CPU) && !quirk_lanes(e->info.platform, e->info.name);
+  const char *words = getenv("CLAVE_DEVICE_CLASS");
+  for (const char *at = words ? words : ""; *at;) {
+    size_t n = strcspn(at, ",");
+    TRY(add_class(at, n, t));
+    at += n + (at[n] == ',');
+  }
+  return NULL;
+}
+
 static void describe_limits(const cl_functions *cl, device_entry *e, const char *extensions) {
   cl_device_type type = device_ulong(cl, e->id, CL_DEVICE_TYPE);
   backend_info *i = &e->info;
@@ -131,8 +164,6 @@ static void describe_limits(const cl_functions *cl, device_entry *e, const char 
   i->compute_units = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_COMPUTE_UNITS);
   i->clock_mhz = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
   i->shares_host_memory = device_uint(cl, e->id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
-  t->is_cpu = (type & CL_DEVICE_TYPE_CPU) && !quirk_lanes(i->platform, i->name);
-  t->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
   t->has_fp64 = has_word(extensions, "cl_khr_fp64");
   t->shares_host_memory = i->shares_host_memory;
   t->compute_units = i->compute_units;
@@ -154,6 +185,7 @@ static clave_status describe_device(const cl_functions *cl, device_entry *e) {
                         ? describe_extensions(extensions, &used)
                         : status_no_memory();
   e->info.extensions = used;
+  if (!st) st = describe_class(device_ulong(cl, e->id, CL_DEVICE_TYPE), e);
   if (!st) describe_limits(cl, e, extensions);
   free(extensions);
   return st;

@@ -84,7 +84,7 @@ static bool needs_wide(const tensor *t) {
 }
 
 void launch_buffer(launch *l, const bound_tensor *t) {
-  if (needs_wide(&t->t)) l->wide = true;
+  if (stream_traits(l->s)->always_wide || needs_wide(&t->t)) l->wide = true;
   cl_mem memory = t->buf ? ((const cl_buffer *)t->buf)->memory : NULL;
   launch_memory(l, memory, (int64_t)(t->buffer_offset / dtype_size(t->t.type)) + t->t.offset);
 }

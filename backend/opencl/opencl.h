@@ -42,6 +42,7 @@ typedef struct device_traits {
   bool is_cpu; /* cores with vector units: few work-items that loop; a GPU wants thousands of short
                   ones */
   bool is_gpu; /* of that type; a CPU may be neither */
+  bool always_wide; /* 64-bit indices even where 32 bits do: for tests */
   bool has_fp64;
   bool shares_host_memory;
   uint32_t compute_units;

@@ -2,11 +2,13 @@
  * public header alone, without Python, so that it runs under sanitizers, oclgrind or on another
  * machine.
  *
- *   replay INDEX.tsv [--device D] [--only TEXT] [--every N [--first K]] [--small BYTES] [--poison]
- * [-v]
+ *   replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn TEXT]]
+ *          [--small BYTES] [--poison] [-v]
  *
- * --every N takes each Nth case, from case K (0) on, --small those whose data file has at most so
- * many bytes.
+ * An op that the device cannot run fails its case, unless --fallback lets the CPU backend have it.
+ * --part K/N takes the cases whose name and --turn hash to K modulo N: the parts 0 to N - 1 are all
+ * cases, and another turn (a commit) divides them in another way. --small takes those whose data
+ * file has at most so many bytes.
  *
  * A row of the index: name, program, data file, rtol, atol, error. The data file holds "in.A.0",
  * "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of three runs in one
@@ -27,10 +29,10 @@ enum { MAX_LINE = 4096, MAX_FILE = 2 * MAX_LINE + 2, N_FIELDS = 6, N_RUNS = 3, M
 typedef enum field { NAME, PROGRAM, DATA, RTOL, ATOL, ERROR } field;
 
 typedef struct replay_options {
-  const char *index, *device, *only;
-  int every, first;
+  const char *index, *device, *only, *turn;
+  unsigned part, parts;
   long small;
-  bool poison, verbose;
+  bool fallback, poison, verbose;
 } replay_options;
 
 typedef struct replay_case {
@@ -235,8 +237,23 @@ static bool cut_row(char *line, char *row[N_FIELDS]) {
   return true;
 }
 
+/* FNV-1a, 32 bits. */
+static uint32_t hash_text(uint32_t h, const char *text) {
+  for (; *text; text++) h = (h ^ (unsigned char)*text) * 16777619u;
+  return h;
+}
+
+/* Mixed once more, as FNV's low bits are weak (the lowest is the parity of the text). */
+static bool is_in_part(const replay_options *o, const char *name) {
+  uint32_t h = hash_text(hash_text(2166136261u, o->turn), name);
+  h = (h ^ h >> 16) * 0x85ebca6bu;
+  h = (h ^ h >> 13) * 0xc2b2ae35u;
+  return (h ^ h >> 16) % o->parts == o->part;
+}
+
 static bool is_chosen(const replay_options *o, char *const *row, const char *folder) {
   if (o->only && !strstr(row[NAME], o->only)) return false;
+  if (!is_in_part(o, row[NAME])) return false;
   char path[MAX_FILE];
   struct stat about;
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
@@ -249,12 +266,12 @@ static int replay_index(FILE *f, clave_device *device, const replay_options *o) 
   char *slash = strrchr(folder, '/');
   snprintf(slash ? slash : folder, 2, "%s", slash ? "" : ".");
   int passed = 0, bad = 0;
-  for (int n = 0; fgets(line, sizeof line, f);) {
+  while (fgets(line, sizeof line, f)) {
     if (!cut_row(line, row)) {
       printf("%s: a row has fewer than %d fields\n", o->index, N_FIELDS);
       return 2;
     }
-    if (!is_chosen(o, row, folder) || n++ % o->every != o->first) continue;
+    if (!is_chosen(o, row, folder)) continue;
     bool good = replay_case_on(device, o, row, folder);
     if (good && o->verbose) printf("ok   %s\n", row[NAME]);
     fflush(stdout);
@@ -264,6 +281,11 @@ static int replay_index(FILE *f, clave_device *device, const replay_options *o) 
   return bad || !passed;
 }
 
+static bool parse_part(const char *text, replay_options *o) {
+  char end;
+  return sscanf(text, "%u/%u%c", &o->part, &o->parts, &end) == 2 && o->part < o->parts;
+}
+
 static bool parse_options(int argc, char **argv, replay_options *o) {
   for (int i = 1; i < argc; i++) {
     bool has_value = i + 1 < argc;
@@ -271,12 +293,14 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
       o->device = argv[++i];
     else if (!strcmp(argv[i], "--only") && has_value)
       o->only = argv[++i];
-    else if (!strcmp(argv[i], "--every") && has_value)
-      o->every = atoi(argv[++i]);
-    else if (!strcmp(argv[i], "--first") && has_value)
-      o->first = atoi(argv[++i]);
+    else if (!strcmp(argv[i], "--turn") && has_value)
+      o->turn = argv[++i];
+    else if (!strcmp(argv[i], "--part") && has_value && parse_part(argv[i + 1], o))
+      i++;
     else if (!strcmp(argv[i], "--small") && has_value)
       o->small = atol(argv[++i]);
+    else if (!strcmp(argv[i], "--fallback"))
+      o->fallback = true;
     else if (!strcmp(argv[i], "--poison"))
       o->poison = true;
     else if (!strcmp(argv[i], "-v"))
@@ -286,15 +310,15 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
     else
       return false;
   }
-  return o->index && o->every > 0;
+  return o->index != NULL;
 }
 
 int main(int argc, char **argv) {
-  replay_options o = {.device = "cpu", .every = 1, .small = LONG_MAX};
+  replay_options o = {.device = "cpu", .turn = "", .parts = 1, .small = LONG_MAX};
   if (!parse_options(argc, argv, &o)) {
     fprintf(stderr,
-            "usage: replay INDEX.tsv [--device D] [--only TEXT] [--every N [--first K]] [--small "
-            "BYTES] [--poison] [-v]\n");
+            "usage: replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn "
+            "TEXT]] [--small BYTES] [--poison] [-v]\n");
     return 2;
   }
   FILE *f = fopen(o.index, "r");
@@ -303,7 +327,8 @@ int main(int argc, char **argv) {
     return 2;
   }
   clave_device *device;
-  clave_status status = clave_device_open(o.device, NULL, &device);
+  clave_device_options options = {.size = sizeof options, .no_fallback = !o.fallback};
+  clave_status status = clave_device_open(o.device, &options, &device);
   int code = 2;
   if (status)
     fprintf(stderr, "replay: %s\n", clave_status_message(status));

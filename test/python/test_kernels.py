@@ -1,6 +1,9 @@
 """Kernels are built once: a program with symbolic sizes runs any shape with those of the first,
 but for variants by size, of which there are few."""
 
+import os
+import subprocess
+
 import torch
 from torch.export import Dim
 
@@ -55,3 +58,19 @@ def test_20_shapes_build_no_kernel_twice(tmp_path, monkeypatch):
     run_shapes(program, module, tmp_path)
     again = binaries(tmp_path)
     assert [name for name in again if again[name] != built.get(name)] == [], "a second session builds kernels"
+
+
+class IntegerMode(torch.nn.Module):
+    """Kernels whose tests for NaN compare an integer with itself."""
+
+    def forward(self, x):
+        return torch.mode(x, 1)[0], torch.cummax(x, 1)[0]
+
+
+def test_building_kernels_prints_nothing(tmp_path, build):
+    program = clave.export(IntegerMode(), (torch.arange(6).view(2, 3),))
+    program.save(str(tmp_path / "mode.clv"))
+    env = os.environ | {"POCL_CACHE_DIR": str(tmp_path), "CLAVE_CACHE_DIR": "off"}
+    command = [build / "clave", "bench", tmp_path / "mode.clv", "--device", "opencl", "--runs", "1"]
+    p = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert p.returncode == 0 and p.stderr == "", p.stderr

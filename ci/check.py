@@ -14,22 +14,35 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from runner import ROOT, Runner, make, tests_in
+import classes
 
-PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-x", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
+from runner import ROOT, Job, Runner, make, tests_in
+
+PYTEST = [
+    ".venv/bin/python",
+    "-m",
+    "pytest",
+    "-q",
+    "-x",
+    "--maxfail=20",
+    "-p",
+    "no:cacheprovider",
+    "--durations=3",
+    "-rs",
+]
 SHARE = 90  # per cent of the conformance slice that must be right; the rest is unsupported
 SAN = "address,undefined"
 SAN_BUILD = "build/san"
 
 
 def c_suite(r, build, env=None, first=()):
-    r.run_all([*first, *([binary] for binary in tests_in(build))], env=env)
+    r.run_all([*first, *(Job([binary], env) for binary in tests_in(build))])
 
 
 def c_plain(r):
-    """With the kernels that a GPU gets, too."""
-    gpu = ["env", "CLAVE_DEVICE_CLASS=gpu"]
-    c_suite(r, r.build, first=[[*gpu, binary] for binary in tests_in(r.build) if "test_opencl" in binary])
+    """The pairs of backends once more with the kernels that a GPU gets."""
+    gpu = {"CLAVE_DEVICE_CLASS": "gpu"}
+    c_suite(r, r.build, first=[Job([b], gpu, "gpu") for b in tests_in(r.build) if "test_opencl" in b])
 
 
 def c_sanitized(r):
@@ -41,46 +54,75 @@ def cases_build(r):
     r.run([".venv/bin/python", "test/cases/build.py", "--out", f"{r.build}/cases"], name="test/cases/build.py")
 
 
-def replay(r, build, device, *args, cache="off", most=False):
-    """The op cases on a device; most: but one in each n + 1, n being the CPUs."""
-    command = [f"{build}/test/replay", f"{r.build}/cases/index.tsv", "--device", device, *args]
-    env = {"CLAVE_CACHE_DIR": cache, "CLAVE_SELF_CHECK": "off"} | (
-        r.sanitized if build != r.build or os.environ.get("SAN") else {}
-    )
+def replay_job(r, device, *options, build=None, env=(), note=""):
+    """The op cases, or by options some of them, on a device; build: another build's runner."""
+    build = build or r.build
+    sanitized = build != r.build or os.environ.get("SAN")
+    env = {"CLAVE_SELF_CHECK": "off"} | (r.sanitized if sanitized else {}) | dict(env)
+    command = [f"{build}/test/replay", f"{r.build}/cases/index.tsv", "--device", device, "--turn", r.turn, *options]
+    return Job(command, env, note)
+
+
+def replay(r, device, *options, build=None):
+    """All op cases on a device."""
     n = os.cpu_count()
-    shards = [[*command, "--every", str(n + most), "--first", str(k)] for k in range(n)]
-    r.run_all(shards, env=env, timeout=3000)
+    r.run_all([replay_job(r, device, "--part", f"{k}/{n}", *options, build=build) for k in range(n)], timeout=3000)
+
+
+def replay_classes(r):
+    """Every op case on OpenCL as one of the main classes, which one by the commit; --all: as both."""
+    n, jobs = os.cpu_count(), []
+    for turn, c in enumerate(classes.MAIN):
+        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{2 * k + turn}/{2 * n}" for k in range(n)]
+        jobs += [replay_job(r, "opencl", "--part", part, env=c.env, note=c.name) for part in parts]
+    r.run_all(jobs, timeout=3000)
+
+
+def replay_lesser(r, share):
+    """One in `share` of the op cases on each lesser class of devices."""
+    make(r, f"{r.build}/stub/libOpenCL.so.1")
+    env = lambda c: classes.environment(c, ROOT / r.build)
+    options = "opencl", "--part", f"0/{share}"
+    r.run_all([replay_job(r, *options, *c.replay, env=env(c), note=c.name) for c in classes.LESSER], timeout=3000)
+
+
+def replay_cached(r):
+    """A sample that builds its kernels, and again from the binaries kept on disk."""
+    with tempfile.TemporaryDirectory() as cache:
+        os.chmod(cache, 0o700)
+        for what in ("kernels built", "kernels from binaries"):
+            r.run_all([replay_job(r, "opencl", "--part", "1/40", env={"CLAVE_CACHE_DIR": cache}, note=what)])
 
 
 def cases(r):
-    replay(r, r.build, "cpu", "--poison")
-    with tempfile.TemporaryDirectory() as cache:
-        os.chmod(cache, 0o700)
-        for _ in ("cold", "from cached binaries"):  # building kernels takes most of the time
-            replay(r, r.build, "opencl", cache=cache, most=not r.everything)
-    replay(r, SAN_BUILD, "cpu")
+    replay(r, "cpu", "--poison")
+    replay_classes(r)
+    replay_lesser(r, 4 if r.everything else 40)
+    replay_cached(r)
+    replay(r, "cpu", build=SAN_BUILD)
 
 
 def cases_everywhere(r):
     """All devices at hand, and the OpenCL backend under sanitizers."""
-    with tempfile.TemporaryDirectory() as cache:
-        os.chmod(cache, 0o700)
-        replay(r, SAN_BUILD, "opencl", cache=cache)
+    replay(r, "opencl", build=SAN_BUILD)
     devices = json.loads(r.output([f"{r.build}/clave", "devices", "--json"]))
     for i in range(1, sum(d["kind"] == "opencl" for d in devices)):
-        replay(r, r.build, f"opencl:{i}")
-    r.run(
-        [f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--device", "opencl:llvmpipe", "--every", "5"],
-        env={"RUSTICL_ENABLE": "llvmpipe", "CLAVE_CACHE_DIR": "off", "CLAVE_SELF_CHECK": "off"},
-        name="replay on rusticl",
-        timeout=3000,
+        replay(r, f"opencl:{i}", "--fallback")
+    rusticl = {"RUSTICL_ENABLE": "llvmpipe"}
+    r.run_all(
+        [replay_job(r, "opencl:llvmpipe", "--part", "0/5", "--fallback", env=rusticl, note="rusticl")], timeout=3000
     )
 
 
-def oclgrind(r, every):
-    command = ["ci/oclgrind", f"{r.build}/test/replay", f"{r.build}/cases/index.tsv", "--small", "20000"]
-    r.run([*command, "--only", "/error_"], name="oclgrind, indices out of range")
-    r.run([*command, "--every", str(every)], name=f"oclgrind, every {every}th small case", timeout=4000)
+def oclgrind(r):
+    """Small op cases with the kernels of GPUs, which have barriers, and a sample with those of CPUs. --all: all."""
+    n, jobs = os.cpu_count(), []
+    for c in reversed(classes.MAIN):
+        parts = n if r.everything or c.name == "gpu" else 8 * n
+        for k in range(n):
+            job = replay_job(r, "opencl:0", "--small", "20000", "--fallback", "--part", f"{k}/{parts}")
+            jobs.append(Job(["ci/oclgrind", *job.command], job.env | c.env, f"oclgrind, {c.name}"))
+    r.run_all(jobs, timeout=4000)
 
 
 def conformance(r):
@@ -94,7 +136,7 @@ def conformance(r):
 def pytest_part(*folders, sanitized=False):
     """Each argument's folders in a process of their own, side by side: those that take longest first."""
     commands = [[*PYTEST, *f.split()] for f in folders]
-    return lambda r: r.run_all(commands, env=r.sanitized if sanitized else None, timeout=3000)
+    return lambda r: r.run_all([Job(c, r.sanitized if sanitized else None) for c in commands], timeout=3000)
 
 
 def fuzz_corpora(r):
@@ -107,7 +149,7 @@ def fuzz_corpora(r):
 def contract(r):
     script = ROOT / "../shared/contract/check.py"
     if not script.exists():
-        print("  skipped: no ../shared/contract here")
+        r.skip("no ../shared/contract here")
         return
     parts = (ROOT / "ci/contract-parts").read_text().split()
     r.run([".venv/bin/python", str(script), "--clave", r.build, "--only", ",".join(parts)], name="contract")
@@ -132,11 +174,10 @@ PARTS = [
     ),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),
-    ("oclgrind", lambda r: oclgrind(r, 6), "short"),
+    ("oclgrind", oclgrind, "short"),
     ("documents and build", pytest_part("test/ci test/docs"), "short"),
     ("contract", contract, "short"),
     ("op cases, all devices", cases_everywhere, "all"),
-    ("oclgrind, more", lambda r: oclgrind(r, 1), "all"),
 ]
 
 
@@ -145,7 +186,7 @@ def sanitized_only(r, san, device):
     c_suite(r, r.build, r.sanitized if san else None)
     cases_build(r)
     for d in [device] if device else ["cpu", "opencl"]:
-        replay(r, r.build, d)
+        replay(r, d, "--fallback")
 
 
 def choose(args):
@@ -186,6 +227,7 @@ def main():
     finally:
         shutil.rmtree(home, ignore_errors=True)
     print(r.times(time.monotonic() - begin))
+    print(r.close_skips())
     print(f"{r.passed} passed, {r.failed} failed")
     return 1 if r.failed else 0
 

@@ -1,5 +1,8 @@
-"""Runs commands for ci/check.py: times each part, counts tests from what test runners print, shows what failed."""
+"""Runs commands for ci/check.py: times each part, counts tests from what test runners print, shows what failed or was
+skipped."""
 
+import collections
+import dataclasses
 import os
 import pathlib
 import re
@@ -32,6 +35,43 @@ def count(output):
     return None
 
 
+# What they print of a test that did not run; each pattern gives (how often or "", why).
+SKIPS = [
+    re.compile(r"^SKIPPED \[(\d+)\] (.*)$", re.M),  # pytest -rs
+    re.compile(r"^()skipped: (.*)$", re.M),
+    re.compile(r"^()\[  SKIPPED \] (?!\d+ test)(.*)$", re.M),  # cmocka
+]
+
+
+def count_skips(output):
+    """{why: how often} of the tests that did not run."""
+    found = collections.Counter()
+    for pattern in SKIPS:
+        for times, why in pattern.findall(output):
+            found[why.strip()] += int(times or 1)
+    return found
+
+
+def read_bounds(path):
+    """[(most, pattern, reason)] of a file of tab-separated lines; # begins a comment."""
+    rows = [line.split("\t") for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return [(int(most), re.compile(pattern), reason) for most, pattern, reason in rows]
+
+
+def judge_skips(skipped, bounds):
+    """(a line for each bound or reason, how many tests were skipped that may not be)."""
+    lines, wrong = [], 0
+    left = collections.Counter(skipped)
+    for most, pattern, reason in bounds:
+        mine = [why for why in left if pattern.search(why)]
+        n = sum(left.pop(why) for why in mine)
+        if n:
+            lines.append(f"  {n} skipped, at most {most}: {reason}")
+        wrong += max(0, n - most)
+    lines += [f"  {n} skipped, which ci/skips does not list: {why}" for why, n in left.items()]
+    return lines, wrong + sum(left.values())
+
+
 def quiet_vendors(folder):
     """A folder of OpenCL platforms for sanitized runs: all but Mesa's Clover, which has no devices here, leaks on
     opening, and is unloaded before the leak checker could match its name against ci/lsan.supp."""
@@ -42,10 +82,25 @@ def quiet_vendors(folder):
     return folder
 
 
+@dataclasses.dataclass
+class Job:
+    """A command, what its environment has besides, and a word on what it is for."""
+
+    command: list
+    env: dict | None = None
+    note: str = ""
+
+    @property
+    def name(self):
+        return " ".join([*([f"({self.note})"] if self.note else []), *self.command])
+
+
 class Runner:
     def __init__(self, build, home, everything=False):
         self.build, self.everything = build, everything
         self.passed = self.failed = 0
+        self.skipped = collections.Counter()
+        self.turn = self.commit()
         self.parts = []
         self.lock = threading.Lock()  # of the counts and the output
         self.env = dict(os.environ)
@@ -54,7 +109,7 @@ class Runner:
         self.env |= {
             "CLAVE_LIBRARY": str(ROOT / build / "libclave.so"),
             "CLAVE_BUILD": str(ROOT / build),
-            "CLAVE_CACHE_DIR": os.path.join(home, "cache"),
+            "CLAVE_CACHE_DIR": "off",  # PoCL keeps its own binaries; asking it for ours compiles every kernel once more
             "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
             "CLAVE_TEST_ALL": "1" if everything else "",
             "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'test'}",
@@ -63,8 +118,12 @@ class Runner:
             "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
-        os.makedirs(self.env["CLAVE_CACHE_DIR"], mode=0o700, exist_ok=True)
         self.sanitized = {"OCL_ICD_VENDORS": quiet_vendors(os.path.join(home, "vendors"))}
+
+    def commit(self):
+        """What decides by turns which tests a run leaves out."""
+        p = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+        return p.stdout.strip() or "none"
 
     def part(self, name, function):
         print(f"== {name}", flush=True)
@@ -97,16 +156,26 @@ class Runner:
         with self.lock:
             self.passed += passed
             self.failed += failed
+            self.skipped += count_skips(output)
             if failed:
                 lines = output.rstrip().splitlines()
                 print("\n".join(lines[-150:]))
                 print(f"FAILED (exit {code}): {name}", flush=True)
         return code == 0
 
-    def run_all(self, commands, **options):
-        """Runs commands side by side, one for each CPU."""
+    def run_all(self, jobs, timeout=900):
+        """Runs jobs side by side, one for each CPU."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda c: self.run(c, name=" ".join(c), **options), commands))
+            list(pool.map(lambda j: self.run(j.command, j.name, j.env, timeout), jobs))
+
+    def skip(self, why):
+        self.skipped[why] += 1
+
+    def close_skips(self):
+        """Counts tests that did not run and may not be left out as failures; what to print of all."""
+        lines, wrong = judge_skips(self.skipped, read_bounds(ROOT / "ci/skips"))
+        self.failed += wrong
+        return "\n".join(lines)
 
     def output(self, command):
         return subprocess.run(command, cwd=ROOT, env=self.env, capture_output=True, text=True).stdout

@@ -129,6 +129,17 @@ def test_runner_counts():
     assert count("hello") is None
 
 
+def test_runner_counts_skips():
+    runner = load("runner")
+    output = "SKIPPED [2] test/x.py:12: no data\nskipped: no device\n[  SKIPPED ] odd\n[  SKIPPED ] 1 test(s)\n"
+    found = runner.count_skips(output)
+    assert found == {"test/x.py:12: no data": 2, "no device": 1, "odd": 1}
+    bounds = [(1, runner.re.compile("no data"), "where there is none"), (1, runner.re.compile("device"), "nor here")]
+    lines, wrong = runner.judge_skips(found, bounds)
+    assert wrong == 2 and len(lines) == 3, lines  # one too many without data, one unknown
+    assert runner.judge_skips({}, bounds) == ([], 0)
+
+
 class Index(http.server.BaseHTTPRequestHandler):
     """A package index with one file of torch, of the size that the server was given."""
 

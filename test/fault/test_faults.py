@@ -245,22 +245,6 @@ def test_lesser_devices(net, build, stub, tmp_path, limits):
     assert not left, left
 
 
-def test_memory_of_its_own_on_all_cases(build, stub):
-    """Op cases on a device that shares no memory: what is in place elsewhere is copied here."""
-    index = build / "cases/index.tsv"
-    if not index.exists():
-        pytest.skip("the op cases are not built")
-    p = subprocess.run(
-        [str(build / "test/replay"), str(index), "--device", "opencl", "--every", "11"],
-        capture_output=True,
-        text=True,
-        env=os.environ | stub | {"CLAVE_STUB_SEPARATE": "1"},
-        timeout=600,
-    )
-    bad, ran = failures(p.stdout)
-    assert p.returncode == 0 and ran, "\n".join(bad[:20]) + p.stderr[-2000:]
-
-
 def test_f64_without_fp64(build, stub, tmp_path):
     """f64 ops go to the CPU backend where the device has none, or say so with --no-fallback."""
     import clave

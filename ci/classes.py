@@ -1,0 +1,46 @@
+"""The classes of devices that tests run on beside the machine's own: what a row changes is in its environment.
+
+PoCL is a CPU that shares the host's memory; CLAVE_DEVICE_CLASS makes it take the kernels of GPUs, or 64-bit indices,
+and the stub OpenCL (test/stub_opencl) makes it a lesser device.
+"""
+
+import dataclasses
+import subprocess
+
+STUB = {"CLAVE_STUB_REAL": "{opencl}", "LD_LIBRARY_PATH": "{build}/stub"}
+
+
+@dataclasses.dataclass
+class DeviceClass:
+    """replay: further options of test/replay.c."""
+
+    name: str
+    env: dict
+    replay: tuple = ()
+
+
+MAIN = [
+    DeviceClass("cpu", {"CLAVE_DEVICE_CLASS": "cpu"}),
+    DeviceClass("gpu", {"CLAVE_DEVICE_CLASS": "gpu"}),
+]
+# Run over a sample of the op cases.
+LESSER = [
+    DeviceClass("64-bit indices", {"CLAVE_DEVICE_CLASS": "cpu,wide"}),
+    DeviceClass("64-bit indices, gpu", {"CLAVE_DEVICE_CLASS": "gpu,wide"}),
+    DeviceClass("memory of its own", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_DEVICE_CLASS": "gpu"}),
+    DeviceClass("small buffers", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_STUB_MAX_ALLOC": str(4 << 20)}),
+    DeviceClass("no fp64", STUB | {"CLAVE_STUB_NO_FP64": "1", "CLAVE_DEVICE_CLASS": "gpu"}, ("--fallback",)),
+]
+
+
+def environment(row, build):
+    """The variables of a class for programs of a build folder (absolute)."""
+    values = {"opencl": opencl_library(), "build": str(build)}
+    return {name: text.format(**values) for name, text in row.env.items()}
+
+
+def opencl_library():
+    """Path of the OpenCL loader that programs find without our help; empty if there is none."""
+    listing = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    lines = [line for line in listing.splitlines() if "libOpenCL.so.1 " in line and "=>" in line]
+    return lines[0].split("=>")[1].strip() if lines else ""

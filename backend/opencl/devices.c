@@ -134,9 +134,22 @@ static clave_status add_class(const char *word, size_t n, device_traits *t) {
   return NULL;
 }
 
+/* The largest work-group of any shape that we ask for: one or two dimensions. */
+static size_t largest_group(const cl_functions *cl, cl_device_id id) {
+  enum { MAX_DIMS = 16 };
+  size_t most = (size_t)device_number(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t)),
+         sizes[MAX_DIMS] = {0};
+  if (cl->clGetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof sizes, sizes, NULL) !=
+      CL_SUCCESS)
+    return most;
+  for (int i = 0; i < 2; i++)
+    if (sizes[i] < most) most = sizes[i];
+  return most;
+}
+
 /* What kernels choose by: by the device's type, or by CLAVE_DEVICE_CLASS, a list of cpu or gpu (the
  * kernels of that class) and wide (64-bit indices everywhere). A device of several types counts as
- * a GPU: its kernels are right everywhere. */
+ * a GPU: its kernels are right everywhere, but where work-groups are smaller than they need. */
 static clave_status describe_class(cl_device_type type, device_entry *e) {
   device_traits *t = &e->traits;
   t->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
@@ -147,6 +160,10 @@ static clave_status describe_class(cl_device_type type, device_entry *e) {
     size_t n = strcspn(at, ",");
     TRY(add_class(at, n, t));
     at += n + (at[n] == ',');
+  }
+  if (t->max_local < LOCAL_SIZE) {
+    t->is_cpu = true;
+    t->is_gpu = false;
   }
   return NULL;
 }
@@ -169,7 +186,7 @@ static void describe_limits(const cl_functions *cl, device_entry *e, const char 
   t->compute_units = i->compute_units;
   uint64_t width = device_uint(cl, e->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
   t->vector_width = width >= 16 ? 16 : width >= 8 ? 8 : 4;
-  t->max_local = (size_t)device_number(cl, e->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
+  t->max_local = largest_group(cl, e->id);
   t->local_memory = device_ulong(cl, e->id, CL_DEVICE_LOCAL_MEM_SIZE);
   t->max_alloc = i->max_alloc;
   uint64_t single = device_ulong(cl, e->id, CL_DEVICE_SINGLE_FP_CONFIG);
@@ -185,8 +202,8 @@ static clave_status describe_device(const cl_functions *cl, device_entry *e) {
                         ? describe_extensions(extensions, &used)
                         : status_no_memory();
   e->info.extensions = used;
-  if (!st) st = describe_class(device_ulong(cl, e->id, CL_DEVICE_TYPE), e);
   if (!st) describe_limits(cl, e, extensions);
+  if (!st) st = describe_class(device_ulong(cl, e->id, CL_DEVICE_TYPE), e);
   free(extensions);
   return st;
 }

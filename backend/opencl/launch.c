@@ -351,21 +351,27 @@ static clave_status enqueue(const launch *l, node_kernel *k, int dims, const siz
   return NULL;
 }
 
+/* No kernel for CPUs depends on the size of its groups: smaller ones do where the device has no
+ * larger. */
+static void shrink_group(const device_traits *t, size_t group[3]) {
+  enum { SMALL = 16 };
+  if (!t->is_cpu || group[0] * group[1] * group[2] <= t->max_local) return;
+  group[0] = group[0] > SMALL && t->max_local >= SMALL ? SMALL : 1;
+  group[1] = group[2] = 1;
+}
+
 clave_status launch_run(launch *l, int dims, const size_t *global, const size_t *local) {
   if (l->wide) add_macro(l, wide_name, DEFINE_INT, 1);
   if (l->overflow)
     return INVALID("kernel %s: more than %d macros or %d arguments", l->kernel, MAX_LAUNCH_DEFINES,
                    MAX_LAUNCH_ARGS);
-  size_t rounded[3] = {1, 1, 1}, group[3] = {1, 1, 1}, items = 1;
+  size_t rounded[3] = {1, 1, 1}, group[3] = {1, 1, 1};
+  memcpy(group, local, sizeof *group * (size_t)dims);
+  shrink_group(stream_traits(l->s), group);
   for (int i = 0; i < dims; i++) {
     if (global[i] == 0) return NULL;
-    group[i] = local[i];
-    items *= local[i];
-    rounded[i] = (global[i] + local[i] - 1) / local[i] * local[i];
+    rounded[i] = (global[i] + group[i] - 1) / group[i] * group[i];
   }
-  if (items > stream_traits(l->s)->max_local)
-    return UNSUPPORTED("kernel %s needs work-groups of %zu, the device has %zu", l->kernel, items,
-                       stream_traits(l->s)->max_local);
   node_kernel *k;
   TRY(find_kernel(l, &k));
   TRY(check_args(l, k));

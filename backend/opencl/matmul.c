@@ -108,10 +108,12 @@ enum { FEW_ROWS = 8 };
  * (multiply-adds). On CPUs it is never: 15-22 GFLOP/s on 2 Zen 4 cores, and 6 s of compiling, where
  * our packed kernel makes 200. */
 static const double clblast_from = 1 << 21;
-enum { CLBLAST_SIDE = 64 };
+enum { CLBLAST_SIDE = 64, CLBLAST_GROUP = 256 }; /* of its largest work-groups */
 
 static bool clblast_is_better(const gemm *g) {
-  if (!stream_traits(g->s)->is_gpu || g->m < CLBLAST_SIDE || g->n < CLBLAST_SIDE) return false;
+  const device_traits *t = stream_traits(g->s);
+  if (!t->is_gpu || t->max_local < CLBLAST_GROUP) return false;
+  if (g->m < CLBLAST_SIDE || g->n < CLBLAST_SIDE) return false;
   return (double)g->m * (double)g->n * (double)g->k >= clblast_from && gemm_clblast_usable(g);
 }
 

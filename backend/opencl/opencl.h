@@ -47,14 +47,15 @@ typedef struct device_traits {
   bool shares_host_memory;
   uint32_t compute_units;
   uint32_t vector_width; /* floats in a register: 4, 8 or 16 */
-  size_t max_local;      /* work-items of a group; >= LOCAL_SIZE */
+  size_t max_local;      /* work-items of a group; >= LOCAL_SIZE unless is_cpu */
   uint64_t local_memory; /* bytes */
   uint64_t max_alloc;
 } device_traits;
 const device_traits *stream_traits(const cl_stream *s);
 
-/* The local size of launch_items, and the largest one to ask for elsewhere: every device we know
- * allows it. Use only sizes of {1, 16, 64}: PoCL compiles a kernel again for each local size. */
+/* The local size of launch_items, and the largest one to ask for elsewhere. A device with smaller
+ * groups gets the kernels for CPUs, which are right for any. Use only sizes of {1, 16, 64}: PoCL
+ * compiles a kernel again for each local size. */
 enum { LOCAL_SIZE = 64 };
 
 /* Memory of at least `bytes` for use within this op's launches only. One per stream: a second call

@@ -12,7 +12,13 @@ import re
 PROTOTYPE = re.compile(
     r"extern CL_API_ENTRY\s+(.*?)\s*CL_API_CALL\s*(cl\w+)\((.*?)\)\s*CL_API_SUFFIX__VERSION_(\w+)", re.S
 )
-HOOKED = ("clGetDeviceInfo", "clGetPlatformIDs", "clCreateBuffer")  # stub.c changes their answers
+HOOKED = (  # stub.c changes their answers
+    "clGetDeviceInfo",
+    "clGetPlatformIDs",
+    "clCreateBuffer",
+    "clGetKernelWorkGroupInfo",
+    "clEnqueueNDRangeKernel",
+)
 
 
 def split_parameters(text):

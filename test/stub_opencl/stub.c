@@ -3,14 +3,24 @@
  * platforms. It counts live objects, so that leaks show.
  *
  * Environment (numbers count calls from 0, releases too):
- *   CLAVE_STUB_REAL       path of the real library; without it, or with CLAVE_STUB_PLATFORMS=0,
- * there are no platforms CLAVE_STUB_FAIL_AT=N  call N fails with CLAVE_STUB_ERROR (default -5, out
- * of resources); releases never fail CLAVE_STUB_LOST_AT=N  call N and all later ones fail
+ *
+ *   CLAVE_STUB_REAL         path of the real library; without it there are no platforms
+ *   CLAVE_STUB_PLATFORMS=0  there are no platforms
+ *   CLAVE_STUB_FAIL_AT=N    call N fails with CLAVE_STUB_ERROR (-5, out of resources, by default);
+ *                           releases never fail
+ *   CLAVE_STUB_LOST_AT=N    call N and all later ones fail
  *   CLAVE_STUB_FAIL_NAME=F  only calls of function F are counted for the two above
  *   CLAVE_STUB_MAX_ALLOC=B  a buffer has at most B bytes: reported, and larger ones are refused
+ *   CLAVE_STUB_MAX_GROUP=N  a work-group has at most N work-items: reported, for each kernel too,
+ *                           and larger ones are refused
+ *   CLAVE_STUB_LOCAL_MEM=B  B bytes of local memory: reported, and kernels that take more are
+ *                           refused. The standard promises 32 KB
  *   CLAVE_STUB_SEPARATE=1   the device says that it shares no memory with the host, and copies
- * where it is given a host pointer CLAVE_STUB_NO_FP64=1, CLAVE_STUB_NO_FP16=1   the device lacks
- * them CLAVE_STUB_LOG=FILE     at exit: the number of calls, and the objects that are still alive
+ *                           where it is given a host pointer
+ *   CLAVE_STUB_NO_FP64=1    the device lacks doubles
+ *   CLAVE_STUB_NO_FP16=1    the device lacks halves
+ *   CLAVE_STUB_LOG=FILE     at exit: the number of calls, and the objects that are still alive
+ *
  * In the same process stub_arm(n, error) and stub_disarm() do what FAIL_AT does; stub_live() counts
  * live objects. */
 #define CL_TARGET_OPENCL_VERSION 300
@@ -84,6 +94,13 @@ static void drop_extension(char *list, const char *word) {
   if (at) memset(at, ' ', strlen(word));
 }
 
+/* No size of a work-group beyond CLAVE_STUB_MAX_GROUP. */
+static void bound_sizes(size_t *sizes, size_t count) {
+  size_t most = (size_t)number_of("CLAVE_STUB_MAX_GROUP", LONG_MAX);
+  for (size_t i = 0; i < count; i++)
+    if (sizes[i] > most) sizes[i] = most;
+}
+
 static void change_info(cl_device_info what, size_t size, void *value) {
   cl_bool no = CL_FALSE;
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_MAX_ALLOC", 0);
@@ -98,6 +115,10 @@ static void change_info(cl_device_info what, size_t size, void *value) {
     drop_extension(value, "cl_khr_fp64");
   if (what == CL_DEVICE_EXTENSIONS && number_of("CLAVE_STUB_NO_FP16", 0))
     drop_extension(value, "cl_khr_fp16");
+  cl_ulong local = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);
+  if (what == CL_DEVICE_LOCAL_MEM_SIZE && local) memcpy(value, &local, sizeof local);
+  if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE || what == CL_DEVICE_MAX_WORK_ITEM_SIZES)
+    bound_sizes(value, size / sizeof(size_t));
 }
 
 static cl_int hook_clGetDeviceInfo(cl_int (*real)(cl_device_id, cl_device_info, size_t, void *,
@@ -121,6 +142,44 @@ static cl_mem hook_clCreateBuffer(cl_mem (*real)(cl_context, cl_mem_flags, size_
   if (number_of("CLAVE_STUB_SEPARATE", 0) && flags & CL_MEM_USE_HOST_PTR)
     flags = (flags & ~(cl_mem_flags)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR;
   return real(context, flags, size, host, code);
+}
+
+typedef cl_int (*work_group_query)(cl_kernel, cl_device_id, cl_kernel_work_group_info, size_t,
+                                   void *, size_t *);
+
+static cl_int hook_clGetKernelWorkGroupInfo(work_group_query real, cl_kernel kernel,
+                                            cl_device_id device, cl_kernel_work_group_info what,
+                                            size_t size, void *value, size_t *size_ret) {
+  cl_int code = real(kernel, device, what, size, value, size_ret);
+  if (code == CL_SUCCESS && value && what == CL_KERNEL_WORK_GROUP_SIZE) bound_sizes(value, 1);
+  return code;
+}
+
+/* The local memory that the kernel takes with its arguments as they are. */
+static cl_ulong local_memory_of(cl_kernel kernel, cl_command_queue queue) {
+  cl_int (*queue_info)(cl_command_queue, cl_command_queue_info, size_t, void *, size_t *);
+  work_group_query group_info;
+  load_real("clGetCommandQueueInfo", (void *)&queue_info, sizeof queue_info);
+  load_real("clGetKernelWorkGroupInfo", (void *)&group_info, sizeof group_info);
+  cl_device_id device = NULL;
+  cl_ulong bytes = 0;
+  queue_info(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
+  group_info(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+  return bytes;
+}
+
+static cl_int hook_clEnqueueNDRangeKernel(
+    cl_int (*real)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *,
+                   const size_t *, cl_uint, const cl_event *, cl_event *),
+    cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+    const size_t *global, const size_t *local, cl_uint n_waits, const cl_event *waits,
+    cl_event *event) {
+  size_t most = (size_t)number_of("CLAVE_STUB_MAX_GROUP", LONG_MAX), items = 1;
+  for (cl_uint i = 0; local && i < dims; i++) items *= local[i];
+  if (items > most) return CL_INVALID_WORK_GROUP_SIZE;
+  cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);
+  if (limit && local_memory_of(kernel, queue) > limit) return CL_OUT_OF_RESOURCES;
+  return real(queue, kernel, dims, offset, global, local, n_waits, waits, event);
 }
 
 #include "calls.inc" /* generated: one wrapper per function of cl.h */

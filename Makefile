@@ -135,8 +135,8 @@ conformance: all ## every sample of torch's operator database in scope, on DEVIC
 	@TORCH="$(TORCH)" ci/venv
 	@for d in $(or $(DEVICE),cpu opencl); do .venv/bin/python test/conformance/run.py --device $$d --jobs $$(nproc) --failures || bad=1; done; [ -z "$$bad" ]
 	@$(if $(DEVICE),,.venv/bin/python test/conformance/coverage.py)
-bench: all $(BENCH_BIN) ## measures; writes the tables of docs/performance.md
-	@.venv/bin/python bench/bench.py --build $(BUILD)
+bench: all $(BENCH_BIN) ## measures; writes the tables of docs/performance.md. CHECK=1: fails where a row is over its bound
+	@.venv/bin/python bench/bench.py --build $(BUILD) $(if $(CHECK),--check)
 lint: ## style, layers, sizes and exports
 	@$(MAKE) --no-print-directory all
 	@ci/lint $(BUILD)

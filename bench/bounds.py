@@ -1,0 +1,30 @@
+"""What bench.py --check holds against the last column of the tables, "should be at most"."""
+
+BOUND = "should be at most"
+
+# The columns that the bound is for.
+BOUNDED = {"overhead": [1], "startup": [1], "memory": [3], "indexing": [3], "sampler": [1, 2]}
+
+# Times by the clock, which other work on the machine lengthens. The others are memory, and a ratio of processor times
+# that were taken in turns: they hold anywhere.
+TIMES = {"overhead", "startup", "sampler"}
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def has_bounds(lines):
+    return cells(lines[0])[-1].startswith(BOUND)
+
+
+def rows_over(name, lines):
+    """{name of the row: what it is and should be} of the rows of a table that are over their bound."""
+    assert has_bounds(lines), f"{name}: the last column does not say '{BOUND}'"
+    over = {}
+    for row in map(cells, lines[2:]):
+        bound = float(row[-1])
+        values = [float(row[column].split()[0]) for column in BOUNDED[name]]
+        if not all(value <= bound for value in values):
+            over[row[0]] = f"{' and '.join(map(str, values))}, {BOUND} {row[-1]}"
+    return over

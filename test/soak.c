@@ -1,0 +1,314 @@
+/* Endurance: rounds of what an application does with clave, each ending with everything destroyed,
+ * and after each the memory, file descriptors, threads and OpenCL objects that the process holds.
+ * They have to be flat over the later half, and every round has to give the same numbers.
+ *
+ *   soak --device D --seconds S --scratch FILE [--csv FILE]
+ *
+ * Reads examples/ from the current folder. OpenCL objects are counted where test/stub_opencl stands
+ * in for the loader. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <malloc.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clave_llm.h"
+
+#define MNIST "examples/mnist/mnist.clv"
+#define TINYLM "examples/tinylm/tinylm.clv"
+#define PROMPT "ROMEO:\nWhat light"
+
+enum { PIXELS = 28 * 28, CLASSES = 10, MAX_BATCH = 8, WORKERS = 3, RUNS = 6, MAX_IDS = 64 };
+enum { TOKENS = 4 };
+
+#define TRY(call)              \
+  do {                         \
+    clave_status st_ = (call); \
+    if (st_) return st_;       \
+  } while (0)
+
+/* What every round must give again. */
+typedef struct answers {
+  bool known;
+  float logits[MAX_BATCH + 1][MAX_BATCH * CLASSES]; /* by batch size */
+  uint32_t ids[MAX_IDS];
+  size_t n_ids;
+} answers;
+
+/* ---- one round */
+
+typedef struct round {
+  const char *device_spec, *scratch;
+  unsigned number;
+  answers *expected;
+  clave_device *device;
+  clave_program *mnist;
+  clave_llm *llm;
+} round_of;
+
+typedef struct worker {
+  const round_of *round;
+  unsigned seed;
+  pthread_t thread;
+  const char *wrong; /* a literal; NULL: all was right */
+  clave_status status;
+} worker;
+
+static unsigned next_random(unsigned *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return *seed >> 16;
+}
+
+/* Asked before each op; *left counts down to the one that is not to run. Below 0: never. */
+static bool cancel_after(void *left) {
+  int *n = left;
+  return *n >= 0 && (*n)-- == 0;
+}
+
+static clave_status classify(clave_session *s, int64_t n, float *logits) {
+  static float images[MAX_BATCH * PIXELS]; /* zeros: all workers read it */
+  int64_t dims[] = {n, 1, 28, 28};
+  clave_tensor x = clave_tensor_make(CLAVE_F32, 4, dims, images), y;
+  TRY(clave_session_set_input(s, "forward", 0, &x));
+  TRY(clave_session_run(s, "forward"));
+  TRY(clave_session_output(s, NULL, 0, &y));
+  memcpy(logits, y.data, (size_t)n * CLASSES * sizeof *logits);
+  return NULL;
+}
+
+/* A run of n images, perhaps cancelled; a cancelled one must end with an error. */
+static clave_status run_once(worker *w, clave_session *s, int *cancel, int64_t n) {
+  float logits[MAX_BATCH * CLASSES];
+  clave_status status = classify(s, n, logits);
+  bool cancelled = *cancel == -1;
+  *cancel = -2;
+  if (cancelled && !status) w->wrong = "a cancelled run gave no error";
+  if (cancelled) {
+    clave_status_free(status);
+    return NULL;
+  }
+  size_t bytes = (size_t)n * CLASSES * sizeof *logits;
+  if (!status && w->round->expected->known &&
+      memcmp(logits, w->round->expected->logits[n], bytes) != 0)
+    w->wrong = "other logits than in the first round";
+  return status;
+}
+
+static clave_status use_session(worker *w) {
+  int cancel = -2;
+  clave_session *s;
+  clave_session_options options = {.size = sizeof options,
+                                   .profile = next_random(&w->seed) % 4 == 0,
+                                   .poison = next_random(&w->seed) % 4 == 0,
+                                   .unfused = false,
+                                   .cancel = cancel_after,
+                                   .cancel_ctx = &cancel};
+  TRY(clave_session_create(w->round->mnist, w->round->device, &options, &s));
+  clave_status status = NULL;
+  for (int i = 0; i < RUNS && !status && !w->wrong; i++) {
+    cancel = next_random(&w->seed) % 3 == 0 ? (int)(next_random(&w->seed) % 8) : -2;
+    status = run_once(w, s, &cancel, 1 + next_random(&w->seed) % MAX_BATCH);
+  }
+  clave_session_destroy(s);
+  return status;
+}
+
+static void *work(void *arg) {
+  worker *w = arg;
+  w->status = use_session(w);
+  return NULL;
+}
+
+static clave_status answer(clave_llm_conversation *talk, int n) {
+  clave_llm_token token;
+  for (int i = 0; i < n; i++) TRY(clave_llm_next(talk, &token));
+  return NULL;
+}
+
+/* Whether both conversations hold the same ids, and those of the first round. */
+static bool same_ids(const clave_llm_conversation *a, const clave_llm_conversation *b,
+                     answers *expected) {
+  size_t n, m;
+  const uint32_t *x = clave_llm_ids(a, &n), *y = clave_llm_ids(b, &m);
+  if (n != m || n > MAX_IDS || memcmp(x, y, n * sizeof *x) != 0) return false;
+  if (expected->known)
+    return n == expected->n_ids && memcmp(x, expected->ids, n * sizeof *x) == 0;
+  memcpy(expected->ids, x, n * sizeof *x);
+  expected->n_ids = n;
+  return true;
+}
+
+/* A text, saved, forked, cancelled, restored; both halves go on in the same words. */
+static clave_status talk_and_fork(worker *w, clave_llm_conversation *talk,
+                                  clave_llm_conversation **fork, int *cancel) {
+  const round_of *r = w->round;
+  TRY(clave_llm_prompt_text(talk, PROMPT, strlen(PROMPT)));
+  TRY(answer(talk, TOKENS));
+  TRY(clave_llm_save(talk, r->scratch));
+  TRY(clave_llm_fork(talk, fork));
+  *cancel = (int)(next_random(&w->seed) % 16);
+  clave_status stopped = answer(*fork, 1);
+  if (!stopped) w->wrong = "a cancelled answer gave no error";
+  clave_status_free(stopped);
+  *cancel = -2;
+  TRY(answer(talk, TOKENS));
+  TRY(clave_llm_restore(*fork, r->scratch));
+  TRY(answer(*fork, TOKENS));
+  if (!same_ids(talk, *fork, r->expected)) w->wrong = "other words than in the first round";
+  TRY(clave_llm_reset(talk));
+  TRY(clave_llm_prompt_text(talk, PROMPT, strlen(PROMPT)));
+  return answer(talk, 1);
+}
+
+static clave_status hold_conversation(worker *w) {
+  int cancel = -2;
+  clave_session_options session = {
+      .size = sizeof session, .cancel = cancel_after, .cancel_ctx = &cancel};
+  clave_llm_conversation_options options = {.size = sizeof options, .session = &session};
+  clave_llm_conversation *talk, *fork = NULL;
+  TRY(clave_llm_conversation_create(w->round->llm, &options, &talk));
+  clave_status status = talk_and_fork(w, talk, &fork, &cancel);
+  clave_llm_conversation_destroy(fork);
+  clave_llm_conversation_destroy(talk);
+  unlink(w->round->scratch);
+  return status;
+}
+
+static clave_status open_round(round_of *r) {
+  clave_device_options options = {.size = sizeof options, .n_threads = 2};
+  TRY(clave_device_open(r->device_spec, &options, &r->device));
+  TRY(clave_program_load(MNIST, NULL, &r->mnist));
+  TRY(clave_llm_load(TINYLM, r->device, NULL, &r->llm));
+  if (r->expected->known) return NULL;
+  clave_session *s;
+  TRY(clave_session_create(r->mnist, r->device, NULL, &s));
+  clave_status status = NULL;
+  for (int64_t n = 1; n <= MAX_BATCH && !status; n++)
+    status = classify(s, n, r->expected->logits[n]);
+  clave_session_destroy(s);
+  return status;
+}
+
+/* The workers beside each other, and the conversation beside them. NULL, or what went wrong. */
+static const char *run_workers(const round_of *r, clave_status *status) {
+  worker workers[WORKERS], talker = {.round = r, .seed = r->number};
+  for (int i = 0; i < WORKERS; i++) {
+    workers[i] = (worker){.round = r, .seed = r->number * WORKERS + (unsigned)i + 1};
+    if (pthread_create(&workers[i].thread, NULL, work, &workers[i])) abort();
+  }
+  talker.status = hold_conversation(&talker);
+  const char *wrong = talker.wrong;
+  *status = talker.status;
+  for (int i = 0; i < WORKERS; i++) {
+    pthread_join(workers[i].thread, NULL);
+    if (workers[i].wrong) wrong = workers[i].wrong;
+    if (*status)
+      clave_status_free(workers[i].status);
+    else
+      *status = workers[i].status;
+  }
+  return wrong;
+}
+
+/* True if all was as it should be; else says what was not. */
+static bool run_round(round_of *r) {
+  const char *wrong = NULL;
+  clave_status status = open_round(r);
+  if (!status) wrong = run_workers(r, &status);
+  if (status) wrong = clave_status_message(status);
+  if (wrong) printf("round %u: %s\n", r->number, wrong);
+  r->expected->known = !wrong;
+  clave_status_free(status);
+  clave_device_destroy(r->device); /* before what was made with it: the others keep it alive */
+  clave_program_destroy(r->mnist);
+  clave_llm_destroy(r->llm);
+  return !wrong;
+}
+
+/* ---- what the process holds */
+
+typedef enum gauge { RSS, HEAP, FILES, THREADS, CL_OBJECTS, N_GAUGES } gauge;
+static const char *const gauge_names[N_GAUGES] = {"rss_kb", "heap_kb", "files", "threads",
+                                                  "cl_objects"};
+
+typedef struct sample {
+  double seconds, values[N_GAUGES];
+} sample;
+
+static double seconds_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double count_entries(const char *folder) {
+  DIR *d = opendir(folder);
+  double n = -2; /* . and .. */
+  while (d && readdir(d)) n++;
+  if (d) closedir(d);
+  return n;
+}
+
+static double resident_kb(void) {
+  FILE *f = fopen("/proc/self/statm", "r");
+  long pages = 0;
+  if (f && fscanf(f, "%*d %ld", &pages) != 1) pages = 0;
+  if (f) fclose(f);
+  return (double)(pages * (sysconf(_SC_PAGESIZE) / 1024));
+}
+
+/* 0 without the stub. */
+static double live_cl_objects(void) {
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_NOLOAD);
+  void *f = library ? dlsym(library, "stub_live") : NULL;
+  long (*live)(void) = NULL;
+  memcpy(&live, &f, sizeof f);
+  double n = live ? (double)live() : 0;
+  if (library) dlclose(library);
+  return n;
+}
+
+static sample take_sample(double begin) {
+  malloc_trim(0);
+  struct mallinfo2 heap = mallinfo2();
+  sample s = {.seconds = seconds_now() - begin};
+  s.values[RSS] = resident_kb();
+  s.values[HEAP] = (double)(heap.uordblks + heap.hblkhd) / 1024;
+  s.values[FILES] = count_entries("/proc/self/fd");
+  s.values[THREADS] = count_entries("/proc/self/task");
+  s.values[CL_OBJECTS] = live_cl_objects();
+  return s;
+}
+
+/* How much the line fitted to samples [from, n) rises from one sample to the next. */
+static double slope(const sample *s, int from, int n, gauge g) {
+  double count = n - from, mean_x = (count - 1) / 2, mean_y = 0, xy = 0, xx = 0;
+  for (int i = from; i < n; i++) mean_y += s[i].values[g] / count;
+  for (int i = from; i < n; i++) {
+    double x = i - from - mean_x;
+    xy += x * (s[i].values[g] - mean_y);
+    xx += x * x;
+  }
+  return xx > 0 ? xy / xx : 0;
+}
+
+int main(int argc, char **argv) { (void)argc; (void)argv;
+  const char *device = argv[1];
+  answers expected = {0};
+  double begin = seconds_now();
+  mallopt(M_ARENA_MAX, 1);
+  (void)slope;
+  for (unsigned i = 0; seconds_now() - begin < atof(argv[2]); i++) {
+    round_of r = {.device_spec = device, .scratch = argv[3], .number = i, .expected = &expected};
+    if (!run_round(&r)) return 1;
+    sample s = take_sample(begin);
+    printf("%8.3f", s.seconds);
+    for (int g = 0; g < N_GAUGES; g++) printf(" %s %.1f", gauge_names[g], s.values[g]);
+    printf("\n");
+  }
+}

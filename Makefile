@@ -109,7 +109,7 @@ $(BUILD)/test/fault/run_%: $(BUILD)/obj/test/fault/run_%.o $(BUILD)/obj/test/fau
 $(BUILD)/stub/libOpenCL.so.1: test/stub_opencl/stub.c test/stub_opencl/generate.py
 	$(PYTHON) test/stub_opencl/generate.py --header $(or $(CL_HEADER),/usr/include/CL/cl.h) --out $(@D)/calls.inc --map $(@D)/stub.map
 	$(CC) -std=gnu11 -Wall -Wextra -g -fPIC -shared -I$(@D) -Wl,-soname,$(@F) -Wl,--version-script=$(@D)/stub.map -o $@ $< -ldl
-tests: $(TEST_BIN) $(BUILD)/test/replay $(addprefix $(BUILD)/test/fault/,run_faults run_text_faults run_talk_faults) $(BUILD)/stub/libOpenCL.so.1
+tests: $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(addprefix $(BUILD)/test/fault/,run_faults run_text_faults run_talk_faults) $(BUILD)/stub/libOpenCL.so.1
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 
@@ -146,6 +146,9 @@ format: ## rewrites C and Python in the house style
 fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60)
 	@$(MAKE) --no-print-directory SAN=$(or $(SAN),address,undefined) SANFLAGS="-fsanitize=$(or $(SAN),address$(comma)undefined) -fsanitize=fuzzer-no-link" BUILD=build/fuzzing fuzz-targets
 	@ci/fuzz build/fuzzing $(or $(FUZZ_SECONDS),60)
+soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: memory stays flat; draws docs/soak.svg
+	@ci/soak $(BUILD) $(or $(SOAK_MINUTES),10) $(or $(DEVICE),cpu opencl)
+	@$(if $(DEVICE),,$(PYTHON) test/soak_plot.py --out docs/soak.svg $(BUILD)/soak/cpu.csv $(BUILD)/soak/opencl.csv)
 install: all ## headers, library, tool and pkg-config file under $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include
@@ -160,6 +163,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all tests fuzz-targets fuzz-replays demo check check-all check-clean conformance bench lint format fuzz install clean help
+.PHONY: all tests fuzz-targets fuzz-replays demo check check-all check-clean conformance bench lint format fuzz soak install clean help
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))

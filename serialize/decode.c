@@ -35,7 +35,7 @@ clave_status decode_error(const decoder *d, const char *format, ...) {
 
 clave_status decode_unknown(const decoder *d, const ir_enum *e, const char *value) {
   const char *what = e == &ir_op_enum ? "op" : e->name;
-  clave_status st = decode_error(d, "there is no %s '%s'", what, value);
+  clave_status st = decode_error(d, "there is no %s '%.200s'", what, value);
   if (d->version > IR_SCHEMA_VERSION) {
     st = status_while(st, "the program needs schema version %u, this build knows %d", d->version,
                       (int)IR_SCHEMA_VERSION);

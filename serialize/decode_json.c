@@ -37,7 +37,7 @@ static clave_status open_table(decoder *d, const ir_table *table, decode_node *n
   TRY(expect_kind(d, n, JSON_OBJECT));
   for (const json *m = json_first(item_of(n)); m; m = json_next(m)) {
     if (!is_key_of_table(json_key(m), table)) {
-      clave_status st = decode_error(d, "%s has no field \"%s\"", table->name, json_key(m));
+      clave_status st = decode_error(d, "%s has no field \"%.200s\"", table->name, json_key(m));
       if (d->version <= IR_SCHEMA_VERSION) return st;
       return status_while(st, "the program needs schema version %u, this build knows %d",
                           d->version, (int)IR_SCHEMA_VERSION);

@@ -29,7 +29,7 @@ static clave_status check_keys(const cJSON *object) {
   clave_status st = NULL;
   for (i = 1; i < n && !st; i++) {
     if (strcmp(keys[i - 1], keys[i]) == 0)
-      st = INVALID("JSON: key \"%s\" twice in an object", keys[i]);
+      st = INVALID("JSON: key \"%.200s\" twice in an object", keys[i]);
   }
   free(keys);
   return st;
@@ -43,9 +43,9 @@ static clave_status check_all_keys(const cJSON *v) {
   return NULL;
 }
 
-clave_status json_parse(const char *text, size_t size, json **out) {
+static clave_status parse(const char *text, size_t size, bool integers, json **out) {
   *out = NULL;
-  TRY(json_check_syntax(text, size));
+  TRY(json_check_syntax(text, size, integers));
   cJSON *root = cJSON_ParseWithLength(text, size);
   if (!root) return status_no_memory(); /* the syntax is good */
   clave_status st = check_all_keys(root);
@@ -55,6 +55,14 @@ clave_status json_parse(const char *text, size_t size, json **out) {
   }
   *out = (json *)(void *)root;
   return NULL;
+}
+
+clave_status json_parse(const char *text, size_t size, json **out) {
+  return parse(text, size, false, out);
+}
+
+clave_status json_parse_integers(const char *text, size_t size, json **out) {
+  return parse(text, size, true, out);
 }
 
 json_kind json_kind_of(const json *v) {

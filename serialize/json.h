@@ -21,6 +21,8 @@ typedef enum json_kind {
 
 /* Errors name line and column. */
 clave_status json_parse(const char *text, size_t size, json **out) STATUS_CHECK;
+/* As json_parse, and every number is written as an integer. */
+clave_status json_parse_integers(const char *text, size_t size, json **out) STATUS_CHECK;
 void json_free(json *document); /* takes NULL */
 
 json_kind json_kind_of(const json *v);
@@ -41,7 +43,8 @@ bool json_u64(const json *v, uint64_t *out);
 /* A number, or one of "nan", "inf", "-inf". */
 bool json_f64(const json *v, double *out);
 
-/* Is the text one JSON value and nothing else? (json_syntax.c; used by json_parse.) */
-clave_status json_check_syntax(const char *text, size_t size) STATUS_CHECK;
+/* Is the text one JSON value and nothing else? integers: no number has a fraction or an exponent.
+ * (json_syntax.c; used by json_parse.) */
+clave_status json_check_syntax(const char *text, size_t size, bool integers) STATUS_CHECK;
 
 #endif

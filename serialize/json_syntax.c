@@ -10,6 +10,7 @@ typedef struct scanner {
   const char *text;
   size_t size, at;
   size_t n_values;
+  bool integers;
 } scanner;
 
 /* The next byte, 0 at the end (NUL itself is nowhere legal). */
@@ -47,6 +48,8 @@ static clave_status scan_number(scanner *s) {
   } else if (!skip_digits(s)) {
     return syntax_error(s, "expected a value");
   }
+  if (s->integers && peek(s) && strchr(".eE", peek(s)))
+    return syntax_error(s, "number that is not written as an integer");
   if (peek(s) == '.') {
     s->at++;
     if (!skip_digits(s)) return syntax_error(s, "expected a digit after the decimal point");
@@ -181,8 +184,8 @@ static clave_status scan_value(scanner *s, int depth) {
   }
 }
 
-clave_status json_check_syntax(const char *text, size_t size) {
-  scanner s = {text, size, 0, 0};
+clave_status json_check_syntax(const char *text, size_t size, bool integers) {
+  scanner s = {.text = text, .size = size, .integers = integers};
   skip_space(&s);
   TRY(scan_value(&s, 0));
   skip_space(&s);

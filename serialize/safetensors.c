@@ -2,6 +2,7 @@
  * overlap. */
 #include "serialize/safetensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,12 @@ static clave_status read_dtype(const json *v, dtype *out) {
   const char *name = json_string(v);
   if (dtype_from_name(name, out)) return NULL;
   if (is_dtype_of_format(name)) return UNSUPPORTED("dtype %s is not one of this build's", name);
-  return INVALID("'%s' is no dtype of the format", name);
+  return INVALID("'%.60s' is no dtype of the format", name);
+}
+
+/* What the format writes: digits, neither a sign nor quotes. */
+static bool read_size(const json *v, int64_t *out) {
+  return json_kind_of(v) == JSON_NUMBER && !signbit(json_number(v)) && json_i64(v, out);
 }
 
 static clave_status read_shape(const json *v, tensor_entry *t) {
@@ -58,8 +64,7 @@ static clave_status read_shape(const json *v, tensor_entry *t) {
     if (t->rank == MAX_RANK)
       return UNSUPPORTED("rank %u, expected at most %d", json_count(v), (int)MAX_RANK);
     int64_t *dim = &t->dims[t->rank++];
-    if (!json_i64(d, dim) || *dim < 0)
-      return INVALID("dimension %d of its shape is no size", t->rank - 1);
+    if (!read_size(d, dim)) return INVALID("dimension %d of its shape is no size", t->rank - 1);
   }
   for (int i = 0; i < t->rank; i++) {
     if (!mul_size(numel, (size_t)t->dims[i], &numel)) return INVALID("its size overflows");
@@ -72,9 +77,8 @@ static clave_status read_offsets(const reader *r, const json *v, const tensor_en
   int64_t range[2] = {0, 0};
   bool good = v && json_kind_of(v) == JSON_ARRAY && json_count(v) == 2;
   const json *entry = good ? json_first(v) : NULL;
-  for (int i = 0; entry; entry = json_next(entry)) good = good && json_i64(entry, &range[i++]);
-  if (!good || range[0] < 0 || range[1] < range[0])
-    return INVALID("its data_offsets are not [begin, end]");
+  for (int i = 0; entry; entry = json_next(entry)) good = good && read_size(entry, &range[i++]);
+  if (!good || range[1] < range[0]) return INVALID("its data_offsets are not [begin, end]");
   if ((uint64_t)range[1] > r->size) {
     return INVALID("its data ends at %lld, the file's data at %zu", (long long)range[1], r->size);
   }
@@ -120,7 +124,7 @@ static clave_status read_metadata(reader *r, const json *v, uint32_t *count) {
   if (!r->metadata) return status_no_memory();
   for (const json *m = json_first(v); m; m = json_next(m)) {
     if (json_kind_of(m) != JSON_STRING)
-      return INVALID("__metadata__ \"%s\" is not a string", json_key(m));
+      return INVALID("__metadata__ \"%.200s\" is not a string", json_key(m));
     const char *parts[2] = {json_key(m), json_string(m)};
     for (int i = 0; i < 2; i++) {
       const char *copy = mem_pool_strdup(r->pool, parts[i], strlen(parts[i]));
@@ -155,9 +159,9 @@ static clave_status check_coverage(const reader *r, uint32_t count) {
   for (uint32_t i = 0; i < count && !st; i++) {
     const span *s = &spans[i];
     if (s->begin < end)
-      st = INVALID("the data of tensor '%s' overlaps another's at %zu", s->name, s->begin);
+      st = INVALID("the data of tensor '%.200s' overlaps another's at %zu", s->name, s->begin);
     if (s->begin > end)
-      st = INVALID("%zu bytes before the data of tensor '%s' belong to none", s->begin - end,
+      st = INVALID("%zu bytes before the data of tensor '%.200s' belong to none", s->begin - end,
                    s->name);
     end = s->begin + s->bytes;
   }
@@ -212,7 +216,7 @@ static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *f)
   if (length == 0 || header[0] != '{')
     return INVALID("not a safetensors file: its header is no JSON object");
   json *document;
-  TRY(json_parse(header, (size_t)length, &document));
+  TRY(json_parse_integers(header, (size_t)length, &document));
   reader r = {.data = bytes + LENGTH_BYTES + length,
               .size = size - LENGTH_BYTES - (size_t)length,
               .pool = f->owned->pool};

@@ -43,7 +43,7 @@ static bool is_tag(const char *tag) {
 clave_status program_set_section(program *p, const char *tag, const void *data, size_t size,
                                  bool required) {
   if (!is_tag(tag))
-    return INVALID("'%s' is not a section's tag: four letters or digits, not PROG, CIDX or CONS",
+    return INVALID("'%.60s' is not a section's tag: four letters or digits, not PROG, CIDX or CONS",
                    tag);
   program_section *s = find(p, tag);
   if (!data) {
@@ -62,7 +62,7 @@ clave_status program_set_section(program *p, const char *tag, const void *data, 
 
 clave_status program_set_metadata(program *p, const char *metadata) {
   size_t n = strlen(metadata);
-  if (n > 0) TRY(status_while(json_check_syntax(metadata, n), "metadata"));
+  if (n > 0) TRY(status_while(json_check_syntax(metadata, n, false), "metadata"));
   char *copy = mem_pool_strdup(p->pool, metadata, n);
   if (!copy) return status_no_memory();
   p->ir.metadata = copy;

@@ -120,7 +120,19 @@ static const struct {
      "'float' is no dtype of the format"},
     {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "it has no shape"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "is no size"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "is no size"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4,
+     "column 31: number that is not written as an integer"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4,
+     "not written as an integer"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.0,4.0]}}", 4,
+     "not written as an integer"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4e0]}}", 4,
+     "not written as an integer"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[\"0\",\"4\"]}}", 4,
+     "data_offsets are not [begin, end]"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-0,4]}}", 4,
+     "data_offsets are not [begin, end]"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}}", 4, "is no size"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
      "rank 9"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4294967296],\"data_offsets\":[0,4]"
@@ -160,6 +172,24 @@ static void test_bad_headers(void **state) {
                "/nonexistent.safetensors: no such file");
 }
 
+/* What a file says is clipped where an error repeats it. */
+static void test_long_words(void **state) {
+  (void)state;
+  static const char *const formats[] = {
+      "{\"a\":{\"dtype\":\"%s\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+      "{\"a\":{\"%s\":1,\"%s\":2}}", "{\"%s\":1}", "{\"__metadata__\":{\"%s\":1}}",
+      "{\"%s\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}"};
+  static char word[4097], header[3 * sizeof word];
+  memset(word, 'x', sizeof word - 1);
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    (void)snprintf(header, sizeof header, formats[i], word, word);
+    clave_status st = parse_header(header, 6);
+    assert_non_null(st);
+    assert_true(strlen(status_message(st)) < 600);
+    status_free(st);
+  }
+}
+
 static void test_bad_names(void **state) {
   (void)state;
   const float one = 1;
@@ -179,7 +209,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip), cmocka_unit_test(test_empty_file),
       cmocka_unit_test(test_misaligned), cmocka_unit_test(test_bad_headers),
-      cmocka_unit_test(test_bad_names),
+      cmocka_unit_test(test_bad_names),  cmocka_unit_test(test_long_words),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -97,6 +97,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(INTERNAL)
 $(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)
+$(BUILD)/fuzz/fuzz_npy $(BUILD)/fuzz/replay_fuzz_npy: $(BUILD)/obj/cli/npy.o
 # A decoder's fuzz target without libFuzzer: runs on the files of a corpus.
 $(BUILD)/fuzz/replay_%: $(BUILD)/obj/test/fuzz/%.o $(BUILD)/obj/test/fuzz/main.o $(INTERNAL)
 	@mkdir -p $(@D)

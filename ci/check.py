@@ -141,9 +141,13 @@ def pytest_part(*folders, sanitized=False):
 
 def fuzz_corpora(r):
     make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "fuzz-replays")
-    for target in sorted((ROOT / SAN_BUILD / "fuzz").glob("replay_*")):
-        corpus = ROOT / "test/fuzz/corpus" / target.name.removeprefix("replay_fuzz_")
-        r.run([str(target), str(corpus)], name=f"corpus of {target.name}")
+    folders = [ROOT / "test/fuzz/corpus", ROOT / "test/fuzz/found"]
+    targets = [s.stem for s in sorted((ROOT / "test/fuzz").glob("fuzz_*.c"))]
+    commands = []
+    for target in targets:
+        inputs = [str(f) for folder in folders if (f := folder / target.removeprefix("fuzz_")).exists()]
+        commands.append([f"{SAN_BUILD}/fuzz/replay_{target}", *inputs])
+    r.run_all(commands, env=r.sanitized | {"CLAVE_DEVICE": "cpu"})
 
 
 def contract(r):

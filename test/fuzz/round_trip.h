@@ -8,10 +8,6 @@
 #include "serialize/verify.h"
 #include "test/fuzz/target.h"
 
-static inline void require(int good) {
-  if (!good) abort();
-}
-
 /* Strings with what JSON cannot carry are refused at decoding, so everything decoded can be written
  * and read again. */
 static inline void check_round_trip(const ir_program *ir) {

@@ -1,11 +1,25 @@
 #ifndef TEST_FUZZ_TARGET_H
 #define TEST_FUZZ_TARGET_H
-/* What a fuzz target defines; replay.c or libFuzzer calls it. */
+/* What a fuzz target defines; main.c or libFuzzer calls it. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "clave.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static inline void require(int good) {
+  if (!good) abort();
+}
+
+/* True: good. False: an error, of one line, which is freed. */
+static inline int is_good(clave_status st) {
+  const char *message = clave_status_message(st);
+  if (st) require(message[0] && !strchr(message, '\n'));
+  clave_status_free(st);
+  return !st;
+}
 
 #endif

@@ -1,0 +1,49 @@
+#ifndef TEST_FUZZ_FILES_H
+#define TEST_FUZZ_FILES_H
+/* Inputs as files, for readers that take a path. */
+#include <dirent.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "test/fuzz/target.h"
+
+static inline void put_file(const char *path, const void *bytes, size_t size) {
+  FILE *f = fopen(path, "wb");
+  require(f && fwrite(bytes, 1, size, f) == size && fclose(f) == 0);
+}
+
+static inline void empty_folder(const char *folder) {
+  char path[512];
+  DIR *d = opendir(folder);
+  for (struct dirent *e; d && (e = readdir(d));) {
+    (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    if (e->d_name[0] != '.') (void)unlink(path);
+  }
+  if (d) (void)closedir(d);
+}
+
+static char fuzz_folder[] =
+    "/dev/shm/clave_fuzz_XXXXXX"; /* in memory: files are synced when written */
+
+static inline void remove_fuzz_folder(void) {
+  empty_folder(fuzz_folder);
+  (void)rmdir(fuzz_folder);
+}
+
+/* A folder of this process, removed at its end. */
+static inline const char *open_fuzz_folder(void) {
+  static int is_made;
+  if (!is_made) require(mkdtemp(fuzz_folder) && atexit(remove_fuzz_folder) == 0);
+  is_made = 1;
+  return fuzz_folder;
+}
+
+/* The input as a file there; its path stays the same. */
+static inline const char *input_file(const void *bytes, size_t size) {
+  static char path[64];
+  (void)snprintf(path, sizeof path, "%s/input", open_fuzz_folder());
+  put_file(path, bytes, size);
+  return path;
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* Conversation files, their hashes put right first: an error that leaves the conversation as it
+ * was, or one that goes on and can be saved. */
+#include <math.h>
+
+#include "base/hash.h"
+#include "clave_llm.h"
+#include "serialize/safetensors.h"
+#include "test/fuzz/files.h"
+
+enum { FACT_PROGRAM = 3, FACTS = 4, CONTEXT = 4, N_VOCAB = 5 };
+
+static clave_llm *llm; /* test/fuzz/talk.clv, written by make_programs.py */
+static int64_t program_hash;
+static const uint32_t said[2] = {3, 1};
+
+static const char *saved_file(void) {
+  static char path[64];
+  (void)snprintf(path, sizeof path, "%s/saved", open_fuzz_folder());
+  return path;
+}
+
+static clave_llm_conversation *new_talk(void) {
+  static clave_llm_conversation *talk;
+  if (!talk) require(is_good(clave_llm_conversation_create(llm, NULL, &talk)));
+  require(is_good(clave_llm_reset(talk)) && is_good(clave_llm_prompt(talk, said, 2)));
+  return talk;
+}
+
+static void read_program_hash(void) {
+  tensor_file *file;
+  clave_llm_conversation *talk = new_talk();
+  require(is_good(clave_llm_save(talk, saved_file())));
+  require(is_good(tensor_file_open(saved_file(), &file)));
+  program_hash = ((const int64_t *)tensor_file_find(file, "conversation")->data)[FACT_PROGRAM];
+  tensor_file_destroy(file);
+}
+
+static void load_model(void) {
+  static clave_device *device;
+  clave_device_options o = {.size = sizeof o, .n_threads = 1};
+  if (llm) return;
+  require(is_good(clave_device_open("cpu", &o, &device)));
+  require(is_good(clave_llm_load("test/fuzz/talk.clv", device, NULL, &llm)));
+  read_program_hash();
+}
+
+/* The tensor's bytes within the input, NULL if it is not there or too short. */
+static uint8_t *find_bytes(const tensor_file *f, const char *name, size_t bytes, uint8_t *input,
+                           size_t size) {
+  const tensor_entry *t = tensor_file_find(f, name);
+  if (!t || t->bytes < bytes) return NULL;
+  uint8_t *at = (uint8_t *)(uintptr_t)t->data;
+  return at >= input && at < input + size ? at : NULL;
+}
+
+/* Makes the file one of this program, and its check that of its contents. */
+static void put_right(uint8_t *bytes, size_t size) {
+  static const char *const parts[] = {"conversation", "ids", "logits", "state.0", "state.1"};
+  tensor_file *f;
+  if (!is_good(tensor_file_parse(bytes, size, &f))) return;
+  uint8_t *facts = find_bytes(f, "conversation", FACTS * sizeof(int64_t), bytes, size);
+  uint8_t *check = find_bytes(f, "check", sizeof(int64_t), bytes, size);
+  hash_state *h = hash_create();
+  require(h != NULL);
+  if (facts) memcpy(facts + FACT_PROGRAM * sizeof(int64_t), &program_hash, sizeof program_hash);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    const tensor_entry *t = tensor_file_find(f, parts[i]);
+    if (t && t->bytes) hash_update(h, t->data, t->bytes);
+  }
+  uint64_t value = hash_value(h);
+  if (check) memcpy(check, &value, sizeof value);
+  hash_destroy(h);
+  tensor_file_destroy(f);
+}
+
+/* A restored conversation: its ids are the model's, it goes on as far as the context goes, and what
+ * is saved of it can be restored. */
+static void use(clave_llm_conversation *talk) {
+  size_t n;
+  clave_llm_token token;
+  const uint32_t *ids = clave_llm_ids(talk, &n);
+  require(n <= CONTEXT);
+  for (size_t i = 0; i < n; i++) require(ids[i] < N_VOCAB);
+  for (int i = 0; i < CONTEXT && is_good(clave_llm_next(talk, &token)); i++)
+    require(token.id < N_VOCAB);
+  require(is_good(clave_llm_save(talk, saved_file())));
+  require(is_good(clave_llm_restore(talk, saved_file())));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  load_model();
+  uint8_t *bytes = aligned_alloc(64, (size + 64) / 64 * 64);
+  require(bytes != NULL);
+  memcpy(bytes, data, size);
+  put_right(bytes, size);
+  clave_llm_conversation *talk = new_talk();
+  if (is_good(clave_llm_restore(talk, input_file(bytes, size)))) {
+    use(talk);
+  } else {
+    size_t n;
+    const uint32_t *ids = clave_llm_ids(talk, &n);
+    require(n == 2 && memcmp(ids, said, sizeof said) == 0);
+  }
+  free(bytes);
+  return 0;
+}

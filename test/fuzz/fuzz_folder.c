@@ -1,0 +1,37 @@
+/* Hugging Face folders. An input is the files of one: "@NAME\n" at the beginning of a line, then
+ * the file's bytes up to the next. */
+#include "test/fuzz/files.h"
+#include "test/fuzz/use_tokenizer.h"
+
+static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+                                    "config.json"};
+
+/* The next "@NAME\n" from `at`: where its '@' is and which name; `size` if there is none. */
+static size_t find_file(const uint8_t *data, size_t size, size_t at, size_t *name) {
+  for (; at < size; at++) {
+    if (data[at] != '@' || (at > 0 && data[at - 1] != '\n')) continue;
+    for (*name = 0; *name < sizeof names / sizeof *names; ++*name) {
+      size_t n = strlen(names[*name]);
+      if (size - at > n + 1 && data[at + 1 + n] == '\n' && !memcmp(data + at + 1, names[*name], n))
+        return at;
+    }
+  }
+  return size;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const char *folder = open_fuzz_folder();
+  char path[128];
+  size_t name, next;
+  for (size_t at = find_file(data, size, 0, &name); at < size; at = next) {
+    size_t begin = at + strlen(names[name]) + 2;
+    (void)snprintf(path, sizeof path, "%s/%s", folder, names[name]);
+    next = find_file(data, size, begin, &name);
+    put_file(path, data + begin, next - begin);
+  }
+  clave_tokenizer *t;
+  clave_status st = clave_tokenizer_load(folder, NULL, &t);
+  (void)fuzz_loaded(st, t);
+  empty_folder(folder);
+  return 0;
+}

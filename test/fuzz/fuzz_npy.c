@@ -1,0 +1,42 @@
+/* .npy files: an error, or a tensor whose every element is there. */
+#include <stdarg.h>
+
+#include "cli/npy.h"
+#include "test/fuzz/files.h"
+
+static volatile uint8_t sink;
+
+/* The tool's own would print. */
+int fail(const char *format, ...) {
+  char line[16384];
+  va_list arguments;
+  va_start(arguments, format);
+  require(vsnprintf(line, sizeof line, format, arguments) > 0);
+  va_end(arguments);
+  return EXIT_FAILED;
+}
+
+int fail_memory(void) { return EXIT_FAILED; }
+
+static void read_elements(const clave_tensor *t) {
+  size_t width = clave_dtype_size(t->dtype), n = 1;
+  for (int i = 0; i < t->rank; i++) n *= (size_t)t->dims[i];
+  for (size_t flat = 0; flat < n; flat++) {
+    int64_t at = 0;
+    size_t rest = flat;
+    for (int i = t->rank - 1; i >= 0; rest /= (size_t)t->dims[i], i--)
+      at += (int64_t)(rest % (size_t)t->dims[i]) * t->strides[i];
+    const uint8_t *element = (const uint8_t *)t->data + at * (int64_t)width;
+    for (size_t k = 0; k < width; k++) sink = (uint8_t)(sink ^ element[k]);
+    if (t->dtype == CLAVE_BOOL) require(*element <= 1);
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  npy_file file;
+  int result = read_npy(input_file(data, size), &file);
+  require(result == EXIT_GOOD || !file.data);
+  if (!result) read_elements(&file.tensor);
+  free_npy(&file);
+  return 0;
+}

@@ -1,0 +1,130 @@
+"""Writes talk.clv, the language model of fuzz_conversation, and what fuzz_run, fuzz_conversation, fuzz_npy, fuzz_cache
+and fuzz_folder begin with. By hand: make_files.py build/cases build/fuzzing/corpus. `ci/fuzz --merge build/fuzzing` then
+adds to test/fuzz/found what is of use."""
+
+import io
+import pathlib
+import struct
+import sys
+
+import numpy as np
+import safetensors.torch
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+HEADER, SECTION, LARGEST = 64, 32, 4000
+CONTEXT, N_VOCAB = 4, 5
+
+
+class Talk(torch.nn.Module):
+    """The smallest language model: its logits are the same for every token, its state is what it has seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1, 1, CONTEXT, 2))
+        self.register_buffer("sum", torch.zeros(3, dtype=torch.int64))
+
+    def forward(self, tokens, position):
+        positions = position + torch.arange(tokens.shape[-1])
+        self.seen.index_copy_(2, positions, tokens.reshape(1, 1, -1, 1).float().expand(1, 1, -1, 2))
+        self.sum.add_(tokens.sum())
+        return (self.seen.sum() + torch.arange(float(N_VOCAB))[None]) * 0.5
+
+
+def talk():
+    import clave
+
+    length = torch.export.Dim("length", min=1, max=CONTEXT)
+    args = (torch.ones(1, 2, dtype=torch.int64), torch.tensor(0))
+    clave.export(Talk(), args, dynamic_shapes=({1: length}, None)).save(str(HERE / "talk.clv"))
+
+
+def program(path):
+    """The FlatBuffers form in a .clv file."""
+    data = path.read_bytes()
+    (n,) = struct.unpack_from("<I", data, 24)
+    for i in range(n):
+        tag, _, offset, size, _ = struct.unpack_from("<4sIQQQ", data, HEADER + i * SECTION)
+        if tag == b"PROG":
+            return data[offset : offset + size]
+    raise ValueError(f"{path}: no program in it")
+
+
+def programs(cases):
+    """Those of the op cases, without their constants."""
+    for line in (cases / "index.tsv").read_text().splitlines():
+        name, path, *_ = line.split("\t")
+        if len(data := program(cases / path)) <= LARGEST:
+            yield name.replace("/", "_"), data
+
+
+def conversations():
+    """The hashes are put right by the target."""
+    for n in range(CONTEXT):
+        tensors = {
+            "conversation": torch.tensor([1, max(n - 1, 0), n, 0]),
+            "ids": torch.arange(n),
+            "logits": torch.arange(float(N_VOCAB)),
+            "state.0": torch.zeros(1, 1, CONTEXT, 2),
+            "state.1": torch.zeros(3, dtype=torch.int64),
+            "check": torch.zeros(1, dtype=torch.int64),
+        }
+        yield f"ids_{n}", safetensors.torch.save(tensors, {"format": "clave conversation"})
+
+
+def arrays():
+    for kind in ("f4", "f2", "f8", "i1", "u1", "i2", "i4", "i8", "b1", ">f4", "c8", "U2"):
+        for shape in ((), (2,), (2, 3), (0, 3)):
+            yield f"{kind.replace('>', 'big_')}_{len(shape)}{'_empty' if 0 in shape else ''}", np.zeros(shape, kind)
+    yield "fortran", np.asfortranarray(np.arange(6, dtype="f4").reshape(2, 3))
+    yield "rank_9", np.zeros((1,) * 9, "f4")
+
+
+def npy():
+    for name, array in arrays():
+        out = io.BytesIO()
+        np.save(out, array)
+        yield name, out.getvalue()
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.zeros(2, "f4"), (2, 0))
+    yield "format_2", out.getvalue()
+
+
+def cache():
+    for n in (0, 1, 100):
+        yield f"entry_{n}", struct.pack("<8s6Q", b"clvbin2", 1, 2, 3, 1, n, 0) + bytes(range(n))
+
+
+def folders():
+    corpus = HERE / "corpus"
+    words, pieces = (corpus / "tokenizer_json/words").read_bytes(), (corpus / "sentencepiece/model_1").read_bytes()
+    for name, config in {
+        "plain": b'{"bos_token":"the","eos_token":"a","add_bos_token":true}',
+        "objects": b'{"bos_token":{"content":"the","special":true},"eos_token":null}',
+        "unknown": b'{"bos_token":"nowhere"}',
+        "wrong": b'{"bos_token":7}',
+        "list": b"[]",
+    }.items():
+        yield name, b"@tokenizer.json\n" + words + b"\n@tokenizer_config.json\n" + config
+    yield "pieces", b"@tokenizer.model\n" + pieces + b'\n@tokenizer_config.json\n{"bos_token":"<s>","eos_token":"</s>"}'
+    yield "both", b"@tokenizer.model\n" + pieces + b"\n@tokenizer.json\n" + words
+    yield "alone", b'@tokenizer_config.json\n{"bos_token":"a"}'
+
+
+def main(cases, out):
+    talk()
+    kinds = {
+        "run": programs(cases),
+        "conversation": conversations(),
+        "npy": npy(),
+        "cache": cache(),
+        "folder": folders(),
+    }
+    for kind, files in kinds.items():
+        (out / kind).mkdir(parents=True, exist_ok=True)
+        for name, data in files:
+            (out / kind / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main(*map(pathlib.Path, sys.argv[1:3]))

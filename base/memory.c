@@ -121,6 +121,11 @@ void text_printf(text *t, const char *format, ...) {
   t->size += (size_t)n;
 }
 
+void text_clear(text *t) {
+  t->size = 0;
+  t->failed = 0;
+}
+
 void text_free(text *t) {
   free(t->data);
   *t = (text){0};

@@ -24,6 +24,7 @@ typedef struct text {
 } text;
 void text_append(text *t, const char *bytes, size_t n);
 void text_printf(text *t, const char *format, ...) STATUS_PRINTF(2, 3);
+void text_clear(text *t); /* empties it and forgets a failed append; keeps its memory */
 void text_free(text *t);
 clave_status text_status(const text *t) STATUS_CHECK; /* status_no_memory() if an append failed */
 

@@ -140,10 +140,27 @@ clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *id
   clave_text_stream_destroy(c->stream);
   id_list_free(&c->ids);
   c->stream = stream;
+  c->stream_lags = false;
   c->ids = list;
   c->n_run = n_run;
   c->prompted = n_run + 1 < n;
-  c->stop.held.size = 0;
+  text_clear(&c->stop.held);
+  return NULL;
+}
+
+/* Makes the stream anew if an error stopped it among the ids. */
+static clave_status renew_stream(clave_llm_conversation *c) {
+  clave_text_stream *stream;
+  if (!c->stream_lags) return NULL;
+  TRY(clave_text_stream_create(c->llm->tokenizer, true, &stream));
+  clave_status st = see_ids(c->llm, stream, c->ids.items, c->ids.count);
+  if (st) {
+    clave_text_stream_destroy(stream);
+    return st;
+  }
+  clave_text_stream_destroy(c->stream);
+  c->stream = stream;
+  c->stream_lags = false;
   return NULL;
 }
 
@@ -199,14 +216,16 @@ clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, si
   size_t before = c->ids.count;
   start_clock(c);
   TRY(check_prompt(c, ids, n));
+  TRY(renew_stream(c));
   for (size_t i = 0; i < n; i++) id_list_append(&c->ids, ids[i]);
   clave_status st = c->ids.failed ? status_no_memory() : see_ids(c->llm, c->stream, ids, n);
   if (st) {
     c->ids.count = before;
     c->ids.failed = false;
+    c->stream_lags = c->stream != NULL;
     return st;
   }
-  c->stop.held.size = 0;
+  text_clear(&c->stop.held);
   c->prompted = c->prompted || n > 0;
   c->stats.prompt_tokens += n;
   return NULL;
@@ -292,14 +311,11 @@ static bool is_stop_id(const clave_llm_conversation *c, uint32_t id) {
   return false;
 }
 
-/* Puts into c->stop.given what is decided now that `id` (NULL: none) came and, perhaps, the end. */
-static clave_status decide_text(clave_llm_conversation *c, const uint32_t *id, bool end,
-                                bool *found) {
+/* The text of `id` (NULL: none) and, perhaps, of the end, into c->fresh. */
+static clave_status read_text(clave_llm_conversation *c, const uint32_t *id, bool end) {
   const char *bytes;
   size_t size;
-  c->fresh.size = 0;
-  *found = false;
-  if (!c->stream) return NULL;
+  text_clear(&c->fresh);
   if (id) {
     TRY(text_of(c->llm, c->stream, *id, &bytes, &size));
     text_append(&c->fresh, bytes, size);
@@ -308,9 +324,28 @@ static clave_status decide_text(clave_llm_conversation *c, const uint32_t *id, b
     TRY(clave_text_stream_finish(c->stream, &bytes, &size));
     text_append(&c->fresh, bytes, size);
   }
-  TRY(text_status(&c->fresh));
-  TRY(stop_text_add(&c->stop, c->fresh.data, c->fresh.size, end, found));
-  return *found && !end ? clave_text_stream_finish(c->stream, &bytes, &size) : NULL;
+  return text_status(&c->fresh);
+}
+
+/* What of a character the stream still has is dropped. */
+static void drop_rest(clave_llm_conversation *c) {
+  const char *bytes;
+  size_t size;
+  clave_status st = clave_text_stream_finish(c->stream, &bytes, &size);
+  if (st) c->stream_lags = true;
+  status_free(st);
+}
+
+/* Puts into c->stop.given what is decided now that `id` (NULL: none) came and, perhaps, the end. */
+static clave_status decide_text(clave_llm_conversation *c, const uint32_t *id, bool end,
+                                bool *found) {
+  *found = false;
+  if (!c->stream) return NULL;
+  clave_status st = read_text(c, id, end);
+  if (!st) st = stop_text_add(&c->stop, c->fresh.data, c->fresh.size, end, found);
+  if (st) c->stream_lags = true;
+  if (*found && !end) drop_rest(c);
+  return st;
 }
 
 static void give_text(const clave_llm_conversation *c, const char **bytes, size_t *size) {
@@ -342,6 +377,7 @@ clave_status clave_llm_next(clave_llm_conversation *c, clave_llm_token *out) {
   int64_t start = clock_ns();
   size_t before = c->ids.count;
   uint64_t draws = sampler_draws(c->sampler);
+  TRY(renew_stream(c));
   TRY(run_pending(c));
   clave_status st = take_token(c, out);
   if (st) {
@@ -357,6 +393,7 @@ clave_status clave_llm_flush(clave_llm_conversation *c, const char **bytes, size
   bool found;
   *bytes = "";
   *size = 0;
+  TRY(renew_stream(c));
   TRY(decide_text(c, NULL, true, &found));
   give_text(c, bytes, size);
   return NULL;

@@ -14,6 +14,7 @@ struct clave_llm_conversation {
   clave_session *session;                /* owned */
   clave_sampler *sampler;                /* owned */
   clave_text_stream *stream;             /* owned, has seen all ids; NULL without a tokenizer */
+  bool stream_lags;                      /* an error left the stream behind the ids */
   stop_text stop;
   text fresh; /* of the last token */
   id_list ids;

@@ -33,23 +33,29 @@ static size_t find_beginning(const stop_text *s) {
   return first;
 }
 
-static void give(stop_text *s, size_t n) {
-  text_append(&s->given, s->held.data, n);
-  s->held.size -= n;
-  memmove(s->held.data, s->held.data + n, s->held.size);
+/* `given` becomes what was held and the new text together, and so does `held`. */
+static clave_status take(stop_text *s, const char *bytes, size_t n) {
+  size_t before = s->held.size;
+  text_clear(&s->given);
+  text_append(&s->given, s->held.data, before);
+  text_append(&s->given, bytes, n);
+  text_append(&s->held, bytes, n);
+  if (!s->given.failed && !s->held.failed) return NULL;
+  text_clear(&s->given);
+  text_clear(&s->held);
+  s->held.size = before;
+  return status_no_memory();
 }
 
 clave_status stop_text_add(stop_text *s, const char *bytes, size_t n, bool end, bool *found) {
   *found = false;
-  s->given.size = 0;
-  text_append(&s->held, bytes, n);
-  TRY(text_status(&s->held));
-  if (s->held.size == 0) return NULL;
+  TRY(take(s, bytes, n));
   size_t stop = find_stop(s);
   *found = stop < s->held.size;
-  give(s, *found || end ? stop : find_beginning(s));
-  if (*found) s->held.size = 0;
-  return text_status(&s->given);
+  s->given.size = *found || end ? stop : find_beginning(s);
+  s->held.size = *found ? 0 : s->held.size - s->given.size;
+  memmove(s->held.data, s->held.data + s->given.size, s->held.size);
+  return NULL;
 }
 
 void stop_text_free(stop_text *s) {

@@ -1,36 +1,36 @@
-/* Fails the Nth allocation of a whole life of a conversation (load, prompt, answer, fork, save,
- * restore, chat), for N = 0, 1, 2 ... until nothing is left to fail. Each time there is an error of
- * one line, or the ids are those of the life without failures. Leaks are for the sanitizer.
+/* Faults in a whole life of a conversation: load, prompt, answer, fork, save, restore, chat, reset;
+ * its tokenizer and its sampler by themselves. The ids are those of the life without failures.
  *
- *   run_talk_faults PROGRAM TOKENIZER SCRATCH_FILE [FIRST STEP] */
+ *   run_talk_faults alloc|calls PROGRAM TOKENIZER DEVICE SCRATCH_FILE [FIRST STEP] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "clave_llm.h"
-#include "test/fault/alloc.h"
+#include "test/fault/loop.h"
 
 enum { TOKENS = 4, MAX_IDS = 200 };
 
 typedef struct life {
-  const char *program, *tokenizer, *scratch;
+  const char *program, *tokenizer, *device_name, *scratch;
   clave_device *device;
+  clave_program *carrier; /* a program that carries the tokenizer */
+  clave_tokenizer *carried;
+  clave_sampler *sampler;
   clave_llm *llm;
   clave_llm_conversation *talk, *fork;
   uint32_t ids[MAX_IDS];
   size_t n_ids;
 } life;
 
-#define TRY(call)              \
-  do {                         \
-    clave_status st_ = (call); \
-    if (st_) return st_;       \
-  } while (0)
-
+/* A token that an error kept back is asked for again: the conversation is as before the call. */
 static clave_status answer(clave_llm_conversation *talk) {
   for (int i = 0; i < TOKENS; i++) {
     clave_llm_token token;
+    clave_status st = clave_llm_next(talk, &token);
+    if (!st) continue;
+    clave_status_free(st);
     TRY(clave_llm_next(talk, &token));
   }
   return NULL;
@@ -50,20 +50,50 @@ static clave_status open_talk(life *l) {
                                    .presence_penalty = 0.1F};
   clave_llm_conversation_options talk = {
       .size = sizeof talk, .sampler = &sampler, .stop = stops, .n_stop = 2};
-  TRY(clave_device_open("cpu", &device, &l->device));
+  TRY(clave_device_open(l->device_name, &device, &l->device));
   TRY(clave_llm_load(l->program, l->device, &o, &l->llm));
   return clave_llm_conversation_create(l->llm, &talk, &l->talk);
 }
 
-static clave_status run_life(life *l) {
+/* A tokenizer from bytes, kept in a program, and taken from it. */
+static clave_status carry_tokenizer(life *l) {
+  static char bytes[1 << 16];
+  FILE *f = fopen(l->tokenizer, "rb");
+  size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
+  if (f) (void)fclose(f);
+  TRY(clave_tokenizer_create(bytes, n, NULL, &l->carried));
+  clave_tokenizer_destroy(l->carried);
+  l->carried = NULL;
+  TRY(clave_program_load(l->program, NULL, &l->carrier));
+  TRY(clave_program_set_section(l->carrier, "TOKN", bytes, n));
+  return clave_tokenizer_of_program(l->carrier, &l->carried);
+}
+
+static clave_status sample(life *l) {
+  static const float logits[5] = {1, 2, 3, 2, 1};
+  static const uint32_t seen[2] = {2, 3};
+  static const clave_logit_bias bias = {2, -1};
+  clave_sampler_options o = {.size = sizeof o,
+                             .bias = &bias,
+                             .n_bias = 1,
+                             .temperature = 0.5F,
+                             .top_p = 0.9F,
+                             .frequency_penalty = 0.1F};
+  uint32_t id;
+  TRY(clave_sampler_create(&o, &l->sampler));
+  return clave_sampler_sample(l->sampler, logits, 5, seen, 2, &id);
+}
+
+static clave_status run_talk(life *l) {
   static const clave_llm_message messages[] = {{"system", "Be brief.", 9}, {"user", "Why?", 4}};
+  static const uint32_t more[2] = {65, 66};
   const char *text;
   size_t size;
-  TRY(open_talk(l));
   TRY(clave_llm_prompt_text(l->talk, "Once", 4));
   TRY(answer(l->talk));
   TRY(clave_llm_fork(l->talk, &l->fork));
   TRY(clave_llm_save(l->talk, l->scratch));
+  TRY(clave_llm_prompt(l->talk, more, 2));
   TRY(answer(l->talk));
   TRY(clave_llm_restore(l->fork, l->scratch));
   TRY(clave_llm_prompt_chat(l->fork, "chatml", messages + 1, 1));
@@ -77,50 +107,64 @@ static clave_status run_life(life *l) {
   return NULL;
 }
 
-static void end_life(life *l) {
+static clave_status run_life(void *ctx) {
+  life *l = ctx;
+  TRY(carry_tokenizer(l));
+  TRY(sample(l));
+  TRY(open_talk(l));
+  TRY(run_talk(l));
+  return clave_llm_reset(l->talk);
+}
+
+static const life *good; /* of a life without failures */
+
+static const char *wrong_ids(void *ctx) {
+  const life *l = ctx;
+  bool same = l->n_ids == good->n_ids && !memcmp(l->ids, good->ids, sizeof l->ids);
+  return same ? NULL : "the ids are others";
+}
+
+/* The conversation begins again as if nothing had been. */
+static clave_status resume(void *ctx) {
+  life *l = ctx;
+  if (!l->talk) return NULL;
+  clave_llm_conversation_destroy(l->fork);
+  l->fork = NULL;
+  TRY(clave_llm_reset(l->talk));
+  TRY(run_talk(l));
+  if (wrong_ids(l)) abort();
+  return NULL;
+}
+
+static void end_life(void *ctx) {
+  life *l = ctx;
+  clave_sampler_destroy(l->sampler);
+  clave_tokenizer_destroy(l->carried);
+  clave_program_destroy(l->carrier);
   clave_llm_conversation_destroy(l->fork);
   clave_llm_conversation_destroy(l->talk);
   clave_llm_destroy(l->llm);
   clave_device_destroy(l->device);
   unlink(l->scratch);
-}
-
-static const char *fault(life l, const life *good, long n, bool *fired) {
-  static char text[400];
-  const char *wrong = NULL;
-  alloc_arm(n);
-  clave_status status = run_life(&l);
-  *fired = alloc_disarm();
-  snprintf(text, sizeof text, "%s", clave_status_message(status));
-  if (status && !*fired)
-    wrong = text;
-  else if (status && (!*text || strchr(text, '\n')))
-    wrong = "the message is not one line";
-  else if (!status && (l.n_ids != good->n_ids || memcmp(l.ids, good->ids, sizeof l.ids)))
-    wrong = "no error, yet the ids are others";
-  clave_status_free(status);
-  end_life(&l);
-  return wrong;
+  *l = (life){.program = l->program,
+              .tokenizer = l->tokenizer,
+              .device_name = l->device_name,
+              .scratch = l->scratch};
 }
 
 int main(int argc, char **argv) {
-  if (argc < 4) {
-    fprintf(stderr, "usage: run_talk_faults PROGRAM TOKENIZER SCRATCH_FILE [FIRST STEP]\n");
+  if (argc < 6) {
+    fprintf(stderr,
+            "usage: run_talk_faults alloc|calls PROGRAM TOKENIZER DEVICE SCRATCH [FIRST STEP]\n");
     return 2;
   }
-  life l = {.program = argv[1], .tokenizer = argv[2], .scratch = argv[3]}, good = l;
-  long n = argc > 4 ? atol(argv[4]) : 0, step = argc > 5 ? atol(argv[5]) : 1;
-  clave_status status = run_life(&good);
-  int passed = 0, failed = status != NULL;
+  life l = {.program = argv[2], .tokenizer = argv[3], .device_name = argv[4], .scratch = argv[5]};
+  clave_status status = run_life(&l);
+  life first = l;
   if (status) printf("FAIL without a failure: %s\n", clave_status_message(status));
-  clave_status_free(status);
-  end_life(&good);
-  for (bool fired = !failed; fired; n += step) {
-    const char *wrong = fault(l, &good, n, &fired);
-    if (wrong) printf("FAIL %ld: %s\n", n, wrong);
-    *(wrong ? &failed : &passed) += 1;
-    fflush(stdout);
-  }
-  printf("%d passed, %d failed\n", passed, failed);
-  return failed != 0;
+  if (status) return 1;
+  end_life(&l);
+  good = &first;
+  const fault_test test = {&l, run_life, wrong_ids, resume, end_life};
+  return fault_loop(&test, argv[1], argc > 6 ? atol(argv[6]) : 0, argc > 7 ? atol(argv[7]) : 1);
 }

@@ -1,6 +1,6 @@
 """Writes talk.clv, the language model of fuzz_conversation, and what fuzz_run, fuzz_conversation, fuzz_npy, fuzz_cache
-and fuzz_folder begin with. By hand: make_files.py build/cases build/fuzzing/corpus. `ci/fuzz --merge build/fuzzing` then
-adds to test/fuzz/found what is of use."""
+and fuzz_folder begin with. By hand: make_files.py build/cases build/fuzzing/corpus. `ci/fuzz --merge build/fuzzing`
+then adds to test/fuzz/found what is of use."""
 
 import io
 import pathlib

@@ -1,0 +1,78 @@
+#include "test/fault/loop.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "test/fault/alloc.h"
+
+enum { OUT_OF_RESOURCES = -5 };
+
+static void (*stub_arm)(long n, int error);
+static int (*stub_disarm)(void);
+static long (*stub_live)(void);
+
+static bool find_stub(void) {
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
+  void *f[3] = {NULL, NULL, NULL};
+  const char *names[] = {"stub_arm", "stub_disarm", "stub_live"};
+  for (int i = 0; library && i < 3; i++) f[i] = dlsym(library, names[i]);
+  memcpy(&stub_arm, &f[0], sizeof stub_arm);
+  memcpy(&stub_disarm, &f[1], sizeof stub_disarm);
+  memcpy(&stub_live, &f[2], sizeof stub_live);
+  return f[0] && f[1] && f[2];
+}
+
+static clave_status run_armed(const fault_test *t, bool calls, long n, bool *fired) {
+  if (calls) {
+    stub_arm(n, OUT_OF_RESOURCES);
+  } else {
+    alloc_arm(n);
+  }
+  clave_status status = t->run(t->life);
+  *fired = calls ? stub_disarm() : alloc_disarm();
+  return status;
+}
+
+/* One life with failure n. Returns what was wrong, NULL if nothing; *fired: the failure came. */
+static const char *fault(const fault_test *t, bool calls, long n, bool *fired) {
+  static char text[800];
+  clave_status status = run_armed(t, calls, n, fired), later = NULL;
+  const char *wrong = NULL, *message = clave_status_message(status);
+  snprintf(text, sizeof text, "%s", message);
+  if (!status) {
+    wrong = t->wrong(t->life);
+  } else if (!*fired) {
+    wrong = text;
+  } else if (!*message || strchr(message, '\n')) {
+    wrong = "the message is not one line";
+  } else if ((later = t->resume(t->life))) {
+    snprintf(text, sizeof text, "after \"%.300s\": %.300s", message, clave_status_message(later));
+    wrong = text;
+  }
+  clave_status_free(status);
+  clave_status_free(later);
+  t->end(t->life);
+  if (!wrong && stub_live && stub_live() > 0) wrong = "OpenCL objects are still alive";
+  return wrong;
+}
+
+int fault_loop(const fault_test *t, const char *kind, long first, long step) {
+  bool calls = !strcmp(kind, "calls");
+  int passed = 0, failed = 0, n_devices;
+  const clave_device_info *list;
+  if (!find_stub() && calls) {
+    fprintf(stderr, "the libOpenCL.so.1 that is found is not the stub\n");
+    return 2;
+  }
+  /* The device list is made once a process: a call that fails there is test_faults.py's matter. */
+  if (calls) clave_status_free(clave_devices(&list, &n_devices));
+  for (bool fired = true; fired; first += step) {
+    const char *wrong = fault(t, calls, first, &fired);
+    if (wrong) printf("FAIL %s %ld: %s\n", kind, first, wrong);
+    *(wrong ? &failed : &passed) += 1;
+    fflush(stdout);
+  }
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed != 0;
+}

@@ -1,0 +1,238 @@
+/* Faults in what a life of run_faults does not call: programs described, changed, saved, made from
+ * memory; states read, written and copied; runs observed and profiled; the cache on disk.
+ *
+ *   run_api_faults alloc|calls PROGRAM DATA DEVICE FOLDER [FIRST STEP]
+ *
+ * PROGRAM: a .clv with one method, "forward", whose first output does not
+ * depend on its state. FOLDER: for what is written. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "test/fault/net.h"
+
+enum { MAX_CONSTANTS = 64, MAX_STATES = 8, PATH_SIZE = 512 };
+
+typedef struct life {
+  const char *program_path, *data_path, *device_name, *folder;
+  clave_device *device;
+  clave_program *program, *saved, *made;
+  clave_tensors *data;
+  clave_session *session, *other;
+  uint32_t n_observed;
+} life;
+
+static const char *in_folder(const life *l, const char *name) {
+  static char path[PATH_SIZE];
+  snprintf(path, sizeof path, "%s/%s", l->folder, name);
+  return path;
+}
+
+/* ---------------------------------------------------------------- programs */
+
+static clave_status describe(const clave_program *p) {
+  clave_program_info info;
+  clave_method_info m;
+  clave_tensor_info t;
+  clave_node_info node;
+  clave_tensor constant;
+  clave_program_get_info(p, &info);
+  TRY(clave_program_method(p, 0, &m));
+  for (uint32_t i = 0; i < m.n_inputs; i++) TRY(clave_program_input(p, m.name, i, &t));
+  for (uint32_t i = 0; i < m.n_outputs; i++) TRY(clave_program_output(p, m.name, i, &t));
+  for (uint32_t i = 0; i < m.n_nodes; i++) TRY(clave_program_node(p, m.name, i, &node));
+  for (uint32_t i = 0; i < info.n_slots; i++) TRY(clave_program_slot(p, i, &t));
+  for (uint32_t i = 0; i < info.n_state; i++) TRY(clave_program_state(p, i, &t));
+  for (uint32_t i = 0; i < info.n_constants; i++) TRY(clave_program_constant(p, i, &constant));
+  return clave_program_check_hashes(p);
+}
+
+static clave_status change_and_save(life *l) {
+  TRY(clave_program_set_metadata(l->program, "{\"a\": 1}"));
+  TRY(clave_program_save(l->program, in_folder(l, "saved.json")));
+  TRY(clave_program_set_section(l->program, "TEST", "some bytes", 10));
+  TRY(clave_program_set_section(l->program, "MORE", "x", 1));
+  TRY(clave_program_set_section(l->program, "MORE", NULL, 0));
+  return clave_program_save(l->program, in_folder(l, "saved.clv"));
+}
+
+/* The program's part of a .clv: its section has the tag, flags, offset and size (docs/format.md).
+ */
+static const uint8_t *find_flatbuffer(const uint8_t *file, size_t *size) {
+  enum { SECTIONS = 64, SECTION = 32 };
+  uint64_t offset = 0, bytes = 0;
+  for (const uint8_t *s = file + SECTIONS; !bytes; s += SECTION) {
+    if (memcmp(s, "PROG", 4) != 0) continue;
+    memcpy(&offset, s + 8, sizeof offset);
+    memcpy(&bytes, s + 16, sizeof bytes);
+  }
+  *size = (size_t)bytes;
+  return file + offset;
+}
+
+/* The runner's own allocations do not fail: they are the driver's to test, not ours. */
+static void *read_whole(const char *path) {
+  static uint8_t bytes[1 << 20];
+  FILE *f = fopen(path, "rb");
+  size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
+  if (f) (void)fclose(f);
+  return n && n < sizeof bytes ? bytes : NULL;
+}
+
+static clave_status make_program(life *l) {
+  clave_tensor constants[MAX_CONSTANTS];
+  clave_program_info info;
+  clave_program_get_info(l->program, &info);
+  for (uint32_t i = 0; i < info.n_constants; i++)
+    TRY(clave_program_constant(l->program, i, &constants[i]));
+  size_t size;
+  const uint8_t *bytes = find_flatbuffer(read_whole(l->program_path), &size);
+  return clave_program_create(bytes, size, constants, info.n_constants, &l->made);
+}
+
+static clave_status use_programs(life *l) {
+  TRY(clave_program_load(l->program_path, NULL, &l->program));
+  TRY(describe(l->program));
+  TRY(change_and_save(l));
+  TRY(clave_program_load(in_folder(l, "saved.clv"), NULL, &l->saved));
+  return make_program(l);
+}
+
+/* ---------------------------------------------------------------- sessions */
+
+static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
+  life *l = ctx;
+  (void)node;
+  (void)slot;
+  l->n_observed += value->rank >= 0;
+  return true;
+}
+
+static clave_status open_sessions(life *l) {
+  clave_session_options o = {.size = sizeof o, .profile = true};
+  clave_device_options device = {.size = sizeof device, .n_threads = 2};
+  TRY(clave_device_open(l->device_name, &device, &l->device));
+  TRY(clave_session_create(l->made, l->device, &o, &l->session));
+  return clave_session_create(l->made, l->device, &o, &l->other);
+}
+
+static clave_status place(const life *l) {
+  clave_method_info m;
+  const char *where, *reason;
+  TRY(clave_program_method(l->made, 0, &m));
+  for (uint32_t i = 0; i < m.n_nodes; i++)
+    TRY(clave_session_placement(l->session, m.name, i, &where, &reason));
+  return NULL;
+}
+
+static clave_status run(clave_session *s, const life *l) {
+  TRY(set_inputs(s, l->data));
+  return clave_session_run(s, "forward");
+}
+
+/* Each state goes through the host to the other session, and all of it back. */
+static clave_status move_states(life *l) {
+  clave_program_info info;
+  clave_program_get_info(l->made, &info);
+  for (uint32_t i = 0; i < info.n_state && i < MAX_STATES; i++) {
+    static char bytes[1 << 16];
+    clave_tensor_info t;
+    TRY(clave_program_state(l->made, i, &t));
+    size_t size = clave_dtype_size(t.dtype);
+    for (int k = 0; k < t.rank; k++) size *= (size_t)t.dims[k];
+    TRY(clave_session_read_state(l->session, i, bytes, size));
+    TRY(clave_session_write_state(l->other, i, bytes, size));
+  }
+  return clave_session_copy_state(l->session, l->other);
+}
+
+static clave_status use_sessions(life *l) {
+  TRY(open_sessions(l));
+  TRY(clave_session_observe(l->session, observe, l));
+  TRY(run(l->session, l));
+  TRY(clave_session_write_profile(l->session, in_folder(l, "profile.json")));
+  TRY(clave_session_observe(l->session, NULL, NULL));
+  TRY(place(l));
+  TRY(move_states(l));
+  TRY(run(l->other, l));
+  return run(l->session, l);
+}
+
+static clave_status run_life(void *ctx) {
+  life *l = ctx;
+  uint64_t removed;
+  clave_cache_info info;
+  int n_devices;
+  const clave_device_info *list;
+  TRY(clave_devices(&list, &n_devices));
+  TRY(clave_tensors_load(l->data_path, &l->data));
+  TRY(use_programs(l));
+  TRY(use_sessions(l));
+  TRY(clave_cache_get_info(&info));
+  return clave_cache_trim(info.limit_bytes, &removed);
+}
+
+/* ---------------------------------------------------------------- what must hold */
+
+static const char *wrong_life(void *ctx) {
+  const life *l = ctx;
+  size_t size = 0;
+  const void *section = clave_program_section(l->saved, "TEST", &size);
+  clave_program_info info;
+  clave_program_get_info(l->saved, &info);
+  if (size != 10 || memcmp(section, "some bytes", 10) != 0) return "the section is not the one set";
+  if (strcmp(info.metadata, "{\"a\": 1}") != 0) return "the metadata is not what was set";
+  if (clave_program_section(l->saved, "MORE", &size)) return "a removed section is there";
+  if (!l->n_observed) return "nothing was observed";
+  if (!right_output(l->session, l->data)) return "the output is wrong";
+  return right_output(l->other, l->data) ? NULL : "the other session's output is wrong";
+}
+
+/* A file that is there is whole, and sessions run as if nothing had been. */
+static clave_status resume(void *ctx) {
+  life *l = ctx;
+  clave_program *p = NULL;
+  clave_session *sessions[2] = {l->session, l->other};
+  for (int i = 0; i < 2; i++) {
+    const char *path = in_folder(l, i ? "saved.clv" : "saved.json");
+    if (access(path, F_OK)) continue;
+    TRY(clave_program_load(path, NULL, &p));
+    clave_program_destroy(p);
+  }
+  for (int i = 0; i < 2; i++) {
+    if (!sessions[i]) continue;
+    TRY(clave_session_observe(sessions[i], NULL, NULL));
+    TRY(clave_session_reset(sessions[i]));
+    TRY(run(sessions[i], l));
+    if (!right_output(sessions[i], l->data)) abort();
+  }
+  return NULL;
+}
+
+static void end_life(void *ctx) {
+  static const char *const files[] = {"saved.clv", "saved.json", "consts.safetensors",
+                                      "profile.json"};
+  life *l = ctx;
+  clave_session_destroy(l->session);
+  clave_session_destroy(l->other);
+  clave_tensors_destroy(l->data);
+  clave_program_destroy(l->made);
+  clave_program_destroy(l->saved);
+  clave_program_destroy(l->program);
+  clave_device_destroy(l->device);
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlink(in_folder(l, files[i]));
+  *l = (life){.program_path = l->program_path,
+              .data_path = l->data_path,
+              .device_name = l->device_name,
+              .folder = l->folder};
+}
+
+int main(int argc, char **argv) {
+  if (argc < 6) {
+    fprintf(stderr, "usage: run_api_faults alloc|calls PROGRAM DATA DEVICE FOLDER [FIRST STEP]\n");
+    return 2;
+  }
+  life l = {
+      .program_path = argv[2], .data_path = argv[3], .device_name = argv[4], .folder = argv[5]};
+  const fault_test test = {&l, run_life, wrong_life, resume, end_life};
+  return fault_loop(&test, argv[1], argc > 6 ? atol(argv[6]) : 0, argc > 7 ? atol(argv[7]) : 1);
+}

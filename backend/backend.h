@@ -86,10 +86,11 @@ typedef struct backend_vtable {
    * parallel, and calls progress(done, total) if given. run() without it builds lazily. */
   clave_status (*prepare)(stream *s, const node *n);
   clave_status (*build_all)(stream *s, void (*progress)(void *ctx, int done, int total), void *ctx);
-  /* (optional) Whether kernels of a prepared node were never compared with the CPU backend on this
-   * device and driver; prove says that they were, or need not be, and is remembered. */
-  bool (*is_unproven)(stream *s, const node *n);
-  void (*prove)(stream *s, const node *n);
+  /* (optional) Whether kernels of a node were never compared with the CPU backend, at sizes of the
+   * classes of its own, on this device and driver; prove says that they were right, and is
+   * remembered. */
+  clave_status (*is_unproven)(stream *s, const node *n, bool *unproven);
+  clave_status (*prove)(stream *s, const node *n);
   /* Enqueues one instruction; not views, not host ops. `number` is what faults are reported with.
    */
   clave_status (*run)(stream *s, const node *n, uint32_t number);

@@ -329,7 +329,7 @@ static clave_status check_node(checking *c, method *m, uint32_t number, step *st
   bool enough, sure;
   TRY(copy_operands(c, &enough));
   if (!enough) {
-    vt->prove(queue, c->nd);
+    TRY(vt->prove(queue, c->nd));
     return vt->run(queue, c->nd, number);
   }
   TRY(run_both(c, number, &sure));
@@ -337,15 +337,17 @@ static clave_status check_node(checking *c, method *m, uint32_t number, step *st
   st->settled = true;
   if (c->verdict.failed) return status_no_memory();
   if (c->verdict.size) return distrust(c, m, st->instruction);
-  vt->prove(queue, c->nd);
-  return NULL;
+  return vt->prove(queue, c->nd);
 }
 
 clave_status run_node(session *s, method *m, step *st, uint32_t number, const node *nd) {
   const backend_vtable *vt = s->devices.backends[st->backend]->vt;
   stream *queue = s->streams[st->backend];
-  if (!st->settled)
-    st->settled = s->options.unchecked || !vt->is_unproven || !vt->is_unproven(queue, nd);
+  if (!st->settled) {
+    bool unproven = false;
+    if (!s->options.unchecked && vt->is_unproven) TRY(vt->is_unproven(queue, nd, &unproven));
+    st->settled = !unproven;
+  }
   if (st->settled) return vt->run(queue, nd, number);
   checking c = {.s = s, .backend = st->backend, .nd = nd};
   clave_status status = check_node(&c, m, number, st);

@@ -266,9 +266,7 @@ clave_status opencl_attention_cached(cl_stream *s, const node *n) {
   int64_t rows = n->tensors[op->q].t.dims[2], size = n->tensors[op->key_cache].t.dims[2];
   /* What does not overwrite keys in use. */
   int64_t room = op->window.present ? size - op->window.value + 1 : rows;
-  for (int64_t first = 0; first < rows; first += room) {
+  for (int64_t first = 0; first < rows; first += room)
     TRY(attend_piece(s, n, first, min_i64(room, rows - first)));
-    if (stream_is_dry(s)) return NULL;
-  }
   return NULL;
 }

@@ -17,13 +17,15 @@ static const char ending[] = ".clbin";
 static const char lock_name[] = "lock";
 
 typedef struct header {
-  char magic[8]; /* "clvbin2" */
+  char magic[8];
   uint64_t key[2];
-  uint64_t variants, proven;
-  uint64_t size;
-  uint64_t hash; /* of the data that follows */
+  uint64_t variants, n_proven;
+  uint64_t size; /* of the binary, which follows the proven classes */
+  uint64_t hash; /* of both */
 } header;
-static const char magic[8] = "clvbin2";
+static const char magic[8] = "clvbin3";
+/* What the magic of every version starts with. */
+enum { MAGIC_STEM = 6 };
 
 static char *entry_path(const char *folder, const uint64_t key[2]) {
   char name[64];
@@ -91,13 +93,28 @@ clave_status cache_open(const char *folder) {
   return NULL;
 }
 
-static bool entry_is_good(const cache_entry *e, const uint64_t key[2]) {
-  header h;
-  if (e->map.size < sizeof h) return false;
-  memcpy(&h, e->map.data, sizeof h);
-  return memcmp(h.magic, magic, sizeof magic) == 0 && h.key[0] == key[0] && h.key[1] == key[1] &&
-         h.size == e->map.size - sizeof h &&
-         h.hash == hash_bytes(e->map.data + sizeof h, (size_t)h.size);
+static uint64_t hash_entry(const cache_entry *e) {
+  uint64_t both[2] = {hash_bytes(e->proven, e->n_proven * sizeof *e->proven),
+                      hash_bytes(e->data, e->size)};
+  return hash_bytes(both, sizeof both);
+}
+
+/* Fills in what the mapped file holds; false if it is not what the header says. */
+static bool read_entry(cache_entry *e, const header *h, const uint64_t key[2]) {
+  size_t rest = e->map.size - sizeof *h;
+  if (memcmp(h->magic, magic, sizeof magic) != 0 || h->key[0] != key[0] || h->key[1] != key[1])
+    return false;
+  if (h->n_proven > rest / sizeof *e->proven) return false;
+  e->n_proven = (uint32_t)h->n_proven;
+  e->proven = (const void *)(e->map.data + sizeof *h); /* pages and the header are aligned */
+  e->data = (const uint8_t *)(e->proven + e->n_proven);
+  e->size = rest - e->n_proven * sizeof *e->proven;
+  e->variants = h->variants;
+  return e->size == h->size && hash_entry(e) == h->hash;
+}
+
+static bool is_other_version(const header *h) {
+  return memcmp(h->magic, magic, MAGIC_STEM) == 0 && memcmp(h->magic, magic, sizeof magic) != 0;
 }
 
 bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged) {
@@ -111,50 +128,46 @@ bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, boo
     free(path);
     return false;
   }
-  if (entry_is_good(out, key)) {
-    header h;
-    memcpy(&h, out->map.data, sizeof h);
-    out->data = out->map.data + sizeof h;
-    out->size = (size_t)h.size;
-    out->variants = h.variants;
-    out->proven = h.proven;
+  header h = {0};
+  if (out->map.size >= sizeof h) memcpy(&h, out->map.data, sizeof h);
+  bool good = out->map.size >= sizeof h && read_entry(out, &h, key);
+  if (good) {
     (void)utimensat(AT_FDCWD, path, NULL,
                     0); /* used now: what trimming goes by; a failure only ages it */
-    free(path);
-    return true;
+  } else {
+    *damaged = !is_other_version(&h);
+    file_map_close(&out->map);
+    *out = (cache_entry){0};
+    file_remove(path);
   }
-  *damaged = true;
-  file_map_close(&out->map);
-  *out = (cache_entry){0};
-  file_remove(path);
   free(path);
-  return false;
+  return good;
 }
 
-static clave_status write_entry(const char *path, const header *h, const void *data) {
+static clave_status write_entry(const char *path, const header *h, const cache_entry *e) {
   file_writer *w;
   TRY(file_writer_create(path, &w));
   clave_status st = file_writer_append(w, h, sizeof *h);
-  if (!st) st = file_writer_append(w, data, (size_t)h->size);
+  if (!st && e->n_proven) st = file_writer_append(w, e->proven, e->n_proven * sizeof *e->proven);
+  if (!st) st = file_writer_append(w, e->data, e->size);
   if (!st) st = file_writer_commit(w);
   file_writer_destroy(w);
   return st;
 }
 
-clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size,
-                        uint64_t variants, uint64_t proven) {
+clave_status cache_save(const char *folder, const uint64_t key[2], const cache_entry *e) {
   header h = {.key = {key[0], key[1]},
-              .variants = variants,
-              .proven = proven,
-              .size = size,
-              .hash = hash_bytes(data, size)};
+              .variants = e->variants,
+              .n_proven = e->n_proven,
+              .size = e->size,
+              .hash = hash_entry(e)};
   memcpy(h.magic, magic, sizeof magic);
   char *path = entry_path(folder, key), *lock_path = path_join(folder, lock_name);
   file_lock *lock = NULL;
   clave_status st = path && lock_path ? NULL : status_no_memory();
   if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
     st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
-  if (!st) st = write_entry(path, &h, data);
+  if (!st) st = write_entry(path, &h, e);
   if (!st) st = cache_trim(folder, CACHE_LIMIT_BYTES, NULL);
   file_lock_release(lock);
   free(path);

@@ -16,16 +16,18 @@
 /* Makes the folder if missing; error if it cannot be made, or others may write into it. */
 clave_status cache_open(const char *folder) STATUS_CHECK;
 
-/* A binary as it lies in a file. variants, proven: sets of 64 flags of the caller's. */
+/* A binary as it lies in a file, with a set of 64 flags and a list of numbers of the caller's. */
 typedef struct cache_entry {
-  file_map map; /* close with file_map_close */
+  file_map map; /* close with file_map_close; of entries to save, nothing */
   const uint8_t *data;
   size_t size;
-  uint64_t variants, proven;
+  uint64_t variants;
+  const uint64_t *proven; /* (n_proven) */
+  uint32_t n_proven;
 } cache_entry;
 /* False: there is none, or (*damaged) it was broken and is removed. */
 bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged);
-clave_status cache_save(const char *folder, const uint64_t key[2], const void *data, size_t size,
-                        uint64_t variants, uint64_t proven) STATUS_CHECK;
+clave_status cache_save(const char *folder, const uint64_t key[2],
+                        const cache_entry *e) STATUS_CHECK;
 
 #endif

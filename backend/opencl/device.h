@@ -69,6 +69,22 @@ bool quirk_lanes(const char *platform, const char *device);
 clave_status source_of_file(const cl_device *d, const char *stem, text *out) STATUS_CHECK;
 clave_status source_expand(const cl_device *d, const text *generated, text *out) STATUS_CHECK;
 
+/* ---------------------------------------------------------------- shape_class.c */
+
+/* A hash of the kernel's name, local size and the classes of the sizes it is launched with. */
+uint64_t launch_class(const launch *l, const kernel_signature *g, const size_t global[3],
+                      const size_t local[3]);
+
+/* Classes whose results were right: sorted hashes. What does not fit is not in it, and is compared
+ * again. */
+enum { MAX_PROOFS = 1024 };
+typedef struct proof_set {
+  uint64_t *items; /* owned */
+  uint32_t count, capacity;
+} proof_set;
+bool proof_set_has(const proof_set *p, uint64_t launch_class);
+void proof_set_add(proof_set *p, uint64_t launch_class);
+
 /* ---------------------------------------------------------------- programs.c */
 
 typedef struct program
@@ -87,9 +103,9 @@ struct cl_device {
   mutex *note_lock;         /* of message */
   program **programs;
   int n_programs, max_programs;
-  bool cache_noted; /* an unwritable cache is mentioned once */
-  void *blas;       /* gemm_clblast.c's */
-  bool blas_proven; /* atomic: CLBlast's results were compared in this process */
+  bool cache_noted;      /* an unwritable cache is mentioned once */
+  void *blas;            /* gemm_clblast.c's */
+  proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
 };
 
 /* The program of a file and its options, or of a generated source; made known, not built. */
@@ -103,10 +119,10 @@ const kernel_signature *program_signature(const program *p, const char *kernel);
 /* A kernel was launched with this local size, for the first time in its node: PoCL's binary may
  * hold more code now. True: that is not yet in the cache on disk. */
 bool program_mark_run(program *p, const char *kernel, const size_t local[3]);
-/* Whether a kernel's results were compared with the CPU backend's, now or when the binary was kept.
- */
-bool program_is_proven(const program *p, const char *kernel);
-void program_prove(program *p, const char *kernel);
+/* Whether results of launches of that class were compared with the CPU backend's, now or when the
+ * binary was kept. */
+bool program_is_proven(program *p, uint64_t launch_class);
+void program_prove(program *p, uint64_t launch_class);
 bool program_is_built(const program *p);
 void programs_save(
     cl_device *d); /* writes new binaries to the cache; never fails, may leave a note */
@@ -152,10 +168,17 @@ typedef struct node_kernel {
 typedef struct node_cache {
   struct node_cache *next; /* of the stream's list */
   node_kernel *kernels;
-  bool uses_blas; /* CLBlast's kernels too */
 } node_cache;
 /* The cache of a node, made if this is its first use (launch.c). */
 clave_status node_cache_of(cl_stream *s, const node *n, node_cache **out) STATUS_CHECK;
+
+/* What a pass over an op's launches does with them: anything but VISIT_RUN is dry. */
+typedef enum visit_mode {
+  VISIT_RUN,
+  VISIT_BUILD, /* request the programs */
+  VISIT_LOOK,  /* is one of them unproven */
+  VISIT_PROVE
+} visit_mode;
 
 typedef struct timed_event {
   uint32_t number;
@@ -172,7 +195,8 @@ struct cl_stream {
   bool fault_armed;   /* a kernel that may write it was enqueued since the last finish */
   cl_mem scratch;
   size_t scratch_bytes;
-  bool dry;
+  visit_mode visit;
+  bool unproven;   /* found by VISIT_LOOK */
   bool relaxed;    /* kernels may round less exactly */
   uint32_t number; /* of the node being run */
   bool profiling;
@@ -201,12 +225,15 @@ clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns,
 cl_event *stream_event(cl_stream *s, clave_status *st);
 
 /* prepare.c */
-clave_status stream_request_build(cl_stream *s, program *p) STATUS_CHECK;
+/* A launch in a dry pass. */
+clave_status stream_visit(cl_stream *s, program *p, uint64_t launch_class) STATUS_CHECK;
+/* The same of a launch of CLBlast's kernels. */
+void stream_visit_blas(cl_stream *s, uint64_t launch_class);
 clave_status opencl_prepare(stream *s, const node *n) STATUS_CHECK;
 clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, int total),
                               void *ctx) STATUS_CHECK;
-bool opencl_is_unproven(stream *s, const node *n);
-void opencl_prove(stream *s, const node *n);
+clave_status opencl_is_unproven(stream *s, const node *n, bool *unproven) STATUS_CHECK;
+clave_status opencl_prove(stream *s, const node *n) STATUS_CHECK;
 clave_status opencl_run(stream *s, const node *n, uint32_t number) STATUS_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes kernels_embed.c: the kernel files as bytes, and the signature of every kernel in them.
+"""Writes kernels_embed.c: the kernel files as bytes, the signature of every kernel in them, and their block sizes.
 
 A signature is parsed from `__kernel void name(parameters)`: no preprocessor lines between the parentheses, one kernel
 name per file. Standard library only.
@@ -102,6 +102,27 @@ def parse_kernels(source: str, file: str) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
+DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Z]\w*)[ \t]+(\S.*?)[ \t]*$", re.M)
+ENUMERATED = re.compile(r"\b([A-Z]\w*) == ([A-Z]\w*)")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.M)
+LARGEST_BLOCK = 65536
+
+
+def parse_blocks(source: str) -> list[tuple[str, int]]:
+    """The macros that are numbers, with their defaults: what kernels walk sizes in steps of is among them. Those that
+    stand on either side of `KIND == SUM` are names of choices."""
+    choices = {name for pair in ENUMERATED.findall(source) for name in pair}
+    values: dict[str, int] = {}
+    rows = set()
+    for name, text in DEFINE.findall(source):
+        expression = re.sub(r"[A-Z]\w*", lambda m: str(values.get(m.group(), "?")), text)
+        if name in choices or not re.fullmatch(r"[\d\s()*/]+", expression):
+            continue
+        values[name] = int(eval(expression.replace("/", "//")))  # digits, products and quotients only
+        rows.add((name, values[name]))
+    return sorted(row for row in rows if row[1] <= LARGEST_BLOCK)
+
+
 def bytes_of(data: bytes) -> str:
     rows = []
     for i in range(0, len(data), 24):
@@ -116,6 +137,7 @@ def emit(paths: list[str]) -> str:
         "",
     ]
     files, signatures = [], []
+    texts = {os.path.basename(p): without_comments(open(p, encoding="utf-8").read()) for p in paths}
     for path in sorted(paths, key=os.path.basename):
         name = os.path.basename(path)
         with open(path, "rb") as f:
@@ -126,10 +148,15 @@ def emit(paths: list[str]) -> str:
         files.append(f'    {{"{name}", file_{symbol}, {len(data)}}},')
         if ending != ".cl":
             continue
+        source = texts[name] + "".join(texts.get(header, "") for header in INCLUDE.findall(texts[name]) if header != "common.h")
+        blocks = parse_blocks(source)
+        rows = ", ".join(f'{{"{macro}", {value}}}' for macro, value in blocks)
+        out.append(f"static const block_info blocks_{stem}[] = {{{rows or '{0}'}}};")
         for kernel, parameters in parse_kernels(data.decode("utf-8"), name).items():
             rows = ", ".join(f'{{"{p}", {kind}}}' for p, kind in parameters)
             out.append(f"static const arg_info args_{stem}_{kernel}[] = {{{rows or '{0}'}}};")
-            signatures.append(f'    {{"{stem}", "{kernel}", args_{stem}_{kernel}, {len(parameters)}}},')
+            row = f'"{stem}", "{kernel}", args_{stem}_{kernel}, {len(parameters)}, blocks_{stem}, {len(blocks)}'
+            signatures.append(f"    {{{row}}},")
     out += ["const kernel_file kernel_files[] = {", *(files or ["    {0}"]), "};"]
     out.append(f"const int n_kernel_files = {len(files)};")
     out += ["const kernel_signature kernel_signatures[] = {", *(signatures or ["    {0}"]), "};"]

@@ -375,7 +375,9 @@ clave_status launch_run(launch *l, int dims, const size_t *global, const size_t 
   node_kernel *k;
   TRY(find_kernel(l, &k));
   TRY(check_args(l, k));
-  if (l->s->dry) return stream_request_build(l->s, k->program);
+  if (l->s->visit == VISIT_BUILD) return stream_visit(l->s, k->program, 0);
+  if (l->s->visit != VISIT_RUN)
+    return stream_visit(l->s, k->program, launch_class(l, k->signature, rounded, group));
   if (!k->handle) TRY(program_kernel(l->s->device, k->program, l->kernel, &k->handle));
   TRY(bind_args(l, k));
   return enqueue(l, k, dims, rounded, group);

@@ -113,10 +113,18 @@ typedef struct arg_info {
   const char *name;
   arg_kind kind;
 } arg_info;
+/* A macro of the kernel's file that is a number, unless the launch defines it otherwise: sizes are
+ * told apart by such, see shape_class.c. */
+typedef struct block_info {
+  const char *name;
+  int value;
+} block_info;
 typedef struct kernel_signature {
   const char *stem, *kernel;
   const arg_info *args;
   int n_args;
+  const block_info *blocks;
+  int n_blocks;
 } kernel_signature;
 
 /* A source made at run time (elementwise): text of the file and the signature of its kernel. Called

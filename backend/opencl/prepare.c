@@ -1,10 +1,10 @@
-/* The op functions' two modes: a dry pass that collects the programs a node needs, built in
- * parallel, and the run. */
+/* The op functions' two modes: a dry pass over a node's launches, which collects the programs that
+ * it needs, to be built in parallel, or asks and notes what of them is proven; and the run. */
 #include <stdlib.h>
 
 #include "backend/opencl/device.h"
 
-clave_status stream_request_build(cl_stream *s, program *p) {
+static clave_status request_build(cl_stream *s, program *p) {
   if (program_is_built(p)) return NULL;
   for (int i = 0; i < s->n_requested; i++)
     if (s->requested[i] == p) return NULL;
@@ -19,38 +19,55 @@ clave_status stream_request_build(cl_stream *s, program *p) {
   return NULL;
 }
 
+clave_status stream_visit(cl_stream *s, program *p, uint64_t class) {
+  if (s->visit == VISIT_BUILD) return request_build(s, p);
+  if (s->visit == VISIT_PROVE) {
+    program_prove(p, class);
+    return NULL;
+  }
+  TRY(program_build(s->device, p)); /* what was proven lies with the binary */
+  if (!program_is_proven(p, class)) s->unproven = true;
+  return NULL;
+}
+
+void stream_visit_blas(cl_stream *s, uint64_t class) {
+  cl_device *d = s->device;
+  mutex_lock(d->lock);
+  if (s->visit == VISIT_PROVE) proof_set_add(&d->blas_proven, class);
+  if (s->visit == VISIT_LOOK && !proof_set_has(&d->blas_proven, class)) s->unproven = true;
+  mutex_unlock(d->lock);
+}
+
 clave_status opencl_run(stream *base, const node *n, uint32_t number) {
   cl_stream *s = (cl_stream *)base;
   s->number = number;
   return opencl_table[n->instruction->op_type](s, n);
 }
 
-clave_status opencl_prepare(stream *base, const node *n) {
-  cl_stream *s = (cl_stream *)base;
-  s->dry = true;
+/* Passes over the node's launches without running them. */
+static clave_status visit_node(cl_stream *s, const node *n, visit_mode mode) {
+  s->visit = mode;
   clave_status st = opencl_table[n->instruction->op_type](s, n);
-  s->dry = false;
+  s->visit = VISIT_RUN;
   return st;
 }
 
-/* A node without a cache has launched nothing. */
-bool opencl_is_unproven(stream *base, const node *n) {
-  const node_cache *c = *n->cache;
-  const cl_stream *s = (const cl_stream *)base;
-  if (!c) return false;
-  if (c->uses_blas && !__atomic_load_n(&s->device->blas_proven, __ATOMIC_RELAXED)) return true;
-  for (const node_kernel *k = c->kernels; k; k = k->next)
-    if (!program_is_proven(k->program, k->kernel)) return true;
-  return false;
+clave_status opencl_prepare(stream *base, const node *n) {
+  return visit_node((cl_stream *)base, n, VISIT_BUILD);
 }
 
-void opencl_prove(stream *base, const node *n) {
-  const node_cache *c = *n->cache;
+clave_status opencl_is_unproven(stream *base, const node *n, bool *unproven) {
   cl_stream *s = (cl_stream *)base;
-  if (!c) return;
-  if (c->uses_blas) __atomic_store_n(&s->device->blas_proven, true, __ATOMIC_RELAXED);
-  for (const node_kernel *k = c->kernels; k; k = k->next) program_prove(k->program, k->kernel);
+  s->unproven = false;
+  clave_status st = visit_node(s, n, VISIT_LOOK);
+  *unproven = s->unproven;
+  return st;
+}
+
+clave_status opencl_prove(stream *base, const node *n) {
+  cl_stream *s = (cl_stream *)base;
   s->unsaved = true;
+  return visit_node(s, n, VISIT_PROVE);
 }
 
 typedef struct build_job {

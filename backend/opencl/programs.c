@@ -21,8 +21,9 @@ struct program {
   cl_program handle;          /* NULL: not built */
   uint64_t key[2];            /* in the cache on disk */
   uint64_t variants,
-      saved; /* kernels and local sizes that were launched; those in the file. Atomic */
-  uint64_t proven, saved_proven; /* the same of kernels that gave right results. Atomic */
+      saved;             /* kernels and local sizes that were launched; those in the file. Atomic */
+  proof_set proven;      /* classes of launches that gave right results */
+  uint32_t saved_proven; /* how many of them the file has */
 };
 
 void device_note(cl_device *d, const char *format, ...) {
@@ -44,6 +45,7 @@ static void program_destroy(cl_device *d, program *p) {
   if (p->handle) d->cl->clReleaseProgram(p->handle);
   mutex_destroy(p->lock);
   free((void *)p->signature.args);
+  free(p->proven.items);
   free(p->options);
   free(p->source);
   free(p);
@@ -215,8 +217,10 @@ static bool build_from_cache(cl_device *d, program *p) {
   cl_int code, loaded = CL_SUCCESS;
   cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e.size,
                                                        &e.data, &loaded, &code);
-  file_map_close(&e.map);
-  if (code != CL_SUCCESS) return false;
+  if (code != CL_SUCCESS) {
+    file_map_close(&e.map);
+    return false;
+  }
   clave_status st = NULL;
   if (loaded == CL_SUCCESS)
     st = build_handle(d, p, handle);
@@ -224,10 +228,13 @@ static bool build_from_cache(cl_device *d, program *p) {
     d->cl->clReleaseProgram(handle);
   if (st) device_note(d, "a kernel binary was refused (%s) and is built again", status_message(st));
   status_free(st);
-  if (!p->handle) return false;
-  p->variants = p->saved = e.variants;
-  p->proven = p->saved_proven = e.proven;
-  return true;
+  if (p->handle) {
+    for (uint32_t i = 0; i < e.n_proven; i++) proof_set_add(&p->proven, e.proven[i]);
+    p->saved_proven = p->proven.count;
+    p->variants = p->saved = e.variants;
+  }
+  file_map_close(&e.map);
+  return p->handle != NULL;
 }
 
 static clave_status build_from_source(cl_device *d, program *p) {
@@ -284,23 +291,24 @@ bool program_mark_run(program *p, const char *kernel, const size_t local[3]) {
   return !(before & bit);
 }
 
-static uint64_t kernel_bit(const char *kernel) {
-  return UINT64_C(1) << (hash_bytes(kernel, strlen(kernel)) & 63);
+bool program_is_proven(program *p, uint64_t class) {
+  mutex_lock(p->lock);
+  bool is_proven = proof_set_has(&p->proven, class);
+  mutex_unlock(p->lock);
+  return is_proven;
 }
 
-bool program_is_proven(const program *p, const char *kernel) {
-  return __atomic_load_n(&p->proven, __ATOMIC_RELAXED) & kernel_bit(kernel);
-}
-
-void program_prove(program *p, const char *kernel) {
-  __atomic_fetch_or(&p->proven, kernel_bit(kernel), __ATOMIC_RELAXED);
+void program_prove(program *p, uint64_t class) {
+  mutex_lock(p->lock);
+  proof_set_add(&p->proven, class);
+  mutex_unlock(p->lock);
 }
 
 bool program_is_built(const program *p) {
   return __atomic_load_n(&p->handle, __ATOMIC_ACQUIRE) != NULL;
 }
 
-static clave_status save_program(cl_device *d, program *p, uint64_t variants, uint64_t proven) {
+static clave_status save_program(cl_device *d, program *p, uint64_t variants) {
   size_t size = 0;
   CL_TRY(d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL),
          "clGetProgramInfo");
@@ -308,9 +316,13 @@ static clave_status save_program(cl_device *d, program *p, uint64_t variants, ui
   unsigned char *data = malloc(size);
   if (!data) return status_no_memory();
   cl_int code = d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARIES, sizeof data, &data, NULL);
-  clave_status st = code == CL_SUCCESS
-                        ? cache_save(d->cache_dir, p->key, data, size, variants, proven)
-                        : opencl_status(code, "clGetProgramInfo");
+  clave_status st = code == CL_SUCCESS ? cache_save(d->cache_dir, p->key,
+                                                    &(cache_entry){.data = data,
+                                                                   .size = size,
+                                                                   .variants = variants,
+                                                                   .proven = p->proven.items,
+                                                                   .n_proven = p->proven.count})
+                                       : opencl_status(code, "clGetProgramInfo");
   free(data);
   return st;
 }
@@ -319,11 +331,10 @@ static void save_if_new(cl_device *d, program *p) {
   mutex_lock(p->lock);
   uint64_t variants = __atomic_load_n(&p->variants, __ATOMIC_RELAXED);
   clave_status st = NULL;
-  uint64_t proven = __atomic_load_n(&p->proven, __ATOMIC_RELAXED);
-  if (p->handle && (variants != p->saved || proven != p->saved_proven)) {
-    st = save_program(d, p, variants, proven);
+  if (p->handle && (variants != p->saved || p->proven.count != p->saved_proven)) {
+    st = save_program(d, p, variants);
     p->saved = variants; /* not tried again when it cannot be */
-    p->saved_proven = proven;
+    p->saved_proven = p->proven.count;
   }
   mutex_unlock(p->lock);
   if (st && !__atomic_exchange_n(&d->cache_noted, true, __ATOMIC_RELAXED))
@@ -345,4 +356,5 @@ void programs_save(cl_device *d) {
 void programs_destroy(cl_device *d) {
   for (int i = 0; i < d->n_programs; i++) program_destroy(d, d->programs[i]);
   free(d->programs);
+  free(d->blas_proven.items);
 }

@@ -12,7 +12,7 @@ typedef struct fault_record {
 } fault_record;
 
 const device_traits *stream_traits(const cl_stream *s) { return &s->device->entry->traits; }
-bool stream_is_dry(const cl_stream *s) { return s->dry; }
+bool stream_is_dry(const cl_stream *s) { return s->visit != VISIT_RUN; }
 
 /* ---------------------------------------------------------------- create, destroy */
 
@@ -100,7 +100,7 @@ void opencl_stream_destroy(backend *b, stream *base) {
 
 clave_status stream_scratch(cl_stream *s, size_t bytes, cl_mem *out) {
   *out = NULL;
-  if (s->dry) return NULL;
+  if (stream_is_dry(s)) return NULL;
   if (bytes > s->scratch_bytes) {
     if (bytes > s->device->base.info.max_alloc)
       return status_new(STATUS_NO_MEMORY,

@@ -32,12 +32,13 @@ static clave_status read_precision(bool *fast) {
   return NULL;
 }
 
-static clave_status read_self_check(bool *unchecked) {
+static clave_status read_self_check(session_options *out) {
   const char *s = getenv("CLAVE_SELF_CHECK");
   if (!s || !*s || strcmp(s, "on") == 0) return NULL;
-  if (strcmp(s, "off") != 0) return INVALID("CLAVE_SELF_CHECK is '%s', not on or off", s);
-  *unchecked = true;
-  return NULL;
+  out->strict_check = strcmp(s, "strict") == 0;
+  if (out->strict_check) return NULL;
+  out->unchecked = strcmp(s, "off") == 0;
+  return out->unchecked ? NULL : INVALID("CLAVE_SELF_CHECK is '%s', not on, off or strict", s);
 }
 
 static clave_status read_options(const clave_session_options *o, session_options *out) {
@@ -53,7 +54,7 @@ static clave_status read_options(const clave_session_options *o, session_options
                            .cancel = OPTION(o, cancel, NULL),
                            .cancel_ctx = OPTION(o, cancel_ctx, NULL)};
   TRY(read_precision(&out->fast));
-  TRY(read_self_check(&out->unchecked));
+  TRY(read_self_check(out));
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
 }
 

@@ -41,6 +41,15 @@ void constant_store_destroy(constant_store *c) {
 const backend *constant_store_backend(const constant_store *c) { return c->owner; }
 uint64_t constant_store_bytes(const constant_store *c) { return c->bytes; }
 
+const void *constant_store_host(const constant_store *c, const buffer *b) {
+  const void *found = NULL;
+  mutex_lock(c->lock);
+  for (uint32_t i = 0; b && i < c->prog->ir.constants.count && !found; i++)
+    if (c->buffers[i] == b) found = c->prog->constants[i];
+  mutex_unlock(c->lock);
+  return found;
+}
+
 /* The device has its own copy: the mapped pages need not stay in memory. */
 static void release_pages(const program *p, const void *data, size_t bytes) {
   for (size_t i = 0; i < sizeof p->maps / sizeof p->maps[0]; i++) {

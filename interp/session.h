@@ -21,6 +21,8 @@ const backend *constant_store_backend(const constant_store *c);
 clave_status constant_store_get(constant_store *c, uint32_t tid,
                                 buffer **out) STATUS_CHECK; /* thread-safe; borrowed */
 uint64_t constant_store_bytes(const constant_store *c);
+/* The program's bytes of the constant in this buffer; NULL: it holds no constant. */
+const void *constant_store_host(const constant_store *c, const buffer *b);
 
 /* Contiguous or strided host memory. */
 typedef struct host_tensor {
@@ -31,9 +33,10 @@ typedef struct host_tensor {
 typedef struct session_options {
   uint64_t memory_budget; /* bytes; 0: the device's memory */
   bool poison, profile;
-  bool fast;      /* kernels may round less exactly */
-  bool unchecked; /* no self-check of kernels */
-  bool unfused;   /* run instructions as they stand in the program: for comparison op by op */
+  bool fast;         /* kernels may round less exactly */
+  bool unchecked;    /* no self-check of kernels */
+  bool strict_check; /* what it finds is an error, not run elsewhere */
+  bool unfused;      /* run instructions as they stand in the program: for comparison op by op */
   void (*progress)(void *ctx, const char *what, int done, int total);
   void *progress_ctx;
   void (*message)(void *ctx, const char *line); /* notes; may be NULL */

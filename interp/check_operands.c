@@ -1,0 +1,349 @@
+/* Copies of a node's operands for the CPU backend. Constants are read where the program's file is
+ * mapped. Of large operands a part is taken: the last rows along the first dimension that the op
+ * works on row by row, which are those with the largest indices and the tails of all loops. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "interp/checking.h"
+
+/* More than PART_BYTES are compared in part, and whole up to WHOLE_BYTES where the op has no
+ * independent rows. */
+static const int64_t PART_BYTES = (int64_t)64 << 20, WHOLE_BYTES = (int64_t)1 << 30;
+
+/* ---------------------------------------------------------------- parts */
+
+static int axis_from_start(int32_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+/* rank: of what is reduced. */
+static int first_axis(const ir_i32s *axes, int rank) {
+  int first = axes->count ? rank : 0;
+  for (uint32_t i = 0; i < axes->count; i++) {
+    int axis = axis_from_start(axes->items[i], rank);
+    if (axis < first) first = axis;
+  }
+  return first;
+}
+
+/* How many leading dimensions of its results the op treats row by row: nothing in one row depends
+ * on another row of any operand. */
+static int independent_dims(const node *n, int rank) {
+  const ir_instruction *ins = n->instruction;
+  switch (ins->op_type) {
+    case IR_OP_ELEMENTWISE:
+    case IR_OP_COPY:
+      return rank;
+    case IR_OP_MATMUL:
+      return rank - 1;
+    case IR_OP_CAT:
+      return axis_from_start(((const ir_cat *)ins->op)->axis, rank);
+    case IR_OP_SOFTMAX:
+      return axis_from_start(((const ir_softmax *)ins->op)->axis, rank);
+    case IR_OP_CUMULATE:
+      return axis_from_start(((const ir_cumulate *)ins->op)->axis, rank);
+    case IR_OP_SORT:
+      return axis_from_start(((const ir_sort *)ins->op)->axis, rank);
+    case IR_OP_REDUCE: {
+      const ir_reduce *op = ins->op;
+      return first_axis(&op->axes, n->tensors[op->x].t.rank);
+    }
+    case IR_OP_ARG_REDUCE: {
+      const ir_arg_reduce *op = ins->op;
+      return op->axis.present ? axis_from_start(op->axis.value, n->tensors[op->x].t.rank) : 0;
+    }
+    case IR_OP_LAYER_NORM:
+      return rank - ((const ir_layer_norm *)ins->op)->n_axes;
+    case IR_OP_RMS_NORM:
+      return rank - ((const ir_rms_norm *)ins->op)->n_axes;
+    case IR_OP_TRIANGLE:
+    case IR_OP_DISTANCE:
+      return rank - 2;
+    case IR_OP_ATTENTION:
+    case IR_OP_ROPE:
+      return rank - 3;
+    case IR_OP_GROUP_NORM:
+    case IR_OP_BATCH_NORM:
+    case IR_OP_CONV:
+    case IR_OP_CONV_TRANSPOSE:
+    case IR_OP_POOL:
+    case IR_OP_ADAPTIVE_POOL:
+    case IR_OP_UPSAMPLE:
+    case IR_OP_GRID_SAMPLE:
+    case IR_OP_IM2COL:
+    case IR_OP_COL2IM:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+static bool broadcasts(const ir_instruction *ins) {
+  return ins->op_type == IR_OP_ELEMENTWISE || ins->op_type == IR_OP_COPY ||
+         ins->op_type == IR_OP_MATMUL || ins->op_type == IR_OP_ATTENTION;
+}
+
+/* What every row reads all of. */
+static bool is_shared(const char *field) {
+  static const char *const fields[] = {"weight", "mean", "var", "cos", "sin"};
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+    if (strcmp(field, fields[i]) == 0) return true;
+  return false;
+}
+
+typedef struct cutting {
+  checking *c;
+  int out_rank;
+  int64_t shared, row; /* bytes of operands that every row reads, and of one row of the others */
+  bool possible, measuring;
+} cutting;
+
+/* The dimension of the operand that goes with the part's axis; -1: every row reads all of it. */
+static int axis_of_operand(const cutting *k, const operand *o) {
+  const checking *c = k->c;
+  const ir_instruction *ins = c->nd->instruction;
+  const tensor *t = &c->nd->tensors[o->tid].t;
+  int axis = c->part.axis;
+  if (o->flags & IR_OUT) return axis;
+  if (is_shared(o->field)) return -1;
+  if (ins->op_type == IR_OP_MATMUL && axis == k->out_rank - 2 && strcmp(o->field, "b") == 0)
+    return -1;
+  if (!broadcasts(ins)) return strcmp(o->field, "bias") == 0 ? -1 : axis;
+  axis -= k->out_rank - t->rank;
+  return axis >= 0 && t->dims[axis] != 1 ? axis : -1;
+}
+
+static bool cut_operand(void *ctx, const operand *o) {
+  cutting *k = ctx;
+  checking *c = k->c;
+  const tensor *whole = &c->nd->tensors[o->tid].t;
+  bound_tensor *b = &c->view[o->tid];
+  int axis = axis_of_operand(k, o);
+  int64_t bytes = tensor_numel(whole) * (int64_t)dtype_size(whole->type);
+  if (axis >= whole->rank || (axis >= 0 && whole->dims[axis] != c->part.rows)) k->possible = false;
+  if (!k->possible) return false;
+  if (k->measuring) {
+    if (axis < 0) k->shared += bytes;
+    if (axis >= 0) k->row += bytes / c->part.rows;
+    return true;
+  }
+  *b = c->nd->tensors[o->tid];
+  if (axis < 0) return true;
+  b->t.offset += c->part.from * whole->strides[axis];
+  b->t.dims[axis] = c->part.count;
+  return true;
+}
+
+typedef struct operand_counts {
+  uint32_t tid; /* looked for */
+  int n;
+  uint32_t out; /* the first result */
+} operand_counts;
+
+static bool count_operand(void *ctx, const operand *o) {
+  operand_counts *k = ctx;
+  k->n += o->tid == k->tid;
+  if ((o->flags & IR_OUT) && k->out == IR_NONE) k->out = o->tid;
+  return true;
+}
+
+static bool is_single(void *ctx, const operand *o) {
+  operand_counts k = {.tid = o->tid, .out = IR_NONE};
+  for_each_operand(ctx, count_operand, &k);
+  return k.n == 1;
+}
+
+/* Chooses the last rows that fit. False: the op has no independent rows. */
+static bool choose_part(checking *c) {
+  const ir_instruction *ins = c->nd->instruction;
+  operand_counts k = {.tid = IR_NONE, .out = IR_NONE};
+  for_each_operand(ins, count_operand, &k);
+  if (!for_each_operand(ins, is_single, (void *)(uintptr_t)ins)) return false;
+  const tensor *out = &c->nd->tensors[k.out].t;
+  int axis = 0, independent = independent_dims(c->nd, out->rank);
+  while (axis < independent && axis < out->rank && out->dims[axis] == 1) axis++;
+  if (axis >= independent || axis >= out->rank) return false;
+  c->part = (part){.axis = axis, .rows = out->dims[axis]};
+  cutting cut = {.c = c, .out_rank = out->rank, .possible = true, .measuring = true};
+  for_each_operand(ins, cut_operand, &cut);
+  if (!cut.possible) return false;
+  int64_t fit = cut.row ? (PART_BYTES - cut.shared) / cut.row : 1;
+  c->part.count = fit < 1 ? 1 : fit > c->part.rows ? c->part.rows : fit;
+  c->part.from = c->part.rows - c->part.count;
+  return true;
+}
+
+/* Fills in the views: all of the operands, or the part. */
+static bool view_whole(void *ctx, const operand *o) {
+  checking *c = ctx;
+  c->view[o->tid] = c->nd->tensors[o->tid];
+  return true;
+}
+
+static uint32_t first_result(const checking *c) {
+  operand_counts k = {.tid = IR_NONE, .out = IR_NONE};
+  for_each_operand(c->nd->instruction, count_operand, &k);
+  return k.out;
+}
+
+static void make_views(checking *c) {
+  cutting cut = {.c = c, .possible = true};
+  for_each_operand(c->nd->instruction, view_whole, c);
+  if (c->part.axis < 0) return;
+  cut.out_rank = c->nd->tensors[first_result(c)].t.rank;
+  for_each_operand(c->nd->instruction, cut_operand, &cut);
+}
+
+/* ---------------------------------------------------------------- regions */
+
+/* The bytes that a tensor's elements span, from the start of its buffer's stretch. */
+static void find_extent(const tensor *t, int64_t *low, int64_t *high) {
+  int64_t first = t->offset, last = t->offset;
+  for (int i = 0; i < t->rank; i++) {
+    int64_t reach = (t->dims[i] - 1) * t->strides[i];
+    if (reach < 0) first += reach;
+    if (reach > 0) last += reach;
+  }
+  int64_t size = (int64_t)dtype_size(t->type);
+  *low = first * size;
+  *high = (last + 1) * size;
+}
+
+static region *region_of(const checking *c, const bound_tensor *t) {
+  for (uint32_t i = 0; i < c->n_regions; i++)
+    if (c->regions[i].first->buf == t->buf &&
+        c->regions[i].first->buffer_offset == t->buffer_offset)
+      return &c->regions[i];
+  return NULL;
+}
+
+static bool collect(void *ctx, const operand *o) {
+  checking *c = ctx;
+  const bound_tensor *t = &c->view[o->tid];
+  if (tensor_numel(&t->t) == 0) return true;
+  int64_t low, high;
+  find_extent(&t->t, &low, &high);
+  region *r = region_of(c, t);
+  if (!r) {
+    c->st = grow_array((void **)&c->regions, &c->cap_regions, c->n_regions, sizeof *r);
+    if (c->st) return false;
+    r = &c->regions[c->n_regions++];
+    *r = (region){.first = t, .low = low, .high = high};
+    r->constant = constant_store_host(c->s->stores[c->backend], t->buf);
+  }
+  if (low < r->low) r->low = low;
+  if (high > r->high) r->high = high;
+  if (o->flags & IR_OUT) {
+    r->is_written = true;
+  } else {
+    r->is_read = true;
+    r->type = t->t.type;
+  }
+  return true;
+}
+
+static clave_status find_regions(checking *c, int64_t *bytes) {
+  c->n_regions = 0;
+  make_views(c);
+  for_each_operand(c->nd->instruction, collect, c);
+  *bytes = 0;
+  for (uint32_t i = 0; i < c->n_regions; i++) {
+    region *r = &c->regions[i];
+    if (r->constant)
+      r->low = 0; /* where the file is aligned */
+    else
+      *bytes += r->high - r->low;
+  }
+  return c->st;
+}
+
+static clave_status read_region(checking *c, region *r) {
+  size_t n = (size_t)(r->high - r->low);
+  r->host = malloc(n);
+  if (!r->host) return status_no_memory();
+  return c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], r->first->buf,
+                                                      r->first->buffer_offset + (size_t)r->low,
+                                                      r->host, n);
+}
+
+static clave_status copy_region(checking *c, region *r) {
+  backend *cpu = c->s->oracle->cpu;
+  size_t n = (size_t)(r->high - r->low);
+  if (r->constant)
+    return cpu->vt->buffer_wrap(cpu, (const char *)r->constant + r->first->buffer_offset, n,
+                                &r->copy);
+  TRY(cpu->vt->buffer_create(cpu, n, &r->copy));
+  if (!r->is_read) return NULL;
+  TRY(read_region(c, r));
+  return cpu->vt->write(c->s->oracle->queue, r->copy, 0, r->host, n);
+}
+
+static bool bind_copy(void *ctx, const operand *o) {
+  checking *c = ctx;
+  const bound_tensor *t = &c->view[o->tid];
+  bound_tensor *copy = &c->copy[o->tid];
+  *copy = *t;
+  copy->buffer_offset = 0;
+  const region *r = region_of(c, t);
+  if (!r || tensor_numel(&t->t) == 0) return true;
+  copy->buf = r->copy;
+  copy->t.offset -= r->low / (int64_t)dtype_size(t->t.type);
+  return true;
+}
+
+/* Chooses the part unless it is given; *fits: not too much. */
+static clave_status choose_extent(checking *c, bool *fits) {
+  int64_t bytes;
+  *fits = true;
+  bool given = c->part.count > 0;
+  if (!given) c->part.axis = -1;
+  TRY(find_regions(c, &bytes));
+  if (given || bytes <= PART_BYTES) return NULL;
+  if (!choose_part(c)) c->part.axis = -1;
+  TRY(find_regions(c, &bytes));
+  *fits = bytes <= WHOLE_BYTES;
+  return NULL;
+}
+
+clave_status copy_operands(checking *c, bool *fits) {
+  size_t slots = (size_t)slot_count(c->s) + 2;
+  c->view = calloc(slots, sizeof *c->view);
+  c->copy = calloc(slots, sizeof *c->copy);
+  if (!c->view || !c->copy) return status_no_memory();
+  TRY(choose_extent(c, fits));
+  if (!*fits) return NULL;
+  for (uint32_t i = 0; i < c->n_regions; i++) TRY(copy_region(c, &c->regions[i]));
+  for_each_operand(c->nd->instruction, bind_copy, c);
+  return NULL;
+}
+
+clave_status restore_copies(checking *c) {
+  const oracle *o = c->s->oracle;
+  for (uint32_t i = 0; i < c->n_regions; i++) {
+    region *r = &c->regions[i];
+    if (r->host) TRY(o->cpu->vt->write(o->queue, r->copy, 0, r->host, (size_t)(r->high - r->low)));
+  }
+  return NULL;
+}
+
+clave_status run_oracle(checking *c, bool *faulty) {
+  const oracle *o = c->s->oracle;
+  void *cache = NULL;
+  device_fault fault = {0};
+  node copy = *c->nd;
+  copy.tensors = c->copy;
+  copy.cache = &cache;
+  TRY(o->cpu->vt->run(o->queue, &copy, c->number));
+  TRY(o->cpu->vt->finish(o->queue, &fault));
+  *faulty = fault.present;
+  return NULL;
+}
+
+void free_copies(checking *c) {
+  for (uint32_t i = 0; i < c->n_regions; i++) {
+    if (c->regions[i].copy)
+      c->s->oracle->cpu->vt->buffer_destroy(c->s->oracle->cpu, c->regions[i].copy);
+    free(c->regions[i].host);
+  }
+  free(c->regions);
+  free(c->view);
+  free(c->copy);
+}

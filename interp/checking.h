@@ -1,0 +1,71 @@
+#ifndef INTERP_CHECKING_H
+#define INTERP_CHECKING_H
+/* One node under the self-check, shared by self_check.c, check_operands.c and check_results.c. */
+#include "base/memory.h"
+#include "interp/internal.h"
+
+/* The CPU backend of a session that needs one for checks only. */
+struct oracle {
+  backend *owner; /* owned; NULL: borrowed from the session */
+  backend *cpu;
+  stream *queue; /* owned */
+  bool noted;    /* that a node was too large has been said */
+};
+
+/* A stretch of a device buffer that operands lie in, and its copy. */
+typedef struct region {
+  const bound_tensor *first; /* of the operands here: says which buffer, and where it begins */
+  int64_t low, high;         /* bytes from there, high excluded */
+  dtype type;                /* of the operands that are read */
+  bool is_read, is_written;
+  const void *constant; /* its bytes in the program's file; NULL: not a constant */
+  void *host;           /* owned: the bytes before the node ran; NULL: constant or not read */
+  buffer *copy;         /* owned, of the CPU backend */
+} region;
+
+/* What is compared: `count` rows, from `from` on, of the `rows` along `axis` of the results. */
+typedef struct part {
+  int axis; /* -1: all */
+  int64_t rows, from, count;
+} part;
+
+typedef struct result {
+  const bound_tensor *view, *copy;
+  int64_t n;
+  void *got, *want; /* owned */
+  double *reach; /* owned (n): how far it moves with its operands' last bits; NULL: not measured */
+} result;
+
+enum { MAX_RESULTS = 8 };
+
+typedef struct checking {
+  session *s;
+  int backend;
+  const node *nd;
+  uint32_t number;
+  part part;
+  bound_tensor *view; /* owned (n_slots + 2): the operands, or the part of them */
+  bound_tensor *copy; /* owned (n_slots + 2): the same, copied */
+  region *regions;    /* owned */
+  uint32_t n_regions, cap_regions;
+  result results[MAX_RESULTS];
+  int n_results;
+  text verdict; /* what differs; empty: nothing */
+  clave_status st;
+} checking;
+
+/* ---- check_operands.c ---- */
+/* Copies what the node reads, all or a part that results can be made of. *fits: false if that is
+ * too much. With c->part.count set: that part. */
+clave_status copy_operands(checking *c, bool *fits) STATUS_CHECK;
+/* The operands' copies as they were before the node ran. */
+clave_status restore_copies(checking *c) STATUS_CHECK;
+/* Runs the node on the copies. *faulty: it found bad data. */
+clave_status run_oracle(checking *c, bool *faulty) STATUS_CHECK;
+void free_copies(checking *c);
+
+/* ---- check_results.c ---- */
+clave_status compare_results(checking *c) STATUS_CHECK; /* fills in the verdict */
+void free_results(checking *c);
+
+#endif

@@ -133,10 +133,21 @@ def conformance(r):
         r.run([*command, "--jobs", str(os.cpu_count()), "--share", str(SHARE)], name=" ".join(command), timeout=1500)
 
 
-def pytest_part(*folders, sanitized=False):
+def main_classes(r):
+    """The classes that a part runs on which takes one by turns; --all: both."""
+    digit = r.turn[-1] if r.turn[-1] in "0123456789abcdef" else "0"
+    return classes.MAIN if r.everything else [classes.MAIN[int(digit, 16) % len(classes.MAIN)]]
+
+
+def pytest_part(*folders, sanitized=False, by_class=False):
     """Each argument's folders in a process of their own, side by side: those that take longest first."""
-    commands = [[*PYTEST, *f.split()] for f in folders]
-    return lambda r: r.run_all([Job(c, r.sanitized if sanitized else None) for c in commands], timeout=3000)
+
+    def run(r):
+        base = r.sanitized if sanitized else {}
+        rows = [(base | c.env, c.name) for c in main_classes(r)] if by_class else [(base, "")]
+        r.run_all([Job([*PYTEST, *f.split()], env, note) for env, note in rows for f in folders], timeout=3000)
+
+    return run
 
 
 def fuzz_corpora(r):
@@ -173,7 +184,7 @@ PARTS = [
     ("conformance", conformance, "short"),
     (
         "python, examples, text, command line",
-        pytest_part("test/python", "test/examples", "test/llm", "test/cli"),
+        pytest_part("test/python", "test/examples", "test/llm", "test/cli", by_class=True),
         "short",
     ),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),

@@ -33,13 +33,22 @@ class Session:
 
     program: a Program or the path of one. device: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list; None is
     CLAVE_DEVICE, and if that is not set the best OpenCL device, else the CPU. seed: of random ops, in [0, 2**64).
-    One session is for one thread at a time.
+    fallback: whether the CPU backend runs the ops that the device cannot; else those are an error. One session is for
+    one thread at a time.
     """
 
-    def __init__(self, program: Program | str | os.PathLike[str], device: str | None = None, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        program: Program | str | os.PathLike[str],
+        device: str | None = None,
+        *,
+        seed: int = 0,
+        fallback: bool = True,
+    ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
         spec = None if device is None else device.encode()
-        self._device = L.Handle("clave_device_open", "clave_device_destroy", spec, None)
+        opening = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback))
+        self._device = L.Handle("clave_device_open", "clave_device_destroy", spec, opening)
         owners = (self.program.handle, self._device)
         pointers = (o.pointer for o in owners)
         if not 0 <= seed < 2**64:

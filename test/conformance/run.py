@@ -2,9 +2,10 @@
 
     run.py --device opencl --only sort --dtype f32 --failures
 
-Each sample ends right, wrong, unsupported (refused, with the reason), error (any other exception), crash or timeout;
-skipped are samples that torch itself refuses. The records go, one JSON object a line, to OUT/<device>.jsonl; --resume
-keeps what is there. Prints `N passed, N failed`; a wrong, error, crash or timeout is a failure.
+Each sample ends right, wrong, unsupported (refused, with the reason), error (any other exception), crash, timeout or
+slow (right, but over worker.SLOW_S of CPU time); skipped are samples that torch itself refuses. Sessions have no
+fallback: what the device does not run is refused. The records go, one JSON object a line, to OUT/<device>.jsonl;
+--resume keeps what is there. Prints `N passed, N failed`: what differs from the baseline (expected.py) failed.
 """
 
 import argparse
@@ -21,14 +22,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
 
+import expected
 import samples
 import scope
 import worker
 
-VERDICTS = ("right", "wrong", "unsupported", "error", "crash", "timeout", "skipped")
+VERDICTS = ("right", "unsupported", "skipped", *expected.FAILED)
 SLICE = 4  # samples of each op in the slice
 ALIKE = 3  # how many records of an op and dtype with about the same message are printed
-FAILED = ("wrong", "error", "crash", "timeout")
 
 
 class Worker:
@@ -145,31 +146,54 @@ class Pool:
 
 
 class Report:
-    """Writes records, counts verdicts, shows progress on a terminal."""
+    """Writes records, holds them against the baseline, counts verdicts, shows progress on a terminal."""
 
-    def __init__(self, path, total, show, most):
+    def __init__(self, path, device, limit, total, show, most):
         self.file = path.open("a")
+        self.device, self.limit = device, limit
         self.total, self.show, self.most = total, show, most
+        self.baseline = expected.load()
         self.counts = collections.Counter()
-        self.seen = collections.Counter()
-        self.jobs = 0
+        self.alike = collections.Counter()
+        self.seen = collections.defaultdict(set)
+        self.jobs, self.passed, self.failed = 0, 0, 0
         self.terminal = sys.stderr.isatty()
 
     def add(self, r):
         print(json.dumps(r), file=self.file, flush=True)
-        self.counts[r["verdict"]] += 1
+        complaint = self.count(r)
         alike = r["op"], r["dtype"], r["verdict"], r["message"][:30]
-        self.seen[alike] += 1
-        if self.show(r) and self.seen[alike] <= self.most:
-            self.clear()
-            print(line_of(r), flush=True)
+        self.alike[alike] += 1
+        if (complaint or self.show(r)) and self.alike[alike] <= self.most:
+            self.tell(f"{complaint + ': ' if complaint else ''}{line_of(r)}")
+
+    def count(self, r):
+        """Takes a record into account; what is not as expected of it."""
+        self.counts[r["verdict"]] += 1
+        self.seen[r["op"], r["dtype"]].add(r["sample"])
+        complaint = self.baseline.complaint(self.device, r)
+        self.passed += not complaint
+        self.failed += bool(complaint)
+        return complaint
 
     def finished(self, job):
         self.jobs += 1
-        print(json.dumps({"op": job[0], "dtype": job[1], "finished": True}), file=self.file, flush=True)
+        end = {"op": job[0], "dtype": job[1], "finished": True, "device": self.device, "limit": self.limit}
+        print(json.dumps(end), file=self.file, flush=True)
+        self.check_samples(job)
         if self.terminal:
             done = f"{self.jobs}/{self.total} {job[0]} {job[1]}"
             print(f"\r\033[K{done}: {summary(self.counts)}", end="", file=sys.stderr, flush=True)
+
+    def check_samples(self, job):
+        """All samples of a finished job are there, and no others."""
+        if lost := self.baseline.lost(job, self.seen.pop(job, set()), self.limit):
+            self.failed += 1
+            self.tell(f"{job[0]} {job[1]}: {lost}")
+
+    def tell(self, line):
+        self.clear()
+        print(line, flush=True)
 
     def total_of_run(self, seconds, resumed, kernels):
         run = {"seconds": round(seconds), "resumed": resumed, "kernels": kernels}
@@ -229,7 +253,6 @@ def parse_arguments():
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one sample (60)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/conformance")
     parser.add_argument("--slice", action="store_true", help="a few samples of each op, in one dtype, by turns")
-    parser.add_argument("--share", type=float, default=0, help="fail if fewer per cent of the samples are right")
     parser.add_argument("--resume", action="store_true", help="keep the records of finished ops")
     parser.add_argument("--list", action="store_true", help="the ops in scope and their dtypes")
     parser.add_argument("--failures", action="store_true", help="print the samples that are not right")
@@ -245,14 +268,14 @@ def file_suffix(only):
     return text and f".{text}"
 
 
-def resume(path, jobs):
-    """The jobs that the records at path do not finish; the records of the others are dropped."""
+def resume(path, jobs, limit):
+    """The records at path of jobs finished with this limit, which it keeps, and the jobs that they do not finish."""
     records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     job = lambda r: (r.get("op"), r.get("dtype"))
-    finished = {job(r) for r in records if r.get("finished")}
+    finished = {job(r) for r in records if r.get("finished") and r["limit"] == limit}
     kept = [r for r in records if job(r) in finished]
     path.write_text("".join(json.dumps(r) + "\n" for r in kept))
-    return [j for j in jobs if j not in finished]
+    return kept, [j for j in jobs if j not in finished]
 
 
 def main():
@@ -268,19 +291,18 @@ def main():
     kernels.mkdir(mode=0o700, exist_ok=True)
     suffix = file_suffix(args.only)
     path = args.out / f"{args.device.replace(':', '-')}{suffix}{'.slice' if args.slice else ''}.jsonl"
+    limit = args.samples or (SLICE if args.slice else None)
+    kept = []
     if args.resume:
-        jobs = resume(path, jobs)
+        kept, jobs = resume(path, jobs, limit)
     else:
         path.write_text("")
     shown = lambda r: args.verbose or ((args.failures or args.only) and r["verdict"] not in ("right", "skipped"))
-    report = Report(path, len(jobs), shown, 10**9 if args.verbose else ALIKE)
+    report = Report(path, args.device, limit, len(jobs), shown, 10**9 if args.verbose else ALIKE)
+    for r in kept:
+        report.check_samples((r["op"], r["dtype"])) if r.get("finished") else report.count(r)
     begin = time.monotonic()
-    pool = Pool(
-        args.jobs,
-        worker.Options(args.device, programs, kernels, args.samples or (SLICE if args.slice else None)),
-        args.timeout,
-        report.add,
-    )
+    pool = Pool(args.jobs, worker.Options(args.device, programs, kernels, limit), args.timeout, report.add)
     try:
         pool.run(jobs, report.finished)
     finally:
@@ -288,19 +310,8 @@ def main():
     report.clear()
     report.total_of_run(time.monotonic() - begin, args.resume, sum(1 for _ in kernels.glob("*.clbin")))
     print(f"{summary(report.counts)} on {args.device}; records in {path}")
-    return judge(report.counts, args.share)
-
-
-def judge(counts, share):
-    """Prints the counts; the exit status."""
-    failed = sum(counts[v] for v in FAILED)
-    run = sum(counts[v] for v in VERDICTS if v != "skipped")
-    print(f"{100 * counts['right'] / max(run, 1):.1f} % right")
-    if 100 * counts["right"] < share * run:
-        print(f"fewer than {share:g} % are right")
-        failed += 1
-    print(f"{counts['right']} passed, {failed} failed")
-    return 1 if failed else 0
+    print(f"{report.passed} passed, {report.failed} failed")
+    return 1 if report.failed else 0
 
 
 if __name__ == "__main__":

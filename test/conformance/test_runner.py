@@ -13,12 +13,22 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "python")]
 
 import compare
+import expected
 import order
 import run
 import samples
 import worker
 
+from clave import Error, trace
+from clave.errors import Code
+
 NAN, INF = float("nan"), float("inf")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """The folder of records and exported programs: of all tests, so that a program is exported once."""
+    return tmp_path_factory.mktemp("conformance")
 
 
 def verdicts(monkeypatch, folder, *options):
@@ -26,20 +36,20 @@ def verdicts(monkeypatch, folder, *options):
     arguments = ["run.py", "--out", str(folder), "--jobs", "1", "--dtype", "f32", *options]
     monkeypatch.setattr(sys, "argv", arguments)
     code = run.main()
-    path = next(folder.glob("*.jsonl"))
+    path = folder / f"cpu.{options[options.index('--only') + 1]}.jsonl"
     records = [r for r in map(json.loads, path.read_text().splitlines()) if "verdict" in r]
     return code, [r["verdict"] for r in sorted(records, key=lambda r: r["sample"])]
 
 
-def test_good_samples_are_right(monkeypatch, tmp_path):
-    code, found = verdicts(monkeypatch, tmp_path, "--only", "exp")
+def test_good_samples_are_right(monkeypatch, out):
+    code, found = verdicts(monkeypatch, out, "--only", "exp")
     assert code == 0 and set(found) == {"right"} and len(found) > 1
 
 
 @pytest.mark.parametrize(
     "verdict, lose, limit", [("crash", lambda: os._exit(7), "60"), ("timeout", lambda: time.sleep(60), "10")]
 )
-def test_lost_worker_costs_one_sample(monkeypatch, tmp_path, verdict, lose, limit):
+def test_lost_worker_costs_one_sample(monkeypatch, out, verdict, lose, limit):
     alone = worker.run_alone
 
     def lossy(name, task, *rest):
@@ -49,21 +59,170 @@ def test_lost_worker_costs_one_sample(monkeypatch, tmp_path, verdict, lose, limi
 
     monkeypatch.setattr(worker, "run_alone", lossy)
     monkeypatch.setattr(worker, "run_together", lambda *_: [])
-    code, found = verdicts(monkeypatch, tmp_path, "--only", "exp", "--timeout", limit)
+    code, found = verdicts(monkeypatch, out, "--only", "exp", "--timeout", limit)
     assert code == 1
     assert found.count(verdict) == 1 and found[1] == verdict and set(found) == {verdict, "right"}
 
 
-def test_wrong_numbers_are_found(monkeypatch, tmp_path):
+def test_wrong_numbers_are_found(monkeypatch, out):
     together = worker.judge
     monkeypatch.setattr(worker, "judge", lambda name, task, ours: together(name, task, [t + 1e-3 for t in ours]))
-    code, found = verdicts(monkeypatch, tmp_path, "--only", "exp")
+    code, found = verdicts(monkeypatch, out, "--only", "exp")
     assert code == 1 and "wrong" in found
 
 
-def test_refused_ops_are_unsupported(monkeypatch, tmp_path):
-    code, found = verdicts(monkeypatch, tmp_path, "--only", "linalg.eigvalsh")
+def test_refused_ops_are_unsupported(monkeypatch, out):
+    code, found = verdicts(monkeypatch, out, "--only", "linalg.eigvalsh")
     assert code == 0 and "unsupported" in found and "right" not in found
+
+
+def test_our_own_exceptions_are_never_refusals(monkeypatch):
+    """Neither in what torch.export calls of the package nor in the tests' own modules, also where torch wraps them."""
+
+    def fail(*_):
+        raise ValueError("ours")
+
+    monkeypatch.setattr(samples.Call, "forward", fail)
+    assert worker.export_anew(samples.samples_of("exp", "f32", 1)).verdict == "error"
+    monkeypatch.undo()
+    place = compile("def shapes(*_): raise ValueError('ours')", trace.__file__, "exec")
+    exec(place, globals())
+    monkeypatch.setattr(trace, "_network_shapes", shapes)  # noqa: F821
+    assert "ours" in worker.export_anew(samples.samples_of("extra.lstm", "f32", 1)).message
+    assert worker.export_anew(samples.samples_of("extra.lstm", "f32", 1)).verdict == "error"
+    assert worker.export_anew(samples.samples_of("allclose", "f32", 1)).verdict == "unsupported"
+
+
+# ---- the baseline
+
+
+@pytest.fixture
+def baseline(monkeypatch, tmp_path):
+    """Writes one: the samples of ops in f32, and rows of op, samples and verdict."""
+
+    def write(counts, *rows):
+        monkeypatch.setattr(expected, "COUNTS", tmp_path / "samples.tsv")
+        monkeypatch.setattr(expected, "TABLE", tmp_path / "expected.tsv")
+        jobs = {(op, "f32"): n for op, n in counts.items()}
+        listed = {((op, "f32"), i): {device: expected.Expectation(verdict, "why")} for op, i, device, verdict in rows}
+        expected.save(expected.Baseline(jobs, listed))
+
+    return write
+
+
+TWO = ("--samples", "2", "--only", "exp")  # what most tests run
+
+
+def refuse(*_, fallback, **__):
+    raise Error(
+        "exp cannot run here" if not fallback else "with fallback", Code.INVALID if fallback else Code.UNSUPPORTED
+    )
+
+
+@pytest.mark.parametrize(
+    "rows, passes",
+    [([], True), ([("exp", 1, "opencl", "unsupported")], True), ([("exp", 1, "all", "unsupported")], False)],
+)
+def test_a_listed_refusal_that_is_right_now_fails(monkeypatch, out, baseline, capfd, rows, passes):
+    baseline({"exp": 50}, *rows)
+    code, found = verdicts(monkeypatch, out, *TWO)
+    assert found == ["right", "right"] and (code == 0) == passes
+    assert ("right, but listed as unsupported" in capfd.readouterr().out) != passes
+
+
+@pytest.mark.parametrize("rows, passes", [([], False), ([("exp", i, "all", "unsupported") for i in (0, 1)], True)])
+def test_a_new_refusal_or_fallback_fails(monkeypatch, out, baseline, rows, passes):
+    baseline({"exp": 50}, *rows)
+    monkeypatch.setattr(worker.clave, "Session", refuse)
+    code, found = verdicts(monkeypatch, out, *TWO)
+    assert set(found) == {"unsupported"} and (code == 0) == passes
+
+
+def test_a_new_skip_fails(monkeypatch, out, baseline):
+    baseline({"exp": 50})
+    monkeypatch.setattr(worker, "_ask_torch", lambda s: {"verdict": "skipped", "message": "torch: no"})
+    assert verdicts(monkeypatch, out, *TWO) == (1, ["skipped", "skipped"])
+
+
+@pytest.mark.parametrize("n, said", [(1, "new samples 1"), (3, ""), (2, "")])
+def test_samples_are_counted(monkeypatch, out, baseline, capfd, n, said):
+    baseline({"exp": n})
+    code, _ = verdicts(monkeypatch, out, *TWO)
+    assert (code == 1) == bool(said) and said in capfd.readouterr().out
+    assert expected.load().lost(("exp", "f32"), set(), None).startswith("no samples 0")
+    assert expected.load().lost(("exp", "f64"), {0, 1}, None) == "not in samples.tsv"
+
+
+def test_a_slow_sample_fails(monkeypatch, out, baseline):
+    baseline({"exp": 50})
+    monkeypatch.setattr(worker, "SLOW_S", -1)
+    assert verdicts(monkeypatch, out, *TWO) == (1, ["slow", "slow"])
+
+
+def test_building_kernels_is_not_slow(monkeypatch):
+    monkeypatch.setattr(worker, "SLOW_S", 0.05)
+    built = []
+
+    def session():
+        begin = time.process_time()
+        while not built and time.process_time() < begin + 0.1:
+            pass
+        built.append(1)
+        return [1]
+
+    results, seconds = worker.run_timed(session)
+    assert results == [1] and seconds < 0.05 and len(built) == 2
+
+
+def records_of(folder, op, device, *found, limit=None):
+    """The path of a device's records of an op in f32, given their verdicts."""
+    lines = [{"op": op, "dtype": "f32", "sample": i, "verdict": v, "message": f"no {i}"} for i, v in enumerate(found)]
+    lines.append({"op": op, "dtype": "f32", "finished": True, "device": device, "limit": limit})
+    path = folder / f"{device}.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in lines))
+    return str(path)
+
+
+def rewrite(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["expected.py", *arguments])
+    expected.main()
+    return expected.table_rows(expected.TABLE)
+
+
+def test_the_baseline_is_rewritten_from_whole_runs(monkeypatch, tmp_path, baseline):
+    baseline({"exp": 9, "sin": 3}, ("sin", 2, "all", "skipped"))
+    sin = ["sin", "f32", "2", "all", "skipped", "why"]
+    cpu = records_of(tmp_path, "exp", "cpu", "right", "unsupported", "unsupported")
+    for reasons in ([], ["--reason", "exp:no 1=one"], ["--reason", "sin=x"]):
+        with pytest.raises(SystemExit, match="nothing written"):
+            rewrite(monkeypatch, cpu, *reasons)
+    assert rewrite(monkeypatch, cpu, "--reason", "exp:no 1=one", "--reason", "exp=words") == [
+        ["exp", "f32", "1", "all", "unsupported", "one"],
+        ["exp", "f32", "2", "all", "unsupported", "words"],
+        sin,
+    ]
+    opencl = records_of(tmp_path, "exp", "opencl:1", "unsupported", "unsupported", "right")
+    assert rewrite(monkeypatch, cpu, opencl, "--reason", "exp=there") == [
+        ["exp", "f32", "0", "opencl", "unsupported", "there"],
+        ["exp", "f32", "1", "all", "unsupported", "one"],
+        ["exp", "f32", "2", "all", "unsupported", "words"],
+        ["exp", "f32", "2", "opencl", "right", "there"],
+        sin,
+    ]
+    rewrite(
+        monkeypatch,
+        records_of(tmp_path, "exp", "cpu", *["right"] * 4),
+        records_of(tmp_path, "exp", "opencl", *["right"] * 4),
+    )
+    assert expected.table_rows(expected.TABLE) == [sin]
+    assert expected.load().counts == {("exp", "f32"): 4, ("sin", "f32"): 3}
+    rewrite(monkeypatch, records_of(tmp_path, "exp", "cpu", "right", limit=1))
+    assert expected.load().counts["exp", "f32"] == 4
+    with pytest.raises(SystemExit, match="nothing written"):
+        rewrite(monkeypatch, records_of(tmp_path, "exp", "cpu", "wrong"), "--reason", "exp=never")
+
+
+# ---- comparing
 
 
 def difference(ours, want, exact=None, pointwise=True):

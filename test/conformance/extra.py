@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import listed
 import torch
 from torch._higher_order_ops import scan, while_loop
 from torch.nn import functional as F
@@ -176,7 +177,7 @@ def pad(dtype):
 @extra("fold", FLOATS)
 def fold(dtype):
     yield F.fold, (t(dtype, 2, 12, 12), (4, 5), (2, 2)), {}
-    yield F.fold, (t(dtype, 2, 8, 9), (7, 7), (2, 2)), {"dilation": 2, "stride": 2, "padding": 1}
+    yield F.fold, (t(dtype, 2, 8, 16), (7, 7), (2, 2)), {"dilation": 2, "stride": 2, "padding": 1}
 
 
 # ---- normalisation and pooling ops that models' graphs hold
@@ -245,6 +246,34 @@ def shapes(dtype):
     yield aten.roll, (t(dtype, 3, 4), [1, -2], [0, 1]), {}
 
 
+@extra("calls", ("f32",))
+def calls(dtype):
+    """Of ops that models' graphs hold and of those that the database has no samples of."""
+    yield from listed.samples(random=False)
+
+
+@extra("size_bounds", ALL)
+def size_bounds(dtype):
+    def call(bound, x, n):
+        size = n.item()
+        bound(size, min=2, max=9)
+        torch._check(size <= 9)
+        return x.new_zeros(size), torch.arange(size)
+
+    for bound in (torch.sym_constrain_range, torch.sym_constrain_range_for_size):
+        yield call, (bound, t(dtype, 3), torch.tensor(4)), {}
+
+
+@extra("asserts", FLOATS)
+def asserts(dtype):
+    def call(x):
+        aten._assert_async((x == x).all())
+        aten._assert_async.msg((x == x).all(), "NaN")
+        return x + 1
+
+    yield call, (t(dtype, 3),), {}
+
+
 # ---- random: another generator than torch's, so shape and dtype
 
 
@@ -253,6 +282,11 @@ def random(dtype):
     yield torch.rand, (3, 4), {"dtype": dtype}
     yield torch.randn, (3, 4), {"dtype": dtype}
     yield torch.normal, (0.5, 2.0, (3, 4)), {"dtype": dtype}
+
+
+@extra("random_calls", ("f32",), random=True)
+def random_calls(dtype):
+    yield from listed.samples(random=True)
 
 
 @extra("randperm", ("i32", "i64"), random=True)

@@ -1,4 +1,6 @@
-"""A call of each op of aten.txt, and of what torch.export computes sizes with."""
+"""A call of each op of aten.txt and calls.txt, and of what torch.export computes sizes with."""
+
+import pathlib
 
 import aten
 import torch
@@ -7,6 +9,14 @@ import torch
 UNDEFINED = {f"aten.{name}" for name in ("empty.memory_format", "empty_permuted.default", "empty_like.default")} | {
     "aten.new_empty.default"
 }
+RANDOM = {f"aten.{name}" for name in ("bernoulli.Tensor", "bernoulli.p", "bernoulli_.float", "normal.float_Tensor")} | {
+    "aten.rand_like.default"
+}
+# clave has these without the results that inference leaves unused.
+FIRST = {f"aten.{name}.default" for name in ("_embedding_bag", "native_dropout")} | {
+    "aten._scaled_dot_product_flash_attention_for_cpu.default"
+}
+MORE = pathlib.Path(__file__).with_name("calls.txt")
 FEATURES = 6
 
 
@@ -60,10 +70,25 @@ def tensors(seed):
     }
 
 
-def calls():
+def calls(path=aten.LISTED):
     """Op -> its arguments as text, of the ops that are run."""
-    lines = (line.split("\t") for line in aten.LISTED.read_text().splitlines() if not line.startswith("#"))
+    lines = (line.split("\t") for line in path.read_text().splitlines() if not line.startswith("#"))
     return {line[0]: line[1] for line in lines if len(line) > 1 and not aten.exporter(line[0]).startswith("no: ")}
+
+
+def samples(random):
+    """Each call of both tables, whose values are random or undefined, or are not, as extra.py has samples. Not those of
+    complex numbers, which are no inputs of a program."""
+    names = tensors(0) | {"torch": torch, "call": lambda *args, **kwargs: (args, kwargs)}
+    for name, arguments in sorted((calls() | calls(MORE)).items()):
+        if (name in UNDEFINED | RANDOM) == random and "complex" not in arguments:
+            args, kwargs = eval(f"call({arguments})", names)
+            yield run, (name, *args), kwargs
+
+
+def run(name, *args, **kwargs):
+    results = caller(name)(*args, **kwargs)
+    return plain(results[0] if name in FIRST else results)
 
 
 def plain(result):

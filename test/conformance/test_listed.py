@@ -11,7 +11,6 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "python")]
 
 import aten
 import listed
-import placement
 
 import clave
 from clave import trace
@@ -95,10 +94,6 @@ def difference(name, got, want):
                 torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-5)
     except AssertionError as e:
         return str(e)
-
-
-def test_nothing_falls_back(program):
-    assert not placement.fallbacks(clave.Session(program, "opencl"))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -100,10 +100,17 @@ def test_right_kernels_pass(program: Path) -> None:
 def test_later_runs_of_a_session_go_to_the_cpu(program: Path, broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAVE_KERNEL_DIR", str(broken))
     monkeypatch.setenv("CLAVE_CACHE_DIR", "off")
-    session = clave.Session(program, device="opencl")
+    session = clave.Session(program, device="opencl", fallback=True)
     for seed in range(3):
         x = torch.randn(9, 9, generator=torch.Generator().manual_seed(seed))
         np.testing.assert_allclose(session.run(x)[0], Model()(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_session_without_fallback_refuses(program: Path, broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAVE_KERNEL_DIR", str(broken))
+    monkeypatch.setenv("CLAVE_CACHE_DIR", "off")
+    with pytest.raises(clave.Error, match="the kernels of triangle give wrong numbers on"):
+        clave.Session(program, device="opencl", fallback=False).run(torch.zeros(9, 9) + 1)
 
 
 def test_fast_precision_is_close(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:

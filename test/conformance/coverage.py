@@ -21,7 +21,7 @@ import scope
 DOCUMENT = ROOT / "docs/coverage.md"
 DEVICES = ("cpu", "opencl")
 COLUMNS = "| op | exporter | cpu | opencl | dtypes | largest error (ulp) |"
-TOTALS = "| device | samples | right | unsupported | wrong, error, crash or timeout | time | kernel binaries |"
+TOTALS = "| device | samples | right | unsupported | any failure | time | kernel binaries | commit |"
 INTRO = """# Coverage
 
 Generated: `make conformance` runs torch's operator samples on both devices and writes this file. The columns:
@@ -29,8 +29,9 @@ Generated: `make conformance` runs torch's operator samples on both devices and 
 - **exporter**: *lowered*: clave has the op, or writes it in few of its own; *decomposed*: torch writes it in ops that
   are; *sizes*: computed on the host from the inputs' shapes; or why not.
 - **cpu**, **opencl**: samples right / samples run whose graph holds the op, before or after decomposition, on the CPU
-  backend and on an OpenCL device (PoCL; the kernels' own results, without the comparison at first use); then what falls
-  back to the CPU backend, and why. The other samples were refused with an error that names the op.
+  backend and on an OpenCL device (PoCL; the kernels' own results, without the comparison at first use and without
+  fallback). The other samples were refused with an error that names the op: `test/conformance/expected.tsv` has each
+  with its reason. *never run*: lowered, but no sample's graph holds it.
 - **dtypes**: of the samples that were right on both.
 - **largest error**: of those samples, in units in the last place of the result's dtype, from torch's result or from the
   same computation in f64, whichever is nearer. Sums that cancel show large numbers: `test/conformance/compare.py` has
@@ -44,7 +45,6 @@ class Tally:
     right: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     run: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     dtypes: dict[str, set[str]] = dataclasses.field(default_factory=lambda: collections.defaultdict(set))
-    fallback: dict[str, str] = dataclasses.field(default_factory=dict)
     ulp: float = 0.0
 
     def add(self, device: str, r: dict) -> None:
@@ -71,16 +71,14 @@ def tally(records: dict[str, list[dict]]) -> dict[str, Tally]:
         for r in listed:
             for op in r.get("ops", ()):
                 tallies[op].add(device, r)
-            for op, why in r.get("fallback", {}).items():
-                tallies[op].fallback[device] = why
     return tallies
 
 
 def row(name: str, t: Tally) -> str:
     cells = [f"`{name}`", aten.exporter(name)]
     for device in DEVICES:
-        counts = f"{t.right[device]} / {t.run[device]}" if t.run[device] else "–"
-        cells.append(f"{counts}, falls back to cpu: {t.fallback[device]}" if device in t.fallback else counts)
+        none = "never run" if cells[1] == "lowered" else "–"
+        cells.append(f"{t.right[device]} / {t.run[device]}" if t.run[device] else none)
     both = set.intersection(*(t.dtypes[d] for d in DEVICES))
     cells.append(" ".join(d for d in samples.DTYPES if d in both) or "–")
     cells.append(f"{t.ulp:.3g}" if any(t.right.values()) else "–")
@@ -88,7 +86,7 @@ def row(name: str, t: Tally) -> str:
 
 
 def totals(records: dict[str, list[dict]]) -> str:
-    lines = [TOTALS, "|---|---|---|---|---|---|---|"]
+    lines = [TOTALS, "|---|---|---|---|---|---|---|---|"]
     for device, listed in records.items():
         n = collections.Counter(r["verdict"] for r in listed if "verdict" in r)
         total = n.total()
@@ -98,7 +96,7 @@ def totals(records: dict[str, list[dict]]) -> str:
         time = "–" if run is None or run["resumed"] else f"{run['seconds']} s"
         kernels = "–" if run is None or device == "cpu" else run["kernels"]
         name = device if run else f"{device}, part of a run"
-        cells = [name, total, share, n["unsupported"], bad, time, kernels]
+        cells = [name, total, share, n["unsupported"], bad, time, kernels, run["commit"] if run else "–"]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 

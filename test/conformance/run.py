@@ -14,6 +14,7 @@ import json
 import multiprocessing
 import multiprocessing.connection
 import pathlib
+import subprocess
 import sys
 import time
 import zlib
@@ -196,13 +197,25 @@ class Report:
         print(line, flush=True)
 
     def total_of_run(self, seconds, resumed, kernels):
-        run = {"seconds": round(seconds), "resumed": resumed, "kernels": kernels}
+        run = {"seconds": round(seconds), "resumed": resumed, "kernels": kernels, "commit": commit()}
         print(json.dumps(run), file=self.file, flush=True)
         print(f"{seconds:.0f} s, {kernels} kernel binaries on disk")
 
     def clear(self):
         if self.terminal:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def git(*arguments):
+    """What git prints; nothing outside of a checkout."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def commit():
+    """The checkout's, "dirty" where more than the document that is made of the records differs."""
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/coverage.md")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (", dirty" if changed else "")
 
 
 def summary(counts):
@@ -224,15 +237,16 @@ def chosen_jobs(args):
     else:
         names = scope.in_scope()
     if args.slice:
-        return [slice_job(i, n) for i, n in enumerate(names) if samples.dtypes_of(n)]
+        head = git("rev-parse", "HEAD")
+        return [slice_job(head, n) for n in names if samples.dtypes_of(n)]
     wanted = args.dtype.split(",") if args.dtype else list(samples.DTYPES)
     return [(n, d) for n in names for d in samples.dtypes_of(n) if d in wanted]
 
 
-def slice_job(turn, name):
-    """An op with one of its dtypes, by turns."""
+def slice_job(head, name):
+    """An op with one of its dtypes: another in most commits, so that all run within some."""
     dtypes = samples.dtypes_of(name)
-    return name, dtypes[turn % len(dtypes)]
+    return name, dtypes[zlib.crc32(f"{name} {head}".encode()) % len(dtypes)]
 
 
 def matches(name, wanted):
@@ -252,7 +266,9 @@ def parse_arguments():
     parser.add_argument("--samples", type=int, help="at most this many of each op and dtype")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one sample (60)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/conformance")
-    parser.add_argument("--slice", action="store_true", help="a few samples of each op, in one dtype, by turns")
+    parser.add_argument(
+        "--slice", action="store_true", help="a few samples of each op in one dtype, by its name and the commit"
+    )
     parser.add_argument("--resume", action="store_true", help="keep the records of finished ops")
     parser.add_argument("--list", action="store_true", help="the ops in scope and their dtypes")
     parser.add_argument("--failures", action="store_true", help="print the samples that are not right")

@@ -3,18 +3,19 @@
  * machine.
  *
  *   replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn TEXT]]
- *          [--small BYTES] [--poison] [-v]
+ *          [--small BYTES] [--poison] [--sabotage] [-v]
  *
  * An op that the device cannot run fails its case, unless --fallback lets the CPU backend have it.
  * --part K/N takes the cases whose name and --turn hash to K modulo N: the parts 0 to N - 1 are all
  * cases, and another turn (a commit) divides them in another way. --small takes those whose data
- * file has at most so many bytes.
+ * file has at most so many bytes. --sabotage runs nothing: it checks that no case takes zeros, the
+ * negated answer or 2 % more for right.
  *
- * A row of the index: name, program, data file, rtol, atol, error. The data file holds "in.A.0",
- * "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of three runs in one
- * session, A, B, A: "out.0.0", "out.1.0", "out.2.0" (runs 0 and 2 share outputs where the file has
- * no "out.2.*"): stale state would show. Where `error` is not empty the runs on A must fail with
- * that text in the message, the run on B must not. */
+ * A row of the index: name, program, data file, rtol, atol, steps (compare.h), error. The data file
+ * holds "in.A.0", "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of
+ * three runs in one session, A, B, A: "out.0.0", "out.1.0", "out.2.0" (runs 0 and 2 share outputs
+ * where the file has no "out.2.*"): stale state would show. Where `error` is not empty the runs on
+ * A must fail with that text in the message, the run on B must not. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -24,20 +25,21 @@
 #include <sys/stat.h>
 
 #include "clave.h"
+#include "compare.h"
 
-enum { MAX_LINE = 4096, MAX_FILE = 2 * MAX_LINE + 2, N_FIELDS = 6, N_RUNS = 3, MAX_NAME = 64 };
-typedef enum field { NAME, PROGRAM, DATA, RTOL, ATOL, ERROR } field;
+enum { MAX_LINE = 4096, MAX_FILE = 2 * MAX_LINE + 2, N_FIELDS = 7, N_RUNS = 3, MAX_NAME = 64 };
+typedef enum field { NAME, PROGRAM, DATA, RTOL, ATOL, STEPS, ERROR } field;
 
 typedef struct replay_options {
   const char *index, *device, *only, *turn;
   unsigned part, parts;
   long small;
-  bool fallback, poison, verbose;
+  bool fallback, poison, verbose, sabotage;
 } replay_options;
 
 typedef struct replay_case {
   const char *name, *error;
-  double rtol, atol;
+  tolerance tolerance;
   int run, output; /* where we are, for messages */
 } replay_case;
 
@@ -86,10 +88,25 @@ static bool is_float(clave_dtype t) {
   return t == CLAVE_F32 || t == CLAVE_F16 || t == CLAVE_BF16 || t == CLAVE_F64;
 }
 
-static bool floats_close(double got, double want, const replay_case *c) {
-  if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
-  if (isinf(want) || isinf(got)) return want == got;
-  return fabs(got - want) <= c->atol + c->rtol * fabs(want);
+static float_format format_of(clave_dtype t) {
+  return t == CLAVE_F16    ? format_f16
+         : t == CLAVE_BF16 ? format_bf16
+         : t == CLAVE_F64  ? format_f64
+                           : format_f32;
+}
+
+static size_t count_of(const clave_tensor *t) {
+  size_t n = 1;
+  for (int i = 0; i < t->rank; i++) n *= (size_t)t->dims[i];
+  return n;
+}
+
+/* Owned by the caller. */
+static double *floats_of(const clave_tensor *t) {
+  size_t n = count_of(t);
+  double *values = malloc((n + 1) * sizeof *values);
+  for (size_t i = 0; values && i < n; i++) values[i] = float_at(t, i);
+  return values;
 }
 
 static void print_dims(const clave_tensor *t, char *text, size_t size) {
@@ -111,39 +128,76 @@ static bool same_type(const clave_tensor *got, const clave_tensor *want, const r
   return false;
 }
 
-/* Compares n elements; prints the first that differs and how many do. */
-static bool same_values(const clave_tensor *got, const clave_tensor *want, size_t n,
-                        const replay_case *c) {
-  size_t bad = 0, first = 0, width = clave_dtype_size(got->dtype);
-  for (size_t i = 0; i < n; i++) {
-    bool same = is_float(got->dtype) ? floats_close(float_at(got, i), float_at(want, i), c)
-                                     : !memcmp((const char *)got->data + i * width,
-                                               (const char *)want->data + i * width, width);
-    if (!same && bad++ == 0) first = i;
+static bool same_floats(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
+  double *g = floats_of(got), *w = floats_of(want);
+  size_t n = count_of(want);
+  float_format f = format_of(want->dtype);
+  comparison result = {.wrong = n};
+  if (g && w) result = compare_floats(g, w, n, f, c->tolerance);
+  const char *fault = comparison_fault(&result, f, c->tolerance);
+  if (fault) {
+    char line[300];
+    int m = snprintf(line, sizeof line, "output %d (%s): %s", c->output,
+                     clave_dtype_name(got->dtype), fault);
+    if (result.wrong)
+      m +=
+          snprintf(line + m, sizeof line - (size_t)m, ": element %zu is %.9g, not %.9g; %zu of %zu",
+                   result.first, g ? g[result.first] : 0, w ? w[result.first] : 0, result.wrong, n);
+    snprintf(line + m, sizeof line - (size_t)m,
+             "; mean error in parts of the allowance %.2g, towards zero %.2g, size %.2g",
+             result.sum / result.n, result.towards_zero / result.n, result.size / result.n);
+    print_failure(c, line);
   }
+  free(g);
+  free(w);
+  return !fault;
+}
+
+/* Elements that are not floats are the same; prints the first that is not and how many are not. */
+static bool same_integers(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
+  size_t bad = 0, first = 0, n = count_of(want), width = clave_dtype_size(want->dtype);
+  const char *g = got->data, *w = want->data;
+  for (size_t i = 0; i < n; i++)
+    if (memcmp(g + i * width, w + i * width, width) && bad++ == 0) first = i;
   if (!bad) return true;
+  int64_t a = 0, b = 0;
   char line[300];
-  if (is_float(got->dtype)) {
-    snprintf(line, sizeof line, "output %d (%s): element %zu is %.9g, not %.9g; %zu of %zu differ",
-             c->output, clave_dtype_name(got->dtype), first, float_at(got, first),
-             float_at(want, first), bad, n);
-  } else {
-    int64_t g = 0, w = 0;
-    memcpy(&g, (const char *)got->data + first * width, width);
-    memcpy(&w, (const char *)want->data + first * width, width);
-    snprintf(line, sizeof line,
-             "output %d (%s): element %zu is %#" PRIx64 ", not %#" PRIx64 "; %zu of %zu differ",
-             c->output, clave_dtype_name(got->dtype), first, g, w, bad, n);
-  }
+  memcpy(&a, g + first * width, width);
+  memcpy(&b, w + first * width, width);
+  snprintf(line, sizeof line,
+           "output %d (%s): element %zu is %#" PRIx64 ", not %#" PRIx64 "; %zu of %zu differ",
+           c->output, clave_dtype_name(got->dtype), first, a, b, bad, n);
   print_failure(c, line);
   return false;
 }
 
 static bool same_tensor(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
   if (!same_type(got, want, c)) return false;
-  size_t n = 1;
-  for (int i = 0; i < got->rank; i++) n *= (size_t)got->dims[i];
-  return same_values(got, want, n, c);
+  return is_float(want->dtype) ? same_floats(got, want, c) : same_integers(got, want, c);
+}
+
+/* The reference of each output must not be mistaken for zeros, the negated answer or 2 % more. */
+static bool rejects_sabotage(const clave_tensors *data, replay_case *c) {
+  bool good = true;
+  clave_tensor want;
+  char name[MAX_NAME], line[100];
+  for (c->run = 0; c->run < N_RUNS; c->run++) {
+    for (c->output = 0; snprintf(name, sizeof name, "out.%d.%d", c->run, c->output),
+        clave_tensors_find(data, name, &want);
+         c->output++) {
+      if (!is_float(want.dtype)) continue;
+      double *w = floats_of(&want);
+      sabotage kind = w ? accepted_sabotage(w, count_of(&want), format_of(want.dtype), c->tolerance)
+                        : SABOTAGE_ZEROS;
+      free(w);
+      if (kind == N_SABOTAGES) continue;
+      snprintf(line, sizeof line, "output %d (%s) would take %s for right", c->output,
+               clave_dtype_name(want.dtype), sabotage_names[kind]);
+      print_failure(c, line);
+      good = false;
+    }
+  }
+  return good;
 }
 
 /* ---- running */
@@ -202,16 +256,27 @@ static bool replay_runs(clave_session *s, const clave_tensors *data, replay_case
   return true;
 }
 
+static bool replay_sabotage(replay_case *c, char *const *row, const char *folder) {
+  char path[MAX_FILE];
+  clave_tensors *data = NULL;
+  snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
+  bool good = !failed(c, clave_tensors_load(path, &data)) && rejects_sabotage(data, c);
+  clave_tensors_destroy(data);
+  return good;
+}
+
 static bool replay_case_on(clave_device *device, const replay_options *o, char *const *row,
                            const char *folder) {
-  replay_case c = {
-      .name = row[NAME], .error = row[ERROR], .rtol = atof(row[RTOL]), .atol = atof(row[ATOL])};
+  replay_case c = {.name = row[NAME],
+                   .error = row[ERROR],
+                   .tolerance = {atof(row[RTOL]), atof(row[ATOL]), atoi(row[STEPS])}};
   clave_program *program = NULL;
   clave_tensors *data = NULL;
   clave_session *session = NULL;
   clave_session_options options = {.size = sizeof options, .poison = o->poison};
   char path[MAX_FILE];
   snprintf(path, sizeof path, "%s/%s", folder, row[PROGRAM]);
+  if (o->sabotage) return replay_sabotage(&c, row, folder);
   bool good = !failed(&c, clave_program_load(path, NULL, &program));
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
   good = good && !failed(&c, clave_tensors_load(path, &data)) &&
@@ -303,6 +368,8 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
       o->fallback = true;
     else if (!strcmp(argv[i], "--poison"))
       o->poison = true;
+    else if (!strcmp(argv[i], "--sabotage"))
+      o->sabotage = true;
     else if (!strcmp(argv[i], "-v"))
       o->verbose = true;
     else if (!o->index && argv[i][0] != '-')
@@ -318,7 +385,7 @@ int main(int argc, char **argv) {
   if (!parse_options(argc, argv, &o)) {
     fprintf(stderr,
             "usage: replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn "
-            "TEXT]] [--small BYTES] [--poison] [-v]\n");
+            "TEXT]] [--small BYTES] [--poison] [--sabotage] [-v]\n");
     return 2;
   }
   FILE *f = fopen(o.index, "r");

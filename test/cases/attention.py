@@ -10,7 +10,7 @@ from clave.ops import sdpa_with_kv_cache
 from describe import BF16, BOOL, F16, F32, F64, FLOATS, I8, I64, Case, T, name_of
 
 attention = fn.scaled_dot_product_attention
-TOLERANCE = {F32: 2e-5, F64: 1e-12, F16: 6e-3, BF16: 5e-2}
+TOLERANCE = {F32: 2e-5, F64: 1e-12, F16: 2e-5, BF16: 2e-5}
 
 
 def qkv(dtype, batch=2, heads=4, kv=None, queries=5, keys=9, dim=8, v_dim=None):

@@ -7,6 +7,7 @@ For each case OUT/<family>/<name>.clv, OUT/<family>/<name>.safetensors and a row
 """
 
 import argparse
+import copy
 import hashlib
 import importlib
 import multiprocessing
@@ -20,6 +21,7 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
 
 import quick_export
+import reference
 import safetensors.torch
 import torch
 
@@ -40,9 +42,14 @@ def flat(result):
     return list(torch.utils._pytree.tree_leaves(result))
 
 
+def module_of(case):
+    return case.function if isinstance(case.function, torch.nn.Module) else Module(case.function)
+
+
 def evaluate(case):
     """The data file's tensors: both sets of inputs, and the outputs of three runs on A, B, A."""
-    module = case.function if isinstance(case.function, torch.nn.Module) else Module(case.function)
+    module = module_of(case)
+    precise = copy.deepcopy(module) if case.state else module
     tensors = {}
     for run, letter in ((0, "A"), (1, "B")):
         for i, t in enumerate(case.data(run)):
@@ -50,9 +57,20 @@ def evaluate(case):
     for run in range(3 if case.state else 2):
         if case.error and run != 1:
             continue
-        for i, t in enumerate(flat(module(*case.data(run % 2)))):
+        results = flat(module(*case.data(run % 2)))
+        if not case.own:
+            results = checked(results, flat(reference.evaluate(precise, case.data(run % 2))))
+        for i, t in enumerate(results):
             tensors[f"out.{run}.{i}"] = t.detach().contiguous().clone()
     return tensors
+
+
+def checked(own, precise):
+    """The precise results; an error where they are not, but for torch's rounding, what torch computes."""
+    for i, (a, b) in enumerate(zip(own, precise, strict=True)):
+        if difference := reference.difference(a, b):
+            raise ValueError(f"output {i} means something else in f64 ({difference}); see Case.own")
+    return precise
 
 
 def build_case(job):
@@ -68,13 +86,14 @@ def build_case(job):
     except Exception as error:  # any failure is this case's result
         return None, f"FAIL {family}/{case.name}: {type(error).__name__}: {str(error).strip()[:600]}"
     stem = f"{family}/{case.name}"
-    return "\t".join([stem, f"{stem}.clv", f"{stem}.safetensors", repr(case.rtol), repr(case.atol), case.error]), None
+    numbers = map(repr, (case.rtol, case.atol, case.steps))
+    return "\t".join([stem, f"{stem}.clv", f"{stem}.safetensors", *numbers, case.error]), None
 
 
 def export_case(case, path):
     import clave
 
-    module = case.function if isinstance(case.function, torch.nn.Module) else Module(case.function)
+    module = module_of(case)
     # The exporter sees set B where A is meant to fail.
     args = case.data(1 if case.error else 0)
     clave.export(module.eval(), args, dynamic_shapes=case.dynamic_shapes).save(str(path))
@@ -83,7 +102,7 @@ def export_case(case, path):
 
 
 def families():
-    return sorted(p.stem for p in HERE.glob("*.py") if p.stem not in ("build", "describe"))
+    return sorted(p.stem for p in HERE.glob("*.py") if p.stem not in ("build", "describe", "reference"))
 
 
 def all_jobs(out, only, eager):
@@ -97,7 +116,8 @@ def all_jobs(out, only, eager):
 
 
 def fingerprint(paths):
-    h = hashlib.sha256()
+    """Of all that decides the cases: torch's kernels differ by its version and the instructions of the CPU."""
+    h = hashlib.sha256(f"{torch.__version__} {torch.backends.cpu.get_cpu_capability()} {sys.version}".encode())
     for p in sorted(paths):
         h.update(str(p).encode() + p.read_bytes())
     return h.hexdigest()

@@ -51,8 +51,10 @@ class Case:
     function: Callable  # a function or a module
     inputs: list  # of T: the first set
     other: list | None = None  # the second set where it differs in more than its random values
-    rtol: float = 0.0
+    rtol: float = 0.0  # what may be lost before a result is rounded to its dtype
     atol: float = 0.0
+    steps: int = 0  # roundings to a 16-bit dtype that the program or torch has and the other has not; say which
+    own: str = ""  # why torch's own results are the right ones, and not those in f64 (reference.py)
     error: str = ""  # the first set must fail with this text
     dynamic_shapes: object = None
     state: bool = False  # the module changes its buffers
@@ -79,27 +81,24 @@ def name_of(dtype):
     }[dtype]
 
 
+def computed(dtype):
+    """What a float is computed in: the 16-bit ones in f32, and rounded once, which test/compare.h allows for by itself."""
+    return F64 if dtype is F64 else F32
+
+
 def ulps(dtype, n):
-    """Relative tolerance of n units in the last place; one for the 16-bit floats, which compute in f32 and round once."""
-    if not dtype.is_floating_point:
-        return 0.0
-    return torch.finfo(dtype).eps * (n if dtype in (F32, F64) else 1)
+    """Relative tolerance of n units in the last place of what is computed in."""
+    return torch.finfo(computed(dtype)).eps * n if dtype.is_floating_point else 0.0
 
 
-def sums(dtype, terms, magnitude=1.0, wide=F32):
+def sums(dtype, terms, magnitude=1.0):
     """Absolute tolerance of a sum of `terms` products of about `magnitude`: the error of a sum in f32 by blocks grows with
-    the square root of the terms, on our side and on torch's, and the result is rounded once to its dtype."""
-    if not dtype.is_floating_point:
-        return 0.0
-    accumulate = torch.finfo(F64 if dtype is F64 else wide).eps
-    rounding = 0 if dtype in (F32, F64) else torch.finfo(dtype).eps * terms**0.5
-    return magnitude * (4 * accumulate * max(terms, 1) ** 0.5 + rounding)
+    the square root of the terms."""
+    return magnitude * ulps(dtype, 4) * max(terms, 1) ** 0.5
 
 
 def products(dtype, terms, magnitude=1.5):
-    """Absolute tolerance of a sum of `terms` products of about `magnitude` in a matrix product, where BLAS adds one after the
-    other: each addition rounds a partial sum of about magnitude * sqrt(i), and over thousands of elements the worst is five
-    standard deviations off, about magnitude * eps * terms. Then as sums()."""
-    if not dtype.is_floating_point:
-        return 0.0
-    return magnitude * torch.finfo(F64 if dtype is F64 else F32).eps * terms + sums(dtype, terms, magnitude)
+    """Absolute tolerance of a sum of `terms` products of about `magnitude` in a matrix product, where they may be added one
+    after the other: each addition rounds a partial sum of about magnitude * sqrt(i), and over thousands of elements the worst
+    is five standard deviations off, about magnitude * eps * terms. Then as sums()."""
+    return magnitude * ulps(dtype, 1) * terms + sums(dtype, terms, magnitude)

@@ -91,7 +91,13 @@ def special_cases():
         yield Case(f"special_pairs_{d}", each(PAIRS), [T((12, 1), dtype, values=SPECIALS), b])
         scaled = lambda x, n: (torch.ldexp(x, n), torch.ldexp(x, n.to(x.dtype)))
         exponents = T((7,), I32, values=(0, 3, -5, 200, -200, 12, -13))
-        yield Case(f"ldexp_{d}", scaled, [T((12, 1), dtype, values=SPECIALS), exponents], rtol=ulps(dtype, 4))
+        yield Case(
+            f"ldexp_{d}",
+            scaled,
+            [T((12, 1), dtype, values=SPECIALS), exponents],
+            rtol=ulps(dtype, 4),
+            own="2^200 is infinite in the smaller dtypes, and 0 * 2^200 is NaN",
+        )
     divisors = each([torch.gcd, torch.lcm])
     for dtype in INTS:
         low = 0 if dtype is U8 else -50
@@ -219,7 +225,7 @@ def scalar_cases():
             atol=ulps(dtype, 4),
         )
     mixed = lambda i, f, h, b: (i + f, i * 2.5, h + f, h * i, b + i, b * f, i / 2, b & (i > 0), torch.true_divide(i, 3))
-    yield Case("promotion", mixed, [T((5, 3), I64, -9, 9), T((3,), F32), T((5, 1), F16), T((1, 3), BOOL)], rtol=2e-3)
+    yield Case("promotion", mixed, [T((5, 3), I64, -9, 9), T((3,), F32), T((5, 1), F16), T((1, 3), BOOL)], rtol=1e-6)
 
 
 def shape_cases():

@@ -8,8 +8,7 @@ from describe import BF16, F16, F32, F64, FLOATS, Case, T, name_of, ulps
 
 
 def tolerance(dtype):
-    many = 64 if dtype in (F32, F64) else 1
-    return {"rtol": 3 * ulps(dtype, many), "atol": 3 * ulps(dtype, many)}
+    return {"rtol": ulps(dtype, 192), "atol": ulps(dtype, 192)}
 
 
 def layer_cases(dtype, d):

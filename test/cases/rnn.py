@@ -8,7 +8,7 @@ from torch.export import Dim
 from describe import BF16, F16, F32, F64, Case, T
 
 TIME, BATCH = Dim("time", min=2, max=64), Dim("batch", min=2, max=16)
-TOLERANCE = {F32: 2e-5, F64: 1e-12, F16: 8e-3, BF16: 6e-2}
+TOLERANCE = {F32: 2e-5, F64: 1e-12, F16: 2e-5, BF16: 2e-5}
 
 
 def close(dtype=F32):

@@ -3,7 +3,7 @@ means and products of powers round differently."""
 
 import torch
 
-from describe import BF16, BOOL, F16, F32, FLOATS, I32, I64, INTS, U8, Case, T, name_of
+from describe import BF16, BOOL, F16, F32, FLOATS, I32, I64, INTS, U8, Case, T, name_of, ulps
 
 X, INDEX, SOURCE = (5, 6, 3), (4, 5, 2), (4, 6, 3)
 
@@ -48,7 +48,7 @@ def cases():
         if dtype is BOOL:
             yield Case("plain_bool", lambda x, i, s: (x.scatter(1, i, s), x.scatter_add(1, i, s)), [x, i, s])
             continue
-        eps = 4 * torch.finfo(dtype).eps if dtype.is_floating_point else 0.0  # a 16-bit float is rounded at every step
+        eps = ulps(dtype, 4)
         tolerance = {"rtol": eps, "atol": eps}
         yield Case(f"plain_{d}", scatters, [x, i, s], **tolerance)
         yield Case(f"reduce_{d}", reductions, [x, i, T(SOURCE, dtype, 1, 3)], **tolerance)

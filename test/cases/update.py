@@ -65,7 +65,7 @@ def state_cases():
             Module(write_slice, cache()),
             [x],
             state=True,
-            rtol=2e-3 if dtype in (F16,) else 2e-2 if dtype is BF16 else 1e-6,
+            rtol=1e-6,
             atol=1e-5,
         )
         yield Case(f"state_index_copy_{d}", Module(write_at, cache()), [x, T((3,), I64, values=(5, 0, 3))], state=True)
@@ -76,7 +76,7 @@ def state_cases():
             Module(shift, cache()),
             [T((3, 1), dtype, -9, 9)],
             state=True,
-            rtol=2e-2 if dtype in (F16, BF16) else 1e-6,
+            rtol=1e-6,
             atol=1e-5,
         )
     for name, f in {"read_before_write": read_before_write, "overlapping": overlapping}.items():

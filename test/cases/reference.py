@@ -1,0 +1,124 @@
+"""The results that op cases are held against: each torch op computed in f64, its results rounded once to the dtypes it gives.
+
+That is what an op means, without the errors of torch's own kernels; ops that follow see the rounded numbers, as in torch. An
+op that f64 kernels do not have, or that asks for its dtype's own numbers, gives what torch computes.
+"""
+
+import contextlib
+
+import torch
+import torch.nn.functional as fn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from clave.ops import sdpa_with_kv_cache
+
+WIDE = {
+    torch.float32: torch.float64,
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+}
+# Of the dtype itself: its next number, its largest; a conversion rounds once.
+OF_DTYPE = {"nextafter", "nan_to_num", "_to_copy", "copy_", "clone", "empty", "empty_like", "empty_strided"}
+# One op to us, several aten ops in torch.
+WHOLE = {fn.scaled_dot_product_attention, torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu}
+
+
+def widen(x):
+    """A tensor or dtype as f64 (a tensor is copied), anything else as it is."""
+    if isinstance(x, torch.dtype):
+        return WIDE.get(x, x)
+    if isinstance(x, torch.Tensor):
+        return x.to(WIDE[x.dtype], copy=True) if x.dtype in WIDE else x.clone()
+    return x
+
+
+def is_narrow(x):
+    return isinstance(x, torch.Tensor) and x.dtype in WIDE
+
+
+@contextlib.contextmanager
+def f64_by_default():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def compute_wide(func, args, kwargs):
+    """The leaves of func's result in f64 and its arguments afterwards; None where it has no f64 kernel."""
+    args, kwargs = tree_map(widen, (args, kwargs))
+    if func in (torch.ops.aten._softmax.default, torch.ops.aten._log_softmax.default):
+        args = (*args[:2], False)  # half_to_float means f16 to f32
+    try:
+        with f64_by_default():
+            results = func(*args, **kwargs)
+    except (RuntimeError, NotImplementedError):
+        return None
+    return [*tree_leaves(results), *tree_leaves((args, kwargs))]
+
+
+def rounded(func, args, kwargs, writes):
+    """func's own results with the values of those in f64; also of its arguments, if it writes to them."""
+    before = tree_map(widen, (args, kwargs)) if writes else (args, kwargs)
+    results = func(*args, **kwargs)
+    own = tree_leaves(results)
+    if not any(map(is_narrow, own)) and not writes:
+        return results
+    wide = compute_wide(func, *before)
+    if wide is None:
+        return results
+    for x, w in zip([*own, *tree_leaves((args, kwargs))] if writes else own, wide, strict=False):
+        if is_narrow(x) and isinstance(w, torch.Tensor) and w.shape == x.shape and x.numel():
+            x.copy_(w)
+    return results
+
+
+class EachOp(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is torch.ops.clave.sdpa_with_kv_cache.default:
+            with self:
+                return sdpa_with_kv_cache._init_fn(*args, **kwargs)
+        views = any(r.alias_info and not r.alias_info.is_write for r in func._schema.returns)
+        random = torch.Tag.nondeterministic_seeded in func.tags
+        if views or random or func._schema.name.split("::")[1] in OF_DTYPE:
+            return func(*args, **kwargs)
+        return rounded(func, args, kwargs, func._schema.is_mutable)
+
+
+class WholeOps(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in WHOLE:
+            with torch.utils._python_dispatch._disable_current_modes():
+                return rounded(func, args, kwargs, False)
+        return func(*args, **kwargs)
+
+
+def evaluate(module, args):
+    with WholeOps(), EachOp():
+        return module(*args)
+
+
+# How far torch's own results may be from those in f64, in parts of their root mean square.
+NEAR = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 2**-6, torch.bfloat16: 2**-3}
+
+
+def difference(own, precise):
+    """What is not a matter of rounding between torch's result and the precise one; empty if nothing."""
+    if own.dtype != precise.dtype or own.shape != precise.shape:
+        return f"{precise.dtype} {tuple(precise.shape)}, not {own.dtype} {tuple(own.shape)}"
+    if not own.dtype.is_floating_point:
+        return "" if torch.equal(own, precise) else "other integers"
+    finite = own.isfinite()
+    if not torch.equal(own.where(~finite, 0).nan_to_num(7), precise.where(~precise.isfinite(), 0).nan_to_num(7)):
+        return "other infinities or NaN"
+    a, b = own[finite].double(), precise[finite].double()
+    size = b.square().mean().sqrt() if b.numel() else 1
+    far = ((a - b).abs() / size.clamp(min=1e-300)).max().item() if b.numel() else 0
+    return f"{far:.3g} of the results' root mean square away" if far > NEAR[own.dtype] else ""

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "compare.h"
 
 enum { PAIR_MAX_SLOTS = 12, PAIR_GUARD = 64 };
 
@@ -29,8 +30,9 @@ typedef struct pair_case {
   const void *fields;
   const char *tensors;
   const char *types; /* what T stands for, in turn */
-  /* In units of the dtype's epsilon, relative to max(1, |expected|). Sums whose terms cancel: up to
-   * the number of terms, the bound of a sum in any order. */
+  /* In units of f32's epsilon (F64: of f64's), relative to the larger of |expected| and the
+   * output's root mean square: what may be lost before a result is rounded to its dtype
+   * (compare.h). 0: nothing may differ. */
   double tolerance;
 } pair_case;
 
@@ -50,8 +52,6 @@ typedef struct pair_node {
 } pair_node;
 
 static const char pair_letters[] = "fhbdcusilo"; /* by dtype */
-static const double pair_epsilon[DTYPE_COUNT] = {
-    [DTYPE_F32] = 1.2e-7, [DTYPE_F16] = 9.8e-4, [DTYPE_BF16] = 7.9e-3, [DTYPE_F64] = 2.3e-16};
 
 static uint64_t pair_state = 88172645463325252ull;
 static uint32_t pair_random(void) {
@@ -274,29 +274,66 @@ static void pair_run(backend *b, const pair_case *c, pair_node *p, int times, ch
   for (int i = 0; i < p->n_slots; i++) b->vt->buffer_destroy(b, bound[i].buf);
 }
 
-static bool pair_equal(double a, double b, double tolerance) {
-  if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
-  if (isinf(a) || isinf(b)) return a == b;
-  return fabs(a - b) <= tolerance * fmax(1, fabs(a));
+static float_format pair_format(dtype t) {
+  return t == DTYPE_F16    ? format_f16
+         : t == DTYPE_BF16 ? format_bf16
+         : t == DTYPE_F64  ? format_f64
+                           : format_f32;
+}
+
+/* The tolerance of n expected values of a float dtype. */
+static tolerance pair_tolerance(double units, dtype t, const double *want, size_t n) {
+  double squares = 0, finite = 0, part = units * (t == DTYPE_F64 ? 2.3e-16 : 1.2e-7);
+  for (size_t i = 0; i < n; i++)
+    if (isfinite(want[i])) finite += 1, squares += want[i] * want[i];
+  return (tolerance){.rtol = part, .atol = finite > 0 ? part * sqrt(squares / finite) : 0};
+}
+
+/* Prints what is wrong with n values of a float dtype; also where wrong ones would not be noticed.
+ */
+static int pair_compare_floats(const char *name, dtype t, double units, const double *want,
+                               const double *got, size_t n) {
+  float_format f = pair_format(t);
+  tolerance allowed = pair_tolerance(units, t, want, n);
+  comparison c = compare_floats(got, want, n, f, allowed);
+  const char *fault = comparison_fault(&c, f, allowed);
+  sabotage passes = accepted_sabotage(want, n, f, allowed);
+  if (fault)
+    print_error(
+        "%s: %s; %zu of %zu: element %zu: cpu %.9g, opencl %.9g; errors in parts of the allowance: "
+        "mean %.2g, size %.2g\n",
+        name, fault, c.wrong, n, c.first, want[c.first], got[c.first], c.sum / c.n, c.size / c.n);
+  if (passes < N_SABOTAGES) print_error("%s: %s would pass\n", name, sabotage_names[passes]);
+  return fault || passes < N_SABOTAGES;
+}
+
+static double *pair_values(dtype t, const char *data, size_t n) {
+  double *values = malloc((n + 1) * sizeof *values);
+  assert_non_null(values);
+  for (size_t i = 0; i < n; i++) values[i] = pair_load(t, data, (int64_t)i);
+  return values;
 }
 
 static int pair_compare(const pair_case *c, char letter, const pair_slot *s, int slot,
                         const char *want, const char *got) {
   dtype t = s->bound.t.type;
-  double tolerance = dtype_is_float(t) ? c->tolerance * pair_epsilon[t] : 0;
-  int64_t n = (int64_t)(s->bytes / dtype_size(t)), wrong = 0;
-  for (int64_t i = 0; i < n; i++) {
-    double a = pair_load(t, want, i), b = pair_load(t, got, i);
-    if (pair_equal(a, b, tolerance)) continue;
-    if (wrong++ < 3)
-      print_error("%s (%c) slot %d element %lld: cpu %.9g, opencl %.9g\n", c->name, letter, slot,
-                  (long long)i, a, b);
+  char name[300];
+  snprintf(name, sizeof name, "%s (%c) slot %d", c->name, letter, slot);
+  size_t n = s->bytes / dtype_size(t);
+  double *a = pair_values(t, want, n), *b = pair_values(t, got, n);
+  bool wrong = false;
+  if (dtype_is_float(t)) {
+    wrong = pair_compare_floats(name, t, c->tolerance, a, b, n);
+  } else if (memcmp(want, got, s->bytes)) {
+    size_t i = 0;
+    while (i + 1 < n && a[i] == b[i]) i++;
+    print_error("%s element %zu: cpu %.9g, opencl %.9g\n", name, i, a[i], b[i]);
+    wrong = true;
   }
-  if (wrong)
-    print_error("%s (%c) slot %d: %lld of %lld differ\n", c->name, letter, slot, (long long)wrong,
-                (long long)n);
-  if (memcmp(got + s->bytes, s->data + s->bytes, PAIR_GUARD) == 0) return wrong > 0;
-  print_error("%s (%c) slot %d: written beyond the end\n", c->name, letter, slot);
+  free(a);
+  free(b);
+  if (memcmp(got + s->bytes, s->data + s->bytes, PAIR_GUARD) == 0) return wrong;
+  print_error("%s: written beyond the end\n", name);
   return 1;
 }
 

@@ -286,24 +286,29 @@ static double reference(const pair_node *p, const gemm *g, int64_t m, int64_t n)
   return sum;
 }
 
+static double nearest(dtype t, double v) {
+  double stored;
+  pair_store(t, &stored, 0, v);
+  return pair_load(t, &stored, 0);
+}
+
 static int check_product(const implementation *i, const gemm *g, stream *s, const pair_node *p) {
   dtype type = g->out->t.type;
   size_t bytes = (size_t)(g->m * g->n) * dtype_size(type);
   char *got = malloc(bytes);
-  int wrong = 0;
   pair_check(pair.device->vt->write(s, g->out->buf, 0, p->slots[2].data, p->slots[2].bytes),
              "write");
   pair_check(i->run(g), i->name);
   pair_check(pair.device->vt->read(s, g->out->buf, 0, got, bytes), "read");
-  for (int64_t m = 0; m < g->m; m++)
-    for (int64_t n = 0; n < g->n; n++) {
-      double want = reference(p, g, m, n), is = pair_load(type, got, m * g->n + n);
-      if (!pair_equal(want, is, products[0].tolerance * pair_epsilon[type]) && wrong++ == 0)
-        print_error("%s: element (%lld, %lld) is %g, not %g\n", i->name, (long long)m, (long long)n,
-                    is, want);
-    }
+  size_t n = (size_t)(g->m * g->n);
+  double *is = pair_values(type, got, n), *want = pair_values(type, got, n);
+  for (size_t e = 0; e < n; e++)
+    want[e] = nearest(type, reference(p, g, (int64_t)e / g->n, (int64_t)e % g->n));
+  int wrong = pair_compare_floats(i->name, type, products[0].tolerance, want, is, n);
+  free(is);
+  free(want);
   free(got);
-  return wrong > 0;
+  return wrong;
 }
 
 /* The choice aside: each implementation on each product of one batch that it takes. */

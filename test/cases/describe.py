@@ -53,7 +53,8 @@ class Case:
     other: list | None = None  # the second set where it differs in more than its random values
     rtol: float = 0.0  # what may be lost before a result is rounded to its dtype
     atol: float = 0.0
-    steps: int = 0  # roundings to a 16-bit dtype that the program or torch has and the other has not; say which
+    steps: int = 0  # roundings to a 16-bit dtype that torch's ops have and the program has not, or has besides
+    whole: str = ""  # why the program rounds its results alone: the reference is the whole function in f64
     own: str = ""  # why torch's own results are the right ones, and not those in f64 (reference.py)
     error: str = ""  # the first set must fail with this text
     dynamic_shapes: object = None

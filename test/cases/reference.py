@@ -5,6 +5,7 @@ op that f64 kernels do not have, or that asks for its dtype's own numbers, gives
 """
 
 import contextlib
+import copy
 
 import torch
 import torch.nn.functional as fn
@@ -103,6 +104,12 @@ class WholeOps(TorchFunctionMode):
 def evaluate(module, args):
     with WholeOps(), EachOp():
         return module(*args)
+
+
+def evaluate_whole(module, args):
+    """In f64 from end to end."""
+    with f64_by_default():
+        return copy.deepcopy(module).double()(*map(widen, args))
 
 
 # How far torch's own results may be from those in f64, in parts of their root mean square.

@@ -77,7 +77,7 @@ upsample_axis upsample_axis_of(const ir_upsample *op, const tensor *x, const ten
                      .antialias = op->antialias};
   a.quantized = upsample_is_quantized(op, x->type);
   a.compute = x->type == DTYPE_F64 || a.quantized ? DTYPE_F64 : DTYPE_F32;
-  a.stored = a.antialias ? a.compute : x->type;
+  a.stored = a.mode == IR_UPSAMPLE_MODE_CUBIC && !a.antialias ? x->type : a.compute;
   a.scale = scale_of(&a, scales[3 - n + d]);
   a.n_taps = width[op->mode];
   if (a.antialias) {

@@ -9,7 +9,7 @@ typedef struct upsample_axis {
   bool align_corners, antialias;
   bool quantized; /* weights become 16-bit integers */
   dtype compute;  /* F32 or F64: every operation on positions and weights rounds to it */
-  dtype stored;   /* what weights are rounded to */
+  dtype stored;   /* what weights are rounded to: cubic ones to x's dtype, as torch does */
   double scale;   /* source elements per element of out */
   double support; /* half the length of the antialiasing filter */
   int64_t n_taps; /* source elements that one of out reads, at most */

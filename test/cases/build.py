@@ -1,9 +1,10 @@
 """Builds the op cases: exports each described case and writes what torch eager computes.
 
-    build.py --out build/cases [--only TEXT] [--jobs N] [--list] [--eager]
+    build.py --out build/cases [--only TEXT] [--jobs N] [--list] [--eager] [--replay PATH]
 
 For each case OUT/<family>/<name>.clv, OUT/<family>/<name>.safetensors and a row in OUT/index.tsv, which test/replay.c reads
-(the format is described there). Prints `N passed, N failed`; a case that fails to export is a failed test.
+(the format is described there). Prints `N passed, N failed`; a case that fails to export is a failed test, and so is one whose
+tolerance would let zeros, the negated answer or 2 % more pass.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import hashlib
 import importlib
 import multiprocessing
 import pathlib
+import subprocess
 import sys
 import time
 import warnings
@@ -135,6 +137,14 @@ def sources():
     return [*HERE.glob("*.py"), *(ROOT / "python/clave").rglob("*.py"), ROOT / "serialize/schema.fbs"]
 
 
+def taken_for_right(replay, index):
+    """The cases that would take zeros, the negated answer or 2 % more for right, by replay's own comparison."""
+    if not replay.exists():
+        return [f"{replay} is missing; `make tests` builds it"]
+    run = subprocess.run([replay, index, "--sabotage"], capture_output=True, text=True)
+    return [] if run.returncode == 0 else (run.stdout + run.stderr).splitlines()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/cases")
@@ -142,7 +152,9 @@ def main():
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--list", action="store_true", help="names only")
     parser.add_argument("--eager", action="store_true", help="torch's side only: checks the descriptions")
+    parser.add_argument("--replay", type=pathlib.Path, help="build/test/replay, which checks tolerances")
     args = parser.parse_args()
+    args.replay = args.replay or args.out.parent / "test/replay"
     begin = time.monotonic()
     jobs = list(all_jobs(args.out, args.only, args.eager))
     if args.list:
@@ -150,8 +162,9 @@ def main():
         return 0
     stamp, mark = args.out / "stamp", fingerprint(sources()) + f" {args.only} {len(jobs)}"
     if stamp.exists() and stamp.read_text() == mark:
-        print(f"{len(jobs)} cases are up to date\n{len(jobs)} passed, 0 failed")
-        return 0
+        wrong = taken_for_right(args.replay, args.out / "index.tsv")
+        print(*wrong, f"{len(jobs)} cases are up to date\n{len(jobs)} passed, {len(wrong)} failed", sep="\n")
+        return 1 if wrong else 0
     for family in families():
         (args.out / family).mkdir(parents=True, exist_ok=True)
     stamp.unlink(missing_ok=True)
@@ -163,6 +176,7 @@ def main():
         for row, error in pool.imap(build_case, jobs, chunksize=4):
             (rows if row else errors).append(row or error)
             print(f"{row}\n" if row else "", end="", file=index, flush=True)
+    errors += [] if args.eager else taken_for_right(args.replay, args.out / "index.tsv")
     print("\n".join(errors))
     print(f"{len(jobs)} cases in {time.monotonic() - begin:.0f} s\n{len(rows)} passed, {len(errors)} failed")
     if not errors:

@@ -5,7 +5,7 @@ import torch.nn.functional as fn
 
 from describe import BOOL, FLOATS, Case, T, name_of
 
-IN_ORDER = "exact: added in torch's order, each sum rounded to the dtype"
+IN_ORDER = "floats are added in torch's order, each sum rounded to the dtype"
 
 
 def unfolds(x):

@@ -40,5 +40,9 @@ def cases():
         rtol=1e-5,
         atol=1e-6,
     )
+    for n in (128, 129, 300):  # along columns, by lanes
+        yield Case(f"column_{n}", both(0), [T((n, 5), F32, -8, 8)], rtol=ulps(F32, 32), atol=ulps(F32, 8))
+        half = [T((2, n, 3), BF16, -4, 4)]
+        yield Case(f"column_{n}_bf16", both(1), half, rtol=ulps(F32, 32), atol=ulps(F32, 8))
     yield Case("empty_row", both(1), [T((4, 0))])
     yield Case("to_f32", lambda x: torch.softmax(x, -1, dtype=F32), [T((3, 8), F16)], rtol=1e-5, atol=1e-6)

@@ -1,0 +1,173 @@
+"""Exports a graph and runs it in sessions of clave: fused and not, dense and strided inputs, sizes in both orders, poisoned
+memory, again after a reset. What should be the same bits is compared by bits, the first runs with the oracle."""
+
+import ctypes as C
+import os
+import warnings
+from typing import Any
+
+import torch
+from graph import Graph, Module
+from oracle import Answer, Oracle, Unfit, is_modelled, is_sharp, judge, same, values_of
+from torch.export import Dim
+
+import clave
+from clave import _library as L
+
+
+class Failure(Exception):
+    """clave is wrong. kind: what a smaller graph must share to be the same fault."""
+
+    def __init__(self, kind: str, text: str, runs: tuple = ()):
+        super().__init__(text)
+        self.kind, self.text = kind, text
+        self.runs = runs
+
+
+class Session(clave.Session):
+    """With the options that only tests want."""
+
+    def __init__(self, program: Any, device: str, unfused: bool):
+        self.program = program
+        options = L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=True)
+        name, _, kind = device.partition("/")
+        os.environ["CLAVE_DEVICE_CLASS"] = kind
+        self._device = L.Handle("clave_device_open", "clave_device_destroy", name.encode(), C.byref(options))
+        owners = (program.handle, self._device)
+        s = L.SessionOptions(size=C.sizeof(L.SessionOptions), poison=True, unfused=unfused, unchecked=True)
+        pointers = (o.pointer for o in owners)
+        self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, C.byref(s), keep=owners)
+
+
+def export(graph: Graph) -> tuple[Any, Any]:
+    """The program, and torch's exported one. Unfit where torch does not export it."""
+    values = values_of(graph.inputs, graph.sizes[0], graph.seed)
+    module = Module(graph, {s.name: values[s.name] for s in graph.state}).eval()
+    args = tuple(values[a.name] for a in graph.arguments)
+    dims = [{d: Dim.AUTO for d, n in enumerate(a.shape) if isinstance(n, str)} for a in graph.arguments]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exported = torch.export.export(module, args, dynamic_shapes=(tuple(dims),), strict=False)
+        except Exception as e:
+            raise Unfit(f"torch.export: {type(e).__name__}: {str(e)[:300]}") from None
+        try:
+            return clave.export(exported), exported
+        except clave.Error as e:
+            raise Failure("export", f"clave.export: {e}") from None
+
+
+def strided(x: torch.Tensor) -> torch.Tensor:
+    """The same values, every second element of memory in the reverse order of dimensions."""
+    if not x.dim():
+        return x
+    wide = torch.full((*reversed(x.shape[1:]), 2 * x.shape[0]), 77).to(x.dtype)[..., ::2]
+    wide = wide.permute(*reversed(range(x.dim())))
+    return wide.copy_(x)
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and bool(same(a, b).all())
+
+
+class Trial:
+    """One graph on one device."""
+
+    def __init__(self, graph: Graph, program: Any, exported: Any, device: str):
+        self.graph, self.program, self.exported, self.device = graph, program, exported, device
+        self.arguments = [values_of(graph.arguments, s, graph.seed + k) for k, s in enumerate(graph.sizes)]
+        if len(self.arguments) == 1:
+            self.arguments.append(values_of(graph.arguments, graph.sizes[0], graph.seed + 1))
+
+    def run(self, s: Session, k: int, change: Any = lambda x: x) -> list[torch.Tensor] | None:
+        """Outputs of a run on inputs k; None if torch's program does not take these sizes either."""
+        values = self.arguments[k]
+        args = [change(values[a.name]) for a in self.graph.arguments]
+        try:
+            return list(s(*args))
+        except clave.Error as e:
+            if self._torch_refuses(args):
+                return None
+            raise Failure("error", f"inputs {k}: {e}", (k,)) from None
+
+    def _torch_refuses(self, args: list[torch.Tensor]) -> bool:
+        try:
+            self.exported.module()(*args)
+        except Exception:
+            return True
+        return False
+
+    def check(self, answers: list[list[Answer]], carried: list[list[Answer]]) -> None:
+        """answers: for each inputs, from the initial state; carried: in a row."""
+        fused = Session(self.program, self.device, unfused=False)
+        first: list[Any] = []
+        for k, want in enumerate(answers):
+            fused.reset()
+            first.append(self.run(fused, k))
+            if first[-1] is not None:
+                self._compare(want, first[-1], k)
+        if self.graph.state:
+            fused.reset()
+            for k, want in enumerate(carried):
+                got = self.run(fused, k)
+                if got is None:
+                    break
+                self._compare(want, got, k, "carried ")
+        self._again(fused, first, "the same session again")
+        self._again(Session(self.program, self.device, unfused=True), first, "unfused, strided, other order", strided)
+
+    def _again(self, s: Session, first: list[Any], how: str, change: Any = lambda x: x) -> None:
+        for k in reversed(range(len(first))):
+            s.reset()
+            got = self.run(s, k, change)
+            if (got is None) != (first[k] is None):
+                raise Failure("error", f"inputs {k}: sizes are refused in one session, not in another", (k,))
+            for i, (a, b) in enumerate(zip(got or (), first[k] or (), strict=True)):
+                if not same_bits(a, b):
+                    raise Failure("bits", f"inputs {k}, output {i}: {how}: other bits than the first time", (k, i))
+
+    def _compare(self, want: list[Answer], got: list[torch.Tensor], k: int, how: str = "") -> None:
+        if len(want) != len(got):
+            raise Failure("values", f"{len(got)} outputs, torch has {len(want)}", (k,))
+        for i, (a, b) in enumerate(zip(want, got, strict=True)):
+            wrong = judge(a, b)
+            if wrong and self._as_exported(k, i, b):
+                raise Unfit("torch's exported program differs from eager")
+            if wrong:
+                raise Failure("values", f"{how}inputs {k}, output {i}: {wrong}", (k, i))
+
+    def _as_exported(self, k: int, i: int, got: torch.Tensor) -> bool:
+        """Does torch's own exported program give this, from the initial state? Then export changed the meaning."""
+        try:
+            args = [self.arguments[k][a.name].clone() for a in self.graph.arguments]
+            return same_bits(list(self.exported.module()(*args))[i], got) and not self.graph.state
+        except Exception:
+            return False
+
+
+def answers_of(graph: Graph, trial: Trial) -> tuple[list[list[Answer]], list[list[Answer]]]:
+    oracle = Oracle(graph)
+    fresh = []
+    for arguments in trial.arguments:
+        oracle.reset()
+        fresh.append(oracle.run(arguments))
+    carried = []
+    if graph.state:
+        oracle.reset()
+        carried = [oracle.run(a) for a in trial.arguments]
+    if not all(is_modelled(a) for answers in fresh + carried for a in answers):
+        raise Unfit("torch's own result is out of the bound")
+    return fresh, carried
+
+
+def attempt(graph: Graph, devices: list[str]) -> bool:
+    """Runs a graph everywhere. Failure, Unfit, or whether the oracle is sharp."""
+    with torch.no_grad():
+        fresh, carried = answers_of(graph, Trial(graph, None, None, ""))
+        program, exported = export(graph)
+        for device in devices:
+            try:
+                Trial(graph, program, exported, device).check(fresh, carried)
+            except Failure as e:
+                raise Failure(e.kind, f"{device}: {e.text}", (device, *e.runs)) from None
+    return all(is_sharp(a) for answers in fresh for a in answers)

@@ -1,0 +1,204 @@
+"""What is right: torch's result, the same computation in f64, and how far rounding can move each element.
+
+The error bound is propagated, not chosen: the graph runs in f64 once as it is and N_NOISY times with rounding errors put in
+at each statement, of random sign and size up to
+  once   u of the result's dtype + ULPS u of the type it is computed in (f32 for 16 bits), on the result
+  sum    u of the computing type * sqrt(terms), on each operand, and as above on the result
+where u is half an ulp (eps / 2). What those runs deviate from the exact one by (root mean square, per element) is the
+standard deviation of a right implementation; SPREAD of them are allowed, and one ulp for the last rounding, or twice what
+torch itself is off by. SPREAD is 6: rounding errors of a right implementation are bounded by what the noise is drawn from,
+uniform in [-1, 1], whose deviation is 1 / sqrt(3), and the estimate from 8 runs is less than half the true one with a
+probability of 1e-3; 6 covers both with a factor of 1.7, and torch's own results stay within it (run.py counts where not).
+"""
+
+import contextlib
+import dataclasses
+import math
+from typing import Any
+
+import torch
+from graph import F64, Graph, Input, fill, numbers, oracle_names
+
+N_NOISY = 8
+SPREAD = 6.0
+ULPS = 4
+
+
+class Unfit(Exception):
+    """The graph cannot be judged: torch refuses it, or its result jumps where rounding errors may reach."""
+
+
+@dataclasses.dataclass
+class Answer:
+    """One output: torch's, the exact one and the allowed distance from that (both f64, None unless it is of floats);
+    unstable: elements that the noise makes finite or not."""
+
+    want: torch.Tensor
+    exact: Any = None
+    bound: Any = None
+    unstable: Any = None
+
+
+def unit(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """One ulp of each element of x (f64) in dtype; that of the smallest normal number below it."""
+    info = torch.finfo(dtype)
+    size = torch.where(x.isfinite(), x.abs(), 1.0).clamp_min(info.tiny)
+    return torch.exp2(torch.floor(torch.log2(size))) * info.eps
+
+
+@contextlib.contextmanager
+def _default_f64():
+    torch.set_default_dtype(F64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def values_of(inputs: list[Input], sizes: dict, seed: int) -> dict[str, torch.Tensor]:
+    return {i.name: fill(i, numbers(i.shape, sizes), seed) for i in inputs}
+
+
+def run_plain(graph: Graph, values: dict[str, torch.Tensor]) -> tuple[dict[str, Any], list[Any]]:
+    """Torch eager: every name's value at the end, and the dtype of each statement's target. Unfit if torch refuses."""
+    env = oracle_names() | {n: v.clone() for n, v in values.items()}
+    dtypes = []
+    for s in graph.statements:
+        try:
+            exec(s.code, env)
+        except Exception as e:
+            raise Unfit(f"{s.code}: {type(e).__name__}: {e}") from None
+        dtypes.append(env[s.target].dtype)
+    return env, dtypes
+
+
+def _noise(x: torch.Tensor, size: float, generator: torch.Generator) -> torch.Tensor:
+    return 1 + size * (2 * torch.rand(x.shape, generator=generator, dtype=F64) - 1)
+
+
+def _half_ulp(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps / 2
+
+
+class Widened:
+    """A run in f64; with a generator, one that makes rounding errors."""
+
+    def __init__(self, values: dict[str, torch.Tensor], generator: Any):
+        wide = {n: v.double() if v.is_floating_point() else v.clone() for n, v in values.items()}
+        self.env = oracle_names(widen=True) | wide
+        self.generator = generator
+
+    def step(self, s: Any, dtype: torch.dtype) -> None:
+        env = self.env
+        acc = _half_ulp(F64 if dtype is F64 else torch.float32)
+        if s.rounds == "sum" and self.generator is not None:
+            noisy = {n: self._disturbed(env[n], acc) for n in s.reads}
+            env = env | noisy if s.makes else env
+        exec(s.code, env)
+        x = self.env[s.target] = env[s.target]
+        if not x.is_floating_point() or s.rounds == "no":
+            return
+        if s.makes and any(x.untyped_storage().data_ptr() == env[n].untyped_storage().data_ptr() for n in s.reads):
+            x = self.env[s.target] = x.clone()  # a cast that is none in f64
+        if self.generator is not None:
+            size = (0 if dtype is F64 else _half_ulp(dtype)) + ULPS * acc
+            x.mul_(_noise(x, size, self.generator))
+        if dtype is not F64:
+            most = torch.finfo(dtype).max
+            x.copy_(torch.where(x.abs() > most * (1 + _half_ulp(dtype)), x.sign() * math.inf, x))
+
+    def _disturbed(self, x: torch.Tensor, acc: float) -> torch.Tensor:
+        if not x.is_floating_point():
+            return x
+        return x * _noise(x, acc * max(1.0, x.numel()) ** 0.5, self.generator)
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a == b) | (a.isnan() & b.isnan()) if a.is_floating_point() else a == b
+
+
+def _run_widened(graph: Graph, values: list[dict[str, torch.Tensor]], dtypes: list[Any]) -> list[Widened]:
+    """The exact run and the noisy ones, statement by statement. values: of each. Unfit where a jump is within reach."""
+    runs = [Widened(v, torch.Generator().manual_seed(graph.seed + k) if k else None) for k, v in enumerate(values)]
+    with _default_f64():
+        for s, dtype in zip(graph.statements, dtypes, strict=True):
+            for n in s.exact:
+                if any(not bool(same(r.env[n], runs[0].env[n]).all()) for r in runs[1:3]):
+                    raise Unfit(f"{s.code} jumps at rounding errors of {n}")
+            try:
+                for r in runs:
+                    r.step(s, dtype)
+            except Exception as e:
+                raise Unfit(f"{s.code} in f64: {type(e).__name__}: {e}") from None
+    return runs
+
+
+class Oracle:
+    """Answers for runs in a row: state goes from each to the next."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.reset()
+
+    def reset(self) -> None:
+        self.initial = values_of(self.graph.state, {}, self.graph.seed)
+        self.plain = dict(self.initial)
+        self.wide = [dict(self.initial) for _ in range(1 + N_NOISY)]
+
+    def run(self, arguments: dict[str, torch.Tensor]) -> list[Answer]:
+        env, dtypes = run_plain(self.graph, self.plain | arguments)
+        has_floats = any(env[o].is_floating_point() for o in self.graph.outputs)
+        n = 1 + N_NOISY if has_floats or self.graph.state else 3
+        runs = _run_widened(self.graph, [w | arguments for w in self.wide[:n]], dtypes)
+        state = [s.name for s in self.graph.state]
+        self.plain = {n: env[n].clone() for n in state}
+        self.wide = [{n: r.env[n].clone() for n in state} for r in runs]
+        return [_answer(env[o], [r.env[o] for r in runs]) for o in self.graph.outputs]
+
+
+def _answer(want: torch.Tensor, wide: list[torch.Tensor]) -> Answer:
+    if not want.is_floating_point():
+        return Answer(want)
+    exact = wide[0]
+    noisy = torch.stack(wide[1:])
+    unstable = (noisy.isfinite() != exact.isfinite()).any(0)
+    deviation = (noisy - exact).nan_to_num(0, 0, 0)
+    rms = (deviation**2).mean(0).sqrt()
+    typical = float(rms.median()) if rms.numel() else 0.0
+    theirs = (want.double() - exact).abs().nan_to_num(0, 0, 0)
+    ours = SPREAD * torch.maximum(rms, torch.full_like(rms, typical / 8)) + unit(exact, want.dtype)
+    return Answer(want, exact, torch.maximum(ours, torch.minimum(2 * theirs, 4 * ours)), unstable)
+
+
+def judge(a: Answer, got: torch.Tensor) -> str:
+    """What is wrong with a result, or nothing."""
+    if got.dtype != a.want.dtype:
+        return f"is {got.dtype}, torch's {a.want.dtype}"
+    if got.shape != a.want.shape:
+        return f"is {list(got.shape)}, torch's {list(a.want.shape)}"
+    right = same(got, a.want)
+    if a.exact is not None:
+        right |= ((got.double() - a.exact).abs() <= a.bound) | a.unstable
+    if bool(right.all()):
+        return ""
+    at = tuple(int(i) for i in (~right).nonzero()[0])
+    more = f" (exact {a.exact[at].item():.9g} +- {a.bound[at].item():.3g})" if a.exact is not None else ""
+    n = int((~right).sum())
+    return f"{list(at)} is {got[at].item()!r}, torch's {a.want[at].item()!r}{more}; {n} of {right.numel()} differ"
+
+
+def is_sharp(a: Answer) -> bool:
+    """Would a result that is 2 % larger be noticed in half of the elements?"""
+    if a.exact is None:
+        return True
+    x = a.exact
+    counted = x.isfinite() & (x != 0) & ~a.unstable
+    return not bool(counted.any()) or float((a.bound < 0.02 * x.abs())[counted].double().mean()) >= 0.5
+
+
+def is_modelled(a: Answer) -> bool:
+    """Is torch itself within the bound?"""
+    if a.exact is None:
+        return True
+    want = a.want.double()
+    return bool((((want - a.exact).abs() <= a.bound) | same(want, a.exact) | a.unstable).all())

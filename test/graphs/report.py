@@ -1,0 +1,53 @@
+"""Writes a failing graph for test/replay.c, so that the fault can be seen without Python."""
+
+import pathlib
+
+import safetensors.torch
+import torch
+from execute import Failure, Session, Trial, export
+from graph import Graph, describe
+from oracle import Answer, Oracle
+
+FREE = 1e-3  # relative tolerance of the elements that are right; the bound of the wrong one is the absolute one
+
+
+def write(graph: Graph, failure: Failure, folder: pathlib.Path) -> str:
+    """Writes case.clv, data.safetensors, index.tsv and case.py; the command that fails, and what it depends on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "case.py").write_text(describe(graph) + "\n")
+    if failure.kind == "export":
+        return "(clave.export refuses it: there is no program)"
+    device = failure.runs[0] if failure.runs else "cpu"
+    with torch.no_grad():
+        program, exported = export(graph)
+        program.save(str(folder / "case.clv"))
+        trial = Trial(graph, program, exported, device)
+        first = failure.runs[1] if len(failure.runs) > 1 else 0
+        order = (first, (first + 1) % len(trial.arguments), first)
+        rtol, atol = _write_data(graph, trial, failure, order, folder / "data.safetensors")
+    (folder / "index.tsv").write_text(f"case\tcase.clv\tdata.safetensors\t{rtol!r}\t{atol!r}\t\n")
+    name, _, kind = device.partition("/")
+    env = "CLAVE_SELF_CHECK=off " + (f"CLAVE_DEVICE_CLASS={kind} " if kind else "")
+    return f"{env}build/test/replay {folder}/index.tsv --device {name} --poison"
+
+
+def _write_data(graph: Graph, trial: Trial, failure: Failure, order: tuple, path: pathlib.Path) -> tuple[float, float]:
+    """Inputs of A and B, outputs of runs on A, B, A: torch's, or of the unfused program where fused differs from that."""
+    tensors: dict[str, torch.Tensor] = {}
+    oracle, answers = Oracle(graph), []
+    unfused = Session(trial.program, trial.device, unfused=True) if failure.kind == "bits" else None
+    for run, k in enumerate(order):
+        arguments = trial.arguments[k]
+        for i, a in enumerate(graph.arguments):
+            tensors[f"in.{'AB'[run % 2]}.{i}"] = arguments[a.name].contiguous()
+        answers += (found := oracle.run(arguments))
+        wanted = (trial.run(unfused, k) if unfused else None) or [a.want for a in found]
+        for i, t in enumerate(wanted):
+            tensors[f"out.{run}.{i}"] = t.contiguous().clone()
+    safetensors.torch.save_file({n: t.clone() for n, t in tensors.items()}, str(path))
+    return (0.0, 0.0) if unfused else (FREE, max(map(_tightest, answers), default=0.0))
+
+
+def _tightest(a: Answer) -> float:
+    """An absolute tolerance: what elements of middling size are allowed."""
+    return float(a.bound.median()) if a.bound is not None and a.bound.numel() else 0.0

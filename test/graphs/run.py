@@ -1,0 +1,214 @@
+"""Random graphs, run by clave and by torch: prints each graph that differs, made small, and `N passed, N failed`.
+
+    run.py --seed S --count N [--device LIST] [--every K] [--jobs J] [--out DIR]
+
+Graph n is made of the seed S + n alone. --device: of cpu, opencl (its kernels for CPUs, GPUs or with 64-bit indices, by
+turn), opencl/cpu, opencl/gpu, opencl/gpu,wide is written opencl/gpu+wide. --every K runs each Kth graph on OpenCL, all on
+the CPU backend. A failing graph is written to DIR/<seed> for test/replay.c. With --seed NAME the named cases of cases.py run.
+"""
+
+import argparse
+import collections
+import logging
+import multiprocessing as mp
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import traceback
+from multiprocessing.connection import wait
+from typing import Any
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
+
+import quick_export
+import torch
+from execute import Failure, attempt
+from generate import make_graph
+from graph import Graph, describe
+from oracle import Unfit
+from report import write
+from shrink import shrink
+
+CLASSES = ("cpu", "gpu", "gpu", "cpu", "gpu", "gpu,wide")
+TIMEOUT = 300  # seconds for one graph, on a loaded machine
+MOST_SHRUNK = 5
+LEAST_SHARP, MOST_UNFIT = 0.85, 0.2  # shares of the graphs
+
+
+def devices_for(args: argparse.Namespace, seed: int) -> list[str]:
+    chosen = []
+    for d in args.device.split(","):
+        if d == "opencl" and seed % args.every == 0:
+            chosen.append(f"opencl/{CLASSES[seed // args.every % len(CLASSES)]}")
+        elif d != "opencl":
+            chosen.append(d.replace("+", ","))
+    return chosen
+
+
+def verdict(graph: Graph, devices: list[str]) -> tuple[str, str, tuple]:
+    """What became of a graph: "sharp", "blunt", "unfit" or a kind of failure; the text; where."""
+    try:
+        return ("sharp" if attempt(graph, devices) else "blunt"), "", ()
+    except Unfit as e:
+        return "unfit", str(e), ()
+    except Failure as e:
+        return e.kind, e.text, e.runs
+
+
+def work(seeds: list[int], args: argparse.Namespace, to: Any) -> None:
+    for seed in seeds:
+        to.send((seed, None))
+        try:
+            to.send((seed, verdict(make_graph(seed), devices_for(args, seed))))
+        except Exception:
+            to.send((seed, ("harness", traceback.format_exc(), ())))
+
+
+class Workers:
+    """Processes that share out seeds. One that crashes or hangs costs the graph it was at, and is replaced."""
+
+    def __init__(self, args: argparse.Namespace, jobs: int):
+        self.args = args
+        self.context = mp.get_context("fork")
+        self.running: dict[Any, dict] = {}
+        seeds = list(range(args.seed, args.seed + args.count))
+        for j in range(jobs):
+            self.start(seeds[j::jobs])
+
+    def start(self, seeds: list[int]) -> None:
+        if not seeds:
+            return
+        here, there = self.context.Pipe(duplex=False)
+        p = self.context.Process(target=work, args=(seeds, self.args, there), daemon=True)
+        p.start()
+        there.close()
+        self.running[here] = {"process": p, "left": seeds, "since": time.monotonic()}
+
+    def results(self) -> Any:
+        """(seed, verdict) as they come."""
+        while self.running:
+            for pipe in wait(list(self.running), timeout=5):
+                yield from self._receive(pipe)
+            for pipe, w in list(self.running.items()):
+                if time.monotonic() - w["since"] > TIMEOUT:
+                    w["process"].kill()
+
+    def _receive(self, pipe: Any) -> Any:
+        w = self.running[pipe]
+        try:
+            seed, found = pipe.recv()
+        except EOFError:
+            del self.running[pipe]
+            w["process"].join()
+            if w["left"]:
+                yield w["left"][0], ("crash", f"the process ended with {w['process'].exitcode}", ())
+                self.start(w["left"][1:])
+            return
+        w["since"] = time.monotonic()
+        if found:
+            w["left"] = w["left"][1:]
+            yield seed, found
+
+
+def isolated(function: Any, *args: Any) -> Any:
+    """The function's result in a process of its own; None if that crashes or hangs."""
+    context = mp.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    p = context.Process(target=lambda: there.send(function(*args)), daemon=True)
+    p.start()
+    there.close()
+    result = here.recv() if here.poll(TIMEOUT) and _has_more(here) else None
+    if p.is_alive():
+        p.join(1)
+        p.kill()
+    p.join()
+    return result
+
+
+def _has_more(pipe: Any) -> bool:
+    try:
+        pipe.poll()
+    except EOFError:
+        return False
+    return True
+
+
+def safely(graph: Graph, devices: list[str]) -> tuple[str, str, tuple]:
+    try:
+        return isolated(verdict, graph, devices) or ("crash", "the process ended", ())
+    except EOFError:
+        return "crash", "the process ended", ()
+
+
+def explain(graph: Graph, found: tuple[str, str, tuple], args: argparse.Namespace) -> None:
+    """Shrinks a failing graph, prints it and how to see it fail."""
+    kind, _, runs = found
+    devices = [runs[0]] if runs else devices_for(args, graph.seed)
+    small = shrink(graph, lambda g: safely(g, devices)[0] == kind)
+    kind, text, runs = safely(small, devices)
+    print(f"{describe(small)}\n{text}")
+    folder = args.out / str(graph.seed)
+    try:
+        print(isolated(write, small, Failure(kind, text, runs or (devices[0],)), folder), flush=True)
+    except EOFError:
+        print(f"no C reproduction: {folder} could not be written")
+
+
+def check(args: argparse.Namespace) -> tuple[collections.Counter, list]:
+    counts: collections.Counter = collections.Counter()
+    failures = []
+    for seed, found in Workers(args, args.jobs).results():
+        kind, text, _ = found
+        counts[kind] += 1
+        if args.verbose:
+            print(f"{seed} {kind} {text[:200]}", flush=True)
+        if kind not in ("sharp", "blunt", "unfit"):
+            failures.append((seed, found))
+            print(f"FAIL graph {seed}, {kind}: {text}", flush=True)
+    return counts, sorted(failures)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--device", default="cpu,opencl")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/graphs")
+    parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = parse()
+    begin = time.monotonic()
+    torch.set_num_threads(1)
+    quick_export.speed_up_export()
+    logging.disable(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ.setdefault("CLAVE_CACHE_DIR", cache)
+        counts, failures = check(args)
+        for seed, found in [] if args.no_shrink else failures[:MOST_SHRUNK]:
+            print(f"\n---- graph {seed}, made small", flush=True)
+            explain(make_graph(seed), found, args)
+    passed = counts["sharp"] + counts["blunt"]
+    print(f"seeds {args.seed} to {args.seed + args.count - 1}, {time.monotonic() - begin:.0f} s: {dict(counts)}")
+    for share, limit, what in (
+        (counts["unfit"], MOST_UNFIT * args.count, "have no oracle"),
+        (counts["blunt"], (1 - LEAST_SHARP) * args.count, "would accept results that are 2 % larger"),
+    ):
+        if args.count >= 40 and share > limit:
+            print(f"FAIL: {share} of {args.count} graphs {what}, at most {limit:.0f} should")
+            failures.append((args.seed, what))
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,337 @@
+"""Plants one fault after another in a copy of the tree and says which test notices.
+
+    run.py [--only TEXT] [--some N] [--check] [--write] [--jobs N]
+
+Each `*.patch` beside this file is a fault. Before the diff stand what it breaks, in a line or two, and lines
+`notice: TEST`, tried in turn until one fails:
+
+    replay DEVICE[:CLASS] CASES    the op cases whose names hold CASES (`:` CLAVE_DEVICE_CLASS)
+    export CASES                   the same, exported anew: for faults in the exporter; on the CPU backend
+    oclgrind[:CLASS] CASES         the same under oclgrind
+    c[:CLASS] ROOM/test_x          a C test; `san` instead of `c`: built with sanitizers
+    pytest ARGUMENTS
+
+All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand in
+the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit. --write
+writes docs/mutants.md. Fails if a fault lives without a reason, has a reason and dies, or no longer applies or builds.
+"""
+
+import argparse
+import collections
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WORK = ROOT / "build/mutants"
+BUILT = ["gen", "obj", "test", "stub", "clave", "libclave.a", "libclave.so", "flags"]  # of a build folder
+SAN = ["SAN=address,undefined", "BUILD=build/san"]
+LIMIT = 180  # seconds for one test: a fault may make a loop endless
+# How the runners that we use name what failed.
+NAMES = [
+    re.compile(r"^FAIL ([^\s,:]+)", re.M),
+    re.compile(r"^\[  FAILED  \] (\w+)$", re.M),
+    re.compile(r"^(?:FAILED|ERROR) (\S+)", re.M),
+    re.compile(r"^(oclgrind) found", re.M),
+    re.compile(r"^SUMMARY: (\w+Sanitizer: \S+)", re.M),
+]
+
+Mutant = collections.namedtuple("Mutant", "name text notices lives hunks")
+Result = collections.namedtuple("Result", "mutant verdict by seconds")  # verdict: noticed, lived, broken
+
+
+class Broken(Exception):
+    """The mutant must be mended: it does not apply, does not build, or its test is not there."""
+
+
+# ---- patches
+
+
+def read(path):
+    head, diff = re.split(r"^(?=--- )", path.read_text(), maxsplit=1, flags=re.M)
+    fields = re.findall(r"^(notice|lives): (.*)$", head, re.M)
+    text = " ".join(line for line in head.splitlines() if not re.match("(notice|lives): ", line))
+    hunks = []  # (file, old text, new text)
+    for part in re.split(r"^--- .*\n", diff, flags=re.M)[1:]:
+        target, body = part.split("\n", 1)
+        for hunk in re.split(r"^@@.*\n", body, flags=re.M)[1:]:
+            lines = [line or " " for line in hunk.splitlines()]
+            old, new = ("".join(s[1:] + "\n" for s in lines if s[0] in " " + sign) for sign in "-+")
+            hunks.append((target.removeprefix("+++ b/"), old, new))
+    notices = [value for key, value in fields if key == "notice"]
+    lives = next((value for key, value in fields if key == "lives"), "")
+    return Mutant(path.stem, text.strip(), notices, lives, hunks)
+
+
+def plant(mutant, tree, write=True):
+    for file, old, new in mutant.hunks:
+        text = (tree / file).read_text()
+        found = text.count(old)
+        if found != 1 or old == new:
+            raise Broken(f"{file} has the old lines {found} times")
+        if write:
+            (tree / file).write_text(text.replace(old, new))
+
+
+# ---- a copy of the tree, with what is built
+
+
+def listed(builds):
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    yield from filter(None, names.split("\0"))
+    for start in [*(f"{b}/{name}" for b in builds for name in BUILT), "python/clave/_generated", "docs/ops.md"]:
+        path = ROOT / start
+        for p in path.rglob("*") if path.is_dir() else [path]:
+            if p.is_file():
+                yield str(p.relative_to(ROOT))
+
+
+def mirror(tree, builds):
+    """Makes `tree` equal to the checkout, times of files included: make then builds only what a fault changes."""
+    kept = set()
+    for name in listed(builds):
+        source, copy = ROOT / name, tree / name
+        if not source.is_file():
+            continue
+        kept.add(copy)
+        if copy.exists() and copy.stat().st_mtime_ns == source.stat().st_mtime_ns:
+            continue
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, copy)
+    for p in tree.rglob("*"):
+        if p not in kept and (p.is_file() or p.is_symlink()):
+            p.unlink()
+    (tree / ".venv").symlink_to(ROOT / ".venv")
+    (tree / "build/cases").symlink_to(ROOT / "build/cases")
+
+
+def environment(tree, cache):
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("CLAVE_", "MAKE", "MFLAGS"))}
+    return inherited | {
+        "CLAVE_BUILD": str(tree / "build"),
+        "CLAVE_LIBRARY": str(tree / "build/libclave.so"),
+        "CLAVE_CACHE_DIR": cache,
+        "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
+        "PYTHONPATH": f"{tree / 'python'}:{tree / 'test'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LSAN_OPTIONS": f"suppressions={ROOT / 'ci/lsan.supp'}:print_suppressions=0",
+        "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1",
+    }
+
+
+# ---- tests
+
+
+def commands(notice):
+    """(what make must build, its variables, commands, environment) of one `notice:`."""
+    kind, _, rest = notice.partition(" ")
+    kind, _, variant = kind.partition(":")
+    env = {"CLAVE_DEVICE_CLASS": variant} if variant else {}
+    replay = ["build/test/replay", "build/cases/index.tsv"]
+    if kind == "replay":
+        device, _, cases = rest.partition(" ")
+        device, _, variant = device.partition(":")
+        env = {"CLAVE_SELF_CHECK": "off"} | ({"CLAVE_DEVICE_CLASS": variant} if variant else {})
+        options = ["--poison"] if device == "cpu" else []
+        return [replay[0]], [], [[*replay, "--device", device, "--only", cases, *options]], env
+    if kind == "export":
+        out = "build/exported/" + rest.replace("/", "_")
+        build = [".venv/bin/python", "test/cases/build.py", "--out", out, "--only", rest, "--jobs", "1"]
+        return [replay[0], "all"], [], [build, [replay[0], f"{out}/index.tsv", "--device", "cpu"]], env
+    if kind == "oclgrind":
+        return [replay[0]], [], [["ci/oclgrind", *replay, "--small", "20000", "--only", rest]], env
+    if kind in ("c", "san"):
+        build = "build/san" if kind == "san" else "build"
+        return [f"{build}/test/{rest}"], SAN if kind == "san" else [], [[f"{build}/test/{rest}"]], env
+    if kind == "pytest":
+        goals = ["all", "tests"] if "test/fault" in rest else ["all"]
+        command = [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *rest.split()]
+        return goals, [], [command], env
+    raise Broken(f"'{notice}' is no test")
+
+
+def call(command, tree, env):
+    """(exit status, output); a test that runs too long has failed."""
+    try:
+        p = subprocess.run(
+            command,
+            cwd=tree,
+            env=env,
+            timeout=LIMIT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            errors="replace",
+        )
+        return p.returncode, p.stdout
+    except subprocess.TimeoutExpired:
+        return 124, f"FAIL (stopped_after_{LIMIT}_s)"
+
+
+def who(notice, code, output):
+    """The failed test's name. Whatever else makes a command fail is not a test that noticed."""
+    for pattern in NAMES:
+        if found := pattern.search(output):
+            return f"{notice.split(' ')[0]}: {found[1]}"
+    if code < 0 or code > 128:
+        return f"{notice} (signal {-code if code < 0 else code - 128})"
+    raise Broken(f"'{notice}' fails without a test's name:\n{output[-1500:]}")
+
+
+def make(tree, env, *arguments):
+    code, output = call(["make", "-s", "--no-print-directory", *arguments], tree, env)
+    if code:
+        raise Broken("does not build:\n" + output[-1500:])
+
+
+def noticed(notice, tree, env):
+    """The name of the test that fails in the tree, None if all pass."""
+    goals, variables, steps, extra = commands(notice)
+    make(tree, env, *variables, *goals)
+    for step in steps:
+        code, output = call(step, tree, env | extra)
+        if code:
+            return who(notice, code, output)
+    return None
+
+
+class Bench:
+    """The copies of the tree, one for each job, and what the tests say of the tree without a fault."""
+
+    def __init__(self, jobs, builds):
+        self.builds, self.lock, self.sound = builds, threading.Lock(), {}
+        self.trees = [WORK / f"tree{i}" for i in range(jobs)]
+
+    def sound_test(self, notice, env):
+        """A test that fails without a fault too notices nothing."""
+        if notice not in self.sound:
+            self.sound[notice] = noticed(notice, ROOT, env)
+        if self.sound[notice]:
+            raise Broken(f"{self.sound[notice]} fails without the fault, too")
+
+    def judge(self, mutant, certain):
+        begin = time.monotonic()
+        with self.lock:
+            tree = self.trees.pop()
+        try:
+            verdict, by = self.try_tests(mutant, tree, certain)
+        except Broken as error:
+            verdict, by = "broken", str(error)
+        with self.lock:
+            self.trees.append(tree)
+        return Result(mutant, verdict, by, time.monotonic() - begin)
+
+    def try_tests(self, mutant, tree, certain):
+        mirror(tree, self.builds)
+        plant(mutant, tree)
+        with tempfile.TemporaryDirectory() as own:  # a fault in the cache must not reach the others
+            shared = WORK / "cache"
+            shared.mkdir(mode=0o700, exist_ok=True)
+            env = environment(tree, own if "cache" in mutant.name else str(shared))
+            for notice in mutant.notices:
+                if name := noticed(notice, tree, env):
+                    if certain:
+                        self.sound_test(notice, environment(ROOT, str(shared)))
+                    return "noticed", name
+        return "lived", mutant.lives
+
+
+# ---- choosing, reporting
+
+
+def commit():
+    p = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return p.stdout.strip()
+
+
+def choose(mutants, some):
+    """`some` of them, by the hash of the commit and the name: with the commits each has its turn."""
+    turn = lambda m: hashlib.sha256(f"{commit()} {m.name}".encode()).hexdigest()
+    return sorted(sorted(mutants, key=turn)[:some], key=lambda m: m.name)
+
+
+def is_right(result):
+    return result.verdict == "noticed" and not result.mutant.lives or result.verdict == "lived" and result.mutant.lives
+
+
+def show(result):
+    print(f"{'' if is_right(result) else 'FAIL '}{result.mutant.name}: {result.verdict}", end="")
+    print(f" by {result.by}" if result.verdict == "noticed" else f": {result.by or result.mutant.text}", end="")
+    print(f" ({result.seconds:.0f} s)", flush=True)
+
+
+def score(results):
+    dead = sum(r.verdict == "noticed" for r in results)
+    return f"{dead} of {len(results)} planted faults are noticed ({100 * dead / max(1, len(results)):.0f} %)"
+
+
+def write(results):
+    lines = [
+        "# Planted faults\n",
+        f"{score(results)}, at commit {commit()[:10]}. `make mutants` runs them and writes this file; `make check` runs",
+        "five of them, others with each commit. Each is a patch in [test/mutants](../test/mutants), with the tests to try.\n",
+        "| fault | what it breaks | noticed by |",
+        "|---|---|---|",
+    ]
+    for r in sorted(results, key=lambda r: r.mutant.name):
+        by = r.by if r.verdict == "noticed" else f"**no test**: {r.by}"
+        lines.append(f"| {r.mutant.name} | {r.mutant.text} | {by} |")
+    (ROOT / "docs/mutants.md").write_text("\n".join(lines).replace("\\", "\\\\") + "\n")
+
+
+def check(mutants):
+    bad = 0
+    for m in mutants:
+        try:
+            plant(m, ROOT, write=False)
+            for notice in m.notices:
+                commands(notice)
+            if not m.text or not (m.notices or m.lives):
+                raise Broken("its head needs a text and a test")
+        except (Broken, OSError) as error:
+            bad += 1
+            print(f"FAIL {m.name}: {error}")
+    print(f"{len(mutants) - bad} passed, {bad} failed")
+    return 1 if bad else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="faults whose names hold this")
+    parser.add_argument("--some", type=int, help="so many, by turn")
+    parser.add_argument("--check", action="store_true", help="only whether all apply")
+    parser.add_argument("--write", action="store_true", help="writes docs/mutants.md")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
+    args = parser.parse_args()
+    mutants = [m for m in map(read, sorted(HERE.glob("*.patch"))) if args.only in m.name]
+    if args.check:
+        return check(mutants)
+    if args.some:
+        mutants = choose(mutants, args.some)
+    builds = ["build", "build/san"] if any(n.startswith("san") for m in mutants for n in m.notices) else ["build"]
+    begin = time.monotonic()
+    for arguments in [["all", "tests"], [*SAN, "tests"]][: len(builds)]:
+        subprocess.run(["make", "-s", "--no-print-directory", f"-j{args.jobs}", *arguments], cwd=ROOT, check=True)
+    results, bench = [], Bench(args.jobs, builds)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for result in pool.map(lambda m: bench.judge(m, certain=not args.some), mutants):
+            results.append(result)
+            show(result)
+    if args.write:
+        write(results)
+    wrong = sum(not is_right(r) for r in results)
+    print(f"{score(results)}, {time.monotonic() - begin:.0f} s\n{len(results) - wrong} passed, {wrong} failed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -533,6 +533,7 @@ int main(void) {
       cmocka_unit_test(test_scatter), cmocka_unit_test(test_attention),
   };
   if (open_pair()) return 0;
+  cmocka_set_test_filter(getenv("CLAVE_TEST_ONLY"));
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   pair.device->vt->destroy(pair.device);
   pair.cpu->vt->destroy(pair.cpu);

@@ -8,7 +8,8 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
     replay DEVICE[:CLASS] CASES    the op cases whose names hold CASES (`:` CLAVE_DEVICE_CLASS)
     export CASES                   the same, exported anew: for faults in the exporter; on the CPU backend
     oclgrind[:CLASS] CASES         the same under oclgrind
-    c[:CLASS] ROOM/test_x          a C test; `san` instead of `c`: built with sanitizers
+    c[:CLASS] ROOM/test_x [TEST]   a C test program, or one test of it that heeds CLAVE_TEST_ONLY
+    san ROOM/test_x                the same, built with sanitizers
     pytest ARGUMENTS
 
 All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand in
@@ -120,6 +121,7 @@ def environment(tree, cache):
         "CLAVE_BUILD": str(tree / "build"),
         "CLAVE_LIBRARY": str(tree / "build/libclave.so"),
         "CLAVE_CACHE_DIR": cache,
+        "CLAVE_TEST_CACHE": cache,
         "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
         "PYTHONPATH": f"{tree / 'python'}:{tree / 'test'}",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -150,8 +152,10 @@ def commands(notice):
     if kind == "oclgrind":
         return [replay[0]], [], [["ci/oclgrind", *replay, "--small", "20000", "--only", rest]], env
     if kind in ("c", "san"):
+        program, _, only = rest.partition(" ")
         build = "build/san" if kind == "san" else "build"
-        return [f"{build}/test/{rest}"], SAN if kind == "san" else [], [[f"{build}/test/{rest}"]], env
+        env |= {"CLAVE_TEST_ONLY": only} if only else {}
+        return [f"{build}/test/{program}"], SAN if kind == "san" else [], [[f"{build}/test/{program}"]], env
     if kind == "pytest":
         goals = ["all", "tests"] if "test/fault" in rest else ["all"]
         command = [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *rest.split()]
@@ -306,13 +310,13 @@ def check(mutants):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="faults whose names hold this")
+    parser.add_argument("--only", default="", help="faults whose names match this regular expression")
     parser.add_argument("--some", type=int, help="so many, by turn")
     parser.add_argument("--check", action="store_true", help="only whether all apply")
     parser.add_argument("--write", action="store_true", help="writes docs/mutants.md")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
     args = parser.parse_args()
-    mutants = [m for m in map(read, sorted(HERE.glob("*.patch"))) if args.only in m.name]
+    mutants = [m for m in map(read, sorted(HERE.glob("*.patch"))) if re.search(args.only, m.name)]
     if args.check:
         return check(mutants)
     if args.some:

@@ -1,5 +1,6 @@
 /* The OpenCL backend below the ops: devices, buffers, launches and their error messages, the error
  * record, times, the cache on disk, kernels from a folder. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -182,6 +183,60 @@ static void test_wrong_launches(void **state) {
   close_session(&s);
 }
 
+/* 64-bit indices: for many elements, and for few that lie far apart in either direction. */
+static void test_wide(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  bound_tensor b = vector_of(&s, DTYPE_F32, 10, NULL);
+  static const struct {
+    int64_t dims[2], strides[2];
+    bool wide;
+  } layouts[] = {
+      {{2, 5}, {5, 1}, false},
+      {{1 << 15, 1 << 15}, {1 << 15, 1}, false},
+      {{1 << 16, 1 << 15}, {1 << 15, 1}, true},
+      {{1 << 16, 1 << 16}, {0, 0}, true}, /* an expanded number */
+      {{2, 5}, {INT64_C(1) << 31, 1}, true},
+      {{2, 5}, {5, -(INT64_C(1) << 30)}, true},
+  };
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    launch l;
+    void *cache = NULL;
+    node n = {.cache = &cache};
+    b.t.rank = 2;
+    memcpy(b.t.dims, layouts[i].dims, sizeof layouts[i].dims);
+    memcpy(b.t.strides, layouts[i].strides, sizeof layouts[i].strides);
+    launch_begin(&l, (cl_stream *)s.stream, &n, "arange", "full");
+    launch_buffer(&l, &b);
+    bool always = stream_traits((cl_stream *)s.stream)->always_wide;
+    assert_int_equal(l.wide, layouts[i].wide || always);
+  }
+  s.device->vt->buffer_destroy(s.device, b.buf);
+  close_session(&s);
+}
+
+/* A node that launches a kernel for several dtypes has one for each. */
+static void test_kernel_of_each_dtype(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  void *cache = NULL;
+  node n = {.cache = &cache};
+  for (int i = 0; i < 4; i++) {
+    dtype type = i % 2 ? DTYPE_I32 : DTYPE_F32;
+    bound_tensor out = vector_of(&s, type, 3, NULL);
+    union {
+      float f[3];
+      int32_t i[3];
+    } got;
+    good(fill(&s, &n, &out, 7 + i));
+    good(s.device->vt->read(s.stream, out.buf, 0, &got, sizeof got));
+    for (int k = 0; k < 3; k++)
+      assert_true(type == DTYPE_F32 ? got.f[k] == (float)(7 + i) : got.i[k] == 7 + i);
+    s.device->vt->buffer_destroy(s.device, out.buf);
+  }
+  close_session(&s);
+}
+
 /* An integer division by zero is reported once, with the number of its node. */
 static void test_fault(void **state) {
   (void)state;
@@ -249,6 +304,54 @@ static void run_cached(const char *dir) {
   check_filled(&s, &out, 5);
   s.device->vt->buffer_destroy(s.device, out.buf);
   close_session(&s);
+}
+
+/* Kernels of one file that differ in their options are kept apart. */
+static void test_cache_by_options(void **state) {
+  (void)state;
+  char dir[256];
+  cache_stats stats;
+  snprintf(dir, sizeof dir, "%s/options", folder);
+  for (int i = 0; i < 4; i++) {
+    session s = open_session(dir, NULL);
+    void *cache = NULL;
+    node n = {.cache = &cache};
+    bound_tensor out = vector_of(&s, i % 2 ? DTYPE_I32 : DTYPE_F32, 1, NULL);
+    int32_t got = 0;
+    float number;
+    good(fill(&s, &n, &out, 5));
+    good(s.device->vt->read(s.stream, out.buf, 0, &got, sizeof got));
+    memcpy(&number, &got, sizeof number);
+    assert_true(i % 2 ? got == 5 : number == 5);
+    s.device->vt->buffer_destroy(s.device, out.buf);
+    close_session(&s);
+  }
+  good(cache_info(dir, &stats));
+  assert_int_equal(stats.files, 2);
+}
+
+/* A full cache drops what was used longest ago. */
+static void test_cache_trims_the_oldest(void **state) {
+  (void)state;
+  char dir[256], path[512], data[100] = {0};
+  uint64_t removed;
+  bool damaged;
+  cache_entry e;
+  snprintf(dir, sizeof dir, "%s/trim", folder);
+  good(cache_open(dir));
+  for (uint64_t k = 1; k <= 3; k++) {
+    good(cache_save(dir, (uint64_t[]){k, 0}, data, sizeof data, 0, 0));
+    snprintf(path, sizeof path, "%s/%016llx%016x.clbin", dir, (unsigned long long)k, 0);
+    time_t age = k == 2 ? 1000 : 2000;
+    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){{age, 0}, {age, 0}}, 0), 0);
+  }
+  good(cache_trim(dir, 400, &removed));
+  assert_true(removed > 0 && removed < 200);
+  assert_false(cache_load(dir, (uint64_t[]){2, 0}, &e, &damaged));
+  for (uint64_t k = 1; k <= 3; k += 2) {
+    assert_true(cache_load(dir, (uint64_t[]){k, 0}, &e, &damaged));
+    file_map_close(&e.map);
+  }
 }
 
 static void damage_files(const char *dir, long at) {
@@ -339,13 +442,45 @@ static void test_kernel_folder(void **state) {
   close_session(&s);
 }
 
+/* A kernel file that changed is built anew, though a binary of the older one is kept. */
+static void test_cache_by_source(void **state) {
+  (void)state;
+  char dir[256], source[300];
+  snprintf(dir, sizeof dir, "%s/source", folder);
+  write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n");
+  for (int factor = 2; factor < 5; factor++) {
+    snprintf(source, sizeof source,
+             "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
+             "real v) {\n  if (get_global_id(0) < n) out[at + get_global_id(0)] = %d * v;\n}\n",
+             factor);
+    write_kernel("arange.cl", source);
+    session s = open_session(dir, folder);
+    void *cache = NULL;
+    node n = {.cache = &cache};
+    bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
+    good(fill(&s, &n, &out, 1));
+    check_filled(&s, &out, (float)factor);
+    s.device->vt->buffer_destroy(s.device, out.buf);
+    close_session(&s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_devices),       cmocka_unit_test(test_buffers),
-      cmocka_unit_test(test_launch),        cmocka_unit_test(test_wrong_launches),
-      cmocka_unit_test(test_fault),         cmocka_unit_test(test_times),
-      cmocka_unit_test(test_cache),         cmocka_unit_test(test_unusable_cache),
+      cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_buffers),
+      cmocka_unit_test(test_launch),
+      cmocka_unit_test(test_wrong_launches),
+      cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_kernel_of_each_dtype),
+      cmocka_unit_test(test_fault),
+      cmocka_unit_test(test_times),
+      cmocka_unit_test(test_cache),
+      cmocka_unit_test(test_cache_by_options),
+      cmocka_unit_test(test_cache_trims_the_oldest),
+      cmocka_unit_test(test_unusable_cache),
       cmocka_unit_test(test_kernel_folder),
+      cmocka_unit_test(test_cache_by_source),
   };
   const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
   const backend_info *infos;

@@ -27,6 +27,8 @@ def cases():
     yield Case("all_masked", both(-1), [T((2, 3), values=(-INF,))], other=[T((2, 3))], rtol=1e-5, atol=1e-6)
     yield Case("nan", both(-1), [T((6, 5), values=(1.0, NAN, 2.0, INF, 0.0, -1.0, 4.0, 3.0))], rtol=1e-5, atol=1e-6)
     yield Case("large", both(-1), [T((4, 9), F32, 1e4, 1.0002e4)], rtol=1e-5, atol=1e-5)
+    yield Case("columns_large", both(0), [T((9, 20), F32, 1e4, 1.0002e4)], rtol=1e-5, atol=1e-5)
+    yield Case("columns_long", both(0), [T((300, 20), F32, -8, 8)], rtol=ulps(F32, 32), atol=ulps(F32, 8))
     yield Case("strided", lambda x: torch.softmax(x.transpose(0, 1)[::2], -1), [T((17, 8))], rtol=1e-5, atol=1e-6)
     yield Case("scalar", both(0), [T(())])
     yield Case("empty", both(1), [T((0, 4))])

@@ -8,7 +8,7 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
     replay DEVICE[:CLASS] CASES    the op cases whose names hold CASES (`:` CLAVE_DEVICE_CLASS)
     export CASES                   the same, exported anew: for faults in the exporter; on the CPU backend
     oclgrind[:CLASS] CASES         the same under oclgrind
-    c[:CLASS] ROOM/test_x [TEST]   a C test program, or one test of it that heeds CLAVE_TEST_ONLY
+    c[:CLASS] ROOM/test_x [CASE]   a C test program; CLAVE_TEST_ONLY=CASE
     san ROOM/test_x                the same, built with sanitizers
     pytest ARGUMENTS
 
@@ -23,6 +23,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -158,7 +159,7 @@ def commands(notice):
         return [f"{build}/test/{program}"], SAN if kind == "san" else [], [[f"{build}/test/{program}"]], env
     if kind == "pytest":
         goals = ["all", "tests"] if "test/fault" in rest else ["all"]
-        command = [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *rest.split()]
+        command = [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *shlex.split(rest)]
         return goals, [], [command], env
     raise Broken(f"'{notice}' is no test")
 

@@ -204,6 +204,55 @@ static void test_edits(void **state) {
   }
 }
 
+#define IF(then, else, arg, result)                                                             \
+  "{\"op_type\": \"If\", \"op\": {\"condition\": {\"idx\": 1}, \"then_chain\": " then           \
+  ", \"else_chain\": " else ", \"args\": [{\"idx\": " arg "}], \"results\": [{\"idx\": " result \
+                            "}]}}"
+
+/* The sample with `levels` Ifs, one in the other, in its second body, which has tensors 8 and 9 and
+ * lies in an If itself. A body of level i has tensors 11 + 3i and following, and chains 4 + 2i and
+ * following. */
+static char *nested_program(int levels) {
+  text tensors = {0}, chains = {0};
+  for (int i = 0; i < levels; i++) {
+    int t = 11 + 3 * i, c = 6 + 2 * i;
+    for (int k = 0; k < 3; k++)
+      text_printf(&tensors, ", {\"dtype\": \"I64\", \"shape\": [{\"literal\": 2}]}");
+    text_printf(&chains, ", {\"args\": [{\"idx\": %d}], \"instructions\": [", t);
+    if (i + 1 < levels) text_printf(&chains, IF("%d", "%d", "%d", "%d"), c, c + 1, t, t + 2);
+    text_printf(&chains, "], \"results\": [{\"idx\": %d}]}", i + 1 < levels ? t + 2 : t);
+    text_printf(&chains, ", {\"args\": [{\"idx\": %d}], \"results\": [{\"idx\": %d}]}", t + 1,
+                t + 1);
+  }
+  text_printf(&tensors, "],\n\"n_inputs\"");
+  text_printf(&chains, "],\n\"methods\"");
+  char *a = replace(SAMPLE_PROGRAM, "],\n\"n_inputs\"", tensors.data);
+  char *b = replace(a, "],\n\"methods\"", chains.data);
+  char *c =
+      replace(b, "{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}, \"out\": {\"idx\": 9}}}",
+              IF("4", "5", "8", "9"));
+  free(a);
+  free(b);
+  text_free(&tensors);
+  text_free(&chains);
+  return c;
+}
+
+static void test_depth(void **state) {
+  (void)state;
+  for (int depth = LIMIT_CHAIN_DEPTH; depth <= LIMIT_CHAIN_DEPTH + 1; depth++) {
+    char *nested = nested_program(depth - 2);
+    program *p;
+    clave_status st = sample_program(nested, &p);
+    if (depth > LIMIT_CHAIN_DEPTH)
+      expect_error(st, "chains nested deeper than 16");
+    else
+      expect_good(st);
+    program_destroy(p);
+    free(nested);
+  }
+}
+
 static void test_versions(void **state) {
   (void)state;
   char *path = in_folder("v.json"), *good = NULL, *changed;
@@ -258,10 +307,8 @@ static void test_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_valid),
-      cmocka_unit_test(test_edits),
-      cmocka_unit_test(test_versions),
-      cmocka_unit_test(test_names),
+      cmocka_unit_test(test_valid),    cmocka_unit_test(test_edits), cmocka_unit_test(test_depth),
+      cmocka_unit_test(test_versions), cmocka_unit_test(test_names),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -305,6 +305,8 @@ def chain_cases():
             rtol=4 * ulps(dtype, 8),
             atol=4 * ulps(dtype, 8),
         )
+    for dtype in (F16, BF16):  # y is below a unit in the last place of x: unrounded, the result would be y
+        yield Case(f"chain_rounds_{name_of(dtype)}", lambda x, y: (x + y) - x, [T((7, 31), dtype, 64, 127), T((31,), dtype, -0.4, 0.4)])  # fmt: skip
     long = lambda x: torch.stack([x + i for i in range(12)]).sum(0) + sum((x * i).sin() for i in range(20))
     yield Case("chain_long", long, [T((5, 7))], rtol=1e-5, atol=1e-4)
 

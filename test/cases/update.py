@@ -89,6 +89,18 @@ def counting(count, x):
     return x * count, count.clone()
 
 
+def index_copy_of_itself(y, i):
+    return torch.index_copy(y, 0, i, y[:3])
+
+
+def slice_of_itself(y):
+    return torch.slice_scatter(y, y[:, :4], 1, 1, 5)
+
+
+def select_of_itself(y):
+    return torch.slice_scatter(y.t(), y[:3].t(), 1, 1, 4)
+
+
 def value_cases():
     for dtype in (F32, F16, I32, BOOL):
         d = name_of(dtype)
@@ -102,6 +114,23 @@ def value_cases():
         yield Case(
             f"index_copy_{d}", copy, [T((5, 6), dtype, -9, 9), T((3,), I64, values=(4, 0, 2)), T((3, 6), dtype, -9, 9)]
         )
+    # What is written comes from the same memory: where it is done in place, later elements read written ones.
+    yield Case(
+        "of_itself",
+        lambda x, i: (
+            index_copy_of_itself(x * 2, i),
+            slice_of_itself(x * 3),
+            select_of_itself(x * 4),
+        ),
+        [T((5, 6)), T((3,), I64, values=(1, 2, 0))],
+    )
+    # Parts of what nobody else reads: their memory is larger than they are, or in another order.
+    of_views = lambda x, u: (
+        torch.slice_scatter((x * 2)[1:4], u, 1, 2, 5),
+        torch.slice_scatter((x * 3).t(), u.repeat(3, 1)[:7, :2], 1, 1, 3),
+        torch.slice_scatter((x * 4)[:, 1:], u[:, :1].repeat(2, 1)[:5], 1, 3, 4),
+    )
+    yield Case("of_views", of_views, [T((5, 7)), T((3, 3))])
     inputs = [T((5, 6)), T((2,), I64, values=(4, 1)), T((6, 2))]
     yield Case("index_copy_strided", lambda x, i, u: torch.index_copy(x.t().contiguous().t(), 0, i, u.t()), inputs)
     bad = [T((5, 6)), T((2,), I64, values=(4, 5)), T((2, 6))]

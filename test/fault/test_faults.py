@@ -196,6 +196,31 @@ def test_command_line_survives_every_call(net, build, stub, tmp_path, everything
         assert not left, f"call {n}: still alive: {left}"
 
 
+def test_copied_state_leaves_nothing(build, stub, tmp_path):
+    """Device objects after sessions that read, wrote and copied their state."""
+    log = tmp_path / "log"
+    command = [str(build / "test/api/test_state")]
+    p = subprocess.run(command, capture_output=True, text=True, env=os.environ | stub | {"CLAVE_STUB_LOG": str(log)})
+    assert p.returncode == 0, p.stdout + p.stderr
+    left = {k: v for k, v in stub_log(log).items() if k != "calls" and v > 0}
+    assert not left, left
+
+
+def test_binaries_of_another_driver_are_not_used(build, stub, tmp_path):
+    """Each driver's version has its own kernels in the cache; the same one finds them again."""
+    import clave
+
+    program, inputs, counts = tmp_path / "p.clv", tmp_path / "in.safetensors", []
+    clave.export(torch.nn.Softmax(-1), (torch.ones(2, 3),)).save(str(program))
+    safetensors.torch.save_file({"input_0": torch.ones(2, 3)}, inputs)
+    for driver in ("1.0", "1.0", "2.0"):
+        env = stub | {"CLAVE_CACHE_DIR": str(tmp_path / "cache"), "CLAVE_STUB_DRIVER": driver}
+        p = command(build, env, "run", program, "--inputs", inputs, "--device", "opencl")
+        assert p.returncode == 0, p.stderr
+        counts.append(len(list((tmp_path / "cache").rglob("*.clbin"))))
+    assert counts == [1, 1, 2]
+
+
 def test_failing_device_list(build, stub, everything):
     for n in range(60 if everything else 20):
         p = command(build, stub | {"CLAVE_STUB_FAIL_AT": str(n)}, "devices")

@@ -195,11 +195,32 @@ static void test_piece_cache(void **state) {
   vocab_destroy(v);
 }
 
+/* Pieces that differ only in the NUL bytes at their end are not taken for each other. */
+static clave_status encode_size(const token_model *m, span piece, id_list *out) {
+  (void)m;
+  id_list_append(out, (uint32_t)piece.size);
+  return out->failed ? status_no_memory() : NULL;
+}
+
+static void test_piece_cache_of_zeros(void **state) {
+  (void)state;
+  const token_model m = {.encode = encode_size};
+  piece_cache *c = piece_cache_create(100000);
+  id_list ids = {0};
+  assert_non_null(c);
+  for (uint32_t i = 0; i < 60; i++) {
+    assert_null(piece_cache_encode(c, &m, (span){"a\0\0\0", 1 + i % 3}, &ids));
+    assert_int_equal(ids.items[i], 1 + i % 3);
+  }
+  id_list_free(&ids);
+  piece_cache_destroy(c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_unigram_definition), cmocka_unit_test(test_unigram_kinds),
       cmocka_unit_test(test_wordpiece),          cmocka_unit_test(test_words),
-      cmocka_unit_test(test_piece_cache),
+      cmocka_unit_test(test_piece_cache),        cmocka_unit_test(test_piece_cache_of_zeros),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,18 @@
 Each `*.patch` beside this file is a fault. Before the diff stand what it breaks, in a line or two, and lines
 `notice: TEST`, tried in turn until one fails:
 
-    replay DEVICE[:CLASS] CASES    the op cases whose names hold CASES (`:` CLAVE_DEVICE_CLASS)
+    replay DEVICE[:CLASS] CASES    the op cases whose names hold CASES, on cpu, opencl or san (cpu, with sanitizers);
+                                   CLASS: CLAVE_DEVICE_CLASS
     export CASES                   the same, exported anew: for faults in the exporter; on the CPU backend
     oclgrind[:CLASS] CASES         the same under oclgrind
     c[:CLASS] ROOM/test_x [CASE]   a C test program; CLAVE_TEST_ONLY=CASE
     san ROOM/test_x                the same, built with sanitizers
     pytest ARGUMENTS
 
-All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand in
-the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit. --write
-writes docs/mutants.md. Fails if a fault lives without a reason, has a reason and dies, or no longer applies or builds.
+All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
+in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit.
+--write writes docs/mutants.md. Fails if a fault lives without a reason, has a reason and dies, or no longer applies or
+builds.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,7 +40,7 @@ ROOT = HERE.parent.parent
 WORK = ROOT / "build/mutants"
 BUILT = ["gen", "obj", "test", "stub", "clave", "libclave.a", "libclave.so", "flags"]  # of a build folder
 SAN = ["SAN=address,undefined", "BUILD=build/san"]
-LIMIT = 180  # seconds for one test: a fault may make a loop endless
+CPU_LIMIT, LIMIT = 120, 1500  # seconds of a process, as a fault may make a loop endless; of a command on a busy machine
 # How the runners that we use name what failed.
 NAMES = [
     re.compile(r"^FAIL ([^\s,:]+)", re.M),
@@ -144,6 +147,9 @@ def commands(notice):
         device, _, cases = rest.partition(" ")
         device, _, variant = device.partition(":")
         env = {"CLAVE_SELF_CHECK": "off"} | ({"CLAVE_DEVICE_CLASS": variant} if variant else {})
+        if device == "san":
+            replay[0] = "build/san/test/replay"
+            return [replay[0]], SAN, [[*replay, "--device", "cpu", "--only", cases]], env
         options = ["--poison"] if device == "cpu" else []
         return [replay[0]], [], [[*replay, "--device", device, "--only", cases, *options]], env
     if kind == "export":
@@ -165,10 +171,10 @@ def commands(notice):
 
 
 def call(command, tree, env):
-    """(exit status, output); a test that runs too long has failed."""
+    """(exit status, output)"""
     try:
         p = subprocess.run(
-            command,
+            ["prlimit", f"--cpu={CPU_LIMIT}", *command],
             cwd=tree,
             env=env,
             timeout=LIMIT,
@@ -179,7 +185,7 @@ def call(command, tree, env):
         )
         return p.returncode, p.stdout
     except subprocess.TimeoutExpired:
-        return 124, f"FAIL (stopped_after_{LIMIT}_s)"
+        raise Broken(f"{' '.join(command)} takes more than {LIMIT} s") from None
 
 
 def who(notice, code, output):
@@ -188,7 +194,8 @@ def who(notice, code, output):
         if found := pattern.search(output):
             return f"{notice.split(' ')[0]}: {found[1]}"
     if code < 0 or code > 128:
-        return f"{notice} (signal {-code if code < 0 else code - 128})"
+        number = -code if code < 0 else code - 128
+        return f"{notice}: {signal.Signals(number).name}"
     raise Broken(f"'{notice}' fails without a test's name:\n{output[-1500:]}")
 
 
@@ -265,7 +272,7 @@ def choose(mutants, some):
 
 
 def is_right(result):
-    return result.verdict == "noticed" and not result.mutant.lives or result.verdict == "lived" and result.mutant.lives
+    return result.verdict == ("lived" if result.mutant.lives else "noticed")
 
 
 def show(result):
@@ -282,8 +289,9 @@ def score(results):
 def write(results):
     lines = [
         "# Planted faults\n",
-        f"{score(results)}, at commit {commit()[:10]}. `make mutants` runs them and writes this file; `make check` runs",
-        "five of them, others with each commit. Each is a patch in [test/mutants](../test/mutants), with the tests to try.\n",
+        f"{score(results)}, at commit {commit()[:10]}. `make mutants` runs them and writes this file;",
+        "`make check` runs five of them, others with each commit. Each is a patch in [test/mutants](../test/mutants),",
+        "with the tests to try.\n",
         "| fault | what it breaks | noticed by |",
         "|---|---|---|",
     ]
@@ -322,7 +330,9 @@ def main():
         return check(mutants)
     if args.some:
         mutants = choose(mutants, args.some)
-    builds = ["build", "build/san"] if any(n.startswith("san") for m in mutants for n in m.notices) else ["build"]
+    builds = (
+        ["build", "build/san"] if any(re.match("san|replay san", n) for m in mutants for n in m.notices) else ["build"]
+    )
     begin = time.monotonic()
     for arguments in [["all", "tests"], [*SAN, "tests"]][: len(builds)]:
         subprocess.run(["make", "-s", "--no-print-directory", f"-j{args.jobs}", *arguments], cwd=ROOT, check=True)

@@ -194,6 +194,7 @@ static void test_hostile_clv(void **state) {
       {1, 8, 200, 8, "overlaps another"},
       {2, 8, UINT64_MAX, 8, "overlaps another or the end"},
       {2, 16, UINT64_MAX, 8, "overlaps another or the end"},
+      {2, 16, 513, 8, "overlaps another or the end"},
       {2, 16, 260, 8, "constant 1 ('start')"},
       {2, 24, 7, 8, "the constants belong to another program"},
       {1, 16, 16, 8, "section 'CIDX' is damaged"},

@@ -15,6 +15,7 @@
  *                           and larger ones are refused
  *   CLAVE_STUB_LOCAL_MEM=B  B bytes of local memory: reported, and kernels that take more are
  *                           refused. The standard promises 32 KB
+ *   CLAVE_STUB_DRIVER=TEXT  begins the driver's version
  *   CLAVE_STUB_SEPARATE=1   the device says that it shares no memory with the host, and copies
  *                           where it is given a host pointer
  *   CLAVE_STUB_NO_FP64=1    the device lacks doubles
@@ -109,6 +110,9 @@ static void change_info(cl_device_info what, size_t size, void *value) {
     memcpy(value, &no, sizeof no);
   if (what == CL_DEVICE_MAX_MEM_ALLOC_SIZE && limit && size >= sizeof limit)
     memcpy(value, &limit, sizeof limit);
+  const char *driver = getenv("CLAVE_STUB_DRIVER");
+  if (what == CL_DRIVER_VERSION && driver)
+    memcpy(value, driver, strlen(driver) < size ? strlen(driver) : size - 1);
   if (what == CL_DEVICE_DOUBLE_FP_CONFIG && number_of("CLAVE_STUB_NO_FP64", 0))
     memcpy(value, &none, sizeof none);
   if (what == CL_DEVICE_EXTENSIONS && number_of("CLAVE_STUB_NO_FP64", 0))

@@ -333,14 +333,16 @@ static void test_cache_by_options(void **state) {
 /* A full cache drops what was used longest ago. */
 static void test_cache_trims_the_oldest(void **state) {
   (void)state;
-  char dir[256], path[512], data[100] = {0};
+  char dir[256], path[512];
+  const uint8_t data[100] = {0};
+  const cache_entry binary = {.data = data, .size = sizeof data};
   uint64_t removed;
   bool damaged;
   cache_entry e;
   snprintf(dir, sizeof dir, "%s/trim", folder);
   good(cache_open(dir));
   for (uint64_t k = 1; k <= 3; k++) {
-    good(cache_save(dir, (uint64_t[]){k, 0}, data, sizeof data, 0, 0));
+    good(cache_save(dir, (uint64_t[]){k, 0}, &binary));
     snprintf(path, sizeof path, "%s/%016llx%016x.clbin", dir, (unsigned long long)k, 0);
     time_t age = k == 2 ? 1000 : 2000;
     assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){{age, 0}, {age, 0}}, 0), 0);

@@ -185,16 +185,18 @@ static clave_status build_error(cl_device *d, const program *p, cl_program handl
   return status_while(st, "kernel file %s (%s): %s", p->stem, p->options, line);
 }
 
-/* Takes over `handle`. */
-static clave_status build_handle(cl_device *d, program *p, cl_program handle) {
+/* Releases `handle` on failure. */
+static clave_status build_handle(cl_device *d, const program *p, cl_program handle) {
   cl_int code = d->cl->clBuildProgram(handle, 1, &d->entry->id, p->options, NULL, NULL);
-  if (code == CL_SUCCESS) {
-    __atomic_store_n(&p->handle, handle, __ATOMIC_RELEASE);
-    return NULL;
-  }
+  if (code == CL_SUCCESS) return NULL;
   clave_status st = build_error(d, p, handle, code);
   d->cl->clReleaseProgram(handle);
   return st;
+}
+
+/* From now on other sessions take the program for built: all else of it is in place. */
+static void publish(program *p, cl_program handle) {
+  __atomic_store_n(&p->handle, handle, __ATOMIC_RELEASE);
 }
 
 static void find_key(const cl_device *d, program *p) {
@@ -203,6 +205,29 @@ static void find_key(const cl_device *d, program *p) {
   hash_bytes_128(p->options, strlen(p->options), all + 2);
   memcpy(all + 4, d->platform_key, sizeof d->platform_key);
   hash_bytes_128(all, sizeof all, p->key);
+}
+
+/* True if the driver took the entry's binary; the program is published with its marks. */
+static bool build_from_entry(cl_device *d, program *p, const cache_entry *e) {
+  cl_int code, loaded = CL_SUCCESS;
+  cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e->size,
+                                                       &e->data, &loaded, &code);
+  if (code != CL_SUCCESS) return false;
+  if (loaded != CL_SUCCESS) {
+    d->cl->clReleaseProgram(handle);
+    return false;
+  }
+  clave_status st = build_handle(d, p, handle);
+  if (st) {
+    device_note(d, "a kernel binary was refused (%s) and is built again", status_message(st));
+    status_free(st);
+    return false;
+  }
+  for (uint32_t i = 0; i < e->n_proven; i++) proof_set_add(&p->proven, e->proven[i]);
+  p->saved_proven = p->proven.count;
+  p->variants = p->saved = e->variants;
+  publish(p, handle);
+  return true;
 }
 
 /* True if a usable binary was there. */
@@ -214,27 +239,9 @@ static bool build_from_cache(cl_device *d, program *p) {
     if (damaged) device_note(d, "a damaged kernel binary in %s was removed", d->cache_dir);
     return false;
   }
-  cl_int code, loaded = CL_SUCCESS;
-  cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e.size,
-                                                       &e.data, &loaded, &code);
-  if (code != CL_SUCCESS) {
-    file_map_close(&e.map);
-    return false;
-  }
-  clave_status st = NULL;
-  if (loaded == CL_SUCCESS)
-    st = build_handle(d, p, handle);
-  else
-    d->cl->clReleaseProgram(handle);
-  if (st) device_note(d, "a kernel binary was refused (%s) and is built again", status_message(st));
-  status_free(st);
-  if (p->handle) {
-    for (uint32_t i = 0; i < e.n_proven; i++) proof_set_add(&p->proven, e.proven[i]);
-    p->saved_proven = p->proven.count;
-    p->variants = p->saved = e.variants;
-  }
+  bool good = build_from_entry(d, p, &e);
   file_map_close(&e.map);
-  return p->handle != NULL;
+  return good;
 }
 
 static clave_status build_from_source(cl_device *d, program *p) {
@@ -242,7 +249,9 @@ static clave_status build_from_source(cl_device *d, program *p) {
   const char *source = p->source;
   cl_program handle = d->cl->clCreateProgramWithSource(d->context, 1, &source, NULL, &code);
   if (code != CL_SUCCESS) return opencl_status(code, "clCreateProgramWithSource");
-  return build_handle(d, p, handle);
+  TRY(build_handle(d, p, handle));
+  publish(p, handle);
+  return NULL;
 }
 
 static clave_status build_locked(cl_device *d, program *p) {

@@ -137,6 +137,7 @@ conformance: all ## every sample of torch's operator database in scope, on DEVIC
 	@TORCH="$(TORCH)" ci/venv
 	@for d in $(or $(DEVICE),cpu opencl); do .venv/bin/python test/conformance/run.py --device $$d --jobs $$(nproc) --failures || bad=1; done; [ -z "$$bad" ]
 	@$(if $(DEVICE),,.venv/bin/python test/conformance/coverage.py)
+bench-programs: $(BENCH_BIN)
 bench: all $(BENCH_BIN) ## measures; writes the tables of docs/performance.md. CHECK=1: fails where a row is over its bound
 	@.venv/bin/python bench/bench.py --build $(BUILD) $(if $(CHECK),--check)
 lint: ## style, layers, sizes and exports
@@ -165,6 +166,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all tests fuzz-targets fuzz-replays demo check check-all check-clean conformance bench lint format fuzz soak install clean help
+.PHONY: all tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench lint format fuzz soak install clean help
 .SECONDARY:
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))

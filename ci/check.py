@@ -21,6 +21,8 @@ from runner import ROOT, Job, Runner, make, tests_in
 PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
 SAN = "address,undefined"
 SAN_BUILD = "build/san"
+TSAN_BUILD = "build/tsan"
+THREADED = ("base/test_threads", "api/test_sessions", "backend/test_cpu_backend", "backend/test_opencl_device")
 
 
 def c_suite(r, build, env=None, first=()):
@@ -96,10 +98,37 @@ def cases_everywhere(r):
     devices = json.loads(r.output([f"{r.build}/clave", "devices", "--json"]))
     for i in range(1, sum(d["kind"] == "opencl" for d in devices)):
         replay(r, f"opencl:{i}", "--fallback")
-    rusticl = {"RUSTICL_ENABLE": "llvmpipe"}
-    r.run_all(
-        [replay_job(r, "opencl:llvmpipe", "--part", "0/5", "--fallback", env=rusticl, note="rusticl")], timeout=3000
-    )
+    jobs = []
+    for c in classes.MAIN:  # docs/devices.md has what came of it
+        rusticl = c.env | {"RUSTICL_ENABLE": "llvmpipe"}
+        jobs.append(replay_job(r, "opencl:llvmpipe", "--part", "0/5", "--fallback", env=rusticl, note=f"rusticl, {c.name}"))
+        intel = replay_job(r, "opencl:0")
+        jobs.append(Job(["ci/intel_opencl", *intel.command], intel.env | c.env, f"Intel's runtime, {c.name}"))
+    r.run_all(jobs, timeout=4000)
+
+
+def data_races(r):
+    """Threads, sessions beside each other and op cases under ThreadSanitizer; a part of them in make check."""
+    programs = [f"{TSAN_BUILD}/test/{name}" for name in (*THREADED, "replay", "soak")]
+    make(r, "SAN=thread", f"BUILD={TSAN_BUILD}", *(["tests"] if r.everything else programs))
+    env = r.sanitized | {"CLAVE_THREADS": "4"}
+    jobs = [Job([test], env) for test in (tests_in(TSAN_BUILD) if r.everything else programs[: len(THREADED)])]
+    share = "0/1" if r.everything else "0/10"
+    jobs.append(replay_job(r, "cpu", "--part", share, build=TSAN_BUILD, env=env))
+    if r.everything:
+        jobs.append(replay_job(r, "opencl", "--part", "0/20", build=TSAN_BUILD, env=env))
+    soak = [f"{TSAN_BUILD}/test/soak", "--seconds", "20" if r.everything else "1", "--scratch"]
+    jobs += [Job([*soak, f"{r.home}/talk-{device}", "--device", device], env) for device in ("cpu", "opencl")]
+    r.run_all(jobs, timeout=1800)
+
+
+def soak(r, minutes):
+    r.run(["ci/soak", r.build, str(minutes), "cpu", "opencl"], name=f"soak of {minutes} minutes", timeout=4000)
+
+
+def speed(r):
+    make(r, "bench-programs")
+    r.run([".venv/bin/python", "bench/bench.py", "--check", "--build", r.build], name="bench.py --check", timeout=4000)
 
 
 def oclgrind(r):
@@ -142,11 +171,11 @@ def fuzz_corpora(r):
     make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "fuzz-replays")
     folders = [ROOT / "test/fuzz/corpus", ROOT / "test/fuzz/found"]
     targets = [s.stem for s in sorted((ROOT / "test/fuzz").glob("fuzz_*.c"))]
-    commands = []
+    jobs = []
     for target in targets:
         inputs = [str(f) for folder in folders if (f := folder / target.removeprefix("fuzz_")).exists()]
-        commands.append([f"{SAN_BUILD}/fuzz/replay_{target}", *inputs])
-    r.run_all(commands, env=r.sanitized | {"CLAVE_DEVICE": "cpu"})
+        jobs.append(Job([f"{SAN_BUILD}/fuzz/replay_{target}", *inputs], r.sanitized | {"CLAVE_DEVICE": "cpu"}))
+    r.run_all(jobs)
 
 
 def contract(r):
@@ -175,12 +204,15 @@ PARTS = [
         pytest_part("test/python", "test/examples", "test/llm", "test/cli", by_class=True),
         "short",
     ),
+    ("data races", data_races, "short"),
+    ("soak", lambda r: soak(r, 5 if r.everything else 0.07), "short"),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),
     ("oclgrind", oclgrind, "short"),
     ("documents and build", pytest_part("test/ci test/docs"), "short"),
     ("contract", contract, "short"),
     ("op cases, all devices", cases_everywhere, "all"),
+    ("speed", speed, "all"),
 ]
 
 

@@ -97,7 +97,7 @@ class Job:
 
 class Runner:
     def __init__(self, build, home, everything=False):
-        self.build, self.everything = build, everything
+        self.build, self.home, self.everything = build, home, everything
         self.passed = self.failed = 0
         self.skipped = collections.Counter()
         self.turn = self.commit()

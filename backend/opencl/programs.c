@@ -209,9 +209,10 @@ static void find_key(const cl_device *d, program *p) {
 
 /* True if the driver took the entry's binary; the program is published with its marks. */
 static bool build_from_entry(cl_device *d, program *p, const cache_entry *e) {
+  const unsigned char *data = e->data;
   cl_int code, loaded = CL_SUCCESS;
   cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e->size,
-                                                       &e->data, &loaded, &code);
+                                                       &data, &loaded, &code);
   if (code != CL_SUCCESS) return false;
   if (loaded != CL_SUCCESS) {
     d->cl->clReleaseProgram(handle);

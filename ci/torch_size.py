@@ -1,6 +1,7 @@
-"""Refuses to start a CUDA-size download of torch: asks pip's own finder which file it would take, as the user set it.
+"""Says beforehand when pip is about to fetch a CUDA-size build of torch, and how to avoid it: asks pip's own finder
+which file it would take, as the user set it.
 
-Usage: torch_size.py REQUIREMENTS. Exits 0 when torch is installed already, is a local file, or is small enough.
+Usage: torch_size.py REQUIREMENTS. Silent when torch is installed already, is a local file, or is small enough.
 """
 
 import importlib.metadata
@@ -10,9 +11,9 @@ import sys
 
 LIMIT = 400 << 20  # bytes; a CPU wheel has about 200 MB, one for CUDA over 500 MB beside gigabytes of nvidia-* packages
 
-ADVICE = """torch {version}: pip would download {size} MB ({name}), a build for CUDA that the tests do not need.
-Give it a CPU build:  make check TORCH=path/to/torch-{version}+cpu-....whl   (a wheel, or a folder of wheels)
-or point pip at an index that has one (pip config set global.extra-index-url ...), then run make check again."""
+ADVICE = """fetching {size} MB of torch {version} ({name}) and gigabytes of CUDA's libraries,
+which the tests do not need. To avoid it, stop here and give a CPU build (200 MB): make check TORCH=WHEEL, or a folder
+of wheels; or let pip see an index with one: pip config set global.extra-index-url https://download.pytorch.org/whl/cpu"""
 
 
 def installed(version):
@@ -46,17 +47,15 @@ def main():
     requirement = next(line for line in lines if line.startswith("torch==")).strip()
     version = re.fullmatch(r"torch==(.*)", requirement)[1]
     if installed(version):
-        return 0
+        return
     try:
         link, size = candidate(requirement)
     except Exception as error:  # pip's inside differs between versions: without an answer, let pip itself speak
         print(f"note: could not ask pip for torch's size ({type(error).__name__}: {error})")
-        return 0
+        return
     if link is not None and size > LIMIT:
-        print(ADVICE.format(version=version, size=size >> 20, name=link.filename), file=sys.stderr)
-        return 1
-    return 0
+        print(ADVICE.format(version=version, size=size >> 20, name=link.filename), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

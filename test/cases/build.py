@@ -160,7 +160,7 @@ def main():
     if args.list:
         print("\n".join(f"{f}/{cases_of(f)[i].name}" for f, i, _, _ in jobs))
         return 0
-    stamp, mark = args.out / "stamp", fingerprint(sources()) + f" {args.only} {len(jobs)}"
+    stamp, mark = args.out / "stamp", fingerprint(sources()) + f" torch {torch.__version__} {args.only} {len(jobs)}"
     if stamp.exists() and stamp.read_text() == mark:
         wrong = taken_for_right(args.replay, args.out / "index.tsv")
         print(*wrong, f"{len(jobs)} cases are up to date\n{len(jobs)} passed, {len(wrong)} failed", sep="\n")

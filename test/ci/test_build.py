@@ -4,6 +4,7 @@ import http.server
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -159,8 +160,9 @@ class Index(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("size, refused", [(180 << 20, False), (860 << 20, True)])
-def test_a_cuda_size_torch_is_refused(tmp_path, size, refused):
+@pytest.mark.parametrize("size, large", [(180 << 20, False), (860 << 20, True)])
+def test_a_cuda_size_torch_is_explained(tmp_path, size, large):
+    """Before it is fetched, with what to do instead; it may be the only one that pip finds."""
     server = http.server.HTTPServer(("127.0.0.1", 0), Index)
     server.size = size
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -176,5 +178,27 @@ def test_a_cuda_size_torch_is_refused(tmp_path, size, refused):
         [python, ROOT / "ci/torch_size.py", tmp_path / "requirements.txt"], env=env, capture_output=True, text=True
     )
     server.shutdown()
-    assert (p.returncode != 0) == refused and "note" not in p.stdout, p.stdout + p.stderr
-    assert not refused or ("TORCH=" in p.stderr and "860 MB" in p.stderr), p.stderr
+    assert p.returncode == 0 and bool(p.stdout) == large and "note" not in p.stdout, p.stdout + p.stderr
+    assert not large or ("TORCH=" in p.stdout and "860 MB" in p.stdout), p.stdout
+
+
+def test_packages_are_installed_again_for_another_python(tmp_path):
+    """ci/venv in a copy, with a pip that only says that it was called."""
+    (tmp_path / "ci").mkdir()
+    for name in ("venv", "torch_size.py", "requirements.txt"):
+        shutil.copy(ROOT / "ci" / name, tmp_path / "ci")
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    python = tmp_path / ".venv/bin/python"
+
+    def install(version):
+        python.write_text(f'#!/bin/sh\n[ "$1" != --version ] || echo Python {version}\n')
+        (python.parent / "pip").write_text('#!/bin/sh\necho pip "$1"\n')
+        for tool in python.parent.iterdir():
+            tool.chmod(0o755)
+        return subprocess.run([tmp_path / "ci/venv"], check=True, capture_output=True, text=True).stdout
+
+    assert "pip install" in install("3.11.7")
+    assert install("3.11.7") == ""
+    assert "pip install" in install("3.12.1")
+    (tmp_path / "ci/requirements.txt").write_text("torch==9\n")
+    assert "pip install" in install("3.12.1")

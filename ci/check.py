@@ -48,7 +48,7 @@ def replay_job(r, device, *options, build=None, env=(), note=""):
     """The op cases, or by options some of them, on a device; build: another build's runner."""
     build = build or r.build
     sanitized = build != r.build or os.environ.get("SAN")
-    env = {"CLAVE_SELF_CHECK": "off"} | (r.sanitized if sanitized else {}) | dict(env)
+    env = (r.sanitized if sanitized else {}) | dict(env)
     command = [f"{build}/test/replay", f"{r.build}/cases/index.tsv", "--device", device, "--turn", r.turn, *options]
     return Job(command, env, note)
 
@@ -65,6 +65,15 @@ def replay_classes(r):
     for turn, c in enumerate(classes.MAIN):
         parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{2 * k + turn}/{2 * n}" for k in range(n)]
         jobs += [replay_job(r, "opencl", "--part", part, env=c.env, note=c.name) for part in parts]
+    r.run_all(jobs, timeout=3000)
+
+
+def replay_checked(r):
+    """A sample of the same cases with kernels compared with the CPU backend's: any difference is an error. --all: all."""
+    jobs, parts = [], 1 if r.everything else 16
+    for turn, c in enumerate(classes.MAIN):
+        env = c.env | {"CLAVE_SELF_CHECK": "strict"}
+        jobs.append(replay_job(r, "opencl", "--part", f"{turn % parts}/{parts}", env=env, note=f"self-check, {c.name}"))
     r.run_all(jobs, timeout=3000)
 
 
@@ -87,6 +96,7 @@ def replay_cached(r):
 def cases(r):
     replay(r, "cpu", "--poison")
     replay_classes(r)
+    replay_checked(r)
     replay_lesser(r, 4 if r.everything else 40)
     replay_cached(r)
     replay(r, "cpu", build=SAN_BUILD)

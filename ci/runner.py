@@ -110,6 +110,7 @@ class Runner:
             "CLAVE_LIBRARY": str(ROOT / build / "libclave.so"),
             "CLAVE_BUILD": str(ROOT / build),
             "CLAVE_CACHE_DIR": "off",  # PoCL keeps its own binaries; asking it for ours compiles every kernel once more
+            "CLAVE_SELF_CHECK": "off",  # it would put the CPU backend in the place of a wrong kernel
             "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
             "CLAVE_TEST_ALL": "1" if everything else "",
             "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'test'}",

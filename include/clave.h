@@ -252,8 +252,9 @@ typedef struct clave_session_options {
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused;   /* run every node by itself, for comparison node by node */
-  bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device;
-                     also CLAVE_SELF_CHECK=off */
+  bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device, at
+                     sizes of a class; also CLAVE_SELF_CHECK=off. CLAVE_SELF_CHECK=strict: wrong
+                     results are an error, not replaced by the CPU backend's */
   /* Asked before each op and at the end; true ends the run with an error. A program can loop
    * forever (While), which nothing else stops. */
   bool (*cancel)(void *ctx);

@@ -29,7 +29,8 @@ static int cpu_of(const session *s) {
 }
 
 static clave_status oracle_of(session *s) {
-  if (s->oracle) return NULL;
+  if (s->oracle && s->oracle->queue) return NULL;
+  oracle_destroy(s->oracle); /* half-built */
   oracle *o = s->oracle = calloc(1, sizeof *o);
   if (!o) return status_no_memory();
   int own = cpu_of(s);

@@ -298,6 +298,7 @@ def test_verify_names_the_first_op_that_differs(tool, program, root):
     y = expected(X, 2.0)
     save_file({"input_0": X, "input_1": np.array(2.0), "output_0": y}, tool.folder / "r.safetensors")
     env = {"CLAVE_KERNEL_DIR": str(tool.folder / "kernels"), "CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE": "opencl"}
+    env["CLAVE_SELF_CHECK"] = "on"
     checked = tool.run("verify", program, "--reference", "r.safetensors", env=env)
     assert checked.returncode == 0 and "softmax gives wrong numbers" in checked.stderr
     env["CLAVE_SELF_CHECK"] = "off"

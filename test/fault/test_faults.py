@@ -132,7 +132,7 @@ def test_every_opencl_call(net, build, stub, tmp_path, tmp_path_factory):
 
 
 def test_opencl_calls_without_cache(net, build, stub, tmp_path, everything):
-    """Kernels are built anew in each life: the calls that compile fail too."""
+    """Kernels are built and compared anew in each life: the calls that do so fail too."""
     step = 5 if everything else 41
     assert (
         run_faults(
@@ -141,7 +141,7 @@ def test_opencl_calls_without_cache(net, build, stub, tmp_path, everything):
             net,
             "opencl",
             tmp_path,
-            stub | {"CLAVE_CACHE_DIR": "off"},
+            stub | {"CLAVE_CACHE_DIR": "off", "CLAVE_SELF_CHECK": "strict"},
             step=step,
         )
         > 5

@@ -1,7 +1,9 @@
-"""The self-check: kernels that give wrong numbers are found at their first run, and the CPU backend takes over."""
+"""The self-check: kernels that give wrong numbers are found at the first run of a class of sizes, and the CPU backend
+takes over. The faults are planted in copies of the kernels."""
 
 import os
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -23,16 +25,20 @@ class Model(torch.nn.Module):
         return torch.tril(x * 2.0).cumsum(1)
 
 
+def plant(tmp_path: Path, file: str, right: str, wrong: str) -> Path:
+    """Kernels of which one is wrong."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(ROOT / "kernels_cl", folder)
+    text = (folder / file).read_text()
+    assert text.count(right) == 1
+    (folder / file).write_text(text.replace(right, wrong))
+    return folder
+
+
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
     """Kernels whose triangle keeps the diagonal that it should not."""
-    folder = tmp_path / "kernels"
-    shutil.copytree(ROOT / "kernels_cl", folder)
-    text = (folder / "triangle.cl").read_text()
-    right = "j - i <= diagonal"
-    assert right in text
-    (folder / "triangle.cl").write_text(text.replace(right, "j - i < diagonal"))
-    return folder
+    return plant(tmp_path, "triangle.cl", ": j - i <= diagonal;", ": j - i < diagonal;")
 
 
 @pytest.fixture
@@ -43,15 +49,45 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def run(program: Path, kernels: Path, *args: str, check: str = "on") -> subprocess.CompletedProcess[str]:
-    folder = program.parent
+@pytest.fixture
+def symbolic(tmp_path: Path) -> Path:
+    """A triangle, a softmax over columns, one over rows, of an input of any number of rows and columns."""
+
+    class Sizes(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            return torch.tril(x), torch.softmax(x, 0), torch.softmax(x, 1)
+
+    path = tmp_path / "symbolic.clv"
+    dims = {0: torch.export.Dim("rows", min=2), 1: torch.export.Dim("columns", min=2)}
+    clave.export(Sizes(), (torch.zeros(9, 20),), dynamic_shapes=(dims,)).save(path)
+    return path
+
+
+def random(rows: int, columns: int) -> torch.Tensor:
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(rows + columns))
+
+
+def settings(folder: Path, kernels: Path, check: str = "on") -> dict[str, str]:
     cache = folder / "cache"
     cache.mkdir(mode=0o700, exist_ok=True)
-    env = os.environ | {
-        "CLAVE_KERNEL_DIR": str(kernels),
-        "CLAVE_CACHE_DIR": str(cache),
-        "CLAVE_SELF_CHECK": check,
-    }
+    return {"CLAVE_KERNEL_DIR": str(kernels), "CLAVE_CACHE_DIR": str(cache), "CLAVE_SELF_CHECK": check}
+
+
+def notes(program: Path, kernels: Path, rows: int, columns: int, **env: str) -> str:
+    """What a run of `symbolic` says; its results are right."""
+    x = random(rows, columns)
+    np.save(program.parent / "x.npy", x.numpy())
+    done = run(program, kernels, **env)
+    assert done.returncode == 0, done.stderr
+    got = load_file(program.parent / "out.safetensors")
+    for i, want in enumerate((torch.tril(x), torch.softmax(x, 0), torch.softmax(x, 1))):
+        np.testing.assert_allclose(got[f"output_{i}"], want.numpy(), rtol=1e-5, atol=1e-6)
+    return done.stderr
+
+
+def run(program: Path, kernels: Path, *args: str, check: str = "on", **more: str) -> subprocess.CompletedProcess[str]:
+    folder = program.parent
+    env = os.environ | settings(folder, kernels, check) | more
     out = folder / "out.safetensors"
     out.unlink(missing_ok=True)
     given = ["--device", "opencl", "--input", f"input_0={folder}/x.npy", "--outputs", out]
@@ -98,8 +134,8 @@ def test_right_kernels_pass(program: Path) -> None:
 
 
 def test_later_runs_of_a_session_go_to_the_cpu(program: Path, broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLAVE_KERNEL_DIR", str(broken))
-    monkeypatch.setenv("CLAVE_CACHE_DIR", "off")
+    for name, value in settings(program.parent, broken).items():
+        monkeypatch.setenv(name, value)
     session = clave.Session(program, device="opencl", fallback=True)
     for seed in range(3):
         x = torch.randn(9, 9, generator=torch.Generator().manual_seed(seed))
@@ -120,10 +156,136 @@ def test_fast_precision_is_close(program: Path, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(*result(program), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "right"), [("CLAVE_PRECISION", "strict or fast"), ("CLAVE_SELF_CHECK", "on or off")])
+@pytest.mark.parametrize(
+    ("name", "right"), [("CLAVE_PRECISION", "strict or fast"), ("CLAVE_SELF_CHECK", "on, off or strict")]
+)
 def test_unknown_settings(program: Path, monkeypatch: pytest.MonkeyPatch, name: str, right: str) -> None:
     monkeypatch.setenv(name, "maybe")
     check = "maybe" if name == "CLAVE_SELF_CHECK" else "on"
     done = run(program, ROOT / "kernels_cl", check=check)
     assert done.returncode == 1
     assert f"{name} is 'maybe', not {right}" in done.stderr
+
+
+def test_strict_is_an_error_in_place_of_a_note(program: Path, broken: Path) -> None:
+    done = run(program, broken, check="strict")
+    assert done.returncode == 1
+    assert "the kernels of triangle give wrong numbers on" in done.stderr
+    assert run(program, ROOT / "kernels_cl", check="strict").returncode == 0
+
+
+# file, right, wrong, a size that does not show it, one that does (rows, columns), the op
+FAULTS = {
+    "a loop that stops after its first block": (
+        *("softmax.cl", "from < n; from += BLOCK) {", "from < 1; from += BLOCK) {"),
+        *((64, 20), (300, 20), "softmax"),
+    ),
+    "a loop for the rest": (
+        *("softmax.cl", "const real r = RESULT(v, m, total);", "const real r = RESULT(v, m, total) + i;"),
+        *((9, 32), (9, 37), "softmax"),
+    ),
+    "the second of two chunks": (
+        *("triangle.cl", "keep = UPPER ?", "keep = from ? 1 : UPPER ?"),
+        *((9, 64), (9, 65), "triangle"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_class_of_sizes_does_not_prove_another(symbolic: Path, tmp_path: Path, name: str) -> None:
+    """In runs of their own, with what was proven kept on disk."""
+    file, right, wrong, small, large, op = FAULTS[name]
+    kernels = plant(tmp_path, file, right, wrong)
+    for _ in range(2):
+        assert "wrong numbers" not in notes(symbolic, kernels, *small)
+    assert f"{op} gives wrong numbers on" in notes(symbolic, kernels, *large)
+    assert "wrong numbers" not in notes(symbolic, kernels, *small)
+
+
+def test_nor_does_it_in_one_session(symbolic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, right, wrong, _, _, _ = FAULTS["a loop that stops after its first block"]
+    for name, value in settings(tmp_path, plant(tmp_path, file, right, wrong)).items():
+        monkeypatch.setenv(name, value)
+    session = clave.Session(symbolic, device="opencl")
+    for rows in (64, 300, 64, 700):
+        x = random(rows, 20)
+        np.testing.assert_allclose(session.run(x)[1], torch.softmax(x, 0).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_one_wrong_element_is_enough(symbolic: Path, tmp_path: Path) -> None:
+    kernels = plant(tmp_path, "triangle.cl", "out[j] = keep", "out[j] = keep && !(i == 50 && j == 17)")
+    assert "1 of 4096 elements differ" in notes(symbolic, kernels, 64, 64)
+
+
+def test_wide_indices_are_proven_by_themselves(symbolic: Path, tmp_path: Path) -> None:
+    kernels = plant(tmp_path, "triangle.cl", "<= diagonal;", "<= diagonal - WIDE;")
+    assert "wrong numbers" not in notes(symbolic, kernels, 9, 20)
+    assert "triangle gives wrong numbers on" in notes(symbolic, kernels, 9, 20, CLAVE_DEVICE_CLASS="wide")
+
+
+def test_large_results_are_compared_in_part(tmp_path: Path) -> None:
+    """80 MB, wrong only beyond 68 of them: the op runs again on the CPU backend, part by part."""
+    kernels = plant(tmp_path, "triangle.cl", "out[j] = keep", "out[j] = keep && row < 17000")
+    x = torch.ones(20, 1000, 1000)
+    np.save(tmp_path / "x.npy", x.numpy())
+    path = tmp_path / "m.clv"
+    clave.export(Triangles(), (x,)).save(path)
+    done = run(path, kernels)
+    assert done.returncode == 0
+    assert "triangle gives wrong numbers on" in done.stderr
+    assert np.array_equal(load_file(tmp_path / "out.safetensors")["output_0"], torch.tril(x).numpy())
+    assert "elements differ" in done.stderr
+    assert "of 20000000 elements" not in done.stderr
+
+
+class Triangles(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tril(x)
+
+
+class Thresholds(torch.nn.Module):
+    """A difference in the last bit becomes a whole one, and one of tiny numbers a large one."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.exp(x)
+        return (
+            torch.floor(y * 7.3),
+            torch.sin(y * 1e4),
+            torch.log(y) > 0.1,
+            (y * 3).to(torch.int32),
+            (y - y.mean()).sum(1),
+        )
+
+
+def test_rounding_is_not_taken_for_wrong_code(tmp_path: Path) -> None:
+    x = torch.randn(256, 1024, generator=torch.Generator().manual_seed(0))
+    np.save(tmp_path / "x.npy", x.numpy())
+    path = tmp_path / "m.clv"
+    clave.export(Thresholds(), (x,)).save(path)
+    done = run(path, ROOT / "kernels_cl", check="strict")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_threshold_hides_no_wrong_code(tmp_path: Path) -> None:
+    kernels = plant(tmp_path, "steps.h", "return exp(a);", "return a > 1.5f && a < 1.502f ? exp(a) * 1.01f : exp(a);")
+    np.save(tmp_path / "x.npy", np.linspace(-3, 3, 4096, dtype=np.float32).reshape(4, 1024))
+    path = tmp_path / "m.clv"
+    clave.export(Thresholds(), (torch.zeros(4, 1024),)).save(path)
+    done = run(path, kernels, check="strict")
+    assert done.returncode == 1
+    assert "the kernels of elementwise give wrong numbers" in done.stderr
+
+
+def proofs(cache: Path) -> int:
+    """Classes that are proven, in all binaries."""
+    return sum(struct.unpack_from("<8s4Q", f.read_bytes())[4] for f in cache.glob("*.clbin"))
+
+
+def test_growing_sizes_meet_few_classes(symbolic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in settings(tmp_path, ROOT / "kernels_cl").items():
+        monkeypatch.setenv(name, value)
+    session = clave.Session(symbolic, device="opencl")
+    for rows in range(130, 250):
+        session.run(random(rows, 20))
+    del session
+    assert 3 <= proofs(tmp_path / "cache") <= 30

@@ -231,12 +231,11 @@ static bool collect(void *ctx, const operand *o) {
   }
   if (low < r->low) r->low = low;
   if (high > r->high) r->high = high;
-  if (o->flags & IR_OUT) {
-    r->is_written = true;
-  } else {
-    r->is_read = true;
-    r->type = t->t.type;
-  }
+  bool is_out = o->flags & IR_OUT;
+  if (is_out) r->is_written = true;
+  if (is_out && o->reuses == IR_NONE) return true;
+  r->is_read = true; /* a result that reuses an operand lies where the planner has put that */
+  r->type = t->t.type;
   return true;
 }
 

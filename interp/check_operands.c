@@ -8,7 +8,7 @@
 
 /* More than PART_BYTES are compared in part, and whole up to WHOLE_BYTES where the op has no
  * independent rows. */
-static const int64_t PART_BYTES = (int64_t)64 << 20, WHOLE_BYTES = (int64_t)1 << 30;
+static const int64_t PART_BYTES = (int64_t)64 << 20, WHOLE_BYTES = (int64_t)512 << 20;
 
 /* ---------------------------------------------------------------- parts */
 

@@ -7,6 +7,7 @@ name per file. Standard library only.
 
 import argparse
 import os
+import pathlib
 import re
 import sys
 
@@ -137,7 +138,7 @@ def emit(paths: list[str]) -> str:
         "",
     ]
     files, signatures = [], []
-    texts = {os.path.basename(p): without_comments(open(p, encoding="utf-8").read()) for p in paths}
+    texts = {os.path.basename(p): without_comments(pathlib.Path(p).read_text(encoding="utf-8")) for p in paths}
     for path in sorted(paths, key=os.path.basename):
         name = os.path.basename(path)
         with open(path, "rb") as f:
@@ -148,8 +149,8 @@ def emit(paths: list[str]) -> str:
         files.append(f'    {{"{name}", file_{symbol}, {len(data)}}},')
         if ending != ".cl":
             continue
-        source = texts[name] + "".join(texts.get(header, "") for header in INCLUDE.findall(texts[name]) if header != "common.h")
-        blocks = parse_blocks(source)
+        headers = [h for h in INCLUDE.findall(texts[name]) if h != "common.h"]
+        blocks = parse_blocks("".join(texts[n] for n in [*headers, name]))
         rows = ", ".join(f'{{"{macro}", {value}}}' for macro, value in blocks)
         out.append(f"static const block_info blocks_{stem}[] = {{{rows or '{0}'}}};")
         for kernel, parameters in parse_kernels(data.decode("utf-8"), name).items():

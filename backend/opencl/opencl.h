@@ -20,10 +20,11 @@
  * masks by `rows`
  *   }
  *
- * The op function runs in two modes: for real, and dry (prepare), where launch_* only requests the
- * build. It must do the same launches in both; buffers may be NULL in dry mode, so it never looks
- * into them. No error checks are needed until launch_run/items/groups: they report the first
- * mistake, by kernel and argument name. */
+ * The op function runs in two modes: for real, and dry (prepare, self-check), where launch_* only
+ * requests the build, or asks whether launches of its class were proven. It must do the same
+ * launches in both; buffers may be NULL in dry mode, so it never looks into them. No error checks
+ * are needed until launch_run/items/groups: they report the first mistake, by kernel and argument
+ * name. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEADER, SECTION, LARGEST = 64, 32, 4000
+HEADER, SECTION, LARGEST = 64, 32, 2400
 CONTEXT, N_VOCAB = 4, 5
 
 

@@ -51,7 +51,8 @@ typedef struct device_list {
   device_entry *entries; /* owned, as all here */
   backend_info *infos;
   int count;
-  char *reason; /* why count is 0; else the devices that were left out and why, or NULL */
+  bool has_pocl; /* a platform without a device is PoCL */
+  char *reason;  /* why count is 0; else the devices that were left out and why, or NULL */
 } device_list;
 /* Made once per process. */
 clave_status opencl_device_list(const device_list **out) STATUS_CHECK;

@@ -247,13 +247,29 @@ static clave_status add_device(const cl_functions *cl, device_list *l, cl_platfo
   return NULL;
 }
 
+/* PoCL has a device on every machine, unless it cannot make the folder of its cache. */
+static void explain_empty(const cl_functions *cl, cl_platform_id platform, device_list *l,
+                          text *left_out) {
+  char *name = platform_text(cl, platform, CL_PLATFORM_NAME);
+  bool is_pocl = name && strstr(name, "Portable Computing Language");
+  free(name);
+  if (!is_pocl) return;
+  l->has_pocl = true;
+  text_printf(left_out,
+              "%sPoCL is installed and gives no device: it needs a folder for its cache that it "
+              "can write to, set POCL_CACHE_DIR to one",
+              left_out->size ? "; " : "");
+}
+
 static clave_status add_platform(const cl_functions *cl, device_list *l, cl_platform_id platform,
                                  text *left_out) {
   cl_device_id ids[MAX_PLATFORM_DEVICES];
   cl_uint n = 0;
   cl_int code = cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, ids, &n);
-  if (code != CL_SUCCESS)
-    return NULL; /* CL_DEVICE_NOT_FOUND, or a broken platform: the others may serve */
+  if (code != CL_SUCCESS) { /* CL_DEVICE_NOT_FOUND, or a broken platform: the others may serve */
+    explain_empty(cl, platform, l, left_out);
+    return NULL;
+  }
   for (cl_uint i = 0; i < n && i < MAX_PLATFORM_DEVICES; i++)
     TRY(add_device(cl, l, platform, ids[i], left_out));
   return NULL;
@@ -275,10 +291,10 @@ static clave_status fill_list(device_list *l, text *left_out) {
   if (!l->infos) return status_no_memory();
   for (int i = 0; i < l->count; i++) l->infos[i] = l->entries[i].info;
   if (l->count == 0)
-    text_printf(left_out,
-                "%sno OpenCL device: install the package pocl-opencl-icd for the CPU, or the "
-                "driver of your GPU",
-                left_out->size ? "; " : "");
+    text_printf(left_out, "%sno OpenCL device%s", left_out->size ? "; " : "",
+                l->has_pocl ? ""
+                            : ": install the package pocl-opencl-icd for the CPU, or the driver of "
+                              "your GPU");
   return NULL;
 }
 

@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import classes
@@ -162,8 +163,7 @@ def conformance(r):
 
 def main_classes(r):
     """The classes that a part runs on which takes one by turns; --all: both."""
-    digit = r.turn[-1] if r.turn[-1] in "0123456789abcdef" else "0"
-    return classes.MAIN if r.everything else [classes.MAIN[int(digit, 16) % len(classes.MAIN)]]
+    return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
 def pytest_part(*folders, sanitized=False, by_class=False):
@@ -177,15 +177,22 @@ def pytest_part(*folders, sanitized=False, by_class=False):
     return run
 
 
+def in_turn(r, names, turns):
+    """One in `turns` of the names, others at the next commit; all under --all."""
+    return [n for n in names if r.everything or zlib.crc32((r.turn + n).encode()) % turns == 0]
+
+
 def fuzz_corpora(r):
+    """Every input on every target; programs on the CPU backend, and some of them on OpenCL."""
     make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "fuzz-replays")
-    folders = [ROOT / "test/fuzz/corpus", ROOT / "test/fuzz/found"]
+    inputs = lambda kind: [str(f) for d in ("corpus", "found") if (f := ROOT / "test/fuzz" / d / kind).exists()]
     targets = [s.stem for s in sorted((ROOT / "test/fuzz").glob("fuzz_*.c"))]
-    jobs = []
-    for target in targets:
-        inputs = [str(f) for folder in folders if (f := folder / target.removeprefix("fuzz_")).exists()]
-        jobs.append(Job([f"{SAN_BUILD}/fuzz/replay_{target}", *inputs], r.sanitized | {"CLAVE_DEVICE": "cpu"}))
-    r.run_all(jobs)
+    env = r.sanitized | {"CLAVE_DEVICE": "cpu"}
+    jobs = [Job([f"{SAN_BUILD}/fuzz/replay_{t}", *inputs(t.removeprefix("fuzz_"))], env) for t in targets]
+    programs = in_turn(r, [str(f.relative_to(ROOT)) for f in sorted((ROOT / "test/fuzz/found/run").iterdir())], 24)
+    env = r.sanitized | {"CLAVE_DEVICE": "opencl"}
+    jobs += [Job([f"{SAN_BUILD}/fuzz/replay_fuzz_run", *programs[n::2]], env, "OpenCL") for n in range(2)]
+    r.run_all(jobs, timeout=3000)
 
 
 def contract(r):

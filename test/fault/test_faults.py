@@ -159,8 +159,8 @@ def test_allocations_on_opencl(net, build, tmp_path, cache, everything):
 
 @pytest.mark.parametrize("name", CASES)
 def test_allocations_of_a_case_on_opencl(build, tmp_path, cache, everything, name):
-    run, step = binary(build, "run_faults"), 1 if everything else 13
-    run_faults(run, "alloc", *case(build, name), "opencl", tmp_path / "out", 0, step, env=cache, least=5)
+    run, step = binary(build, "run_faults"), 1 if everything else 29
+    run_faults(run, "alloc", *case(build, name), "opencl", tmp_path / "out", 0, step, env=cache, least=3)
 
 
 def test_allocations_of_every_function_on_opencl(net, build, tmp_path, cache, everything):
@@ -169,8 +169,8 @@ def test_allocations_of_every_function_on_opencl(net, build, tmp_path, cache, ev
 
 
 def test_conversations_on_opencl(talk, build, tmp_path, cache, everything):
-    run, step = binary(build, "run_talk_faults"), 1 if everything else 31
-    run_faults(run, "alloc", *talk, "opencl", tmp_path / "talk", 0, step, env=cache, least=10)
+    run, step = binary(build, "run_talk_faults"), 1 if everything else 61
+    run_faults(run, "alloc", *talk, "opencl", tmp_path / "talk", 0, step, env=cache, least=5)
 
 
 def test_every_opencl_call(net, build, stub, tmp_path, cache):
@@ -180,18 +180,18 @@ def test_every_opencl_call(net, build, stub, tmp_path, cache):
 
 @pytest.mark.parametrize("name", CASES)
 def test_opencl_calls_of_a_case(build, stub, tmp_path, cache, everything, name):
-    run, step = binary(build, "run_faults", sanitized=False), 1 if everything else 17
+    run, step = binary(build, "run_faults", sanitized=False), 1 if everything else 31
     run_faults(run, "calls", *case(build, name), "opencl", tmp_path / "out", 0, step, env=stub | cache, least=5)
 
 
 def test_opencl_calls_of_every_function(net, build, stub, tmp_path, cache, everything):
-    run, step = binary(build, "run_api_faults", sanitized=False), 1 if everything else 13
-    run_faults(run, "calls", *net[:2], "opencl", tmp_path, 0, step, env=stub | cache, least=50)
+    run, step = binary(build, "run_api_faults", sanitized=False), 1 if everything else 23
+    run_faults(run, "calls", *net[:2], "opencl", tmp_path, 0, step, env=stub | cache, least=30)
 
 
 def test_opencl_calls_of_conversations(talk, build, stub, tmp_path, cache, everything):
-    run, step = binary(build, "run_talk_faults", sanitized=False), 1 if everything else 37
-    run_faults(run, "calls", *talk, "opencl", tmp_path / "talk", 0, step, env=stub | cache, least=20)
+    run, step = binary(build, "run_talk_faults", sanitized=False), 1 if everything else 71
+    run_faults(run, "calls", *talk, "opencl", tmp_path / "talk", 0, step, env=stub | cache, least=10)
 
 
 def test_opencl_calls_without_cache(net, build, stub, tmp_path, everything):

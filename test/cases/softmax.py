@@ -26,6 +26,11 @@ def cases():
     yield Case("masked", both(-1), [T((6, 5), values=specials)], rtol=1e-5, atol=1e-6)
     yield Case("all_masked", both(-1), [T((2, 3), values=(-INF,))], other=[T((2, 3))], rtol=1e-5, atol=1e-6)
     yield Case("nan", both(-1), [T((6, 5), values=(1.0, NAN, 2.0, INF, 0.0, -1.0, 4.0, 3.0))], rtol=1e-5, atol=1e-6)
+    for dtype in FLOATS:  # whose exponentials are infinite
+        low = 800 if dtype is F64 else 100
+        functions = lambda x: (*both(-1)(x), *both(0)(x))
+        tol = {"rtol": ulps(dtype, 32), "atol": ulps(dtype, 16)}
+        yield Case(f"large_{name_of(dtype)}", functions, [T((7, 19), dtype, low, low + 8)], **tol)
     yield Case("large", both(-1), [T((4, 9), F32, 1e4, 1.0002e4)], rtol=1e-5, atol=1e-5)
     yield Case("columns_large", both(0), [T((9, 20), F32, 1e4, 1.0002e4)], rtol=1e-5, atol=1e-5)
     yield Case("columns_long", both(0), [T((300, 20), F32, -8, 8)], rtol=ulps(F32, 32), atol=ulps(F32, 8))

@@ -137,6 +137,13 @@ def sources():
     return [*HERE.glob("*.py"), *(ROOT / "python/clave").rglob("*.py"), ROOT / "serialize/schema.fbs"]
 
 
+def print_list(jobs):
+    for family, i, _, _ in jobs:
+        case = cases_of(family)[i]
+        reason = f"torch's own: {case.own}" if case.own else f"whole: {case.whole}" if case.whole else ""
+        print(f"{family}/{case.name}\t{reason}".rstrip())
+
+
 def taken_for_right(replay, index):
     """The cases that would take zeros, the negated answer or 2 % more for right, by replay's own comparison."""
     if not replay.exists():
@@ -150,7 +157,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/cases")
     parser.add_argument("--only", help="cases whose family/name holds this")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
-    parser.add_argument("--list", action="store_true", help="names only")
+    parser.add_argument("--list", action="store_true", help="names only, and why a reference is no op-by-op one")
     parser.add_argument("--eager", action="store_true", help="torch's side only: checks the descriptions")
     parser.add_argument("--replay", type=pathlib.Path, help="build/test/replay, which checks tolerances")
     args = parser.parse_args()
@@ -158,7 +165,7 @@ def main():
     begin = time.monotonic()
     jobs = list(all_jobs(args.out, args.only, args.eager))
     if args.list:
-        print("\n".join(f"{f}/{cases_of(f)[i].name}" for f, i, _, _ in jobs))
+        print_list(jobs)
         return 0
     stamp, mark = args.out / "stamp", fingerprint(sources()) + f" torch {torch.__version__} {args.only} {len(jobs)}"
     if stamp.exists() and stamp.read_text() == mark:

@@ -1,7 +1,7 @@
 """The results that op cases are held against: each torch op computed in f64, its results rounded once to the dtypes it gives.
 
 That is what an op means, without the errors of torch's own kernels; ops that follow see the rounded numbers, as in torch. An
-op that f64 kernels do not have, or that asks for its dtype's own numbers, gives what torch computes.
+op that asks for its dtype's own numbers gives what torch computes.
 """
 
 import contextlib
@@ -51,15 +51,15 @@ def f64_by_default():
 
 
 def compute_wide(func, args, kwargs):
-    """The leaves of func's result in f64 and its arguments afterwards; None where it has no f64 kernel."""
+    """The leaves of func's result in f64 and its arguments afterwards."""
     args, kwargs = tree_map(widen, (args, kwargs))
     if func in (torch.ops.aten._softmax.default, torch.ops.aten._log_softmax.default):
         args = (*args[:2], False)  # half_to_float means f16 to f32
     try:
         with f64_by_default():
             results = func(*args, **kwargs)
-    except (RuntimeError, NotImplementedError):
-        return None
+    except (RuntimeError, NotImplementedError) as error:
+        raise NotImplementedError(f"{func} in f64: {error}") from error
     return [*tree_leaves(results), *tree_leaves((args, kwargs))]
 
 
@@ -71,10 +71,8 @@ def rounded(func, args, kwargs, writes):
     if not any(map(is_narrow, own)) and not writes:
         return results
     wide = compute_wide(func, *before)
-    if wide is None:
-        return results
-    for x, w in zip([*own, *tree_leaves((args, kwargs))] if writes else own, wide, strict=False):
-        if is_narrow(x) and isinstance(w, torch.Tensor) and w.shape == x.shape and x.numel():
+    for x, w in zip([*own, *tree_leaves((args, kwargs))], wide, strict=True):
+        if is_narrow(x) and (writes or any(x is o for o in own)):
             x.copy_(w)
     return results
 

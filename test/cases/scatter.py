@@ -51,8 +51,10 @@ def cases():
             continue
         eps = ulps(dtype, 4)
         tolerance = {"rtol": eps, "atol": eps}
-        exact = {} if dtype in (F16, BF16) else {"rtol": 0.0, "atol": 0.0}
-        yield Case(f"plain_{d}", scatters, [x, i, s], own=IN_ORDER, **{**tolerance, **exact})
+        if dtype in (F16, BF16):  # the program rounds after each number that is added, torch in some of the ops
+            yield Case(f"plain_{d}", scatters, [x, i, s], steps=2, **tolerance)
+        else:
+            yield Case(f"plain_{d}", scatters, [x, i, s], own=IN_ORDER)
         yield Case(f"reduce_{d}", reductions, [x, i, T(SOURCE, dtype, 1, 3)], **tolerance)
     yield from shape_cases()
     yield from mask_cases()

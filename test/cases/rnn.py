@@ -41,7 +41,7 @@ def network_cases():
         "tanh": nn.RNN,
         "relu": lambda *a, **k: nn.RNN(*a, nonlinearity="relu", **k),
     }
-    states = {"lstm": 0.5, "gru": 1, "tanh": 1, "relu": 1}
+    sizes = {"lstm": 0.5, "gru": 1, "tanh": 1, "relu": 1}
     x = [T((7, 3, 5))]
     for name, kind in kinds.items():
         yield Case(name, made(lambda: kind(5, 8)), x, **close())
@@ -51,7 +51,7 @@ def network_cases():
         yield Case(f"{name}_short", made(lambda: kind(5, 6, bias=False, num_layers=2)), [T((3, 2, 5))], **close())
         for dtype in (F64, F16, BF16):
             half = made(lambda: kind(5, 8), dtype)
-            yield Case(f"{name}_{str(dtype)[6:]}", half, [T((6, 5, 5), dtype, -4, 4)], **close(dtype, states[name]))
+            yield Case(f"{name}_{str(dtype)[6:]}", half, [T((6, 5, 5), dtype, -4, 4)], **close(dtype, sizes[name]))
     dynamic = ({0: TIME},)
     yield Case(
         "lstm_time",

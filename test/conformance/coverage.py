@@ -77,7 +77,7 @@ def tally(records: dict[str, list[dict]]) -> dict[str, Tally]:
 def row(name: str, t: Tally) -> str:
     cells = [f"`{name}`", aten.exporter(name)]
     for device in DEVICES:
-        none = "never run" if cells[1] == "lowered" else "–"
+        none = "never run" if cells[1].startswith("lowered") else "–"
         cells.append(f"{t.right[device]} / {t.run[device]}" if t.run[device] else none)
     both = set.intersection(*(t.dtypes[d] for d in DEVICES))
     cells.append(" ".join(d for d in samples.DTYPES if d in both) or "–")

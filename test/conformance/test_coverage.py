@@ -10,6 +10,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "python")]
 
 import aten
 import coverage
+import expected
 import samples
 import scope
 
@@ -41,3 +42,10 @@ def test_table_names_every_op_of_the_database():
     assert sorted(scope.table()) == sorted(samples.infos())
     assert {how for how, _ in scope.table().values()} == {"values", "random", "out"}
     assert all(bool(why) == (how == "out") for how, why in scope.table().values())
+
+
+def test_the_baseline_covers_what_is_in_scope():
+    baseline = expected.load()
+    assert sorted(baseline.counts) == sorted((n, d) for n in scope.in_scope() for d in samples.dtypes_of(n))
+    rows = [(*key, e) for key, where in baseline.rows.items() for e in where.values()]
+    assert not [r for r in rows if r[1] >= baseline.counts[r[0]] or not r[2].reason or r[2].verdict in expected.FAILED]

@@ -5,6 +5,7 @@ import importlib.util
 
 import models
 import torch
+import zoo  # before transformers, which imports torchvision: it declares the ops that may be missing there
 
 import clave
 from clave.errors import UnsupportedOp
@@ -54,7 +55,8 @@ def family(name, devices):
     Without fallback: what a device cannot run is a failure. Skipped is a family whose library is not there.
     """
     result = {"name": name}
-    if (library := models.library(name)) and not importlib.util.find_spec(library):
+    library = zoo.ROWS[name][0] if name in zoo.ROWS else "transformers"
+    if not importlib.util.find_spec(library):
         return result | {"status": "skipped", "reason": f"needs {library}: ci/venv families"}
     try:
         module, args, kwargs = models.make(name)

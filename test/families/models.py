@@ -195,15 +195,6 @@ def awaken(model):
     return model
 
 
-def library(name):
-    """The package whose class a row names."""
-    if name in ROWS:
-        return "transformers"
-    import zoo
-
-    return zoo.ROWS[name][0]
-
-
 @torch.no_grad()
 def make(name, run=0):
     """(module in eval mode, args, kwargs) of a family: the module is the same each time, the inputs differ by `run`."""

@@ -58,6 +58,10 @@ class Baseline:
         where = self.rows.get((job, sample), {})
         return where.get(device) or where.get(ALL) or RIGHT
 
+    def listed(self, job: Job) -> set[int]:
+        """The samples of a job that are not expected to be right on some device."""
+        return {i for of, i in self.rows if of == job}
+
     def complaint(self, device: str, r: dict) -> str:
         """What is not as expected of a record, or nothing. Of an op that is out of scope only failures are."""
         job, verdict = (r["op"], r["dtype"]), r["verdict"]
@@ -155,9 +159,9 @@ def expectation_lines(b: Baseline) -> list[tuple[str, ...]]:
 
 
 def read(paths: list[pathlib.Path]) -> dict[str, dict[Job, list[dict]]]:
-    """Device -> job -> records, of jobs that were run whole; the CPU backend first."""
+    """Device -> job -> its newest records, of jobs that were run whole; the CPU backend first."""
     found: dict[str, dict[Job, list[dict]]] = collections.defaultdict(dict)
-    for path in paths:
+    for path in sorted(paths, key=lambda p: p.stat().st_mtime):
         records: dict[Job, list[dict]] = collections.defaultdict(list)
         for r in map(json.loads, path.read_text().splitlines()):
             job = (r.get("op", ""), r.get("dtype", ""))

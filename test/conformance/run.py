@@ -149,11 +149,10 @@ class Pool:
 class Report:
     """Writes records, holds them against the baseline, counts verdicts, shows progress on a terminal."""
 
-    def __init__(self, path, device, limit, total, show, most):
+    def __init__(self, path, options, total, show, most):
         self.file = path.open("a")
-        self.device, self.limit = device, limit
+        self.device, self.limit, self.baseline = options.device, options.limit, options.baseline
         self.total, self.show, self.most = total, show, most
-        self.baseline = expected.load()
         self.counts = collections.Counter()
         self.alike = collections.Counter()
         self.seen = collections.defaultdict(set)
@@ -314,11 +313,12 @@ def main():
     else:
         path.write_text("")
     shown = lambda r: args.verbose or ((args.failures or args.only) and r["verdict"] not in ("right", "skipped"))
-    report = Report(path, args.device, limit, len(jobs), shown, 10**9 if args.verbose else ALIKE)
+    options = worker.Options(args.device, programs, kernels, expected.load(), limit)
+    report = Report(path, options, len(jobs), shown, 10**9 if args.verbose else ALIKE)
     for r in kept:
         report.check_samples((r["op"], r["dtype"])) if r.get("finished") else report.count(r)
     begin = time.monotonic()
-    pool = Pool(args.jobs, worker.Options(args.device, programs, kernels, limit), args.timeout, report.add)
+    pool = Pool(args.jobs, options, args.timeout, report.add)
     try:
         pool.run(jobs, report.finished)
     finally:

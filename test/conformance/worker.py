@@ -19,6 +19,7 @@ import warnings
 from typing import Any
 
 import compare
+import expected
 import order
 import quick_export
 import samples
@@ -42,6 +43,7 @@ class Options:
     device: str
     programs: pathlib.Path  # folder of exported programs
     kernels: pathlib.Path  # folder of kernel binaries
+    baseline: expected.Baseline
     limit: int | None = None
 
 
@@ -92,7 +94,7 @@ def run_op(connection: Any, options: Options, name: str, dtype: str, done: set[i
             tasks.append(task)
         else:
             connection.send(("done", task | {"sample": s.index, "call": s.describe()[:300]}))
-    for batch in batches(tasks):
+    for batch in batches(tasks, options.baseline.listed((name, dtype))):
         run_batch(connection, options, name, dtype, batch, single)
 
 
@@ -114,13 +116,16 @@ def _ask_torch(s: samples.Sample) -> Task | dict[str, Any]:
     return Task(s, want)
 
 
-def batches(tasks: list[Task]) -> list[list[list[Task]]]:
-    """Lists of up to BATCH groups; the tasks of a group share a program."""
-    groups: dict[str, list[Task]] = {}
+def batches(tasks: list[Task], listed: set[int]) -> list[list[list[Task]]]:
+    """Lists of up to BATCH groups; the tasks of a group share a program. Groups with a sample that is listed as refused
+    are alone, since no batch would run with them."""
+    by_key: dict[str, list[Task]] = {}
     for t in tasks:
-        groups.setdefault(t.sample.key, []).append(t)
-    listed = list(groups.values())
-    return [listed[i : i + BATCH] for i in range(0, len(listed), BATCH)]
+        by_key.setdefault(t.sample.key, []).append(t)
+    is_alone = lambda group: any(t.sample.index in listed for t in group)
+    alone = [[g] for g in by_key.values() if is_alone(g)]
+    together = [g for g in by_key.values() if not is_alone(g)]
+    return [together[i : i + BATCH] for i in range(0, len(together), BATCH)] + alone
 
 
 def run_batch(connection: Any, options: Options, name: str, dtype: str, batch: Any, single: bool) -> None:

@@ -5,7 +5,6 @@ CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too), 
 """
 
 import argparse
-import json
 import os
 import pathlib
 import shutil
@@ -16,14 +15,14 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import classes
+import long
+import replays
+from replays import SAN_BUILD
 
 from runner import ROOT, Job, Runner, make, tests_in
 
 PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
 SAN = "address,undefined"
-SAN_BUILD = "build/san"
-TSAN_BUILD = "build/tsan"
-THREADED = ("base/test_threads", "api/test_sessions", "backend/test_cpu_backend", "backend/test_opencl_device")
 
 
 def c_suite(r, build, env=None, first=()):
@@ -41,129 +40,17 @@ def c_sanitized(r):
     c_suite(r, SAN_BUILD, r.sanitized)
 
 
-def cases_build(r):
-    r.run([".venv/bin/python", "test/cases/build.py", "--out", f"{r.build}/cases"], name="test/cases/build.py")
-
-
-def replay_job(r, device, *options, build=None, env=(), note=""):
-    """The op cases, or by options some of them, on a device; build: another build's runner."""
-    build = build or r.build
-    sanitized = build != r.build or os.environ.get("SAN")
-    env = (r.sanitized if sanitized else {}) | dict(env)
-    command = [f"{build}/test/replay", f"{r.build}/cases/index.tsv", "--device", device, "--turn", r.turn, *options]
-    return Job(command, env, note)
-
-
-def replay(r, device, *options, build=None):
-    """All op cases on a device."""
-    n = os.cpu_count()
-    r.run_all([replay_job(r, device, "--part", f"{k}/{n}", *options, build=build) for k in range(n)], timeout=3000)
-
-
-def replay_classes(r):
-    """Every op case on OpenCL as one of the main classes, which one by the commit; --all: as both."""
-    n, jobs = os.cpu_count(), []
-    for turn, c in enumerate(classes.MAIN):
-        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{2 * k + turn}/{2 * n}" for k in range(n)]
-        jobs += [replay_job(r, "opencl", "--part", part, env=c.env, note=c.name) for part in parts]
-    r.run_all(jobs, timeout=3000)
-
-
-def replay_checked(r):
-    """A sample of the same cases with kernels compared with the CPU backend's: any difference is an error. --all: all."""
-    jobs, parts = [], 1 if r.everything else 16
-    for turn, c in enumerate(classes.MAIN):
-        env = c.env | {"CLAVE_SELF_CHECK": "strict"}
-        jobs.append(replay_job(r, "opencl", "--part", f"{turn % parts}/{parts}", env=env, note=f"self-check, {c.name}"))
-    r.run_all(jobs, timeout=3000)
-
-
-def replay_lesser(r, share):
-    """One in `share` of the op cases on each lesser class of devices."""
-    make(r, f"{r.build}/stub/libOpenCL.so.1")
-    env = lambda c: classes.environment(c, ROOT / r.build)
-    options = "opencl", "--part", f"0/{share}"
-    r.run_all([replay_job(r, *options, *c.replay, env=env(c), note=c.name) for c in classes.LESSER], timeout=3000)
-
-
-def replay_cached(r):
-    """A sample that builds its kernels, and again from the binaries kept on disk."""
-    with tempfile.TemporaryDirectory() as cache:
-        os.chmod(cache, 0o700)
-        for what in ("kernels built", "kernels from binaries"):
-            r.run_all([replay_job(r, "opencl", "--part", "1/40", env={"CLAVE_CACHE_DIR": cache}, note=what)])
-
-
-def cases(r):
-    replay(r, "cpu", "--poison")
-    replay_classes(r)
-    replay_checked(r)
-    replay_lesser(r, 4 if r.everything else 40)
-    replay_cached(r)
-    replay(r, "cpu", build=SAN_BUILD)
-
-
-def cases_everywhere(r):
-    """All devices at hand, and the OpenCL backend under sanitizers."""
-    replay(r, "opencl", build=SAN_BUILD)
-    devices = json.loads(r.output([f"{r.build}/clave", "devices", "--json"]))
-    for i in range(1, sum(d["kind"] == "opencl" for d in devices)):
-        replay(r, f"opencl:{i}", "--fallback")
-    jobs = []
-    for c in classes.MAIN:  # docs/devices.md has what came of it
-        rusticl = c.env | {"RUSTICL_ENABLE": "llvmpipe"}
-        jobs.append(replay_job(r, "opencl:llvmpipe", "--part", "0/5", "--fallback", env=rusticl, note=f"rusticl, {c.name}"))
-        intel = replay_job(r, "opencl:0")
-        jobs.append(Job(["ci/intel_opencl", *intel.command], intel.env | c.env, f"Intel's runtime, {c.name}"))
-    r.run_all(jobs, timeout=4000)
-
-
-def data_races(r):
-    """Threads, sessions beside each other and op cases under ThreadSanitizer; a part of them in make check."""
-    programs = [f"{TSAN_BUILD}/test/{name}" for name in (*THREADED, "replay", "soak")]
-    make(r, "SAN=thread", f"BUILD={TSAN_BUILD}", *(["tests"] if r.everything else programs))
-    env = r.sanitized | {"CLAVE_THREADS": "4"}
-    jobs = [Job([test], env) for test in (tests_in(TSAN_BUILD) if r.everything else programs[: len(THREADED)])]
-    share = "0/1" if r.everything else "0/10"
-    jobs.append(replay_job(r, "cpu", "--part", share, build=TSAN_BUILD, env=env))
-    if r.everything:
-        jobs.append(replay_job(r, "opencl", "--part", "0/20", build=TSAN_BUILD, env=env))
-    soak = [f"{TSAN_BUILD}/test/soak", "--seconds", "20" if r.everything else "1", "--scratch"]
-    jobs += [Job([*soak, f"{r.home}/talk-{device}", "--device", device], env) for device in ("cpu", "opencl")]
-    r.run_all(jobs, timeout=1800)
-
-
-def soak(r, minutes):
-    r.run(["ci/soak", r.build, str(minutes), "cpu", "opencl"], name=f"soak of {minutes} minutes", timeout=4000)
-
-
-def speed(r):
-    make(r, "bench-programs")
-    r.run([".venv/bin/python", "bench/bench.py", "--check", "--build", r.build], name="bench.py --check", timeout=4000)
-
-
-def oclgrind(r):
-    """Small op cases with the kernels of GPUs, which have barriers, and a sample with those of CPUs. --all: all."""
-    n, jobs = os.cpu_count(), []
-    for c in reversed(classes.MAIN):
-        parts = n if r.everything or c.name == "gpu" else 8 * n
-        for k in range(n):
-            job = replay_job(r, "opencl:0", "--small", "20000", "--fallback", "--part", f"{k}/{parts}")
-            jobs.append(Job(["ci/oclgrind", *job.command], job.env | c.env, f"oclgrind, {c.name}"))
-    r.run_all(jobs, timeout=4000)
+def main_classes(r):
+    """The classes that a part runs on which takes one by turns; --all: both."""
+    return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
 def conformance(r):
     """A few of torch's own samples of every op, on both backends; `make conformance` runs them all."""
     r.run([*PYTEST, "test/conformance"], name="pytest test/conformance")
-    for device in ("cpu", "opencl"):
-        command = [".venv/bin/python", "test/conformance/run.py", "--slice", "--failures", "--device", device]
-        r.run([*command, "--jobs", str(os.cpu_count())], name=" ".join(command), timeout=1500)
-
-
-def main_classes(r):
-    """The classes that a part runs on which takes one by turns; --all: both."""
-    return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
+    command = [".venv/bin/python", "test/conformance/run.py", "--slice", "--failures", "--jobs", str(os.cpu_count())]
+    for device, env, note in (("cpu", {}, ""), *(("opencl", c.env, c.name) for c in main_classes(r))):
+        r.run_all([Job([*command, "--device", device], env, note)], timeout=1500)
 
 
 def pytest_part(*folders, sanitized=False, by_class=False):
@@ -208,37 +95,42 @@ def lint(r):
     r.run(["ci/lint", r.build], name="ci/lint")
 
 
-# name, function, "short" (make check), "all" (make check-all only) or "san" (the parts of make check SAN=...)
+# name, function, "short" (make check) or "all" (make check-all only)
 PARTS = [
     ("lint", lint, "short"),
     ("C suite", c_plain, "short"),
     ("C suite, sanitized", c_sanitized, "short"),
-    ("op cases: torch's answers", cases_build, "short"),
-    ("op cases", cases, "short"),
+    ("op cases: torch's answers", replays.build_cases, "short"),
+    ("op cases", replays.replay_all, "short"),
     ("conformance", conformance, "short"),
     (
         "python, examples, text, command line",
         pytest_part("test/python", "test/examples", "test/llm", "test/cli", by_class=True),
         "short",
     ),
-    ("data races", data_races, "short"),
-    ("soak", lambda r: soak(r, 5 if r.everything else 0.07), "short"),
+    ("random graphs", long.graphs, "short"),
+    ("planted faults", long.mutants, "short"),
+    ("data races", replays.data_races, "short"),
+    ("soak", long.soak, "short"),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),
-    ("oclgrind", oclgrind, "short"),
+    ("oclgrind", replays.oclgrind, "short"),
     ("documents and build", pytest_part("test/ci test/docs"), "short"),
     ("contract", contract, "short"),
-    ("op cases, all devices", cases_everywhere, "all"),
-    ("speed", speed, "all"),
+    ("op cases, all devices", replays.replay_everywhere, "all"),
+    ("conformance, whole", long.conformance_whole, "all"),
+    ("model families", long.families, "all"),
+    ("fuzzing", long.fuzzing, "all"),
+    ("speed", long.speed, "all"),
 ]
 
 
 def sanitized_only(r, san, device):
     """make check SAN=... DEVICE=...: the C suite and the op cases of that build on that device."""
     c_suite(r, r.build, r.sanitized if san else None)
-    cases_build(r)
+    replays.build_cases(r)
     for d in [device] if device else ["cpu", "opencl"]:
-        replay(r, d, "--fallback")
+        replays.replay(r, d, "--fallback")
 
 
 def choose(args):

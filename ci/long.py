@@ -1,0 +1,61 @@
+"""The parts of ci/check.py that are long: all of what `make check` runs a little of."""
+
+import os
+
+import classes
+
+from runner import Job, make
+
+PYTHON = ".venv/bin/python"
+
+
+def conformance_whole(r):
+    """Every sample of torch's operator database, on the CPU backend and on OpenCL as each of the main classes."""
+    for device, env, note in (("cpu", {}, ""), *(("opencl", c.env, c.name) for c in classes.MAIN)):
+        command = [PYTHON, "test/conformance/run.py", "--device", device, "--jobs", str(os.cpu_count()), "--failures"]
+        r.run_all([Job(command, env, note)], timeout=4 * 3600)
+
+
+def families(r):
+    """Models of transformers, diffusers and timm, with packages that .venv does not have."""
+    r.run(["ci/venv", "families"], name="ci/venv families", timeout=3600)
+    python = ".venv-families/bin/python"
+    for c in classes.MAIN:
+        jobs = [
+            Job(
+                [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test/python/test_families.py"], c.env, c.name
+            ),
+            Job([python, "test/families/run.py"], c.env, c.name),
+        ]
+        r.run_all(jobs, timeout=4 * 3600)
+
+
+def fuzzing(r):
+    """Each target for a minute, from its corpus on."""
+    r.run(["make", "--no-print-directory", "fuzz", "FUZZ_SECONDS=60"], name="make fuzz", timeout=3600)
+
+
+def soak(r):
+    """Seconds in `make check`, minutes in --all."""
+    minutes = "5" if r.everything else "0.07"
+    r.run(["ci/soak", r.build, minutes, "cpu", "opencl"], name=f"soak of {minutes} minutes", timeout=4000)
+
+
+def graphs(r):
+    """Random graphs, torch as oracle: always the same ones in `make check`, by commit 5,000 more in --all."""
+    seed, count = (int(r.turn[:6], 16) if r.turn != "none" else 1, 5000) if r.everything else (0, 60)
+    command = [PYTHON, "test/graphs/run.py", "--seed", str(seed), "--count", str(count)]
+    command += [] if r.everything else ["--every", "3"]
+    r.run(command, name=" ".join(command), timeout=4 * 3600)
+
+
+def mutants(r):
+    """Planted faults, each of which a test must notice: five by turns in `make check`."""
+    command = [PYTHON, "test/mutants/run.py", *([] if r.everything else ["--some", "5"])]
+    r.run(command, name=" ".join(command), timeout=4 * 3600)
+
+
+def speed(r):
+    """The tables of docs/performance.md that have a bound."""
+    make(r, "bench-programs")
+    r.run([PYTHON, "bench/bench.py", "--check", "--build", r.build], name="bench.py --check", timeout=4000)

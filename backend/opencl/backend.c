@@ -155,8 +155,8 @@ clave_status opencl_backend_create(int index, const opencl_options *o, backend *
   d->entry = &list->entries[index];
   d->base.vt = &opencl_vtable;
   d->base.info = d->entry->info;
-  d->cl = opencl_functions(&reason);
-  clave_status st = init_device(d, o);
+  clave_status st = opencl_functions(&d->cl, &reason);
+  if (!st) st = init_device(d, o);
   if (st) {
     destroy_device(&d->base);
     return status_while(st, "opening %s", list->entries[index].info.name);

@@ -26,8 +26,9 @@ typedef struct cl_functions {
 } cl_functions;
 
 /* The functions of libOpenCL.so.1, opened once per process and never closed (drivers keep threads).
- * NULL: there is no loader, *reason says which package has one. */
-const cl_functions *opencl_functions(const char **reason);
+ * NULL: there is no loader, *reason says which package has one. An error, when memory is out, is
+ * not remembered. */
+clave_status opencl_functions(const cl_functions **out, const char **reason) STATUS_CHECK;
 /* "clFinish: CL_OUT_OF_RESOURCES (-5)"; CL_OUT_OF_HOST_MEMORY and the like become STATUS_NO_MEMORY.
  */
 clave_status opencl_status(cl_int code, const char *call) STATUS_CHECK;

@@ -277,7 +277,8 @@ static clave_status add_platform(const cl_functions *cl, device_list *l, cl_plat
 
 static clave_status fill_list(device_list *l, text *left_out) {
   const char *reason;
-  const cl_functions *cl = opencl_functions(&reason);
+  const cl_functions *cl;
+  TRY(opencl_functions(&cl, &reason));
   if (!cl) {
     text_printf(left_out, "%s", reason);
     return NULL;

@@ -23,12 +23,13 @@ static void *find_function(loaded *l, const char *name) {
   return f;
 }
 
-static void load_functions(loaded *l) {
+static clave_status load_functions(loaded *l) {
   clave_status st = library_open("libOpenCL.so.1", &l->library);
   if (st) {
+    if (status_code_of(st) == STATUS_NO_MEMORY) return st;
     status_free(st);
     l->reason = no_loader;
-    return;
+    return NULL;
   }
   void *f;
 #define X(name)                \
@@ -36,18 +37,24 @@ static void load_functions(loaded *l) {
   memcpy(&l->functions.name, &f, sizeof f);
   CL_FUNCTIONS(X)
 #undef X
+  return NULL;
 }
 
-const cl_functions *opencl_functions(const char **reason) {
+static clave_status load_new(loaded **out) {
+  *out = calloc(1, sizeof **out);
+  if (!*out) return status_no_memory();
+  clave_status st = load_functions(*out);
+  if (st) free(*out);
+  return st;
+}
+
+clave_status opencl_functions(const cl_functions **out, const char **reason) {
   static loaded *published;
-  loaded *l = __atomic_load_n(&published, __ATOMIC_ACQUIRE);
+  loaded *l = __atomic_load_n(&published, __ATOMIC_ACQUIRE), *mine, *expected = NULL;
+  *out = NULL;
+  *reason = NULL;
   if (!l) {
-    loaded *mine = calloc(1, sizeof *mine), *expected = NULL;
-    if (!mine) {
-      *reason = "out of memory";
-      return NULL;
-    }
-    load_functions(mine);
+    TRY(load_new(&mine));
     l = mine;
     if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE)) {
@@ -57,7 +64,8 @@ const cl_functions *opencl_functions(const char **reason) {
     }
   }
   *reason = l->reason;
-  return l->reason ? NULL : &l->functions;
+  *out = l->reason ? NULL : &l->functions;
+  return NULL;
 }
 
 typedef struct code_name {

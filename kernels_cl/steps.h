@@ -41,9 +41,10 @@
     return a >= (T)-9223372036854775808.0f && a < (T)9223372036854775808.0f ? (long)a : LONG_MIN; \
   }
 
-/* Special functions, as in backend/cpu/kernels/steps.h, where each is described. */
+/* Special functions, as in backend/cpu/kernels/steps.h, where each is described. Mesa's lgamma of
+ * -inf is -inf. */
 #define STEP_SPECIAL_FUNCTIONS(S, T)                                                       \
-  static inline T step_lgamma_##S(T a) { return lgamma(a); }                               \
+  static inline T step_lgamma_##S(T a) { return isinf(a) ? (T)INFINITY : lgamma(a); }      \
   static inline T step_erfinv_##S(T a) {                                                   \
     const T m = fabs(a);                                                                   \
     if (!(m < 1)) return m == 1 ? copysign((T)INFINITY, a) : (T)NAN;                       \

@@ -14,7 +14,9 @@ static const quirk quirks[] = {
     /* Mesa's old state tracker: OpenCL 1.1, miscompiles; rusticl replaces it. */
     {"Clover", "", "Mesa's Clover is OpenCL 1.1; use rusticl (RUSTICL_ENABLE)", false},
     /* Splits vectors into scalars, so kernels for CPUs are slow there, and gets shuffles of float16
-       wrong (Mesa 22.3). */
+       wrong (Mesa 22.3). In work-groups of one work-item, which those kernels use, an outer loop
+       ends after its first pass. Loops also end when a work-item has made 65,535 passes in all:
+       results of very large operands are wrong there. */
     {"rusticl", "llvmpipe", NULL, true},
 };
 

@@ -1,4 +1,4 @@
-"""Builds the op cases: exports each described case and writes what torch eager computes.
+"""Builds the op cases: exports each described case and writes what it must compute, by torch (reference.py).
 
     build.py --out build/cases [--only TEXT] [--jobs N] [--list] [--eager] [--replay PATH]
 

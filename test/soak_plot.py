@@ -31,7 +31,7 @@ def text(x, y, words, anchor="start"):
 def panel(x, y, seconds, values):
     """One curve over time, from 0 up, with its last value."""
     high = max(values) * 1.15 or 1
-    step = max(1, len(values) // WIDTH)
+    step = 1 + len(values) // (WIDTH // 2)
     points = [
         f"{x + WIDTH * t / seconds[-1]:.1f},{y + HEIGHT * (1 - v / high):.1f}"
         for t, v in zip(seconds[::step], values[::step], strict=True)

@@ -140,6 +140,12 @@ conformance: all ## every sample of torch's operator database in scope, on DEVIC
 bench-programs: $(BENCH_BIN)
 bench: all $(BENCH_BIN) ## measures; writes the tables of docs/performance.md. CHECK=1: fails where a row is over its bound
 	@.venv/bin/python bench/bench.py --build $(BUILD) $(if $(CHECK),--check)
+mutants: ## plants every fault of test/mutants, says who notices; writes docs/mutants.md
+	@ci/deps check
+	@TORCH="$(TORCH)" ci/venv
+	@$(MAKE) --no-print-directory -s all tests
+	@.venv/bin/python test/cases/build.py | tail -n 1
+	@.venv/bin/python test/mutants/run.py --write
 lint: ## style, layers, sizes and exports
 	@$(MAKE) --no-print-directory all
 	@ci/lint $(BUILD)
@@ -166,6 +172,6 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 	@echo "  options: SAN=address,undefined DEVICE=opencl:0 TORCH=wheel BUILD=build CC=gcc PREFIX=/usr/local DESTDIR="
 
-.PHONY: all tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench lint format fuzz soak install clean help
+.PHONY: all tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
 .SECONDARY:
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))

@@ -33,7 +33,7 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -338,9 +338,9 @@ def main():
         subprocess.run(["make", "-s", "--no-print-directory", f"-j{args.jobs}", *arguments], cwd=ROOT, check=True)
     results, bench = [], Bench(args.jobs, builds)
     with ThreadPoolExecutor(args.jobs) as pool:
-        for result in pool.map(lambda m: bench.judge(m, certain=not args.some), mutants):
-            results.append(result)
-            show(result)
+        for done in as_completed([pool.submit(bench.judge, m, certain=not args.some) for m in mutants]):
+            results.append(done.result())
+            show(results[-1])
     if args.write:
         write(results)
     wrong = sum(not is_right(r) for r in results)

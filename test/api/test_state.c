@@ -80,6 +80,51 @@ static void test_state_on_opencl(void **state) {
   check_devices("opencl", "cpu");
 }
 
+static const char random_program[] =
+    "{\"version\": 2, \"tensors\": [{\"dtype\": \"F32\", \"shape\": [{\"literal\": 4}], \"name\": "
+    "\"y\"}], "
+    "\"n_outputs\": 1, \"chains\": [{\"instructions\": [{\"op_type\": \"Random\", \"op\": "
+    "{\"kind\": "
+    "\"uniform\", \"out\": {\"idx\": 0}}}]}], \"methods\": [{\"name\": \"forward\", \"outputs\": "
+    "[{\"name\": "
+    "\"y\", \"tensor\": {\"idx\": 0}}]}]}";
+
+static void draw(clave_session *s, float out[4]) {
+  clave_tensor y;
+  good(clave_session_run(s, "forward"));
+  good(clave_session_output(s, "forward", 0, &y));
+  memcpy(out, y.data, 4 * sizeof *out);
+}
+
+/* A copy goes on with the random numbers where its origin is. */
+static void test_random_goes_on(void **state) {
+  (void)state;
+  clave_program *p;
+  clave_device *device;
+  clave_session *a, *b;
+  float first[4], second[4], copied[4];
+  char *path = in_folder("random.json");
+  write_bytes(path, random_program, sizeof random_program - 1);
+  good(clave_program_load(path, NULL, &p));
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_session_create(p, device, NULL, &a));
+  good(clave_session_create(p, device, NULL, &b));
+  draw(a, first);
+  good(clave_session_copy_state(b, a));
+  draw(a, second);
+  draw(b, copied);
+  assert_memory_not_equal(first, second, sizeof first);
+  assert_memory_equal(second, copied, sizeof second);
+  good(clave_session_reset(b));
+  draw(b, copied);
+  assert_memory_equal(first, copied, sizeof first);
+  clave_session_destroy(a);
+  clave_session_destroy(b);
+  clave_device_destroy(device);
+  clave_program_destroy(p);
+  free(path);
+}
+
 static void test_bad_state(void **state) {
   (void)state;
   clave_program *p = open_sample(), *q = open_sample();
@@ -138,9 +183,8 @@ static void test_sections_and_metadata(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_state_on_cpu),
-      cmocka_unit_test(test_state_on_opencl),
-      cmocka_unit_test(test_bad_state),
+      cmocka_unit_test(test_state_on_cpu),          cmocka_unit_test(test_state_on_opencl),
+      cmocka_unit_test(test_random_goes_on),        cmocka_unit_test(test_bad_state),
       cmocka_unit_test(test_sections_and_metadata),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

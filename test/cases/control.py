@@ -72,6 +72,15 @@ def cond_cases():
         yield Case(f"cond_{str(dtype)[6:]}", both, [T((7,), dtype)], other=[T((7,), dtype, low=2, high=3)], **TOL)
     yield Case("cond_empty", both, [T((0, 3))], **TOL)
 
+    def kept(x, u):
+        """A result that the same body also reads to write a part of it."""
+        twice, thrice = lambda x, u: (x * 2, u * 3), lambda x, u: (x * 3, u * 2)
+        part = lambda x, u: (x, torch.slice_scatter(x, u, 0, 1, 3))
+        then, other = lambda x, u: part(*twice(x, u)), lambda x, u: part(*thrice(x, u))
+        return torch.cond(x.sum() > 0, then, other, (x, u))
+
+    yield Case("cond_kept", kept, [T((5, 4), low=0), T((2, 4))], other=[T((5, 4), high=0), T((2, 4))], **TOL)
+
 
 def while_cases():
     def power(x, n):
@@ -171,6 +180,18 @@ def scan_cases():
     yield Case("scan_nested", nested, [T((3, 5))], other=[T((6, 5))], dynamic_shapes=batch(0), **TOL)
     strided = lambda x: scan(lambda c, x: (c + x.sum(), x[1:] * c), torch.ones(()), x.transpose(0, 1)[::2].flip(0))
     yield Case("scan_strided", strided, [T((4, 7))], **TOL)
+
+    def outside(x):
+        """Every step writes a row of its own copy of a tensor from outside."""
+        y = x * 2
+
+        def step(total, row):
+            new = torch.slice_scatter(y, row[None], 0, 1, 2)
+            return total + new.sum(), new * 1
+
+        return scan(step, torch.zeros(()), x[:3] * 1)
+
+    yield Case("scan_outside", outside, [T((4, 5))], **TOL)
     one = lambda x: scan(lambda c, x: (c * x, c + x), torch.ones(3), x)
     yield Case("scan_one", one, [T((1, 3))], **TOL)
 

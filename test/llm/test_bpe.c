@@ -213,6 +213,28 @@ static void test_long_word(void **state) {
   free(s);
 }
 
+/* A pair whose second part has grown waits for its new rank, in few symbols as in many: "xabc" is
+ * "xa bc", though a, b came before x, a. */
+static void test_rank_of_a_grown_pair(void **state) {
+  (void)state;
+  enum { X, A, B, C, BC, AB, XA, ABC, CX, MOST = 50 };
+  vocab *v = VOCAB_OF("x", "a", "b", "c", "bc", "ab", "xa", "abc", "cx");
+  const bpe_merge merges[] = {{B, C, BC}, {A, B, AB}, {X, A, XA}, {A, BC, ABC}, {C, X, CX}};
+  bpe_options o = {.merges = merges, .n_merges = 5, .unknown.id = VOCAB_NONE};
+  token_model *m;
+  char s[4 * MOST];
+  uint32_t want[2 * MOST];
+  assert_null(bpe_create(v, &o, &m));
+  for (size_t n = 0; n < MOST; n++) {
+    memcpy(s + 4 * n, "xabc", 4);
+    want[2 * n] = XA;
+    want[2 * n + 1] = BC;
+    expect_ids(m, (span){s, 4 * n + 4}, want, 2 * n + 2);
+  }
+  m->destroy(m);
+  vocab_destroy(v);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_definition),
@@ -221,6 +243,7 @@ int main(void) {
       cmocka_unit_test(test_whole_first),
       cmocka_unit_test(test_kinds),
       cmocka_unit_test(test_long_word),
+      cmocka_unit_test(test_rank_of_a_grown_pair),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

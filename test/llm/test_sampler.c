@@ -114,6 +114,8 @@ static void test_min_p(void **state) {
   assert_int_equal(draw(o, logits, 8, counts), 3);
   o.min_p = 1;
   assert_int_equal(draw(o, logits, 8, counts), 1);
+  logits[5] = logits[0]; /* as likely as the likeliest: kept */
+  assert_int_equal(draw(o, logits, 8, counts), 2);
 }
 
 static void test_infinities(void **state) {
@@ -153,6 +155,18 @@ static void test_penalties(void **state) {
     }
     clave_sampler_destroy(s);
   }
+}
+
+/* A penalty makes an unlikely token less likely, not likelier. */
+static void test_penalty_of_negative_logits(void **state) {
+  (void)state;
+  const float logits[] = {-1, -1.5F};
+  const uint32_t seen[] = {0};
+  uint32_t id;
+  clave_sampler *s = make((clave_sampler_options){.repetition_penalty = 2});
+  assert_null(clave_sampler_sample(s, logits, 2, seen, 1, &id));
+  assert_int_equal(id, 1);
+  clave_sampler_destroy(s);
 }
 
 static void test_bias(void **state) {
@@ -243,11 +257,17 @@ static void test_short_options(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_greedy),        cmocka_unit_test(test_top_k),
-      cmocka_unit_test(test_top_p),         cmocka_unit_test(test_min_p),
-      cmocka_unit_test(test_infinities),    cmocka_unit_test(test_penalties),
-      cmocka_unit_test(test_bias),          cmocka_unit_test(test_bad_logits),
-      cmocka_unit_test(test_bad_options),   cmocka_unit_test(test_repeatable),
+      cmocka_unit_test(test_greedy),
+      cmocka_unit_test(test_top_k),
+      cmocka_unit_test(test_top_p),
+      cmocka_unit_test(test_min_p),
+      cmocka_unit_test(test_infinities),
+      cmocka_unit_test(test_penalties),
+      cmocka_unit_test(test_penalty_of_negative_logits),
+      cmocka_unit_test(test_bias),
+      cmocka_unit_test(test_bad_logits),
+      cmocka_unit_test(test_bad_options),
+      cmocka_unit_test(test_repeatable),
       cmocka_unit_test(test_short_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

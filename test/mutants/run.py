@@ -47,7 +47,7 @@ NAMES = [
     re.compile(r"^\[  FAILED  \] (\w+)$", re.M),
     re.compile(r"^(?:FAILED|ERROR) (\S+)", re.M),
     re.compile(r"^(oclgrind) found", re.M),
-    re.compile(r"^SUMMARY: (\w+Sanitizer: \S+)", re.M),
+    re.compile(r"^SUMMARY: (\w+Sanitizer: .*?)(?: /|$)", re.M),
 ]
 
 Mutant = collections.namedtuple("Mutant", "name text notices lives hunks")
@@ -111,6 +111,7 @@ def mirror(tree, builds):
         if copy.exists() and copy.stat().st_mtime_ns == source.stat().st_mtime_ns:
             continue
         copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.unlink(missing_ok=True)
         shutil.copy2(source, copy)
     for p in tree.rglob("*"):
         if p not in kept and (p.is_file() or p.is_symlink()):
@@ -193,8 +194,7 @@ def who(notice, code, output):
     for pattern in NAMES:
         if found := pattern.search(output):
             return f"{notice.split(' ')[0]}: {found[1]}"
-    if code < 0 or code > 128:
-        number = -code if code < 0 else code - 128
+    if (number := -code if code < 0 else code - 128) in set(signal.Signals):
         return f"{notice}: {signal.Signals(number).name}"
     raise Broken(f"'{notice}' fails without a test's name:\n{output[-1500:]}")
 

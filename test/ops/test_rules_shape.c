@@ -131,6 +131,30 @@ static void slices(void **state) {
   expect_bad(IR_OP_FLIP, &f, "axis 0 is listed twice");
 }
 
+/* The last element that strides reach is the last of x, and none lies before the first. */
+static void strides_within(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 1, 10), n = int_value(false, 0);
+  ir_as_strided s = {.x = x,
+                     .shape = INTS(lit(3), lit(2)),
+                     .strides = INTS(lit(4), lit(1)),
+                     .offset = lit(0),
+                     .out = slot(DTYPE_F32, 2, 3, 2)};
+  expect_good(IR_OP_AS_STRIDED, &s);
+  s.offset = lit(1);
+  expect_bad(IR_OP_AS_STRIDED, &s, "elements 1 to 10 of x, which has 10");
+  s.strides = (ir_int_or_vids)INTS(lit(-4), lit(1));
+  s.offset = lit(8);
+  expect_good(IR_OP_AS_STRIDED, &s);
+  s.offset = lit(7);
+  expect_bad(IR_OP_AS_STRIDED, &s, "elements -1 to 8 of x, which has 10");
+  s.strides = (ir_int_or_vids)INTS(lit(INT64_MAX), lit(1));
+  expect_bad(IR_OP_AS_STRIDED, &s, "strides reach beyond 64 bits");
+  s.strides = (ir_int_or_vids)INTS(val(n), lit(1));
+  expect_good(IR_OP_AS_STRIDED, &s);
+}
+
 static ir_operand input(uint32_t i) {
   return (ir_operand){.source = IR_OPERAND_SOURCE_INPUT, .index = i};
 }
@@ -344,6 +368,7 @@ int main(void) {
       cmocka_unit_test(reshapes),
       cmocka_unit_test(permutes_and_expands),
       cmocka_unit_test(slices),
+      cmocka_unit_test(strides_within),
       cmocka_unit_test(lists_of_steps),
       cmocka_unit_test(bad_steps),
       cmocka_unit_test(lists_without_inputs),

@@ -172,6 +172,10 @@ static const edit edits[] = {
      "{\"op_type\": \"IntScalar\", \"op\": {\"a\": {}, \"b\": {}, \"out\": {\"idx\": 0}}}, "
      "{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}",
      NULL},
+    {"{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}",
+     "{\"op_type\": \"Full\", \"op\": {\"value\": {\"literal\": 1}, \"out\": {\"idx\": 3}}}, "
+     "{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}",
+     "tensor 3 ('y') is an output, which a body cannot write; out; node 0 (full); chain 3"},
     {"{\"op_type\": \"Matmul\"",
      "{\"op_type\": \"IntScalar\", \"op\": {\"a\": {}, \"b\": {}, \"out\": {\"idx\": 0}}}, "
      "{\"op_type\": \"Matmul\"",
@@ -253,6 +257,25 @@ static void test_depth(void **state) {
   }
 }
 
+/* A state of two elements cannot become a tensor of three. */
+static void test_update_of_another_size(void **state) {
+  (void)state;
+  program *p;
+  char *a = replace(
+      SAMPLE_PROGRAM, "\"name\": \"t10\"}",
+      "\"name\": \"t10\"}, {\"dtype\": \"I64\", \"shape\": [{\"literal\": 3}], \"name\": \"t11\"}");
+  char *b = replace(
+      a, "{\"op_type\": \"Matmul\"",
+      "{\"op_type\": \"Full\", \"op\": {\"int_value\": {\"literal\": 1}, \"out\": {\"idx\": 11}}}, "
+      "{\"op_type\": \"Matmul\"");
+  char *c = replace(b, "\"value\": {\"idx\": 6}", "\"value\": {\"idx\": 11}");
+  expect_error(sample_program(c, &p),
+               "tensor 11 ('t11') differs in dtype or shape from the state it becomes");
+  free(a);
+  free(b);
+  free(c);
+}
+
 static void test_versions(void **state) {
   (void)state;
   char *path = in_folder("v.json"), *good = NULL, *changed;
@@ -307,7 +330,8 @@ static void test_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_valid),    cmocka_unit_test(test_edits), cmocka_unit_test(test_depth),
+      cmocka_unit_test(test_valid),    cmocka_unit_test(test_edits),
+      cmocka_unit_test(test_depth),    cmocka_unit_test(test_update_of_another_size),
       cmocka_unit_test(test_versions), cmocka_unit_test(test_names),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -155,7 +155,18 @@ def commands(notice):
         return [replay[0]], [], [[*replay, "--device", device, "--only", cases, *options]], env
     if kind == "export":
         out = "build/exported/" + rest.replace("/", "_")
-        build = [".venv/bin/python", "test/cases/build.py", "--out", out, "--only", rest, "--jobs", "1"]
+        build = [
+            ".venv/bin/python",
+            "test/cases/build.py",
+            "--out",
+            out,
+            "--only",
+            rest,
+            "--jobs",
+            "1",
+            "--replay",
+            replay[0],
+        ]
         return [replay[0], "all"], [], [build, [replay[0], f"{out}/index.tsv", "--device", "cpu"]], env
     if kind == "oclgrind":
         return [replay[0]], [], [["ci/oclgrind", *replay, "--small", "20000", "--only", rest]], env

@@ -29,6 +29,12 @@ LESSER = [
     DeviceClass("64-bit indices, gpu", {"CLAVE_DEVICE_CLASS": "gpu,wide"}),
     DeviceClass("memory of its own", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_DEVICE_CLASS": "gpu"}),
     DeviceClass("small buffers", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_STUB_MAX_ALLOC": str(4 << 20)}),
+    DeviceClass("work-groups of 1", STUB | {"CLAVE_STUB_MAX_GROUP": "1", "CLAVE_STUB_LOCAL_MEM": "32768"}),
+    DeviceClass("work-groups of 16", STUB | {"CLAVE_STUB_MAX_GROUP": "16", "CLAVE_STUB_LOCAL_MEM": "32768"}),
+    DeviceClass(
+        "work-groups of 64, gpu",
+        STUB | {"CLAVE_STUB_MAX_GROUP": "64", "CLAVE_STUB_LOCAL_MEM": "32768", "CLAVE_DEVICE_CLASS": "gpu"},
+    ),
     DeviceClass("no fp64", STUB | {"CLAVE_STUB_NO_FP64": "1", "CLAVE_DEVICE_CLASS": "gpu"}, ("--fallback",)),
 ]
 

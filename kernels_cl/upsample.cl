@@ -3,7 +3,8 @@
  *                    after the last one
  *   upsample_blend   dimensions of N_TAPS taps each (1: copies; TYPE then is any of the size)
  *   upsample_axis    one dimension of n_taps taps; PRECISE: weights are integers, sums have `precision` fractional bits
- * MODE as the schema's UpsampleMode; ALIGN: align_corners. Positions and weights are `real`, rounded to X_TYPE as torch does. */
+ * MODE as the schema's UpsampleMode; ALIGN: align_corners. Positions and weights are `real`; cubic weights are rounded to
+ * X_TYPE, as torch does. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -120,8 +121,8 @@ static inline void write_taps(const axis *a, int at, __global int *index, __glob
   t = same ? 0 : t;
   index[0] = i;
   index[1] = same ? i : clamp_tap(a, i + 1);
-  weight[0] = ROUND(X_TYPE, 1 - t);
-  weight[1] = ROUND(X_TYPE, t);
+  weight[0] = 1 - t;
+  weight[1] = t;
 #endif
 }
 #endif

@@ -164,6 +164,8 @@ class _Method:
         else:
             value = self._own_size(fake, node.name)
         self.values[node] = value
+        if isinstance(value, int):  # torch took the number as it was at export
+            value = self.builder.val("int", node.name, value, value)
         self.builder.inputs.append((node.name, value))
         return {"type": "leaf", "index": len(self.builder.inputs) - 1}
 

@@ -408,6 +408,19 @@ def test_integer_arguments():
     assert session.program.methods["forward"].inputs[1].is_scalar
 
 
+def test_an_integer_argument_that_export_fixes():
+    class Rest(nn.Module):
+        def forward(self, x, y, n: int):
+            return x[n:] + y
+
+    x, y = torch.randn(6), torch.randn(4)
+    dims = {"x": None, "y": None, "n": Dim.AUTO}
+    session = clave.Session(clave.export(torch.export.export(Rest(), (x, y, 2), dynamic_shapes=dims)), "cpu")
+    same(session(x, y, 2), Rest()(x, y, 2))
+    with pytest.raises(clave.Error, match="3"):
+        session(x, y, 3)
+
+
 def test_values_read_from_tensors():
     def f(x, n):
         k = n.item()

@@ -6,7 +6,7 @@ from typing import Any
 
 import ops
 import torch
-from graph import FLOATS, NAMES, Graph, Input, Statement, numbers, oracle_names
+from graph import FLOATS, NAMES, SCALAR, Graph, Input, Statement, numbers, oracle_names
 from oracle import values_of
 from sizes import draw
 
@@ -36,7 +36,7 @@ class Builder:
     def _sizes(self) -> list[dict[str, int]]:
         """One set of sizes, or several of them for symbols a and b: a goes wide, b stays small in half of them."""
         if not self.dynamic:
-            return [{}]
+            return [{}, {}]  # two sets of values
         made: list[dict[str, int]] = []
         first = {"a": 0, "b": 0}
         while first["a"] == first["b"]:
@@ -66,16 +66,20 @@ class Builder:
         for s in self.sizes:
             if torch.Size(numbers(shape, s)).numel() > MOST:
                 return None
-        for env, s in zip(self.envs, self.sizes, strict=True):
-            env.update(values_of([new], s, self.seed))
+        for env, values in zip(self.envs, self.values([new]), strict=True):
+            env.update(values)
         self.count += not state
         self.inputs.append(new)
         return new.name
 
+    def values(self, inputs: list[Input]) -> list[dict[str, Any]]:
+        """For each of the sizes, as execute.py makes them."""
+        return [values_of(inputs, s, self.seed + k) for k, s in enumerate(self.sizes)]
+
     # ---- choosing operands
 
     def names(self) -> list[str]:
-        return [*(i.name for i in self.inputs), *(s.target for s in self.statements if s.makes)]
+        return [*(i.name for i in self.inputs if i.dtype != SCALAR), *(s.target for s in self.statements if s.makes)]
 
     def value(self, name: str, k: int = 0) -> torch.Tensor:
         return self.envs[k][name]
@@ -97,7 +101,7 @@ class Builder:
     def _symbol(self, each: list[int]) -> Any:
         if len(set(each)) == 1:
             return each[0]
-        return next((s for s in ("a", "b") if each == [sizes[s] for sizes in self.sizes]), None)
+        return next((s for s in ("a", "b") if each == [sizes.get(s) for sizes in self.sizes]), None)
 
     def like(self, name: str, dtype: str = "") -> str | None:
         """Another value of the same shape, or a new input of it."""
@@ -113,9 +117,13 @@ class Builder:
         shape = self.shape_of(name)
         return None if None in shape else self.add_input(dtype, shape)
 
+    def scalar(self) -> str | None:
+        found = [i.name for i in self.inputs if i.dtype == SCALAR]
+        return self.rng.choice(found) if found and self.rng.random() < 0.7 else self.add_input(SCALAR, (), "few")
+
     def is_input_memory(self, name: str) -> bool:
         mine = self.value(name).untyped_storage().data_ptr()
-        return any(self.value(i.name).untyped_storage().data_ptr() == mine for i in self.inputs if not i.is_state)
+        return any(self.value(i.name).untyped_storage().data_ptr() == mine for i in self.inputs if not i.is_state and i.dtype != SCALAR)
 
     # ---- growing
 
@@ -152,7 +160,7 @@ class Builder:
         self.inexact |= {n for n in self.names() if self.value(n).untyped_storage().data_ptr() == mine}
 
     def replay(self) -> None:
-        self.envs = [oracle_names() | values_of(self.inputs, s, self.seed) for s in self.sizes]
+        self.envs = [oracle_names() | values for values in self.values(self.inputs)]
         for s in self.statements:
             for env in self.envs:
                 exec(s.code, env)
@@ -183,7 +191,7 @@ def make_graph(seed: int) -> Graph:
         b.add_input(b.main, tuple(draw(b.rng, 40) for _ in range(b.rng.choice((1, 2, 2)))), state=True)
     if not b.inputs:
         b.add_input("F32", (5, 6))
-    b.grow(b.rng.choice((2, 3, 4, 5, 6, 8, 10)))
+    b.grow(b.rng.choice((2, 4, 6, 8, 10, 12, 16)))
     used = {n for s in b.statements for n in s.reads}
     ends = [s.target for s in b.statements if s.makes and s.target not in used]
     middle = [s.target for s in b.statements if s.makes and s.target in used and b.rng.random() < 0.2]

@@ -25,6 +25,7 @@ DTYPES = {
     "I64": torch.int64,
     "BOOL": torch.bool,
 }
+SCALAR = "INT"  # a Python number, the program's size or step
 FLOATS = ("F32", "F16", "BF16", "F64")
 NAMES = {d: n for n, d in DTYPES.items()}
 WORD = re.compile(r"\b[xs]\d+\b")
@@ -49,7 +50,7 @@ class Statement:
     """A line of code.
 
     target: the name it makes, or in place changes. rounds: how far its result may be from the exact one, see oracle.py:
-    "no" (moves values), "once" (a step of arithmetic), "sum" (a sum of many terms). exact: names whose values no
+    "no" (moves values), "once" (a step of arithmetic), "sum" (a sum of many terms), "adds" (in its own dtype). exact: names whose values no
     rounding error may have touched, since the result jumps with them.
     """
 
@@ -84,7 +85,6 @@ class Graph:
     statements: tuple
     outputs: tuple
     sizes: tuple  # of dicts, symbol: value; the first is what it is exported with
-    dims: str = "auto"  # "auto" or "zero": symbols may be 0 and 1, too
 
     @property
     def state(self) -> list[Input]:
@@ -113,6 +113,8 @@ def fill(i: Input, shape: tuple, seed: int) -> torch.Tensor:
     """Values of an input. numpy's generator gives the same on every machine."""
     rng = np.random.default_rng((seed, zlib.crc32(i.name.encode())))
     n = int(np.prod(shape))
+    if i.dtype == SCALAR:
+        return torch.tensor(int(rng.integers(1, 5)))
     made = _floats(i.values, n, rng) if i.dtype in FLOATS else _integers(i, n, rng)
     return torch.from_numpy(made).to(DTYPES[i.dtype]).reshape(shape)
 

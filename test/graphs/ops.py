@@ -85,6 +85,19 @@ def slicing(b: Any) -> Any:
     return x and made(b, indexing(b, x), "no")
 
 
+def sized(b: Any) -> Any:
+    """By a number that is an input of its own."""
+    x = b.pick(ranked(1))
+    n = x and b.scalar()
+    if not n:
+        return None
+    d = axis(b, x)
+    codes = ("{x}.narrow({d}, 0, {n})", "{x}[{n}:]", "{x}[:{n}]", "{x} + {n}", "{x} * {n}", "{x}.roll({n}, {d})")
+    code = b.rng.choice(codes)
+    floats = is_float(b.value(x)) and ("+" in code or "*" in code)
+    return made(b, code.format(x=x, d=d, n=n), "once" if floats else "no")
+
+
 # ---- elementwise
 
 EXACT_UNARY = ("-@", "@.abs()", "torch.relu(@)", "@.clamp(-1, 1)", "@.clone()", "@.contiguous().clone()")
@@ -114,12 +127,49 @@ FLOAT_UNARY = (
     "@.abs().pow(1.5)",
     "@.atan()",
 )
-STEPPED = ("@.floor()", "@.ceil()", "@.round()", "@.trunc()", "@.sign()", "@ > 0", "@.isnan()", "@.isfinite()", "@ == 0")
-INT_UNARY = ("-@", "@.abs()", "@ + 3", "@ * 2", "@ // 3", "@ % 5", "~@", "@ > 1", "@.clamp(-3, 3)", "@ >> 1", "@.sign()")
+STEPPED = (
+    "@.floor()",
+    "@.ceil()",
+    "@.round()",
+    "@.trunc()",
+    "@.sign()",
+    "@ > 0",
+    "@.isnan()",
+    "@.isfinite()",
+    "@ == 0",
+)
+INT_UNARY = (
+    "-@",
+    "@.abs()",
+    "@ + 3",
+    "@ * 2",
+    "@ // 3",
+    "@ % 5",
+    "~@",
+    "@ > 1",
+    "@.clamp(-3, 3)",
+    "@ >> 1",
+    "@.sign()",
+)
 BOOL_UNARY = ("~@", "@.int()", "@.float()", "@.logical_not()", "@ ^ True")
-BINARY = ("@ + %", "@ - %", "@ * %", "@ + %", "@ * %", "@ / (%.abs() + 1)", "torch.lerp(@, %, 0.25)", "torch.add(@, %, alpha=2)")
+BINARY = (
+    "@ + %",
+    "@ - %",
+    "@ * %",
+    "@ + %",
+    "@ * %",
+    "@ / (%.abs() + 1)",
+    "torch.lerp(@, %, 0.25)",
+    "torch.add(@, %, alpha=2)",
+)
 EXACT_BINARY = ("torch.maximum(@, %)", "torch.minimum(@, %)")
-STEPPED_BINARY = ("@ > %", "@ <= %", "@ == %", "@ != %", "torch.fmod(@, %.abs() + 1)", "torch.remainder(@, %.abs() + 1)")
+STEPPED_BINARY = (
+    "@ > %",
+    "@ <= %",
+    "@ == %",
+    "@ != %",
+    "torch.fmod(@, %.abs().clamp(min=1))",
+)
 INT_BINARY = ("@ + %", "@ - %", "@ * %", "torch.maximum(@, %)", "@ & %", "@ | %", "@ ^ %", "@ < %", "@ == %")
 BOOL_BINARY = ("@ & %", "@ | %", "@ ^ %", "@ == %", "torch.logical_xor(@, %)")
 
@@ -238,7 +288,9 @@ def cumulate(b: Any) -> Any:
 
 def softmax(b: Any) -> Any:
     x = b.pick(ranked(1, kind=is_float))
-    return x and made(b, f"{b.rng.choice(('torch.softmax', 'torch.softmax', 'torch.log_softmax'))}({x}, {axis(b, x)})", "sum")
+    return x and made(
+        b, f"{b.rng.choice(('torch.softmax', 'torch.softmax', 'torch.log_softmax'))}({x}, {axis(b, x)})", "sum"
+    )
 
 
 def norm(b: Any) -> Any:
@@ -258,6 +310,7 @@ def norm(b: Any) -> Any:
 
 
 # ---- products
+
 
 def matmul(b: Any) -> Any:
     x = b.pick(ranked(2, 4, is_float))
@@ -320,13 +373,20 @@ def attention(b: Any) -> Any:
 
 # ---- joining, moving
 
+
 def join(b: Any) -> Any:
     x = b.pick(ranked(1))
     y = x and (b.like(x) if b.rng.random() < 0.7 else b.pick(ranked(1)))
     if not y:
         return None
     d = axis(b, x)
-    return made(b, b.rng.choice((f"torch.cat([{x}, {y}], {d})", f"torch.cat([{x}, {x}[:0], {y}])", f"torch.stack([{x}, {y}], {d})")), "no")
+    return made(
+        b,
+        b.rng.choice(
+            (f"torch.cat([{x}, {y}], {d})", f"torch.cat([{x}, {x}[:0], {y}])", f"torch.stack([{x}, {y}], {d})")
+        ),
+        "no",
+    )
 
 
 def move(b: Any) -> Any:
@@ -385,7 +445,7 @@ def scatter(b: Any) -> Any:
     codes = [f"{x}.scatter_add({d}, {i} % {x}.shape[{d}], {y})", f"{x}.index_add({d}, {j} % {x}.shape[{d}], {y})"]
     codes += [f"{x}.scatter({d}, {i} % {x}.shape[{d}], 2)", f"{x}.index_fill({d}, {j} % {x}.shape[{d}], 1)"]
     codes += [f"{x}.scatter_reduce({d}, {i} % {x}.shape[{d}], {y}, 'amax')"]
-    return made(b, b.rng.choice(codes), "sum" if is_float(b.value(x)) else "no")
+    return made(b, b.rng.choice(codes), "adds" if is_float(b.value(x)) else "no")
 
 
 # ---- in place
@@ -402,8 +462,26 @@ ALIASED = (
     "@.sub_(old(@[:1]))",
     "@.add_(old(@[-1]))",
 )
-IN_PLACE = ("@.add_(1)", "@.mul_(2)", "@.zero_()", "@.fill_(3)", "@.clamp_(-1, 1)", "@.neg_()", "@[0].fill_(2)", "@[-1].zero_()")
-IN_PLACE_WITH = ("@.add_(%)", "@.mul_(%)", "@.copy_(%)", "@.sub_(%)", "@.add_(%.sum())", "@[0].copy_(%[-1])", "@[:2].copy_(%[:2])", "@[::2].add_(%[::2])")
+IN_PLACE = (
+    "@.add_(1)",
+    "@.mul_(2)",
+    "@.zero_()",
+    "@.fill_(3)",
+    "@.clamp_(-1, 1)",
+    "@.neg_()",
+    "@[0].fill_(2)",
+    "@[-1].zero_()",
+)
+IN_PLACE_WITH = (
+    "@.add_(%)",
+    "@.mul_(%)",
+    "@.copy_(%)",
+    "@.sub_(%)",
+    "@.add_(%.sum())",
+    "@[0].copy_(%[-1])",
+    "@[:2].copy_(%[:2])",
+    "@[::2].add_(%[::2])",
+)
 
 
 def in_place(b: Any) -> Any:
@@ -432,14 +510,24 @@ def indexed_put(b: Any, x: str) -> Any:
     i = b.add_input("I64", (n,), "normal")
     at = f"{i} % {x}.shape[0]"
     codes = [f"{x}[{at}] = 2", f"{x}.index_fill_(0, {at}, 1)", f"{x}.index_add_(0, {at}, old({x}))"]
-    codes += [f"{x}.index_put_(({at},), old({x}), accumulate=True)", f"{x}.index_copy_(0, ({at}).argsort(stable=True), old({x}))"]
+    codes += [
+        f"{x}.index_put_(({at},), old({x}), accumulate=True)",
+        f"{x}.index_copy_(0, ({at}).argsort(stable=True), old({x}))",
+    ]
     codes += [f"{x}[({at}).argsort(stable=True)] = old({x})"]
     return i and Statement(b.rng.choice(codes), x)
 
 
 # ---- control flow
 
-BRANCHES = ("lambda x: x * 2", "lambda x: x + 1", "lambda x: -x", "lambda x: x.abs()", "lambda x: x.clone()", "lambda x: x.flip(0).clone()")
+BRANCHES = (
+    "lambda x: x * 2",
+    "lambda x: x + 1",
+    "lambda x: -x",
+    "lambda x: x.abs()",
+    "lambda x: x.clone()",
+    "lambda x: x.flip(0).clone()",
+)
 
 
 def control(b: Any) -> Any:
@@ -449,8 +537,12 @@ def control(b: Any) -> Any:
         return None
     if b.rng.random() < 0.3:
         i = b.add_input("I64", (), "positive")
-        body = b.rng.choice(("x * 0.5 + 1", "x + i", "x.flip(0).clone()") if is_float(b.value(x)) else ("x + i", "x.flip(0).clone()"))
-        return i and made(b, f"while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, {body}), ({i}, {x}.clone()))[1]", "sum")
+        body = b.rng.choice(
+            ("x * 0.5 + 1", "x + i", "x.flip(0).clone()") if is_float(b.value(x)) else ("x + i", "x.flip(0).clone()")
+        )
+        return i and made(
+            b, f"while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, {body}), ({i}, {x}.clone()))[1]", "sum"
+        )
     when = f"{c}.sum() > 1" if c and b.rng.random() < 0.7 else f"{x}.shape[0] > 6"
     then, other = b.rng.sample(BRANCHES, 2)
     return made(b, f"cond({when}, {then}, {other}, ({x},))", exact=(c,) if c and c in when else ())
@@ -459,6 +551,7 @@ def control(b: Any) -> Any:
 TABLE = {
     view: 14,
     slicing: 10,
+    sized: 3,
     unary: 16,
     binary: 16,
     where: 4,

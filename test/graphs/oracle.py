@@ -4,6 +4,7 @@ The error bound is propagated, not chosen: the graph runs in f64 once as it is a
 at each statement, of random sign and size up to
   once   u of the result's dtype + ULPS u of the type it is computed in (f32 for 16 bits), on the result
   sum    u of the computing type * sqrt(terms), on each operand, and as above on the result
+  adds   as sum, but computed in the result's dtype: what scatter adds to one place
 where u is half an ulp (eps / 2). What those runs deviate from the exact one by (root mean square, per element) is the
 standard deviation of a right implementation; SPREAD of them are allowed, and one ulp for the last rounding, or twice what
 torch itself is off by. SPREAD is 6: rounding errors of a right implementation are bounded by what the noise is drawn from,
@@ -55,13 +56,15 @@ def _default_f64():
         torch.set_default_dtype(torch.float32)
 
 
-def values_of(inputs: list[Input], sizes: dict, seed: int) -> dict[str, torch.Tensor]:
-    return {i.name: fill(i, numbers(i.shape, sizes), seed) for i in inputs}
+def values_of(inputs: list[Input], sizes: dict, seed: int) -> dict[str, Any]:
+    """Tensors, and Python numbers for scalar inputs."""
+    made = {i.name: fill(i, numbers(i.shape, sizes), seed) for i in inputs}
+    return {i.name: int(made[i.name]) if i.dtype == "INT" else made[i.name] for i in inputs}
 
 
 def run_plain(graph: Graph, values: dict[str, torch.Tensor]) -> tuple[dict[str, Any], list[Any]]:
     """Torch eager: every name's value at the end, and the dtype of each statement's target. Unfit if torch refuses."""
-    env = oracle_names() | {n: v.clone() for n, v in values.items()}
+    env = oracle_names() | {n: v if isinstance(v, int) else v.clone() for n, v in values.items()}
     dtypes = []
     for s in graph.statements:
         try:
@@ -84,21 +87,23 @@ class Widened:
     """A run in f64; with a generator, one that makes rounding errors."""
 
     def __init__(self, values: dict[str, torch.Tensor], generator: Any):
-        wide = {n: v.double() if v.is_floating_point() else v.clone() for n, v in values.items()}
+        wide = {n: v.to(F64, copy=True) if is_float(v) else v if isinstance(v, int) else v.clone() for n, v in values.items()}
         self.env = oracle_names(widen=True) | wide
         self.generator = generator
 
     def step(self, s: Any, dtype: torch.dtype) -> None:
         env = self.env
         acc = _half_ulp(F64 if dtype is F64 else torch.float32)
-        if s.rounds == "sum" and self.generator is not None:
+        if s.rounds in ("sum", "adds") and self.generator is not None:
+            acc = _half_ulp(dtype) if s.rounds == "adds" and dtype.is_floating_point else acc
             noisy = {n: self._disturbed(env[n], acc) for n in s.reads}
             env = env | noisy if s.makes else env
         exec(s.code, env)
         x = self.env[s.target] = env[s.target]
         if not x.is_floating_point() or s.rounds == "no":
             return
-        if s.makes and any(x.untyped_storage().data_ptr() == env[n].untyped_storage().data_ptr() for n in s.reads):
+        tensors = [env[n] for n in s.reads if not isinstance(env[n], int)]
+        if s.makes and any(x.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in tensors):
             x = self.env[s.target] = x.clone()  # a cast that is none in f64
         if self.generator is not None:
             size = (0 if dtype is F64 else _half_ulp(dtype)) + ULPS * acc
@@ -107,10 +112,14 @@ class Widened:
             most = torch.finfo(dtype).max
             x.copy_(torch.where(x.abs() > most * (1 + _half_ulp(dtype)), x.sign() * math.inf, x))
 
-    def _disturbed(self, x: torch.Tensor, acc: float) -> torch.Tensor:
-        if not x.is_floating_point():
+    def _disturbed(self, x: Any, acc: float) -> Any:
+        if not is_float(x):
             return x
         return x * _noise(x, acc * max(1.0, x.numel()) ** 0.5, self.generator)
+
+
+def is_float(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.is_floating_point()
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -162,12 +171,13 @@ def _answer(want: torch.Tensor, wide: list[torch.Tensor]) -> Answer:
     exact = wide[0]
     noisy = torch.stack(wide[1:])
     unstable = (noisy.isfinite() != exact.isfinite()).any(0)
+    overflow = exact.isfinite() & ~want.isfinite()  # inside of a step, of squares for instance
     deviation = (noisy - exact).nan_to_num(0, 0, 0)
     rms = (deviation**2).mean(0).sqrt()
     typical = float(rms.median()) if rms.numel() else 0.0
     theirs = (want.double() - exact).abs().nan_to_num(0, 0, 0)
     ours = SPREAD * torch.maximum(rms, torch.full_like(rms, typical / 8)) + unit(exact, want.dtype)
-    return Answer(want, exact, torch.maximum(ours, torch.minimum(2 * theirs, 4 * ours)), unstable)
+    return Answer(want, exact, torch.maximum(ours, torch.minimum(2 * theirs, 4 * ours)), unstable | overflow)
 
 
 def judge(a: Answer, got: torch.Tensor) -> str:

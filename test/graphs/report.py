@@ -39,7 +39,7 @@ def _write_data(graph: Graph, trial: Trial, failure: Failure, order: tuple, path
     for run, k in enumerate(order):
         arguments = trial.arguments[k]
         for i, a in enumerate(graph.arguments):
-            tensors[f"in.{'AB'[run % 2]}.{i}"] = arguments[a.name].contiguous()
+            tensors[f"in.{'AB'[run % 2]}.{i}"] = torch.as_tensor(arguments[a.name]).contiguous()
         answers += (found := oracle.run(arguments))
         wanted = (trial.run(unfused, k) if unfused else None) or [a.want for a in found]
         for i, t in enumerate(wanted):

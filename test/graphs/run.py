@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
 
 import quick_export
 import torch
-from execute import Failure, attempt
+from execute import Failure, attempt, export
 from generate import make_graph
 from graph import Graph, describe
 from oracle import Unfit
@@ -191,6 +191,7 @@ def main() -> int:
     torch.set_num_threads(1)
     quick_export.speed_up_export()
     logging.disable(logging.CRITICAL)
+    export(make_graph(0))  # what torch loads for that, once for all processes
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("CLAVE_CACHE_DIR", cache)
         counts, failures = check(args)

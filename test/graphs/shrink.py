@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from graph import NAMES, Graph, Input, numbers, prune, run_plain
-from oracle import Unfit, values_of
+from graph import NAMES, Graph, Input, numbers, prune
+from oracle import Unfit, run_plain, values_of
 
 BUDGET = 150  # seconds
 
@@ -49,7 +49,7 @@ def fewer_statements(g: Graph) -> Iterator[Graph]:
 def inputs_for_statements(g: Graph) -> Iterator[Graph]:
     """An input in place of what a statement makes, where its shape can be told."""
     try:
-        envs = [run_plain(g, values_of(list(g.inputs), s, g.seed))[0] for s in g.sizes]
+        envs = [run_plain(g, values_of(list(g.inputs), s, g.seed + k))[0] for k, s in enumerate(g.sizes)]
     except Unfit:
         return
     for i, s in enumerate(g.statements):
@@ -71,10 +71,10 @@ def _symbol(g: Graph, each: list[int]) -> Any:
 
 def fewer_sizes(g: Graph) -> Iterator[Graph]:
     if len(g.sizes) > 1:
-        for s in g.sizes:
-            yield dataclasses.replace(g, sizes=(s,))
-        for s in g.sizes:
-            yield dataclasses.replace(g, sizes=tuple(t for t in g.sizes if t != s))
+        for k, s in enumerate(g.sizes):
+            yield dataclasses.replace(g, sizes=(s,), seed=g.seed + k)
+        for k in range(len(g.sizes)):
+            yield dataclasses.replace(g, sizes=g.sizes[:k] + g.sizes[k + 1 :])
     if len(g.sizes) == 1 and g.sizes[0]:  # numbers in place of symbols
         fixed = tuple(dataclasses.replace(i, shape=numbers(i.shape, g.sizes[0])) for i in g.inputs)
         yield dataclasses.replace(g, inputs=fixed, sizes=({},))
@@ -129,7 +129,7 @@ PASSES = (
 def shrink(graph: Graph, fails: Callable[[Graph], bool]) -> Graph:
     """The smallest graph found that `fails`, which must hold of the given one."""
     end = time.monotonic() + BUDGET
-    seen = {graph}
+    seen = {repr(graph)}
     best = graph
     improved = True
     while improved:
@@ -148,14 +148,11 @@ def _first(candidates: Iterator[Graph], fails: Callable[[Graph], bool], seen: se
         c = prune(c)
         if not any(not i.is_state for i in c.inputs):
             c = dataclasses.replace(c, inputs=(Input("x999", "F32", (1,)), *c.inputs))
-        key = dataclasses.replace(c, sizes=tuple(tuple(sorted(s.items())) for s in c.sizes))
-        if key in seen:
+        if repr(c) in seen:
             continue
-        seen.add(key)
+        seen.add(repr(c))
         if time.monotonic() > end:
             return None
         if fails(c):
             return c
     return None
-
-

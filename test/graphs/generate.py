@@ -1,14 +1,15 @@
-"""Makes a graph of a seed: inputs, then statements one after the other, each tried in torch with every size before it stays."""
+"""Makes a graph of a seed: inputs, then statements one after the other, each tried in torch with every size."""
 
 import dataclasses
 import random
 from typing import Any
 
-import ops
 import torch
 from graph import FLOATS, NAMES, SCALAR, Graph, Input, Statement, numbers, oracle_names
 from oracle import values_of
 from sizes import draw
+
+import ops
 
 MOST = 20_000  # elements of a value
 TRIES = 200
@@ -123,7 +124,11 @@ class Builder:
 
     def is_input_memory(self, name: str) -> bool:
         mine = self.value(name).untyped_storage().data_ptr()
-        return any(self.value(i.name).untyped_storage().data_ptr() == mine for i in self.inputs if not i.is_state and i.dtype != SCALAR)
+        return any(
+            self.value(i.name).untyped_storage().data_ptr() == mine
+            for i in self.inputs
+            if not i.is_state and i.dtype != SCALAR
+        )
 
     # ---- growing
 

@@ -1,4 +1,4 @@
-"""A random graph as data: inputs, Python statements over them, outputs. It can be run by torch, printed and taken apart.
+"""A random graph as data: inputs, Python statements over them, outputs.
 
 A statement is a line of Python, so that a graph prints as the code that reproduces it; what a graph computes is what
 running its lines does. Sizes are numbers or symbols; each of the graph's `sizes` gives the symbols their values.
@@ -50,8 +50,8 @@ class Statement:
     """A line of code.
 
     target: the name it makes, or in place changes. rounds: how far its result may be from the exact one, see oracle.py:
-    "no" (moves values), "once" (a step of arithmetic), "sum" (a sum of many terms), "adds" (in its own dtype). exact: names whose values no
-    rounding error may have touched, since the result jumps with them.
+    "no" (moves values), "once" (a step of arithmetic), "sum" (of many terms), "adds" (sums in its own dtype). exact:
+    names whose values no rounding error may have touched, since the result jumps with them.
     """
 
     code: str

@@ -1,6 +1,7 @@
 """The operators that graphs are made of: functions that propose a statement for a Builder, or None where nothing fits.
 
-A proposal need not be right: the Builder tries it in torch, and drops what torch refuses. New operators go into a table.
+A proposal need not be right: the Builder tries it in torch and drops what torch refuses. New operators go into a table:
+"@" and "%" stand for operands.
 """
 
 from typing import Any
@@ -492,7 +493,7 @@ def in_place(b: Any) -> Any:
         x = b.pick(ranked(1))
         return x and made(b, f"{x}.clone()", "no")
     kind = b.rng.random()
-    if kind < 0.3:
+    if kind < 0.2:
         return Statement(b.rng.choice(IN_PLACE).replace("@", x), x)
     if kind < 0.6:
         return Statement(b.rng.choice(ALIASED).replace("@", x), x)
@@ -569,7 +570,7 @@ TABLE = {
     order: 3,
     gather: 4,
     scatter: 3,
-    in_place: 12,
+    in_place: 18,
     control: 2,
 }
 

@@ -32,7 +32,7 @@ def write(graph: Graph, failure: Failure, folder: pathlib.Path) -> str:
 
 
 def _write_data(graph: Graph, trial: Trial, failure: Failure, order: tuple, path: pathlib.Path) -> tuple[float, float]:
-    """Inputs of A and B, outputs of runs on A, B, A: torch's, or of the unfused program where fused differs from that."""
+    """Inputs of A and B, outputs of runs on A, B, A: torch's, or the unfused program's where fused differs."""
     tensors: dict[str, torch.Tensor] = {}
     oracle, answers = Oracle(graph), []
     unfused = Session(trial.program, trial.device, unfused=True) if failure.kind == "bits" else None

@@ -2,9 +2,9 @@
 
     run.py --seed S --count N [--device LIST] [--every K] [--jobs J] [--out DIR]
 
-Graph n is made of the seed S + n alone. --device: of cpu, opencl (its kernels for CPUs, GPUs or with 64-bit indices, by
-turn), opencl/cpu, opencl/gpu, opencl/gpu,wide is written opencl/gpu+wide. --every K runs each Kth graph on OpenCL, all on
-the CPU backend. A failing graph is written to DIR/<seed> for test/replay.c. With --seed NAME the named cases of cases.py run.
+Graph n is made of the seed S + n alone. LIST: of cpu, opencl (with the kernels for CPUs, for GPUs or those and 64-bit
+indices, by turn), opencl/cpu, opencl/gpu, opencl/gpu+wide. --every K runs each Kth graph on OpenCL. A failing graph is
+written to DIR/<seed> for test/replay.c, with the command that fails.
 """
 
 import argparse
@@ -93,7 +93,7 @@ class Workers:
         while self.running:
             for pipe in wait(list(self.running), timeout=5):
                 yield from self._receive(pipe)
-            for pipe, w in list(self.running.items()):
+            for w in list(self.running.values()):
                 if time.monotonic() - w["since"] > TIMEOUT:
                     w["process"].kill()
 

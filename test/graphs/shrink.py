@@ -1,4 +1,4 @@
-"""Makes a failing graph small: takes away outputs, statements, sizes and values as long as it still fails in the same way."""
+"""Makes a failing graph small: takes away outputs, statements, sizes and values while it still fails alike."""
 
 import dataclasses
 import time

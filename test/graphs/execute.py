@@ -1,5 +1,5 @@
 """Exports a graph and runs it in sessions of clave: fused and not, dense and strided inputs, sizes in both
-orders, poisoned memory, again after a reset. What should be the same bits is compared by bits, first runs with the oracle."""
+orders, poisoned memory, again after a reset. First runs are compared with the oracle, others with those by bits."""
 
 import copy
 import ctypes as C

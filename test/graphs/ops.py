@@ -102,6 +102,7 @@ def sized(b: Any) -> Any:
 # ---- elementwise
 
 EXACT_UNARY = ("-@", "@.abs()", "torch.relu(@)", "@.clamp(-1, 1)", "@.clone()", "@.contiguous().clone()")
+# Near a zero of the result one step only may round: the noise is relative to the result.
 FLOAT_UNARY = (
     "@ * 0.5 + 1",
     "@ - 0.25",
@@ -110,7 +111,7 @@ FLOAT_UNARY = (
     "@.clamp(-30, 30).cos()",
     "@.tanh()",
     "@.sigmoid()",
-    "F.gelu(@)",
+    "F.gelu(@.clamp(-1, 8))",
     "F.silu(@)",
     "F.softplus(@)",
     "F.leaky_relu(@, 0.1)",
@@ -118,7 +119,7 @@ FLOAT_UNARY = (
     "@.abs().sqrt()",
     "(@.abs() + 1).rsqrt()",
     "@.abs().log1p()",
-    "(@.abs() + 0.5).log()",
+    "(@.abs() + 2).log()",
     "@.erf()",
     "@.square()",
     "(@.abs() + 0.5).reciprocal()",
@@ -214,7 +215,8 @@ def binary(b: Any) -> Any:
         return made(b, fill(EXACT_BINARY), "no")
     if kind < 0.25:
         return made(b, fill(STEPPED_BINARY), "no", (x, y))
-    return made(b, fill(BINARY))
+    code = fill(BINARY)
+    return made(b, code, "sum" if "lerp" in code else "once")
 
 
 def where(b: Any) -> Any:

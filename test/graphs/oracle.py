@@ -6,11 +6,11 @@ put in at each statement, of random sign and size up to
   sum    u of the computing type * sqrt(elements), on each operand, and as above on the result
   adds   as sum, but computed in the result's dtype: what scatter adds to one place
 where u is half an ulp (eps / 2). What those runs deviate from the exact one by (root mean square, per element) is the
-standard deviation of a right implementation; SPREAD of them are allowed, and one ulp for the last rounding, or
-twice what torch itself is off by, at most four times that. SPREAD is 6: the rounding errors of a right implementation are
-bounded by what the noise is drawn from, uniform in [-1, 1], of deviation 1 / sqrt(3), and an estimate from 8 runs is less
-than half the true one with a probability of 1e-3; 6 covers both with a factor of 1.7. torch's own results must stay
-within the bound, else the graph is not used; run.py counts those, and those whose bound would accept 2 % more.
+standard deviation of a right implementation; SPREAD of them are allowed, and one ulp for the last rounding, or twice
+what torch itself is off by, at most four times that. SPREAD is 6: the rounding errors of a right implementation are
+bounded by what the noise is drawn from, uniform in [-1, 1], of deviation 1 / sqrt(3), and an estimate from 8 runs is
+less than half the true one with a probability of 1e-3; 6 covers both with a factor of 1.7. torch's own results must
+stay within the bound, else the graph is not used; run.py counts those, and those that would accept 2 % more.
 """
 
 import contextlib

@@ -24,6 +24,7 @@ class Builder:
         self.seed = seed
         self.rng = random.Random(seed)
         self.dynamic = self.rng.random() < 0.6
+        self.of_memory = self.rng.random() < 0.25
         self.sizes = self._sizes()
         self.inputs: list[Input] = []
         self.statements: list[Statement] = []
@@ -92,6 +93,12 @@ class Builder:
             return None
         i = max(self.rng.randrange(len(found)), self.rng.randrange(len(found)))
         return found[i]
+
+    def pick_own(self, test: Any) -> str | None:
+        """A name of memory that may be changed: not an argument's."""
+        owned = {n for n in self.names() if not self.is_input_memory(n)}
+        found = [n for n in self.names() if n in owned and test(self.value(n))]
+        return self.rng.choice(found) if found else None
 
     def shape_of(self, name: str) -> tuple:
         """In symbols, as far as they tell the sizes apart."""
@@ -174,7 +181,7 @@ class Builder:
         for _ in range(TRIES):
             if len(self.statements) >= n:
                 return
-            make = self.rng.choices(*ops.table(), k=1)[0]
+            make = self.rng.choices(*ops.table(self.of_memory), k=1)[0]
             made = make(self)
             if made is not None:
                 self.try_statement(made)

@@ -488,18 +488,16 @@ IN_PLACE_WITH = (
 
 
 def in_place(b: Any) -> Any:
-    x = b.pick(ranked(1, kind=is_number))
-    if x is None or b.is_input_memory(x):
-        x = next((i.name for i in b.inputs if i.is_state), None)
-    if x is None:
+    x = b.pick_own(ranked(1, kind=is_number))
+    if x is None or b.rng.random() < 0.15:
         x = b.pick(ranked(1))
         return x and made(b, f"{x}.clone()", "no")
     kind = b.rng.random()
-    if kind < 0.2:
+    if kind < 0.15:
         return Statement(b.rng.choice(IN_PLACE).replace("@", x), x)
-    if kind < 0.6:
+    if kind < 0.45:
         return Statement(b.rng.choice(ALIASED).replace("@", x), x)
-    if kind < 0.8:
+    if kind < 0.75:
         return indexed_put(b, x)
     y = b.like(x) if b.rng.random() < 0.7 else b.pick(is_number)
     return y and Statement(b.rng.choice(IN_PLACE_WITH).replace("@", x).replace("%", y), x)
@@ -512,13 +510,12 @@ def indexed_put(b: Any, x: str) -> Any:
         return None
     i = b.add_input("I64", (n,), "normal")
     at = f"{i} % {x}.shape[0]"
-    codes = [f"{x}[{at}] = 2", f"{x}.index_fill_(0, {at}, 1)", f"{x}.index_add_(0, {at}, old({x}))"]
-    codes += [
-        f"{x}.index_put_(({at},), old({x}), accumulate=True)",
-        f"{x}.index_copy_(0, ({at}).argsort(stable=True), old({x}))",
-    ]
-    codes += [f"{x}[({at}).argsort(stable=True)] = old({x})"]
-    return i and Statement(b.rng.choice(codes), x)
+    source = f"old({x})" if b.rng.random() < 0.5 else f"old({x}.flip(0))"
+    order = f"({at}).argsort(stable=True)"
+    codes = [f"{x}.index_put_(({at},), {source}, accumulate=True)", f"{x}.index_add_(0, {at}, {source})"] * 2
+    codes += [f"{x}.index_copy_(0, {order}, {source})", f"{x}[{order}] = {source}"]
+    codes += [f"{x}[{at}] = 2", f"{x}.index_fill_(0, {at}, 1)"]
+    return i and Statement(b.rng.choice(codes), x, "adds")
 
 
 # ---- control flow
@@ -577,5 +574,10 @@ TABLE = {
 }
 
 
-def table() -> tuple[list[Any], list[int]]:
-    return list(TABLE), list(TABLE.values())
+# Of every four graphs one is mostly about views and what changes in place.
+MEMORY = {in_place: 30, view: 12, slicing: 12, unary: 6, binary: 6, reduce: 3, join: 3, gather: 2, control: 2}
+
+
+def table(of_memory: bool) -> tuple[list[Any], list[int]]:
+    chosen = MEMORY if of_memory else TABLE
+    return list(chosen), list(chosen.values())

@@ -99,9 +99,11 @@ class Widened:
         env = self.env
         acc = _half_ulp(F64 if dtype is F64 else torch.float32)
         if s.rounds in ("sum", "adds") and self.generator is not None:
-            acc = _half_ulp(dtype) if s.rounds == "adds" and dtype.is_floating_point else acc
-            noisy = {n: self._disturbed(env[n], acc) for n in s.reads}
-            env = env | noisy if s.makes else env
+            step = _half_ulp(dtype) if s.rounds == "adds" and dtype.is_floating_point else acc
+            if s.makes:
+                env = env | {n: self._disturbed(env[n], step) for n in s.reads}
+            else:
+                env[s.target].copy_(self._disturbed(env[s.target], step))
         exec(s.code, env)
         x = self.env[s.target] = env[s.target]
         if not x.is_floating_point() or s.rounds == "no":

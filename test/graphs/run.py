@@ -2,9 +2,9 @@
 
     run.py --seed S --count N [--device LIST] [--every K] [--jobs J] [--out DIR]
 
-Graph n is made of the seed S + n alone. LIST: of cpu, opencl (with the kernels for CPUs, for GPUs or those and 64-bit
-indices, by turn), opencl/cpu, opencl/gpu, opencl/gpu+wide. --every K runs each Kth graph on OpenCL. A failing graph is
-written to DIR/<seed> for test/replay.c, with the command that fails.
+Graph n is made of the seed S + n alone; those of cases.py run first. LIST: of cpu, opencl (with the kernels for CPUs,
+for GPUs or those and 64-bit indices, by turn), opencl/cpu, opencl/gpu, opencl/gpu+wide. --every K runs each Kth graph
+on OpenCL. A failing graph is written to DIR/<seed> for test/replay.c, with the command that fails.
 """
 
 import argparse
@@ -26,6 +26,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
 
 import quick_export
 import torch
+from cases import CASES
 from execute import Failure, attempt, export
 from generate import make_graph
 from graph import Graph, describe
@@ -39,7 +40,13 @@ MOST_SHRUNK = 5
 LEAST_SHARP, MOST_UNFIT = 0.85, 0.2  # shares of the graphs
 
 
-def devices_for(args: argparse.Namespace, seed: int) -> list[str]:
+def graph_of(seed: int | str) -> Graph:
+    return CASES[seed] if isinstance(seed, str) else make_graph(seed)
+
+
+def devices_for(args: argparse.Namespace, seed: int | str) -> list[str]:
+    if isinstance(seed, str):
+        return [d.replace("+", ",") if d != "opencl" else "opencl/gpu" for d in args.device.split(",")]
     chosen = []
     for d in args.device.split(","):
         if d == "opencl" and seed % args.every == 0:
@@ -59,11 +66,11 @@ def verdict(graph: Graph, devices: list[str]) -> tuple[str, str, tuple]:
         return e.kind, e.text, e.runs
 
 
-def work(seeds: list[int], args: argparse.Namespace, to: Any) -> None:
+def work(seeds: list[int | str], args: argparse.Namespace, to: Any) -> None:
     for seed in seeds:
         to.send((seed, None))
         try:
-            to.send((seed, verdict(make_graph(seed), devices_for(args, seed))))
+            to.send((seed, verdict(graph_of(seed), devices_for(args, seed))))
         except Exception:
             to.send((seed, ("harness", traceback.format_exc(), ())))
 
@@ -75,11 +82,11 @@ class Workers:
         self.args = args
         self.context = mp.get_context("fork")
         self.running: dict[Any, dict] = {}
-        seeds = list(range(args.seed, args.seed + args.count))
+        seeds = [*CASES, *range(args.seed, args.seed + args.count)]
         for j in range(jobs):
             self.start(seeds[j::jobs])
 
-    def start(self, seeds: list[int]) -> None:
+    def start(self, seeds: list[int | str]) -> None:
         if not seeds:
             return
         here, there = self.context.Pipe(duplex=False)
@@ -144,14 +151,14 @@ def safely(graph: Graph, devices: list[str]) -> tuple[str, str, tuple]:
         return "crash", "the process ended", ()
 
 
-def explain(graph: Graph, found: tuple[str, str, tuple], args: argparse.Namespace) -> None:
+def explain(seed: int | str, found: tuple[str, str, tuple], args: argparse.Namespace) -> None:
     """Shrinks a failing graph, prints it and how to see it fail."""
     kind, _, runs = found
-    devices = [runs[0]] if runs else devices_for(args, graph.seed)
-    small = shrink(graph, lambda g: safely(g, devices)[0] == kind)
+    devices = [runs[0]] if runs else devices_for(args, seed)
+    small = shrink(graph_of(seed), lambda g: safely(g, devices)[0] == kind)
     kind, text, runs = safely(small, devices)
     print(f"{describe(small)}\n{text}")
-    folder = args.out / str(graph.seed)
+    folder = args.out / str(seed)
     try:
         print(isolated(write, small, Failure(kind, text, runs or (devices[0],)), folder), flush=True)
     except EOFError:
@@ -169,7 +176,7 @@ def check(args: argparse.Namespace) -> tuple[collections.Counter, list]:
         if kind not in ("sharp", "blunt", "unfit"):
             failures.append((seed, found))
             print(f"FAIL graph {seed}, {kind}: {text}", flush=True)
-    return counts, sorted(failures)
+    return counts, sorted(failures, key=str)
 
 
 def parse() -> argparse.Namespace:
@@ -197,7 +204,7 @@ def main() -> int:
         counts, failures = check(args)
         for seed, found in [] if args.no_shrink else failures[:MOST_SHRUNK]:
             print(f"\n---- graph {seed}, made small", flush=True)
-            explain(make_graph(seed), found, args)
+            explain(seed, found, args)
     passed = counts["sharp"] + counts["blunt"]
     print(f"seeds {args.seed} to {args.seed + args.count - 1}, {time.monotonic() - begin:.0f} s: {dict(counts)}")
     for share, limit, what in (

@@ -39,7 +39,7 @@ CASES = {
     ),
     # A plan holds for the numbers that it was made for, not for the sizes alone.
     "number_that_is_no_size": case(
-        [Input("x0", "F32", (9, 6)), Input("x1", "INT", ()), Input("x2", "INT", ())],
+        [Input("x0", "F32", (9, 6)), Input("x1", "INT", (), "ones"), Input("x2", "INT", ())],
         [makes("x3", "x0.roll(x1, 0)[:x2] * x2")],
         ({}, {}, {}, {}),
     ),

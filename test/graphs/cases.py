@@ -39,8 +39,8 @@ CASES = {
     ),
     # A plan holds for the numbers that it was made for, not for the sizes alone.
     "number_that_is_no_size": case(
-        [Input("x0", "F32", (9, 6)), Input("x1", "INT", (), "ones"), Input("x2", "INT", ())],
-        [makes("x3", "x0.roll(x1, 0)[:x2] * x2")],
+        [Input("x0", "F32", (9, 6)), Input("x1", "INT", (), "ones"), Input("x3", "INT", ())],
+        [makes("x4", "x0.roll(x1, 0)[:x3] * x3")],
         ({}, {}, {}, {}),
     ),
     # Fused steps round to 16 bits like those that are run alone.

@@ -114,7 +114,8 @@ def fill(i: Input, shape: tuple, seed: int) -> torch.Tensor:
     rng = np.random.default_rng((seed, zlib.crc32(i.name.encode())))
     n = int(np.prod(shape))
     if i.dtype == SCALAR:
-        return torch.tensor(3 if i.values == "ones" else int(rng.integers(1, 5)))
+        # not 0 or 1, which torch.export takes for constants
+        return torch.tensor(3 if i.values == "ones" else int(rng.integers(2, 6)))
     made = _floats(i.values, n, rng) if i.dtype in FLOATS else _integers(i, n, rng)
     return torch.from_numpy(made).to(DTYPES[i.dtype]).reshape(shape)
 

@@ -45,7 +45,7 @@ def graphs(r):
     """Random graphs, torch as oracle: always the same ones in `make check`, by commit 5,000 more in --all."""
     seed, count = (int(r.turn[:6], 16) if r.turn != "none" else 1, 5000) if r.everything else (0, 60)
     command = [PYTHON, "test/graphs/run.py", "--seed", str(seed), "--count", str(count)]
-    command += [] if r.everything else ["--every", "3"]
+    command += [] if r.everything else ["--every", "6"]
     r.run(command, name=" ".join(command), timeout=4 * 3600)
 
 

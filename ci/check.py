@@ -110,7 +110,7 @@ PARTS = [
     ),
     ("random graphs", long.graphs, "short"),
     ("planted faults", long.mutants, "short"),
-    ("data races", replays.data_races, "short"),
+    ("data races", replays.data_races, "all"),
     ("soak", long.soak, "short"),
     ("faults", pytest_part("test/fault", sanitized=True), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),

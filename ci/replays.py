@@ -70,7 +70,7 @@ def replay_all(r):
     replay(r, "cpu", "--poison")
     replay_classes(r)
     replay_checked(r)
-    replay_lesser(r, 4 if r.everything else 40)
+    replay_lesser(r, 4 if r.everything else 80)
     replay_cached(r)
     replay(r, "cpu", build=SAN_BUILD)
 
@@ -106,10 +106,10 @@ def data_races(r):
 
 
 def oclgrind(r):
-    """Small op cases with the kernels of GPUs, which have barriers, and a sample with those of CPUs. --all: all."""
+    """Half of the small op cases with the kernels of GPUs, which have barriers, fewer with those of CPUs. --all: all."""
     n, jobs = os.cpu_count(), []
     for c in reversed(classes.MAIN):
-        parts = n if r.everything or c.name == "gpu" else 8 * n
+        parts = n if r.everything else 2 * n if c.name == "gpu" else 8 * n
         for k in range(n):
             job = replay_job(r, "opencl:0", "--small", "20000", "--fallback", "--part", f"{k}/{parts}")
             jobs.append(Job(["ci/oclgrind", *job.command], job.env | c.env, f"oclgrind, {c.name}"))

@@ -106,7 +106,7 @@ def data_races(r):
 
 
 def oclgrind(r):
-    """Half of the small op cases with the kernels of GPUs, which have barriers, fewer with those of CPUs. --all: all."""
+    """Half of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs."""
     n, jobs = os.cpu_count(), []
     for c in reversed(classes.MAIN):
         parts = n if r.everything else 2 * n if c.name == "gpu" else 8 * n

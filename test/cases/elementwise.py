@@ -291,6 +291,8 @@ def cast_cases():
             each(floats),
             [T((44,), dtype, values=(*SPECIALS, 6e-08, 6.1e-05, 1 / 3))],
         )
+    ties = [sign * (1 + odd * 2.0**-bits) for bits in (8, 11) for odd in (1, 3, 5) for sign in (1, -1)]
+    yield Case("cast_ties", each([lambda x, t=t: x.to(t) for t in (F16, BF16)]), [T((40,), F32, values=ties)])
     yield Case("cast_negative", each([lambda x, t=t: x.to(t) for t in (I8, I32, I64)]), [T((31,), F32, -100, 100)])
 
 

@@ -31,6 +31,7 @@ def matmul_cases():
     big = [T((70, 600), F32), T((600, 90), F32)]
     yield Case("big_f32", torch.matmul, big, **tolerance(F32, 600))
     yield Case("big_f16", lambda a, b: torch.matmul(a.half(), b.half()), big, **tolerance(F16, 600))
+    yield Case("several_tiles_f32", torch.matmul, [T((17, 45)), T((45, 18))], **tolerance(F32, 45))  # for oclgrind
     large = [T((300, 513), F32), T((513, 260), F32)]
     yield Case("large_f32", torch.matmul, large, **tolerance(F32, 513))
     yield Case("gemv_large_f32", torch.matmul, [T((1, 2048)), T((2048, 1000))], **tolerance(F32, 2048))

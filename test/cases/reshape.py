@@ -62,4 +62,6 @@ def cases():
     yield Case("scalar", lambda x: (x.reshape(1, 1), x.expand(3, 2), x.unsqueeze(0)), [T(())])
     yield Case("empty", lambda x: (x.reshape(0), x.view(3, 0, 2), x.permute(1, 0), x.expand(2, 0, 6)), [T((0, 6))])
     yield Case("two_outputs_one_buffer", lambda x: (lambda y: (y, y.t(), y.view(-1)))(x * 2), [T((3, 4))])
+    yield Case("tiles", lambda x: x.t(), [T((35, 18))])
+    yield Case("rank7_reversed", lambda x: x.permute(6, 5, 4, 3, 2, 1, 0), [T((2, 3, 2, 3, 2, 3, 2))])
     yield Case("rank8", lambda x: x.permute(7, 6, 5, 4, 3, 2, 1, 0) * 1, [T((1, 2, 1, 3, 1, 2, 1, 2))])

@@ -75,6 +75,7 @@ def written(x):  # (6, 9, 4)
 
 
 def cases():
+    yield Case("rolls", lambda x: (x.roll(2, 1), x.roll((1, -2), (0, 1)), x.roll(3)), [T((4, 7))])
     for dtype in (F32, F16, I32, I64, BOOL):
         for f in (slices, selects, splits, flips, strided, *((written,) if dtype is not BOOL else ())):
             yield Case(f"{f.__name__}_{name_of(dtype)}", f, [T((6, 9, 4), dtype, -50, 50)])

@@ -169,7 +169,12 @@ def commands(notice):
         ]
         return [replay[0], "all"], [], [build, [replay[0], f"{out}/index.tsv", "--device", "cpu"]], env
     if kind == "oclgrind":
-        return [replay[0]], [], [["ci/oclgrind", *replay, "--small", "20000", "--only", rest]], env
+        return (
+            [replay[0]],
+            [],
+            [["ci/oclgrind", *replay, "--device", "opencl:0", "--small", "20000", "--only", rest]],
+            env,
+        )
     if kind in ("c", "san"):
         program, _, only = rest.partition(" ")
         build = "build/san" if kind == "san" else "build"

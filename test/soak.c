@@ -25,7 +25,7 @@
 #define PROMPT "ROMEO:\nWhat light"
 
 enum { PIXELS = 28 * 28, CLASSES = 10, MAX_BATCH = 8, WORKERS = 3, RUNS = 6, MAX_IDS = 64 };
-enum { TOKENS = 4, MIN_ROUNDS = 8 };
+enum { TOKENS = 4, MIN_ROUNDS = 16 };
 
 #define TRY(call)              \
   do {                         \

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "test/fuzz/files.h"
 
-enum { HEADER = 56, AT_KEY = 8, AT_SIZE = 40, AT_HASH = 48 };
+enum { HEADER = 56, AT_KEY = 8, AT_PROVEN = 32, AT_SIZE = 40, AT_HASH = 48 };
 
 static const uint64_t key[2] = {1, 0x123456789abcdef0};
 
@@ -18,24 +18,49 @@ static void load(const char *folder, const uint8_t *bytes, size_t size, int righ
                  key[1]);
   put_file(path, bytes, size);
   bool loaded = cache_load(folder, key, &e, &damaged);
-  require(loaded != damaged && loaded == (access(path, F_OK) == 0) && (loaded || !right));
-  if (loaded) require(e.size == size - HEADER && memcmp(e.data, bytes + HEADER, e.size) == 0);
+  /* of another version: neither */
+  require(!(loaded && damaged) && loaded == (access(path, F_OK) == 0) && (loaded || !right));
+  if (loaded) {
+    size_t proven = e.n_proven * sizeof *e.proven;
+    require(e.size == size - HEADER - proven &&
+            memcmp(e.data, bytes + HEADER + proven, e.size) == 0);
+  }
   file_map_close(&e.map);
 }
 
 /* Written and read again, then trimmed away. */
 static void keep(const char *folder, const uint8_t *bytes, size_t size) {
+  const uint64_t proven[3] = {1, 2, UINT64_MAX};
+  const cache_entry binary = {
+      .data = bytes, .size = size, .variants = 3, .proven = proven, .n_proven = size % 4};
   cache_entry e;
   cache_stats stats;
   bool damaged;
   uint64_t removed;
-  require(is_good(cache_save(folder, key, bytes, size, 3, 1)) &&
-          cache_load(folder, key, &e, &damaged));
-  require(e.size == size && e.variants == 3 && e.proven == 1 &&
-          (size == 0 || memcmp(e.data, bytes, size) == 0));
+  require(is_good(cache_save(folder, key, &binary)) && cache_load(folder, key, &e, &damaged));
+  require(e.size == size && e.variants == 3 && (size == 0 || memcmp(e.data, bytes, size) == 0));
+  require(e.n_proven == binary.n_proven &&
+          memcmp(e.proven, proven, e.n_proven * sizeof *proven) == 0);
   file_map_close(&e.map);
   require(is_good(cache_info(folder, &stats)) && stats.files == 1);
   require(is_good(cache_trim(folder, 0, &removed)) && removed == stats.bytes);
+}
+
+/* Makes an entry of any bytes behind a header: as many proven classes as fit of those it speaks of.
+ */
+static void put_right(uint8_t *bytes, size_t size) {
+  uint64_t rest = size - HEADER, n_proven;
+  memcpy(&n_proven, bytes + AT_PROVEN, sizeof n_proven);
+  n_proven %= rest / sizeof n_proven + 1;
+  uint64_t proven_bytes = n_proven * sizeof n_proven, binary = rest - proven_bytes;
+  uint64_t both[2] = {hash_bytes(bytes + HEADER, proven_bytes),
+                      hash_bytes(bytes + HEADER + proven_bytes, binary)};
+  uint64_t hash = hash_bytes(both, sizeof both);
+  memcpy(bytes, "clvbin3", 8);
+  memcpy(bytes + AT_KEY, key, sizeof key);
+  memcpy(bytes + AT_PROVEN, &n_proven, sizeof n_proven);
+  memcpy(bytes + AT_SIZE, &binary, sizeof binary);
+  memcpy(bytes + AT_HASH, &hash, sizeof hash);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -43,13 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   load(folder, data, size, 0);
   if (size >= HEADER) {
     uint8_t *bytes = malloc(size);
-    uint64_t rest = size - HEADER, hash = hash_bytes(data + HEADER, size - HEADER);
     require(bytes != NULL);
     memcpy(bytes, data, size);
-    memcpy(bytes, "clvbin2", 8);
-    memcpy(bytes + AT_KEY, key, sizeof key);
-    memcpy(bytes + AT_SIZE, &rest, sizeof rest);
-    memcpy(bytes + AT_HASH, &hash, sizeof hash);
+    put_right(bytes, size);
     load(folder, bytes, size, 1);
     free(bytes);
   }

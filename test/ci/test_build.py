@@ -132,7 +132,8 @@ def test_runner_counts():
 
 def test_runner_counts_skips():
     runner = load("runner")
-    output = "SKIPPED [2] test/x.py:12: no data\nskipped: no device\n[  SKIPPED ] odd\n[  SKIPPED ] 1 test(s)\n[  SKIPPED ] odd\n"
+    output = "SKIPPED [2] test/x.py:12: no data\nskipped: no device\n"
+    output += "[  SKIPPED ] odd\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] odd\n"
     found = runner.count_skips(output)
     assert found == {"test/x.py:12: no data": 2, "no device": 1, "odd": 1}
     bounds = [(1, runner.re.compile("no data"), "where there is none"), (1, runner.re.compile("device"), "nor here")]

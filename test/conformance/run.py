@@ -313,7 +313,8 @@ def main():
     else:
         path.write_text("")
     shown = lambda r: args.verbose or ((args.failures or args.only) and r["verdict"] not in ("right", "skipped"))
-    options = worker.Options(args.device, programs, kernels, expected.load(), limit)
+    # Keeping binaries makes PoCL compile every kernel once more, which pays only where they are run again.
+    options = worker.Options(args.device, programs, None if args.slice else kernels, expected.load(), limit)
     report = Report(path, options, len(jobs), shown, 10**9 if args.verbose else ALIKE)
     for r in kept:
         report.check_samples((r["op"], r["dtype"])) if r.get("finished") else report.count(r)

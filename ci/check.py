@@ -25,14 +25,15 @@ PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p",
 SAN = "address,undefined"
 
 
-def c_suite(r, build, env=None, first=()):
-    r.run_all([*first, *(Job([binary], env) for binary in tests_in(build))])
+def c_suite(r, build, env=None, opencl=None):
+    """The C tests; opencl: what those of the OpenCL backend have in their environment besides."""
+    own = lambda binary: (opencl or {}) if "test_opencl" in binary else {}
+    r.run_all([Job([binary], (env or {}) | own(binary)) for binary in tests_in(build)])
 
 
 def c_plain(r):
-    """The pairs of backends once more with the kernels that a GPU gets."""
-    gpu = {"CLAVE_DEVICE_CLASS": "gpu"}
-    c_suite(r, r.build, first=[Job([b], gpu, "gpu") for b in tests_in(r.build) if "test_opencl" in b])
+    """The pairs of backends with the kernels that a GPU gets: the sanitized suite has those of the machine's class."""
+    c_suite(r, r.build, opencl={"CLAVE_DEVICE_CLASS": "gpu"})
 
 
 def c_sanitized(r):

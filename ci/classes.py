@@ -28,7 +28,11 @@ LESSER = [
     DeviceClass("64-bit indices", {"CLAVE_DEVICE_CLASS": "cpu,wide"}),
     DeviceClass("64-bit indices, gpu", {"CLAVE_DEVICE_CLASS": "gpu,wide"}),
     DeviceClass("memory of its own", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_DEVICE_CLASS": "gpu"}),
-    DeviceClass("small buffers", STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_STUB_MAX_ALLOC": str(4 << 20)}),
+    DeviceClass(
+        "small buffers",
+        STUB | {"CLAVE_STUB_SEPARATE": "1", "CLAVE_STUB_MAX_ALLOC": str(16 << 20)},
+        ("--small", "2000000"),  # larger cases have tensors that the device cannot hold
+    ),
     DeviceClass("work-groups of 1", STUB | {"CLAVE_STUB_MAX_GROUP": "1", "CLAVE_STUB_LOCAL_MEM": "32768"}),
     DeviceClass("work-groups of 16", STUB | {"CLAVE_STUB_MAX_GROUP": "16", "CLAVE_STUB_LOCAL_MEM": "32768"}),
     DeviceClass(

@@ -33,17 +33,17 @@ def replay(r, device, *options, build=None):
 
 
 def replay_classes(r):
-    """Every op case on OpenCL as one of the main classes, which one by the commit; --all: as both."""
+    """A quarter of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
     n, jobs = os.cpu_count(), []
     for turn, c in enumerate(classes.MAIN):
-        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{2 * k + turn}/{2 * n}" for k in range(n)]
+        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{4 * k + turn}/{4 * n}" for k in range(n)]
         jobs += [replay_job(r, "opencl", "--part", part, env=c.env, note=c.name) for part in parts]
     r.run_all(jobs, timeout=3000)
 
 
 def replay_checked(r):
     """A sample with kernels compared with the CPU backend's, where any difference is an error. --all: all."""
-    jobs, parts = [], 1 if r.everything else 16
+    jobs, parts = [], 1 if r.everything else 32
     for turn, c in enumerate(classes.MAIN):
         env = c.env | {"CLAVE_SELF_CHECK": "strict"}
         jobs.append(replay_job(r, "opencl", "--part", f"{turn % parts}/{parts}", env=env, note=f"self-check, {c.name}"))

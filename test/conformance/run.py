@@ -237,7 +237,8 @@ def chosen_jobs(args):
         names = scope.in_scope()
     if args.slice:
         head = git("rev-parse", "HEAD")
-        return [slice_job(head, n) for n in names if samples.dtypes_of(n)]
+        taken = [n for n in names if zlib.crc32(f"{head} {n}".encode()) % args.slice == 0]
+        return [slice_job(head, n) for n in taken if samples.dtypes_of(n)]
     wanted = args.dtype.split(",") if args.dtype else list(samples.DTYPES)
     return [(n, d) for n in names for d in samples.dtypes_of(n) if d in wanted]
 
@@ -265,9 +266,8 @@ def parse_arguments():
     parser.add_argument("--samples", type=int, help="at most this many of each op and dtype")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one sample (60)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/conformance")
-    parser.add_argument(
-        "--slice", action="store_true", help="a few samples of each op in one dtype, by its name and the commit"
-    )
+    slice_help = "a few samples of each op, or of one in N, in one dtype, by its name and the commit"
+    parser.add_argument("--slice", type=int, nargs="?", const=1, metavar="N", help=slice_help)
     parser.add_argument("--resume", action="store_true", help="keep the records of finished ops")
     parser.add_argument("--list", action="store_true", help="the ops in scope and their dtypes")
     parser.add_argument("--failures", action="store_true", help="print the samples that are not right")

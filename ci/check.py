@@ -47,8 +47,8 @@ def main_classes(r):
 
 
 def conformance(r):
-    """A few of torch's own samples of every op on the CPU backend, of a third of the ops on OpenCL, where kernels are built
-    first; `make conformance` runs them all."""
+    """A few of torch's own samples of every op on the CPU backend, of a third of the ops on OpenCL, where kernels are
+    built first; `make conformance` runs them all."""
     r.run([*PYTEST, "test/conformance"], name="pytest test/conformance")
     command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(os.cpu_count())]
     jobs = [Job([*command, "--device", "cpu", "--slice"])]

@@ -58,12 +58,15 @@ def conformance(r):
 
 
 def pytest_part(*folders, sanitized=False, by_class=False):
-    """Each argument's folders in a process of their own, side by side: those that take longest first."""
+    """Each argument's folders or files in a process of their own, side by side: those that take longest first."""
+
+    def files(argument):
+        return [str(f.relative_to(ROOT)) for a in argument.split() for f in sorted(ROOT.glob(a))]
 
     def run(r):
         base = r.sanitized if sanitized else {}
         rows = [(base | c.env, c.name) for c in main_classes(r)] if by_class else [(base, "")]
-        r.run_all([Job([*PYTEST, *f.split()], env, note) for env, note in rows for f in folders], timeout=3000)
+        r.run_all([Job([*PYTEST, *files(f)], env, note) for env, note in rows for f in folders], timeout=3000)
 
     return run
 
@@ -109,7 +112,14 @@ PARTS = [
     ("conformance", conformance, "short"),
     (
         "python, examples, text, command line",
-        pytest_part("test/python", "test/examples", "test/llm", "test/cli", by_class=True),
+        pytest_part(
+            "test/python/test_[a-g]*.py",
+            "test/python/test_[h-z]*.py",
+            "test/examples",
+            "test/llm",
+            "test/cli",
+            by_class=True,
+        ),
         "short",
     ),
     ("random graphs", long.graphs, "short"),

@@ -122,11 +122,11 @@ demo: ## installs what is missing, builds, recognises handwritten digits and wri
 	@$(BUILD)/demo examples/mnist/mnist.clv examples/mnist/digits/*.pgm
 	@echo "\nROMEO:"
 	@$(BUILD)/clave generate examples/tinylm/tinylm.clv --prompt "ROMEO:" --temperature 0.8 --seed 3 --max-new-tokens 120
-check: ## installs what is missing, builds, and runs every test (20 minutes at most)
+check: ## installs what is missing, builds, and runs the tests (20 minutes at most)
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py
-check-all: ## make check, then everything long: all devices, all faults, all of oclgrind
+check-all: ## all of what make check runs a part of, and what is long: hours
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py --all

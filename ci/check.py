@@ -25,25 +25,22 @@ PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p",
 SAN = "address,undefined"
 
 
-def c_suite(r, build, env=None, opencl=None):
-    """The C tests; opencl: what those of the OpenCL backend have in their environment besides."""
-    own = lambda binary: (opencl or {}) if "test_opencl" in binary else {}
-    r.run_all([Job([binary], (env or {}) | own(binary)) for binary in tests_in(build)])
+def main_classes(r):
+    """The classes that a part runs on which takes one by turns; --all: both."""
+    return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
-def c_plain(r):
-    """The pairs of backends with the kernels that a GPU gets: the sanitized suite has those of the machine's class."""
-    c_suite(r, r.build, opencl={"CLAVE_DEVICE_CLASS": "gpu"})
+def c_suite(r, build, env=None):
+    """The C tests; those that hold the OpenCL backend against the other, by turns with the kernels of CPUs or GPUs."""
+    pairs = [
+        Job([b], (env or {}) | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b
+    ]
+    r.run_all([*pairs, *(Job([b], env) for b in tests_in(build) if "test_opencl" not in b)])
 
 
 def c_sanitized(r):
     make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "tests", f"{SAN_BUILD}/clave")
     c_suite(r, SAN_BUILD, r.sanitized)
-
-
-def main_classes(r):
-    """The classes that a part runs on which takes one by turns; --all: both."""
-    return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
 def conformance(r):
@@ -105,7 +102,7 @@ def lint(r):
 # name, function, "short" (make check) or "all" (make check-all only)
 PARTS = [
     ("lint", lint, "short"),
-    ("C suite", c_plain, "short"),
+    ("C suite", lambda r: c_suite(r, r.build), "short"),
     ("C suite, sanitized", c_sanitized, "short"),
     ("op cases: torch's answers", replays.build_cases, "short"),
     ("op cases", replays.replay_all, "short"),

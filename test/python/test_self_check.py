@@ -68,9 +68,11 @@ def random(rows: int, columns: int) -> torch.Tensor:
 
 
 def settings(folder: Path, kernels: Path, check: str = "on") -> dict[str, str]:
+    """The faults are planted in loops of the kernels for CPUs."""
     cache = folder / "cache"
     cache.mkdir(mode=0o700, exist_ok=True)
-    return {"CLAVE_KERNEL_DIR": str(kernels), "CLAVE_CACHE_DIR": str(cache), "CLAVE_SELF_CHECK": check}
+    names = "CLAVE_KERNEL_DIR", "CLAVE_CACHE_DIR", "CLAVE_SELF_CHECK", "CLAVE_DEVICE_CLASS"
+    return dict(zip(names, (str(kernels), str(cache), check, "cpu"), strict=True))
 
 
 def notes(program: Path, kernels: Path, rows: int, columns: int, **env: str) -> str:

@@ -82,7 +82,8 @@ def fuzz_corpora(r):
     jobs = [Job([f"{SAN_BUILD}/fuzz/replay_{t}", *inputs(t.removeprefix("fuzz_"))], env) for t in targets]
     programs = in_turn(r, [str(f.relative_to(ROOT)) for f in sorted((ROOT / "test/fuzz/found/run").iterdir())], 24)
     env = r.sanitized | {"CLAVE_DEVICE": "opencl"}
-    jobs += [Job([f"{SAN_BUILD}/fuzz/replay_fuzz_run", *programs[n::2]], env, "OpenCL") for n in range(2)]
+    halves = filter(None, (programs[n::2] for n in range(2)))
+    jobs += [Job([f"{SAN_BUILD}/fuzz/replay_fuzz_run", *half], env, "OpenCL") for half in halves]
     r.run_all(jobs, timeout=3000)
 
 

@@ -1,7 +1,7 @@
 """The classes of devices that tests run on beside the machine's own: what a row changes is in its environment.
 
 PoCL is a CPU that shares the host's memory; CLAVE_DEVICE_CLASS makes it take the kernels of GPUs, or 64-bit indices,
-and the stub OpenCL (test/stub_opencl) makes it a lesser device.
+and the stub OpenCL (test/stub_opencl) makes it a lesser device. As a script, prints the path of the OpenCL loader.
 """
 
 import dataclasses
@@ -54,3 +54,7 @@ def opencl_library():
     listing = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     lines = [line for line in listing.splitlines() if "libOpenCL.so.1 " in line and "=>" in line]
     return lines[0].split("=>")[1].strip() if lines else ""
+
+
+if __name__ == "__main__":
+    print(opencl_library())

@@ -10,7 +10,6 @@ from runner import ROOT, Job, make, tests_in
 
 SAN_BUILD = "build/san"
 TSAN_BUILD = "build/tsan"
-THREADED = ("base/test_threads", "api/test_sessions", "backend/test_cpu_backend", "backend/test_opencl_device")
 
 
 def build_cases(r):
@@ -91,16 +90,13 @@ def replay_everywhere(r):
 
 
 def data_races(r):
-    """Threads, sessions beside each other and op cases under ThreadSanitizer; a part of them in make check."""
-    programs = [f"{TSAN_BUILD}/test/{name}" for name in (*THREADED, "replay", "soak")]
-    make(r, "SAN=thread", f"BUILD={TSAN_BUILD}", *(["tests"] if r.everything else programs))
+    """The C tests, op cases and sessions beside each other under ThreadSanitizer."""
+    make(r, "SAN=thread", f"BUILD={TSAN_BUILD}", "tests")
     env = r.sanitized | {"CLAVE_THREADS": "4"}
-    jobs = [Job([test], env) for test in (tests_in(TSAN_BUILD) if r.everything else programs[: len(THREADED)])]
-    share = "0/1" if r.everything else "0/10"
-    jobs.append(replay_job(r, "cpu", "--part", share, build=TSAN_BUILD, env=env))
-    if r.everything:
-        jobs.append(replay_job(r, "opencl", "--part", "0/20", build=TSAN_BUILD, env=env))
-    soak = [f"{TSAN_BUILD}/test/soak", "--seconds", "20" if r.everything else "1", "--scratch"]
+    jobs = [Job([test], env) for test in tests_in(TSAN_BUILD)]
+    jobs += [replay_job(r, "cpu", build=TSAN_BUILD, env=env)]
+    jobs += [replay_job(r, "opencl", "--part", "0/20", build=TSAN_BUILD, env=env)]
+    soak = [f"{TSAN_BUILD}/test/soak", "--seconds", "20", "--scratch"]
     jobs += [Job([*soak, f"{r.home}/talk-{device}", "--device", device], env) for device in ("cpu", "opencl")]
     r.run_all(jobs, timeout=1800)
 

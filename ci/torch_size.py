@@ -13,7 +13,7 @@ LIMIT = 400 << 20  # bytes; a CPU wheel has about 200 MB, one for CUDA over 500 
 
 ADVICE = """fetching {size} MB of torch {version} ({name}) and gigabytes of CUDA's libraries,
 which the tests do not need. To avoid it, stop here and give a CPU build (200 MB): make check TORCH=WHEEL, or a folder
-of wheels; or let pip see an index with one: pip config set global.extra-index-url https://download.pytorch.org/whl/cpu"""
+of wheels; or let pip see the index of CPU builds that torch's installation page names."""
 
 
 def installed(version):

@@ -52,8 +52,8 @@ typedef struct device_list {
   device_entry *entries; /* owned, as all here */
   backend_info *infos;
   int count;
-  bool has_pocl; /* a platform without a device is PoCL */
-  char *reason;  /* why count is 0; else the devices that were left out and why, or NULL */
+  bool explained; /* why a platform has no device */
+  char *reason;   /* why count is 0; else the devices that were left out and why, or NULL */
 } device_list;
 /* Made once per process. */
 clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
@@ -62,6 +62,8 @@ clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 
 /* Why a device must not be used, or NULL. */
 const char *quirk_refusal(const char *platform, const char *device);
+/* What it means that a platform has no device, or NULL. */
+const char *quirk_empty(const char *platform);
 /* Whether a CPU device wants the kernels of GPUs. */
 bool quirk_lanes(const char *platform, const char *device);
 

@@ -247,18 +247,14 @@ static clave_status add_device(const cl_functions *cl, device_list *l, cl_platfo
   return NULL;
 }
 
-/* PoCL has a device on every machine, unless it cannot make the folder of its cache. */
 static void explain_empty(const cl_functions *cl, cl_platform_id platform, device_list *l,
                           text *left_out) {
   char *name = platform_text(cl, platform, CL_PLATFORM_NAME);
-  bool is_pocl = name && strstr(name, "Portable Computing Language");
+  const char *reason = name ? quirk_empty(name) : NULL;
   free(name);
-  if (!is_pocl) return;
-  l->has_pocl = true;
-  text_printf(left_out,
-              "%sPoCL is installed and gives no device: it needs a folder for its cache that it "
-              "can write to, set POCL_CACHE_DIR to one",
-              left_out->size ? "; " : "");
+  if (!reason) return;
+  l->explained = true;
+  text_printf(left_out, "%s%s", left_out->size ? "; " : "", reason);
 }
 
 static clave_status add_platform(const cl_functions *cl, device_list *l, cl_platform_id platform,
@@ -293,9 +289,9 @@ static clave_status fill_list(device_list *l, text *left_out) {
   for (int i = 0; i < l->count; i++) l->infos[i] = l->entries[i].info;
   if (l->count == 0)
     text_printf(left_out, "%sno OpenCL device%s", left_out->size ? "; " : "",
-                l->has_pocl ? ""
-                            : ": install the package pocl-opencl-icd for the CPU, or the driver of "
-                              "your GPU");
+                l->explained ? ""
+                             : ": install the package pocl-opencl-icd for the CPU, or the driver "
+                               "of your GPU");
   return NULL;
 }
 

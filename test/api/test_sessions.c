@@ -110,6 +110,58 @@ static void test_session_outlives_what_made_it(void **state) {
   clave_session_destroy(s);
 }
 
+/* What a device has of a program's constants goes with its last session: the next device may lie at
+ * the same address. */
+static void test_a_program_changes_devices(void **state) {
+  (void)state;
+  clave_program *program;
+  float image[PIXELS] = {0}, logits[CLASSES], first[CLASSES];
+  good(clave_program_load(MNIST, NULL, &program));
+  for (int i = 0; i < 3; i++) {
+    clave_device *device;
+    clave_session *s;
+    good(clave_device_open("cpu", NULL, &device));
+    good(clave_session_create(program, device, NULL, &s));
+    good(classify(s, image, 1, i ? logits : first));
+    if (i) assert_memory_equal(first, logits, sizeof first);
+    clave_session_destroy(s);
+    clave_device_destroy(device);
+  }
+  clave_program_destroy(program);
+}
+
+static bool cancel_after(void *left) { return (*(int *)left)-- <= 0; }
+
+/* Wherever it is stopped, the run after is right. */
+static void test_cancel(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *program;
+  clave_session *s;
+  float image[PIXELS] = {0}, first[CLASSES], logits[CLASSES];
+  int left = 1000, asked;
+  clave_session_options o = {.size = sizeof o, .cancel = cancel_after, .cancel_ctx = &left};
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, device, &o, &s));
+  good(classify(s, image, 1, first));
+  asked = 1000 - left;
+  assert_true(asked > 3);
+  for (int at = 0; at < asked; at++) {
+    left = at;
+    clave_status st = classify(s, image, 1, logits);
+    assert_non_null(st);
+    assert_non_null(strstr(clave_status_message(st), "cancelled"));
+    clave_status_free(st);
+    left = 1000;
+    good(classify(s, image, 1, logits));
+    assert_memory_equal(first, logits, sizeof first);
+  }
+  clave_session_destroy(s);
+  clave_program_destroy(program);
+  clave_device_destroy(device);
+}
+
 static void test_budget(void **state) {
   (void)state;
   clave_device *device;
@@ -198,6 +250,8 @@ int main(void) {
       cmocka_unit_test(test_threads_cpu),
       cmocka_unit_test(test_threads_opencl),
       cmocka_unit_test(test_session_outlives_what_made_it),
+      cmocka_unit_test(test_a_program_changes_devices),
+      cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_budget),
       cmocka_unit_test(test_strided_input),
       cmocka_unit_test(test_bad_calls),

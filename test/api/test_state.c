@@ -80,6 +80,83 @@ static void test_state_on_opencl(void **state) {
   check_devices("opencl", "cpu");
 }
 
+/* All of them, each with bytes of its own. */
+static void test_every_state_is_copied(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *p;
+  clave_session *a, *b;
+  clave_program_info info;
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_program_load("examples/tinylm/tinylm.clv", NULL, &p));
+  good(clave_session_create(p, device, NULL, &a));
+  good(clave_session_create(p, device, NULL, &b));
+  clave_program_get_info(p, &info);
+  assert_true(info.n_state > 1);
+  uint8_t *bytes = malloc(info.state_bytes), *copied = malloc(info.state_bytes);
+  for (int reading = 0; reading < 2; reading++) {
+    for (uint32_t i = 0; i < info.n_state; i++) {
+      clave_tensor_info t;
+      good(clave_program_state(p, i, &t));
+      size_t n = clave_dtype_size(t.dtype);
+      for (int k = 0; k < t.rank; k++) n *= (size_t)t.dims[k];
+      memset(bytes, (int)i + 1, n);
+      if (reading) good(clave_session_read_state(b, i, copied, n));
+      if (reading) assert_memory_equal(copied, bytes, n);
+      if (!reading) good(clave_session_write_state(a, i, bytes, n));
+    }
+    good(clave_session_copy_state(b, a));
+  }
+  free(bytes);
+  free(copied);
+  clave_session_destroy(a);
+  clave_session_destroy(b);
+  clave_program_destroy(p);
+  clave_device_destroy(device);
+}
+
+static const char rotating_program[] =
+    "{\"version\": 2, \"tensors\": ["
+    "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 3}], \"name\": \"a\"}, "
+    "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 3}], \"name\": \"b\"}, "
+    "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 3}], \"name\": \"c\"}], "
+    "\"n_state\": 3, \"chains\": [{\"instructions\": []}], \"methods\": [{\"name\": \"forward\", "
+    "\"updates\": [{\"state\": {\"idx\": 0}, \"value\": {\"idx\": 1}}, "
+    "{\"state\": {\"idx\": 1}, \"value\": {\"idx\": 2}}, "
+    "{\"state\": {\"idx\": 2}, \"value\": {\"idx\": 0}}]}]}";
+
+static clave_program *load_text(const char *name, const char *text) {
+  char *path = in_folder(name);
+  clave_program *p;
+  write_bytes(path, text, strlen(text));
+  good(clave_program_load(path, NULL, &p));
+  free(path);
+  return p;
+}
+
+/* Each takes the value that the next one had before the run. */
+static void test_states_rotate(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_session *s;
+  clave_program *p = load_text("rotating.json", rotating_program);
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_session_create(p, device, NULL, &s));
+  for (int i = 0; i < 3; i++)
+    good(clave_session_write_state(s, (uint32_t)i, (int[]){i, i, i}, 3 * sizeof(int)));
+  for (int run = 1; run < 5; run++) {
+    good(clave_session_run(s, "forward"));
+    for (int i = 0; i < 3; i++) {
+      int got[3], want = (i + run) % 3;
+      good(clave_session_read_state(s, (uint32_t)i, got, sizeof got));
+      for (int k = 0; k < 3; k++) assert_int_equal(got[k], want);
+    }
+  }
+  clave_session_destroy(s);
+  clave_program_destroy(p);
+  clave_device_destroy(device);
+}
+
 static const char random_program[] =
     "{\"version\": 2, \"tensors\": [{\"dtype\": \"F32\", \"shape\": [{\"literal\": 4}], \"name\": "
     "\"y\"}], "
@@ -99,13 +176,10 @@ static void draw(clave_session *s, float out[4]) {
 /* A copy goes on with the random numbers where its origin is. */
 static void test_random_goes_on(void **state) {
   (void)state;
-  clave_program *p;
   clave_device *device;
   clave_session *a, *b;
   float first[4], second[4], copied[4];
-  char *path = in_folder("random.json");
-  write_bytes(path, random_program, sizeof random_program - 1);
-  good(clave_program_load(path, NULL, &p));
+  clave_program *p = load_text("random.json", random_program);
   good(clave_device_open("cpu", NULL, &device));
   good(clave_session_create(p, device, NULL, &a));
   good(clave_session_create(p, device, NULL, &b));
@@ -122,7 +196,6 @@ static void test_random_goes_on(void **state) {
   clave_session_destroy(b);
   clave_device_destroy(device);
   clave_program_destroy(p);
-  free(path);
 }
 
 static void test_bad_state(void **state) {
@@ -184,6 +257,7 @@ static void test_sections_and_metadata(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_state_on_cpu),          cmocka_unit_test(test_state_on_opencl),
+      cmocka_unit_test(test_every_state_is_copied), cmocka_unit_test(test_states_rotate),
       cmocka_unit_test(test_random_goes_on),        cmocka_unit_test(test_bad_state),
       cmocka_unit_test(test_sections_and_metadata),
   };

@@ -1,18 +1,19 @@
 """Nth allocation, Nth OpenCL call, lost devices, small limits, separate memory, no fp64, no platforms: an error of one
 line or the right answer, and nothing left behind."""
 
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
 
-SAN_BUILD = pathlib.Path("build/san")  # make check builds it first
 # Op cases with what the net below lacks: bodies within bodies, sizes known at run time only, sorting, scattering, LSTM.
 CASES = [
     "control/cond_nested",
@@ -78,9 +79,9 @@ def failures(out):
 
 
 def binary(build, name, sanitized=True):
-    """Sanitized where make check built it, but not with the stub, whose calls the sanitizers' own start would count."""
-    path = SAN_BUILD / "test/fault" / name
-    return path if sanitized and path.exists() else build / "test/fault" / name
+    """Of CLAVE_SAN_BUILD if that is set, but not with the stub, whose calls the sanitizers' own start would count."""
+    san = os.environ.get("CLAVE_SAN_BUILD") if sanitized else None
+    return pathlib.Path(san or build) / "test/fault" / name
 
 
 def run_faults(runner, *arguments, env=None, least):
@@ -258,6 +259,28 @@ def test_copied_state_leaves_nothing(build, stub, tmp_path):
     assert not left, left
 
 
+class Growing(torch.nn.Module):
+    """Two products, the second larger: scratch grows between them."""
+
+    def forward(self, x):
+        return x[:20, :20] @ x[:20, :20].t(), x @ x.t()
+
+
+def test_scratch_that_grows_leaves_nothing(build, stub, tmp_path):
+    import clave
+
+    x, log, out = torch.randn(100, 90), tmp_path / "log", tmp_path / "out.safetensors"
+    clave.export(Growing(), (x,)).save(str(tmp_path / "g.clv"))
+    safetensors.torch.save_file({"input_0": x}, tmp_path / "in.safetensors")
+    env = stub | {"CLAVE_STUB_LOG": str(log), "CLAVE_DEVICE_CLASS": "cpu"}
+    args = "run", tmp_path / "g.clv", "--inputs", tmp_path / "in.safetensors", "--outputs", out, "--device", "opencl"
+    p = command(build, env, *args, "--no-fallback")
+    assert p.returncode == 0, p.stderr
+    assert abs(safetensors.numpy.load_file(out)["output_1"] - (x @ x.t()).numpy()).max() < 1e-3
+    left = {k: v for k, v in stub_log(log).items() if k != "calls" and v > 0}
+    assert not left, left
+
+
 def test_binaries_of_another_driver_are_not_used(build, stub, tmp_path):
     """Each driver's version has its own kernels in the cache; the same one finds them again."""
     import clave
@@ -334,6 +357,18 @@ def test_lesser_devices(net, build, stub, tmp_path, limits):
         one_error(p, out)
     left = {k: v for k, v in stub_log(log).items() if k != "calls" and v > 0}
     assert not left, left
+
+
+def test_a_trace_has_one_clock(net, build, stub, tmp_path):
+    """The device's clock may begin anywhere: its events lie in the time that the process ran."""
+    out, trace = tmp_path / "out.safetensors", tmp_path / "trace.json"
+    start = time.monotonic()
+    env = stub | {"CLAVE_STUB_CLOCK": "100000"}
+    right_answer(run_net(build, net, env, out, "--device", "opencl", "--profile", trace), net, out)
+    events = [e for e in json.loads(trace.read_text()) if e["ph"] == "X"]
+    assert {e["cat"] for e in events} >= {"op"}
+    for e in events:
+        assert start <= e["ts"] * 1e-6 <= (e["ts"] + e["dur"]) * 1e-6 <= time.monotonic(), e
 
 
 def test_f64_without_fp64(build, stub, tmp_path):

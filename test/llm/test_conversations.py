@@ -185,9 +185,11 @@ def test_damaged_files(llm, tmp_path):
     assert talk.take(8)[0] == _models.reference(PROMPT, 13)[5:]
 
 
-def test_other_programs_conversations(llm, tmp_path):
+@pytest.mark.parametrize("change", [{"dtype": torch.float16}, {"every": True}, {"context": 32}])
+def test_other_programs_conversations(llm, tmp_path, change):
+    """Another table, the same one in another graph, another state."""
     Talk(llm).prompt(PROMPT).save(tmp_path / "talk")
-    other = Llm(_models.export(tmp_path / "m.clv", every=True, dtype=torch.float16), Device("cpu"))
+    other = Llm(_models.export(tmp_path / "m.clv", **change), Device("cpu"))
     with pytest.raises(Error, match="another program"):
         Talk(other).restore(tmp_path / "talk")
 

@@ -20,6 +20,7 @@
  *                           where it is given a host pointer
  *   CLAVE_STUB_NO_FP64=1    the device lacks doubles
  *   CLAVE_STUB_NO_FP16=1    the device lacks halves
+ *   CLAVE_STUB_CLOCK=N      times of events are N seconds later
  *   CLAVE_STUB_LOG=FILE     at exit: the number of calls, and the objects that are still alive
  *
  * In the same process stub_arm(n, error) and stub_disarm() do what FAIL_AT does; stub_live() counts
@@ -184,6 +185,19 @@ static cl_int hook_clEnqueueNDRangeKernel(
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);
   if (limit && local_memory_of(kernel, queue) > limit) return CL_OUT_OF_RESOURCES;
   return real(queue, kernel, dims, offset, global, local, n_waits, waits, event);
+}
+
+static cl_int hook_clGetEventProfilingInfo(cl_int (*real)(cl_event, cl_profiling_info, size_t,
+                                                          void *, size_t *),
+                                           cl_event event, cl_profiling_info what, size_t size,
+                                           void *value, size_t *size_ret) {
+  cl_int code = real(event, what, size, value, size_ret);
+  cl_ulong time;
+  if (code != CL_SUCCESS || !value || size < sizeof time) return code;
+  memcpy(&time, value, sizeof time);
+  time += (cl_ulong)number_of("CLAVE_STUB_CLOCK", 0) * 1000000000u;
+  memcpy(value, &time, sizeof time);
+  return code;
 }
 
 #include "calls.inc" /* generated: one wrapper per function of cl.h */

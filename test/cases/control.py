@@ -219,6 +219,6 @@ def map_cases():
 
 
 def cases():
-    for family in (cond_cases, while_cases, scan_cases, map_cases):
+    for family in (cond_cases, while_cases, scan_cases, outside_cases, map_cases):
         for case in family():
             yield dataclasses.replace(case, own="torch's control flow refuses to run where each op is seen")

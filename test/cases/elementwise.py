@@ -183,6 +183,14 @@ def float_binary_cases():
         )
 
 
+def beyond(x):
+    """Numbers that the 8-bit dtypes cannot hold: what is computed wraps, what is compared does not."""
+    return (
+        *(x == -1, x < -1, x > 300, x == 200, x == 300, torch.where(x > 5, x, -1), x.masked_fill(x > 5, -1)),
+        *(x + 300, 300 - x, x * -1, x & 300, x | -1, x // -3, x % 300, torch.fmod(x, -3), x.clamp(min=-1), x**9),
+    )
+
+
 def integer_binary_cases():
     for dtype in INTS:
         d = name_of(dtype)
@@ -199,6 +207,8 @@ def integer_binary_cases():
         yield Case(f"shift_out_of_range_{d}", shifts, out_of_range)
     yield Case("wrap_u8", each([torch.add, torch.sub, torch.mul]), [T((300,), U8, 0, 255), T((300,), U8, 0, 255)])
     yield Case("wrap_i8", each([torch.add, torch.sub, torch.mul]), [T((300,), I8, -128, 127), T((300,), I8, -128, 127)])
+    yield Case("numbers_beyond_u8", beyond, [T((300,), U8, 0, 255)])
+    yield Case("numbers_beyond_i8", beyond, [T((300,), I8, -128, 127)])
     big = (2**53 + 1, -(2**62), 2**62 + 3, 12345678901234567, -1)
     yield Case(
         "big_i64",

@@ -34,6 +34,9 @@ def matmul_cases():
     yield Case("several_tiles_f32", torch.matmul, [T((17, 45)), T((45, 18))], **tolerance(F32, 45))  # for oclgrind
     large = [T((300, 513), F32), T((513, 260), F32)]
     yield Case("large_f32", torch.matmul, large, **tolerance(F32, 513))
+    scaled = lambda c, a, b: torch.addmm(c, a, b, alpha=0.5, beta=3)
+    yield Case("large_addmm_f32", scaled, [T((260,)), *large], **tolerance(F32, 513))
+    yield Case("big_addmm_f16", scaled, [T((70, 1), F16), T((70, 600), F16), T((600, 90), F16)], **tolerance(F16, 600))
     yield Case("gemv_large_f32", torch.matmul, [T((1, 2048)), T((2048, 1000))], **tolerance(F32, 2048))
     yield Case(
         "gemv_large_f16",

@@ -85,3 +85,4 @@ def cases():
     yield Case("of_slice", lambda x: (x[1:][1:][::2] + 0, x[:, 2:][0, 1] + 0, x[2][1:3].flip(0) + 0), [T((8, 7))])
     yield Case("empty", lambda x: (x[2:2] + 1, x[:, 5:] + 1, x[3:].sum()), [T((3, 5))])
     yield Case("splits_by_data_f32", splits_by_data, [T((6, 9, 4)), T((3,), I64, -12, 12)])
+    yield Case("splits_at_zero", splits_by_data, [T((6, 9, 4)), T((3,), I64, values=(0, 4, 0))])

@@ -101,6 +101,13 @@ def select_of_itself(y):
     return torch.slice_scatter(y.t(), y[:3].t(), 1, 1, 4)
 
 
+def view_kept(x, u):
+    """A view is read after a changed copy was made of what it shows."""
+    y = x * 2
+    view = y[1:3]
+    return torch.slice_scatter(y, u, 1, 2, 5) * 1, view * 3
+
+
 def value_cases():
     for dtype in (F32, F16, I32, BOOL):
         d = name_of(dtype)
@@ -131,6 +138,7 @@ def value_cases():
         torch.slice_scatter((x * 4)[:, 1:], u[:, :1].repeat(2, 1)[:5], 1, 3, 4),
     )
     yield Case("of_views", of_views, [T((5, 7)), T((3, 3))])
+    yield Case("view_kept", view_kept, [T((5, 7)), T((5, 3))])
     inputs = [T((5, 6)), T((2,), I64, values=(4, 1)), T((6, 2))]
     yield Case("index_copy_strided", lambda x, i, u: torch.index_copy(x.t().contiguous().t(), 0, i, u.t()), inputs)
     bad = [T((5, 6)), T((2,), I64, values=(4, 5)), T((2, 6))]

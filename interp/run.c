@@ -60,25 +60,13 @@ static bool same_values(const scalar_value *a, const scalar_value *b, uint32_t n
   return true;
 }
 
-static bool same_sizes(const method *m, const plan *p) {
-  for (uint32_t i = 0; i < m->ir->inputs.count; i++) {
-    uint32_t tid = m->ir->inputs.items[i].tensor;
-    if (tid == IR_NONE) continue;
-    if (memcmp(p->types[tid].dims, m->inputs[i].t.dims,
-               (size_t)p->types[tid].rank * sizeof(int64_t)) != 0)
-      return false;
-  }
-  return true;
-}
-
 enum { KEPT_PLANS = sizeof((method *)0)->plans / sizeof(plan *) };
 
-/* Moves the plan of these values to the front, or puts a new one there. */
+/* Moves the plan of these values, which sizes are among, to the front, or puts a new one there. */
 static clave_status find_plan(session *s, method *m, const scalar_value *values, plan **out) {
   size_t i = 0;
   while (i < KEPT_PLANS && m->plans[i] &&
-         !(same_values(m->plans[i]->key, values, s->prog->ir.values.count) &&
-           same_sizes(m, m->plans[i])))
+         !same_values(m->plans[i]->key, values, s->prog->ir.values.count))
     i++;
   plan *p = i < KEPT_PLANS ? m->plans[i] : NULL;
   if (!p) {

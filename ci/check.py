@@ -17,9 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import classes
 import long
 import replays
-from replays import SAN_BUILD
 
-from runner import ROOT, Job, Runner, make, tests_in
+from runner import ROOT, SAN_BUILD, Job, Runner, make, tests_in
 
 PYTEST = [".venv/bin/python", "-m", "pytest", "-q", "-rs", "--maxfail=20", "-p", "no:cacheprovider", "--durations=3"]
 SAN = "address,undefined"
@@ -61,6 +60,8 @@ def pytest_part(*folders, sanitized=False, by_class=False):
         return [str(f.relative_to(ROOT)) for a in argument.split() for f in sorted(ROOT.glob(a))]
 
     def run(r):
+        if sanitized:
+            make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "tests")
         base = r.sanitized if sanitized else {}
         rows = [(base | c.env, c.name) for c in main_classes(r)] if by_class else [(base, "")]
         r.run_all([Job([*PYTEST, *files(f)], env, note) for env, note in rows for f in folders], timeout=3000)
@@ -104,12 +105,12 @@ def lint(r):
 PARTS = [
     ("lint", lint, "short"),
     ("C suite", lambda r: c_suite(r, r.build), "short"),
-    ("C suite, sanitized", c_sanitized, "short"),
-    ("op cases: torch's answers", replays.build_cases, "short"),
+    ("sanitized C suite", c_sanitized, "short"),
+    ("torch's answers", replays.build_cases, "short"),
     ("op cases", replays.replay_all, "short"),
     ("conformance", conformance, "short"),
     (
-        "python, examples, text, command line",
+        "python and text",
         pytest_part(
             "test/python/test_[a-g]*.py",
             "test/python/test_[h-z]*.py",
@@ -129,8 +130,8 @@ PARTS = [
     ("oclgrind", replays.oclgrind, "short"),
     ("documents and build", pytest_part("test/ci test/docs"), "short"),
     ("contract", contract, "short"),
-    ("op cases, all devices", replays.replay_everywhere, "all"),
-    ("conformance, whole", long.conformance_whole, "all"),
+    ("op cases everywhere", replays.replay_everywhere, "all"),
+    ("whole conformance", long.conformance_whole, "all"),
     ("model families", long.families, "all"),
     ("fuzzing", long.fuzzing, "all"),
     ("speed", long.speed, "all"),
@@ -154,12 +155,9 @@ def choose(args):
                 lambda r: sanitized_only(r, san, device),
             )
         ]
-    wanted = args.only.split(",") if args.only else None
-    return [
-        (name, f)
-        for name, f, when in PARTS
-        if (wanted and any(w in name for w in wanted)) or (not wanted and (when == "short" or args.all))
-    ]
+    names = [name for name, _, _ in PARTS]
+    is_wanted = lambda name: any(w == name if w in names else w in name for w in args.only.split(","))
+    return [(name, f) for name, f, when in PARTS if (is_wanted(name) if args.only else when == "short" or args.all)]
 
 
 def main():

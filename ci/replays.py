@@ -6,9 +6,8 @@ import tempfile
 
 import classes
 
-from runner import ROOT, Job, make, tests_in
+from runner import ROOT, SAN_BUILD, Job, make, tests_in
 
-SAN_BUILD = "build/san"
 TSAN_BUILD = "build/tsan"
 
 

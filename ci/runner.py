@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SAN_BUILD = "build/san"
 
 # How the runners we use say what they did; each pattern gives (passed, failed).
 CMOCKA_PASSED = re.compile(r"\[  PASSED  \] (\d+) test\(s\)")
@@ -117,7 +118,10 @@ class Runner:
             "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
-        self.sanitized = {"OCL_ICD_VENDORS": quiet_vendors(os.path.join(home, "vendors"))}
+        self.sanitized = {
+            "OCL_ICD_VENDORS": quiet_vendors(os.path.join(home, "vendors")),
+            "CLAVE_SAN_BUILD": str(ROOT / SAN_BUILD),
+        }
 
     def commit(self):
         """What decides by turns which tests a run leaves out."""

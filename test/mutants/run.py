@@ -48,6 +48,7 @@ NAMES = [
     re.compile(r"^(?:FAILED|ERROR) (\S+)", re.M),
     re.compile(r"^(oclgrind) found", re.M),
     re.compile(r"^SUMMARY: (\w+Sanitizer: .*?)(?: /|$)", re.M),
+    re.compile(r"ERROR: (\w+Sanitizer: [\w-]+)"),  # other threads may end the process before its summary
 ]
 
 Mutant = collections.namedtuple("Mutant", "name text notices lives hunks")

@@ -243,6 +243,16 @@ static void pools(void **state) {
   expect_bad(IR_OP_POOL, &p, "indices is I32 (1, 2, 9), expected I64 (1, 2, 9)");
   p.kernel = (ir_i32s)I32S(11), p.indices = IR_NONE;
   expect_bad(IR_OP_POOL, &p, "window does not fit the size 10");
+  ir_pool none = {.kind = IR_POOL_KIND_MAX,
+                  .x = slot(DTYPE_F32, 3, 1, 2, 0),
+                  .kernel = I32S(1),
+                  .stride = I32S(2),
+                  .padding = I32S(0),
+                  .dilation = I32S(1),
+                  .ceil_mode = true,
+                  .out = out,
+                  .indices = IR_NONE};
+  expect_bad(IR_OP_POOL, &none, "no window fits the size 0");
   p.x = slot(DTYPE_F32, 2, 2, 10);
   expect_bad(IR_OP_POOL, &p, "x has rank 2, expected 3 to 5");
   p = (ir_pool){

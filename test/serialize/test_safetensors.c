@@ -199,7 +199,9 @@ static void test_bad_names(void **state) {
   e[0].name = "a";
   expect_error(tensor_file_save(path, e, 2, NULL, 0), "two tensors are named 'a'");
   e[0].name = "__metadata__";
-  expect_error(tensor_file_save(path, e, 1, NULL, 0), "__metadata__");
+  expect_error(tensor_file_save(path, e, 1, NULL, 0), "cannot be named __metadata__");
+  e[0] = (tensor_entry){"b", DTYPE_F32, 1, {INT64_MAX}, &one, SIZE_MAX};
+  expect_error(tensor_file_save(path, e, 2, NULL, 0), "the tensors' size overflows");
   expect_error(tensor_file_save("/dev/full", e + 1, 1, NULL, 0), "no space left");
   assert_false(file_exists(path));
   free(path);

@@ -9,6 +9,7 @@ import classes
 from runner import ROOT, SAN_BUILD, Job, make, tests_in
 
 TSAN_BUILD = "build/tsan"
+PART_BUILD = "build/part"  # compares operands of more than 256 bytes in part
 
 
 def build_cases(r):
@@ -73,9 +74,19 @@ def replay_all(r):
     replay(r, "cpu", build=SAN_BUILD)
 
 
+def replay_in_part(r):
+    """A sample with the self-check comparing a part of nearly every op, which it does with large operands only."""
+    runner = f"{PART_BUILD}/test/replay"
+    make(r, "CFLAGS=-O2 -g -DCLAVE_PART_BYTES=256", f"BUILD={PART_BUILD}", runner)
+    env = {"CLAVE_SELF_CHECK": "strict"}
+    jobs = [replay_job(r, "opencl", "--part", f"{k}/4", build=PART_BUILD, env=env, note="in part") for k in range(2)]
+    r.run_all(jobs, timeout=3000)
+
+
 def replay_everywhere(r):
-    """All devices at hand, and the OpenCL backend under sanitizers."""
+    """All devices at hand, the OpenCL backend under sanitizers, the self-check in part."""
     replay(r, "opencl", build=SAN_BUILD)
+    replay_in_part(r)
     devices = json.loads(r.output([f"{r.build}/clave", "devices", "--json"]))
     for i in range(1, sum(d["kind"] == "opencl" for d in devices)):
         replay(r, f"opencl:{i}", "--fallback")

@@ -8,13 +8,58 @@
 
 /* More than PART_BYTES are compared in part, and whole up to WHOLE_BYTES where the op has no
  * independent rows. */
-static const int64_t PART_BYTES = (int64_t)64 << 20, WHOLE_BYTES = (int64_t)512 << 20;
+#ifndef CLAVE_PART_BYTES /* tests make it small */
+#define CLAVE_PART_BYTES ((int64_t)64 << 20)
+#endif
+static const int64_t PART_BYTES = CLAVE_PART_BYTES, WHOLE_BYTES = (int64_t)512 << 20;
 
 /* ---------------------------------------------------------------- parts */
 
 static int axis_from_start(int32_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-/* rank: of what is reduced. */
+/* Which leading dimensions of its results an op treats row by row: nothing in one row depends on
+ * another row of any operand. */
+typedef enum row_kind {
+  ROWS_NONE,
+  ROWS_FIRST,     /* the first one */
+  ROWS_BUT,       /* all but the last `n` */
+  ROWS_BUT_AXES,  /* all but as many of the last as the field says */
+  ROWS_TO_AXIS,   /* those before the field's axis */
+  ROWS_TO_AXES,   /* those before the first of the field's axes */
+  ROWS_TO_OPTION, /* those before the field's axis; without one, none */
+} row_kind;
+
+static const struct {
+  uint8_t kind, n;
+  size_t field; /* its offset in the op */
+} row_rules[IR_OP_COUNT] = {
+    [IR_OP_ELEMENTWISE] = {ROWS_BUT, 0, 0},
+    [IR_OP_COPY] = {ROWS_BUT, 0, 0},
+    [IR_OP_MATMUL] = {ROWS_BUT, 1, 0},
+    [IR_OP_TRIANGLE] = {ROWS_BUT, 2, 0},
+    [IR_OP_DISTANCE] = {ROWS_BUT, 2, 0},
+    [IR_OP_ATTENTION] = {ROWS_BUT, 3, 0},
+    [IR_OP_ROPE] = {ROWS_BUT, 3, 0},
+    [IR_OP_LAYER_NORM] = {ROWS_BUT_AXES, 0, offsetof(ir_layer_norm, n_axes)},
+    [IR_OP_RMS_NORM] = {ROWS_BUT_AXES, 0, offsetof(ir_rms_norm, n_axes)},
+    [IR_OP_CAT] = {ROWS_TO_AXIS, 0, offsetof(ir_cat, axis)},
+    [IR_OP_SOFTMAX] = {ROWS_TO_AXIS, 0, offsetof(ir_softmax, axis)},
+    [IR_OP_CUMULATE] = {ROWS_TO_AXIS, 0, offsetof(ir_cumulate, axis)},
+    [IR_OP_SORT] = {ROWS_TO_AXIS, 0, offsetof(ir_sort, axis)},
+    [IR_OP_REDUCE] = {ROWS_TO_AXES, 0, offsetof(ir_reduce, axes)},
+    [IR_OP_ARG_REDUCE] = {ROWS_TO_OPTION, 0, offsetof(ir_arg_reduce, axis)},
+    [IR_OP_GROUP_NORM] = {ROWS_FIRST, 0, 0},
+    [IR_OP_BATCH_NORM] = {ROWS_FIRST, 0, 0},
+    [IR_OP_CONV] = {ROWS_FIRST, 0, 0},
+    [IR_OP_CONV_TRANSPOSE] = {ROWS_FIRST, 0, 0},
+    [IR_OP_POOL] = {ROWS_FIRST, 0, 0},
+    [IR_OP_ADAPTIVE_POOL] = {ROWS_FIRST, 0, 0},
+    [IR_OP_UPSAMPLE] = {ROWS_FIRST, 0, 0},
+    [IR_OP_GRID_SAMPLE] = {ROWS_FIRST, 0, 0},
+    [IR_OP_IM2COL] = {ROWS_FIRST, 0, 0},
+    [IR_OP_COL2IM] = {ROWS_FIRST, 0, 0},
+};
+
 static int first_axis(const ir_i32s *axes, int rank) {
   int first = axes->count ? rank : 0;
   for (uint32_t i = 0; i < axes->count; i++) {
@@ -24,56 +69,27 @@ static int first_axis(const ir_i32s *axes, int rank) {
   return first;
 }
 
-/* How many leading dimensions of its results the op treats row by row: nothing in one row depends
- * on another row of any operand. */
-static int independent_dims(const node *n, int rank) {
-  const ir_instruction *ins = n->instruction;
-  switch (ins->op_type) {
-    case IR_OP_ELEMENTWISE:
-    case IR_OP_COPY:
-      return rank;
-    case IR_OP_MATMUL:
-      return rank - 1;
-    case IR_OP_CAT:
-      return axis_from_start(((const ir_cat *)ins->op)->axis, rank);
-    case IR_OP_SOFTMAX:
-      return axis_from_start(((const ir_softmax *)ins->op)->axis, rank);
-    case IR_OP_CUMULATE:
-      return axis_from_start(((const ir_cumulate *)ins->op)->axis, rank);
-    case IR_OP_SORT:
-      return axis_from_start(((const ir_sort *)ins->op)->axis, rank);
-    case IR_OP_REDUCE: {
-      const ir_reduce *op = ins->op;
-      return first_axis(&op->axes, n->tensors[op->x].t.rank);
-    }
-    case IR_OP_ARG_REDUCE: {
-      const ir_arg_reduce *op = ins->op;
-      return op->axis.present ? axis_from_start(op->axis.value, n->tensors[op->x].t.rank) : 0;
-    }
-    case IR_OP_LAYER_NORM:
-      return rank - ((const ir_layer_norm *)ins->op)->n_axes;
-    case IR_OP_RMS_NORM:
-      return rank - ((const ir_rms_norm *)ins->op)->n_axes;
-    case IR_OP_TRIANGLE:
-    case IR_OP_DISTANCE:
-      return rank - 2;
-    case IR_OP_ATTENTION:
-    case IR_OP_ROPE:
-      return rank - 3;
-    case IR_OP_GROUP_NORM:
-    case IR_OP_BATCH_NORM:
-    case IR_OP_CONV:
-    case IR_OP_CONV_TRANSPOSE:
-    case IR_OP_POOL:
-    case IR_OP_ADAPTIVE_POOL:
-    case IR_OP_UPSAMPLE:
-    case IR_OP_GRID_SAMPLE:
-    case IR_OP_IM2COL:
-    case IR_OP_COL2IM:
-      return 1;
-    default:
+/* rank: of the results; in_rank: of the first operand, which a reduction's axes are of. */
+static int independent_dims(const ir_instruction *ins, int rank, int in_rank) {
+  const void *field = (const char *)ins->op + row_rules[ins->op_type].field;
+  const ir_opt_i32 *option = field;
+  switch ((row_kind)row_rules[ins->op_type].kind) {
+    case ROWS_NONE:
       return 0;
+    case ROWS_FIRST:
+      return 1;
+    case ROWS_BUT:
+      return rank - row_rules[ins->op_type].n;
+    case ROWS_BUT_AXES:
+      return rank - *(const int32_t *)field;
+    case ROWS_TO_AXIS:
+      return axis_from_start(*(const int32_t *)field, rank);
+    case ROWS_TO_AXES:
+      return first_axis(field, in_rank);
+    case ROWS_TO_OPTION:
+      return option->present ? axis_from_start(option->value, in_rank) : 0;
   }
+  return 0;
 }
 
 static bool broadcasts(const ir_instruction *ins) {
@@ -135,18 +151,19 @@ static bool cut_operand(void *ctx, const operand *o) {
 typedef struct operand_counts {
   uint32_t tid; /* looked for */
   int n;
-  uint32_t out; /* the first result */
+  uint32_t in, out; /* the first operand, the first result */
 } operand_counts;
 
 static bool count_operand(void *ctx, const operand *o) {
   operand_counts *k = ctx;
   k->n += o->tid == k->tid;
-  if ((o->flags & IR_OUT) && k->out == IR_NONE) k->out = o->tid;
+  uint32_t *first = o->flags & IR_OUT ? &k->out : &k->in;
+  if (*first == IR_NONE) *first = o->tid;
   return true;
 }
 
 static bool is_single(void *ctx, const operand *o) {
-  operand_counts k = {.tid = o->tid, .out = IR_NONE};
+  operand_counts k = {.tid = o->tid, .in = IR_NONE, .out = IR_NONE};
   for_each_operand(ctx, count_operand, &k);
   return k.n == 1;
 }
@@ -154,11 +171,12 @@ static bool is_single(void *ctx, const operand *o) {
 /* Chooses the last rows that fit. False: the op has no independent rows. */
 static bool choose_part(checking *c) {
   const ir_instruction *ins = c->nd->instruction;
-  operand_counts k = {.tid = IR_NONE, .out = IR_NONE};
+  operand_counts k = {.tid = IR_NONE, .in = IR_NONE, .out = IR_NONE};
   for_each_operand(ins, count_operand, &k);
   if (!for_each_operand(ins, is_single, (void *)(uintptr_t)ins)) return false;
   const tensor *out = &c->nd->tensors[k.out].t;
-  int axis = 0, independent = independent_dims(c->nd, out->rank);
+  int in_rank = k.in == IR_NONE ? 0 : c->nd->tensors[k.in].t.rank;
+  int axis = 0, independent = independent_dims(ins, out->rank, in_rank);
   while (axis < independent && axis < out->rank && out->dims[axis] == 1) axis++;
   if (axis >= independent || axis >= out->rank) return false;
   c->part = (part){.axis = axis, .rows = out->dims[axis]};
@@ -179,7 +197,7 @@ static bool view_whole(void *ctx, const operand *o) {
 }
 
 static uint32_t first_result(const checking *c) {
-  operand_counts k = {.tid = IR_NONE, .out = IR_NONE};
+  operand_counts k = {.tid = IR_NONE, .in = IR_NONE, .out = IR_NONE};
   for_each_operand(c->nd->instruction, count_operand, &k);
   return k.out;
 }

@@ -213,6 +213,14 @@ static void test_hostile_clv(void **state) {
     rehash(copy);
     expect_error(read_clv(copy, n), c->error);
   }
+  free(bytes);
+  free(copy);
+  free(path);
+  program_destroy(p);
+}
+
+static void test_hostile_index(void **state) {
+  (void)state;
   static const patch entries[] = {
       /* of the index: offset and size of constant 0 and 1 */
       {0, 0, 128, 8, "expected a multiple of 256"},
@@ -221,6 +229,11 @@ static void test_hostile_clv(void **state) {
       {0, 16, UINT64_MAX - 255, 8, "overlap another or the end"},
       {0, 0, 1024, 8, "overlap another or the end"},
   };
+  program *p = make_sample();
+  char *path = in_folder("i.clv");
+  expect_good(program_save(p, path));
+  size_t n;
+  uint8_t *bytes = read_bytes(path, &n), *copy = malloc(n);
   uint64_t index, hash;
   memcpy(&index, bytes + 64 + 32 + 8, 8);
   for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
@@ -383,6 +396,7 @@ int main(void) {
       cmocka_unit_test(test_other_sections_are_kept),
       cmocka_unit_test(test_damaged_clv),
       cmocka_unit_test(test_hostile_clv),
+      cmocka_unit_test(test_hostile_index),
       cmocka_unit_test(test_foreign_files),
       cmocka_unit_test(test_constants_of_json),
       cmocka_unit_test(test_whose_constants),

@@ -195,10 +195,10 @@ class Report:
         self.clear()
         print(line, flush=True)
 
-    def total_of_run(self, seconds, resumed, kernels):
-        run = {"seconds": round(seconds), "resumed": resumed, "kernels": kernels, "commit": commit()}
+    def total_of_run(self, seconds, resumed):
+        run = {"seconds": round(seconds), "resumed": resumed, "commit": commit()}
         print(json.dumps(run), file=self.file, flush=True)
-        print(f"{seconds:.0f} s, {kernels} kernel binaries on disk")
+        print(f"{seconds:.0f} s")
 
     def clear(self):
         if self.terminal:
@@ -302,8 +302,6 @@ def main():
         return 0
     programs = args.out / "programs" / worker.fingerprint()
     programs.mkdir(parents=True, exist_ok=True)
-    kernels = args.out / "kernels"
-    kernels.mkdir(mode=0o700, exist_ok=True)
     suffix = file_suffix(args.only)
     path = args.out / f"{args.device.replace(':', '-')}{suffix}{'.slice' if args.slice else ''}.jsonl"
     limit = args.samples or (SLICE if args.slice else None)
@@ -313,8 +311,7 @@ def main():
     else:
         path.write_text("")
     shown = lambda r: args.verbose or ((args.failures or args.only) and r["verdict"] not in ("right", "skipped"))
-    # Keeping binaries makes PoCL compile every kernel once more, which pays only where they are run again.
-    options = worker.Options(args.device, programs, None if args.slice else kernels, expected.load(), limit)
+    options = worker.Options(args.device, programs, expected.load(), limit)
     report = Report(path, options, len(jobs), shown, 10**9 if args.verbose else ALIKE)
     for r in kept:
         report.check_samples((r["op"], r["dtype"])) if r.get("finished") else report.count(r)
@@ -325,7 +322,7 @@ def main():
     finally:
         pool.stop()
     report.clear()
-    report.total_of_run(time.monotonic() - begin, args.resume, sum(1 for _ in kernels.glob("*.clbin")))
+    report.total_of_run(time.monotonic() - begin, args.resume)
     print(f"{summary(report.counts)} on {args.device}; records in {path}")
     print(f"{report.passed} passed, {report.failed} failed")
     return 1 if report.failed else 0

@@ -42,7 +42,6 @@ PACKAGE = ROOT / "python/clave"
 class Options:
     device: str
     programs: pathlib.Path  # folder of exported programs
-    kernels: pathlib.Path | None  # folder of kernel binaries; None: they are not kept
     baseline: expected.Baseline
     limit: int | None = None
 
@@ -65,7 +64,7 @@ class Exported:
 def serve(connection: Any, options: Options) -> None:
     """The main function of a worker process."""
     os.environ["CLAVE_SELF_CHECK"] = "off"  # the device's own results, be they wrong
-    os.environ["CLAVE_CACHE_DIR"] = str(options.kernels.resolve()) if options.kernels else "off"
+    os.environ["CLAVE_CACHE_DIR"] = "off"  # PoCL keeps its own; ours makes it compile every kernel once more
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     quick_export.speed_up_export()

@@ -2,10 +2,13 @@
 #define CLAVE_H
 /* clave: runs exported neural networks on any OpenCL device, or on the CPU.
  *
- *   clave_device *device; clave_program *program; clave_session *session;
- *   clave_device_open(NULL, NULL, &device);                        // CLAVE_DEVICE, else the best
- * there is clave_program_load("model.clv", NULL, &program); clave_session_create(program, device,
- * NULL, &session); clave_session_set_input(session, "forward", 0, &input);
+ *   clave_device *device;
+ *   clave_program *program;
+ *   clave_session *session;
+ *   clave_device_open(NULL, NULL, &device);  // CLAVE_DEVICE, else the best there is
+ *   clave_program_load("model.clv", NULL, &program);
+ *   clave_session_create(program, device, NULL, &session);
+ *   clave_session_set_input(session, "forward", 0, &input);
  *   clave_session_run(session, "forward");
  *   clave_session_output(session, "forward", 0, &output);
  *

@@ -7,17 +7,17 @@
  *
  *   clave_status opencl_softmax(cl_stream *s, const node *n) {
  *     const ir_softmax *op = n->instruction->op;
- *     const bound_tensor *x = &n->tensors[op->x], *out = ...;
+ *     const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
  *     launch l;
- *     launch_begin(&l, s, n, "softmax", "softmax_rows");      // kernels_cl/softmax.cl, kernel
- * softmax_rows launch_dtype(&l, "X_TYPE", x->t.type);                  // key of the program:
- * dtypes and flags, never shapes launch_compute(&l, x->t.type);                          //
- * COMPUTE: what `real` is in the kernel launch_define(&l, "LOG", op->log); launch_buffer(&l, x); //
- * arguments in the kernel's order: cl_mem, long offset launch_strides(&l, &x->t); // index8
+ *     launch_begin(&l, s, n, "softmax", "softmax_rows");  // kernels_cl/softmax.cl, the kernel
+ *     launch_dtype(&l, "X_TYPE", x->t.type);  // key of the program: dtypes and flags, no shapes
+ *     launch_compute(&l, x->t.type);          // COMPUTE: what `real` is in the kernel
+ *     launch_define(&l, "LOG", op->log);
+ *     launch_buffer(&l, x);  // arguments in the kernel's order: cl_mem, long offset
+ *     launch_strides(&l, &x->t);  // index8
  *     launch_buffer(&l, out);
- *     launch_int(&l, rows);                                   // int, uint, long, ulong or index_t,
- * as the kernel says return launch_items(&l, rows);                          // 1-D; the kernel
- * masks by `rows`
+ *     launch_int(&l, rows);  // int, uint, long, ulong or index_t, as the kernel says
+ *     return launch_items(&l, rows);  // one dimension; the kernel masks by `rows`
  *   }
  *
  * The op function runs in two modes: for real, and dry (prepare, self-check), where launch_* only

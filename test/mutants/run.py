@@ -143,49 +143,59 @@ def commands(notice):
     """(what make must build, its variables, commands, environment) of one `notice:`."""
     kind, _, rest = notice.partition(" ")
     kind, _, variant = kind.partition(":")
-    env = {"CLAVE_DEVICE_CLASS": variant} if variant else {}
-    replay = ["build/test/replay", "build/cases/index.tsv"]
-    if kind == "replay":
-        device, _, cases = rest.partition(" ")
-        device, _, variant = device.partition(":")
-        env = {"CLAVE_SELF_CHECK": "off"} | ({"CLAVE_DEVICE_CLASS": variant} if variant else {})
-        if device == "san":
-            replay[0] = "build/san/test/replay"
-            return [replay[0]], SAN, [[*replay, "--device", "cpu", "--only", cases]], env
-        options = ["--poison"] if device == "cpu" else []
-        return [replay[0]], [], [[*replay, "--device", device, "--only", cases, *options]], env
-    if kind == "export":
-        out = "build/exported/" + rest.replace("/", "_")
-        build = [
-            ".venv/bin/python",
-            "test/cases/build.py",
-            "--out",
-            out,
-            "--only",
-            rest,
-            "--jobs",
-            "1",
-            "--replay",
-            replay[0],
-        ]
-        return [replay[0], "all"], [], [build, [replay[0], f"{out}/index.tsv", "--device", "cpu"]], env
-    if kind == "oclgrind":
-        return (
-            [replay[0]],
-            [],
-            [["ci/oclgrind", *replay, "--device", "opencl:0", "--small", "20000", "--only", rest]],
-            env,
-        )
-    if kind in ("c", "san"):
-        program, _, only = rest.partition(" ")
-        build = "build/san" if kind == "san" else "build"
-        env |= {"CLAVE_TEST_ONLY": only} if only else {}
-        return [f"{build}/test/{program}"], SAN if kind == "san" else [], [[f"{build}/test/{program}"]], env
-    if kind == "pytest":
-        goals = ["all", "tests"] if "test/fault" in rest else ["all"]
-        command = [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *shlex.split(rest)]
-        return goals, [], [command], env
-    raise Broken(f"'{notice}' is no test")
+    if kind not in KINDS:
+        raise Broken(f"'{notice}' is no test")
+    goals, variables, steps, env = KINDS[kind](rest)
+    if variant:
+        env = env | {"CLAVE_DEVICE_CLASS": variant}
+    return goals, variables, [shlex.split(step) for step in steps], env
+
+
+def replay_test(rest):
+    device, _, cases = rest.partition(" ")
+    device, _, variant = device.partition(":")
+    env = {"CLAVE_SELF_CHECK": "off"} | ({"CLAVE_DEVICE_CLASS": variant} if variant else {})
+    if device == "san":
+        return [f"build/san/{RUNNER}"], SAN, [f"build/san/{RUNNER} {CASES} --device cpu --only {cases}"], env
+    poison = "--poison" if device == "cpu" else ""
+    return [f"build/{RUNNER}"], [], [f"build/{RUNNER} {CASES} --device {device} --only {cases} {poison}"], env
+
+
+def export_test(cases):
+    out = "build/exported/" + cases.replace("/", "_")
+    build = f".venv/bin/python test/cases/build.py --out {out} --only {cases} --jobs 1 --replay build/{RUNNER}"
+    return [f"build/{RUNNER}", "all"], [], [build, f"build/{RUNNER} {out}/index.tsv --device cpu"], {}
+
+
+def oclgrind_test(cases):
+    step = f"ci/oclgrind build/{RUNNER} {CASES} --device opencl:0 --small 20000 --only {cases}"
+    return [f"build/{RUNNER}"], [], [step], {}
+
+
+def c_test(rest, build="build", variables=()):
+    program, _, only = rest.partition(" ")
+    path = f"{build}/test/{program}"
+    return [path], variables, [path], {"CLAVE_TEST_ONLY": only} if only else {}
+
+
+def san_test(rest):
+    return c_test(rest, "build/san", SAN)
+
+
+def python_test(arguments):
+    goals = ["all", "tests"] if "test/fault" in arguments else ["all"]
+    return goals, [], [f".venv/bin/python -m pytest -q -x -p no:cacheprovider {arguments}"], {}
+
+
+RUNNER, CASES = "test/replay", "build/cases/index.tsv"
+KINDS = {
+    "replay": replay_test,
+    "export": export_test,
+    "oclgrind": oclgrind_test,
+    "c": c_test,
+    "san": san_test,
+    "pytest": python_test,
+}
 
 
 def call(command, tree, env):
@@ -347,9 +357,8 @@ def main():
         return check(mutants)
     if args.some:
         mutants = choose(mutants, args.some)
-    builds = (
-        ["build", "build/san"] if any(re.match("san|replay san", n) for m in mutants for n in m.notices) else ["build"]
-    )
+    sanitized = any(re.match("san|replay san", n) for m in mutants for n in m.notices)
+    builds = ["build", "build/san"] if sanitized else ["build"]
     begin = time.monotonic()
     for arguments in [["all", "tests"], [*SAN, "tests"]][: len(builds)]:
         subprocess.run(["make", "-s", "--no-print-directory", f"-j{args.jobs}", *arguments], cwd=ROOT, check=True)

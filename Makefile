@@ -150,7 +150,7 @@ lint: ## style, layers, sizes and exports
 	@$(MAKE) --no-print-directory all
 	@ci/lint $(BUILD)
 format: ## rewrites C and Python in the house style
-	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.cl' | xargs clang-format -i
 	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
 fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60)
 	@$(MAKE) --no-print-directory SAN=$(or $(SAN),address,undefined) SANFLAGS="-fsanitize=$(or $(SAN),address$(comma)undefined) -fsanitize=fuzzer-no-link" BUILD=build/fuzzing fuzz-targets

@@ -1,5 +1,6 @@
-/* out[k] = x[k] for k over equal dims, any strides on both sides: the parts of cat, a slice that is replaced.
- * A work-item copies CHUNK neighbours of the innermost dimension; DENSE: it has stride 1 on both sides. */
+/* out[k] = x[k] for k over equal dims, any strides on both sides: the parts of cat, a slice that is
+ * replaced. A work-item copies CHUNK neighbours of the innermost dimension; DENSE: it has stride 1
+ * on both sides. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE I32
@@ -12,9 +13,10 @@
 #endif
 
 /* dims and strides are those of the outer dimensions; n is the innermost one's size. */
-__kernel void cat_part(const __global STORAGE(TYPE) *x, const long x_offset, __global STORAGE(TYPE) *out,
-                       const long out_offset, const index8 dims, const index8 x_strides, const index8 out_strides,
-                       const index_t items, const index_t n, const index_t x_step, const index_t out_step) {
+__kernel void cat_part(const __global STORAGE(TYPE) * x, const long x_offset,
+                       __global STORAGE(TYPE) * out, const long out_offset, const index8 dims,
+                       const index8 x_strides, const index8 out_strides, const index_t items,
+                       const index_t n, const index_t x_step, const index_t out_step) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t per_row = (n + CHUNK - 1) / CHUNK;

@@ -1,16 +1,20 @@
 /* out[n, o, z, y, x] = bias[o] + sum over c, h, i, j of weight[o, c, h, i, j] *
- *     padded[n, c, z sz + h dz, y sy + i dy, x sx + j dx]; one and two dimensions have a depth (and a height) of 1.
- * TRANSPOSED: input i and tap k meet at output i * stride - pad + k * dilation. Outputs of one phase (their position modulo
- * the stride) make an ordinary convolution of stride 1 with every tap_step-th tap, backward: outputs gather.
+ *     padded[n, c, z sz + h dz, y sy + i dy, x sx + j dx]
+ * One and two dimensions have a depth (and a height) of 1.
+ * TRANSPOSED: input i and tap k meet at output i * stride - pad + k * dilation. Outputs of one
+ * phase (their position modulo the stride) make an ordinary convolution of stride 1 with every
+ * tap_step-th tap, backward: outputs gather.
  *
- * conv_spread lays the input out padded and by phase: padded row y of a channel's slice goes to phase y % sy, row y / sy,
- * and columns likewise: (n, c, slices, sy, sx, plane_rows, plane_columns), as `real`. There the inputs that one tap (i, j)
- * needs for neighbouring outputs are neighbours too, whatever stride and dilation are. Depth is neither padded nor split.
- * conv_direct makes OUTPUTS channels of VECTORS vectors of W neighbouring positions p = y * plane_columns + x a work-item,
- * for each tap and channel VECTORS loads and OUTPUTS * VECTORS multiply-adds. BY_ROW: a vector begins at a multiple of W of
- * an output row; else vectors follow each other over the padded width. Positions with x beyond the output's width are
- * dropped. Sums are taken over at most BLOCK taps at a time.
- * conv_widen turns weights of other types into `real`. */
+ * conv_spread lays the input out padded and by phase: padded row y of a channel's slice goes to
+ * phase y % sy, row y / sy, and columns likewise: (n, c, slices, sy, sx, plane_rows,
+ * plane_columns), as `real`. There the inputs that one tap (i, j) needs for neighbouring outputs
+ * are neighbours too, whatever stride and dilation are. Depth is neither padded nor split.
+ * conv_direct makes OUTPUTS channels of VECTORS vectors of W neighbouring positions p = y *
+ * plane_columns + x a work-item, for each tap and channel VECTORS loads and OUTPUTS * VECTORS
+ * multiply-adds. BY_ROW: a vector begins at a multiple of W of an output row; else vectors follow
+ * each other over the padded width. Positions with x beyond the output's width are dropped. Sums
+ * are taken over at most BLOCK taps at a time. conv_widen turns weights of other types into `real`.
+ */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -89,12 +93,15 @@ typedef PASTE(PASTE(real_, COMPUTE), 16) realw;
 #define STORE_REAL(p, v) vstore16(v, 0, p)
 #endif
 
-/* A work-item writes one row of plane_columns: item = (((channel * slices + z) * sy + phase_y) * sx + phase_x) * plane_rows
+/* A work-item writes one row of plane_columns: item = (((channel * slices + z) * sy + phase_y) * sx
+ * + phase_x) * plane_rows
  * + row. Slice z of the planes is slice first_slice + z of the `depth` ones of x. */
-__kernel void conv_spread(const __global STORAGE(X_TYPE) *x, const long x_offset, __global real *planes,
-                          const long planes_offset, const index_t items, const int depth, const int first_slice,
-                          const int slices, const int rows, const int columns, const int stride_y, const int stride_x, const int pad_y,
-                          const int pad_x, const int plane_rows, const int plane_columns) {
+__kernel void conv_spread(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                          __global real *planes, const long planes_offset, const index_t items,
+                          const int depth, const int first_slice, const int slices, const int rows,
+                          const int columns, const int stride_y, const int stride_x,
+                          const int pad_y, const int pad_x, const int plane_rows,
+                          const int plane_columns) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int row = (int)(item % plane_rows);
@@ -108,7 +115,8 @@ __kernel void conv_spread(const __global STORAGE(X_TYPE) *x, const long x_offset
   int begin = first < 0 ? min((-first + stride_x - 1) / stride_x, plane_columns) : 0;
   int end = columns > first ? min((columns - first + stride_x - 1) / stride_x, plane_columns) : 0;
   if (y < 0 || y >= rows || end < begin) begin = end = 0;
-  const __global STORAGE(X_TYPE) *from = x + x_offset + (in_slice * rows + (begin < end ? y : 0)) * (index_t)columns;
+  const __global STORAGE(X_TYPE) *from =
+      x + x_offset + (in_slice * rows + (begin < end ? y : 0)) * (index_t)columns;
   for (int k = 0; k < begin; k++) to[k] = 0;
   if (stride_x == 1)
     for (int k = begin; k < end; k++) to[k] = LOAD(X_TYPE, from, first + k);
@@ -117,21 +125,22 @@ __kernel void conv_spread(const __global STORAGE(X_TYPE) *x, const long x_offset
   for (int k = end; k < plane_columns; k++) to[k] = 0;
 }
 
-__kernel void conv_widen(const __global STORAGE(X_TYPE) *weight, const long weight_offset, __global real *out,
-                         const long out_offset, const index_t items) {
+__kernel void conv_widen(const __global STORAGE(X_TYPE) * weight, const long weight_offset,
+                         __global real *out, const long out_offset, const index_t items) {
   const index_t from = (index_t)get_global_id(0) * 64, end = from + 64 < items ? from + 64 : items;
-  for (index_t i = from; i < end; i++) out[out_offset + i] = LOAD(X_TYPE, weight, weight_offset + i);
+  for (index_t i = from; i < end; i++)
+    out[out_offset + i] = LOAD(X_TYPE, weight, weight_offset + i);
 }
 
 /* How the taps of one slice are walked, in the planes and in the weight. */
 typedef struct taps {
   int count_y, count_x;
-  int skip_y, skip_x;            /* plane rows and columns from tap to tap: dilation / stride ... */
-  int phase_y, phase_x;          /* ... and phases: dilation % stride */
-  int stride_y, stride_x;        /* number of phases */
-  index_t columns, plane;        /* plane_columns, plane_rows * plane_columns */
-  index_t w_row, w_column;       /* weights from tap to tap */
-  index_t w_output, w_channel;   /* weights from channel to channel */
+  int skip_y, skip_x;          /* plane rows and columns from tap to tap: dilation / stride ... */
+  int phase_y, phase_x;        /* ... and phases: dilation % stride */
+  int stride_y, stride_x;      /* number of phases */
+  index_t columns, plane;      /* plane_columns, plane_rows * plane_columns */
+  index_t w_row, w_column;     /* weights from tap to tap */
+  index_t w_output, w_channel; /* weights from channel to channel */
 } taps;
 
 /* The input for W positions from p on; `left` of them are inside of the buffer. */
@@ -149,11 +158,12 @@ static inline realw load_positions(const __global real *p, index_t left) {
 #define EACH_OUTPUT _Pragma("unroll") for (int o = 0; o < OUTPUTS; o++)
 #define EACH_VECTOR _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
 
-/* sums += `channels` channels from x (their first plane) on, vector v at base[v]. whole: all positions may be read, else
- * only `positions` of them. */
-static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global real *x, const __global real *weight,
-                                int channels, index_t channel_step, const taps *t, const index_t base[VECTORS],
-                                index_t positions, const int whole) {
+/* sums += `channels` channels from x (their first plane) on, vector v at base[v]. whole: all
+ * positions may be read, else only `positions` of them. */
+static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global real *x,
+                                const __global real *weight, int channels, index_t channel_step,
+                                const taps *t, const index_t base[VECTORS], index_t positions,
+                                const int whole) {
   for (int c = 0; c < channels; c++, x += channel_step, weight += t->w_channel) {
     index_t row = 0;
     int phase_y = 0;
@@ -164,7 +174,8 @@ static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global rea
       if (STRIDED) at += phase_y * t->stride_x * t->plane;
       for (int j = 0; j < t->count_x; j++) {
         realw in[VECTORS];
-        EACH_VECTOR in[v] = whole ? LOAD_REAL(x + at + base[v]) : load_positions(x + at + base[v], positions - base[v]);
+        EACH_VECTOR in[v] = whole ? LOAD_REAL(x + at + base[v])
+                                  : load_positions(x + at + base[v], positions - base[v]);
         EACH_OUTPUT {
           const realw factor = (realw)w[o * t->w_output];
           EACH_VECTOR sums[o][v] = MULTIPLY_ADD(factor, in[v], sums[o][v]);
@@ -194,7 +205,7 @@ static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global rea
 
 /* Where the outputs of one slice and phase go: cell (y, x) of them to y * row + x * column. */
 typedef struct target {
-  __global STORAGE(X_TYPE) *out;
+  __global STORAGE(X_TYPE) * out;
   int rows, columns, row, column;
 } target;
 
@@ -216,12 +227,14 @@ static inline void store_positions(const target *t, const realw v, index_t p, in
 #endif
 }
 
-/* One dimension of a transposed convolution: of the outputs whose position modulo the stride is `phase`. */
+/* One dimension of a transposed convolution: of the outputs whose position modulo the stride is
+ * `phase`. */
 typedef struct gather {
   int first, taps; /* of the taps that meet them; every step-th */
   int origin;      /* the input that output 0 reads at the first tap */
 } gather;
-static inline gather gather_of(int phase, int kernel_size, int stride, int pad, int dilation, int step) {
+static inline gather gather_of(int phase, int kernel_size, int stride, int pad, int dilation,
+                               int step) {
   gather g = {0, 0, 0};
   while (g.first < kernel_size && (phase + pad - g.first * dilation) % stride != 0) g.first++;
   if (g.first == kernel_size) return g;
@@ -233,15 +246,17 @@ static inline gather gather_of(int phase, int kernel_size, int stride, int pad, 
 /* What a work-item makes. */
 typedef struct tile {
   index_t first_vector, n_vectors; /* of a phase's outputs */
-  int first, first_kept;           /* channel of the group; the last block of channels begins earlier if it would not be
-                                      full: some are made twice, with the same result, and stored once */
-  int z, y, x;                     /* output slice; row and column of the first output */
+  int first,
+      first_kept; /* channel of the group; the last block of channels begins earlier if it would not
+                     be full: some are made twice, with the same result, and stored once */
+  int z, y, x;    /* output slice; row and column of the first output */
   index_t group, image;
   int part_y, part_x, columns; /* from output to output of a phase; outputs in a row of it */
   index_t positions;
 } tile;
-static inline tile tile_of(index_t item, int groups, int n_outputs, int first_out, int out_slices, int out_rows,
-                           int out_columns, int plane_columns, int stride_y, int stride_x) {
+static inline tile tile_of(index_t item, int groups, int n_outputs, int first_out, int out_slices,
+                           int out_rows, int out_columns, int plane_columns, int stride_y,
+                           int stride_x) {
   tile t;
   t.part_y = TRANSPOSED ? min(stride_y, out_rows) : 1;
   t.part_x = TRANSPOSED ? min(stride_x, out_columns) : 1;
@@ -249,7 +264,8 @@ static inline tile tile_of(index_t item, int groups, int n_outputs, int first_ou
   t.columns = (out_columns + t.part_x - 1) / t.part_x;
   t.positions = (index_t)(rows - 1) * plane_columns + t.columns;
   t.n_vectors = BY_ROW ? (index_t)rows * ((t.columns + W - 1) / W) : (t.positions + W - 1) / W;
-  const int position_blocks = (int)((t.n_vectors + VECTORS - 1) / VECTORS), output_blocks = (n_outputs + OUTPUTS - 1) / OUTPUTS;
+  const int position_blocks = (int)((t.n_vectors + VECTORS - 1) / VECTORS),
+            output_blocks = (n_outputs + OUTPUTS - 1) / OUTPUTS;
   const index_t block = item % ((index_t)position_blocks * output_blocks);
   t.first_vector = (OUTPUTS_FIRST ? block / output_blocks : block % position_blocks) * VECTORS;
   t.first_kept = (int)(OUTPUTS_FIRST ? block % output_blocks : block / position_blocks) * OUTPUTS;
@@ -265,26 +281,55 @@ static inline tile tile_of(index_t item, int groups, int n_outputs, int first_ou
   return t;
 }
 
-/* Depth, where the taps of output slice `out` meet slices [first, first + count) of the input, `step` apart. */
+/* Where its vectors begin in a plane; those beyond the last repeat it. */
+static inline void find_bases(index_t base[VECTORS], const tile *t, int plane_columns) {
+  EACH_VECTOR {
+    const index_t k = min(t->first_vector + v, t->n_vectors - 1),
+                  per_row = (t->columns + W - 1) / W;
+    base[v] = BY_ROW ? k / per_row * plane_columns + k % per_row * W : k * W;
+  }
+}
+
+/* plane_step: from a channel of out to the next. */
+static inline void store_outputs(target *to, index_t plane_step,
+                                 const __global STORAGE(X_TYPE) * bias,
+                                 realw total[OUTPUTS][VECTORS], const tile *t,
+                                 const index_t base[VECTORS], int plane_columns) {
+  for (int o = 0; o < OUTPUTS; o++, to->out += plane_step) {
+    if (t->first + o < t->first_kept) continue;
+    const real shift = HAS_BIAS ? LOAD(X_TYPE, bias, o) : (real)0;
+    for (int v = 0; v < VECTORS && t->first_vector + v < t->n_vectors; v++)
+      store_positions(to, total[o][v] + shift, base[v], plane_columns);
+  }
+}
+
+/* Depth, where the taps of output slice `out` meet slices [first, first + count) of the input,
+ * `step` apart. */
 typedef struct slices_of_x {
   int out, kernel_size, stride, pad, dilation, first, count;
   index_t step;
 } slices_of_x;
 
-/* total += all channels and slices, a block of at most BLOCK taps (or one channel of a slice) at a time. */
-static inline void add_slices(realw total[OUTPUTS][VECTORS], const __global real *x, const __global real *weight, int channels,
-                              const slices_of_x *d, const taps *t, index_t n_taps, const index_t base[VECTORS],
+/* total = the sum over all channels and slices, a block of at most BLOCK taps (or one channel of a
+ * slice) at a time. */
+static inline void add_slices(realw total[OUTPUTS][VECTORS], const __global real *x,
+                              const __global real *weight, int channels, const slices_of_x *d,
+                              const taps *t, index_t n_taps, const index_t base[VECTORS],
                               index_t positions) {
-  const int whole = !FROM_X || base[VECTORS - 1] + W <= positions, block = max((int)(BLOCK / n_taps), 1);
+  const int whole = !FROM_X || base[VECTORS - 1] + W <= positions,
+            block = max((int)(BLOCK / n_taps), 1);
   const index_t channel_step = d->count * d->step;
+  EACH_OUTPUT EACH_VECTOR total[o][v] = (realw)0;
   for (int h = 0; h < d->kernel_size; h++) {
-    int z = TRANSPOSED ? d->out + d->pad - h * d->dilation : d->out * d->stride - d->pad + h * d->dilation;
+    int z = TRANSPOSED ? d->out + d->pad - h * d->dilation
+                       : d->out * d->stride - d->pad + h * d->dilation;
     if (TRANSPOSED && z % d->stride != 0) continue;
     z = (TRANSPOSED ? z / d->stride : z) - d->first;
     if (z < 0 || z >= d->count) continue;
     for (int c = 0; c < channels; c += block) {
       const int some = min(block, channels - c);
-      const __global real *from = x + c * channel_step + z * d->step, *w = weight + c * t->w_channel + h * n_taps;
+      const __global real *from = x + c * channel_step + z * d->step,
+                          *w = weight + c * t->w_channel + h * n_taps;
       realw sums[OUTPUTS][VECTORS];
       EACH_OUTPUT EACH_VECTOR sums[o][v] = (realw)0;
       if (whole)
@@ -296,60 +341,68 @@ static inline void add_slices(realw total[OUTPUTS][VECTORS], const __global real
   }
 }
 
-/* x: planes of n_channels input channels an image; weight (n_outputs, channels, kernel...), TRANSPOSED: (channels, n_outputs,
- * kernel...), n_outputs and channels of one group; n_outputs >= OUTPUTS. out: slices [first_out, first_out + out_slices) of
- * out_depth ones. items = images * groups * out_slices * phases * output_blocks * position_blocks.
- * step and lead are of TRANSPOSED: step_y-th taps are of one phase, and the planes begin with lead_y rows of padding. */
-__kernel void conv_direct(const __global real *x, const long x_offset, const __global real *weight,
-                          const long weight_offset, const __global STORAGE(X_TYPE) *bias, const long bias_offset,
-                          __global STORAGE(X_TYPE) *out, const long out_offset, const index_t items, const int groups,
-                          const int n_outputs, const int channels, const int out_depth, const int first_out,
-                          const int out_slices, const int out_rows, const int out_columns, const int first_slice,
-                          const int slices, const int plane_rows, const int plane_columns, const int kernel_z,
-                          const int kernel_y, const int kernel_x, const int stride_z, const int pad_z, const int dilation_z,
-                          const int skip_y, const int skip_x, const int phase_y, const int phase_x, const int stride_y,
-                          const int stride_x, const int pad_y, const int pad_x, const int dilation_y, const int dilation_x,
-                          const int step_y, const int step_x, const int lead_y, const int lead_x) {
+/* x: planes of n_channels input channels an image; weight (n_outputs, channels, kernel...),
+ * TRANSPOSED: (channels, n_outputs, kernel...), n_outputs and channels of one group; n_outputs >=
+ * OUTPUTS. out: slices [first_out, first_out + out_slices) of out_depth ones. items = images *
+ * groups * out_slices * phases * output_blocks * position_blocks. step and lead are of TRANSPOSED:
+ * step_y-th taps are of one phase, and the planes begin with lead_y rows of padding. */
+__kernel void conv_direct(
+    const __global real *x, const long x_offset, const __global real *weight,
+    const long weight_offset, const __global STORAGE(X_TYPE) * bias, const long bias_offset,
+    __global STORAGE(X_TYPE) * out, const long out_offset, const index_t items, const int groups,
+    const int n_outputs, const int channels, const int out_depth, const int first_out,
+    const int out_slices, const int out_rows, const int out_columns, const int first_slice,
+    const int slices, const int plane_rows, const int plane_columns, const int kernel_z,
+    const int kernel_y, const int kernel_x, const int stride_z, const int pad_z,
+    const int dilation_z, const int skip_y, const int skip_x, const int phase_y, const int phase_x,
+    const int stride_y, const int stride_x, const int pad_y, const int pad_x, const int dilation_y,
+    const int dilation_x, const int step_y, const int step_x, const int lead_y, const int lead_x) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const tile at = tile_of(item, groups, n_outputs, first_out, out_slices, out_rows, out_columns, plane_columns, stride_y, stride_x);
+  const tile at = tile_of(item, groups, n_outputs, first_out, out_slices, out_rows, out_columns,
+                          plane_columns, stride_y, stride_x);
   const index_t n_taps = kernel_y * kernel_x, volume = n_taps * kernel_z;
-  taps t = {kernel_y, kernel_x, skip_y,   skip_x,        phase_y,   phase_x,
-            stride_y, stride_x, plane_columns, (index_t)plane_rows * plane_columns, kernel_x,  1,
-            channels * volume, volume};
-  const slices_of_x from = {at.z,   kernel_z, stride_z, pad_z, dilation_z, first_slice,
-                            slices, t.plane * (STRIDED ? stride_y * stride_x : 1)};
+  taps t = {kernel_y,
+            kernel_x,
+            skip_y,
+            skip_x,
+            phase_y,
+            phase_x,
+            stride_y,
+            stride_x,
+            plane_columns,
+            (index_t)plane_rows * plane_columns,
+            kernel_x,
+            1,
+            channels * volume,
+            volume};
+  const slices_of_x from = {
+      at.z,       kernel_z,    stride_z, pad_z,
+      dilation_z, first_slice, slices,   t.plane * (STRIDED ? stride_y * stride_x : 1)};
   x += x_offset + (at.image * groups + at.group) * channels * slices * from.step;
   weight += weight_offset + at.group * n_outputs * channels * volume;
 #if TRANSPOSED
   const gather gy = gather_of(at.y, kernel_y, stride_y, pad_y, dilation_y, step_y);
   const gather gx = gather_of(at.x, kernel_x, stride_x, pad_x, dilation_x, step_x);
-  t.count_y = gy.taps;
-  t.count_x = gx.taps;
+  t.count_y = gy.taps, t.count_x = gx.taps;
   t.w_row = step_y * kernel_x;
   t.w_column = step_x;
   t.w_output = volume;
   t.w_channel = n_outputs * volume;
-  if (gy.taps > 0 && gx.taps > 0) x += (gy.origin + lead_y) * (index_t)plane_columns + gx.origin + lead_x;
+  if (gy.taps > 0 && gx.taps > 0)
+    x += (gy.origin + lead_y) * (index_t)plane_columns + gx.origin + lead_x;
   weight += gy.first * kernel_x + gx.first;
 #endif
-  index_t base[VECTORS]; /* vectors beyond the last repeat it */
-  EACH_VECTOR {
-    const index_t k = min(at.first_vector + v, at.n_vectors - 1), per_row = (at.columns + W - 1) / W;
-    base[v] = BY_ROW ? k / per_row * plane_columns + k % per_row * W : k * W;
-  }
+  index_t base[VECTORS];
+  find_bases(base, &at, plane_columns);
   realw total[OUTPUTS][VECTORS];
-  EACH_OUTPUT EACH_VECTOR total[o][v] = (realw)0;
-  add_slices(total, x, weight + at.first * t.w_output, channels, &from, &t, n_taps, base, at.positions);
+  add_slices(total, x, weight + at.first * t.w_output, channels, &from, &t, n_taps, base,
+             at.positions);
   const index_t channel = at.group * n_outputs + at.first, plane = (index_t)out_rows * out_columns;
   target to = {out, (out_rows - 1 - at.y) / at.part_y + 1, (out_columns - 1 - at.x) / at.part_x + 1,
                out_columns * at.part_y, at.part_x};
   to.out += out_offset + ((at.image * groups * n_outputs + channel) * out_depth + at.z) * plane +
             (index_t)at.y * out_columns + at.x;
-  for (int o = 0; o < OUTPUTS; o++, to.out += out_depth * plane) {
-    if (at.first + o < at.first_kept) continue;
-    const real shift = HAS_BIAS ? LOAD(X_TYPE, bias, bias_offset + channel + o) : (real)0;
-    for (int v = 0; v < VECTORS && at.first_vector + v < at.n_vectors; v++)
-      store_positions(&to, total[o][v] + shift, base[v], plane_columns);
-  }
+  store_outputs(&to, out_depth * plane, bias + bias_offset + channel, total, &at, base,
+                plane_columns);
 }

@@ -1,9 +1,11 @@
-/* out = x, contiguous; x may have any strides. Elements are moved as unsigned integers of SIZE bytes.
+/* out = x, contiguous; x may have any strides. Elements are moved as unsigned integers of SIZE
+ * bytes.
  *
  * copy_lines   the inner dimension is long: one line is one row of the range (i, row)
  * copy_points  it is short: one division chain per element
- * copy_tiles   the inner dimension of out and that of x differ: tiles of TILE x TILE, so that both sides use whole
- *              cache lines; one work-item a tile on a CPU, TILE_ROWS x TILE through local memory on a GPU */
+ * copy_tiles   the inner dimension of out and that of x differ: tiles of TILE x TILE, so that both
+ *              sides use whole cache lines; one work-item a tile on a CPU, TILE_ROWS x TILE through
+ *              local memory on a GPU */
 #include "common.h"
 #ifndef SIZE
 #define SIZE 4
@@ -25,8 +27,9 @@ typedef ulong element;
 #endif
 
 /* dims, strides: of the dimensions but the inner one. */
-__kernel void copy_lines(__global const element *x, const long x_offset, const index8 dims, const index8 strides, const index_t stride,
-                         __global element *out, const long out_offset, const index_t n) {
+__kernel void copy_lines(__global const element *x, const long x_offset, const index8 dims,
+                         const index8 strides, const index_t stride, __global element *out,
+                         const long out_offset, const index_t n) {
   const index_t i = (index_t)get_global_id(0), row = (index_t)get_global_id(1);
   if (i >= n) return;
   const index_t base = strided_offset(row, dims, strides);
@@ -37,17 +40,19 @@ __kernel void copy_lines(__global const element *x, const long x_offset, const i
 #endif
 }
 
-__kernel void copy_points(__global const element *x, const long x_offset, const index8 dims, const index8 strides,
-                          __global element *out, const long out_offset, const index_t n) {
+__kernel void copy_points(__global const element *x, const long x_offset, const index8 dims,
+                          const index8 strides, __global element *out, const long out_offset,
+                          const index_t n) {
   const index_t i = (index_t)get_global_id(0);
   if (i < n) out[out_offset + i] = x[x_offset + strided_offset(i, dims, strides)];
 }
 
-/* Element (r, c) of a plane lies at x[r + c * x_stride] and goes to out[r * out_stride + c]; r < rows, c < columns. dims,
- * x_strides, out_strides: of the other dimensions. */
-__kernel void copy_tiles(__global const element *x, const long x_offset, const index_t x_stride, __global element *out,
-                         const long out_offset, const index_t out_stride, const index_t rows, const index_t columns,
-                         const index8 dims, const index8 x_strides, const index8 out_strides) {
+/* Element (r, c) of a plane lies at x[r + c * x_stride] and goes to out[r * out_stride + c]; r <
+ * rows, c < columns. dims, x_strides, out_strides: of the other dimensions. */
+__kernel void copy_tiles(__global const element *x, const long x_offset, const index_t x_stride,
+                         __global element *out, const long out_offset, const index_t out_stride,
+                         const index_t rows, const index_t columns, const index8 dims,
+                         const index8 x_strides, const index8 out_strides) {
   const index_t plane = (index_t)get_global_id(2);
   __global const element *from = x + x_offset + strided_offset(plane, dims, x_strides);
   __global element *to = out + out_offset + strided_offset(plane, dims, out_strides);

@@ -1,9 +1,11 @@
-/* out[k, i] = the fold of x[k, 0 .. i]: sum, product, maximum, minimum, or the logarithm of the sum of exponentials. k
- * counts the kept dimensions, i the axis; indices[k, i]: where the extreme so far stands, the last of equal ones.
- * A work-item takes W neighbours of k and walks its share of i: where there are few of them, the axis is divided among
- * n_splits, cumulate_parts leaves the fold of each part, and cumulate begins with those of the parts before its own.
- * Float sums are taken over BLOCK elements of i and added to the sum of the blocks before, which is kept with what
- * rounding lost: a - b. The extremes and logsumexp have W = 1; the latter is a + log(b), with a the greatest x.        */
+/* out[k, i] = the fold of x[k, 0 .. i]: sum, product, maximum, minimum, or the logarithm of the sum
+ * of exponentials. k counts the kept dimensions, i the axis; indices[k, i]: where the extreme so
+ * far stands, the last of equal ones. A work-item takes W neighbours of k and walks its share of i:
+ * where there are few of them, the axis is divided among n_splits, cumulate_parts leaves the fold
+ * of each part, and cumulate begins with those of the parts before its own. Float sums are taken
+ * over BLOCK elements of i and added to the sum of the blocks before, which is kept with what
+ * rounding lost: a - b. The extremes and logsumexp have W = 1; the latter is a + log(b), with a the
+ * greatest x. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -94,8 +96,9 @@ static inline fold fold_of(realw v, long i) {
 }
 
 /* Appends elements [from, end) to f; out, indices: NULL, or where the folds so far go. */
-static inline void walk(fold *f, const __global STORAGE(X_TYPE) *x, __global STORAGE(OUT_TYPE) *out,
-                        __global long *indices, index_t from, index_t end, index_t x_step, index_t out_step, int some) {
+static inline void walk(fold *f, const __global STORAGE(X_TYPE) * x,
+                        __global STORAGE(OUT_TYPE) * out, __global long *indices, index_t from,
+                        index_t end, index_t x_step, index_t out_step, int some) {
 #if IS_FLOAT_SUM
   for (index_t first = from; first < end; first += BLOCK) {
     const index_t last = end - first < BLOCK ? end : first + BLOCK;
@@ -128,9 +131,10 @@ static inline void walk(fold *f, const __global STORAGE(X_TYPE) *x, __global STO
 #endif
 
 /* parts: (n_splits, groups, 2, W); places (extremes only): (n_splits, groups). */
-__kernel void cumulate_parts(const __global STORAGE(X_TYPE) *x, const long x_offset, __global real *parts,
-                             const long parts_offset, __global long *places, const long places_offset,
-                             const index8 kept_dims, const index8 x_strides, const index_t groups, const index_t row_size,
+__kernel void cumulate_parts(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                             __global real *parts, const long parts_offset, __global long *places,
+                             const long places_offset, const index8 kept_dims,
+                             const index8 x_strides, const index_t groups, const index_t row_size,
                              const index_t n, const index_t x_step, const int n_splits) {
   const index_t item = (index_t)get_global_id(0);
   const int split = (int)get_global_id(1);
@@ -139,8 +143,9 @@ __kernel void cumulate_parts(const __global STORAGE(X_TYPE) *x, const long x_off
   const index_t column = item % per_row * W, k = item / per_row * row_size + column;
   const index_t from = split * share;
   fold f = fold_start();
-  walk(&f, x + x_offset + strided_offset(k, kept_dims, x_strides), 0, 0, from, from + share < n ? from + share : n, x_step,
-       0, (int)(row_size - column < W ? row_size - column : W));
+  walk(&f, x + x_offset + strided_offset(k, kept_dims, x_strides), 0, 0, from,
+       from + share < n ? from + share : n, x_step, 0,
+       (int)(row_size - column < W ? row_size - column : W));
   const long at = (long)split * groups + item;
   PUT(parts + parts_offset + at * 2 * W, f.a);
   PUT(parts + parts_offset + at * 2 * W + W, f.b);
@@ -149,12 +154,14 @@ __kernel void cumulate_parts(const __global STORAGE(X_TYPE) *x, const long x_off
 #endif
 }
 
-__kernel void cumulate(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(OUT_TYPE) *out,
-                       const long out_offset, __global long *indices, const long indices_offset,
-                       const __global real *parts, const long parts_offset, const __global long *places,
-                       const long places_offset, const index8 kept_dims, const index8 x_strides, const index8 out_strides,
-                       const index_t groups, const index_t row_size, const index_t n, const index_t x_step,
-                       const index_t out_step, const int n_splits) {
+__kernel void cumulate(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                       __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                       __global long *indices, const long indices_offset,
+                       const __global real *parts, const long parts_offset,
+                       const __global long *places, const long places_offset,
+                       const index8 kept_dims, const index8 x_strides, const index8 out_strides,
+                       const index_t groups, const index_t row_size, const index_t n,
+                       const index_t x_step, const index_t out_step, const int n_splits) {
   const index_t item = (index_t)get_global_id(0);
   const int split = (int)get_global_id(1);
   if (item >= groups || split >= n_splits) return;
@@ -174,6 +181,7 @@ __kernel void cumulate(const __global STORAGE(X_TYPE) *x, const long x_offset, _
 #endif
     fold_append(&f, &part);
   }
-  walk(&f, x + x_offset + strided_offset(k, kept_dims, x_strides), out + out_offset + to, indices + indices_offset + to,
-       from, from + share < n ? from + share : n, x_step, out_step, (int)(row_size - column < W ? row_size - column : W));
+  walk(&f, x + x_offset + strided_offset(k, kept_dims, x_strides), out + out_offset + to,
+       indices + indices_offset + to, from, from + share < n ? from + share : n, x_step, out_step,
+       (int)(row_size - column < W ? row_size - column : W));
 }

@@ -1,6 +1,6 @@
-/* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND: 0, 1, 2 and 3 are that p, 4 is infinity, 5 any
- * other. A work-item makes ROWS neighbours of j, W terms at a time; float sums are taken over BLOCK terms of a lane, then
- * added up, then over the lanes. */
+/* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND: 0, 1, 2 and 3 are that p,
+ * 4 is infinity, 5 any other. A work-item makes ROWS neighbours of j, W terms at a time; float sums
+ * are taken over BLOCK terms of a lane, then added up, then over the lanes. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -20,7 +20,7 @@ DEFINE_SOME(TYPE)
 #elif KIND == 2
 #define TERM(d) ((d) * (d))
 #elif KIND == 3
-#define TERM(d) ((d) * (d) * fabs(d))
+#define TERM(d) ((d) * (d)*fabs(d))
 #elif KIND == 5
 #define TERM(d) pow(fabs(d), (realw)p)
 #else
@@ -55,12 +55,15 @@ static inline real norm_of(const realw v, const real p) {
 #endif
 }
 
-__kernel void distance_rows(const __global STORAGE(TYPE) *a, const long a_offset, const __global STORAGE(TYPE) *b,
-                            const long b_offset, __global STORAGE(TYPE) *out, const long out_offset, const index_t items,
-                            const index_t n_a, const index_t n_b, const index_t m, const real p) {
+__kernel void distance_rows(const __global STORAGE(TYPE) * a, const long a_offset,
+                            const __global STORAGE(TYPE) * b, const long b_offset,
+                            __global STORAGE(TYPE) * out, const long out_offset,
+                            const index_t items, const index_t n_a, const index_t n_b,
+                            const index_t m, const real p) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const index_t per_row = (n_b + ROWS - 1) / ROWS, row = item / per_row, first = item % per_row * ROWS;
+  const index_t per_row = (n_b + ROWS - 1) / ROWS, row = item / per_row,
+                first = item % per_row * ROWS;
   a += a_offset + row * m;
   b += b_offset + row / n_a * n_b * m;
   index_t at[ROWS]; /* of the rows of b; beyond the last one, the last one again */

@@ -1,6 +1,7 @@
-/* out[b, k] = sum, mean or maximum over i in [offsets[b], offsets[b + 1]) of weight[indices[i], k] * factors[i]. A work-item
- * takes CHUNK neighbours of k in one bag. Behind the last offset all entries remain. SKIP: indices equal to `skipped` do not
- * count. An index or offset out of range is reported and left out. An empty bag is 0. */
+/* out[b, k] = sum, mean or maximum over i in [offsets[b], offsets[b + 1]) of weight[indices[i], k]
+ * * factors[i]. A work-item takes CHUNK neighbours of k in one bag. Behind the last offset all
+ * entries remain. SKIP: indices equal to `skipped` do not count. An index or offset out of range is
+ * reported and left out. An empty bag is 0. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -29,28 +30,34 @@
 #define MAX 2
 
 /* offset if it lies in [0, high], else a fault and -1 */
-static inline long checked_offset(long offset, long high, volatile __global fault_record *fault, uint fault_node) {
+static inline long checked_offset(long offset, long high, volatile __global fault_record *fault,
+                                  uint fault_node) {
   if (offset >= 0 && offset <= high) return offset;
   set_fault(fault, fault_node, FAULT_INDEX, offset, 0, high);
   return -1;
 }
 
-__kernel void embedding_bag(const __global STORAGE(TYPE) *weight, const long weight_offset,
-                            const __global STORAGE(INDEX_TYPE) *indices, const long indices_offset,
-                            const __global STORAGE(OFFSET_TYPE) *offsets, const long offsets_offset,
-                            const __global STORAGE(TYPE) *factors, const long factors_offset, __global STORAGE(TYPE) *out,
-                            const long out_offset, const index_t items, const index_t dim, const index_t rows,
-                            const index_t n, const index_t n_offsets, const index_t row_step, const index_t column_step,
-                            const index_t index_step, const index_t offset_step, const index_t factor_step,
-                            const long skipped, FAULT_PARAMS) {
+__kernel void embedding_bag(const __global STORAGE(TYPE) * weight, const long weight_offset,
+                            const __global STORAGE(INDEX_TYPE) * indices, const long indices_offset,
+                            const __global STORAGE(OFFSET_TYPE) * offsets,
+                            const long offsets_offset, const __global STORAGE(TYPE) * factors,
+                            const long factors_offset, __global STORAGE(TYPE) * out,
+                            const long out_offset, const index_t items, const index_t dim,
+                            const index_t rows, const index_t n, const index_t n_offsets,
+                            const index_t row_step, const index_t column_step,
+                            const index_t index_step, const index_t offset_step,
+                            const index_t factor_step, const long skipped, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const index_t per_bag = (dim + CHUNK - 1) / CHUNK, b = item / per_bag, from = item % per_bag * CHUNK;
+  const index_t per_bag = (dim + CHUNK - 1) / CHUNK, b = item / per_bag,
+                from = item % per_bag * CHUNK;
   const int some = (int)(dim - from < CHUNK ? dim - from : CHUNK);
-  const long first = checked_offset(offsets[offsets_offset + b * offset_step], b == 0 ? 0 : n, fault, fault_node);
-  const long last = b + 1 == n_offsets
-                        ? n
-                        : checked_offset(offsets[offsets_offset + (b + 1) * offset_step], n, fault, fault_node);
+  const long first =
+      checked_offset(offsets[offsets_offset + b * offset_step], b == 0 ? 0 : n, fault, fault_node);
+  const long last =
+      b + 1 == n_offsets
+          ? n
+          : checked_offset(offsets[offsets_offset + (b + 1) * offset_step], n, fault, fault_node);
   real total[CHUNK];
   for (int k = 0; k < CHUNK; k++) total[k] = 0;
   index_t count = 0;
@@ -66,7 +73,8 @@ __kernel void embedding_bag(const __global STORAGE(TYPE) *weight, const long wei
 #if FACTORS
     const real factor = LOAD(TYPE, factors, factors_offset + i * factor_step);
 #endif
-    const __global STORAGE(TYPE) *row = weight + weight_offset + (index_t)r * row_step + from * column_step;
+    const __global STORAGE(TYPE) *row =
+        weight + weight_offset + (index_t)r * row_step + from * column_step;
     for (int k = 0; k < some; k++) {
       const real v = LOAD(TYPE, row, k * column_step);
 #if KIND == MAX

@@ -1,6 +1,10 @@
-/* Sliding blocks: blocks[p, a, b, i, j] = planes[p, i * stride_y - padding_y + a * dilation_y, the same for b, j], 0 outside.
+/* Sliding blocks: blocks[p, a, b, i, j] = planes[p, i * stride_y - padding_y + a * dilation_y, the
+ * same for b, j], 0 outside.
+ *
  *   im2col   planes to blocks; MOVED is any dtype of the size
- *   col2im   planes[p, y, x] = the sum of all blocks' elements from there, rounded after each, in the order of a, b
+ *   col2im   planes[p, y, x] = the sum of all blocks' elements from there, rounded after each, in
+ *            the order of a, b
+ *
  * A work-item computes CHUNK neighbours of a row. */
 #include "common.h"
 #ifndef TYPE
@@ -14,10 +18,11 @@
 #endif
 
 /* rows, columns: of the planes; n_y, n_x: positions of the window; k_y, k_x: its size. */
-__kernel void im2col(const __global STORAGE(MOVED) *x, const long x_offset, __global STORAGE(MOVED) *out,
-                     const long out_offset, const index_t items, const int rows, const int columns, const int n_y,
-                     const int n_x, const int k_y, const int k_x, const int stride_y, const int stride_x,
-                     const int padding_y, const int padding_x, const int dilation_y, const int dilation_x) {
+__kernel void im2col(const __global STORAGE(MOVED) * x, const long x_offset,
+                     __global STORAGE(MOVED) * out, const long out_offset, const index_t items,
+                     const int rows, const int columns, const int n_y, const int n_x, const int k_y,
+                     const int k_x, const int stride_y, const int stride_x, const int padding_y,
+                     const int padding_x, const int dilation_y, const int dilation_x) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int per_row = (n_x + CHUNK - 1) / CHUNK;
@@ -42,10 +47,11 @@ static inline int find_position(int i, int padding, int k, int dilation, int str
   return from >= 0 && from == position * stride && position < n ? (int)position : -1;
 }
 
-__kernel void col2im(const __global STORAGE(TYPE) *x, const long x_offset, __global STORAGE(TYPE) *out,
-                   const long out_offset, const index_t items, const int rows, const int columns, const int n_y,
-                   const int n_x, const int k_y, const int k_x, const int stride_y, const int stride_x,
-                   const int padding_y, const int padding_x, const int dilation_y, const int dilation_x) {
+__kernel void col2im(const __global STORAGE(TYPE) * x, const long x_offset,
+                     __global STORAGE(TYPE) * out, const long out_offset, const index_t items,
+                     const int rows, const int columns, const int n_y, const int n_x, const int k_y,
+                     const int k_x, const int stride_y, const int stride_x, const int padding_y,
+                     const int padding_x, const int dilation_y, const int dilation_x) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int per_row = (columns + CHUNK - 1) / CHUNK;

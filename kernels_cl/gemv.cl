@@ -1,11 +1,13 @@
-/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] for few rows of a (m_size <= M), floats up to
- * f32. Bound by reading b once, in the type it has.
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] for few rows of a
+ * (m_size <= M), floats up to f32. Bound by reading b once, in the type it has.
  *
- * gemv_rows     k is contiguous in b (a transposed weight) and in a. CPU: a work-item makes `each` neighbours of n, ROWS at a
- *               time, walking k a register at a time; with several rows of a in chunks of k that it copies to local memory,
- *               where they do not fight for the same cache sets. GPU: a group of LANES work-items makes one n, then adds up.
- * gemv_columns  n is contiguous in b. CPU: a work-item makes `each` neighbours of n, their sums in local memory, DEEP rows of
- *               b at a time: long reads, few pages. GPU: one n a work-item.
+ * gemv_rows     k is contiguous in b (a transposed weight) and in a. CPU: a work-item makes `each`
+ *               neighbours of n, ROWS at a time, walking k a register at a time; with several rows
+ *               of a in chunks of k that it copies to local memory, where they do not fight for the
+ *               same cache sets. GPU: a group of LANES work-items makes one n, then adds up.
+ * gemv_columns  n is contiguous in b. CPU: a work-item makes `each` neighbours of n, their sums in
+ *               local memory, DEEP rows of b at a time: long reads, few pages. GPU: one n a
+ *               work-item.
  * Local memory on a CPU is the core's own cached memory (PoCL). */
 #include "common.h"
 #ifndef A_TYPE
@@ -26,7 +28,8 @@
 #define LANES 64
 #define CHAIN 64 /* additions in a row before their sum is added to the total */
 
-static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) *bias, index_t at, float alpha, float beta) {
+static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
+                           float alpha, float beta) {
 #if HAS_BIAS
   return alpha * sum + beta * LOADF(BIAS_TYPE, bias, at);
 #else
@@ -45,7 +48,7 @@ static inline float fold(float16 v) {
 #if M == 1
 #define LOAD_A(p) LOAD16F(A_TYPE, p)
 #define LOAD_A1(p, k) LOADF(A_TYPE, p, k)
-typedef __global const STORAGE(A_TYPE) *a_pointer;
+typedef __global const STORAGE(A_TYPE) * a_pointer;
 #else
 #define LOAD_A(p) vload16(0, p)
 #define LOAD_A1(p, k) ((p)[k])
@@ -53,8 +56,9 @@ typedef __local const float *a_pointer;
 #endif
 
 /* sums[j][m] += a[m][0..n) . b[j][0..n), j < ROWS; rows of a are CHUNK apart. */
-static inline void dot_rows(a_pointer a, __global const STORAGE(B_TYPE) *b, index_t b_n, index_t last, int n, float *sums) {
-  __global const STORAGE(B_TYPE) *row[ROWS];
+static inline void dot_rows(a_pointer a, __global const STORAGE(B_TYPE) * b, index_t b_n,
+                            index_t last, int n, float *sums) {
+  __global const STORAGE(B_TYPE) * row[ROWS];
   float16 sum[ROWS * M];
 #pragma unroll
   for (int j = 0; j < ROWS; j++) row[j] = b + min((index_t)j, last) * b_n;
@@ -79,12 +83,14 @@ static inline void dot_rows(a_pointer a, __global const STORAGE(B_TYPE) *b, inde
     for (int j = 0; j < ROWS; j++) {
       const float w = LOADF(B_TYPE, row[j], k);
 #pragma unroll
-      for (int m = 0; m < M; m++) sums[j * M + m] = fma(w, LOAD_A1(a + m * CHUNK, k), sums[j * M + m]);
+      for (int m = 0; m < M; m++)
+        sums[j * M + m] = fma(w, LOAD_A1(a + m * CHUNK, k), sums[j * M + m]);
     }
 }
 
 /* n of each row of a to chunk (M, CHUNK); rows beyond m_size repeat the last. */
-static inline void copy_chunk(__global const STORAGE(A_TYPE) *a, index_t a_m, index_t m_size, index_t n, __local float *chunk) {
+static inline void copy_chunk(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t m_size,
+                              index_t n, __local float *chunk) {
   for (int m = 0; m < M; m++) {
     __global const STORAGE(A_TYPE) *row = a + min((index_t)m, m_size - 1) * a_m;
     for (int k = 0; k < n; k++) chunk[m * CHUNK + k] = LOADF(A_TYPE, row, k);
@@ -92,12 +98,13 @@ static inline void copy_chunk(__global const STORAGE(A_TYPE) *a, index_t a_m, in
 }
 #else
 /* sums[m]: this lane's part of a[m] . b */
-static inline void dot_lanes(__global const STORAGE(A_TYPE) *a, index_t a_m, index_t m_size, __global const STORAGE(B_TYPE) *b,
-                             index_t k_size, float *sums) {
+static inline void dot_lanes(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t m_size,
+                             __global const STORAGE(B_TYPE) * b, index_t k_size, float *sums) {
   for (int m = 0; m < M; m++) sums[m] = 0;
   for (index_t k = (index_t)get_local_id(0); k < k_size; k += LANES) {
     const float w = LOADF(B_TYPE, b, k);
-    for (int m = 0; m < M; m++) sums[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k), sums[m]);
+    for (int m = 0; m < M; m++)
+      sums[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k), sums[m]);
   }
 }
 
@@ -114,12 +121,16 @@ static inline float sum_group(float v, __local float *scratch) {
 }
 #endif
 
-__kernel void gemv_rows(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index_t a_m, const index_t a_k,
-                        __global const STORAGE(B_TYPE) *b, const long b_offset, const index8 b_batch, const index_t b_k,
-                        const index_t b_n, __global const STORAGE(BIAS_TYPE) *bias, const long bias_offset, const index8 bias_batch,
-                        const index_t bias_m, const index_t bias_n, __global STORAGE(OUT_TYPE) *out, const long out_offset,
-                        const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size, const real alpha,
-                        const real beta, const int each, __local float *scratch) {
+__kernel void gemv_rows(__global const STORAGE(A_TYPE) * a, const long a_offset,
+                        const index8 a_batch, const index_t a_m, const index_t a_k,
+                        __global const STORAGE(B_TYPE) * b, const long b_offset,
+                        const index8 b_batch, const index_t b_k, const index_t b_n,
+                        __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
+                        const index8 bias_batch, const index_t bias_m, const index_t bias_n,
+                        __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                        const index8 batch_dims, const index_t m_size, const index_t n_size,
+                        const index_t k_size, const real alpha, const real beta, const int each,
+                        __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
   a += a_offset + strided_offset(z, batch_dims, a_batch);
   b += b_offset + strided_offset(z, batch_dims, b_batch);
@@ -155,28 +166,32 @@ __kernel void gemv_rows(__global const STORAGE(A_TYPE) *a, const long a_offset, 
   }
   for (int m = 0; m < M && m < m_size; m++)
     for (int j = 0; j < count; j++)
-      STORE(OUT_TYPE, out, m * n_size + n0 + j, finish(scratch[j * M + m], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
+      STORE(OUT_TYPE, out, m * n_size + n0 + j,
+            finish(scratch[j * M + m], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
 #else
   const index_t n = (index_t)get_group_id(0);
   float sums[M];
   dot_lanes(a, a_m, m_size, b + n * b_n, k_size, sums);
   for (int m = 0; m < M && m < m_size; m++) {
     const float sum = sum_group(sums[m], scratch);
-    if (get_local_id(0) == 0) STORE(OUT_TYPE, out, m * n_size + n, finish(sum, bias, m * bias_m + n * bias_n, alpha, beta));
+    if (get_local_id(0) == 0)
+      STORE(OUT_TYPE, out, m * n_size + n, finish(sum, bias, m * bias_m + n * bias_n, alpha, beta));
   }
 #endif
 }
 
 #if ON_CPU
-static inline float16 load_some(__global const STORAGE(B_TYPE) *p, index_t n) {
+static inline float16 load_some(__global const STORAGE(B_TYPE) * p, index_t n) {
   if (n >= 16) return LOAD16F(B_TYPE, p);
   float v[16];
   for (int j = 0; j < 16; j++) v[j] = j < n ? LOADF(B_TYPE, p, j) : 0;
   return vload16(0, v);
 }
 
-/* sums[m][j] += a[m][0..DEEP) . b[0..DEEP)[j], j in whole vectors below count; rows of sums are `each` apart. */
-static inline void add_deep(const float *a, __global const STORAGE(B_TYPE) *b, index_t b_k, int count, int each, __local float *sums) {
+/* sums[m][j] += a[m][0..DEEP) . b[0..DEEP)[j], j in whole vectors below count; rows of sums are
+ * `each` apart. */
+static inline void add_deep(const float *a, __global const STORAGE(B_TYPE) * b, index_t b_k,
+                            int count, int each, __local float *sums) {
   for (int j = 0; j + 16 <= count; j += 16) {
     float16 w[DEEP];
 #pragma unroll
@@ -191,9 +206,10 @@ static inline void add_deep(const float *a, __global const STORAGE(B_TYPE) *b, i
   }
 }
 
-/* The same for `deep` rows of b and columns from `first` on, the last vector in part: sums has room for all of it. */
-static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) *b, index_t b_k, int deep, int first, int count, int each,
-                            __local float *sums) {
+/* The same for `deep` rows of b and columns from `first` on, the last vector in part: sums has room
+ * for all of it. */
+static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) * b, index_t b_k,
+                            int deep, int first, int count, int each, __local float *sums) {
   for (int i = 0; i < deep; i++)
     for (int j = first; j < count; j += 16) {
       const float16 w = load_some(b + i * b_k + j, count - j);
@@ -205,8 +221,9 @@ static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) *b, i
 }
 #else
 /* sums[m] = a[m] . b, in chains of CHAIN */
-static inline void dot_chains(__global const STORAGE(A_TYPE) *a, index_t a_m, index_t a_k, index_t m_size,
-                              __global const STORAGE(B_TYPE) *b, index_t b_k, index_t k_size, float *sums) {
+static inline void dot_chains(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k,
+                              index_t m_size, __global const STORAGE(B_TYPE) * b, index_t b_k,
+                              index_t k_size, float *sums) {
   for (int m = 0; m < M; m++) sums[m] = 0;
   for (index_t k0 = 0; k0 < k_size; k0 += CHAIN) {
     const index_t k1 = min(k0 + CHAIN, k_size);
@@ -214,19 +231,24 @@ static inline void dot_chains(__global const STORAGE(A_TYPE) *a, index_t a_m, in
     for (int m = 0; m < M; m++) part[m] = 0;
     for (index_t k = k0; k < k1; k++) {
       const float w = LOADF(B_TYPE, b, k * b_k);
-      for (int m = 0; m < M; m++) part[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k * a_k), part[m]);
+      for (int m = 0; m < M; m++)
+        part[m] = fma(w, LOADF(A_TYPE, a, min((index_t)m, m_size - 1) * a_m + k * a_k), part[m]);
     }
     for (int m = 0; m < M; m++) sums[m] += part[m];
   }
 }
 #endif
 
-__kernel void gemv_columns(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index_t a_m,
-                           const index_t a_k, __global const STORAGE(B_TYPE) *b, const long b_offset, const index8 b_batch,
-                           const index_t b_k, const index_t b_n, __global const STORAGE(BIAS_TYPE) *bias, const long bias_offset,
-                           const index8 bias_batch, const index_t bias_m, const index_t bias_n, __global STORAGE(OUT_TYPE) *out,
-                           const long out_offset, const index8 batch_dims, const index_t m_size, const index_t n_size,
-                           const index_t k_size, const real alpha, const real beta, const int each, __local float *scratch) {
+__kernel void gemv_columns(__global const STORAGE(A_TYPE) * a, const long a_offset,
+                           const index8 a_batch, const index_t a_m, const index_t a_k,
+                           __global const STORAGE(B_TYPE) * b, const long b_offset,
+                           const index8 b_batch, const index_t b_k, const index_t b_n,
+                           __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
+                           const index8 bias_batch, const index_t bias_m, const index_t bias_n,
+                           __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                           const index8 batch_dims, const index_t m_size, const index_t n_size,
+                           const index_t k_size, const real alpha, const real beta, const int each,
+                           __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
   a += a_offset + strided_offset(z, batch_dims, a_batch);
   b += b_offset + strided_offset(z, batch_dims, b_batch);
@@ -250,13 +272,15 @@ __kernel void gemv_columns(__global const STORAGE(A_TYPE) *a, const long a_offse
   }
   for (int m = 0; m < M && m < m_size; m++)
     for (int j = 0; j < count; j++)
-      STORE(OUT_TYPE, out, m * n_size + n0 + j, finish(scratch[m * each + j], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
+      STORE(OUT_TYPE, out, m * n_size + n0 + j,
+            finish(scratch[m * each + j], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
 #else
   const index_t n = (index_t)get_global_id(0);
   if (n >= n_size) return;
   float sums[M];
   dot_chains(a, a_m, a_k, m_size, b + n, b_k, k_size, sums);
   for (int m = 0; m < M && m < m_size; m++)
-    STORE(OUT_TYPE, out, m * n_size + n, finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
+    STORE(OUT_TYPE, out, m * n_size + n,
+          finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
 #endif
 }

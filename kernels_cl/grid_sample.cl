@@ -1,7 +1,8 @@
-/* out[n, c, p] = sum_k w[k] * x[n, c, o[k]], with elements o and weights w that follow from point p of the grid:
- * grid[n, p] has N_DIMS coordinates in [-1, 1], the last dimension's first. A work-item computes all channels of a point.
- * MODE 0 linear, 1 nearest, 2 cubic. PADDING 0: x is 0 outside, 1: its border, 2: its reflection. ALIGN: -1 and 1 are the
- * centers of the outer elements, else their edges. */
+/* out[n, c, p] = sum_k w[k] * x[n, c, o[k]], with elements o and weights w that follow from point p
+ * of the grid: grid[n, p] has N_DIMS coordinates in [-1, 1], the last dimension's first. A
+ * work-item computes all channels of a point. MODE 0 linear, 1 nearest, 2 cubic. PADDING 0: x is 0
+ * outside, 1: its border, 2: its reflection. ALIGN: -1 and 1 are the centers of the outer elements,
+ * else their edges. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -61,8 +62,8 @@ static inline real unnormalize(real v, int size) {
 #endif
 }
 
-/* Whole-numbered positions. In a volume what lies outside has no weight; in a plane it is 0 with its weight, which may be
- * NaN. */
+/* Whole-numbered positions. In a volume what lies outside has no weight; in a plane it is 0 with
+ * its weight, which may be NaN. */
 static inline void add_tap(tap_list *taps, const int *in, const real *at, real weight) {
   int inside = 1;
   index_t offset = 0;
@@ -137,9 +138,11 @@ static inline void find_taps(tap_list *taps, const int *in, const real *point) {
 }
 
 /* in0 is the last dimension's size. */
-__kernel void grid_sample(const __global STORAGE(TYPE) *x, const long x_offset, const __global STORAGE(TYPE) *grid,
-                          const long grid_offset, __global STORAGE(TYPE) *out, const long out_offset, const index_t items,
-                          const index_t points, const index_t channels, const int in0, const int in1, const int in2) {
+__kernel void grid_sample(const __global STORAGE(TYPE) * x, const long x_offset,
+                          const __global STORAGE(TYPE) * grid, const long grid_offset,
+                          __global STORAGE(TYPE) * out, const long out_offset, const index_t items,
+                          const index_t points, const index_t channels, const int in0,
+                          const int in1, const int in2) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t n = item / points, size = (index_t)in0 * in1 * in2;

@@ -1,9 +1,11 @@
 /* Reading by index tensors (I32 or I64). An index out of range is reported and clamped.
- *   index_pick    out[f, b, k] = x[f, i0[b], i1[b], ..., k]: f over the dimensions in front, b over the broadcast index
- *                 shape, k behind. WRAP: negative indices count from the end. N_INDICES index tensors; `kinds` has bit j
- *                 set where index j is I64. A work-item copies CHUNK neighbours of k; DENSE: k is one dimension of stride 1
- *   index_ravel   out[b] = i0[b] * steps.s0 + i1[b] * steps.s1 + ...: one index over joined dimensions
- *   index_gather  out[k] = x[k with its axis replaced by index[k]]                                                     */
+ *   index_pick    out[f, b, k] = x[f, i0[b], i1[b], ..., k]: f over the dimensions in front, b over
+ *                 the broadcast index shape, k behind. WRAP: negative indices count from the end.
+ *                 N_INDICES index tensors; `kinds` has bit j set where index j is I64. A work-item
+ *                 copies CHUNK neighbours of k; DENSE: k is one dimension of stride 1
+ *   index_ravel   out[b] = i0[b] * steps.s0 + i1[b] * steps.s1 + ...: one index over joined
+ *                 dimensions
+ *   index_gather  out[k] = x[k with its axis replaced by index[k]] */
 #include "common.h"
 #ifndef TYPE
 #define TYPE I32
@@ -27,7 +29,8 @@
 #define CHECK 1 /* 0: for bench/bench.py only, which measures what checking costs */
 #endif
 
-static inline index_t checked_index(long i, index_t size, volatile __global fault_record *fault, uint fault_node) {
+static inline index_t checked_index(long i, index_t size, volatile __global fault_record *fault,
+                                    uint fault_node) {
   const long low = WRAP ? -(long)size : 0;
   if (CHECK && (i < low || i >= size)) {
     set_fault(fault, fault_node, FAULT_INDEX, i, low, size - 1);
@@ -41,16 +44,21 @@ static inline long read_index(const __global uchar *p, long at, int is_long) {
 }
 
 /* Index tensor j, its digit sj of sizes and steps. */
-#define PICK(j)                                                                                                         \
-  if (N_INDICES > j)                                                                                                    \
-    source += steps.s##j * checked_index(read_index(i##j, i##j##_offset + strided_offset(b, pick_dims, i##j##_strides), \
-                                                    kinds >> j & 1), sizes.s##j, fault, fault_node);
+#define PICK(j)                                                                                    \
+  if (N_INDICES > j)                                                                               \
+  source +=                                                                                        \
+      steps.s##j *                                                                                 \
+      checked_index(read_index(i##j, i##j##_offset + strided_offset(b, pick_dims, i##j##_strides), \
+                               kinds >> j & 1),                                                    \
+                    sizes.s##j, fault, fault_node)
 #define IS_EMPTY(j) (N_INDICES > j && sizes.s##j == 0)
 
-__kernel void index_pick(const __global STORAGE(TYPE) *x, const long x_offset, __global STORAGE(TYPE) *out,
-                         const long out_offset, const index8 front_dims, const index8 front_strides, const index8 back_dims,
-                         const index8 back_strides, const index8 pick_dims, const index8 sizes, const index8 steps,
-                         const index_t items, const index_t n_picks, const index_t n_back, const int kinds,
+__kernel void index_pick(const __global STORAGE(TYPE) * x, const long x_offset,
+                         __global STORAGE(TYPE) * out, const long out_offset,
+                         const index8 front_dims, const index8 front_strides,
+                         const index8 back_dims, const index8 back_strides, const index8 pick_dims,
+                         const index8 sizes, const index8 steps, const index_t items,
+                         const index_t n_picks, const index_t n_back, const int kinds,
                          const __global uchar *i0, const long i0_offset, const index8 i0_strides,
                          const __global uchar *i1, const long i1_offset, const index8 i1_strides,
                          const __global uchar *i2, const long i2_offset, const index8 i2_strides,
@@ -58,15 +66,24 @@ __kernel void index_pick(const __global STORAGE(TYPE) *x, const long x_offset, _
                          const __global uchar *i4, const long i4_offset, const index8 i4_strides,
                          const __global uchar *i5, const long i5_offset, const index8 i5_strides,
                          const __global uchar *i6, const long i6_offset, const index8 i6_strides,
-                         const __global uchar *i7, const long i7_offset, const index8 i7_strides, FAULT_PARAMS) {
+                         const __global uchar *i7, const long i7_offset, const index8 i7_strides,
+                         FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t per_row = (n_back + CHUNK - 1) / CHUNK, row = item / per_row;
   const index_t from = item % per_row * CHUNK, end = from + CHUNK < n_back ? from + CHUNK : n_back;
   const index_t f = row / n_picks, b = row % n_picks;
   index_t source = strided_offset(f, front_dims, front_strides);
-  PICK(0) PICK(1) PICK(2) PICK(3) PICK(4) PICK(5) PICK(6) PICK(7)
-  if (IS_EMPTY(0) || IS_EMPTY(1) || IS_EMPTY(2) || IS_EMPTY(3) || IS_EMPTY(4) || IS_EMPTY(5) || IS_EMPTY(6) || IS_EMPTY(7))
+  PICK(0);
+  PICK(1);
+  PICK(2);
+  PICK(3);
+  PICK(4);
+  PICK(5);
+  PICK(6);
+  PICK(7);
+  if (IS_EMPTY(0) || IS_EMPTY(1) || IS_EMPTY(2) || IS_EMPTY(3) || IS_EMPTY(4) || IS_EMPTY(5) ||
+      IS_EMPTY(6) || IS_EMPTY(7))
     return; /* there is nothing to read */
   x += x_offset + source;
   out += out_offset + row * n_back;
@@ -77,28 +94,37 @@ __kernel void index_pick(const __global STORAGE(TYPE) *x, const long x_offset, _
 #endif
 }
 
-__kernel void index_ravel(__global long *out, const long out_offset, const index8 pick_dims, const index8 sizes,
-                          const index8 steps, const index_t items, const int kinds,
-                          const __global uchar *i0, const long i0_offset, const index8 i0_strides,
-                          const __global uchar *i1, const long i1_offset, const index8 i1_strides,
-                          const __global uchar *i2, const long i2_offset, const index8 i2_strides,
-                          const __global uchar *i3, const long i3_offset, const index8 i3_strides,
-                          const __global uchar *i4, const long i4_offset, const index8 i4_strides,
-                          const __global uchar *i5, const long i5_offset, const index8 i5_strides,
-                          const __global uchar *i6, const long i6_offset, const index8 i6_strides,
-                          const __global uchar *i7, const long i7_offset, const index8 i7_strides, FAULT_PARAMS) {
+__kernel void index_ravel(__global long *out, const long out_offset, const index8 pick_dims,
+                          const index8 sizes, const index8 steps, const index_t items,
+                          const int kinds, const __global uchar *i0, const long i0_offset,
+                          const index8 i0_strides, const __global uchar *i1, const long i1_offset,
+                          const index8 i1_strides, const __global uchar *i2, const long i2_offset,
+                          const index8 i2_strides, const __global uchar *i3, const long i3_offset,
+                          const index8 i3_strides, const __global uchar *i4, const long i4_offset,
+                          const index8 i4_strides, const __global uchar *i5, const long i5_offset,
+                          const index8 i5_strides, const __global uchar *i6, const long i6_offset,
+                          const index8 i6_strides, const __global uchar *i7, const long i7_offset,
+                          const index8 i7_strides, FAULT_PARAMS) {
   const index_t b = (index_t)get_global_id(0);
   if (b >= items) return;
   long source = 0;
-  PICK(0) PICK(1) PICK(2) PICK(3) PICK(4) PICK(5) PICK(6) PICK(7)
+  PICK(0);
+  PICK(1);
+  PICK(2);
+  PICK(3);
+  PICK(4);
+  PICK(5);
+  PICK(6);
+  PICK(7);
   out[out_offset + b] = source;
 }
 
 /* x_strides: 0 at the axis, whose size and stride are `size` and `step`. */
-__kernel void index_gather(const __global STORAGE(TYPE) *x, const long x_offset, const __global STORAGE(INDEX_TYPE) *index,
-                           const long index_offset, __global STORAGE(TYPE) *out, const long out_offset, const index8 dims,
-                           const index8 x_strides, const index8 index_strides, const index_t items, const index_t size,
-                           const index_t step, FAULT_PARAMS) {
+__kernel void index_gather(const __global STORAGE(TYPE) * x, const long x_offset,
+                           const __global STORAGE(INDEX_TYPE) * index, const long index_offset,
+                           __global STORAGE(TYPE) * out, const long out_offset, const index8 dims,
+                           const index8 x_strides, const index8 index_strides, const index_t items,
+                           const index_t size, const index_t step, FAULT_PARAMS) {
   const index_t k = (index_t)get_global_id(0);
   if (k >= items) return;
   const long i = index[index_offset + strided_offset(k, dims, index_strides)];

@@ -1,8 +1,8 @@
-/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n]: any dtype, any strides, batches broadcast.
- * out is contiguous.
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n]: any dtype, any
+ * strides, batches broadcast. out is contiguous.
  *
- * CPU: a work-item makes BLOCK x BLOCK of out. GPU: a group of 8 x 8 work-items makes a tile of 8 BLOCK squared, staged
- * through local memory DEPTH columns of a at a time. */
+ * CPU: a work-item makes BLOCK x BLOCK of out. GPU: a group of 8 x 8 work-items makes a tile of 8
+ * BLOCK squared, staged through local memory DEPTH columns of a at a time. */
 #include "common.h"
 #ifndef A_TYPE
 #define A_TYPE F32
@@ -28,11 +28,31 @@ static inline void multiply_add(const real *x, const real *y, real (*sum)[BLOCK]
     for (int j = 0; j < BLOCK; j++) sum[i][j] = MULTIPLY_ADD(x[i], y[j], sum[i][j]);
 }
 
-__kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, const index8 a_batch, const index_t a_m, const index_t a_k,
-                     __global const STORAGE(B_TYPE) *b, const long b_offset, const index8 b_batch, const index_t b_k, const index_t b_n,
-                     __global const STORAGE(BIAS_TYPE) *bias, const long bias_offset, const index8 bias_batch, const index_t bias_m,
-                     const index_t bias_n, __global STORAGE(OUT_TYPE) *out, const long out_offset, const index8 batch_dims,
-                     const index_t m_size, const index_t n_size, const index_t k_size, const real alpha, const real beta) {
+#if !ON_CPU
+/* Adds this work-item's block of the product of the staged columns. Short chains bound the rounding
+ * error. */
+static inline void add_products(const __local real (*as)[TILE + 1],
+                                const __local real (*bs)[TILE + 1], real (*sum)[BLOCK]) {
+  real part[BLOCK][BLOCK] = {{0}};
+  for (int k = 0; k < DEPTH; k++) {
+    real x[BLOCK], y[BLOCK];
+    for (int i = 0; i < BLOCK; i++) x[i] = as[k][get_local_id(1) * BLOCK + i];
+    for (int j = 0; j < BLOCK; j++) y[j] = bs[k][get_local_id(0) * BLOCK + j];
+    multiply_add(x, y, part);
+  }
+  for (int i = 0; i < BLOCK; i++)
+    for (int j = 0; j < BLOCK; j++) sum[i][j] += part[i][j];
+}
+#endif
+
+__kernel void matmul(__global const STORAGE(A_TYPE) * a, const long a_offset, const index8 a_batch,
+                     const index_t a_m, const index_t a_k, __global const STORAGE(B_TYPE) * b,
+                     const long b_offset, const index8 b_batch, const index_t b_k,
+                     const index_t b_n, __global const STORAGE(BIAS_TYPE) * bias,
+                     const long bias_offset, const index8 bias_batch, const index_t bias_m,
+                     const index_t bias_n, __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                     const index8 batch_dims, const index_t m_size, const index_t n_size,
+                     const index_t k_size, const real alpha, const real beta) {
   const index_t z = (index_t)get_global_id(2);
   a += a_offset + strided_offset(z, batch_dims, a_batch);
   b += b_offset + strided_offset(z, batch_dims, b_batch);
@@ -57,19 +77,15 @@ __kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, con
       /* Walk along k or along the other axis, whichever is contiguous. */
       const int ai = a_k == 1 ? e / DEPTH : e % TILE, ak = a_k == 1 ? e % DEPTH : e / TILE;
       const int bj = b_k == 1 ? e / DEPTH : e % TILE, bk = b_k == 1 ? e % DEPTH : e / TILE;
-      as[ak][ai] = tile_m + ai < m_size && k0 + ak < k_size ? LOAD(A_TYPE, a, (tile_m + ai) * a_m + (k0 + ak) * a_k) : (real)0;
-      bs[bk][bj] = tile_n + bj < n_size && k0 + bk < k_size ? LOAD(B_TYPE, b, (k0 + bk) * b_k + (tile_n + bj) * b_n) : (real)0;
+      as[ak][ai] = tile_m + ai < m_size && k0 + ak < k_size
+                       ? LOAD(A_TYPE, a, (tile_m + ai) * a_m + (k0 + ak) * a_k)
+                       : (real)0;
+      bs[bk][bj] = tile_n + bj < n_size && k0 + bk < k_size
+                       ? LOAD(B_TYPE, b, (k0 + bk) * b_k + (tile_n + bj) * b_n)
+                       : (real)0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    real part[BLOCK][BLOCK] = {{0}}; /* short chains bound the rounding error */
-    for (int k = 0; k < DEPTH; k++) {
-      real x[BLOCK], y[BLOCK];
-      for (int i = 0; i < BLOCK; i++) x[i] = as[k][get_local_id(1) * BLOCK + i];
-      for (int j = 0; j < BLOCK; j++) y[j] = bs[k][get_local_id(0) * BLOCK + j];
-      multiply_add(x, y, part);
-    }
-    for (int i = 0; i < BLOCK; i++)
-      for (int j = 0; j < BLOCK; j++) sum[i][j] += part[i][j];
+    add_products(as, bs, sum);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 #endif
@@ -88,11 +104,14 @@ __kernel void matmul(__global const STORAGE(A_TYPE) *a, const long a_offset, con
 }
 
 /* out[z][m][n] = bias[z][m][n], for an implementation that only scales what lies in out. */
-__kernel void spread_bias(__global const STORAGE(BIAS_TYPE) *bias, const long bias_offset, const index8 bias_batch, const index_t bias_m,
-                          const index_t bias_n, __global STORAGE(OUT_TYPE) *out, const long out_offset, const index8 batch_dims,
-                          const index_t m_size, const index_t n_size) {
-  const index_t n = (index_t)get_global_id(0), m = (index_t)get_global_id(1), z = (index_t)get_global_id(2);
+__kernel void spread_bias(__global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
+                          const index8 bias_batch, const index_t bias_m, const index_t bias_n,
+                          __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                          const index8 batch_dims, const index_t m_size, const index_t n_size) {
+  const index_t n = (index_t)get_global_id(0), m = (index_t)get_global_id(1),
+                z = (index_t)get_global_id(2);
   if (n >= n_size) return;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
-  STORE(OUT_TYPE, out + out_offset, (z * m_size + m) * n_size + n, LOAD(BIAS_TYPE, bias, m * bias_m + n * bias_n));
+  STORE(OUT_TYPE, out + out_offset, (z * m_size + m) * n_size + n,
+        LOAD(BIAS_TYPE, bias, m * bias_m + n * bias_n));
 }

@@ -1,7 +1,9 @@
 /* Positions of what is not zero, in row-major order. A work-item takes a chunk of x.
  *   nonzero_count  counts[c] = how many of chunk c's elements are not zero
- *   nonzero_write  out[j] = the coordinates of the j-th of them; 0 behind the last; count = how many there are
- * TYPE has the elements' size; SHIFT moves an element's bits to the top of 64, a float's sign out of them. */
+ *   nonzero_write  out[j] = the coordinates of the j-th of them; 0 behind the last; count = how
+ *                  many there are
+ * TYPE has the elements' size; SHIFT moves an element's bits to the top of 64, a float's sign out
+ * of them. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE I32
@@ -12,8 +14,9 @@
 
 #define IS_NONZERO(v) (((ulong)(v) << SHIFT) != 0)
 
-__kernel void nonzero_count(const __global STORAGE(TYPE) *x, const long x_offset, __global long *counts,
-                            const long counts_offset, const index_t chunks, const index_t chunk, const index_t n) {
+__kernel void nonzero_count(const __global STORAGE(TYPE) * x, const long x_offset,
+                            __global long *counts, const long counts_offset, const index_t chunks,
+                            const index_t chunk, const index_t n) {
   const index_t c = (index_t)get_global_id(0);
   if (c >= chunks) return;
   const index_t from = c * chunk, end = n - from < chunk ? n : from + chunk;
@@ -22,10 +25,11 @@ __kernel void nonzero_count(const __global STORAGE(TYPE) *x, const long x_offset
   counts[counts_offset + c] = found;
 }
 
-__kernel void nonzero_write(const __global STORAGE(TYPE) *x, const long x_offset, const __global long *counts,
-                            const long counts_offset, __global long *out, const long out_offset, __global long *count,
-                            const long count_offset, const index8 dims, const index_t chunks, const index_t chunk,
-                            const index_t n, const int rank) {
+__kernel void nonzero_write(const __global STORAGE(TYPE) * x, const long x_offset,
+                            const __global long *counts, const long counts_offset,
+                            __global long *out, const long out_offset, __global long *count,
+                            const long count_offset, const index8 dims, const index_t chunks,
+                            const index_t chunk, const index_t n, const int rank) {
   const index_t c = (index_t)get_global_id(0);
   if (c >= chunks) return;
   const index_t from = c * chunk, end = n - from < chunk ? n : from + chunk;

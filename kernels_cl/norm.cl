@@ -1,9 +1,11 @@
 /* Normalisation by the moments of rows of n contiguous elements, or of given moments (batch_norm).
- *   norm_rows     out[r, i] = (x[r, i] - mean[r]) / sqrt(var[r] + eps) * weight[i] + bias[i]     (layer_norm)
- *                 out[r, i] = x[r, i] / sqrt(mean of squares + eps) * weight[i]                  (RMS: rms_norm)
- *   norm_groups   row r = (sample, group) of n = channels * spatial; weight, bias by channel      (group_norm)
- *   norm_batch    row r = (sample, channel) of n = spatial; mean, var, weight, bias by channel    (batch_norm)
- * mean first, then the mean of squares of deviations. A work-item or a TEAM takes a row, W neighbours at once. */
+ *   norm_rows     layer_norm: out[r, i] = (x[r, i] - mean[r]) / sqrt(var[r] + eps) * weight[i]
+ *                 + bias[i]
+ *                 RMS, rms_norm: out[r, i] = x[r, i] / sqrt(mean of squares + eps) * weight[i]
+ *   norm_groups   row r = (sample, group) of n = channels * spatial; weight, bias by channel
+ *   norm_batch    row r = (sample, channel) of n = spatial; mean, var, weight, bias by channel
+ * mean first, then the mean of squares of deviations. A work-item or a TEAM takes a row, W
+ * neighbours at once. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -22,28 +24,28 @@
 #endif
 #include "vector.h"
 
-typedef const __global STORAGE(X_TYPE) *x_pointer;
+typedef const __global STORAGE(X_TYPE) * x_pointer;
 
 /* This lane's sum of (x - mean)^2 (SQUARES) or x over a row. */
-#define DEFINE_ROW_SUM(name, TAKE)                                                                           \
-  static inline real name(x_pointer x, index_t n, real mean) {                                               \
-    real total = 0;                                                                                          \
-    for (index_t from = 0; from < n; from += BLOCK * W * TEAM) {                                             \
-      const index_t end = from + BLOCK * W * TEAM < n ? from + BLOCK * W * TEAM : n;                         \
-      realw v = (realw)0;                                                                                    \
-      index_t i = from + LANE * W;                                                                           \
-      for (; i + W <= end; i += TEAM * W) {                                                                  \
-        const realw t = LOADW(X_TYPE, x + i);                                                                \
-        v += TAKE(t, mean);                                                                                  \
-      }                                                                                                      \
-      real part = fold_add(v);                                                                               \
-      for (i = from + (end - from) / W * W + LANE; i < end; i += TEAM) {                                     \
-        const real t = LOAD(X_TYPE, x, i);                                                                   \
-        part += TAKE(t, mean);                                                                               \
-      }                                                                                                      \
-      total += part;                                                                                         \
-    }                                                                                                        \
-    return total;                                                                                            \
+#define DEFINE_ROW_SUM(name, TAKE)                                                   \
+  static inline real name(x_pointer x, index_t n, real mean) {                       \
+    real total = 0;                                                                  \
+    for (index_t from = 0; from < n; from += BLOCK * W * TEAM) {                     \
+      const index_t end = from + BLOCK * W * TEAM < n ? from + BLOCK * W * TEAM : n; \
+      realw v = (realw)0;                                                            \
+      index_t i = from + LANE * W;                                                   \
+      for (; i + W <= end; i += TEAM * W) {                                          \
+        const realw t = LOADW(X_TYPE, x + i);                                        \
+        v += TAKE(t, mean);                                                          \
+      }                                                                              \
+      real part = fold_add(v);                                                       \
+      for (i = from + (end - from) / W * W + LANE; i < end; i += TEAM) {             \
+        const real t = LOAD(X_TYPE, x, i);                                           \
+        part += TAKE(t, mean);                                                       \
+      }                                                                              \
+      total += part;                                                                 \
+    }                                                                                \
+    return total;                                                                    \
   }
 #define TAKE_VALUE(t, mean) (t)
 #define TAKE_SQUARE(t, mean) (((t) - (mean)) * ((t) - (mean)))
@@ -61,10 +63,11 @@ DEFINE_ROW_SUM(sum_squares, TAKE_SQUARE)
 #define PLUS_BIAS(v, b) (v)
 #endif
 
-__kernel void norm_rows(const __global STORAGE(X_TYPE) *x, const long x_offset, const __global STORAGE(PARAM_TYPE) *weight,
-                        const long weight_offset, const __global STORAGE(PARAM_TYPE) *bias, const long bias_offset,
-                        __global STORAGE(X_TYPE) *out, const long out_offset, const index_t rows, const index_t n,
-                        const real eps) {
+__kernel void norm_rows(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                        const __global STORAGE(PARAM_TYPE) * weight, const long weight_offset,
+                        const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,
+                        __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows,
+                        const index_t n, const real eps) {
   TEAM_MEMORY(memory);
   const index_t r = (index_t)TEAM_INDEX;
   if (TEAM == 1 && r >= rows) return;
@@ -94,7 +97,8 @@ __kernel void norm_rows(const __global STORAGE(X_TYPE) *x, const long x_offset, 
 }
 
 /* out[i] = (x[i] - mean) * scale + shift for i in [0, n). */
-static inline void scale_row(x_pointer x, __global STORAGE(X_TYPE) *out, index_t n, real mean, real scale, real shift) {
+static inline void scale_row(x_pointer x, __global STORAGE(X_TYPE) * out, index_t n, real mean,
+                             real scale, real shift) {
   index_t i = LANE * W;
   for (; i + W <= n; i += TEAM * W) {
     const realw v = (LOADW(X_TYPE, x + i) - mean) * scale + shift;
@@ -106,10 +110,12 @@ static inline void scale_row(x_pointer x, __global STORAGE(X_TYPE) *out, index_t
   }
 }
 
-__kernel void norm_groups(const __global STORAGE(X_TYPE) *x, const long x_offset, const __global STORAGE(PARAM_TYPE) *weight,
-                          const long weight_offset, const __global STORAGE(PARAM_TYPE) *bias, const long bias_offset,
-                          __global STORAGE(X_TYPE) *out, const long out_offset, const index_t rows, const index_t groups,
-                          const index_t channels, const index_t spatial, const real eps) {
+__kernel void norm_groups(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                          const __global STORAGE(PARAM_TYPE) * weight, const long weight_offset,
+                          const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,
+                          __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows,
+                          const index_t groups, const index_t channels, const index_t spatial,
+                          const real eps) {
   TEAM_MEMORY(memory);
   const index_t r = (index_t)TEAM_INDEX;
   if (TEAM == 1 && r >= rows) return;
@@ -119,24 +125,26 @@ __kernel void norm_groups(const __global STORAGE(X_TYPE) *x, const long x_offset
   const real mean = sum_team(sum_values(x, n, 0), memory) / (real)n;
   const real scale = 1 / sqrt(sum_team(sum_squares(x, n, mean), memory) / (real)n + eps);
   for (index_t c = 0; c < channels; c++) {
-    const real channel_scale = TIMES_WEIGHT(scale, LOAD(PARAM_TYPE, weight, weight_offset + first + c));
+    const real channel_scale =
+        TIMES_WEIGHT(scale, LOAD(PARAM_TYPE, weight, weight_offset + first + c));
     const real shift = PLUS_BIAS((real)0, LOAD(PARAM_TYPE, bias, bias_offset + first + c));
     scale_row(x + c * spatial, out + c * spatial, spatial, mean, channel_scale, shift);
   }
 }
 
-__kernel void norm_batch(const __global STORAGE(X_TYPE) *x, const long x_offset, const __global STORAGE(PARAM_TYPE) *weight,
-                         const long weight_offset, const __global STORAGE(PARAM_TYPE) *bias, const long bias_offset,
-                         const __global STORAGE(PARAM_TYPE) *mean, const long mean_offset,
-                         const __global STORAGE(PARAM_TYPE) *var, const long var_offset, __global STORAGE(X_TYPE) *out,
-                         const long out_offset, const index_t rows, const index_t channels, const index_t spatial,
-                         const real eps) {
+__kernel void norm_batch(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                         const __global STORAGE(PARAM_TYPE) * weight, const long weight_offset,
+                         const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,
+                         const __global STORAGE(PARAM_TYPE) * mean, const long mean_offset,
+                         const __global STORAGE(PARAM_TYPE) * var, const long var_offset,
+                         __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows,
+                         const index_t channels, const index_t spatial, const real eps) {
   const index_t r = (index_t)TEAM_INDEX;
   if (TEAM == 1 && r >= rows) return;
   const index_t c = r % channels;
   const real inverse = 1 / sqrt(LOAD(PARAM_TYPE, var, var_offset + c) + eps);
   const real scale = TIMES_WEIGHT(inverse, LOAD(PARAM_TYPE, weight, weight_offset + c));
   const real shift = PLUS_BIAS((real)0, LOAD(PARAM_TYPE, bias, bias_offset + c));
-  scale_row(x + x_offset + r * spatial, out + out_offset + r * spatial, spatial, LOAD(PARAM_TYPE, mean, mean_offset + c), scale,
-            shift);
+  scale_row(x + x_offset + r * spatial, out + out_offset + r * spatial, spatial,
+            LOAD(PARAM_TYPE, mean, mean_offset + c), scale, shift);
 }

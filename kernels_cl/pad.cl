@@ -1,6 +1,6 @@
-/* out[k] = x[m(k)], per dimension m(k) = k - before brought into [0, size): MODE 0 `value` where it is outside,
- * 1 reflected without repeating the edge, 2 clamped, 3 modulo the size. A work-item writes CHUNK neighbours of a row.
- * dims, before and sizes are innermost first. */
+/* out[k] = x[m(k)], per dimension m(k) = k - before brought into [0, size): MODE 0 `value` where it
+ * is outside, 1 reflected without repeating the edge, 2 clamped, 3 modulo the size. A work-item
+ * writes CHUNK neighbours of a row. dims, before and sizes are innermost first. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE I32
@@ -29,26 +29,27 @@ static inline index_t source_index(index_t i, index_t size) {
 }
 
 /* One outer dimension: takes its digit off `row`, moves the source or leaves. */
-#define STEP(d)                                                             \
-  if (n_dims > 0x##d) {                                                     \
+#define STEP(d)                                                                \
+  if (n_dims > 0x##d) {                                                        \
     const index_t i = source_index(row % dims.s##d - before.s##d, sizes.s##d); \
-    row /= dims.s##d;                                                       \
-    inside = inside && i >= 0;                                              \
-    source += i * strides.s##d;                                             \
+    row /= dims.s##d;                                                          \
+    inside = inside && i >= 0;                                                 \
+    source += i * strides.s##d;                                                \
   }
 
-__kernel void pad(const __global STORAGE(TYPE) *x, const long x_offset, __global STORAGE(TYPE) *out, const long out_offset,
-                  const index8 dims, const index8 before, const index8 sizes, const index8 strides, const int n_dims,
+__kernel void pad(const __global STORAGE(TYPE) * x, const long x_offset,
+                  __global STORAGE(TYPE) * out, const long out_offset, const index8 dims,
+                  const index8 before, const index8 sizes, const index8 strides, const int n_dims,
                   const index_t items, const long value) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t per_row = (dims.s0 + CHUNK - 1) / CHUNK;
-  const index_t from = item % per_row * CHUNK, end = from + CHUNK < dims.s0 ? from + CHUNK : dims.s0;
+  const index_t from = item % per_row * CHUNK,
+                end = from + CHUNK < dims.s0 ? from + CHUNK : dims.s0;
   index_t row = item / per_row, source = 0;
   int inside = 1;
   out += out_offset + row * dims.s0;
-  STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7)
-  x += x_offset + (inside ? source : 0);
+  STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7) x += x_offset + (inside ? source : 0);
   for (index_t k = from; k < end; k++) {
     const index_t i = source_index(k - before.s0, sizes.s0);
     out[k] = inside && i >= 0 ? x[i * strides.s0] : (STORAGE(TYPE))value;

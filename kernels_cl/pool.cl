@@ -1,8 +1,12 @@
-/* Pooling of planes (depth, rows, columns); missing dimensions in front are 1. A work-item makes an output row (BY_ROW) or
- * one cell of it.
- *   pool_max       the maximum of the window (NaN wins); HAS_INDICES: where, flat in the plane (first, but the last NaN)
- *   pool_average   the sum of the window / divisor (0: the window's size, COUNT_PAD: with its padding)
+/* Pooling of planes (depth, rows, columns); missing dimensions in front are 1. A work-item makes an
+ * output row (BY_ROW) or one cell of it.
+ *
+ *   pool_max       the maximum of the window (NaN wins); HAS_INDICES: where, flat in the plane
+ *                  (first, but the last NaN)
+ *   pool_average   the sum of the window / divisor (0: the window's size, COUNT_PAD: with its
+ *                  padding)
  *   pool_adaptive  cell i of a dimension covers [floor(i * in / out), ceil((i + 1) * in / out))
+ *
  * Windows of more than BLOCK elements are summed by rows of at most BLOCK. */
 #include "common.h"
 #ifndef X_TYPE
@@ -24,7 +28,7 @@
 #define BLOCK 256
 #endif
 
-typedef const __global STORAGE(X_TYPE) *x_pointer;
+typedef const __global STORAGE(X_TYPE) * x_pointer;
 #if IS_FLOAT(COMPUTE)
 #define LOWEST ((real)(-INFINITY))
 #define IS_NAN(v) isnan(v)
@@ -39,7 +43,8 @@ typedef struct range {
 } range;
 
 /* The maximum of a window of plane p. */
-static inline real window_max(x_pointer p, int rows, index_t columns, range z, range y, range x, long *where) {
+static inline real window_max(x_pointer p, int rows, index_t columns, range z, range y, range x,
+                              long *where) {
   real best = LOWEST;
   long at = ((long)z.begin * rows + y.begin) * columns + x.begin;
   for (int h = z.begin; h < z.end; h += z.step)
@@ -76,7 +81,8 @@ static inline int range_size(range r) { return max(r.end - r.begin, 0); }
 
 /* What lies inside [0, size) of a window with taps start, start + d, ... */
 static inline range window_inside(int start, int kernel_size, int d, int size) {
-  const range r = {start >= 0 ? start : start + (-start + d - 1) / d * d, min(start + (kernel_size - 1) * d + 1, size), d};
+  const range r = {start >= 0 ? start : start + (-start + d - 1) / d * d,
+                   min(start + (kernel_size - 1) * d + 1, size), d};
   return r;
 }
 
@@ -86,24 +92,28 @@ static inline range adaptive_range(int i, int in, int out) {
   return r;
 }
 
-/* item: a row or cell of all planes. Leaves its plane, slice z, row y and columns [cell, cell_end). */
-#define BEGIN_CELLS                                                                        \
-  const index_t item = (index_t)get_global_id(0);                                          \
-  if (item >= items) return;                                                               \
-  const index_t line = BY_ROW ? item : item / out_columns;                                 \
-  const index_t plane = line / out_rows / out_depth;                                       \
-  const int out_z = (int)(line / out_rows % out_depth), out_y = (int)(line % out_rows);    \
-  const int cell = BY_ROW ? 0 : (int)(item % out_columns);                                 \
-  const int cell_end = BY_ROW ? out_columns : cell + 1;                                    \
-  x += x_offset + plane * depth * rows * columns;                                          \
+/* item: a row or cell of all planes. Leaves its plane, slice z, row y and columns [cell, cell_end).
+ */
+#define BEGIN_CELLS                                                                     \
+  const index_t item = (index_t)get_global_id(0);                                       \
+  if (item >= items) return;                                                            \
+  const index_t line = BY_ROW ? item : item / out_columns;                              \
+  const index_t plane = line / out_rows / out_depth;                                    \
+  const int out_z = (int)(line / out_rows % out_depth), out_y = (int)(line % out_rows); \
+  const int cell = BY_ROW ? 0 : (int)(item % out_columns);                              \
+  const int cell_end = BY_ROW ? out_columns : cell + 1;                                 \
+  x += x_offset + plane * depth * rows * columns;                                       \
   out += out_offset + line * out_columns;
 
-__kernel void pool_max(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
-                       const long out_offset, __global long *indices, const long indices_offset, const index_t items,
-                       const int depth, const int rows, const int columns, const int out_depth, const int out_rows,
-                       const int out_columns, const int kernel_z, const int kernel_y, const int kernel_x, const int stride_z,
-                       const int stride_y, const int stride_x, const int pad_z, const int pad_y, const int pad_x,
-                       const int dilation_z, const int dilation_y, const int dilation_x) {
+__kernel void pool_max(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                       __global STORAGE(X_TYPE) * out, const long out_offset,
+                       __global long *indices, const long indices_offset, const index_t items,
+                       const int depth, const int rows, const int columns, const int out_depth,
+                       const int out_rows, const int out_columns, const int kernel_z,
+                       const int kernel_y, const int kernel_x, const int stride_z,
+                       const int stride_y, const int stride_x, const int pad_z, const int pad_y,
+                       const int pad_x, const int dilation_z, const int dilation_y,
+                       const int dilation_x) {
   BEGIN_CELLS
   const range z = window_inside(out_z * stride_z - pad_z, kernel_z, dilation_z, depth);
   const range y = window_inside(out_y * stride_y - pad_y, kernel_y, dilation_y, rows);
@@ -123,32 +133,39 @@ static inline long padded_size(int start, int kernel_size, int pad, int size) {
   return min(start + kernel_size, size + pad) - start;
 }
 
-__kernel void pool_average(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
-                           const long out_offset, const index_t items, const int depth, const int rows, const int columns,
-                           const int out_depth, const int out_rows, const int out_columns, const int kernel_z,
-                           const int kernel_y, const int kernel_x, const int stride_z, const int stride_y, const int stride_x,
+__kernel void pool_average(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                           __global STORAGE(X_TYPE) * out, const long out_offset,
+                           const index_t items, const int depth, const int rows, const int columns,
+                           const int out_depth, const int out_rows, const int out_columns,
+                           const int kernel_z, const int kernel_y, const int kernel_x,
+                           const int stride_z, const int stride_y, const int stride_x,
                            const int pad_z, const int pad_y, const int pad_x, const long divisor) {
   BEGIN_CELLS
   const int first_z = out_z * stride_z - pad_z, first_y = out_y * stride_y - pad_y;
-  const range z = window_inside(first_z, kernel_z, 1, depth), y = window_inside(first_y, kernel_y, 1, rows);
-  const long padded = padded_size(first_z, kernel_z, pad_z, depth) * padded_size(first_y, kernel_y, pad_y, rows);
+  const range z = window_inside(first_z, kernel_z, 1, depth),
+              y = window_inside(first_y, kernel_y, 1, rows);
+  const long padded =
+      padded_size(first_z, kernel_z, pad_z, depth) * padded_size(first_y, kernel_y, pad_y, rows);
   for (int k = cell; k < cell_end; k++) {
     const int first_x = k * stride_x - pad_x;
     const range c = window_inside(first_x, kernel_x, 1, columns);
     const long count = (long)range_size(z) * range_size(y) * range_size(c);
-    const long covered = COUNT_PAD ? padded * padded_size(first_x, kernel_x, pad_x, columns) : count;
+    const long covered =
+        COUNT_PAD ? padded * padded_size(first_x, kernel_x, pad_x, columns) : count;
     const real sum = window_sum(x, rows, columns, z, y, c);
     const real mean = count == 0 ? (real)0 : sum / (real)(divisor != 0 ? divisor : covered);
     STORE(X_TYPE, out, k, mean);
   }
 }
 
-__kernel void pool_adaptive(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
-                            const long out_offset, __global long *indices, const long indices_offset, const index_t items,
-                            const int depth, const int rows, const int columns, const int out_depth, const int out_rows,
-                            const int out_columns) {
+__kernel void pool_adaptive(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                            __global STORAGE(X_TYPE) * out, const long out_offset,
+                            __global long *indices, const long indices_offset, const index_t items,
+                            const int depth, const int rows, const int columns, const int out_depth,
+                            const int out_rows, const int out_columns) {
   BEGIN_CELLS
-  const range z = adaptive_range(out_z, depth, out_depth), y = adaptive_range(out_y, rows, out_rows);
+  const range z = adaptive_range(out_z, depth, out_depth),
+              y = adaptive_range(out_y, rows, out_rows);
   for (int k = cell; k < cell_end; k++) {
     const range c = adaptive_range(k, columns, out_columns);
 #if MAX

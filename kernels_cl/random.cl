@@ -1,5 +1,6 @@
-/* Random numbers by Philox 4x32-10: see docs/random.md, which says which words become which element, and
- * backend/cpu/kernels/random.h. A work-item makes the elements of one block: four of 32 bits, or two of 64 (I64, F64).  */
+/* Random numbers by Philox 4x32-10: see docs/random.md, which says which words become which
+ * element, and backend/cpu/kernels/random.h. A work-item makes the elements of one block: four of
+ * 32 bits, or two of 64 (I64, F64). */
 #include "common.h"
 #ifndef OUT_TYPE
 #define OUT_TYPE F32
@@ -15,8 +16,8 @@
 
 static inline uint4 philox(uint4 w, uint k0, uint k1) {
   for (int i = 0; i < 10; i++) {
-    w = (uint4)(mul_hi(0xCD9E8D57u, w.z) ^ w.y ^ k0, 0xCD9E8D57u * w.z, mul_hi(0xD2511F53u, w.x) ^ w.w ^ k1,
-                0xD2511F53u * w.x);
+    w = (uint4)(mul_hi(0xCD9E8D57u, w.z) ^ w.y ^ k0, 0xCD9E8D57u * w.z,
+                mul_hi(0xD2511F53u, w.x) ^ w.w ^ k1, 0xD2511F53u * w.x);
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
@@ -32,11 +33,13 @@ static inline void normal_pair(real u, real v, real *e) {
 }
 #endif
 
-__kernel void random(__global STORAGE(OUT_TYPE) *out, const long out_offset, const long n, const ulong seed,
-                     const uint stream, const uint run, const long low, const ulong range) {
+__kernel void random(__global STORAGE(OUT_TYPE) * out, const long out_offset, const long n,
+                     const ulong seed, const uint stream, const uint run, const long low,
+                     const ulong range) {
   const long block = (long)get_global_id(0);
   if (block * PER_BLOCK >= n) return;
-  const uint4 w = philox((uint4)((uint)block, (uint)(block >> 32), stream, run), (uint)seed, (uint)(seed >> 32));
+  const uint4 w = philox((uint4)((uint)block, (uint)(block >> 32), stream, run), (uint)seed,
+                         (uint)(seed >> 32));
 #if KIND == INTEGER || IS_F64(OUT_TYPE)
   const ulong a = w.x | (ulong)w.y << 32, b = w.z | (ulong)w.w << 32;
   real e[2];

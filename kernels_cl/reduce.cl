@@ -1,9 +1,10 @@
-/* out[k] = finish(fold over r of map(x[k, r])): k counts the kept dimensions, r the reduced ones, both row-major.
- * r is (outer, inner): inner is the last of the collapsed reduced dimensions. ROW: inner has stride 1 and a work-item
- * (or a TEAM of them) folds W neighbours of r at once; else a work-item folds STRIP times W neighbours of k, block by block.
- * A unit is a block of at most BLOCK * W * TEAM (ROW) or BLOCK elements of inner; float sums and moments of units are
- * merged with compensation, so that no chain of additions is long. Dimension 1 of the grid divides the units among
- * n_splits work-items, which leave partial states (component, split, k) for reduce_merge.
+/* out[k] = finish(fold over r of map(x[k, r])): k counts the kept dimensions, r the reduced ones,
+ * both row-major. r is (outer, inner): inner is the last of the collapsed reduced dimensions. ROW:
+ * inner has stride 1 and a work-item (or a TEAM of them) folds W neighbours of r at once; else a
+ * work-item folds STRIP times W neighbours of k, block by block. A unit is a block of at most BLOCK
+ * * W * TEAM (ROW) or BLOCK elements of inner; float sums and moments of units are merged with
+ * compensation, so that no chain of additions is long. Dimension 1 of the grid divides the units
+ * among n_splits work-items, which leave partial states (component, split, k) for reduce_merge.
  * var, std: per unit the mean, then the squares of deviations from it; merged after Chan et al. */
 #include "common.h"
 #ifndef X_TYPE
@@ -90,7 +91,8 @@ typedef real total_t;
 #else
 typedef realw total_t;
 #endif
-/* sums: a - b is the sum, b what rounding added. moments: a mean, b sum of squared deviations, n count. arg: i where. */
+/* sums: a - b is the sum, b what rounding added. moments: a mean, b sum of squared deviations, n
+ * count. arg: i where. */
 typedef struct state {
   total_t a, b;
   real n;
@@ -165,15 +167,16 @@ static inline total_t state_finish(const state *s, real divisor) {
 #endif
 }
 
-/* Pass 0 folds map(x), pass 1 (moments) the squares of x - mean. *count: elements seen by this lane. */
+/* Pass 0 folds map(x), pass 1 (moments) the squares of x - mean. *count: elements seen by this
+ * lane. */
 #if KIND == VAR || KIND == STD
-#define TAKE(V, v) (pass ? ((v) - mean) * ((v) - mean) : (v))
+#define TAKE(V, v) (pass ? ((v)-mean) * ((v)-mean) : (v))
 #else
 #define TAKE(V, v) MAP(V, v)
 #endif
 #if ROW
-static inline real fold_unit(const __global STORAGE(X_TYPE) *p, index_t n, index_t stride, int some, int pass, real mean,
-                             index_t *count) {
+static inline real fold_unit(const __global STORAGE(X_TYPE) * p, index_t n, index_t stride,
+                             int some, int pass, real mean, index_t *count) {
   realw v0 = (realw)IDENTITY, v1 = (realw)IDENTITY;
   index_t i = LANE * W, seen = 0;
   for (; i + (TEAM + 1) * W <= n; i += 2 * TEAM * W, seen += 2 * W) {
@@ -204,8 +207,8 @@ static inline real fold_unit(const __global STORAGE(X_TYPE) *p, index_t n, index
   return total;
 }
 #else
-static inline realw fold_unit(const __global STORAGE(X_TYPE) *p, index_t n, index_t stride, int some, int pass, realw mean,
-                              index_t *count) {
+static inline realw fold_unit(const __global STORAGE(X_TYPE) * p, index_t n, index_t stride,
+                              int some, int pass, realw mean, index_t *count) {
   realw v = (realw)IDENTITY;
   if (some >= W)
     for (index_t i = 0; i < n; i++) {
@@ -222,8 +225,10 @@ static inline realw fold_unit(const __global STORAGE(X_TYPE) *p, index_t n, inde
 }
 #endif
 
-/* The state of the n elements at p, `stride` apart; r is the number of the first among the reduced ones. */
-static inline state reduce_unit(const __global STORAGE(X_TYPE) *p, index_t n, index_t stride, int some, long r) {
+/* The state of the n elements at p, `stride` apart; r is the number of the first among the reduced
+ * ones. */
+static inline state reduce_unit(const __global STORAGE(X_TYPE) * p, index_t n, index_t stride,
+                                int some, long r) {
   state u = state_start();
   index_t count;
   u.a = fold_unit(p, n, stride, some, 0, (total_t)0, &count);
@@ -245,7 +250,8 @@ static inline state reduce_unit(const __global STORAGE(X_TYPE) *p, index_t n, in
 }
 
 #if TEAM > 1
-static inline void merge_team(state *s, __local real *a, __local real *b, __local real *n, __local long *at) {
+static inline void merge_team(state *s, __local real *a, __local real *b, __local real *n,
+                              __local long *at) {
   for (int half_team = TEAM / 2; half_team > 0; half_team /= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (LANE >= half_team && LANE < 2 * half_team) {
@@ -267,7 +273,8 @@ static inline void merge_team(state *s, __local real *a, __local real *b, __loca
 }
 #endif
 
-static inline void store_result(__global STORAGE(OUT_TYPE) *out, const state *s, int some, real divisor) {
+static inline void store_result(__global STORAGE(OUT_TYPE) * out, const state *s, int some,
+                                real divisor) {
 #if IS_ARG
   STORE(OUT_TYPE, out, 0, s->i < 0 ? 0 : s->i);
 #elif ROW
@@ -290,7 +297,8 @@ static inline void store_lanes(__global real *p, int some, const total_t v) {
 }
 
 /* The components of a partial state are `step` apart. */
-static inline void store_parts(__global real *parts, long step, __global long *places, const state *s, int some) {
+static inline void store_parts(__global real *parts, long step, __global long *places,
+                               const state *s, int some) {
 #if IS_SUM && IS_FLOAT(COMPUTE)
   store_lanes(parts, some, s->a - s->b);
 #else
@@ -306,16 +314,18 @@ static inline void store_parts(__global real *parts, long step, __global long *p
 }
 
 /* How many of the W columns of vector v of a strip there are. */
-#define SOME(v) (left - (v) * W)
+#define SOME(v) (left - (v)*W)
 
-/* parts: (1 or 3, n_splits, n_kept); places (arg only): (n_splits, n_kept). groups: work-items (or teams) in dimension
- * 0; not ROW: each takes STRIP * W of the row_size neighbours that the innermost kept dimension has. */
-__kernel void reduce(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(OUT_TYPE) *out,
-                     const long out_offset, __global real *parts, const long parts_offset, __global long *places,
-                     const long places_offset, const index8 kept_dims, const index8 kept_strides, const index8 outer_dims,
-                     const index8 outer_strides, const index_t n_kept, const index_t groups, const index_t row_size,
-                     const index_t n_outer, const index_t n_inner, const index_t inner_stride, const int n_splits,
-                     const real divisor) {
+/* parts: (1 or 3, n_splits, n_kept); places (arg only): (n_splits, n_kept). groups: work-items (or
+ * teams) in dimension 0; not ROW: each takes STRIP * W of the row_size neighbours that the
+ * innermost kept dimension has. */
+__kernel void reduce(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                     __global STORAGE(OUT_TYPE) * out, const long out_offset, __global real *parts,
+                     const long parts_offset, __global long *places, const long places_offset,
+                     const index8 kept_dims, const index8 kept_strides, const index8 outer_dims,
+                     const index8 outer_strides, const index_t n_kept, const index_t groups,
+                     const index_t row_size, const index_t n_outer, const index_t n_inner,
+                     const index_t inner_stride, const int n_splits, const real divisor) {
 #if TEAM > 1
   __local real team_a[TEAM], team_b[TEAM], team_n[TEAM];
   __local long team_i[TEAM];
@@ -342,7 +352,8 @@ __kernel void reduce(const __global STORAGE(X_TYPE) *x, const long x_offset, __g
   for (index_t u = split * share; u < end; u++) {
     const index_t o = u / per_inner, from = u % per_inner * unit_size;
     const index_t n = n_inner - from < unit_size ? n_inner - from : unit_size;
-    const __global STORAGE(X_TYPE) *p = row + strided_offset(o, outer_dims, outer_strides) + from * inner_stride;
+    const __global STORAGE(X_TYPE) *p =
+        row + strided_offset(o, outer_dims, outer_strides) + from * inner_stride;
     for (int v = 0; v < STRIP && SOME(v) > 0; v++) {
       const state unit = reduce_unit(p + v * W, n, inner_stride, SOME(v), (long)o * n_inner + from);
       state_merge(&strip[v], &unit);
@@ -355,7 +366,8 @@ __kernel void reduce(const __global STORAGE(X_TYPE) *x, const long x_offset, __g
   for (int v = 0; v < STRIP && SOME(v) > 0; v++) {
 #if SPLIT
     const long at = (long)split * n_kept + k + v * W;
-    store_parts(parts + parts_offset + at, (long)n_splits * n_kept, places + places_offset + at, &strip[v], SOME(v));
+    store_parts(parts + parts_offset + at, (long)n_splits * n_kept, places + places_offset + at,
+                &strip[v], SOME(v));
 #else
     store_result(out + out_offset + k + v * W, &strip[v], SOME(v), divisor);
 #endif
@@ -363,8 +375,9 @@ __kernel void reduce(const __global STORAGE(X_TYPE) *x, const long x_offset, __g
 }
 
 /* Merges the partial states of each k. Compiled with W = 1, ROW = 1. */
-__kernel void reduce_merge(const __global real *parts, const long parts_offset, const __global long *places,
-                           const long places_offset, __global STORAGE(OUT_TYPE) *out, const long out_offset,
+__kernel void reduce_merge(const __global real *parts, const long parts_offset,
+                           const __global long *places, const long places_offset,
+                           __global STORAGE(OUT_TYPE) * out, const long out_offset,
                            const index_t n_kept, const int n_splits, const real divisor) {
 #if ROW && TEAM == 1
   const index_t k = (index_t)get_global_id(0);

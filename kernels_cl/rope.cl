@@ -1,5 +1,6 @@
-/* (a, b) -> (a cos - b sin, a sin + b cos) for the pairs of each row of head_dim; a row is (*, l, head) and uses row l of
- * cos, sin (L, head_dim / 2). INTERLEAVED: pairs (2i, 2i + 1), else (i, i + head_dim / 2). A work-item takes CHUNK pairs. */
+/* (a, b) -> (a cos - b sin, a sin + b cos) for the pairs of each row of head_dim; a row is (*, l,
+ * head) and uses row l of cos, sin (L, head_dim / 2). INTERLEAVED: pairs (2i, 2i + 1), else (i, i +
+ * head_dim / 2). A work-item takes CHUNK pairs. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -15,14 +16,17 @@
 #endif
 
 /* dims, strides: of x without its last dimension, heads first. */
-__kernel void rope(const __global STORAGE(X_TYPE) *x, const long x_offset, const __global STORAGE(TABLE_TYPE) *cosines,
-                   const long cos_offset, const __global STORAGE(TABLE_TYPE) *sines, const long sin_offset,
-                   __global STORAGE(X_TYPE) *out, const long out_offset, const index8 dims, const index8 strides,
-                   const index_t items, const index_t n_heads, const index_t length, const index_t n_pairs) {
+__kernel void rope(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                   const __global STORAGE(TABLE_TYPE) * cosines, const long cos_offset,
+                   const __global STORAGE(TABLE_TYPE) * sines, const long sin_offset,
+                   __global STORAGE(X_TYPE) * out, const long out_offset, const index8 dims,
+                   const index8 strides, const index_t items, const index_t n_heads,
+                   const index_t length, const index_t n_pairs) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t per_row = (n_pairs + CHUNK - 1) / CHUNK, row = item / per_row;
-  const index_t from = item % per_row * CHUNK, end = from + CHUNK < n_pairs ? from + CHUNK : n_pairs;
+  const index_t from = item % per_row * CHUNK,
+                end = from + CHUNK < n_pairs ? from + CHUNK : n_pairs;
   const index_t l = row / n_heads % length;
   x += x_offset + strided_offset(row, dims, strides);
   out += out_offset + row * 2 * n_pairs;

@@ -1,10 +1,12 @@
-/* out[f, index[f, i], k] = KIND(out[f, index[f, i], k], source[f, i, k]): i along the axis, k over the dimensions behind it
- * over which the index stays the same, f over all others. Equal indices combine in their order. An index out of range is
- * reported and left out.
- *   scatter_walk      a work-item walks all i for CHUNK neighbours of k and one of `parts` ranges of destinations. WRAP:
- *                     negative indices count from the end. DENSE: k is one dimension of stride 1 in source and out
- *   scatter_segments  places has each line's i in the order of their indices: the work-item of the first of equal ones
- *                     combines them all                                                                              */
+/* out[f, index[f, i], k] = KIND(out[f, index[f, i], k], source[f, i, k]): i along the axis, k over
+ * the dimensions behind it over which the index stays the same, f over all others. Equal indices
+ * combine in their order. An index out of range is reported and left out.
+ *
+ *   scatter_walk      a work-item walks all i for CHUNK neighbours of k and one of `parts` ranges
+ *                     of destinations. WRAP: negative indices count from the end. DENSE: k is one
+ *                     dimension of stride 1 in source and out
+ *   scatter_segments  places has each line's i in the order of their indices: the work-item of the
+ *                     first of equal ones combines them all */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -43,8 +45,8 @@
 #endif
 
 /* out[to] = KIND(out[to], source[from]) */
-static inline void combine(__global STORAGE(TYPE) *out, const index_t to, const __global STORAGE(TYPE) *source,
-                           const index_t from) {
+static inline void combine(__global STORAGE(TYPE) * out, const index_t to,
+                           const __global STORAGE(TYPE) * source, const index_t from) {
 #if KIND == ASSIGN
   out[to] = source[from];
 #else
@@ -53,16 +55,19 @@ static inline void combine(__global STORAGE(TYPE) *out, const index_t to, const 
 #endif
 }
 
-__kernel void scatter_walk(const __global STORAGE(TYPE) *source, const long source_offset,
-                           const __global STORAGE(INDEX_TYPE) *index, const long index_offset, __global STORAGE(TYPE) *out,
-                           const long out_offset, const index8 front_dims, const index8 source_front,
+__kernel void scatter_walk(const __global STORAGE(TYPE) * source, const long source_offset,
+                           const __global STORAGE(INDEX_TYPE) * index, const long index_offset,
+                           __global STORAGE(TYPE) * out, const long out_offset,
+                           const index8 front_dims, const index8 source_front,
                            const index8 index_front, const index8 out_front, const index8 back_dims,
-                           const index8 source_back, const index8 out_back, const index_t items, const index_t parts,
-                           const index_t n, const index_t n_back, const index_t size, const index_t source_step,
-                           const index_t index_step, const index_t out_step, FAULT_PARAMS) {
+                           const index8 source_back, const index8 out_back, const index_t items,
+                           const index_t parts, const index_t n, const index_t n_back,
+                           const index_t size, const index_t source_step, const index_t index_step,
+                           const index_t out_step, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
-  const index_t per_row = (n_back + CHUNK - 1) / CHUNK, part = item / per_row % parts, f = item / per_row / parts;
+  const index_t per_row = (n_back + CHUNK - 1) / CHUNK, part = item / per_row % parts,
+                f = item / per_row / parts;
   const index_t from = item % per_row * CHUNK, end = from + CHUNK < n_back ? from + CHUNK : n_back;
   const long low = (long)size * part / parts, high = (long)size * (part + 1) / parts;
   source += source_offset + strided_offset(f, front_dims, source_front);
@@ -70,7 +75,8 @@ __kernel void scatter_walk(const __global STORAGE(TYPE) *source, const long sour
   out += out_offset + strided_offset(f, front_dims, out_front);
   for (index_t i = 0; i < n; i++) {
     const long given = index[i * index_step], to = WRAP && given < 0 ? given + size : given;
-    if (to < 0 || to >= size) set_fault(fault, fault_node, FAULT_INDEX, given, WRAP ? -(long)size : 0, size - 1);
+    if (to < 0 || to >= size)
+      set_fault(fault, fault_node, FAULT_INDEX, given, WRAP ? -(long)size : 0, size - 1);
     if (to < low || to >= high) continue;
     const index_t row = (index_t)to * out_step;
     for (index_t k = from; k < end; k++) {
@@ -84,14 +90,17 @@ __kernel void scatter_walk(const __global STORAGE(TYPE) *source, const long sour
   }
 }
 
-__kernel void scatter_segments(const __global STORAGE(TYPE) *source, const long source_offset,
-                               const __global STORAGE(INDEX_TYPE) *index, const long index_offset,
-                               __global STORAGE(TYPE) *out, const long out_offset, const __global uint *places,
-                               const long places_offset, const index8 front_dims, const index8 source_front,
-                               const index8 index_front, const index8 out_front, const index8 back_dims,
-                               const index8 source_back, const index8 out_back, const index_t items, const index_t pitch,
-                               const index_t n, const index_t n_back, const index_t size, const index_t source_step,
-                               const index_t index_step, const index_t out_step, FAULT_PARAMS) {
+__kernel void scatter_segments(const __global STORAGE(TYPE) * source, const long source_offset,
+                               const __global STORAGE(INDEX_TYPE) * index, const long index_offset,
+                               __global STORAGE(TYPE) * out, const long out_offset,
+                               const __global uint *places, const long places_offset,
+                               const index8 front_dims, const index8 source_front,
+                               const index8 index_front, const index8 out_front,
+                               const index8 back_dims, const index8 source_back,
+                               const index8 out_back, const index_t items, const index_t pitch,
+                               const index_t n, const index_t n_back, const index_t size,
+                               const index_t source_step, const index_t index_step,
+                               const index_t out_step, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t k = item % n_back, first = item / n_back % n, f = item / n_back / n;
@@ -103,8 +112,10 @@ __kernel void scatter_segments(const __global STORAGE(TYPE) *source, const long 
     set_fault(fault, fault_node, FAULT_INDEX, to, 0, size - 1);
     return;
   }
-  source += source_offset + strided_offset(f, front_dims, source_front) + strided_offset(k, back_dims, source_back);
-  out += out_offset + strided_offset(f, front_dims, out_front) + strided_offset(k, back_dims, out_back);
+  source += source_offset + strided_offset(f, front_dims, source_front) +
+            strided_offset(k, back_dims, source_back);
+  out += out_offset + strided_offset(f, front_dims, out_front) +
+         strided_offset(k, back_dims, out_back);
   for (index_t i = first; i < n && index[(index_t)places[i] * index_step] == to; i++)
     combine(out, (index_t)to * out_step, source, (index_t)places[i] * source_step);
 }

@@ -1,5 +1,6 @@
-/* out[row, k] = how many of the boundaries b[row, 0 .. n) are below x[row, k], or with RIGHT not above it. A NaN x is above
- * all. SHARED: one row of boundaries for all. SORTER: b[row, sorter[row, i]] ascend; an index out of range is reported. */
+/* out[row, k] = how many of the boundaries b[row, 0 .. n) are below x[row, k], or with RIGHT not
+ * above it. A NaN x is above all. SHARED: one row of boundaries for all. SORTER: b[row, sorter[row,
+ * i]] ascend; an index out of range is reported. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -23,8 +24,8 @@
 #define BELOW(b, x) (!((b) >= (x)))
 #endif
 
-static inline index_t place_of(const __global long *sorter, index_t i, index_t n, volatile __global fault_record *fault,
-                               uint fault_node) {
+static inline index_t place_of(const __global long *sorter, index_t i, index_t n,
+                               volatile __global fault_record *fault, uint fault_node) {
 #if SORTER
   const long at = sorter[i];
   if (at >= 0 && at < n) return (index_t)at;
@@ -35,10 +36,12 @@ static inline index_t place_of(const __global long *sorter, index_t i, index_t n
 #endif
 }
 
-__kernel void search_sorted(const __global STORAGE(X_TYPE) *boundaries, const long boundaries_offset,
-                            const __global STORAGE(X_TYPE) *x, const long x_offset, const __global long *sorter,
-                            const long sorter_offset, __global STORAGE(OUT_TYPE) *out, const long out_offset,
-                            const index_t items, const index_t n, const index_t per_row, FAULT_PARAMS) {
+__kernel void search_sorted(const __global STORAGE(X_TYPE) * boundaries,
+                            const long boundaries_offset, const __global STORAGE(X_TYPE) * x,
+                            const long x_offset, const __global long *sorter,
+                            const long sorter_offset, __global STORAGE(OUT_TYPE) * out,
+                            const long out_offset, const index_t items, const index_t n,
+                            const index_t per_row, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = SHARED ? 0 : item / per_row * n;

@@ -1,6 +1,7 @@
-/* out[k, i] = exp(x[k, i] - m[k]) / sum over j of exp(x[k, j] - m[k]), m[k] the maximum; LOG: x - m - log(sum).
- * k counts the kept dimensions, i the axis. ROW: the axis has stride 1 in x and out, and a work-item (or a TEAM) takes
- * one k, W neighbours of i at once; else a work-item takes W neighbours of k. A row of -INFINITY gives NaN. */
+/* out[k, i] = exp(x[k, i] - m[k]) / sum over j of exp(x[k, j] - m[k]), m[k] the maximum; LOG: x - m
+ * - log(sum). k counts the kept dimensions, i the axis. ROW: the axis has stride 1 in x and out,
+ * and a work-item (or a TEAM) takes one k, W neighbours of i at once; else a work-item takes W
+ * neighbours of k. A row of -INFINITY gives NaN. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -20,8 +21,8 @@ DEFINE_KEEP(X_TYPE)
 /* The exponentials may wait in out where storing does not round them. */
 #define KEEP_EXP (!LOG && (IS_F32(X_TYPE) || IS_F64(X_TYPE)))
 
-typedef __global STORAGE(X_TYPE) *out_pointer;
-typedef const __global STORAGE(X_TYPE) *x_pointer;
+typedef __global STORAGE(X_TYPE) * out_pointer;
+typedef const __global STORAGE(X_TYPE) * x_pointer;
 
 #if ROW
 static inline real row_max(x_pointer x, index_t n) {
@@ -100,7 +101,8 @@ static inline void write_row(x_pointer x, out_pointer out, index_t n, real m, re
 }
 #else
 /* `some` <= W neighbours of k at x and out, their elements x_step and out_step apart. */
-static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, index_t x_step, index_t out_step, int some) {
+static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, index_t x_step,
+                                   index_t out_step, int some) {
   realw m = (realw)(-INFINITY), total = (realw)0;
   for (index_t i = 0; i < n; i++) {
     const realw v = LOAD_SOME(X_TYPE, x + i * x_step, some);
@@ -128,9 +130,10 @@ static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, inde
 #endif
 
 /* groups: work-items (or teams); strides are per kept dimension, x_step and out_step per i. */
-__kernel void softmax(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
-                      const long out_offset, const index8 kept_dims, const index8 x_strides, const index8 out_strides,
-                      const index_t groups, const index_t row_size, const index_t n, const index_t x_step,
+__kernel void softmax(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                      __global STORAGE(X_TYPE) * out, const long out_offset, const index8 kept_dims,
+                      const index8 x_strides, const index8 out_strides, const index_t groups,
+                      const index_t row_size, const index_t n, const index_t x_step,
                       const index_t out_step) {
   TEAM_MEMORY(memory);
   const index_t item = (index_t)TEAM_INDEX;
@@ -138,7 +141,8 @@ __kernel void softmax(const __global STORAGE(X_TYPE) *x, const long x_offset, __
 #if ROW
   const index_t k = item;
 #else
-  const index_t per_row = (row_size + W - 1) / W, column = item % per_row * W, k = item / per_row * row_size + column;
+  const index_t per_row = (row_size + W - 1) / W, column = item % per_row * W,
+                k = item / per_row * row_size + column;
 #endif
   x += x_offset + strided_offset(k, kept_dims, x_strides);
   out += out_offset + strided_offset(k, kept_dims, out_strides);

@@ -1,9 +1,13 @@
-/* Stable merge sort along a dimension, of which the first k elements are wanted. An entry is a key, an unsigned integer
- * in the order wanted, and the place of its element. Scratch holds `pitch` entries a row.
- *   sort_runs    a work-item sorts a stretch of elements by insertion and keeps its first `keep` <= RUN entries
- *   sort_merge   pairs of runs of `length` entries become runs of the first `keep` entries of both. A work-item makes
- *                `chunk` of them, from where its part begins in the two runs (the merge path)
- *   sort_store   out and indices from the places                                                                       */
+/* Stable merge sort along a dimension, of which the first k elements are wanted. An entry is a key,
+ * an unsigned integer in the order wanted, and the place of its element. Scratch holds `pitch`
+ * entries a row.
+ *
+ *   sort_runs    a work-item sorts a stretch of elements by insertion and keeps its first `keep` <=
+ *                RUN entries
+ *   sort_merge   pairs of runs of `length` entries become runs of the first `keep` entries of both.
+ *                A work-item makes `chunk` of them, from where its part begins in the two runs (the
+ *                merge path)
+ *   sort_store   out and indices from the places */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -37,7 +41,7 @@ typedef uint sort_key;
 #endif
 
 /* NaN is the greatest number; -0.0 has the key of 0.0. */
-static inline sort_key key_of(const __global STORAGE(X_TYPE) *x, index_t i) {
+static inline sort_key key_of(const __global STORAGE(X_TYPE) * x, index_t i) {
 #if IS_FLOAT(X_TYPE)
   const real v = ELEMENT(x, i);
   const sort_key bits = v == 0 ? 0 : AS_KEY(v);
@@ -48,10 +52,12 @@ static inline sort_key key_of(const __global STORAGE(X_TYPE) *x, index_t i) {
   return DESCENDING ? ~key : key;
 }
 
-__kernel void sort_runs(const __global STORAGE(X_TYPE) *x, const long x_offset, __global sort_key *keys,
-                        const long keys_offset, __global uint *places, const long places_offset, const index8 kept_dims,
-                        const index8 x_strides, const index_t items, const index_t per_row, const index_t pitch,
-                        const index_t n, const index_t step, const index_t stretch, const int keep) {
+__kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                        __global sort_key *keys, const long keys_offset, __global uint *places,
+                        const long places_offset, const index8 kept_dims, const index8 x_strides,
+                        const index_t items, const index_t per_row, const index_t pitch,
+                        const index_t n, const index_t step, const index_t stretch,
+                        const int keep) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / per_row, run = item % per_row, from = run * stretch;
@@ -84,12 +90,15 @@ __kernel void sort_runs(const __global STORAGE(X_TYPE) *x, const long x_offset, 
   }
 }
 
-/* m: entries of a row before, in runs of `length` (the last one shorter). per_row: pairs of runs, each in per_pair chunks. */
-__kernel void sort_merge(const __global sort_key *keys, const long keys_offset, const __global uint *places,
-                         const long places_offset, __global sort_key *keys_out, const long keys_out_offset,
-                         __global uint *places_out, const long places_out_offset, const index_t items,
-                         const index_t per_row, const index_t per_pair, const index_t pitch, const index_t m,
-                         const index_t length, const index_t keep, const index_t chunk) {
+/* m: entries of a row before, in runs of `length` (the last one shorter). per_row: pairs of runs,
+ * each in per_pair chunks. */
+__kernel void sort_merge(const __global sort_key *keys, const long keys_offset,
+                         const __global uint *places, const long places_offset,
+                         __global sort_key *keys_out, const long keys_out_offset,
+                         __global uint *places_out, const long places_out_offset,
+                         const index_t items, const index_t per_row, const index_t per_pair,
+                         const index_t pitch, const index_t m, const index_t length,
+                         const index_t keep, const index_t chunk) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / (per_row * per_pair), pair = item / per_pair % per_row;
@@ -120,17 +129,20 @@ __kernel void sort_merge(const __global sort_key *keys, const long keys_offset, 
   }
 }
 
-__kernel void sort_store(const __global STORAGE(TYPE) *x, const long x_offset, const __global uint *places,
-                         const long places_offset, __global STORAGE(TYPE) *out, const long out_offset,
-                         __global long *indices, const long indices_offset, const index8 kept_dims, const index8 x_strides,
-                         const index8 out_strides, const index_t items, const index_t k, const index_t pitch,
-                         const index_t x_step, const index_t out_step) {
+__kernel void sort_store(const __global STORAGE(TYPE) * x, const long x_offset,
+                         const __global uint *places, const long places_offset,
+                         __global STORAGE(TYPE) * out, const long out_offset,
+                         __global long *indices, const long indices_offset, const index8 kept_dims,
+                         const index8 x_strides, const index8 out_strides, const index_t items,
+                         const index_t k, const index_t pitch, const index_t x_step,
+                         const index_t out_step) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t row = item / k, i = item % k;
   const uint place = places[places_offset + row * pitch + i];
   const index_t to = strided_offset(row, kept_dims, out_strides) + i * out_step;
-  out[out_offset + to] = x[x_offset + strided_offset(row, kept_dims, x_strides) + (index_t)place * x_step];
+  out[out_offset + to] =
+      x[x_offset + strided_offset(row, kept_dims, x_strides) + (index_t)place * x_step];
 #if INDICES
   indices[indices_offset + to] = place;
 #endif

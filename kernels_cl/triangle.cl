@@ -1,5 +1,5 @@
-/* out[k, i, j] = x[k, i, j] where j - i <= diagonal (UPPER: >=), else 0. A work-item writes CHUNK neighbours of j.
- * Zero is all bits zero in every dtype. */
+/* out[k, i, j] = x[k, i, j] where j - i <= diagonal (UPPER: >=), else 0. A work-item writes CHUNK
+ * neighbours of j. Zero is all bits zero in every dtype. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE I32
@@ -12,9 +12,10 @@
 #endif
 
 /* dims, strides: all but the last dimension (i first); rows, columns: sizes of i and j. */
-__kernel void triangle(const __global STORAGE(TYPE) *x, const long x_offset, __global STORAGE(TYPE) *out,
-                       const long out_offset, const index8 dims, const index8 strides, const index_t items,
-                       const index_t columns, const index_t step, const long diagonal) {
+__kernel void triangle(const __global STORAGE(TYPE) * x, const long x_offset,
+                       __global STORAGE(TYPE) * out, const long out_offset, const index8 dims,
+                       const index8 strides, const index_t items, const index_t columns,
+                       const index_t step, const long diagonal) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t per_row = (columns + CHUNK - 1) / CHUNK;

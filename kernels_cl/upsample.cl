@@ -1,10 +1,14 @@
-/* Resizing: out[i, j, k] = sum_r u[i, r] * sum_s v[j, s] * sum_t w[k, t] * x[I[i, r], J[j, s], K[k, t]] per plane.
- *   upsample_taps    the tables I and w of all dimensions, one after the other: N_TAPS entries for each position, index -1
- *                    after the last one
+/* Resizing: out[i, j, k] = sum_r u[i, r] * sum_s v[j, s] * sum_t w[k, t] * x[I[i, r], J[j, s], K[k,
+ * t]] per plane.
+ *
+ *   upsample_taps    the tables I and w of all dimensions, one after the other: N_TAPS entries for
+ *                    each position, index -1 after the last one
  *   upsample_blend   dimensions of N_TAPS taps each (1: copies; TYPE then is any of the size)
- *   upsample_axis    one dimension of n_taps taps; PRECISE: weights are integers, sums have `precision` fractional bits
- * MODE as the schema's UpsampleMode; ALIGN: align_corners. Positions and weights are `real`; cubic weights are rounded to
- * X_TYPE, as torch does. */
+ *   upsample_axis    one dimension of n_taps taps; PRECISE: weights are integers, sums have
+ *                    `precision` fractional bits
+ *
+ * MODE as the schema's UpsampleMode; ALIGN: align_corners. Positions and weights are `real`; cubic
+ * weights are rounded to X_TYPE, as torch does. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -83,7 +87,8 @@ static inline int round_half_up(real t) {
 
 static inline void write_taps(const axis *a, int at, __global int *index, __global real *weight) {
   const real center = a->scale * ((real)at + (real)0.5f);
-  const int first = round_half_up(center - a->support), end = min(round_half_up(center + a->support), a->in);
+  const int first = round_half_up(center - a->support),
+            end = min(round_half_up(center + a->support), a->in);
   const int n = min(end - first, a->n_taps);
   real total = 0;
   for (int k = 0; k < a->n_taps; k++) {
@@ -102,7 +107,8 @@ static inline void write_taps(const axis *a, int at, __global int *index, __glob
     index[k] = first + k < end ? first + k : -1;
     weight[k] = 0;
   }
-  for (int k = 0; k < a->n_taps; k++) weight[clamp_tap(a, low + k) - first] += filter((real)(k + 1 - half_taps) - t);
+  for (int k = 0; k < a->n_taps; k++)
+    weight[clamp_tap(a, low + k) - first] += filter((real)(k + 1 - half_taps) - t);
 }
 #else
 static inline void write_taps(const axis *a, int at, __global int *index, __global real *weight) {
@@ -128,10 +134,12 @@ static inline void write_taps(const axis *a, int at, __global int *index, __glob
 #endif
 
 /* Positions of dimension d are [sum of the outs before it, + out_d). */
-__kernel void upsample_taps(__global int *index, const long index_offset, __global real *weight, const long weight_offset,
-                            const int items, const int n_taps, const int in0, const int out0, const real scale0,
-                            const int in1, const int out1, const real scale1, const int in2, const int out2,
-                            const real scale2, const real support, const real stretch, const int precision) {
+__kernel void upsample_taps(__global int *index, const long index_offset, __global real *weight,
+                            const long weight_offset, const int items, const int n_taps,
+                            const int in0, const int out0, const real scale0, const int in1,
+                            const int out1, const real scale1, const int in2, const int out2,
+                            const real scale2, const real support, const real stretch,
+                            const int precision) {
   const int item = (int)get_global_id(0);
   if (item >= items) return;
   axis a = {in0, out0, n_taps, scale0, support, stretch};
@@ -162,11 +170,14 @@ __kernel void upsample_taps(__global int *index, const long index_offset, __glob
 /* Sums begin at -0, which adds nothing to any number. */
 #define ZERO ((real)-0.0f)
 
-/* A work-item computes CHUNK neighbours of a row of out. Dimensions that are not there have in = out = 1. */
-__kernel void upsample_blend(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
-                             const long out_offset, const __global int *index, const long index_offset,
-                             const __global real *weight, const long weight_offset, const index_t items, const int in0,
-                             const int in1, const int in2, const int out0, const int out1, const int out2) {
+/* A work-item computes CHUNK neighbours of a row of out. Dimensions that are not there have in =
+ * out = 1. */
+__kernel void upsample_blend(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                             __global STORAGE(X_TYPE) * out, const long out_offset,
+                             const __global int *index, const long index_offset,
+                             const __global real *weight, const long weight_offset,
+                             const index_t items, const int in0, const int in1, const int in2,
+                             const int out0, const int out1, const int out2) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int per_row = (out2 + CHUNK - 1) / CHUNK;
@@ -176,7 +187,8 @@ __kernel void upsample_blend(const __global STORAGE(X_TYPE) *x, const long x_off
   const index_t plane = row / out1 / out0;
   x += x_offset + plane * in0 * in1 * in2;
   out += out_offset + row * out2;
-  const int i_at = N_DIMS > 2 ? i * N_TAPS : 0, j_at = N_DIMS > 2 ? (out0 + j) * N_TAPS : j * N_TAPS;
+  const int i_at = N_DIMS > 2 ? i * N_TAPS : 0,
+            j_at = N_DIMS > 2 ? (out0 + j) * N_TAPS : j * N_TAPS;
   const int k_at = (N_DIMS > 2 ? out0 + out1 : N_DIMS > 1 ? out1 : 0) * N_TAPS;
   index += index_offset;
   weight += weight_offset;
@@ -204,11 +216,14 @@ __kernel void upsample_blend(const __global STORAGE(X_TYPE) *x, const long x_off
 #endif
 }
 
-/* x: (outer, in, inner), out: (outer, size, inner). A work-item computes CHUNK neighbours of out. */
-__kernel void upsample_axis(const __global STORAGE(X_TYPE) *x, const long x_offset, __global STORAGE(X_TYPE) *out,
-                            const long out_offset, const __global int *index, const long index_offset,
-                            const __global real *weight, const long weight_offset, const index_t n, const int in,
-                            const int size, const index_t inner, const int n_taps, const int precision) {
+/* x: (outer, in, inner), out: (outer, size, inner). A work-item computes CHUNK neighbours of out.
+ */
+__kernel void upsample_axis(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                            __global STORAGE(X_TYPE) * out, const long out_offset,
+                            const __global int *index, const long index_offset,
+                            const __global real *weight, const long weight_offset, const index_t n,
+                            const int in, const int size, const index_t inner, const int n_taps,
+                            const int precision) {
   const index_t from = (index_t)get_global_id(0) * CHUNK, end = from + CHUNK < n ? from + CHUNK : n;
   for (index_t e = from; e < end; e++) {
     const index_t column = e % inner, at = e / inner % size, outer = e / inner / size;
@@ -217,11 +232,13 @@ __kernel void upsample_axis(const __global STORAGE(X_TYPE) *x, const long x_offs
     const __global real *weights = weight + weight_offset + at * n_taps;
 #if PRECISE
     int sum = 1 << (precision - 1);
-    for (int k = 0; k < n_taps && taps[k] >= 0; k++) sum += (int)line[taps[k] * inner] * (int)weights[k];
+    for (int k = 0; k < n_taps && taps[k] >= 0; k++)
+      sum += (int)line[taps[k] * inner] * (int)weights[k];
     out[out_offset + e] = (uchar)clamp(sum >> precision, 0, 255);
 #else
     real sum = ZERO;
-    for (int k = 0; k < n_taps && taps[k] >= 0; k++) sum += LOAD(X_TYPE, line, taps[k] * inner) * weights[k];
+    for (int k = 0; k < n_taps && taps[k] >= 0; k++)
+      sum += LOAD(X_TYPE, line, taps[k] * inner) * weights[k];
     STORE(X_TYPE, out, out_offset + e, sum);
 #endif
   }

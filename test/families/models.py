@@ -170,7 +170,7 @@ ROWS = {
     "sew": ("SEWModel", "SEWConfig", AUDIO, floats("input_values", 1, 400)),
     "ast": ("ASTModel", "ASTConfig", dict(TEXT, patch_size=4, max_length=24, num_mel_bins=16, frequency_stride=4, time_stride=4), floats("input_values", 1, 24, 16)),
     "encodec": ("EncodecModel", "EncodecConfig", dict(num_filters=8, hidden_size=16, codebook_size=32, upsampling_ratios=[4, 2], num_lstm_layers=1), floats("input_values", 1, 1, 64)),
-    "vits": ("VitsModel", "VitsConfig", dict(TEXT, num_attention_heads=2), ids()),
+    "vits": ("VitsModel", "VitsConfig", dict(TEXT, num_attention_heads=2, noise_scale=0.0, noise_scale_duration=0.0), ids()),
     # others
     "patchtst": ("PatchTSTModel", "PatchTSTConfig", dict(num_input_channels=2, context_length=32, patch_length=8, patch_stride=8, d_model=16, num_hidden_layers=1, num_attention_heads=2, ffn_dim=32), floats("past_values", 1, 32, 2)),
     "time_series": ("TimesFmModel", "TimesFmConfig", dict(patch_length=8, context_length=32, horizon_length=8, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, head_dim=8), floats("past_values", 1, 32, past_values_padding=lambda: torch.zeros(1, 32), freq=lambda: torch.zeros(1, 1, dtype=torch.long))),

@@ -394,6 +394,24 @@ def test_repeated_heads_are_read_where_they_are():
     assert found(tiled, qkv(kv=2)) == {}
 
 
+def flat_bias(q, k, v, bias):
+    """The bias is added where the leading dimensions are one."""
+    scores = (q @ k.transpose(-2, -1)).reshape(-1, L, L) * 0.3 + bias
+    return torch.softmax(scores.reshape(*q.shape[:-1], L), -1) @ v
+
+
+@pytest.mark.parametrize("lead", [(2, 3), (1, 3), (3, 1), (2, 2), (1, 4, 2), (2, 3, 4)])
+@pytest.mark.parametrize("form", ["rows", "heads", "window", "all", "flat"])
+def test_biases_of_any_rank(lead, form):
+    """MaxViT's windows have two leading dimensions before the heads, which the bias lacks."""
+    args = tuple(x(*lead, L, HD) for _ in range(3))
+    heads, n = lead[-1], math.prod(lead)
+    sizes = {"rows": (1, L), "heads": (heads, L, L), "window": (lead[0], *[1] * (len(lead) - 1), L, L)}
+    b = x(*(sizes | {"all": (*lead, L, L), "flat": (n, L, L)})[form])
+    added = lambda q, k, v, b: torch.softmax(q @ k.transpose(-2, -1) * 0.3 + b, -1) @ v
+    assert found(flat_bias if form == "flat" else added, (*args, b)) == {"attention": 1}
+
+
 def test_constant_masks():
     ones = torch.ones(L, L, dtype=torch.bool)
     f = lambda q, k, v, m: SDPA(q, k, v, m)

@@ -6,6 +6,7 @@ In the 16-bit floats torch rounds scores and probabilities in between; the whole
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -234,8 +235,14 @@ def _mask_plan(m: Match, f: Scores, scores: torch.Tensor, dtype: torch.dtype, sa
         return ("seen", seen)
     need(all(val(a).dtype == dtype for a in f.added))
     for a in f.added:
-        need(val(a).dim() <= scores.dim() or _fits(val(a), tuple(scores.shape[:-2])))
+        need(_broadcasts(val(a), scores.shape) or _fits(val(a), tuple(scores.shape[:-2])))
     return ("add", f.added)
+
+
+def _broadcasts(t: torch.Tensor, shape: Sequence[Any]) -> bool:
+    """To the shape as it is; what does not was added under a view with other leading dimensions."""
+    sizes = zip(reversed(t.shape), reversed(shape), strict=False)
+    return t.dim() <= len(shape) and all(same(a, b) or same(a, 1) for a, b in sizes)
 
 
 def _seen(bias: Any) -> Any:
@@ -271,7 +278,8 @@ def _write_mask(m: Match, f: Scores, lead: tuple[Any, ...], plan: Any) -> Any:
         return emit(m.root, aten.logical_not.default, what) if f.hides else what
     if kind == "seen":
         return constant(m.root.graph, m.root, what, "mask") if isinstance(what, torch.Tensor) else what
-    lifted = [_lift(m, a, lead) if val(a).dim() > 2 and val(a).dim() - 2 != len(lead) else a for a in what]
+    shape = (*lead, *val(f.q).shape[-2:-1], *val(f.kt).shape[-1:])
+    lifted = [a if _broadcasts(val(a), shape) else _lift(m, a, lead) for a in what]
     total = lifted[0]
     for a in lifted[1:]:
         total = emit(m.root, aten.add.Tensor, total, a)

@@ -43,12 +43,12 @@ def c_sanitized(r):
 
 
 def conformance(r):
-    """A few of torch's own samples of every op on the CPU backend, of a third of the ops on OpenCL, where kernels are
+    """A few of torch's own samples of every op on the CPU backend, of a sixth of the ops on OpenCL, where kernels are
     built first; `make conformance` runs them all."""
     r.run([*PYTEST, "test/conformance"], name="pytest test/conformance")
     command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(os.cpu_count())]
     jobs = [Job([*command, "--device", "cpu", "--slice"])]
-    jobs += [Job([*command, "--device", "opencl", "--slice", "3"], c.env, c.name) for c in main_classes(r)]
+    jobs += [Job([*command, "--device", "opencl", "--slice", "6"], c.env, c.name) for c in main_classes(r)]
     for job in jobs:
         r.run_all([job], timeout=1500)
 

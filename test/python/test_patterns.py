@@ -412,6 +412,16 @@ def test_biases_of_any_rank(lead, form):
     assert found(flat_bias if form == "flat" else added, (*args, b)) == {"attention": 1}
 
 
+def test_a_bias_under_other_leading_dimensions_is_not_taken_for_one_under_these():
+    """It is one for each second index; its shape would fit one for each first index as well."""
+
+    def split(q, k, v, bias):
+        scores = (q @ k.transpose(-2, -1)).unsqueeze(2) * 0.3 + bias
+        return torch.softmax(scores.squeeze(2), -1) @ v
+
+    assert found(split, (*(x(4, 4, L, HD) for _ in range(3)), x(4, 1, L, L))) == {}
+
+
 def test_constant_masks():
     ones = torch.ones(L, L, dtype=torch.bool)
     f = lambda q, k, v, m: SDPA(q, k, v, m)

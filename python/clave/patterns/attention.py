@@ -6,7 +6,6 @@ In the 16-bit floats torch rounds scores and probabilities in between; the whole
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +20,7 @@ from clave.trace import op_name
 
 aten = torch.ops.aten
 INF = float("inf")
+Sizes = tuple[Any, ...]
 
 
 @dataclass
@@ -30,8 +30,9 @@ class Scores:
     q: Any = None
     kt: Any = None
     scale: float = 1.0
-    added: list[Node] = field(default_factory=list)
+    added: list[tuple[Any, Sizes]] = field(default_factory=list)  # with the leading sizes of the scores there
     condition: Any = None  # a BOOL tensor ...
+    condition_lead: Sizes = ()
     hides: bool = False  # ... that is true where a key is hidden, else where it is seen
     fill: float = -INF  # what a hidden key's score is
 
@@ -87,7 +88,7 @@ class _Reader:
             if not same(val(scores).shape, val(node).shape):
                 continue
             try:
-                self.found.added = [*saved[1], bias]
+                self.found.added = [*saved[1], (bias, _leading(node))]
                 return self.read(scores)
             except NoMatch:
                 self.m.inner = set(saved[0])
@@ -101,12 +102,13 @@ class _Reader:
         fill = number(a) if f.hides else number(b)
         need(fill is not None and val(condition).dtype == torch.bool)
         f.condition, f.fill = condition, float(fill)  # type: ignore[arg-type]
+        f.condition_lead = _leading(node)
         self.read(b if f.hides else a)
         need(not f.added)
 
     def _baddbmm(self, node: Node, bias: Any, a: Any, b: Any, alpha: float) -> None:
         need(self.found.scale == 1)
-        self.found.added.append(bias)
+        self.found.added.append((bias, _leading(node)))
         self.found.scale = alpha
         self._matmul(node, a, b)
 
@@ -129,6 +131,10 @@ class _Reader:
                 break
             y = c.args[0]
         return x
+
+
+def _leading(x: Node) -> Sizes:
+    return tuple(val(x).shape[:-2])
 
 
 def _probabilities(m: Match, x: Any) -> tuple[Node, bool]:
@@ -224,25 +230,38 @@ def _lift(m: Match, x: Any, lead: tuple[Any, ...]) -> Any:
 
 def _mask_plan(m: Match, f: Scores, scores: torch.Tensor, dtype: torch.dtype, safe: bool) -> Any:
     """What becomes of the mask: ("none" | "bool" | "add" | "seen", nodes)."""
+    lead = tuple(scores.shape[:-2])
     if f.condition is not None:
-        need(not safe)
+        need(not safe and _comes(val(f.condition), f.condition_lead, lead))
         return ("bool", f.condition)
     if not f.added:
         return ("none", None)
-    for a in f.added:
-        need(is_tensor(a) and val(a).dtype.is_floating_point)
-    if safe and len(f.added) == 1 and (seen := _seen(f.added[0])) is not None:
+    for a, there in f.added:
+        need(is_tensor(a) and val(a).dtype.is_floating_point and _comes(val(a), there, lead))
+    if safe and len(f.added) == 1 and (seen := _seen(f.added[0][0])) is not None:
+        need(same(f.added[0][1], lead))
         return ("seen", seen)
-    need(all(val(a).dtype == dtype for a in f.added))
-    for a in f.added:
-        need(_broadcasts(val(a), scores.shape) or _fits(val(a), tuple(scores.shape[:-2])))
+    need(all(val(a).dtype == dtype for a, _ in f.added))
     return ("add", f.added)
 
 
-def _broadcasts(t: torch.Tensor, shape: Sequence[Any]) -> bool:
-    """To the shape as it is; what does not was added under a view with other leading dimensions."""
-    sizes = zip(reversed(t.shape), reversed(shape), strict=False)
-    return t.dim() <= len(shape) and all(same(a, b) or same(a, 1) for a, b in sizes)
+def _comes(t: torch.Tensor, there: Sizes, lead: Sizes) -> bool:
+    """Whether a mask of scores with the leading sizes `there` is one of scores with those of `lead`: they are the same,
+    or it is the same for all of them, or it has an entry for each."""
+    return same(there, lead) or _is_shared(t) or same(math.prod(t.shape[:-2]), math.prod(lead))
+
+
+def _is_shared(t: torch.Tensor) -> bool:
+    return all(same(n, 1) for n in t.shape[:-2])
+
+
+def _bring(m: Match, x: Any, there: Sizes, lead: Sizes) -> Any:
+    """The mask under `lead`."""
+    t = val(x)
+    if same(there, lead) or (_is_shared(t) and t.dim() - 2 <= len(lead)):
+        return x
+    sizes = [1] * len(lead) if _is_shared(t) else lead
+    return reshaped(m.root, x, [*sizes, *t.shape[-2:]])
 
 
 def _seen(bias: Any) -> Any:
@@ -275,11 +294,11 @@ def _write_mask(m: Match, f: Scores, lead: tuple[Any, ...], plan: Any) -> Any:
     if kind == "none":
         return None
     if kind == "bool":
-        return emit(m.root, aten.logical_not.default, what) if f.hides else what
+        mask = _bring(m, what, f.condition_lead, lead)
+        return emit(m.root, aten.logical_not.default, mask) if f.hides else mask
     if kind == "seen":
         return constant(m.root.graph, m.root, what, "mask") if isinstance(what, torch.Tensor) else what
-    shape = (*lead, *val(f.q).shape[-2:-1], *val(f.kt).shape[-1:])
-    lifted = [a if _broadcasts(val(a), shape) else _lift(m, a, lead) for a in what]
+    lifted = [_bring(m, a, there, lead) for a, there in what]
     total = lifted[0]
     for a in lifted[1:]:
         total = emit(m.root, aten.add.Tensor, total, a)

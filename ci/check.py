@@ -29,12 +29,20 @@ def main_classes(r):
     return classes.MAIN if r.everything else [classes.MAIN[zlib.crc32(r.turn.encode()) % len(classes.MAIN)]]
 
 
-def c_suite(r, build, env=None):
-    """The C tests; those that hold the OpenCL backend against the other, by turns with the kernels of CPUs or GPUs."""
-    pairs = [
-        Job([b], (env or {}) | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b
-    ]
-    r.run_all([*pairs, *(Job([b], env) for b in tests_in(build) if "test_opencl" not in b)])
+def pairs(r, build, env):
+    """The C tests that hold the OpenCL backend against the other, by turns with the kernels of CPUs or GPUs."""
+    return [Job([b], env | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b]
+
+
+def c_suite(r, build, env=None, with_pairs=True):
+    """The C tests."""
+    others = [Job([b], env) for b in tests_in(build) if "test_opencl" not in b]
+    r.run_all([*(pairs(r, build, env or {}) if with_pairs else []), *others])
+
+
+def c_plain(r):
+    """But for --all without the pairs, which the sanitized suite runs: kernels take long to build."""
+    c_suite(r, r.build, with_pairs=r.everything)
 
 
 def c_sanitized(r):
@@ -45,12 +53,10 @@ def c_sanitized(r):
 def conformance(r):
     """A few of torch's own samples of every op on the CPU backend, of a sixth of the ops on OpenCL, where kernels are
     built first; `make conformance` runs them all."""
-    r.run([*PYTEST, "test/conformance"], name="pytest test/conformance")
-    command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(os.cpu_count())]
-    jobs = [Job([*command, "--device", "cpu", "--slice"])]
-    jobs += [Job([*command, "--device", "opencl", "--slice", "6"], c.env, c.name) for c in main_classes(r)]
-    for job in jobs:
-        r.run_all([job], timeout=1500)
+    command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", "1"]
+    jobs = [Job([*command, "--device", "opencl", "--slice", "6"], c.env, c.name) for c in main_classes(r)]
+    jobs += [Job([*command, "--device", "cpu", "--slice"]), Job([*PYTEST, "test/conformance"])]
+    r.run_all(jobs, timeout=1500)
 
 
 def pytest_part(*folders, sanitized=False, by_class=False):
@@ -104,7 +110,7 @@ def lint(r):
 # name, function, "short" (make check) or "all" (make check-all only)
 PARTS = [
     ("lint", lint, "short"),
-    ("C suite", lambda r: c_suite(r, r.build), "short"),
+    ("C suite", c_plain, "short"),
     ("sanitized C suite", c_sanitized, "short"),
     ("torch's answers", replays.build_cases, "short"),
     ("op cases", replays.replay_all, "short"),

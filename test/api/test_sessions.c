@@ -247,9 +247,9 @@ static void test_bad_calls(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_session_outlives_what_made_it),
       cmocka_unit_test(test_threads_cpu),
       cmocka_unit_test(test_threads_opencl),
-      cmocka_unit_test(test_session_outlives_what_made_it),
       cmocka_unit_test(test_a_program_changes_devices),
       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_budget),

@@ -112,10 +112,10 @@ def data_races(r):
 
 
 def oclgrind(r):
-    """A third of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs."""
+    """A sixth of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs."""
     n, jobs = os.cpu_count(), []
     for c in reversed(classes.MAIN):
-        parts = n if r.everything else 3 * n if c.name == "gpu" else 12 * n
+        parts = n if r.everything else 6 * n if c.name == "gpu" else 24 * n
         for k in range(n):
             job = replay_job(r, "opencl:0", "--small", "20000", "--fallback", "--part", f"{k}/{parts}")
             jobs.append(Job(["ci/oclgrind", *job.command], job.env | c.env, f"oclgrind, {c.name}"))

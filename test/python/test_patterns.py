@@ -422,6 +422,27 @@ def test_a_bias_under_other_leading_dimensions_is_not_taken_for_one_under_these(
     assert found(split, (*(x(4, 4, L, HD) for _ in range(3)), x(4, 1, L, L))) == {}
 
 
+@pytest.mark.parametrize("lead", [(2, 3), (1, 3), (2, 3, 4)])
+@pytest.mark.parametrize("shared", [True, False])
+def test_conditions_under_one_leading_dimension(lead, shared):
+    args = tuple(x(*lead, L, HD) for _ in range(3))
+    seen = torch.rand(1 if shared else math.prod(lead), L, L) > 0.3
+
+    def flat(q, k, v, seen):
+        scores = (q @ k.transpose(-2, -1)).reshape(-1, L, L) * 0.3
+        return torch.softmax(torch.where(seen, scores, -1e4).reshape(*q.shape[:-1], L), -1) @ v
+
+    assert found(flat, (*args, seen)) == {"attention": 1}
+
+
+def test_a_condition_under_other_leading_dimensions_is_not_taken_for_one_under_these():
+    def split(q, k, v, seen):
+        scores = (q @ k.transpose(-2, -1)).unsqueeze(2) * 0.3
+        return torch.softmax(torch.where(seen, scores, -1e4).squeeze(2), -1) @ v
+
+    assert found(split, (*(x(4, 4, L, HD) for _ in range(3)), torch.rand(4, 1, L, L) > 0.3)) == {}
+
+
 def test_constant_masks():
     ones = torch.ones(L, L, dtype=torch.bool)
     f = lambda q, k, v, m: SDPA(q, k, v, m)

@@ -31,9 +31,9 @@ class Scores:
     kt: Any = None
     scale: float = 1.0
     added: list[tuple[Any, Sizes]] = field(default_factory=list)  # with the leading sizes of the scores there
-    condition: Any = None  # a BOOL tensor ...
-    condition_lead: Sizes = ()
-    hides: bool = False  # ... that is true where a key is hidden, else where it is seen
+    condition: Any = None  # a BOOL tensor
+    condition_lead: Sizes = ()  # the leading sizes of the scores where it is applied
+    hides: bool = False  # the condition is true where a key is hidden, else where it is seen
     fill: float = -INF  # what a hidden key's score is
 
 
@@ -232,12 +232,12 @@ def _mask_plan(m: Match, f: Scores, scores: torch.Tensor, dtype: torch.dtype, sa
     """What becomes of the mask: ("none" | "bool" | "add" | "seen", nodes)."""
     lead = tuple(scores.shape[:-2])
     if f.condition is not None:
-        need(not safe and _comes(val(f.condition), f.condition_lead, lead))
+        need(not safe and _can_view(val(f.condition), f.condition_lead, lead))
         return ("bool", f.condition)
     if not f.added:
         return ("none", None)
     for a, there in f.added:
-        need(is_tensor(a) and val(a).dtype.is_floating_point and _comes(val(a), there, lead))
+        need(is_tensor(a) and val(a).dtype.is_floating_point and _can_view(val(a), there, lead))
     if safe and len(f.added) == 1 and (seen := _seen(f.added[0][0])) is not None:
         need(same(f.added[0][1], lead))
         return ("seen", seen)
@@ -245,9 +245,9 @@ def _mask_plan(m: Match, f: Scores, scores: torch.Tensor, dtype: torch.dtype, sa
     return ("add", f.added)
 
 
-def _comes(t: torch.Tensor, there: Sizes, lead: Sizes) -> bool:
-    """Whether a mask of scores with the leading sizes `there` is one of scores with those of `lead`: they are the same,
-    or it is the same for all of them, or it has an entry for each."""
+def _can_view(t: torch.Tensor, there: Sizes, lead: Sizes) -> bool:
+    """Whether a mask that was added to scores of the leading sizes `there` can be added under `lead`: those are equal,
+    or the mask is the same for all leading indices, or has an entry for each."""
     return same(there, lead) or _is_shared(t) or same(math.prod(t.shape[:-2]), math.prod(lead))
 
 
@@ -255,8 +255,8 @@ def _is_shared(t: torch.Tensor) -> bool:
     return all(same(n, 1) for n in t.shape[:-2])
 
 
-def _bring(m: Match, x: Any, there: Sizes, lead: Sizes) -> Any:
-    """The mask under `lead`."""
+def _viewed(m: Match, x: Any, there: Sizes, lead: Sizes) -> Any:
+    """The mask as one for scores of the leading sizes `lead`."""
     t = val(x)
     if same(there, lead) or (_is_shared(t) and t.dim() - 2 <= len(lead)):
         return x
@@ -294,11 +294,11 @@ def _write_mask(m: Match, f: Scores, lead: tuple[Any, ...], plan: Any) -> Any:
     if kind == "none":
         return None
     if kind == "bool":
-        mask = _bring(m, what, f.condition_lead, lead)
+        mask = _viewed(m, what, f.condition_lead, lead)
         return emit(m.root, aten.logical_not.default, mask) if f.hides else mask
     if kind == "seen":
         return constant(m.root.graph, m.root, what, "mask") if isinstance(what, torch.Tensor) else what
-    lifted = [_bring(m, a, there, lead) for a, there in what]
+    lifted = [_viewed(m, a, there, lead) for a, there in what]
     total = lifted[0]
     for a in lifted[1:]:
         total = emit(m.root, aten.add.Tensor, total, a)

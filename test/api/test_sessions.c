@@ -112,15 +112,14 @@ static void test_session_outlives_what_made_it(void **state) {
 
 /* What a device has of a program's constants goes with its last session: the next device may lie at
  * the same address. */
-static void test_a_program_changes_devices(void **state) {
-  (void)state;
+static void change_devices(const char *name) {
   clave_program *program;
   float image[PIXELS] = {0}, logits[CLASSES], first[CLASSES];
   good(clave_program_load(MNIST, NULL, &program));
   for (int i = 0; i < 3; i++) {
     clave_device *device;
     clave_session *s;
-    good(clave_device_open("cpu", NULL, &device));
+    good(clave_device_open(name, NULL, &device));
     good(clave_session_create(program, device, NULL, &s));
     good(classify(s, image, 1, i ? logits : first));
     if (i) assert_memory_equal(first, logits, sizeof first);
@@ -130,18 +129,28 @@ static void test_a_program_changes_devices(void **state) {
   clave_program_destroy(program);
 }
 
+/* Runs a check on the CPU backend and on OpenCL, if that is there. */
+static void on_both(void (*check)(const char *device)) {
+  check("cpu");
+  if (!clave_devices_hint()) check("opencl");
+}
+
+static void test_a_program_changes_devices(void **state) {
+  (void)state;
+  on_both(change_devices);
+}
+
 static bool cancel_after(void *left) { return (*(int *)left)-- <= 0; }
 
 /* Wherever it is stopped, the run after is right. */
-static void test_cancel(void **state) {
-  (void)state;
+static void cancel_everywhere(const char *name) {
   clave_device *device;
   clave_program *program;
   clave_session *s;
   float image[PIXELS] = {0}, first[CLASSES], logits[CLASSES];
   int left = 1000, asked;
   clave_session_options o = {.size = sizeof o, .cancel = cancel_after, .cancel_ctx = &left};
-  good(clave_device_open("cpu", NULL, &device));
+  good(clave_device_open(name, NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
   good(clave_session_create(program, device, &o, &s));
   good(classify(s, image, 1, first));
@@ -160,6 +169,11 @@ static void test_cancel(void **state) {
   clave_session_destroy(s);
   clave_program_destroy(program);
   clave_device_destroy(device);
+}
+
+static void test_cancel(void **state) {
+  (void)state;
+  on_both(cancel_everywhere);
 }
 
 static void test_budget(void **state) {

@@ -80,14 +80,19 @@ static void test_state_on_opencl(void **state) {
   check_devices("opencl", "cpu");
 }
 
+/* Runs a check on the CPU backend and on OpenCL, if that is there. */
+static void on_both(void (*check)(const char *device)) {
+  check("cpu");
+  if (!clave_devices_hint()) check("opencl");
+}
+
 /* All of them, each with bytes of its own. */
-static void test_every_state_is_copied(void **state) {
-  (void)state;
+static void check_copies(const char *name) {
   clave_device *device;
   clave_program *p;
   clave_session *a, *b;
   clave_program_info info;
-  good(clave_device_open("cpu", NULL, &device));
+  good(clave_device_open(name, NULL, &device));
   good(clave_program_load("examples/tinylm/tinylm.clv", NULL, &p));
   good(clave_session_create(p, device, NULL, &a));
   good(clave_session_create(p, device, NULL, &b));
@@ -115,6 +120,11 @@ static void test_every_state_is_copied(void **state) {
   clave_device_destroy(device);
 }
 
+static void test_every_state_is_copied(void **state) {
+  (void)state;
+  on_both(check_copies);
+}
+
 static const char rotating_program[] =
     "{\"version\": 2, \"tensors\": ["
     "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 3}], \"name\": \"a\"}, "
@@ -135,12 +145,11 @@ static clave_program *load_text(const char *name, const char *text) {
 }
 
 /* Each takes the value that the next one had before the run. */
-static void test_states_rotate(void **state) {
-  (void)state;
+static void check_rotation(const char *name) {
   clave_device *device;
   clave_session *s;
   clave_program *p = load_text("rotating.json", rotating_program);
-  good(clave_device_open("cpu", NULL, &device));
+  good(clave_device_open(name, NULL, &device));
   good(clave_session_create(p, device, NULL, &s));
   for (int i = 0; i < 3; i++)
     good(clave_session_write_state(s, (uint32_t)i, (int[]){i, i, i}, 3 * sizeof(int)));
@@ -155,6 +164,11 @@ static void test_states_rotate(void **state) {
   clave_session_destroy(s);
   clave_program_destroy(p);
   clave_device_destroy(device);
+}
+
+static void test_states_rotate(void **state) {
+  (void)state;
+  on_both(check_rotation);
 }
 
 static const char random_program[] =

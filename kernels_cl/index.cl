@@ -51,6 +51,15 @@ static inline long read_index(const __global uchar *p, long at, int is_long) {
       checked_index(read_index(i##j, i##j##_offset + strided_offset(b, pick_dims, i##j##_strides), \
                                kinds >> j & 1),                                                    \
                     sizes.s##j, fault, fault_node)
+#define PICK_ALL \
+  PICK(0);       \
+  PICK(1);       \
+  PICK(2);       \
+  PICK(3);       \
+  PICK(4);       \
+  PICK(5);       \
+  PICK(6);       \
+  PICK(7)
 #define IS_EMPTY(j) (N_INDICES > j && sizes.s##j == 0)
 
 __kernel void index_pick(const __global STORAGE(TYPE) * x, const long x_offset,
@@ -74,14 +83,7 @@ __kernel void index_pick(const __global STORAGE(TYPE) * x, const long x_offset,
   const index_t from = item % per_row * CHUNK, end = from + CHUNK < n_back ? from + CHUNK : n_back;
   const index_t f = row / n_picks, b = row % n_picks;
   index_t source = strided_offset(f, front_dims, front_strides);
-  PICK(0);
-  PICK(1);
-  PICK(2);
-  PICK(3);
-  PICK(4);
-  PICK(5);
-  PICK(6);
-  PICK(7);
+  PICK_ALL;
   if (IS_EMPTY(0) || IS_EMPTY(1) || IS_EMPTY(2) || IS_EMPTY(3) || IS_EMPTY(4) || IS_EMPTY(5) ||
       IS_EMPTY(6) || IS_EMPTY(7))
     return; /* there is nothing to read */
@@ -108,14 +110,7 @@ __kernel void index_ravel(__global long *out, const long out_offset, const index
   const index_t b = (index_t)get_global_id(0);
   if (b >= items) return;
   long source = 0;
-  PICK(0);
-  PICK(1);
-  PICK(2);
-  PICK(3);
-  PICK(4);
-  PICK(5);
-  PICK(6);
-  PICK(7);
+  PICK_ALL;
   out[out_offset + b] = source;
 }
 

@@ -41,7 +41,7 @@ def c_suite(r, build, env=None, with_pairs=True):
 
 
 def c_plain(r):
-    """But for --all without the pairs, which the sanitized suite runs: kernels take long to build."""
+    """The C tests, without those of the pairs of backends but for --all: the sanitized suite has them."""
     c_suite(r, r.build, with_pairs=r.everything)
 
 
@@ -53,7 +53,7 @@ def c_sanitized(r):
 def conformance(r):
     """A few of torch's own samples of every op on the CPU backend, of a sixth of the ops on OpenCL, where kernels are
     built first; `make conformance` runs them all."""
-    command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", "1"]
+    command = [".venv/bin/python", "test/conformance/run.py", "--failures", "--jobs", str(max(1, os.cpu_count() // 2))]
     jobs = [Job([*command, "--device", "opencl", "--slice", "6"], c.env, c.name) for c in main_classes(r)]
     jobs += [Job([*command, "--device", "cpu", "--slice"]), Job([*PYTEST, "test/conformance"])]
     r.run_all(jobs, timeout=1500)

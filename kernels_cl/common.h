@@ -6,8 +6,9 @@
  *   LOAD(T, p, i)      element i of __global p as `real`; BOOL as 0 or 1
  *   STORE(T, p, i, v)  v of type `real`, rounded to nearest even; integers wrap; BOOL is v != 0
  *   LOADF(T, p, i)     a float dtype as float, whatever `real` is
- *   LOAD4F LOAD8F LOAD16F(T, p)  4, 8, 16 neighbours of F32, F16 or BF16 at p as floatN; p needs no
- * alignment STORE16F(T, p, v)  the reverse ROUND(T, v)        v as it is after a store and a load
+ *   LOAD4F LOAD8F LOAD16F(T, p)  4, 8, 16 neighbours of F32, F16 or BF16 as floatN; p: unaligned
+ *   STORE16F(T, p, v)  the reverse
+ *   ROUND(T, v)        v as it is after a store and a load
  *   IS_FLOAT(T) IS_INT(T) IS_BOOL(T) IS_F16(T) IS_BF16(T) IS_F64(T)  for #if
  * COMPUTE is F32, F64 or I64: `real` is float, double or long.
  * index_t is int, or long where WIDE is 1; index8 its vector of 8, innermost dimension in s0. */

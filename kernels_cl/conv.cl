@@ -93,9 +93,9 @@ typedef PASTE(PASTE(real_, COMPUTE), 16) realw;
 #define STORE_REAL(p, v) vstore16(v, 0, p)
 #endif
 
-/* A work-item writes one row of plane_columns: item = (((channel * slices + z) * sy + phase_y) * sx
- * + phase_x) * plane_rows
- * + row. Slice z of the planes is slice first_slice + z of the `depth` ones of x. */
+/* A work-item writes one row of plane_columns. Items count, innermost last: channel, slice z,
+ * phase_y, phase_x, row. Slice z of the planes is slice first_slice + z of the `depth` ones of x.
+ */
 __kernel void conv_spread(const __global STORAGE(X_TYPE) * x, const long x_offset,
                           __global real *planes, const long planes_offset, const index_t items,
                           const int depth, const int first_slice, const int slices, const int rows,
@@ -135,8 +135,8 @@ __kernel void conv_widen(const __global STORAGE(X_TYPE) * weight, const long wei
 /* How the taps of one slice are walked, in the planes and in the weight. */
 typedef struct taps {
   int count_y, count_x;
-  int skip_y, skip_x;          /* plane rows and columns from tap to tap: dilation / stride ... */
-  int phase_y, phase_x;        /* ... and phases: dilation % stride */
+  int skip_y, skip_x;          /* plane rows and columns from tap to tap: dilation / stride */
+  int phase_y, phase_x;        /* phases from tap to tap: dilation % stride */
   int stride_y, stride_x;      /* number of phases */
   index_t columns, plane;      /* plane_columns, plane_rows * plane_columns */
   index_t w_row, w_column;     /* weights from tap to tap */
@@ -243,13 +243,13 @@ static inline gather gather_of(int phase, int kernel_size, int stride, int pad, 
   return g;
 }
 
-/* What a work-item makes. */
+/* What a work-item makes: channels of a group from `first` on. The last block of channels begins
+ * earlier if it would not be full: those before first_kept are made twice, with the same result,
+ * and stored once. */
 typedef struct tile {
   index_t first_vector, n_vectors; /* of a phase's outputs */
-  int first,
-      first_kept; /* channel of the group; the last block of channels begins earlier if it would not
-                     be full: some are made twice, with the same result, and stored once */
-  int z, y, x;    /* output slice; row and column of the first output */
+  int first, first_kept;
+  int z, y, x; /* output slice; row and column of the first output */
   index_t group, image;
   int part_y, part_x, columns; /* from output to output of a phase; outputs in a row of it */
   index_t positions;
@@ -288,6 +288,16 @@ static inline void find_bases(index_t base[VECTORS], const tile *t, int plane_co
                   per_row = (t->columns + W - 1) / W;
     base[v] = BY_ROW ? k / per_row * plane_columns + k % per_row * W : k * W;
   }
+}
+
+/* out: the plane of the work-item's first channel. */
+static inline target target_of(__global STORAGE(X_TYPE) * out, const tile *t, int out_rows,
+                               int out_columns) {
+  return (target){.out = out + (index_t)t->y * out_columns + t->x,
+                  .rows = (out_rows - 1 - t->y) / t->part_y + 1,
+                  .columns = (out_columns - 1 - t->x) / t->part_x + 1,
+                  .row = out_columns * t->part_y,
+                  .column = t->part_x};
 }
 
 /* plane_step: from a channel of out to the next. */
@@ -362,35 +372,37 @@ __kernel void conv_direct(
   const tile at = tile_of(item, groups, n_outputs, first_out, out_slices, out_rows, out_columns,
                           plane_columns, stride_y, stride_x);
   const index_t n_taps = kernel_y * kernel_x, volume = n_taps * kernel_z;
-  taps t = {kernel_y,
-            kernel_x,
-            skip_y,
-            skip_x,
-            phase_y,
-            phase_x,
-            stride_y,
-            stride_x,
-            plane_columns,
-            (index_t)plane_rows * plane_columns,
-            kernel_x,
-            1,
-            channels * volume,
-            volume};
-  const slices_of_x from = {
-      at.z,       kernel_z,    stride_z, pad_z,
-      dilation_z, first_slice, slices,   t.plane * (STRIDED ? stride_y * stride_x : 1)};
+  taps t = {.count_y = kernel_y,
+            .count_x = kernel_x,
+            .skip_y = skip_y,
+            .skip_x = skip_x,
+            .phase_y = phase_y,
+            .phase_x = phase_x,
+            .stride_y = stride_y,
+            .stride_x = stride_x,
+            .columns = plane_columns,
+            .plane = (index_t)plane_rows * plane_columns,
+            .w_row = kernel_x,
+            .w_column = 1,
+            .w_output = channels * volume,
+            .w_channel = volume};
+  const slices_of_x from = {.out = at.z,
+                            .kernel_size = kernel_z,
+                            .stride = stride_z,
+                            .pad = pad_z,
+                            .dilation = dilation_z,
+                            .first = first_slice,
+                            .count = slices,
+                            .step = t.plane * (STRIDED ? stride_y * stride_x : 1)};
   x += x_offset + (at.image * groups + at.group) * channels * slices * from.step;
   weight += weight_offset + at.group * n_outputs * channels * volume;
 #if TRANSPOSED
   const gather gy = gather_of(at.y, kernel_y, stride_y, pad_y, dilation_y, step_y);
   const gather gx = gather_of(at.x, kernel_x, stride_x, pad_x, dilation_x, step_x);
   t.count_y = gy.taps, t.count_x = gx.taps;
-  t.w_row = step_y * kernel_x;
-  t.w_column = step_x;
-  t.w_output = volume;
-  t.w_channel = n_outputs * volume;
-  if (gy.taps > 0 && gx.taps > 0)
-    x += (gy.origin + lead_y) * (index_t)plane_columns + gx.origin + lead_x;
+  t.w_row = step_y * kernel_x, t.w_column = step_x;
+  t.w_output = volume, t.w_channel = n_outputs * volume;
+  x += (gy.origin + lead_y) * (index_t)plane_columns + gx.origin + lead_x;
   weight += gy.first * kernel_x + gx.first;
 #endif
   index_t base[VECTORS];
@@ -399,10 +411,8 @@ __kernel void conv_direct(
   add_slices(total, x, weight + at.first * t.w_output, channels, &from, &t, n_taps, base,
              at.positions);
   const index_t channel = at.group * n_outputs + at.first, plane = (index_t)out_rows * out_columns;
-  target to = {out, (out_rows - 1 - at.y) / at.part_y + 1, (out_columns - 1 - at.x) / at.part_x + 1,
-               out_columns * at.part_y, at.part_x};
-  to.out += out_offset + ((at.image * groups * n_outputs + channel) * out_depth + at.z) * plane +
-            (index_t)at.y * out_columns + at.x;
+  out += out_offset + ((at.image * groups * n_outputs + channel) * out_depth + at.z) * plane;
+  target to = target_of(out, &at, out_rows, out_columns);
   store_outputs(&to, out_depth * plane, bias + bias_offset + channel, total, &at, base,
                 plane_columns);
 }

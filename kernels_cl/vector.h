@@ -1,9 +1,11 @@
 /* Work on W neighbouring elements at once, for kernels whose work-items loop. W is 1 or 16.
  *   realw                 W reals
  *   LOADW(T, p)           W neighbours at p; STOREW(T, p, v) the reverse
- *   LOAD_SOME(T, p, n)    the first n of them (n >= W: all), the rest 0; STORE_SOME(T, p, n, v) the
- * reverse fold_add(v)           the sum of the W lanes, as a tree larger smaller(a, b)  maximum,
- * minimum; NaN wins BLOCK: additions in one chain before the block's sum is added to the total.
+ *   LOAD_SOME(T, p, n)    the first n of them (n >= W: all), the rest 0
+ *   STORE_SOME(T, p, n, v)  the reverse
+ *   fold_add(v)           the sum of the W lanes, as a tree
+ *   larger smaller(a, b)  maximum, minimum; NaN wins
+ * BLOCK: additions in one chain before the block's sum is added to the total.
  * TEAM work-items share one row (1: none); sum_team and max_team give every one of them the total.
  * Teams are launched exactly, with no mask: PoCL makes wrong code of barriers behind a return. */
 #ifndef VECTOR_H

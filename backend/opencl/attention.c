@@ -1,4 +1,4 @@
-/* Attention: kernels_cl/attention.cl. Chooses the class of head sizes, and splits the keys where
+/* Attention: kernels_cl/attention*.cl. Chooses the class of head sizes, and splits the keys where
  * there are few rows. With a cache: rows are stored, then attended to; where a ring has no room for
  * all of them, piece by piece. */
 #include <math.h>
@@ -142,11 +142,12 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   int v_max = size_class(a->v_dim);
   dtype mask_type = a->mask ? a->mask->t.type : DTYPE_BOOL;
   launch l;
-  launch_begin(&l, s, n, "attention", a->by_row ? "attention_row" : "attention");
+  const char *kernel = a->by_row ? "attention_row" : "attention";
+  launch_begin(&l, s, n, kernel, kernel);
   launch_types(&l, a);
   launch_dtype(&l, "MASK_TYPE", mask_type);
   launch_define(&l, "W", a->width);
-  launch_define(&l, "ROWS", a->rows);
+  launch_define(&l, "ROWS", a->by_row ? a->rows : a->width);
   launch_define(&l, "MASK", !a->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(&l, "CAUSAL", a->causal);
   launch_define(&l, "SOFTCAP", a->softcap > 0);
@@ -166,7 +167,7 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
 static clave_status launch_merge(cl_stream *s, const node *n, const attention *a, cl_mem parts) {
   int64_t rows = a->n_batch * a->n_kv * a->share * a->n_queries;
   launch l;
-  launch_begin(&l, s, n, "attention", "attention_merge");
+  launch_begin(&l, s, n, "attention_merge", "attention_merge");
   launch_dtype(&l, "X_TYPE", a->q.t.type);
   launch_compute(&l, a->q.t.type);
   launch_define(&l, "EMPTY_NAN", a->empty_nan);
@@ -204,7 +205,7 @@ static clave_status launch_store(cl_stream *s, const node *n, const attention *a
   int64_t chunk = stream_traits(s)->is_cpu || a->k.t.type == DTYPE_I8 ? max_i64(size, 1) : 1;
   int64_t n_chunks = ceil_div(size, chunk), items = a->n_batch * a->n_kv * a->n_queries * n_chunks;
   launch l;
-  launch_begin(&l, s, n, "attention", "attention_store");
+  launch_begin(&l, s, n, "attention_store", "attention_store");
   launch_types(&l, a);
   launch_buffer(&l, c->k);
   launch_buffer(&l, c->v);

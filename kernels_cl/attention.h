@@ -1,0 +1,209 @@
+/* What the kernels of attention share; attention.cl says what they compute.
+ *   MASK       0 none, 1 BOOL (true = attend, else the score is `masked`), 2 added
+ *   CAUSAL     j <= i
+ *   EMPTY_NAN  a row of scores -inf gives NaN, else 0
+ *   SOFTCAP    a score s becomes softcap * tanh(s / softcap)
+ *   CACHED     k and v are caches of n_keys rows of KEY_TYPE, written by attention_store; query i
+ *              stands at position + skip + i. I8 rows have factors in k_scale, v_scale: (batch,
+ *              n_kv, n_keys)
+ *   WINDOWED   it sees the last `window` positions, and position p is row p mod n_keys
+ *   SPLIT      what comes of some of the keys goes to parts, for attention_merge: (split, row of
+ *              all heads, v_dim + 2), the weighted values, the maximum, the sum of exponentials
+ *   ROWS       of a work-item */
+#ifndef ATTENTION_H
+#define ATTENTION_H
+#include "common.h"
+#ifndef X_TYPE
+#define X_TYPE F32
+#endif
+#ifndef KEY_TYPE
+#define KEY_TYPE X_TYPE
+#endif
+#ifndef MASK_TYPE
+#define MASK_TYPE BOOL
+#endif
+#ifndef MASK
+#define MASK 0
+#endif
+#ifndef EMPTY_NAN
+#define EMPTY_NAN 0
+#endif
+#ifndef CAUSAL
+#define CAUSAL 0
+#endif
+#ifndef Q_MAX
+#define Q_MAX 64
+#endif
+#ifndef V_MAX
+#define V_MAX 64
+#endif
+#ifndef SPLIT
+#define SPLIT 0
+#endif
+#ifndef CACHED
+#define CACHED 0
+#endif
+#ifndef WINDOWED
+#define WINDOWED 0
+#endif
+#ifndef SOFTCAP
+#define SOFTCAP 0
+#endif
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+#include "vector.h"
+#ifndef ROWS
+#define ROWS W
+#endif
+#define SCALED IS_INT(KEY_TYPE)
+
+typedef const __global STORAGE(X_TYPE) * x_pointer;
+typedef const __global STORAGE(KEY_TYPE) * key_pointer;
+
+/* The last position at which `total` tokens fit. */
+static inline long last_position(index_t total, index_t n_rows) {
+  return (WINDOWED ? LONG_MAX - n_rows : n_rows) - total;
+}
+
+/* exp may not see -INFINITY - -INFINITY: with nothing to attend to so far, any finite number will
+ * do. */
+#define FINITE(T, m) ((m) == (T)(-INFINITY) ? (T)0 : (m))
+/* What sums of `total` exponentials are divided by; of a row without any they are 0, and so is
+ * that, or infinite. */
+#if EMPTY_NAN
+#define INVERSE(T, total) (1 / (total))
+#else
+#define INVERSE(T, total) ((total) == (T)0 ? (T)0 : 1 / (total))
+#endif
+/* By exp, which is faster than tanh; what counts inside of exp is the absolute error. */
+#if SOFTCAP
+#define CAP(score) (softcap - 2 * softcap / (exp((score) * (2 / softcap)) + 1))
+#else
+#define CAP(score) (score)
+#endif
+
+/* ---------------------------------------------------------------- where a work-item works */
+
+/* Rows from `first` on of one group of heads, of which `pair` counts those of all batches. */
+typedef struct place {
+  index_t batch, group, pair, n_pairs, first;
+} place;
+
+static inline place find_place(index_t item, index_t items, index_t n_rows, index_t n_kv) {
+  const index_t row_blocks = (n_rows + ROWS - 1) / ROWS, pair = item / row_blocks;
+  return (place){.batch = pair / n_kv,
+                 .group = pair % n_kv,
+                 .pair = pair,
+                 .n_pairs = items / row_blocks,
+                 .first = item % row_blocks * ROWS};
+}
+
+/* The offset of a batch: strides s0 and s1 are those of rows and heads. */
+static inline index_t batch_offset(index_t batch, index8 dims, index8 strides) {
+  return strided_offset(batch, dims, strides.s23456701 * (index8)(1, 1, 1, 1, 1, 1, 0, 0));
+}
+
+/* The offset of a group of k or v. */
+static inline long group_offset(const place *here, index8 dims, index8 strides) {
+  return (long)batch_offset(here->batch, dims, strides) + here->group * strides.s1;
+}
+
+/* The offset in parts of row r of those of a work-item. */
+static inline long part_offset(const place *here, index_t split, index_t n_rows, index_t r,
+                               index_t v_dim) {
+  return (long)((split * here->n_pairs + here->pair) * n_rows + here->first + r) * (v_dim + 2);
+}
+
+/* What an I8 row of a cache is multiplied by. */
+#define FACTOR(scales, row) (SCALED ? scales[scales##_offset + here.pair * n_keys + (row)] : 1)
+
+/* ---------------------------------------------------------------- which keys there are */
+
+/* The keys that someone may see: n of them, key j in row `first` + j, after the last row again in
+ * row 0; query i sees those up to before + i. */
+typedef struct key_range {
+  index_t n, first, before;
+} key_range;
+
+static inline key_range find_keys(const __global long *position, index_t n_queries, index_t n_keys,
+                                  index_t total, index_t skip, index_t window) {
+#if CACHED
+  const long at = clamp(*position, 0L, last_position(total, n_keys)) + skip;
+  const long first = WINDOWED ? max(at - window + 1, 0L) : 0;
+  const index_t before = (index_t)(at - first);
+  return (key_range){before + n_queries, (index_t)(first % n_keys), before};
+#else
+  return (key_range){n_keys, 0, 0};
+#endif
+}
+
+static inline index_t row_of_key(const key_range *seen, index_t j, index_t n_rows) {
+  const index_t row = seen->first + j;
+  return WINDOWED && row >= n_rows ? row - n_rows : row;
+}
+
+/* Keys [begin, end). */
+typedef struct key_span {
+  index_t begin, end;
+} key_span;
+
+/* The rows of a work-item: where they begin in q, mask and out, the last key that each may see, and
+ * the least and most of those. */
+typedef struct some_rows {
+  int n;
+  index_t q[ROWS], mask[ROWS], out[ROWS], last[ROWS];
+  index_t least, most;
+} some_rows;
+
+/* Of the keys of a split those that some of the rows may see. */
+static inline key_span find_span(const key_range *seen, const some_rows *rows, index_t split,
+                                 index_t n_splits, index_t window) {
+  const index_t split_keys = ((seen->n + n_splits - 1) / n_splits + W - 1) / W * W,
+                begin = split * split_keys;
+  return (key_span){
+      .begin = WINDOWED ? max(begin, rows->least - window + 1) : begin,
+      .end = min(min(begin + split_keys, seen->n), rows->most + 1),
+  };
+}
+
+/* Those behind the last row of the group repeat it. out_rows: of a head in out. */
+static inline some_rows find_rows(const place *here, index_t n_kv, index_t share, index_t n_queries,
+                                  const key_range *seen, index8 q_strides, index8 mask_strides,
+                                  index_t out_rows) {
+  some_rows rows;
+  const index_t heads_before = here->batch * n_kv * share;
+  rows.n = (int)min((index_t)ROWS, share * n_queries - here->first);
+  rows.least = seen->n;
+  rows.most = -1;
+  for (int l = 0; l < ROWS; l++) {
+    const index_t r = here->first + min(l, rows.n - 1), query = r % n_queries,
+                  head = here->group * share + r / n_queries;
+    rows.q[l] = head * q_strides.s1 + query * q_strides.s0;
+    rows.mask[l] = head * mask_strides.s1 + query * mask_strides.s0;
+    rows.out[l] = (heads_before + head) * out_rows + query;
+    rows.last[l] = CAUSAL ? seen->before + query : seen->n - 1;
+    rows.least = min(rows.least, rows.last[l]);
+    rows.most = max(rows.most, rows.last[l]);
+  }
+  return rows;
+}
+
+/* Whether key j lies outside of what a row may see whose last key is `last`. */
+static inline bool is_hidden(index_t j, index_t last, index_t window) {
+  return j > last ? true : WINDOWED ? j <= last - window : false;
+}
+
+/* A score after the mask; at: of its row and key. */
+static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask, long at,
+                            real masked) {
+#if MASK == 1
+  return mask[at] ? score : masked;
+#elif MASK == 2
+  return score + LOAD(MASK_TYPE, mask, at);
+#else
+  return score;
+#endif
+}
+
+#endif

@@ -1,0 +1,143 @@
+/* As attention.cl, for few rows: ROWS rows of a group a work-item, W neighbours of head_dim and
+ * v_dim at once, W keys at a time. */
+#include "attention.h"
+#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
+
+DEFINE_SOME(X_TYPE)
+#if PASTE(number_, KEY_TYPE) != PASTE(number_, X_TYPE)
+DEFINE_SOME(KEY_TYPE)
+#endif
+DEFINE_KEEP(X_TYPE)
+
+/* A row of q, and no sums yet. */
+static inline void load_row(realw *query, realw *sums, x_pointer q, int full, int rest) {
+  for (int c = 0; c <= V_MAX / W; c++) sums[c] = (realw)0;
+  for (int c = 0; c < full; c++) query[c] = LOADW(X_TYPE, q + c * W);
+  query[full] = rest ? LOAD_SOME(X_TYPE, q + full * W, rest) : (realw)0;
+}
+
+/* scores[r] = the dot product of a key and the vectors of row r. */
+static inline void score_key(real scores[ROWS], const realw query[ROWS][Q_MAX / W + 1],
+                             key_pointer key, int full, int rest) {
+  realw sums[ROWS];
+  EACH_ROW sums[r] = (realw)0;
+  for (int c = 0; c < full; c++) {
+    const realw value = LOADW(KEY_TYPE, key + c * W);
+    EACH_ROW sums[r] = fma(query[r][c], value, sums[r]);
+  }
+  if (rest) {
+    const realw value = LOAD_SOME(KEY_TYPE, key + full * W, rest);
+    EACH_ROW sums[r] = fma(query[r][full], value, sums[r]);
+  }
+  EACH_ROW scores[r] = fold_add(sums[r]);
+}
+
+/* As soften, for one row and its scores of W keys. */
+static inline real soften_row(real p[W], real *largest, real *total) {
+  real highest = *largest;
+  for (int j = 0; j < W; j++) highest = larger(highest, p[j]);
+  const real base = FINITE(real, highest), fade = exp(*largest - base);
+  const realw weights = exp(vload16(0, p) - base);
+  vstore16(weights, 0, p);
+  *largest = highest;
+  *total = *total * fade + fold_add(weights);
+  return fade;
+}
+
+/* sums of `full` whole vectors and one of `rest` columns = sums * fade + p[r][j] times the values
+ * of `some` keys, rows at[j] of values. Value by value: many rows at once are too many streams
+ * for the memory. */
+static inline void add_row_values(realw sums[ROWS][V_MAX / W + 1], real p[ROWS][W],
+                                  const real *fade, key_pointer values, index_t step,
+                                  const index_t *at, int some, int full, int rest) {
+  for (int c = 0; c <= full; c++) EACH_ROW sums[r][c] *= fade[r];
+  for (int j = 0; j < some; j++) {
+    key_pointer row = values + at[j] * step;
+    for (int c = 0; c < full; c++) {
+      const realw value = LOADW(KEY_TYPE, row + c * W);
+      EACH_ROW sums[r][c] = fma((realw)p[r][j], value, sums[r][c]);
+    }
+    if (rest) {
+      const realw value = LOAD_SOME(KEY_TYPE, row + full * W, rest);
+      EACH_ROW sums[r][full] = fma((realw)p[r][j], value, sums[r][full]);
+    }
+  }
+}
+
+/* A finished row of sums to out. */
+static inline void store_row(__global STORAGE(X_TYPE) * out, realw *sums, real inverse, int full,
+                             int rest) {
+  for (int c = 0; c < full; c++) STOREW(X_TYPE, out + c * W, sums[c] * inverse);
+  if (rest) STORE_SOME(X_TYPE, out + full * W, rest, sums[full] * inverse);
+}
+
+/* Unfinished sums to parts: their first n columns, unless there were no keys. */
+static inline void store_sums(__global real *to, const realw *sums, index_t n, real largest,
+                              real total, bool is_empty) {
+  real lanes[W];
+  for (index_t c = 0; c * W < n && !is_empty; c++) {
+    vstore16(sums[c], 0, lanes);
+    for (int l = 0; l < W && c * W + l < n; l++) to[c * W + l] = lanes[l];
+  }
+  to[n] = largest;
+  to[n + 1] = total;
+}
+
+/* Parameters as those of attention; items = batches * n_kv * (rows / ROWS, rounded up). */
+__kernel void attention_row(
+    const __global STORAGE(X_TYPE) * q, const long q_offset, const __global STORAGE(KEY_TYPE) * k,
+    const long k_offset, const __global STORAGE(KEY_TYPE) * v, const long v_offset,
+    const __global STORAGE(MASK_TYPE) * mask, const long mask_offset,
+    __global STORAGE(X_TYPE) * out, const long out_offset, __global real *parts,
+    const long parts_offset, const __global float *k_scale, const long k_scale_offset,
+    const __global float *v_scale, const long v_scale_offset, const __global long *position,
+    const long position_offset, const index8 batch_dims, const index8 q_strides,
+    const index8 k_strides, const index8 v_strides, const index8 mask_strides,
+    const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,
+    const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim,
+    const index_t n_splits, const index_t out_rows, const index_t skip, const index_t window,
+    const real scale, const real masked, const real softcap) {
+  const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
+  if (item >= items) return;
+  const place here = find_place(item, items, share * n_queries, n_kv);
+  const key_range seen =
+      find_keys(position + position_offset, n_queries, n_keys, out_rows, skip, window);
+  const some_rows rows =
+      find_rows(&here, n_kv, share, n_queries, &seen, q_strides, mask_strides, out_rows);
+  const key_span span = find_span(&seen, &rows, split, n_splits, window);
+  q += q_offset + batch_offset(here.batch, batch_dims, q_strides);
+  mask += mask_offset + (MASK ? batch_offset(here.batch, batch_dims, mask_strides) : 0);
+  key_pointer keys = k + k_offset + group_offset(&here, batch_dims, k_strides);
+  key_pointer values = v + v_offset + group_offset(&here, batch_dims, v_strides);
+  const int q_full = (int)(head_dim / W), q_rest = (int)(head_dim % W), v_full = (int)(v_dim / W),
+            v_rest = (int)(v_dim % W);
+  realw query[ROWS][Q_MAX / W + 1], sums[ROWS][V_MAX / W + 1];
+  real largest[ROWS], total[ROWS], fade[ROWS], p[ROWS][W];
+  EACH_ROW largest[r] = (real)(-INFINITY), total[r] = 0;
+  EACH_ROW load_row(query[r], sums[r], q + rows.q[r], q_full, q_rest);
+  for (index_t from = span.begin; from < span.end; from += W) {
+    const int some = (int)min(span.end - from, (index_t)W);
+    index_t at[W];
+    EACH_ROW for (int j = 0; j < W; j++) p[r][j] = (real)(-INFINITY);
+    for (int j = 0; j < some; j++) {
+      real scores[ROWS];
+      at[j] = row_of_key(&seen, from + j, n_keys);
+      const real factor = scale * FACTOR(k_scale, at[j]);
+      score_key(scores, query, keys + at[j] * k_strides.s0, q_full, q_rest);
+      EACH_ROW if (!is_hidden(from + j, rows.last[r], window)) p[r][j] =
+          mask_one(CAP(scores[r] * factor), mask, rows.mask[r] + at[j] * mask_step, masked);
+    }
+    EACH_ROW fade[r] = soften_row(p[r], &largest[r], &total[r]);
+    for (int j = 0; SCALED && j < some; j++) EACH_ROW p[r][j] *= FACTOR(v_scale, at[j]);
+    add_row_values(sums, p, fade, values, v_strides.s0, at, some, v_full, v_rest);
+  }
+  for (int r = 0; r < rows.n; r++) {
+#if SPLIT
+    store_sums(parts + parts_offset + part_offset(&here, split, share * n_queries, r, v_dim),
+               sums[r], v_dim, largest[r], total[r], span.begin >= span.end);
+#else
+    store_row(out + out_offset + rows.out[r] * v_dim, sums[r], INVERSE(real, total[r]), v_full,
+              v_rest);
+#endif
+  }
+}

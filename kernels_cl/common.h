@@ -14,6 +14,7 @@
  * index_t is int, or long where WIDE is 1; index8 its vector of 8, innermost dimension in s0. */
 #ifndef COMMON_H
 #define COMMON_H
+#include "builtins.h"
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif

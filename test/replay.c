@@ -380,6 +380,12 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
   return o->index != NULL;
 }
 
+/* Notes of the device; one of them is a mistake of ours. */
+static void take_note(void *ctx, const char *line) {
+  fprintf(stderr, "replay: note: %s\n", line);
+  if (strstr(line, "builtins.h")) *(bool *)ctx = true;
+}
+
 int main(int argc, char **argv) {
   replay_options o = {.device = "cpu", .turn = "", .parts = 1, .small = LONG_MAX};
   if (!parse_options(argc, argv, &o)) {
@@ -394,7 +400,11 @@ int main(int argc, char **argv) {
     return 2;
   }
   clave_device *device;
-  clave_device_options options = {.size = sizeof options, .no_fallback = !o.fallback};
+  bool is_mistaken = false;
+  clave_device_options options = {.size = sizeof options,
+                                  .no_fallback = !o.fallback,
+                                  .message = take_note,
+                                  .message_ctx = &is_mistaken};
   clave_status status = clave_device_open(o.device, &options, &device);
   int code = 2;
   if (status)
@@ -404,5 +414,5 @@ int main(int argc, char **argv) {
   clave_status_free(status);
   clave_device_destroy(device);
   fclose(f);
-  return code;
+  return is_mistaken && !code ? 1 : code;
 }

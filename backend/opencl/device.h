@@ -66,11 +66,15 @@ const char *quirk_refusal(const char *platform, const char *device);
 const char *quirk_empty(const char *platform);
 /* Whether a CPU device wants the kernels of GPUs. */
 bool quirk_lanes(const char *platform, const char *device);
+/* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
+const char *quirk_header(const char *platform);
 
 /* ---------------------------------------------------------------- sources.c */
 
-/* Full text of kernels_cl/<stem>.cl, or of a generated source, with the includes written out. */
-clave_status source_of_file(const cl_device *d, const char *stem, text *out) STATUS_CHECK;
+/* Text of one kernel of kernels_cl/<stem>.cl, or of a generated source, with the includes written
+ * out. */
+clave_status source_of_kernel(const cl_device *d, const char *stem, const char *kernel,
+                              text *out) STATUS_CHECK;
 clave_status source_expand(const cl_device *d, const text *generated, text *out) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- shape_class.c */
@@ -112,17 +116,16 @@ struct cl_device {
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
 };
 
-/* The program of a file and its options, or of a generated source; made known, not built. */
+/* The program of a kernel and its options, or of a generated source; made known, not built. */
 clave_status program_find(cl_device *d, const launch *l, program **out) STATUS_CHECK;
 /* Builds it unless that was done, from the cache on disk if it is there. */
 clave_status program_build(cl_device *d, program *p) STATUS_CHECK;
-/* A kernel of it, built if need be. The caller releases it. */
-clave_status program_kernel(cl_device *d, program *p, const char *kernel,
-                            cl_kernel *out) STATUS_CHECK;
-const kernel_signature *program_signature(const program *p, const char *kernel);
-/* A kernel was launched with this local size, for the first time in its node: PoCL's binary may
- * hold more code now. True: that is not yet in the cache on disk. */
-bool program_mark_run(program *p, const char *kernel, const size_t local[3]);
+/* Its kernel, built if need be. The caller releases it. */
+clave_status program_kernel(cl_device *d, program *p, cl_kernel *out) STATUS_CHECK;
+const kernel_signature *program_signature(const program *p);
+/* It was launched with this local size, for the first time in its node: PoCL's binary may hold more
+ * code now. True: that is not yet in the cache on disk. */
+bool program_mark_run(program *p, const size_t local[3]);
 /* Whether results of launches of that class were compared with the CPU backend's, now or when the
  * binary was kept. */
 bool program_is_proven(program *p, uint64_t launch_class);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes kernels_embed.c: the kernel files as bytes, the signature of every kernel in them, and their block sizes.
 
-A signature is parsed from `__kernel void name(parameters)`: no preprocessor lines between the parentheses, one kernel
-name per file. Standard library only.
+A signature is parsed from a line that begins `__kernel void name(`: no preprocessor lines between the parentheses, one
+kernel name per file. A kernel ends at the next line that is a brace: sources.c cuts it out so. Standard library only.
 """
 
 import argparse
@@ -78,8 +78,7 @@ def parse_parameter(text: str, where: str) -> list[tuple[str, str]]:
     return [(name, SCALARS[types[0]])]
 
 
-ATTRIBUTE = r"\s*(?:__attribute__\s*\(\(.*?\)\)\))?\s*"
-HEAD = re.compile(rf"{ATTRIBUTE}(?:void\b)?{ATTRIBUTE}(?:void\b)?\s*(\w+)\s*\(", re.S)
+HEAD = re.compile(r"^__kernel void (\w+)\(", re.M)
 
 
 def parse_kernels(source: str, file: str) -> dict[str, list[tuple[str, str]]]:
@@ -87,13 +86,16 @@ def parse_kernels(source: str, file: str) -> dict[str, list[tuple[str, str]]]:
     source = without_comments(source)
     found: dict[str, list[tuple[str, str]]] = {}
     for match in re.finditer(r"\b(?:__)?kernel\b", source):
-        at = HEAD.match(source, match.end())
+        at = HEAD.match(source, match.start())
         if not at:
             near = source[match.start() : match.start() + 60]
-            raise KernelError(f"{file}: cannot read the kernel's head near '{near}'")
+            raise KernelError(f"{file}: near '{near}': a kernel begins with a line `__kernel void name(`")
         name, start = at.group(1), at.end() - 1
-        body = source[start + 1 : matching(source, start)]
         where = f"{file}: kernel {name}"
+        end = source.find("\n}\n", start)
+        if end < 0 or 0 <= source.find("\n__kernel", start) < end:
+            raise KernelError(f"{where}: no line that is a brace ends it")
+        body = source[start + 1 : matching(source, start)]
         if "#" in body:
             raise KernelError(f"{where}: preprocessor line among the parameters")
         parameters = [p for part in split_parameters(body) for p in parse_parameter(part, where)]
@@ -124,6 +126,12 @@ def parse_blocks(source: str) -> list[tuple[str, int]]:
     return sorted(row for row in rows if row[1] <= LARGEST_BLOCK)
 
 
+def headers_of(name: str, texts: dict[str, str]) -> list[str]:
+    """The files that one includes, and those include, but common.h."""
+    direct = [h for h in INCLUDE.findall(texts[name]) if h != "common.h"]
+    return [h for d in direct for h in [*headers_of(d, texts), d]]
+
+
 def bytes_of(data: bytes) -> str:
     rows = []
     for i in range(0, len(data), 24):
@@ -149,8 +157,7 @@ def emit(paths: list[str]) -> str:
         files.append(f'    {{"{name}", file_{symbol}, {len(data)}}},')
         if ending != ".cl":
             continue
-        headers = [h for h in INCLUDE.findall(texts[name]) if h != "common.h"]
-        blocks = parse_blocks("".join(texts[n] for n in [*headers, name]))
+        blocks = parse_blocks("".join(texts[n] for n in [*headers_of(name, texts), name]))
         rows = ", ".join(f'{{"{macro}", {value}}}' for macro, value in blocks)
         out.append(f"static const block_info blocks_{stem}[] = {{{rows or '{0}'}}};")
         for kernel, parameters in parse_kernels(data.decode("utf-8"), name).items():

@@ -132,7 +132,7 @@ clave_status node_cache_of(cl_stream *s, const node *n, node_cache **out) {
 static clave_status new_kernel(const launch *l, node_cache *cache, node_kernel **out) {
   program *p;
   TRY(program_find(l->s->device, l, &p));
-  const kernel_signature *signature = program_signature(p, l->kernel);
+  const kernel_signature *signature = program_signature(p);
   if (!signature) return INVALID("there is no kernel %s in %s.cl", l->kernel, l->stem);
   node_kernel *k = calloc(1, sizeof *k);
   if (!k) return status_no_memory();
@@ -346,7 +346,7 @@ static clave_status enqueue(const launch *l, node_kernel *k, int dims, const siz
   if (event) s->n_events++;
   if (memcmp(k->local, local, sizeof k->local) != 0) {
     memcpy(k->local, local, sizeof k->local);
-    if (program_mark_run(k->program, l->kernel, local)) s->unsaved = true;
+    if (program_mark_run(k->program, local)) s->unsaved = true;
   }
   return NULL;
 }
@@ -378,7 +378,7 @@ clave_status launch_run(launch *l, int dims, const size_t *global, const size_t 
   if (l->s->visit == VISIT_BUILD) return stream_visit(l->s, k->program, 0);
   if (l->s->visit != VISIT_RUN)
     return stream_visit(l->s, k->program, launch_class(l, k->signature, rounded, group));
-  if (!k->handle) TRY(program_kernel(l->s->device, k->program, l->kernel, &k->handle));
+  if (!k->handle) TRY(program_kernel(l->s->device, k->program, &k->handle));
   TRY(bind_args(l, k));
   return enqueue(l, k, dims, rounded, group);
 }

@@ -1,4 +1,4 @@
-/* Programs of a device: one per file and options (or generated source), shared by its streams,
+/* Programs of a device: one per kernel and options (or generated source), shared by its streams,
  * built lazily or ahead, their binaries kept on disk. The only place that builds programs and
  * creates kernels. */
 #include <stdarg.h>
@@ -11,19 +11,18 @@
 #include "base/hash.h"
 
 struct program {
-  const char *stem; /* a string literal */
-  char *options;    /* owned */
-  char *source;     /* owned; the full text of a generated program, else NULL until built */
+  const char *stem, *kernel; /* string literals */
+  char *options;             /* owned */
+  char *source; /* owned; the full text of a generated program, else NULL until built */
   bool generated;
   kernel_signature signature; /* of a generated program; args owned */
-  uint64_t identity[2];       /* of stem, options and generated source */
+  uint64_t identity[2];       /* of stem, kernel, options and generated source */
   mutex *lock;                /* of what follows */
   cl_program handle;          /* NULL: not built */
   uint64_t key[2];            /* in the cache on disk */
-  uint64_t variants,
-      saved;             /* kernels and local sizes that were launched; those in the file. Atomic */
-  proof_set proven;      /* classes of launches that gave right results */
-  uint32_t saved_proven; /* how many of them the file has */
+  uint64_t variants, saved;   /* local sizes that were launched; those in the file. Atomic */
+  proof_set proven;           /* classes of launches that gave right results */
+  uint32_t saved_proven;      /* how many of them the file has */
 };
 
 void device_note(cl_device *d, const char *format, ...) {
@@ -86,13 +85,9 @@ static clave_status generate_source(const cl_device *d, const launch *l, program
 }
 
 static void identify(program *p) {
-  uint64_t a[2], b[2] = {0, 0}, c[2], all[6];
-  hash_bytes_128(p->options, strlen(p->options), a);
-  if (p->source) hash_bytes_128(p->source, strlen(p->source), b);
-  hash_bytes_128(p->stem, strlen(p->stem), c);
-  memcpy(all, a, sizeof a);
-  memcpy(all + 2, b, sizeof b);
-  memcpy(all + 4, c, sizeof c);
+  const char *texts[] = {p->stem, p->kernel, p->options, p->source ? p->source : ""};
+  uint64_t all[8];
+  for (int i = 0; i < 4; i++) hash_bytes_128(texts[i], strlen(texts[i]), all + 2 * i);
   hash_bytes_128(all, sizeof all, p->identity);
 }
 
@@ -101,6 +96,7 @@ static clave_status program_create(cl_device *d, const launch *l, program **out)
   *out = p;
   if (!p) return status_no_memory();
   p->stem = l->stem;
+  p->kernel = l->kernel;
   p->generated = l->generate != NULL;
   TRY(mutex_create(&p->lock));
   text options = {0};
@@ -148,11 +144,11 @@ clave_status program_find(cl_device *d, const launch *l, program **out) {
   return st;
 }
 
-const kernel_signature *program_signature(const program *p, const char *kernel) {
+const kernel_signature *program_signature(const program *p) {
   if (p->generated) return &p->signature;
   for (int i = 0; i < n_kernel_signatures; i++)
     if (strcmp(kernel_signatures[i].stem, p->stem) == 0 &&
-        strcmp(kernel_signatures[i].kernel, kernel) == 0)
+        strcmp(kernel_signatures[i].kernel, p->kernel) == 0)
       return &kernel_signatures[i];
   return NULL;
 }
@@ -182,15 +178,22 @@ static clave_status build_error(cl_device *d, const program *p, cl_program handl
     first_error(log, line, sizeof line);
   free(log);
   clave_status st = opencl_status(code, "clBuildProgram");
-  return status_while(st, "kernel file %s (%s): %s", p->stem, p->options, line);
+  return status_while(st, "kernel %s of %s.cl (%s): %s", p->kernel, p->stem, p->options, line);
 }
 
-/* Releases `handle` on failure. */
-static clave_status build_handle(cl_device *d, const program *p, cl_program handle) {
-  cl_int code = d->cl->clBuildProgram(handle, 1, &d->entry->id, p->options, NULL, NULL);
-  if (code == CL_SUCCESS) return NULL;
-  clave_status st = build_error(d, p, handle, code);
-  d->cl->clReleaseProgram(handle);
+/* header: of the driver, which builtins.h replaces; NULL: the driver's own. Releases `handle` on
+ * failure; code is the driver's. */
+static clave_status build_handle(cl_device *d, const program *p, const char *header,
+                                 cl_program handle, cl_int *code) {
+  text options = {0};
+  *code = CL_SUCCESS;
+  text_printf(&options, "%s", p->options);
+  if (header) text_printf(&options, " -D OWN_BUILTINS=1 -D %s", header);
+  clave_status st = text_status(&options);
+  if (!st) *code = d->cl->clBuildProgram(handle, 1, &d->entry->id, options.data, NULL, NULL);
+  if (*code != CL_SUCCESS) st = build_error(d, p, handle, *code);
+  text_free(&options);
+  if (st) d->cl->clReleaseProgram(handle);
   return st;
 }
 
@@ -218,7 +221,7 @@ static bool build_from_entry(cl_device *d, program *p, const cache_entry *e) {
     d->cl->clReleaseProgram(handle);
     return false;
   }
-  clave_status st = build_handle(d, p, handle);
+  clave_status st = build_handle(d, p, NULL, handle, &code);
   if (st) {
     device_note(d, "a kernel binary was refused (%s) and is built again", status_message(st));
     status_free(st);
@@ -245,21 +248,35 @@ static bool build_from_cache(cl_device *d, program *p) {
   return good;
 }
 
-static clave_status build_from_source(cl_device *d, program *p) {
+/* refused: the compiler does not take the source. */
+static clave_status build_with(cl_device *d, program *p, const char *header, bool *refused) {
   cl_int code;
   const char *source = p->source;
   cl_program handle = d->cl->clCreateProgramWithSource(d->context, 1, &source, NULL, &code);
   if (code != CL_SUCCESS) return opencl_status(code, "clCreateProgramWithSource");
-  TRY(build_handle(d, p, handle));
-  publish(p, handle);
-  return NULL;
+  clave_status st = build_handle(d, p, header, handle, &code);
+  *refused = code == CL_BUILD_PROGRAM_FAILURE;
+  if (!st) publish(p, handle);
+  return st;
+}
+
+static clave_status build_from_source(cl_device *d, program *p) {
+  bool refused = false;
+  const char *header = quirk_header(d->base.info.platform);
+  clave_status st = build_with(d, p, header, &refused);
+  if (!header || !refused) return st;
+  clave_status first = st;
+  st = build_with(d, p, NULL, &refused);
+  if (!st) device_note(d, "builtins.h lacks what a kernel needs: %s", status_message(first));
+  status_free(first);
+  return st;
 }
 
 static clave_status build_locked(cl_device *d, program *p) {
   if (p->handle) return NULL;
   if (!p->source) {
     text full = {0};
-    clave_status st = source_of_file(d, p->stem, &full);
+    clave_status st = source_of_kernel(d, p->stem, p->kernel, &full);
     p->source = st ? NULL : full.data;
     if (st) {
       text_free(&full);
@@ -282,20 +299,21 @@ clave_status program_build(cl_device *d, program *p) {
   return st;
 }
 
-clave_status program_kernel(cl_device *d, program *p, const char *kernel, cl_kernel *out) {
+clave_status program_kernel(cl_device *d, program *p, cl_kernel *out) {
   *out = NULL;
   TRY(program_build(d, p));
   cl_int code;
-  *out = d->cl->clCreateKernel(p->handle, kernel, &code);
+  *out = d->cl->clCreateKernel(p->handle, p->kernel, &code);
   if (code == CL_SUCCESS) return NULL;
   *out = NULL;
-  return status_while(opencl_status(code, "clCreateKernel"), "kernel %s of %s.cl", kernel, p->stem);
+  return status_while(opencl_status(code, "clCreateKernel"), "kernel %s of %s.cl", p->kernel,
+                      p->stem);
 }
 
 /* ---------------------------------------------------------------- saving */
 
-bool program_mark_run(program *p, const char *kernel, const size_t local[3]) {
-  uint64_t sizes[4] = {local[0], local[1], local[2], hash_bytes(kernel, strlen(kernel))};
+bool program_mark_run(program *p, const size_t local[3]) {
+  uint64_t sizes[3] = {local[0], local[1], local[2]};
   uint64_t bit = UINT64_C(1) << (hash_bytes(sizes, sizeof sizes) & 63);
   uint64_t before = __atomic_fetch_or(&p->variants, bit, __ATOMIC_RELAXED);
   return !(before & bit);

@@ -1,5 +1,5 @@
 /* Kernel source text: the embedded files, or those of the device's kernel folder, with #include
- * "..." written out. */
+ * "..." written out and one kernel each: some drivers compile all that a program has. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 
 enum { MAX_INCLUDE_DEPTH = 4 };
 
-static clave_status append_file(const cl_device *d, const char *name, int depth, text *out);
+static clave_status append_file(const cl_device *d, const char *name, const char *kernel, int depth,
+                                text *out);
 
 /* The name in a line `#include "name"`, or false. */
 static bool included_name(const char *line, size_t n, char *name, size_t size) {
@@ -23,53 +24,74 @@ static bool included_name(const char *line, size_t n, char *name, size_t size) {
   return true;
 }
 
-static clave_status append_lines(const cl_device *d, const char *bytes, size_t size, int depth,
-                                 text *out) {
+static bool begins_with(const char *line, size_t n, const char *head) {
+  size_t h = strlen(head);
+  return n >= h && memcmp(line, head, h) == 0;
+}
+
+/* Whether a kernel begins in this line, and it is not `kernel`. embed.py has seen that all heads are
+ * written so, and that a kernel ends where a line is a brace. */
+static bool begins_other_kernel(const char *line, size_t n, const char *kernel) {
+  static const char head[] = "__kernel void ";
+  if (!begins_with(line, n, head)) return false;
+  line += sizeof head - 1, n -= sizeof head - 1;
+  return !begins_with(line, n, kernel) || line[strlen(kernel)] != '(';
+}
+
+/* kernel: NULL for a file or text without any. */
+static clave_status append_lines(const cl_device *d, const char *bytes, size_t size,
+                                 const char *kernel, int depth, text *out) {
   char name[64];
-  for (size_t at = 0; at < size;) {
-    const char *end = memchr(bytes + at, '\n', size - at);
-    size_t n = end ? (size_t)(end - bytes) - at + 1 : size - at;
-    if (included_name(bytes + at, n, name, sizeof name))
-      TRY(append_file(d, name, depth + 1, out));
-    else
-      text_append(out, bytes + at, n);
-    at += n;
+  bool is_left_out = false;
+  for (size_t at = 0, n; at < size; at += n) {
+    const char *line = bytes + at, *end = memchr(line, '\n', size - at);
+    n = end ? (size_t)(end - line) + 1 : size - at;
+    if (kernel && begins_other_kernel(line, n, kernel)) is_left_out = true;
+    if (included_name(line, n, name, sizeof name))
+      TRY(append_file(d, name, NULL, depth + 1, out));
+    else if (!is_left_out)
+      text_append(out, line, n);
+    if (begins_with(line, n, "}\n")) is_left_out = false;
   }
   text_append(out, "\n", 1);
   return NULL;
 }
 
-static clave_status append_from_folder(const cl_device *d, const char *name, int depth, text *out) {
+static clave_status append_from_folder(const cl_device *d, const char *name, const char *kernel,
+                                       int depth, text *out) {
   char *path = path_join(d->kernel_dir, name);
   if (!path) return status_no_memory();
   file_map map;
   clave_status st = file_map_open(path, &map);
   free(path);
   if (st) return status_while(st, "kernel file %s", name);
-  st = append_lines(d, (const char *)map.data, map.size, depth, out);
+  st = append_lines(d, (const char *)map.data, map.size, kernel, depth, out);
   file_map_close(&map);
   return st;
 }
 
-static clave_status append_file(const cl_device *d, const char *name, int depth, text *out) {
+static clave_status append_file(const cl_device *d, const char *name, const char *kernel, int depth,
+                                text *out) {
   if (depth > MAX_INCLUDE_DEPTH) return INVALID("kernel file %s is included too deeply", name);
-  if (d->kernel_dir) return append_from_folder(d, name, depth, out);
-  for (int i = 0; i < n_kernel_files; i++)
-    if (strcmp(kernel_files[i].name, name) == 0)
-      return append_lines(d, (const char *)kernel_files[i].bytes, kernel_files[i].size, depth, out);
+  if (d->kernel_dir) return append_from_folder(d, name, kernel, depth, out);
+  for (int i = 0; i < n_kernel_files; i++) {
+    const kernel_file *f = &kernel_files[i];
+    if (strcmp(f->name, name) == 0)
+      return append_lines(d, (const char *)f->bytes, f->size, kernel, depth, out);
+  }
   return INVALID("there is no kernel file %s", name);
 }
 
-clave_status source_of_file(const cl_device *d, const char *stem, text *out) {
+clave_status source_of_kernel(const cl_device *d, const char *stem, const char *kernel, text *out) {
   text name = {0};
   text_printf(&name, "%s.cl", stem);
   clave_status st = text_status(&name);
-  if (!st) st = append_file(d, name.data, 0, out);
+  if (!st) st = append_file(d, name.data, kernel, 0, out);
   text_free(&name);
   return st ? st : text_status(out);
 }
 
 clave_status source_expand(const cl_device *d, const text *generated, text *out) {
-  TRY(append_lines(d, generated->data, generated->size, 0, out));
+  TRY(append_lines(d, generated->data, generated->size, NULL, 0, out));
   return text_status(out);
 }

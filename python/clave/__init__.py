@@ -13,11 +13,11 @@ from typing import Any
 
 from clave.errors import Code, Error, UnsupportedOp
 from clave.program import Program
-from clave.session import Session, devices
+from clave.session import Device, Session, devices
 from clave.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
-__all__ = ["Code", "Error", "Program", "Session", "Tokenizer", "UnsupportedOp", "devices", "export", "load"]
+__all__ = ["Code", "Device", "Error", "Program", "Session", "Tokenizer", "UnsupportedOp", "devices", "export", "load"]
 
 
 def load(path: str | os.PathLike[str]) -> Program:

@@ -28,28 +28,40 @@ def _text(x: Any) -> Any:
     return x.decode(errors="replace") if isinstance(x, bytes) else x
 
 
+class Device:
+    """An open device: its sessions share the kernels that are built for it.
+
+    spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list; None is CLAVE_DEVICE, and if that is not set the
+    best OpenCL device, else the CPU. fallback: whether the CPU backend runs the ops that the device cannot; else those
+    are an error. For any number of threads.
+    """
+
+    def __init__(self, spec: str | None = None, *, fallback: bool = True) -> None:
+        name = None if spec is None else spec.encode()
+        options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback))
+        self.handle = L.Handle("clave_device_open", "clave_device_destroy", name, options)
+
+
 class Session:
     """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
 
-    program: a Program or the path of one. device: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list; None is
-    CLAVE_DEVICE, and if that is not set the best OpenCL device, else the CPU. seed: of random ops, in [0, 2**64).
-    fallback: whether the CPU backend runs the ops that the device cannot; else those are an error. One session is for
-    one thread at a time.
+    program: a Program or the path of one. device: a Device, or the spec of one that is opened for this session with
+    this `fallback`. seed: of random ops, in [0, 2**64). One session is for one thread at a time.
     """
 
     def __init__(
         self,
         program: Program | str | os.PathLike[str],
-        device: str | None = None,
+        device: Device | str | None = None,
         *,
         seed: int = 0,
         fallback: bool = True,
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
-        spec = None if device is None else device.encode()
-        opening = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback))
-        self._device = L.Handle("clave_device_open", "clave_device_destroy", spec, opening)
-        owners = (self.program.handle, self._device)
+        if isinstance(device, Device) and not fallback:
+            raise Error("whether there is a fallback is said when a Device is opened: Device(spec, fallback=False)")
+        opened = device if isinstance(device, Device) else Device(device, fallback=fallback)
+        owners = (self.program.handle, opened.handle)
         pointers = (o.pointer for o in owners)
         if not 0 <= seed < 2**64:
             raise Error(f"seed is {seed}, not in [0, 2**64)")

@@ -152,7 +152,7 @@ def run_group(connection: Any, options: Options, name: str, dtype: str, group: l
         call = s.describe()[:300]
         connection.send(("begin", s.index, call))
         begin = time.monotonic()
-        opened = opened or open_session(options, export(options, name, dtype, [s]))
+        opened = opened or open_session(options, name, export(options, name, dtype, [s]))
         record = run_alone(name, task, opened)
         seconds = time.monotonic() - begin
         connection.send(("done", record | {"sample": s.index, "call": call, "seconds": seconds}))
@@ -168,12 +168,17 @@ class Opened:
     message: str = ""
 
 
-def open_session(options: Options, exported: Exported) -> Opened:
-    """Without fallback: what the device does not run is refused."""
+@functools.lru_cache(maxsize=1)
+def device_of(spec: str, name: str) -> clave.Device:
+    """One device for all samples of an op, which share kernels. Without fallback: what it does not run is refused."""
+    return clave.Device(spec, fallback=False)
+
+
+def open_session(options: Options, name: str, exported: Exported) -> Opened:
     if exported.verdict:
         return Opened(exported.ops, None, exported.verdict, exported.message)
     try:
-        return Opened(exported.ops, clave.Session(exported.program, device=options.device, fallback=False))
+        return Opened(exported.ops, clave.Session(exported.program, device_of(options.device, name)))
     except errors.Error as e:
         return Opened(exported.ops, None, verdict_of(e), _line(e))
 
@@ -211,7 +216,7 @@ def run_timed(session: Any, *inputs: Any) -> tuple[list[Any], float]:
 
 def run_together(options: Options, name: str, dtype: str, batch: list[list[Task]]) -> list[Any]:
     """(sample, record) of each sample, or nothing where the batch cannot be exported or run, or is slow."""
-    opened = open_session(options, export(options, name, dtype, [group[0].sample for group in batch]))
+    opened = open_session(options, name, export(options, name, dtype, [group[0].sample for group in batch]))
     records: list[Any] = []
     for turn in range(max(map(len, batch)) if opened.session else 0):
         now = [group[min(turn, len(group) - 1)] for group in batch]

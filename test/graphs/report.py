@@ -4,7 +4,7 @@ import pathlib
 
 import safetensors.torch
 import torch
-from execute import Failure, Session, Trial, export
+from execute import Failure, Trial, export
 from graph import Graph, describe
 from oracle import Answer, Oracle
 
@@ -35,7 +35,7 @@ def _write_data(graph: Graph, trial: Trial, failure: Failure, order: tuple, path
     """Inputs of A and B, outputs of runs on A, B, A: torch's, or the unfused program's where fused differs."""
     tensors: dict[str, torch.Tensor] = {}
     oracle, answers = Oracle(graph), []
-    unfused = Session(trial.program, trial.device, unfused=True) if failure.kind == "bits" else None
+    unfused = trial.session(unfused=True) if failure.kind == "bits" else None
     for run, k in enumerate(order):
         arguments = trial.arguments[k]
         for i, a in enumerate(graph.arguments):

@@ -168,6 +168,21 @@ def test_sessions_in_threads(program):
     assert wrong == []
 
 
+@pytest.mark.parametrize("spec", ["cpu", "opencl"])
+def test_a_device_is_shared_by_sessions_and_outlived_by_them(program, spec):
+    device = clave.Device(spec, fallback=False)
+    sessions = [(clave.Session(p, device), x) for p, x in ((program, X), (program, X + 1), (twice(torch.int8), np.int8(X)))]
+    for s, x in sessions * 2:
+        np.testing.assert_array_equal(s.run(x)[0], x * 2)
+    del device
+    np.testing.assert_array_equal(sessions[0][0].run(X)[0], X * 2)
+
+
+def test_a_device_says_whether_there_is_a_fallback(program):
+    with pytest.raises(clave.Error, match="when a Device is opened"):
+        clave.Session(program, clave.Device("cpu"), fallback=False)
+
+
 def python(code, **env):
     merged = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **env}
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=merged)

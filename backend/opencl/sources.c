@@ -29,8 +29,8 @@ static bool begins_with(const char *line, size_t n, const char *head) {
   return n >= h && memcmp(line, head, h) == 0;
 }
 
-/* Whether a kernel begins in this line, and it is not `kernel`. embed.py has seen that all heads are
- * written so, and that a kernel ends where a line is a brace. */
+/* Whether a kernel begins in this line, and it is not `kernel`. embed.py has seen that all heads
+ * are written so, and that a kernel ends where a line is a brace. */
 static bool begins_other_kernel(const char *line, size_t n, const char *kernel) {
   static const char head[] = "__kernel void ";
   if (!begins_with(line, n, head)) return false;

@@ -16,7 +16,6 @@ from torch.export import Dim
 import clave
 from clave import _library as L
 
-
 GRAPHS_A_DEVICE = 50
 
 

@@ -171,7 +171,9 @@ def test_sessions_in_threads(program):
 @pytest.mark.parametrize("spec", ["cpu", "opencl"])
 def test_a_device_is_shared_by_sessions_and_outlived_by_them(program, spec):
     device = clave.Device(spec, fallback=False)
-    sessions = [(clave.Session(p, device), x) for p, x in ((program, X), (program, X + 1), (twice(torch.int8), np.int8(X)))]
+    sessions = [
+        (clave.Session(p, device), x) for p, x in ((program, X), (program, X + 1), (twice(torch.int8), np.int8(X)))
+    ]
     for s, x in sessions * 2:
         np.testing.assert_array_equal(s.run(x)[0], x * 2)
     del device

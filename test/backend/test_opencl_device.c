@@ -467,6 +467,25 @@ static void test_cache_by_source(void **state) {
   }
 }
 
+/* The source of a program has its kernel and no other, and all else of the file. */
+static void test_one_kernel_a_program(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  for (int i = 0; i < n_kernel_signatures; i++) {
+    const kernel_signature *g = &kernel_signatures[i];
+    text source = {0};
+    char head[96];
+    snprintf(head, sizeof head, "__kernel void %s(", g->kernel);
+    good(source_of_kernel((cl_device *)s.device, g->stem, g->kernel, &source));
+    const char *at = strstr(source.data, "__kernel");
+    assert_true(at && strncmp(at, head, strlen(head)) == 0);
+    assert_null(strstr(at + 1, "__kernel"));
+    assert_non_null(strstr(source.data, "typedef PASTE(real_, COMPUTE) real;"));
+    text_free(&source);
+  }
+  close_session(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_devices),
@@ -483,6 +502,7 @@ int main(void) {
       cmocka_unit_test(test_unusable_cache),
       cmocka_unit_test(test_kernel_folder),
       cmocka_unit_test(test_cache_by_source),
+      cmocka_unit_test(test_one_kernel_a_program),
   };
   const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
   const backend_info *infos;

@@ -18,7 +18,7 @@ def no_fallback():
     sys.path.insert(0, str(ROOT / "python"))
     import clave
 
-    clave.Session.__init__.__kwdefaults__["fallback"] = False
+    clave.Device.__init__.__kwdefaults__["fallback"] = False
 
 
 @pytest.fixture(scope="session")

@@ -45,8 +45,8 @@ class Device:
 class Session:
     """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
 
-    program: a Program or the path of one. device: a Device, or the spec of one that is opened for this session with
-    this `fallback`. seed: of random ops, in [0, 2**64). One session is for one thread at a time.
+    program: a Program or the path of one. device: a Device, or the spec of one that is opened for this session;
+    fallback: see there. seed: of random ops, in [0, 2**64). One session is for one thread at a time.
     """
 
     def __init__(
@@ -55,13 +55,14 @@ class Session:
         device: Device | str | None = None,
         *,
         seed: int = 0,
-        fallback: bool = True,
+        fallback: bool | None = None,
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
-        if isinstance(device, Device) and not fallback:
+        asked = {} if fallback is None else {"fallback": fallback}
+        if isinstance(device, Device) and asked:
             raise Error("whether there is a fallback is said when a Device is opened: Device(spec, fallback=False)")
-        opened = device if isinstance(device, Device) else Device(device, fallback=fallback)
-        owners = (self.program.handle, opened.handle)
+        self.device = device if isinstance(device, Device) else Device(device, **asked)
+        owners = (self.program.handle, self.device.handle)
         pointers = (o.pointer for o in owners)
         if not 0 <= seed < 2**64:
             raise Error(f"seed is {seed}, not in [0, 2**64)")

@@ -258,7 +258,7 @@ def test_a_run_can_be_cancelled(device, step):
     args = (torch.tensor(True), torch.zeros(3))
     s = session(Endless(step), args, device)
     options = L.SessionOptions(size=ctypes.sizeof(L.SessionOptions), cancel=ctypes.cast(cancel, ctypes.c_void_p))
-    owners = (s.program.handle, s._device)
+    owners = (s.program.handle, s.device.handle)
     pointers = [o.pointer for o in owners]
     s._handle = L.Handle(
         "clave_session_create", "clave_session_destroy", *pointers, ctypes.byref(options), keep=(*owners, cancel)

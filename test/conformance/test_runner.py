@@ -113,7 +113,8 @@ def baseline(monkeypatch, tmp_path):
 TWO = ("--samples", "2", "--only", "exp")  # what most tests run
 
 
-def refuse(*_, fallback, **__):
+def refuse(_spec, *, fallback):
+    """clave.Device of a device that cannot do anything."""
     raise Error(
         "exp cannot run here" if not fallback else "with fallback", Code.INVALID if fallback else Code.UNSUPPORTED
     )
@@ -133,7 +134,7 @@ def test_a_listed_refusal_that_is_right_now_fails(monkeypatch, out, baseline, ca
 @pytest.mark.parametrize("rows, passes", [([], False), ([("exp", i, "all", "unsupported") for i in (0, 1)], True)])
 def test_a_new_refusal_or_fallback_fails(monkeypatch, out, baseline, rows, passes):
     baseline({"exp": 50}, *rows)
-    monkeypatch.setattr(worker.clave, "Session", refuse)
+    monkeypatch.setattr(worker.clave, "Device", refuse)
     code, found = verdicts(monkeypatch, out, *TWO)
     assert set(found) == {"unsupported"} and (code == 0) == passes
 

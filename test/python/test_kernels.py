@@ -53,7 +53,8 @@ def test_20_shapes_build_no_kernel_twice(tmp_path, monkeypatch):
     program = clave.export(module, (torch.randn(3, 17, 24),), dynamic_shapes=(sizes,))
     counts = run_shapes(program, module, tmp_path)
     assert counts[0] > 0, "no kernels on disk after the first run"
-    assert counts[-1] <= counts[0] + 4, "long rows and large products have kernels of their own, nothing else"
+    assert counts[-1] <= counts[0] + 8, "long rows and large products have kernels of their own, nothing else"
+    assert counts[-1] == counts[10], "the second ten shapes build nothing"
     built = binaries(tmp_path)
     run_shapes(program, module, tmp_path)
     again = binaries(tmp_path)

@@ -30,7 +30,9 @@ def main_classes(r):
 
 
 def pairs(r, build, env):
-    """The C tests that hold the OpenCL backend against the other, by turns with the kernels of CPUs or GPUs."""
+    """The C tests that hold the OpenCL backend against the other: with the kernels of CPUs or of GPUs and a third of
+    the cases, others at the next commit; all under --all."""
+    env = env | {"CLAVE_TEST_SHARE": "1" if r.everything else "3", "CLAVE_TEST_TURN": r.turn}
     return [Job([b], env | c.env, c.name) for c in main_classes(r) for b in tests_in(build) if "test_opencl" in b]
 
 
@@ -60,10 +62,13 @@ def conformance(r):
 
 
 def pytest_part(*folders, sanitized=False, by_class=False):
-    """Each argument's folders or files in a process of their own, side by side: those that take longest first."""
+    """Each argument's folders or files in a process of their own, side by side: those that take longest first.
+    "FOLDER -k EXPRESSION": its tests of such names."""
 
     def files(argument):
-        return [str(f.relative_to(ROOT)) for a in argument.split() for f in sorted(ROOT.glob(a))]
+        paths, _, names = argument.partition(" -k ")
+        found = [str(f.relative_to(ROOT)) for a in paths.split() for f in sorted(ROOT.glob(a))]
+        return [*found, *(["-k", names] if names else [])]
 
     def run(r):
         if sanitized:
@@ -131,10 +136,10 @@ PARTS = [
     ("planted faults", long.mutants, "short"),
     ("data races", replays.data_races, "all"),
     ("soak", long.soak, "short"),
-    ("faults", pytest_part("test/fault", sanitized=True), "short"),
+    ("faults", pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),
     ("oclgrind", replays.oclgrind, "short"),
-    ("documents and build", pytest_part("test/ci test/docs"), "short"),
+    ("documents and build", pytest_part("test/ci", "test/docs"), "short"),
     ("contract", contract, "short"),
     ("op cases everywhere", replays.replay_everywhere, "all"),
     ("whole conformance", long.conformance_whole, "all"),

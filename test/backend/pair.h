@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "base/hash.h"
 #include "compare.h"
 
 enum { PAIR_MAX_SLOTS = 12, PAIR_GUARD = 64 };
@@ -349,8 +350,21 @@ static int pair_compare_faults(const pair_case *c, const device_fault *a, const 
   return 1;
 }
 
+/* CLAVE_TEST_ONLY: cases with that in their name; else CLAVE_TEST_SHARE=N: one in N, others with
+ * each CLAVE_TEST_TURN (a commit). */
+static bool pair_is_wanted(const pair_case *c, char letter) {
+  const char *only = getenv("CLAVE_TEST_ONLY"), *share = getenv("CLAVE_TEST_SHARE"),
+             *turn = getenv("CLAVE_TEST_TURN");
+  if (only) return strstr(c->name, only);
+  char text[512];
+  snprintf(text, sizeof text, "%s %c %s", turn ? turn : "", letter, c->name);
+  int n = share ? atoi(share) : 1;
+  return n < 2 || hash_bytes(text, strlen(text)) % (uint64_t)n == 0;
+}
+
 /* Returns the number of failures of one case with T = letter. */
 static int pair_test(backend *cpu, backend *device, const pair_case *c, char letter) {
+  if (!pair_is_wanted(c, letter)) return 0;
   pair_node p;
   char *want[PAIR_MAX_SLOTS], *got[PAIR_MAX_SLOTS];
   device_fault cpu_fault, device_fault_;

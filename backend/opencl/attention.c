@@ -21,7 +21,7 @@ typedef struct attention {
   tensor mask_view;            /* mask broadcast to (*, n_heads, n_queries, n_keys) */
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
   int64_t items, n_splits;
-  int width, rows;     /* rows: of a work-item of attention_row */
+  int width, rows;     /* rows: of a work-item */
   bool causal, by_row; /* by_row: attention_row */
   bool empty_nan;      /* a row of scores -inf gives NaN */
   double scale, masked, softcap;
@@ -53,10 +53,11 @@ static void choose_shape(const cl_stream *s, attention *a) {
   a->v_dim = a->v.t.dims[r - 1];
   a->width = stream_traits(s)->is_cpu ? 16 : 1;
   int64_t rows = a->share * a->n_queries;
-  a->rows = rows_class(a->share);
-  a->by_row = a->width > 1 && rows <= FEW_ROWS && ceil_div(rows, a->rows) <= FEW_ITEMS &&
+  int few = rows_class(a->share);
+  a->by_row = a->width > 1 && rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS &&
               max_i64(a->head_dim, a->v_dim) <= LARGEST_CLASS;
-  a->items = a->n_batch * a->n_kv * ceil_div(rows, a->by_row ? a->rows : a->width);
+  a->rows = a->by_row ? few : a->width;
+  a->items = a->n_batch * a->n_kv * ceil_div(rows, a->rows);
   choose_splits(s, a);
 }
 
@@ -147,7 +148,7 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   launch_types(&l, a);
   launch_dtype(&l, "MASK_TYPE", mask_type);
   launch_define(&l, "W", a->width);
-  launch_define(&l, "ROWS", a->by_row ? a->rows : a->width);
+  launch_define(&l, "ROWS", a->rows);
   launch_define(&l, "MASK", !a->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(&l, "CAUSAL", a->causal);
   launch_define(&l, "SOFTCAP", a->softcap > 0);

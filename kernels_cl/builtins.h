@@ -1,8 +1,8 @@
 /* The types and functions of OpenCL C 1.2 that the kernels use, as its specification declares them.
- * Some drivers parse a header of all that there are for each program, which takes PoCL 3 fifteen
- * times as long as the kernel itself; with OWN_BUILTINS they are told to leave it out
- * (backend/opencl/quirks.c). A kernel that needs a function which is not here does not build so,
- * and is built with the driver's header. */
+ * Some drivers parse a header of all that there are for each program, which takes longer than the
+ * kernel itself; with OWN_BUILTINS they are told to leave it out (backend/opencl/quirks.c). A
+ * kernel that needs a function which is not here does not build so, and is built with the driver's
+ * header. */
 #ifndef BUILTINS_H
 #define BUILTINS_H
 #if OWN_BUILTINS
@@ -49,20 +49,21 @@ VECTORS_OF(double)
 #define as_float8(x) __builtin_astype((x), float8)
 #define as_float16(x) __builtin_astype((x), float16)
 
-#define ANY __attribute__((overloadable))
-#define PURE __attribute__((overloadable, const))
-size_t PURE get_global_id(uint);
-size_t PURE get_global_size(uint);
-size_t PURE get_local_id(uint);
-size_t PURE get_group_id(uint);
-void ANY __attribute__((convergent)) barrier(uint);
-int ANY atomic_cmpxchg(volatile __global int *, int, int);
+#define OVERLOADED __attribute__((overloadable))
+#define CONST __attribute__((overloadable, const)) /* of its arguments alone */
+#define PURE __attribute__((overloadable, pure))   /* reads memory, too */
+size_t CONST get_global_id(uint);
+size_t CONST get_global_size(uint);
+size_t CONST get_local_id(uint);
+size_t CONST get_group_id(uint);
+void OVERLOADED __attribute__((convergent)) barrier(uint);
+int OVERLOADED atomic_cmpxchg(volatile __global int *, int, int);
 
 /* ---------------------------------------------------------------- arithmetic */
 
-#define OF_1(T, F) T PURE F(T);
-#define OF_2(T, F) T PURE F(T, T);
-#define OF_3(T, F) T PURE F(T, T, T);
+#define OF_1(T, F) T CONST F(T);
+#define OF_2(T, F) T CONST F(T, T);
+#define OF_3(T, F) T CONST F(T, T, T);
 #define FLOATS(T)    \
   OF_1(T, acos)      \
   OF_1(T, acosh)     \
@@ -110,13 +111,13 @@ int ANY atomic_cmpxchg(volatile __global int *, int, int);
   OF_2(T, pow)       \
   OF_3(T, clamp)     \
   OF_3(T, fma)
-#define SCALARS(T)       \
-  T PURE ldexp(T, int);  \
-  T ANY frexp(T, int *); \
-  int PURE isnan(T);     \
-  int PURE isinf(T);     \
-  int PURE isfinite(T);  \
-  int PURE signbit(T);
+#define SCALARS(T)              \
+  T CONST ldexp(T, int);        \
+  T OVERLOADED frexp(T, int *); \
+  int CONST isnan(T);           \
+  int CONST isinf(T);           \
+  int CONST isfinite(T);        \
+  int CONST signbit(T);
 #define INTEGERS(T) \
   OF_2(T, max)      \
   OF_2(T, min)      \
@@ -134,12 +135,12 @@ EACH_INTEGER(INTEGERS)
 EACH_WIDTH(INTEGERS, int)
 INTEGERS(uchar16)
 INTEGERS(long16)
-uint16 PURE select(uint16, uint16, int16);
-uint16 PURE select(uint16, uint16, uint16);
+uint16 CONST select(uint16, uint16, int16);
+uint16 CONST select(uint16, uint16, uint16);
 
 /* ---------------------------------------------------------------- conversions */
 
-#define CONVERT(TO, N, FROM) TO##N PURE convert_##TO##N(FROM##N);
+#define CONVERT(TO, N, FROM) TO##N CONST convert_##TO##N(FROM##N);
 #define CONVERT_FROM(TO, N) \
   CONVERT(TO, N, char)      \
   CONVERT(TO, N, uchar)     \
@@ -173,12 +174,12 @@ CONVERT(double, 16, double)
 
 /* ---------------------------------------------------------------- memory */
 
-#define LOAD_AND_STORE(T, N, SPACE)                                           \
-  T##N __attribute__((overloadable, pure)) vload##N(size_t, const SPACE T *); \
-  void ANY vstore##N(T##N, size_t, SPACE T *);
-#define HALVES(N, SPACE)                                                                  \
-  float##N __attribute__((overloadable, pure)) vload_half##N(size_t, const SPACE half *); \
-  void ANY vstore_half##N##_rte(float##N, size_t, SPACE half *);
+#define LOAD_AND_STORE(T, N, SPACE)            \
+  T##N PURE vload##N(size_t, const SPACE T *); \
+  void OVERLOADED vstore##N(T##N, size_t, SPACE T *);
+#define HALVES(N, SPACE)                                   \
+  float##N PURE vload_half##N(size_t, const SPACE half *); \
+  void OVERLOADED vstore_half##N##_rte(float##N, size_t, SPACE half *);
 #define EACH_SPACE(F, ...) \
   F(__VA_ARGS__, __global) \
   F(__VA_ARGS__, __local)  \

@@ -380,10 +380,12 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
   return o->index != NULL;
 }
 
-/* Notes of the device; one of them is a mistake of ours. */
+/* Notes of the device; that kernels_cl/builtins.h lacks a function is a failure. */
 static void take_note(void *ctx, const char *line) {
-  fprintf(stderr, "replay: note: %s\n", line);
-  if (strstr(line, "builtins.h")) *(bool *)ctx = true;
+  bool lacks_builtin = strstr(line, "builtins.h");
+  fprintf(lacks_builtin ? stdout : stderr, "%s%s\n",
+          lacks_builtin ? "FAIL " : "replay: note: ", line);
+  if (lacks_builtin) *(bool *)ctx = true;
 }
 
 int main(int argc, char **argv) {
@@ -400,11 +402,11 @@ int main(int argc, char **argv) {
     return 2;
   }
   clave_device *device;
-  bool is_mistaken = false;
+  bool lacks_builtin = false;
   clave_device_options options = {.size = sizeof options,
                                   .no_fallback = !o.fallback,
                                   .message = take_note,
-                                  .message_ctx = &is_mistaken};
+                                  .message_ctx = &lacks_builtin};
   clave_status status = clave_device_open(o.device, &options, &device);
   int code = 2;
   if (status)
@@ -414,5 +416,5 @@ int main(int argc, char **argv) {
   clave_status_free(status);
   clave_device_destroy(device);
   fclose(f);
-  return is_mistaken && !code ? 1 : code;
+  return lacks_builtin && !code ? 1 : code;
 }

@@ -29,7 +29,7 @@ static const quirk quirks[] = {
      .device = "",
      .empty = "PoCL is installed and gives no device: it needs a folder for its cache that it can "
               "write to, set POCL_CACHE_DIR to one"},
-    /* Clang's opencl-c.h, 18,000 lines: 0.2 s a program. */
+    /* Clang's opencl-c.h: 18,000 lines for each program. */
     {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_"},
 };
 

@@ -467,6 +467,16 @@ static void test_cache_by_source(void **state) {
   }
 }
 
+/* Which drivers leave their header of built-in functions out. */
+static void test_quirk_of_headers(void **state) {
+  (void)state;
+  const char *pocl = "Portable Computing Language (OpenCL 3.0 PoCL 3.1+debian  Linux, LLVM 15)";
+  assert_string_equal(quirk_header(pocl), "_OPENCL_H_");
+  assert_non_null(quirk_empty(pocl)); /* another row's answer */
+  assert_null(quirk_header("Oclgrind (OpenCL 1.2)"));
+  assert_null(quirk_header("Intel(R) OpenCL (OpenCL 3.0 LINUX)"));
+}
+
 /* The source of a program has its kernel and no other, and all else of the file. */
 static void test_one_kernel_a_program(void **state) {
   (void)state;
@@ -502,6 +512,7 @@ int main(void) {
       cmocka_unit_test(test_unusable_cache),
       cmocka_unit_test(test_kernel_folder),
       cmocka_unit_test(test_cache_by_source),
+      cmocka_unit_test(test_quirk_of_headers),
       cmocka_unit_test(test_one_kernel_a_program),
   };
   const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;

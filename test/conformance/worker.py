@@ -194,6 +194,7 @@ def run_alone(name: str, task: Task, opened: Opened) -> dict[str, Any]:
     try:
         ours, seconds = run_timed(opened.session, *task.sample.tensors)
     except errors.Error as e:
+        device_of.cache_clear()  # it may be lost
         return {"verdict": verdict_of(e), "message": _line(e), "ops": opened.ops}
     record = judge(name, task, ours)
     if record["verdict"] == "right" and seconds > SLOW_S:
@@ -223,6 +224,7 @@ def run_together(options: Options, name: str, dtype: str, batch: list[list[Task]
         try:
             results, seconds = run_timed(opened.session, *(t.sample.tensors for t in now))
         except errors.Error:
+            device_of.cache_clear()
             return []
         if seconds > SLOW_S:
             return []

@@ -16,7 +16,7 @@ from torch.export import Dim
 import clave
 from clave import _library as L
 
-GRAPHS_A_DEVICE = 50
+TRIALS_A_DEVICE = 50  # then it is opened again, without their kernels
 
 
 class Failure(Exception):
@@ -30,7 +30,7 @@ class Failure(Exception):
 
 @functools.lru_cache(maxsize=8)
 def opened(device: str, generation: int) -> clave.Device:
-    """A device of a class, "opencl/gpu". Another generation: opened again, without the kernels of so many graphs."""
+    """A device of a class, "opencl/gpu", opened anew for each generation."""
     name, _, kind = device.partition("/")
     os.environ["CLAVE_DEVICE_CLASS"] = kind
     return clave.Device(name, fallback=False)
@@ -40,7 +40,7 @@ class Session(clave.Session):
     """With the options that only tests want."""
 
     def __init__(self, program: Any, device: clave.Device, unfused: bool):
-        self.program = program
+        self.program, self.device = program, device
         owners = (program.handle, device.handle)
         s = L.SessionOptions(size=C.sizeof(L.SessionOptions), poison=True, unfused=unfused, unchecked=True)
         pointers = (o.pointer for o in owners)
@@ -92,7 +92,7 @@ class Trial:
         self.arguments = [values_of(graph.arguments, s, graph.seed + k) for k, s in enumerate(graph.sizes)]
 
     def session(self, unfused: bool) -> Session:
-        return Session(self.program, opened(self.device, Trial.count // GRAPHS_A_DEVICE), unfused)
+        return Session(self.program, opened(self.device, Trial.count // TRIALS_A_DEVICE), unfused)
 
     def run(self, s: Session, k: int, change: Any = lambda x: x) -> list[torch.Tensor] | None:
         """Outputs of a run on inputs k; None if torch's program does not take these sizes either."""

@@ -1,4 +1,4 @@
-"""The checkout's own package and library, wherever pytest is started."""
+"""The checkout's own package and library, wherever pytest is started; torch.export quicker than users have it."""
 
 import os
 import sys

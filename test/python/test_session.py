@@ -174,6 +174,7 @@ def test_a_device_is_shared_by_sessions_and_outlived_by_them(program, spec):
     sessions = [
         (clave.Session(p, device), x) for p, x in ((program, X), (program, X + 1), (twice(torch.int8), np.int8(X)))
     ]
+    assert all(s.device is device for s, _ in sessions)
     for s, x in sessions * 2:
         np.testing.assert_array_equal(s.run(x)[0], x * 2)
     del device

@@ -201,13 +201,11 @@ static clave_status make_detail(clave_program *c, uint32_t chain, uint32_t index
   return NULL;
 }
 
-static bool list_operand(void *ctx, const operand *o) {
-  clave_node_info *info = ctx;
+static void list_operand(clave_node_info *info, const operand *o) {
   uint32_t *list = o->flags & IR_OUT ? info->writes : info->reads,
            *n = o->flags & IR_OUT ? &info->n_writes : &info->n_reads;
   if (*n < CLAVE_MAX_OPERANDS) list[*n] = o->tid;
   ++*n;
-  return true;
 }
 
 clave_status clave_program_node(const clave_program *c, const char *method, uint32_t index,
@@ -227,6 +225,6 @@ clave_status clave_program_node(const clave_program *c, const char *method, uint
   mutex_lock(c->lock);
   clave_status st = make_detail(cast.out, chain, at, &info->detail);
   mutex_unlock(c->lock);
-  if (!st) for_each_operand(ins, list_operand, info);
+  for (operand_iter i = operands_of(ins); !st && next_operand(&i);) list_operand(info, &i.o);
   return st;
 }

@@ -105,109 +105,71 @@ static bool is_shared(const char *field) {
   return false;
 }
 
-typedef struct cutting {
-  checking *c;
-  int out_rank;
-  int64_t shared, row; /* bytes of operands that every row reads, and of one row of the others */
-  bool possible, measuring;
-} cutting;
+/* No slot is twice among the operands. */
+static bool all_differ(const ir_instruction *ins) {
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    for (operand_iter k = i; next_operand(&k);)
+      if (k.o.tid == i.o.tid) return false;
+  return true;
+}
 
 /* The dimension of the operand that goes with the part's axis; -1: every row reads all of it. */
-static int axis_of_operand(const cutting *k, const operand *o) {
-  const checking *c = k->c;
+static int axis_of_operand(const checking *c, const operand *o) {
   const ir_instruction *ins = c->nd->instruction;
   const tensor *t = &c->nd->tensors[o->tid].t;
-  int axis = c->part.axis;
+  int axis = c->part.axis, out_rank = c->nd->tensors[first_slot(ins, true)].t.rank;
   if (o->flags & IR_OUT) return axis;
   if (is_shared(o->field)) return -1;
-  if (ins->op_type == IR_OP_MATMUL && axis == k->out_rank - 2 && strcmp(o->field, "b") == 0)
-    return -1;
+  if (ins->op_type == IR_OP_MATMUL && axis == out_rank - 2 && strcmp(o->field, "b") == 0) return -1;
   if (!broadcasts(ins)) return strcmp(o->field, "bias") == 0 ? -1 : axis;
-  axis -= k->out_rank - t->rank;
+  axis -= out_rank - t->rank;
   return axis >= 0 && t->dims[axis] != 1 ? axis : -1;
 }
 
-static bool cut_operand(void *ctx, const operand *o) {
-  cutting *k = ctx;
-  checking *c = k->c;
-  const tensor *whole = &c->nd->tensors[o->tid].t;
-  bound_tensor *b = &c->view[o->tid];
-  int axis = axis_of_operand(k, o);
-  int64_t bytes = tensor_numel(whole) * (int64_t)dtype_size(whole->type);
-  if (axis >= whole->rank || (axis >= 0 && whole->dims[axis] != c->part.rows)) k->possible = false;
-  if (!k->possible) return false;
-  if (k->measuring) {
-    if (axis < 0) k->shared += bytes;
-    if (axis >= 0) k->row += bytes / c->part.rows;
-    return true;
+/* The bytes of operands that every row reads, and of one row of the others. False: an operand has
+ * no such rows. */
+static bool measure_rows(const checking *c, int64_t *shared, int64_t *row) {
+  *shared = *row = 0;
+  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) {
+    const tensor *t = &c->nd->tensors[i.o.tid].t;
+    int64_t bytes = tensor_numel(t) * (int64_t)dtype_size(t->type);
+    int axis = axis_of_operand(c, &i.o);
+    if (axis >= t->rank || (axis >= 0 && t->dims[axis] != c->part.rows)) return false;
+    if (axis < 0) *shared += bytes;
+    if (axis >= 0) *row += bytes / c->part.rows;
   }
-  *b = c->nd->tensors[o->tid];
-  if (axis < 0) return true;
-  b->t.offset += c->part.from * whole->strides[axis];
-  b->t.dims[axis] = c->part.count;
   return true;
-}
-
-typedef struct operand_counts {
-  uint32_t tid; /* looked for */
-  int n;
-  uint32_t in, out; /* the first operand, the first result */
-} operand_counts;
-
-static bool count_operand(void *ctx, const operand *o) {
-  operand_counts *k = ctx;
-  k->n += o->tid == k->tid;
-  uint32_t *first = o->flags & IR_OUT ? &k->out : &k->in;
-  if (*first == IR_NONE) *first = o->tid;
-  return true;
-}
-
-static bool is_single(void *ctx, const operand *o) {
-  operand_counts k = {.tid = o->tid, .in = IR_NONE, .out = IR_NONE};
-  for_each_operand(ctx, count_operand, &k);
-  return k.n == 1;
 }
 
 /* Chooses the last rows that fit. False: the op has no independent rows. */
 static bool choose_part(checking *c) {
   const ir_instruction *ins = c->nd->instruction;
-  operand_counts k = {.tid = IR_NONE, .in = IR_NONE, .out = IR_NONE};
-  for_each_operand(ins, count_operand, &k);
-  if (!for_each_operand(ins, is_single, (void *)(uintptr_t)ins)) return false;
-  const tensor *out = &c->nd->tensors[k.out].t;
-  int in_rank = k.in == IR_NONE ? 0 : c->nd->tensors[k.in].t.rank;
+  if (!all_differ(ins)) return false;
+  const tensor *out = &c->nd->tensors[first_slot(ins, true)].t;
+  uint32_t in = first_slot(ins, false);
+  int in_rank = in == IR_NONE ? 0 : c->nd->tensors[in].t.rank;
   int axis = 0, independent = independent_dims(ins, out->rank, in_rank);
   while (axis < independent && axis < out->rank && out->dims[axis] == 1) axis++;
   if (axis >= independent || axis >= out->rank) return false;
+  int64_t shared, row;
   c->part = (part){.axis = axis, .rows = out->dims[axis]};
-  cutting cut = {.c = c, .out_rank = out->rank, .possible = true, .measuring = true};
-  for_each_operand(ins, cut_operand, &cut);
-  if (!cut.possible) return false;
-  int64_t fit = cut.row ? (PART_BYTES - cut.shared) / cut.row : 1;
+  if (!measure_rows(c, &shared, &row)) return false;
+  int64_t fit = row ? (PART_BYTES - shared) / row : 1;
   c->part.count = fit < 1 ? 1 : fit > c->part.rows ? c->part.rows : fit;
   c->part.from = c->part.rows - c->part.count;
   return true;
 }
 
 /* Fills in the views: all of the operands, or the part. */
-static bool view_whole(void *ctx, const operand *o) {
-  checking *c = ctx;
-  c->view[o->tid] = c->nd->tensors[o->tid];
-  return true;
-}
-
-static uint32_t first_result(const checking *c) {
-  operand_counts k = {.tid = IR_NONE, .in = IR_NONE, .out = IR_NONE};
-  for_each_operand(c->nd->instruction, count_operand, &k);
-  return k.out;
-}
-
 static void make_views(checking *c) {
-  cutting cut = {.c = c, .possible = true};
-  for_each_operand(c->nd->instruction, view_whole, c);
-  if (c->part.axis < 0) return;
-  cut.out_rank = c->nd->tensors[first_result(c)].t.rank;
-  for_each_operand(c->nd->instruction, cut_operand, &cut);
+  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) {
+    bound_tensor *b = &c->view[i.o.tid];
+    *b = c->nd->tensors[i.o.tid];
+    int axis = c->part.axis < 0 ? -1 : axis_of_operand(c, &i.o);
+    if (axis < 0) continue;
+    b->t.offset += c->part.from * b->t.strides[axis];
+    b->t.dims[axis] = c->part.count;
+  }
 }
 
 /* ---------------------------------------------------------------- regions */
@@ -233,16 +195,14 @@ static region *region_of(const checking *c, const bound_tensor *t) {
   return NULL;
 }
 
-static bool collect(void *ctx, const operand *o) {
-  checking *c = ctx;
+static clave_status collect(checking *c, const operand *o) {
   const bound_tensor *t = &c->view[o->tid];
-  if (tensor_numel(&t->t) == 0) return true;
+  if (tensor_numel(&t->t) == 0) return NULL;
   int64_t low, high;
   find_extent(&t->t, &low, &high);
   region *r = region_of(c, t);
   if (!r) {
-    c->st = grow_array((void **)&c->regions, &c->cap_regions, c->n_regions, sizeof *r);
-    if (c->st) return false;
+    TRY(grow_array((void **)&c->regions, &c->cap_regions, c->n_regions, sizeof *r));
     r = &c->regions[c->n_regions++];
     *r = (region){.first = t, .low = low, .high = high};
     r->constant = constant_store_host(c->s->stores[c->backend], t->buf);
@@ -251,16 +211,16 @@ static bool collect(void *ctx, const operand *o) {
   if (high > r->high) r->high = high;
   bool is_out = o->flags & IR_OUT;
   if (is_out) r->is_written = true;
-  if (is_out && o->reuses == IR_NONE) return true;
+  if (is_out && o->reuses == IR_NONE) return NULL;
   r->is_read = true; /* a result that reuses an operand lies where the planner has put that */
   r->type = t->t.type;
-  return true;
+  return NULL;
 }
 
 static clave_status find_regions(checking *c, int64_t *bytes) {
   c->n_regions = 0;
   make_views(c);
-  for_each_operand(c->nd->instruction, collect, c);
+  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) TRY(collect(c, &i.o));
   *bytes = 0;
   for (uint32_t i = 0; i < c->n_regions; i++) {
     region *r = &c->regions[i];
@@ -269,7 +229,7 @@ static clave_status find_regions(checking *c, int64_t *bytes) {
     else
       *bytes += r->high - r->low;
   }
-  return c->st;
+  return NULL;
 }
 
 static clave_status read_region(checking *c, region *r) {
@@ -293,17 +253,15 @@ static clave_status copy_region(checking *c, region *r) {
   return cpu->vt->write(c->s->oracle->queue, r->copy, 0, r->host, n);
 }
 
-static bool bind_copy(void *ctx, const operand *o) {
-  checking *c = ctx;
-  const bound_tensor *t = &c->view[o->tid];
-  bound_tensor *copy = &c->copy[o->tid];
+static void bind_copy(const checking *c, uint32_t tid) {
+  const bound_tensor *t = &c->view[tid];
+  bound_tensor *copy = &c->copy[tid];
   *copy = *t;
   copy->buffer_offset = 0;
   const region *r = region_of(c, t);
-  if (!r || tensor_numel(&t->t) == 0) return true;
+  if (!r || tensor_numel(&t->t) == 0) return;
   copy->buf = r->copy;
   copy->t.offset -= r->low / (int64_t)dtype_size(t->t.type);
-  return true;
 }
 
 /* Chooses the part unless it is given; *fits: not too much. */
@@ -328,7 +286,7 @@ clave_status copy_operands(checking *c, bool *fits) {
   TRY(choose_extent(c, fits));
   if (!*fits) return NULL;
   for (uint32_t i = 0; i < c->n_regions; i++) TRY(copy_region(c, &c->regions[i]));
-  for_each_operand(c->nd->instruction, bind_copy, c);
+  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) bind_copy(c, i.o.tid);
   return NULL;
 }
 

@@ -184,23 +184,19 @@ static clave_status measure_reach(checking *c) {
 
 /* ---------------------------------------------------------------- results */
 
-static bool read_result(void *ctx, const operand *o) {
-  checking *c = ctx;
-  const bound_tensor *t = &c->view[o->tid];
-  if (!(o->flags & IR_OUT) || tensor_numel(&t->t) == 0) return true;
+static clave_status read_result(checking *c, uint32_t tid) {
+  const bound_tensor *t = &c->view[tid];
+  if (tensor_numel(&t->t) == 0 || c->n_results == MAX_RESULTS) return NULL;
   result *r = &c->results[c->n_results++];
-  *r = (result){.view = t, .copy = &c->copy[o->tid], .n = tensor_numel(&t->t)};
+  *r = (result){.view = t, .copy = &c->copy[tid], .n = tensor_numel(&t->t)};
   size_t bytes, size = dtype_size(t->t.type);
-  c->st = known_bytes(&t->t, &bytes);
-  if (c->st) return false;
+  TRY(known_bytes(&t->t, &bytes));
   r->got = malloc(bytes);
-  if (!r->got) c->st = status_no_memory();
-  if (!c->st)
-    c->st = c->s->devices.backends[c->backend]->vt->read(
-        c->s->streams[c->backend], t->buf, t->buffer_offset + (size_t)t->t.offset * size, r->got,
-        bytes);
-  if (!c->st) c->st = read_copy(c, r, &r->want);
-  return c->st == NULL && c->n_results < MAX_RESULTS;
+  if (!r->got) return status_no_memory();
+  TRY(c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], t->buf,
+                                                   t->buffer_offset + (size_t)t->t.offset * size,
+                                                   r->got, bytes));
+  return read_copy(c, r, &r->want);
 }
 
 static void describe(checking *c, const result *r, int64_t wrong, int64_t at) {
@@ -210,8 +206,8 @@ static void describe(checking *c, const result *r, int64_t wrong, int64_t at) {
 }
 
 clave_status compare_results(checking *c) {
-  for_each_operand(c->nd->instruction, read_result, c);
-  if (c->st) return c->st;
+  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);)
+    if (i.o.flags & IR_OUT) TRY(read_result(c, i.o.tid));
   int64_t at = 0, wrong = 0;
   bool measured = false;
   for (int i = 0; i < c->n_results && !wrong; i++) {

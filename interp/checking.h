@@ -51,7 +51,6 @@ typedef struct checking {
   result results[MAX_RESULTS];
   int n_results;
   text verdict; /* what differs; empty: nothing */
-  clave_status st;
 } checking;
 
 /* ---- check_operands.c ---- */

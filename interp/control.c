@@ -28,7 +28,6 @@ typedef struct planning {
   const ir_u32s *results; /* of the op */
   uint32_t used;          /* bits: backends that the bodies use */
   uint32_t number;        /* of the control in the plan */
-  clave_status st;
 } planning;
 
 /* ---------------------------------------------------------------- walking bodies */
@@ -67,11 +66,6 @@ static uint8_t choose_home(const planning *l, int body, uint32_t tid, uint8_t ot
 
 /* ---------------------------------------------------------------- what comes from outside */
 
-typedef struct hoisting {
-  planning *l;
-  uint32_t instruction;
-} hoisting;
-
 static clave_status bring_everywhere(planning *l, uint32_t tid) {
   TRY(touch_slot(l->s, l->m, l->p, tid));
   for (int b = 0; b < l->s->devices.count; b++)
@@ -79,34 +73,27 @@ static clave_status bring_everywhere(planning *l, uint32_t tid) {
   return NULL;
 }
 
-static bool hoist(void *ctx, const operand *o) {
-  const hoisting *h = ctx;
-  planning *l = h->l;
-  if ((o->flags & IR_OUT) || is_inside(l, o->tid)) return true;
-  uint8_t where = l->m->where[h->instruction];
-  if (where >= MAX_BACKENDS) {
-    l->st = bring_everywhere(l, o->tid);
-    return !l->st;
-  }
-  operand_list one = {.s = l->s, .m = l->m, .p = l->p, .index = l->index, .backend = where};
-  l->st = touch_slot(l->s, l->m, l->p, o->tid);
-  if (!l->st && !bring_operand(&one, o)) l->st = one.st;
-  return !l->st;
+static clave_status hoist(planning *l, uint32_t instruction, const operand *o) {
+  if ((o->flags & IR_OUT) || is_inside(l, o->tid)) return NULL;
+  uint8_t where = l->m->where[instruction];
+  if (where >= MAX_BACKENDS) return bring_everywhere(l, o->tid);
+  placing one = {.s = l->s, .m = l->m, .p = l->p, .index = l->index, .backend = where};
+  TRY(touch_slot(l->s, l->m, l->p, o->tid));
+  return bring_operand(&one, o);
 }
 
 static clave_status hoist_all(planning *l) {
   span r = all_bodies(l);
   for (uint32_t i = r.first; i < r.end; i++) {
-    hoisting h = {l, i};
     uint32_t chains[2];
     int n = control_chains(&l->m->instructions[i], chains);
-    for_each_operand(&l->m->instructions[i], hoist, &h);
-    for (int b = 0; b < n && !l->st; b++) {
+    for (operand_iter k = operands_of(&l->m->instructions[i]); next_operand(&k);)
+      TRY(hoist(l, i, &k.o));
+    for (int b = 0; b < n; b++) {
       const ir_u32s *results = &l->s->prog->ir.chains.items[chains[b]].results;
-      for (uint32_t k = 0; k < results->count && !l->st; k++)
-        if (!is_inside(l, results->items[k])) l->st = bring_everywhere(l, results->items[k]);
+      for (uint32_t k = 0; k < results->count; k++)
+        if (!is_inside(l, results->items[k])) TRY(bring_everywhere(l, results->items[k]));
     }
-    if (l->st) return l->st;
   }
   for (int b = 0; b < l->n_chains; b++)
     for (uint32_t k = 0; k < l->chains[b]->results.count; k++)
@@ -425,9 +412,9 @@ static clave_status plan_scanned(planning *l, uint32_t x, uint32_t arg) {
   tensor slice;
   uint8_t home = (uint8_t)home_of(p, p->now[x].storage);
   if (!is_used(l, home)) home = first_used(l);
-  operand_list one = {.s = l->s, .m = l->m, .p = p, .index = l->index, .backend = home};
+  placing one = {.s = l->s, .m = l->m, .p = p, .index = l->index, .backend = home};
   operand o = {.tid = x, .flags = l->used & (l->used - 1) ? IR_DENSE : 0};
-  if (!bring_operand(&one, &o)) return one.st;
+  TRY(bring_operand(&one, &o));
   TRY(add_slices(l, p->now[x], home, l->m->last_use[arg], &slice));
   settle(p, arg, (location){l->c->slices[l->c->n_slices - 1].storage, slice});
   return NULL;
@@ -483,13 +470,6 @@ static clave_status add_control(plan *p, uint32_t index, uint32_t n_ties, uint32
   return c->ties && c->slices ? NULL : status_no_memory();
 }
 
-static bool resolve_own(void *ctx, const operand *o) {
-  planning *l = ctx;
-  l->st =
-      o->flags & IR_OUT ? resolve_type(l->s, l->p, o->tid) : touch_slot(l->s, l->m, l->p, o->tid);
-  return !l->st;
-}
-
 /* Types of the bodies' args are known now; those of their results as soon as they are computed. */
 static clave_status resolve_bodies(planning *l) {
   for (int b = 0; b < l->n_chains; b++) {
@@ -518,8 +498,7 @@ clave_status plan_control(session *s, method *m, plan *p, uint32_t index) {
   uint32_t n_slices = scan ? scan->xs.count + scan->results.count : 0, from = p->n_steps;
   TRY(add_control(p, index, l.results->count, n_slices, &l.c));
   l.number = p->n_controls - 1;
-  for_each_operand(l.ins, resolve_own, &l);
-  if (l.st) return l.st;
+  TRY(resolve_operands(s, m, p, l.ins));
   TRY(resolve_bodies(&l));
   rule_context c = {&s->prog->ir, p->types, p->values};
   TRY(op_table[l.ins->op_type].rule(&c, l.ins->op));

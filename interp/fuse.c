@@ -13,12 +13,6 @@ typedef struct fusion {
   uint32_t *readers;    /* (n_slots) instructions that read it; outputs and state updates count */
 } fusion;
 
-static bool count_reader(void *ctx, const operand *o) {
-  uint32_t *readers = ctx;
-  if (!(o->flags & IR_OUT)) readers[o->tid]++;
-  return true;
-}
-
 static void count_results(fusion *f, const ir_instruction *ins) {
   uint32_t chains[2];
   int n = control_chains(ins, chains);
@@ -30,7 +24,8 @@ static void count_results(fusion *f, const ir_instruction *ins) {
 
 static void count_readers(fusion *f) {
   for (uint32_t i = 0; i < f->m->n; i++) {
-    for_each_operand(&f->list[i], count_reader, f->readers);
+    for (operand_iter k = operands_of(&f->list[i]); next_operand(&k);)
+      if (!(k.o.flags & IR_OUT)) f->readers[k.o.tid]++;
     count_results(f, &f->list[i]);
   }
   for (uint32_t i = 0; i < f->m->ir->updates.count; i++)
@@ -154,12 +149,6 @@ static clave_status fuse_into(fusion *f, uint32_t index) {
   }
 }
 
-static bool note_producer(void *ctx, const operand *o) {
-  uint32_t *const *args = ctx;
-  if (o->flags & IR_OUT) args[0][o->tid] = *args[1];
-  return true;
-}
-
 clave_status fuse_elementwise(session *s, method *m) {
   uint32_t n_slots = slot_count(s);
   fusion f = {.s = s, .m = m, .list = m->instructions};
@@ -170,8 +159,8 @@ clave_status fuse_elementwise(session *s, method *m) {
   count_readers(&f);
   for (uint32_t i = 0; i < m->n; i++) {
     if (f.list[i].op_type == IR_OP_ELEMENTWISE) TRY(fuse_into(&f, i));
-    uint32_t *args[] = {f.producer, &i};
-    for_each_operand(&f.list[i], note_producer, args);
+    for (operand_iter k = operands_of(&f.list[i]); next_operand(&k);)
+      if (k.o.flags & IR_OUT) f.producer[k.o.tid] = i;
   }
   return drop_instructions(s, m);
 }

@@ -5,11 +5,6 @@
 #include "interp/layout.h"
 #include "interp/scalar.h"
 
-static bool fail(operand_list *l, clave_status st) {
-  l->st = st;
-  return st == NULL;
-}
-
 clave_status resolve_type(const session *s, plan *p, uint32_t tid) {
   const ir_tensor *d = &s->prog->ir.tensors.items[tid];
   tensor *t = &p->types[tid];
@@ -25,14 +20,10 @@ clave_status resolve_type(const session *s, plan *p, uint32_t tid) {
   return status_while(known_bytes(t, &bytes), "'%s'", d->name);
 }
 
-static bool resolve_operand(void *ctx, const operand *o) {
-  operand_list *l = ctx;
-  if (o->flags & IR_OUT) {
-    l->out = o->tid;
-    return fail(l, resolve_type(l->s, l->p, o->tid));
-  }
-  if (l->x == IR_NONE) l->x = o->tid;
-  return fail(l, touch_slot(l->s, l->m, l->p, o->tid));
+clave_status resolve_operands(session *s, method *m, plan *p, const ir_instruction *ins) {
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    TRY(i.o.flags & IR_OUT ? resolve_type(s, p, i.o.tid) : touch_slot(s, m, p, i.o.tid));
+  return NULL;
 }
 
 clave_status new_place(plan *p, const tensor *t, int b, uint32_t last_use, location *out) {
@@ -83,41 +74,40 @@ uint32_t later_use(uint32_t a, uint32_t b) {
 }
 
 /* A view becomes a copy where strides cannot express it, and into outputs, which alias nothing. */
-static clave_status plan_view(operand_list *l, const rule_context *c, const ir_instruction *ins) {
+static clave_status plan_view(const placing *l, const rule_context *c, const ir_instruction *ins) {
   plan *p = l->p;
-  location x = p->now[l->x], out = {x.storage, p->types[l->out]};
+  uint32_t result = first_slot(ins, true);
+  location x = p->now[first_slot(ins, false)], out = {x.storage, p->types[result]};
   bool expressible = op_table[ins->op_type].view(c, ins->op, &x.t, &out.t);
-  if (expressible && !is_output_slot(l->s, l->out)) {
+  if (expressible && !is_output_slot(l->s, result)) {
     storage *g = &p->storages[x.storage];
-    g->last_use = later_use(g->last_use, l->m->last_use[l->out]);
-    settle(p, l->out, out);
+    g->last_use = later_use(g->last_use, l->m->last_use[result]);
+    settle(p, result, out);
     return NULL;
   }
   location from = expressible ? out : x, made, to;
   int b = home_of(p, x.storage);
   TRY(need_storage(l->s, p, x.storage, b, l->index));
-  TRY(new_place(p, &p->types[l->out], b, l->m->last_use[l->out], &made));
+  TRY(new_place(p, &p->types[result], b, l->m->last_use[result], &made));
   to = made;
   to.t = from.t;
   tensor_set_contiguous(&to.t);
-  settle(p, l->out, made);
+  settle(p, result, made);
   return add_copy(p, b, l->index, from, to, NO_INDEX);
 }
 
-bool bring_operand(void *ctx, const operand *o) {
-  operand_list *l = ctx;
-  if (o->flags & IR_OUT) return true;
+clave_status bring_operand(const placing *l, const operand *o) {
   plan *p = l->p;
-  if (!fail(l, need_storage(l->s, p, p->now[o->tid].storage, l->backend, l->index))) return false;
+  TRY(need_storage(l->s, p, p->now[o->tid].storage, l->backend, l->index));
   const tensor *t = &p->now[o->tid].t;
   bool good = o->flags & IR_DENSE ? tensor_is_contiguous(t)
                                   : !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);
-  if (good) return true;
+  if (good) return NULL;
   location made;
-  if (!fail(l, new_place(p, t, l->backend, l->m->last_use[o->tid], &made))) return false;
-  if (!fail(l, add_copy(p, l->backend, l->index, p->now[o->tid], made, o->tid))) return false;
+  TRY(new_place(p, t, l->backend, l->m->last_use[o->tid], &made));
+  TRY(add_copy(p, l->backend, l->index, p->now[o->tid], made, o->tid));
   p->now[o->tid] = made;
-  return true;
+  return NULL;
 }
 
 static void keep(plan *p, uint32_t tid, int b) {
@@ -126,37 +116,25 @@ static void keep(plan *p, uint32_t tid, int b) {
   if (p->blocks[blk].a.last < p->n_steps) p->blocks[blk].a.last = p->n_steps;
 }
 
-static bool keep_operand(void *ctx, const operand *o) {
-  operand_list *l = ctx;
-  keep(l->p, o->tid, l->backend);
-  return true;
-}
-
 static bool state_is_updated(const method *m, uint32_t tid) {
   for (uint32_t i = 0; i < m->ir->updates.count; i++)
     if (m->ir->updates.items[i].state == tid) return true;
   return false;
 }
 
-typedef struct sharing {
-  const plan *p;
-  uint32_t storage;
-  int n;
-} sharing;
-
-static bool count_sharing(void *ctx, const operand *o) {
-  sharing *h = ctx;
-  if (!(o->flags & IR_OUT) && h->p->now[o->tid].storage == h->storage) h->n++;
-  return true;
+/* How many operands of an instruction lie in a storage. */
+static int count_sharing(const plan *p, const ir_instruction *ins, uint32_t in) {
+  int n = 0;
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    n += !(i.o.flags & IR_OUT) && p->now[i.o.tid].storage == in;
+  return n;
 }
 
 /* In place only if no other operand lies in the same bytes, and nothing later reads the old value
  * through any view. */
-static bool can_reuse(const operand_list *l, uint32_t x, uint32_t out) {
+static bool can_reuse(const placing *l, uint32_t x, uint32_t out) {
   const plan *p = l->p;
-  sharing h = {p, p->now[x].storage, 0};
-  for_each_operand(&l->m->instructions[l->index], count_sharing, &h);
-  if (h.n > 1) return false;
+  if (count_sharing(p, &l->m->instructions[l->index], p->now[x].storage) > 1) return false;
   const storage *g = &p->storages[p->now[x].storage];
   const tensor *t = &p->now[x].t;
   if (g->fixed || g->home != l->backend || (g->last_use != NO_INDEX && g->last_use > l->index))
@@ -168,7 +146,7 @@ static bool can_reuse(const operand_list *l, uint32_t x, uint32_t out) {
   return !is_output_slot(l->s, out) && state_is_updated(l->m, g->slot);
 }
 
-static clave_status plan_reuse(operand_list *l, const operand *o) {
+static clave_status plan_reuse(const placing *l, const operand *o) {
   plan *p = l->p;
   location x = p->now[o->reuses], made = {NO_INDEX, p->types[o->tid]};
   tensor_set_contiguous(&made.t);
@@ -185,26 +163,26 @@ static clave_status plan_reuse(operand_list *l, const operand *o) {
   return NULL;
 }
 
-static bool place_result(void *ctx, const operand *o) {
-  operand_list *l = ctx;
-  if (!(o->flags & IR_OUT)) return true;
-  const tensor *t = &l->p->types[o->tid];
-  if (tensor_numel(t) > 0) l->all_empty = false;
-  if (o->reuses != IR_NONE) return fail(l, plan_reuse(l, o));
+static clave_status place_result(const placing *l, const operand *o) {
+  if (o->reuses != IR_NONE) return plan_reuse(l, o);
   location made;
-  if (!fail(l, result_place(l->p, o->tid, l->backend, l->m->last_use[o->tid], &made))) return false;
+  TRY(result_place(l->p, o->tid, l->backend, l->m->last_use[o->tid], &made));
   settle(l->p, o->tid, made);
-  return true;
+  return NULL;
 }
 
-static clave_status plan_op(operand_list *l, const ir_instruction *ins) {
+static clave_status plan_op(placing *l, const ir_instruction *ins) {
+  bool all_empty = true;
   l->backend = l->m->where[l->index];
-  l->all_empty = true;
-  for_each_operand(ins, bring_operand, l);
-  if (!l->st) for_each_operand(ins, place_result, l);
-  if (l->st) return l->st;
-  if (l->all_empty) return NULL;
-  for_each_operand(ins, keep_operand, l);
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    if (!(i.o.flags & IR_OUT)) TRY(bring_operand(l, &i.o));
+  for (operand_iter i = operands_of(ins); next_operand(&i);) {
+    if (!(i.o.flags & IR_OUT)) continue;
+    TRY(place_result(l, &i.o));
+    all_empty = all_empty && tensor_numel(&l->p->types[i.o.tid]) == 0;
+  }
+  if (all_empty) return NULL;
+  for (operand_iter i = operands_of(ins); next_operand(&i);) keep(l->p, i.o.tid, l->backend);
   return add_step(l->p, (step){.kind = STEP_RUN,
                                .backend = (uint8_t)l->backend,
                                .instruction = l->index,
@@ -216,13 +194,14 @@ clave_status plan_instruction(session *s, method *m, plan *p, uint32_t index) {
   const op_info *info = &op_table[ins->op_type];
   if (info->is_host) return scalar_run(&s->prog->ir, ins, p->values);
   if (m->where[index] == WHERE_CONTROL) return plan_control(s, m, p, index);
-  operand_list l = {.s = s, .m = m, .p = p, .index = index, .x = IR_NONE, .out = IR_NONE};
-  for_each_operand(ins, resolve_operand, &l);
-  if (l.st) return l.st;
+  placing l = {.s = s, .m = m, .p = p, .index = index};
+  TRY(resolve_operands(s, m, p, ins));
   rule_context c = {&s->prog->ir, p->types, p->values};
   TRY(info->rule(&c, ins->op));
-  if (ins->op_type == IR_OP_ITEM)
-    return need_storage(s, p, p->now[l.x].storage, home_of(p, p->now[l.x].storage), index);
+  if (ins->op_type == IR_OP_ITEM) {
+    uint32_t x = p->now[((const ir_item *)ins->op)->x].storage;
+    return need_storage(s, p, x, home_of(p, x), index);
+  }
   return info->is_view ? plan_view(&l, &c, ins) : plan_op(&l, ins);
 }
 

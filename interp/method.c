@@ -63,17 +63,12 @@ clave_status drop_instructions(session *s, method *m) {
 
 /* ---------------------------------------------------------------- uses */
 
-typedef struct use {
-  method *m;
-  uint32_t at; /* where it is read, as an instruction's index */
-  uint32_t in; /* the control op whose body reads it; NO_INDEX */
-} use;
-
 static bool is_loop(const method *m, uint32_t index) {
   return m->instructions[index].op_type != IR_OP_IF;
 }
 
-/* A loop that a slot comes into from outside reads it until its last step. */
+/* Read at an instruction's index, in a control op's body (NO_INDEX: in none). A loop that a slot
+ * comes into from outside reads it until its last step. */
 static void note_use(method *m, uint32_t tid, uint32_t at, uint32_t in) {
   uint32_t w = m->writer[tid];
   for (; in != NO_INDEX; in = m->parent[in]) {
@@ -82,18 +77,6 @@ static void note_use(method *m, uint32_t tid, uint32_t at, uint32_t in) {
     if (is_loop(m, in)) at = m->bodies[in][1].end;
   }
   if (m->last_use[tid] == NO_INDEX || m->last_use[tid] < at) m->last_use[tid] = at;
-}
-
-static bool note_operand(void *ctx, const operand *o) {
-  const use *u = ctx;
-  if (!(o->flags & IR_OUT)) note_use(u->m, o->tid, u->at, u->in);
-  return true;
-}
-
-static bool note_writer(void *ctx, const operand *o) {
-  const use *u = ctx;
-  if (o->flags & IR_OUT) u->m->writer[o->tid] = u->at;
-  return true;
 }
 
 static void note_chains(const session *s, method *m, uint32_t i, bool args) {
@@ -110,15 +93,16 @@ static void note_chains(const session *s, method *m, uint32_t i, bool args) {
 void find_last_uses(const session *s, method *m) {
   for (uint32_t i = 0; i < slot_count(s); i++) m->last_use[i] = m->writer[i] = NO_INDEX;
   for (uint32_t i = 0; i < m->n; i++) {
-    use u = {.m = m, .at = i};
-    for_each_operand(&m->instructions[i], note_writer, &u);
+    for (operand_iter k = operands_of(&m->instructions[i]); next_operand(&k);)
+      if (k.o.flags & IR_OUT) m->writer[k.o.tid] = i;
     note_chains(s, m, i, true);
   }
   for (uint32_t i = 0; i < m->n; i++) {
     uint32_t chains[2];
     bool loops = control_chains(&m->instructions[i], chains) > 0 && is_loop(m, i);
-    use u = {.m = m, .at = loops ? m->bodies[i][1].end : i, .in = m->parent[i]};
-    for_each_operand(&m->instructions[i], note_operand, &u);
+    uint32_t at = loops ? m->bodies[i][1].end : i;
+    for (operand_iter k = operands_of(&m->instructions[i]); next_operand(&k);)
+      if (!(k.o.flags & IR_OUT)) note_use(m, k.o.tid, at, m->parent[i]);
     note_chains(s, m, i, false);
   }
   for (uint32_t i = 0; i < m->ir->updates.count; i++)
@@ -130,24 +114,12 @@ void find_last_uses(const session *s, method *m) {
 
 /* ---------------------------------------------------------------- slots */
 
-typedef struct slot_walk {
-  void (*visit)(void *ctx, uint32_t tid);
-  void *ctx;
-} slot_walk;
-
-static bool walk_operand(void *ctx, const operand *o) {
-  const slot_walk *w = ctx;
-  w->visit(w->ctx, o->tid);
-  return true;
-}
-
 void for_each_slot(const session *s, const method *m, span r,
                    void (*visit)(void *ctx, uint32_t tid), void *ctx) {
-  slot_walk w = {visit, ctx};
   for (uint32_t i = r.first; i < r.end; i++) {
     uint32_t chains[2];
     int n = control_chains(&m->instructions[i], chains);
-    for_each_operand(&m->instructions[i], walk_operand, &w);
+    for (operand_iter k = operands_of(&m->instructions[i]); next_operand(&k);) visit(ctx, k.o.tid);
     for (int b = 0; b < n; b++) {
       const ir_u32s *args = &s->prog->ir.chains.items[chains[b]].args;
       for (uint32_t k = 0; k < args->count; k++) visit(ctx, args->items[k]);

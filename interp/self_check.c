@@ -52,23 +52,28 @@ static void send(const checking *c, const text *note) {
 /* ---------------------------------------------------------------- wrong results */
 
 /* The CPU backend's results in place of the device's. */
-static bool correct_result(void *ctx, const operand *o) {
-  checking *c = ctx;
-  const bound_tensor *to = &c->view[o->tid], *from = &c->copy[o->tid];
-  if (!(o->flags & IR_OUT) || tensor_numel(&to->t) == 0) return true;
+static clave_status correct_result(const checking *c, uint32_t tid) {
+  const bound_tensor *to = &c->view[tid], *from = &c->copy[tid];
+  if (tensor_numel(&to->t) == 0) return NULL;
   size_t bytes, size = dtype_size(to->t.type);
-  c->st = known_bytes(&to->t, &bytes);
-  void *right = c->st ? NULL : malloc(bytes);
-  if (!c->st && !right) c->st = status_no_memory();
+  TRY(known_bytes(&to->t, &bytes));
+  void *right = malloc(bytes);
+  if (!right) return status_no_memory();
   const oracle *k = c->s->oracle;
-  if (!c->st)
-    c->st = k->cpu->vt->read(k->queue, from->buf, (size_t)from->t.offset * size, right, bytes);
-  if (!c->st)
-    c->st = c->s->devices.backends[c->backend]->vt->write(
+  clave_status st =
+      k->cpu->vt->read(k->queue, from->buf, (size_t)from->t.offset * size, right, bytes);
+  if (!st)
+    st = c->s->devices.backends[c->backend]->vt->write(
         c->s->streams[c->backend], to->buf, to->buffer_offset + (size_t)to->t.offset * size, right,
         bytes);
   free(right);
-  return c->st == NULL;
+  return st;
+}
+
+static clave_status correct_extent(const checking *c) {
+  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);)
+    if (i.o.flags & IR_OUT) TRY(correct_result(c, i.o.tid));
+  return NULL;
 }
 
 static clave_status correct_part(const checking *whole, int64_t from) {
@@ -80,8 +85,7 @@ static clave_status correct_part(const checking *whole, int64_t from) {
   bool fits, faulty;
   clave_status st = copy_operands(&c, &fits);
   if (!st) st = run_oracle(&c, &faulty);
-  if (!st) for_each_operand(c.nd->instruction, correct_result, &c);
-  if (!st) st = c.st;
+  if (!st) st = correct_extent(&c);
   free_copies(&c);
   return st;
 }
@@ -98,8 +102,7 @@ static clave_status correct_results(checking *c) {
     TRY(restore_copies(c)); /* the last run may have been on others */
     bool faulty;
     TRY(run_oracle(c, &faulty));
-    for_each_operand(c->nd->instruction, correct_result, c);
-    return c->st;
+    return correct_extent(c);
   }
   if (is_in_place(c))
     return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s", op_of(c),

@@ -4,34 +4,27 @@
 
 #include "interp/internal.h"
 
-typedef struct votes {
-  const session *s;
-  uint32_t *count; /* (n_state, MAX_BACKENDS) */
-  uint8_t where;
-} votes;
-
-static bool vote(void *ctx, const operand *o) {
-  votes *v = ctx;
-  if (is_state_slot(v->s, o->tid))
-    v->count[(o->tid - first_state(v->s)) * MAX_BACKENDS + v->where]++;
-  return true;
+/* count: (n_state, MAX_BACKENDS) operands of the ops that run on each backend. */
+static void count_touches(const session *s, const method *m, uint32_t *count) {
+  for (uint32_t i = 0; i < m->n; i++) {
+    if (m->where[i] >= MAX_BACKENDS) continue;
+    for (operand_iter k = operands_of(&m->instructions[i]); next_operand(&k);)
+      if (is_state_slot(s, k.o.tid))
+        count[(k.o.tid - first_state(s)) * MAX_BACKENDS + m->where[i]]++;
+  }
 }
 
 /* A state lives where most ops that touch it run. */
 static clave_status choose_state_homes(session *s) {
   uint32_t n = s->prog->ir.n_state;
-  votes v = {.s = s, .count = calloc((size_t)n * MAX_BACKENDS + 1, sizeof(uint32_t))};
-  if (!v.count) return status_no_memory();
-  for (uint32_t k = 0; k < s->prog->ir.methods.count; k++)
-    for (uint32_t i = 0; i < s->methods[k].n; i++) {
-      v.where = s->methods[k].where[i];
-      if (v.where < MAX_BACKENDS) for_each_operand(&s->methods[k].instructions[i], vote, &v);
-    }
+  uint32_t *count = calloc((size_t)n * MAX_BACKENDS + 1, sizeof *count);
+  if (!count) return status_no_memory();
+  for (uint32_t k = 0; k < s->prog->ir.methods.count; k++) count_touches(s, &s->methods[k], count);
   for (uint32_t i = 0; i < n; i++)
     for (uint8_t b = 1; b < s->devices.count; b++)
-      if (v.count[i * MAX_BACKENDS + b] > v.count[i * MAX_BACKENDS + s->state_home[i]])
+      if (count[i * MAX_BACKENDS + b] > count[i * MAX_BACKENDS + s->state_home[i]])
         s->state_home[i] = b;
-  free(v.count);
+  free(count);
   return NULL;
 }
 

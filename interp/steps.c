@@ -52,40 +52,32 @@ static clave_status run_op(session *s, method *m, plan *p, step *st) {
   return run_node(s, m, st, launch_number(s, st), &nd);
 }
 
-typedef struct observing {
-  session *s;
-  const method *m;
-  plan *p;
-  const step *st;
-  clave_status status;
-} observing;
-
-static bool observe_result(void *ctx, const operand *o) {
-  observing *v = ctx;
-  if (!(o->flags & IR_OUT)) return true;
-  const bound_tensor *t = &v->p->bound[v->st->backend][o->tid];
+static clave_status observe_result(session *s, const bound_tensor *t, int b, uint32_t instruction,
+                                   uint32_t tid) {
   size_t bytes;
-  v->status = known_bytes(&t->t, &bytes);
-  void *host = v->status ? NULL : malloc(bytes + 1);
-  if (!v->status && !host) v->status = status_no_memory();
-  stream *q = v->s->streams[v->st->backend];
-  if (!v->status && bytes)
-    v->status = q->owner->vt->read(
+  TRY(known_bytes(&t->t, &bytes));
+  void *host = malloc(bytes + 1);
+  if (!host) return status_no_memory();
+  stream *q = s->streams[b];
+  clave_status st = NULL;
+  if (bytes)
+    st = q->owner->vt->read(
         q, t->buf, t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type), host, bytes);
   host_tensor value = {.t = t->t, .data = host};
   tensor_set_contiguous(&value.t);
-  if (!v->status &&
-      !v->s->observe(v->s->observe_ctx, v->m->source[v->st->instruction], o->tid, &value))
-    v->status = INVALID("stopped by the observer");
+  if (!st && !s->observe(s->observe_ctx, instruction, tid, &value))
+    st = INVALID("stopped by the observer");
   free(host);
-  return v->status == NULL;
+  return st;
 }
 
 static clave_status observe_step(session *s, const method *m, plan *p, const step *st) {
   if (!s->observe || st->kind != STEP_RUN) return NULL;
-  observing v = {s, m, p, st, NULL};
-  for_each_operand(&m->instructions[st->instruction], observe_result, &v);
-  return v.status;
+  uint32_t source = m->source[st->instruction];
+  for (operand_iter i = operands_of(&m->instructions[st->instruction]); next_operand(&i);)
+    if (i.o.flags & IR_OUT)
+      TRY(observe_result(s, &p->bound[st->backend][i.o.tid], st->backend, source, i.o.tid));
+  return NULL;
 }
 
 /* Debugging: bytes whose last reader has run become NaN patterns. */

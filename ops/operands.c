@@ -35,25 +35,32 @@ static uint32_t reused_tid(const ir_table *t, const void *op, const char *name) 
   return IR_NONE;
 }
 
-bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const operand *o),
-                      void *ctx) {
-  const ir_table *t = ir_op_tables[ins->op_type];
-  for (uint32_t i = 0; i < t->n_fields; i++) {
-    const ir_field *f = &t->fields[i];
-    operand o = {IR_NONE, f->flags & (IR_OUT | IR_DENSE | IR_ROWS), f->name,
-                 reused_tid(t, ins->op, f->reuses)};
-    if (f->kind == IR_FIELD_TID) {
-      o.tid = read_u32(field_at(ins->op, f));
-      if (o.tid != IR_NONE && !visit(ctx, &o)) return false;
-    } else if (f->kind == IR_FIELD_TIDS) {
-      const ir_u32s *tids = field_at(ins->op, f);
-      for (uint32_t k = 0; k < tids->count; k++) {
-        o.tid = tids->items[k];
-        if (!visit(ctx, &o)) return false;
-      }
-    }
+/* The slot of number `item` in a field; IR_NONE: there is none. */
+static uint32_t slot_of_field(const void *op, const ir_field *f, uint32_t item) {
+  if (f->kind == IR_FIELD_TID) return item ? IR_NONE : read_u32(field_at(op, f));
+  if (f->kind != IR_FIELD_TIDS) return IR_NONE;
+  const ir_u32s *tids = field_at(op, f);
+  return item < tids->count ? tids->items[item] : IR_NONE;
+}
+
+bool next_operand(operand_iter *i) {
+  const ir_table *t = ir_op_tables[i->ins->op_type];
+  for (; i->field < t->n_fields; i->field++, i->item = 0) {
+    const ir_field *f = &t->fields[i->field];
+    uint32_t tid = slot_of_field(i->ins->op, f, i->item);
+    if (tid == IR_NONE) continue;
+    i->o = (operand){tid, f->flags & (IR_OUT | IR_DENSE | IR_ROWS), f->name,
+                     reused_tid(t, i->ins->op, f->reuses)};
+    i->item++;
+    return true;
   }
-  return true;
+  return false;
+}
+
+uint32_t first_slot(const ir_instruction *ins, bool written) {
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    if (((i.o.flags & IR_OUT) != 0) == written) return i.o.tid;
+  return IR_NONE;
 }
 
 typedef struct value_walk {

@@ -40,18 +40,27 @@ typedef struct op_info {
 } op_info;
 extern const op_info op_table[IR_OP_COUNT];
 
-/* Operands of an instruction, from the descriptor: calls visit for each tensor field (null ones
- * skipped). flags are the field's IR_OUT, IR_DENSE, IR_ROWS. Stops when visit returns false. */
+/* Operands of an instruction, from the descriptor, in the schema's order; null ones are skipped:
+ *   for (operand_iter i = operands_of(ins); next_operand(&i);) use(i.o.tid, i.o.flags); */
 typedef struct operand {
   uint32_t tid;
-  unsigned flags;
+  unsigned flags;    /* the field's IR_OUT, IR_DENSE, IR_ROWS */
   const char *field; /* its name in the schema */
   uint32_t reuses;   /* outputs with `reuses`: the Tid of that operand, else IR_NONE */
 } operand;
-bool for_each_operand(const ir_instruction *ins, bool (*visit)(void *ctx, const operand *o),
-                      void *ctx);
-/* The same for the values (Vids) it reads and writes, those nested in IntOrVid, FloatOrVid and step
- * operands included. */
+typedef struct operand_iter {
+  operand o;
+  const ir_instruction *ins;
+  uint32_t field, item; /* what comes next: of the op's fields, of a vector's items */
+} operand_iter;
+static inline operand_iter operands_of(const ir_instruction *ins) {
+  return (operand_iter){.ins = ins};
+}
+bool next_operand(operand_iter *i); /* false: there are no more */
+/* The first tensor that an instruction reads, or writes; IR_NONE. */
+uint32_t first_slot(const ir_instruction *ins, bool written);
+/* Calls visit for the values (Vids) it reads and writes, those nested in IntOrVid, FloatOrVid and
+ * step operands included, until visit returns false; then that. */
 bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written),
                     void *ctx);
 

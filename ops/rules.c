@@ -210,21 +210,14 @@ bool float_fits_int(dtype t, double v) {
 
 /* ---- an instruction as a whole ---- */
 
-typedef struct instruction_check {
-  const rule_context *c;
-  clave_status status;
-} instruction_check;
-
-static bool check_encoding(void *ctx, const operand *o) {
-  instruction_check *k = ctx;
-  const ir_encoding *e = k->c->program->tensors.items[o->tid].encoding;
-  if (!e || e->kind == IR_ENCODING_KIND_PLAIN) return true;
+static clave_status check_encoding(const rule_context *c, const operand *o) {
+  const ir_encoding *e = c->program->tensors.items[o->tid].encoding;
+  if (!e || e->kind == IR_ENCODING_KIND_PLAIN) return NULL;
   const char *name = (uint32_t)e->kind < ir_encoding_kind_enum.count
                          ? ir_encoding_kind_enum.values[e->kind].name
                          : "unknown";
-  k->status = UNSUPPORTED("%s (tensor %u) is stored as %s, only plain tensors can be computed with",
-                          o->field, o->tid, name);
-  return false;
+  return UNSUPPORTED("%s (tensor %u) is stored as %s, only plain tensors can be computed with",
+                     o->field, o->tid, name);
 }
 
 static clave_status check_int_value(const rule_context *c, const char *what,
@@ -244,9 +237,7 @@ static clave_status check_int_values(const rule_context *c, const ir_field *f, c
 
 clave_status rule_instruction(const rule_context *c, const ir_instruction *ins) {
   const op_info *info = &op_table[ins->op_type];
-  instruction_check k = {c, NULL};
-  for_each_operand(ins, check_encoding, &k);
-  if (k.status) return k.status;
+  for (operand_iter i = operands_of(ins); next_operand(&i);) TRY(check_encoding(c, &i.o));
   for (uint32_t i = 0; i < info->table->n_fields; i++) {
     const ir_field *f = &info->table->fields[i];
     TRY(check_int_values(c, f, (const char *)ins->op + f->offset));

@@ -112,14 +112,12 @@ typedef struct visitor {
   clave_status status;
 } visitor;
 
-static bool visit_operand(void *ctx, const operand *o) {
-  visitor *v = ctx;
+static clave_status visit_operand(checker *k, const operand *o, visit_pass pass) {
   bool written = (o->flags & IR_OUT) != 0;
-  if (v->pass == PASS_RANGES) v->status = check_tid(v->k, o->tid);
-  if (v->pass == PASS_READS && !written) v->status = read_tensor(v->k, o->tid);
-  if (v->pass == PASS_WRITES && written) v->status = write_tensor(v->k, o->tid);
-  v->status = status_while(v->status, "%s", o->field);
-  return !v->status;
+  if (pass == PASS_RANGES) return check_tid(k, o->tid);
+  if (pass == PASS_READS && !written) return read_tensor(k, o->tid);
+  if (pass == PASS_WRITES && written) return write_tensor(k, o->tid);
+  return NULL;
 }
 
 static bool visit_value(void *ctx, uint32_t vid, bool written) {
@@ -132,8 +130,10 @@ static bool visit_value(void *ctx, uint32_t vid, bool written) {
 
 static clave_status visit(checker *k, const ir_instruction *ins, visit_pass pass) {
   visitor v = {k, pass, NULL};
-  if (for_each_value(ins, visit_value, &v)) (void)for_each_operand(ins, visit_operand, &v);
-  return v.status;
+  if (!for_each_value(ins, visit_value, &v)) return v.status;
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    TRY(status_while(visit_operand(k, &i.o, pass), "%s", i.o.field));
+  return NULL;
 }
 
 /* The chains that a control op runs; the op's rule has checked that they exist and fit. */

@@ -30,12 +30,6 @@ typedef struct support_check {
   bool needs_fp64;
 } support_check;
 
-static bool check_operand(void *ctx, const operand *o) {
-  support_check *c = ctx;
-  if (c->rules->tensors[o->tid].type == DTYPE_F64) c->needs_fp64 = true;
-  return true;
-}
-
 static void check_steps(support_check *c, const ir_instruction *ins) {
   if (ins->op_type != IR_OP_ELEMENTWISE) return;
   const ir_elementwise *op = ins->op;
@@ -53,7 +47,8 @@ static void check_quantized(support_check *c, const ir_instruction *ins) {
 static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins,
                             const char **reason) {
   support_check check = {.rules = c, .device = (cl_device *)b};
-  for_each_operand(ins, check_operand, &check);
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    if (c->tensors[i.o.tid].type == DTYPE_F64) check.needs_fp64 = true;
   check_steps(&check, ins);
   check_quantized(&check, ins);
   *reason = NULL;

@@ -7,11 +7,13 @@ typedef struct seen {
   uint32_t count, written, stop_after;
 } seen;
 
-static bool see_operand(void *ctx, const operand *o) {
-  seen *s = ctx;
-  if (o->flags & IR_OUT) s->written++;
-  s->ids[s->count++] = o->tid;
-  return s->count != s->stop_after;
+static seen see_operands(const ir_instruction *ins) {
+  seen s = {.count = 0};
+  for (operand_iter i = operands_of(ins); next_operand(&i);) {
+    if (i.o.flags & IR_OUT) s.written++;
+    s.ids[s.count++] = i.o.tid;
+  }
+  return s;
 }
 
 static bool see_value(void *ctx, uint32_t vid, bool written) {
@@ -63,8 +65,7 @@ static void every_op(void **state) {
     assert_true(t->size <= sizeof f.op.bytes);
     for (uint32_t i = 0; i < t->n_fields; i++) fill_field(&f, &t->fields[i]);
     ir_instruction ins = {(ir_op)op_type, f.op.bytes, ""};
-    seen tensors = {.count = 0}, values = {.count = 0};
-    assert_true(for_each_operand(&ins, see_operand, &tensors));
+    seen tensors = see_operands(&ins), values = {.count = 0};
     assert_true(for_each_value(&ins, see_value, &values));
     assert_int_equal(tensors.count, f.tids);
     assert_int_equal(tensors.written, f.tids_out);
@@ -121,17 +122,13 @@ static void values_of_shapes(void **state) {
   assert_int_equal(values.count, 1);
 }
 
-static bool see_reuse(void *ctx, const operand *o) {
-  if (o->reuses != IR_NONE) *(operand *)ctx = *o;
-  return true;
-}
-
 static void reuse_names_the_operand(void **state) {
   (void)state;
   ir_slice_update op = {.x = 3, .update = 4, .out = 5};
   ir_instruction ins = {IR_OP_SLICE_UPDATE, &op, ""};
   operand o = {.reuses = IR_NONE};
-  assert_true(for_each_operand(&ins, see_reuse, &o));
+  for (operand_iter i = operands_of(&ins); next_operand(&i);)
+    if (i.o.reuses != IR_NONE) o = i.o;
   assert_int_equal(o.tid, 5);
   assert_int_equal(o.reuses, 3);
   assert_string_equal(o.field, "out");
@@ -141,12 +138,13 @@ static void absent_operands_are_skipped(void **state) {
   (void)state;
   ir_layer_norm op = {.x = 1, .weight = IR_NONE, .bias = IR_NONE, .out = 2};
   ir_instruction ins = {IR_OP_LAYER_NORM, &op, ""};
-  seen tensors = {.count = 0};
-  assert_true(for_each_operand(&ins, see_operand, &tensors));
+  seen tensors = see_operands(&ins);
   assert_int_equal(tensors.count, 2);
-  tensors = (seen){.stop_after = 1};
-  assert_false(for_each_operand(&ins, see_operand, &tensors));
+  assert_int_equal(tensors.ids[1], 2);
+  ir_cat empty = {.out = 7}; /* of no tensors */
+  tensors = see_operands(&(ir_instruction){IR_OP_CAT, &empty, ""});
   assert_int_equal(tensors.count, 1);
+  assert_int_equal(tensors.ids[0], 7);
 }
 
 int main(void) {

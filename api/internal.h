@@ -23,12 +23,20 @@ typedef struct shared_store {
   int users;
 } shared_store;
 
+/* A program on a set of devices, while a session uses it. */
+typedef struct shared_executable {
+  executable *x;
+  int users;
+} shared_executable;
+
 struct clave_program {
   atomic_int holds; /* the caller's and its sessions' */
   program *p;
   mutex *lock;          /* of what follows */
   shared_store *stores; /* owned */
   size_t n_stores;
+  shared_executable *executables; /* owned */
+  size_t n_executables;
   mem_pool *pool;       /* texts made on request */
   const char ***detail; /* [chain][instruction], NULL until asked for */
 };
@@ -38,6 +46,7 @@ struct clave_session {
   clave_device *device;   /* held */
   constant_store *stores[MAX_BACKENDS];
   int n_stores;
+  executable *x;
   session *s;
   clave_observe_fn observe;
   void *observe_ctx;
@@ -46,6 +55,10 @@ struct clave_session {
 /* The store of `b`, made if this is its first user. */
 clave_status program_take_store(clave_program *p, backend *b, constant_store **out) STATUS_CHECK;
 void program_release_store(clave_program *p, constant_store *store); /* takes NULL */
+/* The executable of these devices and this choice, made if this is its first user. */
+clave_status program_take_executable(clave_program *p, const device_set *devices, bool unfused,
+                                     executable **out) STATUS_CHECK;
+void program_release_executable(clave_program *p, executable *x); /* takes NULL */
 /* NULL names the first method. */
 clave_status program_find_method(const clave_program *p, const char *name,
                                  uint32_t *out) STATUS_CHECK;

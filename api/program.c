@@ -64,7 +64,9 @@ clave_status clave_program_check_hashes(const clave_program *c) {
 void clave_program_destroy(clave_program *c) {
   if (!c || --c->holds > 0) return;
   for (size_t i = 0; i < c->n_stores; i++) constant_store_destroy(c->stores[i].store);
+  for (size_t i = 0; i < c->n_executables; i++) executable_destroy(c->executables[i].x);
   free(c->stores);
+  free(c->executables);
   program_destroy(c->p);
   mem_pool_destroy(c->pool);
   mutex_destroy(c->lock);
@@ -102,6 +104,44 @@ void program_release_store(clave_program *c, constant_store *store) {
     if (c->stores[i].store != store || --c->stores[i].users) continue;
     constant_store_destroy(store);
     c->stores[i] = c->stores[--c->n_stores];
+    break;
+  }
+  mutex_unlock(c->lock);
+}
+
+/* ---------------------------------------------------------------- executables */
+
+static clave_status add_executable(clave_program *c, const device_set *d, bool unfused,
+                                   executable **out) {
+  shared_executable *more = realloc(c->executables, (c->n_executables + 1) * sizeof *more);
+  if (!more) return status_no_memory();
+  c->executables = more;
+  TRY(executable_create(c->p, d, unfused, out));
+  c->executables[c->n_executables++] = (shared_executable){*out, 1};
+  return NULL;
+}
+
+clave_status program_take_executable(clave_program *c, const device_set *d, bool unfused,
+                                     executable **out) {
+  *out = NULL;
+  mutex_lock(c->lock);
+  for (size_t i = 0; i < c->n_executables && !*out; i++) {
+    if (!executable_is_of(c->executables[i].x, d, unfused)) continue;
+    c->executables[i].users++;
+    *out = c->executables[i].x;
+  }
+  clave_status st = *out ? NULL : add_executable(c, d, unfused, out);
+  mutex_unlock(c->lock);
+  return st;
+}
+
+void program_release_executable(clave_program *c, executable *x) {
+  if (!x) return;
+  mutex_lock(c->lock);
+  for (size_t i = 0; i < c->n_executables; i++) {
+    if (c->executables[i].x != x || --c->executables[i].users) continue;
+    executable_destroy(x);
+    c->executables[i] = c->executables[--c->n_executables];
     break;
   }
   mutex_unlock(c->lock);

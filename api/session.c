@@ -46,7 +46,6 @@ static clave_status read_options(const clave_session_options *o, session_options
                            .poison = OPTION(o, poison, false),
                            .fast = OPTION(o, fast, false),
                            .profile = OPTION(o, profile, false),
-                           .unfused = OPTION(o, unfused, false),
                            .unchecked = OPTION(o, unchecked, false),
                            .seed = OPTION(o, seed, 0),
                            .progress = OPTION(o, progress, NULL),
@@ -67,7 +66,8 @@ static clave_status init_session(clave_session *s, const clave_session_options *
     TRY(program_take_store(s->program, s->device->set.backends[b], &s->stores[b]));
     s->n_stores++;
   }
-  return session_create(s->program->p, &s->device->set, s->stores, &o, &s->s);
+  TRY(program_take_executable(s->program, &s->device->set, OPTION(options, unfused, false), &s->x));
+  return session_create(s->x, s->stores, &o, &s->s);
 }
 
 clave_status clave_session_create(clave_program *p, clave_device *device,
@@ -91,6 +91,7 @@ clave_status clave_session_create(clave_program *p, clave_device *device,
 void clave_session_destroy(clave_session *s) {
   if (!s) return;
   session_destroy(s->s);
+  program_release_executable(s->program, s->x);
   for (int b = 0; b < s->n_stores; b++) program_release_store(s->program, s->stores[b]);
   clave_program_destroy(s->program);
   clave_device_destroy(s->device);

@@ -1,26 +1,44 @@
-/* From offsets to addresses: the session's arenas, the memory budget, and the bound slots of a
- * plan. */
+/* From offsets to addresses: the session's arenas, the memory budget, and where a schedule's blocks
+ * and slots are. */
 #include <stdlib.h>
+#include <string.h>
 
-#include "interp/internal.h"
+#include "interp/planner.h"
+#include "interp/running.h"
 
-bound_tensor bind_location(const session *s, const plan *p, location l, int b) {
-  bound_tensor r = {.t = l.t};
-  const block *k = &p->blocks[p->storages[l.storage].block[b]];
-  if (k->kind == BLOCK_ARENA) {
-    r.buf = s->arenas[b].chunks[k->a.chunk];
-    r.buffer_offset = k->a.offset;
-  } else {
-    r.buf = k->buf;
-    if (k->kind == BLOCK_MOVING) r.buffer_offset = k->a.offset;
-  }
-  return r;
+/* ---------------------------------------------------------------- arenas */
+
+static size_t chunk_size(const arena_chunks *a, uint32_t c) {
+  return c < a->n && a->chunks[c] ? a->chunks[c]->bytes : 0;
 }
 
-static clave_status check_budget(const session *s, int b, uint64_t arena) {
+/* Of the arena, with what this schedule adds to it. */
+static uint64_t arena_need(const session *s, const schedule *p, int b) {
+  const arena_chunks *a = &s->arenas[b];
+  uint32_t n = a->n > p->n_chunks[b] ? a->n : p->n_chunks[b];
+  uint64_t sum = 0;
+  for (uint32_t c = 0; c < n; c++) {
+    size_t have = chunk_size(a, c), want = c < p->n_chunks[b] ? p->chunk_bytes[b][c] : 0;
+    sum += have > want ? have : want;
+  }
+  return sum;
+}
+
+/* Of constants, with those that this schedule is the first to use. */
+static uint64_t constant_need(const session *s, const schedule *p, int b) {
+  uint64_t sum = constant_store_bytes(s->stores[b]);
+  for (uint32_t i = 0; i < p->n_blocks; i++) {
+    const block *k = &p->blocks[i];
+    if (k->kind == BLOCK_CONSTANT && k->backend == b && !constant_store_has(s->stores[b], k->slot))
+      sum += k->a.bytes;
+  }
+  return sum;
+}
+
+static clave_status check_budget(const session *s, const schedule *p, int b) {
   const backend_info *info = &s->devices.backends[b]->info;
   uint64_t have = s->options.memory_budget ? s->options.memory_budget : info->memory;
-  uint64_t weights = constant_store_bytes(s->stores[b]);
+  uint64_t weights = constant_need(s, p, b), arena = arena_need(s, p, b);
   uint64_t need = weights + s->state_bytes + arena;
   if (!have || need <= have) return NULL;
   const double mb = 1.0 / (1024 * 1024);
@@ -32,24 +50,8 @@ static clave_status check_budget(const session *s, int b, uint64_t arena) {
                     (double)s->state_bytes * mb, (double)arena * mb, (double)have * mb);
 }
 
-static size_t chunk_size(const arena_chunks *a, uint32_t c) {
-  return c < a->n && a->chunks[c] ? a->chunks[c]->bytes : 0;
-}
-
-static uint64_t arena_need(const session *s, const plan *p, int b) {
-  uint64_t sum = 0;
-  uint32_t c = 0;
-  for (uint32_t i = 0; i < p->n_phases; i++)
-    for (uint32_t k = 0; k < p->phases[i].layout[b].n_chunks; k++, c++) {
-      size_t have = chunk_size(&s->arenas[b], c), want = p->phases[i].layout[b].chunk_bytes[k];
-      sum += have > want ? have : want;
-    }
-  for (; c < s->arenas[b].n; c++) sum += chunk_size(&s->arenas[b], c);
-  return sum;
-}
-
-/* A chunk grows by being made again: its contents matter only within a run, and a phase grows only
- * its own chunks. */
+/* A chunk grows by being made again: its contents matter only within a run, in which a schedule
+ * grows its own chunks alone. */
 static clave_status grow_chunk(session *s, int b, uint32_t c, size_t bytes) {
   arena_chunks *a = &s->arenas[b];
   backend *be = s->devices.backends[b];
@@ -64,111 +66,219 @@ static clave_status grow_chunk(session *s, int b, uint32_t c, size_t bytes) {
   TRY(be->vt->finish(s->streams[b], &ignored));
   be->vt->buffer_destroy(be, a->chunks[c]);
   a->chunks[c] = NULL;
-  s->arena_generation++;
+  s->generation++;
   return be->vt->buffer_create(be, bytes, &a->chunks[c]);
 }
 
-static clave_status grow_arenas(session *s, const plan *p) {
+static clave_status grow_arenas(session *s, const schedule *p) {
   for (int b = 0; b < s->devices.count; b++) {
-    TRY(check_budget(s, b, arena_need(s, p, b)));
-    for (uint32_t i = 0; i < p->n_phases; i++)
-      for (uint32_t k = 0; k < p->phases[i].layout[b].n_chunks; k++)
-        TRY(status_while(grow_chunk(s, b, p->phases[i].first_chunk[b] + k,
-                                    p->phases[i].layout[b].chunk_bytes[k]),
-                         "the arena"));
+    TRY(check_budget(s, p, b));
+    for (uint32_t c = 0; c < p->n_chunks[b]; c++)
+      TRY(status_while(grow_chunk(s, b, c, p->chunk_bytes[b][c]), "the arena"));
   }
   return NULL;
 }
 
-void rebind_slot(const session *s, plan *p, uint32_t slot, location l) {
-  const storage *g = &p->storages[l.storage];
-  for (int b = 0; b < s->devices.count; b++)
-    if (g->block[b] != NO_INDEX) p->bound[b][slot] = bind_location(s, p, l, b);
+/* ---------------------------------------------------------------- slots */
+
+bound_tensor bind_location(const binding *b, location l, int on) {
+  const address *a = &b->blocks[b->p->storages[l.storage].block[on]];
+  return (bound_tensor){.t = l.t, .buf = a->buf, .buffer_offset = a->offset};
 }
 
-void restore_slots(const session *s, plan *p, span steps) {
-  for (uint32_t i = steps.first; i < steps.end; i++)
-    if (p->steps[i].kind == STEP_COPY && p->steps[i].rebind != NO_INDEX)
-      rebind_slot(s, p, p->steps[i].rebind, p->at[p->steps[i].rebind]);
+void rebind_slot(const running *r, uint32_t slot, location l) {
+  const storage *g = &r->b->p->storages[l.storage];
+  for (int b = 0; b < r->s->devices.count; b++)
+    if (g->block[b] != NO_INDEX) r->b->bound[b][slot] = bind_location(r->b, l, b);
 }
 
-/* ---------------------------------------------------------------- moving blocks */
+void restore_slots(const running *r, range commands) {
+  const schedule *p = r->b->p;
+  for (uint32_t i = commands.first; i < commands.end; i++)
+    if (p->commands[i].kind == COMMAND_COPY && p->commands[i].rebind != NO_INDEX)
+      rebind_slot(r, p->commands[i].rebind, p->at[p->commands[i].rebind]);
+}
 
-static void move_block(plan *p, uint32_t moved, uint8_t home, const bound_tensor *to,
-                       int64_t bytes) {
-  block *k = &p->blocks[p->storages[moved].block[home]];
+/* ---------------------------------------------------------------- rebased blocks */
+
+static void rebase(binding *b, uint32_t rebased, uint8_t home, const bound_tensor *to,
+                   int64_t bytes) {
   int64_t offset = (int64_t)to->buffer_offset + to->t.offset * (int64_t)dtype_size(to->t.type);
-  k->buf = to->buf;
-  k->a.offset = (size_t)(offset + bytes);
+  b->blocks[b->p->storages[rebased].block[home]] = (address){to->buf, (size_t)(offset + bytes)};
 }
 
-static void move_to(const session *s, plan *p, uint32_t moved, uint8_t home, uint32_t from) {
-  bound_tensor to = bind_location(s, p, (location){.storage = from}, home);
-  move_block(p, moved, home, &to, 0);
+static void rebase_onto(const running *r, uint32_t rebased, uint8_t home, uint32_t onto) {
+  bound_tensor to = bind_location(r->b, (location){.storage = onto}, home);
+  rebase(r->b, rebased, home, &to, 0);
 }
 
-void begin_carries(control *c) {
-  for (uint32_t k = 0; k < c->n_ties; k++) c->ties[k].current = c->ties[k].first;
+void begin_carried(const running *r, uint32_t control_index) {
+  const control *c = r->b->p->controls[control_index];
+  for (uint32_t k = 0; k < c->n_results; k++) r->b->carried[control_index][k] = c->results[k].first;
 }
 
-/* Carries before slices: a stacked carry is where the slice was in the last step. */
-void move_blocks(const session *s, plan *p, const control *c, int64_t i) {
-  for (uint32_t k = 0; k < c->n_ties; k++) {
-    const tie *t = &c->ties[k];
-    if (!t->is_carry) continue;
-    move_to(s, p, t->arg, t->home, t->current);
-    if (t->current == t->spare || t->current == t->result)
-      move_to(s, p, t->target, t->home, t->current == t->spare ? t->result : t->spare);
+/* What is carried before slices: what is stacked, too, is where the slice was in the last
+ * iteration. */
+void rebase_blocks(const running *r, uint32_t control_index, int64_t i) {
+  const control *c = r->b->p->controls[control_index];
+  for (uint32_t k = 0; k < c->n_results; k++) {
+    const body_result *t = &c->results[k];
+    uint32_t in = r->b->carried[control_index][k];
+    if (!t->is_carried) continue;
+    rebase_onto(r, t->arg, t->home, in);
+    if (in == t->spare || in == t->result)
+      rebase_onto(r, t->target, t->home, in == t->spare ? t->result : t->spare);
   }
   for (uint32_t k = 0; k < c->n_slices; k++) {
     const slices *x = &c->slices[k];
-    bound_tensor whole = bind_location(s, p, x->whole, x->home);
-    move_block(p, x->storage, x->home, &whole, i * x->stride);
+    bound_tensor whole = bind_location(r->b, x->whole, x->home);
+    rebase(r->b, x->storage, x->home, &whole, i * x->stride);
   }
-  for (uint32_t k = 0; k < c->n_moved; k++) rebind_slot(s, p, c->moved[k], p->at[c->moved[k]]);
+  for (uint32_t k = 0; k < c->n_rebased; k++)
+    rebind_slot(r, c->rebased[k], r->b->p->at[c->rebased[k]]);
 }
 
-/* ---------------------------------------------------------------- plans */
+/* ---------------------------------------------------------------- lifetime */
 
-static void place_controls(const session *s, plan *p, uint32_t first) {
-  for (uint32_t i = first; i < p->n_controls; i++) {
-    begin_carries(p->controls[i]);
-    move_blocks(s, p, p->controls[i], 0);
+clave_status binding_create(session *s, schedule *p, binding **out) {
+  size_t n = slot_count(s->prog);
+  binding *b = *out = calloc(1, sizeof *b);
+  bool good = b;
+  for (int i = 0; good && i < s->devices.count; i++)
+    good = (b->bound[i] = calloc(n + 2, sizeof *b->bound[i]));
+  if (!good) {
+    binding_destroy(s, b);
+    *out = NULL;
+    schedule_release(s->x, p);
+    return status_no_memory();
   }
-}
-
-clave_status bind_plan(session *s, plan *p) {
-  TRY(grow_arenas(s, p));
-  place_controls(s, p, 0);
-  for (uint32_t tid = 0; tid < slot_count(s); tid++)
-    if (p->at[tid].storage != NO_INDEX) rebind_slot(s, p, tid, p->at[tid]);
-  p->arena_generation = s->arena_generation + 1;
+  b->root = p;
   return NULL;
 }
 
-typedef struct slot_binding {
-  const session *s;
-  plan *p;
-  const phase *ph;
-} slot_binding;
+void binding_destroy(session *s, binding *b) {
+  if (!b) return;
+  if (b->p != b->root) schedule_release(s->x, b->p);
+  schedule_release(s->x, b->root);
+  for (int i = 0; i < MAX_BACKENDS; i++) free(b->bound[i]);
+  for (uint32_t i = 0; i < b->cap_controls; i++) free(b->carried[i]);
+  free(b->carried);
+  free(b->blocks);
+  free(b->checked);
+  free(b);
+}
 
-/* Slots of earlier phases are bound already, but not on a backend that reads them only now. They
+/* Room for what the current schedule has. */
+static clave_status grow_binding(binding *b) {
+  const schedule *p = b->p;
+  while (b->cap_blocks < p->n_blocks)
+    TRY(grow_array((void **)&b->blocks, &b->cap_blocks, b->cap_blocks, sizeof *b->blocks));
+  while (b->cap_commands < p->n_commands)
+    TRY(grow_array((void **)&b->checked, &b->cap_commands, b->cap_commands, sizeof *b->checked));
+  while (b->cap_controls < p->n_controls) {
+    uint32_t had = b->cap_controls;
+    TRY(grow_array((void **)&b->carried, &b->cap_controls, had, sizeof *b->carried));
+    memset(b->carried + had, 0, (b->cap_controls - had) * sizeof *b->carried);
+  }
+  for (uint32_t i = p->first_control; i < p->n_controls; i++) {
+    size_t bytes = (p->controls[i]->n_results + (size_t)1) * sizeof **b->carried;
+    uint32_t *more = realloc(b->carried[i], bytes);
+    if (!more) return status_no_memory();
+    b->carried[i] = more;
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- schedules */
+
+static clave_status bind_blocks(const running *r) {
+  const session *s = r->s;
+  const schedule *p = r->b->p;
+  for (uint32_t i = p->first_block; i < p->n_blocks; i++) {
+    const block *k = &p->blocks[i];
+    address *a = &r->b->blocks[i];
+    *a = (address){0};
+    if (k->kind == BLOCK_ARENA)
+      *a = (address){s->arenas[k->backend].chunks[k->a.chunk], k->a.offset};
+    if (k->kind == BLOCK_STATE) a->buf = s->state[k->slot - first_state(s->prog)];
+    if (k->kind == BLOCK_CONSTANT) TRY(constant_store_get(s->stores[k->backend], k->slot, &a->buf));
+  }
+  return NULL;
+}
+
+static void place_rebased(const running *r) {
+  const schedule *p = r->b->p;
+  for (uint32_t i = p->first_control; i < p->n_controls; i++) {
+    begin_carried(r, i);
+    rebase_blocks(r, i, 0);
+  }
+}
+
+/* Slots of schedules before are bound already, but not on a backend that reads them only now. They
  * may have been moved by copies since they were produced. */
-static void bind_new_slot(void *ctx, uint32_t tid) {
-  const slot_binding *x = ctx;
-  bool moved = x->p->now[tid].storage < x->ph->first_storage;
-  const location *l = moved ? &x->p->now[tid] : &x->p->at[tid];
+static void bind_new_slot(const running *r, uint32_t tid) {
+  const schedule *p = r->b->p;
+  bool moved = p->now[tid].storage < p->first_storage;
+  const location *l = moved ? &p->now[tid] : &p->at[tid];
   if (l->storage == NO_INDEX) return;
-  for (int b = 0; b < x->s->devices.count; b++)
-    if (x->p->storages[l->storage].block[b] != NO_INDEX && !x->p->bound[b][tid].buf)
-      x->p->bound[b][tid] = bind_location(x->s, x->p, *l, b);
+  for (int b = 0; b < r->s->devices.count; b++)
+    if (p->storages[l->storage].block[b] != NO_INDEX && !r->b->bound[b][tid].buf)
+      r->b->bound[b][tid] = bind_location(r->b, *l, b);
 }
 
-clave_status bind_phase(session *s, const method *m, plan *p, const phase *ph) {
-  slot_binding x = {s, p, ph};
-  TRY(grow_arenas(s, p));
-  place_controls(s, p, ph->first_control);
-  for_each_slot(s, m, ph->instructions, bind_new_slot, &x);
-  p->arena_generation = s->arena_generation + 1;
+/* The current schedule's own. */
+static clave_status bind_own(const running *r) {
+  binding *b = r->b;
+  const schedule *p = b->p;
+  TRY(grow_binding(b));
+  TRY(grow_arenas(r->s, p));
+  for (uint32_t i = p->first_command; i < p->n_commands; i++) b->checked[i] = false;
+  TRY(bind_blocks(r));
+  place_rebased(r);
+  for (slot_iter i = slots_of(r->g, p->instructions); next_slot(&i);) bind_new_slot(r, i.tid);
   return NULL;
+}
+
+clave_status bind_root(const running *r) {
+  binding *b = r->b;
+  if (b->p == b->root && b->generation == r->s->generation) return NULL;
+  if (b->p != b->root) schedule_release(r->s->x, b->p);
+  b->p = b->root;
+  b->generation = 0;
+  for (int i = 0; i < r->s->devices.count; i++)
+    memset(b->bound[i], 0, slot_count(r->s->prog) * sizeof *b->bound[i]);
+  TRY(bind_own(r));
+  b->generation = r->s->generation;
+  return NULL;
+}
+
+clave_status bind_next(const running *r, schedule *p, schedule **before) {
+  binding *b = r->b;
+  schedule *old = b->p;
+  b->p = p;
+  clave_status st = bind_own(r);
+  if (st) {
+    b->p = old;
+    b->generation = 0;
+    schedule_release(r->s->x, p);
+  } else if (before) {
+    *before = old;
+  } else if (old != b->root) {
+    schedule_release(r->s->x, old);
+  }
+  return st;
+}
+
+void bind_back(const running *r, schedule *before) {
+  binding *b = r->b;
+  schedule *p = b->p;
+  restore_slots(r, (range){p->first_command, p->n_commands});
+  for (slot_iter i = slots_of(r->g, p->instructions); next_slot(&i);) {
+    const location *l = &before->at[i.tid];
+    for (int k = 0; k < r->s->devices.count; k++)
+      if (l->storage == NO_INDEX || before->storages[l->storage].block[k] == NO_INDEX)
+        b->bound[k][i.tid] = (bound_tensor){0};
+  }
+  b->p = before;
+  schedule_release(r->s->x, p);
 }

@@ -279,7 +279,7 @@ static clave_status choose_extent(checking *c, bool *fits) {
 }
 
 clave_status copy_operands(checking *c, bool *fits) {
-  size_t slots = (size_t)slot_count(c->s) + 2;
+  size_t slots = (size_t)slot_count(c->s->prog) + 2;
   c->view = calloc(slots, sizeof *c->view);
   c->copy = calloc(slots, sizeof *c->copy);
   if (!c->view || !c->copy) return status_no_memory();

@@ -2,7 +2,8 @@
 #define INTERP_CHECKING_H
 /* One node under the self-check, shared by self_check.c, check_operands.c and check_results.c. */
 #include "base/memory.h"
-#include "interp/internal.h"
+#include "interp/planner.h"
+#include "interp/running.h"
 
 /* The CPU backend of a session that needs one for checks only. */
 struct oracle {

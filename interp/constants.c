@@ -3,7 +3,8 @@
 #include <stdlib.h>
 
 #include "base/threads.h"
-#include "interp/internal.h"
+#include "interp/graph/graph.h"
+#include "interp/session.h"
 
 struct constant_store {
   const program *prog; /* borrowed */
@@ -40,6 +41,13 @@ void constant_store_destroy(constant_store *c) {
 
 const backend *constant_store_backend(const constant_store *c) { return c->owner; }
 uint64_t constant_store_bytes(const constant_store *c) { return c->bytes; }
+
+bool constant_store_has(const constant_store *c, uint32_t tid) {
+  mutex_lock(c->lock);
+  bool has = c->buffers[tid] != NULL;
+  mutex_unlock(c->lock);
+  return has;
+}
 
 const void *constant_store_host(const constant_store *c, const buffer *b) {
   const void *found = NULL;

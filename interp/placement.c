@@ -1,44 +1,65 @@
-/* Which device runs which op: the first of the session's list that supports it; views and host ops
- * need none. A state lives on the device that runs most of the ops that read it or make its next
- * value. */
-#include "interp/internal.h"
+/* Which device runs which op: the first of the set that supports it. */
+#include <stdlib.h>
 
-static clave_status place_op(session *s, method *m, const rule_context *c, uint32_t i) {
-  const ir_instruction *ins = &m->instructions[i];
+#include "interp/executable.h"
+
+static clave_status place_op(const executable *x, method *m, const rule_context *c, uint32_t i) {
+  const ir_instruction *ins = &m->g.instructions[i];
   const char *first_reason = NULL;
-  for (int b = 0; b < s->devices.count; b++) {
+  for (int b = 0; b < x->devices.count; b++) {
     const char *reason = NULL;
-    backend *be = s->devices.backends[b];
+    backend *be = x->devices.backends[b];
     if (be->vt->supports(be, c, ins, &reason)) {
       m->where[i] = (uint8_t)b;
       m->reason[i] = first_reason;
       return NULL;
     }
     if (!first_reason) first_reason = reason ? reason : "not supported by the device";
-    if (s->devices.no_fallback) break;
+    if (x->devices.no_fallback) break;
   }
   return UNSUPPORTED("%s cannot run here: %s", op_table[ins->op_type].name,
                      first_reason ? first_reason : "no device");
 }
 
-clave_status place_method(session *s, method *m) {
-  scalar_value *unknown = mem_pool_alloc(s->pool, s->prog->ir.values.count + 1, sizeof *unknown);
+clave_status place_method(const executable *x, method *m) {
+  scalar_value *unknown = mem_pool_alloc(x->pool, x->prog->ir.values.count + 1, sizeof *unknown);
   if (!unknown) return status_no_memory();
-  rule_context c = {&s->prog->ir, s->prog->types, unknown};
-  for (uint32_t i = 0; i < m->n; i++) {
-    const op_info *info = &op_table[m->instructions[i].op_type];
+  rule_context c = {&x->prog->ir, x->prog->types, unknown};
+  for (uint32_t i = 0; i < m->g.n; i++) {
+    ir_op op = m->g.instructions[i].op_type;
+    const op_info *info = &op_table[op];
     if (info->is_view) {
       m->where[i] = WHERE_VIEW;
-    } else if (info->is_host) {
-      m->where[i] = WHERE_HOST;
-    } else if (m->instructions[i].op_type == IR_OP_ITEM) {
+    } else if (info->is_host || op == IR_OP_ITEM) {
       m->where[i] = WHERE_HOST;
     } else if (info->is_control) {
       m->where[i] = WHERE_CONTROL;
     } else {
-      clave_status st = place_op(s, m, &c, i);
-      if (st) return while_in_node(st, s, m, i);
+      TRY(while_in_node(place_op(x, m, &c, i), &m->g, i));
     }
   }
+  return NULL;
+}
+
+/* count: (n_state, MAX_BACKENDS) operands of the ops that run on each backend. */
+static void count_operands(const executable *x, const method *m, uint32_t *count) {
+  for (uint32_t i = 0; i < m->g.n; i++) {
+    if (m->where[i] >= MAX_BACKENDS) continue;
+    for (operand_iter k = operands_of(&m->g.instructions[i]); next_operand(&k);)
+      if (is_slot(x->prog, k.o.tid, SLOT_STATE))
+        count[(k.o.tid - first_state(x->prog)) * MAX_BACKENDS + m->where[i]]++;
+  }
+}
+
+clave_status place_state(executable *x) {
+  uint32_t n = x->prog->ir.n_state;
+  uint32_t *count = calloc((size_t)n * MAX_BACKENDS + 1, sizeof *count);
+  if (!count) return status_no_memory();
+  for (uint32_t k = 0; k < x->prog->ir.methods.count; k++) count_operands(x, &x->methods[k], count);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint8_t b = 1; b < x->devices.count; b++)
+      if (count[i * MAX_BACKENDS + b] > count[i * MAX_BACKENDS + x->state_home[i]])
+        x->state_home[i] = b;
+  free(count);
   return NULL;
 }

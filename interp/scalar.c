@@ -317,3 +317,8 @@ void scalar_to_bytes(const scalar_value *v, tensor *out, void *element) {
     memcpy(element, &v->i, sizeof v->i);
   }
 }
+
+bool scalars_equal(const scalar_value *a, const scalar_value *b) {
+  return a->known == b->known &&
+         (!a->known || (a->i == b->i && memcmp(&a->f, &b->f, sizeof a->f) == 0));
+}

@@ -111,13 +111,13 @@ static clave_status correct_results(checking *c) {
   return NULL;
 }
 
-static clave_status distrust(checking *c, method *m, uint32_t instruction) {
+static clave_status distrust(checking *c, const running *r, uint32_t instruction) {
   const session *s = c->s;
-  if (s->options.strict_check || cpu_of(s) < 0 || instruction >= m->n ||
-      m->where[instruction] != c->backend)
+  if (s->options.strict_check || cpu_of(s) < 0 || instruction >= r->g->n ||
+      r->m->where[instruction] != c->backend)
     return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s", op_of(c),
                       device_of(c), c->verdict.data);
-  m->distrusted[instruction] = m->has_distrusted = true;
+  r->state->distrusted[instruction] = r->state->has_distrusted = true;
   TRY(correct_results(c));
   text note = {0};
   text_printf(&note, "%s gives wrong numbers on %s (%s); it runs on the CPU backend", op_of(c),
@@ -143,7 +143,8 @@ static void note_unchecked(const checking *c) {
   text_free(&note);
 }
 
-static clave_status check_node(checking *c, method *m, step *st) {
+/* *checked: the question need not be asked again. */
+static clave_status check_node(checking *c, const running *r, uint32_t instruction, bool *checked) {
   const backend_vtable *vt = c->s->devices.backends[c->backend]->vt;
   stream *queue = c->s->streams[c->backend];
   bool fits, faulty;
@@ -152,42 +153,60 @@ static clave_status check_node(checking *c, method *m, step *st) {
   TRY(vt->run(queue, c->nd, c->number));
   if (!fits) {
     note_unchecked(c);
-    st->settled = true;
+    *checked = true;
     return NULL;
   }
   TRY(run_oracle(c, &faulty));
   if (faulty) return NULL; /* bad indices: the device reports them too */
   TRY(compare_results(c));
-  st->settled = true;
-  return c->verdict.size ? distrust(c, m, st->instruction) : vt->prove(queue, c->nd);
+  *checked = true;
+  return c->verdict.size ? distrust(c, r, instruction) : vt->prove(queue, c->nd);
 }
 
-clave_status run_node(session *s, method *m, step *st, uint32_t number, const node *nd) {
-  const backend_vtable *vt = s->devices.backends[st->backend]->vt;
-  stream *queue = s->streams[st->backend];
-  if (!st->settled) {
+clave_status run_node(const running *r, const command *c, uint32_t number, uint32_t launch,
+                      const node *nd) {
+  session *s = r->s;
+  const backend_vtable *vt = s->devices.backends[c->backend]->vt;
+  stream *queue = s->streams[c->backend];
+  bool extra = false, *checked = number == NO_INDEX ? &extra : &r->b->checked[number];
+  if (!*checked) {
     bool unproven = false;
     if (!s->options.unchecked && vt->is_unproven) TRY(vt->is_unproven(queue, nd, &unproven));
-    st->settled = !unproven;
+    *checked = !unproven;
   }
-  if (st->settled) return vt->run(queue, nd, number);
-  checking c = {.s = s, .backend = st->backend, .nd = nd, .number = number};
-  clave_status status = check_node(&c, m, st);
-  free_results(&c);
-  free_copies(&c);
-  return status;
+  if (*checked) return vt->run(queue, nd, launch);
+  checking k = {.s = s, .backend = c->backend, .nd = nd, .number = launch};
+  clave_status st = check_node(&k, r, c->instruction, checked);
+  free_results(&k);
+  free_copies(&k);
+  return st;
 }
 
-void replace_distrusted(session *s, method *m) {
-  if (!m->has_distrusted) return;
-  m->has_distrusted = false;
-  for (uint32_t i = 0; i < m->n; i++) {
-    if (!m->distrusted[i]) continue;
-    m->where[i] = (uint8_t)cpu_of(s);
-    m->reason[i] = distrust_reason;
-  }
-  for (size_t i = 0; i < sizeof m->plans / sizeof m->plans[0]; i++) {
-    plan_destroy(m->plans[i]);
-    m->plans[i] = NULL;
-  }
+/* ---------------------------------------------------------------- moving ops */
+
+static void forget_bindings(session *s) {
+  for (uint32_t k = 0; k < s->prog->ir.methods.count; k++)
+    for (int i = 0; i < KEPT_BINDINGS; i++) {
+      binding_destroy(s, s->methods[k].bindings[i]);
+      s->methods[k].bindings[i] = NULL;
+    }
+}
+
+clave_status replace_distrusted(session *s) {
+  uint32_t n = s->prog->ir.methods.count, found = 0;
+  for (uint32_t k = 0; k < n; k++) found += s->methods[k].has_distrusted;
+  if (!found) return NULL;
+  bool **moved = calloc(n, sizeof *moved);
+  if (!moved) return status_no_memory();
+  for (uint32_t k = 0; k < n; k++) moved[k] = s->methods[k].distrusted;
+  executable *x = NULL;
+  clave_status st =
+      executable_move(s->x, (bool *const *)moved, (uint8_t)cpu_of(s), distrust_reason, &x);
+  free(moved);
+  if (st) return st;
+  forget_bindings(s);
+  executable_destroy(s->own);
+  s->x = s->own = x;
+  for (uint32_t k = 0; k < n; k++) s->methods[k].has_distrusted = false;
+  return NULL;
 }

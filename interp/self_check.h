@@ -3,14 +3,15 @@
 /* The self-check: the first time that kernels run on a device and driver, on whatever data comes,
  * their results are compared with the CPU backend's. Where they are wrong the CPU backend's results
  * go on, and from the next run on the op itself runs there. Backends keep what was proven. */
-#include "interp/internal.h"
+#include "interp/running.h"
 
-/* Runs one prepared node on the step's backend, comparing it if its kernels are unproven. number:
- * what the backend reports faults and times under. */
-clave_status run_node(session *s, method *m, step *st, uint32_t number,
+/* Runs a command's node on its backend, comparing it if its kernels are unproven, which is asked
+ * once for each command of the schedule (number: see run_command). launch: what the backend reports
+ * faults and times under. */
+clave_status run_node(const running *r, const command *c, uint32_t number, uint32_t launch,
                       const node *nd) STATUS_CHECK;
-/* Places the ops that were found wrong on the CPU backend; the method is planned anew. */
-void replace_distrusted(session *s, method *m);
+/* Moves the ops that were found wrong to the CPU backend; what they are in is planned anew. */
+clave_status replace_distrusted(session *s) STATUS_CHECK;
 void oracle_destroy(oracle *o); /* takes NULL */
 
 #endif

@@ -1,39 +1,31 @@
-/* Sessions: made from a verified program and opened devices, they own streams, state, arenas, plans
- * and results. */
+/* Sessions: made of an executable, they own streams, state, arenas, bindings and results. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/host_copy.h"
-#include "interp/internal.h"
+#include "interp/running.h"
 #include "interp/scalar.h"
 #include "interp/self_check.h"
 
 /* ---------------------------------------------------------------- making */
 
-static clave_status init_method(session *s, method *m, const ir_method *ir) {
-  m->ir = ir;
-  m->inputs = mem_pool_alloc(s->pool, ir->inputs.count + 1, sizeof *m->inputs);
-  m->outputs = mem_pool_alloc(s->pool, ir->outputs.count + 1, sizeof *m->outputs);
-  m->output_capacity = mem_pool_alloc(s->pool, ir->outputs.count + 1, sizeof *m->output_capacity);
-  m->last_use = mem_pool_alloc(s->pool, slot_count(s) + 1, sizeof *m->last_use);
-  m->writer = mem_pool_alloc(s->pool, slot_count(s) + 1, sizeof *m->writer);
-  if (!m->inputs || !m->outputs || !m->output_capacity || !m->last_use || !m->writer)
-    return status_no_memory();
-  TRY(flatten_method(s, m));
-  if (!s->options.unfused) TRY(fuse_elementwise(s, m));
-  m->where = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->where);
-  m->reason = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->reason);
-  m->distrusted = mem_pool_alloc(s->pool, m->n + 1, sizeof *m->distrusted);
-  bool good = m->where && m->reason && m->distrusted;
+static clave_status init_method(session *s, uint32_t index) {
+  const graph *g = &s->x->methods[index].g;
+  method_state *m = &s->methods[index];
+  uint32_t n_inputs = g->method->inputs.count, n_outputs = g->method->outputs.count;
+  m->inputs = mem_pool_alloc(s->pool, n_inputs + 1, sizeof *m->inputs);
+  m->outputs = mem_pool_alloc(s->pool, n_outputs + 1, sizeof *m->outputs);
+  m->output_capacity = mem_pool_alloc(s->pool, n_outputs + 1, sizeof *m->output_capacity);
+  m->distrusted = mem_pool_alloc(s->pool, g->n + 1, sizeof *m->distrusted);
+  bool good = m->inputs && m->outputs && m->output_capacity && m->distrusted;
   for (int b = 0; b < s->devices.count; b++) {
-    m->cache[b] = mem_pool_alloc(s->pool, m->n + 1, sizeof(void *));
-    m->copy_cache[b] = mem_pool_alloc(s->pool, (size_t)slot_count(s) + m->n + 1, sizeof(void *));
+    size_t copies = (size_t)slot_count(s->prog) + g->n + 1;
+    m->cache[b] = mem_pool_alloc(s->pool, g->n + 1, sizeof(void *));
+    m->copy_cache[b] = mem_pool_alloc(s->pool, copies, sizeof(void *));
     good = good && m->cache[b] && m->copy_cache[b];
   }
-  if (!good) return status_no_memory();
-  find_last_uses(s, m);
-  return place_method(s, m);
+  return good ? NULL : status_no_memory();
 }
 
 static clave_status init_session(session *s) {
@@ -47,22 +39,21 @@ static clave_status init_session(session *s) {
   uint32_t n = s->prog->ir.methods.count;
   s->methods = mem_pool_alloc(s->pool, n + 1, sizeof *s->methods);
   if (!s->methods) return status_no_memory();
-  for (uint32_t i = 0; i < n; i++)
-    TRY(status_while(init_method(s, &s->methods[i], &s->prog->ir.methods.items[i]), "method '%s'",
-                     s->prog->ir.methods.items[i].name));
+  for (uint32_t i = 0; i < n; i++) TRY(init_method(s, i));
   return create_state(s);
 }
 
-clave_status session_create(const program *p, const device_set *devices,
-                            constant_store *const *stores, const session_options *o,
+clave_status session_create(executable *x, constant_store *const *stores, const session_options *o,
                             session **out) {
   *out = NULL;
   session *s = calloc(1, sizeof *s);
   if (!s) return status_no_memory();
-  s->prog = p;
-  s->devices = *devices;
+  s->x = x;
+  s->prog = x->prog;
+  s->devices = x->devices;
   s->options = *o;
-  for (int b = 0; b < devices->count; b++) s->stores[b] = stores[b];
+  s->generation = 1;
+  for (int b = 0; b < s->devices.count; b++) s->stores[b] = stores[b];
   clave_status st = init_session(s);
   if (st) {
     session_destroy(s);
@@ -72,11 +63,12 @@ clave_status session_create(const program *p, const device_set *devices,
   return NULL;
 }
 
-static void destroy_method(method *m) {
-  for (size_t i = 0; i < sizeof m->plans / sizeof m->plans[0]; i++) plan_destroy(m->plans[i]);
-  if (!m->ir) return;
-  for (uint32_t i = 0; m->inputs && i < m->ir->inputs.count; i++) free(m->inputs[i].data);
-  for (uint32_t i = 0; m->outputs && i < m->ir->outputs.count; i++) free(m->outputs[i].data);
+static void destroy_method(session *s, uint32_t index) {
+  const ir_method *ir = &s->prog->ir.methods.items[index];
+  method_state *m = &s->methods[index];
+  for (int i = 0; i < KEPT_BINDINGS; i++) binding_destroy(s, m->bindings[i]);
+  for (uint32_t i = 0; m->inputs && i < ir->inputs.count; i++) free(m->inputs[i].data);
+  for (uint32_t i = 0; m->outputs && i < ir->outputs.count; i++) free(m->outputs[i].data);
 }
 
 void session_destroy(session *s) {
@@ -89,11 +81,11 @@ void session_destroy(session *s) {
     free(s->arenas[b].chunks);
   }
   for (uint32_t i = 0; s->state && i < s->prog->ir.n_state; i++) {
-    backend *be = s->devices.backends[s->state_home[i]];
+    backend *be = s->devices.backends[s->x->state_home[i]];
     be->vt->buffer_destroy(be, s->state[i]);
   }
-  for (uint32_t i = 0; s->methods && i < s->prog->ir.methods.count; i++)
-    destroy_method(&s->methods[i]);
+  for (uint32_t i = 0; s->methods && i < s->prog->ir.methods.count; i++) destroy_method(s, i);
+  executable_destroy(s->own);
   oracle_destroy(s->oracle);
   free(s->events);
   mem_pool_destroy(s->pool);
@@ -101,21 +93,6 @@ void session_destroy(session *s) {
 }
 
 /* ---------------------------------------------------------------- use */
-
-clave_status session_find_method(const session *s, const char *name, uint32_t *out) {
-  for (uint32_t i = 0; i < s->prog->ir.methods.count; i++) {
-    *out = i;
-    if (strcmp(s->methods[i].ir->name, name) == 0) return NULL;
-  }
-  text names = {0};
-  for (uint32_t i = 0; i < s->prog->ir.methods.count; i++)
-    text_printf(&names, "%s'%s'", i ? ", " : "", s->methods[i].ir->name);
-  clave_status st = names.failed ? status_no_memory()
-                                 : INVALID("no method '%s'; the program has %s", name,
-                                           names.data ? names.data : "none");
-  text_free(&names);
-  return st;
-}
 
 static clave_status check_input(const session *s, const ir_argument *a, const tensor *v) {
   if (a->tensor == IR_NONE) {
@@ -155,12 +132,11 @@ static clave_status store_input(bound_input *in, const host_tensor *value) {
 
 clave_status session_set_input(session *s, uint32_t method_index, uint32_t index,
                                const host_tensor *value) {
-  method *m = &s->methods[method_index];
-  if (index >= m->ir->inputs.count)
-    return INVALID("input %u of method '%s', which has %u", index, m->ir->name,
-                   m->ir->inputs.count);
-  const ir_argument *a = &m->ir->inputs.items[index];
-  bound_input *in = &m->inputs[index];
+  const ir_method *m = &s->prog->ir.methods.items[method_index];
+  if (index >= m->inputs.count)
+    return INVALID("input %u of method '%s', which has %u", index, m->name, m->inputs.count);
+  const ir_argument *a = &m->inputs.items[index];
+  bound_input *in = &s->methods[method_index].inputs[index];
   in->set = false;
   clave_status st = check_input(s, a, &value->t);
   if (!st && a->tensor != IR_NONE) st = store_input(in, value);
@@ -171,16 +147,15 @@ clave_status session_set_input(session *s, uint32_t method_index, uint32_t index
                            &in->scalar);
   }
   in->set = st == NULL;
-  return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->ir->name);
+  return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->name);
 }
 
 clave_status session_output(session *s, uint32_t method_index, uint32_t index, host_tensor *out) {
-  const method *m = &s->methods[method_index];
-  if (index >= m->ir->outputs.count)
-    return INVALID("output %u of method '%s', which has %u", index, m->ir->name,
-                   m->ir->outputs.count);
-  if (!m->has_run) return INVALID("method '%s' has not run", m->ir->name);
-  *out = m->outputs[index];
+  const ir_method *m = &s->prog->ir.methods.items[method_index];
+  if (index >= m->outputs.count)
+    return INVALID("output %u of method '%s', which has %u", index, m->name, m->outputs.count);
+  if (!s->methods[method_index].has_run) return INVALID("method '%s' has not run", m->name);
+  *out = s->methods[method_index].outputs[index];
   return NULL;
 }
 
@@ -191,11 +166,11 @@ void session_observe(session *s, observe_fn observe, void *ctx) {
 
 void session_placement(const session *s, uint32_t method_index, uint32_t instruction,
                        const char **where, const char **reason) {
-  const method *m = &s->methods[method_index];
+  const method *m = &s->x->methods[method_index];
   *where = "fused";
   *reason = NULL;
-  for (uint32_t i = 0; i < m->n; i++) {
-    if (m->source[i] != instruction) continue;
+  for (uint32_t i = 0; i < m->g.n; i++) {
+    if (m->g.source[i] != instruction) continue;
     uint8_t w = m->where[i];
     *where = w == WHERE_HOST      ? "host"
              : w == WHERE_VIEW    ? "view"

@@ -1,17 +1,27 @@
 #ifndef INTERP_SESSION_H
 #define INTERP_SESSION_H
-/* Sessions: a program placed on devices, its state, and the loop that runs its methods. */
+/* Executables and the sessions that run them. */
 #include "backend/backend.h"
 #include "serialize/program.h"
 
 enum { MAX_BACKENDS = 4 };
 
-/* The devices of a session, the preferred one first. */
+/* Devices, the preferred one first. */
 typedef struct device_set {
-  backend *backends[MAX_BACKENDS];
+  backend *backends[MAX_BACKENDS]; /* borrowed */
   int count;
   bool no_fallback;
 } device_set;
+
+/* A program on a set of devices (executable.h), shared by sessions and threads. */
+typedef struct executable executable;
+/* Program and devices are borrowed. unfused: instructions as they stand in the program, for
+ * comparison op by op. */
+clave_status executable_create(const program *p, const device_set *devices, bool unfused,
+                               executable **out) STATUS_CHECK;
+void executable_destroy(executable *x); /* takes NULL; no session uses it any more */
+/* Whether it was made with these. */
+bool executable_is_of(const executable *x, const device_set *devices, bool unfused);
 
 /* A program's constants on one device, made on first use and shared by all sessions there. */
 typedef struct constant_store constant_store;
@@ -20,6 +30,7 @@ void constant_store_destroy(constant_store *c); /* takes NULL */
 const backend *constant_store_backend(const constant_store *c);
 clave_status constant_store_get(constant_store *c, uint32_t tid,
                                 buffer **out) STATUS_CHECK; /* thread-safe; borrowed */
+bool constant_store_has(const constant_store *c, uint32_t tid);
 uint64_t constant_store_bytes(const constant_store *c);
 /* The program's bytes of the constant in this buffer; NULL: it holds no constant. */
 const void *constant_store_host(const constant_store *c, const buffer *b);
@@ -36,12 +47,11 @@ typedef struct session_options {
   bool fast;         /* kernels may round less exactly */
   bool unchecked;    /* no self-check of kernels */
   bool strict_check; /* what it finds is an error, not run elsewhere */
-  bool unfused;      /* run instructions as they stand in the program: for comparison op by op */
   void (*progress)(void *ctx, const char *what, int done, int total);
   void *progress_ctx;
   void (*message)(void *ctx, const char *line); /* notes; may be NULL */
   void *message_ctx;
-  bool (*cancel)(void *ctx); /* asked before each step; true stops the run */
+  bool (*cancel)(void *ctx); /* asked before each command; true stops the run */
   void *cancel_ctx;
   uint64_t seed; /* of random ops */
 } session_options;
@@ -49,14 +59,13 @@ typedef struct session_options {
 /* Called after an instruction with a tensor it wrote; false stops the run. */
 typedef bool (*observe_fn)(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value);
 
+/* A program's state, memory, inputs and outputs. */
 typedef struct session session;
-/* stores: one per backend of `devices`, in its order; program, devices and stores are borrowed and
+/* stores: one per backend of the executable's devices, in their order; both are borrowed and
  * outlive the session. */
-clave_status session_create(const program *p, const device_set *devices,
-                            constant_store *const *stores, const session_options *o,
+clave_status session_create(executable *x, constant_store *const *stores, const session_options *o,
                             session **out) STATUS_CHECK;
 void session_destroy(session *s); /* takes NULL */
-clave_status session_find_method(const session *s, const char *name, uint32_t *method) STATUS_CHECK;
 clave_status session_set_input(session *s, uint32_t method, uint32_t index,
                                const host_tensor *value) STATUS_CHECK;
 clave_status session_run(session *s, uint32_t method) STATUS_CHECK;

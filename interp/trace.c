@@ -1,9 +1,11 @@
-/* Timings of the last run, step by step, written as Chrome trace events (Perfetto opens them). */
+/* Timings of the last run, command by command, written as Chrome trace events (Perfetto opens
+ * them). */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "interp/internal.h"
+#include "interp/planner.h"
+#include "interp/running.h"
 
 clave_status trace_add(session *s, trace_event e) {
   TRY(grow_array((void **)&s->events, &s->cap_events, s->n_events, sizeof *s->events));
@@ -20,7 +22,7 @@ clave_status trace_finish(session *s) {
     trace_event *e = &s->events[i];
     const backend_vtable *vt = s->devices.backends[e->backend]->vt;
     int64_t start, end;
-    if (e->kind == STEP_TRANSFER || !vt->times) continue;
+    if (e->kind == COMMAND_TRANSFER || !vt->times) continue;
     TRY(vt->times(s->streams[e->backend], i, &start, &end));
     if (!seen[e->backend]) origin[e->backend] = start - e->start_ns;
     seen[e->backend] = true;
@@ -47,17 +49,17 @@ static void append_json_string(text *t, const char *s) {
 
 static void append_event(const session *s, text *t, const trace_event *e) {
   static const char *const kinds[] = {"op", "copy", "transfer"};
-  const method *m = &s->methods[e->method];
-  const bool inside = e->instruction < m->n;
-  const ir_instruction *ins = inside ? &m->instructions[e->instruction] : NULL;
+  const graph *g = &s->x->methods[e->method].g;
+  const bool inside = e->instruction < g->n;
+  const ir_instruction *ins = inside ? &g->instructions[e->instruction] : NULL;
   text_printf(
       t, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
       e->backend, (double)e->start_ns * 1e-3, (double)(e->end_ns - e->start_ns) * 1e-3,
       kinds[e->kind]);
-  append_json_string(t, e->kind == STEP_RUN ? op_table[ins->op_type].name : kinds[e->kind]);
+  append_json_string(t, e->kind == COMMAND_RUN ? op_table[ins->op_type].name : kinds[e->kind]);
   text_printf(t, ",\"args\":{\"node\":");
   append_json_string(t, inside ? ins->name : "state update");
-  text_printf(t, ",\"index\":%u}}", inside ? m->source[e->instruction] : m->n);
+  text_printf(t, ",\"index\":%u}}", inside ? g->source[e->instruction] : g->n);
 }
 
 static clave_status write_text(const char *path, const text *t) {

@@ -3,35 +3,34 @@
  * fused or not. */
 #include <string.h>
 
-#include "interp/internal.h"
+#include "interp/passes/passes.h"
 
 typedef struct fusion {
-  session *s;
-  method *m;
-  ir_instruction *list; /* (m->n) the method's; op_type NONE: dropped */
-  uint32_t *producer;   /* (n_slots) instruction, or NO_INDEX */
-  uint32_t *readers;    /* (n_slots) instructions that read it; outputs and state updates count */
+  graph *g;
+  uint32_t *producer; /* (n_slots) instruction, or NO_INDEX */
+  uint32_t *readers;  /* (n_slots) instructions that read it; outputs and state updates count */
 } fusion;
 
 static void count_results(fusion *f, const ir_instruction *ins) {
   uint32_t chains[2];
   int n = control_chains(ins, chains);
   for (int b = 0; b < n; b++) {
-    const ir_u32s *results = &f->s->prog->ir.chains.items[chains[b]].results;
+    const ir_u32s *results = &f->g->prog->ir.chains.items[chains[b]].results;
     for (uint32_t i = 0; i < results->count; i++) f->readers[results->items[i]] += 2;
   }
 }
 
 static void count_readers(fusion *f) {
-  for (uint32_t i = 0; i < f->m->n; i++) {
-    for (operand_iter k = operands_of(&f->list[i]); next_operand(&k);)
+  const graph *g = f->g;
+  for (uint32_t i = 0; i < g->n; i++) {
+    for (operand_iter k = operands_of(&g->instructions[i]); next_operand(&k);)
       if (!(k.o.flags & IR_OUT)) f->readers[k.o.tid]++;
-    count_results(f, &f->list[i]);
+    count_results(f, &g->instructions[i]);
   }
-  for (uint32_t i = 0; i < f->m->ir->updates.count; i++)
-    f->readers[f->m->ir->updates.items[i].value] += 2;
-  for (uint32_t i = 0; i < f->m->ir->outputs.count; i++) {
-    uint32_t tid = f->m->ir->outputs.items[i].tensor;
+  for (uint32_t i = 0; i < g->method->updates.count; i++)
+    f->readers[g->method->updates.items[i].value] += 2;
+  for (uint32_t i = 0; i < g->method->outputs.count; i++) {
+    uint32_t tid = g->method->outputs.items[i].tensor;
     if (tid != IR_NONE) f->readers[tid] += 2;
   }
 }
@@ -124,43 +123,45 @@ static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elem
 
 /* Not into a body: a loop would compute it in every step. */
 static bool can_inline(const fusion *f, uint32_t tid, uint32_t index, uint32_t out) {
+  const graph *g = f->g;
   uint32_t a = f->producer[tid];
-  return a != NO_INDEX && f->list[a].op_type == IR_OP_ELEMENTWISE && f->readers[tid] == 1 &&
-         f->m->chain[a] == f->m->chain[index] && same_shape(&f->s->prog->ir, tid, out);
+  return a != NO_INDEX && g->instructions[a].op_type == IR_OP_ELEMENTWISE && f->readers[tid] == 1 &&
+         g->chain[a] == g->chain[index] && same_shape(&g->prog->ir, tid, out);
 }
 
 /* The same slot may be read twice by one node; readers counts that as two, so such chains stay
  * apart. */
 static clave_status fuse_into(fusion *f, uint32_t index) {
+  ir_instruction *list = f->g->instructions;
   for (uint32_t i = 0;;) {
-    const ir_elementwise *b = f->list[index].op;
+    const ir_elementwise *b = list[index].op;
     if (i == b->inputs.count) return NULL;
     uint32_t tid = b->inputs.items[i];
     ir_elementwise *merged = NULL;
     if (can_inline(f, tid, index, b->out))
-      TRY(merge(f->s->pool, f->list[f->producer[tid]].op, b, i, &merged));
+      TRY(merge(f->g->pool, list[f->producer[tid]].op, b, i, &merged));
     if (!merged) {
       i++;
       continue;
     }
-    f->list[f->producer[tid]].op_type = IR_OP_NONE;
-    f->list[index].op = merged;
+    list[f->producer[tid]].op_type = IR_OP_NONE;
+    list[index].op = merged;
     i = 0;
   }
 }
 
-clave_status fuse_elementwise(session *s, method *m) {
-  uint32_t n_slots = slot_count(s);
-  fusion f = {.s = s, .m = m, .list = m->instructions};
-  f.producer = mem_pool_alloc(s->pool, n_slots + 1, sizeof *f.producer);
-  f.readers = mem_pool_alloc(s->pool, n_slots + 1, sizeof *f.readers);
+clave_status fuse_elementwise(graph *g) {
+  uint32_t n_slots = slot_count(g->prog);
+  fusion f = {.g = g};
+  f.producer = mem_pool_alloc(g->pool, n_slots + 1, sizeof *f.producer);
+  f.readers = mem_pool_alloc(g->pool, n_slots + 1, sizeof *f.readers);
   if (!f.producer || !f.readers) return status_no_memory();
   for (uint32_t i = 0; i < n_slots; i++) f.producer[i] = NO_INDEX;
   count_readers(&f);
-  for (uint32_t i = 0; i < m->n; i++) {
-    if (f.list[i].op_type == IR_OP_ELEMENTWISE) TRY(fuse_into(&f, i));
-    for (operand_iter k = operands_of(&f.list[i]); next_operand(&k);)
+  for (uint32_t i = 0; i < g->n; i++) {
+    if (g->instructions[i].op_type == IR_OP_ELEMENTWISE) TRY(fuse_into(&f, i));
+    for (operand_iter k = operands_of(&g->instructions[i]); next_operand(&k);)
       if (k.o.flags & IR_OUT) f.producer[k.o.tid] = i;
   }
-  return drop_instructions(s, m);
+  return NULL;
 }

@@ -1,0 +1,206 @@
+/* Running commands: ops and copies on their backends, transfers, and what watches them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "interp/running.h"
+#include "interp/self_check.h"
+
+/* What a backend reports faults and times under: a command runs more than once in a loop. */
+static uint32_t launch_number(const session *s, const command *c) {
+  return s->options.profile ? s->n_events : c->instruction;
+}
+
+/* ---------------------------------------------------------------- kinds */
+
+static node node_of(const running *r, const command *c) {
+  return (node){&r->g->instructions[c->instruction], r->b->bound[c->backend], r->b->p->values,
+                &r->state->cache[c->backend][c->instruction], r->s->random};
+}
+
+/* A planner's copy as a node; the two slots behind the program's own are its operands. */
+typedef struct copy_node {
+  ir_copy op;
+  ir_instruction instruction;
+  node n;
+} copy_node;
+
+static void make_copy(const running *r, const command *c, copy_node *out) {
+  uint32_t n = slot_count(r->s->prog);
+  bound_tensor *bound = r->b->bound[c->backend];
+  bound[n] = bind_location(r->b, c->x, c->backend);
+  bound[n + 1] = bind_location(r->b, c->out, c->backend);
+  out->op = (ir_copy){.x = n, .out = n + 1};
+  out->instruction = (ir_instruction){.op_type = IR_OP_COPY, .op = &out->op, .name = ""};
+  uint32_t in_cache = c->rebind != NO_INDEX ? c->rebind : n + c->instruction;
+  out->n = (node){&out->instruction, bound, r->b->p->values,
+                  &r->state->copy_cache[c->backend][in_cache], r->s->random};
+}
+
+static clave_status run_copy(const running *r, const command *c, uint32_t number) {
+  copy_node copy;
+  make_copy(r, c, &copy);
+  TRY(run_node(r, c, number, launch_number(r->s, c), &copy.n));
+  if (c->rebind != NO_INDEX) rebind_slot(r, c->rebind, c->out);
+  return NULL;
+}
+
+static clave_status run_transfer(const running *r, const command *c) {
+  session *s = r->s;
+  const storage *g = &r->b->p->storages[c->x.storage];
+  if (!g->bytes) return NULL;
+  const int home = g->home, b = c->backend;
+  const location bytes = {c->x.storage, {.type = DTYPE_U8}};
+  bound_tensor from = bind_location(r->b, bytes, home), to = bind_location(r->b, bytes, b);
+  void *host = malloc(g->bytes);
+  if (!host) return status_no_memory();
+  clave_status e = s->devices.backends[home]->vt->read(s->streams[home], from.buf,
+                                                       from.buffer_offset, host, g->bytes);
+  if (!e)
+    e = s->devices.backends[b]->vt->write(s->streams[b], to.buf, to.buffer_offset, host, g->bytes);
+  free(host);
+  return e;
+}
+
+/* ---------------------------------------------------------------- observers */
+
+static clave_status observe_result(session *s, const bound_tensor *t, int b, uint32_t instruction,
+                                   uint32_t tid) {
+  size_t bytes;
+  TRY(known_bytes(&t->t, &bytes));
+  void *host = malloc(bytes + 1);
+  if (!host) return status_no_memory();
+  stream *q = s->streams[b];
+  clave_status st = NULL;
+  if (bytes)
+    st = q->owner->vt->read(
+        q, t->buf, t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type), host, bytes);
+  host_tensor value = {.t = t->t, .data = host};
+  tensor_set_contiguous(&value.t);
+  if (!st && !s->observe(s->observe_ctx, instruction, tid, &value))
+    st = INVALID("stopped by the observer");
+  free(host);
+  return st;
+}
+
+static clave_status observe_command(const running *r, const command *c) {
+  if (!r->s->observe || c->kind != COMMAND_RUN) return NULL;
+  uint32_t source = r->g->source[c->instruction];
+  for (operand_iter i = operands_of(&r->g->instructions[c->instruction]); next_operand(&i);)
+    if (i.o.flags & IR_OUT)
+      TRY(observe_result(r->s, &r->b->bound[c->backend][i.o.tid], c->backend, source, i.o.tid));
+  return NULL;
+}
+
+/* Debugging: bytes whose last reader has run become NaN patterns. */
+static clave_status poison_dead(const running *r, uint32_t number) {
+  const schedule *p = r->b->p;
+  unsigned char pattern[4096];
+  memset(pattern, 0xff, sizeof pattern);
+  for (uint32_t i = 0; i < p->n_blocks; i++) {
+    const block *k = &p->blocks[i];
+    if (k->kind != BLOCK_ARENA || k->a.last != number) continue;
+    const backend_vtable *vt = r->s->devices.backends[k->backend]->vt;
+    const address *to = &r->b->blocks[i];
+    for (size_t at = 0; at < k->a.bytes; at += sizeof pattern) {
+      size_t n = k->a.bytes - at < sizeof pattern ? k->a.bytes - at : sizeof pattern;
+      TRY(vt->write(r->s->streams[k->backend], to->buf, to->offset + at, pattern, n));
+    }
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- the loop */
+
+clave_status run_command(const running *r, const command *c, uint32_t number) {
+  session *s = r->s;
+  int64_t start = s->options.profile ? clock_ns() : 0;
+  if (c->kind == COMMAND_RUN) {
+    node n = node_of(r, c);
+    TRY(run_node(r, c, number, launch_number(s, c), &n));
+  } else {
+    TRY(c->kind == COMMAND_TRANSFER ? run_transfer(r, c) : run_copy(r, c, number));
+  }
+  if (s->observe) TRY(observe_command(r, c));
+  if (!s->options.profile) return NULL;
+  return trace_add(s, (trace_event){.method = r->index,
+                                    .instruction = c->instruction,
+                                    .kind = c->kind,
+                                    .backend = c->backend,
+                                    .start_ns = start,
+                                    .end_ns = clock_ns()});
+}
+
+static clave_status run_numbered(const running *r, uint32_t i) {
+  const command *c = &r->b->p->commands[i];
+  if (c->kind < COMMAND_CONTROL) TRY(run_command(r, c, i));
+  if (c->kind == COMMAND_CONTROL) TRY(run_control(r, c->control));
+  return r->s->options.poison ? poison_dead(r, i) : NULL;
+}
+
+clave_status run_commands(const running *r, range commands) {
+  const session_options *o = &r->s->options;
+  const schedule *p = r->b->p;
+  r->s->random.run++;
+  for (uint32_t i = commands.first;; i++) { /* asks in a loop without commands, too */
+    if (o->cancel && o->cancel(o->cancel_ctx)) return INVALID("cancelled");
+    if (i >= commands.end) return NULL;
+    TRY(while_in_node(run_numbered(r, i), r->g, p->commands[i].instruction));
+    if (p->commands[i].kind == COMMAND_CONTROL) i = p->controls[p->commands[i].control]->end - 1;
+  }
+}
+
+clave_status read_element(const running *r, location l, int b, unsigned char *raw) {
+  bound_tensor t = bind_location(r->b, l, b);
+  size_t size = dtype_size(t.t.type);
+  return r->s->devices.backends[b]->vt->read(
+      r->s->streams[b], t.buf, t.buffer_offset + (size_t)t.t.offset * size, raw, size);
+}
+
+/* ---------------------------------------------------------------- kernels */
+
+typedef struct progress_relay {
+  void (*progress)(void *ctx, const char *what, int done, int total);
+  void *ctx;
+} progress_relay;
+
+static void relay_progress(void *ctx, int done, int total) {
+  const progress_relay *r = ctx;
+  r->progress(r->ctx, "building kernels", done, total);
+}
+
+static clave_status build_kernels(session *s) {
+  for (int b = 0; b < s->devices.count; b++) {
+    const backend_vtable *vt = s->devices.backends[b]->vt;
+    if (!vt->build_all) continue;
+    progress_relay r = {s->options.progress, s->options.progress_ctx};
+    TRY(vt->build_all(s->streams[b], s->options.progress ? relay_progress : NULL, &r));
+  }
+  return NULL;
+}
+
+static clave_status prepare_command(const running *r, const command *c, bool *asked) {
+  const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
+  if (!vt->prepare || c->kind >= COMMAND_TRANSFER) return NULL;
+  *asked = true;
+  if (c->kind == COMMAND_RUN) {
+    node n = node_of(r, c);
+    return vt->prepare(r->s->streams[c->backend], &n);
+  }
+  copy_node copy;
+  make_copy(r, c, &copy);
+  TRY(vt->prepare(r->s->streams[c->backend], &copy.n));
+  if (c->rebind != NO_INDEX) rebind_slot(r, c->rebind, c->out);
+  return NULL;
+}
+
+clave_status prepare_kernels(const running *r) {
+  const schedule *p = r->b->p;
+  bool asked = false;
+  for (uint32_t i = p->first_command; i < p->n_commands; i++) {
+    const command *c = &p->commands[i];
+    TRY(while_in_node(prepare_command(r, c, &asked), r->g, c->instruction));
+  }
+  restore_slots(r, (range){p->first_command, p->n_commands});
+  return asked ? build_kernels(r->s) : NULL;
+}

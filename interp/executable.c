@@ -1,0 +1,77 @@
+/* Executables: made of a verified program and opened devices. */
+#include "interp/executable.h"
+
+#include <stdlib.h>
+
+#include "interp/passes/passes.h"
+#include "interp/schedule.h"
+
+static clave_status init_method(executable *x, uint32_t index) {
+  method *m = &x->methods[index];
+  TRY(graph_create(x->prog, &x->prog->ir.methods.items[index], x->pool, &m->g));
+  TRY(run_passes(&m->g, !x->unfused));
+  m->where = mem_pool_alloc(x->pool, m->g.n + 1, sizeof *m->where);
+  m->reason = mem_pool_alloc(x->pool, m->g.n + 1, sizeof *m->reason);
+  if (!m->where || !m->reason) return status_no_memory();
+  return place_method(x, m);
+}
+
+bool executable_is_of(const executable *x, const device_set *d, bool unfused) {
+  bool same = x->unfused == unfused && x->devices.count == d->count &&
+              x->devices.no_fallback == d->no_fallback;
+  for (int b = 0; b < d->count && same; b++) same = x->devices.backends[b] == d->backends[b];
+  return same;
+}
+
+static clave_status init_executable(executable *x) {
+  const ir_program *p = &x->prog->ir;
+  TRY(mutex_create(&x->lock));
+  TRY(mem_pool_create(&x->pool));
+  x->methods = mem_pool_alloc(x->pool, p->methods.count + 1, sizeof *x->methods);
+  x->state_home = mem_pool_alloc(x->pool, p->n_state + 1, sizeof *x->state_home);
+  if (!x->methods || !x->state_home) return status_no_memory();
+  for (uint32_t i = 0; i < p->methods.count; i++)
+    TRY(status_while(init_method(x, i), "method '%s'", p->methods.items[i].name));
+  return place_state(x);
+}
+
+clave_status executable_create(const program *p, const device_set *devices, bool unfused,
+                               executable **out) {
+  *out = NULL;
+  executable *x = calloc(1, sizeof *x);
+  if (!x) return status_no_memory();
+  x->prog = p;
+  x->devices = *devices;
+  x->unfused = unfused;
+  clave_status st = init_executable(x);
+  if (st) {
+    executable_destroy(x);
+    return st;
+  }
+  *out = x;
+  return NULL;
+}
+
+clave_status executable_move(const executable *x, bool *const *is_moved, uint8_t to,
+                             const char *reason, executable **out) {
+  TRY(executable_create(x->prog, &x->devices, x->unfused, out));
+  for (uint32_t k = 0; k < x->prog->ir.methods.count; k++) {
+    const method *old = &x->methods[k];
+    method *m = &(*out)->methods[k];
+    for (uint32_t i = 0; i < m->g.n; i++) {
+      m->where[i] = is_moved[k][i] ? to : old->where[i];
+      m->reason[i] = is_moved[k][i] ? reason : old->reason[i];
+    }
+  }
+  for (uint32_t i = 0; i < x->prog->ir.n_state; i++) (*out)->state_home[i] = x->state_home[i];
+  return NULL;
+}
+
+void executable_destroy(executable *x) {
+  if (!x) return;
+  for (uint32_t i = 0; x->methods && i < x->prog->ir.methods.count; i++)
+    schedule_list_clear(&x->methods[i].schedules);
+  mem_pool_destroy(x->pool);
+  mutex_destroy(x->lock);
+  free(x);
+}

@@ -1,0 +1,50 @@
+#ifndef INTERP_EXECUTABLE_H
+#define INTERP_EXECUTABLE_H
+/* A program on a set of devices: its methods' graphs after the passes, where each instruction runs
+ * and why, where state lives, and the schedules made so far. Read-only but for those; shared by
+ * the sessions and threads of a program and its devices. */
+#include "base/threads.h"
+#include "interp/graph/graph.h"
+#include "interp/session.h"
+
+enum { KEPT_SCHEDULES = 8 };
+
+/* Where an instruction runs, beside the index of a backend. */
+enum { WHERE_CONTROL = 253, WHERE_HOST = 254, WHERE_VIEW = 255 };
+
+typedef struct schedule schedule;
+
+/* The most recently used first. */
+typedef struct schedule_list {
+  schedule *items[KEPT_SCHEDULES]; /* held */
+} schedule_list;
+
+typedef struct method {
+  graph g;
+  uint8_t *where;          /* (n) index of a backend, or WHERE_* */
+  const char **reason;     /* (n) why not on the preferred device; NULL */
+  schedule_list schedules; /* of the sizes that inputs had; under the executable's lock */
+} method;
+
+struct executable {
+  const program *prog; /* borrowed */
+  device_set devices;
+  bool unfused;
+  mem_pool *pool;
+  method *methods;     /* (n_methods) */
+  uint8_t *state_home; /* (n_state) the backend that a state lives on */
+  mutex *lock;         /* of schedules: their lists and counts */
+};
+
+/* The same but for instructions that another device shall run: is_moved[method][instruction]. State
+ * lives where it did. */
+clave_status executable_move(const executable *x, bool *const *is_moved, uint8_t to,
+                             const char *reason, executable **out) STATUS_CHECK;
+
+/* ---- placement.c ---- */
+/* Each instruction on the first device that supports it; views and host ops need none. */
+clave_status place_method(const executable *x, method *m) STATUS_CHECK;
+/* A state lives where most operands of the ops that touch it are. */
+clave_status place_state(executable *x) STATUS_CHECK;
+
+#endif

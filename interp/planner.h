@@ -1,0 +1,68 @@
+#ifndef INTERP_PLANNER_H
+#define INTERP_PLANNER_H
+/* What the files that make schedules share. */
+#include "interp/schedule.h"
+
+typedef struct planner {
+  const executable *x;
+  const method *m;
+  const graph *g; /* the method's */
+  schedule *p;    /* being made */
+} planner;
+
+/* ---- schedule.c ---- */
+clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) STATUS_CHECK;
+clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
+                         uint32_t *out) STATUS_CHECK;
+clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
+                       uint32_t *out) STATUS_CHECK;
+clave_status add_command(schedule *p, command c) STATUS_CHECK;
+clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
+                         uint32_t *out) STATUS_CHECK;
+/* How far a schedule is filled. */
+typedef struct schedule_mark {
+  uint32_t blocks, storages, commands, controls;
+} schedule_mark;
+schedule_mark schedule_marked(const schedule *p);
+/* Forgets everything planned since, of which slots of these instructions are all that is left. */
+void schedule_rewind(const planner *l, const schedule_mark *to, range instructions);
+
+/* ---- plan_part.c ---- */
+/* Plans from l->p->from on, up to the next Item or the end, and places the blocks. */
+clave_status plan_part(const planner *l) STATUS_CHECK;
+
+/* ---- plan_storage.c ---- */
+/* Makes the storage readable on backend b from now on (a transfer or a first use), and keeps it
+ * alive until now. */
+clave_status materialize(const planner *l, uint32_t storage, int b,
+                         uint32_t instruction) STATUS_CHECK;
+/* Constants, inputs and state, at their first use. */
+clave_status import_slot(const planner *l, uint32_t tid) STATUS_CHECK;
+/* New bytes for a tensor on backend b, alive from the current command on. */
+clave_status new_place(schedule *p, const tensor *t, int b, uint32_t last_use,
+                       location *out) STATUS_CHECK;
+/* The slot is at l, produced there. */
+void set_location(schedule *p, uint32_t tid, location l);
+uint32_t later_use(uint32_t a, uint32_t b);
+
+/* ---- plan_op.c ---- */
+clave_status plan_instruction(const planner *l, uint32_t index) STATUS_CHECK;
+clave_status plan_updates(const planner *l) STATUS_CHECK;
+/* The actual sizes of a slot whose Vids are all known. */
+clave_status resolve_type(const planner *l, uint32_t tid) STATUS_CHECK;
+/* The actual sizes of what an instruction writes; what it reads at its first use. */
+clave_status resolve_operands(const planner *l, const ir_instruction *ins) STATUS_CHECK;
+/* An operand on a backend, for instruction `index`; one that must be dense and is not gets a copy,
+ * which later readers share. */
+clave_status materialize_operand(const planner *l, uint32_t index, int backend,
+                                 const operand *o) STATUS_CHECK;
+/* rebind: the slot that is at `out` afterwards, or NO_INDEX. */
+clave_status add_copy(schedule *p, int b, uint32_t index, location x, location out,
+                      uint32_t rebind) STATUS_CHECK;
+
+/* ---- plan_control.c ---- */
+clave_status plan_control(const planner *l, uint32_t index) STATUS_CHECK;
+/* After the last instruction of a body: its results go where they belong. */
+clave_status plan_body_end(const planner *l, uint32_t control, int body) STATUS_CHECK;
+
+#endif

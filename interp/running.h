@@ -1,0 +1,135 @@
+#ifndef INTERP_RUNNING_H
+#define INTERP_RUNNING_H
+/* What the files that run schedules share: the session, and a schedule with addresses. */
+#include "base/memory.h"
+#include "interp/schedule.h"
+#include "interp/session.h"
+
+enum { KEPT_BINDINGS = 4 };
+
+/* An input as the caller gave it: an own contiguous copy. */
+typedef struct bound_input {
+  bool set;
+  tensor t;
+  void *data; /* owned */
+  size_t capacity;
+  scalar_value scalar;
+} bound_input;
+
+typedef struct address {
+  buffer *buf;
+  size_t offset; /* bytes */
+} address;
+
+/* A schedule as the session runs it: where its blocks and slots are. What follows a schedule
+ * (see schedule.h) has its own behind those of the one before. */
+typedef struct binding {
+  schedule *root;                    /* held */
+  schedule *p;                       /* held: what runs: root, or what follows it */
+  bound_tensor *bound[MAX_BACKENDS]; /* (n_slots + 2); the last two are the operands of copies */
+  address *blocks;                   /* (p->n_blocks) */
+  bool *checked;                     /* (p->n_commands) see self_check.h */
+  uint32_t **carried; /* (p->n_controls) owned: the storage that each result of a loop's body is
+                         in */
+  uint32_t cap_blocks, cap_commands, cap_controls;
+  uint64_t generation; /* addresses are of this state of the arenas; 0: of none */
+} binding;
+
+/* A method of a session. */
+typedef struct method_state {
+  bound_input *inputs;  /* (n_inputs) */
+  host_tensor *outputs; /* (n_outputs) owned data, of the last run */
+  size_t *output_capacity;
+  bool has_run;
+  bool *distrusted; /* (n) found wrong by the self-check, to be replaced */
+  bool has_distrusted;
+  void **cache[MAX_BACKENDS];       /* (n) the backend's own, per instruction */
+  void **copy_cache[MAX_BACKENDS];  /* (n_slots + n + 1) the same for the planner's copies: of a
+                                       slot, of an instruction, at the end */
+  binding *bindings[KEPT_BINDINGS]; /* owned, most recently used first */
+} method_state;
+
+typedef struct arena_chunks {
+  buffer **chunks; /* owned */
+  uint32_t n;
+} arena_chunks;
+
+typedef struct trace_event {
+  uint32_t method, instruction;
+  uint8_t kind, backend;
+  int64_t start_ns, end_ns;
+} trace_event;
+
+typedef struct oracle oracle; /* self_check.c */
+
+struct session {
+  executable *x;   /* borrowed, or `own` */
+  executable *own; /* in place of the one it was made of: ops that gave wrong numbers moved */
+  const program *prog;
+  device_set devices;
+  constant_store *stores[MAX_BACKENDS];
+  stream *streams[MAX_BACKENDS];
+  session_options options;
+  random_key random;
+  mem_pool *pool;
+  method_state *methods;
+  buffer **state; /* (n_state) owned, on its home */
+  arena_chunks arenas[MAX_BACKENDS];
+  uint64_t generation; /* counts changes of the arenas' chunks; from 1 on */
+  uint64_t state_bytes, last_arena_bytes;
+  observe_fn observe;
+  void *observe_ctx;
+  oracle *oracle;      /* owned; NULL until a kernel is checked */
+  trace_event *events; /* owned; of the last run */
+  uint32_t n_events, cap_events;
+};
+
+/* A method that runs. */
+typedef struct running {
+  session *s;
+  uint32_t index; /* of the method */
+  const method *m;
+  const graph *g; /* the method's */
+  method_state *state;
+  binding *b;
+} running;
+
+/* ---- state.c ---- */
+clave_status create_state(session *s) STATUS_CHECK;
+/* ---- bind.c ---- arenas and the addresses of slots */
+clave_status binding_create(session *s, schedule *p, binding **out) STATUS_CHECK; /* takes p over */
+void binding_destroy(session *s, binding *b);                                     /* takes NULL */
+/* All addresses of the root, with which a run begins. */
+clave_status bind_root(const running *r) STATUS_CHECK;
+/* Goes on with a schedule made of b->p, which it takes over. *before, if given, gets b->p, which is
+ * released else; an error leaves b->p. */
+clave_status bind_next(const running *r, schedule *p, schedule **before) STATUS_CHECK;
+/* Back to the schedule from which a late body was entered; takes it over. */
+void bind_back(const running *r, schedule *before);
+bound_tensor bind_location(const binding *b, location l, int backend);
+void rebind_slot(const running *r, uint32_t slot, location l);
+/* Slots that copies moved are again where they are produced. */
+void restore_slots(const running *r, range commands);
+/* Puts the rebased blocks where iteration `i` of the loop has them. */
+void rebase_blocks(const running *r, uint32_t control, int64_t i);
+void begin_carried(const running *r, uint32_t control);
+/* ---- control_flow.c ---- */
+clave_status run_control(const running *r, uint32_t control) STATUS_CHECK;
+/* ---- commands.c ---- */
+clave_status run_commands(const running *r, range commands) STATUS_CHECK;
+/* number: of the command in the schedule; NO_INDEX: it is not in its list. */
+clave_status run_command(const running *r, const command *c, uint32_t number) STATUS_CHECK;
+/* Builds the kernels of what the current schedule added. */
+clave_status prepare_kernels(const running *r) STATUS_CHECK;
+clave_status read_element(const running *r, location l, int backend,
+                          unsigned char *raw) STATUS_CHECK;
+/* ---- run.c ---- */
+/* Runs the current schedule's own commands, and what follows it while that depends on data. */
+clave_status run_parts(const running *r) STATUS_CHECK;
+/* Waits for all devices; an error if one met bad data. */
+clave_status finish_all(session *s, const graph *g) STATUS_CHECK;
+/* ---- trace.c ---- */
+clave_status trace_add(session *s, trace_event e) STATUS_CHECK;
+clave_status trace_finish(session *s) STATUS_CHECK; /* device times of a finished run */
+
+#endif

@@ -1,0 +1,357 @@
+/* Schedules as tables, which the planner fills, and the lists in which an executable keeps them. */
+#include "interp/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "interp/planner.h"
+#include "interp/scalar.h"
+
+/* ---------------------------------------------------------------- lifetime */
+
+static void control_destroy(control *c) {
+  if (!c) return;
+  free(c->now);
+  free(c->results);
+  free(c->slices);
+  free(c->rebased);
+  free(c);
+}
+
+static void schedule_destroy(schedule *p) {
+  if (!p) return;
+  schedule_list_clear(&p->next);
+  for (uint32_t i = 0; p->controls && i < p->n_controls; i++) control_destroy(p->controls[i]);
+  for (int b = 0; b < MAX_BACKENDS; b++) free(p->chunk_bytes[b]);
+  void *const arrays[] = {p->key,    p->values, p->types,    p->at,       p->now,
+                          p->target, p->blocks, p->storages, p->commands, p->controls};
+  for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) free(arrays[i]);
+  free(p);
+}
+
+static void drop(schedule *p) {
+  if (p && --p->holds == 0) schedule_destroy(p);
+}
+
+void schedule_release(executable *x, schedule *p) {
+  if (!p) return;
+  mutex_lock(x->lock);
+  drop(p);
+  mutex_unlock(x->lock);
+}
+
+void schedule_list_clear(schedule_list *l) {
+  for (int i = 0; i < KEPT_SCHEDULES; i++) drop(l->items[i]);
+  *l = (schedule_list){0};
+}
+
+/* ---------------------------------------------------------------- copies */
+
+/* Memory is never NULL for none, so that NULL says that there was too little. */
+static void *copy_array(const void *from, size_t count, size_t size) {
+  void *to = malloc(count * size + 1);
+  if (to && count) memcpy(to, from, count * size);
+  return to;
+}
+
+#define COPY_ARRAY(from, count) copy_array((from), (count), sizeof *(from))
+
+static control *copy_control(const control *from, size_t n_slots) {
+  control *c = COPY_ARRAY(from, 1);
+  if (!c) return NULL;
+  c->now = from->now ? COPY_ARRAY(from->now, n_slots) : NULL;
+  c->results = COPY_ARRAY(from->results, from->n_results);
+  c->slices = COPY_ARRAY(from->slices, from->n_slices);
+  c->rebased = COPY_ARRAY(from->rebased, from->n_rebased);
+  if (c->results && c->slices && c->rebased && (c->now || !from->now)) return c;
+  control_destroy(c);
+  return NULL;
+}
+
+static bool copy_tables(const program *prog, const schedule *from, schedule *p) {
+  size_t n = slot_count(prog);
+  p->values = COPY_ARRAY(from->values, prog->ir.values.count);
+  p->types = COPY_ARRAY(from->types, n);
+  p->at = COPY_ARRAY(from->at, n);
+  p->now = COPY_ARRAY(from->now, n);
+  p->target = COPY_ARRAY(from->target, n);
+  p->blocks = COPY_ARRAY(from->blocks, from->n_blocks);
+  p->storages = COPY_ARRAY(from->storages, from->n_storages);
+  p->commands = COPY_ARRAY(from->commands, from->n_commands);
+  p->cap_blocks = p->n_blocks = from->n_blocks;
+  p->cap_storages = p->n_storages = from->n_storages;
+  p->cap_commands = p->n_commands = from->n_commands;
+  return p->values && p->types && p->at && p->now && p->target && p->blocks && p->storages &&
+         p->commands;
+}
+
+static bool copy_controls(const program *prog, const schedule *from, schedule *p) {
+  p->controls = calloc(from->n_controls + 1, sizeof *p->controls);
+  p->cap_controls = p->controls ? from->n_controls + 1 : 0;
+  for (uint32_t i = 0; p->controls && i < from->n_controls; i++) {
+    p->controls[i] = copy_control(from->controls[i], slot_count(prog));
+    if (!p->controls[i]) return false;
+    p->n_controls++;
+  }
+  return p->controls;
+}
+
+static bool copy_chunks(const schedule *from, schedule *p) {
+  bool good = true;
+  for (int b = 0; b < MAX_BACKENDS; b++) {
+    p->chunk_bytes[b] = COPY_ARRAY(from->chunk_bytes[b], from->n_chunks[b]);
+    p->n_chunks[b] = p->first_chunk[b] = from->n_chunks[b];
+    good = good && p->chunk_bytes[b];
+  }
+  return good;
+}
+
+/* A schedule with the tables of another, behind which it goes on. */
+static clave_status extend(const program *prog, const schedule *from, schedule **out) {
+  schedule *p = *out = calloc(1, sizeof *p);
+  if (!p) return status_no_memory();
+  bool good = copy_tables(prog, from, p);
+  good = copy_controls(prog, from, p) && good;
+  good = copy_chunks(from, p) && good;
+  if (!good) {
+    schedule_destroy(p);
+    *out = NULL;
+    return status_no_memory();
+  }
+  p->number = from->number + 1;
+  p->first_command = from->n_commands;
+  p->first_control = from->n_controls;
+  p->first_storage = from->n_storages;
+  p->first_block = from->n_blocks;
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- making */
+
+/* A first one, with no command yet. */
+static clave_status begin_schedule(const planner *l, const scalar_value *values, schedule **out) {
+  const program *prog = l->x->prog;
+  size_t n = slot_count(prog);
+  location *nowhere = malloc((n + 1) * sizeof *nowhere);
+  uint32_t *untargeted = malloc((n + 1) * sizeof *untargeted);
+  for (size_t i = 0; nowhere && i < n; i++) nowhere[i].storage = NO_INDEX;
+  for (size_t i = 0; untargeted && i < n; i++) untargeted[i] = NO_INDEX;
+  union {
+    const scalar_value *in;
+    scalar_value *out;
+  } cast = {values}; /* only read */
+  const schedule empty = {.values = cast.out,
+                          .types = prog->types,
+                          .at = nowhere,
+                          .now = nowhere,
+                          .target = untargeted};
+  clave_status st = nowhere && untargeted ? extend(prog, &empty, out) : status_no_memory();
+  free(nowhere);
+  free(untargeted);
+  if (st) return st;
+  (*out)->key = COPY_ARRAY(values, prog->ir.values.count);
+  (*out)->from = (cursor){.end = l->g->n, .control = NO_INDEX};
+  if ((*out)->key) return NULL;
+  schedule_destroy(*out);
+  return status_no_memory();
+}
+
+static clave_status set_input_types(const planner *l) {
+  const ir_arguments *inputs = &l->g->method->inputs;
+  for (uint32_t i = 0; i < inputs->count; i++)
+    if (inputs->items[i].tensor != IR_NONE) TRY(resolve_type(l, inputs->items[i].tensor));
+  return NULL;
+}
+
+static clave_status make_first(planner *l, const scalar_value *values) {
+  TRY(begin_schedule(l, values, &l->p));
+  clave_status st = set_input_types(l);
+  if (!st) st = plan_part(l);
+  if (st) schedule_destroy(l->p);
+  return st;
+}
+
+static clave_status make_next(planner *l, const schedule *before, cursor from,
+                              const scalar_value *item) {
+  TRY(extend(l->x->prog, before, &l->p));
+  clave_status st = NULL;
+  l->p->from = from;
+  if (item) {
+    l->p->item = *item;
+    uint32_t out = ((const ir_item *)l->g->instructions[before->reads].op)->out;
+    st =
+        while_in_node(scalar_set(&l->x->prog->ir, out, *item, l->p->values, "the value of an item"),
+                      l->g, before->reads);
+  } else {
+    const location *now = before->controls[from.control]->now;
+    memcpy(l->p->now, now, slot_count(l->x->prog) * sizeof *now);
+  }
+  if (!st) st = plan_part(l);
+  if (st) schedule_destroy(l->p);
+  return st;
+}
+
+/* ---------------------------------------------------------------- lists */
+
+static bool same_values(const scalar_value *a, const scalar_value *b, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (!scalars_equal(&a[i], &b[i])) return false;
+  return true;
+}
+
+/* Puts item i, or a new one in the place of the last, at the front, and holds it for the caller. */
+static schedule *to_front(schedule_list *l, int i, schedule *p) {
+  if (i == KEPT_SCHEDULES) drop(l->items[--i]);
+  memmove(&l->items[1], &l->items[0], (size_t)i * sizeof l->items[0]);
+  l->items[0] = p;
+  p->holds++;
+  return p;
+}
+
+clave_status schedule_find(executable *x, uint32_t index, const scalar_value *values,
+                           schedule **out) {
+  method *m = &x->methods[index];
+  schedule_list *list = &m->schedules;
+  planner l = {x, m, &m->g, NULL};
+  clave_status st = NULL;
+  int i = 0;
+  mutex_lock(x->lock);
+  while (i < KEPT_SCHEDULES && list->items[i] &&
+         !same_values(list->items[i]->key, values, x->prog->ir.values.count))
+    i++;
+  l.p = i < KEPT_SCHEDULES ? list->items[i] : NULL;
+  if (!l.p) {
+    st = make_first(&l, values);
+    if (!st) l.p->holds = 1;
+  }
+  *out = st ? NULL : to_front(list, i, l.p);
+  mutex_unlock(x->lock);
+  return st;
+}
+
+static bool begins(const schedule *p, cursor from, const scalar_value *item) {
+  const scalar_value none = {0};
+  return p->from.next == from.next && p->from.control == from.control &&
+         p->from.body == from.body && scalars_equal(&p->item, item ? item : &none);
+}
+
+clave_status schedule_find_next(executable *x, uint32_t index, schedule *p, cursor from,
+                                const scalar_value *item, schedule **out, bool *made) {
+  method *m = &x->methods[index];
+  schedule_list *list = &p->next;
+  planner l = {x, m, &m->g, NULL};
+  clave_status st = NULL;
+  int i = 0;
+  mutex_lock(x->lock);
+  while (i < KEPT_SCHEDULES && list->items[i] && !begins(list->items[i], from, item)) i++;
+  l.p = i < KEPT_SCHEDULES ? list->items[i] : NULL;
+  *made = !l.p;
+  if (!l.p) {
+    st = make_next(&l, p, from, item);
+    if (!st) l.p->holds = 1;
+  }
+  *out = st ? NULL : to_front(list, i, l.p);
+  mutex_unlock(x->lock);
+  return st;
+}
+
+/* ---------------------------------------------------------------- growth */
+
+clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) {
+  if (count < *capacity) return NULL;
+  uint32_t more = *capacity ? *capacity * 2 : 64;
+  void *p = realloc(*array, (size_t)more * size);
+  if (!p) return status_no_memory();
+  *array = p;
+  *capacity = more;
+  return NULL;
+}
+
+clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
+                       uint32_t *out) {
+  TRY(grow_array((void **)&p->blocks, &p->cap_blocks, p->n_blocks, sizeof *p->blocks));
+  p->blocks[p->n_blocks] =
+      (block){.a = {.bytes = bytes, .first = p->n_commands, .last = p->n_commands},
+              .kind = kind,
+              .backend = on,
+              .slot = slot};
+  *out = p->n_blocks++;
+  return NULL;
+}
+
+clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot, uint32_t *out) {
+  TRY(grow_array((void **)&p->storages, &p->cap_storages, p->n_storages, sizeof *p->storages));
+  storage *g = &p->storages[p->n_storages];
+  *g = (storage){.home = home, .slot = slot, .bytes = bytes, .last_use = NO_INDEX};
+  for (int b = 0; b < MAX_BACKENDS; b++) g->block[b] = NO_INDEX;
+  *out = p->n_storages++;
+  return NULL;
+}
+
+clave_status add_command(schedule *p, command c) {
+  TRY(grow_array((void **)&p->commands, &p->cap_commands, p->n_commands, sizeof *p->commands));
+  p->commands[p->n_commands++] = c;
+  return NULL;
+}
+
+clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
+                         uint32_t *out) {
+  TRY(grow_array((void **)&p->controls, &p->cap_controls, p->n_controls, sizeof *p->controls));
+  control *c = calloc(1, sizeof *c);
+  if (!c) return status_no_memory();
+  *out = p->n_controls;
+  p->controls[p->n_controls++] = c;
+  c->instruction = instruction;
+  c->known = -1;
+  c->results = calloc(n_results + 1, sizeof *c->results);
+  c->slices = calloc(n_slices + 1, sizeof *c->slices);
+  return c->results && c->slices ? NULL : status_no_memory();
+}
+
+/* ---------------------------------------------------------------- forgetting */
+
+schedule_mark schedule_marked(const schedule *p) {
+  return (schedule_mark){p->n_blocks, p->n_storages, p->n_commands, p->n_controls};
+}
+
+static void forget_slot(const planner *l, const schedule_mark *to, range instructions,
+                        uint32_t tid) {
+  schedule *p = l->p;
+  if (p->target[tid] != NO_INDEX && p->target[tid] >= to->storages) p->target[tid] = NO_INDEX;
+  uint32_t w = l->g->writer[tid];
+  bool written = w != NO_INDEX && w >= instructions.first && w < instructions.end;
+  bool older = p->at[tid].storage == NO_INDEX || p->at[tid].storage < to->storages;
+  if (!older || written) {
+    p->at[tid].storage = p->now[tid].storage = NO_INDEX;
+  } else if (p->now[tid].storage != NO_INDEX && p->now[tid].storage >= to->storages) {
+    p->now[tid] = p->at[tid];
+  }
+}
+
+void schedule_rewind(const planner *l, const schedule_mark *to, range instructions) {
+  schedule *p = l->p;
+  for (slot_iter i = slots_of(l->g, instructions); next_slot(&i);)
+    forget_slot(l, to, instructions, i.tid);
+  for (uint32_t i = to->controls; i < p->n_controls; i++) control_destroy(p->controls[i]);
+  for (uint32_t i = 0; i < to->storages; i++)
+    for (int b = 0; b < MAX_BACKENDS; b++)
+      if (p->storages[i].block[b] != NO_INDEX && p->storages[i].block[b] >= to->blocks)
+        p->storages[i].block[b] = NO_INDEX;
+  p->n_blocks = to->blocks;
+  p->n_storages = to->storages;
+  p->n_commands = to->commands;
+  p->n_controls = to->controls;
+}
+
+/* ---------------------------------------------------------------- use */
+
+uint64_t schedule_arena_bytes(const schedule *p) {
+  uint64_t sum = 0;
+  for (int b = 0; b < MAX_BACKENDS; b++)
+    for (uint32_t c = 0; c < p->n_chunks[b]; c++) sum += p->chunk_bytes[b][c];
+  return sum;
+}
+
+int schedule_home(const schedule *p, uint32_t index) {
+  return p->storages[index].home == NO_HOME ? 0 : p->storages[index].home;
+}

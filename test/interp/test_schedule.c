@@ -1,0 +1,392 @@
+/* Planning from C alone, on devices that run nothing: what a schedule holds for small programs, and
+ * that no command reads what another has written over, for those and for every program that
+ * fuzzing found. Run from the project's root. */
+#include <dirent.h>
+
+#include "interp/simulate.h"
+
+/* A program with a method of one chain. Tensors: x, out, then temporaries, all f32 (4, 6) but where
+ * a text of its own is given. */
+#define T(name) "{'shape': [{'literal': 4}, {'literal': 6}], 'name': '" name "'}"
+#define TT(name) "{'shape': [{'literal': 6}, {'literal': 4}], 'name': '" name "'}"
+#define ADD(name, x, n, out)                                                     \
+  "{'op_type': 'Elementwise', 'op': {'inputs': [{'idx': " #x                     \
+  "}], 'steps': [{'kind': 'add', 'operands': [{}, {'source': 'float_', 'f': " #n \
+  "}]}], 'out': {'idx': " #out "}}, 'name': '" name "'}"
+#define SOFTMAX(name, x, out)                                                           \
+  "{'op_type': 'Softmax', 'op': {'x': {'idx': " #x "}, 'axis': 1, 'out': {'idx': " #out \
+  "}}, 'name': '" name "'}"
+#define TRANSPOSE(name, x, out)                                                              \
+  "{'op_type': 'Permute', 'op': {'x': {'idx': " #x "}, 'dims': [1, 0], 'out': {'idx': " #out \
+  "}}, 'name': '" name "'}"
+#define METHOD                                                                                   \
+  "'methods': [{'name': 'forward', 'inputs': [{'name': 'x', 'tensor': {'idx': 0}}], 'outputs': " \
+  "[{'name': 'y', 'tensor': {'idx': 1}}], 'metadata': ''}]"
+#define PROGRAM(tensors, instructions)                                                     \
+  "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, 'tensors': [" tensors \
+  "], 'chains': [{'name': 'forward', 'instructions': [" instructions "]}], " METHOD "}"
+
+typedef struct planned {
+  program *prog;
+  null_device devices[3];
+  executable *x;
+  schedule *p;
+} planned;
+
+static planned plan_text(const char *text, int n_devices, bool unfused) {
+  static planned t;
+  t.prog = program_of(text);
+  device_set set = null_devices(t.devices, n_devices);
+  good(executable_create(t.prog, &set, unfused, &t.x));
+  scalar_value *values = input_values(t.prog, 0, 2);
+  good(schedule_find(t.x, 0, values, &t.p));
+  uint32_t commands;
+  simulate(t.x, 0, values, &commands);
+  free(values);
+  return t;
+}
+
+static void forget(planned *t) {
+  schedule_release(t->x, t->p);
+  executable_destroy(t->x);
+  program_destroy(t->prog);
+}
+
+static int count_kind(const schedule *p, command_kind kind) {
+  int n = 0;
+  for (uint32_t i = 0; i < p->n_commands; i++) n += p->commands[i].kind == kind;
+  return n;
+}
+
+/* ---------------------------------------------------------------- passes and views */
+
+#define CHAIN                                      \
+  PROGRAM(T("x") "," T("y") "," T("a") "," T("b"), \
+          ADD("a", 0, 1, 2) "," ADD("b", 2, 2, 3) "," ADD("y", 3, 3, 1))
+
+static void chains_become_one_command(void **state) {
+  (void)state;
+  planned fused = plan_text(CHAIN, 1, false);
+  assert_int_equal(fused.p->n_commands, 1);
+  assert_int_equal(fused.x->methods[0].g.n, 1);
+  assert_int_equal(fused.x->methods[0].g.source[0], 2);
+  forget(&fused);
+  planned apart = plan_text(CHAIN, 1, true);
+  assert_int_equal(apart.p->n_commands, 3);
+  forget(&apart);
+}
+
+#define VIEWED                                        \
+  PROGRAM(T("x") "," TT("y") "," TT("t") "," TT("s"), \
+          TRANSPOSE("t", 0, 2) "," ADD("s", 2, 1, 3) "," SOFTMAX("y", 3, 1))
+
+static void views_cost_nothing(void **state) {
+  (void)state;
+  planned t = plan_text(VIEWED, 1, true);
+  assert_int_equal(t.p->n_commands, 2);
+  assert_int_equal(t.p->at[2].storage, t.p->at[0].storage);
+  assert_int_equal(t.p->at[2].t.strides[0], 1);
+  assert_int_equal(t.p->at[2].t.strides[1], 6);
+  forget(&t);
+}
+
+#define VIEW_OUT PROGRAM(T("x") "," TT("y"), TRANSPOSE("y", 0, 1))
+
+static void outputs_alias_nothing(void **state) {
+  (void)state;
+  planned t = plan_text(VIEW_OUT, 1, false);
+  assert_int_equal(t.p->n_commands, 1);
+  assert_int_equal(t.p->commands[0].kind, COMMAND_COPY);
+  assert_int_not_equal(t.p->at[1].storage, t.p->at[0].storage);
+  forget(&t);
+}
+
+/* ---------------------------------------------------------------- memory */
+
+#define LONG_CHAIN                                            \
+  PROGRAM(T("x") "," T("y") "," T("a") "," T("b") "," T("c"), \
+          SOFTMAX("a", 0, 2) "," SOFTMAX("b", 2, 3) "," SOFTMAX("c", 3, 4) "," SOFTMAX("y", 4, 1))
+
+/* Three buffers of 96 bytes in stretches of 128 hold a chain of any length: one is read, one is
+ * written, and the input may be had again in the next run. */
+static void memory_is_used_again(void **state) {
+  (void)state;
+  planned t = plan_text(LONG_CHAIN, 1, false);
+  assert_int_equal(t.p->n_commands, 4);
+  assert_int_equal(schedule_arena_bytes(t.p), 2 * 128);
+  const storage *y = &t.p->storages[t.p->at[1].storage];
+  assert_int_equal(t.p->blocks[y->block[0]].a.last, FOREVER);
+  forget(&t);
+}
+
+/* Changed in place: first a tensor that nobody reads any more, then the input, which is read. */
+#define UPDATE(name, x, u, out)                                                   \
+  "{'op_type': 'SliceUpdate', 'op': {'x': {'idx': " #x "}, 'update': {'idx': " #u \
+  "}, 'axis': 0, 'start': {'literal': 0}, 'out': {'idx': " #out "}}, 'name': '" name "'}"
+#define UPDATED \
+  PROGRAM(T("x") "," T("y") "," T("a") "," T("b") "," T("c"),                                 \
+          SOFTMAX("a", 0, 2) "," UPDATE("b", 2, 0, 3) "," UPDATE("c", 0, 3, 4) ","            \
+          "{'op_type': 'Elementwise', 'op': {'inputs': [{'idx': 4}, {'idx': 0}], 'steps': "   \
+          "[{'kind': 'add', 'operands': [{}, {'index': 1}]}], 'out': {'idx': 1}}, 'name': 'y'}")
+
+static void changes_are_in_place_where_nobody_looks(void **state) {
+  (void)state;
+  planned t = plan_text(UPDATED, 1, false);
+  const schedule *p = t.p;
+  assert_int_equal(p->storages[p->at[3].storage].block[0], p->storages[p->at[2].storage].block[0]);
+  assert_int_not_equal(p->storages[p->at[4].storage].block[0],
+                       p->storages[p->at[0].storage].block[0]);
+  assert_int_equal(count_kind(p, COMMAND_COPY), 1);
+  forget(&t);
+}
+
+/* ---------------------------------------------------------------- devices */
+
+static void what_crosses_is_transferred_once(void **state) {
+  (void)state;
+  planned t = plan_text(LONG_CHAIN, 2, false);
+  const method *m = &t.x->methods[0];
+  int crossings = 0;
+  for (uint32_t i = 1; i < m->g.n; i++) crossings += m->where[i] != m->where[i - 1];
+  assert_int_equal(count_kind(t.p, COMMAND_TRANSFER), crossings);
+  for (uint32_t i = 0; i < m->g.n; i++) {
+    assert_int_equal(m->reason[i] != NULL, m->where[i] == 1);
+    if (m->reason[i]) assert_string_equal(m->reason[i], "not on this one");
+  }
+  forget(&t);
+}
+
+static void no_fallback_is_an_error(void **state) {
+  (void)state;
+  program *prog = program_of(LONG_CHAIN);
+  null_device d[2];
+  device_set set = null_devices(d, 2);
+  executable *x;
+  d[0].modulus = UINT64_MAX;
+  set.no_fallback = true;
+  clave_status st = executable_create(prog, &set, false, &x);
+  assert_non_null(st);
+  assert_non_null(strstr(status_message(st), "softmax cannot run here: not on this one"));
+  assert_null(x);
+  status_free(st);
+  program_destroy(prog);
+}
+
+static void moved_instructions_have_a_reason(void **state) {
+  (void)state;
+  planned t = plan_text(LONG_CHAIN, 2, false);
+  bool moved[5] = {false, true}, *const all[] = {moved};
+  executable *x;
+  good(executable_move(t.x, all, 1, "wrong numbers", &x));
+  assert_int_equal(x->methods[0].where[1], 1);
+  assert_string_equal(x->methods[0].reason[1], "wrong numbers");
+  for (uint32_t i = 0; i < 4; i += 2)
+    assert_int_equal(x->methods[0].where[i], t.x->methods[0].where[i]);
+  executable_destroy(x);
+  forget(&t);
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+#define DYNAMIC(name) "{'shape': [{'vid': {'idx': 0}}], 'name': '" name "'}"
+#define SIZED                                                                                     \
+  "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, 'values': [{'name': 'n', "   \
+  "'min': 1, 'max': 50}], 'tensors': [" DYNAMIC("x") "," DYNAMIC(                                 \
+      "y") "], 'chains': [{'name': 'forward', 'instructions': [" ADD("y", 0, 1, 1) "]}], " METHOD \
+                                                                                   "}"
+
+static void schedules_are_kept_by_sizes(void **state) {
+  (void)state;
+  planned t = plan_text(SIZED, 1, false);
+  schedule *seen[2 * KEPT_SCHEDULES];
+  for (int i = 0; i < 2 * KEPT_SCHEDULES; i++) {
+    scalar_value *values = input_values(t.prog, 0, i);
+    schedule *again;
+    good(schedule_find(t.x, 0, values, &seen[i]));
+    good(schedule_find(t.x, 0, values, &again));
+    assert_ptr_equal(seen[i], again);
+    assert_int_equal(seen[i]->types[1].dims[0], 1 + i);
+    schedule_release(t.x, again);
+    free(values);
+  }
+  /* The first ones have left the list; whoever holds them has them still. */
+  scalar_value *values = input_values(t.prog, 0, 0);
+  schedule *first;
+  good(schedule_find(t.x, 0, values, &first));
+  assert_ptr_not_equal(first, seen[0]);
+  assert_int_equal(seen[0]->types[1].dims[0], 1);
+  schedule_release(t.x, first);
+  for (int i = 0; i < 2 * KEPT_SCHEDULES; i++) schedule_release(t.x, seen[i]);
+  free(values);
+  forget(&t);
+}
+
+static void bounds_are_checked(void **state) {
+  (void)state;
+  planned t = plan_text(SIZED, 1, false);
+  scalar_value *values = input_values(t.prog, 0, 0);
+  schedule *p;
+  values[0].i = INT64_MAX / 2;
+  clave_status st = schedule_find(t.x, 0, values, &p);
+  assert_non_null(st);
+  assert_null(p);
+  status_free(st);
+  free(values);
+  forget(&t);
+}
+
+/* ---------------------------------------------------------------- sizes that depend on data */
+
+/* n = item(x); y = a tensor of n ones. */
+#define COUNTED \
+  "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, 'values': [{'name': 'n', "   \
+  "'min': 0, 'max': 9}], 'tensors': [{'name': 'x', 'dtype': 'I64'}, " DYNAMIC("y")                \
+  "], 'chains': [{'name': 'forward', 'instructions': [{'op_type': 'Item', 'op': {'x': {'idx': "   \
+  "0}, 'out': {'idx': 0}}, 'name': 'n'}, {'op_type': 'Elementwise', 'op': {'steps': [{'kind': "   \
+  "'copy', 'operands': [{'source': 'float_', 'f': 1}]}], 'out': {'idx': 1}}, 'name': 'y'}]}], " METHOD \
+  "}"
+
+static void what_follows_is_kept_by_value(void **state) {
+  (void)state;
+  planned t = plan_text(COUNTED, 1, false);
+  assert_int_equal(t.p->reads, 0);
+  schedule *seen[3], *again;
+  bool made;
+  for (int i = 0; i < 3; i++) {
+    scalar_value v = {.known = true, .i = i};
+    good(schedule_find_next(t.x, 0, t.p, t.p->rest, &v, &seen[i], &made));
+    assert_int_equal(seen[i]->types[1].dims[0], i);
+    assert_int_equal(seen[i]->reads, NO_INDEX);
+    assert_int_equal(seen[i]->number, 2);
+    good(schedule_find_next(t.x, 0, t.p, t.p->rest, &v, &again, &made));
+    assert_false(made);
+    assert_ptr_equal(again, seen[i]);
+    schedule_release(t.x, again);
+  }
+  for (int i = 0; i < 3; i++) schedule_release(t.x, seen[i]);
+  scalar_value v = {.known = true, .i = 10};
+  clave_status st = schedule_find_next(t.x, 0, t.p, t.p->rest, &v, &again, &made);
+  assert_non_null(st);
+  assert_non_null(strstr(status_message(st), "node 0 (item, n)"));
+  status_free(st);
+  forget(&t);
+}
+
+#define NORM(name, x, out)                                                             \
+  "{'op_type': 'RmsNorm', 'op': {'x': {'idx': " #x "}, 'eps': 1, 'out': {'idx': " #out \
+  "}}, 'name': '" name "'}"
+/* A branch that reads a value is planned when it runs. It sees a transposed tensor, which an op
+ * after it wants dense: where that copy lies is none of its business. */
+#define LATE \
+  "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, 'values': [{'type': "        \
+  "'float_'}], 'tensors': [" T("x") "," TT("y") "," TT("t") ", {'name': 'p', 'dtype': 'BOOL'}, "  \
+  "{'name': 'm'}, " TT("b") "," TT("e") "," TT("v") "," TT("s") "," TT("r")                     \
+  "], 'chains': [{'name': 'forward', 'instructions': [" TRANSPOSE("t", 0, 2)                     \
+  ", {'op_type': 'Reduce', 'op': {'kind': 'max', 'x': {'idx': 0}, 'out': {'idx': 4}}, 'name': "   \
+  "'m'}, {'op_type': 'Elementwise', 'op': {'inputs': [{'idx': 4}], 'steps': [{'kind': 'gt', "     \
+  "'dtype': 'BOOL', 'operands': [{}, {'source': 'float_', 'f': 0}]}], 'out': {'idx': 3}}, "      \
+  "'name': 'p'}, {'op_type': 'If', 'op': {'predicate': {'idx': 3}, 'then_chain': 1, "            \
+  "'else_chain': 2, 'results': [{'idx': 9}]}, 'name': 'r'}, " NORM("s", 2, 8)                    \
+  ", {'op_type': 'Elementwise', 'op': {'inputs': [{'idx': 8}, {'idx': 9}], 'steps': [{'kind': "   \
+  "'add', 'operands': [{}, {'index': 1}]}], 'out': {'idx': 1}}, 'name': 'y'}]}, {'name': "       \
+  "'then', 'instructions': [{'op_type': 'Item', 'op': {'x': {'idx': 4}, 'out': {'idx': 0}}, "    \
+  "'name': 'i'}, {'op_type': 'Elementwise', 'op': {'inputs': [{'idx': 2}], 'steps': [{'kind': "   \
+  "'add', 'operands': [{}, {'source': 'value', 'index': 0}]}], 'out': {'idx': 5}}, 'name': "     \
+  "'b'}], 'results': [{'idx': 5}]}, {'name': 'else', 'instructions': [" ADD("e", 2, 1, 6)        \
+  "], 'results': [{'idx': 6}]}], " METHOD "}"
+
+static void late_bodies_see_what_was_there(void **state) {
+  (void)state;
+  planned t = plan_text(LATE, 1, false);
+  assert_int_equal(t.p->n_controls, 1);
+  assert_true(t.p->controls[0]->late[0] && !t.p->controls[0]->late[1]);
+  assert_int_equal(t.p->at[2].storage, t.p->at[0].storage);
+  assert_int_not_equal(t.p->now[2].storage, t.p->at[2].storage);
+  range then = t.x->methods[0].g.bodies[t.p->controls[0]->instruction][0];
+  schedule *body, *rest;
+  bool made;
+  good(schedule_find_next(t.x, 0, t.p, (cursor){then.first, then.end, 0, 0}, NULL, &body, &made));
+  assert_int_equal(body->reads, then.first);
+  assert_int_equal(body->now[2].storage, t.p->at[2].storage);
+  scalar_value v = {.known = true, .f = 0.5};
+  good(schedule_find_next(t.x, 0, body, body->rest, &v, &rest, &made));
+  assert_int_equal(rest->now[2].storage, t.p->at[2].storage);
+  assert_int_equal(rest->n_commands - rest->first_command, 1);
+  schedule_release(t.x, rest);
+  schedule_release(t.x, body);
+  forget(&t);
+}
+
+/* ---------------------------------------------------------------- all programs there are */
+
+typedef struct tally {
+  uint32_t programs, commands, reads;
+} tally;
+
+static void simulate_program(const program *prog, int n_devices, bool unfused, tally *t) {
+  null_device d[3];
+  device_set set = null_devices(d, n_devices);
+  executable *x;
+  good(executable_create(prog, &set, unfused, &x));
+  for (uint32_t k = 0; k < prog->ir.methods.count; k++)
+    for (int64_t size = 0; size < 4; size += 3) {
+      scalar_value *values = input_values(prog, k, size);
+      uint32_t commands;
+      simulate(x, k, values, &commands);
+      t->commands += commands;
+      free(values);
+    }
+  executable_destroy(x);
+}
+
+static bool is_small(const program *p) {
+  for (uint32_t i = 0; i < p->ir.tensors.count; i++) {
+    size_t bytes;
+    tensor t = p->types[i];
+    for (int k = 0; k < t.rank; k++)
+      if (t.dims[k] == DIM_UNKNOWN) t.dims[k] = 8;
+    if (!tensor_bytes(&t, &bytes) || bytes > 1 << 16) return false;
+  }
+  return p->ir.methods.count && p->ir.tensors.count < 200;
+}
+
+static void found_programs(void **state) {
+  (void)state;
+  const char *folder = "test/fuzz/found/run";
+  DIR *d = opendir(folder);
+  struct dirent *e;
+  tally t = {0};
+  assert_non_null(d);
+  while ((e = readdir(d))) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    program *p = e->d_name[0] == '.' ? NULL : program_of_file(path);
+    if (p && is_small(p)) {
+      t.programs++;
+      for (int n = 1; n <= 3; n++) simulate_program(p, n, n == 2, &t);
+    }
+    program_destroy(p);
+  }
+  closedir(d);
+  print_message("%u programs, %u commands\n", t.programs, t.commands);
+  assert_true(t.programs > 100 && t.commands > 1000);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(chains_become_one_command),
+      cmocka_unit_test(views_cost_nothing),
+      cmocka_unit_test(outputs_alias_nothing),
+      cmocka_unit_test(memory_is_used_again),
+      cmocka_unit_test(changes_are_in_place_where_nobody_looks),
+      cmocka_unit_test(what_crosses_is_transferred_once),
+      cmocka_unit_test(no_fallback_is_an_error),
+      cmocka_unit_test(moved_instructions_have_a_reason),
+      cmocka_unit_test(schedules_are_kept_by_sizes),
+      cmocka_unit_test(bounds_are_checked),
+      cmocka_unit_test(what_follows_is_kept_by_value),
+      cmocka_unit_test(late_bodies_see_what_was_there),
+      cmocka_unit_test(found_programs),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -55,9 +55,9 @@ struct clave_session {
 /* The store of `b`, made if this is its first user. */
 clave_status program_take_store(clave_program *p, backend *b, constant_store **out) STATUS_CHECK;
 void program_release_store(clave_program *p, constant_store *store); /* takes NULL */
-/* The executable of these devices and this choice, made if this is its first user. */
-clave_status program_take_executable(clave_program *p, const device_set *devices, bool unfused,
-                                     executable **out) STATUS_CHECK;
+/* The executable of these devices and options, made if this is its first user. */
+clave_status program_take_executable(clave_program *p, const device_set *devices,
+                                     const executable_options *o, executable **out) STATUS_CHECK;
 void program_release_executable(clave_program *p, executable *x); /* takes NULL */
 /* NULL names the first method. */
 clave_status program_find_method(const clave_program *p, const char *name,

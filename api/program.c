@@ -111,26 +111,26 @@ void program_release_store(clave_program *c, constant_store *store) {
 
 /* ---------------------------------------------------------------- executables */
 
-static clave_status add_executable(clave_program *c, const device_set *d, bool unfused,
-                                   executable **out) {
+static clave_status add_executable(clave_program *c, const device_set *d,
+                                   const executable_options *o, executable **out) {
   shared_executable *more = realloc(c->executables, (c->n_executables + 1) * sizeof *more);
   if (!more) return status_no_memory();
   c->executables = more;
-  TRY(executable_create(c->p, d, unfused, out));
+  TRY(executable_create(c->p, d, o, out));
   c->executables[c->n_executables++] = (shared_executable){*out, 1};
   return NULL;
 }
 
-clave_status program_take_executable(clave_program *c, const device_set *d, bool unfused,
-                                     executable **out) {
+clave_status program_take_executable(clave_program *c, const device_set *d,
+                                     const executable_options *o, executable **out) {
   *out = NULL;
   mutex_lock(c->lock);
   for (size_t i = 0; i < c->n_executables && !*out; i++) {
-    if (!executable_is_of(c->executables[i].x, d, unfused)) continue;
+    if (!executable_is_of(c->executables[i].x, d, o)) continue;
     c->executables[i].users++;
     *out = c->executables[i].x;
   }
-  clave_status st = *out ? NULL : add_executable(c, d, unfused, out);
+  clave_status st = *out ? NULL : add_executable(c, d, o, out);
   mutex_unlock(c->lock);
   return st;
 }

@@ -44,7 +44,6 @@ static clave_status read_self_check(session_options *out) {
 static clave_status read_options(const clave_session_options *o, session_options *out) {
   *out = (session_options){.memory_budget = OPTION(o, memory_budget, 0),
                            .poison = OPTION(o, poison, false),
-                           .fast = OPTION(o, fast, false),
                            .profile = OPTION(o, profile, false),
                            .unchecked = OPTION(o, unchecked, false),
                            .seed = OPTION(o, seed, 0),
@@ -52,21 +51,23 @@ static clave_status read_options(const clave_session_options *o, session_options
                            .progress_ctx = OPTION(o, progress_ctx, NULL),
                            .cancel = OPTION(o, cancel, NULL),
                            .cancel_ctx = OPTION(o, cancel_ctx, NULL)};
-  TRY(read_precision(&out->fast));
   TRY(read_self_check(out));
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
 }
 
 static clave_status init_session(clave_session *s, const clave_session_options *options) {
   session_options o;
+  executable_options x = {.unfused = OPTION(options, unfused, false),
+                          .fast = OPTION(options, fast, false)};
   TRY(read_options(options, &o));
+  TRY(read_precision(&x.fast));
   o.message = s->device->message;
   o.message_ctx = s->device->message_ctx;
   for (int b = 0; b < s->device->set.count; b++) {
     TRY(program_take_store(s->program, s->device->set.backends[b], &s->stores[b]));
     s->n_stores++;
   }
-  TRY(program_take_executable(s->program, &s->device->set, OPTION(options, unfused, false), &s->x));
+  TRY(program_take_executable(s->program, &s->device->set, &x, &s->x));
   return session_create(s->x, s->stores, &o, &s->s);
 }
 

@@ -20,6 +20,7 @@ typedef struct stream
  * elements. */
 typedef struct bound_tensor {
   tensor t;
+  uint32_t slot; /* Tid */
   buffer *buf;
   size_t buffer_offset;
 } bound_tensor;
@@ -31,15 +32,28 @@ typedef struct random_key {
                    each time: no random node sees the same number twice */
 } random_key;
 
-/* One instruction as a backend runs it. */
+/* One instruction with all sizes known. */
 typedef struct node {
   const ir_instruction *instruction;
-  const bound_tensor *tensors; /* by Tid; only this node's operands are bound */
+  const bound_tensor *tensors; /* by Tid; only this node's operands are there */
   const scalar_value *values;  /* by Vid; all known */
-  void **cache; /* the backend's own per stream and instruction, NULL at first; freed by
-                   stream_destroy */
-  random_key random;
+  void **cache; /* the backend's own, for the instruction; NULL at first, see cache_destroy */
 } node;
+
+/* What a node does, for any buffers; every implementation starts with this struct. Read-only, so
+ * that sessions share it. */
+typedef struct recording {
+  size_t scratch_bytes; /* memory that it wants while it runs */
+  uint64_t serial;      /* its maker's: no two of a process have the same */
+  uint32_t holds;       /* its maker's */
+} recording;
+
+/* What it runs with. */
+typedef struct run_operands {
+  const bound_tensor *tensors; /* by Tid */
+  buffer *scratch;             /* at least of the recording's bytes */
+  random_key random;
+} run_operands;
 
 typedef struct backend_info {
   const char *kind;       /* "cpu" or "opencl" */
@@ -79,21 +93,25 @@ typedef struct backend_vtable {
 
   clave_status (*stream_create)(backend *b, stream **out);
   void (*stream_destroy)(backend *b, stream *s); /* waits; takes NULL */
-  /* (optional) Before the first prepare: kernels may contract a * b + c, flush subnormals, and
-   * divide less exactly. */
-  void (*relax)(stream *s);
-  /* (optional) Starts building what `n` needs; build_all waits for everything prepared since, in
+  /* What the node does: its tensors have types and slots, no buffers; instruction and values
+   * outlive it. fast: kernels may contract a * b + c, flush subnormals, and divide less exactly. */
+  clave_status (*record)(backend *b, const node *n, bool fast, recording **out);
+  void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
+  void (*cache_destroy)(backend *b, void *cache);      /* (optional) of node.cache */
+  /* (optional) Notes what a recording needs built; build_all builds everything noted since, in
    * parallel, and calls progress(done, total) if given. run() without it builds lazily. */
-  clave_status (*prepare)(stream *s, const node *n);
+  clave_status (*request)(stream *s, const recording *r);
   clave_status (*build_all)(stream *s, void (*progress)(void *ctx, int done, int total), void *ctx);
-  /* (optional) Whether kernels of a node were never compared with the CPU backend, at sizes of the
-   * classes of its own, on this device and driver; prove says that they were right, and is
+  /* (optional) Whether kernels of a recording were never compared with the CPU backend, at sizes of
+   * the classes of its own, on this device and driver; prove says that they were right, and is
    * remembered. */
-  clave_status (*is_unproven)(stream *s, const node *n, bool *unproven);
-  clave_status (*prove)(stream *s, const node *n);
-  /* Enqueues one instruction; not views, not host ops. `number` is what faults are reported with.
-   */
-  clave_status (*run)(stream *s, const node *n, uint32_t number);
+  clave_status (*is_unproven)(stream *s, const recording *r, bool *unproven);
+  clave_status (*prove)(stream *s, const recording *r);
+  /* Enqueues a node; not views, not host ops. state: the stream's own for this recording, NULL at
+   * first. `number` is what faults are reported with. */
+  clave_status (*run)(stream *s, const recording *r, void **state, const run_operands *o,
+                      uint32_t number);
+  void (*state_destroy)(stream *s, void *state); /* (optional) */
   clave_status (*write)(stream *s, buffer *to, size_t offset, const void *from,
                         size_t bytes); /* `from` free on return */
   clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to,

@@ -35,10 +35,15 @@ static uint64_t constant_need(const session *s, const schedule *p, int b) {
   return sum;
 }
 
+static size_t scratch_need(const session *s, const schedule *p, int b) {
+  size_t have = s->scratch[b] ? s->scratch[b]->bytes : 0;
+  return have > p->scratch_bytes[b] ? have : p->scratch_bytes[b];
+}
+
 static clave_status check_budget(const session *s, const schedule *p, int b) {
   const backend_info *info = &s->devices.backends[b]->info;
   uint64_t have = s->options.memory_budget ? s->options.memory_budget : info->memory;
-  uint64_t weights = constant_need(s, p, b), arena = arena_need(s, p, b);
+  uint64_t weights = constant_need(s, p, b), arena = arena_need(s, p, b) + scratch_need(s, p, b);
   uint64_t need = weights + s->state_bytes + arena;
   if (!have || need <= have) return NULL;
   const double mb = 1.0 / (1024 * 1024);
@@ -70,11 +75,21 @@ static clave_status grow_chunk(session *s, int b, uint32_t c, size_t bytes) {
   return be->vt->buffer_create(be, bytes, &a->chunks[c]);
 }
 
+/* Kernels that still use the old one keep it alive. */
+static clave_status grow_scratch(session *s, int b, size_t bytes) {
+  backend *be = s->devices.backends[b];
+  if (!bytes || (s->scratch[b] && s->scratch[b]->bytes >= bytes)) return NULL;
+  be->vt->buffer_destroy(be, s->scratch[b]);
+  s->scratch[b] = NULL;
+  return be->vt->buffer_create(be, bytes, &s->scratch[b]);
+}
+
 static clave_status grow_arenas(session *s, const schedule *p) {
   for (int b = 0; b < s->devices.count; b++) {
     TRY(check_budget(s, p, b));
     for (uint32_t c = 0; c < p->n_chunks[b]; c++)
       TRY(status_while(grow_chunk(s, b, c, p->chunk_bytes[b][c]), "the arena"));
+    TRY(status_while(grow_scratch(s, b, p->scratch_bytes[b]), "scratch"));
   }
   return NULL;
 }
@@ -114,7 +129,8 @@ static void rebase_onto(const running *r, uint32_t rebased, uint8_t home, uint32
 
 void begin_carried(const running *r, uint32_t control_index) {
   const control *c = r->b->p->controls[control_index];
-  for (uint32_t k = 0; k < c->n_results; k++) r->b->carried[control_index][k] = c->results[k].first;
+  for (uint32_t k = 0; k < c->n_results; k++)
+    r->b->carried[control_index].items[k].storage = c->results[k].first;
 }
 
 /* What is carried before slices: what is stacked, too, is where the slice was in the last
@@ -123,7 +139,7 @@ void rebase_blocks(const running *r, uint32_t control_index, int64_t i) {
   const control *c = r->b->p->controls[control_index];
   for (uint32_t k = 0; k < c->n_results; k++) {
     const body_result *t = &c->results[k];
-    uint32_t in = r->b->carried[control_index][k];
+    uint32_t in = r->b->carried[control_index].items[k].storage;
     if (!t->is_carried) continue;
     rebase_onto(r, t->arg, t->home, in);
     if (in == t->spare || in == t->result)
@@ -156,35 +172,68 @@ clave_status binding_create(session *s, schedule *p, binding **out) {
   return NULL;
 }
 
+static void drop_state(const session *s, command_state *c) {
+  const backend_vtable *vt = s->devices.backends[c->backend]->vt;
+  if (c->state) vt->state_destroy(s->streams[c->backend], c->state);
+  *c = (command_state){0};
+}
+
+static void drop_carried(const session *s, carried_list *l) {
+  for (uint32_t k = 0; k < l->n; k++) drop_state(s, &l->items[k].copy);
+  free(l->items);
+  *l = (carried_list){0};
+}
+
 void binding_destroy(session *s, binding *b) {
   if (!b) return;
   if (b->p != b->root) schedule_release(s->x, b->p);
   schedule_release(s->x, b->root);
   for (int i = 0; i < MAX_BACKENDS; i++) free(b->bound[i]);
-  for (uint32_t i = 0; i < b->cap_controls; i++) free(b->carried[i]);
+  for (uint32_t i = 0; i < b->cap_commands; i++) drop_state(s, &b->commands[i]);
+  for (uint32_t i = 0; i < b->cap_controls; i++) drop_carried(s, &b->carried[i]);
   free(b->carried);
   free(b->blocks);
-  free(b->checked);
+  free(b->commands);
   free(b);
 }
 
-/* Room for what the current schedule has. */
-static clave_status grow_binding(binding *b) {
-  const schedule *p = b->p;
-  while (b->cap_blocks < p->n_blocks)
-    TRY(grow_array((void **)&b->blocks, &b->cap_blocks, b->cap_blocks, sizeof *b->blocks));
-  while (b->cap_commands < p->n_commands)
-    TRY(grow_array((void **)&b->checked, &b->cap_commands, b->cap_commands, sizeof *b->checked));
-  while (b->cap_controls < p->n_controls) {
-    uint32_t had = b->cap_controls;
-    TRY(grow_array((void **)&b->carried, &b->cap_controls, had, sizeof *b->carried));
-    memset(b->carried + had, 0, (b->cap_controls - had) * sizeof *b->carried);
+/* Zeroed room for n items. */
+static clave_status grow_zeroed(void *array, uint32_t *capacity, uint32_t n, size_t size) {
+  void **items = array;
+  while (*capacity < n) {
+    uint32_t had = *capacity;
+    TRY(grow_array(items, capacity, had, size));
+    memset((char *)*items + had * size, 0, (*capacity - had) * size);
   }
-  for (uint32_t i = p->first_control; i < p->n_controls; i++) {
-    size_t bytes = (p->controls[i]->n_results + (size_t)1) * sizeof **b->carried;
-    uint32_t *more = realloc(b->carried[i], bytes);
-    if (!more) return status_no_memory();
-    b->carried[i] = more;
+  return NULL;
+}
+
+/* What loops of the current schedule carry. */
+static clave_status make_carried(const running *r, uint32_t index) {
+  carried_list *l = &r->b->carried[index];
+  uint32_t n = r->b->p->controls[index]->n_results;
+  if (l->n == n) return NULL;
+  drop_carried(r->s, l);
+  l->items = calloc(n + (size_t)1, sizeof *l->items);
+  if (!l->items) return status_no_memory();
+  l->n = n;
+  return NULL;
+}
+
+/* Room for what the current schedule has. Its commands take the place of those of another that
+ * followed the same one. */
+static clave_status make_room(const running *r) {
+  binding *b = r->b;
+  const schedule *p = b->p;
+  TRY(grow_zeroed(&b->blocks, &b->cap_blocks, p->n_blocks, sizeof *b->blocks));
+  TRY(grow_zeroed(&b->commands, &b->cap_commands, p->n_commands, sizeof *b->commands));
+  TRY(grow_zeroed(&b->carried, &b->cap_controls, p->n_controls, sizeof *b->carried));
+  for (uint32_t i = p->first_control; i < p->n_controls; i++) TRY(make_carried(r, i));
+  for (uint32_t i = p->first_command; i < p->n_commands; i++) {
+    command_state *c = &b->commands[i];
+    if (c->backend != p->commands[i].backend) drop_state(r->s, c);
+    c->backend = p->commands[i].backend;
+    c->checked = false;
   }
   return NULL;
 }
@@ -230,9 +279,8 @@ static void bind_new_slot(const running *r, uint32_t tid) {
 static clave_status bind_own(const running *r) {
   binding *b = r->b;
   const schedule *p = b->p;
-  TRY(grow_binding(b));
+  TRY(make_room(r));
   TRY(grow_arenas(r->s, p));
-  for (uint32_t i = p->first_command; i < p->n_commands; i++) b->checked[i] = false;
   TRY(bind_blocks(r));
   place_rebased(r);
   for (slot_iter i = slots_of(r->g, p->instructions); next_slot(&i);) bind_new_slot(r, i.tid);

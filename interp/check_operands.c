@@ -301,13 +301,18 @@ clave_status restore_copies(checking *c) {
 
 clave_status run_oracle(checking *c, bool *faulty) {
   const oracle *o = c->s->oracle;
-  void *cache = NULL;
+  const backend_vtable *vt = o->cpu->vt;
+  const run_operands now = {c->copy, NULL, c->s->random};
   device_fault fault = {0};
+  void *state = NULL;
+  recording *recorded;
   node copy = *c->nd;
   copy.tensors = c->copy;
-  copy.cache = &cache;
-  TRY(o->cpu->vt->run(o->queue, &copy, c->number));
-  TRY(o->cpu->vt->finish(o->queue, &fault));
+  TRY(vt->record(o->cpu, &copy, false, &recorded));
+  clave_status st = vt->run(o->queue, recorded, &state, &now, c->number);
+  vt->recording_destroy(o->cpu, recorded);
+  TRY(st);
+  TRY(vt->finish(o->queue, &fault));
   *faulty = fault.present;
   return NULL;
 }

@@ -13,34 +13,13 @@ static uint32_t launch_number(const session *s, const command *c) {
 
 /* ---------------------------------------------------------------- kinds */
 
-static node node_of(const running *r, const command *c) {
-  return (node){&r->g->instructions[c->instruction], r->b->bound[c->backend], r->b->p->values,
-                &r->state->cache[c->backend][c->instruction], r->s->random};
-}
-
-/* A planner's copy as a node; the two slots behind the program's own are its operands. */
-typedef struct copy_node {
-  ir_copy op;
-  ir_instruction instruction;
-  node n;
-} copy_node;
-
-static void make_copy(const running *r, const command *c, copy_node *out) {
+/* The two slots behind the program's own are the operands of the planner's copies. */
+static clave_status run_copy(const running *r, const command *c, command_state *state) {
   uint32_t n = slot_count(r->s->prog);
   bound_tensor *bound = r->b->bound[c->backend];
   bound[n] = bind_location(r->b, c->x, c->backend);
   bound[n + 1] = bind_location(r->b, c->out, c->backend);
-  out->op = (ir_copy){.x = n, .out = n + 1};
-  out->instruction = (ir_instruction){.op_type = IR_OP_COPY, .op = &out->op, .name = ""};
-  uint32_t in_cache = c->rebind != NO_INDEX ? c->rebind : n + c->instruction;
-  out->n = (node){&out->instruction, bound, r->b->p->values,
-                  &r->state->copy_cache[c->backend][in_cache], r->s->random};
-}
-
-static clave_status run_copy(const running *r, const command *c, uint32_t number) {
-  copy_node copy;
-  make_copy(r, c, &copy);
-  TRY(run_node(r, c, number, launch_number(r->s, c), &copy.n));
+  TRY(run_recorded(r, c, state, launch_number(r->s, c)));
   if (c->rebind != NO_INDEX) rebind_slot(r, c->rebind, c->out);
   return NULL;
 }
@@ -112,14 +91,13 @@ static clave_status poison_dead(const running *r, uint32_t number) {
 
 /* ---------------------------------------------------------------- the loop */
 
-clave_status run_command(const running *r, const command *c, uint32_t number) {
+clave_status run_command(const running *r, const command *c, command_state *state) {
   session *s = r->s;
   int64_t start = s->options.profile ? clock_ns() : 0;
   if (c->kind == COMMAND_RUN) {
-    node n = node_of(r, c);
-    TRY(run_node(r, c, number, launch_number(s, c), &n));
+    TRY(run_recorded(r, c, state, launch_number(s, c)));
   } else {
-    TRY(c->kind == COMMAND_TRANSFER ? run_transfer(r, c) : run_copy(r, c, number));
+    TRY(c->kind == COMMAND_TRANSFER ? run_transfer(r, c) : run_copy(r, c, state));
   }
   if (s->observe) TRY(observe_command(r, c));
   if (!s->options.profile) return NULL;
@@ -133,7 +111,7 @@ clave_status run_command(const running *r, const command *c, uint32_t number) {
 
 static clave_status run_numbered(const running *r, uint32_t i) {
   const command *c = &r->b->p->commands[i];
-  if (c->kind < COMMAND_CONTROL) TRY(run_command(r, c, i));
+  if (c->kind < COMMAND_CONTROL) TRY(run_command(r, c, &r->b->commands[i]));
   if (c->kind == COMMAND_CONTROL) TRY(run_control(r, c->control));
   return r->s->options.poison ? poison_dead(r, i) : NULL;
 }
@@ -179,28 +157,15 @@ static clave_status build_kernels(session *s) {
   return NULL;
 }
 
-static clave_status prepare_command(const running *r, const command *c, bool *asked) {
-  const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
-  if (!vt->prepare || c->kind >= COMMAND_TRANSFER) return NULL;
-  *asked = true;
-  if (c->kind == COMMAND_RUN) {
-    node n = node_of(r, c);
-    return vt->prepare(r->s->streams[c->backend], &n);
-  }
-  copy_node copy;
-  make_copy(r, c, &copy);
-  TRY(vt->prepare(r->s->streams[c->backend], &copy.n));
-  if (c->rebind != NO_INDEX) rebind_slot(r, c->rebind, c->out);
-  return NULL;
-}
-
 clave_status prepare_kernels(const running *r) {
   const schedule *p = r->b->p;
   bool asked = false;
   for (uint32_t i = p->first_command; i < p->n_commands; i++) {
     const command *c = &p->commands[i];
-    TRY(while_in_node(prepare_command(r, c, &asked), r->g, c->instruction));
+    const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
+    if (!c->recorded || !vt->request) continue;
+    TRY(vt->request(r->s->streams[c->backend], c->recorded));
+    asked = true;
   }
-  restore_slots(r, (range){p->first_command, p->n_commands});
   return asked ? build_kernels(r->s) : NULL;
 }

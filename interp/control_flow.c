@@ -12,14 +12,14 @@ typedef struct control_run {
 
 /* `ended`: the control as the body that has run was planned. */
 static void advance(const control_run *k, const control *ended) {
-  uint32_t *carried = k->r->b->carried[k->number];
+  carried_state *carried = k->r->b->carried[k->number].items;
   for (uint32_t i = 0; i < ended->n_results; i++) {
     const body_result *t = &ended->results[i];
     if (!t->is_carried || !t->written) continue;
     if (t->stacked != NO_INDEX) {
-      carried[i] = ended->results[t->stacked].target;
+      carried[i].storage = ended->results[t->stacked].target;
     } else {
-      carried[i] = carried[i] == t->result ? t->spare : t->result;
+      carried[i].storage = carried[i].storage == t->result ? t->spare : t->result;
     }
   }
 }
@@ -33,7 +33,8 @@ static clave_status end_carried(const control_run *k) {
   const ir_while *loop = ins->op;
   for (uint32_t i = 0; i < k->c->n_results; i++) {
     const body_result *t = &k->c->results[i];
-    uint32_t in = r->b->carried[k->number][i];
+    carried_state *carried = &r->b->carried[k->number].items[i];
+    uint32_t in = carried->storage;
     if (!t->is_carried || in == t->result || !p->storages[t->result].bytes) continue;
     uint32_t tid = ins->op_type == IR_OP_SCAN ? scan->results.items[i] : loop->results.items[i];
     command copy = {.kind = COMMAND_COPY,
@@ -41,10 +42,12 @@ static clave_status end_carried(const control_run *k) {
                     .instruction = k->c->instruction,
                     .x = {in, p->types[tid]},
                     .out = {t->result, p->types[tid]},
-                    .rebind = NO_INDEX};
+                    .rebind = NO_INDEX,
+                    .recorded = t->copied};
     tensor_set_contiguous(&copy.x.t);
     tensor_set_contiguous(&copy.out.t);
-    TRY(run_command(r, &copy, NO_INDEX));
+    carried->copy.backend = t->home;
+    TRY(run_command(r, &copy, &carried->copy));
   }
   return NULL;
 }

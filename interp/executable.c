@@ -9,16 +9,18 @@
 static clave_status init_method(executable *x, uint32_t index) {
   method *m = &x->methods[index];
   TRY(graph_create(x->prog, &x->prog->ir.methods.items[index], x->pool, &m->g));
-  TRY(run_passes(&m->g, !x->unfused));
+  TRY(run_passes(&m->g, !x->options.unfused));
   m->where = mem_pool_alloc(x->pool, m->g.n + 1, sizeof *m->where);
   m->reason = mem_pool_alloc(x->pool, m->g.n + 1, sizeof *m->reason);
-  if (!m->where || !m->reason) return status_no_memory();
-  return place_method(x, m);
+  bool good = m->where && m->reason;
+  for (int b = 0; b < x->devices.count; b++)
+    good = (m->cache[b] = mem_pool_alloc(x->pool, m->g.n + 1, sizeof(void *))) && good;
+  return good ? place_method(x, m) : status_no_memory();
 }
 
-bool executable_is_of(const executable *x, const device_set *d, bool unfused) {
-  bool same = x->unfused == unfused && x->devices.count == d->count &&
-              x->devices.no_fallback == d->no_fallback;
+bool executable_is_of(const executable *x, const device_set *d, const executable_options *o) {
+  bool same = x->options.unfused == o->unfused && x->options.fast == o->fast &&
+              x->devices.count == d->count && x->devices.no_fallback == d->no_fallback;
   for (int b = 0; b < d->count && same; b++) same = x->devices.backends[b] == d->backends[b];
   return same;
 }
@@ -35,14 +37,16 @@ static clave_status init_executable(executable *x) {
   return place_state(x);
 }
 
-clave_status executable_create(const program *p, const device_set *devices, bool unfused,
-                               executable **out) {
+clave_status executable_create(const program *p, const device_set *devices,
+                               const executable_options *o, executable **out) {
   *out = NULL;
   executable *x = calloc(1, sizeof *x);
   if (!x) return status_no_memory();
   x->prog = p;
   x->devices = *devices;
-  x->unfused = unfused;
+  x->options = *o;
+  x->copy = (ir_copy){.x = slot_count(p), .out = slot_count(p) + 1};
+  x->copy_instruction = (ir_instruction){.op_type = IR_OP_COPY, .op = &x->copy, .name = ""};
   clave_status st = init_executable(x);
   if (st) {
     executable_destroy(x);
@@ -54,7 +58,7 @@ clave_status executable_create(const program *p, const device_set *devices, bool
 
 clave_status executable_move(const executable *x, bool *const *is_moved, uint8_t to,
                              const char *reason, executable **out) {
-  TRY(executable_create(x->prog, &x->devices, x->unfused, out));
+  TRY(executable_create(x->prog, &x->devices, &x->options, out));
   for (uint32_t k = 0; k < x->prog->ir.methods.count; k++) {
     const method *old = &x->methods[k];
     method *m = &(*out)->methods[k];
@@ -67,10 +71,21 @@ clave_status executable_move(const executable *x, bool *const *is_moved, uint8_t
   return NULL;
 }
 
+static void destroy_caches(executable *x, int b) {
+  backend *be = x->devices.backends[b];
+  if (!be->vt->cache_destroy) return;
+  for (uint32_t k = 0; x->methods && k < x->prog->ir.methods.count; k++) {
+    const method *m = &x->methods[k];
+    for (uint32_t i = 0; m->cache[b] && i < m->g.n; i++) be->vt->cache_destroy(be, m->cache[b][i]);
+  }
+  be->vt->cache_destroy(be, x->copy_cache[b]);
+}
+
 void executable_destroy(executable *x) {
   if (!x) return;
   for (uint32_t i = 0; x->methods && i < x->prog->ir.methods.count; i++)
     schedule_list_clear(&x->methods[i].schedules);
+  for (int b = 0; b < x->devices.count; b++) destroy_caches(x, b);
   mem_pool_destroy(x->pool);
   mutex_destroy(x->lock);
   free(x);

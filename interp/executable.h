@@ -21,19 +21,23 @@ typedef struct schedule_list {
 
 typedef struct method {
   graph g;
-  uint8_t *where;          /* (n) index of a backend, or WHERE_* */
-  const char **reason;     /* (n) why not on the preferred device; NULL */
-  schedule_list schedules; /* of the sizes that inputs had; under the executable's lock */
+  uint8_t *where;             /* (n) index of a backend, or WHERE_* */
+  const char **reason;        /* (n) why not on the preferred device; NULL */
+  schedule_list schedules;    /* of the sizes that inputs had; under the executable's lock */
+  void **cache[MAX_BACKENDS]; /* (n) the backend's own, per instruction; under the lock, too */
 } method;
 
 struct executable {
   const program *prog; /* borrowed */
   device_set devices;
-  bool unfused;
+  executable_options options;
   mem_pool *pool;
   method *methods;     /* (n_methods) */
   uint8_t *state_home; /* (n_state) the backend that a state lives on */
-  mutex *lock;         /* of schedules: their lists and counts */
+  ir_copy copy;        /* of slot n_slots to n_slots + 1: the planner's copies */
+  ir_instruction copy_instruction;
+  void *copy_cache[MAX_BACKENDS];
+  mutex *lock; /* of schedules: their lists and counts, and the making of them */
 };
 
 /* The same but for instructions that another device shall run: is_moved[method][instruction]. State

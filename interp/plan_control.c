@@ -256,7 +256,7 @@ static clave_status end_result(control_planner *cp, int body, uint32_t k) {
   t->written = r.storage == t->target || !in_place(p, t, r);
   if (r.storage == t->target || !t->written) return NULL;
   TRY(materialize(cp->l, r.storage, t->home, cp->index));
-  return add_copy(p, t->home, cp->index, r, at_contiguous(t->target, &want), NO_INDEX);
+  return add_copy(cp->l, t->home, cp->index, r, at_contiguous(t->target, &want), NO_INDEX);
 }
 
 static control_planner planner_of(const planner *l, uint32_t number) {
@@ -397,7 +397,8 @@ static clave_status plan_carried(control_planner *cp, uint32_t k, uint32_t initi
   t->spare = spare.storage;
   t->first = trips > 0 && trips % 2 ? t->spare : t->result;
   TRY(materialize(cp->l, p->now[initial].storage, t->home, cp->index));
-  TRY(add_copy(p, t->home, cp->index, p->now[initial], at_contiguous(t->first, type), NO_INDEX));
+  TRY(add_copy(cp->l, t->home, cp->index, p->now[initial], at_contiguous(t->first, type),
+               NO_INDEX));
   for (int b = 0; b < cp->n_chains; b++)
     read = later_use(read, cp->g->last_use[cp->chains[b]->args.items[k]]);
   if (body == 1)
@@ -407,7 +408,8 @@ static clave_status plan_carried(control_planner *cp, uint32_t k, uint32_t initi
   for (int b = 0; b < cp->n_chains; b++)
     set_location(p, cp->chains[b]->args.items[k], at_contiguous(t->arg, type));
   (void)direct(cp, body, given, t->target);
-  return NULL;
+  location whole = at_contiguous(t->result, type);
+  return record_copy(cp->l, t->home, &whole.t, &whole.t, &t->copied);
 }
 
 static clave_status plan_while(control_planner *cp, uint32_t from) {

@@ -30,15 +30,42 @@ clave_status resolve_operands(const planner *l, const ir_instruction *ins) {
 
 /* ---------------------------------------------------------------- operands */
 
-clave_status add_copy(schedule *p, int b, uint32_t index, location x, location out,
+/* The operands are in l->operands. */
+static clave_status record(const planner *l, int b, const ir_instruction *ins, void **cache,
+                           recording **out) {
+  static uint64_t serial;
+  backend *be = l->x->devices.backends[b];
+  const node n = {ins, l->operands, l->p->values, cache};
+  TRY(be->vt->record(be, &n, l->x->options.fast, out));
+  (*out)->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+  (*out)->holds = 1;
+  size_t *scratch = &l->p->scratch_bytes[b];
+  if (*scratch < (*out)->scratch_bytes) *scratch = (*out)->scratch_bytes;
+  return NULL;
+}
+
+static void put_operand(const planner *l, uint32_t slot, const tensor *t) {
+  l->operands[slot] = (bound_tensor){.t = *t, .slot = slot};
+}
+
+clave_status record_copy(const planner *l, int b, const tensor *x, const tensor *out,
+                         recording **recorded) {
+  put_operand(l, l->x->copy.x, x);
+  put_operand(l, l->x->copy.out, out);
+  return record(l, b, &l->x->copy_instruction, l->copy_cache[b], recorded);
+}
+
+clave_status add_copy(const planner *l, int b, uint32_t index, location x, location out,
                       uint32_t rebind) {
+  command c = {.kind = COMMAND_COPY,
+               .backend = (uint8_t)b,
+               .instruction = index,
+               .x = x,
+               .out = out,
+               .rebind = rebind};
   if (tensor_numel(&x.t) == 0) return NULL;
-  return add_command(p, (command){.kind = COMMAND_COPY,
-                                  .backend = (uint8_t)b,
-                                  .instruction = index,
-                                  .x = x,
-                                  .out = out,
-                                  .rebind = rebind});
+  TRY(record_copy(l, b, &x.t, &out.t, &c.recorded));
+  return add_command(l->p, c);
 }
 
 clave_status materialize_operand(const planner *l, uint32_t index, int b, const operand *o) {
@@ -50,7 +77,7 @@ clave_status materialize_operand(const planner *l, uint32_t index, int b, const 
   if (good) return NULL;
   location made;
   TRY(new_place(p, t, b, l->g->last_use[o->tid], &made));
-  TRY(add_copy(p, b, index, p->now[o->tid], made, o->tid));
+  TRY(add_copy(l, b, index, p->now[o->tid], made, o->tid));
   p->now[o->tid] = made;
   return NULL;
 }
@@ -99,7 +126,7 @@ static clave_status plan_view(const planner *l, uint32_t index, const rule_conte
   to.t = from.t;
   tensor_set_contiguous(&to.t);
   set_location(p, result, made);
-  return add_copy(p, b, index, from, to, NO_INDEX);
+  return add_copy(l, b, index, from, to, NO_INDEX);
 }
 
 static bool state_is_updated(const graph *g, uint32_t tid) {
@@ -140,7 +167,7 @@ static clave_status plan_reuse(const planner *l, uint32_t index, const operand *
   tensor_set_contiguous(&made.t);
   if (!can_reuse(l, index, o->reuses, o->tid)) {
     TRY(result_place(p, o->tid, b, last_use, &made));
-    TRY(add_copy(p, b, index, x, made, NO_INDEX));
+    TRY(add_copy(l, b, index, x, made, NO_INDEX));
   } else {
     uint32_t in = p->storages[x.storage].block[b], slot = p->storages[x.storage].slot;
     TRY(add_storage(p, p->storages[x.storage].bytes, b, slot, &made.storage));
@@ -173,9 +200,13 @@ static clave_status plan_op(const planner *l, uint32_t index) {
     all_empty = all_empty && tensor_numel(&l->p->types[i.o.tid]) == 0;
   }
   if (all_empty) return NULL;
-  for (operand_iter i = operands_of(ins); next_operand(&i);) keep(l->p, i.o.tid, b);
-  return add_command(
-      l->p, (command){.kind = COMMAND_RUN, .backend = b, .instruction = index, .rebind = NO_INDEX});
+  command c = {.kind = COMMAND_RUN, .backend = b, .instruction = index, .rebind = NO_INDEX};
+  for (operand_iter i = operands_of(ins); next_operand(&i);) {
+    keep(l->p, i.o.tid, b);
+    put_operand(l, i.o.tid, &l->p->now[i.o.tid].t);
+  }
+  TRY(record(l, b, ins, &l->m->cache[b][index], &c.recorded));
+  return add_command(l->p, c);
 }
 
 clave_status plan_instruction(const planner *l, uint32_t index) {
@@ -223,7 +254,7 @@ static clave_status stage_update(const planner *l, const ir_state_update *u, loc
   location made, from = *v;
   TRY(new_place(p, &from.t, home, l->g->n, &made));
   *v = made;
-  return add_copy(p, home, l->g->n, from, made, NO_INDEX);
+  return add_copy(l, home, l->g->n, from, made, NO_INDEX);
 }
 
 static clave_status write_state(const planner *l, uint32_t state, location v) {
@@ -233,7 +264,7 @@ static clave_status write_state(const planner *l, uint32_t state, location v) {
   to.t = v.t;
   tensor_set_contiguous(&to.t);
   TRY(materialize(l, v.storage, home, l->g->n));
-  return add_copy(l->p, home, l->g->n, v, to, NO_INDEX);
+  return add_copy(l, home, l->g->n, v, to, NO_INDEX);
 }
 
 clave_status plan_updates(const planner *l) {

@@ -6,8 +6,10 @@
 typedef struct planner {
   const executable *x;
   const method *m;
-  const graph *g; /* the method's */
-  schedule *p;    /* being made */
+  const graph *g;                  /* the method's */
+  schedule *p;                     /* being made */
+  bound_tensor *operands;          /* (n_slots + 2) for recording, without buffers */
+  void **copy_cache[MAX_BACKENDS]; /* the executable's */
 } planner;
 
 /* ---- schedule.c ---- */
@@ -16,7 +18,8 @@ clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
                          uint32_t *out) STATUS_CHECK;
 clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
                        uint32_t *out) STATUS_CHECK;
-clave_status add_command(schedule *p, command c) STATUS_CHECK;
+clave_status add_command(schedule *p, command c) STATUS_CHECK;    /* takes its recording over */
+void recording_release(const executable *x, int b, recording *r); /* takes NULL */
 clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
                          uint32_t *out) STATUS_CHECK;
 /* How far a schedule is filled. */
@@ -57,8 +60,11 @@ clave_status resolve_operands(const planner *l, const ir_instruction *ins) STATU
 clave_status materialize_operand(const planner *l, uint32_t index, int backend,
                                  const operand *o) STATUS_CHECK;
 /* rebind: the slot that is at `out` afterwards, or NO_INDEX. */
-clave_status add_copy(schedule *p, int b, uint32_t index, location x, location out,
+clave_status add_copy(const planner *l, int b, uint32_t index, location x, location out,
                       uint32_t rebind) STATUS_CHECK;
+/* What a copy from x to `out` does on backend b, to be released. */
+clave_status record_copy(const planner *l, int b, const tensor *x, const tensor *out,
+                         recording **recorded) STATUS_CHECK;
 
 /* ---- plan_control.c ---- */
 clave_status plan_control(const planner *l, uint32_t index) STATUS_CHECK;

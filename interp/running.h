@@ -21,6 +21,23 @@ typedef struct address {
   size_t offset; /* bytes */
 } address;
 
+/* Of a command. */
+typedef struct command_state {
+  void *state; /* owned: the stream's, see backend.h */
+  uint8_t backend;
+  bool checked; /* see self_check.h */
+} command_state;
+
+/* Of what a loop carries: where it is. */
+typedef struct carried_state {
+  uint32_t storage;
+  command_state copy; /* of the last value to the op's result */
+} carried_state;
+typedef struct carried_list {
+  carried_state *items; /* owned (n), by result of the body */
+  uint32_t n;
+} carried_list;
+
 /* A schedule as the session runs it: where its blocks and slots are. What follows a schedule
  * (see schedule.h) has its own behind those of the one before. */
 typedef struct binding {
@@ -28,9 +45,8 @@ typedef struct binding {
   schedule *p;                       /* held: what runs: root, or what follows it */
   bound_tensor *bound[MAX_BACKENDS]; /* (n_slots + 2); the last two are the operands of copies */
   address *blocks;                   /* (p->n_blocks) */
-  bool *checked;                     /* (p->n_commands) see self_check.h */
-  uint32_t **carried; /* (p->n_controls) owned: the storage that each result of a loop's body is
-                         in */
+  command_state *commands;           /* (p->n_commands) */
+  carried_list *carried;             /* (p->n_controls) */
   uint32_t cap_blocks, cap_commands, cap_controls;
   uint64_t generation; /* addresses are of this state of the arenas; 0: of none */
 } binding;
@@ -43,9 +59,6 @@ typedef struct method_state {
   bool has_run;
   bool *distrusted; /* (n) found wrong by the self-check, to be replaced */
   bool has_distrusted;
-  void **cache[MAX_BACKENDS];       /* (n) the backend's own, per instruction */
-  void **copy_cache[MAX_BACKENDS];  /* (n_slots + n + 1) the same for the planner's copies: of a
-                                       slot, of an instruction, at the end */
   binding *bindings[KEPT_BINDINGS]; /* owned, most recently used first */
 } method_state;
 
@@ -75,7 +88,8 @@ struct session {
   method_state *methods;
   buffer **state; /* (n_state) owned, on its home */
   arena_chunks arenas[MAX_BACKENDS];
-  uint64_t generation; /* counts changes of the arenas' chunks; from 1 on */
+  buffer *scratch[MAX_BACKENDS]; /* owned; NULL: none was wanted yet */
+  uint64_t generation;           /* counts changes of the arenas' chunks; from 1 on */
   uint64_t state_bytes, last_arena_bytes;
   observe_fn observe;
   void *observe_ctx;
@@ -117,8 +131,7 @@ void begin_carried(const running *r, uint32_t control);
 clave_status run_control(const running *r, uint32_t control) STATUS_CHECK;
 /* ---- commands.c ---- */
 clave_status run_commands(const running *r, range commands) STATUS_CHECK;
-/* number: of the command in the schedule; NO_INDEX: it is not in its list. */
-clave_status run_command(const running *r, const command *c, uint32_t number) STATUS_CHECK;
+clave_status run_command(const running *r, const command *c, command_state *state) STATUS_CHECK;
 /* Builds the kernels of what the current schedule added. */
 clave_status prepare_kernels(const running *r) STATUS_CHECK;
 clave_status read_element(const running *r, location l, int backend,

@@ -9,8 +9,20 @@
 
 /* ---------------------------------------------------------------- lifetime */
 
-static void control_destroy(control *c) {
+void recording_release(const executable *x, int b, recording *r) {
+  backend *be = x->devices.backends[b];
+  if (r && --r->holds == 0) be->vt->recording_destroy(be, r);
+}
+
+static recording *retain(recording *r) {
+  if (r) r->holds++;
+  return r;
+}
+
+static void control_destroy(const executable *x, control *c) {
   if (!c) return;
+  for (uint32_t k = 0; c->results && k < c->n_results; k++)
+    recording_release(x, c->results[k].home, c->results[k].copied);
   free(c->now);
   free(c->results);
   free(c->slices);
@@ -21,7 +33,9 @@ static void control_destroy(control *c) {
 static void schedule_destroy(schedule *p) {
   if (!p) return;
   schedule_list_clear(&p->next);
-  for (uint32_t i = 0; p->controls && i < p->n_controls; i++) control_destroy(p->controls[i]);
+  for (uint32_t i = 0; p->controls && i < p->n_controls; i++) control_destroy(p->x, p->controls[i]);
+  for (uint32_t i = 0; p->commands && i < p->n_commands; i++)
+    recording_release(p->x, p->commands[i].backend, p->commands[i].recorded);
   for (int b = 0; b < MAX_BACKENDS; b++) free(p->chunk_bytes[b]);
   void *const arrays[] = {p->key,    p->values, p->types,    p->at,       p->now,
                           p->target, p->blocks, p->storages, p->commands, p->controls};
@@ -56,19 +70,22 @@ static void *copy_array(const void *from, size_t count, size_t size) {
 
 #define COPY_ARRAY(from, count) copy_array((from), (count), sizeof *(from))
 
-static control *copy_control(const control *from, size_t n_slots) {
+static control *copy_control(const executable *x, const control *from) {
+  size_t n_slots = slot_count(x->prog);
   control *c = COPY_ARRAY(from, 1);
   if (!c) return NULL;
   c->now = from->now ? COPY_ARRAY(from->now, n_slots) : NULL;
   c->results = COPY_ARRAY(from->results, from->n_results);
   c->slices = COPY_ARRAY(from->slices, from->n_slices);
   c->rebased = COPY_ARRAY(from->rebased, from->n_rebased);
+  for (uint32_t k = 0; c->results && k < c->n_results; k++) (void)retain(c->results[k].copied);
   if (c->results && c->slices && c->rebased && (c->now || !from->now)) return c;
-  control_destroy(c);
+  control_destroy(x, c);
   return NULL;
 }
 
-static bool copy_tables(const program *prog, const schedule *from, schedule *p) {
+static bool copy_tables(const schedule *from, schedule *p) {
+  const program *prog = p->x->prog;
   size_t n = slot_count(prog);
   p->values = COPY_ARRAY(from->values, prog->ir.values.count);
   p->types = COPY_ARRAY(from->types, n);
@@ -81,15 +98,16 @@ static bool copy_tables(const program *prog, const schedule *from, schedule *p) 
   p->cap_blocks = p->n_blocks = from->n_blocks;
   p->cap_storages = p->n_storages = from->n_storages;
   p->cap_commands = p->n_commands = from->n_commands;
+  for (uint32_t i = 0; p->commands && i < p->n_commands; i++) (void)retain(p->commands[i].recorded);
   return p->values && p->types && p->at && p->now && p->target && p->blocks && p->storages &&
          p->commands;
 }
 
-static bool copy_controls(const program *prog, const schedule *from, schedule *p) {
+static bool copy_controls(const schedule *from, schedule *p) {
   p->controls = calloc(from->n_controls + 1, sizeof *p->controls);
   p->cap_controls = p->controls ? from->n_controls + 1 : 0;
   for (uint32_t i = 0; p->controls && i < from->n_controls; i++) {
-    p->controls[i] = copy_control(from->controls[i], slot_count(prog));
+    p->controls[i] = copy_control(p->x, from->controls[i]);
     if (!p->controls[i]) return false;
     p->n_controls++;
   }
@@ -101,17 +119,19 @@ static bool copy_chunks(const schedule *from, schedule *p) {
   for (int b = 0; b < MAX_BACKENDS; b++) {
     p->chunk_bytes[b] = COPY_ARRAY(from->chunk_bytes[b], from->n_chunks[b]);
     p->n_chunks[b] = p->first_chunk[b] = from->n_chunks[b];
+    p->scratch_bytes[b] = from->scratch_bytes[b];
     good = good && p->chunk_bytes[b];
   }
   return good;
 }
 
 /* A schedule with the tables of another, behind which it goes on. */
-static clave_status extend(const program *prog, const schedule *from, schedule **out) {
+static clave_status extend(const executable *x, const schedule *from, schedule **out) {
   schedule *p = *out = calloc(1, sizeof *p);
   if (!p) return status_no_memory();
-  bool good = copy_tables(prog, from, p);
-  good = copy_controls(prog, from, p) && good;
+  p->x = x;
+  bool good = copy_tables(from, p);
+  good = copy_controls(from, p) && good;
   good = copy_chunks(from, p) && good;
   if (!good) {
     schedule_destroy(p);
@@ -145,7 +165,7 @@ static clave_status begin_schedule(const planner *l, const scalar_value *values,
                           .at = nowhere,
                           .now = nowhere,
                           .target = untargeted};
-  clave_status st = nowhere && untargeted ? extend(prog, &empty, out) : status_no_memory();
+  clave_status st = nowhere && untargeted ? extend(l->x, &empty, out) : status_no_memory();
   free(nowhere);
   free(untargeted);
   if (st) return st;
@@ -173,7 +193,7 @@ static clave_status make_first(planner *l, const scalar_value *values) {
 
 static clave_status make_next(planner *l, const schedule *before, cursor from,
                               const scalar_value *item) {
-  TRY(extend(l->x->prog, before, &l->p));
+  TRY(extend(l->x, before, &l->p));
   clave_status st = NULL;
   l->p->from = from;
   if (item) {
@@ -189,6 +209,13 @@ static clave_status make_next(planner *l, const schedule *before, cursor from,
   if (!st) st = plan_part(l);
   if (st) schedule_destroy(l->p);
   return st;
+}
+
+static clave_status init_planner(planner *l, executable *x, uint32_t index) {
+  *l = (planner){.x = x, .m = &x->methods[index], .g = &x->methods[index].g};
+  for (int b = 0; b < x->devices.count; b++) l->copy_cache[b] = &x->copy_cache[b];
+  l->operands = malloc((slot_count(x->prog) + (size_t)2) * sizeof *l->operands);
+  return l->operands ? NULL : status_no_memory();
 }
 
 /* ---------------------------------------------------------------- lists */
@@ -212,19 +239,24 @@ clave_status schedule_find(executable *x, uint32_t index, const scalar_value *va
                            schedule **out) {
   method *m = &x->methods[index];
   schedule_list *list = &m->schedules;
-  planner l = {x, m, &m->g, NULL};
+  schedule *p;
   clave_status st = NULL;
   int i = 0;
+  *out = NULL;
   mutex_lock(x->lock);
   while (i < KEPT_SCHEDULES && list->items[i] &&
          !same_values(list->items[i]->key, values, x->prog->ir.values.count))
     i++;
-  l.p = i < KEPT_SCHEDULES ? list->items[i] : NULL;
-  if (!l.p) {
-    st = make_first(&l, values);
-    if (!st) l.p->holds = 1;
+  p = i < KEPT_SCHEDULES ? list->items[i] : NULL;
+  if (!p) {
+    planner l;
+    st = init_planner(&l, x, index);
+    if (!st) st = make_first(&l, values);
+    free(l.operands);
+    p = l.p;
+    if (!st) p->holds = 1;
   }
-  *out = st ? NULL : to_front(list, i, l.p);
+  if (!st) *out = to_front(list, i, p);
   mutex_unlock(x->lock);
   return st;
 }
@@ -237,20 +269,24 @@ static bool begins(const schedule *p, cursor from, const scalar_value *item) {
 
 clave_status schedule_find_next(executable *x, uint32_t index, schedule *p, cursor from,
                                 const scalar_value *item, schedule **out, bool *made) {
-  method *m = &x->methods[index];
   schedule_list *list = &p->next;
-  planner l = {x, m, &m->g, NULL};
+  schedule *next;
   clave_status st = NULL;
   int i = 0;
+  *out = NULL;
   mutex_lock(x->lock);
   while (i < KEPT_SCHEDULES && list->items[i] && !begins(list->items[i], from, item)) i++;
-  l.p = i < KEPT_SCHEDULES ? list->items[i] : NULL;
-  *made = !l.p;
-  if (!l.p) {
-    st = make_next(&l, p, from, item);
-    if (!st) l.p->holds = 1;
+  next = i < KEPT_SCHEDULES ? list->items[i] : NULL;
+  *made = !next;
+  if (!next) {
+    planner l;
+    st = init_planner(&l, x, index);
+    if (!st) st = make_next(&l, p, from, item);
+    free(l.operands);
+    next = l.p;
+    if (!st) next->holds = 1;
   }
-  *out = st ? NULL : to_front(list, i, l.p);
+  if (!st) *out = to_front(list, i, next);
   mutex_unlock(x->lock);
   return st;
 }
@@ -289,7 +325,12 @@ clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
 }
 
 clave_status add_command(schedule *p, command c) {
-  TRY(grow_array((void **)&p->commands, &p->cap_commands, p->n_commands, sizeof *p->commands));
+  clave_status st =
+      grow_array((void **)&p->commands, &p->cap_commands, p->n_commands, sizeof *p->commands);
+  if (st) {
+    recording_release(p->x, c.backend, c.recorded);
+    return st;
+  }
   p->commands[p->n_commands++] = c;
   return NULL;
 }
@@ -332,7 +373,9 @@ void schedule_rewind(const planner *l, const schedule_mark *to, range instructio
   schedule *p = l->p;
   for (slot_iter i = slots_of(l->g, instructions); next_slot(&i);)
     forget_slot(l, to, instructions, i.tid);
-  for (uint32_t i = to->controls; i < p->n_controls; i++) control_destroy(p->controls[i]);
+  for (uint32_t i = to->controls; i < p->n_controls; i++) control_destroy(p->x, p->controls[i]);
+  for (uint32_t i = to->commands; i < p->n_commands; i++)
+    recording_release(p->x, p->commands[i].backend, p->commands[i].recorded);
   for (uint32_t i = 0; i < to->storages; i++)
     for (int b = 0; b < MAX_BACKENDS; b++)
       if (p->storages[i].block[b] != NO_INDEX && p->storages[i].block[b] >= to->blocks)

@@ -54,6 +54,7 @@ typedef struct command {
    * COMMAND_TRANSFER: the storage x.storage from its home to `backend`. */
   location x, out;
   uint32_t rebind;
+  recording *recorded; /* held; of runs and copies */
 } command;
 
 /* How a result of a body leaves it. What a loop carries has two buffers, the op's result and a
@@ -67,6 +68,7 @@ typedef struct body_result {
   bool is_carried;
   bool written; /* the body writes `target`; else it changes what is carried in place */
   uint8_t home;
+  recording *copied; /* held; carried: from where it is after the last iteration to the result */
 } body_result;
 
 /* A tensor of which every iteration sees one slice along axis 0. */
@@ -103,6 +105,7 @@ typedef struct cursor {
 } cursor;
 
 struct schedule {
+  const executable *x;
   int holds;            /* under the executable's lock */
   scalar_value *key;    /* (n_values) a first one's: as bound from inputs, before any host op */
   cursor from;          /* a later one's: where it began, */
@@ -127,7 +130,8 @@ struct schedule {
   cursor rest;                       /* where the next one begins */
   size_t *chunk_bytes[MAX_BACKENDS]; /* of the arena, all of them */
   uint32_t n_chunks[MAX_BACKENDS];
-  schedule_list next; /* under the executable's lock */
+  size_t scratch_bytes[MAX_BACKENDS]; /* for one command at a time */
+  schedule_list next;                 /* under the executable's lock */
 };
 
 /* The schedule of a method for these input values (n_values, of which sizes are some), made if it

@@ -143,43 +143,58 @@ static void note_unchecked(const checking *c) {
   text_free(&note);
 }
 
-/* *checked: the question need not be asked again. */
-static clave_status check_node(checking *c, const running *r, uint32_t instruction, bool *checked) {
+static run_operands operands_now(const running *r, const command *c) {
+  return (run_operands){r->b->bound[c->backend], r->s->scratch[c->backend], r->s->random};
+}
+
+static clave_status check_node(checking *c, const running *r, const command *k,
+                               command_state *state) {
   const backend_vtable *vt = c->s->devices.backends[c->backend]->vt;
   stream *queue = c->s->streams[c->backend];
+  const run_operands o = operands_now(r, k);
   bool fits, faulty;
   TRY(oracle_of(c->s));
   TRY(copy_operands(c, &fits));
-  TRY(vt->run(queue, c->nd, c->number));
+  TRY(vt->run(queue, k->recorded, &state->state, &o, c->number));
   if (!fits) {
     note_unchecked(c);
-    *checked = true;
+    state->checked = true;
     return NULL;
   }
   TRY(run_oracle(c, &faulty));
   if (faulty) return NULL; /* bad indices: the device reports them too */
   TRY(compare_results(c));
-  *checked = true;
-  return c->verdict.size ? distrust(c, r, instruction) : vt->prove(queue, c->nd);
+  state->checked = true;
+  return c->verdict.size ? distrust(c, r, k->instruction) : vt->prove(queue, k->recorded);
 }
 
-clave_status run_node(const running *r, const command *c, uint32_t number, uint32_t launch,
-                      const node *nd) {
-  session *s = r->s;
-  const backend_vtable *vt = s->devices.backends[c->backend]->vt;
-  stream *queue = s->streams[c->backend];
-  bool extra = false, *checked = number == NO_INDEX ? &extra : &r->b->checked[number];
-  if (!*checked) {
-    bool unproven = false;
-    if (!s->options.unchecked && vt->is_unproven) TRY(vt->is_unproven(queue, nd, &unproven));
-    *checked = !unproven;
-  }
-  if (*checked) return vt->run(queue, nd, launch);
-  checking k = {.s = s, .backend = c->backend, .nd = nd, .number = launch};
-  clave_status st = check_node(&k, r, c->instruction, checked);
+static clave_status run_checked(const running *r, const command *c, command_state *state,
+                                uint32_t number) {
+  const ir_instruction *ins =
+      c->kind == COMMAND_COPY ? &r->s->x->copy_instruction : &r->g->instructions[c->instruction];
+  const node n = {
+      .instruction = ins, .tensors = r->b->bound[c->backend], .values = r->b->p->values};
+  checking k = {.s = r->s, .backend = c->backend, .nd = &n, .number = number};
+  clave_status st = check_node(&k, r, c, state);
   free_results(&k);
   free_copies(&k);
   return st;
+}
+
+clave_status run_recorded(const running *r, const command *c, command_state *state,
+                          uint32_t number) {
+  const session *s = r->s;
+  const backend_vtable *vt = s->devices.backends[c->backend]->vt;
+  stream *queue = s->streams[c->backend];
+  if (!state->checked) {
+    bool unproven = false;
+    if (!s->options.unchecked && vt->is_unproven)
+      TRY(vt->is_unproven(queue, c->recorded, &unproven));
+    state->checked = !unproven;
+    if (unproven) return run_checked(r, c, state, number);
+  }
+  const run_operands o = operands_now(r, c);
+  return vt->run(queue, c->recorded, &state->state, &o, number);
 }
 
 /* ---------------------------------------------------------------- moving ops */

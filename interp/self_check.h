@@ -5,11 +5,10 @@
  * go on, and from the next run on the op itself runs there. Backends keep what was proven. */
 #include "interp/running.h"
 
-/* Runs a command's node on its backend, comparing it if its kernels are unproven, which is asked
- * once for each command of the schedule (number: see run_command). launch: what the backend reports
- * faults and times under. */
-clave_status run_node(const running *r, const command *c, uint32_t number, uint32_t launch,
-                      const node *nd) STATUS_CHECK;
+/* Runs what is recorded for a command, comparing the results if its kernels are unproven, which is
+ * asked once. number: what the backend reports faults and times under. */
+clave_status run_recorded(const running *r, const command *c, command_state *state,
+                          uint32_t number) STATUS_CHECK;
 /* Moves the ops that were found wrong to the CPU backend; what they are in is planned anew. */
 clave_status replace_distrusted(session *s) STATUS_CHECK;
 void oracle_destroy(oracle *o); /* takes NULL */

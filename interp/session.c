@@ -19,12 +19,6 @@ static clave_status init_method(session *s, uint32_t index) {
   m->output_capacity = mem_pool_alloc(s->pool, n_outputs + 1, sizeof *m->output_capacity);
   m->distrusted = mem_pool_alloc(s->pool, g->n + 1, sizeof *m->distrusted);
   bool good = m->inputs && m->outputs && m->output_capacity && m->distrusted;
-  for (int b = 0; b < s->devices.count; b++) {
-    size_t copies = (size_t)slot_count(s->prog) + g->n + 1;
-    m->cache[b] = mem_pool_alloc(s->pool, g->n + 1, sizeof(void *));
-    m->copy_cache[b] = mem_pool_alloc(s->pool, copies, sizeof(void *));
-    good = good && m->cache[b] && m->copy_cache[b];
-  }
   return good ? NULL : status_no_memory();
 }
 
@@ -33,7 +27,6 @@ static clave_status init_session(session *s) {
   for (int b = 0; b < s->devices.count; b++) {
     backend *be = s->devices.backends[b];
     TRY(be->vt->stream_create(be, &s->streams[b]));
-    if (s->options.fast && be->vt->relax) be->vt->relax(s->streams[b]);
     if (s->options.profile && be->vt->profile) TRY(be->vt->profile(s->streams[b], true));
   }
   uint32_t n = s->prog->ir.methods.count;
@@ -73,9 +66,11 @@ static void destroy_method(session *s, uint32_t index) {
 
 void session_destroy(session *s) {
   if (!s) return;
+  for (uint32_t i = 0; s->methods && i < s->prog->ir.methods.count; i++) destroy_method(s, i);
   for (int b = 0; b < s->devices.count; b++) {
     backend *be = s->devices.backends[b];
     if (s->streams[b]) be->vt->stream_destroy(be, s->streams[b]);
+    be->vt->buffer_destroy(be, s->scratch[b]);
     for (uint32_t i = 0; i < s->arenas[b].n; i++)
       be->vt->buffer_destroy(be, s->arenas[b].chunks[i]);
     free(s->arenas[b].chunks);
@@ -84,7 +79,6 @@ void session_destroy(session *s) {
     backend *be = s->devices.backends[s->x->state_home[i]];
     be->vt->buffer_destroy(be, s->state[i]);
   }
-  for (uint32_t i = 0; s->methods && i < s->prog->ir.methods.count; i++) destroy_method(s, i);
   executable_destroy(s->own);
   oracle_destroy(s->oracle);
   free(s->events);

@@ -15,13 +15,16 @@ typedef struct device_set {
 
 /* A program on a set of devices (executable.h), shared by sessions and threads. */
 typedef struct executable executable;
-/* Program and devices are borrowed. unfused: instructions as they stand in the program, for
- * comparison op by op. */
-clave_status executable_create(const program *p, const device_set *devices, bool unfused,
-                               executable **out) STATUS_CHECK;
+typedef struct executable_options {
+  bool unfused; /* instructions as they stand in the program: for comparison op by op */
+  bool fast;    /* kernels may round less exactly */
+} executable_options;
+/* Program and devices are borrowed. */
+clave_status executable_create(const program *p, const device_set *devices,
+                               const executable_options *o, executable **out) STATUS_CHECK;
 void executable_destroy(executable *x); /* takes NULL; no session uses it any more */
 /* Whether it was made with these. */
-bool executable_is_of(const executable *x, const device_set *devices, bool unfused);
+bool executable_is_of(const executable *x, const device_set *devices, const executable_options *o);
 
 /* A program's constants on one device, made on first use and shared by all sessions there. */
 typedef struct constant_store constant_store;
@@ -44,7 +47,6 @@ typedef struct host_tensor {
 typedef struct session_options {
   uint64_t memory_budget; /* bytes; 0: the device's memory */
   bool poison, profile;
-  bool fast;         /* kernels may round less exactly */
   bool unchecked;    /* no self-check of kernels */
   bool strict_check; /* what it finds is an error, not run elsewhere */
   void (*progress)(void *ctx, const char *what, int done, int total);

@@ -381,6 +381,6 @@ def c_files(s: Schema) -> dict[str, str]:
         "steps.def": steps_def(s),
         "cpu_ops.h": backend_ops_h(s, "cpu", "cpu_stream"),
         "cpu_table.c": backend_table_c(s, "cpu"),
-        "opencl_ops.h": backend_ops_h(s, "opencl", "cl_stream"),
+        "opencl_ops.h": backend_ops_h(s, "opencl", "cl_recorder"),
         "opencl_table.c": backend_table_c(s, "opencl"),
     }

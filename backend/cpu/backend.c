@@ -228,14 +228,43 @@ static void record_fault(cpu_stream *s, uint32_t number) {
   s->fault.kind = KERNEL_FAULT_NONE;
 }
 
-static clave_status run(stream *base, const node *n, uint32_t number) {
-  cpu_stream *s = (cpu_stream *)base;
+/* The op function runs each time, on the operands of the run. */
+typedef struct cpu_recording {
+  recording base;
+  const ir_instruction *instruction;
+  const scalar_value *values;
+} cpu_recording;
+
+static clave_status record(backend *b, const node *n, bool fast, recording **out) {
+  (void)b;
+  (void)fast;
+  *out = NULL;
   ir_op op = n->instruction->op_type;
   if (op >= IR_OP_COUNT || !cpu_table[op])
     return UNSUPPORTED("op %d never runs on a backend", (int)op);
+  cpu_recording *r = calloc(1, sizeof *r);
+  if (!r) return status_no_memory();
+  r->instruction = n->instruction;
+  r->values = n->values;
+  *out = &r->base;
+  return NULL;
+}
+
+static void recording_destroy(backend *b, recording *r) {
+  (void)b;
+  free(r);
+}
+
+static clave_status run(stream *base, const recording *recorded, void **state,
+                        const run_operands *o, uint32_t number) {
+  (void)state;
+  cpu_stream *s = (cpu_stream *)base;
+  const cpu_recording *r = (const cpu_recording *)recorded;
+  const node n = {.instruction = r->instruction, .tensors = o->tensors, .values = r->values};
   if (s->profile) TRY(reserve_span(s, number));
   int64_t start = s->profile ? clock_ns() : 0;
-  clave_status st = cpu_table[op](s, n);
+  s->random = o->random;
+  clave_status st = cpu_table[r->instruction->op_type](s, &n);
   cpu_free_scratch(s);
   record_fault(s, number);
   if (s->profile) s->spans[number] = (cpu_span){start, clock_ns()};
@@ -353,6 +382,8 @@ static const backend_vtable vtable = {
     .supports = supports,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
+    .record = record,
+    .recording_destroy = recording_destroy,
     .run = run,
     .write = write_buffer,
     .read = read_buffer,

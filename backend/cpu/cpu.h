@@ -27,6 +27,7 @@ typedef struct cpu_stream {
   cpu_scratch scratch;
   kernel_fault fault; /* of the node that runs */
   device_fault first; /* since the last finish */
+  random_key random;  /* of the node that runs */
   bool profile;
   cpu_span *spans; /* owned, (n_spans), by node number */
   uint32_t n_spans;

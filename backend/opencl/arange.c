@@ -13,7 +13,7 @@ static double float_of(const node *n, const ir_float_or_vid *v) {
   return s->type == IR_VALUE_TYPE_FLOAT ? s->f : (double)s->i;
 }
 
-static void begin(launch *l, cl_stream *s, const node *n, const char *kernel,
+static void begin(launch *l, cl_recorder *s, const node *n, const char *kernel,
                   const bound_tensor *out) {
   launch_begin(l, s, n, "arange", kernel);
   launch_dtype(l, "OUT_TYPE", out->t.type);
@@ -22,7 +22,7 @@ static void begin(launch *l, cl_stream *s, const node *n, const char *kernel,
   launch_int(l, tensor_numel(&out->t));
 }
 
-clave_status opencl_arange(cl_stream *s, const node *n) {
+clave_status opencl_arange(cl_recorder *s, const node *n) {
   const ir_arange *op = n->instruction->op;
   const bound_tensor *out = &n->tensors[op->out];
   launch l;
@@ -37,7 +37,7 @@ clave_status opencl_arange(cl_stream *s, const node *n) {
   return launch_items(&l, tensor_numel(&out->t));
 }
 
-clave_status opencl_full(cl_stream *s, const node *n) {
+clave_status opencl_full(cl_recorder *s, const node *n) {
   const ir_full *op = n->instruction->op;
   const bound_tensor *out = &n->tensors[op->out];
   launch l;

@@ -32,15 +32,15 @@ static int size_class(int64_t n) { return n <= 64 ? 64 : n <= 128 ? 128 : LARGES
 /* One token's heads that share keys, for one program at all lengths. */
 static int rows_class(int64_t share) { return share > 4 ? 8 : share > 2 ? 4 : share > 1 ? 2 : 1; }
 
-static void choose_splits(const cl_stream *s, attention *a) {
-  const device_traits *t = stream_traits(s);
+static void choose_splits(const cl_recorder *s, attention *a) {
+  const device_traits *t = recorder_traits(s);
   int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : 256);
   int64_t splits = a->items >= wanted ? 1 : wanted / max_i64(a->items, 1);
   a->n_splits = max_i64(min_i64(splits, a->n_keys / SPLIT_KEYS), 1);
 }
 
 /* Everything that follows from the operands. */
-static void choose_shape(const cl_stream *s, attention *a) {
+static void choose_shape(const cl_recorder *s, attention *a) {
   const tensor *q = &a->q.t, *k = &a->k.t;
   int r = q->rank;
   tensor batch = take_dims(q, 0, r - 3);
@@ -51,7 +51,7 @@ static void choose_shape(const cl_stream *s, attention *a) {
   a->n_keys = k->dims[r - 2];
   a->head_dim = q->dims[r - 1];
   a->v_dim = a->v.t.dims[r - 1];
-  a->width = stream_traits(s)->is_cpu ? 16 : 1;
+  a->width = recorder_traits(s)->is_cpu ? 16 : 1;
   int64_t rows = a->share * a->n_queries;
   int few = rows_class(a->share);
   a->by_row = a->width > 1 && rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS &&
@@ -65,7 +65,7 @@ static double scale_of(const ir_opt_f64 *scale, int64_t head_dim) {
   return scale->present ? scale->value : 1 / sqrt((double)head_dim);
 }
 
-static attention read_attention(const cl_stream *s, const node *n) {
+static attention read_attention(const cl_recorder *s, const node *n) {
   const ir_attention *op = n->instruction->op;
   attention a = {.q = n->tensors[op->q],
                  .k = n->tensors[op->k],
@@ -91,14 +91,14 @@ static void launch_row_strides(launch *l, const tensor *t) {
   launch_strides(l, &rows);
 }
 
-static void launch_operands(launch *l, const attention *a, cl_mem parts) {
+static void launch_operands(launch *l, const attention *a) {
   launch_buffer(l, &a->q);
   launch_buffer(l, &a->k);
   launch_buffer(l, &a->v);
   launch_optional(l, a->mask);
   launch_buffer(l, &a->out);
   if (a->n_splits > 1)
-    launch_memory(l, parts, 0);
+    launch_scratch(l, 0);
   else
     launch_absent(l);
   launch_optional(l, a->k_scale);
@@ -138,8 +138,7 @@ static void launch_types(launch *l, const attention *a) {
   launch_define(l, "WINDOWED", a->cache && a->cache->window > 0);
 }
 
-static clave_status launch_attention(cl_stream *s, const node *n, const attention *a,
-                                     cl_mem parts) {
+static clave_status launch_attention(cl_recorder *s, const node *n, const attention *a) {
   int v_max = size_class(a->v_dim);
   dtype mask_type = a->mask ? a->mask->t.type : DTYPE_BOOL;
   launch l;
@@ -157,22 +156,22 @@ static clave_status launch_attention(cl_stream *s, const node *n, const attentio
   launch_define(&l, "V_MAX", v_max);
   launch_define(&l, "SPLIT", a->n_splits > 1);
   if (a->mask_view.rank > 0 && tensor_numel(&a->mask_view) > INT32_MAX / 2) launch_wide(&l);
-  launch_operands(&l, a, parts);
+  launch_operands(&l, a);
   launch_sizes(&l, a);
-  size_t local = stream_traits(s)->is_cpu ? 1 : LOCAL_SIZE;
+  size_t local = recorder_traits(s)->is_cpu ? 1 : LOCAL_SIZE;
   size_t global[3] = {(size_t)a->items, (size_t)a->n_splits, (size_t)ceil_div(a->v_dim, v_max)},
          locals[3] = {local, 1, 1};
   return launch_run(&l, 3, global, locals);
 }
 
-static clave_status launch_merge(cl_stream *s, const node *n, const attention *a, cl_mem parts) {
+static clave_status launch_merge(cl_recorder *s, const node *n, const attention *a) {
   int64_t rows = a->n_batch * a->n_kv * a->share * a->n_queries;
   launch l;
   launch_begin(&l, s, n, "attention_merge", "attention_merge");
   launch_dtype(&l, "X_TYPE", a->q.t.type);
   launch_compute(&l, a->q.t.type);
   launch_define(&l, "EMPTY_NAN", a->empty_nan);
-  launch_memory(&l, parts, 0);
+  launch_scratch(&l, 0);
   launch_buffer(&l, &a->out);
   launch_int(&l, rows);
   launch_int(&l, a->v_dim);
@@ -182,17 +181,16 @@ static clave_status launch_merge(cl_stream *s, const node *n, const attention *a
   return launch_loops(&l, rows, 1, a->v_dim * a->n_splits * 8);
 }
 
-static clave_status attend(cl_stream *s, const node *n, const attention *a) {
-  if (a->n_splits == 1) return launch_attention(s, n, a, NULL);
+static clave_status attend(cl_recorder *s, const node *n, const attention *a) {
+  if (a->n_splits == 1) return launch_attention(s, n, a);
   int64_t rows = a->n_batch * a->n_kv * a->share * a->n_queries;
   size_t bytes = (size_t)(rows * a->n_splits * (a->v_dim + 2)) * sizeof(double);
-  cl_mem parts;
-  TRY(stream_scratch(s, bytes, &parts));
-  TRY(launch_attention(s, n, a, parts));
-  return launch_merge(s, n, a, parts);
+  TRY(recorder_scratch(s, bytes));
+  TRY(launch_attention(s, n, a));
+  return launch_merge(s, n, a);
 }
 
-clave_status opencl_attention(cl_stream *s, const node *n) {
+clave_status opencl_attention(cl_recorder *s, const node *n) {
   attention a = read_attention(s, n);
   return attend(s, n, &a);
 }
@@ -200,10 +198,10 @@ clave_status opencl_attention(cl_stream *s, const node *n) {
 /* ---------------------------------------------------------------- with a cache */
 
 /* The new rows go to the caches. Those of I8 need all of a row for its scale. */
-static clave_status launch_store(cl_stream *s, const node *n, const attention *a) {
+static clave_status launch_store(cl_recorder *s, const node *n, const attention *a) {
   const cache_operands *c = a->cache;
   int64_t size = max_i64(a->head_dim, a->v_dim);
-  int64_t chunk = stream_traits(s)->is_cpu || a->k.t.type == DTYPE_I8 ? max_i64(size, 1) : 1;
+  int64_t chunk = recorder_traits(s)->is_cpu || a->k.t.type == DTYPE_I8 ? max_i64(size, 1) : 1;
   int64_t n_chunks = ceil_div(size, chunk), items = a->n_batch * a->n_kv * a->n_queries * n_chunks;
   launch l;
   launch_begin(&l, s, n, "attention_store", "attention_store");
@@ -238,7 +236,7 @@ static bound_tensor rows_from(const bound_tensor *t, int64_t first, int64_t n) {
   return part;
 }
 
-static clave_status attend_piece(cl_stream *s, const node *n, int64_t first, int64_t count) {
+static clave_status attend_piece(cl_recorder *s, const node *n, int64_t first, int64_t count) {
   const ir_attention_cached *op = n->instruction->op;
   bound_tensor k = rows_from(&n->tensors[op->k], first, count),
                v = rows_from(&n->tensors[op->v], first, count);
@@ -263,7 +261,7 @@ static clave_status attend_piece(cl_stream *s, const node *n, int64_t first, int
   return attend(s, n, &a);
 }
 
-clave_status opencl_attention_cached(cl_stream *s, const node *n) {
+clave_status opencl_attention_cached(cl_recorder *s, const node *n) {
   const ir_attention_cached *op = n->instruction->op;
   int64_t rows = n->tensors[op->q].t.dims[2], size = n->tensors[op->key_cache].t.dims[2];
   /* What does not overwrite keys in use. */

@@ -4,7 +4,7 @@
 
 enum { CPU_CHUNK = 64 };
 
-clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x,
+clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
                            const bound_tensor *out) {
   if (tensor_numel(&x->t) == 0) return NULL;
   tensor both[2] = {x->t, out->t};
@@ -13,7 +13,7 @@ clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x,
   int64_t size = last < 0 ? 1 : both[0].dims[last];
   int64_t x_step = last < 0 ? 1 : both[0].strides[last],
           out_step = last < 0 ? 1 : both[1].strides[last];
-  int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   tensor x_rows = take_dims(&both[0], 0, last < 0 ? 0 : last),
          out_rows = take_dims(&both[1], 0, last < 0 ? 0 : last);
   int64_t items = tensor_numel(&x_rows) * ceil_div(size, chunk);
@@ -33,7 +33,7 @@ clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x,
   return launch_loops(&l, items, 1, min_i64(size, chunk));
 }
 
-clave_status opencl_cat(cl_stream *s, const node *n) {
+clave_status opencl_cat(cl_recorder *s, const node *n) {
   const ir_cat *op = n->instruction->op;
   const bound_tensor *out = &n->tensors[op->out];
   int axis = axis_of(op->axis, out->t.rank);

@@ -71,8 +71,8 @@ static int64_t phase_size(const convolution *v, const conv_dim *d) {
 /* OUTPUTS * VECTORS sums have to stay in registers. Vectors are cut out of output rows, or follow
  * each other over the padded width, whichever loses less at the ends of rows (stores like the first
  * better). */
-static void choose_tile(const cl_stream *s, convolution *v) {
-  bool is_cpu = stream_traits(s)->is_cpu && !dtype_is_int(v->x->t.type);
+static void choose_tile(const cl_recorder *s, convolution *v) {
+  bool is_cpu = recorder_traits(s)->is_cpu && !dtype_is_int(v->x->t.type);
   int64_t columns = phase_size(v, &v->c);
   bool narrow = columns <= 8;
   v->outputs = v->n_outputs >= 8 && !(is_cpu && narrow) ? 8 : v->n_outputs >= 4 ? 4 : 1;
@@ -85,7 +85,7 @@ static void choose_tile(const cl_stream *s, convolution *v) {
   v->outputs_first = weights < image;
 }
 
-static void complete_conv(const cl_stream *s, convolution *v) {
+static void complete_conv(const cl_recorder *s, convolution *v) {
   v->z = read_dim(v, 0);
   v->y = read_dim(v, 1);
   v->c = read_dim(v, 2);
@@ -100,7 +100,7 @@ static void complete_conv(const cl_stream *s, convolution *v) {
   choose_tile(s, v);
 }
 
-static void begin_conv(launch *l, cl_stream *s, const node *n, const char *kernel,
+static void begin_conv(launch *l, cl_recorder *s, const node *n, const char *kernel,
                        const convolution *v) {
   launch_begin(l, s, n, "conv", kernel);
   launch_dtype(l, "X_TYPE", v->x->t.type);
@@ -126,15 +126,14 @@ static bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t co
   return part;
 }
 
-static clave_status spread(cl_stream *s, const node *n, const convolution *v, const portion *p,
-                           cl_mem planes) {
+static clave_status spread(cl_recorder *s, const node *n, const convolution *v, const portion *p) {
   bound_tensor x = take_images(v->x, p->image, p->images);
   int64_t items = v->c.plane > 0 ? p->images * p->slices * slice_size(v) / v->c.plane : 0;
   launch l;
   begin_conv(&l, s, n, "conv_spread", v);
   if (items * v->c.plane > INT32_MAX / 2) launch_wide(&l);
   launch_buffer(&l, &x);
-  launch_memory(&l, planes, 0);
+  launch_scratch(&l, 0);
   launch_int(&l, items);
   launch_int(&l, v->z.size);
   launch_int(&l, p->in);
@@ -150,13 +149,12 @@ static clave_status spread(cl_stream *s, const node *n, const convolution *v, co
   return launch_loops(&l, items, 1, v->c.plane);
 }
 
-static clave_status widen(cl_stream *s, const node *n, const convolution *v, cl_mem memory,
-                          int64_t offset) {
+static clave_status widen(cl_recorder *s, const node *n, const convolution *v, int64_t offset) {
   int64_t items = tensor_numel(&v->weight->t);
   launch l;
   begin_conv(&l, s, n, "conv_widen", v);
   launch_buffer(&l, v->weight);
-  launch_memory(&l, memory, offset);
+  launch_scratch(&l, offset);
   launch_int(&l, items);
   return launch_loops(&l, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
 }
@@ -205,8 +203,8 @@ static int64_t count_items(const convolution *v, const portion *p) {
 }
 
 /* weight_offset < 0: the weight tensor itself. */
-static clave_status multiply(cl_stream *s, const node *n, const convolution *v, const portion *p,
-                             cl_mem scratch, int64_t weight_offset) {
+static clave_status multiply(cl_recorder *s, const node *n, const convolution *v, const portion *p,
+                             int64_t weight_offset) {
   bound_tensor x = take_images(v->x, p->image, p->images),
                out = take_images(v->out, p->image, p->images);
   int64_t items = count_items(v, p);
@@ -217,11 +215,11 @@ static clave_status multiply(cl_stream *s, const node *n, const convolution *v, 
   if (v->from_x)
     launch_buffer(&l, &x);
   else
-    launch_memory(&l, scratch, 0);
+    launch_scratch(&l, 0);
   if (weight_offset < 0)
     launch_buffer(&l, v->weight);
   else
-    launch_memory(&l, scratch, weight_offset);
+    launch_scratch(&l, weight_offset);
   launch_optional(&l, v->bias);
   launch_buffer(&l, &out);
   launch_int(&l, items);
@@ -286,8 +284,8 @@ static int64_t most_slices(const convolution *v, portion p) {
   return most;
 }
 
-static clave_status run_portions(cl_stream *s, const node *n, const convolution *v,
-                                 const portion *size, cl_mem scratch, int64_t weight_offset) {
+static clave_status run_portions(cl_recorder *s, const node *n, const convolution *v,
+                                 const portion *size, int64_t weight_offset) {
   for (int64_t image = 0; image < v->images; image += size->images)
     for (int64_t out = 0; out < v->z.out; out += size->out_slices) {
       portion p = {.image = image,
@@ -297,14 +295,14 @@ static clave_status run_portions(cl_stream *s, const node *n, const convolution 
                    .slices = size->slices};
       if (!v->from_x) {
         find_slices(v, &p);
-        TRY(spread(s, n, v, &p, scratch));
+        TRY(spread(s, n, v, &p));
       }
-      TRY(multiply(s, n, v, &p, scratch, weight_offset));
+      TRY(multiply(s, n, v, &p, weight_offset));
     }
   return NULL;
 }
 
-static clave_status run_conv(cl_stream *s, const node *n, convolution *v) {
+static clave_status run_conv(cl_recorder *s, const node *n, convolution *v) {
   complete_conv(s, v);
   if (tensor_numel(&v->out->t) == 0) return NULL;
   bool wide = v->x->t.type == DTYPE_F64 || dtype_is_int(v->x->t.type);
@@ -313,13 +311,12 @@ static clave_status run_conv(cl_stream *s, const node *n, convolution *v) {
   int64_t planes = v->from_x ? 0 : p.images * most_slices(v, p) * slice_size(v),
           slack = v->vectors * v->width, weight_offset = v->widen ? planes + slack : -1;
   int64_t elements = planes + slack + (v->widen ? tensor_numel(&v->weight->t) : 0);
-  cl_mem scratch = NULL;
-  if (!v->from_x) TRY(stream_scratch(s, (size_t)(elements * item), &scratch));
-  if (v->widen) TRY(widen(s, n, v, scratch, weight_offset));
-  return run_portions(s, n, v, &p, scratch, weight_offset);
+  if (!v->from_x) TRY(recorder_scratch(s, (size_t)(elements * item)));
+  if (v->widen) TRY(widen(s, n, v, weight_offset));
+  return run_portions(s, n, v, &p, weight_offset);
 }
 
-clave_status opencl_conv(cl_stream *s, const node *n) {
+clave_status opencl_conv(cl_recorder *s, const node *n) {
   const ir_conv *op = n->instruction->op;
   convolution v = {.x = &n->tensors[op->x],
                    .weight = &n->tensors[op->weight],
@@ -332,7 +329,7 @@ clave_status opencl_conv(cl_stream *s, const node *n) {
   return run_conv(s, n, &v);
 }
 
-clave_status opencl_conv_transpose(cl_stream *s, const node *n) {
+clave_status opencl_conv_transpose(cl_recorder *s, const node *n) {
   const ir_conv_transpose *op = n->instruction->op;
   convolution v = {.x = &n->tensors[op->x],
                    .weight = &n->tensors[op->weight],

@@ -9,7 +9,8 @@ typedef struct copy_plan {
   tensor shapes[2]; /* x, out: collapsed */
 } copy_plan;
 
-static void begin(launch *l, cl_stream *s, const node *n, const copy_plan *p, const char *kernel) {
+static void begin(launch *l, cl_recorder *s, const node *n, const copy_plan *p,
+                  const char *kernel) {
   launch_begin(l, s, n, "copy", kernel);
   launch_define(l, "SIZE", (int)dtype_size(p->x->t.type));
   launch_buffer(l, p->x);
@@ -26,7 +27,7 @@ static tensor without_axis(const tensor *t, int axis) {
   return r;
 }
 
-static clave_status copy_lines(cl_stream *s, const node *n, const copy_plan *p) {
+static clave_status copy_lines(cl_recorder *s, const node *n, const copy_plan *p) {
   const tensor *x = &p->shapes[0];
   int inner = x->rank - 1;
   int64_t line = x->rank ? x->dims[inner] : 1, stride = x->rank ? x->strides[inner] : 1;
@@ -43,7 +44,7 @@ static clave_status copy_lines(cl_stream *s, const node *n, const copy_plan *p) 
   return launch_run(&l, 2, global, local);
 }
 
-static clave_status copy_points(cl_stream *s, const node *n, const copy_plan *p) {
+static clave_status copy_points(cl_recorder *s, const node *n, const copy_plan *p) {
   const tensor *x = &p->shapes[0];
   launch l;
   begin(&l, s, n, p, "copy_points");
@@ -54,7 +55,7 @@ static clave_status copy_points(cl_stream *s, const node *n, const copy_plan *p)
   return launch_items(&l, tensor_numel(x));
 }
 
-static clave_status copy_tiles(cl_stream *s, const node *n, const copy_plan *p, int axis) {
+static clave_status copy_tiles(cl_recorder *s, const node *n, const copy_plan *p, int axis) {
   const tensor *x = &p->shapes[0], *out = &p->shapes[1];
   int inner = x->rank - 1;
   int64_t rows = x->dims[axis], columns = x->dims[inner];
@@ -73,7 +74,7 @@ static clave_status copy_tiles(cl_stream *s, const node *n, const copy_plan *p, 
   launch_strides(&l, &out_planes);
   size_t down = (size_t)((rows + TILE - 1) / TILE), across = (size_t)((columns + TILE - 1) / TILE);
   size_t planes = (size_t)tensor_numel(&x_planes);
-  if (stream_traits(s)->is_cpu)
+  if (recorder_traits(s)->is_cpu)
     return launch_run(&l, 3, (size_t[]){across, down, planes}, (size_t[]){1, 1, 1});
   return launch_run(&l, 3, (size_t[]){across * TILE, down * TILE_ROWS, planes},
                     (size_t[]){TILE, TILE_ROWS, 1});
@@ -87,7 +88,7 @@ static int transposed_axis(const tensor *x) {
   return -1;
 }
 
-clave_status opencl_copy(cl_stream *s, const node *n) {
+clave_status opencl_copy(cl_recorder *s, const node *n) {
   const ir_copy *op = n->instruction->op;
   copy_plan p = {.x = &n->tensors[op->x], .out = &n->tensors[op->out]};
   p.shapes[0] = p.x->t;

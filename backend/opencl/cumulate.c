@@ -18,15 +18,15 @@ static bool is_extreme(int kind) {
   return kind == IR_CUMULATE_KIND_MAX || kind == IR_CUMULATE_KIND_MIN;
 }
 
-static int64_t count_splits(const cl_stream *s, const cumulating *g) {
-  const device_traits *t = stream_traits(s);
+static int64_t count_splits(const cl_recorder *s, const cumulating *g) {
+  const device_traits *t = recorder_traits(s);
   int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : 512);
   if (g->items == 0 || g->items >= wanted) return 1;
   int64_t parts = min_i64(wanted / g->items, g->size / (t->is_cpu ? CPU_PART : GPU_PART));
   return max_i64(1, min_i64(parts, MAX_SPLITS));
 }
 
-static void lay_out(const cl_stream *s, cumulating *g, int axis) {
+static void lay_out(const cl_recorder *s, cumulating *g, int axis) {
   tensor both[2] = {g->x->t, g->out->t};
   split_dims(both, 2, g->x->t.rank == 0 ? 0 : 1u << axis, g->kept, g->over);
   row_class rows = choose_row_class(s, g->kept, g->over, 2);
@@ -47,22 +47,22 @@ static void define_fold(launch *l, const cumulating *g) {
 }
 
 /* Parts, then places; both of 8 bytes at most. */
-static void bind_parts(launch *l, const cumulating *g, cl_mem parts) {
+static void bind_parts(launch *l, const cumulating *g) {
   if (g->n_splits > 1) {
-    launch_memory(l, parts, 0);
-    launch_memory(l, parts, 2 * g->n_splits * g->items * g->width);
+    launch_scratch(l, 0);
+    launch_scratch(l, 2 * g->n_splits * g->items * g->width);
   } else {
     launch_absent(l);
     launch_absent(l);
   }
 }
 
-static clave_status launch_parts(cl_stream *s, const node *n, const cumulating *g, cl_mem parts) {
+static clave_status launch_parts(cl_recorder *s, const node *n, const cumulating *g) {
   launch l;
   launch_begin(&l, s, n, "cumulate", "cumulate_parts");
   define_fold(&l, g);
   launch_buffer(&l, g->x);
-  bind_parts(&l, g, parts);
+  bind_parts(&l, g);
   launch_layout(&l, &g->kept[0]);
   launch_int(&l, g->items);
   launch_int(&l, kept_row_size(g->kept));
@@ -72,14 +72,14 @@ static clave_status launch_parts(cl_stream *s, const node *n, const cumulating *
   return launch_loops(&l, g->items, g->n_splits, 4 * g->size / g->n_splits * g->width);
 }
 
-static clave_status launch_folds(cl_stream *s, const node *n, const cumulating *g, cl_mem parts) {
+static clave_status launch_folds(cl_recorder *s, const node *n, const cumulating *g) {
   launch l;
   launch_begin(&l, s, n, "cumulate", "cumulate");
   define_fold(&l, g);
   launch_buffer(&l, g->x);
   launch_buffer(&l, g->out);
   launch_optional(&l, g->indices);
-  bind_parts(&l, g, parts);
+  bind_parts(&l, g);
   launch_layout(&l, &g->kept[0]);
   launch_strides(&l, &g->kept[1]);
   launch_int(&l, g->items);
@@ -91,16 +91,15 @@ static clave_status launch_folds(cl_stream *s, const node *n, const cumulating *
   return launch_loops(&l, g->items, g->n_splits, 4 * g->size / g->n_splits * g->width);
 }
 
-clave_status opencl_cumulate(cl_stream *s, const node *n) {
+clave_status opencl_cumulate(cl_recorder *s, const node *n) {
   const ir_cumulate *op = n->instruction->op;
   cumulating g = {.kind = (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
   g.indices = operand_of(n, op->indices);
   lay_out(s, &g, axis_of(op->axis, g.x->t.rank));
-  cl_mem parts = NULL;
   if (g.n_splits > 1) {
     int64_t states = g.n_splits * g.items * (2 * g.width + is_extreme(g.kind));
-    TRY(stream_scratch(s, (size_t)states * sizeof(int64_t), &parts));
-    TRY(launch_parts(s, n, &g, parts));
+    TRY(recorder_scratch(s, (size_t)states * sizeof(int64_t)));
+    TRY(launch_parts(s, n, &g));
   }
-  return launch_folds(s, n, &g, parts);
+  return launch_folds(s, n, &g);
 }

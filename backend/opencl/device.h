@@ -158,65 +158,92 @@ clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes,
                                 buffer **out) STATUS_CHECK;
 void opencl_buffer_destroy(backend *b, buffer *buf);
 
+/* ---------------------------------------------------------------- launch.c */
+
+/* An argument as clSetKernelArg takes it. */
+typedef struct raw_arg {
+  union {
+    int32_t i;
+    int64_t l;
+    float f;
+    double d;
+    int32_t i8[8];
+    int64_t l8[8];
+  } as;
+  size_t size;
+  const void *data; /* NULL: local memory */
+} raw_arg;
+/* The bytes of a value for a parameter; of buffers and what changes by run there are none. False:
+ * it does not fit. */
+bool launch_raw(const launch_value *v, arg_kind kind, bool wide, dtype compute, raw_arg *out);
+void opencl_cache_destroy(backend *b, void *cache); /* of an instruction's programs */
+
+/* ---------------------------------------------------------------- record.c */
+
+/* A product that CLBlast runs; gemm_clblast.c's. */
+typedef struct blas_call blas_call;
+
+/* A launch but for the buffers. */
+typedef struct recorded_launch {
+  program *program; /* NULL: CLBlast's */
+  blas_call *blas;  /* owned; or NULL */
+  const kernel_signature *signature;
+  launch_value *values; /* owned (n_values), in the parameters' order */
+  int n_values, dims;
+  size_t global[3], local[3];
+  bool wide;
+  dtype compute;  /* F32, F64 or I64: what `real` is */
+  uint64_t class; /* see launch_class */
+} recorded_launch;
+
+typedef struct cl_recording {
+  recording base;
+  recorded_launch *launches; /* owned */
+  int n, capacity;
+} cl_recording;
+
+struct cl_recorder {
+  cl_device *device;
+  bool fast; /* kernels may round less exactly */
+  cl_recording *out;
+};
+
+/* Takes `blas` over; copies values. */
+clave_status recorder_add(cl_recorder *s, const recorded_launch *l,
+                          const launch_value *values) STATUS_CHECK;
+clave_status opencl_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
+void opencl_recording_destroy(backend *b, recording *r);
+clave_status opencl_request(stream *s, const recording *r) STATUS_CHECK;
+clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, int total),
+                              void *ctx) STATUS_CHECK;
+clave_status opencl_is_unproven(stream *s, const recording *r, bool *unproven) STATUS_CHECK;
+clave_status opencl_prove(stream *s, const recording *r) STATUS_CHECK;
+
 /* ---------------------------------------------------------------- stream.c */
-
-/* A kernel that a node uses, found by the key of the launch. */
-typedef struct node_kernel {
-  struct node_kernel *next;
-  const char *stem, *kernel;
-  int n_macros;
-  launch_macro macros[MAX_LAUNCH_DEFINES + 1];
-  program *program;
-  const kernel_signature *signature; /* borrowed from the program or the embedded table */
-  cl_kernel handle;                  /* owned; NULL until first launched */
-  dtype compute;                     /* F32, F64 or I64: what `real` is */
-  size_t local[3];                   /* of the last launch */
-} node_kernel;
-typedef struct node_cache {
-  struct node_cache *next; /* of the stream's list */
-  node_kernel *kernels;
-} node_cache;
-/* The cache of a node, made if this is its first use (launch.c). */
-clave_status node_cache_of(cl_stream *s, const node *n, node_cache **out) STATUS_CHECK;
-
-/* What a pass over an op's launches does with them: anything but VISIT_RUN is dry. */
-typedef enum visit_mode {
-  VISIT_RUN,
-  VISIT_BUILD, /* request the programs */
-  VISIT_LOOK,  /* is one of them unproven */
-  VISIT_PROVE
-} visit_mode;
 
 typedef struct timed_event {
   uint32_t number;
   cl_event event;
 } timed_event;
 
-struct cl_stream {
+typedef struct cl_stream {
   stream base;
   cl_device *device;
   const cl_functions *cl;
   cl_command_queue queue;
-  node_cache *caches; /* owned */
-  cl_mem fault;       /* one fault_record */
-  bool fault_armed;   /* a kernel that may write it was enqueued since the last finish */
-  cl_mem scratch;
-  size_t scratch_bytes;
-  visit_mode visit;
-  bool unproven;   /* found by VISIT_LOOK */
-  bool relaxed;    /* kernels may round less exactly */
-  uint32_t number; /* of the node being run */
+  cl_mem fault;     /* one fault_record */
+  bool fault_armed; /* a kernel that may write it was enqueued since the last finish */
+  uint32_t number;  /* of the node being run */
   bool profiling;
   timed_event *events;
   size_t n_events, max_events;
   bool unsaved;        /* a kernel variant ran that the cache on disk lacks */
-  program **requested; /* by prepare, for build_all */
+  program **requested; /* for build_all */
   int n_requested, max_requested;
-};
+} cl_stream;
 
 clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;
 void opencl_stream_destroy(backend *b, stream *s);
-void opencl_relax(stream *s);
 clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from,
                           size_t bytes) STATUS_CHECK;
 clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to,
@@ -231,16 +258,14 @@ clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns,
  * profiling. */
 cl_event *stream_event(cl_stream *s, clave_status *st);
 
-/* prepare.c */
-/* A launch in a dry pass. */
-clave_status stream_visit(cl_stream *s, program *p, uint64_t launch_class) STATUS_CHECK;
-/* The same of a launch of CLBlast's kernels. */
-void stream_visit_blas(cl_stream *s, uint64_t launch_class);
-clave_status opencl_prepare(stream *s, const node *n) STATUS_CHECK;
-clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, int total),
-                              void *ctx) STATUS_CHECK;
-clave_status opencl_is_unproven(stream *s, const node *n, bool *unproven) STATUS_CHECK;
-clave_status opencl_prove(stream *s, const node *n) STATUS_CHECK;
-clave_status opencl_run(stream *s, const node *n, uint32_t number) STATUS_CHECK;
+/* ---------------------------------------------------------------- submit.c */
+
+clave_status opencl_run(stream *s, const recording *r, void **state, const run_operands *o,
+                        uint32_t number) STATUS_CHECK;
+void opencl_state_destroy(stream *s, void *state);
+
+/* ---------------------------------------------------------------- gemm_clblast.c */
+
+clave_status blas_run(cl_stream *s, const blas_call *c, const run_operands *o) STATUS_CHECK;
 
 #endif

@@ -11,11 +11,11 @@ static int kind_of(double p) {
   return isinf(p) ? KIND_INFINITE : KIND_ANY;
 }
 
-clave_status opencl_distance(cl_stream *s, const node *n) {
+clave_status opencl_distance(cl_recorder *s, const node *n) {
   const ir_distance *op = n->instruction->op;
   const bound_tensor *a = &n->tensors[op->a], *b = &n->tensors[op->b], *out = &n->tensors[op->out];
   int rank = a->t.rank, kind = kind_of(op->p);
-  bool vector = stream_traits(s)->is_cpu && kind != KIND_ANY; /* PoCL: pow of double16 is wrong */
+  bool vector = recorder_traits(s)->is_cpu && kind != KIND_ANY; /* PoCL: pow of double16 is wrong */
   int rows = vector ? CPU_ROWS : 1;
   int64_t m = a->t.dims[rank - 1], n_b = b->t.dims[rank - 2];
   if (tensor_numel(&out->t) == 0) return NULL;

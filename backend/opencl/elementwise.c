@@ -352,7 +352,7 @@ static void push_arguments(launch *l, const plan *p) {
   for (int i = 0; i < p->n_numbers; i++) push_number(l, p, &p->numbers[i]);
 }
 
-clave_status opencl_elementwise(cl_stream *s, const node *n) {
+clave_status opencl_elementwise(cl_recorder *s, const node *n) {
   plan p;
   TRY(make_plan(&p, n));
   launch l;

@@ -4,12 +4,12 @@
 
 enum { CPU_CHUNK = 64 };
 
-clave_status opencl_embedding_bag(cl_stream *s, const node *n) {
+clave_status opencl_embedding_bag(cl_recorder *s, const node *n) {
   const ir_embedding_bag *op = n->instruction->op;
   const bound_tensor *weight = &n->tensors[op->weight], *indices = &n->tensors[op->indices],
                      *offsets = &n->tensors[op->offsets], *factors = operand_of(n, op->weights),
                      *out = &n->tensors[op->out];
-  int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   int64_t dim = out->t.dims[1], items = out->t.dims[0] * ceil_div(dim, chunk);
   launch l;
   launch_begin(&l, s, n, "embedding_bag", "embedding_bag");

@@ -46,8 +46,8 @@ void launch_layout(launch *l, const tensor *t) {
 }
 
 /* A CPU device runs groups on its cores: enough of them, but not tiny ones. */
-size_t choose_local(const cl_stream *s, int64_t items, int64_t work) {
-  const device_traits *t = stream_traits(s);
+size_t choose_local(const cl_recorder *s, int64_t items, int64_t work) {
+  const device_traits *t = recorder_traits(s);
   if (!t->is_cpu) return LOCAL_SIZE;
   int64_t wanted = 4 * (int64_t)t->compute_units;
   if (work < 256 && items >= wanted * 64) return 64;
@@ -72,8 +72,8 @@ static bool all_unit_stride(const tensor *ts, int n) {
   return true;
 }
 
-row_class choose_row_class(const cl_stream *s, const tensor *kept, const tensor *over, int n) {
-  bool is_cpu = stream_traits(s)->is_cpu;
+row_class choose_row_class(const cl_recorder *s, const tensor *kept, const tensor *over, int n) {
+  bool is_cpu = recorder_traits(s)->is_cpu;
   int64_t inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
   if (inner > 1 && all_unit_stride(over, n))
     return (row_class){.row = true, .team = !is_cpu && inner >= 32, .width = is_cpu ? 16 : 1};

@@ -30,7 +30,7 @@ tensor take_dims(const tensor *t, int from, int to);
 void launch_layout(launch *l, const tensor *t);
 
 /* The local size for `items` work-items that each loop over about `work` elements. */
-size_t choose_local(const cl_stream *s, int64_t items, int64_t work);
+size_t choose_local(const cl_recorder *s, int64_t items, int64_t work);
 /* Launches (items, others) work-items, `work` elements each. */
 clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) STATUS_CHECK;
 /* Launches `rows` teams of LOCAL_SIZE work-items (`team`), or one work-item a row. */
@@ -44,7 +44,7 @@ typedef struct row_class {
   int strip; /* STRIP: vectors of kept elements that a work-item without ROW takes; 0 and 1: one */
 } row_class;
 /* over[0..n): the walked dimension(s), kept[0..n): the rest. */
-row_class choose_row_class(const cl_stream *s, const tensor *kept, const tensor *over, int n);
+row_class choose_row_class(const cl_recorder *s, const tensor *kept, const tensor *over, int n);
 void launch_row_class(launch *l, row_class c); /* macros ROW, TEAM, W */
 /* Elements of the innermost kept dimension, of which a work-item without ROW takes STRIP * W. */
 int64_t kept_row_size(const tensor *kept);
@@ -54,14 +54,13 @@ int64_t row_class_items(row_class c, const tensor *kept);
 /* The places along `axis` of every row of x in ascending order of their elements, equal ones in
  * their own order: 32-bit integers, `pitch` a row, in the stream's scratch memory. */
 typedef struct sorted_places {
-  cl_mem memory;
-  int64_t offset, pitch; /* in places */
+  int64_t offset, pitch; /* in places; of the scratch memory */
 } sorted_places;
-clave_status launch_sort(cl_stream *s, const node *n, const bound_tensor *x, int axis,
+clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, int axis,
                          sorted_places *out) STATUS_CHECK;
 
 /* Copies x into `out` elementwise (equal dims and dtype size, any strides); kernels_cl/cat.cl. */
-clave_status move_elements(cl_stream *s, const node *n, const bound_tensor *x,
+clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
                            const bound_tensor *out) STATUS_CHECK;
 
 #endif

@@ -23,7 +23,7 @@ static void launch_pair(launch *l, const ir_i32s *v) {
 static clave_status launch_window(launch *l, const bound_tensor *x, const bound_tensor *out,
                                   const tensor *planes, const fold_window *w, int64_t row,
                                   int64_t work) {
-  int64_t chunk = stream_traits(l->s)->is_cpu ? CPU_CHUNK : 1;
+  int64_t chunk = recorder_traits(l->s)->is_cpu ? CPU_CHUNK : 1;
   int64_t items = row ? tensor_numel(&out->t) / row * ceil_div(row, chunk) : 0;
   launch_define(l, "CHUNK", (int)chunk);
   launch_buffer(l, x);
@@ -38,7 +38,7 @@ static clave_status launch_window(launch *l, const bound_tensor *x, const bound_
   return launch_loops(l, items, 1, work * min_i64(row, chunk));
 }
 
-clave_status opencl_im2col(cl_stream *s, const node *n) {
+clave_status opencl_im2col(cl_recorder *s, const node *n) {
   const ir_im2col *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   fold_window w = {&op->kernel, &op->stride, &op->padding, &op->dilation};
@@ -48,7 +48,7 @@ clave_status opencl_im2col(cl_stream *s, const node *n) {
   return launch_window(&l, x, out, &x->t, &w, positions_of(&w, &x->t, 1), 1);
 }
 
-clave_status opencl_col2im(cl_stream *s, const node *n) {
+clave_status opencl_col2im(cl_recorder *s, const node *n) {
   const ir_col2im *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   fold_window w = {&op->kernel, &op->stride, &op->padding, &op->dilation};

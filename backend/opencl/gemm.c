@@ -44,6 +44,6 @@ clave_status gemm_tile(const gemm *g) {
   gemm_push_operands(&l, g);
   size_t global[3] = {(size_t)((g->n + BLOCK - 1) / BLOCK), (size_t)((g->m + BLOCK - 1) / BLOCK),
                       (size_t)g->batches};
-  size_t side = stream_traits(g->s)->is_cpu ? 1 : SIDE, local[3] = {side, side, 1};
+  size_t side = recorder_traits(g->s)->is_cpu ? 1 : SIDE, local[3] = {side, side, 1};
   return launch_run(&l, 3, global, local);
 }

@@ -5,7 +5,7 @@
 #include "backend/opencl/opencl.h"
 
 typedef struct gemm {
-  cl_stream *s;
+  cl_recorder *s;
   const node *node;
   const bound_tensor *a, *b, *bias, *out; /* bias may be NULL; out is contiguous */
   int64_t m, n, k;
@@ -24,7 +24,7 @@ typedef enum gemm_kind {
 } gemm_kind;
 
 /* The product of a Matmul node: batches collapsed, rows that share one b folded into m. */
-void gemm_describe(gemm *g, cl_stream *s, const node *n);
+void gemm_describe(gemm *g, cl_recorder *s, const node *n);
 
 /* Parameters that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS. */
 void gemm_begin(launch *l, const gemm *g, const char *stem, const char *kernel);

@@ -10,7 +10,8 @@
 #include "base/file.h"
 
 typedef struct clblast {
-  library *library; /* NULL: there is none */
+  library *library;       /* NULL: there is none */
+  cl_command_queue queue; /* by which it asks about the device */
   __typeof__(&CLBlastSgemmWithTempBuffer) gemm;
   __typeof__(&CLBlastSGemmTempBufferSize) temp_size;
   __typeof__(&CLBlastSgemmStridedBatched) batched;
@@ -22,7 +23,8 @@ static bool find_function(library *l, const char *name, void *to) {
   return f != NULL;
 }
 
-static clblast *open_clblast(void) {
+static clblast *open_clblast(const cl_device *d) {
+  cl_int code;
   clblast *c = calloc(1, sizeof *c);
   if (!c) return NULL;
   status_free(library_open("libclblast.so.1", &c->library));
@@ -30,6 +32,8 @@ static clblast *open_clblast(void) {
   bool all = find_function(c->library, "CLBlastSgemmWithTempBuffer", &c->gemm) &&
              find_function(c->library, "CLBlastSGemmTempBufferSize", &c->temp_size) &&
              find_function(c->library, "CLBlastSgemmStridedBatched", &c->batched);
+  if (all) c->queue = d->cl->clCreateCommandQueue(d->context, d->entry->id, 0, &code);
+  all = all && c->queue;
   if (!all) {
     library_close(c->library);
     c->library = NULL;
@@ -40,7 +44,7 @@ static clblast *open_clblast(void) {
 /* NULL: not there. */
 static const clblast *device_clblast(cl_device *d) {
   mutex_lock(d->lock);
-  if (!d->blas) d->blas = open_clblast();
+  if (!d->blas) d->blas = open_clblast(d);
   clblast *c = d->blas;
   mutex_unlock(d->lock);
   return c && c->library ? c : NULL;
@@ -49,6 +53,7 @@ static const clblast *device_clblast(cl_device *d) {
 void gemm_clblast_close(cl_device *d) {
   clblast *c = d->blas;
   if (!c) return;
+  if (c->queue) d->cl->clReleaseCommandQueue(c->queue);
   library_close(c->library);
   free(c);
   d->blas = NULL;
@@ -57,8 +62,9 @@ void gemm_clblast_close(cl_device *d) {
 /* ---------------------------------------------------------------- operands */
 
 typedef struct matrix {
-  cl_mem memory;
-  size_t offset, ld, stride; /* elements; stride: between batches */
+  uint32_t slot;
+  size_t offset, ld, stride; /* elements; offset: from where the slot begins; stride: between
+                                batches */
   CLBlastTranspose transpose;
   bool usable;
 } matrix;
@@ -69,8 +75,8 @@ static matrix describe_matrix(const bound_tensor *t, const tensor *batch, int64_
   bool plain = (column_stride == 1 || columns == 1) && row_stride >= columns;
   bool turned = (row_stride == 1 || rows == 1) && column_stride >= rows;
   int64_t between = batch->rank == 1 ? batch->strides[0] : 0;
-  return (matrix){.memory = t->buf ? ((const cl_buffer *)t->buf)->memory : NULL,
-                  .offset = t->buffer_offset / dtype_size(t->t.type) + (size_t)t->t.offset,
+  return (matrix){.slot = t->slot,
+                  .offset = (size_t)t->t.offset,
                   .ld = (size_t)(plain ? row_stride : column_stride),
                   .stride = (size_t)between,
                   .transpose = plain ? CLBlastTransposeNo : CLBlastTransposeYes,
@@ -82,6 +88,12 @@ static matrix matrix_a(const gemm *g) {
 }
 static matrix matrix_b(const gemm *g) {
   return describe_matrix(g->b, &g->batch_b, g->k, g->n, g->b_k, g->b_n);
+}
+static matrix matrix_out(const gemm *g) {
+  tensor none = {.rank = 0};
+  matrix out = describe_matrix(g->out, &none, g->m, g->n, g->n, 1);
+  out.stride = (size_t)(g->m * g->n);
+  return out;
 }
 
 bool gemm_clblast_usable(const gemm *g) {
@@ -109,49 +121,60 @@ static clave_status spread_bias(const gemm *g) {
   return launch_run(&l, 3, global, local);
 }
 
-static CLBlastStatusCode run_one(const gemm *g, const clblast *c, const matrix *a, const matrix *b,
-                                 const matrix *out, float beta, cl_mem temporary, cl_event *event) {
-  return c->gemm(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n,
-                 (size_t)g->k, (float)g->alpha, a->memory, a->offset, a->ld, b->memory, b->offset,
-                 b->ld, beta, out->memory, out->offset, out->ld, &g->s->queue, event, temporary);
+struct blas_call {
+  size_t m, n, k, batches;
+  float alpha, beta;
+  matrix a, b, out;
+};
+
+/* A matrix of a run. */
+typedef struct placed_matrix {
+  cl_mem memory;
+  size_t offset;
+} placed_matrix;
+
+static placed_matrix place_matrix(const matrix *m, const run_operands *o) {
+  const bound_tensor *t = &o->tensors[m->slot];
+  return (placed_matrix){((const cl_buffer *)t->buf)->memory,
+                         m->offset + t->buffer_offset / sizeof(float)};
 }
 
-static CLBlastStatusCode run_batches(const gemm *g, const clblast *c, const matrix *a,
-                                     const matrix *b, const matrix *out, float beta,
-                                     cl_event *event) {
-  return c->batched(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n,
-                    (size_t)g->k, (float)g->alpha, a->memory, a->offset, a->ld, a->stride,
-                    b->memory, b->offset, b->ld, b->stride, beta, out->memory, out->offset, out->ld,
-                    out->stride, (size_t)g->batches, &g->s->queue, event);
-}
-
-static CLBlastStatusCode temporary_size(const gemm *g, const clblast *c, const matrix *a,
-                                        const matrix *b, const matrix *out, size_t *bytes) {
-  return c->temp_size(CLBlastLayoutRowMajor, a->transpose, b->transpose, (size_t)g->m, (size_t)g->n,
-                      (size_t)g->k, a->offset, a->ld, b->offset, b->ld, out->offset, out->ld,
-                      &g->s->queue, bytes);
-}
-
-static clave_status multiply(const gemm *g, const clblast *c) {
-  matrix a = matrix_a(g), b = matrix_b(g);
-  tensor none = {.rank = 0};
-  matrix out = describe_matrix(g->out, &none, g->m, g->n, g->n, 1);
-  out.stride = (size_t)(g->m * g->n);
-  float beta = g->bias ? (float)g->beta : 0;
-  size_t bytes = 0;
-  cl_mem temporary = NULL;
-  CLBlastStatusCode code =
-      g->batches > 1 ? CLBlastSuccess : temporary_size(g, c, &a, &b, &out, &bytes);
-  if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSGemmTempBufferSize");
-  if (bytes) TRY(stream_scratch(g->s, bytes, &temporary));
+clave_status blas_run(cl_stream *s, const blas_call *g, const run_operands *o) {
+  const clblast *c = s->device->blas;
+  const placed_matrix a = place_matrix(&g->a, o), b = place_matrix(&g->b, o),
+                      out = place_matrix(&g->out, o);
+  cl_mem temporary = o->scratch ? ((const cl_buffer *)o->scratch)->memory : NULL;
   clave_status st;
-  cl_event *event = stream_event(g->s, &st);
+  cl_event *event = stream_event(s, &st);
   if (st) return st;
-  code = g->batches > 1 ? run_batches(g, c, &a, &b, &out, beta, event)
-                        : run_one(g, c, &a, &b, &out, beta, temporary, event);
+  CLBlastStatusCode code;
+  if (g->batches > 1) {
+    code = c->batched(CLBlastLayoutRowMajor, g->a.transpose, g->b.transpose, g->m, g->n, g->k,
+                      g->alpha, a.memory, a.offset, g->a.ld, g->a.stride, b.memory, b.offset,
+                      g->b.ld, g->b.stride, g->beta, out.memory, out.offset, g->out.ld,
+                      g->out.stride, g->batches, &s->queue, event);
+  } else {
+    code = c->gemm(CLBlastLayoutRowMajor, g->a.transpose, g->b.transpose, g->m, g->n, g->k,
+                   g->alpha, a.memory, a.offset, g->a.ld, b.memory, b.offset, g->b.ld, g->beta,
+                   out.memory, out.offset, g->out.ld, &s->queue, event, temporary);
+  }
   if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSgemm");
-  if (event) g->s->n_events++;
+  if (event) s->n_events++;
   return NULL;
+}
+
+/* ---------------------------------------------------------------- record */
+
+/* Of its temporary buffer, which is the largest where no operand is at the begin of its memory. */
+static clave_status reserve_temporary(const gemm *g, const blas_call *c) {
+  clblast *lib = g->s->device->blas;
+  size_t bytes = 0;
+  if (c->batches > 1) return NULL;
+  CLBlastStatusCode code = lib->temp_size(
+      CLBlastLayoutRowMajor, c->a.transpose, c->b.transpose, c->m, c->n, c->k, c->a.offset + 1,
+      c->a.ld, c->b.offset + 1, c->b.ld, c->out.offset + 1, c->out.ld, &lib->queue, &bytes);
+  if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSGemmTempBufferSize");
+  return recorder_scratch(g->s, bytes);
 }
 
 /* CLBlast's kernels are not ours to look into: a launch with tiles of the usual sizes stands for
@@ -179,9 +202,18 @@ static uint64_t blas_class(const gemm *g) {
 
 clave_status gemm_clblast(const gemm *g) {
   if (g->bias) TRY(spread_bias(g));
-  if (stream_is_dry(g->s)) {
-    stream_visit_blas(g->s, blas_class(g));
-    return NULL;
-  }
-  return multiply(g, device_clblast(g->s->device));
+  const blas_call call = {.m = (size_t)g->m,
+                          .n = (size_t)g->n,
+                          .k = (size_t)g->k,
+                          .batches = (size_t)g->batches,
+                          .alpha = (float)g->alpha,
+                          .beta = g->bias ? (float)g->beta : 0,
+                          .a = matrix_a(g),
+                          .b = matrix_b(g),
+                          .out = matrix_out(g)};
+  TRY(reserve_temporary(g, &call));
+  recorded_launch l = {.blas = malloc(sizeof call), .class = blas_class(g)};
+  if (!l.blas) return status_no_memory();
+  *l.blas = call;
+  return recorder_add(g->s, &l, NULL);
 }

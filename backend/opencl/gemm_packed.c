@@ -9,14 +9,14 @@ enum { MAX_STRIP = 128 };
 static int panel_rows(uint32_t vector_width) { return vector_width == 8 ? 6 : 8; }
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t strip_of(const gemm *g) {
-  const device_traits *t = stream_traits(g->s);
+  const device_traits *t = recorder_traits(g->s);
   int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * DEPTH)),
           panel = 2 * (int64_t)t->vector_width;
   return (fits < MAX_STRIP ? fits : MAX_STRIP) / panel * panel;
 }
 
 bool gemm_packed_usable(const gemm *g) {
-  return stream_traits(g->s)->is_cpu && g->k > 0 && strip_of(g) > 0;
+  return recorder_traits(g->s)->is_cpu && g->k > 0 && strip_of(g) > 0;
 }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -26,12 +26,12 @@ static int b_order(const gemm *g) { return g->b_n == 1 || g->n == 1 ? 0 : g->b_k
 /* One key for both kernels: one program. */
 static void begin(launch *l, const gemm *g, const char *kernel) {
   gemm_begin(l, g, "gemm", kernel);
-  launch_define(l, "WIDTH", (int)stream_traits(g->s)->vector_width);
+  launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
   launch_define(l, "A_ORDER", g->a_k == 1);
   launch_define(l, "B_ORDER", b_order(g));
 }
 
-static clave_status pack_a(const gemm *g, cl_mem packed, int64_t panels) {
+static clave_status pack_a(const gemm *g, int64_t panels) {
   launch l;
   begin(&l, g, "gemm_pack");
   launch_buffer(&l, g->a);
@@ -39,7 +39,7 @@ static clave_status pack_a(const gemm *g, cl_mem packed, int64_t panels) {
   launch_dims(&l, &g->batch_a);
   launch_int(&l, g->a_m);
   launch_int(&l, g->a_k);
-  launch_memory(&l, packed, 0);
+  launch_scratch(&l, 0);
   launch_int(&l, g->m);
   launch_int(&l, g->k);
   size_t global[3] = {(size_t)panels, (size_t)divide_up(g->k, DEPTH), (size_t)g->batches},
@@ -52,17 +52,17 @@ static clave_status pack_a(const gemm *g, cl_mem packed, int64_t panels) {
 static int64_t share_panels(const gemm *g, int64_t panels) {
   enum { MIN_PANELS = 4 };
   int64_t strips = divide_up(g->n, strip_of(g)) * g->batches,
-          wanted = 4 * (int64_t)stream_traits(g->s)->compute_units;
+          wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : divide_up(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
   return chunks > 1 ? divide_up(panels, chunks) : panels;
 }
 
-static clave_status multiply(const gemm *g, cl_mem scratch, int64_t panels, int64_t sums_offset) {
+static clave_status multiply(const gemm *g, int64_t panels, int64_t sums_offset) {
   int64_t each = share_panels(g, panels), strip = strip_of(g);
   launch l;
   begin(&l, g, "gemm");
-  launch_memory(&l, scratch, 0);
+  launch_scratch(&l, 0);
   launch_buffer(&l, g->b);
   launch_strides(&l, &g->batch_b);
   launch_int(&l, g->b_k);
@@ -78,7 +78,7 @@ static clave_status multiply(const gemm *g, cl_mem scratch, int64_t panels, int6
   if (g->out->t.type == DTYPE_F32)
     launch_buffer(&l, g->out);
   else
-    launch_memory(&l, scratch, sums_offset);
+    launch_scratch(&l, sums_offset);
   launch_dims(&l, &g->batch_a);
   launch_int(&l, g->m);
   launch_int(&l, g->n);
@@ -95,12 +95,11 @@ static clave_status multiply(const gemm *g, cl_mem scratch, int64_t panels, int6
 }
 
 clave_status gemm_packed(const gemm *g) {
-  int64_t rows = panel_rows(stream_traits(g->s)->vector_width), panels = divide_up(g->m, rows);
+  int64_t rows = panel_rows(recorder_traits(g->s)->vector_width), panels = divide_up(g->m, rows);
   int64_t packed = g->batches * panels * rows * g->k;
   bool waits = g->out->t.type != DTYPE_F32 && g->k > DEPTH;
   int64_t sums = waits ? g->batches * g->m * g->n : 0;
-  cl_mem scratch;
-  TRY(stream_scratch(g->s, sizeof(float) * (size_t)(packed + sums), &scratch));
-  TRY(pack_a(g, scratch, panels));
-  return multiply(g, scratch, panels, waits ? packed : 0);
+  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(packed + sums)));
+  TRY(pack_a(g, panels));
+  return multiply(g, panels, waits ? packed : 0);
 }

@@ -12,7 +12,7 @@ static int rows_of(int class) { return class <= 4 ? 4 : 2; }
 /* Neighbours of n of one work-item on a CPU: a multiple of `unit`, at most `most`, several items
  * for each core. */
 static int64_t share_columns(const gemm *g, int64_t unit, int64_t most) {
-  int64_t wanted = 4 * (int64_t)stream_traits(g->s)->compute_units,
+  int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
           each = g->n * g->batches / wanted / unit * unit;
   return each < unit ? unit : each > most ? most : each;
 }
@@ -20,7 +20,7 @@ static int64_t share_columns(const gemm *g, int64_t unit, int64_t most) {
 static clave_status run(const gemm *g, const char *kernel, int64_t each, size_t floats,
                         int64_t groups) {
   int class = class_of(g->m);
-  bool is_cpu = stream_traits(g->s)->is_cpu;
+  bool is_cpu = recorder_traits(g->s)->is_cpu;
   launch l;
   gemm_begin(&l, g, "gemv", kernel);
   launch_define(&l, "M", class);

@@ -2,7 +2,7 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-clave_status opencl_grid_sample(cl_stream *s, const node *n) {
+clave_status opencl_grid_sample(cl_recorder *s, const node *n) {
   const ir_grid_sample *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *grid = &n->tensors[op->grid],
                      *out = &n->tensors[op->out];

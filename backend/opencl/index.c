@@ -32,12 +32,12 @@ static void launch_indices(launch *l, const pick *p) {
   }
 }
 
-static clave_status launch_pick(cl_stream *s, const node *n, pick *p) {
+static clave_status launch_pick(cl_recorder *s, const node *n, pick *p) {
   tensors_collapse(&p->front, 1);
   tensors_collapse(&p->back, 1);
   tensors_collapse(p->index, p->n);
   int64_t n_back = tensor_numel(&p->back), n_picks = tensor_numel(&p->index[0]);
-  int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   int64_t items = tensor_numel(&p->front) * n_picks * ceil_div(n_back, chunk);
   launch l;
   launch_begin(&l, s, n, "index", "index_pick");
@@ -61,7 +61,7 @@ static clave_status launch_pick(cl_stream *s, const node *n, pick *p) {
   return launch_loops(&l, items, 1, min_i64(n_back, chunk));
 }
 
-clave_status opencl_index_select(cl_stream *s, const node *n) {
+clave_status opencl_index_select(cl_recorder *s, const node *n) {
   const ir_index_select *op = n->instruction->op;
   pick p = {.x = &n->tensors[op->x],
             .out = &n->tensors[op->out],
@@ -101,7 +101,7 @@ static tensor drop_axes(const tensor *x, unsigned axes) {
   return kept;
 }
 
-clave_status opencl_index(cl_stream *s, const node *n) {
+clave_status opencl_index(cl_recorder *s, const node *n) {
   const ir_index *op = n->instruction->op;
   pick p = {.x = &n->tensors[op->x],
             .out = &n->tensors[op->out],
@@ -128,7 +128,7 @@ clave_status opencl_index(cl_stream *s, const node *n) {
   return launch_pick(s, n, &p);
 }
 
-clave_status opencl_gather(cl_stream *s, const node *n) {
+clave_status opencl_gather(cl_recorder *s, const node *n) {
   const ir_gather *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *index = &n->tensors[op->index],
                      *out = &n->tensors[op->out];
@@ -154,7 +154,7 @@ clave_status opencl_gather(cl_stream *s, const node *n) {
   return launch_loops(&l, items, 1, 8);
 }
 
-clave_status opencl_ravel_index(cl_stream *s, const node *n) {
+clave_status opencl_ravel_index(cl_recorder *s, const node *n) {
   const ir_ravel_index *op = n->instruction->op;
   pick p = {.out = &n->tensors[op->out], .n = (int)op->indices.count};
   int64_t dims[MAX_RANK], step = 1;

@@ -1,6 +1,5 @@
-/* The one way to a kernel: finds (or requests) it by the key of the launch, binds the arguments by
- * the kernel's signature, enqueues. The steady state is a walk over the node's few kernels: no
- * hashing, no text, no allocation. */
+/* The one way to a kernel: collects what a launch needs, finds the program by its key, checks the
+ * arguments by the kernel's signature, and records it (submit.c runs what was recorded). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +10,7 @@ static const int64_t max_narrow = INT32_MAX - (1 << 20);
 
 /* ---------------------------------------------------------------- collecting */
 
-void launch_begin(launch *l, cl_stream *s, const node *n, const char *stem, const char *kernel) {
+void launch_begin(launch *l, cl_recorder *s, const node *n, const char *stem, const char *kernel) {
   l->s = s;
   l->n = n;
   l->stem = stem;
@@ -66,12 +65,18 @@ void launch_index8(launch *l, const int64_t values[8]) {
 }
 void launch_wide(launch *l) { l->wide = true; }
 
-void launch_memory(launch *l, cl_mem memory, int64_t offset) {
-  add_value(l, VALUE_MEMORY)->as.memory = memory;
+void launch_seed(launch *l) { add_value(l, VALUE_SEED); }
+void launch_random_run(launch *l) { add_value(l, VALUE_RUN); }
+
+void launch_scratch(launch *l, int64_t offset) {
+  add_value(l, VALUE_SCRATCH);
   launch_int(l, offset);
 }
 
-void launch_absent(launch *l) { launch_memory(l, l->s->fault, 0); }
+void launch_absent(launch *l) {
+  add_value(l, VALUE_ABSENT);
+  launch_int(l, 0);
+}
 
 /* Whether an index into the tensor, or its count of elements, may not fit an int. */
 static bool needs_wide(const tensor *t) {
@@ -84,9 +89,11 @@ static bool needs_wide(const tensor *t) {
 }
 
 void launch_buffer(launch *l, const bound_tensor *t) {
-  if (stream_traits(l->s)->always_wide || needs_wide(&t->t)) l->wide = true;
-  cl_mem memory = t->buf ? ((const cl_buffer *)t->buf)->memory : NULL;
-  launch_memory(l, memory, (int64_t)(t->buffer_offset / dtype_size(t->t.type)) + t->t.offset);
+  if (recorder_traits(l->s)->always_wide || needs_wide(&t->t)) l->wide = true;
+  launch_value *v = add_value(l, VALUE_OPERAND);
+  v->as.operand.slot = t->slot;
+  v->as.operand.type = t->t.type;
+  launch_int(l, t->t.offset);
 }
 
 void launch_dims(launch *l, const tensor *t) {
@@ -101,7 +108,17 @@ void launch_strides(launch *l, const tensor *t) {
   launch_index8(l, v);
 }
 
-/* ---------------------------------------------------------------- finding the kernel */
+/* ---------------------------------------------------------------- finding the program */
+
+/* A program that an instruction uses, found by the key of the launch: no text is made again. */
+typedef struct known_program {
+  struct known_program *next;
+  const char *stem, *kernel;
+  int n_macros;
+  launch_macro macros[MAX_LAUNCH_DEFINES + 1];
+  bool fast;
+  program *program;
+} known_program;
 
 static dtype compute_of(const launch *l) {
   for (int i = 0; i < l->n_macros; i++)
@@ -109,8 +126,10 @@ static dtype compute_of(const launch *l) {
   return DTYPE_F32;
 }
 
-static bool same_key(const node_kernel *k, const launch *l) {
-  if (k->stem != l->stem || k->kernel != l->kernel || k->n_macros != l->n_macros) return false;
+static bool same_key(const known_program *k, const launch *l) {
+  if (k->stem != l->stem || k->kernel != l->kernel || k->n_macros != l->n_macros ||
+      k->fast != l->s->fast)
+    return false;
   for (int i = 0; i < l->n_macros; i++) {
     const launch_macro *a = &k->macros[i], *b = &l->macros[i];
     if (a->name != b->name || a->value != b->value || a->kind != b->kind) return false;
@@ -118,46 +137,36 @@ static bool same_key(const node_kernel *k, const launch *l) {
   return true;
 }
 
-clave_status node_cache_of(cl_stream *s, const node *n, node_cache **out) {
-  *out = *n->cache;
-  if (*out) return NULL;
-  node_cache *c = calloc(1, sizeof *c);
-  if (!c) return status_no_memory();
-  c->next = s->caches;
-  s->caches = c;
-  *n->cache = *out = c;
+static clave_status find_program(const launch *l, program **out) {
+  known_program *k = *l->n->cache;
+  while (k && !same_key(k, l)) k = k->next;
+  if (!k) {
+    program *p;
+    TRY(program_find(l->s->device, l, &p));
+    k = calloc(1, sizeof *k);
+    if (!k) return status_no_memory();
+    *k = (known_program){.next = *l->n->cache,
+                         .stem = l->stem,
+                         .kernel = l->kernel,
+                         .n_macros = l->n_macros,
+                         .fast = l->s->fast,
+                         .program = p};
+    memcpy(k->macros, l->macros, sizeof *l->macros * (size_t)l->n_macros);
+    *l->n->cache = k;
+  }
+  *out = k->program;
   return NULL;
 }
 
-static clave_status new_kernel(const launch *l, node_cache *cache, node_kernel **out) {
-  program *p;
-  TRY(program_find(l->s->device, l, &p));
-  const kernel_signature *signature = program_signature(p);
-  if (!signature) return INVALID("there is no kernel %s in %s.cl", l->kernel, l->stem);
-  node_kernel *k = calloc(1, sizeof *k);
-  if (!k) return status_no_memory();
-  k->stem = l->stem;
-  k->kernel = l->kernel;
-  k->n_macros = l->n_macros;
-  memcpy(k->macros, l->macros, sizeof *l->macros * (size_t)l->n_macros);
-  k->program = p;
-  k->signature = signature;
-  k->compute = compute_of(l);
-  k->next = cache->kernels;
-  cache->kernels = k;
-  *out = k;
-  return NULL;
+void opencl_cache_destroy(backend *b, void *cache) {
+  (void)b;
+  for (known_program *k = cache, *next; k; k = next) {
+    next = k->next;
+    free(k);
+  }
 }
 
-static clave_status find_kernel(launch *l, node_kernel **out) {
-  node_cache *cache;
-  TRY(node_cache_of(l->s, l->n, &cache));
-  for (*out = cache->kernels; *out; *out = (*out)->next)
-    if (same_key(*out, l)) return NULL;
-  return new_kernel(l, cache, out);
-}
-
-/* ---------------------------------------------------------------- binding */
+/* ---------------------------------------------------------------- arguments */
 
 static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_LOCAL] = "local memory",
@@ -172,26 +181,10 @@ static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_INDEX8] = "index8",
                                              [ARG_FAULT] = "the error record",
                                              [ARG_FAULT_NODE] = "the node's number"};
-static const char *const value_kind_names[] = {[VALUE_MEMORY] = "a buffer",
-                                               [VALUE_INT] = "an integer",
-                                               [VALUE_FLOAT] = "a float",
-                                               [VALUE_INDEX8] = "eight indices",
-                                               [VALUE_LOCAL] = "local memory"};
-
-/* An argument as clSetKernelArg takes it. */
-typedef struct raw_arg {
-  union {
-    cl_mem memory;
-    int32_t i;
-    int64_t l;
-    float f;
-    double d;
-    int32_t i8[8];
-    int64_t l8[8];
-  } as;
-  size_t size;
-  const void *data; /* NULL: local memory */
-} raw_arg;
+static const char *const value_kind_names[] = {
+    [VALUE_OPERAND] = "a buffer", [VALUE_SCRATCH] = "a buffer",     [VALUE_ABSENT] = "a buffer",
+    [VALUE_SEED] = "an integer",  [VALUE_RUN] = "an integer",       [VALUE_INT] = "an integer",
+    [VALUE_FLOAT] = "a float",    [VALUE_INDEX8] = "eight indices", [VALUE_LOCAL] = "local memory"};
 
 static bool raw_int(raw_arg *r, int64_t v) {
   r->as.i = (int32_t)v;
@@ -243,51 +236,37 @@ static bool raw_real(raw_arg *r, const launch_value *v, dtype compute) {
   return compute == DTYPE_F64 ? raw_double(r, d) : raw_float(r, d);
 }
 
-static bool raw_number(raw_arg *r, const launch_value *v, arg_kind kind, const launch *l,
-                       dtype compute) {
+static bool raw_number(raw_arg *r, const launch_value *v, arg_kind kind, bool wide, dtype compute) {
   if (kind == ARG_REAL) return raw_real(r, v, compute);
   if (kind == ARG_FLOAT || kind == ARG_DOUBLE) {
     double d = v->kind == VALUE_INT ? (double)v->as.i : v->as.f;
     return kind == ARG_FLOAT ? raw_float(r, d) : raw_double(r, d);
   }
   if (v->kind != VALUE_INT) return false;
-  if (kind == ARG_INT || (kind == ARG_INDEX && !l->wide)) return raw_int(r, v->as.i);
+  if (kind == ARG_INT || (kind == ARG_INDEX && !wide)) return raw_int(r, v->as.i);
   return kind == ARG_UINT ? raw_uint(r, v->as.i) : raw_long(r, v->as.i);
 }
 
-/* False: the value does not fit the parameter. */
-static bool make_raw(raw_arg *r, const launch_value *v, arg_kind kind, const launch *l,
-                     dtype compute) {
+bool launch_raw(const launch_value *v, arg_kind kind, bool wide, dtype compute, raw_arg *r) {
   r->data = &r->as;
   switch (v->kind) {
-    case VALUE_MEMORY:
-      r->as.memory = v->as.memory;
-      r->size = sizeof r->as.memory;
+    case VALUE_OPERAND:
+    case VALUE_SCRATCH:
+    case VALUE_ABSENT:
       return kind == ARG_BUFFER;
+    case VALUE_SEED:
+      return kind == ARG_ULONG && raw_long(r, 0);
+    case VALUE_RUN:
+      return kind == ARG_UINT && raw_uint(r, 0);
     case VALUE_LOCAL:
       r->data = NULL;
       r->size = v->as.bytes;
       return kind == ARG_LOCAL;
     case VALUE_INDEX8:
-      return kind == ARG_INDEX8 && raw_index8(r, v->as.i8, l->wide);
+      return kind == ARG_INDEX8 && raw_index8(r, v->as.i8, wide);
     default:
-      return kind >= ARG_INT && kind <= ARG_INDEX && raw_number(r, v, kind, l, compute);
+      return kind >= ARG_INT && kind <= ARG_INDEX && raw_number(r, v, kind, wide, compute);
   }
-}
-
-static clave_status set_arg(const launch *l, const node_kernel *k, int i, size_t size,
-                            const void *data) {
-  cl_int code = l->s->cl->clSetKernelArg(k->handle, (cl_uint)i, size, data);
-  if (code == CL_SUCCESS) return NULL;
-  return status_while(opencl_status(code, "clSetKernelArg"), "kernel %s argument %d (%s)",
-                      l->kernel, i, k->signature->args[i].name);
-}
-
-static clave_status bind_fault(const launch *l, const node_kernel *k, int i, arg_kind kind) {
-  cl_stream *s = l->s;
-  if (kind == ARG_FAULT_NODE) return set_arg(l, k, i, sizeof s->number, &s->number);
-  s->fault_armed = true;
-  return set_arg(l, k, i, sizeof s->fault, &s->fault);
 }
 
 static clave_status wrong_arg(const launch *l, const arg_info *arg, int i, const launch_value *v) {
@@ -304,8 +283,7 @@ static int expected_values(const kernel_signature *g) {
   return n;
 }
 
-static clave_status check_args(const launch *l, const node_kernel *k) {
-  const kernel_signature *g = k->signature;
+static clave_status check_args(const launch *l, const kernel_signature *g) {
   int n = expected_values(g);
   if (l->n_values < n)
     return INVALID("kernel %s argument %d (%s) is missing", l->kernel, l->n_values,
@@ -314,42 +292,13 @@ static clave_status check_args(const launch *l, const node_kernel *k) {
     return INVALID("kernel %s takes %d arguments, got %d", l->kernel, n, l->n_values);
   for (int i = 0; i < n; i++) {
     raw_arg r;
-    if (!make_raw(&r, &l->values[i], g->args[i].kind, l, k->compute))
+    if (!launch_raw(&l->values[i], g->args[i].kind, l->wide, compute_of(l), &r))
       return wrong_arg(l, &g->args[i], i, &l->values[i]);
   }
   return NULL;
 }
 
-static clave_status bind_args(const launch *l, const node_kernel *k) {
-  const kernel_signature *g = k->signature;
-  for (int i = 0; i < l->n_values; i++) {
-    raw_arg r;
-    make_raw(&r, &l->values[i], g->args[i].kind, l, k->compute);
-    TRY(set_arg(l, k, i, r.size, r.data));
-  }
-  for (int i = l->n_values; i < g->n_args; i++) TRY(bind_fault(l, k, i, g->args[i].kind));
-  return NULL;
-}
-
-/* ---------------------------------------------------------------- running */
-
-static clave_status enqueue(const launch *l, node_kernel *k, int dims, const size_t *global,
-                            const size_t *local) {
-  cl_stream *s = l->s;
-  clave_status st;
-  cl_event *event = stream_event(s, &st);
-  if (st) return st;
-  cl_int code = s->cl->clEnqueueNDRangeKernel(s->queue, k->handle, (cl_uint)dims, NULL, global,
-                                              local, 0, NULL, event);
-  if (code != CL_SUCCESS)
-    return status_while(opencl_status(code, "clEnqueueNDRangeKernel"), "kernel %s", l->kernel);
-  if (event) s->n_events++;
-  if (memcmp(k->local, local, sizeof k->local) != 0) {
-    memcpy(k->local, local, sizeof k->local);
-    if (program_mark_run(k->program, local)) s->unsaved = true;
-  }
-  return NULL;
-}
+/* ---------------------------------------------------------------- recording */
 
 /* No kernel for CPUs depends on the size of its groups: smaller ones do where the device has no
  * larger. */
@@ -367,20 +316,26 @@ clave_status launch_run(launch *l, int dims, const size_t *global, const size_t 
                    MAX_LAUNCH_ARGS);
   size_t rounded[3] = {1, 1, 1}, group[3] = {1, 1, 1};
   memcpy(group, local, sizeof *group * (size_t)dims);
-  shrink_group(stream_traits(l->s), group);
+  shrink_group(recorder_traits(l->s), group);
   for (int i = 0; i < dims; i++) {
     if (global[i] == 0) return NULL;
     rounded[i] = (global[i] + group[i] - 1) / group[i] * group[i];
   }
-  node_kernel *k;
-  TRY(find_kernel(l, &k));
-  TRY(check_args(l, k));
-  if (l->s->visit == VISIT_BUILD) return stream_visit(l->s, k->program, 0);
-  if (l->s->visit != VISIT_RUN)
-    return stream_visit(l->s, k->program, launch_class(l, k->signature, rounded, group));
-  if (!k->handle) TRY(program_kernel(l->s->device, k->program, &k->handle));
-  TRY(bind_args(l, k));
-  return enqueue(l, k, dims, rounded, group);
+  program *p;
+  TRY(find_program(l, &p));
+  const kernel_signature *g = program_signature(p);
+  if (!g) return INVALID("there is no kernel %s in %s.cl", l->kernel, l->stem);
+  TRY(check_args(l, g));
+  recorded_launch r = {.program = p,
+                       .signature = g,
+                       .n_values = l->n_values,
+                       .wide = l->wide,
+                       .compute = compute_of(l),
+                       .dims = dims,
+                       .class = launch_class(l, g, rounded, group)};
+  memcpy(r.global, rounded, sizeof r.global);
+  memcpy(r.local, group, sizeof r.local);
+  return recorder_add(l->s, &r, l->values);
 }
 
 clave_status launch_items(launch *l, int64_t n) {

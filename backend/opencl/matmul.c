@@ -67,7 +67,7 @@ static void set_bias(gemm *g, const tensor *out) {
   g->batch_bias = t;
 }
 
-void gemm_describe(gemm *g, cl_stream *s, const node *n) {
+void gemm_describe(gemm *g, cl_recorder *s, const node *n) {
   const ir_matmul *op = n->instruction->op;
   *g = (gemm){.s = s,
               .node = n,
@@ -111,7 +111,7 @@ static const double clblast_from = 1 << 21;
 enum { CLBLAST_SIDE = 64, CLBLAST_GROUP = 256 }; /* of its largest work-groups */
 
 static bool clblast_is_better(const gemm *g) {
-  const device_traits *t = stream_traits(g->s);
+  const device_traits *t = recorder_traits(g->s);
   if (!t->is_gpu || t->max_local < CLBLAST_GROUP) return false;
   if (g->m < CLBLAST_SIDE || g->n < CLBLAST_SIDE) return false;
   return (double)g->m * (double)g->n * (double)g->k >= clblast_from && gemm_clblast_usable(g);
@@ -126,7 +126,7 @@ static gemm_kind choose(const gemm *g) {
   return gemm_packed_usable(g) ? GEMM_PACKED : GEMM_TILE;
 }
 
-clave_status opencl_matmul(cl_stream *s, const node *n) {
+clave_status opencl_matmul(cl_recorder *s, const node *n) {
   static clave_status (*const implementations[])(const gemm *) = {[GEMM_TILE] = gemm_tile,
                                                                   [GEMM_PACKED] = gemm_packed,
                                                                   [GEMM_ROWS] = gemm_rows,

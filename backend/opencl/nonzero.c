@@ -4,13 +4,13 @@
 
 enum { GPU_CHUNK = 64, MAX_CHUNKS = 4096 /* each work-item reads all of their counts */ };
 
-static int64_t choose_chunk(const cl_stream *s, int64_t n) {
-  const device_traits *t = stream_traits(s);
+static int64_t choose_chunk(const cl_recorder *s, int64_t n) {
+  const device_traits *t = recorder_traits(s);
   if (t->is_cpu) return max_i64(1024, ceil_div(n, 4 * (int64_t)t->compute_units));
   return max_i64(GPU_CHUNK, ceil_div(n, MAX_CHUNKS));
 }
 
-static void begin_launch(launch *l, cl_stream *s, const node *n, const char *kernel) {
+static void begin_launch(launch *l, cl_recorder *s, const node *n, const char *kernel) {
   const ir_nonzero *op = n->instruction->op;
   dtype type = n->tensors[op->x].t.type;
   launch_begin(l, s, n, "nonzero", kernel);
@@ -19,23 +19,22 @@ static void begin_launch(launch *l, cl_stream *s, const node *n, const char *ker
   launch_buffer(l, &n->tensors[op->x]);
 }
 
-clave_status opencl_nonzero(cl_stream *s, const node *n) {
+clave_status opencl_nonzero(cl_recorder *s, const node *n) {
   const ir_nonzero *op = n->instruction->op;
   const tensor *x = &n->tensors[op->x].t;
   /* An empty x has one empty chunk, which writes the count. */
   int64_t numel = tensor_numel(x), chunk = choose_chunk(s, numel),
           chunks = max_i64(1, ceil_div(numel, chunk));
-  cl_mem counts;
-  TRY(stream_scratch(s, (size_t)chunks * sizeof(cl_long), &counts));
+  TRY(recorder_scratch(s, (size_t)chunks * sizeof(cl_long)));
   launch l;
   begin_launch(&l, s, n, "nonzero_count");
-  launch_memory(&l, counts, 0);
+  launch_scratch(&l, 0);
   launch_int(&l, chunks);
   launch_int(&l, chunk);
   launch_int(&l, numel);
   TRY(launch_loops(&l, chunks, 1, chunk));
   begin_launch(&l, s, n, "nonzero_write");
-  launch_memory(&l, counts, 0);
+  launch_scratch(&l, 0);
   launch_buffer(&l, &n->tensors[op->out]);
   launch_buffer(&l, &n->tensors[op->count]);
   launch_dims(&l, x);

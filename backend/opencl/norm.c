@@ -3,10 +3,10 @@
 #include "opencl_ops.h"
 
 /* n elements a row; a missing weight or bias is one of the kernel's classes. */
-static bool begin_norm(launch *l, cl_stream *s, const node *n, const char *kernel,
+static bool begin_norm(launch *l, cl_recorder *s, const node *n, const char *kernel,
                        const bound_tensor *x, const bound_tensor *weight, const bound_tensor *bias,
                        int64_t row_size, bool rms) {
-  bool is_cpu = stream_traits(s)->is_cpu, team = !is_cpu && row_size >= 32;
+  bool is_cpu = recorder_traits(s)->is_cpu, team = !is_cpu && row_size >= 32;
   const bound_tensor *param = weight ? weight : bias;
   launch_begin(l, s, n, "norm", kernel);
   launch_dtype(l, "X_TYPE", x->t.type);
@@ -29,7 +29,7 @@ static int64_t count_from(const tensor *t, int from) {
   return tensor_numel(&inner);
 }
 
-static clave_status norm_rows(cl_stream *s, const node *n, const uint32_t tids[4], int n_axes,
+static clave_status norm_rows(cl_recorder *s, const node *n, const uint32_t tids[4], int n_axes,
                               double eps, bool rms) {
   const bound_tensor *x = &n->tensors[tids[0]], *out = &n->tensors[tids[3]];
   int64_t size = count_from(&x->t, x->t.rank - n_axes),
@@ -44,19 +44,19 @@ static clave_status norm_rows(cl_stream *s, const node *n, const uint32_t tids[4
   return launch_rows(&l, rows, 4 * size, team);
 }
 
-clave_status opencl_layer_norm(cl_stream *s, const node *n) {
+clave_status opencl_layer_norm(cl_recorder *s, const node *n) {
   const ir_layer_norm *op = n->instruction->op;
   return norm_rows(s, n, (uint32_t[]){op->x, op->weight, op->bias, op->out}, op->n_axes, op->eps,
                    false);
 }
 
-clave_status opencl_rms_norm(cl_stream *s, const node *n) {
+clave_status opencl_rms_norm(cl_recorder *s, const node *n) {
   const ir_rms_norm *op = n->instruction->op;
   return norm_rows(s, n, (uint32_t[]){op->x, op->weight, IR_NONE, op->out}, op->n_axes, op->eps,
                    true);
 }
 
-clave_status opencl_group_norm(cl_stream *s, const node *n) {
+clave_status opencl_group_norm(cl_recorder *s, const node *n) {
   const ir_group_norm *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   int64_t rows = x->t.dims[0] * op->groups, channels = x->t.dims[1] / op->groups,
@@ -73,7 +73,7 @@ clave_status opencl_group_norm(cl_stream *s, const node *n) {
   return launch_rows(&l, rows, 4 * channels * spatial, team);
 }
 
-clave_status opencl_batch_norm(cl_stream *s, const node *n) {
+clave_status opencl_batch_norm(cl_recorder *s, const node *n) {
   const ir_batch_norm *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   int64_t channels = x->t.dims[1], rows = x->t.dims[0] * channels, spatial = count_from(&x->t, 2);

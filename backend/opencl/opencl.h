@@ -1,11 +1,11 @@
 #ifndef BACKEND_OPENCL_OPENCL_H
 #define BACKEND_OPENCL_OPENCL_H
-/* What an op family of the OpenCL backend is written against: the device, the stream, and the
- * launch, the only way to a kernel. A family is backend/opencl/<family>.c with `clave_status
- * opencl_<op>(cl_stream *s, const node *n)` and kernels_cl/<family>.cl. Include "opencl_ops.h"
+/* What an op family of the OpenCL backend is written against: the recorder, and the launch, the
+ * only way to a kernel. A family is backend/opencl/<family>.c with `clave_status
+ * opencl_<op>(cl_recorder *s, const node *n)` and kernels_cl/<family>.cl. Include "opencl_ops.h"
  * (generated) for the prototypes.
  *
- *   clave_status opencl_softmax(cl_stream *s, const node *n) {
+ *   clave_status opencl_softmax(cl_recorder *s, const node *n) {
  *     const ir_softmax *op = n->instruction->op;
  *     const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
  *     launch l;
@@ -13,29 +13,27 @@
  *     launch_dtype(&l, "X_TYPE", x->t.type);  // key of the program: dtypes and flags, no shapes
  *     launch_compute(&l, x->t.type);          // COMPUTE: what `real` is in the kernel
  *     launch_define(&l, "LOG", op->log);
- *     launch_buffer(&l, x);  // arguments in the kernel's order: cl_mem, long offset
+ *     launch_buffer(&l, x);  // arguments in the kernel's order: buffer, long offset
  *     launch_strides(&l, &x->t);  // index8
  *     launch_buffer(&l, out);
  *     launch_int(&l, rows);  // int, uint, long, ulong or index_t, as the kernel says
  *     return launch_items(&l, rows);  // one dimension; the kernel masks by `rows`
  *   }
  *
- * The op function runs in two modes: for real, and dry (prepare, self-check), where launch_* only
- * requests the build, or asks whether launches of its class were proven. It must do the same
- * launches in both; buffers may be NULL in dry mode, so it never looks into them. No error checks
- * are needed until launch_run/items/groups: they report the first mistake, by kernel and argument
- * name. */
+ * The op function runs once for a schedule and records its launches, which streams then run with
+ * whatever buffers the slots have (submit.c); n's tensors have types and slots only. No error
+ * checks are needed until launch_run/items/groups: they report the first mistake, by kernel and
+ * argument name. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
 #include "backend/backend.h"
 #include "base/memory.h"
 
-typedef struct cl_device cl_device; /* backend: one opened device */
-typedef struct cl_stream
-    cl_stream; /* stream: one session's queue, kernels, scratch, error record */
+typedef struct cl_device cl_device;     /* backend: one opened device */
+typedef struct cl_recorder cl_recorder; /* takes the launches of one node */
 
-typedef clave_status (*opencl_op)(cl_stream *s, const node *n);
+typedef clave_status (*opencl_op)(cl_recorder *s, const node *n);
 extern const opencl_op opencl_table[IR_OP_COUNT]; /* generated */
 
 /* What kernels and op functions may choose by. In a kernel ON_CPU is defined to 0 or 1. */
@@ -52,17 +50,15 @@ typedef struct device_traits {
   uint64_t local_memory; /* bytes */
   uint64_t max_alloc;
 } device_traits;
-const device_traits *stream_traits(const cl_stream *s);
+const device_traits *recorder_traits(const cl_recorder *s);
 
 /* The local size of launch_items, and the largest one to ask for elsewhere. A device with smaller
  * groups gets the kernels for CPUs, which are right for any. Use only sizes of {1, 16, 64}: PoCL
  * compiles a kernel again for each local size. */
 enum { LOCAL_SIZE = 64 };
 
-/* Memory of at least `bytes` for use within this op's launches only. One per stream: a second call
- * may return the same memory, larger. *out is NULL in dry mode. */
-clave_status stream_scratch(cl_stream *s, size_t bytes, cl_mem *out) STATUS_CHECK;
-bool stream_is_dry(const cl_stream *s);
+/* Memory of at least `bytes` for use within this op's launches only, one for all of them. */
+clave_status recorder_scratch(cl_recorder *s, size_t bytes) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- launch */
 
@@ -75,7 +71,11 @@ typedef struct launch_macro {
 } launch_macro;
 
 typedef enum value_kind {
-  VALUE_MEMORY,
+  VALUE_OPERAND, /* a slot's buffer; what follows is the offset from where the slot begins */
+  VALUE_SCRATCH,
+  VALUE_ABSENT, /* any buffer */
+  VALUE_SEED,   /* of the session's random numbers */
+  VALUE_RUN,    /* how far they are */
   VALUE_INT,
   VALUE_FLOAT,
   VALUE_INDEX8,
@@ -84,7 +84,10 @@ typedef enum value_kind {
 typedef struct launch_value {
   value_kind kind;
   union {
-    cl_mem memory;
+    struct {
+      uint32_t slot;
+      dtype type; /* offsets count its elements */
+    } operand;
     int64_t i;
     double f;
     int64_t i8[8];
@@ -135,7 +138,7 @@ typedef clave_status (*launch_generator)(const void *ctx, text *source, arg_info
                                          int *n_args);
 
 typedef struct launch {
-  cl_stream *s;
+  cl_recorder *s;
   const node *n;
   const char *stem, *kernel; /* string literals: compared by address */
   launch_macro macros[MAX_LAUNCH_DEFINES];
@@ -147,7 +150,7 @@ typedef struct launch {
 } launch;
 
 /* stem, kernel and all names must be string literals. */
-void launch_begin(launch *l, cl_stream *s, const node *n, const char *stem, const char *kernel);
+void launch_begin(launch *l, cl_recorder *s, const node *n, const char *stem, const char *kernel);
 void launch_dtype(launch *l, const char *name,
                   dtype t); /* -D name=F32: for STORAGE(), LOAD(), STORE() of common.h */
 void launch_compute(launch *l,
@@ -161,18 +164,19 @@ void launch_generated(launch *l, launch_generator generate, const void *ctx);
 void launch_buffer(launch *l,
                    const bound_tensor *t); /* two: __global pointer, long offset of element 0 */
 void launch_absent(launch *l); /* the same two, for an optional operand that is not there */
-void launch_memory(launch *l, cl_mem memory,
-                   int64_t offset);         /* the same two, for scratch; offset in elements */
-void launch_int(launch *l, int64_t value);  /* int, uint, long, ulong, index_t */
-void launch_float(launch *l, double value); /* float, double, real */
+void launch_scratch(launch *l, int64_t offset); /* the same two; offset in elements */
+void launch_int(launch *l, int64_t value);      /* int, uint, long, ulong, index_t */
+void launch_float(launch *l, double value);     /* float, double, real */
 void launch_index8(launch *l, const int64_t values[8]);
 void launch_dims(launch *l, const tensor *t);    /* index8, innermost dimension first; the rest 1 */
 void launch_strides(launch *l, const tensor *t); /* index8, innermost dimension first; the rest 0 */
 void launch_local(launch *l, size_t bytes);
+void launch_seed(launch *l);       /* ulong: of the session's random numbers */
+void launch_random_run(launch *l); /* uint: the run that they are of, modulo 2^32 */
 void launch_wide(
     launch *l); /* index_t must be 64 bits (launch_buffer sees to it for its tensors) */
 
-/* Enqueues. global counts work-items and is rounded up to a multiple of local: the kernel masks. A
+/* Records. global counts work-items and is rounded up to a multiple of local: the kernel masks. A
  * zero size does nothing. */
 clave_status launch_run(launch *l, int dims, const size_t *global,
                         const size_t *local) STATUS_CHECK;

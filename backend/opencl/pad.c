@@ -29,10 +29,10 @@ static int64_t value_bits(double v, dtype t) {
   }
 }
 
-clave_status opencl_pad(cl_stream *s, const node *n) {
+clave_status opencl_pad(cl_recorder *s, const node *n) {
   const ir_pad *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  int rank = x->t.rank, chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int rank = x->t.rank, chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   if (rank == 0) return move_elements(s, n, x, out);
   int64_t before[8] = {0};
   for (int i = 0; i < rank; i++) before[i] = int_of(n, &op->before.items[rank - 1 - i]);

@@ -3,12 +3,12 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-static void begin_pool(launch *l, cl_stream *s, const node *n, const char *kernel,
+static void begin_pool(launch *l, cl_recorder *s, const node *n, const char *kernel,
                        const bound_tensor *x) {
   launch_begin(l, s, n, "pool", kernel);
   launch_dtype(l, "X_TYPE", x->t.type);
   launch_compute(l, x->t.type);
-  launch_define(l, "BY_ROW", stream_traits(s)->is_cpu);
+  launch_define(l, "BY_ROW", recorder_traits(s)->is_cpu);
 }
 
 static void launch_sizes(launch *l, const tensor *t, int spatial) {
@@ -19,7 +19,7 @@ static void launch_sizes(launch *l, const tensor *t, int spatial) {
 /* items (rows or cells of out), then the sizes of a plane in x and out. */
 static int64_t launch_planes(launch *l, const bound_tensor *x, const bound_tensor *out,
                              int spatial) {
-  bool by_row = stream_traits(l->s)->is_cpu;
+  bool by_row = recorder_traits(l->s)->is_cpu;
   int64_t cells = tensor_numel(&out->t),
           items = by_row ? cells / max_i64(out->t.dims[out->t.rank - 1], 1) : cells;
   launch_int(l, items);
@@ -35,7 +35,7 @@ static void launch_each(launch *l, const ir_i32s *v, int none) {
     launch_int(l, i < SPATIAL_DIMS - spatial ? none : v->items[i - (SPATIAL_DIMS - spatial)]);
 }
 
-clave_status opencl_pool(cl_stream *s, const node *n) {
+clave_status opencl_pool(cl_recorder *s, const node *n) {
   const ir_pool *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out],
                      *indices = operand_of(n, op->indices);
@@ -60,7 +60,7 @@ clave_status opencl_pool(cl_stream *s, const node *n) {
   return launch_loops(&l, items, 1, 2 * work * (tensor_numel(&out->t) / max_i64(items, 1)));
 }
 
-clave_status opencl_adaptive_pool(cl_stream *s, const node *n) {
+clave_status opencl_adaptive_pool(cl_recorder *s, const node *n) {
   const ir_adaptive_pool *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out],
                      *indices = operand_of(n, op->indices);

@@ -53,7 +53,7 @@ static void program_destroy(cl_device *d, program *p) {
 static clave_status write_options(const cl_device *d, const launch *l, text *out) {
   const char *precision =
       d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
-  if (l->s->relaxed) precision = " -D RELAXED -cl-mad-enable -cl-denorms-are-zero";
+  if (l->s->fast) precision = " -D RELAXED -cl-mad-enable -cl-denorms-are-zero";
   /* -w: clang-based drivers print their count of warnings to stderr */
   text_printf(out, "-cl-std=CL1.2 -w%s -D ON_CPU=%d", precision, d->entry->traits.is_cpu);
   for (int i = 0; i < l->n_macros; i++) {

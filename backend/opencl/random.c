@@ -2,7 +2,7 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-clave_status opencl_random(cl_stream *s, const node *n) {
+clave_status opencl_random(cl_recorder *s, const node *n) {
   const ir_random *op = n->instruction->op;
   const bound_tensor *out = &n->tensors[op->out];
   bool is_int = op->kind == IR_RANDOM_KIND_INTEGER;
@@ -15,9 +15,9 @@ clave_status opencl_random(cl_stream *s, const node *n) {
   launch_define(&l, "KIND", (int)op->kind);
   launch_buffer(&l, out);
   launch_int(&l, size);
-  launch_int(&l, (int64_t)n->random.seed);
+  launch_seed(&l);
   launch_int(&l, op->stream);
-  launch_int(&l, (int64_t)(n->random.run & UINT32_MAX));
+  launch_random_run(&l);
   launch_int(&l, low);
   launch_int(&l, (int64_t)((uint64_t)high - (uint64_t)low));
   return launch_loops(&l, ceil_div(size, per_block), 1, 32);

@@ -43,8 +43,8 @@ static int64_t lanes_of(const reduction *r) {
   return r->rows.row ? 1 : r->rows.width * r->rows.strip;
 }
 
-static int64_t count_splits(const cl_stream *s, const reduction *r) {
-  const device_traits *t = stream_traits(s);
+static int64_t count_splits(const cl_recorder *s, const reduction *r) {
+  const device_traits *t = recorder_traits(s);
   int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : r->rows.team ? 8 : 512);
   int64_t items = row_class_items(r->rows, &r->kept), total = r->n_outer * r->n_inner;
   int64_t lanes = lanes_of(r);
@@ -52,7 +52,7 @@ static int64_t count_splits(const cl_stream *s, const reduction *r) {
   return min_i64(min_i64(wanted / items, total * lanes / MIN_SPLIT_WORK), MAX_SPLITS);
 }
 
-static void lay_out(const cl_stream *s, reduction *r, unsigned axes) {
+static void lay_out(const cl_recorder *s, reduction *r, unsigned axes) {
   split_dims(&r->x->t, 1, axes, &r->kept, &r->over);
   if (!is_arg(r->kind)) sort_dims(&r->over);
   r->rows = choose_row_class(s, &r->kept, &r->over, 1);
@@ -80,7 +80,7 @@ static void define_types(launch *l, const reduction *r) {
 /* Scratch: states of 8 bytes a part, then places. */
 static int64_t places_offset(const reduction *r) { return 3 * r->n_splits * r->n_kept; }
 
-static clave_status launch_reduce(cl_stream *s, const node *n, const reduction *r, cl_mem parts) {
+static clave_status launch_reduce(cl_recorder *s, const node *n, const reduction *r) {
   launch l;
   launch_begin(&l, s, n, "reduce", "reduce");
   define_types(&l, r);
@@ -90,8 +90,8 @@ static clave_status launch_reduce(cl_stream *s, const node *n, const reduction *
   launch_buffer(&l, r->x);
   launch_buffer(&l, r->out);
   if (r->n_splits > 1) {
-    launch_memory(&l, parts, 0);
-    launch_memory(&l, parts, places_offset(r));
+    launch_scratch(&l, 0);
+    launch_scratch(&l, places_offset(r));
   } else {
     launch_absent(&l);
     launch_absent(&l);
@@ -114,14 +114,14 @@ static clave_status launch_reduce(cl_stream *s, const node *n, const reduction *
   return launch_run(&l, 2, global, local);
 }
 
-static clave_status launch_merge(cl_stream *s, const node *n, const reduction *r, cl_mem parts) {
+static clave_status launch_merge(cl_recorder *s, const node *n, const reduction *r) {
   launch l;
   launch_begin(&l, s, n, "reduce", "reduce_merge");
   define_types(&l, r);
   launch_row_class(&l, (row_class){.row = true, .width = 1});
   launch_define(&l, "SPLIT", 0);
-  launch_memory(&l, parts, 0);
-  launch_memory(&l, parts, places_offset(r));
+  launch_scratch(&l, 0);
+  launch_scratch(&l, places_offset(r));
   launch_buffer(&l, r->out);
   launch_int(&l, r->n_kept);
   launch_int(&l, r->n_splits);
@@ -129,13 +129,12 @@ static clave_status launch_merge(cl_stream *s, const node *n, const reduction *r
   return launch_items(&l, r->n_kept);
 }
 
-static clave_status run_reduction(cl_stream *s, const node *n, reduction *r, unsigned axes) {
+static clave_status run_reduction(cl_recorder *s, const node *n, reduction *r, unsigned axes) {
   lay_out(s, r, axes);
-  if (r->n_splits == 1) return launch_reduce(s, n, r, NULL);
-  cl_mem parts;
-  TRY(stream_scratch(s, (size_t)(4 * r->n_splits * r->n_kept) * sizeof(int64_t), &parts));
-  TRY(launch_reduce(s, n, r, parts));
-  return launch_merge(s, n, r, parts);
+  if (r->n_splits == 1) return launch_reduce(s, n, r);
+  TRY(recorder_scratch(s, (size_t)(4 * r->n_splits * r->n_kept) * sizeof(int64_t)));
+  TRY(launch_reduce(s, n, r));
+  return launch_merge(s, n, r);
 }
 
 static unsigned axes_mask(const ir_i32s *axes, int rank) {
@@ -151,7 +150,7 @@ static int64_t reduced_count(const tensor *x, unsigned axes) {
   return n;
 }
 
-clave_status opencl_reduce(cl_stream *s, const node *n) {
+clave_status opencl_reduce(cl_recorder *s, const node *n) {
   const ir_reduce *op = n->instruction->op;
   reduction r = {.kind = (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
   unsigned axes = axes_mask(&op->axes, r.x->t.rank);
@@ -160,7 +159,7 @@ clave_status opencl_reduce(cl_stream *s, const node *n) {
   return run_reduction(s, n, &r, axes);
 }
 
-clave_status opencl_arg_reduce(cl_stream *s, const node *n) {
+clave_status opencl_arg_reduce(cl_recorder *s, const node *n) {
   const ir_arg_reduce *op = n->instruction->op;
   reduction r = {
       .kind = KIND_ARGMAX + (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};

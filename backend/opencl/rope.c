@@ -4,11 +4,11 @@
 
 enum { CPU_CHUNK = 64 };
 
-clave_status opencl_rope(cl_stream *s, const node *n) {
+clave_status opencl_rope(cl_recorder *s, const node *n) {
   const ir_rope *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *cosines = &n->tensors[op->cos],
                      *sines = &n->tensors[op->sin];
-  int rank = x->t.rank, chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int rank = x->t.rank, chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   tensor rows = take_dims(&x->t, 0, rank - 1);
   int64_t n_pairs = x->t.dims[rank - 1] / 2, items = tensor_numel(&rows) * ceil_div(n_pairs, chunk);
   launch l;

@@ -49,13 +49,13 @@ static bool is_dense(const tensor *t) {
 }
 
 /* Ranges of destinations, so that there are enough work-items: each walks the whole index. */
-static int64_t count_parts(const cl_stream *s, int64_t items, int64_t size) {
-  const device_traits *t = stream_traits(s);
+static int64_t count_parts(const cl_recorder *s, int64_t items, int64_t size) {
+  const device_traits *t = recorder_traits(s);
   int64_t wanted = ceil_div(t->is_cpu ? (int64_t)t->compute_units : GPU_ITEMS, max_i64(items, 1));
   return max_i64(1, min_i64(wanted, size));
 }
 
-static void begin_launch(launch *l, cl_stream *s, const node *n, const char *kernel,
+static void begin_launch(launch *l, cl_recorder *s, const node *n, const char *kernel,
                          ir_scatter_kind kind, const scatter_operands *o) {
   bool assign = kind == IR_SCATTER_KIND_ASSIGN;
   launch_begin(l, s, n, "scatter", kernel);
@@ -85,9 +85,9 @@ static void launch_sizes(launch *l, const scatter_split *p) {
   launch_int(l, p->step[OUT]);
 }
 
-static clave_status launch_walk(cl_stream *s, const node *n, ir_scatter_kind kind,
+static clave_status launch_walk(cl_recorder *s, const node *n, ir_scatter_kind kind,
                                 const scatter_operands *o, const scatter_split *p) {
-  int chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   int64_t n_back = tensor_numel(&p->back[OUT]);
   int64_t rows = tensor_numel(&p->front[OUT]) * ceil_div(n_back, chunk),
           parts = count_parts(s, rows, p->size);
@@ -103,7 +103,7 @@ static clave_status launch_walk(cl_stream *s, const node *n, ir_scatter_kind kin
   return launch_loops(&l, rows * parts, 1, p->n * min_i64(n_back, chunk));
 }
 
-static clave_status launch_segments(cl_stream *s, const node *n, ir_scatter_kind kind,
+static clave_status launch_segments(cl_recorder *s, const node *n, ir_scatter_kind kind,
                                     const scatter_operands *o, const scatter_split *p) {
   sorted_places places;
   TRY(launch_sort(s, n, &p->lines, o->axis, &places));
@@ -111,7 +111,7 @@ static clave_status launch_segments(cl_stream *s, const node *n, ir_scatter_kind
   launch l;
   begin_launch(&l, s, n, "scatter_segments", kind, o);
   if (items > INT32_MAX) launch_wide(&l);
-  launch_memory(&l, places.memory, places.offset);
+  launch_scratch(&l, places.offset);
   launch_layouts(&l, p);
   launch_int(&l, items);
   launch_int(&l, places.pitch);
@@ -120,19 +120,19 @@ static clave_status launch_segments(cl_stream *s, const node *n, ir_scatter_kind
 }
 
 /* Where there are few lines, a GPU is busy only with a work-item for each entry. */
-static bool wants_sort(const cl_stream *s, const scatter_operands *o, const scatter_split *p) {
+static bool wants_sort(const cl_recorder *s, const scatter_operands *o, const scatter_split *p) {
   int64_t front = tensor_numel(&p->front[OUT]), rows = front * tensor_numel(&p->back[OUT]);
-  if (stream_traits(s)->is_cpu || o->wrap || p->n < MIN_SORTED) return false;
+  if (recorder_traits(s)->is_cpu || o->wrap || p->n < MIN_SORTED) return false;
   return rows > 0 && rows < GPU_ITEMS && p->n <= MAX_SORTED / front;
 }
 
-clave_status launch_scatter(cl_stream *s, const node *n, ir_scatter_kind kind,
+clave_status launch_scatter(cl_recorder *s, const node *n, ir_scatter_kind kind,
                             const scatter_operands *o) {
   scatter_split p = split_operands(o);
   return wants_sort(s, o, &p) ? launch_segments(s, n, kind, o, &p) : launch_walk(s, n, kind, o, &p);
 }
 
-clave_status opencl_scatter(cl_stream *s, const node *n) {
+clave_status opencl_scatter(cl_recorder *s, const node *n) {
   const ir_scatter *op = n->instruction->op;
   scatter_operands o = {.index = &n->tensors[op->index],
                         .source = &n->tensors[op->source],

@@ -12,7 +12,7 @@ typedef struct scatter_operands {
 
 /* For every position p of the index in order: out[q] = kind(out[q], source[p]), q being p with its
  * axis replaced by index[p]. */
-clave_status launch_scatter(cl_stream *s, const node *n, ir_scatter_kind kind,
+clave_status launch_scatter(cl_recorder *s, const node *n, ir_scatter_kind kind,
                             const scatter_operands *o) STATUS_CHECK;
 
 #endif

@@ -2,7 +2,7 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-clave_status opencl_search_sorted(cl_stream *s, const node *n) {
+clave_status opencl_search_sorted(cl_recorder *s, const node *n) {
   const ir_search_sorted *op = n->instruction->op;
   const bound_tensor *b = &n->tensors[op->boundaries], *x = &n->tensors[op->x],
                      *out = &n->tensors[op->out], *sorter = operand_of(n, op->sorter);

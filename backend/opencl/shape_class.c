@@ -81,7 +81,7 @@ uint64_t launch_class(const launch *l, const kernel_signature *g, const size_t g
   }
   for (int i = 0; i < l->n_values; i++) {
     const launch_value *v = &l->values[i];
-    bool is_offset = i > 0 && l->values[i - 1].kind == VALUE_MEMORY;
+    bool is_offset = i > 0 && l->values[i - 1].kind <= VALUE_ABSENT;
     if (v->kind == VALUE_INT && !is_offset) words[n++] = class_of(&b, v->as.i);
     if (v->kind == VALUE_FLOAT) words[n++] = float_class(v->as.f);
     if (v->kind != VALUE_INDEX8) continue;

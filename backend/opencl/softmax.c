@@ -4,7 +4,7 @@
 
 static int64_t step_of(const tensor *over) { return over->rank > 0 ? over->strides[0] : 1; }
 
-clave_status opencl_softmax(cl_stream *s, const node *n) {
+clave_status opencl_softmax(cl_recorder *s, const node *n) {
   const ir_softmax *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   tensor both[2] = {x->t, out->t}, kept[2], over[2];

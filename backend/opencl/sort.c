@@ -6,33 +6,32 @@
 enum { CPU_RUN = 32, GPU_RUN = 16, CPU_CHUNK = 1024, GPU_CHUNK = 16, MAX_STRETCH = 1024 };
 
 typedef struct sorting {
-  cl_stream *s;
+  cl_recorder *s;
   const node *n;
   const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted */
   bool descending, long_key;
   tensor kept[2]; /* of x and out */
   int64_t rows, size, k, x_step, out_step;
   int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, first `pitch` */
-  cl_mem memory;
-  int now; /* which half of the scratch memory has the entries */
+  int now;                           /* which half of the scratch memory has the entries */
 } sorting;
 
 static bool has_long_key(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
 
-static int run_of(const sorting *g) { return stream_traits(g->s)->is_cpu ? CPU_RUN : GPU_RUN; }
+static int run_of(const sorting *g) { return recorder_traits(g->s)->is_cpu ? CPU_RUN : GPU_RUN; }
 
 /* Keys of both halves, then places of both halves. */
 static void bind_entries(launch *l, const sorting *g, int half) {
   int64_t total = g->rows * g->pitch;
-  launch_memory(l, g->memory, half * total);
-  launch_memory(l, g->memory, (g->long_key ? 4 : 2) * total + half * total);
+  launch_scratch(l, half * total);
+  launch_scratch(l, (g->long_key ? 4 : 2) * total + half * total);
 }
 
 static clave_status make_entries(sorting *g) {
   size_t entry = g->long_key ? 12 : 8, bytes;
   if (__builtin_mul_overflow((size_t)(g->rows * g->pitch), 2 * entry, &bytes))
     return status_no_memory();
-  return stream_scratch(g->s, bytes, &g->memory);
+  return recorder_scratch(g->s, bytes);
 }
 
 static void lay_out(sorting *g, int axis) {
@@ -50,7 +49,7 @@ static void lay_out(sorting *g, int axis) {
   g->stretch = run;
   if (g->k < run) { /* enough stretches for every core, no more */
     int64_t wanted =
-        (int64_t)stream_traits(g->s)->compute_units * (stream_traits(g->s)->is_cpu ? 4 : 512);
+        (int64_t)recorder_traits(g->s)->compute_units * (recorder_traits(g->s)->is_cpu ? 4 : 512);
     g->stretch = max_i64(run, min_i64(MAX_STRETCH, g->rows * g->size / wanted));
   }
   g->m = g->size / g->stretch * g->length + min_i64(g->size % g->stretch, g->length);
@@ -89,7 +88,7 @@ static clave_status launch_merge(sorting *g) {
   bind_entries(&l, g, g->now);
   bind_entries(&l, g, 1 - g->now);
   int64_t keep = min_i64(2 * g->length, g->k), pairs = ceil_div(g->m, 2 * g->length);
-  int64_t chunk = min_i64(keep, stream_traits(g->s)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
+  int64_t chunk = min_i64(keep, recorder_traits(g->s)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
   int64_t per_pair = ceil_div(keep, chunk), items = g->rows * pairs * per_pair;
   launch_int(&l, items);
   launch_int(&l, pairs);
@@ -118,12 +117,12 @@ static clave_status launch_order(sorting *g) {
   return NULL;
 }
 
-clave_status launch_sort(cl_stream *s, const node *n, const bound_tensor *x, int axis,
+clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, int axis,
                          sorted_places *out) {
   sorting g = {.s = s, .n = n, .x = x, .out = x};
   lay_out(&g, axis);
   TRY(launch_order(&g));
-  *out = (sorted_places){g.memory, places_offset(&g), g.pitch};
+  *out = (sorted_places){places_offset(&g), g.pitch};
   return NULL;
 }
 
@@ -134,7 +133,7 @@ static clave_status launch_store(sorting *g) {
   launch_define(&l, "INDICES", g->indices != NULL);
   launch_compute(&l, DTYPE_I64);
   launch_buffer(&l, g->x);
-  launch_memory(&l, g->memory, places_offset(g));
+  launch_scratch(&l, places_offset(g));
   launch_buffer(&l, g->out);
   launch_optional(&l, g->indices);
   launch_layout(&l, &g->kept[0]);
@@ -147,7 +146,7 @@ static clave_status launch_store(sorting *g) {
   return launch_loops(&l, g->rows * g->k, 1, 8);
 }
 
-clave_status opencl_sort(cl_stream *s, const node *n) {
+clave_status opencl_sort(cl_recorder *s, const node *n) {
   const ir_sort *op = n->instruction->op;
   sorting g = {.s = s, .n = n, .descending = op->descending};
   g.x = &n->tensors[op->x];

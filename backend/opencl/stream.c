@@ -1,4 +1,4 @@
-/* A session's side of the device: in-order queue, copies, scratch, error record, times. */
+/* A session's side of the device: in-order queue, copies, error record, times. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +10,6 @@ typedef struct fault_record {
   cl_uint node;
   cl_long value, low, high;
 } fault_record;
-
-const device_traits *stream_traits(const cl_stream *s) { return &s->device->entry->traits; }
-bool stream_is_dry(const cl_stream *s) { return s->visit != VISIT_RUN; }
 
 /* ---------------------------------------------------------------- create, destroy */
 
@@ -61,17 +58,6 @@ clave_status opencl_stream_create(backend *b, stream **out) {
   return NULL;
 }
 
-void opencl_relax(stream *s) { ((cl_stream *)s)->relaxed = true; }
-
-static void free_cache(cl_stream *s, node_cache *c) {
-  for (node_kernel *k = c->kernels, *next; k; k = next) {
-    next = k->next;
-    if (k->handle) s->cl->clReleaseKernel(k->handle);
-    free(k);
-  }
-  free(c);
-}
-
 static void drop_events(cl_stream *s) {
   for (size_t i = 0; i < s->n_events; i++) s->cl->clReleaseEvent(s->events[i].event);
   s->n_events = 0;
@@ -83,13 +69,8 @@ void opencl_stream_destroy(backend *b, stream *base) {
   if (!s) return;
   if (s->queue) s->cl->clFinish(s->queue);
   if (s->unsaved) programs_save(s->device);
-  for (node_cache *c = s->caches, *next; c; c = next) {
-    next = c->next;
-    free_cache(s, c);
-  }
   drop_events(s);
   if (s->fault) s->cl->clReleaseMemObject(s->fault);
-  if (s->scratch) s->cl->clReleaseMemObject(s->scratch);
   if (s->queue) s->cl->clReleaseCommandQueue(s->queue);
   free(s->events);
   free(s->requested);
@@ -97,28 +78,6 @@ void opencl_stream_destroy(backend *b, stream *base) {
 }
 
 /* ---------------------------------------------------------------- memory */
-
-clave_status stream_scratch(cl_stream *s, size_t bytes, cl_mem *out) {
-  *out = NULL;
-  if (stream_is_dry(s)) return NULL;
-  if (bytes > s->scratch_bytes) {
-    if (bytes > s->device->base.info.max_alloc)
-      return status_new(STATUS_NO_MEMORY,
-                        "scratch of %zu bytes is larger than a buffer of the device may be", bytes);
-    /* Kernels that still use the old one keep it alive. */
-    if (s->scratch) s->cl->clReleaseMemObject(s->scratch);
-    cl_int code;
-    s->scratch_bytes = 0;
-    s->scratch = s->cl->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
-    if (code != CL_SUCCESS) {
-      s->scratch = NULL;
-      return status_while(opencl_status(code, "clCreateBuffer"), "scratch of %zu bytes", bytes);
-    }
-    s->scratch_bytes = bytes;
-  }
-  *out = s->scratch;
-  return NULL;
-}
 
 clave_status opencl_write(stream *base, buffer *to, size_t offset, const void *from, size_t bytes) {
   cl_stream *s = (cl_stream *)base;

@@ -4,10 +4,10 @@
 
 enum { CPU_CHUNK = 64 };
 
-clave_status opencl_triangle(cl_stream *s, const node *n) {
+clave_status opencl_triangle(cl_recorder *s, const node *n) {
   const ir_triangle *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  int last = x->t.rank - 1, chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int last = x->t.rank - 1, chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   tensor rows = take_dims(&x->t, 0, last);
   int64_t columns = x->t.dims[last], items = tensor_numel(&rows) * ceil_div(columns, chunk);
   launch l;

@@ -3,7 +3,7 @@
 #include "backend/opencl/scatter.h"
 #include "opencl_ops.h"
 
-clave_status opencl_slice_update(cl_stream *s, const node *n) {
+clave_status opencl_slice_update(cl_recorder *s, const node *n) {
   const ir_slice_update *op = n->instruction->op;
   const bound_tensor *update = &n->tensors[op->update];
   bound_tensor part = n->tensors[op->out];
@@ -18,7 +18,7 @@ clave_status opencl_slice_update(cl_stream *s, const node *n) {
   return move_elements(s, n, update, &part);
 }
 
-clave_status opencl_index_copy(cl_stream *s, const node *n) {
+clave_status opencl_index_copy(cl_recorder *s, const node *n) {
   const ir_index_copy *op = n->instruction->op;
   scatter_operands o = {.index = &n->tensors[op->index],
                         .source = &n->tensors[op->source],

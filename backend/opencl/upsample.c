@@ -17,10 +17,9 @@ typedef struct resize {
   bool alone;            /* the op changes one dimension at a time */
   int64_t positions;     /* of all tables */
   int precision;
-  cl_mem tables; /* weights, then indices */
 } resize;
 
-static void begin(launch *l, cl_stream *s, const node *n, const resize *r, const char *kernel) {
+static void begin(launch *l, cl_recorder *s, const node *n, const resize *r, const char *kernel) {
   const upsample_axis *a = &r->axes[0];
   dtype type = r->x->t.type;
   launch_begin(l, s, n, "upsample", kernel);
@@ -32,17 +31,18 @@ static void begin(launch *l, cl_stream *s, const node *n, const resize *r, const
   launch_define(l, "PRECISE", a->quantized);
   launch_define(l, "N_TAPS", r->alone ? 0 : (int)a->n_taps);
   launch_define(l, "N_DIMS", r->n_axes);
-  launch_define(l, "CHUNK", stream_traits(s)->is_cpu ? CPU_CHUNK : 1);
+  launch_define(l, "CHUNK", recorder_traits(s)->is_cpu ? CPU_CHUNK : 1);
 }
 
+/* Scratch: weights, then indices. */
 static void launch_tables(launch *l, const resize *r) {
   const upsample_axis *a = &r->axes[0];
   int64_t reals = a->compute == DTYPE_F64 ? 2 : 1; /* in ints */
-  launch_memory(l, r->tables, r->positions * a->n_taps * reals);
-  launch_memory(l, r->tables, 0);
+  launch_scratch(l, r->positions * a->n_taps * reals);
+  launch_scratch(l, 0);
 }
 
-static clave_status launch_taps(cl_stream *s, const node *n, const resize *r) {
+static clave_status launch_taps(cl_recorder *s, const node *n, const resize *r) {
   const upsample_axis *a = &r->axes[0];
   launch l;
   begin(&l, s, n, r, "upsample_taps");
@@ -61,8 +61,8 @@ static clave_status launch_taps(cl_stream *s, const node *n, const resize *r) {
   return launch_items(&l, r->positions);
 }
 
-static clave_status launch_blend(cl_stream *s, const node *n, const resize *r) {
-  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+static clave_status launch_blend(cl_recorder *s, const node *n, const resize *r) {
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   int64_t reads = 1;
   for (int d = 0; d < r->n_axes; d++) {
     in[3 - r->n_axes + d] = r->axes[d].in;
@@ -81,10 +81,10 @@ static clave_status launch_blend(cl_stream *s, const node *n, const resize *r) {
   return launch_loops(&l, items, 1, 2 * reads * min_i64(out[2], chunk));
 }
 
-static clave_status launch_axis(cl_stream *s, const node *n, const resize *r) {
+static clave_status launch_axis(cl_recorder *s, const node *n, const resize *r) {
   const upsample_axis *a = &r->axes[0];
   int64_t inner = 1, count = tensor_numel(&r->out->t),
-          chunk = stream_traits(s)->is_cpu ? CPU_CHUNK : 1;
+          chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   for (int d = r->dim + 1; d < r->out->t.rank; d++) inner *= r->out->t.dims[d];
   launch l;
   begin(&l, s, n, r, "upsample_axis");
@@ -123,7 +123,7 @@ static void find_axes(resize *r) {
   }
 }
 
-clave_status opencl_upsample(cl_stream *s, const node *n) {
+clave_status opencl_upsample(cl_recorder *s, const node *n) {
   const ir_upsample *op = n->instruction->op;
   resize r = {.op = op, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
   if (tensor_numel(&r.out->t) == 0) return NULL;
@@ -132,7 +132,7 @@ clave_status opencl_upsample(cl_stream *s, const node *n) {
   if (r.axes[0].quantized) TRY(find_precision(&r));
   size_t real = r.axes[0].compute == DTYPE_F64 ? sizeof(double) : sizeof(float);
   size_t entries = (size_t)(r.positions * r.axes[0].n_taps);
-  TRY(stream_scratch(s, entries * (real + sizeof(int32_t)), &r.tables));
+  TRY(recorder_scratch(s, entries * (real + sizeof(int32_t))));
   TRY(launch_taps(s, n, &r));
   return r.alone ? launch_axis(s, n, &r) : launch_blend(s, n, &r);
 }

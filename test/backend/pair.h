@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "backend/recorded.h"
 #include "base/hash.h"
 #include "compare.h"
 
@@ -246,21 +247,21 @@ static void pair_run(backend *b, const pair_case *c, pair_node *p, int times, ch
                      device_fault *fault) {
   stream *s;
   bound_tensor bound[PAIR_MAX_SLOTS];
-  void *cache = NULL;
+  recorded r;
   ir_instruction instruction = {.op_type = c->op, .op = (void *)c->fields, .name = c->name};
   pair_check(b->vt->stream_create(b, &s), c->name);
   for (int i = 0; i < p->n_slots; i++) {
     bound[i] = p->slots[i].bound;
+    bound[i].slot = (uint32_t)i;
     pair_check(b->vt->buffer_create(b, p->slots[i].bytes + PAIR_GUARD, &bound[i].buf), c->name);
   }
-  node n = {.instruction = &instruction, .tensors = bound, .cache = &cache};
-  if (b->vt->prepare) pair_check(b->vt->prepare(s, &n), c->name);
-  if (b->vt->build_all) pair_check(b->vt->build_all(s, NULL, NULL), c->name);
+  pair_check(make_recorded(b, s, (node){.instruction = &instruction, .tensors = bound}, &r),
+             c->name);
   for (int t = 0; t < times; t++) {
     for (int i = 0; i < p->n_slots; i++)
       pair_check(b->vt->write(s, bound[i].buf, 0, p->slots[i].data, p->slots[i].bytes + PAIR_GUARD),
                  c->name);
-    pair_check(b->vt->run(s, &n, 7), c->name);
+    pair_check(run_recorded(&r, bound, 7), c->name);
   }
   pair_check(b->vt->finish(s, fault), c->name);
   for (int i = 0; i < p->n_slots; i++) {
@@ -271,6 +272,7 @@ static void pair_run(backend *b, const pair_case *c, pair_node *p, int times, ch
     pair_check(b->vt->read(s, bound[i].buf, 0, results[i], p->slots[i].bytes + PAIR_GUARD),
                c->name);
   }
+  free_recorded(&r);
   b->vt->stream_destroy(b, s);
   for (int i = 0; i < p->n_slots; i++) b->vt->buffer_destroy(b, bound[i].buf);
 }

@@ -14,6 +14,7 @@
 
 #include "backend/opencl/cache.h"
 #include "backend/opencl/device.h"
+#include "backend/recorded.h"
 
 static int device_index;
 static char folder[] = "/tmp/clave-test-XXXXXX", notes[4096];
@@ -64,16 +65,30 @@ static void finish(session *s, device_fault *fault) {
   good(s->device->vt->finish(s->stream, fault));
 }
 
+/* A recorder, and what it records. */
+static cl_recorder new_recorder(session *s, recorded *r) {
+  cl_recording *made = calloc(1, sizeof *made);
+  assert_non_null(made);
+  *r = (recorded){.b = s->device, .s = s->stream, .r = &made->base};
+  return (cl_recorder){.device = (cl_device *)s->device, .out = made};
+}
+
 /* out = value, n floats, by the kernel `full`. */
-static clave_status fill(session *s, const node *n, bound_tensor *out, double value) {
+static clave_status fill(session *s, bound_tensor *out, double value) {
+  recorded r;
+  cl_recorder recorder = new_recorder(s, &r);
+  const node n = {.cache = &r.cache};
   launch l;
-  launch_begin(&l, (cl_stream *)s->stream, n, "arange", "full");
+  launch_begin(&l, &recorder, &n, "arange", "full");
   launch_dtype(&l, "OUT_TYPE", out->t.type);
   launch_compute(&l, out->t.type);
   launch_buffer(&l, out);
   launch_int(&l, out->t.dims[0]);
   launch_float(&l, value);
-  return launch_items(&l, out->t.dims[0]);
+  clave_status st = launch_items(&l, out->t.dims[0]);
+  if (!st) st = run_recorded(&r, out, 0);
+  free_recorded(&r);
+  return st;
 }
 
 static void check_filled(session *s, bound_tensor *out, float value) {
@@ -135,16 +150,12 @@ static void test_buffers(void **state) {
 static void test_launch(void **state) {
   (void)state;
   session s = open_session(NULL, NULL);
-  void *cache = NULL;
-  node n = {.cache = &cache};
   bound_tensor out = vector_of(&s, DTYPE_F32, 1000, NULL);
   for (int i = 0; i < 3; i++) {
-    good(fill(&s, &n, &out, i));
+    good(fill(&s, &out, i));
     check_filled(&s, &out, (float)i);
   }
-  node_cache *c = cache;
-  assert_non_null(c->kernels);
-  assert_null(c->kernels->next); /* one kernel, found again */
+  assert_int_equal(((cl_device *)s.device)->n_programs, 1); /* found again */
   s.device->vt->buffer_destroy(s.device, out.buf);
   close_session(&s);
 }
@@ -152,22 +163,22 @@ static void test_launch(void **state) {
 static void test_wrong_launches(void **state) {
   (void)state;
   session s = open_session(NULL, NULL);
-  void *cache = NULL;
-  node n = {.cache = &cache};
+  recorded r;
+  cl_recorder recorder = new_recorder(&s, &r);
+  const node n = {.cache = &r.cache};
   bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
-  cl_stream *stream = (cl_stream *)s.stream;
   launch l;
-  launch_begin(&l, stream, &n, "arange", "nothing");
+  launch_begin(&l, &recorder, &n, "arange", "nothing");
   bad(launch_items(&l, 1), "there is no kernel nothing in arange.cl");
-  launch_begin(&l, stream, &n, "nowhere", "full");
+  launch_begin(&l, &recorder, &n, "nowhere", "full");
   bad(launch_items(&l, 1), "there is no kernel full in nowhere.cl");
-  launch_begin(&l, stream, &n, "arange", "full");
+  launch_begin(&l, &recorder, &n, "arange", "full");
   launch_int(&l, 3);
   launch_int(&l, 3);
   launch_int(&l, 3);
   launch_float(&l, 3);
   bad(launch_items(&l, 1), "kernel full argument 0 (out) is a buffer, got 3");
-  launch_begin(&l, stream, &n, "arange", "full");
+  launch_begin(&l, &recorder, &n, "arange", "full");
   launch_buffer(&l, &out);
   bad(launch_items(&l, 1), "kernel full argument 2 (n) is missing");
   launch_int(&l, INT64_MAX);
@@ -177,7 +188,8 @@ static void test_wrong_launches(void **state) {
   bad(launch_items(&l, 1), "kernel full takes 4 arguments, got 5");
   for (int i = 0; i < 100; i++) launch_int(&l, 3);
   bad(launch_items(&l, 1), "more than");
-  good(fill(&s, &n, &out, 4));
+  free_recorded(&r);
+  good(fill(&s, &out, 4));
   check_filled(&s, &out, 4);
   s.device->vt->buffer_destroy(s.device, out.buf);
   close_session(&s);
@@ -201,15 +213,17 @@ static void test_wide(void **state) {
   };
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
     launch l;
-    void *cache = NULL;
-    node n = {.cache = &cache};
+    recorded r;
+    cl_recorder recorder = new_recorder(&s, &r);
+    const node n = {.cache = &r.cache};
     b.t.rank = 2;
     memcpy(b.t.dims, layouts[i].dims, sizeof layouts[i].dims);
     memcpy(b.t.strides, layouts[i].strides, sizeof layouts[i].strides);
-    launch_begin(&l, (cl_stream *)s.stream, &n, "arange", "full");
+    launch_begin(&l, &recorder, &n, "arange", "full");
     launch_buffer(&l, &b);
-    bool always = stream_traits((cl_stream *)s.stream)->always_wide;
+    bool always = recorder_traits(&recorder)->always_wide;
     assert_int_equal(l.wide, layouts[i].wide || always);
+    free_recorded(&r);
   }
   s.device->vt->buffer_destroy(s.device, b.buf);
   close_session(&s);
@@ -219,8 +233,6 @@ static void test_wide(void **state) {
 static void test_kernel_of_each_dtype(void **state) {
   (void)state;
   session s = open_session(NULL, NULL);
-  void *cache = NULL;
-  node n = {.cache = &cache};
   for (int i = 0; i < 4; i++) {
     dtype type = i % 2 ? DTYPE_I32 : DTYPE_F32;
     bound_tensor out = vector_of(&s, type, 3, NULL);
@@ -228,7 +240,7 @@ static void test_kernel_of_each_dtype(void **state) {
       float f[3];
       int32_t i[3];
     } got;
-    good(fill(&s, &n, &out, 7 + i));
+    good(fill(&s, &out, 7 + i));
     good(s.device->vt->read(s.stream, out.buf, 0, &got, sizeof got));
     for (int k = 0; k < 3; k++)
       assert_true(type == DTYPE_F32 ? got.f[k] == (float)(7 + i) : got.i[k] == 7 + i);
@@ -241,7 +253,6 @@ static void test_kernel_of_each_dtype(void **state) {
 static void test_fault(void **state) {
   (void)state;
   session s = open_session(NULL, NULL);
-  void *cache = NULL;
   bound_tensor t[3] = {vector_of(&s, DTYPE_I32, 2, (int32_t[]){7, 8}),
                        vector_of(&s, DTYPE_I32, 2, (int32_t[]){2, 0}),
                        vector_of(&s, DTYPE_I32, 2, NULL)};
@@ -250,18 +261,21 @@ static void test_fault(void **state) {
   uint32_t tids[2] = {0, 1};
   ir_elementwise op = {.inputs = {tids, 2}, .steps = {&step, 1}, .out = 2};
   ir_instruction instruction = {.op_type = IR_OP_ELEMENTWISE, .op = &op, .name = "divide"};
-  node n = {.instruction = &instruction, .tensors = t, .cache = &cache};
+  for (uint32_t i = 0; i < 3; i++) t[i].slot = i;
+  recorded r;
+  good(make_recorded(s.device, s.stream, (node){.instruction = &instruction, .tensors = t}, &r));
   device_fault fault;
-  good(s.device->vt->run(s.stream, &n, 41));
-  good(s.device->vt->run(s.stream, &n, 42));
+  good(run_recorded(&r, t, 41));
+  good(run_recorded(&r, t, 42));
   finish(&s, &fault);
   assert_true(fault.present && fault.node == 41 && fault.fault.kind == KERNEL_FAULT_DIVISION);
   finish(&s, &fault);
   assert_false(fault.present);
   good(s.device->vt->write(s.stream, t[1].buf, 0, (int32_t[]){2, 3}, 8));
-  good(s.device->vt->run(s.stream, &n, 43));
+  good(run_recorded(&r, t, 43));
   finish(&s, &fault);
   assert_false(fault.present);
+  free_recorded(&r);
   for (int i = 0; i < 3; i++) s.device->vt->buffer_destroy(s.device, t[i].buf);
   close_session(&s);
 }
@@ -269,16 +283,16 @@ static void test_fault(void **state) {
 static void test_times(void **state) {
   (void)state;
   session s = open_session(NULL, NULL);
-  void *cache = NULL;
   ir_full op = {.value = {.literal = 2, .vid = IR_NONE, .present = true}, .out = 0};
   ir_instruction instruction = {.op_type = IR_OP_FULL, .op = &op, .name = "full"};
   bound_tensor out = vector_of(&s, DTYPE_F32, 100000, NULL);
-  node n = {.instruction = &instruction, .tensors = &out, .cache = &cache};
+  recorded r;
+  good(make_recorded(s.device, s.stream, (node){.instruction = &instruction, .tensors = &out}, &r));
   device_fault fault;
   int64_t start[2], end[2];
   for (int on = 1; on >= 0; on--) {
     good(s.device->vt->profile(s.stream, on));
-    for (uint32_t i = 0; i < 300; i++) good(s.device->vt->run(s.stream, &n, i));
+    for (uint32_t i = 0; i < 300; i++) good(run_recorded(&r, &out, i));
     finish(&s, &fault);
     for (uint32_t i = 0; i < 2; i++)
       good(s.device->vt->times(s.stream, 10 * i, &start[i], &end[i]));
@@ -288,6 +302,7 @@ static void test_times(void **state) {
       assert_true(start[0] == 0 && end[0] == 0);
   }
   check_filled(&s, &out, 2);
+  free_recorded(&r);
   s.device->vt->buffer_destroy(s.device, out.buf);
   close_session(&s);
 }
@@ -295,11 +310,9 @@ static void test_times(void **state) {
 /* Runs `full` in a new device with this cache; the notes are in `notes`. */
 static void run_cached(const char *dir) {
   session s = open_session(dir, NULL);
-  void *cache = NULL;
-  node n = {.cache = &cache};
   bound_tensor out = vector_of(&s, DTYPE_F32, 100, NULL);
   device_fault fault;
-  good(fill(&s, &n, &out, 5));
+  good(fill(&s, &out, 5));
   finish(&s, &fault);
   check_filled(&s, &out, 5);
   s.device->vt->buffer_destroy(s.device, out.buf);
@@ -314,12 +327,10 @@ static void test_cache_by_options(void **state) {
   snprintf(dir, sizeof dir, "%s/options", folder);
   for (int i = 0; i < 4; i++) {
     session s = open_session(dir, NULL);
-    void *cache = NULL;
-    node n = {.cache = &cache};
     bound_tensor out = vector_of(&s, i % 2 ? DTYPE_I32 : DTYPE_F32, 1, NULL);
     int32_t got = 0;
     float number;
-    good(fill(&s, &n, &out, 5));
+    good(fill(&s, &out, 5));
     good(s.device->vt->read(s.stream, out.buf, 0, &got, sizeof got));
     memcpy(&number, &got, sizeof number);
     assert_true(i % 2 ? got == 5 : number == 5);
@@ -423,22 +434,20 @@ static void write_kernel(const char *name, const char *content) {
 
 static void test_kernel_folder(void **state) {
   (void)state;
-  void *cache = NULL;
-  node n = {.cache = &cache};
   session s = open_session(NULL, folder);
   bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
-  bad(fill(&s, &n, &out, 1), "arange.cl");
+  bad(fill(&s, &out, 1), "arange.cl");
   write_kernel("arange.cl",
                "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
                "real v) {\n  wrong;\n}\n");
-  bad(fill(&s, &n, &out, 1), "common.h");
+  bad(fill(&s, &out, 1), "common.h");
   write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n");
-  bad(fill(&s, &n, &out, 1), "wrong");
+  bad(fill(&s, &out, 1), "wrong");
   write_kernel("arange.cl",
                "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
                "real v) {\n"
                "  if (get_global_id(0) < n) out[at + get_global_id(0)] = 2 * v;\n}\n");
-  good(fill(&s, &n, &out, 1));
+  good(fill(&s, &out, 1));
   check_filled(&s, &out, 2);
   s.device->vt->buffer_destroy(s.device, out.buf);
   close_session(&s);
@@ -457,10 +466,8 @@ static void test_cache_by_source(void **state) {
              factor);
     write_kernel("arange.cl", source);
     session s = open_session(dir, folder);
-    void *cache = NULL;
-    node n = {.cache = &cache};
     bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
-    good(fill(&s, &n, &out, 1));
+    good(fill(&s, &out, 1));
     check_filled(&s, &out, (float)factor);
     s.device->vt->buffer_destroy(s.device, out.buf);
     close_session(&s);

@@ -37,7 +37,7 @@ static planned plan_text(const char *text, int n_devices, bool unfused) {
   static planned t;
   t.prog = program_of(text);
   device_set set = null_devices(t.devices, n_devices);
-  good(executable_create(t.prog, &set, unfused, &t.x));
+  good(executable_create(t.prog, &set, &(executable_options){.unfused = unfused}, &t.x));
   scalar_value *values = input_values(t.prog, 0, 2);
   good(schedule_find(t.x, 0, values, &t.p));
   uint32_t commands;
@@ -164,7 +164,7 @@ static void no_fallback_is_an_error(void **state) {
   executable *x;
   d[0].modulus = UINT64_MAX;
   set.no_fallback = true;
-  clave_status st = executable_create(prog, &set, false, &x);
+  clave_status st = executable_create(prog, &set, &(executable_options){0}, &x);
   assert_non_null(st);
   assert_non_null(strstr(status_message(st), "softmax cannot run here: not on this one"));
   assert_null(x);
@@ -327,7 +327,7 @@ static void simulate_program(const program *prog, int n_devices, bool unfused, t
   null_device d[3];
   device_set set = null_devices(d, n_devices);
   executable *x;
-  good(executable_create(prog, &set, unfused, &x));
+  good(executable_create(prog, &set, &(executable_options){.unfused = unfused}, &x));
   for (uint32_t k = 0; k < prog->ir.methods.count; k++)
     for (int64_t size = 0; size < 4; size += 3) {
       scalar_value *values = input_values(prog, k, size);

@@ -1,0 +1,178 @@
+/* What op functions record: the launches of a node for any buffers. Their programs can be built
+ * ahead, in parallel, and asked about what was proven of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/device.h"
+
+const device_traits *recorder_traits(const cl_recorder *s) { return &s->device->entry->traits; }
+
+clave_status recorder_scratch(cl_recorder *s, size_t bytes) {
+  if (bytes > s->device->base.info.max_alloc)
+    return status_new(STATUS_NO_MEMORY,
+                      "scratch of %zu bytes is larger than a buffer of the device may be", bytes);
+  size_t *most = &s->out->base.scratch_bytes;
+  if (bytes > *most) *most = bytes;
+  return NULL;
+}
+
+static clave_status grow(cl_recording *r) {
+  if (r->n < r->capacity) return NULL;
+  int capacity = r->capacity ? 2 * r->capacity : 2;
+  recorded_launch *grown = realloc(r->launches, sizeof *grown * (size_t)capacity);
+  if (!grown) return status_no_memory();
+  r->launches = grown;
+  r->capacity = capacity;
+  return NULL;
+}
+
+clave_status recorder_add(cl_recorder *s, const recorded_launch *l, const launch_value *values) {
+  cl_recording *r = s->out;
+  size_t bytes = sizeof *values * (size_t)l->n_values;
+  launch_value *copy = malloc(bytes + 1);
+  clave_status st = copy ? grow(r) : status_no_memory();
+  if (st) {
+    free(copy);
+    free(l->blas);
+    return st;
+  }
+  if (bytes) memcpy(copy, values, bytes);
+  r->launches[r->n] = *l;
+  r->launches[r->n++].values = copy;
+  return NULL;
+}
+
+clave_status opencl_record(backend *b, const node *n, bool fast, recording **out) {
+  *out = NULL;
+  cl_recording *r = calloc(1, sizeof *r);
+  if (!r) return status_no_memory();
+  cl_recorder s = {.device = (cl_device *)b, .fast = fast, .out = r};
+  clave_status st = opencl_table[n->instruction->op_type](&s, n);
+  if (st) {
+    opencl_recording_destroy(b, &r->base);
+    return st;
+  }
+  *out = &r->base;
+  return NULL;
+}
+
+void opencl_recording_destroy(backend *b, recording *base) {
+  (void)b;
+  cl_recording *r = (cl_recording *)base;
+  if (!r) return;
+  for (int i = 0; i < r->n; i++) {
+    free(r->launches[i].values);
+    free(r->launches[i].blas);
+  }
+  free(r->launches);
+  free(r);
+}
+
+/* ---------------------------------------------------------------- building */
+
+static clave_status request_build(cl_stream *s, program *p) {
+  if (program_is_built(p)) return NULL;
+  for (int i = 0; i < s->n_requested; i++)
+    if (s->requested[i] == p) return NULL;
+  if (s->n_requested == s->max_requested) {
+    int max = s->max_requested ? 2 * s->max_requested : 32;
+    program **grown = realloc(s->requested, sizeof *grown * (size_t)max);
+    if (!grown) return status_no_memory();
+    s->requested = grown;
+    s->max_requested = max;
+  }
+  s->requested[s->n_requested++] = p;
+  return NULL;
+}
+
+clave_status opencl_request(stream *base, const recording *r) {
+  const cl_recording *c = (const cl_recording *)r;
+  for (int i = 0; i < c->n; i++)
+    if (c->launches[i].program) TRY(request_build((cl_stream *)base, c->launches[i].program));
+  return NULL;
+}
+
+typedef struct build_job {
+  cl_stream *s;
+  mutex *lock; /* of what follows */
+  clave_status status;
+  int done;
+  void (*progress)(void *ctx, int done, int total);
+  void *progress_ctx;
+} build_job;
+
+static void build_some(void *ctx, int64_t begin, int64_t end) {
+  build_job *job = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    clave_status st = program_build(job->s->device, job->s->requested[i]);
+    mutex_lock(job->lock);
+    if (job->status)
+      status_free(st);
+    else
+      job->status = st;
+    job->done++;
+    if (job->progress) job->progress(job->progress_ctx, job->done, job->s->n_requested);
+    mutex_unlock(job->lock);
+  }
+}
+
+clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done, int total),
+                              void *ctx) {
+  cl_stream *s = (cl_stream *)base;
+  if (s->n_requested == 0) return NULL;
+  build_job job = {.s = s, .progress = progress, .progress_ctx = ctx};
+  thread_pool *pool = NULL;
+  clave_status st = mutex_create(&job.lock);
+  if (!st) st = thread_pool_create(0, &pool);
+  if (!st) {
+    thread_pool_for(pool, s->n_requested, 1, build_some, &job);
+    st = job.status;
+  }
+  thread_pool_destroy(pool);
+  mutex_destroy(job.lock);
+  s->n_requested = 0;
+  return st;
+}
+
+/* ---------------------------------------------------------------- proofs */
+
+static bool blas_is_proven(cl_device *d, uint64_t class) {
+  mutex_lock(d->lock);
+  bool is_proven = proof_set_has(&d->blas_proven, class);
+  mutex_unlock(d->lock);
+  return is_proven;
+}
+
+clave_status opencl_is_unproven(stream *base, const recording *r, bool *unproven) {
+  cl_device *d = ((cl_stream *)base)->device;
+  const cl_recording *c = (const cl_recording *)r;
+  *unproven = false;
+  for (int i = 0; i < c->n && !*unproven; i++) {
+    const recorded_launch *l = &c->launches[i];
+    if (l->blas) {
+      *unproven = !blas_is_proven(d, l->class);
+      continue;
+    }
+    TRY(program_build(d, l->program)); /* what was proven lies with the binary */
+    *unproven = !program_is_proven(l->program, l->class);
+  }
+  return NULL;
+}
+
+clave_status opencl_prove(stream *base, const recording *r) {
+  cl_stream *s = (cl_stream *)base;
+  cl_device *d = s->device;
+  const cl_recording *c = (const cl_recording *)r;
+  s->unsaved = true;
+  for (int i = 0; i < c->n; i++) {
+    const recorded_launch *l = &c->launches[i];
+    if (l->program) {
+      program_prove(l->program, l->class);
+      continue;
+    }
+    mutex_lock(d->lock);
+    proof_set_add(&d->blas_proven, l->class);
+    mutex_unlock(d->lock);
+  }
+  return NULL;
+}

@@ -1,0 +1,183 @@
+/* Running what was recorded. A stream has kernel objects of its own for each recording that it
+ * runs, with their arguments set: the steady state sets those that changed, which are few, and
+ * enqueues.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/device.h"
+
+/* What an argument that may change was set to. */
+typedef struct set_arg {
+  cl_mem memory;
+  uint64_t number;
+} set_arg;
+
+typedef struct bound_launch {
+  cl_kernel handle; /* owned; NULL until it is launched */
+  set_arg *args;    /* owned (the signature's n_args) */
+} bound_launch;
+
+typedef struct cl_state {
+  uint64_t serial; /* of the recording */
+  int n;
+  bound_launch launches[];
+} cl_state;
+
+/* ---------------------------------------------------------------- lifetime */
+
+void opencl_state_destroy(stream *base, void *state) {
+  const cl_stream *s = (const cl_stream *)base;
+  cl_state *c = state;
+  if (!c) return;
+  for (int i = 0; i < c->n; i++) {
+    if (c->launches[i].handle) s->cl->clReleaseKernel(c->launches[i].handle);
+    free(c->launches[i].args);
+  }
+  free(c);
+}
+
+static clave_status state_of(stream *s, const cl_recording *r, void **state, cl_state **out) {
+  cl_state *c = *state;
+  if (!c || c->serial != r->base.serial) {
+    opencl_state_destroy(s, c);
+    *state = c = calloc(1, sizeof *c + sizeof *c->launches * (size_t)r->n);
+    if (!c) return status_no_memory();
+    c->serial = r->base.serial;
+    c->n = r->n;
+  }
+  *out = c;
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- arguments */
+
+static clave_status set(const cl_stream *s, const recorded_launch *l, const bound_launch *b, int i,
+                        size_t size, const void *data) {
+  cl_int code = s->cl->clSetKernelArg(b->handle, (cl_uint)i, size, data);
+  if (code == CL_SUCCESS) return NULL;
+  return status_while(opencl_status(code, "clSetKernelArg"), "kernel %s argument %d (%s)",
+                      l->signature->kernel, i, l->signature->args[i].name);
+}
+
+static clave_status set_memory(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
+                               cl_mem memory) {
+  if (b->args[i].memory == memory) return NULL;
+  TRY(set(s, l, b, i, sizeof memory, &memory));
+  b->args[i].memory = memory;
+  return NULL;
+}
+
+/* `first`: it was never set. size: of the parameter, 4 or 8. */
+static clave_status set_number(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
+                               uint64_t number, size_t size, bool first) {
+  if (b->args[i].number == number && !first) return NULL;
+  uint32_t narrow = (uint32_t)number;
+  TRY(set(s, l, b, i, size, size == sizeof narrow ? (const void *)&narrow : &number));
+  b->args[i].number = number;
+  return NULL;
+}
+
+static cl_mem memory_of(const buffer *b) { return b ? ((const cl_buffer *)b)->memory : NULL; }
+
+/* A buffer, and behind it the offset of element 0. */
+static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bound_launch *b,
+                                int i, const run_operands *o, bool first) {
+  const launch_value *v = &l->values[i];
+  int64_t offset = l->values[i + 1].as.i;
+  cl_mem memory = s->fault;
+  if (v->kind == VALUE_SCRATCH) memory = memory_of(o->scratch);
+  if (v->kind == VALUE_OPERAND) {
+    const bound_tensor *t = &o->tensors[v->as.operand.slot];
+    memory = memory_of(t->buf);
+    offset += (int64_t)(t->buffer_offset / dtype_size(v->as.operand.type));
+  }
+  TRY(set_memory(s, l, b, i, memory));
+  return set_number(s, l, b, i + 1, (uint64_t)offset, sizeof offset, first);
+}
+
+static bool is_memory(const launch_value *v) { return v->kind <= VALUE_ABSENT; }
+
+static clave_status set_changed(cl_stream *s, const recorded_launch *l, bound_launch *b,
+                                const run_operands *o, bool first) {
+  for (int i = 0; i < l->n_values; i++) {
+    const launch_value *v = &l->values[i];
+    if (is_memory(v)) TRY(set_operand(s, l, b, i++, o, first));
+    if (v->kind == VALUE_SEED) TRY(set_number(s, l, b, i, o->random.seed, 8, first));
+    if (v->kind == VALUE_RUN) TRY(set_number(s, l, b, i, (uint32_t)o->random.run, 4, first));
+  }
+  const kernel_signature *g = l->signature;
+  for (int i = l->n_values; i < g->n_args; i++) {
+    bool is_node = g->args[i].kind == ARG_FAULT_NODE;
+    TRY(is_node ? set_number(s, l, b, i, s->number, sizeof s->number, first)
+                : set_memory(s, l, b, i, s->fault));
+    s->fault_armed = true;
+  }
+  return NULL;
+}
+
+static clave_status set_constants(const cl_stream *s, const recorded_launch *l, bound_launch *b) {
+  for (int i = 0; i < l->n_values; i++) {
+    const launch_value *v = &l->values[i];
+    raw_arg r;
+    if (is_memory(v)) i++;
+    if (is_memory(v) || v->kind == VALUE_SEED || v->kind == VALUE_RUN) continue;
+    launch_raw(v, l->signature->args[i].kind, l->wide, l->compute, &r);
+    TRY(set(s, l, b, i, r.size, r.data));
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- launches */
+
+static clave_status make_kernel(cl_stream *s, const recorded_launch *l, bound_launch *b) {
+  b->args = calloc((size_t)l->signature->n_args + 1, sizeof *b->args);
+  if (!b->args) return status_no_memory();
+  TRY(program_kernel(s->device, l->program, &b->handle));
+  TRY(set_constants(s, l, b));
+  if (program_mark_run(l->program, l->local)) s->unsaved = true;
+  return NULL;
+}
+
+static clave_status enqueue(cl_stream *s, const recorded_launch *l, const bound_launch *b) {
+  clave_status st;
+  cl_event *event = stream_event(s, &st);
+  if (st) return st;
+  cl_int code = s->cl->clEnqueueNDRangeKernel(s->queue, b->handle, (cl_uint)l->dims, NULL,
+                                              l->global, l->local, 0, NULL, event);
+  if (code != CL_SUCCESS)
+    return status_while(opencl_status(code, "clEnqueueNDRangeKernel"), "kernel %s",
+                        l->signature->kernel);
+  if (event) s->n_events++;
+  return NULL;
+}
+
+static void drop_kernel(const cl_stream *s, bound_launch *b) {
+  if (b->handle) s->cl->clReleaseKernel(b->handle);
+  free(b->args);
+  *b = (bound_launch){0};
+}
+
+static clave_status run_launch(cl_stream *s, const recorded_launch *l, bound_launch *b,
+                               const run_operands *o) {
+  if (l->blas) return blas_run(s, l->blas, o);
+  bool first = !b->handle;
+  clave_status st = first ? make_kernel(s, l, b) : NULL;
+  if (!st) st = set_changed(s, l, b, o, first);
+  if (st) {
+    drop_kernel(s, b); /* half of its arguments may be set */
+    return st;
+  }
+  return enqueue(s, l, b);
+}
+
+clave_status opencl_run(stream *base, const recording *r, void **state, const run_operands *o,
+                        uint32_t number) {
+  cl_stream *s = (cl_stream *)base;
+  const cl_recording *c = (const cl_recording *)r;
+  cl_state *b;
+  TRY(state_of(base, c, state, &b));
+  s->number = number;
+  for (int i = 0; i < c->n; i++) TRY(run_launch(s, &c->launches[i], &b->launches[i], o));
+  return NULL;
+}

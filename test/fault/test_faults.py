@@ -260,10 +260,11 @@ def test_copied_state_leaves_nothing(build, stub, tmp_path):
 
 
 class Growing(torch.nn.Module):
-    """Two products, the second larger: scratch grows between them."""
+    """Products whose scratch memory grows in a run: the second is planned when a number is read from the device."""
 
     def forward(self, x):
-        return x[:20, :20] @ x[:20, :20].t(), x @ x.t()
+        small, n = x[:20, :20] @ x[:20, :20].t(), (x > 10).sum().item()
+        return small, (x + n) @ x.t()
 
 
 def test_scratch_that_grows_leaves_nothing(build, stub, tmp_path):

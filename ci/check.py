@@ -73,7 +73,7 @@ def pytest_part(*folders, sanitized=False, by_class=False):
     def run(r):
         if sanitized:
             make(r, f"SAN={SAN}", f"BUILD={SAN_BUILD}", "tests")
-        base = r.sanitized if sanitized else {}
+        base = (r.sanitized if sanitized else {}) | ({} if r.everything else {"CLAVE_TEST_TURN": r.turn})
         rows = [(base | c.env, c.name) for c in main_classes(r)] if by_class else [(base, "")]
         r.run_all([Job([*PYTEST, *files(f)], env, note) for env, note in rows for f in folders], timeout=3000)
 

@@ -32,17 +32,17 @@ def replay(r, device, *options, build=None):
 
 
 def replay_classes(r):
-    """An eighth of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
+    """A twelfth of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
     n, jobs = os.cpu_count(), []
     for turn, c in enumerate(classes.MAIN):
-        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{8 * k + turn}/{8 * n}" for k in range(n)]
+        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{12 * k + turn}/{12 * n}" for k in range(n)]
         jobs += [replay_job(r, "opencl", "--part", part, env=c.env, note=c.name) for part in parts]
     r.run_all(jobs, timeout=3000)
 
 
 def replay_checked(r):
     """A sample with kernels compared with the CPU backend's, where any difference is an error. --all: all."""
-    jobs, parts = [], 1 if r.everything else 32
+    jobs, parts = [], 1 if r.everything else 48
     for turn, c in enumerate(classes.MAIN):
         env = c.env | {"CLAVE_SELF_CHECK": "strict"}
         jobs.append(replay_job(r, "opencl", "--part", f"{turn % parts}/{parts}", env=env, note=f"self-check, {c.name}"))
@@ -69,7 +69,7 @@ def replay_all(r):
     replay(r, "cpu", "--poison")
     replay_classes(r)
     replay_checked(r)
-    replay_lesser(r, 4 if r.everything else 80)
+    replay_lesser(r, 4 if r.everything else 120)
     replay_cached(r)
     replay(r, "cpu", build=SAN_BUILD)
 
@@ -112,10 +112,10 @@ def data_races(r):
 
 
 def oclgrind(r):
-    """A sixth of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs."""
+    """An eighth of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs."""
     n, jobs = os.cpu_count(), []
     for c in reversed(classes.MAIN):
-        parts = n if r.everything else 6 * n if c.name == "gpu" else 24 * n
+        parts = n if r.everything else 8 * n if c.name == "gpu" else 32 * n
         for k in range(n):
             job = replay_job(r, "opencl:0", "--small", "20000", "--fallback", "--part", f"{k}/{parts}")
             jobs.append(Job(["ci/oclgrind", *job.command], job.env | c.env, f"oclgrind, {c.name}"))

@@ -9,6 +9,8 @@ from torch.nn.functional import scaled_dot_product_attention
 import clave
 from clave.llm import KVCache
 
+pytestmark = pytest.mark.by_turn(3)
+
 N_HEADS, N_KV = 4, 2
 F32, F16, BF16, I8 = torch.float32, torch.float16, torch.bfloat16, torch.int8
 # An f32 result's sums of up to 600 products of numbers up to 5, and exponentials of scores up to 30.

@@ -9,6 +9,8 @@ from torch import nn
 
 import clave
 
+pytestmark = pytest.mark.by_turn(2)
+
 
 def passes(f, args, **parameters):
     module, program = export(f, args, **parameters)

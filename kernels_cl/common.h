@@ -18,7 +18,7 @@
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
-#ifndef RELAXED
+#ifndef FAST
 #pragma OPENCL FP_CONTRACT OFF
 #endif
 

@@ -5,7 +5,7 @@
  * phase (their position modulo the stride) make an ordinary convolution of stride 1 with every
  * tap_step-th tap, backward: outputs gather.
  *
- * conv_spread lays the input out padded and by phase: padded row y of a channel's slice goes to
+ * conv_pad_planes lays the input out padded and by phase: padded row y of a channel's slice goes to
  * phase y % sy, row y / sy, and columns likewise: (n, c, slices, sy, sx, plane_rows,
  * plane_columns), as `real`. There the inputs that one tap (i, j) needs for neighbouring outputs
  * are neighbours too, whatever stride and dilation are. Depth is neither padded nor split.
@@ -96,12 +96,12 @@ typedef PASTE(PASTE(real_, COMPUTE), 16) realw;
 /* A work-item writes one row of plane_columns. Items count, innermost last: channel, slice z,
  * phase_y, phase_x, row. Slice z of the planes is slice first_slice + z of the `depth` ones of x.
  */
-__kernel void conv_spread(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                          __global real *planes, const long planes_offset, const index_t items,
-                          const int depth, const int first_slice, const int slices, const int rows,
-                          const int columns, const int stride_y, const int stride_x,
-                          const int pad_y, const int pad_x, const int plane_rows,
-                          const int plane_columns) {
+__kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_offset,
+                              __global real *planes, const long planes_offset, const index_t items,
+                              const int depth, const int first_slice, const int slices,
+                              const int rows, const int columns, const int stride_y,
+                              const int stride_x, const int pad_y, const int pad_x,
+                              const int plane_rows, const int plane_columns) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int row = (int)(item % plane_rows);

@@ -104,10 +104,10 @@ __kernel void matmul(__global const STORAGE(A_TYPE) * a, const long a_offset, co
 }
 
 /* out[z][m][n] = bias[z][m][n], for an implementation that only scales what lies in out. */
-__kernel void spread_bias(__global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
-                          const index8 bias_batch, const index_t bias_m, const index_t bias_n,
-                          __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                          const index8 batch_dims, const index_t m_size, const index_t n_size) {
+__kernel void broadcast_bias(__global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
+                             const index8 bias_batch, const index_t bias_m, const index_t bias_n,
+                             __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                             const index8 batch_dims, const index_t m_size, const index_t n_size) {
   const index_t n = (index_t)get_global_id(0), m = (index_t)get_global_id(1),
                 z = (index_t)get_global_id(2);
   if (n >= n_size) return;

@@ -1,9 +1,9 @@
 #ifndef LLM_HF_H
 #define LLM_HF_H
-/* The parts of a tokenizer.json, each read by a file of its own: hf_normalizer.c, hf_splitter.c
- * (pre_tokenizer), hf_model.c (with the vocabulary), hf_added.c (added_tokens), hf_frame.c
- * (post_processor), hf_decoder.c. The parts of one kind are a table of names and readers; others
- * are refused by name.
+/* The parts of a tokenizer.json, each read by a file of its own: hf_normalizer.c,
+ * hf_pre_tokenizer.c (pre_tokenizer), hf_model.c (with the vocabulary), hf_added.c (added_tokens),
+ * hf_post_processor.c (post_processor), hf_decoder.c. The parts of one kind are a table of names
+ * and readers; others are refused by name.
  */
 #include "llm/json_fields.h"
 #include "llm/tokenizer.h"
@@ -12,7 +12,8 @@
  * blanks then. */
 clave_status hf_read_normalizer(const json *v, normalizer **out) STATUS_CHECK;
 /* byte_level: pieces stay bytes, where the last ByteLevel would write them as characters. */
-clave_status hf_read_splitter(const json *v, bool byte_level, splitter **out) STATUS_CHECK;
+clave_status hf_read_pre_tokenizer(const json *v, bool byte_level,
+                                   pre_tokenizer **out) STATUS_CHECK;
 /* The vocabulary, then the added tokens, which may be in it, then the model over both.
  * t->byte_level is set before: pieces are turned into bytes. kinds: piece_kind by id, in t->pool.
  */
@@ -23,7 +24,7 @@ clave_status hf_read_model(const json *model, uint8_t *kinds, clave_tokenizer *t
 clave_status hf_read_shown(clave_tokenizer *t) STATUS_CHECK;
 /* Adds a piece as the file writes it. */
 clave_status hf_add_piece(clave_tokenizer *t, uint32_t id, span written) STATUS_CHECK;
-clave_status hf_read_frame(const json *v, clave_tokenizer *t) STATUS_CHECK;
+clave_status hf_read_post_processor(const json *v, clave_tokenizer *t) STATUS_CHECK;
 clave_status hf_read_decoder(const json *v, const clave_tokenizer *t,
                              token_decoder **out) STATUS_CHECK;
 

@@ -52,12 +52,12 @@ clave_status joiner_add(span_joiner *j, size_t begin, size_t end, bool match) {
 
 clave_status joiner_finish(span_joiner *j) { return release(j); }
 
-/* ---------------------------------------------------------------- splitters */
+/* ---------------------------------------------------------------- pre_tokenizers */
 
-typedef struct match_splitter match_splitter;
-struct match_splitter {
-  splitter base;
-  clave_status (*find)(const match_splitter *self, span in, span_joiner *to);
+typedef struct match_pre_tokenizer match_pre_tokenizer;
+struct match_pre_tokenizer {
+  pre_tokenizer base;
+  clave_status (*find)(const match_pre_tokenizer *self, span in, span_joiner *to);
   split_behavior behavior;
   bool invert;
   pattern *pattern;          /* owned */
@@ -65,25 +65,25 @@ struct match_splitter {
   bool (*is_kind)(uint32_t); /* one of the three */
 };
 
-static clave_status split_matches(const splitter *base, span in, bool first, piece_sink *to) {
-  const match_splitter *s = (const match_splitter *)(const void *)base;
+static clave_status split_matches(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
+  const match_pre_tokenizer *s = (const match_pre_tokenizer *)(const void *)base;
   span_joiner j = {
       .behavior = s->behavior, .invert = s->invert, .first = first, .text = in.data, .to = to};
   TRY(s->find(s, in, &j));
   return joiner_finish(&j);
 }
 
-static void destroy_matches(splitter *base) {
-  match_splitter *s = (match_splitter *)(void *)base;
+static void destroy_matches(pre_tokenizer *base) {
+  match_pre_tokenizer *s = (match_pre_tokenizer *)(void *)base;
   pattern_destroy(s->pattern);
   text_free(&s->literal);
   free(s);
 }
 
-static match_splitter *new_splitter(split_behavior behavior, bool invert) {
-  match_splitter *s = calloc(1, sizeof *s);
+static match_pre_tokenizer *new_pre_tokenizer(split_behavior behavior, bool invert) {
+  match_pre_tokenizer *s = calloc(1, sizeof *s);
   if (!s) return NULL;
-  *s = (match_splitter){
+  *s = (match_pre_tokenizer){
       .base = {split_matches, destroy_matches}, .behavior = behavior, .invert = invert};
   return s;
 }
@@ -109,7 +109,7 @@ static clave_status add_patterns(pattern_search *search, span in, span_joiner *j
   }
 }
 
-static clave_status find_pattern(const match_splitter *s, span in, span_joiner *j) {
+static clave_status find_pattern(const match_pre_tokenizer *s, span in, span_joiner *j) {
   pattern_search search;
   TRY(pattern_search_begin(s->pattern, in, &search));
   clave_status st = add_patterns(&search, in, j);
@@ -117,10 +117,10 @@ static clave_status find_pattern(const match_splitter *s, span in, span_joiner *
   return st;
 }
 
-clave_status pattern_splitter_create(span source, split_behavior behavior, bool invert,
-                                     splitter **out) {
+clave_status pattern_pre_tokenizer_create(span source, split_behavior behavior, bool invert,
+                                          pre_tokenizer **out) {
   *out = NULL;
-  match_splitter *s = new_splitter(behavior, invert);
+  match_pre_tokenizer *s = new_pre_tokenizer(behavior, invert);
   if (!s) return status_no_memory();
   s->find = find_pattern;
   clave_status st = pattern_create(source, &s->pattern);
@@ -132,7 +132,7 @@ clave_status pattern_splitter_create(span source, split_behavior behavior, bool 
   return NULL;
 }
 
-static clave_status find_literal(const match_splitter *s, span in, span_joiner *j) {
+static clave_status find_literal(const match_pre_tokenizer *s, span in, span_joiner *j) {
   size_t last = 0, n = s->literal.size;
   for (;;) {
     const char *hit = memmem(in.data + last, in.size - last, s->literal.data, n);
@@ -142,11 +142,11 @@ static clave_status find_literal(const match_splitter *s, span in, span_joiner *
   }
 }
 
-clave_status literal_splitter_create(span literal, split_behavior behavior, bool invert,
-                                     splitter **out) {
+clave_status literal_pre_tokenizer_create(span literal, split_behavior behavior, bool invert,
+                                          pre_tokenizer **out) {
   *out = NULL;
   if (literal.size == 0) return UNSUPPORTED("splitting at an empty string is not supported");
-  match_splitter *s = new_splitter(behavior, invert);
+  match_pre_tokenizer *s = new_pre_tokenizer(behavior, invert);
   if (!s) return status_no_memory();
   s->find = find_literal;
   text_append(&s->literal, literal.data, literal.size);
@@ -158,7 +158,7 @@ clave_status literal_splitter_create(span literal, split_behavior behavior, bool
   return NULL;
 }
 
-static clave_status find_kind(const match_splitter *s, span in, span_joiner *j) {
+static clave_status find_kind(const match_pre_tokenizer *s, span in, span_joiner *j) {
   size_t last = 0;
   for (size_t i = 0, n; i < in.size; i += n) {
     uint32_t c;
@@ -168,9 +168,9 @@ static clave_status find_kind(const match_splitter *s, span in, span_joiner *j) 
   return add_rest(j, last, in);
 }
 
-clave_status kind_splitter_create(bool (*is_kind)(uint32_t c), split_behavior behavior,
-                                  splitter **out) {
-  match_splitter *s = new_splitter(behavior, false);
+clave_status kind_pre_tokenizer_create(bool (*is_kind)(uint32_t c), split_behavior behavior,
+                                       pre_tokenizer **out) {
+  match_pre_tokenizer *s = new_pre_tokenizer(behavior, false);
   *out = NULL;
   if (!s) return status_no_memory();
   s->find = find_kind;

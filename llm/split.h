@@ -12,16 +12,16 @@ typedef enum split_behavior { /* of a match */
 } split_behavior;
 
 /* invert: what lies between the matches is what matched. */
-clave_status pattern_splitter_create(span source, split_behavior behavior, bool invert,
-                                     splitter **out) STATUS_CHECK;
-clave_status literal_splitter_create(span literal, split_behavior behavior, bool invert,
-                                     splitter **out) STATUS_CHECK;
+clave_status pattern_pre_tokenizer_create(span source, split_behavior behavior, bool invert,
+                                          pre_tokenizer **out) STATUS_CHECK;
+clave_status literal_pre_tokenizer_create(span literal, split_behavior behavior, bool invert,
+                                          pre_tokenizer **out) STATUS_CHECK;
 /* Each character of the kind matches. */
-clave_status kind_splitter_create(bool (*is_kind)(uint32_t c), split_behavior behavior,
-                                  splitter **out) STATUS_CHECK;
+clave_status kind_pre_tokenizer_create(bool (*is_kind)(uint32_t c), split_behavior behavior,
+                                       pre_tokenizer **out) STATUS_CHECK;
 
-/* For splitters that find their matches themselves: gives spans that cover a text, in order, to a
- * sink as the behavior has it. */
+/* For pre_tokenizers that find their matches themselves: gives spans that cover a text, in order,
+ * to a sink as the behavior has it. */
 typedef struct span_joiner {
   split_behavior behavior;
   bool invert, first;

@@ -230,8 +230,8 @@ static clave_status read_tiktoken(clave_tokenizer *t, span file,
   bpe_options o = {
       .kinds = kinds, .symbols = BPE_BYTES, .whole_first = true, .unknown = {.id = VOCAB_NONE}};
   TRY(bpe_create(t->vocab, &o, &t->model));
-  TRY(pattern_splitter_create((span){s->pattern, strlen(s->pattern)}, SPLIT_REMOVED, true,
-                              &t->split));
+  TRY(pattern_pre_tokenizer_create((span){s->pattern, strlen(s->pattern)}, SPLIT_REMOVED, true,
+                                   &t->split));
   return byte_decoder_create(t->vocab, &t->decode);
 }
 

@@ -157,7 +157,7 @@ static clave_status encode_piece(piece_sink *sink, span piece, bool first) {
 }
 
 static clave_status encode_normalized(encoder *e, span in, bool first) {
-  const splitter *split = e->tokenizer->split;
+  const pre_tokenizer *split = e->tokenizer->split;
   if (in.size == 0) return NULL;
   return split ? split->split(split, in, first, &e->sink) : encode_piece(&e->sink, in, first);
 }

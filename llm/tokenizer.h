@@ -3,7 +3,7 @@
 /* The tokenizer behind clave_llm.h: one pipeline for all formats. A text is cut at the tokens that
  * are matched as they stand; what lies between is normalized, split, and given to the model.
  *
- *   text ─ added tokens ─▶ normalizer ─▶ splitter ─▶ model ─▶ ids ─▶ frame (BOS, EOS)
+ *   text ─ added tokens ─▶ normalizer ─▶ pre_tokenizer ─▶ model ─▶ ids ─▶ frame (BOS, EOS)
  *   ids ─▶ decoder ─▶ text
  *
  * A format's reader (sentencepiece.c, tokenizer_json.c, tiktoken.c) fills it in. */
@@ -25,11 +25,11 @@ struct piece_sink {
   clave_status (*take)(piece_sink *self, span piece, bool first); /* first: it begins the text */
 };
 
-typedef struct splitter splitter;
-struct splitter {
+typedef struct pre_tokenizer pre_tokenizer;
+struct pre_tokenizer {
   /* Pieces need not cover `in`, and may be rewritten. */
-  clave_status (*split)(const splitter *self, span in, bool first, piece_sink *to);
-  void (*destroy)(splitter *self);
+  clave_status (*split)(const pre_tokenizer *self, span in, bool first, piece_sink *to);
+  void (*destroy)(pre_tokenizer *self);
 };
 
 /* A text in the making: the first member of a decoder's state. What next and finish append joins to
@@ -68,7 +68,7 @@ struct clave_tokenizer {
   vocab *written;           /* owned: with byte_level, those that are not in its alphabet */
   token_model *model;       /* owned */
   normalizer *normalize;    /* owned; NULL: none */
-  splitter *split;          /* owned; NULL: all is one piece */
+  pre_tokenizer *split;     /* owned; NULL: all is one piece */
   token_decoder *decode;    /* owned */
   const added_token *added; /* in pool */
   size_t n_added;

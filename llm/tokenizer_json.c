@@ -50,9 +50,11 @@ static clave_status read_root(const json *root, clave_tokenizer *t) {
   TRY(status_while(hf_read_model(model, kinds, t), "\"model\""));
   TRY(status_while(hf_read_normalizer(field_or_null(root, "normalizer"), &t->normalize),
                    "\"normalizer\""));
-  TRY(status_while(hf_read_splitter(field_or_null(root, "pre_tokenizer"), t->byte_level, &t->split),
-                   "\"pre_tokenizer\""));
-  TRY(status_while(hf_read_frame(field_or_null(root, "post_processor"), t), "\"post_processor\""));
+  TRY(status_while(
+      hf_read_pre_tokenizer(field_or_null(root, "pre_tokenizer"), t->byte_level, &t->split),
+      "\"pre_tokenizer\""));
+  TRY(status_while(hf_read_post_processor(field_or_null(root, "post_processor"), t),
+                   "\"post_processor\""));
   TRY(hf_read_shown(t));
   return status_while(hf_read_decoder(field_or_null(root, "decoder"), t, &t->decode),
                       "\"decoder\"");

@@ -136,28 +136,28 @@ static clave_status read_metadata(reader *r, const json *v, uint32_t *count) {
   return NULL;
 }
 
-typedef struct span {
+typedef struct byte_range {
   size_t begin, bytes;
   const char *name;
-} span;
+} byte_range;
 
 static int compare_spans(const void *a, const void *b) {
-  const span *x = a, *y = b;
+  const byte_range *x = a, *y = b;
   if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
   return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* empty ones first */
 }
 
 /* Every byte belongs to exactly one tensor. */
 static clave_status check_coverage(const reader *r, uint32_t count) {
-  span *spans = calloc((size_t)count + 1, sizeof *spans);
+  byte_range *spans = calloc((size_t)count + 1, sizeof *spans);
   if (!spans) return status_no_memory();
   for (uint32_t i = 0; i < count; i++)
-    spans[i] = (span){r->begins[i], r->tensors[i].bytes, r->tensors[i].name};
+    spans[i] = (byte_range){r->begins[i], r->tensors[i].bytes, r->tensors[i].name};
   qsort(spans, count, sizeof *spans, compare_spans);
   clave_status st = NULL;
   size_t end = 0;
   for (uint32_t i = 0; i < count && !st; i++) {
-    const span *s = &spans[i];
+    const byte_range *s = &spans[i];
     if (s->begin < end)
       st = INVALID("the data of tensor '%.200s' overlaps another's at %zu", s->name, s->begin);
     if (s->begin > end)

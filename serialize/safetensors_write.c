@@ -12,13 +12,13 @@
 
 enum { DATA_ALIGNMENT = 64 };
 
-typedef struct plan {
+typedef struct file_plan {
   const tensor_entry *tensors;
   uint32_t count;
   uint32_t *order; /* owned, (count): tensors by descending element size, as their bytes lie in the
                       file */
   size_t *begins;  /* owned, (count) */
-} plan;
+} file_plan;
 
 static int compare_names(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -44,7 +44,7 @@ static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
   return st;
 }
 
-static clave_status make_plan(plan *p) {
+static clave_status make_plan(file_plan *p) {
   p->order = calloc((size_t)p->count + 1, sizeof *p->order);
   p->begins = calloc((size_t)p->count + 1, sizeof *p->begins);
   if (!p->order || !p->begins) return status_no_memory();
@@ -81,8 +81,8 @@ static void write_entry(text *out, const tensor_entry *t, size_t begin) {
   text_printf(out, "],\"data_offsets\":[%zu,%zu]}", begin, begin + t->bytes);
 }
 
-static clave_status write_header(const plan *p, const char *const *metadata, uint32_t n_metadata,
-                                 text *out) {
+static clave_status write_header(const file_plan *p, const char *const *metadata,
+                                 uint32_t n_metadata, text *out) {
   put(out, "{");
   if (n_metadata) write_metadata(out, metadata, n_metadata);
   for (uint32_t i = 0; i < p->count; i++) {
@@ -94,7 +94,7 @@ static clave_status write_header(const plan *p, const char *const *metadata, uin
   return text_status(out);
 }
 
-static clave_status write_all(file_writer *w, const plan *p, const text *header) {
+static clave_status write_all(file_writer *w, const file_plan *p, const text *header) {
   uint64_t length = header->size;
   TRY(file_writer_append(w, &length, sizeof length));
   TRY(file_writer_append(w, header->data, header->size));
@@ -107,7 +107,7 @@ static clave_status write_all(file_writer *w, const plan *p, const text *header)
 
 clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uint32_t count,
                               const char *const *metadata, uint32_t n_metadata) {
-  plan p = {.tensors = tensors, .count = count};
+  file_plan p = {.tensors = tensors, .count = count};
   text header = {0};
   file_writer *w = NULL;
   clave_status st = check_names(tensors, count);

@@ -1,9 +1,9 @@
 /* Convolution and its transpose: kernels_cl/conv.cl. Images, and of large volumes their slices, are
- * taken in portions whose padded copies fit a cache. */
+ * taken in tiles whose padded copies fit a cache. */
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { PORTION_BYTES = 4 << 20, WIDEN_CHUNK = 64 };
+enum { TILE_BYTES = 4 << 20, WIDEN_CHUNK = 64 };
 
 /* One spatial dimension. */
 typedef struct conv_dim {
@@ -25,9 +25,9 @@ typedef struct convolution {
 
 /* Images [image, image + images), slices [out, out + out_slices) of their outputs, which need
  * slices [in, in + slices) of the input. */
-typedef struct portion {
+typedef struct tile {
   int64_t image, images, out, out_slices, in, slices;
-} portion;
+} tile;
 
 static int64_t common_divisor(int64_t a, int64_t b) {
   return b == 0 ? a : common_divisor(b, a % b);
@@ -71,7 +71,7 @@ static int64_t phase_size(const convolution *v, const conv_dim *d) {
 /* OUTPUTS * VECTORS sums have to stay in registers. Vectors are cut out of output rows, or follow
  * each other over the padded width, whichever loses less at the ends of rows (stores like the first
  * better). */
-static void choose_tile(const cl_recorder *s, convolution *v) {
+static void choose_kernel_tile(const cl_recorder *s, convolution *v) {
   bool is_cpu = recorder_traits(s)->is_cpu && !dtype_is_int(v->x->t.type);
   int64_t columns = phase_size(v, &v->c);
   bool narrow = columns <= 8;
@@ -97,7 +97,7 @@ static void complete_conv(const cl_recorder *s, convolution *v) {
   v->from_x = !v->widen && is_plain(&v->y, v->transposed) && is_plain(&v->c, v->transposed);
   if (v->from_x) v->y.plane = v->y.size;
   if (v->from_x) v->c.plane = v->c.size;
-  choose_tile(s, v);
+  choose_kernel_tile(s, v);
 }
 
 static void begin_conv(launch *l, cl_recorder *s, const node *n, const char *kernel,
@@ -126,11 +126,11 @@ static bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t co
   return part;
 }
 
-static clave_status spread(cl_recorder *s, const node *n, const convolution *v, const portion *p) {
+static clave_status pad_planes(cl_recorder *s, const node *n, const convolution *v, const tile *p) {
   bound_tensor x = take_images(v->x, p->image, p->images);
   int64_t items = v->c.plane > 0 ? p->images * p->slices * slice_size(v) / v->c.plane : 0;
   launch l;
-  begin_conv(&l, s, n, "conv_spread", v);
+  begin_conv(&l, s, n, "conv_pad_planes", v);
   if (items * v->c.plane > INT32_MAX / 2) launch_wide(&l);
   launch_buffer(&l, &x);
   launch_scratch(&l, 0);
@@ -191,8 +191,8 @@ static void define_class(launch *l, const convolution *v) {
   launch_define(l, "TRANSPOSED", v->transposed);
 }
 
-/* Work-items of a portion. */
-static int64_t count_items(const convolution *v, const portion *p) {
+/* Work-items of a tile. */
+static int64_t count_items(const convolution *v, const tile *p) {
   int64_t rows = phase_size(v, &v->y), columns = phase_size(v, &v->c), parts = 1;
   if (v->transposed) parts = min_i64(v->y.stride, v->y.out) * min_i64(v->c.stride, v->c.out);
   int64_t positions = (rows - 1) * v->c.plane + columns;
@@ -203,7 +203,7 @@ static int64_t count_items(const convolution *v, const portion *p) {
 }
 
 /* weight_offset < 0: the weight tensor itself. */
-static clave_status multiply(cl_recorder *s, const node *n, const convolution *v, const portion *p,
+static clave_status multiply(cl_recorder *s, const node *n, const convolution *v, const tile *p,
                              int64_t weight_offset) {
   bound_tensor x = take_images(v->x, p->image, p->images),
                out = take_images(v->out, p->image, p->images);
@@ -241,7 +241,7 @@ static clave_status multiply(cl_recorder *s, const node *n, const convolution *v
 }
 
 /* The input slices that outputs [p->out, p->out + p->out_slices) need. */
-static void find_slices(const convolution *v, portion *p) {
+static void find_slices(const convolution *v, tile *p) {
   const conv_dim *z = &v->z;
   int64_t last = p->out + p->out_slices - 1, reach = (z->kernel - 1) * z->dilation, from, to;
   if (v->transposed) {
@@ -258,24 +258,24 @@ static void find_slices(const convolution *v, portion *p) {
 
 /* How much is taken at once: whole images, or slices of one, a few times what a slice needs around
  * it at least. */
-static portion first_portion(const convolution *v, int64_t item) {
+static tile first_tile(const convolution *v, int64_t item) {
   int64_t slice = max_i64(slice_size(v) * item, 1), image = slice * v->z.size;
-  portion p = {.images = v->images, .out_slices = v->z.out};
+  tile p = {.images = v->images, .out_slices = v->z.out};
   if (v->from_x) {
     p.slices = v->z.size;
     return p;
   }
-  p.images = min_i64(max_i64(PORTION_BYTES / image, 1), v->images);
+  p.images = min_i64(max_i64(TILE_BYTES / image, 1), v->images);
   int64_t reach = (v->z.kernel - 1) * v->z.dilation + 1,
-          slices = max_i64(PORTION_BYTES / slice, 4 * reach);
-  if (image > PORTION_BYTES && slices < v->z.size)
+          slices = max_i64(TILE_BYTES / slice, 4 * reach);
+  if (image > TILE_BYTES && slices < v->z.size)
     p.out_slices = v->transposed ? slices * v->z.stride : max_i64(ceil_div(slices, v->z.stride), 1);
   p.out_slices = min_i64(p.out_slices, v->z.out);
   return p;
 }
 
-/* Input slices of the largest portion. */
-static int64_t most_slices(const convolution *v, portion p) {
+/* Input slices of the largest tile. */
+static int64_t most_slices(const convolution *v, tile p) {
   int64_t most = 0;
   for (p.out = 0; p.out < v->z.out; p.out += p.out_slices) {
     find_slices(v, &p);
@@ -284,18 +284,18 @@ static int64_t most_slices(const convolution *v, portion p) {
   return most;
 }
 
-static clave_status run_portions(cl_recorder *s, const node *n, const convolution *v,
-                                 const portion *size, int64_t weight_offset) {
+static clave_status run_tiles(cl_recorder *s, const node *n, const convolution *v, const tile *size,
+                              int64_t weight_offset) {
   for (int64_t image = 0; image < v->images; image += size->images)
     for (int64_t out = 0; out < v->z.out; out += size->out_slices) {
-      portion p = {.image = image,
-                   .images = min_i64(size->images, v->images - image),
-                   .out = out,
-                   .out_slices = min_i64(size->out_slices, v->z.out - out),
-                   .slices = size->slices};
+      tile p = {.image = image,
+                .images = min_i64(size->images, v->images - image),
+                .out = out,
+                .out_slices = min_i64(size->out_slices, v->z.out - out),
+                .slices = size->slices};
       if (!v->from_x) {
         find_slices(v, &p);
-        TRY(spread(s, n, v, &p));
+        TRY(pad_planes(s, n, v, &p));
       }
       TRY(multiply(s, n, v, &p, weight_offset));
     }
@@ -307,13 +307,13 @@ static clave_status run_conv(cl_recorder *s, const node *n, convolution *v) {
   if (tensor_numel(&v->out->t) == 0) return NULL;
   bool wide = v->x->t.type == DTYPE_F64 || dtype_is_int(v->x->t.type);
   int64_t item = wide ? 8 : 4;
-  portion p = first_portion(v, item);
+  tile p = first_tile(v, item);
   int64_t planes = v->from_x ? 0 : p.images * most_slices(v, p) * slice_size(v),
           slack = v->vectors * v->width, weight_offset = v->widen ? planes + slack : -1;
   int64_t elements = planes + slack + (v->widen ? tensor_numel(&v->weight->t) : 0);
   if (!v->from_x) TRY(recorder_scratch(s, (size_t)(elements * item)));
   if (v->widen) TRY(widen(s, n, v, weight_offset));
-  return run_portions(s, n, v, &p, weight_offset);
+  return run_tiles(s, n, v, &p, weight_offset);
 }
 
 clave_status opencl_conv(cl_recorder *s, const node *n) {

@@ -95,8 +95,8 @@ void proof_set_add(proof_set *p, uint64_t launch_class);
 
 /* ---------------------------------------------------------------- programs.c */
 
-typedef struct program
-    program; /* one built (or requested) program of a device; lives as long as the device */
+typedef struct kernel_program
+    kernel_program; /* one built (or requested) program of a device; lives as long as the device */
 
 struct cl_device {
   backend base;
@@ -109,7 +109,7 @@ struct cl_device {
   uint64_t platform_key[2]; /* of device, driver, CPU flags: part of every cache key */
   mutex *lock;              /* of the list of programs */
   mutex *note_lock;         /* of message */
-  program **programs;
+  kernel_program **programs;
   int n_programs, max_programs;
   bool cache_noted;      /* an unwritable cache is mentioned once */
   void *blas;            /* gemm_clblast.c's */
@@ -117,20 +117,20 @@ struct cl_device {
 };
 
 /* The program of a kernel and its options, or of a generated source; made known, not built. */
-clave_status program_find(cl_device *d, const launch *l, program **out) STATUS_CHECK;
+clave_status program_find(cl_device *d, const launch *l, kernel_program **out) STATUS_CHECK;
 /* Builds it unless that was done, from the cache on disk if it is there. */
-clave_status program_build(cl_device *d, program *p) STATUS_CHECK;
+clave_status program_build(cl_device *d, kernel_program *p) STATUS_CHECK;
 /* Its kernel, built if need be. The caller releases it. */
-clave_status program_kernel(cl_device *d, program *p, cl_kernel *out) STATUS_CHECK;
-const kernel_signature *program_signature(const program *p);
+clave_status program_kernel(cl_device *d, kernel_program *p, cl_kernel *out) STATUS_CHECK;
+const kernel_signature *program_signature(const kernel_program *p);
 /* It was launched with this local size, for the first time in its node: PoCL's binary may hold more
  * code now. True: that is not yet in the cache on disk. */
-bool program_mark_run(program *p, const size_t local[3]);
+bool program_mark_run(kernel_program *p, const size_t local[3]);
 /* Whether results of launches of that class were compared with the CPU backend's, now or when the
  * binary was kept. */
-bool program_is_proven(program *p, uint64_t launch_class);
-void program_prove(program *p, uint64_t launch_class);
-bool program_is_built(const program *p);
+bool program_is_proven(kernel_program *p, uint64_t launch_class);
+void program_prove(kernel_program *p, uint64_t launch_class);
+bool program_is_built(const kernel_program *p);
 void programs_save(
     cl_device *d); /* writes new binaries to the cache; never fails, may leave a note */
 void programs_destroy(cl_device *d);
@@ -185,8 +185,8 @@ typedef struct blas_call blas_call;
 
 /* A launch but for the buffers. */
 typedef struct recorded_launch {
-  program *program; /* NULL: CLBlast's */
-  blas_call *blas;  /* owned; or NULL */
+  kernel_program *program; /* NULL: CLBlast's */
+  blas_call *blas;         /* owned; or NULL */
   const kernel_signature *signature;
   launch_value *values; /* owned (n_values), in the parameters' order */
   int n_values, dims;
@@ -237,8 +237,8 @@ typedef struct cl_stream {
   bool profiling;
   timed_event *events;
   size_t n_events, max_events;
-  bool unsaved;        /* a kernel variant ran that the cache on disk lacks */
-  program **requested; /* for build_all */
+  bool unsaved;               /* a kernel variant ran that the cache on disk lacks */
+  kernel_program **requested; /* for build_all */
   int n_requested, max_requested;
 } cl_stream;
 

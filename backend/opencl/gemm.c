@@ -1,5 +1,4 @@
-/* The choice of a GEMM implementation, and the arguments they share. Every threshold has its
- * measurement. */
+/* The arguments that GEMM implementations share, and the one for any operands. matmul.c chooses. */
 #include "backend/opencl/gemm.h"
 
 void gemm_begin(launch *l, const gemm *g, const char *stem, const char *kernel) {

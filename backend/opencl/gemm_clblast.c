@@ -105,9 +105,9 @@ bool gemm_clblast_usable(const gemm *g) {
 /* ---------------------------------------------------------------- run */
 
 /* out = bias, which CLBlast then scales by beta. */
-static clave_status spread_bias(const gemm *g) {
+static clave_status broadcast_bias(const gemm *g) {
   launch l;
-  gemm_begin(&l, g, "matmul", "spread_bias");
+  gemm_begin(&l, g, "matmul", "broadcast_bias");
   launch_buffer(&l, g->bias);
   launch_strides(&l, &g->batch_bias);
   launch_int(&l, g->bias_m);
@@ -201,7 +201,7 @@ static uint64_t blas_class(const gemm *g) {
 }
 
 clave_status gemm_clblast(const gemm *g) {
-  if (g->bias) TRY(spread_bias(g));
+  if (g->bias) TRY(broadcast_bias(g));
   const blas_call call = {.m = (size_t)g->m,
                           .n = (size_t)g->n,
                           .k = (size_t)g->k,

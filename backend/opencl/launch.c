@@ -117,7 +117,7 @@ typedef struct known_program {
   int n_macros;
   launch_macro macros[MAX_LAUNCH_DEFINES + 1];
   bool fast;
-  program *program;
+  kernel_program *program;
 } known_program;
 
 static dtype compute_of(const launch *l) {
@@ -137,11 +137,11 @@ static bool same_key(const known_program *k, const launch *l) {
   return true;
 }
 
-static clave_status find_program(const launch *l, program **out) {
+static clave_status find_program(const launch *l, kernel_program **out) {
   known_program *k = *l->n->cache;
   while (k && !same_key(k, l)) k = k->next;
   if (!k) {
-    program *p;
+    kernel_program *p;
     TRY(program_find(l->s->device, l, &p));
     k = calloc(1, sizeof *k);
     if (!k) return status_no_memory();
@@ -321,7 +321,7 @@ clave_status launch_run(launch *l, int dims, const size_t *global, const size_t 
     if (global[i] == 0) return NULL;
     rounded[i] = (global[i] + group[i] - 1) / group[i] * group[i];
   }
-  program *p;
+  kernel_program *p;
   TRY(find_program(l, &p));
   const kernel_signature *g = program_signature(p);
   if (!g) return INVALID("there is no kernel %s in %s.cl", l->kernel, l->stem);

@@ -36,7 +36,7 @@ static void fold_batches(gemm *g) {
 
 /* A column for b: the same product with a and b in each other's place has one row, and out lies the
  * same. */
-static void turn_column(gemm *g) {
+static void transpose_operands(gemm *g) {
   if (g->n != 1 || g->m == 1) return;
   gemm t = *g;
   g->a = t.b;
@@ -95,7 +95,7 @@ void gemm_describe(gemm *g, cl_recorder *s, const node *n) {
   g->batch_bias = batch[2];
   g->batches = tensor_numel(&batch[0]);
   fold_batches(g);
-  turn_column(g);
+  transpose_operands(g);
 }
 
 /* ---------------------------------------------------------------- choice */

@@ -10,7 +10,7 @@
 #include "backend/opencl/device.h"
 #include "base/hash.h"
 
-struct program {
+struct kernel_program {
   const char *stem, *kernel; /* string literals */
   char *options;             /* owned */
   char *source; /* owned; the full text of a generated program, else NULL until built */
@@ -39,7 +39,7 @@ void device_note(cl_device *d, const char *format, ...) {
 
 /* ---------------------------------------------------------------- finding */
 
-static void program_destroy(cl_device *d, program *p) {
+static void program_destroy(cl_device *d, kernel_program *p) {
   if (!p) return;
   if (p->handle) d->cl->clReleaseProgram(p->handle);
   mutex_destroy(p->lock);
@@ -53,7 +53,7 @@ static void program_destroy(cl_device *d, program *p) {
 static clave_status write_options(const cl_device *d, const launch *l, text *out) {
   const char *precision =
       d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
-  if (l->s->fast) precision = " -D RELAXED -cl-mad-enable -cl-denorms-are-zero";
+  if (l->s->fast) precision = " -D FAST -cl-mad-enable -cl-denorms-are-zero";
   /* -w: clang-based drivers print their count of warnings to stderr */
   text_printf(out, "-cl-std=CL1.2 -w%s -D ON_CPU=%d", precision, d->entry->traits.is_cpu);
   for (int i = 0; i < l->n_macros; i++) {
@@ -66,7 +66,7 @@ static clave_status write_options(const cl_device *d, const launch *l, text *out
   return text_status(out);
 }
 
-static clave_status generate_source(const cl_device *d, const launch *l, program *p) {
+static clave_status generate_source(const cl_device *d, const launch *l, kernel_program *p) {
   arg_info args[MAX_LAUNCH_ARGS];
   int n = 0;
   text body = {0}, full = {0};
@@ -84,15 +84,15 @@ static clave_status generate_source(const cl_device *d, const launch *l, program
   return NULL;
 }
 
-static void identify(program *p) {
+static void identify(kernel_program *p) {
   const char *texts[] = {p->stem, p->kernel, p->options, p->source ? p->source : ""};
   uint64_t all[8];
   for (int i = 0; i < 4; i++) hash_bytes_128(texts[i], strlen(texts[i]), all + 2 * i);
   hash_bytes_128(all, sizeof all, p->identity);
 }
 
-static clave_status program_create(cl_device *d, const launch *l, program **out) {
-  program *p = calloc(1, sizeof *p);
+static clave_status program_create(cl_device *d, const launch *l, kernel_program **out) {
+  kernel_program *p = calloc(1, sizeof *p);
   *out = p;
   if (!p) return status_no_memory();
   p->stem = l->stem;
@@ -108,17 +108,17 @@ static clave_status program_create(cl_device *d, const launch *l, program **out)
   return NULL;
 }
 
-static program *find_same(const cl_device *d, const program *p) {
+static kernel_program *find_same(const cl_device *d, const kernel_program *p) {
   for (int i = 0; i < d->n_programs; i++)
     if (memcmp(d->programs[i]->identity, p->identity, sizeof p->identity) == 0)
       return d->programs[i];
   return NULL;
 }
 
-static clave_status add_program(cl_device *d, program *p) {
+static clave_status add_program(cl_device *d, kernel_program *p) {
   if (d->n_programs == d->max_programs) {
     int max = d->max_programs ? 2 * d->max_programs : 32;
-    program **grown = realloc(d->programs, sizeof *grown * (size_t)max);
+    kernel_program **grown = realloc(d->programs, sizeof *grown * (size_t)max);
     if (!grown) return status_no_memory();
     d->programs = grown;
     d->max_programs = max;
@@ -127,9 +127,9 @@ static clave_status add_program(cl_device *d, program *p) {
   return NULL;
 }
 
-clave_status program_find(cl_device *d, const launch *l, program **out) {
+clave_status program_find(cl_device *d, const launch *l, kernel_program **out) {
   *out = NULL;
-  program *mine;
+  kernel_program *mine;
   clave_status st = program_create(d, l, &mine);
   if (!st) {
     mutex_lock(d->lock);
@@ -144,7 +144,7 @@ clave_status program_find(cl_device *d, const launch *l, program **out) {
   return st;
 }
 
-const kernel_signature *program_signature(const program *p) {
+const kernel_signature *program_signature(const kernel_program *p) {
   if (p->generated) return &p->signature;
   for (int i = 0; i < n_kernel_signatures; i++)
     if (strcmp(kernel_signatures[i].stem, p->stem) == 0 &&
@@ -167,7 +167,8 @@ static void first_error(const char *log, char *line, size_t size) {
   line[n] = 0;
 }
 
-static clave_status build_error(cl_device *d, const program *p, cl_program handle, cl_int code) {
+static clave_status build_error(cl_device *d, const kernel_program *p, cl_program handle,
+                                cl_int code) {
   size_t size = 0;
   cl_device_id id = d->entry->id;
   if (d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) != CL_SUCCESS)
@@ -183,7 +184,7 @@ static clave_status build_error(cl_device *d, const program *p, cl_program handl
 
 /* header: of the driver, which builtins.h replaces; NULL: the driver's own. Releases `handle` on
  * failure; code is the driver's. */
-static clave_status build_handle(cl_device *d, const program *p, const char *header,
+static clave_status build_handle(cl_device *d, const kernel_program *p, const char *header,
                                  cl_program handle, cl_int *code) {
   text options = {0};
   *code = CL_SUCCESS;
@@ -198,11 +199,11 @@ static clave_status build_handle(cl_device *d, const program *p, const char *hea
 }
 
 /* From now on other sessions take the program for built: all else of it is in place. */
-static void publish(program *p, cl_program handle) {
+static void publish(kernel_program *p, cl_program handle) {
   __atomic_store_n(&p->handle, handle, __ATOMIC_RELEASE);
 }
 
-static void find_key(const cl_device *d, program *p) {
+static void find_key(const cl_device *d, kernel_program *p) {
   uint64_t all[6];
   hash_bytes_128(p->source, strlen(p->source), all);
   hash_bytes_128(p->options, strlen(p->options), all + 2);
@@ -211,7 +212,7 @@ static void find_key(const cl_device *d, program *p) {
 }
 
 /* True if the driver took the entry's binary; the program is published with its marks. */
-static bool build_from_entry(cl_device *d, program *p, const cache_entry *e) {
+static bool build_from_entry(cl_device *d, kernel_program *p, const cache_entry *e) {
   const unsigned char *data = e->data;
   cl_int code, loaded = CL_SUCCESS;
   cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e->size,
@@ -235,7 +236,7 @@ static bool build_from_entry(cl_device *d, program *p, const cache_entry *e) {
 }
 
 /* True if a usable binary was there. */
-static bool build_from_cache(cl_device *d, program *p) {
+static bool build_from_cache(cl_device *d, kernel_program *p) {
   if (!d->cache_dir) return false;
   cache_entry e;
   bool damaged;
@@ -249,7 +250,7 @@ static bool build_from_cache(cl_device *d, program *p) {
 }
 
 /* refused: the compiler does not take the source. */
-static clave_status build_with(cl_device *d, program *p, const char *header, bool *refused) {
+static clave_status build_with(cl_device *d, kernel_program *p, const char *header, bool *refused) {
   cl_int code;
   const char *source = p->source;
   cl_program handle = d->cl->clCreateProgramWithSource(d->context, 1, &source, NULL, &code);
@@ -260,7 +261,7 @@ static clave_status build_with(cl_device *d, program *p, const char *header, boo
   return st;
 }
 
-static clave_status build_from_source(cl_device *d, program *p) {
+static clave_status build_from_source(cl_device *d, kernel_program *p) {
   bool refused = false;
   const char *header = quirk_header(d->base.info.platform);
   clave_status st = build_with(d, p, header, &refused);
@@ -272,7 +273,7 @@ static clave_status build_from_source(cl_device *d, program *p) {
   return st;
 }
 
-static clave_status build_locked(cl_device *d, program *p) {
+static clave_status build_locked(cl_device *d, kernel_program *p) {
   if (p->handle) return NULL;
   if (!p->source) {
     text full = {0};
@@ -292,14 +293,14 @@ static clave_status build_locked(cl_device *d, program *p) {
   return st;
 }
 
-clave_status program_build(cl_device *d, program *p) {
+clave_status program_build(cl_device *d, kernel_program *p) {
   mutex_lock(p->lock);
   clave_status st = build_locked(d, p);
   mutex_unlock(p->lock);
   return st;
 }
 
-clave_status program_kernel(cl_device *d, program *p, cl_kernel *out) {
+clave_status program_kernel(cl_device *d, kernel_program *p, cl_kernel *out) {
   *out = NULL;
   TRY(program_build(d, p));
   cl_int code;
@@ -312,31 +313,31 @@ clave_status program_kernel(cl_device *d, program *p, cl_kernel *out) {
 
 /* ---------------------------------------------------------------- saving */
 
-bool program_mark_run(program *p, const size_t local[3]) {
+bool program_mark_run(kernel_program *p, const size_t local[3]) {
   uint64_t sizes[3] = {local[0], local[1], local[2]};
   uint64_t bit = UINT64_C(1) << (hash_bytes(sizes, sizeof sizes) & 63);
   uint64_t before = __atomic_fetch_or(&p->variants, bit, __ATOMIC_RELAXED);
   return !(before & bit);
 }
 
-bool program_is_proven(program *p, uint64_t class) {
+bool program_is_proven(kernel_program *p, uint64_t class) {
   mutex_lock(p->lock);
   bool is_proven = proof_set_has(&p->proven, class);
   mutex_unlock(p->lock);
   return is_proven;
 }
 
-void program_prove(program *p, uint64_t class) {
+void program_prove(kernel_program *p, uint64_t class) {
   mutex_lock(p->lock);
   proof_set_add(&p->proven, class);
   mutex_unlock(p->lock);
 }
 
-bool program_is_built(const program *p) {
+bool program_is_built(const kernel_program *p) {
   return __atomic_load_n(&p->handle, __ATOMIC_ACQUIRE) != NULL;
 }
 
-static clave_status save_program(cl_device *d, program *p, uint64_t variants) {
+static clave_status save_program(cl_device *d, kernel_program *p, uint64_t variants) {
   size_t size = 0;
   CL_TRY(d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL),
          "clGetProgramInfo");
@@ -355,7 +356,7 @@ static clave_status save_program(cl_device *d, program *p, uint64_t variants) {
   return st;
 }
 
-static void save_if_new(cl_device *d, program *p) {
+static void save_if_new(cl_device *d, kernel_program *p) {
   mutex_lock(p->lock);
   uint64_t variants = __atomic_load_n(&p->variants, __ATOMIC_RELAXED);
   clave_status st = NULL;
@@ -374,7 +375,7 @@ void programs_save(cl_device *d) {
   if (!d->cache_dir) return;
   for (int i = 0;; i++) {
     mutex_lock(d->lock);
-    program *p = i < d->n_programs ? d->programs[i] : NULL;
+    kernel_program *p = i < d->n_programs ? d->programs[i] : NULL;
     mutex_unlock(d->lock);
     if (!p) return;
     save_if_new(d, p);

@@ -70,13 +70,13 @@ void opencl_recording_destroy(backend *b, recording *base) {
 
 /* ---------------------------------------------------------------- building */
 
-static clave_status request_build(cl_stream *s, program *p) {
+static clave_status request_build(cl_stream *s, kernel_program *p) {
   if (program_is_built(p)) return NULL;
   for (int i = 0; i < s->n_requested; i++)
     if (s->requested[i] == p) return NULL;
   if (s->n_requested == s->max_requested) {
     int max = s->max_requested ? 2 * s->max_requested : 32;
-    program **grown = realloc(s->requested, sizeof *grown * (size_t)max);
+    kernel_program **grown = realloc(s->requested, sizeof *grown * (size_t)max);
     if (!grown) return status_no_memory();
     s->requested = grown;
     s->max_requested = max;

@@ -315,7 +315,7 @@ def talking(q, k, v, w):
 NOT_ATTENTION = {
     "other_axis": (lambda q, k, v: torch.softmax(q @ k.mT, -2) @ v, qkv()),
     "scaled_mask": (lambda q, k, v, m: torch.softmax((q @ k.mT + m) * 0.3, -1) @ v, (*qkv(), x(L, L))),
-    "squared": (lambda q, k, v: torch.softmax((q @ k.mT).square(), -1) @ v, qkv()),
+    "squared": (lambda q, k, v: torch.softmax((q @ k.mT * 0.3).square(), -1) @ v, qkv()),
     "returned": (lambda q, k, v: (lambda p: (p @ v, p))(torch.softmax(q @ k.mT, -1)), qkv()),
     "scores_returned": (lambda q, k, v: (lambda s: (torch.softmax(s, -1) @ v, s))(q @ k.mT), qkv()),
     "dropped": (lambda q, k, v: (torch.softmax(q @ k.mT, -1) * 0.9) @ v, qkv()),

@@ -14,16 +14,16 @@ enum { MULTIPLIES_PER_THREAD = 128 * 1024 };
 
 /* One dimension: output first + i * step, i < count, sums over t < taps the input at
  * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */
-typedef struct conv_dim {
+typedef struct kconv_dim {
   int64_t count, first, step;
   int64_t taps, tap_first, tap_step;
   int64_t origin, stride, dilation;
-} conv_dim;
+} kconv_dim;
 
 typedef struct conv_part {
   const conv *p;
   compute_class c; /* what sums are computed in */
-  conv_dim d[CONV_DIMS];
+  kconv_dim d[CONV_DIMS];
 } conv_part;
 
 static int64_t volume(const int64_t *sizes) { return sizes[0] * sizes[1] * sizes[2]; }
@@ -32,14 +32,14 @@ static int64_t cell_count(const conv_part *a) {
 }
 static int64_t tap_count(const conv_part *a) { return a->d[0].taps * a->d[1].taps * a->d[2].taps; }
 
-static conv_dim whole_dim(const conv *p, int i) {
-  return (conv_dim){.count = p->out[i],
-                    .step = 1,
-                    .taps = p->kernel[i],
-                    .tap_step = 1,
-                    .origin = -p->padding[i],
-                    .stride = p->stride[i],
-                    .dilation = p->dilation[i]};
+static kconv_dim whole_dim(const conv *p, int i) {
+  return (kconv_dim){.count = p->out[i],
+                     .step = 1,
+                     .taps = p->kernel[i],
+                     .tap_step = 1,
+                     .origin = -p->padding[i],
+                     .stride = p->stride[i],
+                     .dilation = p->dilation[i]};
 }
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -48,9 +48,9 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 
 /* The outputs of a transposed convolution whose position modulo the stride is `phase`: input i and
  * tap k meet at output i * stride - padding + k * dilation. */
-static conv_dim phase_dim(const conv *p, int i, int64_t phase) {
+static kconv_dim phase_dim(const conv *p, int i, int64_t phase) {
   int64_t s = p->stride[i], d = p->dilation[i], shift = phase + p->padding[i];
-  conv_dim v = {.first = phase, .step = s, .tap_step = s / common_divisor(s, d), .stride = 1};
+  kconv_dim v = {.first = phase, .step = s, .tap_step = s / common_divisor(s, d), .stride = 1};
   v.count = p->out[i] > phase ? (p->out[i] - phase - 1) / s + 1 : 0;
   while (v.tap_first < p->kernel[i] && (shift - v.tap_first * d) % s != 0) v.tap_first++;
   if (v.tap_first == p->kernel[i]) return v;
@@ -75,7 +75,7 @@ static void split_tap(const conv_part *a, int64_t t, int64_t at[CONV_DIMS]) {
   split_index(t, a->d[1].taps, a->d[2].taps, at);
 }
 
-static int64_t input_at(const conv_dim *d, int64_t i, int64_t tap) {
+static int64_t input_at(const kconv_dim *d, int64_t i, int64_t tap) {
   return d->origin + i * d->stride + tap * d->dilation;
 }
 
@@ -88,7 +88,7 @@ static int64_t input_row(const conv_part *a, const int64_t cell[], const int64_t
 
 /* Where output row (cell[0], cell[1]) begins in its plane. */
 static int64_t output_row(const conv_part *a, const int64_t cell[]) {
-  const conv_dim *d = a->d;
+  const kconv_dim *d = a->d;
   int64_t z = d[0].first + cell[0] * d[0].step, y = d[1].first + cell[1] * d[1].step;
   return (z * a->p->out[1] + y) * a->p->out[2] + d[2].first;
 }
@@ -295,15 +295,15 @@ static bool run_part(const kernel_context *ctx, const conv_part *a) {
     return run_slots(ctx, p->batch * p->outputs,
                      columns * p->outputs * patch / MULTIPLIES_PER_THREAD, scratch_size(a),
                      run_plane, a);
-  gemm g = {.c = a->c,
-            .batch = p->groups,
-            .m = p->outputs / p->groups,
-            .n = columns,
-            .k = patch,
-            .pack_a = pack_weight,
-            .pack_b = pack_patches,
-            .store = store_outputs,
-            .user = a};
+  kgemm g = {.c = a->c,
+             .batch = p->groups,
+             .m = p->outputs / p->groups,
+             .n = columns,
+             .k = patch,
+             .pack_a = pack_weight,
+             .pack_b = pack_patches,
+             .store = store_outputs,
+             .user = a};
   return gemm_run(ctx, &g);
 }
 

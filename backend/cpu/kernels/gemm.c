@@ -20,8 +20,8 @@ static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* that are worth wakin
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up_to(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
-typedef struct plan {
-  const gemm *g;
+typedef struct gemm_tiling {
+  const kgemm *g;
   gemm_kernel kernel;
   size_t size;     /* bytes of an element of the compute type */
   int64_t slab;    /* rows of a slab */
@@ -30,9 +30,9 @@ typedef struct plan {
   int64_t block_k;
   int64_t batch, row; /* the slab being multiplied: its first row */
   char *panels;       /* (slab / mr, k, mr): the packed slab */
-} plan;
+} gemm_tiling;
 
-static int64_t slab_rows(const plan *p, int64_t limit) {
+static int64_t slab_rows(const gemm_tiling *p, int64_t limit) {
   int64_t rows =
       limit / ((int64_t)p->size * (p->g->k > 0 ? p->g->k : 1)) / p->kernel.mr * p->kernel.mr;
   if (rows > SLAB_ROWS) rows = SLAB_ROWS;
@@ -40,29 +40,33 @@ static int64_t slab_rows(const plan *p, int64_t limit) {
   return least(rows, round_up_to(p->g->m, p->kernel.mr));
 }
 
-static size_t slab_bytes(const plan *p) { return (size_t)(p->slab * p->g->k) * p->size; }
-static size_t block_bytes(const plan *p) { return (size_t)(p->block_k * p->block_n) * p->size; }
-static size_t tile_bytes(const plan *p) { return (size_t)(p->block_m * p->block_n) * p->size; }
+static size_t slab_bytes(const gemm_tiling *p) { return (size_t)(p->slab * p->g->k) * p->size; }
+static size_t block_bytes(const gemm_tiling *p) {
+  return (size_t)(p->block_k * p->block_n) * p->size;
+}
+static size_t tile_bytes(const gemm_tiling *p) {
+  return (size_t)(p->block_m * p->block_n) * p->size;
+}
 
 /* Packs lanes [lane, lane + width) of one operand into a panel, those at and beyond `stop` as
  * zeros. */
-static void pack_panel(const plan *p, gemm_pack pack, int64_t batch, int64_t lane, int64_t stop,
-                       int64_t k, int64_t kn, int64_t width, char *to) {
+static void pack_panel(const gemm_tiling *p, gemm_pack pack, int64_t batch, int64_t lane,
+                       int64_t stop, int64_t k, int64_t kn, int64_t width, char *to) {
   int64_t lanes = least(width, stop - lane);
   if (lanes < width) memset(to, 0, (size_t)(kn * width) * p->size);
   pack(p->g->user, batch, lane, lanes, k, kn, width, to);
 }
 
 /* Packs panel `i` of the slab that starts at `row`, over all of k. */
-static void pack_strip(const plan *p, int64_t batch, int64_t row, int64_t i, char *panels) {
+static void pack_strip(const gemm_tiling *p, int64_t batch, int64_t row, int64_t i, char *panels) {
   int64_t mr = p->kernel.mr, k = p->g->k;
   pack_panel(p, p->g->pack_a, batch, row + i * mr, p->g->m, 0, k, mr,
              panels + (size_t)(i * mr * k) * p->size);
 }
 
 /* Multiplies a packed block of b (kn deep) with the panels of rows [m0, m0 + rows) of the slab. */
-static void multiply_block(const plan *p, const char *panels, int64_t m0, int64_t rows, int64_t k,
-                           int64_t kn, const char *block, int64_t columns, char *tile) {
+static void multiply_block(const gemm_tiling *p, const char *panels, int64_t m0, int64_t rows,
+                           int64_t k, int64_t kn, const char *block, int64_t columns, char *tile) {
   int64_t mr = p->kernel.mr, nr = p->kernel.nr, size = (int64_t)p->size;
   for (int64_t j = 0; j < columns; j += nr)
     for (int64_t i = 0; i < rows; i += mr) {
@@ -73,9 +77,9 @@ static void multiply_block(const plan *p, const char *panels, int64_t m0, int64_
 
 /* Rows [m0, m0 + rows) of the slab at `row` times columns [n0, n0 + block_n) of b. scratch: a block
  * and a tile. */
-static void multiply_tile(const plan *p, int64_t batch, int64_t row, const char *panels, int64_t m0,
-                          int64_t n0, char *scratch) {
-  const gemm *g = p->g;
+static void multiply_tile(const gemm_tiling *p, int64_t batch, int64_t row, const char *panels,
+                          int64_t m0, int64_t n0, char *scratch) {
+  const kgemm *g = p->g;
   int64_t nr = p->kernel.nr, size = (int64_t)p->size;
   int64_t rows = least(p->block_m, least(p->slab, g->m - row) - m0),
           columns = least(p->block_n, g->n - n0);
@@ -95,31 +99,31 @@ static void multiply_tile(const plan *p, int64_t batch, int64_t row, const char 
  * the slab */
 
 static void pack_strips(void *ctx, int64_t begin, int64_t end) {
-  const plan *p = ctx;
+  const gemm_tiling *p = ctx;
   for (int64_t i = begin; i < end; i++) pack_strip(p, p->batch, p->row, i, p->panels);
 }
 
-static int64_t tasks_along_m(const plan *p) {
+static int64_t tasks_along_m(const gemm_tiling *p) {
   return (least(p->slab, p->g->m - p->row) + p->block_m - 1) / p->block_m;
 }
 
 static void run_tile(const void *user, int64_t task, char *scratch) {
-  const plan *p = user;
+  const gemm_tiling *p = user;
   int64_t along_m = tasks_along_m(p);
   multiply_tile(p, p->batch, p->row, p->panels, task % along_m * p->block_m,
                 task / along_m * p->block_n, scratch);
 }
 
 /* Smaller tasks where there would be fewer than threads. */
-static void split_tasks(plan *p, int n_threads) {
+static void split_tasks(gemm_tiling *p, int n_threads) {
   int64_t along_n = (p->g->n + p->block_n - 1) / p->block_n;
   if (along_n >= n_threads) return;
   int64_t parts = (n_threads + along_n - 1) / along_n;
   p->block_m = round_up_to((p->slab + parts - 1) / parts, p->kernel.mr);
 }
 
-static bool run_shared(const kernel_context *ctx, plan *p) {
-  const gemm *g = p->g;
+static bool run_shared(const kernel_context *ctx, gemm_tiling *p) {
+  const kgemm *g = p->g;
   p->slab = p->block_m = slab_rows(p, SLAB_BYTES);
   int64_t work = g->m * g->n * g->k / MULTIPLIES_PER_THREAD;
   if (work > 1) split_tasks(p, ctx->n_threads);
@@ -140,8 +144,8 @@ static bool run_shared(const kernel_context *ctx, plan *p) {
  */
 
 static void run_product(const void *user, int64_t batch, char *scratch) {
-  const plan *p = user;
-  const gemm *g = p->g;
+  const gemm_tiling *p = user;
+  const kgemm *g = p->g;
   char *panels = scratch + block_bytes(p) + tile_bytes(p);
   for (int64_t row = 0; row < g->m; row += p->slab) {
     int64_t rows = least(p->slab, g->m - row);
@@ -151,8 +155,8 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
   }
 }
 
-static bool run_products(const kernel_context *ctx, plan *p) {
-  const gemm *g = p->g;
+static bool run_products(const kernel_context *ctx, gemm_tiling *p) {
+  const kgemm *g = p->g;
   p->slab = p->block_m = slab_rows(p, SMALL_SLAB_BYTES);
   int64_t work = g->batch * (g->m * g->n * g->k / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
   return run_slots(ctx, g->batch, work, block_bytes(p) + tile_bytes(p) + slab_bytes(p), run_product,
@@ -161,16 +165,16 @@ static bool run_products(const kernel_context *ctx, plan *p) {
 
 /* Columns of a task: equal parts of n, a multiple of the threads where the work is for all of them.
  */
-static int64_t columns_per_task(const plan *p, int64_t n_threads) {
+static int64_t columns_per_task(const gemm_tiling *p, int64_t n_threads) {
   int64_t n = p->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
   if (p->g->batch * p->g->m * n * p->g->k > n_threads * MULTIPLIES_PER_THREAD)
     parts = round_up_to(parts, n_threads);
   return round_up_to((n + parts - 1) / parts, p->kernel.nr);
 }
 
-bool gemm_run(const kernel_context *ctx, const gemm *g) {
+bool gemm_run(const kernel_context *ctx, const kgemm *g) {
   if (g->batch == 0 || g->m == 0 || g->n == 0) return true;
-  plan p = {.g = g, .kernel = gemm_kernel_for(g->c), .size = compute_size(g->c)};
+  gemm_tiling p = {.g = g, .kernel = gemm_kernel_for(g->c), .size = compute_size(g->c)};
   p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
   p.block_k = least(BLOCK_K, g->k);
   bool small = g->m * g->n * g->k < 4 * MULTIPLIES_PER_THREAD;

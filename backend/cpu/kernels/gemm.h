@@ -13,15 +13,15 @@ typedef void (*gemm_pack)(const void *user, int64_t batch, int64_t lane, int64_t
 typedef void (*gemm_store)(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n,
                            void *values);
 
-typedef struct gemm {
+typedef struct kgemm {
   compute_class c;
   int64_t batch, m, n, k;
   gemm_pack pack_a, pack_b;
   gemm_store store;
   const void *user;
-} gemm;
+} kgemm;
 
-bool gemm_run(const kernel_context *ctx, const gemm *g); /* false when scratch memory is out */
+bool gemm_run(const kernel_context *ctx, const kgemm *g); /* false when scratch memory is out */
 
 /* A gemm_pack of a strided matrix: element (lane, k) is data[lane * lane_stride + k * k_stride]. */
 void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride,

@@ -214,14 +214,14 @@ bool kernel_matmul(const kernel_context *ctx, const matmul *p) {
   int64_t few = q.b_k == 1 ? FEW_DOTS : q.b_n == 1 ? FEW_ROWS : 0;
   bool in_place = q.c == COMPUTE_F32 && q.m <= few && q.batch <= 64;
   if (in_place) return multiply_few(ctx, &q);
-  gemm g = {.c = q.c,
-            .batch = q.batch,
-            .m = q.m,
-            .n = q.n,
-            .k = q.k,
-            .pack_a = pack_a,
-            .pack_b = pack_b,
-            .store = store_columns,
-            .user = &q};
+  kgemm g = {.c = q.c,
+             .batch = q.batch,
+             .m = q.m,
+             .n = q.n,
+             .k = q.k,
+             .pack_a = pack_a,
+             .pack_b = pack_b,
+             .store = store_columns,
+             .user = &q};
   return gemm_run(ctx, &g);
 }

@@ -6,10 +6,10 @@
 
 enum { FRAME_MAX = 64 }; /* ids on a side */
 
-typedef struct frame {
+typedef struct post_processor {
   uint32_t prefix[FRAME_MAX], suffix[FRAME_MAX];
   size_t n_prefix, n_suffix;
-} frame;
+} post_processor;
 
 static clave_status insert(uint32_t *list, size_t *n, size_t at, uint32_t id) {
   if (*n == FRAME_MAX) return UNSUPPORTED("more than %d ids around a text", FRAME_MAX);
@@ -20,7 +20,7 @@ static clave_status insert(uint32_t *list, size_t *n, size_t at, uint32_t id) {
 }
 
 /* Puts `inner` into `outer`: a later processor wraps what the earlier one made. */
-static clave_status wrap(frame *inner, const frame *outer) {
+static clave_status wrap(post_processor *inner, const post_processor *outer) {
   for (size_t i = 0; i < outer->n_prefix; i++) {
     TRY(insert(inner->prefix, &inner->n_prefix, i, outer->prefix[i]));
   }
@@ -38,7 +38,7 @@ static clave_status read_pair(const json *v, const char *key, uint32_t *id) {
   return status_while(json_index(json_next(json_first(pair)), id), "\"%s\"", key);
 }
 
-static clave_status read_cls_sep(const json *v, int depth, frame *f) {
+static clave_status read_cls_sep(const json *v, int depth, post_processor *f) {
   (void)depth;
   TRY(read_pair(v, "cls", &f->prefix[0]));
   TRY(read_pair(v, "sep", &f->suffix[0]));
@@ -61,7 +61,7 @@ static clave_status add_special(const json *tokens, const json *v, uint32_t *lis
   return NULL;
 }
 
-static clave_status read_template(const json *v, int depth, frame *f) {
+static clave_status read_template(const json *v, int depth, post_processor *f) {
   const json *single, *tokens, *special;
   size_t n_texts = 0;
   (void)depth;
@@ -79,18 +79,18 @@ static clave_status read_template(const json *v, int depth, frame *f) {
   return n_texts == 1 ? NULL : UNSUPPORTED("\"single\" holds %zu texts, expected one", n_texts);
 }
 
-static clave_status read_nothing(const json *v, int depth, frame *f) {
+static clave_status read_nothing(const json *v, int depth, post_processor *f) {
   (void)v;
   (void)depth;
   (void)f;
   return NULL;
 }
 
-static clave_status read_sequence(const json *v, int depth, frame *f);
+static clave_status read_sequence(const json *v, int depth, post_processor *f);
 
 typedef struct part {
   const char *name;
-  clave_status (*read)(const json *v, int depth, frame *f);
+  clave_status (*read)(const json *v, int depth, post_processor *f);
 } part;
 static const part parts[] = {{"TemplateProcessing", read_template},
                              {"BertProcessing", read_cls_sep},
@@ -98,18 +98,18 @@ static const part parts[] = {{"TemplateProcessing", read_template},
                              {"ByteLevel", read_nothing}, /* it moves offsets only */
                              {"Sequence", read_sequence}};
 
-static clave_status read_at_depth(const json *v, int depth, frame *f) {
+static clave_status read_at_depth(const json *v, int depth, post_processor *f) {
   size_t index;
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
   TRY(hf_find(v, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
   return status_while(parts[index].read(v, depth, f), "%s", parts[index].name);
 }
 
-static clave_status read_sequence(const json *v, int depth, frame *f) {
+static clave_status read_sequence(const json *v, int depth, post_processor *f) {
   const json *list;
   TRY(field(v, "processors", JSON_ARRAY, &list));
   for (const json *p = json_first(list); p; p = json_next(p)) {
-    frame outer = {.n_prefix = 0};
+    post_processor outer = {.n_prefix = 0};
     TRY(read_at_depth(p, depth + 1, &outer));
     TRY(wrap(f, &outer));
   }
@@ -129,8 +129,8 @@ static clave_status keep(clave_tokenizer *t, const uint32_t *ids, size_t n, cons
   return NULL;
 }
 
-clave_status hf_read_frame(const json *v, clave_tokenizer *t) {
-  frame f = {.n_prefix = 0};
+clave_status hf_read_post_processor(const json *v, clave_tokenizer *t) {
+  post_processor f = {.n_prefix = 0};
   if (!v || json_kind_of(v) == JSON_NULL) return NULL;
   TRY(read_at_depth(v, 0, &f));
   TRY(keep(t, f.prefix, f.n_prefix, &t->prefix, &t->n_prefix));

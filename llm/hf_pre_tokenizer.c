@@ -9,24 +9,25 @@
 
 typedef enum prepend_scheme { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } prepend_scheme;
 
-typedef struct hf_splitter {
-  splitter base;
-  splitter **parts; /* owned: of Sequence; what ByteLevel and Metaspace split with, if they do */
+typedef struct hf_pre_tokenizer {
+  pre_tokenizer base;
+  pre_tokenizer *
+      *parts; /* owned: of Sequence; what ByteLevel and Metaspace split with, if they do */
   size_t n_parts;
   bool add_space, to_characters; /* of ByteLevel */
   prepend_scheme scheme;         /* of Metaspace */
   text replacement;              /* owned, of Metaspace */
   size_t length;                 /* of FixedLength */
-} hf_splitter;
+} hf_pre_tokenizer;
 
-typedef clave_status split_fn(const splitter *base, span in, bool first, piece_sink *to);
+typedef clave_status split_fn(const pre_tokenizer *base, span in, bool first, piece_sink *to);
 
-static const hf_splitter *self_of(const splitter *base) {
-  return (const hf_splitter *)(const void *)base;
+static const hf_pre_tokenizer *self_of(const pre_tokenizer *base) {
+  return (const hf_pre_tokenizer *)(const void *)base;
 }
 
-static void destroy(splitter *base) {
-  hf_splitter *s = (hf_splitter *)(void *)base;
+static void destroy(pre_tokenizer *base) {
+  hf_pre_tokenizer *s = (hf_pre_tokenizer *)(void *)base;
   for (size_t i = 0; i < s->n_parts; i++) {
     if (s->parts[i]) s->parts[i]->destroy(s->parts[i]);
   }
@@ -39,28 +40,29 @@ static void destroy(splitter *base) {
 
 typedef struct chain_sink { /* gives pieces to the parts from `next` on */
   piece_sink base;
-  const hf_splitter *chain;
+  const hf_pre_tokenizer *chain;
   size_t next;
   piece_sink *to;
 } chain_sink;
 
-static clave_status run_chain(const hf_splitter *s, size_t at, span in, bool first, piece_sink *to);
+static clave_status run_chain(const hf_pre_tokenizer *s, size_t at, span in, bool first,
+                              piece_sink *to);
 
 static clave_status take_chained(piece_sink *base, span piece, bool first) {
   const chain_sink *c = (const chain_sink *)(const void *)base;
   return piece.size > 0 ? run_chain(c->chain, c->next, piece, first, c->to) : NULL;
 }
 
-static clave_status run_chain(const hf_splitter *s, size_t at, span in, bool first,
+static clave_status run_chain(const hf_pre_tokenizer *s, size_t at, span in, bool first,
                               piece_sink *to) {
   if (at == s->n_parts) return to->take(to, in, first);
-  const splitter *part = s->parts[at];
+  const pre_tokenizer *part = s->parts[at];
   if (at + 1 == s->n_parts) return part->split(part, in, first, to);
   chain_sink sink = {.base = {take_chained}, .chain = s, .next = at + 1, .to = to};
   return part->split(part, in, first, &sink.base);
 }
 
-static clave_status split_sequence(const splitter *base, span in, bool first, piece_sink *to) {
+static clave_status split_sequence(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
   return run_chain(self_of(base), 0, in, first, to);
 }
 
@@ -80,7 +82,7 @@ static clave_status take_bytes(piece_sink *base, span piece, bool first) {
   return c->to->take(c->to, (span){c->written.data, c->written.size}, first);
 }
 
-static clave_status split_spaced(const hf_splitter *s, span in, bool first, piece_sink *to) {
+static clave_status split_spaced(const hf_pre_tokenizer *s, span in, bool first, piece_sink *to) {
   if (!s->to_characters) return run_chain(s, 0, in, first, to);
   character_sink sink = {.base = {take_bytes}, .to = to};
   clave_status st = run_chain(s, 0, in, first, &sink.base);
@@ -88,8 +90,9 @@ static clave_status split_spaced(const hf_splitter *s, span in, bool first, piec
   return st;
 }
 
-static clave_status split_byte_level(const splitter *base, span in, bool first, piece_sink *to) {
-  const hf_splitter *s = self_of(base);
+static clave_status split_byte_level(const pre_tokenizer *base, span in, bool first,
+                                     piece_sink *to) {
+  const hf_pre_tokenizer *s = self_of(base);
   if (!s->add_space || in.size == 0 || in.data[0] == ' ') return split_spaced(s, in, first, to);
   text spaced = {0};
   text_append(&spaced, " ", 1);
@@ -102,7 +105,7 @@ static clave_status split_byte_level(const splitter *base, span in, bool first, 
 
 /* ---------------------------------------------------------------- Metaspace */
 
-static void write_metaspace(const hf_splitter *s, span in, bool first, text *out) {
+static void write_metaspace(const hf_pre_tokenizer *s, span in, bool first, text *out) {
   span r = {s->replacement.data, s->replacement.size};
   bool may_prepend = s->scheme == PREPEND_ALWAYS || (s->scheme == PREPEND_FIRST && first);
   bool has_one = in.data[0] == ' ' || (in.size >= r.size && memcmp(in.data, r.data, r.size) == 0);
@@ -117,8 +120,9 @@ static void write_metaspace(const hf_splitter *s, span in, bool first, text *out
   }
 }
 
-static clave_status split_metaspace(const splitter *base, span in, bool first, piece_sink *to) {
-  const hf_splitter *s = self_of(base);
+static clave_status split_metaspace(const pre_tokenizer *base, span in, bool first,
+                                    piece_sink *to) {
+  const hf_pre_tokenizer *s = self_of(base);
   text written = {0};
   if (in.size == 0) return NULL;
   write_metaspace(s, in, first, &written);
@@ -130,7 +134,7 @@ static clave_status split_metaspace(const splitter *base, span in, bool first, p
 
 /* ---------------------------------------------------------------- FixedLength */
 
-static clave_status split_fixed(const splitter *base, span in, bool first, piece_sink *to) {
+static clave_status split_fixed(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
   for (size_t at = 0; at < in.size;) {
     size_t begin = at;
     uint32_t c;
@@ -164,12 +168,12 @@ typedef struct context { /* where a part lies */
   int depth;
 } context;
 
-static clave_status read_in(const json *v, context c, splitter **out);
+static clave_status read_in(const json *v, context c, pre_tokenizer **out);
 
-static hf_splitter *new_splitter(split_fn *split, size_t n_parts) {
-  hf_splitter *s = calloc(1, sizeof *s);
+static hf_pre_tokenizer *new_pre_tokenizer(split_fn *split, size_t n_parts) {
+  hf_pre_tokenizer *s = calloc(1, sizeof *s);
   if (!s) return NULL;
-  s->base = (splitter){split, destroy};
+  s->base = (pre_tokenizer){split, destroy};
   s->parts = calloc(n_parts + 1, sizeof *s->parts);
   if (s->parts) return s;
   free(s);
@@ -181,7 +185,7 @@ static bool is_punctuation(uint32_t c) {
   return ascii_symbol || unicode_is_punctuation(c);
 }
 
-static clave_status read_list(const json *list, context c, hf_splitter *s) {
+static clave_status read_list(const json *list, context c, hf_pre_tokenizer *s) {
   for (const json *p = json_first(list); p; p = json_next(p)) {
     context inner = {c.byte_level && !json_next(p), c.depth + 1};
     TRY(status_while(read_in(p, inner, &s->parts[s->n_parts]), "\"pretokenizers\" %zu",
@@ -191,18 +195,18 @@ static clave_status read_list(const json *list, context c, hf_splitter *s) {
   return NULL;
 }
 
-static clave_status read_sequence(const json *v, context c, splitter **out) {
+static clave_status read_sequence(const json *v, context c, pre_tokenizer **out) {
   const json *list;
   TRY(field(v, "pretokenizers", JSON_ARRAY, &list));
-  hf_splitter *s = new_splitter(split_sequence, json_count(list));
+  hf_pre_tokenizer *s = new_pre_tokenizer(split_sequence, json_count(list));
   if (!s) return status_no_memory();
   *out = &s->base;
   return read_list(list, c, s);
 }
 
-static clave_status read_byte_level(const json *v, context c, splitter **out) {
+static clave_status read_byte_level(const json *v, context c, pre_tokenizer **out) {
   bool regex;
-  hf_splitter *s = new_splitter(split_byte_level, 1);
+  hf_pre_tokenizer *s = new_pre_tokenizer(split_byte_level, 1);
   if (!s) return status_no_memory();
   *out = &s->base;
   s->to_characters = !c.byte_level;
@@ -210,7 +214,7 @@ static clave_status read_byte_level(const json *v, context c, splitter **out) {
   TRY(field_bool(v, "use_regex", true, &regex));
   if (!regex) return NULL;
   span source = {gpt2_pattern, sizeof gpt2_pattern - 1};
-  TRY(pattern_splitter_create(source, SPLIT_ISOLATED, false, &s->parts[0]));
+  TRY(pattern_pre_tokenizer_create(source, SPLIT_ISOLATED, false, &s->parts[0]));
   s->n_parts = 1;
   return NULL;
 }
@@ -228,10 +232,10 @@ static clave_status read_scheme(const json *v, prepend_scheme *out) {
   return NULL;
 }
 
-static clave_status read_metaspace(const json *v, context c, splitter **out) {
+static clave_status read_metaspace(const json *v, context c, pre_tokenizer **out) {
   bool splits;
   uint32_t replacement;
-  hf_splitter *s = new_splitter(split_metaspace, 1);
+  hf_pre_tokenizer *s = new_pre_tokenizer(split_metaspace, 1);
   (void)c;
   if (!s) return status_no_memory();
   *out = &s->base;
@@ -242,12 +246,12 @@ static clave_status read_metaspace(const json *v, context c, splitter **out) {
   TRY(field_bool(v, "split", true, &splits));
   if (!splits) return NULL;
   span literal = {s->replacement.data, s->replacement.size};
-  TRY(literal_splitter_create(literal, SPLIT_MERGED_WITH_NEXT, false, &s->parts[0]));
+  TRY(literal_pre_tokenizer_create(literal, SPLIT_MERGED_WITH_NEXT, false, &s->parts[0]));
   s->n_parts = 1;
   return NULL;
 }
 
-static clave_status read_split(const json *v, context c, splitter **out) {
+static clave_status read_split(const json *v, context c, pre_tokenizer **out) {
   hf_pattern p;
   int behavior;
   bool invert;
@@ -255,47 +259,47 @@ static clave_status read_split(const json *v, context c, splitter **out) {
   TRY(hf_read_pattern(v, &p));
   TRY(field_choose(v, "behavior", behaviors, LENGTH(behaviors), -1, &behavior));
   TRY(field_bool(v, "invert", false, &invert));
-  return (p.is_literal ? literal_splitter_create : pattern_splitter_create)(
+  return (p.is_literal ? literal_pre_tokenizer_create : pattern_pre_tokenizer_create)(
       p.source, (split_behavior)behavior, invert, out);
 }
 
-static clave_status read_digits(const json *v, context c, splitter **out) {
+static clave_status read_digits(const json *v, context c, pre_tokenizer **out) {
   bool individual;
   (void)c;
   TRY(field_bool(v, "individual_digits", false, &individual));
-  return kind_splitter_create(unicode_is_numeric, individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS,
-                              out);
+  return kind_pre_tokenizer_create(unicode_is_numeric,
+                                   individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, out);
 }
 
-static clave_status read_punctuation(const json *v, context c, splitter **out) {
+static clave_status read_punctuation(const json *v, context c, pre_tokenizer **out) {
   int behavior;
   (void)c;
   TRY(field_choose(v, "behavior", behaviors, LENGTH(behaviors), SPLIT_ISOLATED, &behavior));
-  return kind_splitter_create(is_punctuation, (split_behavior)behavior, out);
+  return kind_pre_tokenizer_create(is_punctuation, (split_behavior)behavior, out);
 }
 
-static clave_status read_whitespace(const json *v, context c, splitter **out) {
+static clave_status read_whitespace(const json *v, context c, pre_tokenizer **out) {
   (void)v;
   (void)c;
-  return pattern_splitter_create((span){word_pattern, sizeof word_pattern - 1}, SPLIT_REMOVED, true,
-                                 out);
+  return pattern_pre_tokenizer_create((span){word_pattern, sizeof word_pattern - 1}, SPLIT_REMOVED,
+                                      true, out);
 }
 
-static clave_status read_whitespace_split(const json *v, context c, splitter **out) {
+static clave_status read_whitespace_split(const json *v, context c, pre_tokenizer **out) {
   (void)v;
   (void)c;
-  return kind_splitter_create(unicode_is_space, SPLIT_REMOVED, out);
+  return kind_pre_tokenizer_create(unicode_is_space, SPLIT_REMOVED, out);
 }
 
-static clave_status read_bert(const json *v, context c, splitter **out) {
+static clave_status read_bert(const json *v, context c, pre_tokenizer **out) {
   (void)v;
   (void)c;
-  hf_splitter *s = new_splitter(split_sequence, 2);
+  hf_pre_tokenizer *s = new_pre_tokenizer(split_sequence, 2);
   if (!s) return status_no_memory();
   *out = &s->base;
   s->n_parts = 2;
-  TRY(kind_splitter_create(unicode_is_space, SPLIT_REMOVED, &s->parts[0]));
-  return kind_splitter_create(is_punctuation, SPLIT_ISOLATED, &s->parts[1]);
+  TRY(kind_pre_tokenizer_create(unicode_is_space, SPLIT_REMOVED, &s->parts[0]));
+  return kind_pre_tokenizer_create(is_punctuation, SPLIT_ISOLATED, &s->parts[1]);
 }
 
 /* Scripts by their ISO 15924 codes; Hani with Hira and Kana, and Zyyy, are written out. */
@@ -311,7 +315,7 @@ static const char scripts[] =
 #define NO_SCRIPT "[ \\p{Zzzz}]*+)++"
 
 /* A piece is a run of one script. */
-static clave_status read_scripts(const json *v, context c, splitter **out) {
+static clave_status read_scripts(const json *v, context c, pre_tokenizer **out) {
   text t = {0};
   (void)v;
   (void)c;
@@ -319,12 +323,12 @@ static clave_status read_scripts(const json *v, context c, splitter **out) {
                   "|(?:(?![ \\x{30fc}])\\p{Zyyy}" NO_SCRIPT);
   for (const char *s = scripts; *s; s += 4) text_printf(&t, "|(?:\\p{%.4s}" NO_SCRIPT, s);
   clave_status st = text_status(&t);
-  if (!st) st = pattern_splitter_create((span){t.data, t.size}, SPLIT_REMOVED, true, out);
+  if (!st) st = pattern_pre_tokenizer_create((span){t.data, t.size}, SPLIT_REMOVED, true, out);
   text_free(&t);
   return st;
 }
 
-static clave_status read_delimiter(const json *v, context c, splitter **out) {
+static clave_status read_delimiter(const json *v, context c, pre_tokenizer **out) {
   uint32_t delimiter;
   text literal = {0};
   (void)c;
@@ -332,18 +336,19 @@ static clave_status read_delimiter(const json *v, context c, splitter **out) {
   unicode_append(&literal, delimiter);
   clave_status st = text_status(&literal);
   if (!st) {
-    st = literal_splitter_create((span){literal.data, literal.size}, SPLIT_REMOVED, false, out);
+    st =
+        literal_pre_tokenizer_create((span){literal.data, literal.size}, SPLIT_REMOVED, false, out);
   }
   text_free(&literal);
   return st;
 }
 
-static clave_status read_fixed_length(const json *v, context c, splitter **out) {
+static clave_status read_fixed_length(const json *v, context c, pre_tokenizer **out) {
   uint32_t length;
   (void)c;
   TRY(field_index(v, "length", 5, &length));
   if (length == 0) return INVALID("\"length\" is 0, expected at least 1");
-  hf_splitter *s = new_splitter(split_fixed, 0);
+  hf_pre_tokenizer *s = new_pre_tokenizer(split_fixed, 0);
   if (!s) return status_no_memory();
   s->length = length;
   *out = &s->base;
@@ -352,7 +357,8 @@ static clave_status read_fixed_length(const json *v, context c, splitter **out) 
 
 typedef struct part {
   const char *name;
-  clave_status (*read)(const json *v, context c, splitter **out); /* *out is destroyed on errors */
+  clave_status (*read)(const json *v, context c,
+                       pre_tokenizer **out); /* *out is destroyed on errors */
 } part;
 static const part parts[] = {{"Sequence", read_sequence},
                              {"ByteLevel", read_byte_level},
@@ -367,7 +373,7 @@ static const part parts[] = {{"Sequence", read_sequence},
                              {"FixedLength", read_fixed_length},
                              {"UnicodeScripts", read_scripts}};
 
-static clave_status read_in(const json *v, context c, splitter **out) {
+static clave_status read_in(const json *v, context c, pre_tokenizer **out) {
   size_t index;
   *out = NULL;
   if (c.depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
@@ -380,7 +386,7 @@ static clave_status read_in(const json *v, context c, splitter **out) {
   return st;
 }
 
-clave_status hf_read_splitter(const json *v, bool byte_level, splitter **out) {
+clave_status hf_read_pre_tokenizer(const json *v, bool byte_level, pre_tokenizer **out) {
   *out = NULL;
   if (!v || json_kind_of(v) == JSON_NULL) return NULL;
   return read_in(v, (context){byte_level, 0}, out);

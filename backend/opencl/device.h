@@ -66,6 +66,8 @@ const char *quirk_refusal(const char *platform, const char *device);
 const char *quirk_empty(const char *platform);
 /* Whether a CPU device wants the kernels of GPUs. */
 bool quirk_lanes(const char *platform, const char *device);
+/* Whether binaries are kept when a session ends, not after each run. */
+bool quirk_slow_binaries(const char *platform);
 /* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
 const char *quirk_header(const char *platform);
 
@@ -238,6 +240,7 @@ typedef struct cl_stream {
   timed_event *events;
   size_t n_events, max_events;
   bool unsaved;               /* a kernel variant ran that the cache on disk lacks */
+  bool saves_late;            /* at the end */
   kernel_program **requested; /* for build_all */
   int n_requested, max_requested;
 } cl_stream;

@@ -12,6 +12,7 @@ typedef struct quirk {
   bool lanes;          /* a CPU that runs work-items in the lanes of its vectors, as a GPU does */
   const char *header;  /* guard of a header of built-in functions that is parsed anew for each
                           program, and takes longer than our kernels: builtins.h replaces it */
+  bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
 } quirk;
 
 static const quirk quirks[] = {
@@ -29,6 +30,8 @@ static const quirk quirks[] = {
      .device = "",
      .empty = "PoCL is installed and gives no device: it needs a folder for its cache that it can "
               "write to, set POCL_CACHE_DIR to one"},
+    /* Compiles every kernel of the program for any work-group size, as long as it took to build. */
+    {.platform = "Portable Computing Language", .device = "", .slow_binaries = true},
     /* Clang's opencl-c.h: 18,000 lines for each program. */
     {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_"},
 };
@@ -52,6 +55,11 @@ const char *quirk_empty(const char *platform) {
 
 bool quirk_lanes(const char *platform, const char *device) {
   FIND(lanes, platform, device)
+  return false;
+}
+
+bool quirk_slow_binaries(const char *platform) {
+  FIND(slow_binaries, platform, "")
   return false;
 }
 

@@ -31,6 +31,7 @@ static clave_status clear_fault(cl_stream *s) {
 }
 
 static clave_status init_stream(cl_stream *s) {
+  s->saves_late = quirk_slow_binaries(s->device->base.info.platform);
   TRY(make_queue(s, false, &s->queue));
   cl_int code;
   s->fault = s->cl->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE, sizeof(fault_record),
@@ -137,7 +138,7 @@ clave_status opencl_finish(stream *base, device_fault *fault) {
   *fault = (device_fault){0};
   CL_TRY(s->cl->clFinish(s->queue), "clFinish");
   if (s->fault_armed) TRY(read_fault(s, fault));
-  if (s->unsaved) {
+  if (s->unsaved && !s->saves_late) {
     s->unsaved = false;
     programs_save(s->device);
   }

@@ -480,6 +480,8 @@ static void test_quirk_of_headers(void **state) {
   const char *pocl = "Portable Computing Language (OpenCL 3.0 PoCL 3.1+debian  Linux, LLVM 15)";
   assert_string_equal(quirk_header(pocl), "_OPENCL_H_");
   assert_non_null(quirk_empty(pocl)); /* another row's answer */
+  assert_true(quirk_slow_binaries(pocl));
+  assert_false(quirk_slow_binaries("NVIDIA CUDA (OpenCL 3.0)"));
   assert_null(quirk_header("Oclgrind (OpenCL 1.2)"));
   assert_null(quirk_header("Intel(R) OpenCL (OpenCL 3.0 LINUX)"));
 }

@@ -390,8 +390,10 @@ void schedule_rewind(const planner *l, const schedule_mark *to, range instructio
 
 uint64_t schedule_arena_bytes(const schedule *p) {
   uint64_t sum = 0;
-  for (int b = 0; b < MAX_BACKENDS; b++)
+  for (int b = 0; b < MAX_BACKENDS; b++) {
+    sum += p->scratch_bytes[b];
     for (uint32_t c = 0; c < p->n_chunks[b]; c++) sum += p->chunk_bytes[b][c];
+  }
   return sum;
 }
 

@@ -144,7 +144,7 @@ clave_status schedule_find_next(executable *x, uint32_t method, schedule *p, cur
                                 const scalar_value *item, schedule **out, bool *made) STATUS_CHECK;
 void schedule_release(executable *x, schedule *p); /* takes NULL */
 void schedule_list_clear(schedule_list *l);
-uint64_t schedule_arena_bytes(const schedule *p); /* on all devices */
+uint64_t schedule_arena_bytes(const schedule *p); /* on all devices, with scratch */
 /* The preferred device for what the host has. */
 int schedule_home(const schedule *p, uint32_t storage);
 

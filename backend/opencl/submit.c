@@ -92,7 +92,7 @@ static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bo
     memory = memory_of(t->buf);
     offset += (int64_t)(t->buffer_offset / dtype_size(v->as.operand.type));
   }
-  TRY(set_memory(s, l, b, i, memory));
+  TRY(set_memory(s, l, b, i, memory ? memory : s->fault)); /* of nothing: any */
   return set_number(s, l, b, i + 1, (uint64_t)offset, sizeof offset, first);
 }
 

@@ -36,13 +36,15 @@ static inline bool null_supports(backend *b, const rule_context *c, const ir_ins
   return hash_bytes(ins->name, strlen(ins->name)) % d->modulus == 0;
 }
 
+enum { NULL_SCRATCH = 1000 };
+
 static inline clave_status null_record(backend *b, const node *n, bool fast, recording **out) {
   (void)b;
   (void)n;
   (void)fast;
   *out = calloc(1, sizeof **out);
   if (!*out) return status_no_memory();
-  (*out)->scratch_bytes = 1000;
+  (*out)->scratch_bytes = NULL_SCRATCH;
   return NULL;
 }
 

@@ -113,7 +113,7 @@ static void memory_is_used_again(void **state) {
   (void)state;
   planned t = plan_text(LONG_CHAIN, 1, false);
   assert_int_equal(t.p->n_commands, 4);
-  assert_int_equal(schedule_arena_bytes(t.p), 2 * 128);
+  assert_int_equal(schedule_arena_bytes(t.p), 2 * 128 + NULL_SCRATCH);
   const storage *y = &t.p->storages[t.p->at[1].storage];
   assert_int_equal(t.p->blocks[y->block[0]].a.last, FOREVER);
   forget(&t);

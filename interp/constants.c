@@ -40,7 +40,13 @@ void constant_store_destroy(constant_store *c) {
 }
 
 const backend *constant_store_backend(const constant_store *c) { return c->owner; }
-uint64_t constant_store_bytes(const constant_store *c) { return c->bytes; }
+
+uint64_t constant_store_bytes(const constant_store *c) {
+  mutex_lock(c->lock);
+  uint64_t bytes = c->bytes;
+  mutex_unlock(c->lock);
+  return bytes;
+}
 
 bool constant_store_has(const constant_store *c, uint32_t tid) {
   mutex_lock(c->lock);

@@ -179,6 +179,7 @@ static int bench_program(const void *arguments, page *out) {
   measures r = {0};
   int result = measure_model(a, &m, &inputs, &r);
   if (!result) (a->json ? write_json : write_text)(a, &m, &inputs, &r, out);
+  if (!result) result = page_print(out);
   free_inputs(&inputs);
   close_model(&m);
   return result;

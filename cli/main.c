@@ -54,17 +54,6 @@ static void occupy_closed_streams(void) {
   }
 }
 
-static int print_text(const page *t) {
-  if (t->failed) return fail_memory();
-  for (size_t done = 0; done < t->size;) {
-    ssize_t n = write(STDOUT_FILENO, t->data + done, t->size - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail("standard output: %s", strerror(errno));
-    done += (size_t)n;
-  }
-  return EXIT_GOOD;
-}
-
 static const command *find_command(const char *name) {
   for (size_t i = 0; i < LENGTH(commands); i++) {
     if (strcmp(commands[i]->name, name) == 0) return commands[i];
@@ -151,7 +140,7 @@ int main(int argc, char **argv) {
   occupy_closed_streams();
   (void)signal(SIGPIPE, SIG_IGN);
   int result = answer(argc, argv, &out);
-  if (result == EXIT_GOOD) result = print_text(&out);
+  if (result == EXIT_GOOD) result = page_print(&out);
   page_free(&out);
   return result;
 }

@@ -17,6 +17,8 @@ typedef struct page {
 void page_bytes(page *t, const char *bytes, size_t size);
 void page_string(page *t, const char *s);
 void page_format(page *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints what is there and empties it: before work that may take long. An exit code. */
+int page_print(page *t);
 void page_free(page *t);
 /* "1.5 MB" */
 void page_size(page *t, uint64_t bytes);

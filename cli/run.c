@@ -215,6 +215,7 @@ static int run_program(const void *arguments, page *out) {
   model m = {0};
   input_set inputs = {0};
   int result = run_on_inputs(arguments, &m, &inputs, out);
+  if (!result) result = page_print(out); /* kernels are kept when the session ends */
   free_inputs(&inputs);
   close_model(&m);
   return result;

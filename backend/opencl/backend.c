@@ -19,6 +19,7 @@ static void destroy_device(backend *b) {
   if (d->context) d->cl->clReleaseContext(d->context);
   mutex_destroy(d->lock);
   mutex_destroy(d->note_lock);
+  mutex_destroy(d->first_lock);
   free(d->cache_dir);
   free(d->kernel_dir);
   free(d);
@@ -125,6 +126,8 @@ static clave_status open_cache(cl_device *d, const char *folder) {
 static clave_status init_device(cl_device *d, const opencl_options *o) {
   TRY(mutex_create(&d->lock));
   TRY(mutex_create(&d->note_lock));
+  TRY(mutex_create(&d->first_lock));
+  d->first_alone = quirk_first_alone(d->base.info.platform);
   cl_int code;
   cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
                                         (cl_context_properties)d->entry->platform, 0};

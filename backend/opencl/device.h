@@ -66,6 +66,8 @@ const char *quirk_refusal(const char *platform, const char *device);
 const char *quirk_empty(const char *platform);
 /* Whether a CPU device wants the kernels of GPUs. */
 bool quirk_lanes(const char *platform, const char *device);
+/* Whether no two threads may launch a kernel for the first time at once. */
+bool quirk_first_alone(const char *platform);
 /* Whether binaries are kept when a session ends, not after each run. */
 bool quirk_slow_binaries(const char *platform);
 /* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
@@ -111,6 +113,8 @@ struct cl_device {
   uint64_t platform_key[2]; /* of device, driver, CPU flags: part of every cache key */
   mutex *lock;              /* of the list of programs */
   mutex *note_lock;         /* of message */
+  mutex *first_lock; /* held while a kernel is launched for the first time, see quirk_first_alone */
+  bool first_alone;
   kernel_program **programs;
   int n_programs, max_programs;
   bool cache_noted;      /* an unwritable cache is mentioned once */
@@ -128,6 +132,8 @@ const kernel_signature *program_signature(const kernel_program *p);
 /* It was launched with this local size, for the first time in its node: PoCL's binary may hold more
  * code now. True: that is not yet in the cache on disk. */
 bool program_mark_run(kernel_program *p, const size_t local[3]);
+/* It is launched with this local size: true the first time in this process. */
+bool program_first_launch(kernel_program *p, const size_t local[3]);
 /* Whether results of launches of that class were compared with the CPU backend's, now or when the
  * binary was kept. */
 bool program_is_proven(kernel_program *p, uint64_t launch_class);

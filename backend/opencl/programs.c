@@ -21,6 +21,7 @@ struct kernel_program {
   cl_program handle;          /* NULL: not built */
   uint64_t key[2];            /* in the cache on disk */
   uint64_t variants, saved;   /* local sizes that were launched; those in the file. Atomic */
+  uint64_t launched;          /* those launched in this process. Atomic */
   proof_set proven;           /* classes of launches that gave right results */
   uint32_t saved_proven;      /* how many of them the file has */
 };
@@ -313,11 +314,20 @@ clave_status program_kernel(cl_device *d, kernel_program *p, cl_kernel *out) {
 
 /* ---------------------------------------------------------------- saving */
 
-bool program_mark_run(kernel_program *p, const size_t local[3]) {
+/* True if the size was not yet in the set. */
+static bool add_size(uint64_t *set, const size_t local[3]) {
   uint64_t sizes[3] = {local[0], local[1], local[2]};
   uint64_t bit = UINT64_C(1) << (hash_bytes(sizes, sizeof sizes) & 63);
-  uint64_t before = __atomic_fetch_or(&p->variants, bit, __ATOMIC_RELAXED);
+  uint64_t before = __atomic_fetch_or(set, bit, __ATOMIC_RELAXED);
   return !(before & bit);
+}
+
+bool program_mark_run(kernel_program *p, const size_t local[3]) {
+  return add_size(&p->variants, local);
+}
+
+bool program_first_launch(kernel_program *p, const size_t local[3]) {
+  return add_size(&p->launched, local);
 }
 
 bool program_is_proven(kernel_program *p, uint64_t class) {

@@ -12,6 +12,7 @@ typedef struct quirk {
   bool lanes;          /* a CPU that runs work-items in the lanes of its vectors, as a GPU does */
   const char *header;  /* guard of a header of built-in functions that is parsed anew for each
                           program, and takes longer than our kernels: builtins.h replaces it */
+  bool first_alone;    /* no two threads may launch a kernel for the first time at once */
   bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
 } quirk;
 
@@ -32,8 +33,9 @@ static const quirk quirks[] = {
               "write to, set POCL_CACHE_DIR to one"},
     /* Compiles every kernel of the program for any work-group size, as long as it took to build. */
     {.platform = "Portable Computing Language", .device = "", .slow_binaries = true},
-    /* Clang's opencl-c.h: 18,000 lines for each program. */
-    {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_"},
+    /* Clang's opencl-c.h: 18,000 lines for each program. Two threads that launch a kernel for the
+       first time enter it twice in the table of loaded code, and an assertion ends the process. */
+    {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_", .first_alone = true},
 };
 
 /* `field` of the first row of the platform and device that has one, else nothing. */
@@ -55,6 +57,11 @@ const char *quirk_empty(const char *platform) {
 
 bool quirk_lanes(const char *platform, const char *device) {
   FIND(lanes, platform, device)
+  return false;
+}
+
+bool quirk_first_alone(const char *platform) {
+  FIND(first_alone, platform, "")
   return false;
 }
 

@@ -152,6 +152,19 @@ static clave_status enqueue(cl_stream *s, const recorded_launch *l, const bound_
   return NULL;
 }
 
+/* A kernel object's first launch: where the driver wants it, a kernel's first one is over before
+ * another thread's. */
+static clave_status enqueue_first(cl_stream *s, const recorded_launch *l, const bound_launch *b) {
+  cl_device *d = s->device;
+  if (!d->first_alone) return enqueue(s, l, b);
+  mutex_lock(d->first_lock);
+  bool is_first = program_first_launch(l->program, l->local);
+  clave_status st = enqueue(s, l, b);
+  cl_int code = is_first && !st ? s->cl->clFinish(s->queue) : CL_SUCCESS;
+  mutex_unlock(d->first_lock);
+  return code == CL_SUCCESS ? st : opencl_status(code, "clFinish");
+}
+
 static void drop_kernel(const cl_stream *s, bound_launch *b) {
   if (b->handle) s->cl->clReleaseKernel(b->handle);
   free(b->args);
@@ -168,7 +181,7 @@ static clave_status run_launch(cl_stream *s, const recorded_launch *l, bound_lau
     drop_kernel(s, b); /* half of its arguments may be set */
     return st;
   }
-  return enqueue(s, l, b);
+  return first ? enqueue_first(s, l, b) : enqueue(s, l, b);
 }
 
 clave_status opencl_run(stream *base, const recording *r, void **state, const run_operands *o,

@@ -481,6 +481,7 @@ static void test_quirk_of_headers(void **state) {
   assert_string_equal(quirk_header(pocl), "_OPENCL_H_");
   assert_non_null(quirk_empty(pocl)); /* another row's answer */
   assert_true(quirk_slow_binaries(pocl));
+  assert_true(quirk_first_alone(pocl));
   assert_false(quirk_slow_binaries("NVIDIA CUDA (OpenCL 3.0)"));
   assert_null(quirk_header("Oclgrind (OpenCL 1.2)"));
   assert_null(quirk_header("Intel(R) OpenCL (OpenCL 3.0 LINUX)"));

@@ -242,14 +242,14 @@ static void test_kernel_of_each_dtype(void **state) {
   session s = open_session(NULL, NULL);
   void *cache = NULL;
   for (int i = 0; i < 4; i++) {
-    dtype type = i % 2 ? DTYPE_I32 : DTYPE_F32;
+    dtype type = i % 2 ? DTYPE_I64 : DTYPE_F32;
     bound_tensor out = vector_of(&s, type, 3, NULL);
     union {
       float f[3];
-      int32_t i[3];
+      int64_t i[3];
     } got;
     good(fill_again(&s, &cache, &out, 7 + i));
-    good(s.device->vt->read(s.stream, out.buf, 0, &got, sizeof got));
+    good(s.device->vt->read(s.stream, out.buf, 0, &got, 3 * dtype_size(type)));
     for (int k = 0; k < 3; k++)
       assert_true(type == DTYPE_F32 ? got.f[k] == (float)(7 + i) : got.i[k] == 7 + i);
     s.device->vt->buffer_destroy(s.device, out.buf);

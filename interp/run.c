@@ -243,7 +243,12 @@ clave_status session_run(session *s, uint32_t index) {
   s->n_events = 0;
   s->last_arena_bytes = 0;
   clave_status st = run_method(&r);
-  if (!st) st = replace_distrusted(s);
+  clave_status moved = replace_distrusted(s); /* after a run that failed, too */
+  if (st) {
+    status_free(moved);
+  } else {
+    st = moved;
+  }
   r.state->has_run = st == NULL;
   return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
 }

@@ -144,6 +144,23 @@ def test_later_runs_of_a_session_go_to_the_cpu(program: Path, broken: Path, monk
         np.testing.assert_allclose(session.run(x)[0], Model()(x).numpy(), rtol=1e-5, atol=1e-6)
 
 
+class Looped(torch.nn.Module):
+    """One command that runs in each iteration, each time on other numbers."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        zero = torch.zeros_like(x[0])
+        return torch._higher_order_ops.scan(lambda c, row: (torch.tril(c + row), torch.tril(c + row)), zero, x)[1]
+
+
+def test_each_iteration_of_a_loop_is_right(tmp_path: Path, broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in settings(tmp_path, broken).items():
+        monkeypatch.setenv(name, value)
+    x = random(4 * 9, 9).view(4, 9, 9)
+    session = clave.Session(clave.export(Looped(), (x,)), clave.Device("opencl", fallback=True))
+    for _ in range(2):
+        torch.testing.assert_close(session(x), Looped()(x), rtol=1e-5, atol=1e-5)
+
+
 def test_a_session_without_fallback_refuses(program: Path, broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in settings(program.parent, broken).items():
         monkeypatch.setenv(name, value)

@@ -31,7 +31,8 @@ static clave_status init_executable(executable *x) {
   TRY(mem_pool_create(&x->pool));
   x->methods = mem_pool_alloc(x->pool, p->methods.count + 1, sizeof *x->methods);
   x->state_home = mem_pool_alloc(x->pool, p->n_state + 1, sizeof *x->state_home);
-  if (!x->methods || !x->state_home) return status_no_memory();
+  x->copy_cache = mem_pool_alloc(x->pool, MAX_BACKENDS, sizeof *x->copy_cache);
+  if (!x->methods || !x->state_home || !x->copy_cache) return status_no_memory();
   for (uint32_t i = 0; i < p->methods.count; i++)
     TRY(status_while(init_method(x, i), "method '%s'", p->methods.items[i].name));
   return place_state(x);
@@ -78,7 +79,7 @@ static void destroy_caches(executable *x, int b) {
     const method *m = &x->methods[k];
     for (uint32_t i = 0; m->cache[b] && i < m->g.n; i++) be->vt->cache_destroy(be, m->cache[b][i]);
   }
-  be->vt->cache_destroy(be, x->copy_cache[b]);
+  if (x->copy_cache) be->vt->cache_destroy(be, x->copy_cache[b]);
 }
 
 void executable_destroy(executable *x) {

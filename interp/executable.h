@@ -36,8 +36,8 @@ struct executable {
   uint8_t *state_home; /* (n_state) the backend that a state lives on */
   ir_copy copy;        /* of slot n_slots to n_slots + 1: the planner's copies */
   ir_instruction copy_instruction;
-  void *copy_cache[MAX_BACKENDS];
-  mutex *lock; /* of schedules: their lists and counts, and the making of them */
+  void **copy_cache; /* (MAX_BACKENDS) as the methods' */
+  mutex *lock;       /* of schedules: their lists and counts, and the making of them */
 };
 
 /* The same but for instructions that another device shall run: is_moved[method][instruction]. State

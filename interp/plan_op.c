@@ -52,7 +52,7 @@ clave_status record_copy(const planner *l, int b, const tensor *x, const tensor 
                          recording **recorded) {
   put_operand(l, l->x->copy.x, x);
   put_operand(l, l->x->copy.out, out);
-  return record(l, b, &l->x->copy_instruction, l->copy_cache[b], recorded);
+  return record(l, b, &l->x->copy_instruction, &l->x->copy_cache[b], recorded);
 }
 
 clave_status add_copy(const planner *l, int b, uint32_t index, location x, location out,

@@ -6,10 +6,9 @@
 typedef struct planner {
   const executable *x;
   const method *m;
-  const graph *g;                  /* the method's */
-  schedule *p;                     /* being made */
-  bound_tensor *operands;          /* (n_slots + 2) for recording, without buffers */
-  void **copy_cache[MAX_BACKENDS]; /* the executable's */
+  const graph *g;         /* the method's */
+  schedule *p;            /* being made */
+  bound_tensor *operands; /* (n_slots + 2) for recording, without buffers */
 } planner;
 
 /* ---- schedule.c ---- */

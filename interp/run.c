@@ -55,19 +55,13 @@ static clave_status bind_inputs(const running *r, scalar_value *values) {
 
 /* ---------------------------------------------------------------- schedules of past sizes */
 
-static bool is_bound(const binding *b, const scalar_value *values, uint32_t n) {
-  const scalar_value *key = b->root->key;
-  for (uint32_t i = 0; i < n; i++)
-    if (!scalars_equal(&key[i], &values[i])) return false;
-  return true;
-}
-
 /* Moves the binding of these values to the front, or puts a new one there. */
 static clave_status find_binding(running *r, const scalar_value *values) {
   session *s = r->s;
   binding **list = r->state->bindings;
+  uint32_t n_values = s->prog->ir.values.count;
   int i = 0;
-  while (i < KEPT_BINDINGS && list[i] && !is_bound(list[i], values, s->prog->ir.values.count)) i++;
+  while (i < KEPT_BINDINGS && list[i] && !scalars_equal(list[i]->root->key, values, n_values)) i++;
   r->b = i < KEPT_BINDINGS ? list[i] : NULL;
   if (!r->b) {
     schedule *p;

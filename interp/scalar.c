@@ -318,7 +318,10 @@ void scalar_to_bytes(const scalar_value *v, tensor *out, void *element) {
   }
 }
 
-bool scalars_equal(const scalar_value *a, const scalar_value *b) {
-  return a->known == b->known &&
-         (!a->known || (a->i == b->i && memcmp(&a->f, &b->f, sizeof a->f) == 0));
+bool scalars_equal(const scalar_value *a, const scalar_value *b, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (a[i].known != b[i].known ||
+        (a[i].known && (a[i].i != b[i].i || memcmp(&a[i].f, &b[i].f, sizeof a[i].f) != 0)))
+      return false;
+  return true;
 }

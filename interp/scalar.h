@@ -16,8 +16,8 @@ clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v,
  * are errors. */
 clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,
                                scalar_value *out) STATUS_CHECK;
-bool scalars_equal(const scalar_value *a,
-                   const scalar_value *b); /* bit by bit; both known or not */
+/* Bit by bit; both known or not. */
+bool scalars_equal(const scalar_value *a, const scalar_value *b, uint32_t n);
 /* Writes v as I64, F64 or BOOL and sets out's type and rank. */
 void scalar_to_bytes(const scalar_value *v, tensor *out, void *element);
 

@@ -30,12 +30,20 @@ static void control_destroy(const executable *x, control *c) {
   free(c);
 }
 
+/* Those from some on. */
+static void drop_commands(schedule *p, uint32_t commands, uint32_t controls) {
+  for (uint32_t i = controls; p->controls && i < p->n_controls; i++)
+    control_destroy(p->x, p->controls[i]);
+  for (uint32_t i = commands; p->commands && i < p->n_commands; i++)
+    recording_release(p->x, p->commands[i].backend, p->commands[i].recorded);
+  p->n_commands = commands;
+  p->n_controls = controls;
+}
+
 static void schedule_destroy(schedule *p) {
   if (!p) return;
   schedule_list_clear(&p->next);
-  for (uint32_t i = 0; p->controls && i < p->n_controls; i++) control_destroy(p->x, p->controls[i]);
-  for (uint32_t i = 0; p->commands && i < p->n_commands; i++)
-    recording_release(p->x, p->commands[i].backend, p->commands[i].recorded);
+  drop_commands(p, 0, 0);
   for (int b = 0; b < MAX_BACKENDS; b++) free(p->chunk_bytes[b]);
   void *const arrays[] = {p->key,    p->values, p->types,    p->at,       p->now,
                           p->target, p->blocks, p->storages, p->commands, p->controls};
@@ -213,80 +221,74 @@ static clave_status make_next(planner *l, const schedule *before, cursor from,
 
 static clave_status init_planner(planner *l, executable *x, uint32_t index) {
   *l = (planner){.x = x, .m = &x->methods[index], .g = &x->methods[index].g};
-  for (int b = 0; b < x->devices.count; b++) l->copy_cache[b] = &x->copy_cache[b];
   l->operands = malloc((slot_count(x->prog) + (size_t)2) * sizeof *l->operands);
   return l->operands ? NULL : status_no_memory();
 }
 
 /* ---------------------------------------------------------------- lists */
 
-static bool same_values(const scalar_value *a, const scalar_value *b, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++)
-    if (!scalars_equal(&a[i], &b[i])) return false;
-  return true;
+/* What a schedule is made of: the values of inputs; or the one before it, a cursor, and the value
+ * that was read (NULL: none). */
+typedef struct schedule_key {
+  const scalar_value *values;
+  schedule *before;
+  cursor from;
+  const scalar_value *item;
+} schedule_key;
+
+static bool is_made_of(const schedule *p, const schedule_key *k, uint32_t n_values) {
+  static const scalar_value none;
+  if (k->values) return scalars_equal(p->key, k->values, n_values);
+  return p->from.next == k->from.next && p->from.control == k->from.control &&
+         p->from.body == k->from.body && scalars_equal(&p->item, k->item ? k->item : &none, 1);
 }
 
-/* Puts item i, or a new one in the place of the last, at the front, and holds it for the caller. */
-static schedule *to_front(schedule_list *l, int i, schedule *p) {
-  if (i == KEPT_SCHEDULES) drop(l->items[--i]);
-  memmove(&l->items[1], &l->items[0], (size_t)i * sizeof l->items[0]);
-  l->items[0] = p;
+static clave_status make_schedule(executable *x, uint32_t index, const schedule_key *k,
+                                  schedule **out) {
+  planner l;
+  clave_status st = init_planner(&l, x, index);
+  if (!st) st = k->values ? make_first(&l, k->values) : make_next(&l, k->before, k->from, k->item);
+  free(l.operands);
+  if (st) return st;
+  *out = l.p;
+  l.p->holds = 1; /* the list's */
+  return NULL;
+}
+
+/* The schedule in the list, or a new one in the place of that used longest ago; held for the
+ * caller. *made: it is new. */
+static clave_status find_or_make(executable *x, uint32_t index, schedule_list *list,
+                                 const schedule_key *k, schedule **out, bool *made) {
+  int i = 0;
+  while (i < KEPT_SCHEDULES && list->items[i] &&
+         !is_made_of(list->items[i], k, x->prog->ir.values.count))
+    i++;
+  schedule *p = i < KEPT_SCHEDULES ? list->items[i] : NULL;
+  *out = NULL;
+  *made = !p;
+  if (!p) TRY(make_schedule(x, index, k, &p));
+  if (i == KEPT_SCHEDULES) drop(list->items[--i]);
+  memmove(&list->items[1], &list->items[0], (size_t)i * sizeof list->items[0]);
+  list->items[0] = *out = p;
   p->holds++;
-  return p;
+  return NULL;
 }
 
 clave_status schedule_find(executable *x, uint32_t index, const scalar_value *values,
                            schedule **out) {
-  method *m = &x->methods[index];
-  schedule_list *list = &m->schedules;
-  schedule *p;
-  clave_status st = NULL;
-  int i = 0;
-  *out = NULL;
+  const schedule_key k = {.values = values};
+  bool made;
   mutex_lock(x->lock);
-  while (i < KEPT_SCHEDULES && list->items[i] &&
-         !same_values(list->items[i]->key, values, x->prog->ir.values.count))
-    i++;
-  p = i < KEPT_SCHEDULES ? list->items[i] : NULL;
-  if (!p) {
-    planner l;
-    st = init_planner(&l, x, index);
-    if (!st) st = make_first(&l, values);
-    free(l.operands);
-    p = l.p;
-    if (!st) p->holds = 1;
-  }
-  if (!st) *out = to_front(list, i, p);
+  clave_status st = find_or_make(x, index, &x->methods[index].schedules, &k, out, &made);
   mutex_unlock(x->lock);
   return st;
 }
 
-static bool begins(const schedule *p, cursor from, const scalar_value *item) {
-  const scalar_value none = {0};
-  return p->from.next == from.next && p->from.control == from.control &&
-         p->from.body == from.body && scalars_equal(&p->item, item ? item : &none);
-}
-
 clave_status schedule_find_next(executable *x, uint32_t index, schedule *p, cursor from,
                                 const scalar_value *item, schedule **out, bool *made) {
-  schedule_list *list = &p->next;
-  schedule *next;
-  clave_status st = NULL;
-  int i = 0;
-  *out = NULL;
+  const schedule_key k = {.before = p, .from = from, .item = item};
   mutex_lock(x->lock);
-  while (i < KEPT_SCHEDULES && list->items[i] && !begins(list->items[i], from, item)) i++;
-  next = i < KEPT_SCHEDULES ? list->items[i] : NULL;
-  *made = !next;
-  if (!next) {
-    planner l;
-    st = init_planner(&l, x, index);
-    if (!st) st = make_next(&l, p, from, item);
-    free(l.operands);
-    next = l.p;
-    if (!st) next->holds = 1;
-  }
-  if (!st) *out = to_front(list, i, next);
+  clave_status st = find_or_make(x, index, &p->next, &k, out, made);
   mutex_unlock(x->lock);
   return st;
 }
@@ -373,17 +375,13 @@ void schedule_rewind(const planner *l, const schedule_mark *to, range instructio
   schedule *p = l->p;
   for (slot_iter i = slots_of(l->g, instructions); next_slot(&i);)
     forget_slot(l, to, instructions, i.tid);
-  for (uint32_t i = to->controls; i < p->n_controls; i++) control_destroy(p->x, p->controls[i]);
-  for (uint32_t i = to->commands; i < p->n_commands; i++)
-    recording_release(p->x, p->commands[i].backend, p->commands[i].recorded);
+  drop_commands(p, to->commands, to->controls);
   for (uint32_t i = 0; i < to->storages; i++)
     for (int b = 0; b < MAX_BACKENDS; b++)
       if (p->storages[i].block[b] != NO_INDEX && p->storages[i].block[b] >= to->blocks)
         p->storages[i].block[b] = NO_INDEX;
   p->n_blocks = to->blocks;
   p->n_storages = to->storages;
-  p->n_commands = to->commands;
-  p->n_controls = to->controls;
 }
 
 /* ---------------------------------------------------------------- use */

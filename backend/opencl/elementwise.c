@@ -23,7 +23,7 @@ typedef struct number {
   dtype compute;
 } number;
 
-typedef struct generated {
+typedef struct elementwise_kernel {
   const node *n;
   const ir_elementwise *op;
   int n_inputs, rank;
@@ -33,7 +33,7 @@ typedef struct generated {
   bool divides;
   number numbers[MAX_NUMBERS];
   int n_numbers;
-} generated;
+} elementwise_kernel;
 
 static const char *const input_names[MAX_STEP_INPUTS] = {"x0", "x1", "x2", "x3",
                                                          "x4", "x5", "x6", "x7"};
@@ -58,12 +58,12 @@ static const char *compute_suffix(dtype compute) {
   return compute == DTYPE_F64 ? "_f64" : compute == DTYPE_F32 ? "_f32" : "_i64";
 }
 
-static dtype input_dtype(const generated *p, uint32_t i) {
+static dtype input_dtype(const elementwise_kernel *p, uint32_t i) {
   return p->n->tensors[p->op->inputs.items[i]].t.type;
 }
 
 /* The dtype of operand `o` of step `s`; immediates and values have their step's. */
-static dtype operand_dtype(const generated *p, const ir_step *s, const ir_operand *o) {
+static dtype operand_dtype(const elementwise_kernel *p, const ir_step *s, const ir_operand *o) {
   if (o->source == IR_OPERAND_SOURCE_INPUT) return input_dtype(p, o->index);
   if (o->source == IR_OPERAND_SOURCE_STEP) return p->op->steps.items[o->index].dtype;
   return s->dtype;
@@ -71,7 +71,7 @@ static dtype operand_dtype(const generated *p, const ir_step *s, const ir_operan
 
 /* The dtype that step s computes in: that of its operands (where: of its last two). Immediates
  * follow the tensors. */
-static dtype step_operand_dtype(const generated *p, const ir_step *s) {
+static dtype step_operand_dtype(const elementwise_kernel *p, const ir_step *s) {
   uint32_t first = step_table[s->kind].result == STEP_WHERE ? 1 : 0;
   for (uint32_t i = first; i < s->operands.count; i++) {
     const ir_operand *o = &s->operands.items[i];
@@ -83,7 +83,7 @@ static dtype step_operand_dtype(const generated *p, const ir_step *s) {
 
 /* ---------------------------------------------------------------- planning */
 
-static void find_walk(generated *p) {
+static void find_walk(elementwise_kernel *p) {
   const tensor *out = &p->shapes[0];
   p->rank = out->rank;
   p->how = out->rank <= 1 || out->dims[out->rank - 1] >= MIN_LINE ? LINES : POINTS;
@@ -94,7 +94,7 @@ static void find_walk(generated *p) {
   }
 }
 
-static bool add_number(generated *p, const ir_operand *o, dtype compute) {
+static bool add_number(elementwise_kernel *p, const ir_operand *o, dtype compute) {
   if (p->n_numbers == MAX_NUMBERS) return false;
   p->numbers[p->n_numbers++] = (number){.operand = o, .compute = compute};
   return true;
@@ -105,7 +105,7 @@ static bool is_number(const ir_operand *o) {
 }
 
 /* Values first: they cannot be written into the source. */
-static clave_status collect_numbers(generated *p, bool values) {
+static clave_status collect_numbers(elementwise_kernel *p, bool values) {
   for (uint32_t i = 0; i < p->op->steps.count; i++) {
     const ir_step *s = &p->op->steps.items[i];
     for (uint32_t j = 0; j < s->operands.count; j++) {
@@ -120,9 +120,9 @@ static clave_status collect_numbers(generated *p, bool values) {
   return NULL;
 }
 
-static clave_status make_plan(generated *p, const node *n) {
+static clave_status describe_kernel(elementwise_kernel *p, const node *n) {
   const ir_elementwise *op = n->instruction->op;
-  *p = (generated){.n = n, .op = op, .n_inputs = (int)op->inputs.count};
+  *p = (elementwise_kernel){.n = n, .op = op, .n_inputs = (int)op->inputs.count};
   p->shapes[0] = n->tensors[op->out].t;
   for (int i = 0; i < p->n_inputs; i++)
     tensor_broadcast(&n->tensors[op->inputs.items[i]].t, p->shapes[0].rank, p->shapes[0].dims,
@@ -139,7 +139,7 @@ static clave_status make_plan(generated *p, const node *n) {
 
 /* ---------------------------------------------------------------- source text */
 
-static int find_number(const generated *p, const ir_operand *o) {
+static int find_number(const elementwise_kernel *p, const ir_operand *o) {
   for (int i = 0; i < p->n_numbers; i++)
     if (p->numbers[i].operand == o) return i;
   return -1;
@@ -164,7 +164,8 @@ static void write_literal(text *t, const ir_operand *o, dtype compute) {
     text_printf(t, "as_float(0x%xu)", narrow.u);
 }
 
-static void write_operand(const generated *p, text *t, const ir_operand *o, dtype compute) {
+static void write_operand(const elementwise_kernel *p, text *t, const ir_operand *o,
+                          dtype compute) {
   int k;
   if (o->source == IR_OPERAND_SOURCE_INPUT)
     text_printf(t, "v%u", o->index);
@@ -201,7 +202,7 @@ static void write_cast(text *t, dtype from, dtype to) {
                 compute_suffix(from));
 }
 
-static void write_step(const generated *p, text *t, uint32_t index) {
+static void write_step(const elementwise_kernel *p, text *t, uint32_t index) {
   static const char *const names[MAX_STEP_ARITY] = {"a", "b", "c"};
   const ir_step *s = &p->op->steps.items[index];
   const step_info *info = &step_table[s->kind];
@@ -244,11 +245,11 @@ static void add_parameter(parameters *w, arg_kind kind, const char *name, const 
   w->args[w->n++] = (arg_info){.name = name, .kind = kind};
 }
 
-static bool takes_strides(const generated *p, int input) {
+static bool takes_strides(const elementwise_kernel *p, int input) {
   return p->rank > 1 || (p->rank == 1 && p->inner[input] == INNER_ANY);
 }
 
-static void write_parameters(const generated *p, parameters *w) {
+static void write_parameters(const elementwise_kernel *p, parameters *w) {
   add_parameter(w, ARG_INDEX, "n", "const %s %s", "index_t");
   if (p->rank > 1) add_parameter(w, ARG_INDEX8, "dims", "const %s %s", "index8");
   for (int i = 0; i < p->n_inputs; i++) {
@@ -272,7 +273,7 @@ static void write_parameters(const generated *p, parameters *w) {
 }
 
 /* Sets i0 (inner) ... of the element, and `o`, its place in out. */
-static void write_indices(const generated *p, text *t) {
+static void write_indices(const elementwise_kernel *p, text *t) {
   text_printf(t, "  const index_t i = (index_t)get_global_id(0);\n  if (i >= n) return;\n");
   bool lines = p->how == LINES;
   if (p->rank <= 1) {
@@ -290,7 +291,7 @@ static void write_indices(const generated *p, text *t) {
   text_printf(t, "  const index_t i%d = r;\n", p->rank - 1);
 }
 
-static void write_load(const generated *p, text *t, int input) {
+static void write_load(const elementwise_kernel *p, text *t, int input) {
   dtype type = input_dtype(p, (uint32_t)input);
   const char *real = compute_type(compute_dtype(type)), *name = input_names[input];
   text_printf(t, "  %s v%d;\n  {\n    typedef %s real;\n    v%d = LOAD(%s, %s + %s, ", real, input,
@@ -305,7 +306,7 @@ static void write_load(const generated *p, text *t, int input) {
 }
 
 static clave_status write_kernel(const void *ctx, text *t, arg_info *args, int *n_args) {
-  const generated *p = ctx;
+  const elementwise_kernel *p = ctx;
   parameters w = {.t = t, .args = args};
   text_printf(t, "#include \"common.h\"\n#include \"steps.h\"\n__kernel void elementwise(");
   write_parameters(p, &w);
@@ -321,7 +322,7 @@ static clave_status write_kernel(const void *ctx, text *t, arg_info *args, int *
 
 /* ---------------------------------------------------------------- launch */
 
-static void push_number(launch *l, const generated *p, const number *x) {
+static void push_number(launch *l, const elementwise_kernel *p, const number *x) {
   const ir_operand *o = x->operand;
   bool is_int = o->source == IR_OPERAND_SOURCE_INT;
   int64_t i = o->i;
@@ -340,7 +341,7 @@ static void push_number(launch *l, const generated *p, const number *x) {
     launch_float(l, f);
 }
 
-static void push_arguments(launch *l, const generated *p) {
+static void push_arguments(launch *l, const elementwise_kernel *p) {
   const tensor *out = &p->shapes[0];
   launch_int(l, p->how == LINES && out->rank ? out->dims[out->rank - 1] : tensor_numel(out));
   if (p->rank > 1) launch_dims(l, out);
@@ -353,8 +354,8 @@ static void push_arguments(launch *l, const generated *p) {
 }
 
 clave_status opencl_elementwise(cl_recorder *s, const node *n) {
-  generated p;
-  TRY(make_plan(&p, n));
+  elementwise_kernel p;
+  TRY(describe_kernel(&p, n));
   launch l;
   launch_begin(&l, s, n, "elementwise", "elementwise");
   launch_generated(&l, write_kernel, &p);

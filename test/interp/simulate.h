@@ -16,7 +16,7 @@ typedef struct memory {
   uint32_t *arena[MAX_BACKENDS]; /* (MAX_UNITS) storage, chunks one after the other */
   uint32_t *whole;               /* by block: storage, of those that are in no arena */
   int64_t item;                  /* what the next Item reads */
-  uint32_t commands, reads;      /* how much was seen */
+  uint32_t commands;             /* how many were seen */
   bool refused;                  /* a later schedule cannot be made of these values */
 } memory;
 
@@ -56,7 +56,6 @@ static inline bool holds(const memory *m, uint32_t index, int b) {
 
 static inline void expect_held(memory *m, uint32_t index, int b, uint32_t instruction,
                                const char *what) {
-  m->reads++;
   if (holds(m, index, b)) return;
   fail_msg("%s of node %u on device %d: storage %u was written over", what,
            instruction < m->g->n ? m->g->source[instruction] : instruction, b, index);

@@ -320,7 +320,7 @@ static void late_bodies_see_what_was_there(void **state) {
 /* ---------------------------------------------------------------- all programs there are */
 
 typedef struct tally {
-  uint32_t programs, commands, reads;
+  uint32_t programs, commands;
 } tally;
 
 static void simulate_program(const program *prog, int n_devices, bool unfused, tally *t) {

@@ -112,11 +112,17 @@ def data_races(r):
 
 
 def oclgrind(r):
-    """An eighth of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs."""
+    """An eighth of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs.
+
+    Cases with control flow always: their runs bring other sizes, buffers and arguments to the same kernels.
+    """
     n, jobs = os.cpu_count(), []
     for c in reversed(classes.MAIN):
         parts = n if r.everything else 8 * n if c.name == "gpu" else 32 * n
-        for k in range(n):
-            job = replay_job(r, "opencl:0", "--small", "20000", "--fallback", "--part", f"{k}/{parts}")
+        chosen = [("--part", f"{k}/{parts}") for k in range(n)]
+        if c.name == "gpu" and not r.everything:
+            chosen.append(("--only", "control/"))
+        for cases in chosen:
+            job = replay_job(r, "opencl:0", "--small", "20000", "--fallback", *cases)
             jobs.append(Job(["ci/oclgrind", *job.command], job.env | c.env, f"oclgrind, {c.name}"))
     r.run_all(jobs, timeout=4000)

@@ -9,6 +9,7 @@ static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
 
 static clave_status create_buffer(backend *b, cl_mem_flags flags, void *host, size_t bytes,
                                   buffer **out) {
+  static uint64_t serial;
   cl_device *d = (cl_device *)b;
   *out = NULL;
   if (bytes > b->info.max_alloc)
@@ -19,6 +20,7 @@ static clave_status create_buffer(backend *b, cl_mem_flags flags, void *host, si
   if (!buf) return status_no_memory();
   cl_int code;
   buf->base.bytes = bytes;
+  buf->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
   buf->memory = d->cl->clCreateBuffer(d->context, flags, at_least_one(bytes), host, &code);
   if (code != CL_SUCCESS) {
     free(buf);

@@ -160,6 +160,7 @@ extern const int n_kernel_signatures;
 typedef struct cl_buffer {
   buffer base;
   cl_mem memory;
+  uint64_t serial; /* no two of a process have the same, nor 0 */
 } cl_buffer;
 clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
 clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes,

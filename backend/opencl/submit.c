@@ -7,15 +7,9 @@
 
 #include "backend/opencl/device.h"
 
-/* What an argument that may change was set to. */
-typedef struct set_arg {
-  cl_mem memory;
-  uint64_t number;
-} set_arg;
-
 typedef struct bound_launch {
   cl_kernel handle; /* owned; NULL until it is launched */
-  set_arg *args;    /* owned (the signature's n_args) */
+  uint64_t *set;    /* owned (the signature's n_args): what those that may change were set to */
 } bound_launch;
 
 typedef struct cl_state {
@@ -32,7 +26,7 @@ void opencl_state_destroy(stream *base, void *state) {
   if (!c) return;
   for (int i = 0; i < c->n; i++) {
     if (c->launches[i].handle) s->cl->clReleaseKernel(c->launches[i].handle);
-    free(c->launches[i].args);
+    free(c->launches[i].set);
   }
   free(c);
 }
@@ -60,39 +54,43 @@ static clave_status set(const cl_stream *s, const recorded_launch *l, const boun
                       l->signature->kernel, i, l->signature->args[i].name);
 }
 
-static clave_status set_memory(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
-                               cl_mem memory) {
-  if (b->args[i].memory == memory) return NULL;
-  TRY(set(s, l, b, i, sizeof memory, &memory));
-  b->args[i].memory = memory;
+/* id: two values with the same one are the same. first: the argument was never set. */
+static clave_status set_if_changed(const cl_stream *s, const recorded_launch *l, bound_launch *b,
+                                   int i, uint64_t id, size_t size, const void *data, bool first) {
+  if (b->set[i] == id && !first) return NULL;
+  TRY(set(s, l, b, i, size, data));
+  b->set[i] = id;
   return NULL;
 }
 
-/* `first`: it was never set. size: of the parameter, 4 or 8. */
+/* NULL: the stream's fault record, which stands for a tensor of nothing as well. A buffer has its
+ * serial, since its handle may be that of one that was released. */
+static clave_status set_memory(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
+                               const cl_buffer *buf, bool first) {
+  const cl_mem *memory = buf ? &buf->memory : &s->fault;
+  return set_if_changed(s, l, b, i, buf ? buf->serial : 0, sizeof *memory, memory, first);
+}
+
+/* size: of the parameter, 4 or 8. */
 static clave_status set_number(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
                                uint64_t number, size_t size, bool first) {
-  if (b->args[i].number == number && !first) return NULL;
   uint32_t narrow = (uint32_t)number;
-  TRY(set(s, l, b, i, size, size == sizeof narrow ? (const void *)&narrow : &number));
-  b->args[i].number = number;
-  return NULL;
+  const void *data = size == sizeof narrow ? (const void *)&narrow : &number;
+  return set_if_changed(s, l, b, i, number, size, data, first);
 }
-
-static cl_mem memory_of(const buffer *b) { return b ? ((const cl_buffer *)b)->memory : NULL; }
 
 /* A buffer, and behind it the offset of element 0. */
 static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bound_launch *b,
                                 int i, const run_operands *o, bool first) {
   const launch_value *v = &l->values[i];
   int64_t offset = l->values[i + 1].as.i;
-  cl_mem memory = s->fault;
-  if (v->kind == VALUE_SCRATCH) memory = memory_of(o->scratch);
+  const buffer *buf = v->kind == VALUE_SCRATCH ? o->scratch : NULL;
   if (v->kind == VALUE_OPERAND) {
     const bound_tensor *t = &o->tensors[v->as.operand.slot];
-    memory = memory_of(t->buf);
+    buf = t->buf;
     offset += (int64_t)(t->buffer_offset / dtype_size(v->as.operand.type));
   }
-  TRY(set_memory(s, l, b, i, memory ? memory : s->fault)); /* of nothing: any */
+  TRY(set_memory(s, l, b, i, (const cl_buffer *)buf, first));
   return set_number(s, l, b, i + 1, (uint64_t)offset, sizeof offset, first);
 }
 
@@ -110,7 +108,7 @@ static clave_status set_changed(cl_stream *s, const recorded_launch *l, bound_la
   for (int i = l->n_values; i < g->n_args; i++) {
     bool is_node = g->args[i].kind == ARG_FAULT_NODE;
     TRY(is_node ? set_number(s, l, b, i, s->number, sizeof s->number, first)
-                : set_memory(s, l, b, i, s->fault));
+                : set_memory(s, l, b, i, NULL, first));
     s->fault_armed = true;
   }
   return NULL;
@@ -131,8 +129,8 @@ static clave_status set_constants(const cl_stream *s, const recorded_launch *l, 
 /* ---------------------------------------------------------------- launches */
 
 static clave_status make_kernel(cl_stream *s, const recorded_launch *l, bound_launch *b) {
-  b->args = calloc((size_t)l->signature->n_args + 1, sizeof *b->args);
-  if (!b->args) return status_no_memory();
+  b->set = calloc((size_t)l->signature->n_args + 1, sizeof *b->set);
+  if (!b->set) return status_no_memory();
   TRY(program_kernel(s->device, l->program, &b->handle));
   TRY(set_constants(s, l, b));
   if (program_mark_run(l->program, l->local)) s->unsaved = true;
@@ -167,7 +165,7 @@ static clave_status enqueue_first(cl_stream *s, const recorded_launch *l, const 
 
 static void drop_kernel(const cl_stream *s, bound_launch *b) {
   if (b->handle) s->cl->clReleaseKernel(b->handle);
-  free(b->args);
+  free(b->set);
   *b = (bound_launch){0};
 }
 

@@ -7,6 +7,9 @@
 
 enum { UNIT = 64, MAX_UNITS = 1 << 20, ITERATIONS = 3 };
 
+/* Of a state that has the value of the next run. */
+#define NEXT_VALUE (NO_INDEX - 1)
+
 typedef struct memory {
   executable *x;
   uint32_t method;
@@ -63,26 +66,58 @@ static inline void expect_held(memory *m, uint32_t index, int b, uint32_t instru
 
 /* ---------------------------------------------------------------- commands */
 
-static inline void simulate_op(memory *m, const command *c) {
-  const ir_instruction *ins = &m->g->instructions[c->instruction];
+static inline uint32_t block_of(const memory *m, uint32_t tid, int b) {
+  return m->p->storages[m->at[tid].storage].block[b];
+}
+
+/* Whether an operand lies where a result does that is made of it. */
+static inline bool is_changed(const memory *m, const ir_instruction *ins, uint32_t tid, int b) {
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    if (i.o.reuses != IR_NONE && block_of(m, i.o.reuses, b) == block_of(m, i.o.tid, b) &&
+        block_of(m, tid, b) == block_of(m, i.o.tid, b))
+      return true;
+  return false;
+}
+
+/* All of its memory is the operand's, and no other operand's. */
+static inline void check_in_place(const memory *m, const ir_instruction *ins, uint32_t tid, int b) {
+  const location *l = &m->at[tid];
+  assert_true(tensor_is_contiguous(&l->t) && l->t.offset == 0);
+  assert_int_equal((size_t)tensor_numel(&l->t) * dtype_size(l->t.type),
+                   m->p->storages[l->storage].bytes);
+  int n = 0;
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    n += !(i.o.flags & IR_OUT) && block_of(m, i.o.tid, b) == block_of(m, tid, b);
+  assert_int_equal(n, 1);
+}
+
+static inline void read_operands(memory *m, const command *c, const ir_instruction *ins,
+                                 bool are_written) {
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     const location *l = &m->at[i.o.tid];
     assert_int_not_equal(l->storage, NO_INDEX);
-    if (i.o.flags & IR_OUT) continue;
+    if ((i.o.flags & IR_OUT) || !tensor_numel(&l->t)) continue;
     bool good = !(i.o.flags & IR_DENSE) || tensor_is_contiguous(&l->t);
     assert_true(good && (!(i.o.flags & IR_ROWS) || tensor_rows_contiguous(&l->t)));
-    if (tensor_numel(&l->t)) expect_held(m, l->storage, c->backend, c->instruction, i.o.field);
+    if (!are_written || !is_changed(m, ins, i.o.tid, c->backend))
+      expect_held(m, l->storage, c->backend, c->instruction, i.o.field);
   }
+}
+
+static inline void simulate_op(memory *m, const command *c) {
+  const ir_instruction *ins = &m->g->instructions[c->instruction];
+  read_operands(m, c, ins, false);
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     if (!(i.o.flags & IR_OUT) || !tensor_numel(&m->at[i.o.tid].t)) continue;
-    uint32_t in = i.o.reuses == IR_NONE ? NO_INDEX : m->at[i.o.reuses].storage;
     uint32_t out = m->at[i.o.tid].storage;
-    bool in_place = in != NO_INDEX &&
-                    m->p->storages[in].block[c->backend] == m->p->storages[out].block[c->backend];
-    if (in != NO_INDEX && !in_place)
+    if (i.o.reuses != IR_NONE && is_changed(m, ins, i.o.reuses, c->backend)) {
+      check_in_place(m, ins, i.o.reuses, c->backend);
+    } else if (i.o.reuses != IR_NONE) {
       expect_held(m, out, c->backend, c->instruction, "the copy of what is changed");
+    }
     write_storage(m, out, c->backend);
   }
+  read_operands(m, c, ins, true); /* results lie elsewhere */
 }
 
 static inline void simulate_commands(memory *m, range r);
@@ -138,6 +173,9 @@ static inline void simulate_commands(memory *m, range r) {
     if (c->kind == COMMAND_COPY) {
       expect_held(m, c->x.storage, b, c->instruction, "the copied operand");
       write_storage(m, c->out.storage, b);
+      uint32_t to = m->p->storages[c->out.storage].block[b];
+      if (m->p->blocks[to].kind == BLOCK_STATE && c->instruction == m->g->n)
+        m->whole[to] = NEXT_VALUE;
       if (c->rebind != NO_INDEX) m->at[c->rebind] = c->out;
     }
     if (c->kind == COMMAND_TRANSFER && m->p->storages[c->x.storage].bytes) {

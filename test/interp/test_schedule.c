@@ -19,12 +19,24 @@
 #define TRANSPOSE(name, x, out)                                                              \
   "{'op_type': 'Permute', 'op': {'x': {'idx': " #x "}, 'dims': [1, 0], 'out': {'idx': " #out \
   "}}, 'name': '" name "'}"
-#define METHOD                                                                                   \
+#define MAXIMUM(name, x, out)                                                              \
+  "{'op_type': 'Reduce', 'op': {'kind': 'max', 'x': {'idx': " #x "}, 'out': {'idx': " #out \
+  "}}, 'name': '" name "'}"
+#define ITEM(name, x, out)                                                                     \
+  "{'op_type': 'Item', 'op': {'x': {'idx': " #x "}, 'out': {'idx': " #out "}}, 'name': '" name \
+  "'"                                                                                          \
+  "}"
+#define STORE(state, value) "{'state': {'idx': " #state "}, 'value': {'idx': " #value "}}"
+#define METHOD_WITH(updates)                                                                     \
   "'methods': [{'name': 'forward', 'inputs': [{'name': 'x', 'tensor': {'idx': 0}}], 'outputs': " \
-  "[{'name': 'y', 'tensor': {'idx': 1}}], 'metadata': ''}]"
-#define PROGRAM(tensors, instructions)                                                     \
-  "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, 'tensors': [" tensors \
-  "], 'chains': [{'name': 'forward', 'instructions': [" instructions "]}], " METHOD "}"
+  "[{'name': 'y', 'tensor': {'idx': 1}}], 'updates': [" updates "], 'metadata': ''}]"
+#define METHOD METHOD_WITH("")
+/* more: fields before 'tensors', each with a comma behind it. updates: of state. */
+#define PROGRAM_WITH(more, tensors, instructions, updates)                                         \
+  "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, " more "'tensors': [" tensors \
+  "], 'chains': [{'name': 'forward', 'instructions': [" instructions                               \
+  "]}], " METHOD_WITH(updates) "}"
+#define PROGRAM(tensors, instructions) PROGRAM_WITH("", tensors, instructions, "")
 
 typedef struct planned {
   program *prog;
@@ -138,6 +150,45 @@ static void changes_are_in_place_where_nobody_looks(void **state) {
                        p->storages[p->at[0].storage].block[0]);
   assert_int_equal(count_kind(p, COMMAND_COPY), 1);
   forget(&t);
+}
+
+#define OPERAND_TWICE                              \
+  PROGRAM(T("x") "," T("y") "," T("a") "," T("b"), \
+          SOFTMAX("a", 0, 2) "," UPDATE("b", 2, 2, 3) "," ADD("y", 3, 1, 1))
+#define OLD_VALUE                                         \
+  PROGRAM(                                                \
+      T("x") "," T("y") "," T("a") "," T("b") "," T("c"), \
+      SOFTMAX("a", 0, 2) "," UPDATE("b", 2, 0, 3) "," SOFTMAX("c", 2, 4) "," ADD("y", 3, 1, 1))
+#define VIEW_OF_OLD_VALUE                                                                   \
+  PROGRAM(T("x") "," T("y") "," T("a") "," TT("t") "," T("b") "," TT("s"),                  \
+          SOFTMAX("a", 0, 2) "," TRANSPOSE("t", 2, 3) "," UPDATE("b", 2, 0, 4) "," SOFTMAX( \
+              "s", 3, 5) "," ADD("y", 4, 1, 1))
+#define CHANGED_VIEW                                                                       \
+  PROGRAM(T("x") "," TT("y") "," T("a") "," TT("t") "," TT("u") "," TT("b"),               \
+          SOFTMAX("a", 0, 2) "," TRANSPOSE("t", 2, 3) "," TRANSPOSE("u", 0, 4) "," UPDATE( \
+              "b", 3, 4, 5) "," ADD("y", 5, 1, 1))
+#define BEFORE_AN_ITEM                                                                       \
+  PROGRAM_WITH("'values': [{'type': 'float_'}], ",                                           \
+               T("x") "," T("y") "," T("a") "," T("c") "," T("d") ", {'name': 'm'}",         \
+               SOFTMAX("a", 0, 2) "," SOFTMAX("c", 0, 3) "," SOFTMAX("d", 3, 4) "," MAXIMUM( \
+                   "m", 4, 5) "," ITEM("i", 5, 0) "," ADD("y", 2, 1, 1),                     \
+               "")
+#define SWAPPED_STATES                                                                       \
+  PROGRAM_WITH("'n_state': 2, ", T("x") "," T("y") "," T("s") "," T("t"), ADD("y", 0, 1, 1), \
+               STORE(2, 3) "," STORE(3, 2))
+
+/* What must not be lost while something else is changed in place, freed or stored. */
+static const char *const kept[] = {OPERAND_TWICE, OLD_VALUE,      VIEW_OF_OLD_VALUE,
+                                   CHANGED_VIEW,  BEFORE_AN_ITEM, SWAPPED_STATES};
+
+static void nothing_that_is_read_is_written_over(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+    for (int n = 1; n <= 3; n++) {
+      print_message("program %zu, %d devices\n", i, n);
+      planned t = plan_text(kept[i], n, true);
+      forget(&t);
+    }
 }
 
 /* ---------------------------------------------------------------- devices */
@@ -379,6 +430,7 @@ int main(void) {
       cmocka_unit_test(outputs_alias_nothing),
       cmocka_unit_test(memory_is_used_again),
       cmocka_unit_test(changes_are_in_place_where_nobody_looks),
+      cmocka_unit_test(nothing_that_is_read_is_written_over),
       cmocka_unit_test(what_crosses_is_transferred_once),
       cmocka_unit_test(no_fallback_is_an_error),
       cmocka_unit_test(moved_instructions_have_a_reason),

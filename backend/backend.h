@@ -99,9 +99,12 @@ typedef struct backend_vtable {
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
   void (*cache_destroy)(backend *b, void *cache);      /* (optional) of node.cache */
   /* (optional) Notes what a recording needs built; build_all builds everything noted since, in
-   * parallel, and calls progress(done, total) if given. run() without it builds lazily. */
+   * parallel, and calls progress(done, total) if given. What does not build is prepare's to say. */
   clave_status (*request)(stream *s, const recording *r);
   clave_status (*build_all)(stream *s, void (*progress)(void *ctx, int done, int total), void *ctx);
+  /* (optional) Makes the state that run() has else to make. UNSUPPORTED: a kernel cannot run on the
+   * device. */
+  clave_status (*prepare)(stream *s, const recording *r, void **state);
   /* (optional) Whether kernels of a recording were never compared with the CPU backend, at sizes of
    * the classes of its own, on this device and driver; prove says that they were right, and is
    * remembered. */

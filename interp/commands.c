@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/threads.h"
+#include "interp/host_copy.h"
 #include "interp/running.h"
 #include "interp/self_check.h"
 
@@ -13,13 +14,47 @@ static uint32_t launch_number(const session *s, const command *c) {
 
 /* ---------------------------------------------------------------- kinds */
 
+/* Whether the host may copy what a device has no kernel for. */
+static bool is_for_host(const session *s, const command *c, const struct clave_error *st) {
+  return c->kind == COMMAND_COPY && status_code_of(st) == STATUS_UNSUPPORTED &&
+         !s->options.strict_check && !s->devices.no_fallback;
+}
+
+static clave_status copy_elements(const running *r, const command *c, void *stored, void *copied) {
+  stream *q = r->s->streams[c->backend];
+  const backend_vtable *vt = q->owner->vt;
+  const storage *g = &r->b->p->storages[c->x.storage];
+  const bound_tensor from = bind_location(r->b, c->x, c->backend),
+                     to = bind_location(r->b, c->out, c->backend);
+  const size_t size = dtype_size(to.t.type), n = (size_t)tensor_numel(&to.t);
+  TRY(vt->read(q, from.buf, from.buffer_offset, stored, g->bytes));
+  copy_to_contiguous(&from.t, stored, copied);
+  return vt->write(q, to.buf, to.buffer_offset + (size_t)to.t.offset * size, copied, n * size);
+}
+
+/* The planner's copies are to contiguous tensors. */
+static clave_status copy_on_host(const running *r, const command *c) {
+  size_t bytes;
+  TRY(known_bytes(&c->out.t, &bytes));
+  void *stored = malloc(r->b->p->storages[c->x.storage].bytes + 1), *copied = malloc(bytes + 1);
+  clave_status st = stored && copied ? copy_elements(r, c, stored, copied) : status_no_memory();
+  free(stored);
+  free(copied);
+  return st;
+}
+
 /* The two slots behind the program's own are the operands of the planner's copies. */
 static clave_status run_copy(const running *r, const command *c, command_state *state) {
   uint32_t n = slot_count(r->s->prog);
   bound_tensor *bound = r->b->bound[c->backend];
   bound[n] = bind_location(r->b, c->x, c->backend);
   bound[n + 1] = bind_location(r->b, c->out, c->backend);
-  TRY(run_recorded(r, c, state, launch_number(r->s, c)));
+  clave_status st = run_recorded(r, c, state, launch_number(r->s, c));
+  if (is_for_host(r->s, c, st)) {
+    status_free(st);
+    st = copy_on_host(r, c);
+  }
+  if (st) return st;
   if (c->rebind != NO_INDEX) rebind_slot(r, c->rebind, c->out);
   return NULL;
 }
@@ -111,7 +146,7 @@ clave_status run_command(const running *r, const command *c, command_state *stat
 
 static clave_status run_numbered(const running *r, uint32_t i) {
   const command *c = &r->b->p->commands[i];
-  if (c->kind < COMMAND_CONTROL) TRY(run_command(r, c, &r->b->commands[i]));
+  if (c->kind < COMMAND_CONTROL) TRY(give_up_command(r, c, run_command(r, c, &r->b->commands[i])));
   if (c->kind == COMMAND_CONTROL) TRY(run_control(r, c->control));
   return r->s->options.poison ? poison_dead(r, i) : NULL;
 }
@@ -157,6 +192,27 @@ static clave_status build_kernels(session *s) {
   return NULL;
 }
 
+/* An error is the first command's that its device cannot run; the others of that kind are moved as
+ * well. */
+static clave_status prepare_commands(const running *r) {
+  const schedule *p = r->b->p;
+  clave_status first = NULL;
+  for (uint32_t i = p->first_command; i < p->n_commands; i++) {
+    const command *c = &p->commands[i];
+    const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
+    if (!c->recorded || !vt->prepare) continue;
+    clave_status st = vt->prepare(r->s->streams[c->backend], c->recorded, &r->b->commands[i].state);
+    st = while_in_node(give_up_command(r, c, st), r->g, c->instruction);
+    if (first || is_for_host(r->s, c, st)) {
+      status_free(st);
+    } else {
+      first = st;
+    }
+    if (first && !r->s->plan_again) return first;
+  }
+  return first;
+}
+
 clave_status prepare_kernels(const running *r) {
   const schedule *p = r->b->p;
   bool asked = false;
@@ -167,5 +223,6 @@ clave_status prepare_kernels(const running *r) {
     TRY(vt->request(r->s->streams[c->backend], c->recorded));
     asked = true;
   }
-  return asked ? build_kernels(r->s) : NULL;
+  if (asked) TRY(build_kernels(r->s));
+  return prepare_commands(r);
 }

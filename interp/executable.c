@@ -2,6 +2,7 @@
 #include "interp/executable.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "interp/passes/passes.h"
 #include "interp/schedule.h"
@@ -57,18 +58,31 @@ clave_status executable_create(const program *p, const device_set *devices,
   return NULL;
 }
 
-clave_status executable_move(const executable *x, bool *const *is_moved, uint8_t to,
-                             const char *reason, executable **out) {
-  TRY(executable_create(x->prog, &x->devices, &x->options, out));
-  for (uint32_t k = 0; k < x->prog->ir.methods.count; k++) {
-    const method *old = &x->methods[k];
-    method *m = &(*out)->methods[k];
-    for (uint32_t i = 0; i < m->g.n; i++) {
-      m->where[i] = is_moved[k][i] ? to : old->where[i];
-      m->reason[i] = is_moved[k][i] ? reason : old->reason[i];
-    }
+/* m: of x, as `old` but for what is moved. */
+static clave_status move_instructions(const executable *x, method *m, const method *old,
+                                      const char *const *reasons, uint8_t to) {
+  for (uint32_t i = 0; i < m->g.n; i++) {
+    const char *reason = reasons[i] ? reasons[i] : old->reason[i];
+    m->where[i] = reasons[i] ? to : old->where[i];
+    m->reason[i] = reason ? mem_pool_strdup(x->pool, reason, strlen(reason)) : NULL;
+    if (reason && !m->reason[i]) return status_no_memory();
   }
-  for (uint32_t i = 0; i < x->prog->ir.n_state; i++) (*out)->state_home[i] = x->state_home[i];
+  return NULL;
+}
+
+clave_status executable_move(const executable *x, const char *const *const *reasons, uint8_t to,
+                             executable **out) {
+  executable *moved;
+  *out = NULL;
+  TRY(executable_create(x->prog, &x->devices, &x->options, &moved));
+  for (uint32_t k = 0; k < x->prog->ir.methods.count; k++) {
+    clave_status st = move_instructions(moved, &moved->methods[k], &x->methods[k], reasons[k], to);
+    if (!st) continue;
+    executable_destroy(moved);
+    return st;
+  }
+  for (uint32_t i = 0; i < x->prog->ir.n_state; i++) moved->state_home[i] = x->state_home[i];
+  *out = moved;
   return NULL;
 }
 

@@ -40,10 +40,10 @@ struct executable {
   mutex *lock;       /* of schedules: their lists and counts, and the making of them */
 };
 
-/* The same but for instructions that another device shall run: is_moved[method][instruction]. State
- * lives where it did. */
-clave_status executable_move(const executable *x, bool *const *is_moved, uint8_t to,
-                             const char *reason, executable **out) STATUS_CHECK;
+/* The same but for instructions that another device shall run: those that have a reason in
+ * reasons[method][instruction], which is copied. State lives where it did. */
+clave_status executable_move(const executable *x, const char *const *const *reasons, uint8_t to,
+                             executable **out) STATUS_CHECK;
 
 /* ---- placement.c ---- */
 /* Each instruction on the first device that supports it; views and host ops need none. */

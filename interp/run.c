@@ -202,9 +202,6 @@ static clave_status read_output(const running *r, uint32_t i) {
 }
 
 static clave_status run_binding(const running *r) {
-  bool is_new = !r->b->p;
-  TRY(bind_root(r));
-  if (is_new) TRY(prepare_kernels(r));
   clave_status st = run_parts(r);
   clave_status faults = finish_all(r->s, r->g);
   if (st) {
@@ -218,31 +215,58 @@ static clave_status run_binding(const running *r) {
   return st;
 }
 
-static clave_status run_method(running *r) {
-  scalar_value *values = calloc(r->s->prog->ir.values.count + 1, sizeof *values);
-  if (!values) return status_no_memory();
-  clave_status st = bind_inputs(r, values);
-  if (!st) st = find_binding(r, values);
-  free(values);
-  if (st) return st;
-  st = run_binding(r);
+/* *began: commands ran. */
+static clave_status run_once(running *r, const scalar_value *values, bool *began) {
+  session *s = r->s;
+  r->m = &s->x->methods[r->index];
+  r->g = &r->m->g;
+  s->n_events = 0;
+  s->last_arena_bytes = 0;
+  s->plan_again = false;
+  TRY(find_binding(r, values));
+  bool is_new = !r->b->p;
+  clave_status st = bind_root(r);
+  if (!st && is_new) st = prepare_kernels(r);
+  *began = !st;
+  if (!st) st = run_binding(r);
   if (st) forget_binding(r);
   return st;
 }
 
-clave_status session_run(session *s, uint32_t index) {
-  const method *m = &s->x->methods[index];
-  running r = {.s = s, .index = index, .m = m, .g = &m->g, .state = &s->methods[index]};
-  r.state->has_run = false;
-  s->n_events = 0;
-  s->last_arena_bytes = 0;
-  clave_status st = run_method(&r);
-  clave_status moved = replace_distrusted(s); /* after a run that failed, too */
-  if (st) {
-    status_free(moved);
-  } else {
-    st = moved;
+/* As often as a device turns out not to run something, which moves; not where that would change
+ * state twice. */
+static clave_status run_values(running *r, const scalar_value *values) {
+  session *s = r->s;
+  const uint64_t random_run = s->random.run;
+  for (;;) {
+    bool began = false;
+    clave_status st = run_once(r, values, &began);
+    clave_status moved = replace_moved(s); /* after a run that failed, too */
+    if (!st || moved) {
+      status_free(st);
+      return moved;
+    }
+    if (!s->plan_again || (began && s->prog->ir.n_state)) return st;
+    status_free(st);
+    s->random.run = random_run;
   }
+}
+
+static clave_status run_method(running *r) {
+  scalar_value *values = calloc(r->s->prog->ir.values.count + 1, sizeof *values);
+  if (!values) return status_no_memory();
+  clave_status st = bind_inputs(r, values);
+  if (!st) st = run_values(r, values);
+  free(values);
+  return st;
+}
+
+clave_status session_run(session *s, uint32_t index) {
+  running r = {.s = s, .index = index, .state = &s->methods[index]};
+  r.m = &s->x->methods[index];
+  r.g = &r.m->g;
+  r.state->has_run = false;
+  clave_status st = run_method(&r);
   r.state->has_run = st == NULL;
   return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
 }

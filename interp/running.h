@@ -57,8 +57,8 @@ typedef struct method_state {
   host_tensor *outputs; /* (n_outputs) owned data, of the last run */
   size_t *output_capacity;
   bool has_run;
-  bool *distrusted; /* (n) found wrong by the self-check, to be replaced */
-  bool has_distrusted;
+  const char **moved; /* (n) why an instruction is to be on the CPU backend, or is; NULL */
+  bool has_moved;     /* some are not there yet */
   binding *bindings[KEPT_BINDINGS]; /* owned, most recently used first */
 } method_state;
 
@@ -91,6 +91,7 @@ struct session {
   buffer *scratch[MAX_BACKENDS]; /* owned; NULL: none was wanted yet */
   uint64_t generation;           /* counts changes of the arenas' chunks; from 1 on */
   uint64_t state_bytes, last_arena_bytes;
+  bool plan_again; /* the run failed for what a device cannot run, which is to be moved */
   observe_fn observe;
   void *observe_ctx;
   oracle *oracle;      /* owned; NULL until a kernel is checked */
@@ -136,6 +137,17 @@ clave_status run_command(const running *r, const command *c, command_state *stat
 clave_status prepare_kernels(const running *r) STATUS_CHECK;
 clave_status read_element(const running *r, location l, int backend,
                           unsigned char *raw) STATUS_CHECK;
+/* ---- move.c ---- ops that go to the CPU backend */
+int cpu_of(const session *s); /* index of the session's own CPU backend, or -1 */
+/* Whether an instruction that runs on backend `from` may run on the CPU backend. */
+bool can_move(const running *r, uint32_t instruction, int from);
+/* It will when the executable is replaced. */
+clave_status move_later(const running *r, uint32_t instruction, const char *reason) STATUS_CHECK;
+/* What came of a command. Where that says that its device cannot run it, and another may, it is
+ * moved later and the run has to be planned again. Returns `why`. */
+clave_status give_up_command(const running *r, const command *c, clave_status why) STATUS_CHECK;
+/* Makes the session an executable in which they are moved; what they are in is planned anew. */
+clave_status replace_moved(session *s) STATUS_CHECK;
 /* ---- run.c ---- */
 /* Runs the current schedule's own commands, and what follows it while that depends on data. */
 clave_status run_parts(const running *r) STATUS_CHECK;

@@ -21,13 +21,6 @@ void oracle_destroy(oracle *o) {
   free(o);
 }
 
-/* The index of the session's own CPU backend, or -1. */
-static int cpu_of(const session *s) {
-  for (int b = 0; b < s->devices.count; b++)
-    if (strcmp(s->devices.backends[b]->info.kind, "cpu") == 0) return b;
-  return -1;
-}
-
 static clave_status oracle_of(session *s) {
   if (s->oracle && s->oracle->queue) return NULL;
   oracle_destroy(s->oracle); /* half-built */
@@ -112,13 +105,11 @@ static clave_status correct_results(checking *c) {
 }
 
 static clave_status distrust(checking *c, const running *r, uint32_t instruction) {
-  const session *s = c->s;
-  if (s->options.strict_check || cpu_of(s) < 0 || instruction >= r->g->n ||
-      r->m->where[instruction] != c->backend)
+  if (!can_move(r, instruction, c->backend))
     return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s", op_of(c),
                       device_of(c), c->verdict.data);
-  bool is_known = r->state->distrusted[instruction];
-  r->state->distrusted[instruction] = r->state->has_distrusted = true;
+  bool is_known = r->state->moved[instruction];
+  TRY(move_later(r, instruction, distrust_reason));
   TRY(correct_results(c));
   if (is_known) return NULL;
   text note = {0};
@@ -198,33 +189,4 @@ clave_status run_recorded(const running *r, const command *c, command_state *sta
   }
   const run_operands o = operands_now(r, c);
   return vt->run(queue, c->recorded, &state->state, &o, number);
-}
-
-/* ---------------------------------------------------------------- moving ops */
-
-static void forget_bindings(session *s) {
-  for (uint32_t k = 0; k < s->prog->ir.methods.count; k++)
-    for (int i = 0; i < KEPT_BINDINGS; i++) {
-      binding_destroy(s, s->methods[k].bindings[i]);
-      s->methods[k].bindings[i] = NULL;
-    }
-}
-
-clave_status replace_distrusted(session *s) {
-  uint32_t n = s->prog->ir.methods.count, found = 0;
-  for (uint32_t k = 0; k < n; k++) found += s->methods[k].has_distrusted;
-  if (!found) return NULL;
-  bool **moved = calloc(n, sizeof *moved);
-  if (!moved) return status_no_memory();
-  for (uint32_t k = 0; k < n; k++) moved[k] = s->methods[k].distrusted;
-  executable *x = NULL;
-  clave_status st =
-      executable_move(s->x, (bool *const *)moved, (uint8_t)cpu_of(s), distrust_reason, &x);
-  free(moved);
-  if (st) return st;
-  forget_bindings(s);
-  executable_destroy(s->own);
-  s->x = s->own = x;
-  for (uint32_t k = 0; k < n; k++) s->methods[k].has_distrusted = false;
-  return NULL;
 }

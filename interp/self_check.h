@@ -9,8 +9,6 @@
  * asked once. number: what the backend reports faults and times under. */
 clave_status run_recorded(const running *r, const command *c, command_state *state,
                           uint32_t number) STATUS_CHECK;
-/* Moves the ops that were found wrong to the CPU backend; what they are in is planned anew. */
-clave_status replace_distrusted(session *s) STATUS_CHECK;
 void oracle_destroy(oracle *o); /* takes NULL */
 
 #endif

@@ -17,8 +17,8 @@ static clave_status init_method(session *s, uint32_t index) {
   m->inputs = mem_pool_alloc(s->pool, n_inputs + 1, sizeof *m->inputs);
   m->outputs = mem_pool_alloc(s->pool, n_outputs + 1, sizeof *m->outputs);
   m->output_capacity = mem_pool_alloc(s->pool, n_outputs + 1, sizeof *m->output_capacity);
-  m->distrusted = mem_pool_alloc(s->pool, g->n + 1, sizeof *m->distrusted);
-  bool good = m->inputs && m->outputs && m->output_capacity && m->distrusted;
+  m->moved = mem_pool_alloc(s->pool, g->n + 1, sizeof *m->moved);
+  bool good = m->inputs && m->outputs && m->output_capacity && m->moved;
   return good ? NULL : status_no_memory();
 }
 

@@ -16,7 +16,7 @@
   X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                      \
   X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer)                        \
   X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer) X(clFlush) X(clFinish) X(clReleaseEvent)          \
-  X(clGetEventProfilingInfo)
+  X(clGetEventProfilingInfo) X(clGetKernelWorkGroupInfo)
 /* clang-format on */
 
 typedef struct cl_functions {
@@ -29,8 +29,8 @@ typedef struct cl_functions {
  * NULL: there is no loader, *reason says which package has one. An error, when memory is out, is
  * not remembered. */
 clave_status opencl_functions(const cl_functions **out, const char **reason) STATUS_CHECK;
-/* "clFinish: CL_OUT_OF_RESOURCES (-5)"; CL_OUT_OF_HOST_MEMORY and the like become STATUS_NO_MEMORY.
- */
+/* "clFinish: CL_OUT_OF_RESOURCES (-5)"; CL_OUT_OF_HOST_MEMORY and the like become STATUS_NO_MEMORY,
+ * a kernel that the driver does not take STATUS_UNSUPPORTED. */
 clave_status opencl_status(cl_int code, const char *call) STATUS_CHECK;
 
 #define CL_TRY(call, name)                                      \
@@ -124,7 +124,8 @@ struct cl_device {
 
 /* The program of a kernel and its options, or of a generated source; made known, not built. */
 clave_status program_find(cl_device *d, const launch *l, kernel_program **out) STATUS_CHECK;
-/* Builds it unless that was done, from the cache on disk if it is there. */
+/* Builds it unless that was done, from the cache on disk if it is there. UNSUPPORTED: the driver's
+ * compiler does not take it, which is remembered. */
 clave_status program_build(cl_device *d, kernel_program *p) STATUS_CHECK;
 /* Its kernel, built if need be. The caller releases it. */
 clave_status program_kernel(cl_device *d, kernel_program *p, cl_kernel *out) STATUS_CHECK;
@@ -270,6 +271,7 @@ cl_event *stream_event(cl_stream *s, clave_status *st);
 
 /* ---------------------------------------------------------------- submit.c */
 
+clave_status opencl_prepare(stream *s, const recording *r, void **state) STATUS_CHECK;
 clave_status opencl_run(stream *s, const recording *r, void **state, const run_operands *o,
                         uint32_t number) STATUS_CHECK;
 void opencl_state_destroy(stream *s, void *state);

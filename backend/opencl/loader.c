@@ -120,6 +120,9 @@ clave_status opencl_status(cl_int code, const char *call) {
   const char *name = "unknown error";
   for (size_t i = 0; i < sizeof code_names / sizeof *code_names; i++)
     if (code_names[i].code == code) name = code_names[i].name;
-  bool memory = code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE;
-  return status_new(memory ? STATUS_NO_MEMORY : STATUS_DEVICE, "%s: %s (%d)", call, name, code);
+  status_code kind = STATUS_DEVICE;
+  if (code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
+    kind = STATUS_NO_MEMORY;
+  if (code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_KERNEL_NAME) kind = STATUS_UNSUPPORTED;
+  return status_new(kind, "%s: %s (%d)", call, name, code);
 }

@@ -19,6 +19,7 @@ struct kernel_program {
   uint64_t identity[2];       /* of stem, kernel, options and generated source */
   mutex *lock;                /* of what follows */
   cl_program handle;          /* NULL: not built */
+  char *refusal;              /* owned; why the driver does not take it; else NULL */
   uint64_t key[2];            /* in the cache on disk */
   uint64_t variants, saved;   /* local sizes that were launched; those in the file. Atomic */
   uint64_t launched;          /* those launched in this process. Atomic */
@@ -48,6 +49,7 @@ static void program_destroy(cl_device *d, kernel_program *p) {
   free(p->proven.items);
   free(p->options);
   free(p->source);
+  free(p->refusal);
   free(p);
 }
 
@@ -276,6 +278,7 @@ static clave_status build_from_source(cl_device *d, kernel_program *p) {
 
 static clave_status build_locked(cl_device *d, kernel_program *p) {
   if (p->handle) return NULL;
+  if (p->refusal) return UNSUPPORTED("%s", p->refusal);
   if (!p->source) {
     text full = {0};
     clave_status st = source_of_kernel(d, p->stem, p->kernel, &full);
@@ -287,6 +290,7 @@ static clave_status build_locked(cl_device *d, kernel_program *p) {
   }
   find_key(d, p);
   clave_status st = build_from_cache(d, p) ? NULL : build_from_source(d, p);
+  if (status_code_of(st) == STATUS_UNSUPPORTED) p->refusal = strdup(status_message(st));
   if (!p->generated) {
     free(p->source);
     p->source = NULL;

@@ -106,7 +106,7 @@ static void build_some(void *ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     clave_status st = program_build(job->s->device, job->s->requested[i]);
     mutex_lock(job->lock);
-    if (job->status)
+    if (job->status || status_code_of(st) == STATUS_UNSUPPORTED)
       status_free(st);
     else
       job->status = st;

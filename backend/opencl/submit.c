@@ -8,7 +8,8 @@
 #include "backend/opencl/device.h"
 
 typedef struct bound_launch {
-  cl_kernel handle; /* owned; NULL until it is launched */
+  cl_kernel handle; /* owned; NULL until it is made */
+  bool has_run;     /* all arguments were set */
   uint64_t *set;    /* owned (the signature's n_args): what those that may change were set to */
 } bound_launch;
 
@@ -31,16 +32,15 @@ void opencl_state_destroy(stream *base, void *state) {
   free(c);
 }
 
-static clave_status state_of(stream *s, const cl_recording *r, void **state, cl_state **out) {
+/* A state of the recording, in place of another's. */
+static clave_status state_of(stream *s, const cl_recording *r, void **state) {
   cl_state *c = *state;
-  if (!c || c->serial != r->base.serial) {
-    opencl_state_destroy(s, c);
-    *state = c = calloc(1, sizeof *c + sizeof *c->launches * (size_t)r->n);
-    if (!c) return status_no_memory();
-    c->serial = r->base.serial;
-    c->n = r->n;
-  }
-  *out = c;
+  if (c && c->serial == r->base.serial) return NULL;
+  opencl_state_destroy(s, c);
+  *state = c = calloc(1, sizeof *c + sizeof *c->launches * (size_t)r->n);
+  if (!c) return status_no_memory();
+  c->serial = r->base.serial;
+  c->n = r->n;
   return NULL;
 }
 
@@ -128,13 +128,24 @@ static clave_status set_constants(const cl_stream *s, const recorded_launch *l, 
 
 /* ---------------------------------------------------------------- launches */
 
+/* A kernel may take smaller groups than its device does. */
+static clave_status check_group(const cl_stream *s, const recorded_launch *l, cl_kernel kernel) {
+  size_t most = 0;
+  const size_t items = l->local[0] * l->local[1] * l->local[2];
+  CL_TRY(s->cl->clGetKernelWorkGroupInfo(kernel, s->device->entry->id, CL_KERNEL_WORK_GROUP_SIZE,
+                                         sizeof most, &most, NULL),
+         "clGetKernelWorkGroupInfo");
+  if (items <= most) return NULL;
+  return UNSUPPORTED("kernel %s takes groups of %zu work-items at most, not of %zu",
+                     l->signature->kernel, most, items);
+}
+
 static clave_status make_kernel(cl_stream *s, const recorded_launch *l, bound_launch *b) {
   b->set = calloc((size_t)l->signature->n_args + 1, sizeof *b->set);
   if (!b->set) return status_no_memory();
   TRY(program_kernel(s->device, l->program, &b->handle));
-  TRY(set_constants(s, l, b));
-  if (program_mark_run(l->program, l->local)) s->unsaved = true;
-  return NULL;
+  TRY(check_group(s, l, b->handle));
+  return set_constants(s, l, b);
 }
 
 static clave_status enqueue(cl_stream *s, const recorded_launch *l, const bound_launch *b) {
@@ -172,22 +183,41 @@ static void drop_kernel(const cl_stream *s, bound_launch *b) {
 static clave_status run_launch(cl_stream *s, const recorded_launch *l, bound_launch *b,
                                const run_operands *o) {
   if (l->blas) return blas_run(s, l->blas, o);
-  bool first = !b->handle;
-  clave_status st = first ? make_kernel(s, l, b) : NULL;
+  bool first = !b->has_run;
+  clave_status st = b->handle ? NULL : make_kernel(s, l, b);
   if (!st) st = set_changed(s, l, b, o, first);
   if (st) {
     drop_kernel(s, b); /* half of its arguments may be set */
     return st;
   }
+  b->has_run = true;
+  if (first && program_mark_run(l->program, l->local)) s->unsaved = true;
   return first ? enqueue_first(s, l, b) : enqueue(s, l, b);
+}
+
+clave_status opencl_prepare(stream *base, const recording *r, void **state) {
+  cl_stream *s = (cl_stream *)base;
+  const cl_recording *c = (const cl_recording *)r;
+  TRY(state_of(base, c, state));
+  cl_state *k = *state;
+  for (int i = 0; i < c->n; i++) {
+    bound_launch *b = &k->launches[i];
+    if (c->launches[i].blas || b->handle) continue;
+    clave_status st = make_kernel(s, &c->launches[i], b);
+    if (!st) continue;
+    drop_kernel(s, b);
+    return st;
+  }
+  return NULL;
 }
 
 clave_status opencl_run(stream *base, const recording *r, void **state, const run_operands *o,
                         uint32_t number) {
   cl_stream *s = (cl_stream *)base;
   const cl_recording *c = (const cl_recording *)r;
-  cl_state *b;
-  TRY(state_of(base, c, state, &b));
+  const cl_state *before = *state;
+  if (!before || before->serial != r->serial) TRY(opencl_prepare(base, r, state)); /* all first */
+  cl_state *b = *state;
   s->number = number;
   for (int i = 0; i < c->n; i++) TRY(run_launch(s, &c->launches[i], &b->launches[i], o));
   return NULL;

@@ -249,6 +249,92 @@ def test_command_line_survives_every_call(net, build, stub, tmp_path, everything
         assert not left, f"call {n}: still alive: {left}"
 
 
+REFUSED = {"CLAVE_STUB_FAIL_NAME": "clBuildProgram", "CLAVE_STUB_ERROR": "-11"}  # CL_BUILD_PROGRAM_FAILURE
+
+
+@pytest.mark.parametrize("first", [0, 1, 4])
+def test_kernels_that_do_not_build(net, build, stub, tmp_path, first):
+    """From the build numbered `first` on: those ops run on the CPU backend, which is said once an op."""
+    out, log = tmp_path / "out.safetensors", tmp_path / "log"
+    env = stub | REFUSED | {"CLAVE_STUB_LOST_AT": str(first), "CLAVE_CACHE_DIR": "off", "CLAVE_STUB_LOG": str(log)}
+    p = run_net(build, net, env, out, "--device", "opencl")
+    right_answer(p, net, out)
+    notes = [line for line in p.stderr.splitlines() if "it runs on the CPU backend" in line]
+    ops = [line.split(" cannot run")[0] for line in notes]
+    assert len(notes) >= 3 and len(ops) == len(set(ops)), p.stderr
+    assert all("CL_BUILD_PROGRAM_FAILURE" in line for line in notes), p.stderr
+    left = {k: v for k, v in stub_log(log).items() if k != "calls" and v > 0}
+    assert not left, left
+    out.unlink()
+    for devices in ("opencl", "opencl,cpu"):
+        p = run_net(build, net, env, out, "--device", devices, "--no-fallback")
+        assert "CL_BUILD_PROGRAM_FAILURE" in one_error(p, out)
+
+
+def test_kernels_of_small_groups(net, build, stub, tmp_path):
+    """A kernel may take smaller work-groups than its device: what registers it needs is the compiler's choice."""
+    out, env = tmp_path / "out.safetensors", stub | {"CLAVE_STUB_KERNEL_GROUP": "32", "CLAVE_DEVICE_CLASS": "gpu"}
+    p = run_net(build, net, env, out, "--device", "opencl")
+    right_answer(p, net, out)
+    assert "takes groups of 32 work-items at most" in p.stderr and "it runs on the CPU backend" in p.stderr
+    out.unlink()
+    error = one_error(run_net(build, net, env, out, "--device", "opencl", "--no-fallback"), out)
+    assert "takes groups of 32 work-items at most, not of 64" in error
+
+
+@pytest.mark.parametrize("name", ["control/while_int", "nonzero/detections", "control/scan_many", "control/cond_item"])
+def test_kernels_of_late_parts_that_do_not_build(build, stub, name):
+    """Where sizes depend on data, kernels are first wanted when a part of the run is over."""
+    case(build, name)
+    for first in (1, 2, 4):
+        env = stub | REFUSED | {"CLAVE_STUB_LOST_AT": str(first), "CLAVE_CACHE_DIR": "off"}
+        replay = [build / "test/replay", build / "cases/index.tsv", "--device", "opencl", "--fallback", "--only", name]
+        p = subprocess.run([str(a) for a in replay], capture_output=True, text=True, env=os.environ | env, timeout=120)
+        assert p.returncode == 0 and "0 failed" in p.stdout, (first, p.stdout, p.stderr)
+
+
+class Counting(torch.nn.Module):
+    """Changes its state, then reads a number, by which it needs a kernel that nothing before it does."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("runs", torch.zeros(1))
+
+    def forward(self, x):
+        self.runs += 1
+        n = (x > 0).sum().item()
+        return self.runs + torch.zeros(n).cumsum(0).sum()
+
+
+COUNT = """
+import sys, clave, numpy
+session, seen = clave.Session(sys.argv[1], device="opencl"), []
+for _ in range(3):
+    try:
+        seen.append(float(session.run(numpy.ones(5, "float32"))[0][0]))
+    except clave.Error as e:
+        seen.append(str(e))
+print(seen)
+"""
+
+
+def test_state_is_not_changed_twice(build, stub, tmp_path):
+    """A run whose late part needs a kernel that does not build is not begun again after state has changed."""
+    import clave
+
+    clave.export(Counting(), (torch.ones(5),)).save(str(tmp_path / "c.clv"))
+    outcomes = set()
+    for first in range(8):
+        env = os.environ | stub | REFUSED | {"CLAVE_STUB_LOST_AT": str(first), "CLAVE_CACHE_DIR": "off"}
+        p = subprocess.run([sys.executable, "-c", COUNT, tmp_path / "c.clv"], capture_output=True, text=True, env=env)
+        assert p.returncode == 0, p.stderr
+        seen = eval(p.stdout)
+        late = "CL_BUILD_PROGRAM_FAILURE" in str(seen[0])
+        assert seen[1:] in ([1, 2], [2, 3]) if late else seen == [1, 2, 3], (first, seen)
+        outcomes.add(late)
+    assert outcomes == {False, True}  # what is needed from the start moves; what comes late is an error once
+
+
 def test_copied_state_leaves_nothing(build, stub, tmp_path):
     """Device objects after sessions that read, wrote and copied their state."""
     log = tmp_path / "log"

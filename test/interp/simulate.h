@@ -172,6 +172,7 @@ static inline void simulate_commands(memory *m, range r) {
     if (c->kind == COMMAND_RUN) simulate_op(m, c);
     if (c->kind == COMMAND_COPY) {
       expect_held(m, c->x.storage, b, c->instruction, "the copied operand");
+      assert_true(tensor_is_contiguous(&c->out.t)); /* as the host's way to copy has it */
       write_storage(m, c->out.storage, b);
       uint32_t to = m->p->storages[c->out.storage].block[b];
       if (m->p->blocks[to].kind == BLOCK_STATE && c->instruction == m->g->n)

@@ -226,9 +226,9 @@ static void no_fallback_is_an_error(void **state) {
 static void moved_instructions_have_a_reason(void **state) {
   (void)state;
   planned t = plan_text(LONG_CHAIN, 2, false);
-  bool moved[5] = {false, true}, *const all[] = {moved};
+  const char *const reasons[5] = {NULL, "wrong numbers"}, *const *const all[] = {reasons};
   executable *x;
-  good(executable_move(t.x, all, 1, "wrong numbers", &x));
+  good(executable_move(t.x, all, 1, &x));
   assert_int_equal(x->methods[0].where[1], 1);
   assert_string_equal(x->methods[0].reason[1], "wrong numbers");
   for (uint32_t i = 0; i < 4; i += 2)

@@ -13,6 +13,8 @@
  *   CLAVE_STUB_MAX_ALLOC=B  a buffer has at most B bytes: reported, and larger ones are refused
  *   CLAVE_STUB_MAX_GROUP=N  a work-group has at most N work-items: reported, for each kernel too,
  *                           and larger ones are refused
+ *   CLAVE_STUB_KERNEL_GROUP=N  a kernel takes at most N work-items in a work-group: reported, and
+ *                           larger ones are refused
  *   CLAVE_STUB_LOCAL_MEM=B  B bytes of local memory: reported, and kernels that take more are
  *                           refused. The standard promises 32 KB
  *   CLAVE_STUB_DRIVER=TEXT  begins the driver's version
@@ -96,9 +98,9 @@ static void drop_extension(char *list, const char *word) {
   if (at) memset(at, ' ', strlen(word));
 }
 
-/* No size of a work-group beyond CLAVE_STUB_MAX_GROUP. */
-static void bound_sizes(size_t *sizes, size_t count) {
-  size_t most = (size_t)number_of("CLAVE_STUB_MAX_GROUP", LONG_MAX);
+/* No size of a work-group beyond what the variable says. */
+static void bound_sizes(const char *variable, size_t *sizes, size_t count) {
+  size_t most = (size_t)number_of(variable, LONG_MAX);
   for (size_t i = 0; i < count; i++)
     if (sizes[i] > most) sizes[i] = most;
 }
@@ -123,7 +125,7 @@ static void change_info(cl_device_info what, size_t size, void *value) {
   cl_ulong local = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);
   if (what == CL_DEVICE_LOCAL_MEM_SIZE && local) memcpy(value, &local, sizeof local);
   if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE || what == CL_DEVICE_MAX_WORK_ITEM_SIZES)
-    bound_sizes(value, size / sizeof(size_t));
+    bound_sizes("CLAVE_STUB_MAX_GROUP", value, size / sizeof(size_t));
 }
 
 static cl_int hook_clGetDeviceInfo(cl_int (*real)(cl_device_id, cl_device_info, size_t, void *,
@@ -156,7 +158,9 @@ static cl_int hook_clGetKernelWorkGroupInfo(work_group_query real, cl_kernel ker
                                             cl_device_id device, cl_kernel_work_group_info what,
                                             size_t size, void *value, size_t *size_ret) {
   cl_int code = real(kernel, device, what, size, value, size_ret);
-  if (code == CL_SUCCESS && value && what == CL_KERNEL_WORK_GROUP_SIZE) bound_sizes(value, 1);
+  if (code != CL_SUCCESS || !value || what != CL_KERNEL_WORK_GROUP_SIZE) return code;
+  bound_sizes("CLAVE_STUB_MAX_GROUP", value, 1);
+  bound_sizes("CLAVE_STUB_KERNEL_GROUP", value, 1);
   return code;
 }
 
@@ -179,7 +183,9 @@ static cl_int hook_clEnqueueNDRangeKernel(
     cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
     const size_t *global, const size_t *local, cl_uint n_waits, const cl_event *waits,
     cl_event *event) {
-  size_t most = (size_t)number_of("CLAVE_STUB_MAX_GROUP", LONG_MAX), items = 1;
+  size_t most = LONG_MAX, items = 1;
+  bound_sizes("CLAVE_STUB_MAX_GROUP", &most, 1);
+  bound_sizes("CLAVE_STUB_KERNEL_GROUP", &most, 1);
   for (cl_uint i = 0; local && i < dims; i++) items *= local[i];
   if (items > most) return CL_INVALID_WORK_GROUP_SIZE;
   cl_ulong limit = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);

@@ -120,6 +120,7 @@ struct cl_device {
   bool cache_noted;      /* an unwritable cache is mentioned once */
   void *blas;            /* gemm_clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
+  bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
 };
 
 /* The program of a kernel and its options, or of a generated source; made known, not built. */
@@ -193,10 +194,13 @@ void opencl_cache_destroy(backend *b, void *cache); /* of an instruction's progr
 /* A product that CLBlast runs; gemm_clblast.c's. */
 typedef struct blas_call blas_call;
 
+typedef struct cl_recording cl_recording;
+
 /* A launch but for the buffers. */
 typedef struct recorded_launch {
   kernel_program *program; /* NULL: CLBlast's */
   blas_call *blas;         /* owned; or NULL */
+  cl_recording *instead;   /* owned, of blas: what runs where CLBlast fails */
   const kernel_signature *signature;
   launch_value *values; /* owned (n_values), in the parameters' order */
   int n_values, dims;
@@ -206,11 +210,11 @@ typedef struct recorded_launch {
   uint64_t class; /* see launch_class */
 } recorded_launch;
 
-typedef struct cl_recording {
+struct cl_recording {
   recording base;
   recorded_launch *launches; /* owned */
   int n, capacity;
-} cl_recording;
+};
 
 struct cl_recorder {
   cl_device *device;
@@ -218,7 +222,7 @@ struct cl_recorder {
   cl_recording *out;
 };
 
-/* Takes `blas` over; copies values. */
+/* Takes `blas` and `instead` over; copies values. */
 clave_status recorder_add(cl_recorder *s, const recorded_launch *l,
                           const launch_value *values) STATUS_CHECK;
 clave_status opencl_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
@@ -279,5 +283,7 @@ void opencl_state_destroy(stream *s, void *state);
 /* ---------------------------------------------------------------- gemm_clblast.c */
 
 clave_status blas_run(cl_stream *s, const blas_call *c, const run_operands *o) STATUS_CHECK;
+bool blas_is_refused(const cl_device *d);
+void blas_refuse(cl_device *d, const struct clave_error *why); /* leaves a note */
 
 #endif

@@ -163,6 +163,16 @@ clave_status blas_run(cl_stream *s, const blas_call *g, const run_operands *o) {
   return NULL;
 }
 
+bool blas_is_refused(const cl_device *d) {
+  return __atomic_load_n(&d->blas_refused, __ATOMIC_RELAXED);
+}
+
+void blas_refuse(cl_device *d, const struct clave_error *why) {
+  if (!__atomic_exchange_n(&d->blas_refused, true, __ATOMIC_RELAXED))
+    device_note(d, "CLBlast fails on %s (%s); clave's own kernels multiply", d->base.info.name,
+                status_message(why));
+}
+
 /* ---------------------------------------------------------------- record */
 
 /* Of its temporary buffer, which is the largest where no operand is at the begin of its memory. */
@@ -200,6 +210,22 @@ static uint64_t blas_class(const gemm *g) {
   return launch_class(&l, &signature, one, one);
 }
 
+static clave_status record_instead(const gemm *g, cl_recording **out) {
+  cl_recording *r = calloc(1, sizeof *r);
+  if (!r) return status_no_memory();
+  cl_recorder own = *g->s;
+  gemm same = *g;
+  own.out = r;
+  same.s = &own;
+  clave_status st = gemm_tile(&same);
+  if (st) {
+    opencl_recording_destroy(&g->s->device->base, &r->base);
+    return st;
+  }
+  *out = r;
+  return NULL;
+}
+
 clave_status gemm_clblast(const gemm *g) {
   if (g->bias) TRY(broadcast_bias(g));
   const blas_call call = {.m = (size_t)g->m,
@@ -212,8 +238,13 @@ clave_status gemm_clblast(const gemm *g) {
                           .b = matrix_b(g),
                           .out = matrix_out(g)};
   TRY(reserve_temporary(g, &call));
-  recorded_launch l = {.blas = malloc(sizeof call), .class = blas_class(g)};
-  if (!l.blas) return status_no_memory();
-  *l.blas = call;
-  return recorder_add(g->s, &l, NULL);
+  recorded_launch l = {.class = blas_class(g)};
+  TRY(record_instead(g, &l.instead));
+  l.blas = malloc(sizeof call);
+  if (l.blas) {
+    *l.blas = call;
+    return recorder_add(g->s, &l, NULL);
+  }
+  opencl_recording_destroy(&g->s->device->base, &l.instead->base);
+  return status_no_memory();
 }

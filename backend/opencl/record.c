@@ -34,6 +34,7 @@ clave_status recorder_add(cl_recorder *s, const recorded_launch *l, const launch
   if (st) {
     free(copy);
     free(l->blas);
+    if (l->instead) opencl_recording_destroy(&s->device->base, &l->instead->base);
     return st;
   }
   if (bytes) memcpy(copy, values, bytes);
@@ -57,12 +58,13 @@ clave_status opencl_record(backend *b, const node *n, bool fast, recording **out
 }
 
 void opencl_recording_destroy(backend *b, recording *base) {
-  (void)b;
   cl_recording *r = (cl_recording *)base;
   if (!r) return;
   for (int i = 0; i < r->n; i++) {
-    free(r->launches[i].values);
-    free(r->launches[i].blas);
+    const recorded_launch *l = &r->launches[i];
+    free(l->values);
+    free(l->blas);
+    if (l->instead) opencl_recording_destroy(b, &l->instead->base);
   }
   free(r->launches);
   free(r);
@@ -86,9 +88,13 @@ static clave_status request_build(cl_stream *s, kernel_program *p) {
 }
 
 clave_status opencl_request(stream *base, const recording *r) {
+  cl_stream *s = (cl_stream *)base;
   const cl_recording *c = (const cl_recording *)r;
-  for (int i = 0; i < c->n; i++)
-    if (c->launches[i].program) TRY(request_build((cl_stream *)base, c->launches[i].program));
+  for (int i = 0; i < c->n; i++) {
+    const recorded_launch *l = &c->launches[i];
+    if (l->program) TRY(request_build(s, l->program));
+    if (l->instead && blas_is_refused(s->device)) TRY(opencl_request(base, &l->instead->base));
+  }
   return NULL;
 }
 
@@ -149,6 +155,10 @@ clave_status opencl_is_unproven(stream *base, const recording *r, bool *unproven
   *unproven = false;
   for (int i = 0; i < c->n && !*unproven; i++) {
     const recorded_launch *l = &c->launches[i];
+    if (l->blas && blas_is_refused(d)) {
+      TRY(opencl_is_unproven(base, &l->instead->base, unproven));
+      continue;
+    }
     if (l->blas) {
       *unproven = !blas_is_proven(d, l->class);
       continue;
@@ -168,6 +178,10 @@ clave_status opencl_prove(stream *base, const recording *r) {
     const recorded_launch *l = &c->launches[i];
     if (l->program) {
       program_prove(l->program, l->class);
+      continue;
+    }
+    if (blas_is_refused(d)) {
+      TRY(opencl_prove(base, &l->instead->base));
       continue;
     }
     mutex_lock(d->lock);

@@ -11,6 +11,7 @@ typedef struct bound_launch {
   cl_kernel handle; /* owned; NULL until it is made */
   bool has_run;     /* all arguments were set */
   uint64_t *set;    /* owned (the signature's n_args): what those that may change were set to */
+  void *instead;    /* owned: the state of what runs instead of CLBlast */
 } bound_launch;
 
 typedef struct cl_state {
@@ -28,6 +29,7 @@ void opencl_state_destroy(stream *base, void *state) {
   for (int i = 0; i < c->n; i++) {
     if (c->launches[i].handle) s->cl->clReleaseKernel(c->launches[i].handle);
     free(c->launches[i].set);
+    opencl_state_destroy(base, c->launches[i].instead);
   }
   free(c);
 }
@@ -180,9 +182,20 @@ static void drop_kernel(const cl_stream *s, bound_launch *b) {
   *b = (bound_launch){0};
 }
 
+static clave_status run_product(cl_stream *s, const recorded_launch *l, bound_launch *b,
+                                const run_operands *o) {
+  if (!blas_is_refused(s->device)) {
+    clave_status st = blas_run(s, l->blas, o);
+    if (!st) return NULL;
+    blas_refuse(s->device, st);
+    status_free(st);
+  }
+  return opencl_run(&s->base, &l->instead->base, &b->instead, o, s->number);
+}
+
 static clave_status run_launch(cl_stream *s, const recorded_launch *l, bound_launch *b,
                                const run_operands *o) {
-  if (l->blas) return blas_run(s, l->blas, o);
+  if (l->blas) return run_product(s, l, b, o);
   bool first = !b->has_run;
   clave_status st = b->handle ? NULL : make_kernel(s, l, b);
   if (!st) st = set_changed(s, l, b, o, first);

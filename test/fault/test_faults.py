@@ -271,6 +271,25 @@ def test_kernels_that_do_not_build(net, build, stub, tmp_path, first):
         assert "CL_BUILD_PROGRAM_FAILURE" in one_error(p, out)
 
 
+def test_clblast_that_fails(build, stub, tmp_path):
+    """A product that CLBlast has no working kernel for is ours to compute, on the device; the next one asks no more."""
+    import clave
+
+    class Products(torch.nn.Module):
+        def forward(self, x):
+            return (x @ x) @ x
+
+    x, out = torch.randn(160, 160) / 13, tmp_path / "out.safetensors"
+    clave.export(Products(), (x,)).save(str(tmp_path / "p.clv"))
+    safetensors.torch.save_file({"input_0": x}, tmp_path / "in.safetensors")
+    env = stub | REFUSED | {"CLAVE_STUB_FAIL_AT": "0", "CLAVE_CACHE_DIR": "off", "CLAVE_DEVICE_CLASS": "gpu"}
+    args = "run", tmp_path / "p.clv", "--inputs", tmp_path / "in.safetensors", "--outputs", out, "--device", "opencl"
+    p = command(build, env, *args, "--no-fallback")
+    assert p.returncode == 0, p.stderr
+    assert p.stderr.count("CLBlast fails on") == 1 and "CPU backend" not in p.stderr, p.stderr
+    assert abs(safetensors.numpy.load_file(out)["output_0"] - (x @ x @ x).numpy()).max() < 1e-4
+
+
 def test_kernels_of_small_groups(net, build, stub, tmp_path):
     """A kernel may take smaller work-groups than its device: what registers it needs is the compiler's choice."""
     out, env = tmp_path / "out.safetensors", stub | {"CLAVE_STUB_KERNEL_GROUP": "32", "CLAVE_DEVICE_CLASS": "gpu"}

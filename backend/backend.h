@@ -119,6 +119,11 @@ typedef struct backend_vtable {
                         size_t bytes); /* `from` free on return */
   clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to,
                        size_t bytes); /* waits */
+  /* As write and read, without waiting: the host's memory is in use until finish. */
+  clave_status (*enqueue_write)(stream *s, buffer *to, size_t offset, const void *from,
+                                size_t bytes);
+  clave_status (*enqueue_read)(stream *s, const buffer *from, size_t offset, void *to,
+                               size_t bytes);
   clave_status (*fill_zero)(stream *s, buffer *to, size_t offset, size_t bytes);
   /* All of `from`, of the same backend and size; whoever wrote it has finished. */
   clave_status (*copy)(stream *s, buffer *to, const buffer *from);

@@ -59,21 +59,44 @@ static clave_status run_copy(const running *r, const command *c, command_state *
   return NULL;
 }
 
+/* Beyond this much the host waits for the device that reads it. */
+enum { MAX_STAGED = 64 << 20 };
+
+static clave_status stage(session *s, size_t bytes, void **out) {
+  staged *t = malloc(sizeof *t + bytes);
+  if (!t) return status_no_memory();
+  t->next = s->staged;
+  s->staged = t;
+  s->staged_bytes += bytes;
+  *out = t->data;
+  return NULL;
+}
+
+void free_staged(session *s) {
+  for (staged *t = s->staged, *next; t; t = next) {
+    next = t->next;
+    free(t);
+  }
+  s->staged = NULL;
+  s->staged_bytes = 0;
+}
+
 static clave_status run_transfer(const running *r, const command *c) {
   session *s = r->s;
   const storage *g = &r->b->p->storages[c->x.storage];
   if (!g->bytes) return NULL;
-  const int home = g->home, b = c->backend;
+  const backend_vtable *from_vt = s->devices.backends[g->home]->vt,
+                       *to_vt = s->devices.backends[c->backend]->vt;
   const location bytes = {c->x.storage, {.type = DTYPE_U8}};
-  bound_tensor from = bind_location(r->b, bytes, home), to = bind_location(r->b, bytes, b);
-  void *host = malloc(g->bytes);
-  if (!host) return status_no_memory();
-  clave_status e = s->devices.backends[home]->vt->read(s->streams[home], from.buf,
-                                                       from.buffer_offset, host, g->bytes);
-  if (!e)
-    e = s->devices.backends[b]->vt->write(s->streams[b], to.buf, to.buffer_offset, host, g->bytes);
-  free(host);
-  return e;
+  bound_tensor from = bind_location(r->b, bytes, g->home),
+               to = bind_location(r->b, bytes, c->backend);
+  void *host;
+  TRY(stage(s, g->bytes, &host));
+  TRY(from_vt->read(s->streams[g->home], from.buf, from.buffer_offset, host, g->bytes));
+  if (s->staged_bytes <= MAX_STAGED)
+    return to_vt->enqueue_write(s->streams[c->backend], to.buf, to.buffer_offset, host, g->bytes);
+  TRY(to_vt->write(s->streams[c->backend], to.buf, to.buffer_offset, host, g->bytes));
+  return finish_all(s, r->g);
 }
 
 /* ---------------------------------------------------------------- observers */

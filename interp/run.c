@@ -97,8 +97,8 @@ static clave_status write_inputs(const running *r) {
       if (g->block[b] == NO_INDEX || !g->bytes || p->blocks[g->block[b]].part != p->number)
         continue;
       bound_tensor t = bind_location(r->b, p->at[tid], b);
-      TRY(s->devices.backends[b]->vt->write(s->streams[b], t.buf, t.buffer_offset,
-                                            r->state->inputs[i].data, g->bytes));
+      TRY(s->devices.backends[b]->vt->enqueue_write(s->streams[b], t.buf, t.buffer_offset,
+                                                    r->state->inputs[i].data, g->bytes));
     }
   }
   return NULL;
@@ -141,6 +141,7 @@ clave_status finish_all(session *s, const graph *g) {
       first = e;
     }
   }
+  free_staged(s);
   return first;
 }
 
@@ -171,6 +172,7 @@ clave_status run_parts(const running *r) {
 
 /* ---------------------------------------------------------------- outputs */
 
+/* It is there when its device has finished. */
 static clave_status read_output(const running *r, uint32_t i) {
   session *s = r->s;
   const schedule *p = r->b->p;
@@ -196,20 +198,19 @@ static clave_status read_output(const running *r, uint32_t i) {
   location l = p->at[a->tensor];
   int b = p->storages[l.storage].home;
   bound_tensor t = bind_location(r->b, l, b);
-  return bytes ? s->devices.backends[b]->vt->read(s->streams[b], t.buf, t.buffer_offset, o->data,
-                                                  bytes)
-               : NULL;
+  return s->devices.backends[b]->vt->enqueue_read(s->streams[b], t.buf, t.buffer_offset, o->data,
+                                                  bytes);
 }
 
 static clave_status run_binding(const running *r) {
   clave_status st = run_parts(r);
+  for (uint32_t i = 0; i < r->g->method->outputs.count && !st; i++) st = read_output(r, i);
   clave_status faults = finish_all(r->s, r->g);
   if (st) {
     status_free(faults);
   } else {
     st = faults;
   }
-  for (uint32_t i = 0; i < r->g->method->outputs.count && !st; i++) st = read_output(r, i);
   if (!st && r->s->options.profile) st = trace_finish(r->s);
   restore_slots(r, (range){0, r->b->p->n_commands});
   return st;

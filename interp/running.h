@@ -73,6 +73,12 @@ typedef struct trace_event {
   int64_t start_ns, end_ns;
 } trace_event;
 
+/* Host memory on its way to a device. */
+typedef struct staged {
+  struct staged *next;
+  char data[];
+} staged;
+
 typedef struct oracle oracle; /* self_check.c */
 
 struct session {
@@ -89,7 +95,9 @@ struct session {
   buffer **state; /* (n_state) owned, on its home */
   arena_chunks arenas[MAX_BACKENDS];
   buffer *scratch[MAX_BACKENDS]; /* owned; NULL: none was wanted yet */
-  uint64_t generation;           /* counts changes of the arenas' chunks; from 1 on */
+  staged *staged;                /* owned: what devices may still read; until they have finished */
+  size_t staged_bytes;
+  uint64_t generation; /* counts changes of the arenas' chunks; from 1 on */
   uint64_t state_bytes, last_arena_bytes;
   bool plan_again; /* the run failed for what a device cannot run, which is to be moved */
   observe_fn observe;
@@ -135,6 +143,7 @@ clave_status run_commands(const running *r, range commands) STATUS_CHECK;
 clave_status run_command(const running *r, const command *c, command_state *state) STATUS_CHECK;
 /* Builds the kernels of what the current schedule added. */
 clave_status prepare_kernels(const running *r) STATUS_CHECK;
+void free_staged(session *s); /* all devices have finished */
 clave_status read_element(const running *r, location l, int backend,
                           unsigned char *raw) STATUS_CHECK;
 /* ---- move.c ---- ops that go to the CPU backend */

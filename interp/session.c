@@ -79,6 +79,7 @@ void session_destroy(session *s) {
     backend *be = s->devices.backends[s->x->state_home[i]];
     be->vt->buffer_destroy(be, s->state[i]);
   }
+  free_staged(s);
   executable_destroy(s->own);
   oracle_destroy(s->oracle);
   free(s->events);

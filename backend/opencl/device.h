@@ -235,6 +235,13 @@ clave_status opencl_prove(stream *s, const recording *r) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- stream.c */
 
+/* As in kernels_cl/common.h. */
+typedef struct fault_record {
+  cl_int kind;
+  cl_uint node;
+  cl_long value, low, high;
+} fault_record;
+
 typedef struct timed_event {
   uint32_t number;
   cl_event event;
@@ -245,9 +252,10 @@ typedef struct cl_stream {
   cl_device *device;
   const cl_functions *cl;
   cl_command_queue queue;
-  cl_mem fault;     /* one fault_record */
-  bool fault_armed; /* a kernel that may write it was enqueued since the last finish */
-  uint32_t number;  /* of the node being run */
+  cl_mem fault;       /* one fault_record */
+  fault_record found; /* what finish reads of it */
+  bool fault_armed;   /* a kernel that may write it was enqueued since the last finish */
+  uint32_t number;    /* of the node being run */
   bool profiling;
   timed_event *events;
   size_t n_events, max_events;
@@ -263,6 +271,10 @@ clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from
                           size_t bytes) STATUS_CHECK;
 clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to,
                          size_t bytes) STATUS_CHECK;
+clave_status opencl_enqueue_write(stream *s, buffer *to, size_t offset, const void *from,
+                                  size_t bytes) STATUS_CHECK;
+clave_status opencl_enqueue_read(stream *s, const buffer *from, size_t offset, void *to,
+                                 size_t bytes) STATUS_CHECK;
 clave_status opencl_fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) STATUS_CHECK;
 clave_status opencl_copy_buffer(stream *s, buffer *to, const buffer *from) STATUS_CHECK;
 clave_status opencl_finish(stream *s, device_fault *fault) STATUS_CHECK;

@@ -4,13 +4,6 @@
 
 #include "backend/opencl/device.h"
 
-/* As in kernels_cl/common.h. */
-typedef struct fault_record {
-  cl_int kind;
-  cl_uint node;
-  cl_long value, low, high;
-} fault_record;
-
 /* ---------------------------------------------------------------- create, destroy */
 
 static clave_status make_queue(cl_stream *s, bool profiling, cl_command_queue *out) {
@@ -80,22 +73,40 @@ void opencl_stream_destroy(backend *b, stream *base) {
 
 /* ---------------------------------------------------------------- memory */
 
-clave_status opencl_write(stream *base, buffer *to, size_t offset, const void *from, size_t bytes) {
-  cl_stream *s = (cl_stream *)base;
+static clave_status write_buffer(const cl_stream *s, const buffer *to, size_t offset,
+                                 const void *from, size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
-  cl_mem memory = ((cl_buffer *)to)->memory;
-  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, memory, CL_TRUE, offset, bytes, from, 0, NULL, NULL),
+  cl_mem memory = ((const cl_buffer *)to)->memory;
+  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, memory, waits, offset, bytes, from, 0, NULL, NULL),
          "clEnqueueWriteBuffer");
   return NULL;
 }
 
-clave_status opencl_read(stream *base, const buffer *from, size_t offset, void *to, size_t bytes) {
-  cl_stream *s = (cl_stream *)base;
+static clave_status read_buffer(const cl_stream *s, const buffer *from, size_t offset, void *to,
+                                size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
   cl_mem memory = ((const cl_buffer *)from)->memory;
-  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, memory, CL_TRUE, offset, bytes, to, 0, NULL, NULL),
+  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, memory, waits, offset, bytes, to, 0, NULL, NULL),
          "clEnqueueReadBuffer");
   return NULL;
+}
+
+clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from, size_t bytes) {
+  return write_buffer((cl_stream *)s, to, offset, from, bytes, CL_TRUE);
+}
+
+clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to, size_t bytes) {
+  return read_buffer((cl_stream *)s, from, offset, to, bytes, CL_TRUE);
+}
+
+clave_status opencl_enqueue_write(stream *s, buffer *to, size_t offset, const void *from,
+                                  size_t bytes) {
+  return write_buffer((cl_stream *)s, to, offset, from, bytes, CL_FALSE);
+}
+
+clave_status opencl_enqueue_read(stream *s, const buffer *from, size_t offset, void *to,
+                                 size_t bytes) {
+  return read_buffer((cl_stream *)s, from, offset, to, bytes, CL_FALSE);
 }
 
 clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t bytes) {
@@ -120,24 +131,33 @@ clave_status opencl_copy_buffer(stream *base, buffer *to, const buffer *from) {
 
 /* ---------------------------------------------------------------- finish */
 
-static clave_status read_fault(cl_stream *s, device_fault *fault) {
-  fault_record r;
-  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, s->fault, CL_TRUE, 0, sizeof r, &r, 0, NULL, NULL),
-         "clEnqueueReadBuffer");
-  s->fault_armed = false;
-  if (r.kind == KERNEL_FAULT_NONE) return NULL;
+static clave_status take_fault(cl_stream *s, device_fault *fault) {
+  const fault_record *r = &s->found;
+  if (r->kind == KERNEL_FAULT_NONE) return NULL;
   fault->present = true;
-  fault->node = r.node;
+  fault->node = r->node;
   fault->fault = (kernel_fault){
-      .kind = (kernel_fault_kind)r.kind, .value = r.value, .low = r.low, .high = r.high};
+      .kind = (kernel_fault_kind)r->kind, .value = r->value, .low = r->low, .high = r->high};
   return clear_fault(s);
+}
+
+/* With the fault record: one wait for both. */
+static clave_status wait_for_all(cl_stream *s) {
+  s->found.kind = KERNEL_FAULT_NONE;
+  if (s->fault_armed)
+    CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, s->fault, CL_FALSE, 0, sizeof s->found, &s->found,
+                                      0, NULL, NULL),
+           "clEnqueueReadBuffer");
+  CL_TRY(s->cl->clFinish(s->queue), "clFinish");
+  s->fault_armed = false;
+  return NULL;
 }
 
 clave_status opencl_finish(stream *base, device_fault *fault) {
   cl_stream *s = (cl_stream *)base;
   *fault = (device_fault){0};
-  CL_TRY(s->cl->clFinish(s->queue), "clFinish");
-  if (s->fault_armed) TRY(read_fault(s, fault));
+  TRY(wait_for_all(s));
+  TRY(take_fault(s, fault));
   if (s->unsaved && !s->saves_late) {
     s->unsaved = false;
     programs_save(s->device);

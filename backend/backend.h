@@ -81,9 +81,11 @@ typedef struct backend_vtable {
 
   clave_status (*buffer_create)(backend *b, size_t bytes,
                                 buffer **out); /* uninitialised; bytes may be 0 */
-  /* A read-only buffer over host memory that outlives it; in place if shares_host_memory and
-   * aligned, else a copy. */
-  clave_status (*buffer_wrap)(backend *b, const void *host, size_t bytes, buffer **out);
+  /* A buffer over host memory that outlives it; in place if shares_host_memory and aligned, else a
+   * copy. Where it is in place, write and read of the memory itself tell the device and the host
+   * that the other has changed it. */
+  clave_status (*buffer_wrap)(backend *b, const void *host, size_t bytes, bool writable,
+                              buffer **out);
   void (*buffer_destroy)(backend *b, buffer *buf); /* takes NULL */
 
   /* Can this backend run the instruction with these operand types (dims may be unknown)? If not,

@@ -77,7 +77,7 @@ def replay_all(r):
 def replay_in_part(r):
     """A sample with the self-check comparing a part of nearly every op, which it does with large operands only."""
     runner = f"{PART_BUILD}/test/replay"
-    make(r, "CFLAGS=-O2 -g -DCLAVE_PART_BYTES=256", f"BUILD={PART_BUILD}", runner)
+    make(r, "CFLAGS=-O2 -g -DCLAVE_PART_BYTES=256 -DCLAVE_IN_PLACE_BYTES=1", f"BUILD={PART_BUILD}", runner)
     env = {"CLAVE_SELF_CHECK": "strict"}
     jobs = [replay_job(r, "opencl", "--part", f"{k}/4", build=PART_BUILD, env=env, note="in part") for k in range(2)]
     r.run_all(jobs, timeout=3000)

@@ -282,6 +282,7 @@ static clave_status bind_own(const running *r) {
   TRY(make_room(r));
   TRY(grow_arenas(r->s, p));
   TRY(bind_blocks(r));
+  TRY(place_arguments(r));
   place_rebased(r);
   for (slot_iter i = slots_of(r->g, p->instructions); next_slot(&i);) bind_new_slot(r, i.tid);
   return NULL;

@@ -245,7 +245,7 @@ static clave_status copy_region(checking *c, region *r) {
   backend *cpu = c->s->oracle->cpu;
   size_t n = (size_t)(r->high - r->low);
   if (r->constant)
-    return cpu->vt->buffer_wrap(cpu, (const char *)r->constant + r->first->buffer_offset, n,
+    return cpu->vt->buffer_wrap(cpu, (const char *)r->constant + r->first->buffer_offset, n, false,
                                 &r->copy);
   TRY(cpu->vt->buffer_create(cpu, n, &r->copy));
   if (!r->is_read) return NULL;

@@ -139,6 +139,7 @@ static clave_status poison_dead(const running *r, uint32_t number) {
     if (k->kind != BLOCK_ARENA || k->a.last != number) continue;
     const backend_vtable *vt = r->s->devices.backends[k->backend]->vt;
     const address *to = &r->b->blocks[i];
+    if (to->buf != r->s->arenas[k->backend].chunks[k->a.chunk]) continue; /* the caller's */
     for (size_t at = 0; at < k->a.bytes; at += sizeof pattern) {
       size_t n = k->a.bytes - at < sizeof pattern ? k->a.bytes - at : sizeof pattern;
       TRY(vt->write(r->s->streams[k->backend], to->buf, to->offset + at, pattern, n));

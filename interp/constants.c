@@ -80,7 +80,8 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
     size_t bytes = 0;
     st = known_bytes(&c->prog->types[tid], &bytes);
     if (!st)
-      st = c->owner->vt->buffer_wrap(c->owner, c->prog->constants[tid], bytes, &c->buffers[tid]);
+      st = c->owner->vt->buffer_wrap(c->owner, c->prog->constants[tid], bytes, false,
+                                     &c->buffers[tid]);
     if (!st) c->bytes += bytes;
     if (!st && !c->owner->info.shares_host_memory)
       release_pages(c->prog, c->prog->constants[tid], bytes);

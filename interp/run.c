@@ -84,26 +84,6 @@ static void forget_binding(const running *r) {
 
 /* ---------------------------------------------------------------- parts */
 
-/* To where the current schedule is the first to want them. */
-static clave_status write_inputs(const running *r) {
-  session *s = r->s;
-  const schedule *p = r->b->p;
-  const ir_arguments *inputs = &r->g->method->inputs;
-  for (uint32_t i = 0; i < inputs->count; i++) {
-    uint32_t tid = inputs->items[i].tensor;
-    if (tid == IR_NONE || p->at[tid].storage == NO_INDEX) continue;
-    const storage *g = &p->storages[p->at[tid].storage];
-    for (int b = 0; b < s->devices.count; b++) {
-      if (g->block[b] == NO_INDEX || !g->bytes || p->blocks[g->block[b]].part != p->number)
-        continue;
-      bound_tensor t = bind_location(r->b, p->at[tid], b);
-      TRY(s->devices.backends[b]->vt->enqueue_write(s->streams[b], t.buf, t.buffer_offset,
-                                                    r->state->inputs[i].data, g->bytes));
-    }
-  }
-  return NULL;
-}
-
 static clave_status read_item(const running *r, scalar_value *out) {
   const schedule *p = r->b->p;
   const ir_item *op = r->g->instructions[p->reads].op;
@@ -170,41 +150,11 @@ clave_status run_parts(const running *r) {
   }
 }
 
-/* ---------------------------------------------------------------- outputs */
-
-/* It is there when its device has finished. */
-static clave_status read_output(const running *r, uint32_t i) {
-  session *s = r->s;
-  const schedule *p = r->b->p;
-  const ir_argument *a = &r->g->method->outputs.items[i];
-  host_tensor *o = &r->state->outputs[i];
-  size_t bytes = 8, *capacity = &r->state->output_capacity[i];
-  if (a->tensor != IR_NONE) {
-    o->t = p->types[a->tensor];
-    TRY(known_bytes(&o->t, &bytes));
-  }
-  tensor_set_contiguous(&o->t);
-  if (!o->data || *capacity < bytes) {
-    free(o->data);
-    *capacity = 0;
-    o->data = malloc(bytes + 1);
-    if (!o->data) return status_no_memory();
-    *capacity = bytes;
-  }
-  if (a->tensor == IR_NONE) {
-    scalar_to_bytes(&p->values[a->value], &o->t, o->data);
-    return NULL;
-  }
-  location l = p->at[a->tensor];
-  int b = p->storages[l.storage].home;
-  bound_tensor t = bind_location(r->b, l, b);
-  return s->devices.backends[b]->vt->enqueue_read(s->streams[b], t.buf, t.buffer_offset, o->data,
-                                                  bytes);
-}
+/* ---------------------------------------------------------------- runs */
 
 static clave_status run_binding(const running *r) {
   clave_status st = run_parts(r);
-  for (uint32_t i = 0; i < r->g->method->outputs.count && !st; i++) st = read_output(r, i);
+  if (!st) st = read_outputs(r);
   clave_status faults = finish_all(r->s, r->g);
   if (st) {
     status_free(faults);
@@ -257,6 +207,7 @@ static clave_status run_method(running *r) {
   scalar_value *values = calloc(r->s->prog->ir.values.count + 1, sizeof *values);
   if (!values) return status_no_memory();
   clave_status st = bind_inputs(r, values);
+  if (!st) st = gather_inputs(r);
   if (!st) st = run_values(r, values);
   free(values);
   return st;

@@ -7,14 +7,19 @@
 
 enum { KEPT_BINDINGS = 4 };
 
-/* An input as the caller gave it: an own contiguous copy. */
-typedef struct bound_input {
-  bool set;
-  tensor t;
-  void *data; /* owned */
+/* An input or output in the host's memory, contiguous. */
+typedef struct argument {
+  bool set, is_bound;  /* of inputs; of outputs: `data` is the caller's */
+  bool is_gathered;    /* an input that each run copies from `source`, which has strides */
+  tensor t;            /* of outputs: since a run */
+  scalar_value scalar; /* in place of a tensor */
+  void *data;          /* `own`, or the caller's */
+  size_t room;         /* bytes there */
+  void *own;           /* owned */
   size_t capacity;
-  scalar_value scalar;
-} bound_input;
+  host_tensor source;
+  buffer *wrapped[MAX_BACKENDS]; /* owned; `data` in place; NULL: not yet, or not possible */
+} argument;
 
 typedef struct address {
   buffer *buf;
@@ -53,9 +58,8 @@ typedef struct binding {
 
 /* A method of a session. */
 typedef struct method_state {
-  bound_input *inputs;  /* (n_inputs) */
-  host_tensor *outputs; /* (n_outputs) owned data, of the last run */
-  size_t *output_capacity;
+  argument *inputs;  /* (n_inputs) */
+  argument *outputs; /* (n_outputs) of the last run */
   bool has_run;
   const char **moved; /* (n) why an instruction is to be on the CPU backend, or is; NULL */
   bool has_moved;     /* some are not there yet */
@@ -117,6 +121,15 @@ typedef struct running {
   binding *b;
 } running;
 
+/* ---- arguments.c ---- inputs and outputs on the host */
+void argument_clear(session *s, argument *a);
+clave_status gather_inputs(const running *r) STATUS_CHECK;
+/* Blocks of the current schedule that devices use in place; its other ones have addresses. */
+clave_status place_arguments(const running *r) STATUS_CHECK;
+/* To where the current schedule is the first to want them. */
+clave_status write_inputs(const running *r) STATUS_CHECK;
+/* They are there when all devices have finished. */
+clave_status read_outputs(const running *r) STATUS_CHECK;
 /* ---- state.c ---- */
 clave_status create_state(session *s) STATUS_CHECK;
 /* ---- bind.c ---- arenas and the addresses of slots */

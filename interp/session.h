@@ -70,8 +70,14 @@ clave_status session_create(executable *x, constant_store *const *stores, const 
 void session_destroy(session *s); /* takes NULL */
 clave_status session_set_input(session *s, uint32_t method, uint32_t index,
                                const host_tensor *value) STATUS_CHECK;
+/* As set_input, but the memory stays the caller's and is read by each run; NULL: no input. */
+clave_status session_bind_input(session *s, uint32_t method, uint32_t index,
+                                const host_tensor *value) STATUS_CHECK;
+/* Runs write the result there; NULL: into the session's own memory. */
+clave_status session_bind_output(session *s, uint32_t method, uint32_t index, void *data,
+                                 size_t bytes) STATUS_CHECK;
 clave_status session_run(session *s, uint32_t method) STATUS_CHECK;
-/* Result of the last run; contiguous, owned by the session. */
+/* Result of the last run; contiguous, owned by the session or where it was bound. */
 clave_status session_output(session *s, uint32_t method, uint32_t index,
                             host_tensor *out) STATUS_CHECK;
 clave_status session_reset(session *s) STATUS_CHECK;

@@ -54,7 +54,9 @@ static clave_status buffer_create(backend *b, size_t bytes, buffer **out) {
   return create_buffer(alloc_aligned(bytes), bytes, true, out);
 }
 
-static clave_status buffer_wrap(backend *b, const void *host, size_t bytes, buffer **out) {
+static clave_status buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
+                                buffer **out) {
+  (void)writable;
   if (bytes == 0) return buffer_create(b, 0, out);
   return create_buffer((void *)(uintptr_t)host, bytes, false, out);
 }
@@ -274,14 +276,14 @@ static clave_status run(stream *base, const recording *recorded, void **state,
 static clave_status write_buffer(stream *s, buffer *to, size_t offset, const void *from,
                                  size_t bytes) {
   (void)s;
-  if (bytes > 0) memcpy(buffer_data(to) + offset, from, bytes);
+  if (bytes > 0 && buffer_data(to) + offset != from) memcpy(buffer_data(to) + offset, from, bytes);
   return NULL;
 }
 
 static clave_status read_buffer(stream *s, const buffer *from, size_t offset, void *to,
                                 size_t bytes) {
   (void)s;
-  if (bytes > 0) memcpy(to, buffer_data(from) + offset, bytes);
+  if (bytes > 0 && buffer_data(from) + offset != to) memcpy(to, buffer_data(from) + offset, bytes);
   return NULL;
 }
 

@@ -34,15 +34,19 @@ clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) {
   return create_buffer(b, CL_MEM_READ_WRITE, NULL, bytes, out);
 }
 
-clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, buffer **out) {
+clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
+                                buffer **out) {
   if (bytes == 0) return opencl_buffer_create(b, 0, out);
   bool in_place = b->info.shares_host_memory && (uintptr_t)host % b->info.alignment == 0;
   cl_mem_flags how = in_place ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
+  how |= writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
   union { /* OpenCL takes a plain pointer; CL_MEM_READ_ONLY keeps the promise */
     const void *from;
     void *to;
   } pointer = {.from = host};
-  return create_buffer(b, CL_MEM_READ_ONLY | how, pointer.to, bytes, out);
+  TRY(create_buffer(b, how, pointer.to, bytes, out));
+  if (in_place) ((cl_buffer *)*out)->host = host;
+  return NULL;
 }
 
 void opencl_buffer_destroy(backend *b, buffer *buf) {

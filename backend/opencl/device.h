@@ -16,7 +16,8 @@
   X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                      \
   X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer)                        \
   X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer) X(clFlush) X(clFinish) X(clReleaseEvent)          \
-  X(clGetEventProfilingInfo) X(clGetKernelWorkGroupInfo)
+  X(clGetEventProfilingInfo) X(clGetKernelWorkGroupInfo)             \
+  X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject)
 /* clang-format on */
 
 typedef struct cl_functions {
@@ -162,10 +163,11 @@ extern const int n_kernel_signatures;
 typedef struct cl_buffer {
   buffer base;
   cl_mem memory;
-  uint64_t serial; /* no two of a process have the same, nor 0 */
+  uint64_t serial;  /* no two of a process have the same, nor 0 */
+  const char *host; /* the memory that it is in place in; or NULL */
 } cl_buffer;
 clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
-clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes,
+clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
                                 buffer **out) STATUS_CHECK;
 void opencl_buffer_destroy(backend *b, buffer *buf);
 

@@ -73,20 +73,40 @@ void opencl_stream_destroy(backend *b, stream *base) {
 
 /* ---------------------------------------------------------------- memory */
 
+/* Memory that a buffer lies in: the device and the host see each other's changes through a map. */
+static clave_status pass_over(const cl_stream *s, const cl_buffer *b, size_t offset, size_t bytes,
+                              cl_map_flags flags, cl_bool waits) {
+  cl_int code;
+  void *mapped = s->cl->clEnqueueMapBuffer(s->queue, b->memory, waits, flags, offset, bytes, 0,
+                                           NULL, NULL, &code);
+  if (code != CL_SUCCESS) return opencl_status(code, "clEnqueueMapBuffer");
+  CL_TRY(s->cl->clEnqueueUnmapMemObject(s->queue, b->memory, mapped, 0, NULL, NULL),
+         "clEnqueueUnmapMemObject");
+  return NULL;
+}
+
+static bool lies_in(const cl_buffer *b, size_t offset, const void *host) {
+  return b->host && b->host + offset == (const char *)host;
+}
+
 static clave_status write_buffer(const cl_stream *s, const buffer *to, size_t offset,
                                  const void *from, size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
-  cl_mem memory = ((const cl_buffer *)to)->memory;
-  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, memory, waits, offset, bytes, from, 0, NULL, NULL),
-         "clEnqueueWriteBuffer");
+  const cl_buffer *b = (const cl_buffer *)to;
+  if (lies_in(b, offset, from))
+    return pass_over(s, b, offset, bytes, CL_MAP_WRITE_INVALIDATE_REGION, waits);
+  CL_TRY(
+      s->cl->clEnqueueWriteBuffer(s->queue, b->memory, waits, offset, bytes, from, 0, NULL, NULL),
+      "clEnqueueWriteBuffer");
   return NULL;
 }
 
 static clave_status read_buffer(const cl_stream *s, const buffer *from, size_t offset, void *to,
                                 size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
-  cl_mem memory = ((const cl_buffer *)from)->memory;
-  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, memory, waits, offset, bytes, to, 0, NULL, NULL),
+  const cl_buffer *b = (const cl_buffer *)from;
+  if (lies_in(b, offset, to)) return pass_over(s, b, offset, bytes, CL_MAP_READ, waits);
+  CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, b->memory, waits, offset, bytes, to, 0, NULL, NULL),
          "clEnqueueReadBuffer");
   return NULL;
 }

@@ -63,7 +63,7 @@ static void test_empty_and_wrapped_buffers(void **state) {
   good(b.device->vt->read(b.queue, empty, 0, NULL, 0));
   static const char text[] = "host memory";
   char copy[sizeof text];
-  good(b.device->vt->buffer_wrap(b.device, text, sizeof text, &wrapped));
+  good(b.device->vt->buffer_wrap(b.device, text, sizeof text, false, &wrapped));
   good(b.device->vt->read(b.queue, wrapped, 5, copy, 6));
   assert_memory_equal(copy, "memory", 6);
   b.device->vt->buffer_destroy(b.device, empty);

@@ -129,7 +129,7 @@ static void test_buffers(void **state) {
   assert_int_equal(posix_memalign((void **)&host, 4096, 8192), 0);
   for (int i = 0; i < 8192; i++) host[i] = (char)(i * 7);
   for (size_t offset = 0; offset < 3; offset++) { /* in place, and copied */
-    good(vt->buffer_wrap(s.device, host + offset, 5000, &b));
+    good(vt->buffer_wrap(s.device, host + offset, 5000, false, &b));
     assert_int_equal(b->bytes, 5000);
     good(vt->read(s.stream, b, 4000, got, 300));
     assert_memory_equal(got, host + offset + 4000, 300);

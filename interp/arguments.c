@@ -1,0 +1,308 @@
+/* A method's inputs and outputs in the host's memory: the session's own, or the caller's. Devices
+ * that share it use large ones in place; the others get and give copies. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "interp/host_copy.h"
+#include "interp/running.h"
+#include "interp/scalar.h"
+
+/* What is smaller is copied sooner than a device learns of it. */
+#ifndef CLAVE_IN_PLACE_BYTES
+#define CLAVE_IN_PLACE_BYTES (64 << 10)
+#endif
+enum { IN_PLACE_FROM = CLAVE_IN_PLACE_BYTES, PAGE = 4096 /* any device's alignment */ };
+
+/* ---------------------------------------------------------------- memory */
+
+static void drop_wrapped(session *s, argument *a) {
+  for (int b = 0; b < s->devices.count; b++) {
+    backend *be = s->devices.backends[b];
+    if (!a->wrapped[b]) continue;
+    be->vt->buffer_destroy(be, a->wrapped[b]);
+    a->wrapped[b] = NULL;
+    s->generation++;
+  }
+}
+
+void argument_clear(session *s, argument *a) {
+  drop_wrapped(s, a);
+  free(a->own);
+  *a = (argument){0};
+}
+
+static void use_memory(session *s, argument *a, void *data, size_t room) {
+  if (a->data != data || a->room != room) drop_wrapped(s, a);
+  a->data = data;
+  a->room = room;
+}
+
+/* The session's own memory, at least of `bytes`. */
+static clave_status use_own(session *s, argument *a, size_t bytes) {
+  if (!a->own || a->capacity < bytes) {
+    drop_wrapped(s, a);
+    free(a->own);
+    a->capacity = bytes < IN_PLACE_FROM ? bytes + 1 : (bytes + PAGE - 1) / PAGE * PAGE;
+    a->own = bytes < IN_PLACE_FROM ? malloc(a->capacity) : aligned_alloc(PAGE, a->capacity);
+    a->data = NULL;
+    if (!a->own) {
+      a->capacity = 0;
+      return status_no_memory();
+    }
+  }
+  use_memory(s, a, a->own, a->capacity);
+  return NULL;
+}
+
+static bool overlap(const argument *a, const argument *b) {
+  uintptr_t from_a = (uintptr_t)a->data, from_b = (uintptr_t)b->data;
+  return a->data && b->data && from_a < from_b + b->room && from_b < from_a + a->room;
+}
+
+/* ---------------------------------------------------------------- setting */
+
+static clave_status check_input(const session *s, const ir_argument *a, const tensor *v) {
+  if (a->tensor == IR_NONE) {
+    ir_value_type type = s->prog->ir.values.items[a->value].type;
+    bool fits = v->rank == 0 && (type == IR_VALUE_TYPE_FLOAT || !dtype_is_float(v->type));
+    return fits ? NULL
+                : INVALID("it is a %s scalar, not %s of rank %d",
+                          type == IR_VALUE_TYPE_FLOAT ? "float" : "integer", dtype_name(v->type),
+                          v->rank);
+  }
+  const tensor *want = &s->prog->types[a->tensor];
+  char have_text[128], want_text[128];
+  bool fits = v->type == want->type && v->rank == want->rank;
+  for (int i = 0; fits && i < want->rank; i++)
+    fits = dim_matches(v->dims[i], want->dims[i]) && v->dims[i] >= 0;
+  if (fits) return NULL;
+  return INVALID("it is %s %s, not %s %s", dtype_name(want->type),
+                 tensor_shape_text(want, want_text, sizeof want_text), dtype_name(v->type),
+                 tensor_shape_text(v, have_text, sizeof have_text));
+}
+
+static const char *first_element(const host_tensor *h) {
+  return (const char *)h->data + h->t.offset * (int64_t)dtype_size(h->t.type);
+}
+
+static clave_status copy_in(session *s, argument *in, const host_tensor *value) {
+  size_t bytes;
+  TRY(known_bytes(&value->t, &bytes));
+  TRY(use_own(s, in, bytes));
+  copy_to_contiguous(&value->t, value->data, in->data);
+  return NULL;
+}
+
+/* The tensor stays where it is, if it can; else each run copies it. */
+static clave_status refer_to(session *s, argument *in, const host_tensor *value) {
+  size_t bytes;
+  TRY(known_bytes(&value->t, &bytes));
+  in->is_gathered = !tensor_is_contiguous(&value->t);
+  in->source = *value;
+  if (!in->is_gathered) use_memory(s, in, (void *)(uintptr_t)first_element(value), bytes);
+  return NULL;
+}
+
+static clave_status store_input(session *s, const ir_argument *a, argument *in,
+                                const host_tensor *value, bool refers) {
+  TRY(check_input(s, a, &value->t));
+  in->is_gathered = false;
+  if (a->tensor == IR_NONE)
+    return scalar_from_bytes(value->t.type, (const unsigned char *)first_element(value),
+                             s->prog->ir.values.items[a->value].type, &in->scalar);
+  TRY(refers ? refer_to(s, in, value) : copy_in(s, in, value));
+  in->t = value->t;
+  tensor_set_contiguous(&in->t);
+  return NULL;
+}
+
+static clave_status find_argument(const ir_method *m, const ir_arguments *all, const char *what,
+                                  uint32_t index) {
+  if (index < all->count) return NULL;
+  return INVALID("%s %u of method '%s', which has %u", what, index, m->name, all->count);
+}
+
+static clave_status give_input(session *s, uint32_t number, uint32_t index,
+                               const host_tensor *value, bool refers) {
+  const ir_method *m = &s->prog->ir.methods.items[number];
+  TRY(find_argument(m, &m->inputs, "input", index));
+  const ir_argument *a = &m->inputs.items[index];
+  argument *in = &s->methods[number].inputs[index];
+  clave_status st = value ? store_input(s, a, in, value, refers) : NULL;
+  in->set = value && !st;
+  return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->name);
+}
+
+clave_status session_set_input(session *s, uint32_t number, uint32_t index,
+                               const host_tensor *value) {
+  return give_input(s, number, index, value, false);
+}
+
+clave_status session_bind_input(session *s, uint32_t number, uint32_t index,
+                                const host_tensor *value) {
+  return give_input(s, number, index, value, true);
+}
+
+static clave_status check_apart(const session *s, uint32_t number, uint32_t index) {
+  const ir_method *m = &s->prog->ir.methods.items[number];
+  const argument *outputs = s->methods[number].outputs;
+  for (uint32_t i = 0; i < m->outputs.count; i++)
+    if (i != index && outputs[i].is_bound && overlap(&outputs[i], &outputs[index]))
+      return INVALID("the memory of outputs %u ('%s') and %u ('%s') of method '%s' overlaps", i,
+                     m->outputs.items[i].name, index, m->outputs.items[index].name, m->name);
+  return NULL;
+}
+
+clave_status session_bind_output(session *s, uint32_t number, uint32_t index, void *data,
+                                 size_t bytes) {
+  const ir_method *m = &s->prog->ir.methods.items[number];
+  TRY(find_argument(m, &m->outputs, "output", index));
+  argument *out = &s->methods[number].outputs[index];
+  s->methods[number].has_run = false; /* its result may have lain there */
+  use_memory(s, out, data, data ? bytes : 0);
+  out->is_bound = data != NULL;
+  clave_status st = out->is_bound ? check_apart(s, number, index) : NULL;
+  if (!st) return NULL;
+  use_memory(s, out, NULL, 0);
+  out->is_bound = false;
+  return st;
+}
+
+clave_status session_output(session *s, uint32_t number, uint32_t index, host_tensor *out) {
+  const ir_method *m = &s->prog->ir.methods.items[number];
+  TRY(find_argument(m, &m->outputs, "output", index));
+  const argument *a = &s->methods[number].outputs[index];
+  if (!s->methods[number].has_run) return INVALID("method '%s' has not run", m->name);
+  *out = (host_tensor){a->t, a->data};
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- in place */
+
+/* Puts a block of the current schedule where the argument is, if the device can use that. */
+static clave_status place(const running *r, argument *a, uint32_t block_index, bool writable) {
+  session *s = r->s;
+  const block *k = &r->b->p->blocks[block_index];
+  backend *be = s->devices.backends[k->backend];
+  if (k->kind != BLOCK_ARENA || k->part != r->b->p->number || a->room < IN_PLACE_FROM ||
+      !be->info.shares_host_memory || (uintptr_t)a->data % be->info.alignment)
+    return NULL;
+  if (!a->wrapped[k->backend])
+    TRY(be->vt->buffer_wrap(be, a->data, a->room, writable, &a->wrapped[k->backend]));
+  r->b->blocks[block_index] = (address){.buf = a->wrapped[k->backend]};
+  return NULL;
+}
+
+static clave_status place_input(const running *r, uint32_t i) {
+  const schedule *p = r->b->p;
+  uint32_t tid = r->g->method->inputs.items[i].tensor;
+  if (tid == IR_NONE || p->at[tid].storage == NO_INDEX) return NULL;
+  const storage *g = &p->storages[p->at[tid].storage];
+  for (int b = 0; b < r->s->devices.count; b++)
+    if (g->block[b] != NO_INDEX && g->bytes)
+      TRY(place(r, &r->state->inputs[i], g->block[b], false));
+  return NULL;
+}
+
+static bool overlaps_input(const running *r, const argument *out) {
+  for (uint32_t i = 0; i < r->g->method->inputs.count; i++)
+    if (overlap(out, &r->state->inputs[i])) return true;
+  return false;
+}
+
+/* Memory for the result, of these sizes. */
+static clave_status make_room(const running *r, uint32_t i) {
+  const ir_argument *a = &r->g->method->outputs.items[i];
+  argument *out = &r->state->outputs[i];
+  size_t bytes = 8;
+  if (a->tensor != IR_NONE) {
+    out->t = r->b->p->types[a->tensor];
+    TRY(known_bytes(&out->t, &bytes));
+  }
+  tensor_set_contiguous(&out->t);
+  if (!out->is_bound) return use_own(r->s, out, bytes);
+  if (bytes <= out->room) return NULL;
+  return INVALID("output %u ('%s') has %zu bytes, there is room for %zu", i, a->name, bytes,
+                 out->room);
+}
+
+/* A result of its own, that no other argument's memory holds. */
+static clave_status place_output(const running *r, uint32_t i) {
+  const schedule *p = r->b->p;
+  uint32_t tid = r->g->method->outputs.items[i].tensor;
+  if (tid == IR_NONE || p->at[tid].storage < p->first_storage ||
+      p->at[tid].storage == NO_INDEX)
+    return NULL;
+  const location *l = &p->at[tid];
+  const storage *g = &p->storages[l->storage];
+  argument *out = &r->state->outputs[i];
+  TRY(make_room(r, i));
+  const block *k = &p->blocks[g->block[g->home]];
+  bool is_whole = g->slot == NO_INDEX && tensor_is_contiguous(&l->t) && l->t.offset == 0 &&
+                  (size_t)tensor_numel(&l->t) * dtype_size(l->t.type) == g->bytes;
+  bool is_placed = k->kind != BLOCK_ARENA || r->b->blocks[g->block[g->home]].buf !=
+                                                 r->s->arenas[k->backend].chunks[k->a.chunk];
+  if (!is_whole || is_placed || overlaps_input(r, out)) return NULL;
+  return place(r, out, g->block[g->home], true);
+}
+
+clave_status place_arguments(const running *r) {
+  const ir_method *m = r->g->method;
+  for (uint32_t i = 0; i < m->inputs.count; i++) TRY(place_input(r, i));
+  for (uint32_t i = 0; i < m->outputs.count; i++) TRY(place_output(r, i));
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- a run */
+
+clave_status gather_inputs(const running *r) {
+  const ir_arguments *inputs = &r->g->method->inputs;
+  for (uint32_t i = 0; i < inputs->count; i++) {
+    argument *in = &r->state->inputs[i];
+    if (in->set && in->is_gathered) TRY(copy_in(r->s, in, &in->source));
+  }
+  return NULL;
+}
+
+clave_status write_inputs(const running *r) {
+  session *s = r->s;
+  const schedule *p = r->b->p;
+  const ir_arguments *inputs = &r->g->method->inputs;
+  for (uint32_t i = 0; i < inputs->count; i++) {
+    uint32_t tid = inputs->items[i].tensor;
+    if (tid == IR_NONE || p->at[tid].storage == NO_INDEX) continue;
+    const storage *g = &p->storages[p->at[tid].storage];
+    for (int b = 0; b < s->devices.count; b++) {
+      if (g->block[b] == NO_INDEX || !g->bytes || p->blocks[g->block[b]].part != p->number)
+        continue;
+      bound_tensor t = bind_location(r->b, p->at[tid], b);
+      TRY(s->devices.backends[b]->vt->enqueue_write(s->streams[b], t.buf, t.buffer_offset,
+                                                    r->state->inputs[i].data, g->bytes));
+    }
+  }
+  return NULL;
+}
+
+static clave_status read_output(const running *r, uint32_t i) {
+  session *s = r->s;
+  const schedule *p = r->b->p;
+  const ir_argument *a = &r->g->method->outputs.items[i];
+  argument *o = &r->state->outputs[i];
+  TRY(make_room(r, i));
+  if (a->tensor == IR_NONE) {
+    scalar_to_bytes(&p->values[a->value], &o->t, o->data);
+    return NULL;
+  }
+  size_t bytes;
+  TRY(known_bytes(&o->t, &bytes));
+  location l = p->at[a->tensor];
+  int b = p->storages[l.storage].home;
+  bound_tensor t = bind_location(r->b, l, b);
+  return s->devices.backends[b]->vt->enqueue_read(s->streams[b], t.buf, t.buffer_offset, o->data,
+                                                  bytes);
+}
+
+clave_status read_outputs(const running *r) {
+  for (uint32_t i = 0; i < r->g->method->outputs.count; i++) TRY(read_output(r, i));
+  return NULL;
+}

@@ -148,7 +148,7 @@ static const entry *longest_at(const added_set *s, span in, size_t at) {
 
 static bool is_single_word(span in, size_t begin, size_t end) {
   uint32_t before = unicode_before(in.data, begin), after = 0;
-  if (end < in.size) (void)unicode_read(in.data + end, &after);
+  if (end < in.size) (void)utf8_read(in.data + end, &after);
   return !(begin > 0 && unicode_is_word(before)) && !(end < in.size && unicode_is_word(after));
 }
 

@@ -34,7 +34,7 @@ bool byte_level_covers(span in) {
   uint32_t c;
   uint8_t byte;
   for (size_t i = 0; i < in.size;) {
-    i += unicode_read(in.data + i, &c);
+    i += utf8_read(in.data + i, &c);
     if (!byte_of(c, &byte)) return false;
   }
   return true;
@@ -45,7 +45,7 @@ bool byte_level_decode(span in, text *out) {
   for (size_t i = 0; i < in.size;) {
     uint32_t c;
     uint8_t byte;
-    i += unicode_read(in.data + i, &c);
+    i += utf8_read(in.data + i, &c);
     if (!byte_of(c, &byte)) {
       out->size = before;
       return false;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "serialize/json.h"
+#include "json/json.h"
 
 static clave_status find_in(const char *folder, const char *name, char **file) {
   *file = path_join(folder, name);

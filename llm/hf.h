@@ -5,7 +5,7 @@
  * hf_post_processor.c (post_processor), hf_decoder.c. The parts of one kind are a table of names
  * and readers; others are refused by name.
  */
-#include "llm/json_fields.h"
+#include "json/fields.h"
 #include "llm/tokenizer.h"
 
 /* v: the part's value; NULL or null: *out is NULL, but for decoders, where tokens are joined with

@@ -194,7 +194,7 @@ static clave_status take_metaspace(stage *s, span token) {
   text written = {0};
   for (size_t i = 0; i < token.size;) {
     uint32_t c;
-    i += unicode_read(token.data + i, &c);
+    i += utf8_read(token.data + i, &c);
     if (c != s->rule->character) {
       unicode_append(&written, c);
     } else if (!drops) {
@@ -209,7 +209,7 @@ static size_t leading(const rule *r, span in, size_t most, size_t *count) {
   size_t at = 0;
   for (*count = 0; *count < most && at < in.size; ++*count) {
     uint32_t c;
-    size_t n = unicode_read(in.data + at, &c);
+    size_t n = utf8_read(in.data + at, &c);
     if (c != r->character) break;
     at += n;
   }
@@ -238,7 +238,7 @@ static clave_status strip_both(stage *s, span token) {
   size_t count, begin = leading(r, token, r->start, &count), end = token.size;
   for (size_t i = 0; i < r->stop && end > begin; i++) {
     if (unicode_before(token.data, end) != r->character) break;
-    end -= unicode_size(r->character);
+    end -= utf8_size(r->character);
   }
   return put_token(s->next, (span){token.data + begin, end - begin});
 }
@@ -324,8 +324,8 @@ static const stage_kind strip_start_kind;
 
 static clave_status read_strip(const json *v, rule *r) {
   TRY(field_character(v, "content", &r->character));
-  TRY(field_index(v, "start", 0, &r->start));
-  TRY(field_index(v, "stop", 0, &r->stop));
+  TRY(field_index(v, "start", VOCAB_MAX, 0, &r->start));
+  TRY(field_index(v, "stop", VOCAB_MAX, 0, &r->stop));
   if (r->stop == 0) r->kind = &strip_start_kind;
   return NULL;
 }

@@ -26,7 +26,7 @@ static bool is_in_alphabet(const char *written) {
 
 static clave_status add_entry(clave_tokenizer *t, const json *v) {
   uint32_t id;
-  TRY(status_while(json_index(v, &id), "\"%.60s\"", json_key(v)));
+  TRY(status_while(json_index(v, VOCAB_MAX, &id), "\"%.60s\"", json_key(v)));
   return status_while(hf_add_piece(t, id, (span){json_key(v), strlen(json_key(v))}), "\"%.60s\"",
                       json_key(v));
 }
@@ -229,7 +229,7 @@ static clave_status read_unigram(const json *v, uint8_t *kinds, clave_tokenizer 
   bool has_bytes;
   double *scores = NULL;
   unigram_options o = {.kinds = kinds};
-  TRY(field_index(v, "unk_id", VOCAB_NONE, &o.unknown.id));
+  TRY(field_index(v, "unk_id", VOCAB_MAX, VOCAB_NONE, &o.unknown.id));
   if (o.unknown.id != VOCAB_NONE && !vocab_has(t->vocab, o.unknown.id)) {
     return INVALID("\"unk_id\" is %u, which is not in the vocabulary", o.unknown.id);
   }
@@ -252,7 +252,7 @@ static clave_status read_wordpiece(const json *v, uint8_t *kinds, clave_tokenize
   uint32_t most;
   wordpiece_options o = {.kinds = kinds};
   TRY(field_text(v, "continuing_subword_prefix", "##", &o.continuing_prefix));
-  TRY(field_index(v, "max_input_chars_per_word", 100, &most));
+  TRY(field_index(v, "max_input_chars_per_word", VOCAB_MAX, 100, &most));
   TRY(read_unknown(v, t, kinds, &o.unknown_id));
   o.max_characters = most;
   return wordpiece_create(t->vocab, &o, &t->model);

@@ -48,7 +48,7 @@ typedef void map_fn(uint32_t c, text *out);
 static void map_characters(span in, map_fn *map, text *out) {
   for (size_t i = 0; i < in.size;) {
     uint32_t c;
-    i += unicode_read(in.data + i, &c);
+    i += utf8_read(in.data + i, &c);
     map(c, out);
   }
 }
@@ -151,7 +151,7 @@ static clave_status apply_bert(const normalizer *base, span in, bool first, text
   (void)first;
   for (size_t i = 0; i < in.size;) {
     uint32_t c;
-    i += unicode_read(in.data + i, &c);
+    i += utf8_read(in.data + i, &c);
     clean_one(n, c, &cleaned);
   }
   clave_status st = text_status(&cleaned);
@@ -177,7 +177,7 @@ static void replace_grapheme(const charsmap *c, span in, text *out) {
   }
   for (size_t i = 0; i < in.size;) {
     uint32_t code_point;
-    span one = {in.data + i, unicode_read(in.data + i, &code_point)};
+    span one = {in.data + i, utf8_read(in.data + i, &code_point)};
     i += one.size;
     if (charsmap_shortest(c, one, &replacement) > 0) one = replacement;
     text_append(out, one.data, one.size);

@@ -35,7 +35,7 @@ static clave_status read_pair(const json *v, const char *key, uint32_t *id) {
   const json *pair;
   TRY(field(v, key, JSON_ARRAY, &pair));
   if (json_count(pair) != 2) return INVALID("\"%s\": expected a token and its id", key);
-  return status_while(json_index(json_next(json_first(pair)), id), "\"%s\"", key);
+  return status_while(json_index(json_next(json_first(pair)), VOCAB_MAX, id), "\"%s\"", key);
 }
 
 static clave_status read_cls_sep(const json *v, int depth, post_processor *f) {
@@ -55,7 +55,7 @@ static clave_status add_special(const json *tokens, const json *v, uint32_t *lis
   TRY(field(token, "ids", JSON_ARRAY, &ids));
   for (const json *i = json_first(ids); i; i = json_next(i)) {
     uint32_t id;
-    TRY(json_index(i, &id));
+    TRY(json_index(i, VOCAB_MAX, &id));
     TRY(insert(list, n, *n, id));
   }
   return NULL;

@@ -139,7 +139,7 @@ static clave_status split_fixed(const pre_tokenizer *base, span in, bool first, 
     size_t begin = at;
     uint32_t c;
     for (size_t i = 0; i < self_of(base)->length && at < in.size; i++) {
-      at += unicode_read(in.data + at, &c);
+      at += utf8_read(in.data + at, &c);
     }
     TRY(to->take(to, (span){in.data + begin, at - begin}, first && begin == 0));
   }
@@ -346,7 +346,7 @@ static clave_status read_delimiter(const json *v, context c, pre_tokenizer **out
 static clave_status read_fixed_length(const json *v, context c, pre_tokenizer **out) {
   uint32_t length;
   (void)c;
-  TRY(field_index(v, "length", 5, &length));
+  TRY(field_index(v, "length", VOCAB_MAX, 5, &length));
   if (length == 0) return INVALID("\"length\" is 0, expected at least 1");
   hf_pre_tokenizer *s = new_pre_tokenizer(split_fixed, 0);
   if (!s) return status_no_memory();

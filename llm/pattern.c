@@ -188,7 +188,7 @@ clave_status pattern_search_next(pattern_search *s, bool *found) {
     bool again = s->begin == s->end && s->end == s->last_end;
     if (s->begin == s->end) { /* look on from the next character */
       uint32_t c;
-      s->at += s->at < s->in.size ? unicode_read(s->in.data + s->at, &c) : 1;
+      s->at += s->at < s->in.size ? utf8_read(s->in.data + s->at, &c) : 1;
     }
     s->last_end = s->end;
     if (again) continue;

@@ -277,7 +277,7 @@ static clave_status translate_escape(translator *t, bool inside) {
   }
   uint32_t code_point;
   copy(t, 1);
-  copy(t, unicode_read(t->in.data + t->at, &code_point)); /* punctuation, \1, \k<name> */
+  copy(t, utf8_read(t->in.data + t->at, &code_point)); /* punctuation, \1, \k<name> */
   return NULL;
 }
 
@@ -468,7 +468,7 @@ static clave_status translate_one(translator *t) {
     return NULL;
   }
   uint32_t code_point;
-  copy(t, unicode_read(t->in.data + t->at, &code_point));
+  copy(t, utf8_read(t->in.data + t->at, &code_point));
   return NULL;
 }
 

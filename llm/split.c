@@ -162,7 +162,7 @@ static clave_status find_kind(const match_pre_tokenizer *s, span in, span_joiner
   size_t last = 0;
   for (size_t i = 0, n; i < in.size; i += n) {
     uint32_t c;
-    n = unicode_read(in.data + i, &c);
+    n = utf8_read(in.data + i, &c);
     if (s->is_kind(c)) TRY(add_match(j, &last, i, i + n));
   }
   return add_rest(j, last, in);

@@ -178,7 +178,7 @@ static clave_status cut(encoder *e, const added_set *set, span in, bool first, e
 static clave_status keeps_start(const normalizer *n, span in, bool *keeps) {
   text one = {0};
   uint32_t c;
-  clave_status st = n->apply(n, (span){in.data, unicode_read(in.data, &c)}, true, &one);
+  clave_status st = n->apply(n, (span){in.data, utf8_read(in.data, &c)}, true, &one);
   if (!st) st = text_status(&one);
   *keeps = one.size > 0;
   text_free(&one);

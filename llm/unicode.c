@@ -13,25 +13,13 @@ uint32_t unicode_before(const char *s, size_t end) {
   if (end == 0) return 0;
   size_t begin = end - 1;
   while (begin > 0 && ((uint8_t)s[begin] & 0xC0) == 0x80) begin--;
-  (void)unicode_read(s + begin, &c);
+  (void)utf8_read(s + begin, &c);
   return c;
-}
-
-static size_t encode(uint32_t c, char *out /* [4] */) {
-  size_t n = unicode_size(c);
-  if (n == 1) {
-    out[0] = (char)c;
-    return 1;
-  }
-  static const uint8_t lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-  for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3F));
-  out[0] = (char)(lead[n] | c);
-  return n;
 }
 
 void unicode_append(text *out, uint32_t c) {
   char bytes[4];
-  text_append(out, bytes, encode(c, bytes));
+  text_append(out, bytes, utf8_write(c, bytes));
 }
 
 /* ---------------------------------------------------------------- kinds */
@@ -45,7 +33,7 @@ bool unicode_is_space(uint32_t c) {
 size_t unicode_skip_space(span in, size_t at) {
   uint32_t c;
   for (size_t n; at < in.size; at += n) {
-    n = unicode_read(in.data + at, &c);
+    n = utf8_read(in.data + at, &c);
     if (!unicode_is_space(c)) break;
   }
   return at;
@@ -55,7 +43,7 @@ size_t unicode_skip_space_before(span in, size_t end, size_t least) {
   while (end > least) {
     uint32_t c = unicode_before(in.data, end);
     if (!unicode_is_space(c)) break;
-    end -= unicode_size(c);
+    end -= utf8_size(c);
   }
   return end;
 }
@@ -95,9 +83,9 @@ bool unicode_is_word(uint32_t c) {
 
 size_t unicode_grapheme(span in) {
   uint32_t c, next;
-  size_t at = unicode_read(in.data, &c);
+  size_t at = utf8_read(in.data, &c);
   for (utf8proc_int32_t state = 0; at < in.size; c = next) {
-    size_t n = unicode_read(in.data + at, &next);
+    size_t n = utf8_read(in.data + at, &next);
     if (c < 0x80 && next < 0x80 && c != '\r' && state == 0) break; /* ASCII stands alone */
     if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)c, (utf8proc_int32_t)next, &state)) {
       break;
@@ -140,7 +128,7 @@ enum { LONGEST_DECOMPOSITION = 32 }; /* 18, of U+FDFA */
 static bool decompose(code_points *p, span in, utf8proc_option_t options) {
   for (size_t i = 0; i < in.size;) {
     uint32_t c;
-    i += unicode_read(in.data + i, &c);
+    i += utf8_read(in.data + i, &c);
     if (!reserve(p, LONGEST_DECOMPOSITION)) return false;
     int boundary = 0;
     utf8proc_ssize_t n = utf8proc_decompose_char((int32_t)c, p->items + p->count,

@@ -7,30 +7,7 @@
 #include <stdint.h>
 
 #include "base/memory.h"
-#include "llm/vocab.h"
-
-/* Reads one code point (s holds a whole one) and gives its bytes. */
-static inline size_t unicode_read(const char *s, uint32_t *c) {
-  const uint8_t *b = (const uint8_t *)s;
-  if (b[0] < 0x80) {
-    *c = b[0];
-    return 1;
-  }
-  if (b[0] < 0xE0) {
-    *c = (b[0] & 0x1FU) << 6 | (b[1] & 0x3FU);
-    return 2;
-  }
-  if (b[0] < 0xF0) {
-    *c = (b[0] & 0x0FU) << 12 | (b[1] & 0x3FU) << 6 | (b[2] & 0x3FU);
-    return 3;
-  }
-  *c = (b[0] & 0x07U) << 18 | (b[1] & 0x3FU) << 12 | (b[2] & 0x3FU) << 6 | (b[3] & 0x3FU);
-  return 4;
-}
-
-static inline size_t unicode_size(uint32_t c) {
-  return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-}
+#include "base/utf8.h"
 
 /* The code point that ends at s[end], 0 at the beginning. */
 uint32_t unicode_before(const char *s, size_t end);

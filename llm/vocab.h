@@ -5,12 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
-
-typedef struct span {
-  const char *data; /* borrowed */
-  size_t size;
-} span;
+#include "base/memory.h"
 
 enum { VOCAB_MAX = 1 << 22, VOCAB_MAX_PIECE = 1 << 16 };
 #define VOCAB_NONE UINT32_MAX

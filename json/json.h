@@ -1,13 +1,19 @@
-#ifndef SERIALIZE_JSON_H
-#define SERIALIZE_JSON_H
+#ifndef JSON_JSON_H
+#define JSON_JSON_H
 /* Strict JSON documents (RFC 8259): checked whole before they are parsed, so that what follows may
  * rely on them: UTF-8, no duplicate keys, no NUL in strings, nothing after the value, bounded
- * depth. */
+ * depth. fields.h reads objects by type, writer.h writes. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "base/memory.h"
+
+enum {
+  JSON_MAX_DEPTH = 64,      /* nesting of arrays and objects */
+  JSON_MAX_NUMBER = 60,     /* characters of a number */
+  JSON_MAX_VALUES = 8 << 20 /* of a document: each takes 64 bytes of memory */
+};
 
 typedef struct json json; /* a value within a document */
 typedef enum json_kind {
@@ -20,10 +26,12 @@ typedef enum json_kind {
 } json_kind;
 
 /* Errors name line and column. */
-clave_status json_parse(const char *text, size_t size, json **out) STATUS_CHECK;
+clave_status json_parse(const char *source, size_t size, json **out) STATUS_CHECK;
 /* As json_parse, and every number is written as an integer. */
-clave_status json_parse_integers(const char *text, size_t size, json **out) STATUS_CHECK;
+clave_status json_parse_integers(const char *source, size_t size, json **out) STATUS_CHECK;
 void json_free(json *document); /* takes NULL */
+/* A document that is one string: appends its bytes, which may hold NUL. */
+clave_status json_read_string(const char *source, size_t size, text *out) STATUS_CHECK;
 
 json_kind json_kind_of(const json *v);
 const char *json_kind_name(json_kind kind); /* "a string" */
@@ -44,7 +52,7 @@ bool json_u64(const json *v, uint64_t *out);
 bool json_f64(const json *v, double *out);
 
 /* Is the text one JSON value and nothing else? integers: no number has a fraction or an exponent.
- * (json_syntax.c; used by json_parse.) */
-clave_status json_check_syntax(const char *text, size_t size, bool integers) STATUS_CHECK;
+ * (syntax.c; used by json_parse.) */
+clave_status json_check_syntax(const char *source, size_t size, bool integers) STATUS_CHECK;
 
 #endif

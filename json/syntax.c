@@ -1,16 +1,16 @@
 /* The grammar of JSON, without building anything: one pass over the text that refuses all that is
- * not RFC 8259. */
+ * not RFC 8259; and documents that are one string, read by the same grammar. */
 #include <string.h>
 
 #include "base/utf8.h"
-#include "serialize/json.h"
-#include "serialize/limits.h"
+#include "json/json.h"
 
 typedef struct scanner {
   const char *text;
   size_t size, at;
   size_t n_values;
   bool integers;
+  text *string; /* takes the bytes of strings, which may then hold NUL; NULL: nothing does */
 } scanner;
 
 /* The next byte, 0 at the end (NUL itself is nowhere legal). */
@@ -24,6 +24,7 @@ static clave_status syntax_error(const scanner *s, const char *what) {
     line += s->text[i] == '\n';
   }
   const char *where = s->at >= s->size ? " (end of text)" : "";
+  if (!memchr(s->text, '\n', s->size)) return INVALID("JSON column %zu%s: %s", column, where, what);
   return INVALID("JSON line %zu, column %zu%s: %s", line, column, where, what);
 }
 
@@ -59,7 +60,7 @@ static clave_status scan_number(scanner *s) {
     if (peek(s) == '+' || peek(s) == '-') s->at++;
     if (!skip_digits(s)) return syntax_error(s, "expected a digit in the exponent");
   }
-  return s->at - begin > LIMIT_JSON_NUMBER ? syntax_error(s, "number too long") : NULL;
+  return s->at - begin > JSON_MAX_NUMBER ? syntax_error(s, "number too long") : NULL;
 }
 
 /* Four hexadecimal digits at s->at, or -1. */
@@ -77,20 +78,45 @@ static int scan_hex(scanner *s) {
   return value;
 }
 
+static void keep(scanner *s, const char *bytes, size_t n) {
+  if (s->string) text_append(s->string, bytes, n);
+}
+
+static void keep_code_point(scanner *s, int c) {
+  char bytes[4];
+  keep(s, bytes, utf8_write((uint32_t)c, bytes));
+}
+
 /* After "\u". */
 static clave_status scan_code_point(scanner *s) {
-  int high = scan_hex(s);
+  int high = scan_hex(s), low = 0;
   if (high < 0) return syntax_error(s, "expected four hexadecimal digits after \\u");
-  if (high == 0) return syntax_error(s, "string with a NUL character");
-  if (high < 0xD800 || high > 0xDFFF) return NULL;
+  if (high == 0 && !s->string) return syntax_error(s, "string with a NUL character");
+  if (high < 0xD800 || high > 0xDFFF) {
+    keep_code_point(s, high);
+    return NULL;
+  }
   bool pair =
       high < 0xDC00 && s->size - s->at >= 2 && s->text[s->at] == '\\' && s->text[s->at + 1] == 'u';
   if (pair) {
     s->at += 2;
-    int low = scan_hex(s);
+    low = scan_hex(s);
     pair = low >= 0xDC00 && low <= 0xDFFF;
   }
-  return pair ? NULL : syntax_error(s, "\\u escape of half a surrogate pair");
+  if (!pair) return syntax_error(s, "\\u escape of half a surrogate pair");
+  keep_code_point(s, 0x10000 + (high - 0xD800) * 0x400 + (low - 0xDC00));
+  return NULL;
+}
+
+/* After a backslash. */
+static clave_status scan_escape(scanner *s) {
+  static const char letters[] = "\"\\/bfnrtu", meant[] = "\"\\/\b\f\n\r\t";
+  const char c = peek(s), *letter = c ? strchr(letters, c) : NULL;
+  if (!letter) return syntax_error(s, "no such escape in a string");
+  s->at++;
+  if (c == 'u') return scan_code_point(s);
+  keep(s, &meant[letter - letters], 1);
+  return NULL;
 }
 
 static clave_status scan_string(scanner *s) {
@@ -104,15 +130,12 @@ static clave_status scan_string(scanner *s) {
     if (c != '\\') {
       size_t n = utf8_sequence(s->text + s->at, s->size - s->at);
       if (n == 0) return syntax_error(s, "string is not valid UTF-8");
+      keep(s, s->text + s->at, n);
       s->at += n;
       continue;
     }
     s->at++;
-    c = peek(s);
-    if (c == '\0' || !strchr("\"\\/bfnrtu", c))
-      return syntax_error(s, "no such escape in a string");
-    s->at++;
-    if (c == 'u') TRY(scan_code_point(s));
+    TRY(scan_escape(s));
   }
   s->at++;
   return NULL;
@@ -145,7 +168,7 @@ static clave_status scan_key(scanner *s) {
 /* An array or object, at its opening bracket. */
 static clave_status scan_container(scanner *s, bool is_object, int depth) {
   const char close = is_object ? '}' : ']';
-  if (depth >= LIMIT_JSON_DEPTH) return syntax_error(s, "nested too deeply");
+  if (depth >= JSON_MAX_DEPTH) return syntax_error(s, "nested too deeply");
   s->at++;
   skip_space(s);
   if (peek(s) == close) {
@@ -167,7 +190,7 @@ static clave_status scan_container(scanner *s, bool is_object, int depth) {
 }
 
 static clave_status scan_value(scanner *s, int depth) {
-  if (++s->n_values > LIMIT_JSON_VALUES) return syntax_error(s, "more values than a file may hold");
+  if (++s->n_values > JSON_MAX_VALUES) return syntax_error(s, "more values than a file may hold");
   switch (peek(s)) {
     case '{':
       return scan_container(s, true, depth);
@@ -184,10 +207,23 @@ static clave_status scan_value(scanner *s, int depth) {
   }
 }
 
-clave_status json_check_syntax(const char *text, size_t size, bool integers) {
-  scanner s = {.text = text, .size = size, .integers = integers};
+static clave_status scan_end(scanner *s) {
+  skip_space(s);
+  return s->at < s->size ? syntax_error(s, "expected nothing after the value") : NULL;
+}
+
+clave_status json_check_syntax(const char *source, size_t size, bool integers) {
+  scanner s = {.text = source, .size = size, .integers = integers};
   skip_space(&s);
   TRY(scan_value(&s, 0));
+  return scan_end(&s);
+}
+
+clave_status json_read_string(const char *source, size_t size, text *out) {
+  scanner s = {.text = source, .size = size, .string = out};
   skip_space(&s);
-  return s.at < size ? syntax_error(&s, "expected nothing after the value") : NULL;
+  if (peek(&s) != '"') return syntax_error(&s, "expected a string");
+  TRY(scan_string(&s));
+  TRY(scan_end(&s));
+  return text_status(out);
 }

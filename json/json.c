@@ -1,5 +1,5 @@
 /* JSON values behind our own names: the only includer of cJSON. */
-#include "serialize/json.h"
+#include "json/json.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -43,10 +43,10 @@ static clave_status check_all_keys(const cJSON *v) {
   return NULL;
 }
 
-static clave_status parse(const char *text, size_t size, bool integers, json **out) {
+static clave_status parse(const char *source, size_t size, bool integers, json **out) {
   *out = NULL;
-  TRY(json_check_syntax(text, size, integers));
-  cJSON *root = cJSON_ParseWithLength(text, size);
+  TRY(json_check_syntax(source, size, integers));
+  cJSON *root = cJSON_ParseWithLength(source, size);
   if (!root) return status_no_memory(); /* the syntax is good */
   clave_status st = check_all_keys(root);
   if (st) {
@@ -57,12 +57,12 @@ static clave_status parse(const char *text, size_t size, bool integers, json **o
   return NULL;
 }
 
-clave_status json_parse(const char *text, size_t size, json **out) {
-  return parse(text, size, false, out);
+clave_status json_parse(const char *source, size_t size, json **out) {
+  return parse(source, size, false, out);
 }
 
-clave_status json_parse_integers(const char *text, size_t size, json **out) {
-  return parse(text, size, true, out);
+clave_status json_parse_integers(const char *source, size_t size, json **out) {
+  return parse(source, size, true, out);
 }
 
 json_kind json_kind_of(const json *v) {

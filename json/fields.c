@@ -1,10 +1,11 @@
 /* The fields of JSON objects by type. */
-#include "llm/json_fields.h"
+#include "json/fields.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "llm/unicode.h"
+#include "base/utf8.h"
 
 span json_text(const json *string) {
   return (span){json_string(string), strlen(json_string(string))};
@@ -15,10 +16,10 @@ clave_status json_expect(const json *v, json_kind kind) {
   return INVALID("%s, expected %s", json_kind_name(json_kind_of(v)), json_kind_name(kind));
 }
 
-clave_status json_index(const json *v, uint32_t *out) {
+clave_status json_index(const json *v, uint32_t max, uint32_t *out) {
   int64_t value;
-  if (json_kind_of(v) != JSON_NUMBER || !json_i64(v, &value) || value < 0 || value > VOCAB_MAX) {
-    return INVALID("expected an integer from 0 to %d", VOCAB_MAX);
+  if (json_kind_of(v) != JSON_NUMBER || !json_i64(v, &value) || value < 0 || value > max) {
+    return INVALID("expected an integer from 0 to %" PRIu32, max);
   }
   *out = (uint32_t)value;
   return NULL;
@@ -45,10 +46,11 @@ clave_status field_bool(const json *object, const char *key, bool otherwise, boo
   return NULL;
 }
 
-clave_status field_index(const json *object, const char *key, uint32_t otherwise, uint32_t *out) {
+clave_status field_index(const json *object, const char *key, uint32_t max, uint32_t otherwise,
+                         uint32_t *out) {
   const json *v = field_or_null(object, key);
   *out = otherwise;
-  return v ? status_while(json_index(v, out), "\"%s\"", key) : NULL;
+  return v ? status_while(json_index(v, max, out), "\"%s\"", key) : NULL;
 }
 
 clave_status field_text(const json *object, const char *key, const char *otherwise, span *out) {
@@ -65,7 +67,7 @@ clave_status field_text(const json *object, const char *key, const char *otherwi
 clave_status field_character(const json *object, const char *key, uint32_t *out) {
   span s;
   TRY(field_text(object, key, NULL, &s));
-  if (s.size == 0 || unicode_read(s.data, out) != s.size) {
+  if (s.size == 0 || utf8_read(s.data, out) != s.size) {
     return INVALID("\"%s\" is \"%.40s\", expected one character", key, s.data);
   }
   return NULL;

@@ -5,8 +5,8 @@
 #include "clave_llm.h"
 #include "cli/command.h"
 #include "cli/files.h"
-#include "cli/json.h"
-#include "cli/json_line.h"
+#include "json/fields.h"
+#include "json/writer.h"
 
 typedef struct tokenize_arguments {
   const char *tokenizer, *pattern;
@@ -35,17 +35,14 @@ static const flag tokenize_flags[] = {
 typedef struct work {
   const tokenize_arguments *arguments;
   clave_tokenizer *tokenizer;
-  page text;
-  id_page ids;
+  text line;     /* that is encoded */
+  uint32_t *ids; /* owned, (capacity) that are decoded */
+  size_t n_ids, capacity;
   page *out;
 } work;
 
-static int refuse_line(size_t number, const char *why) {
-  return fail("standard input, line %zu: %s", number, why);
-}
-
 static int fail_line(size_t number, clave_status status) {
-  (void)refuse_line(number, clave_status_message(status));
+  (void)fail("standard input, line %zu: %s", number, clave_status_message(status));
   clave_status_free(status);
   return EXIT_FAILED;
 }
@@ -58,14 +55,11 @@ static int encode_line(work *w, const char *line, size_t size, size_t number) {
       .eos = a->eos,
       .special = a->special ? CLAVE_SPECIAL_MATCH : CLAVE_SPECIAL_DEFAULT};
   clave_ids ids;
-  w->text.size = 0;
-  const char *why = read_json_string(line, size, &w->text);
-  if (why) return refuse_line(number, why);
-  if (w->text.failed) return fail_memory();
-  clave_status st =
-      clave_tokenizer_encode(w->tokenizer, w->text.data, w->text.size, &options, &ids);
+  text_clear(&w->line);
+  clave_status st = json_read_string(line, size, &w->line);
+  if (!st) st = clave_tokenizer_encode(w->tokenizer, w->line.data, w->line.size, &options, &ids);
   if (st) return fail_line(number, st);
-  json j = {.out = w->out};
+  json_writer j = {.out = w->out};
   emit_list(&j, NULL);
   for (size_t i = 0; i < ids.count; i++) emit_size(&j, NULL, ids.items[i]);
   emit_end_array(&j);
@@ -73,18 +67,48 @@ static int encode_line(work *w, const char *line, size_t size, size_t number) {
   return EXIT_GOOD;
 }
 
+static bool reserve_ids(work *w, size_t count) {
+  if (count <= w->capacity) return true;
+  uint32_t *more = realloc(w->ids, count * sizeof *more);
+  if (!more) return false;
+  w->ids = more;
+  w->capacity = count;
+  return true;
+}
+
+static clave_status read_list(work *w, const json *list) {
+  if (json_kind_of(list) != JSON_ARRAY) {
+    return INVALID("%s, expected a JSON list of ids", json_kind_name(json_kind_of(list)));
+  }
+  w->n_ids = 0;
+  if (!reserve_ids(w, json_count(list))) return status_no_memory();
+  for (const json *v = json_first(list); v; v = json_next(v)) {
+    TRY(status_while(json_index(v, UINT32_MAX, &w->ids[w->n_ids]), "id %zu", w->n_ids + 1));
+    w->n_ids++;
+  }
+  return NULL;
+}
+
+static clave_status read_ids(work *w, const char *line, size_t size) {
+  json *list;
+  TRY(json_parse_integers(line, size, &list));
+  clave_status st = read_list(w, list);
+  json_free(list);
+  return st;
+}
+
 static int decode_line(work *w, const char *line, size_t size, size_t number) {
-  char *text;
+  char *back;
   size_t text_size;
-  const char *why = read_json_ids(line, size, &w->ids);
-  if (why) return refuse_line(number, why);
-  clave_status st = clave_tokenizer_decode(w->tokenizer, w->ids.items, w->ids.count,
-                                           w->arguments->skip_special, &text, &text_size);
+  clave_status st = read_ids(w, line, size);
+  if (!st)
+    st = clave_tokenizer_decode(w->tokenizer, w->ids, w->n_ids, w->arguments->skip_special, &back,
+                                &text_size);
   if (st) return fail_line(number, st);
-  json j = {.out = w->out};
-  emit_text(&j, NULL, text, text_size);
-  page_string(w->out, "\n");
-  clave_text_free(text);
+  json_writer j = {.out = w->out};
+  emit_text(&j, NULL, back, text_size);
+  text_puts(w->out, "\n");
+  clave_text_free(back);
   return EXIT_GOOD;
 }
 
@@ -98,7 +122,7 @@ static int do_lines(work *w) {
     result = (w->arguments->encode ? encode_line : decode_line)(w, at, size, number);
     at += size + (newline != NULL);
   }
-  page_free(&in);
+  text_free(&in);
   return result;
 }
 
@@ -113,13 +137,13 @@ static int check_flags(const tokenize_arguments *a) {
 
 static int run_tokenize(const void *arguments, page *out) {
   work w = {.arguments = arguments, .out = out};
-  TRY(check_flags(w.arguments));
+  TRY_EXIT(check_flags(w.arguments));
   clave_tokenizer_options options = {.size = sizeof options, .pattern = w.arguments->pattern};
   TRY_STATUS(clave_tokenizer_load(w.arguments->tokenizer, &options, &w.tokenizer));
   int result = do_lines(&w);
   clave_tokenizer_destroy(w.tokenizer);
-  page_free(&w.text);
-  free(w.ids.items);
+  text_free(&w.line);
+  free(w.ids);
   return result;
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clave_llm.h"
+#include "clave_tokenizer.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "json/fields.h"

@@ -6,8 +6,7 @@
 
 #include "base/utf8.h"
 #include "llm/language_model.h"
-#include "llm/tokenizer.h"
-#include "llm/unicode.h"
+#include "tokenizer/unicode.h"
 
 /* ---------------------------------------------------------------- which template */
 

@@ -6,7 +6,7 @@
  * ./a.out test/fuzz/corpus */
 #include <sys/stat.h>
 
-#include "test/llm/proto_writer.h"
+#include "test/tokenizer/proto_writer.h"
 #include "test/serialize/sample.h"
 
 static const char *root;

@@ -5,7 +5,7 @@
 #include "clave_tokenizer.h"
 #include "cli/command.h"
 #include "cli/files.h"
-#include "json/fields.h"
+#include "json/json.h"
 #include "json/writer.h"
 
 typedef struct tokenize_arguments {
@@ -67,34 +67,15 @@ static int encode_line(work *w, const char *line, size_t size, size_t number) {
   return EXIT_GOOD;
 }
 
-static bool reserve_ids(work *w, size_t count) {
-  if (count <= w->capacity) return true;
-  uint32_t *more = realloc(w->ids, count * sizeof *more);
-  if (!more) return false;
-  w->ids = more;
-  w->capacity = count;
-  return true;
-}
-
-static clave_status read_list(work *w, const json *list) {
-  if (json_kind_of(list) != JSON_ARRAY) {
-    return INVALID("%s, expected a JSON list of ids", json_kind_name(json_kind_of(list)));
-  }
-  w->n_ids = 0;
-  if (!reserve_ids(w, json_count(list))) return status_no_memory();
-  for (const json *v = json_first(list); v; v = json_next(v)) {
-    TRY(status_while(json_index(v, UINT32_MAX, &w->ids[w->n_ids]), "id %zu", w->n_ids + 1));
-    w->n_ids++;
-  }
-  return NULL;
-}
-
 static clave_status read_ids(work *w, const char *line, size_t size) {
-  json *list;
-  TRY(json_parse_integers(line, size, &list));
-  clave_status st = read_list(w, list);
-  json_free(list);
-  return st;
+  size_t most = size / 2 + 1;
+  if (most > w->capacity) {
+    uint32_t *more = realloc(w->ids, most * sizeof *more);
+    if (!more) return status_no_memory();
+    w->ids = more;
+    w->capacity = most;
+  }
+  return json_read_u32s(line, size, w->ids, &w->n_ids);
 }
 
 static int decode_line(work *w, const char *line, size_t size, size_t number) {

@@ -32,6 +32,9 @@ clave_status json_parse_integers(const char *source, size_t size, json **out) ST
 void json_free(json *document); /* takes NULL */
 /* A document that is one string: appends its bytes, which may hold NUL. */
 clave_status json_read_string(const char *source, size_t size, text *out) STATUS_CHECK;
+/* A document that is an array of integers from 0 to 2^32 - 1; out: room for size / 2 of them. */
+clave_status json_read_u32s(const char *source, size_t size, uint32_t *out,
+                            size_t *count) STATUS_CHECK;
 
 json_kind json_kind_of(const json *v);
 const char *json_kind_name(json_kind kind); /* "a string" */

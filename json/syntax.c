@@ -1,5 +1,6 @@
 /* The grammar of JSON, without building anything: one pass over the text that refuses all that is
- * not RFC 8259; and documents that are one string, read by the same grammar. */
+ * not RFC 8259; and documents that are one string or a list of numbers, read by the same
+ * grammar. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -226,4 +227,34 @@ clave_status json_read_string(const char *source, size_t size, text *out) {
   TRY(scan_string(&s));
   TRY(scan_end(&s));
   return text_status(out);
+}
+
+static clave_status scan_u32(scanner *s, uint32_t *out) {
+  const size_t begin = s->at;
+  uint64_t value = 0;
+  for (; is_digit(peek(s)) && value <= UINT32_MAX; s->at++)
+    value = value * 10 + (uint64_t)(peek(s) - '0');
+  const size_t n = s->at - begin;
+  *out = (uint32_t)value;
+  if (n == 0 || value > UINT32_MAX || (n > 1 && s->text[begin] == '0'))
+    return syntax_error(s, "expected an integer from 0 to 4294967295");
+  return NULL;
+}
+
+clave_status json_read_u32s(const char *source, size_t size, uint32_t *out, size_t *count) {
+  scanner s = {.text = source, .size = size};
+  *count = 0;
+  skip_space(&s);
+  if (peek(&s) != '[') return syntax_error(&s, "expected an array of integers");
+  do {
+    s.at++;
+    skip_space(&s);
+    if (*count == 0 && peek(&s) == ']') break;
+    TRY(scan_u32(&s, &out[*count]));
+    ++*count;
+    skip_space(&s);
+  } while (peek(&s) == ',');
+  if (peek(&s) != ']') return syntax_error(&s, "expected ',' or ']'");
+  s.at++;
+  return scan_end(&s);
 }

@@ -194,6 +194,34 @@ static void test_read_string(void **state) {
   text_free(&s);
 }
 
+static void test_read_u32s(void **state) {
+  (void)state;
+  static const char *const bad_lists[][2] = {
+      {"{}", "expected an array of integers"},
+      {"[1 2]", "expected ',' or ']'"},
+      {"[1,]", "expected an integer"},
+      {"[,1]", "expected an integer"},
+      {"[-1]", "from 0 to 4294967295"},
+      {"[4294967296]", "from 0 to 4294967295"},
+      {"[01]", "from 0 to 4294967295"},
+      {"[1.5]", "expected ',' or ']'"},
+      {"[1", "(end of text)"},
+      {"[1] 2", "expected nothing after the value"},
+      {"", "expected an array of integers"},
+      {"[\"1\"]", "expected an integer"},
+  };
+  uint32_t ids[16];
+  size_t n;
+  expect_good(json_read_u32s(" [ 0 ,4294967295,\t7] ", 21, ids, &n));
+  assert_int_equal(n, 3);
+  assert_true(ids[0] == 0 && ids[1] == UINT32_MAX && ids[2] == 7);
+  expect_good(json_read_u32s("[ ]", 3, ids, &n));
+  assert_int_equal(n, 0);
+  for (size_t i = 0; i < sizeof bad_lists / sizeof *bad_lists; i++)
+    expect_error(json_read_u32s(bad_lists[i][0], strlen(bad_lists[i][0]), ids, &n),
+                 bad_lists[i][1]);
+}
+
 /* ---------------------------------------------------------------- writing */
 
 static void write_sample(json_writer *j) {
@@ -266,10 +294,10 @@ static void test_exact_numbers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bad_syntax),    cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_numbers),       cmocka_unit_test(test_fields),
-      cmocka_unit_test(test_read_string),   cmocka_unit_test(test_layout),
-      cmocka_unit_test(test_exact_numbers),
+      cmocka_unit_test(test_bad_syntax),  cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_numbers),     cmocka_unit_test(test_fields),
+      cmocka_unit_test(test_read_string), cmocka_unit_test(test_read_u32s),
+      cmocka_unit_test(test_layout),      cmocka_unit_test(test_exact_numbers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,15 +40,39 @@ static bool is_tall(const ir_table *table) {
 
 static void write_vector(json_writer *j, const ir_field *f, const void *base, bool tall);
 
+/* One of the kinds that are a number. */
+static void write_number(json_writer *j, const char *key, ir_field_kind kind, const char *at) {
+  int32_t small;
+  int64_t wide;
+  uint64_t natural;
+  double real;
+  switch (kind) {
+    case IR_FIELD_I32:
+    case IR_FIELD_OPT_I32:
+      memcpy(&small, at, sizeof small);
+      emit_integer(j, key, small);
+      break;
+    case IR_FIELD_I64:
+    case IR_FIELD_OPT_I64:
+      memcpy(&wide, at, sizeof wide);
+      emit_i64(j, key, wide);
+      break;
+    case IR_FIELD_U64:
+      memcpy(&natural, at, sizeof natural);
+      emit_u64(j, key, natural);
+      break;
+    default:
+      memcpy(&real, at, sizeof real);
+      emit_f64(j, key, real);
+      break;
+  }
+}
+
 /* key: NULL in a vector. tall: the table that it is a field of has a line per field. */
 static void write_value(json_writer *j, const char *key, const ir_field *f, const char *base,
                         bool tall) {
   const char *at = base + f->offset;
   uint32_t word;
-  int32_t small;
-  int64_t wide;
-  uint64_t unsigned_wide;
-  double real;
   void *pointer;
   switch (f->kind) {
     case IR_FIELD_BOOL:
@@ -68,22 +92,12 @@ static void write_value(json_writer *j, const char *key, const ir_field *f, cons
       break;
     case IR_FIELD_I32:
     case IR_FIELD_OPT_I32:
-      memcpy(&small, at, sizeof small);
-      emit_integer(j, key, small);
-      break;
     case IR_FIELD_I64:
     case IR_FIELD_OPT_I64:
-      memcpy(&wide, at, sizeof wide);
-      emit_i64(j, key, wide);
-      break;
     case IR_FIELD_U64:
-      memcpy(&unsigned_wide, at, sizeof unsigned_wide);
-      emit_u64(j, key, unsigned_wide);
-      break;
     case IR_FIELD_F64:
     case IR_FIELD_OPT_F64:
-      memcpy(&real, at, sizeof real);
-      emit_f64(j, key, real);
+      write_number(j, key, f->kind, at);
       break;
     case IR_FIELD_STRING:
       memcpy(&pointer, at, sizeof pointer);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/measure.h"
 #include "cli/model.h"
@@ -179,7 +180,7 @@ static int bench_program(const void *arguments, page *out) {
   measures r = {0};
   int result = measure_model(a, &m, &inputs, &r);
   if (!result) (a->json ? write_json : write_text)(a, &m, &inputs, &r, out);
-  if (!result) result = page_print(out);
+  if (!result) result = print_page(out);
   free_inputs(&inputs);
   close_model(&m);
   return result;

@@ -44,6 +44,13 @@ int write_output(const char *bytes, size_t size) {
   return write_all("standard output", STDOUT_FILENO, bytes, size);
 }
 
+int print_page(page *p) {
+  if (p->failed) return fail_memory();
+  TRY_EXIT(write_output(p->data, p->size));
+  p->size = 0;
+  return EXIT_GOOD;
+}
+
 /* Into a file that does not exist yet, or directly. */
 static int write_to(const char *path, const char *file, int flags, const page *content) {
   int fd = open(file, flags | O_WRONLY | O_CLOEXEC, 0666);

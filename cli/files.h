@@ -10,5 +10,7 @@ int read_file(const char *path, page *out) CHECK;
 int write_file(const char *path, const page *content) CHECK;
 /* All of it, to standard output, now. */
 int write_output(const char *bytes, size_t size) CHECK;
+/* Prints what is there and empties it: before work that may take long. */
+int print_page(page *p) CHECK;
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/files.h"
 #include "cli/progress.h"
 
 static const command *const commands[] = {&devices_command, &run_command,      &bench_command,
@@ -140,7 +141,7 @@ int main(int argc, char **argv) {
   occupy_closed_streams();
   (void)signal(SIGPIPE, SIG_IGN);
   int result = answer(argc, argv, &out);
-  if (result == EXIT_GOOD) result = page_print(&out);
+  if (result == EXIT_GOOD) result = print_page(&out);
   text_free(&out);
   return result;
 }

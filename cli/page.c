@@ -1,28 +1,10 @@
 /* Pages and aligned columns: what the commands print, before it is printed. */
 #include "cli/page.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli/report.h"
 #include "cli/values.h"
-
-int page_print(page *t) {
-  if (t->failed) return fail_memory();
-  for (size_t done = 0; done < t->size;) {
-    ssize_t n = write(STDOUT_FILENO, t->data + done, t->size - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail("standard output: %s", strerror(errno));
-    done += (size_t)n;
-  }
-  t->size = 0;
-  return EXIT_GOOD;
-}
 
 void page_size(page *t, uint64_t bytes) {
   static const char *const units[] = {"KB", "MB", "GB", "TB", "PB", "EB"};

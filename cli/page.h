@@ -11,8 +11,6 @@
 
 typedef text page;
 
-/* Prints what is there and empties it: before work that may take long. An exit code. */
-int page_print(page *t);
 /* "1.5 MB" */
 void page_size(page *t, uint64_t bytes);
 /* One element: integers exactly, floats with `digits` significant digits. */

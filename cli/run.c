@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/model.h"
 #include "cli/progress.h"
@@ -217,7 +218,7 @@ static int run_program(const void *arguments, page *out) {
   model m = {0};
   input_set inputs = {0};
   int result = run_on_inputs(arguments, &m, &inputs, out);
-  if (!result) result = page_print(out); /* kernels are kept when the session ends */
+  if (!result) result = print_page(out); /* kernels are kept when the session ends */
   free_inputs(&inputs);
   close_model(&m);
   return result;

@@ -25,7 +25,7 @@ typedef enum json_kind {
   JSON_OBJECT
 } json_kind;
 
-/* Errors name line and column. */
+/* Errors name the column, and the line if there are several. */
 clave_status json_parse(const char *source, size_t size, json **out) STATUS_CHECK;
 /* As json_parse, and every number is written as an integer. */
 clave_status json_parse_integers(const char *source, size_t size, json **out) STATUS_CHECK;

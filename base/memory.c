@@ -105,20 +105,27 @@ void text_append(text *t, const char *bytes, size_t n) {
   t->data[t->size] = '\0';
 }
 
-void text_printf(text *t, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  int n = vsnprintf(NULL, 0, format, args);
-  va_end(args);
+void text_puts(text *t, const char *s) { text_append(t, s, strlen(s)); }
+
+void text_vprintf(text *t, const char *format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, format, again);
+  va_end(again);
   if (n < 0) {
     t->failed = 1;
     return;
   }
   if (!reserve_text(t, (size_t)n)) return;
-  va_start(args, format);
   (void)vsnprintf(t->data + t->size, (size_t)n + 1, format, args);
-  va_end(args);
   t->size += (size_t)n;
+}
+
+void text_printf(text *t, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  text_vprintf(t, format, args);
+  va_end(args);
 }
 
 void text_clear(text *t) {

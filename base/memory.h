@@ -1,6 +1,7 @@
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
-/* A pool that frees everything at once (decoded programs, plans), and a growing string. */
+/* A pool that frees everything at once (decoded programs, plans), bytes of others, and a growing
+ * string. */
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -15,6 +16,11 @@ char *mem_pool_strdup(mem_pool *p, const char *s,
                       size_t n); /* NUL-terminated copy; NULL when memory is out */
 size_t mem_pool_bytes(const mem_pool *p);
 
+typedef struct span {
+  const char *data; /* borrowed */
+  size_t size;
+} span;
+
 /* Growing text. After a failed append `failed` is set and further appends do nothing: check once,
  * at the end. */
 typedef struct text {
@@ -23,6 +29,8 @@ typedef struct text {
   int failed;
 } text;
 void text_append(text *t, const char *bytes, size_t n);
+void text_puts(text *t, const char *s);
+void text_vprintf(text *t, const char *format, va_list args) STATUS_PRINTF(2, 0);
 void text_printf(text *t, const char *format, ...) STATUS_PRINTF(2, 3);
 void text_clear(text *t); /* empties it and forgets a failed append; keeps its memory */
 void text_free(text *t);

@@ -21,6 +21,38 @@ static inline size_t utf8_sequence(const char *s, size_t n) {
   return length;
 }
 
+/* Reads one code point (s holds a whole one) and gives its bytes. */
+static inline size_t utf8_read(const char *s, uint32_t *c) {
+  const uint8_t *b = (const uint8_t *)s;
+  if (b[0] < 0x80) {
+    *c = b[0];
+    return 1;
+  }
+  if (b[0] < 0xE0) {
+    *c = (b[0] & 0x1FU) << 6 | (b[1] & 0x3FU);
+    return 2;
+  }
+  if (b[0] < 0xF0) {
+    *c = (b[0] & 0x0FU) << 12 | (b[1] & 0x3FU) << 6 | (b[2] & 0x3FU);
+    return 3;
+  }
+  *c = (b[0] & 0x07U) << 18 | (b[1] & 0x3FU) << 12 | (b[2] & 0x3FU) << 6 | (b[3] & 0x3FU);
+  return 4;
+}
+
+static inline size_t utf8_size(uint32_t c) {
+  return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+}
+
+/* Writes a code point and gives its bytes. */
+static inline size_t utf8_write(uint32_t c, char *to /* [4] */) {
+  static const uint8_t lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+  size_t n = utf8_size(c);
+  for (size_t i = n; i-- > 1; c >>= 6) to[i] = (char)(0x80 | (c & 0x3F));
+  to[0] = (char)(lead[n] | c);
+  return n;
+}
+
 static inline bool utf8_valid(const char *s, size_t n) {
   while (n > 0) {
     size_t length = utf8_sequence(s, n);

@@ -12,7 +12,7 @@ from functools import partial
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
-sys.path.insert(0, str(ROOT / "test/llm"))
+sys.path.insert(0, str(ROOT / "test/tokenizer"))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("RAYON_NUM_THREADS", "1")
 

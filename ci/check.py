@@ -126,6 +126,7 @@ PARTS = [
             "test/python/test_[a-g]*.py",
             "test/python/test_[h-z]*.py",
             "test/examples",
+            "test/tokenizer",
             "test/llm",
             "test/cli",
             by_class=True,

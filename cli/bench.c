@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/files.h"
 #include "cli/inputs.h"
-#include "cli/json.h"
 #include "cli/measure.h"
 #include "cli/model.h"
 #include "cli/progress.h"
+#include "json/writer.h"
 
 typedef struct bench_arguments {
   model_arguments model;
@@ -43,7 +44,7 @@ typedef struct measures {
 static int time_run(const model *m, const input_set *inputs, double *ms) {
   TRY_STATUS(clave_session_reset(m->session));
   double start = read_clock();
-  TRY(set_inputs(inputs, m));
+  TRY_EXIT(set_inputs(inputs, m));
   TRY_STATUS(clave_session_run(m->session, m->method.name));
   for (uint32_t i = 0; i < m->method.n_outputs; i++) {
     clave_tensor value;
@@ -63,10 +64,10 @@ static int time_runs(const bench_arguments *a, const model *m, const input_set *
   double ignored;
   size_t n = (size_t)a->runs;
   show_progress("first run");
-  TRY(time_run(m, inputs, &out->first_ms));
+  TRY_EXIT(time_run(m, inputs, &out->first_ms));
   show_progress("running");
-  for (int64_t i = 1; i < a->warmup; i++) TRY(time_run(m, inputs, &ignored));
-  for (size_t i = 0; i < n; i++) TRY(time_run(m, inputs, &times[i]));
+  for (int64_t i = 1; i < a->warmup; i++) TRY_EXIT(time_run(m, inputs, &ignored));
+  for (size_t i = 0; i < n; i++) TRY_EXIT(time_run(m, inputs, &times[i]));
   clear_progress();
   qsort(times, n, sizeof *times, compare_times);
   out->min_ms = times[0];
@@ -77,19 +78,19 @@ static int time_runs(const bench_arguments *a, const model *m, const input_set *
 
 static int prepare_inputs(const bench_arguments *a, const model *m, input_set *inputs) {
   if (a->inputs || a->input.count) return collect_inputs(m, a->inputs, &a->input, inputs);
-  TRY(describe_inputs(m, inputs));
+  TRY_EXIT(describe_inputs(m, inputs));
   return invent_inputs(inputs);
 }
 
 static int measure_model(const bench_arguments *a, model *m, input_set *inputs, measures *out) {
   double start = read_clock();
-  TRY(open_device(&a->model, m));
+  TRY_EXIT(open_device(&a->model, m));
   double opened = read_clock();
-  TRY(open_program(&a->model, m));
-  TRY(open_session(m, SESSION_PLAIN));
+  TRY_EXIT(open_program(&a->model, m));
+  TRY_EXIT(open_session(m, SESSION_PLAIN));
   out->load_ms = read_clock() - opened;
   out->open_ms = opened - start;
-  TRY(prepare_inputs(a, m, inputs));
+  TRY_EXIT(prepare_inputs(a, m, inputs));
   double *times = calloc((size_t)a->runs, sizeof *times);
   if (!times) return fail_memory();
   int result = time_runs(a, m, inputs, times, out);
@@ -101,7 +102,7 @@ static int measure_model(const bench_arguments *a, model *m, input_set *inputs, 
 
 /* ---------------------------------------------------------------- the answer */
 
-static void write_input_shapes(const input_set *inputs, json *j) {
+static void write_input_shapes(const input_set *inputs, json_writer *j) {
   emit_array(j, "inputs");
   for (uint32_t i = 0; i < inputs->count; i++) {
     const clave_tensor *t = &inputs->items[i].value;
@@ -118,7 +119,7 @@ static void write_input_shapes(const input_set *inputs, json *j) {
 
 static void write_json(const bench_arguments *a, const model *m, const input_set *inputs,
                        const measures *r, page *out) {
-  json j = {.out = out};
+  json_writer j = {.out = out};
   page device = {0};
   page_device(&device, clave_device_get_info(m->device));
   emit_object(&j, NULL);
@@ -143,33 +144,33 @@ static void write_json(const bench_arguments *a, const model *m, const input_set
   write_input_shapes(inputs, &j);
   emit_end_object(&j);
   out->failed |= device.failed;
-  page_free(&device);
+  text_free(&device);
 }
 
 static void write_text(const bench_arguments *a, const model *m, const input_set *inputs,
                        const measures *r, page *out) {
   (void)a;
-  page_string(out, "device       ");
+  text_puts(out, "device       ");
   page_device(out, clave_device_get_info(m->device));
   for (uint32_t i = 0; i < inputs->count; i++) {
-    page_string(out, i ? ", " : "\ninputs       ");
+    text_puts(out, i ? ", " : "\ninputs       ");
     page_visible(out, inputs->items[i].info.name);
-    page_string(out, " ");
+    text_puts(out, " ");
     page_shape(out, &inputs->items[i].value);
   }
-  page_format(out, "\nopen_ms      %.3f\nload_ms      %.3f\nfirst_ms     %.3f\n", r->open_ms,
+  text_printf(out, "\nopen_ms      %.3f\nload_ms      %.3f\nfirst_ms     %.3f\n", r->open_ms,
               r->load_ms, r->first_ms);
-  page_format(out, "median_ms    %.3f\nmin_ms       %.3f\nmax_ms       %.3f\npeak_rss_mb  %.1f\n",
+  text_printf(out, "median_ms    %.3f\nmin_ms       %.3f\nmax_ms       %.3f\npeak_rss_mb  %.1f\n",
               r->median_ms, r->min_ms, r->max_ms, r->peak_rss_mb);
-  page_string(out, "plan         constants ");
+  text_puts(out, "plan         constants ");
   page_size(out, r->memory.constant_bytes);
-  page_string(out, " (");
+  text_puts(out, " (");
   page_size(out, r->memory.constant_bytes_in_place);
-  page_string(out, " in place), state ");
+  text_puts(out, " in place), state ");
   page_size(out, r->memory.state_bytes);
-  page_string(out, ", arena ");
+  text_puts(out, ", arena ");
   page_size(out, r->memory.arena_bytes);
-  page_string(out, "\n");
+  text_puts(out, "\n");
 }
 
 static int bench_program(const void *arguments, page *out) {
@@ -179,7 +180,7 @@ static int bench_program(const void *arguments, page *out) {
   measures r = {0};
   int result = measure_model(a, &m, &inputs, &r);
   if (!result) (a->json ? write_json : write_text)(a, &m, &inputs, &r, out);
-  if (!result) result = page_print(out);
+  if (!result) result = print_page(out);
   free_inputs(&inputs);
   close_model(&m);
   return result;

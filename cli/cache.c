@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "cli/command.h"
-#include "cli/json.h"
+#include "json/writer.h"
 
 typedef struct cache_arguments {
   bool clear, json;
@@ -19,7 +19,7 @@ static const flag cache_flags[] = {
 static const cache_arguments cache_defaults = {.max_mb = -1};
 
 static void write_json(const clave_cache_info *info, uint64_t removed, page *out) {
-  json j = {.out = out};
+  json_writer j = {.out = out};
   emit_object(&j, NULL);
   emit_string(&j, "path", info->path);
   emit_size(&j, "bytes", info->bytes);
@@ -31,21 +31,21 @@ static void write_json(const clave_cache_info *info, uint64_t removed, page *out
 
 static void write_text(const clave_cache_info *info, uint64_t removed, page *out) {
   if (!info->path) {
-    page_string(out, "no kernel cache\n");
+    text_puts(out, "no kernel cache\n");
     return;
   }
   if (removed) {
-    page_string(out, "removed  ");
+    text_puts(out, "removed  ");
     page_size(out, removed);
-    page_string(out, "\n");
+    text_puts(out, "\n");
   }
-  page_string(out, "path     ");
+  text_puts(out, "path     ");
   page_visible(out, info->path);
-  page_format(out, "\nfiles    %" PRIu64 "\nsize     ", info->files);
+  text_printf(out, "\nfiles    %" PRIu64 "\nsize     ", info->files);
   page_size(out, info->bytes);
-  page_string(out, "\nlimit    ");
+  text_puts(out, "\nlimit    ");
   page_size(out, info->limit_bytes);
-  page_string(out, "\n");
+  text_puts(out, "\n");
 }
 
 static int show_cache(const void *arguments, page *out) {

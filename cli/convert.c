@@ -24,8 +24,8 @@ static int check_ending(const char *path) {
 }
 
 static int convert_files(const convert_arguments *a, model *m) {
-  TRY(check_ending(a->to));
-  TRY(open_program(&a->model, m));
+  TRY_EXIT(check_ending(a->to));
+  TRY_EXIT(open_program(&a->model, m));
   show_progress("writing %s", a->to);
   TRY_STATUS(clave_program_save(m->program, a->to));
   clear_progress();

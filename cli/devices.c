@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
-#include "cli/json.h"
+#include "json/writer.h"
 
 typedef struct devices_arguments {
   bool json;
@@ -22,7 +22,7 @@ static void name_device(const clave_device_info *d, char *out, size_t size) {
 }
 
 static void write_json(const clave_device_info *list, int count, page *out) {
-  json j = {.out = out};
+  json_writer j = {.out = out};
   emit_array(&j, NULL);
   for (int i = 0; i < count; i++) {
     const clave_device_info *d = &list[i];
@@ -88,9 +88,9 @@ static void write_table(const clave_device_info *list, int count, page *out) {
     write_remark(&table, "uses ", list[i].extensions, &cell);
   }
   columns_write(&table, 0, out);
-  page_string(out, "* what an unset CLAVE_DEVICE picks\n");
+  text_puts(out, "* what an unset CLAVE_DEVICE picks\n");
   out->failed |= cell.failed;
-  page_free(&cell);
+  text_free(&cell);
 }
 
 static int list_devices(const void *arguments, page *out) {

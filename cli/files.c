@@ -16,7 +16,7 @@ static int read_all(const char *name, int fd, page *out) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail("%s: %s", name, strerror(errno));
     if (n == 0) return out->failed ? fail_memory() : EXIT_GOOD;
-    page_bytes(out, buffer, (size_t)n);
+    text_append(out, buffer, (size_t)n);
   }
 }
 
@@ -44,33 +44,40 @@ int write_output(const char *bytes, size_t size) {
   return write_all("standard output", STDOUT_FILENO, bytes, size);
 }
 
+int print_page(page *p) {
+  if (p->failed) return fail_memory();
+  TRY_EXIT(write_output(p->data, p->size));
+  p->size = 0;
+  return EXIT_GOOD;
+}
+
 /* Into a file that does not exist yet, or directly. */
-static int write_to(const char *path, const char *file, int flags, const page *text) {
+static int write_to(const char *path, const char *file, int flags, const page *content) {
   int fd = open(file, flags | O_WRONLY | O_CLOEXEC, 0666);
   if (fd < 0) return fail("%s: %s", path, strerror(errno));
-  int result = write_all(path, fd, text->data, text->size);
+  int result = write_all(path, fd, content->data, content->size);
   if (close(fd) && !result) result = fail("%s: %s", path, strerror(errno));
   return result;
 }
 
-static int replace_file(const char *path, const page *text) {
+static int replace_file(const char *path, const page *content) {
   page temporary = {0};
-  page_format(&temporary, "%s.%ld.tmp", path, (long)getpid());
+  text_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
   if (temporary.failed) return fail_memory();
-  int result = write_to(path, temporary.data, O_CREAT | O_EXCL, text);
+  int result = write_to(path, temporary.data, O_CREAT | O_EXCL, content);
   if (!result && rename(temporary.data, path)) result = fail("%s: %s", path, strerror(errno));
   if (result) (void)unlink(temporary.data);
-  page_free(&temporary);
+  text_free(&temporary);
   return result;
 }
 
-int write_file(const char *path, const page *text) {
+int write_file(const char *path, const page *content) {
   struct stat info;
-  if (text->failed) return fail_memory();
+  if (content->failed) return fail_memory();
   char *target = realpath(path, NULL); /* a link stays one */
   const char *file = target ? target : path;
   bool special = stat(file, &info) == 0 && !S_ISREG(info.st_mode);
-  int result = special ? write_to(path, file, 0, text) : replace_file(file, text);
+  int result = special ? write_to(path, file, 0, content) : replace_file(file, content);
   free(target);
   return result;
 }

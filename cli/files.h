@@ -7,8 +7,10 @@
 /* All of a file, "-": of standard input. */
 int read_file(const char *path, page *out) CHECK;
 /* Written whole or not at all; what is no regular file (/dev/stdout) is written directly. */
-int write_file(const char *path, const page *text) CHECK;
+int write_file(const char *path, const page *content) CHECK;
 /* All of it, to standard output, now. */
 int write_output(const char *bytes, size_t size) CHECK;
+/* Prints what is there and empties it: before work that may take long. */
+int print_page(page *p) CHECK;
 
 #endif

@@ -183,7 +183,7 @@ void free_arguments(const command *c, void *arguments) {
 
 void write_help(const command *c, page *out) {
   columns table = {.n_columns = 2};
-  page_format(out, "usage: clave %s\n\n%s\n\n", c->usage, c->summary);
+  text_printf(out, "usage: clave %s\n\n%s\n\n", c->usage, c->summary);
   for (size_t i = 0; i < c->n_flags; i++) {
     const flag *f = &c->flags[i];
     columns_cell(&table, "%s%s%s", f->name, f->value ? " " : "", f->value ? f->value : "");
@@ -194,5 +194,5 @@ void write_help(const command *c, page *out) {
   columns_cell(&table, "--version");
   columns_cell(&table, "the version of clave");
   columns_write(&table, 2, out);
-  if (c->more) page_format(out, "\n%s", c->more);
+  if (c->more) text_printf(out, "\n%s", c->more);
 }

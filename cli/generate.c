@@ -167,16 +167,16 @@ static int refuse_empty(const speech *s) {
   return fail("the prompt is empty, and the model has no token to begin with");
 }
 
-static int prompt_text(const speech *s, const page *text) {
-  if (!text->size) TRY(refuse_empty(s));
-  TRY_STATUS(clave_llm_prompt_text(s->talk, text->data ? text->data : "", text->size));
+static int prompt_text(const speech *s, const page *content) {
+  if (!content->size) TRY_EXIT(refuse_empty(s));
+  TRY_STATUS(clave_llm_prompt_text(s->talk, content->data ? content->data : "", content->size));
   return EXIT_GOOD;
 }
 
 /* Decimal numbers between white space. */
-static int parse_ids(const char *name, const page *text, uint32_t *ids, size_t *n) {
+static int parse_ids(const char *name, const page *content, uint32_t *ids, size_t *n) {
   static const char space[] = " \t\r\n\v\f";
-  const char *at = text->data ? text->data : "", *end = at + text->size;
+  const char *at = content->data ? content->data : "", *end = at + content->size;
   *n = 0;
   for (at += strspn(at, space); *at; at += strspn(at, space)) {
     size_t length = strcspn(at, space);
@@ -192,12 +192,12 @@ static int parse_ids(const char *name, const page *text, uint32_t *ids, size_t *
   return at == end ? EXIT_GOOD : fail("%s: a NUL behind %zu ids", name, *n);
 }
 
-static int prompt_ids(const speech *s, const char *name, const page *text) {
+static int prompt_ids(const speech *s, const char *name, const page *content) {
   size_t n;
-  uint32_t *ids = calloc(text->size / 2 + 2, sizeof *ids);
+  uint32_t *ids = calloc(content->size / 2 + 2, sizeof *ids);
   clave_llm_info info;
   if (!ids) return fail_memory();
-  int result = parse_ids(name, text, ids, &n);
+  int result = parse_ids(name, content, ids, &n);
   if (!result && n == 0) result = refuse_empty(s);
   clave_llm_get_info(s->llm, &info);
   if (!result && n == 0) ids[n++] = (uint32_t)info.bos;
@@ -206,10 +206,10 @@ static int prompt_ids(const speech *s, const char *name, const page *text) {
   return st ? fail_status(st) : result;
 }
 
-static int prompt_message(const generate_arguments *a, const speech *s, const page *text,
+static int prompt_message(const generate_arguments *a, const speech *s, const page *content,
                           bool first) {
   clave_llm_message messages[2] = {{"system", a->system, a->system ? strlen(a->system) : 0},
-                                   {"user", text->data ? text->data : "", text->size}};
+                                   {"user", content->data ? content->data : "", content->size}};
   bool with_system = first && a->system;
   TRY_STATUS(clave_llm_prompt_chat(s->talk, NULL, with_system ? messages : messages + 1,
                                    with_system ? 2 : 1));
@@ -222,17 +222,17 @@ static int prompt_message(const generate_arguments *a, const speech *s, const pa
 static int read_prompt(const generate_arguments *a, page *out) {
   if (a->prompt_ids) return read_file(a->prompt_ids, out);
   if (!a->prompt || strcmp(a->prompt, "-") == 0) return read_file("-", out);
-  page_string(out, a->prompt);
+  text_puts(out, a->prompt);
   return out->failed ? fail_memory() : EXIT_GOOD;
 }
 
-static int answer_prompt(const generate_arguments *a, speech *s, const page *text) {
+static int answer_prompt(const generate_arguments *a, speech *s, const page *content) {
   if (a->chat) {
-    TRY(prompt_message(a, s, text, true));
+    TRY_EXIT(prompt_message(a, s, content, true));
   } else if (a->prompt_ids) {
-    TRY(prompt_ids(s, a->prompt_ids, text));
+    TRY_EXIT(prompt_ids(s, a->prompt_ids, content));
   } else {
-    TRY(prompt_text(s, text));
+    TRY_EXIT(prompt_text(s, content));
   }
   show_progress("preparing");
   return speak(s);
@@ -258,7 +258,7 @@ static bool wait_for_input(void) {
 /* -1: the input has ended, or Ctrl-C was typed. */
 static int read_line(page *line) {
   line->size = 0;
-  for (char c;; page_bytes(line, &c, 1)) {
+  for (char c;; text_append(line, &c, 1)) {
     if (!wait_for_input()) return -1;
     if (read(STDIN_FILENO, &c, 1) <= 0) return line->size ? EXIT_GOOD : -1;
     if (c == '\n') return line->failed ? fail_memory() : EXIT_GOOD;
@@ -270,9 +270,9 @@ static bool stopped_by(const speech *s, const char *reason) {
 }
 
 static int answer_line(const generate_arguments *a, speech *s, const page *line, bool first) {
-  TRY(prompt_message(a, s, line, first));
-  TRY(speak(s));
-  TRY(write_output("\n", 1));
+  TRY_EXIT(prompt_message(a, s, line, first));
+  TRY_EXIT(speak(s));
+  TRY_EXIT(write_output("\n", 1));
   if (stopped_by(s, "max_new_tokens")) print_note(NULL, "cut off by --max-new-tokens");
   return EXIT_GOOD;
 }
@@ -291,14 +291,14 @@ static int converse(const generate_arguments *a, speech *s) {
     first = false;
     if (!result) forget_interrupt();
   }
-  page_free(&line);
+  text_free(&line);
   if (stopped_by(s, full)) print_note(NULL, "the model's context is full");
   return result < 0 ? EXIT_GOOD : result;
 }
 
 static int report(const generate_arguments *a, const speech *s) {
-  if (a->output_ids) TRY(write_ids(s, a->output_ids));
-  if (a->stats_json) TRY(write_statistics(s, a->stats_json));
+  if (a->output_ids) TRY_EXIT(write_ids(s, a->output_ids));
+  if (a->stats_json) TRY_EXIT(write_statistics(s, a->stats_json));
   if (s->stop_reason) print_statistics(s);
   return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
 }
@@ -306,12 +306,12 @@ static int report(const generate_arguments *a, const speech *s) {
 static int generate(const generate_arguments *a, const clave_logit_bias *bias, model *m, speech *s,
                     page *prompt) {
   bool interactive = a->chat && !a->prompt && isatty(STDIN_FILENO);
-  if (!interactive) TRY(read_prompt(a, prompt));
-  TRY(open_device(&a->model, m));
-  TRY(load_model(a, m, s));
-  TRY(open_talk(a, bias, s));
+  if (!interactive) TRY_EXIT(read_prompt(a, prompt));
+  TRY_EXIT(open_device(&a->model, m));
+  TRY_EXIT(load_model(a, m, s));
+  TRY_EXIT(open_talk(a, bias, s));
   catch_interrupts();
-  TRY(interactive ? converse(a, s) : answer_prompt(a, s, prompt));
+  TRY_EXIT(interactive ? converse(a, s) : answer_prompt(a, s, prompt));
   return report(a, s);
 }
 
@@ -330,7 +330,7 @@ static int run_generate(const void *arguments, page *out) {
   close_model(&m);
   free(s.ids);
   free(bias);
-  page_free(&prompt);
+  text_free(&prompt);
   return result;
 }
 

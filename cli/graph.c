@@ -66,7 +66,7 @@ int read_graph(const model *m, graph *g) {
     TRY_STATUS(clave_program_output(m->program, method, i, &g->outputs[i]));
   }
   for (uint32_t i = 0; i < g->n_nodes; i++) {
-    TRY(read_node(m, i, &g->nodes[i]));
+    TRY_EXIT(read_node(m, i, &g->nodes[i]));
     mark_slots(g, &g->nodes[i]);
   }
   return EXIT_GOOD;

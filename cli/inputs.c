@@ -45,11 +45,11 @@ static input *find_by_position(const input_set *s, const char *name, size_t leng
 static int refuse_name(const input_set *s, const char *where, const char *name, size_t length) {
   page known = {0};
   for (uint32_t i = 0; i < s->count; i++) {
-    page_format(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", s->items[i].info.name, i);
+    text_printf(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", s->items[i].info.name, i);
   }
   int result = fail("%s: there is no input \"%.*s\"; the program takes %s", where, (int)length,
                     name, known.data ? known.data : "none");
-  page_free(&known);
+  text_free(&known);
   return result;
 }
 
@@ -157,7 +157,7 @@ int read_input_file(input_set *s, const char *path, const char *others) {
   TRY_STATUS(clave_tensors_load(path, &s->file));
   bool own = names_are_own(s, others);
   for (uint32_t i = 0; i < clave_tensors_count(s->file); i++) {
-    TRY(take_from_file(s, path, i, own, others));
+    TRY_EXIT(take_from_file(s, path, i, own, others));
   }
   return EXIT_GOOD;
 }
@@ -175,12 +175,12 @@ static int take_from_line(input_set *s, const char *item) {
   in->source = in->info.name;
   if ((in->info.is_scalar || in->info.rank == 0) && !ends_in(item, ".npy"))
     return take_literal(in, equals + 1);
-  TRY(read_npy(equals + 1, &in->file));
+  TRY_EXIT(read_npy(equals + 1, &in->file));
   return take_tensor(in, equals + 1, &in->file.tensor);
 }
 
 int read_input_list(input_set *s, const text_list *list) {
-  for (uint32_t i = 0; i < list->count; i++) TRY(take_from_line(s, list->items[i]));
+  for (uint32_t i = 0; i < list->count; i++) TRY_EXIT(take_from_line(s, list->items[i]));
   return EXIT_GOOD;
 }
 
@@ -189,12 +189,12 @@ int check_inputs(const input_set *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->count; i++) {
     if (s->items[i].source) continue;
-    page_format(&missing, "%s%s (input_%" PRIu32 "), ", n++ ? "; " : "", s->items[i].info.name, i);
+    text_printf(&missing, "%s%s (input_%" PRIu32 "), ", n++ ? "; " : "", s->items[i].info.name, i);
     page_info(&missing, &s->items[i].info);
   }
   int result = n ? fail("missing input%s: %s", n > 1 ? "s" : "", missing.data ? missing.data : "")
                  : EXIT_GOOD;
-  page_free(&missing);
+  text_free(&missing);
   return result;
 }
 
@@ -206,9 +206,9 @@ int set_inputs(const input_set *s, const model *m) {
 }
 
 int collect_inputs(const model *m, const char *path, const text_list *list, input_set *s) {
-  TRY(describe_inputs(m, s));
-  if (path) TRY(read_input_file(s, path, NULL));
-  TRY(read_input_list(s, list));
+  TRY_EXIT(describe_inputs(m, s));
+  if (path) TRY_EXIT(read_input_file(s, path, NULL));
+  TRY_EXIT(read_input_list(s, list));
   return check_inputs(s);
 }
 
@@ -266,6 +266,6 @@ static int invent_input(input *in, uint64_t *seed) {
 
 int invent_inputs(input_set *s) {
   uint64_t seed = 0x9e3779b97f4a7c15;
-  for (uint32_t i = 0; i < s->count; i++) TRY(invent_input(&s->items[i], &seed));
+  for (uint32_t i = 0; i < s->count; i++) TRY_EXIT(invent_input(&s->items[i], &seed));
   return EXIT_GOOD;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/graph.h"
-#include "cli/json.h"
+#include "cli/tensor_json.h"
 
 typedef struct inspect_arguments {
   model_arguments model;
@@ -53,15 +53,15 @@ static void list_tensors(const clave_tensors *file, page *out) {
     columns_cell(&table, "%s", cell.data ? cell.data : "");
   }
   columns_write(&table, 0, out);
-  page_format(out, "%" PRIu32 " tensor%s, ", count, count == 1 ? "" : "s");
+  text_printf(out, "%" PRIu32 " tensor%s, ", count, count == 1 ? "" : "s");
   page_size(out, total);
-  page_string(out, "\n");
+  text_puts(out, "\n");
   out->failed |= cell.failed;
-  page_free(&cell);
+  text_free(&cell);
 }
 
 static void list_tensors_json(const clave_tensors *file, page *out) {
-  json j = {.out = out};
+  json_writer j = {.out = out};
   emit_array(&j, NULL);
   for (uint32_t i = 0; i < clave_tensors_count(file); i++) {
     const char *name;
@@ -127,7 +127,7 @@ static op_count *count_ops(const graph *g, uint32_t *n) {
 
 /* ---------------------------------------------------------------- JSON */
 
-static void write_slots_json(json *j, const char *key, const graph *g, const uint32_t *slots,
+static void write_slots_json(json_writer *j, const char *key, const graph *g, const uint32_t *slots,
                              uint32_t count) {
   emit_list(j, key);
   for (uint32_t i = 0; i < count; i++) {
@@ -139,7 +139,7 @@ static void write_slots_json(json *j, const char *key, const graph *g, const uin
   emit_end_array(j);
 }
 
-static void write_node_json(json *j, const graph *g, const graph_node *n) {
+static void write_node_json(json_writer *j, const graph *g, const graph_node *n) {
   emit_object(j, NULL);
   emit_string(j, "op", n->op);
   emit_string(j, "name", n->name);
@@ -151,7 +151,7 @@ static void write_node_json(json *j, const graph *g, const graph_node *n) {
   emit_end_object(j);
 }
 
-static void write_arguments_json(json *j, const char *key, const clave_tensor_info *list,
+static void write_arguments_json(json_writer *j, const char *key, const clave_tensor_info *list,
                                  uint32_t count) {
   emit_array(j, key);
   for (uint32_t i = 0; i < count; i++) {
@@ -162,7 +162,7 @@ static void write_arguments_json(json *j, const char *key, const clave_tensor_in
   emit_end_array(j);
 }
 
-static int write_method_json(json *j, const graph *g) {
+static int write_method_json(json_writer *j, const graph *g) {
   uint32_t n_ops = 0;
   uint64_t peak = 0;
   op_count *ops = count_ops(g, &n_ops);
@@ -190,7 +190,7 @@ static int write_method_json(json *j, const graph *g) {
   return EXIT_GOOD;
 }
 
-static void write_kind_json(json *j, const char *key, const graph *g, clave_slot_kind kind) {
+static void write_kind_json(json_writer *j, const char *key, const graph *g, clave_slot_kind kind) {
   emit_array(j, key);
   for (uint32_t i = 0; i < g->n_slots; i++) {
     if (g->slots[i].kind != kind) continue;
@@ -216,17 +216,17 @@ static void write_arguments(const char *title, const clave_tensor_info *list, ui
     for (int k = 0; k < list[i].rank; k++) {
       if (list[i].dims[k] != CLAVE_DYNAMIC) continue;
       const char *name = list[i].dim_names[k];
-      page_format(&cell, "  %s %" PRId64, name && *name ? name : "?", list[i].min_dims[k]);
+      text_printf(&cell, "  %s %" PRId64, name && *name ? name : "?", list[i].min_dims[k]);
       if (list[i].max_dims[k] == INT64_MAX) {
-        page_string(&cell, " and more");
+        text_puts(&cell, " and more");
       } else {
-        page_format(&cell, " to %" PRId64, list[i].max_dims[k]);
+        text_printf(&cell, " to %" PRId64, list[i].max_dims[k]);
       }
     }
     columns_cell(table, "%s", cell.data ? cell.data : "");
   }
   table->cells.failed |= cell.failed;
-  page_free(&cell);
+  text_free(&cell);
 }
 
 static void write_nodes(const graph *g, page *out) {
@@ -240,9 +240,9 @@ static void write_nodes(const graph *g, page *out) {
     page_visible(&cell, n->name);
     columns_cell(&table, "%s", cell.data ? cell.data : "");
     cell.size = 0;
-    page_string(&cell, "");
+    text_puts(&cell, "");
     for (uint32_t k = 0; k < n->n_writes; k++) {
-      if (k) page_string(&cell, ", ");
+      if (k) text_puts(&cell, ", ");
       page_info(&cell, &g->slots[node_writes(n)[k]]);
     }
     columns_cell(&table, "%s", cell.data ? cell.data : "");
@@ -252,20 +252,20 @@ static void write_nodes(const graph *g, page *out) {
   }
   columns_write(&table, 2, out);
   out->failed |= cell.failed;
-  page_free(&cell);
+  text_free(&cell);
 }
 
 static void write_ops(const op_count *ops, uint32_t n_ops, page *out) {
   size_t line = out->size;
-  page_string(out, "ops      ");
+  text_puts(out, "ops      ");
   for (uint32_t i = 0; i < n_ops; i++) {
     if (out->size - line > 90) {
-      page_string(out, "\n         ");
+      text_puts(out, "\n         ");
       line = out->size - 9;
     }
-    page_format(out, "%s %" PRIu32 "%s", ops[i].op, ops[i].count, i + 1 < n_ops ? ", " : "");
+    text_printf(out, "%s %" PRIu32 "%s", ops[i].op, ops[i].count, i + 1 < n_ops ? ", " : "");
   }
-  page_string(out, "\n");
+  text_puts(out, "\n");
 }
 
 static int write_method(const graph *g, page *out) {
@@ -277,23 +277,23 @@ static int write_method(const graph *g, page *out) {
     free(ops);
     return fail_memory();
   }
-  page_format(out, "\nmethod   %s, %" PRIu32 " nodes\n", g->method, g->n_nodes);
+  text_printf(out, "\nmethod   %s, %" PRIu32 " nodes\n", g->method, g->n_nodes);
   write_arguments("inputs ", g->inputs, g->n_inputs, &table);
   write_arguments("outputs", g->outputs, g->n_outputs, &table);
   columns_write(&table, 0, out);
   write_ops(ops, n_ops, out);
-  page_string(out, "memory   ");
+  text_puts(out, "memory   ");
   if (peak == UINT64_MAX) {
-    page_string(out, "temporaries without a bound: a dimension has none");
+    text_puts(out, "temporaries without a bound: a dimension has none");
   } else {
-    page_string(out, "temporaries and outputs at most ");
+    text_puts(out, "temporaries and outputs at most ");
     page_size(out, peak);
   }
-  page_string(out, "\n");
+  text_puts(out, "\n");
   if (g->n_nodes <= LISTED_NODES) {
     write_nodes(g, out);
   } else {
-    page_format(out, "         --json lists the %" PRIu32 " nodes\n", g->n_nodes);
+    text_printf(out, "         --json lists the %" PRIu32 " nodes\n", g->n_nodes);
   }
   free(ops);
   return EXIT_GOOD;
@@ -304,22 +304,22 @@ static void write_program(const inspect_arguments *a, const model *m, const grap
   columns table = {.n_columns = 3};
   uint32_t listed = 0;
   clave_program_get_info(m->program, &info);
-  page_string(out, "program  ");
+  text_puts(out, "program  ");
   page_visible(out, a->model.program);
-  page_format(out, "\nversion  %" PRIu32 ", by ", info.version);
+  text_printf(out, "\nversion  %" PRIu32 ", by ", info.version);
   page_visible(out, info.producer && *info.producer ? info.producer : "an unnamed producer");
-  page_string(out, "\nmemory   constants ");
+  text_puts(out, "\nmemory   constants ");
   page_size(out, info.constant_bytes);
-  page_string(out, ", state ");
+  text_puts(out, ", state ");
   page_size(out, info.state_bytes);
-  page_string(out, "\n");
+  text_puts(out, "\n");
   for (uint32_t i = 0; i < g->n_slots && listed < LISTED_CONSTANTS; i++) {
     if (g->slots[i].kind != CLAVE_SLOT_CONSTANT) continue;
     write_arguments(listed++ ? "" : "consts   ", &g->slots[i], 1, &table);
   }
   columns_write(&table, 0, out);
   if (info.n_constants > listed)
-    page_format(out, "         and %" PRIu32 " more (--json)\n", info.n_constants - listed);
+    text_printf(out, "         and %" PRIu32 " more (--json)\n", info.n_constants - listed);
   for (uint32_t i = 0, first = 1; i < g->n_slots; i++) {
     if (g->slots[i].kind != CLAVE_SLOT_STATE) continue;
     write_arguments(first ? "state    " : "", &g->slots[i], 1, &table);
@@ -331,9 +331,9 @@ static void write_program(const inspect_arguments *a, const model *m, const grap
 static void write_placement(const model *m, const graph *g, page *out) {
   columns table = {.n_columns = 5, .right = {[0] = true}};
   page cell = {0};
-  page_string(out, "device   ");
+  text_puts(out, "device   ");
   page_device(out, clave_device_get_info(m->device));
-  page_string(out, "\n");
+  text_puts(out, "\n");
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const graph_node *n = &g->nodes[i];
     columns_cell(&table, "%" PRIu32, i);
@@ -346,12 +346,12 @@ static void write_placement(const model *m, const graph *g, page *out) {
   }
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
-  page_free(&cell);
+  text_free(&cell);
 }
 
 /* ---------------------------------------------------------------- the command */
 
-static int inspect_method(const inspect_arguments *a, model *m, json *j, page *out) {
+static int inspect_method(const inspect_arguments *a, model *m, json_writer *j, page *out) {
   graph g = {0};
   int result = read_graph(m, &g);
   if (!result && a->placement) result = read_placement(m, &g);
@@ -362,19 +362,19 @@ static int inspect_method(const inspect_arguments *a, model *m, json *j, page *o
 }
 
 /* Every method, or the one asked for. */
-static int inspect_methods(const inspect_arguments *a, model *m, json *j, page *out) {
+static int inspect_methods(const inspect_arguments *a, model *m, json_writer *j, page *out) {
   clave_program_info info;
   if (a->model.method) return inspect_method(a, m, j, out);
   clave_program_get_info(m->program, &info);
   for (uint32_t i = 0; i < info.n_methods; i++) {
     TRY_STATUS(clave_program_method(m->program, i, &m->method));
-    TRY(inspect_method(a, m, j, out));
+    TRY_EXIT(inspect_method(a, m, j, out));
   }
   return EXIT_GOOD;
 }
 
 static int inspect_all(const inspect_arguments *a, model *m, const graph *g, page *out) {
-  json j = {.out = out};
+  json_writer j = {.out = out};
   clave_program_info info;
   if (!a->json) {
     write_program(a, m, g, out);
@@ -390,19 +390,19 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   write_kind_json(&j, "constants", g, CLAVE_SLOT_CONSTANT);
   write_kind_json(&j, "state", g, CLAVE_SLOT_STATE);
   emit_array(&j, "methods");
-  TRY(inspect_methods(a, m, &j, out));
+  TRY_EXIT(inspect_methods(a, m, &j, out));
   emit_end_array(&j);
   emit_end_object(&j);
   return EXIT_GOOD;
 }
 
 static int inspect_graph(const inspect_arguments *a, model *m, graph *g, page *out) {
-  TRY(open_program(&a->model, m));
-  TRY(read_graph(m, g));
+  TRY_EXIT(open_program(&a->model, m));
+  TRY_EXIT(read_graph(m, g));
   if (a->placement) {
-    TRY(open_device(&a->model, m));
-    TRY(open_session(m, SESSION_PLAIN));
-    TRY(read_placement(m, g));
+    TRY_EXIT(open_device(&a->model, m));
+    TRY_EXIT(open_session(m, SESSION_PLAIN));
+    TRY_EXIT(read_placement(m, g));
   }
   if (a->svg) return write_svg(g, out);
   if (a->dot) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/files.h"
 #include "cli/progress.h"
 
 static const command *const commands[] = {&devices_command, &run_command,      &bench_command,
@@ -35,15 +36,15 @@ static const char more_help[] =
 
 static void write_overview(page *out) {
   columns table = {.n_columns = 2};
-  page_string(out,
-              "usage: clave COMMAND ...\n\nRuns exported neural networks on any OpenCL device, or "
-              "on the CPU.\n\n");
+  text_puts(out,
+            "usage: clave COMMAND ...\n\nRuns exported neural networks on any OpenCL device, or "
+            "on the CPU.\n\n");
   for (size_t i = 0; i < LENGTH(commands); i++) {
     columns_cell(&table, "%s", commands[i]->name);
     columns_cell(&table, "%s", commands[i]->summary);
   }
   columns_write(&table, 2, out);
-  page_format(out, "\n%s", more_help);
+  text_printf(out, "\n%s", more_help);
 }
 
 /* A closed standard stream would hand its number to the next file that is opened; fill the gap so
@@ -97,7 +98,7 @@ static int run_command_line(const command *c, int argc, char *const *argv, page 
       write_help(c, out);
       break;
     case PARSED_VERSION:
-      page_format(out, "clave %s\n", clave_version());
+      text_printf(out, "clave %s\n", clave_version());
       break;
     case PARSED_BADLY:
       print_usage(c->usage, c->name);
@@ -128,7 +129,7 @@ static int answer(int argc, char *const *argv, page *out) {
     return EXIT_GOOD;
   }
   if (strcmp(argv[1], "--version") == 0) {
-    page_format(out, "clave %s\n", clave_version());
+    text_printf(out, "clave %s\n", clave_version());
     return EXIT_GOOD;
   }
   const command *c = find_command(argv[1]);
@@ -140,7 +141,7 @@ int main(int argc, char **argv) {
   occupy_closed_streams();
   (void)signal(SIGPIPE, SIG_IGN);
   int result = answer(argc, argv, &out);
-  if (result == EXIT_GOOD) result = page_print(&out);
-  page_free(&out);
+  if (result == EXIT_GOOD) result = print_page(&out);
+  text_free(&out);
   return result;
 }

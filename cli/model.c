@@ -19,11 +19,11 @@ static int refuse_method(const model *m, const char *name, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     clave_method_info info;
     TRY_STATUS(clave_program_method(m->program, i, &info));
-    page_format(&names, "%s%s", i ? ", " : "", info.name);
+    text_printf(&names, "%s%s", i ? ", " : "", info.name);
   }
   int result =
       fail("there is no method \"%s\"; the program has %s", name, names.data ? names.data : "none");
-  page_free(&names);
+  text_free(&names);
   return result;
 }
 
@@ -67,9 +67,9 @@ void close_model(model *m) {
 }
 
 void page_device(page *t, const clave_device_info *info) {
-  page_string(t, info->kind);
-  if (info->index >= 0) page_format(t, ":%d", info->index);
-  page_string(t, " (");
+  text_puts(t, info->kind);
+  if (info->index >= 0) text_printf(t, ":%d", info->index);
+  text_puts(t, " (");
   page_visible(t, info->name);
-  page_string(t, ")");
+  text_puts(t, ")");
 }

@@ -103,7 +103,7 @@ static int read_dictionary(header *h) {
   if (!take(h, "{")) return refuse_header(h, "the header is not a dictionary");
   while (!take(h, "}")) {
     if (!more || !take_string(h, key) || !take(h, ":")) return refuse_header(h, "bad header");
-    TRY(read_entry(h, key));
+    TRY_EXIT(read_entry(h, key));
     more = take(h, ",");
   }
   skip_space(h);
@@ -169,17 +169,17 @@ static int read_bytes(FILE *f, const char *path, void *out, size_t size) {
 /* Reads up to the end of the header; gives its text (owned by the caller) in h. */
 static int read_header(FILE *f, header *h, char **storage, size_t *data_at) {
   unsigned char prefix[PREFIX_SIZE + 4];
-  TRY(read_bytes(f, h->path, prefix, PREFIX_SIZE));
+  TRY_EXIT(read_bytes(f, h->path, prefix, PREFIX_SIZE));
   if (memcmp(prefix, "\x93NUMPY", 6) != 0)
     return refuse_header(h, "it does not begin with \\x93NUMPY");
   if (prefix[6] < 1 || prefix[6] > 3) return refuse_header(h, "its format is newer than 3");
   size_t length_size = prefix[6] == 1 ? 2 : 4, length = 0;
-  TRY(read_bytes(f, h->path, prefix + PREFIX_SIZE, length_size));
+  TRY_EXIT(read_bytes(f, h->path, prefix + PREFIX_SIZE, length_size));
   for (size_t i = length_size; i-- > 0;) length = length << 8 | prefix[PREFIX_SIZE + i];
   if (length > HEADER_LIMIT) return refuse_header(h, "its header is longer than 65536 bytes");
   *storage = malloc(length + 1);
   if (!*storage) return fail_memory();
-  TRY(read_bytes(f, h->path, *storage, length));
+  TRY_EXIT(read_bytes(f, h->path, *storage, length));
   h->at = *storage;
   h->end = *storage + length;
   *data_at = PREFIX_SIZE + length_size + length;
@@ -188,7 +188,7 @@ static int read_header(FILE *f, header *h, char **storage, size_t *data_at) {
 
 static int read_data(FILE *f, const header *h, size_t data_at, size_t file_size, npy_file *out) {
   size_t bytes = 0;
-  TRY(find_dtype(h, &out->tensor.dtype));
+  TRY_EXIT(find_dtype(h, &out->tensor.dtype));
   if (!lay_out(h, &out->tensor, &bytes)) return refuse_header(h, "its shape is too large");
   if (file_size < data_at || file_size - data_at != bytes) {
     return fail("%s: holds %zu bytes of data, its shape and dtype need %zu", h->path,
@@ -197,7 +197,7 @@ static int read_data(FILE *f, const header *h, size_t data_at, size_t file_size,
   out->data = malloc(bytes ? bytes : 1);
   if (!out->data) return fail_memory();
   out->tensor.data = out->data;
-  TRY(read_bytes(f, h->path, out->data, bytes));
+  TRY_EXIT(read_bytes(f, h->path, out->data, bytes));
   return out->tensor.dtype == CLAVE_BOOL ? check_bools(h->path, out->data, bytes) : EXIT_GOOD;
 }
 

@@ -1,25 +1,16 @@
 #ifndef CLI_PAGE_H
 #define CLI_PAGE_H
-/* Growing text: a command writes its whole answer into one, and main prints it only if the command
- * succeeded. Out of memory is remembered in `failed`; later additions do nothing. */
+/* What a command answers: it writes all of it into one page, and main prints that only if the
+ * command succeeded. Out of memory is remembered in `failed`, as in any text. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory.h"
 #include "clave.h"
 
-typedef struct page {
-  char *data; /* owned, ends in NUL once anything was added */
-  size_t size, capacity;
-  bool failed;
-} page;
+typedef text page;
 
-void page_bytes(page *t, const char *bytes, size_t size);
-void page_string(page *t, const char *s);
-void page_format(page *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints what is there and empties it: before work that may take long. An exit code. */
-int page_print(page *t);
-void page_free(page *t);
 /* "1.5 MB" */
 void page_size(page *t, uint64_t bytes);
 /* One element: integers exactly, floats with `digits` significant digits. */
@@ -29,8 +20,6 @@ void page_shape(page *t, const clave_tensor *tensor);
 void page_info(page *t, const clave_tensor_info *info);
 /* Letters as they are, control characters as \x0a: safe on a terminal and within one line. */
 void page_visible(page *t, const char *s);
-/* Bytes of the well-formed UTF-8 sequence at p (NUL-ended), 0 if there is none. */
-size_t utf8_size(const unsigned char *p);
 
 /* A table whose columns are aligned when it is written. Cells are added row by row. */
 enum { COLUMNS_MAX = 12 };

@@ -36,8 +36,8 @@ void free_records(records *r) {
 static int name_record(const record *r, const model *m, uint32_t *seen, page *name) {
   clave_node_info node;
   TRY_STATUS(clave_program_node(m->program, m->method.name, r->node, &node));
-  page_format(name, "%" PRIu32 ".%s", r->node, node.name);
-  if (seen[r->node]) page_format(name, ".%" PRIu32, seen[r->node]);
+  text_printf(name, "%" PRIu32 ".%s", r->node, node.name);
+  if (seen[r->node]) text_printf(name, ".%" PRIu32, seen[r->node]);
   seen[r->node]++;
   return name->failed ? fail_memory() : EXIT_GOOD;
 }
@@ -67,7 +67,7 @@ int save_records(const records *r, const model *m, const char *path) {
     clave_status st = clave_tensors_save(path, keys, values, (uint32_t)r->count, NULL, 0);
     if (st) result = fail_status(st);
   }
-  for (size_t i = 0; names && i < r->count; i++) page_free(&names[i]);
+  for (size_t i = 0; names && i < r->count; i++) text_free(&names[i]);
   free(names);
   free(keys);
   free(values);

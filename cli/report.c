@@ -13,11 +13,11 @@ enum { LINE_LIMIT = 16384 };
 static void print_line(const char *prefix, const char *line) {
   page t = {0};
   clear_progress();
-  page_string(&t, prefix);
+  text_puts(&t, prefix);
   page_visible(&t, line);
-  page_string(&t, "\n");
+  text_puts(&t, "\n");
   (void)fputs(t.failed ? "clave: out of memory\n" : t.data, stderr);
-  page_free(&t);
+  text_free(&t);
 }
 
 static void print_arguments(const char *format, va_list arguments) {

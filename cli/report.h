@@ -17,7 +17,7 @@ int fail_memory(void);
 void print_note(void *ctx, const char *line);
 
 /* Leave the function if a step or a call of the library went wrong. */
-#define TRY(step)            \
+#define TRY_EXIT(step)       \
   do {                       \
     int exit_ = (step);      \
     if (exit_) return exit_; \

@@ -3,11 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cli/files.h"
 #include "cli/inputs.h"
-#include "cli/json.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 #include "cli/records.h"
+#include "cli/tensor_json.h"
 #include "cli/values.h"
 
 typedef struct run_arguments {
@@ -92,13 +93,13 @@ static int write_outputs(const char *path, const output *list, uint32_t count) {
 /* ---------------------------------------------------------------- the summary */
 
 static void write_first_values(page *cell, const clave_tensor *t, uint64_t count) {
-  page_string(cell, t->rank ? "[" : "");
+  text_puts(cell, t->rank ? "[" : "");
   for (uint64_t i = 0; i < count && i < FIRST_VALUES; i++) {
-    if (i) page_string(cell, ", ");
+    if (i) text_puts(cell, ", ");
     page_element(cell, t->dtype, element_at(t, i), 6);
   }
-  if (count > FIRST_VALUES) page_string(cell, ", ...");
-  page_string(cell, t->rank ? "]" : "");
+  if (count > FIRST_VALUES) text_puts(cell, ", ...");
+  text_puts(cell, t->rank ? "]" : "");
 }
 
 static void write_summary_row(columns *table, const output *o, page *cell) {
@@ -118,7 +119,7 @@ static void write_summary_row(columns *table, const output *o, page *cell) {
   }
   cell->size = 0;
   write_first_values(cell, &o->value, s.count);
-  if (s.n_nan) page_format(cell, " (%" PRIu64 " nan)", s.n_nan);
+  if (s.n_nan) text_printf(cell, " (%" PRIu64 " nan)", s.n_nan);
   columns_cell(table, "%s", cell->data ? cell->data : "");
 }
 
@@ -130,11 +131,11 @@ static void write_summary(const output *list, uint32_t count, page *out) {
   for (uint32_t i = 0; i < count; i++) write_summary_row(&table, &list[i], &cell);
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
-  page_free(&cell);
+  text_free(&cell);
 }
 
 static void write_summary_json(const output *list, uint32_t count, page *out) {
-  json j = {.out = out};
+  json_writer j = {.out = out};
   emit_array(&j, NULL);
   for (uint32_t i = 0; i < count; i++) {
     const clave_tensor *t = &list[i].value;
@@ -193,16 +194,18 @@ static int run_dumped(const char *path, const model *m) {
 }
 
 static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, page *out) {
-  TRY(open_program(&a->model, m));
-  TRY(collect_inputs(m, a->inputs, &a->input, inputs));
-  TRY(open_device(&a->model, m));
+  TRY_EXIT(open_program(&a->model, m));
+  TRY_EXIT(collect_inputs(m, a->inputs, &a->input, inputs));
+  TRY_EXIT(open_device(&a->model, m));
   if (a->profile && a->dump) return fail("--profile and --dump do not go together");
   m->seed = (uint64_t)a->seed;
-  TRY(open_session(m, a->profile ? SESSION_PROFILED : a->dump ? SESSION_UNFUSED : SESSION_PLAIN));
-  TRY(set_inputs(inputs, m));
+  TRY_EXIT(open_session(m, a->profile ? SESSION_PROFILED
+                           : a->dump  ? SESSION_UNFUSED
+                                      : SESSION_PLAIN));
+  TRY_EXIT(set_inputs(inputs, m));
   show_progress("running");
   if (a->dump) {
-    TRY(run_dumped(a->dump, m));
+    TRY_EXIT(run_dumped(a->dump, m));
   } else {
     TRY_STATUS(clave_session_run(m->session, m->method.name));
   }
@@ -215,7 +218,7 @@ static int run_program(const void *arguments, page *out) {
   model m = {0};
   input_set inputs = {0};
   int result = run_on_inputs(arguments, &m, &inputs, out);
-  if (!result) result = page_print(out); /* kernels are kept when the session ends */
+  if (!result) result = print_page(out); /* kernels are kept when the session ends */
   free_inputs(&inputs);
   close_model(&m);
   return result;

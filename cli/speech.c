@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "cli/files.h"
-#include "cli/json.h"
 #include "cli/measure.h"
 #include "cli/progress.h"
+#include "json/writer.h"
 
 /* ---------------------------------------------------------------- Ctrl-C */
 
@@ -62,10 +62,10 @@ static int write_token(const speech *s, const clave_llm_token *t) {
 
 /* What was held back when the answer ends here. */
 static int write_rest(speech *s) {
-  const char *text;
+  const char *rest;
   size_t size;
-  TRY_STATUS(clave_llm_flush(s->talk, &text, &size));
-  return write_output(text, size);
+  TRY_STATUS(clave_llm_flush(s->talk, &rest, &size));
+  return write_output(rest, size);
 }
 
 static int next_token(speech *s, clave_llm_token *token) {
@@ -77,7 +77,7 @@ static int next_token(speech *s, clave_llm_token *token) {
   }
   if (st) return fail_status(st);
   s->begun = true;
-  TRY(keep_id(s, token->id));
+  TRY_EXIT(keep_id(s, token->id));
   return write_token(s, token);
 }
 
@@ -85,7 +85,7 @@ int speak(speech *s) {
   clave_llm_token token = {0};
   int64_t n = 0;
   s->begun = false;
-  while (n++ < s->max_new_tokens && !token.stop && !interrupted) TRY(next_token(s, &token));
+  while (n++ < s->max_new_tokens && !token.stop && !interrupted) TRY_EXIT(next_token(s, &token));
   s->stop_reason = token.stop    ? clave_llm_stop_name(token.stop)
                    : interrupted ? "interrupted"
                                  : "max_new_tokens";
@@ -111,27 +111,27 @@ void print_statistics(const speech *s) {
   clave_llm_get_stats(s->talk, &stats);
   add_rate(&table, "prompt", stats.prompt_tokens, stats.prompt_ms);
   add_rate(&table, "decode", stats.decode_tokens, stats.decode_ms);
-  if (isatty(STDOUT_FILENO)) page_string(&out, "\n"); /* the text has not ended its line */
+  if (isatty(STDOUT_FILENO)) text_puts(&out, "\n"); /* the text has not ended its line */
   columns_write(&table, 0, &out);
-  page_format(&out, "first token after %.1f ms, loaded in %.1f ms, peak memory %.1f MB; %s\n",
+  text_printf(&out, "first token after %.1f ms, loaded in %.1f ms, peak memory %.1f MB; %s\n",
               stats.ttft_ms, stats.load_ms, measure_peak(), s->stop_reason);
   if (!out.failed) (void)fputs(out.data, stderr);
-  page_free(&out);
+  text_free(&out);
 }
 
 int write_ids(const speech *s, const char *path) {
   page out = {0};
-  for (size_t i = 0; i < s->n_ids; i++) page_format(&out, "%" PRIu32 "\n", s->ids[i]);
-  page_string(&out, "");
+  for (size_t i = 0; i < s->n_ids; i++) text_printf(&out, "%" PRIu32 "\n", s->ids[i]);
+  text_puts(&out, "");
   int result = write_file(path, &out);
-  page_free(&out);
+  text_free(&out);
   return result;
 }
 
 int write_statistics(const speech *s, const char *path) {
   clave_llm_stats stats;
   page out = {0};
-  json j = {.out = &out};
+  json_writer j = {.out = &out};
   clave_llm_get_stats(s->talk, &stats);
   emit_object(&j, NULL);
   emit_size(&j, "prompt_tokens", stats.prompt_tokens);
@@ -144,6 +144,6 @@ int write_statistics(const speech *s, const char *path) {
   emit_string(&j, "stop_reason", s->stop_reason);
   emit_end_object(&j);
   int result = write_file(path, &out);
-  page_free(&out);
+  text_free(&out);
   return result;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/graph.h"
 #include "cli/layout.h"
 
@@ -97,28 +98,28 @@ static void free_drawing(drawing *d) {
 
 /* A line: the letter of its style class, its text cut to LINE_CHARACTERS, NUL. */
 static void add_line(page *lines, char class, const char *words) {
-  page_bytes(lines, &class, 1);
+  text_append(lines, &class, 1);
   const unsigned char *p = (const unsigned char *)words;
   for (int n = 0; *p; n++) {
-    size_t size = utf8_size(p);
+    size_t size = utf8_sequence((const char *)p, 4); /* ends at NUL */
     bool bad = !size || *p < 0x20 || *p == 0x7f;
     if (n == LINE_CHARACTERS) {
-      page_string(lines, "\xe2\x80\xa6");
+      text_puts(lines, "\xe2\x80\xa6");
       break;
     }
-    page_bytes(lines, bad ? "?" : (const char *)p, bad ? 1 : size);
+    text_append(lines, bad ? "?" : (const char *)p, bad ? 1 : size);
     p += size ? size : 1;
   }
-  page_bytes(lines, "", 1);
+  text_append(lines, "", 1);
 }
 
 static void add_info(page *lines, char class, const char *prefix, const clave_tensor_info *info) {
   page words = {0};
-  page_string(&words, prefix);
+  text_puts(&words, prefix);
   page_info(&words, info);
   add_line(lines, class, words.data ? words.data : "");
   lines->failed |= words.failed;
-  page_free(&words);
+  text_free(&words);
 }
 
 static const char *name_vertex(const vertex *v) { return v->node ? v->node->name : v->slot->name; }
@@ -127,9 +128,9 @@ static const char *name_vertex(const vertex *v) { return v->node ? v->node->name
 static void add_constant(page *lines, const clave_tensor_info *info) {
   const char *dot = strrchr(info->name, '.');
   page words = {0};
-  page_format(&words, "%s ", dot && dot[1] ? dot + 1 : info->name);
+  text_printf(&words, "%s ", dot && dot[1] ? dot + 1 : info->name);
   add_info(lines, 'c', words.data ? words.data : "", info);
-  page_free(&words);
+  text_free(&words);
 }
 
 static void describe_vertex(const drawing *d, const vertex *v, page *lines) {
@@ -148,9 +149,9 @@ static void describe_vertex(const drawing *d, const vertex *v, page *lines) {
   for (uint32_t i = v->first_edge; i < v->first_edge + v->n_edges; i++) {
     if (!d->edges[i].cut) continue;
     page words = {0};
-    page_format(&words, "from %s", name_vertex(&d->vertices[d->edges[i].from]));
+    text_printf(&words, "from %s", name_vertex(&d->vertices[d->edges[i].from]));
     add_line(lines, 'r', words.data ? words.data : "");
-    page_free(&words);
+    text_free(&words);
   }
   for (uint32_t k = 0; k < n->n_writes; k++) {
     add_info(lines, 's', "\xe2\x86\x92 ", &d->g->slots[node_writes(n)[k]]);
@@ -215,13 +216,13 @@ static const palette *choose_palette(const vertex *v) {
 
 static void write_escaped(page *out, const char *s) {
   for (const unsigned char *p = (const unsigned char *)s; *p;) {
-    size_t size = utf8_size(p);
+    size_t size = utf8_sequence((const char *)p, 4); /* ends at NUL */
     if (!size || *p < 0x20 || *p == 0x7f) {
-      page_string(out, "?");
+      text_puts(out, "?");
     } else if (strchr("&<>\"", *p)) {
-      page_format(out, "&#%d;", *p);
+      text_printf(out, "&#%d;", *p);
     } else {
-      page_bytes(out, (const char *)p, size);
+      text_append(out, (const char *)p, size);
     }
     p += size ? size : 1;
   }
@@ -233,11 +234,11 @@ static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
   const palette *colours = choose_palette(v);
   bool dark = v->slot && v->slot->kind != CLAVE_SLOT_STATE;
   double left = box->x - box->width / 2, y = box->y + padding + 8;
-  page_format(out, "<g%s><title>", dark ? " class=\"dark\"" : "");
+  text_printf(out, "<g%s><title>", dark ? " class=\"dark\"" : "");
   write_escaped(out, name_vertex(v));
-  if (v->node) page_string(out, *v->node->detail ? "\n" : "");
+  if (v->node) text_puts(out, *v->node->detail ? "\n" : "");
   if (v->node) write_escaped(out, v->node->detail);
-  page_format(out,
+  text_printf(out,
               "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
               "fill=\"%s\" stroke=\"%s\"/>\n",
               left, box->y, box->width, box->height, v->slot ? 14 : 5, colours->fill,
@@ -245,11 +246,11 @@ static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
   lines->size = 0;
   describe_vertex(d, v, lines);
   for (size_t at = 0; at < lines->size; at += strlen(lines->data + at) + 1, y += line_height) {
-    page_format(out, "<text class=\"%c\" x=\"%.1f\" y=\"%.1f\">", lines->data[at], box->x, y);
+    text_printf(out, "<text class=\"%c\" x=\"%.1f\" y=\"%.1f\">", lines->data[at], box->x, y);
     write_escaped(out, lines->data + at + 1);
-    page_string(out, "</text>\n");
+    text_puts(out, "</text>\n");
   }
-  page_string(out, "</g>\n");
+  text_puts(out, "</g>\n");
 }
 
 /* Where an edge comes from, seen from its end. */
@@ -275,23 +276,23 @@ static double choose_port(const drawing *d, const layout *l, const vertex *v, ui
 
 static void draw_curve(page *out, double x0, double y0, double x1, double y1) {
   double middle = (y0 + y1) / 2;
-  page_format(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", x0, middle, x1, middle, x1, y1);
+  text_printf(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", x0, middle, x1, middle, x1, y1);
 }
 
 static void draw_edge(const drawing *d, const layout *l, uint32_t index, page *out) {
   const layout_edge *e = &d->edges[index];
   const layout_box *from = &d->boxes[e->from], *to = &d->boxes[e->to];
   double x = from->x, y = from->y + from->height;
-  page_format(out, "<path d=\"M%.1f %.1f", x, y);
+  text_printf(out, "<path d=\"M%.1f %.1f", x, y);
   for (uint32_t i = e->first_point; i < e->first_point + e->n_points; i++) {
     const layout_point *p = &l->points[i];
     draw_curve(out, x, y, p->x, p->top);
-    page_format(out, " V%.1f", p->bottom);
+    text_printf(out, " V%.1f", p->bottom);
     x = p->x;
     y = p->bottom;
   }
   draw_curve(out, x, y, choose_port(d, l, &d->vertices[e->to], index), to->y - 5);
-  page_string(out, "\" marker-end=\"url(#arrow)\"/>\n");
+  text_puts(out, "\" marker-end=\"url(#arrow)\"/>\n");
 }
 
 static const char style[] =
@@ -307,7 +308,7 @@ static const char style[] =
     "orient=\"auto\"><path class=\"tip\" d=\"M0 0 L8 4 L0 8 z\"/></marker></defs>\n";
 
 static void draw_all(const drawing *d, const layout *l, page *lines, page *out) {
-  page_format(
+  text_printf(
       out,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
       "viewBox=\"0 0 %.0f %.0f\">\n%s<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
@@ -316,7 +317,7 @@ static void draw_all(const drawing *d, const layout *l, page *lines, page *out) 
     if (!d->edges[i].cut) draw_edge(d, l, i, out);
   }
   for (uint32_t i = 0; i < d->n_vertices; i++) draw_box(d, i, lines, out);
-  page_string(out, "</svg>\n");
+  text_puts(out, "</svg>\n");
 }
 
 static int draw_graph(drawing *d, layout *l, page *lines, page *out) {
@@ -336,7 +337,7 @@ int write_svg(const graph *g, page *out) {
   layout l = {0};
   page lines = {0};
   int result = draw_graph(&d, &l, &lines, out);
-  page_free(&lines);
+  text_free(&lines);
   free_layout(&l);
   free_drawing(&d);
   return result;

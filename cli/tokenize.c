@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clave_llm.h"
+#include "clave_tokenizer.h"
 #include "cli/command.h"
 #include "cli/files.h"
-#include "cli/json.h"
-#include "cli/json_line.h"
+#include "json/json.h"
+#include "json/writer.h"
 
 typedef struct tokenize_arguments {
   const char *tokenizer, *pattern;
@@ -35,17 +35,14 @@ static const flag tokenize_flags[] = {
 typedef struct work {
   const tokenize_arguments *arguments;
   clave_tokenizer *tokenizer;
-  page text;
-  id_page ids;
+  text line;     /* that is encoded */
+  uint32_t *ids; /* owned, (capacity) that are decoded */
+  size_t n_ids, capacity;
   page *out;
 } work;
 
-static int refuse_line(size_t number, const char *why) {
-  return fail("standard input, line %zu: %s", number, why);
-}
-
 static int fail_line(size_t number, clave_status status) {
-  (void)refuse_line(number, clave_status_message(status));
+  (void)fail("standard input, line %zu: %s", number, clave_status_message(status));
   clave_status_free(status);
   return EXIT_FAILED;
 }
@@ -58,14 +55,11 @@ static int encode_line(work *w, const char *line, size_t size, size_t number) {
       .eos = a->eos,
       .special = a->special ? CLAVE_SPECIAL_MATCH : CLAVE_SPECIAL_DEFAULT};
   clave_ids ids;
-  w->text.size = 0;
-  const char *why = read_json_string(line, size, &w->text);
-  if (why) return refuse_line(number, why);
-  if (w->text.failed) return fail_memory();
-  clave_status st =
-      clave_tokenizer_encode(w->tokenizer, w->text.data, w->text.size, &options, &ids);
+  text_clear(&w->line);
+  clave_status st = json_read_string(line, size, &w->line);
+  if (!st) st = clave_tokenizer_encode(w->tokenizer, w->line.data, w->line.size, &options, &ids);
   if (st) return fail_line(number, st);
-  json j = {.out = w->out};
+  json_writer j = {.out = w->out};
   emit_list(&j, NULL);
   for (size_t i = 0; i < ids.count; i++) emit_size(&j, NULL, ids.items[i]);
   emit_end_array(&j);
@@ -73,18 +67,29 @@ static int encode_line(work *w, const char *line, size_t size, size_t number) {
   return EXIT_GOOD;
 }
 
+static clave_status read_ids(work *w, const char *line, size_t size) {
+  size_t most = size / 2 + 1;
+  if (most > w->capacity) {
+    uint32_t *more = realloc(w->ids, most * sizeof *more);
+    if (!more) return status_no_memory();
+    w->ids = more;
+    w->capacity = most;
+  }
+  return json_read_u32s(line, size, w->ids, &w->n_ids);
+}
+
 static int decode_line(work *w, const char *line, size_t size, size_t number) {
-  char *text;
+  char *back;
   size_t text_size;
-  const char *why = read_json_ids(line, size, &w->ids);
-  if (why) return refuse_line(number, why);
-  clave_status st = clave_tokenizer_decode(w->tokenizer, w->ids.items, w->ids.count,
-                                           w->arguments->skip_special, &text, &text_size);
+  clave_status st = read_ids(w, line, size);
+  if (!st)
+    st = clave_tokenizer_decode(w->tokenizer, w->ids, w->n_ids, w->arguments->skip_special, &back,
+                                &text_size);
   if (st) return fail_line(number, st);
-  json j = {.out = w->out};
-  emit_text(&j, NULL, text, text_size);
-  page_string(w->out, "\n");
-  clave_text_free(text);
+  json_writer j = {.out = w->out};
+  emit_text(&j, NULL, back, text_size);
+  text_puts(w->out, "\n");
+  clave_text_free(back);
   return EXIT_GOOD;
 }
 
@@ -98,7 +103,7 @@ static int do_lines(work *w) {
     result = (w->arguments->encode ? encode_line : decode_line)(w, at, size, number);
     at += size + (newline != NULL);
   }
-  page_free(&in);
+  text_free(&in);
   return result;
 }
 
@@ -113,13 +118,13 @@ static int check_flags(const tokenize_arguments *a) {
 
 static int run_tokenize(const void *arguments, page *out) {
   work w = {.arguments = arguments, .out = out};
-  TRY(check_flags(w.arguments));
+  TRY_EXIT(check_flags(w.arguments));
   clave_tokenizer_options options = {.size = sizeof options, .pattern = w.arguments->pattern};
   TRY_STATUS(clave_tokenizer_load(w.arguments->tokenizer, &options, &w.tokenizer));
   int result = do_lines(&w);
   clave_tokenizer_destroy(w.tokenizer);
-  page_free(&w.text);
-  free(w.ids.items);
+  text_free(&w.line);
+  free(w.ids);
   return result;
 }
 

@@ -95,7 +95,7 @@ static difference compare_tensors(const clave_tensor *got, const clave_tensor *e
 static void describe_difference(page *t, const clave_tensor *got, const difference *d,
                                 const char *other) {
   page_shape(t, got);
-  page_format(t, " at element %" PRIu64 ": %.9g, %s %.9g (%.3g allowed)", d->element, d->got, other,
+  text_printf(t, " at element %" PRIu64 ": %.9g, %s %.9g (%.3g allowed)", d->element, d->got, other,
               d->expected, d->allowed);
 }
 
@@ -142,23 +142,23 @@ static int report_op(const model *m, const comparison *c) {
   const record *item = c->differing;
   TRY_STATUS(clave_program_node(m->program, m->method.name, item->node, &node));
   TRY_STATUS(clave_program_slot(m->program, item->slot, &slot));
-  page_format(&what, "node %" PRIu32 " (%s %s) is the first that differs from the CPU backend: %s ",
+  text_printf(&what, "node %" PRIu32 " (%s %s) is the first that differs from the CPU backend: %s ",
               item->node, node.op, node.name, slot.name);
   if (c->difference.found) {
     describe_difference(&what, &item->value, &c->difference, "cpu");
   } else {
     page_shape(&what, &item->value);
-    page_string(&what, " there, another shape or dtype here");
+    text_puts(&what, " there, another shape or dtype here");
   }
   int result = what.data ? fail("%s", what.data) : fail_memory();
-  page_free(&what);
+  text_free(&what);
   return result;
 }
 
 static int observe_run(const model *m, const input_set *inputs, clave_observe_fn observe, void *ctx,
                        const comparison *c) {
   TRY_STATUS(clave_session_observe(m->session, observe, ctx));
-  TRY(set_inputs(inputs, m));
+  TRY_EXIT(set_inputs(inputs, m));
   clave_status st = clave_session_run(m->session, m->method.name);
   if (c->cpu.no_memory || c->differing) {
     clave_status_free(st); /* the run was stopped by us */
@@ -197,9 +197,9 @@ static int compare_ops(const model *m, const input_set *inputs, page *out) {
   int result = record_cpu(m, inputs, &c);
   if (!result) result = compare_device(m, inputs, &c);
   if (!result) {
-    page_format(out, "ops      %" PRIu32 " results equal on ", c.compared);
+    text_printf(out, "ops      %" PRIu32 " results equal on ", c.compared);
     page_device(out, clave_device_get_info(m->device));
-    page_string(out, " and the CPU backend\n");
+    text_puts(out, " and the CPU backend\n");
   }
   free_records(&c.cpu);
   return result;
@@ -217,49 +217,50 @@ static int compare_output(const model *m, const clave_tensors *reference, uint32
   TRY_STATUS(clave_program_output(m->program, m->method.name, index, &info));
   TRY_STATUS(clave_session_output(m->session, m->method.name, index, &got));
   page what = {0};
-  page_format(&what, "%s (%s) differs from the reference: ", key, info.name);
+  text_printf(&what, "%s (%s) differs from the reference: ", key, info.name);
   if (!same_form(&got, &expected)) {
     page_shape(&what, &got);
-    page_string(&what, ", expected ");
+    text_puts(&what, ", expected ");
     page_shape(&what, &expected);
   } else {
     difference d = compare_tensors(&got, &expected);
     if (!d.found) {
-      page_free(&what);
+      text_free(&what);
       (*compared)++;
       return EXIT_GOOD;
     }
     describe_difference(&what, &got, &d, "expected");
   }
   int result = what.data ? fail("%s", what.data) : fail_memory();
-  page_free(&what);
+  text_free(&what);
   return result;
 }
 
 static int compare_outputs(const model *m, const input_set *inputs, page *out) {
   uint32_t compared = 0;
-  TRY(set_inputs(inputs, m));
+  TRY_EXIT(set_inputs(inputs, m));
   show_progress("running");
   TRY_STATUS(clave_session_run(m->session, m->method.name));
   clear_progress();
   for (uint32_t i = 0; i < m->method.n_outputs; i++)
-    TRY(compare_output(m, inputs->file, i, &compared));
+    TRY_EXIT(compare_output(m, inputs->file, i, &compared));
   if (!compared) return fail("the reference has none of the outputs (output_0...)");
-  page_format(out, "outputs  %" PRIu32 " equal to the reference on ", compared);
+  text_printf(out, "outputs  %" PRIu32 " equal to the reference on ", compared);
   page_device(out, clave_device_get_info(m->device));
-  page_string(out, "\n");
+  text_puts(out, "\n");
   return EXIT_GOOD;
 }
 
 /* ---------------------------------------------------------------- the command */
 
 static int verify_results(const verify_arguments *a, model *m, input_set *inputs, page *out) {
-  TRY(describe_inputs(m, inputs));
-  TRY(read_input_file(inputs, a->reference, "output_"));
-  TRY(check_inputs(inputs));
-  TRY(open_device(&a->model, m));
-  TRY(open_session(m, SESSION_PLAIN));
-  if (strcmp(clave_device_get_info(m->device)->kind, "cpu") != 0) TRY(compare_ops(m, inputs, out));
+  TRY_EXIT(describe_inputs(m, inputs));
+  TRY_EXIT(read_input_file(inputs, a->reference, "output_"));
+  TRY_EXIT(check_inputs(inputs));
+  TRY_EXIT(open_device(&a->model, m));
+  TRY_EXIT(open_session(m, SESSION_PLAIN));
+  if (strcmp(clave_device_get_info(m->device)->kind, "cpu") != 0)
+    TRY_EXIT(compare_ops(m, inputs, out));
   return compare_outputs(m, inputs, out);
 }
 
@@ -274,7 +275,7 @@ static int verify_program(const void *arguments, page *out) {
     clear_progress();
     result = st ? fail_status(st) : EXIT_GOOD;
   }
-  if (!result) page_string(out, "program  good: structure, shapes, dtypes, hashes\n");
+  if (!result) text_puts(out, "program  good: structure, shapes, dtypes, hashes\n");
   if (!result && a->reference) result = verify_results(a, &m, &inputs, out);
   free_inputs(&inputs);
   close_model(&m);

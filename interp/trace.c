@@ -1,11 +1,11 @@
 /* Timings of the last run, command by command, written as Chrome trace events (Perfetto opens
  * them). */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/file.h"
 #include "interp/planner.h"
 #include "interp/running.h"
+#include "json/writer.h"
 
 clave_status trace_add(session *s, trace_event e) {
   TRY(grow_array((void **)&s->events, &s->cap_events, s->n_events, sizeof *s->events));
@@ -32,34 +32,37 @@ clave_status trace_finish(session *s) {
   return NULL;
 }
 
-static void append_json_string(text *t, const char *s) {
-  text_append(t, "\"", 1);
-  for (; *s; s++) {
-    unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') {
-      text_printf(t, "\\%c", c);
-    } else if (c < 0x20) {
-      text_printf(t, "\\u%04x", c);
-    } else {
-      text_append(t, s, 1);
-    }
-  }
-  text_append(t, "\"", 1);
-}
-
-static void append_event(const session *s, text *t, const trace_event *e) {
+static void write_event(const session *s, json_writer *j, const trace_event *e) {
   static const char *const kinds[] = {"op", "copy", "transfer"};
   const graph *g = &s->x->methods[e->method].g;
   const bool inside = e->instruction < g->n;
   const ir_instruction *ins = inside ? &g->instructions[e->instruction] : NULL;
-  text_printf(
-      t, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
-      e->backend, (double)e->start_ns * 1e-3, (double)(e->end_ns - e->start_ns) * 1e-3,
-      kinds[e->kind]);
-  append_json_string(t, e->kind == COMMAND_RUN ? op_table[ins->op_type].name : kinds[e->kind]);
-  text_printf(t, ",\"args\":{\"node\":");
-  append_json_string(t, inside ? ins->name : "state update");
-  text_printf(t, ",\"index\":%u}}", inside ? g->source[e->instruction] : g->n);
+  emit_record(j, NULL);
+  emit_string(j, "ph", "X");
+  emit_integer(j, "pid", 1);
+  emit_integer(j, "tid", e->backend);
+  emit_decimal(j, "ts", (double)e->start_ns * 1e-3, 3);
+  emit_decimal(j, "dur", (double)(e->end_ns - e->start_ns) * 1e-3, 3);
+  emit_string(j, "cat", kinds[e->kind]);
+  emit_string(j, "name", e->kind == COMMAND_RUN ? op_table[ins->op_type].name : kinds[e->kind]);
+  emit_object(j, "args");
+  emit_string(j, "node", inside ? ins->name : "state update");
+  emit_size(j, "index", inside ? g->source[e->instruction] : g->n);
+  emit_end_object(j);
+  emit_end_object(j);
+}
+
+/* The name of a process, or of one of its threads: the devices. */
+static void write_name(json_writer *j, const char *what, int thread, const char *name) {
+  emit_record(j, NULL);
+  emit_string(j, "ph", "M");
+  emit_integer(j, "pid", 1);
+  if (thread >= 0) emit_integer(j, "tid", thread);
+  emit_string(j, "name", what);
+  emit_object(j, "args");
+  emit_string(j, "name", name);
+  emit_end_object(j);
+  emit_end_object(j);
 }
 
 static clave_status write_text(const char *path, const text *t) {
@@ -75,17 +78,13 @@ static clave_status write_text(const char *path, const text *t) {
 clave_status session_write_trace(const session *s, const char *path) {
   if (!s->options.profile) return INVALID("the session was made without profiling");
   text t = {0};
-  text_printf(&t,
-              "[{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"clave\"}}");
-  for (int b = 0; b < s->devices.count; b++) {
-    text_printf(
-        &t,
-        ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":", b);
-    append_json_string(&t, s->devices.backends[b]->info.name);
-    text_printf(&t, "}}");
-  }
-  for (uint32_t i = 0; i < s->n_events; i++) append_event(s, &t, &s->events[i]);
-  text_printf(&t, "]\n");
+  json_writer j = {.out = &t};
+  emit_array(&j, NULL);
+  write_name(&j, "process_name", -1, "clave");
+  for (int b = 0; b < s->devices.count; b++)
+    write_name(&j, "thread_name", b, s->devices.backends[b]->info.name);
+  for (uint32_t i = 0; i < s->n_events; i++) write_event(s, &j, &s->events[i]);
+  emit_end_array(&j);
   clave_status st = write_text(path, &t);
   text_free(&t);
   return st;

@@ -6,8 +6,7 @@
 
 #include "base/utf8.h"
 #include "llm/language_model.h"
-#include "llm/tokenizer.h"
-#include "llm/unicode.h"
+#include "tokenizer/unicode.h"
 
 /* ---------------------------------------------------------------- which template */
 
@@ -103,7 +102,7 @@ static bool is_space(uint32_t c) { return unicode_is_space(c) || (c >= 0x1C && c
 static span trim(span s) {
   uint32_t c;
   size_t n;
-  while ((n = utf8_sequence(s.data, s.size)) && (unicode_read(s.data, &c), is_space(c))) {
+  while ((n = utf8_sequence(s.data, s.size)) && (utf8_read(s.data, &c), is_space(c))) {
     s.data += n;
     s.size -= n;
   }
@@ -112,7 +111,7 @@ static span trim(span s) {
     while (at && ((unsigned char)s.data[at - 1] & 0xC0) == 0x80) at--;
     if (at) at--;
     n = utf8_sequence(s.data + at, s.size - at);
-    if (!n || n != s.size - at || (unicode_read(s.data + at, &c), !is_space(c))) return s;
+    if (!n || n != s.size - at || (utf8_read(s.data + at, &c), !is_space(c))) return s;
     s.size = at;
   }
 }

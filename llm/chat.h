@@ -4,8 +4,7 @@
  * the templates that Hugging Face publishes with the models; data, not a Jinja interpreter. */
 #include "base/memory.h"
 #include "clave_llm.h"
-#include "llm/ids.h"
-#include "llm/tokenizer.h"
+#include "tokenizer/parts.h"
 
 /* Stand in the words of a template for the tokenizer's own tokens. */
 #define CHAT_BOS "\1"

@@ -8,7 +8,7 @@
 #include "base/threads.h"
 #include "base/utf8.h"
 #include "llm/chat.h"
-#include "llm/tokenizer.h"
+#include "tokenizer/find.h"
 
 enum { DEFAULT_CHUNK = 512 };
 
@@ -111,7 +111,7 @@ static clave_status text_of(const clave_llm *l, clave_text_stream *stream, uint3
                             const char **bytes, size_t *size) {
   *bytes = "";
   *size = 0;
-  if (!stream || !vocab_has(l->tokenizer->vocab, id)) return NULL;
+  if (!stream || !tokenizer_has(l->tokenizer, id)) return NULL;
   return clave_text_stream_next(stream, id, bytes, size);
 }
 

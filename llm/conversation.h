@@ -1,10 +1,10 @@
 #ifndef LLM_CONVERSATION_H
 #define LLM_CONVERSATION_H
 /* What the files of a conversation share. */
-#include "llm/ids.h"
 #include "llm/language_model.h"
 #include "llm/sampler.h"
 #include "llm/stop_text.h"
+#include "tokenizer/ids.h"
 
 struct clave_llm_conversation {
   clave_llm *llm; /* held */

@@ -1,8 +1,8 @@
 /* The key "llm" of a program's metadata. */
 #include <string.h>
 
+#include "json/json.h"
 #include "llm/language_model.h"
-#include "serialize/json.h"
 
 static clave_status wrong_kind(const char *key, const json *v, const char *expected) {
   return INVALID("llm.%s is %s, expected %s", key, json_kind_name(json_kind_of(v)), expected);

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 
 #include "base/memory.h"
-#include "llm/vocab.h"
 
 typedef struct stop_text {
   const span *stops; /* borrowed: valid UTF-8, none empty */

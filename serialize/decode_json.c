@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json/json.h"
 #include "serialize/decode.h"
 #include "serialize/fields.h"
-#include "serialize/json.h"
 #include "serialize/limits.h"
 
 static const json *item_of(const decode_node *n) { return n->item; }

@@ -12,7 +12,5 @@ clave_status encode_flatbuffer(const ir_program *p, text *out) STATUS_CHECK;
 /* The text that flatc's strict JSON reader takes: one instruction per line, integers from 2^53 on
  * and non-finite numbers as strings. */
 clave_status encode_json(const ir_program *p, text *out) STATUS_CHECK;
-/* Appends the string in quotes, escaped. */
-void encode_json_string(const char *s, text *out);
 
 #endif

@@ -8,10 +8,7 @@ enum {
   LIMIT_STRING = 64 << 20,          /* bytes of any other string: metadata */
   LIMIT_ITEMS = 1 << 24,            /* entries of any vector: tensors, instructions, ... */
   LIMIT_DEPTH = 32,                 /* nesting of tables */
-  LIMIT_JSON_DEPTH = 64,            /* nesting of JSON objects and arrays */
   LIMIT_JSON_BYTES = 256 << 20,     /* of a .json program */
-  LIMIT_JSON_NUMBER = 60,           /* characters of a number */
-  LIMIT_JSON_VALUES = 8 << 20,      /* of a document: each takes 64 bytes of memory */
   LIMIT_TENSORS_HEADER = 100000000, /* bytes of a safetensors header: the format's own limit */
   LIMIT_SECTIONS = 64,              /* of a .clv file */
   LIMIT_CHAIN_DEPTH = 16,           /* bodies within bodies */

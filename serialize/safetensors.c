@@ -10,7 +10,7 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "serialize/json.h"
+#include "json/json.h"
 #include "serialize/limits.h"
 
 enum { LENGTH_BYTES = 8 };

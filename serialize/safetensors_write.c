@@ -1,5 +1,4 @@
 /* The safetensors writer. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +6,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "serialize/encode.h"
+#include "json/writer.h"
 #include "serialize/safetensors.h"
 
 enum { DATA_ALIGNMENT = 64 };
@@ -61,36 +60,33 @@ static clave_status make_plan(file_plan *p) {
   return placed == p->count ? NULL : INVALID("a tensor has no dtype");
 }
 
-static void put(text *out, const char *s) { text_append(out, s, strlen(s)); }
-
-static void write_metadata(text *out, const char *const *metadata, uint32_t n) {
-  put(out, "\"__metadata__\":{");
-  for (uint32_t i = 0; i < n; i++) {
-    if (i) put(out, ",");
-    encode_json_string(metadata[2 * i], out);
-    put(out, ":");
-    encode_json_string(metadata[2 * i + 1], out);
-  }
-  put(out, "}");
+static void write_metadata(json_writer *j, const char *const *metadata, uint32_t n) {
+  emit_object(j, "__metadata__");
+  for (uint32_t i = 0; i < n; i++) emit_string(j, metadata[2 * i], metadata[2 * i + 1]);
+  emit_end_object(j);
 }
 
-static void write_entry(text *out, const tensor_entry *t, size_t begin) {
-  encode_json_string(t->name, out);
-  text_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", dtype_name(t->type));
-  for (int i = 0; i < t->rank; i++) text_printf(out, "%s%" PRId64, i ? "," : "", t->dims[i]);
-  text_printf(out, "],\"data_offsets\":[%zu,%zu]}", begin, begin + t->bytes);
+static void write_entry(json_writer *j, const tensor_entry *t, size_t begin) {
+  emit_object(j, t->name);
+  emit_string(j, "dtype", dtype_name(t->type));
+  emit_array(j, "shape");
+  for (int i = 0; i < t->rank; i++) emit_integer(j, NULL, t->dims[i]);
+  emit_end_array(j);
+  emit_array(j, "data_offsets");
+  emit_size(j, NULL, begin);
+  emit_size(j, NULL, begin + t->bytes);
+  emit_end_array(j);
+  emit_end_object(j);
 }
 
 static clave_status write_header(const file_plan *p, const char *const *metadata,
                                  uint32_t n_metadata, text *out) {
-  put(out, "{");
-  if (n_metadata) write_metadata(out, metadata, n_metadata);
-  for (uint32_t i = 0; i < p->count; i++) {
-    if (i || n_metadata) put(out, ",");
-    write_entry(out, &p->tensors[i], p->begins[i]);
-  }
-  put(out, "}");
-  while (!out->failed && (out->size + 8) % DATA_ALIGNMENT) put(out, " ");
+  json_writer j = {.out = out, .compact = true};
+  emit_object(&j, NULL);
+  if (n_metadata) write_metadata(&j, metadata, n_metadata);
+  for (uint32_t i = 0; i < p->count; i++) write_entry(&j, &p->tensors[i], p->begins[i]);
+  emit_end_object(&j);
+  while (!out->failed && (out->size + 8) % DATA_ALIGNMENT) text_puts(out, " ");
   return text_status(out);
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json/json.h"
 #include "serialize/encode.h"
-#include "serialize/json.h"
 #include "serialize/program_files.h"
 
 static bool has_ending(const char *path, const char *ending) {

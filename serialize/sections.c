@@ -1,7 +1,7 @@
 /* What a program carries beside itself: sections of a .clv that are not its own, and metadata. */
 #include <string.h>
 
-#include "serialize/json.h"
+#include "json/json.h"
 #include "serialize/limits.h"
 #include "serialize/program_files.h"
 

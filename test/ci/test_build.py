@@ -65,6 +65,8 @@ def test_install(build, tmp_path):
     assert p.returncode == 0, p.stderr
     for name in (
         "include/clave.h",
+        "include/clave_tokenizer.h",
+        "include/clave_llm.h",
         "lib/libclave.a",
         "lib/libclave.so",
         "lib/libclave.so.0",
@@ -91,12 +93,20 @@ def test_install(build, tmp_path):
         ("interp/x.c", '#include "backend/backend.h"', False),
         ("cli/x.c", '#include "interp/session.h"', True),
         ("serialize/x.c", "#include <cjson/cJSON.h>", True),
-        ("serialize/json.c", "#include <cjson/cJSON.h>", False),
+        ("json/json.c", "#include <cjson/cJSON.h>", False),
+        ("json/x.c", '#include "serialize/decode.h"', True),
+        ("cli/x.c", '#include "json/writer.h"', False),
+        ("cli/x.c", '#include "base/file.h"', True),
         ("backend/cpu/x.c", "#include <CL/cl.h>", True),
         ("backend/opencl/gemm.c", "#include <clblast_c.h>", True),
         ("backend/cpu/kernels/x.c", '#include "ops/tensor.h"', True),
         ("ops/x.c", "#include <pthread.h>", True),
         ("include/clave.h", "#include <stdio.h>", True),
+        ("tokenizer/x.c", '#include "clave_tokenizer.h"', False),
+        ("tokenizer/x.c", '#include "clave_llm.h"', True),
+        ("llm/x.c", '#include "tokenizer/parts.h"', False),
+        ("llm/x.c", '#include "tokenizer/tokenizer.h"', True),
+        ("include/clave_tokenizer.h", '#include "clave_llm.h"', True),
         ("elsewhere/x.c", "int x;", True),
     ],
 )
@@ -106,6 +116,18 @@ def test_layers_finds(tmp_path, path, line, wrong):
     p = subprocess.run([ROOT / "ci/layers", tmp_path], capture_output=True, text=True)
     assert (p.returncode != 0) == wrong, p.stdout
     assert not wrong or path in p.stdout
+
+
+def test_layers_finds_circles(tmp_path):
+    (tmp_path / "llm").mkdir()
+    for stem, name in (("a", "b"), ("b", "c"), ("c", "d")):
+        (tmp_path / f"llm/{stem}.c").write_text(f'#include "llm/{stem}.h"\n#include "llm/{name}.h"\n')
+    (tmp_path / "llm/d.h").write_text("int d;\n")
+    layers = lambda: subprocess.run([ROOT / "ci/layers", tmp_path], capture_output=True, text=True)
+    assert layers().returncode == 0, layers().stdout
+    (tmp_path / "llm/d.h").write_text('#include "llm/b.h"\n')
+    p = layers()
+    assert p.returncode == 1 and "llm/b -> llm/c -> llm/d -> llm/b" in p.stdout and "llm/a:" not in p.stdout, p.stdout
 
 
 def test_sizes_finds(tmp_path):

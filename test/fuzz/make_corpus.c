@@ -6,8 +6,8 @@
  * ./a.out test/fuzz/corpus */
 #include <sys/stat.h>
 
-#include "test/llm/proto_writer.h"
 #include "test/serialize/sample.h"
+#include "test/tokenizer/proto_writer.h"
 
 static const char *root;
 

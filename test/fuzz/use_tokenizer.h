@@ -1,7 +1,7 @@
 #ifndef TEST_FUZZ_USE_TOKENIZER_H
 #define TEST_FUZZ_USE_TOKENIZER_H
 /* A tokenizer from any bytes: an error, or one whose ids and texts hold together. */
-#include "clave_llm.h"
+#include "clave_tokenizer.h"
 #include "test/fuzz/target.h"
 
 #define FUZZ_CHECK(expr) \

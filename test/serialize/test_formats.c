@@ -1,5 +1,4 @@
 /* FlatBuffers and JSON: every op and field there and back, damaged and hostile input. */
-#include "serialize/json.h"
 #include "test/serialize/sample.h"
 
 typedef clave_status (*decode_fn)(const void *bytes, size_t size, mem_pool *pool, ir_program *out);
@@ -150,28 +149,7 @@ static void test_not_a_flatbuffer(void **state) {
 static const struct {
   const char *text, *error;
 } bad_json[] = {
-    {"", "JSON line 1, column 1 (end of text): expected a value"},
-    {"{} x", "expected nothing after the value"},
-    {"{\"version\": 1,}", "expected a key in quotes"},
-    {"{\"version\": 01}", "leading zero"},
-    {"{\"version\": +1}", "expected a value"},
-    {"{\"version\": 1.}", "digit after the decimal point"},
-    {"{\"version\": 1e}", "digit in the exponent"},
-    {"{version: 1}", "expected a key in quotes"},
-    {"{\"producer\": \"a\nb\"}", "control character"},
-    {"{\"producer\": \"\\x\"}", "no such escape"},
-    {"{\"producer\": \"\\u0000\"}", "NUL"},
-    {"{\"producer\": \"\\ud800\"}", "half a surrogate pair"},
-    {"{\"producer\": \"\\ud800\\u0041\"}", "half a surrogate pair"},
-    {"{\"producer\": \"\\u12g4\"}", "four hexadecimal digits"},
-    {"{\"producer\": \"\xff\"}", "not valid UTF-8"},
-    {"{\"producer\": \"\xc0\x80\"}", "not valid UTF-8"},
-    {"{\"producer\": \"open", "closing quote"},
-    {"{\"producer\": NaN}", "expected a value"},
-    {"{\"producer\": nul}", "expected a value"},
-    {"{\"version\": 1 \"producer\": 2}", "expected ',' or '}'"},
-    {"{\"a\": [1 2]}", "expected ',' or ']'"},
-    {"// hello\n{}", "expected a value"},
+    {"{} x", "JSON column 4: expected nothing after the value"},
     {"{\"version\": 1, \"version\": 1}", "key \"version\" twice"},
     {"[]", "is an array, expected an object"},
     {"{\"vresion\": 1}", "Program has no field \"vresion\""},
@@ -219,20 +197,6 @@ static void test_bad_json(void **state) {
     expect_error(try_decode(decode_text, bad_json[i].text, strlen(bad_json[i].text)),
                  bad_json[i].error);
   }
-  expect_error(try_decode(decode_text, "{\"producer\": \"a\0b\"}", 19), "control character");
-  char deep[300];
-  memset(deep, '[', sizeof deep);
-  expect_error(try_decode(decode_text, deep, sizeof deep), "nested too deeply");
-  enum { MANY = 20 << 20 };
-  char *many = malloc(MANY);
-  many[0] = '[';
-  for (size_t i = 1; i < MANY; i++) many[i] = i % 2 ? '0' : ',';
-  expect_error(json_check_syntax(many, MANY, false), "more values than a file may hold");
-  free(many);
-  char digits[] =
-      "{\"version\": "
-      "0.00000000000000000000000000000000000000000000000000000000000000000000000000001}";
-  expect_error(try_decode(decode_text, digits, strlen(digits)), "number too long");
 }
 
 /* What flatc's reader takes too: enums and unions by number, numbers as strings. */

@@ -108,7 +108,7 @@ static const struct {
 } bad_headers[] = {
     {"", 0, "its header is no JSON object"},
     {"[]", 0, "its header is no JSON object"},
-    {"{", 0, "JSON line 1"},
+    {"{", 0, "JSON column 2"},
     {"{\"a\":1}", 0, "tensor 'a'"},
     {"{\"a\":{}}", 0, "it has no dtype"},
     {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[],\"data_offsets\":[0,1]}}", 1,

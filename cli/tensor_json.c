@@ -1,0 +1,49 @@
+/* Elements of tensors, and what a program says of its tensors, as JSON. */
+#include "cli/tensor_json.h"
+
+#include "cli/values.h"
+
+void emit_element(json_writer *j, const char *key, clave_dtype dtype, const void *element) {
+  if (dtype == CLAVE_BOOL) {
+    emit_bool(j, key, load_integer(dtype, element) != 0);
+  } else if (is_integer(dtype)) {
+    emit_integer(j, key, load_integer(dtype, element));
+  } else {
+    emit_number(j, key, load_number(dtype, element));
+  }
+}
+
+/* A bound per dimension; null where there is none. */
+static void write_bounds(json_writer *j, const char *key, const clave_tensor_info *info,
+                         const int64_t *bounds) {
+  emit_list(j, key);
+  for (int i = 0; i < info->rank; i++) {
+    if (bounds[i] == INT64_MAX) {
+      emit_string(j, NULL, NULL);
+    } else {
+      emit_integer(j, NULL, bounds[i]);
+    }
+  }
+  emit_end_array(j);
+}
+
+void emit_info(json_writer *j, const clave_tensor_info *info) {
+  bool dynamic = false;
+  emit_string(j, "name", info->name);
+  emit_string(j, "dtype", clave_dtype_name(info->dtype));
+  if (info->is_scalar) emit_bool(j, "scalar", true);
+  emit_list(j, "shape");
+  for (int i = 0; i < info->rank; i++) {
+    bool known = info->dims[i] != CLAVE_DYNAMIC;
+    dynamic |= !known;
+    if (known) {
+      emit_integer(j, NULL, info->dims[i]);
+    } else {
+      emit_string(j, NULL, info->dim_names[i] && *info->dim_names[i] ? info->dim_names[i] : "?");
+    }
+  }
+  emit_end_array(j);
+  if (!dynamic) return;
+  write_bounds(j, "min_shape", info, info->min_dims);
+  write_bounds(j, "max_shape", info, info->max_dims);
+}

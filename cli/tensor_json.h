@@ -1,0 +1,11 @@
+#ifndef CLI_TENSOR_JSON_H
+#define CLI_TENSOR_JSON_H
+/* Tensors as JSON. */
+#include "clave.h"
+#include "json/writer.h"
+
+void emit_element(json_writer *j, const char *key, clave_dtype dtype, const void *element);
+/* {"name", "dtype", "shape", ...} is built of these. */
+void emit_info(json_writer *j, const clave_tensor_info *info); /* members of an open object */
+
+#endif

@@ -1,0 +1,34 @@
+#ifndef JSON_FIELDS_H
+#define JSON_FIELDS_H
+/* The fields of JSON objects by type; errors say what was found and what was expected. */
+#include "base/memory.h"
+#include "json/json.h"
+
+/* NULL if the field is absent or null. */
+const json *field_or_null(const json *object, const char *key);
+clave_status field(const json *object, const char *key, json_kind kind,
+                   const json **out) STATUS_CHECK;
+/* Absent or null: `otherwise`. */
+clave_status field_bool(const json *object, const char *key, bool otherwise,
+                        bool *out) STATUS_CHECK;
+/* An integer from 0 to max; `otherwise` may be beyond. */
+clave_status field_index(const json *object, const char *key, uint32_t max, uint32_t otherwise,
+                         uint32_t *out) STATUS_CHECK;
+/* Points into the document; absent or null: {otherwise} if that is not NULL, else an error. */
+clave_status field_text(const json *object, const char *key, const char *otherwise,
+                        span *out) STATUS_CHECK;
+clave_status field_character(const json *object, const char *key, uint32_t *out) STATUS_CHECK;
+
+/* One of several names; the error lists them. */
+typedef struct field_choice {
+  const char *name;
+  int value;
+} field_choice;
+clave_status field_choose(const json *object, const char *key, const field_choice *choices,
+                          size_t n, int otherwise /* -1: required */, int *out) STATUS_CHECK;
+
+clave_status json_expect(const json *v, json_kind kind) STATUS_CHECK;
+clave_status json_index(const json *v, uint32_t max, uint32_t *out) STATUS_CHECK;
+span json_text(const json *string);
+
+#endif

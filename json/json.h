@@ -1,0 +1,61 @@
+#ifndef JSON_JSON_H
+#define JSON_JSON_H
+/* Strict JSON documents (RFC 8259): checked whole before they are parsed, so that what follows may
+ * rely on them: UTF-8, no duplicate keys, no NUL in strings, nothing after the value, bounded
+ * depth. fields.h reads objects by type, writer.h writes. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+
+enum {
+  JSON_MAX_DEPTH = 64,      /* nesting of arrays and objects */
+  JSON_MAX_NUMBER = 60,     /* characters of a number */
+  JSON_MAX_VALUES = 8 << 20 /* of a document: each takes 64 bytes of memory */
+};
+
+typedef struct json json; /* a value within a document */
+typedef enum json_kind {
+  JSON_NULL,
+  JSON_BOOL,
+  JSON_NUMBER,
+  JSON_STRING,
+  JSON_ARRAY,
+  JSON_OBJECT
+} json_kind;
+
+/* Errors name the column, and the line if there are several. */
+clave_status json_parse(const char *source, size_t size, json **out) STATUS_CHECK;
+/* As json_parse, and every number is written as an integer. */
+clave_status json_parse_integers(const char *source, size_t size, json **out) STATUS_CHECK;
+void json_free(json *document); /* takes NULL */
+/* A document that is one string: appends its bytes, which may hold NUL. */
+clave_status json_read_string(const char *source, size_t size, text *out) STATUS_CHECK;
+/* A document that is an array of integers from 0 to 2^32 - 1; out: room for size / 2 of them. */
+clave_status json_read_u32s(const char *source, size_t size, uint32_t *out,
+                            size_t *count) STATUS_CHECK;
+
+json_kind json_kind_of(const json *v);
+const char *json_kind_name(json_kind kind); /* "a string" */
+const json *json_first(const json *v);      /* of an array or object, NULL if empty */
+const json *json_next(const json *v);       /* the next sibling, or NULL */
+uint32_t json_count(const json *v);         /* entries of an array or object */
+const char *json_key(const json *v);        /* of a member of an object */
+const json *json_member(const json *object, const char *key); /* NULL if absent */
+const char *json_string(const json *v);                       /* of a string */
+bool json_is_true(const json *v);
+double json_number(const json *v); /* of a number */
+
+/* An exact integer: a number without fraction below 2^53 in magnitude, or a string of digits. False
+ * if it is neither or does not fit. */
+bool json_i64(const json *v, int64_t *out);
+bool json_u64(const json *v, uint64_t *out);
+/* A number, or one of "nan", "inf", "-inf". */
+bool json_f64(const json *v, double *out);
+
+/* Is the text one JSON value and nothing else? integers: no number has a fraction or an exponent.
+ * (syntax.c; used by json_parse.) */
+clave_status json_check_syntax(const char *source, size_t size, bool integers) STATUS_CHECK;
+
+#endif

@@ -1,9 +1,0 @@
-#ifndef LLM_BYTE_DECODER_H
-#define LLM_BYTE_DECODER_H
-#include "llm/tokenizer.h"
-
-/* The decoder of byte-level vocabularies: the text is the bytes of the pieces, one after the other.
- */
-clave_status byte_decoder_create(const vocab *v, token_decoder **out) STATUS_CHECK;
-
-#endif

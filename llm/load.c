@@ -1,0 +1,147 @@
+/* Loading a language model: a program, its tokenizer, and what follows from both. */
+#include "llm/language_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/threads.h"
+#include "llm/chat.h"
+
+/* ---------------------------------------------------------------- what is known of it */
+
+static clave_status read_context(clave_llm *l, const llm_metadata *said) {
+  int64_t context = said->max_context;
+  if (!context) context = llm_methods_context(l->program, l->methods, l->n_methods);
+  if (context < 2 || context > UINT32_MAX)
+    return INVALID(
+        "its shapes do not say how many tokens it takes; the metadata's key "
+        "llm.max_context does");
+  l->info.max_context = (uint32_t)context;
+  return NULL;
+}
+
+static clave_status check_id(const clave_llm *l, const char *key, uint32_t id) {
+  if (id < l->info.n_vocab) return NULL;
+  return INVALID("%s is %u, and the program has logits for %u tokens", key, id, l->info.n_vocab);
+}
+
+/* A token of the tokenizer, if the program has it. */
+static int32_t known(const clave_llm *l, int32_t id) {
+  return id >= 0 && (uint32_t)id < l->info.n_vocab ? id : CLAVE_NO_TOKEN;
+}
+
+static clave_status read_ends(clave_llm *l, const llm_metadata *said) {
+  clave_tokenizer_info t = {.bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN};
+  if (l->tokenizer) clave_tokenizer_get_info(l->tokenizer, &t);
+  if (said->bos != CLAVE_NO_TOKEN) TRY(check_id(l, "llm.bos", (uint32_t)said->bos));
+  if (said->eos != CLAVE_NO_TOKEN) TRY(check_id(l, "llm.eos", (uint32_t)said->eos));
+  l->info.bos = said->has_bos ? said->bos : known(l, t.bos);
+  l->eos = said->has_eos ? said->eos : known(l, t.eos);
+  return NULL;
+}
+
+static void add_stop_id(uint32_t *ids, size_t *n, int32_t id) {
+  if (id == CLAVE_NO_TOKEN) return;
+  for (size_t i = 0; i < *n; i++) {
+    if (ids[i] == (uint32_t)id) return;
+  }
+  ids[(*n)++] = (uint32_t)id;
+}
+
+/* What the metadata says; EOS and what ends an answer in the chat template, if it says nothing. */
+static clave_status read_stop_ids(clave_llm *l, const llm_metadata *said) {
+  uint32_t *ids = mem_pool_alloc(l->pool, said->n_stop_ids + 2, sizeof *ids);
+  size_t n = 0;
+  if (!ids) return status_no_memory();
+  for (size_t i = 0; i < said->n_stop_ids; i++) {
+    TRY(check_id(l, "llm.stop_ids", said->stop_ids[i]));
+    add_stop_id(ids, &n, (int32_t)said->stop_ids[i]);
+  }
+  if (!said->has_stop_ids) {
+    add_stop_id(ids, &n, l->eos);
+    add_stop_id(ids, &n, known(l, chat_end_id(l, l->info.chat_template)));
+  }
+  l->info.stop_ids = ids;
+  l->info.n_stop_ids = n;
+  return NULL;
+}
+
+/* By its name where we know it; what is not known is refused when it is asked for. */
+static clave_status take_template(clave_llm *l, const char *said) {
+  if (!said) return NULL;
+  const char *name = chat_detect(said);
+  l->info.chat_template = name ? name : mem_pool_strdup(l->pool, said, strlen(said));
+  return l->info.chat_template ? NULL : status_no_memory();
+}
+
+static clave_status describe(clave_llm *l, const char *template_name) {
+  clave_program_info program;
+  llm_metadata said;
+  clave_program_get_info(l->program, &program);
+  TRY(llm_metadata_read(l->pool, program.metadata, &said));
+  TRY(llm_methods_read(l->program, l->methods, &l->n_methods));
+  l->info.n_vocab = (uint32_t)l->methods[0].n_vocab;
+  l->info.tokenizer = l->tokenizer;
+  TRY(take_template(l, template_name ? template_name : said.chat_template));
+  l->default_system = said.default_system;
+  TRY(read_context(l, &said));
+  TRY(read_ends(l, &said));
+  said.has_stop_ids = said.has_stop_ids && !template_name;
+  return read_stop_ids(l, &said);
+}
+
+/* ---------------------------------------------------------------- lifetime */
+
+clave_status clave_tokenizer_of_program(const clave_program *program, clave_tokenizer **out) {
+  size_t size;
+  const void *bytes = clave_program_section(program, "TOKN", &size);
+  *out = NULL;
+  if (!bytes) return INVALID("the program carries no tokenizer");
+  return status_while(clave_tokenizer_create(bytes, size, NULL, out), "the program's tokenizer");
+}
+
+static clave_status load_tokenizer(clave_llm *l, const char *path, const clave_llm_options *o) {
+  const char *given = OPTION(o, tokenizer, NULL);
+  size_t size;
+  if (given) return clave_tokenizer_load(given, OPTION(o, tokenizer_options, NULL), &l->tokenizer);
+  if (!clave_program_section(l->program, "TOKN", &size)) return NULL;
+  return status_while(clave_tokenizer_of_program(l->program, &l->tokenizer), "%s", path);
+}
+
+static clave_status load(clave_llm *l, const char *path, const clave_llm_options *options) {
+  clave_program_options of_program = {.size = sizeof of_program,
+                                      .consts = OPTION(options, consts, NULL)};
+  TRY(mem_pool_create(&l->pool));
+  TRY(clave_program_load(path, &of_program, &l->program));
+  TRY(load_tokenizer(l, path, options));
+  return status_while(describe(l, OPTION(options, chat_template, NULL)), "%s", path);
+}
+
+clave_status clave_llm_load(const char *path, clave_device *device,
+                            const clave_llm_options *options, clave_llm **out) {
+  *out = NULL;
+  int64_t start = clock_ns();
+  clave_llm *l = calloc(1, sizeof *l);
+  if (!l) return status_no_memory();
+  l->holds = 1;
+  l->device = device;
+  clave_status st = load(l, path, options);
+  if (st) {
+    clave_llm_destroy(l);
+    return st;
+  }
+  l->load_ms = 1e-6 * (double)(clock_ns() - start);
+  *out = l;
+  return NULL;
+}
+
+void clave_llm_get_info(const clave_llm *l, clave_llm_info *info) { *info = l->info; }
+
+void clave_llm_destroy(clave_llm *l) {
+  if (!l || --l->holds > 0) return;
+  clave_tokenizer_destroy(l->tokenizer);
+  clave_program_destroy(l->program);
+  mem_pool_destroy(l->pool);
+  free(l);
+}

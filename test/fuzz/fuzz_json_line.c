@@ -1,0 +1,47 @@
+/* Lines of clave tokenize: a string or a list of ids is an error, or reads back as it is written.
+ */
+#include "json/json.h"
+#include "json/writer.h"
+#include "test/fuzz/target.h"
+
+static void check_string(const char *source, size_t size) {
+  text s = {0}, line = {0}, again = {0};
+  json_writer j = {.out = &line};
+  if (is_good(json_read_string(source, size, &s))) {
+    emit_text(&j, NULL, s.data ? s.data : "", s.size);
+    require(is_good(json_read_string(line.data, line.size, &again)));
+    require(again.size == s.size && (!s.size || memcmp(again.data, s.data, s.size) == 0));
+  }
+  text_free(&s);
+  text_free(&line);
+  text_free(&again);
+}
+
+static void check_ids(const char *source, size_t size) {
+  uint32_t *ids = calloc(size / 2 + 1, sizeof *ids), *again = NULL;
+  size_t n, n_again;
+  text line = {0};
+  json_writer j = {.out = &line};
+  require(ids != NULL);
+  if (is_good(json_read_u32s(source, size, ids, &n))) {
+    emit_list(&j, NULL);
+    for (size_t i = 0; i < n; i++) emit_size(&j, NULL, ids[i]);
+    emit_end_array(&j);
+    again = calloc(line.size / 2, sizeof *again);
+    require(again && is_good(json_read_u32s(line.data, line.size, again, &n_again)));
+    require(n == n_again && memcmp(ids, again, n * sizeof *ids) == 0);
+  }
+  text_free(&line);
+  free(again);
+  free(ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *source = malloc(size ? size : 1); /* so that a sanitizer sees every read beyond it */
+  require(source != NULL);
+  if (size) memcpy(source, data, size);
+  check_string(source, size);
+  check_ids(source, size);
+  free(source);
+  return 0;
+}

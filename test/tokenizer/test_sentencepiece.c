@@ -1,0 +1,267 @@
+/* SentencePiece's file: what is wrong in it is said, nothing damaged is followed. The ids are
+ * test_sentencepiece.py's. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clave_tokenizer.h"
+#include "test/tokenizer/proto_writer.h"
+#include "test/tokenizer/random.h"
+#include "test/tokenizer/vocab_of.h"
+#include "tokenizer/charsmap.h"
+#include "tokenizer/protobuf.h"
+#include "tokenizer/sentencepiece.h"
+
+enum { UNIGRAM = 1, BPE = 2 };
+
+static clave_status create(const text *file, clave_tokenizer **out) {
+  char *exact = malloc(file->size + 1); /* a block of its own, so that sanitizers see all */
+  assert_non_null(exact);
+  if (file->size > 0) memcpy(exact, file->data, file->size);
+  clave_status st = clave_tokenizer_create(exact, file->size, NULL, out);
+  free(exact);
+  return st;
+}
+
+/* Every function on a tokenizer that a damaged file made. */
+static void use(const clave_tokenizer *t) {
+  static const char in[] = " abA[x]CC\xC3\xA9 a\xFF<s>ab";
+  clave_tokenizer_info info;
+  clave_ids ids;
+  clave_tokenizer_get_info(t, &info);
+  clave_encode_options o = {sizeof o, true, true, CLAVE_SPECIAL_MATCH};
+  assert_null(clave_tokenizer_encode(t, in, sizeof in - 1, &o, &ids));
+  for (uint32_t id = 0; id < info.n_ids + 1 && id < 300; id++) {
+    char *out;
+    size_t size;
+    status_free(clave_tokenizer_decode(t, &id, 1, false, &out, &size));
+    clave_text_free(out);
+  }
+  clave_ids_free(&ids);
+}
+
+static bool try_file(const text *file) {
+  clave_tokenizer *t;
+  clave_status st = create(file, &t);
+  bool good = st == NULL;
+  if (good) {
+    use(t);
+  } else {
+    assert_null(t);
+    assert_true(strlen(status_message(st)) > 10);
+  }
+  status_free(st);
+  clave_tokenizer_destroy(t);
+  return good;
+}
+
+static void test_valid(void **state) {
+  (void)state;
+  for (uint64_t algorithm = 1; algorithm <= 4; algorithm++) {
+    text file = {0};
+    clave_tokenizer *t;
+    put_model(&file, algorithm, false);
+    assert_null(create(&file, &t));
+    clave_ids ids;
+    assert_null(clave_tokenizer_encode(t, "aA[x]C", 6, NULL, &ids));
+    if (algorithm <= 2) {
+      assert_int_equal(ids.count, 3);
+      assert_int_equal(ids.items[0], 4);
+      assert_int_equal(ids.items[1], 7);
+      assert_int_equal(ids.items[2], 3);
+    }
+    clave_ids_free(&ids);
+    assert_int_equal(clave_tokenizer_find(t, "[x]"), 3);
+    clave_tokenizer_destroy(t);
+    text_free(&file);
+  }
+}
+
+/* ---------------------------------------------------------------- threads */
+
+enum { N_THREADS = 4, N_ROUNDS = 20, TEXT_SIZE = 9000 };
+
+typedef struct sharer {
+  const clave_tokenizer *tokenizer;
+  const char *in; /* TEXT_SIZE bytes */
+  clave_ids ids;
+} sharer;
+
+static void *encode_often(void *data) {
+  sharer *s = data;
+  for (int i = 0; i < N_ROUNDS; i++) {
+    clave_ids_free(&s->ids);
+    status_free(clave_tokenizer_encode(s->tokenizer, s->in, TEXT_SIZE, NULL, &s->ids));
+  }
+  return NULL;
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  static char in[TEXT_SIZE];
+  uint64_t seed = 5;
+  for (size_t i = 0; i < sizeof in; i++) in[i] = "ab Ax["[random_below(&seed, 6)];
+  for (uint64_t algorithm = 1; algorithm <= 4; algorithm++) {
+    text file = {0};
+    clave_tokenizer *t;
+    pthread_t threads[N_THREADS];
+    sharer sharers[N_THREADS] = {0};
+    put_model(&file, algorithm, true);
+    assert_null(create(&file, &t));
+    for (int i = 0; i < N_THREADS; i++) {
+      sharers[i] = (sharer){.tokenizer = t, .in = in};
+      assert_int_equal(pthread_create(&threads[i], NULL, encode_often, &sharers[i]), 0);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+      (void)pthread_join(threads[i], NULL);
+      assert_int_equal(sharers[i].ids.count, sharers[0].ids.count);
+      assert_memory_equal(sharers[i].ids.items, sharers[0].ids.items,
+                          sharers[0].ids.count * sizeof(uint32_t));
+    }
+    assert_true(sharers[0].ids.count > 1000);
+    for (int i = 0; i < N_THREADS; i++) clave_ids_free(&sharers[i].ids);
+    clave_tokenizer_destroy(t);
+    text_free(&file);
+  }
+}
+
+static void test_truncated(void **state) {
+  (void)state;
+  for (uint64_t algorithm = 1; algorithm <= 2; algorithm++) {
+    text file = {0};
+    put_model(&file, algorithm, false);
+    size_t size = file.size, n_good = 0;
+    for (file.size = 0; file.size < size; file.size++) n_good += try_file(&file);
+    assert_true(n_good < 12); /* only where a piece or a spec ends */
+    text_free(&file);
+  }
+}
+
+static void test_damaged(void **state) {
+  (void)state;
+  uint64_t seed = 1;
+  text file = {0};
+  put_model(&file, UNIGRAM, true);
+  for (int round = 0; round < 4000; round++) {
+    char saved[3];
+    uint32_t at[3];
+    for (int i = 0; i < 3; i++) {
+      at[i] = random_below(&seed, i ? 300 : (uint32_t)file.size);
+      saved[i] = file.data[at[i]];
+      if (i == 0 || round % 3 == 0) file.data[at[i]] = (char)random_below(&seed, 256);
+    }
+    (void)try_file(&file);
+    for (int i = 3; i-- > 0;) file.data[at[i]] = saved[i];
+  }
+  assert_true(try_file(&file));
+  text_free(&file);
+}
+
+static void expect_message(text *file, const char *message) {
+  clave_tokenizer *t;
+  expect_error(create(file, &t), message);
+  assert_null(t);
+  text_free(file);
+}
+
+static void test_wrong_pieces(void **state) {
+  (void)state;
+  text f = {0};
+  put_piece(&f, "a", 0, SPM_NORMAL);
+  expect_message(&f, "no piece is the unknown one; SentencePiece model");
+  put_trainer(&f, BPE, false);
+  expect_message(&f, "no pieces; SentencePiece model");
+  put_piece(&f, "a", NAN, SPM_NORMAL);
+  expect_message(&f, "its score is not a number; piece 0; SentencePiece model");
+  put_piece(&f, "", 0, SPM_NORMAL);
+  expect_message(&f, "it is empty; piece 0; SentencePiece model");
+  put_piece(&f, "\xC3", 0, SPM_NORMAL);
+  expect_message(&f, "it is not UTF-8; piece 0; SentencePiece model");
+  put_piece(&f, "a", 0, SPM_UNKNOWN);
+  put_piece(&f, "b", 0, SPM_NORMAL);
+  put_piece(&f, "b", 0, SPM_NORMAL);
+  expect_message(&f, "\"b\" is piece 1 too; piece 2; SentencePiece model");
+  put_piece(&f, "a", 0, SPM_UNKNOWN);
+  put_piece(&f, "b", 0, SPM_UNKNOWN);
+  expect_message(&f, "piece 0 is the unknown one too; piece 1; SentencePiece model");
+  put_piece(&f, "<0x0a>", 0, SPM_BYTE);
+  put_trainer(&f, BPE, true);
+  expect_message(&f, "a byte's piece is written as <0x41>; piece 0; SentencePiece model");
+  put_piece(&f, "<0x0A>", 0, SPM_BYTE);
+  expect_message(&f, "a byte, but the model has no byte fallback; piece 0; SentencePiece model");
+  put_piece(&f, "a", 0, SPM_UNKNOWN);
+  put_trainer(&f, BPE, true);
+  expect_message(&f, "byte fallback without a piece <0x00>; SentencePiece model");
+  put_piece(&f, "a", 0, SPM_UNKNOWN);
+  put_trainer(&f, 9, false);
+  expect_message(&f, "model_type is 9, expected 1 to 4; SentencePiece model");
+}
+
+static void test_wrong_fields(void **state) {
+  (void)state;
+  text f = {0};
+  put_varint(&f, 1 << 3 | 2);
+  put_varint(&f, UINT64_MAX);
+  expect_message(&f,
+                 "the file ends within a field; byte 11 of a message of 11; SentencePiece model");
+  put_bytes(&f, 1, text_of("\x0D\1\2"));
+  expect_message(
+      &f, "the file ends within a field; byte 1 of a message of 3; piece 0; SentencePiece model");
+  put_bytes(&f, 1, text_of("\x0B"));
+  expect_message(&f, "field 1 has wire type 3; byte 1; piece 0; SentencePiece model");
+  put_bytes(&f, 1, text_of("\x02\x01"));
+  expect_message(&f, "field 0; byte 1; piece 0; SentencePiece model");
+  put_bytes(&f, 1, text_of("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"));
+  expect_message(&f, "a number of more than 10 bytes; byte 10; piece 0; SentencePiece model");
+}
+
+static void test_wrong_charsmap(void **state) {
+  (void)state;
+  text good = {0};
+  charsmap *c;
+  span out = {0};
+  put_charsmap(&good);
+  assert_null(charsmap_create((span){good.data, good.size}, &c));
+  assert_int_equal(charsmap_longest(c, text_of("AB"), &out), 1);
+  assert_int_equal(out.size, 1);
+  assert_int_equal(charsmap_shortest(c, text_of("CA"), &out), 1);
+  assert_int_equal(out.size, 0);
+  assert_int_equal(charsmap_longest(c, text_of("BA"), &out), 0);
+  assert_int_equal(charsmap_longest(c, text_of(""), &out), 0);
+  assert_int_equal(charsmap_unchanged(c, text_of("xyA")), 2);
+  assert_int_equal(charsmap_unchanged(c, text_of("xy z")), 2);
+  assert_int_equal(charsmap_unchanged(c, text_of("xy\xC3\xA9")), 1); /* a mark may follow */
+  assert_int_equal(charsmap_unchanged(c, text_of("")), 0);
+  charsmap_destroy(c);
+  for (size_t size = 0; size < good.size - 1; size++) {
+    clave_status st = charsmap_create((span){good.data, size}, &c);
+    assert_non_null(st);
+    assert_null(c);
+    status_free(st);
+  }
+  good.data[4 + 2] = 0x7F; /* the root's offset */
+  expect_error(charsmap_create((span){good.data, good.size}, &c),
+               "charsmap: node 0 leads to 8128 of 512 units");
+  good.data[4 + 2] = 4;
+  good.data[4 + 4 * 5] = 2; /* where 'A' leads */
+  expect_error(charsmap_create((span){good.data, good.size}, &c),
+               "charsmap: a rule's text at 2 of 2 bytes");
+  text_free(&good);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_valid),          cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_truncated),      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_wrong_pieces),   cmocka_unit_test(test_wrong_fields),
+      cmocka_unit_test(test_wrong_charsmap),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

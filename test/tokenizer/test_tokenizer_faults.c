@@ -1,0 +1,115 @@
+/* Out of memory at the Nth allocation of a tokenizer's life, for all N: an error, no leak; or the
+ * ids and the text that it has otherwise. */
+#include "test/fault_alloc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "clave_tokenizer.h"
+
+enum { MAX_FAULTS = 20000 };
+
+static const char text[] = " the \xE2\x96\x81 ab <s>e\xCC\x81 1234 \xFF don't";
+static const char *const folders[] = {"test/fuzz/corpus/tokenizer_json",
+                                      "test/fuzz/corpus/tiktoken",
+                                      "test/fuzz/corpus/sentencepiece"};
+
+typedef struct life {
+  clave_tokenizer *tokenizer;
+  clave_text_stream *stream;
+  clave_ids ids;
+  char *back;
+  size_t size;
+} life;
+
+static clave_status live(life *l, const char *path) {
+  clave_encode_options o = {.size = sizeof o, .bos = true, .eos = true};
+  const char *part;
+  size_t n;
+  TRY(clave_tokenizer_load(path, NULL, &l->tokenizer));
+  TRY(clave_tokenizer_encode(l->tokenizer, text, sizeof text - 1, &o, &l->ids));
+  TRY(clave_tokenizer_decode(l->tokenizer, l->ids.items, l->ids.count, false, &l->back, &l->size));
+  TRY(clave_text_stream_create(l->tokenizer, false, &l->stream));
+  for (size_t i = 0; i < l->ids.count; i++) {
+    TRY(clave_text_stream_next(l->stream, l->ids.items[i], &part, &n));
+  }
+  return clave_text_stream_finish(l->stream, &part, &n);
+}
+
+static void end(life *l) {
+  clave_text_stream_destroy(l->stream);
+  clave_text_free(l->back);
+  clave_ids_free(&l->ids);
+  clave_tokenizer_destroy(l->tokenizer);
+  *l = (life){0};
+}
+
+static void check_same(const life *a, const life *b) {
+  assert_int_equal(a->ids.count, b->ids.count);
+  assert_memory_equal(a->ids.items, b->ids.items, a->ids.count * sizeof *a->ids.items);
+  assert_int_equal(a->size, b->size);
+  assert_memory_equal(a->back, b->back, a->size);
+}
+
+static void fail_each(const char *path) {
+  life good = {0};
+  clave_status st = live(&good, path);
+  if (st) { /* some of the corpus are wrong, or their texts are not for them */
+    clave_status_free(st);
+    end(&good);
+    return;
+  }
+  bool came = true;
+  for (long n = 0; came && n < MAX_FAULTS; n++) {
+    long before = fault_live;
+    life l = {0};
+    fault_arm(n);
+    st = live(&l, path);
+    came = fault_disarm();
+    assert_true(came || !st);
+    if (st) {
+      if (clave_status_code(st) != CLAVE_NO_MEMORY) {
+        print_error("%s, allocation %ld: %s\n", path, n, clave_status_message(st));
+      }
+      assert_int_equal(clave_status_code(st), CLAVE_NO_MEMORY);
+    } else {
+      check_same(&l, &good);
+    }
+    clave_status_free(st);
+    end(&l);
+    assert_int_equal(fault_live, before);
+  }
+  end(&good);
+}
+
+static void test_folder(const char *folder) {
+  folder_entry *entries;
+  size_t n;
+  assert_null(folder_list(folder, &entries, &n));
+  assert_true(n > 0);
+  for (size_t i = 0; i < n; i++) {
+    char *path = path_join(folder, entries[i].name);
+    assert_non_null(path);
+    if (entries[i].size < 3000) fail_each(path);
+    free(path);
+  }
+  folder_list_free(entries, n);
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  if (!fault_alloc_works()) skip();
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) test_folder(folders[i]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_out_of_memory)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

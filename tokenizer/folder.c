@@ -1,0 +1,71 @@
+/* A Hugging Face folder. */
+#include "tokenizer/folder.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "json/json.h"
+
+static clave_status find_in(const char *folder, const char *name, char **file) {
+  *file = path_join(folder, name);
+  if (!*file) return status_no_memory();
+  if (file_exists(*file)) return NULL;
+  free(*file);
+  *file = NULL;
+  return NULL;
+}
+
+clave_status folder_find_tokenizer(const char *path, char **file) {
+  static const char *const names[] = {"tokenizer.json", "tokenizer.model"};
+  char *self;
+  *file = NULL;
+  TRY(find_in(path, ".", &self));
+  if (!self) return NULL;
+  free(self);
+  for (size_t i = 0; i < sizeof names / sizeof *names && !*file; i++) {
+    TRY(find_in(path, names[i], file));
+  }
+  return *file ? NULL : INVALID("%s: a folder without tokenizer.json or tokenizer.model", path);
+}
+
+/* A token is written as its text, or as an object that has it as "content". */
+static clave_status read_token(const json *config, const char *key, const clave_tokenizer *t,
+                               int32_t *id) {
+  const json *v = json_member(config, key);
+  if (v && json_kind_of(v) == JSON_OBJECT) v = json_member(v, "content");
+  if (!v || json_kind_of(v) == JSON_NULL) return NULL;
+  if (json_kind_of(v) != JSON_STRING) {
+    return INVALID("%s is %s, expected a string", key, json_kind_name(json_kind_of(v)));
+  }
+  int32_t found = clave_tokenizer_find(t, json_string(v));
+  if (found == CLAVE_NO_TOKEN) {
+    return INVALID("%s \"%.100s\" is not in the vocabulary", key, json_string(v));
+  }
+  *id = found;
+  return NULL;
+}
+
+static clave_status read_config(const json *config, clave_tokenizer *t) {
+  if (json_kind_of(config) != JSON_OBJECT) return INVALID("expected an object");
+  TRY(read_token(config, "bos_token", t, &t->bos));
+  return read_token(config, "eos_token", t, &t->eos);
+}
+
+static clave_status read_config_file(const char *path, clave_tokenizer *t) {
+  file_map map;
+  json *config = NULL;
+  TRY(file_map_open(path, &map));
+  clave_status st = json_parse((const char *)map.data, map.size, &config);
+  if (!st) st = read_config(config, t);
+  json_free(config);
+  file_map_close(&map);
+  return status_while(st, "%s", path);
+}
+
+clave_status folder_read_config(const char *folder, clave_tokenizer *t) {
+  char *path;
+  TRY(find_in(folder, "tokenizer_config.json", &path));
+  clave_status st = path ? read_config_file(path, t) : NULL;
+  free(path);
+  return st;
+}

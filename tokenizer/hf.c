@@ -1,0 +1,49 @@
+/* What the parts of a tokenizer.json share. */
+#include "tokenizer/hf.h"
+
+#include <string.h>
+
+bool hf_is(const json *v, const char *type) {
+  const json *t = v ? field_or_null(v, "type") : NULL;
+  return t && json_kind_of(t) == JSON_STRING && strcmp(json_string(t), type) == 0;
+}
+
+clave_status hf_find(const json *v, const void *table, size_t stride, size_t n, size_t *index) {
+  span type;
+  TRY(json_expect(v, JSON_OBJECT));
+  TRY(field_text(v, "type", NULL, &type));
+  for (size_t i = 0; i < n; i++) {
+    const char *name;
+    memcpy(&name, (const char *)table + i * stride, sizeof name);
+    *index = i;
+    if (strcmp(name, type.data) == 0) return NULL;
+  }
+  return UNSUPPORTED("the type \"%.60s\" is not supported", type.data);
+}
+
+clave_status hf_read_pattern(const json *v, hf_pattern *out) {
+  const json *p, *s;
+  TRY(field(v, "pattern", JSON_OBJECT, &p));
+  s = json_member(p, "String");
+  out->is_literal = s != NULL;
+  if (!s) s = json_member(p, "Regex");
+  if (!s) return INVALID("\"pattern\" has neither \"String\" nor \"Regex\"");
+  TRY(status_while(json_expect(s, JSON_STRING), "\"pattern\""));
+  out->source = json_text(s);
+  if (out->is_literal && out->source.size == 0) {
+    return UNSUPPORTED("an empty \"pattern\" is not supported");
+  }
+  return NULL;
+}
+
+void hf_replace_text(span in, span what, span with, text *out) {
+  for (size_t at = 0;;) {
+    const char *hit =
+        what.size > 0 ? memmem(in.data + at, in.size - at, what.data, what.size) : NULL;
+    size_t end = hit ? (size_t)(hit - in.data) : in.size;
+    text_append(out, in.data + at, end - at);
+    if (!hit) return;
+    text_append(out, with.data, with.size);
+    at = end + what.size;
+  }
+}

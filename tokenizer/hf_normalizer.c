@@ -1,0 +1,328 @@
+/* tokenizer.json's normalizers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "tokenizer/byte_level.h"
+#include "tokenizer/charsmap.h"
+#include "tokenizer/hf.h"
+#include "tokenizer/pattern.h"
+#include "tokenizer/unicode.h"
+
+typedef struct hf_normalizer {
+  normalizer base;
+  void (*map)(span in, text *out); /* of mappings */
+  unicode_form form;
+  bool left, right;                      /* of Strip */
+  bool clean, han, strip_accents, lower; /* of BertNormalizer */
+  pattern *pattern;                      /* owned, of Replace by a regular expression */
+  text literal, content;                 /* owned, of Replace and Prepend */
+  charsmap *charsmap;                    /* owned, of Precompiled */
+  normalizer **parts;                    /* owned, of Sequence */
+  size_t n_parts;
+} hf_normalizer;
+
+typedef clave_status apply_fn(const normalizer *base, span in, bool first, text *out);
+
+static const hf_normalizer *self_of(const normalizer *base) {
+  return (const hf_normalizer *)(const void *)base;
+}
+
+static void destroy(normalizer *base) {
+  hf_normalizer *n = (hf_normalizer *)(void *)base;
+  pattern_destroy(n->pattern);
+  text_free(&n->literal);
+  text_free(&n->content);
+  charsmap_destroy(n->charsmap);
+  for (size_t i = 0; i < n->n_parts; i++) {
+    if (n->parts[i]) n->parts[i]->destroy(n->parts[i]);
+  }
+  free(n->parts);
+  free(n);
+}
+
+/* ---------------------------------------------------------------- character by character */
+
+typedef void map_fn(uint32_t c, text *out);
+
+static void map_characters(span in, map_fn *map, text *out) {
+  for (size_t i = 0; i < in.size;) {
+    uint32_t c;
+    i += utf8_read(in.data + i, &c);
+    map(c, out);
+  }
+}
+
+static void lower_one(uint32_t c, text *out) { unicode_append_lower(out, c); }
+static void lowercase(span in, text *out) { map_characters(in, lower_one, out); }
+
+static void drop_mark(uint32_t c, text *out) {
+  if (!unicode_is_mark(c)) unicode_append(out, c);
+}
+static void strip_accents(span in, text *out) { map_characters(in, drop_mark, out); }
+
+static void drop_nonspacing(uint32_t c, text *out) {
+  if (!unicode_is_nonspacing(c)) unicode_append(out, c);
+}
+
+/* The cleaning of Google's neural machine translation: control characters go, what looks like a
+ * blank becomes one. */
+static void clean_nmt(uint32_t c, text *out) {
+  bool dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
+                 c == 0x8F || c == 0x9F;
+  bool blank = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+               (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+               c == 0xFEFF || c == 0xFFFD;
+  if (!dropped) unicode_append(out, blank ? ' ' : c);
+}
+static void nmt(span in, text *out) { map_characters(in, clean_nmt, out); }
+
+static clave_status apply_map(const normalizer *base, span in, bool first, text *out) {
+  (void)first;
+  self_of(base)->map(in, out);
+  return text_status(out);
+}
+
+static clave_status apply_form(const normalizer *base, span in, bool first, text *out) {
+  (void)first;
+  return unicode_normalize(in, self_of(base)->form, out);
+}
+
+static clave_status apply_strip(const normalizer *base, span in, bool first, text *out) {
+  const hf_normalizer *n = self_of(base);
+  (void)first;
+  size_t begin = n->left ? unicode_skip_space(in, 0) : 0;
+  size_t end = n->right ? unicode_skip_space_before(in, in.size, begin) : in.size;
+  text_append(out, in.data + begin, end - begin);
+  return text_status(out);
+}
+
+static clave_status apply_prepend(const normalizer *base, span in, bool first, text *out) {
+  (void)first;
+  if (in.size > 0) text_append(out, self_of(base)->content.data, self_of(base)->content.size);
+  text_append(out, in.data, in.size);
+  return text_status(out);
+}
+
+/* ---------------------------------------------------------------- Replace */
+
+static clave_status apply_replace(const normalizer *base, span in, bool first, text *out) {
+  const hf_normalizer *n = self_of(base);
+  span content = {n->content.data, n->content.size};
+  (void)first;
+  if (n->pattern) return pattern_replace(n->pattern, in, content, out);
+  hf_replace_text(in, (span){n->literal.data, n->literal.size}, content, out);
+  return text_status(out);
+}
+
+/* ---------------------------------------------------------------- BertNormalizer */
+
+static bool is_han(uint32_t c) { /* as BERT counts: blocks, not the script */
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+         (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
+         (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+static void clean_one(const hf_normalizer *n, uint32_t c, text *out) {
+  if (n->clean) {
+    bool layout = c == '\t' || c == '\n' || c == '\r';
+    if (c == 0 || c == 0xFFFD || (!layout && unicode_is_other(c))) return;
+    if (layout || unicode_is_space(c)) c = ' ';
+  }
+  bool spaced = n->han && is_han(c);
+  if (spaced) text_append(out, " ", 1);
+  unicode_append(out, c);
+  if (spaced) text_append(out, " ", 1);
+}
+
+static clave_status strip_bert_accents(text *t) {
+  text decomposed = {0};
+  clave_status st = unicode_normalize((span){t->data, t->size}, UNICODE_NFD, &decomposed);
+  t->size = 0;
+  if (!st) map_characters((span){decomposed.data, decomposed.size}, drop_nonspacing, t);
+  text_free(&decomposed);
+  return st ? st : text_status(t);
+}
+
+static clave_status apply_bert(const normalizer *base, span in, bool first, text *out) {
+  const hf_normalizer *n = self_of(base);
+  text cleaned = {0};
+  (void)first;
+  for (size_t i = 0; i < in.size;) {
+    uint32_t c;
+    i += utf8_read(in.data + i, &c);
+    clean_one(n, c, &cleaned);
+  }
+  clave_status st = text_status(&cleaned);
+  if (!st && n->strip_accents) st = strip_bert_accents(&cleaned);
+  if (!st && n->lower) {
+    lowercase((span){cleaned.data, cleaned.size}, out);
+  } else if (!st) {
+    text_append(out, cleaned.data, cleaned.size);
+  }
+  text_free(&cleaned);
+  return st ? st : text_status(out);
+}
+
+/* ---------------------------------------------------------------- Precompiled */
+
+/* The library looks up each grapheme of less than 6 bytes, and takes the shortest rule that it
+ * begins with for all of it; else character by character. */
+static void replace_grapheme(const charsmap *c, span in, text *out) {
+  span replacement;
+  if (in.size < 6 && charsmap_shortest(c, in, &replacement) > 0) {
+    text_append(out, replacement.data, replacement.size);
+    return;
+  }
+  for (size_t i = 0; i < in.size;) {
+    uint32_t code_point;
+    span one = {in.data + i, utf8_read(in.data + i, &code_point)};
+    i += one.size;
+    if (charsmap_shortest(c, one, &replacement) > 0) one = replacement;
+    text_append(out, one.data, one.size);
+  }
+}
+
+static clave_status apply_precompiled(const normalizer *base, span in, bool first, text *out) {
+  (void)first;
+  while (in.size > 0) {
+    span grapheme = {in.data, unicode_grapheme(in)};
+    replace_grapheme(self_of(base)->charsmap, grapheme, out);
+    in = (span){in.data + grapheme.size, in.size - grapheme.size};
+  }
+  return text_status(out);
+}
+
+/* ---------------------------------------------------------------- Sequence */
+
+static clave_status apply_sequence(const normalizer *base, span in, bool first, text *out) {
+  const hf_normalizer *n = self_of(base);
+  text texts[2] = {{0}, {0}};
+  clave_status st = NULL;
+  span now = in;
+  for (size_t i = 0; i < n->n_parts && !st; i++) {
+    text *next = &texts[i % 2];
+    next->size = 0;
+    st = n->parts[i]->apply(n->parts[i], now, first, next);
+    now = (span){next->data ? next->data : "", next->size};
+  }
+  if (!st) text_append(out, now.data, now.size);
+  text_free(&texts[0]);
+  text_free(&texts[1]);
+  return st ? st : text_status(out);
+}
+
+/* ---------------------------------------------------------------- readers */
+
+typedef clave_status read_fn(const json *v, int depth, hf_normalizer *n);
+typedef struct part {
+  const char *name;
+  apply_fn *apply;
+  read_fn *read; /* NULL: nothing to read */
+  void (*map)(span in, text *out);
+  unicode_form form;
+} part;
+
+static clave_status read_at_depth(const json *v, int depth, normalizer **out);
+
+static clave_status read_strip(const json *v, int depth, hf_normalizer *n) {
+  (void)depth;
+  TRY(field_bool(v, "strip_left", true, &n->left));
+  return field_bool(v, "strip_right", true, &n->right);
+}
+
+static clave_status read_bert(const json *v, int depth, hf_normalizer *n) {
+  (void)depth;
+  TRY(field_bool(v, "clean_text", true, &n->clean));
+  TRY(field_bool(v, "handle_chinese_chars", true, &n->han));
+  TRY(field_bool(v, "lowercase", true, &n->lower));
+  return field_bool(v, "strip_accents", n->lower, &n->strip_accents);
+}
+
+static clave_status read_prepend(const json *v, int depth, hf_normalizer *n) {
+  span s;
+  (void)depth;
+  TRY(field_text(v, "prepend", NULL, &s));
+  text_append(&n->content, s.data, s.size);
+  return text_status(&n->content);
+}
+
+static clave_status read_replace(const json *v, int depth, hf_normalizer *n) {
+  hf_pattern p;
+  span content;
+  (void)depth;
+  TRY(hf_read_pattern(v, &p));
+  TRY(field_text(v, "content", NULL, &content));
+  text_append(&n->content, content.data, content.size);
+  TRY(text_status(&n->content));
+  if (!p.is_literal) return pattern_create(p.source, &n->pattern);
+  text_append(&n->literal, p.source.data, p.source.size);
+  return text_status(&n->literal);
+}
+
+static clave_status read_precompiled(const json *v, int depth, hf_normalizer *n) {
+  span encoded;
+  text blob = {0};
+  (void)depth;
+  TRY(field_text(v, "precompiled_charsmap", NULL, &encoded));
+  clave_status st = NULL;
+  if (!base64_decode(encoded.data, encoded.size, &blob)) {
+    st = INVALID("\"precompiled_charsmap\" is not base64");
+  }
+  if (!st) st = text_status(&blob);
+  if (!st) st = charsmap_create((span){blob.data, blob.size}, &n->charsmap);
+  text_free(&blob);
+  return st;
+}
+
+static clave_status read_sequence(const json *v, int depth, hf_normalizer *n) {
+  const json *list;
+  TRY(field(v, "normalizers", JSON_ARRAY, &list));
+  n->parts = calloc((size_t)json_count(list) + 1, sizeof *n->parts);
+  if (!n->parts) return status_no_memory();
+  for (const json *p = json_first(list); p; p = json_next(p)) {
+    size_t i = n->n_parts++;
+    TRY(status_while(read_at_depth(p, depth + 1, &n->parts[i]), "\"normalizers\" %zu", i));
+  }
+  return NULL;
+}
+
+static const part parts[] = {{"Sequence", apply_sequence, read_sequence, NULL, 0},
+                             {"NFC", apply_form, NULL, NULL, UNICODE_NFC},
+                             {"NFD", apply_form, NULL, NULL, UNICODE_NFD},
+                             {"NFKC", apply_form, NULL, NULL, UNICODE_NFKC},
+                             {"NFKD", apply_form, NULL, NULL, UNICODE_NFKD},
+                             {"Nmt", apply_map, NULL, nmt, 0},
+                             {"Lowercase", apply_map, NULL, lowercase, 0},
+                             {"StripAccents", apply_map, NULL, strip_accents, 0},
+                             {"ByteLevel", apply_map, NULL, byte_level_encode, 0},
+                             {"Strip", apply_strip, read_strip, NULL, 0},
+                             {"Replace", apply_replace, read_replace, NULL, 0},
+                             {"Prepend", apply_prepend, read_prepend, NULL, 0},
+                             {"BertNormalizer", apply_bert, read_bert, NULL, 0},
+                             {"Precompiled", apply_precompiled, read_precompiled, NULL, 0}};
+
+static clave_status read_at_depth(const json *v, int depth, normalizer **out) {
+  size_t index;
+  if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
+  TRY(hf_find(v, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
+  const part *p = &parts[index];
+  hf_normalizer *n = calloc(1, sizeof *n);
+  if (!n) return status_no_memory();
+  n->base = (normalizer){p->apply, destroy};
+  n->map = p->map;
+  n->form = p->form;
+  clave_status st = p->read ? status_while(p->read(v, depth, n), "%s", p->name) : NULL;
+  if (st) {
+    destroy(&n->base);
+    return st;
+  }
+  *out = &n->base;
+  return NULL;
+}
+
+clave_status hf_read_normalizer(const json *v, normalizer **out) {
+  *out = NULL;
+  return v && json_kind_of(v) != JSON_NULL ? read_at_depth(v, 0, out) : NULL;
+}

@@ -1,0 +1,16 @@
+#ifndef TOKENIZER_IDS_H
+#define TOKENIZER_IDS_H
+/* A growing list of ids; as base/memory.h's text: after a failed append `failed` is set. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct id_list {
+  uint32_t *items; /* owned */
+  size_t count, capacity;
+  bool failed;
+} id_list;
+void id_list_append(id_list *l, uint32_t id);
+void id_list_free(id_list *l);
+
+#endif

@@ -1,0 +1,88 @@
+/* Texts of several origins to ids: what people wrote makes no special tokens. */
+#include "tokenizer/parts.h"
+
+#include "tokenizer/encode.h"
+#include "tokenizer/unicode.h"
+
+/* The first special or other added token of words that end with the span, whatever follows. */
+static bool find_in_words(const clave_tokenizer *t, span words, size_t at, added_match *out) {
+  added_match other;
+  bool found = added_find(added_in_text(t->matcher), words, at, out);
+  if (!added_find(added_in_normalized(t->matcher), words, at, &other)) return found;
+  if (!found || other.begin < out->begin) *out = other;
+  return true;
+}
+
+/* What lies between special tokens. A space behind one is the normalizer's own. */
+static clave_status encode_between(encoder *e, span in, size_t begin, size_t end, bool first) {
+  bool starts = first && begin == 0;
+  if (e->tokenizer->dummy_space && !starts && begin < end && in.data[begin] == ' ') begin++;
+  return encoder_take(e, (span){in.data + begin, end - begin}, starts);
+}
+
+/* Special tokens are looked for in words alone. */
+static clave_status encode_guarded(encoder *e, span in, const text_part *parts, size_t n,
+                                   bool first) {
+  size_t done = 0, begin = 0;
+  for (size_t i = 0; i < n; begin = parts[i++].end) {
+    span words = {in.data, parts[i].kind == TEXT_WORDS ? parts[i].end : 0};
+    size_t at = begin > done ? begin : done;
+    for (added_match m; at < words.size && find_in_words(e->tokenizer, words, at, &m); at = done) {
+      TRY(encode_between(e, in, done, m.begin, first));
+      id_list_append(&e->ids, m.id);
+      done = m.strips_right ? unicode_skip_space(in, m.end) : m.end;
+      first = false;
+    }
+    if (parts[i].kind != TEXT_ID) continue;
+    TRY(encode_between(e, in, done, begin > done ? begin : done, first));
+    id_list_append(&e->ids, parts[i].id);
+    done = begin > done ? begin : done;
+    first = false;
+  }
+  return encode_between(e, in, done, in.size, first);
+}
+
+static const added_token *find_added(const clave_tokenizer *t, uint32_t id) {
+  for (size_t i = 0; i < t->n_added; i++) {
+    if (t->added[i].id == id) return &t->added[i];
+  }
+  return NULL;
+}
+
+static bool holds_special(const clave_tokenizer *t, span written) {
+  added_match m;
+  for (size_t at = 0; find_in_words(t, written, at, &m); at = m.end) {
+    const added_token *token = find_added(t, m.id);
+    if (token && token->special) return true;
+  }
+  return false;
+}
+
+/* The text as one, tokens by their names. False: that would not be the same to special tokens. */
+static bool join_parts(const clave_tokenizer *t, span in, const text_part *parts, size_t n,
+                       text *out) {
+  size_t begin = 0;
+  for (size_t i = 0; i < n; begin = parts[i++].end) {
+    span part = {in.data + begin, parts[i].end - begin};
+    const added_token *token = parts[i].kind == TEXT_ID ? find_added(t, parts[i].id) : NULL;
+    if (parts[i].kind == TEXT_ID && !token) return false;
+    if (parts[i].kind == TEXT_WRITTEN && holds_special(t, part)) return false;
+    if (token) part = token->text;
+    text_append(out, part.data, part.size);
+  }
+  return true;
+}
+
+clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
+                                    size_t n, bool first, id_list *out) {
+  text whole = {0};
+  bool joined = t->match_special && join_parts(t, in, parts, n, &whole);
+  encoder e = encoder_of(t, joined, NULL);
+  e.ids = *out;
+  clave_status st = text_status(&whole);
+  if (!st && joined) st = encode_between(&e, (span){whole.data, whole.size}, 0, whole.size, first);
+  if (!st && !joined) st = encode_guarded(&e, in, parts, n, first);
+  text_free(&whole);
+  *out = e.ids;
+  return !st && out->failed ? status_no_memory() : st;
+}

@@ -1,0 +1,482 @@
+/* Patterns as Oniguruma (and Rust's regex) read them, written for PCRE2 where the two differ:
+ *
+ *   \s \d \w \b   White_Space; Nd; Alphabetic, M, Nd, Pc and, outside of brackets, the six numbers
+ *                 of Latin-1. PCRE2's \s has U+180E and its \w no marks
+ *   [:space:] ... the same sets within brackets
+ *   \p{Han}       Script=Han; PCRE2 takes a bare script for Script_Extensions, which has U+3001 too
+ *   \p{Letter}    long names of the general categories
+ *   ^ $           at each line, (?m) is PCRE2's (?s)
+ *   \h \v \uHHHH  a hexadecimal digit; U+000B; a code point
+ *   x{2}+ x{2}?   the + repeats x{2}, the ? makes it optional; not possessive, not lazy
+ *   x{,2}         from 0
+ *   [a&&[^b]]     intersection
+ *   a(?i)b|c      a(?i:b|c)
+ *
+ * What neither translates nor means the same is refused by name; but (?i) folds character by
+ * character, without Oniguruma's "ss" for U+00DF. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tokenizer/pattern.h"
+#include "tokenizer/unicode.h"
+
+enum { MAX_DEPTH = 100 };
+
+typedef struct translator {
+  span in;
+  size_t at;
+  text *out;
+  size_t atom; /* where in out the last atom begins */
+  struct level {
+    size_t begin;      /* where in out the group begins */
+    bool caseless;     /* is it before the group? */
+    size_t flags;      /* groups that (?i) opened, to be closed with this one */
+  } levels[MAX_DEPTH]; /* [0]: the pattern; [depth]: the innermost open group */
+  bool caseless;
+  size_t depth;
+  clave_status (*is_script)(span name, bool *is);
+} translator;
+
+#define WORD_IN "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define WORD_SET WORD_IN "\\xb2\\xb3\\xb9\\xbc-\\xbe"
+#define SPACE_SET                                                                                  \
+  "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{" \
+  "3000}"
+#define WORD_AFTER "(?=[" WORD_SET "])"
+#define WORD_BEFORE "(?<=[" WORD_SET "])"
+#define NO_WORD_AFTER "(?![" WORD_SET "])"
+#define NO_WORD_BEFORE "(?<![" WORD_SET "])"
+
+typedef struct escape {
+  char letter;
+  const char *outside, *inside; /* of brackets; NULL: refused */
+} escape;
+static const escape escapes[] = {
+    {'s', "[" SPACE_SET "]", SPACE_SET},
+    {'S', "[^" SPACE_SET "]", "\\P{White_Space}"},
+    {'d', "\\p{Nd}", "\\p{Nd}"},
+    {'D', "\\P{Nd}", "\\P{Nd}"},
+    {'w', "[" WORD_SET "]", WORD_IN},
+    {'W', "[^" WORD_SET "]", NULL},
+    {'h', "[0-9A-Fa-f]", "0-9A-Fa-f"},
+    {'H', "[^0-9A-Fa-f]", NULL},
+    {'b', "(?:" WORD_BEFORE NO_WORD_AFTER "|" NO_WORD_BEFORE WORD_AFTER ")", "\\x08"},
+    {'B', "(?:" WORD_BEFORE WORD_AFTER "|" NO_WORD_BEFORE NO_WORD_AFTER ")", NULL},
+    {'v', "\\x0b", "\\x0b"},
+    {'n', "\\n", "\\n"},
+    {'r', "\\r", "\\r"},
+    {'t', "\\t", "\\t"},
+    {'f', "\\f", "\\f"},
+    {'a', "\\a", "\\a"},
+    {'e', "\\e", "\\e"},
+    {'A', "\\A", NULL},
+    {'z', "\\z", NULL},
+    {'Z', "\\Z", NULL},
+    {'G', "\\G", NULL},
+    {'R', "(?>\\r\\n|[\\n-\\r\\x85\\x{2028}\\x{2029}])", NULL},
+    {'K', "\\K", NULL},
+};
+
+typedef struct alias {
+  const char *name, *set;
+} alias;
+static const alias posix_sets[] = {/* [:name:] and \p{name} */
+                                   {"alnum", "\\p{Alphabetic}\\p{Nd}"},
+                                   {"alpha", "\\p{Alphabetic}"},
+                                   {"blank", "\\t\\p{Zs}"},
+                                   {"cntrl", "\\p{Cc}"},
+                                   {"digit", "\\p{Nd}"},
+                                   {"lower", "\\p{Lowercase}"},
+                                   {"space", SPACE_SET},
+                                   {"upper", "\\p{Uppercase}"},
+                                   {"word", WORD_IN},
+                                   {"xdigit", "0-9A-Fa-f"},
+                                   {"punct", "\\p{P}\\p{S}"},
+                                   {"ascii", "\\x00-\\x7f"}};
+static const alias categories[] = {{"letter", "L"},
+                                   {"uppercaseletter", "Lu"},
+                                   {"lowercaseletter", "Ll"},
+                                   {"titlecaseletter", "Lt"},
+                                   {"modifierletter", "Lm"},
+                                   {"otherletter", "Lo"},
+                                   {"mark", "M"},
+                                   {"nonspacingmark", "Mn"},
+                                   {"spacingmark", "Mc"},
+                                   {"enclosingmark", "Me"},
+                                   {"number", "N"},
+                                   {"decimalnumber", "Nd"},
+                                   {"letternumber", "Nl"},
+                                   {"othernumber", "No"},
+                                   {"punctuation", "P"},
+                                   {"punct", "P"},
+                                   {"symbol", "S"},
+                                   {"mathsymbol", "Sm"},
+                                   {"currencysymbol", "Sc"},
+                                   {"modifiersymbol", "Sk"},
+                                   {"othersymbol", "So"},
+                                   {"separator", "Z"},
+                                   {"spaceseparator", "Zs"},
+                                   {"lineseparator", "Zl"},
+                                   {"paragraphseparator", "Zp"},
+                                   {"other", "C"},
+                                   {"control", "Cc"},
+                                   {"format", "Cf"},
+                                   {"privateuse", "Co"},
+                                   {"unassigned", "Cn"}};
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static void put(translator *t, const char *s) { text_append(t->out, s, strlen(s)); }
+
+static void copy(translator *t, size_t n) {
+  text_append(t->out, t->in.data + t->at, n);
+  t->at += n;
+}
+
+static int peek(const translator *t, size_t ahead) { /* -1: the end */
+  return ahead < t->in.size - t->at ? (uint8_t)t->in.data[t->at + ahead] : -1;
+}
+
+static bool looking_at(const translator *t, const char *s) {
+  size_t n = strlen(s);
+  return t->in.size - t->at >= n && memcmp(t->in.data + t->at, s, n) == 0;
+}
+
+static clave_status refuse(const translator *t, const char *what) {
+  return UNSUPPORTED("%s at byte %zu is not supported", what, t->at);
+}
+
+static const char *find_alias(const alias *table, size_t n, const char *name) {
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(table[i].name, name) == 0) return table[i].set;
+  }
+  return NULL;
+}
+
+static bool is_hex(int c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+static bool is_number(int c) { return c >= '0' && c <= '9'; }
+static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/* ---------------------------------------------------------------- escapes */
+
+enum { NAME_MAX_SIZE = 64 };
+
+/* A property's name in lower case without blanks, hyphens and underscores. */
+static clave_status fold_name(const translator *t, span name, char *out /* [NAME_MAX_SIZE] */) {
+  size_t n = 0;
+  for (size_t i = 0; i < name.size; i++) {
+    char c = name.data[i];
+    if (c == ' ' || c == '-' || c == '_') continue;
+    if (n + 1 >= NAME_MAX_SIZE || (!is_letter(c) && !is_number(c) && c != '=' && c != '&')) {
+      return refuse(t, "this property's name");
+    }
+    out[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+  }
+  out[n] = '\0';
+  return NULL;
+}
+
+static void put_property(translator *t, bool negated, const char *prefix, const char *name) {
+  put(t, negated ? "\\P{" : "\\p{");
+  put(t, prefix);
+  put(t, name);
+  put(t, "}");
+}
+
+/* In brackets and under (?i) Oniguruma adds the other case; PCRE2 does not. */
+static clave_status check_case(const translator *t, const char *name) {
+  static const char *const cased[] = {"lu", "ll", "lt", "upper", "lower", "uppercase", "lowercase"};
+  for (size_t i = 0; t->caseless && i < LENGTH(cased); i++) {
+    if (strcasecmp(cased[i], name) == 0) return refuse(t, "case in brackets under (?i)");
+  }
+  return NULL;
+}
+
+/* \p{name}, \p{^name}, \P{name}; t->at is behind the p. */
+static clave_status translate_property(translator *t, bool negated, bool inside) {
+  char name[NAME_MAX_SIZE];
+  span given = {t->in.data + t->at, 1};
+  if (peek(t, 0) == '{') {
+    const char *close = memchr(t->in.data + t->at, '}', t->in.size - t->at);
+    if (!close) return INVALID("\\p{ without its } at byte %zu", t->at);
+    given = (span){given.data + 1, (size_t)(close - given.data) - 1};
+    if (given.size > 0 && given.data[0] == '^') {
+      negated = !negated;
+      given = (span){given.data + 1, given.size - 1};
+    }
+    t->at = (size_t)(close - t->in.data) + 1;
+  } else {
+    return refuse(t, "\\p without braces");
+  }
+  TRY(fold_name(t, given, name));
+  const char *category = find_alias(categories, LENGTH(categories), name);
+  const char *set = category ? NULL : find_alias(posix_sets, LENGTH(posix_sets), name);
+  if (inside) TRY(check_case(t, category ? category : name));
+  if (set) {
+    if (negated && inside) return refuse(t, "a negated POSIX property within brackets");
+    if (!inside) put(t, negated ? "[^" : "[");
+    put(t, set);
+    if (!inside) put(t, "]");
+  } else if (category) {
+    put_property(t, negated, "", category);
+  } else {
+    bool script = false;
+    if (strlen(name) > 2) TRY(t->is_script((span){name, strlen(name)}, &script));
+    put_property(t, negated, script ? "sc:" : "", name);
+  }
+  return NULL;
+}
+
+/* \xHH, \x{...}, \uHHHH; t->at is at the letter. */
+static clave_status translate_code_point(translator *t) {
+  bool braces = peek(t, 1) == '{';
+  size_t begin = braces ? 2 : 1, most = braces ? 8 : t->in.data[t->at] == 'u' ? 4 : 2, n = 0;
+  char digits[9];
+  while (n < most && is_hex(peek(t, begin + n))) {
+    digits[n] = t->in.data[t->at + begin + n];
+    n++;
+  }
+  digits[n] = '\0';
+  bool whole = braces ? n > 0 && peek(t, begin + n) == '}' : n == most;
+  if (!whole) return refuse(t, "this way to write a character's number");
+  if (most == 2 && digits[0] >= '8') return refuse(t, "a byte that is no character");
+  t->at += begin + n + braces;
+  put(t, "\\x{");
+  put(t, digits);
+  put(t, "}");
+  return NULL;
+}
+
+/* At a backslash. */
+static clave_status translate_escape(translator *t, bool inside) {
+  int c = peek(t, 1);
+  if (c < 0) return INVALID("the pattern ends in a backslash");
+  for (size_t i = 0; i < LENGTH(escapes); i++) {
+    if (escapes[i].letter != c) continue;
+    const char *as = inside ? escapes[i].inside : escapes[i].outside;
+    if (!as) break;
+    t->at += 2;
+    put(t, as);
+    return NULL;
+  }
+  if (c == 'p' || c == 'P') {
+    t->at += 2;
+    return translate_property(t, c == 'P', inside);
+  }
+  if (c == 'x' || c == 'u') {
+    t->at++;
+    return translate_code_point(t);
+  }
+  if (is_letter(c) && (inside || c != 'k')) {
+    char what[] = "\\?";
+    what[1] = (char)c;
+    return refuse(t, what);
+  }
+  uint32_t code_point;
+  copy(t, 1);
+  copy(t, utf8_read(t->in.data + t->at, &code_point)); /* punctuation, \1, \k<name> */
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- brackets */
+
+static clave_status translate_posix(translator *t) {
+  char name[16] = "";
+  size_t n = 0;
+  bool negated = peek(t, 2) == '^';
+  for (t->at += negated ? 3 : 2; is_letter(peek(t, 0)) && n + 1 < sizeof name; t->at++) {
+    name[n++] = t->in.data[t->at];
+  }
+  const char *set = find_alias(posix_sets, LENGTH(posix_sets), name);
+  if (!set || negated || !looking_at(t, ":]")) return refuse(t, "this POSIX bracket");
+  TRY(check_case(t, name));
+  t->at += 2;
+  put(t, set);
+  return NULL;
+}
+
+static clave_status translate_class(translator *t);
+
+/* At "&&[" in a class that began at `begin`: [A&&[B]] is what is in A and ahead of which B is. */
+static clave_status translate_intersection(translator *t, size_t begin) {
+  text left = {0}, *whole = t->out;
+  text_append(&left, whole->data + begin, whole->size - begin);
+  whole->size = begin;
+  t->at += 2;
+  put(t, "(?:(?=");
+  size_t depth = t->depth;
+  t->depth++;
+  clave_status st = t->depth >= MAX_DEPTH ? refuse(t, "so deep a nesting") : translate_class(t);
+  t->depth = depth;
+  put(t, ")");
+  text_append(t->out, left.data, left.size);
+  put(t, "])");
+  if (left.failed) t->out->failed = 1;
+  text_free(&left);
+  if (st) return st;
+  if (peek(t, 0) != ']') return refuse(t, "an intersection of more than two sets");
+  t->at++;
+  return NULL;
+}
+
+/* At an opening bracket, to behind its closing one. */
+static clave_status translate_class(translator *t) {
+  size_t begin = t->out->size;
+  copy(t, 1);
+  if (peek(t, 0) == '^') copy(t, 1);
+  if (peek(t, 0) == ']') {
+    t->at++;
+    put(t, "\\]");
+  }
+  for (int c; (c = peek(t, 0)) != ']';) {
+    if (c < 0) return INVALID("a bracket without its closing one");
+    if (c == '\\') {
+      TRY(translate_escape(t, true));
+    } else if (looking_at(t, "[:")) {
+      TRY(translate_posix(t));
+    } else if (looking_at(t, "&&[")) {
+      return translate_intersection(t, begin);
+    } else if (c == '[' || looking_at(t, "&&")) {
+      return refuse(t, "a set within a set");
+    } else {
+      copy(t, 1);
+    }
+  }
+  copy(t, 1);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- groups and repeats */
+
+/* (?i-m: and (?i-m), at the bracket. m is PCRE2's s. What (?i) is for goes to the end of the group
+ * with its alternatives: a(?i)b|c is a(?i:b|c). */
+static clave_status translate_flags(translator *t, bool *opens) {
+  bool on = true;
+  copy(t, 2);
+  for (int c; (c = peek(t, 0)) != ')' && c != ':';) {
+    if (c != 'i' && c != 'm' && c != '-') return refuse(t, "this kind of group");
+    t->at++;
+    on &= c != '-';
+    if (c == 'i') t->caseless = on;
+    put(t, c == 'm' ? "s" : c == 'i' ? "i" : "-");
+  }
+  *opens = peek(t, 0) == ':';
+  t->at++;
+  put(t, ":");
+  return NULL;
+}
+
+static clave_status translate_start(translator *t, bool *opens) {
+  static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"};
+  if (peek(t, 1) == '*') return refuse(t, "(*");
+  if (peek(t, 1) != '?') {
+    copy(t, 1);
+    return NULL;
+  }
+  for (size_t i = 0; i < LENGTH(kinds); i++) {
+    if (!looking_at(t, kinds[i])) continue;
+    copy(t, strlen(kinds[i]));
+    return NULL;
+  }
+  if (looking_at(t, "(?<") && is_letter(peek(t, 3))) {
+    copy(t, 3);
+    return NULL;
+  }
+  return translate_flags(t, opens);
+}
+
+static clave_status open_group(translator *t) {
+  struct level inner = {.begin = t->out->size, .caseless = t->caseless};
+  bool opens = true;
+  TRY(translate_start(t, &opens));
+  if (!opens) {
+    t->levels[t->depth].flags++;
+    return NULL;
+  }
+  if (t->depth + 1 == MAX_DEPTH) return refuse(t, "so deep a nesting");
+  t->levels[++t->depth] = inner;
+  return NULL;
+}
+
+static void close_flags(translator *t) {
+  for (size_t i = 0; i < t->levels[t->depth].flags; i++) put(t, ")");
+}
+
+static clave_status close_group(translator *t) {
+  if (t->depth == 0) return INVALID("a closing parenthesis too many at byte %zu", t->at);
+  close_flags(t);
+  copy(t, 1);
+  t->atom = t->levels[t->depth].begin;
+  t->caseless = t->levels[t->depth--].caseless;
+  return NULL;
+}
+
+static void wrap_atom(translator *t) {
+  text tail = {0};
+  text_append(&tail, t->out->data + t->atom, t->out->size - t->atom);
+  t->out->size = t->atom;
+  put(t, "(?:");
+  text_append(t->out, tail.data, tail.size);
+  put(t, ")");
+  if (tail.failed) t->out->failed = 1;
+  text_free(&tail);
+}
+
+/* At a brace: {n}, {n,}, {n,m}, {,m}, or an ordinary character. */
+static void translate_interval(translator *t) {
+  size_t n = 1, low, high;
+  while (is_number(peek(t, n))) n++;
+  low = n - 1;
+  bool comma = peek(t, n) == ',';
+  if (comma) n++;
+  size_t before = n;
+  while (is_number(peek(t, n))) n++;
+  high = n - before;
+  if (peek(t, n) != '}' || (low == 0 && high == 0)) {
+    t->atom = t->out->size;
+    put(t, "\\{");
+    t->at++;
+    return;
+  }
+  copy(t, 1);
+  if (low == 0) put(t, "0");
+  copy(t, n);
+  if (peek(t, 0) == '+' || (peek(t, 0) == '?' && !comma)) wrap_atom(t);
+}
+
+static clave_status translate_one(translator *t) {
+  int c = peek(t, 0);
+  if (c == '*' || c == '+' || c == '?') {
+    copy(t, 1);
+    return NULL;
+  }
+  if (c == '{') {
+    translate_interval(t);
+    return NULL;
+  }
+  if (c == ')') return close_group(t);
+  t->atom = t->out->size;
+  if (c == '(') return open_group(t);
+  if (c == '\\') return translate_escape(t, false);
+  if (c == '[') return translate_class(t);
+  if (c == '^' || c == '$') {
+    put(t, c == '^' ? "(?m:^)" : "(?m:$)");
+    t->at++;
+    return NULL;
+  }
+  uint32_t code_point;
+  copy(t, utf8_read(t->in.data + t->at, &code_point));
+  return NULL;
+}
+
+clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is),
+                               text *out) {
+  translator t = {.in = source, .out = out, .is_script = is_script};
+  while (t.at < source.size) TRY(translate_one(&t));
+  if (t.depth > 0) return INVALID("a parenthesis without its closing one");
+  close_flags(&t);
+  return text_status(out);
+}

@@ -1,0 +1,75 @@
+/* Hugging Face's tokenizer.json: its parts are read by hf_*.c. */
+#include "tokenizer/format.h"
+#include "tokenizer/hf.h"
+
+static bool recognises_json(span file) {
+  size_t i = 0;
+  while (i < file.size && (file.data[i] == ' ' || file.data[i] == '\n' || file.data[i] == '\r' ||
+                           file.data[i] == '\t')) {
+    i++;
+  }
+  return i < file.size && file.data[i] == '{';
+}
+
+static const json *last_of(const json *sequence, const char *key) {
+  const json *list = field_or_null(sequence, key), *last = NULL;
+  if (!list || json_kind_of(list) != JSON_ARRAY) return NULL;
+  for (const json *v = json_first(list); v; v = json_next(v)) last = v;
+  return last;
+}
+
+static bool is_bpe(const json *model) {
+  return hf_is(model, "BPE") || (!field_or_null(model, "type") && json_member(model, "merges"));
+}
+
+static bool has_text(const json *model, const char *key) {
+  const json *v = field_or_null(model, key);
+  return v && (json_kind_of(v) != JSON_STRING || *json_string(v));
+}
+
+/* May the pieces be the bytes that they stand for? The model then reads text as it is. */
+static bool is_byte_level(const json *root, const json *model) {
+  const json *split = field_or_null(root, "pre_tokenizer");
+  const json *fallback = field_or_null(model, "byte_fallback");
+  if (split && hf_is(split, "Sequence")) split = last_of(split, "pretokenizers");
+  if (has_text(model, "continuing_subword_prefix") || has_text(model, "end_of_word_suffix")) {
+    return false;
+  }
+  if (fallback && json_is_true(fallback)) return false;
+  return is_bpe(model) && hf_is(split, "ByteLevel") &&
+         hf_is(field_or_null(root, "decoder"), "ByteLevel");
+}
+
+static clave_status read_root(const json *root, clave_tokenizer *t) {
+  const json *model;
+  uint8_t *kinds;
+  TRY(field(root, "model", JSON_OBJECT, &model));
+  t->byte_level = is_byte_level(root, model);
+  TRY(status_while(hf_read_vocab(model, t), "\"model\""));
+  TRY(hf_read_added(field_or_null(root, "added_tokens"), t, &kinds));
+  TRY(status_while(hf_read_model(model, kinds, t), "\"model\""));
+  TRY(status_while(hf_read_normalizer(field_or_null(root, "normalizer"), &t->normalize),
+                   "\"normalizer\""));
+  TRY(status_while(
+      hf_read_pre_tokenizer(field_or_null(root, "pre_tokenizer"), t->byte_level, &t->split),
+      "\"pre_tokenizer\""));
+  TRY(status_while(hf_read_post_processor(field_or_null(root, "post_processor"), t),
+                   "\"post_processor\""));
+  TRY(hf_read_shown(t));
+  return status_while(hf_read_decoder(field_or_null(root, "decoder"), t, &t->decode),
+                      "\"decoder\"");
+}
+
+/* "truncation" and "padding" are left to who uses the ids. */
+static clave_status read_json(clave_tokenizer *t, span file,
+                              const clave_tokenizer_options *options) {
+  json *root;
+  (void)options;
+  t->match_special = true;
+  TRY(json_parse(file.data, file.size, &root));
+  clave_status st = read_root(root, t);
+  json_free(root);
+  return st;
+}
+
+const tokenizer_format tokenizer_json_format = {"tokenizer.json", recognises_json, read_json};

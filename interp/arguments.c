@@ -230,8 +230,7 @@ static clave_status make_room(const running *r, uint32_t i) {
 static clave_status place_output(const running *r, uint32_t i) {
   const schedule *p = r->b->p;
   uint32_t tid = r->g->method->outputs.items[i].tensor;
-  if (tid == IR_NONE || p->at[tid].storage < p->first_storage ||
-      p->at[tid].storage == NO_INDEX)
+  if (tid == IR_NONE || p->at[tid].storage < p->first_storage || p->at[tid].storage == NO_INDEX)
     return NULL;
   const location *l = &p->at[tid];
   const storage *g = &p->storages[l->storage];

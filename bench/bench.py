@@ -1,7 +1,7 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, overhead, startup,
-session, memory, indexing, attention, tokenizers, llm, sampler. --check writes nothing, and fails where a row is
+session, memory, indexing, attention, models, tokenizers, llm, sampler. --check writes nothing, and fails where a row is
 over its bound.
 """
 
@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "python"))
 from attention_bench import bench_attention
 from bounds import BOUNDED, TIMES, is_table, rows_over
 from llm_bench import bench_llm, bench_sampler
+from models_bench import bench_models
 from process import tool
 from tokenizers_bench import bench_tokenizers
 
@@ -234,6 +235,7 @@ BENCHES = {
     "memory": bench_memory,
     "indexing": bench_indexing,
     "attention": bench_attention,
+    "models": bench_models,
     "tokenizers": bench_tokenizers,
     "llm": bench_llm,
     "sampler": bench_sampler,

@@ -9,12 +9,13 @@ BOUNDED = {
     "session": [4],
     "memory": [3],
     "indexing": [3],
+    "models": [2],
     "sampler": [1, 2],
 }
 
 # Times by the clock, which other work on the machine lengthens. The others are memory, and a ratio of processor times
 # that were taken in turns: they hold anywhere.
-TIMES = {"overhead", "startup", "session", "sampler"}
+TIMES = {"overhead", "startup", "session", "models", "sampler"}
 
 
 def cells(line):

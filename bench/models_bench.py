@@ -13,7 +13,7 @@ PYTHON = ROOT / ".venv-bench/bin/python"  # has onnxruntime and what exports to 
 MISSING = "Not measured: needs ci/requirements-bench.txt: ci/venv bench"
 TURNS = 7
 TOLERANCE = 2e-4  # of the largest value: f32 sums in another order through some dozens of layers
-# Of the time on OpenCL and on the CPU backend, over onnxruntime's: what was measured with AVX2 and a fifth more.
+# Guards against getting slower, of the time over onnxruntime's: on OpenCL, on the CPU backend.
 BOUNDS = {
     "ResNet-18": (4.5, 3.6),
     "ResNet-50": (4.5, 3.6),

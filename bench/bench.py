@@ -1,11 +1,11 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, overhead, startup,
-memory, indexing, attention, tokenizers, llm, sampler. --check writes nothing, and fails where a row is over its bound.
+session, memory, indexing, attention, models, tokenizers, llm, sampler. --check writes nothing, and fails where a row is
+over its bound.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import platform
@@ -23,23 +23,19 @@ PAGE = ROOT / "docs/performance.md"
 sys.path.insert(0, str(ROOT / "python"))
 
 from attention_bench import bench_attention
-from bounds import BOUNDED, TIMES, rows_over
+from bounds import BOUNDED, TIMES, is_table, rows_over
 from llm_bench import bench_llm, bench_sampler
+from models_bench import bench_models
+from process import tool
 from tokenizers_bench import bench_tokenizers
 
 GEMM_SIZES = [(1024, 1024, 1024), (512, 5632, 2048), (128, 4096, 4096)]  # M, N, K
 GEMV_SIZE = (32000, 2048)
+LAUNCH_CYCLES = 600  # of an op on the CPU backend at most: 0.15 µs at 4 GHz
 
 
 def cpu_flags():
     return pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
-
-
-def tool(args, name, *arguments, env=None):
-    """Runs build/bench/NAME; its one line of JSON."""
-    command = [str(args.build / "bench" / name), *map(str, arguments)]
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | (env or {})).stdout
-    return json.loads(out)
 
 
 def save(path, methods):
@@ -97,23 +93,37 @@ def bench_gemv(args):
     return ["| GEMV | clave, GB/s | read loop, GB/s | ratio |", "|---|---|---|---|", *rows]
 
 
-def bench_overhead(args):
-    """1,000 small softmaxes in a row: no two can be fused, none has work to speak of. A process is either fast or slow
-    throughout, by where its threads come to lie: hence several."""
+def chain(op):
+    """1,000 of an op in a row: no two can be fused."""
     import torch
 
     class Chain(torch.nn.Module):
         def forward(self, x):
             for _ in range(1000):
-                x = torch.softmax(x, -1)
+                x = op(x)
             return x
 
-    program = save(args.work / "overhead.clv", {"forward": (Chain(), (torch.zeros(2, 2),))})
+    return Chain()
+
+
+def bench_overhead(args):
+    """Softmaxes of two rows of two, and cumulative sums of one number, which are hardly more than their launch. A
+    process is either fast or slow throughout, by where its threads come to lie: hence several."""
+    import torch
+
+    softmax = chain(lambda x: torch.softmax(x, -1)), (torch.zeros(2, 2),)
+    softmaxes = save(args.work / "overhead.clv", {"forward": softmax})
+    launches = save(args.work / "launches.clv", {"forward": (chain(lambda x: x.cumsum(0)), (torch.zeros(1),))})
     rows = []
-    for device, bound in ((args.device, 10), ("cpu", 1)):
+    for name, program, device, bound in (
+        (args.device, softmaxes, args.device, 10),
+        ("cpu", softmaxes, "cpu", 1),
+        ("cpu, launch alone", launches, "cpu", None),
+    ):
         runs = [tool(args, "run", program, device, 21) for _ in range(7)]
         times = sorted(r["median_us"] / r["nodes"] for r in runs)
-        rows.append(f"| {device} | {times[3]:.2f} ({times[0]:.2f} to {times[-1]:.2f}) | {bound} |")
+        bound = bound or f"{LAUNCH_CYCLES / 1000 / max(r['ghz'] for r in runs):.2f}"
+        rows.append(f"| {name} | {times[3]:.2f} ({times[0]:.2f} to {times[-1]:.2f}) | {bound} |")
     head = "| 1,000 small ops | µs per op: median of 7 processes (least to most) | should be at most |"
     return [head, "|---|---|---|", *rows]
 
@@ -142,6 +152,21 @@ def bench_startup(args):
         rows.append(f"| {device} | {statistics.median(warm):.3f} | {statistics.median(cold):.2f} | 0.3 |")
     head = "| `clave run` of MNIST, seconds | kernels cached | nothing cached | should be at most, cached |"
     return [head, "|---|---|---|---|", *rows]
+
+
+def bench_session(args):
+    """What a further session of a program costs, where one has run: its creation and first run, above a later run."""
+    rows = []
+    for name in ("mnist", "tinylm"):
+        program = ROOT / "examples" / name / f"{name}.clv"
+        for device in (args.device, "cpu"):
+            runs = [tool(args, "session", program, device, 51) for _ in range(3)]
+            created, first, later, beyond = (
+                statistics.median(r[f"{what}_ms"] for r in runs) for what in ("create", "first", "later", "beyond")
+            )
+            rows.append(f"| {name}, {device} | {created:.3f} | {first:.3f} | {later:.3f} | {beyond:.3f} | 1 |")
+    head = "| a second session, ms | creation | first run | later run | creation and first run above a later one "
+    return [head + "| should be at most |", "|---|---|---|---|---|---|", *rows]
 
 
 def bench_memory(args):
@@ -206,9 +231,11 @@ BENCHES = {
     "gemv": bench_gemv,
     "overhead": bench_overhead,
     "startup": bench_startup,
+    "session": bench_session,
     "memory": bench_memory,
     "indexing": bench_indexing,
     "attention": bench_attention,
+    "models": bench_models,
     "tokenizers": bench_tokenizers,
     "llm": bench_llm,
     "sampler": bench_sampler,
@@ -257,6 +284,9 @@ def check(args, name):
     for attempt in range(3):
         lines = BENCHES[name](args)
         print("\n".join([f"== {name}", *lines]), flush=True)
+        if not is_table(lines):
+            print(f"skipped: {name}: {lines[0]}")
+            return True
         now = rows_over(name, lines)
         over = {row: what for row, what in now.items() if attempt == 0 or row in over}
         if not over:

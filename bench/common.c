@@ -63,7 +63,10 @@ void set_random_inputs(bench_session *b, const char *method) {
     clave_tensor_info info;
     check(clave_program_input(b->program, method, i, &info));
     size_t n = 1;
-    for (int d = 0; d < info.rank; d++) n *= (size_t)info.dims[d];
+    for (int d = 0; d < info.rank; d++) {
+      if (info.dims[d] == CLAVE_DYNAMIC) info.dims[d] = info.min_dims[d];
+      n *= (size_t)info.dims[d];
+    }
     void *data = malloc(n * clave_dtype_size(info.dtype) + 1);
     if (!data) exit(1);
     fill(&info, data, n);
@@ -80,6 +83,18 @@ double time_run(bench_session *b, const char *method) {
   check(clave_session_run(b->session, method));
   check(clave_session_output(b->session, method, 0, &out));
   return now_s() - begin;
+}
+
+double clock_ghz(void) {
+  enum { STEPS = 200000, BURSTS = 20 };
+  double best = 0;
+  for (int burst = 0; burst < BURSTS; burst++) {
+    double begin = now_s();
+    for (uint32_t i = 0; i < STEPS; i++) __asm__ volatile("" : "+r"(i));
+    double ghz = 1e-9 * STEPS / (now_s() - begin);
+    if (ghz > best) best = ghz;
+  }
+  return best;
 }
 
 double peak_rss_mb(void) {

@@ -20,10 +20,14 @@ double now_s(void);
 double median(double *values, int n); /* sorts them */
 void open_session(bench_session *b, const char *program, const char *device);
 void close_session(bench_session *b);
-/* Fills every input of a method: floats from a fixed sequence in [-1, 1), integers 0. */
+/* Fills every input of a method, of the smallest sizes that it takes: floats from a fixed sequence
+ * in
+ * [-1, 1), integers 0. */
 void set_random_inputs(bench_session *b, const char *method);
 /* Sets the inputs (not timed), runs the method and reads its first output. Seconds. */
 double time_run(bench_session *b, const char *method);
 double peak_rss_mb(void);
+/* The clock of this core under load, by additions that wait for each other: one a cycle. */
+double clock_ghz(void);
 
 #endif

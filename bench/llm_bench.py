@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+from process import tool
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data").resolve()
 TINYLM = ROOT / "examples/tinylm/tinylm.clv"
@@ -78,8 +80,7 @@ def bench_llm(args):
 
 def bench_sampler(args):
     """The sampler alone, on logits as models give them and on equal ones: the median of three processes."""
-    command = [args.build / "bench/sampler", "128256"]
-    runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(3)]
+    runs = [tool(args, "sampler", 128256) for _ in range(3)]
     rows = []
     for mode in runs[0]:
         normal, equal = (statistics.median(r[mode][k] for r in runs) for k in (0, 1))

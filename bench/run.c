@@ -1,5 +1,5 @@
 /* run PROGRAM DEVICE ROUNDS: the median time of a run of "forward", and what the process took:
- * constants, arena, peak memory. */
+ * constants, arena, peak memory; the core's clock. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,9 +23,9 @@ int main(int argc, char **argv) {
   check(clave_program_method(s.program, 0, &method));
   printf(
       "{\"median_us\": %.1f, \"nodes\": %u, \"constant_mb\": %.1f, \"arena_mb\": %.1f, "
-      "\"peak_rss_mb\": %.1f}\n",
+      "\"peak_rss_mb\": %.1f, \"ghz\": %.2f}\n",
       1e6 * median(times, rounds), method.n_nodes, (double)memory.constant_bytes / 1048576.0,
-      (double)memory.arena_bytes / 1048576.0, peak_rss_mb());
+      (double)memory.arena_bytes / 1048576.0, peak_rss_mb(), clock_ghz());
   close_session(&s);
   return 0;
 }

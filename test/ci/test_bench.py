@@ -32,10 +32,11 @@ def test_every_bounded_column_counts(bounds):
 
 
 def test_page_is_within_its_bounds(bounds, root):
-    """Every table with bounds is one that the guard knows, and what is committed is within them."""
+    """Every table with bounds is one that the guard knows, and what is committed is within them. What has not been
+    measured has a place without a table."""
     page = (root / "docs/performance.md").read_text()
     sections = re.findall(r"<!-- (\w+) -->\n(.*?)\n<!-- end \1 -->", page, re.S)
-    tables = {name: body.splitlines() for name, body in sections if body.startswith("|")}
+    tables = {name: body.splitlines() for name, body in sections}
     bounded = {name: lines for name, lines in tables.items() if bounds.has_bounds(lines)}
-    assert set(bounded) == set(bounds.BOUNDED)
+    assert set(bounded) <= set(bounds.BOUNDED) <= set(tables)
     assert [bounds.rows_over(name, lines) for name, lines in bounded.items()] == [{}] * len(bounded)

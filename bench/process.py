@@ -1,0 +1,20 @@
+"""Programs that print what they measured as one JSON value."""
+
+import json
+import os
+import subprocess
+import sys
+
+
+def measured(command, env=None):
+    """Runs a command; its JSON. What it says beside that is shown where it fails."""
+    p = subprocess.run([*map(str, command)], capture_output=True, text=True, env=os.environ | (env or {}))
+    if p.returncode:
+        print(p.stderr, file=sys.stderr)
+        raise SystemExit(f"{' '.join(map(str, command))}: exit {p.returncode}")
+    return json.loads(p.stdout)
+
+
+def tool(args, name, *arguments, env=None):
+    """What build/bench/NAME measured."""
+    return measured([args.build / "bench" / name, *arguments], env)

@@ -99,16 +99,39 @@ void clave_session_destroy(clave_session *s) {
   free(s);
 }
 
-clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index,
-                                     const clave_tensor *value) {
-  uint32_t m;
-  TRY(program_find_method(s->program, method, &m));
+/* Of an input, which session_set_input and session_bind_input check by the program. */
+static clave_status check_tensor(uint32_t index, const clave_tensor *value) {
   if (!clave_dtype_name(value->dtype))
     return INVALID("input %u has no known dtype (%d)", index, (int)value->dtype);
   if (value->rank < 0 || value->rank > CLAVE_MAX_RANK)
     return INVALID("input %u has rank %d, not 0 to %d", index, value->rank, CLAVE_MAX_RANK);
+  return NULL;
+}
+
+clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index,
+                                     const clave_tensor *value) {
+  uint32_t m;
+  TRY(program_find_method(s->program, method, &m));
+  TRY(check_tensor(index, value));
   host_tensor h = {.t = tensor_from_public(value), .data = value->data};
   return session_set_input(s->s, m, index, &h);
+}
+
+clave_status clave_session_bind_input(clave_session *s, const char *method, uint32_t index,
+                                      const clave_tensor *value) {
+  uint32_t m;
+  TRY(program_find_method(s->program, method, &m));
+  if (!value) return session_bind_input(s->s, m, index, NULL);
+  TRY(check_tensor(index, value));
+  host_tensor h = {.t = tensor_from_public(value), .data = value->data};
+  return session_bind_input(s->s, m, index, &h);
+}
+
+clave_status clave_session_bind_output(clave_session *s, const char *method, uint32_t index,
+                                       void *data, size_t size) {
+  uint32_t m;
+  TRY(program_find_method(s->program, method, &m));
+  return session_bind_output(s->s, m, index, data, size);
 }
 
 clave_status clave_session_run(clave_session *s, const char *method) {

@@ -200,7 +200,7 @@ int check_inputs(const input_set *s) {
 
 int set_inputs(const input_set *s, const model *m) {
   for (uint32_t i = 0; i < s->count; i++) {
-    TRY_STATUS(clave_session_set_input(m->session, m->method.name, i, &s->items[i].value));
+    TRY_STATUS(clave_session_bind_input(m->session, m->method.name, i, &s->items[i].value));
   }
   return EXIT_GOOD;
 }

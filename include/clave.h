@@ -274,9 +274,23 @@ CLAVE_API void clave_session_destroy(clave_session *session);
 CLAVE_API clave_status clave_session_set_input(clave_session *session, const char *method,
                                                uint32_t index,
                                                const clave_tensor *value) CLAVE_CHECK;
-/* Runs a method on the inputs set since its last run. */
+/* As set_input, but the tensor stays where it is and each run reads it there: it must live, and not
+ * change during a run, until the input is set or bound again; NULL: no input. A contiguous one of
+ * 64 KB or more, at an address that is a multiple of the device's alignment (64 bytes will mostly
+ * do, 4096 always), is not copied at all by devices that share the host's memory. */
+CLAVE_API clave_status clave_session_bind_input(clave_session *session, const char *method,
+                                                uint32_t index,
+                                                const clave_tensor *value) CLAVE_CHECK;
+/* From now on runs write the result to `data`, contiguous, in place under the same conditions;
+ * NULL: to the session's own memory. A run fails if it has more than `size` bytes. It may lie in an
+ * input's memory, not in another output's. */
+CLAVE_API clave_status clave_session_bind_output(clave_session *session, const char *method,
+                                                 uint32_t index, void *data,
+                                                 size_t size) CLAVE_CHECK;
+/* Runs a method on the inputs that were set or bound. */
 CLAVE_API clave_status clave_session_run(clave_session *session, const char *method) CLAVE_CHECK;
-/* The result of the last run: contiguous, owned by the session, valid until its next run. */
+/* The result of the last run: contiguous; owned by the session and valid until its next run, or
+ * where it was bound. */
 CLAVE_API clave_status clave_session_output(clave_session *session, const char *method,
                                             uint32_t index, clave_tensor *out) CLAVE_CHECK;
 /* State (KV caches, mutated buffers) back to its initial value, random numbers to their first. */

@@ -31,10 +31,19 @@ void argument_clear(session *s, argument *a) {
   *a = (argument){0};
 }
 
+static bool can_wrap(const backend *b, const argument *a) {
+  return a->data && a->room >= IN_PLACE_FROM && b->info.shares_host_memory &&
+         (uintptr_t)a->data % b->info.alignment == 0;
+}
+
+/* Bindings have addresses of before, and of an arena where this may now be in place. */
 static void use_memory(session *s, argument *a, void *data, size_t room) {
-  if (a->data != data || a->room != room) drop_wrapped(s, a);
+  if (a->data == data && a->room == room) return;
+  drop_wrapped(s, a);
   a->data = data;
   a->room = room;
+  for (int b = 0; b < s->devices.count; b++)
+    if (can_wrap(s->devices.backends[b], a)) s->generation++;
 }
 
 /* The session's own memory, at least of `bytes`. */
@@ -184,9 +193,7 @@ static clave_status place(const running *r, argument *a, uint32_t block_index, b
   session *s = r->s;
   const block *k = &r->b->p->blocks[block_index];
   backend *be = s->devices.backends[k->backend];
-  if (k->kind != BLOCK_ARENA || k->part != r->b->p->number || a->room < IN_PLACE_FROM ||
-      !be->info.shares_host_memory || (uintptr_t)a->data % be->info.alignment)
-    return NULL;
+  if (k->kind != BLOCK_ARENA || k->part != r->b->p->number || !can_wrap(be, a)) return NULL;
   if (!a->wrapped[k->backend])
     TRY(be->vt->buffer_wrap(be, a->data, a->room, writable, &a->wrapped[k->backend]));
   r->b->blocks[block_index] = (address){.buf = a->wrapped[k->backend]};

@@ -19,12 +19,13 @@ struct kernel_program {
   uint64_t identity[2];       /* of stem, kernel, options and generated source */
   mutex *lock;                /* of what follows */
   cl_program handle;          /* NULL: not built */
-  char *refusal;              /* owned; why the driver does not take it; else NULL */
-  uint64_t key[2];            /* in the cache on disk */
-  uint64_t variants, saved;   /* local sizes that were launched; those in the file. Atomic */
-  uint64_t launched;          /* those launched in this process. Atomic */
-  proof_set proven;           /* classes of launches that gave right results */
-  uint32_t saved_proven;      /* how many of them the file has */
+  char *refusal;              /* owned; why the driver does not take the text of refused_key */
+  uint64_t refused_key[2];
+  uint64_t key[2];          /* in the cache on disk */
+  uint64_t variants, saved; /* local sizes that were launched; those in the file. Atomic */
+  uint64_t launched;        /* those launched in this process. Atomic */
+  proof_set proven;         /* classes of launches that gave right results */
+  uint32_t saved_proven;    /* how many of them the file has */
 };
 
 void device_note(cl_device *d, const char *format, ...) {
@@ -276,9 +277,21 @@ static clave_status build_from_source(cl_device *d, kernel_program *p) {
   return st;
 }
 
+/* Builds the text, unless the driver has refused it. */
+static clave_status build_text(cl_device *d, kernel_program *p) {
+  find_key(d, p);
+  if (p->refusal && memcmp(p->key, p->refused_key, sizeof p->key) == 0)
+    return UNSUPPORTED("%s", p->refusal);
+  clave_status st = build_from_cache(d, p) ? NULL : build_from_source(d, p);
+  if (status_code_of(st) != STATUS_UNSUPPORTED) return st;
+  free(p->refusal);
+  p->refusal = strdup(status_message(st));
+  memcpy(p->refused_key, p->key, sizeof p->key);
+  return st;
+}
+
 static clave_status build_locked(cl_device *d, kernel_program *p) {
   if (p->handle) return NULL;
-  if (p->refusal) return UNSUPPORTED("%s", p->refusal);
   if (!p->source) {
     text full = {0};
     clave_status st = source_of_kernel(d, p->stem, p->kernel, &full);
@@ -288,9 +301,7 @@ static clave_status build_locked(cl_device *d, kernel_program *p) {
       return st;
     }
   }
-  find_key(d, p);
-  clave_status st = build_from_cache(d, p) ? NULL : build_from_source(d, p);
-  if (status_code_of(st) == STATUS_UNSUPPORTED) p->refusal = strdup(status_message(st));
+  clave_status st = build_text(d, p);
   if (!p->generated) {
     free(p->source);
     p->source = NULL;

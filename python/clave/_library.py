@@ -160,7 +160,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_program_input": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
     "clave_program_output": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
     "clave_session_create": (_P, _P, C.POINTER(SessionOptions), _OUT),
-    "clave_session_set_input": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
+    "clave_session_bind_input": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_run": (_P, _S),
     "clave_session_output": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_reset": (_P,),

@@ -77,10 +77,14 @@ class Session:
         RuntimeError) names the input, what it is and what it should be.
         """
         m = self._method(method)
-        for index, value in sorted(self._bind(m, inputs, kwargs).items()):
-            self._set(m, index, value)
-        name = method.encode()
-        L.call("clave_session_run", self._handle.pointer, name)
+        name, owners = method.encode(), []
+        try:
+            for index, value in sorted(self._bind(m, inputs, kwargs).items()):
+                owners.append(self._set(m, index, value))
+            L.call("clave_session_run", self._handle.pointer, name)
+        finally:
+            for index in range(len(m.inputs)):
+                L.call("clave_session_bind_input", self._handle.pointer, name, index, None)
         return tuple(self._output(name, i) for i in range(len(m.outputs)))
 
     def __call__(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
@@ -110,14 +114,15 @@ class Session:
             )
         return dict(enumerate(inputs)) | {names.index(k): v for k, v in kwargs.items()}
 
-    def _set(self, m: Method, index: int, value: Any) -> None:
+    def _set(self, m: Method, index: int, value: Any) -> Any:
+        """Binds an input; gives what must live until the run is over."""
         info = m.inputs[index]
         try:
             view, owner = _tensors.view(value, info.dtype)
         except (TypeError, ValueError) as e:
             raise Error(f"input {info.name!r}: {e}") from e
-        L.call("clave_session_set_input", self._handle.pointer, m.name.encode(), index, C.byref(view))
-        del owner  # the library has copied it
+        L.call("clave_session_bind_input", self._handle.pointer, m.name.encode(), index, C.byref(view))
+        return owner
 
     def _output(self, method: bytes, index: int) -> np.ndarray:
         out = L.Tensor()

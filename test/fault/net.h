@@ -14,7 +14,8 @@ static inline clave_status set_inputs(clave_session *s, const clave_tensors *dat
   char name[32];
   for (uint32_t i = 0;
        snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &t); i++)
-    TRY(clave_session_set_input(s, "forward", i, &t));
+    TRY(i % 2 ? clave_session_set_input(s, "forward", i, &t)
+              : clave_session_bind_input(s, "forward", i, &t));
   return NULL;
 }
 

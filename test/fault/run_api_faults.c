@@ -19,6 +19,7 @@ typedef struct life {
   clave_tensors *data;
   clave_session *session, *other;
   uint32_t n_observed;
+  float result[1024]; /* the first output, bound */
 } life;
 
 static const char *in_folder(const life *l, const char *name) {
@@ -154,6 +155,7 @@ static clave_status use_sessions(life *l) {
   TRY(place(l));
   TRY(move_states(l));
   TRY(run(l->other, l));
+  TRY(clave_session_bind_output(l->session, "forward", 0, l->result, sizeof l->result));
   return run(l->session, l);
 }
 

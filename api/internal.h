@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/sized.h"
 #include "base/threads.h"
 #include "clave.h"
 #include "interp/session.h"

@@ -42,24 +42,25 @@ static clave_status read_self_check(session_options *out) {
 }
 
 static clave_status read_options(const clave_session_options *o, session_options *out) {
-  *out = (session_options){.memory_budget = OPTION(o, memory_budget, 0),
-                           .poison = OPTION(o, poison, false),
-                           .profile = OPTION(o, profile, false),
-                           .unchecked = OPTION(o, unchecked, false),
-                           .seed = OPTION(o, seed, 0),
-                           .progress = OPTION(o, progress, NULL),
-                           .progress_ctx = OPTION(o, progress_ctx, NULL),
-                           .cancel = OPTION(o, cancel, NULL),
-                           .cancel_ctx = OPTION(o, cancel_ctx, NULL)};
+  *out = (session_options){.memory_budget = o->memory_budget,
+                           .poison = o->poison,
+                           .profile = o->profile,
+                           .unchecked = o->unchecked,
+                           .seed = o->seed,
+                           .progress = o->progress,
+                           .progress_ctx = o->progress_ctx,
+                           .cancel = o->cancel,
+                           .cancel_ctx = o->cancel_ctx};
   TRY(read_self_check(out));
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
 }
 
-static clave_status init_session(clave_session *s, const clave_session_options *options) {
+static clave_status init_session(clave_session *s, const clave_session_options *given) {
   session_options o;
-  executable_options x = {.unfused = OPTION(options, unfused, false),
-                          .fast = OPTION(options, fast, false)};
-  TRY(read_options(options, &o));
+  clave_session_options options;
+  TRY(sized_read(given, &options, SIZED(clave_session_options, seed)));
+  executable_options x = {.unfused = options.unfused, .fast = options.fast};
+  TRY(read_options(&options, &o));
   TRY(read_precision(&x.fast));
   o.message = s->device->message;
   o.message_ctx = s->device->message_ctx;
@@ -141,15 +142,16 @@ clave_status clave_session_copy_state(clave_session *to, clave_session *from) {
   return session_copy_state(to->s, from->s);
 }
 
-void clave_session_memory(const clave_session *s, clave_memory_info *info) {
+clave_status clave_session_memory(const clave_session *s, clave_memory_info *info) {
   session_memory m;
   session_memory_use(s->s, &m);
-  *info = (clave_memory_info){.constant_bytes = m.constant_bytes,
-                              .state_bytes = m.state_bytes,
-                              .arena_bytes = m.arena_bytes};
+  clave_memory_info own = {.constant_bytes = m.constant_bytes,
+                           .state_bytes = m.state_bytes,
+                           .arena_bytes = m.arena_bytes};
   for (int b = 0; b < s->n_stores; b++)
     if (s->device->set.backends[b]->info.shares_host_memory)
-      info->constant_bytes_in_place += constant_store_bytes(s->stores[b]);
+      own.constant_bytes_in_place += constant_store_bytes(s->stores[b]);
+  return sized_write(&own, info, SIZED(clave_memory_info, constant_bytes_in_place));
 }
 
 clave_status clave_session_placement(const clave_session *s, const char *method, uint32_t index,

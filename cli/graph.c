@@ -19,7 +19,7 @@ static uint32_t limit_operands(uint32_t n) {
 }
 
 static int read_node(const model *m, uint32_t index, graph_node *n) {
-  clave_node_info info;
+  clave_node_info info = {.size = sizeof info};
   TRY_STATUS(clave_program_node(m->program, m->method.name, index, &info));
   n->op = copy_string(info.op);
   n->name = copy_string(info.name);
@@ -41,9 +41,9 @@ static void mark_slots(graph *g, const graph_node *n) {
 }
 
 int read_graph(const model *m, graph *g) {
-  clave_program_info program;
+  clave_program_info program = {.size = sizeof program};
   const char *method = m->method.name;
-  clave_program_get_info(m->program, &program);
+  TRY_STATUS(clave_program_get_info(m->program, &program));
   g->method = method;
   g->nodes = allocate(m->method.n_nodes, sizeof *g->nodes);
   g->slots = allocate(program.n_slots, sizeof *g->slots);
@@ -57,12 +57,16 @@ int read_graph(const model *m, graph *g) {
   g->n_inputs = m->method.n_inputs;
   g->n_outputs = m->method.n_outputs;
   g->n_nodes = m->method.n_nodes;
-  for (uint32_t i = 0; i < g->n_slots; i++)
+  for (uint32_t i = 0; i < g->n_slots; i++) {
+    g->slots[i].size = sizeof g->slots[i];
     TRY_STATUS(clave_program_slot(m->program, i, &g->slots[i]));
+  }
   for (uint32_t i = 0; i < g->n_inputs; i++) {
+    g->inputs[i].size = sizeof g->inputs[i];
     TRY_STATUS(clave_program_input(m->program, method, i, &g->inputs[i]));
   }
   for (uint32_t i = 0; i < g->n_outputs; i++) {
+    g->outputs[i].size = sizeof g->outputs[i];
     TRY_STATUS(clave_program_output(m->program, method, i, &g->outputs[i]));
   }
   for (uint32_t i = 0; i < g->n_nodes; i++) {

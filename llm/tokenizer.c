@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/options.h"
+#include "base/sized.h"
 #include "base/utf8.h"
 #include "llm/added.h"
 #include "llm/byte_level.h"
@@ -41,7 +41,8 @@ static clave_status read_file(clave_tokenizer *t, span file,
 clave_status clave_tokenizer_create(const void *bytes, size_t size,
                                     const clave_tokenizer_options *options, clave_tokenizer **out) {
   *out = NULL;
-  clave_tokenizer_options o = {.size = sizeof o, .pattern = OPTION(options, pattern, NULL)};
+  clave_tokenizer_options o;
+  TRY(sized_read(options, &o, SIZED(clave_tokenizer_options, pattern)));
   clave_tokenizer *t = calloc(1, sizeof *t);
   if (!t) return status_no_memory();
   t->bos = t->eos = CLAVE_NO_TOKEN;
@@ -217,9 +218,8 @@ static clave_status encode_valid(encoder *e, span in, const clave_encode_options
 clave_status clave_tokenizer_encode(const clave_tokenizer *t, const char *bytes, size_t size,
                                     const clave_encode_options *options, clave_ids *out) {
   *out = (clave_ids){0};
-  clave_encode_options o = {.bos = OPTION(options, bos, false),
-                            .eos = OPTION(options, eos, false),
-                            .special = OPTION(options, special, CLAVE_SPECIAL_DEFAULT)};
+  clave_encode_options o;
+  TRY(sized_read(options, &o, SIZED(clave_encode_options, special)));
   if ((unsigned)o.special > CLAVE_SPECIAL_TEXT) {
     return INVALID("clave_encode_options: special is %d, not a clave_special", (int)o.special);
   }

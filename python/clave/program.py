@@ -102,7 +102,7 @@ class Program:
 
 def _info(handle: L.Handle) -> L.ProgramInfo:
     info = L.ProgramInfo()
-    L.library().clave_program_get_info(handle.pointer, C.byref(info))
+    L.call("clave_program_get_info", handle.pointer, C.byref(info))
     return info
 
 

@@ -19,9 +19,15 @@ def devices() -> list[dict[str, Any]]:
 
     `index` is the N of device="opencl:N" (-1: device="cpu"); `is_default` marks what an unset CLAVE_DEVICE picks.
     """
-    found, count = C.POINTER(L.DeviceInfo)(), C.c_int()
-    L.call("clave_devices", C.byref(found), C.byref(count))
-    return [{name: _text(getattr(found[i], name)) for name, _ in L.DeviceInfo._fields_} for i in range(count.value)]
+    count = C.c_int()
+    L.call("clave_devices_count", C.byref(count))
+    return [_device(i) for i in range(count.value)]
+
+
+def _device(index: int) -> dict[str, Any]:
+    info = L.DeviceInfo()
+    L.call("clave_devices_get", index, C.byref(info))
+    return {name: _text(getattr(info, name)) for name, _ in L.DeviceInfo._fields_ if name != "size"}
 
 
 def _text(x: Any) -> Any:

@@ -286,6 +286,11 @@ clave_status clave_device_open(const char *spec, const clave_device_options *opt
   return NULL;
 }
 
+clave_device *clave_device_retain(clave_device *d) {
+  if (d) d->holds++;
+  return d;
+}
+
 void clave_device_destroy(clave_device *d) {
   if (!d || --d->holds > 0) return;
   for (int i = 0; i < d->set.count; i++) d->set.backends[i]->vt->destroy(d->set.backends[i]);

@@ -10,7 +10,7 @@
 #include "interp/session.h"
 
 struct clave_device {
-  atomic_int holds; /* the caller's and its sessions' */
+  atomic_int holds; /* owners: the caller's, sessions, placements */
   device_set set;   /* owned backends, the preferred one first */
   clave_device_info info;
   clave_message_fn message; /* the caller's; may be NULL */

@@ -78,8 +78,7 @@ clave_status clave_session_create(clave_program *p, clave_device *device,
   clave_session *s = calloc(1, sizeof *s);
   if (!s) return status_no_memory();
   s->program = p;
-  s->device = device;
-  device->holds++;
+  s->device = clave_device_retain(device);
   p->holds++;
   clave_status st = init_session(s, options);
   if (st) {

@@ -140,6 +140,9 @@ typedef struct clave_device_options {
  * list the valid values. */
 CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                          clave_device **out) CLAVE_CHECK;
+/* Another owner: the device goes with the last of its owners' clave_device_destroy, called by any
+ * thread. Gives the same device; takes NULL. */
+CLAVE_API clave_device *clave_device_retain(clave_device *device);
 CLAVE_API void clave_device_destroy(clave_device *device);
 /* Of the preferred one. Its texts are borrowed from the device. */
 CLAVE_API clave_status clave_device_get_info(const clave_device *device,

@@ -165,7 +165,7 @@ typedef struct clave_llm_info {
                                 that we know; NULL: not a chat model */
 } clave_llm_info;
 
-/* `device` is borrowed and outlives it. */
+/* Keeps the device alive. */
 CLAVE_API clave_status clave_llm_load(const char *path, clave_device *device,
                                       const clave_llm_options *options,
                                       clave_llm **out) CLAVE_CHECK;

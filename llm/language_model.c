@@ -117,7 +117,7 @@ clave_status clave_llm_load(const char *path, clave_device *device,
   clave_llm *l = calloc(1, sizeof *l);
   if (!l) return status_no_memory();
   l->holds = 1;
-  l->device = device;
+  l->device = clave_device_retain(device);
   clave_status st = load(l, path, options);
   if (st) {
     clave_llm_destroy(l);
@@ -136,6 +136,7 @@ void clave_llm_destroy(clave_llm *l) {
   if (!l || --l->holds > 0) return;
   clave_tokenizer_destroy(l->tokenizer);
   clave_program_destroy(l->program);
+  clave_device_destroy(l->device);
   mem_pool_destroy(l->pool);
   free(l);
 }

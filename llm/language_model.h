@@ -44,7 +44,7 @@ struct clave_llm {
   atomic_int holds; /* the caller's and its conversations' */
   mem_pool *pool;
   clave_program *program;          /* owned */
-  clave_device *device;            /* borrowed */
+  clave_device *device;            /* retained */
   clave_tokenizer *tokenizer;      /* owned; NULL: ids only */
   llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;

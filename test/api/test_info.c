@@ -206,6 +206,23 @@ static void test_longer_options(void **state) {
   free(longer);
 }
 
+/* A language model keeps its device. */
+static void test_llm_outlives_device(void **state) {
+  (void)state;
+  objects o = {0};
+  clave_llm_conversation *talk;
+  clave_llm_token token;
+  const uint32_t prompt[] = {1, 2};
+  good(clave_device_open("cpu", NULL, &o.device));
+  good(clave_llm_load(TINYLM, o.device, NULL, &o.llm));
+  clave_device_destroy(o.device);
+  good(clave_llm_conversation_create(o.llm, NULL, &talk));
+  clave_llm_destroy(o.llm);
+  good(clave_llm_prompt(talk, prompt, 2));
+  good(clave_llm_next(talk, &token));
+  clave_llm_conversation_destroy(talk);
+}
+
 static void test_device_list(void **state) {
   (void)state;
   int count, defaults = 0;
@@ -237,9 +254,10 @@ static void test_encoding(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_info_sizes),        cmocka_unit_test(test_info_too_small),
-      cmocka_unit_test(test_options_too_small), cmocka_unit_test(test_longer_options),
-      cmocka_unit_test(test_device_list),       cmocka_unit_test(test_encoding),
+      cmocka_unit_test(test_info_sizes),          cmocka_unit_test(test_info_too_small),
+      cmocka_unit_test(test_options_too_small),   cmocka_unit_test(test_longer_options),
+      cmocka_unit_test(test_device_list),         cmocka_unit_test(test_encoding),
+      cmocka_unit_test(test_llm_outlives_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,6 +114,7 @@ static clave_status open_sessions(life *l) {
   clave_memory_info memory = {.size = sizeof memory};
   TRY(clave_device_open(l->device_name, &device, &l->device));
   TRY(clave_device_get_info(l->device, &info));
+  clave_device_destroy(clave_device_retain(l->device));
   TRY(clave_session_create(l->made, l->device, &o, &l->session));
   TRY(clave_session_memory(l->session, &memory));
   return clave_session_create(l->made, l->device, &o, &l->other);

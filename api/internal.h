@@ -59,6 +59,9 @@ void program_release_store(clave_program *p, constant_store *store); /* takes NU
 clave_status program_take_executable(clave_program *p, const device_set *devices,
                                      const executable_options *o, executable **out) STATUS_CHECK;
 void program_release_executable(clave_program *p, executable *x); /* takes NULL */
+/* What of a session's options decides how its program is compiled, and CLAVE_PRECISION. */
+clave_status read_executable_options(const clave_session_options *given,
+                                     executable_options *out) STATUS_CHECK;
 /* NULL names the first method. */
 clave_status program_find_method(const clave_program *p, const char *name,
                                  uint32_t *out) STATUS_CHECK;

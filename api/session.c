@@ -55,13 +55,20 @@ static clave_status read_options(const clave_session_options *o, session_options
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
 }
 
+clave_status read_executable_options(const clave_session_options *given, executable_options *out) {
+  clave_session_options o;
+  TRY(sized_read(given, &o, SIZED(clave_session_options, seed)));
+  *out = (executable_options){.unfused = o.unfused, .fast = o.fast};
+  return read_precision(&out->fast);
+}
+
 static clave_status init_session(clave_session *s, const clave_session_options *given) {
   session_options o;
+  executable_options x;
   clave_session_options options;
   TRY(sized_read(given, &options, SIZED(clave_session_options, seed)));
-  executable_options x = {.unfused = options.unfused, .fast = options.fast};
   TRY(read_options(&options, &o));
-  TRY(read_precision(&x.fast));
+  TRY(read_executable_options(given, &x));
   o.message = s->device->message;
   o.message_ctx = s->device->message_ctx;
   for (int b = 0; b < s->device->set.count; b++) {
@@ -151,17 +158,6 @@ clave_status clave_session_memory(const clave_session *s, clave_memory_info *inf
     if (s->device->set.backends[b]->info.shares_host_memory)
       own.constant_bytes_in_place += constant_store_bytes(s->stores[b]);
   return sized_write(&own, info, SIZED(clave_memory_info, constant_bytes_in_place));
-}
-
-clave_status clave_session_placement(const clave_session *s, const char *method, uint32_t index,
-                                     const char **where, const char **reason) {
-  uint32_t m;
-  TRY(program_find_method(s->program, method, &m));
-  const ir_program *p = &s->program->p->ir;
-  uint32_t n = program_count_nodes(p, p->methods.items[m].chain);
-  if (index >= n) return INVALID("node %u of a method with %u", index, n);
-  session_placement(s->s, m, index, where, reason);
-  return NULL;
 }
 
 static bool relay_observation(void *ctx, uint32_t instruction, uint32_t tid,

@@ -400,7 +400,6 @@ static int inspect_graph(const inspect_arguments *a, model *m, graph *g, page *o
   TRY(read_graph(m, g));
   if (a->placement) {
     TRY(open_device(&a->model, m));
-    TRY(open_session(m, SESSION_PLAIN));
     TRY(read_placement(m, g));
   }
   if (a->svg) return write_svg(g, out);

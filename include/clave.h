@@ -321,17 +321,43 @@ typedef struct clave_memory_info {
 } clave_memory_info;
 CLAVE_API clave_status clave_session_memory(const clave_session *session,
                                             clave_memory_info *info) CLAVE_CHECK;
-/* Where node `index` of a method runs ("opencl", "cpu", "host", "view" or "control") and why there,
- * NULL if first choice. */
-CLAVE_API clave_status clave_session_placement(const clave_session *session, const char *method,
-                                               uint32_t index, const char **where,
-                                               const char **reason) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_observe(clave_session *session, clave_observe_fn observe,
                                              void *ctx) CLAVE_CHECK; /* NULL: off */
 /* Timings of the last run as a trace for Perfetto or chrome://tracing (JSON). Needs
  * options.profile. */
 CLAVE_API clave_status clave_session_write_profile(const clave_session *session,
                                                    const char *path) CLAVE_CHECK;
+
+/* ---------------------------------------------------------------- placement
+ * Which device runs which node, and why. Read-only once made: threads may share one. */
+
+typedef struct clave_placement clave_placement;
+typedef struct clave_placement_info {
+  size_t size;        /* sizeof(clave_placement_info) */
+  const char *op;     /* "softmax" */
+  const char *name;   /* the source graph's node */
+  const char *where;  /* "opencl" or "cpu": a device of that kind; "host": sizes and other scalars;
+                         "view": nothing to run; "control": its bodies' nodes have places of their
+                         own; "fused": in a later node; "none": no device of those given */
+  const char *reason; /* why not on the preferred device, one line; NULL: it is there */
+  bool supported;     /* the preferred device runs it, or it needs none */
+} clave_placement_info;
+
+/* Where a session of this program on these devices would run each node, without making one: nothing
+ * is built, copied or run, and what no device takes is no error here. options: as for the session
+ * (NULL: the defaults), of which only those count that decide what is run: unfused asks for every
+ * node by itself, as a partitioner does. Self-checks may later move what a device gets wrong. */
+CLAVE_API clave_status clave_program_supported(clave_program *program, clave_device *device,
+                                               const clave_session_options *options,
+                                               clave_placement **out) CLAVE_CHECK;
+/* Where it runs them, as of its last run. */
+CLAVE_API clave_status clave_session_placement(const clave_session *session,
+                                               clave_placement **out) CLAVE_CHECK;
+/* Node `index` of a method (NULL: the first), below clave_method_info.n_nodes. Texts are borrowed
+ * from the placement. */
+CLAVE_API clave_status clave_placement_get(const clave_placement *placement, const char *method,
+                                           uint32_t index, clave_placement_info *info) CLAVE_CHECK;
+CLAVE_API void clave_placement_destroy(clave_placement *placement);
 
 /* ---------------------------------------------------------------- tensor files (safetensors) */
 

@@ -97,6 +97,16 @@ class MethodInfo(Info):
     ]
 
 
+class PlacementInfo(Info):
+    """clave_placement_info."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        *((name, C.c_char_p) for name in ("op", "name", "where", "reason")),
+        ("supported", C.c_bool),
+    ]
+
+
 MESSAGE_FN = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
 
 
@@ -173,6 +183,8 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_program_method": (_P, C.c_uint32, C.POINTER(MethodInfo)),
     "clave_program_input": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
     "clave_program_output": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
+    "clave_program_supported": (_P, _P, C.POINTER(SessionOptions), _OUT),
+    "clave_placement_get": (_P, _S, C.c_uint32, C.POINTER(PlacementInfo)),
     "clave_session_create": (_P, _P, C.POINTER(SessionOptions), _OUT),
     "clave_session_set_input": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_run": (_P, _S),
@@ -197,6 +209,7 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "clave_program_destroy": (None, _P),
     "clave_device_destroy": (None, _P),
     "clave_session_destroy": (None, _P),
+    "clave_placement_destroy": (None, _P),
     "clave_tokenizer_get_info": (None, _P, C.POINTER(TokenizerInfo)),
     "clave_tokenizer_find": (C.c_int32, _P, _S),
     "clave_tokenizer_destroy": (None, _P),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import dataclasses
 import os
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from clave import _library as L
 from clave import _tensors, structure
 from clave.errors import Error
-from clave.program import Argument, Method, Program
+from clave.program import Argument, Method, Place, Program
 
 
 def devices() -> list[dict[str, Any]]:
@@ -46,6 +47,24 @@ class Device:
         name = None if spec is None else spec.encode()
         options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback))
         self.handle = L.Handle("clave_device_open", "clave_device_destroy", name, options)
+
+    def supported(self, program: Program, method: str = "forward", *, fused: bool = False) -> list[Place]:
+        """Where each node of a method would run on this device, by number, and why; nothing is run for it.
+
+        fused: with neighbours joined as in a session; else every node by itself.
+        """
+        if method not in program.methods:
+            raise Error(f"no method {method!r}, the program has {', '.join(program.methods)}")
+        options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), unfused=not fused))
+        pointers = program.handle.pointer, self.handle.pointer
+        places = L.Handle("clave_program_supported", "clave_placement_destroy", *pointers, options)
+        return [_place(places, method.encode(), i) for i in range(program.methods[method].n_nodes)]
+
+
+def _place(places: L.Handle, method: bytes, index: int) -> Place:
+    info = L.PlacementInfo()
+    L.call("clave_placement_get", places.pointer, method, index, C.byref(info))
+    return Place(*(_text(getattr(info, f.name)) for f in dataclasses.fields(Place)))
 
 
 class Session:

@@ -18,6 +18,7 @@ typedef struct life {
   clave_program *program, *saved, *made;
   clave_tensors *data;
   clave_session *session, *other;
+  clave_placement *places;
   uint32_t n_observed;
 } life;
 
@@ -120,13 +121,20 @@ static clave_status open_sessions(life *l) {
   return clave_session_create(l->made, l->device, &o, &l->other);
 }
 
-static clave_status place(const life *l) {
+static clave_status read_places(const life *l) {
   clave_method_info m = {.size = sizeof m};
-  const char *where, *reason;
+  clave_placement_info info = {.size = sizeof info};
   TRY(clave_program_method(l->made, 0, &m));
-  for (uint32_t i = 0; i < m.n_nodes; i++)
-    TRY(clave_session_placement(l->session, m.name, i, &where, &reason));
+  for (uint32_t i = 0; i < m.n_nodes; i++) TRY(clave_placement_get(l->places, m.name, i, &info));
   return NULL;
+}
+
+static clave_status place(life *l) {
+  TRY(clave_program_supported(l->made, l->device, NULL, &l->places));
+  TRY(read_places(l));
+  clave_placement_destroy(l->places);
+  TRY(clave_session_placement(l->session, &l->places));
+  return read_places(l);
 }
 
 static clave_status run(clave_session *s, const life *l) {
@@ -218,6 +226,7 @@ static void end_life(void *ctx) {
   static const char *const files[] = {"saved.clv", "saved.json", "consts.safetensors",
                                       "profile.json"};
   life *l = ctx;
+  clave_placement_destroy(l->places);
   clave_session_destroy(l->session);
   clave_session_destroy(l->other);
   clave_tensors_destroy(l->data);

@@ -400,6 +400,13 @@ def test_f64_without_fp64(build, stub, tmp_path):
     assert abs(safetensors.numpy.load_file(out)["output_0"] - (x.double() * 2).sum().numpy()) < 1e-12
     out.unlink()
     assert "fp64" in one_error(command(build, env, *args, "--no-fallback"), out)
+    inspect = "inspect", tmp_path / "d.clv", "--placement", "--json", "--device", "opencl"
+    for flags, elsewhere in (((), "cpu"), (("--no-fallback",), "none")):
+        p = command(build, env, *inspect, *flags)
+        assert p.returncode == 0, p.stderr
+        nodes = json.loads(p.stdout)["methods"][0]["nodes"]
+        assert len(nodes) == 3 and {n["where"] for n in nodes} <= {elsewhere, "fused"}, nodes
+        assert all("fp64" in n["reason"] for n in nodes), nodes
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ struct clave_session {
   void *observe_ctx;
 };
 
+/* The public object of a program, which it owns, also on failure. */
+clave_status program_wrap(program *p, clave_program **out) STATUS_CHECK;
 /* The store of `b`, made if this is its first user. */
 clave_status program_take_store(clave_program *p, backend *b, constant_store **out) STATUS_CHECK;
 void program_release_store(clave_program *p, constant_store *store); /* takes NULL */

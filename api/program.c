@@ -6,7 +6,7 @@
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status wrap_program(program *p, clave_program **out) {
+clave_status program_wrap(program *p, clave_program **out) {
   clave_program *c = calloc(1, sizeof *c);
   if (!c) {
     program_destroy(p);
@@ -31,7 +31,7 @@ clave_status clave_program_load(const char *path, const clave_program_options *o
   *out = NULL;
   TRY(sized_read(options, &o, SIZED(clave_program_options, consts)));
   TRY(program_load(path, o.consts, &p));
-  return wrap_program(p, out);
+  return program_wrap(p, out);
 }
 
 clave_status clave_program_create(const void *flatbuffer, size_t size,
@@ -53,7 +53,7 @@ clave_status clave_program_create(const void *flatbuffer, size_t size,
   program *p;
   if (!st) st = program_create(flatbuffer, size, data, n, &p);
   free(data);
-  return st ? st : wrap_program(p, out);
+  return st ? st : program_wrap(p, out);
 }
 
 clave_status clave_program_save(const clave_program *c, const char *path) {

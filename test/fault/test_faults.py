@@ -119,7 +119,7 @@ def talk(tmp_path_factory):
 
 def test_every_function_is_tried(root):
     """What returns a status is called by a runner."""
-    headers = "".join((root / "include" / h).read_text() for h in ("clave.h", "clave_llm.h"))
+    headers = "".join(h.read_text() for h in sorted((root / "include").glob("*.h")))
     functions = re.findall(r"CLAVE_API\s+clave_status\s+(clave_\w+)\(", headers)
     assert len(functions) >= 52
     runners = "".join(f.read_text() for f in sorted((root / "test/fault").glob("run_*.c")))
@@ -139,6 +139,10 @@ def test_every_allocation_of_a_case(build, tmp_path, name):
 
 def test_every_allocation_of_every_function(net, build, tmp_path, cache):
     run_faults(binary(build, "run_api_faults"), "alloc", *net[:2], "cpu", tmp_path, env=cache, least=150)
+
+
+def test_every_allocation_of_a_builder(build):
+    run_faults(binary(build, "run_builder_faults"), "alloc", least=30)
 
 
 def test_tokenizers(build):

@@ -25,21 +25,20 @@ clave_status cache_folder(const char *given, char **out) {
 
 clave_status clave_cache_get_info(clave_cache_info *info) {
   static _Thread_local char shown[4096]; /* the path of the thread's last call */
-  *info = (clave_cache_info){0};
+  clave_cache_info own = {0};
   char *folder;
   TRY(cache_folder(NULL, &folder));
-  if (!folder) return NULL;
   cache_stats stats;
-  clave_status st = cache_info(folder, &stats);
-  if (!st && strlen(folder) < sizeof shown) {
+  clave_status st = folder ? cache_info(folder, &stats) : NULL;
+  if (!st && folder && strlen(folder) < sizeof shown) {
     strcpy(shown, folder);
-    *info = (clave_cache_info){.path = shown,
-                               .bytes = stats.bytes,
-                               .files = stats.files,
-                               .limit_bytes = stats.limit_bytes};
+    own = (clave_cache_info){.path = shown,
+                             .bytes = stats.bytes,
+                             .files = stats.files,
+                             .limit_bytes = stats.limit_bytes};
   }
   free(folder);
-  return st;
+  return st ? st : sized_write(&own, info, SIZED(clave_cache_info, limit_bytes));
 }
 
 clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) {

@@ -209,7 +209,7 @@ static void list_operand(clave_node_info *info, const operand *o) {
 }
 
 clave_status clave_program_node(const clave_program *c, const char *method, uint32_t index,
-                                clave_node_info *info) {
+                                clave_node_info *out) {
   union {
     const clave_program *in;
     clave_program *out;
@@ -221,10 +221,10 @@ clave_status clave_program_node(const clave_program *c, const char *method, uint
   if (index >= count) return INVALID("node %u of a method with %u", index, count);
   program_find_node(&c->p->ir, index, &chain, &at);
   const ir_instruction *ins = &c->p->ir.chains.items[chain].instructions.items[at];
-  *info = (clave_node_info){.op = op_table[ins->op_type].name, .name = ins->name};
+  clave_node_info info = {.op = op_table[ins->op_type].name, .name = ins->name};
   mutex_lock(c->lock);
-  clave_status st = make_detail(cast.out, chain, at, &info->detail);
+  clave_status st = make_detail(cast.out, chain, at, &info.detail);
   mutex_unlock(c->lock);
-  for (operand_iter i = operands_of(ins); !st && next_operand(&i);) list_operand(info, &i.o);
-  return st;
+  for (operand_iter i = operands_of(ins); !st && next_operand(&i);) list_operand(&info, &i.o);
+  return st ? st : sized_write(&info, out, SIZED(clave_node_info, writes));
 }

@@ -112,14 +112,23 @@ static clave_status get_list(const device_list **out) {
   return NULL;
 }
 
-clave_status clave_devices(const clave_device_info **list, int *count) {
+clave_status clave_devices_count(int *count) {
   const device_list *l;
-  *list = NULL;
   *count = 0;
   TRY(get_list(&l));
-  *list = l->infos;
   *count = l->count;
   return NULL;
+}
+
+static clave_status write_info(const clave_device_info *own, clave_device_info *out) {
+  return sized_write(own, out, SIZED(clave_device_info, index));
+}
+
+clave_status clave_devices_get(int index, clave_device_info *info) {
+  const device_list *l;
+  TRY(get_list(&l));
+  if (index < 0 || index >= l->count) return INVALID("device %d of %d", index, l->count);
+  return write_info(&l->infos[index], info);
 }
 
 const char *clave_devices_hint(void) {
@@ -204,25 +213,16 @@ static clave_status choose(const char *spec, int *chosen, int *count) {
 
 /* ---------------------------------------------------------------- opening */
 
-static clave_status thread_count(const clave_device_options *o, int *out) {
-  *out = OPTION(o, n_threads, 0);
-  return *out < 0 ? INVALID("%d threads", *out) : NULL;
-}
-
 static clave_status open_one(int index, const clave_device_options *o, backend **out) {
-  if (index == CPU_INDEX) {
-    int n;
-    TRY(thread_count(o, &n));
-    return cpu_backend_create(n, out);
-  }
-  const char *kernels = OPTION(o, kernel_dir, NULL);
+  if (index == CPU_INDEX) return cpu_backend_create(o->n_threads, out);
+  const char *kernels = o->kernel_dir;
   if (!kernels || !*kernels) kernels = getenv("CLAVE_KERNEL_DIR");
   char *cache = NULL;
-  TRY(cache_folder(OPTION(o, cache_dir, NULL), &cache));
+  TRY(cache_folder(o->cache_dir, &cache));
   opencl_options co = {.cache_dir = cache,
                        .kernel_dir = kernels && *kernels ? kernels : NULL,
-                       .message = OPTION(o, message, NULL),
-                       .message_ctx = OPTION(o, message_ctx, NULL)};
+                       .message = o->message,
+                       .message_ctx = o->message_ctx};
   clave_status st = opencl_backend_create(index, &co, out);
   free(cache);
   return st;
@@ -233,9 +233,9 @@ static clave_status open_all(const char *spec, const clave_device_options *o, cl
   TRY(choose(spec, chosen, &n));
   bool has_cpu = false;
   for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;
-  d->set.no_fallback = OPTION(o, no_fallback, false);
-  d->message = OPTION(o, message, NULL);
-  d->message_ctx = OPTION(o, message_ctx, NULL);
+  d->set.no_fallback = o->no_fallback;
+  d->message = o->message;
+  d->message_ctx = o->message_ctx;
   if (!has_cpu && !d->set.no_fallback) chosen[n++] = CPU_INDEX;
   for (int i = 0; i < n; i++) {
     TRY(open_one(chosen[i], o, &d->set.backends[i]));
@@ -251,27 +251,33 @@ static clave_status default_spec(const clave_device_options *o, const char **out
   TRY(get_list(&l));
   *out = l->best >= 0 ? "opencl" : "cpu";
   if (l->best >= 0) return NULL;
-  clave_message_fn message = OPTION(o, message, NULL);
   text t = {0};
   text_printf(&t, "running on the CPU backend; %s", l->hint ? l->hint : "no OpenCL device");
-  if (message && t.data) message(OPTION(o, message_ctx, NULL), t.data);
+  if (o->message && t.data) o->message(o->message_ctx, t.data);
   text_free(&t);
   return NULL;
 }
 
+static clave_status read_options(const clave_device_options *given, clave_device_options *out) {
+  TRY(sized_read(given, out, SIZED(clave_device_options, message_ctx)));
+  return out->n_threads < 0 ? INVALID("%d threads", out->n_threads) : NULL;
+}
+
 clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                clave_device **out) {
+  clave_device_options o;
   *out = NULL;
+  TRY(read_options(options, &o));
   const char *from = "";
   if (!spec) {
     spec = getenv("CLAVE_DEVICE");
     from = "CLAVE_DEVICE";
   }
-  if (!spec || !*spec) TRY(default_spec(options, &spec));
+  if (!spec || !*spec) TRY(default_spec(&o, &spec));
   clave_device *d = calloc(1, sizeof *d);
   if (!d) return status_no_memory();
   d->holds = 1;
-  clave_status st = open_all(spec, options, d);
+  clave_status st = open_all(spec, &o, d);
   if (st) {
     clave_device_destroy(d);
     return *from ? status_while(st, "%s", from) : st;
@@ -280,10 +286,17 @@ clave_status clave_device_open(const char *spec, const clave_device_options *opt
   return NULL;
 }
 
+clave_device *clave_device_retain(clave_device *d) {
+  if (d) d->holds++;
+  return d;
+}
+
 void clave_device_destroy(clave_device *d) {
   if (!d || --d->holds > 0) return;
   for (int i = 0; i < d->set.count; i++) d->set.backends[i]->vt->destroy(d->set.backends[i]);
   free(d);
 }
 
-const clave_device_info *clave_device_get_info(const clave_device *d) { return &d->info; }
+clave_status clave_device_get_info(const clave_device *d, clave_device_info *info) {
+  return write_info(&d->info, info);
+}

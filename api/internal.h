@@ -4,13 +4,13 @@
 #include <stdatomic.h>
 
 #include "base/memory.h"
-#include "base/options.h"
+#include "base/sized.h"
 #include "base/threads.h"
 #include "clave.h"
 #include "interp/session.h"
 
 struct clave_device {
-  atomic_int holds; /* the caller's and its sessions' */
+  atomic_int holds; /* owners: the caller's, sessions, placements */
   device_set set;   /* owned backends, the preferred one first */
   clave_device_info info;
   clave_message_fn message; /* the caller's; may be NULL */
@@ -52,6 +52,8 @@ struct clave_session {
   void *observe_ctx;
 };
 
+/* The public object of a program, which it owns, also on failure. */
+clave_status program_wrap(program *p, clave_program **out) STATUS_CHECK;
 /* The store of `b`, made if this is its first user. */
 clave_status program_take_store(clave_program *p, backend *b, constant_store **out) STATUS_CHECK;
 void program_release_store(clave_program *p, constant_store *store); /* takes NULL */
@@ -59,6 +61,9 @@ void program_release_store(clave_program *p, constant_store *store); /* takes NU
 clave_status program_take_executable(clave_program *p, const device_set *devices,
                                      const executable_options *o, executable **out) STATUS_CHECK;
 void program_release_executable(clave_program *p, executable *x); /* takes NULL */
+/* What of a session's options decides how its program is compiled, and CLAVE_PRECISION. */
+clave_status read_executable_options(const clave_session_options *given,
+                                     executable_options *out) STATUS_CHECK;
 /* NULL names the first method. */
 clave_status program_find_method(const clave_program *p, const char *name,
                                  uint32_t *out) STATUS_CHECK;

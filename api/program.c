@@ -6,7 +6,7 @@
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status wrap_program(program *p, clave_program **out) {
+clave_status program_wrap(program *p, clave_program **out) {
   clave_program *c = calloc(1, sizeof *c);
   if (!c) {
     program_destroy(p);
@@ -26,10 +26,12 @@ static clave_status wrap_program(program *p, clave_program **out) {
 
 clave_status clave_program_load(const char *path, const clave_program_options *options,
                                 clave_program **out) {
-  *out = NULL;
+  clave_program_options o;
   program *p;
-  TRY(program_load(path, OPTION(options, consts, NULL), &p));
-  return wrap_program(p, out);
+  *out = NULL;
+  TRY(sized_read(options, &o, SIZED(clave_program_options, consts)));
+  TRY(program_load(path, o.consts, &p));
+  return program_wrap(p, out);
 }
 
 clave_status clave_program_create(const void *flatbuffer, size_t size,
@@ -51,7 +53,7 @@ clave_status clave_program_create(const void *flatbuffer, size_t size,
   program *p;
   if (!st) st = program_create(flatbuffer, size, data, n, &p);
   free(data);
-  return st ? st : wrap_program(p, out);
+  return st ? st : program_wrap(p, out);
 }
 
 clave_status clave_program_save(const clave_program *c, const char *path) {
@@ -149,23 +151,24 @@ void program_release_executable(clave_program *c, executable *x) {
 
 /* ---------------------------------------------------------------- what is in it */
 
-void clave_program_get_info(const clave_program *c, clave_program_info *info) {
+clave_status clave_program_get_info(const clave_program *c, clave_program_info *info) {
   const ir_program *p = &c->p->ir;
-  *info = (clave_program_info){.producer = p->producer,
-                               .metadata = p->metadata,
-                               .version = p->version,
-                               .n_methods = p->methods.count,
-                               .n_slots = p->tensors.count,
-                               .n_constants = p->constants.count,
-                               .n_state = p->n_state};
+  clave_program_info own = {.producer = p->producer,
+                            .metadata = p->metadata,
+                            .version = p->version,
+                            .n_methods = p->methods.count,
+                            .n_slots = p->tensors.count,
+                            .n_constants = p->constants.count,
+                            .n_state = p->n_state};
   uint32_t state = p->constants.count + p->n_inputs + p->n_outputs;
   for (uint32_t i = 0; i < p->tensors.count; i++) {
     size_t bytes;
     if (i < p->constants.count && tensor_bytes(&c->p->types[i], &bytes))
-      info->constant_bytes += bytes;
+      own.constant_bytes += bytes;
     if (i >= state && i < state + p->n_state && tensor_bytes(&c->p->types[i], &bytes))
-      info->state_bytes += bytes;
+      own.state_bytes += bytes;
   }
+  return sized_write(&own, info, SIZED(clave_program_info, state_bytes));
 }
 
 clave_status program_find_method(const clave_program *c, const char *name, uint32_t *out) {
@@ -193,12 +196,12 @@ clave_status clave_program_method(const clave_program *c, uint32_t index, clave_
   const ir_methods *m = &c->p->ir.methods;
   if (index >= m->count) return INVALID("method %u of a program with %u", index, m->count);
   const ir_method *i = &m->items[index];
-  *info = (clave_method_info){.name = i->name,
-                              .metadata = i->metadata,
-                              .n_inputs = i->inputs.count,
-                              .n_outputs = i->outputs.count,
-                              .n_nodes = program_count_nodes(&c->p->ir, i->chain)};
-  return NULL;
+  clave_method_info own = {.name = i->name,
+                           .metadata = i->metadata,
+                           .n_inputs = i->inputs.count,
+                           .n_outputs = i->outputs.count,
+                           .n_nodes = program_count_nodes(&c->p->ir, i->chain)};
+  return sized_write(&own, info, SIZED(clave_method_info, n_nodes));
 }
 
 static void describe_dim(const ir_program *p, const ir_int_or_vid *d, int i,
@@ -212,28 +215,42 @@ static void describe_dim(const ir_program *p, const ir_int_or_vid *d, int i,
   info->dim_names[i] = v->name;
 }
 
-clave_status clave_program_slot(const clave_program *c, uint32_t slot, clave_tensor_info *info) {
+_Static_assert(CLAVE_ENCODING_PLAIN == (int)IR_ENCODING_KIND_PLAIN, "encodings");
+
+static clave_status describe_slot(const clave_program *c, uint32_t slot, clave_tensor_info *info) {
   static const clave_slot_kind kinds[] = {CLAVE_SLOT_CONSTANT, CLAVE_SLOT_INPUT, CLAVE_SLOT_OUTPUT,
                                           CLAVE_SLOT_STATE, CLAVE_SLOT_TEMPORARY};
   const ir_program *p = &c->p->ir;
   if (slot >= p->tensors.count)
     return INVALID("slot %u of a program with %u", slot, p->tensors.count);
   const ir_tensor *t = &p->tensors.items[slot];
-  *info = (clave_tensor_info){.name = t->name,
-                              .dtype = (clave_dtype)t->dtype,
-                              .rank = (int)t->shape.count,
-                              .slot = slot,
-                              .kind = kinds[program_slot_kind(p, slot)]};
+  *info = (clave_tensor_info){
+      .name = t->name,
+      .dtype = (clave_dtype)t->dtype,
+      .rank = (int)t->shape.count,
+      .slot = slot,
+      .kind = kinds[program_slot_kind(p, slot)],
+      .encoding = t->encoding ? (clave_encoding)t->encoding->kind : CLAVE_ENCODING_PLAIN};
   if (slot < p->constants.count) info->name = p->constants.items[slot].name;
   for (int i = 0; i < info->rank; i++) describe_dim(p, &t->shape.items[i], i, info);
   return NULL;
+}
+
+static clave_status write_info(const clave_tensor_info *own, clave_tensor_info *out) {
+  return sized_write(own, out, SIZED(clave_tensor_info, encoding));
+}
+
+clave_status clave_program_slot(const clave_program *c, uint32_t slot, clave_tensor_info *info) {
+  clave_tensor_info own;
+  TRY(describe_slot(c, slot, &own));
+  return write_info(&own, info);
 }
 
 static clave_status describe_argument(const clave_program *c, const ir_argument *a,
                                       clave_tensor_info *info) {
   static const clave_dtype scalar_dtypes[] = {CLAVE_I64, CLAVE_F64, CLAVE_BOOL};
   if (a->tensor != IR_NONE) {
-    TRY(clave_program_slot(c, a->tensor, info));
+    TRY(describe_slot(c, a->tensor, info));
   } else {
     *info = (clave_tensor_info){.dtype = scalar_dtypes[c->p->ir.values.items[a->value].type],
                                 .is_scalar = true,
@@ -252,7 +269,9 @@ static clave_status find_argument(const clave_program *c, const char *method, ui
   if (index >= list->count)
     return INVALID("%s %u of method '%s', which has %u", output ? "output" : "input", index,
                    i->name, list->count);
-  return describe_argument(c, &list->items[index], info);
+  clave_tensor_info own;
+  TRY(describe_argument(c, &list->items[index], &own));
+  return write_info(&own, info);
 }
 
 clave_status clave_program_input(const clave_program *c, const char *method, uint32_t index,

@@ -42,25 +42,33 @@ static clave_status read_self_check(session_options *out) {
 }
 
 static clave_status read_options(const clave_session_options *o, session_options *out) {
-  *out = (session_options){.memory_budget = OPTION(o, memory_budget, 0),
-                           .poison = OPTION(o, poison, false),
-                           .profile = OPTION(o, profile, false),
-                           .unchecked = OPTION(o, unchecked, false),
-                           .seed = OPTION(o, seed, 0),
-                           .progress = OPTION(o, progress, NULL),
-                           .progress_ctx = OPTION(o, progress_ctx, NULL),
-                           .cancel = OPTION(o, cancel, NULL),
-                           .cancel_ctx = OPTION(o, cancel_ctx, NULL)};
+  *out = (session_options){.memory_budget = o->memory_budget,
+                           .poison = o->poison,
+                           .profile = o->profile,
+                           .unchecked = o->unchecked,
+                           .seed = o->seed,
+                           .progress = o->progress,
+                           .progress_ctx = o->progress_ctx,
+                           .cancel = o->cancel,
+                           .cancel_ctx = o->cancel_ctx};
   TRY(read_self_check(out));
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
 }
 
-static clave_status init_session(clave_session *s, const clave_session_options *options) {
+clave_status read_executable_options(const clave_session_options *given, executable_options *out) {
+  clave_session_options o;
+  TRY(sized_read(given, &o, SIZED(clave_session_options, seed)));
+  *out = (executable_options){.unfused = o.unfused, .fast = o.fast};
+  return read_precision(&out->fast);
+}
+
+static clave_status init_session(clave_session *s, const clave_session_options *given) {
   session_options o;
-  executable_options x = {.unfused = OPTION(options, unfused, false),
-                          .fast = OPTION(options, fast, false)};
-  TRY(read_options(options, &o));
-  TRY(read_precision(&x.fast));
+  executable_options x;
+  clave_session_options options;
+  TRY(sized_read(given, &options, SIZED(clave_session_options, seed)));
+  TRY(read_options(&options, &o));
+  TRY(read_executable_options(given, &x));
   o.message = s->device->message;
   o.message_ctx = s->device->message_ctx;
   for (int b = 0; b < s->device->set.count; b++) {
@@ -77,8 +85,7 @@ clave_status clave_session_create(clave_program *p, clave_device *device,
   clave_session *s = calloc(1, sizeof *s);
   if (!s) return status_no_memory();
   s->program = p;
-  s->device = device;
-  device->holds++;
+  s->device = clave_device_retain(device);
   p->holds++;
   clave_status st = init_session(s, options);
   if (st) {
@@ -164,26 +171,16 @@ clave_status clave_session_copy_state(clave_session *to, clave_session *from) {
   return session_copy_state(to->s, from->s);
 }
 
-void clave_session_memory(const clave_session *s, clave_memory_info *info) {
+clave_status clave_session_memory(const clave_session *s, clave_memory_info *info) {
   session_memory m;
   session_memory_use(s->s, &m);
-  *info = (clave_memory_info){.constant_bytes = m.constant_bytes,
-                              .state_bytes = m.state_bytes,
-                              .arena_bytes = m.arena_bytes};
+  clave_memory_info own = {.constant_bytes = m.constant_bytes,
+                           .state_bytes = m.state_bytes,
+                           .arena_bytes = m.arena_bytes};
   for (int b = 0; b < s->n_stores; b++)
     if (s->device->set.backends[b]->info.shares_host_memory)
-      info->constant_bytes_in_place += constant_store_bytes(s->stores[b]);
-}
-
-clave_status clave_session_placement(const clave_session *s, const char *method, uint32_t index,
-                                     const char **where, const char **reason) {
-  uint32_t m;
-  TRY(program_find_method(s->program, method, &m));
-  const ir_program *p = &s->program->p->ir;
-  uint32_t n = program_count_nodes(p, p->methods.items[m].chain);
-  if (index >= n) return INVALID("node %u of a method with %u", index, n);
-  session_placement(s->s, m, index, where, reason);
-  return NULL;
+      own.constant_bytes_in_place += constant_store_bytes(s->stores[b]);
+  return sized_write(&own, info, SIZED(clave_memory_info, constant_bytes_in_place));
 }
 
 static bool relay_observation(void *ctx, uint32_t instruction, uint32_t tid,

@@ -52,15 +52,15 @@ static void fill(const clave_tensor_info *info, void *data, size_t n) {
 }
 
 void set_random_inputs(bench_session *b, const char *method) {
-  clave_method_info m = {0};
-  clave_program_info p;
-  clave_program_get_info(b->program, &p);
+  clave_method_info m = {.size = sizeof m};
+  clave_program_info p = {.size = sizeof p};
+  check(clave_program_get_info(b->program, &p));
   for (uint32_t i = 0; i < p.n_methods; i++) {
     check(clave_program_method(b->program, i, &m));
     if (!strcmp(m.name, method)) break;
   }
   for (uint32_t i = 0; i < m.n_inputs; i++) {
-    clave_tensor_info info;
+    clave_tensor_info info = {.size = sizeof info};
     check(clave_program_input(b->program, method, i, &info));
     size_t n = 1;
     for (int d = 0; d < info.rank; d++) {

@@ -35,8 +35,10 @@ int main(int argc, char **argv) {
   }
   double work = 4 * 2e-9 * m * n * (double)k, x = work / median(ours, rounds),
          y = work / median(theirs, rounds);
+  clave_device_info device = {.size = sizeof device};
+  check(clave_device_get_info(s.device, &device));
   printf("{\"clave\": %.1f, \"openblas\": %.1f, \"ratio\": %.3f, \"device\": \"%s\"}\n", x, y,
-         x / y, clave_device_get_info(s.device)->name);
+         x / y, device.name);
   close_session(&s);
   free(a);
   free(b);

@@ -17,9 +17,9 @@ int main(int argc, char **argv) {
   double times[MAX_ROUNDS];
   time_run(&s, "forward");
   for (int r = 0; r < rounds; r++) times[r] = time_run(&s, "forward");
-  clave_memory_info memory;
-  clave_session_memory(s.session, &memory);
-  clave_method_info method;
+  clave_memory_info memory = {.size = sizeof memory};
+  check(clave_session_memory(s.session, &memory));
+  clave_method_info method = {.size = sizeof method};
   check(clave_program_method(s.program, 0, &method));
   printf(
       "{\"median_us\": %.1f, \"nodes\": %u, \"constant_mb\": %.1f, \"arena_mb\": %.1f, "

@@ -14,6 +14,7 @@ PART_BUILD = "build/part"  # compares operands of more than 256 bytes in part
 
 def build_cases(r):
     r.run([".venv/bin/python", "test/cases/build.py", "--out", f"{r.build}/cases"], name="test/cases/build.py")
+    r.run([f"{r.build}/test/api/test_builder_cases", f"{r.build}/cases"], name="test_builder_cases")
 
 
 def replay_job(r, device, *options, build=None, env=(), note=""):

@@ -96,7 +96,8 @@ static int measure_model(const bench_arguments *a, model *m, input_set *inputs, 
   int result = time_runs(a, m, inputs, times, out);
   free(times);
   out->peak_rss_mb = measure_peak();
-  clave_session_memory(m->session, &out->memory);
+  out->memory.size = sizeof out->memory;
+  TRY_STATUS(clave_session_memory(m->session, &out->memory));
   return result;
 }
 
@@ -121,7 +122,7 @@ static void write_json(const bench_arguments *a, const model *m, const input_set
                        const measures *r, page *out) {
   json_writer j = {.out = out};
   page device = {0};
-  page_device(&device, clave_device_get_info(m->device));
+  page_device(&device, m);
   emit_object(&j, NULL);
   emit_string(&j, "program", a->model.program);
   emit_string(&j, "method", m->method.name);
@@ -151,7 +152,7 @@ static void write_text(const bench_arguments *a, const model *m, const input_set
                        const measures *r, page *out) {
   (void)a;
   text_puts(out, "device       ");
-  page_device(out, clave_device_get_info(m->device));
+  page_device(out, m);
   for (uint32_t i = 0; i < inputs->count; i++) {
     text_puts(out, i ? ", " : "\ninputs       ");
     page_visible(out, inputs->items[i].info.name);

@@ -50,7 +50,7 @@ static void write_text(const clave_cache_info *info, uint64_t removed, page *out
 
 static int show_cache(const void *arguments, page *out) {
   const cache_arguments *a = arguments;
-  clave_cache_info info;
+  clave_cache_info info = {.size = sizeof info};
   uint64_t removed = 0;
   if (a->clear && a->max_mb >= 0) return fail_usage("--clear and --max-mb exclude each other");
   if (a->clear || a->max_mb >= 0) {

@@ -21,31 +21,37 @@ static void name_device(const clave_device_info *d, char *out, size_t size) {
   }
 }
 
-static void write_json(const clave_device_info *list, int count, page *out) {
+static void write_object(json_writer *out, const clave_device_info *d) {
+  char device[32];
+  name_device(d, device, sizeof device);
+  emit_object(out, NULL);
+  emit_string(out, "device", device);
+  emit_string(out, "kind", d->kind);
+  emit_integer(out, "index", d->index);
+  emit_bool(out, "default", d->is_default);
+  emit_string(out, "type", d->type);
+  emit_string(out, "name", d->name);
+  emit_string(out, "platform", d->platform);
+  emit_string(out, "driver", d->driver);
+  emit_size(out, "compute_units", d->compute_units);
+  emit_size(out, "clock_mhz", d->clock_mhz);
+  emit_size(out, "memory", d->memory);
+  emit_size(out, "max_alloc", d->max_alloc);
+  emit_bool(out, "shares_host_memory", d->shares_host_memory);
+  emit_string(out, "extensions", d->extensions);
+  emit_end_object(out);
+}
+
+static int write_json(int count, page *out) {
   json_writer j = {.out = out};
   emit_array(&j, NULL);
   for (int i = 0; i < count; i++) {
-    const clave_device_info *d = &list[i];
-    char device[32];
-    name_device(d, device, sizeof device);
-    emit_object(&j, NULL);
-    emit_string(&j, "device", device);
-    emit_string(&j, "kind", d->kind);
-    emit_integer(&j, "index", d->index);
-    emit_bool(&j, "default", d->is_default);
-    emit_string(&j, "type", d->type);
-    emit_string(&j, "name", d->name);
-    emit_string(&j, "platform", d->platform);
-    emit_string(&j, "driver", d->driver);
-    emit_size(&j, "compute_units", d->compute_units);
-    emit_size(&j, "clock_mhz", d->clock_mhz);
-    emit_size(&j, "memory", d->memory);
-    emit_size(&j, "max_alloc", d->max_alloc);
-    emit_bool(&j, "shares_host_memory", d->shares_host_memory);
-    emit_string(&j, "extensions", d->extensions);
-    emit_end_object(&j);
+    clave_device_info d = {.size = sizeof d};
+    TRY_STATUS(clave_devices_get(i, &d));
+    write_object(&j, &d);
   }
   emit_end_array(&j);
+  return EXIT_GOOD;
 }
 
 static void write_row(columns *table, const clave_device_info *d, page *cell) {
@@ -77,31 +83,32 @@ static void write_remark(columns *table, const char *title, const char *remark, 
   columns_cell(table, "%s%s", title, cell->data ? cell->data : "");
 }
 
-static void write_table(const clave_device_info *list, int count, page *out) {
+static int write_table(int count, page *out) {
   static const char *const titles[] = {"", "device", "type", "units", "clock", "memory", "name"};
   columns table = {.n_columns = LENGTH(titles), .right = {[3] = true, [4] = true, [5] = true}};
   page cell = {0};
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
   for (int i = 0; i < count; i++) {
-    write_row(&table, &list[i], &cell);
-    write_remark(&table, "", list[i].platform, &cell);
-    write_remark(&table, "uses ", list[i].extensions, &cell);
+    clave_device_info d = {.size = sizeof d};
+    TRY_STATUS(clave_devices_get(i, &d));
+    write_row(&table, &d, &cell);
+    write_remark(&table, "", d.platform, &cell);
+    write_remark(&table, "uses ", d.extensions, &cell);
   }
   columns_write(&table, 0, out);
   text_puts(out, "* what an unset CLAVE_DEVICE picks\n");
   out->failed |= cell.failed;
   text_free(&cell);
+  return EXIT_GOOD;
 }
 
 static int list_devices(const void *arguments, page *out) {
   const devices_arguments *a = arguments;
-  const clave_device_info *list;
   int count;
-  TRY_STATUS(clave_devices(&list, &count));
+  TRY_STATUS(clave_devices_count(&count));
   const char *hint = clave_devices_hint();
   if (hint) print_note(NULL, hint);
-  (a->json ? write_json : write_table)(list, count, out);
-  return EXIT_GOOD;
+  return (a->json ? write_json : write_table)(count, out);
 }
 
 const command devices_command = {

@@ -161,8 +161,8 @@ static int open_talk(const generate_arguments *a, const clave_logit_bias *bias, 
 /* ---------------------------------------------------------------- prompts */
 
 static int refuse_empty(const speech *s) {
-  clave_llm_info info;
-  clave_llm_get_info(s->llm, &info);
+  clave_llm_info info = {.size = sizeof info};
+  TRY_STATUS(clave_llm_get_info(s->llm, &info));
   if (info.bos != CLAVE_NO_TOKEN) return EXIT_GOOD;
   return fail("the prompt is empty, and the model has no token to begin with");
 }
@@ -195,11 +195,11 @@ static int parse_ids(const char *name, const page *content, uint32_t *ids, size_
 static int prompt_ids(const speech *s, const char *name, const page *content) {
   size_t n;
   uint32_t *ids = calloc(content->size / 2 + 2, sizeof *ids);
-  clave_llm_info info;
+  clave_llm_info info = {.size = sizeof info};
   if (!ids) return fail_memory();
   int result = parse_ids(name, content, ids, &n);
   if (!result && n == 0) result = refuse_empty(s);
-  clave_llm_get_info(s->llm, &info);
+  TRY_STATUS(clave_llm_get_info(s->llm, &info));
   if (!result && n == 0) ids[n++] = (uint32_t)info.bos;
   clave_status st = result ? NULL : clave_llm_prompt(s->talk, ids, n);
   free(ids);

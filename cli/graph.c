@@ -19,7 +19,7 @@ static uint32_t limit_operands(uint32_t n) {
 }
 
 static int read_node(const model *m, uint32_t index, graph_node *n) {
-  clave_node_info info;
+  clave_node_info info = {.size = sizeof info};
   TRY_STATUS(clave_program_node(m->program, m->method.name, index, &info));
   n->op = copy_string(info.op);
   n->name = copy_string(info.name);
@@ -41,9 +41,9 @@ static void mark_slots(graph *g, const graph_node *n) {
 }
 
 int read_graph(const model *m, graph *g) {
-  clave_program_info program;
+  clave_program_info program = {.size = sizeof program};
   const char *method = m->method.name;
-  clave_program_get_info(m->program, &program);
+  TRY_STATUS(clave_program_get_info(m->program, &program));
   g->method = method;
   g->nodes = allocate(m->method.n_nodes, sizeof *g->nodes);
   g->slots = allocate(program.n_slots, sizeof *g->slots);
@@ -57,12 +57,16 @@ int read_graph(const model *m, graph *g) {
   g->n_inputs = m->method.n_inputs;
   g->n_outputs = m->method.n_outputs;
   g->n_nodes = m->method.n_nodes;
-  for (uint32_t i = 0; i < g->n_slots; i++)
+  for (uint32_t i = 0; i < g->n_slots; i++) {
+    g->slots[i].size = sizeof g->slots[i];
     TRY_STATUS(clave_program_slot(m->program, i, &g->slots[i]));
+  }
   for (uint32_t i = 0; i < g->n_inputs; i++) {
+    g->inputs[i].size = sizeof g->inputs[i];
     TRY_STATUS(clave_program_input(m->program, method, i, &g->inputs[i]));
   }
   for (uint32_t i = 0; i < g->n_outputs; i++) {
+    g->outputs[i].size = sizeof g->outputs[i];
     TRY_STATUS(clave_program_output(m->program, method, i, &g->outputs[i]));
   }
   for (uint32_t i = 0; i < g->n_nodes; i++) {
@@ -72,30 +76,42 @@ int read_graph(const model *m, graph *g) {
   return EXIT_GOOD;
 }
 
-int read_placement(const model *m, graph *g) {
+static int read_places(const clave_placement *places, graph *g) {
   for (uint32_t i = 0; i < g->n_nodes; i++) {
-    const char *reason = NULL;
+    clave_placement_info place = {.size = sizeof place};
     graph_node *n = &g->nodes[i];
-    TRY_STATUS(clave_session_placement(m->session, g->method, i, &n->where, &reason));
+    TRY_STATUS(clave_placement_get(places, g->method, i, &place));
+    free(n->where);
     free(n->reason);
-    n->reason = reason ? copy_string(reason) : NULL;
-    if (reason && !n->reason) return fail_memory();
-    n->is_view = n->where && strcmp(n->where, "view") == 0;
+    n->where = copy_string(place.where);
+    n->reason = place.reason ? copy_string(place.reason) : NULL;
+    if (!n->where || (place.reason && !n->reason)) return fail_memory();
+    n->is_view = strcmp(n->where, "view") == 0;
   }
   return EXIT_GOOD;
 }
 
-void find_views(model *m, graph *g) {
-  clave_device_options device = {.size = sizeof device};
-  clave_session_options session = {.size = sizeof session, .unfused = true};
-  clave_status st = NULL;
-  if (!m->device) st = clave_device_open("cpu", &device, &m->device);
-  if (!st && !m->session) st = clave_session_create(m->program, m->device, &session, &m->session);
+int read_placement(const model *m, graph *g) {
+  clave_placement *places;
+  TRY_STATUS(clave_program_supported(m->program, m->device, NULL, &places));
+  int result = read_places(places, g);
+  clave_placement_destroy(places);
+  return result;
+}
+
+void find_views(const model *m, graph *g) {
+  clave_session_options unfused = {.size = sizeof unfused, .unfused = true};
+  clave_device *cpu;
+  clave_placement *places = NULL;
+  clave_status st = clave_device_open("cpu", NULL, &cpu);
+  if (!st) st = clave_program_supported(m->program, cpu, &unfused, &places);
   for (uint32_t i = 0; !st && i < g->n_nodes; i++) {
-    const char *where = NULL, *reason = NULL;
-    st = clave_session_placement(m->session, g->method, i, &where, &reason);
-    g->nodes[i].is_view = where && strcmp(where, "view") == 0;
+    clave_placement_info place = {.size = sizeof place};
+    st = clave_placement_get(places, g->method, i, &place);
+    g->nodes[i].is_view = !st && strcmp(place.where, "view") == 0;
   }
+  clave_placement_destroy(places);
+  clave_device_destroy(cpu);
   clave_status_free(st);
 }
 
@@ -104,6 +120,7 @@ void free_graph(graph *g) {
     free(g->nodes[i].op);
     free(g->nodes[i].name);
     free(g->nodes[i].detail);
+    free(g->nodes[i].where);
     free(g->nodes[i].reason);
     free(g->nodes[i].slots);
   }

@@ -6,7 +6,7 @@
 
 typedef struct graph_node {
   char *op, *name, *detail; /* owned */
-  const char *where;        /* "opencl", "cpu", "host", "view"; NULL: not asked */
+  char *where;              /* owned; as in clave_placement_info; NULL: not asked */
   char *reason;             /* owned; NULL: first choice */
   uint32_t *slots;          /* owned: reads, then writes */
   uint32_t n_reads, n_writes;
@@ -24,11 +24,10 @@ typedef struct graph {
 
 /* On failure of these, too, free_graph is to be called. */
 int read_graph(const model *m, graph *g) CHECK;
-/* Fills `where`, `reason` and `is_view` from m->session. */
+/* Fills `where`, `reason` and `is_view`, for m->device. */
 int read_placement(const model *m, graph *g) CHECK;
-/* Fills `is_view` alone, from m->session, which is opened on the CPU backend if need be. If that
- * cannot be, nothing is known to be a view. */
-void find_views(model *m, graph *g);
+/* Fills `is_view` alone. If that cannot be, nothing is known to be a view. */
+void find_views(const model *m, graph *g);
 void free_graph(graph *g);
 
 const uint32_t *node_writes(const graph_node *n);

@@ -17,6 +17,7 @@ int describe_inputs(const model *m, input_set *s) {
   if (!s->items) return fail_memory();
   s->count = n;
   for (uint32_t i = 0; i < n; i++) {
+    s->items[i].info.size = sizeof s->items[i].info;
     TRY_STATUS(clave_program_input(m->program, m->method.name, i, &s->items[i].info));
   }
   return EXIT_GOOD;

@@ -299,27 +299,26 @@ static int write_method(const graph *g, page *out) {
   return EXIT_GOOD;
 }
 
-static void write_program(const inspect_arguments *a, const model *m, const graph *g, page *out) {
-  clave_program_info info;
+static void write_program(const inspect_arguments *a, const clave_program_info *info,
+                          const graph *g, page *out) {
   columns table = {.n_columns = 3};
   uint32_t listed = 0;
-  clave_program_get_info(m->program, &info);
   text_puts(out, "program  ");
   page_visible(out, a->model.program);
-  text_printf(out, "\nversion  %" PRIu32 ", by ", info.version);
-  page_visible(out, info.producer && *info.producer ? info.producer : "an unnamed producer");
+  text_printf(out, "\nversion  %" PRIu32 ", by ", info->version);
+  page_visible(out, info->producer && *info->producer ? info->producer : "an unnamed producer");
   text_puts(out, "\nmemory   constants ");
-  page_size(out, info.constant_bytes);
+  page_size(out, info->constant_bytes);
   text_puts(out, ", state ");
-  page_size(out, info.state_bytes);
+  page_size(out, info->state_bytes);
   text_puts(out, "\n");
   for (uint32_t i = 0; i < g->n_slots && listed < LISTED_CONSTANTS; i++) {
     if (g->slots[i].kind != CLAVE_SLOT_CONSTANT) continue;
     write_arguments(listed++ ? "" : "consts   ", &g->slots[i], 1, &table);
   }
   columns_write(&table, 0, out);
-  if (info.n_constants > listed)
-    text_printf(out, "         and %" PRIu32 " more (--json)\n", info.n_constants - listed);
+  if (info->n_constants > listed)
+    text_printf(out, "         and %" PRIu32 " more (--json)\n", info->n_constants - listed);
   for (uint32_t i = 0, first = 1; i < g->n_slots; i++) {
     if (g->slots[i].kind != CLAVE_SLOT_STATE) continue;
     write_arguments(first ? "state    " : "", &g->slots[i], 1, &table);
@@ -332,7 +331,7 @@ static void write_placement(const model *m, const graph *g, page *out) {
   columns table = {.n_columns = 5, .right = {[0] = true}};
   page cell = {0};
   text_puts(out, "device   ");
-  page_device(out, clave_device_get_info(m->device));
+  page_device(out, m);
   text_puts(out, "\n");
   for (uint32_t i = 0; i < g->n_nodes; i++) {
     const graph_node *n = &g->nodes[i];
@@ -363,9 +362,9 @@ static int inspect_method(const inspect_arguments *a, model *m, json_writer *j, 
 
 /* Every method, or the one asked for. */
 static int inspect_methods(const inspect_arguments *a, model *m, json_writer *j, page *out) {
-  clave_program_info info;
+  clave_program_info info = {.size = sizeof info};
   if (a->model.method) return inspect_method(a, m, j, out);
-  clave_program_get_info(m->program, &info);
+  TRY_STATUS(clave_program_get_info(m->program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
     TRY_STATUS(clave_program_method(m->program, i, &m->method));
     TRY_EXIT(inspect_method(a, m, j, out));
@@ -375,12 +374,12 @@ static int inspect_methods(const inspect_arguments *a, model *m, json_writer *j,
 
 static int inspect_all(const inspect_arguments *a, model *m, const graph *g, page *out) {
   json_writer j = {.out = out};
-  clave_program_info info;
+  clave_program_info info = {.size = sizeof info};
+  TRY_STATUS(clave_program_get_info(m->program, &info));
   if (!a->json) {
-    write_program(a, m, g, out);
+    write_program(a, &info, g, out);
     return inspect_methods(a, m, NULL, out);
   }
-  clave_program_get_info(m->program, &info);
   emit_object(&j, NULL);
   emit_string(&j, "program", a->model.program);
   emit_size(&j, "version", info.version);
@@ -401,7 +400,6 @@ static int inspect_graph(const inspect_arguments *a, model *m, graph *g, page *o
   TRY_EXIT(read_graph(m, g));
   if (a->placement) {
     TRY_EXIT(open_device(&a->model, m));
-    TRY_EXIT(open_session(m, SESSION_PLAIN));
     TRY_EXIT(read_placement(m, g));
   }
   if (a->svg) return write_svg(g, out);

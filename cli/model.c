@@ -10,6 +10,8 @@ int open_device(const model_arguments *a, model *m) {
       .size = sizeof options, .no_fallback = a->no_fallback, .message = print_note};
   show_progress("opening the device");
   TRY_STATUS(clave_device_open(a->device, &options, &m->device));
+  m->device_info.size = sizeof m->device_info;
+  TRY_STATUS(clave_device_get_info(m->device, &m->device_info));
   clear_progress();
   return EXIT_GOOD;
 }
@@ -17,7 +19,7 @@ int open_device(const model_arguments *a, model *m) {
 static int refuse_method(const model *m, const char *name, uint32_t count) {
   page names = {0};
   for (uint32_t i = 0; i < count; i++) {
-    clave_method_info info;
+    clave_method_info info = {.size = sizeof info};
     TRY_STATUS(clave_program_method(m->program, i, &info));
     text_printf(&names, "%s%s", i ? ", " : "", info.name);
   }
@@ -28,8 +30,9 @@ static int refuse_method(const model *m, const char *name, uint32_t count) {
 }
 
 static int choose_method(model *m, const char *name) {
-  clave_program_info info;
-  clave_program_get_info(m->program, &info);
+  clave_program_info info = {.size = sizeof info};
+  m->method.size = sizeof m->method;
+  TRY_STATUS(clave_program_get_info(m->program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
     TRY_STATUS(clave_program_method(m->program, i, &m->method));
     if (strcmp(m->method.name, name ? name : "forward") == 0) return EXIT_GOOD;
@@ -66,7 +69,8 @@ void close_model(model *m) {
   *m = (model){0};
 }
 
-void page_device(page *t, const clave_device_info *info) {
+void page_device(page *t, const model *m) {
+  const clave_device_info *info = &m->device_info;
   text_puts(t, info->kind);
   if (info->index >= 0) text_printf(t, ":%d", info->index);
   text_puts(t, " (");

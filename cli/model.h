@@ -38,6 +38,7 @@ typedef struct model_arguments {
 
 typedef struct model {
   clave_device *device;
+  clave_device_info device_info;
   clave_program *program;
   clave_session *session;
   clave_method_info method;
@@ -53,6 +54,6 @@ int open_session(model *m, session_kind kind) CHECK;
 void close_model(model *m);
 
 /* "opencl:0 (NAME)" or "cpu (NAME)" */
-void page_device(page *t, const clave_device_info *info);
+void page_device(page *t, const model *m);
 
 #endif

@@ -70,7 +70,7 @@ void show_progress(const char *format, ...) {
 static bool keeps_kernels(void) {
   static int known = -1;
   if (known < 0) {
-    clave_cache_info cache = {0};
+    clave_cache_info cache = {.size = sizeof cache};
     clave_status_free(clave_cache_get_info(&cache));
     known = cache.path != NULL;
   }

@@ -34,7 +34,7 @@ void free_records(records *r) {
 
 /* seen: records of each node so far. */
 static int name_record(const record *r, const model *m, uint32_t *seen, page *name) {
-  clave_node_info node;
+  clave_node_info node = {.size = sizeof node};
   TRY_STATUS(clave_program_node(m->program, m->method.name, r->node, &node));
   text_printf(name, "%" PRIu32 ".%s", r->node, node.name);
   if (seen[r->node]) text_printf(name, ".%" PRIu32, seen[r->node]);

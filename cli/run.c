@@ -47,6 +47,7 @@ typedef struct output {
 
 static int get_outputs(const model *m, output *list) {
   for (uint32_t i = 0; i < m->method.n_outputs; i++) {
+    list[i].info.size = sizeof list[i].info;
     TRY_STATUS(clave_program_output(m->program, m->method.name, i, &list[i].info));
     TRY_STATUS(clave_session_output(m->session, m->method.name, i, &list[i].value));
   }

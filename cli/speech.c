@@ -89,8 +89,8 @@ int speak(speech *s) {
   s->stop_reason = token.stop    ? clave_llm_stop_name(token.stop)
                    : interrupted ? "interrupted"
                                  : "max_new_tokens";
-  clave_llm_info info;
-  clave_llm_get_info(s->llm, &info);
+  clave_llm_info info = {.size = sizeof info};
+  TRY_STATUS(clave_llm_get_info(s->llm, &info));
   if (!info.tokenizer) return write_output("\n", 1);
   return token.stop ? EXIT_GOOD : write_rest(s);
 }

@@ -136,8 +136,8 @@ static bool compare_record(void *ctx, uint32_t node, uint32_t slot, const clave_
 }
 
 static int report_op(const model *m, const comparison *c) {
-  clave_node_info node;
-  clave_tensor_info slot;
+  clave_node_info node = {.size = sizeof node};
+  clave_tensor_info slot = {.size = sizeof slot};
   page what = {0};
   const record *item = c->differing;
   TRY_STATUS(clave_program_node(m->program, m->method.name, item->node, &node));
@@ -198,7 +198,7 @@ static int compare_ops(const model *m, const input_set *inputs, page *out) {
   if (!result) result = compare_device(m, inputs, &c);
   if (!result) {
     text_printf(out, "ops      %" PRIu32 " results equal on ", c.compared);
-    page_device(out, clave_device_get_info(m->device));
+    page_device(out, m);
     text_puts(out, " and the CPU backend\n");
   }
   free_records(&c.cpu);
@@ -210,7 +210,7 @@ static int compare_ops(const model *m, const input_set *inputs, page *out) {
 static int compare_output(const model *m, const clave_tensors *reference, uint32_t index,
                           uint32_t *compared) {
   char key[24];
-  clave_tensor_info info;
+  clave_tensor_info info = {.size = sizeof info};
   clave_tensor got, expected;
   (void)snprintf(key, sizeof key, "output_%" PRIu32, index);
   if (!clave_tensors_find(reference, key, &expected)) return EXIT_GOOD;
@@ -246,7 +246,7 @@ static int compare_outputs(const model *m, const input_set *inputs, page *out) {
     TRY_EXIT(compare_output(m, inputs->file, i, &compared));
   if (!compared) return fail("the reference has none of the outputs (output_0...)");
   text_printf(out, "outputs  %" PRIu32 " equal to the reference on ", compared);
-  page_device(out, clave_device_get_info(m->device));
+  page_device(out, m);
   text_puts(out, "\n");
   return EXIT_GOOD;
 }
@@ -259,8 +259,7 @@ static int verify_results(const verify_arguments *a, model *m, input_set *inputs
   TRY_EXIT(check_inputs(inputs));
   TRY_EXIT(open_device(&a->model, m));
   TRY_EXIT(open_session(m, SESSION_PLAIN));
-  if (strcmp(clave_device_get_info(m->device)->kind, "cpu") != 0)
-    TRY_EXIT(compare_ops(m, inputs, out));
+  if (strcmp(m->device_info.kind, "cpu") != 0) TRY_EXIT(compare_ops(m, inputs, out));
   return compare_outputs(m, inputs, out);
 }
 

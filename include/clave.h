@@ -18,6 +18,10 @@
  * takes NULL. Devices and programs may be shared by threads; a session keeps its own alive, so they
  * may be destroyed in any order. One session is used by one thread at a time. The library prints
  * nothing and never exits.
+ *
+ * Structs that begin with `size` (options, info) grow at their end in later versions: the caller
+ * sets size to the struct's sizeof, and fields beyond it are neither read nor written. A size
+ * smaller than the first version's, 0 above all, is an error.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,6 +97,7 @@ CLAVE_API clave_tensor clave_tensor_make(clave_dtype dtype, int rank, const int6
 /* ---------------------------------------------------------------- devices */
 
 typedef struct clave_device_info {
+  size_t size;          /* sizeof(clave_device_info) */
   const char *kind;     /* "cpu" or "opencl" */
   const char *name;     /* one line */
   const char *platform; /* platform name and version; "clave" for the CPU backend */
@@ -103,12 +108,14 @@ typedef struct clave_device_info {
   uint64_t max_alloc;     /* bytes of one buffer */
   uint32_t compute_units, clock_mhz;
   bool shares_host_memory;
-  bool is_default; /* in clave_devices: what an unset CLAVE_DEVICE picks */
+  bool is_default; /* of clave_devices_get: what an unset CLAVE_DEVICE picks */
   int index;       /* N of opencl:N; -1 for the CPU backend */
 } clave_device_info;
 
-/* Every device: OpenCL's in order, then the CPU backend. Lives as long as the process. */
-CLAVE_API clave_status clave_devices(const clave_device_info **list, int *count) CLAVE_CHECK;
+/* Every device, found once a process: OpenCL's in order, then the CPU backend. */
+CLAVE_API clave_status clave_devices_count(int *count) CLAVE_CHECK;
+/* Its texts live as long as the process. */
+CLAVE_API clave_status clave_devices_get(int index, clave_device_info *info) CLAVE_CHECK;
 /* Why there is no OpenCL device, and which package would help; NULL if there is one. */
 CLAVE_API const char *clave_devices_hint(void);
 
@@ -133,9 +140,13 @@ typedef struct clave_device_options {
  * list the valid values. */
 CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                          clave_device **out) CLAVE_CHECK;
+/* Another owner: the device goes with the last of its owners' clave_device_destroy, called by any
+ * thread. Gives the same device; takes NULL. */
+CLAVE_API clave_device *clave_device_retain(clave_device *device);
 CLAVE_API void clave_device_destroy(clave_device *device);
-CLAVE_API const clave_device_info *clave_device_get_info(
-    const clave_device *device); /* of the preferred one */
+/* Of the preferred one. Its texts are borrowed from the device. */
+CLAVE_API clave_status clave_device_get_info(const clave_device *device,
+                                             clave_device_info *info) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- programs */
 
@@ -173,9 +184,15 @@ typedef enum clave_slot_kind {
 
 enum { CLAVE_DYNAMIC = -1 }; /* a dimension known at run time only */
 
+/* How a tensor's bytes are laid out. */
+typedef enum clave_encoding {
+  CLAVE_ENCODING_PLAIN = 0 /* each element by itself, row-major */
+} clave_encoding;
+
 /* A tensor slot of the program, or a host scalar argument (is_scalar: dtype I64, F64 or BOOL, rank
  * 0). */
 typedef struct clave_tensor_info {
+  size_t size; /* sizeof(clave_tensor_info) */
   const char *name;
   clave_dtype dtype;
   int rank;
@@ -186,21 +203,25 @@ typedef struct clave_tensor_info {
   clave_slot_kind kind;
   bool is_scalar;
   uint32_t slot;
+  clave_encoding encoding;
 } clave_tensor_info;
 
 /* What a program holds besides its methods. */
 typedef struct clave_program_info {
+  size_t size;                     /* sizeof(clave_program_info) */
   const char *producer, *metadata; /* metadata: JSON text or "" */
   uint32_t version;
   uint32_t n_methods, n_slots, n_constants, n_state;
   uint64_t constant_bytes, state_bytes;
 } clave_program_info;
 typedef struct clave_method_info {
+  size_t size; /* sizeof(clave_method_info) */
   const char *name, *metadata;
   uint32_t n_inputs, n_outputs, n_nodes;
 } clave_method_info;
 enum { CLAVE_MAX_OPERANDS = 64 };
 typedef struct clave_node_info {
+  size_t size;                /* sizeof(clave_node_info) */
   const char *op;             /* "softmax" */
   const char *name;           /* the source graph's node */
   const char *detail;         /* the attributes, one line */
@@ -208,7 +229,8 @@ typedef struct clave_node_info {
   uint32_t reads[CLAVE_MAX_OPERANDS], writes[CLAVE_MAX_OPERANDS]; /* slots */
 } clave_node_info;
 
-CLAVE_API void clave_program_get_info(const clave_program *program, clave_program_info *info);
+CLAVE_API clave_status clave_program_get_info(const clave_program *program,
+                                              clave_program_info *info) CLAVE_CHECK;
 CLAVE_API clave_status clave_program_method(const clave_program *program, uint32_t index,
                                             clave_method_info *info) CLAVE_CHECK;
 CLAVE_API clave_status clave_program_input(const clave_program *program, const char *method,
@@ -306,22 +328,50 @@ CLAVE_API clave_status clave_session_write_state(clave_session *session, uint32_
 CLAVE_API clave_status clave_session_copy_state(clave_session *to, clave_session *from) CLAVE_CHECK;
 
 typedef struct clave_memory_info {
+  size_t size;                          /* sizeof(clave_memory_info) */
   uint64_t constant_bytes, state_bytes; /* on the device, one form of each */
   uint64_t arena_bytes;                 /* planned for the last run; 0 before */
   uint64_t constant_bytes_in_place;     /* of the constants: mapped, not copied */
 } clave_memory_info;
-CLAVE_API void clave_session_memory(const clave_session *session, clave_memory_info *info);
-/* Where node `index` of a method runs ("opencl", "cpu", "host", "view" or "control") and why there,
- * NULL if first choice. */
-CLAVE_API clave_status clave_session_placement(const clave_session *session, const char *method,
-                                               uint32_t index, const char **where,
-                                               const char **reason) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_memory(const clave_session *session,
+                                            clave_memory_info *info) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_observe(clave_session *session, clave_observe_fn observe,
                                              void *ctx) CLAVE_CHECK; /* NULL: off */
 /* Timings of the last run as a trace for Perfetto or chrome://tracing (JSON). Needs
  * options.profile. */
 CLAVE_API clave_status clave_session_write_profile(const clave_session *session,
                                                    const char *path) CLAVE_CHECK;
+
+/* ---------------------------------------------------------------- placement
+ * Which device runs which node, and why. Read-only once made: threads may share one. */
+
+typedef struct clave_placement clave_placement;
+typedef struct clave_placement_info {
+  size_t size;        /* sizeof(clave_placement_info) */
+  const char *op;     /* "softmax" */
+  const char *name;   /* the source graph's node */
+  const char *where;  /* "opencl" or "cpu": a device of that kind; "host": sizes and other scalars;
+                         "view": nothing to run; "control": its bodies' nodes have places of their
+                         own; "fused": in a later node; "none": no device of those given */
+  const char *reason; /* why not on the preferred device, one line; NULL: it is there */
+  bool supported;     /* the preferred device runs it, or it needs none */
+} clave_placement_info;
+
+/* Where a session of this program on these devices would run each node, without making one: nothing
+ * is built, copied or run, and what no device takes is no error here. options: as for the session
+ * (NULL: the defaults), of which only those count that decide what is run: unfused asks for every
+ * node by itself, as a partitioner does. Self-checks may later move what a device gets wrong. */
+CLAVE_API clave_status clave_program_supported(clave_program *program, clave_device *device,
+                                               const clave_session_options *options,
+                                               clave_placement **out) CLAVE_CHECK;
+/* Where it runs them, as of its last run. */
+CLAVE_API clave_status clave_session_placement(const clave_session *session,
+                                               clave_placement **out) CLAVE_CHECK;
+/* Node `index` of a method (NULL: the first), below clave_method_info.n_nodes. Texts are borrowed
+ * from the placement. */
+CLAVE_API clave_status clave_placement_get(const clave_placement *placement, const char *method,
+                                           uint32_t index, clave_placement_info *info) CLAVE_CHECK;
+CLAVE_API void clave_placement_destroy(clave_placement *placement);
 
 /* ---------------------------------------------------------------- tensor files (safetensors) */
 
@@ -344,6 +394,7 @@ CLAVE_API clave_status clave_tensors_save(const char *path, const char *const *n
 /* ---------------------------------------------------------------- kernel cache on disk */
 
 typedef struct clave_cache_info {
+  size_t size;      /* sizeof(clave_cache_info) */
   const char *path; /* NULL: no cache */
   uint64_t bytes, files, limit_bytes;
 } clave_cache_info;

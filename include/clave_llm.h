@@ -78,6 +78,7 @@ typedef struct clave_llm_options {
 } clave_llm_options;
 
 typedef struct clave_llm_info {
+  size_t size;                      /* sizeof(clave_llm_info) */
   uint32_t max_context;             /* tokens; prompts and what is generated share it */
   uint32_t n_vocab;                 /* logits of a token */
   const clave_tokenizer *tokenizer; /* NULL: ids only */
@@ -88,11 +89,11 @@ typedef struct clave_llm_info {
                                 that we know; NULL: not a chat model */
 } clave_llm_info;
 
-/* `device` is borrowed and outlives it. */
+/* Keeps the device alive. */
 CLAVE_API clave_status clave_llm_load(const char *path, clave_device *device,
                                       const clave_llm_options *options,
                                       clave_llm **out) CLAVE_CHECK;
-CLAVE_API void clave_llm_get_info(const clave_llm *llm, clave_llm_info *info);
+CLAVE_API clave_status clave_llm_get_info(const clave_llm *llm, clave_llm_info *info) CLAVE_CHECK;
 CLAVE_API void clave_llm_destroy(clave_llm *llm); /* its conversations keep it alive */
 
 /* Messages as the model's chat template writes them, up to where the assistant answers.

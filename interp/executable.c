@@ -16,7 +16,9 @@ static clave_status init_method(executable *x, uint32_t index) {
   bool good = m->where && m->reason;
   for (int b = 0; b < x->devices.count; b++)
     good = (m->cache[b] = mem_pool_alloc(x->pool, m->g.n + 1, sizeof(void *))) && good;
-  return good ? place_method(x, m) : status_no_memory();
+  if (!good) return status_no_memory();
+  TRY(place_method(x, m));
+  return x->options.partial ? NULL : check_placement(m);
 }
 
 bool executable_is_of(const executable *x, const device_set *d, const executable_options *o) {

@@ -10,7 +10,7 @@
 enum { KEPT_SCHEDULES = 8 };
 
 /* Where an instruction runs, beside the index of a backend. */
-enum { WHERE_CONTROL = 253, WHERE_HOST = 254, WHERE_VIEW = 255 };
+enum { WHERE_NOWHERE = 252, WHERE_CONTROL = 253, WHERE_HOST = 254, WHERE_VIEW = 255 };
 
 typedef struct schedule schedule;
 
@@ -48,6 +48,8 @@ clave_status executable_move(const executable *x, const char *const *const *reas
 /* ---- placement.c ---- */
 /* Each instruction on the first device that supports it; views and host ops need none. */
 clave_status place_method(const executable *x, method *m) STATUS_CHECK;
+/* UNSUPPORTED names the first instruction that is nowhere. */
+clave_status check_placement(const method *m) STATUS_CHECK;
 /* A state lives where most operands of the ops that touch it are. */
 clave_status place_state(executable *x) STATUS_CHECK;
 

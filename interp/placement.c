@@ -3,22 +3,21 @@
 
 #include "interp/executable.h"
 
-static clave_status place_op(const executable *x, method *m, const rule_context *c, uint32_t i) {
+static void place_op(const executable *x, method *m, const rule_context *c, uint32_t i) {
   const ir_instruction *ins = &m->g.instructions[i];
   const char *first_reason = NULL;
+  m->where[i] = WHERE_NOWHERE;
   for (int b = 0; b < x->devices.count; b++) {
     const char *reason = NULL;
     backend *be = x->devices.backends[b];
     if (be->vt->supports(be, c, ins, &reason)) {
       m->where[i] = (uint8_t)b;
-      m->reason[i] = first_reason;
-      return NULL;
+      break;
     }
     if (!first_reason) first_reason = reason ? reason : "not supported by the device";
     if (x->devices.no_fallback) break;
   }
-  return UNSUPPORTED("%s cannot run here: %s", op_table[ins->op_type].name,
-                     first_reason ? first_reason : "no device");
+  m->reason[i] = first_reason;
 }
 
 clave_status place_method(const executable *x, method *m) {
@@ -35,10 +34,45 @@ clave_status place_method(const executable *x, method *m) {
     } else if (info->is_control) {
       m->where[i] = WHERE_CONTROL;
     } else {
-      TRY(while_in_node(place_op(x, m, &c, i), &m->g, i));
+      place_op(x, m, &c, i);
     }
   }
   return NULL;
+}
+
+clave_status check_placement(const method *m) {
+  for (uint32_t i = 0; i < m->g.n; i++) {
+    if (m->where[i] != WHERE_NOWHERE) continue;
+    clave_status st =
+        UNSUPPORTED("%s cannot run here: %s", op_table[m->g.instructions[i].op_type].name,
+                    m->reason[i] ? m->reason[i] : "no device");
+    return while_in_node(st, &m->g, i);
+  }
+  return NULL;
+}
+
+static node_placement describe_place(const executable *x, const method *m, uint32_t i) {
+  uint8_t w = m->where[i];
+  const char *where = w == WHERE_HOST      ? "host"
+                      : w == WHERE_VIEW    ? "view"
+                      : w == WHERE_CONTROL ? "control"
+                      : w == WHERE_NOWHERE ? "none"
+                                           : x->devices.backends[w]->info.kind;
+  bool supported = w != WHERE_NOWHERE && (w == 0 || w >= MAX_BACKENDS);
+  return (node_placement){.where = where, .reason = m->reason[i], .supported = supported};
+}
+
+void executable_placement(const executable *x, uint32_t method_index, node_placement *rows) {
+  const method *m = &x->methods[method_index];
+  uint32_t n = program_count_nodes(&x->prog->ir, m->g.method->chain);
+  for (uint32_t i = 0; i < m->g.n; i++) rows[m->g.source[i]] = describe_place(x, m, i);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t to = i;
+    while (m->g.joined[to] != to) to = m->g.joined[to];
+    if (to == i) continue;
+    rows[i] = rows[to];
+    rows[i].where = "fused";
+  }
 }
 
 /* count: (n_state, MAX_BACKENDS) operands of the ops that run on each backend. */

@@ -93,21 +93,7 @@ void session_observe(session *s, observe_fn observe, void *ctx) {
   s->observe_ctx = ctx;
 }
 
-void session_placement(const session *s, uint32_t method_index, uint32_t instruction,
-                       const char **where, const char **reason) {
-  const method *m = &s->x->methods[method_index];
-  *where = "fused";
-  *reason = NULL;
-  for (uint32_t i = 0; i < m->g.n; i++) {
-    if (m->g.source[i] != instruction) continue;
-    uint8_t w = m->where[i];
-    *where = w == WHERE_HOST      ? "host"
-             : w == WHERE_VIEW    ? "view"
-             : w == WHERE_CONTROL ? "control"
-                                  : s->devices.backends[w]->info.kind;
-    *reason = w < MAX_BACKENDS ? m->reason[i] : NULL;
-  }
-}
+const executable *session_executable(const session *s) { return s->x; }
 
 void session_memory_use(const session *s, session_memory *out) {
   *out = (session_memory){.state_bytes = s->state_bytes, .arena_bytes = s->last_arena_bytes};

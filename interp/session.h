@@ -18,6 +18,7 @@ typedef struct executable executable;
 typedef struct executable_options {
   bool unfused; /* instructions as they stand in the program: for comparison op by op */
   bool fast;    /* kernels may round less exactly */
+  bool partial; /* what no device runs is nowhere, not an error: for executable_placement alone */
 } executable_options;
 /* Program and devices are borrowed. */
 clave_status executable_create(const program *p, const device_set *devices,
@@ -25,6 +26,16 @@ clave_status executable_create(const program *p, const device_set *devices,
 void executable_destroy(executable *x); /* takes NULL; no session uses it any more */
 /* Whether it was made with these. */
 bool executable_is_of(const executable *x, const device_set *devices, const executable_options *o);
+
+/* Where a node of a method runs: a backend's kind, "host", "view", "control", "fused" (in the node
+ * that a pass joined it to) or "none". */
+typedef struct node_placement {
+  const char *where;
+  const char *reason; /* why not on the preferred device, NULL if it does; of a fused node's own */
+  bool supported;     /* on the preferred device, or needing none */
+} node_placement;
+/* rows: one per node of the method, by number (program_find_node). */
+void executable_placement(const executable *x, uint32_t method, node_placement *rows);
 
 /* A program's constants on one device, made on first use and shared by all sessions there. */
 typedef struct constant_store constant_store;
@@ -89,10 +100,8 @@ clave_status session_write_state(session *s, uint32_t index, const void *data,
 clave_status session_copy_state(session *to, session *from) STATUS_CHECK;
 void session_observe(session *s, observe_fn observe, void *ctx);
 
-/* Where an instruction runs: a backend's kind, "host" or "view"; reason: why not on the preferred
- * device, or NULL. */
-void session_placement(const session *s, uint32_t method, uint32_t instruction, const char **where,
-                       const char **reason);
+/* The one that it runs now: self-checks move what a device gets wrong. */
+const executable *session_executable(const session *s);
 typedef struct session_memory {
   uint64_t constant_bytes, state_bytes, arena_bytes;
 } session_memory;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/options.h"
+#include "base/sized.h"
 #include "base/threads.h"
 #include "base/utf8.h"
 #include "llm/chat.h"
@@ -35,30 +35,17 @@ static clave_status copy_stops(clave_llm_conversation *c, const char *const *sto
   return NULL;
 }
 
-/* As much of the caller's struct as it has, and as we know. */
-static const clave_session_options *copy_session_options(clave_llm_conversation *c,
-                                                         const clave_session_options *o) {
-  clave_session_options *copy = &c->session_options;
-  if (!o) return NULL;
-  size_t size = o->size < sizeof *copy ? o->size : sizeof *copy;
-  memcpy(copy, o, size);
-  copy->size = size;
-  return copy;
-}
-
 static clave_status read_options(clave_llm_conversation *c,
                                  const clave_llm_conversation_options *o) {
-  uint32_t chunk = OPTION(o, prefill_chunk, 0);
-  size_t n_stop = OPTION(o, n_stop, 0);
-  c->options = (clave_llm_conversation_options){
-      .size = sizeof c->options,
-      .ignore_stop_ids = OPTION(o, ignore_stop_ids, false),
-      .prefill_chunk = chunk ? chunk : DEFAULT_CHUNK,
-      .session = copy_session_options(c, OPTION(o, session, NULL))};
-  if (n_stop && !c->llm->tokenizer) return INVALID("stop texts need a tokenizer");
-  TRY(copy_stops(c, OPTION(o, stop, NULL), n_stop));
-  TRY(clave_sampler_create(OPTION(o, sampler, NULL), &c->sampler));
-  c->options.sampler = sampler_options_of(c->sampler);
+  clave_llm_conversation_options *own = &c->options;
+  TRY(sized_read(o, own, SIZED(clave_llm_conversation_options, session)));
+  if (!own->prefill_chunk) own->prefill_chunk = DEFAULT_CHUNK;
+  TRY(sized_read(own->session, &c->session_options, SIZED(clave_session_options, seed)));
+  own->session = &c->session_options;
+  if (own->n_stop && !c->llm->tokenizer) return INVALID("stop texts need a tokenizer");
+  TRY(copy_stops(c, own->stop, own->n_stop));
+  TRY(clave_sampler_create(own->sampler, &c->sampler));
+  own->sampler = sampler_options_of(c->sampler);
   return NULL;
 }
 

@@ -10,7 +10,7 @@ struct clave_llm_conversation {
   clave_llm *llm; /* held */
   mem_pool *pool; /* owned: what the options point to */
   clave_llm_conversation_options options;
-  clave_session_options session_options; /* options.session, if there is one */
+  clave_session_options session_options; /* what options.session points to */
   clave_session *session;                /* owned */
   clave_sampler *sampler;                /* owned */
   clave_text_stream *stream;             /* owned, has seen all ids; NULL without a tokenizer */

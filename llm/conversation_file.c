@@ -39,7 +39,7 @@ static void hash_slot(hash_state *h, const clave_tensor_info *t) {
 
 static clave_status hash_constants(hash_state *h, const clave_program *p, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
-    clave_tensor_info info;
+    clave_tensor_info info = {.size = sizeof info};
     clave_tensor t;
     TRY(clave_program_slot(p, i, &info));
     TRY(clave_program_constant(p, i, &t));
@@ -51,16 +51,16 @@ static clave_status hash_constants(hash_state *h, const clave_program *p, uint32
 }
 
 static clave_status hash_parts(hash_state *h, const clave_program *p) {
-  clave_program_info info;
-  clave_program_get_info(p, &info);
+  clave_program_info info = {.size = sizeof info};
+  TRY(clave_program_get_info(p, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
-    clave_method_info m;
+    clave_method_info m = {.size = sizeof m};
     TRY(clave_program_method(p, i, &m));
     hash_update(h, m.name, strlen(m.name) + 1);
     hash_update(h, &m.n_nodes, sizeof m.n_nodes);
   }
   for (uint32_t i = 0; i < info.n_state; i++) {
-    clave_tensor_info t;
+    clave_tensor_info t = {.size = sizeof t};
     TRY(clave_program_state(p, i, &t));
     hash_slot(h, &t);
   }
@@ -99,8 +99,8 @@ static void free_contents(contents *c) {
 }
 
 static clave_status create_contents(const clave_program *p, size_t n_ids, contents *c) {
-  clave_program_info info;
-  clave_program_get_info(p, &info);
+  clave_program_info info = {.size = sizeof info};
+  TRY(clave_program_get_info(p, &info));
   *c = (contents){.n = info.n_state + FIXED, .n_state = info.n_state};
   c->tensors = calloc(c->n, sizeof *c->tensors);
   c->names = calloc(c->n, sizeof *c->names);
@@ -135,7 +135,7 @@ static void name_tensors(contents *c) {
 
 static clave_status read_state(const clave_llm_conversation *v, contents *c) {
   for (uint32_t i = 0; i < c->n_state; i++) {
-    clave_tensor_info info;
+    clave_tensor_info info = {.size = sizeof info};
     TRY(clave_program_state(v->llm->program, i, &info));
     clave_tensor *t = &c->tensors[FIRST_STATE + i];
     *t = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
@@ -188,7 +188,7 @@ static clave_status find_list(const clave_tensors *file, const char *name, clave
 
 static clave_status find_state(const clave_tensors *file, const clave_program *p, uint32_t index,
                                const char *name, clave_tensor *out) {
-  clave_tensor_info info;
+  clave_tensor_info info = {.size = sizeof info};
   TRY(clave_program_state(p, index, &info));
   if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
   bool same = out->dtype == info.dtype && out->rank == info.rank &&

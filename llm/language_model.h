@@ -44,7 +44,7 @@ struct clave_llm {
   atomic_int holds; /* the caller's and its conversations' */
   mem_pool *pool;
   clave_program *program;          /* owned */
-  clave_device *device;            /* borrowed */
+  clave_device *device;            /* retained */
   clave_tokenizer *tokenizer;      /* owned; NULL: ids only */
   llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;
@@ -58,7 +58,8 @@ struct clave_llm {
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
                               int *count) STATUS_CHECK;
 /* The longest context that the shapes allow, 0 if they do not say. */
-int64_t llm_methods_context(const clave_program *program, const llm_method *methods, int count);
+clave_status llm_methods_context(const clave_program *program, const llm_method *methods, int count,
+                                 int64_t *longest) STATUS_CHECK;
 /* The method that takes most of `n` tokens at once, and in *n how many. */
 const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *n);
 /* Runs `n` tokens that stand at `position`. */

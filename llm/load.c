@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/options.h"
+#include "base/sized.h"
 #include "base/threads.h"
 #include "llm/chat.h"
 
@@ -12,7 +12,7 @@
 
 static clave_status read_context(clave_llm *l, const llm_metadata *said) {
   int64_t context = said->max_context;
-  if (!context) context = llm_methods_context(l->program, l->methods, l->n_methods);
+  if (!context) TRY(llm_methods_context(l->program, l->methods, l->n_methods, &context));
   if (context < 2 || context > UINT32_MAX)
     return INVALID(
         "its shapes do not say how many tokens it takes; the metadata's key "
@@ -76,9 +76,9 @@ static clave_status take_template(clave_llm *l, const char *said) {
 }
 
 static clave_status describe(clave_llm *l, const char *template_name) {
-  clave_program_info program;
+  clave_program_info program = {.size = sizeof program};
   llm_metadata said;
-  clave_program_get_info(l->program, &program);
+  TRY(clave_program_get_info(l->program, &program));
   TRY(llm_metadata_read(l->pool, program.metadata, &said));
   TRY(llm_methods_read(l->program, l->methods, &l->n_methods));
   l->info.n_vocab = (uint32_t)l->methods[0].n_vocab;
@@ -102,20 +102,20 @@ clave_status clave_tokenizer_of_program(const clave_program *program, clave_toke
 }
 
 static clave_status load_tokenizer(clave_llm *l, const char *path, const clave_llm_options *o) {
-  const char *given = OPTION(o, tokenizer, NULL);
   size_t size;
-  if (given) return clave_tokenizer_load(given, OPTION(o, tokenizer_options, NULL), &l->tokenizer);
+  if (o->tokenizer) return clave_tokenizer_load(o->tokenizer, o->tokenizer_options, &l->tokenizer);
   if (!clave_program_section(l->program, "TOKN", &size)) return NULL;
   return status_while(clave_tokenizer_of_program(l->program, &l->tokenizer), "%s", path);
 }
 
 static clave_status load(clave_llm *l, const char *path, const clave_llm_options *options) {
-  clave_program_options of_program = {.size = sizeof of_program,
-                                      .consts = OPTION(options, consts, NULL)};
+  clave_llm_options o;
+  TRY(sized_read(options, &o, SIZED(clave_llm_options, chat_template)));
+  clave_program_options of_program = {.size = sizeof of_program, .consts = o.consts};
   TRY(mem_pool_create(&l->pool));
   TRY(clave_program_load(path, &of_program, &l->program));
-  TRY(load_tokenizer(l, path, options));
-  return status_while(describe(l, OPTION(options, chat_template, NULL)), "%s", path);
+  TRY(load_tokenizer(l, path, &o));
+  return status_while(describe(l, o.chat_template), "%s", path);
 }
 
 clave_status clave_llm_load(const char *path, clave_device *device,
@@ -125,7 +125,7 @@ clave_status clave_llm_load(const char *path, clave_device *device,
   clave_llm *l = calloc(1, sizeof *l);
   if (!l) return status_no_memory();
   l->holds = 1;
-  l->device = device;
+  l->device = clave_device_retain(device);
   clave_status st = load(l, path, options);
   if (st) {
     clave_llm_destroy(l);
@@ -136,12 +136,15 @@ clave_status clave_llm_load(const char *path, clave_device *device,
   return NULL;
 }
 
-void clave_llm_get_info(const clave_llm *l, clave_llm_info *info) { *info = l->info; }
+clave_status clave_llm_get_info(const clave_llm *l, clave_llm_info *info) {
+  return sized_write(&l->info, info, SIZED(clave_llm_info, chat_template));
+}
 
 void clave_llm_destroy(clave_llm *l) {
   if (!l || --l->holds > 0) return;
   clave_tokenizer_destroy(l->tokenizer);
   clave_program_destroy(l->program);
+  clave_device_destroy(l->device);
   mem_pool_destroy(l->pool);
   free(l);
 }

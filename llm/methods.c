@@ -57,7 +57,7 @@ static clave_status read_logits(const clave_tensor_info *t, llm_method *m) {
 
 static clave_status read_method(const clave_program *p, const clave_method_info *info,
                                 llm_method *m) {
-  clave_tensor_info tokens, position, logits;
+  clave_tensor_info tokens = {.size = sizeof tokens}, position = tokens, logits = tokens;
   *m = (llm_method){.name = info->name};
   if (info->n_inputs != 2 || info->n_outputs < 1)
     return INVALID(
@@ -76,8 +76,8 @@ static clave_status read_method(const clave_program *p, const clave_method_info 
 
 static clave_status find_method(const clave_program *p, const char *name, clave_method_info *out,
                                 bool *found) {
-  clave_program_info info;
-  clave_program_get_info(p, &info);
+  clave_program_info info = {.size = sizeof info};
+  TRY(clave_program_get_info(p, &info));
   *found = false;
   for (uint32_t i = 0; i < info.n_methods && !*found; i++) {
     TRY(clave_program_method(p, i, out));
@@ -88,7 +88,7 @@ static clave_status find_method(const clave_program *p, const char *name, clave_
 
 static clave_status add_method(const clave_program *p, const char *name, llm_method *methods,
                                int *count) {
-  clave_method_info info;
+  clave_method_info info = {.size = sizeof info};
   bool found;
   TRY(find_method(p, name, &info, &found));
   if (!found) return NULL;
@@ -118,22 +118,22 @@ static int64_t cache_length(const clave_tensor_info *t) {
   return t->dims[1] > t->dims[2] ? t->dims[1] : t->dims[2];
 }
 
-int64_t llm_methods_context(const clave_program *p, const llm_method *methods, int count) {
-  clave_program_info info;
-  int64_t longest = 0;
-  clave_program_get_info(p, &info);
+clave_status llm_methods_context(const clave_program *p, const llm_method *methods, int count,
+                                 int64_t *longest) {
+  clave_program_info info = {.size = sizeof info};
+  clave_tensor_info t = {.size = sizeof t};
+  *longest = 0;
+  TRY(clave_program_get_info(p, &info));
   for (uint32_t i = 0; i < info.n_state; i++) {
-    clave_tensor_info t;
-    clave_status st = clave_program_state(p, i, &t);
-    int64_t length = st ? 0 : cache_length(&t);
-    clave_status_free(st);
-    if (length > longest) longest = length;
+    TRY(clave_program_state(p, i, &t));
+    int64_t length = cache_length(&t);
+    if (length > *longest) *longest = length;
   }
-  for (int i = 0; i < count && !longest; i++) {
+  for (int i = 0; i < count && !*longest; i++) {
     if (methods[i].max_tokens > 1 && methods[i].max_tokens < MAX_CHUNK)
-      longest = methods[i].max_tokens;
+      *longest = methods[i].max_tokens;
   }
-  return longest;
+  return NULL;
 }
 
 const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *n) {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/options.h"
 #include "base/philox.h"
+#include "base/sized.h"
 #include "base/status.h"
 
 /* The ids that may still be chosen, ascending, in arrays of `capacity`. */
@@ -58,24 +58,10 @@ static clave_status check_options(const clave_sampler_options *o) {
   return NULL;
 }
 
-static clave_sampler_options read_options(const clave_sampler_options *o) {
-  return (clave_sampler_options){.size = sizeof *o,
-                                 .bias = OPTION(o, bias, NULL),
-                                 .n_bias = OPTION(o, n_bias, 0),
-                                 .repetition_penalty = OPTION(o, repetition_penalty, 0),
-                                 .presence_penalty = OPTION(o, presence_penalty, 0),
-                                 .frequency_penalty = OPTION(o, frequency_penalty, 0),
-                                 .penalty_window = OPTION(o, penalty_window, 0),
-                                 .temperature = OPTION(o, temperature, 0),
-                                 .top_k = OPTION(o, top_k, 0),
-                                 .top_p = OPTION(o, top_p, 0),
-                                 .min_p = OPTION(o, min_p, 0),
-                                 .seed = OPTION(o, seed, 0)};
-}
-
 clave_status clave_sampler_create(const clave_sampler_options *options, clave_sampler **out) {
   *out = NULL;
-  clave_sampler_options o = read_options(options);
+  clave_sampler_options o;
+  TRY(sized_read(options, &o, SIZED(clave_sampler_options, seed)));
   TRY(check_options(&o));
   clave_sampler *s = calloc(1, sizeof *s);
   clave_logit_bias *bias = calloc(o.n_bias + 1, sizeof *bias);

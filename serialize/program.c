@@ -27,6 +27,7 @@ void program_destroy(program *p) {
   if (!p) return;
   tensor_file_destroy(p->tensors);
   mem_pool_destroy(p->pool);
+  mem_pool_destroy(p->data);
   for (size_t i = 0; i < sizeof p->maps / sizeof *p->maps; i++) file_map_close(&p->maps[i]);
   free(p);
 }

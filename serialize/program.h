@@ -24,6 +24,7 @@ typedef struct program_section {
 typedef struct program {
   ir_program ir;
   mem_pool *pool; /* owned: everything decoded */
+  mem_pool *data; /* owned: constants that were copied for this program; NULL */
   tensor *types;  /* by Tid, in pool: as declared; DIM_UNKNOWN where a Vid stands; strides only if
                      all are known */
   const void **constants; /* by Tid, in pool: the bytes of constants, aligned to their dtype; NULL

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/options.h"
+#include "base/sized.h"
 #include "base/utf8.h"
 #include "tokenizer/unicode.h"
 
@@ -90,9 +90,8 @@ static clave_status encode_valid(encoder *e, span in, const clave_encode_options
 clave_status clave_tokenizer_encode(const clave_tokenizer *t, const char *bytes, size_t size,
                                     const clave_encode_options *options, clave_ids *out) {
   *out = (clave_ids){0};
-  clave_encode_options o = {.bos = OPTION(options, bos, false),
-                            .eos = OPTION(options, eos, false),
-                            .special = OPTION(options, special, CLAVE_SPECIAL_DEFAULT)};
+  clave_encode_options o;
+  TRY(sized_read(options, &o, SIZED(clave_encode_options, special)));
   if ((unsigned)o.special > CLAVE_SPECIAL_TEXT) {
     return INVALID("clave_encode_options: special is %d, not a clave_special", (int)o.special);
   }

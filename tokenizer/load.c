@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/options.h"
+#include "base/sized.h"
 #include "tokenizer/added.h"
 #include "tokenizer/folder.h"
 #include "tokenizer/format.h"
@@ -31,7 +31,8 @@ static clave_status read_file(clave_tokenizer *t, span file,
 clave_status clave_tokenizer_create(const void *bytes, size_t size,
                                     const clave_tokenizer_options *options, clave_tokenizer **out) {
   *out = NULL;
-  clave_tokenizer_options o = {.size = sizeof o, .pattern = OPTION(options, pattern, NULL)};
+  clave_tokenizer_options o;
+  TRY(sized_read(options, &o, SIZED(clave_tokenizer_options, pattern)));
   clave_tokenizer *t = calloc(1, sizeof *t);
   if (!t) return status_no_memory();
   t->bos = t->eos = CLAVE_NO_TOKEN;

@@ -36,12 +36,14 @@ int main(int argc, char **argv) {
   clave_program *program = NULL;
   clave_session *session = NULL;
   clave_tensor scores;
+  clave_device_info info = {.size = sizeof info};
   float pixels[PIXELS];
   if (argc != 3 || !read_image(argv[2], pixels)) {
     fprintf(stderr, "usage: embed PROGRAM IMAGE.pgm (28 x 28, binary)\n");
     return 2;
   }
   clave_status status = clave_device_open(NULL, NULL, &device);
+  if (!status) status = clave_device_get_info(device, &info);
   if (!status) status = clave_program_load(argv[1], NULL, &program);
   if (!status) status = clave_session_create(program, device, NULL, &session);
   if (!status) status = classify(session, pixels, &scores);
@@ -49,7 +51,7 @@ int main(int argc, char **argv) {
     const float *score = scores.data; /* (1, 10), contiguous */
     int digit = 0;
     for (int i = 1; i < 10; i++) digit = score[i] > score[digit] ? i : digit;
-    printf("%s is a %d, says %s\n", argv[2], digit, clave_device_get_info(device)->name);
+    printf("%s is a %d, says %s\n", argv[2], digit, info.name);
   }
   clave_session_destroy(session);
   clave_program_destroy(program);

@@ -73,12 +73,16 @@ static clave_status generate(clave_llm_conversation *talk, size_t most, size_t b
   return status;
 }
 
-static void print_speed(const clave_llm_conversation *talk, const clave_device *device) {
+static clave_status print_speed(const clave_llm_conversation *talk, const clave_device *device) {
   clave_llm_stats s;
+  clave_device_info info = {.size = sizeof info};
+  clave_status status = clave_device_get_info(device, &info);
+  if (status) return status;
   clave_llm_get_stats(talk, &s);
-  fprintf(stderr, "%s: prompt of %llu tokens in %.1f ms, then %.1f tokens/s\n",
-          clave_device_get_info(device)->name, (unsigned long long)s.prompt_tokens, s.prompt_ms,
+  fprintf(stderr, "%s: prompt of %llu tokens in %.1f ms, then %.1f tokens/s\n", info.name,
+          (unsigned long long)s.prompt_tokens, s.prompt_ms,
           s.decode_ms > 0 ? 1000 * (double)s.decode_tokens / s.decode_ms : 0);
+  return NULL;
 }
 
 int main(void) {
@@ -95,10 +99,10 @@ int main(void) {
   if (!status) status = clave_llm_conversation_create(llm, NULL, &talk);
   if (!status) status = clave_llm_prompt(talk, prompt, n_prompt);
   if (!status) status = generate(talk, (size_t)most, (size_t)batch);
+  if (!status) status = print_speed(talk, device);
   int failed = status ? report(status) : 0;
   if (!failed) {
     const uint32_t *all = clave_llm_ids(talk, &n_all);
-    print_speed(talk, device);
     failed = write_ids(env_or("OUTPUT_IDS", "output_ids.txt"), all + n_prompt, n_all - n_prompt);
   }
   clave_llm_conversation_destroy(talk);

@@ -116,13 +116,16 @@ static void show_building(void *ctx, const char *what, int done, int total) {
   (void)fprintf(stderr, done < total ? "\r%s %d/%d" : "\r\x1b[K", what, done, total);
 }
 
-static void print_device(const clave_device *device) {
-  const clave_device_info *info = clave_device_get_info(device);
-  if (info->index < 0) {
-    (void)printf("on %s: %s\n\n", info->kind, info->name);
+static clave_status print_device(const clave_device *device) {
+  clave_device_info info = {.size = sizeof info};
+  clave_status st = clave_device_get_info(device, &info);
+  if (st) return st;
+  if (info.index < 0) {
+    (void)printf("on %s: %s\n\n", info.kind, info.name);
   } else {
-    (void)printf("on %s:%d: %s, %s\n\n", info->kind, info->index, info->name, info->platform);
+    (void)printf("on %s:%d: %s, %s\n\n", info.kind, info.index, info.name, info.platform);
   }
+  return NULL;
 }
 
 static clave_status show_pictures(clave_session *session, int count, char **paths, bool *unread) {
@@ -142,7 +145,7 @@ static clave_status show_pictures(clave_session *session, int count, char **path
 
 /* Kernels on disk; path NULL: none are kept. */
 static clave_cache_info read_cache(void) {
-  clave_cache_info cache = {0};
+  clave_cache_info cache = {.size = sizeof cache};
   clave_status_free(clave_cache_get_info(&cache));
   return cache;
 }
@@ -168,7 +171,7 @@ int main(int argc, char **argv) {
   clave_status st = clave_device_open(NULL, &on, &device);
   if (!st) st = clave_program_load(argv[1], NULL, &program);
   if (!st) st = clave_session_create(program, device, &how, &session);
-  if (!st) print_device(device);
+  if (!st) st = print_device(device);
   if (!st) st = show_pictures(session, argc - 2, argv + 2, &unread);
   if (!st && !unread) print_times(start, read_clock(), files);
   if (st) (void)fprintf(stderr, "demo: %s\n", clave_status_message(st));

@@ -31,14 +31,16 @@ clave_status graph_create(const program *p, const ir_method *m, mem_pool *pool, 
   *g = (graph){.prog = p, .method = m, .pool = pool};
   g->instructions = mem_pool_alloc(pool, n + 1, sizeof *g->instructions);
   g->source = mem_pool_alloc(pool, n + 1, sizeof *g->source);
+  g->joined = mem_pool_alloc(pool, n + 1, sizeof *g->joined);
   g->chain = mem_pool_alloc(pool, n + 1, sizeof *g->chain);
   g->parent = mem_pool_alloc(pool, n + 1, sizeof *g->parent);
   g->bodies = mem_pool_alloc(pool, n + 1, sizeof *g->bodies);
   g->last_use = mem_pool_alloc(pool, slot_count(p) + 1, sizeof *g->last_use);
   g->writer = mem_pool_alloc(pool, slot_count(p) + 1, sizeof *g->writer);
-  if (!g->instructions || !g->source || !g->chain || !g->parent || !g->bodies || !g->last_use ||
-      !g->writer)
+  if (!g->instructions || !g->source || !g->joined || !g->chain || !g->parent || !g->bodies ||
+      !g->last_use || !g->writer)
     return status_no_memory();
+  for (uint32_t i = 0; i < n; i++) g->joined[i] = i;
   flatten_chain(g, m->chain, NO_INDEX, &number);
   return NULL;
 }

@@ -19,9 +19,10 @@ typedef struct graph {
   mem_pool *pool;          /* borrowed: what the graph and its passes make lies there */
   ir_instruction *instructions;
   uint32_t n;
-  uint32_t *source;   /* (n) number of each in the method, see program_find_node */
-  uint32_t *chain;    /* (n) where it stands */
-  uint32_t *parent;   /* (n) the control op whose body it is in; NO_INDEX */
+  uint32_t *source; /* (n) number of each in the method, see program_find_node */
+  uint32_t *joined; /* by number in the method: of the node that a pass joined it to, or its own */
+  uint32_t *chain;  /* (n) where it stands */
+  uint32_t *parent; /* (n) the control op whose body it is in; NO_INDEX */
   range (*bodies)[2]; /* (n) instructions of a control op's bodies; of others none, right behind */
   uint32_t *writer;   /* (n_slots) instruction; a body's args: its control op; NO_INDEX */
   uint32_t *last_use; /* (n_slots) last instruction that reads the slot; n: read after the last;

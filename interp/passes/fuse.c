@@ -145,6 +145,7 @@ static clave_status fuse_into(fusion *f, uint32_t index) {
       continue;
     }
     list[f->producer[tid]].op_type = IR_OP_NONE;
+    f->g->joined[f->g->source[f->producer[tid]]] = f->g->source[index];
     list[index].op = merged;
     i = 0;
   }

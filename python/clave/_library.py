@@ -31,10 +31,18 @@ class Tensor(C.Structure):
     ]
 
 
-class DeviceInfo(C.Structure):
+class Info(C.Structure):
+    """A struct that the library fills in: the first field is its size."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(size=C.sizeof(self), **values)
+
+
+class DeviceInfo(Info):
     """clave_device_info."""
 
     _fields_ = [
+        ("size", C.c_size_t),
         *((name, C.c_char_p) for name in ("kind", "name", "platform", "driver", "type", "extensions")),
         ("memory", C.c_uint64),
         ("max_alloc", C.c_uint64),
@@ -46,10 +54,11 @@ class DeviceInfo(C.Structure):
     ]
 
 
-class TensorInfo(C.Structure):
+class TensorInfo(Info):
     """clave_tensor_info."""
 
     _fields_ = [
+        ("size", C.c_size_t),
         ("name", C.c_char_p),
         ("dtype", C.c_int),
         ("rank", C.c_int),
@@ -60,13 +69,15 @@ class TensorInfo(C.Structure):
         ("kind", C.c_int),
         ("is_scalar", C.c_bool),
         ("slot", C.c_uint32),
+        ("encoding", C.c_int),
     ]
 
 
-class ProgramInfo(C.Structure):
+class ProgramInfo(Info):
     """clave_program_info."""
 
     _fields_ = [
+        ("size", C.c_size_t),
         ("producer", C.c_char_p),
         ("metadata", C.c_char_p),
         *((name, C.c_uint32) for name in ("version", "n_methods", "n_slots", "n_constants", "n_state")),
@@ -75,13 +86,24 @@ class ProgramInfo(C.Structure):
     ]
 
 
-class MethodInfo(C.Structure):
+class MethodInfo(Info):
     """clave_method_info."""
 
     _fields_ = [
+        ("size", C.c_size_t),
         ("name", C.c_char_p),
         ("metadata", C.c_char_p),
         *((name, C.c_uint32) for name in ("n_inputs", "n_outputs", "n_nodes")),
+    ]
+
+
+class PlacementInfo(Info):
+    """clave_placement_info."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        *((name, C.c_char_p) for name in ("op", "name", "where", "reason")),
+        ("supported", C.c_bool),
     ]
 
 
@@ -149,16 +171,20 @@ _P, _S = C.c_void_p, C.c_char_p
 _OUT = C.POINTER(C.c_void_p)
 # Functions that return a clave_status, with their arguments.
 _CHECKED: dict[str, tuple[Any, ...]] = {
-    "clave_devices": (C.POINTER(C.POINTER(DeviceInfo)), C.POINTER(C.c_int)),
+    "clave_devices_count": (C.POINTER(C.c_int),),
+    "clave_devices_get": (C.c_int, C.POINTER(DeviceInfo)),
     "clave_device_open": (_S, C.POINTER(DeviceOptions), _OUT),
     "clave_program_load": (_S, _P, _OUT),
     "clave_program_create": (_P, C.c_size_t, C.POINTER(Tensor), C.c_size_t, _OUT),
     "clave_program_save": (_P, _S),
     "clave_program_set_section": (_P, _S, _S, C.c_size_t),
     "clave_program_set_metadata": (_P, _S),
+    "clave_program_get_info": (_P, C.POINTER(ProgramInfo)),
     "clave_program_method": (_P, C.c_uint32, C.POINTER(MethodInfo)),
     "clave_program_input": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
     "clave_program_output": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
+    "clave_program_supported": (_P, _P, C.POINTER(SessionOptions), _OUT),
+    "clave_placement_get": (_P, _S, C.c_uint32, C.POINTER(PlacementInfo)),
     "clave_session_create": (_P, _P, C.POINTER(SessionOptions), _OUT),
     "clave_session_bind_input": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_run": (_P, _S),
@@ -179,11 +205,11 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "clave_status_message": (_S, _P),
     "clave_status_free": (None, _P),
     "clave_version": (_S,),
-    "clave_program_get_info": (None, _P, C.POINTER(ProgramInfo)),
     "clave_program_section": (_P, _P, _S, C.POINTER(C.c_size_t)),
     "clave_program_destroy": (None, _P),
     "clave_device_destroy": (None, _P),
     "clave_session_destroy": (None, _P),
+    "clave_placement_destroy": (None, _P),
     "clave_tokenizer_get_info": (None, _P, C.POINTER(TokenizerInfo)),
     "clave_tokenizer_find": (C.c_int32, _P, _S),
     "clave_tokenizer_destroy": (None, _P),

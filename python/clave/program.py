@@ -31,12 +31,28 @@ class Argument:
 
 @dataclass(frozen=True)
 class Method:
-    """A named entry point. metadata: the structure of arguments and results, {} if the exporter wrote none."""
+    """A named entry point. n_nodes: its instructions, with those of bodies. metadata: the structure of arguments and
+    results, {} if the exporter wrote none.
+    """
 
     name: str
     inputs: list[Argument]
     outputs: list[Argument]
+    n_nodes: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node of a method runs, see clave_placement_info: `where` is "opencl", "cpu", "host", "view", "control",
+    "fused" or "none". reason: why not on the preferred device, None if it is there. supported: it is, or needs none.
+    """
+
+    op: str
+    name: str
+    where: str
+    reason: str | None
+    supported: bool
 
 
 class Program:
@@ -102,7 +118,7 @@ class Program:
 
 def _info(handle: L.Handle) -> L.ProgramInfo:
     info = L.ProgramInfo()
-    L.library().clave_program_get_info(handle.pointer, C.byref(info))
+    L.call("clave_program_get_info", handle.pointer, C.byref(info))
     return info
 
 
@@ -116,7 +132,7 @@ def _read_method(handle: L.Handle, index: int) -> Method:
     L.call("clave_program_method", handle.pointer, index, C.byref(m))
     inputs = [_read_argument(handle, "clave_program_input", m.name, i) for i in range(m.n_inputs)]
     outputs = [_read_argument(handle, "clave_program_output", m.name, i) for i in range(m.n_outputs)]
-    return Method(m.name.decode(), inputs, outputs, _read_metadata(m.metadata))
+    return Method(m.name.decode(), inputs, outputs, m.n_nodes, _read_metadata(m.metadata))
 
 
 def _read_json(text: bytes | None) -> dict[str, Any]:

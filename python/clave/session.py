@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import dataclasses
 import os
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from clave import _library as L
 from clave import _tensors, structure
 from clave.errors import Error
-from clave.program import Argument, Method, Program
+from clave.program import Argument, Method, Place, Program
 
 
 def devices() -> list[dict[str, Any]]:
@@ -19,9 +20,15 @@ def devices() -> list[dict[str, Any]]:
 
     `index` is the N of device="opencl:N" (-1: device="cpu"); `is_default` marks what an unset CLAVE_DEVICE picks.
     """
-    found, count = C.POINTER(L.DeviceInfo)(), C.c_int()
-    L.call("clave_devices", C.byref(found), C.byref(count))
-    return [{name: _text(getattr(found[i], name)) for name, _ in L.DeviceInfo._fields_} for i in range(count.value)]
+    count = C.c_int()
+    L.call("clave_devices_count", C.byref(count))
+    return [_device(i) for i in range(count.value)]
+
+
+def _device(index: int) -> dict[str, Any]:
+    info = L.DeviceInfo()
+    L.call("clave_devices_get", index, C.byref(info))
+    return {name: _text(getattr(info, name)) for name, _ in L.DeviceInfo._fields_ if name != "size"}
 
 
 def _text(x: Any) -> Any:
@@ -40,6 +47,24 @@ class Device:
         name = None if spec is None else spec.encode()
         options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback))
         self.handle = L.Handle("clave_device_open", "clave_device_destroy", name, options)
+
+    def supported(self, program: Program, method: str = "forward", *, fused: bool = False) -> list[Place]:
+        """Where each node of a method would run on this device, by number, and why; nothing is run for it.
+
+        fused: with neighbours joined as in a session; else every node by itself.
+        """
+        if method not in program.methods:
+            raise Error(f"no method {method!r}, the program has {', '.join(program.methods)}")
+        options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), unfused=not fused))
+        pointers = program.handle.pointer, self.handle.pointer
+        places = L.Handle("clave_program_supported", "clave_placement_destroy", *pointers, options)
+        return [_place(places, method.encode(), i) for i in range(program.methods[method].n_nodes)]
+
+
+def _place(places: L.Handle, method: bytes, index: int) -> Place:
+    info = L.PlacementInfo()
+    L.call("clave_placement_get", places.pointer, method, index, C.byref(info))
+    return Place(*(_text(getattr(info, f.name)) for f in dataclasses.fields(Place)))
 
 
 class Session:

@@ -110,6 +110,37 @@ static void test_session_outlives_what_made_it(void **state) {
   clave_session_destroy(s);
 }
 
+/* Retains and releases a device that the first thread has given up. */
+static void *share_device(void *arg) {
+  clave_device *device = arg;
+  for (int i = 0; i < 1000; i++) clave_device_destroy(clave_device_retain(device));
+  clave_program *program;
+  clave_session *s;
+  float image[PIXELS] = {0}, logits[CLASSES];
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, device, NULL, &s));
+  clave_device_destroy(device);
+  good(classify(s, image, 1, logits));
+  clave_session_destroy(s);
+  clave_program_destroy(program);
+  return NULL;
+}
+
+static void test_device_is_retained(void **state) {
+  (void)state;
+  clave_device *device;
+  pthread_t threads[THREADS];
+  good(clave_device_open("cpu", NULL, &device));
+  for (int i = 0; i < THREADS; i++) {
+    assert_ptr_equal(clave_device_retain(device), device);
+    assert_int_equal(pthread_create(&threads[i], NULL, share_device, device), 0);
+  }
+  clave_device_destroy(device);
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+  assert_null(clave_device_retain(NULL));
+  clave_device_destroy(NULL);
+}
+
 /* What a device has of a program's constants goes with its last session: the next device may lie at
  * the same address. */
 static void change_devices(const char *name) {
@@ -264,6 +295,7 @@ int main(void) {
       cmocka_unit_test(test_session_outlives_what_made_it),
       cmocka_unit_test(test_threads_cpu),
       cmocka_unit_test(test_threads_opencl),
+      cmocka_unit_test(test_device_is_retained),
       cmocka_unit_test(test_a_program_changes_devices),
       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_budget),

@@ -40,7 +40,7 @@ static void check_devices(const char *first, const char *second) {
   clave_program *p = open_sample();
   clave_device *devices[2];
   clave_session *a, *b;
-  clave_tensor_info info;
+  clave_tensor_info info = {.size = sizeof info};
   good(clave_device_open(first, NULL, &devices[0]));
   good(clave_device_open(second, NULL, &devices[1]));
   good(clave_session_create(p, devices[0], NULL, &a));
@@ -91,17 +91,17 @@ static void check_copies(const char *name) {
   clave_device *device;
   clave_program *p;
   clave_session *a, *b;
-  clave_program_info info;
+  clave_program_info info = {.size = sizeof info};
   good(clave_device_open(name, NULL, &device));
   good(clave_program_load("examples/tinylm/tinylm.clv", NULL, &p));
   good(clave_session_create(p, device, NULL, &a));
   good(clave_session_create(p, device, NULL, &b));
-  clave_program_get_info(p, &info);
+  good(clave_program_get_info(p, &info));
   assert_true(info.n_state > 1);
   uint8_t *bytes = malloc(info.state_bytes), *copied = malloc(info.state_bytes);
   for (int reading = 0; reading < 2; reading++) {
     for (uint32_t i = 0; i < info.n_state; i++) {
-      clave_tensor_info t;
+      clave_tensor_info t = {.size = sizeof t};
       good(clave_program_state(p, i, &t));
       size_t n = clave_dtype_size(t.dtype);
       for (int k = 0; k < t.rank; k++) n *= (size_t)t.dims[k];
@@ -217,7 +217,7 @@ static void test_bad_state(void **state) {
   clave_program *p = open_sample(), *q = open_sample();
   clave_device *device;
   clave_session *a, *b;
-  clave_tensor_info info;
+  clave_tensor_info info = {.size = sizeof info};
   int64_t count[3] = {0};
   good(clave_device_open("cpu", NULL, &device));
   good(clave_session_create(p, device, NULL, &a));
@@ -237,7 +237,7 @@ static void test_bad_state(void **state) {
 static void test_sections_and_metadata(void **state) {
   (void)state;
   clave_program *p = open_sample(), *q;
-  clave_program_info info;
+  clave_program_info info = {.size = sizeof info};
   char *path = in_folder("carries.clv"), tag[] = "AAAA";
   size_t size;
   assert_null(clave_program_section(p, "TOKN", &size));
@@ -258,7 +258,7 @@ static void test_sections_and_metadata(void **state) {
   assert_null(clave_program_section(q, "Mine", &size));
   assert_non_null(clave_program_section(q, "none", &size));
   assert_int_equal(size, 0);
-  clave_program_get_info(q, &info);
+  good(clave_program_get_info(q, &info));
   assert_string_equal(info.metadata, "{\"llm\": {\"bos\": 1}}");
   clave_status st = NULL;
   for (int i = 0; i < 64 && !st; i++, tag[i % 4]++) st = clave_program_set_section(q, tag, "", 0);

@@ -45,6 +45,8 @@ def run_script(text):
 @pytest.mark.parametrize("name, text", commands())
 def test_readme(name, text):
     out = run_script(text)
+    if name == "build_c":
+        assert "\n0 0\n7.25 0\n" in out and "matmul" in out and "F32 [batch, 3]" in out
     if name == "llama":
         assert out.endswith("\n" + published_story().removeprefix("Once upon a time") + "\n")
 

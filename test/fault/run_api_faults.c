@@ -18,6 +18,7 @@ typedef struct life {
   clave_program *program, *saved, *made;
   clave_tensors *data;
   clave_session *session, *other;
+  clave_placement *places;
   uint32_t n_observed;
   float result[1024]; /* the first output, bound */
 } life;
@@ -31,12 +32,12 @@ static const char *in_folder(const life *l, const char *name) {
 /* ---------------------------------------------------------------- programs */
 
 static clave_status describe(const clave_program *p) {
-  clave_program_info info;
-  clave_method_info m;
-  clave_tensor_info t;
-  clave_node_info node;
+  clave_program_info info = {.size = sizeof info};
+  clave_method_info m = {.size = sizeof m};
+  clave_tensor_info t = {.size = sizeof t};
+  clave_node_info node = {.size = sizeof node};
   clave_tensor constant;
-  clave_program_get_info(p, &info);
+  TRY(clave_program_get_info(p, &info));
   TRY(clave_program_method(p, 0, &m));
   for (uint32_t i = 0; i < m.n_inputs; i++) TRY(clave_program_input(p, m.name, i, &t));
   for (uint32_t i = 0; i < m.n_outputs; i++) TRY(clave_program_output(p, m.name, i, &t));
@@ -81,8 +82,8 @@ static void *read_whole(const char *path) {
 
 static clave_status make_program(life *l) {
   clave_tensor constants[MAX_CONSTANTS];
-  clave_program_info info;
-  clave_program_get_info(l->program, &info);
+  clave_program_info info = {.size = sizeof info};
+  TRY(clave_program_get_info(l->program, &info));
   for (uint32_t i = 0; i < info.n_constants; i++)
     TRY(clave_program_constant(l->program, i, &constants[i]));
   size_t size;
@@ -111,18 +112,30 @@ static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor 
 static clave_status open_sessions(life *l) {
   clave_session_options o = {.size = sizeof o, .profile = true};
   clave_device_options device = {.size = sizeof device, .n_threads = 2};
+  clave_device_info info = {.size = sizeof info};
+  clave_memory_info memory = {.size = sizeof memory};
   TRY(clave_device_open(l->device_name, &device, &l->device));
+  TRY(clave_device_get_info(l->device, &info));
+  clave_device_destroy(clave_device_retain(l->device));
   TRY(clave_session_create(l->made, l->device, &o, &l->session));
+  TRY(clave_session_memory(l->session, &memory));
   return clave_session_create(l->made, l->device, &o, &l->other);
 }
 
-static clave_status place(const life *l) {
-  clave_method_info m;
-  const char *where, *reason;
+static clave_status read_places(const life *l) {
+  clave_method_info m = {.size = sizeof m};
+  clave_placement_info info = {.size = sizeof info};
   TRY(clave_program_method(l->made, 0, &m));
-  for (uint32_t i = 0; i < m.n_nodes; i++)
-    TRY(clave_session_placement(l->session, m.name, i, &where, &reason));
+  for (uint32_t i = 0; i < m.n_nodes; i++) TRY(clave_placement_get(l->places, m.name, i, &info));
   return NULL;
+}
+
+static clave_status place(life *l) {
+  TRY(clave_program_supported(l->made, l->device, NULL, &l->places));
+  TRY(read_places(l));
+  clave_placement_destroy(l->places);
+  TRY(clave_session_placement(l->session, &l->places));
+  return read_places(l);
 }
 
 static clave_status run(clave_session *s, const life *l) {
@@ -132,11 +145,11 @@ static clave_status run(clave_session *s, const life *l) {
 
 /* Each state goes through the host to the other session, and all of it back. */
 static clave_status move_states(life *l) {
-  clave_program_info info;
-  clave_program_get_info(l->made, &info);
+  clave_program_info info = {.size = sizeof info};
+  TRY(clave_program_get_info(l->made, &info));
   for (uint32_t i = 0; i < info.n_state && i < MAX_STATES; i++) {
     static char bytes[1 << 16];
-    clave_tensor_info t;
+    clave_tensor_info t = {.size = sizeof t};
     TRY(clave_program_state(l->made, i, &t));
     size_t size = clave_dtype_size(t.dtype);
     for (int k = 0; k < t.rank; k++) size *= (size_t)t.dims[k];
@@ -162,10 +175,11 @@ static clave_status use_sessions(life *l) {
 static clave_status run_life(void *ctx) {
   life *l = ctx;
   uint64_t removed;
-  clave_cache_info info;
+  clave_cache_info info = {.size = sizeof info};
   int n_devices;
-  const clave_device_info *list;
-  TRY(clave_devices(&list, &n_devices));
+  clave_device_info device = {.size = sizeof device};
+  TRY(clave_devices_count(&n_devices));
+  TRY(clave_devices_get(n_devices - 1, &device));
   TRY(clave_tensors_load(l->data_path, &l->data));
   TRY(use_programs(l));
   TRY(use_sessions(l));
@@ -179,8 +193,8 @@ static const char *wrong_life(void *ctx) {
   const life *l = ctx;
   size_t size = 0;
   const void *section = clave_program_section(l->saved, "TEST", &size);
-  clave_program_info info;
-  clave_program_get_info(l->saved, &info);
+  clave_program_info info = {.size = sizeof info};
+  if (clave_program_get_info(l->saved, &info)) return "no info";
   if (size != 10 || memcmp(section, "some bytes", 10) != 0) return "the section is not the one set";
   if (strcmp(info.metadata, "{\"a\": 1}") != 0) return "the metadata is not what was set";
   if (clave_program_section(l->saved, "MORE", &size)) return "a removed section is there";
@@ -214,6 +228,7 @@ static void end_life(void *ctx) {
   static const char *const files[] = {"saved.clv", "saved.json", "consts.safetensors",
                                       "profile.json"};
   life *l = ctx;
+  clave_placement_destroy(l->places);
   clave_session_destroy(l->session);
   clave_session_destroy(l->other);
   clave_tensors_destroy(l->data);

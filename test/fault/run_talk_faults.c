@@ -89,6 +89,8 @@ static clave_status run_talk(life *l) {
   static const uint32_t more[2] = {65, 66};
   const char *text;
   size_t size;
+  clave_llm_info info = {.size = sizeof info};
+  TRY(clave_llm_get_info(l->llm, &info));
   TRY(clave_llm_prompt_text(l->talk, "Once", 4));
   TRY(answer(l->talk));
   TRY(clave_llm_fork(l->talk, &l->fork));

@@ -141,6 +141,10 @@ def test_every_allocation_of_every_function(net, build, tmp_path, cache):
     run_faults(binary(build, "run_api_faults"), "alloc", *net[:2], "cpu", tmp_path, env=cache, least=150)
 
 
+def test_every_allocation_of_a_builder(build):
+    run_faults(binary(build, "run_builder_faults"), "alloc", least=30)
+
+
 def test_tokenizers(build):
     """Every allocation from file to text, with the small files that fuzzing begins with."""
     files = [f for k in ("sentencepiece", "tiktoken", "tokenizer_json") for f in sorted(CORPUS.glob(f"{k}/*"))]
@@ -505,6 +509,13 @@ def test_f64_without_fp64(build, stub, tmp_path):
     assert abs(safetensors.numpy.load_file(out)["output_0"] - (x.double() * 2).sum().numpy()) < 1e-12
     out.unlink()
     assert "fp64" in one_error(command(build, env, *args, "--no-fallback"), out)
+    inspect = "inspect", tmp_path / "d.clv", "--placement", "--json", "--device", "opencl"
+    for flags, elsewhere in (((), "cpu"), (("--no-fallback",), "none")):
+        p = command(build, env, *inspect, *flags)
+        assert p.returncode == 0, p.stderr
+        nodes = json.loads(p.stdout)["methods"][0]["nodes"]
+        assert len(nodes) == 3 and {n["where"] for n in nodes} <= {elsewhere, "fused"}, nodes
+        assert all("fp64" in n["reason"] for n in nodes), nodes
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ static int64_t choose_size(const clave_tensor_info *info, int i) {
 
 static bool set_input(clave_session *s, const clave_program *p, const char *method, uint32_t i,
                       maker *m) {
-  clave_tensor_info info;
+  clave_tensor_info info = {.size = sizeof info};
   int64_t dims[CLAVE_MAX_RANK], n = 1;
   require(is_good(clave_program_input(p, method, i, &info)));
   for (int k = 0; k < info.rank; k++) {
@@ -108,7 +108,7 @@ static void read_output(clave_session *s, const char *method, uint32_t i) {
 
 static void run_method(clave_session *s, const clave_program *p, uint32_t index, int *steps,
                        uint64_t seed) {
-  clave_method_info info;
+  clave_method_info info = {.size = sizeof info};
   maker m = {.random = seed};
   require(is_good(clave_program_method(p, index, &info)));
   bool ready = info.n_inputs < MAX_TENSORS;
@@ -130,7 +130,7 @@ static clave_device *open_device(void) {
 
 static void run_program(clave_program *p, uint64_t seed) {
   int steps = MAX_STEPS;
-  clave_program_info info;
+  clave_program_info info = {.size = sizeof info};
   clave_session *s;
   clave_session_options o = {.size = sizeof o,
                              .memory_budget = MEMORY_BUDGET,
@@ -139,7 +139,7 @@ static void run_program(clave_program *p, uint64_t seed) {
                              .unfused = seed & 1,
                              .cancel = cancel,
                              .cancel_ctx = &steps};
-  clave_program_get_info(p, &info);
+  require(is_good(clave_program_get_info(p, &info)));
   if (!is_good(clave_session_create(p, open_device(), &o, &s))) return;
   for (uint32_t i = 0; i < 2 * info.n_methods && i < 8; i++)
     run_method(s, p, i % info.n_methods, &steps, seed + i);

@@ -223,6 +223,52 @@ static void no_fallback_is_an_error(void **state) {
   program_destroy(prog);
 }
 
+/* Every node that no device takes is listed, and none is an error. */
+static void placement_of_what_no_device_runs(void **state) {
+  (void)state;
+  program *prog = program_of(LONG_CHAIN);
+  null_device d[2];
+  device_set set = null_devices(d, 2);
+  node_placement rows[4];
+  executable *x;
+  d[0].modulus = UINT64_MAX;
+  set.no_fallback = true;
+  good(executable_create(prog, &set, &(executable_options){.partial = true}, &x));
+  executable_placement(x, 0, rows);
+  for (int i = 0; i < 4; i++) {
+    assert_string_equal(rows[i].where, "none");
+    assert_string_equal(rows[i].reason, "not on this one");
+    assert_false(rows[i].supported);
+  }
+  executable_destroy(x);
+  program_destroy(prog);
+}
+
+/* A node that was fused is where the node is that computes it. */
+static void placement_of_fused_nodes(void **state) {
+  (void)state;
+  program *prog = program_of(PROGRAM(
+      T("x") "," T("y") "," T("a") "," T("b") "," TT("c"),
+      ADD("a", 0, 1, 2) "," ADD("b", 2, 2, 3) "," ADD("d", 3, 3, 1) "," TRANSPOSE("c", 1, 4)));
+  null_device d[2];
+  device_set set = null_devices(d, 2);
+  for (int fallback = 0; fallback < 2; fallback++) {
+    node_placement rows[4];
+    executable *x;
+    d[0].modulus = fallback ? UINT64_MAX : 1;
+    good(executable_create(prog, &set, &(executable_options){0}, &x));
+    executable_placement(x, 0, rows);
+    const char *const where[] = {"fused", "fused", fallback ? "cpu" : "null", "view"};
+    for (int i = 0; i < 4; i++) {
+      assert_string_equal(rows[i].where, where[i]);
+      assert_int_equal(rows[i].supported, i == 3 || !fallback);
+      assert_int_equal(rows[i].reason != NULL, i < 3 && fallback);
+    }
+    executable_destroy(x);
+  }
+  program_destroy(prog);
+}
+
 static void moved_instructions_have_a_reason(void **state) {
   (void)state;
   planned t = plan_text(LONG_CHAIN, 2, false);
@@ -433,6 +479,8 @@ int main(void) {
       cmocka_unit_test(nothing_that_is_read_is_written_over),
       cmocka_unit_test(what_crosses_is_transferred_once),
       cmocka_unit_test(no_fallback_is_an_error),
+      cmocka_unit_test(placement_of_what_no_device_runs),
+      cmocka_unit_test(placement_of_fused_nodes),
       cmocka_unit_test(moved_instructions_have_a_reason),
       cmocka_unit_test(schedules_are_kept_by_sizes),
       cmocka_unit_test(bounds_are_checked),

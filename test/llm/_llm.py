@@ -21,8 +21,9 @@ class LlmOptions(C.Structure):
     ]
 
 
-class Info(C.Structure):
+class Info(L.Info):
     _fields_ = [
+        ("size", C.c_size_t),
         ("max_context", C.c_uint32),
         ("n_vocab", C.c_uint32),
         ("tokenizer", C.c_void_p),
@@ -103,7 +104,7 @@ class Llm:
     @property
     def info(self):
         out = Info()
-        _void("clave_llm_get_info", self.handle, C.byref(out))
+        call("clave_llm_get_info", self.handle, C.byref(out))
         return out
 
     def chat_ids(self, chat, template=None):

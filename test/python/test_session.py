@@ -186,6 +186,25 @@ def test_a_device_says_whether_there_is_a_fallback(program):
         clave.Session(program, clave.Device("cpu"), fallback=False)
 
 
+def test_a_device_says_what_it_supports():
+    class Net(nn.Module):
+        def forward(self, x):
+            return torch.softmax(x * 2 + 1, 0), x.t()
+
+    program, device = clave.export(Net(), (torch.ones(2, 3),)), clave.Device("cpu")
+    alone = device.supported(program)
+    assert [(p.op, p.where) for p in alone if p.op != "copy"] == [
+        ("elementwise", "cpu"),
+        ("elementwise", "cpu"),
+        ("softmax", "cpu"),
+        ("permute", "view"),
+    ]
+    assert all(p.supported and p.reason is None for p in alone)
+    assert [p.where for p in device.supported(program, fused=True)].count("fused") == 1
+    with pytest.raises(clave.Error, match="no method 'prefill', the program has forward"):
+        device.supported(program, "prefill")
+
+
 def python(code, **env):
     merged = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **env}
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=merged)

@@ -1,0 +1,517 @@
+/* Programs built call by call: slots, methods, bodies, and the program made of them. */
+#include "api/builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "interp/host_copy.h"
+#include "serialize/encode.h"
+
+/* ---------------------------------------------------------------- common */
+
+bool builder_ready(const clave_builder *b) { return b && !b->error && !b->finished; }
+
+/* The chain that instructions go to; NULL before the first method. */
+static ir_chain *current_chain(clave_builder *b) {
+  if (b->depth) return &b->bodies.items[b->open[b->depth - 1]];
+  return b->ir.chains.count ? &b->ir.chains.items[b->ir.chains.count - 1] : NULL;
+}
+
+void builder_fail_op(clave_builder *b, clave_status st) {
+  if (st && b->table) {
+    const ir_instructions *list = &current_chain(b)->instructions;
+    const ir_instruction *ins = &list->items[list->count - 1];
+    st = status_while(st, "node %u (%.200s, %s)", list->count - 1, ins->name,
+                      op_table[ins->op_type].name);
+  }
+  builder_fail(b, st);
+}
+
+void builder_fail(clave_builder *b, clave_status st) {
+  if (b->error) {
+    status_free(st);
+  } else {
+    b->error = st;
+  }
+}
+
+void *builder_alloc(clave_builder *b, size_t count, size_t size) {
+  void *p = mem_pool_alloc(b->pool, count + 1, size);
+  if (!p) builder_fail(b, status_no_memory());
+  return p;
+}
+
+void *builder_append(clave_builder *b, void *vector, size_t size) {
+  ir_vector v;
+  memcpy(&v, vector, sizeof v);
+  if (v.count == LIMIT_ITEMS) {
+    builder_fail(b, INVALID("more than %d of a kind", (int)LIMIT_ITEMS));
+    return NULL;
+  }
+  if ((v.count & (v.count - 1)) == 0) { /* a power of two is full */
+    void *grown = builder_alloc(b, v.count ? 2 * (size_t)v.count : 1, size);
+    if (!grown) return NULL;
+    if (v.count) memcpy(grown, v.items, v.count * size);
+    v.items = grown;
+  }
+  void *item = (char *)v.items + v.count++ * size;
+  memcpy(vector, &v, sizeof v);
+  return item;
+}
+
+const char *builder_text(clave_builder *b, const char *s) {
+  const char *copy = mem_pool_strdup(b->pool, s ? s : "", s ? strlen(s) : 0);
+  if (!copy) builder_fail(b, status_no_memory());
+  return copy;
+}
+
+/* ---------------------------------------------------------------- ids */
+
+static clave_id make_id(id_kind kind, uint32_t count) {
+  return (clave_id)kind << ID_SHIFT | (count - 1);
+}
+
+clave_status builder_index(const clave_builder *b, clave_id id, id_kind kind, uint32_t *index) {
+  static const char *const names[] = {"nothing", "a tensor", "a value", "a body"};
+  const uint32_t counts[] = {0, b->ir.tensors.count, b->ir.values.count, b->bodies.count};
+  uint32_t is = id >> ID_SHIFT;
+  *index = id & (((clave_id)1 << ID_SHIFT) - 1);
+  if (is >= ID_KINDS || (is && *index >= counts[is]) || (!is && id))
+    return INVALID("id %u is none of this builder's, expected %s", id, names[kind]);
+  if (is == (uint32_t)kind) return NULL;
+  return INVALID("id %u is %s, expected %s", id, names[is], names[kind]);
+}
+
+/* The index of a tensor of one kind. */
+static clave_status index_of_kind(const clave_builder *b, clave_id id, slot_kind kind,
+                                  uint32_t *index) {
+  TRY(builder_index(b, id, ID_TENSOR, index));
+  slot_kind is = b->kinds.items[*index];
+  if (is == kind) return NULL;
+  return INVALID("tensor '%.200s' is of kind %s, expected %s", b->ir.tensors.items[*index].name,
+                 slot_kind_name(is), slot_kind_name(kind));
+}
+
+clave_status builder_tids(clave_builder *b, const clave_id *ids, uint32_t n, ir_u32s *out) {
+  if (n > LIMIT_ITEMS || (n && !ids)) return INVALID("%u tensors, none given", n);
+  uint32_t *items = mem_pool_alloc(b->pool, (size_t)n + 1, sizeof *items);
+  if (!items) return status_no_memory();
+  for (uint32_t i = 0; i < n; i++)
+    TRY(status_while(builder_index(b, ids[i], ID_TENSOR, &items[i]), "entry %u", i));
+  *out = (ir_u32s){items, n};
+  return NULL;
+}
+
+clave_status builder_ints(clave_builder *b, const int64_t *literals, const clave_id *values,
+                          uint32_t n, ir_int_or_vids *out) {
+  if (n > LIMIT_ITEMS || (n && !literals)) return INVALID("%u integers, none given", n);
+  ir_int_or_vid *items = mem_pool_alloc(b->pool, (size_t)n + 1, sizeof *items);
+  if (!items) return status_no_memory();
+  for (uint32_t i = 0; i < n; i++) {
+    items[i] = (ir_int_or_vid){literals[i], IR_NONE, true};
+    if (!values || !values[i]) continue;
+    items[i].literal = 0;
+    TRY(status_while(builder_index(b, values[i], ID_VALUE, &items[i].vid), "entry %u", i));
+  }
+  *out = (ir_int_or_vids){items, n};
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- lifetime */
+
+clave_status clave_builder_create(clave_builder **out) {
+  *out = NULL;
+  clave_builder *b = calloc(1, sizeof *b);
+  if (!b) return status_no_memory();
+  clave_status st = mem_pool_create(&b->pool);
+  if (!st) st = mem_pool_create(&b->data);
+  if (st) {
+    clave_builder_destroy(b);
+    return st;
+  }
+  b->ir.producer = "clave " CLAVE_VERSION;
+  b->ir.metadata = "";
+  *out = b;
+  return NULL;
+}
+
+void clave_builder_destroy(clave_builder *b) {
+  if (!b) return;
+  mem_pool_destroy(b->pool);
+  mem_pool_destroy(b->data);
+  status_free(b->error);
+  free(b);
+}
+
+const char *clave_builder_error(const clave_builder *b) {
+  return b && b->error ? status_message(b->error) : NULL;
+}
+
+static void set_string(clave_builder *b, const char **to, const char *s) {
+  const char *copy = builder_text(b, s);
+  if (copy) *to = copy;
+}
+
+void clave_builder_producer(clave_builder *b, const char *name) {
+  if (builder_ready(b)) set_string(b, &b->ir.producer, name);
+}
+void clave_builder_metadata(clave_builder *b, const char *json) {
+  if (builder_ready(b)) set_string(b, &b->ir.metadata, json);
+}
+
+/* ---------------------------------------------------------------- tensors and values */
+
+static clave_id add_tensor(clave_builder *b, slot_kind kind, const char *name, clave_dtype type,
+                           ir_int_or_vids shape) {
+  slot_kind *k = builder_append(b, &b->kinds, sizeof *k);
+  ir_tensor *t = k ? builder_append(b, &b->ir.tensors, sizeof *t) : NULL;
+  const char *copy = t ? builder_text(b, name) : NULL;
+  if (!copy) return 0;
+  *k = kind;
+  *t = (ir_tensor){.dtype = (dtype)type, .shape = shape, .name = copy};
+  return make_id(ID_TENSOR, b->ir.tensors.count);
+}
+
+static clave_status check_type(clave_dtype type, int rank) {
+  if (!clave_dtype_name(type)) return INVALID("there is no dtype %d", (int)type);
+  if (rank >= 0 && rank <= MAX_RANK) return NULL;
+  return INVALID("rank %d, expected 0 to %d", rank, (int)MAX_RANK);
+}
+
+clave_id clave_builder_tensor(clave_builder *b, clave_slot_kind kind, const char *name,
+                              clave_dtype type, int rank, const int64_t *dims,
+                              const clave_id *values) {
+  ir_int_or_vids shape = {0};
+  if (!builder_ready(b)) return 0;
+  clave_status st = check_type(type, rank);
+  if (!st && (kind < CLAVE_SLOT_INPUT || kind > CLAVE_SLOT_TEMPORARY))
+    st = INVALID("kind %d, expected an input, output, state or temporary", (int)kind);
+  if (!st) st = builder_ints(b, dims, values, (uint32_t)rank, &shape);
+  if (!st) return add_tensor(b, (slot_kind)kind, name, type, shape);
+  builder_fail(b, status_while(st, "tensor '%.200s'", name ? name : ""));
+  return 0;
+}
+
+/* The bytes that the program will read: the caller's, or a copy. */
+static clave_status take_data(clave_builder *b, const clave_tensor *given, bool copy,
+                              constant_data *out) {
+  size_t bytes;
+  if (!given) return INVALID("no data are given");
+  TRY(check_type(given->dtype, given->rank));
+  tensor t = tensor_from_public(given);
+  if (!tensor_bytes(&t, &bytes)) return INVALID("its size is negative or overflows");
+  if (bytes && !given->data) return INVALID("no data are given");
+  if (!copy && !tensor_is_contiguous(&t))
+    return INVALID("its data are not contiguous: they can be copied, not borrowed");
+  int64_t *dims = mem_pool_alloc(b->pool, MAX_RANK, sizeof *dims);
+  void *copied = copy ? mem_pool_alloc(b->data, bytes + 1, 1) : NULL;
+  if (!dims || (copy && !copied)) return status_no_memory();
+  memcpy(dims, t.dims, sizeof t.dims);
+  if (copy && bytes) copy_to_contiguous(&t, given->data, copied);
+  *out = (constant_data){t.type, t.rank, dims, copy ? copied : given->data};
+  return NULL;
+}
+
+static void add_constant(clave_builder *b, const char *name, const constant_data *data) {
+  ir_constant *c = builder_append(b, &b->ir.constants, sizeof *c);
+  constant_data *d = c ? builder_append(b, &b->constants, sizeof *d) : NULL;
+  if (!d) return;
+  *d = *data;
+  set_string(b, &c->name, name);
+}
+
+clave_id clave_builder_constant(clave_builder *b, const char *name, const clave_tensor *given,
+                                bool copy) {
+  constant_data data;
+  ir_int_or_vids shape;
+  if (!builder_ready(b)) return 0;
+  clave_status st = take_data(b, given, copy, &data);
+  if (!st) st = builder_ints(b, data.dims, NULL, (uint32_t)data.rank, &shape);
+  builder_fail(b, status_while(st, "constant '%.200s'", name ? name : ""));
+  if (st) return 0;
+  add_constant(b, name, &data);
+  return b->error ? 0 : add_tensor(b, SLOT_CONSTANT, name, given->dtype, shape);
+}
+
+static clave_status value_type(clave_dtype type, ir_value_type *out) {
+  *out = type == CLAVE_F64    ? IR_VALUE_TYPE_FLOAT
+         : type == CLAVE_BOOL ? IR_VALUE_TYPE_BOOL
+                              : IR_VALUE_TYPE_INT;
+  if (type == CLAVE_I64 || type == CLAVE_F64 || type == CLAVE_BOOL) return NULL;
+  return INVALID("dtype %d, expected I64, F64 or BOOL", (int)type);
+}
+
+clave_id clave_builder_value(clave_builder *b, const char *name, clave_dtype type, int64_t min,
+                             int64_t max) {
+  ir_value_type kind;
+  if (!builder_ready(b)) return 0;
+  builder_fail(b, status_while(value_type(type, &kind), "value '%.200s'", name ? name : ""));
+  ir_value *v = b->error ? NULL : builder_append(b, &b->ir.values, sizeof *v);
+  if (!v) return 0;
+  v->type = kind;
+  v->min = (ir_opt_i64){min, min != INT64_MIN};
+  v->max = (ir_opt_i64){max, max != INT64_MAX};
+  set_string(b, &v->name, name);
+  return b->error ? 0 : make_id(ID_VALUE, b->ir.values.count);
+}
+
+void clave_builder_initial(clave_builder *b, clave_id state, clave_id constant) {
+  ir_state_init init;
+  if (!builder_ready(b)) return;
+  clave_status st = index_of_kind(b, state, SLOT_STATE, &init.state);
+  if (!st) st = index_of_kind(b, constant, SLOT_CONSTANT, &init.constant);
+  builder_fail(b, status_while(st, "initial value"));
+  ir_state_init *made = st ? NULL : builder_append(b, &b->ir.state_inits, sizeof *made);
+  if (made) *made = init;
+}
+
+/* ---------------------------------------------------------------- methods */
+
+static ir_method *current_method(clave_builder *b) {
+  if (!builder_ready(b)) return NULL;
+  if (b->ir.methods.count) return &b->ir.methods.items[b->ir.methods.count - 1];
+  builder_fail(b, INVALID("no method is begun"));
+  return NULL;
+}
+
+void clave_builder_method(clave_builder *b, const char *name) {
+  if (!builder_ready(b)) return;
+  builder_close_op(b);
+  if (b->depth) builder_fail(b, INVALID("method '%.200s' begins in a body", name ? name : ""));
+  const char *copy = b->error ? NULL : builder_text(b, name);
+  ir_method *m = copy ? builder_append(b, &b->ir.methods, sizeof *m) : NULL;
+  ir_chain *c = m ? builder_append(b, &b->ir.chains, sizeof *c) : NULL;
+  if (!c) return;
+  m->name = c->name = copy;
+  m->metadata = "";
+  m->chain = b->ir.chains.count - 1;
+}
+
+void clave_builder_method_metadata(clave_builder *b, const char *json) {
+  ir_method *m = current_method(b);
+  if (m) set_string(b, &m->metadata, json);
+}
+
+static void add_argument(clave_builder *b, ir_arguments *list, slot_kind kind, const char *name,
+                         clave_id id) {
+  ir_argument a = {.tensor = IR_NONE, .value = IR_NONE};
+  clave_status st = id >> ID_SHIFT == ID_VALUE ? builder_index(b, id, ID_VALUE, &a.value)
+                                               : index_of_kind(b, id, kind, &a.tensor);
+  builder_close_op(b);
+  builder_fail(b, status_while(st, "%s '%.200s'", slot_kind_name(kind), name ? name : ""));
+  ir_argument *made = b->error ? NULL : builder_append(b, list, sizeof *made);
+  if (!made) return;
+  *made = a;
+  set_string(b, &made->name, name);
+}
+
+void clave_builder_input(clave_builder *b, const char *name, clave_id id) {
+  ir_method *m = current_method(b);
+  if (m) add_argument(b, &m->inputs, SLOT_INPUT, name, id);
+}
+void clave_builder_output(clave_builder *b, const char *name, clave_id id) {
+  ir_method *m = current_method(b);
+  if (m) add_argument(b, &m->outputs, SLOT_OUTPUT, name, id);
+}
+
+void clave_builder_update(clave_builder *b, clave_id state, clave_id value) {
+  ir_state_update u;
+  ir_method *m = current_method(b);
+  if (!m) return;
+  clave_status st = index_of_kind(b, state, SLOT_STATE, &u.state);
+  if (!st) st = builder_index(b, value, ID_TENSOR, &u.value);
+  builder_close_op(b);
+  builder_fail(b, status_while(st, "update"));
+  ir_state_update *made = b->error ? NULL : builder_append(b, &m->updates, sizeof *made);
+  if (made) *made = u;
+}
+
+/* ---------------------------------------------------------------- bodies */
+
+clave_id clave_builder_body(clave_builder *b, const char *name, const clave_id *args,
+                            uint32_t n_args) {
+  ir_u32s tids = {0};
+  if (!current_method(b)) return 0;
+  builder_close_op(b);
+  clave_status st = b->depth == LIMIT_CHAIN_DEPTH
+                        ? INVALID("bodies nested deeper than %d", (int)LIMIT_CHAIN_DEPTH)
+                        : builder_tids(b, args, n_args, &tids);
+  builder_fail(b, status_while(st, "args of body '%.200s'", name ? name : ""));
+  ir_chain *c = b->error ? NULL : builder_append(b, &b->bodies, sizeof *c);
+  if (!c) return 0;
+  c->args = tids;
+  set_string(b, &c->name, name);
+  b->open[b->depth++] = b->bodies.count - 1;
+  return b->error ? 0 : make_id(ID_BODY, b->bodies.count);
+}
+
+void clave_builder_end_body(clave_builder *b, const clave_id *results, uint32_t n_results) {
+  ir_u32s tids;
+  if (!builder_ready(b)) return;
+  builder_close_op(b);
+  if (!b->depth) {
+    builder_fail(b, INVALID("no body is begun"));
+    return;
+  }
+  ir_chain *c = current_chain(b);
+  clave_status st = builder_tids(b, results, n_results, &tids);
+  builder_fail(b, status_while(st, "results of body '%.200s'", c->name));
+  if (b->error) return;
+  c->results = tids;
+  b->depth--;
+}
+
+/* ---------------------------------------------------------------- instructions */
+
+/* By the schema's name or the op's own; IR_OP_NONE: there is none. */
+static ir_op find_op(const char *name) {
+  for (int i = 1; name && i < IR_OP_COUNT; i++) {
+    if (strcmp(name, op_table[i].name) == 0 || strcmp(name, op_table[i].table->name) == 0)
+      return (ir_op)i;
+  }
+  return IR_OP_NONE;
+}
+
+static void add_instruction(clave_builder *b, ir_op type, const char *name) {
+  const ir_table *table = op_table[type].table;
+  void *op = builder_alloc(b, 1, table->size);
+  const char *copy = op ? builder_text(b, name) : NULL;
+  ir_instructions *list = &current_chain(b)->instructions;
+  ir_instruction *ins = copy ? builder_append(b, list, sizeof *ins) : NULL;
+  if (!ins) return;
+  *ins = (ir_instruction){.op_type = type, .op = op, .name = copy};
+  for (uint32_t i = 0; i < table->n_fields; i++) {
+    const ir_field *f = &table->fields[i];
+    const uint32_t none = IR_NONE;
+    field_set_default(f, op);
+    if (builder_names_body(f)) memcpy((char *)op + f->offset, &none, sizeof none);
+  }
+  b->table = table;
+  b->op = op;
+}
+
+void clave_builder_op(clave_builder *b, const char *op, const char *name) {
+  if (!current_method(b)) return;
+  ir_op type = find_op(op);
+  builder_close_op(b);
+  if (type == IR_OP_NONE)
+    builder_fail(b,
+                 INVALID("there is no op '%.200s'; node '%.200s'", op ? op : "", name ? name : ""));
+  if (!b->error) add_instruction(b, type, name);
+}
+
+/* ---------------------------------------------------------------- finish */
+
+/* Slots' numbers, by the order in which the tensors were made, and the tensors in that of slots. */
+static clave_status number_slots(clave_builder *b, uint32_t **numbers) {
+  ir_tensors *t = &b->ir.tensors;
+  uint32_t n = 0, counts[SLOT_TEMPORARY + 1] = {0};
+  ir_tensor *ordered = mem_pool_alloc(b->pool, (size_t)t->count + 1, sizeof *ordered);
+  *numbers = mem_pool_alloc(b->pool, (size_t)t->count + 1, sizeof **numbers);
+  if (!ordered || !*numbers) return status_no_memory();
+  for (int kind = SLOT_CONSTANT; kind <= SLOT_TEMPORARY; kind++) {
+    for (uint32_t i = 0; i < t->count; i++) {
+      if ((int)b->kinds.items[i] != kind) continue;
+      ordered[n] = t->items[i];
+      (*numbers)[i] = n++;
+      counts[kind]++;
+    }
+  }
+  t->items = ordered;
+  b->ir.n_inputs = counts[SLOT_INPUT];
+  b->ir.n_outputs = counts[SLOT_OUTPUT];
+  b->ir.n_state = counts[SLOT_STATE];
+  return NULL;
+}
+
+typedef struct numbering {
+  const uint32_t *slots; /* by the index of a tensor */
+  uint32_t first_body;   /* chain of body 0 */
+} numbering;
+
+static void number_table(const numbering *to, const ir_table *table, void *base);
+
+static void number_field(const numbering *to, const ir_field *f, char *at) {
+  uint32_t index;
+  void *made;
+  memcpy(&index, at, sizeof index);
+  if (f->kind == IR_FIELD_TID && index != IR_NONE) index = to->slots[index];
+  if (builder_names_body(f)) index += to->first_body;
+  memcpy(at, &index, sizeof index);
+  if (f->kind != IR_FIELD_TABLE) return;
+  memcpy(&made, at, sizeof made);
+  if (made) number_table(to, f->table, made);
+}
+
+static void number_vector(const numbering *to, const ir_field *f, void *base) {
+  ir_field item = vector_item_field(f);
+  ir_vector v = vector_at(f, base);
+  size_t size = vector_item_size(f);
+  for (uint32_t i = 0; i < v.count; i++) {
+    char *at = (char *)v.items + i * size;
+    if (item.kind == IR_FIELD_TABLE) {
+      number_table(to, f->table, at);
+    } else {
+      number_field(to, &item, at);
+    }
+  }
+}
+
+/* Replaces the indices of tensors and bodies by the program's numbers. */
+static void number_table(const numbering *to, const ir_table *table, void *base) {
+  for (uint32_t i = 0; i < table->n_fields; i++) {
+    const ir_field *f = &table->fields[i];
+    char *at = (char *)base + f->offset;
+    if (f->kind == IR_FIELD_UNION) {
+      ir_op op;
+      void *fields;
+      memcpy(&op, (char *)base + f->type_offset, sizeof op);
+      memcpy(&fields, at, sizeof fields);
+      number_table(to, ir_op_tables[op], fields);
+    } else if (f->kind == IR_FIELD_TIDS || f->kind == IR_FIELD_TABLES) {
+      number_vector(to, f, base);
+    } else if (f->kind == IR_FIELD_TID || f->kind == IR_FIELD_TABLE || builder_names_body(f)) {
+      number_field(to, f, at);
+    }
+  }
+}
+
+static clave_status number_all(clave_builder *b) {
+  uint32_t *numbers;
+  numbering to = {.first_body = b->ir.chains.count};
+  TRY(number_slots(b, &numbers));
+  to.slots = numbers;
+  for (uint32_t i = 0; i < b->bodies.count; i++) {
+    ir_chain *c = builder_append(b, &b->ir.chains, sizeof *c);
+    if (!c) return status_no_memory();
+    *c = b->bodies.items[i];
+  }
+  number_table(&to, &ir_program_table, &b->ir);
+  return NULL;
+}
+
+static clave_status make_program(clave_builder *b, program **out) {
+  text bytes = {0};
+  clave_status st = number_all(b);
+  if (!st) st = encode_flatbuffer(&b->ir, &bytes);
+  if (!st) st = program_create(bytes.data, bytes.size, b->constants.items, b->constants.count, out);
+  text_free(&bytes);
+  return st;
+}
+
+clave_status clave_builder_finish(clave_builder *b, clave_program **out) {
+  program *p;
+  *out = NULL;
+  if (!b) return INVALID("no builder is given");
+  if (b->finished) return INVALID("the builder is used up");
+  builder_close_op(b);
+  if (!b->error && b->depth) builder_fail(b, INVALID("%u bodies are not ended", b->depth));
+  b->finished = true;
+  clave_status st = b->error;
+  b->error = NULL;
+  TRY(st);
+  TRY(make_program(b, &p));
+  p->data = b->data;
+  b->data = NULL;
+  return program_wrap(p, out);
+}

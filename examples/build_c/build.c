@@ -1,0 +1,95 @@
+/* Builds relu(x @ w.T + b) with clave's C API, saves it and runs it: build PROGRAM.clv */
+#include <clave.h>
+#include <clave_builder.h>
+#include <stdio.h>
+
+enum { ROWS = 2, IN = 3, OUT = 2 };
+
+/* Any call may fail: a status that is not NULL says why. */
+static int report(clave_status status) {
+  fprintf(stderr, "build: %s\n", clave_status_message(status));
+  clave_status_free(status);
+  return 1;
+}
+
+/* The weight is stored as torch does, (out, in); a Permute turns it, at no cost. */
+static void add_linear(clave_builder *b, clave_id x, clave_id out) {
+  static float weight[OUT * IN] = {1, -2, 0.5F, 3, 1, -1}, bias[OUT] = {0.25F, -4};
+  const int64_t stored[] = {OUT, IN}, turned[] = {IN, OUT};
+  const clave_tensor w = clave_tensor_make(CLAVE_F32, 2, stored, weight);
+  const clave_tensor c = clave_tensor_make(CLAVE_F32, 1, stored, bias);
+  clave_id wt = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, 2, turned, NULL);
+
+  clave_builder_op(b, "Permute", "transpose");
+  clave_builder_set_tensor(b, "x", clave_builder_constant(b, "weight", &w, false));
+  clave_builder_set_ints(b, "dims", (const int32_t[]){1, 0}, 2);
+  clave_builder_set_tensor(b, "out", wt);
+
+  clave_builder_op(b, "Matmul", "linear");
+  clave_builder_set_tensor(b, "a", x);
+  clave_builder_set_tensor(b, "b", wt);
+  clave_builder_set_tensor(b, "bias", clave_builder_constant(b, "bias", &c, false));
+  clave_builder_set_tensor(b, "out", out);
+}
+
+static void add_relu(clave_builder *b, clave_id x, clave_id out) {
+  const clave_operand operand = {.source = CLAVE_OPERAND_INPUT, .index = 0};
+  clave_builder_op(b, "Elementwise", "relu");
+  clave_builder_set_tensors(b, "inputs", &x, 1);
+  clave_builder_step(b, "relu", CLAVE_F32, &operand, 1);
+  clave_builder_set_tensor(b, "out", out);
+}
+
+/* x: (batch, 3) for any batch, y: (batch, 2). A mistake in any call is finish's status. */
+static clave_status build(clave_program **program) {
+  clave_builder *b;
+  clave_status status = clave_builder_create(&b);
+  if (status) return status;
+  clave_id batch = clave_builder_value(b, "batch", CLAVE_I64, 1, INT64_MAX);
+  const int64_t in[] = {0, IN}, out[] = {0, OUT};
+  const clave_id sizes[] = {batch, 0}; /* where a value stands, dims says nothing */
+  clave_id x = clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, in, sizes);
+  clave_id z = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "z", CLAVE_F32, 2, out, sizes);
+  clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 2, out, sizes);
+  clave_builder_method(b, "forward");
+  clave_builder_input(b, "x", x);
+  add_linear(b, x, z);
+  add_relu(b, z, y);
+  clave_builder_output(b, "y", y);
+  status = clave_builder_finish(b, program);
+  clave_builder_destroy(b);
+  return status;
+}
+
+static clave_status run(clave_session *session, clave_tensor *y) {
+  static float values[ROWS * IN] = {1, 2, 3, -1, -3, 4};
+  const int64_t dims[] = {ROWS, IN};
+  clave_tensor x = clave_tensor_make(CLAVE_F32, 2, dims, values);
+  clave_status status = clave_session_set_input(session, "forward", 0, &x);
+  if (!status) status = clave_session_run(session, "forward");
+  return status ? status : clave_session_output(session, "forward", 0, y);
+}
+
+int main(int argc, char **argv) {
+  clave_device *device = NULL;
+  clave_program *program = NULL;
+  clave_session *session = NULL;
+  clave_tensor y;
+  if (argc != 2) {
+    fprintf(stderr, "usage: build PROGRAM.clv\n");
+    return 2;
+  }
+  clave_status status = build(&program);
+  if (!status) status = clave_program_save(program, argv[1]);
+  if (!status) status = clave_device_open(NULL, NULL, &device);
+  if (!status) status = clave_session_create(program, device, NULL, &session);
+  if (!status) status = run(session, &y);
+  for (int i = 0; !status && i < ROWS; i++) {
+    const float *row = (const float *)y.data + i * OUT;
+    printf("%g %g\n", row[0], row[1]);
+  }
+  clave_session_destroy(session);
+  clave_program_destroy(program);
+  clave_device_destroy(device);
+  return status ? report(status) : 0;
+}

@@ -1,0 +1,141 @@
+/* Every program at hand, built again through clave_builder.h, has the same bytes: the examples, the
+ * sound ones that fuzzing found, and the op cases (which are every op) where they are built.
+ *
+ *   test_builder_cases [FOLDER of op cases]
+ *
+ * Run from the project's root. */
+#include <cmocka.h>
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "api/internal.h"
+#include "base/file.h"
+#include "serialize/decode.h"
+#include "serialize/encode.h"
+#include "serialize/program_files.h"
+#include "serialize/verify.h"
+#include "test/api/rebuild.h"
+
+enum { PATH_SIZE = 512 };
+static const char *cases;
+static uint32_t ops[IR_OP_COUNT];
+
+static void good(clave_status st, const char *path) {
+  if (st) print_error("%s: %s\n", path, clave_status_message(st));
+  assert_null(st);
+}
+
+static text bytes_of(const ir_program *ir) {
+  text t = {0};
+  good(encode_flatbuffer(ir, &t), "encoding");
+  return t;
+}
+
+static void expect_same(const program *p, const char *path) {
+  clave_program *made;
+  good(rebuild_program(p, ops, &made), path);
+  text a = bytes_of(&p->ir), b = bytes_of(&made->p->ir);
+  if (a.size != b.size || memcmp(a.data, b.data, a.size) != 0)
+    fail_msg("%s: %zu bytes become %zu others", path, a.size, b.size);
+  for (uint32_t i = 0; i < p->ir.constants.count; i++)
+    if (i % 2 == 0 && (uintptr_t)p->constants[i] % 8 == 0)
+      assert_ptr_equal(made->p->constants[i], p->constants[i]); /* borrowed */
+  text_free(&a);
+  text_free(&b);
+  clave_program_destroy(made);
+}
+
+static void rebuild_file(const char *path) {
+  program *p;
+  good(program_load(path, NULL, &p), path);
+  expect_same(p, path);
+  program_destroy(p);
+}
+
+/* The names in a folder, but for those that begin with a point; how many. */
+static int each_file(const char *folder, const char *ending, void (*use)(const char *path)) {
+  DIR *d = opendir(folder);
+  struct dirent *e;
+  int n = 0;
+  while (d && (e = readdir(d))) {
+    char path[PATH_SIZE];
+    size_t size = strlen(e->d_name), tail = strlen(ending);
+    if (e->d_name[0] == '.' || size < tail || strcmp(e->d_name + size - tail, ending) != 0)
+      continue;
+    assert_true((size_t)snprintf(path, sizeof path, "%s/%s", folder, e->d_name) < sizeof path);
+    use(path);
+    n++;
+  }
+  if (d) closedir(d);
+  return n;
+}
+
+static void test_examples(void **state) {
+  (void)state;
+  rebuild_file("examples/mnist/mnist.clv");
+  rebuild_file("examples/tinylm/tinylm.clv");
+}
+
+static void rebuild_family(const char *folder) { (void)each_file(folder, ".clv", rebuild_file); }
+
+static void test_op_cases(void **state) {
+  (void)state;
+  if (!cases) skip(); /* not built yet */
+  assert_true(each_file(cases, "", rebuild_family) > 20);
+  for (int i = 1; i < IR_OP_COUNT; i++)
+    if (!ops[i]) fail_msg("no case has %s", op_table[i].name);
+}
+
+/* ---------------------------------------------------------------- what fuzzing found */
+
+static int found_sound;
+
+/* What a builder does not write: encodings, the order of chains, unused members of operands. */
+static bool is_usual(const program *p) {
+  for (uint32_t i = 0; i < p->ir.tensors.count; i++)
+    if (p->ir.tensors.items[i].encoding) return false;
+  for (uint32_t i = 0; i < p->ir.methods.count; i++)
+    if (p->ir.methods.items[i].chain != i) return false;
+  return p->ir.constants.count == 0;
+}
+
+/* It is a program, or it is not: what the verifier takes can be built, and passes it again. */
+static void rebuild_found(const char *path) {
+  file_map map;
+  program *p;
+  clave_program *made = NULL;
+  good(file_map_open(path, &map), path);
+  good(program_new(&p), path);
+  clave_status st = decode_flatbuffer(map.data, map.size, p->pool, &p->ir);
+  if (!st) st = verify_program(p);
+  if (!st && is_usual(p)) {
+    good(rebuild_program(p, ops, &made), path);
+    assert_int_equal(made->p->ir.tensors.count, p->ir.tensors.count);
+    found_sound++;
+  }
+  status_free(st);
+  clave_program_destroy(made);
+  program_destroy(p);
+  file_map_close(&map);
+}
+
+static void test_found_programs(void **state) {
+  (void)state;
+  assert_true(each_file("test/fuzz/found/run", "", rebuild_found) > 100);
+  print_message("%d sound programs\n", found_sound);
+  assert_true(found_sound > 50);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_examples),
+      cmocka_unit_test(test_op_cases),
+      cmocka_unit_test(test_found_programs),
+  };
+  cases = argc > 1 ? argv[1] : NULL;
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+/* Structs that begin with their size: what the caller's has is read and written, and no byte
+ * beyond; a size that is not set is an error. Blocks of exactly the struct's size let the sanitizer
+ * see the rest. Run from the project's root. */
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clave.h"
+#include "clave_llm.h"
+
+#define MNIST "examples/mnist/mnist.clv"
+#define TINYLM "examples/tinylm/tinylm.clv"
+#define FIRST(type, last) (offsetof(type, last) + sizeof((type *)0)->last)
+
+static void good(clave_status st) {
+  if (st) print_error("%s\n", clave_status_message(st));
+  assert_null(st);
+}
+
+static void expect_error(clave_status st, const char *part) {
+  assert_int_equal(clave_status_code(st), CLAVE_INVALID);
+  if (!strstr(clave_status_message(st), part))
+    fail_msg("%s: no '%s'", clave_status_message(st), part);
+  clave_status_free(st);
+}
+
+typedef struct objects {
+  clave_device *device;
+  clave_program *program;
+  clave_session *session;
+  clave_llm *llm;
+  clave_placement *places;
+} objects;
+
+static clave_status get_device(const objects *o, void *info) {
+  return clave_device_get_info(o->device, info);
+}
+static clave_status get_listed(const objects *o, void *info) {
+  (void)o;
+  return clave_devices_get(0, info);
+}
+static clave_status get_program(const objects *o, void *info) {
+  return clave_program_get_info(o->program, info);
+}
+static clave_status get_method(const objects *o, void *info) {
+  return clave_program_method(o->program, 0, info);
+}
+static clave_status get_input(const objects *o, void *info) {
+  return clave_program_input(o->program, NULL, 0, info);
+}
+static clave_status get_output(const objects *o, void *info) {
+  return clave_program_output(o->program, NULL, 0, info);
+}
+static clave_status get_slot(const objects *o, void *info) {
+  return clave_program_slot(o->program, 0, info);
+}
+static clave_status get_node(const objects *o, void *info) {
+  return clave_program_node(o->program, NULL, 0, info);
+}
+static clave_status get_memory(const objects *o, void *info) {
+  return clave_session_memory(o->session, info);
+}
+static clave_status get_place(const objects *o, void *info) {
+  return clave_placement_get(o->places, NULL, 0, info);
+}
+static clave_status get_cache(const objects *o, void *info) {
+  (void)o;
+  return clave_cache_get_info(info);
+}
+static clave_status get_llm(const objects *o, void *info) {
+  return clave_llm_get_info(o->llm, info);
+}
+
+/* first: bytes of the first version; size: of the struct in the header. */
+static const struct getter {
+  const char *type;
+  clave_status (*get)(const objects *, void *);
+  size_t first, size;
+} getters[] = {
+    {"clave_device_info", get_device, FIRST(clave_device_info, index), sizeof(clave_device_info)},
+    {"clave_device_info", get_listed, FIRST(clave_device_info, index), sizeof(clave_device_info)},
+    {"clave_program_info", get_program, FIRST(clave_program_info, state_bytes),
+     sizeof(clave_program_info)},
+    {"clave_method_info", get_method, FIRST(clave_method_info, n_nodes), sizeof(clave_method_info)},
+    {"clave_tensor_info", get_input, FIRST(clave_tensor_info, encoding), sizeof(clave_tensor_info)},
+    {"clave_tensor_info", get_output, FIRST(clave_tensor_info, encoding),
+     sizeof(clave_tensor_info)},
+    {"clave_tensor_info", get_slot, FIRST(clave_tensor_info, encoding), sizeof(clave_tensor_info)},
+    {"clave_node_info", get_node, FIRST(clave_node_info, writes), sizeof(clave_node_info)},
+    {"clave_memory_info", get_memory, FIRST(clave_memory_info, constant_bytes_in_place),
+     sizeof(clave_memory_info)},
+    {"clave_placement_info", get_place, FIRST(clave_placement_info, supported),
+     sizeof(clave_placement_info)},
+    {"clave_cache_info", get_cache, FIRST(clave_cache_info, limit_bytes), sizeof(clave_cache_info)},
+    {"clave_llm_info", get_llm, FIRST(clave_llm_info, chat_template), sizeof(clave_llm_info)},
+};
+enum { GETTERS = sizeof getters / sizeof *getters, BEYOND = 64 };
+
+static objects open_objects(void) {
+  objects o;
+  good(clave_device_open("cpu", NULL, &o.device));
+  good(clave_program_load(MNIST, NULL, &o.program));
+  good(clave_session_create(o.program, o.device, NULL, &o.session));
+  good(clave_session_placement(o.session, &o.places));
+  good(clave_llm_load(TINYLM, o.device, NULL, &o.llm));
+  return o;
+}
+
+static void close_objects(objects *o) {
+  clave_llm_destroy(o->llm);
+  clave_placement_destroy(o->places);
+  clave_session_destroy(o->session);
+  clave_program_destroy(o->program);
+  clave_device_destroy(o->device);
+}
+
+/* A struct of `size` bytes that says it has them, filled with a pattern. */
+static uint8_t *make_struct(size_t size) {
+  uint8_t *s = malloc(size);
+  assert_non_null(s);
+  memset(s, 0xa5, size);
+  memcpy(s, &size, sizeof size);
+  return s;
+}
+
+/* The first and the last field of the first version; there may be padding between. */
+static void expect_same_ends(const uint8_t *a, const uint8_t *b, size_t first) {
+  assert_memory_equal(a + sizeof(size_t), b + sizeof(size_t), 8);
+  size_t last = first % 4 ? 1 : 4; /* a bool, or the end of something wider */
+  assert_memory_equal(a + first - last, b + first - last, last);
+}
+
+static void test_info_sizes(void **state) {
+  (void)state;
+  objects o = open_objects();
+  for (size_t i = 0; i < GETTERS; i++) {
+    const struct getter *g = &getters[i];
+    uint8_t *small = make_struct(g->first), *large = make_struct(g->size + BEYOND);
+    good(g->get(&o, small));
+    good(g->get(&o, large));
+    expect_same_ends(small, large, g->first);
+    assert_memory_equal(small, &g->first, sizeof(size_t)); /* the caller's size stands */
+    for (size_t k = g->size; k < g->size + BEYOND; k++) assert_int_equal(large[k], 0xa5);
+    free(small);
+    free(large);
+  }
+  close_objects(&o);
+}
+
+static void test_info_too_small(void **state) {
+  (void)state;
+  objects o = open_objects();
+  for (size_t i = 0; i < GETTERS; i++) {
+    const struct getter *g = &getters[i];
+    const size_t sizes[] = {0, sizeof(size_t), g->first - 1};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+      uint8_t *s = make_struct(g->first), *before = make_struct(g->first);
+      memcpy(s, &sizes[k], sizeof *sizes);
+      memcpy(before, &sizes[k], sizeof *sizes);
+      char said[80];
+      (void)snprintf(said, sizeof said, "%s: size is %zu, expected sizeof(%s)", g->type, sizes[k],
+                     g->type);
+      expect_error(g->get(&o, s), said);
+      assert_memory_equal(s, before, g->first);
+      free(s);
+      free(before);
+    }
+  }
+  close_objects(&o);
+}
+
+static void test_options_too_small(void **state) {
+  (void)state;
+  objects o = open_objects(), made = {0};
+  clave_program_options program = {0};
+  clave_device_options device = {.size = sizeof(size_t)};
+  clave_session_options session = {.size = FIRST(clave_session_options, seed) - 1};
+  clave_llm_options llm = {.size = 1};
+  clave_llm_conversation_options talk = {.size = sizeof talk, .session = &session};
+  clave_llm_conversation *conversation;
+  clave_sampler *sampler;
+  clave_tokenizer *tokenizer;
+  expect_error(clave_program_load(MNIST, &program, &made.program), "clave_program_options: size");
+  expect_error(clave_device_open("cpu", &device, &made.device), "clave_device_options: size is 8");
+  expect_error(clave_session_create(o.program, o.device, &session, &made.session),
+               "clave_session_options: size");
+  expect_error(clave_llm_load(TINYLM, o.device, &llm, &made.llm), "clave_llm_options: size is 1");
+  expect_error(clave_llm_conversation_create(o.llm, &talk, &conversation),
+               "clave_session_options: size");
+  talk.size = 0;
+  expect_error(clave_llm_conversation_create(o.llm, &talk, &conversation),
+               "clave_llm_conversation_options: size is 0");
+  expect_error(clave_sampler_create(&(clave_sampler_options){.top_k = 1}, &sampler),
+               "clave_sampler_options: size is 0");
+  expect_error(clave_tokenizer_create("x", 1, &(clave_tokenizer_options){0}, &tokenizer),
+               "clave_tokenizer_options: size is 0");
+  assert_true(!made.program && !made.device && !made.session && !made.llm && !conversation);
+  assert_true(!sampler && !tokenizer);
+  close_objects(&o);
+}
+
+/* A caller of a later version: its options are longer, the known part of them counts. */
+static void test_longer_options(void **state) {
+  (void)state;
+  clave_device *device;
+  uint8_t *longer = make_struct(sizeof(clave_device_options) + BEYOND);
+  clave_device_options options = {.size = sizeof options + BEYOND, .n_threads = -3};
+  memcpy(longer, &options, sizeof options);
+  expect_error(clave_device_open("cpu", (const void *)longer, &device), "-3 threads");
+  free(longer);
+}
+
+/* A language model keeps its device. */
+static void test_llm_outlives_device(void **state) {
+  (void)state;
+  objects o = {0};
+  clave_llm_conversation *talk;
+  clave_llm_token token;
+  const uint32_t prompt[] = {1, 2};
+  good(clave_device_open("cpu", NULL, &o.device));
+  good(clave_llm_load(TINYLM, o.device, NULL, &o.llm));
+  clave_device_destroy(o.device);
+  good(clave_llm_conversation_create(o.llm, NULL, &talk));
+  clave_llm_destroy(o.llm);
+  good(clave_llm_prompt(talk, prompt, 2));
+  good(clave_llm_next(talk, &token));
+  clave_llm_conversation_destroy(talk);
+}
+
+static void test_device_list(void **state) {
+  (void)state;
+  int count, defaults = 0;
+  clave_device_info info = {.size = sizeof info};
+  good(clave_devices_count(&count));
+  assert_true(count >= 1);
+  for (int i = 0; i < count; i++) {
+    good(clave_devices_get(i, &info));
+    assert_int_equal(info.index, i + 1 < count ? i : -1);
+    defaults += info.is_default;
+  }
+  assert_int_equal(defaults, 1);
+  assert_string_equal(info.kind, "cpu");
+  char said[32];
+  (void)snprintf(said, sizeof said, "device %d of %d", count, count);
+  expect_error(clave_devices_get(count, &info), said);
+  expect_error(clave_devices_get(-1, &info), "device -1 of");
+}
+
+static void test_encoding(void **state) {
+  (void)state;
+  objects o = open_objects();
+  clave_tensor_info info = {.size = sizeof info, .encoding = (clave_encoding)7};
+  good(clave_program_slot(o.program, 0, &info));
+  assert_int_equal(info.kind, CLAVE_SLOT_CONSTANT);
+  assert_int_equal(info.encoding, CLAVE_ENCODING_PLAIN);
+  close_objects(&o);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_info_sizes),          cmocka_unit_test(test_info_too_small),
+      cmocka_unit_test(test_options_too_small),   cmocka_unit_test(test_longer_options),
+      cmocka_unit_test(test_device_list),         cmocka_unit_test(test_encoding),
+      cmocka_unit_test(test_llm_outlives_device),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

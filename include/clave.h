@@ -262,8 +262,7 @@ CLAVE_API clave_status clave_program_constant(const clave_program *program, uint
 /* ---------------------------------------------------------------- sessions
  * `method` names an entry point of the program; NULL is the first one. */
 
-/* Called after each instruction with the tensors it wrote, copied to the host; return false to stop
- * the run. */
+/* Called after each instruction with what it wrote, copied to the host; false stops the run. */
 typedef bool (*clave_observe_fn)(void *ctx, uint32_t node, uint32_t slot,
                                  const clave_tensor *value);
 
@@ -272,16 +271,15 @@ typedef struct clave_session_options {
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool poison;            /* fill dead memory with NaN patterns (debugging) */
   bool profile;           /* time every op, for clave_session_write_profile */
-  bool fast; /* CLAVE_PRECISION=fast: OpenCL kernels may contract a * b + c, flush subnormals, and
-                divide less exactly */
+  bool fast; /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide inexactly
+              */
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused;   /* run every node by itself, for comparison node by node */
   bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device, at
                      sizes of a class; also CLAVE_SELF_CHECK=off. CLAVE_SELF_CHECK=strict: wrong
                      results are an error, not replaced by the CPU backend's */
-  /* Asked before each op and at the end; true ends the run with an error. A program can loop
-   * forever (While), which nothing else stops. */
+  /* Asked before each op and at the end; true ends the run, even one that loops forever. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
   uint64_t seed; /* of random ops, see docs/random.md */
@@ -293,38 +291,33 @@ CLAVE_API clave_status clave_session_create(clave_program *program, clave_device
 CLAVE_API void clave_session_destroy(clave_session *session);
 /* Copies the tensor in (it may be strided). Errors name the input, what it is and what it should
  * be. */
-CLAVE_API clave_status clave_session_set_input(clave_session *session, const char *method,
-                                               uint32_t index,
+CLAVE_API clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index,
                                                const clave_tensor *value) CLAVE_CHECK;
-/* As set_input, but the tensor stays where it is and each run reads it there: it must live, and not
- * change during a run, until the input is set or bound again; NULL: no input. A contiguous one of
- * 64 KB or more, at an address that is a multiple of the device's alignment (64 bytes will mostly
- * do, 4096 always), is not copied at all by devices that share the host's memory. */
-CLAVE_API clave_status clave_session_bind_input(clave_session *session, const char *method,
+/* As set_input, but each run reads the tensor where it is: it must live, and not change during a
+ * run, until set or bound again; NULL: no input. Devices that share the host's memory do not copy
+ * it at all if it is contiguous, 64 KB or more, and aligned (64 bytes mostly do, 4096 always). */
+CLAVE_API clave_status clave_session_bind_input(clave_session *s, const char *method,
                                                 uint32_t index,
                                                 const clave_tensor *value) CLAVE_CHECK;
-/* From now on runs write the result to `data`, contiguous, in place under the same conditions;
- * NULL: to the session's own memory. A run fails if it has more than `size` bytes. It may lie in an
- * input's memory, not in another output's. */
-CLAVE_API clave_status clave_session_bind_output(clave_session *session, const char *method,
+/* Runs write the result to `data`, likewise; NULL: to the session's own memory. More than `size`
+ * bytes fail the run. It may lie in an input's memory, not in another output's. */
+CLAVE_API clave_status clave_session_bind_output(clave_session *s, const char *method,
                                                  uint32_t index, void *data,
                                                  size_t size) CLAVE_CHECK;
 /* Runs a method on the inputs that were set or bound. */
-CLAVE_API clave_status clave_session_run(clave_session *session, const char *method) CLAVE_CHECK;
-/* The result of the last run: contiguous; owned by the session and valid until its next run, or
- * where it was bound. */
-CLAVE_API clave_status clave_session_output(clave_session *session, const char *method,
-                                            uint32_t index, clave_tensor *out) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_run(clave_session *s, const char *method) CLAVE_CHECK;
+/* The last run's result: contiguous; the session's, until its next run, or where it was bound. */
+CLAVE_API clave_status clave_session_output(clave_session *s, const char *method, uint32_t index,
+                                            clave_tensor *out) CLAVE_CHECK;
 /* State (KV caches, mutated buffers) back to its initial value, random numbers to their first. */
-CLAVE_API clave_status clave_session_reset(clave_session *session) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_reset(clave_session *s) CLAVE_CHECK;
 
 /* State tensor `index` (clave_program_state), row-major; size: its bytes. */
-CLAVE_API clave_status clave_session_read_state(clave_session *session, uint32_t index, void *data,
+CLAVE_API clave_status clave_session_read_state(clave_session *s, uint32_t index, void *data,
                                                 size_t size) CLAVE_CHECK;
-CLAVE_API clave_status clave_session_write_state(clave_session *session, uint32_t index,
-                                                 const void *data, size_t size) CLAVE_CHECK;
-/* All state, and how far the random numbers are, between sessions of one program; on the device
- * where both are on the same. */
+CLAVE_API clave_status clave_session_write_state(clave_session *s, uint32_t index, const void *data,
+                                                 size_t size) CLAVE_CHECK;
+/* All state, and how far the random numbers are, between sessions of one program. */
 CLAVE_API clave_status clave_session_copy_state(clave_session *to, clave_session *from) CLAVE_CHECK;
 
 typedef struct clave_memory_info {
@@ -333,13 +326,12 @@ typedef struct clave_memory_info {
   uint64_t arena_bytes;                 /* planned for the last run; 0 before */
   uint64_t constant_bytes_in_place;     /* of the constants: mapped, not copied */
 } clave_memory_info;
-CLAVE_API clave_status clave_session_memory(const clave_session *session,
+CLAVE_API clave_status clave_session_memory(const clave_session *s,
                                             clave_memory_info *info) CLAVE_CHECK;
-CLAVE_API clave_status clave_session_observe(clave_session *session, clave_observe_fn observe,
+CLAVE_API clave_status clave_session_observe(clave_session *s, clave_observe_fn observe,
                                              void *ctx) CLAVE_CHECK; /* NULL: off */
-/* Timings of the last run as a trace for Perfetto or chrome://tracing (JSON). Needs
- * options.profile. */
-CLAVE_API clave_status clave_session_write_profile(const clave_session *session,
+/* The last run as a trace for Perfetto or chrome://tracing (JSON). Needs options.profile. */
+CLAVE_API clave_status clave_session_write_profile(const clave_session *s,
                                                    const char *path) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- placement

@@ -148,6 +148,10 @@ typedef struct opencl_options {
   void (*message)(void *ctx, const char *line);
   void *message_ctx;
 } opencl_options;
+/* Where drivers may keep files while the process lives, if there is no room in memory: in a folder
+ * of its own within this one; NULL or one that cannot be used: within that for temporary files.
+ * Before the first of the calls below; the first call counts. */
+void opencl_keep_files_in(const char *folder);
 /* Every OpenCL device of every platform, in the order of `clave devices`. No loader or no device
  * gives count 0 and a reason, not an error; otherwise reason names devices that were left out and
  * why, or is NULL. infos live as long as the library. */

@@ -53,6 +53,7 @@ typedef struct device_list {
   backend_info *infos;
   int count;
   bool explained; /* why a platform has no device */
+  bool has_files; /* a platform keeps files, see quirk_files */
   char *reason;   /* why count is 0; else the devices that were left out and why, or NULL */
 } device_list;
 /* Made once per process. */
@@ -70,6 +71,10 @@ bool quirk_lanes(const char *platform, const char *device);
 bool quirk_first_alone(const char *platform);
 /* Whether binaries are kept when a session ends, not after each run. */
 bool quirk_slow_binaries(const char *platform);
+/* The variable that names the folder where the platform keeps files, or NULL; and of the platform
+ * that does. */
+const char *quirk_files(const char *platform);
+const char *quirk_files_variable(void);
 /* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
 const char *quirk_header(const char *platform);
 

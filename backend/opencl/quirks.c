@@ -14,6 +14,7 @@ typedef struct quirk {
                           program, and takes longer than our kernels: builtins.h replaces it */
   bool first_alone;    /* no two threads may launch a kernel for the first time at once */
   bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
+  const char *files;   /* the variable that names the folder of its own files */
 } quirk;
 
 static const quirk quirks[] = {
@@ -26,11 +27,13 @@ static const quirk quirks[] = {
        ends after its first pass. Loops also end when a work-item has made 65,535 passes in all:
        results of very large operands are wrong there. */
     {.platform = "rusticl", .device = "llvmpipe", .lanes = true},
-    /* Has a device on every machine, but for this; it says nothing itself. */
+    /* Has a device on every machine, but where it cannot make its folder, and then it says nothing
+       itself. It does not check what it finds there: a damaged file ends the process. */
     {.platform = "Portable Computing Language",
      .device = "",
      .empty = "PoCL is installed and gives no device: it needs a folder for its cache that it can "
-              "write to, set POCL_CACHE_DIR to one"},
+              "write to, set POCL_CACHE_DIR to one",
+     .files = "POCL_CACHE_DIR"},
     /* Compiles every kernel of the program for any work-group size, as long as it took to build. */
     {.platform = "Portable Computing Language", .device = "", .slow_binaries = true},
     /* Clang's opencl-c.h: 18,000 lines for each program. Two threads that launch a kernel for the
@@ -68,6 +71,17 @@ bool quirk_first_alone(const char *platform) {
 bool quirk_slow_binaries(const char *platform) {
   FIND(slow_binaries, platform, "")
   return false;
+}
+
+const char *quirk_files(const char *platform) {
+  FIND(files, platform, "")
+  return NULL;
+}
+
+const char *quirk_files_variable(void) {
+  for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)
+    if (quirks[i].files) return quirks[i].files;
+  return "";
 }
 
 const char *quirk_header(const char *platform) {

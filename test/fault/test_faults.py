@@ -316,12 +316,11 @@ def test_no_platforms(net, build, stub, tmp_path):
 
 def test_pocl_without_a_cache(build, tmp_path):
     """PoCL hides its device where it cannot make its cache's folder; the note names the cause and the way out."""
-    away = {"HOME": "/dev/null", "XDG_CACHE_HOME": None, "POCL_CACHE_DIR": None}
-    p = command(build, away, "devices")
+    p = command(build, {"POCL_CACHE_DIR": "/dev/null/pocl"}, "devices")
     if "opencl" in p.stdout:
         pytest.skip("another platform has a device")
     assert p.returncode == 0 and "PoCL" in p.stderr and "POCL_CACHE_DIR" in p.stderr, p.stderr
-    assert "opencl" in command(build, away | {"POCL_CACHE_DIR": str(tmp_path)}, "devices").stdout
+    assert "opencl" in command(build, {"POCL_CACHE_DIR": str(tmp_path)}, "devices").stdout
 
 
 def test_no_loader(net, build, tmp_path):

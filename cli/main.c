@@ -58,7 +58,7 @@ static const command *find_command(const char *name) {
   for (size_t i = 0; i < LENGTH(commands); i++) {
     if (strcmp(commands[i]->name, name) == 0) return commands[i];
   }
-  return NULL;
+  return strcmp(builder_command.name, name) == 0 ? &builder_command : NULL;
 }
 
 static void print_usage(const char *usage, const char *command_name) {

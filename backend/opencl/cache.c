@@ -153,6 +153,13 @@ bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, boo
   return good;
 }
 
+bool cache_has(const char *folder, const uint64_t key[2]) {
+  char *path = entry_path(folder, key);
+  bool has = path && file_exists(path);
+  free(path);
+  return has;
+}
+
 static clave_status write_entry(const char *path, const header *h, const cache_entry *e) {
   file_writer *w;
   TRY(file_writer_create(path, &w));

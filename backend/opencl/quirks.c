@@ -13,6 +13,7 @@ typedef struct quirk {
   const char *header;  /* guard of a header of built-in functions that is parsed anew for each
                           program, and takes longer than our kernels: builtins.h replaces it */
   bool first_alone;    /* no two threads may launch a kernel for the first time at once */
+  bool serial_builds;  /* a process builds one kernel at a time, under a lock */
   bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
   const char *files;   /* the variable that names the folder of its own files */
 } quirk;
@@ -34,8 +35,13 @@ static const quirk quirks[] = {
      .empty = "PoCL is installed and gives no device: it needs a folder for its cache that it can "
               "write to, set POCL_CACHE_DIR to one",
      .files = "POCL_CACHE_DIR"},
-    /* Compiles every kernel of the program for any work-group size, as long as it took to build. */
-    {.platform = "Portable Computing Language", .device = "", .slow_binaries = true},
+    /* Asked for binaries, compiles every kernel of the program for any work-group size, as long as
+       it took to build. Compiles under a lock, and again when a kernel is launched with a local
+       size. */
+    {.platform = "Portable Computing Language",
+     .device = "",
+     .serial_builds = true,
+     .slow_binaries = true},
     /* Clang's opencl-c.h: 18,000 lines for each program. Two threads that launch a kernel for the
        first time enter it twice in the table of loaded code, and an assertion ends the process. */
     {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_", .first_alone = true},
@@ -65,6 +71,11 @@ bool quirk_lanes(const char *platform, const char *device) {
 
 bool quirk_first_alone(const char *platform) {
   FIND(first_alone, platform, "")
+  return false;
+}
+
+bool quirk_serial_builds(const char *platform) {
+  FIND(serial_builds, platform, "")
   return false;
 }
 

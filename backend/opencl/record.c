@@ -71,7 +71,6 @@ void opencl_recording_destroy(backend *b, recording *base) {
 /* ---------------------------------------------------------------- building */
 
 static clave_status request_build(cl_stream *s, kernel_program *p) {
-  if (program_is_built(p)) return NULL;
   for (int i = 0; i < s->n_requested; i++)
     if (s->requested[i] == p) return NULL;
   if (s->n_requested == s->max_requested) {
@@ -87,8 +86,12 @@ static clave_status request_build(cl_stream *s, kernel_program *p) {
 
 clave_status opencl_request(stream *base, const recording *r) {
   const cl_recording *c = (const cl_recording *)r;
-  for (int i = 0; i < c->n; i++)
-    if (c->launches[i].program) TRY(request_build((cl_stream *)base, c->launches[i].program));
+  for (int i = 0; i < c->n; i++) {
+    const recorded_launch *l = &c->launches[i];
+    if (!l->program || program_is_built(l->program)) continue;
+    program_want(l->program, l);
+    TRY(request_build((cl_stream *)base, l->program));
+  }
   return NULL;
 }
 
@@ -125,6 +128,7 @@ clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done
   clave_status st = mutex_create(&job.lock);
   if (!st) st = thread_pool_create(0, &pool);
   if (!st) {
+    builders_build(s->device, s->requested, s->n_requested, thread_pool_size(pool), progress, ctx);
     thread_pool_for(pool, s->n_requested, 1, build_some, &job);
     st = job.status;
   }

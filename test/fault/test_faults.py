@@ -69,7 +69,8 @@ def stub(build, real_opencl):
     folder = build / "stub"
     if not (folder / "libOpenCL.so.1").exists():
         pytest.skip("the stub OpenCL is not built")
-    return {"LD_LIBRARY_PATH": str(folder), "CLAVE_STUB_REAL": real_opencl, "CLAVE_DEVICE": ""}
+    alone = {"CLAVE_HELPER": "off"}  # child processes would count and log calls of their own
+    return {"LD_LIBRARY_PATH": str(folder), "CLAVE_STUB_REAL": real_opencl, "CLAVE_DEVICE": ""} | alone
 
 
 def failures(out):
@@ -247,6 +248,20 @@ def test_command_line_survives_every_call(net, build, stub, tmp_path, everything
             one_error(p, out)
         left = {k: v for k, v in stub_log(log).items() if k != "calls" and v > 0}
         assert not left, f"call {n}: still alive: {left}"
+
+
+@pytest.mark.parametrize("fault", ["FAIL_AT", "LOST_AT"])
+def test_faults_of_children_that_build(net, build, stub, tmp_path, everything, fault):
+    """The same calls fail in the process and in those that build its kernels: an error or the right answer."""
+    out, env = tmp_path / "out.safetensors", stub | {"CLAVE_HELPER": ""}
+    for i, n in enumerate((3, 12, 30, 45, 60, 80) if not everything else range(100)):
+        env |= {"CLAVE_CACHE_DIR": str(tmp_path / f"cache{i}"), f"CLAVE_STUB_{fault}": str(n)}
+        out.unlink(missing_ok=True)
+        p = run_net(build, net, env, out, "--device", "opencl")
+        if p.returncode == 0:
+            right_answer(p, net, out)
+        else:
+            one_error(p, out)
 
 
 def test_copied_state_leaves_nothing(build, stub, tmp_path):

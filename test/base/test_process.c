@@ -56,7 +56,8 @@ static void test_surroundings(void **state) {
   (void)state;
   int inherited = dup(0); /* a host's, not closed by exec */
   expect_answer("printf \"$CLAVE_TEST_SETTING\" >&0", "as set");
-  expect_answer("n=$(ls /proc/self/fd | wc -l); printf $n >&0", "4"); /* ls has 0, 1, 2 and the folder */
+  expect_answer("n=$(ls /proc/self/fd | wc -l); printf $n >&0",
+                "4"); /* ls has 0, 1, 2 and the folder */
   expect_answer("echo aside; echo aside >&2; printf only >&0", "only");
   close(inherited);
   assert_null(getenv("CLAVE_TEST_SETTING"));

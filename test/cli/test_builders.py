@@ -1,4 +1,4 @@
-"""Child processes that build kernels (`clave build-kernels`): with good ones, bad ones and none the answer is the same."""
+"""Child processes that build kernels (`clave build-kernels`): with good ones, bad ones or none the answer is right."""
 
 import contextlib
 import os
@@ -241,8 +241,26 @@ def test_bad_orders_end_the_child(tool, helped, kind):
 def test_source_that_does_not_compile(tool, helped):
     first, _, _ = serve(tool, helped.env, message(GREETING, bytes(40)))
     order = bytes(184) + b"f\0-w\0__kernel void f( {\0"
-    answer, code, err = serve(tool, helped.env, message(GREETING, first[16:56]) + message(ORDER, order))
+    answer, code, _ = serve(tool, helped.env, message(GREETING, first[16:56]) + message(ORDER, order))
+    assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0  # clang writes to stderr
+
+
+def test_each_local_size_is_launched(tool, helped, tmp_path):
+    """PoCL compiles then; every argument is a one, or the buffer of zeros."""
+    env = helped.env | {"POCL_CACHE_DIR": str(tmp_path / "pocl")}
+    (tmp_path / "pocl").mkdir()
+    first, _, _ = serve(tool, env, message(GREETING, bytes(40)))
+    kinds = bytes([0, 4, 2, 1, 6]) + bytes(59)  # buffer, long, int, local, float: arg_kind of opencl.h
+    sizes = struct.pack("12Q", 16, 1, 1, 4, 2, 1, *[0] * 6)
+    order = struct.pack("4IQ", 5, 2, 0, 0, 256) + sizes + kinds
+    source = b"""__kernel void f(__global char *x, long o, int n, __local char *l, float r) {
+      for (int i = 0; i < n; i++) { l[i] = (char)r; x[o + i] = l[i]; }
+    }"""
+    texts = b"f\0-cl-std=CL1.2 -w\0" + source + b"\0"
+    answer, code, err = serve(tool, env, message(GREETING, first[16:56]) + message(ORDER, order + texts))
     assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0 and not err
+    built = {f.parent.name.rsplit("-goffs0")[0] for f in (tmp_path / "pocl").rglob("f.so")}
+    assert built == {"16-1-1", "4-2-1"}
 
 
 def test_terminal(tool):

@@ -4,12 +4,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -30,16 +31,16 @@ unsigned long user_number(void) { return (unsigned long)geteuid(); }
 
 /* ---------------------------------------------------------------- the helper */
 
-/* The file that this function lies in, links resolved. */
+/* The file that this function lies in, links resolved. Of a program the loader knows only what it
+ * was called by. */
 static char *own_file(void) {
-  Dl_info info;
-  struct link_map *map = NULL;
-  void *here;
+  Dl_info own, program;
+  void *here, *headers = (void *)(uintptr_t)getauxval(AT_PHDR);
   char *(*function)(void) = own_file;
   memcpy(&here, &function, sizeof here);
-  if (!dladdr1(here, &info, (void **)&map, RTLD_DL_LINKMAP)) return NULL;
-  bool is_library = map && map->l_name && map->l_name[0];
-  return realpath(is_library ? map->l_name : "/proc/self/exe", NULL);
+  if (!dladdr(here, &own) || !own.dli_fname) return NULL;
+  bool is_program = dladdr(headers, &program) && program.dli_fbase == own.dli_fbase;
+  return realpath(is_program ? "/proc/self/exe" : own.dli_fname, NULL);
 }
 
 static bool is_program(const char *path) {
@@ -93,8 +94,10 @@ static int prepare_files(posix_spawn_file_actions_t *files, int socket) {
   int error = posix_spawn_file_actions_adddup2(files, socket, 0);
   if (!error) error = posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
   if (!error) error = posix_spawn_file_actions_addopen(files, 2, "/dev/null", O_WRONLY, 0);
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 34)
   if (!error) error = posix_spawn_file_actions_addclosefrom_np(files, 3);
+#endif
 #endif
   return error;
 }

@@ -33,6 +33,7 @@ typedef struct batch {
   kernel_program **programs; /* those to order, the longest source first */
   size_t *lengths;
   int n, next, done;
+  int others; /* steps that follow, for progress */
   void (*progress)(void *ctx, int done, int total);
   void *ctx;
 } batch;
@@ -97,7 +98,7 @@ static bool find_own_helper(builders *b) {
 /* ---------------------------------------------------------------- orders */
 
 static void report(const batch *t) {
-  if (t->progress) t->progress(t->ctx, t->done, t->n);
+  if (t->progress) t->progress(t->ctx, t->done, t->n + t->others);
 }
 
 /* Gives it the next order; one that does not take it is ended. */
@@ -162,8 +163,8 @@ static void drop(batch *t, builder *one) {
   end_builder(t->d->builders, one, 0);
 }
 
-/* Waits for one message of whoever, or until one is late. False: all are silent for good. */
-static bool hear_one(batch *t) {
+/* Hears one message of whoever. waits: for it, or until one is late. False: there is none. */
+static bool hear_one(batch *t, bool waits) {
   builders *b = t->d->builders;
   int sockets[MAX_BUILDERS], n = 0;
   int64_t first = INT64_MAX, now = clock_ns();
@@ -176,10 +177,11 @@ static bool hear_one(batch *t) {
     if (one->deadline < first) first = one->deadline;
   }
   if (n == 0) return false;
-  int wait_ms = first == INT64_MAX ? 0 : (int)((first - now) / 1000000) + 1;
+  waits = waits && first != INT64_MAX;
+  int wait_ms = waits ? (int)((first - now) / 1000000) + 1 : 0;
   int heard = socket_wait(sockets, MAX_BUILDERS, wait_ms);
   if (heard >= 0 && !take_message(t, &b->all[heard])) drop(t, &b->all[heard]);
-  return heard >= 0 || first != INT64_MAX;
+  return heard >= 0 || waits;
 }
 
 /* ---------------------------------------------------------------- a batch */
@@ -213,7 +215,7 @@ static void run_batch(batch *t, int most) {
     }
     give_order(t, one);
   }
-  while (t->done < t->n && hear_one(t)) continue;
+  while (t->done < t->n && hear_one(t, true)) continue;
 }
 
 static void ask_to_save(const cl_device *d) {
@@ -227,11 +229,12 @@ static void ask_to_save(const cl_device *d) {
   }
 }
 
-void builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
-                    void (*progress)(void *ctx, int done, int total), void *ctx) {
+int builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
+                   void (*progress)(void *ctx, int done, int total), void *ctx) {
   builders *b = d->builders;
-  if (!b) return;
+  if (!b) return 0;
   batch t = {.d = d,
+             .others = n,
              .programs = calloc((size_t)n + 1, sizeof *t.programs),
              .lengths = calloc((size_t)n + 1, sizeof *t.lengths),
              .progress = progress,
@@ -244,6 +247,7 @@ void builders_build(cl_device *d, kernel_program *const *programs, int n, int mo
   mutex_unlock(b->lock);
   free(t.programs);
   free(t.lengths);
+  return t.n;
 }
 
 /* ---------------------------------------------------------------- afterwards */
@@ -262,7 +266,7 @@ void builders_wait(cl_device *d) {
   ask_to_save(d);
   for (int i = 0; i < MAX_BUILDERS; i++)
     if (b->all[i].is_saving) set_deadline(&b->all[i], SAVE_MS);
-  while (any_saves(b) && hear_one(&none)) continue;
+  while (any_saves(b) && hear_one(&none, true)) continue;
   mutex_unlock(b->lock);
 }
 
@@ -270,8 +274,8 @@ void builders_reap(cl_device *d) {
   builders *b = d->builders;
   if (!b || !__atomic_load_n(&b->n_alive, __ATOMIC_RELAXED)) return;
   batch none = {.d = d};
-  mutex_lock(b->lock);
+  if (!mutex_try_lock(b->lock)) return; /* another session waits for kernels */
   ask_to_save(d);
-  while (hear_one(&none)) continue;
+  while (hear_one(&none, false)) continue;
   mutex_unlock(b->lock);
 }

@@ -257,9 +257,10 @@ clave_status program_of_order(cl_device *d, const order *o, const char *const te
  * do not do is done here, later. */
 clave_status builders_create(builders **out) STATUS_CHECK;
 void builders_destroy(builders *b); /* takes NULL */
-/* Returns when the programs are built, or cannot be there. At most `most` children. */
-void builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
-                    void (*progress)(void *ctx, int done, int total), void *ctx);
+/* Returns when the programs are built, or cannot be there: how many were tried. At most `most`
+ * children; progress counts n steps more, which follow. */
+int builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
+                   void (*progress)(void *ctx, int done, int total), void *ctx);
 /* Waits until the children have kept all binaries. */
 void builders_wait(cl_device *d);
 /* A run is over: they may keep what they built. Takes leave of those that have ended. */

@@ -99,7 +99,7 @@ typedef struct build_job {
   cl_stream *s;
   mutex *lock; /* of what follows */
   clave_status status;
-  int done;
+  int done, ahead; /* ahead: by children */
   void (*progress)(void *ctx, int done, int total);
   void *progress_ctx;
 } build_job;
@@ -114,7 +114,8 @@ static void build_some(void *ctx, int64_t begin, int64_t end) {
     else
       job->status = st;
     job->done++;
-    if (job->progress) job->progress(job->progress_ctx, job->done, job->s->n_requested);
+    if (job->progress)
+      job->progress(job->progress_ctx, job->ahead + job->done, job->ahead + job->s->n_requested);
     mutex_unlock(job->lock);
   }
 }
@@ -128,7 +129,8 @@ clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done
   clave_status st = mutex_create(&job.lock);
   if (!st) st = thread_pool_create(0, &pool);
   if (!st) {
-    builders_build(s->device, s->requested, s->n_requested, thread_pool_size(pool), progress, ctx);
+    job.ahead = builders_build(s->device, s->requested, s->n_requested, thread_pool_size(pool),
+                               progress, ctx);
     thread_pool_for(pool, s->n_requested, 1, build_some, &job);
     st = job.status;
   }

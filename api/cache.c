@@ -41,6 +41,8 @@ clave_status clave_cache_get_info(clave_cache_info *info) {
   return st ? st : sized_write(&own, info, SIZED(clave_cache_info, limit_bytes));
 }
 
+clave_status clave_serve_builds(int socket) { return opencl_serve_builds(socket); }
+
 clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) {
   uint64_t removed = 0;
   char *folder;

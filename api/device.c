@@ -74,8 +74,18 @@ static void free_list(device_list *l) {
   free(l);
 }
 
+/* What drivers keep lies with the binaries of CLAVE_CACHE_DIR, whatever an opened device says. */
+static clave_status keep_files(void) {
+  char *folder;
+  TRY(cache_folder(NULL, &folder));
+  opencl_keep_files_in(folder);
+  free(folder);
+  return NULL;
+}
+
 static clave_status fill_list(device_list *l) {
   const backend_info *found = NULL;
+  TRY(keep_files());
   TRY(opencl_devices(&found, &l->n_opencl, &l->hint));
   l->count = l->n_opencl + 1;
   l->infos = calloc((size_t)l->count, sizeof *l->infos);

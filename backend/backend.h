@@ -157,13 +157,22 @@ typedef struct opencl_options {
       *kernel_dir; /* read .cl files from here instead of the embedded ones; NULL = embedded */
   void (*message)(void *ctx, const char *line);
   void *message_ctx;
+  bool builds_here; /* no child processes build kernels */
 } opencl_options;
+/* Where drivers may keep files while the process lives, if there is no room in memory: in a folder
+ * of its own within this one; NULL or one that cannot be used: within that for temporary files.
+ * Before the first of the calls below; the first call counts. */
+void opencl_keep_files_in(const char *folder);
 /* Every OpenCL device of every platform, in the order of `clave devices`. No loader or no device
  * gives count 0 and a reason, not an error; otherwise reason names devices that were left out and
  * why, or is NULL. infos live as long as the library. */
 clave_status opencl_devices(const backend_info **infos, int *count,
                             const char **reason) STATUS_CHECK;
 clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) STATUS_CHECK;
+
+/* Builds kernels for the process at the other end of a socket, until that closes it or has not
+ * asked for any in a while. */
+clave_status opencl_serve_builds(int socket) STATUS_CHECK;
 
 /* The folder of kernel binaries, which may be missing. */
 typedef struct cache_stats {

@@ -10,10 +10,12 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/memory.h"
 
 /* "PATH: no such file or directory" */
 static clave_status io_error(const char *path, int error) {
@@ -187,6 +189,8 @@ void file_writer_destroy(file_writer *w) {
 
 /* ---------------------------------------------------------------- folders */
 
+enum { MAX_DEPTH = 16, LEAST_FREE_BYTES = 64 << 20 };
+
 static clave_status make_folder(const char *path) {
   if (mkdir(path, 0700) == 0 || errno == EEXIST) return NULL;
   return io_error(path, errno);
@@ -221,15 +225,15 @@ char *path_join(const char *folder, const char *name) {
   return path;
 }
 
-/* Adds `name` if it is a regular file of `folder`; one that vanished meanwhile is skipped. */
-static clave_status add_entry(const char *folder, const char *name, folder_entry **entries,
-                              size_t *count) {
+/* Adds `name` if it is of that type (S_IFREG, S_IFDIR); one that vanished meanwhile is skipped. */
+static clave_status add_entry(const char *folder, const char *name, mode_t type,
+                              folder_entry **entries, size_t *count) {
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
   struct stat s;
-  bool regular = lstat(path, &s) == 0 && S_ISREG(s.st_mode);
+  bool wanted = lstat(path, &s) == 0 && (s.st_mode & S_IFMT) == type;
   free(path);
-  if (!regular) return NULL;
+  if (!wanted) return NULL;
   if ((*count & (*count - 1)) == 0) { /* a power of two is full */
     size_t bytes;
     if (!mul_size(*count ? *count * 2 : 1, sizeof **entries, &bytes)) return status_no_memory();
@@ -244,13 +248,15 @@ static clave_status add_entry(const char *folder, const char *name, folder_entry
   return NULL;
 }
 
-clave_status folder_list(const char *path, folder_entry **out, size_t *count) {
+static clave_status list_type(const char *path, mode_t type, folder_entry **out, size_t *count) {
   *out = NULL;
   *count = 0;
   DIR *d = opendir(path);
   if (!d) return errno == ENOENT ? NULL : io_error(path, errno);
   clave_status st = NULL;
-  for (struct dirent *e; !st && (e = readdir(d));) st = add_entry(path, e->d_name, out, count);
+  for (struct dirent *e; !st && (e = readdir(d));)
+    if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+      st = add_entry(path, e->d_name, type, out, count);
   (void)closedir(d);
   if (st) {
     folder_list_free(*out, *count);
@@ -258,6 +264,14 @@ clave_status folder_list(const char *path, folder_entry **out, size_t *count) {
     *count = 0;
   }
   return st;
+}
+
+clave_status folder_list(const char *path, folder_entry **out, size_t *count) {
+  return list_type(path, S_IFREG, out, count);
+}
+
+clave_status folder_list_folders(const char *path, folder_entry **out, size_t *count) {
+  return list_type(path, S_IFDIR, out, count);
 }
 
 void folder_list_free(folder_entry *entries, size_t count) {
@@ -270,6 +284,59 @@ bool file_remove(const char *path) { return unlink(path) == 0; }
 bool file_exists(const char *path) {
   struct stat s;
   return lstat(path, &s) == 0;
+}
+
+/* Visits the files of a folder, and of those in it, before the folder itself. */
+static bool visit_tree(const char *path, int depth, bool removes, uint64_t *bytes,
+                       uint64_t *files) {
+  folder_entry *entries;
+  size_t n;
+  clave_status st =
+      depth < MAX_DEPTH ? folder_list_folders(path, &entries, &n) : status_no_memory();
+  bool good = !st;
+  for (size_t i = 0; !st && i < n; i++) {
+    char *inner = path_join(path, entries[i].name);
+    good = inner && visit_tree(inner, depth + 1, removes, bytes, files) && good;
+    free(inner);
+  }
+  if (!st) folder_list_free(entries, n);
+  status_free(st);
+  st = folder_list(path, &entries, &n);
+  for (size_t i = 0; !st && i < n; i++) {
+    char *file = removes ? path_join(path, entries[i].name) : NULL;
+    bool counts = !removes || (file && file_remove(file));
+    free(file);
+    if (!counts) continue;
+    *bytes += entries[i].size;
+    ++*files;
+  }
+  if (!st) folder_list_free(entries, n);
+  status_free(st);
+  return removes ? rmdir(path) == 0 && good : good;
+}
+
+void folder_measure(const char *path, uint64_t *bytes, uint64_t *files) {
+  *bytes = *files = 0;
+  (void)visit_tree(path, 0, false, bytes, files);
+}
+
+bool folder_remove(const char *path, uint64_t *bytes) {
+  uint64_t files = 0;
+  *bytes = 0;
+  return visit_tree(path, 0, true, bytes, &files);
+}
+
+char *folder_create_unique(const char *parent, const char *stem) {
+  text name = {0};
+  text_printf(&name, "%s/%sXXXXXX", parent, stem);
+  if (name.failed || !mkdtemp(name.data)) text_free(&name);
+  return name.data;
+}
+
+bool folder_takes_code(const char *path) {
+  struct statvfs s;
+  if (statvfs(path, &s) != 0 || (s.f_flag & (ST_NOEXEC | ST_RDONLY))) return false;
+  return (uint64_t)s.f_bavail * s.f_frsize >= LEAST_FREE_BYTES;
 }
 
 bool folder_is_private(const char *path) {

@@ -50,7 +50,20 @@ typedef struct folder_entry {
 } folder_entry;
 /* Regular files of a folder, in no order; a missing folder is empty. Free with folder_list_free. */
 clave_status folder_list(const char *path, folder_entry **out, size_t *count) STATUS_CHECK;
+/* Folders of a folder, likewise. */
+clave_status folder_list_folders(const char *path, folder_entry **out, size_t *count) STATUS_CHECK;
 void folder_list_free(folder_entry *entries, size_t count);
+/* Sizes of all files below a folder. */
+void folder_measure(const char *path, uint64_t *bytes, uint64_t *files);
+/* With all files and folders in it; links are not followed. False: something is left. bytes: of
+ * what was removed. */
+bool folder_remove(const char *path, uint64_t *bytes);
+/* A new folder in `parent`, mode 0700, its name beginning with `stem`. Its path, owned by the
+ * caller; NULL: it could not be made. */
+char *folder_create_unique(const char *parent, const char *stem);
+/* Whether libraries can be written there and loaded: not mounted noexec or read-only, 64 MB free.
+ */
+bool folder_takes_code(const char *path);
 bool file_remove(const char *path);
 bool file_exists(const char *path); /* of any kind, a dangling link too */
 /* True if the folder belongs to this user and nobody else may write into it. */
@@ -59,6 +72,7 @@ bool folder_is_private(const char *path);
 /* A shared library opened at run time. */
 typedef struct library library;
 clave_status library_open(const char *name, library **out) STATUS_CHECK;
+bool library_is_loaded(const char *name);           /* by whoever */
 void library_close(library *l);                     /* takes NULL */
 void *library_symbol(library *l, const char *name); /* NULL if absent */
 

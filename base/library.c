@@ -22,6 +22,12 @@ clave_status library_open(const char *name, library **out) {
   return NULL;
 }
 
+bool library_is_loaded(const char *name) {
+  void *handle = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+  if (handle) (void)dlclose(handle);
+  return handle != NULL;
+}
+
 void library_close(library *l) {
   if (!l) return;
   (void)dlclose(l->handle);

@@ -54,6 +54,7 @@ void mutex_destroy(mutex *m) {
 }
 
 void mutex_lock(mutex *m) { (void)pthread_mutex_lock(&m->m); }
+bool mutex_try_lock(mutex *m) { return pthread_mutex_trylock(&m->m) == 0; }
 void mutex_unlock(mutex *m) { (void)pthread_mutex_unlock(&m->m); }
 
 /* ---------------------------------------------------------------- the pool */

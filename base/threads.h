@@ -1,6 +1,7 @@
 #ifndef BASE_THREADS_H
 #define BASE_THREADS_H
 /* Mutexes, one-time initialisation and a pool for parallel loops: the only user of pthread. */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/kernel.h"
@@ -16,6 +17,7 @@ typedef struct mutex mutex;
 clave_status mutex_create(mutex **out) STATUS_CHECK;
 void mutex_destroy(mutex *m); /* takes NULL */
 void mutex_lock(mutex *m);
+bool mutex_try_lock(mutex *m); /* false: another thread has it */
 void mutex_unlock(mutex *m);
 
 /* A pool of n_threads workers (the caller counts as one). n_threads <= 0: CLAVE_THREADS, else the

@@ -94,6 +94,13 @@ class Job:
         return " ".join([*([f"({self.note})"] if self.note else []), *self.command])
 
 
+def pocl_folder():
+    """PoCL's own cache, shared by all that runs: clave gives it a new folder in each process."""
+    folder = os.environ.get("POCL_CACHE_DIR") or os.path.expanduser("~/.cache/pocl/kcache")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return folder
+
+
 class Runner:
     def __init__(self, build, home, everything=False):
         self.build, self.home, self.everything = build, home, everything
@@ -109,6 +116,7 @@ class Runner:
             "CLAVE_LIBRARY": str(ROOT / build / "libclave.so"),
             "CLAVE_BUILD": str(ROOT / build),
             "CLAVE_CACHE_DIR": "off",  # PoCL keeps its own binaries; asking it for ours compiles every kernel once more
+            "POCL_CACHE_DIR": pocl_folder(),
             "CLAVE_SELF_CHECK": "off",  # it would put the CPU backend in the place of a wrong kernel
             "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
             "CLAVE_TEST_ALL": "1" if everything else "",

@@ -28,7 +28,11 @@ static const char more_help[] =
     "CLAVE_SELF_CHECK (off:\n"
     "kernels are not compared with the CPU backend when they first run on a device; strict: wrong "
     "results\n"
-    "are an error, not replaced by the CPU backend's); for tests "
+    "are an error, not replaced by the CPU backend's), CLAVE_HELPER (this tool, which builds "
+    "kernels "
+    "for\n"
+    "processes that use the library, if it is not beside it; off: they build by themselves); for "
+    "tests "
     "CLAVE_DEVICE_CLASS\n(cpu or gpu: an OpenCL device gets the kernels of that class; wide: "
     "64-bit "
     "indices; or both: gpu,wide).\n"
@@ -59,7 +63,7 @@ static const command *find_command(const char *name) {
   for (size_t i = 0; i < LENGTH(commands); i++) {
     if (strcmp(commands[i]->name, name) == 0) return commands[i];
   }
-  return NULL;
+  return strcmp(builder_command.name, name) == 0 ? &builder_command : NULL;
 }
 
 static void print_usage(const char *usage, const char *command_name) {

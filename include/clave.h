@@ -394,6 +394,11 @@ CLAVE_API clave_status clave_cache_get_info(clave_cache_info *info)
     CLAVE_CHECK; /* path valid until the next call */
 /* Removes least recently used binaries until at most max_bytes are left (0: all). */
 CLAVE_API clave_status clave_cache_trim(uint64_t max_bytes, uint64_t *removed_bytes) CLAVE_CHECK;
+/* Where a driver builds one kernel at a time (PoCL), the library starts child processes for it: the
+ * command line tool, found beside the library or as CLAVE_HELPER says (a path, or "off"). This is
+ * what the child runs: builds for the process at the other end of `socket` until that closes it, or
+ * has not asked for a few seconds. */
+CLAVE_API clave_status clave_serve_builds(int socket) CLAVE_CHECK;
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
 static void destroy_device(backend *b) {
   cl_device *d = (cl_device *)b;
   if (!d) return;
+  builders_destroy(d->builders);
   programs_destroy(d);
   gemm_clblast_close(d);
   if (d->context) d->cl->clReleaseContext(d->context);
@@ -140,6 +141,8 @@ static clave_status init_device(cl_device *d, const opencl_options *o) {
     return opencl_status(code, "clCreateContext");
   }
   TRY(find_platform_key(d));
+  if (quirk_serial_builds(d->base.info.platform) && !(o && o->builds_here))
+    TRY(builders_create(&d->builders));
   if (!o) return NULL;
   d->message = o->message;
   d->message_ctx = o->message_ctx;
@@ -157,6 +160,7 @@ clave_status opencl_backend_create(int index, const opencl_options *o, backend *
   cl_device *d = calloc(1, sizeof *d);
   if (!d) return status_no_memory();
   d->entry = &list->entries[index];
+  d->index = index;
   d->base.vt = &opencl_vtable;
   d->base.info = d->entry->info;
   clave_status st = opencl_functions(&d->cl, &reason);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "backend/opencl/driver_folder.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
@@ -49,6 +50,7 @@ clave_status cache_info(const char *folder, cache_stats *out) {
     out->files++;
   }
   folder_list_free(entries, n);
+  driver_folders_measure(folder, &out->bytes, &out->files);
   return NULL;
 }
 
@@ -69,8 +71,8 @@ static uint64_t remove_oldest(const char *folder, const folder_entry *entries, s
   return removed;
 }
 
-clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) {
-  if (removed) *removed = 0;
+static clave_status trim_entries(const char *folder, uint64_t max_bytes, uint64_t *removed) {
+  *removed = 0;
   folder_entry *entries;
   size_t n;
   TRY(folder_list(folder, &entries, &n));
@@ -79,11 +81,18 @@ clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *remove
     if (is_entry(entries[i].name)) bytes += entries[i].size;
   if (bytes > max_bytes) {
     qsort(entries, n, sizeof *entries, by_age);
-    uint64_t freed = remove_oldest(folder, entries, n, bytes, max_bytes);
-    if (removed) *removed = freed;
+    *removed = remove_oldest(folder, entries, n, bytes, max_bytes);
   }
   folder_list_free(entries, n);
   return NULL;
+}
+
+clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) {
+  uint64_t of_entries;
+  clave_status st = trim_entries(folder, max_bytes, &of_entries);
+  if (!st) of_entries += driver_folders_sweep(folder);
+  if (removed) *removed = of_entries;
+  return st;
 }
 
 clave_status cache_open(const char *folder) {
@@ -144,6 +153,13 @@ bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, boo
   return good;
 }
 
+bool cache_has(const char *folder, const uint64_t key[2]) {
+  char *path = entry_path(folder, key);
+  bool has = path && file_exists(path);
+  free(path);
+  return has;
+}
+
 static clave_status write_entry(const char *path, const header *h, const cache_entry *e) {
   file_writer *w;
   TRY(file_writer_create(path, &w));
@@ -168,7 +184,8 @@ clave_status cache_save(const char *folder, const uint64_t key[2], const cache_e
   if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
     st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
   if (!st) st = write_entry(path, &h, e);
-  if (!st) st = cache_trim(folder, CACHE_LIMIT_BYTES, NULL);
+  uint64_t removed;
+  if (!st) st = trim_entries(folder, CACHE_LIMIT_BYTES, &removed);
   file_lock_release(lock);
   free(path);
   free(lock_path);

@@ -27,6 +27,8 @@ typedef struct cache_entry {
 } cache_entry;
 /* False: there is none, or (*damaged) it was broken and is removed. */
 bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged);
+/* Whether there is an entry, good or not. */
+bool cache_has(const char *folder, const uint64_t key[2]);
 clave_status cache_save(const char *folder, const uint64_t key[2],
                         const cache_entry *e) STATUS_CHECK;
 

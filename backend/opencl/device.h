@@ -54,6 +54,7 @@ typedef struct device_list {
   backend_info *infos;
   int count;
   bool explained; /* why a platform has no device */
+  bool has_files; /* a platform keeps files, see quirk_files */
   char *reason;   /* why count is 0; else the devices that were left out and why, or NULL */
 } device_list;
 /* Made once per process. */
@@ -69,8 +70,14 @@ const char *quirk_empty(const char *platform);
 bool quirk_lanes(const char *platform, const char *device);
 /* Whether no two threads may launch a kernel for the first time at once. */
 bool quirk_first_alone(const char *platform);
+/* Whether one process builds one kernel at a time. */
+bool quirk_serial_builds(const char *platform);
 /* Whether binaries are kept when a session ends, not after each run. */
 bool quirk_slow_binaries(const char *platform);
+/* The variable that names the folder where the platform keeps files, or NULL; and of the platform
+ * that does. */
+const char *quirk_files(const char *platform);
+const char *quirk_files_variable(void);
 /* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
 const char *quirk_header(const char *platform);
 
@@ -103,6 +110,8 @@ void proof_set_add(proof_set *p, uint64_t launch_class);
 typedef struct kernel_program
     kernel_program; /* one built (or requested) program of a device; lives as long as the device */
 
+typedef struct builders builders; /* builders.c */
+
 struct cl_device {
   backend base;
   const cl_functions *cl;
@@ -119,6 +128,8 @@ struct cl_device {
   kernel_program **programs;
   int n_programs, max_programs;
   bool cache_noted;      /* an unwritable cache is mentioned once */
+  int index;             /* N of opencl:N */
+  builders *builders;    /* owned; NULL: the driver builds well in this process */
   void *blas;            /* gemm_clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
   bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
@@ -144,6 +155,7 @@ void program_prove(kernel_program *p, uint64_t launch_class);
 bool program_is_built(const kernel_program *p);
 void programs_save(
     cl_device *d); /* writes new binaries to the cache; never fails, may leave a note */
+bool programs_save_next(cl_device *d); /* one of them; false: all are there */
 void programs_destroy(cl_device *d);
 void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
 
@@ -234,6 +246,32 @@ clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, i
                               void *ctx) STATUS_CHECK;
 clave_status opencl_is_unproven(stream *s, const recording *r, bool *unproven) STATUS_CHECK;
 clave_status opencl_prove(stream *s, const recording *r) STATUS_CHECK;
+
+/* ---------------------------------------------------------------- orders: programs.c, builders.c
+ */
+
+typedef struct order order; /* build_messages.h */
+/* A launch that will be enqueued: its local size is made ready, too, where builders build. */
+void program_want(kernel_program *p, const recorded_launch *l);
+/* What a builder needs to know. texts: kernel, options, source, each with its NUL. False: it is
+ * built, or in the cache on disk, or memory is out. */
+bool program_order(cl_device *d, kernel_program *p, order *o, text *texts);
+clave_status program_of_order(cl_device *d, const order *o, const char *const texts[3],
+                              kernel_program **out) STATUS_CHECK;
+
+/* Child processes that build kernels, where a driver builds one at a time in a process: they fill
+ * the driver's own files, from which this process then loads, and the cache on disk. Whatever they
+ * do not do is done here, later. */
+clave_status builders_create(builders **out) STATUS_CHECK;
+void builders_destroy(builders *b); /* takes NULL */
+/* Returns when the programs are built, or cannot be there: how many were tried. At most `most`
+ * children; progress counts n steps more, which follow. */
+int builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
+                   void (*progress)(void *ctx, int done, int total), void *ctx);
+/* Waits until the children have kept all binaries. */
+void builders_wait(cl_device *d);
+/* A run is over: they may keep what they built. Takes leave of those that have ended. */
+void builders_reap(cl_device *d);
 
 /* ---------------------------------------------------------------- stream.c */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/opencl/device.h"
+#include "backend/opencl/driver_folder.h"
 
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
 
@@ -247,6 +248,12 @@ static clave_status add_device(const cl_functions *cl, device_list *l, cl_platfo
   return NULL;
 }
 
+static void note_files(const cl_functions *cl, cl_platform_id platform, device_list *l) {
+  char *name = platform_text(cl, platform, CL_PLATFORM_NAME);
+  if (!name || quirk_files(name)) l->has_files = true;
+  free(name);
+}
+
 static void explain_empty(const cl_functions *cl, cl_platform_id platform, device_list *l,
                           text *left_out) {
   char *name = platform_text(cl, platform, CL_PLATFORM_NAME);
@@ -261,6 +268,7 @@ static clave_status add_platform(const cl_functions *cl, device_list *l, cl_plat
                                  text *left_out) {
   cl_device_id ids[MAX_PLATFORM_DEVICES];
   cl_uint n = 0;
+  note_files(cl, platform, l);
   cl_int code = cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, ids, &n);
   if (code != CL_SUCCESS) { /* CL_DEVICE_NOT_FOUND, or a broken platform: the others may serve */
     explain_empty(cl, platform, l, left_out);
@@ -312,7 +320,9 @@ clave_status opencl_device_list(const device_list **out) {
   *out = __atomic_load_n(&published, __ATOMIC_ACQUIRE);
   if (*out) return NULL;
   device_list *mine, *expected = NULL;
+  driver_folder_enter();
   TRY(make_list(&mine));
+  driver_folder_leave(mine->has_files);
   *out = mine;
   if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_ACQUIRE)) {

@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/opencl/build_messages.h"
 #include "backend/opencl/cache.h"
 #include "backend/opencl/device.h"
 #include "base/hash.h"
 
 struct kernel_program {
-  const char *stem, *kernel; /* string literals */
+  const char *stem, *kernel; /* string literals, or `name` */
+  char *name;                /* owned; of an order, else NULL */
   char *options;             /* owned */
   char *source; /* owned; the full text of a generated program, else NULL until built */
   bool generated;
@@ -26,6 +28,7 @@ struct kernel_program {
   uint64_t launched;        /* those launched in this process. Atomic */
   proof_set proven;         /* classes of launches that gave right results */
   uint32_t saved_proven;    /* how many of them the file has */
+  order wanted;             /* launches to make ready for */
 };
 
 void device_note(cl_device *d, const char *format, ...) {
@@ -45,6 +48,7 @@ void device_note(cl_device *d, const char *format, ...) {
 static void program_destroy(cl_device *d, kernel_program *p) {
   if (!p) return;
   if (p->handle) d->cl->clReleaseProgram(p->handle);
+  free(p->name);
   mutex_destroy(p->lock);
   free((void *)p->signature.args);
   free(p->proven.items);
@@ -279,7 +283,6 @@ static clave_status build_from_source(cl_device *d, kernel_program *p) {
 
 /* Builds the text, unless the driver has refused it. */
 static clave_status build_text(cl_device *d, kernel_program *p) {
-  find_key(d, p);
   if (p->refusal && memcmp(p->key, p->refused_key, sizeof p->key) == 0)
     return UNSUPPORTED("%s", p->refusal);
   clave_status st = build_from_cache(d, p) ? NULL : build_from_source(d, p);
@@ -290,8 +293,8 @@ static clave_status build_text(cl_device *d, kernel_program *p) {
   return st;
 }
 
-static clave_status build_locked(cl_device *d, kernel_program *p) {
-  if (p->handle) return NULL;
+/* Its text, and where it is in the cache on disk. */
+static clave_status find_source(cl_device *d, kernel_program *p) {
   if (!p->source) {
     text full = {0};
     clave_status st = source_of_kernel(d, p->stem, p->kernel, &full);
@@ -301,6 +304,13 @@ static clave_status build_locked(cl_device *d, kernel_program *p) {
       return st;
     }
   }
+  find_key(d, p);
+  return NULL;
+}
+
+static clave_status build_locked(cl_device *d, kernel_program *p) {
+  if (p->handle) return NULL;
+  TRY(find_source(d, p));
   clave_status st = build_text(d, p);
   if (!p->generated) {
     free(p->source);
@@ -313,6 +323,80 @@ clave_status program_build(cl_device *d, kernel_program *p) {
   mutex_lock(p->lock);
   clave_status st = build_locked(d, p);
   mutex_unlock(p->lock);
+  return st;
+}
+
+/* ---------------------------------------------------------------- orders */
+
+void program_want(kernel_program *p, const recorded_launch *l) {
+  mutex_lock(p->lock);
+  order *o = &p->wanted;
+  o->is_wide = l->wide;
+  o->compute = (uint32_t)l->compute;
+  uint64_t size[3] = {l->local[0], l->local[1], l->local[2]};
+  for (int i = 0; i < l->n_values; i++)
+    if (l->values[i].kind == VALUE_LOCAL && l->values[i].as.bytes > o->local_bytes)
+      o->local_bytes = l->values[i].as.bytes;
+  uint32_t i = 0;
+  while (i < o->n_sizes && memcmp(o->sizes[i], size, sizeof size) != 0) i++;
+  if (i == o->n_sizes && i < MAX_ORDER_SIZES) memcpy(o->sizes[o->n_sizes++], size, sizeof size);
+  mutex_unlock(p->lock);
+}
+
+static clave_status write_order(cl_device *d, kernel_program *p, order *o, text *texts) {
+  if (p->handle) return NULL;
+  TRY(find_source(d, p));
+  if (d->cache_dir && cache_has(d->cache_dir, p->key)) return NULL;
+  const kernel_signature *g = program_signature(p);
+  *o = p->wanted;
+  o->n_args = (uint32_t)g->n_args;
+  for (int i = 0; i < g->n_args; i++) o->kinds[i] = (uint8_t)g->args[i].kind;
+  const char *parts[] = {p->kernel, p->options, p->source};
+  for (int i = 0; i < 3; i++) text_append(texts, parts[i], strlen(parts[i]) + 1);
+  return text_status(texts);
+}
+
+bool program_order(cl_device *d, kernel_program *p, order *o, text *texts) {
+  text_clear(texts);
+  mutex_lock(p->lock);
+  clave_status st = write_order(d, p, o, texts);
+  mutex_unlock(p->lock);
+  bool is_ordered = !st && texts->size > 0;
+  status_free(st);
+  return is_ordered;
+}
+
+static clave_status take_order(kernel_program *p, const order *o, const char *const texts[3]) {
+  TRY(mutex_create(&p->lock));
+  p->generated = true;
+  p->stem = "";
+  p->kernel = p->name = strdup(texts[0]);
+  p->options = strdup(texts[1]);
+  p->source = strdup(texts[2]);
+  arg_info *args = calloc((size_t)o->n_args + 1, sizeof *args);
+  p->signature.args = args;
+  if (!p->name || !p->options || !p->source || !args) return status_no_memory();
+  for (uint32_t i = 0; i < o->n_args; i++)
+    args[i] = (arg_info){.name = "", .kind = (arg_kind)o->kinds[i]};
+  p->signature.kernel = p->kernel;
+  p->signature.n_args = (int)o->n_args;
+  identify(p);
+  return NULL;
+}
+
+clave_status program_of_order(cl_device *d, const order *o, const char *const texts[3],
+                              kernel_program **out) {
+  *out = NULL;
+  kernel_program *p = calloc(1, sizeof *p);
+  clave_status st = p ? take_order(p, o, texts) : status_no_memory();
+  mutex_lock(d->lock);
+  if (!st) *out = find_same(d, p);
+  if (!st && !*out) {
+    st = add_program(d, p);
+    if (!st) *out = p;
+  }
+  mutex_unlock(d->lock);
+  if (*out != p) program_destroy(d, p);
   return st;
 }
 
@@ -362,7 +446,25 @@ bool program_is_built(const kernel_program *p) {
   return __atomic_load_n(&p->handle, __ATOMIC_ACQUIRE) != NULL;
 }
 
+/* True if the file of another process, which built it for us, was kept with what we know of it. */
+static bool save_again(cl_device *d, kernel_program *p, uint64_t variants, clave_status *st) {
+  cache_entry e;
+  bool damaged;
+  if (!cache_load(d->cache_dir, p->key, &e, &damaged)) return false;
+  bool has_all = (e.variants & variants) == variants;
+  if (has_all) {
+    for (uint32_t i = 0; i < e.n_proven; i++) proof_set_add(&p->proven, e.proven[i]);
+    e.proven = p->proven.items;
+    e.n_proven = p->proven.count;
+    *st = cache_save(d->cache_dir, p->key, &e);
+  }
+  file_map_close(&e.map);
+  return has_all;
+}
+
 static clave_status save_program(cl_device *d, kernel_program *p, uint64_t variants) {
+  clave_status st = NULL;
+  if (save_again(d, p, variants, &st)) return st;
   size_t size = 0;
   CL_TRY(d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL),
          "clGetProgramInfo");
@@ -370,22 +472,24 @@ static clave_status save_program(cl_device *d, kernel_program *p, uint64_t varia
   unsigned char *data = malloc(size);
   if (!data) return status_no_memory();
   cl_int code = d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARIES, sizeof data, &data, NULL);
-  clave_status st = code == CL_SUCCESS ? cache_save(d->cache_dir, p->key,
-                                                    &(cache_entry){.data = data,
-                                                                   .size = size,
-                                                                   .variants = variants,
-                                                                   .proven = p->proven.items,
-                                                                   .n_proven = p->proven.count})
-                                       : opencl_status(code, "clGetProgramInfo");
+  st = code == CL_SUCCESS ? cache_save(d->cache_dir, p->key,
+                                       &(cache_entry){.data = data,
+                                                      .size = size,
+                                                      .variants = variants,
+                                                      .proven = p->proven.items,
+                                                      .n_proven = p->proven.count})
+                          : opencl_status(code, "clGetProgramInfo");
   free(data);
   return st;
 }
 
-static void save_if_new(cl_device *d, kernel_program *p) {
+/* True if it was. */
+static bool save_if_new(cl_device *d, kernel_program *p) {
   mutex_lock(p->lock);
   uint64_t variants = __atomic_load_n(&p->variants, __ATOMIC_RELAXED);
   clave_status st = NULL;
-  if (p->handle && (variants != p->saved || p->proven.count != p->saved_proven)) {
+  bool is_new = p->handle && (variants != p->saved || p->proven.count != p->saved_proven);
+  if (is_new) {
     st = save_program(d, p, variants);
     p->saved = variants; /* not tried again when it cannot be */
     p->saved_proven = p->proven.count;
@@ -394,17 +498,22 @@ static void save_if_new(cl_device *d, kernel_program *p) {
   if (st && !__atomic_exchange_n(&d->cache_noted, true, __ATOMIC_RELAXED))
     device_note(d, "kernel binaries are not kept: %s", status_message(st));
   status_free(st);
+  return is_new;
 }
 
-void programs_save(cl_device *d) {
-  if (!d->cache_dir) return;
+bool programs_save_next(cl_device *d) {
+  if (!d->cache_dir) return false;
   for (int i = 0;; i++) {
     mutex_lock(d->lock);
     kernel_program *p = i < d->n_programs ? d->programs[i] : NULL;
     mutex_unlock(d->lock);
-    if (!p) return;
-    save_if_new(d, p);
+    if (!p) return false;
+    if (save_if_new(d, p)) return true;
   }
+}
+
+void programs_save(cl_device *d) {
+  while (programs_save_next(d)) continue;
 }
 
 void programs_destroy(cl_device *d) {

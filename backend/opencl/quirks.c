@@ -13,7 +13,9 @@ typedef struct quirk {
   const char *header;  /* guard of a header of built-in functions that is parsed anew for each
                           program, and takes longer than our kernels: builtins.h replaces it */
   bool first_alone;    /* no two threads may launch a kernel for the first time at once */
+  bool serial_builds;  /* a process builds one kernel at a time, under a lock */
   bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
+  const char *files;   /* the variable that names the folder of its own files */
 } quirk;
 
 static const quirk quirks[] = {
@@ -26,13 +28,20 @@ static const quirk quirks[] = {
        ends after its first pass. Loops also end when a work-item has made 65,535 passes in all:
        results of very large operands are wrong there. */
     {.platform = "rusticl", .device = "llvmpipe", .lanes = true},
-    /* Has a device on every machine, but for this; it says nothing itself. */
+    /* Has a device on every machine, but where it cannot make its folder, and then it says nothing
+       itself. It does not check what it finds there: a damaged file ends the process. */
     {.platform = "Portable Computing Language",
      .device = "",
      .empty = "PoCL is installed and gives no device: it needs a folder for its cache that it can "
-              "write to, set POCL_CACHE_DIR to one"},
-    /* Compiles every kernel of the program for any work-group size, as long as it took to build. */
-    {.platform = "Portable Computing Language", .device = "", .slow_binaries = true},
+              "write to, set POCL_CACHE_DIR to one",
+     .files = "POCL_CACHE_DIR"},
+    /* Asked for binaries, compiles every kernel of the program for any work-group size, as long as
+       it took to build. Compiles under a lock, and again when a kernel is launched with a local
+       size. */
+    {.platform = "Portable Computing Language",
+     .device = "",
+     .serial_builds = true,
+     .slow_binaries = true},
     /* Clang's opencl-c.h: 18,000 lines for each program. Two threads that launch a kernel for the
        first time enter it twice in the table of loaded code, and an assertion ends the process. */
     {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_", .first_alone = true},
@@ -65,9 +74,25 @@ bool quirk_first_alone(const char *platform) {
   return false;
 }
 
+bool quirk_serial_builds(const char *platform) {
+  FIND(serial_builds, platform, "")
+  return false;
+}
+
 bool quirk_slow_binaries(const char *platform) {
   FIND(slow_binaries, platform, "")
   return false;
+}
+
+const char *quirk_files(const char *platform) {
+  FIND(files, platform, "")
+  return NULL;
+}
+
+const char *quirk_files_variable(void) {
+  for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)
+    if (quirks[i].files) return quirks[i].files;
+  return "";
 }
 
 const char *quirk_header(const char *platform) {

@@ -73,7 +73,6 @@ void opencl_recording_destroy(backend *b, recording *base) {
 /* ---------------------------------------------------------------- building */
 
 static clave_status request_build(cl_stream *s, kernel_program *p) {
-  if (program_is_built(p)) return NULL;
   for (int i = 0; i < s->n_requested; i++)
     if (s->requested[i] == p) return NULL;
   if (s->n_requested == s->max_requested) {
@@ -92,8 +91,10 @@ clave_status opencl_request(stream *base, const recording *r) {
   const cl_recording *c = (const cl_recording *)r;
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
-    if (l->program) TRY(request_build(s, l->program));
     if (l->instead && blas_is_refused(s->device)) TRY(opencl_request(base, &l->instead->base));
+    if (!l->program || program_is_built(l->program)) continue;
+    program_want(l->program, l);
+    TRY(request_build(s, l->program));
   }
   return NULL;
 }
@@ -102,7 +103,7 @@ typedef struct build_job {
   cl_stream *s;
   mutex *lock; /* of what follows */
   clave_status status;
-  int done;
+  int done, ahead; /* ahead: by children */
   void (*progress)(void *ctx, int done, int total);
   void *progress_ctx;
 } build_job;
@@ -117,7 +118,8 @@ static void build_some(void *ctx, int64_t begin, int64_t end) {
     else
       job->status = st;
     job->done++;
-    if (job->progress) job->progress(job->progress_ctx, job->done, job->s->n_requested);
+    if (job->progress)
+      job->progress(job->progress_ctx, job->ahead + job->done, job->ahead + job->s->n_requested);
     mutex_unlock(job->lock);
   }
 }
@@ -131,6 +133,8 @@ clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done
   clave_status st = mutex_create(&job.lock);
   if (!st) st = thread_pool_create(0, &pool);
   if (!st) {
+    job.ahead = builders_build(s->device, s->requested, s->n_requested, thread_pool_size(pool),
+                               progress, ctx);
     thread_pool_for(pool, s->n_requested, 1, build_some, &job);
     st = job.status;
   }

@@ -62,7 +62,10 @@ void opencl_stream_destroy(backend *b, stream *base) {
   cl_stream *s = (cl_stream *)base;
   if (!s) return;
   if (s->queue) s->cl->clFinish(s->queue);
-  if (s->unsaved) programs_save(s->device);
+  if (s->unsaved) {
+    builders_wait(s->device);
+    programs_save(s->device);
+  }
   drop_events(s);
   if (s->fault) s->cl->clReleaseMemObject(s->fault);
   if (s->queue) s->cl->clReleaseCommandQueue(s->queue);
@@ -178,6 +181,7 @@ clave_status opencl_finish(stream *base, device_fault *fault) {
   *fault = (device_fault){0};
   TRY(wait_for_all(s));
   TRY(take_fault(s, fault));
+  builders_reap(s->device);
   if (s->unsaved && !s->saves_late) {
     s->unsaved = false;
     programs_save(s->device);

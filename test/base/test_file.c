@@ -220,8 +220,51 @@ static void test_hash(void **state) {
   hash_destroy(h);
 }
 
+static void make_file(const char *in, const char *name) {
+  char *path = path_join(in, name);
+  file_writer *w;
+  assert_null(file_writer_create(path, &w));
+  assert_null(file_writer_append(w, "12345", 5));
+  assert_null(file_writer_commit(w));
+  file_writer_destroy(w);
+  free(path);
+}
+
+static void test_trees(void **state) {
+  (void)state;
+  char *tree = folder_create_unique(folder, "tree-"),
+       *other = folder_create_unique(folder, "tree-");
+  assert_non_null(tree);
+  assert_string_not_equal(tree, other);
+  assert_true(folder_is_private(tree));
+  assert_true(folder_takes_code(tree));
+  char *deep = path_join(tree, "a/b"), *link = path_join(deep, "link");
+  assert_null(make_folders(deep));
+  make_file(tree, "1");
+  make_file(deep, "2");
+  make_file(other, "kept");
+  uint64_t bytes, files;
+  folder_measure(folder, &bytes, &files);
+  assert_int_equal(bytes, 15);
+  assert_int_equal(files, 3);
+  assert_int_equal(symlink(other, link), 0);
+  assert_false(folder_remove(tree, &bytes)); /* a link stays, and what it points to */
+  assert_int_equal(bytes, 10);
+  assert_int_equal(unlink(link), 0);
+  assert_true(folder_remove(tree, &bytes));
+  assert_int_equal(bytes, 0);
+  assert_true(folder_remove(other, &bytes));
+  assert_int_equal(bytes, 5);
+  assert_false(folder_remove(other, &bytes));
+  assert_null(folder_create_unique(other, "in-"));
+  assert_false(folder_takes_code(other));
+  assert_false(folder_takes_code("/proc"));
+  free(link), free(deep), free(tree), free(other);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_trees),
       cmocka_unit_test(test_write_and_map),
       cmocka_unit_test(test_abandoned_writer_leaves_nothing),
       cmocka_unit_test(test_errors_name_the_path),

@@ -65,6 +65,7 @@ def serve(connection: Any, options: Options) -> None:
     """The main function of a worker process."""
     os.environ["CLAVE_SELF_CHECK"] = "off"  # the device's own results, be they wrong
     os.environ["CLAVE_CACHE_DIR"] = "off"  # PoCL keeps its own; ours makes it compile every kernel once more
+    os.environ.setdefault("POCL_CACHE_DIR", os.path.expanduser("~/.cache/pocl/kcache"))
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     quick_export.speed_up_export()

@@ -6,6 +6,7 @@
  * PROGRAM: a .clv with one method, "forward", whose first output does not
  * depend on its state. FOLDER: for what is written. */
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "test/fault/net.h"
@@ -172,6 +173,21 @@ static clave_status use_sessions(life *l) {
   return run(l->session, l);
 }
 
+/* A process of another version asks for kernels: it is refused. */
+static clave_status serve_stranger(void) {
+  enum { HEAD = 4, GREETING = 40, KIND_GREETING = 1 };
+  uint32_t asked[HEAD + GREETING / 4] = {KIND_GREETING, 0, GREETING};
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || write(pair[0], asked, sizeof asked) < 0) abort();
+  clave_status st = clave_serve_builds(pair[1]);
+  close(pair[0]);
+  close(pair[1]);
+  if (!st) abort();
+  if (clave_status_code(st) != CLAVE_INVALID) return st;
+  clave_status_free(st);
+  return NULL;
+}
+
 static clave_status run_life(void *ctx) {
   life *l = ctx;
   uint64_t removed;
@@ -183,6 +199,7 @@ static clave_status run_life(void *ctx) {
   TRY(clave_tensors_load(l->data_path, &l->data));
   TRY(use_programs(l));
   TRY(use_sessions(l));
+  TRY(serve_stranger());
   TRY(clave_cache_get_info(&info));
   return clave_cache_trim(info.limit_bytes, &removed);
 }

@@ -1,0 +1,248 @@
+/* This process: its environment and number; child processes, and the sockets to them. */
+#include "base/process.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+
+extern char **environ;
+
+void environment_set(const char *name, const char *value) {
+  (void)(value ? setenv(name, value, 1) : unsetenv(name));
+}
+
+long process_number(void) { return (long)getpid(); }
+unsigned long user_number(void) { return (unsigned long)geteuid(); }
+
+/* ---------------------------------------------------------------- the helper */
+
+/* The file that this function lies in, links resolved. Of a program the loader knows only what it
+ * was called by. */
+static char *own_file(void) {
+  Dl_info own, program;
+  void *here, *headers = (void *)(uintptr_t)getauxval(AT_PHDR);
+  char *(*function)(void) = own_file;
+  memcpy(&here, &function, sizeof here);
+  if (!dladdr(here, &own) || !own.dli_fname) return NULL;
+  bool is_program = dladdr(headers, &program) && program.dli_fbase == own.dli_fbase;
+  return realpath(is_program ? "/proc/self/exe" : own.dli_fname, NULL);
+}
+
+static bool is_program(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, X_OK) == 0;
+}
+
+/* folder: n characters. */
+static char *program_in(const char *folder, size_t n, const char *name) {
+  text path = {0};
+  text_append(&path, folder, n);
+  text_printf(&path, "%s", name);
+  if (path.failed || !is_program(path.data)) text_free(&path);
+  return path.data;
+}
+
+char *find_helper(void) {
+  static const char *const names[] = {"/clave", "/../bin/clave", "/../../bin/clave"};
+  const char *given = secure_getenv("CLAVE_HELPER");
+  if (given && strcmp(given, "off") == 0) return NULL;
+  if (given && *given) return program_in(given, strlen(given), "");
+  char *file = own_file(), *found = NULL;
+  const char *slash = file ? strrchr(file, '/') : NULL;
+  for (size_t i = 0; slash && !found && i < sizeof names / sizeof *names; i++)
+    found = program_in(file, (size_t)(slash - file), names[i]);
+  free(file);
+  return found;
+}
+
+/* ---------------------------------------------------------------- children */
+
+struct child {
+  pid_t pid;
+  int socket;
+};
+
+/* Our environment with one variable more, or in another's place. The array is owned. */
+static char **extend_environment(const char *variable, char *setting) {
+  size_t n = 0, kept = 0, length = variable ? strlen(variable) : 0;
+  while (environ && environ[n]) n++;
+  char **all = calloc(n + 2, sizeof *all);
+  for (size_t i = 0; all && i < n; i++) {
+    bool is_same = variable && strncmp(environ[i], variable, length) == 0;
+    if (!is_same || environ[i][length] != '=') all[kept++] = environ[i];
+  }
+  if (all && variable) all[kept] = setting;
+  return all;
+}
+
+static int prepare_files(posix_spawn_file_actions_t *files, int socket) {
+  int error = posix_spawn_file_actions_adddup2(files, socket, 0);
+  if (!error) error = posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
+  if (!error) error = posix_spawn_file_actions_addopen(files, 2, "/dev/null", O_WRONLY, 0);
+#ifdef __GLIBC__
+#if __GLIBC_PREREQ(2, 34)
+  if (!error) error = posix_spawn_file_actions_addclosefrom_np(files, 3);
+#endif
+#endif
+  return error;
+}
+
+static int prepare_signals(posix_spawnattr_t *attributes) {
+  sigset_t none, all;
+  (void)sigemptyset(&none);
+  (void)sigfillset(&all);
+  int error = posix_spawnattr_setsigmask(attributes, &none);
+  if (!error) error = posix_spawnattr_setsigdefault(attributes, &all);
+  if (!error)
+    error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  return error;
+}
+
+static int spawn(const char *path, const char *const *arguments, char **environment, int socket,
+                 pid_t *pid) {
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  int error = posix_spawn_file_actions_init(&files);
+  if (error) return error;
+  error = posix_spawnattr_init(&attributes);
+  if (!error) {
+    error = prepare_files(&files, socket);
+    if (!error) error = prepare_signals(&attributes);
+    if (!error)
+      error = posix_spawn(pid, path, &files, &attributes, (char *const *)(uintptr_t)arguments,
+                          environment);
+    (void)posix_spawnattr_destroy(&attributes);
+  }
+  (void)posix_spawn_file_actions_destroy(&files);
+  return error;
+}
+
+static clave_status start(const char *path, const char *const *arguments, const char *variable,
+                          const char *value, child *c) {
+  int pair[2];
+  text setting = {0};
+  text_printf(&setting, "%s=%s", variable ? variable : "", variable ? value : "");
+  TRY(text_status(&setting));
+  char **environment = extend_environment(variable, setting.data);
+  int error = environment ? 0 : ENOMEM;
+  if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) error = errno;
+  if (!error) {
+    error = spawn(path, arguments, environment, pair[1], &c->pid);
+    (void)close(pair[1]);
+    if (error) (void)close(pair[0]);
+    c->socket = pair[0];
+  }
+  free(environment);
+  text_free(&setting);
+  if (error == ENOMEM) return status_no_memory();
+  return error ? status_new(STATUS_IO, "%s: error %d", path, error) : NULL;
+}
+
+clave_status child_start(const char *path, const char *const *arguments, const char *variable,
+                         const char *value, child **out) {
+  *out = NULL;
+  child *c = calloc(1, sizeof *c);
+  if (!c) return status_no_memory();
+  clave_status st = start(path, arguments, variable, value, c);
+  if (st) {
+    free(c);
+    return st;
+  }
+  *out = c;
+  return NULL;
+}
+
+/* A host may have taken the child's end already: then there is nothing to wait for. */
+static bool has_ended(pid_t pid, int flags) {
+  pid_t got;
+  do {
+    got = waitpid(pid, NULL, flags);
+  } while (got < 0 && errno == EINTR);
+  return got != 0;
+}
+
+void child_end(child *c, int timeout_ms) {
+  if (!c) return;
+  const struct timespec pause = {0, 2 * 1000 * 1000};
+  int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
+  (void)close(c->socket);
+  bool ended = has_ended(c->pid, WNOHANG);
+  while (!ended && clock_ns() < end) {
+    (void)nanosleep(&pause, NULL);
+    ended = has_ended(c->pid, WNOHANG);
+  }
+  if (!ended) {
+    (void)kill(c->pid, SIGKILL);
+    (void)has_ended(c->pid, 0);
+  }
+  free(c);
+}
+
+int child_socket(const child *c) { return c->socket; }
+
+/* ---------------------------------------------------------------- sockets */
+
+static bool wait_for(int socket, short events, int64_t end) {
+  struct pollfd p = {.fd = socket, .events = events};
+  for (;;) {
+    int64_t left_ms = (end - clock_ns()) / 1000000;
+    int n = poll(&p, 1, left_ms > 0 ? (int)left_ms + 1 : 0);
+    if (n > 0) return true;
+    if (n == 0 && clock_ns() >= end) return false;
+    if (n < 0 && errno != EINTR) return false;
+  }
+}
+
+bool socket_send(int socket, const void *bytes, size_t n, int timeout_ms) {
+  int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
+  const char *at = bytes;
+  while (n > 0) {
+    if (!wait_for(socket, POLLOUT, end)) return false;
+    ssize_t sent = send(socket, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (sent < 0) return false;
+    at += sent;
+    n -= (size_t)sent;
+  }
+  return true;
+}
+
+bool socket_receive(int socket, void *bytes, size_t n, int timeout_ms) {
+  int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
+  char *at = bytes;
+  while (n > 0) {
+    if (!wait_for(socket, POLLIN, end)) return false;
+    ssize_t got = recv(socket, at, n, MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got <= 0) return false;
+    at += got;
+    n -= (size_t)got;
+  }
+  return true;
+}
+
+int socket_wait(const int *sockets, int n, int timeout_ms) {
+  enum { MOST = 64 };
+  struct pollfd all[MOST];
+  if (n > MOST) n = MOST;
+  for (int i = 0; i < n; i++) all[i] = (struct pollfd){.fd = sockets[i], .events = POLLIN};
+  if (poll(all, (nfds_t)n, timeout_ms) <= 0) return -1;
+  for (int i = 0; i < n; i++)
+    if (all[i].revents) return i;
+  return -1;
+}

@@ -1,0 +1,39 @@
+#ifndef BASE_PROCESS_H
+#define BASE_PROCESS_H
+/* This process: its environment and number; child processes, and the sockets to them. The only user
+ * of spawning and sockets. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* NULL removes the variable. Other threads must not read the environment meanwhile: for the first
+ * contact with a library only. Without memory the variable stays as it was. */
+void environment_set(const char *name, const char *value);
+long process_number(void);
+unsigned long user_number(void);
+
+/* The command line tool that belongs to this library: CLAVE_HELPER ("off": none), else `clave`
+ * beside the library or the program that holds it, else in bin beside its folder; never by PATH.
+ * Owned by the caller; NULL: there is none. */
+char *find_helper(void);
+
+/* A child process; its standard input is a socket to us, its standard output and error lead
+ * nowhere. It gets no other descriptor, and the signals' default actions. */
+typedef struct child child;
+/* arguments: (NULL-terminated) from argv[0]. variable: set to `value` for the child; NULL: none. */
+clave_status child_start(const char *path, const char *const *arguments, const char *variable,
+                         const char *value, child **out) STATUS_CHECK;
+/* Closes the socket, waits at most so long for the child's end, then kills it. Takes NULL. */
+void child_end(child *c, int timeout_ms);
+int child_socket(const child *c);
+
+/* Over a socket of a child or to a parent: all bytes within the time, or false. A closed end is no
+ * signal. */
+bool socket_send(int socket, const void *bytes, size_t n, int timeout_ms);
+bool socket_receive(int socket, void *bytes, size_t n, int timeout_ms);
+/* The first of the sockets (n; -1: none there) that has bytes or is closed; -1 if none has in time.
+ */
+int socket_wait(const int *sockets, int n, int timeout_ms);
+
+#endif

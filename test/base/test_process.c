@@ -1,0 +1,129 @@
+/* Children and the sockets to them. */
+#include "base/process.h"
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/threads.h"
+
+static int count_descriptors(void) {
+  int n = 0;
+  DIR *d = opendir("/proc/self/fd");
+  while (readdir(d)) n++;
+  closedir(d);
+  return n;
+}
+
+static child *start_shell(const char *script) {
+  const char *arguments[] = {"sh", "-c", script, NULL};
+  child *c;
+  assert_null(child_start("/bin/sh", arguments, "CLAVE_TEST_SETTING", "as set", &c));
+  return c;
+}
+
+static void test_talk(void **state) {
+  (void)state;
+  int before = count_descriptors();
+  char answer[16] = "";
+  child *c = start_shell("cat <&0 >&0");
+  int other = child_socket(c), none = -1;
+  assert_int_equal(socket_wait(&other, 1, 0), -1);
+  assert_int_equal(socket_wait(&none, 1, 0), -1);
+  assert_true(socket_send(other, "question", 9, 1000));
+  assert_true(socket_receive(other, answer, 9, 5000));
+  assert_string_equal(answer, "question");
+  assert_false(socket_receive(other, answer, 1, 20)); /* it says nothing more */
+  child_end(c, 5000);
+  child_end(NULL, 0);
+  assert_int_equal(count_descriptors(), before);
+  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no zombie */
+}
+
+static void expect_answer(const char *script, const char *answer) {
+  char got[64] = "";
+  child *c = start_shell(script);
+  assert_true(socket_receive(child_socket(c), got, strlen(answer), 5000));
+  assert_string_equal(got, answer);
+  child_end(c, 5000);
+}
+
+static void test_surroundings(void **state) {
+  (void)state;
+  int inherited = dup(0); /* a host's, not closed by exec */
+  expect_answer("printf \"$CLAVE_TEST_SETTING\" >&0", "as set");
+  expect_answer("n=$(ls /proc/self/fd | wc -l); printf $n >&0",
+                "4"); /* ls has 0, 1, 2 and the folder */
+  expect_answer("echo aside; echo aside >&2; printf only >&0", "only");
+  close(inherited);
+  assert_null(getenv("CLAVE_TEST_SETTING"));
+}
+
+/* Neither a child that is gone nor one that does not end holds us up, with no signal. */
+static void test_bad_children(void **state) {
+  (void)state;
+  static char much[1 << 20];
+  signal(SIGPIPE, SIG_DFL);
+  child *c = start_shell("exit 3");
+  int other = child_socket(c);
+  assert_int_equal(socket_wait(&other, 1, 5000), 0);
+  assert_false(socket_send(other, much, sizeof much, 1000));
+  assert_false(socket_receive(other, much, 1, 1000));
+  child_end(c, 0);
+  c = start_shell("trap '' TERM; while :; do sleep 100; done");
+  int64_t begin = clock_ns();
+  assert_false(socket_send(child_socket(c), much, sizeof much, 50)); /* it does not read */
+  child_end(c, 50);
+  assert_true(clock_ns() - begin < INT64_C(20) * 1000000000);
+  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+/* A host that lets the system take its children's ends. */
+static void test_ignored_children(void **state) {
+  (void)state;
+  signal(SIGCHLD, SIG_IGN);
+  child *c = start_shell("exit 0");
+  child_end(c, 1000);
+  signal(SIGCHLD, SIG_DFL);
+}
+
+static void test_no_program(void **state) {
+  (void)state;
+  int before = count_descriptors();
+  const char *arguments[] = {"none", NULL};
+  child *c;
+  clave_status st = child_start("/nowhere/none", arguments, NULL, NULL, &c);
+  assert_non_null(st);
+  assert_null(c);
+  status_free(st);
+  assert_int_equal(count_descriptors(), before);
+}
+
+static void test_helper(void **state) {
+  (void)state;
+  setenv("CLAVE_HELPER", "/bin/sh", 1);
+  char *path = find_helper();
+  assert_string_equal(path, "/bin/sh");
+  free(path);
+  setenv("CLAVE_HELPER", "/bin", 1);
+  assert_null(find_helper());
+  setenv("CLAVE_HELPER", "sh", 1); /* not by PATH */
+  assert_null(find_helper());
+  setenv("CLAVE_HELPER", "off", 1);
+  assert_null(find_helper());
+  setenv("CLAVE_HELPER", "", 1);
+  assert_null(find_helper()); /* none beside this test */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_talk),         cmocka_unit_test(test_surroundings),
+      cmocka_unit_test(test_bad_children), cmocka_unit_test(test_ignored_children),
+      cmocka_unit_test(test_no_program),   cmocka_unit_test(test_helper),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+"""Child processes that build kernels (`clave build-kernels`): with good ones, bad ones or none the answer is right."""
+
+import contextlib
+import os
+import pathlib
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+GREETING, ORDER, SAVE, READY, BUILT, SAVED = range(1, 7)
+X = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
+
+
+@pytest.fixture
+def helped(tool, program, tmp_path):
+    """Runs the program from nothing with a helper; its cache's folder and its standard error."""
+    left_out = ("CLAVE_CACHE_DIR", "POCL_CACHE_DIR", "CLAVE_HELPER")
+    env = {k: v for k, v in os.environ.items() if k not in left_out} | {"CLAVE_DEVICE": "opencl"}
+    devices = subprocess.run([tool.exe, "devices"], capture_output=True, text=True, env=env).stdout
+    if "Portable Computing Language" not in devices or "llvmpipe" in devices:
+        pytest.skip("PoCL is not the default device")
+    save_file({"input_0": X, "input_1": np.array(2.0)}, tool.folder / "in.safetensors")
+
+    def run(helper, **more):
+        cache = tmp_path / f"cache{len(list(tmp_path.iterdir()))}"
+        command = [tool.exe, "run", program, "--inputs", "in.safetensors", "--outputs", "out.safetensors"]
+        full = env | {"CLAVE_CACHE_DIR": str(cache), "CLAVE_HELPER": str(helper)} | more
+        p = subprocess.run(command, cwd=tool.folder, env=full, capture_output=True, text=True, timeout=200)
+        assert p.returncode == 0 and not p.stderr, p.stderr
+        got, want = load_file(tool.folder / "out.safetensors")["output_0"], np.exp(X.astype(np.float64) * 2)
+        assert abs(got - want / want.sum(-1, keepdims=True)).max() < 1e-6
+        return cache
+
+    run.env = env
+    return run
+
+
+def script(tmp_path, text, name="helper"):
+    path = tmp_path / name
+    path.write_text(textwrap.dedent(text))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def talker(tmp_path, body):
+    """A helper in Python, to which `s` is the socket."""
+    head = f"""\
+        #!{sys.executable}
+        import os, socket, struct, sys, time
+        s = socket.socket(fileno=0)
+        def receive(n):
+            data = b""
+            while len(data) < n:
+                piece = s.recv(n - len(data))
+                if not piece: sys.exit(0)
+                data += piece
+            return data
+        def hear():
+            kind, number, size, _ = struct.unpack("4I", receive(16))
+            return kind, number, receive(size)
+        def say(kind, number=0, data=b""):
+            s.sendall(struct.pack("4I", kind, number, len(data), 0) + data)
+        """
+    return script(tmp_path, textwrap.dedent(head) + textwrap.dedent(body))
+
+
+def test_children_build(tool, helped, tmp_path):
+    """They are started, say nothing, and leave the binaries with all that a run wants: the next run builds nothing."""
+    log = tmp_path / "log"
+    helper = script(tmp_path, f'#!/bin/sh\necho "$@" >> {log}\nexec {tool.exe} "$@"\n')
+    cache = helped(helper)
+    assert log.read_text().splitlines()[0] == "build-kernels"
+    files = {f: f.stat().st_ino for f in cache.glob("*.clbin")}
+    assert len(files) > 1
+    log.unlink()
+    helped(helper, CLAVE_CACHE_DIR=str(cache))
+    assert not log.exists()
+    assert {f: f.stat().st_ino for f in cache.glob("*.clbin")} == files
+
+
+def test_children_fill_the_drivers_files(tool, helped, tmp_path):
+    """What a child leaves in the driver's folder is what the process then takes: kernels are compiled once."""
+    for helper in (tool.exe, "off"):
+        folder = tmp_path / f"pocl-{pathlib.Path(helper).name}"
+        folder.mkdir()
+        helped(helper, POCL_CACHE_DIR=str(folder))
+    built, alone = ({f.relative_to(d).as_posix() for f in d.rglob("*.so")} for d in sorted(tmp_path.glob("pocl-*")))
+    assert built == alone
+
+
+def test_no_cache_on_disk(tool, helped):
+    helped(tool.exe, CLAVE_CACHE_DIR="off")
+
+
+@pytest.mark.parametrize("helper", ["/bin/false", "/nowhere/clave", "/bin", "/bin/cat"])
+def test_other_programs(helped, helper):
+    helped(helper)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.write(0, os.urandom(5000)); hear()",
+        "hear(); say(4, 0, bytes(40)); hear(); time.sleep(1000)",
+        "kind, _, g = hear(); say(4, 0, g[:40]); say(5, 77); hear(); time.sleep(1000)",
+        "kind, _, g = hear(); say(4, 0, g[:40]); hear(); os.kill(os.getpid(), 9)",
+        "kind, _, g = hear(); say(4, 0, g[:40]); k, n, _ = hear(); say(5, n); say(5, n); time.sleep(1000)",
+        's.sendall(struct.pack("4I", 4, 0, 1 << 31, 0)); time.sleep(1000)',
+        'kind, _, g = hear(); s.sendall(struct.pack("4I", 4, 0, 40, 0) + g[:7]); os._exit(0)',
+    ],
+    ids=["noise", "another_version", "no_such_order", "killed", "twice", "too_long", "half_a_message"],
+)
+def test_bad_children(helped, tmp_path, body):
+    helped(talker(tmp_path, body))
+
+
+def test_child_that_hangs(helped, tmp_path):
+    """It does not greet: it is ended after ten seconds."""
+    helped(
+        talker(tmp_path, "open(os.path.dirname(__file__) + '/pid', 'a').write(f'{os.getpid()}\\n'); time.sleep(1000)")
+    )
+    for pid in (tmp_path / "pid").read_text().split():
+        assert not pathlib.Path(f"/proc/{pid}").exists()
+
+
+def test_lies_are_not_believed(helped, tmp_path):
+    """A child that says that all is built and saved, and did nothing."""
+    body = """
+    kind, _, g = hear()
+    say(4, 0, g[:40])
+    while True:
+        kind, number, _ = hear()
+        say(5 if kind == 2 else 6, number)
+    """
+    helped(talker(tmp_path, body))
+
+
+HOST = """if True:
+    import ctypes, gc, os, signal, sys, threading
+    import numpy as np
+    import clave
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if sys.argv[2] == "ignored": signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    children = lambda: [c for t in os.listdir("/proc/self/task")
+                        for c in open(f"/proc/self/task/{t}/children").read().split()]
+    clave.devices()
+    program = clave.load(sys.argv[1])
+    x = np.ones((2, 4), np.float32)
+    def use(n):
+        session = clave.Session(program, device="opencl")
+        assert abs(session(x * n, 2.0)[0] - 0.25).max() < 1e-6
+    use(0)
+    gc.collect()
+    descriptors = len(os.listdir("/proc/self/fd"))
+    threads = [threading.Thread(target=use, args=(n,)) for n in range(3)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    gc.collect()
+    assert not children(), children()
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    """
+
+
+@pytest.mark.parametrize("kind", ["plain", "ignored"])
+def test_in_a_host(tool, helped, program, root, tmp_path, kind):
+    """Threads of a host with signals of its own: no child, zombie or descriptor is left."""
+    env = helped.env | {"CLAVE_CACHE_DIR": "off", "CLAVE_HELPER": tool.exe, "PYTHONPATH": str(root / "python")}
+    p = subprocess.run(
+        [sys.executable, "-c", HOST, program, kind], env=env, capture_output=True, text=True, cwd=tool.folder
+    )
+    assert p.returncode == 0, p.stderr
+
+
+# ---------------------------------------------------------------- the other end
+
+
+def serve(tool, env, data, ends=True):
+    """What `clave build-kernels` answers, and how it ends."""
+    ours, its = socket.socketpair()
+    p = subprocess.Popen(
+        [tool.exe, "build-kernels"], stdin=its, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    )
+    its.close()
+    ours.sendall(data)
+    if ends:
+        ours.shutdown(socket.SHUT_WR)
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):  # it left without reading all
+        while piece := ours.recv(4096):
+            answer += piece
+    out, err = p.communicate(timeout=60)
+    assert not out
+    return answer, p.returncode, err.decode()
+
+
+def message(kind, data=b"", size=None):
+    return struct.pack("4I", kind, 0, len(data) if size is None else size, 0) + data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"x" * 100,
+        message(GREETING),
+        message(GREETING, bytes(39)),
+        message(ORDER, bytes(300)),
+        message(GREETING, size=1 << 30),
+    ],
+    ids=["nothing", "noise", "empty", "short", "order_first", "too_long"],
+)
+def test_strangers_are_refused(tool, helped, data):
+    answer, code, err = serve(tool, helped.env, data)
+    assert answer == b"" and code == 1 and err.count("\n") == 1, err
+
+
+def test_another_version_is_refused(tool, helped):
+    answer, code, err = serve(tool, helped.env, message(GREETING, bytes(40)))
+    assert struct.unpack("4I", answer[:16])[0] == READY and len(answer) == 56
+    assert code == 1 and "another version" in err
+
+
+@pytest.mark.parametrize("kind", [ORDER, BUILT])
+def test_bad_orders_end_the_child(tool, helped, kind):
+    """It learns the greeting from the child itself, then sends what no order may be."""
+    first, _, _ = serve(tool, helped.env, message(GREETING, bytes(40)))
+    greeting = first[16:56]
+    fields = struct.pack("4IQ", 1000, 1, 0, 0, 0) + bytes(96 + 64)
+    for data in (b"", fields, struct.pack("4IQ", 1, 9, 0, 0, 0) + bytes(160), bytes(184) + b"no ends"):
+        answer, code, err = serve(tool, helped.env, message(GREETING, greeting) + message(kind, data))
+        assert answer == first and code == 0 and not err
+
+
+def test_source_that_does_not_compile(tool, helped):
+    first, _, _ = serve(tool, helped.env, message(GREETING, bytes(40)))
+    order = bytes(184) + b"f\0-w\0__kernel void f( {\0"
+    answer, code, _ = serve(tool, helped.env, message(GREETING, first[16:56]) + message(ORDER, order))
+    assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0  # clang writes to stderr
+
+
+def test_each_local_size_is_launched(tool, helped, tmp_path):
+    """PoCL compiles then; every argument is a one, or the buffer of zeros."""
+    env = helped.env | {"POCL_CACHE_DIR": str(tmp_path / "pocl")}
+    (tmp_path / "pocl").mkdir()
+    first, _, _ = serve(tool, env, message(GREETING, bytes(40)))
+    kinds = bytes([0, 4, 2, 1, 6]) + bytes(59)  # buffer, long, int, local, float: arg_kind of opencl.h
+    sizes = struct.pack("12Q", 16, 1, 1, 4, 2, 1, *[0] * 6)
+    order = struct.pack("4IQ", 5, 2, 0, 0, 256) + sizes + kinds
+    source = b"""__kernel void f(__global char *x, long o, int n, __local char *l, float r) {
+      for (int i = 0; i < n; i++) { l[i] = (char)r; x[o + i] = l[i]; }
+    }"""
+    texts = b"f\0-cl-std=CL1.2 -w\0" + source + b"\0"
+    answer, code, err = serve(tool, env, message(GREETING, first[16:56]) + message(ORDER, order + texts))
+    assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0 and not err
+    built = {f.parent.name.rsplit("-goffs0")[0] for f in (tmp_path / "pocl").rglob("f.so")}
+    assert built == {"16-1-1", "4-2-1"}
+
+
+def test_terminal(tool):
+    r = tool.run("build-kernels", stdin=subprocess.DEVNULL)
+    assert r.returncode == 1 and "no process asks" in r.stderr
+    assert "build-kernels" not in tool.good("--help") and "socket" in tool.good("build-kernels", "--help")

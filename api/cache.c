@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "clave_files.h"
 
 static char *copy_string(const char *s) {
   size_t n = strlen(s) + 1;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "clave_files.h"
 #include "interp/host_copy.h"
 #include "serialize/safetensors.h"
 

@@ -1,4 +1,5 @@
 /* clave build-kernels: the process that the library starts to build kernels in. */
+#include "clave_files.h"
 #include "cli/command.h"
 
 typedef struct builder_arguments {

@@ -1,6 +1,7 @@
 /* clave cache: the kernel binaries on disk. */
 #include <inttypes.h>
 
+#include "clave_files.h"
 #include "cli/command.h"
 #include "json/writer.h"
 

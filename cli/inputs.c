@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clave_files.h"
 #include "cli/values.h"
 
 int describe_inputs(const model *m, input_set *s) {

@@ -2,6 +2,7 @@
 #define CLI_INPUTS_H
 /* The inputs of a method, from a .safetensors file, from NAME=VALUE on the command line, or made up
  * for a benchmark. */
+#include "clave_files.h"
 #include "cli/model.h"
 #include "cli/npy.h"
 

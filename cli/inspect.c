@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clave_files.h"
 #include "cli/graph.h"
 #include "cli/tensor_json.h"
 

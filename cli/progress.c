@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clave.h"
+#include "clave_files.h"
 
 static char work[160];
 static volatile sig_atomic_t seconds, shown;

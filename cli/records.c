@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clave_files.h"
 #include "cli/values.h"
 
 bool keep_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {

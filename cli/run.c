@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "clave_files.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/model.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clave_files.h"
 #include "cli/inputs.h"
 #include "cli/model.h"
 #include "cli/progress.h"

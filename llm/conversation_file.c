@@ -15,6 +15,7 @@
 
 #include "base/checked.h"
 #include "base/hash.h"
+#include "clave_files.h"
 #include "llm/conversation.h"
 
 enum { VERSION = 1, FACTS = 4, FIRST_STATE = 3, FIXED = 4, HASHED_BYTES = 4096, NAME_SIZE = 24 };

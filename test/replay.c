@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 
 #include "clave.h"
+#include "clave_files.h"
 #include "compare.h"
 
 enum { MAX_LINE = 4096, MAX_FILE = 2 * MAX_LINE + 2, N_FIELDS = 7, N_RUNS = 3, MAX_NAME = 64 };

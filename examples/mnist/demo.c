@@ -1,6 +1,7 @@
 /* Recognises handwritten digits and shows them in the terminal, with how sure the network is: what
  * `make demo` runs. demo PROGRAM IMAGE.pgm...   (28 x 28, binary PGM, white on black) */
 #include <clave.h>
+#include <clave_files.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "clave.h"
+#include "clave_files.h"
 #include "clave_llm.h"
 
 #define MNIST "examples/mnist/mnist.clv"

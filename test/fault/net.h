@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clave_files.h"
 #include "test/fault/loop.h"
 
 static inline clave_status set_inputs(clave_session *s, const clave_tensors *data) {

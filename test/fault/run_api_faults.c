@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clave_files.h"
 #include "test/fault/net.h"
 
 enum { MAX_CONSTANTS = 64, MAX_STATES = 8, PATH_SIZE = 512 };

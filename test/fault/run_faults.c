@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "clave_files.h"
 #include "test/fault/net.h"
 
 typedef struct life {

@@ -5,28 +5,30 @@
  * opencl_<op>(cl_recorder *s, const node *n)` and kernels_cl/<family>.cl. Include "opencl_ops.h"
  * (generated) for the prototypes.
  *
- *   clave_status opencl_triangle(cl_recorder *s, const node *n) {
- *     const ir_triangle *op = n->instruction->op;
+ *   clave_status opencl_softmax(cl_recorder *s, const node *n) {
+ *     const ir_softmax *op = n->instruction->op;
  *     const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
  *     ...
  *     launch l;
  *     launch_begin(&l, s, n);
- *     launch_dtype(&l, "TYPE", x->t.type);  // key of the program: dtypes and flags, no shapes
- *     launch_compute(&l, x->t.type);        // COMPUTE: what `real` is in the kernel
- *     launch_define(&l, "UPPER", op->upper);
- *     launch_args(&l, &(triangle_args){.x = buffer_arg(x),  // kernel triangle, by its parameters'
- *                                      .out = buffer_arg(out),  // names: see
- * kernels_cl/triangle.cl .dims = dims_arg(&rows), .strides = strides_arg(&rows), .items = items,
- *                                      .columns = columns,
- *                                      .step = x->t.strides[last],
- *                                      .diagonal = op->diagonal});
- *     return launch_items(&l, items);  // one dimension; the kernel masks by `items`
+ *     launch_dtype(&l, "X_TYPE", x->t.type);  // key of the program: dtypes and flags, no shapes
+ *     launch_compute(&l, x->t.type);          // COMPUTE: what `real` is in the kernel
+ *     launch_define(&l, "LOG", op->log);
+ *     launch_args(&l, &(softmax_args){.x = buffer_arg(x),
+ *                                     .out = buffer_arg(out),
+ *                                     .kept_dims = dims_arg(&kept[0]),  // index8
+ *                                     .x_strides = strides_arg(&kept[0]),
+ *                                     .out_strides = strides_arg(&kept[1]),
+ *                                     .groups = items,  // int, uint, long, ulong or index_t
+ *                                     ...});
+ *     return launch_items(&l, items);  // one dimension; the kernel masks by `groups`
  *   }
  *
- * The build writes a struct <kernel>_args for each kernel of kernels_cl (build/gen/kernel_args.h),
- * and refuses an initialiser that leaves a field out. A parameter `x` with its `x_offset` is one
- * field; a macro NAME_PARAMS of several parameters is a field `name` of type name_params, for
- * kernels that share them. FAULT_PARAMS and RANDOM_PARAMS are bound by themselves.
+ * softmax_args says that it is the kernel `softmax` (of kernels_cl/softmax.cl), and has its
+ * parameters by their names: the build writes such a struct for each kernel, kernel_args.h, and
+ * refuses an initialiser that leaves a field out. A pointer `x` with its `x_offset` is one field; a
+ * macro NAME_PARAMS of several parameters is a field `name` of type name_params, for kernels that
+ * share them. FAULT_PARAMS, which come last, and RANDOM_PARAMS are bound by themselves.
  *
  * The op function runs once for a schedule and records its launches, which streams then run with
  * whatever buffers the slots have (submit.c); n's tensors have types and slots only. No error

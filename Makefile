@@ -28,6 +28,7 @@ comma = ,
 
 ROOMS = base json serialize ops interp interp/graph interp/passes backend/cpu backend/cpu/kernels backend/opencl api tokenizer llm
 GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
+ARGS_HDR = $(GEN)/kernel_args.h
 GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c steps_table.c cpu_table.c opencl_table.c)
 LIB_SRC := $(wildcard $(ROOMS:%=%/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen/%.o,$(GEN_SRC) $(GEN)/kernels_embed.c)
@@ -46,9 +47,12 @@ all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave $(PY_GEN)/schema.py
 # ---- generated sources, rewritten only when what they come from changed
 $(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
 	$(PYTHON) serialize/generate.py --out $(GEN) --python $(PY_GEN) --docs docs --skip-flatc
-$(GEN)/kernels_embed.c: backend/opencl/embed.py $(KERNELS)
+$(GEN)/kernels_embed.c $(ARGS_HDR) &: backend/opencl/embed.py $(KERNELS)
 	@mkdir -p $(GEN)
-	$(PYTHON) backend/opencl/embed.py --out $@ $(KERNELS)
+	$(PYTHON) $< --out $(GEN)/kernels_embed.c --header $(ARGS_HDR) $(KERNELS)
+$(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend/opencl/*.c)
+	$(PYTHON) $< --kernels $(KERNELS) --sources $(filter %.c,$^)
+	@touch $@
 
 # ---- objects; the stamp rebuilds them when a flag changes
 FLAGS_STAMP = $(BUILD)/flags
@@ -57,12 +61,14 @@ ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
 endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3 -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
 $(BUILD)/obj/llm/sampler.o: EXTRA = -O3 -fno-trapping-math
-$(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR)
+$(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@
-$(BUILD)/obj/%.o: %.c $(FLAGS_STAMP) | $(GEN_HDR)
+$(BUILD)/obj/%.o: %.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@
+
+$(filter $(BUILD)/obj/backend/opencl/%,$(LIB_OBJ)): | $(GEN)/args_checked
 
 # libclave.a hides all but clave_*, as the shared library does; our own tests see everything in obj/internal.a.
 $(BUILD)/libclave.a: $(LIB_OBJ)

@@ -157,21 +157,7 @@ static inline void store_split(__global real *parts, const some_rows *rows, inde
 /* Strides of q and mask: s0 row, s1 head, then batch; of k, v: s0 row, s1 head, then batch.
  * batch_dims: innermost first. out (batch, heads, out_rows, v_dim) and parts (split, row of all
  * heads, v_dim + 2) are row-major. k_scale, v_scale: (batch, n_kv, n_keys). */
-__kernel void attention(const __global STORAGE(X_TYPE) * q, const long q_offset,
-                        const __global STORAGE(KEY_TYPE) * k, const long k_offset,
-                        const __global STORAGE(KEY_TYPE) * v, const long v_offset,
-                        const __global STORAGE(MASK_TYPE) * mask, const long mask_offset,
-                        __global STORAGE(X_TYPE) * out, const long out_offset, __global real *parts,
-                        const long parts_offset, const __global float *k_scale,
-                        const long k_scale_offset, const __global float *v_scale,
-                        const long v_scale_offset, const __global long *position,
-                        const long position_offset, const index8 batch_dims, const index8 q_strides,
-                        const index8 k_strides, const index8 v_strides, const index8 mask_strides,
-                        const index_t mask_step, const index_t items, const index_t n_kv,
-                        const index_t share, const index_t n_queries, const index_t n_keys,
-                        const index_t head_dim, const index_t v_dim, const index_t n_splits,
-                        const index_t out_rows, const index_t skip, const index_t window,
-                        const real scale, const real masked, const real softcap) {
+__kernel void attention(ATTENTION_PARAMS) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1),
                 column = (index_t)get_global_id(2) * V_MAX;
   if (item >= items || column >= v_dim) return;

@@ -84,19 +84,7 @@ static inline void store_sums(__global real *to, const realw *sums, index_t n, r
 }
 
 /* Parameters as those of attention; items = batches * n_kv * (rows / ROWS, rounded up). */
-__kernel void attention_row(
-    const __global STORAGE(X_TYPE) * q, const long q_offset, const __global STORAGE(KEY_TYPE) * k,
-    const long k_offset, const __global STORAGE(KEY_TYPE) * v, const long v_offset,
-    const __global STORAGE(MASK_TYPE) * mask, const long mask_offset,
-    __global STORAGE(X_TYPE) * out, const long out_offset, __global real *parts,
-    const long parts_offset, const __global float *k_scale, const long k_scale_offset,
-    const __global float *v_scale, const long v_scale_offset, const __global long *position,
-    const long position_offset, const index8 batch_dims, const index8 q_strides,
-    const index8 k_strides, const index8 v_strides, const index8 mask_strides,
-    const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,
-    const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim,
-    const index_t n_splits, const index_t out_rows, const index_t skip, const index_t window,
-    const real scale, const real masked, const real softcap) {
+__kernel void attention_row(ATTENTION_PARAMS) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
   if (item >= items) return;
   const place here = find_place(item, items, share * n_queries, n_kv);

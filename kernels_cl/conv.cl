@@ -351,22 +351,26 @@ static inline void add_slices(realw total[OUTPUTS][VECTORS], const __global real
   }
 }
 
+#define TAPS_PARAMS                                                                                \
+  const int kernel_z, const int kernel_y, const int kernel_x, const int stride_z, const int pad_z, \
+      const int dilation_z, const int skip_y, const int skip_x, const int phase_y,                 \
+      const int phase_x, const int stride_y, const int stride_x, const int pad_y, const int pad_x, \
+      const int dilation_y, const int dilation_x, const int step_y, const int step_x,              \
+      const int lead_y, const int lead_x
+
 /* x: planes of n_channels input channels an image; weight (n_outputs, channels, kernel...),
  * TRANSPOSED: (channels, n_outputs, kernel...), n_outputs and channels of one group; n_outputs >=
  * OUTPUTS. out: slices [first_out, first_out + out_slices) of out_depth ones. items = images *
  * groups * out_slices * phases * output_blocks * position_blocks. step and lead are of TRANSPOSED:
  * step_y-th taps are of one phase, and the planes begin with lead_y rows of padding. */
-__kernel void conv_direct(
-    const __global real *x, const long x_offset, const __global real *weight,
-    const long weight_offset, const __global STORAGE(X_TYPE) * bias, const long bias_offset,
-    __global STORAGE(X_TYPE) * out, const long out_offset, const index_t items, const int groups,
-    const int n_outputs, const int channels, const int out_depth, const int first_out,
-    const int out_slices, const int out_rows, const int out_columns, const int first_slice,
-    const int slices, const int plane_rows, const int plane_columns, const int kernel_z,
-    const int kernel_y, const int kernel_x, const int stride_z, const int pad_z,
-    const int dilation_z, const int skip_y, const int skip_x, const int phase_y, const int phase_x,
-    const int stride_y, const int stride_x, const int pad_y, const int pad_x, const int dilation_y,
-    const int dilation_x, const int step_y, const int step_x, const int lead_y, const int lead_x) {
+__kernel void conv_direct(const __global real *x, const long x_offset, const __global real *weight,
+                          const long weight_offset, const __global STORAGE(X_TYPE) * bias,
+                          const long bias_offset, __global STORAGE(X_TYPE) * out,
+                          const long out_offset, const index_t items, const int groups,
+                          const int n_outputs, const int channels, const int out_depth,
+                          const int first_out, const int out_slices, const int out_rows,
+                          const int out_columns, const int first_slice, const int slices,
+                          const int plane_rows, const int plane_columns, TAPS_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const tile at = tile_of(item, groups, n_outputs, first_out, out_slices, out_rows, out_columns,

@@ -130,12 +130,14 @@ static inline void walk(fold *f, const __global STORAGE(X_TYPE) * x,
 #define GET(p) vload16(0, p)
 #endif
 
+#define CUMULATE_PARAMS                                                          \
+  const __global STORAGE(X_TYPE) * x, const long x_offset, __global real *parts, \
+      const long parts_offset, __global long *places, const long places_offset,  \
+      const index8 kept_dims, const index8 x_strides, const index_t groups,      \
+      const index_t row_size, const index_t n, const index_t x_step, const int n_splits
+
 /* parts: (n_splits, groups, 2, W); places (extremes only): (n_splits, groups). */
-__kernel void cumulate_parts(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                             __global real *parts, const long parts_offset, __global long *places,
-                             const long places_offset, const index8 kept_dims,
-                             const index8 x_strides, const index_t groups, const index_t row_size,
-                             const index_t n, const index_t x_step, const int n_splits) {
+__kernel void cumulate_parts(CUMULATE_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   const int split = (int)get_global_id(1);
   if (item >= groups || split >= n_splits) return;
@@ -154,14 +156,9 @@ __kernel void cumulate_parts(const __global STORAGE(X_TYPE) * x, const long x_of
 #endif
 }
 
-__kernel void cumulate(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                       __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                       __global long *indices, const long indices_offset,
-                       const __global real *parts, const long parts_offset,
-                       const __global long *places, const long places_offset,
-                       const index8 kept_dims, const index8 x_strides, const index8 out_strides,
-                       const index_t groups, const index_t row_size, const index_t n,
-                       const index_t x_step, const index_t out_step, const int n_splits) {
+__kernel void cumulate(CUMULATE_PARAMS, __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                       __global long *indices, const long indices_offset, const index8 out_strides,
+                       const index_t out_step) {
   const index_t item = (index_t)get_global_id(0);
   const int split = (int)get_global_id(1);
   if (item >= groups || split >= n_splits) return;

@@ -17,12 +17,15 @@
 #define CHUNK 1
 #endif
 
+/* Planes of (rows, columns) and n_y * n_x windows of them. */
+#define WINDOWS_PARAMS                                                                           \
+  const index_t items, const int rows, const int columns, const int n_y, const int n_x,          \
+      const int k_y, const int k_x, const int stride_y, const int stride_x, const int padding_y, \
+      const int padding_x, const int dilation_y, const int dilation_x
+
 /* rows, columns: of the planes; n_y, n_x: positions of the window; k_y, k_x: its size. */
 __kernel void im2col(const __global STORAGE(MOVED) * x, const long x_offset,
-                     __global STORAGE(MOVED) * out, const long out_offset, const index_t items,
-                     const int rows, const int columns, const int n_y, const int n_x, const int k_y,
-                     const int k_x, const int stride_y, const int stride_x, const int padding_y,
-                     const int padding_x, const int dilation_y, const int dilation_x) {
+                     __global STORAGE(MOVED) * out, const long out_offset, WINDOWS_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int per_row = (n_x + CHUNK - 1) / CHUNK;
@@ -48,10 +51,7 @@ static inline int find_position(int i, int padding, int k, int dilation, int str
 }
 
 __kernel void col2im(const __global STORAGE(TYPE) * x, const long x_offset,
-                     __global STORAGE(TYPE) * out, const long out_offset, const index_t items,
-                     const int rows, const int columns, const int n_y, const int n_x, const int k_y,
-                     const int k_x, const int stride_y, const int stride_x, const int padding_y,
-                     const int padding_x, const int dilation_y, const int dilation_x) {
+                     __global STORAGE(TYPE) * out, const long out_offset, WINDOWS_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int per_row = (columns + CHUNK - 1) / CHUNK;

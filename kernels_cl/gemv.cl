@@ -9,7 +9,7 @@
  *               local memory, DEEP rows of b at a time: long reads, few pages. GPU: one n a
  *               work-item.
  * Local memory on a CPU is the core's own cached memory (PoCL). */
-#include "common.h"
+#include "matmul.h"
 #ifndef A_TYPE
 #define A_TYPE F32
 #define B_TYPE F32
@@ -121,16 +121,7 @@ static inline float sum_group(float v, __local float *scratch) {
 }
 #endif
 
-__kernel void gemv_rows(__global const STORAGE(A_TYPE) * a, const long a_offset,
-                        const index8 a_batch, const index_t a_m, const index_t a_k,
-                        __global const STORAGE(B_TYPE) * b, const long b_offset,
-                        const index8 b_batch, const index_t b_k, const index_t b_n,
-                        __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
-                        const index8 bias_batch, const index_t bias_m, const index_t bias_n,
-                        __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                        const index8 batch_dims, const index_t m_size, const index_t n_size,
-                        const index_t k_size, const real alpha, const real beta, const int each,
-                        __local float *scratch) {
+__kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
   a += a_offset + strided_offset(z, batch_dims, a_batch);
   b += b_offset + strided_offset(z, batch_dims, b_batch);
@@ -239,16 +230,7 @@ static inline void dot_chains(__global const STORAGE(A_TYPE) * a, index_t a_m, i
 }
 #endif
 
-__kernel void gemv_columns(__global const STORAGE(A_TYPE) * a, const long a_offset,
-                           const index8 a_batch, const index_t a_m, const index_t a_k,
-                           __global const STORAGE(B_TYPE) * b, const long b_offset,
-                           const index8 b_batch, const index_t b_k, const index_t b_n,
-                           __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
-                           const index8 bias_batch, const index_t bias_m, const index_t bias_n,
-                           __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                           const index8 batch_dims, const index_t m_size, const index_t n_size,
-                           const index_t k_size, const real alpha, const real beta, const int each,
-                           __local float *scratch) {
+__kernel void gemv_columns(GEMM_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
   a += a_offset + strided_offset(z, batch_dims, a_batch);
   b += b_offset + strided_offset(z, batch_dims, b_batch);

@@ -62,20 +62,22 @@ static inline long read_index(const __global uchar *p, long at, int is_long) {
   PICK(7)
 #define IS_EMPTY(j) (N_INDICES > j && sizes.s##j == 0)
 
+#define INDICES_PARAMS                                                             \
+  const index8 pick_dims, const index8 sizes, const index8 steps, const int kinds, \
+      const __global uchar *i0, const long i0_offset, const index8 i0_strides,     \
+      const __global uchar *i1, const long i1_offset, const index8 i1_strides,     \
+      const __global uchar *i2, const long i2_offset, const index8 i2_strides,     \
+      const __global uchar *i3, const long i3_offset, const index8 i3_strides,     \
+      const __global uchar *i4, const long i4_offset, const index8 i4_strides,     \
+      const __global uchar *i5, const long i5_offset, const index8 i5_strides,     \
+      const __global uchar *i6, const long i6_offset, const index8 i6_strides,     \
+      const __global uchar *i7, const long i7_offset, const index8 i7_strides
+
 __kernel void index_pick(const __global STORAGE(TYPE) * x, const long x_offset,
                          __global STORAGE(TYPE) * out, const long out_offset,
                          const index8 front_dims, const index8 front_strides,
-                         const index8 back_dims, const index8 back_strides, const index8 pick_dims,
-                         const index8 sizes, const index8 steps, const index_t items,
-                         const index_t n_picks, const index_t n_back, const int kinds,
-                         const __global uchar *i0, const long i0_offset, const index8 i0_strides,
-                         const __global uchar *i1, const long i1_offset, const index8 i1_strides,
-                         const __global uchar *i2, const long i2_offset, const index8 i2_strides,
-                         const __global uchar *i3, const long i3_offset, const index8 i3_strides,
-                         const __global uchar *i4, const long i4_offset, const index8 i4_strides,
-                         const __global uchar *i5, const long i5_offset, const index8 i5_strides,
-                         const __global uchar *i6, const long i6_offset, const index8 i6_strides,
-                         const __global uchar *i7, const long i7_offset, const index8 i7_strides,
+                         const index8 back_dims, const index8 back_strides, INDICES_PARAMS,
+                         const index_t items, const index_t n_picks, const index_t n_back,
                          FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
@@ -96,17 +98,8 @@ __kernel void index_pick(const __global STORAGE(TYPE) * x, const long x_offset,
 #endif
 }
 
-__kernel void index_ravel(__global long *out, const long out_offset, const index8 pick_dims,
-                          const index8 sizes, const index8 steps, const index_t items,
-                          const int kinds, const __global uchar *i0, const long i0_offset,
-                          const index8 i0_strides, const __global uchar *i1, const long i1_offset,
-                          const index8 i1_strides, const __global uchar *i2, const long i2_offset,
-                          const index8 i2_strides, const __global uchar *i3, const long i3_offset,
-                          const index8 i3_strides, const __global uchar *i4, const long i4_offset,
-                          const index8 i4_strides, const __global uchar *i5, const long i5_offset,
-                          const index8 i5_strides, const __global uchar *i6, const long i6_offset,
-                          const index8 i6_strides, const __global uchar *i7, const long i7_offset,
-                          const index8 i7_strides, FAULT_PARAMS) {
+__kernel void index_ravel(__global long *out, const long out_offset, INDICES_PARAMS,
+                          const index_t items, FAULT_PARAMS) {
   const index_t b = (index_t)get_global_id(0);
   if (b >= items) return;
   long source = 0;

@@ -3,7 +3,7 @@
  *
  * CPU: a work-item makes BLOCK x BLOCK of out. GPU: a group of 8 x 8 work-items makes a tile of 8
  * BLOCK squared, staged through local memory DEPTH columns of a at a time. */
-#include "common.h"
+#include "matmul.h"
 #ifndef A_TYPE
 #define A_TYPE F32
 #define B_TYPE F32
@@ -45,14 +45,7 @@ static inline void add_products(const __local real (*as)[TILE + 1],
 }
 #endif
 
-__kernel void matmul(__global const STORAGE(A_TYPE) * a, const long a_offset, const index8 a_batch,
-                     const index_t a_m, const index_t a_k, __global const STORAGE(B_TYPE) * b,
-                     const long b_offset, const index8 b_batch, const index_t b_k,
-                     const index_t b_n, __global const STORAGE(BIAS_TYPE) * bias,
-                     const long bias_offset, const index8 bias_batch, const index_t bias_m,
-                     const index_t bias_n, __global STORAGE(OUT_TYPE) * out, const long out_offset,
-                     const index8 batch_dims, const index_t m_size, const index_t n_size,
-                     const index_t k_size, const real alpha, const real beta) {
+__kernel void matmul(GEMM_PARAMS) {
   const index_t z = (index_t)get_global_id(2);
   a += a_offset + strided_offset(z, batch_dims, a_batch);
   b += b_offset + strided_offset(z, batch_dims, b_batch);

@@ -63,11 +63,13 @@ DEFINE_ROW_SUM(sum_squares, TAKE_SQUARE)
 #define PLUS_BIAS(v, b) (v)
 #endif
 
-__kernel void norm_rows(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                        const __global STORAGE(PARAM_TYPE) * weight, const long weight_offset,
-                        const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,
-                        __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows,
-                        const index_t n, const real eps) {
+#define NORM_PARAMS                                                          \
+  const __global STORAGE(X_TYPE) * x, const long x_offset,                   \
+      const __global STORAGE(PARAM_TYPE) * weight, const long weight_offset, \
+      const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,     \
+      __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows, const real eps
+
+__kernel void norm_rows(NORM_PARAMS, const index_t n) {
   TEAM_MEMORY(memory);
   const index_t r = (index_t)TEAM_INDEX;
   if (TEAM == 1 && r >= rows) return;
@@ -110,12 +112,8 @@ static inline void scale_row(x_pointer x, __global STORAGE(X_TYPE) * out, index_
   }
 }
 
-__kernel void norm_groups(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                          const __global STORAGE(PARAM_TYPE) * weight, const long weight_offset,
-                          const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,
-                          __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows,
-                          const index_t groups, const index_t channels, const index_t spatial,
-                          const real eps) {
+__kernel void norm_groups(NORM_PARAMS, const index_t groups, const index_t channels,
+                          const index_t spatial) {
   TEAM_MEMORY(memory);
   const index_t r = (index_t)TEAM_INDEX;
   if (TEAM == 1 && r >= rows) return;
@@ -132,13 +130,9 @@ __kernel void norm_groups(const __global STORAGE(X_TYPE) * x, const long x_offse
   }
 }
 
-__kernel void norm_batch(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                         const __global STORAGE(PARAM_TYPE) * weight, const long weight_offset,
-                         const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,
-                         const __global STORAGE(PARAM_TYPE) * mean, const long mean_offset,
-                         const __global STORAGE(PARAM_TYPE) * var, const long var_offset,
-                         __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows,
-                         const index_t channels, const index_t spatial, const real eps) {
+__kernel void norm_batch(NORM_PARAMS, const __global STORAGE(PARAM_TYPE) * mean,
+                         const long mean_offset, const __global STORAGE(PARAM_TYPE) * var,
+                         const long var_offset, const index_t channels, const index_t spatial) {
   const index_t r = (index_t)TEAM_INDEX;
   if (TEAM == 1 && r >= rows) return;
   const index_t c = r % channels;

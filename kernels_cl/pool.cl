@@ -105,14 +105,17 @@ static inline range adaptive_range(int i, int in, int out) {
   x += x_offset + plane * depth * rows * columns;                                       \
   out += out_offset + line * out_columns;
 
+#define PLANES_PARAMS                                                                           \
+  const index_t items, const int depth, const int rows, const int columns, const int out_depth, \
+      const int out_rows, const int out_columns
+#define WINDOW_PARAMS                                                             \
+  const int kernel_z, const int kernel_y, const int kernel_x, const int stride_z, \
+      const int stride_y, const int stride_x, const int pad_z, const int pad_y, const int pad_x
+
 __kernel void pool_max(const __global STORAGE(X_TYPE) * x, const long x_offset,
                        __global STORAGE(X_TYPE) * out, const long out_offset,
-                       __global long *indices, const long indices_offset, const index_t items,
-                       const int depth, const int rows, const int columns, const int out_depth,
-                       const int out_rows, const int out_columns, const int kernel_z,
-                       const int kernel_y, const int kernel_x, const int stride_z,
-                       const int stride_y, const int stride_x, const int pad_z, const int pad_y,
-                       const int pad_x, const int dilation_z, const int dilation_y,
+                       __global long *indices, const long indices_offset, PLANES_PARAMS,
+                       WINDOW_PARAMS, const int dilation_z, const int dilation_y,
                        const int dilation_x) {
   BEGIN_CELLS
   const range z = window_inside(out_z * stride_z - pad_z, kernel_z, dilation_z, depth);
@@ -134,12 +137,8 @@ static inline long padded_size(int start, int kernel_size, int pad, int size) {
 }
 
 __kernel void pool_average(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                           __global STORAGE(X_TYPE) * out, const long out_offset,
-                           const index_t items, const int depth, const int rows, const int columns,
-                           const int out_depth, const int out_rows, const int out_columns,
-                           const int kernel_z, const int kernel_y, const int kernel_x,
-                           const int stride_z, const int stride_y, const int stride_x,
-                           const int pad_z, const int pad_y, const int pad_x, const long divisor) {
+                           __global STORAGE(X_TYPE) * out, const long out_offset, PLANES_PARAMS,
+                           WINDOW_PARAMS, const long divisor) {
   BEGIN_CELLS
   const int first_z = out_z * stride_z - pad_z, first_y = out_y * stride_y - pad_y;
   const range z = window_inside(first_z, kernel_z, 1, depth),
@@ -160,9 +159,7 @@ __kernel void pool_average(const __global STORAGE(X_TYPE) * x, const long x_offs
 
 __kernel void pool_adaptive(const __global STORAGE(X_TYPE) * x, const long x_offset,
                             __global STORAGE(X_TYPE) * out, const long out_offset,
-                            __global long *indices, const long indices_offset, const index_t items,
-                            const int depth, const int rows, const int columns, const int out_depth,
-                            const int out_rows, const int out_columns) {
+                            __global long *indices, const long indices_offset, PLANES_PARAMS) {
   BEGIN_CELLS
   const range z = adaptive_range(out_z, depth, out_depth),
               y = adaptive_range(out_y, rows, out_rows);

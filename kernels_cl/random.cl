@@ -1,6 +1,6 @@
 /* Random numbers by Philox 4x32-10: see docs/random.md, which says which words become which
  * element, and backend/cpu/kernels/random.h. A work-item makes the elements of one block: four of
- * 32 bits, or two of 64 (I64, F64). */
+ * 32 bits, or two of 64 (I64, F64). RANDOM_PARAMS are the session's. */
 #include "common.h"
 #ifndef OUT_TYPE
 #define OUT_TYPE F32
@@ -8,6 +8,7 @@
 #ifndef KIND
 #define KIND 0
 #endif
+#define RANDOM_PARAMS const ulong seed, const uint run
 #define UNIFORM 0
 #define NORMAL 1
 #define INTEGER 2
@@ -34,8 +35,7 @@ static inline void normal_pair(real u, real v, real *e) {
 #endif
 
 __kernel void random(__global STORAGE(OUT_TYPE) * out, const long out_offset, const long n,
-                     const ulong seed, const uint stream, const uint run, const long low,
-                     const ulong range) {
+                     const uint stream, const long low, const ulong range, RANDOM_PARAMS) {
   const long block = (long)get_global_id(0);
   if (block * PER_BLOCK >= n) return;
   const uint4 w = philox((uint4)((uint)block, (uint)(block >> 32), stream, run), (uint)seed,

@@ -17,8 +17,8 @@
 
 /* dims, strides: of x without its last dimension, heads first. */
 __kernel void rope(const __global STORAGE(X_TYPE) * x, const long x_offset,
-                   const __global STORAGE(TABLE_TYPE) * cosines, const long cos_offset,
-                   const __global STORAGE(TABLE_TYPE) * sines, const long sin_offset,
+                   const __global STORAGE(TABLE_TYPE) * cosines, const long cosines_offset,
+                   const __global STORAGE(TABLE_TYPE) * sines, const long sines_offset,
                    __global STORAGE(X_TYPE) * out, const long out_offset, const index8 dims,
                    const index8 strides, const index_t items, const index_t n_heads,
                    const index_t length, const index_t n_pairs) {
@@ -30,8 +30,8 @@ __kernel void rope(const __global STORAGE(X_TYPE) * x, const long x_offset,
   const index_t l = row / n_heads % length;
   x += x_offset + strided_offset(row, dims, strides);
   out += out_offset + row * 2 * n_pairs;
-  cosines += cos_offset + l * n_pairs;
-  sines += sin_offset + l * n_pairs;
+  cosines += cosines_offset + l * n_pairs;
+  sines += sines_offset + l * n_pairs;
   for (index_t i = from; i < end; i++) {
     const index_t first = INTERLEAVED ? 2 * i : i, second = INTERLEAVED ? first + 1 : i + n_pairs;
     const real a = LOAD(X_TYPE, x, first), b = LOAD(X_TYPE, x, second);

@@ -55,15 +55,16 @@ static inline void combine(__global STORAGE(TYPE) * out, const index_t to,
 #endif
 }
 
-__kernel void scatter_walk(const __global STORAGE(TYPE) * source, const long source_offset,
-                           const __global STORAGE(INDEX_TYPE) * index, const long index_offset,
-                           __global STORAGE(TYPE) * out, const long out_offset,
-                           const index8 front_dims, const index8 source_front,
-                           const index8 index_front, const index8 out_front, const index8 back_dims,
-                           const index8 source_back, const index8 out_back, const index_t items,
-                           const index_t parts, const index_t n, const index_t n_back,
-                           const index_t size, const index_t source_step, const index_t index_step,
-                           const index_t out_step, FAULT_PARAMS) {
+#define SCATTER_PARAMS                                                                \
+  const __global STORAGE(TYPE) * source, const long source_offset,                    \
+      const __global STORAGE(INDEX_TYPE) * index, const long index_offset,            \
+      __global STORAGE(TYPE) * out, const long out_offset, const index8 front_dims,   \
+      const index8 source_front, const index8 index_front, const index8 out_front,    \
+      const index8 back_dims, const index8 source_back, const index8 out_back,        \
+      const index_t items, const index_t n, const index_t n_back, const index_t size, \
+      const index_t source_step, const index_t index_step, const index_t out_step
+
+__kernel void scatter_walk(SCATTER_PARAMS, const index_t parts, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t per_row = (n_back + CHUNK - 1) / CHUNK, part = item / per_row % parts,
@@ -90,17 +91,8 @@ __kernel void scatter_walk(const __global STORAGE(TYPE) * source, const long sou
   }
 }
 
-__kernel void scatter_segments(const __global STORAGE(TYPE) * source, const long source_offset,
-                               const __global STORAGE(INDEX_TYPE) * index, const long index_offset,
-                               __global STORAGE(TYPE) * out, const long out_offset,
-                               const __global uint *places, const long places_offset,
-                               const index8 front_dims, const index8 source_front,
-                               const index8 index_front, const index8 out_front,
-                               const index8 back_dims, const index8 source_back,
-                               const index8 out_back, const index_t items, const index_t pitch,
-                               const index_t n, const index_t n_back, const index_t size,
-                               const index_t source_step, const index_t index_step,
-                               const index_t out_step, FAULT_PARAMS) {
+__kernel void scatter_segments(SCATTER_PARAMS, const __global uint *places,
+                               const long places_offset, const index_t pitch, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const index_t k = item % n_back, first = item / n_back % n, f = item / n_back / n;

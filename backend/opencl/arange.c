@@ -13,38 +13,36 @@ static double float_of(const node *n, const ir_float_or_vid *v) {
   return s->type == IR_VALUE_TYPE_FLOAT ? s->f : (double)s->i;
 }
 
-static void begin(launch *l, cl_recorder *s, const node *n, const char *kernel,
-                  const bound_tensor *out) {
-  launch_begin(l, s, n, "arange", kernel);
+static void begin(launch *l, cl_recorder *s, const node *n, const bound_tensor *out) {
+  launch_begin(l, s, n);
   launch_dtype(l, "OUT_TYPE", out->t.type);
   launch_compute(l, out->t.type);
-  launch_buffer(l, out);
-  launch_int(l, tensor_numel(&out->t));
 }
 
 clave_status opencl_arange(cl_recorder *s, const node *n) {
   const ir_arange *op = n->instruction->op;
   const bound_tensor *out = &n->tensors[op->out];
+  int64_t size = tensor_numel(&out->t);
   launch l;
-  begin(&l, s, n, "arange", out);
-  if (dtype_is_float(out->t.type)) {
-    launch_float(&l, float_of(n, &op->start_float));
-    launch_float(&l, float_of(n, &op->step_float));
-  } else {
-    launch_int(&l, int_of(n, &op->start));
-    launch_int(&l, int_of(n, &op->step));
-  }
-  return launch_items(&l, tensor_numel(&out->t));
+  begin(&l, s, n, out);
+  launch_args(&l, &(arange_args){.out = buffer_arg(out),
+                                 .n = size,
+                                 .start = float_of(n, &op->start_float),
+                                 .step = float_of(n, &op->step_float),
+                                 .int_start = int_of(n, &op->start),
+                                 .int_step = int_of(n, &op->step)});
+  return launch_items(&l, size);
 }
 
 clave_status opencl_full(cl_recorder *s, const node *n) {
   const ir_full *op = n->instruction->op;
   const bound_tensor *out = &n->tensors[op->out];
+  int64_t size = tensor_numel(&out->t);
   launch l;
-  begin(&l, s, n, "full", out);
-  if (dtype_is_float(out->t.type))
-    launch_float(&l, float_of(n, &op->value));
-  else
-    launch_int(&l, int_of(n, &op->int_value));
-  return launch_items(&l, tensor_numel(&out->t));
+  begin(&l, s, n, out);
+  launch_args(&l, &(full_args){.out = buffer_arg(out),
+                               .n = size,
+                               .value = float_of(n, &op->value),
+                               .int_value = int_of(n, &op->int_value)});
+  return launch_items(&l, size);
 }

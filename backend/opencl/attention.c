@@ -86,48 +86,47 @@ static attention read_attention(const cl_recorder *s, const node *n) {
 }
 
 /* Strides of all but the last dimension, innermost first. */
-static void launch_row_strides(launch *l, const tensor *t) {
+static arg_index8 row_strides(const tensor *t) {
   tensor rows = take_dims(t, 0, t->rank > 0 ? t->rank - 1 : 0);
-  launch_strides(l, &rows);
+  return strides_arg(&rows);
 }
 
-static void launch_operands(launch *l, const attention *a) {
-  launch_buffer(l, &a->q);
-  launch_buffer(l, &a->k);
-  launch_buffer(l, &a->v);
-  launch_optional(l, a->mask);
-  launch_buffer(l, &a->out);
-  if (a->n_splits > 1)
-    launch_scratch(l, 0);
-  else
-    launch_absent(l);
-  launch_optional(l, a->k_scale);
-  launch_optional(l, a->v_scale);
-  launch_optional(l, a->cache ? a->cache->position : NULL);
+/* How many rows there are of the queries in all pieces. */
+static int64_t count_rows(const attention *a) { return a->cache ? a->cache->total : a->n_queries; }
+
+static attention_params arguments_of(const attention *a) {
+  const cache_operands *c = a->cache;
+  const tensor *mask = &a->mask_view;
   tensor batch = take_dims(&a->q.t, 0, a->q.t.rank - 3);
-  launch_dims(l, &batch);
-  launch_row_strides(l, &a->q.t);
-  launch_row_strides(l, &a->k.t);
-  launch_row_strides(l, &a->v.t);
-  launch_row_strides(l, &a->mask_view);
-  launch_int(l, a->mask ? a->mask_view.strides[a->mask_view.rank - 1] : 0);
-}
-
-static void launch_sizes(launch *l, const attention *a) {
-  launch_int(l, a->items);
-  launch_int(l, a->n_kv);
-  launch_int(l, a->share);
-  launch_int(l, a->n_queries);
-  launch_int(l, a->n_keys);
-  launch_int(l, a->head_dim);
-  launch_int(l, a->v_dim);
-  launch_int(l, a->n_splits);
-  launch_int(l, a->cache ? a->cache->total : a->n_queries);
-  launch_int(l, a->cache ? a->cache->skip : 0);
-  launch_int(l, a->cache ? a->cache->window : 0);
-  launch_float(l, a->scale);
-  launch_float(l, a->masked);
-  launch_float(l, a->softcap);
+  return (attention_params){.q = buffer_arg(&a->q),
+                            .k = buffer_arg(&a->k),
+                            .v = buffer_arg(&a->v),
+                            .mask = optional_arg(a->mask),
+                            .out = buffer_arg(&a->out),
+                            .parts = a->n_splits > 1 ? scratch_arg(0) : absent_arg(),
+                            .k_scale = optional_arg(a->k_scale),
+                            .v_scale = optional_arg(a->v_scale),
+                            .position = optional_arg(c ? c->position : NULL),
+                            .batch_dims = dims_arg(&batch),
+                            .q_strides = row_strides(&a->q.t),
+                            .k_strides = row_strides(&a->k.t),
+                            .v_strides = row_strides(&a->v.t),
+                            .mask_strides = row_strides(mask),
+                            .mask_step = a->mask ? mask->strides[mask->rank - 1] : 0,
+                            .items = a->items,
+                            .n_kv = a->n_kv,
+                            .share = a->share,
+                            .n_queries = a->n_queries,
+                            .n_keys = a->n_keys,
+                            .head_dim = a->head_dim,
+                            .v_dim = a->v_dim,
+                            .n_splits = a->n_splits,
+                            .out_rows = count_rows(a),
+                            .skip = c ? c->skip : 0,
+                            .window = c ? c->window : 0,
+                            .scale = a->scale,
+                            .masked = a->masked,
+                            .softcap = a->softcap};
 }
 
 static void launch_types(launch *l, const attention *a) {
@@ -142,8 +141,7 @@ static clave_status launch_attention(cl_recorder *s, const node *n, const attent
   int v_max = size_class(a->v_dim);
   dtype mask_type = a->mask ? a->mask->t.type : DTYPE_BOOL;
   launch l;
-  const char *kernel = a->by_row ? "attention_row" : "attention";
-  launch_begin(&l, s, n, kernel, kernel);
+  launch_begin(&l, s, n);
   launch_types(&l, a);
   launch_dtype(&l, "MASK_TYPE", mask_type);
   launch_define(&l, "W", a->width);
@@ -156,8 +154,10 @@ static clave_status launch_attention(cl_recorder *s, const node *n, const attent
   launch_define(&l, "V_MAX", v_max);
   launch_define(&l, "SPLIT", a->n_splits > 1);
   if (a->mask_view.rank > 0 && tensor_numel(&a->mask_view) > INT32_MAX / 2) launch_wide(&l);
-  launch_operands(&l, a);
-  launch_sizes(&l, a);
+  if (a->by_row)
+    launch_args(&l, &(attention_row_args){.attention = arguments_of(a)});
+  else
+    launch_args(&l, &(attention_args){.attention = arguments_of(a)});
   size_t local = recorder_traits(s)->is_cpu ? 1 : LOCAL_SIZE;
   size_t global[3] = {(size_t)a->items, (size_t)a->n_splits, (size_t)ceil_div(a->v_dim, v_max)},
          locals[3] = {local, 1, 1};
@@ -167,17 +167,17 @@ static clave_status launch_attention(cl_recorder *s, const node *n, const attent
 static clave_status launch_merge(cl_recorder *s, const node *n, const attention *a) {
   int64_t rows = a->n_batch * a->n_kv * a->share * a->n_queries;
   launch l;
-  launch_begin(&l, s, n, "attention_merge", "attention_merge");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "X_TYPE", a->q.t.type);
   launch_compute(&l, a->q.t.type);
   launch_define(&l, "EMPTY_NAN", a->empty_nan);
-  launch_scratch(&l, 0);
-  launch_buffer(&l, &a->out);
-  launch_int(&l, rows);
-  launch_int(&l, a->v_dim);
-  launch_int(&l, a->n_splits);
-  launch_int(&l, a->n_queries);
-  launch_int(&l, a->cache ? a->cache->total : a->n_queries);
+  launch_args(&l, &(attention_merge_args){.parts = scratch_arg(0),
+                                          .out = buffer_arg(&a->out),
+                                          .n_rows = rows,
+                                          .v_dim = a->v_dim,
+                                          .n_splits = a->n_splits,
+                                          .n_queries = a->n_queries,
+                                          .out_rows = count_rows(a)});
   return launch_loops(&l, rows, 1, a->v_dim * a->n_splits * 8);
 }
 
@@ -204,27 +204,27 @@ static clave_status launch_store(cl_recorder *s, const node *n, const attention 
   int64_t chunk = recorder_traits(s)->is_cpu || a->k.t.type == DTYPE_I8 ? max_i64(size, 1) : 1;
   int64_t n_chunks = ceil_div(size, chunk), items = a->n_batch * a->n_kv * a->n_queries * n_chunks;
   launch l;
-  launch_begin(&l, s, n, "attention_store", "attention_store");
+  launch_begin(&l, s, n);
   launch_types(&l, a);
-  launch_buffer(&l, c->k);
-  launch_buffer(&l, c->v);
-  launch_buffer(&l, &a->k);
-  launch_buffer(&l, &a->v);
-  launch_optional(&l, a->k_scale);
-  launch_optional(&l, a->v_scale);
-  launch_buffer(&l, c->position);
-  launch_row_strides(&l, &c->k->t);
-  launch_row_strides(&l, &c->v->t);
-  launch_int(&l, items);
-  launch_int(&l, n_chunks);
-  launch_int(&l, chunk);
-  launch_int(&l, a->n_kv);
-  launch_int(&l, a->n_queries);
-  launch_int(&l, a->n_keys);
-  launch_int(&l, a->head_dim);
-  launch_int(&l, a->v_dim);
-  launch_int(&l, c->total);
-  launch_int(&l, c->skip);
+  launch_args(&l, &(attention_store_args){.k = buffer_arg(c->k),
+                                          .v = buffer_arg(c->v),
+                                          .key_cache = buffer_arg(&a->k),
+                                          .value_cache = buffer_arg(&a->v),
+                                          .k_scale = optional_arg(a->k_scale),
+                                          .v_scale = optional_arg(a->v_scale),
+                                          .position = buffer_arg(c->position),
+                                          .k_strides = row_strides(&c->k->t),
+                                          .v_strides = row_strides(&c->v->t),
+                                          .items = items,
+                                          .n_chunks = n_chunks,
+                                          .chunk = chunk,
+                                          .n_kv = a->n_kv,
+                                          .n_new = a->n_queries,
+                                          .n_keys = a->n_keys,
+                                          .head_dim = a->head_dim,
+                                          .v_dim = a->v_dim,
+                                          .total = c->total,
+                                          .skip = c->skip});
   return launch_loops(&l, items, 2, chunk);
 }
 

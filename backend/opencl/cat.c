@@ -18,18 +18,19 @@ clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
          out_rows = take_dims(&both[1], 0, last < 0 ? 0 : last);
   int64_t items = tensor_numel(&x_rows) * ceil_div(size, chunk);
   launch l;
-  launch_begin(&l, s, n, "cat", "cat_part");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "TYPE", moved_type(x->t.type));
   launch_define(&l, "CHUNK", chunk);
   launch_define(&l, "DENSE", x_step == 1 && out_step == 1);
-  launch_buffer(&l, x);
-  launch_buffer(&l, out);
-  launch_layout(&l, &x_rows);
-  launch_strides(&l, &out_rows);
-  launch_int(&l, items);
-  launch_int(&l, size);
-  launch_int(&l, x_step);
-  launch_int(&l, out_step);
+  launch_args(&l, &(cat_part_args){.x = buffer_arg(x),
+                                   .out = buffer_arg(out),
+                                   .dims = dims_arg(&x_rows),
+                                   .x_strides = strides_arg(&x_rows),
+                                   .out_strides = strides_arg(&out_rows),
+                                   .items = items,
+                                   .n = size,
+                                   .x_step = x_step,
+                                   .out_step = out_step});
   return launch_loops(&l, items, 1, min_i64(size, chunk));
 }
 

@@ -100,9 +100,8 @@ static void complete_conv(const cl_recorder *s, convolution *v) {
   choose_kernel_tile(s, v);
 }
 
-static void begin_conv(launch *l, cl_recorder *s, const node *n, const char *kernel,
-                       const convolution *v) {
-  launch_begin(l, s, n, "conv", kernel);
+static void begin_conv(launch *l, cl_recorder *s, const node *n, const convolution *v) {
+  launch_begin(l, s, n);
   launch_dtype(l, "X_TYPE", v->x->t.type);
   launch_compute(l, v->x->t.type);
 }
@@ -130,53 +129,63 @@ static clave_status pad_planes(cl_recorder *s, const node *n, const convolution 
   bound_tensor x = take_images(v->x, p->image, p->images);
   int64_t items = v->c.plane > 0 ? p->images * p->slices * slice_size(v) / v->c.plane : 0;
   launch l;
-  begin_conv(&l, s, n, "conv_pad_planes", v);
+  begin_conv(&l, s, n, v);
   if (items * v->c.plane > INT32_MAX / 2) launch_wide(&l);
-  launch_buffer(&l, &x);
-  launch_scratch(&l, 0);
-  launch_int(&l, items);
-  launch_int(&l, v->z.size);
-  launch_int(&l, p->in);
-  launch_int(&l, p->slices);
-  launch_int(&l, v->y.size);
-  launch_int(&l, v->c.size);
-  launch_int(&l, v->transposed ? 1 : v->y.stride);
-  launch_int(&l, v->transposed ? 1 : v->c.stride);
-  launch_int(&l, v->transposed ? v->y.lead : v->y.pad);
-  launch_int(&l, v->transposed ? v->c.lead : v->c.pad);
-  launch_int(&l, v->y.plane);
-  launch_int(&l, v->c.plane);
+  launch_args(&l, &(conv_pad_planes_args){.x = buffer_arg(&x),
+                                          .planes = scratch_arg(0),
+                                          .items = items,
+                                          .depth = v->z.size,
+                                          .first_slice = p->in,
+                                          .slices = p->slices,
+                                          .rows = v->y.size,
+                                          .columns = v->c.size,
+                                          .stride_y = v->transposed ? 1 : v->y.stride,
+                                          .stride_x = v->transposed ? 1 : v->c.stride,
+                                          .pad_y = v->transposed ? v->y.lead : v->y.pad,
+                                          .pad_x = v->transposed ? v->c.lead : v->c.pad,
+                                          .plane_rows = v->y.plane,
+                                          .plane_columns = v->c.plane});
   return launch_loops(&l, items, 1, v->c.plane);
 }
 
 static clave_status widen(cl_recorder *s, const node *n, const convolution *v, int64_t offset) {
   int64_t items = tensor_numel(&v->weight->t);
   launch l;
-  begin_conv(&l, s, n, "conv_widen", v);
-  launch_buffer(&l, v->weight);
-  launch_scratch(&l, offset);
-  launch_int(&l, items);
+  begin_conv(&l, s, n, v);
+  launch_args(&l, &(conv_widen_args){
+                      .weight = buffer_arg(v->weight), .out = scratch_arg(offset), .items = items});
   return launch_loops(&l, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
 }
 
-/* Kernel sizes and depth; then per pair of rows and columns: how planes are walked from tap to tap,
- * the strides, and what transposed convolutions gather by. */
-static void launch_taps(launch *l, const convolution *v) {
-  const conv_dim *d[2] = {&v->y, &v->c};
-  launch_int(l, v->z.kernel);
-  for (int i = 0; i < 2; i++) launch_int(l, d[i]->kernel);
-  launch_int(l, v->z.stride);
-  launch_int(l, v->z.pad);
-  launch_int(l, v->z.dilation);
-  for (int i = 0; i < 2; i++)
-    launch_int(l, v->transposed ? -(d[i]->step * d[i]->dilation / d[i]->stride)
-                                : d[i]->dilation / d[i]->stride);
-  for (int i = 0; i < 2; i++) launch_int(l, d[i]->dilation % d[i]->stride);
-  for (int i = 0; i < 2; i++) launch_int(l, d[i]->stride);
-  for (int i = 0; i < 2; i++) launch_int(l, d[i]->pad);
-  for (int i = 0; i < 2; i++) launch_int(l, d[i]->dilation);
-  for (int i = 0; i < 2; i++) launch_int(l, d[i]->step);
-  for (int i = 0; i < 2; i++) launch_int(l, d[i]->lead);
+/* How far it is from a tap to the next one of the same phase, in the rows or columns of a plane. */
+static int64_t skip_of(const convolution *v, const conv_dim *d) {
+  return (v->transposed ? -d->step : 1) * d->dilation / d->stride;
+}
+
+/* Kernel sizes and depth; how planes are walked from tap to tap, the strides, and what transposed
+ * convolutions gather by. */
+static taps_params taps_of(const convolution *v) {
+  const conv_dim *z = &v->z, *y = &v->y, *x = &v->c;
+  return (taps_params){.kernel_z = z->kernel,
+                       .kernel_y = y->kernel,
+                       .kernel_x = x->kernel,
+                       .stride_z = z->stride,
+                       .pad_z = z->pad,
+                       .dilation_z = z->dilation,
+                       .skip_y = skip_of(v, y),
+                       .skip_x = skip_of(v, x),
+                       .phase_y = y->dilation % y->stride,
+                       .phase_x = x->dilation % x->stride,
+                       .stride_y = y->stride,
+                       .stride_x = x->stride,
+                       .pad_y = y->pad,
+                       .pad_x = x->pad,
+                       .dilation_y = y->dilation,
+                       .dilation_x = x->dilation,
+                       .step_y = y->step,
+                       .step_x = x->step,
+                       .lead_y = y->lead,
+                       .lead_x = x->lead};
 }
 
 static void define_class(launch *l, const convolution *v) {
@@ -209,33 +218,28 @@ static clave_status multiply(cl_recorder *s, const node *n, const convolution *v
                out = take_images(v->out, p->image, p->images);
   int64_t items = count_items(v, p);
   launch l;
-  begin_conv(&l, s, n, "conv_direct", v);
+  begin_conv(&l, s, n, v);
   define_class(&l, v);
   if (p->images * p->slices * slice_size(v) > INT32_MAX / 2) launch_wide(&l);
-  if (v->from_x)
-    launch_buffer(&l, &x);
-  else
-    launch_scratch(&l, 0);
-  if (weight_offset < 0)
-    launch_buffer(&l, v->weight);
-  else
-    launch_scratch(&l, weight_offset);
-  launch_optional(&l, v->bias);
-  launch_buffer(&l, &out);
-  launch_int(&l, items);
-  launch_int(&l, v->groups);
-  launch_int(&l, v->n_outputs);
-  launch_int(&l, v->channels);
-  launch_int(&l, v->z.out);
-  launch_int(&l, p->out);
-  launch_int(&l, p->out_slices);
-  launch_int(&l, v->y.out);
-  launch_int(&l, v->c.out);
-  launch_int(&l, p->in);
-  launch_int(&l, p->slices);
-  launch_int(&l, v->y.plane);
-  launch_int(&l, v->c.plane);
-  launch_taps(&l, v);
+  launch_args(&l, &(conv_direct_args){.x = v->from_x ? buffer_arg(&x) : scratch_arg(0),
+                                      .weight = weight_offset < 0 ? buffer_arg(v->weight)
+                                                                  : scratch_arg(weight_offset),
+                                      .bias = optional_arg(v->bias),
+                                      .out = buffer_arg(&out),
+                                      .items = items,
+                                      .groups = v->groups,
+                                      .n_outputs = v->n_outputs,
+                                      .channels = v->channels,
+                                      .out_depth = v->z.out,
+                                      .first_out = p->out,
+                                      .out_slices = p->out_slices,
+                                      .out_rows = v->y.out,
+                                      .out_columns = v->c.out,
+                                      .first_slice = p->in,
+                                      .slices = p->slices,
+                                      .plane_rows = v->y.plane,
+                                      .plane_columns = v->c.plane,
+                                      .taps = taps_of(v)});
   int64_t taps = v->z.kernel * v->y.kernel * v->c.kernel;
   return launch_loops(&l, items, 1, v->channels * taps * v->outputs * v->vectors);
 }

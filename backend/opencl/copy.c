@@ -9,11 +9,9 @@ typedef struct copy_plan {
   tensor shapes[2]; /* x, out: collapsed */
 } copy_plan;
 
-static void begin(launch *l, cl_recorder *s, const node *n, const copy_plan *p,
-                  const char *kernel) {
-  launch_begin(l, s, n, "copy", kernel);
+static void begin(launch *l, cl_recorder *s, const node *n, const copy_plan *p) {
+  launch_begin(l, s, n);
   launch_define(l, "SIZE", (int)dtype_size(p->x->t.type));
-  launch_buffer(l, p->x);
 }
 
 /* t without dimension `axis`. */
@@ -33,13 +31,14 @@ static clave_status copy_lines(cl_recorder *s, const node *n, const copy_plan *p
   int64_t line = x->rank ? x->dims[inner] : 1, stride = x->rank ? x->strides[inner] : 1;
   tensor outer = x->rank ? without_axis(x, inner) : *x;
   launch l;
-  begin(&l, s, n, p, "copy_lines");
+  begin(&l, s, n, p);
   launch_define(&l, "DENSE", stride == 1);
-  launch_dims(&l, &outer);
-  launch_strides(&l, &outer);
-  launch_int(&l, stride);
-  launch_buffer(&l, p->out);
-  launch_int(&l, line);
+  launch_args(&l, &(copy_lines_args){.x = buffer_arg(p->x),
+                                     .dims = dims_arg(&outer),
+                                     .strides = strides_arg(&outer),
+                                     .stride = stride,
+                                     .out = buffer_arg(p->out),
+                                     .n = line});
   size_t global[2] = {(size_t)line, (size_t)tensor_numel(&outer)}, local[2] = {LOCAL_SIZE, 1};
   return launch_run(&l, 2, global, local);
 }
@@ -47,11 +46,12 @@ static clave_status copy_lines(cl_recorder *s, const node *n, const copy_plan *p
 static clave_status copy_points(cl_recorder *s, const node *n, const copy_plan *p) {
   const tensor *x = &p->shapes[0];
   launch l;
-  begin(&l, s, n, p, "copy_points");
-  launch_dims(&l, x);
-  launch_strides(&l, x);
-  launch_buffer(&l, p->out);
-  launch_int(&l, tensor_numel(x));
+  begin(&l, s, n, p);
+  launch_args(&l, &(copy_points_args){.x = buffer_arg(p->x),
+                                      .dims = dims_arg(x),
+                                      .strides = strides_arg(x),
+                                      .out = buffer_arg(p->out),
+                                      .n = tensor_numel(x)});
   return launch_items(&l, tensor_numel(x));
 }
 
@@ -63,15 +63,16 @@ static clave_status copy_tiles(cl_recorder *s, const node *n, const copy_plan *p
   x_planes = without_axis(&x_planes, axis);
   out_planes = without_axis(&out_planes, axis);
   launch l;
-  begin(&l, s, n, p, "copy_tiles");
-  launch_int(&l, x->strides[inner]);
-  launch_buffer(&l, p->out);
-  launch_int(&l, out->strides[axis]);
-  launch_int(&l, rows);
-  launch_int(&l, columns);
-  launch_dims(&l, &x_planes);
-  launch_strides(&l, &x_planes);
-  launch_strides(&l, &out_planes);
+  begin(&l, s, n, p);
+  launch_args(&l, &(copy_tiles_args){.x = buffer_arg(p->x),
+                                     .x_stride = x->strides[inner],
+                                     .out = buffer_arg(p->out),
+                                     .out_stride = out->strides[axis],
+                                     .rows = rows,
+                                     .columns = columns,
+                                     .dims = dims_arg(&x_planes),
+                                     .x_strides = strides_arg(&x_planes),
+                                     .out_strides = strides_arg(&out_planes)});
   size_t down = (size_t)((rows + TILE - 1) / TILE), across = (size_t)((columns + TILE - 1) / TILE);
   size_t planes = (size_t)tensor_numel(&x_planes);
   if (recorder_traits(s)->is_cpu)

@@ -46,49 +46,44 @@ static void define_fold(launch *l, const cumulating *g) {
   launch_define(l, "W", g->width);
 }
 
-/* Parts, then places; both of 8 bytes at most. */
-static void bind_parts(launch *l, const cumulating *g) {
-  if (g->n_splits > 1) {
-    launch_scratch(l, 0);
-    launch_scratch(l, 2 * g->n_splits * g->items * g->width);
-  } else {
-    launch_absent(l);
-    launch_absent(l);
-  }
+/* Scratch memory: parts, then places; both of 8 bytes at most. */
+static cumulate_params arguments_of(const cumulating *g) {
+  bool split = g->n_splits > 1;
+  int64_t places = 2 * g->n_splits * g->items * g->width;
+  return (cumulate_params){.x = buffer_arg(g->x),
+                           .parts = split ? scratch_arg(0) : absent_arg(),
+                           .places = split ? scratch_arg(places) : absent_arg(),
+                           .kept_dims = dims_arg(&g->kept[0]),
+                           .x_strides = strides_arg(&g->kept[0]),
+                           .groups = g->items,
+                           .row_size = kept_row_size(g->kept),
+                           .n = g->size,
+                           .x_step = step_of(&g->over[0]),
+                           .n_splits = g->n_splits};
+}
+
+static clave_status run_parts(launch *l, const cumulating *g) {
+  return launch_loops(l, g->items, g->n_splits, 4 * g->size / g->n_splits * g->width);
 }
 
 static clave_status launch_parts(cl_recorder *s, const node *n, const cumulating *g) {
   launch l;
-  launch_begin(&l, s, n, "cumulate", "cumulate_parts");
+  launch_begin(&l, s, n);
   define_fold(&l, g);
-  launch_buffer(&l, g->x);
-  bind_parts(&l, g);
-  launch_layout(&l, &g->kept[0]);
-  launch_int(&l, g->items);
-  launch_int(&l, kept_row_size(g->kept));
-  launch_int(&l, g->size);
-  launch_int(&l, step_of(&g->over[0]));
-  launch_int(&l, g->n_splits);
-  return launch_loops(&l, g->items, g->n_splits, 4 * g->size / g->n_splits * g->width);
+  launch_args(&l, &(cumulate_parts_args){.cumulate = arguments_of(g)});
+  return run_parts(&l, g);
 }
 
 static clave_status launch_folds(cl_recorder *s, const node *n, const cumulating *g) {
   launch l;
-  launch_begin(&l, s, n, "cumulate", "cumulate");
+  launch_begin(&l, s, n);
   define_fold(&l, g);
-  launch_buffer(&l, g->x);
-  launch_buffer(&l, g->out);
-  launch_optional(&l, g->indices);
-  bind_parts(&l, g);
-  launch_layout(&l, &g->kept[0]);
-  launch_strides(&l, &g->kept[1]);
-  launch_int(&l, g->items);
-  launch_int(&l, kept_row_size(g->kept));
-  launch_int(&l, g->size);
-  launch_int(&l, step_of(&g->over[0]));
-  launch_int(&l, step_of(&g->over[1]));
-  launch_int(&l, g->n_splits);
-  return launch_loops(&l, g->items, g->n_splits, 4 * g->size / g->n_splits * g->width);
+  launch_args(&l, &(cumulate_args){.cumulate = arguments_of(g),
+                                   .out = buffer_arg(g->out),
+                                   .indices = optional_arg(g->indices),
+                                   .out_strides = strides_arg(&g->kept[1]),
+                                   .out_step = step_of(&g->over[1])});
+  return run_parts(&l, g);
 }
 
 clave_status opencl_cumulate(cl_recorder *s, const node *n) {

@@ -159,7 +159,7 @@ bool programs_save_next(cl_device *d); /* one of them; false: all are there */
 void programs_destroy(cl_device *d);
 void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
 
-/* Embedded files and signatures, written by embed.py (build/gen/kernels_embed.c). */
+/* Embedded files, written by embed.py (build/gen/kernels_embed.c). */
 typedef struct kernel_file {
   const char *name; /* "softmax.cl" */
   const unsigned char *bytes;
@@ -167,8 +167,6 @@ typedef struct kernel_file {
 } kernel_file;
 extern const kernel_file kernel_files[];
 extern const int n_kernel_files;
-extern const kernel_signature kernel_signatures[];
-extern const int n_kernel_signatures;
 
 /* ---------------------------------------------------------------- buffer.c */
 
@@ -183,7 +181,7 @@ clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, bool
                                 buffer **out) STATUS_CHECK;
 void opencl_buffer_destroy(backend *b, buffer *buf);
 
-/* ---------------------------------------------------------------- launch.c */
+/* ---------------------------------------------------------------- args.c, launch.c */
 
 /* An argument as clSetKernelArg takes it. */
 typedef struct raw_arg {
@@ -201,6 +199,8 @@ typedef struct raw_arg {
 /* The bytes of a value for a parameter; of buffers and what changes by run there are none. False:
  * it does not fit. */
 bool launch_raw(const launch_value *v, arg_kind kind, bool wide, dtype compute, raw_arg *out);
+/* Whether the values are those that the kernel takes; says which is not. */
+clave_status launch_check(const launch *l, const kernel_signature *g, dtype compute) STATUS_CHECK;
 void opencl_cache_destroy(backend *b, void *cache); /* of an instruction's programs */
 
 /* ---------------------------------------------------------------- record.c */

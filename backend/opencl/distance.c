@@ -21,19 +21,19 @@ clave_status opencl_distance(cl_recorder *s, const node *n) {
   if (tensor_numel(&out->t) == 0) return NULL;
   int64_t items = tensor_numel(&out->t) / n_b * ceil_div(n_b, rows);
   launch l;
-  launch_begin(&l, s, n, "distance", "distance_rows");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "TYPE", a->t.type);
   launch_compute(&l, a->t.type);
   launch_define(&l, "KIND", kind);
   launch_define(&l, "W", vector ? CPU_WIDTH : 1);
   launch_define(&l, "ROWS", rows);
-  launch_buffer(&l, a);
-  launch_buffer(&l, b);
-  launch_buffer(&l, out);
-  launch_int(&l, items);
-  launch_int(&l, a->t.dims[rank - 2]);
-  launch_int(&l, n_b);
-  launch_int(&l, m);
-  launch_float(&l, kind == KIND_ANY ? op->p : 0);
+  launch_args(&l, &(distance_rows_args){.a = buffer_arg(a),
+                                        .b = buffer_arg(b),
+                                        .out = buffer_arg(out),
+                                        .items = items,
+                                        .n_a = a->t.dims[rank - 2],
+                                        .n_b = n_b,
+                                        .m = m,
+                                        .p = kind == KIND_ANY ? op->p : 0});
   return launch_loops(&l, items, 1, (2 * m + 8) * rows);
 }

@@ -333,23 +333,21 @@ static void push_number(launch *l, const elementwise_kernel *p, const number *x)
     i = v->i;
     f = v->f;
   }
-  if (is_int)
-    launch_int(l, i);
-  else if (x->compute == DTYPE_I64)
-    launch_int(l, (int64_t)f);
+  if (x->compute == DTYPE_I64)
+    launch_push_int(l, is_int ? i : (int64_t)f);
   else
-    launch_float(l, f);
+    launch_push_float(l, is_int ? (double)i : f);
 }
 
 static void push_arguments(launch *l, const elementwise_kernel *p) {
   const tensor *out = &p->shapes[0];
-  launch_int(l, p->how == LINES && out->rank ? out->dims[out->rank - 1] : tensor_numel(out));
-  if (p->rank > 1) launch_dims(l, out);
+  launch_push_int(l, p->how == LINES && out->rank ? out->dims[out->rank - 1] : tensor_numel(out));
+  if (p->rank > 1) launch_push_index8(l, dims_arg(out));
   for (int i = 0; i < p->n_inputs; i++) {
-    launch_buffer(l, &p->n->tensors[p->op->inputs.items[i]]);
-    if (takes_strides(p, i)) launch_strides(l, &p->shapes[1 + i]);
+    launch_push_buffer(l, buffer_arg(&p->n->tensors[p->op->inputs.items[i]]));
+    if (takes_strides(p, i)) launch_push_index8(l, strides_arg(&p->shapes[1 + i]));
   }
-  launch_buffer(l, &p->n->tensors[p->op->out]);
+  launch_push_buffer(l, buffer_arg(&p->n->tensors[p->op->out]));
   for (int i = 0; i < p->n_numbers; i++) push_number(l, p, &p->numbers[i]);
 }
 
@@ -357,8 +355,8 @@ clave_status opencl_elementwise(cl_recorder *s, const node *n) {
   elementwise_kernel p;
   TRY(describe_kernel(&p, n));
   launch l;
-  launch_begin(&l, s, n, "elementwise", "elementwise");
-  launch_generated(&l, write_kernel, &p);
+  launch_begin(&l, s, n);
+  launch_generated(&l, "elementwise", write_kernel, &p);
   launch_define(&l, "RANK", p.rank);
   launch_define(&l, "POINTS", (int)p.how);
   int inner = 0;

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Writes kernels_embed.c: the kernel files as bytes, the signature of every kernel in them, and their block sizes.
+"""Writes kernels_embed.c: the kernel files as bytes, the signature of every kernel in them, and their block sizes; and
+kernel_args.h: a struct of each kernel's arguments.
 
-A signature is parsed from a line that begins `__kernel void name(`: no preprocessor lines between the parentheses, one
-kernel name per file. A kernel ends at the next line that is a brace: sources.c cuts it out so. Standard library only.
+A signature is parsed from a line that begins `__kernel void name(`: no preprocessor lines between the parentheses, no
+two kernels of a name. A kernel ends at the next line that is a brace: sources.c cuts it out so. A pointer `x` to global
+memory is followed by the `long x_offset` of its element 0: one argument. A macro `NAME_PARAMS` among the parameters is
+a group of them, a struct of its own that several kernels can share. Standard library only.
 """
 
 import argparse
+import dataclasses
 import os
 import pathlib
 import re
@@ -23,6 +27,15 @@ SCALARS = {
     "index8": "ARG_INDEX8",
 }
 QUALIFIERS = {"const", "restrict", "volatile", "__restrict", "unsigned"}
+# What an argument is in C; those of no type here are bound by the backend itself.
+FIELD_TYPES = {"ARG_BUFFER": "arg_buffer", "ARG_LOCAL": "arg_local", "ARG_INDEX8": "arg_index8"}
+FIELD_TYPES |= dict.fromkeys(["ARG_INT", "ARG_UINT", "ARG_LONG", "ARG_ULONG", "ARG_INDEX"], "int64_t")
+FIELD_TYPES |= dict.fromkeys(["ARG_FLOAT", "ARG_DOUBLE", "ARG_REAL"], "double")
+BOUND = {
+    "FAULT_PARAMS": [("fault", "ARG_FAULT"), ("fault_node", "ARG_FAULT_NODE")],
+    "RANDOM_PARAMS": [("seed", "ARG_SEED"), ("run", "ARG_RUN")],
+}
+MOST_PARAMETERS = 64  # MAX_LAUNCH_ARGS of opencl.h
 
 
 class KernelError(Exception):
@@ -57,10 +70,20 @@ def matching(source: str, start: int) -> int:
     raise KernelError("parenthesis not closed")
 
 
-def parse_parameter(text: str, where: str) -> list[tuple[str, str]]:
-    """(name, kind) of one parameter; FAULT_PARAMS stands for two."""
-    if text == "FAULT_PARAMS":
-        return [("fault", "ARG_FAULT"), ("fault_node", "ARG_FAULT_NODE")]
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    name: str
+    kind: str
+    group: str = ""  # that it is of
+
+    @property
+    def field(self) -> str:
+        """Its place in the kernel's struct."""
+        return f"{self.group}.{self.name}" if self.group else self.name
+
+
+def parse_parameter(text: str, where: str) -> tuple[str, str]:
+    """(name, kind)"""
     match = re.fullmatch(r"(.*?)([A-Za-z_]\w*)", text)
     if not match:
         raise KernelError(f"{where}: parameter '{text}' has no name")
@@ -68,23 +91,67 @@ def parse_parameter(text: str, where: str) -> list[tuple[str, str]]:
     words = set(re.findall(r"\w+", declaration))
     if "*" in declaration:
         if words & {"__global", "global", "__constant", "constant"}:
-            return [(name, "ARG_BUFFER")]
+            return name, "ARG_BUFFER"
         if words & {"__local", "local"}:
-            return [(name, "ARG_LOCAL")]
+            return name, "ARG_LOCAL"
         raise KernelError(f"{where}: pointer '{name}' is neither __global, __constant nor __local")
     types = [w for w in re.findall(r"\w+", declaration) if w not in QUALIFIERS]
     if len(types) != 1 or types[0] not in SCALARS:
         raise KernelError(f"{where}: parameter '{name}' has type '{' '.join(types)}', not one of {', '.join(SCALARS)}")
-    return [(name, SCALARS[types[0]])]
+    return name, SCALARS[types[0]]
+
+
+def parse_parameters(body: str, groups: dict[str, str], where: str, group: str = "") -> list[Parameter]:
+    """The parameters of a list of them, those of its groups in their place."""
+    found: list[Parameter] = []
+    for text in split_parameters(body):
+        if text in BOUND:
+            found += [Parameter(name, kind) for name, kind in BOUND[text]]
+        elif text in groups and not group:
+            found += parse_parameters(groups[text], groups, f"{where}, {text}", group_name(text))
+        else:
+            name, kind = parse_parameter(text, where)
+            found.append(Parameter(name, kind, group))
+    return found
+
+
+def check_parameters(found: list[Parameter], where: str) -> None:
+    if len(found) > MOST_PARAMETERS:
+        raise KernelError(f"{where}: {len(found)} parameters, at most {MOST_PARAMETERS}")
+    names = [p.name for p in found]
+    for i, p in enumerate(found):
+        if p.kind == "ARG_BUFFER" and [(q.name, q.kind) for q in found[i + 1 : i + 2]] != [
+            (p.name + "_offset", "ARG_LONG")
+        ]:
+            raise KernelError(f"{where}: pointer '{p.name}' is not followed by `const long {p.name}_offset`")
+        if p.kind == "ARG_FAULT" and i != len(found) - 2:
+            raise KernelError(f"{where}: FAULT_PARAMS is not last")
+        if names.count(p.name) > 1:
+            raise KernelError(f"{where}: two parameters '{p.name}'")
 
 
 HEAD = re.compile(r"^__kernel void (\w+)\(", re.M)
+GROUP = re.compile(r"^#define (\w+_PARAMS)\s((?:.*\\\n)*.*)$", re.M)
 
 
-def parse_kernels(source: str, file: str) -> dict[str, list[tuple[str, str]]]:
-    """The parameters of every kernel in a file, by name."""
-    source = without_comments(source)
-    found: dict[str, list[tuple[str, str]]] = {}
+def group_name(macro: str) -> str:
+    return macro.removesuffix("_PARAMS").lower()
+
+
+def parse_groups(texts: dict[str, str]) -> dict[str, str]:
+    """The lists of parameters that are macros, by the macro's name. texts: the files without comments."""
+    found: dict[str, str] = {}
+    for file, text in texts.items():
+        for name, body in GROUP.findall(text):
+            if name in found:
+                raise KernelError(f"{file}: a second {name}")
+            found[name] = body.replace("\\\n", " ")
+    return {name: body for name, body in found.items() if name not in BOUND}
+
+
+def parse_kernels(source: str, file: str, groups: dict[str, str]) -> dict[str, list[Parameter]]:
+    """The parameters of every kernel in a file, by name. source: without comments."""
+    found: dict[str, list[Parameter]] = {}
     for match in re.finditer(r"\b(?:__)?kernel\b", source):
         at = HEAD.match(source, match.start())
         if not at:
@@ -98,10 +165,53 @@ def parse_kernels(source: str, file: str) -> dict[str, list[tuple[str, str]]]:
         body = source[start + 1 : matching(source, start)]
         if "#" in body:
             raise KernelError(f"{where}: preprocessor line among the parameters")
-        parameters = [p for part in split_parameters(body) for p in parse_parameter(part, where)]
-        if name in found and found[name] != parameters:
-            raise KernelError(f"{where}: declared twice with different parameters")
-        found[name] = parameters
+        if name in found:
+            raise KernelError(f"{where}: a second one of that name")
+        found[name] = parse_parameters(body, groups, where)
+        check_parameters(found[name], where)
+    return found
+
+
+def parse_files(paths: list[str]) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, list[Parameter]]]]:
+    """The files' texts without comments, the groups of parameters, the kernels of each stem."""
+    texts = {
+        os.path.basename(p): without_comments(pathlib.Path(p).read_text(encoding="utf-8"))
+        for p in sorted(paths, key=os.path.basename)
+    }
+    groups = parse_groups(texts)
+    kernels: dict[str, dict[str, list[Parameter]]] = {}
+    seen: dict[str, str] = {}
+    for file, text in texts.items():
+        stem, ending = os.path.splitext(file)
+        if ending != ".cl":
+            continue
+        kernels[stem] = parse_kernels(text, file, groups)
+        for name in kernels[stem]:
+            if name in seen:
+                raise KernelError(f"{file}: kernel {name}: {seen[name]} has one of that name")
+            seen[name] = file
+    return texts, groups, kernels
+
+
+def arguments(parameters: list[Parameter]) -> list[Parameter]:
+    """What an op gives: without offsets, which are their buffers', and what is bound by the backend."""
+    names = {p.name for p in parameters if p.kind == "ARG_BUFFER"}
+    return [p for p in parameters if p.kind in FIELD_TYPES and p.name.removesuffix("_offset") not in names - {p.name}]
+
+
+def structs(groups: dict[str, str], kernels: dict[str, dict[str, list[Parameter]]]) -> dict[str, dict[str, str]]:
+    """The fields of every struct, name to type, by the struct's name."""
+    found = {}
+    for macro, body in groups.items():
+        own = arguments(parse_parameters(body, {}, macro))
+        found[group_name(macro) + "_params"] = {p.name: FIELD_TYPES[p.kind] for p in own}
+    for rows in kernels.values():
+        for kernel, parameters in rows.items():
+            fields = {
+                p.group or p.name: p.group + "_params" if p.group else FIELD_TYPES[p.kind]
+                for p in arguments(parameters)
+            }
+            found[kernel + "_args"] = fields
     return found
 
 
@@ -139,18 +249,47 @@ def bytes_of(data: bytes) -> str:
     return "\n".join(rows)
 
 
-def emit(paths: list[str]) -> str:
+def emit_header(groups: dict[str, str], kernels: dict[str, dict[str, list[Parameter]]]) -> str:
+    names = [k for rows in kernels.values() for k in rows]
+    out = [
+        "#ifndef GEN_KERNEL_ARGS_H",
+        "#define GEN_KERNEL_ARGS_H",
+        "/* Generated by backend/opencl/embed.py. The arguments of each kernel: fields cannot be set later, and",
+        " * check_args.py sees to it that each is named where a struct is initialised. */",
+        '#include "backend/opencl/args.h"',
+    ]
+    for struct, fields in structs(groups, kernels).items():
+        rows = "".join(f"  const {kind} {name};\n" for name, kind in fields.items())
+        out.append(f"typedef struct {struct} {{\n{rows}}} {struct};")
+    out += ["enum {", *(f"  KERNEL_{k.upper()}," for k in names), "  N_KERNELS", "};"]
+    out.append("/* The kernel of the struct that is pointed to, in kernel_signatures. */")
+    rows = ", \\\n    ".join(f"{k}_args: KERNEL_{k.upper()}" for k in names)
+    out += [f"#define KERNEL_OF(...) _Generic(*(__VA_ARGS__), \\\n    {rows})", "#endif"]
+    return "\n".join(out) + "\n"
+
+
+def emit_signature(stem: str, kernel: str, parameters: list[Parameter], n_blocks: int) -> tuple[str, str]:
+    """The table of a kernel's parameters, and its row in kernel_signatures."""
+    given = arguments(parameters)
+    place = lambda p: f"offsetof({kernel}_args, {p.field})" if p in given else "0"
+    rows = ", ".join(f'{{"{p.name}", {p.kind}, {place(p)}}}' for p in parameters)
+    table = f"static const arg_info args_{kernel}[] = {{{rows or '{0}'}}};"
+    row = f'"{stem}", "{kernel}", args_{kernel}, {len(parameters)}, blocks_{stem}, {n_blocks}'
+    return table, f"    [KERNEL_{kernel.upper()}] = {{{row}}},"
+
+
+def emit(paths: list[str], texts: dict[str, str], kernels: dict[str, dict[str, list[Parameter]]]) -> str:
     out = [
         "/* Generated by backend/opencl/embed.py. */",
+        "#include <stddef.h>",
         '#include "backend/opencl/device.h"',
+        f'_Static_assert(MAX_LAUNCH_ARGS == {MOST_PARAMETERS}, "of embed.py");',
         "",
     ]
     files, signatures = [], []
-    texts = {os.path.basename(p): without_comments(pathlib.Path(p).read_text(encoding="utf-8")) for p in paths}
     for path in sorted(paths, key=os.path.basename):
         name = os.path.basename(path)
-        with open(path, "rb") as f:
-            data = f.read()
+        data = pathlib.Path(path).read_bytes()
         stem, ending = os.path.splitext(name)
         symbol = re.sub(r"\W", "_", name)
         out += [f"static const unsigned char file_{symbol}[] = {{", bytes_of(data) or "    0", "};"]
@@ -160,30 +299,30 @@ def emit(paths: list[str]) -> str:
         blocks = parse_blocks("".join(texts[n] for n in [*headers_of(name, texts), name]))
         rows = ", ".join(f'{{"{macro}", {value}}}' for macro, value in blocks)
         out.append(f"static const block_info blocks_{stem}[] = {{{rows or '{0}'}}};")
-        for kernel, parameters in parse_kernels(data.decode("utf-8"), name).items():
-            rows = ", ".join(f'{{"{p}", {kind}}}' for p, kind in parameters)
-            out.append(f"static const arg_info args_{stem}_{kernel}[] = {{{rows or '{0}'}}};")
-            row = f'"{stem}", "{kernel}", args_{stem}_{kernel}, {len(parameters)}, blocks_{stem}, {len(blocks)}'
-            signatures.append(f"    {{{row}}},")
+        for kernel, parameters in kernels[stem].items():
+            table, row = emit_signature(stem, kernel, parameters, len(blocks))
+            out.append(table)
+            signatures.append(row)
     out += ["const kernel_file kernel_files[] = {", *(files or ["    {0}"]), "};"]
     out.append(f"const int n_kernel_files = {len(files)};")
     out += ["const kernel_signature kernel_signatures[] = {", *(signatures or ["    {0}"]), "};"]
-    out.append(f"const int n_kernel_signatures = {len(signatures)};")
     return "\n".join(out) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="the C file to write")
+    parser.add_argument("--header", required=True, help="the header to write")
     parser.add_argument("files", nargs="*", help="kernels_cl/*.cl and *.h")
     options = parser.parse_args()
     try:
-        content = emit(options.files)
+        texts, groups, kernels = parse_files(options.files)
+        header, content = emit_header(groups, kernels), emit(options.files, texts, kernels)
     except KernelError as e:
         print(f"embed.py: {e}", file=sys.stderr)
         return 1
-    with open(options.out, "w", encoding="utf-8") as f:
-        f.write(content)
+    pathlib.Path(options.out).write_text(content, encoding="utf-8")
+    pathlib.Path(options.header).write_text(header, encoding="utf-8")
     return 0
 
 

@@ -12,13 +12,6 @@ dtype moved_type(dtype t) {
   return by_size[dtype_size(t)];
 }
 
-void launch_optional(launch *l, const bound_tensor *t) {
-  if (t)
-    launch_buffer(l, t);
-  else
-    launch_absent(l);
-}
-
 static void append_dim(tensor *to, const tensor *from, int axis) {
   to->dims[to->rank] = from->dims[axis];
   to->strides[to->rank++] = from->strides[axis];
@@ -38,11 +31,6 @@ tensor take_dims(const tensor *t, int from, int to) {
   tensor part = {.type = t->type};
   for (int d = from; d < to; d++) append_dim(&part, t, d);
   return part;
-}
-
-void launch_layout(launch *l, const tensor *t) {
-  launch_dims(l, t);
-  launch_strides(l, t);
 }
 
 /* A CPU device runs groups on its cores: enough of them, but not tiny ones. */

@@ -18,16 +18,12 @@ int64_t int_of(const node *n, const ir_int_or_vid *v);
 
 /* The dtype that stands for all of a size, for kernels that only move elements. */
 dtype moved_type(dtype t);
-/* launch_buffer, or launch_absent for NULL. */
-void launch_optional(launch *l, const bound_tensor *t);
 
 /* n tensors of equal dims: the dimensions whose bit is set in `axes` go to over[n], the others to
  * kept[n], both collapsed. */
 void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over);
 /* The sub-tensor of dimensions [from, to) of t, strides kept, offset 0. */
 tensor take_dims(const tensor *t, int from, int to);
-/* Dims and strides of the sub-tensor as index8 arguments: two launch arguments. */
-void launch_layout(launch *l, const tensor *t);
 
 /* The local size for `items` work-items that each loop over about `work` elements. */
 size_t choose_local(const cl_recorder *s, int64_t items, int64_t work);

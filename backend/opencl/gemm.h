@@ -26,10 +26,10 @@ typedef enum gemm_kind {
 /* The product of a Matmul node: batches collapsed, rows that share one b folded into m. */
 void gemm_describe(gemm *g, cl_recorder *s, const node *n);
 
-/* Parameters that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS. */
-void gemm_begin(launch *l, const gemm *g, const char *stem, const char *kernel);
-/* The arguments of matmul, gemv_rows and gemv_columns, in their order. */
-void gemm_push_operands(launch *l, const gemm *g);
+/* Macros that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS. */
+void gemm_begin(launch *l, const gemm *g);
+/* The arguments of matmul, gemv_rows and gemv_columns. */
+gemm_params gemm_operands(const gemm *g);
 
 clave_status gemm_tile(const gemm *g) STATUS_CHECK;
 bool gemm_packed_usable(const gemm *g); /* a CPU with enough local memory */

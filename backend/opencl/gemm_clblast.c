@@ -107,15 +107,15 @@ bool gemm_clblast_usable(const gemm *g) {
 /* out = bias, which CLBlast then scales by beta. */
 static clave_status broadcast_bias(const gemm *g) {
   launch l;
-  gemm_begin(&l, g, "matmul", "broadcast_bias");
-  launch_buffer(&l, g->bias);
-  launch_strides(&l, &g->batch_bias);
-  launch_int(&l, g->bias_m);
-  launch_int(&l, g->bias_n);
-  launch_buffer(&l, g->out);
-  launch_dims(&l, &g->batch_bias);
-  launch_int(&l, g->m);
-  launch_int(&l, g->n);
+  gemm_begin(&l, g);
+  launch_args(&l, &(broadcast_bias_args){.bias = buffer_arg(g->bias),
+                                         .bias_batch = strides_arg(&g->batch_bias),
+                                         .bias_m = g->bias_m,
+                                         .bias_n = g->bias_n,
+                                         .out = buffer_arg(g->out),
+                                         .batch_dims = dims_arg(&g->batch_bias),
+                                         .m_size = g->m,
+                                         .n_size = g->n});
   size_t global[3] = {(size_t)g->n, (size_t)g->m, (size_t)g->batches},
          local[3] = {LOCAL_SIZE, 1, 1};
   return launch_run(&l, 3, global, local);
@@ -195,7 +195,8 @@ static uint64_t blas_class(const gemm *g) {
   static const size_t one[3] = {1, 1, 1};
   matrix a = matrix_a(g), b = matrix_b(g);
   launch l;
-  launch_begin(&l, g->s, g->node, "clblast", "gemm");
+  launch_begin(&l, g->s, g->node);
+  launch_generated(&l, "clblast", NULL, NULL);
   const int64_t sizes[] = {g->batches,
                            g->m,
                            g->n,
@@ -204,9 +205,9 @@ static uint64_t blas_class(const gemm *g) {
                            (int64_t)b.ld,
                            a.transpose == CLBlastTransposeYes,
                            b.transpose == CLBlastTransposeYes};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) launch_int(&l, sizes[i]);
-  launch_float(&l, g->alpha);
-  launch_float(&l, g->bias ? g->beta : 0);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) launch_push_int(&l, sizes[i]);
+  launch_push_float(&l, g->alpha);
+  launch_push_float(&l, g->bias ? g->beta : 0);
   return launch_class(&l, &signature, one, one);
 }
 

@@ -23,9 +23,8 @@ static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int b_order(const gemm *g) { return g->b_n == 1 || g->n == 1 ? 0 : g->b_k == 1 ? 1 : 2; }
 
-/* One key for both kernels: one program. */
-static void begin(launch *l, const gemm *g, const char *kernel) {
-  gemm_begin(l, g, "gemm", kernel);
+static void begin(launch *l, const gemm *g) {
+  gemm_begin(l, g);
   launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
   launch_define(l, "A_ORDER", g->a_k == 1);
   launch_define(l, "B_ORDER", b_order(g));
@@ -33,15 +32,15 @@ static void begin(launch *l, const gemm *g, const char *kernel) {
 
 static clave_status pack_a(const gemm *g, int64_t panels) {
   launch l;
-  begin(&l, g, "gemm_pack");
-  launch_buffer(&l, g->a);
-  launch_strides(&l, &g->batch_a);
-  launch_dims(&l, &g->batch_a);
-  launch_int(&l, g->a_m);
-  launch_int(&l, g->a_k);
-  launch_scratch(&l, 0);
-  launch_int(&l, g->m);
-  launch_int(&l, g->k);
+  begin(&l, g);
+  launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->a),
+                                    .a_batch = strides_arg(&g->batch_a),
+                                    .batch_dims = dims_arg(&g->batch_a),
+                                    .a_m = g->a_m,
+                                    .a_k = g->a_k,
+                                    .packed = scratch_arg(0),
+                                    .m_size = g->m,
+                                    .k_size = g->k});
   size_t global[3] = {(size_t)panels, (size_t)divide_up(g->k, DEPTH), (size_t)g->batches},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
@@ -61,33 +60,28 @@ static int64_t share_panels(const gemm *g, int64_t panels) {
 static clave_status multiply(const gemm *g, int64_t panels, int64_t sums_offset) {
   int64_t each = share_panels(g, panels), strip = strip_of(g);
   launch l;
-  begin(&l, g, "gemm");
-  launch_scratch(&l, 0);
-  launch_buffer(&l, g->b);
-  launch_strides(&l, &g->batch_b);
-  launch_int(&l, g->b_k);
-  launch_int(&l, g->b_n);
-  if (g->bias)
-    launch_buffer(&l, g->bias);
-  else
-    launch_absent(&l);
-  launch_strides(&l, &g->batch_bias);
-  launch_int(&l, g->bias_m);
-  launch_int(&l, g->bias_n);
-  launch_buffer(&l, g->out);
-  if (g->out->t.type == DTYPE_F32)
-    launch_buffer(&l, g->out);
-  else
-    launch_scratch(&l, sums_offset);
-  launch_dims(&l, &g->batch_a);
-  launch_int(&l, g->m);
-  launch_int(&l, g->n);
-  launch_int(&l, g->k);
-  launch_int(&l, each);
-  launch_int(&l, strip);
-  launch_float(&l, g->alpha);
-  launch_float(&l, g->beta);
-  launch_local(&l, sizeof(float) * DEPTH * (size_t)strip);
+  begin(&l, g);
+  bool sums_in_out = g->out->t.type == DTYPE_F32;
+  launch_args(&l, &(gemm_args){.a = scratch_arg(0),
+                               .b = buffer_arg(g->b),
+                               .b_batch = strides_arg(&g->batch_b),
+                               .b_k = g->b_k,
+                               .b_n = g->b_n,
+                               .bias = optional_arg(g->bias),
+                               .bias_batch = strides_arg(&g->batch_bias),
+                               .bias_m = g->bias_m,
+                               .bias_n = g->bias_n,
+                               .out = buffer_arg(g->out),
+                               .sums = sums_in_out ? buffer_arg(g->out) : scratch_arg(sums_offset),
+                               .batch_dims = dims_arg(&g->batch_a),
+                               .m_size = g->m,
+                               .n_size = g->n,
+                               .k_size = g->k,
+                               .panels_each = each,
+                               .strip = strip,
+                               .alpha = g->alpha,
+                               .beta = g->beta,
+                               .packed = local_arg(sizeof(float) * DEPTH * (size_t)strip)});
   size_t global[3] = {(size_t)divide_up(g->n, strip), (size_t)divide_up(panels, each),
                       (size_t)g->batches},
          local[3] = {1, 1, 1};

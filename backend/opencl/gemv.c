@@ -17,17 +17,19 @@ static int64_t share_columns(const gemm *g, int64_t unit, int64_t most) {
   return each < unit ? unit : each > most ? most : each;
 }
 
-static clave_status run(const gemm *g, const char *kernel, int64_t each, size_t floats,
-                        int64_t groups) {
+static clave_status run(const gemm *g, bool by_rows, int64_t each, size_t floats, int64_t groups) {
   int class = class_of(g->m);
   bool is_cpu = recorder_traits(g->s)->is_cpu;
   launch l;
-  gemm_begin(&l, g, "gemv", kernel);
+  gemm_begin(&l, g);
   launch_define(&l, "M", class);
   launch_define(&l, "ROWS", rows_of(class));
-  gemm_push_operands(&l, g);
-  launch_int(&l, each);
-  launch_local(&l, sizeof(float) * (is_cpu ? floats : LANES));
+  arg_local scratch = local_arg(sizeof(float) * (is_cpu ? floats : LANES));
+  if (by_rows)
+    launch_args(&l, &(gemv_rows_args){.gemm = gemm_operands(g), .each = each, .scratch = scratch});
+  else
+    launch_args(&l,
+                &(gemv_columns_args){.gemm = gemm_operands(g), .each = each, .scratch = scratch});
   size_t items = is_cpu ? (size_t)((g->n + each - 1) / each) : (size_t)groups * LANES;
   size_t global[2] = {items, (size_t)g->batches}, local[2] = {is_cpu ? 1 : LANES, 1};
   return launch_run(&l, 2, global, local);
@@ -35,11 +37,11 @@ static clave_status run(const gemm *g, const char *kernel, int64_t each, size_t 
 
 clave_status gemm_rows(const gemm *g) {
   int64_t m = class_of(g->m), each = share_columns(g, 4, 64);
-  return run(g, "gemv_rows", each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)), g->n);
+  return run(g, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)), g->n);
 }
 
 clave_status gemm_columns(const gemm *g) {
   /* OpenCL 1.2 promises 32 KB of local memory: 8 rows by 512 floats take half. */
   int64_t m = class_of(g->m), each = share_columns(g, 64, m == 8 ? 512 : 1024);
-  return run(g, "gemv_columns", each, (size_t)(each * m), (g->n + LANES - 1) / LANES);
+  return run(g, false, each, (size_t)(each * m), (g->n + LANES - 1) / LANES);
 }

@@ -25,11 +25,31 @@ static int kinds_of(const pick *p) {
   return kinds;
 }
 
-static void launch_indices(launch *l, const pick *p) {
-  for (int i = 0; i < MAX_RANK; i++) {
-    launch_optional(l, i < p->n ? p->indices[i] : NULL);
-    launch_strides(l, &p->index[i]);
-  }
+static arg_buffer index_at(const pick *p, int i) {
+  return optional_arg(i < p->n ? p->indices[i] : NULL);
+}
+
+static indices_params indices_of(const pick *p) {
+  return (indices_params){.pick_dims = dims_arg(&p->index[0]),
+                          .sizes = index8_arg(p->sizes),
+                          .steps = index8_arg(p->steps),
+                          .kinds = kinds_of(p),
+                          .i0 = index_at(p, 0),
+                          .i0_strides = strides_arg(&p->index[0]),
+                          .i1 = index_at(p, 1),
+                          .i1_strides = strides_arg(&p->index[1]),
+                          .i2 = index_at(p, 2),
+                          .i2_strides = strides_arg(&p->index[2]),
+                          .i3 = index_at(p, 3),
+                          .i3_strides = strides_arg(&p->index[3]),
+                          .i4 = index_at(p, 4),
+                          .i4_strides = strides_arg(&p->index[4]),
+                          .i5 = index_at(p, 5),
+                          .i5_strides = strides_arg(&p->index[5]),
+                          .i6 = index_at(p, 6),
+                          .i6_strides = strides_arg(&p->index[6]),
+                          .i7 = index_at(p, 7),
+                          .i7_strides = strides_arg(&p->index[7])};
 }
 
 static clave_status launch_pick(cl_recorder *s, const node *n, pick *p) {
@@ -40,24 +60,22 @@ static clave_status launch_pick(cl_recorder *s, const node *n, pick *p) {
   int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   int64_t items = tensor_numel(&p->front) * n_picks * ceil_div(n_back, chunk);
   launch l;
-  launch_begin(&l, s, n, "index", "index_pick");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "TYPE", moved_type(p->x->t.type));
   launch_define(&l, "CHUNK", chunk);
   launch_define(&l, "DENSE", count_dense(&p->back) > 0);
   launch_define(&l, "N_INDICES", p->n);
   launch_define(&l, "WRAP", p->wrap);
-  launch_buffer(&l, p->x);
-  launch_buffer(&l, p->out);
-  launch_layout(&l, &p->front);
-  launch_layout(&l, &p->back);
-  launch_dims(&l, &p->index[0]);
-  launch_index8(&l, p->sizes);
-  launch_index8(&l, p->steps);
-  launch_int(&l, items);
-  launch_int(&l, n_picks);
-  launch_int(&l, n_back);
-  launch_int(&l, kinds_of(p));
-  launch_indices(&l, p);
+  launch_args(&l, &(index_pick_args){.x = buffer_arg(p->x),
+                                     .out = buffer_arg(p->out),
+                                     .front_dims = dims_arg(&p->front),
+                                     .front_strides = strides_arg(&p->front),
+                                     .back_dims = dims_arg(&p->back),
+                                     .back_strides = strides_arg(&p->back),
+                                     .items = items,
+                                     .n_picks = n_picks,
+                                     .n_back = n_back,
+                                     .indices = indices_of(p)});
   return launch_loops(&l, items, 1, min_i64(n_back, chunk));
 }
 
@@ -140,17 +158,18 @@ clave_status opencl_gather(cl_recorder *s, const node *n) {
   tensors_collapse(both, 2);
   int64_t items = tensor_numel(&index->t);
   launch l;
-  launch_begin(&l, s, n, "index", "index_gather");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "TYPE", moved_type(x->t.type));
   launch_dtype(&l, "INDEX_TYPE", index->t.type);
-  launch_buffer(&l, x);
-  launch_buffer(&l, index);
-  launch_buffer(&l, out);
-  launch_layout(&l, &both[1]);
-  launch_strides(&l, &both[0]);
-  launch_int(&l, items);
-  launch_int(&l, size);
-  launch_int(&l, step);
+  launch_args(&l, &(index_gather_args){.x = buffer_arg(x),
+                                       .index = buffer_arg(index),
+                                       .out = buffer_arg(out),
+                                       .dims = dims_arg(&both[1]),
+                                       .x_strides = strides_arg(&both[1]),
+                                       .index_strides = strides_arg(&both[0]),
+                                       .items = items,
+                                       .size = size,
+                                       .step = step});
   return launch_loops(&l, items, 1, 8);
 }
 
@@ -169,16 +188,11 @@ clave_status opencl_ravel_index(cl_recorder *s, const node *n) {
   tensors_collapse(p.index, p.n);
   int64_t items = tensor_numel(&p.index[0]);
   launch l;
-  launch_begin(&l, s, n, "index", "index_ravel");
+  launch_begin(&l, s, n);
   launch_define(&l, "N_INDICES", p.n);
   launch_define(&l, "WRAP", 1);
   if (step > INT32_MAX) launch_wide(&l);
-  launch_buffer(&l, p.out);
-  launch_dims(&l, &p.index[0]);
-  launch_index8(&l, p.sizes);
-  launch_index8(&l, p.steps);
-  launch_int(&l, items);
-  launch_int(&l, kinds_of(&p));
-  launch_indices(&l, &p);
+  launch_args(
+      &l, &(index_ravel_args){.out = buffer_arg(p.out), .items = items, .indices = indices_of(&p)});
   return launch_loops(&l, items, 1, 8);
 }

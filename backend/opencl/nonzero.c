@@ -10,13 +10,12 @@ static int64_t choose_chunk(const cl_recorder *s, int64_t n) {
   return max_i64(GPU_CHUNK, ceil_div(n, MAX_CHUNKS));
 }
 
-static void begin_launch(launch *l, cl_recorder *s, const node *n, const char *kernel) {
+static void begin_launch(launch *l, cl_recorder *s, const node *n) {
   const ir_nonzero *op = n->instruction->op;
   dtype type = n->tensors[op->x].t.type;
-  launch_begin(l, s, n, "nonzero", kernel);
+  launch_begin(l, s, n);
   launch_dtype(l, "TYPE", moved_type(type));
   launch_define(l, "SHIFT", 64 - 8 * (int)dtype_size(type) + dtype_is_float(type));
-  launch_buffer(l, &n->tensors[op->x]);
 }
 
 clave_status opencl_nonzero(cl_recorder *s, const node *n) {
@@ -27,20 +26,22 @@ clave_status opencl_nonzero(cl_recorder *s, const node *n) {
           chunks = max_i64(1, ceil_div(numel, chunk));
   TRY(recorder_scratch(s, (size_t)chunks * sizeof(cl_long)));
   launch l;
-  begin_launch(&l, s, n, "nonzero_count");
-  launch_scratch(&l, 0);
-  launch_int(&l, chunks);
-  launch_int(&l, chunk);
-  launch_int(&l, numel);
+  begin_launch(&l, s, n);
+  launch_args(&l, &(nonzero_count_args){.x = buffer_arg(&n->tensors[op->x]),
+                                        .counts = scratch_arg(0),
+                                        .chunks = chunks,
+                                        .chunk = chunk,
+                                        .n = numel});
   TRY(launch_loops(&l, chunks, 1, chunk));
-  begin_launch(&l, s, n, "nonzero_write");
-  launch_scratch(&l, 0);
-  launch_buffer(&l, &n->tensors[op->out]);
-  launch_buffer(&l, &n->tensors[op->count]);
-  launch_dims(&l, x);
-  launch_int(&l, chunks);
-  launch_int(&l, chunk);
-  launch_int(&l, numel);
-  launch_int(&l, x->rank);
+  begin_launch(&l, s, n);
+  launch_args(&l, &(nonzero_write_args){.x = buffer_arg(&n->tensors[op->x]),
+                                        .counts = scratch_arg(0),
+                                        .out = buffer_arg(&n->tensors[op->out]),
+                                        .count = buffer_arg(&n->tensors[op->count]),
+                                        .dims = dims_arg(x),
+                                        .chunks = chunks,
+                                        .chunk = chunk,
+                                        .n = numel,
+                                        .rank = x->rank});
   return launch_loops(&l, chunks, 1, chunk);
 }

@@ -2,25 +2,38 @@
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-/* n elements a row; a missing weight or bias is one of the kernel's classes. */
-static bool begin_norm(launch *l, cl_recorder *s, const node *n, const char *kernel,
-                       const bound_tensor *x, const bound_tensor *weight, const bound_tensor *bias,
-                       int64_t row_size, bool rms) {
-  bool is_cpu = recorder_traits(s)->is_cpu, team = !is_cpu && row_size >= 32;
-  const bound_tensor *param = weight ? weight : bias;
-  launch_begin(l, s, n, "norm", kernel);
-  launch_dtype(l, "X_TYPE", x->t.type);
-  launch_dtype(l, "PARAM_TYPE", param ? param->t.type : x->t.type);
-  launch_compute(l, x->t.type);
-  launch_define(l, "RMS", rms);
-  launch_define(l, "HAS_WEIGHT", weight != NULL);
-  launch_define(l, "HAS_BIAS", bias != NULL);
-  launch_define(l, "W", is_cpu ? 16 : 1);
-  launch_define(l, "TEAM", team ? LOCAL_SIZE : 1);
-  launch_buffer(l, x);
-  launch_optional(l, weight);
-  launch_optional(l, bias);
-  return team;
+typedef struct normalisation {
+  const bound_tensor *x, *weight, *bias, *out; /* weight, bias: NULL if not given */
+  int64_t rows, row_size;
+  double eps;
+  bool rms;
+} normalisation;
+
+static bool has_teams(const cl_recorder *s, const normalisation *p) {
+  return !recorder_traits(s)->is_cpu && p->row_size >= 32;
+}
+
+/* A missing weight or bias is one of the kernel's classes. */
+static void begin_norm(launch *l, cl_recorder *s, const node *n, const normalisation *p) {
+  const bound_tensor *param = p->weight ? p->weight : p->bias;
+  launch_begin(l, s, n);
+  launch_dtype(l, "X_TYPE", p->x->t.type);
+  launch_dtype(l, "PARAM_TYPE", param ? param->t.type : p->x->t.type);
+  launch_compute(l, p->x->t.type);
+  launch_define(l, "RMS", p->rms);
+  launch_define(l, "HAS_WEIGHT", p->weight != NULL);
+  launch_define(l, "HAS_BIAS", p->bias != NULL);
+  launch_define(l, "W", recorder_traits(s)->is_cpu ? 16 : 1);
+  launch_define(l, "TEAM", has_teams(s, p) ? LOCAL_SIZE : 1);
+}
+
+static norm_params arguments_of(const normalisation *p) {
+  return (norm_params){.x = buffer_arg(p->x),
+                       .weight = optional_arg(p->weight),
+                       .bias = optional_arg(p->bias),
+                       .out = buffer_arg(p->out),
+                       .rows = p->rows,
+                       .eps = p->eps};
 }
 
 /* The product of dims [from, rank). */
@@ -29,63 +42,73 @@ static int64_t count_from(const tensor *t, int from) {
   return tensor_numel(&inner);
 }
 
-static clave_status norm_rows(cl_recorder *s, const node *n, const uint32_t tids[4], int n_axes,
-                              double eps, bool rms) {
-  const bound_tensor *x = &n->tensors[tids[0]], *out = &n->tensors[tids[3]];
-  int64_t size = count_from(&x->t, x->t.rank - n_axes),
-          rows = size ? tensor_numel(&x->t) / size : 0;
+static clave_status norm_rows(cl_recorder *s, const node *n, normalisation *p, int n_axes) {
+  const tensor *x = &p->x->t;
+  p->row_size = count_from(x, x->rank - n_axes);
+  p->rows = p->row_size ? tensor_numel(x) / p->row_size : 0;
   launch l;
-  bool team = begin_norm(&l, s, n, "norm_rows", x, operand_of(n, tids[1]), operand_of(n, tids[2]),
-                         size, rms);
-  launch_buffer(&l, out);
-  launch_int(&l, rows);
-  launch_int(&l, size);
-  launch_float(&l, eps);
-  return launch_rows(&l, rows, 4 * size, team);
+  begin_norm(&l, s, n, p);
+  launch_args(&l, &(norm_rows_args){.norm = arguments_of(p), .n = p->row_size});
+  return launch_rows(&l, p->rows, 4 * p->row_size, has_teams(s, p));
 }
 
 clave_status opencl_layer_norm(cl_recorder *s, const node *n) {
   const ir_layer_norm *op = n->instruction->op;
-  return norm_rows(s, n, (uint32_t[]){op->x, op->weight, op->bias, op->out}, op->n_axes, op->eps,
-                   false);
+  normalisation p = {.x = &n->tensors[op->x],
+                     .weight = operand_of(n, op->weight),
+                     .bias = operand_of(n, op->bias),
+                     .out = &n->tensors[op->out],
+                     .eps = op->eps};
+  return norm_rows(s, n, &p, op->n_axes);
 }
 
 clave_status opencl_rms_norm(cl_recorder *s, const node *n) {
   const ir_rms_norm *op = n->instruction->op;
-  return norm_rows(s, n, (uint32_t[]){op->x, op->weight, IR_NONE, op->out}, op->n_axes, op->eps,
-                   true);
+  normalisation p = {.x = &n->tensors[op->x],
+                     .weight = operand_of(n, op->weight),
+                     .out = &n->tensors[op->out],
+                     .eps = op->eps,
+                     .rms = true};
+  return norm_rows(s, n, &p, op->n_axes);
 }
 
 clave_status opencl_group_norm(cl_recorder *s, const node *n) {
   const ir_group_norm *op = n->instruction->op;
-  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  int64_t rows = x->t.dims[0] * op->groups, channels = x->t.dims[1] / op->groups,
-          spatial = count_from(&x->t, 2);
+  const bound_tensor *x = &n->tensors[op->x];
+  int64_t channels = x->t.dims[1] / op->groups, spatial = count_from(&x->t, 2);
+  normalisation p = {.x = x,
+                     .weight = operand_of(n, op->weight),
+                     .bias = operand_of(n, op->bias),
+                     .out = &n->tensors[op->out],
+                     .rows = x->t.dims[0] * op->groups,
+                     .row_size = channels * spatial,
+                     .eps = op->eps};
   launch l;
-  bool team = begin_norm(&l, s, n, "norm_groups", x, operand_of(n, op->weight),
-                         operand_of(n, op->bias), channels * spatial, false);
-  launch_buffer(&l, out);
-  launch_int(&l, rows);
-  launch_int(&l, op->groups);
-  launch_int(&l, channels);
-  launch_int(&l, spatial);
-  launch_float(&l, op->eps);
-  return launch_rows(&l, rows, 4 * channels * spatial, team);
+  begin_norm(&l, s, n, &p);
+  launch_args(&l, &(norm_groups_args){.norm = arguments_of(&p),
+                                      .groups = op->groups,
+                                      .channels = channels,
+                                      .spatial = spatial});
+  return launch_rows(&l, p.rows, 4 * p.row_size, has_teams(s, &p));
 }
 
 clave_status opencl_batch_norm(cl_recorder *s, const node *n) {
   const ir_batch_norm *op = n->instruction->op;
-  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  int64_t channels = x->t.dims[1], rows = x->t.dims[0] * channels, spatial = count_from(&x->t, 2);
+  const bound_tensor *x = &n->tensors[op->x];
+  int64_t channels = x->t.dims[1], spatial = count_from(&x->t, 2);
+  normalisation p = {.x = x,
+                     .weight = operand_of(n, op->weight),
+                     .bias = operand_of(n, op->bias),
+                     .out = &n->tensors[op->out],
+                     .rows = x->t.dims[0] * channels,
+                     .row_size = spatial,
+                     .eps = op->eps};
   launch l;
-  bool team = begin_norm(&l, s, n, "norm_batch", x, operand_of(n, op->weight),
-                         operand_of(n, op->bias), spatial, false);
-  launch_buffer(&l, &n->tensors[op->mean]);
-  launch_buffer(&l, &n->tensors[op->var]);
-  launch_buffer(&l, out);
-  launch_int(&l, rows);
-  launch_int(&l, channels);
-  launch_int(&l, spatial);
-  launch_float(&l, op->eps);
-  return launch_rows(&l, rows, spatial, team);
+  begin_norm(&l, s, n, &p);
+  launch_args(&l, &(norm_batch_args){.norm = arguments_of(&p),
+                                     .mean = buffer_arg(&n->tensors[op->mean]),
+                                     .var = buffer_arg(&n->tensors[op->var]),
+                                     .channels = channels,
+                                     .spatial = spatial});
+  return launch_rows(&l, p.rows, spatial, has_teams(s, &p));
 }

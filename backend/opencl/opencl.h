@@ -8,27 +8,38 @@
  *   clave_status opencl_softmax(cl_recorder *s, const node *n) {
  *     const ir_softmax *op = n->instruction->op;
  *     const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
+ *     ...
  *     launch l;
- *     launch_begin(&l, s, n, "softmax", "softmax_rows");  // kernels_cl/softmax.cl, the kernel
+ *     launch_begin(&l, s, n);
  *     launch_dtype(&l, "X_TYPE", x->t.type);  // key of the program: dtypes and flags, no shapes
  *     launch_compute(&l, x->t.type);          // COMPUTE: what `real` is in the kernel
  *     launch_define(&l, "LOG", op->log);
- *     launch_buffer(&l, x);  // arguments in the kernel's order: buffer, long offset
- *     launch_strides(&l, &x->t);  // index8
- *     launch_buffer(&l, out);
- *     launch_int(&l, rows);  // int, uint, long, ulong or index_t, as the kernel says
- *     return launch_items(&l, rows);  // one dimension; the kernel masks by `rows`
+ *     launch_args(&l, &(softmax_args){.x = buffer_arg(x),
+ *                                     .out = buffer_arg(out),
+ *                                     .kept_dims = dims_arg(&kept[0]),  // index8
+ *                                     .x_strides = strides_arg(&kept[0]),
+ *                                     .out_strides = strides_arg(&kept[1]),
+ *                                     .groups = items,  // int, uint, long, ulong or index_t
+ *                                     ...});
+ *     return launch_items(&l, items);  // one dimension; the kernel masks by `groups`
  *   }
+ *
+ * softmax_args says that it is the kernel `softmax` (of kernels_cl/softmax.cl), and has its
+ * parameters by their names: the build writes such a struct for each kernel, kernel_args.h, and
+ * refuses an initialiser that leaves a field out. A pointer `x` with its `x_offset` is one field; a
+ * macro NAME_PARAMS of several parameters is a field `name` of type name_params, for kernels that
+ * share them. FAULT_PARAMS, which come last, and RANDOM_PARAMS are bound by themselves.
  *
  * The op function runs once for a schedule and records its launches, which streams then run with
  * whatever buffers the slots have (submit.c); n's tensors have types and slots only. No error
- * checks are needed until launch_run/items/groups: they report the first mistake, by kernel and
- * argument name. */
+ * checks are needed until launch_run/items/groups: they report the first value that its parameter
+ * cannot hold, by kernel and name. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
 #include "backend/backend.h"
 #include "base/memory.h"
+#include "kernel_args.h"
 
 typedef struct cl_device cl_device;     /* backend: one opened device */
 typedef struct cl_recorder cl_recorder; /* takes the launches of one node */
@@ -70,67 +81,6 @@ typedef struct launch_macro {
   int32_t kind, value;
 } launch_macro;
 
-typedef enum value_kind {
-  VALUE_OPERAND, /* a slot's buffer; what follows is the offset from where the slot begins */
-  VALUE_SCRATCH,
-  VALUE_ABSENT, /* any buffer */
-  VALUE_SEED,   /* of the session's random numbers */
-  VALUE_RUN,    /* how far they are */
-  VALUE_INT,
-  VALUE_FLOAT,
-  VALUE_INDEX8,
-  VALUE_LOCAL
-} value_kind;
-typedef struct launch_value {
-  value_kind kind;
-  union {
-    struct {
-      uint32_t slot;
-      dtype type; /* offsets count its elements */
-    } operand;
-    int64_t i;
-    double f;
-    int64_t i8[8];
-    size_t bytes;
-  } as;
-} launch_value;
-
-/* Kinds of kernel parameters, by their type in the kernel. real is float, double or long by
- * COMPUTE; index_t and index8 are int and int8, or long and long8 where a tensor is too large
- * (WIDE). */
-typedef enum arg_kind {
-  ARG_BUFFER,
-  ARG_LOCAL,
-  ARG_INT,
-  ARG_UINT,
-  ARG_LONG,
-  ARG_ULONG,
-  ARG_FLOAT,
-  ARG_DOUBLE,
-  ARG_REAL,
-  ARG_INDEX,
-  ARG_INDEX8,
-  ARG_FAULT,
-  ARG_FAULT_NODE
-} arg_kind;
-typedef struct arg_info {
-  const char *name;
-  arg_kind kind;
-} arg_info;
-/* A macro of the kernel's file that is a number, unless the launch defines it otherwise: sizes are
- * told apart by such, see shape_class.c. */
-typedef struct block_info {
-  const char *name;
-  int value;
-} block_info;
-typedef struct kernel_signature {
-  const char *stem, *kernel;
-  const arg_info *args;
-  int n_args;
-  const block_info *blocks;
-  int n_blocks;
-} kernel_signature;
-
 /* A source made at run time (elementwise): text of the file and the signature of its kernel. Called
  * only when the launch is not in the node's cache. args go into `args` (room for MAX_LAUNCH_ARGS;
  * names are literals). */
@@ -140,7 +90,8 @@ typedef clave_status (*launch_generator)(const void *ctx, text *source, arg_info
 typedef struct launch {
   cl_recorder *s;
   const node *n;
-  const char *stem, *kernel; /* string literals: compared by address */
+  const char *stem, *kernel; /* string literals: compared by address; NULL before launch_args */
+  const kernel_signature *signature; /* NULL: generated */
   launch_macro macros[MAX_LAUNCH_DEFINES];
   launch_value values[MAX_LAUNCH_ARGS];
   int n_macros, n_values;
@@ -149,32 +100,26 @@ typedef struct launch {
   const void *generate_ctx;
 } launch;
 
-/* stem, kernel and all names must be string literals. */
-void launch_begin(launch *l, cl_recorder *s, const node *n, const char *stem, const char *kernel);
+/* All names must be string literals. */
+void launch_begin(launch *l, cl_recorder *s, const node *n);
 void launch_dtype(launch *l, const char *name,
                   dtype t); /* -D name=F32: for STORAGE(), LOAD(), STORE() of common.h */
 void launch_compute(launch *l,
                     dtype t); /* -D COMPUTE: F32 for F32 F16 BF16, F64, I64 for integers and BOOL */
 void launch_define(launch *l, const char *name,
                    int value); /* -D name=value: flags and small enums, never shapes */
-void launch_generated(launch *l, launch_generator generate, const void *ctx);
+void launch_wide(launch *l);   /* index_t must be 64 bits (buffer_arg sees to it for its tensors) */
 
-/* Arguments, in the kernel's order. A parameter `FAULT_PARAMS` is bound by itself and must come
- * last. */
-void launch_buffer(launch *l,
-                   const bound_tensor *t); /* two: __global pointer, long offset of element 0 */
-void launch_absent(launch *l); /* the same two, for an optional operand that is not there */
-void launch_scratch(launch *l, int64_t offset); /* the same two; offset in elements */
-void launch_int(launch *l, int64_t value);      /* int, uint, long, ulong, index_t */
-void launch_float(launch *l, double value);     /* float, double, real */
-void launch_index8(launch *l, const int64_t values[8]);
-void launch_dims(launch *l, const tensor *t);    /* index8, innermost dimension first; the rest 1 */
-void launch_strides(launch *l, const tensor *t); /* index8, innermost dimension first; the rest 0 */
-void launch_local(launch *l, size_t bytes);
-void launch_seed(launch *l);       /* ulong: of the session's random numbers */
-void launch_random_run(launch *l); /* uint: the run that they are of, modulo 2^32 */
-void launch_wide(
-    launch *l); /* index_t must be 64 bits (launch_buffer sees to it for its tensors) */
+/* The kernel and its arguments: a pointer to one of the structs of kernel_args.h. */
+#define launch_args(l, ...) launch_take(l, &kernel_signatures[KERNEL_OF(__VA_ARGS__)], __VA_ARGS__)
+void launch_take(launch *l, const kernel_signature *g, const void *args);
+
+/* A kernel made at run time has no struct: its arguments follow each other in its order. */
+void launch_generated(launch *l, const char *name, launch_generator generate, const void *ctx);
+void launch_push_buffer(launch *l, arg_buffer a); /* two parameters */
+void launch_push_int(launch *l, int64_t value);
+void launch_push_float(launch *l, double value);
+void launch_push_index8(launch *l, arg_index8 a);
 
 /* Records. global counts work-items and is rounded up to a multiple of local: the kernel masks. A
  * zero size does nothing. */

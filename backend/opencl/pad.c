@@ -39,17 +39,18 @@ clave_status opencl_pad(cl_recorder *s, const node *n) {
   int64_t row = out->t.dims[rank - 1],
           items = row ? tensor_numel(&out->t) / row * ceil_div(row, chunk) : 0;
   launch l;
-  launch_begin(&l, s, n, "pad", "pad");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "TYPE", moved_type(x->t.type));
   launch_define(&l, "CHUNK", chunk);
   launch_define(&l, "MODE", (int)op->mode);
-  launch_buffer(&l, x);
-  launch_buffer(&l, out);
-  launch_dims(&l, &out->t);
-  launch_index8(&l, before);
-  launch_layout(&l, &x->t);
-  launch_int(&l, rank);
-  launch_int(&l, items);
-  launch_int(&l, value_bits(op->value, x->t.type));
+  launch_args(&l, &(pad_args){.x = buffer_arg(x),
+                              .out = buffer_arg(out),
+                              .dims = dims_arg(&out->t),
+                              .before = index8_arg(before),
+                              .sizes = dims_arg(&x->t),
+                              .strides = strides_arg(&x->t),
+                              .n_dims = rank,
+                              .items = items,
+                              .value = value_bits(op->value, x->t.type)});
   return launch_loops(&l, items, 1, min_i64(row, chunk));
 }

@@ -17,7 +17,7 @@ struct kernel_program {
   char *options;             /* owned */
   char *source; /* owned; the full text of a generated program, else NULL until built */
   bool generated;
-  kernel_signature signature; /* of a generated program; args owned */
+  kernel_signature signature; /* args owned if it is generated */
   uint64_t identity[2];       /* of stem, kernel, options and generated source */
   mutex *lock;                /* of what follows */
   cl_program handle;          /* NULL: not built */
@@ -50,7 +50,7 @@ static void program_destroy(cl_device *d, kernel_program *p) {
   if (p->handle) d->cl->clReleaseProgram(p->handle);
   free(p->name);
   mutex_destroy(p->lock);
-  free((void *)p->signature.args);
+  if (p->generated) free((void *)p->signature.args);
   free(p->proven.items);
   free(p->options);
   free(p->source);
@@ -106,6 +106,7 @@ static clave_status program_create(cl_device *d, const launch *l, kernel_program
   p->stem = l->stem;
   p->kernel = l->kernel;
   p->generated = l->generate != NULL;
+  if (l->signature) p->signature = *l->signature;
   TRY(mutex_create(&p->lock));
   text options = {0};
   clave_status st = write_options(d, l, &options);
@@ -152,14 +153,7 @@ clave_status program_find(cl_device *d, const launch *l, kernel_program **out) {
   return st;
 }
 
-const kernel_signature *program_signature(const kernel_program *p) {
-  if (p->generated) return &p->signature;
-  for (int i = 0; i < n_kernel_signatures; i++)
-    if (strcmp(kernel_signatures[i].stem, p->stem) == 0 &&
-        strcmp(kernel_signatures[i].kernel, p->kernel) == 0)
-      return &kernel_signatures[i];
-  return NULL;
-}
+const kernel_signature *program_signature(const kernel_program *p) { return &p->signature; }
 
 /* ---------------------------------------------------------------- building */
 

@@ -82,32 +82,30 @@ static int64_t places_offset(const reduction *r) { return 3 * r->n_splits * r->n
 
 static clave_status launch_reduce(cl_recorder *s, const node *n, const reduction *r) {
   launch l;
-  launch_begin(&l, s, n, "reduce", "reduce");
+  launch_begin(&l, s, n);
   define_types(&l, r);
   launch_row_class(&l, r->rows);
   launch_define(&l, "SPLIT", r->n_splits > 1);
   launch_define(&l, "STRIP", r->rows.strip);
-  launch_buffer(&l, r->x);
-  launch_buffer(&l, r->out);
-  if (r->n_splits > 1) {
-    launch_scratch(&l, 0);
-    launch_scratch(&l, places_offset(r));
-  } else {
-    launch_absent(&l);
-    launch_absent(&l);
-  }
   tensor outer = take_dims(&r->over, 0, r->over.rank > 0 ? r->over.rank - 1 : 0);
-  launch_layout(&l, &r->kept);
-  launch_layout(&l, &outer);
   int64_t items = row_class_items(r->rows, &r->kept);
-  launch_int(&l, r->n_kept);
-  launch_int(&l, items);
-  launch_int(&l, kept_row_size(&r->kept));
-  launch_int(&l, r->n_outer);
-  launch_int(&l, r->n_inner);
-  launch_int(&l, r->inner_stride);
-  launch_int(&l, r->n_splits);
-  launch_float(&l, r->divisor);
+  bool split = r->n_splits > 1;
+  launch_args(&l, &(reduce_args){.x = buffer_arg(r->x),
+                                 .out = buffer_arg(r->out),
+                                 .parts = split ? scratch_arg(0) : absent_arg(),
+                                 .places = split ? scratch_arg(places_offset(r)) : absent_arg(),
+                                 .kept_dims = dims_arg(&r->kept),
+                                 .kept_strides = strides_arg(&r->kept),
+                                 .outer_dims = dims_arg(&outer),
+                                 .outer_strides = strides_arg(&outer),
+                                 .n_kept = r->n_kept,
+                                 .groups = items,
+                                 .row_size = kept_row_size(&r->kept),
+                                 .n_outer = r->n_outer,
+                                 .n_inner = r->n_inner,
+                                 .inner_stride = r->inner_stride,
+                                 .n_splits = r->n_splits,
+                                 .divisor = r->divisor});
   int64_t work = ceil_div(r->n_outer * r->n_inner * lanes_of(r), r->n_splits);
   if (!r->rows.team) return launch_loops(&l, items, r->n_splits, work);
   size_t global[2] = {(size_t)items * LOCAL_SIZE, (size_t)r->n_splits}, local[2] = {LOCAL_SIZE, 1};
@@ -116,16 +114,16 @@ static clave_status launch_reduce(cl_recorder *s, const node *n, const reduction
 
 static clave_status launch_merge(cl_recorder *s, const node *n, const reduction *r) {
   launch l;
-  launch_begin(&l, s, n, "reduce", "reduce_merge");
+  launch_begin(&l, s, n);
   define_types(&l, r);
   launch_row_class(&l, (row_class){.row = true, .width = 1});
   launch_define(&l, "SPLIT", 0);
-  launch_scratch(&l, 0);
-  launch_scratch(&l, places_offset(r));
-  launch_buffer(&l, r->out);
-  launch_int(&l, r->n_kept);
-  launch_int(&l, r->n_splits);
-  launch_float(&l, r->divisor);
+  launch_args(&l, &(reduce_merge_args){.parts = scratch_arg(0),
+                                       .places = scratch_arg(places_offset(r)),
+                                       .out = buffer_arg(r->out),
+                                       .n_kept = r->n_kept,
+                                       .n_splits = r->n_splits,
+                                       .divisor = r->divisor});
   return launch_items(&l, r->n_kept);
 }
 

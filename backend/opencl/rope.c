@@ -12,20 +12,21 @@ clave_status opencl_rope(cl_recorder *s, const node *n) {
   tensor rows = take_dims(&x->t, 0, rank - 1);
   int64_t n_pairs = x->t.dims[rank - 1] / 2, items = tensor_numel(&rows) * ceil_div(n_pairs, chunk);
   launch l;
-  launch_begin(&l, s, n, "rope", "rope");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "X_TYPE", x->t.type);
   launch_dtype(&l, "TABLE_TYPE", cosines->t.type);
   launch_compute(&l, x->t.type);
   launch_define(&l, "INTERLEAVED", op->interleaved);
   launch_define(&l, "CHUNK", chunk);
-  launch_buffer(&l, x);
-  launch_buffer(&l, cosines);
-  launch_buffer(&l, sines);
-  launch_buffer(&l, &n->tensors[op->out]);
-  launch_layout(&l, &rows);
-  launch_int(&l, items);
-  launch_int(&l, x->t.dims[rank - 2]);
-  launch_int(&l, x->t.dims[rank - 3]);
-  launch_int(&l, n_pairs);
+  launch_args(&l, &(rope_args){.x = buffer_arg(x),
+                               .cosines = buffer_arg(cosines),
+                               .sines = buffer_arg(sines),
+                               .out = buffer_arg(&n->tensors[op->out]),
+                               .dims = dims_arg(&rows),
+                               .strides = strides_arg(&rows),
+                               .items = items,
+                               .n_heads = x->t.dims[rank - 2],
+                               .length = x->t.dims[rank - 3],
+                               .n_pairs = n_pairs});
   return launch_loops(&l, items, 1, 2 * min_i64(n_pairs, chunk));
 }

@@ -55,34 +55,35 @@ static int64_t count_parts(const cl_recorder *s, int64_t items, int64_t size) {
   return max_i64(1, min_i64(wanted, size));
 }
 
-static void begin_launch(launch *l, cl_recorder *s, const node *n, const char *kernel,
-                         ir_scatter_kind kind, const scatter_operands *o) {
+static void begin_launch(launch *l, cl_recorder *s, const node *n, ir_scatter_kind kind,
+                         const scatter_operands *o) {
   bool assign = kind == IR_SCATTER_KIND_ASSIGN;
-  launch_begin(l, s, n, "scatter", kernel);
+  launch_begin(l, s, n);
   launch_dtype(l, "TYPE", assign ? moved_type(o->out->t.type) : o->out->t.type);
   launch_dtype(l, "INDEX_TYPE", o->index->t.type);
   if (!assign) launch_compute(l, o->out->t.type);
   launch_define(l, "KIND", (int)kind);
-  launch_buffer(l, o->source);
-  launch_buffer(l, o->index);
-  launch_buffer(l, o->out);
 }
 
-static void launch_layouts(launch *l, const scatter_split *p) {
-  launch_layout(l, &p->front[SOURCE]);
-  launch_strides(l, &p->front[INDEX]);
-  launch_strides(l, &p->front[OUT]);
-  launch_layout(l, &p->back[SOURCE]);
-  launch_strides(l, &p->back[OUT]);
-}
-
-static void launch_sizes(launch *l, const scatter_split *p) {
-  launch_int(l, p->n);
-  launch_int(l, tensor_numel(&p->back[OUT]));
-  launch_int(l, p->size);
-  launch_int(l, p->step[SOURCE]);
-  launch_int(l, p->step[INDEX]);
-  launch_int(l, p->step[OUT]);
+static scatter_params arguments_of(const scatter_operands *o, const scatter_split *p,
+                                   int64_t items) {
+  return (scatter_params){.source = buffer_arg(o->source),
+                          .index = buffer_arg(o->index),
+                          .out = buffer_arg(o->out),
+                          .front_dims = dims_arg(&p->front[SOURCE]),
+                          .source_front = strides_arg(&p->front[SOURCE]),
+                          .index_front = strides_arg(&p->front[INDEX]),
+                          .out_front = strides_arg(&p->front[OUT]),
+                          .back_dims = dims_arg(&p->back[SOURCE]),
+                          .source_back = strides_arg(&p->back[SOURCE]),
+                          .out_back = strides_arg(&p->back[OUT]),
+                          .items = items,
+                          .n = p->n,
+                          .n_back = tensor_numel(&p->back[OUT]),
+                          .size = p->size,
+                          .source_step = p->step[SOURCE],
+                          .index_step = p->step[INDEX],
+                          .out_step = p->step[OUT]};
 }
 
 static clave_status launch_walk(cl_recorder *s, const node *n, ir_scatter_kind kind,
@@ -92,14 +93,12 @@ static clave_status launch_walk(cl_recorder *s, const node *n, ir_scatter_kind k
   int64_t rows = tensor_numel(&p->front[OUT]) * ceil_div(n_back, chunk),
           parts = count_parts(s, rows, p->size);
   launch l;
-  begin_launch(&l, s, n, "scatter_walk", kind, o);
+  begin_launch(&l, s, n, kind, o);
   launch_define(&l, "WRAP", o->wrap);
   launch_define(&l, "CHUNK", chunk);
   launch_define(&l, "DENSE", is_dense(&p->back[SOURCE]) && is_dense(&p->back[OUT]));
-  launch_layouts(&l, p);
-  launch_int(&l, rows * parts);
-  launch_int(&l, parts);
-  launch_sizes(&l, p);
+  launch_args(&l,
+              &(scatter_walk_args){.scatter = arguments_of(o, p, rows * parts), .parts = parts});
   return launch_loops(&l, rows * parts, 1, p->n * min_i64(n_back, chunk));
 }
 
@@ -109,13 +108,11 @@ static clave_status launch_segments(cl_recorder *s, const node *n, ir_scatter_ki
   TRY(launch_sort(s, n, &p->lines, o->axis, &places));
   int64_t items = tensor_numel(&p->front[OUT]) * p->n * tensor_numel(&p->back[OUT]);
   launch l;
-  begin_launch(&l, s, n, "scatter_segments", kind, o);
+  begin_launch(&l, s, n, kind, o);
   if (items > INT32_MAX) launch_wide(&l);
-  launch_scratch(&l, places.offset);
-  launch_layouts(&l, p);
-  launch_int(&l, items);
-  launch_int(&l, places.pitch);
-  launch_sizes(&l, p);
+  launch_args(&l, &(scatter_segments_args){.scatter = arguments_of(o, p, items),
+                                           .places = scratch_arg(places.offset),
+                                           .pitch = places.pitch});
   return launch_loops(&l, items, 1, 8);
 }
 

@@ -13,20 +13,21 @@ clave_status opencl_softmax(cl_recorder *s, const node *n) {
   row_class rows = choose_row_class(s, kept, over, 2);
   int64_t size = tensor_numel(&over[0]), items = row_class_items(rows, kept);
   launch l;
-  launch_begin(&l, s, n, "softmax", "softmax");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "X_TYPE", x->t.type);
   launch_compute(&l, x->t.type);
   launch_define(&l, "LOG", op->log);
   launch_row_class(&l, rows);
-  launch_buffer(&l, x);
-  launch_buffer(&l, out);
-  launch_layout(&l, &kept[0]);
-  launch_strides(&l, &kept[1]);
-  launch_int(&l, items);
-  launch_int(&l, kept_row_size(kept));
-  launch_int(&l, size);
-  launch_int(&l, step_of(&over[0]));
-  launch_int(&l, step_of(&over[1]));
+  launch_args(&l, &(softmax_args){.x = buffer_arg(x),
+                                  .out = buffer_arg(out),
+                                  .kept_dims = dims_arg(&kept[0]),
+                                  .x_strides = strides_arg(&kept[0]),
+                                  .out_strides = strides_arg(&kept[1]),
+                                  .groups = items,
+                                  .row_size = kept_row_size(kept),
+                                  .n = size,
+                                  .x_step = step_of(&over[0]),
+                                  .out_step = step_of(&over[1])});
   return launch_rows(&l, items, 16 * size * (rows.row ? 1 : rows.width),
                      rows.team); /* exp costs more than a load */
 }

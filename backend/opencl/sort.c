@@ -20,11 +20,10 @@ static bool has_long_key(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
 
 static int run_of(const sorting *g) { return recorder_traits(g->s)->is_cpu ? CPU_RUN : GPU_RUN; }
 
-/* Keys of both halves, then places of both halves. */
-static void bind_entries(launch *l, const sorting *g, int half) {
-  int64_t total = g->rows * g->pitch;
-  launch_scratch(l, half * total);
-  launch_scratch(l, (g->long_key ? 4 : 2) * total + half * total);
+/* Scratch memory: keys of both halves, then places of both halves. */
+static int64_t keys_offset(const sorting *g, int half) { return half * g->rows * g->pitch; }
+static int64_t places_offset(const sorting *g, int half) {
+  return ((g->long_key ? 4 : 2) + half) * g->rows * g->pitch;
 }
 
 static clave_status make_entries(sorting *g) {
@@ -58,55 +57,55 @@ static void lay_out(sorting *g, int axis) {
 
 static clave_status launch_runs(sorting *g) {
   launch l;
-  launch_begin(&l, g->s, g->n, "sort", "sort_runs");
+  launch_begin(&l, g->s, g->n);
   launch_dtype(&l, "X_TYPE", g->x->t.type);
   launch_compute(&l, g->x->t.type);
   launch_define(&l, "RUN", run_of(g));
   launch_define(&l, "DESCENDING", g->descending);
   launch_define(&l, "LONG_KEY", g->long_key);
-  launch_buffer(&l, g->x);
-  bind_entries(&l, g, 0);
-  launch_layout(&l, &g->kept[0]);
   int64_t per_row = ceil_div(g->size, g->stretch);
-  launch_int(&l, g->rows * per_row);
-  launch_int(&l, per_row);
-  launch_int(&l, g->pitch);
-  launch_int(&l, g->size);
-  launch_int(&l, g->x_step);
-  launch_int(&l, g->stretch);
-  launch_int(&l, g->length);
+  launch_args(&l, &(sort_runs_args){.x = buffer_arg(g->x),
+                                    .keys = scratch_arg(keys_offset(g, 0)),
+                                    .places = scratch_arg(places_offset(g, 0)),
+                                    .kept_dims = dims_arg(&g->kept[0]),
+                                    .x_strides = strides_arg(&g->kept[0]),
+                                    .items = g->rows * per_row,
+                                    .per_row = per_row,
+                                    .pitch = g->pitch,
+                                    .n = g->size,
+                                    .step = g->x_step,
+                                    .stretch = g->stretch,
+                                    .keep = g->length});
   return launch_loops(&l, g->rows * per_row, 1, g->stretch * 4);
 }
 
 static clave_status launch_merge(sorting *g) {
   launch l;
-  launch_begin(&l, g->s, g->n, "sort", "sort_merge");
+  launch_begin(&l, g->s, g->n);
   launch_define(&l, "LONG_KEY", g->long_key);
   launch_dtype(&l, "X_TYPE", g->long_key ? DTYPE_I64 : DTYPE_I32);
   launch_compute(&l, DTYPE_I64);
   if (g->rows * g->pitch > INT32_MAX) launch_wide(&l);
-  bind_entries(&l, g, g->now);
-  bind_entries(&l, g, 1 - g->now);
   int64_t keep = min_i64(2 * g->length, g->k), pairs = ceil_div(g->m, 2 * g->length);
   int64_t chunk = min_i64(keep, recorder_traits(g->s)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
   int64_t per_pair = ceil_div(keep, chunk), items = g->rows * pairs * per_pair;
-  launch_int(&l, items);
-  launch_int(&l, pairs);
-  launch_int(&l, per_pair);
-  launch_int(&l, g->pitch);
-  launch_int(&l, g->m);
-  launch_int(&l, g->length);
-  launch_int(&l, keep);
-  launch_int(&l, chunk);
+  launch_args(&l, &(sort_merge_args){.keys = scratch_arg(keys_offset(g, g->now)),
+                                     .places = scratch_arg(places_offset(g, g->now)),
+                                     .keys_out = scratch_arg(keys_offset(g, 1 - g->now)),
+                                     .places_out = scratch_arg(places_offset(g, 1 - g->now)),
+                                     .items = items,
+                                     .per_row = pairs,
+                                     .per_pair = per_pair,
+                                     .pitch = g->pitch,
+                                     .m = g->m,
+                                     .length = g->length,
+                                     .keep = keep,
+                                     .chunk = chunk});
   TRY(launch_loops(&l, items, 1, chunk * 4));
   g->m = g->m / (2 * g->length) * keep + min_i64(g->m % (2 * g->length), keep);
   g->length = keep;
   g->now = 1 - g->now;
   return NULL;
-}
-
-static int64_t places_offset(const sorting *g) {
-  return ((g->long_key ? 4 : 2) + g->now) * g->rows * g->pitch;
 }
 
 static clave_status launch_order(sorting *g) {
@@ -122,27 +121,28 @@ clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, i
   sorting g = {.s = s, .n = n, .x = x, .out = x};
   lay_out(&g, axis);
   TRY(launch_order(&g));
-  *out = (sorted_places){places_offset(&g), g.pitch};
+  *out = (sorted_places){places_offset(&g, g.now), g.pitch};
   return NULL;
 }
 
 static clave_status launch_store(sorting *g) {
   launch l;
-  launch_begin(&l, g->s, g->n, "sort", "sort_store");
+  launch_begin(&l, g->s, g->n);
   launch_dtype(&l, "TYPE", moved_type(g->x->t.type));
   launch_define(&l, "INDICES", g->indices != NULL);
   launch_compute(&l, DTYPE_I64);
-  launch_buffer(&l, g->x);
-  launch_scratch(&l, places_offset(g));
-  launch_buffer(&l, g->out);
-  launch_optional(&l, g->indices);
-  launch_layout(&l, &g->kept[0]);
-  launch_strides(&l, &g->kept[1]);
-  launch_int(&l, g->rows * g->k);
-  launch_int(&l, g->k);
-  launch_int(&l, g->pitch);
-  launch_int(&l, g->x_step);
-  launch_int(&l, g->out_step);
+  launch_args(&l, &(sort_store_args){.x = buffer_arg(g->x),
+                                     .places = scratch_arg(places_offset(g, g->now)),
+                                     .out = buffer_arg(g->out),
+                                     .indices = optional_arg(g->indices),
+                                     .kept_dims = dims_arg(&g->kept[0]),
+                                     .x_strides = strides_arg(&g->kept[0]),
+                                     .out_strides = strides_arg(&g->kept[1]),
+                                     .items = g->rows * g->k,
+                                     .k = g->k,
+                                     .pitch = g->pitch,
+                                     .x_step = g->x_step,
+                                     .out_step = g->out_step});
   return launch_loops(&l, g->rows * g->k, 1, 8);
 }
 

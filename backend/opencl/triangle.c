@@ -11,16 +11,17 @@ clave_status opencl_triangle(cl_recorder *s, const node *n) {
   tensor rows = take_dims(&x->t, 0, last);
   int64_t columns = x->t.dims[last], items = tensor_numel(&rows) * ceil_div(columns, chunk);
   launch l;
-  launch_begin(&l, s, n, "triangle", "triangle");
+  launch_begin(&l, s, n);
   launch_dtype(&l, "TYPE", moved_type(x->t.type));
   launch_define(&l, "CHUNK", chunk);
   launch_define(&l, "UPPER", op->upper);
-  launch_buffer(&l, x);
-  launch_buffer(&l, out);
-  launch_layout(&l, &rows);
-  launch_int(&l, items);
-  launch_int(&l, columns);
-  launch_int(&l, x->t.strides[last]);
-  launch_int(&l, op->diagonal);
+  launch_args(&l, &(triangle_args){.x = buffer_arg(x),
+                                   .out = buffer_arg(out),
+                                   .dims = dims_arg(&rows),
+                                   .strides = strides_arg(&rows),
+                                   .items = items,
+                                   .columns = columns,
+                                   .step = x->t.strides[last],
+                                   .diagonal = op->diagonal});
   return launch_loops(&l, items, 1, min_i64(columns, chunk));
 }

@@ -19,10 +19,10 @@ typedef struct resize {
   int precision;
 } resize;
 
-static void begin(launch *l, cl_recorder *s, const node *n, const resize *r, const char *kernel) {
+static void begin(launch *l, cl_recorder *s, const node *n, const resize *r) {
   const upsample_axis *a = &r->axes[0];
   dtype type = r->x->t.type;
-  launch_begin(l, s, n, "upsample", kernel);
+  launch_begin(l, s, n);
   launch_dtype(l, "X_TYPE", a->n_taps == 1 ? moved_type(type) : type);
   launch_compute(l, a->compute);
   launch_define(l, "MODE", (int)r->op->mode);
@@ -34,30 +34,36 @@ static void begin(launch *l, cl_recorder *s, const node *n, const resize *r, con
   launch_define(l, "CHUNK", recorder_traits(s)->is_cpu ? CPU_CHUNK : 1);
 }
 
-/* Scratch: weights, then indices. */
-static void launch_tables(launch *l, const resize *r) {
+/* Scratch memory: weights, then indices. */
+static arg_buffer index_table(const resize *r) {
   const upsample_axis *a = &r->axes[0];
   int64_t reals = a->compute == DTYPE_F64 ? 2 : 1; /* in ints */
-  launch_scratch(l, r->positions * a->n_taps * reals);
-  launch_scratch(l, 0);
+  return scratch_arg(r->positions * a->n_taps * reals);
 }
+static arg_buffer weight_table(void) { return scratch_arg(0); }
 
 static clave_status launch_taps(cl_recorder *s, const node *n, const resize *r) {
-  const upsample_axis *a = &r->axes[0];
+  static const upsample_axis none = {.in = 1, .out = 1, .scale = 1};
+  const upsample_axis *a = &r->axes[0], *b = r->n_axes > 1 ? &r->axes[1] : &none,
+                      *c = r->n_axes > 2 ? &r->axes[2] : &none;
   launch l;
-  begin(&l, s, n, r, "upsample_taps");
-  launch_tables(&l, r);
-  launch_int(&l, r->positions);
-  launch_int(&l, a->n_taps);
-  for (int d = 0; d < 3; d++) {
-    bool there = d < r->n_axes;
-    launch_int(&l, there ? r->axes[d].in : 1);
-    launch_int(&l, there ? r->axes[d].out : 1);
-    launch_float(&l, there ? r->axes[d].scale : 1);
-  }
-  launch_float(&l, a->support);
-  launch_float(&l, a->scale >= 1 ? 1 / a->scale : 1);
-  launch_int(&l, r->precision);
+  begin(&l, s, n, r);
+  launch_args(&l, &(upsample_taps_args){.index = index_table(r),
+                                        .weight = weight_table(),
+                                        .items = r->positions,
+                                        .n_taps = a->n_taps,
+                                        .in0 = a->in,
+                                        .out0 = a->out,
+                                        .scale0 = a->scale,
+                                        .in1 = b->in,
+                                        .out1 = b->out,
+                                        .scale1 = b->scale,
+                                        .in2 = c->in,
+                                        .out2 = c->out,
+                                        .scale2 = c->scale,
+                                        .support = a->support,
+                                        .stretch = a->scale >= 1 ? 1 / a->scale : 1,
+                                        .precision = r->precision});
   return launch_items(&l, r->positions);
 }
 
@@ -71,13 +77,18 @@ static clave_status launch_blend(cl_recorder *s, const node *n, const resize *r)
   }
   int64_t items = tensor_numel(&r->out->t) / out[2] * ceil_div(out[2], chunk);
   launch l;
-  begin(&l, s, n, r, "upsample_blend");
-  launch_buffer(&l, r->x);
-  launch_buffer(&l, r->out);
-  launch_tables(&l, r);
-  launch_int(&l, items);
-  for (int d = 0; d < 3; d++) launch_int(&l, in[d]);
-  for (int d = 0; d < 3; d++) launch_int(&l, out[d]);
+  begin(&l, s, n, r);
+  launch_args(&l, &(upsample_blend_args){.x = buffer_arg(r->x),
+                                         .out = buffer_arg(r->out),
+                                         .index = index_table(r),
+                                         .weight = weight_table(),
+                                         .items = items,
+                                         .in0 = in[0],
+                                         .in1 = in[1],
+                                         .in2 = in[2],
+                                         .out0 = out[0],
+                                         .out1 = out[1],
+                                         .out2 = out[2]});
   return launch_loops(&l, items, 1, 2 * reads * min_i64(out[2], chunk));
 }
 
@@ -87,16 +98,17 @@ static clave_status launch_axis(cl_recorder *s, const node *n, const resize *r) 
           chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   for (int d = r->dim + 1; d < r->out->t.rank; d++) inner *= r->out->t.dims[d];
   launch l;
-  begin(&l, s, n, r, "upsample_axis");
-  launch_buffer(&l, r->x);
-  launch_buffer(&l, r->out);
-  launch_tables(&l, r);
-  launch_int(&l, count);
-  launch_int(&l, a->in);
-  launch_int(&l, a->out);
-  launch_int(&l, inner);
-  launch_int(&l, a->n_taps);
-  launch_int(&l, r->precision);
+  begin(&l, s, n, r);
+  launch_args(&l, &(upsample_axis_args){.x = buffer_arg(r->x),
+                                        .out = buffer_arg(r->out),
+                                        .index = index_table(r),
+                                        .weight = weight_table(),
+                                        .n = count,
+                                        .in = a->in,
+                                        .size = a->out,
+                                        .inner = inner,
+                                        .n_taps = a->n_taps,
+                                        .precision = r->precision});
   return launch_loops(&l, ceil_div(count, chunk), 1, 2 * a->n_taps * min_i64(count, chunk));
 }
 

@@ -1,109 +1,13 @@
-/* The OpenCL backend below the ops: devices, buffers, launches and their error messages, the error
- * record, times, the cache on disk, kernels from a folder. */
+/* The OpenCL backend below the ops: devices, buffers, the error record, times, the cache on disk,
+ * kernels from a folder. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "backend/opencl/cache.h"
-#include "backend/opencl/device.h"
-#include "backend/recorded.h"
+#include "backend/opencl_fixture.h"
 
-static int device_index;
-static char folder[] = "/tmp/clave-test-XXXXXX", notes[4096];
-
-static void good(clave_status st) {
-  if (!st) return;
-  print_error("%s\n", status_message(st));
-  status_free(st);
-  fail();
-}
-static void bad(clave_status st, const char *part) {
-  assert_non_null(st);
-  if (!strstr(status_message(st), part)) print_error("'%s' lacks '%s'\n", status_message(st), part);
-  assert_non_null(strstr(status_message(st), part));
-  status_free(st);
-}
-static void take_note(void *ctx, const char *line) {
-  (void)ctx;
-  strncat(notes, line, sizeof notes - strlen(notes) - 1);
-}
-
-typedef struct session {
-  backend *device;
-  stream *stream;
-} session;
-
-static session open_session(const char *cache_dir, const char *kernel_dir) {
-  session s;
-  opencl_options options = {.cache_dir = cache_dir, .kernel_dir = kernel_dir, .message = take_note};
-  notes[0] = 0;
-  good(opencl_backend_create(device_index, &options, &s.device));
-  good(s.device->vt->stream_create(s.device, &s.stream));
-  return s;
-}
-static void close_session(session *s) {
-  s->device->vt->stream_destroy(s->device, s->stream);
-  s->device->vt->destroy(s->device);
-}
-
-static bound_tensor vector_of(session *s, dtype type, int64_t n, const void *data) {
-  bound_tensor b = {.t = {.type = type, .rank = 1, .dims = {n}, .strides = {1}}};
-  size_t bytes = (size_t)n * dtype_size(type);
-  good(s->device->vt->buffer_create(s->device, bytes, &b.buf));
-  if (data) good(s->device->vt->write(s->stream, b.buf, 0, data, bytes));
-  return b;
-}
-static void finish(session *s, device_fault *fault) {
-  good(s->device->vt->finish(s->stream, fault));
-}
-
-/* A recorder, and what it records. */
-static cl_recorder new_recorder(session *s, recorded *r) {
-  cl_recording *made = calloc(1, sizeof *made);
-  assert_non_null(made);
-  *r = (recorded){.b = s->device, .s = s->stream, .r = &made->base};
-  return (cl_recorder){.device = (cl_device *)s->device, .out = made};
-}
-
-/* out = value, n floats, by the kernel `full`; cache: of the instruction. */
-static clave_status fill_again(session *s, void **cache, bound_tensor *out, double value) {
-  recorded r;
-  cl_recorder recorder = new_recorder(s, &r);
-  const node n = {.cache = cache};
-  launch l;
-  launch_begin(&l, &recorder, &n, "arange", "full");
-  launch_dtype(&l, "OUT_TYPE", out->t.type);
-  launch_compute(&l, out->t.type);
-  launch_buffer(&l, out);
-  launch_int(&l, out->t.dims[0]);
-  launch_float(&l, value);
-  clave_status st = launch_items(&l, out->t.dims[0]);
-  if (!st) st = run_recorded(&r, out, 0);
-  free_recorded(&r);
-  return st;
-}
-
-static clave_status fill(session *s, bound_tensor *out, double value) {
-  void *cache = NULL;
-  clave_status st = fill_again(s, &cache, out, value);
-  s->device->vt->cache_destroy(s->device, cache);
-  return st;
-}
-
-static void check_filled(session *s, bound_tensor *out, float value) {
-  float *got = calloc((size_t)out->t.dims[0], sizeof *got);
-  good(s->device->vt->read(s->stream, out->buf, 0, got, (size_t)out->t.dims[0] * sizeof *got));
-  for (int64_t i = 0; i < out->t.dims[0]; i++) assert_true(got[i] == value);
-  free(got);
-}
+static char folder[] = "/tmp/clave-test-XXXXXX";
 
 static void test_devices(void **state) {
   (void)state;
@@ -151,110 +55,6 @@ static void test_buffers(void **state) {
     bad(st, "larger than the device allows");
   }
   free(host);
-  close_session(&s);
-}
-
-static void test_launch(void **state) {
-  (void)state;
-  session s = open_session(NULL, NULL);
-  bound_tensor out = vector_of(&s, DTYPE_F32, 1000, NULL);
-  for (int i = 0; i < 3; i++) {
-    good(fill(&s, &out, i));
-    check_filled(&s, &out, (float)i);
-  }
-  assert_int_equal(((cl_device *)s.device)->n_programs, 1); /* found again */
-  s.device->vt->buffer_destroy(s.device, out.buf);
-  close_session(&s);
-}
-
-static void test_wrong_launches(void **state) {
-  (void)state;
-  session s = open_session(NULL, NULL);
-  recorded r;
-  cl_recorder recorder = new_recorder(&s, &r);
-  const node n = {.cache = &r.cache};
-  bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
-  launch l;
-  launch_begin(&l, &recorder, &n, "arange", "nothing");
-  bad(launch_items(&l, 1), "there is no kernel nothing in arange.cl");
-  launch_begin(&l, &recorder, &n, "nowhere", "full");
-  bad(launch_items(&l, 1), "there is no kernel full in nowhere.cl");
-  launch_begin(&l, &recorder, &n, "arange", "full");
-  launch_int(&l, 3);
-  launch_int(&l, 3);
-  launch_int(&l, 3);
-  launch_float(&l, 3);
-  bad(launch_items(&l, 1), "kernel full argument 0 (out) is a buffer, got 3");
-  launch_begin(&l, &recorder, &n, "arange", "full");
-  launch_buffer(&l, &out);
-  bad(launch_items(&l, 1), "kernel full argument 2 (n) is missing");
-  launch_int(&l, INT64_MAX);
-  launch_float(&l, 3);
-  bad(launch_items(&l, 1), "kernel full argument 2 (n) is index_t, got 9223372036854775807");
-  launch_float(&l, 3);
-  bad(launch_items(&l, 1), "kernel full takes 4 arguments, got 5");
-  for (int i = 0; i < 100; i++) launch_int(&l, 3);
-  bad(launch_items(&l, 1), "more than");
-  free_recorded(&r);
-  good(fill(&s, &out, 4));
-  check_filled(&s, &out, 4);
-  s.device->vt->buffer_destroy(s.device, out.buf);
-  close_session(&s);
-}
-
-/* 64-bit indices: for many elements, and for few that lie far apart in either direction. */
-static void test_wide(void **state) {
-  (void)state;
-  session s = open_session(NULL, NULL);
-  bound_tensor b = vector_of(&s, DTYPE_F32, 10, NULL);
-  static const struct {
-    int64_t dims[2], strides[2];
-    bool wide;
-  } layouts[] = {
-      {{2, 5}, {5, 1}, false},
-      {{1 << 15, 1 << 15}, {1 << 15, 1}, false},
-      {{1 << 16, 1 << 15}, {1 << 15, 1}, true},
-      {{1 << 16, 1 << 16}, {0, 0}, true}, /* an expanded number */
-      {{2, 5}, {INT64_C(1) << 31, 1}, true},
-      {{2, 5}, {5, -(INT64_C(1) << 30)}, true},
-  };
-  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    launch l;
-    recorded r;
-    cl_recorder recorder = new_recorder(&s, &r);
-    const node n = {.cache = &r.cache};
-    b.t.rank = 2;
-    memcpy(b.t.dims, layouts[i].dims, sizeof layouts[i].dims);
-    memcpy(b.t.strides, layouts[i].strides, sizeof layouts[i].strides);
-    launch_begin(&l, &recorder, &n, "arange", "full");
-    launch_buffer(&l, &b);
-    bool always = recorder_traits(&recorder)->always_wide;
-    assert_int_equal(l.wide, layouts[i].wide || always);
-    free_recorded(&r);
-  }
-  s.device->vt->buffer_destroy(s.device, b.buf);
-  close_session(&s);
-}
-
-/* A node that launches a kernel for several dtypes has one for each. */
-static void test_kernel_of_each_dtype(void **state) {
-  (void)state;
-  session s = open_session(NULL, NULL);
-  void *cache = NULL;
-  for (int i = 0; i < 4; i++) {
-    dtype type = i % 2 ? DTYPE_I64 : DTYPE_F32;
-    bound_tensor out = vector_of(&s, type, 3, NULL);
-    union {
-      float f[3];
-      int64_t i[3];
-    } got;
-    good(fill_again(&s, &cache, &out, 7 + i));
-    good(s.device->vt->read(s.stream, out.buf, 0, &got, 3 * dtype_size(type)));
-    for (int k = 0; k < 3; k++)
-      assert_true(type == DTYPE_F32 ? got.f[k] == (float)(7 + i) : got.i[k] == 7 + i);
-    s.device->vt->buffer_destroy(s.device, out.buf);
-  }
-  s.device->vt->cache_destroy(s.device, cache);
   close_session(&s);
 }
 
@@ -448,13 +248,13 @@ static void test_kernel_folder(void **state) {
   bad(fill(&s, &out, 1), "arange.cl");
   write_kernel("arange.cl",
                "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
-               "real v) {\n  wrong;\n}\n");
+               "real v, long w) {\n  wrong;\n}\n");
   bad(fill(&s, &out, 1), "common.h");
   write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n");
   bad(fill(&s, &out, 1), "wrong");
   write_kernel("arange.cl",
                "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
-               "real v) {\n"
+               "real v, long w) {\n"
                "  if (get_global_id(0) < n) out[at + get_global_id(0)] = 2 * v;\n}\n");
   good(fill(&s, &out, 1));
   check_filled(&s, &out, 2);
@@ -469,10 +269,11 @@ static void test_cache_by_source(void **state) {
   snprintf(dir, sizeof dir, "%s/source", folder);
   write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n");
   for (int factor = 2; factor < 5; factor++) {
-    snprintf(source, sizeof source,
-             "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
-             "real v) {\n  if (get_global_id(0) < n) out[at + get_global_id(0)] = %d * v;\n}\n",
-             factor);
+    snprintf(
+        source, sizeof source,
+        "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
+        "real v, long w) {\n  if (get_global_id(0) < n) out[at + get_global_id(0)] = %d * v;\n}\n",
+        factor);
     write_kernel("arange.cl", source);
     session s = open_session(dir, folder);
     bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
@@ -500,7 +301,7 @@ static void test_quirk_of_headers(void **state) {
 static void test_one_kernel_a_program(void **state) {
   (void)state;
   session s = open_session(NULL, NULL);
-  for (int i = 0; i < n_kernel_signatures; i++) {
+  for (int i = 0; i < N_KERNELS; i++) {
     const kernel_signature *g = &kernel_signatures[i];
     text source = {0};
     char head[96];
@@ -519,10 +320,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_devices),
       cmocka_unit_test(test_buffers),
-      cmocka_unit_test(test_launch),
-      cmocka_unit_test(test_wrong_launches),
-      cmocka_unit_test(test_wide),
-      cmocka_unit_test(test_kernel_of_each_dtype),
       cmocka_unit_test(test_fault),
       cmocka_unit_test(test_times),
       cmocka_unit_test(test_cache),
@@ -534,15 +331,7 @@ int main(void) {
       cmocka_unit_test(test_quirk_of_headers),
       cmocka_unit_test(test_one_kernel_a_program),
   };
-  const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
-  const backend_info *infos;
-  int count;
-  device_index = number ? atoi(number) : 0;
-  good(opencl_devices(&infos, &count, &reason));
-  if (count == 0) {
-    printf("skipped: %s\n", reason);
-    return 0;
-  }
+  if (!find_device()) return 0;
   if (!mkdtemp(folder)) return 1;
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   char command[64];

@@ -1,0 +1,117 @@
+#ifndef TEST_BACKEND_OPENCL_FIXTURE_H
+#define TEST_BACKEND_OPENCL_FIXTURE_H
+/* A device of the OpenCL backend, its tensors, and a kernel to launch. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/opencl/device.h"
+#include "backend/recorded.h"
+
+static int device_index;
+static char notes[4096]; /* what the device said */
+
+static inline void good(clave_status st) {
+  if (!st) return;
+  print_error("%s\n", status_message(st));
+  status_free(st);
+  fail();
+}
+static inline void bad(clave_status st, const char *part) {
+  assert_non_null(st);
+  if (!strstr(status_message(st), part)) print_error("'%s' lacks '%s'\n", status_message(st), part);
+  assert_non_null(strstr(status_message(st), part));
+  status_free(st);
+}
+static inline void take_note(void *ctx, const char *line) {
+  (void)ctx;
+  strncat(notes, line, sizeof notes - strlen(notes) - 1);
+}
+
+typedef struct session {
+  backend *device;
+  stream *stream;
+} session;
+
+static inline session open_session(const char *cache_dir, const char *kernel_dir) {
+  session s;
+  opencl_options options = {.cache_dir = cache_dir, .kernel_dir = kernel_dir, .message = take_note};
+  notes[0] = 0;
+  good(opencl_backend_create(device_index, &options, &s.device));
+  good(s.device->vt->stream_create(s.device, &s.stream));
+  return s;
+}
+static inline void close_session(session *s) {
+  s->device->vt->stream_destroy(s->device, s->stream);
+  s->device->vt->destroy(s->device);
+}
+
+static inline bound_tensor vector_of(session *s, dtype type, int64_t n, const void *data) {
+  bound_tensor b = {.t = {.type = type, .rank = 1, .dims = {n}, .strides = {1}}};
+  size_t bytes = (size_t)n * dtype_size(type);
+  good(s->device->vt->buffer_create(s->device, bytes, &b.buf));
+  if (data) good(s->device->vt->write(s->stream, b.buf, 0, data, bytes));
+  return b;
+}
+static inline void finish(session *s, device_fault *fault) {
+  good(s->device->vt->finish(s->stream, fault));
+}
+
+/* A recorder, and what it records. */
+static inline cl_recorder new_recorder(session *s, recorded *r) {
+  cl_recording *made = calloc(1, sizeof *made);
+  assert_non_null(made);
+  *r = (recorded){.b = s->device, .s = s->stream, .r = &made->base};
+  return (cl_recorder){.device = (cl_device *)s->device, .out = made};
+}
+
+/* out = value, n floats, by the kernel `full`; cache: of the instruction. */
+static inline clave_status fill_again(session *s, void **cache, bound_tensor *out, double value) {
+  recorded r;
+  cl_recorder recorder = new_recorder(s, &r);
+  const node n = {.cache = cache};
+  launch l;
+  launch_begin(&l, &recorder, &n);
+  launch_dtype(&l, "OUT_TYPE", out->t.type);
+  launch_compute(&l, out->t.type);
+  launch_args(&l, &(full_args){.out = buffer_arg(out),
+                               .n = out->t.dims[0],
+                               .value = value,
+                               .int_value = (int64_t)value});
+  clave_status st = launch_items(&l, out->t.dims[0]);
+  if (!st) st = run_recorded(&r, out, 0);
+  free_recorded(&r);
+  return st;
+}
+
+static inline clave_status fill(session *s, bound_tensor *out, double value) {
+  void *cache = NULL;
+  clave_status st = fill_again(s, &cache, out, value);
+  s->device->vt->cache_destroy(s->device, cache);
+  return st;
+}
+
+static inline void check_filled(session *s, bound_tensor *out, float value) {
+  float *got = calloc((size_t)out->t.dims[0], sizeof *got);
+  good(s->device->vt->read(s->stream, out->buf, 0, got, (size_t)out->t.dims[0] * sizeof *got));
+  for (int64_t i = 0; i < out->t.dims[0]; i++) assert_true(got[i] == value);
+  free(got);
+}
+
+/* Whether there is a device; else says why not. */
+static inline bool find_device(void) {
+  const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
+  const backend_info *infos;
+  int count;
+  device_index = number ? atoi(number) : 0;
+  good(opencl_devices(&infos, &count, &reason));
+  if (count == 0) printf("skipped: %s\n", reason);
+  return count > 0;
+}
+
+#endif

@@ -1,0 +1,226 @@
+/* Launches: arguments by name, what of them is refused, programs that are found again. */
+#include "backend/opencl_fixture.h"
+
+static void test_launch(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  bound_tensor out = vector_of(&s, DTYPE_F32, 1000, NULL);
+  for (int i = 0; i < 3; i++) {
+    good(fill(&s, &out, i));
+    check_filled(&s, &out, (float)i);
+  }
+  assert_int_equal(((cl_device *)s.device)->n_programs, 1); /* found again */
+  s.device->vt->buffer_destroy(s.device, out.buf);
+  close_session(&s);
+}
+
+/* The parameters of a kernel that is made at run time. */
+static clave_status write_signature(const void *ctx, text *source, arg_info *args, int *n_args) {
+  static const arg_info all[] = {{.name = "out", .kind = ARG_BUFFER},
+                                 {.name = "out_offset", .kind = ARG_LONG},
+                                 {.name = "n", .kind = ARG_INDEX},
+                                 {.name = "x", .kind = ARG_FLOAT}};
+  (void)ctx;
+  memcpy(args, all, sizeof all);
+  *n_args = 4;
+  text_printf(source, "#include \"common.h\"\n__kernel void made(FAULT_PARAMS) {}\n");
+  return text_status(source);
+}
+
+static launch begin_made(cl_recorder *recorder, const node *n) {
+  launch l;
+  launch_begin(&l, recorder, n);
+  launch_generated(&l, "made", write_signature, NULL);
+  return l;
+}
+
+/* What a kernel that is made at run time is given in another order, too much or too little of. */
+static void test_wrong_launches(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  recorded r;
+  cl_recorder recorder = new_recorder(&s, &r);
+  const node n = {.cache = &r.cache};
+  bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
+  launch l = begin_made(&recorder, &n);
+  for (int i = 0; i < 3; i++) launch_push_int(&l, 3);
+  launch_push_float(&l, 3);
+  bad(launch_items(&l, 1), "kernel made argument 0 (out) is a buffer, got 3");
+  l = begin_made(&recorder, &n);
+  launch_push_buffer(&l, buffer_arg(&out));
+  bad(launch_items(&l, 1), "kernel made argument 2 (n) is missing");
+  launch_push_float(&l, 3);
+  launch_push_int(&l, 3);
+  bad(launch_items(&l, 1), "kernel made argument 2 (n) is index_t, got a float");
+  launch_push_float(&l, 3);
+  bad(launch_items(&l, 1), "kernel made takes 4 arguments, got 5");
+  for (int i = 0; i < 100; i++) launch_push_int(&l, 3);
+  bad(launch_items(&l, 1), "more than");
+  l = begin_made(&recorder, &n);
+  launch_push_buffer(&l, buffer_arg(&out));
+  launch_push_int(&l, 3);
+  launch_push_int(&l, 3);
+  bad(launch_items(&l, 1), "kernel made argument 3 (x) is float, got 3");
+  free_recorded(&r);
+  s.device->vt->buffer_destroy(s.device, out.buf);
+  close_session(&s);
+}
+
+/* What the compiler lets pass: numbers that a kernel's parameter cannot hold, and no arguments. */
+static void test_wrong_numbers(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  recorded r;
+  cl_recorder recorder = new_recorder(&s, &r);
+  const node n = {.cache = &r.cache};
+  bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
+  const arg_buffer to = buffer_arg(&out);
+  launch l;
+  launch_begin(&l, &recorder, &n);
+  bad(launch_items(&l, 1), "a launch has no arguments");
+  if (!recorder_traits(&recorder)->always_wide) {
+    launch_begin(&l, &recorder, &n);
+    launch_args(&l, &(full_args){.out = to, .n = INT64_MAX, .value = 3, .int_value = 3});
+    bad(launch_items(&l, 1), "kernel full argument 2 (n) is index_t, got 9223372036854775807");
+  }
+  for (int64_t stream = -1; stream <= INT64_C(1) << 32; stream += (INT64_C(1) << 32) + 1) {
+    launch_begin(&l, &recorder, &n);
+    launch_args(&l, &(random_args){.out = to, .n = 10, .stream = stream, .low = 0, .range = 1});
+    bad(launch_items(&l, 1), "kernel random argument 3 (stream) is uint, got ");
+  }
+  free_recorded(&r);
+  good(fill(&s, &out, 4));
+  check_filled(&s, &out, 4);
+  s.device->vt->buffer_destroy(s.device, out.buf);
+  close_session(&s);
+}
+
+/* The value of a kernel's parameter. */
+static const launch_value *value_of(const launch *l, const char *name) {
+  for (int i = 0; i < l->signature->n_args; i++)
+    if (strcmp(l->signature->args[i].name, name) == 0) return &l->values[i];
+  fail_msg("there is no %s", name);
+  return NULL;
+}
+
+/* Each argument gets to the parameter of its name, whatever the order; those of a group too. */
+static void test_arguments_by_name(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  recorded r;
+  cl_recorder recorder = new_recorder(&s, &r);
+  const node n = {.cache = &r.cache};
+  const bound_tensor t = {.slot = 5, .t = {.type = DTYPE_F32, .offset = 7}};
+  const arg_index8 a = {{3, 4, 5, 6, 7, 8, 9, 10}}, b = {{11, 1, 1, 1, 1, 1, 1, 12}};
+  launch l;
+  launch_begin(&l, &recorder, &n);
+  launch_args(&l, &(gemv_rows_args){.scratch = local_arg(64),
+                                    .each = 4,
+                                    .gemm = {.beta = 0.5,
+                                             .alpha = 2,
+                                             .a = buffer_arg(&t),
+                                             .a_batch = a,
+                                             .a_m = 11,
+                                             .a_k = 12,
+                                             .b = scratch_arg(13),
+                                             .b_batch = b,
+                                             .b_k = 14,
+                                             .b_n = 15,
+                                             .bias = absent_arg(),
+                                             .bias_batch = b,
+                                             .bias_m = 16,
+                                             .bias_n = 17,
+                                             .out = buffer_arg(&t),
+                                             .batch_dims = a,
+                                             .m_size = 18,
+                                             .n_size = 19,
+                                             .k_size = 20}});
+  assert_string_equal(l.kernel, "gemv_rows");
+  assert_int_equal(l.n_values, l.signature->n_args);
+  assert_int_equal(value_of(&l, "a")->kind, VALUE_OPERAND);
+  assert_int_equal(value_of(&l, "a")->as.operand.slot, 5);
+  assert_int_equal(value_of(&l, "b")->kind, VALUE_SCRATCH);
+  assert_int_equal(value_of(&l, "bias")->kind, VALUE_ABSENT);
+  static const struct {
+    const char *name;
+    int64_t value;
+  } integers[] = {{"a_offset", 7}, {"a_m", 11},    {"a_k", 12},    {"b_offset", 13},
+                  {"b_k", 14},     {"b_n", 15},    {"bias_m", 16}, {"bias_n", 17},
+                  {"m_size", 18},  {"n_size", 19}, {"k_size", 20}, {"each", 4}};
+  for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+    const launch_value *v = value_of(&l, integers[i].name);
+    assert_int_equal(v->kind, VALUE_INT);
+    assert_int_equal(v->as.i, integers[i].value);
+  }
+  assert_true(value_of(&l, "alpha")->as.f == 2 && value_of(&l, "beta")->as.f == 0.5);
+  assert_memory_equal(value_of(&l, "a_batch")->as.i8, a.v, sizeof a.v);
+  assert_memory_equal(value_of(&l, "b_batch")->as.i8, b.v, sizeof b.v);
+  assert_int_equal(value_of(&l, "scratch")->as.bytes, 64);
+  free_recorded(&r);
+  close_session(&s);
+}
+
+/* 64-bit indices: for many elements, and for few that lie far apart in either direction. */
+static void test_wide(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  bound_tensor b = vector_of(&s, DTYPE_F32, 10, NULL);
+  static const struct {
+    int64_t dims[2], strides[2];
+    bool wide;
+  } layouts[] = {
+      {{2, 5}, {5, 1}, false},
+      {{1 << 15, 1 << 15}, {1 << 15, 1}, false},
+      {{1 << 16, 1 << 15}, {1 << 15, 1}, true},
+      {{1 << 16, 1 << 16}, {0, 0}, true}, /* an expanded number */
+      {{2, 5}, {INT64_C(1) << 31, 1}, true},
+      {{2, 5}, {5, -(INT64_C(1) << 30)}, true},
+  };
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    launch l;
+    recorded r;
+    cl_recorder recorder = new_recorder(&s, &r);
+    const node n = {.cache = &r.cache};
+    b.t.rank = 2;
+    memcpy(b.t.dims, layouts[i].dims, sizeof layouts[i].dims);
+    memcpy(b.t.strides, layouts[i].strides, sizeof layouts[i].strides);
+    launch_begin(&l, &recorder, &n);
+    launch_args(&l, &(full_args){.out = buffer_arg(&b), .n = 1, .value = 0, .int_value = 0});
+    bool always = recorder_traits(&recorder)->always_wide;
+    assert_int_equal(l.wide, layouts[i].wide || always);
+    free_recorded(&r);
+  }
+  s.device->vt->buffer_destroy(s.device, b.buf);
+  close_session(&s);
+}
+
+/* A node that launches a kernel for several dtypes has one for each. */
+static void test_kernel_of_each_dtype(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  void *cache = NULL;
+  for (int i = 0; i < 4; i++) {
+    dtype type = i % 2 ? DTYPE_I64 : DTYPE_F32;
+    bound_tensor out = vector_of(&s, type, 3, NULL);
+    union {
+      float f[3];
+      int64_t i[3];
+    } got;
+    good(fill_again(&s, &cache, &out, 7 + i));
+    good(s.device->vt->read(s.stream, out.buf, 0, &got, 3 * dtype_size(type)));
+    for (int k = 0; k < 3; k++)
+      assert_true(type == DTYPE_F32 ? got.f[k] == (float)(7 + i) : got.i[k] == 7 + i);
+    s.device->vt->buffer_destroy(s.device, out.buf);
+  }
+  s.device->vt->cache_destroy(s.device, cache);
+  close_session(&s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_launch),        cmocka_unit_test(test_wrong_launches),
+      cmocka_unit_test(test_wrong_numbers), cmocka_unit_test(test_arguments_by_name),
+      cmocka_unit_test(test_wide),          cmocka_unit_test(test_kernel_of_each_dtype),
+  };
+  return find_device() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
+}

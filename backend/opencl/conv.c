@@ -1,6 +1,7 @@
 /* Convolution and its transpose: kernels_cl/conv.cl. Images, and of large volumes their slices, are
  * taken in tiles whose padded copies fit a cache. */
 #include "backend/opencl/families.h"
+#include "backend/opencl/gemm.h"
 #include "opencl_ops.h"
 
 enum { TILE_BYTES = 4 << 20, WIDEN_CHUNK = 64 };
@@ -68,16 +69,17 @@ static int64_t phase_size(const convolution *v, const conv_dim *d) {
   return v->transposed ? ceil_div(d->out, min_i64(d->stride, d->out)) : d->out;
 }
 
-/* OUTPUTS * VECTORS sums have to stay in registers. Vectors are cut out of output rows, or follow
- * each other over the padded width, whichever loses less at the ends of rows (stores like the first
- * better). */
+/* OUTPUTS * VECTORS sums have to stay in registers: of CPUs with vectors of 16 floats there are 32,
+ * of others mostly 16. Vectors are cut out of output rows, or follow each other over the padded
+ * width, whichever loses less at the ends of rows (stores like the first better). */
 static void choose_kernel_tile(const cl_recorder *s, convolution *v) {
-  bool is_cpu = recorder_traits(s)->is_cpu && !dtype_is_int(v->x->t.type);
+  const device_traits *t = recorder_traits(s);
+  bool is_cpu = t->is_cpu && !dtype_is_int(v->x->t.type);
   int64_t columns = phase_size(v, &v->c);
-  bool narrow = columns <= 8;
-  v->outputs = v->n_outputs >= 8 && !(is_cpu && narrow) ? 8 : v->n_outputs >= 4 ? 4 : 1;
-  v->width = !is_cpu ? 1 : narrow ? 8 : 16;
-  v->vectors = !is_cpu ? 2 : v->outputs == 1 ? 8 : narrow ? 4 : 2;
+  bool narrow = columns <= 8, few = is_cpu && t->vector_width < 16;
+  v->outputs = v->n_outputs >= 8 && !(is_cpu && (narrow || few)) ? 8 : v->n_outputs >= 4 ? 4 : 1;
+  v->width = !is_cpu ? 1 : narrow || few ? 8 : 16;
+  v->vectors = !is_cpu ? 2 : v->outputs == 1 ? 8 : few ? 3 : narrow ? 4 : 2;
   int64_t cut = ceil_div(columns, v->width) * v->width;
   v->by_row = 10 * cut <= 11 * v->c.plane;
   int64_t image = v->channels * v->y.size * v->c.size,
@@ -306,9 +308,53 @@ static clave_status run_tiles(cl_recorder *s, const node *n, const convolution *
   return NULL;
 }
 
+/* ---------------------------------------------------------------- pointwise */
+
+static bool is_pointwise_dim(const conv_dim *d) {
+  return d->kernel == 1 && d->stride == 1 && d->pad == 0;
+}
+
+/* One tap, at its place: a product of matrices, which is faster on CPUs. */
+static bool is_pointwise(const cl_recorder *s, const convolution *v) {
+  dtype t = v->x->t.type;
+  return recorder_traits(s)->is_cpu && !v->transposed && v->groups == 1 && v->channels > 0 &&
+         dtype_is_float(t) && t != DTYPE_F64 && is_pointwise_dim(&v->z) &&
+         is_pointwise_dim(&v->y) && is_pointwise_dim(&v->c);
+}
+
+/* Of each image, the weight (outputs, channels) by its planes (channels, positions); of images of
+ * one position all of them (images, channels) by the transposed weight. */
+static clave_status run_pointwise(cl_recorder *s, const node *n, const convolution *v) {
+  int64_t positions = v->z.size * v->y.size * v->c.size;
+  gemm g = {.s = s, .node = n, .bias = v->bias, .out = v->out, .alpha = 1, .beta = 1};
+  g.k = v->channels;
+  if (positions == 1) {
+    g.a = v->x;
+    g.b = v->weight;
+    g.m = v->images;
+    g.n = v->n_outputs;
+    g.a_m = g.b_n = v->channels;
+    g.a_k = g.b_k = g.bias_n = g.batches = 1;
+    return gemm_record(&g);
+  }
+  g.a = v->weight;
+  g.b = v->x;
+  g.m = v->n_outputs;
+  g.n = g.b_k = positions;
+  g.a_m = v->channels;
+  g.a_k = g.b_n = g.bias_m = 1;
+  g.batches = v->images;
+  g.batch_a = g.batch_bias = (tensor){.rank = 1, .dims = {v->images}};
+  g.batch_b = (tensor){.rank = 1, .dims = {v->images}, .strides = {v->channels * positions}};
+  return gemm_record(&g);
+}
+
+/* ---------------------------------------------------------------- the op */
+
 static clave_status run_conv(cl_recorder *s, const node *n, convolution *v) {
   complete_conv(s, v);
   if (tensor_numel(&v->out->t) == 0) return NULL;
+  if (is_pointwise(s, v)) return run_pointwise(s, n, v);
   bool wide = v->x->t.type == DTYPE_F64 || dtype_is_int(v->x->t.type);
   int64_t item = wide ? 8 : 4;
   tile p = first_tile(v, item);

@@ -26,6 +26,9 @@ typedef enum gemm_kind {
 /* The product of a Matmul node: batches collapsed, rows that share one b folded into m. */
 void gemm_describe(gemm *g, cl_recorder *s, const node *n);
 
+/* By the implementation that suits it best. */
+clave_status gemm_record(const gemm *g) STATUS_CHECK;
+
 /* Macros that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS. */
 void gemm_begin(launch *l, const gemm *g);
 /* The arguments of matmul, gemv_rows and gemv_columns. */

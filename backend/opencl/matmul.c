@@ -126,13 +126,17 @@ static gemm_kind choose(const gemm *g) {
   return gemm_packed_usable(g) ? GEMM_PACKED : GEMM_TILE;
 }
 
-clave_status opencl_matmul(cl_recorder *s, const node *n) {
+clave_status gemm_record(const gemm *g) {
   static clave_status (*const implementations[])(const gemm *) = {[GEMM_TILE] = gemm_tile,
                                                                   [GEMM_PACKED] = gemm_packed,
                                                                   [GEMM_ROWS] = gemm_rows,
                                                                   [GEMM_COLUMNS] = gemm_columns,
                                                                   [GEMM_CLBLAST] = gemm_clblast};
+  return implementations[choose(g)](g);
+}
+
+clave_status opencl_matmul(cl_recorder *s, const node *n) {
   gemm g;
   gemm_describe(&g, s, n);
-  return implementations[choose(&g)](&g);
+  return gemm_record(&g);
 }

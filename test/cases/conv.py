@@ -12,6 +12,7 @@ PLANES = {  # x, weight, arguments
     "pointwise": ((2, 7, 5, 6), (9, 7, 1, 1), {}), "grouped": ((2, 6, 7, 7), (4, 3, 3, 3), {"groups": 2}), "depthwise": ((2, 6, 9, 8), (6, 1, 3, 3), {"groups": 6, "padding": 1}),
     "depth_multiplier": ((1, 3, 7, 7), (6, 1, 3, 3), {"groups": 3, "stride": 2}), "same": ((1, 3, 8, 7), (4, 3, 3, 3), {"padding": "same"}), "valid": ((1, 3, 8, 7), (4, 3, 3, 3), {"padding": "valid"}),
     "whole": ((2, 3, 5, 4), (6, 3, 5, 4), {}), "one": ((1, 1, 1, 1), (1, 1, 1, 1), {}), "wide": ((1, 16, 14, 14), (33, 16, 3, 3), {"padding": 1}),
+    "pointwise_few": ((2, 20, 3, 17), (5, 20, 1, 1), {}), "pointwise_deep": ((1, 300, 4, 5), (11, 300, 1, 1), {}), "squeezed": ((3, 37, 1, 1), (29, 37, 1, 1), {}), "squeezed_many": ((17, 20, 1, 1), (9, 20, 1, 1), {}),
 }  # fmt: skip
 LINES = {
     "plain": ((2, 3, 19), (5, 3, 4), {}), "strided": ((1, 3, 20), (4, 3, 3), {"stride": 2, "padding": 1}), "dilated": ((2, 2, 21), (3, 2, 3), {"dilation": 3}),

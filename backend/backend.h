@@ -131,8 +131,8 @@ typedef struct backend_vtable {
   clave_status (*copy)(stream *s, buffer *to, const buffer *from);
   /* Waits for all work and reports the first fault since the last finish. */
   clave_status (*finish)(stream *s, device_fault *fault);
-  /* (optional) Start and end of the last run() in ns of the device's clock, once it is finished;
-   * for profiles. */
+  /* (optional) Start and end of what ran under a number in ns of the device's clock, once it is
+   * finished; of what ran since profile was asked for. */
   clave_status (*profile)(stream *s, bool on);
   clave_status (*times)(stream *s, uint32_t number, int64_t *start_ns, int64_t *end_ns);
 } backend_vtable;

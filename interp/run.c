@@ -166,14 +166,24 @@ static clave_status run_binding(const running *r) {
   return st;
 }
 
+/* Times are of one run. */
+static clave_status begin_profile(session *s) {
+  s->n_events = 0;
+  for (int b = 0; b < s->devices.count && s->options.profile; b++) {
+    const backend_vtable *vt = s->devices.backends[b]->vt;
+    if (vt->profile) TRY(vt->profile(s->streams[b], true));
+  }
+  return NULL;
+}
+
 /* *began: commands ran. */
 static clave_status run_once(running *r, const scalar_value *values, bool *began) {
   session *s = r->s;
   r->m = &s->x->methods[r->index];
   r->g = &r->m->g;
-  s->n_events = 0;
   s->last_arena_bytes = 0;
   s->plan_again = false;
+  TRY(begin_profile(s));
   TRY(find_binding(r, values));
   bool is_new = !r->b->p;
   clave_status st = bind_root(r);

@@ -26,7 +26,6 @@ static clave_status init_session(session *s) {
   for (int b = 0; b < s->devices.count; b++) {
     backend *be = s->devices.backends[b];
     TRY(be->vt->stream_create(be, &s->streams[b]));
-    if (s->options.profile && be->vt->profile) TRY(be->vt->profile(s->streams[b], true));
   }
   uint32_t n = s->prog->ir.methods.count;
   s->methods = mem_pool_alloc(s->pool, n + 1, sizeof *s->methods);

@@ -7,8 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "clave.h"
 
@@ -255,6 +257,63 @@ static void test_strided_input(void **state) {
   clave_device_destroy(device);
 }
 
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Of the ops in a profile, the longest, in seconds. */
+static double longest_op(const char *path) {
+  double longest = 0;
+  char *trace = calloc(1, 1 << 20);
+  FILE *f = fopen(path, "r");
+  assert_non_null(trace);
+  assert_non_null(f);
+  assert_true(fread(trace, 1, (1 << 20) - 1, f) > 0);
+  fclose(f);
+  for (const char *at = trace; (at = strstr(at, "\"dur\""));) {
+    double us = strtod(strchr(at, ':') + 1, NULL);
+    if (us * 1e-6 > longest) longest = us * 1e-6;
+    at++;
+  }
+  free(trace);
+  return longest;
+}
+
+/* A profile has the times of the last run, not of what came before. */
+static void profile_later_runs(const char *spec) {
+  clave_device *device;
+  clave_program *program;
+  clave_session *s;
+  clave_session_options o = {.size = sizeof o, .profile = true};
+  static float images[PIXELS];
+  float logits[CLASSES];
+  good(clave_device_open(spec, NULL, &device));
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, device, &o, &s));
+  fill_images(images, 1, 3);
+  for (int i = 0; i < 3; i++) {
+    double start = seconds();
+    good(classify(s, images, 1, logits));
+    double took = seconds() - start;
+    good(clave_session_write_profile(s, "build/later.json"));
+    double longest = longest_op("build/later.json");
+    assert_true(longest > 0 && longest <= took);
+    struct timespec pause = {.tv_nsec = 200000000};
+    nanosleep(&pause, NULL);
+  }
+  clave_session_destroy(s);
+  clave_program_destroy(program);
+  clave_device_destroy(device);
+}
+
+static void test_profiles(void **state) {
+  (void)state;
+  profile_later_runs("cpu");
+  profile_later_runs("opencl");
+}
+
 static void test_bad_calls(void **state) {
   (void)state;
   clave_device *device;
@@ -300,6 +359,7 @@ int main(void) {
       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_budget),
       cmocka_unit_test(test_strided_input),
+      cmocka_unit_test(test_profiles),
       cmocka_unit_test(test_bad_calls),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,6 +117,7 @@ class Runner:
             "CLAVE_BUILD": str(ROOT / build),
             "CLAVE_CACHE_DIR": "off",  # PoCL keeps its own binaries; asking it for ours compiles every kernel once more
             "POCL_CACHE_DIR": pocl_folder(),
+            "CLAVE_HELPER": "off",  # other tests have the cores that child processes would build on
             "CLAVE_SELF_CHECK": "off",  # it would put the CPU backend in the place of a wrong kernel
             "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
             "CLAVE_TEST_ALL": "1" if everything else "",

@@ -23,6 +23,10 @@ typedef struct server {
 static launch_value value_for(arg_kind kind, const order *o) {
   launch_value v = {.kind = VALUE_INT, .as.i = 1};
   if (kind == ARG_BUFFER) v = (launch_value){.kind = VALUE_OPERAND, .as.operand = {0, DTYPE_U8}};
+  if (kind == ARG_FLOAT || kind == ARG_DOUBLE || kind == ARG_REAL)
+    v = (launch_value){.kind = VALUE_FLOAT, .as.f = 1};
+  if (kind == ARG_SEED) v.kind = VALUE_SEED;
+  if (kind == ARG_RUN) v.kind = VALUE_RUN;
   if (kind == ARG_LOCAL) v = (launch_value){.kind = VALUE_LOCAL, .as.bytes = o->local_bytes};
   if (kind == ARG_INDEX8) {
     v.kind = VALUE_INDEX8;

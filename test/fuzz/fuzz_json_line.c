@@ -19,7 +19,7 @@ static void check_string(const char *source, size_t size) {
 
 static void check_ids(const char *source, size_t size) {
   uint32_t *ids = calloc(size / 2 + 1, sizeof *ids), *again = NULL;
-  size_t n, n_again;
+  size_t n, n_again = 0;
   text line = {0};
   json_writer j = {.out = &line};
   require(ids != NULL);

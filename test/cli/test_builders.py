@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+pytestmark = pytest.mark.by_turn(3)
+
 GREETING, ORDER, SAVE, READY, BUILT, SAVED = range(1, 7)
 X = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
 

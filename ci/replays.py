@@ -33,10 +33,10 @@ def replay(r, device, *options, build=None):
 
 
 def replay_classes(r):
-    """A twelfth of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
+    """A sixteenth of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
     n, jobs = os.cpu_count(), []
     for turn, c in enumerate(classes.MAIN):
-        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{12 * k + turn}/{12 * n}" for k in range(n)]
+        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{16 * k + turn}/{16 * n}" for k in range(n)]
         jobs += [replay_job(r, "opencl", "--part", part, env=c.env, note=c.name) for part in parts]
     r.run_all(jobs, timeout=3000)
 

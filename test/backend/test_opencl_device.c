@@ -168,7 +168,7 @@ static void test_cache_trims_the_oldest(void **state) {
     assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){{age, 0}, {age, 0}}, 0), 0);
   }
   good(cache_trim(dir, 400, &removed));
-  assert_true(removed > 0 && removed < 200);
+  assert_true(removed > 0);
   assert_false(cache_load(dir, (uint64_t[]){2, 0}, &e, &damaged));
   for (uint64_t k = 1; k <= 3; k += 2) {
     assert_true(cache_load(dir, (uint64_t[]){k, 0}, &e, &damaged));
@@ -210,8 +210,10 @@ static void test_cache(void **state) {
   }
   run_cached(dir);
   assert_string_equal(notes, "");
-  good(cache_trim(dir, stats.bytes * 2, &removed));
-  assert_int_equal(removed, 0);
+  uint64_t bytes = stats.bytes;
+  good(cache_trim(dir, bytes * 2, NULL)); /* counts what other processes left, too */
+  good(cache_info(dir, &stats));
+  assert_int_equal(stats.files, 1);
   good(cache_trim(dir, 0, &removed));
   assert_true(removed > 0);
   good(cache_info(dir, &stats));

@@ -281,7 +281,8 @@ def test_cache(tool, program, inputs, tmp_path):
     tool.good("run", program, "--inputs", inputs, "--device", "opencl", env=env)
     c = json.loads(tool.good("cache", "--json", env=env))
     assert c["files"] > 0 and c["bytes"] > 0 and c["path"].startswith(str(folder))
-    assert json.loads(tool.good("cache", "--max-mb", "100", "--json", env=env))["removed_bytes"] == 0
+    assert json.loads(tool.good("cache", "--max-mb", "100", "--json", env=env))["removed_bytes"] >= 0
+    assert json.loads(tool.good("cache", "--json", env=env))["files"] == c["files"]
     assert "removed" in tool.good("cache", "--clear", env=env)
     assert json.loads(tool.good("cache", "--json", env=env))["files"] == 0
     assert json.loads(tool.good("cache", "--json", env={"CLAVE_CACHE_DIR": "off"}))["path"] is None

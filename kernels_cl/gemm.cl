@@ -181,21 +181,22 @@ static inline void store_row(float *row, int n, bool first, bool last, __global 
 #endif
 }
 
-__kernel void gemm(__global const float *a, const long a_offset, __global const STORAGE(B_TYPE) * b,
-                   const long b_offset, const index8 b_batch, const index_t b_k, const index_t b_n,
-                   __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
-                   const index8 bias_batch, const index_t bias_m, const index_t bias_n,
-                   __global STORAGE(OUT_TYPE) * out, const long out_offset, __global float *sums,
-                   const long sums_offset, const index8 batch_dims, const index_t m_size,
-                   const index_t n_size, const index_t k_size, const index_t panels_each,
-                   const index_t strip, const float alpha, const float beta,
-                   __local float *packed) {
+/* a_stride: elements from one packed matrix to the next; 0: all batches have the same. */
+__kernel void gemm(__global const float *a, const long a_offset, const long a_stride,
+                   __global const STORAGE(B_TYPE) * b, const long b_offset, const index8 b_batch,
+                   const index_t b_k, const index_t b_n, __global const STORAGE(BIAS_TYPE) * bias,
+                   const long bias_offset, const index8 bias_batch, const index_t bias_m,
+                   const index_t bias_n, __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                   __global float *sums, const long sums_offset, const index8 batch_dims,
+                   const index_t m_size, const index_t n_size, const index_t k_size,
+                   const index_t panels_each, const index_t strip, const float alpha,
+                   const float beta, __local float *packed) {
   const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
   const index_t panels = (m_size + ROWS - 1) / ROWS, padded = panels * ROWS;
   const index_t first = (index_t)get_global_id(1) * panels_each,
                 last = min(first + panels_each, panels);
   const int width = (int)min(strip, n_size - n0);
-  a += a_offset + (long)z * padded * k_size;
+  a += a_offset + z * a_stride;
   b += b_offset + strided_offset(z, batch_dims, b_batch) + n0 * b_n;
   out += out_offset + (long)z * m_size * n_size + n0;
   sums += sums_offset + (long)z * m_size * n_size + n0;

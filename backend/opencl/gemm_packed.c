@@ -30,7 +30,14 @@ static void begin(launch *l, const gemm *g) {
   launch_define(l, "B_ORDER", b_order(g));
 }
 
-static clave_status pack_a(const gemm *g, int64_t panels) {
+/* Whether all batches have the same a: a weight. */
+static bool has_one_a(const gemm *g) {
+  for (int i = 0; i < g->batch_a.rank; i++)
+    if (g->batch_a.dims[i] > 1 && g->batch_a.strides[i] != 0) return false;
+  return true;
+}
+
+static clave_status pack_a(const gemm *g, int64_t panels, int64_t matrices) {
   launch l;
   begin(&l, g);
   launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->a),
@@ -41,7 +48,7 @@ static clave_status pack_a(const gemm *g, int64_t panels) {
                                     .packed = scratch_arg(0),
                                     .m_size = g->m,
                                     .k_size = g->k});
-  size_t global[3] = {(size_t)panels, (size_t)divide_up(g->k, DEPTH), (size_t)g->batches},
+  size_t global[3] = {(size_t)panels, (size_t)divide_up(g->k, DEPTH), (size_t)matrices},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
@@ -57,12 +64,13 @@ static int64_t share_panels(const gemm *g, int64_t panels) {
   return chunks > 1 ? divide_up(panels, chunks) : panels;
 }
 
-static clave_status multiply(const gemm *g, int64_t panels, int64_t sums_offset) {
+static clave_status multiply(const gemm *g, int64_t panels, int64_t a_stride, int64_t sums_offset) {
   int64_t each = share_panels(g, panels), strip = strip_of(g);
   launch l;
   begin(&l, g);
   bool sums_in_out = g->out->t.type == DTYPE_F32;
   launch_args(&l, &(gemm_args){.a = scratch_arg(0),
+                               .a_stride = a_stride,
                                .b = buffer_arg(g->b),
                                .b_batch = strides_arg(&g->batch_b),
                                .b_k = g->b_k,
@@ -90,10 +98,11 @@ static clave_status multiply(const gemm *g, int64_t panels, int64_t sums_offset)
 
 clave_status gemm_packed(const gemm *g) {
   int64_t rows = panel_rows(recorder_traits(g->s)->vector_width), panels = divide_up(g->m, rows);
-  int64_t packed = g->batches * panels * rows * g->k;
+  int64_t matrices = has_one_a(g) ? 1 : g->batches, matrix = panels * rows * g->k,
+          packed = matrices * matrix;
   bool waits = g->out->t.type != DTYPE_F32 && g->k > DEPTH;
   int64_t sums = waits ? g->batches * g->m * g->n : 0;
   TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(packed + sums)));
-  TRY(pack_a(g, panels));
-  return multiply(g, panels, waits ? packed : 0);
+  TRY(pack_a(g, panels, matrices));
+  return multiply(g, panels, matrices > 1 ? matrix : 0, waits ? packed : 0);
 }

@@ -188,12 +188,18 @@ clave_status session_output(session *s, uint32_t number, uint32_t index, host_te
 
 /* ---------------------------------------------------------------- in place */
 
+static bool is_in_arena(const running *r, uint32_t block_index) {
+  const block *k = &r->b->p->blocks[block_index];
+  return k->kind == BLOCK_ARENA &&
+         r->b->blocks[block_index].buf == r->s->arenas[k->backend].chunks[k->a.chunk];
+}
+
 /* Puts a block of the current schedule where the argument is, if the device can use that. */
 static clave_status place(const running *r, argument *a, uint32_t block_index, bool writable) {
   session *s = r->s;
   const block *k = &r->b->p->blocks[block_index];
   backend *be = s->devices.backends[k->backend];
-  if (k->kind != BLOCK_ARENA || k->part != r->b->p->number || !can_wrap(be, a)) return NULL;
+  if (!is_in_arena(r, block_index) || k->part != r->b->p->number || !can_wrap(be, a)) return NULL;
   if (!a->wrapped[k->backend])
     TRY(be->vt->buffer_wrap(be, a->data, a->room, writable, &a->wrapped[k->backend]));
   r->b->blocks[block_index] = (address){.buf = a->wrapped[k->backend]};
@@ -218,7 +224,7 @@ static bool overlaps_input(const running *r, const argument *out) {
 }
 
 /* Memory for the result, of these sizes. */
-static clave_status make_room(const running *r, uint32_t i) {
+static clave_status reserve_output(const running *r, uint32_t i) {
   const ir_argument *a = &r->g->method->outputs.items[i];
   argument *out = &r->state->outputs[i];
   size_t bytes = 8;
@@ -233,23 +239,23 @@ static clave_status make_room(const running *r, uint32_t i) {
                  out->room);
 }
 
+/* Whether the storage holds this contiguous tensor and nothing else. */
+static bool is_whole(const location *l, const storage *g) {
+  return g->slot == NO_INDEX && tensor_is_contiguous(&l->t) && l->t.offset == 0 &&
+         (size_t)tensor_numel(&l->t) * dtype_size(l->t.type) == g->bytes;
+}
+
 /* A result of its own, that no other argument's memory holds. */
 static clave_status place_output(const running *r, uint32_t i) {
   const schedule *p = r->b->p;
   uint32_t tid = r->g->method->outputs.items[i].tensor;
-  if (tid == IR_NONE || p->at[tid].storage < p->first_storage || p->at[tid].storage == NO_INDEX)
-    return NULL;
-  const location *l = &p->at[tid];
+  const location *l = tid == IR_NONE ? NULL : &p->at[tid];
+  if (!l || l->storage == NO_INDEX || l->storage < p->first_storage) return NULL;
   const storage *g = &p->storages[l->storage];
+  if (!is_whole(l, g)) return NULL;
+  TRY(reserve_output(r, i));
   argument *out = &r->state->outputs[i];
-  TRY(make_room(r, i));
-  const block *k = &p->blocks[g->block[g->home]];
-  bool is_whole = g->slot == NO_INDEX && tensor_is_contiguous(&l->t) && l->t.offset == 0 &&
-                  (size_t)tensor_numel(&l->t) * dtype_size(l->t.type) == g->bytes;
-  bool is_placed = k->kind != BLOCK_ARENA || r->b->blocks[g->block[g->home]].buf !=
-                                                 r->s->arenas[k->backend].chunks[k->a.chunk];
-  if (!is_whole || is_placed || overlaps_input(r, out)) return NULL;
-  return place(r, out, g->block[g->home], true);
+  return overlaps_input(r, out) ? NULL : place(r, out, g->block[g->home], true);
 }
 
 clave_status place_arguments(const running *r) {
@@ -294,7 +300,7 @@ static clave_status read_output(const running *r, uint32_t i) {
   const schedule *p = r->b->p;
   const ir_argument *a = &r->g->method->outputs.items[i];
   argument *o = &r->state->outputs[i];
-  TRY(make_room(r, i));
+  TRY(reserve_output(r, i));
   if (a->tensor == IR_NONE) {
     scalar_to_bytes(&p->values[a->value], &o->t, o->data);
     return NULL;
@@ -308,7 +314,16 @@ static clave_status read_output(const running *r, uint32_t i) {
                                                   bytes);
 }
 
+/* A result that lies on an input is read when no other device needs that any more. */
+static clave_status wait_for_inputs(const running *r) {
+  const argument *outputs = r->state->outputs;
+  for (uint32_t i = 0; i < r->g->method->outputs.count && r->s->devices.count > 1; i++)
+    if (outputs[i].is_bound && overlaps_input(r, &outputs[i])) return finish_all(r->s, r->g);
+  return NULL;
+}
+
 clave_status read_outputs(const running *r) {
+  TRY(wait_for_inputs(r));
   for (uint32_t i = 0; i < r->g->method->outputs.count; i++) TRY(read_output(r, i));
   return NULL;
 }

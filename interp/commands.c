@@ -59,8 +59,8 @@ static clave_status run_copy(const running *r, const command *c, command_state *
   return NULL;
 }
 
-/* Beyond this much the host waits for the device that reads it. */
-enum { MAX_STAGED = 64 << 20 };
+/* Beyond this much the host waits for the devices that read it. */
+enum { MAX_STAGED = 16 << 20 };
 
 static clave_status stage(session *s, size_t bytes, void **out) {
   staged *t = malloc(sizeof *t + bytes);
@@ -93,10 +93,8 @@ static clave_status run_transfer(const running *r, const command *c) {
   void *host;
   TRY(stage(s, g->bytes, &host));
   TRY(from_vt->read(s->streams[g->home], from.buf, from.buffer_offset, host, g->bytes));
-  if (s->staged_bytes <= MAX_STAGED)
-    return to_vt->enqueue_write(s->streams[c->backend], to.buf, to.buffer_offset, host, g->bytes);
-  TRY(to_vt->write(s->streams[c->backend], to.buf, to.buffer_offset, host, g->bytes));
-  return finish_all(s, r->g);
+  TRY(to_vt->enqueue_write(s->streams[c->backend], to.buf, to.buffer_offset, host, g->bytes));
+  return s->staged_bytes > MAX_STAGED ? finish_all(s, r->g) : NULL;
 }
 
 /* ---------------------------------------------------------------- observers */
@@ -139,7 +137,7 @@ static clave_status poison_dead(const running *r, uint32_t number) {
     if (k->kind != BLOCK_ARENA || k->a.last != number) continue;
     const backend_vtable *vt = r->s->devices.backends[k->backend]->vt;
     const address *to = &r->b->blocks[i];
-    if (to->buf != r->s->arenas[k->backend].chunks[k->a.chunk]) continue; /* the caller's */
+    if (to->buf != r->s->arenas[k->backend].chunks[k->a.chunk]) continue; /* an argument's */
     for (size_t at = 0; at < k->a.bytes; at += sizeof pattern) {
       size_t n = k->a.bytes - at < sizeof pattern ? k->a.bytes - at : sizeof pattern;
       TRY(vt->write(r->s->streams[k->backend], to->buf, to->offset + at, pattern, n));

@@ -179,8 +179,6 @@ static clave_status begin_profile(session *s) {
 /* *began: commands ran. */
 static clave_status run_once(running *r, const scalar_value *values, bool *began) {
   session *s = r->s;
-  r->m = &s->x->methods[r->index];
-  r->g = &r->m->g;
   s->last_arena_bytes = 0;
   s->plan_again = false;
   TRY(begin_profile(s));
@@ -192,6 +190,12 @@ static clave_status run_once(running *r, const scalar_value *values, bool *began
   if (!st) st = run_binding(r);
   if (st) forget_binding(r);
   return st;
+}
+
+/* The method as the session's executable has it. */
+static void find_method(running *r) {
+  r->m = &r->s->x->methods[r->index];
+  r->g = &r->m->g;
 }
 
 /* As often as a device turns out not to run something, which moves; not where that would change
@@ -210,6 +214,7 @@ static clave_status run_values(running *r, const scalar_value *values) {
     if (!s->plan_again || (began && s->prog->ir.n_state)) return st;
     status_free(st);
     s->random.run = random_run;
+    find_method(r);
   }
 }
 
@@ -225,8 +230,7 @@ static clave_status run_method(running *r) {
 
 clave_status session_run(session *s, uint32_t index) {
   running r = {.s = s, .index = index, .state = &s->methods[index]};
-  r.m = &s->x->methods[index];
-  r.g = &r.m->g;
+  find_method(&r);
   r.state->has_run = false;
   clave_status st = run_method(&r);
   r.state->has_run = st == NULL;

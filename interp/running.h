@@ -101,7 +101,7 @@ struct session {
   buffer *scratch[MAX_BACKENDS]; /* owned; NULL: none was wanted yet */
   staged *staged;                /* owned: what devices may still read; until they have finished */
   size_t staged_bytes;
-  uint64_t generation; /* counts changes of the arenas' chunks; from 1 on */
+  uint64_t generation; /* counts what makes addresses of bindings old; from 1 on */
   uint64_t state_bytes, last_arena_bytes;
   bool plan_again; /* the run failed for what a device cannot run, which is to be moved */
   observe_fn observe;

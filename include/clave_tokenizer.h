@@ -42,12 +42,14 @@ CLAVE_API void clave_tokenizer_destroy(clave_tokenizer *tokenizer);
 enum { CLAVE_NO_TOKEN = -1 };
 
 typedef struct clave_tokenizer_info {
+  size_t size;        /* sizeof(clave_tokenizer_info) */
   const char *format; /* "SentencePiece BPE", "tokenizer.json Unigram", "tiktoken cl100k", ... */
   uint32_t n_ids;     /* largest id + 1 */
   int32_t bos, eos;   /* CLAVE_NO_TOKEN: the file names none */
 } clave_tokenizer_info;
-CLAVE_API void clave_tokenizer_get_info(const clave_tokenizer *tokenizer,
-                                        clave_tokenizer_info *info);
+/* Its texts are borrowed from the tokenizer. */
+CLAVE_API clave_status clave_tokenizer_get_info(const clave_tokenizer *tokenizer,
+                                                clave_tokenizer_info *info) CLAVE_CHECK;
 /* The id of a token written as in the file ("<|im_end|>"), CLAVE_NO_TOKEN if there is none. */
 CLAVE_API int32_t clave_tokenizer_find(const clave_tokenizer *tokenizer, const char *token);
 

@@ -32,8 +32,8 @@ static int32_t known(const clave_llm *l, int32_t id) {
 }
 
 static clave_status read_ends(clave_llm *l, const llm_metadata *said) {
-  clave_tokenizer_info t = {.bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN};
-  if (l->tokenizer) clave_tokenizer_get_info(l->tokenizer, &t);
+  clave_tokenizer_info t = {.size = sizeof t, .bos = CLAVE_NO_TOKEN, .eos = CLAVE_NO_TOKEN};
+  if (l->tokenizer) TRY(clave_tokenizer_get_info(l->tokenizer, &t));
   if (said->bos != CLAVE_NO_TOKEN) TRY(check_id(l, "llm.bos", (uint32_t)said->bos));
   if (said->eos != CLAVE_NO_TOKEN) TRY(check_id(l, "llm.eos", (uint32_t)said->eos));
   l->info.bos = said->has_bos ? said->bos : known(l, t.bos);

@@ -83,7 +83,8 @@ void clave_tokenizer_destroy(clave_tokenizer *t) {
   free(t);
 }
 
-void clave_tokenizer_get_info(const clave_tokenizer *t, clave_tokenizer_info *info) {
-  *info = (clave_tokenizer_info){
+clave_status clave_tokenizer_get_info(const clave_tokenizer *t, clave_tokenizer_info *info) {
+  clave_tokenizer_info own = {
       .format = t->format, .n_ids = vocab_size(t->vocab), .bos = t->bos, .eos = t->eos};
+  return sized_write(&own, info, SIZED(clave_tokenizer_info, eos));
 }

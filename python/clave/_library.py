@@ -149,10 +149,16 @@ class TokenizerOptions(C.Structure):
     _fields_ = [("size", C.c_size_t), ("pattern", C.c_char_p)]
 
 
-class TokenizerInfo(C.Structure):
+class TokenizerInfo(Info):
     """clave_tokenizer_info."""
 
-    _fields_ = [("format", C.c_char_p), ("n_ids", C.c_uint32), ("bos", C.c_int32), ("eos", C.c_int32)]
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("format", C.c_char_p),
+        ("n_ids", C.c_uint32),
+        ("bos", C.c_int32),
+        ("eos", C.c_int32),
+    ]
 
 
 class EncodeOptions(C.Structure):
@@ -193,6 +199,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_tokenizer_load": (_S, C.POINTER(TokenizerOptions), _OUT),
     "clave_tokenizer_of_program": (_P, _OUT),
     "clave_tokenizer_create": (_S, C.c_size_t, C.POINTER(TokenizerOptions), _OUT),
+    "clave_tokenizer_get_info": (_P, C.POINTER(TokenizerInfo)),
     "clave_tokenizer_encode": (_P, _S, C.c_size_t, C.POINTER(EncodeOptions), C.POINTER(Ids)),
     "clave_tokenizer_decode": (_P, C.POINTER(C.c_uint32), C.c_size_t, C.c_bool, _OUT, C.POINTER(C.c_size_t)),
     "clave_text_stream_create": (_P, C.c_bool, _OUT),
@@ -210,7 +217,6 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "clave_device_destroy": (None, _P),
     "clave_session_destroy": (None, _P),
     "clave_placement_destroy": (None, _P),
-    "clave_tokenizer_get_info": (None, _P, C.POINTER(TokenizerInfo)),
     "clave_tokenizer_find": (C.c_int32, _P, _S),
     "clave_tokenizer_destroy": (None, _P),
     "clave_ids_free": (None, C.POINTER(Ids)),

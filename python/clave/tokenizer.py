@@ -43,7 +43,7 @@ class Tokenizer:
     def _take(self, handle: L.Handle) -> None:
         self._handle = handle
         info = L.TokenizerInfo()
-        L.library().clave_tokenizer_get_info(self._handle.pointer, C.byref(info))
+        L.call("clave_tokenizer_get_info", self._handle.pointer, C.byref(info))
         self.format: str = info.format.decode()
         self.n_ids: int = info.n_ids
         """The largest id, and one."""

@@ -73,6 +73,11 @@ static clave_status get_cache(const objects *o, void *info) {
   (void)o;
   return clave_cache_get_info(info);
 }
+static clave_status get_tokenizer(const objects *o, void *info) {
+  clave_llm_info llm = {.size = sizeof llm};
+  good(clave_llm_get_info(o->llm, &llm));
+  return clave_tokenizer_get_info(llm.tokenizer, info);
+}
 static clave_status get_llm(const objects *o, void *info) {
   return clave_llm_get_info(o->llm, info);
 }
@@ -98,6 +103,8 @@ static const struct getter {
     {"clave_placement_info", get_place, FIRST(clave_placement_info, supported),
      sizeof(clave_placement_info)},
     {"clave_cache_info", get_cache, FIRST(clave_cache_info, limit_bytes), sizeof(clave_cache_info)},
+    {"clave_tokenizer_info", get_tokenizer, FIRST(clave_tokenizer_info, eos),
+     sizeof(clave_tokenizer_info)},
     {"clave_llm_info", get_llm, FIRST(clave_llm_info, chat_template), sizeof(clave_llm_info)},
 };
 enum { GETTERS = sizeof getters / sizeof *getters, BEYOND = 64 };

@@ -24,6 +24,7 @@ static char in[REPEATS * sizeof part]; /* long enough for what is remembered of 
 
 typedef struct life {
   clave_tokenizer *tokenizer;
+  clave_tokenizer_info info;
   clave_text_stream *stream;
   clave_ids ids;
   char *text;
@@ -45,7 +46,9 @@ static clave_status run_stream(life *l) {
 
 static clave_status run_life(life *l, const char *path) {
   clave_encode_options o = {sizeof o, true, true, CLAVE_SPECIAL_MATCH};
+  l->info.size = sizeof l->info;
   TRY(clave_tokenizer_load(path, NULL, &l->tokenizer));
+  TRY(clave_tokenizer_get_info(l->tokenizer, &l->info));
   TRY(clave_tokenizer_encode(l->tokenizer, in, strlen(in), &o, &l->ids));
   TRY(clave_tokenizer_decode(l->tokenizer, l->ids.items, l->ids.count, false, &l->text, &l->size));
   return run_stream(l);
@@ -59,7 +62,8 @@ static void end_life(life *l) {
 }
 
 static bool same_life(const life *a, const life *b) {
-  return a->ids.count == b->ids.count && a->size == b->size && a->streamed == b->streamed &&
+  return a->info.n_ids == b->info.n_ids && a->ids.count == b->ids.count && a->size == b->size &&
+         a->streamed == b->streamed &&
          (a->ids.count == 0 ||
           !memcmp(a->ids.items, b->ids.items, a->ids.count * sizeof(uint32_t))) &&
          (!a->text || !memcmp(a->text, b->text, a->size));

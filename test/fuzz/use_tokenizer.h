@@ -51,8 +51,8 @@ static inline int fuzz_loaded(clave_status st, clave_tokenizer *t) {
     FUZZ_CHECK(!t && !is_good(st));
     return 0;
   }
-  clave_tokenizer_info info;
-  clave_tokenizer_get_info(t, &info);
+  clave_tokenizer_info info = {.size = sizeof info};
+  FUZZ_CHECK(!clave_tokenizer_get_info(t, &info));
   fuzz_encode(t, info.n_ids, CLAVE_SPECIAL_MATCH);
   fuzz_encode(t, info.n_ids, CLAVE_SPECIAL_TEXT);
   for (uint32_t id = 0; id < info.n_ids && id < 500; id++) {

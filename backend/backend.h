@@ -8,22 +8,11 @@
 
 #include "base/kernel.h"
 #include "base/status.h"
-#include "ops/ops.h"
-#include "ops/tensor.h"
+#include "ops/node.h"
 
 typedef struct backend backend; /* an opened device; every implementation starts with this struct */
-typedef struct buffer buffer;   /* device memory; every implementation starts with this struct */
 typedef struct stream
     stream; /* one session's queue, kernels, scratch, error record; starts with this struct */
-
-/* A slot bound for a run: where its elements are. buffer_offset is in bytes, added to t.offset
- * elements. */
-typedef struct bound_tensor {
-  tensor t;
-  uint32_t slot; /* Tid */
-  buffer *buf;
-  size_t buffer_offset;
-} bound_tensor;
 
 /* Where a session's random numbers come from. */
 typedef struct random_key {
@@ -31,14 +20,6 @@ typedef struct random_key {
   uint64_t run; /* straight stretches of instructions that the session has run, bodies of loops
                    each time: no random node sees the same number twice */
 } random_key;
-
-/* One instruction with all sizes known. */
-typedef struct node {
-  const ir_instruction *instruction;
-  const bound_tensor *tensors; /* by Tid; only this node's operands are there */
-  const scalar_value *values;  /* by Vid; all known */
-  void **cache; /* the backend's own, for the instruction; NULL at first, see cache_destroy */
-} node;
 
 /* What a node does, for any buffers; every implementation starts with this struct. Read-only, so
  * that sessions share it. */
@@ -141,6 +122,7 @@ struct backend {
   const backend_vtable *vt;
   backend_info info;
 };
+/* Device memory; every implementation starts with this struct. */
 struct buffer {
   size_t bytes;
 };

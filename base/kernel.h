@@ -21,6 +21,13 @@ typedef struct ktensor {
   int64_t strides[KERNEL_MAX_RANK];
 } ktensor;
 
+/* Dimensions to walk a tensor by. */
+typedef struct klayout {
+  int rank;
+  int64_t dims[KERNEL_MAX_RANK];
+  int64_t strides[KERNEL_MAX_RANK]; /* in elements */
+} klayout;
+
 /* The first data error of a run: an index out of range, an integer division by zero, or rows that
  * do not fit into a cache. */
 typedef enum kernel_fault_kind {
@@ -43,9 +50,36 @@ typedef struct kernel_context {
   void *pool;
   int n_threads;
   kernel_fault *fault;                        /* first writer wins; use kernel_fault_set */
+  uint64_t seed, stretch;                     /* of random numbers: docs/random.md */
   void *(*scratch)(void *pool, size_t bytes); /* 64-byte aligned memory valid until the kernel
                                                  returns; NULL = out of memory */
 } kernel_context;
+
+/* A kernel as data: what a command of the CPU backend runs, and a compiled executable calls. Its
+ * header declares it, KERNEL(softmax, softmax_args), and its file defines it:
+ *
+ *   const kernel_desc kernel_softmax = {.name = "softmax",
+ *                                  .run = run_softmax,
+ *                                  .args_size = sizeof(softmax_args),
+ *                                  .operands = {OPERAND(softmax_args, x), OPERAND(softmax_args,
+ * out)}};
+ *
+ * args holds operands by value: ktensors, or plain data pointers; where data is NULL an optional
+ * operand is absent. All else in it is fixed when the command is made. */
+enum { KERNEL_MAX_OPERANDS = 12 };
+typedef struct kernel_desc {
+  const char *name;
+  bool (*run)(const kernel_context *ctx, const void *args); /* false: scratch memory is out */
+  /* Bytes that run asks ctx for, whatever the operands hold; NULL: none. */
+  size_t (*scratch)(const kernel_context *ctx, const void *args);
+  size_t args_size;
+  uint16_t operands[KERNEL_MAX_OPERANDS + 1]; /* where in args they are, by OPERAND; 0 ends */
+} kernel_desc;
+#define KERNEL(name, args)         \
+  typedef args name##_kernel_args; \
+  extern const kernel_desc kernel_##name
+/* A ktensor begins with its data pointer. */
+#define OPERAND(args, field) (1 + offsetof(args, field))
 
 static inline int64_t ktensor_numel(const ktensor *t) {
   int64_t n = 1;

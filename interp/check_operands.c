@@ -165,6 +165,7 @@ static void make_views(checking *c) {
   for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) {
     bound_tensor *b = &c->view[i.o.tid];
     *b = c->nd->tensors[i.o.tid];
+    b->slot = i.o.tid;
     int axis = c->part.axis < 0 ? -1 : axis_of_operand(c, &i.o);
     if (axis < 0) continue;
     b->t.offset += c->part.from * b->t.strides[axis];
@@ -258,6 +259,7 @@ static void bind_copy(const checking *c, uint32_t tid) {
   bound_tensor *copy = &c->copy[tid];
   *copy = *t;
   copy->buffer_offset = 0;
+  copy->buf = NULL; /* of no elements */
   const region *r = region_of(c, t);
   if (!r || tensor_numel(&t->t) == 0) return;
   copy->buf = r->copy;
@@ -299,17 +301,27 @@ clave_status restore_copies(checking *c) {
   return NULL;
 }
 
+static clave_status run_recording(const checking *c, const recording *r) {
+  const oracle *o = c->s->oracle;
+  const backend_vtable *vt = o->cpu->vt;
+  run_operands now = {c->copy, NULL, c->s->random};
+  void *state = NULL;
+  TRY(vt->buffer_create(o->cpu, r->scratch_bytes, &now.scratch));
+  clave_status st = vt->run(o->queue, r, &state, &now, c->number);
+  vt->state_destroy(o->queue, state);
+  vt->buffer_destroy(o->cpu, now.scratch);
+  return st;
+}
+
 clave_status run_oracle(checking *c, bool *faulty) {
   const oracle *o = c->s->oracle;
   const backend_vtable *vt = o->cpu->vt;
-  const run_operands now = {c->copy, NULL, c->s->random};
   device_fault fault = {0};
-  void *state = NULL;
   recording *recorded;
   node copy = *c->nd;
   copy.tensors = c->copy;
   TRY(vt->record(o->cpu, &copy, false, &recorded));
-  clave_status st = vt->run(o->queue, recorded, &state, &now, c->number);
+  clave_status st = run_recording(c, recorded);
   vt->recording_destroy(o->cpu, recorded);
   TRY(st);
   TRY(vt->finish(o->queue, &fault));

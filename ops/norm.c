@@ -1,4 +1,6 @@
 /* LayerNorm, RmsNorm, GroupNorm, BatchNorm. Parameters have x's dtype. */
+#include "ops/norm.h"
+
 #include <math.h>
 
 #include "ops/rule_checks.h"
@@ -63,4 +65,58 @@ clave_status rule_batch_norm(const rule_context *c, const void *op) {
   TRY(check_optional(c, o->var, "var", x->type, 1, &x->dims[1]));
   TRY(check_eps(o->eps));
   return rule_expect_like(c, o->out, "out", x);
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+static norm_form rows_form(const node *n, uint32_t x, uint32_t weight, uint32_t bias, uint32_t out,
+                           int n_axes, double eps) {
+  const tensor *t = &n->tensors[x].t;
+  return (norm_form){.x = &n->tensors[x],
+                     .weight = operand_of(n, weight),
+                     .bias = operand_of(n, bias),
+                     .out = &n->tensors[out],
+                     .rows = count_dims(t, 0, t->rank - n_axes),
+                     .row = count_dims(t, t->rank - n_axes, t->rank),
+                     .eps = eps};
+}
+
+void describe_layer_norm(const node *n, norm_form *f) {
+  const ir_layer_norm *op = n->instruction->op;
+  *f = rows_form(n, op->x, op->weight, op->bias, op->out, op->n_axes, op->eps);
+}
+
+void describe_rms_norm(const node *n, norm_form *f) {
+  const ir_rms_norm *op = n->instruction->op;
+  *f = rows_form(n, op->x, op->weight, IR_NONE, op->out, op->n_axes, op->eps);
+}
+
+static norm_form planes_form(const node *n, uint32_t x, uint32_t weight, uint32_t bias,
+                             uint32_t out, double eps) {
+  const tensor *t = &n->tensors[x].t;
+  return (norm_form){.x = &n->tensors[x],
+                     .weight = operand_of(n, weight),
+                     .bias = operand_of(n, bias),
+                     .out = &n->tensors[out],
+                     .batch = t->dims[0],
+                     .channels = t->dims[1],
+                     .plane = count_dims(t, 2, t->rank),
+                     .eps = eps};
+}
+
+void describe_group_norm(const node *n, norm_form *f) {
+  const ir_group_norm *op = n->instruction->op;
+  *f = planes_form(n, op->x, op->weight, op->bias, op->out, op->eps);
+  f->groups = op->groups;
+  f->rows = f->batch * f->groups;
+  f->row = f->channels / f->groups * f->plane;
+}
+
+void describe_batch_norm(const node *n, norm_form *f) {
+  const ir_batch_norm *op = n->instruction->op;
+  *f = planes_form(n, op->x, op->weight, op->bias, op->out, op->eps);
+  f->mean = &n->tensors[op->mean];
+  f->var = &n->tensors[op->var];
+  f->rows = f->batch * f->channels;
+  f->row = f->plane;
 }

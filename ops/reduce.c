@@ -1,4 +1,6 @@
 /* Reduce and ArgReduce. */
+#include "ops/reduce.h"
+
 #include <math.h>
 
 #include "ops/rule_checks.h"
@@ -73,4 +75,34 @@ clave_status rule_arg_reduce(const rule_context *c, const void *op) {
   reduce_shape(&want, marked, o->keepdim);
   want.type = DTYPE_I64;
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+static reduce_form reduce_axes(const node *n, uint32_t x, unsigned axes, uint32_t out) {
+  reduce_form f = {.x = &n->tensors[x], .out = &n->tensors[out]};
+  split_dims(&f.x->t, 1, axes, &f.kept, &f.over);
+  f.n_kept = tensor_numel(&f.kept);
+  f.n_over = tensor_numel(&f.over);
+  return f;
+}
+
+static unsigned all_axes(const tensor *t) { return (1u << t->rank) - 1; }
+
+void describe_reduce(const node *n, reduce_form *f) {
+  const ir_reduce *op = n->instruction->op;
+  const tensor *x = &n->tensors[op->x].t;
+  unsigned axes = op->axes.count == 0 ? all_axes(x) : 0;
+  for (uint32_t i = 0; i < op->axes.count; i++) axes |= 1u << axis_of(op->axes.items[i], x->rank);
+  *f = reduce_axes(n, op->x, axes, op->out);
+  bool corrects = op->kind == IR_REDUCE_KIND_VAR || op->kind == IR_REDUCE_KIND_STD;
+  f->divisor = fmax((double)f->n_over - (corrects ? op->correction : 0), 0);
+}
+
+void describe_arg_reduce(const node *n, reduce_form *f) {
+  const ir_arg_reduce *op = n->instruction->op;
+  const tensor *x = &n->tensors[op->x].t;
+  bool is_one = op->axis.present && x->rank > 0;
+  unsigned axes = is_one ? 1u << axis_of(op->axis.value, x->rank) : all_axes(x);
+  *f = reduce_axes(n, op->x, axes, op->out);
 }

@@ -37,7 +37,7 @@ clave_status cpu_attention(cpu_stream *s, const node *n) {
     for (int d = 0; d < rank; d++) scores.dims[d] = q.dims[d];
     scores.dims[rank - 1] = k.dims[rank - 2];
     tensor t = cpu_broadcast(b, &scores);
-    mask = cpu_view(b, &t);
+    mask = cpu_bound_view(b, &t);
     p.mask = &mask;
   }
   return cpu_done(kernel_attention(&s->kernel, &p));

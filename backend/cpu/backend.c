@@ -69,7 +69,7 @@ static void buffer_destroy(backend *b, buffer *buf) {
   free(c);
 }
 
-static char *buffer_data(const buffer *b) { return ((const cpu_buffer *)b)->data; }
+char *cpu_buffer_data(const buffer *b) { return ((const cpu_buffer *)b)->data; }
 
 /* ---------------------------------------------------------------- scratch */
 
@@ -82,7 +82,16 @@ static void *take_extra(cpu_scratch *c, size_t bytes) {
   return memory + ALIGNMENT;
 }
 
+/* Of what the recording that runs wanted. */
+static void *take_planned(cpu_stream *s, size_t bytes) {
+  if (bytes > s->planned_size || round_up(bytes) > s->planned_size - s->planned_used) return NULL;
+  void *p = s->planned + s->planned_used;
+  s->planned_used += round_up(bytes);
+  return p;
+}
+
 static void *take_scratch(void *pool, size_t bytes) {
+  if (((cpu_stream *)pool)->planned) return take_planned(pool, bytes);
   cpu_scratch *c = &((cpu_stream *)pool)->scratch;
   if (bytes > SIZE_MAX / 4 || c->wanted > SIZE_MAX / 4) return NULL;
   bytes = round_up(bytes > 0 ? bytes : 1);
@@ -116,10 +125,10 @@ void cpu_free_scratch(cpu_stream *s) {
 
 /* ---------------------------------------------------------------- operands */
 
-ktensor cpu_view(const bound_tensor *b, const tensor *t) {
+ktensor cpu_bound_view(const bound_tensor *b, const tensor *t) {
   ktensor k = {.type = t->type, .rank = t->rank};
   int64_t offset = t->offset * (int64_t)dtype_size(t->type);
-  k.data = buffer_data(b->buf) + b->buffer_offset + offset;
+  k.data = cpu_buffer_data(b->buf) + b->buffer_offset + offset;
   for (int d = 0; d < t->rank; d++) {
     k.dims[d] = t->dims[d];
     k.strides[d] = t->strides[d];
@@ -127,7 +136,7 @@ ktensor cpu_view(const bound_tensor *b, const tensor *t) {
   return k;
 }
 
-ktensor cpu_bound_ktensor(const bound_tensor *b) { return cpu_view(b, &b->t); }
+ktensor cpu_bound_ktensor(const bound_tensor *b) { return cpu_bound_view(b, &b->t); }
 
 ktensor cpu_tensor(const node *n, uint32_t tid) { return cpu_bound_ktensor(&n->tensors[tid]); }
 
@@ -188,17 +197,21 @@ static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body,
   thread_pool_for(((cpu_stream *)pool)->threads, n, grain, body, ctx);
 }
 
+kernel_context cpu_kernel_context(const backend *b) {
+  return (kernel_context){.n_threads = thread_pool_size(((const cpu_backend *)b)->threads)};
+}
+
 static clave_status stream_create(backend *b, stream **out) {
   *out = NULL;
   cpu_stream *s = calloc(1, sizeof *s);
   if (!s) return status_no_memory();
   s->base.owner = b;
   s->threads = ((cpu_backend *)b)->threads;
-  s->kernel = (kernel_context){.parallel_for = run_parallel,
-                               .pool = s,
-                               .n_threads = thread_pool_size(s->threads),
-                               .fault = &s->fault,
-                               .scratch = take_scratch};
+  s->kernel = cpu_kernel_context(b);
+  s->kernel.parallel_for = run_parallel;
+  s->kernel.pool = s;
+  s->kernel.fault = &s->fault;
+  s->kernel.scratch = take_scratch;
   *out = &s->base;
   return NULL;
 }
@@ -230,43 +243,15 @@ static void record_fault(cpu_stream *s, uint32_t number) {
   s->fault.kind = KERNEL_FAULT_NONE;
 }
 
-/* The op function runs each time, on the operands of the run. */
-typedef struct cpu_recording {
-  recording base;
-  const ir_instruction *instruction;
-  const scalar_value *values;
-} cpu_recording;
-
-static clave_status record(backend *b, const node *n, bool fast, recording **out) {
-  (void)b;
-  (void)fast;
-  *out = NULL;
-  ir_op op = n->instruction->op_type;
-  if (op >= IR_OP_COUNT || !cpu_table[op])
-    return UNSUPPORTED("op %d never runs on a backend", (int)op);
-  cpu_recording *r = calloc(1, sizeof *r);
-  if (!r) return status_no_memory();
-  r->instruction = n->instruction;
-  r->values = n->values;
-  *out = &r->base;
-  return NULL;
-}
-
-static void recording_destroy(backend *b, recording *r) {
-  (void)b;
-  free(r);
-}
-
 static clave_status run(stream *base, const recording *recorded, void **state,
                         const run_operands *o, uint32_t number) {
-  (void)state;
   cpu_stream *s = (cpu_stream *)base;
-  const cpu_recording *r = (const cpu_recording *)recorded;
-  const node n = {.instruction = r->instruction, .tensors = o->tensors, .values = r->values};
   if (s->profile) TRY(reserve_span(s, number));
   int64_t start = s->profile ? clock_ns() : 0;
-  s->random = o->random;
-  clave_status st = cpu_table[r->instruction->op_type](s, &n);
+  s->kernel.seed = o->random.seed;
+  s->kernel.stretch = o->random.run;
+  clave_status st = cpu_run_commands(s, recorded, state, o);
+  s->planned = NULL;
   cpu_free_scratch(s);
   record_fault(s, number);
   if (s->profile) s->spans[number] = (cpu_span){start, clock_ns()};
@@ -276,26 +261,28 @@ static clave_status run(stream *base, const recording *recorded, void **state,
 static clave_status write_buffer(stream *s, buffer *to, size_t offset, const void *from,
                                  size_t bytes) {
   (void)s;
-  if (bytes > 0 && buffer_data(to) + offset != from) memcpy(buffer_data(to) + offset, from, bytes);
+  if (bytes > 0 && cpu_buffer_data(to) + offset != from)
+    memcpy(cpu_buffer_data(to) + offset, from, bytes);
   return NULL;
 }
 
 static clave_status read_buffer(stream *s, const buffer *from, size_t offset, void *to,
                                 size_t bytes) {
   (void)s;
-  if (bytes > 0 && buffer_data(from) + offset != to) memcpy(to, buffer_data(from) + offset, bytes);
+  if (bytes > 0 && cpu_buffer_data(from) + offset != to)
+    memcpy(to, cpu_buffer_data(from) + offset, bytes);
   return NULL;
 }
 
 static clave_status fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) {
   (void)s;
-  if (bytes > 0) memset(buffer_data(to) + offset, 0, bytes);
+  if (bytes > 0) memset(cpu_buffer_data(to) + offset, 0, bytes);
   return NULL;
 }
 
 static clave_status copy_buffer(stream *s, buffer *to, const buffer *from) {
   (void)s;
-  if (to->bytes > 0) memcpy(buffer_data(to), buffer_data(from), to->bytes);
+  if (to->bytes > 0) memcpy(cpu_buffer_data(to), cpu_buffer_data(from), to->bytes);
   return NULL;
 }
 
@@ -325,7 +312,8 @@ static bool supports(backend *b, const rule_context *c, const ir_instruction *in
                      const char **reason) {
   (void)b;
   (void)c;
-  if (ins->op_type < IR_OP_COUNT && cpu_table[ins->op_type]) return true;
+  if (ins->op_type < IR_OP_COUNT && (cpu_table[ins->op_type] || cpu_run_table[ins->op_type]))
+    return true;
   *reason = "not an op of a backend";
   return false;
 }
@@ -384,9 +372,10 @@ static const backend_vtable vtable = {
     .supports = supports,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
-    .record = record,
-    .recording_destroy = recording_destroy,
+    .record = cpu_record,
+    .recording_destroy = cpu_recording_destroy,
     .run = run,
+    .state_destroy = cpu_state_destroy,
     .write = write_buffer,
     .read = read_buffer,
     .enqueue_write = write_buffer,

@@ -11,7 +11,7 @@ clave_status cpu_cat(cpu_stream *s, const node *n) {
     const bound_tensor *x = &n->tensors[op->xs.items[k]];
     if (tensor_numel(&x->t) == 0) continue;
     part.dims[axis] = x->t.dims[axis];
-    ktensor from = cpu_bound_ktensor(x), to = cpu_view(out, &part);
+    ktensor from = cpu_bound_ktensor(x), to = cpu_bound_view(out, &part);
     kernel_copy(&s->kernel, &from, &to);
     part.offset += part.dims[axis] * part.strides[axis];
   }

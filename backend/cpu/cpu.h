@@ -1,8 +1,15 @@
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
-/* The C backend from the inside: what the glue of each op family gets. A glue function cpu_<op>()
- * reads the instruction's struct, turns its operands into ktensors and calls a pure kernel of
- * backend/cpu/kernels/. */
+/* The C backend from the inside: what an op family is written against. Its function cpu_<op>()
+ * runs once for a schedule: it describes the op (ops/<family>.h) and records commands, each a pure
+ * kernel of backend/cpu/kernels/ with its arguments.
+ *
+ *   clave_status cpu_rms_norm(cpu_recorder *r, const node *n) {
+ *     norm_form f;
+ *     describe_rms_norm(n, &f);
+ *     return cpu_launch(r, rms_norm, &(row_norm){.x = cpu_operand(r, f.x), ...});
+ *   }
+ */
 #include "backend/backend.h"
 #include "base/kernel.h"
 #include "base/threads.h"
@@ -24,47 +31,78 @@ typedef struct cpu_stream {
   stream base;
   thread_pool *threads;  /* borrowed from the backend */
   kernel_context kernel; /* its pool is this stream */
+  char *planned;         /* borrowed: scratch memory of the recording that runs; NULL: none */
+  size_t planned_size, planned_used;
   cpu_scratch scratch;
   kernel_fault fault; /* of the node that runs */
   device_fault first; /* since the last finish */
-  random_key random;  /* of the node that runs */
   bool profile;
   cpu_span *spans; /* owned, (n_spans), by node number */
   uint32_t n_spans;
 } cpu_stream;
 
+/* ---------------------------------------------------------------- recording */
+
+/* Where a command's operand lies: bytes from where the slot begins. */
+typedef struct cpu_operand_place {
+  uint32_t slot;
+  uint16_t at; /* of the data pointer in the arguments */
+  int64_t offset;
+} cpu_operand_place;
+
+typedef struct cpu_command {
+  const kernel_desc *k;
+  void *args;                  /* owned (k->args_size), without data */
+  cpu_operand_place *operands; /* owned */
+  int n_operands;
+} cpu_command;
+
+typedef struct cpu_recorder cpu_recorder;
+
 /* One row per op, generated from the schema (build/gen/cpu_table.c). */
-typedef clave_status (*cpu_op)(cpu_stream *s, const node *n);
+typedef clave_status (*cpu_op)(cpu_recorder *r, const node *n);
 extern const cpu_op cpu_table[IR_OP_COUNT];
 
-/* Operand `tid` of the node as kernels see it. */
+/* An operand for a struct of arguments: its data pointer stands for the slot until a run. Absent
+ * (data NULL) for NULL. */
+ktensor cpu_operand(cpu_recorder *r, const bound_tensor *x);
+/* x's elements, walked as t says (dims and strides; from x's own first element). */
+ktensor cpu_view(cpu_recorder *r, const bound_tensor *x, const tensor *t);
+klayout cpu_layout(const tensor *t);
+
+/* Records a kernel, by the name that KERNEL declares, with a pointer to its arguments. */
+#define cpu_launch(r, name, ...) \
+  cpu_record_kernel(r, &kernel_##name, 1 ? (__VA_ARGS__) : (const name##_kernel_args *)NULL)
+clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
+                               const void *args) STATUS_CHECK;
+
+/* ---------------------------------------------------------------- the vtable's */
+
+/* As the kernels of a stream get it, to ask them about their scratch memory. */
+kernel_context cpu_kernel_context(const backend *b);
+char *cpu_buffer_data(const buffer *b);
+clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
+void cpu_recording_destroy(backend *b, recording *r);
+void cpu_state_destroy(stream *s, void *state);
+/* The commands' arguments with their data, in a state of the stream's. */
+clave_status cpu_run_commands(cpu_stream *s, const recording *r, void **state,
+                              const run_operands *o) STATUS_CHECK;
+
+/* ---------------------------------------------------------------- ops that are not recorded */
+
+typedef clave_status (*cpu_run_op)(cpu_stream *s, const node *n);
+extern const cpu_run_op cpu_run_table[IR_OP_COUNT];
 ktensor cpu_tensor(const node *n, uint32_t tid);
 ktensor cpu_bound_ktensor(const bound_tensor *b);
-/* `t` laid over b's storage (t: a view of b->t with its own dims, strides and offset). */
-ktensor cpu_view(const bound_tensor *b, const tensor *t);
-/* b's operand broadcast to the shape of `shape`. */
+ktensor cpu_bound_view(const bound_tensor *b, const tensor *t);
 tensor cpu_broadcast(const bound_tensor *b, const tensor *shape);
-
-/* t with `axis` moved behind the others; a scalar becomes a row of one element. */
 ktensor cpu_axis_last(const ktensor *t, int axis);
-
-/* Of convolutions and pools: kernels always have three, missing ones stand in front. */
-enum { SPATIAL_DIMS = 3 };
-/* The numbers of n spatial dimensions, right-aligned; the missing ones become `absent`. */
 void cpu_align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL_DIMS]);
-/* The last n sizes of t, right-aligned; the missing ones become 1. */
 void cpu_align_dims(const ktensor *t, int n, int64_t out[SPATIAL_DIMS]);
-
-/* A literal or the value slot it names. */
 int64_t cpu_int(const node *n, const ir_int_or_vid *v);
 double cpu_float(const node *n, const ir_float_or_vid *v);
-
-/* `axis` counted from the end when negative. */
 static inline int cpu_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
-/* The scratch memory of the kernels that ran so far is free again; run() does it after every node.
- */
 void cpu_free_scratch(cpu_stream *s);
-/* The status of a kernel that reports whether its scratch memory was granted. */
 static inline clave_status cpu_done(bool ok) { return ok ? NULL : status_no_memory(); }
 
 #endif

@@ -95,7 +95,7 @@ clave_status cpu_elementwise(cpu_stream *s, const node *n) {
     const bound_tensor *x = &n->tensors[op->inputs.items[k]];
     tensor t = cpu_broadcast(x, &out->t);
     tensors_collapse(&t, 1);
-    e.inputs[k] = cpu_view(x, &t);
+    e.inputs[k] = cpu_bound_view(x, &t);
   }
   for (uint32_t k = 0; k < op->steps.count; k++) bind_step(n, &e, &op->steps.items[k]);
   return cpu_done(kernel_elementwise(&s->kernel, &e));

@@ -45,7 +45,7 @@ static tensor bind_indices(const node *n, const ir_u32s *indices, index_many *p)
   for (uint32_t k = 0; k < indices->count; k++) {
     const bound_tensor *b = &n->tensors[indices->items[k]];
     tensor t = cpu_broadcast(b, &shape);
-    p->index[k] = cpu_view(b, &t);
+    p->index[k] = cpu_bound_view(b, &t);
   }
   p->n = (int)indices->count;
   return shape;

@@ -9,7 +9,7 @@ static ktensor broadcast_batch(const bound_tensor *x, const tensor *out) {
   shape.dims[out->rank - 2] = x->t.dims[x->t.rank - 2];
   shape.dims[out->rank - 1] = x->t.dims[x->t.rank - 1];
   tensor t = cpu_broadcast(x, &shape);
-  return cpu_view(x, &t);
+  return cpu_bound_view(x, &t);
 }
 
 clave_status cpu_matmul(cpu_stream *s, const node *n) {
@@ -21,7 +21,7 @@ clave_status cpu_matmul(cpu_stream *s, const node *n) {
   matmul p = {.a = &a, .b = &b, .out = &c, .alpha = op->alpha, .beta = op->beta};
   if (op->bias != IR_NONE) {
     tensor t = cpu_broadcast(&n->tensors[op->bias], &out->t);
-    bias = cpu_view(&n->tensors[op->bias], &t);
+    bias = cpu_bound_view(&n->tensors[op->bias], &t);
     p.bias = &bias;
   }
   return cpu_done(kernel_matmul(&s->kernel, &p));

@@ -1,72 +1,57 @@
 /* LayerNorm, RmsNorm, GroupNorm, BatchNorm. */
-#include "backend/cpu/kernels/norm.h"
+#include "ops/norm.h"
 
-#include "backend/cpu/kernels/walk.h"
+#include "backend/cpu/kernels/norm.h"
 #include "cpu_ops.h"
 
-/* An optional operand; NULL when absent. */
-static const ktensor *optional_tensor(const node *n, uint32_t tid, ktensor *storage) {
-  if (tid == IR_NONE) return NULL;
-  *storage = cpu_tensor(n, tid);
-  return storage;
+static row_norm row_args(cpu_recorder *r, const norm_form *f) {
+  return (row_norm){.x = cpu_operand(r, f->x),
+                    .weight = cpu_operand(r, f->weight),
+                    .bias = cpu_operand(r, f->bias),
+                    .out = cpu_operand(r, f->out),
+                    .n_rows = f->rows,
+                    .row = f->row,
+                    .eps = f->eps};
 }
 
-clave_status cpu_layer_norm(cpu_stream *s, const node *n) {
-  const ir_layer_norm *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out), weight, bias;
-  int split = x.rank - op->n_axes;
-  kernel_layer_norm(&s->kernel, &(row_norm){.x = &x,
-                                            .out = &out,
-                                            .weight = optional_tensor(n, op->weight, &weight),
-                                            .bias = optional_tensor(n, op->bias, &bias),
-                                            .n_rows = product_of(x.dims, split),
-                                            .row = product_of(x.dims + split, op->n_axes),
-                                            .eps = op->eps});
-  return NULL;
+clave_status cpu_layer_norm(cpu_recorder *r, const node *n) {
+  norm_form f;
+  describe_layer_norm(n, &f);
+  const row_norm args = row_args(r, &f);
+  return cpu_launch(r, layer_norm, &args);
 }
 
-clave_status cpu_rms_norm(cpu_stream *s, const node *n) {
-  const ir_rms_norm *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out), weight;
-  int split = x.rank - op->n_axes;
-  kernel_rms_norm(&s->kernel, &(row_norm){.x = &x,
-                                          .out = &out,
-                                          .weight = optional_tensor(n, op->weight, &weight),
-                                          .n_rows = product_of(x.dims, split),
-                                          .row = product_of(x.dims + split, op->n_axes),
-                                          .eps = op->eps});
-  return NULL;
+clave_status cpu_rms_norm(cpu_recorder *r, const node *n) {
+  norm_form f;
+  describe_rms_norm(n, &f);
+  const row_norm args = row_args(r, &f);
+  return cpu_launch(r, rms_norm, &args);
 }
 
-clave_status cpu_group_norm(cpu_stream *s, const node *n) {
-  const ir_group_norm *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out), weight, bias;
-  kernel_group_norm(&s->kernel, &(channel_norm){.x = &x,
-                                                .out = &out,
-                                                .weight = optional_tensor(n, op->weight, &weight),
-                                                .bias = optional_tensor(n, op->bias, &bias),
-                                                .batch = x.dims[0],
-                                                .channels = x.dims[1],
-                                                .plane = product_of(x.dims + 2, x.rank - 2),
-                                                .groups = op->groups,
-                                                .eps = op->eps});
-  return NULL;
+static channel_norm channel_args(cpu_recorder *r, const norm_form *f) {
+  return (channel_norm){.x = cpu_operand(r, f->x),
+                        .weight = cpu_operand(r, f->weight),
+                        .bias = cpu_operand(r, f->bias),
+                        .mean = cpu_operand(r, f->mean),
+                        .var = cpu_operand(r, f->var),
+                        .out = cpu_operand(r, f->out),
+                        .batch = f->batch,
+                        .channels = f->channels,
+                        .plane = f->plane,
+                        .groups = f->groups,
+                        .eps = f->eps};
 }
 
-clave_status cpu_batch_norm(cpu_stream *s, const node *n) {
-  const ir_batch_norm *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out), weight, bias;
-  ktensor mean = cpu_tensor(n, op->mean), var = cpu_tensor(n, op->var);
-  kernel_batch_norm(&s->kernel, &(channel_norm){.x = &x,
-                                                .out = &out,
-                                                .weight = optional_tensor(n, op->weight, &weight),
-                                                .bias = optional_tensor(n, op->bias, &bias),
-                                                .mean = &mean,
-                                                .var = &var,
-                                                .batch = x.dims[0],
-                                                .channels = x.dims[1],
-                                                .plane = product_of(x.dims + 2, x.rank - 2),
-                                                .groups = 1,
-                                                .eps = op->eps});
-  return NULL;
+clave_status cpu_group_norm(cpu_recorder *r, const node *n) {
+  norm_form f;
+  describe_group_norm(n, &f);
+  const channel_norm args = channel_args(r, &f);
+  return cpu_launch(r, group_norm, &args);
+}
+
+clave_status cpu_batch_norm(cpu_recorder *r, const node *n) {
+  norm_form f;
+  describe_batch_norm(n, &f);
+  const channel_norm args = channel_args(r, &f);
+  return cpu_launch(r, batch_norm, &args);
 }

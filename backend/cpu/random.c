@@ -13,9 +13,9 @@ clave_status cpu_random(cpu_stream *s, const node *n) {
   const ir_random *op = n->instruction->op;
   ktensor out = cpu_tensor(n, op->out);
   krandom r = {.kind = kinds[op->kind],
-               .seed = s->random.seed,
+               .seed = s->kernel.seed,
                .stream = op->stream,
-               .run = (uint32_t)s->random.run};
+               .run = (uint32_t)s->kernel.stretch};
   if (r.kind == KRANDOM_INTEGER) {
     r.low = cpu_int(n, &op->low);
     r.range = (uint64_t)cpu_int(n, &op->high) - (uint64_t)r.low;

@@ -19,7 +19,7 @@ clave_status cpu_slice_update(cpu_stream *s, const node *n) {
   tensor part = out->t;
   part.dims[axis] = update->t.dims[axis];
   part.offset += start * part.strides[axis];
-  ktensor from = cpu_bound_ktensor(update), to = cpu_view(out, &part);
+  ktensor from = cpu_bound_ktensor(update), to = cpu_bound_view(out, &part);
   kernel_copy(&s->kernel, &from, &to);
   return NULL;
 }

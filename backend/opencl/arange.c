@@ -1,12 +1,12 @@
 /* Arange and Full: tensors made of numbers alone. */
 #include "opencl_ops.h"
 
-static int64_t int_of(const node *n, const ir_int_or_vid *v) {
+static int64_t int_or_zero(const node *n, const ir_int_or_vid *v) {
   if (!v->present) return 0;
   return v->vid == IR_NONE ? v->literal : n->values[v->vid].i;
 }
 
-static double float_of(const node *n, const ir_float_or_vid *v) {
+static double float_or_zero(const node *n, const ir_float_or_vid *v) {
   if (!v->present) return 0;
   if (v->vid == IR_NONE) return v->literal;
   const scalar_value *s = &n->values[v->vid];
@@ -27,10 +27,10 @@ clave_status opencl_arange(cl_recorder *s, const node *n) {
   begin(&l, s, n, out);
   launch_args(&l, &(arange_args){.out = buffer_arg(out),
                                  .n = size,
-                                 .start = float_of(n, &op->start_float),
-                                 .step = float_of(n, &op->step_float),
-                                 .int_start = int_of(n, &op->start),
-                                 .int_step = int_of(n, &op->step)});
+                                 .start = float_or_zero(n, &op->start_float),
+                                 .step = float_or_zero(n, &op->step_float),
+                                 .int_start = int_or_zero(n, &op->start),
+                                 .int_step = int_or_zero(n, &op->step)});
   return launch_items(&l, size);
 }
 
@@ -42,7 +42,7 @@ clave_status opencl_full(cl_recorder *s, const node *n) {
   begin(&l, s, n, out);
   launch_args(&l, &(full_args){.out = buffer_arg(out),
                                .n = size,
-                               .value = float_of(n, &op->value),
-                               .int_value = int_of(n, &op->int_value)});
+                               .value = float_or_zero(n, &op->value),
+                               .int_value = int_or_zero(n, &op->int_value)});
   return launch_items(&l, size);
 }

@@ -2,35 +2,10 @@
  * for loops. */
 #include "backend/opencl/families.h"
 
-int64_t int_of(const node *n, const ir_int_or_vid *v) {
-  return v->vid == IR_NONE ? v->literal : n->values[v->vid].i;
-}
-
 dtype moved_type(dtype t) {
   static const dtype by_size[9] = {
       [1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
   return by_size[dtype_size(t)];
-}
-
-static void append_dim(tensor *to, const tensor *from, int axis) {
-  to->dims[to->rank] = from->dims[axis];
-  to->strides[to->rank++] = from->strides[axis];
-}
-
-void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over) {
-  for (int i = 0; i < n; i++) {
-    kept[i] = (tensor){.type = ts[i].type};
-    over[i] = kept[i];
-    for (int d = 0; d < ts[i].rank; d++) append_dim(axes >> d & 1 ? &over[i] : &kept[i], &ts[i], d);
-  }
-  tensors_collapse(kept, n);
-  tensors_collapse(over, n);
-}
-
-tensor take_dims(const tensor *t, int from, int to) {
-  tensor part = {.type = t->type};
-  for (int d = from; d < to; d++) append_dim(&part, t, d);
-  return part;
 }
 
 /* A CPU device runs groups on its cores: enough of them, but not tiny ones. */

@@ -4,26 +4,12 @@
  * for loops. */
 #include "backend/opencl/opencl.h"
 
-enum { SPATIAL_DIMS = 3 }; /* of convolutions and pools: missing ones stand in front */
-
-/* NULL: the optional operand is not there. */
-static inline const bound_tensor *operand_of(const node *n, uint32_t tid) {
-  return tid == IR_NONE ? NULL : &n->tensors[tid];
-}
-static inline int axis_of(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-int64_t int_of(const node *n, const ir_int_or_vid *v);
 
 /* The dtype that stands for all of a size, for kernels that only move elements. */
 dtype moved_type(dtype t);
-
-/* n tensors of equal dims: the dimensions whose bit is set in `axes` go to over[n], the others to
- * kept[n], both collapsed. */
-void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over);
-/* The sub-tensor of dimensions [from, to) of t, strides kept, offset 0. */
-tensor take_dims(const tensor *t, int from, int to);
 
 /* The local size for `items` work-items that each loop over about `work` elements. */
 size_t choose_local(const cl_recorder *s, int64_t items, int64_t work);

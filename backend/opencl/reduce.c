@@ -1,5 +1,7 @@
 /* Reductions and argmax, argmin: see kernels_cl/reduce.cl. Chooses rows or columns, teams, and how
  * many work-items share one output where there are few. */
+#include "ops/reduce.h"
+
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
@@ -12,16 +14,13 @@ enum {
 };
 
 typedef struct reduction {
+  reduce_form f;
   int kind;
-  const bound_tensor *x, *out;
-  tensor kept, over;
-  double divisor;
   row_class rows;
-  int64_t n_kept, n_outer, n_inner, inner_stride, n_splits;
+  int64_t n_outer, n_inner, inner_stride, n_splits;
 } reduction;
 
 static bool is_arg(int kind) { return kind >= KIND_ARGMAX; }
-static bool is_moment(int kind) { return kind == IR_REDUCE_KIND_VAR || kind == IR_REDUCE_KIND_STD; }
 
 static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 
@@ -46,39 +45,37 @@ static int64_t lanes_of(const reduction *r) {
 static int64_t count_splits(const cl_recorder *s, const reduction *r) {
   const device_traits *t = recorder_traits(s);
   int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : r->rows.team ? 8 : 512);
-  int64_t items = row_class_items(r->rows, &r->kept), total = r->n_outer * r->n_inner;
+  int64_t items = row_class_items(r->rows, &r->f.kept), total = r->n_outer * r->n_inner;
   int64_t lanes = lanes_of(r);
   if (items >= wanted || total * lanes < 2 * MIN_SPLIT_WORK) return 1;
   return min_i64(min_i64(wanted / items, total * lanes / MIN_SPLIT_WORK), MAX_SPLITS);
 }
 
-static void lay_out(const cl_recorder *s, reduction *r, unsigned axes) {
-  split_dims(&r->x->t, 1, axes, &r->kept, &r->over);
-  if (!is_arg(r->kind)) sort_dims(&r->over);
-  r->rows = choose_row_class(s, &r->kept, &r->over, 1);
+static void lay_out(const cl_recorder *s, reduction *r) {
+  if (!is_arg(r->kind)) sort_dims(&r->f.over);
+  r->rows = choose_row_class(s, &r->f.kept, &r->f.over, 1);
   if (is_arg(r->kind) && !r->rows.row)
     r->rows.width = 1; /* finding the place goes element by element */
   r->rows.strip =
-      !r->rows.row && r->rows.width > 1 && kept_row_size(&r->kept) >= CPU_STRIP * r->rows.width
+      !r->rows.row && r->rows.width > 1 && kept_row_size(&r->f.kept) >= CPU_STRIP * r->rows.width
           ? CPU_STRIP
           : 1;
-  const tensor *over = &r->over;
-  r->n_kept = tensor_numel(&r->kept);
+  const tensor *over = &r->f.over;
   r->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
   r->inner_stride = over->rank > 0 ? over->strides[over->rank - 1] : 1;
-  r->n_outer = r->n_inner == 0 ? 0 : tensor_numel(over) / r->n_inner;
+  r->n_outer = r->n_inner == 0 ? 0 : r->f.n_over / r->n_inner;
   r->n_splits = count_splits(s, r);
 }
 
 static void define_types(launch *l, const reduction *r) {
   launch_define(l, "KIND", r->kind);
-  launch_dtype(l, "X_TYPE", r->x->t.type);
-  launch_dtype(l, "OUT_TYPE", r->out->t.type);
-  launch_compute(l, r->x->t.type);
+  launch_dtype(l, "X_TYPE", r->f.x->t.type);
+  launch_dtype(l, "OUT_TYPE", r->f.out->t.type);
+  launch_compute(l, r->f.x->t.type);
 }
 
 /* Scratch: states of 8 bytes a part, then places. */
-static int64_t places_offset(const reduction *r) { return 3 * r->n_splits * r->n_kept; }
+static int64_t places_offset(const reduction *r) { return 3 * r->n_splits * r->f.n_kept; }
 
 static clave_status launch_reduce(cl_recorder *s, const node *n, const reduction *r) {
   launch l;
@@ -87,25 +84,25 @@ static clave_status launch_reduce(cl_recorder *s, const node *n, const reduction
   launch_row_class(&l, r->rows);
   launch_define(&l, "SPLIT", r->n_splits > 1);
   launch_define(&l, "STRIP", r->rows.strip);
-  tensor outer = take_dims(&r->over, 0, r->over.rank > 0 ? r->over.rank - 1 : 0);
-  int64_t items = row_class_items(r->rows, &r->kept);
+  tensor outer = take_dims(&r->f.over, 0, r->f.over.rank > 0 ? r->f.over.rank - 1 : 0);
+  int64_t items = row_class_items(r->rows, &r->f.kept);
   bool split = r->n_splits > 1;
-  launch_args(&l, &(reduce_args){.x = buffer_arg(r->x),
-                                 .out = buffer_arg(r->out),
+  launch_args(&l, &(reduce_args){.x = buffer_arg(r->f.x),
+                                 .out = buffer_arg(r->f.out),
                                  .parts = split ? scratch_arg(0) : absent_arg(),
                                  .places = split ? scratch_arg(places_offset(r)) : absent_arg(),
-                                 .kept_dims = dims_arg(&r->kept),
-                                 .kept_strides = strides_arg(&r->kept),
+                                 .kept_dims = dims_arg(&r->f.kept),
+                                 .kept_strides = strides_arg(&r->f.kept),
                                  .outer_dims = dims_arg(&outer),
                                  .outer_strides = strides_arg(&outer),
-                                 .n_kept = r->n_kept,
+                                 .n_kept = r->f.n_kept,
                                  .groups = items,
-                                 .row_size = kept_row_size(&r->kept),
+                                 .row_size = kept_row_size(&r->f.kept),
                                  .n_outer = r->n_outer,
                                  .n_inner = r->n_inner,
                                  .inner_stride = r->inner_stride,
                                  .n_splits = r->n_splits,
-                                 .divisor = r->divisor});
+                                 .divisor = r->f.divisor});
   int64_t work = ceil_div(r->n_outer * r->n_inner * lanes_of(r), r->n_splits);
   if (!r->rows.team) return launch_loops(&l, items, r->n_splits, work);
   size_t global[2] = {(size_t)items * LOCAL_SIZE, (size_t)r->n_splits}, local[2] = {LOCAL_SIZE, 1};
@@ -120,49 +117,31 @@ static clave_status launch_merge(cl_recorder *s, const node *n, const reduction 
   launch_define(&l, "SPLIT", 0);
   launch_args(&l, &(reduce_merge_args){.parts = scratch_arg(0),
                                        .places = scratch_arg(places_offset(r)),
-                                       .out = buffer_arg(r->out),
-                                       .n_kept = r->n_kept,
+                                       .out = buffer_arg(r->f.out),
+                                       .n_kept = r->f.n_kept,
                                        .n_splits = r->n_splits,
-                                       .divisor = r->divisor});
-  return launch_items(&l, r->n_kept);
+                                       .divisor = r->f.divisor});
+  return launch_items(&l, r->f.n_kept);
 }
 
-static clave_status run_reduction(cl_recorder *s, const node *n, reduction *r, unsigned axes) {
-  lay_out(s, r, axes);
+static clave_status run_reduction(cl_recorder *s, const node *n, reduction *r) {
+  lay_out(s, r);
   if (r->n_splits == 1) return launch_reduce(s, n, r);
-  TRY(recorder_scratch(s, (size_t)(4 * r->n_splits * r->n_kept) * sizeof(int64_t)));
+  TRY(recorder_scratch(s, (size_t)(4 * r->n_splits * r->f.n_kept) * sizeof(int64_t)));
   TRY(launch_reduce(s, n, r));
   return launch_merge(s, n, r);
 }
 
-static unsigned axes_mask(const ir_i32s *axes, int rank) {
-  unsigned mask = axes->count == 0 ? (1u << rank) - 1 : 0;
-  for (uint32_t i = 0; i < axes->count; i++) mask |= 1u << axis_of(axes->items[i], rank);
-  return mask;
-}
-
-static int64_t reduced_count(const tensor *x, unsigned axes) {
-  int64_t n = 1;
-  for (int d = 0; d < x->rank; d++)
-    if (axes >> d & 1) n *= x->dims[d];
-  return n;
-}
-
 clave_status opencl_reduce(cl_recorder *s, const node *n) {
   const ir_reduce *op = n->instruction->op;
-  reduction r = {.kind = (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
-  unsigned axes = axes_mask(&op->axes, r.x->t.rank);
-  double count = (double)reduced_count(&r.x->t, axes), freedom = count - op->correction;
-  r.divisor = !is_moment(r.kind) ? count : freedom > 0 ? freedom : 0;
-  return run_reduction(s, n, &r, axes);
+  reduction r = {.kind = (int)op->kind};
+  describe_reduce(n, &r.f);
+  return run_reduction(s, n, &r);
 }
 
 clave_status opencl_arg_reduce(cl_recorder *s, const node *n) {
   const ir_arg_reduce *op = n->instruction->op;
-  reduction r = {
-      .kind = KIND_ARGMAX + (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
-  int rank = r.x->t.rank;
-  unsigned axes =
-      op->axis.present ? rank == 0 ? 0 : 1u << axis_of(op->axis.value, rank) : (1u << rank) - 1;
-  return run_reduction(s, n, &r, axes);
+  reduction r = {.kind = KIND_ARGMAX + (int)op->kind};
+  describe_arg_reduce(n, &r.f);
+  return run_reduction(s, n, &r);
 }

@@ -43,6 +43,7 @@ static void close_bench(bench *b) {
 static void bind_vector(bench *b, int i, dtype t, int64_t n, const void *data) {
   size_t bytes = (size_t)n * dtype_size(t);
   b->tensors[i].t = (tensor){.type = t, .rank = 1, .dims = {n}};
+  b->tensors[i].slot = (uint32_t)i;
   tensor_set_contiguous(&b->tensors[i].t);
   good(b->device->vt->buffer_create(b->device, bytes, &b->tensors[i].buf));
   good(b->device->vt->fill_zero(b->queue, b->tensors[i].buf, 0, bytes));

@@ -9,13 +9,13 @@ enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 
 static double element_or(const ktensor *t, int64_t i, double absent) {
   double v = absent;
-  if (t) load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i), 1, 1, &v);
+  if (t->data) load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i), 1, 1, &v);
   return v;
 }
 
 /* Elements [at, at + n) of a contiguous tensor; absent: `fill`. */
 static void load_part(const ktensor *t, int64_t at, int64_t n, double fill, double *to) {
-  if (t) {
+  if (t->data) {
     load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, at), 1, n, to);
   } else {
     for (int64_t i = 0; i < n; i++) to[i] = fill;
@@ -53,12 +53,12 @@ static void scale_row(const row_norm *p, int64_t r, double mean, double inverse)
   double x[ROW_BLOCK], weight[ROW_BLOCK], bias[ROW_BLOCK];
   for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
     int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK;
-    load_part(p->x, r * p->row + at, n, 0, x);
-    load_part(p->weight, at, n, 1, weight);
-    load_part(p->bias, at, n, 0, bias);
+    load_part(&p->x, r * p->row + at, n, 0, x);
+    load_part(&p->weight, at, n, 1, weight);
+    load_part(&p->bias, at, n, 0, bias);
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
-    store_row(COMPUTE_F64, p->out->type, element_at(p->out->data, p->out->type, r * p->row + at), 1,
-              n, x);
+    store_row(COMPUTE_F64, p->out.type, element_at(p->out.data, p->out.type, r * p->row + at), 1, n,
+              x);
   }
 }
 
@@ -66,7 +66,7 @@ static void layer_norm_rows(void *ctx, int64_t begin, int64_t end) {
   const row_norm *p = ctx;
   for (int64_t r = begin; r < end; r++) {
     double mean, inverse;
-    measure(p->x, r * p->row, p->row, p->eps, &mean, &inverse);
+    measure(&p->x, r * p->row, p->row, p->eps, &mean, &inverse);
     scale_row(p, r, mean, inverse);
   }
 }
@@ -75,20 +75,35 @@ static void rms_norm_rows(void *ctx, int64_t begin, int64_t end) {
   const row_norm *p = ctx;
   for (int64_t r = begin; r < end; r++)
     scale_row(p, r, 0,
-              1 / sqrt(sum_part(p->x, r * p->row, p->row, 0, true) / (double)p->row + p->eps));
+              1 / sqrt(sum_part(&p->x, r * p->row, p->row, 0, true) / (double)p->row + p->eps));
 }
 
-static void run_rows(const kernel_context *ctx, const row_norm *p, kernel_body body) {
+static bool run_rows(const kernel_context *ctx, const row_norm *p, kernel_body body) {
   row_norm task = *p;
   if (p->row > 0) ctx->parallel_for(ctx->pool, p->n_rows, GRAIN / p->row + 1, body, &task);
+  return true;
 }
 
-void kernel_layer_norm(const kernel_context *ctx, const row_norm *p) {
-  run_rows(ctx, p, layer_norm_rows);
+static bool layer_norm(const kernel_context *ctx, const void *args) {
+  return run_rows(ctx, args, layer_norm_rows);
 }
-void kernel_rms_norm(const kernel_context *ctx, const row_norm *p) {
-  run_rows(ctx, p, rms_norm_rows);
+static bool rms_norm(const kernel_context *ctx, const void *args) {
+  return run_rows(ctx, args, rms_norm_rows);
 }
+
+#define ROW_NORM_OPERANDS                                                     \
+  {                                                                           \
+    OPERAND(row_norm, x), OPERAND(row_norm, weight), OPERAND(row_norm, bias), \
+        OPERAND(row_norm, out)                                                \
+  }
+const kernel_desc kernel_layer_norm = {.name = "layer_norm",
+                                       .run = layer_norm,
+                                       .args_size = sizeof(row_norm),
+                                       .operands = ROW_NORM_OPERANDS};
+const kernel_desc kernel_rms_norm = {.name = "rms_norm",
+                                     .run = rms_norm,
+                                     .args_size = sizeof(row_norm),
+                                     .operands = ROW_NORM_OPERANDS};
 
 /* ---------------------------------------------------------------- over channels */
 
@@ -97,17 +112,17 @@ static void scale_plane(const channel_norm *p, int64_t k, double scale, double s
   double x[ROW_BLOCK];
   for (int64_t at = 0; at < p->plane; at += ROW_BLOCK) {
     int64_t n = p->plane - at < ROW_BLOCK ? p->plane - at : ROW_BLOCK;
-    load_part(p->x, k * p->plane + at, n, 0, x);
+    load_part(&p->x, k * p->plane + at, n, 0, x);
     for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
-    store_row(COMPUTE_F64, p->out->type, element_at(p->out->data, p->out->type, k * p->plane + at),
-              1, n, x);
+    store_row(COMPUTE_F64, p->out.type, element_at(p->out.data, p->out.type, k * p->plane + at), 1,
+              n, x);
   }
 }
 
 static void normalize_plane(const channel_norm *p, int64_t k, double mean, double inverse) {
   int64_t c = k % p->channels;
-  double scale = inverse * element_or(p->weight, c, 1);
-  scale_plane(p, k, scale, element_or(p->bias, c, 0) - mean * scale);
+  double scale = inverse * element_or(&p->weight, c, 1);
+  scale_plane(p, k, scale, element_or(&p->bias, c, 0) - mean * scale);
 }
 
 static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
@@ -115,7 +130,7 @@ static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
   int64_t per_group = p->channels / p->groups;
   for (int64_t g = begin; g < end; g++) {
     double mean, inverse;
-    measure(p->x, g * per_group * p->plane, per_group * p->plane, p->eps, &mean, &inverse);
+    measure(&p->x, g * per_group * p->plane, per_group * p->plane, p->eps, &mean, &inverse);
     for (int64_t k = g * per_group; k < (g + 1) * per_group; k++)
       normalize_plane(p, k, mean, inverse);
   }
@@ -125,20 +140,37 @@ static void batch_norm_planes(void *ctx, int64_t begin, int64_t end) {
   const channel_norm *p = ctx;
   for (int64_t k = begin; k < end; k++) {
     int64_t c = k % p->channels;
-    normalize_plane(p, k, element_or(p->mean, c, 0), 1 / sqrt(element_or(p->var, c, 1) + p->eps));
+    normalize_plane(p, k, element_or(&p->mean, c, 0), 1 / sqrt(element_or(&p->var, c, 1) + p->eps));
   }
 }
 
-void kernel_group_norm(const kernel_context *ctx, const channel_norm *p) {
-  channel_norm task = *p;
-  if (p->batch * p->channels * p->plane == 0) return;
-  int64_t size = p->channels / p->groups * p->plane;
-  ctx->parallel_for(ctx->pool, p->batch * p->groups, GRAIN / size + 1, group_norm_groups, &task);
+static bool group_norm(const kernel_context *ctx, const void *args) {
+  channel_norm task = *(const channel_norm *)args;
+  if (task.batch * task.channels * task.plane == 0) return true;
+  int64_t size = task.channels / task.groups * task.plane;
+  ctx->parallel_for(ctx->pool, task.batch * task.groups, GRAIN / size + 1, group_norm_groups,
+                    &task);
+  return true;
 }
 
-void kernel_batch_norm(const kernel_context *ctx, const channel_norm *p) {
-  channel_norm task = *p;
-  if (p->batch * p->channels * p->plane == 0) return;
-  ctx->parallel_for(ctx->pool, p->batch * p->channels, GRAIN / p->plane + 1, batch_norm_planes,
-                    &task);
+static bool batch_norm(const kernel_context *ctx, const void *args) {
+  channel_norm task = *(const channel_norm *)args;
+  if (task.batch * task.channels * task.plane == 0) return true;
+  ctx->parallel_for(ctx->pool, task.batch * task.channels, GRAIN / task.plane + 1,
+                    batch_norm_planes, &task);
+  return true;
 }
+
+#define CHANNEL_NORM_OPERANDS                                                               \
+  {                                                                                         \
+    OPERAND(channel_norm, x), OPERAND(channel_norm, weight), OPERAND(channel_norm, bias),   \
+        OPERAND(channel_norm, mean), OPERAND(channel_norm, var), OPERAND(channel_norm, out) \
+  }
+const kernel_desc kernel_group_norm = {.name = "group_norm",
+                                       .run = group_norm,
+                                       .args_size = sizeof(channel_norm),
+                                       .operands = CHANNEL_NORM_OPERANDS};
+const kernel_desc kernel_batch_norm = {.name = "batch_norm",
+                                       .run = batch_norm,
+                                       .args_size = sizeof(channel_norm),
+                                       .operands = CHANNEL_NORM_OPERANDS};

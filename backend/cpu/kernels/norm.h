@@ -4,27 +4,23 @@
  * rounded once. */
 #include "base/kernel.h"
 
-/* x, out: (n_rows, row); weight, bias: (row), may be NULL. */
+/* x, out: (n_rows, row); weight, bias: (row), may be absent. */
 typedef struct row_norm {
-  const ktensor *x, *weight, *bias, *out;
+  ktensor x, weight, bias, out;
   int64_t n_rows, row;
   double eps;
 } row_norm;
-void kernel_layer_norm(const kernel_context *ctx,
-                       const row_norm *p); /* (x - mean) / sqrt(var + eps) * weight + bias */
-void kernel_rms_norm(const kernel_context *ctx,
-                     const row_norm *p); /* x / sqrt(mean(x^2) + eps) * weight */
+KERNEL(layer_norm, row_norm); /* (x - mean) / sqrt(var + eps) * weight + bias */
+KERNEL(rms_norm, row_norm);   /* x / sqrt(mean(x^2) + eps) * weight */
 
 /* x, out: (batch, channels, plane); weight, bias, mean, var: (channels), weight and bias may be
- * NULL. */
+ * absent. */
 typedef struct channel_norm {
-  const ktensor *x, *weight, *bias, *mean, *var, *out;
+  ktensor x, weight, bias, mean, var, out;
   int64_t batch, channels, plane, groups;
   double eps;
 } channel_norm;
-void kernel_group_norm(const kernel_context *ctx,
-                       const channel_norm *p); /* statistics per group of channels */
-void kernel_batch_norm(const kernel_context *ctx,
-                       const channel_norm *p); /* statistics given by mean and var */
+KERNEL(group_norm, channel_norm); /* statistics per group of channels */
+KERNEL(batch_norm, channel_norm); /* statistics given by mean and var */
 
 #endif

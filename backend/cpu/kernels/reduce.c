@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels/reduce.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/kernels/reduce_parts.h"
 #include "backend/cpu/kernels/walk.h"
@@ -15,7 +16,7 @@ enum {
       64 /* at most; depends on sizes only, so that results do not depend on the threads */
 };
 
-/* The kept and the reduced dimensions of x, each merged. */
+/* The kept or the reduced dimensions of x; rank 1 at least. */
 typedef struct part {
   int rank;
   int64_t dims[KERNEL_MAX_RANK], strides[KERNEL_MAX_RANK], n;
@@ -26,25 +27,20 @@ typedef struct reduce_task {
   compute_class c; /* COMPUTE_F64 or COMPUTE_I64 */
   const ktensor *x, *out;
   part kept, reduced;
-  double correction;
+  double divisor;
   int64_t chunk, n_chunks; /* of a split reduction */
   accumulator *partial;    /* (kept.n, n_chunks) */
   bool minimum;            /* of arg_reduce */
 } reduce_task;
 
-static part make_part(const ktensor *x, int from, int to) {
-  part p = {0};
-  for (int d = from; d < to; d++) {
-    p.dims[d - from] = x->dims[d];
-    p.strides[d - from] = x->strides[d];
-  }
-  p.rank = merge_dims(to - from, p.dims, 1, (int64_t *const[]){p.strides});
+static part make_part(const klayout *from) {
+  part p = {.rank = from->rank, .n = product_of(from->dims, from->rank)};
+  memcpy(p.dims, from->dims, sizeof p.dims);
+  memcpy(p.strides, from->strides, sizeof p.strides);
   if (p.rank == 0) { /* one element: a row of it */
     p.rank = 1;
     p.dims[0] = 1;
-    p.strides[0] = 0;
   }
-  p.n = product_of(p.dims, p.rank);
   return p;
 }
 
@@ -88,7 +84,7 @@ static accumulator reduce_range(const reduce_task *t, int64_t k, int64_t begin, 
 }
 
 static void store_output(const reduce_task *t, int64_t k, const accumulator *a) {
-  accumulator_store(t->kind, t->c, a, t->correction, t->out->type,
+  accumulator_store(t->kind, t->c, a, t->divisor, t->out->type,
                     element_at(t->out->data, t->out->type, k));
 }
 
@@ -134,10 +130,11 @@ static void reduce_chunks(void *ctx, int64_t begin, int64_t end) {
 }
 
 /* Few outputs of many elements: each range in chunks, joined in order. */
+static bool is_split(const reduce_task *t) {
+  return t->kept.n < SPLIT_OUTPUTS && t->reduced.n >= SPLIT_SIZE;
+}
+
 static bool reduce_split(const kernel_context *ctx, reduce_task *t) {
-  t->chunk = (t->reduced.n + SPLIT_CHUNKS - 1) / SPLIT_CHUNKS;
-  if (t->chunk < SPLIT_SIZE / 4) t->chunk = SPLIT_SIZE / 4;
-  t->n_chunks = (t->reduced.n + t->chunk - 1) / t->chunk;
   int64_t n = t->kept.n * t->n_chunks;
   t->partial = ctx->scratch(ctx->pool, (size_t)n * sizeof *t->partial);
   if (!t->partial) return false;
@@ -166,18 +163,41 @@ static bool is_float_kind(kreduce_kind k) {
          k == KREDUCE_NORM2;
 }
 
-bool kernel_reduce(const kernel_context *ctx, kreduce_kind kind, const ktensor *x, int n_kept,
-                   double correction, const ktensor *out) {
-  reduce_task t = {.kind = kind, .x = x, .out = out, .correction = correction};
-  t.c =
-      compute_class_of(x->type) == COMPUTE_I64 && !is_float_kind(kind) ? COMPUTE_I64 : COMPUTE_F64;
-  t.kept = make_part(x, 0, n_kept);
-  t.reduced = make_part(x, n_kept, x->rank);
-  if (t.kept.n < SPLIT_OUTPUTS && t.reduced.n >= SPLIT_SIZE) return reduce_split(ctx, &t);
+static reduce_task make_task(const reduce_args *p) {
+  reduce_task t = {.kind = p->kind,
+                   .x = &p->x,
+                   .out = &p->out,
+                   .divisor = p->divisor,
+                   .kept = make_part(&p->kept),
+                   .reduced = make_part(&p->over)};
+  bool is_integer = compute_class_of(p->x.type) == COMPUTE_I64 && !is_float_kind(p->kind);
+  t.c = is_integer ? COMPUTE_I64 : COMPUTE_F64;
+  t.chunk = (t.reduced.n + SPLIT_CHUNKS - 1) / SPLIT_CHUNKS;
+  if (t.chunk < SPLIT_SIZE / 4) t.chunk = SPLIT_SIZE / 4;
+  t.n_chunks = (t.reduced.n + t.chunk - 1) / t.chunk;
+  return t;
+}
+
+static size_t reduce_scratch(const kernel_context *ctx, const void *args) {
+  (void)ctx;
+  reduce_task t = make_task(args);
+  return is_split(&t) ? (size_t)(t.kept.n * t.n_chunks) * sizeof *t.partial : 0;
+}
+
+static bool reduce(const kernel_context *ctx, const void *args) {
+  reduce_task t = make_task(args);
+  if (is_split(&t)) return reduce_split(ctx, &t);
   ctx->parallel_for(ctx->pool, t.kept.n, grain_for(&t),
                     reduces_lanes(&t) ? reduce_lanes : reduce_outputs, &t);
   return true;
 }
+
+const kernel_desc kernel_reduce = {
+    .name = "reduce",
+    .run = reduce,
+    .scratch = reduce_scratch,
+    .args_size = sizeof(reduce_args),
+    .operands = {OPERAND(reduce_args, x), OPERAND(reduce_args, out)}};
 
 /* ---------------------------------------------------------------- arg_reduce */
 
@@ -224,11 +244,20 @@ static void find_extremes(void *ctx, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; k++) out[k] = find_extreme(t, k);
 }
 
-void kernel_arg_reduce(const kernel_context *ctx, bool minimum, const ktensor *x, int n_kept,
-                       const ktensor *out) {
-  reduce_task t = {.x = x, .out = out, .minimum = minimum};
-  t.c = compute_class_of(x->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  t.kept = make_part(x, 0, n_kept);
-  t.reduced = make_part(x, n_kept, x->rank);
+static bool arg_reduce(const kernel_context *ctx, const void *args) {
+  const arg_reduce_args *p = args;
+  reduce_task t = {.x = &p->x,
+                   .out = &p->out,
+                   .minimum = p->minimum,
+                   .kept = make_part(&p->kept),
+                   .reduced = make_part(&p->over)};
+  t.c = compute_class_of(p->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
   ctx->parallel_for(ctx->pool, t.kept.n, grain_for(&t), find_extremes, &t);
+  return true;
 }
+
+const kernel_desc kernel_arg_reduce = {
+    .name = "arg_reduce",
+    .run = arg_reduce,
+    .args_size = sizeof(arg_reduce_args),
+    .operands = {OPERAND(arg_reduce_args, x), OPERAND(arg_reduce_args, out)}};

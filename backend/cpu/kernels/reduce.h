@@ -17,15 +17,22 @@ typedef enum kreduce_kind {
   KREDUCE_NORM2
 } kreduce_kind;
 
-/* Reduces all but the first n_kept dimensions of x (any strides). out: contiguous, one element per
- * kept index. correction: of var and std. NaN propagates through max and min. False when scratch
- * memory is out. */
-bool kernel_reduce(const kernel_context *ctx, kreduce_kind kind, const ktensor *x, int n_kept,
-                   double correction, const ktensor *out);
+/* out: contiguous, one element for each place of `kept`, of x's elements in `over`. */
+typedef struct reduce_args {
+  kreduce_kind kind;
+  ktensor x, out;
+  klayout kept, over; /* of x */
+  double divisor;     /* of mean, var and std */
+} reduce_args;
+KERNEL(reduce, reduce_args); /* NaN propagates through max and min */
 
-/* The row-major position (I64) among the dimensions after the first n_kept of the first maximum (or
- * minimum); the first NaN wins. out: contiguous I64. */
-void kernel_arg_reduce(const kernel_context *ctx, bool minimum, const ktensor *x, int n_kept,
-                       const ktensor *out);
+/* out: contiguous I64, the row-major position in `over` of the first maximum (or minimum); the
+ * first NaN wins. */
+typedef struct arg_reduce_args {
+  bool minimum;
+  ktensor x, out;
+  klayout kept, over;
+} arg_reduce_args;
+KERNEL(arg_reduce, arg_reduce_args);
 
 #endif

@@ -141,21 +141,18 @@ void accumulate_other(kreduce_kind kind, accumulator *a, const accumulator *b) {
   a->n += b->n;
 }
 
-static double finish_f64(kreduce_kind kind, const accumulator *a, double correction) {
-  double freedom = (double)a->n - correction;
-  if (kind == KREDUCE_MEAN) return a->f / (double)a->n;
-  if (kind == KREDUCE_VAR) return a->f / (freedom > 0 ? freedom : 0);
-  if (kind == KREDUCE_STD) return sqrt(a->f / (freedom > 0 ? freedom : 0));
-  if (kind == KREDUCE_NORM2) return sqrt(a->f);
-  return a->f;
+static double finish_f64(kreduce_kind kind, const accumulator *a, double divisor) {
+  if (kind == KREDUCE_MEAN || kind == KREDUCE_VAR) return a->f / divisor;
+  if (kind == KREDUCE_STD) return sqrt(a->f / divisor);
+  return kind == KREDUCE_NORM2 ? sqrt(a->f) : a->f;
 }
 
-void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double correction,
+void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double divisor,
                        dtype t, void *to) {
   if (c == COMPUTE_I64 || kind == KREDUCE_ANY || kind == KREDUCE_ALL) {
     store_row(COMPUTE_I64, t, to, 1, 1, &a->i);
   } else {
-    double value = finish_f64(kind, a, correction);
+    double value = finish_f64(kind, a, divisor);
     store_row(COMPUTE_F64, t, to, 1, 1, &value);
   }
 }

@@ -17,7 +17,7 @@ accumulator accumulator_start(kreduce_kind kind);
 void accumulate_block(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n);
 void accumulate_other(kreduce_kind kind, accumulator *a, const accumulator *b);
 /* Stores the result as element 0 of `to`. */
-void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double correction,
+void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double divisor,
                        dtype t, void *to);
 
 /* Adds element x[k] to accumulator a[k] for k < n. */

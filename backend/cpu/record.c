@@ -1,0 +1,219 @@
+/* Commands of the C backend: recorded once for a schedule, run with the buffers of a session. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/cpu.h"
+
+typedef struct cpu_recording {
+  recording base;
+  cpu_command *commands; /* owned */
+  int n, capacity;
+  size_t args_bytes; /* of all commands, each aligned */
+  const ir_instruction *instruction;
+  const scalar_value *values;
+} cpu_recording;
+
+/* What a data pointer in a struct of arguments stands for: its number here, from 1 on. */
+typedef struct place {
+  uint32_t slot;
+  int64_t offset; /* bytes */
+} place;
+
+struct cpu_recorder {
+  backend *b;
+  cpu_recording *out;
+  place *places; /* owned */
+  int n_places, max_places;
+  bool failed; /* memory was out */
+};
+
+/* A stream's arguments of a recording; they follow. */
+typedef struct cpu_state {
+  uint64_t serial; /* of the recording */
+  _Alignas(16) char args[];
+} cpu_state;
+
+static size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+/* ---------------------------------------------------------------- operands */
+
+static void *name_place(cpu_recorder *r, uint32_t slot, int64_t offset) {
+  if (r->n_places == r->max_places) {
+    int max = r->max_places ? 2 * r->max_places : 16;
+    place *grown = realloc(r->places, (size_t)max * sizeof *grown);
+    if (!grown) {
+      r->failed = true;
+      return NULL;
+    }
+    r->places = grown;
+    r->max_places = max;
+  }
+  r->places[r->n_places++] = (place){slot, offset};
+  return (void *)(uintptr_t)r->n_places;
+}
+
+klayout cpu_layout(const tensor *t) {
+  klayout l = {.rank = t->rank};
+  memcpy(l.dims, t->dims, (size_t)t->rank * sizeof *l.dims);
+  memcpy(l.strides, t->strides, (size_t)t->rank * sizeof *l.strides);
+  return l;
+}
+
+ktensor cpu_view(cpu_recorder *r, const bound_tensor *x, const tensor *t) {
+  int64_t offset = x->t.offset * (int64_t)dtype_size(x->t.type);
+  ktensor k = {.data = name_place(r, x->slot, offset), .type = x->t.type, .rank = t->rank};
+  memcpy(k.dims, t->dims, (size_t)t->rank * sizeof *k.dims);
+  memcpy(k.strides, t->strides, (size_t)t->rank * sizeof *k.strides);
+  return k;
+}
+
+ktensor cpu_operand(cpu_recorder *r, const bound_tensor *x) {
+  return x ? cpu_view(r, x, &x->t) : (ktensor){0};
+}
+
+static void **data_at(void *args, uint16_t at) { return (void **)(void *)((char *)args + at); }
+
+/* The operands of a command, taken out of its arguments. */
+static int take_operands(const cpu_recorder *r, const cpu_command *c, cpu_operand_place *out) {
+  int n = 0;
+  for (const uint16_t *at = c->k->operands; *at; at++) {
+    void **data = data_at(c->args, (uint16_t)(*at - 1));
+    uintptr_t number = (uintptr_t)*data;
+    *data = NULL;
+    if (number == 0) continue;
+    const place *p = &r->places[number - 1];
+    out[n++] = (cpu_operand_place){p->slot, (uint16_t)(*at - 1), p->offset};
+  }
+  return n;
+}
+
+/* ---------------------------------------------------------------- recording */
+
+static clave_status add_command(cpu_recording *r, cpu_command **out) {
+  if (r->n == r->capacity) {
+    int capacity = r->capacity ? 2 * r->capacity : 1;
+    cpu_command *grown = realloc(r->commands, (size_t)capacity * sizeof *grown);
+    if (!grown) return status_no_memory();
+    r->commands = grown;
+    r->capacity = capacity;
+  }
+  *out = &r->commands[r->n];
+  **out = (cpu_command){0};
+  return NULL;
+}
+
+static void free_command(const cpu_command *c) {
+  free(c->args);
+  free(c->operands);
+}
+
+clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void *args) {
+  cpu_command *c;
+  cpu_operand_place operands[KERNEL_MAX_OPERANDS];
+  if (r->failed) return status_no_memory();
+  TRY(add_command(r->out, &c));
+  c->k = k;
+  c->args = malloc(k->args_size);
+  if (!c->args) return status_no_memory();
+  memcpy(c->args, args, k->args_size);
+  c->n_operands = take_operands(r, c, operands);
+  c->operands = malloc(sizeof *operands * (size_t)c->n_operands + 1);
+  if (!c->operands) {
+    free_command(c);
+    return status_no_memory();
+  }
+  memcpy(c->operands, operands, sizeof *operands * (size_t)c->n_operands);
+  r->out->n++;
+  r->out->args_bytes += aligned(k->args_size);
+  const kernel_context ctx = cpu_kernel_context(r->b);
+  size_t scratch = k->scratch ? k->scratch(&ctx, c->args) : 0;
+  if (scratch > r->out->base.scratch_bytes) r->out->base.scratch_bytes = scratch;
+  return NULL;
+}
+
+clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
+  (void)fast;
+  *out = NULL;
+  ir_op op = n->instruction->op_type;
+  if (op >= IR_OP_COUNT || (!cpu_table[op] && !cpu_run_table[op]))
+    return UNSUPPORTED("op %d never runs on a backend", (int)op);
+  cpu_recording *made = calloc(1, sizeof *made);
+  if (!made) return status_no_memory();
+  made->instruction = n->instruction;
+  made->values = n->values;
+  cpu_recorder r = {.b = b, .out = made};
+  clave_status st = cpu_table[op] ? cpu_table[op](&r, n) : NULL;
+  free(r.places);
+  if (st) {
+    cpu_recording_destroy(b, &made->base);
+    return st;
+  }
+  *out = &made->base;
+  return NULL;
+}
+
+void cpu_recording_destroy(backend *b, recording *base) {
+  (void)b;
+  cpu_recording *r = (cpu_recording *)base;
+  if (!r) return;
+  for (int i = 0; i < r->n; i++) free_command(&r->commands[i]);
+  free(r->commands);
+  free(r);
+}
+
+/* ---------------------------------------------------------------- running */
+
+void cpu_state_destroy(stream *s, void *state) {
+  (void)s;
+  free(state);
+}
+
+static clave_status make_state(const cpu_recording *r, void **state) {
+  cpu_state *c = *state;
+  if (c && c->serial == r->base.serial) return NULL;
+  free(c);
+  *state = c = malloc(sizeof *c + r->args_bytes);
+  if (!c) return status_no_memory();
+  c->serial = r->base.serial;
+  char *to = c->args;
+  for (int i = 0; i < r->n; i++) {
+    const kernel_desc *k = r->commands[i].k;
+    memcpy(to, r->commands[i].args, k->args_size);
+    to += aligned(k->args_size);
+  }
+  return NULL;
+}
+
+static void set_data(const cpu_command *c, void *args, const run_operands *o) {
+  static char nothing; /* data of an operand of no elements: not absent */
+  for (int i = 0; i < c->n_operands; i++) {
+    const cpu_operand_place *p = &c->operands[i];
+    const bound_tensor *t = &o->tensors[p->slot];
+    *data_at(args, p->at) =
+        t->buf ? cpu_buffer_data(t->buf) + t->buffer_offset + p->offset : &nothing;
+  }
+}
+
+static clave_status run_not_recorded(cpu_stream *s, const cpu_recording *r,
+                                     const run_operands *o) {
+  const node n = {.instruction = r->instruction, .tensors = o->tensors, .values = r->values};
+  return cpu_run_table[r->instruction->op_type](s, &n);
+}
+
+clave_status cpu_run_commands(cpu_stream *s, const recording *base, void **state,
+                              const run_operands *o) {
+  const cpu_recording *r = (const cpu_recording *)base;
+  if (r->n == 0 && cpu_run_table[r->instruction->op_type]) return run_not_recorded(s, r, o);
+  TRY(make_state(r, state));
+  s->planned = o->scratch ? cpu_buffer_data(o->scratch) : NULL;
+  s->planned_size = r->base.scratch_bytes;
+  char *args = ((cpu_state *)*state)->args;
+  for (int i = 0; i < r->n; i++) {
+    const cpu_command *c = &r->commands[i];
+    set_data(c, args, o);
+    s->planned_used = 0;
+    if (!c->k->run(&s->kernel, args)) return status_no_memory();
+    args += aligned(c->k->args_size);
+  }
+  return NULL;
+}

@@ -1,0 +1,58 @@
+/* What descriptions of several families share. */
+#include "ops/node.h"
+
+int64_t int_of(const node *n, const ir_int_or_vid *v) {
+  if (v->vid == IR_NONE) return v->literal;
+  const scalar_value *value = &n->values[v->vid];
+  return value->type == IR_VALUE_TYPE_FLOAT ? (int64_t)value->f : value->i;
+}
+
+double float_of(const node *n, const ir_float_or_vid *v) {
+  if (v->vid == IR_NONE) return v->literal;
+  const scalar_value *value = &n->values[v->vid];
+  return value->type == IR_VALUE_TYPE_FLOAT ? value->f : (double)value->i;
+}
+
+static void append_dim(tensor *to, const tensor *from, int axis) {
+  to->dims[to->rank] = from->dims[axis];
+  to->strides[to->rank++] = from->strides[axis];
+}
+
+tensor take_dims(const tensor *t, int from, int to) {
+  tensor part = {.type = t->type};
+  for (int d = from; d < to; d++) append_dim(&part, t, d);
+  return part;
+}
+
+int64_t count_dims(const tensor *t, int from, int to) {
+  tensor part = take_dims(t, from, to);
+  return tensor_numel(&part);
+}
+
+void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over) {
+  for (int i = 0; i < n; i++) {
+    kept[i] = (tensor){.type = ts[i].type};
+    over[i] = kept[i];
+    for (int d = 0; d < ts[i].rank; d++) append_dim(axes >> d & 1 ? &over[i] : &kept[i], &ts[i], d);
+  }
+  tensors_collapse(kept, n);
+  tensors_collapse(over, n);
+}
+
+bound_tensor broadcast_operand(const bound_tensor *x, const tensor *shape) {
+  bound_tensor wide = *x;
+  tensor_broadcast(&x->t, shape->rank, shape->dims, &wide.t);
+  return wide;
+}
+
+void align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL_DIMS]) {
+  for (int k = 0; k < SPATIAL_DIMS; k++) {
+    int i = k - (SPATIAL_DIMS - n);
+    out[k] = i >= 0 && (uint32_t)i < from->count ? from->items[i] : absent;
+  }
+}
+
+void align_dims(const tensor *t, int n, int64_t out[SPATIAL_DIMS]) {
+  for (int k = 0; k < SPATIAL_DIMS; k++)
+    out[k] = k < SPATIAL_DIMS - n ? 1 : t->dims[t->rank - SPATIAL_DIMS + k];
+}

@@ -1,0 +1,54 @@
+#ifndef OPS_NODE_H
+#define OPS_NODE_H
+/* An instruction with all sizes known, and what its description is made with. Each family has a
+ * header <family>.h with the normal forms of its ops: what both backends select kernels and fill in
+ * arguments from. describe_<op>(n, &form) cannot fail: the rules have run. */
+#include "ops/ops.h"
+#include "ops/tensor.h"
+
+typedef struct buffer buffer; /* device memory: backend/backend.h */
+
+/* A slot's tensor, and where it lies while it runs. A description's tensor is one of these with
+ * other dims, strides and offset. */
+typedef struct bound_tensor {
+  tensor t;
+  uint32_t slot;        /* Tid */
+  buffer *buf;          /* NULL in descriptions, and of no elements */
+  size_t buffer_offset; /* in bytes, added to t.offset elements */
+} bound_tensor;
+
+typedef struct node {
+  const ir_instruction *instruction;
+  const bound_tensor *tensors; /* by Tid; only this node's operands are there */
+  const scalar_value *values;  /* by Vid; all known */
+  void **cache; /* the backend's own, for the instruction; NULL at first, see cache_destroy */
+} node;
+
+/* NULL: the optional operand is not there. */
+static inline const bound_tensor *operand_of(const node *n, uint32_t tid) {
+  return tid == IR_NONE ? NULL : &n->tensors[tid];
+}
+/* A literal or the value slot it names. */
+int64_t int_of(const node *n, const ir_int_or_vid *v);
+double float_of(const node *n, const ir_float_or_vid *v);
+
+/* `axis` counted from the end when negative. */
+static inline int axis_of(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
+/* The sub-tensor of dimensions [from, to) of t, strides kept, offset 0. */
+tensor take_dims(const tensor *t, int from, int to);
+/* The product of dims [from, to). */
+int64_t count_dims(const tensor *t, int from, int to);
+/* n tensors of equal dims: the dimensions whose bit is set in `axes` go to over[n], the others to
+ * kept[n], each in their order, both collapsed, offset 0. */
+void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over);
+/* x broadcast to the shape of `shape`. */
+bound_tensor broadcast_operand(const bound_tensor *x, const tensor *shape);
+
+/* Of convolutions, pools and the like: kernels always have three, missing ones stand in front. */
+enum { SPATIAL_DIMS = 3 };
+/* The numbers of n spatial dimensions, right-aligned; the missing ones become `absent`. */
+void align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL_DIMS]);
+/* The last n sizes of t, right-aligned; the missing ones become 1. */
+void align_dims(const tensor *t, int n, int64_t out[SPATIAL_DIMS]);
+
+#endif

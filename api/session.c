@@ -179,7 +179,8 @@ clave_status clave_session_memory(const clave_session *s, clave_memory_info *inf
                            .arena_bytes = m.arena_bytes};
   for (int b = 0; b < s->n_stores; b++)
     if (s->device->set.backends[b]->info.shares_host_memory)
-      own.constant_bytes_in_place += constant_store_bytes(s->stores[b]);
+      own.constant_bytes_in_place +=
+          constant_store_bytes(s->stores[b]) - constant_store_form_bytes(s->stores[b]);
   return sized_write(&own, info, SIZED(clave_memory_info, constant_bytes_in_place));
 }
 

@@ -21,18 +21,33 @@ typedef struct random_key {
                    each time: no random node sees the same number twice */
 } random_key;
 
+/* A constant operand as a kernel wants it: packed, widened. A device keeps one for all recordings
+ * whose forms have the same fields but for `fill`. */
+typedef struct constant_form {
+  uint32_t constant; /* Tid */
+  tensor view;       /* of its elements, as the operand sees them; dims beyond the rank are 0 */
+  int kind;          /* the backend's own, */
+  int64_t size[3];   /* and what else decides the bytes */
+  size_t bytes;
+  struct recording *fill; /* writes it, to its scratch memory, from the operand */
+} constant_form;
+enum { MAX_FORMS = 2 };
+
 /* What a node does, for any buffers; every implementation starts with this struct. Read-only, so
  * that sessions share it. */
 typedef struct recording {
-  size_t scratch_bytes; /* memory that it wants while it runs */
-  uint64_t serial;      /* its maker's: no two of a process have the same */
-  uint32_t holds;       /* its maker's */
+  size_t scratch_bytes;           /* memory that it wants while it runs */
+  uint64_t serial;                /* its maker's: no two of a process have the same */
+  uint32_t holds;                 /* its maker's */
+  constant_form forms[MAX_FORMS]; /* that it reads; `fill` owned */
+  int n_forms;
 } recording;
 
 /* What it runs with. */
 typedef struct run_operands {
   const bound_tensor *tensors; /* by Tid */
   buffer *scratch;             /* at least of the recording's bytes */
+  buffer *const *forms;        /* the recording's */
   random_key random;
 } run_operands;
 

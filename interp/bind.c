@@ -24,7 +24,14 @@ static uint64_t arena_need(const session *s, const schedule *p, int b) {
   return sum;
 }
 
-/* Of constants, with those that this schedule is the first to use. */
+static uint64_t form_need(const constant_store *c, const recording *r) {
+  uint64_t sum = 0;
+  for (int i = 0; r && i < r->n_forms; i++)
+    if (!constant_store_has_form(c, &r->forms[i])) sum += r->forms[i].bytes;
+  return sum;
+}
+
+/* Of constants and their forms, with those that this schedule is the first to use. */
 static uint64_t constant_need(const session *s, const schedule *p, int b) {
   uint64_t sum = constant_store_bytes(s->stores[b]);
   for (uint32_t i = 0; i < p->n_blocks; i++) {
@@ -32,6 +39,8 @@ static uint64_t constant_need(const session *s, const schedule *p, int b) {
     if (k->kind == BLOCK_CONSTANT && k->backend == b && !constant_store_has(s->stores[b], k->slot))
       sum += k->a.bytes;
   }
+  for (uint32_t i = 0; i < p->n_commands; i++)
+    if (p->commands[i].backend == b) sum += form_need(s->stores[b], p->commands[i].recorded);
   return sum;
 }
 

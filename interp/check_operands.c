@@ -304,7 +304,7 @@ clave_status restore_copies(checking *c) {
 static clave_status run_recording(const checking *c, const recording *r) {
   const oracle *o = c->s->oracle;
   const backend_vtable *vt = o->cpu->vt;
-  run_operands now = {c->copy, NULL, c->s->random};
+  run_operands now = {.tensors = c->copy, .random = c->s->random};
   void *state = NULL;
   TRY(vt->buffer_create(o->cpu, r->scratch_bytes, &now.scratch));
   clave_status st = vt->run(o->queue, r, &state, &now, c->number);

@@ -222,8 +222,11 @@ static clave_status prepare_commands(const running *r) {
   for (uint32_t i = p->first_command; i < p->n_commands; i++) {
     const command *c = &p->commands[i];
     const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
-    if (!c->recorded || !vt->prepare) continue;
-    clave_status st = vt->prepare(r->s->streams[c->backend], c->recorded, &r->b->commands[i].state);
+    command_state *state = &r->b->commands[i];
+    if (!c->recorded) continue;
+    clave_status st = NULL;
+    if (vt->prepare) st = vt->prepare(r->s->streams[c->backend], c->recorded, &state->state);
+    if (!st) st = take_forms(r, c, state);
     st = while_in_node(give_up_command(r, c, st), r->g, c->instruction);
     if (first || is_for_host(r->s, c, st)) {
       status_free(st);

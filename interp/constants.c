@@ -1,17 +1,25 @@
 /* A program's constants on one device: wrapped in place where the device shares host memory, else
  * uploaded once. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/threads.h"
 #include "interp/graph/graph.h"
 #include "interp/session.h"
 
+typedef struct stored_form {
+  struct stored_form *next;
+  constant_form f; /* without fill */
+  buffer *buf;     /* owned */
+} stored_form;
+
 struct constant_store {
   const program *prog; /* borrowed */
   backend *owner;      /* borrowed */
   mutex *lock;
-  buffer **buffers; /* (n_constants) owned; NULL: not used yet */
-  uint64_t bytes;
+  buffer **buffers;   /* (n_constants) owned; NULL: not used yet */
+  stored_form *forms; /* owned */
+  uint64_t bytes, form_bytes;
 };
 
 clave_status constant_store_create(const program *p, backend *b, constant_store **out) {
@@ -35,6 +43,11 @@ void constant_store_destroy(constant_store *c) {
   for (uint32_t i = 0; c->buffers && i < c->prog->ir.constants.count; i++)
     c->owner->vt->buffer_destroy(c->owner, c->buffers[i]);
   free(c->buffers);
+  for (stored_form *f = c->forms, *next; f; f = next) {
+    next = f->next;
+    c->owner->vt->buffer_destroy(c->owner, f->buf);
+    free(f);
+  }
   mutex_destroy(c->lock);
   free(c);
 }
@@ -43,7 +56,14 @@ const backend *constant_store_backend(const constant_store *c) { return c->owner
 
 uint64_t constant_store_bytes(const constant_store *c) {
   mutex_lock(c->lock);
-  uint64_t bytes = c->bytes;
+  uint64_t bytes = c->bytes + c->form_bytes;
+  mutex_unlock(c->lock);
+  return bytes;
+}
+
+uint64_t constant_store_form_bytes(const constant_store *c) {
+  mutex_lock(c->lock);
+  uint64_t bytes = c->form_bytes;
   mutex_unlock(c->lock);
   return bytes;
 }
@@ -90,4 +110,62 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
   *out = c->buffers[tid];
   mutex_unlock(c->lock);
   return st;
+}
+
+/* ---------------------------------------------------------------- forms */
+
+static bool is_same_view(const tensor *a, const tensor *b) {
+  if (a->type != b->type || a->rank != b->rank || a->offset != b->offset) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (a->dims[d] != b->dims[d] || a->strides[d] != b->strides[d]) return false;
+  return true;
+}
+
+static stored_form *find_form(const constant_store *c, const constant_form *f) {
+  for (stored_form *s = c->forms; s; s = s->next)
+    if (s->f.constant == f->constant && s->f.kind == f->kind &&
+        memcmp(s->f.size, f->size, sizeof f->size) == 0 && s->f.bytes == f->bytes &&
+        is_same_view(&s->f.view, &f->view))
+      return s;
+  return NULL;
+}
+
+static clave_status make_form(constant_store *c, const constant_form *f,
+                              clave_status (*fill)(void *ctx, buffer *to), void *ctx,
+                              stored_form **out) {
+  stored_form *made = calloc(1, sizeof *made);
+  if (!made) return status_no_memory();
+  made->f = *f;
+  made->f.fill = NULL;
+  clave_status st = c->owner->vt->buffer_create(c->owner, f->bytes, &made->buf);
+  if (!st) st = fill(ctx, made->buf);
+  if (st) {
+    c->owner->vt->buffer_destroy(c->owner, made->buf);
+    free(made);
+    return st;
+  }
+  made->next = c->forms;
+  *out = c->forms = made;
+  c->form_bytes += f->bytes;
+  return NULL;
+}
+
+clave_status constant_store_form(constant_store *c, const constant_form *f,
+                                 clave_status (*fill)(void *ctx, buffer *to), void *ctx,
+                                 buffer **out) {
+  clave_status st = NULL;
+  mutex_lock(c->lock);
+  stored_form *found = find_form(c, f);
+  if (!found) st = make_form(c, f, fill, ctx, &found);
+  if (!st) *out = found->buf;
+  mutex_unlock(c->lock);
+  return status_while(st, "a packed form of constant '%s'",
+                      c->prog->ir.constants.items[f->constant].name);
+}
+
+bool constant_store_has_form(const constant_store *c, const constant_form *f) {
+  mutex_lock(c->lock);
+  bool has = find_form(c, f) != NULL;
+  mutex_unlock(c->lock);
+  return has;
 }

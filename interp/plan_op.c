@@ -44,14 +44,18 @@ static clave_status record(const planner *l, int b, const ir_instruction *ins, v
   return NULL;
 }
 
-static void put_operand(const planner *l, uint32_t slot, const tensor *t) {
-  l->operands[slot] = (bound_tensor){.t = *t, .slot = slot};
+/* of: the storage that the tensor views; NO_INDEX: no matter which. */
+static void put_operand(const planner *l, uint32_t slot, const tensor *t, uint32_t of) {
+  uint32_t owner = of == NO_INDEX ? NO_INDEX : l->p->storages[of].slot;
+  bool is_constant = owner != NO_INDEX && is_slot(l->x->prog, owner, SLOT_CONSTANT);
+  l->operands[slot] =
+      (bound_tensor){.t = *t, .slot = slot, .is_constant = is_constant, .constant = owner};
 }
 
 clave_status record_copy(const planner *l, int b, const tensor *x, const tensor *out,
                          recording **recorded) {
-  put_operand(l, l->x->copy.x, x);
-  put_operand(l, l->x->copy.out, out);
+  put_operand(l, l->x->copy.x, x, NO_INDEX);
+  put_operand(l, l->x->copy.out, out, NO_INDEX);
   return record(l, b, &l->x->copy_instruction, &l->x->copy_cache[b], recorded);
 }
 
@@ -203,7 +207,8 @@ static clave_status plan_op(const planner *l, uint32_t index) {
   command c = {.kind = COMMAND_RUN, .backend = b, .instruction = index, .rebind = NO_INDEX};
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     keep(l->p, i.o.tid, b);
-    put_operand(l, i.o.tid, &l->p->now[i.o.tid].t);
+    const location *at = &l->p->now[i.o.tid];
+    put_operand(l, i.o.tid, &at->t, at->storage);
   }
   TRY(record(l, b, ins, &l->m->cache[b][index], &c.recorded));
   return add_command(l->p, c);

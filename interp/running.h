@@ -28,7 +28,9 @@ typedef struct address {
 
 /* Of a command. */
 typedef struct command_state {
-  void *state; /* owned: the stream's, see backend.h */
+  void *state;              /* owned: the stream's, see backend.h */
+  buffer *forms[MAX_FORMS]; /* borrowed from the store; */
+  uint64_t forms_of;        /* the recording with this serial has them */
   uint8_t backend;
   bool checked; /* see self_check.h */
 } command_state;
@@ -130,6 +132,9 @@ clave_status place_arguments(const running *r) STATUS_CHECK;
 clave_status write_inputs(const running *r) STATUS_CHECK;
 /* They are there when all devices have finished. */
 clave_status read_outputs(const running *r) STATUS_CHECK;
+/* ---- forms.c ---- */
+/* Those that the command's recording reads, in its state. */
+clave_status take_forms(const running *r, const command *c, command_state *state) STATUS_CHECK;
 /* ---- state.c ---- */
 clave_status create_state(session *s) STATUS_CHECK;
 /* ---- bind.c ---- arenas and the addresses of slots */

@@ -136,15 +136,16 @@ static void note_unchecked(const checking *c) {
   text_free(&note);
 }
 
-static run_operands operands_now(const running *r, const command *c) {
-  return (run_operands){r->b->bound[c->backend], r->s->scratch[c->backend], r->s->random};
+static run_operands operands_now(const running *r, const command *c, const command_state *state) {
+  return (run_operands){r->b->bound[c->backend], r->s->scratch[c->backend], state->forms,
+                        r->s->random};
 }
 
 static clave_status check_node(checking *c, const running *r, const command *k,
                                command_state *state) {
   const backend_vtable *vt = c->s->devices.backends[c->backend]->vt;
   stream *queue = c->s->streams[c->backend];
-  const run_operands o = operands_now(r, k);
+  const run_operands o = operands_now(r, k, state);
   bool fits, faulty;
   TRY(oracle_of(c->s));
   TRY(copy_operands(c, &fits));
@@ -180,6 +181,7 @@ clave_status run_recorded(const running *r, const command *c, command_state *sta
   const session *s = r->s;
   const backend_vtable *vt = s->devices.backends[c->backend]->vt;
   stream *queue = s->streams[c->backend];
+  TRY(take_forms(r, c, state));
   if (!state->checked) {
     bool unproven = false;
     if (!s->options.unchecked && vt->is_unproven)
@@ -187,6 +189,6 @@ clave_status run_recorded(const running *r, const command *c, command_state *sta
     state->checked = !unproven;
     if (unproven) return run_checked(r, c, state, number);
   }
-  const run_operands o = operands_now(r, c);
+  const run_operands o = operands_now(r, c, state);
   return vt->run(queue, c->recorded, &state->state, &o, number);
 }

@@ -45,7 +45,14 @@ const backend *constant_store_backend(const constant_store *c);
 clave_status constant_store_get(constant_store *c, uint32_t tid,
                                 buffer **out) STATUS_CHECK; /* thread-safe; borrowed */
 bool constant_store_has(const constant_store *c, uint32_t tid);
-uint64_t constant_store_bytes(const constant_store *c);
+uint64_t constant_store_bytes(const constant_store *c); /* of all, and of their forms */
+uint64_t constant_store_form_bytes(const constant_store *c);
+/* The constant in this form, which fill(ctx, to) writes if it is not there; thread-safe; borrowed.
+ */
+clave_status constant_store_form(constant_store *c, const constant_form *f,
+                                 clave_status (*fill)(void *ctx, buffer *to), void *ctx,
+                                 buffer **out) STATUS_CHECK;
+bool constant_store_has_form(const constant_store *c, const constant_form *f);
 /* The program's bytes of the constant in this buffer; NULL: it holds no constant. */
 const void *constant_store_host(const constant_store *c, const buffer *b);
 

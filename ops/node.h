@@ -15,6 +15,8 @@ typedef struct bound_tensor {
   uint32_t slot;        /* Tid */
   buffer *buf;          /* NULL in descriptions, and of no elements */
   size_t buffer_offset; /* in bytes, added to t.offset elements */
+  bool is_constant;     /* in records: it is, or views, */
+  uint32_t constant;    /* this constant, by Tid */
 } bound_tensor;
 
 typedef struct node {

@@ -33,6 +33,10 @@ arg_buffer scratch_arg(int64_t offset) {
   return (arg_buffer){.value.kind = VALUE_SCRATCH, .offset = offset};
 }
 
+arg_buffer form_arg(int number) {
+  return (arg_buffer){.value = {.kind = VALUE_FORM, .as.i = number}};
+}
+
 arg_index8 index8_arg(const int64_t values[8]) {
   arg_index8 a;
   memcpy(a.v, values, sizeof a.v);
@@ -134,9 +138,10 @@ static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_FAULT] = "the error record",
                                              [ARG_FAULT_NODE] = "the node's number"};
 static const char *const value_kind_names[] = {
-    [VALUE_OPERAND] = "a buffer", [VALUE_SCRATCH] = "a buffer",     [VALUE_ABSENT] = "a buffer",
-    [VALUE_SEED] = "the seed",    [VALUE_RUN] = "the run",          [VALUE_INT] = "an integer",
-    [VALUE_FLOAT] = "a float",    [VALUE_INDEX8] = "eight indices", [VALUE_LOCAL] = "local memory"};
+    [VALUE_OPERAND] = "a buffer",  [VALUE_SCRATCH] = "a buffer", [VALUE_FORM] = "a buffer",
+    [VALUE_ABSENT] = "a buffer",   [VALUE_SEED] = "the seed",    [VALUE_RUN] = "the run",
+    [VALUE_INT] = "an integer",    [VALUE_FLOAT] = "a float",    [VALUE_INDEX8] = "eight indices",
+    [VALUE_LOCAL] = "local memory"};
 
 static bool raw_int(raw_arg *r, int64_t v) {
   r->as.i = (int32_t)v;
@@ -199,6 +204,7 @@ bool launch_raw(const launch_value *v, arg_kind kind, bool wide, dtype compute, 
   switch (v->kind) {
     case VALUE_OPERAND:
     case VALUE_SCRATCH:
+    case VALUE_FORM:
     case VALUE_ABSENT:
       return kind == ARG_BUFFER;
     case VALUE_SEED:

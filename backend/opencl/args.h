@@ -9,6 +9,7 @@
 typedef enum value_kind {
   VALUE_OPERAND, /* a slot's buffer; what follows is the offset from where the slot begins */
   VALUE_SCRATCH,
+  VALUE_FORM,   /* of a constant, by its number in the recording */
   VALUE_ABSENT, /* any buffer */
   VALUE_SEED,   /* of the session's random numbers */
   VALUE_RUN,    /* how far they are */
@@ -51,6 +52,7 @@ arg_buffer buffer_arg(const bound_tensor *t);
 arg_buffer absent_arg(void);                    /* for an optional operand that is not there */
 arg_buffer optional_arg(const bound_tensor *t); /* buffer_arg, or absent_arg for NULL */
 arg_buffer scratch_arg(int64_t offset);
+arg_buffer form_arg(int number); /* see recorder_form */
 arg_index8 index8_arg(const int64_t values[8]);
 arg_index8 dims_arg(const tensor *t);    /* innermost dimension first; the rest 1 */
 arg_index8 strides_arg(const tensor *t); /* innermost dimension first; the rest 0 */

@@ -6,7 +6,9 @@ enum { DEPTH = 256 };
 /* Columns of out per work-item: a block of b (128 KB) and of a stay in the second-level cache. */
 enum { MAX_STRIP = 128 };
 
-static int panel_rows(uint32_t vector_width) { return vector_width == 8 ? 6 : 8; }
+static int panel_rows(const gemm *g) { return recorder_traits(g->s)->vector_width == 8 ? 6 : 8; }
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t count_panels(const gemm *g) { return divide_up(g->m, panel_rows(g)); }
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t strip_of(const gemm *g) {
   const device_traits *t = recorder_traits(g->s);
@@ -18,8 +20,6 @@ static int64_t strip_of(const gemm *g) {
 bool gemm_packed_usable(const gemm *g) {
   return recorder_traits(g->s)->is_cpu && g->k > 0 && strip_of(g) > 0;
 }
-
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int b_order(const gemm *g) { return g->b_n == 1 || g->n == 1 ? 0 : g->b_k == 1 ? 1 : 2; }
 
@@ -36,8 +36,9 @@ static bool has_one_a(const gemm *g) {
     if (g->batch_a.dims[i] > 1 && g->batch_a.strides[i] != 0) return false;
   return true;
 }
+static int64_t count_matrices(const gemm *g) { return has_one_a(g) ? 1 : g->batches; }
 
-static clave_status pack_a(const gemm *g, int64_t panels, int64_t matrices) {
+static clave_status pack_a(const gemm *g, arg_buffer packed) {
   launch l;
   begin(&l, g);
   launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->a),
@@ -45,10 +46,11 @@ static clave_status pack_a(const gemm *g, int64_t panels, int64_t matrices) {
                                     .batch_dims = dims_arg(&g->batch_a),
                                     .a_m = g->a_m,
                                     .a_k = g->a_k,
-                                    .packed = scratch_arg(0),
+                                    .packed = packed,
                                     .m_size = g->m,
                                     .k_size = g->k});
-  size_t global[3] = {(size_t)panels, (size_t)divide_up(g->k, DEPTH), (size_t)matrices},
+  size_t global[3] = {(size_t)count_panels(g), (size_t)divide_up(g->k, DEPTH),
+                      (size_t)count_matrices(g)},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
@@ -64,12 +66,12 @@ static int64_t share_panels(const gemm *g, int64_t panels) {
   return chunks > 1 ? divide_up(panels, chunks) : panels;
 }
 
-static clave_status multiply(const gemm *g, int64_t panels, int64_t a_stride, int64_t sums_offset) {
-  int64_t each = share_panels(g, panels), strip = strip_of(g);
+static clave_status multiply(const gemm *g, arg_buffer a, int64_t a_stride) {
+  int64_t panels = count_panels(g), each = share_panels(g, panels), strip = strip_of(g);
   launch l;
   begin(&l, g);
   bool sums_in_out = g->out->t.type == DTYPE_F32;
-  launch_args(&l, &(gemm_args){.a = scratch_arg(0),
+  launch_args(&l, &(gemm_args){.a = a,
                                .a_stride = a_stride,
                                .b = buffer_arg(g->b),
                                .b_batch = strides_arg(&g->batch_b),
@@ -80,7 +82,7 @@ static clave_status multiply(const gemm *g, int64_t panels, int64_t a_stride, in
                                .bias_m = g->bias_m,
                                .bias_n = g->bias_n,
                                .out = buffer_arg(g->out),
-                               .sums = sums_in_out ? buffer_arg(g->out) : scratch_arg(sums_offset),
+                               .sums = sums_in_out ? buffer_arg(g->out) : scratch_arg(0),
                                .batch_dims = dims_arg(&g->batch_a),
                                .m_size = g->m,
                                .n_size = g->n,
@@ -96,13 +98,35 @@ static clave_status multiply(const gemm *g, int64_t panels, int64_t a_stride, in
   return launch_run(&l, 3, global, local);
 }
 
+static clave_status fill_form(cl_recorder *s, const void *ctx) {
+  gemm g = *(const gemm *)ctx;
+  g.s = s;
+  return pack_a(&g, scratch_arg(0));
+}
+
+/* a in panels: a constant once, else in scratch memory behind `sums` floats. */
+static clave_status provide_a(const gemm *g, int64_t packed, int64_t sums, arg_buffer *a) {
+  bool is_form = recorder_takes_form(g->s, g->a);
+  *a = scratch_arg(sums);
+  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(sums + (is_form ? 0 : packed))));
+  if (!is_form) return pack_a(g, *a);
+  const form_request f = {.x = g->a,
+                          .kind = FORM_GEMM_A,
+                          .size = {panel_rows(g), g->m, g->k},
+                          .bytes = sizeof(float) * (size_t)packed,
+                          .fill = fill_form,
+                          .ctx = g};
+  int number;
+  TRY(recorder_form(g->s, &f, &number));
+  *a = form_arg(number);
+  return NULL;
+}
+
 clave_status gemm_packed(const gemm *g) {
-  int64_t rows = panel_rows(recorder_traits(g->s)->vector_width), panels = divide_up(g->m, rows);
-  int64_t matrices = has_one_a(g) ? 1 : g->batches, matrix = panels * rows * g->k,
-          packed = matrices * matrix;
+  int64_t matrix = count_panels(g) * panel_rows(g) * g->k, matrices = count_matrices(g);
   bool waits = g->out->t.type != DTYPE_F32 && g->k > DEPTH;
   int64_t sums = waits ? g->batches * g->m * g->n : 0;
-  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(packed + sums)));
-  TRY(pack_a(g, panels, matrices));
-  return multiply(g, panels, matrices > 1 ? matrix : 0, waits ? packed : 0);
+  arg_buffer a;
+  TRY(provide_a(g, matrices * matrix, sums, &a));
+  return multiply(g, a, matrices > 1 ? matrix : 0);
 }

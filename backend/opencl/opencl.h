@@ -71,6 +71,23 @@ enum { LOCAL_SIZE = 64 };
 /* Memory of at least `bytes` for use within this op's launches only, one for all of them. */
 clave_status recorder_scratch(cl_recorder *s, size_t bytes) STATUS_CHECK;
 
+/* A constant operand in a form of the op's own, made once for the device: by the launches that
+ * `fill` records, which write `bytes` of scratch memory, from its offset 0 on. What they read must
+ * be x and follow from x, kind and size alone. *number is what form_arg takes; the recording's
+ * caller shares equal forms. False where x is no constant, or the op has enough forms: then nothing
+ * was recorded. */
+typedef enum form_kind { FORM_GEMM_A } form_kind;
+typedef struct form_request {
+  const bound_tensor *x;
+  form_kind kind;
+  int64_t size[3]; /* what else the bytes depend on */
+  size_t bytes;
+  clave_status (*fill)(cl_recorder *s, const void *ctx);
+  const void *ctx;
+} form_request;
+bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x);
+clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) STATUS_CHECK;
+
 /* ---------------------------------------------------------------- launch */
 
 enum { MAX_LAUNCH_DEFINES = 24, MAX_LAUNCH_ARGS = 64 };

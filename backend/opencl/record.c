@@ -16,6 +16,34 @@ clave_status recorder_scratch(cl_recorder *s, size_t bytes) {
   return NULL;
 }
 
+bool recorder_takes_form(const cl_recorder *s, const bound_tensor *x) {
+  return x->is_constant && s->out->base.n_forms < MAX_FORMS;
+}
+
+clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) {
+  if (f->bytes > s->device->base.info.max_alloc)
+    return status_new(STATUS_NO_MEMORY,
+                      "a form of %zu bytes is larger than a buffer of the device may be", f->bytes);
+  cl_recording *fill = calloc(1, sizeof *fill);
+  if (!fill) return status_no_memory();
+  cl_recorder own = *s;
+  own.out = fill;
+  clave_status st = f->fill(&own, f->ctx);
+  if (st) {
+    opencl_recording_destroy(&s->device->base, &fill->base);
+    return st;
+  }
+  recording *r = &s->out->base;
+  *number = r->n_forms++;
+  r->forms[*number] = (constant_form){.constant = f->x->constant,
+                                      .view = f->x->t,
+                                      .kind = f->kind,
+                                      .size = {f->size[0], f->size[1], f->size[2]},
+                                      .bytes = f->bytes,
+                                      .fill = &fill->base};
+  return NULL;
+}
+
 static clave_status grow(cl_recording *r) {
   if (r->n < r->capacity) return NULL;
   int capacity = r->capacity ? 2 * r->capacity : 2;
@@ -66,6 +94,7 @@ void opencl_recording_destroy(backend *b, recording *base) {
     free(l->blas);
     if (l->instead) opencl_recording_destroy(b, &l->instead->base);
   }
+  for (int i = 0; i < r->base.n_forms; i++) opencl_recording_destroy(b, r->base.forms[i].fill);
   free(r->launches);
   free(r);
 }
@@ -89,6 +118,7 @@ static clave_status request_build(cl_stream *s, kernel_program *p) {
 clave_status opencl_request(stream *base, const recording *r) {
   cl_stream *s = (cl_stream *)base;
   const cl_recording *c = (const cl_recording *)r;
+  for (int i = 0; i < r->n_forms; i++) TRY(opencl_request(base, r->forms[i].fill));
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->instead && blas_is_refused(s->device)) TRY(opencl_request(base, &l->instead->base));
@@ -157,6 +187,8 @@ clave_status opencl_is_unproven(stream *base, const recording *r, bool *unproven
   cl_device *d = ((cl_stream *)base)->device;
   const cl_recording *c = (const cl_recording *)r;
   *unproven = false;
+  for (int i = 0; i < r->n_forms && !*unproven; i++)
+    TRY(opencl_is_unproven(base, r->forms[i].fill, unproven));
   for (int i = 0; i < c->n && !*unproven; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->blas && blas_is_refused(d)) {
@@ -178,6 +210,7 @@ clave_status opencl_prove(stream *base, const recording *r) {
   cl_device *d = s->device;
   const cl_recording *c = (const cl_recording *)r;
   s->unsaved = true;
+  for (int i = 0; i < r->n_forms; i++) TRY(opencl_prove(base, r->forms[i].fill));
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->program) {

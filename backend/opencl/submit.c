@@ -86,7 +86,9 @@ static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bo
                                 int i, const run_operands *o, bool first) {
   const launch_value *v = &l->values[i];
   int64_t offset = l->values[i + 1].as.i;
-  const buffer *buf = v->kind == VALUE_SCRATCH ? o->scratch : NULL;
+  const buffer *buf = v->kind == VALUE_SCRATCH ? o->scratch
+                      : v->kind == VALUE_FORM  ? o->forms[v->as.i]
+                                               : NULL;
   if (v->kind == VALUE_OPERAND) {
     const bound_tensor *t = &o->tensors[v->as.operand.slot];
     buf = t->buf;

@@ -23,7 +23,7 @@ static inline clave_status make_recorded(backend *b, stream *s, node n, recorded
 }
 
 static inline clave_status run_recorded(recorded *r, const bound_tensor *tensors, uint32_t number) {
-  const run_operands o = {tensors, r->scratch, {0}};
+  const run_operands o = {.tensors = tensors, .scratch = r->scratch};
   return r->b->vt->run(r->s, r->r, &r->state, &o, number);
 }
 

@@ -72,6 +72,29 @@ def transposed_tolerance(dtype, weight):
     return tolerance(dtype, (1, *weight))
 
 
+class Weighted(torch.nn.Module):
+    """Constant weights with several readers, which devices may pack once: products that share one, views of one, and
+    one that a product reads by other dimensions than a convolution does."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        g = torch.Generator().manual_seed(5)
+        draw = lambda *shape: torch.nn.Parameter((torch.rand(shape, generator=g) * 2 - 1).to(dtype))
+        self.wide, self.square = draw(33, 24, 1, 1), draw(24, 24, 1)
+
+    def forward(self, x, y):
+        return (
+            fn.conv2d(x, self.wide),
+            fn.conv2d(x[:, :, 1:, 2:], self.wide),
+            fn.conv2d(x, self.wide[9:]),
+            fn.conv2d(x[:, :10], self.wide.view(2, 33, 12, 1, 1)[1, :, :10]),
+            fn.conv1d(y[:, :, 0], self.square),
+            fn.conv1d(y[:, :, 0], self.square.mT.reshape(24, 24, 1)),
+            self.wide.view(33, 24) @ x.flatten(2),
+            self.square @ y[0].flatten(1)[:, None],
+        )
+
+
 def integers(x, w, b, x3, w3):
     """Exact, and wrapping as the dtype does."""
     return fn.conv1d(x, w, b, padding=2), fn.conv1d(x * 9, w * 9), fn.conv1d(x3, w3, groups=4, stride=2)
@@ -120,6 +143,9 @@ def cases():
             [T((1, 3, 7, 7), dtype), T((4, 3, 3, 3), dtype)],
             **tolerance(dtype, (4, 3, 3, 3)),
         )
+    for dtype in (F32, F16):
+        shapes = [T((2, 24, 7, 9), dtype), T((2, 24, 9, 8), dtype)]
+        yield Case(f"weights_{name_of(dtype)}", Weighted(dtype), shapes, **tolerance(dtype, (1, 24)))
     unbatched = [T((3, 7, 8)), T((4, 3, 3, 3)), T((4,))]
     yield Case("unbatched", fn.conv2d, unbatched, **tolerance(F32, (4, 3, 3, 3)))
     yield Case("empty_batch", fn.conv2d, [T((0, 3, 7, 8)), T((4, 3, 3, 3)), T((4,))])

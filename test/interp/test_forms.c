@@ -1,0 +1,273 @@
+/* Forms of constants: a device that wants the weight of a product packed packs it once, for all runs,
+ * sizes and sessions, and never packs what is no constant. */
+#include "api/internal.h"
+#include "clave_builder.h"
+#include "interp/null_device.h"
+
+enum { IN = 6, OUT = 5, FORM_BYTES = 4096, FORM_MARK = 0x5a };
+
+/* ---------------------------------------------------------------- a device that packs */
+
+/* The CPU backend, but for products: their b is wanted in a form. */
+static struct {
+  const backend_vtable *vt; /* the CPU backend's */
+  int fills, runs;          /* of forms; of products with one */
+  bool fails;               /* fills do */
+  constant_form last;
+} packing;
+
+typedef struct fill_recording {
+  recording base;
+  uint32_t slot; /* of what is packed */
+} fill_recording;
+
+static clave_status record(backend *b, const node *n, bool fast, recording **out) {
+  TRY(packing.vt->record(b, n, fast, out));
+  if (n->instruction->op_type != IR_OP_MATMUL) return NULL;
+  const ir_matmul *op = n->instruction->op;
+  const bound_tensor *x = &n->tensors[op->b];
+  if (!x->is_constant) return NULL;
+  fill_recording *fill = calloc(1, sizeof *fill);
+  assert_non_null(fill);
+  fill->slot = x->slot;
+  recording *r = *out;
+  r->n_forms = 1;
+  r->forms[0] = (constant_form){.constant = x->constant,
+                                .view = x->t,
+                                .kind = 7,
+                                .size = {3},
+                                .bytes = FORM_BYTES,
+                                .fill = &fill->base};
+  packing.last = r->forms[0];
+  return NULL;
+}
+
+static void recording_destroy(backend *b, recording *r) {
+  for (int i = 0; r && i < r->n_forms; i++) free(r->forms[i].fill);
+  packing.vt->recording_destroy(b, r);
+}
+
+static const char *data_of(stream *s, const buffer *b) {
+  static char bytes[FORM_BYTES];
+  good(packing.vt->read(s, b, 0, bytes, sizeof bytes));
+  return bytes;
+}
+
+static clave_status run(stream *s, const recording *r, void **state, const run_operands *o,
+                        uint32_t number) {
+  bool is_fill = r == packing.last.fill;
+  if (is_fill && packing.fails) return status_new(STATUS_DEVICE, "it does not pack today");
+  if (is_fill) {
+    char mark[FORM_BYTES];
+    assert_non_null(o->tensors[((const fill_recording *)r)->slot].buf);
+    memset(mark, FORM_MARK, sizeof mark);
+    __atomic_add_fetch(&packing.fills, 1, __ATOMIC_RELAXED);
+    return packing.vt->write(s, o->scratch, 0, mark, sizeof mark);
+  }
+  if (r->n_forms) {
+    const char *form = data_of(s, o->forms[0]);
+    assert_true(form[0] == FORM_MARK && form[FORM_BYTES - 1] == FORM_MARK);
+    __atomic_add_fetch(&packing.runs, 1, __ATOMIC_RELAXED);
+  }
+  return packing.vt->run(s, r, state, o, number);
+}
+
+static backend *open_packing(void) {
+  static backend_vtable vt;
+  backend *b;
+  memset(&packing, 0, sizeof packing);
+  good(cpu_backend_create(1, &b));
+  packing.vt = b->vt;
+  vt = *b->vt;
+  vt.record = record;
+  vt.recording_destroy = recording_destroy;
+  vt.run = run;
+  b->vt = &vt;
+  return b;
+}
+
+/* ---------------------------------------------------------------- a program */
+
+/* y = x w', or, where the weight is an input, x v'. */
+static clave_program *linear(bool is_constant) {
+  static float weights[OUT * IN];
+  const int64_t shape[] = {OUT, IN}, turned[] = {IN, OUT}, in[] = {0, IN}, out[] = {0, OUT};
+  clave_tensor w = clave_tensor_make(CLAVE_F32, 2, shape, weights);
+  clave_builder *b;
+  clave_program *p;
+  for (int i = 0; i < OUT * IN; i++) weights[i] = (float)i;
+  good(clave_builder_create(&b));
+  const clave_id values[] = {clave_builder_value(b, "batch", CLAVE_I64, 1, 8), 0};
+  clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 2, out, values),
+           wt = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, 2, turned, NULL),
+           x = clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, in, values),
+           given = clave_builder_tensor(b, CLAVE_SLOT_INPUT, "w", CLAVE_F32, 2, shape, NULL),
+           weight = is_constant ? clave_builder_constant(b, "weight", &w, true) : given;
+  clave_builder_method(b, "forward");
+  clave_builder_input(b, "x", x);
+  clave_builder_input(b, "w", given);
+  clave_builder_op(b, "Permute", "t");
+  clave_builder_set_tensor(b, "x", weight);
+  clave_builder_set_ints(b, "dims", (const int32_t[]){1, 0}, 2);
+  clave_builder_set_tensor(b, "out", wt);
+  clave_builder_op(b, "matmul", "product");
+  clave_builder_set_tensor(b, "a", x);
+  clave_builder_set_tensor(b, "b", wt);
+  clave_builder_set_tensor(b, "out", y);
+  clave_builder_output(b, "y", y);
+  good(clave_builder_finish(b, &p));
+  clave_builder_destroy(b);
+  return p;
+}
+
+typedef struct opened {
+  clave_program *prog;
+  backend *device;
+  constant_store *store;
+  executable *x;
+} opened;
+
+static opened open_linear(bool is_constant) {
+  opened o = {.prog = linear(is_constant), .device = open_packing()};
+  device_set set = {.backends = {o.device}, .count = 1};
+  good(executable_create(o.prog->p, &set, &(executable_options){0}, &o.x));
+  good(constant_store_create(o.prog->p, o.device, &o.store));
+  return o;
+}
+
+static void close_linear(opened *o) {
+  executable_destroy(o->x);
+  constant_store_destroy(o->store);
+  o->device->vt->destroy(o->device);
+  clave_program_destroy(o->prog);
+}
+
+static session *new_session(const opened *o, uint64_t budget) {
+  session *s;
+  good(session_create(o->x, &o->store, &(session_options){.memory_budget = budget}, &s));
+  return s;
+}
+
+static clave_status run_rows(session *s, int64_t rows) {
+  static float data[8 * IN] = {1, 2, 3, 4, 5, 6, 7}, given[OUT * IN];
+  host_tensor x = {.t = {.type = DTYPE_F32, .rank = 2, .dims = {rows, IN}}, .data = data},
+              w = {.t = {.type = DTYPE_F32, .rank = 2, .dims = {OUT, IN}}, .data = given};
+  tensor_set_contiguous(&x.t);
+  tensor_set_contiguous(&w.t);
+  TRY(session_set_input(s, 0, 0, &x));
+  TRY(session_set_input(s, 0, 1, &w));
+  return session_run(s, 0);
+}
+
+/* ---------------------------------------------------------------- tests */
+
+static void a_constant_is_packed_once(void **state) {
+  (void)state;
+  opened o = open_linear(true);
+  session *a = new_session(&o, 0), *b = new_session(&o, 0);
+  for (int i = 0; i < 3; i++) {
+    good(run_rows(a, 2));
+    good(run_rows(a, 5));
+    good(run_rows(b, 5));
+    good(run_rows(b, 1));
+  }
+  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.runs, 12);
+  assert_int_equal(constant_store_form_bytes(o.store), FORM_BYTES);
+  assert_int_equal(constant_store_bytes(o.store), FORM_BYTES + OUT * IN * sizeof(float));
+  const tensor *v = &packing.last.view; /* the turned weight */
+  assert_true(v->dims[0] == IN && v->dims[1] == OUT && v->strides[0] == 1 && v->strides[1] == IN);
+  session_destroy(a);
+  session_destroy(b);
+  close_linear(&o);
+}
+
+static void inputs_are_not_packed(void **state) {
+  (void)state;
+  opened o = open_linear(false);
+  session *s = new_session(&o, 0);
+  good(run_rows(s, 3));
+  assert_int_equal(packing.fills + packing.runs, 0);
+  assert_int_equal(constant_store_form_bytes(o.store), 0);
+  session_destroy(s);
+  close_linear(&o);
+}
+
+static void forms_are_in_the_budget(void **state) {
+  (void)state;
+  opened o = open_linear(true);
+  session *small = new_session(&o, FORM_BYTES), *enough = new_session(&o, 2 * FORM_BYTES);
+  clave_status st = run_rows(small, 2);
+  assert_non_null(st);
+  assert_non_null(strstr(status_message(st), "needs"));
+  status_free(st);
+  assert_int_equal(packing.fills, 0);
+  good(run_rows(enough, 2));
+  session_destroy(small);
+  session_destroy(enough);
+  close_linear(&o);
+}
+
+static void a_form_that_fails_is_tried_again(void **state) {
+  (void)state;
+  opened o = open_linear(true);
+  session *s = new_session(&o, 0);
+  packing.fails = true;
+  clave_status st = run_rows(s, 2);
+  assert_non_null(strstr(status_message(st), "it does not pack today"));
+  assert_non_null(strstr(status_message(st), "a packed form of constant 'weight'"));
+  status_free(st);
+  assert_int_equal(constant_store_form_bytes(o.store), 0);
+  packing.fails = false;
+  good(run_rows(s, 2));
+  assert_int_equal(packing.fills, 1);
+  session_destroy(s);
+  close_linear(&o);
+}
+
+static clave_status count_fill(void *ctx, buffer *to) {
+  assert_int_equal(to->bytes, 64);
+  ++*(int *)ctx;
+  return NULL;
+}
+
+/* Views, kinds and sizes make forms of their own. */
+static void forms_are_told_apart(void **state) {
+  (void)state;
+  opened o = open_linear(true);
+  constant_form f = {.view = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
+                     .kind = 1,
+                     .size = {1, 2, 3},
+                     .bytes = 64};
+  constant_form forms[] = {f, f, f, f, f, f, f};
+  enum { N = sizeof forms / sizeof *forms };
+  buffer *made[N], *again;
+  int fills = 0;
+  forms[1].view.offset = 1;
+  forms[2].view.strides[0] = 2;
+  forms[3].view.dims[0] = 3;
+  forms[4].kind = 2;
+  forms[5].size[2] = 4;
+  forms[6].view.type = DTYPE_I32;
+  for (int i = 0; i < N; i++) {
+    assert_false(constant_store_has_form(o.store, &forms[i]));
+    good(constant_store_form(o.store, &forms[i], count_fill, &fills, &made[i]));
+    assert_int_equal(fills, i + 1);
+  }
+  for (int i = 0; i < N; i++) {
+    good(constant_store_form(o.store, &forms[i], count_fill, &fills, &again));
+    assert_true(again == made[i] && fills == N);
+  }
+  close_linear(&o);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_constant_is_packed_once),
+      cmocka_unit_test(inputs_are_not_packed),
+      cmocka_unit_test(forms_are_in_the_budget),
+      cmocka_unit_test(a_form_that_fails_is_tried_again),
+      cmocka_unit_test(forms_are_told_apart),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -12,7 +12,6 @@ typedef struct planner {
 } planner;
 
 /* ---- schedule.c ---- */
-clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) STATUS_CHECK;
 clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
                          uint32_t *out) STATUS_CHECK;
 clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,

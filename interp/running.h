@@ -52,7 +52,7 @@ typedef struct binding {
   address *blocks;                   /* (p->n_blocks) */
   command_state *commands;           /* (p->n_commands) */
   carried_list *carried;             /* (p->n_controls) */
-  uint32_t cap_blocks, cap_commands, cap_controls;
+  size_t cap_blocks, cap_commands, cap_controls;
   uint64_t generation; /* addresses are of this state of the arenas; 0: of none */
 } binding;
 
@@ -108,7 +108,8 @@ struct session {
   void *observe_ctx;
   oracle *oracle;      /* owned; NULL until a kernel is checked */
   trace_event *events; /* owned; of the last run */
-  uint32_t n_events, cap_events;
+  uint32_t n_events;
+  size_t cap_events;
 };
 
 /* A method that runs. */

@@ -112,14 +112,14 @@ static bool copy_tables(const schedule *from, schedule *p) {
 }
 
 static bool copy_controls(const schedule *from, schedule *p) {
-  p->controls = calloc(from->n_controls + 1, sizeof *p->controls);
-  p->cap_controls = p->controls ? from->n_controls + 1 : 0;
-  for (uint32_t i = 0; p->controls && i < from->n_controls; i++) {
+  if (!array_reserve(&p->controls, &p->cap_controls, from->n_controls, sizeof *p->controls))
+    return false;
+  for (uint32_t i = 0; i < from->n_controls; i++) {
     p->controls[i] = copy_control(p->x, from->controls[i]);
     if (!p->controls[i]) return false;
     p->n_controls++;
   }
-  return p->controls;
+  return true;
 }
 
 static bool copy_chunks(const schedule *from, schedule *p) {
@@ -295,19 +295,10 @@ clave_status schedule_find_next(executable *x, uint32_t index, schedule *p, curs
 
 /* ---------------------------------------------------------------- growth */
 
-clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) {
-  if (count < *capacity) return NULL;
-  uint32_t more = *capacity ? *capacity * 2 : 64;
-  void *p = realloc(*array, (size_t)more * size);
-  if (!p) return status_no_memory();
-  *array = p;
-  *capacity = more;
-  return NULL;
-}
-
 clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
                        uint32_t *out) {
-  TRY(grow_array((void **)&p->blocks, &p->cap_blocks, p->n_blocks, sizeof *p->blocks));
+  if (!array_reserve(&p->blocks, &p->cap_blocks, (size_t)p->n_blocks + 1, sizeof *p->blocks))
+    return status_no_memory();
   p->blocks[p->n_blocks] =
       (block){.a = {.bytes = bytes, .first = p->n_commands, .last = p->n_commands},
               .kind = kind,
@@ -318,7 +309,9 @@ clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint
 }
 
 clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot, uint32_t *out) {
-  TRY(grow_array((void **)&p->storages, &p->cap_storages, p->n_storages, sizeof *p->storages));
+  if (!array_reserve(&p->storages, &p->cap_storages, (size_t)p->n_storages + 1,
+                     sizeof *p->storages))
+    return status_no_memory();
   storage *g = &p->storages[p->n_storages];
   *g = (storage){.home = home, .slot = slot, .bytes = bytes, .last_use = NO_INDEX};
   for (int b = 0; b < MAX_BACKENDS; b++) g->block[b] = NO_INDEX;
@@ -327,11 +320,10 @@ clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
 }
 
 clave_status add_command(schedule *p, command c) {
-  clave_status st =
-      grow_array((void **)&p->commands, &p->cap_commands, p->n_commands, sizeof *p->commands);
-  if (st) {
+  if (!array_reserve(&p->commands, &p->cap_commands, (size_t)p->n_commands + 1,
+                     sizeof *p->commands)) {
     recording_release(p->x, c.backend, c.recorded);
-    return st;
+    return status_no_memory();
   }
   p->commands[p->n_commands++] = c;
   return NULL;
@@ -339,8 +331,9 @@ clave_status add_command(schedule *p, command c) {
 
 clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
                          uint32_t *out) {
-  TRY(grow_array((void **)&p->controls, &p->cap_controls, p->n_controls, sizeof *p->controls));
-  control *c = calloc(1, sizeof *c);
+  bool room =
+      array_reserve(&p->controls, &p->cap_controls, (size_t)p->n_controls + 1, sizeof *p->controls);
+  control *c = room ? calloc(1, sizeof *c) : NULL;
   if (!c) return status_no_memory();
   *out = p->n_controls;
   p->controls[p->n_controls++] = c;

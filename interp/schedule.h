@@ -120,7 +120,7 @@ struct schedule {
   command *commands;
   control **controls; /* owned */
   uint32_t n_blocks, n_storages, n_commands, n_controls;
-  uint32_t cap_blocks, cap_storages, cap_commands, cap_controls;
+  size_t cap_blocks, cap_storages, cap_commands, cap_controls;
   /* What is its own, behind what it was made of. */
   uint32_t number; /* 1 for a first one */
   uint32_t first_command, first_control, first_storage, first_block;

@@ -4,7 +4,7 @@
 
 #include "base/threads.h"
 #include "interp/graph/graph.h"
-#include "interp/session.h"
+#include "interp/interp.h"
 
 struct constant_store {
   const program *prog; /* borrowed */

@@ -5,7 +5,7 @@
  * the sessions and threads of a program and its devices. */
 #include "base/threads.h"
 #include "interp/graph/graph.h"
-#include "interp/session.h"
+#include "interp/interp.h"
 
 enum { KEPT_SCHEDULES = 8 };
 

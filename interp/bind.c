@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "interp/running.h"
+#include "interp/schedule_cache.h"
 
 /* ---------------------------------------------------------------- arenas */
 

@@ -2,8 +2,7 @@
 #define INTERP_RUNNING_H
 /* What the files that run schedules share: the session, and a schedule with addresses. */
 #include "base/memory.h"
-#include "interp/interp.h"
-#include "interp/schedule.h"
+#include "interp/executable.h"
 
 enum { KEPT_BINDINGS = 4 };
 

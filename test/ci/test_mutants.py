@@ -22,7 +22,7 @@ HEAD = "What it breaks.\nnotice: c check\n"
 
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
-    """What run.py says of one line put in the place of another in a project of two programs, of which the test builds one."""
+    """What run.py says of a line put in the place of another: of two programs, the test builds one."""
     spec = importlib.util.spec_from_file_location("run_mutants", RUN)
     run = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(run)

@@ -7,7 +7,7 @@
 #include "base/sized.h"
 #include "base/threads.h"
 #include "clave.h"
-#include "interp/session.h"
+#include "interp/interp.h"
 
 struct clave_device {
   atomic_int holds; /* owners: the caller's, sessions, placements */

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "base/memory.h"
 
 /* "PATH: no such file or directory" */
@@ -225,26 +224,24 @@ char *path_join(const char *folder, const char *name) {
   return path;
 }
 
+typedef struct listing {
+  folder_entry *items; /* owned, with their names */
+  size_t count, capacity;
+} listing;
+
 /* Adds `name` if it is of that type (S_IFREG, S_IFDIR); one that vanished meanwhile is skipped. */
-static clave_status add_entry(const char *folder, const char *name, mode_t type,
-                              folder_entry **entries, size_t *count) {
+static clave_status add_entry(const char *folder, const char *name, mode_t type, listing *l) {
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
   struct stat s;
   bool wanted = lstat(path, &s) == 0 && (s.st_mode & S_IFMT) == type;
   free(path);
   if (!wanted) return NULL;
-  if ((*count & (*count - 1)) == 0) { /* a power of two is full */
-    size_t bytes;
-    if (!mul_size(*count ? *count * 2 : 1, sizeof **entries, &bytes)) return status_no_memory();
-    folder_entry *grown = realloc(*entries, bytes);
-    if (!grown) return status_no_memory();
-    *entries = grown;
-  }
-  char *copy = strdup(name);
+  bool room = array_reserve(&l->items, &l->capacity, l->count + 1, sizeof *l->items);
+  char *copy = room ? strdup(name) : NULL;
   if (!copy) return status_no_memory();
-  (*entries)[(*count)++] = (folder_entry){copy, (uint64_t)s.st_size, (int64_t)s.st_mtim.tv_sec,
-                                          (int64_t)s.st_atim.tv_sec};
+  l->items[l->count++] = (folder_entry){copy, (uint64_t)s.st_size, (int64_t)s.st_mtim.tv_sec,
+                                        (int64_t)s.st_atim.tv_sec};
   return NULL;
 }
 
@@ -254,16 +251,18 @@ static clave_status list_type(const char *path, mode_t type, folder_entry **out,
   DIR *d = opendir(path);
   if (!d) return errno == ENOENT ? NULL : io_error(path, errno);
   clave_status st = NULL;
+  listing l = {0};
   for (struct dirent *e; !st && (e = readdir(d));)
     if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-      st = add_entry(path, e->d_name, type, out, count);
+      st = add_entry(path, e->d_name, type, &l);
   (void)closedir(d);
   if (st) {
-    folder_list_free(*out, *count);
-    *out = NULL;
-    *count = 0;
+    folder_list_free(l.items, l.count);
+    return st;
   }
-  return st;
+  *out = l.items;
+  *count = l.count;
+  return NULL;
 }
 
 clave_status folder_list(const char *path, folder_entry **out, size_t *count) {

@@ -1,4 +1,4 @@
-/* The pool of decoded things, and growing text. */
+/* The pool of decoded things, growing arrays and growing text. */
 #include "base/memory.h"
 
 #include <stdalign.h>
@@ -77,6 +77,22 @@ char *mem_pool_strdup(mem_pool *p, const char *s, size_t n) {
 }
 
 size_t mem_pool_bytes(const mem_pool *p) { return p->bytes; }
+
+bool array_reserve(void *array, size_t *capacity, size_t need, size_t size) {
+  enum { FEWEST = 4 };
+  if (need <= *capacity) return true;
+  size_t most = *capacity > SIZE_MAX / 2 ? need : *capacity * 2, bytes;
+  if (most < need) most = need;
+  if (most < FEWEST) most = FEWEST;
+  if (!mul_size(most, size, &bytes)) return false;
+  void *items;
+  memcpy(&items, array, sizeof items); /* the pointer may be of any type */
+  items = realloc(items, bytes);
+  if (!items) return false;
+  memcpy(array, &items, sizeof items);
+  *capacity = most;
+  return true;
+}
 
 /* Room for n more bytes and a NUL. */
 static int reserve_text(text *t, size_t n) {

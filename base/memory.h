@@ -1,8 +1,9 @@
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
-/* A pool that frees everything at once (decoded programs, plans), bytes of others, and a growing
- * string. */
+/* A pool that frees everything at once (decoded programs, plans), bytes of others, growing arrays,
+ * and a growing string. */
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -20,6 +21,11 @@ typedef struct span {
   const char *data; /* borrowed */
   size_t size;
 } span;
+
+/* Room for `need` items in all, of `size` bytes each, in a malloc'ed array. array: the address of
+ * its pointer, which may be NULL; *capacity: in items, 0 at first. An array that grows at least
+ * doubles. False: overflow or no memory, and the array is as it was. */
+bool array_reserve(void *array, size_t *capacity, size_t need, size_t size);
 
 /* Growing text. After a failed append `failed` is set and further appends do nothing: check once,
  * at the end. */

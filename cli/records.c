@@ -11,13 +11,8 @@
 
 bool keep_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
   records *r = ctx;
-  if (r->count == r->capacity) {
-    size_t capacity = r->capacity ? 2 * r->capacity : 64;
-    record *items = realloc(r->items, capacity * sizeof *items);
-    if (!items) return !(r->no_memory = true);
-    r->items = items;
-    r->capacity = capacity;
-  }
+  if (!array_reserve(&r->items, &r->capacity, r->count + 1, sizeof *r->items))
+    return !(r->no_memory = true);
   uint64_t count = count_elements(value);
   size_t size = clave_dtype_size(value->dtype);
   char *data = malloc(count ? (size_t)count * size : 1);

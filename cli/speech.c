@@ -42,13 +42,7 @@ void show_building(void *ctx, const char *what, int done, int total) {
 }
 
 static int keep_id(speech *s, uint32_t id) {
-  if (s->n_ids == s->capacity) {
-    size_t capacity = s->capacity ? 2 * s->capacity : 256;
-    uint32_t *more = realloc(s->ids, capacity * sizeof *more);
-    if (!more) return fail_memory();
-    s->ids = more;
-    s->capacity = capacity;
-  }
+  if (!array_reserve(&s->ids, &s->capacity, s->n_ids + 1, sizeof *s->ids)) return fail_memory();
   s->ids[s->n_ids++] = id;
   return EXIT_GOOD;
 }

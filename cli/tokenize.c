@@ -68,13 +68,8 @@ static int encode_line(work *w, const char *line, size_t size, size_t number) {
 }
 
 static clave_status read_ids(work *w, const char *line, size_t size) {
-  size_t most = size / 2 + 1;
-  if (most > w->capacity) {
-    uint32_t *more = realloc(w->ids, most * sizeof *more);
-    if (!more) return status_no_memory();
-    w->ids = more;
-    w->capacity = most;
-  }
+  if (!array_reserve(&w->ids, &w->capacity, size / 2 + 1, sizeof *w->ids))
+    return status_no_memory();
   return json_read_u32s(line, size, w->ids, &w->n_ids);
 }
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/planner.h"
 #include "interp/running.h"
+#include "interp/schedule_cache.h"
 
 /* ---------------------------------------------------------------- arenas */
 
@@ -198,8 +198,8 @@ void binding_destroy(session *s, binding *b) {
   if (b->p != b->root) schedule_release(s->x, b->p);
   schedule_release(s->x, b->root);
   for (int i = 0; i < MAX_BACKENDS; i++) free(b->bound[i]);
-  for (uint32_t i = 0; i < b->cap_commands; i++) drop_state(s, &b->commands[i]);
-  for (uint32_t i = 0; i < b->cap_controls; i++) drop_carried(s, &b->carried[i]);
+  for (size_t i = 0; i < b->cap_commands; i++) drop_state(s, &b->commands[i]);
+  for (size_t i = 0; i < b->cap_controls; i++) drop_carried(s, &b->carried[i]);
   free(b->carried);
   free(b->blocks);
   free(b->commands);
@@ -207,13 +207,12 @@ void binding_destroy(session *s, binding *b) {
 }
 
 /* Zeroed room for n items. */
-static clave_status grow_zeroed(void *array, uint32_t *capacity, uint32_t n, size_t size) {
-  void **items = array;
-  while (*capacity < n) {
-    uint32_t had = *capacity;
-    TRY(grow_array(items, capacity, had, size));
-    memset((char *)*items + had * size, 0, (*capacity - had) * size);
-  }
+static clave_status grow_zeroed(void *array, size_t *capacity, size_t n, size_t size) {
+  size_t had = *capacity;
+  if (!array_reserve(array, capacity, n, size)) return status_no_memory();
+  char *items;
+  memcpy(&items, array, sizeof items);
+  if (*capacity > had) memset(items + had * size, 0, (*capacity - had) * size);
   return NULL;
 }
 

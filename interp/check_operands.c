@@ -203,7 +203,8 @@ static clave_status collect(checking *c, const operand *o) {
   find_extent(&t->t, &low, &high);
   region *r = region_of(c, t);
   if (!r) {
-    TRY(grow_array((void **)&c->regions, &c->cap_regions, c->n_regions, sizeof *r));
+    if (!array_reserve(&c->regions, &c->cap_regions, (size_t)c->n_regions + 1, sizeof *r))
+      return status_no_memory();
     r = &c->regions[c->n_regions++];
     *r = (region){.first = t, .low = low, .high = high};
     r->constant = constant_store_host(c->s->stores[c->backend], t->buf);

@@ -2,7 +2,6 @@
 #define INTERP_CHECKING_H
 /* One node under the self-check, shared by self_check.c, check_operands.c and check_results.c. */
 #include "base/memory.h"
-#include "interp/planner.h"
 #include "interp/running.h"
 
 /* The CPU backend of a session that needs one for checks only. */
@@ -48,7 +47,8 @@ typedef struct checking {
   bound_tensor *view; /* owned (n_slots + 2): the operands, or the part of them */
   bound_tensor *copy; /* owned (n_slots + 2): the same, copied */
   region *regions;    /* owned */
-  uint32_t n_regions, cap_regions;
+  uint32_t n_regions;
+  size_t cap_regions;
   result results[MAX_RESULTS];
   int n_results;
   text verdict; /* what differs; empty: nothing */

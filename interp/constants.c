@@ -5,7 +5,7 @@
 
 #include "base/threads.h"
 #include "interp/graph/graph.h"
-#include "interp/session.h"
+#include "interp/interp.h"
 
 typedef struct stored_form {
   struct stored_form *next;

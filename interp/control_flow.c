@@ -1,5 +1,6 @@
 /* Runs control ops: which body, how often, and where its rebased blocks are in every iteration. */
 #include "interp/running.h"
+#include "interp/schedule_cache.h"
 
 /* A control op that runs. */
 typedef struct control_run {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "interp/passes/passes.h"
-#include "interp/schedule.h"
 
 static clave_status init_method(executable *x, uint32_t index) {
   method *m = &x->methods[index];

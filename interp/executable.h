@@ -5,19 +5,11 @@
  * the sessions and threads of a program and its devices. */
 #include "base/threads.h"
 #include "interp/graph/graph.h"
-#include "interp/session.h"
-
-enum { KEPT_SCHEDULES = 8 };
+#include "interp/interp.h"
+#include "interp/schedule.h"
 
 /* Where an instruction runs, beside the index of a backend. */
 enum { WHERE_NOWHERE = 252, WHERE_CONTROL = 253, WHERE_HOST = 254, WHERE_VIEW = 255 };
-
-typedef struct schedule schedule;
-
-/* The most recently used first. */
-typedef struct schedule_list {
-  schedule *items[KEPT_SCHEDULES]; /* held */
-} schedule_list;
 
 typedef struct method {
   graph g;

@@ -1,5 +1,5 @@
-/* Forms of constants that a command reads: made by the first session that runs one, kept by the store
- * that all share. */
+/* Forms of constants that a command reads: made by the first session that runs one, kept by the
+ * store that all share. */
 #include "interp/running.h"
 
 typedef struct filling {

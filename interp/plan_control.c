@@ -326,7 +326,7 @@ static clave_status plan_body(control_planner *cp, int body, bool may_fail) {
     clave_status st = plan_body_commands(cp, body);
     if (st && (!may_fail || status_code_of(st) == STATUS_NO_MEMORY)) return st;
     c->late[body] = st != NULL;
-    if (st) schedule_rewind(cp->l, &before, r);
+    if (st) schedule_rewind(cp->p, cp->g, &before, r);
     status_free(st);
   }
   c->body[body].end = cp->p->n_commands;

@@ -1,7 +1,7 @@
 #ifndef INTERP_PLANNER_H
 #define INTERP_PLANNER_H
-/* What the files that make schedules share. */
-#include "interp/schedule.h"
+/* Planning: a pure function of an executable and sizes; what its files share. */
+#include "interp/executable.h"
 
 typedef struct planner {
   const executable *x;
@@ -11,23 +11,17 @@ typedef struct planner {
   bound_tensor *operands; /* (n_slots + 2) for recording, without buffers */
 } planner;
 
-/* ---- schedule.c ---- */
-clave_status grow_array(void **array, uint32_t *capacity, uint32_t count, size_t size) STATUS_CHECK;
-clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
-                         uint32_t *out) STATUS_CHECK;
-clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
-                       uint32_t *out) STATUS_CHECK;
-clave_status add_command(schedule *p, command c) STATUS_CHECK;    /* takes its recording over */
-void recording_release(const executable *x, int b, recording *r); /* takes NULL */
-clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
-                         uint32_t *out) STATUS_CHECK;
-/* How far a schedule is filled. */
-typedef struct schedule_mark {
-  uint32_t blocks, storages, commands, controls;
-} schedule_mark;
-schedule_mark schedule_marked(const schedule *p);
-/* Forgets everything planned since, of which slots of these instructions are all that is left. */
-void schedule_rewind(const planner *l, const schedule_mark *to, range instructions);
+/* ---- planner.c ---- */
+/* What a schedule is made of: the values of inputs; or the one before it, a cursor, and the value
+ * that was read (NULL: none). */
+typedef struct schedule_key {
+  const scalar_value *values;
+  const schedule *before;
+  cursor from;
+  const scalar_value *item;
+} schedule_key;
+clave_status plan_schedule(const executable *x, uint32_t method, const schedule_key *k,
+                           schedule **out) STATUS_CHECK;
 
 /* ---- plan_part.c ---- */
 /* Plans from l->p->from on, up to the next Item or the end, and places the blocks. */

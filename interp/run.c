@@ -7,6 +7,7 @@
 
 #include "interp/running.h"
 #include "interp/scalar.h"
+#include "interp/schedule_cache.h"
 #include "interp/self_check.h"
 
 /* ---------------------------------------------------------------- inputs */

@@ -2,8 +2,7 @@
 #define INTERP_RUNNING_H
 /* What the files that run schedules share: the session, and a schedule with addresses. */
 #include "base/memory.h"
-#include "interp/schedule.h"
-#include "interp/session.h"
+#include "interp/executable.h"
 
 enum { KEPT_BINDINGS = 4 };
 
@@ -54,7 +53,7 @@ typedef struct binding {
   address *blocks;                   /* (p->n_blocks) */
   command_state *commands;           /* (p->n_commands) */
   carried_list *carried;             /* (p->n_controls) */
-  uint32_t cap_blocks, cap_commands, cap_controls;
+  size_t cap_blocks, cap_commands, cap_controls;
   uint64_t generation; /* addresses are of this state of the arenas; 0: of none */
 } binding;
 
@@ -110,7 +109,8 @@ struct session {
   void *observe_ctx;
   oracle *oracle;      /* owned; NULL until a kernel is checked */
   trace_event *events; /* owned; of the last run */
-  uint32_t n_events, cap_events;
+  uint32_t n_events;
+  size_t cap_events;
 };
 
 /* A method that runs. */

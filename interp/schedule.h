@@ -2,14 +2,15 @@
 #define INTERP_SCHEDULE_H
 /* What a method does for one set of sizes: commands over symbolic blocks of memory, with offsets
  * and lifetimes. A pure function of the executable and the sizes, which touches no memory of a
- * device and never changes.
+ * device and never changes once planned (planner.h).
  *
  * Where sizes depend on data a schedule ends: at an Item, whose value the session reads, and at a
  * body of a control op that cannot be planned before it runs. What comes then is a schedule of its
  * own, made of the one before and the value: a copy of its tables with more behind them. They are
- * kept too, each by the one it follows. */
+ * kept too (schedule_cache.h), each by the one it follows. */
 #include "interp/arena.h"
-#include "interp/executable.h"
+#include "interp/graph/graph.h"
+#include "interp/interp.h"
 
 #define FOREVER UINT32_MAX /* a block that outlives the schedule's commands */
 
@@ -104,9 +105,17 @@ typedef struct cursor {
   int body;
 } cursor;
 
+typedef struct schedule schedule;
+enum { KEPT_SCHEDULES = 8 };
+/* The most recently used first. */
+typedef struct schedule_list {
+  schedule *items[KEPT_SCHEDULES]; /* held */
+} schedule_list;
+
 struct schedule {
-  const executable *x;
-  int holds;            /* under the executable's lock */
+  const program *prog;       /* borrowed */
+  const device_set *devices; /* borrowed */
+  int holds;                 /* under the executable's lock */
   scalar_value *key;    /* (n_values) a first one's: as bound from inputs, before any host op */
   cursor from;          /* a later one's: where it began, */
   scalar_value item;    /* and after which value; not known: none */
@@ -120,7 +129,7 @@ struct schedule {
   command *commands;
   control **controls; /* owned */
   uint32_t n_blocks, n_storages, n_commands, n_controls;
-  uint32_t cap_blocks, cap_storages, cap_commands, cap_controls;
+  size_t cap_blocks, cap_storages, cap_commands, cap_controls;
   /* What is its own, behind what it was made of. */
   uint32_t number; /* 1 for a first one */
   uint32_t first_command, first_control, first_storage, first_block;
@@ -134,18 +143,32 @@ struct schedule {
   schedule_list next;                 /* under the executable's lock */
 };
 
-/* The schedule of a method for these input values (n_values, of which sizes are some), made if it
- * is not kept; to be released. */
-clave_status schedule_find(executable *x, uint32_t method, const scalar_value *values,
-                           schedule **out) STATUS_CHECK;
-/* What follows p from a cursor on. item: the value that p's Item read; NULL at the begin of a late
- * body. *made: by this call. */
-clave_status schedule_find_next(executable *x, uint32_t method, schedule *p, cursor from,
-                                const scalar_value *item, schedule **out, bool *made) STATUS_CHECK;
-void schedule_release(executable *x, schedule *p); /* takes NULL */
+/* A first one, with no command yet. */
+clave_status schedule_create(const program *prog, const device_set *devices,
+                             const scalar_value *values, schedule **out) STATUS_CHECK;
+/* One with the tables of another, behind which it goes on. */
+clave_status schedule_extend(const schedule *from, schedule **out) STATUS_CHECK;
+void schedule_destroy(schedule *p); /* takes NULL */
+void schedule_drop(schedule *p);    /* a hold; takes NULL */
 void schedule_list_clear(schedule_list *l);
 uint64_t schedule_arena_bytes(const schedule *p); /* on all devices, with scratch */
 /* The preferred device for what the host has. */
 int schedule_home(const schedule *p, uint32_t storage);
+
+/* ---- filling one ---- */
+clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
+                         uint32_t *out) STATUS_CHECK;
+clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
+                       uint32_t *out) STATUS_CHECK;
+clave_status add_command(schedule *p, command c) STATUS_CHECK; /* takes its recording over */
+clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
+                         uint32_t *out) STATUS_CHECK;
+/* How far a schedule is filled. */
+typedef struct schedule_mark {
+  uint32_t blocks, storages, commands, controls;
+} schedule_mark;
+schedule_mark schedule_marked(const schedule *p);
+/* Forgets everything planned since, of which slots of these instructions are all that is left. */
+void schedule_rewind(schedule *p, const graph *g, const schedule_mark *to, range instructions);
 
 #endif

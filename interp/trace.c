@@ -3,12 +3,12 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "interp/planner.h"
 #include "interp/running.h"
 #include "json/writer.h"
 
 clave_status trace_add(session *s, trace_event e) {
-  TRY(grow_array((void **)&s->events, &s->cap_events, s->n_events, sizeof *s->events));
+  if (!array_reserve(&s->events, &s->cap_events, (size_t)s->n_events + 1, sizeof *s->events))
+    return status_no_memory();
   s->events[s->n_events++] = e;
   return NULL;
 }

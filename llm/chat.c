@@ -73,15 +73,9 @@ static void append_part(chat_rendering *r, const char *bytes, size_t size, text_
                         uint32_t id) {
   text_append(&r->text, bytes, size);
   bool joins = kind != TEXT_ID && r->n_parts && r->parts[r->n_parts - 1].kind == kind;
-  if (!joins && r->n_parts == r->capacity) {
-    size_t capacity = r->capacity ? 2 * r->capacity : 16;
-    text_part *more = realloc(r->parts, capacity * sizeof *more);
-    if (!more) {
-      r->text.failed = true;
-      return;
-    }
-    r->parts = more;
-    r->capacity = capacity;
+  if (!joins && !array_reserve(&r->parts, &r->capacity, r->n_parts + 1, sizeof *r->parts)) {
+    r->text.failed = true;
+    return;
   }
   if (!joins) r->n_parts++;
   r->parts[r->n_parts - 1] = (text_part){r->text.size, kind, id};

@@ -14,7 +14,7 @@ enum {
 typedef struct writer {
   text *out;
   size_t *vtables; /* owned: positions of those written */
-  size_t n_vtables;
+  size_t n_vtables, cap_vtables;
 } writer;
 
 static clave_status write_table(writer *w, const ir_table *table, const void *base,
@@ -159,11 +159,8 @@ static clave_status write_vtable(writer *w, const layout *l, size_t *position) {
     if (v[0] <= w->out->size - *position && memcmp(w->out->data + *position, v, v[0]) == 0)
       return NULL;
   }
-  if ((w->n_vtables & (w->n_vtables - 1)) == 0) { /* a power of two is full */
-    size_t *grown = realloc(w->vtables, (w->n_vtables ? 2 * w->n_vtables : 1) * sizeof *grown);
-    if (!grown) return status_no_memory();
-    w->vtables = grown;
-  }
+  if (!array_reserve(&w->vtables, &w->cap_vtables, w->n_vtables + 1, sizeof *w->vtables))
+    return status_no_memory();
   pad_to(w, 2);
   *position = w->out->size;
   w->vtables[w->n_vtables++] = *position;

@@ -43,6 +43,9 @@ typedef struct constant_data {
   const void *data;
 } constant_data;
 
+/* An empty program, to be filled and destroyed. */
+clave_status program_new(program **out) STATUS_CHECK;
+void program_destroy(program *p); /* takes NULL and half-built ones */
 /* Reads a .clv or .json program, told apart by their first bytes, and verifies it whole. consts:
  * the constants of a .json, NULL for consts.safetensors beside it. Errors end in the file's path.
  */
@@ -63,7 +66,6 @@ clave_status program_set_section(program *p, const char *tag, const void *data, 
 clave_status program_set_metadata(program *p, const char *metadata) STATUS_CHECK;
 /* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv). */
 clave_status program_check_hashes(const program *p) STATUS_CHECK;
-void program_destroy(program *p); /* takes NULL and half-built ones */
 
 /* A method's nodes: those of its chain, then, from the first control op on, those of each of its
  * bodies, each chain's followed by those of the bodies in it. */

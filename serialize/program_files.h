@@ -1,11 +1,10 @@
 #ifndef SERIALIZE_PROGRAM_FILES_H
 #define SERIALIZE_PROGRAM_FILES_H
-/* What program.c, load.c, save.c and clv.c share. */
+/* What the files share that make programs and write them: load.c, create.c, save.c, clv.c. */
 #include "serialize/program.h"
 #include "serialize/safetensors.h"
 
-/* An empty program, to be filled and destroyed. */
-clave_status program_new(program **out) STATUS_CHECK;
+/* ---- constants.c ---- */
 /* Allocates p->constants. */
 clave_status alloc_constants(program *p) STATUS_CHECK;
 /* Sets constant i to `data`, or to a copy if that is not aligned for its dtype. */

@@ -3,21 +3,11 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
-
-static bool grow_ids(id_list *l) {
-  size_t capacity = l->capacity ? l->capacity * 2 : 64, bytes;
-  if (!mul_size(capacity, sizeof *l->items, &bytes)) return false;
-  uint32_t *items = realloc(l->items, bytes);
-  if (!items) return false;
-  l->items = items;
-  l->capacity = capacity;
-  return true;
-}
+#include "base/memory.h"
 
 void id_list_append(id_list *l, uint32_t id) {
   if (l->failed) return;
-  if (l->count == l->capacity && !grow_ids(l)) {
+  if (!array_reserve(&l->items, &l->capacity, l->count + 1, sizeof *l->items)) {
     l->failed = true;
     return;
   }

@@ -27,10 +27,11 @@ typedef struct link { /* free units by index, in a ring that begins at the root 
 typedef struct builder {
   key *keys;   /* sorted */
   range *todo; /* a stack */
-  size_t n_todo, todo_capacity;
+  size_t n_todo, cap_todo;
   trie_unit *units;
   link *links;
-  uint32_t count, capacity; /* of units */
+  uint32_t count; /* of units */
+  size_t cap_units, cap_links;
 } builder;
 
 static int compare_keys(const void *a, const void *b) {
@@ -55,17 +56,11 @@ static void unlink_unit(builder *b, uint32_t i) {
 }
 
 static clave_status grow_units(builder *b) {
-  if (b->count + BLOCK <= b->capacity) return NULL;
   if (b->count >= MAX_UNITS) return INVALID("the vocabulary is too large for a trie");
-  uint32_t capacity = b->capacity ? b->capacity * 2 : 4 * BLOCK;
-  trie_unit *units = realloc(b->units, capacity * sizeof *units);
-  if (!units) return status_no_memory();
-  b->units = units;
-  link *links = realloc(b->links, capacity * sizeof *links);
-  if (!links) return status_no_memory();
-  b->links = links;
-  b->capacity = capacity;
-  return NULL;
+  size_t need = (size_t)b->count + BLOCK;
+  bool good = array_reserve(&b->units, &b->cap_units, need, sizeof *b->units) &&
+              array_reserve(&b->links, &b->cap_links, need, sizeof *b->links);
+  return good ? NULL : status_no_memory();
 }
 
 /* A block more; what is still free in the oldest open one stays so for good: looking there again
@@ -105,13 +100,8 @@ static clave_status find_base(builder *b, const uint8_t *labels, size_t n, uint3
 }
 
 static clave_status push_range(builder *b, range r) {
-  if (b->n_todo == b->todo_capacity) {
-    size_t capacity = b->todo_capacity ? b->todo_capacity * 2 : 256;
-    range *todo = realloc(b->todo, capacity * sizeof *todo);
-    if (!todo) return status_no_memory();
-    b->todo = todo;
-    b->todo_capacity = capacity;
-  }
+  if (!array_reserve(&b->todo, &b->cap_todo, b->n_todo + 1, sizeof *b->todo))
+    return status_no_memory();
   b->todo[b->n_todo++] = r;
   return NULL;
 }

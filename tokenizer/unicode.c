@@ -111,16 +111,9 @@ typedef struct code_points {
 } code_points;
 
 static bool reserve(code_points *p, size_t more) {
-  size_t need, bytes;
-  if (!add_size(p->count, more, &need)) return false;
-  if (need <= p->capacity) return true;
-  size_t capacity = need > SIZE_MAX / 4 ? need : need * 2;
-  if (!mul_size(capacity, sizeof *p->items, &bytes)) return false;
-  int32_t *items = realloc(p->items, bytes);
-  if (!items) return false;
-  p->items = items;
-  p->capacity = capacity;
-  return true;
+  size_t need;
+  return add_size(p->count, more, &need) &&
+         array_reserve(&p->items, &p->capacity, need, sizeof *p->items);
 }
 
 enum { LONGEST_DECOMPOSITION = 32 }; /* 18, of U+FDFA */

@@ -18,9 +18,10 @@ _Static_assert(VOCAB_MAX == 1 << ID_BITS, "an id fits into a slot");
 
 struct vocab {
   char *bytes; /* owned */
-  size_t n_bytes, bytes_capacity;
-  entry *entries; /* (capacity), owned */
-  uint32_t count, capacity;
+  size_t n_bytes, cap_bytes;
+  entry *entries; /* (count), owned */
+  uint32_t count;
+  size_t cap_entries;
   slot *slots; /* (mask + 1), owned; at most half of them taken */
   uint32_t mask, n_taken;
 };
@@ -40,10 +41,9 @@ clave_status vocab_create(uint32_t n_expected, vocab **out) {
   uint32_t n_slots = 64;
   while (n_slots < n_expected * 2) n_slots *= 2;
   v->mask = n_slots - 1;
-  v->capacity = n_expected < 32 ? 32 : n_expected;
   v->slots = new_slots(n_slots);
-  v->entries = malloc(v->capacity * sizeof *v->entries);
-  if (v->slots && v->entries) return NULL;
+  if (v->slots && array_reserve(&v->entries, &v->cap_entries, n_expected, sizeof *v->entries))
+    return NULL;
   vocab_destroy(v);
   *out = NULL;
   return status_no_memory();
@@ -88,27 +88,14 @@ uint32_t vocab_find(const vocab *v, span piece) {
 }
 
 static bool grow_entries(vocab *v, uint32_t id) {
-  if (id >= v->capacity) {
-    uint32_t capacity = v->capacity;
-    while (capacity <= id) capacity *= 2;
-    entry *entries = realloc(v->entries, capacity * sizeof *entries);
-    if (!entries) return false;
-    v->entries = entries;
-    v->capacity = capacity;
-  }
+  if (!array_reserve(&v->entries, &v->cap_entries, (size_t)id + 1, sizeof *v->entries))
+    return false;
   for (; v->count <= id; v->count++) v->entries[v->count] = (entry){.start = VOCAB_NONE};
   return true;
 }
 
 static bool grow_bytes(vocab *v, size_t n) {
-  if (v->bytes_capacity - v->n_bytes >= n) return true;
-  size_t capacity = v->bytes_capacity ? v->bytes_capacity * 2 : 4096;
-  while (capacity - v->n_bytes < n) capacity *= 2;
-  char *bytes = realloc(v->bytes, capacity);
-  if (!bytes) return false;
-  v->bytes = bytes;
-  v->bytes_capacity = capacity;
-  return true;
+  return array_reserve(&v->bytes, &v->cap_bytes, v->n_bytes + n, 1);
 }
 
 static bool grow_slots(vocab *v) {

@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "base/memory.h"
 
 typedef struct cpu_recording {
   recording base;
   cpu_command *commands; /* owned */
-  int n, capacity;
+  int n;
+  size_t capacity;
   size_t args_bytes; /* of all commands, each aligned */
   const ir_instruction *instruction;
   const scalar_value *values;
@@ -23,7 +25,8 @@ struct cpu_recorder {
   backend *b;
   cpu_recording *out;
   place *places; /* owned */
-  int n_places, max_places;
+  int n_places;
+  size_t cap_places;
   bool failed; /* memory was out */
 };
 
@@ -38,15 +41,9 @@ static size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 /* ---------------------------------------------------------------- operands */
 
 static void *name_place(cpu_recorder *r, uint32_t slot, int64_t offset) {
-  if (r->n_places == r->max_places) {
-    int max = r->max_places ? 2 * r->max_places : 16;
-    place *grown = realloc(r->places, (size_t)max * sizeof *grown);
-    if (!grown) {
-      r->failed = true;
-      return NULL;
-    }
-    r->places = grown;
-    r->max_places = max;
+  if (!array_reserve(&r->places, &r->cap_places, (size_t)r->n_places + 1, sizeof *r->places)) {
+    r->failed = true;
+    return NULL;
   }
   r->places[r->n_places++] = (place){slot, offset};
   return (void *)(uintptr_t)r->n_places;
@@ -90,13 +87,8 @@ static int take_operands(const cpu_recorder *r, const cpu_command *c, cpu_operan
 /* ---------------------------------------------------------------- recording */
 
 static clave_status add_command(cpu_recording *r, cpu_command **out) {
-  if (r->n == r->capacity) {
-    int capacity = r->capacity ? 2 * r->capacity : 1;
-    cpu_command *grown = realloc(r->commands, (size_t)capacity * sizeof *grown);
-    if (!grown) return status_no_memory();
-    r->commands = grown;
-    r->capacity = capacity;
-  }
+  if (!array_reserve(&r->commands, &r->capacity, (size_t)r->n + 1, sizeof *r->commands))
+    return status_no_memory();
   *out = &r->commands[r->n];
   **out = (cpu_command){0};
   return NULL;

@@ -100,7 +100,8 @@ uint64_t launch_class(const launch *l, const kernel_signature *g, const size_t g
 enum { MAX_PROOFS = 1024 };
 typedef struct proof_set {
   uint64_t *items; /* owned */
-  uint32_t count, capacity;
+  uint32_t count;
+  size_t capacity;
 } proof_set;
 bool proof_set_has(const proof_set *p, uint64_t launch_class);
 void proof_set_add(proof_set *p, uint64_t launch_class);
@@ -126,7 +127,8 @@ struct cl_device {
   mutex *first_lock; /* held while a kernel is launched for the first time, see quirk_first_alone */
   bool first_alone;
   kernel_program **programs;
-  int n_programs, max_programs;
+  int n_programs;
+  size_t cap_programs;
   bool cache_noted;      /* an unwritable cache is mentioned once */
   int index;             /* N of opencl:N */
   builders *builders;    /* owned; NULL: the driver builds well in this process */
@@ -227,7 +229,8 @@ typedef struct recorded_launch {
 struct cl_recording {
   recording base;
   recorded_launch *launches; /* owned */
-  int n, capacity;
+  int n;
+  size_t capacity;
 };
 
 struct cl_recorder {
@@ -298,11 +301,12 @@ typedef struct cl_stream {
   uint32_t number;    /* of the node being run */
   bool profiling;
   timed_event *events;
-  size_t n_events, max_events;
+  size_t n_events, cap_events;
   bool unsaved;               /* a kernel variant ran that the cache on disk lacks */
   bool saves_late;            /* at the end */
   kernel_program **requested; /* for build_all */
-  int n_requested, max_requested;
+  int n_requested;
+  size_t cap_requested;
 } cl_stream;
 
 clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;

@@ -125,13 +125,9 @@ static kernel_program *find_same(const cl_device *d, const kernel_program *p) {
 }
 
 static clave_status add_program(cl_device *d, kernel_program *p) {
-  if (d->n_programs == d->max_programs) {
-    int max = d->max_programs ? 2 * d->max_programs : 32;
-    kernel_program **grown = realloc(d->programs, sizeof *grown * (size_t)max);
-    if (!grown) return status_no_memory();
-    d->programs = grown;
-    d->max_programs = max;
-  }
+  if (!array_reserve(&d->programs, &d->cap_programs, (size_t)d->n_programs + 1,
+                     sizeof *d->programs))
+    return status_no_memory();
   d->programs[d->n_programs++] = p;
   return NULL;
 }

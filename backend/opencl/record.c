@@ -44,26 +44,15 @@ clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) {
   return NULL;
 }
 
-static clave_status grow(cl_recording *r) {
-  if (r->n < r->capacity) return NULL;
-  int capacity = r->capacity ? 2 * r->capacity : 2;
-  recorded_launch *grown = realloc(r->launches, sizeof *grown * (size_t)capacity);
-  if (!grown) return status_no_memory();
-  r->launches = grown;
-  r->capacity = capacity;
-  return NULL;
-}
-
 clave_status recorder_add(cl_recorder *s, const recorded_launch *l, const launch_value *values) {
   cl_recording *r = s->out;
   size_t bytes = sizeof *values * (size_t)l->n_values;
   launch_value *copy = malloc(bytes + 1);
-  clave_status st = copy ? grow(r) : status_no_memory();
-  if (st) {
+  if (!copy || !array_reserve(&r->launches, &r->capacity, (size_t)r->n + 1, sizeof *r->launches)) {
     free(copy);
     free(l->blas);
     if (l->instead) opencl_recording_destroy(&s->device->base, &l->instead->base);
-    return st;
+    return status_no_memory();
   }
   if (bytes) memcpy(copy, values, bytes);
   r->launches[r->n] = *l;
@@ -104,13 +93,9 @@ void opencl_recording_destroy(backend *b, recording *base) {
 static clave_status request_build(cl_stream *s, kernel_program *p) {
   for (int i = 0; i < s->n_requested; i++)
     if (s->requested[i] == p) return NULL;
-  if (s->n_requested == s->max_requested) {
-    int max = s->max_requested ? 2 * s->max_requested : 32;
-    kernel_program **grown = realloc(s->requested, sizeof *grown * (size_t)max);
-    if (!grown) return status_no_memory();
-    s->requested = grown;
-    s->max_requested = max;
-  }
+  if (!array_reserve(&s->requested, &s->cap_requested, (size_t)s->n_requested + 1,
+                     sizeof *s->requested))
+    return status_no_memory();
   s->requested[s->n_requested++] = p;
   return NULL;
 }

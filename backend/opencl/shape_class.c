@@ -113,13 +113,7 @@ bool proof_set_has(const proof_set *p, uint64_t class) {
 
 void proof_set_add(proof_set *p, uint64_t class) {
   if (p->count == MAX_PROOFS || proof_set_has(p, class)) return;
-  if (p->count == p->capacity) {
-    uint32_t capacity = p->capacity ? 2 * p->capacity : 8;
-    uint64_t *grown = realloc(p->items, sizeof *grown * capacity);
-    if (!grown) return;
-    p->items = grown;
-    p->capacity = capacity;
-  }
+  if (!array_reserve(&p->items, &p->capacity, (size_t)p->count + 1, sizeof *p->items)) return;
   uint32_t at = place_of(p, class);
   memmove(&p->items[at + 1], &p->items[at], sizeof *p->items * (p->count - at));
   p->items[at] = class;

@@ -207,15 +207,9 @@ clave_status opencl_profile(stream *base, bool on) {
 cl_event *stream_event(cl_stream *s, clave_status *st) {
   *st = NULL;
   if (!s->profiling) return NULL;
-  if (s->n_events == s->max_events) {
-    size_t max = s->max_events ? 2 * s->max_events : 256;
-    timed_event *grown = realloc(s->events, sizeof *grown * max);
-    if (!grown) {
-      *st = status_no_memory();
-      return NULL;
-    }
-    s->events = grown;
-    s->max_events = max;
+  if (!array_reserve(&s->events, &s->cap_events, s->n_events + 1, sizeof *s->events)) {
+    *st = status_no_memory();
+    return NULL;
   }
   s->events[s->n_events].number = s->number;
   return &s->events[s->n_events].event;

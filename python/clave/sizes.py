@@ -202,17 +202,16 @@ class Sizes:
             inner = self.resolve(e.args[0])
             return inner if isinstance(inner, Val) else self.scalar(_K.add, inner, 0)
         if isinstance(e, sympy.Piecewise):
-            return self._piecewise(e)
+            return self._piecewise(e, self.resolve, self.scalar, 0)
         raise Unsupported(f"size arithmetic {e}")
 
-    def _piecewise(self, e: Any) -> Val:
-        """sum of value_i * (condition_i and none of those before)."""
-        total: Int = 0
+    def _piecewise(self, e: Any, value_of: Callable[[Any], Any], scalar: Callable[..., Val], total: Float) -> Val:
+        """`total`, which is 0, + sum of value_i * (condition_i and none of those before)."""
         before: Int = 0
         for value, condition in e.args:
             c = self.resolve(condition)
             chosen = self.scalar(_K.gt, c, before)
-            total = self.scalar(_K.add, total, self.scalar(_K.mul, self.resolve(value), chosen))
+            total = scalar(_K.add, total, scalar(_K.mul, value_of(value), chosen))
             before = self.scalar(_K.or_, before, c)
         assert isinstance(total, Val)
         return total
@@ -243,19 +242,8 @@ class Sizes:
         if isinstance(e, F.TruncToFloat):
             return self._float_scalar(_K.to_float, self._rounded(_K.to_int, self.real(e.args[0])))
         if isinstance(e, sympy.Piecewise):
-            return self._real_piecewise(e)
+            return self._piecewise(e, self.real, self._float_scalar, 0.0)
         raise Unsupported(f"arithmetic {e}")
-
-    def _real_piecewise(self, e: Any) -> Val:
-        total: Float = 0.0
-        before: Int = 0
-        for value, condition in e.args:
-            c = self.resolve(condition)
-            part = self._float_scalar(_K.mul, self.real(value), self.scalar(_K.gt, c, before))
-            total = self._float_scalar(_K.add, total, part)
-            before = self.scalar(_K.or_, before, c)
-        assert isinstance(total, Val)
-        return total
 
     def _rounded(self, kind: schema.ScalarKind, x: Float) -> Val:
         """An integer of a float: down, up, to the nearest (even at halves), towards zero (to_int)."""

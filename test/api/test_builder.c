@@ -2,15 +2,10 @@
  * field, and no call crashes, whatever it is given. */
 #include "test/serialize/sample.h"
 
-#include "clave.h"
 #include "clave_builder.h"
 #include "ops/ops.h"
 #include "serialize/limits.h"
-
-static void good(clave_status st) {
-  if (st) print_error("%s\n", clave_status_message(st));
-  assert_null(st);
-}
+#include "test/api/expect.h"
 
 enum { ROWS = 2, IN = 3, OUT = 2 };
 static float weights[OUT * IN] = {1, -2, 0.5F, 3, 1, -1}, biases[OUT] = {0.25F, -4};

@@ -10,25 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clave.h"
 #include "clave_files.h"
 #include "clave_llm.h"
+#include "test/api/expect.h"
 
 #define MNIST "examples/mnist/mnist.clv"
 #define TINYLM "examples/tinylm/tinylm.clv"
 #define FIRST(type, last) (offsetof(type, last) + sizeof((type *)0)->last)
-
-static void good(clave_status st) {
-  if (st) print_error("%s\n", clave_status_message(st));
-  assert_null(st);
-}
-
-static void expect_error(clave_status st, const char *part) {
-  assert_int_equal(clave_status_code(st), CLAVE_INVALID);
-  if (!strstr(clave_status_message(st), part))
-    fail_msg("%s: no '%s'", clave_status_message(st), part);
-  clave_status_free(st);
-}
 
 typedef struct objects {
   clave_device *device;
@@ -173,7 +161,7 @@ static void test_info_too_small(void **state) {
       char said[80];
       (void)snprintf(said, sizeof said, "%s: size is %zu, expected sizeof(%s)", g->type, sizes[k],
                      g->type);
-      expect_error(g->get(&o, s), said);
+      expect_invalid(g->get(&o, s), said);
       assert_memory_equal(s, before, g->first);
       free(s);
       free(before);
@@ -193,20 +181,21 @@ static void test_options_too_small(void **state) {
   clave_llm_conversation *conversation;
   clave_sampler *sampler;
   clave_tokenizer *tokenizer;
-  expect_error(clave_program_load(MNIST, &program, &made.program), "clave_program_options: size");
-  expect_error(clave_device_open("cpu", &device, &made.device), "clave_device_options: size is 8");
-  expect_error(clave_session_create(o.program, o.device, &session, &made.session),
-               "clave_session_options: size");
-  expect_error(clave_llm_load(TINYLM, o.device, &llm, &made.llm), "clave_llm_options: size is 1");
-  expect_error(clave_llm_conversation_create(o.llm, &talk, &conversation),
-               "clave_session_options: size");
+  expect_invalid(clave_program_load(MNIST, &program, &made.program), "clave_program_options: size");
+  expect_invalid(clave_device_open("cpu", &device, &made.device),
+                 "clave_device_options: size is 8");
+  expect_invalid(clave_session_create(o.program, o.device, &session, &made.session),
+                 "clave_session_options: size");
+  expect_invalid(clave_llm_load(TINYLM, o.device, &llm, &made.llm), "clave_llm_options: size is 1");
+  expect_invalid(clave_llm_conversation_create(o.llm, &talk, &conversation),
+                 "clave_session_options: size");
   talk.size = 0;
-  expect_error(clave_llm_conversation_create(o.llm, &talk, &conversation),
-               "clave_llm_conversation_options: size is 0");
-  expect_error(clave_sampler_create(&(clave_sampler_options){.top_k = 1}, &sampler),
-               "clave_sampler_options: size is 0");
-  expect_error(clave_tokenizer_create("x", 1, &(clave_tokenizer_options){0}, &tokenizer),
-               "clave_tokenizer_options: size is 0");
+  expect_invalid(clave_llm_conversation_create(o.llm, &talk, &conversation),
+                 "clave_llm_conversation_options: size is 0");
+  expect_invalid(clave_sampler_create(&(clave_sampler_options){.top_k = 1}, &sampler),
+                 "clave_sampler_options: size is 0");
+  expect_invalid(clave_tokenizer_create("x", 1, &(clave_tokenizer_options){0}, &tokenizer),
+                 "clave_tokenizer_options: size is 0");
   assert_true(!made.program && !made.device && !made.session && !made.llm && !conversation);
   assert_true(!sampler && !tokenizer);
   close_objects(&o);
@@ -219,7 +208,7 @@ static void test_longer_options(void **state) {
   uint8_t *longer = make_struct(sizeof(clave_device_options) + BEYOND);
   clave_device_options options = {.size = sizeof options + BEYOND, .n_threads = -3};
   memcpy(longer, &options, sizeof options);
-  expect_error(clave_device_open("cpu", (const void *)longer, &device), "-3 threads");
+  expect_invalid(clave_device_open("cpu", (const void *)longer, &device), "-3 threads");
   free(longer);
 }
 
@@ -255,8 +244,8 @@ static void test_device_list(void **state) {
   assert_string_equal(info.kind, "cpu");
   char said[32];
   (void)snprintf(said, sizeof said, "device %d of %d", count, count);
-  expect_error(clave_devices_get(count, &info), said);
-  expect_error(clave_devices_get(-1, &info), "device -1 of");
+  expect_invalid(clave_devices_get(count, &info), said);
+  expect_invalid(clave_devices_get(-1, &info), "device -1 of");
 }
 
 static void test_encoding(void **state) {

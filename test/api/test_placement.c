@@ -6,21 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "clave.h"
+#include "test/api/expect.h"
 
 #define MNIST "examples/mnist/mnist.clv"
-
-static void good(clave_status st) {
-  if (st) print_error("%s\n", clave_status_message(st));
-  assert_null(st);
-}
-
-static void expect_error(clave_status st, const char *part) {
-  assert_int_equal(clave_status_code(st), CLAVE_INVALID);
-  if (!strstr(clave_status_message(st), part))
-    fail_msg("%s: no '%s'", clave_status_message(st), part);
-  clave_status_free(st);
-}
 
 static clave_placement_info get(const clave_placement *places, uint32_t index) {
   clave_placement_info info = {.size = sizeof info};
@@ -111,13 +99,14 @@ static void test_bad_calls(void **state) {
   clave_session_options o = {0};
   good(clave_device_open("cpu", NULL, &device));
   good(clave_program_load(MNIST, NULL, &p));
-  expect_error(clave_program_supported(p, device, &o, &places), "clave_session_options: size is 0");
+  expect_invalid(clave_program_supported(p, device, &o, &places),
+                 "clave_session_options: size is 0");
   assert_null(places);
   good(clave_program_supported(p, device, NULL, &places));
-  expect_error(clave_placement_get(places, "backward", 0, &info), "'forward'");
-  expect_error(clave_placement_get(places, NULL, count_nodes(p), &info), "of a method with");
+  expect_invalid(clave_placement_get(places, "backward", 0, &info), "'forward'");
+  expect_invalid(clave_placement_get(places, NULL, count_nodes(p), &info), "of a method with");
   info.size = 0;
-  expect_error(clave_placement_get(places, NULL, 0, &info), "clave_placement_info: size is 0");
+  expect_invalid(clave_placement_get(places, NULL, 0, &info), "clave_placement_info: size is 0");
   clave_placement_destroy(places);
   clave_placement_destroy(NULL);
   clave_program_destroy(p);

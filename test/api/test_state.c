@@ -2,12 +2,7 @@
  * itself. */
 #include "test/serialize/sample.h"
 
-#include "clave.h"
-
-static void good(clave_status st) {
-  if (st) print_error("%s\n", clave_status_message(st));
-  assert_null(st);
-}
+#include "test/api/expect.h"
 
 /* The sample counts the runs of "forward" in its only state, from `sample_start` on. */
 static clave_program *open_sample(void) {

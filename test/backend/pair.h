@@ -364,6 +364,31 @@ static bool pair_is_wanted(const pair_case *c, char letter) {
   return n < 2 || hash_bytes(text, strlen(text)) % (uint64_t)n == 0;
 }
 
+static struct { backend *cpu, *device; } pair;
+
+/* Opens both; false: there is no OpenCL device, which is said. */
+static bool pair_open(void) {
+  const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
+  const backend_info *infos;
+  int count;
+  pair_check(opencl_devices(&infos, &count, &reason), "listing devices");
+  if (count == 0) {
+    printf("skipped: %s\n", reason);
+    return false;
+  }
+  opencl_options options = {.cache_dir = getenv("CLAVE_TEST_CACHE"),
+                            .kernel_dir = getenv("CLAVE_KERNEL_DIR")};
+  pair_check(cpu_backend_create(1, &pair.cpu), "cpu backend");
+  pair_check(opencl_backend_create(number ? atoi(number) : 0, &options, &pair.device),
+             "opencl backend");
+  return true;
+}
+
+static void pair_close(void) {
+  pair.device->vt->destroy(pair.device);
+  pair.cpu->vt->destroy(pair.cpu);
+}
+
 /* Returns the number of failures of one case with T = letter. */
 static int pair_test(backend *cpu, backend *device, const pair_case *c, char letter) {
   if (!pair_is_wanted(c, letter)) return 0;

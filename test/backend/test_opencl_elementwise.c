@@ -30,8 +30,6 @@
 #define NUMBER(v) \
   { .literal = v, .vid = IR_NONE, .present = true }
 
-static struct { backend *cpu, *device; } pair;
-
 static bool has_double(const pair_case *c, char letter) {
   return strchr(c->tensors, 'd') || (letter == 'd' && strchr(c->tensors, 'T'));
 }
@@ -367,22 +365,6 @@ static void test_implementations(void **state) {
   assert_int_equal(failures, 0);
 }
 
-static int open_pair(void) {
-  const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
-  const backend_info *infos;
-  int count;
-  pair_check(opencl_devices(&infos, &count, &reason), "listing devices");
-  if (count == 0) {
-    printf("skipped: %s\n", reason);
-    return 1;
-  }
-  opencl_options options = {.cache_dir = getenv("CLAVE_TEST_CACHE")};
-  pair_check(cpu_backend_create(1, &pair.cpu), "cpu backend");
-  pair_check(opencl_backend_create(number ? atoi(number) : 0, &options, &pair.device),
-             "opencl backend");
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_elementwise),     cmocka_unit_test(test_casts),
@@ -390,9 +372,8 @@ int main(void) {
       cmocka_unit_test(test_numbers),         cmocka_unit_test(test_matmul),
       cmocka_unit_test(test_implementations),
   };
-  if (open_pair()) return 0;
+  if (!pair_open()) return 0;
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  pair.device->vt->destroy(pair.device);
-  pair.cpu->vt->destroy(pair.cpu);
+  pair_close();
   return failed;
 }

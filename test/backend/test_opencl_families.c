@@ -474,12 +474,6 @@ static const pair_case attention_cases[] = {
 
 /* ---------------------------------------------------------------- the runner */
 
-typedef struct fixture {
-  backend *cpu, *device;
-} fixture;
-
-static fixture pair;
-
 static void run_cases(const pair_case *cases, size_t count) {
   const char *all = getenv("CLAVE_TEST_ALL");
   int failures = 0;
@@ -508,23 +502,6 @@ FAMILY(index)
 FAMILY(scatter)
 FAMILY(attention)
 
-static int open_pair(void) {
-  const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
-  const backend_info *infos;
-  int count;
-  pair_check(opencl_devices(&infos, &count, &reason), "listing devices");
-  if (count == 0) {
-    printf("skipped: %s\n", reason);
-    return 1;
-  }
-  opencl_options options = {.cache_dir = getenv("CLAVE_TEST_CACHE"),
-                            .kernel_dir = getenv("CLAVE_KERNEL_DIR")};
-  pair_check(cpu_backend_create(1, &pair.cpu), "cpu backend");
-  pair_check(opencl_backend_create(number ? atoi(number) : 0, &options, &pair.device),
-             "opencl backend");
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_reduce),  cmocka_unit_test(test_arg),
@@ -533,9 +510,8 @@ int main(void) {
       cmocka_unit_test(test_pool),    cmocka_unit_test(test_index),
       cmocka_unit_test(test_scatter), cmocka_unit_test(test_attention),
   };
-  if (open_pair()) return 0;
+  if (!pair_open()) return 0;
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  pair.device->vt->destroy(pair.device);
-  pair.cpu->vt->destroy(pair.cpu);
+  pair_close();
   return failed;
 }

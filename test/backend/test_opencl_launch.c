@@ -27,9 +27,31 @@ static clave_status write_signature(const void *ctx, text *source, arg_info *arg
   return text_status(source);
 }
 
-static launch begin_made(cl_recorder *recorder, const node *n) {
+/* What a launch is recorded with. */
+typedef struct scene {
+  session s;
+  recorded r;
+  cl_recorder recorder;
+  node n;
+  bound_tensor out; /* 10 floats */
+} scene;
+
+static void open_scene(scene *c) {
+  c->s = open_session(NULL, NULL);
+  c->recorder = new_recorder(&c->s, &c->r);
+  c->n = (node){.cache = &c->r.cache};
+  c->out = vector_of(&c->s, DTYPE_F32, 10, NULL);
+}
+
+static void close_scene(scene *c) {
+  free_recorded(&c->r);
+  c->s.device->vt->buffer_destroy(c->s.device, c->out.buf);
+  close_session(&c->s);
+}
+
+static launch begin_made(scene *c) {
   launch l;
-  launch_begin(&l, recorder, n);
+  launch_begin(&l, &c->recorder, &c->n);
   launch_generated(&l, "made", write_signature, NULL);
   return l;
 }
@@ -37,17 +59,14 @@ static launch begin_made(cl_recorder *recorder, const node *n) {
 /* What a kernel that is made at run time is given in another order, too much or too little of. */
 static void test_wrong_launches(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
-  recorded r;
-  cl_recorder recorder = new_recorder(&s, &r);
-  const node n = {.cache = &r.cache};
-  bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
-  launch l = begin_made(&recorder, &n);
+  scene c;
+  open_scene(&c);
+  launch l = begin_made(&c);
   for (int i = 0; i < 3; i++) launch_push_int(&l, 3);
   launch_push_float(&l, 3);
   bad(launch_items(&l, 1), "kernel made argument 0 (out) is a buffer, got 3");
-  l = begin_made(&recorder, &n);
-  launch_push_buffer(&l, buffer_arg(&out));
+  l = begin_made(&c);
+  launch_push_buffer(&l, buffer_arg(&c.out));
   bad(launch_items(&l, 1), "kernel made argument 2 (n) is missing");
   launch_push_float(&l, 3);
   launch_push_int(&l, 3);
@@ -56,43 +75,36 @@ static void test_wrong_launches(void **state) {
   bad(launch_items(&l, 1), "kernel made takes 4 arguments, got 5");
   for (int i = 0; i < 100; i++) launch_push_int(&l, 3);
   bad(launch_items(&l, 1), "more than");
-  l = begin_made(&recorder, &n);
-  launch_push_buffer(&l, buffer_arg(&out));
+  l = begin_made(&c);
+  launch_push_buffer(&l, buffer_arg(&c.out));
   launch_push_int(&l, 3);
   launch_push_int(&l, 3);
   bad(launch_items(&l, 1), "kernel made argument 3 (x) is float, got 3");
-  free_recorded(&r);
-  s.device->vt->buffer_destroy(s.device, out.buf);
-  close_session(&s);
+  close_scene(&c);
 }
 
 /* What the compiler lets pass: numbers that a kernel's parameter cannot hold, and no arguments. */
 static void test_wrong_numbers(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
-  recorded r;
-  cl_recorder recorder = new_recorder(&s, &r);
-  const node n = {.cache = &r.cache};
-  bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
-  const arg_buffer to = buffer_arg(&out);
+  scene c;
+  open_scene(&c);
+  const arg_buffer to = buffer_arg(&c.out);
   launch l;
-  launch_begin(&l, &recorder, &n);
+  launch_begin(&l, &c.recorder, &c.n);
   bad(launch_items(&l, 1), "a launch has no arguments");
-  if (!recorder_traits(&recorder)->always_wide) {
-    launch_begin(&l, &recorder, &n);
+  if (!recorder_traits(&c.recorder)->always_wide) {
+    launch_begin(&l, &c.recorder, &c.n);
     launch_args(&l, &(full_args){.out = to, .n = INT64_MAX, .value = 3, .int_value = 3});
     bad(launch_items(&l, 1), "kernel full argument 2 (n) is index_t, got 9223372036854775807");
   }
   for (int64_t stream = -1; stream <= INT64_C(1) << 32; stream += (INT64_C(1) << 32) + 1) {
-    launch_begin(&l, &recorder, &n);
+    launch_begin(&l, &c.recorder, &c.n);
     launch_args(&l, &(random_args){.out = to, .n = 10, .stream = stream, .low = 0, .range = 1});
     bad(launch_items(&l, 1), "kernel random argument 3 (stream) is uint, got ");
   }
-  free_recorded(&r);
-  good(fill(&s, &out, 4));
-  check_filled(&s, &out, 4);
-  s.device->vt->buffer_destroy(s.device, out.buf);
-  close_session(&s);
+  good(fill(&c.s, &c.out, 4));
+  check_filled(&c.s, &c.out, 4);
+  close_scene(&c);
 }
 
 /* The value of a kernel's parameter. */
@@ -106,14 +118,12 @@ static const launch_value *value_of(const launch *l, const char *name) {
 /* Each argument gets to the parameter of its name, whatever the order; those of a group too. */
 static void test_arguments_by_name(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
-  recorded r;
-  cl_recorder recorder = new_recorder(&s, &r);
-  const node n = {.cache = &r.cache};
+  scene c;
+  open_scene(&c);
   const bound_tensor t = {.slot = 5, .t = {.type = DTYPE_F32, .offset = 7}};
   const arg_index8 a = {{3, 4, 5, 6, 7, 8, 9, 10}}, b = {{11, 1, 1, 1, 1, 1, 1, 12}};
   launch l;
-  launch_begin(&l, &recorder, &n);
+  launch_begin(&l, &c.recorder, &c.n);
   launch_args(&l, &(gemv_rows_args){.scratch = local_arg(64),
                                     .each = 4,
                                     .gemm = {.beta = 0.5,
@@ -156,8 +166,7 @@ static void test_arguments_by_name(void **state) {
   assert_memory_equal(value_of(&l, "a_batch")->as.i8, a.v, sizeof a.v);
   assert_memory_equal(value_of(&l, "b_batch")->as.i8, b.v, sizeof b.v);
   assert_int_equal(value_of(&l, "scratch")->as.bytes, 64);
-  free_recorded(&r);
-  close_session(&s);
+  close_scene(&c);
 }
 
 /* 64-bit indices: for many elements, and for few that lie far apart in either direction. */

@@ -188,6 +188,31 @@ static void test_pool(void **state) {
   mem_pool_destroy(NULL);
 }
 
+static void test_array(void **state) {
+  (void)state;
+  uint16_t *items = NULL;
+  size_t capacity = 0, moves = 0;
+  assert_true(array_reserve(&items, &capacity, 0, sizeof *items));
+  for (size_t n = 0; n < 1000; n++) {
+    size_t had = capacity;
+    assert_true(array_reserve(&items, &capacity, n + 1, sizeof *items));
+    assert_true(capacity > n);
+    moves += capacity != had;
+    items[n] = (uint16_t)n;
+  }
+  assert_in_range(moves, 2, 10); /* doubling */
+  for (size_t n = 0; n < 1000; n++) assert_int_equal(items[n], n);
+  uint16_t *before = items;
+  size_t had = capacity;
+  assert_false(array_reserve(&items, &capacity, SIZE_MAX / 2 + 2, sizeof *items));
+  assert_false(array_reserve(&items, &capacity, SIZE_MAX / 4, sizeof *items));
+  assert_ptr_equal(items, before);
+  assert_int_equal(capacity, had);
+  assert_true(array_reserve(&items, &capacity, 5000, sizeof *items));
+  assert_int_equal(capacity, 5000);
+  free(items);
+}
+
 static void test_text(void **state) {
   (void)state;
   text t = {0};
@@ -272,6 +297,7 @@ int main(void) {
       cmocka_unit_test(test_folders_and_locks),
       cmocka_unit_test(test_library),
       cmocka_unit_test(test_pool),
+      cmocka_unit_test(test_array),
       cmocka_unit_test(test_text),
       cmocka_unit_test(test_hash),
   };

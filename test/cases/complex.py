@@ -56,6 +56,8 @@ def views(a, b):
         torch.cat([x, y], -1),
         torch.stack([x, y]),
         x.unsqueeze(-1),
+        x.flatten(),
+        y.unflatten(-1, (2, 2)),
     ]
     return tuple(map(real, (*results, x.expand(2, *x.shape), x.repeat(2, 3), x.reshape(-1))))
 

@@ -91,7 +91,9 @@ def test_install(build, tmp_path):
     [
         ("interp/x.c", '#include "backend/opencl/opencl.h"', True),
         ("interp/x.c", '#include "backend/backend.h"', False),
-        ("cli/x.c", '#include "interp/session.h"', True),
+        ("cli/x.c", '#include "interp/interp.h"', True),
+        ("api/x.c", '#include "interp/interp.h"', False),
+        ("api/x.c", '#include "interp/running.h"', True),
         ("serialize/x.c", "#include <cjson/cJSON.h>", True),
         ("json/json.c", "#include <cjson/cJSON.h>", False),
         ("json/x.c", '#include "serialize/decode.h"', True),

@@ -1,5 +1,5 @@
-/* Forms of constants: a device that wants the weight of a product packed packs it once, for all runs,
- * sizes and sessions, and never packs what is no constant. */
+/* Forms of constants: a device that wants the weight of a product packed packs it once, for all
+ * runs, sizes and sessions, and never packs what is no constant. */
 #include "api/internal.h"
 #include "clave_builder.h"
 #include "interp/null_device.h"

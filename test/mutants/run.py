@@ -16,7 +16,7 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
 All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
 in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit.
 --write writes docs/mutants.md. Fails if a fault lives without a reason, has a reason and dies, or no longer applies or
-builds.
+builds: a fault that lives is built whole, as its tests may build none of what it damages.
 """
 
 import argparse
@@ -50,6 +50,7 @@ NAMES = [
     re.compile(r"^SUMMARY: (\w+Sanitizer: .*?)(?: /|$)", re.M),
     re.compile(r"ERROR: (\w+Sanitizer: [\w-]+)"),  # other threads may end the process before its summary
 ]
+COMPLAINT = re.compile(r"\berror: |Error: |undefined reference|multiple definition")  # compiler, linker, Python
 
 Mutant = collections.namedtuple("Mutant", "name text notices lives hunks")
 Result = collections.namedtuple("Result", "mutant verdict by seconds")  # verdict: noticed, lived, broken
@@ -84,8 +85,19 @@ def plant(mutant, tree, write=True):
         found = text.count(old)
         if found != 1 or old == new:
             raise Broken(f"{file} has the old lines {found} times")
+        damaged = text.replace(old, new)
+        if file.endswith(".py"):
+            check_syntax(file, damaged)
         if write:
-            (tree / file).write_text(text.replace(old, new))
+            (tree / file).write_text(damaged)
+
+
+def check_syntax(file, text):
+    """What Python cannot read fails any test that imports it."""
+    try:
+        compile(text, file, "exec")
+    except SyntaxError as error:
+        raise Broken(f"does not build: {file}:{error.lineno}: {error.msg}") from None
 
 
 # ---- a copy of the tree, with what is built
@@ -229,7 +241,8 @@ def who(notice, code, output):
 def make(tree, env, *arguments):
     code, output = call(["make", "-s", "--no-print-directory", *arguments], tree, env)
     if code:
-        raise Broken("does not build:\n" + output[-1500:])
+        complaint = next(filter(COMPLAINT.search, output.splitlines()), output[-1500:])
+        raise Broken(f"does not build: {complaint.strip()}")
 
 
 def noticed(notice, tree, env):
@@ -281,6 +294,7 @@ class Bench:
                     if certain:
                         self.sound_test(notice, environment(ROOT, str(shared)))
                     return "noticed", name
+            make(tree, env, "all", "tests")
         return "lived", mutant.lives
 
 

@@ -354,4 +354,16 @@ static inline void *read_bytes(const char *path, size_t *n) {
   return copy;
 }
 
+/* SAMPLE_PROGRAM as FlatBuffers. */
+static inline text encode_sample(void) {
+  mem_pool *pool;
+  ir_program ir = {0};
+  text bytes = {0};
+  expect_good(mem_pool_create(&pool));
+  expect_good(decode_json(SAMPLE_PROGRAM, strlen(SAMPLE_PROGRAM), pool, &ir));
+  expect_good(encode_flatbuffer(&ir, &bytes));
+  mem_pool_destroy(pool);
+  return bytes;
+}
+
 #endif

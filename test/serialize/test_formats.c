@@ -48,18 +48,6 @@ static void test_round_trip(void **state) {
   assert_true(next_op >= IR_OP_COUNT);
 }
 
-/* The valid program as FlatBuffers. */
-static text encode_sample(void) {
-  mem_pool *pool;
-  ir_program ir = {0};
-  text bytes = {0};
-  expect_good(mem_pool_create(&pool));
-  expect_good(decode_json(SAMPLE_PROGRAM, strlen(SAMPLE_PROGRAM), pool, &ir));
-  expect_good(encode_flatbuffer(&ir, &bytes));
-  mem_pool_destroy(pool);
-  return bytes;
-}
-
 static void test_truncation(void **state) {
   (void)state;
   text bytes = encode_sample();

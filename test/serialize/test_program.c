@@ -34,19 +34,13 @@ static void test_create(void **state) {
   const int64_t dims[2] = {3, 5};
   const constant_data wrong[2] = {{DTYPE_F32, 2, dims, sample_weights},
                                   {DTYPE_I64, 1, dims, sample_start}};
-  mem_pool *pool;
-  ir_program ir = {0};
-  text bytes = {0};
-  expect_good(mem_pool_create(&pool));
-  expect_good(decode_json(SAMPLE_PROGRAM, strlen(SAMPLE_PROGRAM), pool, &ir));
-  expect_good(encode_flatbuffer(&ir, &bytes));
+  text bytes = encode_sample();
   expect_error(program_create(bytes.data, bytes.size, wrong, 2, &p),
                "dtype or shape is not what the program declares; constant 0 ('w')");
   assert_null(p);
   expect_error(program_create(bytes.data, bytes.size, wrong, 1, &p),
                "1 constants given, the program has 2");
   text_free(&bytes);
-  mem_pool_destroy(pool);
 }
 
 /* Both formats, and each from the other. */

@@ -133,49 +133,14 @@ PUNCTUATION += [
     "+=",
 ]
 CONTROLS = [
-    "\0",
-    "\x01",
-    "\x07",
-    "\x08",
-    "\x1b[0m",
-    "\x7f",
-    "\u0080",
-    "\u009f",
-    "\u00ad",
-    "\u200c",
-    "\u200d",
-    "\u200e",
-    "\u202e",
-]
-CONTROLS += ["\u2060", "\ufe0f", "\ufffd", "\ufffe", "\uffff", "\U0010ffff", "\ue000", "\U000e0041", "\ud7ff"]
+    "\0", "\x01", "\x07", "\x08", "\x1b[0m", "\x7f", "\u0080", "\u009f", "\u00ad", "\u200c", "\u200d", "\u200e",
+    "\u202e", "\u2060", "\ufe0f", "\ufffd", "\ufffe", "\uffff", "\U0010ffff", "\ue000", "\U000e0041", "\ud7ff",
+]  # fmt: skip
 SPECIALS = [
-    "<s>",
-    "</s>",
-    "<unk>",
-    "<pad>",
-    "<0x41>",
-    "<0x0A>",
-    "▁",
-    "▁▁",
-    "▁the",
-    "Ġ",
-    "Ċ",
-    "<|endoftext|>",
-    "<|im_start|>",
-]
-SPECIALS += [
-    "<|im_end|>",
-    "<|begin_of_text|>",
-    "<|eot_id|>",
-    "[INST]",
-    "[/INST]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "[UNK]",
-    "<mask>",
-]
-SPECIALS += ["<bos>", "<eos>", "<start_of_turn>", "</s", "<s><s>", " <s> ", "<|", "|>", "a<s>b"]
+    "<s>", "</s>", "<unk>", "<pad>", "<0x41>", "<0x0A>", "▁", "▁▁", "▁the", "Ġ", "Ċ", "<|endoftext|>", "<|im_start|>",
+    "<|im_end|>", "<|begin_of_text|>", "<|eot_id|>", "[INST]", "[/INST]", "[CLS]", "[SEP]", "[MASK]", "[UNK]",
+    "<mask>", "<bos>", "<eos>", "<start_of_turn>", "</s", "<s><s>", " <s> ", "<|", "|>", "a<s>b",
+]  # fmt: skip
 CODE = [
     "for (int i = 0; i < n; i++) {\n    x[i] += y[i];\n}\n",
     "def f(x):\n\treturn x ** 2  # square\n",

@@ -1,21 +1,8 @@
 #ifndef BACKEND_CPU_KERNELS_REDUCE_H
 #define BACKEND_CPU_KERNELS_REDUCE_H
 /* Reductions. Floats accumulate in double, integers in int64_t. */
+#include "backend/cpu/kernels/reduce_kind.h"
 #include "base/kernel.h"
-
-typedef enum kreduce_kind {
-  KREDUCE_SUM,
-  KREDUCE_MEAN,
-  KREDUCE_PROD,
-  KREDUCE_MAX,
-  KREDUCE_MIN,
-  KREDUCE_ANY,
-  KREDUCE_ALL,
-  KREDUCE_VAR,
-  KREDUCE_STD,
-  KREDUCE_NORM1,
-  KREDUCE_NORM2
-} kreduce_kind;
 
 /* out: contiguous, one element for each place of `kept`, of x's elements in `over`. */
 typedef struct reduce_args {

@@ -2,7 +2,7 @@
 #define BACKEND_CPU_KERNELS_REDUCE_PARTS_H
 /* Accumulators of reductions: of one output over blocks of its elements, and of a row of outputs
  * element by element. */
-#include "backend/cpu/kernels/reduce.h"
+#include "backend/cpu/kernels/reduce_kind.h"
 #include "backend/cpu/kernels/rows.h"
 
 /* One output so far. f: sum, product, extreme, or (var) the sum of squared differences from `mean`;

@@ -13,7 +13,7 @@ from clave import schema
 from clave.builder import Int, Slot, Val
 from clave.errors import Unsupported
 from clave.lowering.registry import LOWERINGS, Complex, Context, Filled, Tensor, lower_complex
-from clave.lowering.reshape import expand, insert, permute, reshape
+from clave.lowering.reshape import RESHAPES, expand, insert, permute, reshape
 from clave.lowering.slice import select
 from clave.lowering.steps import Operand, cast_to, compute, opmath, slot_as, step
 
@@ -169,15 +169,7 @@ def exp(c: Context, x: Complex) -> Complex:
 # ---------------------------------------------------------------- views and joins: those of the pairs
 
 
-@lower_complex(
-    "aten.view.default",
-    "aten.reshape.default",
-    "aten._unsafe_view.default",
-    "aten.unsqueeze.default",
-    "aten.squeeze.default",
-    "aten.squeeze.dim",
-    "aten.squeeze.dims",
-)
+@lower_complex(*RESHAPES)
 def reshaped(c: Context, x: Complex, *_: Any) -> Complex:
     return Complex(c.tensor(reshape(c, x.pair, c.shape())))
 

@@ -44,7 +44,7 @@ def insert(c: Context, x: Tensor, axis: int) -> Tensor:
     return reshape(c, x, (*x.shape[:axis], 1, *x.shape[axis:]))
 
 
-@lower(
+RESHAPES = (
     "aten.view.default",
     "aten.reshape.default",
     "aten._unsafe_view.default",
@@ -57,6 +57,9 @@ def insert(c: Context, x: Tensor, axis: int) -> Tensor:
     "aten.view_as.default",
     "aten.reshape_as.default",
 )
+
+
+@lower(*RESHAPES)
 def reshaped(c: Context, x: Tensor, *_: object) -> Tensor:
     """torch has worked out the shape of the result."""
     return reshape(c, x, c.shape())

@@ -1,6 +1,6 @@
-#ifndef INTERP_SESSION_H
-#define INTERP_SESSION_H
-/* Executables and the sessions that run them. */
+#ifndef INTERP_INTERP_H
+#define INTERP_INTERP_H
+/* What other rooms see of this one: executables, constants on devices, sessions. */
 #include "backend/backend.h"
 #include "serialize/program.h"
 

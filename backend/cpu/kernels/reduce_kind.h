@@ -1,0 +1,19 @@
+#ifndef BACKEND_CPU_KERNELS_REDUCE_KIND_H
+#define BACKEND_CPU_KERNELS_REDUCE_KIND_H
+/* The reductions that there are. */
+
+typedef enum kreduce_kind {
+  KREDUCE_SUM,
+  KREDUCE_MEAN,
+  KREDUCE_PROD,
+  KREDUCE_MAX,
+  KREDUCE_MIN,
+  KREDUCE_ANY,
+  KREDUCE_ALL,
+  KREDUCE_VAR,
+  KREDUCE_STD,
+  KREDUCE_NORM1,
+  KREDUCE_NORM2
+} kreduce_kind;
+
+#endif

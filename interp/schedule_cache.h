@@ -1,0 +1,16 @@
+#ifndef INTERP_SCHEDULE_CACHE_H
+#define INTERP_SCHEDULE_CACHE_H
+/* The schedules that an executable keeps: found by what they are made of, or made. */
+#include "interp/executable.h"
+
+/* The schedule of a method for these input values (n_values, of which sizes are some), made if it
+ * is not kept; to be released. */
+clave_status schedule_find(executable *x, uint32_t method, const scalar_value *values,
+                           schedule **out) STATUS_CHECK;
+/* What follows p from a cursor on. item: the value that p's Item read; NULL at the begin of a late
+ * body. *made: by this call. */
+clave_status schedule_find_next(executable *x, uint32_t method, schedule *p, cursor from,
+                                const scalar_value *item, schedule **out, bool *made) STATUS_CHECK;
+void schedule_release(executable *x, schedule *p); /* takes NULL */
+
+#endif

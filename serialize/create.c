@@ -1,0 +1,60 @@
+/* Programs from memory: a FlatBuffers program and the caller's constants. */
+#include <string.h>
+
+#include "ops/ops.h"
+#include "serialize/decode.h"
+#include "serialize/program_files.h"
+#include "serialize/verify.h"
+
+static bool same_shape(const constant_data *c, const tensor *t) {
+  return c->type == t->type && c->rank == t->rank &&
+         (t->rank == 0 || memcmp(c->dims, t->dims, (size_t)t->rank * sizeof *t->dims) == 0);
+}
+
+static clave_status bind_given(program *p, const constant_data *constants, size_t n) {
+  if (n != p->ir.constants.count)
+    return INVALID("%zu constants given, the program has %u", n, p->ir.constants.count);
+  TRY(alloc_constants(p));
+  for (uint32_t i = 0; i < n; i++) {
+    clave_status st = same_shape(&constants[i], &p->types[i])
+                          ? bind_constant(p, i, constants[i].data)
+                          : INVALID("its dtype or shape is not what the program declares");
+    if (st) return status_while(st, "constant %u ('%.200s')", i, p->ir.constants.items[i].name);
+  }
+  return hash_constants(p, &p->ir.consts_hash);
+}
+
+/* The highest `since` of the ops. */
+static uint32_t needed_version(const ir_program *p) {
+  int version = 0;
+  for (uint32_t c = 0; c < p->chains.count; c++) {
+    const ir_instructions *list = &p->chains.items[c].instructions;
+    for (uint32_t i = 0; i < list->count; i++) {
+      int since = op_table[list->items[i].op_type].since;
+      if (since > version) version = since;
+    }
+  }
+  return (uint32_t)version;
+}
+
+static clave_status fill_program(program *p, const void *flatbuffer, size_t size,
+                                 const constant_data *constants, size_t n) {
+  TRY(decode_flatbuffer(flatbuffer, size, p->pool, &p->ir));
+  p->ir.version = needed_version(&p->ir);
+  TRY(verify_program(p));
+  return bind_given(p, constants, n);
+}
+
+clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,
+                            size_t n_constants, program **out) {
+  program *p;
+  *out = NULL;
+  TRY(program_new(&p));
+  clave_status st = fill_program(p, flatbuffer, size, constants, n_constants);
+  if (st) {
+    program_destroy(p);
+    return st;
+  }
+  *out = p;
+  return NULL;
+}

@@ -1,0 +1,72 @@
+"""test/mutants/run.py: what it says of a fault that is noticed, lives, or does not build."""
+
+import importlib.util
+import pathlib
+import subprocess
+
+import pytest
+
+RUN = pathlib.Path(__file__).resolve().parent.parent / "mutants/run.py"
+FILES = {
+    "Makefile": "all: build/tool\ntests: build/test/check\n"
+    "build/tool: tool.c sum.h\n\t@mkdir -p build && cc -o $@ tool.c\n"
+    "build/test/check: check.c sum.h\n\t@mkdir -p build/test && cc -o $@ check.c\n",
+    "sum.h": "static inline int sum(int a, int b) { return a + b; }\n",
+    "tool.c": '#include "sum.h"\nint helper(void) { return 1; }\nint main(void) { return sum(helper(), -1); }\n',
+    "check.c": '#include <stdio.h>\n#include "sum.h"\n'
+    'int main(void) { return sum(2, 3) == 5 ? 0 : (puts("[  FAILED  ] sums"), 1); }\n',
+    "tool.py": "print(1)\n",
+}
+HEAD = "What it breaks.\nnotice: c check\n"
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    """What run.py says of a line put in the place of another: of two programs, the test builds one."""
+    spec = importlib.util.spec_from_file_location("run_mutants", RUN)
+    run = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(run)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", *FILES], cwd=tmp_path, check=True)
+    subprocess.run(["make", "-s", "all", "tests"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(run, "WORK", tmp_path / "build/mutants")
+    (tmp_path / "build/mutants").mkdir()
+
+    def say(file, old, new, head=HEAD):
+        patch = tmp_path / "fault.patch"
+        patch.write_text(f"{head}--- a/{file}\n+++ b/{file}\n@@ -1 +1 @@\n-{old}\n+{new}\n")
+        result = run.Bench(1, ["build"]).judge(run.read(patch), certain=True)
+        return result.verdict, result.by
+
+    return say
+
+
+SUM = FILES["sum.h"].strip()
+MAIN = FILES["tool.c"].splitlines()[2]
+
+
+def test_a_fault_that_a_test_notices(judge):
+    assert judge("sum.h", SUM, SUM.replace("+", "-")) == ("noticed", "c: sums")
+
+
+@pytest.mark.parametrize(
+    "file, old, new, complaint",
+    [
+        ("tool.c", MAIN, "int main(void) { return no_such_name; }", "tool.c:3:25: error: "),
+        ("tool.c", MAIN, "int other(void); int main(void) { return other(); }", "undefined reference to `other'"),
+        ("tool.py", "print(1)", "print(", "tool.py:1: '(' was never closed"),
+    ],
+    ids=["compiler", "linker", "python"],
+)
+def test_a_fault_that_does_not_build_is_broken(judge, file, old, new, complaint):
+    for head in (HEAD, "What it breaks.\nlives: no test looks at it\n"):
+        verdict, by = judge(file, old, new, head)
+        assert verdict == "broken" and by.startswith("does not build: ") and complaint in by
+        assert "\n" not in by
+
+
+def test_a_fault_that_builds_lives(judge):
+    assert judge("tool.c", MAIN, MAIN.replace("-1", "-2")) == ("lived", "")

@@ -350,8 +350,10 @@ def steps_def(s: Schema) -> str:
 
 
 RECORDED = {
+    "cumulate",
     "norm",
     "reduce",
+    "rope",
     "softmax",
 }
 

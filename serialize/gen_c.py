@@ -350,6 +350,7 @@ def steps_def(s: Schema) -> str:
 
 
 RECORDED = {
+    "attention",
     "cumulate",
     "norm",
     "reduce",

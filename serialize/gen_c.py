@@ -356,6 +356,7 @@ RECORDED = {
     "reduce",
     "rope",
     "softmax",
+    "sort",
 }
 
 

@@ -355,6 +355,7 @@ RECORDED = {
     "norm",
     "reduce",
     "rope",
+    "search",
     "softmax",
     "sort",
 }

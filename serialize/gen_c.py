@@ -359,6 +359,7 @@ RECORDED = {
     "search",
     "softmax",
     "sort",
+    "triangle",
 }
 
 

@@ -352,6 +352,7 @@ def steps_def(s: Schema) -> str:
 RECORDED = {
     "attention",
     "cumulate",
+    "distance",
     "nonzero",
     "norm",
     "reduce",

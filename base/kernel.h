@@ -89,10 +89,10 @@ static inline int64_t ktensor_numel(const ktensor *t) {
 }
 
 enum { KERNEL_SCRATCH_ALIGNMENT = 64 };
-/* What a request for scratch memory takes of it; SIZE_MAX where that is too large a number. */
+/* What a request for scratch memory takes of it; SIZE_MAX / 2 is more than there is. */
 static inline size_t kernel_scratch_size(size_t bytes) {
   const size_t unit = KERNEL_SCRATCH_ALIGNMENT;
-  return bytes > SIZE_MAX - unit ? SIZE_MAX : (bytes + unit - 1) / unit * unit;
+  return bytes > SIZE_MAX / 2 - unit ? SIZE_MAX / 2 : (bytes + unit - 1) / unit * unit;
 }
 
 /* Records a fault unless one is already there (safe from several threads). */

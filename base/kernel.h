@@ -70,7 +70,8 @@ enum { KERNEL_MAX_OPERANDS = 12 };
 typedef struct kernel_desc {
   const char *name;
   bool (*run)(const kernel_context *ctx, const void *args); /* false: scratch memory is out */
-  /* Bytes that run asks ctx for, whatever the operands hold; NULL: none. */
+  /* Bytes that run takes of ctx's scratch memory, whatever the operands hold: the sum of the
+   * kernel_scratch_size of its requests. NULL: none. */
   size_t (*scratch)(const kernel_context *ctx, const void *args);
   size_t args_size;
   uint16_t operands[KERNEL_MAX_OPERANDS + 1]; /* where in args they are, by OPERAND; 0 ends */
@@ -85,6 +86,13 @@ static inline int64_t ktensor_numel(const ktensor *t) {
   int64_t n = 1;
   for (int i = 0; i < t->rank; i++) n *= t->dims[i];
   return n;
+}
+
+enum { KERNEL_SCRATCH_ALIGNMENT = 64 };
+/* What a request for scratch memory takes of it; SIZE_MAX / 2 is more than there is. */
+static inline size_t kernel_scratch_size(size_t bytes) {
+  const size_t unit = KERNEL_SCRATCH_ALIGNMENT;
+  return bytes > SIZE_MAX / 2 - unit ? SIZE_MAX / 2 : (bytes + unit - 1) / unit * unit;
 }
 
 /* Records a fault unless one is already there (safe from several threads). */

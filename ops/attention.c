@@ -1,4 +1,6 @@
 /* Attention: scaled dot product with grouped heads. */
+#include "ops/attention.h"
+
 #include <math.h>
 
 #include "ops/rule_checks.h"
@@ -149,4 +151,51 @@ clave_status rule_attention_cached(const rule_context *c, const void *op) {
   tensor want = *q;
   want.dims[3] = v->dims[3];
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+static attention_form heads_form(const node *n, uint32_t q, uint32_t k, uint32_t v, uint32_t out,
+                                 const ir_opt_f64 *scale) {
+  attention_form f = {
+      .q = &n->tensors[q], .k = &n->tensors[k], .v = &n->tensors[v], .out = &n->tensors[out]};
+  int r = f.q->t.rank;
+  f.n_batch = count_dims(&f.q->t, 0, r - 3);
+  f.n_kv = f.k->t.dims[r - 3];
+  f.share = f.n_kv > 0 ? f.q->t.dims[r - 3] / f.n_kv : 0;
+  f.n_queries = f.q->t.dims[r - 2];
+  f.n_keys = f.k->t.dims[r - 2];
+  f.head_dim = f.q->t.dims[r - 1];
+  f.v_dim = f.v->t.dims[r - 1];
+  f.scale = scale->present ? scale->value : 1 / sqrt((double)f.head_dim);
+  return f;
+}
+
+void describe_attention(const node *n, attention_form *f) {
+  const ir_attention *op = n->instruction->op;
+  *f = heads_form(n, op->q, op->k, op->v, op->out, &op->scale);
+  f->causal = op->causal;
+  f->masked = op->masked.present ? op->masked.value : -INFINITY;
+  f->empty_nan = op->masked.present && f->n_keys > 0;
+  f->mask = operand_of(n, op->mask);
+  if (!f->mask) return;
+  tensor scores = f->q->t;
+  scores.dims[scores.rank - 1] = f->n_keys;
+  f->mask_view = broadcast_operand(f->mask, &scores).t;
+}
+
+void describe_attention_cached(const node *n, attention_cached_form *f) {
+  const ir_attention_cached *op = n->instruction->op;
+  *f = (attention_cached_form){.attention = heads_form(n, op->q, op->key_cache_out,
+                                                       op->value_cache_out, op->out, &op->scale),
+                               .new_k = &n->tensors[op->k],
+                               .new_v = &n->tensors[op->v],
+                               .position = &n->tensors[op->position],
+                               .k_scale = operand_of(n, op->key_scale_out),
+                               .v_scale = operand_of(n, op->value_scale_out),
+                               .window = op->window.present ? op->window.value : 0,
+                               .softcap = op->softcap.present ? op->softcap.value : 0};
+  f->attention.causal = true;
+  f->attention.masked = -INFINITY;
+  f->room = f->window ? f->attention.n_keys - f->window + 1 : f->attention.n_queries;
 }

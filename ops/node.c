@@ -39,6 +39,20 @@ void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *ov
   tensors_collapse(over, n);
 }
 
+void rows_along(const tensor *ts, int n, int axis, tensor *rows) {
+  for (int i = 0; i < n; i++) {
+    rows[i] = (tensor){.type = ts[i].type};
+    for (int d = 0; d < ts[i].rank; d++)
+      if (d != axis) append_dim(&rows[i], &ts[i], d);
+  }
+  tensors_collapse(rows, n);
+  for (int i = 0; i < n; i++) {
+    int64_t size = ts[i].rank > 0 ? ts[i].dims[axis] : 1;
+    rows[i].dims[rows[i].rank] = size;
+    rows[i].strides[rows[i].rank++] = size > 1 ? ts[i].strides[axis] : 1;
+  }
+}
+
 bound_tensor broadcast_operand(const bound_tensor *x, const tensor *shape) {
   bound_tensor wide = *x;
   tensor_broadcast(&x->t, shape->rank, shape->dims, &wide.t);

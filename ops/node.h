@@ -43,6 +43,10 @@ int64_t count_dims(const tensor *t, int from, int to);
 /* n tensors of equal dims: the dimensions whose bit is set in `axes` go to over[n], the others to
  * kept[n], each in their order, both collapsed, offset 0. */
 void split_dims(const tensor *ts, int n, unsigned axes, tensor *kept, tensor *over);
+/* n tensors of equal dims but along `axis`: rows[i] has that dimension last (of stride 1 where it
+ * is of one element; of a scalar one of 1), the others in front of it, merged where all can be
+ * walked as one; offset 0. */
+void rows_along(const tensor *ts, int n, int axis, tensor *rows);
 /* x broadcast to the shape of `shape`. */
 bound_tensor broadcast_operand(const bound_tensor *x, const tensor *shape);
 

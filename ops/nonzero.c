@@ -1,4 +1,6 @@
 /* Nonzero: the positions of what is not zero, with room for all of them. */
+#include "ops/nonzero.h"
+
 #include "ops/rule_checks.h"
 
 clave_status rule_nonzero(const rule_context *c, const void *op) {
@@ -13,4 +15,12 @@ clave_status rule_nonzero(const rule_context *c, const void *op) {
   }
   TRY(rule_expect(c, o->out, "out", DTYPE_I64, 2, dims));
   return rule_expect(c, o->count, "count", DTYPE_I64, 0, NULL);
+}
+
+void describe_nonzero(const node *n, nonzero_form *f) {
+  const ir_nonzero *op = n->instruction->op;
+  *f = (nonzero_form){.x = &n->tensors[op->x],
+                      .out = &n->tensors[op->out],
+                      .count = &n->tensors[op->count],
+                      .n = tensor_numel(&n->tensors[op->x].t)};
 }

@@ -1,4 +1,6 @@
 /* Rope: rotary position embedding. */
+#include "ops/rope.h"
+
 #include "ops/rule_checks.h"
 
 clave_status rule_rope(const rule_context *c, const void *op) {
@@ -15,4 +17,19 @@ clave_status rule_rope(const rule_context *c, const void *op) {
   TRY(rule_expect(c, o->cos, "cos", x->type, 2, angles));
   TRY(rule_expect(c, o->sin, "sin", x->type, 2, angles));
   return rule_expect_like(c, o->out, "out", x);
+}
+
+void describe_rope(const node *n, rope_form *f) {
+  const ir_rope *op = n->instruction->op;
+  const tensor *x = &n->tensors[op->x].t;
+  *f = (rope_form){.x = &n->tensors[op->x],
+                   .cos = &n->tensors[op->cos],
+                   .sin = &n->tensors[op->sin],
+                   .out = &n->tensors[op->out],
+                   .rows = take_dims(x, 0, x->rank - 1),
+                   .length = x->dims[x->rank - 3],
+                   .n_heads = x->dims[x->rank - 2],
+                   .n_pairs = x->dims[x->rank - 1] / 2,
+                   .interleaved = op->interleaved};
+  f->n_rows = tensor_numel(&f->rows);
 }

@@ -1,4 +1,6 @@
 /* SearchSorted. */
+#include "ops/search.h"
+
 #include "ops/rule_checks.h"
 
 /* One row of boundaries for all, or x's leading dimensions. */
@@ -22,4 +24,18 @@ clave_status rule_search_sorted(const rule_context *c, const void *op) {
   TRY(check_optional(c, o->sorter, "sorter", DTYPE_I64, b->rank, b->dims));
   TRY(check_index_dtype(c, o->out, "out"));
   return rule_expect(c, o->out, "out", rule_tensor(c, o->out)->type, x->rank, x->dims);
+}
+
+void describe_search_sorted(const node *n, search_form *f) {
+  const ir_search_sorted *op = n->instruction->op;
+  const tensor *b = &n->tensors[op->boundaries].t, *x = &n->tensors[op->x].t;
+  *f = (search_form){.boundaries = &n->tensors[op->boundaries],
+                     .x = &n->tensors[op->x],
+                     .sorter = operand_of(n, op->sorter),
+                     .out = &n->tensors[op->out],
+                     .n_x = tensor_numel(x),
+                     .per_row = x->rank > 0 ? x->dims[x->rank - 1] : 1,
+                     .n = b->dims[b->rank - 1],
+                     .shared = b->rank == 1,
+                     .right = op->right};
 }

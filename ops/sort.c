@@ -1,4 +1,6 @@
 /* Sort: all of a dimension, or its first elements. */
+#include "ops/sort.h"
+
 #include "ops/rule_checks.h"
 
 clave_status rule_sort(const rule_context *c, const void *op) {
@@ -17,4 +19,27 @@ clave_status rule_sort(const rule_context *c, const void *op) {
   }
   TRY(rule_expect_like(c, o->out, "out", &want));
   return check_optional(c, o->indices, "indices", DTYPE_I64, want.rank, want.dims);
+}
+
+static void lay_out(int axis, sort_form *f) {
+  const tensor both[2] = {f->x->t, f->out->t};
+  rows_along(both, 2, axis, f->rows);
+  int last = f->rows[0].rank - 1;
+  f->n_rows = count_dims(&f->rows[0], 0, last);
+  f->size = f->rows[0].dims[last];
+  f->k = f->rows[1].dims[last];
+}
+
+void describe_sort(const node *n, sort_form *f) {
+  const ir_sort *op = n->instruction->op;
+  *f = (sort_form){.x = &n->tensors[op->x],
+                   .out = &n->tensors[op->out],
+                   .indices = operand_of(n, op->indices),
+                   .descending = op->descending};
+  lay_out(axis_of(op->axis, f->x->t.rank), f);
+}
+
+void describe_order(const bound_tensor *x, int axis, sort_form *f) {
+  *f = (sort_form){.x = x, .out = x};
+  lay_out(axis, f);
 }

@@ -350,8 +350,17 @@ def steps_def(s: Schema) -> str:
 
 
 RECORDED = {
+    "attention",
+    "cumulate",
+    "distance",
+    "nonzero",
     "norm",
     "reduce",
+    "rope",
+    "search",
+    "softmax",
+    "sort",
+    "triangle",
 }
 
 

@@ -1,4 +1,6 @@
-/* Cumulate along any axis. */
+/* Cumulate. */
+#include "ops/cumulate.h"
+
 #include "backend/cpu/kernels/cumulate.h"
 
 #include "cpu_ops.h"
@@ -11,16 +13,14 @@ static const kcumulate_kind kinds[IR_CUMULATE_KIND_COUNT] = {
     [IR_CUMULATE_KIND_LOGSUMEXP] = KCUMULATE_LOGSUMEXP,
 };
 
-clave_status cpu_cumulate(cpu_stream *s, const node *n) {
-  const ir_cumulate *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out), indices;
-  int axis = cpu_axis(op->axis, x.rank);
-  x = cpu_axis_last(&x, axis);
-  out = cpu_axis_last(&out, axis);
-  if (op->indices != IR_NONE) {
-    indices = cpu_tensor(n, op->indices);
-    indices = cpu_axis_last(&indices, axis);
-  }
-  kernel_cumulate(&s->kernel, kinds[op->kind], &x, &out, op->indices != IR_NONE ? &indices : NULL);
-  return NULL;
+clave_status cpu_cumulate(cpu_recorder *r, const node *n) {
+  cumulate_form f;
+  describe_cumulate(n, &f);
+  cumulate_args args = {.kind = kinds[f.kind],
+                        .x = cpu_view(r, f.x, &f.rows[0]),
+                        .out = cpu_view(r, f.out, &f.rows[1]),
+                        .n_rows = f.n_rows,
+                        .row = f.row};
+  if (f.indices) args.indices = cpu_view(r, f.indices, &f.rows[1]);
+  return cpu_launch(r, cumulate, &args);
 }

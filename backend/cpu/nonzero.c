@@ -1,10 +1,15 @@
 /* Nonzero. */
-#include "backend/cpu/kernels/nonzero.h"
+#include "ops/nonzero.h"
 
+#include "backend/cpu/kernels/nonzero.h"
 #include "cpu_ops.h"
 
-clave_status cpu_nonzero(cpu_stream *s, const node *n) {
-  const ir_nonzero *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out), count = cpu_tensor(n, op->count);
-  return cpu_done(kernel_nonzero(&s->kernel, &x, out.data, count.data));
+clave_status cpu_nonzero(cpu_recorder *r, const node *n) {
+  nonzero_form f;
+  describe_nonzero(n, &f);
+  return cpu_launch(r, nonzero,
+                    &(nonzero_args){.x = cpu_operand(r, f.x),
+                                    .out = cpu_operand(r, f.out),
+                                    .count = cpu_operand(r, f.count),
+                                    .n = f.n});
 }

@@ -1,12 +1,20 @@
 /* Rope: rotary position embedding. */
-#include "backend/cpu/kernels/rope.h"
+#include "ops/rope.h"
 
+#include "backend/cpu/kernels/rope.h"
 #include "cpu_ops.h"
 
-clave_status cpu_rope(cpu_stream *s, const node *n) {
-  const ir_rope *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out);
-  ktensor cos = cpu_tensor(n, op->cos), sin = cpu_tensor(n, op->sin);
-  kernel_rope(&s->kernel, &x, &cos, &sin, op->interleaved, &out);
-  return NULL;
+clave_status cpu_rope(cpu_recorder *r, const node *n) {
+  rope_form f;
+  describe_rope(n, &f);
+  return cpu_launch(r, rope,
+                    &(rope_args){.x = cpu_view(r, f.x, &f.rows),
+                                 .cos = cpu_operand(r, f.cos),
+                                 .sin = cpu_operand(r, f.sin),
+                                 .out = cpu_operand(r, f.out),
+                                 .n_rows = f.n_rows,
+                                 .length = f.length,
+                                 .n_heads = f.n_heads,
+                                 .n_pairs = f.n_pairs,
+                                 .interleaved = f.interleaved});
 }

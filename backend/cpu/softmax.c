@@ -1,14 +1,16 @@
-/* Softmax and log-softmax along any axis. */
-#include "backend/cpu/kernels/softmax.h"
+/* Softmax and log-softmax. */
+#include "ops/softmax.h"
 
+#include "backend/cpu/kernels/softmax.h"
 #include "cpu_ops.h"
 
-clave_status cpu_softmax(cpu_stream *s, const node *n) {
-  const ir_softmax *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out);
-  int axis = cpu_axis(op->axis, x.rank);
-  x = cpu_axis_last(&x, axis);
-  out = cpu_axis_last(&out, axis);
-  kernel_softmax(&s->kernel, op->log, &x, &out);
-  return NULL;
+clave_status cpu_softmax(cpu_recorder *r, const node *n) {
+  softmax_form f;
+  describe_softmax(n, &f);
+  return cpu_launch(r, softmax,
+                    &(softmax_args){.log = f.log,
+                                    .x = cpu_view(r, f.x, &f.rows[0]),
+                                    .out = cpu_view(r, f.out, &f.rows[1]),
+                                    .n_rows = f.n_rows,
+                                    .row = f.row});
 }

@@ -1,18 +1,18 @@
-/* Sort along any axis. */
-#include "backend/cpu/kernels/sort.h"
+/* Sort. */
+#include "ops/sort.h"
 
+#include "backend/cpu/kernels/sort.h"
 #include "cpu_ops.h"
 
-clave_status cpu_sort(cpu_stream *s, const node *n) {
-  const ir_sort *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out), indices;
-  int axis = cpu_axis(op->axis, x.rank);
-  x = cpu_axis_last(&x, axis);
-  out = cpu_axis_last(&out, axis);
-  if (op->indices != IR_NONE) {
-    indices = cpu_tensor(n, op->indices);
-    indices = cpu_axis_last(&indices, axis);
-  }
-  return cpu_done(
-      kernel_sort(&s->kernel, op->descending, &x, &out, op->indices != IR_NONE ? &indices : NULL));
+clave_status cpu_sort(cpu_recorder *r, const node *n) {
+  sort_form f;
+  describe_sort(n, &f);
+  sort_args args = {.x = cpu_view(r, f.x, &f.rows[0]),
+                    .out = cpu_view(r, f.out, &f.rows[1]),
+                    .n_rows = f.n_rows,
+                    .n = f.size,
+                    .k = f.k,
+                    .descending = f.descending};
+  if (f.indices) args.indices = cpu_view(r, f.indices, &f.rows[1]);
+  return cpu_launch(r, sort, &args);
 }

@@ -1,11 +1,18 @@
 /* Triangle: tril and triu. */
-#include "backend/cpu/kernels/triangle.h"
+#include "ops/triangle.h"
 
+#include "backend/cpu/kernels/triangle.h"
 #include "cpu_ops.h"
 
-clave_status cpu_triangle(cpu_stream *s, const node *n) {
-  const ir_triangle *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out);
-  kernel_triangle(&s->kernel, &x, op->diagonal, op->upper, &out);
-  return NULL;
+clave_status cpu_triangle(cpu_recorder *r, const node *n) {
+  triangle_form f;
+  describe_triangle(n, &f);
+  return cpu_launch(r, triangle,
+                    &(triangle_args){.x = cpu_view(r, f.x, &f.rows),
+                                     .out = cpu_operand(r, f.out),
+                                     .n_rows = f.n_rows,
+                                     .columns = f.columns,
+                                     .step = f.step,
+                                     .diagonal = f.diagonal,
+                                     .upper = f.upper});
 }

@@ -1,20 +1,19 @@
 /* Running folds: kernels_cl/cumulate.cl. Few long rows are divided into parts. */
+#include "ops/cumulate.h"
+
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
 enum { MAX_SPLITS = 512, CPU_PART = 4096, GPU_PART = 256 };
 
 typedef struct cumulating {
-  int kind;
-  const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted */
-  tensor kept[2], over[2];               /* of x and out */
-  int width;                             /* W */
-  int64_t size, items, n_splits;
+  cumulate_form f;
+  tensor kept[2], over[2]; /* of x and out */
+  int width;               /* W */
+  int64_t items, n_splits;
 } cumulating;
 
-static int64_t step_of(const tensor *over) { return over->rank > 0 ? over->strides[0] : 1; }
-
-static bool is_extreme(int kind) {
+static bool is_extreme(ir_cumulate_kind kind) {
   return kind == IR_CUMULATE_KIND_MAX || kind == IR_CUMULATE_KIND_MIN;
 }
 
@@ -22,27 +21,25 @@ static int64_t count_splits(const cl_recorder *s, const cumulating *g) {
   const device_traits *t = recorder_traits(s);
   int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : 512);
   if (g->items == 0 || g->items >= wanted) return 1;
-  int64_t parts = min_i64(wanted / g->items, g->size / (t->is_cpu ? CPU_PART : GPU_PART));
+  int64_t parts = min_i64(wanted / g->items, g->f.row / (t->is_cpu ? CPU_PART : GPU_PART));
   return max_i64(1, min_i64(parts, MAX_SPLITS));
 }
 
-static void lay_out(const cl_recorder *s, cumulating *g, int axis) {
-  tensor both[2] = {g->x->t, g->out->t};
-  split_dims(both, 2, g->x->t.rank == 0 ? 0 : 1u << axis, g->kept, g->over);
+static void lay_out(const cl_recorder *s, cumulating *g) {
+  split_rows(g->f.rows, 2, g->kept, g->over);
   row_class rows = choose_row_class(s, g->kept, g->over, 2);
-  bool vector = g->kind == IR_CUMULATE_KIND_SUM || g->kind == IR_CUMULATE_KIND_PROD;
+  bool vector = g->f.kind == IR_CUMULATE_KIND_SUM || g->f.kind == IR_CUMULATE_KIND_PROD;
   g->width = rows.row || !vector ? 1 : rows.width;
-  g->size = tensor_numel(&g->over[0]);
   g->items = row_class_items((row_class){.width = g->width}, g->kept);
   g->n_splits = count_splits(s, g);
 }
 
 static void define_fold(launch *l, const cumulating *g) {
-  launch_dtype(l, "X_TYPE", g->x->t.type);
-  launch_dtype(l, "OUT_TYPE", g->out->t.type);
-  launch_compute(l, g->out->t.type);
-  launch_define(l, "KIND", g->kind);
-  launch_define(l, "INDICES", g->indices != NULL);
+  launch_dtype(l, "X_TYPE", g->f.x->t.type);
+  launch_dtype(l, "OUT_TYPE", g->f.out->t.type);
+  launch_compute(l, g->f.out->t.type);
+  launch_define(l, "KIND", (int)g->f.kind);
+  launch_define(l, "INDICES", g->f.indices != NULL);
   launch_define(l, "W", g->width);
 }
 
@@ -50,20 +47,20 @@ static void define_fold(launch *l, const cumulating *g) {
 static cumulate_params arguments_of(const cumulating *g) {
   bool split = g->n_splits > 1;
   int64_t places = 2 * g->n_splits * g->items * g->width;
-  return (cumulate_params){.x = buffer_arg(g->x),
+  return (cumulate_params){.x = buffer_arg(g->f.x),
                            .parts = split ? scratch_arg(0) : absent_arg(),
                            .places = split ? scratch_arg(places) : absent_arg(),
                            .kept_dims = dims_arg(&g->kept[0]),
                            .x_strides = strides_arg(&g->kept[0]),
                            .groups = g->items,
                            .row_size = kept_row_size(g->kept),
-                           .n = g->size,
-                           .x_step = step_of(&g->over[0]),
+                           .n = g->f.row,
+                           .x_step = g->over[0].strides[0],
                            .n_splits = g->n_splits};
 }
 
 static clave_status run_parts(launch *l, const cumulating *g) {
-  return launch_loops(l, g->items, g->n_splits, 4 * g->size / g->n_splits * g->width);
+  return launch_loops(l, g->items, g->n_splits, 4 * g->f.row / g->n_splits * g->width);
 }
 
 static clave_status launch_parts(cl_recorder *s, const node *n, const cumulating *g) {
@@ -79,20 +76,19 @@ static clave_status launch_folds(cl_recorder *s, const node *n, const cumulating
   launch_begin(&l, s, n);
   define_fold(&l, g);
   launch_args(&l, &(cumulate_args){.cumulate = arguments_of(g),
-                                   .out = buffer_arg(g->out),
-                                   .indices = optional_arg(g->indices),
+                                   .out = buffer_arg(g->f.out),
+                                   .indices = optional_arg(g->f.indices),
                                    .out_strides = strides_arg(&g->kept[1]),
-                                   .out_step = step_of(&g->over[1])});
+                                   .out_step = g->over[1].strides[0]});
   return run_parts(&l, g);
 }
 
 clave_status opencl_cumulate(cl_recorder *s, const node *n) {
-  const ir_cumulate *op = n->instruction->op;
-  cumulating g = {.kind = (int)op->kind, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
-  g.indices = operand_of(n, op->indices);
-  lay_out(s, &g, axis_of(op->axis, g.x->t.rank));
+  cumulating g;
+  describe_cumulate(n, &g.f);
+  lay_out(s, &g);
   if (g.n_splits > 1) {
-    int64_t states = g.n_splits * g.items * (2 * g.width + is_extreme(g.kind));
+    int64_t states = g.n_splits * g.items * (2 * g.width + is_extreme(g.f.kind));
     TRY(recorder_scratch(s, (size_t)states * sizeof(int64_t)));
     TRY(launch_parts(s, n, &g));
   }

@@ -1,4 +1,6 @@
 /* Distances between rows: kernels_cl/distance.cl. */
+#include "ops/distance.h"
+
 #include <math.h>
 
 #include "backend/opencl/families.h"
@@ -12,28 +14,27 @@ static int kind_of(double p) {
 }
 
 clave_status opencl_distance(cl_recorder *s, const node *n) {
-  const ir_distance *op = n->instruction->op;
-  const bound_tensor *a = &n->tensors[op->a], *b = &n->tensors[op->b], *out = &n->tensors[op->out];
-  int rank = a->t.rank, kind = kind_of(op->p);
+  distance_form f;
+  describe_distance(n, &f);
+  if (f.n_out == 0) return NULL;
+  int kind = kind_of(f.p);
   bool vector = recorder_traits(s)->is_cpu && kind != KIND_ANY; /* PoCL: pow of double16 is wrong */
   int rows = vector ? CPU_ROWS : 1;
-  int64_t m = a->t.dims[rank - 1], n_b = b->t.dims[rank - 2];
-  if (tensor_numel(&out->t) == 0) return NULL;
-  int64_t items = tensor_numel(&out->t) / n_b * ceil_div(n_b, rows);
+  int64_t items = f.n_out / f.n_b * ceil_div(f.n_b, rows);
   launch l;
   launch_begin(&l, s, n);
-  launch_dtype(&l, "TYPE", a->t.type);
-  launch_compute(&l, a->t.type);
+  launch_dtype(&l, "TYPE", f.a->t.type);
+  launch_compute(&l, f.a->t.type);
   launch_define(&l, "KIND", kind);
   launch_define(&l, "W", vector ? CPU_WIDTH : 1);
   launch_define(&l, "ROWS", rows);
-  launch_args(&l, &(distance_rows_args){.a = buffer_arg(a),
-                                        .b = buffer_arg(b),
-                                        .out = buffer_arg(out),
+  launch_args(&l, &(distance_rows_args){.a = buffer_arg(f.a),
+                                        .b = buffer_arg(f.b),
+                                        .out = buffer_arg(f.out),
                                         .items = items,
-                                        .n_a = a->t.dims[rank - 2],
-                                        .n_b = n_b,
-                                        .m = m,
-                                        .p = kind == KIND_ANY ? op->p : 0});
-  return launch_loops(&l, items, 1, (2 * m + 8) * rows);
+                                        .n_a = f.n_a,
+                                        .n_b = f.n_b,
+                                        .m = f.m,
+                                        .p = kind == KIND_ANY ? f.p : 0});
+  return launch_loops(&l, items, 1, (2 * f.m + 8) * rows);
 }

@@ -29,6 +29,13 @@ clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, bool team) {
   return team ? launch_groups(l, rows, LOCAL_SIZE) : launch_loops(l, rows, 1, row_size);
 }
 
+void split_rows(const tensor *rows, int n, tensor *kept, tensor *over) {
+  for (int i = 0; i < n; i++) {
+    kept[i] = take_dims(&rows[i], 0, rows[i].rank - 1);
+    over[i] = take_dims(&rows[i], rows[i].rank - 1, rows[i].rank);
+  }
+}
+
 static bool all_unit_stride(const tensor *ts, int n) {
   for (int i = 0; i < n; i++)
     if (ts[i].rank > 0 && ts[i].strides[ts[i].rank - 1] != 1) return false;

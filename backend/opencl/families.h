@@ -15,6 +15,8 @@ dtype moved_type(dtype t);
 size_t choose_local(const cl_recorder *s, int64_t items, int64_t work);
 /* Launches (items, others) work-items, `work` elements each. */
 clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) STATUS_CHECK;
+/* n tensors of rows_along: their last dimension, and the rest. */
+void split_rows(const tensor *rows, int n, tensor *kept, tensor *over);
 /* Launches `rows` teams of LOCAL_SIZE work-items (`team`), or one work-item a row. */
 clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, bool team) STATUS_CHECK;
 

@@ -1,4 +1,6 @@
 /* Positions of what is not zero: kernels_cl/nonzero.cl. */
+#include "ops/nonzero.h"
+
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
@@ -10,38 +12,35 @@ static int64_t choose_chunk(const cl_recorder *s, int64_t n) {
   return max_i64(GPU_CHUNK, ceil_div(n, MAX_CHUNKS));
 }
 
-static void begin_launch(launch *l, cl_recorder *s, const node *n) {
-  const ir_nonzero *op = n->instruction->op;
-  dtype type = n->tensors[op->x].t.type;
+static void begin_launch(launch *l, cl_recorder *s, const node *n, dtype type) {
   launch_begin(l, s, n);
   launch_dtype(l, "TYPE", moved_type(type));
   launch_define(l, "SHIFT", 64 - 8 * (int)dtype_size(type) + dtype_is_float(type));
 }
 
 clave_status opencl_nonzero(cl_recorder *s, const node *n) {
-  const ir_nonzero *op = n->instruction->op;
-  const tensor *x = &n->tensors[op->x].t;
+  nonzero_form f;
+  describe_nonzero(n, &f);
   /* An empty x has one empty chunk, which writes the count. */
-  int64_t numel = tensor_numel(x), chunk = choose_chunk(s, numel),
-          chunks = max_i64(1, ceil_div(numel, chunk));
+  int64_t chunk = choose_chunk(s, f.n), chunks = max_i64(1, ceil_div(f.n, chunk));
   TRY(recorder_scratch(s, (size_t)chunks * sizeof(cl_long)));
   launch l;
-  begin_launch(&l, s, n);
-  launch_args(&l, &(nonzero_count_args){.x = buffer_arg(&n->tensors[op->x]),
+  begin_launch(&l, s, n, f.x->t.type);
+  launch_args(&l, &(nonzero_count_args){.x = buffer_arg(f.x),
                                         .counts = scratch_arg(0),
                                         .chunks = chunks,
                                         .chunk = chunk,
-                                        .n = numel});
+                                        .n = f.n});
   TRY(launch_loops(&l, chunks, 1, chunk));
-  begin_launch(&l, s, n);
-  launch_args(&l, &(nonzero_write_args){.x = buffer_arg(&n->tensors[op->x]),
+  begin_launch(&l, s, n, f.x->t.type);
+  launch_args(&l, &(nonzero_write_args){.x = buffer_arg(f.x),
                                         .counts = scratch_arg(0),
-                                        .out = buffer_arg(&n->tensors[op->out]),
-                                        .count = buffer_arg(&n->tensors[op->count]),
-                                        .dims = dims_arg(x),
+                                        .out = buffer_arg(f.out),
+                                        .count = buffer_arg(f.count),
+                                        .dims = dims_arg(&f.x->t),
                                         .chunks = chunks,
                                         .chunk = chunk,
-                                        .n = numel,
-                                        .rank = x->rank});
+                                        .n = f.n,
+                                        .rank = f.x->t.rank});
   return launch_loops(&l, chunks, 1, chunk);
 }

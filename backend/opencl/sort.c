@@ -1,5 +1,7 @@
 /* Stable merge sort: kernels_cl/sort.cl. Of every run only the first k entries go on, so that a
  * small k costs little more than one pass over x. */
+#include "ops/sort.h"
+
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
@@ -8,10 +10,9 @@ enum { CPU_RUN = 32, GPU_RUN = 16, CPU_CHUNK = 1024, GPU_CHUNK = 16, MAX_STRETCH
 typedef struct sorting {
   cl_recorder *s;
   const node *n;
-  const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted */
-  bool descending, long_key;
-  tensor kept[2]; /* of x and out */
-  int64_t rows, size, k, x_step, out_step;
+  sort_form f;
+  tensor kept[2], over[2]; /* of x and out */
+  bool long_key;
   int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, first `pitch` */
   int now;                           /* which half of the scratch memory has the entries */
 } sorting;
@@ -21,62 +22,55 @@ static bool has_long_key(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
 static int run_of(const sorting *g) { return recorder_traits(g->s)->is_cpu ? CPU_RUN : GPU_RUN; }
 
 /* Scratch memory: keys of both halves, then places of both halves. */
-static int64_t keys_offset(const sorting *g, int half) { return half * g->rows * g->pitch; }
+static int64_t keys_offset(const sorting *g, int half) { return half * g->f.n_rows * g->pitch; }
 static int64_t places_offset(const sorting *g, int half) {
-  return ((g->long_key ? 4 : 2) + half) * g->rows * g->pitch;
+  return ((g->long_key ? 4 : 2) + half) * g->f.n_rows * g->pitch;
 }
 
 static clave_status make_entries(sorting *g) {
   size_t entry = g->long_key ? 12 : 8, bytes;
-  if (__builtin_mul_overflow((size_t)(g->rows * g->pitch), 2 * entry, &bytes))
+  if (__builtin_mul_overflow((size_t)(g->f.n_rows * g->pitch), 2 * entry, &bytes))
     return status_no_memory();
   return recorder_scratch(g->s, bytes);
 }
 
-static void lay_out(sorting *g, int axis) {
-  tensor both[2] = {g->x->t, g->out->t}, over[2];
-  both[1].dims[axis] = both[0].dims[axis];
-  split_dims(both, 2, 1u << axis, g->kept, over);
-  g->rows = tensor_numel(&g->kept[0]);
-  g->size = g->x->t.dims[axis];
-  g->k = g->out->t.dims[axis];
-  g->x_step = g->x->t.strides[axis];
-  g->out_step = g->out->t.strides[axis];
-  g->long_key = has_long_key(g->x->t.type);
+static void lay_out(sorting *g) {
+  split_rows(g->f.rows, 2, g->kept, g->over);
+  g->long_key = has_long_key(g->f.x->t.type);
   int64_t run = run_of(g);
-  g->length = min_i64(g->k, run);
+  g->length = min_i64(g->f.k, run);
   g->stretch = run;
-  if (g->k < run) { /* enough stretches for every core, no more */
+  if (g->f.k < run) { /* enough stretches for every core, no more */
     int64_t wanted =
         (int64_t)recorder_traits(g->s)->compute_units * (recorder_traits(g->s)->is_cpu ? 4 : 512);
-    g->stretch = max_i64(run, min_i64(MAX_STRETCH, g->rows * g->size / wanted));
+    g->stretch = max_i64(run, min_i64(MAX_STRETCH, g->f.n_rows * g->f.size / wanted));
   }
-  g->m = g->size / g->stretch * g->length + min_i64(g->size % g->stretch, g->length);
+  g->m = g->f.size / g->stretch * g->length + min_i64(g->f.size % g->stretch, g->length);
   g->pitch = g->m;
 }
 
 static clave_status launch_runs(sorting *g) {
   launch l;
   launch_begin(&l, g->s, g->n);
-  launch_dtype(&l, "X_TYPE", g->x->t.type);
-  launch_compute(&l, g->x->t.type);
+  launch_dtype(&l, "X_TYPE", g->f.x->t.type);
+  launch_compute(&l, g->f.x->t.type);
   launch_define(&l, "RUN", run_of(g));
-  launch_define(&l, "DESCENDING", g->descending);
+  launch_define(&l, "DESCENDING", g->f.descending);
   launch_define(&l, "LONG_KEY", g->long_key);
-  int64_t per_row = ceil_div(g->size, g->stretch);
-  launch_args(&l, &(sort_runs_args){.x = buffer_arg(g->x),
+  int64_t per_row = ceil_div(g->f.size, g->stretch);
+  launch_args(&l, &(sort_runs_args){.x = buffer_arg(g->f.x),
                                     .keys = scratch_arg(keys_offset(g, 0)),
                                     .places = scratch_arg(places_offset(g, 0)),
                                     .kept_dims = dims_arg(&g->kept[0]),
                                     .x_strides = strides_arg(&g->kept[0]),
-                                    .items = g->rows * per_row,
+                                    .items = g->f.n_rows * per_row,
                                     .per_row = per_row,
                                     .pitch = g->pitch,
-                                    .n = g->size,
-                                    .step = g->x_step,
+                                    .n = g->f.size,
+                                    .step = g->over[0].strides[0],
                                     .stretch = g->stretch,
                                     .keep = g->length});
-  return launch_loops(&l, g->rows * per_row, 1, g->stretch * 4);
+  return launch_loops(&l, g->f.n_rows * per_row, 1, g->stretch * 4);
 }
 
 static clave_status launch_merge(sorting *g) {
@@ -85,10 +79,10 @@ static clave_status launch_merge(sorting *g) {
   launch_define(&l, "LONG_KEY", g->long_key);
   launch_dtype(&l, "X_TYPE", g->long_key ? DTYPE_I64 : DTYPE_I32);
   launch_compute(&l, DTYPE_I64);
-  if (g->rows * g->pitch > INT32_MAX) launch_wide(&l);
-  int64_t keep = min_i64(2 * g->length, g->k), pairs = ceil_div(g->m, 2 * g->length);
+  if (g->f.n_rows * g->pitch > INT32_MAX) launch_wide(&l);
+  int64_t keep = min_i64(2 * g->length, g->f.k), pairs = ceil_div(g->m, 2 * g->length);
   int64_t chunk = min_i64(keep, recorder_traits(g->s)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
-  int64_t per_pair = ceil_div(keep, chunk), items = g->rows * pairs * per_pair;
+  int64_t per_pair = ceil_div(keep, chunk), items = g->f.n_rows * pairs * per_pair;
   launch_args(&l, &(sort_merge_args){.keys = scratch_arg(keys_offset(g, g->now)),
                                      .places = scratch_arg(places_offset(g, g->now)),
                                      .keys_out = scratch_arg(keys_offset(g, 1 - g->now)),
@@ -109,7 +103,7 @@ static clave_status launch_merge(sorting *g) {
 }
 
 static clave_status launch_order(sorting *g) {
-  if (g->size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
+  if (g->f.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
   TRY(make_entries(g));
   TRY(launch_runs(g));
   while (g->m > g->length) TRY(launch_merge(g));
@@ -118,8 +112,9 @@ static clave_status launch_order(sorting *g) {
 
 clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, int axis,
                          sorted_places *out) {
-  sorting g = {.s = s, .n = n, .x = x, .out = x};
-  lay_out(&g, axis);
+  sorting g = {.s = s, .n = n};
+  describe_order(x, axis, &g.f);
+  lay_out(&g);
   TRY(launch_order(&g));
   *out = (sorted_places){places_offset(&g, g.now), g.pitch};
   return NULL;
@@ -128,32 +123,29 @@ clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, i
 static clave_status launch_store(sorting *g) {
   launch l;
   launch_begin(&l, g->s, g->n);
-  launch_dtype(&l, "TYPE", moved_type(g->x->t.type));
-  launch_define(&l, "INDICES", g->indices != NULL);
+  launch_dtype(&l, "TYPE", moved_type(g->f.x->t.type));
+  launch_define(&l, "INDICES", g->f.indices != NULL);
   launch_compute(&l, DTYPE_I64);
-  launch_args(&l, &(sort_store_args){.x = buffer_arg(g->x),
+  launch_args(&l, &(sort_store_args){.x = buffer_arg(g->f.x),
                                      .places = scratch_arg(places_offset(g, g->now)),
-                                     .out = buffer_arg(g->out),
-                                     .indices = optional_arg(g->indices),
+                                     .out = buffer_arg(g->f.out),
+                                     .indices = optional_arg(g->f.indices),
                                      .kept_dims = dims_arg(&g->kept[0]),
                                      .x_strides = strides_arg(&g->kept[0]),
                                      .out_strides = strides_arg(&g->kept[1]),
-                                     .items = g->rows * g->k,
-                                     .k = g->k,
+                                     .items = g->f.n_rows * g->f.k,
+                                     .k = g->f.k,
                                      .pitch = g->pitch,
-                                     .x_step = g->x_step,
-                                     .out_step = g->out_step});
-  return launch_loops(&l, g->rows * g->k, 1, 8);
+                                     .x_step = g->over[0].strides[0],
+                                     .out_step = g->over[1].strides[0]});
+  return launch_loops(&l, g->f.n_rows * g->f.k, 1, 8);
 }
 
 clave_status opencl_sort(cl_recorder *s, const node *n) {
-  const ir_sort *op = n->instruction->op;
-  sorting g = {.s = s, .n = n, .descending = op->descending};
-  g.x = &n->tensors[op->x];
-  g.out = &n->tensors[op->out];
-  g.indices = operand_of(n, op->indices);
-  if (tensor_numel(&g.out->t) == 0) return NULL;
-  lay_out(&g, axis_of(op->axis, g.x->t.rank));
+  sorting g = {.s = s, .n = n};
+  describe_sort(n, &g.f);
+  if (g.f.n_rows * g.f.k == 0) return NULL;
+  lay_out(&g);
   TRY(launch_order(&g));
   return launch_store(&g);
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/reduce.h"
 #include "backend/cpu/kernels/rows.h"
@@ -23,6 +24,7 @@ enum { MAX_GRANTS = 64 };
 typedef struct test_pool {
   void *memory[MAX_GRANTS];
   int n, grants;
+  size_t taken; /* bytes of all requests, each rounded up */
 } test_pool;
 
 static void run_backwards(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
@@ -35,8 +37,9 @@ static void run_backwards(void *pool, int64_t n, int64_t grain, kernel_body body
 static void *grant(void *pool, size_t bytes) {
   test_pool *p = pool;
   if (p->n >= p->grants) return NULL;
-  void *memory = aligned_alloc(64, (bytes + 64) / 64 * 64);
+  void *memory = aligned_alloc(64, kernel_scratch_size(bytes > 0 ? bytes : 1));
   assert_non_null(memory);
+  p->taken += kernel_scratch_size(bytes);
   memset(memory, 0xff, bytes); /* NaN, so that what a kernel did not write shows */
   return p->memory[p->n++] = memory;
 }
@@ -319,7 +322,7 @@ static void test_scratch_runs_out(void **state) {
 
 /* ---- reductions: a long one is split, the parts joined */
 
-/* All of x, in memory that the kernel asked for. */
+/* All of x, in the memory that the kernel said it would take. */
 static float reduce_all(kreduce_kind kind, const ktensor *x, const kernel_context *ctx) {
   float out = -1;
   const reduce_args args = {.kind = kind,
@@ -327,14 +330,17 @@ static float reduce_all(kreduce_kind kind, const ktensor *x, const kernel_contex
                             .out = {.data = &out, .type = DTYPE_F32},
                             .over = {1, {x->dims[0]}, {1}},
                             .divisor = (double)x->dims[0]};
-  assert_true(kernel_reduce.scratch(ctx, &args) > 0);
+  test_pool *pool = ctx->pool;
+  pool->taken = 0;
   assert_true(kernel_reduce.run(ctx, &args));
+  assert_true(pool->taken > 0);
+  assert_int_equal(pool->taken, kernel_reduce.scratch(ctx, &args));
   return out;
 }
 
 static void test_split_variance(void **state) {
   (void)state;
-  enum { N = 300000 };
+  enum { N = 360000 }; /* 11 parts */
   float *x = malloc(N * sizeof *x);
   assert_non_null(x);
   for (int i = 0; i < N; i++) x[i] = 1000 + (float)(i % 10);
@@ -351,6 +357,103 @@ static void test_split_variance(void **state) {
   free(x);
 }
 
+/* ---- attention over a ring: pieces of any size at any position are what rows one by one are */
+
+enum { TOKENS = 24, RING = 9, WINDOW = 4, HEADS = 4, KV = 2, DIM = 3 };
+
+typedef struct ring {
+  float q[HEADS][TOKENS][DIM], k[KV][TOKENS][DIM], v[KV][TOKENS][DIM], out[HEADS][TOKENS][DIM];
+  float keys[KV][RING][DIM], values[KV][RING][DIM];
+} ring;
+
+static void fill_ring(ring *r) {
+  float *q = &r->q[0][0][0], *k = &r->k[0][0][0], *v = &r->v[0][0][0];
+  for (int i = 0; i < HEADS * TOKENS * DIM; i++) q[i] = (float)(i * 7 % 23 - 11) / 8;
+  for (int i = 0; i < KV * TOKENS * DIM; i++) k[i] = (float)(i * 5 % 19 - 9) / 8;
+  for (int i = 0; i < KV * TOKENS * DIM; i++) v[i] = (float)(i * 11 % 29 - 14) / 8;
+}
+
+/* Rows [at, at + n) of (heads, rows, DIM). */
+static ktensor some_rows(void *data, int64_t heads, int64_t rows, int64_t at, int64_t n) {
+  return (ktensor){(float *)data + at * DIM,
+                   DTYPE_F32,
+                   4,
+                   {1, heads, n, DIM},
+                   {heads * rows * DIM, rows * DIM, DIM, 1}};
+}
+
+/* The tokens [at, at + n). The kernel takes the memory that it says it takes at any position. */
+static void attend_ring(ring *r, int n_threads, int64_t at, int64_t n) {
+  const attention_cached_args args = {.q = some_rows(r->q, HEADS, TOKENS, at, n),
+                                      .new_k = some_rows(r->k, KV, TOKENS, at, n),
+                                      .new_v = some_rows(r->v, KV, TOKENS, at, n),
+                                      .position = {.data = &at, .type = DTYPE_I64},
+                                      .k = some_rows(r->keys, KV, RING, 0, RING),
+                                      .v = some_rows(r->values, KV, RING, 0, RING),
+                                      .out = some_rows(r->out, HEADS, TOKENS, at, n),
+                                      .sizes = {1, KV, HEADS / KV, n, RING, DIM, DIM},
+                                      .window = WINDOW,
+                                      .room = RING - WINDOW + 1,
+                                      .scale = 0.5};
+  test_pool pool = {.grants = 1};
+  kernel_fault fault = {0};
+  kernel_context ctx = make_context(&pool, &fault);
+  ctx.n_threads = n_threads;
+  assert_true(kernel_attention_cached.run(&ctx, &args));
+  assert_int_equal(pool.taken, kernel_attention_cached.scratch(&ctx, &args));
+  assert_int_equal(fault.kind, KERNEL_FAULT_NONE);
+  free_pool(&pool);
+}
+
+static void test_rings(void **state) {
+  (void)state;
+  ring reference = {0}, before = {0};
+  fill_ring(&reference);
+  before = reference;
+  for (int at = 0; at < TOKENS; at++) attend_ring(&reference, 1, at, 1);
+  for (int at = 0; at < TOKENS; attend_ring(&before, 1, at++, 1))
+    for (int n = 1; n <= TOKENS - at; n++)
+      for (int n_threads = 1; n_threads <= 5; n_threads += 2) {
+        ring r = before;
+        attend_ring(&r, n_threads, at, n);
+        for (int h = 0; h < HEADS; h++)
+          for (int i = at; i < at + n; i++)
+            for (int d = 0; d < DIM; d++)
+              assert_float_equal(r.out[h][i][d], reference.out[h][i][d], 1e-6);
+      }
+}
+
+/* Reported at the run, for no other position; nothing is stored. */
+static void test_ring_positions(void **state) {
+  (void)state;
+  static const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX - RING};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    ring r = {0};
+    fill_ring(&r);
+    const ring before = r;
+    int64_t at = wrong[i];
+    const attention_cached_args args = {.q = some_rows(r.q, HEADS, TOKENS, 0, 1),
+                                        .new_k = some_rows(r.k, KV, TOKENS, 0, 1),
+                                        .new_v = some_rows(r.v, KV, TOKENS, 0, 1),
+                                        .position = {.data = &at, .type = DTYPE_I64},
+                                        .k = some_rows(r.keys, KV, RING, 0, RING),
+                                        .v = some_rows(r.values, KV, RING, 0, RING),
+                                        .out = some_rows(r.out, HEADS, TOKENS, 0, 1),
+                                        .sizes = {1, KV, HEADS / KV, 1, RING, DIM, DIM},
+                                        .window = WINDOW,
+                                        .room = RING - WINDOW + 1,
+                                        .scale = 1};
+    test_pool pool = {.grants = 1};
+    kernel_fault fault = {0};
+    kernel_context ctx = make_context(&pool, &fault);
+    assert_true(kernel_attention_cached.run(&ctx, &args));
+    assert_int_equal(fault.kind, KERNEL_FAULT_ROWS);
+    assert_true(fault.value == at && fault.low == 1 && fault.high == RING);
+    assert_memory_equal(&r, &before, sizeof r);
+    free_pool(&pool);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_integer_steps),
@@ -365,6 +468,8 @@ int main(void) {
       cmocka_unit_test(test_batches),
       cmocka_unit_test(test_scratch_runs_out),
       cmocka_unit_test(test_split_variance),
+      cmocka_unit_test(test_rings),
+      cmocka_unit_test(test_ring_positions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Layouts against brute force: the storage positions of all elements in row-major order say what a
  * layout means. */
 #include "ops/fixture.h"
+#include "ops/node.h"
 
 enum { MAX_ELEMENTS = 5000, ROUNDS = 4000 };
 
@@ -95,6 +96,43 @@ static void collapse_merges_all_it_can(void **state) {
   tensor empty = fix.tensors[slot(DTYPE_F32, 3, 2, 0, 4)];
   tensors_collapse(&empty, 1);
   assert_int_equal(tensor_numel(&empty), 0);
+}
+
+/* t with `axis` behind its other dimensions. */
+static tensor axis_last(const tensor *t, int axis) {
+  tensor moved = *t;
+  for (int d = 0, to = 0; d < t->rank; d++) {
+    int at = d == axis ? t->rank - 1 : to++;
+    moved.dims[at] = t->dims[d];
+    moved.strides[at] = t->strides[d];
+  }
+  return moved;
+}
+
+/* Of two tensors whose sizes differ along the axis alone. */
+static void rows_keep_the_walk(void **state) {
+  (void)state;
+  srand(3);
+  for (int round = 0; round < ROUNDS; round++) {
+    static int64_t wanted[MAX_ELEMENTS], have[MAX_ELEMENTS];
+    tensor ts[2] = {random_layout()}, rows[2];
+    int axis = ts[0].rank > 0 ? pick(ts[0].rank) : 0;
+    ts[1] = ts[0];
+    if (ts[1].rank > 0) ts[1].dims[axis] = 1 + pick(4);
+    if (pick(2)) tensor_set_contiguous(&ts[1]);
+    rows_along(ts, 2, axis, rows);
+    assert_int_equal(rows[0].rank, rows[1].rank);
+    for (int k = 0; k < 2; k++) {
+      tensor moved = axis_last(&ts[k], axis);
+      int count = list_positions(&moved, wanted), last = rows[k].rank - 1;
+      rows[k].offset = ts[k].offset;
+      assert_int_equal(list_positions(&rows[k], have), count);
+      assert_memory_equal(have, wanted, (size_t)count * sizeof *have);
+      assert_int_equal(rows[k].dims[last], ts[k].rank > 0 ? ts[k].dims[axis] : 1);
+      if (rows[k].dims[last] == 1) assert_int_equal(rows[k].strides[last], 1);
+      for (int d = 0; d < last; d++) assert_int_not_equal(rows[k].dims[d], 1);
+    }
+  }
 }
 
 static void broadcast_repeats(void **state) {
@@ -222,6 +260,7 @@ int main(void) {
       cmocka_unit_test(contiguous_layouts),
       cmocka_unit_test(collapse_keeps_the_walk),
       cmocka_unit_test(collapse_merges_all_it_can),
+      cmocka_unit_test(rows_keep_the_walk),
       cmocka_unit_test(broadcast_repeats),
       cmocka_unit_test(reshape_views),
       cmocka_unit_test(slice_views),

@@ -11,22 +11,30 @@
 #include "backend/cpu/kernels/vector.h"
 #include "backend/cpu/kernels/walk.h"
 
-enum {
-  MOST_ROWS = 8,
-  KEY_STEP = 512,
-  MULTIPLIES_PER_THREAD = 128 * 1024,
-  ELEMENTS_PER_THREAD = 16 * 1024
-};
+enum { MOST_ROWS = 8, MULTIPLIES_PER_THREAD = 128 * 1024, ELEMENTS_PER_THREAD = 16 * 1024 };
 
-/* Head h of q reads head h / share of k and v. All queries of the heads that share one are its
- * rows.
- */
+/* What is attended to: all of an op, or a piece of one with a cache. Key j is row (first_row + j)
+ * mod rows of k and v. */
+typedef struct attention {
+  const ktensor *q, *k, *v, *mask, *out; /* mask: NULL where there is none */
+  const ktensor *k_scale, *v_scale;      /* factors of the rows, or NULL */
+  attention_sizes sizes;                 /* n_keys: up to the last one that is seen */
+  int64_t first_row;
+  bool causal;            /* query i sees keys <= before + i ... */
+  int64_t before, window; /* ... and of these the last `window`; 0: all */
+  double scale, softcap, masked;
+  float empty; /* 0 or NaN: the weights of a query whose scores are all -inf */
+} attention;
+
+/* All queries of the heads that share one of k and v are its rows. */
 typedef struct heads {
   const attention *p;
   compute_class c;
-  int rank;                                       /* of all operands */
-  int64_t n_kv, share, l_q, l_k, head_dim, v_dim; /* l_k: n_keys */
-  int64_t rows, rows_per_task, blocks;            /* per head of k; blocks: tasks */
+  int rank;                                 /* of all operands but the scales */
+  int64_t share, l_q, l_k, head_dim, v_dim; /* of p's sizes */
+  int64_t rows, rows_per_task, blocks;      /* per head of k; blocks: tasks */
+  int64_t n_tasks, work;                    /* as run_slots wants them */
+  size_t scratch_size;
 } heads;
 
 /* A query: it may see the keys [from, to) before the mask. */
@@ -271,28 +279,72 @@ static void divide(heads *h, int64_t n_pairs, int n_threads) {
   int64_t fair = n_pairs * h->rows / (n_threads > 0 ? n_threads : 1);
   h->rows_per_task = fair < 1 ? 1 : fair < MOST_ROWS ? fair : MOST_ROWS;
   h->blocks = (h->rows + h->rows_per_task - 1) / h->rows_per_task;
+  h->n_tasks = h->v_dim > 0 ? n_pairs * h->blocks : 0;
 }
 
-bool kernel_attention(const kernel_context *ctx, const attention *p) {
-  const ktensor *q = p->q;
-  int r = q->rank;
-  heads h = {.p = p, .c = q->type == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_F32, .rank = r};
-  h.n_kv = larger(p->k->dims[r - 3], 1);
-  h.share = q->dims[r - 3] / h.n_kv;
-  h.l_q = q->dims[r - 2];
-  h.l_k = p->n_keys;
-  h.head_dim = q->dims[r - 1];
-  h.v_dim = p->v->dims[r - 1];
-  h.rows = h.share * h.l_q;
-  int64_t n_pairs = product_of(q->dims, r - 3) * h.n_kv;
-  if (n_pairs * h.rows * h.v_dim == 0) return true;
+static heads make_heads(const kernel_context *ctx, const attention *p) {
+  const attention_sizes *s = &p->sizes;
+  heads h = {.p = p,
+             .c = p->q->type == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_F32,
+             .rank = p->q->rank,
+             .share = s->share,
+             .l_q = s->n_queries,
+             .l_k = s->n_keys,
+             .head_dim = s->head_dim,
+             .v_dim = s->v_dim,
+             .rows = s->share * s->n_queries};
+  int64_t n_pairs = s->n_batch * s->n_kv;
   divide(&h, n_pairs, ctx->n_threads);
-  int64_t l_k = (h.l_k + KEY_STEP - 1) / KEY_STEP * KEY_STEP; /* a cache grows; the memory seldom */
-  int64_t elements = h.rows_per_task * (h.head_dim + l_k + h.v_dim) + larger(h.head_dim, h.v_dim);
-  int64_t multiplies = n_pairs * h.rows * h.l_k * (h.head_dim + h.v_dim);
-  return run_slots(ctx, n_pairs * h.blocks, multiplies / MULTIPLIES_PER_THREAD,
-                   (size_t)elements * compute_size(h.c), attend, &h);
+  h.work = n_pairs * h.rows * h.l_k * (h.head_dim + h.v_dim) / MULTIPLIES_PER_THREAD;
+  int64_t elements = h.rows_per_task * (h.head_dim + h.l_k + h.v_dim) + larger(h.head_dim, h.v_dim);
+  h.scratch_size = (size_t)elements * compute_size(h.c);
+  return h;
 }
+
+static size_t heads_scratch(const kernel_context *ctx, const attention *p) {
+  heads h = make_heads(ctx, p);
+  return slots_bytes(ctx, h.n_tasks, h.work, h.scratch_size);
+}
+
+static void attend_heads(const kernel_context *ctx, const attention *p, char *scratch) {
+  heads h = make_heads(ctx, p);
+  run_slots_in(ctx, h.n_tasks, h.work, h.scratch_size, attend, &h, scratch);
+}
+
+static attention whole(const attention_args *p) {
+  return (attention){.q = &p->q,
+                     .k = &p->k,
+                     .v = &p->v,
+                     .mask = p->mask.data ? &p->mask : NULL,
+                     .out = &p->out,
+                     .sizes = p->sizes,
+                     .causal = p->causal,
+                     .scale = p->scale,
+                     .masked = p->masked,
+                     .empty = p->empty_nan ? NAN : 0};
+}
+
+static size_t attention_scratch(const kernel_context *ctx, const void *args) {
+  const attention a = whole(args);
+  return heads_scratch(ctx, &a);
+}
+
+static bool run_attention(const kernel_context *ctx, const void *args) {
+  const attention a = whole(args);
+  size_t bytes = heads_scratch(ctx, &a);
+  char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes > 0 && !scratch) return false;
+  attend_heads(ctx, &a, scratch);
+  return true;
+}
+
+const kernel_desc kernel_attention = {
+    .name = "attention",
+    .run = run_attention,
+    .scratch = attention_scratch,
+    .args_size = sizeof(attention_args),
+    .operands = {OPERAND(attention_args, q), OPERAND(attention_args, k), OPERAND(attention_args, v),
+                 OPERAND(attention_args, mask), OPERAND(attention_args, out)}};
 
 /* ---------------------------------------------------------------- the cache */
 
@@ -353,9 +405,92 @@ static void store_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-void kernel_attention_store(const kernel_context *ctx, const ktensor *x, int64_t at,
-                            const ktensor *cache, const ktensor *scale) {
-  storing s = {x, cache, scale, at % (cache->dims[2] > 0 ? cache->dims[2] : 1)};
+/* Rows of x (B, n, L, size) to rows (at + i) mod rows of cache (B, n, rows, size). */
+static void store_new(const kernel_context *ctx, const ktensor *x, int64_t at, const ktensor *cache,
+                      const ktensor *scale) {
+  storing s = {x, cache, scale, at % larger(cache->dims[2], 1)};
   int64_t grain = ELEMENTS_PER_THREAD / larger(x->dims[3], 1);
   ctx->parallel_for(ctx->pool, product_of(x->dims, 3), larger(grain, 1), store_rows, &s);
 }
+
+/* ---------------------------------------------------------------- with a cache */
+
+/* Rows [first, first + n) of a (B, heads, L, size). */
+static ktensor rows_from(const ktensor *t, int64_t first, int64_t n) {
+  ktensor part = *t;
+  part.data = element_at(t->data, t->type, first * t->strides[2]);
+  part.dims[2] = n;
+  return part;
+}
+
+static const ktensor *present(const ktensor *t) { return t->data ? t : NULL; }
+
+/* n rows that see up to n_keys keys; without q and out. */
+static attention piece_of(const attention_cached_args *p, int64_t n, int64_t n_keys) {
+  attention a = {.k = &p->k,
+                 .v = &p->v,
+                 .k_scale = present(&p->k_scale),
+                 .v_scale = present(&p->v_scale),
+                 .sizes = p->sizes,
+                 .causal = true,
+                 .window = p->window,
+                 .scale = p->scale,
+                 .softcap = p->softcap};
+  a.sizes.n_queries = n;
+  a.sizes.n_keys = n_keys;
+  return a;
+}
+
+/* Rows [first, first + n), whose first stands at position `at`. */
+static void attend_piece(const kernel_context *ctx, const attention_cached_args *p, int64_t first,
+                         int64_t n, int64_t at, char *scratch) {
+  int64_t start = p->window && at >= p->window ? at - p->window + 1 : 0;
+  ktensor q = rows_from(&p->q, first, n), out = rows_from(&p->out, first, n),
+          k = rows_from(&p->new_k, first, n), v = rows_from(&p->new_v, first, n);
+  attention a = piece_of(p, n, at - start + n);
+  a.q = &q;
+  a.out = &out;
+  a.before = at - start;
+  a.first_row = start % p->sizes.n_keys;
+  store_new(ctx, &k, at, a.k, a.k_scale);
+  store_new(ctx, &v, at, a.v, a.v_scale);
+  attend_heads(ctx, &a, scratch);
+}
+
+/* That of the first piece, which has the most rows, where it sees the whole cache. */
+static size_t attention_cached_scratch(const kernel_context *ctx, const void *args) {
+  const attention_cached_args *p = args;
+  int64_t rows = p->sizes.n_queries, n = rows < p->room ? rows : p->room;
+  attention a = piece_of(p, n, p->sizes.n_keys);
+  a.q = &p->q;
+  return heads_scratch(ctx, &a);
+}
+
+static bool run_attention_cached(const kernel_context *ctx, const void *args) {
+  const attention_cached_args *p = args;
+  int64_t rows = p->sizes.n_queries, size = p->sizes.n_keys,
+          position = *(const int64_t *)p->position.data;
+  int64_t last = p->window ? INT64_MAX - size : size;
+  if (position < 0 || position > last - rows) {
+    kernel_fault_set(ctx->fault, KERNEL_FAULT_ROWS, position, rows, size);
+    return true;
+  }
+  size_t bytes = attention_cached_scratch(ctx, p);
+  char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes > 0 && !scratch) return false;
+  for (int64_t first = 0; first < rows; first += p->room)
+    attend_piece(ctx, p, first, rows - first < p->room ? rows - first : p->room, position + first,
+                 scratch);
+  return true;
+}
+
+const kernel_desc kernel_attention_cached = {
+    .name = "attention_cached",
+    .run = run_attention_cached,
+    .scratch = attention_cached_scratch,
+    .args_size = sizeof(attention_cached_args),
+    .operands = {OPERAND(attention_cached_args, q), OPERAND(attention_cached_args, new_k),
+                 OPERAND(attention_cached_args, new_v), OPERAND(attention_cached_args, position),
+                 OPERAND(attention_cached_args, k), OPERAND(attention_cached_args, v),
+                 OPERAND(attention_cached_args, k_scale), OPERAND(attention_cached_args, v_scale),
+                 OPERAND(attention_cached_args, out)}};

@@ -3,28 +3,40 @@
 /* Scaled dot product attention. */
 #include "base/kernel.h"
 
-/* All of one rank >= 3: q (..., n_heads, Lq, head_dim), k (..., n_kv, rows, head_dim), v (...,
- * n_kv, rows, v_dim), last strides 1; mask (..., n_heads, Lq, n_keys) with broadcast dims as stride
- * 0, BOOL (true = attend) or float (added), or NULL; out: rows of v_dim. Head h reads the keys of h
- * / (n_heads / n_kv). Key j is row (first_row + j) mod rows. */
-typedef struct attention {
-  const ktensor *q, *k, *v, *mask, *out;
-  const ktensor *k_scale, *v_scale; /* (..., n_kv, rows, 1) F32, factors of the rows, or NULL */
-  int64_t n_keys, first_row;
-  bool causal;            /* query i sees keys <= before + i ... */
-  int64_t before, window; /* ... and of these the last `window`; 0: all */
-  double scale, softcap;  /* softcap: a score s becomes softcap * tanh(s / softcap); 0: none */
-  double masked;          /* the score of a key that a BOOL mask hides */
-  float empty;            /* 0 or NaN: the weights of a query whose scores are all -inf */
-} attention;
+/* All operands are of one rank >= 3 with last strides 1: q (*, n_kv * share, n_queries, head_dim),
+ * k (*, n_kv, n_keys, head_dim), v (*, n_kv, n_keys, v_dim); * has n_batch elements. Head h reads
+ * head h / share of k and v. */
+typedef struct attention_sizes {
+  int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
+} attention_sizes;
 
-bool kernel_attention(const kernel_context *ctx,
-                      const attention *p); /* false when scratch memory is out */
+typedef struct attention_args {
+  ktensor q, k, v;
+  ktensor mask; /* (*, n_kv * share, n_queries, n_keys), BOOL (true = attend) or float (added), with
+                   broadcast dims as stride 0, or absent */
+  ktensor out;  /* rows of v_dim */
+  attention_sizes sizes;
+  bool causal;          /* query i sees the keys up to i */
+  bool empty_nan;       /* a query whose scores are all -inf gets NaN, not 0 */
+  double scale, masked; /* masked: the score of a key that a BOOL mask hides */
+} attention_args;
+KERNEL(attention, attention_args);
 
-/* Rows of x (B, n, L, size) to rows (at + i) mod rows of cache (B, n, rows, size). An I8 cache gets
- * round(x / s), s = max|x| / 127 or NaN, which goes to scale (B, n, rows, 1) F32; else scale is
- * NULL. */
-void kernel_attention_store(const kernel_context *ctx, const ktensor *x, int64_t at,
-                            const ktensor *cache, const ktensor *scale);
+/* New row i becomes row (position + i) mod n_keys of k and v, which are caches of n_keys rows. The
+ * query of position p sees the keys of (p - window, p], or of [0, p] where window is 0. Stores and
+ * attends to `room` rows at a time, which is as many as overwrite no keys in use. A row x of an I8
+ * cache is round(x / s), s = max|x| / 127 or NaN being its scale. A position of which the rows do
+ * not fit is a fault. */
+typedef struct attention_cached_args {
+  ktensor q, new_k, new_v;  /* (B, heads, n_queries, size) */
+  ktensor position;         /* one I64 */
+  ktensor k, v;             /* (B, n_kv, n_keys, size) */
+  ktensor k_scale, v_scale; /* (B, n_kv, n_keys) F32, of I8 caches, or absent */
+  ktensor out;
+  attention_sizes sizes;
+  int64_t window, room;
+  double scale, softcap; /* softcap: a score s becomes softcap * tanh(s / softcap); 0: none */
+} attention_cached_args;
+KERNEL(attention_cached, attention_cached_args);
 
 #endif

@@ -6,10 +6,11 @@
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/walk.h"
 
+enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
+
 typedef struct cumulate_task {
-  kcumulate_kind kind;
+  const cumulate_args *p;
   compute_class c; /* COMPUTE_F64 or COMPUTE_I64 */
-  const ktensor *x, *out, *indices;
 } cumulate_task;
 
 /* The fold so far. logsumexp: f is the greatest x, sum that of exp(x - f). */
@@ -79,45 +80,50 @@ static running start(kcumulate_kind kind) {
 
 /* indices: NULL, or the row's. */
 static void cumulate_row(const cumulate_task *t, const char *from, char *to, int64_t *indices) {
-  const ktensor *x = t->x, *out = t->out;
-  int last = x->rank - 1;
-  running r = start(t->kind);
+  const cumulate_args *p = t->p;
+  dtype x = p->x.type, out = p->out.type;
+  int64_t step = p->x.strides[p->x.rank - 1], out_step = p->out.strides[p->out.rank - 1];
+  running r = start(p->kind);
   row_block row;
   int64_t at[ROW_BLOCK];
-  for (int64_t k = 0; k < x->dims[last]; k += ROW_BLOCK) {
-    int64_t n = x->dims[last] - k < ROW_BLOCK ? x->dims[last] - k : ROW_BLOCK;
-    load_row(t->c, x->type, element_at(from, x->type, k * x->strides[last]), x->strides[last], n,
-             &row);
+  for (int64_t k = 0; k < p->row; k += ROW_BLOCK) {
+    int64_t n = p->row - k < ROW_BLOCK ? p->row - k : ROW_BLOCK;
+    load_row(t->c, x, element_at(from, x, k * step), step, n, &row);
     if (t->c == COMPUTE_I64) {
-      fold_i64(t->kind, &r, row.i64, n, k, at);
+      fold_i64(p->kind, &r, row.i64, n, k, at);
     } else {
-      fold_f64(t->kind, &r, row.f64, n, k, at);
+      fold_f64(p->kind, &r, row.f64, n, k, at);
     }
-    store_row(t->c, out->type, element_at(to, out->type, k * out->strides[last]),
-              out->strides[last], n, &row);
-    for (int64_t i = 0; i < n && indices; i++) indices[(k + i) * t->indices->strides[last]] = at[i];
+    store_row(t->c, out, element_at(to, out, k * out_step), out_step, n, &row);
+    for (int64_t i = 0; i < n && indices; i++) indices[(k + i) * out_step] = at[i];
   }
 }
 
 static void cumulate_rows(void *ctx, int64_t begin, int64_t end) {
   const cumulate_task *t = ctx;
-  walk w = {.rank = t->x->rank - 1, .dims = t->x->dims};
-  walk_add(&w, t->x->strides);
-  walk_add(&w, t->out->strides);
-  if (t->indices) walk_add(&w, t->indices->strides);
+  const ktensor *x = &t->p->x, *out = &t->p->out;
+  int64_t *indices = t->p->indices.data;
+  walk w = {.rank = x->rank - 1, .dims = x->dims};
+  walk_add(&w, x->strides);
+  walk_add(&w, out->strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w))
-    cumulate_row(t, element_at(t->x->data, t->x->type, w.offset[0]),
-                 element_at(t->out->data, t->out->type, w.offset[1]),
-                 t->indices ? (int64_t *)t->indices->data + w.offset[2] : NULL);
+    cumulate_row(t, element_at(x->data, x->type, w.offset[0]),
+                 element_at(out->data, out->type, w.offset[1]),
+                 indices ? indices + w.offset[1] : NULL);
 }
 
-void kernel_cumulate(const kernel_context *ctx, kcumulate_kind kind, const ktensor *x,
-                     const ktensor *out, const ktensor *indices) {
-  int64_t n = ktensor_numel(x);
-  if (n == 0) return;
-  cumulate_task t = {.kind = kind, .x = x, .out = out, .indices = indices};
-  t.c = compute_class_of(x->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  int64_t row = x->dims[x->rank - 1];
-  ctx->parallel_for(ctx->pool, n / row, 16 * 1024 / row + 1, cumulate_rows, &t);
+static bool cumulate(const kernel_context *ctx, const void *args) {
+  cumulate_task t = {.p = args};
+  t.c = compute_class_of(t.p->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+  if (t.p->row > 0)
+    ctx->parallel_for(ctx->pool, t.p->n_rows, GRAIN / t.p->row + 1, cumulate_rows, &t);
+  return true;
 }
+
+const kernel_desc kernel_cumulate = {
+    .name = "cumulate",
+    .run = cumulate,
+    .args_size = sizeof(cumulate_args),
+    .operands = {OPERAND(cumulate_args, x), OPERAND(cumulate_args, out),
+                 OPERAND(cumulate_args, indices)}};

@@ -12,9 +12,13 @@ typedef enum kcumulate_kind {
   KCUMULATE_LOGSUMEXP
 } kcumulate_kind;
 
-/* out: of x's shape. indices (extremes; NULL: not wanted): I64, where the extreme so far stands,
- * the last of equal ones; NaN stays. */
-void kernel_cumulate(const kernel_context *ctx, kcumulate_kind kind, const ktensor *x,
-                     const ktensor *out, const ktensor *indices);
+/* indices (of extremes; absent: not wanted): I64, where the extreme so far stands, the last of
+ * equal ones; NaN stays. */
+typedef struct cumulate_args {
+  kcumulate_kind kind;
+  ktensor x, out, indices; /* (*, row) of n_rows rows; out and indices have equal strides */
+  int64_t n_rows, row;
+} cumulate_args;
+KERNEL(cumulate, cumulate_args);
 
 #endif

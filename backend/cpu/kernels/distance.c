@@ -7,12 +7,6 @@
 
 enum { GRAIN = 16 * 1024 };
 
-typedef struct distance_task {
-  double p;
-  const ktensor *a, *b, *out;
-  int64_t n_a, n_b, m;
-} distance_task;
-
 /* sum with the terms of x - y, n of each. */
 static double add_terms(double p, double sum, const double *x, const double *y, int64_t n) {
   if (p == 1) {
@@ -37,32 +31,36 @@ static double finish(double p, double sum) {
   return p == 2 ? sqrt(sum) : pow(sum, 1 / p);
 }
 
-static double row_distance(const distance_task *t, int64_t row_a, int64_t row_b) {
+static double row_distance(const distance_args *t, int64_t row_a, int64_t row_b) {
   double x[ROW_BLOCK], y[ROW_BLOCK], sum = 0;
-  dtype type = t->a->type;
+  dtype type = t->a.type;
   for (int64_t at = 0; at < t->m; at += ROW_BLOCK) {
     int64_t n = t->m - at < ROW_BLOCK ? t->m - at : ROW_BLOCK;
-    load_row(COMPUTE_F64, type, element_at(t->a->data, type, row_a * t->m + at), 1, n, x);
-    load_row(COMPUTE_F64, type, element_at(t->b->data, type, row_b * t->m + at), 1, n, y);
+    load_row(COMPUTE_F64, type, element_at(t->a.data, type, row_a * t->m + at), 1, n, x);
+    load_row(COMPUTE_F64, type, element_at(t->b.data, type, row_b * t->m + at), 1, n, y);
     sum = add_terms(t->p, sum, x, y, n);
   }
   return finish(t->p, sum);
 }
 
 static void distance_range(void *ctx, int64_t begin, int64_t end) {
-  const distance_task *t = ctx;
+  const distance_args *t = ctx;
   for (int64_t k = begin; k < end; k++) {
     int64_t row = k / t->n_b, batch = row / t->n_a;
     double d = row_distance(t, row, batch * t->n_b + k % t->n_b);
-    store_row(COMPUTE_F64, t->out->type, element_at(t->out->data, t->out->type, k), 1, 1, &d);
+    store_row(COMPUTE_F64, t->out.type, element_at(t->out.data, t->out.type, k), 1, 1, &d);
   }
 }
 
-void kernel_distance(const kernel_context *ctx, double p, const ktensor *a, const ktensor *b,
-                     const ktensor *out) {
-  distance_task t = {.p = p, .a = a, .b = b, .out = out};
-  t.n_a = a->dims[a->rank - 2];
-  t.n_b = b->dims[b->rank - 2];
-  t.m = a->dims[a->rank - 1];
-  ctx->parallel_for(ctx->pool, ktensor_numel(out), GRAIN / (t.m + 1) + 1, distance_range, &t);
+static bool distance(const kernel_context *ctx, const void *args) {
+  distance_args t = *(const distance_args *)args;
+  ctx->parallel_for(ctx->pool, t.n_out, GRAIN / (t.m + 1) + 1, distance_range, &t);
+  return true;
 }
+
+const kernel_desc kernel_distance = {
+    .name = "distance",
+    .run = distance,
+    .args_size = sizeof(distance_args),
+    .operands = {OPERAND(distance_args, a), OPERAND(distance_args, b),
+                 OPERAND(distance_args, out)}};

@@ -3,9 +3,13 @@
 /* Distances between the rows of two matrices. */
 #include "base/kernel.h"
 
-/* a: (batch, P, M), b: (batch, R, M), out: (batch, P, R), contiguous floats, given as (*, P, M) and
- * so on. p: the norm's order, 0 and infinity included. Accumulates in double. */
-void kernel_distance(const kernel_context *ctx, double p, const ktensor *a, const ktensor *b,
-                     const ktensor *out);
+/* Contiguous floats. Accumulates in double. */
+typedef struct distance_args {
+  ktensor a, b; /* (*, n_a, m), (*, n_b, m) */
+  ktensor out;  /* (*, n_a, n_b) of n_out elements */
+  int64_t n_out, n_a, n_b, m;
+  double p; /* the norm's order, 0 and infinity included */
+} distance_args;
+KERNEL(distance, distance_args);
 
 #endif

@@ -10,7 +10,7 @@ enum { CHUNK = 16 * 1024 };
 typedef struct nonzero_task {
   const ktensor *x;
   int64_t n;       /* elements of x */
-  int64_t *before; /* (chunks + 1) counts, then their sums */
+  int64_t *before; /* (chunks) counts, then their sums */
   int64_t *positions;
 } nonzero_task;
 
@@ -52,21 +52,48 @@ static void write_chunks(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-bool kernel_nonzero(const kernel_context *ctx, const ktensor *x, int64_t *positions,
-                    int64_t *count) {
-  nonzero_task t = {.x = x, .n = ktensor_numel(x), .positions = positions};
-  int64_t chunks = (t.n + CHUNK - 1) / CHUNK, total = 0;
-  t.before = ctx->scratch(ctx->pool, (size_t)(chunks + 1) * sizeof *t.before);
-  if (!t.before) return false;
-  ctx->parallel_for(ctx->pool, chunks, 1, count_chunks, &t);
-  for (int64_t c = 0; c < chunks; c++) {
-    int64_t found = t.before[c];
-    t.before[c] = total;
+static int64_t count_of_chunks(const nonzero_args *p) { return (p->n + CHUNK - 1) / CHUNK; }
+
+static size_t counts_size(const nonzero_args *p) {
+  return (size_t)count_of_chunks(p) * sizeof(int64_t);
+}
+
+static size_t nonzero_scratch(const kernel_context *ctx, const void *args) {
+  (void)ctx;
+  return kernel_scratch_size(counts_size(args));
+}
+
+/* Counts become the sums of those before them; returns that of all. */
+static int64_t add_up(int64_t *counts, int64_t n) {
+  int64_t total = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t found = counts[i];
+    counts[i] = total;
     total += found;
   }
+  return total;
+}
+
+static bool nonzero(const kernel_context *ctx, const void *args) {
+  const nonzero_args *p = args;
+  nonzero_task t = {.x = &p->x, .n = p->n, .positions = p->out.data};
+  int64_t chunks = count_of_chunks(p), rank = p->x.rank, *count = p->count.data;
+  *count = 0;
+  if (chunks == 0) return true;
+  t.before = ctx->scratch(ctx->pool, counts_size(p));
+  if (!t.before) return false;
+  ctx->parallel_for(ctx->pool, chunks, 1, count_chunks, &t);
+  *count = add_up(t.before, chunks);
   ctx->parallel_for(ctx->pool, chunks, 1, write_chunks, &t);
-  if (x->rank > 0 && total < t.n)
-    memset(positions + total * x->rank, 0, (size_t)((t.n - total) * x->rank) * sizeof *positions);
-  *count = total;
+  if (rank > 0 && *count < t.n)
+    memset(t.positions + *count * rank, 0, (size_t)((t.n - *count) * rank) * sizeof(int64_t));
   return true;
 }
+
+const kernel_desc kernel_nonzero = {
+    .name = "nonzero",
+    .run = nonzero,
+    .scratch = nonzero_scratch,
+    .args_size = sizeof(nonzero_args),
+    .operands = {OPERAND(nonzero_args, x), OPERAND(nonzero_args, out),
+                 OPERAND(nonzero_args, count)}};

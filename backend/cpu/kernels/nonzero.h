@@ -3,9 +3,12 @@
 /* The positions of what is not zero. */
 #include "base/kernel.h"
 
-/* positions: (numel(x), rank of x), those found in row-major order, then zeros. x is contiguous.
- * False: out of memory. */
-bool kernel_nonzero(const kernel_context *ctx, const ktensor *x, int64_t *positions,
-                    int64_t *count);
+typedef struct nonzero_args {
+  ktensor x;     /* of n elements, contiguous */
+  ktensor out;   /* (n, rank of x) I64: the positions in row-major order, then zeros */
+  ktensor count; /* I64: how many */
+  int64_t n;
+} nonzero_args;
+KERNEL(nonzero, nonzero_args);
 
 #endif

@@ -181,7 +181,8 @@ static reduce_task make_task(const reduce_args *p) {
 static size_t reduce_scratch(const kernel_context *ctx, const void *args) {
   (void)ctx;
   reduce_task t = make_task(args);
-  return is_split(&t) ? (size_t)(t.kept.n * t.n_chunks) * sizeof *t.partial : 0;
+  return is_split(&t) ? kernel_scratch_size((size_t)(t.kept.n * t.n_chunks) * sizeof *t.partial)
+                      : 0;
 }
 
 static bool reduce(const kernel_context *ctx, const void *args) {

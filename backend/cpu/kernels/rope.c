@@ -4,9 +4,10 @@
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/walk.h"
 
+enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
+
 typedef struct rope_task {
-  const ktensor *x, *cos, *sin, *out;
-  bool interleaved;
+  const rope_args *p;
   compute_class c;
 } rope_task;
 
@@ -31,20 +32,19 @@ static void turn_f64(rope_block *r, int64_t n) {
   }
 }
 
-/* The row of head_dim elements at x, at the angles of row `position`. */
+/* The row of n_pairs pairs at x, by the angles of row `position`. */
 static void turn_row(const rope_task *t, const void *x, int64_t position, void *out) {
-  int64_t half = t->x->dims[t->x->rank - 1] / 2, step = t->interleaved ? 2 : 1,
-          other = t->interleaved ? 1 : half;
-  dtype from = t->x->type, to = t->out->type;
+  const rope_args *p = t->p;
+  int64_t step = p->interleaved ? 2 : 1, other = p->interleaved ? 1 : p->n_pairs;
+  dtype from = p->x.type, to = p->out.type, cos = p->cos.type, sin = p->sin.type;
   rope_block r;
-  for (int64_t i = 0; i < half; i += ROW_BLOCK) {
-    int64_t n = half - i < ROW_BLOCK ? half - i : ROW_BLOCK;
+  for (int64_t i = 0; i < p->n_pairs; i += ROW_BLOCK) {
+    int64_t n = p->n_pairs - i < ROW_BLOCK ? p->n_pairs - i : ROW_BLOCK,
+            angle = position * p->n_pairs + i;
     load_row(t->c, from, element_at(x, from, i * step), step, n, &r.a);
     load_row(t->c, from, element_at(x, from, i * step + other), step, n, &r.b);
-    load_row(t->c, t->cos->type, element_at(t->cos->data, t->cos->type, position * half + i), 1, n,
-             &r.cos);
-    load_row(t->c, t->sin->type, element_at(t->sin->data, t->sin->type, position * half + i), 1, n,
-             &r.sin);
+    load_row(t->c, cos, element_at(p->cos.data, cos, angle), 1, n, &r.cos);
+    load_row(t->c, sin, element_at(p->sin.data, sin, angle), 1, n, &r.sin);
     if (t->c == COMPUTE_F64) {
       turn_f64(&r, n);
     } else {
@@ -57,22 +57,25 @@ static void turn_row(const rope_task *t, const void *x, int64_t position, void *
 
 static void turn_rows(void *ctx, int64_t begin, int64_t end) {
   const rope_task *t = ctx;
-  const ktensor *x = t->x;
-  int last = x->rank - 1;
-  walk w = {.rank = last, .dims = x->dims};
-  walk_add(&w, x->strides);
+  const rope_args *p = t->p;
+  walk w = {.rank = p->x.rank, .dims = p->x.dims};
+  walk_add(&w, p->x.strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w))
-    turn_row(t, element_at(x->data, x->type, w.offset[0]), w.index[last - 2],
-             element_at(t->out->data, t->out->type, r * x->dims[last]));
+    turn_row(t, element_at(p->x.data, p->x.type, w.offset[0]), r / p->n_heads % p->length,
+             element_at(p->out.data, p->out.type, r * 2 * p->n_pairs));
 }
 
-void kernel_rope(const kernel_context *ctx, const ktensor *x, const ktensor *cos,
-                 const ktensor *sin, bool interleaved, const ktensor *out) {
-  int64_t n = ktensor_numel(x);
-  if (n == 0) return;
-  rope_task t = {.x = x, .cos = cos, .sin = sin, .out = out, .interleaved = interleaved};
-  t.c = x->type == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_F32;
-  int64_t row = x->dims[x->rank - 1];
-  ctx->parallel_for(ctx->pool, n / row, 8 * 1024 / row + 1, turn_rows, &t);
+static bool rope(const kernel_context *ctx, const void *args) {
+  rope_task t = {.p = args};
+  t.c = t.p->x.type == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_F32;
+  if (t.p->n_pairs > 0)
+    ctx->parallel_for(ctx->pool, t.p->n_rows, GRAIN / (2 * t.p->n_pairs) + 1, turn_rows, &t);
+  return true;
 }
+
+const kernel_desc kernel_rope = {.name = "rope",
+                                 .run = rope,
+                                 .args_size = sizeof(rope_args),
+                                 .operands = {OPERAND(rope_args, x), OPERAND(rope_args, cos),
+                                              OPERAND(rope_args, sin), OPERAND(rope_args, out)}};

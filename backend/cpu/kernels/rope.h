@@ -3,10 +3,15 @@
 /* Rotary position embedding. */
 #include "base/kernel.h"
 
-/* x: (..., L, n_heads, head_dim), last stride 1; cos, sin: (L, head_dim / 2) contiguous; out:
- * contiguous. Turns the pair (a, b) into (a cos - b sin, b cos + a sin); pairs are (2i, 2i + 1) if
- * interleaved, else (i, i + head_dim / 2). */
-void kernel_rope(const kernel_context *ctx, const ktensor *x, const ktensor *cos,
-                 const ktensor *sin, bool interleaved, const ktensor *out);
+/* Turns the pair (a, b) into (a cos - b sin, b cos + a sin); pairs are (2i, 2i + 1) if interleaved,
+ * else (i, i + n_pairs). */
+typedef struct rope_args {
+  ktensor x;        /* (*, length, n_heads) of n_rows rows, each of 2 n_pairs neighbours */
+  ktensor cos, sin; /* (length, n_pairs) contiguous */
+  ktensor out;      /* contiguous */
+  int64_t n_rows, length, n_heads, n_pairs;
+  bool interleaved;
+} rope_args;
+KERNEL(rope, rope_args);
 
 #endif

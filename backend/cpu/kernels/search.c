@@ -8,28 +8,29 @@ enum { GRAIN = 1024 };
 
 typedef struct search_task {
   const kernel_context *ctx;
-  const ksearch *s;
+  const search_args *p;
   compute_class c;
 } search_task;
 
 static int64_t sorted_place(const search_task *t, int64_t row, int64_t i) {
-  const ksearch *s = t->s;
-  if (!s->sorter) return row * s->n + i;
-  int64_t at = s->sorter[row * s->n + i];
-  if (at >= 0 && at < s->n) return row * s->n + at;
-  kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, at, 0, s->n - 1);
-  return row * s->n;
+  const search_args *p = t->p;
+  const int64_t *sorter = p->sorter.data;
+  if (!sorter) return row * p->n + i;
+  int64_t at = sorter[row * p->n + i];
+  if (at >= 0 && at < p->n) return row * p->n + at;
+  kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, at, 0, p->n - 1);
+  return row * p->n;
 }
 
 static int64_t search_f64(const search_task *t, int64_t row, double x) {
-  int64_t low = 0, high = t->s->n;
+  int64_t low = 0, high = t->p->n;
   while (low < high) {
     int64_t mid = low + (high - low) / 2;
     double b;
-    load_row(COMPUTE_F64, t->s->boundaries->type,
-             element_at(t->s->boundaries->data, t->s->boundaries->type, sorted_place(t, row, mid)),
-             1, 1, &b);
-    if (t->s->right ? !(b > x) : !(b >= x))
+    load_row(COMPUTE_F64, t->p->boundaries.type,
+             element_at(t->p->boundaries.data, t->p->boundaries.type, sorted_place(t, row, mid)), 1,
+             1, &b);
+    if (t->p->right ? !(b > x) : !(b >= x))
       low = mid + 1;
     else
       high = mid;
@@ -38,13 +39,13 @@ static int64_t search_f64(const search_task *t, int64_t row, double x) {
 }
 
 static int64_t search_i64(const search_task *t, int64_t row, int64_t x) {
-  int64_t low = 0, high = t->s->n;
+  int64_t low = 0, high = t->p->n;
   while (low < high) {
     int64_t mid = low + (high - low) / 2, b;
-    load_row(COMPUTE_I64, t->s->boundaries->type,
-             element_at(t->s->boundaries->data, t->s->boundaries->type, sorted_place(t, row, mid)),
-             1, 1, &b);
-    if (t->s->right ? b <= x : b < x)
+    load_row(COMPUTE_I64, t->p->boundaries.type,
+             element_at(t->p->boundaries.data, t->p->boundaries.type, sorted_place(t, row, mid)), 1,
+             1, &b);
+    if (t->p->right ? b <= x : b < x)
       low = mid + 1;
     else
       high = mid;
@@ -54,13 +55,13 @@ static int64_t search_i64(const search_task *t, int64_t row, int64_t x) {
 
 static void search_range(void *ctx, int64_t begin, int64_t end) {
   const search_task *t = ctx;
-  const ktensor *x = t->s->x, *out = t->s->out;
+  const ktensor *x = &t->p->x, *out = &t->p->out;
   for (int64_t at = begin; at < end; at += ROW_BLOCK) {
     int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK, found[ROW_BLOCK];
     row_block block;
     load_row(t->c, x->type, element_at(x->data, x->type, at), 1, n, &block);
     for (int64_t i = 0; i < n; i++) {
-      int64_t row = t->s->shared ? 0 : (at + i) / t->s->per_row;
+      int64_t row = t->p->shared ? 0 : (at + i) / t->p->per_row;
       found[i] =
           t->c == COMPUTE_I64 ? search_i64(t, row, block.i64[i]) : search_f64(t, row, block.f64[i]);
     }
@@ -68,8 +69,16 @@ static void search_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-void kernel_search(const kernel_context *ctx, const ksearch *s) {
-  search_task t = {.ctx = ctx, .s = s};
-  t.c = compute_class_of(s->x->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  ctx->parallel_for(ctx->pool, ktensor_numel(s->x), GRAIN, search_range, &t);
+static bool search_sorted(const kernel_context *ctx, const void *args) {
+  search_task t = {.ctx = ctx, .p = args};
+  t.c = compute_class_of(t.p->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+  ctx->parallel_for(ctx->pool, t.p->n_x, GRAIN, search_range, &t);
+  return true;
 }
+
+const kernel_desc kernel_search_sorted = {
+    .name = "search_sorted",
+    .run = search_sorted,
+    .args_size = sizeof(search_args),
+    .operands = {OPERAND(search_args, boundaries), OPERAND(search_args, x),
+                 OPERAND(search_args, sorter), OPERAND(search_args, out)}};

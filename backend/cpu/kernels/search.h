@@ -3,17 +3,16 @@
 /* Binary search in ascending rows. */
 #include "base/kernel.h"
 
-typedef struct ksearch {
-  const ktensor *boundaries; /* (n) or (rows, n) */
-  const ktensor *x;          /* (rows, per_row); its dtype is the boundaries' */
-  const int64_t *sorter;     /* as boundaries; NULL: they ascend */
-  const ktensor *out;        /* as x, I32 or I64 */
-  int64_t n, per_row;
+/* All contiguous. A sorter's index out of range is a fault. */
+typedef struct search_args {
+  ktensor boundaries; /* (n), or (rows, n) */
+  ktensor x;          /* (rows, per_row) of n_x elements; its dtype is the boundaries' */
+  ktensor sorter;     /* I64, as boundaries; absent: they ascend */
+  ktensor out;        /* as x, I32 or I64 */
+  int64_t n_x, per_row, n;
   bool shared; /* one row of boundaries for all */
   bool right;
-} ksearch;
-
-/* All contiguous. A sorter's index out of range is a fault. */
-void kernel_search(const kernel_context *ctx, const ksearch *s);
+} search_args;
+KERNEL(search_sorted, search_args);
 
 #endif

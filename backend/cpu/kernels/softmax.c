@@ -7,10 +7,7 @@
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/walk.h"
 
-typedef struct softmax_task {
-  bool log;
-  const ktensor *x, *out;
-} softmax_task;
+enum { GRAIN = 4 * 1024 /* elements worth a thread */ };
 
 /* n elements of the operand or the result. */
 typedef struct row {
@@ -96,21 +93,19 @@ static void softmax_row_f64(bool is_log, const row *x, const row *out) {
 }
 
 static void softmax_rows(void *ctx, int64_t begin, int64_t end) {
-  const softmax_task *t = ctx;
-  const ktensor *x = t->x, *out = t->out;
+  const softmax_args *p = ctx;
+  const ktensor *x = &p->x, *out = &p->out;
   int last = x->rank - 1;
   walk w = {.rank = last, .dims = x->dims};
   walk_add(&w, x->strides);
   walk_add(&w, out->strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w)) {
-    row from = {element_at(x->data, x->type, w.offset[0]), x->type, x->strides[last],
-                x->dims[last]};
-    row to = {element_at(out->data, out->type, w.offset[1]), out->type, out->strides[last],
-              x->dims[last]};
+    row from = {element_at(x->data, x->type, w.offset[0]), x->type, x->strides[last], p->row};
+    row to = {element_at(out->data, out->type, w.offset[1]), out->type, out->strides[last], p->row};
     if (x->type == DTYPE_F64) {
-      softmax_row_f64(t->log, &from, &to);
-    } else if (t->log) {
+      softmax_row_f64(p->log, &from, &to);
+    } else if (p->log) {
       log_softmax_row_f32(&from, &to);
     } else {
       softmax_row_f32(&from, &to);
@@ -118,10 +113,14 @@ static void softmax_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-void kernel_softmax(const kernel_context *ctx, bool is_log, const ktensor *x, const ktensor *out) {
-  int64_t n = ktensor_numel(x);
-  if (n == 0) return;
-  softmax_task t = {.log = is_log, .x = x, .out = out};
-  int64_t row_size = x->dims[x->rank - 1];
-  ctx->parallel_for(ctx->pool, n / row_size, 4 * 1024 / row_size + 1, softmax_rows, &t);
+static bool softmax(const kernel_context *ctx, const void *args) {
+  softmax_args p = *(const softmax_args *)args;
+  if (p.row > 0) ctx->parallel_for(ctx->pool, p.n_rows, GRAIN / p.row + 1, softmax_rows, &p);
+  return true;
 }
+
+const kernel_desc kernel_softmax = {
+    .name = "softmax",
+    .run = softmax,
+    .args_size = sizeof(softmax_args),
+    .operands = {OPERAND(softmax_args, x), OPERAND(softmax_args, out)}};

@@ -3,8 +3,13 @@
 /* Softmax and its logarithm along the last dimension. */
 #include "base/kernel.h"
 
-/* out = exp(x - max) / sum(exp(x - max)), or x - max - log(sum(exp(x - max))); float dtypes, any
- * strides. A row of -inf gives NaN. */
-void kernel_softmax(const kernel_context *ctx, bool is_log, const ktensor *x, const ktensor *out);
+/* out = exp(x - max) / sum(exp(x - max)), or (log) x - max - log(sum(exp(x - max))); float dtypes,
+ * any strides. A row of -inf gives NaN. */
+typedef struct softmax_args {
+  bool log;
+  ktensor x, out; /* (*, row) of n_rows rows */
+  int64_t n_rows, row;
+} softmax_args;
+KERNEL(softmax, softmax_args);
 
 #endif

@@ -16,12 +16,6 @@ typedef struct entry {
   int64_t at;
 } entry;
 
-typedef struct sort_task {
-  bool descending;
-  const ktensor *x, *out, *indices;
-  int64_t n, k;
-} sort_task;
-
 /* ---------------------------------------------------------------- keys */
 
 static uint64_t key_of_f64(double v) {
@@ -35,11 +29,11 @@ static uint64_t key_of_f64(double v) {
 static uint64_t key_of_i64(int64_t v) { return (uint64_t)v ^ (uint64_t)1 << 63; }
 
 /* to[i] for element first + i of the row at x, i < n <= ROW_BLOCK. */
-static void load_entries(const sort_task *t, const char *x, int64_t first, int64_t n, entry *to) {
+static void load_entries(const sort_args *t, const char *x, int64_t first, int64_t n, entry *to) {
   row_block block;
-  compute_class c = compute_class_of(t->x->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  int64_t stride = t->x->strides[t->x->rank - 1];
-  load_row(c, t->x->type, element_at(x, t->x->type, first * stride), stride, n, &block);
+  compute_class c = compute_class_of(t->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+  int64_t stride = t->x.strides[t->x.rank - 1];
+  load_row(c, t->x.type, element_at(x, t->x.type, first * stride), stride, n, &block);
   for (int64_t i = 0; i < n; i++) {
     uint64_t key = c == COMPUTE_I64 ? key_of_i64(block.i64[i]) : key_of_f64(block.f64[i]);
     to[i] = (entry){t->descending ? ~key : key, first + i};
@@ -62,7 +56,7 @@ static int64_t insert(entry *run, int64_t count, int64_t keep, entry e) {
 }
 
 /* Makes runs of `keep` entries from stretches of `stretch` elements; returns all their entries. */
-static int64_t make_runs(const sort_task *t, const char *x, int64_t stretch, int64_t keep,
+static int64_t make_runs(const sort_args *t, const char *x, int64_t stretch, int64_t keep,
                          entry *to) {
   entry block[ROW_BLOCK];
   int64_t made = 0;
@@ -88,7 +82,7 @@ static int64_t merge_two(const entry *a, int64_t n_a, const entry *b, int64_t n_
 }
 
 /* Merges the runs of *length entries in `from` two by two; returns how many entries are left. */
-static int64_t merge_runs(const sort_task *t, const entry *from, int64_t n, int64_t *length,
+static int64_t merge_runs(const sort_args *t, const entry *from, int64_t n, int64_t *length,
                           entry *to) {
   int64_t l = *length, keep = 2 * l < t->k ? 2 * l : t->k, made = 0;
   for (int64_t a = 0; a < n; a += 2 * l) {
@@ -99,7 +93,7 @@ static int64_t merge_runs(const sort_task *t, const entry *from, int64_t n, int6
   return made;
 }
 
-static const entry *sort_row(const sort_task *t, const char *x, entry *a, entry *b) {
+static const entry *sort_row(const sort_args *t, const char *x, entry *a, entry *b) {
   int64_t length = t->k < RUN ? t->k : RUN;
   int64_t n = make_runs(t, x, t->k < RUN ? LONG_RUN : RUN, length, a);
   while (n > length) {
@@ -113,37 +107,50 @@ static const entry *sort_row(const sort_task *t, const char *x, entry *a, entry 
 
 /* ---------------------------------------------------------------- rows */
 
-static void store_values(const sort_task *t, const char *x, const entry *e, char *out) {
-  int64_t size = (int64_t)dtype_size(t->x->type), from = t->x->strides[t->x->rank - 1] * size,
-          to = t->out->strides[t->out->rank - 1] * size;
+static void store_values(const sort_args *t, const char *x, const entry *e, char *out) {
+  int64_t size = (int64_t)dtype_size(t->x.type), from = t->x.strides[t->x.rank - 1] * size,
+          to = t->out.strides[t->out.rank - 1] * size;
   for (int64_t i = 0; i < t->k; i++) memcpy(out + i * to, x + e[i].at * from, (size_t)size);
 }
 
 static void sort_one(const void *user, int64_t row, char *scratch) {
-  const sort_task *t = user;
+  const sort_args *t = user;
   entry *a = (entry *)(void *)scratch;
-  walk w = {.rank = t->x->rank - 1, .dims = t->x->dims};
-  walk_add(&w, t->x->strides);
-  walk_add(&w, t->out->strides);
-  if (t->indices) walk_add(&w, t->indices->strides);
+  walk w = {.rank = t->x.rank - 1, .dims = t->x.dims};
+  walk_add(&w, t->x.strides);
+  walk_add(&w, t->out.strides);
   walk_seek(&w, row);
-  const char *x = element_at(t->x->data, t->x->type, w.offset[0]);
+  const char *x = element_at(t->x.data, t->x.type, w.offset[0]);
   const entry *sorted = sort_row(t, x, a, a + t->n);
-  store_values(t, x, sorted, element_at(t->out->data, t->out->type, w.offset[1]));
-  if (!t->indices) return;
-  int64_t *at = (int64_t *)t->indices->data + w.offset[2];
-  int64_t step = t->indices->strides[t->indices->rank - 1];
+  store_values(t, x, sorted, element_at(t->out.data, t->out.type, w.offset[1]));
+  if (!t->indices.data) return;
+  int64_t *at = (int64_t *)t->indices.data + w.offset[1];
+  int64_t step = t->out.strides[t->out.rank - 1];
   for (int64_t i = 0; i < t->k; i++) at[i * step] = sorted[i].at;
 }
 
-bool kernel_sort(const kernel_context *ctx, bool descending, const ktensor *x, const ktensor *out,
-                 const ktensor *indices) {
-  sort_task t = {.descending = descending, .x = x, .out = out, .indices = indices};
-  t.n = x->dims[x->rank - 1];
-  t.k = out->dims[out->rank - 1];
-  int64_t rows = product_of(x->dims, x->rank - 1);
-  if (rows == 0 || t.k == 0) return true;
+/* Of a row; more than there is where the number is too large. */
+static size_t entry_bytes(const sort_args *t) {
   size_t bytes;
-  if (__builtin_mul_overflow((size_t)t.n, 2 * sizeof(entry), &bytes)) return false;
-  return run_slots(ctx, rows, rows * t.n / ROW_WORK, bytes, sort_one, &t);
+  return __builtin_mul_overflow((size_t)t->n, 2 * sizeof(entry), &bytes) ? SIZE_MAX : bytes;
 }
+
+static int64_t work_of(const sort_args *t) { return t->n_rows * t->n / ROW_WORK; }
+static int64_t tasks_of(const sort_args *t) { return t->k > 0 ? t->n_rows : 0; }
+
+static size_t sort_scratch(const kernel_context *ctx, const void *args) {
+  const sort_args *t = args;
+  return slots_bytes(ctx, tasks_of(t), work_of(t), entry_bytes(t));
+}
+
+static bool sort(const kernel_context *ctx, const void *args) {
+  const sort_args *t = args;
+  return run_slots(ctx, tasks_of(t), work_of(t), entry_bytes(t), sort_one, t);
+}
+
+const kernel_desc kernel_sort = {
+    .name = "sort",
+    .run = sort,
+    .scratch = sort_scratch,
+    .args_size = sizeof(sort_args),
+    .operands = {OPERAND(sort_args, x), OPERAND(sort_args, out), OPERAND(sort_args, indices)}};

@@ -3,10 +3,14 @@
 /* Stable sorting along the last dimension. */
 #include "base/kernel.h"
 
-/* out: (*, k) the first k of each row of x: (*, n) in order, k <= n; indices (NULL: not wanted):
- * (*, k) I64, where they stood. NaN is the greatest, -0.0 equals 0.0, equal elements keep their
- * order. False when scratch memory is out. */
-bool kernel_sort(const kernel_context *ctx, bool descending, const ktensor *x, const ktensor *out,
-                 const ktensor *indices);
+/* NaN is the greatest, -0.0 equals 0.0, equal elements keep their order. */
+typedef struct sort_args {
+  ktensor x;       /* (*, n) of n_rows rows */
+  ktensor out;     /* (*, k): the first k of each row in order, k <= n */
+  ktensor indices; /* I64, where they stood; strides as out's. Absent: not wanted */
+  int64_t n_rows, n, k;
+  bool descending;
+} sort_args;
+KERNEL(sort, sort_args);
 
 #endif

@@ -1,0 +1,31 @@
+#ifndef OPS_ATTENTION_H
+#define OPS_ATTENTION_H
+/* Attention, and attention over a cache. */
+#include "ops/node.h"
+
+/* q: (*, n_kv * share, n_queries, head_dim), k: (*, n_kv, n_keys, head_dim), v: (*, n_kv, n_keys,
+ * v_dim); * has n_batch elements. Head h of q reads head h / share of k and v. */
+typedef struct attention_form {
+  const bound_tensor *q, *k, *v, *out;
+  const bound_tensor *mask; /* NULL: none */
+  tensor mask_view;         /* mask as the scores: (*, n_kv * share, n_queries, n_keys) */
+  int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
+  bool causal;
+  bool empty_nan;       /* a query whose scores are all -inf gets NaN, not 0 */
+  double scale, masked; /* masked: the score of a key that a BOOL mask hides */
+} attention_form;
+void describe_attention(const node *n, attention_form *f);
+
+/* Rows of new_k and new_v go to the caches; k, v, k_scale and v_scale are the caches with them,
+ * n_keys their rows. The rows go there and are attended to `room` at a time: what more would
+ * overwrite keys that earlier ones of them see. */
+typedef struct attention_cached_form {
+  attention_form attention;
+  const bound_tensor *new_k, *new_v, *position;
+  const bound_tensor *k_scale, *v_scale; /* NULL: none */
+  int64_t window, room;                  /* window: 0 for all keys */
+  double softcap;                        /* 0: none */
+} attention_cached_form;
+void describe_attention_cached(const node *n, attention_cached_form *f);
+
+#endif

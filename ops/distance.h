@@ -1,0 +1,14 @@
+#ifndef OPS_DISTANCE_H
+#define OPS_DISTANCE_H
+/* Distances between the rows of two matrices. */
+#include "ops/node.h"
+
+/* a: (*, n_a, m), b: (*, n_b, m), out: (*, n_a, n_b) of n_out elements. */
+typedef struct distance_form {
+  const bound_tensor *a, *b, *out;
+  int64_t n_out, n_a, n_b, m;
+  double p;
+} distance_form;
+void describe_distance(const node *n, distance_form *f);
+
+#endif

@@ -1,0 +1,15 @@
+#ifndef OPS_SOFTMAX_H
+#define OPS_SOFTMAX_H
+/* Softmax along any axis. */
+#include "ops/node.h"
+
+/* rows[0] of x and rows[1] of out: n_rows rows of `row` elements, see rows_along. */
+typedef struct softmax_form {
+  const bound_tensor *x, *out;
+  tensor rows[2];
+  int64_t n_rows, row;
+  bool log;
+} softmax_form;
+void describe_softmax(const node *n, softmax_form *f);
+
+#endif

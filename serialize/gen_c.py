@@ -350,6 +350,8 @@ def steps_def(s: Schema) -> str:
 
 
 RECORDED = {
+    "conv",
+    "matmul",
     "norm",
     "reduce",
 }

@@ -194,8 +194,7 @@ static void set_data(const cpu_command *c, void *args, const run_operands *o) {
   }
 }
 
-static clave_status run_not_recorded(cpu_stream *s, const cpu_recording *r,
-                                     const run_operands *o) {
+static clave_status run_not_recorded(cpu_stream *s, const cpu_recording *r, const run_operands *o) {
   const node n = {.instruction = r->instruction, .tensors = o->tensors, .values = r->values};
   return cpu_run_table[r->instruction->op_type](s, &n);
 }

@@ -16,39 +16,41 @@ static int64_t strip_of(const gemm *g) {
 }
 
 bool gemm_packed_usable(const gemm *g) {
-  return recorder_traits(g->s)->is_cpu && g->k > 0 && strip_of(g) > 0;
+  return recorder_traits(g->s)->is_cpu && g->f.k > 0 && strip_of(g) > 0;
 }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-static int b_order(const gemm *g) { return g->b_n == 1 || g->n == 1 ? 0 : g->b_k == 1 ? 1 : 2; }
+static int b_order(const gemm *g) {
+  return g->f.b_n == 1 || g->f.n == 1 ? 0 : g->f.b_k == 1 ? 1 : 2;
+}
 
 static void begin(launch *l, const gemm *g) {
   gemm_begin(l, g);
   launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
-  launch_define(l, "A_ORDER", g->a_k == 1);
+  launch_define(l, "A_ORDER", g->f.a_k == 1);
   launch_define(l, "B_ORDER", b_order(g));
 }
 
 /* Whether all batches have the same a: a weight. */
 static bool has_one_a(const gemm *g) {
-  for (int i = 0; i < g->batch_a.rank; i++)
-    if (g->batch_a.dims[i] > 1 && g->batch_a.strides[i] != 0) return false;
+  for (int i = 0; i < g->f.batch_a.rank; i++)
+    if (g->f.batch_a.dims[i] > 1 && g->f.batch_a.strides[i] != 0) return false;
   return true;
 }
 
 static clave_status pack_a(const gemm *g, int64_t panels, int64_t matrices) {
   launch l;
   begin(&l, g);
-  launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->a),
-                                    .a_batch = strides_arg(&g->batch_a),
-                                    .batch_dims = dims_arg(&g->batch_a),
-                                    .a_m = g->a_m,
-                                    .a_k = g->a_k,
+  launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->f.a),
+                                    .a_batch = strides_arg(&g->f.batch_a),
+                                    .batch_dims = dims_arg(&g->f.batch_a),
+                                    .a_m = g->f.a_m,
+                                    .a_k = g->f.a_k,
                                     .packed = scratch_arg(0),
-                                    .m_size = g->m,
-                                    .k_size = g->k});
-  size_t global[3] = {(size_t)panels, (size_t)divide_up(g->k, DEPTH), (size_t)matrices},
+                                    .m_size = g->f.m,
+                                    .k_size = g->f.k});
+  size_t global[3] = {(size_t)panels, (size_t)divide_up(g->f.k, DEPTH), (size_t)matrices},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
@@ -57,7 +59,7 @@ static clave_status pack_a(const gemm *g, int64_t panels, int64_t matrices) {
  * idle. Below MIN_PANELS packing b again costs more than another core brings. */
 static int64_t share_panels(const gemm *g, int64_t panels) {
   enum { MIN_PANELS = 4 };
-  int64_t strips = divide_up(g->n, strip_of(g)) * g->batches,
+  int64_t strips = divide_up(g->f.n, strip_of(g)) * g->f.batches,
           wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : divide_up(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
@@ -68,40 +70,41 @@ static clave_status multiply(const gemm *g, int64_t panels, int64_t a_stride, in
   int64_t each = share_panels(g, panels), strip = strip_of(g);
   launch l;
   begin(&l, g);
-  bool sums_in_out = g->out->t.type == DTYPE_F32;
-  launch_args(&l, &(gemm_args){.a = scratch_arg(0),
-                               .a_stride = a_stride,
-                               .b = buffer_arg(g->b),
-                               .b_batch = strides_arg(&g->batch_b),
-                               .b_k = g->b_k,
-                               .b_n = g->b_n,
-                               .bias = optional_arg(g->bias),
-                               .bias_batch = strides_arg(&g->batch_bias),
-                               .bias_m = g->bias_m,
-                               .bias_n = g->bias_n,
-                               .out = buffer_arg(g->out),
-                               .sums = sums_in_out ? buffer_arg(g->out) : scratch_arg(sums_offset),
-                               .batch_dims = dims_arg(&g->batch_a),
-                               .m_size = g->m,
-                               .n_size = g->n,
-                               .k_size = g->k,
-                               .panels_each = each,
-                               .strip = strip,
-                               .alpha = g->alpha,
-                               .beta = g->beta,
-                               .packed = local_arg(sizeof(float) * DEPTH * (size_t)strip)});
-  size_t global[3] = {(size_t)divide_up(g->n, strip), (size_t)divide_up(panels, each),
-                      (size_t)g->batches},
+  bool sums_in_out = g->f.out->t.type == DTYPE_F32;
+  launch_args(&l,
+              &(gemm_args){.a = scratch_arg(0),
+                           .a_stride = a_stride,
+                           .b = buffer_arg(g->f.b),
+                           .b_batch = strides_arg(&g->f.batch_b),
+                           .b_k = g->f.b_k,
+                           .b_n = g->f.b_n,
+                           .bias = optional_arg(g->f.bias),
+                           .bias_batch = strides_arg(&g->f.batch_bias),
+                           .bias_m = g->f.bias_m,
+                           .bias_n = g->f.bias_n,
+                           .out = buffer_arg(g->f.out),
+                           .sums = sums_in_out ? buffer_arg(g->f.out) : scratch_arg(sums_offset),
+                           .batch_dims = dims_arg(&g->f.batch_a),
+                           .m_size = g->f.m,
+                           .n_size = g->f.n,
+                           .k_size = g->f.k,
+                           .panels_each = each,
+                           .strip = strip,
+                           .alpha = g->f.alpha,
+                           .beta = g->f.beta,
+                           .packed = local_arg(sizeof(float) * DEPTH * (size_t)strip)});
+  size_t global[3] = {(size_t)divide_up(g->f.n, strip), (size_t)divide_up(panels, each),
+                      (size_t)g->f.batches},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
 
 clave_status gemm_packed(const gemm *g) {
-  int64_t rows = panel_rows(recorder_traits(g->s)->vector_width), panels = divide_up(g->m, rows);
-  int64_t matrices = has_one_a(g) ? 1 : g->batches, matrix = panels * rows * g->k,
+  int64_t rows = panel_rows(recorder_traits(g->s)->vector_width), panels = divide_up(g->f.m, rows);
+  int64_t matrices = has_one_a(g) ? 1 : g->f.batches, matrix = panels * rows * g->f.k,
           packed = matrices * matrix;
-  bool waits = g->out->t.type != DTYPE_F32 && g->k > DEPTH;
-  int64_t sums = waits ? g->batches * g->m * g->n : 0;
+  bool waits = g->f.out->t.type != DTYPE_F32 && g->f.k > DEPTH;
+  int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(packed + sums)));
   TRY(pack_a(g, panels, matrices));
   return multiply(g, panels, matrices > 1 ? matrix : 0, waits ? packed : 0);

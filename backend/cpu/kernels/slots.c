@@ -22,19 +22,40 @@ static void run_slot_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
-               slot_task run, const void *user) {
-  if (n_tasks <= 0) return true;
+static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static int64_t count_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work) {
   int64_t n = ctx->n_threads;
   if (n > n_tasks) n = n_tasks;
   if (n > work) n = work;
-  if (n < 1) n = 1;
-  slot_loop l = {.run = run, .user = user, .n_tasks = n_tasks};
-  l.scratch_size = (scratch_size + 63) / 64 * 64;
+  return n < 1 ? 1 : n;
+}
+
+size_t slots_bytes(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size) {
   size_t bytes;
-  if (__builtin_mul_overflow((size_t)n, l.scratch_size, &bytes)) return false;
-  l.scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
-  if (bytes > 0 && !l.scratch) return false;
-  ctx->parallel_for(ctx->pool, n, 1, run_slot_range, &l);
+  if (n_tasks <= 0) return 0;
+  if (scratch_size > SIZE_MAX / 2 || __builtin_mul_overflow((size_t)count_slots(ctx, n_tasks, work),
+                                                            aligned(scratch_size), &bytes))
+    return SIZE_MAX / 2; /* more than there is */
+  return bytes;
+}
+
+void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
+                  slot_task run, const void *user, char *scratch) {
+  if (n_tasks <= 0) return;
+  slot_loop l = {.run = run,
+                 .user = user,
+                 .n_tasks = n_tasks,
+                 .scratch = scratch,
+                 .scratch_size = aligned(scratch_size)};
+  ctx->parallel_for(ctx->pool, count_slots(ctx, n_tasks, work), 1, run_slot_range, &l);
+}
+
+bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
+               slot_task run, const void *user) {
+  size_t bytes = slots_bytes(ctx, n_tasks, work, scratch_size);
+  char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes > 0 && !scratch) return false;
+  run_slots_in(ctx, n_tasks, work, scratch_size, run, user, scratch);
   return true;
 }

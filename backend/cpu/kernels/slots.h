@@ -11,4 +11,10 @@ typedef void (*slot_task)(const void *user, int64_t task,
 bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
                slot_task run, const void *user);
 
+/* The scratch memory that run_slots asks for: a multiple of 64. */
+size_t slots_bytes(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size);
+/* The same in memory of the caller's (slots_bytes). */
+void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,
+                  slot_task run, const void *user, char *scratch);
+
 #endif

@@ -351,9 +351,13 @@ def steps_def(s: Schema) -> str:
 
 RECORDED = {
     "conv",
+    "fold",
+    "grid_sample",
     "matmul",
     "norm",
+    "pool",
     "reduce",
+    "upsample",
 }
 
 

@@ -1,4 +1,6 @@
 /* Conv and ConvTranspose over one to three spatial dimensions. */
+#include "ops/conv.h"
+
 #include "ops/rule_checks.h"
 
 enum { MAX_SPATIAL = 3 };
@@ -131,4 +133,60 @@ clave_status rule_conv_transpose(const rule_context *c, const void *op) {
                      i));
   }
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  return b == 0 ? a : common_divisor(b, a % b);
+}
+
+static void describe_dims(conv_form *f, const ir_i32s *strides, const ir_i32s *paddings,
+                          const ir_i32s *dilations) {
+  int n = f->x->t.rank - 2;
+  int64_t in[SPATIAL_DIMS], out[SPATIAL_DIMS], kernel[SPATIAL_DIMS];
+  int64_t stride[SPATIAL_DIMS], padding[SPATIAL_DIMS], dilation[SPATIAL_DIMS];
+  align_dims(&f->x->t, n, in);
+  align_dims(&f->out->t, n, out);
+  align_dims(&f->weight->t, n, kernel);
+  align_right(strides, n, 1, stride);
+  align_right(paddings, n, 0, padding);
+  align_right(dilations, n, 1, dilation);
+  for (int i = 0; i < SPATIAL_DIMS; i++) {
+    conv_dim d = {in[i], out[i], kernel[i], stride[i], padding[i], dilation[i], 1, 1};
+    if (f->transposed) {
+      d.phases = d.stride < d.out ? d.stride : d.out;
+      d.tap_step = d.stride / common_divisor(d.stride, d.dilation);
+    }
+    f->dims[i] = d;
+  }
+}
+
+static void describe_channels(conv_form *f) {
+  f->images = f->x->t.dims[0];
+  f->channels = f->x->t.dims[1] / f->groups;
+  f->outputs = f->out->t.dims[1] / f->groups;
+}
+
+void describe_conv(const node *n, conv_form *f) {
+  const ir_conv *op = n->instruction->op;
+  *f = (conv_form){.x = &n->tensors[op->x],
+                   .weight = &n->tensors[op->weight],
+                   .bias = operand_of(n, op->bias),
+                   .out = &n->tensors[op->out],
+                   .groups = op->groups};
+  describe_channels(f);
+  describe_dims(f, &op->stride, &op->padding, &op->dilation);
+}
+
+void describe_conv_transpose(const node *n, conv_form *f) {
+  const ir_conv_transpose *op = n->instruction->op;
+  *f = (conv_form){.x = &n->tensors[op->x],
+                   .weight = &n->tensors[op->weight],
+                   .bias = operand_of(n, op->bias),
+                   .out = &n->tensors[op->out],
+                   .transposed = true,
+                   .groups = op->groups};
+  describe_channels(f);
+  describe_dims(f, &op->stride, &op->padding, &op->dilation);
 }

@@ -1,4 +1,6 @@
 /* Im2col and Col2im: the blocks that a sliding window sees, and their sum back into the planes. */
+#include "ops/fold.h"
+
 #include "ops/rule_checks.h"
 
 typedef struct window_attributes {
@@ -60,4 +62,35 @@ clave_status rule_col2im(const rule_context *c, const void *op) {
   TRY(check_not_bool(c, o->x, "x"));
   TRY(blocks_of(&w, rule_tensor(c, o->out), &blocks));
   return rule_expect_like(c, o->x, "x", &blocks);
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+static fold_form window_form(const bound_tensor *x, const bound_tensor *out, const tensor *planes,
+                             const window_attributes *w) {
+  fold_form f = {.x = x, .out = out, .planes = count_dims(planes, 0, 2)};
+  for (int d = 0; d < 2; d++) {
+    f.size[d] = planes->dims[2 + d];
+    f.kernel[d] = w->kernel->items[d];
+    f.stride[d] = w->stride->items[d];
+    f.padding[d] = w->padding->items[d];
+    f.dilation[d] = w->dilation->items[d];
+    int64_t extent = f.dilation[d] * (f.kernel[d] - 1) + 1;
+    f.positions[d] = (f.size[d] + 2 * f.padding[d] - extent) / f.stride[d] + 1;
+  }
+  return f;
+}
+
+void describe_im2col(const node *n, fold_form *f) {
+  const ir_im2col *op = n->instruction->op;
+  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
+  const window_attributes w = {&op->kernel, &op->stride, &op->padding, &op->dilation};
+  *f = window_form(x, out, &x->t, &w);
+}
+
+void describe_col2im(const node *n, fold_form *f) {
+  const ir_col2im *op = n->instruction->op;
+  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
+  const window_attributes w = {&op->kernel, &op->stride, &op->padding, &op->dilation};
+  *f = window_form(x, out, &out->t, &w);
 }

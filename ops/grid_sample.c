@@ -1,4 +1,6 @@
 /* GridSample: x read at the positions that a grid holds. */
+#include "ops/grid_sample.h"
+
 #include "ops/rule_checks.h"
 
 static clave_status check_kinds(const rule_context *c, const ir_grid_sample *o) {
@@ -28,4 +30,20 @@ clave_status rule_grid_sample(const rule_context *c, const void *op) {
   want.dims[1] = x->dims[1];
   TRY(rule_expect_like(c, o->grid, "grid", &points));
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+void describe_grid_sample(const node *n, grid_sample_form *f) {
+  const ir_grid_sample *op = n->instruction->op;
+  const tensor *x = &n->tensors[op->x].t, *out = &n->tensors[op->out].t;
+  *f = (grid_sample_form){.x = &n->tensors[op->x],
+                          .grid = &n->tensors[op->grid],
+                          .out = &n->tensors[op->out],
+                          .mode = op->mode,
+                          .padding = op->padding,
+                          .align_corners = op->align_corners,
+                          .n_dims = x->rank - 2,
+                          .batch = x->dims[0],
+                          .channels = x->dims[1],
+                          .points = count_dims(out, 2, out->rank)};
+  for (int d = 0; d < SPATIAL_DIMS; d++) f->in[d] = d < f->n_dims ? x->dims[x->rank - 1 - d] : 1;
 }

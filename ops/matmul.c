@@ -1,4 +1,6 @@
 /* Matmul: batched, broadcast, with scaled bias. */
+#include "ops/matmul.h"
+
 #include "ops/rule_checks.h"
 
 static clave_status check_same_dtype(const rule_context *c, const ir_matmul *o) {
@@ -51,4 +53,91 @@ clave_status rule_matmul(const rule_context *c, const void *op) {
   a.dims[a.rank++] = n;
   TRY(check_bias(c, o->bias, &a));
   return rule_expect_like(c, o->out, "out", &a);
+}
+
+/* ---------------------------------------------------------------- description */
+
+/* The leading dimensions of x, broadcast to those of out; NULL: of no strides. */
+static tensor batch_of(const bound_tensor *x, const tensor *out) {
+  tensor lead = {0}, wide;
+  if (x) lead = x->t;
+  lead.rank = lead.rank > 2 ? lead.rank - 2 : 0;
+  tensor_broadcast(&lead, out->rank - 2, out->dims, &wide);
+  wide.offset = 0;
+  return wide;
+}
+
+static bool steps_evenly(const tensor *batch, int d, int64_t m, int64_t m_stride) {
+  return m == 1 || batch->strides[d] == m * m_stride;
+}
+
+/* The last batch dimension becomes rows; false where it cannot. */
+static bool fold_last(matmul_form *f) {
+  int d = f->batch_a.rank - 1;
+  if (f->batch_b.strides[d] != 0 || !steps_evenly(&f->batch_a, d, f->m, f->a_m) ||
+      !steps_evenly(&f->batch_bias, d, f->m, f->bias_m))
+    return false;
+  if (f->m == 1) {
+    f->a_m = f->batch_a.strides[d];
+    f->bias_m = f->batch_bias.strides[d];
+  }
+  f->m *= f->batch_a.dims[d];
+  f->batch_a.rank = f->batch_b.rank = f->batch_bias.rank = d;
+  return true;
+}
+
+static void transpose_column(matmul_form *f) {
+  if (f->n != 1 || f->m == 1) return;
+  const matmul_form t = *f;
+  f->a = t.b;
+  f->b = t.a;
+  f->batch_a = t.batch_b;
+  f->batch_b = t.batch_a;
+  f->m = 1;
+  f->n = t.m;
+  f->a_m = t.b_n;
+  f->a_k = t.b_k;
+  f->b_k = t.a_k;
+  f->b_n = t.a_m;
+  f->bias_m = t.bias_n;
+  f->bias_n = t.bias_m;
+}
+
+static void collapse_batches(matmul_form *f) {
+  const tensor *out = &f->out->t;
+  tensor batch[] = {batch_of(f->a, out), batch_of(f->b, out), (tensor){0}};
+  if (f->bias) {
+    const bound_tensor wide = broadcast_operand(f->bias, out);
+    f->bias_m = wide.t.strides[out->rank - 2];
+    f->bias_n = wide.t.strides[out->rank - 1];
+    batch[2] = take_dims(&wide.t, 0, out->rank - 2);
+  } else {
+    batch[2] = batch_of(NULL, out);
+  }
+  tensors_collapse(batch, 3);
+  f->batch_a = batch[0];
+  f->batch_b = batch[1];
+  f->batch_bias = batch[2];
+}
+
+void describe_matmul(const node *n, matmul_form *f) {
+  const ir_matmul *op = n->instruction->op;
+  *f = (matmul_form){.a = &n->tensors[op->a],
+                     .b = &n->tensors[op->b],
+                     .out = &n->tensors[op->out],
+                     .alpha = op->alpha,
+                     .beta = op->beta};
+  if (op->beta != 0) f->bias = operand_of(n, op->bias);
+  const tensor *a = &f->a->t, *b = &f->b->t;
+  f->m = a->dims[a->rank - 2];
+  f->k = a->dims[a->rank - 1];
+  f->n = b->dims[b->rank - 1];
+  f->a_m = a->strides[a->rank - 2];
+  f->a_k = a->strides[a->rank - 1];
+  f->b_k = b->strides[b->rank - 2];
+  f->b_n = b->strides[b->rank - 1];
+  collapse_batches(f);
+  while (f->batch_a.rank > 0 && fold_last(f)) continue;
+  f->batches = tensor_numel(&f->batch_a);
+  transpose_column(f);
 }

@@ -1,4 +1,6 @@
 /* Pool and AdaptivePool over one to three spatial dimensions. */
+#include "ops/pool.h"
+
 #include "ops/rule_checks.h"
 
 static clave_status check_input(const rule_context *c, uint32_t x_id, ir_pool_kind kind) {
@@ -89,4 +91,36 @@ clave_status rule_adaptive_pool(const rule_context *c, const void *op) {
   want.type = x->type;
   TRY(rule_expect_like(c, o->out, "out", &want));
   return check_indices(c, o->indices, o->kind, rule_tensor(c, o->out));
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+static pool_form planes_form(const node *n, uint32_t x, uint32_t out, uint32_t indices,
+                             ir_pool_kind kind) {
+  pool_form f = {.x = &n->tensors[x],
+                 .out = &n->tensors[out],
+                 .indices = operand_of(n, indices),
+                 .average = kind == IR_POOL_KIND_AVG};
+  int spatial = f.x->t.rank - 2;
+  f.planes = count_dims(&f.x->t, 0, 2);
+  align_dims(&f.x->t, spatial, f.in);
+  align_dims(&f.out->t, spatial, f.size);
+  return f;
+}
+
+void describe_pool(const node *n, pool_form *f) {
+  const ir_pool *op = n->instruction->op;
+  *f = planes_form(n, op->x, op->out, op->indices, op->kind);
+  int spatial = f->x->t.rank - 2;
+  align_right(&op->kernel, spatial, 1, f->kernel);
+  align_right(&op->stride, spatial, 1, f->stride);
+  align_right(&op->padding, spatial, 0, f->padding);
+  align_right(&op->dilation, spatial, 1, f->dilation);
+  f->count_include_pad = op->count_include_pad;
+  f->divisor = op->divisor.present ? op->divisor.value : 0;
+}
+
+void describe_adaptive_pool(const node *n, pool_form *f) {
+  const ir_adaptive_pool *op = n->instruction->op;
+  *f = planes_form(n, op->x, op->out, op->indices, op->kind);
 }

@@ -1,5 +1,4 @@
-/* Upsample: spatial dimensions of another size, and which elements each position reads with which
- * weight. */
+/* Upsample: spatial dimensions of another size. */
 #include "ops/upsample.h"
 
 #include <math.h>
@@ -46,170 +45,55 @@ clave_status rule_upsample(const rule_context *c, const void *op) {
   return rule_expect_like(c, o->out, "out", &want);
 }
 
-/* ---------------------------------------------------------------- positions */
+/* ---------------------------------------------------------------- description */
 
-/* v as the axis computes: a sum, product or quotient of two such numbers, rounded again, is what
- * their type gives. */
-static double rounded(const upsample_axis *a, double v) {
-  return a->compute == DTYPE_F64 ? v : (double)(float)v;
-}
-
-static double stored(const upsample_axis *a, double v) {
-  if (a->stored == DTYPE_F16) return f16_to_f32(f32_to_f16((float)v));
-  return a->stored == DTYPE_BF16 ? bf16_to_f32(f32_to_bf16((float)v)) : v;
-}
-
-static double scale_of(const upsample_axis *a, const ir_opt_f64 *given) {
+static double scale_of(const resample_axis *a, const ir_opt_f64 *given) {
   if (a->align_corners)
-    return a->out > 1 ? rounded(a, (double)(a->in - 1) / (double)(a->out - 1)) : 0;
-  if (given->present && given->value > 0) return rounded(a, 1.0 / given->value);
-  return rounded(a, rounded(a, (double)a->in) / rounded(a, (double)a->out));
+    return a->out > 1 ? resample_rounded(a, (double)(a->in - 1) / (double)(a->out - 1)) : 0;
+  if (given->present && given->value > 0) return resample_rounded(a, 1.0 / given->value);
+  return resample_rounded(a,
+                          resample_rounded(a, (double)a->in) / resample_rounded(a, (double)a->out));
 }
 
-upsample_axis upsample_axis_of(const ir_upsample *op, const tensor *x, const tensor *out, int d) {
+/* A dimension from `in` to `out` elements. */
+static resample_axis axis_of_sizes(const ir_upsample *op, dtype type, int64_t in, int64_t out,
+                                   const ir_opt_f64 *scale) {
+  static const resample_mode modes[IR_UPSAMPLE_MODE_COUNT] = {
+      RESAMPLE_NEAREST, RESAMPLE_NEAREST_EXACT, RESAMPLE_LINEAR, RESAMPLE_CUBIC};
   static const int width[IR_UPSAMPLE_MODE_COUNT] = {1, 1, 2, 4};
-  const ir_opt_f64 *scales[] = {&op->scale_d, &op->scale_h, &op->scale_w};
-  int n = x->rank - 2;
-  upsample_axis a = {.in = x->dims[2 + d],
-                     .out = out->dims[2 + d],
-                     .mode = op->mode,
+  resample_axis a = {.in = in,
+                     .out = out,
+                     .mode = modes[op->mode],
                      .align_corners = op->align_corners,
-                     .antialias = op->antialias};
-  a.quantized = upsample_is_quantized(op, x->type);
-  a.compute = x->type == DTYPE_F64 || a.quantized ? DTYPE_F64 : DTYPE_F32;
-  a.stored = a.mode == IR_UPSAMPLE_MODE_CUBIC && !a.antialias ? x->type : a.compute;
-  a.scale = scale_of(&a, scales[3 - n + d]);
+                     .antialias = op->antialias,
+                     .quantized = upsample_is_quantized(op, type)};
+  a.compute = type == DTYPE_F64 || a.quantized ? DTYPE_F64 : DTYPE_F32;
+  a.stored = a.mode == RESAMPLE_CUBIC && !a.antialias ? type : a.compute;
+  a.scale = scale_of(&a, scale);
   a.n_taps = width[op->mode];
   if (a.antialias) {
-    a.support = rounded(&a, 0.5 * (double)a.n_taps * (a.scale >= 1 ? a.scale : 1));
+    a.support = resample_rounded(&a, 0.5 * (double)a.n_taps * (a.scale >= 1 ? a.scale : 1));
     a.n_taps = 2 * (int64_t)ceil(a.support) + 1;
   }
   return a;
 }
 
-/* The position in x of element `at`; not below 0 unless cubic. */
-static double source_position(const upsample_axis *a, int64_t at) {
-  double i = rounded(a, (double)at);
-  if (a->align_corners) return rounded(a, a->scale * i);
-  double p = rounded(a, rounded(a, a->scale * rounded(a, i + 0.5)) - 0.5);
-  return p < 0 && a->mode != IR_UPSAMPLE_MODE_CUBIC ? 0 : p;
-}
-
-/* Splits a position in an element of x and how far it is beyond it, in [0, 1]. */
-static int64_t split_position(const upsample_axis *a, double p, double *rest) {
-  int64_t i = (int64_t)floor((double)(float)p);
-  if (i > a->in - 1) i = a->in - 1;
-  double r = rounded(a, p - (double)i);
-  *rest = r < 0 ? 0 : r > 1 ? 1 : r;
-  return i;
-}
-
-static int64_t nearest_index(const upsample_axis *a, int64_t at) {
-  double p = a->mode == IR_UPSAMPLE_MODE_NEAREST ? rounded(a, a->scale * rounded(a, (double)at))
-                                                 : source_position(a, at) + 0.5;
-  int64_t i = (int64_t)floor((double)(float)p);
-  return i < a->in - 1 ? i : a->in - 1;
-}
-
-/* ---------------------------------------------------------------- weights */
-
-/* The two pieces of the cubic convolution kernel, for |x| <= 1 and 1 < |x| < 2. */
-static double cubic_inner(const upsample_axis *a, double x, double k) {
-  double v = rounded(a, rounded(a, rounded(a, k + 2) * x) - rounded(a, k + 3));
-  return rounded(a, rounded(a, rounded(a, v * x) * x) + 1);
-}
-
-static double cubic_outer(const upsample_axis *a, double x, double k) {
-  double v = rounded(a, rounded(a, rounded(a, k * x) - rounded(a, 5 * k)) * x);
-  return rounded(a, rounded(a, rounded(a, v + rounded(a, 8 * k)) * x) - rounded(a, 4 * k));
-}
-
-static double filter(const upsample_axis *a, double x) {
-  x = fabs(x);
-  if (a->mode == IR_UPSAMPLE_MODE_LINEAR) return x < 1 ? rounded(a, 1 - x) : 0;
-  double k = a->antialias ? -0.5 : -0.75;
-  return x < 1 ? cubic_inner(a, x, k) : x < 2 ? cubic_outer(a, x, k) : 0;
-}
-
-/* Linear and cubic: neighbours beyond an end are the end. */
-static void clamped_taps(const upsample_axis *a, int64_t at, int64_t *index, double *weight) {
-  bool linear = a->mode == IR_UPSAMPLE_MODE_LINEAR;
-  double t;
-  int64_t i = split_position(a, source_position(a, at), &t);
-  if (linear && a->in == a->out) {
-    i = at;
-    t = 0;
+void describe_upsample(const node *n, upsample_form *f) {
+  const ir_upsample *op = n->instruction->op;
+  const ir_opt_f64 *scales[] = {&op->scale_d, &op->scale_h, &op->scale_w};
+  *f = (upsample_form){.x = &n->tensors[op->x], .out = &n->tensors[op->out], .mode = op->mode};
+  int spatial = f->x->t.rank - 2;
+  int64_t in[SPATIAL_DIMS], out[SPATIAL_DIMS];
+  align_dims(&f->x->t, spatial, in);
+  align_dims(&f->out->t, spatial, out);
+  f->planes = count_dims(&f->x->t, 0, 2);
+  f->one_at_a_time = op->antialias || upsample_is_quantized(op, f->x->t.type);
+  for (int d = 0; d < SPATIAL_DIMS; d++) {
+    resample_axis *a = &f->axes[d];
+    bool stays = d < SPATIAL_DIMS - spatial || (f->one_at_a_time && in[d] == out[d]);
+    *a = (resample_axis){.in = in[d], .out = in[d], .mode = RESAMPLE_NONE, .scale = 1, .n_taps = 1};
+    if (stays) continue;
+    *a = axis_of_sizes(op, f->x->t.type, in[d], out[d], scales[d]);
+    if (a->quantized) f->precision = resample_precision(a);
   }
-  for (int k = 0; k < a->n_taps; k++) {
-    int64_t j = linear ? i + k : i + k - 1;
-    index[k] = j < 0 ? 0 : j > a->in - 1 ? a->in - 1 : j;
-  }
-  if (linear && a->in == a->out) index[1] = i;
-  double rest = rounded(a, 1 - t);
-  weight[0] = linear ? rest : cubic_outer(a, rounded(a, t + 1), -0.75);
-  weight[1] = linear ? t : cubic_inner(a, t, -0.75);
-  if (!linear) {
-    weight[2] = cubic_inner(a, rest, -0.75);
-    weight[3] = cubic_outer(a, rounded(a, rest + 1), -0.75);
-  }
-  for (int k = 0; k < a->n_taps; k++) weight[k] = stored(a, weight[k]);
-}
-
-/* The same where weights of neighbours beyond an end are added to the end's. */
-static int64_t gathered_taps(const upsample_axis *a, int64_t at, int64_t *index, double *weight) {
-  double t;
-  int64_t i = split_position(a, source_position(a, at), &t), half = a->n_taps / 2;
-  int64_t low = i - half + 1, first = low > 0 ? low : 0;
-  int64_t end = i + half + 1 < a->in ? i + half + 1 : a->in;
-  for (int64_t k = 0; k < a->n_taps; k++) weight[k] = 0;
-  for (int64_t k = 0; k < a->n_taps; k++) {
-    int64_t j = low + k;
-    j = j < 0 ? 0 : j > a->in - 1 ? a->in - 1 : j;
-    weight[j - first] += filter(a, (double)(k + 1 - half) - t);
-  }
-  for (int64_t k = 0; k < end - first; k++) index[k] = first + k;
-  return end - first;
-}
-
-/* The filter is stretched to cover `scale` elements when shrinking, and its weights add up to 1. */
-static int64_t antialias_taps(const upsample_axis *a, int64_t at, int64_t *index, double *weight) {
-  double center = rounded(a, a->scale * ((double)at + 0.5));
-  double stretch = a->scale >= 1 ? rounded(a, 1 / a->scale) : 1, total = 0;
-  int64_t first = (int64_t)(rounded(a, center - a->support) + 0.5),
-          end = (int64_t)(rounded(a, center + a->support) + 0.5);
-  if (first < 0) first = 0;
-  if (end > a->in) end = a->in;
-  int64_t n = end - first < a->n_taps ? end - first : a->n_taps;
-  for (int64_t k = 0; k < n; k++) {
-    double x = (rounded(a, rounded(a, (double)(first + k)) - center) + 0.5) * stretch;
-    index[k] = first + k;
-    weight[k] = filter(a, rounded(a, x));
-    total = rounded(a, total + weight[k]);
-  }
-  for (int64_t k = 0; k < n && total != 0; k++) weight[k] = rounded(a, weight[k] / total);
-  return n;
-}
-
-int64_t upsample_taps(const upsample_axis *a, int64_t at, int64_t *index, double *weight) {
-  if (a->antialias) return antialias_taps(a, at, index, weight);
-  if (a->quantized) return gathered_taps(a, at, index, weight);
-  if (a->n_taps > 1) {
-    clamped_taps(a, at, index, weight);
-  } else {
-    index[0] = nearest_index(a, at);
-    weight[0] = 1;
-  }
-  return a->n_taps;
-}
-
-int upsample_precision(const upsample_axis *a, int64_t *index, double *weight) {
-  double most = 0;
-  for (int64_t at = 0; at < a->out; at++) {
-    int64_t n = upsample_taps(a, at, index, weight);
-    for (int64_t k = 0; k < n; k++) most = weight[k] > most ? weight[k] : most;
-  }
-  int precision = 0;
-  while (precision < 22 && (int)(0.5 + most * (double)(1 << (precision + 1))) < 1 << 15)
-    precision++;
-  return precision;
 }

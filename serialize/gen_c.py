@@ -351,16 +351,22 @@ def steps_def(s: Schema) -> str:
 
 RECORDED = {
     "attention",
+    "conv",
     "cumulate",
     "distance",
+    "fold",
+    "grid_sample",
+    "matmul",
     "nonzero",
     "norm",
+    "pool",
     "reduce",
     "rope",
     "search",
     "softmax",
     "sort",
     "triangle",
+    "upsample",
 }
 
 

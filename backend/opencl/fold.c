@@ -1,34 +1,26 @@
 /* Sliding blocks: kernels_cl/fold.cl. */
+#include "ops/fold.h"
+
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
 enum { CPU_CHUNK = 64 };
 
-typedef struct fold_window {
-  const ir_i32s *kernel, *stride, *padding, *dilation;
-} fold_window;
-
-static int64_t positions_of(const fold_window *w, const tensor *planes, int d) {
-  int64_t extent = (int64_t)w->dilation->items[d] * (w->kernel->items[d] - 1) + 1;
-  return (planes->dims[2 + d] + 2 * (int64_t)w->padding->items[d] - extent) / w->stride->items[d] +
-         1;
-}
-
 /* items: of `chunk` elements of a row. */
-static windows_params windows_of(const fold_window *w, const tensor *planes, int64_t items) {
+static windows_params windows_of(const fold_form *f, int64_t items) {
   return (windows_params){.items = items,
-                          .rows = planes->dims[2],
-                          .columns = planes->dims[3],
-                          .n_y = positions_of(w, planes, 0),
-                          .n_x = positions_of(w, planes, 1),
-                          .k_y = w->kernel->items[0],
-                          .k_x = w->kernel->items[1],
-                          .stride_y = w->stride->items[0],
-                          .stride_x = w->stride->items[1],
-                          .padding_y = w->padding->items[0],
-                          .padding_x = w->padding->items[1],
-                          .dilation_y = w->dilation->items[0],
-                          .dilation_x = w->dilation->items[1]};
+                          .rows = f->size[0],
+                          .columns = f->size[1],
+                          .n_y = f->positions[0],
+                          .n_x = f->positions[1],
+                          .k_y = f->kernel[0],
+                          .k_x = f->kernel[1],
+                          .stride_y = f->stride[0],
+                          .stride_x = f->stride[1],
+                          .padding_y = f->padding[0],
+                          .padding_x = f->padding[1],
+                          .dilation_y = f->dilation[0],
+                          .dilation_x = f->dilation[1]};
 }
 
 /* Of a row that a work-item makes. */
@@ -39,34 +31,30 @@ static int64_t count_items(const tensor *out, int64_t row, int64_t chunk) {
 }
 
 clave_status opencl_im2col(cl_recorder *s, const node *n) {
-  const ir_im2col *op = n->instruction->op;
-  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  fold_window w = {&op->kernel, &op->stride, &op->padding, &op->dilation};
-  int64_t chunk = chunk_of(s), row = positions_of(&w, &x->t, 1),
-          items = count_items(&out->t, row, chunk);
+  fold_form f;
+  describe_im2col(n, &f);
+  int64_t chunk = chunk_of(s), row = f.positions[1], items = count_items(&f.out->t, row, chunk);
   launch l;
   launch_begin(&l, s, n);
-  launch_dtype(&l, "MOVED", moved_type(x->t.type));
+  launch_dtype(&l, "MOVED", moved_type(f.x->t.type));
   launch_define(&l, "CHUNK", (int)chunk);
   launch_args(
       &l, &(im2col_args){
-              .x = buffer_arg(x), .out = buffer_arg(out), .windows = windows_of(&w, &x->t, items)});
+              .x = buffer_arg(f.x), .out = buffer_arg(f.out), .windows = windows_of(&f, items)});
   return launch_loops(&l, items, 1, min_i64(row, chunk));
 }
 
 clave_status opencl_col2im(cl_recorder *s, const node *n) {
-  const ir_col2im *op = n->instruction->op;
-  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  fold_window w = {&op->kernel, &op->stride, &op->padding, &op->dilation};
-  int64_t chunk = chunk_of(s), row = out->t.dims[3], items = count_items(&out->t, row, chunk),
-          work = (int64_t)op->kernel.items[0] * op->kernel.items[1];
+  fold_form f;
+  describe_col2im(n, &f);
+  int64_t chunk = chunk_of(s), row = f.size[1], items = count_items(&f.out->t, row, chunk);
   launch l;
   launch_begin(&l, s, n);
-  launch_dtype(&l, "TYPE", x->t.type);
-  launch_compute(&l, x->t.type);
+  launch_dtype(&l, "TYPE", f.x->t.type);
+  launch_compute(&l, f.x->t.type);
   launch_define(&l, "CHUNK", (int)chunk);
-  launch_args(&l, &(col2im_args){.x = buffer_arg(x),
-                                 .out = buffer_arg(out),
-                                 .windows = windows_of(&w, &out->t, items)});
-  return launch_loops(&l, items, 1, work * min_i64(row, chunk));
+  launch_args(
+      &l, &(col2im_args){
+              .x = buffer_arg(f.x), .out = buffer_arg(f.out), .windows = windows_of(&f, items)});
+  return launch_loops(&l, items, 1, f.kernel[0] * f.kernel[1] * min_i64(row, chunk));
 }

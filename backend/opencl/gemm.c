@@ -3,34 +3,34 @@
 
 void gemm_begin(launch *l, const gemm *g) {
   launch_begin(l, g->s, g->node);
-  launch_dtype(l, "A_TYPE", g->a->t.type);
-  launch_dtype(l, "B_TYPE", g->b->t.type);
-  launch_dtype(l, "OUT_TYPE", g->out->t.type);
-  launch_dtype(l, "BIAS_TYPE", g->bias ? g->bias->t.type : g->out->t.type);
-  launch_define(l, "HAS_BIAS", g->bias != NULL);
-  launch_compute(l, g->out->t.type);
+  launch_dtype(l, "A_TYPE", g->f.a->t.type);
+  launch_dtype(l, "B_TYPE", g->f.b->t.type);
+  launch_dtype(l, "OUT_TYPE", g->f.out->t.type);
+  launch_dtype(l, "BIAS_TYPE", g->f.bias ? g->f.bias->t.type : g->f.out->t.type);
+  launch_define(l, "HAS_BIAS", g->f.bias != NULL);
+  launch_compute(l, g->f.out->t.type);
 }
 
 gemm_params gemm_operands(const gemm *g) {
-  return (gemm_params){.a = buffer_arg(g->a),
-                       .a_batch = strides_arg(&g->batch_a),
-                       .a_m = g->a_m,
-                       .a_k = g->a_k,
-                       .b = buffer_arg(g->b),
-                       .b_batch = strides_arg(&g->batch_b),
-                       .b_k = g->b_k,
-                       .b_n = g->b_n,
-                       .bias = optional_arg(g->bias),
-                       .bias_batch = strides_arg(&g->batch_bias),
-                       .bias_m = g->bias_m,
-                       .bias_n = g->bias_n,
-                       .out = buffer_arg(g->out),
-                       .batch_dims = dims_arg(&g->batch_a),
-                       .m_size = g->m,
-                       .n_size = g->n,
-                       .k_size = g->k,
-                       .alpha = g->alpha,
-                       .beta = g->beta};
+  return (gemm_params){.a = buffer_arg(g->f.a),
+                       .a_batch = strides_arg(&g->f.batch_a),
+                       .a_m = g->f.a_m,
+                       .a_k = g->f.a_k,
+                       .b = buffer_arg(g->f.b),
+                       .b_batch = strides_arg(&g->f.batch_b),
+                       .b_k = g->f.b_k,
+                       .b_n = g->f.b_n,
+                       .bias = optional_arg(g->f.bias),
+                       .bias_batch = strides_arg(&g->f.batch_bias),
+                       .bias_m = g->f.bias_m,
+                       .bias_n = g->f.bias_n,
+                       .out = buffer_arg(g->f.out),
+                       .batch_dims = dims_arg(&g->f.batch_a),
+                       .m_size = g->f.m,
+                       .n_size = g->f.n,
+                       .k_size = g->f.k,
+                       .alpha = g->f.alpha,
+                       .beta = g->f.beta};
 }
 
 clave_status gemm_tile(const gemm *g) {
@@ -38,8 +38,8 @@ clave_status gemm_tile(const gemm *g) {
   launch l;
   gemm_begin(&l, g);
   launch_args(&l, &(matmul_args){.gemm = gemm_operands(g)});
-  size_t global[3] = {(size_t)((g->n + BLOCK - 1) / BLOCK), (size_t)((g->m + BLOCK - 1) / BLOCK),
-                      (size_t)g->batches};
+  size_t global[3] = {(size_t)((g->f.n + BLOCK - 1) / BLOCK),
+                      (size_t)((g->f.m + BLOCK - 1) / BLOCK), (size_t)g->f.batches};
   size_t side = recorder_traits(g->s)->is_cpu ? 1 : SIDE, local[3] = {side, side, 1};
   return launch_run(&l, 3, global, local);
 }

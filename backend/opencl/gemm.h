@@ -1,18 +1,13 @@
 #ifndef BACKEND_OPENCL_GEMM_H
 #define BACKEND_OPENCL_GEMM_H
-/* Matrix products: one description, one choice, several implementations.
- *   out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] */
+/* Matrix products: one description (ops/matmul.h), one choice, several implementations. */
 #include "backend/opencl/opencl.h"
+#include "ops/matmul.h"
 
 typedef struct gemm {
   cl_recorder *s;
   const node *node;
-  const bound_tensor *a, *b, *bias, *out; /* bias may be NULL; out is contiguous */
-  int64_t m, n, k;
-  int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides in elements */
-  tensor batch_a, batch_b, batch_bias;        /* the leading dimensions, collapsed together */
-  int64_t batches;
-  double alpha, beta;
+  matmul_form f;
 } gemm;
 
 typedef enum gemm_kind {
@@ -22,9 +17,6 @@ typedef enum gemm_kind {
   GEMM_COLUMNS, /* gemv.cl, few rows of a; b by rows of n */
   GEMM_CLBLAST
 } gemm_kind;
-
-/* The product of a Matmul node: batches collapsed, rows that share one b folded into m. */
-void gemm_describe(gemm *g, cl_recorder *s, const node *n);
 
 /* By the implementation that suits it best. */
 clave_status gemm_record(const gemm *g) STATUS_CHECK;

@@ -84,21 +84,22 @@ static matrix describe_matrix(const bound_tensor *t, const tensor *batch, int64_
 }
 
 static matrix matrix_a(const gemm *g) {
-  return describe_matrix(g->a, &g->batch_a, g->m, g->k, g->a_m, g->a_k);
+  return describe_matrix(g->f.a, &g->f.batch_a, g->f.m, g->f.k, g->f.a_m, g->f.a_k);
 }
 static matrix matrix_b(const gemm *g) {
-  return describe_matrix(g->b, &g->batch_b, g->k, g->n, g->b_k, g->b_n);
+  return describe_matrix(g->f.b, &g->f.batch_b, g->f.k, g->f.n, g->f.b_k, g->f.b_n);
 }
 static matrix matrix_out(const gemm *g) {
   tensor none = {.rank = 0};
-  matrix out = describe_matrix(g->out, &none, g->m, g->n, g->n, 1);
-  out.stride = (size_t)(g->m * g->n);
+  matrix out = describe_matrix(g->f.out, &none, g->f.m, g->f.n, g->f.n, 1);
+  out.stride = (size_t)(g->f.m * g->f.n);
   return out;
 }
 
 bool gemm_clblast_usable(const gemm *g) {
-  bool f32 = g->a->t.type == DTYPE_F32 && g->b->t.type == DTYPE_F32 && g->out->t.type == DTYPE_F32;
-  return f32 && g->k > 0 && matrix_a(g).usable && matrix_b(g).usable &&
+  bool f32 =
+      g->f.a->t.type == DTYPE_F32 && g->f.b->t.type == DTYPE_F32 && g->f.out->t.type == DTYPE_F32;
+  return f32 && g->f.k > 0 && matrix_a(g).usable && matrix_b(g).usable &&
          device_clblast(g->s->device) != NULL;
 }
 
@@ -108,15 +109,15 @@ bool gemm_clblast_usable(const gemm *g) {
 static clave_status broadcast_bias(const gemm *g) {
   launch l;
   gemm_begin(&l, g);
-  launch_args(&l, &(broadcast_bias_args){.bias = buffer_arg(g->bias),
-                                         .bias_batch = strides_arg(&g->batch_bias),
-                                         .bias_m = g->bias_m,
-                                         .bias_n = g->bias_n,
-                                         .out = buffer_arg(g->out),
-                                         .batch_dims = dims_arg(&g->batch_bias),
-                                         .m_size = g->m,
-                                         .n_size = g->n});
-  size_t global[3] = {(size_t)g->n, (size_t)g->m, (size_t)g->batches},
+  launch_args(&l, &(broadcast_bias_args){.bias = buffer_arg(g->f.bias),
+                                         .bias_batch = strides_arg(&g->f.batch_bias),
+                                         .bias_m = g->f.bias_m,
+                                         .bias_n = g->f.bias_n,
+                                         .out = buffer_arg(g->f.out),
+                                         .batch_dims = dims_arg(&g->f.batch_bias),
+                                         .m_size = g->f.m,
+                                         .n_size = g->f.n});
+  size_t global[3] = {(size_t)g->f.n, (size_t)g->f.m, (size_t)g->f.batches},
          local[3] = {LOCAL_SIZE, 1, 1};
   return launch_run(&l, 3, global, local);
 }
@@ -197,17 +198,17 @@ static uint64_t blas_class(const gemm *g) {
   launch l;
   launch_begin(&l, g->s, g->node);
   launch_generated(&l, "clblast", NULL, NULL);
-  const int64_t sizes[] = {g->batches,
-                           g->m,
-                           g->n,
-                           g->k,
+  const int64_t sizes[] = {g->f.batches,
+                           g->f.m,
+                           g->f.n,
+                           g->f.k,
                            (int64_t)a.ld,
                            (int64_t)b.ld,
                            a.transpose == CLBlastTransposeYes,
                            b.transpose == CLBlastTransposeYes};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) launch_push_int(&l, sizes[i]);
-  launch_push_float(&l, g->alpha);
-  launch_push_float(&l, g->bias ? g->beta : 0);
+  launch_push_float(&l, g->f.alpha);
+  launch_push_float(&l, g->f.bias ? g->f.beta : 0);
   return launch_class(&l, &signature, one, one);
 }
 
@@ -228,13 +229,13 @@ static clave_status record_instead(const gemm *g, cl_recording **out) {
 }
 
 clave_status gemm_clblast(const gemm *g) {
-  if (g->bias) TRY(broadcast_bias(g));
-  const blas_call call = {.m = (size_t)g->m,
-                          .n = (size_t)g->n,
-                          .k = (size_t)g->k,
-                          .batches = (size_t)g->batches,
-                          .alpha = (float)g->alpha,
-                          .beta = g->bias ? (float)g->beta : 0,
+  if (g->f.bias) TRY(broadcast_bias(g));
+  const blas_call call = {.m = (size_t)g->f.m,
+                          .n = (size_t)g->f.n,
+                          .k = (size_t)g->f.k,
+                          .batches = (size_t)g->f.batches,
+                          .alpha = (float)g->f.alpha,
+                          .beta = g->f.bias ? (float)g->f.beta : 0,
                           .a = matrix_a(g),
                           .b = matrix_b(g),
                           .out = matrix_out(g)};

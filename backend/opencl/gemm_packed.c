@@ -8,7 +8,7 @@ enum { MAX_STRIP = 128 };
 
 static int panel_rows(const gemm *g) { return recorder_traits(g->s)->vector_width == 8 ? 6 : 8; }
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t count_panels(const gemm *g) { return divide_up(g->m, panel_rows(g)); }
+static int64_t count_panels(const gemm *g) { return divide_up(g->f.m, panel_rows(g)); }
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t strip_of(const gemm *g) {
   const device_traits *t = recorder_traits(g->s);
@@ -18,38 +18,40 @@ static int64_t strip_of(const gemm *g) {
 }
 
 bool gemm_packed_usable(const gemm *g) {
-  return recorder_traits(g->s)->is_cpu && g->k > 0 && strip_of(g) > 0;
+  return recorder_traits(g->s)->is_cpu && g->f.k > 0 && strip_of(g) > 0;
 }
 
-static int b_order(const gemm *g) { return g->b_n == 1 || g->n == 1 ? 0 : g->b_k == 1 ? 1 : 2; }
+static int b_order(const gemm *g) {
+  return g->f.b_n == 1 || g->f.n == 1 ? 0 : g->f.b_k == 1 ? 1 : 2;
+}
 
 static void begin(launch *l, const gemm *g) {
   gemm_begin(l, g);
   launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
-  launch_define(l, "A_ORDER", g->a_k == 1);
+  launch_define(l, "A_ORDER", g->f.a_k == 1);
   launch_define(l, "B_ORDER", b_order(g));
 }
 
 /* Whether all batches have the same a: a weight. */
 static bool has_one_a(const gemm *g) {
-  for (int i = 0; i < g->batch_a.rank; i++)
-    if (g->batch_a.dims[i] > 1 && g->batch_a.strides[i] != 0) return false;
+  for (int i = 0; i < g->f.batch_a.rank; i++)
+    if (g->f.batch_a.dims[i] > 1 && g->f.batch_a.strides[i] != 0) return false;
   return true;
 }
-static int64_t count_matrices(const gemm *g) { return has_one_a(g) ? 1 : g->batches; }
+static int64_t count_matrices(const gemm *g) { return has_one_a(g) ? 1 : g->f.batches; }
 
 static clave_status pack_a(const gemm *g, arg_buffer packed) {
   launch l;
   begin(&l, g);
-  launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->a),
-                                    .a_batch = strides_arg(&g->batch_a),
-                                    .batch_dims = dims_arg(&g->batch_a),
-                                    .a_m = g->a_m,
-                                    .a_k = g->a_k,
+  launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->f.a),
+                                    .a_batch = strides_arg(&g->f.batch_a),
+                                    .batch_dims = dims_arg(&g->f.batch_a),
+                                    .a_m = g->f.a_m,
+                                    .a_k = g->f.a_k,
                                     .packed = packed,
-                                    .m_size = g->m,
-                                    .k_size = g->k});
-  size_t global[3] = {(size_t)count_panels(g), (size_t)divide_up(g->k, DEPTH),
+                                    .m_size = g->f.m,
+                                    .k_size = g->f.k});
+  size_t global[3] = {(size_t)count_panels(g), (size_t)divide_up(g->f.k, DEPTH),
                       (size_t)count_matrices(g)},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
@@ -59,7 +61,7 @@ static clave_status pack_a(const gemm *g, arg_buffer packed) {
  * idle. Below MIN_PANELS packing b again costs more than another core brings. */
 static int64_t share_panels(const gemm *g, int64_t panels) {
   enum { MIN_PANELS = 4 };
-  int64_t strips = divide_up(g->n, strip_of(g)) * g->batches,
+  int64_t strips = divide_up(g->f.n, strip_of(g)) * g->f.batches,
           wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : divide_up(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
@@ -70,30 +72,30 @@ static clave_status multiply(const gemm *g, arg_buffer a, int64_t a_stride) {
   int64_t panels = count_panels(g), each = share_panels(g, panels), strip = strip_of(g);
   launch l;
   begin(&l, g);
-  bool sums_in_out = g->out->t.type == DTYPE_F32;
+  bool sums_in_out = g->f.out->t.type == DTYPE_F32;
   launch_args(&l, &(gemm_args){.a = a,
                                .a_stride = a_stride,
-                               .b = buffer_arg(g->b),
-                               .b_batch = strides_arg(&g->batch_b),
-                               .b_k = g->b_k,
-                               .b_n = g->b_n,
-                               .bias = optional_arg(g->bias),
-                               .bias_batch = strides_arg(&g->batch_bias),
-                               .bias_m = g->bias_m,
-                               .bias_n = g->bias_n,
-                               .out = buffer_arg(g->out),
-                               .sums = sums_in_out ? buffer_arg(g->out) : scratch_arg(0),
-                               .batch_dims = dims_arg(&g->batch_a),
-                               .m_size = g->m,
-                               .n_size = g->n,
-                               .k_size = g->k,
+                               .b = buffer_arg(g->f.b),
+                               .b_batch = strides_arg(&g->f.batch_b),
+                               .b_k = g->f.b_k,
+                               .b_n = g->f.b_n,
+                               .bias = optional_arg(g->f.bias),
+                               .bias_batch = strides_arg(&g->f.batch_bias),
+                               .bias_m = g->f.bias_m,
+                               .bias_n = g->f.bias_n,
+                               .out = buffer_arg(g->f.out),
+                               .sums = sums_in_out ? buffer_arg(g->f.out) : scratch_arg(0),
+                               .batch_dims = dims_arg(&g->f.batch_a),
+                               .m_size = g->f.m,
+                               .n_size = g->f.n,
+                               .k_size = g->f.k,
                                .panels_each = each,
                                .strip = strip,
-                               .alpha = g->alpha,
-                               .beta = g->beta,
+                               .alpha = g->f.alpha,
+                               .beta = g->f.beta,
                                .packed = local_arg(sizeof(float) * DEPTH * (size_t)strip)});
-  size_t global[3] = {(size_t)divide_up(g->n, strip), (size_t)divide_up(panels, each),
-                      (size_t)g->batches},
+  size_t global[3] = {(size_t)divide_up(g->f.n, strip), (size_t)divide_up(panels, each),
+                      (size_t)g->f.batches},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
@@ -106,13 +108,13 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
 
 /* a in panels: a constant once, else in scratch memory behind `sums` floats. */
 static clave_status provide_a(const gemm *g, int64_t packed, int64_t sums, arg_buffer *a) {
-  bool is_form = recorder_takes_form(g->s, g->a);
+  bool is_form = recorder_takes_form(g->s, g->f.a);
   *a = scratch_arg(sums);
   TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(sums + (is_form ? 0 : packed))));
   if (!is_form) return pack_a(g, *a);
-  const form_request f = {.x = g->a,
+  const form_request f = {.x = g->f.a,
                           .kind = FORM_GEMM_A,
-                          .size = {panel_rows(g), g->m, g->k},
+                          .size = {panel_rows(g), g->f.m, g->f.k},
                           .bytes = sizeof(float) * (size_t)packed,
                           .fill = fill_form,
                           .ctx = g};
@@ -123,9 +125,9 @@ static clave_status provide_a(const gemm *g, int64_t packed, int64_t sums, arg_b
 }
 
 clave_status gemm_packed(const gemm *g) {
-  int64_t matrix = count_panels(g) * panel_rows(g) * g->k, matrices = count_matrices(g);
-  bool waits = g->out->t.type != DTYPE_F32 && g->k > DEPTH;
-  int64_t sums = waits ? g->batches * g->m * g->n : 0;
+  int64_t matrix = count_panels(g) * panel_rows(g) * g->f.k, matrices = count_matrices(g);
+  bool waits = g->f.out->t.type != DTYPE_F32 && g->f.k > DEPTH;
+  int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   arg_buffer a;
   TRY(provide_a(g, matrices * matrix, sums, &a));
   return multiply(g, a, matrices > 1 ? matrix : 0);

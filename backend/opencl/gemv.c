@@ -13,12 +13,12 @@ static int rows_of(int class) { return class <= 4 ? 4 : 2; }
  * for each core. */
 static int64_t share_columns(const gemm *g, int64_t unit, int64_t most) {
   int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
-          each = g->n * g->batches / wanted / unit * unit;
+          each = g->f.n * g->f.batches / wanted / unit * unit;
   return each < unit ? unit : each > most ? most : each;
 }
 
 static clave_status run(const gemm *g, bool by_rows, int64_t each, size_t floats, int64_t groups) {
-  int class = class_of(g->m);
+  int class = class_of(g->f.m);
   bool is_cpu = recorder_traits(g->s)->is_cpu;
   launch l;
   gemm_begin(&l, g);
@@ -30,18 +30,18 @@ static clave_status run(const gemm *g, bool by_rows, int64_t each, size_t floats
   else
     launch_args(&l,
                 &(gemv_columns_args){.gemm = gemm_operands(g), .each = each, .scratch = scratch});
-  size_t items = is_cpu ? (size_t)((g->n + each - 1) / each) : (size_t)groups * LANES;
-  size_t global[2] = {items, (size_t)g->batches}, local[2] = {is_cpu ? 1 : LANES, 1};
+  size_t items = is_cpu ? (size_t)((g->f.n + each - 1) / each) : (size_t)groups * LANES;
+  size_t global[2] = {items, (size_t)g->f.batches}, local[2] = {is_cpu ? 1 : LANES, 1};
   return launch_run(&l, 2, global, local);
 }
 
 clave_status gemm_rows(const gemm *g) {
-  int64_t m = class_of(g->m), each = share_columns(g, 4, 64);
-  return run(g, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)), g->n);
+  int64_t m = class_of(g->f.m), each = share_columns(g, 4, 64);
+  return run(g, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)), g->f.n);
 }
 
 clave_status gemm_columns(const gemm *g) {
   /* OpenCL 1.2 promises 32 KB of local memory: 8 rows by 512 floats take half. */
-  int64_t m = class_of(g->m), each = share_columns(g, 64, m == 8 ? 512 : 1024);
-  return run(g, false, each, (size_t)(each * m), (g->n + LANES - 1) / LANES);
+  int64_t m = class_of(g->f.m), each = share_columns(g, 64, m == 8 ? 512 : 1024);
+  return run(g, false, each, (size_t)(each * m), (g->f.n + LANES - 1) / LANES);
 }

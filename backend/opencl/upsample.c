@@ -2,49 +2,45 @@
  * then applied. */
 #include "ops/upsample.h"
 
-#include <stdlib.h>
-
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
 enum { CPU_CHUNK = 64 };
 
 typedef struct resize {
-  const ir_upsample *op;
-  const bound_tensor *x, *out;
-  upsample_axis axes[3]; /* those with a table: all, or the one that changes */
-  int n_axes, dim;       /* dim: of x, where only one changes */
-  bool alone;            /* the op changes one dimension at a time */
-  int64_t positions;     /* of all tables */
-  int precision;
+  upsample_form f;
+  resample_axis axes[SPATIAL_DIMS]; /* those with a table: all, or the one that changes */
+  int n_axes;
+  int64_t inner;     /* elements of a plane behind the one that changes */
+  int64_t positions; /* of all tables */
 } resize;
 
 static void begin(launch *l, cl_recorder *s, const node *n, const resize *r) {
-  const upsample_axis *a = &r->axes[0];
-  dtype type = r->x->t.type;
+  const resample_axis *a = &r->axes[0];
+  dtype type = r->f.x->t.type;
   launch_begin(l, s, n);
   launch_dtype(l, "X_TYPE", a->n_taps == 1 ? moved_type(type) : type);
   launch_compute(l, a->compute);
-  launch_define(l, "MODE", (int)r->op->mode);
-  launch_define(l, "ALIGN", r->op->align_corners);
+  launch_define(l, "MODE", (int)r->f.mode);
+  launch_define(l, "ALIGN", a->align_corners);
   launch_define(l, "ANTIALIAS", a->antialias);
   launch_define(l, "PRECISE", a->quantized);
-  launch_define(l, "N_TAPS", r->alone ? 0 : (int)a->n_taps);
+  launch_define(l, "N_TAPS", r->f.one_at_a_time ? 0 : (int)a->n_taps);
   launch_define(l, "N_DIMS", r->n_axes);
   launch_define(l, "CHUNK", recorder_traits(s)->is_cpu ? CPU_CHUNK : 1);
 }
 
 /* Scratch memory: weights, then indices. */
 static arg_buffer index_table(const resize *r) {
-  const upsample_axis *a = &r->axes[0];
+  const resample_axis *a = &r->axes[0];
   int64_t reals = a->compute == DTYPE_F64 ? 2 : 1; /* in ints */
   return scratch_arg(r->positions * a->n_taps * reals);
 }
 static arg_buffer weight_table(void) { return scratch_arg(0); }
 
 static clave_status launch_taps(cl_recorder *s, const node *n, const resize *r) {
-  static const upsample_axis none = {.in = 1, .out = 1, .scale = 1};
-  const upsample_axis *a = &r->axes[0], *b = r->n_axes > 1 ? &r->axes[1] : &none,
+  static const resample_axis none = {.in = 1, .out = 1, .scale = 1};
+  const resample_axis *a = &r->axes[0], *b = r->n_axes > 1 ? &r->axes[1] : &none,
                       *c = r->n_axes > 2 ? &r->axes[2] : &none;
   launch l;
   begin(&l, s, n, r);
@@ -63,7 +59,7 @@ static clave_status launch_taps(cl_recorder *s, const node *n, const resize *r) 
                                         .scale2 = c->scale,
                                         .support = a->support,
                                         .stretch = a->scale >= 1 ? 1 / a->scale : 1,
-                                        .precision = r->precision});
+                                        .precision = r->f.precision});
   return launch_items(&l, r->positions);
 }
 
@@ -75,11 +71,11 @@ static clave_status launch_blend(cl_recorder *s, const node *n, const resize *r)
     out[3 - r->n_axes + d] = r->axes[d].out;
     reads *= r->axes[d].n_taps;
   }
-  int64_t items = tensor_numel(&r->out->t) / out[2] * ceil_div(out[2], chunk);
+  int64_t items = tensor_numel(&r->f.out->t) / out[2] * ceil_div(out[2], chunk);
   launch l;
   begin(&l, s, n, r);
-  launch_args(&l, &(upsample_blend_args){.x = buffer_arg(r->x),
-                                         .out = buffer_arg(r->out),
+  launch_args(&l, &(upsample_blend_args){.x = buffer_arg(r->f.x),
+                                         .out = buffer_arg(r->f.out),
                                          .index = index_table(r),
                                          .weight = weight_table(),
                                          .items = items,
@@ -93,58 +89,45 @@ static clave_status launch_blend(cl_recorder *s, const node *n, const resize *r)
 }
 
 static clave_status launch_axis(cl_recorder *s, const node *n, const resize *r) {
-  const upsample_axis *a = &r->axes[0];
-  int64_t inner = 1, count = tensor_numel(&r->out->t),
-          chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
-  for (int d = r->dim + 1; d < r->out->t.rank; d++) inner *= r->out->t.dims[d];
+  const resample_axis *a = &r->axes[0];
+  int64_t count = tensor_numel(&r->f.out->t), chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
   launch l;
   begin(&l, s, n, r);
-  launch_args(&l, &(upsample_axis_args){.x = buffer_arg(r->x),
-                                        .out = buffer_arg(r->out),
+  launch_args(&l, &(upsample_axis_args){.x = buffer_arg(r->f.x),
+                                        .out = buffer_arg(r->f.out),
                                         .index = index_table(r),
                                         .weight = weight_table(),
                                         .n = count,
                                         .in = a->in,
                                         .size = a->out,
-                                        .inner = inner,
+                                        .inner = r->inner,
                                         .n_taps = a->n_taps,
-                                        .precision = r->precision});
+                                        .precision = r->f.precision});
   return launch_loops(&l, ceil_div(count, chunk), 1, 2 * a->n_taps * min_i64(count, chunk));
 }
 
-static clave_status find_precision(resize *r) {
-  const upsample_axis *a = &r->axes[0];
-  int64_t *index = malloc((size_t)a->n_taps * sizeof *index);
-  double *weight = malloc((size_t)a->n_taps * sizeof *weight);
-  bool ok = index && weight;
-  if (ok) r->precision = upsample_precision(a, index, weight);
-  free(index);
-  free(weight);
-  return ok ? NULL : status_no_memory();
-}
-
-/* The dimensions with a table. */
 static void find_axes(resize *r) {
-  for (int d = 0; d < r->x->t.rank - 2; d++) {
-    upsample_axis a = upsample_axis_of(r->op, &r->x->t, &r->out->t, d);
-    r->alone = a.antialias || a.quantized;
-    if (r->alone && a.in == a.out) continue;
-    r->dim = d + 2;
-    r->positions += a.out;
-    r->axes[r->n_axes++] = a;
+  for (int d = 0; d < SPATIAL_DIMS; d++) {
+    const resample_axis *a = &r->f.axes[d];
+    if (a->mode == RESAMPLE_NONE) {
+      r->inner *= a->out;
+    } else {
+      r->inner = 1;
+      r->positions += a->out;
+      r->axes[r->n_axes++] = *a;
+    }
   }
 }
 
 clave_status opencl_upsample(cl_recorder *s, const node *n) {
-  const ir_upsample *op = n->instruction->op;
-  resize r = {.op = op, .x = &n->tensors[op->x], .out = &n->tensors[op->out]};
-  if (tensor_numel(&r.out->t) == 0) return NULL;
+  resize r = {.inner = 1};
+  describe_upsample(n, &r.f);
+  if (tensor_numel(&r.f.out->t) == 0) return NULL;
   find_axes(&r);
-  if (r.n_axes == 0) return move_elements(s, n, r.x, r.out);
-  if (r.axes[0].quantized) TRY(find_precision(&r));
+  if (r.n_axes == 0) return move_elements(s, n, r.f.x, r.f.out);
   size_t real = r.axes[0].compute == DTYPE_F64 ? sizeof(double) : sizeof(float);
   size_t entries = (size_t)(r.positions * r.axes[0].n_taps);
   TRY(recorder_scratch(s, entries * (real + sizeof(int32_t))));
   TRY(launch_taps(s, n, &r));
-  return r.alone ? launch_axis(s, n, &r) : launch_blend(s, n, &r);
+  return r.f.one_at_a_time ? launch_axis(s, n, &r) : launch_blend(s, n, &r);
 }

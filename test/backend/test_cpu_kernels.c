@@ -232,20 +232,44 @@ static double element(const ktensor *t, int64_t i, int64_t j) {
   return v;
 }
 
+static matmul_args product_args(const ktensor *a, const ktensor *b, const ktensor *out) {
+  return (matmul_args){.a = a->data,
+                       .b = b->data,
+                       .out = out->data,
+                       .type = out->type,
+                       .m = out->dims[0],
+                       .n = out->dims[1],
+                       .k = a->dims[1],
+                       .batches = 1,
+                       .a_m = a->strides[0],
+                       .a_k = a->strides[1],
+                       .b_k = b->strides[0],
+                       .b_n = b->strides[1],
+                       .alpha = 1};
+}
+
+/* In memory of as many bytes as the kernel says. */
+static void run_matmul(const matmul_args *p) {
+  test_pool pool = {.grants = MAX_GRANTS};
+  kernel_fault fault = {0};
+  kernel_context ctx = make_context(&pool, &fault);
+  assert_true(kernel_matmul.run(&ctx, p));
+  assert_true(pool.taken <= kernel_matmul.scratch(&ctx, p));
+  free_pool(&pool);
+}
+
 static void check_product(dtype t, int64_t m, int64_t n, int64_t k, layout l) {
   ktensor a = make_matrix(t, m, k, l.a_transposed, 1), b = make_matrix(t, k, n, l.b_transposed, 2);
   ktensor out = make_matrix(t, m, n, false, 3), bias = make_matrix(t, m, n, false, 4);
   bias.strides[0] = 0; /* a row for all */
-  matmul p = {.a = &a,
-              .b = &b,
-              .out = &out,
-              .alpha = l.biased ? 2 : 1,
-              .beta = 3,
-              .bias = l.biased ? &bias : NULL};
-  test_pool pool = {.grants = MAX_GRANTS};
-  kernel_fault fault = {0};
-  kernel_context ctx = make_context(&pool, &fault);
-  assert_true(kernel_matmul(&ctx, &p));
+  matmul_args p = product_args(&a, &b, &out);
+  if (l.biased) {
+    p.alpha = 2;
+    p.beta = 3;
+    p.bias = bias.data;
+    p.bias_n = 1;
+  }
+  run_matmul(&p);
   for (int64_t i = 0; i < m; i++)
     for (int64_t j = 0; j < n; j++) {
       double sum = 0;
@@ -255,7 +279,6 @@ static void check_product(dtype t, int64_t m, int64_t n, int64_t k, layout l) {
         fail_msg("%s %dx%dx%d: (%d, %d) is %g, not %g", dtype_name(t), (int)m, (int)k, (int)n,
                  (int)i, (int)j, element(&out, i, j), sum);
     }
-  free_pool(&pool);
   free(a.data);
   free(b.data);
   free(out.data);
@@ -275,20 +298,29 @@ static void test_products(void **state) {
                       (layout){l & 1, l & 2, l & 4});
 }
 
-/* Batches with dimensions over which an operand does not change, folded into rows or not. */
+/* Batches with dimensions over which an operand does not change. */
 static void test_batches(void **state) {
   (void)state;
   float a[2 * 3 * 4 * 5], b[3 * 5 * 6], out[2 * 3 * 4 * 6];
   for (int i = 0; i < 120; i++) a[i] = (float)(i % 7 - 3);
   for (int i = 0; i < 90; i++) b[i] = (float)(i % 5 - 2);
   for (int shared = 0; shared < 2; shared++) {
-    ktensor x = {a, DTYPE_F32, 4, {2, 3, 4, 5}, {60, 20, 5, 1}};
-    ktensor y = {b, DTYPE_F32, 4, {2, 3, 5, 6}, {0, shared ? 0 : 30, 6, 1}};
-    ktensor z = {out, DTYPE_F32, 4, {2, 3, 4, 6}, {72, 24, 6, 1}};
-    test_pool pool = {.grants = MAX_GRANTS};
-    kernel_fault fault = {0};
-    kernel_context ctx = make_context(&pool, &fault);
-    assert_true(kernel_matmul(&ctx, &(matmul){.a = &x, .b = &y, .out = &z, .alpha = 1, .beta = 1}));
+    run_matmul(&(matmul_args){.a = a,
+                              .b = b,
+                              .out = out,
+                              .type = DTYPE_F32,
+                              .m = 4,
+                              .n = 6,
+                              .k = 5,
+                              .batches = 6,
+                              .a_m = 5,
+                              .a_k = 1,
+                              .b_k = 6,
+                              .b_n = 1,
+                              .a_batch = {2, {2, 3}, {60, 20}},
+                              .b_batch = {2, {2, 3}, {0, shared ? 0 : 30}},
+                              .bias_batch = {2, {2, 3}, {0}},
+                              .alpha = 1});
     for (int i = 0; i < 144; i++) {
       int batch = i / 24, row = i / 6 % 4, column = i % 6;
       float sum = 0;
@@ -296,7 +328,6 @@ static void test_batches(void **state) {
         sum += a[batch * 20 + row * 5 + k] * b[(shared ? 0 : batch % 3 * 30) + k * 6 + column];
       assert_true(out[i] == sum);
     }
-    free_pool(&pool);
   }
 }
 
@@ -305,12 +336,13 @@ static void test_scratch_runs_out(void **state) {
   ktensor a = make_matrix(DTYPE_F32, 40, 50, false, 1),
           b = make_matrix(DTYPE_F32, 50, 60, false, 2);
   ktensor out = make_matrix(DTYPE_F32, 40, 60, false, 3);
+  matmul_args p = product_args(&a, &b, &out);
   bool done = false;
   for (int grants = 0; !done; grants++) {
     test_pool pool = {.grants = grants};
     kernel_fault fault = {0};
     kernel_context ctx = make_context(&pool, &fault);
-    done = kernel_matmul(&ctx, &(matmul){.a = &a, .b = &b, .out = &out, .alpha = 1});
+    done = kernel_matmul.run(&ctx, &p);
     assert_true(done || grants < 8);
     assert_true(!done || grants > 0);
     free_pool(&pool);

@@ -256,9 +256,9 @@ typedef struct implementation {
   clave_status (*run)(const gemm *);
   bool (*takes)(const gemm *);
 } implementation;
-static bool takes_all(const gemm *g) { return g->k > 0; }
-static bool takes_few_rows(const gemm *g) { return g->m <= 8 && g->b_k == 1 && g->a_k == 1; }
-static bool takes_few_columns(const gemm *g) { return g->m <= 8 && g->b_n == 1; }
+static bool takes_all(const gemm *g) { return g->f.k > 0; }
+static bool takes_few_rows(const gemm *g) { return g->f.m <= 8 && g->f.b_k == 1 && g->f.a_k == 1; }
+static bool takes_few_columns(const gemm *g) { return g->f.m <= 8 && g->f.b_n == 1; }
 static const implementation implementations[] = {
     {"tile", gemm_tile, takes_all},
     {"packed", gemm_packed, gemm_packed_usable},
@@ -270,13 +270,13 @@ static const implementation implementations[] = {
 static double reference(const pair_node *p, const gemm *g, int64_t m, int64_t n) {
   const pair_slot *a = &p->slots[0], *b = &p->slots[1];
   double sum = 0;
-  for (int64_t k = 0; k < g->k; k++)
-    sum += pair_load(a->bound.t.type, a->data, a->bound.t.offset + m * g->a_m + k * g->a_k) *
-           pair_load(b->bound.t.type, b->data, b->bound.t.offset + k * g->b_k + n * g->b_n);
-  sum *= g->alpha;
-  if (g->bias)
-    sum += g->beta * pair_load(g->bias->t.type, p->slots[3].data,
-                               g->bias->t.offset + m * g->bias_m + n * g->bias_n);
+  for (int64_t k = 0; k < g->f.k; k++)
+    sum += pair_load(a->bound.t.type, a->data, a->bound.t.offset + m * g->f.a_m + k * g->f.a_k) *
+           pair_load(b->bound.t.type, b->data, b->bound.t.offset + k * g->f.b_k + n * g->f.b_n);
+  sum *= g->f.alpha;
+  if (g->f.bias)
+    sum += g->f.beta * pair_load(g->f.bias->t.type, p->slots[3].data,
+                                 g->f.bias->t.offset + m * g->f.bias_m + n * g->f.bias_n);
   return sum;
 }
 
@@ -305,17 +305,17 @@ static void run_product(const implementation *i, const gemm *described, stream *
 }
 
 static int check_product(const implementation *i, const gemm *g, stream *s, const pair_node *p) {
-  dtype type = g->out->t.type;
-  size_t bytes = (size_t)(g->m * g->n) * dtype_size(type);
+  dtype type = g->f.out->t.type;
+  size_t bytes = (size_t)(g->f.m * g->f.n) * dtype_size(type);
   char *got = malloc(bytes);
-  pair_check(pair.device->vt->write(s, g->out->buf, 0, p->slots[2].data, p->slots[2].bytes),
+  pair_check(pair.device->vt->write(s, g->f.out->buf, 0, p->slots[2].data, p->slots[2].bytes),
              "write");
   run_product(i, g, s);
-  pair_check(pair.device->vt->read(s, g->out->buf, 0, got, bytes), "read");
-  size_t n = (size_t)(g->m * g->n);
+  pair_check(pair.device->vt->read(s, g->f.out->buf, 0, got, bytes), "read");
+  size_t n = (size_t)(g->f.m * g->f.n);
   double *is = pair_values(type, got, n), *want = pair_values(type, got, n);
   for (size_t e = 0; e < n; e++)
-    want[e] = nearest(type, reference(p, g, (int64_t)e / g->n, (int64_t)e % g->n));
+    want[e] = nearest(type, reference(p, g, (int64_t)e / g->f.n, (int64_t)e % g->f.n));
   int wrong = pair_compare_floats(i->name, type, products[0].tolerance, want, is, n);
   free(is);
   free(want);
@@ -342,11 +342,11 @@ static int check_implementations(const pair_case *c, char letter) {
   }
   const node n = {.instruction = &instruction, .tensors = bound};
   cl_recorder recorder = {.device = (cl_device *)pair.device};
-  gemm g;
-  gemm_describe(&g, &recorder, &n);
-  bool turned = g.a != &bound[0]; /* a column for b: reference() does not follow */
+  gemm g = {.s = &recorder, .node = &n};
+  describe_matmul(&n, &g.f);
+  bool turned = g.f.a != &bound[0]; /* a column for b: reference() does not follow */
   for (size_t i = 0; i < sizeof implementations / sizeof *implementations; i++)
-    if (!turned && g.batches == 1 && implementations[i].takes(&g))
+    if (!turned && g.f.batches == 1 && implementations[i].takes(&g))
       failures += check_product(&implementations[i], &g, s, &p);
   if (failures) print_error("%s (%c)\n", c->name, letter);
   pair.device->vt->stream_destroy(pair.device, s);

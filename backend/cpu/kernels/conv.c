@@ -14,50 +14,54 @@ enum { MULTIPLIES_PER_THREAD = 128 * 1024 };
 
 /* One dimension: output first + i * step, i < count, sums over t < taps the input at
  * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */
-typedef struct kconv_dim {
+typedef struct window {
   int64_t count, first, step;
   int64_t taps, tap_first, tap_step;
   int64_t origin, stride, dilation;
-} kconv_dim;
+} window;
 
+/* A convolution, or one phase of a transposed one. */
 typedef struct conv_part {
-  const conv *p;
+  const conv_args *p;
   compute_class c; /* what sums are computed in */
-  kconv_dim d[CONV_DIMS];
+  window d[CONV_DIMS];
 } conv_part;
 
-static int64_t volume(const int64_t *sizes) { return sizes[0] * sizes[1] * sizes[2]; }
+static int64_t in_size(const conv_args *p) { return p->dims[0].in * p->dims[1].in * p->dims[2].in; }
+static int64_t out_size(const conv_args *p) {
+  return p->dims[0].out * p->dims[1].out * p->dims[2].out;
+}
+static int64_t kernel_size(const conv_args *p) {
+  return p->dims[0].kernel * p->dims[1].kernel * p->dims[2].kernel;
+}
 static int64_t cell_count(const conv_part *a) {
   return a->d[0].count * a->d[1].count * a->d[2].count;
 }
 static int64_t tap_count(const conv_part *a) { return a->d[0].taps * a->d[1].taps * a->d[2].taps; }
 
-static kconv_dim whole_dim(const conv *p, int i) {
-  return (kconv_dim){.count = p->out[i],
-                     .step = 1,
-                     .taps = p->kernel[i],
-                     .tap_step = 1,
-                     .origin = -p->padding[i],
-                     .stride = p->stride[i],
-                     .dilation = p->dilation[i]};
-}
-
-static int64_t common_divisor(int64_t a, int64_t b) {
-  return b == 0 ? a : common_divisor(b, a % b);
+static window whole_window(const kconv_dim *d) {
+  return (window){.count = d->out,
+                  .step = 1,
+                  .taps = d->kernel,
+                  .tap_step = 1,
+                  .origin = -d->padding,
+                  .stride = d->stride,
+                  .dilation = d->dilation};
 }
 
 /* The outputs of a transposed convolution whose position modulo the stride is `phase`: input i and
  * tap k meet at output i * stride - padding + k * dilation. */
-static kconv_dim phase_dim(const conv *p, int i, int64_t phase) {
-  int64_t s = p->stride[i], d = p->dilation[i], shift = phase + p->padding[i];
-  kconv_dim v = {.first = phase, .step = s, .tap_step = s / common_divisor(s, d), .stride = 1};
-  v.count = p->out[i] > phase ? (p->out[i] - phase - 1) / s + 1 : 0;
-  while (v.tap_first < p->kernel[i] && (shift - v.tap_first * d) % s != 0) v.tap_first++;
-  if (v.tap_first == p->kernel[i]) return v;
-  v.taps = (p->kernel[i] - 1 - v.tap_first) / v.tap_step + 1;
-  v.origin = (shift - v.tap_first * d) / s;
-  v.dilation = -(v.tap_step * d / s);
-  return v;
+static window phase_window(const kconv_dim *d, int64_t phase) {
+  int64_t shift = phase + d->padding;
+  window w = {.first = phase, .step = d->stride, .tap_step = d->tap_step, .stride = 1};
+  w.count = d->out > phase ? (d->out - phase - 1) / d->stride + 1 : 0;
+  while (w.tap_first < d->kernel && (shift - w.tap_first * d->dilation) % d->stride != 0)
+    w.tap_first++;
+  if (w.tap_first == d->kernel) return w;
+  w.taps = (d->kernel - 1 - w.tap_first) / w.tap_step + 1;
+  w.origin = (shift - w.tap_first * d->dilation) / d->stride;
+  w.dilation = -(w.tap_step * d->dilation / d->stride);
+  return w;
 }
 
 /* The i-th position of the sizes in row-major order. */
@@ -75,35 +79,32 @@ static void split_tap(const conv_part *a, int64_t t, int64_t at[CONV_DIMS]) {
   split_index(t, a->d[1].taps, a->d[2].taps, at);
 }
 
-static int64_t input_at(const kconv_dim *d, int64_t i, int64_t tap) {
+static int64_t input_at(const window *d, int64_t i, int64_t tap) {
   return d->origin + i * d->stride + tap * d->dilation;
 }
 
 /* The row of the input plane that holds the taps `tap` of the output row of `cell`; -1: padding. */
 static int64_t input_row(const conv_part *a, const int64_t cell[], const int64_t tap[]) {
-  const int64_t *in = a->p->in;
+  const kconv_dim *in = a->p->dims;
   int64_t z = input_at(&a->d[0], cell[0], tap[0]), y = input_at(&a->d[1], cell[1], tap[1]);
-  return z < 0 || z >= in[0] || y < 0 || y >= in[1] ? -1 : z * in[1] + y;
+  return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
 }
 
 /* Where output row (cell[0], cell[1]) begins in its plane. */
 static int64_t output_row(const conv_part *a, const int64_t cell[]) {
-  const kconv_dim *d = a->d;
+  const window *d = a->d;
   int64_t z = d[0].first + cell[0] * d[0].step, y = d[1].first + cell[1] * d[1].step;
-  return (z * a->p->out[1] + y) * a->p->out[2] + d[2].first;
+  return (z * a->p->dims[1].out + y) * a->p->dims[2].out + d[2].first;
 }
 
 /* Element of the weight of an output and an input channel, both counted within their group. */
 static int64_t weight_at(const conv_part *a, int64_t group, int64_t output, int64_t channel,
                          const int64_t tap[]) {
-  const conv *p = a->p;
-  int64_t outputs = p->outputs / p->groups, channels = p->channels / p->groups, at;
-  if (p->transposed)
-    at = (group * channels + channel) * outputs + output;
-  else
-    at = (group * outputs + output) * channels + channel;
+  const conv_args *p = a->p;
+  int64_t at = p->transposed ? (group * p->channels + channel) * p->outputs + output
+                             : (group * p->outputs + output) * p->channels + channel;
   for (int i = 0; i < CONV_DIMS; i++)
-    at = at * p->kernel[i] + a->d[i].tap_first + tap[i] * a->d[i].tap_step;
+    at = at * p->dims[i].kernel + a->d[i].tap_first + tap[i] * a->d[i].tap_step;
   return at;
 }
 
@@ -111,7 +112,7 @@ static int64_t weight_at(const conv_part *a, int64_t group, int64_t output, int6
  * image. */
 static void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
                           int64_t *first, int64_t *stop) {
-  int64_t stride = a->d[2].stride, last = a->p->in[2] - 1 - shift;
+  int64_t stride = a->d[2].stride, last = a->p->dims[2].in - 1 - shift;
   int64_t low = shift < 0 ? (-shift + stride - 1) / stride : 0,
           high = last < 0 ? 0 : last / stride + 1;
   *first = low < from ? from : low > to ? to : low;
@@ -119,10 +120,10 @@ static void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64
 }
 
 static void add_bias(const conv_part *a, int64_t output, int64_t n, void *values) {
-  const conv *p = a->p;
+  const conv_args *p = a->p;
   row_block bias;
   if (!p->bias) return;
-  load_row(a->c, p->bias_type, element_at(p->bias, p->bias_type, output), 1, 1, &bias);
+  load_row(a->c, p->type, element_at(p->bias, p->type, output), 1, 1, &bias);
   float *f = values;
   double *d = values;
   uint64_t *k = values;
@@ -139,18 +140,17 @@ static void add_bias(const conv_part *a, int64_t output, int64_t n, void *values
 static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t lanes, int64_t k,
                         int64_t kn, int64_t width, void *to) {
   const conv_part *a = user;
-  const conv *p = a->p;
-  int64_t taps = tap_count(a), patch = p->channels / p->groups * taps, tap[CONV_DIMS] = {0};
+  const conv_args *p = a->p;
+  int64_t taps = tap_count(a), patch = p->channels * taps, tap[CONV_DIMS] = {0};
   if (!p->transposed) {
-    const void *from = element_at(p->weight, p->weight_type, weight_at(a, group, lane, 0, tap) + k);
-    gemm_pack_strided(a->c, p->weight_type, from, patch, 1, lanes, kn, width, to);
+    const void *from = element_at(p->weight, p->type, weight_at(a, group, lane, 0, tap) + k);
+    gemm_pack_strided(a->c, p->type, from, patch, 1, lanes, kn, width, to);
     return;
   }
   for (int64_t i = k; i < k + kn; i++) {
     split_tap(a, i % taps, tap);
-    const void *from =
-        element_at(p->weight, p->weight_type, weight_at(a, group, lane, i / taps, tap));
-    load_row(a->c, p->weight_type, from, volume(p->kernel), lanes,
+    const void *from = element_at(p->weight, p->type, weight_at(a, group, lane, i / taps, tap));
+    load_row(a->c, p->type, from, kernel_size(p), lanes,
              (char *)to + (i - k) * width * (int64_t)compute_size(a->c));
   }
 }
@@ -158,9 +158,9 @@ static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t l
 /* One row of the patch matrix: element k of the patches of cells [at, at + n) of all images. */
 static void gather_patches(const conv_part *a, int64_t group, int64_t k, int64_t at, int64_t n,
                            char *to) {
-  const conv *p = a->p;
+  const conv_args *p = a->p;
   int64_t size = (int64_t)compute_size(a->c), tap[CONV_DIMS], cell[CONV_DIMS];
-  int64_t channel = k / tap_count(a) + group * (p->channels / p->groups);
+  int64_t channel = k / tap_count(a) + group * p->channels;
   split_tap(a, k % tap_count(a), tap);
   int64_t shift = input_at(&a->d[2], 0, tap[2]);
   while (n > 0) {
@@ -170,8 +170,8 @@ static void gather_patches(const conv_part *a, int64_t group, int64_t k, int64_t
     int64_t first = begin + m, stop = begin + m;
     if (row >= 0) valid_columns(a, shift, begin, begin + m, &first, &stop);
     memset(to, 0, (size_t)((first - begin) * size));
-    int64_t from = ((image * p->channels + channel) * p->in[0] * p->in[1] + row) * p->in[2] +
-                   first * a->d[2].stride + shift;
+    int64_t plane = image * p->groups * p->channels + channel;
+    int64_t from = plane * in_size(p) + row * p->dims[2].in + first * a->d[2].stride + shift;
     if (stop > first)
       load_row(a->c, p->type, element_at(p->x, p->type, from), a->d[2].stride, stop - first,
                to + (first - begin) * size);
@@ -193,13 +193,13 @@ static void pack_patches(const void *user, int64_t group, int64_t lane, int64_t 
 /* Cells [at, at + n) of output plane `plane`. */
 static void store_cells(const conv_part *a, int64_t plane, int64_t at, int64_t n,
                         const char *values) {
-  const conv *p = a->p;
+  const conv_args *p = a->p;
   int64_t cell[CONV_DIMS], step = a->d[2].step;
   while (n > 0) {
     split_cell(a, at, cell);
     int64_t left = p->transposed ? a->d[2].count - cell[2] : n, m = left < n ? left : n;
-    int64_t to = plane * volume(p->out) + output_row(a, cell) + cell[2] * step;
-    store_row(a->c, p->out_type, element_at(p->y, p->out_type, to), step, m, values);
+    int64_t to = plane * out_size(p) + output_row(a, cell) + cell[2] * step;
+    store_row(a->c, p->type, element_at(p->out, p->type, to), step, m, values);
     values += m * (int64_t)compute_size(a->c);
     at += m;
     n -= m;
@@ -209,12 +209,12 @@ static void store_cells(const conv_part *a, int64_t plane, int64_t at, int64_t n
 static void store_outputs(const void *user, int64_t group, int64_t row, int64_t column, int64_t n,
                           void *values) {
   const conv_part *a = user;
-  int64_t output = group * (a->p->outputs / a->p->groups) + row, cells = cell_count(a);
+  int64_t output = group * a->p->outputs + row, cells = cell_count(a);
   add_bias(a, output, n, values);
   const char *from = values;
   while (n > 0) {
     int64_t image = column / cells, at = column % cells, m = cells - at < n ? cells - at : n;
-    store_cells(a, image * a->p->outputs + output, at, m, from);
+    store_cells(a, image * a->p->groups * a->p->outputs + output, at, m, from);
     from += m * (int64_t)compute_size(a->c);
     column += m;
     n -= m;
@@ -253,27 +253,26 @@ static void sum_row(const conv_part *a, const char *plane, const char *weight, c
     int64_t row = input_row(a, cell, tap), shift = input_at(&a->d[2], 0, tap[2]);
     if (row < 0) continue;
     valid_columns(a, shift, at, at + n, &first, &stop);
-    int64_t from = row * a->p->in[2] + first * a->d[2].stride + shift;
+    int64_t from = row * a->p->dims[2].in + first * a->d[2].stride + shift;
     if (stop > first)
       add_scaled(a->c, stop - first, weight + weight_at(a, 0, 0, 0, tap) * size,
                  plane + from * size, a->d[2].stride, values + (first - at) * size);
   }
 }
 
-static size_t scratch_size(const conv_part *a) {
-  return (size_t)(volume(a->p->in) + volume(a->p->kernel)) * compute_size(a->c);
+static size_t plane_bytes(const conv_part *a) {
+  return (size_t)(in_size(a->p) + kernel_size(a->p)) * compute_size(a->c);
 }
 
 /* One output plane. */
 static void run_plane(const void *user, int64_t task, char *scratch) {
   const conv_part *a = user;
-  const conv *p = a->p;
-  int64_t image = task / p->outputs, output = task % p->outputs, kernel = volume(p->kernel);
-  int64_t channel = output / (p->outputs / p->groups), in = volume(p->in);
+  const conv_args *p = a->p;
+  int64_t outputs = p->groups * p->outputs, image = task / outputs, output = task % outputs;
+  int64_t channel = output / p->outputs, in = in_size(p), kernel = kernel_size(p);
   char *weight = scratch, *plane = scratch + kernel * (int64_t)compute_size(a->c);
-  load_row(a->c, p->weight_type, element_at(p->weight, p->weight_type, output * kernel), 1, kernel,
-           weight);
-  const void *from = element_at(p->x, p->type, (image * p->channels + channel) * in);
+  load_row(a->c, p->type, element_at(p->weight, p->type, output * kernel), 1, kernel, weight);
+  const void *from = element_at(p->x, p->type, (image * p->groups + channel) * in);
   bool in_place = p->type == DTYPE_F32 && a->c == COMPUTE_F32;
   if (!in_place) load_row(a->c, p->type, from, 1, in, plane);
   row_block values;
@@ -287,37 +286,82 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
   }
 }
 
-static bool run_part(const kernel_context *ctx, const conv_part *a) {
-  const conv *p = a->p;
-  int64_t columns = p->batch * cell_count(a), patch = p->channels / p->groups * tap_count(a);
-  if (columns * p->outputs == 0) return true;
-  if (p->groups > 1 && p->channels == p->groups)
-    return run_slots(ctx, p->batch * p->outputs,
-                     columns * p->outputs * patch / MULTIPLIES_PER_THREAD, scratch_size(a),
-                     run_plane, a);
-  kgemm g = {.c = a->c,
-             .batch = p->groups,
-             .m = p->outputs / p->groups,
-             .n = columns,
-             .k = patch,
-             .pack_a = pack_weight,
-             .pack_b = pack_patches,
-             .store = store_outputs,
-             .user = a};
-  return gemm_run(ctx, &g);
+/* ---------------------------------------------------------------- the kernel */
+
+static bool is_depthwise(const conv_args *p) { return p->groups > 1 && p->channels == 1; }
+
+static int64_t plane_count(const conv_args *p) { return p->images * p->groups * p->outputs; }
+
+static int64_t plane_work(const conv_part *a) {
+  return plane_count(a->p) * cell_count(a) * tap_count(a) / MULTIPLIES_PER_THREAD;
 }
 
-bool kernel_conv(const kernel_context *ctx, const conv *p) {
-  conv_part a = {.p = p, .c = compute_class_of(p->out_type)};
-  for (int i = 0; i < CONV_DIMS; i++) a.d[i] = whole_dim(p, i);
-  if (!p->transposed) return run_part(ctx, &a);
-  int64_t phases[CONV_DIMS], phase[CONV_DIMS];
-  for (int i = 0; i < CONV_DIMS; i++)
-    phases[i] = p->stride[i] < p->out[i] ? p->stride[i] : p->out[i];
-  for (int64_t k = 0; k < volume(phases); k++) {
-    split_index(k, phases[1], phases[2], phase);
-    for (int i = 0; i < CONV_DIMS; i++) a.d[i] = phase_dim(p, i, phase[i]);
-    if (!run_part(ctx, &a)) return false;
+static kgemm gemm_of(const conv_part *a) {
+  const conv_args *p = a->p;
+  return (kgemm){.c = a->c,
+                 .batch = p->groups,
+                 .m = p->outputs,
+                 .n = p->images * cell_count(a),
+                 .k = p->channels * tap_count(a),
+                 .pack_a = pack_weight,
+                 .pack_b = pack_patches,
+                 .store = store_outputs,
+                 .user = a};
+}
+
+static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
+  if (is_depthwise(a->p)) return slots_bytes(ctx, plane_count(a->p), plane_work(a), plane_bytes(a));
+  const kgemm g = gemm_of(a);
+  return gemm_bytes(ctx, &g);
+}
+
+static void run_part(const kernel_context *ctx, const conv_part *a, char *memory) {
+  const kgemm g = gemm_of(a);
+  if (cell_count(a) == 0) return;
+  if (is_depthwise(a->p))
+    run_slots_in(ctx, plane_count(a->p), plane_work(a), plane_bytes(a), run_plane, a, memory);
+  else
+    gemm_run(ctx, &g, memory);
+}
+
+static int64_t part_count(const conv_args *p) {
+  return p->dims[0].phases * p->dims[1].phases * p->dims[2].phases;
+}
+
+static conv_part make_part(const conv_args *p, int64_t i) {
+  conv_part a = {.p = p, .c = compute_class_of(p->type)};
+  int64_t phase[CONV_DIMS];
+  split_index(i, p->dims[1].phases, p->dims[2].phases, phase);
+  for (int d = 0; d < CONV_DIMS; d++)
+    a.d[d] = p->transposed ? phase_window(&p->dims[d], phase[d]) : whole_window(&p->dims[d]);
+  return a;
+}
+
+/* Of the part that needs the most: they follow each other. */
+static size_t conv_scratch(const kernel_context *ctx, const void *args) {
+  size_t most = 0;
+  for (int64_t i = 0; i < part_count(args); i++) {
+    const conv_part a = make_part(args, i);
+    size_t bytes = part_bytes(ctx, &a);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+static bool conv(const kernel_context *ctx, const void *args) {
+  size_t bytes = conv_scratch(ctx, args);
+  char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
+  if (bytes > 0 && !memory) return false;
+  for (int64_t i = 0; i < part_count(args); i++) {
+    const conv_part a = make_part(args, i);
+    run_part(ctx, &a, memory);
   }
   return true;
 }
+
+const kernel_desc kernel_conv = {.name = "conv",
+                                 .run = conv,
+                                 .scratch = conv_scratch,
+                                 .args_size = sizeof(conv_args),
+                                 .operands = {OPERAND(conv_args, x), OPERAND(conv_args, weight),
+                                              OPERAND(conv_args, bias), OPERAND(conv_args, out)}};

@@ -9,14 +9,14 @@
 enum { GRAIN = 8 * 1024 };
 
 static void unfold_rows(void *ctx, int64_t begin, int64_t end) {
-  const fold *p = ctx;
+  const fold_args *p = ctx;
   size_t size = dtype_size(p->type);
   for (int64_t row = begin; row < end; row++) { /* (plane, kernel row, kernel column, window row) */
     int64_t i = row % p->positions[0], k = row / p->positions[0];
     int64_t kx = k % p->kernel[1], ky = k / p->kernel[1] % p->kernel[0];
     int64_t plane = k / p->kernel[1] / p->kernel[0];
     int64_t y = i * p->stride[0] - p->padding[0] + ky * p->dilation[0];
-    char *to = element_at(p->y, p->type, row * p->positions[1]);
+    char *to = element_at(p->out, p->type, row * p->positions[1]);
     for (int64_t j = 0; j < p->positions[1]; j++, to += size) {
       int64_t x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
       if (y < 0 || y >= p->size[0] || x < 0 || x >= p->size[1])
@@ -27,14 +27,15 @@ static void unfold_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-void kernel_im2col(const kernel_context *ctx, const fold *p) {
-  fold task = *p;
-  int64_t rows = p->planes * p->kernel[0] * p->kernel[1] * p->positions[0];
-  ctx->parallel_for(ctx->pool, rows, GRAIN / p->positions[1] + 1, unfold_rows, &task);
+static bool im2col(const kernel_context *ctx, const void *args) {
+  fold_args task = *(const fold_args *)args;
+  int64_t rows = task.planes * task.kernel[0] * task.kernel[1] * task.positions[0];
+  ctx->parallel_for(ctx->pool, rows, GRAIN / task.positions[1] + 1, unfold_rows, &task);
+  return true;
 }
 
 /* The window position whose element k stands at i of dimension d; false if there is none. */
-static bool find_position(const fold *p, int d, int64_t i, int64_t k, int64_t *position) {
+static bool find_position(const fold_args *p, int d, int64_t i, int64_t k, int64_t *position) {
   int64_t from = i + p->padding[d] - k * p->dilation[d];
   *position = from / p->stride[d];
   return from >= 0 && from % p->stride[d] == 0 && *position < p->positions[d];
@@ -57,7 +58,7 @@ static void add_element(compute_class c, dtype t, const void *x, void *sum) {
   }
 }
 
-static void fold_element(const fold *p, int64_t plane, int64_t y, int64_t x, void *out) {
+static void fold_element(const fold_args *p, int64_t plane, int64_t y, int64_t x, void *out) {
   compute_class c = compute_class_of(p->type);
   uint64_t sum = 0; /* zero of any class */
   for (int64_t ky = 0; ky < p->kernel[0]; ky++)
@@ -72,15 +73,24 @@ static void fold_element(const fold *p, int64_t plane, int64_t y, int64_t x, voi
 }
 
 static void fold_rows(void *ctx, int64_t begin, int64_t end) {
-  const fold *p = ctx;
+  const fold_args *p = ctx;
   for (int64_t row = begin; row < end; row++)
     for (int64_t x = 0; x < p->size[1]; x++)
       fold_element(p, row / p->size[0], row % p->size[0], x,
-                   element_at(p->y, p->type, row * p->size[1] + x));
+                   element_at(p->out, p->type, row * p->size[1] + x));
 }
 
-void kernel_col2im(const kernel_context *ctx, const fold *p) {
-  fold task = *p;
-  int64_t work = p->size[1] * p->kernel[0] * p->kernel[1];
-  ctx->parallel_for(ctx->pool, p->planes * p->size[0], GRAIN / (work + 1) + 1, fold_rows, &task);
+static bool col2im(const kernel_context *ctx, const void *args) {
+  fold_args task = *(const fold_args *)args;
+  int64_t work = task.size[1] * task.kernel[0] * task.kernel[1];
+  ctx->parallel_for(ctx->pool, task.planes * task.size[0], GRAIN / (work + 1) + 1, fold_rows,
+                    &task);
+  return true;
 }
+
+#define FOLD_OPERANDS \
+  { OPERAND(fold_args, x), OPERAND(fold_args, out) }
+const kernel_desc kernel_im2col = {
+    .name = "im2col", .run = im2col, .args_size = sizeof(fold_args), .operands = FOLD_OPERANDS};
+const kernel_desc kernel_col2im = {
+    .name = "col2im", .run = col2im, .args_size = sizeof(fold_args), .operands = FOLD_OPERANDS};

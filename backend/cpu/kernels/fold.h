@@ -3,15 +3,13 @@
 /* Sliding blocks of planes. */
 #include "base/kernel.h"
 
-typedef struct fold {
+typedef struct fold_args {
   const void *x;
-  void *y; /* im2col: (n * channels * kernel, positions); col2im: (n * channels, size) */
+  void *out;
   dtype type;
-  int64_t planes; /* n * channels */
-  int64_t size[2], positions[2], kernel[2], stride[2], padding[2], dilation[2];
-} fold;
-
-void kernel_im2col(const kernel_context *ctx, const fold *p);
-void kernel_col2im(const kernel_context *ctx, const fold *p);
+  int64_t planes, size[2], positions[2], kernel[2], stride[2], padding[2], dilation[2];
+} fold_args;
+KERNEL(im2col, fold_args); /* x: (planes, size), out: (planes * kernel, positions) */
+KERNEL(col2im, fold_args); /* x: (planes * kernel, positions), out: (planes, size) */
 
 #endif

@@ -28,6 +28,8 @@ typedef struct gemm_tiling {
   int64_t block_n; /* columns of a task */
   int64_t block_m; /* rows of a task */
   int64_t block_k;
+  int64_t work;       /* threads that it is worth */
+  bool shared;        /* threads share a slab; else each has products of its own */
   int64_t batch, row; /* the slab being multiplied: its first row */
   char *panels;       /* (slab / mr, k, mr): the packed slab */
 } gemm_tiling;
@@ -40,7 +42,9 @@ static int64_t slab_rows(const gemm_tiling *p, int64_t limit) {
   return least(rows, round_up_to(p->g->m, p->kernel.mr));
 }
 
-static size_t slab_bytes(const gemm_tiling *p) { return (size_t)(p->slab * p->g->k) * p->size; }
+static size_t slab_bytes(const gemm_tiling *p) {
+  return ((size_t)(p->slab * p->g->k) * p->size + 63) / 64 * 64;
+}
 static size_t block_bytes(const gemm_tiling *p) {
   return (size_t)(p->block_k * p->block_n) * p->size;
 }
@@ -122,22 +126,24 @@ static void split_tasks(gemm_tiling *p, int n_threads) {
   p->block_m = round_up_to((p->slab + parts - 1) / parts, p->kernel.mr);
 }
 
-static bool run_shared(const kernel_context *ctx, gemm_tiling *p) {
+/* Bytes for a slot of run_slots. */
+static size_t tile_scratch(const gemm_tiling *p) { return block_bytes(p) + tile_bytes(p); }
+
+static int64_t count_tasks(const gemm_tiling *p) {
+  return tasks_along_m(p) * ((p->g->n + p->block_n - 1) / p->block_n);
+}
+
+static void run_shared(const kernel_context *ctx, gemm_tiling *p, char *memory) {
   const kgemm *g = p->g;
-  p->slab = p->block_m = slab_rows(p, SLAB_BYTES);
-  int64_t work = g->m * g->n * g->k / MULTIPLIES_PER_THREAD;
-  if (work > 1) split_tasks(p, ctx->n_threads);
-  p->panels = ctx->scratch(ctx->pool, slab_bytes(p));
-  if (!p->panels) return false;
+  p->panels = memory;
+  char *slots = memory + slab_bytes(p);
   for (p->batch = 0; p->batch < g->batch; p->batch++)
     for (p->row = 0; p->row < g->m; p->row += p->slab) {
       int64_t strips = (least(p->slab, g->m - p->row) + p->kernel.mr - 1) / p->kernel.mr;
-      ctx->parallel_for(ctx->pool, strips, work > 1 ? 16384 / (g->k + 1) + 1 : strips, pack_strips,
-                        p);
-      int64_t tasks = tasks_along_m(p) * ((g->n + p->block_n - 1) / p->block_n);
-      if (!run_slots(ctx, tasks, work, block_bytes(p) + tile_bytes(p), run_tile, p)) return false;
+      ctx->parallel_for(ctx->pool, strips, p->work > 1 ? 16384 / (g->k + 1) + 1 : strips,
+                        pack_strips, p);
+      run_slots_in(ctx, count_tasks(p), p->work, tile_scratch(p), run_tile, p, slots);
     }
-  return true;
 }
 
 /* ---------------------------------------------------------------- many products: one thread each
@@ -155,13 +161,11 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
   }
 }
 
-static bool run_products(const kernel_context *ctx, gemm_tiling *p) {
-  const kgemm *g = p->g;
-  p->slab = p->block_m = slab_rows(p, SMALL_SLAB_BYTES);
-  int64_t work = g->batch * (g->m * g->n * g->k / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
-  return run_slots(ctx, g->batch, work, block_bytes(p) + tile_bytes(p) + slab_bytes(p), run_product,
-                   p);
-}
+/* Bytes for a slot. */
+static size_t product_scratch(const gemm_tiling *p) { return tile_scratch(p) + slab_bytes(p); }
+
+/* ---------------------------------------------------------------- either
+ */
 
 /* Columns of a task: equal parts of n, a multiple of the threads where the work is for all of them.
  */
@@ -172,14 +176,35 @@ static int64_t columns_per_task(const gemm_tiling *p, int64_t n_threads) {
   return round_up_to((n + parts - 1) / parts, p->kernel.nr);
 }
 
-bool gemm_run(const kernel_context *ctx, const kgemm *g) {
-  if (g->batch == 0 || g->m == 0 || g->n == 0) return true;
+static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
   gemm_tiling p = {.g = g, .kernel = gemm_kernel_for(g->c), .size = compute_size(g->c)};
   p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
   p.block_k = least(BLOCK_K, g->k);
   bool small = g->m * g->n * g->k < 4 * MULTIPLIES_PER_THREAD;
-  return g->batch > 1 && (g->batch >= ctx->n_threads || small) ? run_products(ctx, &p)
-                                                               : run_shared(ctx, &p);
+  p.shared = g->batch == 1 || (g->batch < ctx->n_threads && !small);
+  p.slab = p.block_m = slab_rows(&p, p.shared ? SLAB_BYTES : SMALL_SLAB_BYTES);
+  p.work = p.shared ? g->m * g->n * g->k / MULTIPLIES_PER_THREAD
+                    : g->batch * (g->m * g->n * g->k / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
+  if (p.shared && p.work > 1) split_tasks(&p, ctx->n_threads);
+  return p;
+}
+
+static bool is_empty(const kgemm *g) { return g->batch == 0 || g->m == 0 || g->n == 0; }
+
+size_t gemm_bytes(const kernel_context *ctx, const kgemm *g) {
+  if (is_empty(g)) return 0;
+  gemm_tiling p = plan_tiling(ctx, g);
+  if (!p.shared) return slots_bytes(ctx, g->batch, p.work, product_scratch(&p));
+  return slab_bytes(&p) + slots_bytes(ctx, count_tasks(&p), p.work, tile_scratch(&p));
+}
+
+void gemm_run(const kernel_context *ctx, const kgemm *g, char *memory) {
+  if (is_empty(g)) return;
+  gemm_tiling p = plan_tiling(ctx, g);
+  if (p.shared)
+    run_shared(ctx, &p, memory);
+  else
+    run_slots_in(ctx, g->batch, p.work, product_scratch(&p), run_product, &p, memory);
 }
 
 /* ---------------------------------------------------------------- packing */

@@ -21,7 +21,10 @@ typedef struct kgemm {
   const void *user;
 } kgemm;
 
-bool gemm_run(const kernel_context *ctx, const kgemm *g); /* false when scratch memory is out */
+/* The memory that gemm_run works in: a multiple of 64; 0 where there is nothing to multiply. */
+size_t gemm_bytes(const kernel_context *ctx, const kgemm *g);
+void gemm_run(const kernel_context *ctx, const kgemm *g,
+              char *memory /* (gemm_bytes), 64-byte aligned */);
 
 /* A gemm_pack of a strided matrix: element (lane, k) is data[lane * lane_stride + k * k_stride]. */
 void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride,

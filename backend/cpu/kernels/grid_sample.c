@@ -15,12 +15,12 @@ typedef struct tap_list {
   double weight[MAX_TAPS];
 } tap_list;
 
-static double rounded(const grid_sample *p, double v) {
+static double rounded(const grid_sample_args *p, double v) {
   return p->type == DTYPE_F64 ? v : (double)(float)v;
 }
 
 /* NaN: the first element of a plane, the last one of a volume, as in torch. */
-static double clip(const grid_sample *p, double v, int64_t size) {
+static double clip(const grid_sample_args *p, double v, int64_t size) {
   double last = (double)(size - 1);
   if (isnan(v)) return p->n_dims == 2 ? 0 : last;
   return v < 0 ? 0 : v > last ? last : v;
@@ -28,7 +28,7 @@ static double clip(const grid_sample *p, double v, int64_t size) {
 
 /* Folds v into the range between the first and the last element's centers (align_corners) or edges.
  */
-static double reflect(const grid_sample *p, double v, int64_t size) {
+static double reflect(const grid_sample_args *p, double v, int64_t size) {
   double low = p->align_corners ? 0 : -0.5;
   double period = 2.0 * (double)(p->align_corners ? size - 1 : size);
   if (period == 0) return 0;
@@ -36,13 +36,13 @@ static double reflect(const grid_sample *p, double v, int64_t size) {
   return rounded(p, (rest < back ? rest : back) + low);
 }
 
-static double pad_position(const grid_sample *p, double v, int64_t size) {
+static double pad_position(const grid_sample_args *p, double v, int64_t size) {
   if (p->padding == KGRID_ZEROS) return v;
   return clip(p, p->padding == KGRID_REFLECTION ? reflect(p, v, size) : v, size);
 }
 
 /* From [-1, 1] to elements. */
-static double unnormalize(const grid_sample *p, double v, int64_t size) {
+static double unnormalize(const grid_sample_args *p, double v, int64_t size) {
   v = rounded(p, v + 1);
   if (p->align_corners) return rounded(p, v * (0.5 * (double)(size - 1)));
   return rounded(p, rounded(p, v * (0.5 * (double)size)) - 0.5);
@@ -50,7 +50,7 @@ static double unnormalize(const grid_sample *p, double v, int64_t size) {
 
 /* Adds a tap at whole-numbered positions. In a volume what lies outside has no weight, in a plane
  * it is 0: a weight of NaN shows in a plane only. */
-static void add_tap(const grid_sample *p, const double *at, double weight, tap_list *taps) {
+static void add_tap(const grid_sample_args *p, const double *at, double weight, tap_list *taps) {
   int64_t offset = 0;
   bool inside = true;
   for (int d = p->n_dims - 1; d >= 0; d--) {
@@ -61,7 +61,7 @@ static void add_tap(const grid_sample *p, const double *at, double weight, tap_l
   taps->weight[taps->n++] = inside || p->n_dims == 2 ? weight : 0;
 }
 
-static void linear_taps(const grid_sample *p, const double *position, tap_list *taps) {
+static void linear_taps(const grid_sample_args *p, const double *position, tap_list *taps) {
   for (int corner = 0; corner < 1 << p->n_dims; corner++) {
     double at[3] = {0}, weight = 1;
     for (int d = 0; d < p->n_dims; d++) {
@@ -74,19 +74,19 @@ static void linear_taps(const grid_sample *p, const double *position, tap_list *
   }
 }
 
-static double cubic_inner(const grid_sample *p, double x) {
+static double cubic_inner(const grid_sample_args *p, double x) {
   const double k = -0.75;
   double v = rounded(p, rounded(p, (k + 2) * x) - (k + 3));
   return rounded(p, rounded(p, rounded(p, v * x) * x) + 1);
 }
 
-static double cubic_outer(const grid_sample *p, double x) {
+static double cubic_outer(const grid_sample_args *p, double x) {
   const double k = -0.75;
   double v = rounded(p, rounded(p, rounded(p, k * x) - 5 * k) * x);
   return rounded(p, rounded(p, rounded(p, v + 8 * k) * x) - 4 * k);
 }
 
-static void cubic_weights(const grid_sample *p, double t, double w[4]) {
+static void cubic_weights(const grid_sample_args *p, double t, double w[4]) {
   double u = rounded(p, 1 - t);
   w[0] = cubic_outer(p, rounded(p, t + 1));
   w[1] = cubic_inner(p, t);
@@ -94,7 +94,7 @@ static void cubic_weights(const grid_sample *p, double t, double w[4]) {
   w[3] = cubic_outer(p, rounded(p, u + 1));
 }
 
-static void cubic_taps(const grid_sample *p, const double *position, tap_list *taps) {
+static void cubic_taps(const grid_sample_args *p, const double *position, tap_list *taps) {
   double w[2][4], low[2];
   for (int d = 0; d < 2; d++) {
     low[d] = floor(position[d]);
@@ -109,7 +109,7 @@ static void cubic_taps(const grid_sample *p, const double *position, tap_list *t
   }
 }
 
-static void find_taps(const grid_sample *p, const double *point, tap_list *taps) {
+static void find_taps(const grid_sample_args *p, const double *point, tap_list *taps) {
   double position[3] = {0};
   taps->n = 0;
   for (int d = 0; d < p->n_dims; d++) {
@@ -123,8 +123,8 @@ static void find_taps(const grid_sample *p, const double *point, tap_list *taps)
 }
 
 static void sample_points(void *ctx, int64_t begin, int64_t end) {
-  const grid_sample *p = ctx;
-  int64_t size = p->in[0] * p->in[1] * (p->n_dims == 3 ? p->in[2] : 1);
+  const grid_sample_args *p = ctx;
+  int64_t size = p->in[0] * p->in[1] * p->in[2];
   for (int64_t i = begin; i < end; i++) {
     int64_t n = i / p->points, at = i % p->points;
     double point[3];
@@ -141,13 +141,21 @@ static void sample_points(void *ctx, int64_t begin, int64_t end) {
                    &v);
         sum += v * taps.weight[k];
       }
-      store_row(COMPUTE_F64, p->type, element_at(p->y, p->type, c * p->points + at), 1, 1, &sum);
+      store_row(COMPUTE_F64, p->type, element_at(p->out, p->type, c * p->points + at), 1, 1, &sum);
     }
   }
 }
 
-void kernel_grid_sample(const kernel_context *ctx, const grid_sample *p) {
-  grid_sample task = *p;
-  int64_t grain = 2048 / (p->channels > 0 ? p->channels : 1) + 1;
-  ctx->parallel_for(ctx->pool, p->n * p->points, grain, sample_points, &task);
+static bool grid_sample(const kernel_context *ctx, const void *args) {
+  grid_sample_args task = *(const grid_sample_args *)args;
+  int64_t grain = 2048 / (task.channels > 0 ? task.channels : 1) + 1;
+  ctx->parallel_for(ctx->pool, task.batch * task.points, grain, sample_points, &task);
+  return true;
 }
+
+const kernel_desc kernel_grid_sample = {
+    .name = "grid_sample",
+    .run = grid_sample,
+    .args_size = sizeof(grid_sample_args),
+    .operands = {OPERAND(grid_sample_args, x), OPERAND(grid_sample_args, grid),
+                 OPERAND(grid_sample_args, out)}};

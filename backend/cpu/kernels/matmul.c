@@ -7,39 +7,29 @@
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
-#include "backend/cpu/kernels/walk.h"
 
 enum {
   FEW_ROWS = 6,      /* up to here b is read in place where it is contiguous along n, */
-  FEW_DOTS = 32,     /* and up to here where it is so along k */
+  FEW_DOTS = 32,     /* and up to here where it is so along k, */
+  FEW_BATCHES = 64,  /* of at most so many products */
   DOT_COLUMNS = 4,   /* columns of b that are made floats at once */
   STRIP = ROW_BLOCK, /* columns of a task of few rows */
   READS_PER_THREAD = 64 * 1024
 };
 
-/* The operands with merged batch dimensions. */
 typedef struct product {
-  const matmul *p;
+  const matmul_args *p;
   compute_class c;
-  int rank; /* of the batch dimensions */
-  int64_t dims[KERNEL_MAX_RANK];
-  int64_t a_batch[KERNEL_MAX_RANK], b_batch[KERNEL_MAX_RANK], bias_batch[KERNEL_MAX_RANK];
-  int64_t batch, m, n, k;
-  int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
-  float *a_rows;                              /* (m, k): a few rows of a as floats */
-  int64_t batch_index;
+  float *a_rows; /* (m, k): a few rows of a as floats */
+  int64_t batch;
 } product;
 
-static int64_t batch_offset(const product *q, const int64_t *strides, int64_t batch) {
-  int64_t offset = 0;
-  for (int d = q->rank - 1; d >= 0; batch /= q->dims[d], d--)
-    offset += batch % q->dims[d] * strides[d];
-  return offset;
-}
-
-static void *operand_at(const product *q, const ktensor *t, const int64_t *strides, int64_t batch,
+/* Element `offset` of a batch of an operand. */
+static void *operand_at(const product *q, const void *data, const klayout *batches, int64_t batch,
                         int64_t offset) {
-  return element_at(t->data, t->type, batch_offset(q, strides, batch) + offset);
+  for (int d = batches->rank - 1; d >= 0; batch /= batches->dims[d], d--)
+    offset += batch % batches->dims[d] * batches->strides[d];
+  return element_at(data, q->p->type, offset);
 }
 
 /* value = alpha * value + beta * bias, in class c. */
@@ -61,167 +51,166 @@ static void scale_columns(const product *q, int64_t n, const row_block *bias, vo
 static void store_columns(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n,
                           void *values) {
   const product *q = user;
-  const ktensor *out = q->p->out, *bias = q->p->beta != 0 ? q->p->bias : NULL;
+  const matmul_args *p = q->p;
   char *value = values;
   int64_t size = (int64_t)compute_size(q->c);
   row_block v;
-  if (!bias && q->p->alpha != 1) memset(&v, 0, sizeof v);
+  if (!p->bias && p->alpha != 1) memset(&v, 0, sizeof v);
   for (int64_t at = 0; at < n; at += ROW_BLOCK) {
     int64_t m = n - at < ROW_BLOCK ? n - at : ROW_BLOCK;
-    if (bias)
-      load_row(
-          q->c, bias->type,
-          operand_at(q, bias, q->bias_batch, batch, row * q->bias_m + (column + at) * q->bias_n),
-          q->bias_n, m, &v);
-    if (bias || q->p->alpha != 1) scale_columns(q, m, &v, value + at * size);
-    int64_t to = (batch * q->m + row) * q->n + column + at;
-    store_row(q->c, out->type, element_at(out->data, out->type, to), 1, m, value + at * size);
+    if (p->bias)
+      load_row(q->c, p->type,
+               operand_at(q, p->bias, &p->bias_batch, batch,
+                          row * p->bias_m + (column + at) * p->bias_n),
+               p->bias_n, m, &v);
+    if (p->bias || p->alpha != 1) scale_columns(q, m, &v, value + at * size);
+    int64_t to = (batch * p->m + row) * p->n + column + at;
+    store_row(q->c, p->type, element_at(p->out, p->type, to), 1, m, value + at * size);
   }
 }
 
 static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                    int64_t kn, int64_t width, void *to) {
   const product *q = user;
-  gemm_pack_strided(q->c, q->p->a->type,
-                    operand_at(q, q->p->a, q->a_batch, batch, lane * q->a_m + k * q->a_k), q->a_m,
-                    q->a_k, lanes, kn, width, to);
+  const matmul_args *p = q->p;
+  gemm_pack_strided(q->c, p->type,
+                    operand_at(q, p->a, &p->a_batch, batch, lane * p->a_m + k * p->a_k), p->a_m,
+                    p->a_k, lanes, kn, width, to);
 }
 
 static void pack_b(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                    int64_t kn, int64_t width, void *to) {
   const product *q = user;
-  gemm_pack_strided(q->c, q->p->b->type,
-                    operand_at(q, q->p->b, q->b_batch, batch, lane * q->b_n + k * q->b_k), q->b_n,
-                    q->b_k, lanes, kn, width, to);
+  const matmul_args *p = q->p;
+  gemm_pack_strided(q->c, p->type,
+                    operand_at(q, p->b, &p->b_batch, batch, lane * p->b_n + k * p->b_k), p->b_n,
+                    p->b_k, lanes, kn, width, to);
 }
 
 /* ---------------------------------------------------------------- few rows */
 
 /* Columns of b that are contiguous along k: a dot product each. */
 static void dot_columns(const product *q, const char *b, int64_t n, float (*sums)[STRIP]) {
-  const ktensor *from = q->p->b;
+  const matmul_args *p = q->p;
   float blocks[DOT_COLUMNS][ROW_BLOCK];
-  if (from->type == DTYPE_F32) {
-    dots_f32(q->m, n, q->k, q->a_rows, q->k, (const float *)(const void *)b, q->b_n, sums[0],
+  if (p->type == DTYPE_F32) {
+    dots_f32(p->m, n, p->k, q->a_rows, p->k, (const float *)(const void *)b, p->b_n, sums[0],
              STRIP);
     return;
   }
   for (int64_t j = 0; j < n; j += DOT_COLUMNS) {
     int64_t jn = n - j < DOT_COLUMNS ? n - j : DOT_COLUMNS;
-    for (int64_t k = 0; k < q->k; k += ROW_BLOCK) {
-      int64_t kn = q->k - k < ROW_BLOCK ? q->k - k : ROW_BLOCK;
+    for (int64_t k = 0; k < p->k; k += ROW_BLOCK) {
+      int64_t kn = p->k - k < ROW_BLOCK ? p->k - k : ROW_BLOCK;
       for (int64_t i = 0; i < jn; i++)
-        load_row(COMPUTE_F32, from->type, element_at(b, from->type, (j + i) * q->b_n + k), 1, kn,
+        load_row(COMPUTE_F32, p->type, element_at(b, p->type, (j + i) * p->b_n + k), 1, kn,
                  blocks[i]);
-      dots_f32(q->m, jn, kn, q->a_rows + k, q->k, blocks[0], ROW_BLOCK, sums[0] + j, STRIP);
+      dots_f32(p->m, jn, kn, q->a_rows + k, p->k, blocks[0], ROW_BLOCK, sums[0] + j, STRIP);
     }
   }
 }
 
 /* Rows of b that are contiguous along n: each is added with a's factor. */
 static void add_rows(const product *q, const char *b, int64_t n, float (*sums)[STRIP]) {
+  const matmul_args *p = q->p;
   float block[ROW_BLOCK];
-  for (int64_t k = 0; k < q->k; k++) {
-    const void *row = element_at(b, q->p->b->type, k * q->b_k);
-    const float *x = q->p->b->type == DTYPE_F32 ? row : block;
-    if (x == block) load_row(COMPUTE_F32, q->p->b->type, row, 1, n, block);
-    for (int64_t i = 0; i < q->m; i++) axpy_f32(n, q->a_rows[i * q->k + k], x, sums[i]);
+  for (int64_t k = 0; k < p->k; k++) {
+    const void *row = element_at(b, p->type, k * p->b_k);
+    const float *x = p->type == DTYPE_F32 ? row : block;
+    if (x == block) load_row(COMPUTE_F32, p->type, row, 1, n, block);
+    for (int64_t i = 0; i < p->m; i++) axpy_f32(n, q->a_rows[i * p->k + k], x, sums[i]);
   }
 }
 
 /* A column along k is long enough to make a task of fewer. */
-static int64_t strip_width(const product *q) { return q->b_k == 1 ? STRIP / 4 : STRIP; }
+static int64_t strip_width(const matmul_args *p) { return p->b_k == 1 ? STRIP / 4 : STRIP; }
+
+static int64_t strip_count(const matmul_args *p) {
+  return (p->n + strip_width(p) - 1) / strip_width(p);
+}
 
 static void multiply_strip(const void *user, int64_t task, char *scratch) {
   const product *q = user;
+  const matmul_args *p = q->p;
   float(*sums)[STRIP] = (float(*)[STRIP])(void *)scratch; /* (m, STRIP) */
-  int64_t width = strip_width(q);
-  int64_t column = task * width, n = q->n - column < width ? q->n - column : width;
-  for (int64_t i = 0; i < q->m; i++)
+  int64_t width = strip_width(p);
+  int64_t column = task * width, n = p->n - column < width ? p->n - column : width;
+  for (int64_t i = 0; i < p->m; i++)
     for (int64_t j = 0; j < n; j++) sums[i][j] = 0;
-  const char *b = operand_at(q, q->p->b, q->b_batch, q->batch_index, column * q->b_n);
-  if (q->b_k == 1) {
+  const char *b = operand_at(q, p->b, &p->b_batch, q->batch, column * p->b_n);
+  if (p->b_k == 1) {
     dot_columns(q, b, n, sums);
   } else {
     add_rows(q, b, n, sums);
   }
-  for (int64_t i = 0; i < q->m; i++) store_columns(q, q->batch_index, i, column, n, sums[i]);
+  for (int64_t i = 0; i < p->m; i++) store_columns(q, q->batch, i, column, n, sums[i]);
 }
 
-static bool multiply_few(const kernel_context *ctx, product *q) {
-  q->a_rows = ctx->scratch(ctx->pool, (size_t)(q->m * q->k) * sizeof(float));
-  if (!q->a_rows) return false;
-  int64_t width = strip_width(q), strips = (q->n + width - 1) / width;
-  for (q->batch_index = 0; q->batch_index < q->batch; q->batch_index++) {
-    for (int64_t i = 0; i < q->m; i++)
-      load_row(COMPUTE_F32, q->p->a->type,
-               operand_at(q, q->p->a, q->a_batch, q->batch_index, i * q->a_m), q->a_k, q->k,
-               q->a_rows + i * q->k);
-    if (!run_slots(ctx, strips, q->n * q->k / READS_PER_THREAD,
-                   (size_t)q->m * STRIP * sizeof(float), multiply_strip, q))
-      return false;
+static int64_t strip_work(const matmul_args *p) { return p->n * p->k / READS_PER_THREAD; }
+static size_t strip_scratch(const matmul_args *p) { return (size_t)p->m * STRIP * sizeof(float); }
+static size_t rows_bytes(const matmul_args *p) {
+  return ((size_t)(p->m * p->k) * sizeof(float) + 63) / 64 * 64;
+}
+
+/* In memory of rows_bytes and that of a strip's slots. */
+static void multiply_few(const kernel_context *ctx, product *q, char *memory) {
+  const matmul_args *p = q->p;
+  q->a_rows = (float *)(void *)memory;
+  for (q->batch = 0; q->batch < p->batches; q->batch++) {
+    for (int64_t i = 0; i < p->m; i++)
+      load_row(COMPUTE_F32, p->type, operand_at(q, p->a, &p->a_batch, q->batch, i * p->a_m), p->a_k,
+               p->k, q->a_rows + i * p->k);
+    run_slots_in(ctx, strip_count(p), strip_work(p), strip_scratch(p), multiply_strip, q,
+                 memory + rows_bytes(p));
   }
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+static bool has_few_rows(const matmul_args *p) {
+  int64_t few = p->b_k == 1 ? FEW_DOTS : p->b_n == 1 ? FEW_ROWS : 0;
+  return compute_class_of(p->type) == COMPUTE_F32 && p->m <= few && p->batches <= FEW_BATCHES;
+}
+
+static kgemm gemm_of(const product *q) {
+  const matmul_args *p = q->p;
+  return (kgemm){.c = q->c,
+                 .batch = p->batches,
+                 .m = p->m,
+                 .n = p->n,
+                 .k = p->k,
+                 .pack_a = pack_a,
+                 .pack_b = pack_b,
+                 .store = store_columns,
+                 .user = q};
+}
+
+static size_t matmul_scratch(const kernel_context *ctx, const void *args) {
+  const product q = {.p = args, .c = compute_class_of(((const matmul_args *)args)->type)};
+  const kgemm g = gemm_of(&q);
+  if (g.batch * g.m * g.n == 0) return 0;
+  if (!has_few_rows(args)) return gemm_bytes(ctx, &g);
+  return rows_bytes(args) +
+         slots_bytes(ctx, strip_count(args), strip_work(args), strip_scratch(args));
+}
+
+static bool matmul(const kernel_context *ctx, const void *args) {
+  product q = {.p = args, .c = compute_class_of(((const matmul_args *)args)->type)};
+  const kgemm g = gemm_of(&q);
+  if (g.batch * g.m * g.n == 0) return true;
+  char *memory = ctx->scratch(ctx->pool, matmul_scratch(ctx, args));
+  if (!memory) return false;
+  if (has_few_rows(args))
+    multiply_few(ctx, &q, memory);
+  else
+    gemm_run(ctx, &g, memory);
   return true;
 }
 
-/* ---------------------------------------------------------------- operands */
-
-/* Takes dimensions over which b does not change into m, where a and the bias go on in equal steps.
- */
-static void fold_batch(product *q) {
-  while (q->rank > 0) {
-    int d = q->rank - 1;
-    if (q->m == 1) {
-      q->a_m = q->a_batch[d];
-      q->bias_m = q->bias_batch[d];
-    }
-    if (q->b_batch[d] != 0 || q->a_batch[d] != q->m * q->a_m ||
-        q->bias_batch[d] != q->m * q->bias_m)
-      return;
-    q->m *= q->dims[d];
-    q->rank--;
-  }
-}
-
-static product make_product(const matmul *p) {
-  product q = {.p = p, .c = compute_class_of(p->out->type)};
-  const ktensor *a = p->a, *b = p->b, *out = p->out;
-  int r = out->rank;
-  q.m = out->dims[r - 2];
-  q.n = out->dims[r - 1];
-  q.k = a->dims[r - 1];
-  q.a_m = a->strides[r - 2];
-  q.a_k = a->strides[r - 1];
-  q.b_k = b->strides[r - 2];
-  q.b_n = b->strides[r - 1];
-  q.bias_m = p->bias ? p->bias->strides[r - 2] : 0;
-  q.bias_n = p->bias ? p->bias->strides[r - 1] : 0;
-  for (int d = 0; d < r - 2; d++) {
-    q.dims[d] = out->dims[d];
-    q.a_batch[d] = a->dims[d] == 1 ? 0 : a->strides[d];
-    q.b_batch[d] = b->dims[d] == 1 ? 0 : b->strides[d];
-    q.bias_batch[d] = p->bias && p->bias->dims[d] != 1 ? p->bias->strides[d] : 0;
-  }
-  q.rank = merge_dims(r - 2, q.dims, 3, (int64_t *const[]){q.a_batch, q.b_batch, q.bias_batch});
-  fold_batch(&q);
-  q.batch = product_of(q.dims, q.rank);
-  return q;
-}
-
-bool kernel_matmul(const kernel_context *ctx, const matmul *p) {
-  product q = make_product(p);
-  if (q.batch * q.m * q.n == 0) return true;
-  int64_t few = q.b_k == 1 ? FEW_DOTS : q.b_n == 1 ? FEW_ROWS : 0;
-  bool in_place = q.c == COMPUTE_F32 && q.m <= few && q.batch <= 64;
-  if (in_place) return multiply_few(ctx, &q);
-  kgemm g = {.c = q.c,
-             .batch = q.batch,
-             .m = q.m,
-             .n = q.n,
-             .k = q.k,
-             .pack_a = pack_a,
-             .pack_b = pack_b,
-             .store = store_columns,
-             .user = &q};
-  return gemm_run(ctx, &g);
-}
+const kernel_desc kernel_matmul = {
+    .name = "matmul",
+    .run = matmul,
+    .scratch = matmul_scratch,
+    .args_size = sizeof(matmul_args),
+    .operands = {OPERAND(matmul_args, a), OPERAND(matmul_args, b), OPERAND(matmul_args, bias),
+                 OPERAND(matmul_args, out)}};

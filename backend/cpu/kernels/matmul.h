@@ -1,17 +1,19 @@
 #ifndef BACKEND_CPU_KERNELS_MATMUL_H
 #define BACKEND_CPU_KERNELS_MATMUL_H
-/* Batched matrix multiplication of strided operands. */
+/* Batched matrix multiplication of strided operands of one dtype. */
 #include "base/kernel.h"
 
-/* out = alpha * a @ b + beta * bias. All of one rank: a (..., m, k), b (..., k, n), bias (..., m,
- * n), with broadcast dimensions as stride 0; bias: NULL if absent; out: contiguous. Narrow floats
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n]. Narrow floats
  * accumulate in float, F64 in double, integers exactly. */
-typedef struct matmul {
-  const ktensor *a, *b, *bias, *out;
+typedef struct matmul_args {
+  const void *a, *b, *bias; /* bias may be absent */
+  void *out;                /* contiguous */
+  dtype type;
+  int64_t m, n, k, batches;
+  int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
+  klayout a_batch, b_batch, bias_batch;       /* of equal dims: the batches */
   double alpha, beta;
-} matmul;
-
-bool kernel_matmul(const kernel_context *ctx,
-                   const matmul *p); /* false when scratch memory is out */
+} matmul_args;
+KERNEL(matmul, matmul_args);
 
 #endif

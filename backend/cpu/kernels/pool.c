@@ -23,8 +23,8 @@ typedef struct cell_window {
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t volume(const int64_t *sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-static window window_of(const pool *p, int d, int64_t o) {
-  int64_t in = p->in[d], out = p->out[d];
+static window window_of(const pool_args *p, int d, int64_t o) {
+  int64_t in = p->in[d], out = p->size[d];
   if (p->adaptive) {
     window w = {.first = o * in / out, .stop = ceil_div((o + 1) * in, out), .step = 1};
     w.padded = w.stop - w.first;
@@ -98,17 +98,17 @@ static int64_t count_positions(const cell_window *c) {
   return window_count(&c->d[0]) * window_count(&c->d[1]) * window_count(&c->d[2]);
 }
 
-static int64_t divisor_of(const pool *p, const cell_window *c) {
+static int64_t divisor_of(const pool_args *p, const cell_window *c) {
   if (p->divisor != 0) return p->divisor;
   if (p->count_include_pad && !p->adaptive) return c->d[0].padded * c->d[1].padded * c->d[2].padded;
   return count_positions(c);
 }
 
-static void average_cell(const pool *p, compute_class c, const void *plane, const cell_window *w,
-                         int64_t to) {
+static void average_cell(const pool_args *p, compute_class c, const void *plane,
+                         const cell_window *w, int64_t to) {
   int64_t divisor = divisor_of(p, w);
   bool empty = count_positions(w) == 0;
-  void *y = element_at(p->y, p->type, to);
+  void *y = element_at(p->out, p->type, to);
   if (c == COMPUTE_I64) {
     int64_t v = empty || divisor == 0 ? 0 : sum_i64(plane, w) / divisor;
     store_row(c, p->type, y, 1, 1, &v);
@@ -118,20 +118,20 @@ static void average_cell(const pool *p, compute_class c, const void *plane, cons
   }
 }
 
-static void max_cell(const pool *p, compute_class c, const void *plane, const cell_window *w,
+static void max_cell(const pool_args *p, compute_class c, const void *plane, const cell_window *w,
                      int64_t to) {
   int64_t at = c == COMPUTE_I64 ? find_max_i64(plane, w) : find_max_f64(plane, w);
   double v = at < 0 ? -INFINITY : c == COMPUTE_I64 ? 0 : ((const double *)plane)[at];
   int64_t k = at < 0 ? INT64_MIN : c == COMPUTE_I64 ? ((const int64_t *)plane)[at] : 0;
-  store_row(c, p->type, element_at(p->y, p->type, to), 1, 1,
+  store_row(c, p->type, element_at(p->out, p->type, to), 1, 1,
             c == COMPUTE_I64 ? (void *)&k : (void *)&v);
   if (p->indices) p->indices[to] = at < 0 ? 0 : at;
 }
 
 static void pool_plane(const void *user, int64_t task, char *scratch) {
-  const pool *p = user;
+  const pool_args *p = user;
   compute_class c = compute_class_of(p->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  int64_t size = volume(p->in), cells = volume(p->out), columns = p->out[2], rows = p->out[1];
+  int64_t size = volume(p->in), cells = volume(p->size), columns = p->size[2], rows = p->size[1];
   load_row(c, p->type, element_at(p->x, p->type, task * size), 1, size, scratch);
   for (int64_t i = 0; i < cells; i++) {
     cell_window w = {.d = {window_of(p, 0, i / columns / rows), window_of(p, 1, i / columns % rows),
@@ -144,10 +144,27 @@ static void pool_plane(const void *user, int64_t task, char *scratch) {
   }
 }
 
-bool kernel_pool(const kernel_context *ctx, const pool *p) {
-  int64_t in = volume(p->in), out = volume(p->out);
-  if (p->planes * out == 0) return true;
-  int64_t reads = p->adaptive ? in : out * volume(p->kernel);
-  return run_slots(ctx, p->planes, p->planes * (reads + in) / READS_PER_THREAD,
-                   (size_t)in * sizeof(double), pool_plane, p);
+static int64_t pool_work(const pool_args *p) {
+  int64_t in = volume(p->in), reads = p->adaptive ? in : volume(p->size) * volume(p->kernel);
+  return p->planes * (reads + in) / READS_PER_THREAD;
 }
+
+/* A plane, for a thread. */
+static size_t plane_bytes(const pool_args *p) { return (size_t)volume(p->in) * sizeof(double); }
+
+static int64_t task_count(const pool_args *p) { return volume(p->size) > 0 ? p->planes : 0; }
+
+static size_t pool_scratch(const kernel_context *ctx, const void *args) {
+  return slots_bytes(ctx, task_count(args), pool_work(args), plane_bytes(args));
+}
+
+static bool pool(const kernel_context *ctx, const void *args) {
+  return run_slots(ctx, task_count(args), pool_work(args), plane_bytes(args), pool_plane, args);
+}
+
+const kernel_desc kernel_pool = {
+    .name = "pool",
+    .run = pool,
+    .scratch = pool_scratch,
+    .args_size = sizeof(pool_args),
+    .operands = {OPERAND(pool_args, x), OPERAND(pool_args, out), OPERAND(pool_args, indices)}};

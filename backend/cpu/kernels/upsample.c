@@ -8,21 +8,35 @@
 
 enum { READS_PER_THREAD = 32 * 1024 };
 
-static int64_t in_size(const upsample *p) { return p->dims[0].in * p->dims[1].in * p->dims[2].in; }
-static int64_t out_size(const upsample *p) {
-  return p->dims[0].out * p->dims[1].out * p->dims[2].out;
+/* Position o of a dimension reads index[o * n_taps + k] for k < count[o]. */
+typedef struct tap_table {
+  int64_t in, out, n_taps;
+  int64_t *index, *count;
+  double *weight; /* exact in the type that sums are made in */
+} tap_table;
+
+typedef struct resize {
+  const upsample_args *p;
+  tap_table dims[UPSAMPLE_DIMS];
+} resize;
+
+static int64_t in_size(const upsample_args *p) {
+  return p->axes[0].in * p->axes[1].in * p->axes[2].in;
+}
+static int64_t out_size(const upsample_args *p) {
+  return p->axes[0].out * p->axes[1].out * p->axes[2].out;
 }
 
 /* One element: the sum over the outer dimension's taps of the sums over the next one's, in this
  * order. The sums begin at -0.0, which adds nothing to any number. */
 #define DEFINE_BLEND(NAME, T, ZERO)                                               \
-  static T NAME(const upsample *p, const T *x, int64_t i, int64_t j, int64_t k) { \
-    const upsample_table *a = &p->dims[0], *b = &p->dims[1], *c = &p->dims[2];    \
+  static T NAME(const resize *r, const T *x, int64_t i, int64_t j, int64_t k) {   \
+    const tap_table *a = &r->dims[0], *b = &r->dims[1], *c = &r->dims[2];         \
     const int64_t *ci = c->index + k * c->n_taps;                                 \
     const double *cw = c->weight + k * c->n_taps;                                 \
     T outer = ZERO;                                                               \
-    for (int64_t r = 0; r < a->count[i]; r++) {                                   \
-      const T *plane = x + a->index[i * a->n_taps + r] * b->in * c->in;           \
+    for (int64_t q = 0; q < a->count[i]; q++) {                                   \
+      const T *plane = x + a->index[i * a->n_taps + q] * b->in * c->in;           \
       T middle = ZERO;                                                            \
       for (int64_t s = 0; s < b->count[j]; s++) {                                 \
         const T *row = plane + b->index[j * b->n_taps + s] * c->in;               \
@@ -30,7 +44,7 @@ static int64_t out_size(const upsample *p) {
         for (int64_t t = 0; t < c->count[k]; t++) inner += row[ci[t]] * (T)cw[t]; \
         middle += inner * (T)b->weight[j * b->n_taps + s];                        \
       }                                                                           \
-      outer += middle * (T)a->weight[i * a->n_taps + r];                          \
+      outer += middle * (T)a->weight[i * a->n_taps + q];                          \
     }                                                                             \
     return outer;                                                                 \
   }
@@ -44,50 +58,116 @@ static int64_t to_byte(int64_t sum, int precision) {
 }
 
 /* One row of out in the compute class; x: the plane. */
-static void blend_row(const upsample *p, const void *x, int64_t i, int64_t j, void *row) {
-  int64_t n = p->dims[2].out;
+static void blend_row(const resize *r, const void *x, int64_t i, int64_t j, void *row) {
+  const upsample_args *p = r->p;
+  int64_t n = p->axes[2].out;
   for (int64_t k = 0; k < n; k++) {
     if (p->precision > 0)
-      ((int64_t *)row)[k] = to_byte(blend_i64(p, x, i, j, k), p->precision);
+      ((int64_t *)row)[k] = to_byte(blend_i64(r, x, i, j, k), p->precision);
     else if (p->type == DTYPE_F64)
-      ((double *)row)[k] = blend_f64(p, x, i, j, k);
+      ((double *)row)[k] = blend_f64(r, x, i, j, k);
     else
-      ((float *)row)[k] = blend_f32(p, x, i, j, k);
+      ((float *)row)[k] = blend_f32(r, x, i, j, k);
   }
 }
 
 static void blend_plane(const void *user, int64_t task, char *scratch) {
-  const upsample *p = user;
+  const resize *r = user;
+  const upsample_args *p = r->p;
   compute_class c = compute_class_of(p->type);
-  int64_t rows = p->dims[1].out, n = p->dims[2].out;
+  int64_t rows = p->axes[1].out, n = p->axes[2].out;
   char *row = scratch + in_size(p) * (int64_t)sizeof(double);
   load_row(c, p->type, element_at(p->x, p->type, task * in_size(p)), 1, in_size(p), scratch);
-  for (int64_t r = 0; r < p->dims[0].out * rows; r++) {
-    blend_row(p, scratch, r / rows, r % rows, row);
-    store_row(c, p->type, element_at(p->y, p->type, task * out_size(p) + r * n), 1, n, row);
+  for (int64_t i = 0; i < p->axes[0].out * rows; i++) {
+    blend_row(r, scratch, i / rows, i % rows, row);
+    store_row(c, p->type, element_at(p->out, p->type, task * out_size(p) + i * n), 1, n, row);
   }
 }
 
-/* Row (plane, i, j) of out, whose elements are x's. */
-static void copy_row_of(const upsample *p, int64_t task, int64_t r) {
-  const upsample_table *b = &p->dims[1], *c = &p->dims[2];
-  int64_t from = task * p->dims[0].in + p->dims[0].index[r / b->out];
-  from = (from * b->in + b->index[r % b->out]) * c->in;
+/* Row i of a plane of out, whose elements are x's. */
+static void copy_row_of(const resize *r, int64_t task, int64_t i) {
+  const upsample_args *p = r->p;
+  const tap_table *b = &r->dims[1], *c = &r->dims[2];
+  int64_t from = task * p->axes[0].in + r->dims[0].index[i / b->out];
+  from = (from * b->in + b->index[i % b->out]) * c->in;
   size_t size = dtype_size(p->type);
-  char *to = element_at(p->y, p->type, task * out_size(p) + r * c->out);
+  char *to = element_at(p->out, p->type, task * out_size(p) + i * c->out);
   for (int64_t k = 0; k < c->out; k++)
     memcpy(to + (size_t)k * size, element_at(p->x, p->type, from + c->index[k]), size);
 }
 
 static void copy_plane(const void *user, int64_t task, char *scratch) {
-  const upsample *p = user;
+  const resize *r = user;
   (void)scratch;
-  for (int64_t r = 0; r < p->dims[0].out * p->dims[1].out; r++) copy_row_of(p, task, r);
+  for (int64_t i = 0; i < r->p->axes[0].out * r->p->axes[1].out; i++) copy_row_of(r, task, i);
 }
 
-bool kernel_upsample(const kernel_context *ctx, const upsample *p) {
-  int64_t taps = p->dims[0].n_taps * p->dims[1].n_taps * p->dims[2].n_taps;
-  int64_t work = p->planes * (out_size(p) * taps + in_size(p)) / READS_PER_THREAD;
-  size_t scratch = p->copies ? 0 : (size_t)(in_size(p) + p->dims[2].out) * sizeof(double);
-  return run_slots(ctx, p->planes, work, scratch, p->copies ? copy_plane : blend_plane, p);
+/* ---------------------------------------------------------------- tables */
+
+static double quantize(double weight, int precision) {
+  double v = weight * (double)(1 << precision);
+  return (double)(int)(v < 0 ? v - 0.5 : v + 0.5);
 }
+
+static size_t table_bytes(const resample_axis *a) {
+  size_t taps = (size_t)(a->out * a->n_taps);
+  return taps * (sizeof(int64_t) + sizeof(double)) + (size_t)a->out * sizeof(int64_t);
+}
+
+/* A table in memory of table_bytes. */
+static tap_table make_table(const resample_axis *a, int precision, char *memory) {
+  tap_table t = {.in = a->in, .out = a->out, .n_taps = a->n_taps};
+  t.index = (int64_t *)(void *)memory;
+  t.count = t.index + a->out * a->n_taps;
+  t.weight = (double *)(void *)(t.count + a->out);
+  for (int64_t i = 0; i < a->out; i++) {
+    double *row = t.weight + i * a->n_taps;
+    t.count[i] = resample_taps(a, i, t.index + i * a->n_taps, row);
+    for (int64_t k = 0; a->quantized && k < t.count[i]; k++) row[k] = quantize(row[k], precision);
+  }
+  return t;
+}
+
+static size_t tables_bytes(const upsample_args *p) {
+  size_t bytes = 0;
+  for (int d = 0; d < UPSAMPLE_DIMS; d++) bytes += table_bytes(&p->axes[d]);
+  return (bytes + 63) / 64 * 64;
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+static int64_t taps_of(const upsample_args *p) {
+  return p->axes[0].n_taps * p->axes[1].n_taps * p->axes[2].n_taps;
+}
+
+static int64_t upsample_work(const upsample_args *p) {
+  return p->planes * (out_size(p) * taps_of(p) + in_size(p)) / READS_PER_THREAD;
+}
+
+/* A plane and a row, for a thread. */
+static size_t plane_bytes(const upsample_args *p) {
+  return taps_of(p) == 1 ? 0 : (size_t)(in_size(p) + p->axes[2].out) * sizeof(double);
+}
+
+static size_t upsample_scratch(const kernel_context *ctx, const void *args) {
+  const upsample_args *p = args;
+  return tables_bytes(p) + slots_bytes(ctx, p->planes, upsample_work(p), plane_bytes(p));
+}
+
+static bool upsample(const kernel_context *ctx, const void *args) {
+  const upsample_args *p = args;
+  resize r = {.p = p};
+  char *memory = ctx->scratch(ctx->pool, tables_bytes(p));
+  if (!memory) return false;
+  for (int d = 0; d < UPSAMPLE_DIMS; memory += table_bytes(&p->axes[d]), d++)
+    r.dims[d] = make_table(&p->axes[d], p->precision, memory);
+  return run_slots(ctx, p->planes, upsample_work(p), plane_bytes(p),
+                   taps_of(p) == 1 ? copy_plane : blend_plane, &r);
+}
+
+const kernel_desc kernel_upsample = {
+    .name = "upsample",
+    .run = upsample,
+    .scratch = upsample_scratch,
+    .args_size = sizeof(upsample_args),
+    .operands = {OPERAND(upsample_args, x), OPERAND(upsample_args, out)}};

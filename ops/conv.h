@@ -1,0 +1,27 @@
+#ifndef OPS_CONV_H
+#define OPS_CONV_H
+/* Convolutions and their transposes over one to three spatial dimensions. */
+#include "ops/node.h"
+
+/* A spatial dimension. */
+typedef struct conv_dim {
+  int64_t in, out, kernel, stride, padding, dilation;
+  /* Outputs with the same position modulo the stride of a transposed convolution, a phase, see
+   * every tap_step-th tap. Of other convolutions both are 1. */
+  int64_t phases; /* that have outputs */
+  int64_t tap_step;
+} conv_dim;
+
+/* x: (images, groups * channels, in...), out: (images, groups * outputs, out...), bias: (groups *
+ * outputs), weight: (groups * outputs, channels, kernel...), transposed: (groups * channels,
+ * outputs, kernel...); all contiguous, of one dtype. Missing dimensions stand in front. */
+typedef struct conv_form {
+  const bound_tensor *x, *weight, *bias, *out; /* bias: NULL if not given */
+  bool transposed;
+  int64_t images, groups, channels, outputs;
+  conv_dim dims[SPATIAL_DIMS];
+} conv_form;
+void describe_conv(const node *n, conv_form *f);
+void describe_conv_transpose(const node *n, conv_form *f);
+
+#endif

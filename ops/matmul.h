@@ -1,0 +1,20 @@
+#ifndef OPS_MATMUL_H
+#define OPS_MATMUL_H
+/* Products of matrices:
+ *   out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] */
+#include "ops/node.h"
+
+/* out is contiguous. Batches over which b does not change are rows of one product where a and the
+ * bias go on in equal steps; a product with one column is that of the transposed operands, with one
+ * row. */
+typedef struct matmul_form {
+  const bound_tensor *a, *b, *bias, *out; /* bias: NULL where beta is 0, too */
+  int64_t m, n, k;
+  int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides in elements */
+  tensor batch_a, batch_b, batch_bias;        /* leading dimensions, collapsed together */
+  int64_t batches;
+  double alpha, beta;
+} matmul_form;
+void describe_matmul(const node *n, matmul_form *f);
+
+#endif

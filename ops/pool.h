@@ -1,0 +1,20 @@
+#ifndef OPS_POOL_H
+#define OPS_POOL_H
+/* Pooling over one to three spatial dimensions. */
+#include "ops/node.h"
+
+/* x: (planes, in...), out and indices: (planes, size...); all contiguous. Missing dimensions stand
+ * in front. */
+typedef struct pool_form {
+  const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted; of maxima only */
+  bool average;
+  int64_t planes, in[SPATIAL_DIMS], size[SPATIAL_DIMS];
+  /* Of Pool: */
+  int64_t kernel[SPATIAL_DIMS], stride[SPATIAL_DIMS], padding[SPATIAL_DIMS], dilation[SPATIAL_DIMS];
+  bool count_include_pad;
+  int64_t divisor; /* 0: the number of elements */
+} pool_form;
+void describe_pool(const node *n, pool_form *f);
+void describe_adaptive_pool(const node *n, pool_form *f);
+
+#endif

@@ -350,8 +350,12 @@ def steps_def(s: Schema) -> str:
 
 
 RECORDED = {
+    "cat",
+    "copy",
     "norm",
     "reduce",
+    "scatter",
+    "update",
 }
 
 

@@ -11,8 +11,8 @@ enum { SCATTER_INDEX, SCATTER_SOURCE, SCATTER_OUT, SCATTER_OPERANDS };
  * each operand has its own strides for them, merged together. */
 typedef struct scatter_form {
   ir_scatter_kind kind;
-  bool wrap; /* negative indices count from the end */
-  int axis;  /* of index.t */
+  bool wrap;          /* negative indices count from the end */
+  int axis;           /* of index.t */
   bound_tensor index; /* its dimensions in front and the axis */
   const bound_tensor *source, *out;
   tensor front[SCATTER_OPERANDS], back[SCATTER_OPERANDS];

@@ -352,6 +352,7 @@ def steps_def(s: Schema) -> str:
 RECORDED = {
     "cat",
     "copy",
+    "elementwise",
     "norm",
     "reduce",
     "scatter",

@@ -350,10 +350,15 @@ def steps_def(s: Schema) -> str:
 
 
 RECORDED = {
+    "arange",
     "cat",
     "copy",
     "elementwise",
+    "embedding_bag",
+    "index",
     "norm",
+    "pad",
+    "random",
     "reduce",
     "scatter",
     "update",

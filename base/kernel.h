@@ -58,11 +58,11 @@ typedef struct kernel_context {
 /* A kernel as data: what a command of the CPU backend runs, and a compiled executable calls. Its
  * header declares it, KERNEL(softmax, softmax_args), and its file defines it:
  *
- *   const kernel_desc kernel_softmax = {.name = "softmax",
- *                                  .run = run_softmax,
- *                                  .args_size = sizeof(softmax_args),
- *                                  .operands = {OPERAND(softmax_args, x), OPERAND(softmax_args,
- * out)}};
+ *   const kernel_desc kernel_softmax = {
+ *       .name = "softmax",
+ *       .run = run_softmax,
+ *       .args_size = sizeof(softmax_args),
+ *       .operands = {OPERAND(softmax_args, x), OPERAND(softmax_args, out)}};
  *
  * args holds operands by value: ktensors, or plain data pointers; where data is NULL an optional
  * operand is absent. All else in it is fixed when the command is made. */

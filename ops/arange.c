@@ -1,4 +1,6 @@
 /* Arange and Full: tensors made of numbers alone. */
+#include "ops/arange.h"
+
 #include "ops/rule_checks.h"
 
 clave_status rule_arange(const rule_context *c, const void *op) {
@@ -24,4 +26,31 @@ clave_status rule_full(const rule_context *c, const void *op) {
   if (rule_int(c, &o->int_value, &v) && !int_fits(t, v))
     return INVALID("int_value %lld does not fit %s", (long long)v, dtype_name(t));
   return NULL;
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+static void describe_row(const node *n, uint32_t out, arange_form *f) {
+  *f = (arange_form){.out = &n->tensors[out], .n = tensor_numel(&n->tensors[out].t)};
+}
+
+void describe_arange(const node *n, arange_form *f) {
+  const ir_arange *op = n->instruction->op;
+  describe_row(n, op->out, f);
+  if (dtype_is_float(f->out->t.type)) {
+    f->start = float_of(n, &op->start_float);
+    f->step = float_of(n, &op->step_float);
+  } else {
+    f->int_start = int_of(n, &op->start);
+    f->int_step = int_of(n, &op->step);
+  }
+}
+
+void describe_full(const node *n, arange_form *f) {
+  const ir_full *op = n->instruction->op;
+  describe_row(n, op->out, f);
+  if (dtype_is_float(f->out->t.type))
+    f->start = float_of(n, &op->value);
+  else
+    f->int_start = int_of(n, &op->int_value);
 }

@@ -1,4 +1,6 @@
 /* Cat: tensors joined along one axis. */
+#include "ops/cat.h"
+
 #include "ops/rule_checks.h"
 
 /* Adds one more tensor to `sum`, which has the dtype and shape of those before. */
@@ -34,4 +36,25 @@ clave_status rule_cat(const rule_context *c, const void *op) {
     TRY(status_while(add_tensor(rule_tensor(c, o->xs.items[i]), axis, &sum), "xs[%u]", i));
   }
   return rule_expect_like(c, o->out, "out", &sum);
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+void describe_cat(const node *n, cat_form *f) {
+  const ir_cat *op = n->instruction->op;
+  *f = (cat_form){.n = n, .axis = axis_of(op->axis, n->tensors[op->out].t.rank)};
+}
+
+bool next_part(cat_form *f) {
+  const ir_cat *op = f->n->instruction->op;
+  while (f->next < op->xs.count) {
+    f->x = &f->n->tensors[op->xs.items[f->next++]];
+    if (tensor_numel(&f->x->t) == 0) continue;
+    f->part = f->n->tensors[op->out];
+    f->part.t.dims[f->axis] = f->x->t.dims[f->axis];
+    f->part.t.offset += f->at * f->part.t.strides[f->axis];
+    f->at += f->x->t.dims[f->axis];
+    return true;
+  }
+  return false;
 }

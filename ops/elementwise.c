@@ -1,5 +1,7 @@
 /* Elementwise: a list of steps over broadcast inputs, each checked against its row of step_table.
  */
+#include "ops/elementwise.h"
+
 #include <string.h>
 
 #include "ops/rule_checks.h"
@@ -129,4 +131,74 @@ clave_status rule_elementwise(const rule_context *c, const void *op) {
     TRY(rule_broadcast(rule_tensor(c, o->inputs.items[i]), &want.rank, want.dims));
   want.type = o->steps.items[o->steps.count - 1].dtype;
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+/* ---------------------------------------------------------------- description */
+
+dtype compute_dtype(dtype t) {
+  return t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64;
+}
+
+/* The dtype that a step's operands (of where: the last two) share. Steps of numbers alone keep it.
+ */
+static dtype shared_dtype(const elementwise_form *f, const ir_step *s) {
+  uint32_t first = step_table[s->kind].result == STEP_WHERE ? 1 : 0;
+  for (uint32_t k = first; k < s->operands.count; k++) {
+    const ir_operand *o = &s->operands.items[k];
+    if (o->source == IR_OPERAND_SOURCE_INPUT) return f->inputs[o->index]->t.type;
+    if (o->source == IR_OPERAND_SOURCE_STEP) return f->steps[o->index].type;
+  }
+  return s->dtype;
+}
+
+/* Integers may stand for floats; the rules let no float stand for integers. */
+static elementwise_operand describe_operand(const node *n, const ir_operand *o, dtype compute) {
+  elementwise_operand d = {
+      .source = o->source, .index = o->index, .compute = compute, .i = o->i, .f = o->f};
+  bool is_float = o->source == IR_OPERAND_SOURCE_FLOAT;
+  if (o->source == IR_OPERAND_SOURCE_VALUE) {
+    const scalar_value *v = &n->values[o->index];
+    is_float = v->type == IR_VALUE_TYPE_FLOAT;
+    d.i = v->i;
+    d.f = v->f;
+  }
+  if (!is_float) d.f = (double)d.i;
+  return d;
+}
+
+/* Numbers are computed in 64 bits, where ~ of a BOOL is not its negation. */
+static ir_step_kind kind_over(ir_step_kind kind, dtype operands) {
+  bool negates = kind == IR_STEP_KIND_BITWISE_NOT && operands == DTYPE_BOOL;
+  return negates ? IR_STEP_KIND_LOGICAL_NOT : kind;
+}
+
+static void describe_step(const node *n, elementwise_form *f, const ir_step *s) {
+  elementwise_step *d = &f->steps[f->n_steps];
+  d->operand_type = shared_dtype(f, s);
+  d->kind = kind_over(s->kind, d->operand_type);
+  d->result = step_table[d->kind].result;
+  d->type = s->dtype;
+  dtype compute = compute_dtype(d->operand_type);
+  d->divides = step_table[d->kind].divides && compute == DTYPE_I64;
+  d->n_operands = (int)s->operands.count;
+  for (int k = 0; k < d->n_operands; k++) {
+    bool is_condition = k == 0 && d->result == STEP_WHERE;
+    d->operands[k] = describe_operand(n, &s->operands.items[k], is_condition ? DTYPE_I64 : compute);
+  }
+  f->n_steps++;
+}
+
+void describe_elementwise(const node *n, elementwise_form *f) {
+  const ir_elementwise *op = n->instruction->op;
+  f->out = &n->tensors[op->out];
+  f->n = tensor_numel(&f->out->t);
+  f->n_inputs = (int)op->inputs.count;
+  f->shapes[0] = f->out->t;
+  for (int k = 0; k < f->n_inputs; k++) {
+    f->inputs[k] = &n->tensors[op->inputs.items[k]];
+    f->shapes[1 + k] = broadcast_operand(f->inputs[k], &f->out->t).t;
+  }
+  tensors_collapse(f->shapes, 1 + f->n_inputs);
+  f->n_steps = 0;
+  for (uint32_t k = 0; k < op->steps.count; k++) describe_step(n, f, &op->steps.items[k]);
 }

@@ -1,4 +1,6 @@
 /* EmbeddingBag: reductions over groups of table rows. */
+#include "ops/embedding_bag.h"
+
 #include "ops/rule_checks.h"
 
 static clave_status check_weights(const rule_context *c, const ir_embedding_bag *o) {
@@ -27,4 +29,23 @@ clave_status rule_embedding_bag(const rule_context *c, const void *op) {
   int64_t bags = offsets->dims[0];
   if (bags != DIM_UNKNOWN && o->include_last_offset) bags--;
   return rule_expect(c, o->out, "out", weight->type, 2, (int64_t[]){bags, weight->dims[1]});
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+void describe_embedding_bag(const node *n, embedding_bag_form *f) {
+  const ir_embedding_bag *op = n->instruction->op;
+  *f = (embedding_bag_form){.kind = op->kind,
+                            .weight = &n->tensors[op->weight],
+                            .indices = &n->tensors[op->indices],
+                            .offsets = &n->tensors[op->offsets],
+                            .factors = operand_of(n, op->weights),
+                            .out = &n->tensors[op->out],
+                            .skips = op->padding_idx.present,
+                            .skipped = op->padding_idx.value};
+  f->bags = f->out->t.dims[0];
+  f->dim = f->out->t.dims[1];
+  f->rows = f->weight->t.dims[0];
+  f->n = f->indices->t.dims[0];
+  f->n_offsets = f->offsets->t.dims[0];
 }

@@ -1,4 +1,6 @@
 /* Pad: constant padding and cropping, reflected, replicated and circular padding. */
+#include "ops/pad.h"
+
 #include "ops/rule_checks.h"
 
 /* Beyond constants, the padding must be made of elements that are there. */
@@ -53,4 +55,39 @@ clave_status rule_pad(const rule_context *c, const void *op) {
   for (int i = 0; i < want.rank; i++)
     TRY(status_while(pad_dimension(c, o, i, &want.dims[i]), "dimension %d", i));
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+/* A scalar as a row of one. */
+static bound_tensor at_least_row(const bound_tensor *x) {
+  bound_tensor row = *x;
+  if (row.t.rank > 0) return row;
+  row.t.rank = 1;
+  row.t.dims[0] = row.t.strides[0] = 1;
+  return row;
+}
+
+static uint64_t bits_of(dtype t, double v) {
+  union {
+    double d;
+    float f;
+    uint16_t h;
+    uint64_t bits;
+  } e = {.bits = 0};
+  if (t == DTYPE_F64) e.d = v;
+  if (t == DTYPE_F32) e.f = (float)v;
+  if (t == DTYPE_F16) e.h = f32_to_f16(narrow_to_odd(v));
+  if (t == DTYPE_BF16) e.h = f32_to_bf16(narrow_to_odd(v));
+  if (t == DTYPE_BOOL) return v != 0;
+  return dtype_is_float(t) ? e.bits : (uint64_t)(int64_t)v;
+}
+
+void describe_pad(const node *n, pad_form *f) {
+  const ir_pad *op = n->instruction->op;
+  *f = (pad_form){.mode = op->mode,
+                  .x = at_least_row(&n->tensors[op->x]),
+                  .out = at_least_row(&n->tensors[op->out])};
+  f->value = bits_of(f->x.t.type, op->value);
+  for (uint32_t d = 0; d < op->before.count; d++) f->before[d] = int_of(n, &op->before.items[d]);
 }

@@ -1,4 +1,6 @@
 /* SliceUpdate and IndexCopy: a tensor with a part of it replaced. */
+#include "ops/update.h"
+
 #include "ops/rule_checks.h"
 
 /* `part` has x's dtype and shape, except at `axis`. */
@@ -36,4 +38,27 @@ clave_status rule_index_copy(const rule_context *c, const void *op) {
   if (index->rank != 1) return INVALID("index has rank %d, expected 1", index->rank);
   TRY(check_part(c, o->source, "source", x, axis, index->dims[0]));
   return rule_expect_like(c, o->out, "out", x);
+}
+
+/* ---------------------------------------------------------------- descriptions */
+
+void describe_slice_update(const node *n, copy_form *f) {
+  const ir_slice_update *op = n->instruction->op;
+  const bound_tensor *update = &n->tensors[op->update];
+  bound_tensor part = n->tensors[op->out];
+  int axis = axis_of(op->axis, part.t.rank);
+  int64_t start = op->start.present ? int_of(n, &op->start) : 0;
+  part.t.dims[axis] = update->t.dims[axis];
+  part.t.offset += start * part.t.strides[axis];
+  *f = copy_between(update, &part);
+}
+
+/* The index is (1, ..., n, ..., 1), repeated over source's other dimensions. */
+void describe_index_copy(const node *n, scatter_form *f) {
+  const ir_index_copy *op = n->instruction->op;
+  const bound_tensor *index = &n->tensors[op->index], *source = &n->tensors[op->source];
+  int axis = axis_of(op->axis, source->t.rank);
+  tensor wide = source->t;
+  for (int d = 0; d < wide.rank; d++) wide.strides[d] = d == axis ? index->t.strides[0] : 0;
+  *f = scatter_along(IR_SCATTER_KIND_ASSIGN, index, &wide, source, &n->tensors[op->out], axis);
 }

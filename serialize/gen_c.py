@@ -349,46 +349,18 @@ def steps_def(s: Schema) -> str:
     return head + _step_list("STEPS_FLOAT", s, "f") + "\n" + _step_list("STEPS_INT", s, "ib")
 
 
-RECORDED = {
-    "attention",
-    "conv",
-    "cumulate",
-    "distance",
-    "fold",
-    "grid_sample",
-    "matmul",
-    "nonzero",
-    "norm",
-    "pool",
-    "reduce",
-    "rope",
-    "search",
-    "softmax",
-    "sort",
-    "triangle",
-    "upsample",
-}
-
-
 def backend_ops_h(s: Schema, backend: str, stream: str) -> str:
     guard = f"{backend.upper()}_OPS_H"
-    kind = lambda op: stream if backend != "cpu" or op.family in RECORDED else "cpu_stream"
-    rows = "".join(
-        f"clave_status {backend}_{op.snake}({kind(op)} *s, const node *n);\n" for op in s.ops if op.on_backend
-    )
+    rows = "".join(f"clave_status {backend}_{op.snake}({stream} *s, const node *n);\n" for op in s.ops if op.on_backend)
     head = f"{NOTE}#ifndef {guard}\n#define {guard}\n/* What the {backend} backend implements. */\n"
     return f'{head}#include "backend/{backend}/{backend}.h"\n\n{rows}\n#endif\n'
 
 
 def backend_table_c(s: Schema, backend: str) -> str:
     """Dispatch by ir_op; an op without an implementation is a link error that names it."""
-    recorded = lambda op: backend != "cpu" or op.family in RECORDED
-    row = lambda op: f"  [IR_OP_{op.snake.upper()}] = {backend}_{op.snake},\n"
-    rows = "".join(row(op) for op in s.ops if op.on_backend and recorded(op))
-    others = "".join(row(op) for op in s.ops if op.on_backend and not recorded(op))
+    rows = "".join(f"  [IR_OP_{op.snake.upper()}] = {backend}_{op.snake},\n" for op in s.ops if op.on_backend)
     head = f'{NOTE}/* Dispatch; NULL: never reaches a backend. */\n#include "{backend}_ops.h"\n\n'
-    other = f"const cpu_run_op cpu_run_table[IR_OP_COUNT] = {{\n{others}}};\n" if backend == "cpu" else ""
-    return f"{head}const {backend}_op {backend}_table[IR_OP_COUNT] = {{\n{rows}}};\n{other}"
+    return f"{head}const {backend}_op {backend}_table[IR_OP_COUNT] = {{\n{rows}}};\n"
 
 
 def steps_fbs(s: Schema) -> str:

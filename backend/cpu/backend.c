@@ -21,11 +21,6 @@ typedef struct cpu_buffer {
   bool owned;
 } cpu_buffer;
 
-/* A request that did not fit into the scratch block; its memory follows the header. */
-typedef struct scratch_extra {
-  struct scratch_extra *next;
-} scratch_extra;
-
 /* ---------------------------------------------------------------- memory */
 
 static size_t round_up(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -71,122 +66,19 @@ static void buffer_destroy(backend *b, buffer *buf) {
 
 char *cpu_buffer_data(const buffer *b) { return ((const cpu_buffer *)b)->data; }
 
-/* ---------------------------------------------------------------- scratch */
-
-static void *take_extra(cpu_scratch *c, size_t bytes) {
-  char *memory = alloc_aligned(bytes + ALIGNMENT);
-  if (!memory) return NULL;
-  scratch_extra *extra = (scratch_extra *)(void *)memory;
-  extra->next = c->extras;
-  c->extras = extra;
-  return memory + ALIGNMENT;
-}
-
-/* Of what the recording that runs wanted. */
-static void *take_planned(cpu_stream *s, size_t bytes) {
-  if (bytes > s->planned_size || round_up(bytes) > s->planned_size - s->planned_used) return NULL;
-  void *p = s->planned + s->planned_used;
-  s->planned_used += round_up(bytes);
-  return p;
-}
-
-static void *take_scratch(void *pool, size_t bytes) {
-  if (((cpu_stream *)pool)->planned) return take_planned(pool, bytes);
-  cpu_scratch *c = &((cpu_stream *)pool)->scratch;
-  if (bytes > SIZE_MAX / 4 || c->wanted > SIZE_MAX / 4) return NULL;
-  bytes = round_up(bytes > 0 ? bytes : 1);
-  c->wanted += bytes;
-  if (bytes > c->size - c->used) return take_extra(c, bytes);
-  void *p = c->block + c->used;
-  c->used += bytes;
-  return p;
-}
-
-static void free_extras(cpu_scratch *c) {
-  while (c->extras) {
-    scratch_extra *next = c->extras->next;
-    free(c->extras);
-    c->extras = next;
-  }
-}
-
-/* After a call that did not fit, the block grows to what it wanted. */
-void cpu_free_scratch(cpu_stream *s) {
-  cpu_scratch *c = &s->scratch;
-  if (c->extras) {
-    free_extras(c);
-    free(c->block);
-    c->block = alloc_aligned(c->wanted);
-    c->size = c->block ? c->wanted : 0;
-  }
-  c->used = 0;
-  c->wanted = 0;
-}
-
-/* ---------------------------------------------------------------- operands */
-
-ktensor cpu_bound_view(const bound_tensor *b, const tensor *t) {
-  ktensor k = {.type = t->type, .rank = t->rank};
-  int64_t offset = t->offset * (int64_t)dtype_size(t->type);
-  k.data = cpu_buffer_data(b->buf) + b->buffer_offset + offset;
-  for (int d = 0; d < t->rank; d++) {
-    k.dims[d] = t->dims[d];
-    k.strides[d] = t->strides[d];
-  }
-  return k;
-}
-
-ktensor cpu_bound_ktensor(const bound_tensor *b) { return cpu_bound_view(b, &b->t); }
-
-ktensor cpu_tensor(const node *n, uint32_t tid) { return cpu_bound_ktensor(&n->tensors[tid]); }
-
-tensor cpu_broadcast(const bound_tensor *b, const tensor *shape) {
-  tensor t;
-  tensor_broadcast(&b->t, shape->rank, shape->dims, &t);
-  return t;
-}
-
-ktensor cpu_axis_last(const ktensor *t, int axis) {
-  ktensor k = *t;
-  if (k.rank == 0) {
-    k.rank = 1;
-    k.dims[0] = k.strides[0] = 1;
-    return k;
-  }
-  for (int d = axis; d + 1 < k.rank; d++) {
-    k.dims[d] = t->dims[d + 1];
-    k.strides[d] = t->strides[d + 1];
-  }
-  k.dims[k.rank - 1] = t->dims[axis];
-  k.strides[k.rank - 1] = t->strides[axis];
-  return k;
-}
-
-void cpu_align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL_DIMS]) {
-  for (int k = 0; k < SPATIAL_DIMS; k++) {
-    int i = k - (SPATIAL_DIMS - n);
-    out[k] = i >= 0 && (uint32_t)i < from->count ? from->items[i] : absent;
-  }
-}
-
-void cpu_align_dims(const ktensor *t, int n, int64_t out[SPATIAL_DIMS]) {
-  for (int k = 0; k < SPATIAL_DIMS; k++)
-    out[k] = k < SPATIAL_DIMS - n ? 1 : t->dims[t->rank - SPATIAL_DIMS + k];
-}
-
-int64_t cpu_int(const node *n, const ir_int_or_vid *v) {
-  if (v->vid == IR_NONE) return v->literal;
-  const scalar_value *value = &n->values[v->vid];
-  return value->type == IR_VALUE_TYPE_FLOAT ? (int64_t)value->f : value->i;
-}
-
-double cpu_float(const node *n, const ir_float_or_vid *v) {
-  if (v->vid == IR_NONE) return v->literal;
-  const scalar_value *value = &n->values[v->vid];
-  return value->type == IR_VALUE_TYPE_FLOAT ? value->f : (double)value->i;
-}
-
 /* ---------------------------------------------------------------- streams */
+
+/* What the recording that runs has asked for holds all that its kernels take. */
+static void *take_scratch(void *pool, size_t bytes) {
+  static char nothing;
+  cpu_stream *s = pool;
+  size_t size = kernel_scratch_size(bytes);
+  if (bytes == 0) return &nothing;
+  if (bytes > s->scratch_size || size > s->scratch_size - s->scratch_used) return NULL;
+  void *p = s->scratch + s->scratch_used;
+  s->scratch_used += size;
+  return p;
+}
 
 static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
   if (n <= 0) return;
@@ -220,8 +112,6 @@ static void stream_destroy(backend *b, stream *s) {
   (void)b;
   if (!s) return;
   cpu_stream *c = (cpu_stream *)s;
-  free_extras(&c->scratch);
-  free(c->scratch.block);
   free(c->spans);
   free(c);
 }
@@ -251,8 +141,6 @@ static clave_status run(stream *base, const recording *recorded, void **state,
   s->kernel.seed = o->random.seed;
   s->kernel.stretch = o->random.run;
   clave_status st = cpu_run_commands(s, recorded, state, o);
-  s->planned = NULL;
-  cpu_free_scratch(s);
   record_fault(s, number);
   if (s->profile) s->spans[number] = (cpu_span){start, clock_ns()};
   return st;
@@ -312,8 +200,7 @@ static bool supports(backend *b, const rule_context *c, const ir_instruction *in
                      const char **reason) {
   (void)b;
   (void)c;
-  if (ins->op_type < IR_OP_COUNT && (cpu_table[ins->op_type] || cpu_run_table[ins->op_type]))
-    return true;
+  if (ins->op_type < IR_OP_COUNT && cpu_table[ins->op_type]) return true;
   *reason = "not an op of a backend";
   return false;
 }

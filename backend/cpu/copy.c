@@ -1,11 +1,12 @@
 /* Copy: a contiguous copy of a strided operand. */
-#include "backend/cpu/kernels/copy.h"
+#include "ops/copy.h"
 
+#include "backend/cpu/kernels/copy.h"
 #include "cpu_ops.h"
 
-clave_status cpu_copy(cpu_stream *s, const node *n) {
-  const ir_copy *op = n->instruction->op;
-  ktensor x = cpu_tensor(n, op->x), out = cpu_tensor(n, op->out);
-  kernel_copy(&s->kernel, &x, &out);
-  return NULL;
+clave_status cpu_copy(cpu_recorder *r, const node *n) {
+  copy_form f;
+  describe_copy(n, &f);
+  return cpu_launch(r, copy,
+                    &(copy_args){.x = cpu_operand(r, &f.x), .out = cpu_operand(r, &f.out)});
 }

@@ -14,15 +14,6 @@
 #include "base/kernel.h"
 #include "base/threads.h"
 
-/* Memory for one kernel call at a time: a block that grows to the largest need, and what did not
- * fit into it. */
-typedef struct cpu_scratch {
-  char *block; /* owned, 64-byte aligned; NULL at first */
-  size_t size, used;
-  struct scratch_extra *extras; /* owned: requests of this call that did not fit */
-  size_t wanted;                /* bytes asked for by this call in all */
-} cpu_scratch;
-
 typedef struct cpu_span {
   int64_t start_ns, end_ns;
 } cpu_span;
@@ -31,9 +22,8 @@ typedef struct cpu_stream {
   stream base;
   thread_pool *threads;  /* borrowed from the backend */
   kernel_context kernel; /* its pool is this stream */
-  char *planned;         /* borrowed: scratch memory of the recording that runs; NULL: none */
-  size_t planned_size, planned_used;
-  cpu_scratch scratch;
+  char *scratch;         /* borrowed: of the recording that runs */
+  size_t scratch_size, scratch_used;
   kernel_fault fault; /* of the node that runs */
   device_fault first; /* since the last finish */
   bool profile;
@@ -87,22 +77,5 @@ void cpu_state_destroy(stream *s, void *state);
 /* The commands' arguments with their data, in a state of the stream's. */
 clave_status cpu_run_commands(cpu_stream *s, const recording *r, void **state,
                               const run_operands *o) STATUS_CHECK;
-
-/* ---------------------------------------------------------------- ops that are not recorded */
-
-typedef clave_status (*cpu_run_op)(cpu_stream *s, const node *n);
-extern const cpu_run_op cpu_run_table[IR_OP_COUNT];
-ktensor cpu_tensor(const node *n, uint32_t tid);
-ktensor cpu_bound_ktensor(const bound_tensor *b);
-ktensor cpu_bound_view(const bound_tensor *b, const tensor *t);
-tensor cpu_broadcast(const bound_tensor *b, const tensor *shape);
-ktensor cpu_axis_last(const ktensor *t, int axis);
-void cpu_align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL_DIMS]);
-void cpu_align_dims(const ktensor *t, int n, int64_t out[SPATIAL_DIMS]);
-int64_t cpu_int(const node *n, const ir_int_or_vid *v);
-double cpu_float(const node *n, const ir_float_or_vid *v);
-static inline int cpu_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
-void cpu_free_scratch(cpu_stream *s);
-static inline clave_status cpu_done(bool ok) { return ok ? NULL : status_no_memory(); }
 
 #endif

@@ -1,6 +1,7 @@
 /* EmbeddingBag. */
-#include "backend/cpu/kernels/embedding_bag.h"
+#include "ops/embedding_bag.h"
 
+#include "backend/cpu/kernels/embedding_bag.h"
 #include "cpu_ops.h"
 
 static const kbag_kind kinds[] = {
@@ -9,16 +10,16 @@ static const kbag_kind kinds[] = {
     [IR_EMBEDDING_BAG_KIND_MAX] = KBAG_MAX,
 };
 
-clave_status cpu_embedding_bag(cpu_stream *s, const node *n) {
-  const ir_embedding_bag *op = n->instruction->op;
-  embedding_bags p = {.kind = kinds[op->kind],
-                      .weight = cpu_tensor(n, op->weight),
-                      .indices = cpu_tensor(n, op->indices),
-                      .offsets = cpu_tensor(n, op->offsets),
-                      .out = cpu_tensor(n, op->out),
-                      .skips = op->padding_idx.present,
-                      .skipped = op->padding_idx.value};
-  if (op->weights != IR_NONE) p.factors = cpu_tensor(n, op->weights);
-  kernel_embedding_bag(&s->kernel, &p);
-  return NULL;
+clave_status cpu_embedding_bag(cpu_recorder *r, const node *n) {
+  embedding_bag_form f;
+  describe_embedding_bag(n, &f);
+  return cpu_launch(r, embedding_bag,
+                    &(embedding_bag_args){.kind = kinds[f.kind],
+                                          .weight = cpu_operand(r, f.weight),
+                                          .indices = cpu_operand(r, f.indices),
+                                          .offsets = cpu_operand(r, f.offsets),
+                                          .factors = cpu_operand(r, f.factors),
+                                          .out = cpu_operand(r, f.out),
+                                          .skips = f.skips,
+                                          .skipped = f.skipped});
 }

@@ -11,8 +11,6 @@ typedef struct cpu_recording {
   int n;
   size_t capacity;
   size_t args_bytes; /* of all commands, each aligned */
-  const ir_instruction *instruction;
-  const scalar_value *values;
 } cpu_recording;
 
 /* What a data pointer in a struct of arguments stands for: its number here, from 1 on. */
@@ -127,14 +125,12 @@ clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
   (void)fast;
   *out = NULL;
   ir_op op = n->instruction->op_type;
-  if (op >= IR_OP_COUNT || (!cpu_table[op] && !cpu_run_table[op]))
+  if (op >= IR_OP_COUNT || !cpu_table[op])
     return UNSUPPORTED("op %d never runs on a backend", (int)op);
   cpu_recording *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
-  made->instruction = n->instruction;
-  made->values = n->values;
   cpu_recorder r = {.b = b, .out = made};
-  clave_status st = cpu_table[op] ? cpu_table[op](&r, n) : NULL;
+  clave_status st = cpu_table[op](&r, n);
   free(r.places);
   if (st) {
     cpu_recording_destroy(b, &made->base);
@@ -186,23 +182,17 @@ static void set_data(const cpu_command *c, void *args, const run_operands *o) {
   }
 }
 
-static clave_status run_not_recorded(cpu_stream *s, const cpu_recording *r, const run_operands *o) {
-  const node n = {.instruction = r->instruction, .tensors = o->tensors, .values = r->values};
-  return cpu_run_table[r->instruction->op_type](s, &n);
-}
-
 clave_status cpu_run_commands(cpu_stream *s, const recording *base, void **state,
                               const run_operands *o) {
   const cpu_recording *r = (const cpu_recording *)base;
-  if (r->n == 0 && cpu_run_table[r->instruction->op_type]) return run_not_recorded(s, r, o);
   TRY(make_state(r, state));
-  s->planned = o->scratch ? cpu_buffer_data(o->scratch) : NULL;
-  s->planned_size = r->base.scratch_bytes;
+  s->scratch = o->scratch ? cpu_buffer_data(o->scratch) : NULL;
+  s->scratch_size = r->base.scratch_bytes;
   char *args = ((cpu_state *)*state)->args;
   for (int i = 0; i < r->n; i++) {
     const cpu_command *c = &r->commands[i];
     set_data(c, args, o);
-    s->planned_used = 0;
+    s->scratch_used = 0;
     if (!c->k->run(&s->kernel, args)) return status_no_memory();
     args += aligned(c->k->args_size);
   }

@@ -1,6 +1,7 @@
 /* Scatter: the planner has put x's values into out. */
-#include "backend/cpu/kernels/scatter.h"
+#include "backend/cpu/scatter.h"
 
+#include "backend/cpu/kernels/scatter.h"
 #include "cpu_ops.h"
 
 static const kscatter_kind kinds[] = {
@@ -9,11 +10,24 @@ static const kscatter_kind kinds[] = {
     [IR_SCATTER_KIND_MIN] = KSCATTER_MIN,
 };
 
-clave_status cpu_scatter(cpu_stream *s, const node *n) {
-  const ir_scatter *op = n->instruction->op;
-  ktensor index = cpu_tensor(n, op->index), source = cpu_tensor(n, op->source),
-          out = cpu_tensor(n, op->out);
-  kernel_scatter(&s->kernel, kinds[op->kind], cpu_axis(op->axis, out.rank), op->wrap, &index,
-                 &source, &out);
-  return NULL;
+clave_status cpu_launch_scatter(cpu_recorder *r, const scatter_form *f) {
+  return cpu_launch(r, scatter,
+                    &(scatter_args){.kind = kinds[f->kind],
+                                    .wrap = f->wrap,
+                                    .index = cpu_view(r, &f->index, &f->front[SCATTER_INDEX]),
+                                    .source = cpu_view(r, f->source, &f->front[SCATTER_SOURCE]),
+                                    .out = cpu_view(r, f->out, &f->front[SCATTER_OUT]),
+                                    .source_back = cpu_layout(&f->back[SCATTER_SOURCE]),
+                                    .out_back = cpu_layout(&f->back[SCATTER_OUT]),
+                                    .n = f->n,
+                                    .size = f->size,
+                                    .index_step = f->step[SCATTER_INDEX],
+                                    .source_step = f->step[SCATTER_SOURCE],
+                                    .out_step = f->step[SCATTER_OUT]});
+}
+
+clave_status cpu_scatter(cpu_recorder *r, const node *n) {
+  scatter_form f;
+  describe_scatter(n, &f);
+  return cpu_launch_scatter(r, &f);
 }

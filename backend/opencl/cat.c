@@ -1,21 +1,23 @@
 /* Concatenation, and the strided move that it is made of: kernels_cl/cat.cl. */
+#include "ops/cat.h"
+
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
+#include "ops/copy.h"
 
 enum { CPU_CHUNK = 64 };
 
 clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
                            const bound_tensor *out) {
   if (tensor_numel(&x->t) == 0) return NULL;
-  tensor both[2] = {x->t, out->t};
-  tensors_collapse(both, 2);
-  int last = both[0].rank - 1;
-  int64_t size = last < 0 ? 1 : both[0].dims[last];
-  int64_t x_step = last < 0 ? 1 : both[0].strides[last],
-          out_step = last < 0 ? 1 : both[1].strides[last];
+  const copy_form f = copy_between(x, out);
+  const tensor *from = &f.x.t, *to = &f.out.t;
+  int last = from->rank - 1;
+  int64_t size = last < 0 ? 1 : from->dims[last];
+  int64_t x_step = last < 0 ? 1 : from->strides[last], out_step = last < 0 ? 1 : to->strides[last];
   int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
-  tensor x_rows = take_dims(&both[0], 0, last < 0 ? 0 : last),
-         out_rows = take_dims(&both[1], 0, last < 0 ? 0 : last);
+  tensor x_rows = take_dims(from, 0, last < 0 ? 0 : last),
+         out_rows = take_dims(to, 0, last < 0 ? 0 : last);
   int64_t items = tensor_numel(&x_rows) * ceil_div(size, chunk);
   launch l;
   launch_begin(&l, s, n);
@@ -35,18 +37,8 @@ clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
 }
 
 clave_status opencl_cat(cl_recorder *s, const node *n) {
-  const ir_cat *op = n->instruction->op;
-  const bound_tensor *out = &n->tensors[op->out];
-  int axis = axis_of(op->axis, out->t.rank);
-  int64_t at = 0;
-  for (uint32_t i = 0; i < op->xs.count; i++) {
-    const bound_tensor *x = &n->tensors[op->xs.items[i]];
-    if (tensor_numel(&x->t) == 0) continue;
-    bound_tensor part = *out;
-    part.t.dims[axis] = x->t.dims[axis];
-    part.t.offset += at * part.t.strides[axis];
-    TRY(move_elements(s, n, x, &part));
-    at += x->t.dims[axis];
-  }
+  cat_form f;
+  describe_cat(n, &f);
+  while (next_part(&f)) TRY(move_elements(s, n, f.x, &f.part));
   return NULL;
 }

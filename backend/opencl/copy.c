@@ -1,17 +1,14 @@
 /* Copy: any strides to contiguous, by lines, points or transposing tiles. */
+#include "ops/copy.h"
+
 #include "opencl_ops.h"
 
 /* Below this an inner dimension does not fill a vector. */
 enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4 };
 
-typedef struct copy_plan {
-  const bound_tensor *x, *out;
-  tensor shapes[2]; /* x, out: collapsed */
-} copy_plan;
-
-static void begin(launch *l, cl_recorder *s, const node *n, const copy_plan *p) {
+static void begin(launch *l, cl_recorder *s, const node *n, const copy_form *f) {
   launch_begin(l, s, n);
-  launch_define(l, "SIZE", (int)dtype_size(p->x->t.type));
+  launch_define(l, "SIZE", (int)dtype_size(f->x.t.type));
 }
 
 /* t without dimension `axis`. */
@@ -25,48 +22,48 @@ static tensor without_axis(const tensor *t, int axis) {
   return r;
 }
 
-static clave_status copy_lines(cl_recorder *s, const node *n, const copy_plan *p) {
-  const tensor *x = &p->shapes[0];
+static clave_status copy_lines(cl_recorder *s, const node *n, const copy_form *f) {
+  const tensor *x = &f->x.t;
   int inner = x->rank - 1;
   int64_t line = x->rank ? x->dims[inner] : 1, stride = x->rank ? x->strides[inner] : 1;
   tensor outer = x->rank ? without_axis(x, inner) : *x;
   launch l;
-  begin(&l, s, n, p);
+  begin(&l, s, n, f);
   launch_define(&l, "DENSE", stride == 1);
-  launch_args(&l, &(copy_lines_args){.x = buffer_arg(p->x),
+  launch_args(&l, &(copy_lines_args){.x = buffer_arg(&f->x),
                                      .dims = dims_arg(&outer),
                                      .strides = strides_arg(&outer),
                                      .stride = stride,
-                                     .out = buffer_arg(p->out),
+                                     .out = buffer_arg(&f->out),
                                      .n = line});
   size_t global[2] = {(size_t)line, (size_t)tensor_numel(&outer)}, local[2] = {LOCAL_SIZE, 1};
   return launch_run(&l, 2, global, local);
 }
 
-static clave_status copy_points(cl_recorder *s, const node *n, const copy_plan *p) {
-  const tensor *x = &p->shapes[0];
+static clave_status copy_points(cl_recorder *s, const node *n, const copy_form *f) {
+  const tensor *x = &f->x.t;
   launch l;
-  begin(&l, s, n, p);
-  launch_args(&l, &(copy_points_args){.x = buffer_arg(p->x),
+  begin(&l, s, n, f);
+  launch_args(&l, &(copy_points_args){.x = buffer_arg(&f->x),
                                       .dims = dims_arg(x),
                                       .strides = strides_arg(x),
-                                      .out = buffer_arg(p->out),
+                                      .out = buffer_arg(&f->out),
                                       .n = tensor_numel(x)});
   return launch_items(&l, tensor_numel(x));
 }
 
-static clave_status copy_tiles(cl_recorder *s, const node *n, const copy_plan *p, int axis) {
-  const tensor *x = &p->shapes[0], *out = &p->shapes[1];
+static clave_status copy_tiles(cl_recorder *s, const node *n, const copy_form *f, int axis) {
+  const tensor *x = &f->x.t, *out = &f->out.t;
   int inner = x->rank - 1;
   int64_t rows = x->dims[axis], columns = x->dims[inner];
   tensor x_planes = without_axis(x, inner), out_planes = without_axis(out, inner);
   x_planes = without_axis(&x_planes, axis);
   out_planes = without_axis(&out_planes, axis);
   launch l;
-  begin(&l, s, n, p);
-  launch_args(&l, &(copy_tiles_args){.x = buffer_arg(p->x),
+  begin(&l, s, n, f);
+  launch_args(&l, &(copy_tiles_args){.x = buffer_arg(&f->x),
                                      .x_stride = x->strides[inner],
-                                     .out = buffer_arg(p->out),
+                                     .out = buffer_arg(&f->out),
                                      .out_stride = out->strides[axis],
                                      .rows = rows,
                                      .columns = columns,
@@ -90,14 +87,11 @@ static int transposed_axis(const tensor *x) {
 }
 
 clave_status opencl_copy(cl_recorder *s, const node *n) {
-  const ir_copy *op = n->instruction->op;
-  copy_plan p = {.x = &n->tensors[op->x], .out = &n->tensors[op->out]};
-  p.shapes[0] = p.x->t;
-  p.shapes[1] = p.out->t;
-  tensors_collapse(p.shapes, 2);
-  const tensor *x = &p.shapes[0];
+  copy_form f;
+  describe_copy(n, &f);
+  const tensor *x = &f.x.t;
   int axis = transposed_axis(x);
-  if (axis >= 0) return copy_tiles(s, n, &p, axis);
-  if (x->rank <= 1 || x->dims[x->rank - 1] >= MIN_LINE) return copy_lines(s, n, &p);
-  return copy_points(s, n, &p);
+  if (axis >= 0) return copy_tiles(s, n, &f, axis);
+  if (x->rank <= 1 || x->dims[x->rank - 1] >= MIN_LINE) return copy_lines(s, n, &f);
+  return copy_points(s, n, &f);
 }

@@ -5,6 +5,8 @@
  * Two ways of walking the collapsed shape: LINES, a 2-D range of (inner dimension, all others),
  * inner strides 0 and 1 known to the compiler; and POINTS, one division chain per element, where
  * the inner dimension is short. */
+#include "ops/elementwise.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -18,20 +20,12 @@ enum { MAX_NUMBERS = 24 };
 typedef enum walk { LINES, POINTS } walk;
 typedef enum inner_stride { INNER_ZERO, INNER_ONE, INNER_ANY } inner_stride;
 
-typedef struct number {
-  const ir_operand *operand;
-  dtype compute;
-} number;
-
 typedef struct elementwise_kernel {
-  const node *n;
-  const ir_elementwise *op;
-  int n_inputs, rank;
-  tensor shapes[1 + MAX_STEP_INPUTS]; /* out, inputs: broadcast and collapsed */
+  elementwise_form f;
+  int rank;
   inner_stride inner[MAX_STEP_INPUTS];
   walk how;
-  bool divides;
-  number numbers[MAX_NUMBERS];
+  const elementwise_operand *numbers[MAX_NUMBERS]; /* of f */
   int n_numbers;
 } elementwise_kernel;
 
@@ -47,10 +41,6 @@ static const char *const number_names[MAX_NUMBERS] = {
     "n0",  "n1",  "n2",  "n3",  "n4",  "n5",  "n6",  "n7",  "n8",  "n9",  "n10", "n11",
     "n12", "n13", "n14", "n15", "n16", "n17", "n18", "n19", "n20", "n21", "n22", "n23"};
 
-/* What a dtype is computed in: F32, F64 or I64. */
-static dtype compute_dtype(dtype t) {
-  return t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64;
-}
 static const char *compute_type(dtype compute) {
   return compute == DTYPE_F64 ? "double" : compute == DTYPE_F32 ? "float" : "long";
 }
@@ -58,114 +48,82 @@ static const char *compute_suffix(dtype compute) {
   return compute == DTYPE_F64 ? "_f64" : compute == DTYPE_F32 ? "_f32" : "_i64";
 }
 
-static dtype input_dtype(const elementwise_kernel *p, uint32_t i) {
-  return p->n->tensors[p->op->inputs.items[i]].t.type;
-}
-
-/* The dtype of operand `o` of step `s`; immediates and values have their step's. */
-static dtype operand_dtype(const elementwise_kernel *p, const ir_step *s, const ir_operand *o) {
-  if (o->source == IR_OPERAND_SOURCE_INPUT) return input_dtype(p, o->index);
-  if (o->source == IR_OPERAND_SOURCE_STEP) return p->op->steps.items[o->index].dtype;
-  return s->dtype;
-}
-
-/* The dtype that step s computes in: that of its operands (where: of its last two). Immediates
- * follow the tensors. */
-static dtype step_operand_dtype(const elementwise_kernel *p, const ir_step *s) {
-  uint32_t first = step_table[s->kind].result == STEP_WHERE ? 1 : 0;
-  for (uint32_t i = first; i < s->operands.count; i++) {
-    const ir_operand *o = &s->operands.items[i];
-    if (o->source == IR_OPERAND_SOURCE_INPUT || o->source == IR_OPERAND_SOURCE_STEP)
-      return operand_dtype(p, s, o);
-  }
-  return s->dtype; /* the verifier lets only steps that keep it have no tensor */
-}
+static dtype input_dtype(const elementwise_kernel *p, int i) { return p->f.inputs[i]->t.type; }
 
 /* ---------------------------------------------------------------- planning */
 
 static void find_walk(elementwise_kernel *p) {
-  const tensor *out = &p->shapes[0];
+  const tensor *out = &p->f.shapes[0];
   p->rank = out->rank;
   p->how = out->rank <= 1 || out->dims[out->rank - 1] >= MIN_LINE ? LINES : POINTS;
-  for (int i = 0; i < p->n_inputs; i++) {
-    const tensor *x = &p->shapes[1 + i];
+  for (int i = 0; i < p->f.n_inputs; i++) {
+    const tensor *x = &p->f.shapes[1 + i];
     int64_t stride = x->rank ? x->strides[x->rank - 1] : 0;
     p->inner[i] = stride == 0 ? INNER_ZERO : stride == 1 ? INNER_ONE : INNER_ANY;
   }
 }
 
-static bool add_number(elementwise_kernel *p, const ir_operand *o, dtype compute) {
+static bool add_number(elementwise_kernel *p, const elementwise_operand *o) {
   if (p->n_numbers == MAX_NUMBERS) return false;
-  p->numbers[p->n_numbers++] = (number){.operand = o, .compute = compute};
+  p->numbers[p->n_numbers++] = o;
   return true;
-}
-
-static bool is_number(const ir_operand *o) {
-  return o->source != IR_OPERAND_SOURCE_INPUT && o->source != IR_OPERAND_SOURCE_STEP;
 }
 
 /* Values first: they cannot be written into the source. */
 static clave_status collect_numbers(elementwise_kernel *p, bool values) {
-  for (uint32_t i = 0; i < p->op->steps.count; i++) {
-    const ir_step *s = &p->op->steps.items[i];
-    for (uint32_t j = 0; j < s->operands.count; j++) {
-      const ir_operand *o = &s->operands.items[j];
+  for (int i = 0; i < p->f.n_steps; i++) {
+    const elementwise_step *s = &p->f.steps[i];
+    for (int j = 0; j < s->n_operands; j++) {
+      const elementwise_operand *o = &s->operands[j];
       if (!is_number(o) || (o->source == IR_OPERAND_SOURCE_VALUE) != values) continue;
-      bool is_condition = j == 0 && step_table[s->kind].result == STEP_WHERE;
-      dtype compute = is_condition ? DTYPE_I64 : compute_dtype(step_operand_dtype(p, s));
-      if (!add_number(p, o, compute) && values)
+      if (!add_number(p, o) && values)
         return UNSUPPORTED("more than %d host scalars in one elementwise node", MAX_NUMBERS);
     }
   }
   return NULL;
 }
 
-static clave_status describe_kernel(elementwise_kernel *p, const node *n) {
-  const ir_elementwise *op = n->instruction->op;
-  *p = (elementwise_kernel){.n = n, .op = op, .n_inputs = (int)op->inputs.count};
-  p->shapes[0] = n->tensors[op->out].t;
-  for (int i = 0; i < p->n_inputs; i++)
-    tensor_broadcast(&n->tensors[op->inputs.items[i]].t, p->shapes[0].rank, p->shapes[0].dims,
-                     &p->shapes[1 + i]);
-  tensors_collapse(p->shapes, 1 + p->n_inputs);
+static clave_status plan_kernel(elementwise_kernel *p, const node *n) {
+  describe_elementwise(n, &p->f);
+  p->n_numbers = 0;
   find_walk(p);
-  for (uint32_t i = 0; i < op->steps.count; i++) {
-    const ir_step *s = &op->steps.items[i];
-    if (step_table[s->kind].divides && !dtype_is_float(step_operand_dtype(p, s))) p->divides = true;
-  }
   TRY(collect_numbers(p, true));
   return collect_numbers(p, false);
 }
 
+static bool divides(const elementwise_form *f) {
+  for (int i = 0; i < f->n_steps; i++)
+    if (f->steps[i].divides) return true;
+  return false;
+}
+
 /* ---------------------------------------------------------------- source text */
 
-static int find_number(const elementwise_kernel *p, const ir_operand *o) {
+static int find_number(const elementwise_kernel *p, const elementwise_operand *o) {
   for (int i = 0; i < p->n_numbers; i++)
-    if (p->numbers[i].operand == o) return i;
+    if (p->numbers[i] == o) return i;
   return -1;
 }
 
 /* Bit-exact, whatever the number. */
-static void write_literal(text *t, const ir_operand *o, dtype compute) {
-  bool is_float = o->source == IR_OPERAND_SOURCE_FLOAT;
+static void write_literal(text *t, const elementwise_operand *o) {
   union {
     double d;
     uint64_t u;
-  } wide = {.d = is_float ? o->f : (double)o->i};
+  } wide = {.d = o->f};
   union {
     float f;
     uint32_t u;
-  } narrow = {.f = (float)wide.d};
-  if (compute == DTYPE_I64)
-    text_printf(t, "(long)0x%llxul", (unsigned long long)(is_float ? (int64_t)o->f : o->i));
-  else if (compute == DTYPE_F64)
+  } narrow = {.f = (float)o->f};
+  if (o->compute == DTYPE_I64)
+    text_printf(t, "(long)0x%llxul", (unsigned long long)o->i);
+  else if (o->compute == DTYPE_F64)
     text_printf(t, "as_double(0x%llxul)", (unsigned long long)wide.u);
   else
     text_printf(t, "as_float(0x%xu)", narrow.u);
 }
 
-static void write_operand(const elementwise_kernel *p, text *t, const ir_operand *o,
-                          dtype compute) {
+static void write_operand(const elementwise_kernel *p, text *t, const elementwise_operand *o) {
   int k;
   if (o->source == IR_OPERAND_SOURCE_INPUT)
     text_printf(t, "v%u", o->index);
@@ -174,7 +132,7 @@ static void write_operand(const elementwise_kernel *p, text *t, const ir_operand
   else if ((k = find_number(p, o)) >= 0)
     text_printf(t, "%s", number_names[k]);
   else
-    write_literal(t, o, compute);
+    write_literal(t, o);
 }
 
 /* The expression, with the suffix of the compute type on each step_ function. */
@@ -202,32 +160,30 @@ static void write_cast(text *t, dtype from, dtype to) {
                 compute_suffix(from));
 }
 
-static void write_step(const elementwise_kernel *p, text *t, uint32_t index) {
+static void write_step(const elementwise_kernel *p, text *t, int index) {
   static const char *const names[MAX_STEP_ARITY] = {"a", "b", "c"};
-  const ir_step *s = &p->op->steps.items[index];
-  const step_info *info = &step_table[s->kind];
-  dtype operands = step_operand_dtype(p, s), compute = compute_dtype(operands),
-        result = compute_dtype(s->dtype);
-  text_printf(t, "  %s s%u;\n  {\n    typedef %s real;\n", compute_type(result), index,
+  const elementwise_step *s = &p->f.steps[index];
+  dtype compute = compute_dtype(s->operand_type), result = compute_dtype(s->type);
+  text_printf(t, "  %s s%d;\n  {\n    typedef %s real;\n", compute_type(result), index,
               compute_type(compute));
-  for (uint32_t i = 0; i < s->operands.count; i++) {
-    bool condition = i == 0 && info->result == STEP_WHERE;
+  for (int i = 0; i < s->n_operands; i++) {
+    bool condition = i == 0 && s->result == STEP_WHERE;
     text_printf(t, "    %s %s = ", condition ? "long" : "real", names[i]);
-    write_operand(p, t, &s->operands.items[i], condition ? DTYPE_I64 : compute);
+    write_operand(p, t, &s->operands[i]);
     text_printf(t, ";\n");
   }
-  if (info->divides && compute == DTYPE_I64)
+  if (s->divides)
     text_printf(t, "    if (b == 0) set_fault(fault, fault_node, FAULT_DIVISION, 0, 0, 0);\n");
   text_printf(t, "    %s value = ", compute_type(result));
-  if (info->result == STEP_CAST)
-    write_cast(t, compute, s->dtype);
+  if (s->result == STEP_CAST)
+    write_cast(t, compute, s->type);
   else
-    write_expression(t, info->cl, compute);
-  text_printf(t, ";\n    s%u = value;\n  }\n", index);
-  bool exact = s->dtype == DTYPE_F32 || s->dtype == DTYPE_F64 || s->dtype == DTYPE_I64;
-  if (index + 1 == p->op->steps.count || exact) return; /* the last step is rounded by the store */
-  text_printf(t, "  {\n    typedef %s real;\n    s%u = ROUND(%s, s%u);\n  }\n",
-              compute_type(result), index, dtype_name(s->dtype), index);
+    write_expression(t, step_table[s->kind].cl, compute);
+  text_printf(t, ";\n    s%d = value;\n  }\n", index);
+  bool exact = s->type == DTYPE_F32 || s->type == DTYPE_F64 || s->type == DTYPE_I64;
+  if (index + 1 == p->f.n_steps || exact) return; /* the last step is rounded by the store */
+  text_printf(t, "  {\n    typedef %s real;\n    s%d = ROUND(%s, s%d);\n  }\n",
+              compute_type(result), index, dtype_name(s->type), index);
 }
 
 /* ---- parameters, written into the text and the signature alike */
@@ -252,21 +208,20 @@ static bool takes_strides(const elementwise_kernel *p, int input) {
 static void write_parameters(const elementwise_kernel *p, parameters *w) {
   add_parameter(w, ARG_INDEX, "n", "const %s %s", "index_t");
   if (p->rank > 1) add_parameter(w, ARG_INDEX8, "dims", "const %s %s", "index8");
-  for (int i = 0; i < p->n_inputs; i++) {
+  for (int i = 0; i < p->f.n_inputs; i++) {
     add_parameter(w, ARG_BUFFER, input_names[i], "__global const STORAGE(%s) *%s",
-                  dtype_name(input_dtype(p, (uint32_t)i)));
+                  dtype_name(input_dtype(p, i)));
     add_parameter(w, ARG_LONG, offset_names[i], "const %s %s", "long");
     if (takes_strides(p, i)) add_parameter(w, ARG_INDEX8, stride_names[i], "const %s %s", "index8");
   }
-  add_parameter(w, ARG_BUFFER, "out", "__global STORAGE(%s) *%s",
-                dtype_name(p->n->tensors[p->op->out].t.type));
+  add_parameter(w, ARG_BUFFER, "out", "__global STORAGE(%s) *%s", dtype_name(p->f.out->t.type));
   add_parameter(w, ARG_LONG, "out_offset", "const %s %s", "long");
   for (int i = 0; i < p->n_numbers; i++) {
-    dtype c = p->numbers[i].compute;
+    dtype c = p->numbers[i]->compute;
     arg_kind kind = c == DTYPE_F64 ? ARG_DOUBLE : c == DTYPE_F32 ? ARG_FLOAT : ARG_LONG;
     add_parameter(w, kind, number_names[i], "const %s %s", compute_type(c));
   }
-  if (!p->divides) return;
+  if (!divides(&p->f)) return;
   text_printf(w->t, ", FAULT_PARAMS");
   w->args[w->n++] = (arg_info){.name = "fault", .kind = ARG_FAULT};
   w->args[w->n++] = (arg_info){.name = "fault_node", .kind = ARG_FAULT_NODE};
@@ -292,7 +247,7 @@ static void write_indices(const elementwise_kernel *p, text *t) {
 }
 
 static void write_load(const elementwise_kernel *p, text *t, int input) {
-  dtype type = input_dtype(p, (uint32_t)input);
+  dtype type = input_dtype(p, input);
   const char *real = compute_type(compute_dtype(type)), *name = input_names[input];
   text_printf(t, "  %s v%d;\n  {\n    typedef %s real;\n    v%d = LOAD(%s, %s + %s, ", real, input,
               real, input, dtype_name(type), name, offset_names[input]);
@@ -312,60 +267,50 @@ static clave_status write_kernel(const void *ctx, text *t, arg_info *args, int *
   write_parameters(p, &w);
   text_printf(t, ") {\n");
   write_indices(p, t);
-  for (int i = 0; i < p->n_inputs; i++) write_load(p, t, i);
-  for (uint32_t i = 0; i < p->op->steps.count; i++) write_step(p, t, i);
-  text_printf(t, "  STORE(%s, out + out_offset, o, s%u);\n}\n",
-              dtype_name(p->n->tensors[p->op->out].t.type), p->op->steps.count - 1);
+  for (int i = 0; i < p->f.n_inputs; i++) write_load(p, t, i);
+  for (int i = 0; i < p->f.n_steps; i++) write_step(p, t, i);
+  text_printf(t, "  STORE(%s, out + out_offset, o, s%d);\n}\n", dtype_name(p->f.out->t.type),
+              p->f.n_steps - 1);
   *n_args = w.n;
   return text_status(t);
 }
 
 /* ---------------------------------------------------------------- launch */
 
-static void push_number(launch *l, const elementwise_kernel *p, const number *x) {
-  const ir_operand *o = x->operand;
-  bool is_int = o->source == IR_OPERAND_SOURCE_INT;
-  int64_t i = o->i;
-  double f = o->f;
-  if (o->source == IR_OPERAND_SOURCE_VALUE) {
-    const scalar_value *v = &p->n->values[o->index];
-    is_int = v->type != IR_VALUE_TYPE_FLOAT;
-    i = v->i;
-    f = v->f;
-  }
-  if (x->compute == DTYPE_I64)
-    launch_push_int(l, is_int ? i : (int64_t)f);
+static void push_number(launch *l, const elementwise_operand *o) {
+  if (o->compute == DTYPE_I64)
+    launch_push_int(l, o->i);
   else
-    launch_push_float(l, is_int ? (double)i : f);
+    launch_push_float(l, o->f);
 }
 
 static void push_arguments(launch *l, const elementwise_kernel *p) {
-  const tensor *out = &p->shapes[0];
-  launch_push_int(l, p->how == LINES && out->rank ? out->dims[out->rank - 1] : tensor_numel(out));
+  const tensor *out = &p->f.shapes[0];
+  launch_push_int(l, p->how == LINES && out->rank ? out->dims[out->rank - 1] : p->f.n);
   if (p->rank > 1) launch_push_index8(l, dims_arg(out));
-  for (int i = 0; i < p->n_inputs; i++) {
-    launch_push_buffer(l, buffer_arg(&p->n->tensors[p->op->inputs.items[i]]));
-    if (takes_strides(p, i)) launch_push_index8(l, strides_arg(&p->shapes[1 + i]));
+  for (int i = 0; i < p->f.n_inputs; i++) {
+    launch_push_buffer(l, buffer_arg(p->f.inputs[i]));
+    if (takes_strides(p, i)) launch_push_index8(l, strides_arg(&p->f.shapes[1 + i]));
   }
-  launch_push_buffer(l, buffer_arg(&p->n->tensors[p->op->out]));
-  for (int i = 0; i < p->n_numbers; i++) push_number(l, p, &p->numbers[i]);
+  launch_push_buffer(l, buffer_arg(p->f.out));
+  for (int i = 0; i < p->n_numbers; i++) push_number(l, p->numbers[i]);
 }
 
 clave_status opencl_elementwise(cl_recorder *s, const node *n) {
   elementwise_kernel p;
-  TRY(describe_kernel(&p, n));
+  TRY(plan_kernel(&p, n));
   launch l;
   launch_begin(&l, s, n);
   launch_generated(&l, "elementwise", write_kernel, &p);
   launch_define(&l, "RANK", p.rank);
   launch_define(&l, "POINTS", (int)p.how);
   int inner = 0;
-  for (int i = 0; i < p.n_inputs; i++) inner = inner * 3 + (int)p.inner[i];
+  for (int i = 0; i < p.f.n_inputs; i++) inner = inner * 3 + (int)p.inner[i];
   launch_define(&l, "INNER", inner);
   push_arguments(&l, &p);
-  int64_t total = tensor_numel(&p.shapes[0]);
+  int64_t total = p.f.n;
   if (p.how == POINTS || p.rank <= 1) return launch_items(&l, total);
-  int64_t line = p.shapes[0].dims[p.rank - 1];
+  int64_t line = p.f.shapes[0].dims[p.rank - 1];
   size_t global[2] = {(size_t)line, (size_t)(line ? total / line : 0)}, local[2] = {LOCAL_SIZE, 1};
   return launch_run(&l, 2, global, local);
 }

@@ -101,6 +101,13 @@ def select_of_itself(y):
     return torch.slice_scatter(y.t(), y[:3].t(), 1, 1, 4)
 
 
+def start_of(i):
+    i = i.item()
+    torch._check(i >= 0)
+    torch._check(i < 9)
+    return i
+
+
 def view_kept(x, u):
     """A view is read after a changed copy was made of what it shows."""
     y = x * 2
@@ -144,6 +151,11 @@ def value_cases():
     bad = [T((5, 6)), T((2,), I64, values=(4, 5)), T((2, 6))]
     good = [T((5, 6)), T((2,), I64, values=(4, 1)), T((2, 6))]
     yield Case("error_index_copy", lambda x, i, u: torch.index_copy(x, 0, i, u), bad, other=good, error="out of range")
+    # A start that a tensor holds: known when the program runs.
+    update = lambda x, u, i: torch.select_scatter(x, u, 0, start_of(i))
+    rows = lambda i: [T((5, 3)), T((3,)), T((), I64, values=(i,))]
+    yield Case("start_read", update, rows(4), other=rows(0))
+    yield Case("error_start", update, rows(5), other=rows(4), error="does not fit axis 0 of size 5")
 
 
 def cases():

@@ -5,40 +5,36 @@
 
 enum { GRAIN = 16 * 1024 };
 
-typedef struct arange_task {
-  const ktensor *out; /* contiguous */
-  double start, step;
-  uint64_t start_int, step_int;
-} arange_task;
-
-static void arange_float(void *ctx, int64_t begin, int64_t end) {
-  const arange_task *t = ctx;
+static void float_range(void *ctx, int64_t begin, int64_t end) {
+  const arange_args *p = ctx;
   double row[ROW_BLOCK];
   for (int64_t at = begin; at < end; at += ROW_BLOCK) {
     int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK;
     for (int64_t i = 0; i < n; i++)
-      row[i] = t->step == 0 ? t->start : t->start + (double)(at + i) * t->step;
-    store_row(COMPUTE_F64, t->out->type, element_at(t->out->data, t->out->type, at), 1, n, row);
+      row[i] = p->step == 0 ? p->start : p->start + (double)(at + i) * p->step;
+    store_row(COMPUTE_F64, p->type, element_at(p->out, p->type, at), 1, n, row);
   }
 }
 
-static void arange_int(void *ctx, int64_t begin, int64_t end) {
-  const arange_task *t = ctx;
+static void int_range(void *ctx, int64_t begin, int64_t end) {
+  const arange_args *p = ctx;
+  uint64_t start = (uint64_t)p->int_start, step = (uint64_t)p->int_step;
   int64_t row[ROW_BLOCK];
   for (int64_t at = begin; at < end; at += ROW_BLOCK) {
     int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK;
-    for (int64_t i = 0; i < n; i++)
-      row[i] = (int64_t)(t->start_int + (uint64_t)(at + i) * t->step_int);
-    store_row(COMPUTE_I64, t->out->type, element_at(t->out->data, t->out->type, at), 1, n, row);
+    for (int64_t i = 0; i < n; i++) row[i] = (int64_t)(start + (uint64_t)(at + i) * step);
+    store_row(COMPUTE_I64, p->type, element_at(p->out, p->type, at), 1, n, row);
   }
 }
 
-void kernel_arange_float(const kernel_context *ctx, double start, double step, const ktensor *out) {
-  arange_task t = {.out = out, .start = start, .step = step};
-  ctx->parallel_for(ctx->pool, ktensor_numel(out), GRAIN, arange_float, &t);
+static bool arange(const kernel_context *ctx, const void *args) {
+  arange_args p = *(const arange_args *)args;
+  bool is_float = compute_class_of(p.type) != COMPUTE_I64;
+  ctx->parallel_for(ctx->pool, p.n, GRAIN, is_float ? float_range : int_range, &p);
+  return true;
 }
 
-void kernel_arange_int(const kernel_context *ctx, int64_t start, int64_t step, const ktensor *out) {
-  arange_task t = {.out = out, .start_int = (uint64_t)start, .step_int = (uint64_t)step};
-  ctx->parallel_for(ctx->pool, ktensor_numel(out), GRAIN, arange_int, &t);
-}
+const kernel_desc kernel_arange = {.name = "arange",
+                                   .run = arange,
+                                   .args_size = sizeof(arange_args),
+                                   .operands = {OPERAND(arange_args, out)}};

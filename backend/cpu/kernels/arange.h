@@ -4,7 +4,13 @@
 #include "base/kernel.h"
 
 /* out[i] = start + i * step, in double for float dtypes and in wrapping int64_t for the others. */
-void kernel_arange_float(const kernel_context *ctx, double start, double step, const ktensor *out);
-void kernel_arange_int(const kernel_context *ctx, int64_t start, int64_t step, const ktensor *out);
+typedef struct arange_args {
+  void *out; /* (n), contiguous */
+  dtype type;
+  int64_t n;
+  double start, step;
+  int64_t int_start, int_step;
+} arange_args;
+KERNEL(arange, arange_args);
 
 #endif

@@ -132,17 +132,25 @@ void copy_piece(size_t size, int rank, const int64_t *dims, const void *from,
   if (n > 0) copy_range(&t, 0, n);
 }
 
-void kernel_copy(const kernel_context *ctx, const ktensor *x, const ktensor *out) {
+static bool copy(const kernel_context *ctx, const void *args) {
+  const copy_args *p = args;
+  const ktensor *x = &p->x, *out = &p->out;
   copy_task t;
   init_task(&t, dtype_size(x->type), x->rank, x->dims, x->data, x->strides, out->data,
             out->strides);
   int64_t n = product_of(t.dims, t.rank);
-  if (n == 0) return;
+  if (n == 0) return true;
   if (!make_tiles(&t)) {
     ctx->parallel_for(ctx->pool, n, GRAIN, copy_range, &t);
-    return;
+    return true;
   }
   int64_t strip = TILE * t.dims[t.rank - 1];
   int64_t strips = product_of(t.dims, t.rank - 2) * ((t.dims[t.rank - 2] + TILE - 1) / TILE);
   ctx->parallel_for(ctx->pool, strips, GRAIN / strip + 1, copy_strips, &t);
+  return true;
 }
+
+const kernel_desc kernel_copy = {.name = "copy",
+                                 .run = copy,
+                                 .args_size = sizeof(copy_args),
+                                 .operands = {OPERAND(copy_args, x), OPERAND(copy_args, out)}};

@@ -4,7 +4,10 @@
 #include "base/kernel.h"
 
 /* out[...] = x[...]; both may have any strides (out's elements must be distinct). */
-void kernel_copy(const kernel_context *ctx, const ktensor *x, const ktensor *out);
+typedef struct copy_args {
+  ktensor x, out; /* of equal dims */
+} copy_args;
+KERNEL(copy, copy_args);
 
 /* The same on the calling thread, for small pieces: `size` bytes per element, strides in elements.
  */

@@ -78,7 +78,7 @@ static void run_i64(int kind, int64_t n, const int64_t *restrict xa, const int64
   switch (kind) { STEPS_INT(INT_STEP_LOOP) }
 }
 
-static void run_map(const step_node *s, int64_t n, const void *const x[STEP_ARITY], void *out) {
+static void run_map(const kstep *s, int64_t n, const void *const x[STEP_ARITY], void *out) {
   compute_class c = compute_class_of(s->operand_type);
   if (c == COMPUTE_F64) run_f64(s->kind, n, x[0], x[1], x[2], out);
   if (c == COMPUTE_I64) run_i64(s->kind, n, x[0], x[1], x[2], out);
@@ -148,7 +148,7 @@ static void cast_from_i64(dtype to, int64_t n, const int64_t *x, void *out) {
     for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];
 }
 
-static void run_cast(const step_node *s, int64_t n, const void *x, void *out) {
+static void run_cast(const kstep *s, int64_t n, const void *x, void *out) {
   compute_class c = compute_class_of(s->operand_type);
   if (c == COMPUTE_F32) cast_from_f32(s->type, n, x, out);
   if (c == COMPUTE_F64) cast_from_f64(s->type, n, x, out);
@@ -157,42 +157,51 @@ static void run_cast(const step_node *s, int64_t n, const void *x, void *out) {
 
 /* ---------------------------------------------------------------- a range of the output */
 
+/* The arguments of either kernel. */
+typedef struct step_list {
+  const elementwise_head *head;
+  const ktensor *inputs;
+  const kstep *steps;
+} step_list;
+
 typedef struct task {
-  const elementwise *e;
+  const step_list *e;
   const kernel_context *ctx;
   char *slots; /* (n_tasks, n_slots, SLOT) */
   int64_t n_tasks;
 } task;
 
-static int slot_count(const elementwise *e) { return e->n_inputs + e->n_steps + e->n_constants; }
+static int slot_count(const elementwise_head *h) {
+  return h->n_inputs + h->n_steps + h->n_constants;
+}
 
 static bool is_native(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 || t == DTYPE_I64; }
 
-static compute_class operand_class(const step_node *s, int k) {
-  return s->form == STEP_FORM_WHERE && k == 0 ? COMPUTE_I64 : compute_class_of(s->operand_type);
+static compute_class operand_class(const kstep *s, int k) {
+  return s->form == KSTEP_WHERE && k == 0 ? COMPUTE_I64 : compute_class_of(s->operand_type);
 }
 
-static void fill_constant(compute_class c, const step_operand *o, void *slot) {
+static void fill_constant(compute_class c, kstep_constant x, void *slot) {
   float *f = slot;
   double *d = slot;
   int64_t *k = slot;
   for (int i = 0; i < ROW_BLOCK; i++) {
-    if (c == COMPUTE_F32) f[i] = (float)o->f;
-    if (c == COMPUTE_F64) d[i] = o->f;
-    if (c == COMPUTE_I64) k[i] = o->i;
+    if (c == COMPUTE_F32) f[i] = (float)x.f;
+    if (c == COMPUTE_F64) d[i] = x.f;
+    if (c == COMPUTE_I64) k[i] = x.i;
   }
 }
 
-static char *constant_slot(const elementwise *e, char *slots, int index) {
-  return slots + (size_t)(e->n_inputs + e->n_steps + index) * SLOT;
+static char *constant_slot(const elementwise_head *h, char *slots, int index) {
+  return slots + (size_t)(h->n_inputs + h->n_steps + index) * SLOT;
 }
 
-static void fill_constants(const elementwise *e, char *slots) {
-  for (int s = 0; s < e->n_steps; s++)
-    for (int k = 0; k < e->steps[s].arity; k++) {
-      const step_operand *o = &e->steps[s].operands[k];
-      if (o->source == STEP_FROM_CONSTANT)
-        fill_constant(operand_class(&e->steps[s], k), o, constant_slot(e, slots, o->index));
+static void fill_constants(const step_list *e, char *slots) {
+  for (const kstep *s = e->steps; s < e->steps + e->head->n_steps; s++)
+    for (int k = 0; k < s->arity; k++) {
+      if (s->operands[k].source == KSTEP_CONSTANT)
+        fill_constant(operand_class(s, k), s->constants[k],
+                      constant_slot(e->head, slots, s->operands[k].index));
     }
 }
 
@@ -223,65 +232,107 @@ static void check_divisors(const kernel_context *ctx, int64_t n, const int64_t *
   if (zero) kernel_fault_set(ctx->fault, KERNEL_FAULT_DIVISION, 0, 0, 0);
 }
 
-static void run_step(const task *t, const step_node *s, int64_t n, const void *const x[STEP_ARITY],
+static void run_step(const task *t, const kstep *s, int64_t n, const void *const x[STEP_ARITY],
                      void *out) {
   if (s->divides && compute_class_of(s->operand_type) == COMPUTE_I64)
     check_divisors(t->ctx, n, x[1]);
-  if (s->form == STEP_FORM_MAP || s->form == STEP_FORM_BOOL) run_map(s, n, x, out);
-  if (s->form == STEP_FORM_WHERE) run_where(compute_class_of(s->operand_type), n, x, out);
-  if (s->form == STEP_FORM_CAST) run_cast(s, n, x[0], out);
-  if (s->form == STEP_FORM_BOOL) return;
+  if (s->form == KSTEP_MAP || s->form == KSTEP_BOOL) run_map(s, n, x, out);
+  if (s->form == KSTEP_WHERE) run_where(compute_class_of(s->operand_type), n, x, out);
+  if (s->form == KSTEP_CAST) run_cast(s, n, x[0], out);
+  if (s->form == KSTEP_BOOL) return;
   if (compute_class_of(s->type) == COMPUTE_F32) round_row(s->type, out, n);
   if (compute_class_of(s->type) == COMPUTE_I64) wrap_row(s->type, out, n);
 }
 
 /* Steps over elements [at, at + n), n <= ROW_BLOCK. */
 static void run_block(const task *t, char *slots, int64_t at, int64_t n) {
-  const elementwise *e = t->e;
+  const step_list *e = t->e;
+  const elementwise_head *h = e->head;
   const void *inputs[ELEMENTWISE_INPUTS];
   void *results[ELEMENTWISE_STEPS];
-  for (int k = 0; k < e->n_inputs; k++)
+  for (int k = 0; k < h->n_inputs; k++)
     inputs[k] = fetch(&e->inputs[k], at, n, slots + (size_t)k * SLOT);
-  for (int s = 0; s < e->n_steps; s++) {
-    const step_node *step = &e->steps[s];
-    bool in_place = s == e->n_steps - 1 && is_native(step->type);
+  for (int s = 0; s < h->n_steps; s++) {
+    const kstep *step = &e->steps[s];
+    bool in_place = s == h->n_steps - 1 && is_native(step->type);
     results[s] =
-        in_place ? element_at(e->out, step->type, at) : slots + (size_t)(e->n_inputs + s) * SLOT;
+        in_place ? element_at(h->out, step->type, at) : slots + (size_t)(h->n_inputs + s) * SLOT;
     const void *x[STEP_ARITY];
     for (int k = 0; k < STEP_ARITY; k++) {
-      const step_operand *o = &step->operands[k < step->arity ? k : 0];
-      x[k] = o->source == STEP_FROM_INPUT  ? inputs[o->index]
-             : o->source == STEP_FROM_STEP ? results[o->index]
-                                           : constant_slot(e, slots, o->index);
+      const kstep_operand *o = &step->operands[k < step->arity ? k : 0];
+      x[k] = o->source == KSTEP_INPUT  ? inputs[o->index]
+             : o->source == KSTEP_STEP ? results[o->index]
+                                       : constant_slot(h, slots, o->index);
     }
     run_step(t, step, n, x, results[s]);
   }
-  dtype type = e->steps[e->n_steps - 1].type;
+  dtype type = e->steps[h->n_steps - 1].type;
   if (!is_native(type))
-    store_row(compute_class_of(type), type, element_at(e->out, type, at), 1, n,
-              results[e->n_steps - 1]);
+    store_row(compute_class_of(type), type, element_at(h->out, type, at), 1, n,
+              results[h->n_steps - 1]);
 }
 
 static void run_tasks(void *ctx, int64_t begin, int64_t end) {
   const task *t = ctx;
-  int64_t share = (t->e->n + t->n_tasks - 1) / t->n_tasks;
+  const elementwise_head *h = t->e->head;
+  int64_t share = (h->n + t->n_tasks - 1) / t->n_tasks;
   share = (share + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
   for (int64_t k = begin; k < end; k++) {
-    char *slots = t->slots + (size_t)k * (size_t)slot_count(t->e) * SLOT;
+    char *slots = t->slots + (size_t)k * (size_t)slot_count(h) * SLOT;
     fill_constants(t->e, slots);
-    int64_t stop = (k + 1) * share < t->e->n ? (k + 1) * share : t->e->n;
+    int64_t stop = (k + 1) * share < h->n ? (k + 1) * share : h->n;
     for (int64_t at = k * share; at < stop; at += ROW_BLOCK)
       run_block(t, slots, at, stop - at < ROW_BLOCK ? stop - at : ROW_BLOCK);
   }
 }
 
-bool kernel_elementwise(const kernel_context *ctx, const elementwise *e) {
-  if (e->n == 0 || e->n_steps == 0) return true;
-  task t = {.e = e, .ctx = ctx, .n_tasks = 1};
-  int64_t wanted = (e->n / GRAIN + 1) * e->n_steps;
-  if (e->n * e->n_steps > 2 * GRAIN) t.n_tasks = wanted < ctx->n_threads ? wanted : ctx->n_threads;
-  t.slots = ctx->scratch(ctx->pool, (size_t)t.n_tasks * (size_t)slot_count(e) * SLOT);
+static int64_t task_count(const kernel_context *ctx, const elementwise_head *h) {
+  int64_t wanted = (h->n / GRAIN + 1) * h->n_steps;
+  if (h->n * h->n_steps <= 2 * GRAIN) return 1;
+  return wanted < ctx->n_threads ? wanted : ctx->n_threads;
+}
+
+/* args of either kernel: both begin with the head. */
+static size_t list_scratch(const kernel_context *ctx, const void *args) {
+  const elementwise_head *h = args;
+  return h->n == 0 ? 0 : (size_t)task_count(ctx, h) * (size_t)slot_count(h) * SLOT;
+}
+
+static bool run_list(const kernel_context *ctx, const step_list *e) {
+  if (e->head->n == 0) return true;
+  task t = {.e = e, .ctx = ctx, .n_tasks = task_count(ctx, e->head)};
+  t.slots = ctx->scratch(ctx->pool, list_scratch(ctx, e->head));
   if (!t.slots) return false;
   ctx->parallel_for(ctx->pool, t.n_tasks, 1, run_tasks, &t);
   return true;
 }
+
+static bool run_long(const kernel_context *ctx, const void *args) {
+  const elementwise_args *p = args;
+  return run_list(ctx, &(step_list){&p->head, p->inputs, p->steps});
+}
+
+static bool run_short(const kernel_context *ctx, const void *args) {
+  const short_elementwise_args *p = args;
+  return run_list(ctx, &(step_list){&p->head, p->inputs, p->steps});
+}
+
+const kernel_desc kernel_elementwise = {
+    .name = "elementwise",
+    .run = run_long,
+    .scratch = list_scratch,
+    .args_size = sizeof(elementwise_args),
+    .operands = {OPERAND(elementwise_args, head.out), OPERAND(elementwise_args, inputs[0]),
+                 OPERAND(elementwise_args, inputs[1]), OPERAND(elementwise_args, inputs[2]),
+                 OPERAND(elementwise_args, inputs[3]), OPERAND(elementwise_args, inputs[4]),
+                 OPERAND(elementwise_args, inputs[5]), OPERAND(elementwise_args, inputs[6]),
+                 OPERAND(elementwise_args, inputs[7])}};
+
+const kernel_desc kernel_short_elementwise = {
+    .name = "short_elementwise",
+    .run = run_short,
+    .scratch = list_scratch,
+    .args_size = sizeof(short_elementwise_args),
+    .operands = {
+        OPERAND(short_elementwise_args, head.out), OPERAND(short_elementwise_args, inputs[0]),
+        OPERAND(short_elementwise_args, inputs[1]), OPERAND(short_elementwise_args, inputs[2])}};

@@ -13,36 +13,52 @@ enum { STEPS_INT(INT_STEP_ENTRY) INT_STEP_COUNT };
 
 enum { ELEMENTWISE_INPUTS = 8, ELEMENTWISE_STEPS = 64, STEP_ARITY = 3 };
 
-typedef enum step_source { STEP_FROM_INPUT, STEP_FROM_STEP, STEP_FROM_CONSTANT } step_source;
-typedef struct step_operand {
-  step_source source;
-  int index; /* of the input, the step, or the constant (each has its own, counted from 0 over all
-                steps) */
-  int64_t i; /* a constant, for integer operands */
-  double f;  /* the same, for float operands */
-} step_operand;
+typedef enum kstep_source { KSTEP_INPUT, KSTEP_STEP, KSTEP_CONSTANT } kstep_source;
+typedef struct kstep_operand {
+  uint8_t source; /* kstep_source */
+  uint8_t index;  /* of the input, the step, or the constant, counted over all steps */
+} kstep_operand;
+typedef union kstep_constant {
+  int64_t i; /* of an integer operand, or the condition of a where */
+  double f;  /* of a float operand */
+} kstep_constant;
 
-typedef enum step_form { STEP_FORM_MAP, STEP_FORM_BOOL, STEP_FORM_WHERE, STEP_FORM_CAST } step_form;
-typedef struct step_node {
-  step_form form;
-  int kind; /* FLOAT_STEP_* or INT_STEP_*, by the class of operand_type; unused by where and cast */
-  bool divides;       /* an integer operand 1 of zero is a fault */
-  dtype operand_type; /* of the operands; of where: of the last two */
-  dtype type;         /* of the result */
-  int arity;
-  step_operand operands[STEP_ARITY];
-} step_node;
+typedef enum kstep_form { KSTEP_MAP, KSTEP_BOOL, KSTEP_WHERE, KSTEP_CAST } kstep_form;
+typedef struct kstep {
+  uint8_t form; /* kstep_form */
+  uint8_t
+      kind; /* FLOAT_STEP_* or INT_STEP_*, by the class of operand_type; unused by where and cast
+             */
+  uint8_t divides;      /* an integer operand 1 of zero is a fault */
+  uint8_t operand_type; /* dtype of the operands; of where: of the last two */
+  uint8_t type;         /* dtype of the result */
+  uint8_t arity;
+  kstep_operand operands[STEP_ARITY];
+  kstep_constant constants[STEP_ARITY]; /* of the operands that are constants */
+} kstep;
 
-typedef struct elementwise {
+/* out: (n), contiguous, of the last step's type. */
+typedef struct elementwise_head {
   int n_inputs, n_steps, n_constants;
-  ktensor inputs[ELEMENTWISE_INPUTS]; /* each has out's elements in row-major order, however its
-                                         dims are merged */
-  step_node steps[ELEMENTWISE_STEPS];
-  void *out; /* (n), of the last step's type */
   int64_t n;
-} elementwise;
+  void *out;
+} elementwise_head;
 
-/* False when scratch memory is out. */
-bool kernel_elementwise(const kernel_context *ctx, const elementwise *e);
+/* An input has out's elements in row-major order, however its dims are merged. */
+typedef struct elementwise_args {
+  elementwise_head head;
+  ktensor inputs[ELEMENTWISE_INPUTS];
+  kstep steps[ELEMENTWISE_STEPS];
+} elementwise_args;
+KERNEL(elementwise, elementwise_args);
+
+/* The same for short lists, as most are: a quarter of the bytes. */
+enum { SHORT_INPUTS = 3, SHORT_STEPS = 8 };
+typedef struct short_elementwise_args {
+  elementwise_head head;
+  ktensor inputs[SHORT_INPUTS];
+  kstep steps[SHORT_STEPS];
+} short_elementwise_args;
+KERNEL(short_elementwise, short_elementwise_args);
 
 #endif

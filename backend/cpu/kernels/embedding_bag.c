@@ -9,7 +9,7 @@ enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 
 typedef struct bag_task {
   const kernel_context *ctx;
-  const embedding_bags *p;
+  const embedding_bag_args *p;
 } bag_task;
 
 static int64_t checked(const bag_task *t, int64_t i, int64_t low, int64_t high) {
@@ -21,7 +21,7 @@ static int64_t checked(const bag_task *t, int64_t i, int64_t low, int64_t high) 
 /* The start of bag b, or the end of the one before it; -1: out of range. The first bag starts at 0.
  */
 static int64_t bag_start(const bag_task *t, int64_t b) {
-  const embedding_bags *p = t->p;
+  const embedding_bag_args *p = t->p;
   int64_t n = p->indices.dims[0];
   if (b == p->offsets.dims[0]) return n;
   return checked(t, load_index(&p->offsets, b * p->offsets.strides[0]), 0, b == 0 ? 0 : n);
@@ -29,13 +29,13 @@ static int64_t bag_start(const bag_task *t, int64_t b) {
 
 /* The row of entry i; -1 where it does not count. */
 static int64_t bag_row(const bag_task *t, int64_t i) {
-  const embedding_bags *p = t->p;
+  const embedding_bag_args *p = t->p;
   int64_t row =
       checked(t, load_index(&p->indices, i * p->indices.strides[0]), 0, p->weight.dims[0] - 1);
   return p->skips && row == p->skipped ? -1 : row;
 }
 
-static double bag_factor(const embedding_bags *p, int64_t i) {
+static double bag_factor(const embedding_bag_args *p, int64_t i) {
   double f = 1;
   if (p->factors.data)
     load_row(COMPUTE_F64, p->factors.type,
@@ -45,7 +45,7 @@ static double bag_factor(const embedding_bags *p, int64_t i) {
 
 /* Columns [from, from + n) of bag b. */
 static void reduce_bag(const bag_task *t, int64_t b, int64_t from, int64_t n) {
-  const embedding_bags *p = t->p;
+  const embedding_bag_args *p = t->p;
   int64_t first = bag_start(t, b), end = bag_start(t, b + 1), count = 0;
   double total[ROW_BLOCK] = {0}, row[ROW_BLOCK];
   for (int64_t i = first; first >= 0 && i < end; i++) {
@@ -75,9 +75,19 @@ static void reduce_bags(void *ctx, int64_t begin, int64_t end) {
       reduce_bag(t, b, from, dim - from < ROW_BLOCK ? dim - from : ROW_BLOCK);
 }
 
-void kernel_embedding_bag(const kernel_context *ctx, const embedding_bags *p) {
+static bool embedding_bag(const kernel_context *ctx, const void *args) {
+  const embedding_bag_args *p = args;
   bag_task t = {ctx, p};
   int64_t bags = p->out.dims[0], entries = p->indices.dims[0] * p->out.dims[1];
-  if (bags == 0) return;
+  if (bags == 0) return true;
   ctx->parallel_for(ctx->pool, bags, GRAIN / (entries / bags + 1) + 1, reduce_bags, &t);
+  return true;
 }
+
+const kernel_desc kernel_embedding_bag = {
+    .name = "embedding_bag",
+    .run = embedding_bag,
+    .args_size = sizeof(embedding_bag_args),
+    .operands = {OPERAND(embedding_bag_args, weight), OPERAND(embedding_bag_args, indices),
+                 OPERAND(embedding_bag_args, offsets), OPERAND(embedding_bag_args, factors),
+                 OPERAND(embedding_bag_args, out)}};

@@ -5,7 +5,8 @@
 
 typedef enum kbag_kind { KBAG_SUM, KBAG_MEAN, KBAG_MAX } kbag_kind;
 
-typedef struct embedding_bags {
+/* An index or offset out of range is recorded as a fault and left out. */
+typedef struct embedding_bag_args {
   kbag_kind kind;
   ktensor weight;  /* (rows, dim) */
   ktensor indices; /* (n), I32 or I64 */
@@ -14,8 +15,7 @@ typedef struct embedding_bags {
   ktensor out;     /* (bags, dim), contiguous */
   bool skips;      /* indices equal to `skipped` do not count */
   int64_t skipped;
-} embedding_bags;
-/* An index or offset out of range is recorded as a fault and left out. */
-void kernel_embedding_bag(const kernel_context *ctx, const embedding_bags *p);
+} embedding_bag_args;
+KERNEL(embedding_bag, embedding_bag_args);
 
 #endif

@@ -29,144 +29,141 @@ static int64_t check_index(const kernel_context *ctx, int64_t i, int64_t low, in
 
 static int64_t grain_of(int64_t slice) { return GRAIN / (slice > 0 ? slice : 1) + 1; }
 
-/* ---------------------------------------------------------------- index_select */
+/* ---------------------------------------------------------------- picks */
 
-typedef struct select_task {
+/* Moves over places of the index tensors. */
+static walk walk_picks(const pick_list *p, int64_t first) {
+  walk w = {.rank = p->index[0].rank, .dims = p->index[0].dims};
+  for (int j = 0; j < p->n; j++) walk_add(&w, p->index[j].strides);
+  walk_seek(&w, first);
+  return w;
+}
+
+static int64_t position_at(const kernel_context *ctx, const pick_list *p, const walk *w) {
+  int64_t position = 0;
+  for (int j = 0; j < p->n; j++) {
+    int64_t low = p->wrap ? -p->sizes[j] : 0, i = load_index(&p->index[j], w->offset[j]);
+    position += p->steps[j] * check_index(ctx, i, low, p->sizes[j]);
+  }
+  return position;
+}
+
+typedef struct pick_task {
   const kernel_context *ctx;
-  const ktensor *x, *index, *out;
-  int axis;
-  int64_t n_index, slice; /* indices; elements after the axis */
-} select_task;
+  const index_pick_args *p;
+  int64_t n_picks, slice; /* elements of `back` */
+  bool empty;             /* there is nothing to read */
+} pick_task;
 
-/* Slices [begin, end) of (before, index). */
-static void select_slices(void *ctx, int64_t begin, int64_t end) {
-  const select_task *t = ctx;
-  const ktensor *x = t->x;
+/* Slices [begin, end) of (front, picks). */
+static void pick_slices(void *ctx, int64_t begin, int64_t end) {
+  const pick_task *t = ctx;
+  const ktensor *x = &t->p->x;
+  const klayout *back = &t->p->back;
   size_t size = dtype_size(x->type);
-  int after = x->rank - t->axis - 1;
-  const int64_t *dims = x->dims + t->axis + 1, *strides = x->strides + t->axis + 1;
-  const int64_t *out_strides = t->out->strides + t->out->rank - after;
-  walk before = {.rank = t->axis, .dims = x->dims},
-       index = {.rank = t->index->rank, .dims = t->index->dims};
-  walk_add(&before, x->strides);
-  walk_add(&index, t->index->strides);
-  walk_seek(&before, begin / t->n_index);
-  walk_seek(&index, begin % t->n_index);
+  int64_t dense[KERNEL_MAX_RANK], step = 1;
+  for (int d = back->rank - 1; d >= 0; step *= back->dims[d--]) dense[d] = step;
+  walk front = {.rank = x->rank, .dims = x->dims},
+       picks = walk_picks(&t->p->picks, begin % t->n_picks);
+  walk_add(&front, x->strides);
+  walk_seek(&front, begin / t->n_picks);
   for (int64_t k = begin; k < end; k++) {
-    char *to = (char *)t->out->data + (size_t)(k * t->slice) * size;
-    int64_t i = check_index(t->ctx, load_index(t->index, index.offset[0]), 0, x->dims[t->axis]);
-    if (x->dims[t->axis] == 0) {
+    char *to = (char *)t->p->out + (size_t)(k * t->slice) * size;
+    int64_t at = front.offset[0] + position_at(t->ctx, &t->p->picks, &picks);
+    if (t->empty)
       memset(to, 0, (size_t)t->slice * size);
-    } else {
-      copy_piece(size, after, dims,
-                 element_at(x->data, x->type, before.offset[0] + i * x->strides[t->axis]), strides,
-                 to, out_strides);
-    }
-    walk_next(&index);
-    if ((k + 1) % t->n_index == 0) walk_next(&before);
+    else
+      copy_piece(size, back->rank, back->dims, element_at(x->data, x->type, at), back->strides, to,
+                 dense);
+    walk_next(&picks);
+    if ((k + 1) % t->n_picks == 0) walk_next(&front);
   }
 }
 
-void kernel_index_select(const kernel_context *ctx, const ktensor *x, int axis,
-                         const ktensor *index, const ktensor *out) {
-  select_task t = {.ctx = ctx, .x = x, .index = index, .out = out, .axis = axis};
-  t.n_index = ktensor_numel(index);
-  t.slice = product_of(x->dims + axis + 1, x->rank - axis - 1);
-  if (ktensor_numel(out) == 0) return;
-  ctx->parallel_for(ctx->pool, product_of(x->dims, axis) * t.n_index, grain_of(t.slice),
-                    select_slices, &t);
+static bool index_pick(const kernel_context *ctx, const void *args) {
+  const index_pick_args *p = args;
+  pick_task t = {.ctx = ctx,
+                 .p = p,
+                 .n_picks = ktensor_numel(&p->picks.index[0]),
+                 .slice = product_of(p->back.dims, p->back.rank)};
+  for (int j = 0; j < p->picks.n; j++) t.empty |= p->picks.sizes[j] == 0;
+  int64_t slices = ktensor_numel(&p->x) * t.n_picks;
+  if (slices * t.slice == 0) return true;
+  ctx->parallel_for(ctx->pool, slices, grain_of(t.slice), pick_slices, &t);
+  return true;
+}
+
+typedef struct ravel_task {
+  const kernel_context *ctx;
+  const index_ravel_args *p;
+} ravel_task;
+
+static void ravel_range(void *ctx, int64_t begin, int64_t end) {
+  const ravel_task *t = ctx;
+  walk w = walk_picks(&t->p->picks, begin);
+  for (int64_t k = begin; k < end; k++, walk_next(&w))
+    t->p->out[k] = position_at(t->ctx, &t->p->picks, &w);
+}
+
+static bool index_ravel(const kernel_context *ctx, const void *args) {
+  ravel_task t = {.ctx = ctx, .p = args};
+  ctx->parallel_for(ctx->pool, ktensor_numel(&t.p->picks.index[0]), GRAIN / 4, ravel_range, &t);
+  return true;
 }
 
 /* ---------------------------------------------------------------- gather */
 
 typedef struct gather_task {
   const kernel_context *ctx;
-  const ktensor *x, *index, *out;
-  int axis;
-  int64_t strides[KERNEL_MAX_RANK]; /* of x, 0 along the axis */
+  const gather_args *p;
 } gather_task;
 
 static void gather_range(void *ctx, int64_t begin, int64_t end) {
   const gather_task *t = ctx;
-  size_t size = dtype_size(t->x->type);
-  int64_t axis_size = t->x->dims[t->axis], axis_stride = t->x->strides[t->axis];
-  walk w = {.rank = t->index->rank, .dims = t->index->dims};
-  walk_add(&w, t->strides);
-  walk_add(&w, t->index->strides);
-  walk_seek(&w, begin);
-  for (int64_t k = begin; k < end; k++, walk_next(&w)) {
-    int64_t i = check_index(t->ctx, load_index(t->index, w.offset[1]), 0, axis_size);
-    void *to = (char *)t->out->data + (size_t)k * size;
-    if (axis_size == 0) {
-      memset(to, 0, size);
-    } else {
-      memcpy(to, element_at(t->x->data, t->x->type, w.offset[0] + i * axis_stride), size);
-    }
-  }
-}
-
-void kernel_gather(const kernel_context *ctx, const ktensor *x, int axis, const ktensor *index,
-                   const ktensor *out) {
-  gather_task t = {.ctx = ctx, .x = x, .index = index, .out = out, .axis = axis};
-  for (int d = 0; d < x->rank; d++) t.strides[d] = d == axis ? 0 : x->strides[d];
-  ctx->parallel_for(ctx->pool, ktensor_numel(index), GRAIN / 4, gather_range, &t);
-}
-
-/* ---------------------------------------------------------------- index */
-
-typedef struct many_task {
-  const kernel_context *ctx;
-  const index_many *p;
-} many_task;
-
-static void index_slices(void *ctx, int64_t begin, int64_t end) {
-  const many_task *t = ctx;
-  const index_many *p = t->p;
+  const gather_args *p = t->p;
   size_t size = dtype_size(p->x.type);
-  walk w = {.rank = p->index[0].rank, .dims = p->index[0].dims};
-  for (int j = 0; j < p->n; j++) walk_add(&w, p->index[j].strides);
-  walk_add(&w, p->out_strides);
+  walk w = {.rank = p->index.rank, .dims = p->index.dims};
+  walk_add(&w, p->x.strides);
+  walk_add(&w, p->index.strides);
   walk_seek(&w, begin);
   for (int64_t k = begin; k < end; k++, walk_next(&w)) {
-    int64_t from = 0;
-    bool empty = false;
-    for (int j = 0; j < p->n; j++) {
-      from += p->stride[j] *
-              check_index(t->ctx, load_index(&p->index[j], w.offset[j]), -p->size[j], p->size[j]);
-      empty |= p->size[j] == 0;
-    }
-    char *to = (char *)p->out.data + w.offset[p->n] * (int64_t)size;
-    if (!empty)
-      copy_piece(size, p->x.rank, p->x.dims, element_at(p->x.data, p->x.type, from), p->x.strides,
-                 to, p->out.strides);
+    int64_t i = check_index(t->ctx, load_index(&p->index, w.offset[1]), 0, p->size);
+    void *to = (char *)p->out + (size_t)k * size;
+    if (p->size == 0)
+      memset(to, 0, size);
+    else
+      memcpy(to, element_at(p->x.data, p->x.type, w.offset[0] + i * p->step), size);
   }
 }
 
-void kernel_index(const kernel_context *ctx, const index_many *p) {
-  many_task t = {.ctx = ctx, .p = p};
-  int64_t slice = ktensor_numel(&p->x), n = ktensor_numel(&p->index[0]);
-  if (slice * n == 0) return;
-  ctx->parallel_for(ctx->pool, n, grain_of(slice), index_slices, &t);
+static bool gather(const kernel_context *ctx, const void *args) {
+  gather_task t = {.ctx = ctx, .p = args};
+  ctx->parallel_for(ctx->pool, ktensor_numel(&t.p->index), GRAIN / 4, gather_range, &t);
+  return true;
 }
 
-/* ---------------------------------------------------------------- ravel_index */
+/* ---------------------------------------------------------------- kernels */
 
-static void ravel_range(void *ctx, int64_t begin, int64_t end) {
-  const many_task *t = ctx;
-  const index_many *p = t->p;
-  walk w = {.rank = p->index[0].rank, .dims = p->index[0].dims};
-  for (int j = 0; j < p->n; j++) walk_add(&w, p->index[j].strides);
-  walk_seek(&w, begin);
-  for (int64_t k = begin; k < end; k++, walk_next(&w)) {
-    int64_t flat = 0;
-    for (int j = 0; j < p->n; j++)
-      flat = flat * p->size[j] +
-             check_index(t->ctx, load_index(&p->index[j], w.offset[j]), -p->size[j], p->size[j]);
-    ((int64_t *)p->out.data)[k] = flat;
-  }
-}
+#define PICK_OPERANDS(args)                                                                        \
+  OPERAND(args, picks.index[0]), OPERAND(args, picks.index[1]), OPERAND(args, picks.index[2]),     \
+      OPERAND(args, picks.index[3]), OPERAND(args, picks.index[4]), OPERAND(args, picks.index[5]), \
+      OPERAND(args, picks.index[6]), OPERAND(args, picks.index[7])
 
-void kernel_ravel_index(const kernel_context *ctx, const index_many *p) {
-  many_task t = {.ctx = ctx, .p = p};
-  ctx->parallel_for(ctx->pool, ktensor_numel(&p->index[0]), GRAIN / 4, ravel_range, &t);
-}
+const kernel_desc kernel_index_pick = {
+    .name = "index_pick",
+    .run = index_pick,
+    .args_size = sizeof(index_pick_args),
+    .operands = {OPERAND(index_pick_args, x), OPERAND(index_pick_args, out),
+                 PICK_OPERANDS(index_pick_args)}};
+
+const kernel_desc kernel_index_ravel = {
+    .name = "index_ravel",
+    .run = index_ravel,
+    .args_size = sizeof(index_ravel_args),
+    .operands = {OPERAND(index_ravel_args, out), PICK_OPERANDS(index_ravel_args)}};
+
+const kernel_desc kernel_gather = {
+    .name = "gather",
+    .run = gather,
+    .args_size = sizeof(gather_args),
+    .operands = {OPERAND(gather_args, x), OPERAND(gather_args, index), OPERAND(gather_args, out)}};

@@ -4,30 +4,38 @@
  */
 #include "base/kernel.h"
 
-/* out[before..., index..., after...] = x[before..., index, after...]; x is indexed along `axis`.
- * index: I32 or I64, in [0, size). out: contiguous. */
-void kernel_index_select(const kernel_context *ctx, const ktensor *x, int axis,
-                         const ktensor *index, const ktensor *out);
+/* Positions from n index tensors: at each place the sum of index[j] * steps[j], where index[j] lies
+ * in [0, sizes[j]), or with `wrap` in [-sizes[j], sizes[j]). */
+typedef struct pick_list {
+  int n;
+  bool wrap;                      /* negative indices count from the end */
+  ktensor index[KERNEL_MAX_RANK]; /* all of the same dims */
+  int64_t sizes[KERNEL_MAX_RANK], steps[KERNEL_MAX_RANK];
+} pick_list;
 
-/* out[i...] = x[i... with index[i...] along axis]; out, contiguous, has index's shape. */
-void kernel_gather(const kernel_context *ctx, const ktensor *x, int axis, const ktensor *index,
-                   const ktensor *out);
+/* out[front, pick, back] = x[front, position of the pick, back]; zeros where an axis is empty. */
+typedef struct index_pick_args {
+  pick_list picks;
+  ktensor x;    /* over the dimensions in front */
+  klayout back; /* x's dimensions behind */
+  void *out;    /* contiguous */
+} index_pick_args;
+KERNEL(index_pick, index_pick_args);
 
-/* Positions taken from several index tensors at once. */
-typedef struct index_many {
-  int n;                                                  /* indexed axes */
-  ktensor index[KERNEL_MAX_RANK];                         /* all with the same, broadcast dims */
-  int64_t size[KERNEL_MAX_RANK], stride[KERNEL_MAX_RANK]; /* of each indexed axis of x */
-  ktensor x;                                              /* without the indexed axes */
-  ktensor out;                          /* of x's remaining dims, with strides in out */
-  int64_t out_strides[KERNEL_MAX_RANK]; /* of the index dims in out */
-} index_many;
-void kernel_index(const kernel_context *ctx,
-                  const index_many *p); /* negative indices count from the end */
+/* out[pick] = its position: I64, contiguous. */
+typedef struct index_ravel_args {
+  pick_list picks;
+  int64_t *out;
+} index_ravel_args;
+KERNEL(index_ravel, index_ravel_args);
 
-/* out.data[k] = the k-th position of the index tensors, joined over dimensions of these sizes; i64,
- * contiguous. */
-void kernel_ravel_index(const kernel_context *ctx, const index_many *p);
+/* out[p] = x[p + index[p] * step], index[p] in [0, size); zeros where that is empty. */
+typedef struct gather_args {
+  ktensor x, index; /* of equal dims; x: stride 0 along the axis */
+  void *out;        /* contiguous, of the same dims */
+  int64_t size, step;
+} gather_args;
+KERNEL(gather, gather_args);
 
 /* The integer at an offset in elements. */
 int64_t load_index(const ktensor *index, int64_t offset);

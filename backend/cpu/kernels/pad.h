@@ -5,9 +5,13 @@
 
 typedef enum kpad_mode { KPAD_CONSTANT, KPAD_REFLECT, KPAD_REPLICATE, KPAD_CIRCULAR } kpad_mode;
 
-/* out[i] = x[i - before] per dimension; outside of x, `value` (an element of x's dtype) or what the
- * mode says. before may be negative in constant mode. out: contiguous, of x's rank. */
-void kernel_pad(const kernel_context *ctx, const ktensor *x, const int64_t *before, kpad_mode mode,
-                const void *value, const ktensor *out);
+/* out[i] = x[i - before] per dimension; outside of x, `value` or what the mode says. */
+typedef struct pad_args {
+  kpad_mode mode;
+  ktensor x, out;                  /* of equal rank, at least 1; out: contiguous */
+  int64_t before[KERNEL_MAX_RANK]; /* negative: cropped, but not in circular mode */
+  uint64_t value;                  /* the bits of an element of x's dtype, in the first bytes */
+} pad_args;
+KERNEL(pad, pad_args);
 
 #endif

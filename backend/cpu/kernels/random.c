@@ -9,18 +9,18 @@
 enum { GRAIN = 4096 };
 
 typedef struct random_task {
-  const krandom *r;
-  const ktensor *out;
-  int64_t n;
+  const random_args *p;
+  uint64_t seed;
+  uint32_t run;
 } random_task;
 
 /* The four words of counter (block, stream, run). */
-static void words_of(const krandom *r, uint64_t block, uint32_t w[4]) {
+static void words_of(const random_task *t, uint64_t block, uint32_t w[4]) {
   w[0] = (uint32_t)block;
   w[1] = (uint32_t)(block >> 32);
-  w[2] = r->stream;
-  w[3] = r->run;
-  philox(r->seed, w);
+  w[2] = t->p->stream;
+  w[3] = t->run;
+  philox(t->seed, w);
 }
 
 static uint64_t pair_of(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
@@ -48,9 +48,9 @@ static double normal_of(double u, double v, bool second) {
 /* Elements of 32 bits: four from each block. */
 static double narrow_number(const random_task *t, int64_t i) {
   uint32_t w[4];
-  words_of(t->r, (uint64_t)i / 4, w);
-  int bits = uniform_bits(t->out->type), lane = (int)(i % 4);
-  if (t->r->kind == KRANDOM_UNIFORM) return ldexp(w[lane] >> (32 - bits), -bits);
+  words_of(t, (uint64_t)i / 4, w);
+  int bits = uniform_bits(t->p->type), lane = (int)(i % 4);
+  if (t->p->kind == KRANDOM_UNIFORM) return ldexp(w[lane] >> (32 - bits), -bits);
   const uint32_t *p = &w[lane / 2 * 2];
   return normal_of(ldexp((double)(p[0] >> 8) + 1, -24), ldexp(p[1] >> 8, -24), lane % 2 != 0);
 }
@@ -58,34 +58,40 @@ static double narrow_number(const random_task *t, int64_t i) {
 /* Elements of 64 bits: two from each block. */
 static double wide_number(const random_task *t, int64_t i) {
   uint32_t w[4];
-  words_of(t->r, (uint64_t)i / 2, w);
-  if (t->r->kind == KRANDOM_UNIFORM) return ldexp((double)(pair_of(&w[i % 2 * 2]) >> 11), -53);
+  words_of(t, (uint64_t)i / 2, w);
+  if (t->p->kind == KRANDOM_UNIFORM) return ldexp((double)(pair_of(&w[i % 2 * 2]) >> 11), -53);
   return normal_of(ldexp((double)((pair_of(w) >> 11) + 1), -53),
                    ldexp((double)(pair_of(&w[2]) >> 11), -53), i % 2 != 0);
 }
 
 static int64_t integer(const random_task *t, int64_t i) {
   uint32_t w[4];
-  words_of(t->r, (uint64_t)i / 2, w);
-  uint64_t offset = scale(pair_of(&w[i % 2 * 2]), t->r->range);
-  return (int64_t)((uint64_t)t->r->low + offset);
+  words_of(t, (uint64_t)i / 2, w);
+  uint64_t offset = scale(pair_of(&w[i % 2 * 2]), t->p->range);
+  return (int64_t)((uint64_t)t->p->low + offset);
 }
 
 static void fill(void *ctx, int64_t begin, int64_t end) {
   const random_task *t = ctx;
   row_block block;
-  bool is_int = t->r->kind == KRANDOM_INTEGER, wide = t->out->type == DTYPE_F64;
+  bool is_int = t->p->kind == KRANDOM_INTEGER, wide = t->p->type == DTYPE_F64;
   for (int64_t at = begin; at < end; at += ROW_BLOCK) {
     int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK;
     for (int64_t i = 0; i < n && is_int; i++) block.i64[i] = integer(t, at + i);
     for (int64_t i = 0; i < n && !is_int; i++)
       block.f64[i] = wide ? wide_number(t, at + i) : narrow_number(t, at + i);
-    store_row(is_int ? COMPUTE_I64 : COMPUTE_F64, t->out->type,
-              element_at(t->out->data, t->out->type, at), 1, n, &block);
+    store_row(is_int ? COMPUTE_I64 : COMPUTE_F64, t->p->type, element_at(t->p->out, t->p->type, at),
+              1, n, &block);
   }
 }
 
-void kernel_random(const kernel_context *ctx, const krandom *r, const ktensor *out) {
-  random_task t = {r, out, ktensor_numel(out)};
-  ctx->parallel_for(ctx->pool, t.n, GRAIN, fill, &t);
+static bool fill_random(const kernel_context *ctx, const void *args) {
+  random_task t = {.p = args, .seed = ctx->seed, .run = (uint32_t)ctx->stretch};
+  ctx->parallel_for(ctx->pool, t.p->n, GRAIN, fill, &t);
+  return true;
 }
+
+const kernel_desc kernel_random = {.name = "random",
+                                   .run = fill_random,
+                                   .args_size = sizeof(random_args),
+                                   .operands = {OPERAND(random_args, out)}};

@@ -7,15 +7,16 @@
 
 typedef enum krandom_kind { KRANDOM_UNIFORM, KRANDOM_NORMAL, KRANDOM_INTEGER } krandom_kind;
 
-typedef struct krandom {
+/* The seed and the stretch are the context's. */
+typedef struct random_args {
   krandom_kind kind;
-  uint64_t seed;
-  uint32_t stream, run;
+  uint32_t stream;
   int64_t low;    /* of integers */
   uint64_t range; /* high - low */
-} krandom;
-
-/* out: contiguous; floats, or I64 for integers. */
-void kernel_random(const kernel_context *ctx, const krandom *r, const ktensor *out);
+  void *out;      /* (n), contiguous */
+  dtype type;     /* of out: floats, or I64 for integers */
+  int64_t n;
+} random_args;
+KERNEL(random, random_args);
 
 #endif

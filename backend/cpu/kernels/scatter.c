@@ -11,22 +11,11 @@
 
 enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
 
-/* Strided dimensions of source and out: the index is the same over all of them. */
-typedef struct piece {
-  int rank;
-  int64_t dims[KERNEL_MAX_RANK], source[KERNEL_MAX_RANK], out[KERNEL_MAX_RANK];
-} piece;
-
 typedef struct scatter_task {
   const kernel_context *ctx;
-  kscatter_kind kind;
-  bool wrap;
-  const ktensor *index, *source, *out;
-  int rank; /* lines: the dimensions that are neither the axis nor in the piece */
-  int64_t dims[KERNEL_MAX_RANK], strides[3][KERNEL_MAX_RANK]; /* of index, source, out */
-  int64_t n, step[3];                                         /* along the axis */
-  int64_t size, parts; /* destinations on the axis, and ranges they are cut into */
-  piece piece;
+  const scatter_args *p;
+  int64_t lines, back; /* how many, and elements of each */
+  int64_t parts;       /* ranges that the destinations are cut into */
 } scatter_task;
 
 static void combine_f32(kscatter_kind kind, int64_t n, float *a, const float *b) {
@@ -72,39 +61,39 @@ static void combine_row(kscatter_kind kind, dtype type, int64_t n, const void *f
   }
 }
 
-static void combine_piece(const scatter_task *t, const void *from, void *to) {
-  const piece *p = &t->piece;
-  dtype type = t->out->type;
-  if (t->kind == KSCATTER_ASSIGN) {
-    copy_piece(dtype_size(type), p->rank, p->dims, from, p->source, to, p->out);
+static void combine_back(const scatter_task *t, const void *from, void *to) {
+  const klayout *source = &t->p->source_back, *out = &t->p->out_back;
+  dtype type = t->p->out.type;
+  if (t->p->kind == KSCATTER_ASSIGN) {
+    copy_piece(dtype_size(type), out->rank, out->dims, from, source->strides, to, out->strides);
     return;
   }
-  int last = p->rank - 1;
+  int last = out->rank - 1;
   if (last < 0) {
-    combine_row(t->kind, type, 1, from, 1, to, 1);
+    combine_row(t->p->kind, type, 1, from, 1, to, 1);
     return;
   }
-  walk w = {.rank = last, .dims = p->dims};
-  walk_add(&w, p->source);
-  walk_add(&w, p->out);
+  walk w = {.rank = last, .dims = out->dims};
+  walk_add(&w, source->strides);
+  walk_add(&w, out->strides);
   walk_seek(&w, 0);
-  for (int64_t k = product_of(p->dims, last); k > 0; k--, walk_next(&w))
-    combine_row(t->kind, type, p->dims[last], element_at(from, type, w.offset[0]), p->source[last],
-                element_at(to, type, w.offset[1]), p->out[last]);
+  for (int64_t k = product_of(out->dims, last); k > 0; k--, walk_next(&w))
+    combine_row(t->p->kind, type, out->dims[last], element_at(from, type, w.offset[0]),
+                source->strides[last], element_at(to, type, w.offset[1]), out->strides[last]);
 }
 
 static void scatter_line(const scatter_task *t, const walk *line, int64_t low, int64_t high) {
-  for (int64_t k = 0; k < t->n; k++) {
-    int64_t given = load_index(t->index, line->offset[0] + k * t->step[0]), i = given;
-    if (i < 0 && t->wrap) i += t->size;
-    if (i < 0 || i >= t->size) {
-      kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, given, t->wrap ? -t->size : 0,
-                       t->size - 1);
+  const scatter_args *p = t->p;
+  for (int64_t k = 0; k < p->n; k++) {
+    int64_t given = load_index(&p->index, line->offset[0] + k * p->index_step), i = given;
+    if (i < 0 && p->wrap) i += p->size;
+    if (i < 0 || i >= p->size) {
+      kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, given, p->wrap ? -p->size : 0,
+                       p->size - 1);
     } else if (i >= low && i < high) {
-      const void *from =
-          element_at(t->source->data, t->source->type, line->offset[1] + k * t->step[1]);
-      combine_piece(t, from,
-                    element_at(t->out->data, t->out->type, line->offset[2] + i * t->step[2]));
+      combine_back(t,
+                   element_at(p->source.data, p->source.type, line->offset[1] + k * p->source_step),
+                   element_at(p->out.data, p->out.type, line->offset[2] + i * p->out_step));
     }
   }
 }
@@ -112,55 +101,40 @@ static void scatter_line(const scatter_task *t, const walk *line, int64_t low, i
 /* Units [begin, end) of (line, range of destinations). */
 static void scatter_units(void *ctx, int64_t begin, int64_t end) {
   const scatter_task *t = ctx;
-  walk line = {.rank = t->rank, .dims = t->dims};
-  for (int k = 0; k < 3; k++) walk_add(&line, t->strides[k]);
+  const scatter_args *p = t->p;
+  walk line = {.rank = p->index.rank, .dims = p->index.dims};
+  walk_add(&line, p->index.strides);
+  walk_add(&line, p->source.strides);
+  walk_add(&line, p->out.strides);
   for (int64_t unit = begin; unit < end; unit++) {
     int64_t part = unit % t->parts;
     walk_seek(&line, unit / t->parts);
-    scatter_line(t, &line, t->size * part / t->parts, t->size * (part + 1) / t->parts);
+    scatter_line(t, &line, p->size * part / t->parts, p->size * (part + 1) / t->parts);
   }
 }
 
-/* Dimensions behind the axis over which the index stays the same become the piece. */
-static void split_dims(scatter_task *t, int axis) {
-  const ktensor *operands[3] = {t->index, t->source, t->out};
-  int first = t->index->rank; /* of the piece */
-  while (first > axis + 1 && (t->index->strides[first - 1] == 0 || t->index->dims[first - 1] == 1))
-    first--;
-  for (int d = 0; d < first; d++) {
-    if (d == axis) continue;
-    t->dims[t->rank] = t->index->dims[d];
-    for (int k = 0; k < 3; k++) t->strides[k][t->rank] = operands[k]->strides[d];
-    t->rank++;
-  }
-  piece *p = &t->piece;
-  for (int d = first; d < t->index->rank; d++) {
-    p->dims[p->rank] = t->index->dims[d];
-    p->source[p->rank] = t->source->strides[d];
-    p->out[p->rank++] = t->out->strides[d];
-  }
-  p->rank = merge_dims(p->rank, p->dims, 2, (int64_t *const[]){p->source, p->out});
+static int64_t count_parts(const scatter_task *t) {
+  int64_t wanted = (t->ctx->n_threads + t->lines - 1) / t->lines, size = t->p->size;
+  if (t->p->n * t->back < GRAIN) wanted = 1;
+  return wanted < size ? wanted : size > 0 ? size : 1;
 }
 
-static int64_t count_parts(const scatter_task *t, int64_t lines) {
-  int64_t wanted = (t->ctx->n_threads + lines - 1) / lines;
-  if (t->n * product_of(t->piece.dims, t->piece.rank) < GRAIN) wanted = 1;
-  return wanted < t->size ? wanted : t->size > 0 ? t->size : 1;
+static bool scatter(const kernel_context *ctx, const void *args) {
+  const scatter_args *p = args;
+  scatter_task t = {.ctx = ctx,
+                    .p = p,
+                    .lines = ktensor_numel(&p->index),
+                    .back = product_of(p->out_back.dims, p->out_back.rank)};
+  if (t.lines * p->n * t.back == 0) return true;
+  t.parts = count_parts(&t);
+  int64_t work = p->n * t.back / t.parts + 1;
+  ctx->parallel_for(ctx->pool, t.lines * t.parts, GRAIN / work + 1, scatter_units, &t);
+  return true;
 }
 
-void kernel_scatter(const kernel_context *ctx, kscatter_kind kind, int axis, bool wrap,
-                    const ktensor *index, const ktensor *source, const ktensor *out) {
-  scatter_task t = {
-      .ctx = ctx, .kind = kind, .wrap = wrap, .index = index, .source = source, .out = out};
-  if (ktensor_numel(index) == 0) return;
-  t.n = index->dims[axis];
-  t.step[0] = index->strides[axis];
-  t.step[1] = source->strides[axis];
-  t.step[2] = out->strides[axis];
-  t.size = out->dims[axis];
-  split_dims(&t, axis);
-  int64_t lines = product_of(t.dims, t.rank);
-  t.parts = count_parts(&t, lines);
-  int64_t work = t.n * product_of(t.piece.dims, t.piece.rank) / t.parts + 1;
-  ctx->parallel_for(ctx->pool, lines * t.parts, GRAIN / work + 1, scatter_units, &t);
-}
+const kernel_desc kernel_scatter = {
+    .name = "scatter",
+    .run = scatter,
+    .args_size = sizeof(scatter_args),
+    .operands = {OPERAND(scatter_args, index), OPERAND(scatter_args, source),
+                 OPERAND(scatter_args, out)}};

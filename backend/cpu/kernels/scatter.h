@@ -11,12 +11,18 @@ typedef enum kscatter_kind {
   KSCATTER_MIN
 } kscatter_kind;
 
-/* For every position p of index, in its order along `axis`: out[q] = kind(out[q], source[p]), where
- * q is p with p's place on the axis replaced by index[p], which lies in [0, size), or with `wrap`
- * in
- * [-size, size). index and source have equal dims. An index out of range is recorded as a fault and
- * left out. */
-void kernel_scatter(const kernel_context *ctx, kscatter_kind kind, int axis, bool wrap,
-                    const ktensor *index, const ktensor *source, const ktensor *out);
+/* For every entry k < n of the axis, in this order, on every line: with i = index[line, k], which
+ * lies in [0, size), or with `wrap` in [-size, size):
+ * out[line, i, back] = kind(out[line, i, back], source[line, k, back]) for all places of `back`.
+ * An index out of range is recorded as a fault and left out. */
+typedef struct scatter_args {
+  kscatter_kind kind;
+  bool wrap;
+  ktensor index, source, out;                /* lines: of equal dims */
+  klayout source_back, out_back;             /* of equal dims */
+  int64_t n, size;                           /* entries and destinations on the axis */
+  int64_t index_step, source_step, out_step; /* along the axis */
+} scatter_args;
+KERNEL(scatter, scatter_args);
 
 #endif

@@ -1,0 +1,9 @@
+#ifndef BACKEND_CPU_SCATTER_H
+#define BACKEND_CPU_SCATTER_H
+/* The scatter that several ops are made of. */
+#include "backend/cpu/cpu.h"
+#include "ops/scatter.h"
+
+clave_status cpu_launch_scatter(cpu_recorder *r, const scatter_form *f) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,13 @@
+#ifndef OPS_COPY_H
+#define OPS_COPY_H
+/* Elements moved as they are from one layout to another. */
+#include "ops/node.h"
+
+typedef struct copy_form {
+  bound_tensor x, out; /* of equal dims, merged where both can be walked as one; out: any strides */
+} copy_form;
+void describe_copy(const node *n, copy_form *f); /* out: contiguous */
+/* Of x to a part of a tensor that has x's dims. */
+copy_form copy_between(const bound_tensor *x, const bound_tensor *out);
+
+#endif

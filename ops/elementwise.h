@@ -1,0 +1,41 @@
+#ifndef OPS_ELEMENTWISE_H
+#define OPS_ELEMENTWISE_H
+/* Lists of elementwise steps with every dtype and number known. */
+#include "ops/node.h"
+
+/* An operand of a step: an input, the result of an earlier step, or a number (all other sources).
+ */
+typedef struct elementwise_operand {
+  ir_operand_source source;
+  uint32_t index; /* of the input or the step */
+  dtype compute;  /* what it is read as: F32, F64 or I64 */
+  int64_t i;      /* a number, where that is I64 */
+  double f;       /* a number, else */
+} elementwise_operand;
+
+typedef struct elementwise_step {
+  ir_step_kind kind;  /* bitwise_not of BOOL is logical_not */
+  step_result result; /* of the kind */
+  dtype operand_type; /* of the operands; of where: of the last two */
+  dtype type;         /* of the result */
+  bool divides;       /* operand 1 is an integer divisor: zero is a data error */
+  int n_operands;
+  elementwise_operand operands[MAX_STEP_ARITY];
+} elementwise_step;
+
+typedef struct elementwise_form {
+  int n_inputs, n_steps;
+  const bound_tensor *inputs[MAX_STEP_INPUTS], *out; /* out: contiguous, of the last step's type */
+  int64_t n;                                         /* elements of out */
+  tensor shapes[1 + MAX_STEP_INPUTS]; /* out, inputs: broadcast to out's dims, merged together */
+  elementwise_step steps[MAX_STEPS];
+} elementwise_form;
+void describe_elementwise(const node *n, elementwise_form *f);
+
+/* What a dtype is computed in: F32, F64 or I64. */
+dtype compute_dtype(dtype t);
+static inline bool is_number(const elementwise_operand *o) {
+  return o->source != IR_OPERAND_SOURCE_INPUT && o->source != IR_OPERAND_SOURCE_STEP;
+}
+
+#endif

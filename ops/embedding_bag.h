@@ -1,0 +1,19 @@
+#ifndef OPS_EMBEDDING_BAG_H
+#define OPS_EMBEDDING_BAG_H
+/* Reductions over groups of table rows. */
+#include "ops/node.h"
+
+typedef struct embedding_bag_form {
+  ir_embedding_bag_kind kind;
+  const bound_tensor *weight;  /* (rows, dim) */
+  const bound_tensor *indices; /* (n) */
+  const bound_tensor *offsets; /* (n_offsets), one for each bag or one more */
+  const bound_tensor *factors; /* (n) of weight's dtype; NULL: none */
+  const bound_tensor *out;     /* (bags, dim), contiguous */
+  int64_t bags, dim, rows, n, n_offsets;
+  bool skips; /* indices equal to `skipped` do not count */
+  int64_t skipped;
+} embedding_bag_form;
+void describe_embedding_bag(const node *n, embedding_bag_form *f);
+
+#endif

@@ -77,16 +77,22 @@ struct child {
   int socket;
 };
 
-/* Our environment with one variable more, or in another's place. The array is owned. */
-static char **extend_environment(const char *variable, char *setting) {
-  size_t n = 0, kept = 0, length = variable ? strlen(variable) : 0;
-  while (environ && environ[n]) n++;
-  char **all = calloc(n + 2, sizeof *all);
-  for (size_t i = 0; all && i < n; i++) {
-    bool is_same = variable && strncmp(environ[i], variable, length) == 0;
-    if (!is_same || environ[i][length] != '=') all[kept++] = environ[i];
-  }
-  if (all && variable) all[kept] = setting;
+static bool is_one_of(const char *variable, const char *const *settings) {
+  for (; *settings; settings++)
+    if (strncmp(variable, *settings, strcspn(*settings, "=") + 1) == 0) return true;
+  return false;
+}
+
+/* Our environment with the settings. The array is owned; what it points to is not. */
+static const char **child_environment(const char *const *settings) {
+  char **ours = environ; /* a host's thread may change it: read once, up to its end */
+  size_t n = 0, kept = 0, more = 0;
+  while (ours && ours[n]) n++;
+  while (settings[more]) more++;
+  const char **all = calloc(n + more + 1, sizeof *all);
+  for (size_t i = 0; all && i < n && ours[i]; i++)
+    if (!is_one_of(ours[i], settings)) all[kept++] = ours[i];
+  for (size_t i = 0; all && i < more; i++) all[kept++] = settings[i];
   return all;
 }
 
@@ -113,8 +119,8 @@ static int prepare_signals(posix_spawnattr_t *attributes) {
   return error;
 }
 
-static int spawn(const char *path, const char *const *arguments, char **environment, int socket,
-                 pid_t *pid) {
+static int spawn(const char *path, const char *const *arguments, const char *const *environment,
+                 int socket, pid_t *pid) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   int error = posix_spawn_file_actions_init(&files);
@@ -125,20 +131,17 @@ static int spawn(const char *path, const char *const *arguments, char **environm
     if (!error) error = prepare_signals(&attributes);
     if (!error)
       error = posix_spawn(pid, path, &files, &attributes, (char *const *)(uintptr_t)arguments,
-                          environment);
+                          (char *const *)(uintptr_t)environment);
     (void)posix_spawnattr_destroy(&attributes);
   }
   (void)posix_spawn_file_actions_destroy(&files);
   return error;
 }
 
-static clave_status start(const char *path, const char *const *arguments, const char *variable,
-                          const char *value, child *c) {
+static clave_status start(const char *path, const char *const *arguments,
+                          const char *const *settings, child *c) {
   int pair[2];
-  text setting = {0};
-  text_printf(&setting, "%s=%s", variable ? variable : "", variable ? value : "");
-  TRY(text_status(&setting));
-  char **environment = extend_environment(variable, setting.data);
+  const char **environment = child_environment(settings);
   int error = environment ? 0 : ENOMEM;
   if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) error = errno;
   if (!error) {
@@ -148,17 +151,16 @@ static clave_status start(const char *path, const char *const *arguments, const 
     c->socket = pair[0];
   }
   free(environment);
-  text_free(&setting);
   if (error == ENOMEM) return status_no_memory();
   return error ? status_new(STATUS_IO, "%s: error %d", path, error) : NULL;
 }
 
-clave_status child_start(const char *path, const char *const *arguments, const char *variable,
-                         const char *value, child **out) {
+clave_status child_start(const char *path, const char *const *arguments,
+                         const char *const *settings, child **out) {
   *out = NULL;
   child *c = calloc(1, sizeof *c);
   if (!c) return status_no_memory();
-  clave_status st = start(path, arguments, variable, value, c);
+  clave_status st = start(path, arguments, settings, c);
   if (st) {
     free(c);
     return st;
@@ -175,6 +177,8 @@ static bool has_ended(pid_t pid, int flags) {
   } while (got < 0 && errno == EINTR);
   return got != 0;
 }
+
+void child_hang_up(const child *c) { (void)shutdown(c->socket, SHUT_RDWR); }
 
 void child_end(child *c, int timeout_ms) {
   if (!c) return;

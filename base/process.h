@@ -21,9 +21,12 @@ char *find_helper(void);
 /* A child process; its standard input is a socket to us, its standard output and error lead
  * nowhere. It gets no other descriptor, and the signals' default actions. */
 typedef struct child child;
-/* arguments: (NULL-terminated) from argv[0]. variable: set to `value` for the child; NULL: none. */
-clave_status child_start(const char *path, const char *const *arguments, const char *variable,
-                         const char *value, child **out) STATUS_CHECK;
+/* arguments: from argv[0]. settings: NAME=value, of its environment, in the place of ours. Both end
+ * in NULL. */
+clave_status child_start(const char *path, const char *const *arguments,
+                         const char *const *settings, child **out) STATUS_CHECK;
+/* Ends what is said on the socket, both ways: a child that listens there leaves. */
+void child_hang_up(const child *c);
 /* Closes the socket, waits at most so long for the child's end, then kills it. Takes NULL. */
 void child_end(child *c, int timeout_ms);
 int child_socket(const child *c);

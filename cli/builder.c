@@ -1,4 +1,7 @@
 /* clave build-kernels: the process that the library starts to build kernels in. */
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "clave_files.h"
 #include "cli/command.h"
 
@@ -6,10 +9,19 @@ typedef struct builder_arguments {
   bool unused;
 } builder_arguments;
 
+/* The socket under a number that programs which a driver starts (linkers) do not get. */
+static int take_socket(void) {
+  int socket = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int nothing = open("/dev/null", O_RDONLY);
+  if (socket >= 0 && nothing >= 0) (void)dup2(nothing, STDIN_FILENO);
+  if (nothing > STDERR_FILENO) (void)close(nothing);
+  return socket < 0 ? STDIN_FILENO : socket;
+}
+
 static int build_kernels(const void *arguments, page *out) {
   (void)arguments;
   (void)out;
-  TRY_STATUS(clave_serve_builds(0));
+  TRY_STATUS(clave_serve_builds(take_socket()));
   return EXIT_GOOD;
 }
 

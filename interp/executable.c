@@ -21,7 +21,8 @@ static clave_status init_method(executable *x, uint32_t index) {
 }
 
 bool executable_is_of(const executable *x, const device_set *d, const executable_options *o) {
-  bool same = x->options.unfused == o->unfused && x->options.fast == o->fast &&
+  const executable_options *mine = &x->options;
+  bool same = mine->unfused == o->unfused && mine->fast == o->fast && mine->partial == o->partial &&
               x->devices.count == d->count && x->devices.no_fallback == d->no_fallback;
   for (int b = 0; b < d->count && same; b++) same = x->devices.backends[b] == d->backends[b];
   return same;

@@ -13,25 +13,18 @@ const tensor *rule_tensor(const rule_context *c, uint32_t tid) {
 
 bool rule_int(const rule_context *c, const ir_int_or_vid *v, int64_t *out) {
   if (!v->present) return false;
-  if (v->vid == IR_NONE) {
-    *out = v->literal;
-    return true;
-  }
-  const scalar_value *value = &c->values[v->vid];
-  if (!value->known) return false;
-  *out = value->i;
+  const scalar_value *value = v->vid == IR_NONE ? NULL : &c->values[v->vid];
+  if (value && !value->known) return false;
+  *out = value ? value->i : v->literal;
   return true;
 }
 
 bool rule_float(const rule_context *c, const ir_float_or_vid *v, double *out) {
   if (!v->present) return false;
-  if (v->vid == IR_NONE) {
-    *out = v->literal;
-    return true;
-  }
-  const scalar_value *value = &c->values[v->vid];
-  if (!value->known) return false;
-  *out = value->type == IR_VALUE_TYPE_FLOAT ? value->f : (double)value->i;
+  const scalar_value *value = v->vid == IR_NONE ? NULL : &c->values[v->vid];
+  if (value && !value->known) return false;
+  *out = v->literal;
+  if (value) *out = value->type == IR_VALUE_TYPE_FLOAT ? value->f : (double)value->i;
   return true;
 }
 

@@ -41,8 +41,7 @@ static int fill_values(const order *o, launch_value *values) {
     arg_kind kind = (arg_kind)o->kinds[i];
     if (kind == ARG_FAULT || kind == ARG_FAULT_NODE) break;
     values[n++] = value_for(kind, o);
-    bool has_offset = kind == ARG_BUFFER && i + 1 < o->n_args && o->kinds[i + 1] == ARG_LONG;
-    if (!has_offset) continue;
+    if (kind != ARG_BUFFER) continue;
     values[n++] = (launch_value){.kind = VALUE_INT};
     i++;
   }
@@ -95,10 +94,16 @@ static bool split_texts(const char *at, size_t size, const char *texts[3]) {
   return size == 0;
 }
 
+/* A buffer's offset comes behind it. */
+static bool is_sound_kind(const order *o, uint32_t i) {
+  bool has_offset = i + 1 < o->n_args && o->kinds[i + 1] == ARG_LONG;
+  return o->kinds[i] <= ARG_FAULT_NODE && (o->kinds[i] != ARG_BUFFER || has_offset);
+}
+
 static bool is_sound(const order *o) {
   bool good = o->n_args <= MAX_LAUNCH_ARGS && o->n_sizes <= MAX_ORDER_SIZES &&
               o->local_bytes <= BUFFER_BYTES && o->compute <= DTYPE_BOOL;
-  for (uint32_t i = 0; good && i < o->n_args; i++) good = o->kinds[i] <= ARG_FAULT_NODE;
+  for (uint32_t i = 0; good && i < o->n_args; i++) good = is_sound_kind(o, i);
   for (uint32_t i = 0; good && i < o->n_sizes; i++)
     for (int k = 0; k < 3; k++) good = good && o->sizes[i][k] - 1 < 4096;
   return good;

@@ -20,7 +20,7 @@ typedef struct builder {
 struct builders {
   mutex *lock;     /* of all */
   char *helper;    /* owned */
-  bool is_useless; /* there is no helper, or it is another version */
+  bool is_useless; /* there is no helper, or it is another version or program */
   bool is_unsaved; /* binaries are not yet asked for: the run that waits for the kernels goes first
                     */
   builder all[MAX_BUILDERS];
@@ -54,6 +54,8 @@ static void end_builder(builders *b, builder *one, int timeout_ms) {
 
 void builders_destroy(builders *b) {
   if (!b) return;
+  for (int i = 0; i < MAX_BUILDERS; i++)
+    if (b->all[i].process) child_hang_up(b->all[i].process);
   for (int i = 0; i < MAX_BUILDERS; i++) end_builder(b, &b->all[i], LEAVE_MS);
   mutex_destroy(b->lock);
   free(b->helper);
@@ -72,12 +74,23 @@ static bool has_shared_files(void) {
   return driver_folder_path() || (given && *given);
 }
 
-static bool start_builder(cl_device *d, builder *one) {
+/* It starts none of its own, whatever program it is. */
+static clave_status start_helper(const char *helper, child **out) {
   static const char *const arguments[] = {"clave", "build-kernels", NULL};
+  const char *files = driver_folder_path();
+  text setting = {0};
+  if (files) text_printf(&setting, "%s=%s", quirk_files_variable(), files);
+  clave_status st = text_status(&setting);
+  const char *const settings[] = {"CLAVE_HELPER=off", setting.data, NULL};
+  if (!st) st = child_start(helper, arguments, settings, out);
+  text_free(&setting);
+  return st;
+}
+
+static bool start_builder(cl_device *d, builder *one) {
   builders *b = d->builders;
-  const char *files = driver_folder_path(), *folder = d->cache_dir ? d->cache_dir : "";
-  clave_status st = child_start(b->helper, arguments, files ? quirk_files_variable() : NULL, files,
-                                &one->process);
+  const char *folder = d->cache_dir ? d->cache_dir : "";
+  clave_status st = start_helper(b->helper, &one->process);
   b->is_useless = st != NULL;
   status_free(st);
   if (b->is_useless) return false;
@@ -101,6 +114,14 @@ static void report(const batch *t) {
   if (t->progress) t->progress(t->ctx, t->done, t->n + t->others);
 }
 
+/* One that never greeted has no successor. */
+static void drop(batch *t, builder *one) {
+  builders *b = t->d->builders;
+  if (!one->is_greeted) b->is_useless = true;
+  if (one->order != NO_ORDER) t->done++;
+  end_builder(b, one, 0);
+}
+
 /* Gives it the next order; one that does not take it is ended. */
 static void give_order(batch *t, builder *one) {
   order o;
@@ -118,9 +139,7 @@ static void give_order(batch *t, builder *one) {
     if (one->is_greeted) set_deadline(one, ORDER_MS);
   }
   text_free(&texts);
-  if (good) return;
-  t->done++;
-  end_builder(t->d->builders, one, 0);
+  if (!good) drop(t, one);
 }
 
 static bool is_same_library(const batch *t, const char *payload, uint32_t size) {
@@ -156,11 +175,6 @@ static bool take_message(batch *t, builder *one) {
   report(t);
   give_order(t, one);
   return true;
-}
-
-static void drop(batch *t, builder *one) {
-  if (one->order != NO_ORDER) t->done++;
-  end_builder(t->d->builders, one, 0);
 }
 
 /* Hears one message of whoever. waits: for it, or until one is late. False: there is none. */

@@ -321,8 +321,9 @@ clave_status opencl_device_list(const device_list **out) {
   if (*out) return NULL;
   device_list *mine, *expected = NULL;
   driver_folder_enter();
-  TRY(make_list(&mine));
-  driver_folder_leave(mine->has_files);
+  clave_status st = make_list(&mine);
+  driver_folder_leave(st || mine->has_files); /* what an error leaves undone may use it later */
+  if (st) return st;
   *out = mine;
   if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_ACQUIRE)) {

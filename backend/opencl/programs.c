@@ -444,9 +444,10 @@ static bool save_again(cl_device *d, kernel_program *p, uint64_t variants, clave
   bool has_all = (e.variants & variants) == variants;
   if (has_all) {
     for (uint32_t i = 0; i < e.n_proven; i++) proof_set_add(&p->proven, e.proven[i]);
+    bool adds = p->proven.count > e.n_proven;
     e.proven = p->proven.items;
     e.n_proven = p->proven.count;
-    *st = cache_save(d->cache_dir, p->key, &e);
+    if (adds) *st = cache_save(d->cache_dir, p->key, &e);
   }
   file_map_close(&e.map);
   return has_all;

@@ -22,7 +22,8 @@ static int count_descriptors(void) {
 static child *start_shell(const char *script) {
   const char *arguments[] = {"sh", "-c", script, NULL};
   child *c;
-  assert_null(child_start("/bin/sh", arguments, "CLAVE_TEST_SETTING", "as set", &c));
+  const char *settings[] = {"CLAVE_TEST_SETTING=as set", "CLAVE_TEST=", NULL};
+  assert_null(child_start("/bin/sh", arguments, settings, &c));
   return c;
 }
 
@@ -55,12 +56,15 @@ static void expect_answer(const char *script, const char *answer) {
 static void test_surroundings(void **state) {
   (void)state;
   int inherited = dup(0); /* a host's, not closed by exec */
-  expect_answer("printf \"$CLAVE_TEST_SETTING\" >&0", "as set");
+  setenv("CLAVE_TEST_SETTING", "as it was", 1);
+  setenv("CLAVE_TEST_SETTING_2", "kept", 1);
+  expect_answer("printf \"$CLAVE_TEST_SETTING, $CLAVE_TEST_SETTING_2\" >&0", "as set, kept");
+  expect_answer("printf \"$(env | grep -c ^CLAVE_TEST_SETTING=)\" >&0", "1");
   expect_answer("n=$(ls /proc/self/fd | wc -l); printf $n >&0",
                 "4"); /* ls has 0, 1, 2 and the folder */
   expect_answer("echo aside; echo aside >&2; printf only >&0", "only");
   close(inherited);
-  assert_null(getenv("CLAVE_TEST_SETTING"));
+  assert_string_equal(getenv("CLAVE_TEST_SETTING"), "as it was");
 }
 
 /* Neither a child that is gone nor one that does not end holds us up, with no signal. */
@@ -82,6 +86,19 @@ static void test_bad_children(void **state) {
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
+/* One that listens leaves, though what a host forked has the socket, too. */
+static void test_hang_up(void **state) {
+  (void)state;
+  child *c = start_shell("read -r line; exit 0");
+  int copy = dup(child_socket(c));
+  int64_t begin = clock_ns();
+  child_hang_up(c);
+  child_end(c, 60000);
+  assert_true(clock_ns() - begin < INT64_C(30) * 1000000000);
+  close(copy);
+  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
 /* A host that lets the system take its children's ends. */
 static void test_ignored_children(void **state) {
   (void)state;
@@ -96,7 +113,7 @@ static void test_no_program(void **state) {
   int before = count_descriptors();
   const char *arguments[] = {"none", NULL};
   child *c;
-  clave_status st = child_start("/nowhere/none", arguments, NULL, NULL, &c);
+  clave_status st = child_start("/nowhere/none", arguments, arguments + 1, &c);
   assert_non_null(st);
   assert_null(c);
   status_free(st);
@@ -124,6 +141,7 @@ int main(void) {
       cmocka_unit_test(test_talk),         cmocka_unit_test(test_surroundings),
       cmocka_unit_test(test_bad_children), cmocka_unit_test(test_ignored_children),
       cmocka_unit_test(test_no_program),   cmocka_unit_test(test_helper),
+      cmocka_unit_test(test_hang_up),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,12 +9,14 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 pytestmark = pytest.mark.by_turn(3)
+always = pytest.mark.by_turn(1)
 
 GREETING, ORDER, SAVE, READY, BUILT, SAVED = range(1, 7)
 X = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
@@ -73,6 +75,28 @@ def talker(tmp_path, body):
     return script(tmp_path, textwrap.dedent(head) + textwrap.dedent(body))
 
 
+def watch(folder, ends, seen):
+    """Adds the inodes of the binaries in a folder by their names, again and again."""
+    while not ends.wait(0.001):
+        with contextlib.suppress(FileNotFoundError):
+            for f in os.scandir(folder):
+                if f.name.endswith(".clbin"):
+                    seen.setdefault(f.name, set()).add(f.inode())
+
+
+@pytest.mark.parametrize("check", ["off", "on"])
+def test_binaries_are_kept_once(tool, helped, tmp_path, check):
+    """By the child; the process adds only what it has proven."""
+    ends, seen = threading.Event(), {}
+    thread = threading.Thread(target=watch, args=(tmp_path / "kept", ends, seen))
+    thread.start()
+    helped(tool.exe, CLAVE_CACHE_DIR=str(tmp_path / "kept"), CLAVE_SELF_CHECK=check)
+    ends.set()
+    thread.join()
+    assert seen and max(map(len, seen.values())) == (1 if check == "off" else 2), seen
+
+
+@always
 def test_children_build(tool, helped, tmp_path):
     """They are started, say nothing, and leave the binaries with all that a run wants: the next run builds nothing."""
     log = tmp_path / "log"
@@ -142,6 +166,32 @@ def test_lies_are_not_believed(helped, tmp_path):
         say(5 if kind == 2 else 6, number)
     """
     helped(talker(tmp_path, body))
+
+
+TWO_PROGRAMS = """if True:
+    import os, sys
+    import numpy as np
+    import clave
+    device = clave.Device("opencl")
+    for path in sys.argv[1:]:
+        clave.Session(clave.load(path), device=device)(np.ones((2, 4), np.float32), 2.0)
+    """
+
+
+@pytest.mark.parametrize("body", ["exit 1", "exec sleep 1000"], ids=["ends", "hangs"])
+def test_a_helper_that_never_greets_is_left_alone(tool, helped, program, root, tmp_path, body):
+    """It costs its ten seconds once in a process, not for each program."""
+    log = tmp_path / "log"
+    helper = script(tmp_path, f"#!/bin/sh\necho $CLAVE_HELPER >> {log}\n{body}\n")
+    env = helped.env | {"CLAVE_CACHE_DIR": "off", "CLAVE_HELPER": helper, "PYTHONPATH": str(root / "python")}
+    other = (tool.folder / program).read_text().replace('"mul"', '"add"').replace('"argmax"', '"argmin"')
+    (tool.folder / "other.json").write_text(other)
+    command = [sys.executable, "-c", TWO_PROGRAMS, program, "other.json"]
+    p = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tool.folder)
+    assert p.returncode == 0, p.stderr
+    started = log.read_text().split()
+    assert started and set(started) == {"off"}  # it would start none of its own
+    assert len(started) <= len(os.sched_getaffinity(0))
 
 
 HOST = """if True:
@@ -235,7 +285,8 @@ def test_bad_orders_end_the_child(tool, helped, kind):
     first, _, _ = serve(tool, helped.env, message(GREETING, bytes(40)))
     greeting = first[16:56]
     fields = struct.pack("4IQ", 1000, 1, 0, 0, 0) + bytes(96 + 64)
-    for data in (b"", fields, struct.pack("4IQ", 1, 9, 0, 0, 0) + bytes(160), bytes(184) + b"no ends"):
+    lone_buffer = struct.pack("4IQ", 1, 1, 0, 0, 0) + struct.pack("12Q", *[1] * 12) + bytes(64) + b"f\0\0\0"
+    for data in (b"", fields, lone_buffer, struct.pack("4IQ", 1, 9, 0, 0, 0) + bytes(160), bytes(184) + b"no ends"):
         answer, code, err = serve(tool, helped.env, message(GREETING, greeting) + message(kind, data))
         assert answer == first and code == 0 and not err
 
@@ -247,22 +298,60 @@ def test_source_that_does_not_compile(tool, helped):
     assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0  # clang writes to stderr
 
 
+# By arg_kind of args.h; a buffer and its offset, which is 0, are two.
+KINDS = {
+    "buffer": (0, "__global char *x"),
+    "offset": (4, "long o"),
+    "local": (1, "__local char *l"),
+    "int": (2, "int i"),
+    "uint": (3, "uint u"),
+    "long": (4, "long g"),
+    "ulong": (5, "ulong h"),
+    "float": (6, "float f"),
+    "double": (7, "double d"),
+    "real": (8, "float r"),
+    "index": (9, "int n"),
+    "index8": (10, "int8 v"),
+    "seed": (11, "ulong seed"),
+    "run": (12, "uint run"),
+    "fault": (13, "__global int *fault"),
+    "fault_node": (14, "uint node"),
+}
+LAUNCHED = """__kernel void f(%s) {
+  if (o != 0 || i != 1 || u != 1 || g != 1 || h != 1 || f != 1 || d != 1 || r != 1 || n != 1) __builtin_trap();
+  if (v.s0 + v.s1 + v.s2 + v.s3 != 4 || v.s4 + v.s5 + v.s6 + v.s7 != 4) __builtin_trap();
+  if (seed != 0 || run != 0 || node != 0) __builtin_trap();
+  for (int k = 0; k < n; k++) { l[k] = (char)r + x[o + k]; x[o + k] = l[k] + (fault[0] != 0); }
+}"""
+
+
+@always
 def test_each_local_size_is_launched(tool, helped, tmp_path):
-    """PoCL compiles then; every argument is a one, or the buffer of zeros."""
+    """PoCL compiles then; with arguments of each kind, all of them a one or of zeros."""
     env = helped.env | {"POCL_CACHE_DIR": str(tmp_path / "pocl")}
     (tmp_path / "pocl").mkdir()
     first, _, _ = serve(tool, env, message(GREETING, bytes(40)))
-    kinds = bytes([0, 4, 2, 1, 6]) + bytes(59)  # buffer, long, int, local, float: arg_kind of opencl.h
+    kinds = bytes(number for number, _ in KINDS.values()).ljust(64, b"\0")
     sizes = struct.pack("12Q", 16, 1, 1, 4, 2, 1, *[0] * 6)
-    order = struct.pack("4IQ", 5, 2, 0, 0, 256) + sizes + kinds
-    source = b"""__kernel void f(__global char *x, long o, int n, __local char *l, float r) {
-      for (int i = 0; i < n; i++) { l[i] = (char)r; x[o + i] = l[i]; }
-    }"""
-    texts = b"f\0-cl-std=CL1.2 -w\0" + source + b"\0"
+    order = struct.pack("4IQ", len(KINDS), 2, 0, 0, 256) + sizes + kinds
+    source = LAUNCHED % ", ".join(declaration for _, declaration in KINDS.values())
+    texts = b"f\0-cl-std=CL1.2 -w\0" + source.encode() + b"\0"
     answer, code, err = serve(tool, env, message(GREETING, first[16:56]) + message(ORDER, order + texts))
     assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0 and not err
     built = {f.parent.name.rsplit("-goffs0")[0] for f in (tmp_path / "pocl").rglob("f.so")}
     assert built == {"16-1-1", "4-2-1"}
+
+
+def test_a_drivers_programs_do_not_get_the_socket(tool, helped):
+    ours, its = socket.socketpair()
+    with subprocess.Popen([tool.exe, "build-kernels"], stdin=its, env=helped.env, stderr=subprocess.DEVNULL) as p:
+        its.close()
+        first, _, _ = serve(tool, helped.env, message(GREETING, bytes(40)))
+        ours.sendall(message(GREETING, first[16:56]))
+        assert ours.recv(56, socket.MSG_WAITALL) == first
+        assert os.readlink(f"/proc/{p.pid}/fd/0") == "/dev/null"
+        ours.close()
+        assert p.wait(timeout=60) == 0
 
 
 def test_terminal(tool):

@@ -70,11 +70,32 @@ static int count_kind(const schedule *p, command_kind kind) {
   return n;
 }
 
-/* ---------------------------------------------------------------- passes and views */
-
 #define CHAIN                                      \
   PROGRAM(T("x") "," T("y") "," T("a") "," T("b"), \
           ADD("a", 0, 1, 2) "," ADD("b", 2, 2, 3) "," ADD("y", 3, 3, 1))
+
+/* Sessions share an executable only if every option of it is the same. */
+static void executables_are_told_apart(void **state) {
+  (void)state;
+  static const executable_options none,
+      others[] = {{.unfused = true}, {.fast = true}, {.partial = true}};
+  null_device devices[2];
+  device_set set = null_devices(devices, 2), first = set, strict = set;
+  executable *x;
+  program *p = program_of(CHAIN);
+  first.count = 1;
+  strict.no_fallback = true;
+  good(executable_create(p, &set, &none, &x));
+  assert_true(executable_is_of(x, &set, &none));
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_false(executable_is_of(x, &set, &others[i]));
+  assert_false(executable_is_of(x, &first, &none));
+  assert_false(executable_is_of(x, &strict, &none));
+  executable_destroy(x);
+  program_destroy(p);
+}
+
+/* ---------------------------------------------------------------- passes and views */
 
 static void chains_become_one_command(void **state) {
   (void)state;
@@ -471,6 +492,7 @@ static void found_programs(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(executables_are_told_apart),
       cmocka_unit_test(chains_become_one_command),
       cmocka_unit_test(views_cost_nothing),
       cmocka_unit_test(outputs_alias_nothing),

@@ -13,22 +13,11 @@
 #include "clave.h"
 #include "clave_files.h"
 #include "clave_llm.h"
+#include "test/api/expect.h"
 
 #define MNIST "examples/mnist/mnist.clv"
 #define TINYLM "examples/tinylm/tinylm.clv"
 #define FIRST(type, last) (offsetof(type, last) + sizeof((type *)0)->last)
-
-static void good(clave_status st) {
-  if (st) print_error("%s\n", clave_status_message(st));
-  assert_null(st);
-}
-
-static void expect_error(clave_status st, const char *part) {
-  assert_int_equal(clave_status_code(st), CLAVE_INVALID);
-  if (!strstr(clave_status_message(st), part))
-    fail_msg("%s: no '%s'", clave_status_message(st), part);
-  clave_status_free(st);
-}
 
 typedef struct objects {
   clave_device *device;

@@ -7,20 +7,9 @@
 #include <string.h>
 
 #include "clave.h"
+#include "test/api/expect.h"
 
 #define MNIST "examples/mnist/mnist.clv"
-
-static void good(clave_status st) {
-  if (st) print_error("%s\n", clave_status_message(st));
-  assert_null(st);
-}
-
-static void expect_error(clave_status st, const char *part) {
-  assert_int_equal(clave_status_code(st), CLAVE_INVALID);
-  if (!strstr(clave_status_message(st), part))
-    fail_msg("%s: no '%s'", clave_status_message(st), part);
-  clave_status_free(st);
-}
 
 static clave_placement_info get(const clave_placement *places, uint32_t index) {
   clave_placement_info info = {.size = sizeof info};

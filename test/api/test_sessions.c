@@ -13,14 +13,10 @@
 #include <time.h>
 
 #include "clave.h"
+#include "test/api/expect.h"
 
 #define MNIST "examples/mnist/mnist.clv"
 enum { PIXELS = 28 * 28, CLASSES = 10, THREADS = 4, RUNS = 5 };
-
-static void good(clave_status st) {
-  if (st) print_error("%s\n", clave_status_message(st));
-  assert_null(st);
-}
 
 static void fill_images(float *x, int64_t n, unsigned seed) {
   for (int64_t i = 0; i < n * PIXELS; i++)

@@ -306,6 +306,29 @@ def test_kernels_of_small_groups(net, build, stub, tmp_path):
     assert "takes groups of 32 work-items at most, not of 64" in error
 
 
+PLACES = """
+import sys, clave, dataclasses, json, safetensors.numpy
+session, inputs = clave.Session(sys.argv[1], device="opencl"), safetensors.numpy.load_file(sys.argv[2])
+before = session.placement()
+session.run(*(inputs[f"input_{i}"] for i in range(len(inputs))))
+print(json.dumps([[dataclasses.asdict(p) for p in places] for places in (before, session.placement())]))
+"""
+
+
+def test_placement_of_moved_ops(net, build, stub):
+    """After a run a session says of each op that the device cannot run where it ran, and why."""
+    env = os.environ | stub | {"CLAVE_STUB_KERNEL_GROUP": "32", "CLAVE_DEVICE_CLASS": "gpu", "CLAVE_CACHE_DIR": "off"}
+    p = subprocess.run([sys.executable, "-c", PLACES, net[0], net[2]], capture_output=True, text=True, env=env)
+    assert p.returncode == 0, p.stderr
+    before, after = json.loads(p.stdout)
+    assert len(before) == len(after) and all(n["supported"] and n["reason"] is None for n in before), before
+    assert {"conv", "layer_norm", "softmax"} <= {n["op"] for n in after if n["where"] == "cpu"}, after
+    for n in after:
+        elsewhere = n["where"] == "cpu" or n["reason"] is not None
+        assert n["supported"] != elsewhere, n
+        assert not elsewhere or "takes groups of 32 work-items at most, not of" in n["reason"], n
+
+
 @pytest.mark.parametrize("name", ["control/while_int", "nonzero/detections", "control/scan_many", "control/cond_item"])
 def test_kernels_of_late_parts_that_do_not_build(build, stub, name):
     """Where sizes depend on data, kernels are first wanted when a part of the run is over."""

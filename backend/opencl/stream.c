@@ -4,6 +4,43 @@
 
 #include "backend/opencl/device.h"
 
+/* ---------------------------------------------------------------- the caller's queue */
+
+static void drop_before(cl_stream *s) {
+  if (s->before) s->cl->clReleaseEvent(s->before);
+  s->before = NULL;
+}
+
+/* The two queues meet in a marker, so that the caller's is never waited for as a whole, and may
+ * run out of order. */
+clave_status opencl_begin(stream *base) {
+  cl_stream *s = (cl_stream *)base;
+  cl_command_queue callers = s->device->callers;
+  if (!callers) return NULL;
+  drop_before(s);
+  cl_int code = s->cl->clEnqueueMarkerWithWaitList(callers, 0, NULL, &s->before);
+  if (code != CL_SUCCESS) {
+    s->before = NULL;
+    return opencl_status(code, "clEnqueueMarkerWithWaitList");
+  }
+  CL_TRY(s->cl->clFlush(callers), "clFlush");
+  CL_TRY(s->cl->clEnqueueBarrierWithWaitList(s->queue, 1, &s->before, NULL),
+         "clEnqueueBarrierWithWaitList");
+  return NULL;
+}
+
+/* Once all is over: what followed commands that failed is void. */
+static clave_status check_before(cl_stream *s) {
+  cl_int outcome = CL_COMPLETE;
+  if (!s->before) return NULL;
+  cl_int code = s->cl->clGetEventInfo(s->before, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof outcome,
+                                      &outcome, NULL);
+  drop_before(s);
+  CL_TRY(code, "clGetEventInfo");
+  if (outcome >= 0) return NULL;
+  return opencl_status(outcome, "the caller's commands before the run");
+}
+
 /* ---------------------------------------------------------------- create, destroy */
 
 static clave_status make_queue(cl_stream *s, bool profiling, cl_command_queue *out) {
@@ -67,6 +104,7 @@ void opencl_stream_destroy(backend *b, stream *base) {
     programs_save(s->device);
   }
   drop_events(s);
+  drop_before(s);
   if (s->fault) s->cl->clReleaseMemObject(s->fault);
   if (s->queue) s->cl->clReleaseCommandQueue(s->queue);
   free(s->events);
@@ -143,11 +181,13 @@ clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t by
   return NULL;
 }
 
-clave_status opencl_copy_buffer(stream *base, buffer *to, const buffer *from) {
+clave_status opencl_copy_buffer(stream *base, buffer *to, size_t to_offset, const buffer *from,
+                                size_t from_offset, size_t bytes) {
   cl_stream *s = (cl_stream *)base;
-  if (to->bytes == 0) return NULL;
+  if (bytes == 0) return NULL;
   cl_mem source = ((const cl_buffer *)from)->memory, target = ((cl_buffer *)to)->memory;
-  CL_TRY(s->cl->clEnqueueCopyBuffer(s->queue, source, target, 0, 0, to->bytes, 0, NULL, NULL),
+  CL_TRY(s->cl->clEnqueueCopyBuffer(s->queue, source, target, from_offset, to_offset, bytes, 0,
+                                    NULL, NULL),
          "clEnqueueCopyBuffer");
   return NULL;
 }
@@ -180,6 +220,7 @@ clave_status opencl_finish(stream *base, device_fault *fault) {
   cl_stream *s = (cl_stream *)base;
   *fault = (device_fault){0};
   TRY(wait_for_all(s));
+  TRY(check_before(s));
   TRY(take_fault(s, fault));
   builders_reap(s->device);
   if (s->unsaved && !s->saves_late) {

@@ -174,6 +174,11 @@ def test_allocations_of_every_function_on_opencl(net, build, tmp_path, cache, ev
     run_faults(run, "alloc", *net[:2], "opencl", tmp_path, 0, step, env=cache, least=10)
 
 
+def test_allocations_on_a_hosts_opencl(net, build, cache, everything):
+    run, step = binary(build, "run_opencl_faults"), 1 if everything else 11
+    run_faults(run, "alloc", *net[:2], 0, step, env=cache, least=20)
+
+
 def test_conversations_on_opencl(talk, build, tmp_path, cache, everything):
     run, step = binary(build, "run_talk_faults"), 1 if everything else 61
     run_faults(run, "alloc", *talk, "opencl", tmp_path / "talk", 0, step, env=cache, least=5)
@@ -193,6 +198,11 @@ def test_opencl_calls_of_a_case(build, stub, tmp_path, cache, everything, name):
 def test_opencl_calls_of_every_function(net, build, stub, tmp_path, cache, everything):
     run, step = binary(build, "run_api_faults", sanitized=False), 1 if everything else 23
     run_faults(run, "calls", *net[:2], "opencl", tmp_path, 0, step, env=stub | cache, least=30)
+
+
+def test_calls_on_a_hosts_opencl(net, build, stub, cache, everything):
+    run, step = binary(build, "run_opencl_faults", sanitized=False), 1 if everything else 7
+    run_faults(run, "calls", *net[:2], 0, step, env=stub | cache, least=20)
 
 
 def test_opencl_calls_of_conversations(talk, build, stub, tmp_path, cache, everything):

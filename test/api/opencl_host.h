@@ -32,9 +32,9 @@ static inline void right(cl_int code) {
 
 static inline bool open_loader(void) {
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *f;
-#define X(name)                                       \
-  f = library ? dlsym(library, #name) : NULL;         \
-  memcpy(&cl.name, &f, sizeof f);                     \
+#define X(name)                               \
+  f = library ? dlsym(library, #name) : NULL; \
+  memcpy(&cl.name, &f, sizeof f);             \
   if (!f) return false;
   HOST_CALLS(X)
 #undef X
@@ -108,8 +108,7 @@ static inline cl_uint count_holds(cl_mem memory) {
 
 static inline void write_to(cl_command_queue q, cl_mem to, size_t offset, const void *from,
                             size_t bytes) {
-  if (bytes)
-    right(cl.clEnqueueWriteBuffer(q, to, CL_TRUE, offset, bytes, from, 0, NULL, NULL));
+  if (bytes) right(cl.clEnqueueWriteBuffer(q, to, CL_TRUE, offset, bytes, from, 0, NULL, NULL));
 }
 static inline void read_from(cl_command_queue q, cl_mem from, size_t offset, void *to,
                              size_t bytes) {

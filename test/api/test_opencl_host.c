@@ -169,8 +169,7 @@ static void expect_shape(clave_session *s, uint32_t index, int64_t rows) {
 /* Runs on x of this seed, which the host's queue writes first, and compares with the CPU. */
 static void run_product(const host *h, clave_program *p, clave_session *s, const buffers *b,
                         int64_t rows, unsigned seed) {
-  static float x[MAX_ROWS * IN], y[MAX_ROWS * OUT + 1], z[MAX_ROWS * OUT + 1],
-      got[MAX_ROWS * OUT];
+  static float x[MAX_ROWS * IN], y[MAX_ROWS * OUT + 1], z[MAX_ROWS * OUT + 1], got[MAX_ROWS * OUT];
   size_t n = (size_t)rows * OUT;
   int64_t count;
   fill(x, (size_t)rows * IN, seed);
@@ -495,32 +494,69 @@ static void check_result_on_input(const host *h, clave_program *p, cl_mem in, si
 
 static void test_results_on_inputs(void **state) {
   (void)state;
-  enum { BYTES = 8 * IN * 4, PART = 4096 };
+  enum { PART = 4096, BYTES = 8 * IN * 4 };
   clave_program *p = make_product();
   host h = open_host(0);
-  void *memory = aligned_alloc(4096, PART + 2 * BYTES);
+  void *memory = aligned_alloc(PART, 2 * PART);
   cl_mem whole = new_buffer(h.context, CL_MEM_READ_WRITE, PART + BYTES, NULL);
   cl_mem part = new_part(whole, PART, BYTES);
-  cl_mem a = new_buffer(h.context, CL_MEM_USE_HOST_PTR, 2 * BYTES, memory);
-  cl_mem over = new_buffer(h.context, CL_MEM_USE_HOST_PTR, 2 * BYTES, memory);
+  cl_mem in_place = new_buffer(h.context, CL_MEM_USE_HOST_PTR, 2 * PART, memory);
   check_result_on_input(&h, p, whole, 0, whole, 0);
   check_result_on_input(&h, p, whole, 0, whole, 512);
   check_result_on_input(&h, p, part, 0, whole, PART);
   check_result_on_input(&h, p, whole, PART, part, 128);
-  check_result_on_input(&h, p, a, 64, a, 0);
+  check_result_on_input(&h, p, in_place, 64, in_place, 0);
+  right(cl.clReleaseMemObject(in_place));
+  right(cl.clReleaseMemObject(part));
+  right(cl.clReleaseMemObject(whole));
+  free(memory);
+  clave_program_destroy(p);
+  close_host(&h);
+}
+
+static void test_results_on_results(void **state) {
+  (void)state;
+  enum { PART = 4096, BYTES = 1024 };
+  clave_program *p = make_product();
+  host h = open_host(0);
+  cl_mem whole = new_buffer(h.context, 0, 2 * PART, NULL), part = new_part(whole, PART, PART);
   clave_session *s;
   good(clave_session_create(p, h.device, NULL, &s));
-  good(clave_session_bind_output_mem(s, NULL, 0, whole, PART, 1024));
-  expect_error(clave_session_bind_output_mem(s, NULL, 1, part, 1020, 1024),
+  good(clave_session_bind_output_mem(s, NULL, 0, whole, PART, BYTES));
+  expect_error(clave_session_bind_output_mem(s, NULL, 1, part, BYTES - 4, BYTES),
                "the memory of outputs 0 ('y') and 1 ('z') of method 'forward' overlaps");
-  good(clave_session_bind_output_mem(s, NULL, 1, part, 1024, 1024));
-  good(clave_session_bind_output_mem(s, NULL, 0, a, 1024, 1024));
-  expect_error(clave_session_bind_output_mem(s, NULL, 1, over, 0, 1028), "overlaps");
-  expect_error(clave_session_bind_output(s, NULL, 1, (char *)memory + 1500, 4), "overlaps");
-  good(clave_session_bind_output(s, NULL, 1, (char *)memory + 2048, 1024));
+  good(clave_session_bind_output_mem(s, NULL, 1, part, BYTES, BYTES));
+  expect_error(clave_session_bind_output_mem(s, NULL, 0, part, BYTES + 4, 4), "overlaps");
   clave_session_destroy(s);
-  cl_mem all[] = {part, whole, a, over};
-  for (int i = 0; i < 4; i++) right(cl.clReleaseMemObject(all[i]));
+  right(cl.clReleaseMemObject(part));
+  right(cl.clReleaseMemObject(whole));
+  clave_program_destroy(p);
+  close_host(&h);
+}
+
+/* Buffers over the same memory of the host's, and that memory itself. */
+static void test_results_in_the_hosts_memory(void **state) {
+  (void)state;
+  enum { BYTES = 4096, PART = 1024 };
+  clave_program *p = make_product();
+  host h = open_host(0);
+  char *memory = aligned_alloc(BYTES, BYTES);
+  cl_mem a = new_buffer(h.context, CL_MEM_USE_HOST_PTR, BYTES, memory);
+  cl_mem b = new_buffer(h.context, CL_MEM_USE_HOST_PTR, BYTES, memory);
+  cl_mem_flags flags = 0;
+  clave_session *s;
+  right(cl.clGetMemObjectInfo(a, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
+  good(clave_session_create(p, h.device, NULL, &s));
+  if (flags & CL_MEM_USE_HOST_PTR) { /* else the stub, which copies */
+    good(clave_session_bind_output_mem(s, NULL, 0, a, PART, PART));
+    expect_error(clave_session_bind_output_mem(s, NULL, 1, b, 0, PART + 4), "overlaps");
+    expect_error(clave_session_bind_output(s, NULL, 1, memory + 2 * PART - 4, PART), "overlaps");
+    good(clave_session_bind_output(s, NULL, 1, memory + 2 * PART, PART));
+    expect_error(clave_session_bind_output_mem(s, NULL, 0, b, PART + 4, PART), "overlaps");
+  }
+  clave_session_destroy(s);
+  right(cl.clReleaseMemObject(a));
+  right(cl.clReleaseMemObject(b));
   free(memory);
   clave_program_destroy(p);
   close_host(&h);
@@ -675,6 +711,8 @@ int main(void) {
       cmocka_unit_test(test_failed_commands_before),
       cmocka_unit_test(test_destroyed_in_any_order),
       cmocka_unit_test(test_results_on_inputs),
+      cmocka_unit_test(test_results_on_results),
+      cmocka_unit_test(test_results_in_the_hosts_memory),
       cmocka_unit_test(test_bad_handles),
       cmocka_unit_test(test_bad_memory),
       cmocka_unit_test(test_bad_calls),

@@ -25,13 +25,14 @@ extern "C" {
 #endif
 
 /* context: a cl_context; device: a cl_device_id of it, one that clave_devices_get lists (no
- * sub-device). queue: a cl_command_queue of both, in order or not, or NULL. Each run of a session
- * has a queue of its own in the context; its commands start after those that the caller's queue
- * held when clave_session_run was called, which the run flushes, and fail with
- * them. NULL: the caller waits for what writes bound inputs and what uses bound outputs before a
- * run. All runs are complete when clave_session_run returns, so that what the caller enqueues then,
- * anywhere, sees their results. A command that waits for something the same thread does only after
- * the run (a user event) blocks it for good.
+ * sub-device). queue: a cl_command_queue of both, in order or not, or NULL.
+ *
+ * A session has a queue of its own in the context. What a run enqueues there begins when all is
+ * over that the caller's queue held at the call of clave_session_run, which flushes it, and fails
+ * if that failed. Without a queue the caller waits, before a run, for what writes bound inputs and
+ * what uses bound outputs. A run is complete when clave_session_run returns, so that all that the
+ * caller enqueues then, in any queue, sees its results. A queue that waits for what its own thread
+ * does after the run (a user event) blocks the run for good.
  *
  * options: as for clave_device_open. The CPU backend takes what the device cannot run unless
  * no_fallback is set. */
@@ -39,24 +40,22 @@ CLAVE_API clave_status clave_device_create_from_opencl(void *context, void *devi
                                                        const clave_device_options *options,
                                                        clave_device **out) CLAVE_CHECK;
 
-/* As clave_session_bind_input, from memory of the session's OpenCL device: `memory` is a cl_mem, a
- * buffer or a part of one, of the context that the device was made from, which each run reads
- * where it is, until the input is set or bound again; NULL: no input. shape: dtype and dims,
- * contiguous; its data is not used. The elements begin `offset` bytes behind the buffer's begin, a
- * multiple of the element's size, and lie in it whole. The buffer may be CL_MEM_READ_ONLY, not
- * CL_MEM_WRITE_ONLY, nor kept from the host's reads (CL_MEM_HOST_NO_ACCESS,
- * CL_MEM_HOST_WRITE_ONLY): ops that run on the CPU backend get a copy, and kernels are compared with
- * it when they first run. Host scalars are not bound this way. */
+/* As clave_session_bind_input, from memory of the session's OpenCL device. memory: a cl_mem of the
+ * context that the device was made from, a buffer or a part of one, retained until the input is set
+ * or bound again; NULL: no input. shape: dtype and dims, contiguous; its data is not used. The
+ * elements lie from `offset` on, in bytes, a multiple of an element's size; each run reads them
+ * there. The buffer is not CL_MEM_WRITE_ONLY, nor closed to the host's reads
+ * (CL_MEM_HOST_NO_ACCESS, CL_MEM_HOST_WRITE_ONLY): ops that run on the CPU backend get a copy, and
+ * kernels are compared with it when they first run. Host scalars are not bound this way. */
 CLAVE_API clave_status clave_session_bind_input_mem(clave_session *s, const char *method,
                                                     uint32_t index, const clave_tensor *shape,
                                                     void *memory, size_t offset) CLAVE_CHECK;
-/* As clave_session_bind_output: runs write the result to the `size` bytes of a cl_mem from `offset`
- * on, contiguous, under the same conditions; the buffer is CL_MEM_READ_WRITE and open to the host.
- * NULL: to the session's own memory. It may lie in an input's memory, not in another output's: then,
- * and where the result is not made as a contiguous whole on that device, it is copied there at the
- * run's end, on the device if it was made there. Parts of one buffer, and buffers over the same host
- * memory (CL_MEM_USE_HOST_PTR), are told by where they lie. clave_session_output then gives the
- * result's dtype and dims, with data NULL. */
+/* As clave_session_bind_output: runs write the result, contiguous, to the `size` bytes of a cl_mem
+ * from `offset` on, a CL_MEM_READ_WRITE buffer that is open to the host; NULL: to the session's own
+ * memory. It may lie in an input's memory, not in another output's; parts of one buffer, and
+ * buffers over the same host memory (CL_MEM_USE_HOST_PTR), are told by where they lie. A result
+ * that lies on an input, or is not made as a whole on that device, is copied there when the run
+ * ends; others are made there. clave_session_output gives its dtype and dims, with data NULL. */
 CLAVE_API clave_status clave_session_bind_output_mem(clave_session *s, const char *method,
                                                      uint32_t index, void *memory, size_t offset,
                                                      size_t size) CLAVE_CHECK;

@@ -9,13 +9,13 @@ clave_status opencl_find_device(const void *device, int *index) {
   TRY(opencl_device_list(&l));
   for (*index = 0; *index < l->count; ++*index)
     if (l->entries[*index].id == device) return NULL;
-  return INVALID("it is none of the %d OpenCL devices that libOpenCL.so.1 lists and clave can use%s%s",
-                 l->count, l->reason ? "; " : "", l->reason ? l->reason : "");
+  return INVALID(
+      "it is none of the %d OpenCL devices that libOpenCL.so.1 lists and clave can use%s%s",
+      l->count, l->reason ? "; " : "", l->reason ? l->reason : "");
 }
 
 static clave_status check_context(const cl_device *d, cl_context context) {
-  enum { MOST = 64 };
-  cl_device_id ids[MOST];
+  cl_device_id ids[MAX_CONTEXT_DEVICES];
   size_t size = 0;
   CL_TRY(d->cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof ids, ids, &size),
          "clGetContextInfo");
@@ -52,14 +52,15 @@ clave_status adopt_context(cl_device *d, const opencl_options *o) {
 
 /* Of a buffer, and of the one that it is a part of. */
 typedef struct memory_info {
-  cl_mem whole;       /* itself, or the buffer that it is a part of */
-  size_t origin;      /* where it begins there */
+  cl_mem whole;  /* itself, or the buffer that it is a part of */
+  size_t origin; /* where it begins there */
   size_t bytes;
   cl_mem_flags flags; /* of both */
   void *host;         /* CL_MEM_USE_HOST_PTR: where it begins; else NULL */
 } memory_info;
 
-static clave_status ask(const cl_device *d, cl_mem memory, cl_mem_info what, void *to, size_t size) {
+static clave_status ask(const cl_device *d, cl_mem memory, cl_mem_info what, void *to,
+                        size_t size) {
   CL_TRY(d->cl->clGetMemObjectInfo(memory, what, size, to, NULL), "clGetMemObjectInfo");
   return NULL;
 }
@@ -70,7 +71,8 @@ static clave_status check_kind(const cl_device *d, cl_mem memory) {
   TRY(ask(d, memory, CL_MEM_CONTEXT, &context, sizeof context));
   if (context != d->context) return INVALID("the memory is of another OpenCL context");
   TRY(ask(d, memory, CL_MEM_TYPE, &type, sizeof type));
-  return type == CL_MEM_OBJECT_BUFFER ? NULL : INVALID("the memory is an image or a pipe, no buffer");
+  return type == CL_MEM_OBJECT_BUFFER ? NULL
+                                      : INVALID("the memory is an image or a pipe, no buffer");
 }
 
 static clave_status describe_memory(const cl_device *d, cl_mem memory, memory_info *out) {

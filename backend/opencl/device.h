@@ -174,6 +174,7 @@ extern const int n_kernel_files;
 
 /* ---------------------------------------------------------------- adopt.c: the caller's objects */
 
+enum { MAX_CONTEXT_DEVICES = 64 };
 /* Its context, and its queue if there is one, in the device. */
 clave_status adopt_context(cl_device *d, const opencl_options *o) STATUS_CHECK;
 clave_status opencl_buffer_adopt(backend *b, void *handle, size_t offset, size_t bytes,

@@ -24,7 +24,7 @@ static struct {
 } cl;
 
 static cl_platform_id host_platform;
-static cl_device_id host_device;
+static cl_device_id host_device, other_device; /* of one platform; the other may be NULL */
 
 static inline void right(cl_int code) {
   if (code != CL_SUCCESS) fail_msg("OpenCL error %d", code);
@@ -41,24 +41,29 @@ static inline bool open_loader(void) {
   return true;
 }
 
-/* Looks for the device that clave runs on by default. */
+/* Looks for the device that clave runs on by default, and another beside it. */
 static inline void find_on(cl_platform_id platform, const char *name) {
-  cl_device_id ids[16];
+  cl_device_id ids[16], other = NULL;
   cl_uint n = 0;
   char text[512];
   if (cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 16, ids, &n) != CL_SUCCESS) return;
-  for (cl_uint i = 0; i < n && i < 16 && !host_device; i++) {
+  for (cl_uint i = 0; i < n && i < 16; i++) {
     text[0] = 0;
     right(cl.clGetDeviceInfo(ids[i], CL_DEVICE_NAME, sizeof text, text, NULL));
-    if (strcmp(text, name) == 0) host_device = ids[i];
-    host_platform = platform;
+    if (!host_device && strcmp(text, name) == 0)
+      host_device = ids[i];
+    else
+      other = ids[i];
   }
+  if (host_device) other_device = other;
+  host_platform = platform;
 }
 
 /* Whether there is a device; else says why not. */
 static inline bool find_host_device(void) {
   clave_device_info info = {.size = sizeof info};
   int count;
+  (void)setenv("POCL_DEVICES", "pthread basic", 0); /* PoCL then has two devices */
   cl_platform_id platforms[16];
   cl_uint n = 0;
   good(clave_devices_count(&count));
@@ -69,20 +74,32 @@ static inline bool find_host_device(void) {
   return host_device != NULL;
 }
 
-static inline cl_context new_context(void) {
+static inline cl_context new_context_of(const cl_device_id *devices, cl_uint n) {
   cl_int code;
   cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)host_platform,
                                         0};
-  cl_context context = cl.clCreateContext(properties, 1, &host_device, NULL, NULL, &code);
+  cl_context context = cl.clCreateContext(properties, n, devices, NULL, NULL, &code);
   right(code);
   return context;
 }
+static inline cl_context new_context(void) { return new_context_of(&host_device, 1); }
 
-static inline cl_command_queue new_queue(cl_context context, cl_command_queue_properties how) {
+static inline cl_command_queue new_queue_on(cl_context context, cl_device_id device,
+                                            cl_command_queue_properties how) {
   cl_int code;
-  cl_command_queue queue = cl.clCreateCommandQueue(context, host_device, how, &code);
+  cl_command_queue queue = cl.clCreateCommandQueue(context, device, how, &code);
   right(code);
   return queue;
+}
+static inline cl_command_queue new_queue(cl_context context, cl_command_queue_properties how) {
+  return new_queue_on(context, host_device, how);
+}
+
+/* The ways in which queues may run: how many of in order and out of order the device has. */
+static inline int count_orders(void) {
+  cl_command_queue_properties has = 0;
+  right(cl.clGetDeviceInfo(host_device, CL_DEVICE_QUEUE_PROPERTIES, sizeof has, &has, NULL));
+  return has & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE ? 2 : 1;
 }
 
 static inline cl_mem new_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host) {

@@ -44,18 +44,18 @@ CLAVE_API clave_status clave_device_create_from_opencl(void *context, void *devi
  * context that the device was made from, a buffer or a part of one, retained until the input is set
  * or bound again; NULL: no input. shape: dtype and dims, contiguous; its data is not used. The
  * elements lie from `offset` on, in bytes, a multiple of an element's size; each run reads them
- * there. The buffer is not CL_MEM_WRITE_ONLY, nor closed to the host's reads
- * (CL_MEM_HOST_NO_ACCESS, CL_MEM_HOST_WRITE_ONLY): ops that run on the CPU backend get a copy, and
- * kernels are compared with it when they first run. Host scalars are not bound this way. */
+ * there. The buffer is not CL_MEM_WRITE_ONLY; it may be closed to the host (CL_MEM_HOST_NO_ACCESS
+ * and the like), though ops that run on the CPU backend get a copy, and kernels are compared with
+ * it when they first run. Host scalars are not bound this way. */
 CLAVE_API clave_status clave_session_bind_input_mem(clave_session *s, const char *method,
                                                     uint32_t index, const clave_tensor *shape,
                                                     void *memory, size_t offset) CLAVE_CHECK;
 /* As clave_session_bind_output: runs write the result, contiguous, to the `size` bytes of a cl_mem
- * from `offset` on, a CL_MEM_READ_WRITE buffer that is open to the host; NULL: to the session's own
- * memory. It may lie in an input's memory, not in another output's; parts of one buffer, and
- * buffers over the same host memory (CL_MEM_USE_HOST_PTR), are told by where they lie. A result
- * that lies on an input, or is not made as a whole on that device, is copied there when the run
- * ends; others are made there. clave_session_output gives its dtype and dims, with data NULL. */
+ * from `offset` on, in a CL_MEM_READ_WRITE buffer; NULL: to the session's own memory. It may lie in
+ * an input's memory, not in another output's; parts of one buffer, and buffers over the same host
+ * memory (CL_MEM_USE_HOST_PTR), are told by where they lie. A result that lies on an input, or is
+ * not made as a whole on that device, is copied there when the run ends; others are made there.
+ * clave_session_output gives its dtype and dims, with data NULL. */
 CLAVE_API clave_status clave_session_bind_output_mem(clave_session *s, const char *method,
                                                      uint32_t index, void *memory, size_t offset,
                                                      size_t size) CLAVE_CHECK;

@@ -93,15 +93,10 @@ static clave_status describe_memory(const cl_device *d, cl_mem memory, memory_in
   return NULL;
 }
 
-/* Kernels' results are compared, and other devices are served, by way of the host; a result may be
- * read by what follows. */
+/* A result may be read by what follows. */
 static clave_status check_access(const memory_info *m, bool writable) {
-  cl_mem_flags host = CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_WRITE_ONLY;
   if (m->flags & CL_MEM_WRITE_ONLY) return INVALID("the buffer is CL_MEM_WRITE_ONLY");
   if (writable && m->flags & CL_MEM_READ_ONLY) return INVALID("the buffer is CL_MEM_READ_ONLY");
-  if (writable) host |= CL_MEM_HOST_READ_ONLY;
-  if (m->flags & host)
-    return INVALID("the buffer is kept from the host (CL_MEM_HOST_NO_ACCESS and the like)");
   return NULL;
 }
 
@@ -117,12 +112,15 @@ static clave_status check_memory(const cl_device *d, cl_mem memory, size_t offse
 
 clave_status opencl_buffer_adopt(backend *b, void *handle, size_t offset, size_t bytes,
                                  bool writable, memory_start *place, buffer **out) {
+  const cl_mem_flags closed =
+      CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY;
   cl_device *d = (cl_device *)b;
   memory_info m;
   *out = NULL;
   TRY(check_memory(d, handle, offset, bytes, writable, &m));
   CL_TRY(d->cl->clRetainMemObject(handle), "clRetainMemObject");
   TRY(opencl_buffer_of(d, handle, m.bytes, out));
+  ((cl_buffer *)*out)->is_closed = m.flags & closed;
   *place = m.host ? (memory_start){NULL, (uintptr_t)m.host + offset}
                   : (memory_start){m.whole, m.origin + offset};
   return NULL;

@@ -187,6 +187,7 @@ typedef struct cl_buffer {
   cl_mem memory;
   uint64_t serial;  /* no two of a process have the same, nor 0 */
   const char *host; /* the memory that it is in place in; or NULL */
+  bool is_closed;   /* to the host, which reads and writes a copy on the device */
 } cl_buffer;
 /* Takes over a reference to the memory, on failure too. */
 clave_status opencl_buffer_of(cl_device *d, cl_mem memory, size_t bytes, buffer **out) STATUS_CHECK;

@@ -126,14 +126,43 @@ static clave_status pass_over(const cl_stream *s, const cl_buffer *b, size_t off
   return NULL;
 }
 
+static clave_status write_buffer(cl_stream *s, buffer *to, size_t offset, const void *from,
+                                 size_t bytes, cl_bool waits);
+static clave_status read_buffer(cl_stream *s, const buffer *from, size_t offset, void *to,
+                                size_t bytes, cl_bool waits);
+
 static bool lies_in(const cl_buffer *b, size_t offset, const void *host) {
   return b->host && b->host + offset == (const char *)host;
 }
 
-static clave_status write_buffer(const cl_stream *s, const buffer *to, size_t offset,
-                                 const void *from, size_t bytes, cl_bool waits) {
+/* Commands that use the buffer in between keep it. */
+static clave_status write_closed(cl_stream *s, buffer *to, size_t offset, const void *from,
+                                 size_t bytes, cl_bool waits) {
+  backend *b = &s->device->base;
+  buffer *between;
+  TRY(opencl_buffer_create(b, bytes, &between));
+  clave_status st = write_buffer(s, between, 0, from, bytes, waits);
+  if (!st) st = opencl_copy_buffer(&s->base, to, offset, between, 0, bytes);
+  opencl_buffer_destroy(b, between);
+  return st;
+}
+
+static clave_status read_closed(cl_stream *s, const buffer *from, size_t offset, void *to,
+                                size_t bytes, cl_bool waits) {
+  backend *b = &s->device->base;
+  buffer *between;
+  TRY(opencl_buffer_create(b, bytes, &between));
+  clave_status st = opencl_copy_buffer(&s->base, between, 0, from, offset, bytes);
+  if (!st) st = read_buffer(s, between, 0, to, bytes, waits);
+  opencl_buffer_destroy(b, between);
+  return st;
+}
+
+static clave_status write_buffer(cl_stream *s, buffer *to, size_t offset, const void *from,
+                                 size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
   const cl_buffer *b = (const cl_buffer *)to;
+  if (b->is_closed) return write_closed(s, to, offset, from, bytes, waits);
   if (lies_in(b, offset, from))
     return pass_over(s, b, offset, bytes, CL_MAP_WRITE_INVALIDATE_REGION, waits);
   CL_TRY(
@@ -142,10 +171,11 @@ static clave_status write_buffer(const cl_stream *s, const buffer *to, size_t of
   return NULL;
 }
 
-static clave_status read_buffer(const cl_stream *s, const buffer *from, size_t offset, void *to,
+static clave_status read_buffer(cl_stream *s, const buffer *from, size_t offset, void *to,
                                 size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
   const cl_buffer *b = (const cl_buffer *)from;
+  if (b->is_closed) return read_closed(s, from, offset, to, bytes, waits);
   if (lies_in(b, offset, to)) return pass_over(s, b, offset, bytes, CL_MAP_READ, waits);
   CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, b->memory, waits, offset, bytes, to, 0, NULL, NULL),
          "clEnqueueReadBuffer");

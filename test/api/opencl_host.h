@@ -13,7 +13,7 @@
   X(clGetPlatformIDs) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext) X(clReleaseContext)  \
   X(clGetContextInfo) X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clGetCommandQueueInfo)    \
   X(clCreateBuffer) X(clCreateSubBuffer) X(clCreateImage) X(clReleaseMemObject)                    \
-  X(clGetMemObjectInfo) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer) X(clEnqueueFillBuffer)      \
+  X(clGetMemObjectInfo) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer) X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer)      \
   X(clFinish) X(clFlush) X(clGetEventInfo) X(clCreateUserEvent) X(clSetUserEventStatus) X(clReleaseEvent)
 /* clang-format on */
 
@@ -123,13 +123,28 @@ static inline cl_uint count_holds(cl_mem memory) {
   return n;
 }
 
+/* By way of buffers that are open to the host, as these may not be. */
+static inline cl_mem open_buffer(cl_command_queue q, cl_mem_flags flags, size_t bytes, void *host) {
+  cl_context context;
+  right(cl.clGetCommandQueueInfo(q, CL_QUEUE_CONTEXT, sizeof context, &context, NULL));
+  return new_buffer(context, flags, bytes, host);
+}
+/* Enqueued; `from` is free on return. */
 static inline void write_to(cl_command_queue q, cl_mem to, size_t offset, const void *from,
                             size_t bytes) {
-  if (bytes) right(cl.clEnqueueWriteBuffer(q, to, CL_TRUE, offset, bytes, from, 0, NULL, NULL));
+  if (!bytes) return;
+  cl_mem open = open_buffer(q, CL_MEM_COPY_HOST_PTR, bytes, (void *)(uintptr_t)from);
+  right(cl.clEnqueueCopyBuffer(q, open, to, 0, offset, bytes, 0, NULL, NULL));
+  right(cl.clReleaseMemObject(open));
 }
 static inline void read_from(cl_command_queue q, cl_mem from, size_t offset, void *to,
                              size_t bytes) {
-  if (bytes) right(cl.clEnqueueReadBuffer(q, from, CL_TRUE, offset, bytes, to, 0, NULL, NULL));
+  if (!bytes) return;
+  cl_mem open = open_buffer(q, 0, bytes, NULL);
+  right(cl.clEnqueueCopyBuffer(q, from, open, offset, 0, bytes, 0, NULL, NULL));
+  right(cl.clFinish(q)); /* it may run out of order */
+  right(cl.clEnqueueReadBuffer(q, open, CL_TRUE, 0, bytes, to, 0, NULL, NULL));
+  right(cl.clReleaseMemObject(open));
 }
 
 #endif

@@ -105,10 +105,10 @@ static inline void expect_near(const float *got, const float *want, size_t n) {
 /* ---------------------------------------------------------------- buffers of the host's */
 
 /* A buffer of `room` floats between guards; what lies there is given by a float. */
-static inline cl_mem guarded(const host *h, size_t room) {
+static inline cl_mem guarded(const host *h, cl_mem_flags flags, size_t room) {
   static const float pattern = -77;
   size_t bytes = room * 4 + 2 * GUARD;
-  cl_mem m = new_buffer(h->context, CL_MEM_READ_WRITE, bytes, NULL);
+  cl_mem m = new_buffer(h->context, flags, bytes, NULL);
   right(cl.clEnqueueFillBuffer(h->queue, m, &pattern, sizeof pattern, 0, bytes, 0, NULL, NULL));
   return m;
 }
@@ -128,9 +128,9 @@ typedef struct buffers {
   cl_mem x, y, z, n;
 } buffers;
 
-static inline buffers make_buffers(const host *h) {
-  return (buffers){guarded(h, MAX_ROWS * IN), guarded(h, MAX_ROWS * OUT),
-                   guarded(h, MAX_ROWS * OUT), guarded(h, 2)};
+static inline buffers make_buffers(const host *h, cl_mem_flags flags) {
+  return (buffers){guarded(h, flags, MAX_ROWS * IN), guarded(h, flags, MAX_ROWS * OUT),
+                   guarded(h, flags, MAX_ROWS * OUT), guarded(h, flags, 2)};
 }
 
 static inline void free_buffers(const buffers *b) {
@@ -161,14 +161,12 @@ static inline void expect_shape(clave_session *s, uint32_t index, int64_t rows) 
 
 /* Runs on x of this seed, which the host's queue writes first, and compares with the CPU. */
 static inline void run_product(const host *h, clave_program *p, clave_session *s, const buffers *b,
-                        int64_t rows, unsigned seed) {
+                               int64_t rows, unsigned seed) {
   static float x[MAX_ROWS * IN], y[MAX_ROWS * OUT + 1], z[MAX_ROWS * OUT + 1], got[MAX_ROWS * OUT];
   size_t n = (size_t)rows * OUT;
   int64_t count;
   fill(x, (size_t)rows * IN, seed);
-  if (rows)
-    right(cl.clEnqueueWriteBuffer(h->queue, b->x, CL_FALSE, GUARD, (size_t)rows * IN * 4, x, 0,
-                                  NULL, NULL));
+  write_to(h->queue, b->x, GUARD, x, (size_t)rows * IN * 4);
   good(clave_session_run(s, NULL));
   compute_product(p, x, rows, y, z);
   take(h, b->y, got, n, n); /* earlier runs had fewer rows, or as many */

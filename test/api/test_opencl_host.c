@@ -19,7 +19,7 @@ static void test_product(void **state) {
   clave_program *p = make_product();
   for (int way = 0; way < count_orders(); way++) {
     host h = open_host(way ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0);
-    buffers b = make_buffers(&h);
+    buffers b = make_buffers(&h, 0);
     clave_session *s[2];
     for (int k = 0; k < 2; k++) {
       clave_session_options o = {.size = sizeof o, .profile = k == 1};
@@ -59,8 +59,8 @@ static void test_convolutions(void **state) {
   good(clave_program_load(MNIST, NULL, &p));
   good(clave_session_create(p, h.device, NULL, &s));
   for (int k = 0; k < 2; k++) {
-    x[k] = guarded(&h, MOST * PIXELS);
-    y[k] = guarded(&h, MOST * CLASSES);
+    x[k] = guarded(&h, 0, MOST * PIXELS);
+    y[k] = guarded(&h, 0, MOST * CLASSES);
   }
   for (unsigned i = 0; i < 8; i++) {
     const int64_t n = (int64_t[]){1, 9, 9, 2}[i % 4];
@@ -138,7 +138,8 @@ static void watch(const host *h, ir_op not_this) {
   h->device->set.backends[0]->vt = &watched;
 }
 
-/* Nothing moves where all ops run on the device; an input and results of others do. */
+/* Nothing moves where all ops run on the device; an input and results of others do, also where the
+ * buffers are closed to the host. */
 static void test_devices(void **state) {
   (void)state;
   static const struct {
@@ -146,18 +147,18 @@ static void test_devices(void **state) {
     int moves; /* of a run: x; y; y, z */
   } rows[] = {{IR_OP_COUNT, 0}, {IR_OP_SOFTMAX, 2}, {IR_OP_MATMUL, 3}};
   clave_program *p = make_product();
-  for (unsigned i = 0; i < 3; i++) {
+  for (unsigned i = 0; i < 6; i++) {
     host h = open_host(0);
-    buffers b = make_buffers(&h);
+    buffers b = make_buffers(&h, i < 3 ? 0 : CL_MEM_HOST_NO_ACCESS);
     clave_session *s;
     right(cl.clFinish(h.queue));
-    watch(&h, rows[i].refused);
+    watch(&h, rows[i % 3].refused);
     good(clave_session_create(p, h.device, NULL, &s));
     bind(s, &b, 5);
     run_product(&h, p, s, &b, 5, i); /* kernels are compared */
     n_moved = 0;
     run_product(&h, p, s, &b, 5, i + 10);
-    assert_int_equal(n_moved, rows[i].moves);
+    assert_int_equal(n_moved, rows[i % 3].moves);
     bind(s, &b, 6);
     run_product(&h, p, s, &b, 6, i + 20);
     clave_session_destroy(s);
@@ -197,7 +198,7 @@ static void test_order(void **state) {
   clave_program *p = make_product();
   for (int way = 0; way < count_orders(); way++) {
     host h = open_host(way ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0);
-    buffers b = make_buffers(&h);
+    buffers b = make_buffers(&h, 0);
     clave_session *s;
     right(cl.clFinish(h.queue));
     good(clave_session_create(p, h.device, NULL, &s));
@@ -232,7 +233,7 @@ static void test_failed_commands_before(void **state) {
   enum { ROWS = 2 };
   clave_program *p = make_product();
   host h = open_host(0);
-  buffers b = make_buffers(&h);
+  buffers b = make_buffers(&h, 0);
   clave_session *s;
   cl_device *d = (cl_device *)h.device->set.backends[0];
   cl_functions driver = *d->cl;
@@ -266,7 +267,7 @@ static void test_destroyed_in_any_order(void **state) {
   static float x[ROWS * IN], y[ROWS * OUT + 1], z[ROWS * OUT + 1], got[ROWS * OUT];
   clave_program *p = make_product(), *other = make_product();
   host h = open_host(0);
-  buffers b = make_buffers(&h);
+  buffers b = make_buffers(&h, 0);
   clave_session *s;
   fill(x, ROWS * IN, 3);
   write_to(h.queue, b.x, GUARD, x, sizeof x);

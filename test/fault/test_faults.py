@@ -201,7 +201,7 @@ def test_opencl_calls_of_every_function(net, build, stub, tmp_path, cache, every
 
 
 def test_calls_on_a_hosts_opencl(net, build, stub, cache, everything):
-    run, step = binary(build, "run_opencl_faults", sanitized=False), 1 if everything else 7
+    run, step = binary(build, "run_opencl_faults", sanitized=False), 1 if everything else 13
     run_faults(run, "calls", *net[:2], 0, step, env=stub | cache, least=20)
 
 

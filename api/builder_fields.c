@@ -145,6 +145,22 @@ static char *begin_set(clave_builder *b, const char *name, const ir_field **f) {
   return st ? NULL : (char *)b->op + (*f)->offset;
 }
 
+/* The same of a field of this kind, which takes `given`. */
+static char *begin_kind(clave_builder *b, const char *name, ir_field_kind kind, const char *given) {
+  const ir_field *f;
+  char *at = begin_set(b, name, &f);
+  if (!at || f->kind == kind) return at;
+  end_set(b, name, wrong_type(f, given));
+  return NULL;
+}
+
+/* Ends a setter whose value was made, or not. */
+static void end_put(clave_builder *b, const char *field, char *at, clave_status made,
+                    const void *value, size_t size) {
+  if (!made) memcpy(at, value, size);
+  end_set(b, field, made);
+}
+
 void clave_builder_set_int(clave_builder *b, const char *field, int64_t value) {
   const ir_field *f;
   char *at = begin_set(b, field, &f);
@@ -167,22 +183,14 @@ void clave_builder_set_text(clave_builder *b, const char *field, const char *val
 }
 
 void clave_builder_set_bool(clave_builder *b, const char *field, bool value) {
-  const ir_field *f;
-  char *at = begin_set(b, field, &f);
-  if (!at) return;
-  if (f->kind == IR_FIELD_BOOL) *(bool *)(void *)at = value;
-  end_set(b, field, f->kind == IR_FIELD_BOOL ? NULL : wrong_type(f, "bool"));
+  char *at = begin_kind(b, field, IR_FIELD_BOOL, "bool");
+  if (at) end_put(b, field, at, NULL, &value, sizeof value);
 }
 
 void clave_builder_set_tensor(clave_builder *b, const char *field, clave_id id) {
-  const ir_field *f;
   uint32_t tid = 0;
-  char *at = begin_set(b, field, &f);
-  if (!at) return;
-  clave_status st =
-      f->kind == IR_FIELD_TID ? builder_index(b, id, ID_TENSOR, &tid) : wrong_type(f, "tensor");
-  if (!st) memcpy(at, &tid, sizeof tid);
-  end_set(b, field, st);
+  char *at = begin_kind(b, field, IR_FIELD_TID, "tensor");
+  if (at) end_put(b, field, at, builder_index(b, id, ID_TENSOR, &tid), &tid, sizeof tid);
 }
 
 void clave_builder_set_body(clave_builder *b, const char *field, clave_id body) {
@@ -192,34 +200,23 @@ void clave_builder_set_body(clave_builder *b, const char *field, clave_id body) 
   if (!at) return;
   clave_status st =
       builder_names_body(f) ? builder_index(b, body, ID_BODY, &index) : wrong_type(f, "body");
-  if (!st) memcpy(at, &index, sizeof index);
-  end_set(b, field, st);
+  end_put(b, field, at, st, &index, sizeof index);
 }
 
 /* ---------------------------------------------------------------- lists */
 
 void clave_builder_set_tensors(clave_builder *b, const char *field, const clave_id *tensors,
                                uint32_t n) {
-  const ir_field *f;
   ir_u32s tids;
-  char *at = begin_set(b, field, &f);
-  if (!at) return;
-  clave_status st =
-      f->kind == IR_FIELD_TIDS ? builder_tids(b, tensors, n, &tids) : wrong_type(f, "tensors");
-  if (!st) memcpy(at, &tids, sizeof tids);
-  end_set(b, field, st);
+  char *at = begin_kind(b, field, IR_FIELD_TIDS, "tensors");
+  if (at) end_put(b, field, at, builder_tids(b, tensors, n, &tids), &tids, sizeof tids);
 }
 
 void clave_builder_set_sizes(clave_builder *b, const char *field, const int64_t *literals,
                              const clave_id *values, uint32_t n) {
-  const ir_field *f;
   ir_int_or_vids sizes;
-  char *at = begin_set(b, field, &f);
-  if (!at) return;
-  clave_status st = f->kind == IR_FIELD_INT_OR_VIDS ? builder_ints(b, literals, values, n, &sizes)
-                                                    : wrong_type(f, "sizes");
-  if (!st) memcpy(at, &sizes, sizeof sizes);
-  end_set(b, field, st);
+  char *at = begin_kind(b, field, IR_FIELD_INT_OR_VIDS, "sizes");
+  if (at) end_put(b, field, at, builder_ints(b, literals, values, n, &sizes), &sizes, sizeof sizes);
 }
 
 static clave_status copy_ints(clave_builder *b, const int32_t *values, uint32_t n, ir_i32s *out) {
@@ -232,14 +229,9 @@ static clave_status copy_ints(clave_builder *b, const int32_t *values, uint32_t 
 
 void clave_builder_set_ints(clave_builder *b, const char *field, const int32_t *values,
                             uint32_t n) {
-  const ir_field *f;
   ir_i32s ints;
-  char *at = begin_set(b, field, &f);
-  if (!at) return;
-  clave_status st =
-      f->kind == IR_FIELD_I32S ? copy_ints(b, values, n, &ints) : wrong_type(f, "integers");
-  if (!st) memcpy(at, &ints, sizeof ints);
-  end_set(b, field, st);
+  char *at = begin_kind(b, field, IR_FIELD_I32S, "integers");
+  if (at) end_put(b, field, at, copy_ints(b, values, n, &ints), &ints, sizeof ints);
 }
 
 /* ---------------------------------------------------------------- steps */

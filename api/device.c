@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "clave_opencl.h"
 
 enum { CPU_INDEX = -1 };
 
@@ -223,7 +224,14 @@ static clave_status choose(const char *spec, int *chosen, int *count) {
 
 /* ---------------------------------------------------------------- opening */
 
-static clave_status open_one(int index, const clave_device_options *o, backend **out) {
+/* What a device is opened with. */
+typedef struct opening {
+  clave_device_options options;
+  void *context, *queue; /* the caller's, of OpenCL; or NULL */
+} opening;
+
+static clave_status open_one(int index, const opening *with, backend **out) {
+  const clave_device_options *o = &with->options;
   if (index == CPU_INDEX) return cpu_backend_create(o->n_threads, out);
   const char *kernels = o->kernel_dir;
   if (!kernels || !*kernels) kernels = getenv("CLAVE_KERNEL_DIR");
@@ -232,26 +240,40 @@ static clave_status open_one(int index, const clave_device_options *o, backend *
   opencl_options co = {.cache_dir = cache,
                        .kernel_dir = kernels && *kernels ? kernels : NULL,
                        .message = o->message,
-                       .message_ctx = o->message_ctx};
+                       .message_ctx = o->message_ctx,
+                       .context = with->context,
+                       .queue = with->queue};
   clave_status st = opencl_backend_create(index, &co, out);
   free(cache);
   return st;
 }
 
-static clave_status open_all(const char *spec, const clave_device_options *o, clave_device *d) {
-  int chosen[MAX_BACKENDS], n;
-  TRY(choose(spec, chosen, &n));
+/* The preferred device first; there is room for one more. */
+static clave_status open_chosen(int *chosen, int n, const opening *with, clave_device *d) {
   bool has_cpu = false;
   for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;
-  d->set.no_fallback = o->no_fallback;
-  d->message = o->message;
-  d->message_ctx = o->message_ctx;
+  d->holds = 1;
+  d->set.no_fallback = with->options.no_fallback;
+  d->message = with->options.message;
+  d->message_ctx = with->options.message_ctx;
   if (!has_cpu && !d->set.no_fallback) chosen[n++] = CPU_INDEX;
   for (int i = 0; i < n; i++) {
-    TRY(open_one(chosen[i], o, &d->set.backends[i]));
+    TRY(open_one(chosen[i], with, &d->set.backends[i]));
     d->set.count++;
   }
   describe(&d->set.backends[0]->info, chosen[0], &d->info);
+  return NULL;
+}
+
+static clave_status create_device(int *chosen, int n, const opening *with, clave_device **out) {
+  clave_device *d = calloc(1, sizeof *d);
+  if (!d) return status_no_memory();
+  clave_status st = open_chosen(chosen, n, with, d);
+  if (st) {
+    clave_device_destroy(d);
+    return st;
+  }
+  *out = d;
   return NULL;
 }
 
@@ -275,25 +297,33 @@ static clave_status read_options(const clave_device_options *given, clave_device
 
 clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                clave_device **out) {
-  clave_device_options o;
+  opening with = {.context = NULL};
+  int chosen[MAX_BACKENDS], n;
   *out = NULL;
-  TRY(read_options(options, &o));
+  TRY(read_options(options, &with.options));
   const char *from = "";
   if (!spec) {
     spec = getenv("CLAVE_DEVICE");
     from = "CLAVE_DEVICE";
   }
-  if (!spec || !*spec) TRY(default_spec(&o, &spec));
-  clave_device *d = calloc(1, sizeof *d);
-  if (!d) return status_no_memory();
-  d->holds = 1;
-  clave_status st = open_all(spec, &o, d);
-  if (st) {
-    clave_device_destroy(d);
-    return *from ? status_while(st, "%s", from) : st;
-  }
-  *out = d;
-  return NULL;
+  if (!spec || !*spec) TRY(default_spec(&with.options, &spec));
+  clave_status st = choose(spec, chosen, &n);
+  if (!st) st = create_device(chosen, n, &with, out);
+  return st && *from ? status_while(st, "%s", from) : st;
+}
+
+clave_status clave_device_create_from_opencl(void *context, void *device, void *queue,
+                                             const clave_device_options *options,
+                                             clave_device **out) {
+  opening with = {.context = context, .queue = queue};
+  int chosen[2];
+  const device_list *l;
+  *out = NULL;
+  TRY(read_options(options, &with.options));
+  if (!context || !device) return INVALID("the OpenCL %s is NULL", context ? "device" : "context");
+  TRY(get_list(&l));
+  TRY(status_while(opencl_find_device(device, &chosen[0]), "the OpenCL device"));
+  return create_device(chosen, 1, &with, out);
 }
 
 clave_device *clave_device_retain(clave_device *d) {

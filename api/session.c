@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "clave_opencl.h"
 
 /* CLAVE_MEMORY_BUDGET: bytes, with an optional K, M or G. */
 static clave_status read_budget(uint64_t *out) {
@@ -139,6 +140,24 @@ clave_status clave_session_bind_output(clave_session *s, const char *method, uin
   uint32_t m;
   TRY(program_find_method(s->program, method, &m));
   return session_bind_output(s->s, m, index, data, size);
+}
+
+clave_status clave_session_bind_input_mem(clave_session *s, const char *method, uint32_t index,
+                                          const clave_tensor *shape, void *memory, size_t offset) {
+  uint32_t m;
+  TRY(program_find_method(s->program, method, &m));
+  if (!memory) return session_bind_input(s->s, m, index, NULL);
+  TRY(check_tensor(index, shape));
+  const tensor t = tensor_from_public(shape);
+  return session_bind_input_memory(s->s, m, index, &t, (device_memory){memory, offset});
+}
+
+clave_status clave_session_bind_output_mem(clave_session *s, const char *method, uint32_t index,
+                                           void *memory, size_t offset, size_t size) {
+  uint32_t m;
+  TRY(program_find_method(s->program, method, &m));
+  if (!memory) return session_bind_output(s->s, m, index, NULL, 0);
+  return session_bind_output_memory(s->s, m, index, (device_memory){memory, offset}, size);
 }
 
 clave_status clave_session_run(clave_session *s, const char *method) {

@@ -72,6 +72,13 @@ typedef struct device_fault {
   kernel_fault fault;
 } device_fault;
 
+/* Where memory begins, so that overlaps show: in an object of a driver, or, without one, in the
+ * host's. */
+typedef struct memory_start {
+  const void *object;
+  uintptr_t from;
+} memory_start;
+
 typedef struct backend_vtable {
   void (*destroy)(backend *b);
 
@@ -82,6 +89,10 @@ typedef struct backend_vtable {
    * that the other has changed it. */
   clave_status (*buffer_wrap)(backend *b, const void *host, size_t bytes, bool writable,
                               buffer **out);
+  /* (optional) A buffer over the caller's memory of the device, by its driver's handle; held until
+   * buffer_destroy. Only the `bytes` from `offset` on will be used, which lie at *place. */
+  clave_status (*buffer_adopt)(backend *b, void *handle, size_t offset, size_t bytes, bool writable,
+                               memory_start *place, buffer **out);
   void (*buffer_destroy)(backend *b, buffer *buf); /* takes NULL */
 
   /* Can this backend run the instruction with these operand types (dims may be unknown)? If not,
@@ -91,6 +102,9 @@ typedef struct backend_vtable {
 
   clave_status (*stream_create)(backend *b, stream **out);
   void (*stream_destroy)(backend *b, stream *s); /* waits; takes NULL */
+  /* (optional) What is enqueued from here on runs after what the caller's own queue holds now;
+   * finish says if that failed. */
+  clave_status (*begin)(stream *s);
   /* What the node does: its tensors have types and slots, no buffers; instruction and values
    * outlive it. fast: kernels may contract a * b + c, flush subnormals, and divide less exactly. */
   clave_status (*record)(backend *b, const node *n, bool fast, recording **out);
@@ -123,8 +137,9 @@ typedef struct backend_vtable {
   clave_status (*enqueue_read)(stream *s, const buffer *from, size_t offset, void *to,
                                size_t bytes);
   clave_status (*fill_zero)(stream *s, buffer *to, size_t offset, size_t bytes);
-  /* All of `from`, of the same backend and size; whoever wrote it has finished. */
-  clave_status (*copy)(stream *s, buffer *to, const buffer *from);
+  /* Between buffers of the same backend; whoever else wrote `from` has finished. */
+  clave_status (*copy)(stream *s, buffer *to, size_t to_offset, const buffer *from,
+                       size_t from_offset, size_t bytes);
   /* Waits for all work and reports the first fault since the last finish. */
   clave_status (*finish)(stream *s, device_fault *fault);
   /* (optional) Start and end of what ran under a number in ns of the device's clock, once it is
@@ -155,6 +170,8 @@ typedef struct opencl_options {
   void (*message)(void *ctx, const char *line);
   void *message_ctx;
   bool builds_here; /* no child processes build kernels */
+  /* The caller's, held, in place of a context of its own; after whose commands streams begin. */
+  void *context, *queue;
 } opencl_options;
 /* Where drivers may keep files while the process lives, if there is no room in memory: in a folder
  * of its own within this one; NULL or one that cannot be used: within that for temporary files.
@@ -165,6 +182,8 @@ void opencl_keep_files_in(const char *folder);
  * why, or is NULL. infos live as long as the library. */
 clave_status opencl_devices(const backend_info **infos, int *count,
                             const char **reason) STATUS_CHECK;
+/* The index of a cl_device_id in that list. */
+clave_status opencl_find_device(const void *device, int *index) STATUS_CHECK;
 clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) STATUS_CHECK;
 
 /* Builds kernels for the process at the other end of a socket, until that closes it or has not

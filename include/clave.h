@@ -300,7 +300,8 @@ CLAVE_API clave_status clave_session_bind_input(clave_session *s, const char *me
                                                 uint32_t index,
                                                 const clave_tensor *value) CLAVE_CHECK;
 /* Runs write the result to `data`, likewise; NULL: to the session's own memory. More than `size`
- * bytes fail the run. It may lie in an input's memory, not in another output's. */
+ * bytes fail the run. It may lie in an input's memory, not in another output's.
+ * Both in memory of an OpenCL device: clave_opencl.h. */
 CLAVE_API clave_status clave_session_bind_output(clave_session *s, const char *method,
                                                  uint32_t index, void *data,
                                                  size_t size) CLAVE_CHECK;

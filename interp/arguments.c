@@ -1,5 +1,6 @@
-/* A method's inputs and outputs in the host's memory: the session's own, or the caller's. Devices
- * that share it use large ones in place; the others get and give copies. */
+/* A method's inputs and outputs: in the host's memory, the session's own or the caller's, which
+ * devices that share it use in place where they are large, while the others get and give copies; or
+ * in memory of a device that is the caller's, which that device always uses in place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ void argument_clear(session *s, argument *a) {
   *a = (argument){0};
 }
 
+/* Of the host's. */
 static bool can_wrap(const backend *b, const argument *a) {
   return a->data && a->room >= IN_PLACE_FROM && b->info.shares_host_memory &&
          (uintptr_t)a->data % b->info.alignment == 0;
@@ -38,10 +40,12 @@ static bool can_wrap(const backend *b, const argument *a) {
 
 /* Bindings have addresses of before, and of an arena where this may now be in place. */
 static void use_memory(session *s, argument *a, void *data, size_t room) {
-  if (a->data == data && a->room == room) return;
+  if (!a->is_on_device && a->data == data && a->room == room) return;
   drop_wrapped(s, a);
+  a->is_on_device = false;
   a->data = data;
   a->room = room;
+  a->start = (memory_start){.from = (uintptr_t)data};
   for (int b = 0; b < s->devices.count; b++)
     if (can_wrap(s->devices.backends[b], a)) s->generation++;
 }
@@ -63,9 +67,44 @@ static clave_status use_own(session *s, argument *a, size_t bytes) {
   return NULL;
 }
 
+/* The session's device that takes the caller's memory; -1: none. */
+static int device_that_adopts(const session *s) {
+  for (int b = 0; b < s->devices.count; b++)
+    if (s->devices.backends[b]->vt->buffer_adopt) return b;
+  return -1;
+}
+
+static clave_status use_device_memory(session *s, argument *a, device_memory m, size_t bytes,
+                                      bool writable) {
+  bool is_same = a->is_on_device && a->given.handle == m.handle && a->given.offset == m.offset;
+  if (is_same && a->room == bytes) return NULL;
+  int b = device_that_adopts(s);
+  if (b < 0) return INVALID("the session has no OpenCL device, whose memory it could be");
+  backend *be = s->devices.backends[b];
+  buffer *adopted;
+  memory_start start;
+  TRY(be->vt->buffer_adopt(be, m.handle, m.offset, bytes, writable, &start, &adopted));
+  drop_wrapped(s, a);
+  a->is_on_device = true;
+  a->device = (uint8_t)b;
+  a->given = m;
+  a->wrapped[b] = adopted;
+  a->data = NULL;
+  a->room = bytes;
+  a->start = start;
+  s->generation++;
+  return NULL;
+}
+
+static address on_device(const argument *a) {
+  return (address){a->wrapped[a->device], a->given.offset};
+}
+
+static bool has_memory(const argument *a) { return a->data || a->is_on_device; }
+
 static bool overlap(const argument *a, const argument *b) {
-  uintptr_t from_a = (uintptr_t)a->data, from_b = (uintptr_t)b->data;
-  return a->data && b->data && from_a < from_b + b->room && from_b < from_a + a->room;
+  return has_memory(a) && has_memory(b) && a->start.object == b->start.object &&
+         a->start.from < b->start.from + b->room && b->start.from < a->start.from + a->room;
 }
 
 /* ---------------------------------------------------------------- setting */
@@ -138,6 +177,7 @@ static clave_status give_input(session *s, uint32_t number, uint32_t index,
   const ir_argument *a = &m->inputs.items[index];
   argument *in = &s->methods[number].inputs[index];
   clave_status st = value ? store_input(s, a, in, value, refers) : NULL;
+  if (!value && in->is_on_device) use_memory(s, in, NULL, 0);
   in->set = value && !st;
   return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->name);
 }
@@ -152,6 +192,38 @@ clave_status session_bind_input(session *s, uint32_t number, uint32_t index,
   return give_input(s, number, index, value, true);
 }
 
+static clave_status check_offset(size_t offset, dtype type) {
+  if (offset % dtype_size(type) == 0) return NULL;
+  return INVALID("offset %zu is not a multiple of %zu, the size of an element (%s)", offset,
+                 dtype_size(type), dtype_name(type));
+}
+
+static clave_status store_device_input(session *s, const ir_argument *a, argument *in,
+                                       const tensor *t, device_memory at) {
+  size_t bytes;
+  TRY(check_input(s, a, t));
+  if (a->tensor == IR_NONE) return INVALID("a scalar is set from the host's memory");
+  if (!tensor_is_contiguous(t)) return INVALID("it is not contiguous in the device's memory");
+  TRY(check_offset(at.offset, t->type));
+  TRY(known_bytes(t, &bytes));
+  TRY(use_device_memory(s, in, at, bytes, false));
+  in->is_gathered = false;
+  in->t = *t;
+  tensor_set_contiguous(&in->t);
+  return NULL;
+}
+
+clave_status session_bind_input_memory(session *s, uint32_t number, uint32_t index, const tensor *t,
+                                       device_memory at) {
+  const ir_method *m = &s->prog->ir.methods.items[number];
+  TRY(find_argument(m, &m->inputs, "input", index));
+  const ir_argument *a = &m->inputs.items[index];
+  argument *in = &s->methods[number].inputs[index];
+  clave_status st = store_device_input(s, a, in, t, at);
+  in->set = !st;
+  return status_while(st, "input %u ('%s') of method '%s'", index, a->name, m->name);
+}
+
 static clave_status check_apart(const session *s, uint32_t number, uint32_t index) {
   const ir_method *m = &s->prog->ir.methods.items[number];
   const argument *outputs = s->methods[number].outputs;
@@ -162,19 +234,46 @@ static clave_status check_apart(const session *s, uint32_t number, uint32_t inde
   return NULL;
 }
 
-clave_status session_bind_output(session *s, uint32_t number, uint32_t index, void *data,
-                                 size_t bytes) {
+/* An output that begins anew, in memory that it has then. */
+static clave_status begin_output(session *s, uint32_t number, uint32_t index, argument **out) {
   const ir_method *m = &s->prog->ir.methods.items[number];
   TRY(find_argument(m, &m->outputs, "output", index));
-  argument *out = &s->methods[number].outputs[index];
+  *out = &s->methods[number].outputs[index];
   s->methods[number].has_run = false; /* its result may have lain there */
-  use_memory(s, out, data, data ? bytes : 0);
-  out->is_bound = data != NULL;
-  clave_status st = out->is_bound ? check_apart(s, number, index) : NULL;
+  return NULL;
+}
+
+/* It has memory of the caller's now; if not good, it goes back to the session's own. */
+static clave_status end_output(session *s, uint32_t number, uint32_t index, clave_status st) {
+  argument *out = &s->methods[number].outputs[index];
+  out->is_bound = !st;
+  if (!st) st = check_apart(s, number, index);
   if (!st) return NULL;
   use_memory(s, out, NULL, 0);
   out->is_bound = false;
   return st;
+}
+
+clave_status session_bind_output(session *s, uint32_t number, uint32_t index, void *data,
+                                 size_t bytes) {
+  argument *out;
+  TRY(begin_output(s, number, index, &out));
+  use_memory(s, out, data, data ? bytes : 0);
+  out->is_bound = false;
+  return data ? end_output(s, number, index, NULL) : NULL;
+}
+
+clave_status session_bind_output_memory(session *s, uint32_t number, uint32_t index,
+                                        device_memory at, size_t bytes) {
+  argument *out;
+  TRY(begin_output(s, number, index, &out));
+  const ir_method *m = &s->prog->ir.methods.items[number];
+  const ir_argument *a = &m->outputs.items[index];
+  clave_status st =
+      a->tensor == IR_NONE ? NULL : check_offset(at.offset, s->prog->types[a->tensor].type);
+  if (!st) st = use_device_memory(s, out, at, bytes, true);
+  st = status_while(st, "output %u ('%s') of method '%s'", index, a->name, m->name);
+  return end_output(s, number, index, st);
 }
 
 clave_status session_output(session *s, uint32_t number, uint32_t index, host_tensor *out) {
@@ -199,7 +298,9 @@ static clave_status place(const running *r, argument *a, uint32_t block_index, b
   session *s = r->s;
   const block *k = &r->b->p->blocks[block_index];
   backend *be = s->devices.backends[k->backend];
-  if (!is_in_arena(r, block_index) || k->part != r->b->p->number || !can_wrap(be, a)) return NULL;
+  if (!is_in_arena(r, block_index) || k->part != r->b->p->number) return NULL;
+  if (a->is_on_device && a->device == k->backend) r->b->blocks[block_index] = on_device(a);
+  if (!can_wrap(be, a)) return NULL;
   if (!a->wrapped[k->backend])
     TRY(be->vt->buffer_wrap(be, a->data, a->room, writable, &a->wrapped[k->backend]));
   r->b->blocks[block_index] = (address){.buf = a->wrapped[k->backend]};
@@ -276,8 +377,17 @@ clave_status gather_inputs(const running *r) {
   return NULL;
 }
 
+/* Of the caller's memory on a device the others get copies. */
+static clave_status write_input(const running *r, const argument *in, const storage *g, int b) {
+  const address to = r->b->blocks[g->block[b]];
+  if (in->is_on_device)
+    return in->device == b ? NULL : copy_bytes(r, in->device, on_device(in), b, to, g->bytes);
+  stream *s = r->s->streams[b];
+  return s->owner->vt->enqueue_write(s, to.buf, to.offset, in->data, g->bytes);
+}
+
 clave_status write_inputs(const running *r) {
-  session *s = r->s;
+  const session *s = r->s;
   const schedule *p = r->b->p;
   const ir_arguments *inputs = &r->g->method->inputs;
   for (uint32_t i = 0; i < inputs->count; i++) {
@@ -287,31 +397,35 @@ clave_status write_inputs(const running *r) {
     for (int b = 0; b < s->devices.count; b++) {
       if (g->block[b] == NO_INDEX || !g->bytes || p->blocks[g->block[b]].part != p->number)
         continue;
-      bound_tensor t = bind_location(r->b, p->at[tid], b);
-      TRY(s->devices.backends[b]->vt->enqueue_write(s->streams[b], t.buf, t.buffer_offset,
-                                                    r->state->inputs[i].data, g->bytes));
+      TRY(write_input(r, &r->state->inputs[i], g, b));
     }
   }
   return NULL;
 }
 
+static clave_status read_scalar(const running *r, const scalar_value *v, argument *o) {
+  unsigned char element[8];
+  scalar_to_bytes(v, &o->t, o->is_on_device ? element : o->data);
+  if (!o->is_on_device) return NULL;
+  stream *s = r->s->streams[o->device];
+  const address to = on_device(o);
+  return s->owner->vt->write(s, to.buf, to.offset, element, dtype_size(o->t.type));
+}
+
 static clave_status read_output(const running *r, uint32_t i) {
-  session *s = r->s;
   const schedule *p = r->b->p;
   const ir_argument *a = &r->g->method->outputs.items[i];
   argument *o = &r->state->outputs[i];
   TRY(reserve_output(r, i));
-  if (a->tensor == IR_NONE) {
-    scalar_to_bytes(&p->values[a->value], &o->t, o->data);
-    return NULL;
-  }
+  if (a->tensor == IR_NONE) return read_scalar(r, &p->values[a->value], o);
   size_t bytes;
   TRY(known_bytes(&o->t, &bytes));
-  location l = p->at[a->tensor];
-  int b = p->storages[l.storage].home;
-  bound_tensor t = bind_location(r->b, l, b);
-  return s->devices.backends[b]->vt->enqueue_read(s->streams[b], t.buf, t.buffer_offset, o->data,
-                                                  bytes);
+  const storage *g = &p->storages[p->at[a->tensor].storage];
+  const address from = r->b->blocks[g->block[g->home]];
+  stream *s = r->s->streams[g->home];
+  if (!o->is_on_device) return s->owner->vt->enqueue_read(s, from.buf, from.offset, o->data, bytes);
+  if (from.buf == o->wrapped[g->home]) return NULL; /* made there */
+  return copy_bytes(r, g->home, from, o->device, on_device(o), bytes);
 }
 
 /* A result that lies on an input is read when no other device needs that any more. */

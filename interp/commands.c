@@ -81,20 +81,26 @@ void free_staged(session *s) {
   s->staged_bytes = 0;
 }
 
-static clave_status run_transfer(const running *r, const command *c) {
+clave_status copy_bytes(const running *r, int from_backend, address from, int to_backend,
+                        address to, size_t bytes) {
   session *s = r->s;
-  const storage *g = &r->b->p->storages[c->x.storage];
-  if (!g->bytes) return NULL;
-  const backend_vtable *from_vt = s->devices.backends[g->home]->vt,
-                       *to_vt = s->devices.backends[c->backend]->vt;
-  const location bytes = {c->x.storage, {.type = DTYPE_U8}};
-  bound_tensor from = bind_location(r->b, bytes, g->home),
-               to = bind_location(r->b, bytes, c->backend);
+  const backend_vtable *from_vt = s->devices.backends[from_backend]->vt,
+                       *to_vt = s->devices.backends[to_backend]->vt;
   void *host;
-  TRY(stage(s, g->bytes, &host));
-  TRY(from_vt->read(s->streams[g->home], from.buf, from.buffer_offset, host, g->bytes));
-  TRY(to_vt->enqueue_write(s->streams[c->backend], to.buf, to.buffer_offset, host, g->bytes));
+  if (!bytes) return NULL;
+  if (from_backend == to_backend)
+    return to_vt->copy(s->streams[to_backend], to.buf, to.offset, from.buf, from.offset, bytes);
+  TRY(stage(s, bytes, &host));
+  TRY(from_vt->read(s->streams[from_backend], from.buf, from.offset, host, bytes));
+  TRY(to_vt->enqueue_write(s->streams[to_backend], to.buf, to.offset, host, bytes));
   return s->staged_bytes > MAX_STAGED ? finish_all(s, r->g) : NULL;
+}
+
+static clave_status run_transfer(const running *r, const command *c) {
+  const storage *g = &r->b->p->storages[c->x.storage];
+  const address *blocks = r->b->blocks;
+  return copy_bytes(r, g->home, blocks[g->block[g->home]], c->backend, blocks[g->block[c->backend]],
+                    g->bytes);
 }
 
 /* ---------------------------------------------------------------- observers */

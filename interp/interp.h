@@ -62,6 +62,12 @@ typedef struct host_tensor {
   void *data;
 } host_tensor;
 
+/* The caller's memory of a device, by its driver's handle (OpenCL: a cl_mem). */
+typedef struct device_memory {
+  void *handle;
+  size_t offset; /* bytes */
+} device_memory;
+
 typedef struct session_options {
   uint64_t memory_budget; /* bytes; 0: the device's memory */
   bool poison, profile;
@@ -94,8 +100,15 @@ clave_status session_bind_input(session *s, uint32_t method, uint32_t index,
 /* Runs write the result there; NULL: into the session's own memory. */
 clave_status session_bind_output(session *s, uint32_t method, uint32_t index, void *data,
                                  size_t bytes) STATUS_CHECK;
+/* The same in memory of a device, which is held and used where it is, contiguous. `bytes` from the
+ * offset on are the output's. */
+clave_status session_bind_input_memory(session *s, uint32_t method, uint32_t index, const tensor *t,
+                                       device_memory at) STATUS_CHECK;
+clave_status session_bind_output_memory(session *s, uint32_t method, uint32_t index,
+                                        device_memory at, size_t bytes) STATUS_CHECK;
 clave_status session_run(session *s, uint32_t method) STATUS_CHECK;
-/* Result of the last run; contiguous, owned by the session or where it was bound. */
+/* Result of the last run; contiguous, owned by the session or where it was bound; data is NULL if
+ * that is memory of a device. */
 clave_status session_output(session *s, uint32_t method, uint32_t index,
                             host_tensor *out) STATUS_CHECK;
 clave_status session_reset(session *s) STATUS_CHECK;

@@ -153,8 +153,18 @@ clave_status run_parts(const running *r) {
 
 /* ---------------------------------------------------------------- runs */
 
+/* Devices whose maker has a queue: its commands come first. */
+static clave_status begin_streams(const session *s) {
+  for (int b = 0; b < s->devices.count; b++) {
+    const backend_vtable *vt = s->devices.backends[b]->vt;
+    if (vt->begin) TRY(vt->begin(s->streams[b]));
+  }
+  return NULL;
+}
+
 static clave_status run_binding(const running *r) {
-  clave_status st = run_parts(r);
+  clave_status st = begin_streams(r->s);
+  if (!st) st = run_parts(r);
   if (!st) st = read_outputs(r);
   clave_status faults = finish_all(r->s, r->g);
   if (st) {

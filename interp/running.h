@@ -6,18 +6,22 @@
 
 enum { KEPT_BINDINGS = 4 };
 
-/* An input or output in the host's memory, contiguous. */
+/* An input or output, contiguous. */
 typedef struct argument {
   bool set, is_bound;  /* of inputs; of outputs: `data` is the caller's */
   bool is_gathered;    /* an input that each run copies from `source`, which has strides */
   tensor t;            /* of outputs: since a run */
   scalar_value scalar; /* in place of a tensor */
-  void *data;          /* `own`, or the caller's */
+  void *data;          /* `own`, or the caller's; NULL: none yet, or on a device */
   size_t room;         /* bytes there */
+  memory_start start;  /* of the caller's */
+  bool is_on_device; /* the caller's memory is that of `device` from wrapped[device] + offset on */
+  uint8_t device;
+  device_memory given; /* that memory */
   void *own;           /* owned */
   size_t capacity;
   host_tensor source;
-  buffer *wrapped[MAX_BACKENDS]; /* owned; `data` in place; NULL: not yet, or not possible */
+  buffer *wrapped[MAX_BACKENDS]; /* owned; the memory in place; NULL: not yet, or not possible */
 } argument;
 
 typedef struct address {
@@ -123,7 +127,7 @@ typedef struct running {
   binding *b;
 } running;
 
-/* ---- arguments.c ---- inputs and outputs on the host */
+/* ---- arguments.c ---- inputs and outputs */
 void argument_clear(session *s, argument *a);
 clave_status gather_inputs(const running *r) STATUS_CHECK;
 /* Blocks of the current schedule that devices use in place; its other ones have addresses. */
@@ -161,6 +165,9 @@ clave_status run_commands(const running *r, range commands) STATUS_CHECK;
 clave_status run_command(const running *r, const command *c, command_state *state) STATUS_CHECK;
 /* Builds the kernels of what the current schedule added. */
 clave_status prepare_kernels(const running *r) STATUS_CHECK;
+/* Between buffers of two devices, or of one. */
+clave_status copy_bytes(const running *r, int from_backend, address from, int to_backend,
+                        address to, size_t bytes) STATUS_CHECK;
 void free_staged(session *s); /* all devices have finished */
 clave_status read_element(const running *r, location l, int backend,
                           unsigned char *raw) STATUS_CHECK;

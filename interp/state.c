@@ -73,14 +73,19 @@ static clave_status transfer_state(session *to, session *from, uint32_t index) {
   return st;
 }
 
+static clave_status copy_state(const backend *be, stream *s, buffer *to, const buffer *from) {
+  return be->vt->copy(s, to, 0, from, 0, to->bytes);
+}
+
 clave_status session_copy_state(session *to, session *from) {
   if (to->prog != from->prog) return INVALID("the sessions are of different programs");
   if (to == from) return NULL;
   for (uint32_t i = 0; i < to->prog->ir.n_state; i++) {
     int a = from->x->state_home[i], b = to->x->state_home[i];
     backend *be = to->devices.backends[b];
-    TRY(from->devices.backends[a] == be ? be->vt->copy(to->streams[b], to->state[i], from->state[i])
-                                        : transfer_state(to, from, i));
+    TRY(from->devices.backends[a] == be
+            ? copy_state(be, to->streams[b], to->state[i], from->state[i])
+            : transfer_state(to, from, i));
   }
   for (int b = 0; b < to->devices.count; b++) {
     device_fault none; /* copies meet no bad data */

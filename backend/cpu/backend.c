@@ -168,9 +168,11 @@ static clave_status fill_zero(stream *s, buffer *to, size_t offset, size_t bytes
   return NULL;
 }
 
-static clave_status copy_buffer(stream *s, buffer *to, const buffer *from) {
+static clave_status copy_buffer(stream *s, buffer *to, size_t to_offset, const buffer *from,
+                                size_t from_offset, size_t bytes) {
   (void)s;
-  if (to->bytes > 0) memcpy(cpu_buffer_data(to), cpu_buffer_data(from), to->bytes);
+  if (bytes > 0)
+    memcpy(cpu_buffer_data(to) + to_offset, cpu_buffer_data(from) + from_offset, bytes);
   return NULL;
 }
 

@@ -17,6 +17,7 @@ static void destroy_device(backend *b) {
   builders_destroy(d->builders);
   programs_destroy(d);
   gemm_clblast_close(d);
+  if (d->callers) d->cl->clReleaseCommandQueue(d->callers);
   if (d->context) d->cl->clReleaseContext(d->context);
   mutex_destroy(d->lock);
   mutex_destroy(d->note_lock);
@@ -63,10 +64,12 @@ static const backend_vtable opencl_vtable = {
     .destroy = destroy_device,
     .buffer_create = opencl_buffer_create,
     .buffer_wrap = opencl_buffer_wrap,
+    .buffer_adopt = opencl_buffer_adopt,
     .buffer_destroy = opencl_buffer_destroy,
     .supports = device_supports,
     .stream_create = opencl_stream_create,
     .stream_destroy = opencl_stream_destroy,
+    .begin = opencl_begin,
     .record = opencl_record,
     .recording_destroy = opencl_recording_destroy,
     .cache_destroy = opencl_cache_destroy,
@@ -127,19 +130,22 @@ static clave_status open_cache(cl_device *d, const char *folder) {
   return NULL;
 }
 
+static clave_status create_context(cl_device *d) {
+  cl_int code;
+  cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                        (cl_context_properties)d->entry->platform, 0};
+  d->context = d->cl->clCreateContext(properties, 1, &d->entry->id, NULL, NULL, &code);
+  if (code == CL_SUCCESS) return NULL;
+  d->context = NULL;
+  return opencl_status(code, "clCreateContext");
+}
+
 static clave_status init_device(cl_device *d, const opencl_options *o) {
   TRY(mutex_create(&d->lock));
   TRY(mutex_create(&d->note_lock));
   TRY(mutex_create(&d->first_lock));
   d->first_alone = quirk_first_alone(d->base.info.platform);
-  cl_int code;
-  cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                        (cl_context_properties)d->entry->platform, 0};
-  d->context = d->cl->clCreateContext(properties, 1, &d->entry->id, NULL, NULL, &code);
-  if (code != CL_SUCCESS) {
-    d->context = NULL;
-    return opencl_status(code, "clCreateContext");
-  }
+  TRY(o && o->context ? adopt_context(d, o) : create_context(d));
   TRY(find_platform_key(d));
   if (quirk_serial_builds(d->base.info.platform) && !(o && o->builds_here))
     TRY(builders_create(&d->builders));

@@ -7,27 +7,33 @@
 /* A zero-size buffer is legal above, not in OpenCL. */
 static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
 
+clave_status opencl_buffer_of(cl_device *d, cl_mem memory, size_t bytes, buffer **out) {
+  static uint64_t serial;
+  cl_buffer *buf = calloc(1, sizeof *buf);
+  *out = buf ? &buf->base : NULL;
+  if (!buf) {
+    d->cl->clReleaseMemObject(memory);
+    return status_no_memory();
+  }
+  buf->base.bytes = bytes;
+  buf->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+  buf->memory = memory;
+  return NULL;
+}
+
 static clave_status create_buffer(backend *b, cl_mem_flags flags, void *host, size_t bytes,
                                   buffer **out) {
-  static uint64_t serial;
   cl_device *d = (cl_device *)b;
   *out = NULL;
   if (bytes > b->info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
                       "a buffer of %zu bytes is larger than the device allows (%llu)", bytes,
                       (unsigned long long)b->info.max_alloc);
-  cl_buffer *buf = calloc(1, sizeof *buf);
-  if (!buf) return status_no_memory();
   cl_int code;
-  buf->base.bytes = bytes;
-  buf->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-  buf->memory = d->cl->clCreateBuffer(d->context, flags, at_least_one(bytes), host, &code);
-  if (code != CL_SUCCESS) {
-    free(buf);
+  cl_mem memory = d->cl->clCreateBuffer(d->context, flags, at_least_one(bytes), host, &code);
+  if (code != CL_SUCCESS)
     return status_while(opencl_status(code, "clCreateBuffer"), "%zu bytes", bytes);
-  }
-  *out = &buf->base;
-  return NULL;
+  return opencl_buffer_of(d, memory, bytes, out);
 }
 
 clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) {

@@ -16,8 +16,11 @@
   X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                      \
   X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer)                        \
   X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer) X(clFlush) X(clFinish) X(clReleaseEvent)          \
-  X(clGetEventProfilingInfo) X(clGetKernelWorkGroupInfo)             \
-  X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject)
+  X(clGetEventProfilingInfo) X(clGetKernelWorkGroupInfo)                                          \
+  X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject)                                                \
+  X(clRetainContext) X(clGetContextInfo) X(clRetainCommandQueue) X(clGetCommandQueueInfo)         \
+  X(clRetainMemObject) X(clGetMemObjectInfo)                                                      \
+  X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList) X(clGetEventInfo)
 /* clang-format on */
 
 typedef struct cl_functions {
@@ -117,8 +120,9 @@ struct cl_device {
   backend base;
   const cl_functions *cl;
   const device_entry *entry;
-  cl_context context;
-  char *cache_dir, *kernel_dir;                 /* owned; NULL: none, embedded */
+  cl_context context;           /* held */
+  cl_command_queue callers;     /* held: commands of streams follow those in it; or NULL */
+  char *cache_dir, *kernel_dir; /* owned; NULL: none, embedded */
   void (*message)(void *ctx, const char *line); /* may be NULL */
   void *message_ctx;
   uint64_t platform_key[2]; /* of device, driver, CPU flags: part of every cache key */
@@ -170,6 +174,14 @@ typedef struct kernel_file {
 extern const kernel_file kernel_files[];
 extern const int n_kernel_files;
 
+/* ---------------------------------------------------------------- adopt.c: the caller's objects */
+
+enum { MAX_CONTEXT_DEVICES = 64 };
+/* Its context, and its queue if there is one, in the device. */
+clave_status adopt_context(cl_device *d, const opencl_options *o) STATUS_CHECK;
+clave_status opencl_buffer_adopt(backend *b, void *handle, size_t offset, size_t bytes,
+                                 bool writable, memory_start *place, buffer **out) STATUS_CHECK;
+
 /* ---------------------------------------------------------------- buffer.c */
 
 typedef struct cl_buffer {
@@ -177,7 +189,10 @@ typedef struct cl_buffer {
   cl_mem memory;
   uint64_t serial;  /* no two of a process have the same, nor 0 */
   const char *host; /* the memory that it is in place in; or NULL */
+  bool is_closed;   /* to the host, which reads and writes a copy on the device */
 } cl_buffer;
+/* Takes over a reference to the memory, on failure too. */
+clave_status opencl_buffer_of(cl_device *d, cl_mem memory, size_t bytes, buffer **out) STATUS_CHECK;
 clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
 clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
                                 buffer **out) STATUS_CHECK;
@@ -298,6 +313,7 @@ typedef struct cl_stream {
   cl_mem fault;       /* one fault_record */
   fault_record found; /* what finish reads of it */
   bool fault_armed;   /* a kernel that may write it was enqueued since the last finish */
+  cl_event before;    /* owned: when the caller's commands before the run are over; or NULL */
   uint32_t number;    /* of the node being run */
   bool profiling;
   timed_event *events;
@@ -320,7 +336,9 @@ clave_status opencl_enqueue_write(stream *s, buffer *to, size_t offset, const vo
 clave_status opencl_enqueue_read(stream *s, const buffer *from, size_t offset, void *to,
                                  size_t bytes) STATUS_CHECK;
 clave_status opencl_fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) STATUS_CHECK;
-clave_status opencl_copy_buffer(stream *s, buffer *to, const buffer *from) STATUS_CHECK;
+clave_status opencl_copy_buffer(stream *s, buffer *to, size_t to_offset, const buffer *from,
+                                size_t from_offset, size_t bytes) STATUS_CHECK;
+clave_status opencl_begin(stream *s) STATUS_CHECK;
 clave_status opencl_finish(stream *s, device_fault *fault) STATUS_CHECK;
 clave_status opencl_profile(stream *s, bool on) STATUS_CHECK;
 clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns,

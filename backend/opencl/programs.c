@@ -453,23 +453,50 @@ static bool save_again(cl_device *d, kernel_program *p, uint64_t variants, clave
   return has_all;
 }
 
+/* Which of a program's binaries is the device's. In a context of several a program made of source
+ * is of all; PoCL counts only those that it was built for. */
+static clave_status own_binary(const cl_device *d, cl_program handle, size_t count, size_t *out) {
+  cl_device_id ids[MAX_CONTEXT_DEVICES];
+  *out = 0;
+  if (count == 1) return NULL;
+  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_DEVICES, sizeof ids, ids, NULL),
+         "clGetProgramInfo");
+  while (*out + 1 < count && ids[*out] != d->entry->id) ++*out;
+  return NULL;
+}
+
+/* size 0: the driver has no binaries. *data is owned by the caller, on failure too. */
+static clave_status read_binary(const cl_device *d, cl_program handle, unsigned char **data,
+                                size_t *size) {
+  size_t sizes[MAX_CONTEXT_DEVICES], bytes = 0, own;
+  unsigned char *all[MAX_CONTEXT_DEVICES] = {NULL};
+  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &bytes),
+         "clGetProgramInfo");
+  const size_t count = bytes / sizeof sizes[0];
+  if (!count) return NULL;
+  TRY(own_binary(d, handle, count, &own));
+  *size = sizes[own];
+  if (!*size) return NULL;
+  *data = all[own] = malloc(*size);
+  if (!*data) return status_no_memory();
+  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARIES, count * sizeof all[0], all, NULL),
+         "clGetProgramInfo");
+  return NULL;
+}
+
 static clave_status save_program(cl_device *d, kernel_program *p, uint64_t variants) {
   clave_status st = NULL;
   if (save_again(d, p, variants, &st)) return st;
+  unsigned char *data = NULL;
   size_t size = 0;
-  CL_TRY(d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL),
-         "clGetProgramInfo");
-  if (size == 0) return NULL; /* the driver has no binaries */
-  unsigned char *data = malloc(size);
-  if (!data) return status_no_memory();
-  cl_int code = d->cl->clGetProgramInfo(p->handle, CL_PROGRAM_BINARIES, sizeof data, &data, NULL);
-  st = code == CL_SUCCESS ? cache_save(d->cache_dir, p->key,
-                                       &(cache_entry){.data = data,
-                                                      .size = size,
-                                                      .variants = variants,
-                                                      .proven = p->proven.items,
-                                                      .n_proven = p->proven.count})
-                          : opencl_status(code, "clGetProgramInfo");
+  st = read_binary(d, p->handle, &data, &size);
+  if (!st && size)
+    st = cache_save(d->cache_dir, p->key,
+                    &(cache_entry){.data = data,
+                                   .size = size,
+                                   .variants = variants,
+                                   .proven = p->proven.items,
+                                   .n_proven = p->proven.count});
   free(data);
   return st;
 }

@@ -4,6 +4,43 @@
 
 #include "backend/opencl/device.h"
 
+/* ---------------------------------------------------------------- the caller's queue */
+
+static void drop_before(cl_stream *s) {
+  if (s->before) s->cl->clReleaseEvent(s->before);
+  s->before = NULL;
+}
+
+/* The two queues meet in a marker, so that the caller's is never waited for as a whole, and may
+ * run out of order. */
+clave_status opencl_begin(stream *base) {
+  cl_stream *s = (cl_stream *)base;
+  cl_command_queue callers = s->device->callers;
+  if (!callers) return NULL;
+  drop_before(s);
+  cl_int code = s->cl->clEnqueueMarkerWithWaitList(callers, 0, NULL, &s->before);
+  if (code != CL_SUCCESS) {
+    s->before = NULL;
+    return opencl_status(code, "clEnqueueMarkerWithWaitList");
+  }
+  CL_TRY(s->cl->clFlush(callers), "clFlush");
+  CL_TRY(s->cl->clEnqueueBarrierWithWaitList(s->queue, 1, &s->before, NULL),
+         "clEnqueueBarrierWithWaitList");
+  return NULL;
+}
+
+/* Once all is over: what followed commands that failed is void. */
+static clave_status check_before(cl_stream *s) {
+  cl_int outcome = CL_COMPLETE;
+  if (!s->before) return NULL;
+  cl_int code = s->cl->clGetEventInfo(s->before, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof outcome,
+                                      &outcome, NULL);
+  drop_before(s);
+  CL_TRY(code, "clGetEventInfo");
+  if (outcome >= 0) return NULL;
+  return opencl_status(outcome, "the caller's commands before the run");
+}
+
 /* ---------------------------------------------------------------- create, destroy */
 
 static clave_status make_queue(cl_stream *s, bool profiling, cl_command_queue *out) {
@@ -67,6 +104,7 @@ void opencl_stream_destroy(backend *b, stream *base) {
     programs_save(s->device);
   }
   drop_events(s);
+  drop_before(s);
   if (s->fault) s->cl->clReleaseMemObject(s->fault);
   if (s->queue) s->cl->clReleaseCommandQueue(s->queue);
   free(s->events);
@@ -88,14 +126,43 @@ static clave_status pass_over(const cl_stream *s, const cl_buffer *b, size_t off
   return NULL;
 }
 
+static clave_status write_buffer(cl_stream *s, buffer *to, size_t offset, const void *from,
+                                 size_t bytes, cl_bool waits);
+static clave_status read_buffer(cl_stream *s, const buffer *from, size_t offset, void *to,
+                                size_t bytes, cl_bool waits);
+
 static bool lies_in(const cl_buffer *b, size_t offset, const void *host) {
   return b->host && b->host + offset == (const char *)host;
 }
 
-static clave_status write_buffer(const cl_stream *s, const buffer *to, size_t offset,
-                                 const void *from, size_t bytes, cl_bool waits) {
+/* Commands that use the buffer in between keep it. */
+static clave_status write_closed(cl_stream *s, buffer *to, size_t offset, const void *from,
+                                 size_t bytes, cl_bool waits) {
+  backend *b = &s->device->base;
+  buffer *between;
+  TRY(opencl_buffer_create(b, bytes, &between));
+  clave_status st = write_buffer(s, between, 0, from, bytes, waits);
+  if (!st) st = opencl_copy_buffer(&s->base, to, offset, between, 0, bytes);
+  opencl_buffer_destroy(b, between);
+  return st;
+}
+
+static clave_status read_closed(cl_stream *s, const buffer *from, size_t offset, void *to,
+                                size_t bytes, cl_bool waits) {
+  backend *b = &s->device->base;
+  buffer *between;
+  TRY(opencl_buffer_create(b, bytes, &between));
+  clave_status st = opencl_copy_buffer(&s->base, between, 0, from, offset, bytes);
+  if (!st) st = read_buffer(s, between, 0, to, bytes, waits);
+  opencl_buffer_destroy(b, between);
+  return st;
+}
+
+static clave_status write_buffer(cl_stream *s, buffer *to, size_t offset, const void *from,
+                                 size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
   const cl_buffer *b = (const cl_buffer *)to;
+  if (b->is_closed) return write_closed(s, to, offset, from, bytes, waits);
   if (lies_in(b, offset, from))
     return pass_over(s, b, offset, bytes, CL_MAP_WRITE_INVALIDATE_REGION, waits);
   CL_TRY(
@@ -104,10 +171,11 @@ static clave_status write_buffer(const cl_stream *s, const buffer *to, size_t of
   return NULL;
 }
 
-static clave_status read_buffer(const cl_stream *s, const buffer *from, size_t offset, void *to,
+static clave_status read_buffer(cl_stream *s, const buffer *from, size_t offset, void *to,
                                 size_t bytes, cl_bool waits) {
   if (bytes == 0) return NULL;
   const cl_buffer *b = (const cl_buffer *)from;
+  if (b->is_closed) return read_closed(s, from, offset, to, bytes, waits);
   if (lies_in(b, offset, to)) return pass_over(s, b, offset, bytes, CL_MAP_READ, waits);
   CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, b->memory, waits, offset, bytes, to, 0, NULL, NULL),
          "clEnqueueReadBuffer");
@@ -143,11 +211,13 @@ clave_status opencl_fill_zero(stream *base, buffer *to, size_t offset, size_t by
   return NULL;
 }
 
-clave_status opencl_copy_buffer(stream *base, buffer *to, const buffer *from) {
+clave_status opencl_copy_buffer(stream *base, buffer *to, size_t to_offset, const buffer *from,
+                                size_t from_offset, size_t bytes) {
   cl_stream *s = (cl_stream *)base;
-  if (to->bytes == 0) return NULL;
+  if (bytes == 0) return NULL;
   cl_mem source = ((const cl_buffer *)from)->memory, target = ((cl_buffer *)to)->memory;
-  CL_TRY(s->cl->clEnqueueCopyBuffer(s->queue, source, target, 0, 0, to->bytes, 0, NULL, NULL),
+  CL_TRY(s->cl->clEnqueueCopyBuffer(s->queue, source, target, from_offset, to_offset, bytes, 0,
+                                    NULL, NULL),
          "clEnqueueCopyBuffer");
   return NULL;
 }
@@ -180,6 +250,7 @@ clave_status opencl_finish(stream *base, device_fault *fault) {
   cl_stream *s = (cl_stream *)base;
   *fault = (device_fault){0};
   TRY(wait_for_all(s));
+  TRY(check_before(s));
   TRY(take_fault(s, fault));
   builders_reap(s->device);
   if (s->unsaved && !s->saves_late) {

@@ -190,6 +190,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_program_input": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
     "clave_program_output": (_P, _S, C.c_uint32, C.POINTER(TensorInfo)),
     "clave_program_supported": (_P, _P, C.POINTER(SessionOptions), _OUT),
+    "clave_session_placement": (_P, _OUT),
     "clave_placement_get": (_P, _S, C.c_uint32, C.POINTER(PlacementInfo)),
     "clave_session_create": (_P, _P, C.POINTER(SessionOptions), _OUT),
     "clave_session_bind_input": (_P, _S, C.c_uint32, C.POINTER(Tensor)),

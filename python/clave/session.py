@@ -53,12 +53,20 @@ class Device:
 
         fused: with neighbours joined as in a session; else every node by itself.
         """
-        if method not in program.methods:
-            raise Error(f"no method {method!r}, the program has {', '.join(program.methods)}")
+        m = _method(program, method)
         options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), unfused=not fused))
         pointers = program.handle.pointer, self.handle.pointer
-        places = L.Handle("clave_program_supported", "clave_placement_destroy", *pointers, options)
-        return [_place(places, method.encode(), i) for i in range(program.methods[method].n_nodes)]
+        return _places(L.Handle("clave_program_supported", "clave_placement_destroy", *pointers, options), m)
+
+
+def _method(program: Program, name: str) -> Method:
+    if name not in program.methods:
+        raise Error(f"no method {name!r}, the program has {', '.join(program.methods)}")
+    return program.methods[name]
+
+
+def _places(places: L.Handle, m: Method) -> list[Place]:
+    return [_place(places, m.name.encode(), i) for i in range(m.n_nodes)]
 
 
 def _place(places: L.Handle, method: bytes, index: int) -> Place:
@@ -101,7 +109,7 @@ class Session:
         at export; Python numbers for host scalars. A bf16 result has the dtype ml_dtypes.bfloat16. Error (a
         RuntimeError) names the input, what it is and what it should be.
         """
-        m = self._method(method)
+        m = _method(self.program, method)
         name, owners = method.encode(), []
         try:
             for index, value in sorted(self._bind(m, inputs, kwargs).items()):
@@ -115,7 +123,7 @@ class Session:
     def __call__(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
         """The same with torch tensors in the structure that the module itself returns."""
         arrays = self.run(*inputs, method=method, **kwargs)
-        m = self._method(method)
+        m = _method(self.program, method)
         leaves = [_result(a, info) for a, info in zip(arrays, m.outputs, strict=True)]
         return structure.build(m.metadata["outputs"], leaves.__getitem__) if m.metadata else tuple(leaves)
 
@@ -123,10 +131,11 @@ class Session:
         """State back to its initial value, random numbers to their first."""
         L.call("clave_session_reset", self._handle.pointer)
 
-    def _method(self, name: str) -> Method:
-        if name not in self.program.methods:
-            raise Error(f"no method {name!r}, the program has {', '.join(self.program.methods)}")
-        return self.program.methods[name]
+    def placement(self, method: str = "forward") -> list[Place]:
+        """Where each node of a method runs, by number, and why: as of the last run, in which ops whose kernels the
+        device cannot run, or gets wrong, go to the CPU backend."""
+        m = _method(self.program, method)
+        return _places(L.Handle("clave_session_placement", "clave_placement_destroy", self._handle.pointer), m)
 
     def _bind(self, m: Method, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any]:
         if m.metadata:

@@ -1,6 +1,7 @@
 #ifndef TEST_API_EXPECT_H
 #define TEST_API_EXPECT_H
-/* What the public functions' statuses are to be. After cmocka.h. */
+/* What the public functions' statuses are to be. */
+#include <cmocka.h>
 #include <string.h>
 
 #include "clave.h"

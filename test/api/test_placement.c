@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "api/internal.h"
 #include "test/api/expect.h"
 
 #define MNIST "examples/mnist/mnist.clv"
@@ -90,6 +91,50 @@ static void test_ops_are_those_of_the_program(void **state) {
   clave_device_destroy(device);
 }
 
+/* A device that cannot run the first kernel that it is asked to prepare. */
+static clave_status (*real_prepare)(stream *s, const recording *r, void **state);
+static int n_prepared;
+static clave_status refuse_first(stream *s, const recording *r, void **state) {
+  return n_prepared++ ? real_prepare(s, r, state) : UNSUPPORTED("the kernel is too large");
+}
+
+static void test_moved_in_a_run(void **state) {
+  (void)state;
+  clave_device *device;
+  clave_program *p;
+  clave_session *s;
+  clave_placement *places;
+  float image[28 * 28] = {1};
+  clave_tensor x = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, image);
+  if (clave_devices_hint()) skip();
+  good(clave_device_open("opencl", NULL, &device));
+  backend_vtable refusing = *device->set.backends[0]->vt;
+  real_prepare = refusing.prepare;
+  refusing.prepare = refuse_first;
+  device->set.backends[0]->vt = &refusing;
+  good(clave_program_load(MNIST, NULL, &p));
+  good(clave_session_create(p, device, NULL, &s));
+  good(clave_session_set_input(s, NULL, 0, &x));
+  for (int run = 0; run < 2; run++) {
+    uint32_t moved = 0, there = 0;
+    good(clave_session_run(s, NULL));
+    good(clave_session_placement(s, &places));
+    for (uint32_t i = 0, n = count_nodes(p); i < n; i++) {
+      clave_placement_info info = get(places, i);
+      bool is_moved = info.reason && strcmp(info.reason, "the kernel is too large") == 0;
+      assert_int_equal(info.supported, !is_moved);
+      moved += is_moved && strcmp(info.where, "cpu") == 0;
+      there += strcmp(info.where, "opencl") == 0;
+    }
+    assert_int_equal(moved, 1); /* others may be fused into it */
+    assert_true(there > 0);
+    clave_placement_destroy(places);
+  }
+  clave_session_destroy(s);
+  clave_program_destroy(p);
+  clave_device_destroy(device);
+}
+
 static void test_bad_calls(void **state) {
   (void)state;
   clave_device *device;
@@ -117,6 +162,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_before_and_in_a_session),
       cmocka_unit_test(test_ops_are_those_of_the_program),
+      cmocka_unit_test(test_moved_in_a_run),
       cmocka_unit_test(test_bad_calls),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,6 +65,7 @@ def test_install(build, tmp_path):
     assert p.returncode == 0, p.stderr
     for name in (
         "include/clave.h",
+        "include/clave_opencl.h",
         "include/clave_tokenizer.h",
         "include/clave_llm.h",
         "lib/libclave.a",
@@ -100,6 +101,8 @@ def test_install(build, tmp_path):
         ("cli/x.c", '#include "json/writer.h"', False),
         ("cli/x.c", '#include "base/file.h"', True),
         ("backend/cpu/x.c", "#include <CL/cl.h>", True),
+        ("include/clave_opencl.h", "#include <CL/cl.h>", True),
+        ("api/x.c", '#include "clave_opencl.h"', False),
         ("backend/opencl/gemm.c", "#include <clblast_c.h>", True),
         ("backend/cpu/kernels/x.c", '#include "ops/tensor.h"', True),
         ("ops/x.c", "#include <pthread.h>", True),

@@ -174,6 +174,11 @@ def test_allocations_of_every_function_on_opencl(net, build, tmp_path, cache, ev
     run_faults(run, "alloc", *net[:2], "opencl", tmp_path, 0, step, env=cache, least=10)
 
 
+def test_allocations_on_a_hosts_opencl(net, build, cache, everything):
+    run, step = binary(build, "run_opencl_faults"), 1 if everything else 11
+    run_faults(run, "alloc", *net[:2], 0, step, env=cache, least=20)
+
+
 def test_conversations_on_opencl(talk, build, tmp_path, cache, everything):
     run, step = binary(build, "run_talk_faults"), 1 if everything else 61
     run_faults(run, "alloc", *talk, "opencl", tmp_path / "talk", 0, step, env=cache, least=5)
@@ -193,6 +198,11 @@ def test_opencl_calls_of_a_case(build, stub, tmp_path, cache, everything, name):
 def test_opencl_calls_of_every_function(net, build, stub, tmp_path, cache, everything):
     run, step = binary(build, "run_api_faults", sanitized=False), 1 if everything else 23
     run_faults(run, "calls", *net[:2], "opencl", tmp_path, 0, step, env=stub | cache, least=30)
+
+
+def test_calls_on_a_hosts_opencl(net, build, stub, cache, everything):
+    run, step = binary(build, "run_opencl_faults", sanitized=False), 1 if everything else 13
+    run_faults(run, "calls", *net[:2], 0, step, env=stub | cache, least=20)
 
 
 def test_opencl_calls_of_conversations(talk, build, stub, tmp_path, cache, everything):
@@ -304,6 +314,29 @@ def test_kernels_of_small_groups(net, build, stub, tmp_path):
     out.unlink()
     error = one_error(run_net(build, net, env, out, "--device", "opencl", "--no-fallback"), out)
     assert "takes groups of 32 work-items at most, not of 64" in error
+
+
+PLACES = """
+import sys, clave, dataclasses, json, safetensors.numpy
+session, inputs = clave.Session(sys.argv[1], device="opencl"), safetensors.numpy.load_file(sys.argv[2])
+before = session.placement()
+session.run(*(inputs[f"input_{i}"] for i in range(len(inputs))))
+print(json.dumps([[dataclasses.asdict(p) for p in places] for places in (before, session.placement())]))
+"""
+
+
+def test_placement_of_moved_ops(net, build, stub):
+    """After a run a session says of each op that the device cannot run where it ran, and why."""
+    env = os.environ | stub | {"CLAVE_STUB_KERNEL_GROUP": "32", "CLAVE_DEVICE_CLASS": "gpu", "CLAVE_CACHE_DIR": "off"}
+    p = subprocess.run([sys.executable, "-c", PLACES, net[0], net[2]], capture_output=True, text=True, env=env)
+    assert p.returncode == 0, p.stderr
+    before, after = json.loads(p.stdout)
+    assert len(before) == len(after) and all(n["supported"] and n["reason"] is None for n in before), before
+    assert {"conv", "layer_norm", "softmax"} <= {n["op"] for n in after if n["where"] == "cpu"}, after
+    for n in after:
+        elsewhere = n["where"] == "cpu" or n["reason"] is not None
+        assert n["supported"] != elsewhere, n
+        assert not elsewhere or "takes groups of 32 work-items at most, not of" in n["reason"], n
 
 
 @pytest.mark.parametrize("name", ["control/while_int", "nonzero/detections", "control/scan_many", "control/cond_item"])

@@ -203,6 +203,12 @@ def test_a_device_says_what_it_supports():
     assert [p.where for p in device.supported(program, fused=True)].count("fused") == 1
     with pytest.raises(clave.Error, match="no method 'prefill', the program has forward"):
         device.supported(program, "prefill")
+    session = clave.Session(program, device)
+    assert session.placement() == device.supported(program, fused=True)
+    session.run(np.ones((2, 3), "float32"))
+    assert session.placement() == device.supported(program, fused=True)
+    with pytest.raises(clave.Error, match="no method 'prefill', the program has forward"):
+        session.placement("prefill")
 
 
 def python(code, **env):

@@ -1,0 +1,150 @@
+#ifndef TEST_API_OPENCL_HOST_H
+#define TEST_API_OPENCL_HOST_H
+/* A host program's own OpenCL: the loader opened by itself, a context, queues, buffers. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/opencl/opencl.h"
+#include "test/api/expect.h"
+
+/* clang-format off */
+#define HOST_CALLS(X)                                                                             \
+  X(clGetPlatformIDs) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext) X(clReleaseContext)  \
+  X(clGetContextInfo) X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clGetCommandQueueInfo)    \
+  X(clCreateBuffer) X(clCreateSubBuffer) X(clCreateImage) X(clReleaseMemObject)                    \
+  X(clGetMemObjectInfo) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer) X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer)      \
+  X(clFinish) X(clFlush) X(clGetEventInfo) X(clCreateUserEvent) X(clSetUserEventStatus) X(clReleaseEvent)
+/* clang-format on */
+
+static struct {
+#define X(f) __typeof__(&f) f;
+  HOST_CALLS(X)
+#undef X
+} cl;
+
+static cl_platform_id host_platform;
+static cl_device_id host_device, other_device; /* of one platform; the other may be NULL */
+
+static inline void right(cl_int code) {
+  if (code != CL_SUCCESS) fail_msg("OpenCL error %d", code);
+}
+
+static inline bool open_loader(void) {
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *f;
+#define X(name)                               \
+  f = library ? dlsym(library, #name) : NULL; \
+  memcpy(&cl.name, &f, sizeof f);             \
+  if (!f) return false;
+  HOST_CALLS(X)
+#undef X
+  return true;
+}
+
+/* Looks for the device that clave runs on by default, and another beside it. */
+static inline void find_on(cl_platform_id platform, const char *name) {
+  cl_device_id ids[16], other = NULL;
+  cl_uint n = 0;
+  char text[512];
+  if (cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 16, ids, &n) != CL_SUCCESS) return;
+  for (cl_uint i = 0; i < n && i < 16; i++) {
+    text[0] = 0;
+    right(cl.clGetDeviceInfo(ids[i], CL_DEVICE_NAME, sizeof text, text, NULL));
+    if (!host_device && strcmp(text, name) == 0)
+      host_device = ids[i];
+    else
+      other = ids[i];
+  }
+  if (host_device) other_device = other;
+  host_platform = platform;
+}
+
+/* Whether there is a device; else says why not. */
+static inline bool find_host_device(void) {
+  clave_device_info info = {.size = sizeof info};
+  int count;
+  (void)setenv("POCL_DEVICES", "pthread basic", 0); /* PoCL then has two devices */
+  cl_platform_id platforms[16];
+  cl_uint n = 0;
+  good(clave_devices_count(&count));
+  for (int i = 0; i < count && !info.is_default; i++) good(clave_devices_get(i, &info));
+  if (info.index >= 0 && open_loader()) right(cl.clGetPlatformIDs(16, platforms, &n));
+  for (cl_uint i = 0; i < n && i < 16 && !host_device; i++) find_on(platforms[i], info.name);
+  if (!host_device) printf("skipped: %s\n", clave_devices_hint());
+  return host_device != NULL;
+}
+
+static inline cl_context new_context_of(const cl_device_id *devices, cl_uint n) {
+  cl_int code;
+  cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)host_platform,
+                                        0};
+  cl_context context = cl.clCreateContext(properties, n, devices, NULL, NULL, &code);
+  right(code);
+  return context;
+}
+static inline cl_context new_context(void) { return new_context_of(&host_device, 1); }
+
+static inline cl_command_queue new_queue_on(cl_context context, cl_device_id device,
+                                            cl_command_queue_properties how) {
+  cl_int code;
+  cl_command_queue queue = cl.clCreateCommandQueue(context, device, how, &code);
+  right(code);
+  return queue;
+}
+static inline cl_command_queue new_queue(cl_context context, cl_command_queue_properties how) {
+  return new_queue_on(context, host_device, how);
+}
+
+/* The ways in which queues may run: how many of in order and out of order the device has. */
+static inline int count_orders(void) {
+  cl_command_queue_properties has = 0;
+  right(cl.clGetDeviceInfo(host_device, CL_DEVICE_QUEUE_PROPERTIES, sizeof has, &has, NULL));
+  return has & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE ? 2 : 1;
+}
+
+static inline cl_mem new_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host) {
+  cl_int code;
+  cl_mem memory = cl.clCreateBuffer(context, flags, bytes, host, &code);
+  right(code);
+  return memory;
+}
+
+static inline cl_mem new_part(cl_mem whole, size_t origin, size_t bytes) {
+  cl_int code;
+  cl_buffer_region region = {origin, bytes};
+  cl_mem memory = cl.clCreateSubBuffer(whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+  right(code);
+  return memory;
+}
+
+static inline cl_uint count_holds(cl_mem memory) {
+  cl_uint n = 0;
+  right(cl.clGetMemObjectInfo(memory, CL_MEM_REFERENCE_COUNT, sizeof n, &n, NULL));
+  return n;
+}
+
+/* By way of buffers that are open to the host, as these may not be. */
+static inline cl_mem open_buffer(cl_command_queue q, cl_mem_flags flags, size_t bytes, void *host) {
+  cl_context context;
+  right(cl.clGetCommandQueueInfo(q, CL_QUEUE_CONTEXT, sizeof context, &context, NULL));
+  return new_buffer(context, flags, bytes, host);
+}
+/* Enqueued; `from` is free on return. */
+static inline void write_to(cl_command_queue q, cl_mem to, size_t offset, const void *from,
+                            size_t bytes) {
+  if (!bytes) return;
+  cl_mem open = open_buffer(q, CL_MEM_COPY_HOST_PTR, bytes, (void *)(uintptr_t)from);
+  right(cl.clEnqueueCopyBuffer(q, open, to, 0, offset, bytes, 0, NULL, NULL));
+  right(cl.clReleaseMemObject(open));
+}
+static inline void read_from(cl_command_queue q, cl_mem from, size_t offset, void *to,
+                             size_t bytes) {
+  if (!bytes) return;
+  cl_mem open = open_buffer(q, 0, bytes, NULL);
+  right(cl.clEnqueueCopyBuffer(q, from, open, offset, 0, bytes, 0, NULL, NULL));
+  right(cl.clFinish(q)); /* it may run out of order */
+  right(cl.clEnqueueReadBuffer(q, open, CL_TRUE, 0, bytes, to, 0, NULL, NULL));
+  right(cl.clReleaseMemObject(open));
+}
+
+#endif

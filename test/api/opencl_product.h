@@ -1,0 +1,182 @@
+#ifndef TEST_API_OPENCL_PRODUCT_H
+#define TEST_API_OPENCL_PRODUCT_H
+/* A host's device of clave's, a program for it, and buffers for the program's input and outputs. */
+#include "clave_builder.h"
+#include "clave_opencl.h"
+#include "test/api/opencl_host.h"
+
+enum {
+  IN = 96,
+  OUT = 40,
+  MAX_ROWS = 64,
+  GUARD = 64 /* bytes on both sides of what is bound */
+};
+
+/* ---------------------------------------------------------------- a host, its device */
+
+typedef struct host {
+  cl_context context;
+  cl_command_queue queue;
+  clave_device *device;
+} host;
+
+static inline host open_host(cl_command_queue_properties how) {
+  host h = {.context = new_context()};
+  h.queue = new_queue(h.context, how);
+  good(clave_device_create_from_opencl(h.context, host_device, h.queue, NULL, &h.device));
+  return h;
+}
+
+static inline void close_host(host *h) {
+  clave_device_destroy(h->device);
+  right(cl.clReleaseCommandQueue(h->queue));
+  right(cl.clReleaseContext(h->context));
+}
+
+static inline void fill(float *x, size_t n, unsigned seed) {
+  for (size_t i = 0; i < n; i++)
+    x[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f - 0.5f;
+}
+
+/* ---------------------------------------------------------------- programs */
+
+/* x (rows, IN) -> y = x w, z = softmax(y), n = rows */
+typedef struct product {
+  clave_builder *b;
+  clave_id rows, x, y, z;
+} product;
+
+static inline void add_ops(const product *p, clave_id weight) {
+  clave_builder_op(p->b, "matmul", "product");
+  clave_builder_set_tensor(p->b, "a", p->x);
+  clave_builder_set_tensor(p->b, "b", weight);
+  clave_builder_set_tensor(p->b, "out", p->y);
+  clave_builder_op(p->b, "softmax", "softmax");
+  clave_builder_set_tensor(p->b, "x", p->y);
+  clave_builder_set_int(p->b, "axis", -1);
+  clave_builder_set_tensor(p->b, "out", p->z);
+}
+
+static inline clave_program *make_product(void) {
+  static float weights[IN * OUT];
+  fill(weights, IN * OUT, 5);
+  const int64_t shape[] = {IN, OUT}, in[] = {0, IN}, out[] = {0, OUT};
+  clave_tensor w = clave_tensor_make(CLAVE_F32, 2, shape, weights);
+  clave_program *program;
+  product p;
+  good(clave_builder_create(&p.b));
+  p.rows = clave_builder_value(p.b, "rows", CLAVE_I64, 0, MAX_ROWS);
+  const clave_id values[] = {p.rows, 0};
+  p.x = clave_builder_tensor(p.b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, in, values);
+  p.y = clave_builder_tensor(p.b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 2, out, values);
+  p.z = clave_builder_tensor(p.b, CLAVE_SLOT_OUTPUT, "z", CLAVE_F32, 2, out, values);
+  clave_builder_method(p.b, "forward");
+  clave_builder_input(p.b, "x", p.x);
+  add_ops(&p, clave_builder_constant(p.b, "w", &w, true));
+  clave_builder_output(p.b, "y", p.y);
+  clave_builder_output(p.b, "z", p.z);
+  clave_builder_output(p.b, "n", p.rows);
+  good(clave_builder_finish(p.b, &program));
+  clave_builder_destroy(p.b);
+  return program;
+}
+
+/* What the CPU backend makes of x: y and z. */
+static inline void compute_product(clave_program *p, float *x, int64_t rows, float *y, float *z) {
+  clave_device *device;
+  clave_session *s;
+  clave_tensor t = clave_tensor_make(CLAVE_F32, 2, (int64_t[]){rows, IN}, x);
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_session_create(p, device, NULL, &s));
+  good(clave_session_bind_input(s, NULL, 0, &t));
+  good(clave_session_bind_output(s, NULL, 0, y, (size_t)rows * OUT * 4 + 1));
+  good(clave_session_bind_output(s, NULL, 1, z, (size_t)rows * OUT * 4 + 1));
+  good(clave_session_run(s, NULL));
+  clave_session_destroy(s);
+  clave_device_destroy(device);
+}
+
+static inline void expect_near(const float *got, const float *want, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (!(got[i] - want[i] < 1e-4f && want[i] - got[i] < 1e-4f))
+      fail_msg("element %zu is %g, not %g", i, (double)got[i], (double)want[i]);
+}
+
+/* ---------------------------------------------------------------- buffers of the host's */
+
+/* A buffer of `room` floats between guards; what lies there is given by a float. */
+static inline cl_mem guarded(const host *h, cl_mem_flags flags, size_t room) {
+  static const float pattern = -77;
+  size_t bytes = room * 4 + 2 * GUARD;
+  cl_mem m = new_buffer(h->context, flags, bytes, NULL);
+  right(cl.clEnqueueFillBuffer(h->queue, m, &pattern, sizeof pattern, 0, bytes, 0, NULL, NULL));
+  return m;
+}
+
+/* The floats between the guards; those, and what is behind n floats of `room`, are untouched. */
+static inline void take(const host *h, cl_mem m, float *out, size_t n, size_t room) {
+  size_t floats = room + 2 * GUARD / 4, first = GUARD / 4;
+  float *all = malloc(floats * 4);
+  read_from(h->queue, m, 0, all, floats * 4);
+  for (size_t i = 0; i < floats; i++)
+    if ((i < first || i >= first + n) && all[i] != -77) fail_msg("float %zu was overwritten", i);
+  memcpy(out, all + first, n * 4);
+  free(all);
+}
+
+typedef struct buffers {
+  cl_mem x, y, z, n;
+} buffers;
+
+static inline buffers make_buffers(const host *h, cl_mem_flags flags) {
+  return (buffers){guarded(h, flags, MAX_ROWS * IN), guarded(h, flags, MAX_ROWS * OUT),
+                   guarded(h, flags, MAX_ROWS * OUT), guarded(h, flags, 2)};
+}
+
+static inline void free_buffers(const buffers *b) {
+  right(cl.clReleaseMemObject(b->x));
+  right(cl.clReleaseMemObject(b->y));
+  right(cl.clReleaseMemObject(b->z));
+  right(cl.clReleaseMemObject(b->n));
+}
+
+static inline clave_tensor shape_of(int64_t rows) {
+  return clave_tensor_make(CLAVE_F32, 2, (int64_t[]){rows, IN}, NULL);
+}
+
+static inline void bind(clave_session *s, const buffers *b, int64_t rows) {
+  clave_tensor shape = shape_of(rows);
+  good(clave_session_bind_input_mem(s, NULL, 0, &shape, b->x, GUARD));
+  good(clave_session_bind_output_mem(s, NULL, 0, b->y, GUARD, (size_t)rows * OUT * 4));
+  good(clave_session_bind_output_mem(s, "forward", 1, b->z, GUARD, MAX_ROWS * OUT * 4));
+  good(clave_session_bind_output_mem(s, "forward", 2, b->n, GUARD, 8));
+}
+
+static inline void expect_shape(clave_session *s, uint32_t index, int64_t rows) {
+  clave_tensor t;
+  good(clave_session_output(s, NULL, index, &t));
+  assert_null(t.data);
+  assert_true(t.dtype == CLAVE_F32 && t.rank == 2 && t.dims[0] == rows && t.dims[1] == OUT);
+}
+
+/* Runs on x of this seed, which the host's queue writes first, and compares with the CPU. */
+static inline void run_product(const host *h, clave_program *p, clave_session *s, const buffers *b,
+                               int64_t rows, unsigned seed) {
+  static float x[MAX_ROWS * IN], y[MAX_ROWS * OUT + 1], z[MAX_ROWS * OUT + 1], got[MAX_ROWS * OUT];
+  size_t n = (size_t)rows * OUT;
+  int64_t count;
+  fill(x, (size_t)rows * IN, seed);
+  write_to(h->queue, b->x, GUARD, x, (size_t)rows * IN * 4);
+  good(clave_session_run(s, NULL));
+  compute_product(p, x, rows, y, z);
+  take(h, b->y, got, n, n); /* earlier runs had fewer rows, or as many */
+  expect_near(got, y, n);
+  take(h, b->z, got, n, n);
+  expect_near(got, z, n);
+  read_from(h->queue, b->n, GUARD, &count, sizeof count);
+  assert_int_equal(count, rows);
+  expect_shape(s, 0, rows);
+  expect_shape(s, 1, rows);
+}
+
+#endif

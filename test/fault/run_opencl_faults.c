@@ -1,0 +1,221 @@
+/* Faults in sessions on a host program's own OpenCL (clave_opencl.h).
+ *
+ *   run_opencl_faults alloc|calls PROGRAM DATA [FIRST STEP]
+ *
+ * PROGRAM: as for run_api_faults. The host's own calls go past the stub: they neither fail nor
+ * count. */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include "clave_opencl.h"
+#include "test/fault/net.h"
+
+enum { MAX_INPUTS = 8, OFFSET = 128, ROOM = 1 << 16 };
+
+/* clang-format off */
+#define HOST_CALLS(X)                                                                             \
+  X(clGetPlatformIDs) X(clGetDeviceIDs) X(clCreateContext) X(clReleaseContext)                     \
+  X(clCreateCommandQueue) X(clCreateBuffer) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer)         \
+  X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer)
+/* clang-format on */
+
+static struct {
+#define X(f) __typeof__(&f) f;
+  HOST_CALLS(X)
+#undef X
+} cl;
+
+/* The host, as long as the process lives. */
+static struct {
+  cl_device_id device;
+  cl_context context;
+  cl_command_queue queue;
+  cl_mem inputs[MAX_INPUTS];
+  cl_mem output, seen; /* the output is closed to the host, which sees a copy */
+} host;
+
+typedef struct life {
+  const char *program_path, *data_path;
+  clave_device *device;
+  clave_program *program;
+  clave_tensors *data;
+  clave_session *session, *other;
+} life;
+
+/* ---------------------------------------------------------------- the host */
+
+static bool load_calls(void) {
+  const char *real = getenv("CLAVE_STUB_REAL");
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *f; /* the stub first: it has the same name */
+  if (real && *real) library = dlopen(real, RTLD_NOW | RTLD_LOCAL);
+#define X(name)                               \
+  f = library ? dlsym(library, #name) : NULL; \
+  memcpy(&cl.name, &f, sizeof f);             \
+  if (!f) return false;
+  HOST_CALLS(X)
+#undef X
+  return true;
+}
+
+static void must(cl_int code) {
+  if (code != CL_SUCCESS) abort();
+}
+
+/* A context on the device, if clave can use it. */
+static bool try_device(cl_platform_id platform, cl_device_id id) {
+  cl_int code;
+  cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
+  clave_device *d;
+  host.context = cl.clCreateContext(properties, 1, &id, NULL, NULL, &code);
+  if (code != CL_SUCCESS) return false;
+  clave_status st = clave_device_create_from_opencl(host.context, id, NULL, NULL, &d);
+  bool good = !st;
+  clave_status_free(st);
+  clave_device_destroy(d);
+  host.device = id;
+  if (!good) cl.clReleaseContext(host.context);
+  return good;
+}
+
+static bool find_device(void) {
+  cl_platform_id platforms[16];
+  cl_device_id ids[16];
+  cl_uint n = 0, n_ids;
+  if (cl.clGetPlatformIDs(16, platforms, &n) != CL_SUCCESS) return false;
+  for (cl_uint i = 0; i < n && i < 16; i++) {
+    if (cl.clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 16, ids, &n_ids) != CL_SUCCESS)
+      continue;
+    for (cl_uint k = 0; k < n_ids && k < 16; k++)
+      if (try_device(platforms[i], ids[k])) return true;
+  }
+  return false;
+}
+
+static cl_mem make_buffer(cl_mem_flags flags) {
+  cl_int code;
+  cl_mem m = cl.clCreateBuffer(host.context, flags, ROOM, NULL, &code);
+  must(code);
+  return m;
+}
+
+static void open_host(void) {
+  cl_int code;
+  if (!load_calls() || !find_device()) {
+    fprintf(stderr, "there is no OpenCL device\n");
+    exit(2);
+  }
+  host.queue = cl.clCreateCommandQueue(host.context, host.device, 0, &code);
+  must(code);
+  for (int i = 0; i < MAX_INPUTS; i++) host.inputs[i] = make_buffer(CL_MEM_READ_ONLY);
+  host.output = make_buffer(CL_MEM_HOST_NO_ACCESS);
+  host.seen = make_buffer(CL_MEM_READ_WRITE);
+}
+
+static size_t bytes_of(const clave_tensor *t) {
+  size_t bytes = clave_dtype_size(t->dtype);
+  for (int i = 0; i < t->rank; i++) bytes *= (size_t)t->dims[i];
+  return bytes;
+}
+
+/* ---------------------------------------------------------------- a life */
+
+/* The host writes the inputs, without waiting, and forgets the output. */
+static clave_status bind_all(clave_session *s, const clave_tensors *data) {
+  clave_tensor t;
+  char name[32];
+  const cl_uchar nothing = 0xff;
+  for (uint32_t i = 0;
+       snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &t); i++) {
+    must(cl.clEnqueueWriteBuffer(host.queue, host.inputs[i], CL_FALSE, OFFSET, bytes_of(&t), t.data,
+                                 0, NULL, NULL));
+    TRY(clave_session_bind_input_mem(s, "forward", i, &t, host.inputs[i], OFFSET));
+  }
+  must(cl.clEnqueueFillBuffer(host.queue, host.output, &nothing, 1, 0, ROOM, 0, NULL, NULL));
+  return clave_session_bind_output_mem(s, "forward", 0, host.output, OFFSET, ROOM - OFFSET);
+}
+
+static clave_status run_bound(clave_session *s, const clave_tensors *data) {
+  TRY(bind_all(s, data));
+  return clave_session_run(s, "forward");
+}
+
+/* What the host finds in its buffer. */
+static bool right_buffer(const clave_tensors *data) {
+  static char bytes[ROOM];
+  clave_tensor want, got;
+  if (!clave_tensors_find(data, "out.0.0", &want)) return false;
+  must(cl.clEnqueueCopyBuffer(host.queue, host.output, host.seen, OFFSET, 0, bytes_of(&want), 0,
+                              NULL, NULL));
+  must(cl.clEnqueueReadBuffer(host.queue, host.seen, CL_TRUE, 0, bytes_of(&want), bytes, 0, NULL,
+                              NULL));
+  got = want;
+  got.data = bytes;
+  return same_values(&got, &want);
+}
+
+/* Has each result copied to the host, that in the closed buffer too. */
+static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
+  (void)ctx;
+  (void)node;
+  (void)slot;
+  return value->rank >= 0;
+}
+
+static clave_status run_life(void *ctx) {
+  life *l = ctx;
+  TRY(clave_tensors_load(l->data_path, &l->data));
+  TRY(clave_device_create_from_opencl(host.context, host.device, host.queue, NULL, &l->device));
+  TRY(clave_program_load(l->program_path, NULL, &l->program));
+  TRY(clave_session_create(l->program, l->device, NULL, &l->session));
+  TRY(clave_session_observe(l->session, observe, NULL));
+  TRY(run_bound(l->session, l->data));
+  TRY(clave_session_observe(l->session, NULL, NULL));
+  TRY(clave_session_create(l->program, l->device, NULL, &l->other));
+  TRY(run_bound(l->other, l->data));
+  TRY(clave_session_bind_output_mem(l->session, "forward", 0, NULL, 0, 0));
+  TRY(clave_session_run(l->session, "forward"));
+  return run_bound(l->other, l->data);
+}
+
+static const char *wrong_life(void *ctx) {
+  const life *l = ctx;
+  if (!right_output(l->session, l->data)) return "the output in the session's memory is wrong";
+  return right_buffer(l->data) ? NULL : "the output in the host's buffer is wrong";
+}
+
+static clave_status resume(void *ctx) {
+  const life *l = ctx;
+  clave_session *sessions[2] = {l->session, l->other};
+  for (int i = 0; i < 2; i++) {
+    if (!sessions[i]) continue;
+    TRY(clave_session_observe(sessions[i], NULL, NULL));
+    TRY(clave_session_reset(sessions[i]));
+    TRY(run_bound(sessions[i], l->data));
+    if (!right_buffer(l->data)) abort();
+  }
+  return NULL;
+}
+
+static void end_life(void *ctx) {
+  life *l = ctx;
+  clave_device_destroy(l->device);
+  clave_session_destroy(l->session);
+  clave_session_destroy(l->other);
+  clave_program_destroy(l->program);
+  clave_tensors_destroy(l->data);
+  *l = (life){.program_path = l->program_path, .data_path = l->data_path};
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4) {
+    fprintf(stderr, "usage: run_opencl_faults alloc|calls PROGRAM DATA [FIRST STEP]\n");
+    return 2;
+  }
+  open_host();
+  life l = {.program_path = argv[2], .data_path = argv[3]};
+  const fault_test test = {&l, run_life, wrong_life, resume, end_life};
+  return fault_loop(&test, argv[1], argc > 4 ? atol(argv[4]) : 0, argc > 5 ? atol(argv[5]) : 1);
+}

@@ -7,7 +7,14 @@
 #include "backend/opencl/driver_folder.h"
 #include "base/process.h"
 
-enum { MAX_BUILDERS = 16, GREETING_MS = 10000, ORDER_MS = 60000, SAVE_MS = 60000, LEAVE_MS = 100 };
+enum {
+  MAX_BUILDERS = 16,
+  GREETING_MS = 10000,
+  ORDER_MS = 60000,
+  SAVE_MS = 60000,
+  LEAVE_MS = 100,
+  LOCK_MS = 50
+};
 enum { NO_ORDER = -1 };
 
 typedef struct builder {
@@ -34,7 +41,7 @@ typedef struct batch {
   size_t *lengths;
   int n, next, done;
   int others; /* steps that follow, for progress */
-  void (*progress)(void *ctx, int done, int total);
+  build_progress progress;
   void *ctx;
 } batch;
 
@@ -97,8 +104,10 @@ static bool find_own_helper(builders *b) {
 
 /* ---------------------------------------------------------------- orders */
 
-static void report(const batch *t) {
-  if (t->progress) t->progress(t->ctx, t->done, t->n + t->others);
+static void report(batch *t) {
+  if (!t->progress || t->progress(t->ctx, t->done, t->n + t->others)) return;
+  t->done += t->n - t->next;
+  t->next = t->n; /* what children are at is waited for: an order of the next batch follows it */
 }
 
 /* Gives it the next order; one that does not take it is ended. */
@@ -186,6 +195,13 @@ static bool hear_one(batch *t, bool waits) {
 
 /* ---------------------------------------------------------------- a batch */
 
+/* Waits while another session's batch is built. False: progress says not to. */
+static bool lock_builders(builders *b, const batch *t) {
+  while (!mutex_lock_within(b->lock, LOCK_MS))
+    if (t->progress && !t->progress(t->ctx, 0, t->others)) return false;
+  return true;
+}
+
 /* Those that must be built, the longest source first. False: none. */
 static bool choose_programs(batch *t, kernel_program *const *programs, int n) {
   order o;
@@ -230,7 +246,7 @@ static void ask_to_save(const cl_device *d) {
 }
 
 int builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
-                   void (*progress)(void *ctx, int done, int total), void *ctx) {
+                   build_progress progress, void *ctx) {
   builders *b = d->builders;
   if (!b) return 0;
   batch t = {.d = d,
@@ -239,12 +255,13 @@ int builders_build(cl_device *d, kernel_program *const *programs, int n, int mos
              .lengths = calloc((size_t)n + 1, sizeof *t.lengths),
              .progress = progress,
              .ctx = ctx};
-  mutex_lock(b->lock);
-  if (t.programs && t.lengths && find_own_helper(b) && choose_programs(&t, programs, n)) {
-    run_batch(&t, most);
-    b->is_unsaved = true;
+  if (t.programs && t.lengths && lock_builders(b, &t)) {
+    if (find_own_helper(b) && choose_programs(&t, programs, n)) {
+      run_batch(&t, most);
+      b->is_unsaved = true;
+    }
+    mutex_unlock(b->lock);
   }
-  mutex_unlock(b->lock);
   free(t.programs);
   free(t.lengths);
   return t.n;

@@ -1,6 +1,6 @@
-/* Warming up: a session on a device is made ready by a thread while another one, on the CPU backend,
- * answers. The thread plans, builds and prepares, and runs nothing: what the session has of state
- * and arguments is the other's until the move.
+/* Warming up: a session on a device is made ready by a thread while another one, on the CPU
+ * backend, answers. The thread plans, builds and prepares, and runs nothing: what the session has
+ * of state and arguments is the other's until the move.
  *
  * The session is the thread's from thread_create until it says is_done, else the caller's. */
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ struct warm_up {
   thread *worker;  /* owned; NULL: none works, and none is to be waited for */
   atomic_bool is_done, is_stopped;
   /* What the worker has to do, and what came of it. */
-  uint32_t index; /* of the method */
+  uint32_t index;     /* of the method */
   method_sizes sizes; /* owned */
   clave_status status;
   text notes; /* of the device's session, lines */

@@ -103,8 +103,8 @@ typedef struct backend_vtable {
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
   void (*cache_destroy)(backend *b, void *cache);      /* (optional) of node.cache */
   /* (optional) Notes what a recording needs built; build_all builds everything noted since, in
-   * parallel, and calls progress(done, total) if given, which may say false: the rest stays
-   * unbuilt. What does not build is prepare's to say. */
+   * parallel, and calls progress(done, total) if given, also where nothing is done since; where it
+   * says false the rest stays unbuilt. What does not build is prepare's to say. */
   clave_status (*request)(stream *s, const recording *r);
   clave_status (*build_all)(stream *s, build_progress progress, void *ctx);
   /* (optional) Whether all that a recording needs was built, or did not build. */

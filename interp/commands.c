@@ -196,9 +196,16 @@ clave_status read_element(const running *r, location l, int b, unsigned char *ra
 
 /* ---------------------------------------------------------------- kernels */
 
+typedef struct progress_relay {
+  const session_options *options;
+  int done; /* that was told */
+} progress_relay;
+
 static bool relay_progress(void *ctx, int done, int total) {
-  const session_options *o = ctx;
-  if (o->progress) o->progress(o->progress_ctx, "building kernels", done, total);
+  progress_relay *r = ctx;
+  const session_options *o = r->options;
+  if (o->progress && done > r->done) o->progress(o->progress_ctx, "building kernels", done, total);
+  r->done = done;
   return !is_cancelled(o);
 }
 
@@ -206,7 +213,8 @@ static clave_status build_kernels(session *s) {
   for (int b = 0; b < s->devices.count; b++) {
     const backend_vtable *vt = s->devices.backends[b]->vt;
     if (!vt->build_all) continue;
-    TRY(vt->build_all(s->streams[b], relay_progress, &s->options));
+    progress_relay r = {.options = &s->options};
+    TRY(vt->build_all(s->streams[b], relay_progress, &r));
   }
   return NULL;
 }

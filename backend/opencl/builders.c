@@ -13,7 +13,7 @@ enum {
   ORDER_MS = 60000,
   SAVE_MS = 60000,
   LEAVE_MS = 100,
-  LOCK_MS = 50
+  MOMENT_MS = 50
 };
 enum { NO_ORDER = -1 };
 
@@ -104,10 +104,8 @@ static bool find_own_helper(builders *b) {
 
 /* ---------------------------------------------------------------- orders */
 
-static void report(batch *t) {
-  if (!t->progress || t->progress(t->ctx, t->done, t->n + t->others)) return;
-  t->done += t->n - t->next;
-  t->next = t->n; /* what children are at is waited for: an order of the next batch follows it */
+static bool goes_on(const batch *t) {
+  return !t->progress || t->progress(t->ctx, t->done, t->n + t->others);
 }
 
 /* Gives it the next order; one that does not take it is ended. */
@@ -162,7 +160,6 @@ static bool take_message(batch *t, builder *one) {
   one->order = NO_ORDER;
   set_deadline(one, -1);
   t->done++;
-  report(t);
   give_order(t, one);
   return true;
 }
@@ -172,7 +169,8 @@ static void drop(batch *t, builder *one) {
   end_builder(t->d->builders, one, 0);
 }
 
-/* Hears one message of whoever. waits: for it, or until one is late. False: there is none. */
+/* Hears one message of whoever. waits: for it, until one is late, or a moment. False: there is
+ * none. */
 static bool hear_one(batch *t, bool waits) {
   builders *b = t->d->builders;
   int sockets[MAX_BUILDERS], n = 0;
@@ -188,6 +186,7 @@ static bool hear_one(batch *t, bool waits) {
   if (n == 0) return false;
   waits = waits && first != INT64_MAX;
   int wait_ms = waits ? (int)((first - now) / 1000000) + 1 : 0;
+  if (wait_ms > MOMENT_MS) wait_ms = MOMENT_MS;
   int heard = socket_wait(sockets, MAX_BUILDERS, wait_ms);
   if (heard >= 0 && !take_message(t, &b->all[heard])) drop(t, &b->all[heard]);
   return heard >= 0 || waits;
@@ -197,8 +196,8 @@ static bool hear_one(batch *t, bool waits) {
 
 /* Waits while another session's batch is built. False: progress says not to. */
 static bool lock_builders(builders *b, const batch *t) {
-  while (!mutex_lock_within(b->lock, LOCK_MS))
-    if (t->progress && !t->progress(t->ctx, 0, t->others)) return false;
+  while (!mutex_lock_within(b->lock, MOMENT_MS))
+    if (!goes_on(t)) return false;
   return true;
 }
 
@@ -231,7 +230,10 @@ static void run_batch(batch *t, int most) {
     }
     give_order(t, one);
   }
-  while (t->done < t->n && hear_one(t, true)) continue;
+  bool wanted = true;
+  while (wanted && t->done < t->n && hear_one(t, true)) wanted = goes_on(t);
+  for (int i = 0; i < MAX_BUILDERS && !wanted; i++)
+    if (b->all[i].order != NO_ORDER) end_builder(b, &b->all[i], 0);
 }
 
 static void ask_to_save(const cl_device *d) {

@@ -266,8 +266,8 @@ clave_status program_of_order(cl_device *d, const order *o, const char *const te
 clave_status builders_create(builders **out) STATUS_CHECK;
 void builders_destroy(builders *b); /* takes NULL */
 /* Returns when the programs are built, or cannot be there: how many were tried. At most `most`
- * children; progress counts n steps more, which follow, and once it says false no further program
- * is begun. */
+ * children; progress counts n steps more, which follow, may be called twice for a step, and once
+ * it says false the children that still build are ended. */
 int builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
                    build_progress progress, void *ctx);
 /* Waits until the children have kept all binaries. */

@@ -1,6 +1,6 @@
-/* Sessions that the CPU backend answers while their device is made ready: what the answers are, when
- * the session moves, and what it takes along. The device is the CPU backend behind a gate, so that
- * all results are equal in every bit. */
+/* Sessions that the CPU backend answers while their device is made ready: what the answers are,
+ * when the session moves, and what it takes along. The device is the CPU backend behind a gate, so
+ * that all results are equal in every bit. */
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -208,7 +208,8 @@ static void moves_when_ready(void **state) {
   for (int i = 0; i < 5; i++) run_walk(o, 3, 5, false);
   gate.is_open = true;
   run_until_moved(o, 3, 5);
-  for (int i = 0; i < 3; i++) run_walk(o, i, 5 + i, false); /* as any session: it builds and waits */
+  for (int i = 0; i < 3; i++)
+    run_walk(o, i, 5 + i, false); /* as any session: it builds and waits */
   assert_int_equal(o->n_notes, 0);
   close_walk(o);
 }

@@ -69,7 +69,7 @@ static backend *open_gated(void) {
 /* y = total + x + random, which becomes the state total; n = item(k); z = n ones; v = 2 w. */
 static const char walk[] =
     "{'version': 2, 'producer': 'test', 'n_inputs': 3, 'n_outputs': 3, 'n_state': 1, 'values': ["
-    "{'name': 'n', 'min': 0, 'max': 9}, {'name': 'm', 'min': 1, 'max': 40000}], 'tensors': ["
+    "{'name': 'n', 'min': 0, 'max': 9}, {'name': 'm', 'min': 1, 'max': 40960}], 'tensors': ["
     "{'shape': [{'literal': 4}], 'name': 'x'}, {'dtype': 'I64', 'name': 'k'}, "
     "{'shape': [{'vid': {'idx': 1}}], 'name': 'w'}, {'shape': [{'literal': 4}], 'name': 'y'}, "
     "{'shape': [{'vid': {'idx': 0}}], 'name': 'z'}, {'shape': [{'vid': {'idx': 1}}], 'name': 'v'}, "
@@ -89,7 +89,7 @@ static const char walk[] =
     "'tensor': {'idx': 1}}, {'name': 'w', 'tensor': {'idx': 2}}], 'outputs': [{'name': 'y', "
     "'tensor': {'idx': 3}}, {'name': 'z', 'tensor': {'idx': 4}}, {'name': 'v', 'tensor': {'idx': "
     "5}}], 'updates': [{'state': {'idx': 6}, 'value': {'idx': 3}}], 'metadata': ''}]}";
-enum { OUTPUTS = 3, MAX_M = 40000 };
+enum { OUTPUTS = 3, MAX_M = 40960 };
 
 typedef struct opened {
   program *prog;

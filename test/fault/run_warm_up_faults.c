@@ -76,9 +76,8 @@ static void end_life(void *ctx) {
   clave_tensors_destroy(l->data);
   clave_program_destroy(l->program);
   clave_device_destroy(l->device);
-  *l = (life){.program_path = l->program_path,
-              .data_path = l->data_path,
-              .device_name = l->device_name};
+  *l = (life){
+      .program_path = l->program_path, .data_path = l->data_path, .device_name = l->device_name};
 }
 
 int main(int argc, char **argv) {

@@ -12,7 +12,7 @@
 static struct gate {
   atomic_bool is_open;  /* kernels build at once; else until it is, or progress says no */
   atomic_bool is_built; /* what is_built says; building sets it */
-  atomic_int n_builds, n_stopped;
+  atomic_int n_builds, n_built, n_stopped;
   status_code failure; /* of prepare */
 } gate;
 
@@ -33,6 +33,7 @@ static clave_status gate_build_all(stream *s, build_progress progress, void *ctx
     (void)usleep(500);
   }
   gate.is_built = true;
+  gate.n_built++;
   return NULL;
 }
 
@@ -113,7 +114,7 @@ static opened *open_walk(void) {
   opened *o = calloc(1, sizeof *o);
   assert_non_null(o);
   gate.is_open = gate.is_built = false;
-  gate.n_builds = gate.n_stopped = 0;
+  gate.n_builds = gate.n_built = gate.n_stopped = 0;
   gate.failure = STATUS_OK;
   o->prog = program_of(walk);
   o->devices[0] = open_gated();
@@ -188,7 +189,7 @@ static void run_walk(opened *o, int64_t k, int64_t m, bool may_move) {
 }
 
 static void run_until_moved(opened *o, int64_t k, int64_t m) {
-  for (int i = 0; i < 20000 && !has_moved(o); i++) {
+  for (int i = 0; i < 6000 && !has_moved(o); i++) {
     run_walk(o, k, m, true);
     (void)usleep(500);
   }
@@ -196,7 +197,7 @@ static void run_until_moved(opened *o, int64_t k, int64_t m) {
 }
 
 static void wait_for(atomic_int *count, int least) {
-  for (int i = 0; i < 20000 && *count < least; i++) (void)usleep(500);
+  for (int i = 0; i < 6000 && *count < least; i++) (void)usleep(500);
   assert_true(*count >= least);
 }
 
@@ -232,19 +233,29 @@ static void other_sizes_move_too(void **state) {
   (void)state;
   opened *o = open_walk();
   gate.is_open = true;
-  for (int64_t m = 1; m < 20000 && !has_moved(o); m++) {
+  for (int64_t m = 1; m < 6000 && !has_moved(o); m++) {
     run_walk(o, m % 9, m, true); /* no size comes twice */
     (void)usleep(500);
   }
   assert_true(has_moved(o));
   close_walk(o);
-  o = open_walk();
+}
+
+static void other_sizes_wait_for_kernels(void **state) {
+  (void)state;
+  opened *o = open_walk();
   run_walk(o, 3, 5, false);
   gate.is_open = true;
-  wait_for(&gate.n_builds, 1);
-  while (!gate.is_built) (void)usleep(500);
-  gate.is_open = gate.is_built = false; /* those of the next size are not there */
-  for (int i = 0; i < 20; i++) run_walk(o, 3, 6, false);
+  wait_for(&gate.n_built, 1); /* up to the item */
+  gate.is_open = false;
+  while (gate.n_builds < 2) run_walk(o, 3, 5, false);
+  gate.is_open = true;
+  wait_for(&gate.n_built, 3); /* all of it */
+  gate.is_open = gate.is_built = false;
+  for (int i = 0; i < 20; i++) {
+    run_walk(o, 3, 6, false);
+    (void)usleep(500);
+  }
   gate.is_open = true;
   run_until_moved(o, 3, 6);
   close_walk(o);
@@ -260,7 +271,7 @@ static void arguments_move(void **state) {
   gate.is_open = true;
   run_walk(o, 3, 5, false);
   good(session_output(o->answers, 0, 0, &before));
-  for (int i = 0; i < 20000 && !has_moved(o); i++) {
+  for (int i = 0; i < 6000 && !has_moved(o); i++) {
     set_inputs(o, o->answers, 3, 5);
     warm_up_step(o->w, &o->answers, 0);
     good(session_output(o->answers, 0, 0, &after));
@@ -285,7 +296,7 @@ static void errors_leave_it_on_the_cpu(void **state) {
   opened *o = open_walk();
   gate.failure = STATUS_DEVICE;
   gate.is_open = true;
-  for (int i = 0; i < 20000 && !o->n_notes; i++) {
+  for (int i = 0; i < 6000 && !o->n_notes; i++) {
     run_walk(o, 3, 5, false);
     (void)usleep(500);
   }
@@ -355,10 +366,15 @@ static void destroying_stops_it(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(moves_when_ready),           cmocka_unit_test(later_schedules_are_prepared),
-      cmocka_unit_test(other_sizes_move_too),       cmocka_unit_test(arguments_move),
-      cmocka_unit_test(errors_leave_it_on_the_cpu), cmocka_unit_test(ops_that_do_not_build_move),
-      cmocka_unit_test(bad_inputs_change_nothing),  cmocka_unit_test(destroying_stops_it),
+      cmocka_unit_test(moves_when_ready),
+      cmocka_unit_test(later_schedules_are_prepared),
+      cmocka_unit_test(other_sizes_move_too),
+      cmocka_unit_test(other_sizes_wait_for_kernels),
+      cmocka_unit_test(arguments_move),
+      cmocka_unit_test(errors_leave_it_on_the_cpu),
+      cmocka_unit_test(ops_that_do_not_build_move),
+      cmocka_unit_test(bad_inputs_change_nothing),
+      cmocka_unit_test(destroying_stops_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

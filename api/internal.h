@@ -47,7 +47,10 @@ struct clave_session {
   constant_store *stores[MAX_BACKENDS];
   int n_stores;
   executable *x;
-  session *s;
+  session *s;             /* that answers */
+  executable *stand_in_x; /* the CPU backend's, while the device is made ready; or NULL */
+  warm_up *warm;          /* owned; NULL: s is on the device */
+  const char *answered_by;
   clave_observe_fn observe;
   void *observe_ctx;
 };

@@ -1,5 +1,6 @@
 /* Where the nodes of a program run: before there is a session, and in one. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/internal.h"
 
@@ -53,9 +54,25 @@ clave_status clave_program_supported(clave_program *p, clave_device *device,
   return st;
 }
 
+/* Of a session that the CPU backend answers for a device. */
+static void explain_rows(const clave_placement *l) {
+  const ir_program *p = &l->program->p->ir;
+  for (uint32_t m = 0; m < p->methods.count; m++) {
+    size_t n = program_count_nodes(p, p->methods.items[m].chain);
+    for (size_t i = 0; i < n; i++) {
+      node_placement *row = &l->rows[m][i];
+      if (strcmp(row->where, "cpu") != 0) continue;
+      row->reason = "the device is not ready";
+      row->supported = false;
+    }
+  }
+}
+
 clave_status clave_session_placement(const clave_session *s, clave_placement **out) {
   *out = NULL;
-  return create_placement(s->program, s->device, session_executable(s->s), out);
+  TRY(create_placement(s->program, s->device, session_executable(s->s), out));
+  if (session_device(s->s) != &s->device->set.backends[0]->info) explain_rows(*out);
+  return NULL;
 }
 
 void clave_placement_destroy(clave_placement *l) {

@@ -63,11 +63,33 @@ clave_status read_executable_options(const clave_session_options *given, executa
   return read_precision(&out->fast);
 }
 
+static clave_status check_warm_up(const clave_session_options *o, const device_set *set) {
+  if (o->warm_up != CLAVE_WARM_UP_WAIT && o->warm_up != CLAVE_WARM_UP_BACKGROUND)
+    return INVALID("warm_up is %d, not 0 (wait) or 1 (background)", (int)o->warm_up);
+  if (o->warm_up == CLAVE_WARM_UP_WAIT || !set->no_fallback) return NULL;
+  return INVALID(
+      "warming up in the background needs the CPU backend to answer meanwhile, but the device was "
+      "opened without fallback");
+}
+
+/* A session on the CPU backend, which is one of the set, and one behind it that is made ready. */
+static clave_status create_both(clave_session *s, const executable_options *x,
+                                const session_options *o) {
+  const device_set *all = &s->device->set;
+  int cpu = 0;
+  while (strcmp(all->backends[cpu]->info.kind, "cpu") != 0) cpu++;
+  device_set alone = {.backends = {all->backends[cpu]}, .count = 1};
+  TRY(program_take_executable(s->program, &alone, x, &s->stand_in_x));
+  TRY(session_create(s->stand_in_x, &s->stores[cpu], o, &s->s));
+  return warm_up_create(s->x, s->stores, o, &s->warm);
+}
+
 static clave_status init_session(clave_session *s, const clave_session_options *given) {
   session_options o;
   executable_options x;
   clave_session_options options;
   TRY(sized_read(given, &options, SIZED(clave_session_options, seed)));
+  TRY(check_warm_up(&options, &s->device->set));
   TRY(read_options(&options, &o));
   TRY(read_executable_options(given, &x));
   o.message = s->device->message;
@@ -77,6 +99,8 @@ static clave_status init_session(clave_session *s, const clave_session_options *
     s->n_stores++;
   }
   TRY(program_take_executable(s->program, &s->device->set, &x, &s->x));
+  if (options.warm_up == CLAVE_WARM_UP_BACKGROUND && strcmp(s->device->info.kind, "cpu") != 0)
+    return create_both(s, &x, &o);
   return session_create(s->x, s->stores, &o, &s->s);
 }
 
@@ -99,7 +123,9 @@ clave_status clave_session_create(clave_program *p, clave_device *device,
 
 void clave_session_destroy(clave_session *s) {
   if (!s) return;
+  warm_up_destroy(s->warm);
   session_destroy(s->s);
+  program_release_executable(s->program, s->stand_in_x);
   program_release_executable(s->program, s->x);
   for (int b = 0; b < s->n_stores; b++) program_release_store(s->program, s->stores[b]);
   clave_program_destroy(s->program);
@@ -142,11 +168,21 @@ clave_status clave_session_bind_output(clave_session *s, const char *method, uin
   return session_bind_output(s->s, m, index, data, size);
 }
 
+/* While the CPU backend answers for the device, that is not the session's. */
+static clave_status check_answers(const clave_session *s) {
+  if (session_device(s->s) == &s->device->set.backends[0]->info) return NULL;
+  return INVALID(
+      "the CPU backend answers until the device's kernels are ready (warm_up); memory of the "
+      "device "
+      "can be bound from then on, see clave_session_answered_by");
+}
+
 clave_status clave_session_bind_input_mem(clave_session *s, const char *method, uint32_t index,
                                           const clave_tensor *shape, void *memory, size_t offset) {
   uint32_t m;
   TRY(program_find_method(s->program, method, &m));
   if (!memory) return session_bind_input(s->s, m, index, NULL);
+  TRY(check_answers(s));
   TRY(check_tensor(index, shape));
   const tensor t = tensor_from_public(shape);
   return session_bind_input_memory(s->s, m, index, &t, (device_memory){memory, offset});
@@ -157,14 +193,20 @@ clave_status clave_session_bind_output_mem(clave_session *s, const char *method,
   uint32_t m;
   TRY(program_find_method(s->program, method, &m));
   if (!memory) return session_bind_output(s->s, m, index, NULL, 0);
+  TRY(check_answers(s));
   return session_bind_output_memory(s->s, m, index, (device_memory){memory, offset}, size);
 }
 
 clave_status clave_session_run(clave_session *s, const char *method) {
   uint32_t m;
   TRY(program_find_method(s->program, method, &m));
-  return session_run(s->s, m);
+  if (s->warm) warm_up_step(s->warm, &s->s, m);
+  TRY(session_run(s->s, m));
+  s->answered_by = session_device(s->s)->kind;
+  return NULL;
 }
+
+const char *clave_session_answered_by(const clave_session *s) { return s->answered_by; }
 
 clave_status clave_session_output(clave_session *s, const char *method, uint32_t index,
                                   clave_tensor *out) {
@@ -195,11 +237,8 @@ clave_status clave_session_memory(const clave_session *s, clave_memory_info *inf
   session_memory_use(s->s, &m);
   clave_memory_info own = {.constant_bytes = m.constant_bytes,
                            .state_bytes = m.state_bytes,
-                           .arena_bytes = m.arena_bytes};
-  for (int b = 0; b < s->n_stores; b++)
-    if (s->device->set.backends[b]->info.shares_host_memory)
-      own.constant_bytes_in_place +=
-          constant_store_bytes(s->stores[b]) - constant_store_form_bytes(s->stores[b]);
+                           .arena_bytes = m.arena_bytes,
+                           .constant_bytes_in_place = m.constant_bytes_in_place};
   return sized_write(&own, info, SIZED(clave_memory_info, constant_bytes_in_place));
 }
 

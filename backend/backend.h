@@ -79,6 +79,8 @@ typedef struct memory_start {
   uintptr_t from;
 } memory_start;
 
+typedef bool (*build_progress)(void *ctx, int done, int total);
+
 typedef struct backend_vtable {
   void (*destroy)(backend *b);
 
@@ -111,9 +113,12 @@ typedef struct backend_vtable {
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
   void (*cache_destroy)(backend *b, void *cache);      /* (optional) of node.cache */
   /* (optional) Notes what a recording needs built; build_all builds everything noted since, in
-   * parallel, and calls progress(done, total) if given. What does not build is prepare's to say. */
+   * parallel, and calls progress(done, total) if given, also where nothing is done since; where it
+   * says false the rest stays unbuilt. What does not build is prepare's to say. */
   clave_status (*request)(stream *s, const recording *r);
-  clave_status (*build_all)(stream *s, void (*progress)(void *ctx, int done, int total), void *ctx);
+  clave_status (*build_all)(stream *s, build_progress progress, void *ctx);
+  /* (optional) Whether all that a recording needs was built, or did not build. */
+  bool (*is_built)(stream *s, const recording *r);
   /* (optional) Makes the state that run() has else to make. UNSUPPORTED: a kernel cannot run on the
    * device. */
   clave_status (*prepare)(stream *s, const recording *r, void **state);

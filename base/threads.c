@@ -1,4 +1,4 @@
-/* Mutexes, one-time initialisation, and the pool of parallel loops.
+/* Mutexes, one-time initialisation, threads, and the pool of parallel loops.
  *
  * The pool's workers wait for a job by spinning briefly, then asleep. A job is open while it has
  * work; workers join it and leave it by an atomic count, so that the caller waits only for those
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -55,7 +56,50 @@ void mutex_destroy(mutex *m) {
 
 void mutex_lock(mutex *m) { (void)pthread_mutex_lock(&m->m); }
 bool mutex_try_lock(mutex *m) { return pthread_mutex_trylock(&m->m) == 0; }
+bool mutex_lock_within(mutex *m, int timeout_ms) {
+  struct timespec until;
+  (void)clock_gettime(CLOCK_REALTIME, &until);
+  int64_t ns = until.tv_nsec + (int64_t)timeout_ms * 1000000;
+  until.tv_sec += (time_t)(ns / 1000000000);
+  until.tv_nsec = (long)(ns % 1000000000);
+  return pthread_mutex_timedlock(&m->m, &until) == 0;
+}
 void mutex_unlock(mutex *m) { (void)pthread_mutex_unlock(&m->m); }
+
+/* ---------------------------------------------------------------- threads */
+
+struct thread {
+  pthread_t id;
+  void (*body)(void *ctx);
+  void *ctx;
+};
+
+static void *run_thread(void *arg) {
+  const thread *t = arg;
+  t->body(t->ctx);
+  return NULL;
+}
+
+clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) {
+  sigset_t all, before;
+  thread *t = *out = malloc(sizeof *t);
+  if (!t) return status_no_memory();
+  *t = (thread){.body = body, .ctx = ctx};
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* which the thread inherits */
+  int code = pthread_create(&t->id, NULL, run_thread, t);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (code == 0) return NULL;
+  free(t);
+  *out = NULL;
+  return status_new(STATUS_NO_MEMORY, "the system refuses a thread (error %d)", code);
+}
+
+void thread_join(thread *t) {
+  if (!t) return;
+  (void)pthread_join(t->id, NULL);
+  free(t);
+}
 
 /* ---------------------------------------------------------------- the pool */
 

@@ -1,6 +1,7 @@
 #ifndef BASE_THREADS_H
 #define BASE_THREADS_H
-/* Mutexes, one-time initialisation and a pool for parallel loops: the only user of pthread. */
+/* Mutexes, one-time initialisation, threads and a pool for parallel loops: the only user of
+ * pthread. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,8 +18,14 @@ typedef struct mutex mutex;
 clave_status mutex_create(mutex **out) STATUS_CHECK;
 void mutex_destroy(mutex *m); /* takes NULL */
 void mutex_lock(mutex *m);
-bool mutex_try_lock(mutex *m); /* false: another thread has it */
+bool mutex_try_lock(mutex *m);                    /* false: another thread has it */
+bool mutex_lock_within(mutex *m, int timeout_ms); /* false: another thread has had it for so long */
 void mutex_unlock(mutex *m);
+
+/* A thread that runs body(ctx) once. Signals are left to the process's other threads. */
+typedef struct thread thread;
+clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) STATUS_CHECK;
+void thread_join(thread *t); /* waits for its end and frees it; takes NULL */
 
 /* A pool of n_threads workers (the caller counts as one). n_threads <= 0: CLAVE_THREADS, else the
  * CPUs the process may use; an invalid CLAVE_THREADS is an error. Fewer workers are made when the

@@ -66,12 +66,20 @@ def replay_cached(r):
             r.run_all([replay_job(r, "opencl", "--part", "1/40", env={"CLAVE_CACHE_DIR": cache}, note=what)])
 
 
+def replay_warming(r):
+    """A sample, and control flow, that the CPU backend answers until the session moves to the device. --all: all."""
+    parts = 1 if r.everything else 64
+    chosen = [("--part", f"0/{parts}"), ("--only", "control/")]
+    r.run_all([replay_job(r, "opencl", "--warm-up", *options, note="warming up") for options in chosen], timeout=3000)
+
+
 def replay_all(r):
     replay(r, "cpu", "--poison")
     replay_classes(r)
     replay_checked(r)
     replay_lesser(r, 4 if r.everything else 120)
     replay_cached(r)
+    replay_warming(r)
     replay(r, "cpu", build=SAN_BUILD)
 
 
@@ -107,6 +115,7 @@ def data_races(r):
     jobs = [Job([test], env) for test in tests_in(TSAN_BUILD)]
     jobs += [replay_job(r, "cpu", build=TSAN_BUILD, env=env)]
     jobs += [replay_job(r, "opencl", "--part", "0/20", build=TSAN_BUILD, env=env)]
+    jobs += [replay_job(r, "opencl", "--warm-up", "--part", "1/40", build=TSAN_BUILD, env=env)]
     soak = [f"{TSAN_BUILD}/test/soak", "--seconds", "20", "--scratch"]
     jobs += [Job([*soak, f"{r.home}/talk-{device}", "--device", device], env) for device in ("cpu", "opencl")]
     r.run_all(jobs, timeout=1800)

@@ -30,6 +30,7 @@ static const flag bench_flags[] = {
      "untimed runs before, the first one included (default 3)", 0, 10000000},
     METHOD_FLAG(bench_arguments),
     DEVICE_FLAGS(bench_arguments),
+    WARM_UP_FLAG(bench_arguments),
     {"--json", FLAG_SWITCH, offsetof(bench_arguments, json), NULL, "for programs", 0, 0},
 };
 
@@ -83,6 +84,7 @@ static int prepare_inputs(const bench_arguments *a, const model *m, input_set *i
 }
 
 static int measure_model(const bench_arguments *a, model *m, input_set *inputs, measures *out) {
+  TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
   double start = read_clock();
   TRY_EXIT(open_device(&a->model, m));
   double opened = read_clock();
@@ -127,6 +129,7 @@ static void write_json(const bench_arguments *a, const model *m, const input_set
   emit_string(&j, "program", a->model.program);
   emit_string(&j, "method", m->method.name);
   emit_string(&j, "device", device.data);
+  emit_string(&j, "answered_by", clave_session_answered_by(m->session));
   emit_integer(&j, "runs", a->runs);
   emit_integer(&j, "warmup", a->warmup);
   emit_number(&j, "open_ms", r->open_ms);
@@ -163,6 +166,7 @@ static void write_text(const bench_arguments *a, const model *m, const input_set
               r->load_ms, r->first_ms);
   text_printf(out, "median_ms    %.3f\nmin_ms       %.3f\nmax_ms       %.3f\npeak_rss_mb  %.1f\n",
               r->median_ms, r->min_ms, r->max_ms, r->peak_rss_mb);
+  text_printf(out, "answered_by  %s\n", clave_session_answered_by(m->session));
   text_puts(out, "plan         constants ");
   page_size(out, r->memory.constant_bytes);
   text_puts(out, " (");
@@ -194,7 +198,8 @@ const command bench_command = {
     .more =
         "load_ms: program and session; first_ms: the first run, kernel building included; a run is "
         "inputs in,\n"
-        "run, outputs out; state is reset between runs. peak_rss_mb: of the whole process.\n",
+        "run, outputs out; state is reset between runs. peak_rss_mb: of the whole process; "
+        "answered_by: the kind\nof the device of the last run.\n",
     .flags = bench_flags,
     .n_flags = LENGTH(bench_flags),
     .arguments_size = sizeof(bench_arguments),

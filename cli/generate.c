@@ -69,6 +69,7 @@ static const flag generate_flags[] = {
     {"--output-ids", FLAG_PATH, FIELD(output_ids), "F", "writes the new ids", 0, 0},
     {"--stats-json", FLAG_PATH, FIELD(stats_json), "F", "writes the statistics", 0, 0},
     DEVICE_FLAGS(generate_arguments),
+    WARM_UP_FLAG(generate_arguments),
 };
 
 static const generate_arguments generate_defaults = {.max_new_tokens = 256};
@@ -139,9 +140,11 @@ static clave_sampler_options sampler_options(const generate_arguments *a,
                                  .seed = (uint64_t)a->seed};
 }
 
-static int open_talk(const generate_arguments *a, const clave_logit_bias *bias, speech *s) {
+static int open_talk(const generate_arguments *a, const model *m, const clave_logit_bias *bias,
+                     speech *s) {
   clave_sampler_options sampler = sampler_options(a, bias);
   clave_session_options session = {.size = sizeof session,
+                                   .warm_up = m->warm_up,
                                    .progress = show_building,
                                    .progress_ctx = s,
                                    .cancel = is_interrupted};
@@ -305,11 +308,12 @@ static int report(const generate_arguments *a, const speech *s) {
 
 static int generate(const generate_arguments *a, const clave_logit_bias *bias, model *m, speech *s,
                     page *prompt) {
+  TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
   bool interactive = a->chat && !a->prompt && isatty(STDIN_FILENO);
   if (!interactive) TRY_EXIT(read_prompt(a, prompt));
   TRY_EXIT(open_device(&a->model, m));
   TRY_EXIT(load_model(a, m, s));
-  TRY_EXIT(open_talk(a, bias, s));
+  TRY_EXIT(open_talk(a, m, bias, s));
   catch_interrupts();
   TRY_EXIT(interactive ? converse(a, s) : answer_prompt(a, s, prompt));
   return report(a, s);

@@ -5,6 +5,17 @@
 
 #include "cli/progress.h"
 
+int read_warm_up(const model_arguments *a, clave_warm_up *out) {
+  *out = CLAVE_WARM_UP_WAIT;
+  if (!a->warm_up || strcmp(a->warm_up, "wait") == 0) return EXIT_GOOD;
+  if (strcmp(a->warm_up, "background") != 0)
+    return fail_usage("--warm-up takes wait or background, not \"%s\"", a->warm_up);
+  if (a->no_fallback)
+    return fail_usage("--warm-up background lets the CPU backend answer, --no-fallback does not");
+  *out = CLAVE_WARM_UP_BACKGROUND;
+  return EXIT_GOOD;
+}
+
 int open_device(const model_arguments *a, model *m) {
   clave_device_options options = {
       .size = sizeof options, .no_fallback = a->no_fallback, .message = print_note};
@@ -55,11 +66,18 @@ int open_session(model *m, session_kind kind) {
                                    .profile = kind == SESSION_PROFILED,
                                    .unfused = kind == SESSION_UNFUSED,
                                    .seed = m->seed,
+                                   .warm_up = m->warm_up,
                                    .progress = show_steps};
   show_progress("preparing");
   TRY_STATUS(clave_session_create(m->program, m->device, &options, &m->session));
   clear_progress();
   return EXIT_GOOD;
+}
+
+void note_answer(const model *m) {
+  const char *by = clave_session_answered_by(m->session);
+  if (!by || strcmp(by, m->device_info.kind) == 0) return;
+  print_note(NULL, "the CPU backend answered: the device was not ready");
 }
 
 void close_model(model *m) {

@@ -4,7 +4,7 @@
 #include "cli/command.h"
 
 typedef struct model_arguments {
-  const char *program, *consts, *method, *device;
+  const char *program, *consts, *method, *device, *warm_up;
   bool no_fallback;
 } model_arguments;
 
@@ -36,14 +36,23 @@ typedef struct model_arguments {
         "an op that the device cannot run is an error", 0, 0                              \
   }
 
+#define WARM_UP_FLAG(arguments)                                                             \
+  {                                                                                         \
+    "--warm-up", FLAG_TEXT, offsetof(arguments, model.warm_up), "W",                        \
+        "background: the CPU backend answers while kernels are built (default: wait)", 0, 0 \
+  }
+
 typedef struct model {
   clave_device *device;
   clave_device_info device_info;
   clave_program *program;
   clave_session *session;
   clave_method_info method;
-  uint64_t seed; /* of the session, set before it is opened */
+  uint64_t seed; /* of the session, set before it is opened, as is warm_up */
+  clave_warm_up warm_up;
 } model;
+
+int read_warm_up(const model_arguments *a, clave_warm_up *out) CHECK;
 
 /* On failure, too, close_model is to be called. */
 int open_device(const model_arguments *a, model *m) CHECK;
@@ -51,6 +60,8 @@ int open_program(const model_arguments *a, model *m) CHECK; /* and chooses the m
 /* Needs both. */
 typedef enum session_kind { SESSION_PLAIN, SESSION_PROFILED, SESSION_UNFUSED } session_kind;
 int open_session(model *m, session_kind kind) CHECK;
+/* A note, if it was not the device that answered the last run. */
+void note_answer(const model *m);
 void close_model(model *m);
 
 /* "opencl:0 (NAME)" or "cpu (NAME)" */

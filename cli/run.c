@@ -30,6 +30,7 @@ static const flag run_flags[] = {
      "writes output_0...; without it a summary is printed", 0, 0},
     METHOD_FLAG(run_arguments),
     DEVICE_FLAGS(run_arguments),
+    WARM_UP_FLAG(run_arguments),
     {"--profile", FLAG_PATH, offsetof(run_arguments, profile), "T.json",
      "writes the time of every op, for Perfetto or chrome://tracing", 0, 0},
     {"--dump", FLAG_PATH, offsetof(run_arguments, dump), "D.safetensors",
@@ -196,6 +197,7 @@ static int run_dumped(const char *path, const model *m) {
 }
 
 static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, page *out) {
+  TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
   TRY_EXIT(open_program(&a->model, m));
   TRY_EXIT(collect_inputs(m, a->inputs, &a->input, inputs));
   TRY_EXIT(open_device(&a->model, m));
@@ -212,6 +214,7 @@ static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, pa
     TRY_STATUS(clave_session_run(m->session, m->method.name));
   }
   clear_progress();
+  note_answer(m);
   if (a->profile) TRY_STATUS(clave_session_write_profile(m->session, a->profile));
   return report_outputs(a, m, out);
 }

@@ -135,6 +135,7 @@ int write_statistics(const speech *s, const char *path) {
   emit_number(&j, "ttft_ms", stats.ttft_ms);
   emit_number(&j, "load_ms", stats.load_ms);
   emit_number(&j, "peak_rss_mb", measure_peak());
+  emit_string(&j, "answered_by", clave_llm_answered_by(s->talk));
   emit_string(&j, "stop_reason", s->stop_reason);
   emit_end_object(&j);
   int result = write_file(path, &out);

@@ -119,7 +119,8 @@ CLAVE_API clave_status clave_devices_get(int index, clave_device_info *info) CLA
 /* Why there is no OpenCL device, and which package would help; NULL if there is one. */
 CLAVE_API const char *clave_devices_hint(void);
 
-typedef void (*clave_message_fn)(void *ctx, const char *line); /* a note, one line */
+/* A note, one line; perhaps by a thread that builds kernels. */
+typedef void (*clave_message_fn)(void *ctx, const char *line);
 typedef void (*clave_progress_fn)(void *ctx, const char *what, int done, int total);
 
 typedef struct clave_device_options {
@@ -266,6 +267,15 @@ CLAVE_API clave_status clave_program_constant(const clave_program *program, uint
 typedef bool (*clave_observe_fn)(void *ctx, uint32_t node, uint32_t slot,
                                  const clave_tensor *value);
 
+/* What a run does whose device has yet to build kernels for it. */
+typedef enum clave_warm_up {
+  CLAVE_WARM_UP_WAIT = 0,      /* waits for them: the same numbers in every process */
+  CLAVE_WARM_UP_BACKGROUND = 1 /* is answered by the CPU backend, while a thread builds them.
+                                  Between runs, once they are there, the session moves to the device
+                                  with its state, inputs and outputs, and waits from then on. What
+                                  goes wrong before leaves it on the CPU backend, with a note */
+} clave_warm_up;
+
 typedef struct clave_session_options {
   size_t size;            /* sizeof(clave_session_options) */
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
@@ -279,10 +289,12 @@ typedef struct clave_session_options {
   bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device, at
                      sizes of a class; also CLAVE_SELF_CHECK=off. CLAVE_SELF_CHECK=strict: wrong
                      results are an error, not replaced by the CPU backend's */
-  /* Asked before each op and at the end; true ends the run, even one that loops forever. */
+  /* Asked before each op and at the end, and, perhaps by another thread, after each kernel that is
+   * built; true ends the run, even one that loops forever. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
-  uint64_t seed; /* of random ops, see docs/random.md */
+  uint64_t seed;         /* of random ops, see docs/random.md */
+  clave_warm_up warm_up; /* BACKGROUND needs a device that was opened with fallback */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,
@@ -307,6 +319,9 @@ CLAVE_API clave_status clave_session_bind_output(clave_session *s, const char *m
                                                  size_t size) CLAVE_CHECK;
 /* Runs a method on the inputs that were set or bound. */
 CLAVE_API clave_status clave_session_run(clave_session *s, const char *method) CLAVE_CHECK;
+/* The kind of the device that the last good run was for: "opencl", or "cpu" where the CPU backend
+ * answered for it (warm_up); NULL before. clave_session_placement tells of each node. */
+CLAVE_API const char *clave_session_answered_by(const clave_session *s);
 /* The last run's result: contiguous; the session's, until its next run, or where it was bound. */
 CLAVE_API clave_status clave_session_output(clave_session *s, const char *method, uint32_t index,
                                             clave_tensor *out) CLAVE_CHECK;

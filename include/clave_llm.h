@@ -181,6 +181,10 @@ CLAVE_API clave_status clave_llm_save(const clave_llm_conversation *conversation
 CLAVE_API clave_status clave_llm_restore(clave_llm_conversation *conversation,
                                          const char *path) CLAVE_CHECK;
 
+/* As clave_session_answered_by: what the last token was made by. The session's options may ask for
+ * warm_up. */
+CLAVE_API const char *clave_llm_answered_by(const clave_llm_conversation *conversation);
+
 /* Of all runs since the conversation was created or reset. */
 typedef struct clave_llm_stats {
   uint64_t prompt_tokens, decode_tokens; /* decode: after the first new token */

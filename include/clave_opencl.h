@@ -46,7 +46,8 @@ CLAVE_API clave_status clave_device_create_from_opencl(void *context, void *devi
  * elements lie from `offset` on, in bytes, a multiple of an element's size; each run reads them
  * there. The buffer is not CL_MEM_WRITE_ONLY; it may be closed to the host (CL_MEM_HOST_NO_ACCESS
  * and the like), though ops that run on the CPU backend get a copy, and kernels are compared with
- * it when they first run. Host scalars are not bound this way. */
+ * it when they first run. Host scalars are not bound this way; nothing is while the CPU backend
+ * answers for the device (clave_session_options.warm_up). */
 CLAVE_API clave_status clave_session_bind_input_mem(clave_session *s, const char *method,
                                                     uint32_t index, const clave_tensor *shape,
                                                     void *memory, size_t offset) CLAVE_CHECK;

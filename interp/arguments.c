@@ -32,6 +32,27 @@ void argument_clear(session *s, argument *a) {
   *a = (argument){0};
 }
 
+static void take_list(session *s, session *from, argument *a, argument *b, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    drop_wrapped(from, &b[i]);
+    argument_clear(s, &a[i]);
+    a[i] = b[i];
+    b[i] = (argument){0};
+  }
+}
+
+void take_arguments(session *s, session *from) {
+  for (uint32_t i = 0; i < s->prog->ir.methods.count; i++) {
+    const ir_method *m = &s->prog->ir.methods.items[i];
+    method_state *a = &s->methods[i], *b = &from->methods[i];
+    take_list(s, from, a->inputs, b->inputs, m->inputs.count);
+    take_list(s, from, a->outputs, b->outputs, m->outputs.count);
+    a->has_run = b->has_run;
+    b->has_run = false;
+  }
+  s->generation++; /* bindings have no argument in place yet */
+}
+
 /* Of the host's. */
 static bool can_wrap(const backend *b, const argument *a) {
   return a->data && a->room >= IN_PLACE_FROM && b->info.shares_host_memory &&

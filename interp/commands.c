@@ -154,6 +154,8 @@ static clave_status poison_dead(const running *r, uint32_t number) {
 
 /* ---------------------------------------------------------------- the loop */
 
+static bool is_cancelled(const session_options *o) { return o->cancel && o->cancel(o->cancel_ctx); }
+
 clave_status run_command(const running *r, const command *c, command_state *state) {
   session *s = r->s;
   int64_t start = s->options.profile ? clock_ns() : 0;
@@ -184,7 +186,7 @@ clave_status run_commands(const running *r, range commands) {
   const schedule *p = r->b->p;
   r->s->random.run++;
   for (uint32_t i = commands.first;; i++) { /* asks in a loop without commands, too */
-    if (o->cancel && o->cancel(o->cancel_ctx)) return INVALID("cancelled");
+    if (is_cancelled(o)) return INVALID("cancelled");
     if (i >= commands.end) return NULL;
     TRY(while_in_node(run_numbered(r, i), r->g, p->commands[i].instruction));
     if (p->commands[i].kind == COMMAND_CONTROL) i = p->controls[p->commands[i].control]->end - 1;
@@ -201,21 +203,24 @@ clave_status read_element(const running *r, location l, int b, unsigned char *ra
 /* ---------------------------------------------------------------- kernels */
 
 typedef struct progress_relay {
-  void (*progress)(void *ctx, const char *what, int done, int total);
-  void *ctx;
+  const session_options *options;
+  int done; /* that was told */
 } progress_relay;
 
-static void relay_progress(void *ctx, int done, int total) {
-  const progress_relay *r = ctx;
-  r->progress(r->ctx, "building kernels", done, total);
+static bool relay_progress(void *ctx, int done, int total) {
+  progress_relay *r = ctx;
+  const session_options *o = r->options;
+  if (o->progress && done > r->done) o->progress(o->progress_ctx, "building kernels", done, total);
+  r->done = done;
+  return !is_cancelled(o);
 }
 
 static clave_status build_kernels(session *s) {
   for (int b = 0; b < s->devices.count; b++) {
     const backend_vtable *vt = s->devices.backends[b]->vt;
     if (!vt->build_all) continue;
-    progress_relay r = {s->options.progress, s->options.progress_ctx};
-    TRY(vt->build_all(s->streams[b], s->options.progress ? relay_progress : NULL, &r));
+    progress_relay r = {.options = &s->options};
+    TRY(vt->build_all(s->streams[b], relay_progress, &r));
   }
   return NULL;
 }
@@ -230,6 +235,10 @@ static clave_status prepare_commands(const running *r) {
     const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
     command_state *state = &r->b->commands[i];
     if (!c->recorded) continue;
+    if (is_cancelled(&r->s->options)) {
+      status_free(first);
+      return INVALID("cancelled");
+    }
     clave_status st = NULL;
     if (vt->prepare) st = vt->prepare(r->s->streams[c->backend], c->recorded, &state->state);
     if (!st) st = take_forms(r, c, state);
@@ -242,6 +251,16 @@ static clave_status prepare_commands(const running *r) {
     if (first && !r->s->plan_again) return first;
   }
   return first;
+}
+
+bool kernels_are_built(const running *r, const schedule *p) {
+  for (uint32_t i = p->first_command; i < p->n_commands; i++) {
+    const command *c = &p->commands[i];
+    stream *q = r->s->streams[c->backend];
+    if (c->recorded && q->owner->vt->is_built && !q->owner->vt->is_built(q, c->recorded))
+      return false;
+  }
+  return true;
 }
 
 clave_status prepare_kernels(const running *r) {

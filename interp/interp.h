@@ -122,11 +122,28 @@ void session_observe(session *s, observe_fn observe, void *ctx);
 
 /* The one that it runs now: self-checks move what a device gets wrong. */
 const executable *session_executable(const session *s);
+/* The preferred one. */
+const backend_info *session_device(const session *s);
 typedef struct session_memory {
   uint64_t constant_bytes, state_bytes, arena_bytes;
+  uint64_t constant_bytes_in_place; /* of the constants */
 } session_memory;
 void session_memory_use(const session *s, session_memory *out);
 /* The last run as Chrome trace events. */
 clave_status session_write_trace(const session *s, const char *path) STATUS_CHECK;
+
+/* A session on a device that is made ready in a thread while another session of the program, on the
+ * CPU backend, answers in its place. */
+typedef struct warm_up warm_up;
+/* As session_create. */
+clave_status warm_up_create(executable *x, constant_store *const *stores, const session_options *o,
+                            warm_up **out) STATUS_CHECK;
+/* Before a run of the method in *answers, which has what options the session has. Where the device
+ * is ready for its sizes *answers becomes the session on it, with all that the other had, which is
+ * destroyed. Where it is not, it is made ready for them. If it cannot be, one note says why and all
+ * stays as it is. */
+void warm_up_step(warm_up *w, session **answers, uint32_t method);
+/* Takes NULL; waits for the thread, which gives up after the kernels that it builds. */
+void warm_up_destroy(warm_up *w);
 
 #endif

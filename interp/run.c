@@ -1,10 +1,11 @@
 /* A run: binds inputs, finds or makes the schedule of their sizes, runs it and what follows it,
- * reads the outputs. */
+ * reads the outputs. Or all of that but for the running: what a run would plan and build. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "interp/planner.h"
 #include "interp/running.h"
 #include "interp/scalar.h"
 #include "interp/schedule_cache.h"
@@ -126,6 +127,13 @@ clave_status finish_all(session *s, const graph *g) {
   return first;
 }
 
+static clave_status keep_item(method_state *m, scalar_value v) {
+  if (!array_reserve(&m->items, &m->cap_items, (size_t)m->n_items + 1, sizeof *m->items))
+    return status_no_memory();
+  m->items[m->n_items++] = v;
+  return NULL;
+}
+
 /* The schedule that the value read last leads to. */
 static clave_status go_on(const running *r) {
   schedule *p = r->b->p, *next;
@@ -134,6 +142,7 @@ static clave_status go_on(const running *r) {
   TRY(finish_all(r->s, r->g)); /* a value made of bad data is none */
   TRY(while_in_node(read_item(r, &v), r->g, p->reads));
   v.known = true;
+  if (p->rest.control == NO_INDEX) TRY(keep_item(r->state, v));
   TRY(schedule_find_next(r->s->x, r->index, p, p->rest, &v, &next, &made));
   TRY(bind_next(r, next, NULL));
   return made ? prepare_kernels(r) : NULL;
@@ -188,12 +197,15 @@ static clave_status begin_profile(session *s) {
 }
 
 /* *began: commands ran. */
-static clave_status run_once(running *r, const scalar_value *values, bool *began) {
+typedef clave_status (*attempt)(running *r, const method_sizes *z, bool *began);
+
+static clave_status run_once(running *r, const method_sizes *z, bool *began) {
   session *s = r->s;
   s->last_arena_bytes = 0;
+  r->state->n_items = 0;
   s->plan_again = false;
   TRY(begin_profile(s));
-  TRY(find_binding(r, values));
+  TRY(find_binding(r, z->values));
   bool is_new = !r->b->p;
   clave_status st = bind_root(r);
   if (!st && is_new) st = prepare_kernels(r);
@@ -211,12 +223,12 @@ static void find_method(running *r) {
 
 /* As often as a device turns out not to run something, which moves; not where that would change
  * state twice. */
-static clave_status run_values(running *r, const scalar_value *values) {
+static clave_status run_sizes(running *r, const method_sizes *z, attempt try_once) {
   session *s = r->s;
   const uint64_t random_run = s->random.run;
   for (;;) {
     bool began = false;
-    clave_status st = run_once(r, values, &began);
+    clave_status st = try_once(r, z, &began);
     clave_status moved = replace_moved(s); /* after a run that failed, too */
     if (!st || moved) {
       status_free(st);
@@ -234,7 +246,7 @@ static clave_status run_method(running *r) {
   if (!values) return status_no_memory();
   clave_status st = bind_inputs(r, values);
   if (!st) st = gather_inputs(r);
-  if (!st) st = run_values(r, values);
+  if (!st) st = run_sizes(r, &(method_sizes){.values = values}, run_once);
   free(values);
   return st;
 }
@@ -246,4 +258,84 @@ clave_status session_run(session *s, uint32_t index) {
   clave_status st = run_method(&r);
   r.state->has_run = st == NULL;
   return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
+}
+
+/* ---------------------------------------------------------------- all but the running */
+
+clave_status session_values(session *s, uint32_t index, scalar_value *values) {
+  running r = {.s = s, .index = index, .state = &s->methods[index]};
+  find_method(&r);
+  return bind_inputs(&r, values);
+}
+
+static clave_status prepare_part(const running *r);
+
+/* A body that is planned when it runs, up to where it depends on data. It may never run: what is
+ * wrong with its sizes is for the run to say that does. */
+static clave_status prepare_late(const running *r, uint32_t number, int body) {
+  range instructions = r->g->bodies[r->b->p->controls[number]->instruction][body];
+  cursor from = {
+      .next = instructions.first, .end = instructions.end, .control = number, .body = body};
+  schedule *next, *before;
+  bool made;
+  clave_status st = schedule_find_next(r->s->x, r->index, r->b->p, from, NULL, &next, &made);
+  if (!st) st = bind_next(r, next, &before);
+  if (st) {
+    status_free(st);
+    return NULL;
+  }
+  st = prepare_part(r);
+  bind_back(r, before);
+  return st;
+}
+
+/* The current schedule, with bodies that are schedules of their own. */
+static clave_status prepare_part(const running *r) {
+  const schedule *p = r->b->p;
+  TRY(prepare_kernels(r));
+  for (uint32_t i = p->first_control; i < p->n_controls; i++)
+    for (int body = 0; body < 2; body++)
+      if (p->controls[i]->late[body]) TRY(prepare_late(r, i, body));
+  return NULL;
+}
+
+static clave_status prepare_next(const running *r, const scalar_value *item) {
+  schedule *p = r->b->p, *next;
+  bool made;
+  TRY(schedule_find_next(r->s->x, r->index, p, p->rest, item, &next, &made));
+  TRY(bind_next(r, next, NULL));
+  return prepare_part(r);
+}
+
+static clave_status prepare_once(running *r, const method_sizes *z, bool *began) {
+  *began = false;
+  r->s->plan_again = false;
+  TRY(find_binding(r, z->values));
+  clave_status st = bind_root(r);
+  if (!st) st = prepare_part(r);
+  for (uint32_t i = 0; i < z->n_items && !st && r->b->p->reads != NO_INDEX; i++)
+    st = prepare_next(r, &z->items[i]);
+  if (st) {
+    forget_binding(r);
+  } else if (r->b->p->reads == NO_INDEX) {
+    r->state->is_prepared = true;
+  }
+  return st;
+}
+
+clave_status session_prepare(session *s, uint32_t index, const method_sizes *z) {
+  running r = {.s = s, .index = index, .state = &s->methods[index]};
+  find_method(&r);
+  clave_status st = run_sizes(&r, z, prepare_once);
+  return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
+}
+
+clave_status session_is_ready(session *s, uint32_t index, const scalar_value *values, bool *ready) {
+  running r = {.s = s, .index = index, .state = &s->methods[index]};
+  find_method(&r);
+  TRY(find_binding(&r, values));
+  bool is_whole = r.b->p && r.b->p->reads == NO_INDEX;
+  bool could_be = r.b->root->reads == NO_INDEX || r.state->is_prepared;
+  *ready = is_whole || (could_be && kernels_are_built(&r, r.b->root));
+  return NULL;
 }

@@ -69,6 +69,10 @@ typedef struct method_state {
   const char **moved; /* (n) why an instruction is to be on the CPU backend, or is; NULL */
   bool has_moved;     /* some are not there yet */
   binding *bindings[KEPT_BINDINGS]; /* owned, most recently used first */
+  scalar_value *items;              /* owned: what Items outside of bodies gave in the last run */
+  uint32_t n_items;
+  size_t cap_items;
+  bool is_prepared; /* once, up to its end */
 } method_state;
 
 typedef struct arena_chunks {
@@ -127,8 +131,18 @@ typedef struct running {
   binding *b;
 } running;
 
+/* What decides the sizes of a run. */
+typedef struct method_sizes {
+  scalar_value *values; /* (n_values) as bound from the inputs */
+  scalar_value *items;  /* (n_items) then what the method's Items give, as far as that is known */
+  uint32_t n_items;
+} method_sizes;
+
 /* ---- arguments.c ---- inputs and outputs */
 void argument_clear(session *s, argument *a);
+/* All that was set and bound, and the results of last runs, which stay where they are. `from` has
+ * none of it then. */
+void take_arguments(session *s, session *from);
 clave_status gather_inputs(const running *r) STATUS_CHECK;
 /* Blocks of the current schedule that devices use in place; its other ones have addresses. */
 clave_status place_arguments(const running *r) STATUS_CHECK;
@@ -168,6 +182,8 @@ clave_status prepare_kernels(const running *r) STATUS_CHECK;
 /* Between buffers of two devices, or of one. */
 clave_status copy_bytes(const running *r, int from_backend, address from, int to_backend,
                         address to, size_t bytes) STATUS_CHECK;
+/* Whether those of a schedule, of what it added, need no building. */
+bool kernels_are_built(const running *r, const schedule *p);
 void free_staged(session *s); /* all devices have finished */
 clave_status read_element(const running *r, location l, int backend,
                           unsigned char *raw) STATUS_CHECK;
@@ -185,6 +201,15 @@ clave_status replace_moved(session *s) STATUS_CHECK;
 /* ---- run.c ---- */
 /* Runs the current schedule's own commands, and what follows it while that depends on data. */
 clave_status run_parts(const running *r) STATUS_CHECK;
+/* Plans the method for these sizes, binds it, and builds and prepares its kernels: what a run does
+ * before its first command, and what it does later for schedules that follow, as far as `z` and the
+ * program tell of them. No command runs. */
+clave_status session_prepare(session *s, uint32_t method, const method_sizes *z) STATUS_CHECK;
+/* Whether a run of these sizes would build nothing, as far as that can be told before it. */
+clave_status session_is_ready(session *s, uint32_t method, const scalar_value *values,
+                              bool *ready) STATUS_CHECK;
+/* The values that the method's inputs have now; `values` is zeroed. */
+clave_status session_values(session *s, uint32_t method, scalar_value *values) STATUS_CHECK;
 /* Waits for all devices; an error if one met bad data. */
 clave_status finish_all(session *s, const graph *g) STATUS_CHECK;
 /* ---- trace.c ---- */

@@ -58,6 +58,7 @@ static void destroy_method(session *s, uint32_t index) {
   const ir_method *ir = &s->prog->ir.methods.items[index];
   method_state *m = &s->methods[index];
   for (int i = 0; i < KEPT_BINDINGS; i++) binding_destroy(s, m->bindings[i]);
+  free(m->items);
   for (uint32_t i = 0; m->inputs && i < ir->inputs.count; i++) argument_clear(s, &m->inputs[i]);
   for (uint32_t i = 0; m->outputs && i < ir->outputs.count; i++) argument_clear(s, &m->outputs[i]);
 }
@@ -94,8 +95,14 @@ void session_observe(session *s, observe_fn observe, void *ctx) {
 
 const executable *session_executable(const session *s) { return s->x; }
 
+const backend_info *session_device(const session *s) { return &s->devices.backends[0]->info; }
+
 void session_memory_use(const session *s, session_memory *out) {
   *out = (session_memory){.state_bytes = s->state_bytes, .arena_bytes = s->last_arena_bytes};
-  for (int b = 0; b < s->devices.count; b++)
-    out->constant_bytes += constant_store_bytes(s->stores[b]);
+  for (int b = 0; b < s->devices.count; b++) {
+    uint64_t bytes = constant_store_bytes(s->stores[b]);
+    out->constant_bytes += bytes;
+    if (s->devices.backends[b]->info.shares_host_memory)
+      out->constant_bytes_in_place += bytes - constant_store_form_bytes(s->stores[b]);
+  }
 }

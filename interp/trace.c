@@ -53,11 +53,11 @@ static void write_event(const session *s, json_writer *j, const trace_event *e) 
 }
 
 /* The name of a process, or of one of its threads: the devices. */
-static void write_name(json_writer *j, const char *what, int thread, const char *name) {
+static void write_name(json_writer *j, const char *what, int number, const char *name) {
   emit_record(j, NULL);
   emit_string(j, "ph", "M");
   emit_integer(j, "pid", 1);
-  if (thread >= 0) emit_integer(j, "tid", thread);
+  if (number >= 0) emit_integer(j, "tid", number);
   emit_string(j, "name", what);
   emit_object(j, "args");
   emit_string(j, "name", name);

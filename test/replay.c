@@ -3,13 +3,14 @@
  * machine.
  *
  *   replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn TEXT]]
- *          [--small BYTES] [--poison] [--sabotage] [-v]
+ *          [--small BYTES] [--poison] [--sabotage] [--warm-up] [-v]
  *
  * An op that the device cannot run fails its case, unless --fallback lets the CPU backend have it.
  * --part K/N takes the cases whose name and --turn hash to K modulo N: the parts 0 to N - 1 are all
  * cases, and another turn (a commit) divides them in another way. --small takes those whose data
  * file has at most so many bytes. --sabotage runs nothing: it checks that no case takes zeros, the
- * negated answer or 2 % more for right.
+ * negated answer or 2 % more for right. --warm-up lets the CPU backend answer while the device's
+ * kernels are built, and goes on with the runs until the session has moved to the device.
  *
  * A row of the index: name, program, data file, rtol, atol, steps (compare.h), error. The data file
  * holds "in.A.0", "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of
@@ -23,19 +24,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "clave.h"
 #include "clave_files.h"
 #include "compare.h"
 
-enum { MAX_LINE = 4096, MAX_FILE = 2 * MAX_LINE + 2, N_FIELDS = 7, N_RUNS = 3, MAX_NAME = 64 };
+enum {
+  MAX_LINE = 4096,
+  MAX_FILE = 2 * MAX_LINE + 2,
+  N_FIELDS = 7,
+  N_RUNS = 3,
+  MAX_NAME = 64,
+  MAX_TURNS = 20000
+};
 typedef enum field { NAME, PROGRAM, DATA, RTOL, ATOL, STEPS, ERROR } field;
 
 typedef struct replay_options {
   const char *index, *device, *only, *turn;
   unsigned part, parts;
   long small;
-  bool fallback, poison, verbose, sabotage;
+  bool fallback, poison, verbose, sabotage, warm_up;
 } replay_options;
 
 typedef struct replay_case {
@@ -257,6 +266,20 @@ static bool replay_runs(clave_session *s, const clave_tensors *data, replay_case
   return true;
 }
 
+/* The three runs again and again, until the device answers the last of them. */
+static bool replay_warm_up(clave_session *s, const clave_tensors *data, replay_case *c) {
+  const struct timespec moment = {.tv_nsec = 1000000};
+  for (int i = 0; i < MAX_TURNS; i++) {
+    if (!replay_runs(s, data, c)) return false;
+    const char *by = clave_session_answered_by(s);
+    if (by && strcmp(by, "cpu") != 0) return true;
+    (void)nanosleep(&moment, NULL);
+    if (failed(c, clave_session_reset(s))) return false;
+  }
+  print_failure(c, "the session did not move to the device");
+  return false;
+}
+
 static bool replay_sabotage(replay_case *c, char *const *row, const char *folder) {
   char path[MAX_FILE];
   clave_tensors *data = NULL;
@@ -274,7 +297,10 @@ static bool replay_case_on(clave_device *device, const replay_options *o, char *
   clave_program *program = NULL;
   clave_tensors *data = NULL;
   clave_session *session = NULL;
-  clave_session_options options = {.size = sizeof options, .poison = o->poison};
+  clave_session_options options = {
+      .size = sizeof options,
+      .poison = o->poison,
+      .warm_up = o->warm_up ? CLAVE_WARM_UP_BACKGROUND : CLAVE_WARM_UP_WAIT};
   char path[MAX_FILE];
   snprintf(path, sizeof path, "%s/%s", folder, row[PROGRAM]);
   if (o->sabotage) return replay_sabotage(&c, row, folder);
@@ -282,7 +308,7 @@ static bool replay_case_on(clave_device *device, const replay_options *o, char *
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
   good = good && !failed(&c, clave_tensors_load(path, &data)) &&
          !failed(&c, clave_session_create(program, device, &options, &session)) &&
-         replay_runs(session, data, &c);
+         (o->warm_up ? replay_warm_up : replay_runs)(session, data, &c);
   clave_session_destroy(session);
   clave_tensors_destroy(data);
   clave_program_destroy(program);
@@ -371,6 +397,8 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
       o->poison = true;
     else if (!strcmp(argv[i], "--sabotage"))
       o->sabotage = true;
+    else if (!strcmp(argv[i], "--warm-up"))
+      o->warm_up = o->fallback = true;
     else if (!strcmp(argv[i], "-v"))
       o->verbose = true;
     else if (!o->index && argv[i][0] != '-')
@@ -394,7 +422,7 @@ int main(int argc, char **argv) {
   if (!parse_options(argc, argv, &o)) {
     fprintf(stderr,
             "usage: replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn "
-            "TEXT]] [--small BYTES] [--poison] [--sabotage] [-v]\n");
+            "TEXT]] [--small BYTES] [--poison] [--sabotage] [--warm-up] [-v]\n");
     return 2;
   }
   FILE *f = fopen(o.index, "r");

@@ -75,6 +75,7 @@ static const backend_vtable opencl_vtable = {
     .cache_destroy = opencl_cache_destroy,
     .request = opencl_request,
     .build_all = opencl_build_all,
+    .is_built = opencl_is_built,
     .prepare = opencl_prepare,
     .is_unproven = opencl_is_unproven,
     .prove = opencl_prove,

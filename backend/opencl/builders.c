@@ -7,7 +7,14 @@
 #include "backend/opencl/driver_folder.h"
 #include "base/process.h"
 
-enum { MAX_BUILDERS = 16, GREETING_MS = 10000, ORDER_MS = 60000, SAVE_MS = 60000, LEAVE_MS = 100 };
+enum {
+  MAX_BUILDERS = 16,
+  GREETING_MS = 10000,
+  ORDER_MS = 60000,
+  SAVE_MS = 60000,
+  LEAVE_MS = 100,
+  MOMENT_MS = 50
+};
 enum { NO_ORDER = -1 };
 
 typedef struct builder {
@@ -34,7 +41,7 @@ typedef struct batch {
   size_t *lengths;
   int n, next, done;
   int others; /* steps that follow, for progress */
-  void (*progress)(void *ctx, int done, int total);
+  build_progress progress;
   void *ctx;
 } batch;
 
@@ -110,8 +117,8 @@ static bool find_own_helper(builders *b) {
 
 /* ---------------------------------------------------------------- orders */
 
-static void report(const batch *t) {
-  if (t->progress) t->progress(t->ctx, t->done, t->n + t->others);
+static bool goes_on(const batch *t) {
+  return !t->progress || t->progress(t->ctx, t->done, t->n + t->others);
 }
 
 /* One that never greeted has no successor. */
@@ -172,12 +179,12 @@ static bool take_message(batch *t, builder *one) {
   one->order = NO_ORDER;
   set_deadline(one, -1);
   t->done++;
-  report(t);
   give_order(t, one);
   return true;
 }
 
-/* Hears one message of whoever. waits: for it, or until one is late. False: there is none. */
+/* Hears one message of whoever. waits: for it, until one is late, or a moment. False: there is
+ * none. */
 static bool hear_one(batch *t, bool waits) {
   builders *b = t->d->builders;
   int sockets[MAX_BUILDERS], n = 0;
@@ -193,12 +200,20 @@ static bool hear_one(batch *t, bool waits) {
   if (n == 0) return false;
   waits = waits && first != INT64_MAX;
   int wait_ms = waits ? (int)((first - now) / 1000000) + 1 : 0;
+  if (wait_ms > MOMENT_MS) wait_ms = MOMENT_MS;
   int heard = socket_wait(sockets, MAX_BUILDERS, wait_ms);
   if (heard >= 0 && !take_message(t, &b->all[heard])) drop(t, &b->all[heard]);
   return heard >= 0 || waits;
 }
 
 /* ---------------------------------------------------------------- a batch */
+
+/* Waits while another session's batch is built. False: progress says not to. */
+static bool lock_builders(builders *b, const batch *t) {
+  while (!mutex_lock_within(b->lock, MOMENT_MS))
+    if (!goes_on(t)) return false;
+  return true;
+}
 
 /* Those that must be built, the longest source first. False: none. */
 static bool choose_programs(batch *t, kernel_program *const *programs, int n) {
@@ -229,7 +244,10 @@ static void run_batch(batch *t, int most) {
     }
     give_order(t, one);
   }
-  while (t->done < t->n && hear_one(t, true)) continue;
+  bool wanted = true;
+  while (wanted && t->done < t->n && hear_one(t, true)) wanted = goes_on(t);
+  for (int i = 0; i < MAX_BUILDERS && !wanted; i++)
+    if (b->all[i].order != NO_ORDER) end_builder(b, &b->all[i], 0);
 }
 
 static void ask_to_save(const cl_device *d) {
@@ -244,7 +262,7 @@ static void ask_to_save(const cl_device *d) {
 }
 
 int builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
-                   void (*progress)(void *ctx, int done, int total), void *ctx) {
+                   build_progress progress, void *ctx) {
   builders *b = d->builders;
   if (!b) return 0;
   batch t = {.d = d,
@@ -253,12 +271,13 @@ int builders_build(cl_device *d, kernel_program *const *programs, int n, int mos
              .lengths = calloc((size_t)n + 1, sizeof *t.lengths),
              .progress = progress,
              .ctx = ctx};
-  mutex_lock(b->lock);
-  if (t.programs && t.lengths && find_own_helper(b) && choose_programs(&t, programs, n)) {
-    run_batch(&t, most);
-    b->is_unsaved = true;
+  if (t.programs && t.lengths && lock_builders(b, &t)) {
+    if (find_own_helper(b) && choose_programs(&t, programs, n)) {
+      run_batch(&t, most);
+      b->is_unsaved = true;
+    }
+    mutex_unlock(b->lock);
   }
-  mutex_unlock(b->lock);
   free(t.programs);
   free(t.lengths);
   return t.n;

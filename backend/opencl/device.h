@@ -159,6 +159,7 @@ bool program_first_launch(kernel_program *p, const size_t local[3]);
 bool program_is_proven(kernel_program *p, uint64_t launch_class);
 void program_prove(kernel_program *p, uint64_t launch_class);
 bool program_is_built(const kernel_program *p);
+bool program_was_tried(const kernel_program *p); /* it is built, or was refused */
 void programs_save(
     cl_device *d); /* writes new binaries to the cache; never fails, may leave a note */
 bool programs_save_next(cl_device *d); /* one of them; false: all are there */
@@ -260,8 +261,8 @@ clave_status recorder_add(cl_recorder *s, const recorded_launch *l,
 clave_status opencl_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
 void opencl_recording_destroy(backend *b, recording *r);
 clave_status opencl_request(stream *s, const recording *r) STATUS_CHECK;
-clave_status opencl_build_all(stream *s, void (*progress)(void *ctx, int done, int total),
-                              void *ctx) STATUS_CHECK;
+clave_status opencl_build_all(stream *s, build_progress progress, void *ctx) STATUS_CHECK;
+bool opencl_is_built(stream *s, const recording *r);
 clave_status opencl_is_unproven(stream *s, const recording *r, bool *unproven) STATUS_CHECK;
 clave_status opencl_prove(stream *s, const recording *r) STATUS_CHECK;
 
@@ -283,9 +284,10 @@ clave_status program_of_order(cl_device *d, const order *o, const char *const te
 clave_status builders_create(builders **out) STATUS_CHECK;
 void builders_destroy(builders *b); /* takes NULL */
 /* Returns when the programs are built, or cannot be there: how many were tried. At most `most`
- * children; progress counts n steps more, which follow. */
+ * children; progress counts n steps more, which follow, may be called twice for a step, and once
+ * it says false the children that still build are ended. */
 int builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
-                   void (*progress)(void *ctx, int done, int total), void *ctx);
+                   build_progress progress, void *ctx);
 /* Waits until the children have kept all binaries. */
 void builders_wait(cl_device *d);
 /* A run is over: they may keep what they built. Takes leave of those that have ended. */

@@ -21,6 +21,7 @@ struct kernel_program {
   uint64_t identity[2];       /* of stem, kernel, options and generated source */
   mutex *lock;                /* of what follows */
   cl_program handle;          /* NULL: not built */
+  bool was_refused;           /* once. Atomic */
   char *refusal;              /* owned; why the driver does not take the text of refused_key */
   uint64_t refused_key[2];
   uint64_t key[2];          /* in the cache on disk */
@@ -280,6 +281,7 @@ static clave_status build_text(cl_device *d, kernel_program *p) {
   free(p->refusal);
   p->refusal = strdup(status_message(st));
   memcpy(p->refused_key, p->key, sizeof p->key);
+  __atomic_store_n(&p->was_refused, true, __ATOMIC_RELAXED);
   return st;
 }
 
@@ -434,6 +436,10 @@ void program_prove(kernel_program *p, uint64_t class) {
 
 bool program_is_built(const kernel_program *p) {
   return __atomic_load_n(&p->handle, __ATOMIC_ACQUIRE) != NULL;
+}
+
+bool program_was_tried(const kernel_program *p) {
+  return program_is_built(p) || __atomic_load_n(&p->was_refused, __ATOMIC_RELAXED);
 }
 
 /* True if the file of another process, which built it for us, was kept with what we know of it. */

@@ -119,13 +119,28 @@ typedef struct build_job {
   mutex *lock; /* of what follows */
   clave_status status;
   int done, ahead; /* ahead: by children */
-  void (*progress)(void *ctx, int done, int total);
+  bool is_stopped; /* by progress */
+  build_progress progress;
   void *progress_ctx;
 } build_job;
 
+/* Under the lock, or before other threads have the job. */
+static bool report_build(void *ctx, int done, int total) {
+  build_job *job = ctx;
+  if (job->progress && !job->progress(job->progress_ctx, done, total)) job->is_stopped = true;
+  return !job->is_stopped;
+}
+
+static bool goes_on(build_job *job) {
+  mutex_lock(job->lock);
+  bool stopped = job->is_stopped;
+  mutex_unlock(job->lock);
+  return !stopped;
+}
+
 static void build_some(void *ctx, int64_t begin, int64_t end) {
   build_job *job = ctx;
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end && goes_on(job); i++) {
     clave_status st = program_build(job->s->device, job->s->requested[i]);
     mutex_lock(job->lock);
     if (job->status || status_code_of(st) == STATUS_UNSUPPORTED)
@@ -133,14 +148,12 @@ static void build_some(void *ctx, int64_t begin, int64_t end) {
     else
       job->status = st;
     job->done++;
-    if (job->progress)
-      job->progress(job->progress_ctx, job->ahead + job->done, job->ahead + job->s->n_requested);
+    (void)report_build(job, job->ahead + job->done, job->ahead + job->s->n_requested);
     mutex_unlock(job->lock);
   }
 }
 
-clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done, int total),
-                              void *ctx) {
+clave_status opencl_build_all(stream *base, build_progress progress, void *ctx) {
   cl_stream *s = (cl_stream *)base;
   if (s->n_requested == 0) return NULL;
   build_job job = {.s = s, .progress = progress, .progress_ctx = ctx};
@@ -149,7 +162,7 @@ clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done
   if (!st) st = thread_pool_create(0, &pool);
   if (!st) {
     job.ahead = builders_build(s->device, s->requested, s->n_requested, thread_pool_size(pool),
-                               progress, ctx);
+                               report_build, &job);
     thread_pool_for(pool, s->n_requested, 1, build_some, &job);
     st = job.status;
   }
@@ -157,6 +170,17 @@ clave_status opencl_build_all(stream *base, void (*progress)(void *ctx, int done
   mutex_destroy(job.lock);
   s->n_requested = 0;
   return st;
+}
+
+bool opencl_is_built(stream *base, const recording *r) {
+  const cl_device *d = ((cl_stream *)base)->device;
+  const cl_recording *c = (const cl_recording *)r;
+  for (int i = 0; i < c->n; i++) {
+    const recorded_launch *l = &c->launches[i];
+    if (l->program && !program_was_tried(l->program)) return false;
+    if (l->instead && blas_is_refused(d) && !opencl_is_built(base, &l->instead->base)) return false;
+  }
+  return true;
 }
 
 /* ---------------------------------------------------------------- proofs */

@@ -140,6 +140,7 @@ class SessionOptions(C.Structure):
         ("cancel", C.c_void_p),
         ("cancel_ctx", C.c_void_p),
         ("seed", C.c_uint64),
+        ("warm_up", C.c_int),
     ]
 
 
@@ -216,6 +217,7 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "clave_program_section": (_P, _P, _S, C.POINTER(C.c_size_t)),
     "clave_program_destroy": (None, _P),
     "clave_device_destroy": (None, _P),
+    "clave_session_answered_by": (_S, _P),
     "clave_session_destroy": (None, _P),
     "clave_placement_destroy": (None, _P),
     "clave_tokenizer_find": (C.c_int32, _P, _S),

@@ -75,11 +75,17 @@ def _place(places: L.Handle, method: bytes, index: int) -> Place:
     return Place(*(_text(getattr(info, f.name)) for f in dataclasses.fields(Place)))
 
 
+_WARM_UPS = ("wait", "background")  # clave_warm_up
+
+
 class Session:
     """A program on a device, with the memory and the state (KV caches, buffers that the module changes) of its runs.
 
     program: a Program or the path of one. device: a Device, or the spec of one that is opened for this session;
     fallback: see there. seed: of random ops, in [0, 2**64). One session is for one thread at a time.
+
+    warm_up: "wait", or "background": while kernels are built the CPU backend answers; between runs, once they are
+    there, the session moves to the device with its state. What goes wrong before leaves it on the CPU backend.
     """
 
     def __init__(
@@ -89,6 +95,7 @@ class Session:
         *,
         seed: int = 0,
         fallback: bool | None = None,
+        warm_up: str = "wait",
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
         asked = {} if fallback is None else {"fallback": fallback}
@@ -99,7 +106,10 @@ class Session:
         pointers = (o.pointer for o in owners)
         if not 0 <= seed < 2**64:
             raise Error(f"seed is {seed}, not in [0, 2**64)")
-        options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), seed=seed))
+        if warm_up not in _WARM_UPS:
+            raise Error(f"warm_up is {warm_up!r}, not {' or '.join(map(repr, _WARM_UPS))}")
+        size = C.sizeof(L.SessionOptions)
+        options = C.byref(L.SessionOptions(size=size, seed=seed, warm_up=_WARM_UPS.index(warm_up)))
         self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, options, keep=owners)
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
@@ -130,6 +140,11 @@ class Session:
     def reset(self) -> None:
         """State back to its initial value, random numbers to their first."""
         L.call("clave_session_reset", self._handle.pointer)
+
+    @property
+    def answered_by(self) -> str | None:
+        """The kind of the device of the last run: "opencl", or "cpu" where the CPU backend answered for it."""
+        return _text(L.library().clave_session_answered_by(self._handle.pointer))
 
     def placement(self, method: str = "forward") -> list[Place]:
         """Where each node of a method runs, by number, and why: as of the last run, in which ops whose kernels the

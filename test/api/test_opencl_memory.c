@@ -292,6 +292,27 @@ static void test_bad_calls(void **state) {
   close_host(&h);
 }
 
+/* The CPU backend, which answers first, has no memory of the device. */
+static void test_memory_while_warming_up(void **state) {
+  (void)state;
+  const clave_session_options o = {.size = sizeof o, .warm_up = CLAVE_WARM_UP_BACKGROUND};
+  clave_program *p = make_product();
+  host h = open_host(0);
+  cl_mem memory = new_buffer(h.context, CL_MEM_READ_WRITE, 4096, NULL);
+  clave_tensor shape = shape_of(2);
+  clave_session *s;
+  good(clave_session_create(p, h.device, &o, &s));
+  expect_invalid(clave_session_bind_input_mem(s, NULL, 0, &shape, memory, 0),
+                 "the CPU backend answers until");
+  expect_invalid(clave_session_bind_output_mem(s, NULL, 0, memory, 0, 512),
+                 "the CPU backend answers until");
+  good(clave_session_bind_input_mem(s, NULL, 0, &shape, NULL, 0));
+  clave_session_destroy(s);
+  right(cl.clReleaseMemObject(memory));
+  clave_program_destroy(p);
+  close_host(&h);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_results_on_inputs),
@@ -301,6 +322,7 @@ int main(void) {
       cmocka_unit_test(test_other_devices),
       cmocka_unit_test(test_bad_memory),
       cmocka_unit_test(test_bad_calls),
+      cmocka_unit_test(test_memory_while_warming_up),
   };
   return find_host_device() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
 }

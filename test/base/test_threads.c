@@ -2,6 +2,7 @@
  * little. */
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -125,6 +126,55 @@ static void test_environment(void **state) {
   thread_pool_destroy(NULL);
 }
 
+static void count_up(void *ctx) {
+  sigset_t blocked;
+  (void)pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  __atomic_fetch_add((int *)ctx, 1 + !sigismember(&blocked, SIGINT), __ATOMIC_RELAXED);
+}
+
+static void test_threads(void **state) {
+  (void)state;
+  thread *threads[3];
+  int count = 0;
+  sigset_t blocked;
+  for (int i = 0; i < 3; i++) assert_null(thread_create(count_up, &count, &threads[i]));
+  for (int i = 0; i < 3; i++) thread_join(threads[i]);
+  thread_join(NULL);
+  assert_int_equal(count, 3); /* signals are blocked there, */
+  (void)pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  assert_false(sigismember(&blocked, SIGINT)); /* and not here */
+}
+
+typedef struct shared_lock {
+  mutex *lock;
+  int64_t waited_ns;
+  bool got;
+} shared_lock;
+
+static void lock_within(void *ctx) {
+  shared_lock *s = ctx;
+  int64_t start = clock_ns();
+  s->got = mutex_lock_within(s->lock, 30);
+  s->waited_ns = clock_ns() - start;
+  if (s->got) mutex_unlock(s->lock);
+}
+
+static void test_lock_within(void **state) {
+  (void)state;
+  shared_lock s = {0};
+  assert_null(mutex_create(&s.lock));
+  for (int held = 0; held < 2; held++) {
+    thread *t;
+    if (held) mutex_lock(s.lock);
+    assert_null(thread_create(lock_within, &s, &t));
+    thread_join(t);
+    assert_int_equal(s.got, !held);
+  }
+  assert_true(s.waited_ns >= 20000000);
+  mutex_unlock(s.lock);
+  mutex_destroy(s.lock);
+}
+
 static int once_count;
 static void count_once(void) { once_count++; }
 
@@ -143,6 +193,8 @@ int main(void) {
       cmocka_unit_test(test_several_callers),
       cmocka_unit_test(test_environment),
       cmocka_unit_test(test_once),
+      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_lock_within),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

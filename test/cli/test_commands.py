@@ -197,7 +197,18 @@ def test_bench(tool, program, inputs):
         assert 0 < b["min_ms"] <= b["median_ms"] <= b["max_ms"]
         assert b["load_ms"] > 0 and b["first_ms"] > 0 and b["peak_rss_mb"] > 1
         assert set(b["plan"]) >= {"constant_bytes", "state_bytes", "arena_bytes"}
+        assert b["answered_by"] == "cpu"
     assert "median_ms" in tool.good("bench", program, "--runs", "1", "--warmup", "0")
+
+
+def test_the_cpu_backend_answers_while_kernels_are_built(tool, program, inputs):
+    args, env = ("--device", "opencl", "--warm-up", "background"), {"CLAVE_CACHE_DIR": "off"}
+    r = tool.run("run", program, "--inputs", inputs, *args, env=env)
+    assert r.returncode == 0 and "clave: note: the CPU backend answered: the device was not ready" in r.stderr
+    assert r.stdout == tool.good("run", program, "--inputs", inputs, "--device", "cpu")
+    assert json.loads(tool.good("bench", program, "--runs", 1, *args, "--json", env=env))["answered_by"] == "cpu"
+    wait = tool.run("run", program, "--inputs", inputs, "--device", "opencl", "--warm-up", "wait", env=env)
+    assert wait.returncode == 0 and "the CPU backend answered" not in wait.stderr
 
 
 def test_inspect(tool, program):

@@ -217,6 +217,26 @@ def test_opencl_calls_without_cache(net, build, stub, tmp_path, everything):
     run_faults(run, "calls", *net[:2], "opencl", tmp_path / "out", 0, step, env=none, least=5)
 
 
+def test_allocations_while_the_cpu_backend_answers(net, build, tmp_path, cache, everything):
+    run, step = binary(build, "run_warm_up_faults"), 1 if everything else 13
+    run_faults(run, "alloc", *net[:2], "opencl", 0, step, env=cache, least=20)
+
+
+def test_opencl_calls_while_the_cpu_backend_answers(net, build, stub, cache, everything):
+    run, step = binary(build, "run_warm_up_faults", sanitized=False), 1 if everything else 5
+    run_faults(run, "calls", *net[:2], "opencl", 0, step, env=stub | cache, least=20)
+
+
+def test_a_device_that_is_lost_while_the_cpu_backend_answers(net, build, stub, tmp_path):
+    """From any of its calls on; the answer is the CPU backend's all the same."""
+    out = tmp_path / "out.safetensors"
+    for name in ("clBuildProgram", "clCreateKernel", "clCreateBuffer"):
+        lost = {"CLAVE_STUB_FAIL_NAME": name, "CLAVE_STUB_LOST_AT": "12", "CLAVE_CACHE_DIR": "off"}
+        p = run_net(build, net, stub | lost, out, "--device", "opencl", "--warm-up", "background")
+        right_answer(p, net, out)
+        assert "the CPU backend answered" in p.stderr
+
+
 def command(build, env, *args):
     """env: what changes; None takes a variable away."""
     env = {k: v for k, v in (os.environ | {"CLAVE_DEVICE": None} | env).items() if v is not None}

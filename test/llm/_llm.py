@@ -117,15 +117,20 @@ class Llm:
 
 
 class Talk:
-    """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool."""
+    """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool.
 
-    def __init__(self, llm, stop=(), chunk=0, ignore_stop_ids=False, cancel=None, handle=None, **options):
+    warm_up: 1 lets the CPU backend answer while kernels are built.
+    """
+
+    def __init__(self, llm, stop=(), chunk=0, ignore_stop_ids=False, cancel=None, handle=None, warm_up=0, **options):
         self.llm, self.handle = llm, handle or C.c_void_p()
         if handle:
             return
         stops = (C.c_char_p * len(stop))(*(s.encode() for s in stop))
         self.cancel = CANCEL(lambda _: cancel()) if cancel else CANCEL()
-        session = L.SessionOptions(size=C.sizeof(L.SessionOptions), cancel=C.cast(self.cancel, C.c_void_p))
+        session = L.SessionOptions(
+            size=C.sizeof(L.SessionOptions), cancel=C.cast(self.cancel, C.c_void_p), warm_up=warm_up
+        )
         sampler = C.pointer(_sampler.options(**options))
         o = TalkOptions(C.sizeof(TalkOptions), sampler, stops, len(stop), ignore_stop_ids, chunk, C.pointer(session))
         call("clave_llm_conversation_create", llm.handle, C.byref(o), C.byref(self.handle))
@@ -174,6 +179,11 @@ class Talk:
         out = Stats()
         _void("clave_llm_get_stats", self.handle, C.byref(out))
         return out
+
+    def answered_by(self):
+        function = L.library().clave_llm_answered_by
+        function.restype = C.c_char_p
+        return function(self.handle)
 
     def reset(self):
         call("clave_llm_reset", self.handle)

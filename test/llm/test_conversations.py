@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import struct
+import time
 
 import _models
 import pytest
@@ -57,6 +58,22 @@ def test_prompts_may_come_in_parts(llm):
     assert first == _models.reference(PROMPT, 5)
     talk.prompt([40, 41])
     assert talk.take(5)[0] == _models.reference(PROMPT + first + [40, 41], 5)
+
+
+@pytest.mark.parametrize("form", ["scalar", "each"])
+def test_the_first_tokens_do_not_wait_for_kernels(tmp_path, form):
+    """The CPU backend makes them; the conversation, and what is forked of it, moves to the device with its caches."""
+    llm = Llm(_models.export(tmp_path / "m.clv", form=form), Device("opencl"))
+    talk, want, end = Talk(llm, warm_up=1), _models.reference(PROMPT, 40), time.monotonic() + 60
+    assert talk.answered_by() is None
+    while talk.answered_by() != b"opencl" and time.monotonic() < end:
+        got = talk.reset().prompt(PROMPT).take(1)[0]
+        assert got == want[:1]
+        for n in range(1, 40, 3):
+            assert talk.take(3)[0] == want[n : n + 3]
+            assert talk.fork().take(2)[0] == want[n + 3 : n + 5] or n > 34
+    assert talk.answered_by() == b"opencl"
+    assert talk.reset().prompt(PROMPT).take(40)[0] == want
 
 
 VARIANTS = {

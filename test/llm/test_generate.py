@@ -61,9 +61,10 @@ def test_text(clave, folder):
     stats = json.loads((folder / "stats").read_text())
     assert list(stats) == [
         *("prompt_tokens", "prompt_ms", "decode_tokens", "decode_ms"),
-        *("ttft_ms", "load_ms", "peak_rss_mb", "stop_reason"),
+        *("ttft_ms", "load_ms", "peak_rss_mb", "answered_by", "stop_reason"),
     ]
     assert (stats["prompt_tokens"], stats["decode_tokens"], stats["stop_reason"]) == (5, 19, "max_new_tokens")
+    assert stats["answered_by"] == "cpu"
     assert re.search(
         r"prompt +5 tokens.*\ndecode +19 tokens.*\nfirst token after .* max_new_tokens\n", p.stderr.decode()
     )

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import ml_dtypes
@@ -184,6 +185,45 @@ def test_a_device_is_shared_by_sessions_and_outlived_by_them(program, spec):
 def test_a_device_says_whether_there_is_a_fallback(program):
     with pytest.raises(clave.Error, match="when a Device is opened"):
         clave.Session(program, clave.Device("cpu"), fallback=False)
+
+
+class Walk(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        self.total += x + torch.rand(3)
+        return self.total.clone()
+
+
+def test_the_cpu_backend_answers_until_the_device_is_ready():
+    """State, and how far random numbers are, move with the session; a second one finds the kernels built."""
+    program = clave.export(Walk().eval(), (torch.ones(3),))
+    device = clave.Device("opencl", fallback=True)
+    session = clave.Session(program, device, seed=5, warm_up="background")
+    alone = clave.Session(program, "cpu", seed=5)
+    assert session.answered_by is None
+    answers, end = [], time.monotonic() + 60
+    while answers[-3:] != ["opencl"] * 3 and time.monotonic() < end:
+        x = np.float32([1, 2, len(answers)])
+        np.testing.assert_array_equal(session.run(x)[0], alone.run(x)[0])
+        answers.append(session.answered_by)
+        time.sleep(0.002)
+    assert answers[0] == "cpu" and answers == sorted(answers) and answers[-1] == "opencl"
+    session = clave.Session(program, device, warm_up="background")
+    session.run(x)
+    assert session.answered_by == "opencl"
+
+
+def test_warm_up_is_wait_or_background(program):
+    session = clave.Session(program, "cpu", fallback=True, warm_up="background")  # nothing to wait for
+    np.testing.assert_array_equal(session.run(X)[0], X * 2)
+    assert session.answered_by == "cpu"
+    with pytest.raises(clave.Error, match="warm_up is 'soon', not 'wait' or 'background'"):
+        clave.Session(program, "cpu", warm_up="soon")
+    with pytest.raises(clave.Error, match="the device was opened without fallback"):
+        clave.Session(program, "opencl", fallback=False, warm_up="background")
 
 
 def test_a_device_says_what_it_supports():

@@ -1,0 +1,380 @@
+/* Sessions that the CPU backend answers while their device is made ready: what the answers are,
+ * when the session moves, and what it takes along. The device is the CPU backend behind a gate, so
+ * that all results are equal in every bit. */
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/threads.h"
+#include "interp/null_device.h"
+
+/* ---------------------------------------------------------------- the device */
+
+static struct gate {
+  atomic_bool is_open;  /* kernels build at once; else until it is, or progress says no */
+  atomic_bool is_built; /* what is_built says; building sets it */
+  atomic_int n_builds, n_built, n_stopped;
+  status_code failure; /* of prepare */
+} gate;
+
+static clave_status gate_request(stream *s, const recording *r) {
+  (void)s;
+  (void)r;
+  return NULL;
+}
+
+static clave_status gate_build_all(stream *s, build_progress progress, void *ctx) {
+  (void)s;
+  gate.n_builds++;
+  while (!gate.is_open) {
+    if (!progress(ctx, 0, 1)) {
+      gate.n_stopped++;
+      return NULL;
+    }
+    (void)usleep(500);
+  }
+  gate.is_built = true;
+  gate.n_built++;
+  return NULL;
+}
+
+static bool gate_is_built(stream *s, const recording *r) {
+  (void)s;
+  (void)r;
+  return gate.is_built;
+}
+
+static clave_status gate_prepare(stream *s, const recording *r, void **state) {
+  (void)s;
+  (void)r;
+  (void)state;
+  return gate.failure ? status_new(gate.failure, "no kernel today") : NULL;
+}
+
+static backend *open_gated(void) {
+  static backend_vtable vt;
+  backend *b;
+  good(cpu_backend_create(1, &b));
+  vt = *b->vt;
+  vt.request = gate_request;
+  vt.build_all = gate_build_all;
+  vt.is_built = gate_is_built;
+  vt.prepare = gate_prepare;
+  b->vt = &vt;
+  b->info.kind = "gated";
+  b->info.name = "a gate";
+  return b;
+}
+
+/* ---------------------------------------------------------------- the program */
+
+/* y = total + x + random, which becomes the state total; n = item(k); z = n ones; v = 2 w. */
+static const char walk[] =
+    "{'version': 2, 'producer': 'test', 'n_inputs': 3, 'n_outputs': 3, 'n_state': 1, 'values': ["
+    "{'name': 'n', 'min': 0, 'max': 9}, {'name': 'm', 'min': 1, 'max': 40960}], 'tensors': ["
+    "{'shape': [{'literal': 4}], 'name': 'x'}, {'dtype': 'I64', 'name': 'k'}, "
+    "{'shape': [{'vid': {'idx': 1}}], 'name': 'w'}, {'shape': [{'literal': 4}], 'name': 'y'}, "
+    "{'shape': [{'vid': {'idx': 0}}], 'name': 'z'}, {'shape': [{'vid': {'idx': 1}}], 'name': 'v'}, "
+    "{'shape': [{'literal': 4}], 'name': 'total'}, {'shape': [{'literal': 4}], 'name': 'r'}], "
+    "'chains': [{'name': 'forward', 'instructions': ["
+    "{'op_type': 'Random', 'op': {'kind': 'uniform', 'out': {'idx': 7}}, 'name': 'r'}, "
+    "{'op_type': 'Elementwise', 'op': {'inputs': [{'idx': 6}, {'idx': 0}, {'idx': 7}], 'steps': ["
+    "{'kind': 'add', 'operands': [{}, {'index': 1}]}, "
+    "{'kind': 'add', 'operands': [{'source': 'step'}, {'index': 2}]}], 'out': {'idx': 3}}, "
+    "'name': 'y'}, "
+    "{'op_type': 'Item', 'op': {'x': {'idx': 1}, 'out': {'idx': 0}}, 'name': 'n'}, "
+    "{'op_type': 'Elementwise', 'op': {'steps': [{'kind': 'copy', 'operands': ["
+    "{'source': 'float_', 'f': 1}]}], 'out': {'idx': 4}}, 'name': 'z'}, "
+    "{'op_type': 'Elementwise', 'op': {'inputs': [{'idx': 2}], 'steps': [{'kind': 'mul', "
+    "'operands': [{}, {'source': 'float_', 'f': 2}]}], 'out': {'idx': 5}}, 'name': 'v'}]}], "
+    "'methods': [{'name': 'forward', 'inputs': [{'name': 'x', 'tensor': {'idx': 0}}, {'name': 'k', "
+    "'tensor': {'idx': 1}}, {'name': 'w', 'tensor': {'idx': 2}}], 'outputs': [{'name': 'y', "
+    "'tensor': {'idx': 3}}, {'name': 'z', 'tensor': {'idx': 4}}, {'name': 'v', 'tensor': {'idx': "
+    "5}}], 'updates': [{'state': {'idx': 6}, 'value': {'idx': 3}}], 'metadata': ''}]}";
+enum { OUTPUTS = 3, MAX_M = 40960 };
+
+typedef struct opened {
+  program *prog;
+  backend *devices[2]; /* the gated one and the CPU backend */
+  constant_store *stores[2];
+  executable *x, *cpu_x;
+  session *answers, *alone; /* alone: the same runs by the CPU backend only */
+  warm_up *w;
+  int n_notes;
+  char note[200]; /* the last */
+  float data[MAX_M];
+} opened;
+
+static void take_note(void *ctx, const char *line) {
+  opened *o = ctx;
+  o->n_notes++;
+  (void)snprintf(o->note, sizeof o->note, "%s", line);
+}
+
+static opened *open_walk(void) {
+  opened *o = calloc(1, sizeof *o);
+  assert_non_null(o);
+  gate.is_open = gate.is_built = false;
+  gate.n_builds = gate.n_built = gate.n_stopped = 0;
+  gate.failure = STATUS_OK;
+  o->prog = program_of(walk);
+  o->devices[0] = open_gated();
+  good(cpu_backend_create(1, &o->devices[1]));
+  device_set both = {.backends = {o->devices[0], o->devices[1]}, .count = 2};
+  device_set cpu = {.backends = {o->devices[1]}, .count = 1};
+  const executable_options plain = {0};
+  const session_options options = {.seed = 7, .message = take_note, .message_ctx = o};
+  good(executable_create(o->prog, &both, &plain, &o->x));
+  good(executable_create(o->prog, &cpu, &plain, &o->cpu_x));
+  for (int i = 0; i < 2; i++) good(constant_store_create(o->prog, o->devices[i], &o->stores[i]));
+  good(session_create(o->cpu_x, &o->stores[1], &options, &o->answers));
+  good(session_create(o->cpu_x, &o->stores[1], &options, &o->alone));
+  good(warm_up_create(o->x, o->stores, &options, &o->w));
+  for (int i = 0; i < MAX_M; i++) o->data[i] = (float)i;
+  return o;
+}
+
+static void close_walk(opened *o) {
+  warm_up_destroy(o->w);
+  session_destroy(o->answers);
+  session_destroy(o->alone);
+  executable_destroy(o->x);
+  executable_destroy(o->cpu_x);
+  for (int i = 0; i < 2; i++) constant_store_destroy(o->stores[i]);
+  for (int i = 0; i < 2; i++) o->devices[i]->vt->destroy(o->devices[i]);
+  program_destroy(o->prog);
+  free(o);
+}
+
+/* ---------------------------------------------------------------- runs */
+
+static void set_inputs(opened *o, session *s, int64_t k, int64_t m) {
+  host_tensor x = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
+                   .data = o->data + k};
+  host_tensor n = {.t = {.type = DTYPE_I64}, .data = &k};
+  host_tensor w = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {m}, .strides = {1}},
+                   .data = o->data};
+  good(session_set_input(s, 0, 0, &x));
+  good(session_set_input(s, 0, 1, &n));
+  good(session_bind_input(s, 0, 2, &w));
+}
+
+static bool has_moved(const opened *o) {
+  return strcmp(session_device(o->answers)->kind, "gated") == 0;
+}
+
+static void expect_equal(opened *o) {
+  float total[2][4];
+  for (uint32_t i = 0; i < OUTPUTS; i++) {
+    host_tensor got, want;
+    good(session_output(o->answers, 0, i, &got));
+    good(session_output(o->alone, 0, i, &want));
+    assert_int_equal(got.t.dims[0], want.t.dims[0]);
+    assert_memory_equal(got.data, want.data, (size_t)want.t.dims[0] * sizeof(float));
+  }
+  good(session_read_state(o->answers, 0, total[0], sizeof total[0]));
+  good(session_read_state(o->alone, 0, total[1], sizeof total[1]));
+  assert_memory_equal(total[0], total[1], sizeof total[0]);
+}
+
+/* One run, with n = k and vectors of m. may_move: else it must not. */
+static void run_walk(opened *o, int64_t k, int64_t m, bool may_move) {
+  bool before = has_moved(o);
+  set_inputs(o, o->answers, k, m);
+  set_inputs(o, o->alone, k, m);
+  warm_up_step(o->w, &o->answers, 0);
+  assert_true(may_move || before == has_moved(o));
+  good(session_run(o->answers, 0));
+  good(session_run(o->alone, 0));
+  expect_equal(o);
+}
+
+static void run_until_moved(opened *o, int64_t k, int64_t m) {
+  for (int i = 0; i < 6000 && !has_moved(o); i++) {
+    run_walk(o, k, m, true);
+    (void)usleep(500);
+  }
+  assert_true(has_moved(o));
+}
+
+static void wait_for(atomic_int *count, int least) {
+  for (int i = 0; i < 6000 && *count < least; i++) (void)usleep(500);
+  assert_true(*count >= least);
+}
+
+/* ---------------------------------------------------------------- moving */
+
+static void moves_when_ready(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  for (int i = 0; i < 5; i++) run_walk(o, 3, 5, false);
+  gate.is_open = true;
+  run_until_moved(o, 3, 5);
+  for (int i = 0; i < 3; i++)
+    run_walk(o, i, 5 + i, false); /* as any session: it builds and waits */
+  assert_int_equal(o->n_notes, 0);
+  close_walk(o);
+}
+
+/* What the last run read from data is prepared, too, before the session moves. */
+static void later_schedules_are_prepared(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  gate.is_open = true;
+  run_until_moved(o, 3, 5);
+  int builds = gate.n_builds;
+  run_walk(o, 3, 5, false);
+  assert_int_equal(gate.n_builds, builds);
+  assert_true(builds >= 2);
+  close_walk(o);
+}
+
+/* Other sizes wait for kernels only if there are any to wait for. */
+static void other_sizes_move_too(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  gate.is_open = true;
+  for (int64_t m = 1; m < 6000 && !has_moved(o); m++) {
+    run_walk(o, m % 9, m, true); /* no size comes twice */
+    (void)usleep(500);
+  }
+  assert_true(has_moved(o));
+  close_walk(o);
+}
+
+static void other_sizes_wait_for_kernels(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  run_walk(o, 3, 5, false);
+  gate.is_open = true;
+  wait_for(&gate.n_built, 1); /* up to the item */
+  gate.is_open = false;
+  while (gate.n_builds < 2) run_walk(o, 3, 5, false);
+  gate.is_open = true;
+  wait_for(&gate.n_built, 3); /* all of it */
+  gate.is_open = gate.is_built = false;
+  for (int i = 0; i < 20; i++) {
+    run_walk(o, 3, 6, false);
+    (void)usleep(500);
+  }
+  gate.is_open = true;
+  run_until_moved(o, 3, 6);
+  close_walk(o);
+}
+
+/* Results of the last run are there until the next, arguments stay bound. */
+static void arguments_move(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  float v[6], *large = aligned_alloc(4096, MAX_M * sizeof *large);
+  host_tensor before, after;
+  good(session_bind_output(o->answers, 0, 2, v, sizeof v));
+  gate.is_open = true;
+  run_walk(o, 3, 5, false);
+  good(session_output(o->answers, 0, 0, &before));
+  for (int i = 0; i < 6000 && !has_moved(o); i++) {
+    set_inputs(o, o->answers, 3, 5);
+    warm_up_step(o->w, &o->answers, 0);
+    good(session_output(o->answers, 0, 0, &after));
+    assert_ptr_equal(after.data, before.data);
+    if (!has_moved(o)) run_walk(o, 3, 5, true);
+    (void)usleep(500);
+  }
+  memset(v, 0, sizeof v);
+  run_walk(o, 3, 6, false);
+  assert_true(v[5] == 10);
+  good(session_bind_output(o->answers, 0, 2, large, MAX_M * sizeof *large)); /* in place */
+  run_walk(o, 3, MAX_M, false);
+  assert_true(large[MAX_M - 1] == 2 * (MAX_M - 1));
+  close_walk(o);
+  free(large);
+}
+
+/* ---------------------------------------------------------------- what goes wrong */
+
+static void errors_leave_it_on_the_cpu(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  gate.failure = STATUS_DEVICE;
+  gate.is_open = true;
+  for (int i = 0; i < 6000 && !o->n_notes; i++) {
+    run_walk(o, 3, 5, false);
+    (void)usleep(500);
+  }
+  assert_non_null(strstr(o->note, "a gate cannot be made ready (no kernel today; "));
+  int builds = gate.n_builds;
+  for (int i = 0; i < 5; i++) run_walk(o, 3, 5, false);
+  assert_int_equal(gate.n_builds, builds);
+  assert_int_equal(o->n_notes, 1);
+  close_walk(o);
+}
+
+/* They move alone, as without warming up, and the rest of the program with the session. */
+static void ops_that_do_not_build_move(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  gate.failure = STATUS_UNSUPPORTED;
+  gate.is_open = true;
+  run_until_moved(o, 3, 5);
+  assert_non_null(strstr(o->note, "cannot run on a gate (no kernel today)"));
+  node_placement rows[8];
+  executable_placement(session_executable(o->answers), 0, rows);
+  for (int i = 0; i < 5; i++)
+    if (i != 2) assert_string_equal(rows[i].where, "cpu");
+  run_walk(o, 3, 5, false);
+  close_walk(o);
+}
+
+static void bad_inputs_change_nothing(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  gate.is_open = true;
+  for (int i = 0; i < 3; i++) { /* inputs are missing */
+    warm_up_step(o->w, &o->answers, 0);
+    clave_status st = session_run(o->answers, 0);
+    assert_int_equal(status_code_of(st), STATUS_INVALID);
+    status_free(st);
+  }
+  int64_t bad = 10; /* n is at most 9: the plan refuses it, here and in the thread */
+  for (int i = 0; i < 3; i++) {
+    set_inputs(o, o->answers, 3, 5);
+    host_tensor k = {.t = {.type = DTYPE_I64}, .data = &bad};
+    good(session_set_input(o->answers, 0, 1, &k));
+    warm_up_step(o->w, &o->answers, 0);
+    clave_status st = session_run(o->answers, 0);
+    assert_int_equal(status_code_of(st), STATUS_INVALID);
+    status_free(st);
+    (void)usleep(2000);
+  }
+  assert_int_equal(o->n_notes, 0);
+  good(session_copy_state(o->alone, o->answers));
+  run_until_moved(o, 3, 5);
+  close_walk(o);
+}
+
+static void destroying_stops_it(void **state) {
+  (void)state;
+  opened *o = open_walk();
+  run_walk(o, 3, 5, false);
+  wait_for(&gate.n_builds, 1);
+  int64_t start = clock_ns();
+  close_walk(o);
+  assert_true(clock_ns() - start < INT64_C(5000000000));
+  assert_int_equal(gate.n_stopped, 1);
+  close_walk(open_walk()); /* no run at all */
+  warm_up_destroy(NULL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(moves_when_ready),
+      cmocka_unit_test(later_schedules_are_prepared),
+      cmocka_unit_test(other_sizes_move_too),
+      cmocka_unit_test(other_sizes_wait_for_kernels),
+      cmocka_unit_test(arguments_move),
+      cmocka_unit_test(errors_leave_it_on_the_cpu),
+      cmocka_unit_test(ops_that_do_not_build_move),
+      cmocka_unit_test(bad_inputs_change_nothing),
+      cmocka_unit_test(destroying_stops_it),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -164,8 +164,7 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
 /* Bytes for a slot. */
 static size_t product_scratch(const gemm_tiling *p) { return tile_scratch(p) + slab_bytes(p); }
 
-/* ---------------------------------------------------------------- either
- */
+/* ---------------------------------------------------------------- the choice */
 
 /* Columns of a task: equal parts of n, a multiple of the threads where the work is for all of them.
  */

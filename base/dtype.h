@@ -2,11 +2,9 @@
 #define BASE_DTYPE_H
 /* Element types: numbering (that of the schema), sizes, names, and scalar conversion of the 16-bit
  * floats. */
-#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 typedef enum dtype {
   DTYPE_F32 = 0,
@@ -33,17 +31,5 @@ float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);
 uint16_t f32_to_bf16(float f);
-/* Rounds to odd, so that a second rounding to a narrower type gives what one rounding of x would.
- */
-static inline float narrow_to_odd(double x) {
-  float f = (float)x;
-  if (isnan(x) || (double)f == x) return f;
-  uint32_t bits;
-  memcpy(&bits, &f, sizeof bits);
-  if (fabs((double)f) > fabs(x)) bits--;
-  bits |= 1;
-  memcpy(&f, &bits, sizeof f);
-  return f;
-}
 
 #endif

@@ -49,8 +49,11 @@ void describe_arange(const node *n, arange_form *f) {
 void describe_full(const node *n, arange_form *f) {
   const ir_full *op = n->instruction->op;
   describe_row(n, op->out, f);
-  if (dtype_is_float(f->out->t.type))
-    f->start = float_of(n, &op->value);
-  else
+  dtype t = f->out->t.type;
+  if (!dtype_is_float(t)) {
     f->int_start = int_of(n, &op->int_value);
+    return;
+  }
+  double value = float_of(n, &op->value);
+  f->start = t == DTYPE_F64 ? value : (double)(float)value; /* as torch: 16 bits by way of F32 */
 }

@@ -166,16 +166,10 @@ static elementwise_operand describe_operand(const node *n, const ir_operand *o, 
   return d;
 }
 
-/* Numbers are computed in 64 bits, where ~ of a BOOL is not its negation. */
-static ir_step_kind kind_over(ir_step_kind kind, dtype operands) {
-  bool negates = kind == IR_STEP_KIND_BITWISE_NOT && operands == DTYPE_BOOL;
-  return negates ? IR_STEP_KIND_LOGICAL_NOT : kind;
-}
-
 static void describe_step(const node *n, elementwise_form *f, const ir_step *s) {
   elementwise_step *d = &f->steps[f->n_steps];
   d->operand_type = shared_dtype(f, s);
-  d->kind = kind_over(s->kind, d->operand_type);
+  d->kind = s->kind;
   d->result = step_table[d->kind].result;
   d->type = s->dtype;
   dtype compute = compute_dtype(d->operand_type);

@@ -14,7 +14,7 @@ typedef struct elementwise_operand {
 } elementwise_operand;
 
 typedef struct elementwise_step {
-  ir_step_kind kind;  /* bitwise_not of BOOL is logical_not */
+  ir_step_kind kind;
   step_result result; /* of the kind */
   dtype operand_type; /* of the operands; of where: of the last two */
   dtype type;         /* of the result */

@@ -68,6 +68,7 @@ static bound_tensor at_least_row(const bound_tensor *x) {
   return row;
 }
 
+/* As torch makes an element of a scalar: 16-bit floats by way of F32. */
 static uint64_t bits_of(dtype t, double v) {
   union {
     double d;
@@ -77,8 +78,8 @@ static uint64_t bits_of(dtype t, double v) {
   } e = {.bits = 0};
   if (t == DTYPE_F64) e.d = v;
   if (t == DTYPE_F32) e.f = (float)v;
-  if (t == DTYPE_F16) e.h = f32_to_f16(narrow_to_odd(v));
-  if (t == DTYPE_BF16) e.h = f32_to_bf16(narrow_to_odd(v));
+  if (t == DTYPE_F16) e.h = f32_to_f16((float)v);
+  if (t == DTYPE_BF16) e.h = f32_to_bf16((float)v);
   if (t == DTYPE_BOOL) return v != 0;
   return dtype_is_float(t) ? e.bits : (uint64_t)(int64_t)v;
 }

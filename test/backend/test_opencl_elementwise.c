@@ -196,6 +196,8 @@ static const pair_case numbers[] = {
     {"full float", IR_OP_FULL, &(ir_full){.value = NUMBER(-0.1), .out = 0}, ">T(3,30)+", "fhbd", 0},
     {"full infinite", IR_OP_FULL, &(ir_full){.value = NUMBER(-INFINITY), .out = 0}, ">T(3,30)+",
      "fhbd", 0},
+    {"full above the middle", IR_OP_FULL,
+     &(ir_full){.value = NUMBER(1 + 0x1p-11 + 0x1p-30), .out = 0}, ">T(30)", "fhd", 0},
     {"full int", IR_OP_FULL, &(ir_full){.int_value = NUMBER(-100), .out = 0}, ">T(30)", "ilsc", 0},
     {"full bool", IR_OP_FULL, &(ir_full){.int_value = NUMBER(1), .out = 0}, ">T(30)", "o", 0},
     {"full exactly", IR_OP_FULL, &(ir_full){.int_value = NUMBER(INT64_MIN + 1), .out = 0}, ">l(30)",

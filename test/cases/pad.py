@@ -2,7 +2,7 @@
 
 import torch.nn.functional as fn
 
-from describe import BOOL, F32, FLOATS, I16, I32, I64, U8, Case, T, name_of
+from describe import BF16, BOOL, F16, F32, FLOATS, I16, I32, I64, U8, Case, T, name_of
 
 
 def cases():
@@ -34,6 +34,10 @@ def cases():
         yield Case(f"volume_{name_of(dtype)}", volume, [T((1, 2, 3, 3, 4), dtype, -99, 99)])
     yield Case("true", lambda x: fn.pad(x, (1, 2), value=2), [T((3, 4), BOOL)])
     yield Case("infinite", lambda x: fn.pad(x, (1, 1), value=float("-inf")), [T((3, 4))])
+    # Just above the middle between two numbers of 16 bits: torch rounds it to F32 first.
+    for dtype, bits in ((F16, 11), (BF16, 8)):
+        value = 1 + 2.0**-bits + 2.0**-30
+        yield Case(f"value_{name_of(dtype)}", lambda x, v=value: fn.pad(x, (1, 2), value=v), [T((3, 4), dtype)])
     yield Case("strided", lambda x: fn.pad(x.t()[::2], (1, 1, 0, 2)), [T((5, 8))])
     yield Case("empty", lambda x: fn.pad(x, (1, 1)), [T((3, 0), F32)])
     yield Case("vector", lambda x: fn.pad(x, (3, 4)), [T((5,))])

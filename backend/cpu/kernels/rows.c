@@ -17,6 +17,17 @@ compute_class compute_class_of(dtype t) {
 
 size_t compute_size(compute_class c) { return c == COMPUTE_F32 ? sizeof(float) : sizeof(double); }
 
+float narrow_to_odd(double x) {
+  float f = (float)x;
+  if (isnan(x) || (double)f == x) return f;
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  if (fabs((double)f) > fabs(x)) bits--;
+  bits |= 1;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
 /* BF16 in plain integer arithmetic, so that loops over it vectorise. */
 static inline float widen_bf16(uint16_t h) {
   uint32_t bits = (uint32_t)h << 16;

@@ -33,6 +33,9 @@ void wrap_row(dtype t, int64_t *x, int64_t n);
 static inline int64_t float_to_i64(double x) {
   return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
 }
+/* Rounds to odd, so that a second rounding to a narrower type gives what one rounding of x would.
+ */
+float narrow_to_odd(double x);
 
 /* Address of element `index` of an array of dtype t. */
 static inline void *element_at(const void *data, dtype t, int64_t index) {

@@ -37,7 +37,7 @@ clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) {
   *number = r->n_forms++;
   r->forms[*number] = (constant_form){.constant = f->x->constant,
                                       .view = f->x->t,
-                                      .kind = f->kind,
+                                      .kind = (int)f->kind,
                                       .size = {f->size[0], f->size[1], f->size[2]},
                                       .bytes = f->bytes,
                                       .fill = &fill->base};

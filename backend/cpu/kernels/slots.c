@@ -22,8 +22,6 @@ static void run_slot_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 static int64_t count_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work) {
   int64_t n = ctx->n_threads;
   if (n > n_tasks) n = n_tasks;
@@ -34,8 +32,8 @@ static int64_t count_slots(const kernel_context *ctx, int64_t n_tasks, int64_t w
 size_t slots_bytes(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size) {
   size_t bytes;
   if (n_tasks <= 0) return 0;
-  if (scratch_size > SIZE_MAX / 2 || __builtin_mul_overflow((size_t)count_slots(ctx, n_tasks, work),
-                                                            aligned(scratch_size), &bytes))
+  if (__builtin_mul_overflow((size_t)count_slots(ctx, n_tasks, work),
+                             kernel_scratch_size(scratch_size), &bytes))
     return SIZE_MAX / 2; /* more than there is */
   return bytes;
 }
@@ -47,7 +45,7 @@ void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size
                  .user = user,
                  .n_tasks = n_tasks,
                  .scratch = scratch,
-                 .scratch_size = aligned(scratch_size)};
+                 .scratch_size = kernel_scratch_size(scratch_size)};
   ctx->parallel_for(ctx->pool, count_slots(ctx, n_tasks, work), 1, run_slot_range, &l);
 }
 

@@ -18,8 +18,9 @@ static const node *make_node(forms_node *f, ir_op type, void *op) {
   return &f->n;
 }
 
+/* Its operands are those of the last call. */
 static matmul_form form_of(uint32_t a, uint32_t b, uint32_t bias, uint32_t out, double beta) {
-  forms_node made;
+  static forms_node made;
   matmul_form f;
   ir_matmul op = {.a = a, .b = b, .bias = bias, .out = out, .alpha = 1, .beta = beta};
   describe_matmul(make_node(&made, IR_OP_MATMUL, &op), &f);

@@ -4,6 +4,18 @@
 #include "backend/cpu/kernels/conv.h"
 #include "cpu_ops.h"
 
+/* The weight in panels, if it is constant. */
+static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *p) {
+  if (!conv_packs(p) || !cpu_takes_form(r, f->weight)) return NULL;
+  return cpu_form(r,
+                  &(cpu_form_request){.kind = CPU_FORM_CONV,
+                                      .x = f->weight,
+                                      .size = f->groups,
+                                      .k = &kernel_conv_pack,
+                                      .args = p},
+                  &p->packed);
+}
+
 static clave_status record_conv(cpu_recorder *r, const conv_form *f) {
   conv_args p = {.x = cpu_operand(r, f->x).data,
                  .weight = cpu_operand(r, f->weight).data,
@@ -26,6 +38,7 @@ static clave_status record_conv(cpu_recorder *r, const conv_form *f) {
                             .phases = d->phases,
                             .tap_step = d->tap_step};
   }
+  TRY(pack_weight(r, f, &p));
   return cpu_launch(r, conv, &p);
 }
 

@@ -35,8 +35,9 @@ typedef struct cpu_stream {
 
 /* Where a command's operand lies: bytes from where the slot begins. */
 typedef struct cpu_operand_place {
-  uint32_t slot;
-  uint16_t at; /* of the data pointer in the arguments */
+  uint32_t slot; /* or the number of a form */
+  uint16_t at;   /* of the data pointer in the arguments */
+  bool is_form;
   int64_t offset;
 } cpu_operand_place;
 
@@ -63,6 +64,21 @@ klayout cpu_layout(const tensor *t);
 /* Records a kernel, by the name that KERNEL declares, with a pointer to its arguments. */
 #define cpu_launch(r, name, ...) \
   cpu_record_kernel(r, &kernel_##name, 1 ? (__VA_ARGS__) : (const name##_kernel_args *)NULL)
+/* A constant operand in a form of the op's own, which a kernel writes to its scratch memory once
+ * for the device (see constant_form). size: what its bytes depend on beside x's dims, strides and
+ * dtype.
+ */
+typedef enum cpu_form_kind { CPU_FORM_CONV } cpu_form_kind;
+typedef struct cpu_form_request {
+  cpu_form_kind kind;
+  const bound_tensor *x;
+  int64_t size;
+  const kernel_desc *k;
+  const void *args;
+} cpu_form_request;
+bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x); /* else it is not asked for */
+/* *data is for arguments. */
+clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) STATUS_CHECK;
 clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
                                const void *args) STATUS_CHECK;
 

@@ -15,7 +15,8 @@ typedef struct cpu_recording {
 
 /* What a data pointer in a struct of arguments stands for: its number here, from 1 on. */
 typedef struct place {
-  uint32_t slot;
+  uint32_t slot; /* or the number of a form */
+  bool is_form;
   int64_t offset; /* bytes */
 } place;
 
@@ -38,12 +39,12 @@ static size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 /* ---------------------------------------------------------------- operands */
 
-static void *name_place(cpu_recorder *r, uint32_t slot, int64_t offset) {
+static void *name_place(cpu_recorder *r, place p) {
   if (!array_reserve(&r->places, &r->cap_places, (size_t)r->n_places + 1, sizeof *r->places)) {
     r->failed = true;
     return NULL;
   }
-  r->places[r->n_places++] = (place){slot, offset};
+  r->places[r->n_places++] = p;
   return (void *)(uintptr_t)r->n_places;
 }
 
@@ -56,7 +57,9 @@ klayout cpu_layout(const tensor *t) {
 
 ktensor cpu_view(cpu_recorder *r, const bound_tensor *x, const tensor *t) {
   int64_t offset = x->t.offset * (int64_t)dtype_size(x->t.type);
-  ktensor k = {.data = name_place(r, x->slot, offset), .type = x->t.type, .rank = t->rank};
+  ktensor k = {.data = name_place(r, (place){.slot = x->slot, .offset = offset}),
+               .type = x->t.type,
+               .rank = t->rank};
   memcpy(k.dims, t->dims, (size_t)t->rank * sizeof *k.dims);
   memcpy(k.strides, t->strides, (size_t)t->rank * sizeof *k.strides);
   return k;
@@ -77,7 +80,7 @@ static int take_operands(const cpu_recorder *r, const cpu_command *c, cpu_operan
     *data = NULL;
     if (number == 0) continue;
     const place *p = &r->places[number - 1];
-    out[n++] = (cpu_operand_place){p->slot, (uint16_t)(*at - 1), p->offset};
+    out[n++] = (cpu_operand_place){p->slot, (uint16_t)(*at - 1), p->is_form, p->offset};
   }
   return n;
 }
@@ -121,6 +124,31 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void
   return NULL;
 }
 
+bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x) {
+  return x->is_constant && r->out->base.n_forms < MAX_FORMS;
+}
+
+clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) {
+  cpu_recording *fill = calloc(1, sizeof *fill);
+  if (!fill) return status_no_memory();
+  cpu_recorder own = *r; /* whose places the arguments have */
+  own.out = fill;
+  clave_status st = cpu_record_kernel(&own, f->k, f->args);
+  if (st) {
+    cpu_recording_destroy(r->b, &fill->base);
+    return st;
+  }
+  recording *out = &r->out->base;
+  *data = name_place(r, (place){.slot = (uint32_t)out->n_forms, .is_form = true});
+  out->forms[out->n_forms++] = (constant_form){.constant = f->x->constant,
+                                               .view = f->x->t,
+                                               .kind = (int)f->kind,
+                                               .size = {f->size},
+                                               .bytes = fill->base.scratch_bytes,
+                                               .fill = &fill->base};
+  return NULL;
+}
+
 clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
   (void)fast;
   *out = NULL;
@@ -141,9 +169,9 @@ clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
 }
 
 void cpu_recording_destroy(backend *b, recording *base) {
-  (void)b;
   cpu_recording *r = (cpu_recording *)base;
   if (!r) return;
+  for (int i = 0; i < r->base.n_forms; i++) cpu_recording_destroy(b, r->base.forms[i].fill);
   for (int i = 0; i < r->n; i++) free_command(&r->commands[i]);
   free(r->commands);
   free(r);
@@ -176,6 +204,10 @@ static void set_data(const cpu_command *c, void *args, const run_operands *o) {
   static char nothing; /* data of an operand of no elements: not absent */
   for (int i = 0; i < c->n_operands; i++) {
     const cpu_operand_place *p = &c->operands[i];
+    if (p->is_form) {
+      *data_at(args, p->at) = cpu_buffer_data(o->forms[p->slot]);
+      continue;
+    }
     const bound_tensor *t = &o->tensors[p->slot];
     *data_at(args, p->at) =
         t->buf ? cpu_buffer_data(t->buf) + t->buffer_offset + p->offset : &nothing;

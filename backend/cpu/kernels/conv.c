@@ -306,7 +306,8 @@ static kgemm gemm_of(const conv_part *a) {
                  .pack_a = pack_weight,
                  .pack_b = pack_patches,
                  .store = store_outputs,
-                 .user = a};
+                 .user = a,
+                 .packed_a = p->packed};
 }
 
 static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
@@ -359,9 +360,35 @@ static bool conv(const kernel_context *ctx, const void *args) {
   return true;
 }
 
-const kernel_desc kernel_conv = {.name = "conv",
-                                 .run = conv,
-                                 .scratch = conv_scratch,
-                                 .args_size = sizeof(conv_args),
-                                 .operands = {OPERAND(conv_args, x), OPERAND(conv_args, weight),
-                                              OPERAND(conv_args, bias), OPERAND(conv_args, out)}};
+const kernel_desc kernel_conv = {
+    .name = "conv",
+    .run = conv,
+    .scratch = conv_scratch,
+    .args_size = sizeof(conv_args),
+    .operands = {OPERAND(conv_args, x), OPERAND(conv_args, weight), OPERAND(conv_args, bias),
+                 OPERAND(conv_args, packed), OPERAND(conv_args, out)}};
+
+/* ---------------------------------------------------------------- packing */
+
+bool conv_packs(const conv_args *p) { return !p->transposed && !is_depthwise(p); }
+
+static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+  (void)ctx;
+  const conv_part a = make_part(args, 0);
+  const kgemm g = gemm_of(&a);
+  return kernel_scratch_size(gemm_packed_bytes(&g));
+}
+
+static bool pack(const kernel_context *ctx, const void *args) {
+  const conv_part a = make_part(args, 0);
+  const kgemm g = gemm_of(&a);
+  char *to = ctx->scratch(ctx->pool, gemm_packed_bytes(&g));
+  if (to) gemm_pack_a(ctx, &g, to);
+  return to != NULL;
+}
+
+const kernel_desc kernel_conv_pack = {.name = "conv_pack",
+                                      .run = pack,
+                                      .scratch = pack_scratch,
+                                      .args_size = sizeof(conv_args),
+                                      .operands = {OPERAND(conv_args, weight)}};

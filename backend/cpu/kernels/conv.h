@@ -18,6 +18,7 @@ typedef struct conv_args {
   const void *weight; /* (groups * outputs, channels, kernel...);
                          transposed: (groups * channels, outputs, kernel...) */
   const void *bias;   /* (groups * outputs), may be absent */
+  const void *packed; /* the weight by kernel_conv_pack, or absent */
   void *out;          /* (images, groups * outputs, out...) */
   dtype type;
   bool transposed;
@@ -25,5 +26,10 @@ typedef struct conv_args {
   kconv_dim dims[CONV_DIMS];
 } conv_args;
 KERNEL(conv, conv_args);
+
+/* Writes the weight to its scratch memory, as kernel_conv wants it: neither of a transposed
+ * convolution nor of one with an input channel a group. No operand but the weight is read. */
+KERNEL(conv_pack, conv_args);
+bool conv_packs(const conv_args *p); /* whether it can be */
 
 #endif

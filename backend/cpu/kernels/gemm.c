@@ -28,10 +28,11 @@ typedef struct gemm_tiling {
   int64_t block_n; /* columns of a task */
   int64_t block_m; /* rows of a task */
   int64_t block_k;
-  int64_t work;       /* threads that it is worth */
-  bool shared;        /* threads share a slab; else each has products of its own */
+  int64_t work; /* threads that it is worth */
+  bool shared;  /* threads share a slab; else each has products of its own */
+  char *slab_memory;
   int64_t batch, row; /* the slab being multiplied: its first row */
-  char *panels;       /* (slab / mr, k, mr): the packed slab */
+  const char *panels; /* (slab / mr, k, mr): the packed slab */
 } gemm_tiling;
 
 static int64_t slab_rows(const gemm_tiling *p, int64_t limit) {
@@ -43,7 +44,7 @@ static int64_t slab_rows(const gemm_tiling *p, int64_t limit) {
 }
 
 static size_t slab_bytes(const gemm_tiling *p) {
-  return ((size_t)(p->slab * p->g->k) * p->size + 63) / 64 * 64;
+  return p->g->packed_a ? 0 : ((size_t)(p->slab * p->g->k) * p->size + 63) / 64 * 64;
 }
 static size_t block_bytes(const gemm_tiling *p) {
   return (size_t)(p->block_k * p->block_n) * p->size;
@@ -66,6 +67,20 @@ static void pack_strip(const gemm_tiling *p, int64_t batch, int64_t row, int64_t
   int64_t mr = p->kernel.mr, k = p->g->k;
   pack_panel(p, p->g->pack_a, batch, row + i * mr, p->g->m, 0, k, mr,
              panels + (size_t)(i * mr * k) * p->size);
+}
+
+static int64_t count_strips(const gemm_tiling *p) {
+  return (p->g->m + p->kernel.mr - 1) / p->kernel.mr;
+}
+
+/* Where the panels of the rows from `row` on are in those of all of a. */
+static size_t packed_offset(const gemm_tiling *p, int64_t batch, int64_t row) {
+  int64_t strip = batch * count_strips(p) + row / p->kernel.mr;
+  return (size_t)(strip * p->kernel.mr * p->g->k) * p->size;
+}
+
+static const char *packed_slab(const gemm_tiling *p, int64_t batch, int64_t row) {
+  return (const char *)p->g->packed_a + packed_offset(p, batch, row);
 }
 
 /* Multiplies a packed block of b (kn deep) with the panels of rows [m0, m0 + rows) of the slab. */
@@ -104,7 +119,16 @@ static void multiply_tile(const gemm_tiling *p, int64_t batch, int64_t row, cons
 
 static void pack_strips(void *ctx, int64_t begin, int64_t end) {
   const gemm_tiling *p = ctx;
-  for (int64_t i = begin; i < end; i++) pack_strip(p, p->batch, p->row, i, p->panels);
+  for (int64_t i = begin; i < end; i++) pack_strip(p, p->batch, p->row, i, p->slab_memory);
+}
+
+static void provide_slab(const kernel_context *ctx, gemm_tiling *p) {
+  const kgemm *g = p->g;
+  p->panels = g->packed_a ? packed_slab(p, p->batch, p->row) : p->slab_memory;
+  if (g->packed_a) return;
+  int64_t strips = (least(p->slab, g->m - p->row) + p->kernel.mr - 1) / p->kernel.mr;
+  ctx->parallel_for(ctx->pool, strips, p->work > 1 ? 16384 / (g->k + 1) + 1 : strips, pack_strips,
+                    p);
 }
 
 static int64_t tasks_along_m(const gemm_tiling *p) {
@@ -135,13 +159,11 @@ static int64_t count_tasks(const gemm_tiling *p) {
 
 static void run_shared(const kernel_context *ctx, gemm_tiling *p, char *memory) {
   const kgemm *g = p->g;
-  p->panels = memory;
+  p->slab_memory = memory;
   char *slots = memory + slab_bytes(p);
   for (p->batch = 0; p->batch < g->batch; p->batch++)
     for (p->row = 0; p->row < g->m; p->row += p->slab) {
-      int64_t strips = (least(p->slab, g->m - p->row) + p->kernel.mr - 1) / p->kernel.mr;
-      ctx->parallel_for(ctx->pool, strips, p->work > 1 ? 16384 / (g->k + 1) + 1 : strips,
-                        pack_strips, p);
+      provide_slab(ctx, p);
       run_slots_in(ctx, count_tasks(p), p->work, tile_scratch(p), run_tile, p, slots);
     }
 }
@@ -152,10 +174,12 @@ static void run_shared(const kernel_context *ctx, gemm_tiling *p, char *memory) 
 static void run_product(const void *user, int64_t batch, char *scratch) {
   const gemm_tiling *p = user;
   const kgemm *g = p->g;
-  char *panels = scratch + block_bytes(p) + tile_bytes(p);
+  char *memory = scratch + block_bytes(p) + tile_bytes(p);
   for (int64_t row = 0; row < g->m; row += p->slab) {
     int64_t rows = least(p->slab, g->m - row);
-    for (int64_t i = 0; i * p->kernel.mr < rows; i++) pack_strip(p, batch, row, i, panels);
+    const char *panels = g->packed_a ? packed_slab(p, batch, row) : memory;
+    for (int64_t i = 0; !g->packed_a && i * p->kernel.mr < rows; i++)
+      pack_strip(p, batch, row, i, memory);
     for (int64_t n0 = 0; n0 < g->n; n0 += p->block_n)
       multiply_tile(p, batch, row, panels, 0, n0, scratch);
   }
@@ -207,6 +231,29 @@ void gemm_run(const kernel_context *ctx, const kgemm *g, char *memory) {
 }
 
 /* ---------------------------------------------------------------- packing */
+
+static gemm_tiling panels_of(const kgemm *g) {
+  return (gemm_tiling){.g = g, .kernel = gemm_kernel_for(g->c), .size = compute_size(g->c)};
+}
+
+size_t gemm_packed_bytes(const kgemm *g) {
+  gemm_tiling p = panels_of(g);
+  return (size_t)(g->batch * count_strips(&p) * p.kernel.mr * g->k) * p.size;
+}
+
+static void pack_all(void *ctx, int64_t begin, int64_t end) {
+  const gemm_tiling *p = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t batch = i / count_strips(p), strip = i % count_strips(p);
+    pack_strip(p, batch, 0, strip, p->slab_memory + packed_offset(p, batch, 0));
+  }
+}
+
+void gemm_pack_a(const kernel_context *ctx, const kgemm *g, char *to) {
+  gemm_tiling p = panels_of(g);
+  p.slab_memory = to;
+  ctx->parallel_for(ctx->pool, g->batch * count_strips(&p), 16384 / (g->k + 1) + 1, pack_all, &p);
+}
 
 /* Float panels from rows along k: blocks of 8 by 8 are transposed in registers. Returns how far in
  * k it got. */

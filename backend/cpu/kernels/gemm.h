@@ -19,7 +19,11 @@ typedef struct kgemm {
   gemm_pack pack_a, pack_b;
   gemm_store store;
   const void *user;
+  const void *packed_a; /* all of a, by gemm_pack_a; NULL: pack_a packs it on the way */
 } kgemm;
+
+size_t gemm_packed_bytes(const kgemm *g);
+void gemm_pack_a(const kernel_context *ctx, const kgemm *g, char *to /* (gemm_packed_bytes) */);
 
 /* The memory that gemm_run works in: a multiple of 64; 0 where there is nothing to multiply. */
 size_t gemm_bytes(const kernel_context *ctx, const kgemm *g);

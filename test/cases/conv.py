@@ -81,7 +81,7 @@ class Weighted(torch.nn.Module):
         g = torch.Generator().manual_seed(5)
         draw = lambda *shape: torch.nn.Parameter((torch.rand(shape, generator=g) * 2 - 1).to(dtype))
         self.wide, self.square = draw(33, 24, 1, 1), draw(24, 24, 1)
-        self.tall, self.grouped = draw(530, 2, 3, 3), draw(12, 4, 3, 3)
+        self.tall, self.grouped = draw(530, 2, 3, 3), draw(10, 4, 3, 3)
 
     def forward(self, x, y):
         return (
@@ -96,7 +96,7 @@ class Weighted(torch.nn.Module):
             fn.conv2d(x[:, :2], self.tall),
             fn.conv2d(x[:, :4], self.grouped, padding=1),
             fn.conv2d(x[:, :8], self.grouped, groups=2),
-            fn.conv2d(x, self.grouped, groups=6, stride=2),
+            fn.conv2d(x[:, :20], self.grouped, groups=5, stride=2),
         )
 
 

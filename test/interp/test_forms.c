@@ -44,6 +44,7 @@ static clave_status record(backend *b, const node *n, bool fast, recording **out
 
 static void recording_destroy(backend *b, recording *r) {
   for (int i = 0; r && i < r->n_forms; i++) free(r->forms[i].fill);
+  if (r) r->n_forms = 0;
   packing.vt->recording_destroy(b, r);
 }
 

@@ -204,7 +204,8 @@ clave_status read_element(const running *r, location l, int b, unsigned char *ra
 
 typedef struct progress_relay {
   const session_options *options;
-  int done; /* that was told */
+  int done;          /* that was told */
+  bool is_cancelled; /* once asked with that answer: nobody is asked again */
 } progress_relay;
 
 static bool relay_progress(void *ctx, int done, int total) {
@@ -212,7 +213,8 @@ static bool relay_progress(void *ctx, int done, int total) {
   const session_options *o = r->options;
   if (o->progress && done > r->done) o->progress(o->progress_ctx, "building kernels", done, total);
   r->done = done;
-  return !is_cancelled(o);
+  r->is_cancelled = r->is_cancelled || is_cancelled(o);
+  return !r->is_cancelled;
 }
 
 static clave_status build_kernels(session *s) {
@@ -221,6 +223,7 @@ static clave_status build_kernels(session *s) {
     if (!vt->build_all) continue;
     progress_relay r = {.options = &s->options};
     TRY(vt->build_all(s->streams[b], relay_progress, &r));
+    if (r.is_cancelled) return INVALID("cancelled");
   }
   return NULL;
 }

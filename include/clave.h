@@ -273,7 +273,8 @@ typedef enum clave_warm_up {
   CLAVE_WARM_UP_BACKGROUND = 1 /* is answered by the CPU backend, while a thread builds them.
                                   Between runs, once they are there, the session moves to the device
                                   with its state, inputs and outputs, and waits from then on. What
-                                  goes wrong before leaves it on the CPU backend, with a note */
+                                  goes wrong before leaves it on the CPU backend, with a note. It
+                                  must be destroyed before the process ends */
 } clave_warm_up;
 
 typedef struct clave_session_options {
@@ -338,7 +339,7 @@ CLAVE_API clave_status clave_session_copy_state(clave_session *to, clave_session
 
 typedef struct clave_memory_info {
   size_t size;                          /* sizeof(clave_memory_info) */
-  uint64_t constant_bytes, state_bytes; /* on the device, one form of each */
+  uint64_t constant_bytes, state_bytes; /* on the device; constants with what is packed of them */
   uint64_t arena_bytes;                 /* planned for the last run; 0 before */
   uint64_t constant_bytes_in_place;     /* of the constants: mapped, not copied */
 } clave_memory_info;

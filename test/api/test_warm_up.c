@@ -149,7 +149,8 @@ static void test_placement(void **state) {
   }
   good(clave_session_memory(s, &memory));
   assert_true(memory.constant_bytes > 0);
-  assert_int_equal(memory.constant_bytes_in_place, memory.constant_bytes);
+  assert_true(memory.constant_bytes_in_place > 0);
+  assert_true(memory.constant_bytes_in_place <= memory.constant_bytes); /* forms are not */
   clave_placement_destroy(places);
   clave_session_destroy(s);
   close_mnist(&o);

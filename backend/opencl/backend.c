@@ -146,6 +146,7 @@ static clave_status init_device(cl_device *d, const opencl_options *o) {
   TRY(mutex_create(&d->note_lock));
   TRY(mutex_create(&d->first_lock));
   d->first_alone = quirk_first_alone(d->base.info.platform);
+  d->large_grid = quirk_large_grid(d->base.info.platform);
   TRY(o && o->context ? adopt_context(d, o) : create_context(d));
   TRY(find_platform_key(d));
   if (quirk_serial_builds(d->base.info.platform) && !(o && o->builds_here))

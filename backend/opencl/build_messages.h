@@ -23,14 +23,13 @@ typedef struct greeting {
   uint32_t spare;
 } greeting;
 
-/* Local sizes of a program that are made ahead. */
-enum { MAX_ORDER_SIZES = 4, MAX_ORDER_BYTES = 4 << 20 };
+enum { MAX_ORDER_BYTES = 4 << 20 };
 
-/* A program to build, and to launch once with each local size. */
+/* A program to build, and to launch once. */
 typedef struct order {
-  uint32_t n_args, n_sizes, is_wide, compute;
+  uint32_t n_args, is_wide, compute, spare;
   uint64_t local_bytes; /* of a parameter in local memory */
-  uint64_t sizes[MAX_ORDER_SIZES][3];
+  uint64_t global[3], local[3];
   uint8_t kinds[MAX_LAUNCH_ARGS]; /* (n_args) arg_kind */
 } order;
 

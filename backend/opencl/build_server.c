@@ -1,13 +1,13 @@
 /* The other end of builders.c, in a process of its own: builds what is ordered and launches each
- * kernel once with every local size, since some drivers compile then. All numbers of such a launch
- * are 1 and all buffers are one of zeros, so that kernels do next to nothing. */
+ * kernel once, since some drivers compile then. All numbers of such a launch are 1 and all buffers
+ * are one of zeros, so that kernels do next to nothing. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/build_messages.h"
 #include "base/process.h"
 
-enum { IDLE_MS = 3000, BUFFER_BYTES = 4 << 20 };
+enum { IDLE_MS = 3000, BUFFER_BYTES = 4 << 20, MAX_GLOBAL = 1 << 17 };
 
 typedef struct server {
   int socket;
@@ -64,7 +64,7 @@ static clave_status launch_once(server *v, const recorded_launch *l) {
   return st;
 }
 
-static clave_status launch_all(server *v, const order *o, kernel_program *p) {
+static clave_status launch_order(server *v, const order *o, kernel_program *p) {
   launch_value values[2 * MAX_LAUNCH_ARGS];
   recorded_launch l = {.program = p,
                        .signature = program_signature(p),
@@ -73,11 +73,11 @@ static clave_status launch_all(server *v, const order *o, kernel_program *p) {
                        .dims = 3,
                        .wide = o->is_wide != 0,
                        .compute = (dtype)o->compute};
-  for (uint32_t i = 0; i < o->n_sizes; i++) {
-    for (int k = 0; k < 3; k++) l.local[k] = l.global[k] = (size_t)o->sizes[i][k];
-    TRY(launch_once(v, &l));
+  for (int i = 0; i < 3; i++) {
+    l.global[i] = (size_t)o->global[i];
+    l.local[i] = (size_t)o->local[i];
   }
-  return NULL;
+  return launch_once(v, &l);
 }
 
 /* ---------------------------------------------------------------- messages */
@@ -101,11 +101,12 @@ static bool is_sound_kind(const order *o, uint32_t i) {
 }
 
 static bool is_sound(const order *o) {
-  bool good = o->n_args <= MAX_LAUNCH_ARGS && o->n_sizes <= MAX_ORDER_SIZES &&
-              o->local_bytes <= BUFFER_BYTES && o->compute <= DTYPE_BOOL;
+  bool good =
+      o->n_args <= MAX_LAUNCH_ARGS && o->local_bytes <= BUFFER_BYTES && o->compute <= DTYPE_BOOL;
   for (uint32_t i = 0; good && i < o->n_args; i++) good = is_sound_kind(o, i);
-  for (uint32_t i = 0; good && i < o->n_sizes; i++)
-    for (int k = 0; k < 3; k++) good = good && o->sizes[i][k] - 1 < 4096;
+  for (int i = 0; i < 3; i++)
+    good = good && o->local[i] - 1 < 4096 && o->global[i] - 1 < MAX_GLOBAL &&
+           o->global[i] % o->local[i] == 0;
   return good;
 }
 
@@ -119,7 +120,7 @@ static bool serve_order(server *v, const message *m, const char *payload) {
   if (!is_sound(&o) || !split_texts(payload + sizeof o, m->size - sizeof o, texts)) return false;
   clave_status st = program_of_order(v->d, &o, texts, &p);
   if (!st) st = program_build(v->d, p);
-  if (!st) st = launch_all(v, &o, p);
+  if (!st) st = launch_order(v, &o, p);
   status_free(st);
   return message_send(v->socket, MESSAGE_BUILT, m->number, "", 0, "", 0);
 }

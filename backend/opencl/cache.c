@@ -20,11 +20,11 @@ static const char lock_name[] = "lock";
 typedef struct header {
   char magic[8];
   uint64_t key[2];
-  uint64_t variants, n_proven;
+  uint64_t n_proven;
   uint64_t size; /* of the binary, which follows the proven classes */
   uint64_t hash; /* of both */
 } header;
-static const char magic[8] = "clvbin3";
+static const char magic[8] = "clvbin4";
 /* What the magic of every version starts with. */
 enum { MAGIC_STEM = 6 };
 
@@ -118,7 +118,6 @@ static bool read_entry(cache_entry *e, const header *h, const uint64_t key[2]) {
   e->proven = (const void *)(e->map.data + sizeof *h); /* pages and the header are aligned */
   e->data = (const uint8_t *)(e->proven + e->n_proven);
   e->size = rest - e->n_proven * sizeof *e->proven;
-  e->variants = h->variants;
   return e->size == h->size && hash_entry(e) == h->hash;
 }
 
@@ -172,11 +171,8 @@ static clave_status write_entry(const char *path, const header *h, const cache_e
 }
 
 clave_status cache_save(const char *folder, const uint64_t key[2], const cache_entry *e) {
-  header h = {.key = {key[0], key[1]},
-              .variants = e->variants,
-              .n_proven = e->n_proven,
-              .size = e->size,
-              .hash = hash_entry(e)};
+  header h = {
+      .key = {key[0], key[1]}, .n_proven = e->n_proven, .size = e->size, .hash = hash_entry(e)};
   memcpy(h.magic, magic, sizeof magic);
   char *path = entry_path(folder, key), *lock_path = path_join(folder, lock_name);
   file_lock *lock = NULL;

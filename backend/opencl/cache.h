@@ -16,12 +16,11 @@
 /* Makes the folder if missing; error if it cannot be made, or others may write into it. */
 clave_status cache_open(const char *folder) STATUS_CHECK;
 
-/* A binary as it lies in a file, with a set of 64 flags and a list of numbers of the caller's. */
+/* A binary as it lies in a file, with a list of numbers of the caller's. */
 typedef struct cache_entry {
   file_map map; /* close with file_map_close; of entries to save, nothing */
   const uint8_t *data;
   size_t size;
-  uint64_t variants;
   const uint64_t *proven; /* (n_proven) */
   uint32_t n_proven;
 } cache_entry;

@@ -77,6 +77,8 @@ bool quirk_first_alone(const char *platform);
 bool quirk_serial_builds(const char *platform);
 /* Whether binaries are kept when a session ends, not after each run. */
 bool quirk_slow_binaries(const char *platform);
+/* The global size from which on a kernel is compiled anew, as for each local size; 0: never. */
+size_t quirk_large_grid(const char *platform);
 /* The variable that names the folder where the platform keeps files, or NULL; and of the platform
  * that does. */
 const char *quirk_files(const char *platform);
@@ -130,6 +132,7 @@ struct cl_device {
   mutex *note_lock;         /* of message */
   mutex *first_lock; /* held while a kernel is launched for the first time, see quirk_first_alone */
   bool first_alone;
+  size_t large_grid; /* see quirk_large_grid */
   kernel_program **programs;
   int n_programs;
   size_t cap_programs;
@@ -141,19 +144,27 @@ struct cl_device {
   bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
 };
 
-/* The program of a kernel and its options, or of a generated source; made known, not built. */
-clave_status program_find(cl_device *d, const launch *l, kernel_program **out) STATUS_CHECK;
+/* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a
+ * program of their own, since one made from a binary gives that binary again, without what was
+ * compiled since. All 0 where a driver compiles once. */
+typedef struct launch_variant {
+  uint64_t local[3], is_large;
+} launch_variant;
+launch_variant variant_of(const cl_device *d, const size_t global[3], const size_t local[3]);
+
+/* The program of a kernel and its options, or of a generated source. Made known, not built. */
+clave_status program_find(cl_device *d, const launch *l, const launch_variant *v,
+                          kernel_program **out) STATUS_CHECK;
 /* Builds it unless that was done, from the cache on disk if it is there. UNSUPPORTED: the driver's
  * compiler does not take it, which is remembered. */
 clave_status program_build(cl_device *d, kernel_program *p) STATUS_CHECK;
 /* Its kernel, built if need be. The caller releases it. */
 clave_status program_kernel(cl_device *d, kernel_program *p, cl_kernel *out) STATUS_CHECK;
 const kernel_signature *program_signature(const kernel_program *p);
-/* It was launched with this local size, for the first time in its node: PoCL's binary may hold more
- * code now. True: that is not yet in the cache on disk. */
-bool program_mark_run(kernel_program *p, const size_t local[3]);
-/* It is launched with this local size: true the first time in this process. */
-bool program_first_launch(kernel_program *p, const size_t local[3]);
+/* It was launched: PoCL's binary holds code now. True: that is not yet in the cache on disk. */
+bool program_mark_run(kernel_program *p);
+/* It is launched: true the first time in this process. */
+bool program_first_launch(kernel_program *p);
 /* Whether results of launches of that class were compared with the CPU backend's, now or when the
  * binary was kept. */
 bool program_is_proven(kernel_program *p, uint64_t launch_class);
@@ -270,8 +281,8 @@ clave_status opencl_prove(stream *s, const recording *r) STATUS_CHECK;
  */
 
 typedef struct order order; /* build_messages.h */
-/* A launch that will be enqueued: its local size is made ready, too, where builders build. */
-void program_want(kernel_program *p, const recorded_launch *l);
+/* A launch that will be enqueued: builders make it, too. */
+void program_want(const cl_device *d, kernel_program *p, const recorded_launch *l);
 /* What a builder needs to know. texts: kernel, options, source, each with its NUL. False: it is
  * built, or in the cache on disk, or memory is out. */
 bool program_order(cl_device *d, kernel_program *p, order *o, text *texts);

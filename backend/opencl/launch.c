@@ -52,6 +52,7 @@ void launch_wide(launch *l) { l->wide = true; }
 typedef struct known_program {
   struct known_program *next;
   const char *stem, *kernel;
+  launch_variant variant;
   int n_macros;
   launch_macro macros[MAX_LAUNCH_DEFINES + 1];
   bool fast;
@@ -64,7 +65,8 @@ static dtype compute_of(const launch *l) {
   return DTYPE_F32;
 }
 
-static bool same_key(const known_program *k, const launch *l) {
+static bool same_key(const known_program *k, const launch *l, const launch_variant *v) {
+  if (memcmp(&k->variant, v, sizeof *v) != 0) return false;
   if (k->stem != l->stem || k->kernel != l->kernel || k->n_macros != l->n_macros ||
       k->fast != l->s->fast)
     return false;
@@ -75,12 +77,12 @@ static bool same_key(const known_program *k, const launch *l) {
   return true;
 }
 
-static clave_status find_program(const launch *l, kernel_program **out) {
+static clave_status find_program(const launch *l, const launch_variant *v, kernel_program **out) {
   known_program *k = *l->n->cache;
-  while (k && !same_key(k, l)) k = k->next;
+  while (k && !same_key(k, l, v)) k = k->next;
   if (!k) {
     kernel_program *p;
-    TRY(program_find(l->s->device, l, &p));
+    TRY(program_find(l->s->device, l, v, &p));
     k = calloc(1, sizeof *k);
     if (!k) return status_no_memory();
     *k = (known_program){.next = *l->n->cache,
@@ -88,6 +90,7 @@ static clave_status find_program(const launch *l, kernel_program **out) {
                          .kernel = l->kernel,
                          .n_macros = l->n_macros,
                          .fast = l->s->fast,
+                         .variant = *v,
                          .program = p};
     memcpy(k->macros, l->macros, sizeof *l->macros * (size_t)l->n_macros);
     *l->n->cache = k;
@@ -129,7 +132,8 @@ clave_status launch_run(launch *l, int dims, const size_t *global, const size_t 
     rounded[i] = (global[i] + group[i] - 1) / group[i] * group[i];
   }
   kernel_program *p;
-  TRY(find_program(l, &p));
+  launch_variant variant = variant_of(l->s->device, rounded, group);
+  TRY(find_program(l, &variant, &p));
   const kernel_signature *g = program_signature(p);
   dtype compute = compute_of(l);
   TRY(launch_check(l, g, compute));

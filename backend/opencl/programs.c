@@ -18,18 +18,20 @@ struct kernel_program {
   char *source; /* owned; the full text of a generated program, else NULL until built */
   bool generated;
   kernel_signature signature; /* args owned if it is generated */
-  uint64_t identity[2];       /* of stem, kernel, options and generated source */
+  launch_variant variant;     /* of its launches */
+  uint64_t identity[2];       /* of stem, kernel, options, generated source and variant */
   mutex *lock;                /* of what follows */
   cl_program handle;          /* NULL: not built */
   bool was_refused;           /* once. Atomic */
   char *refusal;              /* owned; why the driver does not take the text of refused_key */
   uint64_t refused_key[2];
-  uint64_t key[2];          /* in the cache on disk */
-  uint64_t variants, saved; /* local sizes that were launched; those in the file. Atomic */
-  uint64_t launched;        /* those launched in this process. Atomic */
-  proof_set proven;         /* classes of launches that gave right results */
-  uint32_t saved_proven;    /* how many of them the file has */
-  order wanted;             /* launches to make ready for */
+  uint64_t key[2];       /* in the cache on disk */
+  bool has_run;          /* so that PoCL's binary holds code. Atomic */
+  bool is_saved;         /* that binary is in the file, or cannot be */
+  bool was_launched;     /* in this process. Atomic */
+  proof_set proven;      /* classes of launches that gave right results */
+  uint32_t saved_proven; /* how many of them the file has */
+  order wanted;          /* the launch to make ready for */
 };
 
 void device_note(cl_device *d, const char *format, ...) {
@@ -93,19 +95,32 @@ static clave_status generate_source(const cl_device *d, const launch *l, kernel_
   return NULL;
 }
 
+launch_variant variant_of(const cl_device *d, const size_t global[3], const size_t local[3]) {
+  launch_variant v = {0};
+  if (!d->large_grid) return v;
+  for (int i = 0; i < 3; i++) {
+    v.local[i] = local[i];
+    if (global[i] >= d->large_grid) v.is_large = true;
+  }
+  return v;
+}
+
 static void identify(kernel_program *p) {
   const char *texts[] = {p->stem, p->kernel, p->options, p->source ? p->source : ""};
-  uint64_t all[8];
+  uint64_t all[12];
   for (int i = 0; i < 4; i++) hash_bytes_128(texts[i], strlen(texts[i]), all + 2 * i);
+  memcpy(all + 8, &p->variant, sizeof p->variant);
   hash_bytes_128(all, sizeof all, p->identity);
 }
 
-static clave_status program_create(cl_device *d, const launch *l, kernel_program **out) {
+static clave_status program_create(cl_device *d, const launch *l, const launch_variant *v,
+                                   kernel_program **out) {
   kernel_program *p = calloc(1, sizeof *p);
   *out = p;
   if (!p) return status_no_memory();
   p->stem = l->stem;
   p->kernel = l->kernel;
+  p->variant = *v;
   p->generated = l->generate != NULL;
   if (l->signature) p->signature = *l->signature;
   TRY(mutex_create(&p->lock));
@@ -133,10 +148,11 @@ static clave_status add_program(cl_device *d, kernel_program *p) {
   return NULL;
 }
 
-clave_status program_find(cl_device *d, const launch *l, kernel_program **out) {
+clave_status program_find(cl_device *d, const launch *l, const launch_variant *v,
+                          kernel_program **out) {
   *out = NULL;
   kernel_program *mine;
-  clave_status st = program_create(d, l, &mine);
+  clave_status st = program_create(d, l, v, &mine);
   if (!st) {
     mutex_lock(d->lock);
     *out = find_same(d, mine);
@@ -203,10 +219,11 @@ static void publish(kernel_program *p, cl_program handle) {
 }
 
 static void find_key(const cl_device *d, kernel_program *p) {
-  uint64_t all[6];
+  uint64_t all[10];
   hash_bytes_128(p->source, strlen(p->source), all);
   hash_bytes_128(p->options, strlen(p->options), all + 2);
   memcpy(all + 4, d->platform_key, sizeof d->platform_key);
+  memcpy(all + 6, &p->variant, sizeof p->variant);
   hash_bytes_128(all, sizeof all, p->key);
 }
 
@@ -229,7 +246,7 @@ static bool build_from_entry(cl_device *d, kernel_program *p, const cache_entry 
   }
   for (uint32_t i = 0; i < e->n_proven; i++) proof_set_add(&p->proven, e->proven[i]);
   p->saved_proven = p->proven.count;
-  p->variants = p->saved = e->variants;
+  p->has_run = p->is_saved = true;
   publish(p, handle);
   return true;
 }
@@ -320,18 +337,17 @@ clave_status program_build(cl_device *d, kernel_program *p) {
 
 /* ---------------------------------------------------------------- orders */
 
-void program_want(kernel_program *p, const recorded_launch *l) {
+void program_want(const cl_device *d, kernel_program *p, const recorded_launch *l) {
   mutex_lock(p->lock);
   order *o = &p->wanted;
   o->is_wide = l->wide;
   o->compute = (uint32_t)l->compute;
-  uint64_t size[3] = {l->local[0], l->local[1], l->local[2]};
+  for (int i = 0; i < 3; i++) o->global[i] = o->local[i] = l->local[i];
+  if (p->variant.is_large)
+    o->global[0] = (d->large_grid + l->local[0] - 1) / l->local[0] * l->local[0];
   for (int i = 0; i < l->n_values; i++)
     if (l->values[i].kind == VALUE_LOCAL && l->values[i].as.bytes > o->local_bytes)
       o->local_bytes = l->values[i].as.bytes;
-  uint32_t i = 0;
-  while (i < o->n_sizes && memcmp(o->sizes[i], size, sizeof size) != 0) i++;
-  if (i == o->n_sizes && i < MAX_ORDER_SIZES) memcpy(o->sizes[o->n_sizes++], size, sizeof size);
   mutex_unlock(p->lock);
 }
 
@@ -358,13 +374,20 @@ bool program_order(cl_device *d, kernel_program *p, order *o, text *texts) {
   return is_ordered;
 }
 
-static clave_status take_order(kernel_program *p, const order *o, const char *const texts[3]) {
+static clave_status take_order(const cl_device *d, kernel_program *p, const order *o,
+                               const char *const texts[3]) {
   TRY(mutex_create(&p->lock));
   p->generated = true;
   p->stem = "";
   p->kernel = p->name = strdup(texts[0]);
   p->options = strdup(texts[1]);
   p->source = strdup(texts[2]);
+  size_t global[3], local[3];
+  for (int i = 0; i < 3; i++) {
+    global[i] = (size_t)o->global[i];
+    local[i] = (size_t)o->local[i];
+  }
+  p->variant = variant_of(d, global, local);
   arg_info *args = calloc((size_t)o->n_args + 1, sizeof *args);
   p->signature.args = args;
   if (!p->name || !p->options || !p->source || !args) return status_no_memory();
@@ -380,7 +403,7 @@ clave_status program_of_order(cl_device *d, const order *o, const char *const te
                               kernel_program **out) {
   *out = NULL;
   kernel_program *p = calloc(1, sizeof *p);
-  clave_status st = p ? take_order(p, o, texts) : status_no_memory();
+  clave_status st = p ? take_order(d, p, o, texts) : status_no_memory();
   mutex_lock(d->lock);
   if (!st) *out = find_same(d, p);
   if (!st && !*out) {
@@ -405,20 +428,12 @@ clave_status program_kernel(cl_device *d, kernel_program *p, cl_kernel *out) {
 
 /* ---------------------------------------------------------------- saving */
 
-/* True if the size was not yet in the set. */
-static bool add_size(uint64_t *set, const size_t local[3]) {
-  uint64_t sizes[3] = {local[0], local[1], local[2]};
-  uint64_t bit = UINT64_C(1) << (hash_bytes(sizes, sizeof sizes) & 63);
-  uint64_t before = __atomic_fetch_or(set, bit, __ATOMIC_RELAXED);
-  return !(before & bit);
+bool program_mark_run(kernel_program *p) {
+  return !__atomic_exchange_n(&p->has_run, true, __ATOMIC_RELAXED);
 }
 
-bool program_mark_run(kernel_program *p, const size_t local[3]) {
-  return add_size(&p->variants, local);
-}
-
-bool program_first_launch(kernel_program *p, const size_t local[3]) {
-  return add_size(&p->launched, local);
+bool program_first_launch(kernel_program *p) {
+  return !__atomic_exchange_n(&p->was_launched, true, __ATOMIC_RELAXED);
 }
 
 bool program_is_proven(kernel_program *p, uint64_t class) {
@@ -442,21 +457,19 @@ bool program_was_tried(const kernel_program *p) {
   return program_is_built(p) || __atomic_load_n(&p->was_refused, __ATOMIC_RELAXED);
 }
 
-/* True if the file of another process, which built it for us, was kept with what we know of it. */
-static bool save_again(cl_device *d, kernel_program *p, uint64_t variants, clave_status *st) {
+/* True if there is a file, of this process or another that built it for us: it is kept, with what
+ * we know of it. */
+static bool save_again(cl_device *d, kernel_program *p, clave_status *st) {
   cache_entry e;
   bool damaged;
   if (!cache_load(d->cache_dir, p->key, &e, &damaged)) return false;
-  bool has_all = (e.variants & variants) == variants;
-  if (has_all) {
-    for (uint32_t i = 0; i < e.n_proven; i++) proof_set_add(&p->proven, e.proven[i]);
-    bool adds = p->proven.count > e.n_proven;
-    e.proven = p->proven.items;
-    e.n_proven = p->proven.count;
-    if (adds) *st = cache_save(d->cache_dir, p->key, &e);
-  }
+  for (uint32_t i = 0; i < e.n_proven; i++) proof_set_add(&p->proven, e.proven[i]);
+  bool adds = p->proven.count > e.n_proven;
+  e.proven = p->proven.items;
+  e.n_proven = p->proven.count;
+  if (adds) *st = cache_save(d->cache_dir, p->key, &e);
   file_map_close(&e.map);
-  return has_all;
+  return true;
 }
 
 /* Which of a program's binaries is the device's. In a context of several a program made of source
@@ -490,19 +503,17 @@ static clave_status read_binary(const cl_device *d, cl_program handle, unsigned 
   return NULL;
 }
 
-static clave_status save_program(cl_device *d, kernel_program *p, uint64_t variants) {
+static clave_status save_program(cl_device *d, kernel_program *p) {
   clave_status st = NULL;
-  if (save_again(d, p, variants, &st)) return st;
+  if (save_again(d, p, &st)) return st;
   unsigned char *data = NULL;
   size_t size = 0;
   st = read_binary(d, p->handle, &data, &size);
   if (!st && size)
-    st = cache_save(d->cache_dir, p->key,
-                    &(cache_entry){.data = data,
-                                   .size = size,
-                                   .variants = variants,
-                                   .proven = p->proven.items,
-                                   .n_proven = p->proven.count});
+    st = cache_save(
+        d->cache_dir, p->key,
+        &(cache_entry){
+            .data = data, .size = size, .proven = p->proven.items, .n_proven = p->proven.count});
   free(data);
   return st;
 }
@@ -510,12 +521,12 @@ static clave_status save_program(cl_device *d, kernel_program *p, uint64_t varia
 /* True if it was. */
 static bool save_if_new(cl_device *d, kernel_program *p) {
   mutex_lock(p->lock);
-  uint64_t variants = __atomic_load_n(&p->variants, __ATOMIC_RELAXED);
+  bool has_run = __atomic_load_n(&p->has_run, __ATOMIC_RELAXED);
   clave_status st = NULL;
-  bool is_new = p->handle && (variants != p->saved || p->proven.count != p->saved_proven);
+  bool is_new = has_run && (!p->is_saved || p->proven.count != p->saved_proven);
   if (is_new) {
-    st = save_program(d, p, variants);
-    p->saved = variants; /* not tried again when it cannot be */
+    st = save_program(d, p);
+    p->is_saved = true; /* not tried again when it cannot be */
     p->saved_proven = p->proven.count;
   }
   mutex_unlock(p->lock);

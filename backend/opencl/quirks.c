@@ -15,6 +15,8 @@ typedef struct quirk {
   bool first_alone;    /* no two threads may launch a kernel for the first time at once */
   bool serial_builds;  /* a process builds one kernel at a time, under a lock */
   bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
+  size_t large_grid;   /* compiles a kernel anew for every local size, and where a global size is
+                          below   this */
   const char *files;   /* the variable that names the folder of its own files */
 } quirk;
 
@@ -37,11 +39,12 @@ static const quirk quirks[] = {
      .files = "POCL_CACHE_DIR"},
     /* Asked for binaries, compiles every kernel of the program for any work-group size, as long as
        it took to build. Compiles under a lock, and again when a kernel is launched with a local
-       size. */
+       size, for grids that 16 bits can count and for others. */
     {.platform = "Portable Computing Language",
      .device = "",
      .serial_builds = true,
-     .slow_binaries = true},
+     .slow_binaries = true,
+     .large_grid = 65535},
     /* Clang's opencl-c.h: 18,000 lines for each program. Two threads that launch a kernel for the
        first time enter it twice in the table of loaded code, and an assertion ends the process. */
     {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_", .first_alone = true},
@@ -82,6 +85,11 @@ bool quirk_serial_builds(const char *platform) {
 bool quirk_slow_binaries(const char *platform) {
   FIND(slow_binaries, platform, "")
   return false;
+}
+
+size_t quirk_large_grid(const char *platform) {
+  FIND(large_grid, platform, "")
+  return 0;
 }
 
 const char *quirk_files(const char *platform) {

@@ -108,7 +108,7 @@ clave_status opencl_request(stream *base, const recording *r) {
     const recorded_launch *l = &c->launches[i];
     if (l->instead && blas_is_refused(s->device)) TRY(opencl_request(base, &l->instead->base));
     if (!l->program || program_is_built(l->program)) continue;
-    program_want(l->program, l);
+    program_want(s->device, l->program, l);
     TRY(request_build(s, l->program));
   }
   return NULL;

@@ -171,7 +171,7 @@ static clave_status enqueue_first(cl_stream *s, const recorded_launch *l, const 
   cl_device *d = s->device;
   if (!d->first_alone) return enqueue(s, l, b);
   mutex_lock(d->first_lock);
-  bool is_first = program_first_launch(l->program, l->local);
+  bool is_first = program_first_launch(l->program);
   clave_status st = enqueue(s, l, b);
   cl_int code = is_first && !st ? s->cl->clFinish(s->queue) : CL_SUCCESS;
   mutex_unlock(d->first_lock);
@@ -206,7 +206,7 @@ static clave_status run_launch(cl_stream *s, const recorded_launch *l, bound_lau
     return st;
   }
   b->has_run = true;
-  if (first && program_mark_run(l->program, l->local)) s->unsaved = true;
+  if (first && program_mark_run(l->program)) s->unsaved = true;
   return first ? enqueue_first(s, l, b) : enqueue(s, l, b);
 }
 

@@ -111,6 +111,30 @@ def test_children_build(tool, helped, tmp_path):
     assert {f: f.stat().st_ino for f in cache.glob("*.clbin")} == files
 
 
+# Of batches of several sizes, one after the other: whether the driver started a linker, that is, compiled.
+COMPILES = """
+import resource, sys
+import numpy as np, clave
+clave.Session(clave.Program.load(sys.argv[1]), device="opencl").run(np.zeros((int(sys.argv[2]), 1, 28, 28), "f4"))
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0)
+"""
+
+
+@always
+def test_kernels_of_several_sizes_are_kept(helped, root, tmp_path):
+    """A size that another process has launched compiles nothing, whatever was kept in between."""
+    env = helped.env | {"CLAVE_HELPER": "off", "CLAVE_CACHE_DIR": str(tmp_path / "sizes")}
+    run = lambda n: subprocess.run(
+        [sys.executable, "-c", COMPILES, root / "examples/mnist/mnist.clv", str(n)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    ).stdout.strip()
+    assert [run(n) for n in (1, 64, 1, 64)] == ["True", "True", "False", "False"]
+
+
 def test_children_fill_the_drivers_files(tool, helped, tmp_path):
     """What a child leaves in the driver's folder is what the process then takes: kernels are compiled once."""
     for helper in (tool.exe, "off"):
@@ -284,16 +308,18 @@ def test_bad_orders_end_the_child(tool, helped, kind):
     """It learns the greeting from the child itself, then sends what no order may be."""
     first, _, _ = serve(tool, helped.env, message(GREETING, bytes(40)))
     greeting = first[16:56]
-    fields = struct.pack("4IQ", 1000, 1, 0, 0, 0) + bytes(96 + 64)
-    lone_buffer = struct.pack("4IQ", 1, 1, 0, 0, 0) + struct.pack("12Q", *[1] * 12) + bytes(64) + b"f\0\0\0"
-    for data in (b"", fields, lone_buffer, struct.pack("4IQ", 1, 9, 0, 0, 0) + bytes(160), bytes(184) + b"no ends"):
+    fields = lambda n_args, *sizes: struct.pack("4I7Q", n_args, 0, 0, 0, 0, *sizes) + bytes(64) + b"f\0\0\0"
+    one = (1, 1, 1)
+    counts = fields(1000, *one, *one), fields(1, *one, *one), fields(0, *one, *one)[:-3] + b"no ends"
+    sizes = (*one, 0, 1, 1), (1, 4097, 1, 1, 4097, 1), (1, 1 << 17 | 1, 1, *one), (3, 1, 1, 2, 1, 1), (0, 1, 1, *one)
+    for data in (b"", *counts, *(fields(0, *s) for s in sizes)):
         answer, code, err = serve(tool, helped.env, message(GREETING, greeting) + message(kind, data))
         assert answer == first and code == 0 and not err
 
 
 def test_source_that_does_not_compile(tool, helped):
     first, _, _ = serve(tool, helped.env, message(GREETING, bytes(40)))
-    order = bytes(184) + b"f\0-w\0__kernel void f( {\0"
+    order = struct.pack("4I7Q", 0, 0, 0, 0, 0, *[1] * 6) + bytes(64) + b"f\0-w\0__kernel void f( {\0"
     answer, code, _ = serve(tool, helped.env, message(GREETING, first[16:56]) + message(ORDER, order))
     assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0  # clang writes to stderr
 
@@ -326,20 +352,23 @@ LAUNCHED = """__kernel void f(%s) {
 
 
 @always
-def test_each_local_size_is_launched(tool, helped, tmp_path):
+def test_each_variant_is_launched(tool, helped, tmp_path):
     """PoCL compiles then; with arguments of each kind, all of them a one or of zeros."""
     env = helped.env | {"POCL_CACHE_DIR": str(tmp_path / "pocl")}
     (tmp_path / "pocl").mkdir()
     first, _, _ = serve(tool, env, message(GREETING, bytes(40)))
     kinds = bytes(number for number, _ in KINDS.values()).ljust(64, b"\0")
-    sizes = struct.pack("12Q", 16, 1, 1, 4, 2, 1, *[0] * 6)
-    order = struct.pack("4IQ", len(KINDS), 2, 0, 0, 256) + sizes + kinds
     source = LAUNCHED % ", ".join(declaration for _, declaration in KINDS.values())
     texts = b"f\0-cl-std=CL1.2 -w\0" + source.encode() + b"\0"
-    answer, code, err = serve(tool, env, message(GREETING, first[16:56]) + message(ORDER, order + texts))
-    assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0 and not err
-    built = {f.parent.name.rsplit("-goffs0")[0] for f in (tmp_path / "pocl").rglob("f.so")}
-    assert built == {"16-1-1", "4-2-1"}
+    sizes = (16, 1, 1, 16, 1, 1), (4, 2, 1, 4, 2, 1), (1 << 16, 1, 1, 16, 1, 1)
+    orders = [struct.pack("4I7Q", len(KINDS), 0, 0, 0, 256, *s) + kinds for s in sizes]
+    said = b"".join(message(ORDER, order + texts) for order in orders)
+    answer, code, err = serve(tool, env, message(GREETING, first[16:56]) + said)
+    assert (
+        [struct.unpack("4I", answer[at : at + 16])[0] for at in (56, 72, 88)] == [BUILT] * 3 and code == 0 and not err
+    )
+    built = {f.parent.name for f in (tmp_path / "pocl").rglob("f.so")}
+    assert built == {"16-1-1-goffs0-smallgrid", "4-2-1-goffs0-smallgrid", "16-1-1-goffs0"}
 
 
 def test_a_drivers_programs_do_not_get_the_socket(tool, helped):

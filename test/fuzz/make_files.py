@@ -92,7 +92,7 @@ def npy():
 
 def cache():
     for n in (0, 1, 100):
-        yield f"entry_{n}", struct.pack("<8s6Q", b"clvbin3", 1, 2, 3, n // 50, n - n // 50 * 8, 0) + bytes(range(n))
+        yield f"entry_{n}", struct.pack("<8s5Q", b"clvbin4", 1, 2, n // 50, n - n // 50 * 8, 0) + bytes(range(n))
 
 
 def folders():

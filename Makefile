@@ -101,7 +101,7 @@ $(BUILD)/obj/test/%.o: WARN = -Wall -Wextra -Werror
 $(BUILD)/obj/bench/%.o: EXTRA = -fopenmp -O3
 $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/obj/bench/common.o $(INTERNAL)
 	@mkdir -p $(@D)
-	$(CC) $(SANFLAGS) -fopenmp -o $@ $^ -lopenblas $(LIBS)
+	$(CC) $(SANFLAGS) -fopenmp -o $@ $^ -lopenblas $(LIBS) -lOpenCL
 $(BUILD)/fuzz/%: test/fuzz/%.c $(LIB_OBJ)
 	@mkdir -p $(@D)
 	clang $(STD) -g -O1 -I. -Iinclude -I$(GEN) -Itest -fsanitize=fuzzer,$(or $(SAN),address,undefined) -o $@ $^ $(LIBS)

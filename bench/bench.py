@@ -106,6 +106,19 @@ def chain(op):
     return Chain()
 
 
+def bench_launch(args):
+    """Softmaxes of two rows of two, and as many launches of a small kernel in the same context, without clave."""
+    import torch
+
+    softmaxes = save(
+        args.work / "overhead.clv", {"forward": (chain(lambda x: torch.softmax(x, -1)), (torch.zeros(2, 2),))}
+    )
+    runs = [tool(args, "launch", softmaxes, args.device, 101) for _ in range(5)]
+    ours, own, ratio = (statistics.median(r[k] for r in runs) for k in ("clave_us", "driver_us", "ratio"))
+    head = "| launches | clave, µs an op | the driver alone, µs a launch | ratio | should be at most |"
+    return [head, "|---|---|---|---|---|", f"| {args.device} | {ours:.2f} | {own:.2f} | {ratio:.2f} | 1.4 |"]
+
+
 def bench_overhead(args):
     """Softmaxes of two rows of two, and cumulative sums of one number, which are hardly more than their launch. A
     process is either fast or slow throughout, by where its threads come to lie: hence several."""
@@ -242,6 +255,7 @@ BENCHES = {
     "gemm": bench_gemm,
     "gemv": bench_gemv,
     "overhead": bench_overhead,
+    "launch": bench_launch,
     "startup": bench_startup,
     "session": bench_session,
     "memory": bench_memory,

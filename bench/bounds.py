@@ -5,6 +5,7 @@ BOUND = "should be at most"
 # The columns that the bound is for.
 BOUNDED = {
     "overhead": [1],
+    "launch": [3],
     "startup": [1],
     "session": [4],
     "memory": [3],

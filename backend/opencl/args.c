@@ -120,6 +120,77 @@ void launch_take(launch *l, const kernel_signature *g, const void *args) {
   }
 }
 
+/* ---------------------------------------------------------------- as the driver takes them */
+
+bool arg_is_pointer(arg_kind kind) {
+  return kind == ARG_BUFFER || kind == ARG_LOCAL || kind == ARG_FAULT;
+}
+
+/* Bytes of a number, of an index8's each. */
+static size_t number_size(arg_kind kind, bool wide, dtype compute) {
+  bool is_large = kind == ARG_LONG || kind == ARG_ULONG || kind == ARG_DOUBLE || kind == ARG_SEED;
+  if (kind == ARG_INDEX || kind == ARG_INDEX8) is_large = wide;
+  if (kind == ARG_REAL) is_large = compute != DTYPE_F32;
+  return is_large ? 8 : 4;
+}
+
+void args_place(const kernel_signature *g, bool wide, dtype compute, arg_places *out) {
+  size_t at = 0, largest = 1;
+  *out = (arg_places){0};
+  for (int i = 0; i < g->n_args; i++) {
+    arg_kind kind = g->args[i].kind;
+    if (arg_is_pointer(kind)) {
+      out->at[i] = out->n_pointers++;
+      continue;
+    }
+    size_t size = number_size(kind, wide, compute);
+    if (size > largest) largest = size;
+    at = (at + size - 1) / size * size;
+    out->at[i] = (uint16_t)at;
+    at += kind == ARG_INDEX8 ? 8 * size : size;
+  }
+  out->size = (uint16_t)((at + largest - 1) / largest * largest);
+}
+
+static const char *const number_types[] = {
+    [ARG_INT] = "int",     [ARG_UINT] = "uint",     [ARG_LONG] = "long",
+    [ARG_ULONG] = "ulong", [ARG_FLOAT] = "float",   [ARG_DOUBLE] = "double",
+    [ARG_REAL] = "real",   [ARG_INDEX] = "index_t", [ARG_INDEX8] = "index_t",
+    [ARG_SEED] = "ulong",  [ARG_RUN] = "uint",      [ARG_FAULT_NODE] = "uint"};
+
+/* An index8 is eight of index_t: a vector in a struct wants more alignment than drivers have been
+ * seen to give. */
+static void write_struct(text *t, const kernel_signature *g) {
+  text_printf(t, "typedef struct %s_numbers {\n", g->kernel);
+  for (int i = 0; i < g->n_args; i++) {
+    const arg_info *a = &g->args[i];
+    if (!arg_is_pointer(a->kind))
+      text_printf(t, "  %s %s%s;\n", number_types[a->kind], a->name,
+                  a->kind == ARG_INDEX8 ? "[8]" : "");
+  }
+  text_printf(t, "} %s_numbers;\n", g->kernel);
+}
+
+static void write_names(text *t, const kernel_signature *g) {
+  for (int i = 0; i < g->n_args; i++) {
+    const arg_info *a = &g->args[i];
+    if (a->kind == ARG_INDEX8)
+      text_printf(t, "  %s %s = vload8(0, numbers.%s);\n", a->type, a->name, a->name);
+    else if (!arg_is_pointer(a->kind))
+      text_printf(t, "  %s %s = numbers.%s;\n", a->type, a->name, a->name);
+  }
+}
+
+void args_write_head(text *t, const kernel_signature *g) {
+  write_struct(t, g);
+  text_printf(t, "__kernel void %s(", g->kernel);
+  for (int i = 0; i < g->n_args; i++)
+    if (arg_is_pointer(g->args[i].kind))
+      text_printf(t, "%s %s, ", g->args[i].type, g->args[i].name);
+  text_printf(t, "const %s_numbers numbers) {\n", g->kernel);
+  write_names(t, g);
+}
+
 /* ---------------------------------------------------------------- checked */
 
 static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",

@@ -3,6 +3,9 @@
 /* Arguments of kernels: what an op gives by name, what of it is recorded, and the signatures that
  * it is held against. kernel_args.h (generated) has a struct for each kernel. */
 #include "backend/backend.h"
+#include "base/memory.h"
+
+enum { MAX_LAUNCH_ARGS = 64 };
 
 /* ---------------------------------------------------------------- recorded */
 
@@ -82,6 +85,7 @@ typedef enum arg_kind {
 } arg_kind;
 typedef struct arg_info {
   const char *name;
+  const char *type; /* in OpenCL C, with its qualifiers */
   arg_kind kind;
   size_t at; /* in the kernel's struct */
 } arg_info;
@@ -99,5 +103,18 @@ typedef struct kernel_signature {
   int n_blocks;
 } kernel_signature;
 extern const kernel_signature kernel_signatures[]; /* generated; by the numbers of kernel_args.h */
+
+/* ---------------------------------------------------------------- as the driver takes them */
+
+/* A kernel takes its pointers in their order, and behind them one struct of all numbers: drivers
+ * spend time on each argument of each launch. */
+typedef struct arg_places {
+  uint16_t at[MAX_LAUNCH_ARGS]; /* of a pointer, which it is; of a number, its byte in the struct */
+  uint16_t n_pointers, size;    /* bytes of the struct */
+} arg_places;
+void args_place(const kernel_signature *g, bool wide, dtype compute, arg_places *out);
+bool arg_is_pointer(arg_kind kind);
+/* The kernel's first lines: the struct, the parameters, and every number under its name. */
+void args_write_head(text *out, const kernel_signature *g);
 
 #endif

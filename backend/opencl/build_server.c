@@ -73,6 +73,7 @@ static clave_status launch_order(server *v, const order *o, kernel_program *p) {
                        .dims = 3,
                        .wide = o->is_wide != 0,
                        .compute = (dtype)o->compute};
+  args_place(l.signature, l.wide, l.compute, &l.places);
   for (int i = 0; i < 3; i++) {
     l.global[i] = (size_t)o->global[i];
     l.local[i] = (size_t)o->local[i];

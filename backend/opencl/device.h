@@ -89,10 +89,11 @@ const char *quirk_header(const char *platform);
 /* ---------------------------------------------------------------- sources.c */
 
 /* Text of one kernel of kernels_cl/<stem>.cl, or of a generated source, with the includes written
- * out. */
-clave_status source_of_kernel(const cl_device *d, const char *stem, const char *kernel,
+ * out, and the kernel's head as args_write_head has it. */
+clave_status source_of_kernel(const cl_device *d, const kernel_signature *g,
                               text *out) STATUS_CHECK;
-clave_status source_expand(const cl_device *d, const text *generated, text *out) STATUS_CHECK;
+clave_status source_expand(const cl_device *d, const text *generated, const kernel_signature *g,
+                           text *out) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- shape_class.c */
 
@@ -245,6 +246,7 @@ typedef struct recorded_launch {
   blas_call *blas;         /* owned; or NULL */
   cl_recording *instead;   /* owned, of blas: what runs where CLBlast fails */
   const kernel_signature *signature;
+  arg_places places;
   launch_value *values; /* owned (n_values), in the parameters' order */
   int n_values, dims;
   size_t global[3], local[3];

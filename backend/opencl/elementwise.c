@@ -186,45 +186,42 @@ static void write_step(const elementwise_kernel *p, text *t, int index) {
               compute_type(result), index, dtype_name(s->type), index);
 }
 
-/* ---- parameters, written into the text and the signature alike */
+/* ---- parameters */
 
 typedef struct parameters {
-  text *t;
   arg_info *args;
   int n;
 } parameters;
 
-static void add_parameter(parameters *w, arg_kind kind, const char *name, const char *declaration,
-                          const char *type) {
-  text_printf(w->t, "%s", w->n ? ", " : "");
-  text_printf(w->t, declaration, type, name);
-  w->args[w->n++] = (arg_info){.name = name, .kind = kind};
+static void add_parameter(parameters *w, arg_kind kind, const char *type, const char *name) {
+  w->args[w->n++] = (arg_info){.name = name, .type = type, .kind = kind};
 }
 
 static bool takes_strides(const elementwise_kernel *p, int input) {
   return p->rank > 1 || (p->rank == 1 && p->inner[input] == INNER_ANY);
 }
 
-static void write_parameters(const elementwise_kernel *p, parameters *w) {
-  add_parameter(w, ARG_INDEX, "n", "const %s %s", "index_t");
-  if (p->rank > 1) add_parameter(w, ARG_INDEX8, "dims", "const %s %s", "index8");
+static int list_parameters(const elementwise_kernel *p, arg_info *args) {
+  parameters w = {.args = args};
+  add_parameter(&w, ARG_INDEX, "index_t", "n");
+  if (p->rank > 1) add_parameter(&w, ARG_INDEX8, "index8", "dims");
   for (int i = 0; i < p->f.n_inputs; i++) {
-    add_parameter(w, ARG_BUFFER, input_names[i], "__global const STORAGE(%s) *%s",
-                  dtype_name(input_dtype(p, i)));
-    add_parameter(w, ARG_LONG, offset_names[i], "const %s %s", "long");
-    if (takes_strides(p, i)) add_parameter(w, ARG_INDEX8, stride_names[i], "const %s %s", "index8");
+    add_parameter(&w, ARG_BUFFER, "__global const void *", input_names[i]);
+    add_parameter(&w, ARG_LONG, "long", offset_names[i]);
+    if (takes_strides(p, i)) add_parameter(&w, ARG_INDEX8, "index8", stride_names[i]);
   }
-  add_parameter(w, ARG_BUFFER, "out", "__global STORAGE(%s) *%s", dtype_name(p->f.out->t.type));
-  add_parameter(w, ARG_LONG, "out_offset", "const %s %s", "long");
+  add_parameter(&w, ARG_BUFFER, "__global void *", "out");
+  add_parameter(&w, ARG_LONG, "long", "out_offset");
   for (int i = 0; i < p->n_numbers; i++) {
     dtype c = p->numbers[i]->compute;
     arg_kind kind = c == DTYPE_F64 ? ARG_DOUBLE : c == DTYPE_F32 ? ARG_FLOAT : ARG_LONG;
-    add_parameter(w, kind, number_names[i], "const %s %s", compute_type(c));
+    add_parameter(&w, kind, compute_type(c), number_names[i]);
   }
-  if (!divides(&p->f)) return;
-  text_printf(w->t, ", FAULT_PARAMS");
-  w->args[w->n++] = (arg_info){.name = "fault", .kind = ARG_FAULT};
-  w->args[w->n++] = (arg_info){.name = "fault_node", .kind = ARG_FAULT_NODE};
+  if (divides(&p->f)) {
+    add_parameter(&w, ARG_FAULT, "volatile __global fault_record *", "fault");
+    add_parameter(&w, ARG_FAULT_NODE, "uint", "fault_node");
+  }
+  return w.n;
 }
 
 /* Sets i0 (inner) ... of the element, and `o`, its place in out. */
@@ -249,8 +246,11 @@ static void write_indices(const elementwise_kernel *p, text *t) {
 static void write_load(const elementwise_kernel *p, text *t, int input) {
   dtype type = input_dtype(p, input);
   const char *real = compute_type(compute_dtype(type)), *name = input_names[input];
-  text_printf(t, "  %s v%d;\n  {\n    typedef %s real;\n    v%d = LOAD(%s, %s + %s, ", real, input,
-              real, input, dtype_name(type), name, offset_names[input]);
+  text_printf(t,
+              "  %s v%d;\n  {\n    typedef %s real;\n    v%d = LOAD(%s, (__global const "
+              "STORAGE(%s) *)%s + %s, ",
+              real, input, real, input, dtype_name(type), dtype_name(type), name,
+              offset_names[input]);
   static const char *const inner[] = {[INNER_ZERO] = "0", [INNER_ONE] = "i0"};
   if (p->inner[input] == INNER_ANY)
     text_printf(t, "i0 * %s.s0", stride_names[input]);
@@ -262,16 +262,14 @@ static void write_load(const elementwise_kernel *p, text *t, int input) {
 
 static clave_status write_kernel(const void *ctx, text *t, arg_info *args, int *n_args) {
   const elementwise_kernel *p = ctx;
-  parameters w = {.t = t, .args = args};
-  text_printf(t, "#include \"common.h\"\n#include \"steps.h\"\n__kernel void elementwise(");
-  write_parameters(p, &w);
-  text_printf(t, ") {\n");
+  const char *out = dtype_name(p->f.out->t.type);
+  *n_args = list_parameters(p, args);
+  text_printf(t, "#include \"common.h\"\n#include \"steps.h\"\n__kernel void elementwise() {\n");
   write_indices(p, t);
   for (int i = 0; i < p->f.n_inputs; i++) write_load(p, t, i);
   for (int i = 0; i < p->f.n_steps; i++) write_step(p, t, i);
-  text_printf(t, "  STORE(%s, out + out_offset, o, s%d);\n}\n", dtype_name(p->f.out->t.type),
+  text_printf(t, "  STORE(%s, (__global STORAGE(%s) *)out + out_offset, o, s%d);\n}\n", out, out,
               p->f.n_steps - 1);
-  *n_args = w.n;
   return text_status(t);
 }
 

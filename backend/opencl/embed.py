@@ -3,7 +3,8 @@
 kernel_args.h: a struct of each kernel's arguments.
 
 A signature is parsed from a line that begins `__kernel void name(`: no preprocessor lines between the parentheses, no
-two kernels of a name. A kernel ends at the next line that is a brace: sources.c cuts it out so. A pointer `x` to global
+two kernels of a name. Its parameters end with the next line that ends with `) {`, a kernel at the next line that is a
+brace: sources.c cuts it out so. A pointer `x` to global
 memory is followed by the `long x_offset` of its element 0: one argument. A macro `NAME_PARAMS` among the parameters is
 a group of them, a struct of its own that several kernels can share. Standard library only.
 """
@@ -32,8 +33,11 @@ FIELD_TYPES = {"ARG_BUFFER": "arg_buffer", "ARG_LOCAL": "arg_local", "ARG_INDEX8
 FIELD_TYPES |= dict.fromkeys(["ARG_INT", "ARG_UINT", "ARG_LONG", "ARG_ULONG", "ARG_INDEX"], "int64_t")
 FIELD_TYPES |= dict.fromkeys(["ARG_FLOAT", "ARG_DOUBLE", "ARG_REAL"], "double")
 BOUND = {
-    "FAULT_PARAMS": [("fault", "ARG_FAULT"), ("fault_node", "ARG_FAULT_NODE")],
-    "RANDOM_PARAMS": [("seed", "ARG_SEED"), ("run", "ARG_RUN")],
+    "FAULT_PARAMS": [
+        ("fault", "ARG_FAULT", "volatile __global fault_record *"),
+        ("fault_node", "ARG_FAULT_NODE", "const uint"),
+    ],
+    "RANDOM_PARAMS": [("seed", "ARG_SEED", "const ulong"), ("run", "ARG_RUN", "const uint")],
 }
 MOST_PARAMETERS = 64  # MAX_LAUNCH_ARGS of opencl.h
 
@@ -74,6 +78,7 @@ def matching(source: str, start: int) -> int:
 class Parameter:
     name: str
     kind: str
+    type: str
     group: str = ""  # that it is of
 
     @property
@@ -82,23 +87,23 @@ class Parameter:
         return f"{self.group}.{self.name}" if self.group else self.name
 
 
-def parse_parameter(text: str, where: str) -> tuple[str, str]:
-    """(name, kind)"""
+def parse_parameter(text: str, where: str) -> tuple[str, str, str]:
+    """(name, kind, type)"""
     match = re.fullmatch(r"(.*?)([A-Za-z_]\w*)", text)
     if not match:
         raise KernelError(f"{where}: parameter '{text}' has no name")
-    declaration, name = match.group(1), match.group(2)
+    declaration, name = match.group(1).strip(), match.group(2)
     words = set(re.findall(r"\w+", declaration))
     if "*" in declaration:
         if words & {"__global", "global", "__constant", "constant"}:
-            return name, "ARG_BUFFER"
+            return name, "ARG_BUFFER", declaration
         if words & {"__local", "local"}:
-            return name, "ARG_LOCAL"
+            return name, "ARG_LOCAL", declaration
         raise KernelError(f"{where}: pointer '{name}' is neither __global, __constant nor __local")
     types = [w for w in re.findall(r"\w+", declaration) if w not in QUALIFIERS]
     if len(types) != 1 or types[0] not in SCALARS:
         raise KernelError(f"{where}: parameter '{name}' has type '{' '.join(types)}', not one of {', '.join(SCALARS)}")
-    return name, SCALARS[types[0]]
+    return name, SCALARS[types[0]], declaration
 
 
 def parse_parameters(body: str, groups: dict[str, str], where: str, group: str = "") -> list[Parameter]:
@@ -106,12 +111,11 @@ def parse_parameters(body: str, groups: dict[str, str], where: str, group: str =
     found: list[Parameter] = []
     for text in split_parameters(body):
         if text in BOUND:
-            found += [Parameter(name, kind) for name, kind in BOUND[text]]
+            found += [Parameter(*row) for row in BOUND[text]]
         elif text in groups and not group:
             found += parse_parameters(groups[text], groups, f"{where}, {text}", group_name(text))
         else:
-            name, kind = parse_parameter(text, where)
-            found.append(Parameter(name, kind, group))
+            found.append(Parameter(*parse_parameter(text, where), group))
     return found
 
 
@@ -162,7 +166,10 @@ def parse_kernels(source: str, file: str, groups: dict[str, str]) -> dict[str, l
         end = source.find("\n}\n", start)
         if end < 0 or 0 <= source.find("\n__kernel", start) < end:
             raise KernelError(f"{where}: no line that is a brace ends it")
-        body = source[start + 1 : matching(source, start)]
+        close = matching(source, start)
+        body = source[start + 1 : close]
+        if not source.startswith(") {\n", close):
+            raise KernelError(f"{where}: `) {{` does not end the line behind the parameters")
         if "#" in body:
             raise KernelError(f"{where}: preprocessor line among the parameters")
         if name in found:
@@ -272,7 +279,7 @@ def emit_signature(stem: str, kernel: str, parameters: list[Parameter], n_blocks
     """The table of a kernel's parameters, and its row in kernel_signatures."""
     given = arguments(parameters)
     place = lambda p: f"offsetof({kernel}_args, {p.field})" if p in given else "0"
-    rows = ", ".join(f'{{"{p.name}", {p.kind}, {place(p)}}}' for p in parameters)
+    rows = ", ".join(f'{{"{p.name}", "{p.type}", {p.kind}, {place(p)}}}' for p in parameters)
     table = f"static const arg_info args_{kernel}[] = {{{rows or '{0}'}}};"
     row = f'"{stem}", "{kernel}", args_{kernel}, {len(parameters)}, blocks_{stem}, {n_blocks}'
     return table, f"    [KERNEL_{kernel.upper()}] = {{{row}}},"

@@ -144,6 +144,7 @@ clave_status launch_run(launch *l, int dims, const size_t *global, const size_t 
                        .compute = compute,
                        .dims = dims,
                        .class = launch_class(l, g, rounded, group)};
+  args_place(g, l->wide, compute, &r.places);
   memcpy(r.global, rounded, sizeof r.global);
   memcpy(r.local, group, sizeof r.local);
   return recorder_add(l->s, &r, l->values);

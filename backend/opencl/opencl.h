@@ -90,7 +90,7 @@ clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) S
 
 /* ---------------------------------------------------------------- launch */
 
-enum { MAX_LAUNCH_DEFINES = 24, MAX_LAUNCH_ARGS = 64 };
+enum { MAX_LAUNCH_DEFINES = 24 };
 
 typedef enum define_kind { DEFINE_INT, DEFINE_DTYPE } define_kind;
 typedef struct launch_macro {
@@ -98,9 +98,9 @@ typedef struct launch_macro {
   int32_t kind, value;
 } launch_macro;
 
-/* A source made at run time (elementwise): text of the file and the signature of its kernel. Called
- * only when the launch is not in the node's cache. args go into `args` (room for MAX_LAUNCH_ARGS;
- * names are literals). */
+/* A source made at run time (elementwise): text of the file, whose kernel begins with the line
+ * `__kernel void name() {`, and its signature. Called only when the launch is not in the node's
+ * cache. args go into `args` (room for MAX_LAUNCH_ARGS; names and types are literals). */
 typedef clave_status (*launch_generator)(const void *ctx, text *source, arg_info *args,
                                          int *n_args);
 

@@ -83,15 +83,15 @@ static clave_status generate_source(const cl_device *d, const launch *l, kernel_
   text body = {0}, full = {0};
   clave_status st = l->generate(l->generate_ctx, &body, args, &n);
   if (!st) st = text_status(&body);
-  if (!st) st = source_expand(d, &body, &full);
+  p->signature =
+      (kernel_signature){.stem = l->stem, .kernel = l->kernel, .args = args, .n_args = n};
+  if (!st) st = source_expand(d, &body, &p->signature, &full);
   text_free(&body);
   p->source = full.data;
-  if (st) return st;
   arg_info *copy = calloc((size_t)n + 1, sizeof *copy);
-  if (!copy) return status_no_memory();
+  p->signature.args = copy;
+  if (st || !copy) return st ? st : status_no_memory();
   memcpy(copy, args, sizeof *copy * (size_t)n);
-  p->signature =
-      (kernel_signature){.stem = l->stem, .kernel = l->kernel, .args = copy, .n_args = n};
   return NULL;
 }
 
@@ -306,7 +306,7 @@ static clave_status build_text(cl_device *d, kernel_program *p) {
 static clave_status find_source(cl_device *d, kernel_program *p) {
   if (!p->source) {
     text full = {0};
-    clave_status st = source_of_kernel(d, p->stem, p->kernel, &full);
+    clave_status st = source_of_kernel(d, &p->signature, &full);
     p->source = st ? NULL : full.data;
     if (st) {
       text_free(&full);

@@ -8,8 +8,8 @@
 
 enum { MAX_INCLUDE_DEPTH = 4 };
 
-static clave_status append_file(const cl_device *d, const char *name, const char *kernel, int depth,
-                                text *out);
+static clave_status append_file(const cl_device *d, const char *name, const kernel_signature *g,
+                                int depth, text *out);
 
 /* The name in a line `#include "name"`, or false. */
 static bool included_name(const char *line, size_t n, char *name, size_t size) {
@@ -29,69 +29,82 @@ static bool begins_with(const char *line, size_t n, const char *head) {
   return n >= h && memcmp(line, head, h) == 0;
 }
 
-/* Whether a kernel begins in this line, and it is not `kernel`. embed.py has seen that all heads
- * are written so, and that a kernel ends where a line is a brace. */
-static bool begins_other_kernel(const char *line, size_t n, const char *kernel) {
-  static const char head[] = "__kernel void ";
-  if (!begins_with(line, n, head)) return false;
-  line += sizeof head - 1, n -= sizeof head - 1;
-  return !begins_with(line, n, kernel) || line[strlen(kernel)] != '(';
+/* embed.py has seen that all heads are written so, and end with a line's end; and that a kernel
+ * ends where a line is a brace. */
+static const char kernel_head[] = "__kernel void ";
+
+/* Whether the kernel that begins in this line is `kernel`. */
+static bool begins_kernel(const char *line, size_t n, const char *kernel) {
+  line += sizeof kernel_head - 1, n -= sizeof kernel_head - 1;
+  return begins_with(line, n, kernel) && line[strlen(kernel)] == '(';
 }
 
-/* kernel: NULL for a file or text without any. */
+static bool ends_head(const char *line, size_t n) {
+  static const char end[] = ") {\n";
+  return n >= sizeof end - 1 && memcmp(line + n - (sizeof end - 1), end, sizeof end - 1) == 0;
+}
+
+/* What the lines are of, as far as has been read. */
+typedef enum line_place { IN_FILE, IN_HEAD, IN_OTHER_KERNEL } line_place;
+
+/* g: NULL for a file without kernels. The head of the kernel is as args.c has it. */
 static clave_status append_lines(const cl_device *d, const char *bytes, size_t size,
-                                 const char *kernel, int depth, text *out) {
+                                 const kernel_signature *g, int depth, text *out) {
   char name[64];
-  bool is_left_out = false;
+  line_place place = IN_FILE;
   for (size_t at = 0, n; at < size; at += n) {
     const char *line = bytes + at, *end = memchr(line, '\n', size - at);
     n = end ? (size_t)(end - line) + 1 : size - at;
-    if (kernel && begins_other_kernel(line, n, kernel)) is_left_out = true;
+    if (g && begins_with(line, n, kernel_head)) {
+      place = begins_kernel(line, n, g->kernel) ? IN_HEAD : IN_OTHER_KERNEL;
+      if (place == IN_HEAD) args_write_head(out, g);
+    }
     if (included_name(line, n, name, sizeof name))
       TRY(append_file(d, name, NULL, depth + 1, out));
-    else if (!is_left_out)
+    else if (place == IN_FILE)
       text_append(out, line, n);
-    if (begins_with(line, n, "}\n")) is_left_out = false;
+    if (place == IN_HEAD ? ends_head(line, n) : begins_with(line, n, "}\n")) place = IN_FILE;
   }
   text_append(out, "\n", 1);
   return NULL;
 }
 
-static clave_status append_from_folder(const cl_device *d, const char *name, const char *kernel,
-                                       int depth, text *out) {
+static clave_status append_from_folder(const cl_device *d, const char *name,
+                                       const kernel_signature *g, int depth, text *out) {
   char *path = path_join(d->kernel_dir, name);
   if (!path) return status_no_memory();
   file_map map;
   clave_status st = file_map_open(path, &map);
   free(path);
   if (st) return status_while(st, "kernel file %s", name);
-  st = append_lines(d, (const char *)map.data, map.size, kernel, depth, out);
+  st = append_lines(d, (const char *)map.data, map.size, g, depth, out);
   file_map_close(&map);
   return st;
 }
 
-static clave_status append_file(const cl_device *d, const char *name, const char *kernel, int depth,
-                                text *out) {
+static clave_status append_file(const cl_device *d, const char *name, const kernel_signature *g,
+                                int depth, text *out) {
   if (depth > MAX_INCLUDE_DEPTH) return INVALID("kernel file %s is included too deeply", name);
-  if (d->kernel_dir) return append_from_folder(d, name, kernel, depth, out);
+  if (d->kernel_dir) return append_from_folder(d, name, g, depth, out);
   for (int i = 0; i < n_kernel_files; i++) {
     const kernel_file *f = &kernel_files[i];
     if (strcmp(f->name, name) == 0)
-      return append_lines(d, (const char *)f->bytes, f->size, kernel, depth, out);
+      return append_lines(d, (const char *)f->bytes, f->size, g, depth, out);
   }
   return INVALID("there is no kernel file %s", name);
 }
 
-clave_status source_of_kernel(const cl_device *d, const char *stem, const char *kernel, text *out) {
+clave_status source_of_kernel(const cl_device *d, const kernel_signature *g, text *out) {
   text name = {0};
-  text_printf(&name, "%s.cl", stem);
+  text_printf(&name, "%s.cl", g->stem);
   clave_status st = text_status(&name);
-  if (!st) st = append_file(d, name.data, kernel, 0, out);
+  if (!st) st = append_file(d, name.data, g, 0, out);
   text_free(&name);
   return st ? st : text_status(out);
 }
 
-clave_status source_expand(const cl_device *d, const text *generated, text *out) {
-  TRY(append_lines(d, generated->data, generated->size, NULL, 0, out));
+clave_status source_expand(const cl_device *d, const text *generated, const kernel_signature *g,
+                           text *out) {
+  TRY(append_lines(d, generated->data, generated->size, g, 0, out));
   return text_status(out);
 }

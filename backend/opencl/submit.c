@@ -1,17 +1,17 @@
 /* Running what was recorded. A stream has kernel objects of its own for each recording that it
  * runs, with their arguments set: the steady state sets those that changed, which are few, and
- * enqueues.
- */
+ * enqueues. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/device.h"
 
 typedef struct bound_launch {
-  cl_kernel handle; /* owned; NULL until it is made */
-  bool has_run;     /* all arguments were set */
-  uint64_t *set;    /* owned (the signature's n_args): what those that may change were set to */
-  void *instead;    /* owned: the state of what runs instead of CLBlast */
+  cl_kernel handle;  /* owned; NULL until it is made */
+  bool has_run;      /* all arguments were set */
+  uint64_t *serials; /* owned (n_pointers): of the buffers that were set */
+  uint8_t *numbers;  /* behind them: the struct as it was set */
+  void *instead;     /* owned: the state of what runs instead of CLBlast */
 } bound_launch;
 
 typedef struct cl_state {
@@ -28,7 +28,7 @@ void opencl_state_destroy(stream *base, void *state) {
   if (!c) return;
   for (int i = 0; i < c->n; i++) {
     if (c->launches[i].handle) s->cl->clReleaseKernel(c->launches[i].handle);
-    free(c->launches[i].set);
+    free(c->launches[i].serials);
     opencl_state_destroy(base, c->launches[i].instead);
   }
   free(c);
@@ -48,42 +48,41 @@ static clave_status state_of(stream *s, const cl_recording *r, void **state) {
 
 /* ---------------------------------------------------------------- arguments */
 
+/* i: of the signature. */
 static clave_status set(const cl_stream *s, const recorded_launch *l, const bound_launch *b, int i,
                         size_t size, const void *data) {
-  cl_int code = s->cl->clSetKernelArg(b->handle, (cl_uint)i, size, data);
+  cl_int code = s->cl->clSetKernelArg(b->handle, l->places.at[i], size, data);
   if (code == CL_SUCCESS) return NULL;
   return status_while(opencl_status(code, "clSetKernelArg"), "kernel %s argument %d (%s)",
                       l->signature->kernel, i, l->signature->args[i].name);
 }
 
-/* id: two values with the same one are the same. first: the argument was never set. */
-static clave_status set_if_changed(const cl_stream *s, const recorded_launch *l, bound_launch *b,
-                                   int i, uint64_t id, size_t size, const void *data, bool first) {
-  if (b->set[i] == id && !first) return NULL;
-  TRY(set(s, l, b, i, size, data));
-  b->set[i] = id;
+/* NULL: the stream's fault record, which stands for a tensor of nothing as well. A buffer is known
+ * by its serial, since its handle may be that of one that was released. */
+static clave_status set_memory(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
+                               const cl_buffer *buf) {
+  const cl_mem *memory = buf ? &buf->memory : &s->fault;
+  uint64_t serial = buf ? buf->serial : 0, *was = &b->serials[l->places.at[i]];
+  if (*was == serial && b->has_run) return NULL;
+  TRY(set(s, l, b, i, sizeof *memory, memory));
+  *was = serial;
   return NULL;
 }
 
-/* NULL: the stream's fault record, which stands for a tensor of nothing as well. A buffer has its
- * serial, since its handle may be that of one that was released. */
-static clave_status set_memory(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
-                               const cl_buffer *buf, bool first) {
-  const cl_mem *memory = buf ? &buf->memory : &s->fault;
-  return set_if_changed(s, l, b, i, buf ? buf->serial : 0, sizeof *memory, memory, first);
-}
-
-/* size: of the parameter, 4 or 8. */
-static clave_status set_number(const cl_stream *s, const recorded_launch *l, bound_launch *b, int i,
-                               uint64_t number, size_t size, bool first) {
+/* bytes: of the number, 4 or 8. True: it changed. */
+static bool put_number(const recorded_launch *l, const bound_launch *b, int i, uint64_t number,
+                       size_t bytes) {
   uint32_t narrow = (uint32_t)number;
-  const void *data = size == sizeof narrow ? (const void *)&narrow : &number;
-  return set_if_changed(s, l, b, i, number, size, data, first);
+  const void *data = bytes == sizeof narrow ? (const void *)&narrow : &number;
+  uint8_t *place = b->numbers + l->places.at[i];
+  if (memcmp(place, data, bytes) == 0) return false;
+  memcpy(place, data, bytes);
+  return true;
 }
 
-/* A buffer, and behind it the offset of element 0. */
+/* A buffer, and behind it the offset of element 0. changed: set where a number is another. */
 static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bound_launch *b,
-                                int i, const run_operands *o, bool first) {
+                                int i, const run_operands *o, bool *changed) {
   const launch_value *v = &l->values[i];
   int64_t offset = l->values[i + 1].as.i;
   const buffer *buf = v->kind == VALUE_SCRATCH ? o->scratch
@@ -94,30 +93,40 @@ static clave_status set_operand(const cl_stream *s, const recorded_launch *l, bo
     buf = t->buf;
     offset += (int64_t)(t->buffer_offset / dtype_size(v->as.operand.type));
   }
-  TRY(set_memory(s, l, b, i, (const cl_buffer *)buf, first));
-  return set_number(s, l, b, i + 1, (uint64_t)offset, sizeof offset, first);
+  if (put_number(l, b, i + 1, (uint64_t)offset, sizeof offset)) *changed = true;
+  return set_memory(s, l, b, i, (const cl_buffer *)buf);
 }
 
 static bool is_memory(const launch_value *v) { return v->kind <= VALUE_ABSENT; }
 
+/* The struct of numbers, which is the last argument. */
+static clave_status set_numbers(const cl_stream *s, const recorded_launch *l,
+                                const bound_launch *b) {
+  CL_TRY(s->cl->clSetKernelArg(b->handle, l->places.n_pointers, l->places.size, b->numbers),
+         "clSetKernelArg");
+  return NULL;
+}
+
 static clave_status set_changed(cl_stream *s, const recorded_launch *l, bound_launch *b,
-                                const run_operands *o, bool first) {
+                                const run_operands *o) {
+  bool changed = !b->has_run;
   for (int i = 0; i < l->n_values; i++) {
     const launch_value *v = &l->values[i];
-    if (is_memory(v)) TRY(set_operand(s, l, b, i++, o, first));
-    if (v->kind == VALUE_SEED) TRY(set_number(s, l, b, i, o->random.seed, 8, first));
-    if (v->kind == VALUE_RUN) TRY(set_number(s, l, b, i, (uint32_t)o->random.run, 4, first));
+    if (is_memory(v)) TRY(set_operand(s, l, b, i++, o, &changed));
+    if (v->kind == VALUE_SEED && put_number(l, b, i, o->random.seed, 8)) changed = true;
+    if (v->kind == VALUE_RUN && put_number(l, b, i, (uint64_t)o->random.run, 4)) changed = true;
   }
   const kernel_signature *g = l->signature;
   for (int i = l->n_values; i < g->n_args; i++) {
     bool is_node = g->args[i].kind == ARG_FAULT_NODE;
-    TRY(is_node ? set_number(s, l, b, i, s->number, sizeof s->number, first)
-                : set_memory(s, l, b, i, NULL, first));
+    if (is_node && put_number(l, b, i, s->number, sizeof s->number)) changed = true;
+    if (!is_node) TRY(set_memory(s, l, b, i, NULL));
     s->fault_armed = true;
   }
-  return NULL;
+  return changed ? set_numbers(s, l, b) : NULL;
 }
 
+/* Numbers that stay, and local memory. */
 static clave_status set_constants(const cl_stream *s, const recorded_launch *l, bound_launch *b) {
   for (int i = 0; i < l->n_values; i++) {
     const launch_value *v = &l->values[i];
@@ -125,7 +134,10 @@ static clave_status set_constants(const cl_stream *s, const recorded_launch *l, 
     if (is_memory(v)) i++;
     if (is_memory(v) || v->kind == VALUE_SEED || v->kind == VALUE_RUN) continue;
     launch_raw(v, l->signature->args[i].kind, l->wide, l->compute, &r);
-    TRY(set(s, l, b, i, r.size, r.data));
+    if (r.data)
+      memcpy(b->numbers + l->places.at[i], r.data, r.size);
+    else
+      TRY(set(s, l, b, i, r.size, NULL));
   }
   return NULL;
 }
@@ -145,8 +157,9 @@ static clave_status check_group(const cl_stream *s, const recorded_launch *l, cl
 }
 
 static clave_status make_kernel(cl_stream *s, const recorded_launch *l, bound_launch *b) {
-  b->set = calloc((size_t)l->signature->n_args + 1, sizeof *b->set);
-  if (!b->set) return status_no_memory();
+  b->serials = calloc(1, l->places.n_pointers * sizeof *b->serials + l->places.size);
+  if (!b->serials) return status_no_memory();
+  b->numbers = (uint8_t *)(b->serials + l->places.n_pointers);
   TRY(program_kernel(s->device, l->program, &b->handle));
   TRY(check_group(s, l, b->handle));
   return set_constants(s, l, b);
@@ -180,7 +193,7 @@ static clave_status enqueue_first(cl_stream *s, const recorded_launch *l, const 
 
 static void drop_kernel(const cl_stream *s, bound_launch *b) {
   if (b->handle) s->cl->clReleaseKernel(b->handle);
-  free(b->set);
+  free(b->serials);
   *b = (bound_launch){0};
 }
 
@@ -200,7 +213,7 @@ static clave_status run_launch(cl_stream *s, const recorded_launch *l, bound_lau
   if (l->blas) return run_product(s, l, b, o);
   bool first = !b->has_run;
   clave_status st = b->handle ? NULL : make_kernel(s, l, b);
-  if (!st) st = set_changed(s, l, b, o, first);
+  if (!st) st = set_changed(s, l, b, o);
   if (st) {
     drop_kernel(s, b); /* half of its arguments may be set */
     return st;

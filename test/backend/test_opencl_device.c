@@ -249,15 +249,13 @@ static void test_kernel_folder(void **state) {
   bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
   bad(fill(&s, &out, 1), "arange.cl");
   write_kernel("arange.cl",
-               "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
-               "real v, long w) {\n  wrong;\n}\n");
+               "#include \"common.h\"\n__kernel void full(of any form) {\n  wrong;\n}\n");
   bad(fill(&s, &out, 1), "common.h");
-  write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n");
+  write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n#define STORAGE(T) float\n");
   bad(fill(&s, &out, 1), "wrong");
   write_kernel("arange.cl",
-               "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
-               "real v, long w) {\n"
-               "  if (get_global_id(0) < n) out[at + get_global_id(0)] = 2 * v;\n}\n");
+               "#include \"common.h\"\n__kernel void full() {\n"
+               "  if (get_global_id(0) < n) out[out_offset + get_global_id(0)] = 2 * value;\n}\n");
   good(fill(&s, &out, 1));
   check_filled(&s, &out, 2);
   s.device->vt->buffer_destroy(s.device, out.buf);
@@ -269,13 +267,12 @@ static void test_cache_by_source(void **state) {
   (void)state;
   char dir[256], source[300];
   snprintf(dir, sizeof dir, "%s/source", folder);
-  write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n");
+  write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n#define STORAGE(T) float\n");
   for (int factor = 2; factor < 5; factor++) {
-    snprintf(
-        source, sizeof source,
-        "#include \"common.h\"\n__kernel void full(__global float *out, long at, index_t n, "
-        "real v, long w) {\n  if (get_global_id(0) < n) out[at + get_global_id(0)] = %d * v;\n}\n",
-        factor);
+    snprintf(source, sizeof source,
+             "#include \"common.h\"\n__kernel void full() {\n"
+             "  if (get_global_id(0) < n) out[out_offset + get_global_id(0)] = %d * value;\n}\n",
+             factor);
     write_kernel("arange.cl", source);
     session s = open_session(dir, folder);
     bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
@@ -308,7 +305,7 @@ static void test_one_kernel_a_program(void **state) {
     text source = {0};
     char head[96];
     snprintf(head, sizeof head, "__kernel void %s(", g->kernel);
-    good(source_of_kernel((cl_device *)s.device, g->stem, g->kernel, &source));
+    good(source_of_kernel((cl_device *)s.device, g, &source));
     const char *at = strstr(source.data, "__kernel");
     assert_true(at && strncmp(at, head, strlen(head)) == 0);
     assert_null(strstr(at + 1, "__kernel"));

@@ -225,11 +225,80 @@ static void test_kernel_of_each_dtype(void **state) {
   close_session(&s);
 }
 
+/* A kernel of numbers of each size, among each other, that says what it got. */
+static clave_status write_report(const void *ctx, text *source, arg_info *args, int *n_args) {
+  static const arg_info all[] = {{.name = "out", .type = "__global void *", .kind = ARG_BUFFER},
+                                 {.name = "out_offset", .type = "long", .kind = ARG_LONG},
+                                 {.name = "i", .type = "const int", .kind = ARG_INT},
+                                 {.name = "r", .type = "real", .kind = ARG_REAL},
+                                 {.name = "u", .type = "uint", .kind = ARG_UINT},
+                                 {.name = "v", .type = "index8", .kind = ARG_INDEX8},
+                                 {.name = "lane", .type = "__local long *", .kind = ARG_LOCAL},
+                                 {.name = "f", .type = "float", .kind = ARG_FLOAT},
+                                 {.name = "w", .type = "const ulong", .kind = ARG_ULONG},
+                                 {.name = "n", .type = "const index_t", .kind = ARG_INDEX}};
+  (void)ctx;
+  memcpy(args, all, sizeof all);
+  *n_args = sizeof all / sizeof *all;
+  text_printf(source,
+              "#include \"common.h\"\n__kernel void report() {\n"
+              "  __global long *o = (__global long *)out + out_offset;\n  lane[0] = i;\n"
+              "  o[0] = lane[0], o[1] = (long)r, o[2] = u, o[3] = v.s0, o[4] = v.s7;\n"
+              "  o[5] = (long)f, o[6] = (long)w, o[7] = n;\n}\n");
+  return text_status(source);
+}
+
+static void check_report(session *s, dtype compute, bool wide) {
+  enum { COUNT = 8 };
+  bound_tensor out = vector_of(s, DTYPE_I64, COUNT + 1, NULL);
+  recorded r;
+  cl_recorder recorder = new_recorder(s, &r);
+  const node n = {.cache = &r.cache};
+  const size_t one = 1;
+  launch l;
+  launch_begin(&l, &recorder, &n);
+  launch_generated(&l, "report", write_report, NULL);
+  launch_compute(&l, compute);
+  if (wide) launch_wide(&l);
+  out.t.offset = 1;
+  launch_push_buffer(&l, buffer_arg(&out));
+  launch_push_int(&l, -2);
+  launch_push_float(&l, 3);
+  launch_push_int(&l, 4);
+  launch_push_index8(&l, (arg_index8){{5, 0, 0, 0, 0, 0, 0, -6}});
+  l.values[l.n_values++] = (launch_value){.kind = VALUE_LOCAL, .as.bytes = 8};
+  launch_push_float(&l, -7);
+  launch_push_int(&l, 8);
+  launch_push_int(&l, 9);
+  good(launch_run(&l, 1, &one, &one));
+  good(run_recorded(&r, &out, 0));
+  int64_t got[COUNT], want[COUNT] = {-2, 3, 4, 5, -6, -7, 8, 9};
+  good(s->device->vt->read(s->stream, out.buf, sizeof *got, got, sizeof got));
+  assert_memory_equal(got, want, sizeof want);
+  free_recorded(&r);
+  s->device->vt->buffer_destroy(s->device, out.buf);
+}
+
+static void test_numbers_reach_the_kernel(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  for (int wide = 0; wide < 2; wide++) {
+    check_report(&s, DTYPE_F32, wide);
+    check_report(&s, DTYPE_I64, wide);
+    if (((cl_device *)s.device)->entry->traits.has_fp64) check_report(&s, DTYPE_F64, wide);
+  }
+  close_session(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_launch),        cmocka_unit_test(test_wrong_launches),
-      cmocka_unit_test(test_wrong_numbers), cmocka_unit_test(test_arguments_by_name),
-      cmocka_unit_test(test_wide),          cmocka_unit_test(test_kernel_of_each_dtype),
+      cmocka_unit_test(test_launch),
+      cmocka_unit_test(test_wrong_launches),
+      cmocka_unit_test(test_wrong_numbers),
+      cmocka_unit_test(test_arguments_by_name),
+      cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_kernel_of_each_dtype),
+      cmocka_unit_test(test_numbers_reach_the_kernel),
   };
   return find_device() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
 }

@@ -324,7 +324,7 @@ def test_source_that_does_not_compile(tool, helped):
     assert struct.unpack("4I", answer[56:72])[0] == BUILT and code == 0  # clang writes to stderr
 
 
-# By arg_kind of args.h; a buffer and its offset, which is 0, are two.
+# By arg_kind of args.h; a buffer and its offset, which is 0, are two. Pointers are parameters, the rest is in a struct.
 KINDS = {
     "buffer": (0, "__global char *x"),
     "offset": (4, "long o"),
@@ -337,17 +337,20 @@ KINDS = {
     "double": (7, "double d"),
     "real": (8, "float r"),
     "index": (9, "int n"),
-    "index8": (10, "int8 v"),
+    "index8": (10, "int v[8]"),
     "seed": (11, "ulong seed"),
     "run": (12, "uint run"),
     "fault": (13, "__global int *fault"),
     "fault_node": (14, "uint node"),
 }
-LAUNCHED = """__kernel void f(%s) {
-  if (o != 0 || i != 1 || u != 1 || g != 1 || h != 1 || f != 1 || d != 1 || r != 1 || n != 1) __builtin_trap();
-  if (v.s0 + v.s1 + v.s2 + v.s3 != 4 || v.s4 + v.s5 + v.s6 + v.s7 != 4) __builtin_trap();
-  if (seed != 0 || run != 0 || node != 0) __builtin_trap();
-  for (int k = 0; k < n; k++) { l[k] = (char)r + x[o + k]; x[o + k] = l[k] + (fault[0] != 0); }
+LAUNCHED = """typedef struct { %s; } numbers;
+__kernel void f(%s, const numbers s) {
+  if (s.o != 0 || s.i != 1 || s.u != 1 || s.g != 1 || s.h != 1 || s.f != 1 || s.d != 1 || s.r != 1 || s.n != 1)
+    __builtin_trap();
+  for (int k = 0; k < 8; k++)
+    if (s.v[k] != 1) __builtin_trap();
+  if (s.seed != 0 || s.run != 0 || s.node != 0) __builtin_trap();
+  for (int k = 0; k < s.n; k++) { l[k] = (char)s.r + x[s.o + k]; x[s.o + k] = l[k] + (fault[0] != 0); }
 }"""
 
 
@@ -358,15 +361,16 @@ def test_each_variant_is_launched(tool, helped, tmp_path):
     (tmp_path / "pocl").mkdir()
     first, _, _ = serve(tool, env, message(GREETING, bytes(40)))
     kinds = bytes(number for number, _ in KINDS.values()).ljust(64, b"\0")
-    source = LAUNCHED % ", ".join(declaration for _, declaration in KINDS.values())
+    declarations = [declaration for _, declaration in KINDS.values()]
+    pointers = [d for d in declarations if "*" in d]
+    source = LAUNCHED % ("; ".join(d for d in declarations if d not in pointers), ", ".join(pointers))
     texts = b"f\0-cl-std=CL1.2 -w\0" + source.encode() + b"\0"
     sizes = (16, 1, 1, 16, 1, 1), (4, 2, 1, 4, 2, 1), (1 << 16, 1, 1, 16, 1, 1)
     orders = [struct.pack("4I7Q", len(KINDS), 0, 0, 0, 256, *s) + kinds for s in sizes]
     said = b"".join(message(ORDER, order + texts) for order in orders)
     answer, code, err = serve(tool, env, message(GREETING, first[16:56]) + said)
-    assert (
-        [struct.unpack("4I", answer[at : at + 16])[0] for at in (56, 72, 88)] == [BUILT] * 3 and code == 0 and not err
-    )
+    said = [struct.unpack("4I", answer[at : at + 16])[0] for at in (56, 72, 88)]
+    assert said == [BUILT] * 3 and code == 0 and not err
     built = {f.parent.name for f in (tmp_path / "pocl").rglob("f.so")}
     assert built == {"16-1-1-goffs0-smallgrid", "4-2-1-goffs0-smallgrid", "16-1-1-goffs0"}
 

@@ -150,6 +150,7 @@ X = "__global float *x, const long x_offset"
         (KERNEL.format("const int n, const int n"), "two parameters 'n'"),
         (KERNEL.format("OTHER_PARAMS"), "has type ''"),
         (KERNEL.format(X) * 2, "a second one of that name"),
+        (KERNEL.format(X).replace(") {", ")\n{"), "`) {` does not end the line behind the parameters"),
         (KERNEL.format(", ".join(f"const int n{i}" for i in range(65))), "65 parameters, at most 64"),
         ("#define GROUP_PARAMS const int n\n" * 2 + KERNEL.format("GROUP_PARAMS"), "a second GROUP_PARAMS"),
     ],
@@ -163,4 +164,5 @@ def test_embedding(tmp_path, kernel, said):
     assert said in p.stderr
     if not said:
         assert "const arg_buffer x;" in header.read_text() and "x_offset" not in header.read_text()
-        assert '{"x_offset", ARG_LONG, 0}' in out.read_text()
+        assert '{"x", "__global float *", ARG_BUFFER, ' in out.read_text()
+        assert '{"x_offset", "const long", ARG_LONG, 0}' in out.read_text()

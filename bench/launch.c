@@ -1,5 +1,5 @@
-/* launch PROGRAM DEVICE ROUNDS: what an op costs, beside what a launch costs that is enqueued in the
- * same context without clave: in turns, in one process. PROGRAM has many small ops. */
+/* launch PROGRAM DEVICE ROUNDS: what an op costs, beside what a launch costs that is enqueued in
+ * the same context without clave: in turns, in one process. PROGRAM has many small ops. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>

@@ -8,14 +8,17 @@ dtype moved_type(dtype t) {
   return by_size[dtype_size(t)];
 }
 
-/* A CPU device runs groups on its cores: enough of them, but not tiny ones. */
+/* A CPU device runs groups on its cores: enough of them, but not tiny ones. Where there is little
+ * to do any size is good: the one that more work gets, too, since each is compiled (PoCL). */
 size_t choose_local(const cl_recorder *s, int64_t items, int64_t work) {
   const device_traits *t = recorder_traits(s);
   if (!t->is_cpu) return LOCAL_SIZE;
+  enum { LITTLE = 1 << 14 };
+  if (items * work <= LITTLE) return 16;
   int64_t wanted = 4 * (int64_t)t->compute_units;
   if (work < 256 && items >= wanted * 64) return 64;
   if (work < 1024 && items >= wanted * 16) return 16;
-  return work < 16 && items < 64 ? 64 : 1;
+  return 1;
 }
 
 clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) {

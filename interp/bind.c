@@ -31,9 +31,11 @@ static uint64_t form_need(const constant_store *c, const recording *r) {
   return sum;
 }
 
-/* Of constants and their forms, with those that this schedule is the first to use. */
+/* Of constants and their forms, with those that this schedule is the first to use. Forms that
+ * others have made are no matter of a lean one. */
 static uint64_t constant_need(const session *s, const schedule *p, int b) {
   uint64_t sum = constant_store_bytes(s->stores[b]);
+  if (p->is_lean) sum -= constant_store_form_bytes(s->stores[b]);
   for (uint32_t i = 0; i < p->n_blocks; i++) {
     const block *k = &p->blocks[i];
     if (k->kind == BLOCK_CONSTANT && k->backend == b && !constant_store_has(s->stores[b], k->slot))
@@ -49,19 +51,38 @@ static size_t scratch_need(const session *s, const schedule *p, int b) {
   return have > p->scratch_bytes[b] ? have : p->scratch_bytes[b];
 }
 
+typedef struct memory_need {
+  uint64_t weights, state, arena, all, have; /* bytes; have: 0: not known */
+} memory_need;
+
+static memory_need need_of(const session *s, const schedule *p, int b) {
+  memory_need n = {.weights = constant_need(s, p, b),
+                   .state = s->state_bytes,
+                   .arena = arena_need(s, p, b) + scratch_need(s, p, b),
+                   .have = s->options.memory_budget};
+  n.all = n.weights + n.state + n.arena;
+  if (!n.have) n.have = s->devices.backends[b]->info.memory;
+  return n;
+}
+
+static bool is_enough(memory_need n) { return !n.have || n.all <= n.have; }
+
+bool fits_budget(const session *s, const schedule *p) {
+  for (int b = 0; b < s->devices.count; b++)
+    if (!is_enough(need_of(s, p, b))) return false;
+  return true;
+}
+
 static clave_status check_budget(const session *s, const schedule *p, int b) {
-  const backend_info *info = &s->devices.backends[b]->info;
-  uint64_t have = s->options.memory_budget ? s->options.memory_budget : info->memory;
-  uint64_t weights = constant_need(s, p, b), arena = arena_need(s, p, b) + scratch_need(s, p, b);
-  uint64_t need = weights + s->state_bytes + arena;
-  if (!have || need <= have) return NULL;
+  const memory_need n = need_of(s, p, b);
+  if (is_enough(n)) return NULL;
   const double mb = 1.0 / (1024 * 1024);
   return status_new(STATUS_NO_MEMORY,
                     "needs %.1f MB on %s (weights %.1f, state %.1f, arena %.1f), it has %.1f; a "
                     "smaller input or batch, or weights in a "
                     "smaller dtype would help",
-                    (double)need * mb, info->name, (double)weights * mb,
-                    (double)s->state_bytes * mb, (double)arena * mb, (double)have * mb);
+                    (double)n.all * mb, s->devices.backends[b]->info.name, (double)n.weights * mb,
+                    (double)n.state * mb, (double)n.arena * mb, (double)n.have * mb);
 }
 
 /* A chunk grows by being made again: its contents matter only within a run, in which a schedule

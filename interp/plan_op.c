@@ -44,12 +44,13 @@ static clave_status record(const planner *l, int b, const ir_instruction *ins, v
   return NULL;
 }
 
-/* of: the storage that the tensor views; NO_INDEX: no matter which. */
+/* of: the storage that the tensor views; NO_INDEX: no matter which. A lean schedule shows no
+ * constants, so that no forms of them are asked for. */
 static void put_operand(const planner *l, uint32_t slot, const tensor *t, uint32_t of) {
   uint32_t owner = of == NO_INDEX ? NO_INDEX : l->p->storages[of].slot;
   bool is_constant = owner != NO_INDEX && is_slot(l->x->prog, owner, SLOT_CONSTANT);
-  l->operands[slot] =
-      (bound_tensor){.t = *t, .slot = slot, .is_constant = is_constant, .constant = owner};
+  l->operands[slot] = (bound_tensor){
+      .t = *t, .slot = slot, .is_constant = is_constant && !l->p->is_lean, .constant = owner};
 }
 
 clave_status record_copy(const planner *l, int b, const tensor *x, const tensor *out,

@@ -13,8 +13,9 @@ static clave_status set_input_types(const planner *l) {
   return NULL;
 }
 
-static clave_status make_first(planner *l, const scalar_value *values) {
-  TRY(schedule_create(l->x->prog, &l->x->devices, values, &l->p));
+static clave_status make_first(planner *l, const schedule_key *k) {
+  TRY(schedule_create(l->x->prog, &l->x->devices, k->values, &l->p));
+  l->p->is_lean = k->is_lean;
   l->p->from = (cursor){.end = l->g->n, .control = NO_INDEX};
   clave_status st = set_input_types(l);
   if (!st) st = plan_part(l);
@@ -38,6 +39,7 @@ static void enter_late_body(const planner *l, const schedule_key *k) {
 static clave_status make_next(planner *l, const schedule_key *k) {
   TRY(schedule_extend(k->before, &l->p));
   clave_status st = NULL;
+  l->p->is_lean = k->before->is_lean;
   l->p->from = k->from;
   if (k->item) {
     st = set_item(l, k);
@@ -60,7 +62,7 @@ clave_status plan_schedule(const executable *x, uint32_t index, const schedule_k
   planner l;
   *out = NULL;
   clave_status st = init_planner(&l, x, index);
-  if (!st) st = k->values ? make_first(&l, k->values) : make_next(&l, k);
+  if (!st) st = k->values ? make_first(&l, k) : make_next(&l, k);
   free(l.operands);
   if (!st) *out = l.p;
   return st;

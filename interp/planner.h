@@ -12,10 +12,11 @@ typedef struct planner {
 } planner;
 
 /* ---- planner.c ---- */
-/* What a schedule is made of: the values of inputs; or the one before it, a cursor, and the value
- * that was read (NULL: none). */
+/* What a schedule is made of: the values of inputs, and whether it is lean; or the one before it, a
+ * cursor, and the value that was read (NULL: none). */
 typedef struct schedule_key {
   const scalar_value *values;
+  bool is_lean;
   const schedule *before;
   cursor from;
   const scalar_value *item;

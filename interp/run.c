@@ -57,6 +57,15 @@ static clave_status bind_inputs(const running *r, scalar_value *values) {
 
 /* ---------------------------------------------------------------- schedules of past sizes */
 
+/* With the packed forms of constants that the devices want, unless memory does not suffice for
+ * them. */
+static clave_status find_schedule(const running *r, const scalar_value *values, schedule **out) {
+  TRY(schedule_find(r->s->x, r->index, values, false, out));
+  if (fits_budget(r->s, *out)) return NULL;
+  schedule_release(r->s->x, *out);
+  return schedule_find(r->s->x, r->index, values, true, out);
+}
+
 /* Moves the binding of these values to the front, or puts a new one there. */
 static clave_status find_binding(running *r, const scalar_value *values) {
   session *s = r->s;
@@ -67,7 +76,7 @@ static clave_status find_binding(running *r, const scalar_value *values) {
   r->b = i < KEPT_BINDINGS ? list[i] : NULL;
   if (!r->b) {
     schedule *p;
-    TRY(schedule_find(s->x, r->index, values, &p));
+    TRY(find_schedule(r, values, &p));
     TRY(binding_create(s, p, &r->b));
     if (i == KEPT_BINDINGS) binding_destroy(s, list[--i]);
   }

@@ -117,6 +117,7 @@ struct schedule {
   const device_set *devices; /* borrowed */
   int holds;                 /* under the executable's lock */
   scalar_value *key;    /* (n_values) a first one's: as bound from inputs, before any host op */
+  bool is_lean;         /* constants are read as they are, in no form */
   cursor from;          /* a later one's: where it began, */
   scalar_value item;    /* and after which value; not known: none */
   scalar_value *values; /* (n_values) */

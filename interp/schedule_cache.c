@@ -8,7 +8,7 @@
 
 static bool is_made_of(const schedule *p, const schedule_key *k, uint32_t n_values) {
   static const scalar_value none;
-  if (k->values) return scalars_equal(p->key, k->values, n_values);
+  if (k->values) return p->is_lean == k->is_lean && scalars_equal(p->key, k->values, n_values);
   return p->from.next == k->from.next && p->from.control == k->from.control &&
          p->from.body == k->from.body && scalars_equal(&p->item, k->item ? k->item : &none, 1);
 }
@@ -35,9 +35,9 @@ static clave_status find_or_make(executable *x, uint32_t index, schedule_list *l
   return NULL;
 }
 
-clave_status schedule_find(executable *x, uint32_t index, const scalar_value *values,
+clave_status schedule_find(executable *x, uint32_t index, const scalar_value *values, bool is_lean,
                            schedule **out) {
-  const schedule_key k = {.values = values};
+  const schedule_key k = {.values = values, .is_lean = is_lean};
   bool made;
   mutex_lock(x->lock);
   clave_status st = find_or_make(x, index, &x->methods[index].schedules, &k, out, &made);

@@ -268,7 +268,7 @@ static inline void check_outputs(memory *m) {
 static inline void simulate(executable *x, uint32_t method, const scalar_value *values,
                             uint32_t *commands) {
   schedule *p;
-  clave_status st = schedule_find(x, method, values, &p);
+  clave_status st = schedule_find(x, method, values, false, &p);
   *commands = 0;
   status_free(st);
   if (st) return;

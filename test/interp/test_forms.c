@@ -194,16 +194,26 @@ static void inputs_are_not_packed(void **state) {
   close_linear(&o);
 }
 
+/* Where memory does not suffice for them a session does without, and another has them. */
 static void forms_are_in_the_budget(void **state) {
   (void)state;
   opened o = open_linear(true);
-  session *small = new_session(&o, FORM_BYTES), *enough = new_session(&o, 2 * FORM_BYTES);
-  clave_status st = run_rows(small, 2);
+  session *none = new_session(&o, 64), *small = new_session(&o, FORM_BYTES),
+          *enough = new_session(&o, 2 * FORM_BYTES);
+  clave_status st = run_rows(none, 2);
   assert_non_null(st);
   assert_non_null(strstr(status_message(st), "needs"));
   status_free(st);
-  assert_int_equal(packing.fills, 0);
+  for (int i = 0; i < 2; i++) {
+    good(run_rows(small, 2));
+    assert_int_equal(packing.fills + packing.runs, 0);
+  }
   good(run_rows(enough, 2));
+  assert_int_equal(packing.fills, 1);
+  good(run_rows(small, 2));
+  good(run_rows(small, 3));
+  assert_int_equal(packing.runs, 1);
+  session_destroy(none);
   session_destroy(small);
   session_destroy(enough);
   close_linear(&o);

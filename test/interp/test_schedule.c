@@ -51,7 +51,7 @@ static planned plan_text(const char *text, int n_devices, bool unfused) {
   device_set set = null_devices(t.devices, n_devices);
   good(executable_create(t.prog, &set, &(executable_options){.unfused = unfused}, &t.x));
   scalar_value *values = input_values(t.prog, 0, 2);
-  good(schedule_find(t.x, 0, values, &t.p));
+  good(schedule_find(t.x, 0, values, false, &t.p));
   uint32_t commands;
   simulate(t.x, 0, values, &commands);
   free(values);
@@ -320,8 +320,8 @@ static void schedules_are_kept_by_sizes(void **state) {
   for (int i = 0; i < 2 * KEPT_SCHEDULES; i++) {
     scalar_value *values = input_values(t.prog, 0, i);
     schedule *again;
-    good(schedule_find(t.x, 0, values, &seen[i]));
-    good(schedule_find(t.x, 0, values, &again));
+    good(schedule_find(t.x, 0, values, false, &seen[i]));
+    good(schedule_find(t.x, 0, values, false, &again));
     assert_ptr_equal(seen[i], again);
     assert_int_equal(seen[i]->types[1].dims[0], 1 + i);
     schedule_release(t.x, again);
@@ -330,7 +330,7 @@ static void schedules_are_kept_by_sizes(void **state) {
   /* The first ones have left the list; whoever holds them has them still. */
   scalar_value *values = input_values(t.prog, 0, 0);
   schedule *first;
-  good(schedule_find(t.x, 0, values, &first));
+  good(schedule_find(t.x, 0, values, false, &first));
   assert_ptr_not_equal(first, seen[0]);
   assert_int_equal(seen[0]->types[1].dims[0], 1);
   schedule_release(t.x, first);
@@ -345,7 +345,7 @@ static void bounds_are_checked(void **state) {
   scalar_value *values = input_values(t.prog, 0, 0);
   schedule *p;
   values[0].i = INT64_MAX / 2;
-  clave_status st = schedule_find(t.x, 0, values, &p);
+  clave_status st = schedule_find(t.x, 0, values, false, &p);
   assert_non_null(st);
   assert_null(p);
   status_free(st);

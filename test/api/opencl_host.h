@@ -1,7 +1,6 @@
 #ifndef TEST_API_OPENCL_HOST_H
 #define TEST_API_OPENCL_HOST_H
 /* A host program's own OpenCL: the loader opened by itself, a context, queues, buffers. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,28 +16,13 @@
   X(clFinish) X(clFlush) X(clGetEventInfo) X(clCreateUserEvent) X(clSetUserEventStatus) X(clReleaseEvent)
 /* clang-format on */
 
-static struct {
-#define X(f) __typeof__(&f) f;
-  HOST_CALLS(X)
-#undef X
-} cl;
+#include "test/opencl_calls.h"
 
 static cl_platform_id host_platform;
 static cl_device_id host_device, other_device; /* of one platform; the other may be NULL */
 
 static inline void right(cl_int code) {
   if (code != CL_SUCCESS) fail_msg("OpenCL error %d", code);
-}
-
-static inline bool open_loader(void) {
-  void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *f;
-#define X(name)                               \
-  f = library ? dlsym(library, #name) : NULL; \
-  memcpy(&cl.name, &f, sizeof f);             \
-  if (!f) return false;
-  HOST_CALLS(X)
-#undef X
-  return true;
 }
 
 /* Looks for the device that clave runs on by default, and another beside it. */
@@ -68,7 +52,8 @@ static inline bool find_host_device(void) {
   cl_uint n = 0;
   good(clave_devices_count(&count));
   for (int i = 0; i < count && !info.is_default; i++) good(clave_devices_get(i, &info));
-  if (info.index >= 0 && open_loader()) right(cl.clGetPlatformIDs(16, platforms, &n));
+  if (info.index >= 0 && load_calls(dlopen("libOpenCL.so.1", RTLD_NOW)))
+    right(cl.clGetPlatformIDs(16, platforms, &n));
   for (cl_uint i = 0; i < n && i < 16 && !host_device; i++) find_on(platforms[i], info.name);
   if (!host_device) printf("skipped: %s\n", clave_devices_hint());
   return host_device != NULL;

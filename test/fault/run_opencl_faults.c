@@ -4,11 +4,7 @@
  *
  * PROGRAM: as for run_api_faults. The host's own calls go past the stub: they neither fail nor
  * count. */
-#include <dlfcn.h>
 #include <stdlib.h>
-
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
 
 #include "clave_opencl.h"
 #include "test/fault/net.h"
@@ -22,11 +18,7 @@ enum { MAX_INPUTS = 8, OFFSET = 128, ROOM = 1 << 16 };
   X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer)
 /* clang-format on */
 
-static struct {
-#define X(f) __typeof__(&f) f;
-  HOST_CALLS(X)
-#undef X
-} cl;
+#include "test/opencl_calls.h"
 
 /* The host, as long as the process lives. */
 static struct {
@@ -47,17 +39,11 @@ typedef struct life {
 
 /* ---------------------------------------------------------------- the host */
 
-static bool load_calls(void) {
+/* The driver's library, not the stub, which has the same name and is opened first. */
+static void *open_driver(void) {
   const char *real = getenv("CLAVE_STUB_REAL");
-  void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *f; /* the stub first: it has the same name */
-  if (real && *real) library = dlopen(real, RTLD_NOW | RTLD_LOCAL);
-#define X(name)                               \
-  f = library ? dlsym(library, #name) : NULL; \
-  memcpy(&cl.name, &f, sizeof f);             \
-  if (!f) return false;
-  HOST_CALLS(X)
-#undef X
-  return true;
+  void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
+  return real && *real ? dlopen(real, RTLD_NOW | RTLD_LOCAL) : library;
 }
 
 static void must(cl_int code) {
@@ -103,7 +89,7 @@ static cl_mem make_buffer(cl_mem_flags flags) {
 
 static void open_host(void) {
   cl_int code;
-  if (!load_calls() || !find_device()) {
+  if (!load_calls(open_driver()) || !find_device()) {
     fprintf(stderr, "there is no OpenCL device\n");
     exit(2);
   }

@@ -1,0 +1,30 @@
+#ifndef TEST_OPENCL_CALLS_H
+#define TEST_OPENCL_CALLS_H
+/* A host program's own OpenCL: the calls that HOST_CALLS(X) lists, which is defined before this is
+ * included, as cl.clName. */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+static struct {
+#define X(f) __typeof__(&f) f;
+  HOST_CALLS(X)
+#undef X
+} cl;
+
+/* False: the library, which may be NULL, lacks one. */
+static inline bool load_calls(void *library) {
+  void *f;
+#define X(name)                               \
+  f = library ? dlsym(library, #name) : NULL; \
+  memcpy(&cl.name, &f, sizeof f);             \
+  if (!f) return false;
+  HOST_CALLS(X)
+#undef X
+  return true;
+}
+
+#endif

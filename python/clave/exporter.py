@@ -30,7 +30,7 @@ from clave.errors import Code, Error, Unsupported, UnsupportedOp
 from clave.lowering import LOWERINGS, Context
 from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of
 from clave.program import Program
-from clave.shared import Shared, changed_by, is_state_update
+from clave.shared import Shared, States, is_state_update
 from clave.sizes import Sizes, dim_names
 
 _VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Diagonal", "AsStrided", "Unfold"}
@@ -65,11 +65,17 @@ def export(
     else:
         captured = {"forward": _capture(module, args, kwargs, dynamic_shapes, strict)}
     passes: Counter[str] = Counter()
-    changed = {name for p, _ in captured.values() for name in changed_by(p.graph_signature)}
+    states = States({name: p for name, (p, _) in captured.items()}, _given_as_graphs(module))
     for program, _ in captured.values():
-        passes += patterns.apply(program, changed)
-    builder, constants = build(captured)
+        passes += patterns.apply(program, states.names_in(program))
+    builder, constants = build(captured, states)
     return Program(builder, constants, dict(passes))
+
+
+def _given_as_graphs(module: Any) -> set[str]:
+    entries = module.items() if isinstance(module, dict) else [("forward", module)]
+    modules = {name: entry[0] if isinstance(entry, tuple) else entry for name, entry in entries}
+    return {name for name, m in modules.items() if isinstance(m, str | os.PathLike | ExportedProgram)}
 
 
 def _capture_entry(name: str, entry: Any, strict: bool | None) -> tuple[ExportedProgram, dict[Any, str]]:
@@ -91,10 +97,12 @@ def _capture(
     return trace.decompose(program), dim_names(program, dynamic_shapes)
 
 
-def build(captured: dict[str, tuple[ExportedProgram, dict[Any, str]]]) -> tuple[Any, list[torch.Tensor]]:
+def build(
+    captured: dict[str, tuple[ExportedProgram, dict[Any, str]]], states: States
+) -> tuple[Any, list[torch.Tensor]]:
     """The schema's Program and its constants in slot order. UnsupportedOp lists what could not be lowered."""
     builder = ProgramBuilder()
-    shared = Shared(builder, {name: program for name, (program, _) in captured.items()})
+    shared = Shared(builder, states)
     missing: dict[str, str] = {}
     for name, (program, names) in captured.items():
         _Method(builder.add_method(name), program, shared, names, missing).lower()
@@ -329,7 +337,7 @@ class _Method:
         return next(v for n, v in self.values.items() if n.op == "placeholder" and n.name == name)
 
     def _update_state(self, name: str, value: Any) -> None:
-        state = self.shared.states[name]
+        state = self.shared.state(self.program, name)
         if value is state or not isinstance(value, Slot | Filled):
             return
         self.builder.updates.append((state, self._computed(value)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -18,20 +19,95 @@ def is_state_update(spec: OutputSpec) -> bool:
     return spec.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION")  # the latter: not in every torch
 
 
-def changed_by(signature: ExportGraphSignature) -> set[str]:
+def _changed_by(signature: ExportGraphSignature) -> set[str]:
     """The names of the buffers and parameters that a graph changes."""
     return {str(spec.target) for spec in signature.output_specs if is_state_update(spec)}
 
 
-class Shared:
-    """Constants and state of all methods. A buffer or parameter that any method changes is state in all of them, by its
-    name."""
+def _tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """Parameters, buffers and constants of a graph by the names in its signature."""
+    named = {str(s.target) for s in program.graph_signature.input_specs if s.target is not None}
+    everything = {**program.constants, **program.state_dict}
+    return {k: v for k, v in everything.items() if k in named and isinstance(v, torch.Tensor)}
 
-    def __init__(self, builder: ProgramBuilder, programs: dict[str, ExportedProgram]) -> None:
+
+def _where(data: torch.Tensor) -> Any:
+    """What makes a tensor the one that it is: its place in memory, seen in one way."""
+    if not data.numel() or data.layout != torch.strided:
+        return id(data)
+    return (data.data_ptr(), data.dtype, tuple(data.shape), data.stride(), data.device)
+
+
+def _extent(data: torch.Tensor) -> tuple[Any, int, int]:
+    """(memory, first byte, byte behind the last)"""
+    reach = sum((n - 1) * stride for n, stride in zip(data.shape, data.stride(), strict=True)) + 1
+    start = data.storage_offset() * data.element_size()
+    return data.untyped_storage().data_ptr(), start, start + reach * data.element_size()
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if not a.numel() or not b.numel() or a.layout != torch.strided:
+        return False
+    (memory_a, first_a, end_a), (memory_b, first_b, end_b) = _extent(a), _extent(b)
+    return memory_a == memory_b and first_a < end_b and first_b < end_a
+
+
+class States:
+    """The tensors that any method changes. They are state in all methods that have them, under whatever names: two
+    modules' buffers of one name are two states, one module under two names has one.
+
+    exported: the methods that were given as graphs of torch.export, not as modules. What two of them share cannot be
+    told where they were saved in between: one name for two tensors is an error there.
+    """
+
+    def __init__(self, programs: dict[str, ExportedProgram], exported: Iterable[str] = ()) -> None:
+        tensors = {method: _tensors(p) for method, p in programs.items()}
+        self._changed: dict[Any, tuple[str, torch.Tensor]] = {}
+        for method, p in programs.items():
+            for name in sorted(_changed_by(p.graph_signature)):
+                data = tensors[method][name]
+                self._changed.setdefault(_where(data), (name, data))
+        _check_names(tensors, {name for p in programs.values() for name in _changed_by(p.graph_signature)}, exported)
+        for of_method in tensors.values():
+            for name, data in of_method.items():
+                self._check_memory(name, data)
+
+    def __contains__(self, data: torch.Tensor) -> bool:
+        return _where(data) in self._changed
+
+    def names_in(self, program: ExportedProgram) -> set[str]:
+        """Under which names a graph has them."""
+        return {name for name, data in _tensors(program).items() if data in self}
+
+    def _check_memory(self, name: str, data: torch.Tensor) -> None:
+        for other, changed in self._changed.values():
+            if _where(data) != _where(changed) and _overlap(data, changed):
+                raise Error(
+                    f"{name!r} and {other!r} share memory without being one tensor, and {other!r} is changed: make one "
+                    "a copy, or compute it in forward",
+                    Code.UNSUPPORTED,
+                )
+
+
+def _check_names(tensors: dict[str, dict[str, torch.Tensor]], changed: set[str], exported: Iterable[str]) -> None:
+    for name in sorted(changed):
+        owners = [method for method, of_method in tensors.items() if name in of_method]
+        if len({_where(tensors[method][name]) for method in owners}) > 1 and set(owners) & set(exported):
+            raise Error(
+                f"buffer {name!r} is not one tensor in methods {', '.join(map(repr, owners))}, and whether they should "
+                "share it cannot be told of graphs that torch.export made: give the modules",
+                Code.UNSUPPORTED,
+            )
+
+
+class Shared:
+    """Constants of all methods, and their state."""
+
+    def __init__(self, builder: ProgramBuilder, states: States) -> None:
         self.builder = builder
-        self.changed = {name for p in programs.values() for name in changed_by(p.graph_signature)}
-        self.states: dict[str, Slot] = {}
-        self._initial: dict[str, torch.Tensor] = {}
+        self._states = states
+        self._state_slots: dict[Any, Slot] = {}
+        self._state_names: set[str] = set()
         self._by_storage: dict[Any, Slot] = {}
         self._by_content: dict[Any, Slot] = {}
         self._names: set[str] = set()
@@ -40,32 +116,29 @@ class Shared:
     def tensor(self, program: ExportedProgram, spec: InputSpec) -> Slot | Complex:
         """The slot of a parameter, buffer or constant of a graph."""
         name = str(spec.target)
-        data = program.state_dict.get(name)
-        if data is None:
-            data = program.constants[name]
-        if name in self.changed:
-            return self._state(name, data)
-        return self.constant(data, name)
+        data = _data(program, name)
+        return self._state(name, data) if data in self._states else self.constant(data, name)
+
+    def state(self, program: ExportedProgram, name: str) -> Slot:
+        """The slot of a tensor that the graph changes."""
+        return self._state(name, _data(program, name))
 
     def _state(self, name: str, data: torch.Tensor) -> Slot:
-        if name not in self.states:
+        where = _where(data)
+        if where not in self._state_slots:
+            name = _unique(name, self._state_names)
             # a copy: the module itself goes on changing its own
             initial = self.constant(data.clone(), f"{name}.initial") if bool(data.count_nonzero()) else None
-            self.states[name] = Slot(_dtype(data, name), tuple(data.shape), "state", name)
-            self.builder.state.append((self.states[name], initial))
-            self._initial[name] = data
-        first = self._initial[name]
-        if first.shape != data.shape or first.dtype != data.dtype:
-            a, b = (f"{t.dtype} {tuple(t.shape)}" for t in (data, first))
-            raise Error(f"buffer {name!r} is {a} in one method and {b} in another")
-        return self.states[name]
+            self._state_slots[where] = Slot(_dtype(data, name), tuple(data.shape), "state", name)
+            self.builder.state.append((self._state_slots[where], initial))
+        return self._state_slots[where]
 
     def constant(self, data: torch.Tensor, name: str) -> Slot | Complex:
         """The slot of a tensor that never changes: that of an equal one if there is."""
         data = data.detach()
         if data.is_complex():
             return Complex(self.constant(torch.view_as_real(data.resolve_conj()), name))
-        where = (data.data_ptr(), data.dtype, tuple(data.shape), data.stride(), data.device)
+        where = _where(data)
         if data.numel() and where in self._by_storage:
             return self._by_storage[where]
         slot = self._by_bytes(data, name)
@@ -79,17 +152,23 @@ class Shared:
         raw = data.reshape(-1).view(torch.uint8).numpy() if data.numel() else b""
         key = (dtype, tuple(data.shape), hashlib.blake2b(raw, digest_size=16).digest())
         if key not in self._by_content:
-            self._by_content[key] = Slot(dtype, tuple(data.shape), "constant", self._unique(name))
+            self._by_content[key] = Slot(dtype, tuple(data.shape), "constant", _unique(name, self._names))
             self.builder.constants.append((self._by_content[key], data))
         return self._by_content[key]
 
-    def _unique(self, name: str) -> str:
-        base, n = name, 1
-        while name in self._names:
-            n += 1
-            name = f"{base}.{n}"
-        self._names.add(name)
-        return name
+
+def _data(program: ExportedProgram, name: str) -> torch.Tensor:
+    data = program.state_dict.get(name)
+    return program.constants[name] if data is None else data
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    base, n = name, 1
+    while name in taken:
+        n += 1
+        name = f"{base}.{n}"
+    taken.add(name)
+    return name
 
 
 def _dtype(data: torch.Tensor, name: str) -> Any:

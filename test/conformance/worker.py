@@ -30,6 +30,7 @@ from torch.testing._internal.opinfo import core
 import clave
 from clave import errors, exporter, trace
 from clave.program import Program
+from clave.shared import States
 
 BATCH = 16  # calls in one program: exporting them so takes a tenth of the time
 SLOW_S = 1.0  # CPU seconds of a run, of which most samples take a thousandth
@@ -327,7 +328,8 @@ def export_anew(calls: list[samples.Sample]) -> Exported:
     try:
         decomposed = trace.decompose(captured)
         nodes |= graph_ops(decomposed)
-        return Exported(Program(*exporter.build({"forward": (decomposed, {})})), nodes)
+        states = States({"forward": decomposed})
+        return Exported(Program(*exporter.build({"forward": (decomposed, {})}, states)), nodes)
     except errors.Error as e:
         return Exported(None, nodes, verdict_of(e), _line(e))
     except Exception as e:  # a failure of the exporter

@@ -1,7 +1,6 @@
 """The exporter: structure, state, sizes, sharing, refusals. What single ops compute: test/cases."""
 
 import collections
-import copy
 import json
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from _export import Counter, Fn, check, instructions, same
 from torch import nn
 from torch.export import Dim
 
@@ -17,44 +17,6 @@ import clave
 from clave import schema
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class Fn(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *args, **kwargs):
-        return self.f(*args, **kwargs)
-
-
-def check(module, *argss, kwargs=None, **more):
-    """Exports with the first arguments, runs all of them on the CPU backend, compares structure, dtypes and values."""
-    module = module.eval() if isinstance(module, nn.Module) else Fn(module).eval()
-    program = clave.export(module, argss[0], kwargs, **more)
-    session = clave.Session(program, "cpu")
-    with torch.no_grad():
-        for args in argss:
-            same(session(*args, **(kwargs or {})), module(*args, **(kwargs or {})))
-    return program
-
-
-def same(got, want):
-    assert type(got) is type(want) or isinstance(want, tuple), (type(got), type(want))
-    got_leaves, want_leaves = torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(want)
-    assert len(got_leaves) == len(want_leaves)
-    for g, w in zip(got_leaves, want_leaves, strict=True):
-        if isinstance(w, torch.Tensor):
-            torch.testing.assert_close(g, w, equal_nan=True)
-        else:
-            assert g == w and type(g) is type(w)
-
-
-def instructions(program, kind=None):
-    found = [i for c in program.schema.chains for i in c.instructions]
-    return [i for i in found if kind is None or type(i.op).__name__ == kind]
 
 
 # ---------------------------------------------------------------- slots, constants
@@ -122,130 +84,6 @@ def test_sixteen_bit_ops_of_several_steps_round_once():
     add = lambda x, y: torch.add(x, y, alpha=0.3)
     session = clave.Session(clave.export(Fn(add).eval(), (x, y)), "cpu")
     assert (session(x, y) != add(x, y)).sum() <= 10
-
-
-# ---------------------------------------------------------------- state
-
-
-class Counter(nn.Module):
-    def __init__(self, start):
-        super().__init__()
-        self.register_buffer("total", torch.full((3,), float(start)))
-
-    def forward(self, x):
-        self.total += x
-        return self.total * 2
-
-
-def test_mutated_buffers_are_state():
-    for start, n_inits in ((0, 0), (5, 1)):
-        program = clave.export(Counter(start).eval(), (torch.ones(3),))
-        assert program.schema.n_state == 1 and len(program.schema.state_inits) == n_inits
-        session = clave.Session(program, "cpu")
-        for _ in range(2):
-            got = [session.run(np.full(3, x, np.float32))[0][0] for x in (1, 2)]
-            assert got == [(start + 1) * 2, (start + 3) * 2]
-            session.reset()
-
-
-def test_a_changed_parameter_is_state():
-    module = nn.Sequential(nn.Embedding(9, 4, max_norm=1.0), nn.Linear(4, 2)).eval()
-    rows = [torch.tensor([2, 5, 2]), torch.tensor([8, 5, 0]), torch.tensor([2, 5, 2])]
-    session = clave.Session(clave.export(copy.deepcopy(module), (rows[0],)), "cpu")
-    for i in rows:
-        torch.testing.assert_close(torch.from_numpy(session.run(i)[0]), module(i).detach())
-
-
-def test_state_starts_as_at_export_whatever_the_module_does_then():
-    module = Counter(5).eval()
-    session = clave.Session(clave.export(module, (torch.ones(3),)), "cpu")
-    module(torch.ones(3))
-    session.reset()
-    assert session.run(torch.ones(3))[0][0] == 12
-
-
-class Cache(nn.Module):
-    """Written in every way that torch functionalises to another op."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("cache", torch.zeros(6, 4))
-
-    def forward(self, x, i):
-        self.cache[1] = x[0]
-        self.cache[2:4] = x
-        self.cache[:, 1:2] += 1
-        self.cache[::3] = x
-        self.cache.index_copy_(0, i, x)
-        self.cache[i, 2] = x[:, 0]
-        self.cache[-1] = 7
-        self.cache[:, 3].copy_(x[0, 0])
-        return self.cache.sum(0), self.cache
-
-
-def test_partial_updates_of_state():
-    module = Cache().eval()
-    args = [(torch.randn(2, 4), torch.tensor(i)) for i in ([0, 5], [3, 4], [5, 1])]
-    session = clave.Session(clave.export(module, args[0]), "cpu")
-    module.cache.zero_()
-    for x, i in args:
-        same(session(x, i), module(x, i))
-
-
-def test_a_slice_of_state_is_updated_in_place_not_scattered():
-    class Write(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("cache", torch.zeros(2, 8, 4))
-
-        def forward(self, x):
-            self.cache[:, 2:4] = x
-            return self.cache.sum()
-
-    program = clave.export(Write().eval(), (torch.randn(2, 2, 4),))
-    (update,) = instructions(program, "SliceUpdate")
-    state = program.schema.methods[0].updates[0]
-    assert update.op.x == state.state and update.op.out == state.value
-    assert (update.op.axis, update.op.start.literal) == (1, 2)
-
-
-def test_methods_share_constants_and_state_by_name():
-    class Store(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("memory", torch.zeros(3))
-            self.weight = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
-
-    class Put(Store):
-        def forward(self, x):
-            self.memory.copy_(x * self.weight)
-            return x
-
-    class Get(Store):
-        def forward(self, scale):
-            return self.memory * self.weight * scale
-
-    program = clave.export({"put": (Put().eval(), (torch.ones(3),)), "get": (Get().eval(), (torch.tensor(2.0),))})
-    assert program.schema.n_state == 1 and len(program.schema.constants) == 1
-    session = clave.Session(program, "cpu")
-    x = torch.tensor([3.0, 4.0, 5.0])
-    assert session.run(torch.tensor(2.0), method="get")[0].tolist() == [0, 0, 0]
-    session.run(x, method="put")
-    assert session.run(torch.tensor(2.0), method="get")[0].tolist() == [6, 32, 90]
-
-
-def test_state_of_one_name_and_two_shapes_is_refused():
-    class Other(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("total", torch.zeros(4))
-
-        def forward(self, x):
-            return self.total + x
-
-    methods = {"a": (Counter(0).eval(), (torch.ones(3),)), "b": (Other().eval(), (torch.ones(4),))}
-    with pytest.raises(clave.Error, match=r"'total' is .*\(4,\) in one method and .*\(3,\) in another"):
-        clave.export(methods)
 
 
 # ---------------------------------------------------------------- arguments and results

@@ -1,0 +1,162 @@
+"""What a module changes: buffers and parameters as state, and which methods share it."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from _export import Counter, instructions, same
+from torch import nn
+
+import clave
+
+
+def test_mutated_buffers_are_state():
+    for start, n_inits in ((0, 0), (5, 1)):
+        program = clave.export(Counter(start).eval(), (torch.ones(3),))
+        assert program.schema.n_state == 1 and len(program.schema.state_inits) == n_inits
+        session = clave.Session(program, "cpu")
+        for _ in range(2):
+            got = [session.run(np.full(3, x, np.float32))[0][0] for x in (1, 2)]
+            assert got == [(start + 1) * 2, (start + 3) * 2]
+            session.reset()
+
+
+def test_a_changed_parameter_is_state():
+    module = nn.Sequential(nn.Embedding(9, 4, max_norm=1.0), nn.Linear(4, 2)).eval()
+    rows = [torch.tensor([2, 5, 2]), torch.tensor([8, 5, 0]), torch.tensor([2, 5, 2])]
+    session = clave.Session(clave.export(copy.deepcopy(module), (rows[0],)), "cpu")
+    for i in rows:
+        torch.testing.assert_close(torch.from_numpy(session.run(i)[0]), module(i).detach())
+
+
+def test_state_starts_as_at_export_whatever_the_module_does_then():
+    module = Counter(5).eval()
+    session = clave.Session(clave.export(module, (torch.ones(3),)), "cpu")
+    module(torch.ones(3))
+    session.reset()
+    assert session.run(torch.ones(3))[0][0] == 12
+
+
+class Cache(nn.Module):
+    """Written in every way that torch functionalises to another op."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(6, 4))
+
+    def forward(self, x, i):
+        self.cache[1] = x[0]
+        self.cache[2:4] = x
+        self.cache[:, 1:2] += 1
+        self.cache[::3] = x
+        self.cache.index_copy_(0, i, x)
+        self.cache[i, 2] = x[:, 0]
+        self.cache[-1] = 7
+        self.cache[:, 3].copy_(x[0, 0])
+        return self.cache.sum(0), self.cache
+
+
+def test_partial_updates_of_state():
+    module = Cache().eval()
+    args = [(torch.randn(2, 4), torch.tensor(i)) for i in ([0, 5], [3, 4], [5, 1])]
+    session = clave.Session(clave.export(module, args[0]), "cpu")
+    module.cache.zero_()
+    for x, i in args:
+        same(session(x, i), module(x, i))
+
+
+def test_a_slice_of_state_is_updated_in_place_not_scattered():
+    class Write(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(2, 8, 4))
+
+        def forward(self, x):
+            self.cache[:, 2:4] = x
+            return self.cache.sum()
+
+    program = clave.export(Write().eval(), (torch.randn(2, 2, 4),))
+    (update,) = instructions(program, "SliceUpdate")
+    state = program.schema.methods[0].updates[0]
+    assert update.op.x == state.state and update.op.out == state.value
+    assert (update.op.axis, update.op.start.literal) == (1, 2)
+
+
+class Store(nn.Module):
+    def __init__(self, n=3):
+        super().__init__()
+        self.register_buffer("memory", torch.zeros(n))
+        self.weight = nn.Parameter(torch.arange(1.0, n + 1))
+
+
+class Put(nn.Module):
+    def __init__(self, store):
+        super().__init__()
+        self.store = store
+
+    def forward(self, x):
+        self.store.memory.copy_(x * self.store.weight)
+        return x
+
+
+class Get(nn.Module):
+    def __init__(self, store):
+        super().__init__()
+        self.kept = store
+
+    def forward(self, scale):
+        return self.kept.memory * self.kept.weight * scale
+
+
+SCALE = torch.tensor(2.0)
+
+
+def put_and_get(program, x):
+    """What is read before and after a write."""
+    session = clave.Session(program, "cpu")
+    before = session.run(SCALE, method="get")[0]
+    session.run(x, method="put")
+    return before.tolist(), session.run(SCALE, method="get")[0].tolist()
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_methods_share_the_tensors_of_a_module(graphs):
+    """Under whatever name each method has it; also as graphs that torch.export made of the same module."""
+    store, x = Store(), torch.tensor([3.0, 4.0, 5.0])
+    methods = {"put": (Put(store).eval(), (x,)), "get": (Get(store).eval(), (SCALE,))}
+    if graphs:
+        methods = {name: torch.export.export(*entry) for name, entry in methods.items()}
+    program = clave.export(methods)
+    assert program.schema.n_state == 1 and len(program.schema.constants) == 1
+    assert put_and_get(program, x) == ([0, 0, 0], [6, 32, 90])
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_two_modules_have_two_states(n):
+    """Of one name and one shape, or two; equal constants are still stored once."""
+    x = torch.tensor([3.0, 4.0, 5.0])
+    methods = {"put": (Put(Store()).eval(), (x,)), "get": (Put(Store(n)).eval(), (torch.ones(n),))}
+    program = clave.export(methods)
+    assert program.schema.n_state == 2 and len(program.schema.constants) == (1 if n == 3 else 2)
+    names = [t.name for t in program.schema.tensors if t.name.startswith("store.memory")]
+    assert names == ["store.memory", "store.memory.2"]
+    counters = {name: (Counter(0).eval(), (torch.ones(3),)) for name in "ab"}
+    session = clave.Session(clave.export(counters), "cpu")
+    for name, module in zip("aab", (counters["a"][0], counters["a"][0], counters["b"][0]), strict=True):
+        same(session(torch.ones(3), method=name), module(torch.ones(3)))
+
+
+def test_state_that_only_has_a_name_in_common_is_refused_of_graphs():
+    graphs = {name: torch.export.export(Counter(0).eval(), (torch.ones(3),)) for name in "ab"}
+    with pytest.raises(clave.Error, match=r"'total' is not one tensor in methods 'a', 'b'.*give the modules"):
+        clave.export(graphs)
+
+
+def test_state_that_overlaps_other_memory_is_refused():
+    store, part = Store(), Store()
+    part.memory = store.memory[1:].view(2)
+    part.weight = nn.Parameter(torch.ones(2))
+    methods = {"put": (Put(store).eval(), (torch.ones(3),)), "get": (Get(part).eval(), (SCALE,))}
+    with pytest.raises(clave.Error, match=r"'kept.memory' and 'store.memory' share memory .* is changed"):
+        clave.export(methods)

@@ -26,6 +26,20 @@ def test_ops_on_constants_are_done_at_export():
     assert ops == ["Elementwise"] and not program.schema.constants  # all 2: an immediate
 
 
+def test_a_constant_whose_reshape_needs_a_copy():
+    _, ops = passes(lambda x, w: (w.t().reshape(-1) * 2).exp() + x, (torch.randn(12),), w=torch.randn(3, 4))
+    assert ops == ["Elementwise"]
+
+
+def test_a_number_of_a_dynamic_size_is_no_constant():
+    dims = (({0: torch.export.Dim("b", max=9)},),)
+    module, program = export(
+        lambda x: torch.scalar_tensor(x.shape[0]).sqrt() + x, (torch.randn(3, 2),), dynamic_shapes=dims
+    )
+    for b in (3, 1, 9):
+        run(module, program, (torch.randn(b, 2),))
+
+
 def test_large_results_of_small_constants_are_not_stored():
     program, ops = passes(lambda i: torch.arange(2000)[:, None] * torch.arange(2000) + i, (torch.tensor(1),))
     assert sum(c.name.startswith("_folded") for c in program.schema.constants) == 1

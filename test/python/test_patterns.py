@@ -299,6 +299,9 @@ ATTENTION = {
     "repeated": (lambda q, k, v: eager(q, repeat_kv(k, 2), repeat_kv(v, 2)), qkv(kv=2)),
     "repeated_one": (lambda q, k, v: eager(q, repeat_kv(k, H), repeat_kv(v, H)), qkv(kv=1)),
     "shared": (eager, (x(2, H, L, HD), x(2, 1, L, HD), x(2, 1, L, HD))),
+    "one_query_head": (eager, (x(2, 1, L, HD), *qkv()[:2])),
+    "one_key_head": (eager, (x(2, H, L, HD), x(2, 1, L, HD), x(2, H, L, HD))),
+    "one_value_head": (eager, (x(2, H, L, HD), x(2, H, L, HD), x(2, 1, L, HD))),
     "three": (eager, (x(H, L, HD), x(H, 9, HD), x(H, 9, HD))),
     "einsum": (by_einsum, qkv()),
     "heads_last": (
@@ -332,6 +335,11 @@ NOT_ATTENTION = {
 def test_attention(form, decomposed):
     f, args = ATTENTION[form]
     assert found(f, args, decomposed) == {"attention": 1}
+
+
+def test_attention_of_a_batch_that_only_the_mask_has():
+    f = lambda q, k, v, m: torch.softmax((q @ k.mT).masked_fill(m, -1e9), -1) @ v
+    assert found(f, (*(x(1, H, L, HD) for _ in range(3)), torch.rand(3, 1, L, L) > 0.5)) == {"attention": 1}
 
 
 @pytest.mark.parametrize("form", NOT_ATTENTION)

@@ -225,6 +225,18 @@ def _lift(m: Match, x: Any, lead: tuple[Any, ...]) -> Any:
     return reshaped(m.root, x, [*lead, *val(x).shape[-2:]])
 
 
+def _spread(m: Match, x: Any, lead: tuple[Any, ...]) -> Any:
+    """x repeated along the leading dimensions of which it has 1."""
+    if same(val(x).shape[:-2], lead):
+        return x
+    return emit(m.root, aten.expand.default, x, [*lead, *val(x).shape[-2:]])
+
+
+def _is_one_group(k: torch.Tensor, v: torch.Tensor) -> bool:
+    """Whether k and v have the same heads, which attention may have fewer of than q."""
+    return same(k.shape[:-2], v.shape[:-2])
+
+
 # ---------------------------------------------------------------- masks
 
 
@@ -309,8 +321,10 @@ def _write_mask(m: Match, f: Scores, lead: tuple[Any, ...], plan: Any) -> Any:
 
 
 def _write(m: Match, f: Scores, v: Any, lead: tuple[Any, ...], plan: Any, safe: bool) -> Node:
-    q, v = _lift(m, f.q, lead), _lift(m, v, lead)
+    q, v = _spread(m, _lift(m, f.q, lead), lead), _lift(m, v, lead)
     k = _transposed(m, f.kt, lead)
+    if not (_is_one_group(val(k), val(v)) and same(val(k).shape[:-3], lead[:-1])):
+        k, v = _spread(m, k, lead), _spread(m, v, lead)
     lower = plan[0] == "seen" and _is_lower_triangle(plan[1])
     mask = None if lower else _write_mask(m, f, lead, plan)
     masked = None if safe else f.fill

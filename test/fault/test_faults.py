@@ -205,7 +205,7 @@ def test_opencl_calls_of_a_case(build, stub, tmp_path, cache, everything, name):
 
 
 def test_opencl_calls_of_every_function(net, build, stub, tmp_path, cache, everything):
-    run, step = binary(build, "run_api_faults", sanitized=False), 1 if everything else 23
+    run, step = binary(build, "run_api_faults", sanitized=False), 1 if everything else 13
     run_faults(run, "calls", *net[:2], "opencl", tmp_path, 0, step, env=stub | cache, least=30)
 
 

@@ -145,6 +145,9 @@ FAMILIES = {
     "Gemma3": {"head_dim": 16, "sliding_window": 5, "query_pre_attn_scalar": 10, "layer_types": SLIDING},
     "Phi3": {"sliding_window": 6},
     "Cohere2": {"sliding_window": 5, "layer_types": SLIDING},
+    "StableLm": {},  # its layers hand nothing on to attention that they do not know
+    "Nemotron": {},
+    "JetMoe": {},  # takes the result of attention as a view
 }
 PIECES = (11, 1, 1, 5, 1, 11)
 
@@ -180,7 +183,9 @@ def test_logits_are_those_of_the_whole_text(family):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("family", "dtype", "tolerance"), [("Gemma3", None, 1e-4), ("Llama", torch.int8, 0.15)])
+@pytest.mark.parametrize(
+    ("family", "dtype", "tolerance"), [("Gemma3", None, 1e-4), ("Llama", torch.int8, 0.15), ("StableLm", None, 1e-4)]
+)
 def test_exported_it_gives_the_same(family, dtype, tolerance, tmp_path):
     model = model_of(family)
     want = model(IDS).logits[0]
@@ -222,6 +227,13 @@ def test_a_model_that_does_more_is_refused():
     model.config.layer_types = ["full_attention", "linear_attention"]
     with pytest.raises(clave.Error, match="llama has layers of linear_attention"):
         clave.llm.use_kv_cache(model, 64)
+    with pytest.raises(clave.Error, match="diffllama attends 4 times in 2 layers"):
+        clave.llm.use_kv_cache(model_of("DiffLlama"), 64)
+    model = model_of("Roberta", is_decoder=True)  # counts positions from another number
+    before = model(IDS).logits
+    with pytest.raises(clave.Error, match="RobertaForCausalLM gives other logits with a cache"):
+        clave.llm.use_kv_cache(model, 64)
+    torch.testing.assert_close(model(IDS).logits, before)  # as it was
     cached = clave.llm.use_kv_cache(model_of("Llama"), 64)
     with pytest.raises(clave.Error, match="call the model through what use_kv_cache returned"):
         cached.model(IDS)

@@ -1,7 +1,8 @@
 """A Hugging Face causal model with its KV cache inside: buffers, and one op that writes to them and attends.
 
-transformers lets a model's attention be replaced by name (AttentionInterface) and hands what the model was called with
-on to it, so no module of the model is patched, and it is not asked for a mask.
+transformers lets a model's attention be replaced by name (AttentionInterface), so no module of the model is patched,
+and it is not asked for a mask. What the model is called with need not reach that attention: the attention modules know
+where the caches are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from clave.errors import Code, Error
 from clave.ops import sdpa_with_kv_cache
 
 NAME = "clave_kv_cache"
+_HOLDER = "_clave_caches"  # the attribute by which an attention module finds its caches
+_COMPARED = 12  # tokens
 _KNOWN_LAYERS = {"full_attention", "sliding_attention"}
 
 
@@ -58,6 +61,15 @@ class KVCache(torch.nn.Module):
         return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, self.window, scale, softcap)
 
 
+class _Caches:
+    """What the attention of a model finds: the caches by layer, and the position of the tokens, while it is called."""
+
+    def __init__(self) -> None:
+        self.of_layer: Any = None  # (n_layers) KVCache
+        self.position: torch.Tensor | None = None
+        self.probed: list[tuple[torch.nn.Module, _Layer]] | None = None  # calls of a probe, in their order
+
+
 class CachedCausalLM(torch.nn.Module):
     """forward(tokens, position): the logits of the last token, (batch, vocab_size), or of all, (batch, L, vocab_size).
 
@@ -65,24 +77,25 @@ class CachedCausalLM(torch.nn.Module):
     before is what earlier calls were given.
     """
 
-    def __init__(self, model: Any, caches: list[KVCache], all_logits: bool) -> None:
+    def __init__(self, model: Any, holder: _Caches, caches: list[KVCache], all_logits: bool) -> None:
         super().__init__()
         self.model = model
         self.caches = torch.nn.ModuleList(caches)
         self.all_logits = all_logits
+        self._holder = holder
 
     def forward(self, tokens: torch.Tensor, position: torch.Tensor | int) -> torch.Tensor:
         if not isinstance(position, torch.Tensor):
             position = torch.full((), position, dtype=torch.int64)
         position_ids = (position + torch.arange(tokens.shape[1]))[None]
-        logits = self.model(
-            input_ids=tokens,
-            position_ids=position_ids,
-            use_cache=False,
-            logits_to_keep=0 if self.all_logits else 1,
-            clave_caches=self.caches,
-            clave_position=position,
-        ).logits
+        keep = 0 if self.all_logits else 1
+        self._holder.of_layer, self._holder.position = self.caches, position
+        try:
+            logits = self.model(
+                input_ids=tokens, position_ids=position_ids, use_cache=False, logits_to_keep=keep
+            ).logits
+        finally:
+            self._holder.of_layer = self._holder.position = None
         return logits if self.all_logits else logits[:, -1]
 
 
@@ -114,20 +127,31 @@ def use_kv_cache(
     dtype: of the cache, default the model's; torch.int8 stores each row with a scale.
 
     Error if the model does more than attend to the tokens before, all of them or the last ones: other kinds of layers,
-    attention sinks, a mask of its own.
+    attention sinks, a mask of its own; or if it gives other logits for random tokens in two pieces than as it was.
     """
     _register()
     _refuse_other_layers(model.config)
     model.eval()
+    tokens, before = _random_tokens(model.config, max_context), model.config._attn_implementation
     model.set_attn_implementation(NAME)
-    layers = _probe(model)
-    caches = []
-    for layer in layers:
-        window = None if layer.window is None or layer.window >= max_context else layer.window
-        rows = max_context if window is None else min(max_context, window + max(prompt_piece, 1) - 1)
-        sizes = (layer.n_kv, rows, layer.key_size, layer.value_size)
-        caches.append(KVCache(*sizes, dtype=dtype or layer.dtype, window=window, batch=batch))
-    return CachedCausalLM(model, caches, all_logits)
+    try:
+        holder, layers = _probe(model)
+        model.set_attn_implementation(before)
+        want = _logits(model, tokens)
+        model.set_attn_implementation(NAME)
+        _compare(model, holder, layers, tokens, want)
+    except BaseException:
+        model.set_attn_implementation(before)
+        raise
+    caches = [_cache_of(layer, max_context, prompt_piece, dtype, batch) for layer in layers]
+    return CachedCausalLM(model, holder, caches, all_logits)
+
+
+def _cache_of(layer: _Layer, max_context: int, prompt_piece: int, dtype: torch.dtype | None, batch: int) -> KVCache:
+    window = None if layer.window is None or layer.window >= max_context else layer.window
+    rows = max_context if window is None else min(max_context, window + max(prompt_piece, 1) - 1)
+    sizes = (layer.n_kv, rows, layer.key_size, layer.value_size)
+    return KVCache(*sizes, dtype=dtype or layer.dtype, window=window, batch=batch)
 
 
 def _unsupported(message: str) -> Error:
@@ -140,18 +164,60 @@ def _refuse_other_layers(config: Any) -> None:
         raise _unsupported(f"{config.model_type} has layers of {', '.join(sorted(kinds))}")
 
 
-def _probe(model: Any) -> list[_Layer]:
+def _probe(model: Any) -> tuple[_Caches, list[_Layer]]:
     """What each layer's attention is given for a single token."""
-    found: dict[int, _Layer] = {}
+    holder = _Caches()
+    for module in model.modules():
+        if hasattr(module, "layer_idx"):
+            object.__setattr__(module, _HOLDER, holder)  # no part of the module
+    holder.probed = []
     token = torch.zeros(1, 1, dtype=torch.int64)
     with torch.no_grad():
-        model(input_ids=token, position_ids=token, use_cache=False, clave_caches=found)
-    n = model.config.num_hidden_layers
+        model(input_ids=token, position_ids=token, use_cache=False)
+    calls, holder.probed = holder.probed, None
+    n, kind = model.config.num_hidden_layers, model.config.model_type
+    found = {module.layer_idx: layer for module, layer in calls}
     if sorted(found) != list(range(n)):
+        raise _unsupported(f"{len(found)} of the {n} layers of {kind} use transformers' attention interface")
+    if len(calls) != n:
+        raise _unsupported(f"{kind} attends {len(calls)} times in {n} layers: a cache is of one attention")
+    return holder, [found[i] for i in range(n)]
+
+
+# ---------------------------------------------------------------- comparison with the model as it was
+
+
+def _random_tokens(config: Any, max_context: int) -> torch.Tensor:
+    """(1, L), none of them the padding, which some models give no position."""
+    length = min(_COMPARED, max_context, getattr(config, "max_position_embeddings", None) or _COMPARED)
+    tokens = torch.randint(config.vocab_size, (1, length), generator=torch.Generator().manual_seed(1))
+    padding = getattr(config, "pad_token_id", None)
+    return tokens if padding is None else torch.where(tokens == padding, (padding + 1) % config.vocab_size, tokens)
+
+
+def _logits(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(input_ids=tokens, use_cache=False).logits.double()
+
+
+def _compare(model: Any, holder: _Caches, layers: list[_Layer], tokens: torch.Tensor, want: torch.Tensor) -> None:
+    """Refuses a model that gives other logits with a cache, in two pieces.
+
+    2 % of the largest, in 16 bits 10 %, is for rounding in many layers: a token in another's place, or another's keys,
+    are off by about as much as the logits are large.
+    """
+    length = tokens.shape[1]
+    cached = CachedCausalLM(model, holder, [_cache_of(layer, length, length, None, 1) for layer in layers], True)
+    cut = (length + 1) // 2
+    with torch.no_grad():
+        pieces = [cached(tokens[:, at:end], at) for at, end in ((0, cut), (cut, length)) if at < end]
+    difference, largest = (torch.cat(pieces, 1).double() - want).abs().max(), want.abs().max()
+    wide = layers[0].dtype in (torch.float32, torch.float64)
+    if not difference <= (0.02 if wide else 0.1) * largest:
         raise _unsupported(
-            f"{len(found)} of the {n} layers of {model.config.model_type} use transformers' attention interface"
+            f"{type(model).__name__} gives other logits with a cache (off by {difference:.3g} of {largest:.3g}): it "
+            "makes more of its tokens than attention to those before them"
         )
-    return [found[i] for i in range(n)]
 
 
 def _register() -> None:
@@ -172,20 +238,19 @@ def _attend(
     dropout: float = 0.0,
     sliding_window: int | None = None,
     softcap: float | None = None,
-    clave_caches: Any = None,
-    clave_position: torch.Tensor | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """What transformers calls for attention. query: (B, n_heads, L, D), key, value: (B, n_kv, L, D): the new tokens."""
-    if clave_caches is None:
-        raise _unsupported("call the model through what use_kv_cache returned")
-    if isinstance(clave_caches, dict):
+    holder = getattr(module, _HOLDER, None)
+    if holder is not None and holder.probed is not None:
         _refuse_others(module, attention_mask, others)
         window = sliding_window or _window_of(module)
-        clave_caches[module.layer_idx] = _Layer(key.shape[1], key.shape[3], value.shape[3], key.dtype, window)
+        holder.probed.append((module, _Layer(key.shape[1], key.shape[3], value.shape[3], key.dtype, window)))
         return value.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[3]), None
-    out = clave_caches[module.layer_idx](query, key, value, clave_position, scaling, softcap)
-    return out.transpose(1, 2), None
+    if holder is None or holder.of_layer is None:
+        raise _unsupported("call the model through what use_kv_cache returned")
+    out = holder.of_layer[module.layer_idx](query, key, value, holder.position, scaling, softcap)
+    return out.transpose(1, 2).contiguous(), None  # as transformers' own are
 
 
 def _window_of(module: torch.nn.Module) -> int | None:

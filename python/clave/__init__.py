@@ -33,10 +33,11 @@ def export(
     quantize: Any = None,
     *,
     strict: bool | None = None,
+    verify: bool = False,
 ) -> Program:
     """A program of a torch module in eval mode: see clave.exporter.export, which this imports (and torch) now."""
     try:
         from clave import exporter
     except ModuleNotFoundError as e:
         raise Error(f"clave.export needs {e.name}: pip install 'clave[export]'", Code.UNSUPPORTED) from e
-    return exporter.export(module, args, kwargs, dynamic_shapes, quantize, strict=strict)
+    return exporter.export(module, args, kwargs, dynamic_shapes, quantize, strict=strict, verify=verify)

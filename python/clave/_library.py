@@ -110,6 +110,9 @@ class PlacementInfo(Info):
 MESSAGE_FN = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
 
 
+OBSERVE_FN = C.CFUNCTYPE(C.c_bool, C.c_void_p, C.c_uint32, C.c_uint32, C.POINTER(Tensor))
+
+
 class DeviceOptions(C.Structure):
     """clave_device_options."""
 
@@ -198,6 +201,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_session_run": (_P, _S),
     "clave_session_output": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_reset": (_P,),
+    "clave_session_observe": (_P, OBSERVE_FN, _P),
     "clave_tokenizer_load": (_S, C.POINTER(TokenizerOptions), _OUT),
     "clave_tokenizer_of_program": (_P, _OUT),
     "clave_tokenizer_create": (_S, C.c_size_t, C.POINTER(TokenizerOptions), _OUT),

@@ -32,6 +32,8 @@ from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of
 from clave.program import Program
 from clave.shared import Shared, States, is_state_update
 from clave.sizes import Sizes, dim_names
+from clave.verification import Reference
+from clave.verification import verify as verify_program
 
 _VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Diagonal", "AsStrided", "Unfold"}
 _SYMBOLIC = (SymIntArgument, SymFloatArgument, SymBoolArgument)
@@ -45,13 +47,17 @@ def export(
     quantize: Any = None,
     *,
     strict: bool | None = None,
+    verify: bool = False,
 ) -> Program:
     """A program of a torch module in eval mode.
 
     module: a torch.nn.Module with example `args` and `kwargs` as torch.export takes them, an ExportedProgram, the path
     of a .pt2 file, or a dict of methods {"name": (module, args[, kwargs[, dynamic_shapes]]) or any of the others}.
-    Methods share constants, and state where a buffer's name is the same. strict: torch.export's; None tries non-strict
-    first. The weights stay the module's own until they are saved: do not change them before.
+    Methods share constants, and the state that is one tensor in the modules. strict: torch.export's; None tries
+    non-strict first. The weights stay the module's own until they are saved: do not change them before.
+
+    verify: runs the example inputs, and where sizes are symbolic a second set of other sizes, on the CPU backend and
+    through the module; an Error says how far they are apart and names the first node that differs.
 
     UnsupportedOp lists every op that clave cannot run; Error says what else is wrong.
     """
@@ -60,29 +66,28 @@ def export(
             f"quantize={quantize!r}: quantising is not supported yet, export in the module's own dtypes",
             Code.UNSUPPORTED,
         )
-    if isinstance(module, dict):
-        captured = {name: _capture_entry(name, entry, strict) for name, entry in module.items()}
-    else:
-        captured = {"forward": _capture(module, args, kwargs, dynamic_shapes, strict)}
+    methods = module if isinstance(module, dict) else {"forward": (module, args, kwargs, dynamic_shapes)}
+    entries = {name: _entry(name, entry) for name, entry in methods.items()}
+    captured = {name: _capture(*entry, strict) for name, entry in entries.items()}
+    of = {name: (*entry[:3], captured[name][0]) for name, entry in entries.items()} if verify else {}
+    references = {name: Reference.of(name, *parts) for name, parts in of.items()}
     passes: Counter[str] = Counter()
-    states = States({name: p for name, (p, _) in captured.items()}, _given_as_graphs(module))
+    graphs = {name for name, entry in entries.items() if isinstance(entry[0], str | os.PathLike | ExportedProgram)}
+    states = States({name: p for name, (p, _) in captured.items()}, graphs)
     for program, _ in captured.values():
         passes += patterns.apply(program, states.names_in(program))
     builder, constants = build(captured, states)
-    return Program(builder, constants, dict(passes))
+    program = Program(builder, constants, dict(passes))
+    verify_program(program, references)
+    return program
 
 
-def _given_as_graphs(module: Any) -> set[str]:
-    entries = module.items() if isinstance(module, dict) else [("forward", module)]
-    modules = {name: entry[0] if isinstance(entry, tuple) else entry for name, entry in entries}
-    return {name for name, m in modules.items() if isinstance(m, str | os.PathLike | ExportedProgram)}
-
-
-def _capture_entry(name: str, entry: Any, strict: bool | None) -> tuple[ExportedProgram, dict[Any, str]]:
+def _entry(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
+    """(module, args, kwargs, dynamic_shapes)"""
     entry = entry if isinstance(entry, tuple) else (entry,)
     if not 1 <= len(entry) <= 4:
         raise Error(f"method {name!r} should be (module, args, kwargs, dynamic_shapes), not {len(entry)} things")
-    return _capture(*entry, *(None,) * (4 - len(entry)), strict)
+    return (*entry, *(None,) * (4 - len(entry)))  # type: ignore[return-value]
 
 
 def _capture(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as C
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,8 @@ class Session:
     program: a Program or the path of one. device: a Device, or the spec of one that is opened for this session;
     fallback: see there. seed: of random ops, in [0, 2**64). One session is for one thread at a time.
 
+    fused: False runs every node by itself, for comparison node by node.
+
     warm_up: "wait", or "background": while kernels are built the CPU backend answers; between runs, once they are
     there, the session moves to the device with its state. What goes wrong before leaves it on the CPU backend.
     """
@@ -95,6 +98,7 @@ class Session:
         *,
         seed: int = 0,
         fallback: bool | None = None,
+        fused: bool = True,
         warm_up: str = "wait",
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
@@ -109,8 +113,11 @@ class Session:
         if warm_up not in _WARM_UPS:
             raise Error(f"warm_up is {warm_up!r}, not {' or '.join(map(repr, _WARM_UPS))}")
         size = C.sizeof(L.SessionOptions)
-        options = C.byref(L.SessionOptions(size=size, seed=seed, warm_up=_WARM_UPS.index(warm_up)))
+        how = {"unfused": not fused, "warm_up": _WARM_UPS.index(warm_up)}
+        options = C.byref(L.SessionOptions(size=size, seed=seed, **how))
         self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, options, keep=owners)
+
+        self._observer, self._raised = L.OBSERVE_FN(), None
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Runs a method; gives its tensors in the order of the module's result, as numpy arrays.
@@ -124,7 +131,7 @@ class Session:
         try:
             for index, value in sorted(self._bind(m, inputs, kwargs).items()):
                 owners.append(self._set(m, index, value))
-            L.call("clave_session_run", self._handle.pointer, name)
+            self._run(name)
         finally:
             for index in range(len(m.inputs)):
                 L.call("clave_session_bind_input", self._handle.pointer, name, index, None)
@@ -136,6 +143,30 @@ class Session:
         m = _method(self.program, method)
         leaves = [_result(a, info) for a, info in zip(arrays, m.outputs, strict=True)]
         return structure.build(m.metadata["outputs"], leaves.__getitem__) if m.metadata else tuple(leaves)
+
+    def observe(self, see: Callable[[int, np.ndarray], None] | None) -> None:
+        """Has see(node, value) called after each node of a run, by number (see placement), for each tensor that it
+        wrote; what it raises ends the run. None: no more. Nodes that are fused into others write nothing."""
+
+        def called(ctx: Any, node: int, slot: int, value: Any) -> bool:
+            try:
+                see(node, _tensors.to_numpy(value.contents))  # type: ignore[misc]
+            except BaseException as e:
+                self._raised = e
+            return self._raised is None
+
+        self._observer = L.OBSERVE_FN(called) if see else L.OBSERVE_FN()
+        L.call("clave_session_observe", self._handle.pointer, self._observer, None)
+
+    def _run(self, method: bytes) -> None:
+        self._raised: BaseException | None = None
+        try:
+            L.call("clave_session_run", self._handle.pointer, method)
+        except Error:
+            if self._raised is None:
+                raise
+        if self._raised is not None:
+            raise self._raised
 
     def reset(self) -> None:
         """State back to its initial value, random numbers to their first."""

@@ -1,0 +1,229 @@
+"""Whether a program computes what its module does: the CPU backend against eager, and the first node that differs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
+
+from clave import _tensors
+from clave.errors import Code, Error
+from clave.program import Program
+from clave.session import Session
+from clave.shared import is_state_update
+
+# Allowed difference over the largest magnitude of the tensor, as of `clave verify`; the rest is exact. For f32 it is
+# ten times that: a deep network adds in another order than torch.
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+
+
+@dataclass
+class Reference:
+    """A method as torch has it. graph: the captured one, before any pass changed it."""
+
+    module: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    program: ExportedProgram
+    graph: torch.fx.Graph
+
+    @classmethod
+    def of(cls, name: str, module: Any, args: Any, kwargs: Any, program: ExportedProgram) -> Reference:
+        """module: what was captured as `program`; of an ExportedProgram the inputs are those that it keeps."""
+        if not isinstance(module, torch.nn.Module):
+            if program.example_inputs is None:
+                raise Error(f"method {name!r} cannot be verified: its graph has no example inputs", Code.UNSUPPORTED)
+            args, kwargs = program.example_inputs
+            module = program.module()
+        graph = copy.deepcopy(program.graph_module.graph)
+        drawn = next((n for n in graph.nodes if _is_random(n)), None)
+        if drawn is not None:
+            raise Error(f"method {name!r} cannot be verified: {drawn.name} draws random numbers", Code.UNSUPPORTED)
+        return cls(module, tuple(args or ()), dict(kwargs or {}), program, graph)
+
+    def results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The module's own, which keeps its state."""
+        changes = any(is_state_update(s) for s in self.program.graph_signature.output_specs)
+        module = copy.deepcopy(self.module) if changes else self.module
+        with torch.no_grad():
+            return module(*args, **kwargs)
+
+    def inputs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """The example, and where sizes are symbolic one of other sizes that eager takes."""
+        yield self.args, self.kwargs
+        for other in _of_other_sizes(self.program, self.args, self.kwargs):
+            try:
+                self.results(*other)
+            except Exception:  # what an index may be, say, can depend on the sizes
+                continue
+            yield other
+            return
+
+
+def _is_random(node: torch.fx.Node) -> bool:
+    tags = getattr(node.target, "tags", ())
+    return node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags
+
+
+def verify(program: Program, references: dict[str, Reference]) -> None:
+    """Error where a method gives something else than its module."""
+    session = Session(program, "cpu")
+    for name, reference in references.items():
+        for args, kwargs in reference.inputs():
+            session.reset()
+            got = session(*args, method=name, **kwargs)
+            what = _difference(got, reference.results(args, kwargs))
+            if what:
+                where = _first_node(program, name, reference, args, kwargs)
+                raise Error(f"method {name!r} does not give what the module gives: {what}; {where}")
+
+
+# ---------------------------------------------------------------- comparison
+
+
+def _difference(got: Any, want: Any) -> str | None:
+    """What is different, in words."""
+    a, b = pytree.tree_leaves(got), pytree.tree_leaves(want)
+    if len(a) != len(b):
+        return f"{len(a)} results, not {len(b)}"
+    for i, (x, y) in enumerate(zip(a, b, strict=True)):
+        what = _apart(x, y) if isinstance(y, torch.Tensor) else None if x == y or x != x else f"{x}, not {y}"
+        if what:
+            return f"result {i} is {what}"
+    return None
+
+
+def _apart(got: Any, want: torch.Tensor) -> str | None:
+    want = want.detach()
+    if not isinstance(got, torch.Tensor) or (got.dtype, got.shape) != (want.dtype, want.shape):
+        return f"{_kind(got)}, not {_kind(want)}"
+    if want.dtype not in TOLERANCE:
+        wrong = int((got != want).sum())
+        return f"another in {wrong} of {want.numel()} elements" if wrong else None
+    x, y = got.double(), want.double()
+    finite = y.isfinite()
+    if not bool(((x == y) | (x.isnan() & y.isnan()) | finite).all()):
+        return "finite where the module's is not, or the other way round"
+    off = (x - y)[finite].abs()
+    largest, worst = (t.max().item() if t.numel() else 0.0 for t in (y[finite].abs(), off))
+    return f"off by {worst:.3g} of {largest:.3g}" if not worst <= TOLERANCE[want.dtype] * largest else None
+
+
+def _kind(x: Any) -> str:
+    return f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+
+
+class _Recorder(torch.fx.Interpreter):
+    """Runs a graph and keeps what each node gives."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module)
+        self.garbage_collect_values = False
+        self.found: dict[str, Any] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        self.found[n.name] = super().run_node(n)
+        return self.found[n.name]
+
+
+class _Found(Exception):
+    """The first node that differs."""
+
+
+def _first_node(
+    program: Program, name: str, reference: Reference, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str:
+    """The node where a run parts with torch's graph, by the names that both have."""
+    recorder = _Recorder(torch.fx.GraphModule(reference.program.graph_module, reference.graph))
+    with torch.no_grad():
+        recorder.run(*_graph_inputs(reference.program, args, kwargs))
+    session = Session(program, "cpu", fused=False)
+    places = session.placement(name)
+
+    def compare(node: int, value: np.ndarray) -> None:
+        want = recorder.found.get(places[node].name)
+        got = _tensors.to_torch(value)
+        if isinstance(want, torch.Tensor) and got.shape == want.shape and got.dtype == want.dtype:
+            what = _apart(got, want)
+            if what:
+                raise _Found(f"the first node that differs is {places[node].name} ({places[node].op}), {what}")
+
+    session.observe(compare)
+    try:
+        session.run(*args, method=name, **kwargs)
+    except _Found as found:
+        return str(found)
+    return f"each of its nodes gives what torch's does, so one of the passes is wrong: {program.passes}"
+
+
+def _graph_inputs(program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+    """What the graph's placeholders stand for."""
+    given = iter(pytree.tree_leaves((args, kwargs)))
+    for spec in program.graph_signature.input_specs:
+        if spec.kind == InputKind.USER_INPUT:
+            yield next(given)
+        else:
+            data = program.state_dict.get(spec.target)
+            yield program.constants.get(spec.target) if data is None else data
+
+
+# ---------------------------------------------------------------- other sizes
+
+
+def _of_other_sizes(
+    program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Inputs in which every symbolic size is another than in the example, within its bounds."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    nodes = [n for n in program.graph_module.graph.nodes if n.op == "placeholder"][-len(leaves) :] if leaves else []
+    values = [n.meta.get("val") for n in nodes]
+    hints = {}
+    for value, given in zip(values, leaves, strict=True):
+        for size, is_now in _sizes(value, given):
+            if size.node.expr.is_symbol:
+                hints[size.node.expr] = is_now
+    for change in (lambda n: n + 1, lambda n: 2 * n, lambda n: n - 1, lambda n: n // 2):
+        sizes = {symbol: _within(program, symbol, change(n), n) for symbol, n in hints.items()}
+        if sizes and any(sizes[s] != n for s, n in hints.items()):
+            generator = torch.Generator().manual_seed(1)
+            yield pytree.tree_unflatten(
+                [_resized(v, x, sizes, generator) for v, x in zip(values, leaves, strict=True)], spec
+            )
+
+
+def _sizes(value: Any, given: Any) -> list[tuple[torch.SymInt, int]]:
+    """The symbolic sizes in a stand-in, with what they are in the example."""
+    if isinstance(value, torch.SymInt):
+        return [(value, int(given))]
+    if isinstance(value, torch.Tensor):
+        return [(s, n) for s, n in zip(value.shape, given.shape, strict=True) if isinstance(s, torch.SymInt)]
+    return []
+
+
+def _within(program: ExportedProgram, symbol: Any, n: int, now: int) -> int:
+    bounds = program.range_constraints.get(symbol)
+    return n if bounds is not None and bounds.lower <= n <= bounds.upper else now
+
+
+def _size(n: Any, sizes: dict[Any, int]) -> int:
+    return int(n.node.expr.subs(sizes)) if isinstance(n, torch.SymInt) else n
+
+
+def _resized(value: Any, given: Any, sizes: dict[Any, int], generator: torch.Generator) -> Any:
+    """The input with other sizes, of elements that the example has."""
+    if isinstance(value, torch.SymInt):
+        return _size(value, sizes)
+    if not _sizes(value, given):
+        return given
+    shape = [_size(n, sizes) for n in value.shape]
+    if not given.numel():
+        return given.new_zeros(shape)
+    picked = torch.randint(given.numel(), shape, generator=generator)
+    return given.detach().reshape(-1)[picked]

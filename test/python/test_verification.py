@@ -1,0 +1,109 @@
+"""clave.export(..., verify=True): programs that compute something else than their module are refused by name."""
+
+import pytest
+import torch
+from _export import Counter, Fn
+from torch import nn
+from torch.export import Dim
+
+import clave
+from clave import patterns
+from clave.lowering import LOWERINGS
+from clave.verification import Reference
+
+X = torch.linspace(-2, 3, 12).reshape(3, 4)
+BATCH = Dim("batch", min=1, max=9)
+
+
+def fn(f):
+    return Fn(f).eval()
+
+
+def plant(monkeypatch, op, wrong):
+    """An op's lowering with another operation's arguments or result: wrong(lowering, context, *args)."""
+    right = LOWERINGS[op]
+    monkeypatch.setitem(LOWERINGS, op, lambda c, *args, **kwargs: wrong(right, c, *args, **kwargs))
+
+
+def test_right_programs_pass():
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8)).eval()
+    assert clave.export(net, (X,), dynamic_shapes=({0: BATCH},), verify=True).methods
+    both = {"count": (Counter(1).eval(), (torch.ones(3),)), "net": torch.export.export(net, (X,))}
+    program = clave.export(both, verify=True)
+    module = both["count"][0]
+    assert module.total.tolist() == [1, 1, 1]  # not the state of the user's module
+    assert clave.Session(program, "cpu")(torch.ones(3), method="count").tolist() == [4, 4, 4]
+
+
+def test_the_first_node_that_differs_is_named(monkeypatch):
+    plant(monkeypatch, "aten.sin.default", lambda right, c, x: LOWERINGS["aten.cos.default"](c, x))
+    with pytest.raises(
+        clave.Error, match=r"'forward' .*: result 0 is off by .*; the first node .* is sin \(elementwise\)"
+    ):
+        clave.export(fn(lambda x: (x.exp().sin() * 2).sum(-1)), (X,), verify=True)
+    clave.export(fn(lambda x: x.exp().sin()), (X,))  # not asked to
+
+
+def test_integers_are_exact(monkeypatch):
+    plant(monkeypatch, "aten.mul.Tensor", lambda right, c, a, b: right(c, a, 3))
+    with pytest.raises(clave.Error, match=r"another in 11 of 12 elements; the first node that differs is mul"):
+        clave.export(fn(lambda x: x * 2), (torch.arange(12),), verify=True)
+
+
+def test_what_is_wrong_at_other_sizes_only(monkeypatch):
+    plant(monkeypatch, "aten.div.Tensor", lambda right, c, a, b: right(c, a, 3))
+    with pytest.raises(clave.Error, match="the first node that differs is div"):
+        clave.export(fn(lambda x: x.sum(0) / x.shape[0]), (X,), dynamic_shapes=(({0: BATCH},),), verify=True)
+
+
+def test_a_wrong_pass(monkeypatch):
+    """The nodes that are left are right: the pass is at fault."""
+
+    def drop_neg(graph):
+        for node in [n for n in graph.nodes if n.target is torch.ops.aten.neg.default]:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+        return 1
+
+    monkeypatch.setattr(patterns, "remove_copies", drop_neg)
+    with pytest.raises(
+        clave.Error, match=r"the first node that differs is exp|one of the passes is wrong: \{'copy': 1"
+    ):
+        clave.export(fn(lambda x: x.neg().exp()), (X,), verify=True)
+
+
+def test_special_values():
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0])
+    clave.export(fn(lambda x: (x * 2, x - x, torch.zeros(0), x > 0)), (x,), verify=True)
+
+
+def test_other_sizes_are_within_their_bounds():
+    module = fn(lambda x, y, n: x.sum() + y.sum() + n)
+    shapes = (({0: BATCH}, {0: 2 * BATCH, 1: Dim("k", min=5, max=5000)}, None),)
+    args = (X, torch.arange(30).reshape(6, 5), 7)
+    exported = torch.export.export(module, args, dynamic_shapes=shapes)
+    reference = Reference.of("forward", module, args, None, exported)
+    (_, _), ((x, y, n), _) = reference.inputs()
+    assert x.shape == (4, 4) and y.shape == (8, 6) and n == 7
+    assert set(y.flatten().tolist()) <= set(range(30)) and set(x.flatten().tolist()) <= set(X.flatten().tolist())
+
+
+@pytest.mark.parametrize("limit", [3, 4])
+def test_sizes_that_eager_does_not_take_are_left_out(limit):
+    def f(x):
+        torch._check(x.shape[0] <= limit)
+        return x * 2
+
+    module = fn(f)
+    exported = torch.export.export(module, (X,), dynamic_shapes=(({0: Dim.AUTO},),))
+    sizes = [args[0].shape[0] for args, _ in Reference.of("f", module, (X,), None, exported).inputs()]
+    assert sizes[0] == 3 and len(sizes) == 2 and sizes[1] <= limit
+
+
+def test_what_cannot_be_verified_is_refused_by_name():
+    with pytest.raises(clave.Error, match="'forward' cannot be verified: rand_like draws random numbers"):
+        clave.export(fn(lambda x: x + torch.rand_like(x)), (X,), verify=True)
+    graph = torch.export.export(fn(lambda x: x + 1), (X,))
+    graph._example_inputs = None
+    with pytest.raises(clave.Error, match="its graph has no example inputs"):
+        clave.export(graph, verify=True)

@@ -15,10 +15,10 @@ TURNS = 7
 TOLERANCE = 2e-4  # of the largest value: f32 sums in another order through some dozens of layers
 # Guards against getting slower, of the time over onnxruntime's: on OpenCL, on the CPU backend.
 BOUNDS = {
-    "ResNet-18": (4.5, 3.6),
-    "ResNet-50": (4.5, 3.6),
-    "MobileNetV2": (6, 6.5),
-    "ViT-S/16": (2, 2.4),
+    "ResNet-18": (2.3, 3.2),
+    "ResNet-50": (2.4, 2.9),
+    "MobileNetV2": (5, 6.5),
+    "ViT-S/16": (1.8, 2.4),
     "BERT-base, 128 tokens": (1.6, 1.8),
     "UNet": (4, 3.6),
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,36 +58,67 @@ def _any_number_of_steps() -> Iterator[None]:
             decomposition_table[op] = decomposition
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """torch logs whole graphs where it fails, for each of its attempts; the error says it in one line. Not where
+    TORCH_LOGS asks for them."""
+    loggers = [] if os.environ.get("TORCH_LOGS") else [logging.getLogger("torch")]
+    if loggers:
+        names = [n for n in logging.root.manager.loggerDict if n.startswith("torch.")]
+        loggers += [logging.getLogger(n) for n in names]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _users_line(e: BaseException) -> str:
+    """Where in the user's model an exception came from, in words; empty if that cannot be told."""
+    ours = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith((*ours, "<"))]
+    inner = [f for f in frames if f.name != "<module>" and f.line]
+    return f"; at {inner[-1].filename}:{inner[-1].lineno}: {inner[-1].line}" if inner else ""
+
+
+def _failure(module: torch.nn.Module, e: Exception) -> Error:
+    line = next((line.strip() for line in str(e).splitlines() if line.strip()), "")
+    said = f"{type(e).__name__}: {line}" if line else type(e).__name__
+    return Error(f"torch.export cannot capture {type(module).__name__}: {said}{_users_line(e)}", Code.UNSUPPORTED)
+
+
 def capture(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any, strict: bool | None
 ) -> ExportedProgram:
-    """torch.export; strict None: non-strict, and where that does not work strict."""
+    """torch.export; strict None: non-strict, and where that does not work strict. Error, from torch's own exception,
+    where torch cannot."""
     if not isinstance(module, torch.nn.Module):
         raise Error(
             f"clave.export takes a torch.nn.Module, an ExportedProgram or a .pt2 path, not {type(module).__name__}"
         )
 
-    def attempt(strict: bool) -> ExportedProgram:
-        with _any_number_of_steps():
-            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict)
-
-    if strict is not None:
-        return attempt(strict)
-    try:
-        return attempt(False)
-    except Exception as first:
+    first: Exception | None = None
+    for way in (False, True) if strict is None else (strict,):
         try:
-            return attempt(True)
-        except Exception:
-            raise first from None
+            with _any_number_of_steps(), _quiet():
+                return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=way)
+        except Exception as e:
+            first = first or e
+    assert first is not None
+    raise first if isinstance(first, Error) else _failure(module, first) from first
 
 
 def load(path: str | os.PathLike[str]) -> ExportedProgram:
+    if not os.path.exists(path):
+        raise Error(f"{os.fspath(path)}: there is no such file", Code.IO)
     try:
-        return torch.export.load(path)
+        with _quiet():
+            return torch.export.load(path)
     except Exception as e:
-        code = Code.INVALID if os.path.exists(path) else Code.IO
-        raise Error(f"{os.fspath(path)}: {str(e).splitlines()[0] if str(e) else type(e).__name__}", code) from e
+        raise Error(f"{os.fspath(path)}: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e
 
 
 def decompose(program: ExportedProgram) -> ExportedProgram:

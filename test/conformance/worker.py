@@ -319,11 +319,12 @@ def export_anew(calls: list[samples.Sample]) -> Exported:
     try:
         captured = trace.capture(module.eval(), tensors, None, None, None)
     except errors.Error as e:
-        return Exported(verdict=verdict_of(e), message=_line(e))
-    except Exception as e:
-        if is_ours(e):
-            return Exported(verdict="error", message=f"{_line(e)} at {_place(e)}")
-        return Exported(verdict="unsupported", message=f"torch.export: {_line(e)}")
+        cause = e.__cause__  # torch's own failure
+        if cause is None:
+            return Exported(verdict=verdict_of(e), message=_line(e))
+        if is_ours(cause):
+            return Exported(verdict="error", message=f"{_line(cause)} at {_place(cause)}")
+        return Exported(verdict="unsupported", message=f"torch.export: {_line(cause)}")
     nodes = {f"captured {op}": op for op in graph_ops(captured).values()}
     try:
         decomposed = trace.decompose(captured)

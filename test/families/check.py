@@ -74,7 +74,7 @@ def family(name, devices):
     except UnsupportedOp as e:
         return result | {"status": "unsupported", "reason": ", ".join(e.ops), "missing": e.ops}
     except clave.Error as e:
-        return result | {"status": "refused", "reason": str(e)}
+        return result | {"status": "no_export" if e.__cause__ else "refused", "reason": str(e)}
     except Exception as e:
         return result | {
             "status": "no_export",

@@ -317,6 +317,21 @@ def test_what_training_mode_does_not_touch_is_exported():
     check(nn.BatchNorm1d(4, track_running_stats=False), (torch.randn(5, 4),))
 
 
+class Branch(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+@pytest.mark.parametrize("strict", [None, False])
+def test_what_torch_cannot_capture_is_one_error_with_the_models_line(strict, caplog):
+    with pytest.raises(clave.Error, match=r"cannot capture Branch: .*; at .*test_export.py:\d+: if x.sum\(\) > 0") as e:
+        clave.export(Branch().eval(), (torch.randn(3),), strict=strict)
+    assert "\n" not in str(e.value) and e.value.code == clave.Code.UNSUPPORTED
+    assert type(e.value.__cause__).__module__.startswith("torch") and not caplog.records
+
+
 def test_changed_inputs_are_refused():
     with pytest.raises(clave.Error, match="in place"):
         clave.export(Fn(lambda x: x.add_(1)).eval(), (torch.randn(4),))

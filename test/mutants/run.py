@@ -37,6 +37,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "ci"))
+
+from runner import quiet_vendors
+
 WORK = ROOT / "build/mutants"
 BUILT = ["gen", "obj", "test", "stub", "clave", "libclave.a", "libclave.so", "flags"]  # of a build folder
 SAN = ["SAN=address,undefined", "BUILD=build/san"]
@@ -143,6 +147,7 @@ def environment(tree, cache):
         "CLAVE_TEST_DATA": os.environ.get("CLAVE_TEST_DATA") or str(ROOT / "../shared/data"),
         "PYTHONPATH": f"{tree / 'python'}:{tree / 'test'}",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "OCL_ICD_VENDORS": quiet_vendors(str(WORK / "vendors")),
         "LSAN_OPTIONS": f"suppressions={ROOT / 'ci/lsan.supp'}:print_suppressions=0",
         "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1",
     }

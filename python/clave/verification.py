@@ -43,7 +43,7 @@ class Reference:
             args, kwargs = program.example_inputs
             module = program.module()
         graph = copy.deepcopy(program.graph_module.graph)
-        drawn = next((n for n in graph.nodes if _is_random(n)), None)
+        drawn = next((n for n in _all_nodes(program) if _is_random(n)), None)
         if drawn is not None:
             raise Error(f"method {name!r} cannot be verified: {drawn.name} draws random numbers", Code.UNSUPPORTED)
         return cls(module, tuple(args or ()), dict(kwargs or {}), program, graph)
@@ -65,6 +65,13 @@ class Reference:
                 continue
             yield other
             return
+
+
+def _all_nodes(program: ExportedProgram) -> Iterator[torch.fx.Node]:
+    """Of the graph and of the bodies in it."""
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield from module.graph.nodes
 
 
 def _is_random(node: torch.fx.Node) -> bool:
@@ -94,10 +101,14 @@ def _difference(got: Any, want: Any) -> str | None:
     if len(a) != len(b):
         return f"{len(a)} results, not {len(b)}"
     for i, (x, y) in enumerate(zip(a, b, strict=True)):
-        what = _apart(x, y) if isinstance(y, torch.Tensor) else None if x == y or x != x else f"{x}, not {y}"
+        what = _apart(x, y) if isinstance(y, torch.Tensor) else _other_number(x, y)
         if what:
             return f"result {i} is {what}"
     return None
+
+
+def _other_number(got: Any, want: Any) -> str | None:
+    return None if got == want or (got != got and want != want) else f"{got}, not {want}"  # NaN is not itself
 
 
 def _apart(got: Any, want: torch.Tensor) -> str | None:
@@ -113,7 +124,8 @@ def _apart(got: Any, want: torch.Tensor) -> str | None:
         return "finite where the module's is not, or the other way round"
     off = (x - y)[finite].abs()
     largest, worst = (t.max().item() if t.numel() else 0.0 for t in (y[finite].abs(), off))
-    return f"off by {worst:.3g} of {largest:.3g}" if not worst <= TOLERANCE[want.dtype] * largest else None
+    allowed = TOLERANCE[want.dtype] * (largest or 1e-3)  # of what should be zeros: rounding of some thousandths
+    return f"off by {worst:.3g} of {largest:.3g}" if not worst <= allowed else None
 
 
 def _kind(x: Any) -> str:

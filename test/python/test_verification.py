@@ -9,9 +9,10 @@ from torch.export import Dim
 import clave
 from clave import patterns
 from clave.lowering import LOWERINGS
-from clave.verification import Reference
+from clave.verification import Reference, _other_number
 
 X = torch.linspace(-2, 3, 12).reshape(3, 4)
+NAN = float("nan")
 BATCH = Dim("batch", min=1, max=9)
 
 
@@ -74,7 +75,14 @@ def test_a_wrong_pass(monkeypatch):
 
 def test_special_values():
     x = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0])
-    clave.export(fn(lambda x: (x * 2, x - x, torch.zeros(0), x > 0)), (x,), verify=True)
+    clave.export(fn(lambda x: (x * 2, x - x, torch.zeros(0), x > 0, x * 0)), (x,), verify=True)
+
+
+@pytest.mark.parametrize(
+    "got, want, same", [(1, 1, True), (NAN, NAN, True), (NAN, 1.0, False), (1.0, NAN, False), (1, 2, False)]
+)
+def test_numbers_among_the_results(got, want, same):
+    assert (_other_number(got, want) is None) == same
 
 
 def test_other_sizes_are_within_their_bounds():
@@ -103,6 +111,9 @@ def test_sizes_that_eager_does_not_take_are_left_out(limit):
 def test_what_cannot_be_verified_is_refused_by_name():
     with pytest.raises(clave.Error, match="'forward' cannot be verified: rand_like draws random numbers"):
         clave.export(fn(lambda x: x + torch.rand_like(x)), (X,), verify=True)
+    branches = fn(lambda x: torch.cond(x.sum() > 0, lambda x: x + torch.rand_like(x), lambda x: x * 1, (x,)))
+    with pytest.raises(clave.Error, match=r"'forward' cannot be verified: .* draws random numbers"):
+        clave.export(branches, (X,), verify=True)
     graph = torch.export.export(fn(lambda x: x + 1), (X,))
     graph._example_inputs = None
     with pytest.raises(clave.Error, match="its graph has no example inputs"):

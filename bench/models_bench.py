@@ -20,7 +20,7 @@ BOUNDS = {
     "MobileNetV2": (5, 6.5),
     "ViT-S/16": (1.8, 2.4),
     "BERT-base, 128 tokens": (1.6, 1.8),
-    "UNet": (4, 3.6),
+    "UNet": (2.6, 3),
 }
 HEAD = [
     "| model, device | ms | over onnxruntime's: median of 7 turns (least to most) | over torch's "

@@ -329,7 +329,7 @@ def show(result):
 
 def score(results):
     dead = sum(r.verdict == "noticed" for r in results)
-    return f"{dead} of {len(results)} planted faults are noticed ({100 * dead / max(1, len(results)):.0f} %)"
+    return f"{dead} of {len(results)} planted faults are noticed ({100 * dead // max(1, len(results))} %)"
 
 
 def write(results):

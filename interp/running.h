@@ -158,9 +158,9 @@ clave_status create_state(session *s) STATUS_CHECK;
 /* ---- bind.c ---- arenas and the addresses of slots */
 clave_status binding_create(session *s, schedule *p, binding **out) STATUS_CHECK; /* takes p over */
 void binding_destroy(session *s, binding *b);                                     /* takes NULL */
-/* All addresses of the root, with which a run begins. */
 /* Whether the session's memory suffices for what the schedule and the session have. */
 bool fits_budget(const session *s, const schedule *p);
+/* All addresses of the root, with which a run begins. */
 clave_status bind_root(const running *r) STATUS_CHECK;
 /* Goes on with a schedule made of b->p, which it takes over. *before, if given, gets b->p, which is
  * released else; an error leaves b->p. */

@@ -106,14 +106,18 @@ def chain(op):
     return Chain()
 
 
-def bench_launch(args):
-    """Softmaxes of two rows of two, and as many launches of a small kernel in the same context, without clave."""
+def softmaxes(args):
+    """The program of 1,000 softmaxes of two rows of two."""
     import torch
 
-    softmaxes = save(
-        args.work / "overhead.clv", {"forward": (chain(lambda x: torch.softmax(x, -1)), (torch.zeros(2, 2),))}
-    )
-    runs = [tool(args, "launch", softmaxes, args.device, 101) for _ in range(5)]
+    softmax = chain(lambda x: torch.softmax(x, -1)), (torch.zeros(2, 2),)
+    return save(args.work / "overhead.clv", {"forward": softmax})
+
+
+def bench_launch(args):
+    """Those softmaxes, and as many launches of a small kernel in the same context, without clave."""
+    program = softmaxes(args)
+    runs = [tool(args, "launch", program, args.device, 101) for _ in range(5)]
     ours, own, ratio = (statistics.median(r[k] for r in runs) for k in ("clave_us", "driver_us", "ratio"))
     head = "| launches | clave, µs an op | the driver alone, µs a launch | ratio | should be at most |"
     return [head, "|---|---|---|---|---|", f"| {args.device} | {ours:.2f} | {own:.2f} | {ratio:.2f} | 1.4 |"]
@@ -124,13 +128,12 @@ def bench_overhead(args):
     process is either fast or slow throughout, by where its threads come to lie: hence several."""
     import torch
 
-    softmax = chain(lambda x: torch.softmax(x, -1)), (torch.zeros(2, 2),)
-    softmaxes = save(args.work / "overhead.clv", {"forward": softmax})
+    small = softmaxes(args)
     launches = save(args.work / "launches.clv", {"forward": (chain(lambda x: x.cumsum(0)), (torch.zeros(1),))})
     rows = []
     for name, program, device, bound in (
-        (args.device, softmaxes, args.device, 10),
-        ("cpu", softmaxes, "cpu", 1),
+        (args.device, small, args.device, 10),
+        ("cpu", small, "cpu", 1),
         ("cpu, launch alone", launches, "cpu", None),
     ):
         runs = [tool(args, "run", program, device, 21) for _ in range(7)]

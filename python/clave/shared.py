@@ -116,12 +116,12 @@ class Shared:
     def tensor(self, program: ExportedProgram, spec: InputSpec) -> Slot | Complex:
         """The slot of a parameter, buffer or constant of a graph."""
         name = str(spec.target)
-        data = _data(program, name)
+        data = data_of(program, name)
         return self._state(name, data) if data in self._states else self.constant(data, name)
 
     def state(self, program: ExportedProgram, name: str) -> Slot:
         """The slot of a tensor that the graph changes."""
-        return self._state(name, _data(program, name))
+        return self._state(name, data_of(program, name))
 
     def _state(self, name: str, data: torch.Tensor) -> Slot:
         where = _where(data)
@@ -157,7 +157,8 @@ class Shared:
         return self._by_content[key]
 
 
-def _data(program: ExportedProgram, name: str) -> torch.Tensor:
+def data_of(program: ExportedProgram, name: str) -> torch.Tensor:
+    """A parameter, buffer or constant of a graph by its name there."""
     data = program.state_dict.get(name)
     return program.constants[name] if data is None else data
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import os
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,29 +60,40 @@ def _any_number_of_steps() -> Iterator[None]:
             decomposition_table[op] = decomposition
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch logs whole graphs where it fails, for each of its attempts; the error says it in one line. Not where
-    TORCH_LOGS asks for them."""
-    loggers = [] if os.environ.get("TORCH_LOGS") else [logging.getLogger("torch")]
-    if loggers:
-        names = [n for n in logging.root.manager.loggerDict if n.startswith("torch.")]
-        loggers += [logging.getLogger(n) for n in names]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+class _Silence:
+    """Keeps torch's loggers silent while any thread is inside: torch logs whole graphs where it fails, for each of its
+    attempts, and the error says it in one line. Not where TORCH_LOGS asks for them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._levels: dict[logging.Logger, int] = {}  # as they were before the first thread
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1 and not os.environ.get("TORCH_LOGS"):
+                names = [n for n in logging.root.manager.loggerDict if n.partition(".")[0] == "torch"]
+                self._levels = {logger: logger.level for logger in map(logging.getLogger, names)}
+                for logger in self._levels:
+                    logger.setLevel(logging.CRITICAL + 1)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                for logger, level in self._levels.items():
+                    logger.setLevel(level)
+
+
+_quiet = _Silence()
 
 
 def _users_line(e: BaseException) -> str:
-    """Where in the user's model an exception came from, in words; empty if that cannot be told."""
-    ours = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
-    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith((*ours, "<"))]
-    inner = [f for f in frames if f.name != "<module>" and f.line]
+    """The innermost line that is neither torch's nor ours and that torch called; empty if there is none."""
+    torchs, ours = (os.path.dirname(f) + os.sep for f in (torch.__file__, __file__))
+    below = itertools.dropwhile(lambda f: not f.filename.startswith(torchs), traceback.extract_tb(e.__traceback__))
+    inner = [f for f in below if f.line and not f.filename.startswith((torchs, ours, "<"))]
     return f"; at {inner[-1].filename}:{inner[-1].lineno}: {inner[-1].line}" if inner else ""
 
 
@@ -103,7 +116,7 @@ def capture(
     first: Exception | None = None
     for way in (False, True) if strict is None else (strict,):
         try:
-            with _any_number_of_steps(), _quiet():
+            with _any_number_of_steps(), _quiet:
                 return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=way)
         except Exception as e:
             first = first or e
@@ -115,7 +128,7 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram:
     if not os.path.exists(path):
         raise Error(f"{os.fspath(path)}: there is no such file", Code.IO)
     try:
-        with _quiet():
+        with _quiet:
             return torch.export.load(path)
     except Exception as e:
         raise Error(f"{os.fspath(path)}: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e

@@ -17,7 +17,7 @@ from clave import _tensors
 from clave.errors import Code, Error
 from clave.program import Program
 from clave.session import Session
-from clave.shared import is_state_update
+from clave.shared import data_of, is_state_update
 
 # Allowed difference over the largest magnitude of the tensor, as of `clave verify`; the rest is exact. For f32 it is
 # ten times that: a deep network adds in another order than torch.
@@ -48,22 +48,23 @@ class Reference:
             raise Error(f"method {name!r} cannot be verified: {drawn.name} draws random numbers", Code.UNSUPPORTED)
         return cls(module, tuple(args or ()), dict(kwargs or {}), program, graph)
 
-    def results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The module's own, which keeps its state."""
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The module's own results. It keeps its state."""
         changes = any(is_state_update(s) for s in self.program.graph_signature.output_specs)
         module = copy.deepcopy(self.module) if changes else self.module
         with torch.no_grad():
             return module(*args, **kwargs)
 
-    def inputs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-        """The example, and where sizes are symbolic one of other sizes that eager takes."""
-        yield self.args, self.kwargs
-        for other in _of_other_sizes(self.program, self.args, self.kwargs):
+    def runs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], Any]]:
+        """(args, kwargs, the module's results) of the example, and where sizes are symbolic of other sizes that the
+        module takes."""
+        yield self.args, self.kwargs, self._run(self.args, self.kwargs)
+        for args, kwargs in _of_other_sizes(self.program, self.args, self.kwargs):
             try:
-                self.results(*other)
+                want = self._run(args, kwargs)
             except Exception:  # what an index may be, say, can depend on the sizes
                 continue
-            yield other
+            yield args, kwargs, want
             return
 
 
@@ -83,10 +84,9 @@ def verify(program: Program, references: dict[str, Reference]) -> None:
     """Error where a method gives something else than its module."""
     session = Session(program, "cpu")
     for name, reference in references.items():
-        for args, kwargs in reference.inputs():
+        for args, kwargs, want in reference.runs():
             session.reset()
-            got = session(*args, method=name, **kwargs)
-            what = _difference(got, reference.results(args, kwargs))
+            what = _difference(session(*args, method=name, **kwargs), want)
             if what:
                 where = _first_node(program, name, reference, args, kwargs)
                 raise Error(f"method {name!r} does not give what the module gives: {what}; {where}")
@@ -124,7 +124,7 @@ def _apart(got: Any, want: torch.Tensor) -> str | None:
         return "finite where the module's is not, or the other way round"
     off = (x - y)[finite].abs()
     largest, worst = (t.max().item() if t.numel() else 0.0 for t in (y[finite].abs(), off))
-    allowed = TOLERANCE[want.dtype] * (largest or 1e-3)  # of what should be zeros: rounding of some thousandths
+    allowed = TOLERANCE[want.dtype] * (largest or 1e-3)  # zeros may come out as what rounding leaves of small numbers
     return f"off by {worst:.3g} of {largest:.3g}" if not worst <= allowed else None
 
 
@@ -182,8 +182,7 @@ def _graph_inputs(program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[
         if spec.kind == InputKind.USER_INPUT:
             yield next(given)
         else:
-            data = program.state_dict.get(spec.target)
-            yield program.constants.get(spec.target) if data is None else data
+            yield data_of(program, str(spec.target))
 
 
 # ---------------------------------------------------------------- other sizes
@@ -192,7 +191,7 @@ def _graph_inputs(program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[
 def _of_other_sizes(
     program: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Inputs in which every symbolic size is another than in the example, within its bounds."""
+    """Inputs in which symbolic sizes are others than in the example, where their bounds allow it."""
     leaves, spec = pytree.tree_flatten((args, kwargs))
     nodes = [n for n in program.graph_module.graph.nodes if n.op == "placeholder"][-len(leaves) :] if leaves else []
     values = [n.meta.get("val") for n in nodes]

@@ -220,6 +220,18 @@ def test_greedy_tokens_are_those_of_generate():
     assert got == want
 
 
+@torch.no_grad()
+def test_two_caches_of_one_model():
+    """Each goes on where it was."""
+    model = model_of("Llama")
+    want = model(IDS).logits[0]
+    a, b = (clave.llm.use_kv_cache(model, rows) for rows in (64, 40))
+    for cached in (a, b):
+        cached(IDS[:, :8], 0)
+    for cached in (b, a):
+        torch.testing.assert_close(cached(IDS[:, 8:12], 8)[0], want[11], rtol=1e-4, atol=1e-4)
+
+
 def test_a_model_that_does_more_is_refused():
     with pytest.raises(clave.Error, match="GptOssAttention has s_aux"):
         clave.llm.use_kv_cache(model_of("GptOss", num_local_experts=2, head_dim=16), 64)

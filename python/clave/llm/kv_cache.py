@@ -64,7 +64,8 @@ class KVCache(torch.nn.Module):
 class _Caches:
     """What the attention of a model finds: the caches by layer, and the position of the tokens, while it is called."""
 
-    def __init__(self) -> None:
+    def __init__(self, implementation: str) -> None:
+        self.implementation = implementation  # of attention, as the model had it
         self.of_layer: Any = None  # (n_layers) KVCache
         self.position: torch.Tensor | None = None
         self.probed: list[tuple[torch.nn.Module, _Layer]] | None = None  # calls of a probe, in their order
@@ -132,11 +133,11 @@ def use_kv_cache(
     _register()
     _refuse_other_layers(model.config)
     model.eval()
-    tokens, before = _random_tokens(model.config, max_context), model.config._attn_implementation
+    tokens, before, holder = _random_tokens(model.config, max_context), model.config._attn_implementation, _hold(model)
     model.set_attn_implementation(NAME)
     try:
-        holder, layers = _probe(model)
-        model.set_attn_implementation(before)
+        layers = _probe(model, holder)
+        model.set_attn_implementation(holder.implementation)
         want = _logits(model, tokens)
         model.set_attn_implementation(NAME)
         _compare(model, holder, layers, tokens, want)
@@ -164,12 +165,18 @@ def _refuse_other_layers(config: Any) -> None:
         raise _unsupported(f"{config.model_type} has layers of {', '.join(sorted(kinds))}")
 
 
-def _probe(model: Any) -> tuple[_Caches, list[_Layer]]:
+def _hold(model: Any) -> _Caches:
+    """What the model's attention modules find; one for all caches that a model is given."""
+    modules = [m for m in model.modules() if hasattr(m, "layer_idx")]
+    held = (getattr(m, _HOLDER, None) for m in modules)
+    holder = next(filter(None, held), None) or _Caches(model.config._attn_implementation)
+    for module in modules:
+        object.__setattr__(module, _HOLDER, holder)  # no part of the module
+    return holder
+
+
+def _probe(model: Any, holder: _Caches) -> list[_Layer]:
     """What each layer's attention is given for a single token."""
-    holder = _Caches()
-    for module in model.modules():
-        if hasattr(module, "layer_idx"):
-            object.__setattr__(module, _HOLDER, holder)  # no part of the module
     holder.probed = []
     token = torch.zeros(1, 1, dtype=torch.int64)
     with torch.no_grad():
@@ -181,7 +188,7 @@ def _probe(model: Any) -> tuple[_Caches, list[_Layer]]:
         raise _unsupported(f"{len(found)} of the {n} layers of {kind} use transformers' attention interface")
     if len(calls) != n:
         raise _unsupported(f"{kind} attends {len(calls)} times in {n} layers: a cache is of one attention")
-    return holder, [found[i] for i in range(n)]
+    return [found[i] for i in range(n)]
 
 
 # ---------------------------------------------------------------- comparison with the model as it was

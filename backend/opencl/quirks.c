@@ -15,8 +15,8 @@ typedef struct quirk {
   bool first_alone;    /* no two threads may launch a kernel for the first time at once */
   bool serial_builds;  /* a process builds one kernel at a time, under a lock */
   bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
-  size_t large_grid;   /* compiles a kernel anew for every local size, and where a global size is
-                          below   this */
+  size_t large_grid;   /* compiles a kernel anew for each local size, and for launches of which a
+                          global size is this or more */
   const char *files;   /* the variable that names the folder of its own files */
 } quirk;
 

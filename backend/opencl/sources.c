@@ -36,7 +36,7 @@ static const char kernel_head[] = "__kernel void ";
 /* Whether the kernel that begins in this line is `kernel`. */
 static bool begins_kernel(const char *line, size_t n, const char *kernel) {
   line += sizeof kernel_head - 1, n -= sizeof kernel_head - 1;
-  return begins_with(line, n, kernel) && line[strlen(kernel)] == '(';
+  return n > strlen(kernel) && begins_with(line, n, kernel) && line[strlen(kernel)] == '(';
 }
 
 static bool ends_head(const char *line, size_t n) {

@@ -24,7 +24,7 @@ _FILLS = {
     f"aten.{n}.default"
     for n in "full full_like new_full zeros zeros_like new_zeros ones ones_like new_ones scalar_tensor".split()
 }
-_AS_THEY_LIE = ("aten.view.default", "aten._unsafe_view.default")  # reshapes for strides that allow it
+_STRIDED_VIEWS = ("aten.view.default", "aten._unsafe_view.default")  # reshapes for strides that allow it
 _WIDER = {  # what holds every value of the key
     torch.float16: (torch.float32, torch.float64),
     torch.bfloat16: (torch.float32, torch.float64),
@@ -143,7 +143,7 @@ class _Constants:
             return _filled(node)
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: self.known[n])
         with torch.no_grad():
-            if op_name(node.target) in _AS_THEY_LIE:  # in a copy that went, so the strides may be others
+            if op_name(node.target) in _STRIDED_VIEWS:  # in a copy that went, so the strides may be others
                 return args[0].reshape(args[1])
             return node.target(*args, **kwargs)  # type: ignore[operator]
 

@@ -133,7 +133,7 @@ check: ## installs what is missing, builds, and runs the tests (20 minutes at mo
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py
-check-all: ## all of what make check runs a part of, and what is long: hours
+check-all: ## all of what make check runs a part of, and what is long: hours; goes on where it was stopped
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@SAN="$(SAN)" DEVICE="$(DEVICE)" BUILD="$(BUILD)" .venv/bin/python ci/check.py --all

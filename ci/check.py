@@ -1,7 +1,8 @@
 """Runs every test of the project, part by part, with a time for each, and closes with `N passed, N failed`.
 
 Environment: BUILD (build folder), SAN and DEVICE (then only the C suite and the op cases run, with those),
-CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too), --only PART,PART, --list.
+CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too; goes on where a run of the same commit was
+stopped), --only PART,PART, --list.
 """
 
 import argparse
@@ -187,6 +188,8 @@ def main():
     begin = time.monotonic()
     try:
         r.part("build", lambda r: make(r, "all", "tests"))
+        if args.all:
+            r.resume()
         if not r.failed:
             for name, f in choose(args):
                 r.part(name, f)

@@ -3,6 +3,7 @@ skipped."""
 
 import collections
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -113,6 +114,7 @@ class Runner:
         self.skipped = collections.Counter()
         self.turn = self.commit()
         self.parts = []
+        self.kept, self.record = {}, None
         self.lock = threading.Lock()  # of the counts and the output
         self.env = dict(os.environ)
         for name in ("CLAVE_DEVICE", "CLAVE_CACHE_DIR", "CLAVE_KERNEL_DIR", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
@@ -143,11 +145,36 @@ class Runner:
         return p.stdout.strip() or "none"
 
     def part(self, name, function):
+        """Runs a part, or takes over what `kept` says of it."""
         print(f"== {name}", flush=True)
-        begin, passed, failed = time.monotonic(), self.passed, self.failed
+        if name in self.kept:
+            seconds, passed, skipped = self.kept[name]
+            self.passed += passed
+            self.skipped.update(skipped)
+            self.parts.append((name, seconds, passed, 0))
+            print(f"   {seconds:.1f} s, {passed} passed, at an earlier start", flush=True)
+            return
+        begin, passed, failed, skipped = time.monotonic(), self.passed, self.failed, self.skipped.copy()
         function(self)
         self.parts.append((name, time.monotonic() - begin, self.passed - passed, self.failed - failed))
         print("   {1:.1f} s, {2} passed, {3} failed".format(*self.parts[-1]), flush=True)
+        if self.failed == failed:
+            self.keep(name, *self.parts[-1][1:3], self.skipped - skipped)
+
+    def resume(self):
+        """From now on parts that pass are kept in a file of this commit, and those of that file not run again: a run of
+        hours can be stopped and started anew. Not where files differ from the commit."""
+        dirty = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
+        if self.turn == "none" or dirty.strip():
+            return
+        self.record = ROOT / self.build / f"check-{self.turn}.json"
+        if self.record.exists():
+            self.kept = json.loads(self.record.read_text())
+
+    def keep(self, name, seconds, passed, skipped):
+        if self.record:
+            self.kept[name] = [seconds, passed, dict(skipped)]
+            self.record.write_text(json.dumps(self.kept))
 
     def attempt(self, command, env, timeout):
         """(exit status, output)"""
@@ -171,6 +198,7 @@ class Runner:
 
     def run(self, command, name, env=None, timeout=900):
         """Runs one command; its counts are added, its output is shown only if something failed."""
+        begin = time.monotonic()
         code, output = self.attempt(command, env, timeout)
         if LEAK_CHECK_FAILED in output:
             code, output = self.attempt(command, env, timeout)
@@ -184,6 +212,9 @@ class Runner:
                 lines = output.rstrip().splitlines()
                 print("\n".join(lines[-150:]))
                 print(f"FAILED (exit {code}): {name}", flush=True)
+            if self.everything:
+                took = time.monotonic() - begin
+                print(f"   {took:.0f} s, {passed} passed, {failed} failed: {name[:120]}", flush=True)
         return code == 0
 
     def run_all(self, jobs, timeout=900):

@@ -1,7 +1,7 @@
 """Runs every test of the project, part by part, with a time for each, and closes with `N passed, N failed`.
 
 Environment: BUILD (build folder), SAN and DEVICE (then only the C suite and the op cases run, with those),
-CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too; goes on where a run of the same commit was
+CLAVE_TEST_DATA (default ../shared/data). Options: --all (everything long too; goes on where a run of this commit was
 stopped), --only PART,PART, --list.
 """
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "interp/host_copy.h"
+#include "serialize/copy.h"
 #include "serialize/encode.h"
 
 /* ---------------------------------------------------------------- common */
@@ -384,7 +385,7 @@ static void add_instruction(clave_builder *b, ir_op type, const char *name) {
     const ir_field *f = &table->fields[i];
     const uint32_t none = IR_NONE;
     field_set_default(f, op);
-    if (builder_names_body(f)) memcpy((char *)op + f->offset, &none, sizeof none);
+    if (field_names_chain(f)) memcpy((char *)op + f->offset, &none, sizeof none);
   }
   b->table = table;
   b->op = op;
@@ -424,69 +425,21 @@ static clave_status number_slots(clave_builder *b, uint32_t **numbers) {
   return NULL;
 }
 
-typedef struct numbering {
-  const uint32_t *slots; /* by the index of a tensor */
-  uint32_t first_body;   /* chain of body 0 */
-} numbering;
-
-static void number_table(const numbering *to, const ir_table *table, void *base);
-
-static void number_field(const numbering *to, const ir_field *f, char *at) {
-  uint32_t index;
-  void *made;
-  memcpy(&index, at, sizeof index);
-  if (f->kind == IR_FIELD_TID && index != IR_NONE) index = to->slots[index];
-  if (builder_names_body(f)) index += to->first_body;
-  memcpy(at, &index, sizeof index);
-  if (f->kind != IR_FIELD_TABLE) return;
-  memcpy(&made, at, sizeof made);
-  if (made) number_table(to, f->table, made);
-}
-
-static void number_vector(const numbering *to, const ir_field *f, void *base) {
-  ir_field item = vector_item_field(f);
-  ir_vector v = vector_at(f, base);
-  size_t size = vector_item_size(f);
-  for (uint32_t i = 0; i < v.count; i++) {
-    char *at = (char *)v.items + i * size;
-    if (item.kind == IR_FIELD_TABLE) {
-      number_table(to, f->table, at);
-    } else {
-      number_field(to, &item, at);
-    }
-  }
-}
-
-/* Replaces the indices of tensors and bodies by the program's numbers. */
-static void number_table(const numbering *to, const ir_table *table, void *base) {
-  for (uint32_t i = 0; i < table->n_fields; i++) {
-    const ir_field *f = &table->fields[i];
-    char *at = (char *)base + f->offset;
-    if (f->kind == IR_FIELD_UNION) {
-      ir_op op;
-      void *fields;
-      memcpy(&op, (char *)base + f->type_offset, sizeof op);
-      memcpy(&fields, at, sizeof fields);
-      number_table(to, ir_op_tables[op], fields);
-    } else if (f->kind == IR_FIELD_TIDS || f->kind == IR_FIELD_TABLES) {
-      number_vector(to, f, base);
-    } else if (f->kind == IR_FIELD_TID || f->kind == IR_FIELD_TABLE || builder_names_body(f)) {
-      number_field(to, f, at);
-    }
-  }
-}
-
 static clave_status number_all(clave_builder *b) {
-  uint32_t *numbers;
-  numbering to = {.first_body = b->ir.chains.count};
-  TRY(number_slots(b, &numbers));
-  to.slots = numbers;
+  uint32_t *slots, *chains = mem_pool_alloc(b->pool, (size_t)b->bodies.count + 1, sizeof *chains);
+  if (!chains) return status_no_memory();
+  TRY(number_slots(b, &slots));
   for (uint32_t i = 0; i < b->bodies.count; i++) {
+    chains[i] = b->ir.chains.count;
     ir_chain *c = builder_append(b, &b->ir.chains, sizeof *c);
     if (!c) return status_no_memory();
     *c = b->bodies.items[i];
   }
-  number_table(&to, &ir_program_table, &b->ir);
+  table_numbers to = {.tensors = slots,
+                   .n_tensors = b->ir.tensors.count,
+                   .chains = chains,
+                   .n_chains = b->bodies.count};
+  table_renumber(&to, &ir_program_table, &b->ir);
   return NULL;
 }
 

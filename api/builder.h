@@ -59,7 +59,5 @@ clave_status builder_ints(clave_builder *b, const int64_t *literals, const clave
 /* ---- builder_fields.c ---- */
 /* Checks that the instruction being built has all that it needs; then there is none. */
 void builder_close_op(clave_builder *b);
-/* Does this field of an op name a body? */
-bool builder_names_body(const ir_field *f);
 
 #endif

@@ -5,11 +5,6 @@
 
 /* ---------------------------------------------------------------- finding */
 
-bool builder_names_body(const ir_field *f) {
-  size_t n = strlen(f->name), tail = strlen("_chain");
-  return f->kind == IR_FIELD_U32 && n > tail && strcmp(f->name + n - tail, "_chain") == 0;
-}
-
 static clave_status find_field(const clave_builder *b, const char *name, const ir_field **out) {
   if (!b->table) return INVALID("field '%.200s' of no op", name ? name : "");
   for (uint32_t i = 0; name && i < b->table->n_fields; i++) {
@@ -45,7 +40,7 @@ static const char *const type_names[] = {
 };
 
 static clave_status wrong_type(const ir_field *f, const char *given) {
-  const char *is = builder_names_body(f) ? "a body" : type_names[f->kind];
+  const char *is = field_names_chain(f) ? "a body" : type_names[f->kind];
   return INVALID("is %s, which takes no %s", is, given);
 }
 
@@ -69,7 +64,7 @@ static clave_status put_int(const ir_field *f, char *at, int64_t v) {
       memcpy(at, &small, sizeof small);
       return NULL;
     case IR_FIELD_U32:
-      if (builder_names_body(f)) return wrong_type(f, "integer");
+      if (field_names_chain(f)) return wrong_type(f, "integer");
       memcpy(at, &word, sizeof word);
       return NULL;
     case IR_FIELD_I64:
@@ -199,7 +194,7 @@ void clave_builder_set_body(clave_builder *b, const char *field, clave_id body) 
   char *at = begin_set(b, field, &f);
   if (!at) return;
   clave_status st =
-      builder_names_body(f) ? builder_index(b, body, ID_BODY, &index) : wrong_type(f, "body");
+      field_names_chain(f) ? builder_index(b, body, ID_BODY, &index) : wrong_type(f, "body");
   end_put(b, field, at, st, &index, sizeof index);
 }
 
@@ -281,7 +276,7 @@ void clave_builder_step(clave_builder *b, const char *kind, clave_dtype type,
 
 static bool is_missing(const ir_field *f, const void *op) {
   uint32_t index;
-  if (builder_names_body(f)) {
+  if (field_names_chain(f)) {
     memcpy(&index, (const char *)op + f->offset, sizeof index);
     return index == IR_NONE;
   }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "serialize/encode.h"
 
 /* ---------------------------------------------------------------- lifetime */
 
@@ -59,6 +60,19 @@ clave_status clave_program_create(const void *flatbuffer, size_t size,
 clave_status clave_program_save(const clave_program *c, const char *path) {
   return program_save(c->p, path);
 }
+clave_status clave_program_encode(const clave_program *c, void **flatbuffer, size_t *bytes) {
+  text t = {0};
+  *flatbuffer = NULL;
+  *bytes = 0;
+  clave_status st = encode_flatbuffer(&c->p->ir, &t);
+  if (st) {
+    text_free(&t);
+    return st;
+  }
+  *flatbuffer = t.data;
+  *bytes = t.size;
+  return NULL;
+}
 clave_status clave_program_check_hashes(const clave_program *c) {
   return program_check_hashes(c->p);
 }
@@ -70,6 +84,7 @@ void clave_program_destroy(clave_program *c) {
   free(c->stores);
   free(c->executables);
   program_destroy(c->p);
+  clave_program_destroy(c->base);
   mem_pool_destroy(c->pool);
   mutex_destroy(c->lock);
   free(c);

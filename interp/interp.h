@@ -4,6 +4,32 @@
 #include "backend/backend.h"
 #include "serialize/program.h"
 
+/* Passes that no device matters to (passes/passes.h). */
+typedef struct optimize_options {
+  const char *const *passes; /* (n_passes) names; NULL: all */
+  uint32_t n_passes;
+  /* Runs a program without inputs, which it takes: outputs[i] has room for its output i. NULL:
+   * constants are not computed. */
+  clave_status (*evaluate)(void *ctx, program *p, void *const *outputs);
+  void *ctx;
+} optimize_options;
+typedef struct optimize_row {
+  const char *name;
+  uint32_t applied; /* how often */
+  int64_t removed;  /* nodes, less those added */
+  text refused;     /* why its last result was not taken; empty: it was */
+} optimize_row;
+typedef struct optimize_report {
+  optimize_row *rows; /* (n) by pass, in their order */
+  uint32_t n;
+} optimize_report;
+/* A program that computes the same; its constants' bytes are in part those of `p`, which must
+ * outlive it. report: to be freed, if the status is good. */
+clave_status program_optimize(const program *p, const optimize_options *o, program **out,
+                              optimize_report *report) STATUS_CHECK;
+void optimize_report_free(optimize_report *r);
+uint64_t program_count_all_nodes(const program *p);
+
 enum { MAX_BACKENDS = 4 };
 
 /* Devices, the preferred one first. */

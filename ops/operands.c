@@ -35,22 +35,23 @@ static uint32_t reused_tid(const ir_table *t, const void *op, const char *name) 
   return IR_NONE;
 }
 
-/* The slot of number `item` in a field; IR_NONE: there is none. */
-static uint32_t slot_of_field(const void *op, const ir_field *f, uint32_t item) {
-  if (f->kind == IR_FIELD_TID) return item ? IR_NONE : read_u32(field_at(op, f));
-  if (f->kind != IR_FIELD_TIDS) return IR_NONE;
+/* Where the slot of number `item` in a field stands; NULL: there is none. */
+static const uint32_t *slot_of_field(const void *op, const ir_field *f, uint32_t item) {
+  const uint32_t *at = field_at(op, f);
+  if (f->kind == IR_FIELD_TID) return item || *at == IR_NONE ? NULL : at;
+  if (f->kind != IR_FIELD_TIDS) return NULL;
   const ir_u32s *tids = field_at(op, f);
-  return item < tids->count ? tids->items[item] : IR_NONE;
+  return item < tids->count && tids->items[item] != IR_NONE ? &tids->items[item] : NULL;
 }
 
 bool next_operand(operand_iter *i) {
   const ir_table *t = ir_op_tables[i->ins->op_type];
   for (; i->field < t->n_fields; i->field++, i->item = 0) {
     const ir_field *f = &t->fields[i->field];
-    uint32_t tid = slot_of_field(i->ins->op, f, i->item);
-    if (tid == IR_NONE) continue;
-    i->o = (operand){tid, f->flags & (IR_OUT | IR_DENSE | IR_ROWS), f->name,
-                     reused_tid(t, i->ins->op, f->reuses)};
+    const uint32_t *at = slot_of_field(i->ins->op, f, i->item);
+    if (!at) continue;
+    i->o = (operand){*at, f->flags & (IR_OUT | IR_DENSE | IR_ROWS), f->name,
+                     reused_tid(t, i->ins->op, f->reuses), at};
     i->item++;
     return true;
   }

@@ -47,6 +47,7 @@ typedef struct operand {
   unsigned flags;    /* the field's IR_OUT, IR_DENSE, IR_ROWS */
   const char *field; /* its name in the schema */
   uint32_t reuses;   /* outputs with `reuses`: the Tid of that operand, else IR_NONE */
+  const uint32_t *at; /* where tid stands, in the op or its vector */
 } operand;
 typedef struct operand_iter {
   operand o;

@@ -24,8 +24,7 @@ static clave_status bind_given(program *p, const constant_data *constants, size_
   return hash_constants(p, &p->ir.consts_hash);
 }
 
-/* The highest `since` of the ops. */
-static uint32_t needed_version(const ir_program *p) {
+uint32_t needed_version(const ir_program *p) {
   int version = 0;
   for (uint32_t c = 0; c < p->chains.count; c++) {
     const ir_instructions *list = &p->chains.items[c].instructions;
@@ -57,4 +56,14 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
   }
   *out = p;
   return NULL;
+}
+
+clave_status program_finish_copy(program *p, const program *from) {
+  for (uint32_t i = 0; i < from->n_sections; i++) {
+    const program_section *s = &from->sections[i];
+    char tag[sizeof s->tag + 1] = {0};
+    memcpy(tag, s->tag, sizeof s->tag);
+    TRY(program_set_section(p, tag, s->data, s->size, s->required));
+  }
+  return hash_constants(p, &p->ir.consts_hash);
 }

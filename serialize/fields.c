@@ -31,6 +31,11 @@ bool field_is_vector(ir_field_kind kind) {
          kind == IR_FIELD_TABLES;
 }
 
+bool field_names_chain(const ir_field *f) {
+  size_t n = strlen(f->name), tail = strlen("_chain");
+  return f->kind == IR_FIELD_U32 && n > tail && strcmp(f->name + n - tail, "_chain") == 0;
+}
+
 ir_field vector_item_field(const ir_field *f) {
   ir_field item = {.name = f->name, .table = f->table};
   switch (f->kind) {

@@ -16,6 +16,8 @@ typedef struct ir_vector {
 } ir_vector;
 
 bool field_is_vector(ir_field_kind kind);
+/* A control op's body: then_chain, body_chain, ... */
+bool field_names_chain(const ir_field *f);
 /* One entry of a vector field as a field of its own, at offset 0. */
 ir_field vector_item_field(const ir_field *f);
 size_t vector_item_size(const ir_field *f);

@@ -54,6 +54,8 @@ clave_status program_load(const char *path, const char *consts, program **out) S
  * consts_hash and version. */
 clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,
                             size_t n_constants, program **out) STATUS_CHECK;
+/* Gives a program that was made of another its sections and metadata, and the constants' hash. */
+clave_status program_finish_copy(program *p, const program *from) STATUS_CHECK;
 /* By the ending: .clv, or .json with consts.safetensors beside it (none if there are no constants).
  * Each file is written whole or not at all. Refuses to replace a consts.safetensors that is not
  * this program's own. */

@@ -13,6 +13,9 @@ clave_status bind_constant(program *p, uint32_t i, const void *data) STATUS_CHEC
  * constants. */
 clave_status hash_constants(const program *p, uint64_t *out) STATUS_CHECK;
 
+/* ---- create.c ---- */
+uint32_t needed_version(const ir_program *p); /* the highest `since` of its ops */
+
 /* ---- .clv ---- */
 bool is_clv(const void *bytes, size_t size);
 /* Decodes, verifies and binds what is in `bytes`, which outlive p. */

@@ -1,16 +1,29 @@
-/* The table of passes. */
+/* The tables of passes. */
 #include "interp/passes/passes.h"
+
+/* Layer norms before RMS norms: what is left of one without its mean is the other. */
+const program_pass program_passes[] = {
+    {"dead_code", "all results", remove_dead_code},
+    {"cast", "all bits: only what holds every value is cast to and back", cancel_casts},
+    {"view", "all bits", fold_views},
+    {"constant", "what the CPU backend computes", fold_constants},
+    {"number", "all bits", fold_numbers},
+    {"gelu", "all but the last places of f32 and f64", find_gelus},
+    {"silu", "all but the last places of f32 and f64", find_silus},
+    {"equal", "all bits: what is computed twice is computed once", join_equal},
+};
+const size_t n_program_passes = sizeof program_passes / sizeof program_passes[0];
 
 static const struct {
   const char *name;
   clave_status (*run)(graph *g);
-} passes[] = {
+} graph_passes[] = {
     {"fuse elementwise", fuse_elementwise},
 };
 
 clave_status run_passes(graph *g, bool fuse) {
-  for (size_t i = 0; fuse && i < sizeof passes / sizeof passes[0]; i++) {
-    TRY(status_while(passes[i].run(g), "pass '%s'", passes[i].name));
+  for (size_t i = 0; fuse && i < sizeof graph_passes / sizeof graph_passes[0]; i++) {
+    TRY(status_while(graph_passes[i].run(g), "pass '%s'", graph_passes[i].name));
     TRY(graph_compact(g));
   }
   graph_find_uses(g);

@@ -107,6 +107,33 @@ class PlacementInfo(Info):
     ]
 
 
+class PassInfo(Info):
+    """clave_pass_info."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("name", C.c_char_p),
+        ("applied", C.c_uint32),
+        ("removed", C.c_int64),
+        ("refused", C.c_char_p),
+    ]
+
+
+PASS_FN = C.CFUNCTYPE(None, C.c_void_p, C.POINTER(PassInfo))
+
+
+class OptimizeOptions(C.Structure):
+    """clave_optimize_options."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("passes", C.POINTER(C.c_char_p)),
+        ("n_passes", C.c_uint32),
+        ("report", PASS_FN),
+        ("report_ctx", C.c_void_p),
+    ]
+
+
 MESSAGE_FN = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
 
 
@@ -186,6 +213,8 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_device_open": (_S, C.POINTER(DeviceOptions), _OUT),
     "clave_program_load": (_S, _P, _OUT),
     "clave_program_create": (_P, C.c_size_t, C.POINTER(Tensor), C.c_size_t, _OUT),
+    "clave_program_optimize": (_P, C.POINTER(OptimizeOptions), _OUT),
+    "clave_program_encode": (_P, _OUT, C.POINTER(C.c_size_t)),
     "clave_program_save": (_P, _S),
     "clave_program_set_section": (_P, _S, _S, C.c_size_t),
     "clave_program_set_metadata": (_P, _S),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,8 +60,8 @@ class Place:
 class Program:
     """A verified program. `methods` by name; `save(path)` writes .clv, or .json with consts.safetensors beside it.
 
-    schema: the dataclasses it was built from, None if it was loaded from a file. passes: how often the exporter's
-    passes and patterns applied, by name; empty if it was loaded.
+    passes: how often each pass of `optimized` applied, by name; refused: why a pass's result was not taken, by name.
+    Both are empty if the program was loaded.
     """
 
     def __init__(
@@ -68,8 +70,8 @@ class Program:
         """built: with slots numbered; constants: in slot order, contiguous. Error: what the verifier found wrong."""
         from clave._generated.serialize import serialize
 
-        self.schema: schema.Program | None = built
         self.passes: dict[str, int] = passes or {}
+        self.refused: dict[str, str] = {}
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)
         array = (L.Tensor * len(views))(*views)
@@ -77,12 +79,46 @@ class Program:
         self.handle = L.Handle("clave_program_create", "clave_program_destroy", *args, keep=tuple(constants))
         self.methods = _read_methods(self.handle)
 
+    @functools.cached_property
+    def schema(self) -> schema.Program:
+        """The program as the schema's dataclasses."""
+        from clave._decode import decode
+
+        data, size = C.c_void_p(), C.c_size_t()
+        L.call("clave_program_encode", self.handle.pointer, C.byref(data), C.byref(size))
+        try:
+            return decode(C.string_at(data, size.value))
+        finally:
+            L.library().clave_text_free(data)
+
+    def optimized(self, passes: Iterable[str] | None = None) -> Program:
+        """A program that computes the same in fewer instructions, see clave_program_optimize; its `passes` say what
+        applied. passes: which to run, by name; None: all. Error: there is no such pass."""
+        found: dict[str, int] = {}
+        refused: dict[str, str] = {}
+
+        def report(_: Any, info: Any) -> None:
+            name = info.contents.name.decode()
+            if info.contents.applied:
+                found[name] = info.contents.applied
+            if info.contents.refused:
+                refused[name] = info.contents.refused.decode()
+
+        names = None if passes is None else [p.encode() for p in passes]
+        array = None if names is None else (C.c_char_p * (len(names) + 1))(*names)
+        options = L.OptimizeOptions(C.sizeof(L.OptimizeOptions), array, len(names or ()), L.PASS_FN(report), None)
+        made = Program.__new__(Program)
+        arguments = (self.handle.pointer, C.byref(options))
+        made.handle = L.Handle("clave_program_optimize", "clave_program_destroy", *arguments, keep=(self.handle,))
+        made.methods = _read_methods(made.handle)
+        made.passes, made.refused = found, refused
+        return made
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
         """A program file, .clv or .json. Error (a RuntimeError) says what is wrong with it."""
         self = cls.__new__(cls)
-        self.schema = None
-        self.passes = {}
+        self.passes, self.refused = {}, {}
         self.handle = L.Handle("clave_program_load", "clave_program_destroy", os.fsencode(path), None)
         self.methods = _read_methods(self.handle)
         return self

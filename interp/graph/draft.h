@@ -1,0 +1,121 @@
+#ifndef INTERP_GRAPH_DRAFT_H
+#define INTERP_GRAPH_DRAFT_H
+/* A program that is being rewritten: instructions in lists, and of each slot who writes and who
+ * reads it. A draft is made of a program, edited, and made into a program again, which the verifier
+ * checks. Slots keep their numbers meanwhile, those that are added come behind them; an output is a
+ * temporary here that a method names.
+ *
+ * An error of memory is kept and returned by draft_finish; calls after it do nothing. */
+#include "base/memory.h"
+#include "interp/graph/sizes.h"
+#include "ops/ops.h"
+#include "serialize/program.h"
+
+typedef struct draft_node {
+  ir_instruction ins; /* op: the draft's own */
+  struct draft_node *prev, *next;
+  uint32_t chain, order; /* order: for passes */
+  bool erased;
+} draft_node;
+
+typedef struct draft_slot {
+  ir_tensor t;
+  slot_kind kind;
+  draft_node *writer;   /* NULL: none, or it is a body's arg */
+  draft_node **readers; /* one for each operand that is this slot; in no order */
+  uint32_t n_readers, capacity;
+  uint32_t kept;    /* how many outputs, updates, results and args name it */
+  const void *data; /* a constant's bytes; NULL if empty */
+} draft_slot;
+
+typedef struct draft_chain {
+  draft_node *first, *last;
+} draft_chain;
+
+typedef struct draft {
+  const program *from; /* borrowed: constants' bytes are its */
+  mem_pool *pool;      /* owned */
+  mem_pool *data;      /* borrowed: bytes of the constants that are added */
+  ir_program ir;       /* a copy; its chains' instructions are in `chains` */
+  draft_chain *chains; /* by number */
+  draft_slot *slots;
+  uint32_t n_slots;
+  size_t slot_capacity;
+  size_table *sizes;
+  uint32_t *value_alias; /* by Vid: the value that stands for it; itself */
+  bool no_memory;
+  uint64_t scratch[64]; /* an op for callers when memory is out */
+} draft;
+
+/* data: where constants that are added keep their bytes; it outlives what draft_finish makes. */
+clave_status draft_create(const program *p, mem_pool *data, draft **out) STATUS_CHECK;
+void draft_destroy(draft *d); /* takes NULL */
+/* The program, verified, but with consts_hash 0; its constants' bytes are those of the draft's
+ * program and data. */
+clave_status draft_finish(draft *d, program **out) STATUS_CHECK;
+
+/* A program of one method without inputs, whose outputs are these slots: of the instructions that
+ * compute them of constants. */
+clave_status draft_extract(draft *d, const uint32_t *tids, uint32_t n, program **out) STATUS_CHECK;
+
+/* ---------------------------------------------------------------- reading */
+
+/* Every node of the program, each chain's in order:
+ *   for (draft_node *n = draft_first(d, 0); n; n = draft_next(d, n)) */
+draft_node *draft_first(const draft *d, uint32_t chain); /* of this chain or a later one */
+draft_node *draft_next(const draft *d, const draft_node *n);
+/* The op of the slot's writer if it is of this type, else NULL. */
+const void *draft_op(const draft *d, uint32_t tid, ir_op type);
+/* Does anything read or keep it? */
+bool draft_is_read(const draft *d, uint32_t tid);
+static inline dtype draft_type(const draft *d, uint32_t tid) { return d->slots[tid].t.dtype; }
+static inline int draft_rank(const draft *d, uint32_t tid) {
+  return (int)d->slots[tid].t.shape.count;
+}
+/* A dimension, counted from the end if negative. */
+static inline const ir_int_or_vid *draft_dim(const draft *d, uint32_t tid, int axis) {
+  const ir_int_or_vids *s = &d->slots[tid].t.shape;
+  return &s->items[axis < 0 ? axis + (int)s->count : axis];
+}
+extent draft_size(const draft *d, uint32_t tid, int axis);
+/* Elements, as a product of sizes; of all dimensions but the last `but`. */
+extent draft_numel(const draft *d, uint32_t tid, int but);
+/* Is it the same shape for every input? */
+bool draft_same_shape(const draft *d, uint32_t a, uint32_t b);
+/* The shape as numbers, if it has no others; and the elements' count. */
+bool draft_fixed(const draft *d, uint32_t tid, tensor *out);
+
+/* ---------------------------------------------------------------- editing */
+
+/* A temporary of this shape, which is copied. IR_NONE: no memory. */
+uint32_t draft_slot_new(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
+                        const char *name);
+/* A constant with these bytes, which are copied. */
+uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
+                        const char *name, const void *bytes);
+/* Adds an instruction before another, named as that: all fields as when absent, to be filled in and
+ * then noted. Returns its op; a scratch one when memory is out. */
+void *draft_add(draft *d, draft_node *before, ir_op type);
+/* Notes what the instruction that was added last reads and writes. */
+void draft_note(draft *d, draft_node *before);
+/* Everything reads `to` in the place of `from`, whose writer goes if nothing needs it. */
+void draft_replace(draft *d, uint32_t from, uint32_t to);
+/* Removes an instruction whose results nothing reads, then those that only it read. Host and control
+ * ops stay. */
+void draft_erase(draft *d, draft_node *n);
+
+/* ---- instructions that passes add often: the new slot; IR_NONE when memory is out ---- */
+uint32_t draft_reshape(draft *d, draft_node *before, uint32_t x, const ir_int_or_vid *shape,
+                       int rank);
+uint32_t draft_expand(draft *d, draft_node *before, uint32_t x, const ir_int_or_vid *shape,
+                      int rank);
+uint32_t draft_permute(draft *d, draft_node *before, uint32_t x, const int *dims);
+
+/* ---------------------------------------------------------------- within the draft */
+
+void *draft_alloc(draft *d, size_t count, size_t item); /* zeroed; NULL: no_memory is set */
+static inline ir_int_or_vid literal_size(int64_t n) {
+  return (ir_int_or_vid){.literal = n, .vid = IR_NONE, .present = true};
+}
+
+#endif

@@ -1,0 +1,30 @@
+#ifndef INTERP_GRAPH_SIZES_H
+#define INTERP_GRAPH_SIZES_H
+/* Sizes of a program as polynomials over its inputs' sizes, so that two that are always equal
+ * compare equal, however they were computed: (2 s) * t and t * (s + s). */
+#include "base/memory.h"
+#include "ir.h"
+
+typedef struct size_table size_table;
+
+/* A number, or a polynomial of a table (poly > 0). Two of one table are the same size for every
+ * input if they are equal; NOT_A_SIZE equals nothing. */
+typedef struct extent {
+  int64_t literal;
+  uint32_t poly;
+} extent;
+#define NOT_A_SIZE ((extent){0, UINT32_MAX})
+static inline extent size_literal(int64_t n) { return (extent){n, 0}; }
+static inline bool size_is_literal(extent a) { return a.poly == 0; }
+static inline bool same_size(extent a, extent b) {
+  return a.poly != UINT32_MAX && a.poly == b.poly && a.literal == b.literal;
+}
+static inline bool size_is(extent a, int64_t n) { return a.poly == 0 && a.literal == n; }
+
+/* Of this program's values; what it makes lies in the pool. NULL: no memory. */
+size_table *size_table_create(const ir_program *p, mem_pool *pool);
+extent size_of(size_table *t, const ir_int_or_vid *v);
+extent size_add(size_table *t, extent a, extent b);
+extent size_multiply(size_table *t, extent a, extent b);
+
+#endif

@@ -1,0 +1,88 @@
+#ifndef INTERP_PASSES_MATCH_H
+#define INTERP_PASSES_MATCH_H
+/* What patterns are written with: expressions of elementwise steps over tensors, however many steps
+ * a node has, and one attempt at a pattern, which notes the nodes that it went through. */
+#include "interp/graph/draft.h"
+
+/* A tensor, a step of an elementwise node, a number, or a host scalar. A tensor that an elementwise
+ * node writes is that node's last step, too. */
+typedef enum expr_kind { EXPR_TENSOR, EXPR_STEP, EXPR_NUMBER, EXPR_VALUE } expr_kind;
+typedef struct expr {
+  expr_kind kind;
+  uint32_t index; /* Tid; of a step; Vid */
+  draft_node *node; /* of a step */
+  double number;
+} expr;
+
+enum { MAX_INNER = 96, MAX_FACTORS = 12 };
+
+typedef struct match {
+  draft *d;
+  draft_node *root;
+  uint32_t out; /* the root's result */
+  dtype type;   /* its */
+  draft_node *inner[MAX_INNER]; /* nodes that the pattern covers, the root among them */
+  int n_inner;
+} match;
+
+/* A pattern: whether the root is what it describes; then it has added the replacement before the
+ * root, and *out is its result, of the root's dtype and shape. Nothing may be added before the
+ * match is known to be whole and closed (match_is_closed). */
+typedef bool (*pattern)(match *m, uint32_t *out);
+/* Tries a pattern at every node from the last to the first; how often it applied. */
+uint32_t apply_pattern(draft *d, pattern find);
+
+/* Notes that the pattern covers this node; false: it covers too many. */
+bool match_covers(match *m, draft_node *n);
+/* Does nothing outside read what the pattern covers, but for the root's result? */
+bool match_is_closed(const match *m);
+
+static inline expr tensor_expr(uint32_t tid) { return (expr){.kind = EXPR_TENSOR, .index = tid}; }
+bool same_expr(expr a, expr b);
+/* The step that e is, with its operands; *type: of its result. False: e is no step. */
+bool open_step(const draft *d, expr e, ir_step_kind *kind, expr args[MAX_STEP_ARITY], dtype *type);
+bool is_step(const draft *d, expr e, ir_step_kind kind);
+/* The operands of e, which must be a step of this kind and of the match's dtype, and is covered. */
+bool take_step(match *m, expr e, ir_step_kind kind, expr args[MAX_STEP_ARITY]);
+/* The number that e is, or that the one element of a constant is. */
+bool expr_number(const draft *d, expr e, double *out);
+/* The dtype of a tensor or step. */
+dtype expr_type(const draft *d, expr e);
+/* How many read it: of a step inside of its node one. */
+uint32_t expr_readers(const draft *d, expr e);
+
+/* coefficient * over[0] * over[1] ... / under[0] ... */
+typedef struct product {
+  double coefficient;
+  expr over[MAX_FACTORS], under[MAX_FACTORS];
+  int n_over, n_under;
+} product;
+/* e as a product of what is not itself a product that only e reads. */
+bool take_product(match *m, expr e, product *out);
+/* e = y + n. */
+bool take_plus_number(match *m, expr e, expr *y, double *n);
+/* e = y * y. */
+bool take_square(match *m, expr e, expr *y);
+/* e = the mean of y over these axes, which stay as sizes of 1; or their sum over the count. */
+bool take_mean(match *m, expr e, uint32_t *y, unsigned *axes);
+/* One of the factors of p is 1 / sqrt(y), the k-th such; the others are left in rest. */
+bool take_inverse_root(match *m, const product *p, int k, expr *y, expr *rest, int *n_rest);
+
+/* Are two numbers the same to the last place or two of this dtype? */
+bool close_numbers(double a, double b, dtype type);
+
+/* ---- tensors ---- */
+
+/* x behind copies, and if they are wanted reshapes and expansions. */
+enum { THROUGH_RESHAPE = 1, THROUGH_EXPAND = 2 };
+uint32_t draft_through(const draft *d, uint32_t x, unsigned what);
+/* The number that all of x's elements are: a Full, perhaps behind views, or a uniform constant. */
+bool uniform_value(const draft *d, uint32_t x, double *out);
+/* A constant behind copies and reshapes: its Tid, else IR_NONE. */
+uint32_t constant_behind(const draft *d, uint32_t x);
+/* An element as a number. */
+double element_of(dtype t, const void *data, int64_t i);
+/* The result of an instruction that has one. */
+static inline uint32_t result_of(const draft_node *n) { return first_slot(&n->ins, true); }
+
+#endif

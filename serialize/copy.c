@@ -1,0 +1,122 @@
+/* Decoded tables copied and numbered anew. */
+#include "serialize/copy.h"
+
+#include <string.h>
+
+#include "serialize/fields.h"
+
+/* ---------------------------------------------------------------- copies */
+
+static clave_status copy_field(mem_pool *pool, const ir_field *f, char *at);
+
+static clave_status copy_fields(mem_pool *pool, const ir_table *t, void *base) {
+  for (uint32_t i = 0; i < t->n_fields; i++)
+    TRY(copy_field(pool, &t->fields[i], (char *)base + t->fields[i].offset));
+  return NULL;
+}
+
+/* A table behind the pointer at `at`. */
+static clave_status copy_pointer(mem_pool *pool, const ir_table *t, char *at) {
+  const void *from;
+  memcpy(&from, at, sizeof from);
+  if (!from) return NULL;
+  void *made = mem_pool_alloc(pool, 1, t->size);
+  if (!made) return status_no_memory();
+  memcpy(at, &made, sizeof made);
+  return table_copy(pool, t, from, made);
+}
+
+static clave_status copy_vector(mem_pool *pool, const ir_field *f, char *at) {
+  ir_vector v;
+  size_t size = vector_item_size(f);
+  memcpy(&v, at, sizeof v);
+  void *made = mem_pool_alloc(pool, (size_t)v.count + 1, size);
+  if (!made) return status_no_memory();
+  if (v.count) memcpy(made, v.items, v.count * size);
+  v.items = made;
+  memcpy(at, &v, sizeof v);
+  for (uint32_t i = 0; i < v.count && f->kind == IR_FIELD_TABLES; i++)
+    TRY(copy_fields(pool, f->table, (char *)made + i * size));
+  return NULL;
+}
+
+static clave_status copy_text(mem_pool *pool, char *at) {
+  const char *from;
+  memcpy(&from, at, sizeof from);
+  const char *made = from ? mem_pool_strdup(pool, from, strlen(from)) : "";
+  memcpy(at, &made, sizeof made);
+  return made ? NULL : status_no_memory();
+}
+
+static clave_status copy_union(mem_pool *pool, const ir_field *f, char *at) {
+  ir_op op;
+  memcpy(&op, at - f->offset + f->type_offset, sizeof op);
+  return ir_op_tables[op] ? copy_pointer(pool, ir_op_tables[op], at) : NULL;
+}
+
+/* Gives the field, a copy of another's bytes, what it refers to. */
+static clave_status copy_field(mem_pool *pool, const ir_field *f, char *at) {
+  if (field_is_vector(f->kind)) return copy_vector(pool, f, at);
+  if (f->kind == IR_FIELD_STRING) return copy_text(pool, at);
+  if (f->kind == IR_FIELD_TABLE) return copy_pointer(pool, f->table, at);
+  return f->kind == IR_FIELD_UNION ? copy_union(pool, f, at) : NULL;
+}
+
+clave_status table_copy(mem_pool *pool, const ir_table *table, const void *from, void *to) {
+  memcpy(to, from, table->size);
+  return copy_fields(pool, table, to);
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+static void number(const uint32_t *numbers, uint32_t n, char *at) {
+  uint32_t index;
+  memcpy(&index, at, sizeof index);
+  if (!numbers || index >= n) return;
+  memcpy(at, &numbers[index], sizeof index);
+}
+
+static void number_field(const table_numbers *to, const ir_field *f, char *base) {
+  char *at = base + f->offset;
+  void *made;
+  if (f->kind == IR_FIELD_TID) number(to->tensors, to->n_tensors, at);
+  if (f->kind == IR_FIELD_VID) number(to->values, to->n_values, at);
+  if (field_names_chain(f)) number(to->chains, to->n_chains, at);
+  if (f->kind == IR_FIELD_INT_OR_VID)
+    number(to->values, to->n_values, at + offsetof(ir_int_or_vid, vid));
+  if (f->kind == IR_FIELD_FLOAT_OR_VID)
+    number(to->values, to->n_values, at + offsetof(ir_float_or_vid, vid));
+  if (f->kind != IR_FIELD_TABLE && f->kind != IR_FIELD_UNION) return;
+  ir_op op = IR_OP_NONE;
+  if (f->kind == IR_FIELD_UNION) memcpy(&op, base + f->type_offset, sizeof op);
+  memcpy(&made, at, sizeof made);
+  if (made) table_renumber(to, f->table ? f->table : ir_op_tables[op], made);
+}
+
+static void number_vector(const table_numbers *to, const ir_field *f, const void *base) {
+  ir_field item = vector_item_field(f);
+  ir_vector v = vector_at(f, base);
+  for (uint32_t i = 0; i < v.count; i++) {
+    char *at = (char *)v.items + i * vector_item_size(f);
+    if (f->kind == IR_FIELD_TABLES) {
+      table_renumber(to, f->table, at);
+    } else {
+      number_field(to, &item, at);
+    }
+  }
+}
+
+void table_renumber(const table_numbers *to, const ir_table *table, void *base) {
+  if (table == &ir_operand_table) {
+    ir_operand *o = base;
+    if (o->source == IR_OPERAND_SOURCE_VALUE)
+      number(to->values, to->n_values, (char *)&o->index);
+  }
+  for (uint32_t i = 0; i < table->n_fields; i++) {
+    if (field_is_vector(table->fields[i].kind)) {
+      number_vector(to, &table->fields[i], base);
+    } else {
+      number_field(to, &table->fields[i], base);
+    }
+  }
+}

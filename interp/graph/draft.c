@@ -239,10 +239,28 @@ static const char *constant_name(draft *d, const char *name) {
   return made;
 }
 
+/* A constant that was added with the same bytes. */
+static uint32_t find_constant(const draft *d, dtype type, const ir_int_or_vid *shape, int rank,
+                              const void *bytes) {
+  for (uint32_t i = d->from->ir.tensors.count; i < d->n_slots; i++) {
+    tensor t;
+    size_t n;
+    const draft_slot *s = &d->slots[i];
+    bool same = s->kind == SLOT_CONSTANT && s->t.dtype == type && draft_rank(d, i) == rank;
+    for (int k = 0; same && k < rank; k++) same = draft_dim(d, i, k)->literal == shape[k].literal;
+    if (same && draft_fixed(d, i, &t) && tensor_bytes(&t, &n) &&
+        (n == 0 || memcmp(s->data, bytes, n) == 0))
+      return i;
+  }
+  return IR_NONE;
+}
+
 uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name, const void *bytes) {
   size_t n;
   tensor t;
+  uint32_t same = find_constant(d, type, shape, rank, bytes);
+  if (same != IR_NONE) return same;
   const char *full = constant_name(d, name);
   uint32_t tid = full ? add_slot(d, SLOT_CONSTANT, type, shape, rank, full) : IR_NONE;
   if (tid == IR_NONE || !draft_fixed(d, tid, &t) || !tensor_bytes(&t, &n)) return IR_NONE;

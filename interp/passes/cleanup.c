@@ -93,18 +93,6 @@ static bool holds(dtype wide, dtype t) {
   return held[t] >> wide & 1;
 }
 
-/* What a node that only casts casts; IR_NONE. */
-static uint32_t cast_of(const draft *d, uint32_t tid) {
-  const ir_elementwise *e = draft_op(d, tid, IR_OP_ELEMENTWISE);
-  if (!e || e->steps.count != 1 || e->inputs.count != 1) return IR_NONE;
-  const ir_step *s = &e->steps.items[0];
-  bool copies = s->kind == IR_STEP_KIND_CAST || s->kind == IR_STEP_KIND_COPY;
-  return copies && s->operands.items[0].source == IR_OPERAND_SOURCE_INPUT &&
-                 draft_same_shape(d, e->inputs.items[0], tid)
-             ? e->inputs.items[0]
-             : IR_NONE;
-}
-
 /* x cast to what holds all its values and back is x. */
 uint32_t cancel_casts(draft *d, const pass_env *env) {
   uint32_t done = 0;

@@ -215,20 +215,20 @@ bool take_square(match *m, expr e, expr *y) {
 
 /* ---------------------------------------------------------------- means */
 
-/* Axes as bits; none given are all. */
-static unsigned axis_bits(const ir_i32s *axes, int rank) {
-  unsigned bits = axes->count ? 0 : (1u << rank) - 1;
-  for (uint32_t i = 0; i < axes->count; i++)
-    bits |= 1u << (axes->items[i] < 0 ? axes->items[i] + rank : axes->items[i]);
-  return bits;
+/* None given are all. */
+bool reduce_axes(const draft *d, const ir_reduce *r, unsigned *axes) {
+  int rank = draft_rank(d, r->x);
+  *axes = r->axes.count ? 0 : (1u << rank) - 1;
+  for (uint32_t i = 0; i < r->axes.count; i++)
+    *axes |= 1u << (r->axes.items[i] < 0 ? r->axes.items[i] + rank : r->axes.items[i]);
+  return *axes != 0;
 }
 
 static bool take_reduce(match *m, expr e, ir_reduce_kind kind, uint32_t *y, unsigned *axes) {
   const ir_reduce *r = e.kind == EXPR_TENSOR ? draft_op(m->d, e.index, IR_OP_REDUCE) : NULL;
   if (!r || r->kind != kind || !r->keepdim || draft_type(m->d, r->out) != m->type) return false;
   *y = r->x;
-  *axes = axis_bits(&r->axes, draft_rank(m->d, r->x));
-  return match_covers(m, m->d->slots[e.index].writer);
+  return reduce_axes(m->d, r, axes) && match_covers(m, m->d->slots[e.index].writer);
 }
 
 /* How many elements lie along these axes; 0: not known. */
@@ -352,4 +352,15 @@ bool uniform_value(const draft *d, uint32_t x, double *out) {
   }
   *out = (double)f->int_value.literal;
   return f->int_value.present && f->int_value.vid == IR_NONE;
+}
+
+uint32_t cast_of(const draft *d, uint32_t tid) {
+  const ir_elementwise *e = draft_op(d, tid, IR_OP_ELEMENTWISE);
+  if (!e || e->steps.count != 1 || e->inputs.count != 1) return IR_NONE;
+  const ir_step *s = &e->steps.items[0];
+  bool copies = s->kind == IR_STEP_KIND_CAST || s->kind == IR_STEP_KIND_COPY;
+  return copies && s->operands.items[0].source == IR_OPERAND_SOURCE_INPUT &&
+                 draft_same_shape(d, e->inputs.items[0], tid)
+             ? e->inputs.items[0]
+             : IR_NONE;
 }

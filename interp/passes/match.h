@@ -82,6 +82,11 @@ bool uniform_value(const draft *d, uint32_t x, double *out);
 uint32_t constant_behind(const draft *d, uint32_t x);
 /* An element as a number. */
 double element_of(dtype t, const void *data, int64_t i);
+/* The axes of a reduction as bits. */
+bool reduce_axes(const draft *d, const ir_reduce *r, unsigned *axes);
+/* What a node that only casts or copies, element by element, casts; IR_NONE: it does something
+ * else. */
+uint32_t cast_of(const draft *d, uint32_t tid);
 /* The result of an instruction that has one. */
 static inline uint32_t result_of(const draft_node *n) { return first_slot(&n->ins, true); }
 

@@ -10,6 +10,12 @@ const program_pass program_passes[] = {
     {"number", "all bits", fold_numbers},
     {"gelu", "all but the last places of f32 and f64", find_gelus},
     {"silu", "all but the last places of f32 and f64", find_silus},
+    {"layer_norm", "all but the order of a sum, in f32 and f64", find_layer_norms},
+    {"rms_norm", "all but the order of a sum, in f32 and f64", find_rms_norms},
+    {"norm_in_16_bits", "all but the order of a sum", find_norms_in_16_bits},
+    {"attention", "all but 16-bit roundings of scores and probabilities", find_attention},
+    {"grouped_attention", "all bits: repeated heads are read where they are", group_heads},
+    {"attention_mask", "all bits: a mask that hides nothing, or later keys alone", simplify_masks},
     {"equal", "all bits: what is computed twice is computed once", join_equal},
 };
 const size_t n_program_passes = sizeof program_passes / sizeof program_passes[0];

@@ -37,6 +37,15 @@ uint32_t fold_numbers(draft *d, const pass_env *env);
 uint32_t find_gelus(draft *d, const pass_env *env);
 uint32_t find_silus(draft *d, const pass_env *env);
 
+/* ---- norm.c ---- */
+uint32_t find_layer_norms(draft *d, const pass_env *env);
+uint32_t find_rms_norms(draft *d, const pass_env *env);
+uint32_t find_norms_in_16_bits(draft *d, const pass_env *env);
+/* ---- attention.c, attention_mask.c ---- */
+uint32_t find_attention(draft *d, const pass_env *env);
+uint32_t group_heads(draft *d, const pass_env *env);
+uint32_t simplify_masks(draft *d, const pass_env *env);
+
 /* ---------------------------------------------------------------- of a method's graph */
 
 /* Runs all of them, in the table's order, and finds the uses of what is left. `fuse` false: none

@@ -9,6 +9,7 @@ Running needs numpy and ml_dtypes; exporting needs torch and flatbuffers too (pi
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from clave.errors import Code, Error, UnsupportedOp
@@ -34,10 +35,11 @@ def export(
     *,
     strict: bool | None = None,
     verify: bool = False,
+    passes: Iterable[str] | None = None,
 ) -> Program:
     """A program of a torch module in eval mode: see clave.exporter.export, which this imports (and torch) now."""
     try:
         from clave import exporter
     except ModuleNotFoundError as e:
         raise Error(f"clave.export needs {e.name}: pip install 'clave[export]'", Code.UNSUPPORTED) from e
-    return exporter.export(module, args, kwargs, dynamic_shapes, quantize, strict=strict, verify=verify)
+    return exporter.export(module, args, kwargs, dynamic_shapes, quantize, strict=strict, verify=verify, passes=passes)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 
-from clave import mutation, patterns, structure, trace
+from clave import mutation, structure, trace
 from clave.builder import MethodBuilder, ProgramBuilder, Slot, Val
 from clave.errors import Code, Error, Unsupported, UnsupportedOp
 from clave.lowering import LOWERINGS, Context
@@ -48,6 +47,7 @@ def export(
     *,
     strict: bool | None = None,
     verify: bool = False,
+    passes: Iterable[str] | None = None,
 ) -> Program:
     """A program of a torch module in eval mode.
 
@@ -58,6 +58,8 @@ def export(
 
     verify: runs the example inputs, and where sizes are symbolic a second set of other sizes, on the CPU backend and
     through the module; an Error says how far they are apart and names the first node that differs.
+
+    passes: names of the passes that rewrite the program (`Program.optimized`), () for none; None: all of them.
 
     UnsupportedOp lists every op that clave cannot run; Error says what else is wrong.
     """
@@ -71,13 +73,11 @@ def export(
     captured = {name: _capture(*entry, strict) for name, entry in entries.items()}
     of = {name: (*entry[:3], captured[name][0]) for name, entry in entries.items()} if verify else {}
     references = {name: Reference.of(name, *parts) for name, parts in of.items()}
-    passes: Counter[str] = Counter()
     graphs = {name for name, entry in entries.items() if isinstance(entry[0], str | os.PathLike | ExportedProgram)}
     states = States({name: p for name, (p, _) in captured.items()}, graphs)
     for program, _ in captured.values():
-        passes += patterns.apply(program, states.names_in(program))
-    builder, constants = build(captured, states)
-    program = Program(builder, constants, dict(passes))
+        trace.erase_dead(program.graph_module.graph)
+    program = Program(*build(captured, states)).optimized(passes)
     verify_program(program, references)
     return program
 

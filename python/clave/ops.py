@@ -24,44 +24,6 @@ def _(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool =
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("clave::attention", mutates_args=())
-def attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    mask: torch.Tensor | None,
-    scale: float,
-    causal: bool,
-    masked: float | None,
-) -> torch.Tensor:
-    """softmax(q k^T * scale + mask) v, as the exporter writes what it recognises.
-
-    q: (*, n_heads, Lq, D), k: (*, n_kv, Lk, D), v: (*, n_kv, Lk, Dv); n_heads is a multiple of n_kv, and leading sizes
-    broadcast. mask: BOOL (true = attend) or q's dtype (added). masked: the score of a key that a BOOL mask hides, and
-    a row of -inf is NaN, as softmax has it; None: a hidden key is left out, a row of none is 0.
-    """
-    groups = q.shape[-3] // max(k.shape[-3], 1)
-    k, v = (t.float().repeat_interleave(groups, -3) for t in (k, v))
-    scores = q.float() @ k.transpose(-1, -2) * scale
-    hidden = -torch.inf if masked is None else masked
-    if mask is not None:
-        scores = torch.where(mask, scores, hidden) if mask.dtype == torch.bool else scores + mask
-    if causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
-    probabilities = torch.softmax(scores, -1)
-    if masked is None:
-        probabilities = probabilities.masked_fill((scores == -torch.inf).all(-1, keepdim=True), 0)
-    return (probabilities @ v).to(q.dtype)
-
-
-@attention.register_fake
-def _(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: object, scale: float, causal: bool, masked: object
-) -> torch.Tensor:
-    lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3])
-    return q.new_empty((*lead, *q.shape[-3:-1], v.shape[-1]))
-
-
 @torch.library.custom_op(
     "clave::sdpa_with_kv_cache", mutates_args=("key_cache", "value_cache", "key_scale", "value_scale")
 )

@@ -64,13 +64,11 @@ class Program:
     Both are empty if the program was loaded.
     """
 
-    def __init__(
-        self, built: schema.Program, constants: list[torch.Tensor], passes: dict[str, int] | None = None
-    ) -> None:
+    def __init__(self, built: schema.Program, constants: list[torch.Tensor]) -> None:
         """built: with slots numbered; constants: in slot order, contiguous. Error: what the verifier found wrong."""
         from clave._generated.serialize import serialize
 
-        self.passes: dict[str, int] = passes or {}
+        self.passes: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)

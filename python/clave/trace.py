@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
+import operator
 import os
 import threading
 import traceback
@@ -139,6 +140,28 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
     refuse_training(program)
     with _any_number_of_steps():
         return program.run_decompositions(dict(_decompositions()))
+
+
+_KEPT = ("aten._assert", "aten.sym_constrain")
+
+
+def erase_dead(graph: torch.fx.Graph) -> None:
+    """Removes what nothing reads, so that it need not be lowered. torch's assertions about sizes stay; those about
+    dtypes held when it traced the graph."""
+    for node in reversed(list(graph.nodes)):
+        is_about_dtype = op_name(node.target) == "aten._assert_tensor_metadata.default"
+        if is_about_dtype or (not node.users and _is_removable(node)):
+            graph.erase_node(node)
+
+
+def _is_removable(n: torch.fx.Node) -> bool:
+    if n.op == "get_attr":
+        return isinstance(n.meta.get("val"), torch.Tensor)
+    if n.op != "call_function" or n.target is operator.getitem:
+        return n.op == "call_function"
+    if not isinstance(n.target, torch._ops.OpOverload) or n.target._schema.is_mutable:
+        return False
+    return bool(n.target._schema.returns) and not op_name(n.target).startswith(_KEPT)
 
 
 @functools.cache

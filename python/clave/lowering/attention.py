@@ -21,9 +21,8 @@ def attention(
     causal: bool,
     scale: Scalar | None,
     index: int | None = None,
-    masked: float | None = None,
 ) -> Tensor:
-    """q: (*, H, Lq, D), k: (*, H or fewer, Lk, D), v: (*, same as k, Lk, Dv). masked: see the schema."""
+    """q: (*, H, Lq, D), k: (*, H or fewer, Lk, D), v: (*, same as k, Lk, Dv)."""
     if scale is not None and not isinstance(scale, int | float):
         raise Unsupported("a scale known only at run time")
     shape, dtype = c.shape(index), c.dtype(index)
@@ -40,7 +39,6 @@ def attention(
         "mask": mask,
         "causal": causal,
         "scale": scale,
-        "masked": masked,
     }
     return reshape(c, c.emit("Attention", **fields, shape=full, dtype=dtype), shape)
 
@@ -76,14 +74,6 @@ def flash_for_cpu(
     c: Context, q: Tensor, k: Tensor, v: Tensor, dropout: float, causal: bool, mask: Tensor | None, scale: Scalar | None
 ) -> list[Tensor | None]:
     return [attention(c, q, k, v, mask, causal, scale, 0), None]
-
-
-@lower("clave.attention.default")
-def recognised(
-    c: Context, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, causal: bool, masked: float | None
-) -> Tensor:
-    """What patterns/attention.py found: see clave.ops.attention."""
-    return attention(c, q, k, v, mask, causal, scale, None, masked)
 
 
 @lower("clave.sdpa_with_kv_cache.default")

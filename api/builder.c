@@ -436,9 +436,9 @@ static clave_status number_all(clave_builder *b) {
     *c = b->bodies.items[i];
   }
   table_numbers to = {.tensors = slots,
-                   .n_tensors = b->ir.tensors.count,
-                   .chains = chains,
-                   .n_chains = b->bodies.count};
+                      .n_tensors = b->ir.tensors.count,
+                      .chains = chains,
+                      .n_chains = b->bodies.count};
   table_renumber(&to, &ir_program_table, &b->ir);
   return NULL;
 }

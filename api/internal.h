@@ -32,7 +32,7 @@ typedef struct shared_executable {
 struct clave_program {
   atomic_int holds; /* the caller's and its sessions' */
   program *p;
-  clave_program *base; /* held: the program whose constants this one borrows; NULL */
+  clave_program *base;  /* held: the program whose constants this one borrows; NULL */
   mutex *lock;          /* of what follows */
   shared_store *stores; /* owned */
   size_t n_stores;

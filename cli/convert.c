@@ -17,14 +17,14 @@ static const flag convert_flags[] = {
      "constants of A if it is a .json (default: consts.safetensors beside it)", 0, 0},
 };
 
-static int check_ending(const char *path) {
+int check_program_ending(const char *path) {
   const char *dot = strrchr(path, '.');
   if (dot && (strcmp(dot, ".clv") == 0 || strcmp(dot, ".json") == 0)) return EXIT_GOOD;
   return fail("%s: a program's name ends in .clv or .json", path);
 }
 
 static int convert_files(const convert_arguments *a, model *m) {
-  TRY_EXIT(check_ending(a->to));
+  TRY_EXIT(check_program_ending(a->to));
   TRY_EXIT(open_program(&a->model, m));
   show_progress("writing %s", a->to);
   TRY_STATUS(clave_program_save(m->program, a->to));

@@ -12,11 +12,11 @@
 #include "cli/files.h"
 #include "cli/progress.h"
 
-static const command *const commands[] = {&devices_command, &run_command,      &bench_command,
-                                          &inspect_command, &verify_command,   &convert_command,
-                                          &cache_command,   &generate_command, &tokenize_command};
+static const command *const commands[] = {
+    &devices_command, &run_command,      &bench_command, &inspect_command,  &verify_command,
+    &convert_command, &optimize_command, &cache_command, &generate_command, &tokenize_command};
 /* Names that later versions give a meaning. */
-static const char *const later[] = {"optimize", "compile", "tune"};
+static const char *const later[] = {"compile", "tune"};
 
 static const char more_help[] =
     "clave COMMAND --help explains a command.\n\n"

@@ -11,9 +11,9 @@ enum { MAX_ROUNDS = 4 };
 typedef struct optimizer {
   const optimize_options *o;
   pass_env env;
-  mem_pool *data;       /* bytes of the constants that passes make */
+  mem_pool *data; /* bytes of the constants that passes make */
   const program *given;
-  program *current;     /* NULL: the given one still */
+  program *current; /* NULL: the given one still */
   optimize_report *report;
 } optimizer;
 

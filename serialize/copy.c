@@ -109,8 +109,7 @@ static void number_vector(const table_numbers *to, const ir_field *f, const void
 void table_renumber(const table_numbers *to, const ir_table *table, void *base) {
   if (table == &ir_operand_table) {
     ir_operand *o = base;
-    if (o->source == IR_OPERAND_SOURCE_VALUE)
-      number(to->values, to->n_values, (char *)&o->index);
+    if (o->source == IR_OPERAND_SOURCE_VALUE) number(to->values, to->n_values, (char *)&o->index);
   }
   for (uint32_t i = 0; i < table->n_fields; i++) {
     if (field_is_vector(table->fields[i].kind)) {

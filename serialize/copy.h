@@ -7,7 +7,7 @@
 
 /* Copies the struct at `from` and all it refers to; texts too. */
 clave_status table_copy(mem_pool *pool, const ir_table *table, const void *from,
-                     void *to) STATUS_CHECK;
+                        void *to) STATUS_CHECK;
 
 /* New numbers by old ones; NULL: they stay. What is no number of the array stays, too. */
 typedef struct table_numbers {

@@ -414,7 +414,8 @@ uint32_t draft_permute(draft *d, draft_node *before, uint32_t x, const int *dims
     shape[i] = *draft_dim(d, x, dims[i]);
     order[i] = dims[i];
   }
-  uint32_t out = order ? draft_slot_new(d, draft_type(d, x), shape, rank, before->ins.name) : IR_NONE;
+  uint32_t out =
+      order ? draft_slot_new(d, draft_type(d, x), shape, rank, before->ins.name) : IR_NONE;
   ir_permute *o = draft_add(d, before, IR_OP_PERMUTE);
   *o = (ir_permute){.x = x, .dims = {order, (uint32_t)rank}, .out = out};
   draft_note(d, before);

@@ -100,8 +100,8 @@ void *draft_add(draft *d, draft_node *before, ir_op type);
 void draft_note(draft *d, draft_node *before);
 /* Everything reads `to` in the place of `from`, whose writer goes if nothing needs it. */
 void draft_replace(draft *d, uint32_t from, uint32_t to);
-/* Removes an instruction whose results nothing reads, then those that only it read. Host and control
- * ops stay. */
+/* Removes an instruction whose results nothing reads, then those that only it read. Host and
+ * control ops stay. */
 void draft_erase(draft *d, draft_node *n);
 
 /* ---- instructions that passes add often: the new slot; IR_NONE when memory is out ---- */

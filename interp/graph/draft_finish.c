@@ -14,10 +14,10 @@ enum { N_KINDS = SLOT_TEMPORARY + 1 };
 
 typedef struct finish {
   draft *d;
-  ir_program p;        /* what is made, in the draft's numbers; borrows from the draft */
-  uint32_t *slots;     /* new numbers; IR_NONE: left out */
+  ir_program p;    /* what is made, in the draft's numbers; borrows from the draft */
+  uint32_t *slots; /* new numbers; IR_NONE: left out */
   uint32_t *values;
-  const void **data;   /* of the new constants */
+  const void **data; /* of the new constants */
 } finish;
 
 /* ---------------------------------------------------------------- outputs */

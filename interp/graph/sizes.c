@@ -31,7 +31,7 @@ struct size_table {
   const ir_program *p;
   mem_pool *pool;
   const ir_int_scalar **writer; /* by Vid; NULL: none */
-  extent *values;                 /* by Vid, once known */
+  extent *values;               /* by Vid, once known */
   bool *known;
   poly **polys; /* poly k + 1 */
   uint32_t n_polys, poly_capacity;

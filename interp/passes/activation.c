@@ -57,7 +57,8 @@ static bool is_power(match *m, const expr *factors, int n, expr x, int power) {
 /* e = coefficient * x^power */
 static bool take_power(match *m, expr e, double coefficient, expr x, int power) {
   product p;
-  return take_product(m, e, &p) && !p.n_under && close_numbers(p.coefficient, coefficient, m->type) &&
+  return take_product(m, e, &p) && !p.n_under &&
+         close_numbers(p.coefficient, coefficient, m->type) &&
          is_power(m, p.over, p.n_over, x, power);
 }
 

@@ -186,10 +186,12 @@ static bool take_safe(match *m, const expr *where, expr *x) {
   expr args[MAX_STEP_ARITY];
   double n;
   unsigned axes;
-  const ir_softmax *s = where[2].kind == EXPR_TENSOR ? draft_op(d, where[2].index, IR_OP_SOFTMAX) : NULL;
+  const ir_softmax *s =
+      where[2].kind == EXPR_TENSOR ? draft_op(d, where[2].index, IR_OP_SOFTMAX) : NULL;
   if (!s || !is_zero(d, where[1]) || !take_any(m, where[0], IR_STEP_KIND_LOGICAL_NOT, args))
     return false;
-  const ir_reduce *r = args[0].kind == EXPR_TENSOR ? draft_op(d, args[0].index, IR_OP_REDUCE) : NULL;
+  const ir_reduce *r =
+      args[0].kind == EXPR_TENSOR ? draft_op(d, args[0].index, IR_OP_REDUCE) : NULL;
   if (!r || r->kind != IR_REDUCE_KIND_ANY || !r->keepdim || !reduce_axes(d, r, &axes) ||
       axes != 1u << (draft_rank(d, r->x) - 1) || !match_covers(m, d->slots[r->out].writer))
     return false;

@@ -33,7 +33,7 @@ typedef struct found_attention {
 uint32_t add_attention(match *m, const found_attention *f);
 
 /* ---- for both ---- */
-bool draft_same_lead(const draft *d, uint32_t a, uint32_t b); /* all sizes but the last two */
+bool draft_same_lead(const draft *d, uint32_t a, uint32_t b);   /* all sizes but the last two */
 bool draft_same_matrix(const draft *d, uint32_t a, uint32_t b); /* the last two sizes */
 /* Comes x to the leading sizes of `lead` by a reshape, or has it those already, or 1 for some? */
 bool lead_fits(const draft *d, uint32_t x, uint32_t lead);

@@ -25,8 +25,7 @@ bool draft_same_matrix(const draft *d, uint32_t a, uint32_t b) {
 
 bool lead_fits(const draft *d, uint32_t x, uint32_t lead) {
   int n = draft_rank(d, lead) - 2;
-  if (draft_rank(d, x) - 2 != n)
-    return same_size(draft_numel(d, x, 2), draft_numel(d, lead, 2));
+  if (draft_rank(d, x) - 2 != n) return same_size(draft_numel(d, x, 2), draft_numel(d, lead, 2));
   for (int i = 0; i < n; i++) {
     extent mine = draft_size(d, x, i);
     if (!same_size(mine, draft_size(d, lead, i)) && !size_is(mine, 1)) return false;

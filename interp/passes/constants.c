@@ -155,7 +155,8 @@ static uint32_t add_full(draft *d, draft_node *before, uint32_t like, const void
   if (dtype_is_float(type)) {
     o->value = (ir_float_or_vid){element_of(type, element, 0), IR_NONE, true};
   } else {
-    int64_t i = type == DTYPE_I64 ? *(const int64_t *)element : (int64_t)element_of(type, element, 0);
+    int64_t i =
+        type == DTYPE_I64 ? *(const int64_t *)element : (int64_t)element_of(type, element, 0);
     o->int_value = literal_size(i);
   }
   draft_note(d, before);
@@ -264,16 +265,18 @@ static bool takes_number(const ir_elementwise *e, uint32_t i) {
 
 static void renumber_input(ir_operand *o, uint32_t i, ir_operand value) {
   if (o->source != IR_OPERAND_SOURCE_INPUT) return;
-  if (o->index == i) *o = value;
-  else if (o->index > i) o->index--;
+  if (o->index == i)
+    *o = value;
+  else if (o->index > i)
+    o->index--;
 }
 
 /* The node with input i as an immediate: a new one, which takes over the steps. */
 static void write_immediate(draft *d, draft_node *n, uint32_t i, ir_operand value) {
   const ir_elementwise *e = n->ins.op;
   const ir_int_or_vids *shape = &d->slots[e->out].t.shape;
-  uint32_t out = draft_slot_new(d, draft_type(d, e->out), shape->items, (int)shape->count,
-                                n->ins.name);
+  uint32_t out =
+      draft_slot_new(d, draft_type(d, e->out), shape->items, (int)shape->count, n->ins.name);
   uint32_t *inputs = draft_alloc(d, e->inputs.count, sizeof *inputs), count = 0;
   ir_elementwise *made = draft_add(d, n, IR_OP_ELEMENTWISE);
   if (d->no_memory) return;

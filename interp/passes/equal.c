@@ -154,9 +154,8 @@ static const draft_node *find_equal(const draft *d, const draft_node *n) {
   const draft_slot *s = &d->slots[x];
   for (uint32_t i = 0; i < s->n_readers; i++) {
     const draft_node *o = s->readers[i];
-    if (o != n && o->chain == n->chain && o->order < n->order &&
-        o->ins.op_type == n->ins.op_type && same_results(d, n, o) &&
-        same_table(d, ir_op_tables[n->ins.op_type], n->ins.op, o->ins.op))
+    if (o != n && o->chain == n->chain && o->order < n->order && o->ins.op_type == n->ins.op_type &&
+        same_results(d, n, o) && same_table(d, ir_op_tables[n->ins.op_type], n->ins.op, o->ins.op))
       return o;
   }
   return NULL;

@@ -1,4 +1,5 @@
-/* Matching: expressions of elementwise steps, products, means; and the walk that tries a pattern. */
+/* Matching: expressions of elementwise steps, products, means; and the walk that tries a pattern.
+ */
 #include "interp/passes/match.h"
 
 #include <float.h>
@@ -252,8 +253,9 @@ bool take_mean(match *m, expr e, uint32_t *y, unsigned *axes) {
 static bool take_root(match *m, expr e, expr *y) {
   expr args[MAX_STEP_ARITY];
   double n;
-  bool good = take_step(m, e, IR_STEP_KIND_SQRT, args) ||
-              (take_step(m, e, IR_STEP_KIND_POW, args) && expr_number(m->d, args[1], &n) && n == 0.5);
+  bool good =
+      take_step(m, e, IR_STEP_KIND_SQRT, args) ||
+      (take_step(m, e, IR_STEP_KIND_POW, args) && expr_number(m->d, args[1], &n) && n == 0.5);
   *y = args[0];
   return good;
 }

@@ -9,7 +9,7 @@
 typedef enum expr_kind { EXPR_TENSOR, EXPR_STEP, EXPR_NUMBER, EXPR_VALUE } expr_kind;
 typedef struct expr {
   expr_kind kind;
-  uint32_t index; /* Tid; of a step; Vid */
+  uint32_t index;   /* Tid; of a step; Vid */
   draft_node *node; /* of a step */
   double number;
 } expr;
@@ -19,8 +19,8 @@ enum { MAX_INNER = 96, MAX_FACTORS = 12 };
 typedef struct match {
   draft *d;
   draft_node *root;
-  uint32_t out; /* the root's result */
-  dtype type;   /* its */
+  uint32_t out;                 /* the root's result */
+  dtype type;                   /* its */
   draft_node *inner[MAX_INNER]; /* nodes that the pattern covers, the root among them */
   int n_inner;
 } match;

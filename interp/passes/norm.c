@@ -86,8 +86,8 @@ static bool find_rms_of(match *m, expr y, const expr *rest, int n_rest, uint32_t
       !take_square(m, tensor_expr(mean_of), &x) || x.kind != EXPR_TENSOR)
     return false;
   int n = normalized_axes(m->d, x.index, axes);
-  if (!n || !one_weight(m, rest, n_rest, x, x.index, n, &weight) ||
-      !is_norm_of(m, x.index, eps) || !match_is_closed(m))
+  if (!n || !one_weight(m, rest, n_rest, x, x.index, n, &weight) || !is_norm_of(m, x.index, eps) ||
+      !match_is_closed(m))
     return false;
   *out = add_rms_norm(m, x.index, weight, n, eps);
   return true;
@@ -192,7 +192,8 @@ static bool find_scaled(match *m, expr scaled, expr bias, uint32_t *out) {
   return false;
 }
 
-/* (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; Ba et al., https://arxiv.org/abs/1607.06450. */
+/* (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; Ba et al., https://arxiv.org/abs/1607.06450.
+ */
 static bool find_layer_norm(match *m, uint32_t *out) {
   expr args[MAX_STEP_ARITY], root = tensor_expr(m->out), none = {.kind = EXPR_NUMBER};
   if (!is_wide(m->type) || m->root->ins.op_type != IR_OP_ELEMENTWISE) return false;

@@ -17,7 +17,7 @@ typedef struct pass_env {
 
 typedef struct program_pass {
   const char *name;
-  const char *keeps; /* what a result may differ by, in a line */
+  const char *keeps;                              /* what a result may differ by, in a line */
   uint32_t (*run)(draft *d, const pass_env *env); /* how often it applied */
 } program_pass;
 extern const program_pass program_passes[];

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["devices", "run", "bench", "inspect", "verify", "convert", "cache"]
+COMMANDS = ["devices", "run", "bench", "inspect", "verify", "convert", "optimize", "cache"]
 
 
 def test_help_and_version(tool):
@@ -46,7 +46,7 @@ def test_no_nearest_command(tool):
     assert tool.bad(2, "") == 'there is no command ""'
 
 
-@pytest.mark.parametrize("name", ["optimize", "compile", "tune"])
+@pytest.mark.parametrize("name", ["compile", "tune"])
 def test_later_commands_are_refused_by_name(tool, name):
     assert f"{name} is not in this version" in tool.bad(2, name, "--anything")
 

@@ -26,6 +26,7 @@ from torch.export.graph_signature import (
 from clave import mutation, structure, trace
 from clave.builder import MethodBuilder, ProgramBuilder, Slot, Val
 from clave.errors import Code, Error, Unsupported, UnsupportedOp
+from clave.evaluation import Evaluator
 from clave.lowering import LOWERINGS, Context
 from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of
 from clave.program import Program
@@ -131,6 +132,7 @@ class _Method:
         self.program = program
         self.shared = shared
         self.missing = missing
+        self.evaluator = Evaluator(program, shared.states)
         self.sizes = Sizes(builder, program.range_constraints, names)
         self.values: dict[torch.fx.Node, Any] = {}
 
@@ -272,7 +274,13 @@ class _Method:
         return [self._argument(a) for a in (results if isinstance(results, list | tuple) else [results])]
 
     def _refuse(self, node: torch.fx.Node, name: str, reason: str) -> None:
-        """Notes the op and goes on with stand-ins of its results."""
+        """Takes what torch makes of constants; else notes the op and goes on with stand-ins of its results."""
+        known = self.evaluator.value(node)
+        if known is not None:
+            many = isinstance(known, tuple | list)
+            made = [self.shared.constant(t, node.name) for t in (known if many else [known])]
+            self.values[node] = made if many else made[0]
+            return
         self.missing[name] = self.missing.get(name) or reason
         val = node.meta.get("val")
         self.values[node] = [self._stand_in(v) for v in val] if isinstance(val, tuple | list) else self._stand_in(val)

@@ -75,10 +75,6 @@ class States:
     def __contains__(self, data: torch.Tensor) -> bool:
         return _where(data) in self._changed
 
-    def names_in(self, program: ExportedProgram) -> set[str]:
-        """Under which names a graph has them."""
-        return {name for name, data in _tensors(program).items() if data in self}
-
     def _check_memory(self, name: str, data: torch.Tensor) -> None:
         for other, changed in self._changed.values():
             if _where(data) != _where(changed) and _overlap(data, changed):
@@ -105,7 +101,7 @@ class Shared:
 
     def __init__(self, builder: ProgramBuilder, states: States) -> None:
         self.builder = builder
-        self._states = states
+        self.states = states
         self._state_slots: dict[Any, Slot] = {}
         self._state_names: set[str] = set()
         self._by_storage: dict[Any, Slot] = {}
@@ -117,7 +113,7 @@ class Shared:
         """The slot of a parameter, buffer or constant of a graph."""
         name = str(spec.target)
         data = data_of(program, name)
-        return self._state(name, data) if data in self._states else self.constant(data, name)
+        return self._state(name, data) if data in self.states else self.constant(data, name)
 
     def state(self, program: ExportedProgram, name: str) -> Slot:
         """The slot of a tensor that the graph changes."""

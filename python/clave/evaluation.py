@@ -1,0 +1,83 @@
+"""Calls on constants alone that clave has no op for: torch computes them when the graph is lowered.
+
+What clave has ops for is lowered, and the library's passes compute it where that makes a program smaller.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+
+from clave.shared import States, data_of
+
+_CONSTANT = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
+
+class Evaluator:
+    """The tensors of a graph that depend on nothing that a run can change."""
+
+    def __init__(self, program: ExportedProgram, states: States) -> None:
+        self._known: dict[Node, bool] = {}
+        self._values: dict[Node, Any] = {}
+        graph = program.graph_module.graph
+        placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+        for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+            data = data_of(program, str(spec.target)) if spec.kind in _CONSTANT else None
+            self._known[node] = data is not None and data not in states
+            if self._known[node]:
+                self._values[node] = data.detach()
+
+    def value(self, node: Node) -> Any:
+        """What the call gives, None if it is not known at export."""
+        return self._compute(node) if self._is_known(node) else None
+
+    def _is_known(self, node: Node) -> bool:
+        """Deep graphs are walked without recursion."""
+        stack = [node]
+        while stack:
+            n = stack[-1]
+            waiting = [i for i in n.all_input_nodes if i not in self._known] if _is_pure(n) else []
+            if n in self._known or not waiting:
+                if n not in self._known:
+                    self._known[n] = _is_pure(n) and all(self._known[i] for i in n.all_input_nodes)
+                stack.pop()
+            stack += waiting
+        return self._known[node]
+
+    def _compute(self, node: Node) -> Any:
+        stack = [node]
+        while stack:
+            n = stack[-1]
+            waiting = [i for i in n.all_input_nodes if i not in self._values]
+            if n in self._values or not waiting:
+                if n not in self._values:
+                    self._values[n] = self._run(n)
+                stack.pop()
+            stack += waiting
+        return self._values[node]
+
+    def _run(self, n: Node) -> Any:
+        if n.op == "get_attr":
+            return getattr(n.graph.owning_module, str(n.target)).detach()
+        args, kwargs = torch.fx.node.map_arg((n.args, n.kwargs), lambda i: self._values[i])
+        with torch.no_grad():
+            return n.target(*args, **kwargs)  # type: ignore[operator]
+
+
+def _is_pure(n: Node) -> bool:
+    """Whether the node's results are decided by its operands alone, and have fixed shapes."""
+    vals = n.meta.get("val")
+    for v in vals if isinstance(vals, tuple | list) else (vals,):
+        if not isinstance(v, torch.Tensor) or not all(isinstance(s, int) for s in v.shape):
+            return False
+    if n.op == "get_attr" or n.target is operator.getitem:
+        return True
+    if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload):
+        return False
+    drawn = torch.Tag.nondeterministic_seeded in n.target.tags
+    return not drawn and not n.target._schema.is_mutable and n.target.namespace == "aten"

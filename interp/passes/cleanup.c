@@ -38,10 +38,9 @@ static uint32_t written_value(const draft_node *n) {
 }
 
 /* Host scalars that nothing reads. */
-static uint32_t remove_dead_values(draft *d) {
-  uint32_t done = 0;
+static void remove_dead_values(draft *d) {
   value_uses u = {draft_alloc(d, (size_t)d->ir.values.count + 1, sizeof *u.n), 1};
-  if (!u.n) return 0;
+  if (!u.n) return;
   for (draft_node *n = draft_first(d, 0); n; n = draft_next(d, n))
     (void)for_each_value(&n->ins, count_value, &u);
   count_shapes(d, u.n);
@@ -53,25 +52,29 @@ static uint32_t remove_dead_values(draft *d) {
       if (out == IR_NONE || u.n[out]) continue;
       (void)for_each_value(&n->ins, count_value, &u);
       draft_unlink(d, n);
-      done++;
     }
   }
-  return done;
+}
+
+static uint32_t count_nodes(const draft *d) {
+  uint32_t n = 0;
+  for (draft_node *i = draft_first(d, 0); i; i = draft_next(d, i)) n++;
+  return n;
 }
 
 uint32_t remove_dead_code(draft *d, const pass_env *env) {
-  uint32_t done = 0;
+  uint32_t before_all = count_nodes(d);
   (void)env;
   for (uint32_t c = d->ir.chains.count; c-- > 0;) {
     for (draft_node *n = d->chains[c].last; n;) {
       draft_node *before = n->prev, *after = n->next;
       draft_erase(d, n);
-      done += n->erased;
       /* With it may have gone what stood before it. */
       n = !n->erased ? before : after ? after->prev : d->chains[c].last;
     }
   }
-  return done + remove_dead_values(d);
+  remove_dead_values(d);
+  return before_all - count_nodes(d);
 }
 
 /* ---------------------------------------------------------------- casts */

@@ -75,6 +75,7 @@ def replay_warming(r):
 
 def replay_all(r):
     replay(r, "cpu", "--poison")
+    replay(r, "cpu", "--optimize")
     replay_classes(r)
     replay_checked(r)
     replay_lesser(r, 4 if r.everything else 120)

@@ -3,7 +3,7 @@
  * machine.
  *
  *   replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn TEXT]]
- *          [--small BYTES] [--poison] [--sabotage] [--warm-up] [-v]
+ *          [--small BYTES] [--poison] [--sabotage] [--warm-up] [--optimize] [-v]
  *
  * An op that the device cannot run fails its case, unless --fallback lets the CPU backend have it.
  * --part K/N takes the cases whose name and --turn hash to K modulo N: the parts 0 to N - 1 are all
@@ -11,6 +11,8 @@
  * file has at most so many bytes. --sabotage runs nothing: it checks that no case takes zeros, the
  * negated answer or 2 % more for right. --warm-up lets the CPU backend answer while the device's
  * kernels are built, and goes on with the runs until the session has moved to the device.
+ * --optimize runs what clave_program_optimize makes of each program; a pass that was refused fails
+ * the case.
  *
  * A row of the index: name, program, data file, rtol, atol, steps (compare.h), error. The data file
  * holds "in.A.0", "in.A.1", ... (one set of inputs), "in.B.0", ... (another), and the outputs of
@@ -44,13 +46,14 @@ typedef struct replay_options {
   const char *index, *device, *only, *turn;
   unsigned part, parts;
   long small;
-  bool fallback, poison, verbose, sabotage, warm_up;
+  bool fallback, poison, verbose, sabotage, warm_up, optimize;
 } replay_options;
 
 typedef struct replay_case {
   const char *name, *error;
   tolerance tolerance;
   int run, output; /* where we are, for messages */
+  bool refused;    /* a pass was */
 } replay_case;
 
 static void print_failure(const replay_case *c, const char *what) {
@@ -289,6 +292,23 @@ static bool replay_sabotage(replay_case *c, char *const *row, const char *folder
   return good;
 }
 
+static void note_refused(void *ctx, const clave_pass_info *info) {
+  replay_case *c = ctx;
+  if (!info->refused) return;
+  printf("FAIL %s: pass '%s': %s\n", c->name, info->name, info->refused);
+  c->refused = true;
+}
+
+/* *program becomes what the passes make of it. */
+static bool optimize(replay_case *c, clave_program **program) {
+  clave_program *made;
+  clave_optimize_options o = {.size = sizeof o, .report = note_refused, .report_ctx = c};
+  if (failed(c, clave_program_optimize(*program, &o, &made)) || c->refused) return false;
+  clave_program_destroy(*program);
+  *program = made;
+  return true;
+}
+
 static bool replay_case_on(clave_device *device, const replay_options *o, char *const *row,
                            const char *folder) {
   replay_case c = {.name = row[NAME],
@@ -304,7 +324,8 @@ static bool replay_case_on(clave_device *device, const replay_options *o, char *
   char path[MAX_FILE];
   snprintf(path, sizeof path, "%s/%s", folder, row[PROGRAM]);
   if (o->sabotage) return replay_sabotage(&c, row, folder);
-  bool good = !failed(&c, clave_program_load(path, NULL, &program));
+  bool good = !failed(&c, clave_program_load(path, NULL, &program)) &&
+              (!o->optimize || optimize(&c, &program));
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
   good = good && !failed(&c, clave_tensors_load(path, &data)) &&
          !failed(&c, clave_session_create(program, device, &options, &session)) &&
@@ -393,6 +414,8 @@ static bool parse_options(int argc, char **argv, replay_options *o) {
       o->small = atol(argv[++i]);
     else if (!strcmp(argv[i], "--fallback"))
       o->fallback = true;
+    else if (!strcmp(argv[i], "--optimize"))
+      o->optimize = true;
     else if (!strcmp(argv[i], "--poison"))
       o->poison = true;
     else if (!strcmp(argv[i], "--sabotage"))
@@ -422,7 +445,8 @@ int main(int argc, char **argv) {
   if (!parse_options(argc, argv, &o)) {
     fprintf(stderr,
             "usage: replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn "
-            "TEXT]] [--small BYTES] [--poison] [--sabotage] [--warm-up] [-v]\n");
+            "TEXT]] [--small BYTES] [--poison] [--sabotage] [--warm-up] "
+            "[--optimize] [-v]\n");
     return 2;
   }
   FILE *f = fopen(o.index, "r");

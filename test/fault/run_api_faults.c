@@ -50,6 +50,18 @@ static clave_status describe(const clave_program *p) {
   return clave_program_check_hashes(p);
 }
 
+static clave_status optimize(life *l) {
+  const clave_optimize_options o = {.size = sizeof o};
+  clave_program *made;
+  void *bytes;
+  size_t n;
+  TRY(clave_program_optimize(l->program, &o, &made));
+  clave_status st = clave_program_encode(made, &bytes, &n);
+  free(bytes);
+  clave_program_destroy(made);
+  return st;
+}
+
 static clave_status change_and_save(life *l) {
   TRY(clave_program_set_metadata(l->program, "{\"a\": 1}"));
   TRY(clave_program_save(l->program, in_folder(l, "saved.json")));
@@ -96,6 +108,7 @@ static clave_status make_program(life *l) {
 static clave_status use_programs(life *l) {
   TRY(clave_program_load(l->program_path, NULL, &l->program));
   TRY(describe(l->program));
+  TRY(optimize(l));
   TRY(change_and_save(l));
   TRY(clave_program_load(in_folder(l, "saved.clv"), NULL, &l->saved));
   return make_program(l);

@@ -10,6 +10,7 @@ const program_pass program_passes[] = {
     {"number", "all bits", fold_numbers},
     {"gelu", "all but the last places of f32 and f64", find_gelus},
     {"silu", "all but the last places of f32 and f64", find_silus},
+    {"rope", "all but the last places: each sum of two products is rounded once", find_ropes},
     {"layer_norm", "all but the order of a sum, in f32 and f64", find_layer_norms},
     {"rms_norm", "all but the order of a sum, in f32 and f64", find_rms_norms},
     {"norm_in_16_bits", "all but the order of a sum", find_norms_in_16_bits},

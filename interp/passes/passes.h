@@ -36,6 +36,8 @@ uint32_t fold_numbers(draft *d, const pass_env *env);
 /* ---- activation.c ---- */
 uint32_t find_gelus(draft *d, const pass_env *env);
 uint32_t find_silus(draft *d, const pass_env *env);
+/* ---- rope.c ---- */
+uint32_t find_ropes(draft *d, const pass_env *env);
 
 /* ---- norm.c ---- */
 uint32_t find_layer_norms(draft *d, const pass_env *env);

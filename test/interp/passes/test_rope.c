@@ -1,0 +1,205 @@
+/* Rotary embeddings written out become Rope, which gives the same numbers; what only looks like one
+ * stays as it is. */
+#include <math.h>
+
+#include "api/expect.h"
+#include "clave_builder.h"
+
+enum { B = 2, H = 3, L = 5, D = 6, N = B * H * L * D };
+
+/* A rotary embedding of q, written out in one of these ways. */
+typedef enum spelling { BY_HALVES, BY_PAIRS, PARTS_OF_HALVES, N_SPELLINGS } spelling;
+
+/* And what is wrong with it. */
+typedef enum fault { NO_FAULT, UNEVEN_TABLE, SIGN, ORDER, READ_OUTSIDE, N_FAULTS } fault;
+
+/* ---------------------------------------------------------------- programs */
+
+typedef struct building {
+  clave_builder *b;
+  spelling how;
+  fault wrong;
+} building;
+
+static clave_id temporary(clave_builder *b, int rank, const int64_t *dims) {
+  return clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, rank, dims, NULL);
+}
+
+/* kind(x, y), or kind(x) without y, as a tensor with a last axis of `last`; out: 0 for one of its own. */
+static clave_id steps(clave_builder *b, const char *kind, clave_id x, clave_id y, int64_t last,
+                      clave_id out) {
+  const clave_id inputs[] = {x, y};
+  const clave_operand operands[] = {{.source = CLAVE_OPERAND_INPUT},
+                                    {.source = CLAVE_OPERAND_INPUT, .index = 1}};
+  if (!out) out = temporary(b, 4, (const int64_t[]){B, H, L, last});
+  clave_builder_op(b, "Elementwise", kind);
+  clave_builder_set_tensors(b, "inputs", inputs, y ? 2 : 1);
+  clave_builder_step(b, kind, CLAVE_F32, operands, y ? 2 : 1);
+  clave_builder_set_tensor(b, "out", out);
+  return out;
+}
+
+/* D / 2 elements of x's last axis: from `start` on, each step-th. */
+static clave_id slice(clave_builder *b, clave_id x, int64_t start, int64_t step) {
+  clave_id out = temporary(b, 4, (const int64_t[]){B, H, L, D / 2});
+  clave_builder_op(b, "Slice", "slice");
+  clave_builder_set_tensor(b, "x", x);
+  clave_builder_set_int(b, "axis", 3);
+  clave_builder_set_int(b, "start", start);
+  clave_builder_set_int(b, "stop", step == 1 ? start + D / 2 : D);
+  clave_builder_set_int(b, "step", step);
+  clave_builder_set_tensor(b, "out", out);
+  return out;
+}
+
+static clave_id reshape(clave_builder *b, clave_id x, int rank, const int64_t *dims) {
+  clave_id out = temporary(b, rank, dims);
+  clave_builder_op(b, "Reshape", "reshape");
+  clave_builder_set_tensor(b, "x", x);
+  clave_builder_set_sizes(b, "shape", dims, NULL, (uint32_t)rank);
+  clave_builder_set_tensor(b, "out", out);
+  return out;
+}
+
+static clave_id cat(clave_builder *b, clave_id first, clave_id second, int axis, clave_id out) {
+  const clave_id xs[] = {first, second};
+  clave_builder_op(b, "Cat", "cat");
+  clave_builder_set_tensors(b, "xs", xs, 2);
+  clave_builder_set_int(b, "axis", axis);
+  clave_builder_set_tensor(b, "out", out);
+  return out;
+}
+
+/* (L, D), or (L, D / 2) of numbers that stand there once. */
+static clave_id table(const building *g, const char *name, double (*f)(double), bool doubled) {
+  static float data[L * D];
+  int width = doubled ? D : D / 2;
+  for (int i = 0; i < L * width; i++) {
+    int column = g->how == BY_PAIRS ? i % width / 2 : i % width % (D / 2);
+    data[i] = (float)f(i / width * (column + 1) * 0.3);
+  }
+  if (g->wrong == UNEVEN_TABLE) data[L * width - 1] += 0.25F;
+  clave_tensor t = clave_tensor_make(CLAVE_F32, 2, (const int64_t[]){L, width}, data);
+  return clave_builder_constant(g->b, name, &t, true);
+}
+
+/* Two parts of q, one after the other, or in turns. */
+static clave_id join(const building *g, clave_id first, clave_id second, clave_id out) {
+  const int64_t whole[] = {B, H, L, D}, pairs[] = {B, H, L, D / 2, 2}, ones[] = {B, H, L, D / 2, 1};
+  if (g->how != BY_PAIRS)
+    return cat(g->b, first, second, 3, out ? out : temporary(g->b, 4, whole));
+  first = reshape(g->b, first, 5, ones);
+  second = reshape(g->b, second, 5, ones);
+  return reshape(g->b, cat(g->b, first, second, 4, temporary(g->b, 5, pairs)), 4, whole);
+}
+
+/* q cos + rotated(q) sin; gives what is rotated. */
+static clave_id write_sum(const building *g, clave_id q, clave_id a, clave_id b, clave_id y) {
+  clave_id cos_table = table(g, "cos", cos, true), sin_table = table(g, "sin", sin, true);
+  clave_id first = g->wrong == ORDER ? b : a, second = g->wrong == ORDER ? a : b;
+  clave_id minus = g->wrong == SIGN ? second : steps(g->b, "neg", second, 0, D / 2, 0);
+  clave_id rotated = join(g, minus, first, 0);
+  clave_id plain = steps(g->b, "mul", q, cos_table, D, 0);
+  clave_id turned = steps(g->b, "mul", sin_table, rotated, D, 0);
+  steps(g->b, "add", turned, plain, D, y);
+  return rotated;
+}
+
+/* (a cos - b sin, b cos + a sin); gives the first part. */
+static clave_id write_parts(const building *g, clave_id a, clave_id b, clave_id y) {
+  clave_id cos_table = table(g, "cos", cos, false), sin_table = table(g, "sin", sin, false);
+  clave_id first = g->wrong == ORDER ? b : a, second = g->wrong == ORDER ? a : b;
+  clave_id products[] = {steps(g->b, "mul", first, cos_table, D / 2, 0),
+                         steps(g->b, "mul", second, sin_table, D / 2, 0),
+                         steps(g->b, "mul", second, cos_table, D / 2, 0),
+                         steps(g->b, "mul", first, sin_table, D / 2, 0)};
+  const char *const kinds[] = {g->wrong == SIGN ? "add" : "sub", g->wrong == SIGN ? "sub" : "add"};
+  clave_id real = steps(g->b, kinds[0], products[0], products[1], D / 2, 0);
+  join(g, real, steps(g->b, kinds[1], products[2], products[3], D / 2, 0), y);
+  return real;
+}
+
+static clave_program *build(spelling how, fault wrong) {
+  const int64_t shape[] = {B, H, L, D};
+  building g = {.how = how, .wrong = wrong};
+  clave_program *p;
+  good(clave_builder_create(&g.b));
+  clave_id q = clave_builder_tensor(g.b, CLAVE_SLOT_INPUT, "q", CLAVE_F32, 4, shape, NULL);
+  clave_id y = clave_builder_tensor(g.b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 4, shape, NULL);
+  clave_builder_method(g.b, "forward");
+  clave_builder_input(g.b, "q", q);
+  clave_id a = slice(g.b, q, 0, how == BY_PAIRS ? 2 : 1);
+  clave_id b = slice(g.b, q, how == BY_PAIRS ? 1 : D / 2, how == BY_PAIRS ? 2 : 1);
+  clave_id inner = how == PARTS_OF_HALVES ? write_parts(&g, a, b, y) : write_sum(&g, q, a, b, y);
+  clave_builder_output(g.b, "y", y);
+  if (wrong == READ_OUTSIDE) {
+    const int64_t dims[] = {B, H, L, how == PARTS_OF_HALVES ? D / 2 : D};
+    clave_id z = clave_builder_tensor(g.b, CLAVE_SLOT_OUTPUT, "z", CLAVE_F32, 4, dims, NULL);
+    clave_builder_output(g.b, "z", steps(g.b, "exp", inner, 0, 0, z));
+  }
+  good(clave_builder_finish(g.b, &p));
+  clave_builder_destroy(g.b);
+  return p;
+}
+
+/* ---------------------------------------------------------------- runs */
+
+static void run(clave_program *p, float out[N]) {
+  static float q[N];
+  const int64_t dims[] = {B, H, L, D};
+  clave_tensor in = clave_tensor_make(CLAVE_F32, 4, dims, q), y;
+  clave_device *device;
+  clave_session *s;
+  for (int i = 0; i < N; i++) q[i] = (float)sin(i * 1.7);
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_session_create(p, device, NULL, &s));
+  good(clave_session_set_input(s, NULL, 0, &in));
+  good(clave_session_run(s, NULL));
+  good(clave_session_output(s, NULL, 0, &y));
+  memcpy(out, y.data, N * sizeof *out);
+  clave_session_destroy(s);
+  clave_device_destroy(device);
+}
+
+static void note_applied(void *applied, const clave_pass_info *info) {
+  if (info->refused) print_error("%s: %s\n", info->name, info->refused);
+  if (strcmp(info->name, "rope") == 0) *(uint32_t *)applied = info->applied;
+}
+
+/* How often the pass applied, after checking the numbers. */
+static uint32_t applied_to(spelling how, fault wrong) {
+  static float before[N], after[N];
+  static const char *const passes[] = {"rope"};
+  uint32_t applied = 0;
+  clave_program *p = build(how, wrong), *made;
+  clave_optimize_options o = {sizeof o, passes, 1, note_applied, &applied};
+  good(clave_program_optimize(p, &o, &made));
+  run(p, before);
+  run(made, after);
+  for (int i = 0; i < N; i++) assert_true(fabsf(before[i] - after[i]) < 1e-6F);
+  clave_program_destroy(made);
+  clave_program_destroy(p);
+  return applied;
+}
+
+static void what_is_written_out_is_found(void **state) {
+  (void)state;
+  for (spelling how = 0; how < N_SPELLINGS; how++)
+    assert_int_equal(applied_to(how, NO_FAULT), 1);
+}
+
+/* Tables of parts that are turned one by one hold each number once, so any will do. */
+static void near_misses_are_left(void **state) {
+  (void)state;
+  for (spelling how = 0; how < N_SPELLINGS; how++)
+    for (fault wrong = NO_FAULT + 1; wrong < N_FAULTS; wrong++)
+      assert_int_equal(applied_to(how, wrong), how == PARTS_OF_HALVES && wrong == UNEVEN_TABLE);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_written_out_is_found),
+      cmocka_unit_test(near_misses_are_left),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,6 +1,6 @@
-/* FlatBuffers programs that verify are run, twice, on small inputs and within limits, on the device
- * that CLAVE_DEVICE names (the CPU backend if unset): an error of one line, or outputs whose every
- * byte is there. */
+/* FlatBuffers programs that verify are run, twice, on small inputs and within limits, and half of
+ * them again as the passes rewrite them, on the device that CLAVE_DEVICE names (the CPU backend if
+ * unset): an error of one line, or outputs whose every byte is there. */
 #include <math.h>
 #include <stdio.h>
 
@@ -146,6 +146,13 @@ static void run_program(clave_program *p, uint64_t seed) {
   clave_session_destroy(s);
 }
 
+/* What the passes make of it: a pass may be refused, but the program is good then, too. */
+static void run_optimized(clave_program *p, uint64_t seed) {
+  clave_program *made;
+  if (is_good(clave_program_optimize(p, NULL, &made))) run_program(made, seed);
+  clave_program_destroy(made);
+}
+
 /* A program of small tensors, with constants made for it. */
 static void run_verified(const uint8_t *data, size_t size, const program *p) {
   uint32_t n = p->ir.constants.count;
@@ -160,7 +167,10 @@ static void run_verified(const uint8_t *data, size_t size, const program *p) {
     const tensor *t = &p->types[i];
     constants[i] = make_tensor(&m, (clave_dtype)t->type, t->rank, t->dims);
   }
-  if (is_good(clave_program_create(data, size, constants, n, &made))) run_program(made, m.random);
+  if (is_good(clave_program_create(data, size, constants, n, &made))) {
+    run_program(made, m.random);
+    if (m.random & 2) run_optimized(made, m.random);
+  }
   clave_program_destroy(made);
   free_blocks(&m);
 }

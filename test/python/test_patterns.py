@@ -521,6 +521,31 @@ def by_complex(q, angles):
     return torch.view_as_real(pairs * turns[None, :, None, :]).flatten(3).type_as(q)
 
 
+def by_parts(q, cos, sin):
+    """The halves turned one by one, with tables that are not doubled."""
+    a, b = q.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def by_parts_minus(q, cos, sin):
+    a, b = q.chunk(2, -1)
+    return torch.cat((a * cos + b * sin, b * cos - a * sin), -1)
+
+
+def by_parts_of_pairs(q, turns):
+    """The product of complex numbers written out."""
+    pairs = q.reshape(*q.shape[:-1], -1, 2)
+    a, b, cos, sin = pairs[..., 0], pairs[..., 1], turns[:, None, :, 0], turns[:, None, :, 1]
+    return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+
+
+def at_positions(q, positions, angles):
+    """Rows of tables, as models for text pick them."""
+    e = torch.cat((angles, angles), -1)
+    cos, sin = (t[positions].unsqueeze(1) for t in (e.cos(), e.sin()))
+    return q * cos + rotate_half(q) * sin
+
+
 def doubled(f):
     """f of q and angles (L, HD / 2) that are doubled first."""
     return lambda q, a: f(q, torch.cat((a, a), -1))
@@ -553,10 +578,15 @@ ROPE = {
     "axes": (by_axes, (x(2, L, H, HD), x(L, 1), x(L, HD // 2 - 1))),
     "complex": (by_complex, (x(2, L, H, HD), ANGLES)),
     "one_query": (by_angles, (x(2, H, 1, HD), x(1, 1, HD // 2))),
+    "repeated": (lambda q, a: q * a.repeat(1, 2).cos() + rotate_half(q) * a.repeat(1, 2).sin(), (Q, ANGLES)),
+    "parts": (by_parts, (Q, *half_tables())),
+    "parts_of_pairs": (by_parts_of_pairs, (x(2, L, H, HD), x(L, HD // 2, 2))),
+    "positions": (at_positions, (x(1, H, L, HD), torch.arange(2, 2 + L)[None], x(9, HD // 2))),
 }
 NOT_ROPE = {
     "undoubled": (lambda q, c: q * c.cos() + rotate_half(q) * c.sin(), (Q, x(L, HD))),
     "two_halves": (two_halves, (Q, ANGLES, x(L, HD // 2))),
+    "parts_minus": (by_parts_minus, (Q, *half_tables())),
     "minus": (doubled(lambda q, e: q * e.cos() - rotate_half(q) * e.sin()), (Q, ANGLES)),
     "not_negated": (doubled(lambda q, e: q * e.cos() + q.roll(HD // 2, -1) * e.sin()), (Q, ANGLES)),
     "uneven": (

@@ -25,7 +25,8 @@ static clave_id temporary(clave_builder *b, int rank, const int64_t *dims) {
   return clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, rank, dims, NULL);
 }
 
-/* kind(x, y), or kind(x) without y, as a tensor with a last axis of `last`; out: 0 for one of its own. */
+/* kind(x, y), or kind(x) without y, as a tensor with a last axis of `last`; out: 0 for one of its
+ * own. */
 static clave_id steps(clave_builder *b, const char *kind, clave_id x, clave_id y, int64_t last,
                       clave_id out) {
   const clave_id inputs[] = {x, y};
@@ -86,8 +87,7 @@ static clave_id table(const building *g, const char *name, double (*f)(double), 
 /* Two parts of q, one after the other, or in turns. */
 static clave_id join(const building *g, clave_id first, clave_id second, clave_id out) {
   const int64_t whole[] = {B, H, L, D}, pairs[] = {B, H, L, D / 2, 2}, ones[] = {B, H, L, D / 2, 1};
-  if (g->how != BY_PAIRS)
-    return cat(g->b, first, second, 3, out ? out : temporary(g->b, 4, whole));
+  if (g->how != BY_PAIRS) return cat(g->b, first, second, 3, out ? out : temporary(g->b, 4, whole));
   first = reshape(g->b, first, 5, ones);
   second = reshape(g->b, second, 5, ones);
   return reshape(g->b, cat(g->b, first, second, 4, temporary(g->b, 5, pairs)), 4, whole);
@@ -184,8 +184,7 @@ static uint32_t applied_to(spelling how, fault wrong) {
 
 static void what_is_written_out_is_found(void **state) {
   (void)state;
-  for (spelling how = 0; how < N_SPELLINGS; how++)
-    assert_int_equal(applied_to(how, NO_FAULT), 1);
+  for (spelling how = 0; how < N_SPELLINGS; how++) assert_int_equal(applied_to(how, NO_FAULT), 1);
 }
 
 /* Tables of parts that are turned one by one hold each number once, so any will do. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "clave_builder.h"
 
 /* Runs a program without inputs on a device (ctx). */
 static clave_status evaluate(void *ctx, program *p, void *const *outputs) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "clave_builder.h"
 #include "serialize/encode.h"
 
 /* ---------------------------------------------------------------- lifetime */

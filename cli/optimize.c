@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "clave_builder.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 

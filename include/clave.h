@@ -166,35 +166,6 @@ CLAVE_API clave_status clave_program_load(const char *path, const clave_program_
 CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size,
                                             const clave_tensor *constants, size_t n_constants,
                                             clave_program **out) CLAVE_CHECK;
-/* What a pass of clave_program_optimize did; texts are valid during the call. */
-typedef struct clave_pass_info {
-  size_t size;         /* sizeof(clave_pass_info) */
-  const char *name;    /* "attention" */
-  uint32_t applied;    /* how often */
-  int64_t removed;     /* nodes, less those that were added */
-  const char *refused; /* why a result of it was not taken, so that the program stayed as it was */
-} clave_pass_info;
-typedef void (*clave_pass_fn)(void *ctx, const clave_pass_info *info);
-
-typedef struct clave_optimize_options {
-  size_t size;               /* sizeof(clave_optimize_options) */
-  const char *const *passes; /* (n_passes) names of those to run; NULL: all. An error lists them. */
-  uint32_t n_passes;
-  clave_pass_fn report; /* told of each pass, in their order; may be NULL */
-  void *report_ctx;
-} clave_optimize_options;
-
-/* A program that computes the same in fewer instructions: constants computed, views and casts
- * joined, attention, rotary embeddings, norms and activations written out made one op each. A
- * result may differ by the order of a sum, or by a 16-bit rounding that is left out. What a pass
- * gives is verified; a pass whose result is refused leaves the program as it was. Keeps `program`
- * until it is destroyed itself. */
-CLAVE_API clave_status clave_program_optimize(clave_program *program,
-                                              const clave_optimize_options *options,
-                                              clave_program **out) CLAVE_CHECK;
-/* The FlatBuffers form, without the constants; to be freed with free(). */
-CLAVE_API clave_status clave_program_encode(const clave_program *program, void **flatbuffer,
-                                            size_t *bytes) CLAVE_CHECK;
 /* By the ending: .clv, or .json with consts.safetensors beside it. Written whole or not at all;
  * refuses to replace another program's constants. */
 CLAVE_API clave_status clave_program_save(const clave_program *program,

@@ -29,6 +29,7 @@
 #include <time.h>
 
 #include "clave.h"
+#include "clave_builder.h"
 #include "clave_files.h"
 #include "compare.h"
 

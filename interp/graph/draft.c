@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/graph/draft_parts.h"
 #include "serialize/copy.h"
 #include "serialize/fields.h"
 

@@ -114,6 +114,11 @@ uint32_t draft_permute(draft *d, draft_node *before, uint32_t x, const int *dims
 /* ---------------------------------------------------------------- within the draft */
 
 void *draft_alloc(draft *d, size_t count, size_t item); /* zeroed; NULL: no_memory is set */
+/* As draft_add, with the chain's end for `before` NULL. */
+void *draft_insert(draft *d, uint32_t chain, draft_node *before, const char *name, ir_op type);
+void draft_note_last(draft *d, uint32_t chain);
+void draft_link(draft *d, draft_node *n, draft_node *before);
+void draft_unlink(draft *d, draft_node *n);
 static inline ir_int_or_vid literal_size(int64_t n) {
   return (ir_int_or_vid){.literal = n, .vid = IR_NONE, .present = true};
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "interp/graph/draft.h"
-#include "interp/graph/draft_parts.h"
 #include "serialize/copy.h"
 #include "serialize/program_files.h"
 #include "serialize/verify.h"

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clave_builder.h"
 #include "clave_files.h"
 #include "test/fault/net.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "clave.h"
+#include "clave_builder.h"
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 #include "test/fuzz/mutate.h"

@@ -4,7 +4,8 @@ import math
 
 import pytest
 import torch
-from test_patterns import F16, HD, INF, D, H, W, by_angles, export, repeat_kv, rms, run, x
+from test_patterns import F16, HD, INF, D, H, W, export, repeat_kv, rms, run, x
+from test_patterns_rope import by_angles
 from torch import nn
 
 import clave

@@ -36,6 +36,30 @@ def no_fallback():
     clave.Device.__init__.__kwdefaults__["fallback"] = False
 
 
+@pytest.fixture(autouse=True)
+def verified_exports(request, monkeypatch):
+    """Exports are verified against their modules (clave.export's verify=True), whatever else a test looks at: in make
+    check those of one test in four, of others at the next commit."""
+    turn = os.environ.get("CLAVE_TEST_TURN")
+    if turn and zlib.crc32(f"verify {turn} {request.node.nodeid}".encode()) % 4:
+        return
+    import clave
+
+    plain = clave.export
+
+    def export(*args, verify=None, **more):
+        if verify is not None:
+            return plain(*args, verify=verify, **more)
+        try:
+            return plain(*args, verify=True, **more)
+        except clave.Error as e:
+            if "cannot be verified" not in str(e):
+                raise
+            return plain(*args, **more)
+
+    monkeypatch.setattr(clave, "export", export)
+
+
 @pytest.fixture(scope="session")
 def root():
     return ROOT

@@ -4,6 +4,8 @@ import pytest
 import torch
 from test_patterns import F32, HD, H, L, found, x
 
+pytestmark = pytest.mark.by_turn(2)
+
 
 def half_tables(length=L, dim=HD, dtype=F32):
     angles = torch.arange(length)[:, None] * torch.linspace(0.1, 1, dim // 2)

@@ -323,6 +323,11 @@ static void rename_operands(draft *d, draft_node *n, uint32_t from, uint32_t to)
   }
 }
 
+bool draft_can_stand_for(const draft *d, uint32_t to, uint32_t from) {
+  const draft_node *a = d->slots[from].writer, *b = d->slots[to].writer;
+  return !d->slots[from].kept || (a && b && a->chain == b->chain);
+}
+
 void draft_replace(draft *d, uint32_t from, uint32_t to) {
   if (d->no_memory || from == to) return;
   draft_node **readers = d->slots[from].readers;

@@ -98,6 +98,9 @@ uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int ra
 void *draft_add(draft *d, draft_node *before, ir_op type);
 /* Notes what the instruction that was added last reads and writes. */
 void draft_note(draft *d, draft_node *before);
+/* Can `to` be read in the place of `from` everywhere? What a method or a body gives must be written
+ * in its own chain. */
+bool draft_can_stand_for(const draft *d, uint32_t to, uint32_t from);
 /* Everything reads `to` in the place of `from`, whose writer goes if nothing needs it. */
 void draft_replace(draft *d, uint32_t from, uint32_t to);
 /* Removes an instruction whose results nothing reads, then those that only it read. Host and

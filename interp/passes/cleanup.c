@@ -106,7 +106,7 @@ uint32_t cancel_casts(draft *d, const pass_env *env) {
     if (middle != IR_NONE && draft_type(d, middle) == draft_type(d, out)) x = middle;
     if (x == IR_NONE || draft_type(d, x) != draft_type(d, out)) continue;
     if (x != middle && !holds(draft_type(d, middle), draft_type(d, x))) continue;
-    if (d->slots[out].kept && !d->slots[x].writer) continue; /* an output is written */
+    if (!draft_can_stand_for(d, x, out)) continue;
     draft_replace(d, out, x);
     done++;
   }

@@ -92,6 +92,7 @@ static bool stays_view(const folding *f, const draft_node *n, uint64_t bytes) {
     case IR_OP_PERMUTE:
     case IR_OP_EXPAND:
     case IR_OP_FULL:
+    case IR_OP_COPY:
       return true;
     default:
       return op_table[n->ins.op_type].is_view && bytes > TINY && f->d;
@@ -173,6 +174,17 @@ static bool is_uniform(const tensor *t, const void *data) {
   return n > 0 && first == first;
 }
 
+/* What a method or a body gives is written by an instruction. */
+static uint32_t add_copy(draft *d, draft_node *before, uint32_t x) {
+  const ir_int_or_vids *shape = &d->slots[x].t.shape;
+  uint32_t out =
+      draft_slot_new(d, draft_type(d, x), shape->items, (int)shape->count, before->ins.name);
+  ir_copy *o = draft_add(d, before, IR_OP_COPY);
+  *o = (ir_copy){.x = x, .out = out};
+  draft_note(d, before);
+  return out;
+}
+
 static bool replace_slot(folding *f, uint32_t tid, const void *data) {
   tensor t;
   draft *d = f->d;
@@ -182,6 +194,7 @@ static bool replace_slot(folding *f, uint32_t tid, const void *data) {
   uint32_t to = is_uniform(&t, data)
                     ? add_full(d, n, tid, data)
                     : draft_constant(d, t.type, shape->items, t.rank, n->ins.name, data);
+  if (to != IR_NONE && !draft_can_stand_for(d, to, tid)) to = add_copy(d, n, to);
   if (to == IR_NONE) return false;
   draft_replace(d, tid, to);
   return true;

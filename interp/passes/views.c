@@ -98,18 +98,13 @@ static uint32_t folded(draft *d, draft_node *n) {
   }
 }
 
-/* An output that an instruction must write is left as it is. */
-static bool can_stand_for(const draft *d, uint32_t to, uint32_t from) {
-  return !d->slots[from].kept || d->slots[to].writer;
-}
-
 static uint32_t fold_in_chain(draft *d, uint32_t chain) {
   uint32_t done = 0;
   for (draft_node *n = d->chains[chain].first, *next; n && !d->no_memory; n = next) {
     next = n->next;
     if (!draft_is_read(d, result_of(n) == IR_NONE ? 0 : result_of(n))) continue;
     uint32_t to = folded(d, n);
-    if (to == IR_NONE || !can_stand_for(d, to, result_of(n))) continue;
+    if (to == IR_NONE || !draft_can_stand_for(d, to, result_of(n))) continue;
     draft_replace(d, result_of(n), to);
     done++;
   }

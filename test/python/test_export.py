@@ -432,3 +432,16 @@ def test_every_lowering_is_of_an_op_that_torch_has():
 
 def test_generated_dataclasses_cover_the_steps():
     assert schema.StepKind.cast == 76 and len(schema.OPS) == len(schema.SINCE)
+
+
+def test_slices_that_begin_outside_of_the_tensor():
+    def f(x):
+        y = x.clone()
+        y[1:] = 2
+        y[-1:] = 3
+        return y
+
+    for n in (0, 1, 4):
+        check(f, (torch.randn(n, 3),))
+    rows = Dim("rows", min=0, max=9)
+    check(f, *((torch.randn(n, 3),) for n in (4, 3, 9)), dynamic_shapes=(({0: rows},),))

@@ -51,7 +51,7 @@ def sliced(c: Context, x: Tensor, axis: int, start: Int | None, stop: Int | None
 
 def _extent(c: Context, size: Int, start: Int, stop: Int, step: int) -> Val:
     """How many elements start:stop:step takes of `size`, where data tells the bounds."""
-    first, end = (_bounded(c, v, size) for v in (start, stop))
+    first, end = (bounded(c, v, size) for v in (start, stop))
     n = c.sizes.scalar(_K.max, c.sizes.scalar(_K.sub, end, first), 0)
     if step > 1:
         n = c.sizes.scalar(_K.floor_div, c.sizes.scalar(_K.add, n, step - 1), step)
@@ -59,10 +59,12 @@ def _extent(c: Context, size: Int, start: Int, stop: Int, step: int) -> Val:
     return n
 
 
-def _bounded(c: Context, v: Int, size: Int) -> Int:
+def bounded(c: Context, v: Int, size: Int) -> Int:
     """A bound of a slice between 0 and size; a negative one counts from the end."""
+    if isinstance(v, int) and isinstance(size, int):
+        return max(0, min(v + size if v < 0 else v, size))
     if isinstance(v, int) and v >= 0:
-        return min(v, size) if isinstance(size, int) else c.sizes.scalar(_K.min, v, size)
+        return c.sizes.scalar(_K.min, v, size)
     below = c.sizes.scalar(_K.mul, c.sizes.scalar(_K.lt, v, 0), size)
     return c.sizes.scalar(_K.max, c.sizes.scalar(_K.min, c.sizes.scalar(_K.add, v, below), size), 0)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from clave import schema
-from clave.builder import Int, Slot
+from clave.builder import Int, Slot, Val
 from clave.lowering.arange import counting
 from clave.lowering.index import index_slot, index_tensors, is_mask
 from clave.lowering.nonzero import broadcast
 from clave.lowering.registry import Context, Scalar, Tensor, lower
 from clave.lowering.reshape import expand, insert, permute, reshape
 from clave.lowering.scatter import along, scatter_into
-from clave.lowering.slice import in_memory_order
+from clave.lowering.slice import bounded, in_memory_order
 from clave.lowering.steps import compute, slot_as, step
 
 D = schema.DType
@@ -40,14 +40,21 @@ def slice_scatter(
     axis %= x.rank
     first = _from_front(c, 0 if start is None else start, x.shape[axis])
     size = c.sizes.shape(c.node.args[1].meta["val"].shape)[axis]
+    if size == 0:
+        return x
     if step == 1:
         return slice_update(c, x, update, axis, first)
     return index_copy(c, x, axis, counting(c, first, size, step), update)
 
 
 def _from_front(c: Context, i: Int, size: Int) -> Int:
-    """A literal index that counts from the end as one that counts from the front."""
-    return c.sizes.add(size, i) if isinstance(i, int) and i < 0 else i
+    """Where a slice begins, from the front and within the size, as torch takes it."""
+    least = size if isinstance(size, int) else size.min or 0
+    if isinstance(i, Val):
+        return i if i.min is not None and i.min >= 0 else bounded(c, i, size)
+    if -least <= i <= least:
+        return c.sizes.add(size, i) if i < 0 else i
+    return bounded(c, i, size)
 
 
 @lower("aten.select_scatter.default")

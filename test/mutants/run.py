@@ -15,8 +15,8 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
 
 All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
 in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit.
---write writes docs/mutants.md. Fails if a fault lives without a reason, has a reason and dies, or no longer applies or
-builds: a fault that lives is built whole, as its tests may build none of what it damages.
+--write writes docs/mutants.md, where faults that were not run keep their rows. Fails if a fault lives without a reason,
+has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of what it damages.
 """
 
 import argparse
@@ -332,19 +332,29 @@ def score(results):
     return f"{dead} of {len(results)} planted faults are noticed ({100 * dead // max(1, len(results))} %)"
 
 
+def rows_before():
+    """{name: row} of docs/mutants.md, of the faults that there still are."""
+    found = re.finditer(r"^\| (\w+) \| .*$", (ROOT / "docs/mutants.md").read_text(), re.M)
+    return {m.group(1): m.group(0) for m in found if (HERE / f"{m.group(1)}.patch").exists()}
+
+
 def write(results):
-    lines = [
-        "# Planted faults\n",
-        f"{score(results)}, at commit {commit()[:10]}. `make mutants` runs them and writes this file;",
-        "`make check` runs five of them, others with each commit. Each is a patch in [test/mutants](../test/mutants),",
-        "with the tests to try.\n",
-        "| fault | what it breaks | noticed by |",
-        "|---|---|---|",
-    ]
-    for r in sorted(results, key=lambda r: r.mutant.name):
+    rows = rows_before()
+    for r in results:
         by = r.by if r.verdict == "noticed" else f"**no test**: {r.by}"
-        lines.append(f"| {r.mutant.name} | {r.mutant.text} | {by} |")
-    (ROOT / "docs/mutants.md").write_text("\n".join(lines).replace("\\", "\\\\") + "\n")
+        rows[r.mutant.name] = f"| {r.mutant.name} | {r.mutant.text} | {by} |".replace("\\", "\\\\")
+    noticed = sum("| **no test**: " not in row for row in rows.values())
+    share = 100 * noticed // max(len(rows), 1)
+    head = f"""# Planted faults
+
+{noticed} of {len(rows)} planted faults are noticed ({share} %); the last run was of {len(results)} of them, at commit {commit()[:10]}.
+`make mutants` runs all and writes this file; `make check` runs five of them, others with each commit. Each is a patch in
+[test/mutants](../test/mutants), with the tests to try.
+
+| fault | what it breaks | noticed by |
+|---|---|---|
+"""
+    (ROOT / "docs/mutants.md").write_text(head + "\n".join(rows[name] for name in sorted(rows)) + "\n")
 
 
 def check(mutants):

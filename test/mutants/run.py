@@ -16,7 +16,8 @@ Each `*.patch` beside this file is a fault. Before the diff stand what it breaks
 All of them are part of `make check`. A line `lives: REASON` says why no test can notice. A hunk's old lines must stand
 in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others with each commit.
 --write writes docs/mutants.md, where faults that were not run keep their rows. Fails if a fault lives without a reason,
-has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of what it damages.
+has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of
+what it damages.
 """
 
 import argparse
@@ -347,9 +348,9 @@ def write(results):
     share = 100 * noticed // max(len(rows), 1)
     head = f"""# Planted faults
 
-{noticed} of {len(rows)} planted faults are noticed ({share} %); the last run was of {len(results)} of them, at commit {commit()[:10]}.
-`make mutants` runs all and writes this file; `make check` runs five of them, others with each commit. Each is a patch in
-[test/mutants](../test/mutants), with the tests to try.
+{noticed} of {len(rows)} planted faults are noticed ({share} %); the last run was of {len(results)} of them, at commit
+{commit()[:10]}. `make mutants` runs all and writes this file; `make check` runs five of them, others with each commit.
+Each is a patch in [test/mutants](../test/mutants), with the tests to try.
 
 | fault | what it breaks | noticed by |
 |---|---|---|

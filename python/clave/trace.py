@@ -87,7 +87,7 @@ class _Silence:
                     logger.setLevel(level)
 
 
-_quiet = _Silence()
+quiet = _Silence()
 
 
 def _users_line(e: BaseException) -> str:
@@ -117,7 +117,7 @@ def capture(
     first: Exception | None = None
     for way in (False, True) if strict is None else (strict,):
         try:
-            with _any_number_of_steps(), _quiet:
+            with _any_number_of_steps(), quiet:
                 return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=way)
         except Exception as e:
             first = first or e
@@ -129,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram:
     if not os.path.exists(path):
         raise Error(f"{os.fspath(path)}: there is no such file", Code.IO)
     try:
-        with _quiet:
+        with quiet:
             return torch.export.load(path)
     except Exception as e:
         raise Error(f"{os.fspath(path)}: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e

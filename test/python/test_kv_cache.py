@@ -232,20 +232,20 @@ def test_two_caches_of_one_model():
         torch.testing.assert_close(cached(IDS[:, 8:12], 8)[0], want[11], rtol=1e-4, atol=1e-4)
 
 
-def test_a_model_that_does_more_is_refused():
-    with pytest.raises(clave.Error, match="GptOssAttention has s_aux"):
-        clave.llm.use_kv_cache(model_of("GptOss", num_local_experts=2, head_dim=16), 64)
-    model = model_of("Llama")
-    model.config.layer_types = ["full_attention", "linear_attention"]
-    with pytest.raises(clave.Error, match="llama has layers of linear_attention"):
-        clave.llm.use_kv_cache(model, 64)
-    with pytest.raises(clave.Error, match="diffllama attends 4 times in 2 layers"):
-        clave.llm.use_kv_cache(model_of("DiffLlama"), 64)
-    model = model_of("Roberta", is_decoder=True)  # counts positions from another number
-    before = model(IDS).logits
-    with pytest.raises(clave.Error, match="RobertaForCausalLM gives other logits with a cache"):
-        clave.llm.use_kv_cache(model, 64)
-    torch.testing.assert_close(model(IDS).logits, before)  # as it was
+def test_the_model_is_called_through_its_cache():
     cached = clave.llm.use_kv_cache(model_of("Llama"), 64)
+    assert (cached.way, cached.reason) == ("attention interface", None)
     with pytest.raises(clave.Error, match="call the model through what use_kv_cache returned"):
         cached.model(IDS)
+
+
+@torch.no_grad()
+def test_a_model_that_no_way_fits_is_refused_and_as_it_was(monkeypatch):
+    """Here because the cache forgets what it is given."""
+    model = model_of("Llama")
+    before = model(IDS).logits
+    monkeypatch.setattr(clave.llm.KVCache, "forward", lambda self, q, *_: q * 0)
+    monkeypatch.setattr(clave.llm.KVCache, "write", lambda self, k, v, _: (k * 0, v * 0))
+    with pytest.raises(clave.Error, match="LlamaForCausalLM: attention interface gives other logits, off by"):
+        clave.llm.use_kv_cache(model, 64)
+    torch.testing.assert_close(model(IDS).logits, before)

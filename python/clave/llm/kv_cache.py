@@ -1,74 +1,17 @@
-"""A Hugging Face causal model with its KV cache inside: buffers, and one op that writes to them and attends.
-
-transformers lets a model's attention be replaced by name (AttentionInterface), so no module of the model is patched,
-and it is not asked for a mask. What the model is called with need not reach that attention: the attention modules know
-where the caches are.
-"""
+"""A Hugging Face causal model with its KV cache inside: which way it goes through is decided by comparing logits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import torch
 
 from clave.errors import Code, Error
-from clave.ops import sdpa_with_kv_cache
+from clave.llm.layers import KVCache, Layer, reason_of, set_attention, unsupported
 
-NAME = "clave_kv_cache"
-_HOLDER = "_clave_caches"  # the attribute by which an attention module finds its caches
 _COMPARED = 12  # tokens
-_KNOWN_LAYERS = {"full_attention", "sliding_attention"}
-
-
-class KVCache(torch.nn.Module):
-    """Keys and values of one layer: (batch, n_kv, rows, size) of a float dtype or int8, which adds (batch, n_kv, rows).
-
-    window: each token sees only so many, itself included, and the rows are a ring; None: all, and rows are the context.
-    """
-
-    def __init__(
-        self,
-        n_kv: int,
-        rows: int,
-        key_size: int,
-        value_size: int | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-        window: int | None = None,
-        batch: int = 1,
-    ) -> None:
-        super().__init__()
-        self.window = window
-        value_size = key_size if value_size is None else value_size
-        scale = torch.zeros(batch, n_kv, rows) if dtype is torch.int8 else None
-        self.register_buffer("keys", torch.zeros(batch, n_kv, rows, key_size, dtype=dtype), persistent=False)
-        self.register_buffer("values", torch.zeros(batch, n_kv, rows, value_size, dtype=dtype), persistent=False)
-        self.register_buffer("key_scale", scale, persistent=False)
-        self.register_buffer("value_scale", None if scale is None else scale.clone(), persistent=False)
-
-    def forward(
-        self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        position: torch.Tensor,
-        scale: float | None = None,
-        softcap: float | None = None,
-    ) -> torch.Tensor:
-        """Attention of the tokens at position, position + 1, ...: see clave.ops.sdpa_with_kv_cache."""
-        scales = (self.key_scale, self.value_scale)
-        return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, self.window, scale, softcap)
-
-
-class _Caches:
-    """What the attention of a model finds: the caches by layer, and the position of the tokens, while it is called."""
-
-    def __init__(self, implementation: str) -> None:
-        self.implementation = implementation  # of attention, as the model had it
-        self.of_layer: Any = None  # (n_layers) KVCache
-        self.position: torch.Tensor | None = None
-        self.probed: list[tuple[torch.nn.Module, _Layer]] | None = None  # calls of a probe, in their order
 
 
 class CachedCausalLM(torch.nn.Module):
@@ -76,39 +19,25 @@ class CachedCausalLM(torch.nn.Module):
 
     tokens: (batch, L) int64, that stand at position, position + 1, ...; position: () int64, or an int. What stands
     before is what earlier calls were given.
+
+    way: "attention interface", or "cache" and the attention that the model then has; reason: why not the first, or
+    None.
     """
 
-    def __init__(self, model: Any, holder: _Caches, caches: list[KVCache], all_logits: bool) -> None:
+    def __init__(self, model: Any, way: Any, caches: list[KVCache], all_logits: bool, reason: str | None) -> None:
         super().__init__()
         self.model = model
         self.caches = torch.nn.ModuleList(caches)
         self.all_logits = all_logits
-        self._holder = holder
+        self.way: str = way.name
+        self.reason = reason
+        self._way = way
 
     def forward(self, tokens: torch.Tensor, position: torch.Tensor | int) -> torch.Tensor:
         if not isinstance(position, torch.Tensor):
             position = torch.full((), position, dtype=torch.int64)
-        position_ids = (position + torch.arange(tokens.shape[1]))[None]
-        keep = 0 if self.all_logits else 1
-        self._holder.of_layer, self._holder.position = self.caches, position
-        try:
-            logits = self.model(
-                input_ids=tokens, position_ids=position_ids, use_cache=False, logits_to_keep=keep
-            ).logits
-        finally:
-            self._holder.of_layer = self._holder.position = None
+        logits: torch.Tensor = self._way.logits(self.model, self.caches, tokens, position, 0 if self.all_logits else 1)
         return logits if self.all_logits else logits[:, -1]
-
-
-@dataclass
-class _Layer:
-    """What a layer's attention is given."""
-
-    n_kv: int
-    key_size: int
-    value_size: int
-    dtype: torch.dtype
-    window: int | None
 
 
 def use_kv_cache(
@@ -123,72 +52,75 @@ def use_kv_cache(
     """A transformers causal LM as a module that clave.export takes: forward(tokens, position), see CachedCausalLM.
 
     Its weights are the model's own, and the model can only be called through it from then on.
-    max_context: tokens that the cache holds. Layers with a sliding window hold fewer: their window and `prompt_piece`
-    more, as a longer prompt is written to them in pieces of that many tokens.
+    max_context: tokens that the cache holds. Where the model goes through the attention interface, layers with a
+    sliding window hold fewer: their window and `prompt_piece` more, as a longer prompt is written to them in pieces of
+    that many tokens.
     dtype: of the cache, default the model's; torch.int8 stores each row with a scale.
 
-    Error if the model does more than attend to the tokens before, all of them or the last ones: other kinds of layers,
-    attention sinks, a mask of its own; or if it gives other logits for random tokens in two pieces than as it was.
+    The attention interface of transformers is tried first: one op writes to the cache and attends to what is written.
+    A model that does not use it, or uses it otherwise, is handed a transformers.Cache over the same buffers and attends
+    itself, to all rows, with a mask. Random tokens in three pieces decide: the first way that gives the logits of the
+    model as it was is taken. Error if there is none, with what is in the way.
     """
-    _register()
-    _refuse_other_layers(model.config)
-    model.eval()
-    tokens, before, holder = _random_tokens(model.config, max_context), model.config._attn_implementation, _hold(model)
-    model.set_attn_implementation(NAME)
+    ways, model = _ways(model), model.eval()
+    tokens, before = _random_tokens(model.config, max_context), model.config._attn_implementation
+    _settle_rope(model, max_context)
     try:
-        layers = _probe(model, holder)
-        model.set_attn_implementation(holder.implementation)
-        want = _logits(model, tokens)
-        model.set_attn_implementation(NAME)
-        _compare(model, holder, layers, tokens, want)
+        way, layers, reason = _choose(model, ways, tokens, max_context)
     except BaseException:
-        model.set_attn_implementation(before)
+        set_attention(model, before)
         raise
-    caches = [_cache_of(layer, max_context, prompt_piece, dtype, batch) for layer in layers]
-    return CachedCausalLM(model, holder, caches, all_logits)
+    caches = [_cache_of(way, layer, max_context, prompt_piece, dtype or layer.dtype, batch) for layer in layers]
+    return CachedCausalLM(model, way, caches, all_logits, reason)
 
 
-def _cache_of(layer: _Layer, max_context: int, prompt_piece: int, dtype: torch.dtype | None, batch: int) -> KVCache:
-    window = None if layer.window is None or layer.window >= max_context else layer.window
-    rows = max_context if window is None else min(max_context, window + max(prompt_piece, 1) - 1)
-    sizes = (layer.n_kv, rows, layer.key_size, layer.value_size)
-    return KVCache(*sizes, dtype=dtype or layer.dtype, window=window, batch=batch)
+def _ways(model: Any) -> list[Any]:
+    """In the order in which they are tried."""
+    try:
+        from clave.llm import general, interface
+    except ModuleNotFoundError as e:
+        raise Error("use_kv_cache needs transformers: pip install clave[llm]", Code.UNSUPPORTED) from e
+    fast = interface.Interface(model)
+    implementations = dict.fromkeys((fast.original, "eager"))
+    return [fast, *(general.General(i, w) for i in implementations for w in general.WAYS)]
 
 
-def _unsupported(message: str) -> Error:
-    return Error(f"use_kv_cache: {message}", Code.UNSUPPORTED)
+def _settle_rope(model: Any, max_context: int) -> None:
+    """Frequencies that grow with the text stay as they are where no text is so long that they would.
+
+    Error where one can be: the keys in the cache are turned by those of a shorter text.
+    """
+    for module in model.modules():
+        kind = getattr(module, "rope_type", None)
+        if not isinstance(kind, str) or "dynamic" not in kind:
+            continue
+        longest = module.original_max_seq_len
+        if max_context > longest:
+            raise unsupported(
+                f"{model.config.model_type} has rope of type {kind}: beyond {longest} tokens the frequencies depend on "
+                f"the length of the text; expected max_context at most {longest}, not {max_context}"
+            )
+        module.rope_type = "settled"
 
 
-def _refuse_other_layers(config: Any) -> None:
-    kinds = set(getattr(config, "layer_types", None) or ()) - _KNOWN_LAYERS
-    if kinds:
-        raise _unsupported(f"{config.model_type} has layers of {', '.join(sorted(kinds))}")
+def _choose(model: Any, ways: list[Any], tokens: torch.Tensor, max_context: int) -> tuple[Any, list[Layer], str | None]:
+    """The first way whose logits are the model's, its layers, and why it is not the very first."""
+    set_attention(model, ways[0].original)
+    want, reasons = _logits(model, tokens), []
+    for way in ways:
+        try:
+            layers = _try(model, way, tokens, want, max_context)
+        except Exception as e:  # the model's own, of any kind
+            reasons.append(reason_of(e))
+        else:
+            return way, layers, reasons[0] if reasons else None
+    parts = dict.fromkeys(reasons)
+    raise unsupported(f"{type(model).__name__}: {'; '.join(parts)}")
 
 
-def _hold(model: Any) -> _Caches:
-    """What the model's attention modules find; one for all caches that a model is given."""
-    modules = [m for m in model.modules() if hasattr(m, "layer_idx")]
-    held = (getattr(m, _HOLDER, None) for m in modules)
-    holder = next(filter(None, held), None) or _Caches(model.config._attn_implementation)
-    for module in modules:
-        object.__setattr__(module, _HOLDER, holder)  # no part of the module
-    return holder
-
-
-def _probe(model: Any, holder: _Caches) -> list[_Layer]:
-    """What each layer's attention is given for a single token."""
-    holder.probed = []
-    token = torch.zeros(1, 1, dtype=torch.int64)
-    with torch.no_grad():
-        model(input_ids=token, position_ids=token, use_cache=False)
-    calls, holder.probed = holder.probed, None
-    n, kind = model.config.num_hidden_layers, model.config.model_type
-    found = {module.layer_idx: layer for module, layer in calls}
-    if sorted(found) != list(range(n)):
-        raise _unsupported(f"{len(found)} of the {n} layers of {kind} use transformers' attention interface")
-    if len(calls) != n:
-        raise _unsupported(f"{kind} attends {len(calls)} times in {n} layers: a cache is of one attention")
-    return [found[i] for i in range(n)]
+def _cache_of(way: Any, layer: Layer, max_context: int, prompt_piece: int, dtype: torch.dtype, batch: int) -> KVCache:
+    rows, window = way.rows(layer, max_context, prompt_piece)
+    return KVCache(layer.n_kv, rows, layer.key_size, layer.value_size, dtype=dtype, window=window, batch=batch)
 
 
 # ---------------------------------------------------------------- comparison with the model as it was
@@ -207,70 +139,27 @@ def _logits(model: Any, tokens: torch.Tensor) -> torch.Tensor:
         return model(input_ids=tokens, use_cache=False).logits.double()
 
 
-def _compare(model: Any, holder: _Caches, layers: list[_Layer], tokens: torch.Tensor, want: torch.Tensor) -> None:
-    """Refuses a model that gives other logits with a cache, in two pieces.
+def _pieces(length: int) -> Iterator[tuple[int, int]]:
+    """The first half, a single token, the rest."""
+    cuts = sorted({0, (length + 1) // 2, min((length + 1) // 2 + 1, length), length})
+    yield from pairwise(cuts)
+
+
+def _try(model: Any, way: Any, tokens: torch.Tensor, want: torch.Tensor, max_context: int) -> list[Layer]:
+    """The model's layers; Error if it gives other logits with a cache, in pieces.
 
     2 % of the largest, in 16 bits 10 %, is for rounding in many layers: a token in another's place, or another's keys,
     are off by about as much as the logits are large.
     """
-    length = tokens.shape[1]
-    cached = CachedCausalLM(model, holder, [_cache_of(layer, length, length, None, 1) for layer in layers], True)
-    cut = (length + 1) // 2
+    way.prepare(model)
+    layers = way.layers(model)
+    rows, length = way.rows_to_compare(max_context, tokens.shape[1]), tokens.shape[1]
+    caches = torch.nn.ModuleList([_cache_of(way, layer, rows, length, layer.dtype, 1) for layer in layers])
+    way.check(model, caches)
     with torch.no_grad():
-        pieces = [cached(tokens[:, at:end], at) for at, end in ((0, cut), (cut, length)) if at < end]
-    difference, largest = (torch.cat(pieces, 1).double() - want).abs().max(), want.abs().max()
+        got = [way.logits(model, caches, tokens[:, at:end], torch.tensor(at), 0) for at, end in _pieces(length)]
+    difference, largest = (torch.cat(got, 1).double() - want).abs().max(), want.abs().max()
     wide = layers[0].dtype in (torch.float32, torch.float64)
     if not difference <= (0.02 if wide else 0.1) * largest:
-        raise _unsupported(
-            f"{type(model).__name__} gives other logits with a cache (off by {difference:.3g} of {largest:.3g}): it "
-            "makes more of its tokens than attention to those before them"
-        )
-
-
-def _register() -> None:
-    try:
-        from transformers import AttentionInterface
-    except ModuleNotFoundError as e:
-        raise Error("use_kv_cache needs transformers: pip install clave[llm]", Code.UNSUPPORTED) from e
-    AttentionInterface.register(NAME, _attend)
-
-
-def _attend(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    **others: Any,
-) -> tuple[torch.Tensor, None]:
-    """What transformers calls for attention. query: (B, n_heads, L, D), key, value: (B, n_kv, L, D): the new tokens."""
-    holder = getattr(module, _HOLDER, None)
-    if holder is not None and holder.probed is not None:
-        _refuse_others(module, attention_mask, others)
-        window = sliding_window or _window_of(module)
-        holder.probed.append((module, _Layer(key.shape[1], key.shape[3], value.shape[3], key.dtype, window)))
-        return value.new_zeros(query.shape[0], query.shape[2], query.shape[1], value.shape[3]), None
-    if holder is None or holder.of_layer is None:
-        raise _unsupported("call the model through what use_kv_cache returned")
-    out = holder.of_layer[module.layer_idx](query, key, value, holder.position, scaling, softcap)
-    return out.transpose(1, 2).contiguous(), None  # as transformers' own are
-
-
-def _window_of(module: torch.nn.Module) -> int | None:
-    """The window of a sliding layer that does not hand it on."""
-    kinds = getattr(module.config, "layer_types", None)
-    return module.config.sliding_window if kinds and kinds[module.layer_idx] == "sliding_attention" else None
-
-
-def _refuse_others(module: torch.nn.Module, mask: torch.Tensor | None, others: dict[str, Any]) -> None:
-    tensors = [k for k, v in others.items() if isinstance(v, torch.Tensor) and k != "position_ids"]
-    if mask is not None:
-        tensors.append("attention_mask")
-    if not getattr(module, "is_causal", True):
-        tensors.append("attention that is not causal")
-    if tensors:
-        raise _unsupported(f"{type(module).__name__} has {', '.join(tensors)}")
+        raise unsupported(f"{way.name} gives other logits, off by {difference:.3g} of {largest:.3g}")
+    return layers

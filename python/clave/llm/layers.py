@@ -1,0 +1,111 @@
+"""The cache of one layer, as a module with buffers, and what a layer must be for it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from clave.errors import Code, Error
+from clave.ops import sdpa_with_kv_cache
+
+
+class KVCache(torch.nn.Module):
+    """Keys and values of one layer: (batch, n_kv, rows, size) of a float dtype or int8, which adds (batch, n_kv, rows).
+
+    window: each token sees only so many, itself included, and the rows are a ring; None: all, and rows are the context.
+    """
+
+    def __init__(
+        self,
+        n_kv: int,
+        rows: int,
+        key_size: int,
+        value_size: int | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        window: int | None = None,
+        batch: int = 1,
+    ) -> None:
+        super().__init__()
+        self.window = window
+        value_size = key_size if value_size is None else value_size
+        scale = torch.zeros(batch, n_kv, rows) if dtype is torch.int8 else None
+        self.register_buffer("keys", torch.zeros(batch, n_kv, rows, key_size, dtype=dtype), persistent=False)
+        self.register_buffer("values", torch.zeros(batch, n_kv, rows, value_size, dtype=dtype), persistent=False)
+        self.register_buffer("key_scale", scale, persistent=False)
+        self.register_buffer("value_scale", None if scale is None else scale.clone(), persistent=False)
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        position: torch.Tensor,
+        scale: float | None = None,
+        softcap: float | None = None,
+    ) -> torch.Tensor:
+        """Attention of the tokens at position, position + 1, ...: see clave.ops.sdpa_with_kv_cache."""
+        scales = (self.key_scale, self.value_scale)
+        return sdpa_with_kv_cache(q, k, v, self.keys, self.values, position, *scales, self.window, scale, softcap)
+
+    def write(self, k: torch.Tensor, v: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes k, v (batch, n_kv, L, size) to the rows `positions` (L), in place; all rows, as k and v are stored.
+
+        Error where a position is no row. Not for a cache with a window.
+        """
+        keys = _write(k, positions, self.keys, self.key_scale)
+        return keys, _write(v, positions, self.values, self.value_scale)
+
+
+def _write(x: torch.Tensor, positions: torch.Tensor, cache: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+    if scale is None:
+        cache.index_copy_(2, positions, x.to(cache.dtype))
+        return cache.to(x.dtype)
+    largest = x.float().abs().amax(-1) / 127
+    scale.index_copy_(2, positions, largest)
+    levels = torch.where(largest[..., None] > 0, torch.round(x.float() / largest[..., None]), 0)
+    cache.index_copy_(2, positions, levels.to(torch.int8))
+    return (cache.float() * scale[..., None]).to(x.dtype)
+
+
+@dataclass
+class Layer:
+    """What a layer keeps of a token."""
+
+    n_kv: int
+    key_size: int
+    value_size: int
+    dtype: torch.dtype
+    window: int | None = None
+
+
+def unsupported(message: str) -> Error:
+    return Error(f"use_kv_cache: {message}", Code.UNSUPPORTED)
+
+
+def set_attention(model: Any, implementation: str) -> None:
+    """Without the warning that a model which attends itself goes on with what it has."""
+    logger = logging.getLogger("transformers.modeling_utils")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        model.set_attn_implementation(implementation)
+    finally:
+        logger.setLevel(before)
+
+
+def called(model: Any, **given: Any) -> dict[str, Any]:
+    """Of the arguments those that the model takes by name."""
+    taken = inspect.signature(model.forward).parameters
+    return {k: v for k, v in given.items() if k in taken}
+
+
+def reason_of(e: Exception) -> str:
+    """One line."""
+    if isinstance(e, Error):
+        return str(e).removeprefix("use_kv_cache: ")
+    return f"{type(e).__name__}: {(str(e).strip().splitlines() or [''])[0]}"

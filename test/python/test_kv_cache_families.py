@@ -1,0 +1,172 @@
+"""clave.llm.use_kv_cache of models that attend themselves: handed a cache, in pieces, against the whole text."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+transformers = pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
+
+import clave
+from clave.llm import use_kv_cache
+
+pytestmark = pytest.mark.by_turn(3)
+
+VOCAB, CONTEXT, PIECES = 97, 40, (11, 1, 1, 5, 1, 11)
+IDS = torch.randint(3, VOCAB, (1, sum(PIECES)), generator=torch.Generator().manual_seed(0))
+LENGTH = torch.export.Dim("length", min=1, max=CONTEXT)
+
+BERT = {
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.3,  # so that the attention matters
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+GPT = {"vocab_size": VOCAB, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "initializer_range": 0.3}
+GPT_NEO = {"attention_types": [[["global", "local"], 1]], "num_layers": 2, "num_heads": 4, "window_size": 16}
+FAIRSEQ = {"decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48, "init_std": 0.3}
+MPT = {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64, "initializer_range": 0.3}
+XGLM = {"num_layers": 2, "attention_heads": 4, "ffn_dim": 48, "init_std": 0.3}
+EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "num_key_value_heads": 2, "head_dim": 16}
+NO_INTERFACE = "0 of the 2 layers of .* use transformers' attention interface"
+
+# name: (classes, config, why not the attention interface)
+FAMILIES = {
+    "gptj": ("GPTJ", GPT | {"rotary_dim": 4}, NO_INTERFACE),
+    "codegen": ("CodeGen", GPT | {"rotary_dim": 4}, NO_INTERFACE),
+    "gpt_neo": ("GPTNeo", BERT | GPT_NEO, NO_INTERFACE),
+    "falcon": ("Falcon", BERT | {"alibi": False}, NO_INTERFACE),
+    "falcon_alibi": ("Falcon", BERT | {"alibi": True}, NO_INTERFACE),
+    "bloom": ("Bloom", {k: v for k, v in GPT.items() if k != "n_embd"} | {"hidden_size": 32}, NO_INTERFACE),
+    "mpt": ("Mpt", {"vocab_size": VOCAB} | MPT, NO_INTERFACE),
+    "xglm": ("XGLM", {"vocab_size": VOCAB, "d_model": 32, "max_position_embeddings": 64} | XGLM, NO_INTERFACE),
+    "diffllama": ("DiffLlama", BERT | {"num_key_value_heads": 2}, "diffllama attends 4 times in 2 layers"),
+    "roberta": ("Roberta", BERT | {"is_decoder": True}, "attention interface gives other logits"),
+    "gpt_oss": ("GptOss", BERT | EXPERTS | {"sliding_window": 8}, "GptOssAttention has s_aux"),
+    "llama4": ("Llama4Text", BERT | EXPERTS | {"attention_chunk_size": 8}, "layers of chunked_attention"),
+    "gpt_neox_japanese": ("GPTNeoXJapanese", BERT | {"intermediate_multiple_size": 2}, NO_INTERFACE),
+    "megatron_bert": ("MegatronBert", BERT | {"is_decoder": True}, NO_INTERFACE),
+    "rembert": ("RemBert", BERT | {"is_decoder": True}, NO_INTERFACE),
+    "roformer": ("RoFormer", BERT | {"is_decoder": True, "embedding_size": 32}, NO_INTERFACE),
+    "blenderbot": ("Blenderbot", {"vocab_size": VOCAB, "d_model": 32} | FAIRSEQ, "gives other logits"),
+    "doge": ("Doge", BERT, "DogeAttention has attention_mask"),
+}
+EXPORTED = list(FAMILIES)[:10]
+
+
+def model_of(family, **others):
+    name, config, _ = FAMILIES[family]
+    torch.manual_seed(0)
+    classes = [name.removesuffix("Text") + end for end in ("ForCausalLM", "LMHeadModel")]
+    model = next(getattr(transformers, c) for c in classes if hasattr(transformers, c))
+    return model(getattr(transformers, f"{name}Config")(**config | others)).eval()
+
+
+def check_logits(run, want):
+    at = 0
+    for n in PIECES:
+        got = run(IDS[:, at : at + n], torch.tensor(at))
+        at += n
+        torch.testing.assert_close(got[0], want[at - 1], rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_those_of_the_whole_text(family):
+    """Also where rows that are not written yet hold another text."""
+    model = model_of(family)
+    want = model(input_ids=IDS, use_cache=False).logits[0]
+    cached = use_kv_cache(model, CONTEXT)
+    assert cached.way.startswith("cache (")
+    assert re.search(FAMILIES[family][2], cached.reason)
+    check_logits(cached, want)
+    for cache in cached.caches:
+        cache.keys.normal_(std=9)
+        cache.values.normal_(std=9)
+    check_logits(cached, want)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", EXPORTED)
+def test_exported_it_gives_the_same(family, tmp_path):
+    model = model_of(family)
+    want = model(input_ids=IDS, use_cache=False).logits[0]
+    example = (IDS[:, :3], torch.tensor(0))
+    program = clave.export(use_kv_cache(model, CONTEXT), example, dynamic_shapes=({1: LENGTH}, None))
+    for device in ("cpu", "opencl"):
+        session = clave.Session(program, device)
+        check_logits(session, want)
+        session.reset()
+        check_logits(session, want)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", ["gptj", "falcon", "diffllama", "gpt_neo"])
+def test_the_cache_is_not_copied(family, tmp_path, build):
+    """A step needs less memory than one layer's keys."""
+    wide = {"n_embd": 128, "n_positions": 1024} if family == "gptj" else {"hidden_size": 128}
+    cached = use_kv_cache(model_of(family, **wide | {"max_position_embeddings": 1024}), 1024)
+    clave.export(cached, (IDS[:, :1], torch.tensor(0))).save(tmp_path / "m.clv")
+    command = [build / "clave", "bench", tmp_path / "m.clv", "--device", "cpu", "--runs", "1", "--json"]
+    out = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+    assert json.loads(out)["plan"]["arena_bytes"] < cached.caches[0].keys.nbytes
+
+
+@torch.no_grad()
+def test_an_int8_cache_of_two_texts():
+    model = model_of("bloom")
+    ids = torch.cat([IDS[:, :20], IDS[:, 10:]])
+    want = model(input_ids=ids, use_cache=False).logits
+    cached = use_kv_cache(model, CONTEXT, batch=2, dtype=torch.int8, all_logits=True)
+    got = torch.cat([cached(ids[:, :13], 0), cached(ids[:, 13:], 13)], 1)
+    assert cached.caches[0].keys.dtype == torch.int8
+    torch.testing.assert_close(got, want, rtol=0.15, atol=0.15)
+
+
+def test_a_full_cache_is_an_error():
+    model = model_of("bloom")
+    with torch.no_grad():
+        cached = use_kv_cache(model, 16)
+        with pytest.raises(IndexError):
+            cached(IDS[:, :7], 10)
+        program = clave.export(cached, (IDS[:, :7], torch.tensor(0)))
+    for device in ("cpu", "opencl"):
+        with pytest.raises(clave.Error, match=r"index .*16.*index_copy"):
+            clave.Session(program, device)(IDS[:, :7], torch.tensor(10))
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "message"),
+    [
+        ("OpenAIGPTLMHeadModel", transformers.OpenAIGPTConfig(**GPT), "OpenAIGPTLMHeadModel takes no cache"),
+        ("MambaForCausalLM", transformers.MambaConfig(**BERT), "mamba has layers of linear_attention; .* no cache"),
+        ("JambaForCausalLM", transformers.JambaConfig(**BERT), "JambaForCausalLM keeps other than keys and values"),
+    ],
+)
+def test_what_keeps_something_else_is_refused(model, config, message):
+    with pytest.raises(clave.Error, match=message):
+        use_kv_cache(getattr(transformers, model)(config), CONTEXT)
+
+
+ROPE = {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}}
+
+
+@torch.no_grad()
+def test_rope_whose_frequencies_grow_with_the_text():
+    """They do beyond max_position_embeddings only."""
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**BERT | ROPE)).eval()
+    want = model(IDS).logits[0]
+    with pytest.raises(clave.Error, match=r"rope of type dynamic: beyond 64 tokens .* at most 64, not 65"):
+        use_kv_cache(model, 65)
+    cached = use_kv_cache(model, 64)
+    program = clave.export(cached, (IDS[:, :3], torch.tensor(0)), dynamic_shapes=({1: LENGTH}, None))
+    check_logits(clave.Session(program, "cpu"), want)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -196,6 +197,8 @@ class Sizes:
             return self.scalar(_K.neg, self.scalar(_K.floor_div, self.scalar(_K.neg, a), b), name=str(e))
         if isinstance(e, sympy.Not):
             return self.scalar(_K.not_, self.resolve(e.args[0]), name=str(e))
+        if type(e).__name__ in ("BitwiseFn_bitwise_and", "BitwiseFn_bitwise_or"):
+            return self._bitwise(e)
         if type(e) in _ROUNDED:
             return self._rounded(_ROUNDED[type(e)], self.real(e.args[0]))
         if isinstance(e, F.Identity):
@@ -204,6 +207,27 @@ class Sizes:
         if isinstance(e, sympy.Piecewise):
             return self._piecewise(e, self.resolve, self.scalar, 0)
         raise Unsupported(f"size arithmetic {e}")
+
+    def _bitwise(self, e: Any) -> Val:
+        """a & mask, and a | mask = a + mask - (a & mask), of a number `mask`, both in two's complement."""
+        numbers = [int(x) for x in e.args if x.is_Integer]
+        if len(numbers) != 1:
+            raise Unsupported(f"size arithmetic {e}: one of the two sides must be a number")
+        a, mask = self.resolve(next(x for x in e.args if not x.is_Integer)), numbers[0]
+        common = self._masked(a, mask)
+        if type(e).__name__ == "BitwiseFn_bitwise_or":
+            common = self.subtract(self.add(a, mask), common)
+        return common if isinstance(common, Val) else self.scalar(_K.add, common, 0)
+
+    def _masked(self, a: Int, mask: int) -> Int:
+        """a & mask: for each run [low, high) of set bits (a mod 2**high) - (a mod 2**low)."""
+        if mask < 0:
+            return self.subtract(a, self._masked(a, ~mask))
+        total: Int = 0
+        for run in re.finditer("1+", f"{mask:b}"[::-1]):
+            low, high = (1 << bit for bit in run.span())
+            total = self.add(total, self.subtract(self.modulo(a, high), self.modulo(a, low) if low > 1 else 0))
+        return total
 
     def _piecewise(self, e: Any, value_of: Callable[[Any], Any], scalar: Callable[..., Val], total: Float) -> Val:
         """`total`, which is 0, + sum of value_i * (condition_i and none of those before)."""

@@ -224,6 +224,25 @@ def test_derived_sizes():
         clave.Session(program, "cpu").run(np.zeros((7, 2), np.float32), np.zeros((3, 2), np.float32))
 
 
+@pytest.mark.parametrize("mask", [3, 22, 0, -1, -4, -23])
+def test_bits_of_sizes(mask):
+    """Of negative numbers too: in two's complement."""
+
+    def f(x):
+        n = x.shape[0]
+        bits = [n & mask, -n & mask, n | mask, mask | -n, n >> 1, n << 2]
+        return *(x.new_full((1,), b) for b in bits), x[: n & -4].reshape(-1, 4), torch.zeros((n & 3) + 1)
+
+    check(f, *((torch.randn(n),) for n in (6, 5, 13, 37)), dynamic_shapes=(({0: Dim.DYNAMIC},),))
+
+
+def test_bits_of_two_sizes_are_refused():
+    f = lambda x, y: x.new_full((1,), x.shape[0] & y.shape[0])
+    dims = (({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC}),)
+    with pytest.raises(clave.UnsupportedOp, match="one of the two sides must be a number"):
+        check(f, (torch.randn(6), torch.randn(5)), dynamic_shapes=dims)
+
+
 def test_a_derived_size_alone():
     half = Dim("half", min=2, max=32)
     program = check(lambda x: x.view(-1, 2), (torch.randn(8),), (torch.randn(14),), dynamic_shapes=(({0: 2 * half},),))

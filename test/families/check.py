@@ -3,6 +3,7 @@
 import collections
 import importlib.util
 
+import dynamic
 import models
 import torch
 import zoo  # before transformers, which imports torchvision: it declares the ops that may be missing there
@@ -49,28 +50,37 @@ def first_line(e):
     return f"{type(e).__name__}: {(str(e).strip().splitlines() or [''])[0]}"
 
 
-def family(name, devices):
-    """{"name", "status": "right", "wrong", "skipped" ..., "reason", "error" by device, "ops", "passes"}.
+def example(name, mode):
+    """(module, the inputs of each run, the first those to export with, keyword arguments of clave.export)."""
+    if mode == "fixed":
+        module, *first = models.make(name)
+        return module, [first, models.make(name, 1)[1:], first], {}
+    module, argss, shapes = dynamic.family(name, mode)
+    return module, argss, {"dynamic_shapes": shapes}
 
-    Without fallback: what a device cannot run is a failure. Skipped is a family whose library is not there.
+
+def family(name, devices, mode="fixed"):
+    """{"name", "mode", "status": "right", "wrong", "skipped" ..., "reason", "error" by device, "ops", "passes"}.
+
+    mode: of dynamic.MODES. Without fallback: what a device cannot run is a failure. Skipped is a family whose library
+    is not there, or that has no such attention.
     """
-    result = {"name": name}
+    result = {"name": name, "mode": mode}
     library = zoo.ROWS[name][0] if name in zoo.ROWS else "transformers"
     if not importlib.util.find_spec(library):
         return result | {"status": "skipped", "reason": f"needs {library}: ci/venv families"}
     try:
-        module, args, kwargs = models.make(name)
-        other = models.make(name, 1)
+        module, argss, options = example(name, mode)
         with torch.no_grad():
-            module(*args, **kwargs)
+            for args, kwargs in argss:
+                module(*args, **kwargs)
     except Exception as e:
-        return result | {
-            "status": "no_model",
-            "reason": first_line(e),
-        }
+        status = "skipped" if mode != "fixed" and isinstance(e, ValueError) else "no_model"
+        return result | {"status": status, "reason": first_line(e)}
+    args, kwargs = argss[0]
     try:
         with torch.no_grad():
-            program = clave.export(module, args, kwargs)
+            program = clave.export(module, args, kwargs, **options)
     except UnsupportedOp as e:
         return result | {"status": "unsupported", "reason": ", ".join(e.ops), "missing": e.ops}
     except clave.Error as e:
@@ -86,7 +96,6 @@ def family(name, devices):
     result["passes"] = dict(getattr(program, "passes", {}) or {})
     result["n_ops"] = sum(result["ops"].values())
     result["error"] = {}
-    argss = [(args, kwargs), (other[1], other[2]), (args, kwargs)]
     for device in devices:
         try:
             session = clave.Session(program, device, fallback=False)

@@ -196,11 +196,16 @@ def awaken(model):
 
 
 @torch.no_grad()
-def make(name, run=0):
-    """(module in eval mode, args, kwargs) of a family: the module is the same each time, the inputs differ by `run`."""
+def make(name, run=0, attention=None):
+    """(module in eval mode, args, kwargs) of a family: the module is the same each time, the inputs differ by `run`.
+
+    attention: "eager" or "sdpa", in place of what the row says; ValueError if the model has no such.
+    """
     if name not in ROWS:
         import zoo
 
+        if attention == "sdpa":
+            raise ValueError(f"{name} has one attention")
         return zoo.make(name, run)
     import transformers
 
@@ -213,8 +218,8 @@ def make(name, run=0):
             embedding_size=8, hidden_sizes=[8, 8, 16, 16], depths=[1, 1, 1, 1], out_features=["stage4"]
         )
     config = getattr(transformers, config_name)(**fields)
-    if implementation:
-        config._attn_implementation = implementation
+    if attention or implementation:
+        config._attn_implementation = attention or implementation
     torch.manual_seed(7)
     model = awaken(getattr(transformers, model_name)(config)).to(dtype).eval()
     torch.manual_seed(run)

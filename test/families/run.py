@@ -4,11 +4,15 @@ crash or a long export is one line. `ci/venv families` installs their libraries.
 A family must be right, or have the status that expected.tsv gives it with a reason: anything else fails, a listed one
 that is right now too. Families without their library are skipped, and counted.
 
-    .venv-families/bin/python test/families/run.py [--only NAME,NAME] [--devices cpu,opencl] [--json FILE] [--limit S]
+    .venv-families/bin/python test/families/run.py [--only NAME,NAME] [--modes fixed,eager,sdpa] [--devices cpu,opencl]
+                                                   [--json FILE] [--limit S]
+
+Modes are in dynamic.py: fixed sizes, and open batches and lengths with each attention.
 """
 
 import argparse
 import fnmatch
+import itertools
 import json
 import logging
 import multiprocessing
@@ -27,48 +31,51 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--only", default="*", help="comma list of families, * and ? as in file names")
     p.add_argument("--devices", default="cpu,opencl")
+    p.add_argument("--modes", default="fixed", help="comma list: fixed, eager, sdpa")
     p.add_argument("--json", help="write the results here")
     p.add_argument("--limit", type=int, default=300, help="seconds per family")
     return p.parse_args()
 
 
 def expectations():
-    """Family -> its status, of those that are not expected to be right."""
+    """(family, mode) -> its status, of those that are not expected to be right."""
     rows = [line.split("\t") for line in EXPECTED.read_text().splitlines() if line and not line.startswith("#")]
-    assert all(len(row) == 3 and row[2] for row in rows), "each row of expected.tsv has a reason"
-    return {name: status for name, status, _ in rows}
+    assert all(len(row) == 4 and row[3] for row in rows), "each row of expected.tsv has a reason"
+    return {(name, mode): status for name, modes, status, _ in rows for mode in modes.split(",")}
 
 
 def complaint(result, expected):
     """What is not as expected of a family, or nothing."""
-    status, want = result["status"], expected.get(result["name"], "right")
+    status, want = result["status"], expected.get((result["name"], result["mode"]), "right")
     if status in (want, "skipped"):
         return ""
     return f"new {status}" if want == "right" else f"listed as {want} in {EXPECTED.name}"
 
 
-def work(connection, name, devices):
+def work(connection, name, devices, mode):
     import check
 
     warnings.simplefilter("ignore")
     logging.disable()
-    connection.send(check.family(name, devices))
+    connection.send(check.family(name, devices, mode))
 
 
-def in_a_process(name, o):
+def in_a_process(name, mode, o):
     """What happened to one family, as a dict."""
+    told = {"name": name, "mode": mode}
     ours, theirs = multiprocessing.Pipe(False)
-    process = multiprocessing.get_context("fork").Process(target=work, args=(theirs, name, o.devices.split(",")))
+    given = (theirs, name, o.devices.split(","), mode)
+    process = multiprocessing.get_context("fork").Process(target=work, args=given)
     start = time.monotonic()
     process.start()
     theirs.close()
     try:
         if not ours.poll(o.limit):
-            return {"name": name, "status": "slow", "reason": f"more than {o.limit} s"}
+            return told | {"status": "slow", "reason": f"more than {o.limit} s"}
         return ours.recv() | {"seconds": round(time.monotonic() - start, 1)}
     except EOFError:
         process.join()
-        return {"name": name, "status": "crash", "reason": f"exit {process.exitcode}"}
+        return told | {"status": "crash", "reason": f"exit {process.exitcode}"}
     finally:
         process.kill()
         process.join()
@@ -77,7 +84,7 @@ def in_a_process(name, o):
 def line(r):
     """One family: what the program holds where it is right, else why not."""
     told = r.get("reason") or f"{r['n_ops']:4} ops {r['error']} {r['passes']}"
-    return f"{r['name']:22} {r['status']:12} {r.get('seconds', ''):6} {told}"
+    return f"{r['name']:22} {r['mode']:6} {r['status']:12} {r.get('seconds', ''):6} {told}"
 
 
 def main():
@@ -89,14 +96,14 @@ def main():
 
     torch.set_num_threads(1)  # else the forked processes hang in torch's thread pool
     found, failed, expected = [], [], expectations()
-    for name in [*models.ROWS, *zoo.ROWS]:
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in o.only.split(",")):
-            found.append(in_a_process(name, o))
-            wrong = complaint(found[-1], expected)
-            failed += [name] if wrong else []
-            print(line(found[-1]) + (f" [{wrong}]" if wrong else ""), flush=True)
-            if o.json:
-                Path(o.json).write_text(json.dumps(found, indent=1))
+    names = [n for n in (*models.ROWS, *zoo.ROWS) if any(fnmatch.fnmatchcase(n, p) for p in o.only.split(","))]
+    for name, mode in itertools.product(names, o.modes.split(",")):
+        found.append(in_a_process(name, mode, o))
+        wrong = complaint(found[-1], expected)
+        failed += [name] if wrong else []
+        print(line(found[-1]) + (f" [{wrong}]" if wrong else ""), flush=True)
+        if o.json:
+            Path(o.json).write_text(json.dumps(found, indent=1))
     skipped = sum(r["status"] == "skipped" for r in found)
     print(f"{len(found) - skipped - len(failed)} passed, {len(failed)} failed, {skipped} skipped")
     return 1 if failed else 0

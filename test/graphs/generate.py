@@ -4,6 +4,7 @@ import dataclasses
 import random
 from typing import Any
 
+import forms
 import torch
 from graph import FLOATS, NAMES, SCALAR, Graph, Input, Statement, numbers, oracle_names
 from oracle import values_of
@@ -25,6 +26,7 @@ class Builder:
         self.rng = random.Random(seed)
         self.dynamic = self.rng.random() < 0.6
         self.of_memory = self.rng.random() < 0.25
+        self.of_forms = random.Random(f"forms {seed}").random() < 0.25
         self.sizes = self._sizes()
         self.inputs: list[Input] = []
         self.statements: list[Statement] = []
@@ -45,8 +47,8 @@ class Builder:
             first = {"a": draw(self.rng, 70, 3), "b": draw(self.rng, 40, 3)}
         made.append(first)
         for k in range(5):
-            wide = self.rng.choice((40, 300, 3000))
-            one = {"a": draw(self.rng, wide, 2), "b": draw(self.rng, max(4, 6000 // wide), 2)}
+            wide = 17 if self.of_forms else self.rng.choice((40, 300, 3000))
+            one = {"a": draw(self.rng, wide, 2), "b": draw(self.rng, 17 if self.of_forms else max(4, 6000 // wide), 2)}
             made.append(dict(zip("ab", reversed(one.values()), strict=True)) if k % 2 else one)
         return made
 
@@ -203,7 +205,10 @@ def make_graph(seed: int) -> Graph:
         b.add_input(b.main, tuple(draw(b.rng, 40) for _ in range(b.rng.choice((1, 2, 2)))), state=True)
     if not b.inputs:
         b.add_input("F32", (5, 6))
-    b.grow(b.rng.choice((2, 4, 6, 8, 10, 12, 16)))
+    if b.of_forms:
+        for _ in range(b.rng.choice((1, 1, 2))):
+            forms.add(b)
+    b.grow(b.rng.choice((0, 0, 2, 4)) + len(b.statements) if b.of_forms else b.rng.choice((2, 4, 6, 8, 10, 12, 16)))
     used = {n for s in b.statements for n in s.reads}
     ends = [s.target for s in b.statements if s.makes and s.target not in used]
     middle = [s.target for s in b.statements if s.makes and s.target in used and b.rng.random() < 0.2]

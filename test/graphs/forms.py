@@ -1,0 +1,162 @@
+"""What models write out of small ops: attention, rotary embedding, norms, activations, as passes look for them.
+
+A form adds several statements to a graph. Its reshapes, the ranks and sizes of its masks and the order of its factors
+are random, so that a pass meets what it knows and what looks like it.
+"""
+
+import contextlib
+from typing import Any
+
+from graph import FLOATS, Statement
+
+
+class _Stop(Exception):
+    """A statement that torch refuses, or whose values are of no use: the form ends where it is."""
+
+
+def _put(b: Any, code: str, rounds: str = "once") -> str:
+    name = b.new_name()
+    if not b.try_statement(Statement(f"{name} = {code}", name, rounds)):
+        raise _Stop
+    return name
+
+
+def _input(b: Any, shape: tuple, dtype: str = "", values: str = "normal") -> str:
+    name = b.add_input(dtype or _dtype(b), shape, values)
+    if name is None:
+        raise _Stop
+    return name
+
+
+def _dtype(b: Any) -> str:
+    return b.main if b.main in FLOATS else "F32"
+
+
+def _length(b: Any) -> Any:
+    return b.rng.choice("ab") if b.dynamic and b.rng.random() < 0.6 else b.rng.choice((1, 2, 3, 5, 8, 17, 33))
+
+
+# ---- attention
+
+
+def _masked(b: Any, scores: str, shape: tuple) -> str:
+    """shape: of the scores. The mask has any rank, and sizes of 1 anywhere."""
+    kept = shape[b.rng.randrange(len(shape)) :]
+    sizes = tuple(1 if b.rng.random() < 0.35 else n for n in kept)
+    if b.rng.random() < 0.5:
+        return _put(b, f"{scores} + {_input(b, sizes, values=b.rng.choice(('normal', 'few')))}")
+    mask = _input(b, sizes, "BOOL")
+    hidden = b.rng.choice(("-1e4", "float('-inf')", "-1e4"))
+    if b.rng.random() < 0.6:
+        return _put(b, f"{scores}.masked_fill({mask}, {hidden})")
+    return _put(b, f"torch.where({mask}, {scores}, {hidden})")
+
+
+def _other_shape(b: Any, x: str, shape: tuple) -> tuple[str, tuple]:
+    """x with its leading sizes (batch, heads) cut in another way; sizes that are symbols stay as they are."""
+    batch, heads, *rest = shape
+    ends = ", ".join(f"{x}.shape[{d}]" for d in (2, 3))
+    if isinstance(batch, int) and batch % 2 == 0 and b.rng.random() < 0.5:
+        return _put(b, f"{x}.view({batch // 2}, 2, {heads}, {ends})", "no"), (batch // 2, 2, heads, *rest)
+    if isinstance(batch, int):
+        return _put(b, f"{x}.view({batch * heads}, {ends})", "no"), (batch * heads, *rest)
+    return _put(b, f"{x}.view(1, {x}.shape[0], {heads}, {ends})", "no"), (1, *shape)
+
+
+def _scores(b: Any, q: str, k: str, size: int) -> str:
+    scale = b.rng.choice((size**-0.5, 0.25, 1.0))
+    codes = (f"({q} @ {k}.mT) * {scale}", f"({q} * {scale}) @ {k}.mT", f"{q} @ {k}.transpose(-1, -2) / {1 / scale}")
+    return _put(b, b.rng.choice(codes), "sum")
+
+
+def attention(b: Any) -> None:
+    batch = b.rng.choice((1, 2, 2, 4, 6, "b" if b.dynamic else 3))
+    heads, groups, size = b.rng.choice((1, 2, 3)), b.rng.choice((1, 1, 2)), b.rng.choice((2, 4, 8, 5))
+    queries, keys = _length(b), _length(b)
+    keys = queries if b.rng.random() < 0.6 else keys
+    q = _input(b, (batch, heads * groups, queries, size))
+    k, v = (_input(b, (batch, heads, keys, size)) for _ in range(2))
+    if groups > 1:
+        k, v = (_put(b, f"{x}.repeat_interleave({groups}, 1)", "no") for x in (k, v))
+    shape = (batch, heads * groups, queries, keys)
+    x = _scores(b, q, k, size)
+    for _ in range(b.rng.choice((0, 1, 1, 2))):
+        if len(shape) == 4 and b.rng.random() < 0.5:
+            x, shape = _other_shape(b, x, shape)
+        x = _masked(b, x, shape)
+    if b.rng.random() < 0.2:
+        x = _put(b, f"30 * torch.tanh({x} / 30)")
+    at = b.rng.choice((-1, -1, -1, -1, -1, -2))
+    x = _put(b, f"torch.softmax({x}, {at})", "sum")
+    if len(shape) != 4 or b.rng.random() < 0.2:
+        x = _put(b, f"{x}.view({q}.shape[0], {heads * groups}, {q}.shape[2], {k}.shape[2])", "no")
+    x = _put(b, f"{x} @ {v}", "sum")
+    if b.rng.random() < 0.5:
+        _put(b, f"{x}.transpose(1, 2).reshape({q}.shape[0], -1, {heads * groups * size})", "no")
+
+
+# ---- rotary embedding
+
+
+def rope(b: Any) -> None:
+    length, half = _length(b), b.rng.choice((1, 2, 4, 8))
+    size, heads, batch = 2 * half, b.rng.choice((1, 2, 3)), b.rng.choice((1, 2, 3))
+    x = _input(b, (batch, heads, length, size))
+    angles = _put(b, f"{_input(b, (b.rng.choice((1, batch)), 1, length, half))} * 3")
+    if interleaved := b.rng.random() < 0.4:
+        angles = _put(b, f"{angles}.repeat_interleave(2, -1)", "no")
+        turned = f"torch.stack((-{x}[..., 1::2], {x}[..., ::2]), -1).flatten(-2)"
+    else:
+        angles = _put(b, f"torch.cat([{angles}, {angles}], -1)", "no")
+        turned = f"torch.cat((-{x}[..., {half}:], {x}[..., :{half}]), -1)"
+    if b.rng.random() < 0.2:  # what no rotation is
+        turned = turned.replace("-x", "x", 1) if not interleaved else turned.replace("1::2", "::2")
+    turned, cos, sin = _put(b, turned), _put(b, f"{angles}.cos()"), _put(b, f"{angles}.sin()")
+    left, right = _put(b, f"{x} * {cos}"), _put(b, f"{turned} * {sin}")
+    _put(b, f"{left} + {right}" if b.rng.random() < 0.8 else f"{right} - {left}")
+
+
+# ---- norms and activations
+
+
+def norm(b: Any) -> None:
+    n = b.rng.choice((1, 3, 8, 17, 64, 129))
+    x = _input(b, (b.rng.choice((1, 2, 3)), _length(b), n))
+    w = _input(b, b.rng.choice(((n,), (1, 1, n), (1,))), values="positive")
+    eps, axes = b.rng.choice((1e-5, 1e-2, 0.5)), b.rng.choice(("-1", "-1", "-1", "2", "(-2, -1)"))
+    if centred := b.rng.random() < 0.5:
+        x = _put(b, f"{x} - {x}.mean({axes}, keepdim=True)", "sum")
+    square = b.rng.choice((f"{x}.pow(2)", f"{x} * {x}", f"{x}.square()"))
+    mean = _put(b, f"({square}).mean({axes}, keepdim=True)", "sum")
+    root = b.rng.choice((f"torch.rsqrt({mean} + {eps})", f"({mean} + {eps}) ** -0.5", f"1 / ({mean} + {eps}).sqrt()"))
+    x = _put(b, f"{x} * {_put(b, root)}")
+    x = _put(b, b.rng.choice((f"{x} * {w}", f"{w} * {x}", f"{x} * (1 + {w})")))
+    if centred and b.rng.random() < 0.7:
+        _put(b, f"{x} + {_input(b, (n,))}")
+
+
+GELUS = (
+    "0.5 * @ * (1 + torch.erf(@ / 1.4142135623730951))",
+    "@ * 0.5 * (1 + torch.erf(@ * 0.7071067811865476))",
+    "0.5 * @ * (1 + torch.tanh(0.7978845608028654 * (@ + 0.044715 * @ ** 3)))",
+    "@ * 0.5 * (1 + torch.tanh(@ * 0.7978845608 * (1 + 0.044715 * @ * @)))",
+    "@ * torch.sigmoid(@)",
+    "@ * torch.sigmoid(1.702 * @)",
+    "@ * torch.tanh(F.softplus(@))",
+)
+
+
+def activation(b: Any) -> None:
+    x = _input(b, (_length(b), b.rng.choice((3, 8, 17))))
+    y = _put(b, b.rng.choice(GELUS).replace("@", x))
+    if b.rng.random() < 0.5:
+        _put(b, f"{y} * {_input(b, b.inputs[-1].shape)}")
+
+
+FORMS = {attention: 6, rope: 2, norm: 2, activation: 1}
+
+
+def add(b: Any) -> None:
+    """One form, or what of it can be written."""
+    with contextlib.suppress(_Stop):
+        b.rng.choices(list(FORMS), list(FORMS.values()), k=1)[0](b)

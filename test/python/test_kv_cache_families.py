@@ -156,6 +156,18 @@ def test_what_keeps_something_else_is_refused(model, config, message):
         use_kv_cache(getattr(transformers, model)(config), CONTEXT)
 
 
+@torch.no_grad()
+def test_tables_that_a_model_makes_while_it_runs():
+    """Rope of type longrope keeps the frequencies of long texts from its first call on."""
+    factors = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": 64}
+    rope = {"rope_type": "longrope", "factor": 2.0, "rope_theta": 10000.0} | factors
+    model = model_of("diffllama", rope_parameters=rope, max_position_embeddings=128)
+    want = model(input_ids=IDS, use_cache=False).logits[0]
+    cached = use_kv_cache(model, CONTEXT)
+    assert cached.way == "cache (sdpa attention)"
+    check_logits(cached, want)
+
+
 ROPE = {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}}
 
 

@@ -6,6 +6,8 @@ models ask a cache for its length and where their positions come from differs: W
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +74,19 @@ class _State(Cache):
         return self._offset
 
 
+@contextmanager
+def _as_it_is(model: torch.nn.Module) -> Iterator[None]:
+    """Takes back what modules meanwhile keep of a call: tables that they make when they first need them."""
+    kept = [(m, dict(m.__dict__), dict(m._buffers)) for m in model.modules()]
+    try:
+        yield
+    finally:
+        for module, attributes, buffers in kept:
+            for now, before in ((module.__dict__, attributes), (module._buffers, buffers)):
+                now.clear()
+                now.update(before)
+
+
 @dataclass(frozen=True)
 class Way:
     """How a model is called with a cache."""
@@ -124,7 +139,7 @@ class General:
         """Error if the model asks for the value of the position while it runs, which would fix it in an export."""
         if self.way.length == "size":
             return
-        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fakes, quiet:
+        with _as_it_is(model), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fakes, quiet:
             tokens, position = (fakes.from_tensor(torch.zeros(s, dtype=torch.int64)) for s in ((1, 2), ()))
             try:
                 self.logits(model, caches, tokens, position, 0)

@@ -157,15 +157,15 @@ def test_what_keeps_something_else_is_refused(model, config, message):
 
 
 @torch.no_grad()
-def test_tables_that_a_model_makes_while_it_runs():
-    """Rope of type longrope keeps the frequencies of long texts from its first call on."""
-    factors = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": 64}
-    rope = {"rope_type": "longrope", "factor": 2.0, "rope_theta": 10000.0} | factors
-    model = model_of("diffllama", rope_parameters=rope, max_position_embeddings=128)
-    want = model(input_ids=IDS, use_cache=False).logits[0]
-    cached = use_kv_cache(model, CONTEXT)
-    assert cached.way == "cache (sdpa attention)"
-    check_logits(cached, want)
+def test_what_modules_keep_of_a_trial_is_taken_back():
+    """Tables by length: of the whole text, one token, and the pieces, but not of the trial without values."""
+    model = model_of("bloom")
+    norm = model.transformer.ln_f
+    norm.register_forward_hook(lambda module, _, out: setattr(module, f"table_of_{out.shape[1]}", out))
+    use_kv_cache(model, CONTEXT)
+    tables = {k: v for k, v in vars(norm).items() if k.startswith("table_of_")}
+    assert sorted(tables) == ["table_of_1", "table_of_12", "table_of_5", "table_of_6"]
+    assert {type(t) for t in tables.values()} == {torch.Tensor}
 
 
 ROPE = {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}}

@@ -8,17 +8,35 @@ Running needs numpy and ml_dtypes; exporting needs torch and flatbuffers too (pi
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from clave.errors import Code, Error, UnsupportedOp
+from clave.errors import Code, Error, Origin, UnsupportedOp
 from clave.program import Program
 from clave.session import Device, Session, devices
 from clave.tokenizer import Tokenizer
+from clave.version import VERSION
 
-__version__ = "0.1.0"
-__all__ = ["Code", "Device", "Error", "Program", "Session", "Tokenizer", "UnsupportedOp", "devices", "export", "load"]
+if TYPE_CHECKING:
+    import torch
+
+__version__ = VERSION
+__all__ = [
+    "Code",
+    "Device",
+    "Error",
+    "Origin",
+    "Program",
+    "Session",
+    "Tokenizer",
+    "UnsupportedOp",
+    "devices",
+    "export",
+    "load",
+    "register_lowering",
+]
 
 
 def load(path: str | os.PathLike[str]) -> Program:
@@ -35,11 +53,40 @@ def export(
     *,
     strict: bool | None = None,
     verify: bool = False,
+    dtype: torch.dtype | None = None,
+    input_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    output_names: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    decompositions: Mapping[Any, Any] | None = None,
+    report: bool = False,
     passes: Iterable[str] | None = None,
 ) -> Program:
     """A program of a torch module in eval mode: see clave.exporter.export, which this imports (and torch) now."""
+    exporter = _import("exporter", "export")
+    return exporter.export(
+        module,
+        args,
+        kwargs,
+        dynamic_shapes,
+        quantize,
+        strict=strict,
+        verify=verify,
+        dtype=dtype,
+        input_names=input_names,
+        output_names=output_names,
+        decompositions=decompositions,
+        report=report,
+        passes=passes,
+    )
+
+
+def register_lowering(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a function that lowers an op, a custom one say: see clave.lowering.registry.register_lowering, which
+    this imports (and torch) now."""
+    return _import("lowering.registry", "register_lowering").register_lowering(op)
+
+
+def _import(name: str, what: str) -> Any:
     try:
-        from clave import exporter
+        return importlib.import_module(f"clave.{name}")
     except ModuleNotFoundError as e:
-        raise Error(f"clave.export needs {e.name}: pip install 'clave[export]'", Code.UNSUPPORTED) from e
-    return exporter.export(module, args, kwargs, dynamic_shapes, quantize, strict=strict, verify=verify, passes=passes)
+        raise Error(f"clave.{what} needs {e.name}: pip install 'clave[export]'", Code.UNSUPPORTED) from e

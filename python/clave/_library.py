@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clave.errors import Code, Error
+from clave.version import VERSION
 
 MAX_RANK = 8
 DYNAMIC = -1
@@ -269,9 +270,25 @@ def _candidates() -> list[str]:
     return [*(str(p) for p in near if p.exists()), "libclave.so", "libclave.so.0"]
 
 
+def _check_version(loaded: C.CDLL, path: str) -> None:
+    """Error if it is no library of clave, or another version's: their structs may differ from those above."""
+    try:
+        version = loaded.clave_version
+    except AttributeError:
+        raise Error(f"{path} is no library of clave", Code.IO) from None
+    version.restype = C.c_char_p
+    found = version().decode(errors="replace")
+    if found != VERSION:
+        raise Error(
+            f"{path} is version {found} and the package in {Path(__file__).parent} is {VERSION}: install both of one "
+            "version, or set CLAVE_LIBRARY",
+            Code.IO,
+        )
+
+
 @functools.cache
 def library() -> C.CDLL:
-    """The loaded library, its functions declared. Error says where it was looked for."""
+    """The loaded library, its functions declared. Error says where it was looked for, or that it is another version."""
     reasons = []
     for path in _candidates():
         try:
@@ -279,6 +296,7 @@ def library() -> C.CDLL:
         except OSError as e:
             reasons.append(f"{path}: {e}" if path not in str(e) else str(e))
             continue
+        _check_version(loaded, path)
         for name, args in _CHECKED.items():
             getattr(loaded, name).restype, getattr(loaded, name).argtypes = C.c_void_p, args
         for name, (result, *args) in _PLAIN.items():

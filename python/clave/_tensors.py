@@ -59,6 +59,19 @@ def view(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
     return of_numpy(np.asarray(x))
 
 
+def write(x: Any, value: np.ndarray) -> None:
+    """Puts the value into a torch tensor or a numpy array. TypeError: it is neither."""
+    if _is_torch(x):
+        import torch
+
+        with torch.no_grad():
+            x.copy_(to_torch(value))
+    elif isinstance(x, np.ndarray):
+        np.copyto(x, value, casting="same_kind")
+    else:
+        raise TypeError(f"it is a {type(x).__name__}, expected a torch tensor or a numpy array")
+
+
 def to_numpy(t: L.Tensor) -> np.ndarray:
     """A copy of a contiguous tensor."""
     dtype, shape = NUMPY[t.dtype], tuple(t.dims[: t.rank])

@@ -13,8 +13,11 @@ from typing import Any
 
 from clave import schema
 from clave.errors import Error
+from clave.version import VERSION
 
-PRODUCER = "clave 0.1.0"
+PRODUCER = f"clave {VERSION}"
+# Ops whose result is their operand's memory.
+VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Diagonal", "AsStrided", "Unfold"}
 
 
 @dataclass(eq=False)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,18 +25,22 @@ from torch.export.graph_signature import (
 )
 
 from clave import mutation, structure, trace
-from clave.builder import MethodBuilder, ProgramBuilder, Slot, Val
-from clave.errors import Code, Error, Unsupported, UnsupportedOp
+from clave.builder import VIEWS, MethodBuilder, ProgramBuilder, Slot, Val
+from clave.conversion import Conversion
+from clave.errors import Code, Error, Unsupported
 from clave.evaluation import Evaluator
 from clave.lowering import LOWERINGS, Context
 from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of
+from clave.naming import Names, by_method, dim_names, rename
+from clave.places import Missing, Origins, failed, nodes_of, origin_of
 from clave.program import Program
+from clave.progress import Progress
+from clave.quiet import quiet
 from clave.shared import Shared, States, is_state_update
-from clave.sizes import Sizes, dim_names
+from clave.sizes import Sizes
 from clave.verification import Reference
 from clave.verification import verify as verify_program
 
-_VIEWS = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Diagonal", "AsStrided", "Unfold"}
 _SYMBOLIC = (SymIntArgument, SymFloatArgument, SymBoolArgument)
 
 
@@ -48,6 +53,11 @@ def export(
     *,
     strict: bool | None = None,
     verify: bool = False,
+    dtype: torch.dtype | None = None,
+    input_names: Names = None,
+    output_names: Names = None,
+    decompositions: Mapping[Any, Any] | None = None,
+    report: bool = False,
     passes: Iterable[str] | None = None,
 ) -> Program:
     """A program of a torch module in eval mode.
@@ -55,14 +65,20 @@ def export(
     module: a torch.nn.Module with example `args` and `kwargs` as torch.export takes them, an ExportedProgram, the path
     of a .pt2 file, or a dict of methods {"name": (module, args[, kwargs[, dynamic_shapes]]) or any of the others}.
     Methods share constants, and the state that is one tensor in the modules. strict: torch.export's; None tries
-    non-strict first. The weights stay the module's own until they are saved: do not change them before.
+    non-strict first. The weights stay the module's own, uncopied: a program that is saved, or gets a session, after
+    they were changed is an Error.
 
     verify: runs the example inputs, and where sizes are symbolic a second set of other sizes, on the CPU backend and
     through the module; an Error says how far they are apart and names the first node that differs.
 
     passes: names of the passes that rewrite the program (`Program.optimized`), () for none; None: all of them.
 
-    UnsupportedOp lists every op that clave cannot run; Error says what else is wrong.
+    dtype: the floating-point parameters, buffers and example inputs are converted to it first, the module itself is
+    not changed. input_names, output_names: of the program's inputs and outputs, in order; of several methods a dict of
+    lists. decompositions: {torch.ops.ns.op: function} in place of torch's, as torch.export has them. report: prints
+    Program.report. A long export says on a terminal what it is doing.
+
+    UnsupportedOp lists every op that clave cannot run, with its places in the model; Error says what else is wrong.
     """
     if quantize is not None:
         raise Error(
@@ -71,16 +87,69 @@ def export(
         )
     methods = module if isinstance(module, dict) else {"forward": (module, args, kwargs, dynamic_shapes)}
     entries = {name: _entry(name, entry) for name, entry in methods.items()}
-    captured = {name: _capture(*entry, strict) for name, entry in entries.items()}
+    if dtype is not None:
+        entries = _converted(entries, Conversion(dtype))
+    options = Options(
+        strict,
+        decompositions,
+        by_method("input_names", input_names, list(entries)),
+        by_method("output_names", output_names, list(entries)),
+        passes,
+    )
+    with quiet, Progress() as progress:
+        program = _export(entries, options, verify, progress)
+    if report:
+        print(program.report)
+    return program
+
+
+@dataclass(frozen=True)
+class Options:
+    """What holds for all methods, and the user's names by method."""
+
+    strict: bool | None = None
+    decompositions: Mapping[Any, Any] | None = None
+    input_names: Mapping[str, list[str] | None] = field(default_factory=dict)
+    output_names: Mapping[str, list[str] | None] = field(default_factory=dict)
+    passes: Iterable[str] | None = None
+
+
+def _export(entries: dict[str, Any], options: Options, verify: bool, progress: Progress) -> Program:
+    captured = {}
+    for name, entry in entries.items():
+        with progress.stage("capturing", name):
+            captured[name] = _capture(name, *entry, options)
     of = {name: (*entry[:3], captured[name][0]) for name, entry in entries.items()} if verify else {}
     references = {name: Reference.of(name, *parts) for name, parts in of.items()}
     graphs = {name for name, entry in entries.items() if isinstance(entry[0], str | os.PathLike | ExportedProgram)}
     states = States({name: p for name, (p, _) in captured.items()}, graphs)
     for program, _ in captured.values():
         trace.erase_dead(program.graph_module.graph)
-    program = Program(*build(captured, states)).optimized(passes)
-    verify_program(program, references)
-    return program
+    origins = Origins()
+    with progress.stage("lowering"):
+        built = build(captured, states, origins, options)
+    with progress.stage("rewriting"):
+        made = _made(built, origins).optimized(options.passes)
+    with progress.stage("verifying"):
+        made.errors = verify_program(made, references, origins)
+    return made
+
+
+def _made(built: tuple[Any, list[torch.Tensor]], origins: Origins) -> Program:
+    try:
+        return Program(*built)
+    except Error as e:
+        raise origins.located(e) from None
+
+
+def _converted(entries: dict[str, Any], conversion: Conversion) -> dict[str, Any]:
+    for name, (module, *_) in entries.items():
+        if isinstance(module, str | os.PathLike | ExportedProgram):
+            raise Error(f"dtype= needs the module of method {name!r}: a graph's types are fixed", Code.UNSUPPORTED)
+    return {
+        name: (conversion.module(trace.checked(module)), conversion.inputs(args), conversion.inputs(kwargs), shapes)
+        for name, (module, args, kwargs, shapes) in entries.items()
+    }
 
 
 def _entry(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
@@ -92,28 +161,46 @@ def _entry(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _capture(
-    module: Any, args: Any, kwargs: Any, dynamic_shapes: Any, strict: Any
+    name: str, module: Any, args: Any, kwargs: Any, dynamic_shapes: Any, options: Options
 ) -> tuple[ExportedProgram, dict[Any, str]]:
     """The decomposed graph, and the user's names of its symbols."""
     if isinstance(module, str | os.PathLike):
         module = trace.load(module)
     if isinstance(module, ExportedProgram):
-        return trace.decompose(module), {}
-    program = trace.capture(module, tuple(args or ()), kwargs, dynamic_shapes, strict)
-    return trace.decompose(program), dim_names(program, dynamic_shapes)
+        _refuse_more(args, kwargs, dynamic_shapes)
+        captured = module
+    else:
+        captured = trace.capture(module, tuple(args or ()), kwargs, dynamic_shapes, options.strict)
+    names = dim_names(captured, dynamic_shapes, options.input_names.get(name))
+    return trace.decompose(captured, options.decompositions), names
+
+
+def _refuse_more(args: Any, kwargs: Any, dynamic_shapes: Any) -> None:
+    """Error for what torch.export needs and an ExportedProgram has already."""
+    for name, given in (("args", args), ("kwargs", kwargs), ("dynamic_shapes", dynamic_shapes)):
+        if given:
+            raise Error(
+                f"{name} given with an ExportedProgram, whose sizes are fixed: give them to torch.export.export"
+            )
 
 
 def build(
-    captured: dict[str, tuple[ExportedProgram, dict[Any, str]]], states: States
+    captured: dict[str, tuple[ExportedProgram, dict[Any, str]]],
+    states: States,
+    origins: Origins | None = None,
+    options: Options | None = None,
 ) -> tuple[Any, list[torch.Tensor]]:
     """The schema's Program and its constants in slot order. UnsupportedOp lists what could not be lowered."""
     builder = ProgramBuilder()
     shared = Shared(builder, states)
-    missing: dict[str, str] = {}
+    missing, origins, options = Missing(), origins or Origins(), options or Options()
     for name, (program, names) in captured.items():
-        _Method(builder.add_method(name), program, shared, names, missing).lower()
+        origins.add(name, nodes_of(program.graph_module))
+        method = builder.add_method(name)
+        _Method(method, program, shared, names, missing).lower()
+        rename(method, options.input_names.get(name), options.output_names.get(name))
     if missing:
-        raise UnsupportedOp(list(missing), {op: why for op, why in missing.items() if why})
+        raise missing.error()
     return builder.finish(), [data for _, data in builder.constants]
 
 
@@ -126,7 +213,7 @@ class _Method:
         program: ExportedProgram,
         shared: Shared,
         names: dict[Any, str],
-        missing: dict[str, str],
+        missing: Missing,
     ) -> None:
         self.builder = builder
         self.program = program
@@ -135,6 +222,7 @@ class _Method:
         self.evaluator = Evaluator(program, shared.states)
         self.sizes = Sizes(builder, program.range_constraints, names)
         self.values: dict[torch.fx.Node, Any] = {}
+        self.changed: list[list[int]] = []  # [input, output that it becomes]
 
     def lower(self) -> None:
         graph = self.program.graph_module.graph
@@ -145,6 +233,7 @@ class _Method:
         signature = self.program.module_call_graph[0].signature
         parameters = list(getattr(signature, "forward_arg_names", None) or [])
         metadata = {"inputs": inputs, "outputs": outputs, "parameters": parameters}
+        metadata |= {"changed": self.changed} if self.changed else {}
         self.builder.metadata = json.dumps(metadata, separators=(",", ":"))
 
     # ---- inputs
@@ -191,13 +280,13 @@ class _Method:
             return int(e)
         if e.is_Symbol and (e not in self.sizes.known or not name):
             return self.sizes.known.get(e) or self.sizes.bind(e)
-        own = self.builder.val("int", name or str(e))
+        own = self.builder.val("int", name or self.sizes.words(e))
         self.sizes.pending.append((own, e))
         return own
 
     def _equate_sizes(self) -> None:
         for own, e in self.sizes.pending:
-            self.sizes.equate(own, e, f"{own.name or e} is the size that was exported as {e}")
+            self.sizes.equate(own, e, f"{own.name or e} is the size that was exported as {self.sizes.words(e)}")
 
     # ---- instructions
 
@@ -236,6 +325,8 @@ class _Method:
             self.values[node] = apply(name, context, self._arguments(node))
         except Unsupported as e:
             self._refuse(node, name, str(e))
+        except Exception as e:
+            raise failed(e, name, origin_of(node, self.builder.name)) from e
 
     def _lower_changing(self, node: torch.fx.Node) -> None:
         name = trace.op_name(node.args[0])
@@ -281,7 +372,7 @@ class _Method:
             made = [self.shared.constant(t, node.name) for t in (known if many else [known])]
             self.values[node] = made if many else made[0]
             return
-        self.missing[name] = self.missing.get(name) or reason
+        self.missing.add(name, reason, origin_of(node, self.builder.name))
         val = node.meta.get("val")
         self.values[node] = [self._stand_in(v) for v in val] if isinstance(val, tuple | list) else self._stand_in(val)
 
@@ -325,17 +416,13 @@ class _Method:
 
     def _bind_outputs(self, results: tuple[Any, ...]) -> structure.Spec:
         leaves: list[structure.Spec] = []
+        changed: list[tuple[Any, str]] = []
         for result, spec in zip(results, self.program.graph_signature.output_specs, strict=True):
             self.builder.source = spec.arg.name if hasattr(spec.arg, "name") else ""
             if is_state_update(spec):
                 self._update_state(spec.target, self._argument(result))
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
-                if self._argument(result) is self._input_value(spec.target):
-                    continue
-                raise Error(
-                    f"the module changes its input {spec.target!r} in place: return the new value instead",
-                    Code.UNSUPPORTED,
-                )
+                changed.append((result, spec.target))
             elif spec.kind == OutputKind.USER_OUTPUT:
                 leaves.append(self._bind_output(result, spec.arg))
             elif spec.kind != OutputKind.TOKEN:
@@ -344,7 +431,20 @@ class _Method:
         self.builder.outputs = [
             (n, v) for n, v in zip(_output_names(described), [v for _, v in self.builder.outputs], strict=True)
         ]
+        self._bind_changed(changed)
         return described
+
+    def _bind_changed(self, changed: list[tuple[Any, str]]) -> None:
+        """Inputs that the module changes in place: what they become are outputs behind its results."""
+        slots = [v for _, v in self.builder.inputs]
+        for result, name in changed:
+            own, value = self._input_value(name), self._argument(result)
+            if value is own:
+                continue
+            self.changed.append([slots.index(own), len(self.builder.outputs)])
+            self._bind_output(result, None)
+            taken = [n for n, _ in self.builder.outputs[:-1]]
+            self.builder.outputs[-1] = (list(_unique([*taken, name]))[-1], self.builder.outputs[-1][1])
 
     def _input_value(self, name: str) -> Any:
         return next(v for n, v in self.values.items() if n.op == "placeholder" and n.name == name)
@@ -383,7 +483,7 @@ class _Method:
                 number = {"int_value": int(value.value)}
             return self.builder.emit("Full", **number, out=self.builder.temp(value.dtype, value.shape))
         taken = any(value is v for _, v in self.builder.updates)
-        if value.kind == "temp" and value.op not in _VIEWS and not taken:
+        if value.kind == "temp" and value.op not in VIEWS and not taken:
             return value
         return self.builder.emit("Copy", x=value, out=self.builder.temp(value.dtype, value.shape))
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from clave import schema
+    from clave.report import Report
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,19 @@ class Place:
 class Program:
     """A verified program. `methods` by name; `save(path)` writes .clv, or .json with consts.safetensors beside it.
 
-    passes: how often each pass of `optimized` applied, by name; refused: why a pass's result was not taken, by name.
-    Both are empty if the program was loaded.
+    passes: how often each pass of `optimized` applied, by name; refused: why a pass's result was not taken, by name;
+    errors: the largest error that an export with verify=True saw, by method. All are empty if the program was loaded.
     """
 
     def __init__(self, built: schema.Program, constants: list[torch.Tensor]) -> None:
         """built: with slots numbered; constants: in slot order, contiguous. Error: what the verifier found wrong."""
         from clave._generated.serialize import serialize
+        from clave.constants import Taken
 
         self.passes: dict[str, int] = {}
         self.refused: dict[str, str] = {}
+        self.errors: dict[str, float] = {}
+        self._taken = [Taken(c.name, data) for c, data in zip(built.constants, constants, strict=False)]
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)
         array = (L.Tensor * len(views))(*views)
@@ -88,6 +92,13 @@ class Program:
             return decode(C.string_at(data, size.value))
         finally:
             L.library().clave_text_free(data)
+
+    @functools.cached_property
+    def report(self) -> Report:
+        """What is in the program, and what the export did: str() of it is a table."""
+        from clave.report import Report
+
+        return Report.of(self.schema, self.passes, self.errors)
 
     def optimized(self, passes: Iterable[str] | None = None) -> Program:
         """A program that computes the same in fewer instructions, see clave_program_optimize; its `passes` say what
@@ -109,21 +120,28 @@ class Program:
         arguments = (self.handle.pointer, C.byref(options))
         made.handle = L.Handle("clave_program_optimize", "clave_program_destroy", *arguments, keep=(self.handle,))
         made.methods = _read_methods(made.handle)
-        made.passes, made.refused = found, refused
+        made.passes, made.refused, made.errors, made._taken = found, refused, self.errors, self._taken
         return made
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
         """A program file, .clv or .json. Error (a RuntimeError) says what is wrong with it."""
         self = cls.__new__(cls)
-        self.passes, self.refused = {}, {}
+        self.passes, self.refused, self.errors, self._taken = {}, {}, {}, []
         self.handle = L.Handle("clave_program_load", "clave_program_destroy", os.fsencode(path), None)
         self.methods = _read_methods(self.handle)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the program whole or not at all; the ending says the form."""
+        """Writes the program whole or not at all; the ending says the form. Error: the module was changed meanwhile."""
+        self.check_unchanged()
         L.call("clave_program_save", self.handle.pointer, os.fsencode(path))
+
+    def check_unchanged(self) -> None:
+        """Error if a weight that the program shares with a module was changed after the export: in place by torch, or
+        else at one of the elements that are looked at."""
+        for taken in self._taken:
+            taken.check()
 
     @property
     def metadata(self) -> dict[str, Any]:

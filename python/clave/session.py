@@ -102,6 +102,7 @@ class Session:
         warm_up: str = "wait",
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
+        self.program.check_unchanged()
         asked = {} if fallback is None else {"fallback": fallback}
         if isinstance(device, Device) and asked:
             raise Error("whether there is a fallback is said when a Device is opened: Device(spec, fallback=False)")
@@ -120,11 +121,12 @@ class Session:
         self._observer, self._raised = L.OBSERVE_FN(), None
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> tuple[np.ndarray, ...]:
-        """Runs a method; gives its tensors in the order of the module's result, as numpy arrays.
+        """Runs a method; gives its tensors in the order of the module's result, as numpy arrays; behind them what those
+        inputs become that the module changes in place, and which are left as they are here.
 
-        inputs, kwargs: as the module took them, numpy arrays or torch tensors (read in place, any strides), nested as
-        at export; Python numbers for host scalars. A bf16 result has the dtype ml_dtypes.bfloat16. Error (a
-        RuntimeError) names the input, what it is and what it should be.
+        inputs, kwargs: as the module took them, nested as at export, or all by the program's own names of its inputs;
+        numpy arrays or torch tensors (read in place, any strides), Python numbers for host scalars. A bf16 result has
+        the dtype ml_dtypes.bfloat16. Error (a RuntimeError) names the input, what it is and what it should be.
         """
         m = _method(self.program, method)
         name, owners = method.encode(), []
@@ -138,11 +140,22 @@ class Session:
         return tuple(self._output(name, i) for i in range(len(m.outputs)))
 
     def __call__(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
-        """The same with torch tensors in the structure that the module itself returns."""
+        """The same with torch tensors in the structure that the module itself returns. What the module changes in place
+        is changed in place: the torch tensor or numpy array that was given."""
         arrays = self.run(*inputs, method=method, **kwargs)
         m = _method(self.program, method)
+        if m.metadata.get("changed"):
+            self._change(m, arrays, self._bind(m, inputs, kwargs))
         leaves = [_result(a, info) for a, info in zip(arrays, m.outputs, strict=True)]
         return structure.build(m.metadata["outputs"], leaves.__getitem__) if m.metadata else tuple(leaves)
+
+    def _change(self, m: Method, arrays: tuple[np.ndarray, ...], given: dict[int, Any]) -> None:
+        """Writes what inputs become into those that were given."""
+        for index, output in m.metadata["changed"]:
+            try:
+                _tensors.write(given[index], arrays[output])
+            except (RuntimeError, ValueError, TypeError) as e:
+                raise Error(f"input {m.inputs[index].name!r} is changed in place, which it does not allow: {e}") from e
 
     def observe(self, see: Callable[[int, np.ndarray], None] | None) -> None:
         """Has see(node, value) called after each node of a run, by number (see placement), for each tensor that it
@@ -184,15 +197,21 @@ class Session:
         return _places(L.Handle("clave_session_placement", "clave_placement_destroy", self._handle.pointer), m)
 
     def _bind(self, m: Method, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, Any]:
-        if m.metadata:
+        names = [a.name for a in m.inputs]
+        if m.metadata and not (kwargs and not inputs and self._is_by_name(m, names, kwargs)):
             return structure.bind(m.metadata["inputs"], m.metadata.get("parameters", []), inputs, kwargs)
-        names = [a.name for a in m.inputs]  # a program of another importer: by position, then by name
+        # a program of another importer, or inputs that were named: by position, then by name
         unknown = [k for k in kwargs if k not in names]
         if unknown or len(inputs) > len(names):
             raise Error(
                 f"unexpected input {unknown[0]!r}" if unknown else f"{len(inputs)} inputs, expected {len(names)}"
             )
         return dict(enumerate(inputs)) | {names.index(k): v for k, v in kwargs.items()}
+
+    @staticmethod
+    def _is_by_name(m: Method, names: list[str], kwargs: dict[str, Any]) -> bool:
+        """Whether the arguments are the program's own inputs, by names that the module's parameters do not have."""
+        return set(kwargs) == set(names) and not set(kwargs) <= set(m.metadata.get("parameters", []))
 
     def _set(self, m: Method, index: int, value: Any) -> Any:
         """Binds an input; gives what must live until the run is over."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputSpec, OutputSpec
 
 from clave.builder import ProgramBuilder, Slot
+from clave.constants import fingerprint, same_bytes
 from clave.errors import Code, Error, Unsupported
 from clave.lowering.registry import Complex, dtype_of
 
@@ -105,7 +105,7 @@ class Shared:
         self._state_slots: dict[Any, Slot] = {}
         self._state_names: set[str] = set()
         self._by_storage: dict[Any, Slot] = {}
-        self._by_content: dict[Any, Slot] = {}
+        self._by_content: dict[Any, list[tuple[Slot, torch.Tensor]]] = {}
         self._names: set[str] = set()
         self._kept: list[torch.Tensor] = []  # so that no address of a tensor in _by_storage is used again
 
@@ -145,12 +145,14 @@ class Shared:
     def _by_bytes(self, data: torch.Tensor, name: str) -> Slot:
         dtype = _dtype(data, name)
         data = data.cpu().contiguous()
-        raw = data.reshape(-1).view(torch.uint8).numpy() if data.numel() else b""
-        key = (dtype, tuple(data.shape), hashlib.blake2b(raw, digest_size=16).digest())
-        if key not in self._by_content:
-            self._by_content[key] = Slot(dtype, tuple(data.shape), "constant", _unique(name, self._names))
-            self.builder.constants.append((self._by_content[key], data))
-        return self._by_content[key]
+        alike = self._by_content.setdefault((dtype, tuple(data.shape), fingerprint(data)), [])
+        for slot, known in alike:
+            if same_bytes(known, data):
+                return slot
+        slot = Slot(dtype, tuple(data.shape), "constant", _unique(name, self._names))
+        alike.append((slot, data))
+        self.builder.constants.append((slot, data))
+        return slot
 
 
 def data_of(program: ExportedProgram, name: str) -> torch.Tensor:

@@ -17,6 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from clave import schema
 from clave.builder import Float, Int, MethodBuilder, Val
 from clave.errors import Error, Unsupported
+from clave.naming import words
 
 _K = schema.ScalarKind
 _I64_MAX = 2**63 - 1
@@ -91,6 +92,10 @@ class Sizes:
         self.known[symbol] = self.builder.val("int", self.names.get(symbol, str(symbol)), low, high)
         return self.known[symbol]
 
+    def words(self, x: Any) -> str:
+        """An expression, or a text about some, in the user's names."""
+        return words(x, self.names)
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is computed meanwhile is known there only: in the body of a control op."""
@@ -125,11 +130,12 @@ class Sizes:
 
     def _compare(self, kind: schema.ScalarKind, e: Any) -> Val:
         if not _has_real(e):
-            return self.scalar(kind, *map(self.resolve, e.args), name=str(e))
+            return self.scalar(kind, *map(self.resolve, e.args), name=self.words(e))
         return self._float_scalar(kind, *map(self.real, e.args), type="bool")
 
     def check(self, condition: Any, message: str) -> None:
         """A run-time check of a SymBool or sympy condition."""
+        message = self.words(message)
         e = expression(condition)
         if e in (True, sympy.true) or e in self.void:
             return
@@ -153,7 +159,7 @@ class Sizes:
             self.builder.emit("Check", kind=_K.eq, a=value, b=self.resolve(e), message=message)
             return
         if len(unknown) > 1 or len(e.free_symbols) > 1 or not e.is_polynomial() or sympy.degree(e, unknown[0]) != 1:
-            raise Error(f"{message}: sizes {', '.join(map(str, unknown))} do not follow from it alone")
+            raise Error(f"{message}: sizes {', '.join(map(self.words, unknown))} do not follow from it alone")
         a, b = (int(c) for c in sympy.Poly(e, unknown[0]).all_coeffs())
         numerator = self.scalar(_K.sub, value, b) if b else value
         solved = self.scalar(_K.floor_div, numerator, a, self.names.get(unknown[0], str(unknown[0])))
@@ -165,15 +171,15 @@ class Sizes:
 
     def _compute(self, e: Any) -> Val:
         if isinstance(e, sympy.Symbol):
-            raise Unsupported(f"size {e} is not known when it is needed")
+            raise Unsupported(f"size {self.words(e)} is not known when it is needed")
         if isinstance(e, sympy.core.relational.Relational):
             return self._compare(_BINARY[e.func], e)
         if e.func in _BINARY:
-            return self.scalar(_BINARY[e.func], *map(self.resolve, e.args), name=str(e))
+            return self.scalar(_BINARY[e.func], *map(self.resolve, e.args), name=self.words(e))
         if e.func is sympy.Add:
             return self._sum(e)
         if e.func in _CHAINS:
-            return reduce(lambda a, b: self.scalar(_CHAINS[e.func], a, b, str(e)), map(self.resolve, e.args))
+            return reduce(lambda a, b: self.scalar(_CHAINS[e.func], a, b, self.words(e)), map(self.resolve, e.args))
         return self._special(e)
 
     def _sum(self, e: Any) -> Val:
@@ -182,21 +188,23 @@ class Sizes:
         total = self.resolve(terms[0])
         for t in terms[1:]:
             kind, t = (_K.sub, -t) if t.could_extract_minus_sign() else (_K.add, t)
-            total = self.scalar(kind, total, self.resolve(t), str(e))
+            total = self.scalar(kind, total, self.resolve(t), self.words(e))
         assert isinstance(total, Val)
         return total
 
     def _special(self, e: Any) -> Val:
         if isinstance(e, sympy.Pow | F.PowByNatural) and e.args[1].is_Integer and int(e.args[1]) > 0:
-            return reduce(lambda a, b: self.scalar(_K.mul, a, b, str(e)), [self.resolve(e.args[0])] * int(e.args[1]))
+            return reduce(
+                lambda a, b: self.scalar(_K.mul, a, b, self.words(e)), [self.resolve(e.args[0])] * int(e.args[1])
+            )
         if isinstance(e, F.ModularIndexing):
             base, divisor, modulus = map(self.resolve, e.args)
-            return self.scalar(_K.mod, self.scalar(_K.floor_div, base, divisor), modulus, str(e))
+            return self.scalar(_K.mod, self.scalar(_K.floor_div, base, divisor), modulus, self.words(e))
         if isinstance(e, F.CeilDiv):
             a, b = map(self.resolve, e.args)
-            return self.scalar(_K.neg, self.scalar(_K.floor_div, self.scalar(_K.neg, a), b), name=str(e))
+            return self.scalar(_K.neg, self.scalar(_K.floor_div, self.scalar(_K.neg, a), b), name=self.words(e))
         if isinstance(e, sympy.Not):
-            return self.scalar(_K.not_, self.resolve(e.args[0]), name=str(e))
+            return self.scalar(_K.not_, self.resolve(e.args[0]), name=self.words(e))
         if type(e).__name__ in ("BitwiseFn_bitwise_and", "BitwiseFn_bitwise_or"):
             return self._bitwise(e)
         if type(e) in _ROUNDED:
@@ -206,13 +214,13 @@ class Sizes:
             return inner if isinstance(inner, Val) else self.scalar(_K.add, inner, 0)
         if isinstance(e, sympy.Piecewise):
             return self._piecewise(e, self.resolve, self.scalar, 0)
-        raise Unsupported(f"size arithmetic {e}")
+        raise Unsupported(f"size arithmetic {self.words(e)}")
 
     def _bitwise(self, e: Any) -> Val:
         """a & mask, and a | mask = a + mask - (a & mask), of a number `mask`, both in two's complement."""
         numbers = [int(x) for x in e.args if x.is_Integer]
         if len(numbers) != 1:
-            raise Unsupported(f"size arithmetic {e}: one of the two sides must be a number")
+            raise Unsupported(f"size arithmetic {self.words(e)}: one of the two sides must be a number")
         a, mask = self.resolve(next(x for x in e.args if not x.is_Integer)), numbers[0]
         common = self._masked(a, mask)
         if type(e).__name__ == "BitwiseFn_bitwise_or":
@@ -267,7 +275,7 @@ class Sizes:
             return self._float_scalar(_K.to_float, self._rounded(_K.to_int, self.real(e.args[0])))
         if isinstance(e, sympy.Piecewise):
             return self._piecewise(e, self.real, self._float_scalar, 0.0)
-        raise Unsupported(f"arithmetic {e}")
+        raise Unsupported(f"arithmetic {self.words(e)}")
 
     def _rounded(self, kind: schema.ScalarKind, x: Float) -> Val:
         """An integer of a float: down, up, to the nearest (even at halves), towards zero (to_int)."""
@@ -304,38 +312,3 @@ class Sizes:
 
     def product(self, dims: Iterable[Int]) -> Int:
         return reduce(self.multiply, sorted(dims, key=lambda d: isinstance(d, Val)), 1)
-
-
-def dim_names(program: torch.export.ExportedProgram, dynamic_shapes: Any) -> dict[Any, str]:
-    """The user's names of symbols: those of torch.export.Dim objects."""
-    names: dict[Any, str] = {}
-    fakes = {n.name: n.meta.get("val") for n in program.graph_module.graph.nodes if n.op == "placeholder"}
-    users = [fakes.get(s) for s in program.graph_signature.user_inputs if isinstance(s, str)]
-    tensors = [f for f in users if isinstance(f, torch.Tensor)]
-    for fake, dims in zip(tensors, _dims_per_tensor(dynamic_shapes), strict=False):
-        for axis, dim in dims.items() if isinstance(dims, dict) else enumerate(dims or ()):
-            e = expression(fake.shape[axis]) if axis < fake.dim() else None
-            name = getattr(dim, "__name__", None)
-            if name and isinstance(e, sympy.Symbol):
-                names[e] = name
-    return names if len(set(names.values())) == len(names) else {}
-
-
-def _dims_per_tensor(shapes: Any) -> list[Any]:
-    """One {axis: Dim} (or sequence) per tensor, where the structure is plain enough to tell."""
-    found: list[Any] = []
-
-    def is_dims(x: Any) -> bool:
-        values = list(x.values()) if isinstance(x, dict) else x
-        keys = all(isinstance(k, int) for k in x) if isinstance(x, dict) else True
-        return keys and bool(values) and not any(isinstance(v, dict | list | tuple) for v in values)
-
-    def walk(x: Any) -> None:
-        if x is None or (isinstance(x, dict | list | tuple) and is_dims(x)):
-            found.append(x or {})
-        elif isinstance(x, dict | list | tuple):
-            for child in x.values() if isinstance(x, dict) else x:
-                walk(child)
-
-    walk(shapes)
-    return found

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import logging
 import operator
 import os
-import threading
-import traceback
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,20 +16,12 @@ from torch.export import ExportedProgram
 
 from clave.errors import Code, Error
 from clave.lowering import LOWERINGS
+from clave.lowering.registry import op_name
+from clave.places import users_line
+from clave.quiet import quiet
 
 # Lowered where they appear, but torch's own decomposition of them is better.
 _DECOMPOSED_ANYWAY = {"aten.item.default", "aten.to.dtype", "aten.to.device"}
-
-
-def op_name(target: Any) -> str:
-    """An op as errors and lowerings name it: "aten.add.Tensor", "check::first", "cond"."""
-    if not isinstance(target, torch._ops.OpOverload):
-        return str(getattr(target, "__name__", target))
-    space, name = target._schema.name.split("::")
-    overload = target._overloadname
-    if space in ("aten", "prims", "clave"):
-        return f"{space}.{name}.{overload}"
-    return f"{space}::{name}" if overload == "default" else f"{space}::{name}.{overload}"
 
 
 def _network_shapes(x: Any, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
@@ -61,47 +50,43 @@ def _any_number_of_steps() -> Iterator[None]:
             decomposition_table[op] = decomposition
 
 
-class _Silence:
-    """Keeps torch's loggers silent while any thread is inside: torch logs whole graphs where it fails, for each of its
-    attempts, and the error says it in one line. Not where TORCH_LOGS asks for them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._levels: dict[logging.Logger, int] = {}  # as they were before the first thread
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1 and not os.environ.get("TORCH_LOGS"):
-                names = [n for n in logging.root.manager.loggerDict if n.partition(".")[0] == "torch"]
-                self._levels = {logger: logger.level for logger in map(logging.getLogger, names)}
-                for logger in self._levels:
-                    logger.setLevel(logging.CRITICAL + 1)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                for logger, level in self._levels.items():
-                    logger.setLevel(level)
+# What torch says where a model cannot be captured, and what it means for the model.
+_MEANINGS = (
+    (
+        "Could not guard on data-dependent expression",
+        "the model branches on a value that only running it gives ({}): torch.where or torch.cond keep both branches",
+    ),
+    (
+        "Could not extract specialized integer from data-dependent expression",
+        "the model takes a Python number from a tensor, which only running it gives ({}): keep it a tensor",
+    ),
+)
 
 
-quiet = _Silence()
+def _meaning(e: Exception) -> str:
+    """torch's message in one line."""
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    first = lines[0] if lines else ""
+    for said, meaning in _MEANINGS:
+        if said in first:
+            return meaning.format(first.partition(said)[2].partition("(unhinted")[0].strip())
+    if first.startswith("Constraints violated"):
+        first = _violations(lines)
+    elif first.endswith(":") and len(lines) > 1:
+        first = f"{first} {lines[1]}"
+    return f"{type(e).__name__}: {first}" if first else type(e).__name__
 
 
-def _users_line(e: BaseException) -> str:
-    """The innermost line that is neither torch's nor ours and that torch called; empty if there is none."""
-    torchs, ours = (os.path.dirname(f) + os.sep for f in (torch.__file__, __file__))
-    below = itertools.dropwhile(lambda f: not f.filename.startswith(torchs), traceback.extract_tb(e.__traceback__))
-    inner = [f for f in below if f.line and not f.filename.startswith((torchs, ours, "<"))]
-    return f"; at {inner[-1].filename}:{inner[-1].lineno}: {inner[-1].line}" if inner else ""
+def _violations(lines: list[str]) -> str:
+    """What the model does with sizes that it was to take, and what torch suggests instead."""
+    said = [line[2:].partition(". ")[0].removesuffix(".") for line in lines if line.startswith("- ")]
+    fixes = [line for line in lines if re.match(r"\w+ = ", line)]
+    return "; ".join([lines[0].partition("!")[0], *said, *([f"torch suggests {', '.join(fixes)}"] if fixes else [])])
 
 
 def _failure(module: torch.nn.Module, e: Exception) -> Error:
-    line = next((line.strip() for line in str(e).splitlines() if line.strip()), "")
-    said = f"{type(e).__name__}: {line}" if line else type(e).__name__
-    return Error(f"torch.export cannot capture {type(module).__name__}: {said}{_users_line(e)}", Code.UNSUPPORTED)
+    message = f"torch.export cannot capture {type(module).__name__}: {_meaning(e)}{users_line(e)}"
+    return Error(message, Code.UNSUPPORTED)
 
 
 def capture(
@@ -109,11 +94,7 @@ def capture(
 ) -> ExportedProgram:
     """torch.export; strict None: non-strict, and where that does not work strict. Error, from torch's own exception,
     where torch cannot."""
-    if not isinstance(module, torch.nn.Module):
-        raise Error(
-            f"clave.export takes a torch.nn.Module, an ExportedProgram or a .pt2 path, not {type(module).__name__}"
-        )
-
+    checked(module)
     first: Exception | None = None
     for way in (False, True) if strict is None else (strict,):
         try:
@@ -123,6 +104,28 @@ def capture(
             first = first or e
     assert first is not None
     raise first if isinstance(first, Error) else _failure(module, first) from first
+
+
+def checked(module: Any) -> torch.nn.Module:
+    """The module. Error if it is nothing that torch.export takes."""
+    if not isinstance(module, torch.nn.Module):
+        raise Error(
+            f"clave.export takes a torch.nn.Module, an ExportedProgram or a .pt2 path, not {type(module).__name__}"
+        )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise Error(
+            f"{module.original_name} is a ScriptModule, which torch.export does not take: give the torch.nn.Module "
+            "that it was made of",
+            Code.UNSUPPORTED,
+        )
+    for name, part in module.named_modules():
+        if type(part).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
+            raise Error(
+                f"{name or 'the module'!r} is a quantised {type(part).__name__} of {type(part).__module__}, which "
+                "torch.export does not take: give the module before it was quantised",
+                Code.UNSUPPORTED,
+            )
+    return module
 
 
 def load(path: str | os.PathLike[str]) -> ExportedProgram:
@@ -135,11 +138,15 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram:
         raise Error(f"{os.fspath(path)}: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e
 
 
-def decompose(program: ExportedProgram) -> ExportedProgram:
-    """The functional graph: state is a result of its own, and ops are whole that clave has or nobody decomposes."""
+def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) -> ExportedProgram:
+    """The functional graph: state is a result of its own, and ops are whole that clave has or nobody decomposes.
+    own: decompositions of the user's, by op."""
     refuse_training(program)
-    with _any_number_of_steps():
-        return program.run_decompositions(dict(_decompositions()))
+    try:
+        with _any_number_of_steps(), quiet:
+            return program.run_decompositions(_decompositions() | decompositions_of(own or {}))
+    except Exception as e:
+        raise Error(f"torch cannot decompose the graph: {_meaning(e)}{users_line(e)}") from e
 
 
 _KEPT = ("aten._assert", "aten.sym_constrain")
@@ -165,10 +172,25 @@ def _is_removable(n: torch.fx.Node) -> bool:
 
 
 @functools.cache
+def _torchs_table() -> dict[Any, Any]:
+    return dict(torch.export.default_decompositions().materialize())
+
+
 def _decompositions() -> dict[Any, Any]:
     """torch's own table without the ops that clave takes whole."""
-    table = torch.export.default_decompositions().materialize()
+    table = _torchs_table()
     return {op: f for op, f in table.items() if op_name(op) not in LOWERINGS or op_name(op) in _DECOMPOSED_ANYWAY}
+
+
+def decompositions_of(own: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The user's table by overload. Error: a key is no op, or what it stands for cannot be called."""
+    found = {}
+    for op, f in own.items():
+        if not isinstance(op, torch._ops.OpOverload | torch._ops.OpOverloadPacket) or not callable(f):
+            raise Error(f"decompositions has {op!r}: {f!r}, expected torch.ops.ns.op or an overload of it: a function")
+        each = [getattr(op, o) for o in op.overloads()] if isinstance(op, torch._ops.OpOverloadPacket) else [op]
+        found |= dict.fromkeys(each, f)
+    return found
 
 
 def refuse_training(program: ExportedProgram) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from clave import _tensors
 from clave.errors import Code, Error
+from clave.places import Origins, nodes_of
 from clave.program import Program
 from clave.session import Session
 from clave.shared import data_of, is_state_update
@@ -43,17 +44,23 @@ class Reference:
             args, kwargs = program.example_inputs
             module = program.module()
         graph = copy.deepcopy(program.graph_module.graph)
-        drawn = next((n for n in _all_nodes(program) if _is_random(n)), None)
+        drawn = next((n for n in nodes_of(program.graph_module) if _is_random(n)), None)
         if drawn is not None:
             raise Error(f"method {name!r} cannot be verified: {drawn.name} draws random numbers", Code.UNSUPPORTED)
         return cls(module, tuple(args or ()), dict(kwargs or {}), program, graph)
 
+    def changes_inputs(self) -> bool:
+        return any(s.kind == OutputKind.USER_INPUT_MUTATION for s in self.program.graph_signature.output_specs)
+
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The module's own results. It keeps its state."""
+        """The module's own results, and if it changes inputs what those are then. It keeps its state."""
+        if self.changes_inputs():
+            args, kwargs = copy.deepcopy((args, kwargs))
         changes = any(is_state_update(s) for s in self.program.graph_signature.output_specs)
         module = copy.deepcopy(self.module) if changes else self.module
         with torch.no_grad():
-            return module(*args, **kwargs)
+            results = module(*args, **kwargs)
+        return (results, (args, kwargs)) if self.changes_inputs() else results
 
     def runs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], Any]]:
         """(args, kwargs, the module's results) of the example, and where sizes are symbolic of other sizes that the
@@ -68,28 +75,28 @@ class Reference:
             return
 
 
-def _all_nodes(program: ExportedProgram) -> Iterator[torch.fx.Node]:
-    """Of the graph and of the bodies in it."""
-    for module in program.graph_module.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            yield from module.graph.nodes
-
-
 def _is_random(node: torch.fx.Node) -> bool:
     tags = getattr(node.target, "tags", ())
     return node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags
 
 
-def verify(program: Program, references: dict[str, Reference]) -> None:
-    """Error where a method gives something else than its module."""
+def verify(program: Program, references: dict[str, Reference], origins: Origins) -> dict[str, float]:
+    """Error where a method gives something else than its module. By method: the largest difference of a result, over
+    its largest magnitude."""
     session = Session(program, "cpu")
+    largest = dict.fromkeys(references, 0.0)
     for name, reference in references.items():
         for args, kwargs, want in reference.runs():
             session.reset()
-            what = _difference(session(*args, method=name, **kwargs), want)
+            given = copy.deepcopy((args, kwargs)) if reference.changes_inputs() else (args, kwargs)
+            got = session(*given[0], method=name, **given[1])
+            got = (got, given) if reference.changes_inputs() else got
+            what = _difference(got, want)
             if what:
-                where = _first_node(program, name, reference, args, kwargs)
+                where = _first_node(program, name, reference, args, kwargs, origins)
                 raise Error(f"method {name!r} does not give what the module gives: {what}; {where}")
+            largest[name] = max(largest[name], _largest(got, want))
+    return largest
 
 
 # ---------------------------------------------------------------- comparison
@@ -119,13 +126,26 @@ def _apart(got: Any, want: torch.Tensor) -> str | None:
         wrong = int((got != want).sum())
         return f"another in {wrong} of {want.numel()} elements" if wrong else None
     x, y = got.double(), want.double()
-    finite = y.isfinite()
-    if not bool(((x == y) | (x.isnan() & y.isnan()) | finite).all()):
+    if not bool(((x == y) | (x.isnan() & y.isnan()) | y.isfinite()).all()):
         return "finite where the module's is not, or the other way round"
-    off = (x - y)[finite].abs()
-    largest, worst = (t.max().item() if t.numel() else 0.0 for t in (y[finite].abs(), off))
+    worst, largest = _worst(x, y)
     allowed = TOLERANCE[want.dtype] * (largest or 1e-3)  # zeros may come out as what rounding leaves of small numbers
     return f"off by {worst:.3g} of {largest:.3g}" if not worst <= allowed else None
+
+
+def _worst(x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
+    """The largest difference where y is finite, and y's largest magnitude there."""
+    finite = y.isfinite()
+    worst, largest = (t.max().item() if t.numel() else 0.0 for t in ((x - y)[finite].abs(), y[finite].abs()))
+    return worst, largest
+
+
+def _largest(got: Any, want: Any) -> float:
+    """Of all floating-point results: the largest difference over the largest magnitude."""
+    pairs = zip(pytree.tree_leaves(got), pytree.tree_leaves(want), strict=True)
+    floats = ((x, y.detach()) for x, y in pairs if isinstance(y, torch.Tensor) and y.is_floating_point())
+    found = (_worst(x.double(), y.double()) for x, y in floats)
+    return max((worst / largest for worst, largest in found if largest), default=0.0)
 
 
 def _kind(x: Any) -> str:
@@ -150,7 +170,7 @@ class _Found(Exception):
 
 
 def _first_node(
-    program: Program, name: str, reference: Reference, args: tuple[Any, ...], kwargs: dict[str, Any]
+    program: Program, name: str, reference: Reference, args: tuple[Any, ...], kwargs: dict[str, Any], origins: Origins
 ) -> str:
     """The node where a run parts with torch's graph, by the names that both have."""
     recorder = _Recorder(torch.fx.GraphModule(reference.program.graph_module, reference.graph))
@@ -165,7 +185,8 @@ def _first_node(
         if isinstance(want, torch.Tensor) and got.shape == want.shape and got.dtype == want.dtype:
             what = _apart(got, want)
             if what:
-                raise _Found(f"the first node that differs is {places[node].name} ({places[node].op}), {what}")
+                place, origin = places[node], origins.find(name, places[node].name)
+                raise _Found(f"the first node that differs is {place.name} ({place.op}), {what}{origin}")
 
     session.observe(compare)
     try:

@@ -57,6 +57,9 @@ def rows() -> list[str]:
     return sorted({*core_ops(), *listed_ops(), *lowered} - {"aten.item.default"})
 
 
+_decompositions = functools.cache(trace._decompositions)
+
+
 def exporter(name: str) -> str:
     """How the exporter takes an op: lowered, decomposed, sizes, or why not."""
     if name in LOWERINGS:
@@ -75,4 +78,4 @@ def exporter(name: str) -> str:
     if op._schema.is_mutable:
         return "decomposed"  # by torch.export itself: its graphs are functional
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
-    return "decomposed" if composite or op in trace._decompositions() else "no: no lowering"
+    return "decomposed" if composite or op in _decompositions() else "no: no lowering"

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
 from clave.llm.layers import KVCache, Layer, called, reason_of, set_attention, unsupported
-from clave.trace import quiet
+from clave.quiet import quiet
 
 
 class _Rows(CacheLayerMixin):

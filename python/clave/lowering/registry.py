@@ -20,7 +20,7 @@ import torch
 from clave import schema
 from clave.builder import Body, Float, Int, MethodBuilder, Slot, Val
 from clave.dtypes import index_of_torch
-from clave.errors import Unsupported
+from clave.errors import Error, Unsupported
 from clave.sizes import Sizes
 
 
@@ -52,6 +52,17 @@ LOWERINGS: dict[str, Lowering] = {}
 COMPLEX: dict[str, Lowering] = {}  # where an operand or the result is complex
 
 
+def op_name(target: Any) -> str:
+    """An op as errors and lowerings name it: "aten.add.Tensor", "check::first", "cond"."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return str(getattr(target, "__name__", target))
+    space, name = target._schema.name.split("::")
+    overload = target._overloadname
+    if space in ("aten", "prims", "clave"):
+        return f"{space}.{name}.{overload}"
+    return f"{space}::{name}" if overload == "default" else f"{space}::{name}.{overload}"
+
+
 def lower(*targets: str) -> Callable[[Lowering], Lowering]:
     """Registers a function for ops, named as torch writes them: "aten.add.Tensor"."""
 
@@ -61,6 +72,27 @@ def lower(*targets: str) -> Callable[[Lowering], Lowering]:
 def lower_complex(*targets: str) -> Callable[[Lowering], Lowering]:
     """The same for calls with a complex operand or result."""
     return _register(COMPLEX, targets)
+
+
+def register_lowering(op: Any) -> Callable[[Lowering], Lowering]:
+    """The same for users, of an op that has no lowering. op: torch.ops.ns.op.overload, or its name "ns::op" (of the
+    default overload) or "ns::op.overload". Error: it is no op, or it has a lowering.
+    """
+    name = op_name(_overload(op))
+    if name in LOWERINGS:
+        raise Error(f"{name} has a lowering already")
+    return lower(name)
+
+
+def _overload(op: Any) -> torch._ops.OpOverload:
+    found = op
+    if isinstance(op, str):
+        space, _, rest = op.partition("::")
+        name, _, overload = rest.partition(".")
+        found = getattr(getattr(getattr(torch.ops, space), name, None), overload or "default", None) if name else None
+    if not isinstance(found, torch._ops.OpOverload):
+        raise Error(f"{op!r} is no op of torch: expected torch.ops.ns.op.overload, or its name as 'ns::op.overload'")
+    return found
 
 
 def _register(table: dict[str, Lowering], targets: tuple[str, ...]) -> Callable[[Lowering], Lowering]:

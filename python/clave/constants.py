@@ -1,0 +1,48 @@
+"""Tensors that a program takes from a module without a copy: which are equal, and whether one changed since.
+
+A weight is never read whole before it is saved: a few elements tell it from others. So weights that are mapped from a
+file stay there.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from clave.errors import Error
+
+_SAMPLES = 1024
+
+
+def fingerprint(data: torch.Tensor) -> bytes:
+    """The bytes of elements all over a contiguous tensor: the first, the last, and some at equal distances."""
+    if not data.numel():
+        return b""
+    flat = data.reshape(-1)
+    some = torch.cat((flat[:: max(1, flat.numel() // _SAMPLES)], flat[-1:]))
+    return some.view(torch.uint8).numpy().tobytes()
+
+
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Of two contiguous tensors of one dtype and shape: NaN is equal to the same NaN, -0 is not 0."""
+    return not a.numel() or torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
+
+
+class Taken:
+    """A constant as it was at export. data: contiguous, in the host's memory, the module's own where that is both."""
+
+    def __init__(self, name: str, data: torch.Tensor) -> None:
+        self.name, self.data = name, data
+        self._version = _version(data)
+        self._fingerprint = fingerprint(data)
+
+    def check(self) -> None:
+        """Error if it was changed since: in place by torch, or so that its fingerprint is another."""
+        if _version(self.data) != self._version or fingerprint(self.data) != self._fingerprint:
+            raise Error(
+                f"{self.name!r} was changed after clave.export took it: export again, or save before the change"
+            )
+
+
+def _version(data: torch.Tensor) -> int:
+    """How often torch changed it in place."""
+    return 0 if data.is_inference() else data._version

@@ -1,0 +1,52 @@
+"""`dtype=`: a module and its example inputs in another floating-point type, the user's own left as they are."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from clave.errors import Code, Error
+
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+class Conversion:
+    """One for all methods: modules that share a part share its copy."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        if dtype not in _TYPES:
+            raise Error(f"dtype={dtype!r}, expected one of {', '.join(map(str, _TYPES))}")
+        self.dtype = dtype
+        self._copies: dict[int, Any] = {}  # deepcopy's memo
+        self._modules: list[torch.nn.Module] = []  # so that no id in the memo is used again
+
+    def module(self, module: torch.nn.Module) -> torch.nn.Module:
+        """A copy whose floating-point parameters and buffers are converted; it shares the others."""
+        for data in (*module.parameters(), *module.buffers()):
+            if id(data) not in self._copies:
+                self._copies[id(data)] = self._tensor(data)
+        self._modules.append(module)
+        try:
+            return copy.deepcopy(module, self._copies)
+        except Exception as e:
+            raise Error(
+                f"{type(module).__name__} cannot be copied, which dtype= needs: {type(e).__name__}: {e}",
+                Code.UNSUPPORTED,
+            ) from e
+
+    def inputs(self, given: Any) -> Any:
+        """Nested arguments with their floating-point tensors converted."""
+
+        def convert(x: Any) -> Any:
+            return x.to(self.dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+        return pytree.tree_map(convert, given)
+
+    def _tensor(self, data: torch.Tensor) -> torch.Tensor:
+        if not data.is_floating_point():
+            return data
+        converted = data.detach().to(self.dtype)
+        return torch.nn.Parameter(converted, data.requires_grad) if isinstance(data, torch.nn.Parameter) else converted

@@ -1,0 +1,136 @@
+"""Names of symbolic sizes in the user's words: those of torch.export.Dim, else the input and axis that has the size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+
+from clave.builder import MethodBuilder, Slot
+from clave.errors import Error
+
+_SYMBOL = re.compile(r"\b[su]\d+\b")
+
+
+def words(x: Any, names: dict[Any, str]) -> str:
+    """An expression, or a text about some, with the user's names of its symbols."""
+    by_text = {str(symbol): name for symbol, name in names.items()}
+    return _SYMBOL.sub(lambda m: by_text.get(m[0], m[0]), str(x))
+
+
+def _expression(size: Any) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def dim_names(
+    program: ExportedProgram, dynamic_shapes: Any = None, inputs: Sequence[str] | None = None
+) -> dict[Any, str]:
+    """A name for each symbol that the inputs have: that of its Dim, else as "x.shape[0]". inputs: the user's names."""
+    named = _names_of_dims(program, dynamic_shapes)
+    found = _inputs(program)
+    for (own, fake), given in zip(found, [*(inputs or ()), *(n for n, _ in found[len(inputs or ()) :])], strict=False):
+        for where, size in _sizes_of(given or own, fake):
+            e = _expression(size)
+            if isinstance(e, sympy.Symbol):
+                named.setdefault(e, where)
+    return named
+
+
+def _inputs(program: ExportedProgram) -> list[tuple[str, Any]]:
+    fakes = {n.name: n.meta.get("val") for n in program.graph_module.graph.nodes if n.op == "placeholder"}
+    specs = (s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT)
+    return [(s.arg.name, fakes.get(s.arg.name)) for s in specs if not isinstance(s.arg, ConstantArgument)]
+
+
+def _sizes_of(name: str, fake: Any) -> list[tuple[str, Any]]:
+    if isinstance(fake, torch.Tensor):
+        return [(f"{name}.shape[{axis}]", size) for axis, size in enumerate(fake.shape)]
+    return [(name, fake)]
+
+
+def _names_of_dims(program: ExportedProgram, dynamic_shapes: Any) -> dict[Any, str]:
+    """The user's names of symbols: those of torch.export.Dim objects."""
+    names: dict[Any, str] = {}
+    if isinstance(dynamic_shapes, dict):  # by forward's names, in any order
+        order = getattr(program.module_call_graph[0].signature, "forward_arg_names", None) or []
+        dynamic_shapes = {n: dynamic_shapes[n] for n in [*order, *dynamic_shapes] if n in dynamic_shapes}
+    tensors = [fake for _, fake in _inputs(program) if isinstance(fake, torch.Tensor)]
+    for fake, dims in zip(tensors, _dims_per_tensor(dynamic_shapes), strict=False):
+        for axis, dim in dims.items() if isinstance(dims, dict) else enumerate(dims or ()):
+            e = _expression(fake.shape[axis]) if axis < fake.dim() else None
+            dim = getattr(dim, "root", dim) if not isinstance(e, sympy.Symbol) else dim
+            name, symbols = getattr(dim, "__name__", None), getattr(e, "free_symbols", ())
+            if name and len(symbols) == 1:
+                names[next(iter(symbols))] = name
+    return names if len(set(names.values())) == len(names) else {}
+
+
+def _dims_per_tensor(shapes: Any) -> list[Any]:
+    """One {axis: Dim} (or sequence) per tensor, where the structure is plain enough to tell."""
+    found: list[Any] = []
+
+    def is_dims(x: Any) -> bool:
+        values = list(x.values()) if isinstance(x, dict) else x
+        keys = all(isinstance(k, int) for k in x) if isinstance(x, dict) else True
+        return keys and bool(values) and not any(isinstance(v, dict | list | tuple) for v in values)
+
+    def walk(x: Any) -> None:
+        if x is None or (isinstance(x, dict | list | tuple) and is_dims(x)):
+            found.append(x or {})
+        elif isinstance(x, dict | list | tuple):
+            for child in x.values() if isinstance(x, dict) else x:
+                walk(child)
+
+    walk(shapes)
+    return found
+
+
+# ---------------------------------------------------------------- inputs and outputs
+
+Names = Sequence[str] | Mapping[str, Sequence[str]] | None
+
+
+def by_method(what: str, names: Names, methods: Sequence[str]) -> dict[str, list[str] | None]:
+    """The user's names of each method's inputs or outputs: a list where there is one method, else a dict of lists."""
+    if names is None:
+        return dict.fromkeys(methods)
+    if not isinstance(names, Mapping):
+        if len(methods) > 1:
+            raise Error(f"{what} is a list and there are {len(methods)} methods: give a dict of lists by method")
+        names = {methods[0]: names}
+    for name in names:
+        if name not in methods:
+            raise Error(f"{what} has names for {name!r}, the methods are {', '.join(methods)}")
+    return {m: _checked(what, m, names[m]) if m in names else None for m in methods}
+
+
+def _checked(what: str, method: str, names: Sequence[str]) -> list[str]:
+    if isinstance(names, str) or not all(isinstance(n, str) and n for n in names):
+        raise Error(f"{what} of method {method!r} is {names!r}, expected a list of names")
+    twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
+    if twice is not None:
+        raise Error(f"{what} of method {method!r} has {twice!r} twice")
+    return list(names)
+
+
+def rename(method: MethodBuilder, inputs: list[str] | None, outputs: list[str] | None) -> None:
+    """Gives a method's inputs and outputs the user's names. Error: there are more of them, or fewer."""
+    method.inputs = _renamed("input", method, method.inputs, inputs)
+    for name, x in method.inputs:
+        if isinstance(x, Slot):
+            x.name = name
+    method.outputs = _renamed("output", method, method.outputs, outputs)
+
+
+def _renamed(what: str, method: MethodBuilder, have: list[tuple[str, Any]], names: list[str] | None) -> Any:
+    if names is None:
+        return have
+    if len(names) != len(have):
+        has = f"{len(have)} {what}{'' if len(have) == 1 else 's'}: {', '.join(n for n, _ in have)}"
+        raise Error(f"{what}_names has {len(names)}, method {method.name!r} has {has}")
+    return [(name, x) for name, (_, x) in zip(names, have, strict=True)]

@@ -1,0 +1,128 @@
+"""Where in a model the nodes of torch's graph come from: the module's path and the line, for errors."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import traceback
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch.fx import Node
+
+from clave.errors import Code, Error, Origin, UnsupportedOp
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n    (?!\s*File ")([^\n]*))?')
+_NODE = re.compile(r"\bnode (?:\d+ \()?([A-Za-z_]\w*), \w+\)")  # as the verifier names one
+_METHOD = re.compile(r"\bmethod '([^']*)'")
+
+
+def _folder(file: str) -> str:
+    return os.path.dirname(os.path.abspath(file)) + os.sep
+
+
+_TORCHS, _OURS, _PYTHONS = _folder(torch.__file__), _folder(__file__), _folder(os.__file__)
+
+
+def _is_users(file: str) -> bool:
+    standard = file.startswith(_PYTHONS) and "site-packages" not in file and "dist-packages" not in file
+    return not standard and not file.startswith((_TORCHS, _OURS, "<"))
+
+
+def _line_of(trace: str) -> str:
+    """The innermost line of a node's stack trace that is the model's: "file.py:12: text"; "" if there is none."""
+    frames = [m.groups() for m in _FRAME.finditer(trace)]
+    users = [f for f in frames if _is_users(f[0])]
+    if not users:
+        return ""
+    file, line, text = users[-1]
+    return f"{file}:{line}: {text.strip()}" if text else f"{file}:{line}"
+
+
+def users_line(e: BaseException) -> str:
+    """The innermost line that is neither torch's nor ours and that torch called; empty if there is none."""
+    below = itertools.dropwhile(lambda f: not f.filename.startswith(_TORCHS), traceback.extract_tb(e.__traceback__))
+    inner = [f for f in below if f.line and _is_users(f.filename)]
+    return f"; at {inner[-1].filename}:{inner[-1].lineno}: {inner[-1].line}" if inner else ""
+
+
+def _told(node: Node) -> bool:
+    return bool(node.meta.get("nn_module_stack") or node.meta.get("stack_trace"))
+
+
+def _nearest(node: Node) -> Node:
+    """The node, or the nearest one before it that torch traced: a rewrite's nodes have no line of their own."""
+    seen, queue = {node}, [node]
+    for n in queue:
+        if _told(n):
+            return n
+        queue += [i for i in n.all_input_nodes if i not in seen]
+        seen.update(n.all_input_nodes)
+    return next((u for u in node.users if _told(u)), node)
+
+
+def origin_of(node: Node, method: str) -> Origin:
+    node = _nearest(node)
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = re.sub(r"@\d+", "", str(stack[-1][0])) if stack else ""
+    return Origin(method, path.removeprefix("L['self']").lstrip("."), _line_of(node.meta.get("stack_trace") or ""))
+
+
+def failed(e: Exception, op: str, origin: Origin) -> Error:
+    """What a lowering raised, with the call that it was given; an error of a body's op has that already."""
+    if isinstance(e, Error) and e.__cause__ is not None:
+        return e
+    said, code = (str(e), e.code) if isinstance(e, Error) else (f"{type(e).__name__}: {e}", Code.INVALID)
+    return Error("; ".join(filter(None, (f"lowering {op}: {' '.join(said.split())}", str(origin)))), code)
+
+
+class Missing:
+    """The calls that could not be lowered, in all methods."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+        self._places: dict[str, list[Origin]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def add(self, op: str, reason: str, origin: Origin) -> None:
+        self._reasons[op] = self._reasons.get(op) or reason
+        self._places.setdefault(op, []).append(origin)
+
+    def error(self) -> UnsupportedOp:
+        return UnsupportedOp(list(self._places), {op: why for op, why in self._reasons.items() if why}, self._places)
+
+
+class Origins:
+    """The nodes of all methods by the names that a program keeps of them."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, dict[str, list[Node]]] = {}  # by method and name: bodies have names of their own
+
+    def add(self, method: str, nodes: Iterable[Node]) -> None:
+        of_method = self._nodes.setdefault(method, {})
+        for node in nodes:
+            of_method.setdefault(node.name, []).append(node)
+
+    def find(self, method: str, name: str) -> str:
+        """ "; in layers.3 at file.py:12: text" where it is one node; else empty."""
+        found = self._nodes.get(method, {}).get(name, [])
+        told = str(origin_of(found[0], "")) if len(found) == 1 else ""
+        return f"; from {told}" if told else ""
+
+    def located(self, e: Error) -> Error:
+        """The verifier's error, with the place of the node that it names."""
+        message = str(e)
+        methods = _METHOD.findall(message) or list(self._nodes)
+        names = _NODE.findall(message)
+        told = self.find(methods[-1], names[0]) if names and methods else ""
+        return Error(message + told, e.code)
+
+
+def nodes_of(module: torch.fx.GraphModule) -> Iterator[Node]:
+    """Of the graph and of the bodies in it."""
+    for part in module.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            yield from part.graph.nodes

@@ -1,0 +1,64 @@
+"""What a long export is doing, on a terminal: one line that is rewritten, and gone at the end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+_QUIET_S = 1.0  # an export that is done by then says nothing
+_TICK_S = 0.2
+
+
+class Progress:
+    """stage(...) says what is done now. Nothing is written where the stream is no terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._what = ""
+        self._begin = time.monotonic()
+        self._over = threading.Event()
+        self._shown = False
+        self._thread = threading.Thread(target=self._show, daemon=True) if self._is_terminal() else None
+
+    def _is_terminal(self) -> bool:
+        return bool(getattr(self._stream, "isatty", lambda: False)())
+
+    def __enter__(self) -> Progress:
+        if self._thread:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread:
+            self._thread.join()
+        if self._shown:
+            self._write("")
+
+    @contextmanager
+    def stage(self, what: str, method: str = "") -> Iterator[None]:
+        """what: "capturing", say."""
+        before, self._what = self._what, f"{what} {method!r}" if method else what
+        try:
+            yield
+        finally:
+            self._what = before
+
+    def _show(self) -> None:
+        self._over.wait(_QUIET_S)
+        while not self._over.is_set():
+            if self._what:
+                self._write(f"clave: {self._what}, {time.monotonic() - self._begin:.0f} s")
+            self._over.wait(_TICK_S)
+
+    def _write(self, line: str) -> None:
+        self._shown = True
+        try:
+            self._stream.write(f"\r\033[K{line}")
+            self._stream.flush()
+        except (OSError, ValueError):  # the stream is closed
+            self._over.set()

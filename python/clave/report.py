@@ -1,4 +1,4 @@
-"""What an export made: operators by kind, sizes in memory, what was rewritten, the largest error of verification."""
+"""What is in a program: operators by kind, sizes in memory, what was rewritten, the largest error of verification."""
 
 from __future__ import annotations
 

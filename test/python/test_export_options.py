@@ -283,7 +283,8 @@ def test_report(root, build, tmp_path, dim, memory):
     else:
         assert method.memory is None and not said and "memory      no bound" in text
     assert "parameters  2,102" in text and "constants   8.4 KB" in text and "Matmul 2" in text
-    assert clave.load(tmp_path / "net.clv").report is None
+    loaded = clave.load(tmp_path / "net.clv").report
+    assert loaded.methods[0].error is None and loaded.methods[0].ops == method.ops and loaded.passes == {}
 
 
 def test_report_of_bodies_and_state(capsys):

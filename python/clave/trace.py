@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
 
 from clave.errors import Code, Error
 from clave.lowering import LOWERINGS
@@ -94,7 +95,7 @@ def capture(
 ) -> ExportedProgram:
     """torch.export; strict None: non-strict, and where that does not work strict. Error, from torch's own exception,
     where torch cannot."""
-    checked(module)
+    args, kwargs = _apart(checked(module), args, kwargs)
     first: Exception | None = None
     for way in (False, True) if strict is None else (strict,):
         try:
@@ -104,6 +105,21 @@ def capture(
             first = first or e
     assert first is not None
     raise first if isinstance(first, Error) else _failure(module, first) from first
+
+
+def _apart(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any]:
+    """The example inputs, each a tensor of its own: torch takes one that stands twice, or is the module's, for one
+    input, and the program would read one of them alone."""
+    seen = {id(t) for t in itertools.chain(module.parameters(), module.buffers())}
+
+    def apart(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        x = x.detach().clone().requires_grad_(x.requires_grad) if id(x) in seen else x
+        seen.add(id(x))
+        return x
+
+    return pytree.tree_map(apart, (args, kwargs))  # type: ignore[no-any-return]
 
 
 def checked(module: Any) -> torch.nn.Module:

@@ -441,3 +441,20 @@ def test_slices_that_begin_outside_of_the_tensor():
         check(f, (torch.randn(n, 3),))
     rows = Dim("rows", min=0, max=9)
     check(f, *((torch.randn(n, 3),) for n in (4, 3, 9)), dynamic_shapes=(({0: rows},),))
+
+
+def test_a_tensor_that_is_given_twice_is_two_inputs():
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    check(lambda a, b: a - 2 * b, (x, x), (x, y), (y, x))
+    linear = nn.Linear(4, 4).eval()
+
+    class Given(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = linear
+
+        def forward(self, x, w):
+            return self.linear(x) @ w
+
+    check(Given(), (x, linear.weight.detach()), (x, torch.randn(4, 4)))
+    check(Given(), (x, linear.weight), (x, torch.randn(4, 4)))

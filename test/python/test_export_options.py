@@ -228,7 +228,7 @@ def test_decompositions_come_before_our_lowerings():
     def relu(x):
         return x * 7
 
-    program = clave.export(nn.ReLU().eval(), (X,), decompositions={torch.ops.aten.relu.default: relu})
+    program = clave.export(nn.ReLU().eval(), (X,), decompositions={torch.ops.aten.relu.default: relu}, verify=False)
     torch.testing.assert_close(clave.Session(program, "cpu")(X), X * 7)
 
 
@@ -292,7 +292,7 @@ def test_report_of_bodies_and_state(capsys):
         return torch.cond(x.sum() > 0, lambda x: (x @ x).exp() @ x, lambda x: x * 2, (x,))
 
     methods = {"branch": (Fn(f).eval(), (X[:, :3],)), "count": (Counter(0).eval(), (torch.ones(3),))}
-    program = clave.export(methods, report=True)
+    program = clave.export(methods, report=True, verify=False)
     branch, count = program.report.methods
     assert branch.ops["If"] == 1 and branch.ops["Matmul"] == 2 and program.report.state_bytes == 12
     assert branch.error is None and (branch.name, count.name) == ("branch", "count")

@@ -110,7 +110,7 @@ def capture(
 def _apart(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any]:
     """The example inputs, each a tensor of its own: torch takes one that stands twice, or is the module's, for one
     input, and the program would read one of them alone."""
-    seen = {id(t) for t in itertools.chain(module.parameters(), module.buffers())}
+    seen = {id(t) for t in (*module.parameters(), *module.buffers())}
 
     def apart(x: Any) -> Any:
         if not isinstance(x, torch.Tensor):

@@ -33,17 +33,17 @@ typedef key_pointer tile_pointer;
 #define FROM_LANES(lanes) vload16(0, lanes)
 #endif
 
-/* Column d of the W rows. */
-static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d) {
+/* Column d of the W rows, times the scale: a score then overflows only where it is too large. */
+static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d, real scale) {
   real lanes[W];
-  for (int l = 0; l < W; l++) lanes[l] = LOAD(X_TYPE, q, rows[l] + d);
+  for (int l = 0; l < W; l++) lanes[l] = LOAD(X_TYPE, q, rows[l] + d) * scale;
   return FROM_LANES(lanes);
 }
 
 #if Q_MAX > 0
 #define QUERY(d) query[d]
 #else
-#define QUERY(d) gather_rows(q, q_rows, d)
+#define QUERY(d) gather_rows(q, q_rows, d, scale)
 #endif
 
 #if TILED
@@ -64,10 +64,10 @@ static inline void fill_tile(real *tile, int width, key_pointer from, index_t at
 #define TILE(name, width, from, at, n) const tile_pointer name = from
 #endif
 
-/* scores[j] = the W rows times the key at keys + key_at[j]. */
+/* scores[j] = the W rows, scaled, times the key at keys + key_at[j]. */
 static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_rows,
                               const realw *query, tile_pointer keys, const index_t key_at[KEYS],
-                              index_t head_dim) {
+                              index_t head_dim, real scale) {
   EACH_KEY scores[j] = (realw)0;
   for (index_t from = 0; from < head_dim; from += BLOCK) {
     const index_t end = min(from + BLOCK, head_dim);
@@ -115,11 +115,17 @@ static inline realw soften(realw p[KEYS], realw *largest, realw *total) {
   return fade;
 }
 
+/* Of the first n keys: behind the last one a weight is 0, and times an infinite value NaN. */
 static inline void add_values(realw *sums, const realw p[KEYS], realw fade, tile_pointer values,
-                              const index_t value_at[KEYS], index_t columns) {
-  for (index_t d = 0; d < columns; d++) {
+                              const index_t value_at[KEYS], index_t n, index_t columns) {
+  for (index_t d = 0; d < columns && n >= KEYS; d++) {
     realw sum = sums[d] * fade;
     EACH_KEY sum = fma(p[j], KEY(values, value_at[j] + d), sum);
+    sums[d] = sum;
+  }
+  for (index_t d = 0; d < columns && n < KEYS; d++) {
+    realw sum = sums[d] * fade;
+    EACH_KEY if (j < n) sum = fma(p[j], KEY(values, value_at[j] + d), sum);
     sums[d] = sum;
   }
 }
@@ -173,7 +179,7 @@ __kernel void attention(ATTENTION_PARAMS) {
   key_pointer values = v + v_offset + group_offset(&here, batch_dims, v_strides) + column;
   const index_t columns = min(v_dim - column, (index_t)V_MAX);
   realw query[Q_MAX + 1], sums[V_MAX], largest = (realw)(-INFINITY), total = (realw)0;
-  for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, rows.q, d);
+  for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, rows.q, d, scale);
   for (index_t d = 0; d < columns; d++) sums[d] = (realw)0;
   for (index_t from = span.begin; from < span.end; from += KEYS) {
     index_t at[KEYS], key_at[KEYS], value_at[KEYS];
@@ -183,15 +189,15 @@ __kernel void attention(ATTENTION_PARAMS) {
     realw p[KEYS];
     TILE(key_tile, Q_MAX, keys, key_at, head_dim);
     TILE(value_tile, V_MAX, values, value_at, columns);
-    score_keys(p, q, rows.q, query, key_tile, key_at, head_dim);
+    score_keys(p, q, rows.q, query, key_tile, key_at, head_dim, scale);
     EACH_KEY {
-      const realw score = CAP(p[j] * (scale * FACTOR(k_scale, at[j])));
+      const realw score = CAP(p[j] * FACTOR(k_scale, at[j]));
       p[j] = mask_score(score, mask, &rows, at[j] * mask_step, from + j, window, masked);
       if (from + j >= span.end) p[j] = (realw)(-INFINITY);
     }
     const realw fade = soften(p, &largest, &total);
     if (SCALED) EACH_KEY p[j] *= FACTOR(v_scale, at[j]);
-    add_values(sums, p, fade, value_tile, value_at, columns);
+    add_values(sums, p, fade, value_tile, value_at, span.end - from, columns);
   }
 #if SPLIT
   parts += parts_offset + part_offset(&here, split, share * n_queries, 0, v_dim);

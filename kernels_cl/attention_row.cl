@@ -9,11 +9,12 @@ DEFINE_SOME(KEY_TYPE)
 #endif
 DEFINE_KEEP(X_TYPE)
 
-/* A row of q, and no sums yet. */
-static inline void load_row(realw *query, realw *sums, x_pointer q, int full, int rest) {
+/* A row of q times the scale, and no sums yet. */
+static inline void load_row(realw *query, realw *sums, x_pointer q, int full, int rest,
+                            real scale) {
   for (int c = 0; c <= V_MAX / W; c++) sums[c] = (realw)0;
-  for (int c = 0; c < full; c++) query[c] = LOADW(X_TYPE, q + c * W);
-  query[full] = rest ? LOAD_SOME(X_TYPE, q + full * W, rest) : (realw)0;
+  for (int c = 0; c < full; c++) query[c] = LOADW(X_TYPE, q + c * W) * scale;
+  query[full] = rest ? LOAD_SOME(X_TYPE, q + full * W, rest) * scale : (realw)0;
 }
 
 /* scores[r] = the dot product of a key and the vectors of row r. */
@@ -102,7 +103,7 @@ __kernel void attention_row(ATTENTION_PARAMS) {
   realw query[ROWS][Q_MAX / W + 1], sums[ROWS][V_MAX / W + 1];
   real largest[ROWS], total[ROWS], fade[ROWS], p[ROWS][W];
   EACH_ROW largest[r] = (real)(-INFINITY), total[r] = 0;
-  EACH_ROW load_row(query[r], sums[r], q + rows.q[r], q_full, q_rest);
+  EACH_ROW load_row(query[r], sums[r], q + rows.q[r], q_full, q_rest, scale);
   for (index_t from = span.begin; from < span.end; from += W) {
     const int some = (int)min(span.end - from, (index_t)W);
     index_t at[W];
@@ -110,7 +111,7 @@ __kernel void attention_row(ATTENTION_PARAMS) {
     for (int j = 0; j < some; j++) {
       real scores[ROWS];
       at[j] = row_of_key(&seen, from + j, n_keys);
-      const real factor = scale * FACTOR(k_scale, at[j]);
+      const real factor = FACTOR(k_scale, at[j]);
       score_key(scores, query, keys + at[j] * k_strides.s0, q_full, q_rest);
       EACH_ROW if (!is_hidden(from + j, rows.last[r], window)) p[r][j] =
           mask_one(CAP(scores[r] * factor), mask, rows.mask[r] + at[j] * mask_step, masked);

@@ -39,10 +39,27 @@ def cases():
         )
         yield Case(f"one_query_{d}", attention, qkv(dtype, queries=1, keys=33, dim=16), **tol)
         yield Case(f"odd_{d}", attention, qkv(dtype, batch=1, heads=3, queries=7, keys=13, dim=5, v_dim=3), **tol)
+    yield from special_cases()
     yield from shape_cases()
     yield from hidden_cases()
     yield from cached_cases()
     yield from ring_cases()
+
+
+def special_cases():
+    """Scores that are finite only once they are scaled, and infinite values."""
+    for dtype in (F32, BF16):
+        tol = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+        for queries, keys, dim in ((1, 6, 3), (20, 6, 3), (1, 9, 300), (20, 9, 300)):
+            q, k, v = qkv(dtype, batch=1, heads=1, queries=queries, keys=keys, dim=dim, v_dim=2)
+            q.values, k.values = (3e38, *[0.0] * (dim - 1)), (1.75, *[0.0] * (dim - 1))
+            name = f"{name_of(dtype)}_{queries}_of_{dim}"
+            whole = "torch's kernels scale q and k, or their product, which overflows"
+            one = lambda q, k, v: attention(q, k, v, scale=0.5)
+            yield Case(f"huge_scores_{name}", one, [q, k, v], whole=whole, **tol)
+            q, k, v = qkv(dtype, batch=1, heads=2, queries=queries, keys=keys, dim=dim, v_dim=2)
+            v.values = (*[0.5, -0.25] * (keys - 1), math.inf, -math.inf)
+            yield Case(f"infinite_values_{name}", attention, [q, k, v], **tol)
 
 
 def shape_cases():

@@ -158,6 +158,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     """The functional graph: state is a result of its own, and ops are whole that clave has or nobody decomposes.
     own: decompositions of the user's, by op."""
     refuse_training(program)
+    refuse_changed_windows(program)
     try:
         with _any_number_of_steps(), quiet:
             return program.run_decompositions(_decompositions() | decompositions_of(own or {}))
@@ -233,3 +234,48 @@ def _depends_on_training(node: torch.fx.Node) -> bool:
     return (
         not ("running_mean" in names and values.get("running_mean") is None) and node.target._overloadname != "no_stats"
     )
+
+
+def refuse_changed_windows(program: ExportedProgram) -> None:
+    """Error if a tensor is read after its windows (unfold) were changed in place: in torch's functional form of that
+    what lies between windows is 0, and windows that overlap are added."""
+    for graph in program.graph_module.modules():
+        for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
+            if op_name(node.target) == "aten.unfold.default" and _is_changed(node) and not _is_harmless(node):
+                raise Error(
+                    f"{node.name} ({op_name(node.target)}) is changed in place, and what it is a view of is read: "
+                    "change a copy, or that tensor itself",
+                    Code.UNSUPPORTED,
+                )
+
+
+def _is_changed(view: torch.fx.Node) -> bool:
+    """Does an op write to it, or to a view of it?"""
+    for user in view.users:
+        if not isinstance(user.target, torch._ops.OpOverload):
+            continue
+        for argument, value in zip(user.target._schema.arguments, user.args, strict=False):
+            if (
+                value is view
+                and argument.alias_info is not None
+                and (argument.alias_info.is_write or _is_changed(user))
+            ):
+                return True
+    return False
+
+
+def _is_harmless(windows: torch.fx.Node) -> bool:
+    """Do the windows cover all once, or is what they are of a result that nothing reads behind them, nor a view?"""
+    base, axis, size, step = windows.args
+    assert isinstance(base, torch.fx.Node)
+    length = base.meta["val"].shape[axis] if base.meta["val"].dim() else 1
+    if isinstance(length, int) and step == size and length % max(size, 1) == 0:
+        return True
+    others = [user for user in base.users if user is not windows]
+    return _makes_its_own(base) and all(user < windows and _makes_its_own(user) for user in others)
+
+
+def _makes_its_own(node: torch.fx.Node) -> bool:
+    """A call whose results share no memory with its arguments."""
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and all(a.alias_info is None for a in target._schema.arguments)

@@ -458,3 +458,32 @@ def test_a_tensor_that_is_given_twice_is_two_inputs():
 
     check(Given(), (x, linear.weight.detach()), (x, torch.randn(4, 4)))
     check(Given(), (x, linear.weight), (x, torch.randn(4, 4)))
+
+
+def test_windows_changed_in_place_are_refused_where_torch_loses_the_rest():
+    def read(x):
+        y = x * 2
+        y.unfold(1, 2, 3).mul_(10)
+        return y
+
+    def read_by_a_view(x):
+        y = x * 2
+        row = y[0]
+        y.unfold(1, 2, 1)[0].add_(1)
+        return row
+
+    for f in (read, read_by_a_view):
+        with pytest.raises(clave.Error, match=r"unfold.*is changed in place, and what it is a view of is read") as e:
+            clave.export(Fn(f), (torch.ones(3, 6),))
+        assert e.value.code == clave.Code.UNSUPPORTED
+
+    def whole(x):
+        y = x * 2
+        y.unfold(1, 2, 2).mul_(10)
+        return y
+
+    def windows(x):
+        return (x * 2).unfold(1, 2, 3).mul_(10)
+
+    for f in (whole, windows):
+        check(Fn(f), (torch.ones(3, 6),))

@@ -141,7 +141,7 @@ PARTS = [
     ("faults", pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),
     ("oclgrind", replays.oclgrind, "short"),
-    ("documents and build", pytest_part("test/ci", "test/docs"), "short"),
+    ("documents and build", pytest_part("test/ci", "test/docs", "test/graphs"), "short"),
     ("contract", contract, "short"),
     ("op cases everywhere", replays.replay_everywhere, "all"),
     ("whole conformance", long.conformance_whole, "all"),

@@ -47,4 +47,36 @@ CASES = {
     "fused_half_steps": case(
         [Input("x0", "BF16", (300,), "wide")], [makes("x1", "x0 * 3"), makes("x2", "x1 + x0"), makes("x3", "x2 - x1")]
     ),
+    # A decomposition that keeps its operand's strides.
+    "lerp_of_transposed": case(
+        [Input("x0", "BF16", (1, 2, 3)), Input("x1", "BF16", (1, 3, 2))], [makes("x2", "torch.lerp(x0.mT, x1, 0.25)")]
+    ),
+    # Scores that are finite once they are scaled.
+    "attention_of_huge_queries": case(
+        [Input("x0", "F32", (6, 20, 3), "special"), Input("x1", "F32", (6, 9, 3)), Input("x2", "F32", (6, 9, 2))],
+        [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],
+        ({},) * 6,
+    ),
+    "attention_of_huge_query": case(
+        [Input("x0", "BF16", (6, 1, 3), "special"), Input("x1", "BF16", (6, 6, 3)), Input("x2", "BF16", (1, 6, 1))],
+        [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],
+        ({},) * 6,
+    ),
+    # Fewer keys than a kernel takes at once, behind the last one nothing counts.
+    "attention_to_infinite_values": case(
+        [Input("x0", "F32", (2, 20, 4)), Input("x1", "F32", (2, 6, 4)), Input("x2", "F32", (2, 6, 3), "special")],
+        [makes("x3", "F.scaled_dot_product_attention(x0, x1, x2)", "sum")],
+        ({},) * 6,
+    ),
+    # torch.export states 6 for a, without a guard; at 63 nothing is to be compared.
+    "size_that_export_fixes": case(
+        [Input("x0", "I32", (3, "a")), Input("x1", "I64", (3,))],
+        [
+            makes("x2", "x0 * 2"),
+            makes("x3", "x2.unfold(1, 2, 3)", "no"),
+            Statement("x3.index_put_((x1 % x3.shape[0],), old(x3.flip(0)), accumulate=True)", "x3", "adds"),
+            makes("x4", "x3 + 1"),
+        ],
+        ({"a": 6}, {"a": 3}, {"a": 63}),
+    ),
 }

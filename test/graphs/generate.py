@@ -152,8 +152,10 @@ class Builder:
         try:
             for env in self.envs:
                 exec(s.code, env)
-                if not isinstance(env[s.target], torch.Tensor) or not useful(env[s.target], s):
+                if not isinstance(env[s.target], torch.Tensor) or not useful(env[s.target]):
                     raise ValueError
+            if not alike([env[s.target] for env in self.envs]):
+                raise ValueError
         except Exception:
             self.envs = mark
             if not s.makes:
@@ -189,7 +191,12 @@ class Builder:
                 self.try_statement(made)
 
 
-def useful(x: torch.Tensor, s: Statement) -> bool:
+def alike(each: list[torch.Tensor]) -> bool:
+    """Of one rank and dtype at all sizes; squeeze of what is 1 at some sizes alone gives other ranks."""
+    return len({(x.dim(), x.dtype) for x in each}) == 1
+
+
+def useful(x: torch.Tensor) -> bool:
     """Not too large; not all NaN or infinite."""
     if x.numel() > 4 * MOST or x.dim() > 6 or NAMES.get(x.dtype) is None:
         return False
@@ -215,6 +222,6 @@ def make_graph(seed: int) -> Graph:
     outputs = tuple(dict.fromkeys([*ends[-4:], *middle[:2]])) or tuple(i.name for i in b.inputs[:1])
     inputs = [i for i in b.inputs if not i.is_state] or [Input("x999", "F32", (2,))]
     inputs += [i for i in b.inputs if i.is_state]
-    graph = Graph(seed, tuple(inputs), tuple(b.statements), outputs, tuple(b.sizes))
+    graph = Graph(seed, tuple(inputs), tuple(b.statements), outputs, tuple(b.sizes), seed)
     used = {n for s in b.statements for n in s.reads} | set(outputs)
     return dataclasses.replace(graph, inputs=tuple(i for i in inputs if i.name in used or i.is_state or i == inputs[0]))

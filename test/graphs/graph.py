@@ -85,6 +85,7 @@ class Graph:
     statements: tuple
     outputs: tuple
     sizes: tuple  # of dicts, symbol: value; the first is what it is exported with
+    turn: int | None = None  # which pass is run alone; None: each
 
     @property
     def state(self) -> list[Input]:

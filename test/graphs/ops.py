@@ -374,6 +374,26 @@ def attention(b: Any) -> Any:
     return k and v and made(b, f"F.scaled_dot_product_attention({q}, {k}, {v}{causal})", "sum")
 
 
+# ---- what passes leave out; forms.py has what they join
+
+ROUNDABOUT = (
+    ("(@ * 3).abs() + (@ * 3).abs()", "once"),
+    ("@ * (torch.arange(3).sum() * 0.5)", "once"),
+    ("@.to(F64).to(@.dtype)", "no"),
+    ("@.reshape(-1).reshape(@.shape)", "no"),
+    ("@.transpose(0, -1).clone().transpose(0, -1)", "no"),
+    ("@.unsqueeze(0).expand(2, *[-1] * @.dim()).select(0, 1)", "no"),
+)
+
+
+def roundabout(b: Any) -> Any:
+    x = b.pick(ranked(1, 4, is_float))
+    code, rounds = b.rng.choice(ROUNDABOUT)
+    if x is None or rounds == "once" and NAMES[b.value(x).dtype] in ("F16", "BF16"):  # a statement rounds once
+        return None
+    return made(b, code.replace("@", x), rounds)
+
+
 # ---- joining, moving
 
 
@@ -564,6 +584,7 @@ TABLE = {
     conv: 3,
     pool: 2,
     attention: 2,
+    roundabout: 4,
     join: 5,
     move: 4,
     order: 3,

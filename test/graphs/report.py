@@ -1,11 +1,13 @@
 """Writes a failing graph for test/replay.c, so that the fault can be seen without Python."""
 
 import pathlib
+from typing import Any
 
 import safetensors.torch
 import torch
 from execute import Failure, Trial, export
 from graph import Graph, describe
+from optimized import ALL, rewritten
 from oracle import Answer, Oracle
 
 FREE = 1e-3  # relative tolerance of the elements that are right; the bound of the wrong one is the absolute one
@@ -19,23 +21,27 @@ def write(graph: Graph, failure: Failure, folder: pathlib.Path) -> str:
         return "(clave.export refuses it: there is no program)"
     device = failure.runs[0] if failure.runs else "cpu"
     with torch.no_grad():
-        program, exported = export(graph)
+        plain, exported = export(graph)
+        programs = rewritten(graph, plain)
+        label = next((name for name in programs if f"{name}: " in failure.text), ALL)
+        program = plain if "no pass: " in failure.text else programs[label]
         program.save(str(folder / "case.clv"))
         trial = Trial(graph, program, exported, device)
         first = failure.runs[1] if len(failure.runs) > 1 else 0
         order = (first, (first + 1) % len(trial.arguments), first)
-        rtol, atol = _write_data(graph, trial, failure, order, folder / "data.safetensors")
+        right = {"bits": program, "optimized": plain}.get(failure.kind)
+        rtol, atol = _write_data(graph, trial, right, order, folder / "data.safetensors")
     (folder / "index.tsv").write_text(f"case\tcase.clv\tdata.safetensors\t{rtol!r}\t{atol!r}\t\n")
     name, _, kind = device.partition("/")
     env = "CLAVE_SELF_CHECK=off " + (f"CLAVE_DEVICE_CLASS={kind} " if kind else "")
     return f"{env}build/test/replay {folder}/index.tsv --device {name} --poison"
 
 
-def _write_data(graph: Graph, trial: Trial, failure: Failure, order: tuple, path: pathlib.Path) -> tuple[float, float]:
-    """Inputs of A and B, outputs of runs on A, B, A: torch's, or the unfused program's where fused differs."""
+def _write_data(graph: Graph, trial: Trial, right: Any, order: tuple, path: pathlib.Path) -> tuple[float, float]:
+    """Inputs of A and B, outputs of runs on A, B, A: torch's, or those of the program that is right, unfused."""
     tensors: dict[str, torch.Tensor] = {}
     oracle, answers = Oracle(graph), []
-    unfused = trial.session(unfused=True) if failure.kind == "bits" else None
+    unfused = trial.session(unfused=True, program=right) if right else None
     for run, k in enumerate(order):
         arguments = trial.arguments[k]
         for i, a in enumerate(graph.arguments):

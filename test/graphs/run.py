@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -24,12 +25,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
 
+for kind in (UserWarning, FutureWarning):  # torch's, of what random graphs do
+    warnings.filterwarnings("ignore", category=kind)
+
 import quick_export
 import torch
 from cases import CASES
-from execute import Failure, attempt, export
+from execute import Failure, export
 from generate import make_graph
 from graph import Graph, describe
+from optimized import attempt
 from oracle import Unfit
 from report import write
 from shrink import shrink
@@ -57,9 +62,11 @@ def devices_for(args: argparse.Namespace, seed: int | str) -> list[str]:
 
 
 def verdict(graph: Graph, devices: list[str]) -> tuple[str, str, tuple]:
-    """What became of a graph: "sharp", "blunt", "unfit" or a kind of failure; the text; where."""
+    """What became of a graph: "sharp", "blunt", "unfit" or a kind of failure; the text, of those that passed which
+    passes applied; where."""
     try:
-        return ("sharp" if attempt(graph, devices) else "blunt"), "", ()
+        sharp, passes = attempt(graph, devices)
+        return ("sharp" if sharp else "blunt"), ", ".join(passes), ()
     except Unfit as e:
         return "unfit", str(e), ()
     except Failure as e:
@@ -165,18 +172,33 @@ def explain(seed: int | str, found: tuple[str, str, tuple], args: argparse.Names
         print(f"no C reproduction: {folder} could not be written")
 
 
-def check(args: argparse.Namespace) -> tuple[collections.Counter, list]:
+def explain_safely(seed: int | str, found: tuple[str, str, tuple], args: argparse.Namespace) -> None:
+    """A fault of this program is told and costs the small graph alone."""
+    if found[0] == "harness":
+        return
+    print(f"\n---- graph {seed}, made small", flush=True)
+    try:
+        explain(seed, found, args)
+    except Exception:
+        print(f"it could not be made small:\n{traceback.format_exc()}", flush=True)
+
+
+def check(args: argparse.Namespace) -> tuple[collections.Counter, collections.Counter, list]:
+    """How many graphs there were of each kind, how often each pass applied, and failures."""
     counts: collections.Counter = collections.Counter()
+    passes: collections.Counter = collections.Counter()
     failures = []
     for seed, found in Workers(args, args.jobs).results():
         kind, text, _ = found
         counts[kind] += 1
         if args.verbose:
             print(f"{seed} {kind} {text[:200]}", flush=True)
-        if kind not in ("sharp", "blunt", "unfit"):
+        if kind in ("sharp", "blunt"):
+            passes.update(filter(None, text.split(", ")))
+        elif kind != "unfit":
             failures.append((seed, found))
             print(f"FAIL graph {seed}, {kind}: {text}", flush=True)
-    return counts, sorted(failures, key=str)
+    return counts, passes, sorted(failures, key=str)
 
 
 def parse() -> argparse.Namespace:
@@ -201,12 +223,12 @@ def main() -> int:
     export(make_graph(0))  # what torch loads for that, once for all processes
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("CLAVE_CACHE_DIR", cache)
-        counts, failures = check(args)
+        counts, passes, failures = check(args)
         for seed, found in [] if args.no_shrink else failures[:MOST_SHRUNK]:
-            print(f"\n---- graph {seed}, made small", flush=True)
-            explain(seed, found, args)
+            explain_safely(seed, found, args)
     passed = counts["sharp"] + counts["blunt"]
     print(f"seeds {args.seed} to {args.seed + args.count - 1}, {time.monotonic() - begin:.0f} s: {dict(counts)}")
+    print(f"passes that applied: {dict(passes.most_common())}")
     for share, limit, what in (
         (counts["unfit"], MOST_UNFIT * args.count, "have no oracle"),
         (counts["blunt"], (1 - LEAST_SHARP) * args.count, "would accept results that are 2 % larger"),

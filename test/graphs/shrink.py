@@ -25,11 +25,10 @@ def fewer_outputs(g: Graph) -> Iterator[Graph]:
 
 def earlier_output(g: Graph) -> Iterator[Graph]:
     """What the last statement reads in place of what it makes."""
-    for i, s in enumerate(g.statements):
+    for s in g.statements:
         if s.makes and s.target in g.outputs:
             for n in s.reads:
-                changed = tuple(n if o == s.target else o for o in g.outputs)
-                yield dataclasses.replace(g, outputs=changed, statements=g.statements[:i] + g.statements[i + 1 :])
+                yield dataclasses.replace(g, outputs=tuple(n if o == s.target else o for o in g.outputs))
 
 
 def fewer_statements(g: Graph) -> Iterator[Graph]:
@@ -56,6 +55,8 @@ def inputs_for_statements(g: Graph) -> Iterator[Graph]:
         if not s.makes:
             continue
         each = [env[s.target] for env in envs]
+        if len({t.dim() for t in each}) > 1:
+            continue
         shape = tuple(_symbol(g, [int(t.shape[d]) for t in each]) for d in range(each[0].dim()))
         if None not in shape:
             new = Input(s.target, NAMES[each[0].dtype], shape)

@@ -1,0 +1,92 @@
+"""Rewritten programs give what the program gives that no pass has rewritten, on the CPU backend: within the oracle's
+bounds, and bit by bit unless a pass applied that by its row in interp/passes/passes.c may change last places."""
+
+import ctypes as C
+from typing import Any
+
+import torch
+from execute import Failure, Trial, answers_of, export, same_bits
+from graph import Graph
+from oracle import is_sharp
+
+from clave import _library as L
+
+INEXACT = {"gelu", "silu", "layer_norm", "rms_norm", "norm_in_16_bits", "attention"}
+ALL = "all passes"
+_names: list[str] = []
+
+
+def pass_names(program: Any) -> list[str]:
+    """The library's passes, in their order."""
+    if not _names:
+        report = L.PASS_FN(lambda _, info: _names.append(info.contents.name.decode()))
+        options = L.OptimizeOptions(C.sizeof(L.OptimizeOptions), None, 0, report, None)
+        owner = program.handle
+        L.Handle("clave_program_optimize", "clave_program_destroy", owner.pointer, C.byref(options), keep=(owner,))
+    return _names
+
+
+def rewritten(graph: Graph, plain: Any) -> dict[str, Any]:
+    """The program after all passes, and after one alone, which by the graph's turn; without a turn after each."""
+    names = pass_names(plain)
+    if graph.turn is not None:
+        names = [names[graph.turn % len(names)]]
+    return {ALL: plain.optimized()} | {f"{name} alone": plain.optimized([name]) for name in names}
+
+
+def attempt(graph: Graph, devices: list[str]) -> tuple[bool, list[str]]:
+    """Runs a graph everywhere. Failure, Unfit, or whether the oracle is sharp, and which passes applied."""
+    with torch.no_grad():
+        fresh, carried = answers_of(graph, Trial(graph, None, None, ""))
+        plain, exported = export(graph)
+        programs = rewritten(graph, plain)
+        for device in devices:
+            with failures_of(device):
+                Trial(graph, programs[ALL], exported, device).check(fresh, carried)
+        with failures_of("cpu"):
+            check(Trial(graph, plain, exported, "cpu"), programs, fresh + carried)
+    sharp = all(is_sharp(a) for answers in fresh for a in answers)
+    alone = [label for label, p in programs.items() if p.passes and label != ALL]
+    return sharp, [*programs[ALL].passes, *alone]
+
+
+class failures_of:
+    """Failures inside are those of a device."""
+
+    def __init__(self, device: str):
+        self.device = device
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: Any, e: Any, __: Any) -> None:
+        if isinstance(e, Failure):
+            raise Failure(e.kind, f"{self.device}: {e.text}", (self.device, *e.runs)) from None
+
+
+def check(trial: Trial, programs: dict[str, Any], answers: list[Any]) -> None:
+    """trial: of the program as it was; answers: for each inputs, then, with a state, for each again in a row."""
+    want = trial.outputs(trial.program)
+    compare_with_oracle(trial, "no pass", want, answers)
+    for label, p in programs.items():
+        if p.refused:
+            raise Failure("refused", f"{label}: {p.refused}")
+        got = trial.outputs(p)
+        compare_with_oracle(trial, label, got, answers)
+        compare_results(trial, label, want, got, not INEXACT & p.passes.keys())
+
+
+def compare_with_oracle(trial: Trial, label: str, got: list[Any], answers: list[Any]) -> None:
+    for i, (results, want) in enumerate(zip(got, answers, strict=True)):
+        if results is not None:
+            trial.compare(want, results, i % len(trial.arguments), f"{label}: ")
+
+
+def compare_results(trial: Trial, label: str, want: list[Any], got: list[Any], exact: bool) -> None:
+    for i, (a, b) in enumerate(zip(want, got, strict=True)):
+        k = i % len(trial.arguments)
+        if (a is None) != (b is None):
+            raise Failure("optimized", f"inputs {k}: {label}: sizes are refused with passes, or without", (k,))
+        for j, (x, y) in enumerate(zip(a or (), b or (), strict=True)):
+            if exact and not same_bits(x, y):
+                raise Failure("optimized", f"inputs {k}, output {j}: {label}: other bits than without passes", (k, j))

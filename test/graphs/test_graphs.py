@@ -1,0 +1,77 @@
+"""The programs around random graphs: what generates them, makes them small and judges them."""
+
+import argparse
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import run
+from cases import case, makes
+from execute import Failure, Trial, export
+from generate import Builder, make_graph
+from graph import Graph, Input, Statement, prune
+from optimized import check, pass_names, rewritten
+from oracle import Oracle
+from shrink import PASSES
+
+
+def test_a_name_has_one_rank_at_all_sizes():
+    b = next(b for b in map(Builder, range(100)) if b.dynamic and 1 not in b.sizes[0].values())
+    b.sizes[1]["a"] = 1
+    assert b.add_input("F32", ("a", 5)) == "x0"
+    assert not b.try_statement(Statement("x1 = x0.squeeze()", "x1", "no"))
+    assert b.try_statement(Statement("x1 = x0.flatten()", "x1", "no"))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_all_smaller_graphs_can_be_pruned(seed):
+    graph = make_graph(seed)
+    assert all(isinstance(prune(c), Graph) for candidates in PASSES for c in candidates(graph))
+
+
+def test_what_changed_the_output_in_place_goes_with_it():
+    graph = case([Input("x0", "F32", (3,))], [makes("x1", "x0 * 2"), Statement("x1.add_(1)", "x1")])
+    smaller = [prune(c) for candidates in PASSES for c in candidates(graph)]
+    assert any(not c.statements and c.outputs == ("x0",) for c in smaller)
+
+
+def test_a_fault_of_the_shrinker_is_told(monkeypatch, capsys):
+    def fail(*_):
+        raise KeyError("x8")
+
+    monkeypatch.setattr(run, "explain", fail)
+    run.explain_safely(7, ("values", "", ()), argparse.Namespace())
+    assert "graph 7, made small" in (text := capsys.readouterr().out) and "KeyError: 'x8'" in text
+
+
+def judged(graph, wrong):
+    """check() of a graph's program with another graph's in the place of what the passes gave."""
+    trial = Trial(graph, *export(graph), "cpu")
+    oracle = Oracle(graph)
+    answers = [oracle.run(a) for a in trial.arguments]
+    check(trial, {"all passes": export(wrong)[0]}, answers)
+
+
+def test_a_rewritten_program_has_the_same_bits():
+    graph = case([Input("x0", "F32", (300,))], [makes("x1", "x0 * 0.3 + x0")])
+    judged(graph, graph)
+    with pytest.raises(Failure, match=r"output 0: all passes: other bits than without passes"):
+        judged(graph, case([Input("x0", "F32", (300,))], [makes("x1", "x0 * 1.3")]))
+    with pytest.raises(Failure, match=r"all passes: inputs 0, output 0: .* torch's"):
+        judged(graph, case([Input("x0", "F32", (300,))], [makes("x1", "x0 * 1.31")]))
+
+
+def test_each_pass_runs_alone_by_turn():
+    graph = case([Input("x0", "F32", (4, 5))], [makes("x1", "x0.mT.mT * torch.sigmoid(x0)")])
+    plain = export(graph)[0]
+    names = pass_names(plain)
+    assert {"view", "silu", "attention"} <= set(names)
+    every = rewritten(graph, plain)
+    assert list(every) == ["all passes", *(f"{n} alone" for n in names)]
+    assert every["all passes"].passes["silu"] == 1 and every["view alone"].passes.keys() == {"view"}
+    by_turn = [list(rewritten(make_graph(seed), plain))[1:] for seed in range(len(names))]
+    assert sorted(by_turn) == sorted([f"{n} alone"] for n in names)

@@ -307,6 +307,10 @@ class Sizes:
     def multiply(self, a: Int, b: Int) -> Int:
         return a if b == 1 else b if a == 1 else self._arithmetic(_K.mul, operator.mul, a, b)
 
+    def divide(self, a: Int, b: Int) -> Int:
+        """Rounded down."""
+        return self._arithmetic(_K.floor_div, operator.floordiv, a, b)
+
     def modulo(self, a: Int, b: Int) -> Int:
         return self._arithmetic(_K.mod, operator.mod, a, b)
 

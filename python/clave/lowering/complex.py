@@ -214,6 +214,13 @@ def repeat(c: Context, x: Complex, repeats: list[Int]) -> Complex:
     return Complex(c.tensor(LOWERINGS["aten.repeat.default"](c, x.pair, [*repeats, 1])))
 
 
+@lower_complex("aten.constant_pad_nd.default")
+def pad(c: Context, x: Complex, amounts: list[Int], value: Number) -> Complex:
+    if value != 0:
+        raise Unsupported("complex numbers padded with other than 0")
+    return Complex(c.tensor(LOWERINGS["aten.constant_pad_nd.default"](c, x.pair, [0, 0, *amounts], 0)))
+
+
 @lower_complex("aten.cat.default", "aten.stack.default")
 def cat(c: Context, xs: list[Any], axis: int) -> Complex:
     if not all(isinstance(x, Complex) for x in xs):

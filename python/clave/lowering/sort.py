@@ -114,9 +114,7 @@ def _median(c: Context, x: Tensor, axis: int, ignore_nan: bool, places: bool) ->
 
 def _half(c: Context, n: Int) -> Int:
     """(n - 1) // 2"""
-    if isinstance(n, int):
-        return (n - 1) // 2
-    return c.sizes.scalar(schema.ScalarKind.floor_div, c.sizes.subtract(n, 1), 2)
+    return c.sizes.divide(c.sizes.subtract(n, 1), 2)
 
 
 @lower("aten.median.dim", "aten.nanmedian.dim")

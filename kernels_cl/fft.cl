@@ -1,11 +1,11 @@
-/* Discrete Fourier transforms of n points: see backend/cpu/kernels/fft.c for the passes and the chirp.
- * Scratch memory holds rows of `length` points, each a real and an imaginary part, of W rows interleaved:
- * point i of a block of W rows has its real parts at 2 i W and its imaginary ones at (2 i + 1) W.
+/* Discrete Fourier transforms of n points: see backend/cpu/kernels/fft.c for the passes and the
+ * chirp. Scratch memory holds rows of `length` points, each a real and an imaginary part, of W rows
+ * interleaved: point i of a block of W rows has its real parts at 2 i W and its imaginary ones at
+ * (2 i + 1) W.
  *
  *   fft_roots     roots[t] = exp(-2 pi i t / n), conjugated where inverse
- *   fft_chirp     chirp[j] = exp(-pi i j^2 / n), conjugated where inverse; spectrum: (length) its conjugate
- *                 over length, around 0
- *   fft_rows      whole transforms of W rows at a time, in `work`
+ *   fft_chirp     chirp[j] = exp(-pi i j^2 / n), conjugated where inverse; spectrum: (length) its
+ * conjugate over length, around 0 fft_rows      whole transforms of W rows at a time, in `work`
  *   fft_load      rows of x to points (W is 1 in this and all that follow), times the chirp
  *   fft_pass      one pass of radix RADIX over all rows
  *   fft_multiply  points times the spectrum, conjugated
@@ -25,6 +25,9 @@
 #endif
 #ifndef RADIX
 #define RADIX 4
+#endif
+#ifndef ODD
+#define ODD 1 /* whether fft_rows has odd radices */
 #endif
 #include "vector.h"
 
@@ -89,8 +92,8 @@ typedef struct root {
   real re, im;
 } root;
 
-/* Cosine and sine of pi / 4 * rest / n, rest <= n < 2^35: in floats of the angle's 28 bits, of which
- * those behind the first 24 count by the derivative. */
+/* Cosine and sine of pi / 4 * rest / n, rest <= n < 2^35: in floats of the angle's 28 bits, of
+ * which those behind the first 24 count by the derivative. */
 static inline root small_root(ulong rest, ulong n) {
   root w;
 #if IS_F64(COMPUTE)
@@ -234,7 +237,8 @@ static inline places places_of(index_t row, index_t n_rows, index8 dims, index8 
   return p;
 }
 
-/* Point j < n of the rows; of n_in elements, `step` apart, the imaginary part `pair` after the real. */
+/* Point j < n of the rows; of n_in elements, `step` apart, the imaginary part `pair` after the
+ * real. */
 static inline points load(const __global real *x, const places *p, index_t j, index_t n,
                           index_t n_in, index_t step, index_t pair) {
   const int mirrored = j >= n_in, real_point = KIND == TO_REAL && IS_REAL_POINT(j);
@@ -262,14 +266,14 @@ static inline void store(__global real *out, const places *p, index_t k, index_t
   }
 }
 
-#define FFT_IN_PARAMS                                                                       \
-  const __global real *x, const long x_offset, const __global real *chirp,                  \
-      const long chirp_offset, const index8 row_dims, const index8 x_strides,               \
-      const index_t x_step, const index_t x_pair, const index_t n_rows, const index_t n,    \
+#define FFT_IN_PARAMS                                                                    \
+  const __global real *x, const long x_offset, const __global real *chirp,               \
+      const long chirp_offset, const index8 row_dims, const index8 x_strides,            \
+      const index_t x_step, const index_t x_pair, const index_t n_rows, const index_t n, \
       const index_t n_in, const index_t length
-#define FFT_OUT_PARAMS                                                                      \
-  __global real *out, const long out_offset, const index8 out_strides,                      \
-      const index_t out_step, const index_t out_pair, const index_t n_out, const real scale
+#define FFT_OUT_PARAMS                                                                         \
+  __global real *out, const long out_offset, const index8 out_strides, const index_t out_step, \
+      const index_t out_pair, const index_t n_out, const real scale
 
 __kernel void fft_load(FFT_IN_PARAMS, __global real *to, const long to_offset,
                        const index_t first_row, const index_t items) {
@@ -306,4 +310,80 @@ __kernel void fft_store(const __global real *from, const long from_offset,
   points a = get(from + from_offset, row * length + k);
   if (CHIRP) a = times(conjugate(a), chirp + chirp_offset, k);
   store(out + out_offset, &p, k, n, out_step, out_pair, a, scale);
+}
+
+/* ---------------------------------------------------------------- whole rows */
+
+/* A row's points, and memory to write them to. */
+typedef struct buffers {
+  __global real *data, *beside;
+} buffers;
+
+/* `count` passes of radix r over W rows; gives the stride behind them. */
+static inline index_t run_passes(const int r, int count, buffers *b, const __global real *roots,
+                                 index_t length, index_t stride) {
+  for (int i = 0; i < count; i++) {
+    const index_t m = length / (stride * r);
+    for (index_t p = 0; p < m; p++)
+      butterflies(r, b->data, b->beside, roots, length, stride, p, 0, stride);
+    __global real *swap = b->data;
+    b->data = b->beside;
+    b->beside = swap;
+    stride *= r;
+  }
+  return stride;
+}
+
+#define RADIX_PARAMS                                                                    \
+  const int fours, const int twos, const int threes, const int fives, const int sevens, \
+      const int elevens, const int thirteens
+
+static inline void transform(RADIX_PARAMS, buffers *b, const __global real *roots, index_t length) {
+  index_t stride = run_passes(4, fours, b, roots, length, 1);
+  stride = run_passes(2, twos, b, roots, length, stride);
+#if ODD
+  stride = run_passes(3, threes, b, roots, length, stride);
+  stride = run_passes(5, fives, b, roots, length, stride);
+  stride = run_passes(7, sevens, b, roots, length, stride);
+  stride = run_passes(11, elevens, b, roots, length, stride);
+  run_passes(13, thirteens, b, roots, length, stride);
+#endif
+}
+
+/* work: (items, 2, 2 W length). A work-item takes every items-th block of W rows. */
+__kernel void fft_rows(FFT_IN_PARAMS, FFT_OUT_PARAMS, RADIX_PARAMS, const __global real *roots,
+                       const long roots_offset, const __global real *spectrum,
+                       const long spectrum_offset, __global real *work, const long work_offset,
+                       const index_t items) {
+  const index_t item = (index_t)get_global_id(0);
+  if (item >= items) return;
+  buffers b;
+  b.data = work + work_offset + (long)item * 4 * W * length;
+  b.beside = b.data + 2 * W * length;
+  x += x_offset;
+  out += out_offset;
+  chirp += chirp_offset;
+  roots += roots_offset;
+  spectrum += spectrum_offset;
+  for (index_t row = item * W; row < n_rows; row += items * W) {
+    const places from = places_of(row, n_rows, row_dims, x_strides);
+    for (index_t j = 0; j < n; j++) {
+      const points a = load(x, &from, j, n, n_in, x_step, x_pair);
+      put(b.data, j, CHIRP ? times(a, chirp, j) : a);
+    }
+    points zero;
+    zero.re = zero.im = (realw)0;
+    for (index_t j = n; j < length; j++) put(b.data, j, zero);
+    transform(fours, twos, threes, fives, sevens, elevens, thirteens, &b, roots, length);
+#if CHIRP
+    for (index_t i = 0; i < length; i++)
+      put(b.data, i, conjugate(times(get(b.data, i), spectrum, i)));
+    transform(fours, twos, threes, fives, sevens, elevens, thirteens, &b, roots, length);
+#endif
+    const places to = places_of(row, n_rows, row_dims, out_strides);
+    for (index_t k = 0; k < n_out; k++) {
+      const points a = get(b.data, k);
+      store(out, &to, k, n, out_step, out_pair, CHIRP ? times(conjugate(a), chirp, k) : a, scale);
+    }
+  }
 }

@@ -98,7 +98,8 @@ static tensor without_pairs(const bound_tensor *x, bool complex, int64_t *pair) 
 }
 
 static double scale_of(ir_fft_norm norm, int64_t n) {
-  return norm == IR_FFT_NORM_NONE ? 1 : 1 / (norm == IR_FFT_NORM_ROOT ? sqrt((double)n) : (double)n);
+  return norm == IR_FFT_NORM_NONE ? 1
+                                  : 1 / (norm == IR_FFT_NORM_ROOT ? sqrt((double)n) : (double)n);
 }
 
 void describe_fft(const node *n, fft_form *f) {

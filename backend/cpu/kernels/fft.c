@@ -1,10 +1,12 @@
-/* Discrete Fourier transforms: a row goes through Stockham's passes, which leave it in order. Pass by
- * pass `stride` transforms lie interleaved, each of n = radix * m points:
+/* Discrete Fourier transforms: a row goes through Stockham's passes, which leave it in order. Pass
+ * by pass `stride` transforms lie interleaved, each of n = radix * m points:
  *
- *   to[q + stride * (radix * p + j)] = w_n^(p j) * sum over k of from[q + stride * (p + m k)] * w_radix^(j k)
+ *   to[q + stride * (radix * p + j)] = w_n^(p j) * sum over k of from[q + stride * (p + m k)] *
+ * w_radix^(j k)
  *
- * With a chirp c[j] = exp(-pi i j^2 / n), j k = (j^2 + k^2 - (k - j)^2) / 2 makes the transform of n
- * points c[k] * sum over j of (x[j] c[j]) * conj(c[k - j]): a convolution, by transforms of `length`. */
+ * With a chirp c[j] = exp(-pi i j^2 / n), j k = (j^2 + k^2 - (k - j)^2) / 2 makes the transform of
+ * n points c[k] * sum over j of (x[j] c[j]) * conj(c[k - j]): a convolution, by transforms of
+ * `length`. */
 #include "backend/cpu/kernels/fft.h"
 
 #include <math.h>

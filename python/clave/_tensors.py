@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from clave import _library as L
-from clave.dtypes import NUMPY, index_of_numpy, index_of_torch, torch_dtype
+from clave.dtypes import COMPLEX, NUMPY, index_of_numpy, index_of_torch, torch_dtype
 from clave.errors import Code, Error
 
 if TYPE_CHECKING:
@@ -72,6 +73,32 @@ def write(x: Any, value: np.ndarray) -> None:
         raise TypeError(f"it is a {type(x).__name__}, expected a torch tensor or a numpy array")
 
 
+def view_pairs(x: Any, dtype: int) -> tuple[L.Tensor, Any]:
+    """A view of a complex input as pairs of real numbers of the dtype, which hold its real and imaginary parts."""
+    want = COMPLEX[NUMPY[dtype]]
+    if not _is_torch(x) and not isinstance(x, np.ndarray | np.generic):
+        x = np.asarray(x)
+        x = x.astype(want) if np.can_cast(x.dtype, want, "same_kind") else x
+    given = str(x.dtype).removeprefix("torch.") if _is_torch(x) else x.dtype.newbyteorder("=").name
+    if given != want.name:
+        raise TypeError(f"dtype {given}, expected {want.name}")
+    if _is_torch(x):
+        return of_torch(_pairs_of_torch(x.detach()))
+    x = np.asarray(x)
+    return of_numpy(as_strided(x.real, (*x.shape, 2), (*x.strides, x.itemsize // 2)))
+
+
+def _pairs_of_torch(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.view_as_real(x.resolve_conj())
+
+
+def join_pairs(x: np.ndarray) -> np.ndarray:
+    """The complex numbers whose parts lie in the last dimension of a contiguous array."""
+    return x.view(COMPLEX[x.dtype]).reshape(x.shape[:-1])
+
+
 def to_numpy(t: L.Tensor) -> np.ndarray:
     """A copy of a contiguous tensor."""
     dtype, shape = NUMPY[t.dtype], tuple(t.dims[: t.rank])
@@ -85,6 +112,8 @@ def to_torch(x: np.ndarray) -> torch.Tensor:
     """The array as a torch tensor over the same memory."""
     import torch
 
+    if x.dtype.kind == "c":
+        return torch.from_numpy(x)
     index = index_of_numpy(x.dtype)
     if index == 2:  # bf16, which numpy itself does not have
         return torch.from_numpy(x.view(np.int16)).view(torch_dtype(index))

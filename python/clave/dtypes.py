@@ -27,6 +27,8 @@ NUMPY = tuple(
         np.bool_,
     )
 )
+# Complex dtypes by that of their parts.
+COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 _TORCH = ("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool")
 _INDEX = {name: i for i, name in enumerate(_TORCH)}
 

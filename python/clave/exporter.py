@@ -263,15 +263,17 @@ class _Method:
             return _constant(arg.value)
         value: Slot | Val
         fake = node.meta["val"]
+        is_complex = isinstance(arg, TensorArgument) and fake.is_complex()
         if isinstance(arg, TensorArgument):
-            value = Slot(_input_dtype(node), tuple(self._own_size(s) for s in fake.shape), "input", node.name)
+            shape = tuple(self._own_size(s) for s in fake.shape)
+            value = Slot(_input_dtype(node), (*shape, 2) if is_complex else shape, "input", node.name)
         else:
             value = self._own_size(fake, node.name)
-        self.values[node] = value
+        self.values[node] = Complex(value) if is_complex else value
         if isinstance(value, int):  # torch took the number as it was at export
             value = self.builder.val("int", node.name, value, value)
         self.builder.inputs.append((node.name, value))
-        return {"type": "leaf", "index": len(self.builder.inputs) - 1}
+        return structure.leaf(len(self.builder.inputs) - 1, is_complex)
 
     def _own_size(self, size: Any, name: str = "") -> Any:
         """A dimension of an input, or a scalar input: a literal, the value of its symbol, or one to equate later."""
@@ -459,20 +461,17 @@ class _Method:
         if isinstance(arg, ConstantArgument) or not isinstance(result, torch.fx.Node):
             return _constant(result if not isinstance(arg, ConstantArgument) else arg.value)
         value = self._argument(result)
-        if isinstance(value, Complex) and self.missing:
+        is_complex = isinstance(value, Complex)
+        if is_complex:
+            _check_parts(f"output {result.name!r}", result)
             value = value.pair
-        if isinstance(value, Complex):
-            raise Error(
-                f"output {result.name!r} is {result.meta['val'].dtype}: return torch.view_as_real of it",
-                Code.UNSUPPORTED,
-            )
         if isinstance(value, Slot | Filled):
             value = self._computed(value)
             value.kind = "output"
         elif not isinstance(value, Val):
             return _constant(value)
         self.builder.outputs.append((result.name, value))
-        return {"type": "leaf", "index": len(self.builder.outputs) - 1}
+        return structure.leaf(len(self.builder.outputs) - 1, is_complex)
 
     def _computed(self, value: Slot | Filled) -> Slot:
         """A temporary of its own: copies what is an input, a constant, state, a view or an output already."""
@@ -498,9 +497,18 @@ def _is_size(val: Any) -> bool:
     return isinstance(val, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
 
 
+def _check_parts(what: str, node: torch.fx.Node) -> None:
+    """Error for complex numbers of 16-bit parts, which numpy has not."""
+    if node.meta["val"].dtype is torch.complex32:
+        raise Error(f"{what} is complex32: clave takes and gives complex64 and complex128", Code.UNSUPPORTED)
+
+
 def _input_dtype(node: torch.fx.Node) -> Any:
+    """Of a complex input that of its parts."""
+    dtype = node.meta["val"].dtype
+    _check_parts(f"input {node.name!r}", node)
     try:
-        return dtype_of(node.meta["val"].dtype)
+        return dtype_of(dtype.to_real() if dtype.is_complex else dtype)
     except Unsupported as e:
         raise Error(f"input {node.name!r}: {e}", Code.UNSUPPORTED) from None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clave import _library as L
-from clave import _tensors
+from clave import _tensors, structure
 from clave.tokenizer import TOKENIZER_SECTION, Tokenizer
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ class Method:
     outputs: list[Argument]
     n_nodes: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def complex_inputs(self) -> set[int]:
+        """Those that are complex: pairs of real numbers in the last dimension."""
+        return structure.complex_leaves(self.metadata["inputs"]) if self.metadata else set()
+
+    @functools.cached_property
+    def complex_outputs(self) -> set[int]:
+        return structure.complex_leaves(self.metadata["outputs"]) if self.metadata else set()
 
 
 @dataclass(frozen=True)

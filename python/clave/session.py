@@ -125,8 +125,9 @@ class Session:
         inputs become that the module changes in place, and which are left as they are here.
 
         inputs, kwargs: as the module took them, nested as at export, or all by the program's own names of its inputs;
-        numpy arrays or torch tensors (read in place, any strides), Python numbers for host scalars. A bf16 result has
-        the dtype ml_dtypes.bfloat16. Error (a RuntimeError) names the input, what it is and what it should be.
+        numpy arrays or torch tensors (read in place, any strides), Python numbers for host scalars. Complex inputs and
+        results are complex64 or complex128. A bf16 result has the dtype ml_dtypes.bfloat16. Error (a RuntimeError)
+        names the input, what it is and what it should be.
         """
         m = _method(self.program, method)
         name, owners = method.encode(), []
@@ -137,7 +138,8 @@ class Session:
         finally:
             for index in range(len(m.inputs)):
                 L.call("clave_session_bind_input", self._handle.pointer, name, index, None)
-        return tuple(self._output(name, i) for i in range(len(m.outputs)))
+        arrays = [self._output(name, i) for i in range(len(m.outputs))]
+        return tuple(_tensors.join_pairs(a) if i in m.complex_outputs else a for i, a in enumerate(arrays))
 
     def __call__(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
         """The same with torch tensors in the structure that the module itself returns. What the module changes in place
@@ -216,8 +218,9 @@ class Session:
     def _set(self, m: Method, index: int, value: Any) -> Any:
         """Binds an input; gives what must live until the run is over."""
         info = m.inputs[index]
+        see = _tensors.view_pairs if index in m.complex_inputs else _tensors.view
         try:
-            view, owner = _tensors.view(value, info.dtype)
+            view, owner = see(value, info.dtype)
         except (TypeError, ValueError) as e:
             raise Error(f"input {info.name!r}: {e}") from e
         L.call("clave_session_bind_input", self._handle.pointer, m.name.encode(), index, C.byref(view))

@@ -1,8 +1,9 @@
 """The nested structure of a module's arguments and results, as JSON-able dicts that live in a method's metadata.
 
-A leaf is {"type": "leaf", "index": i} (input or output i of the method) or {"type": "constant", "value": v} (a number,
-string, bool or None that torch.export fixed). tuple, list, dict, OrderedDict and namedtuple are kept as such; any other
-container that torch's pytree knows is kept by torch's own description of it.
+A leaf is {"type": "leaf", "index": i} (input or output i of the method; with "complex": true where its last dimension,
+of 2, holds the real and the imaginary part) or {"type": "constant", "value": v} (a number, string, bool or None that
+torch.export fixed). tuple, list, dict, OrderedDict and namedtuple are kept as such; any other container that torch's
+pytree knows is kept by torch's own description of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,17 @@ from typing import Any
 from clave.errors import Error
 
 Spec = dict[str, Any]
+
+
+def leaf(index: int, is_complex: bool = False) -> Spec:
+    return {"type": "leaf", "index": index} | ({"complex": True} if is_complex else {})
+
+
+def complex_leaves(spec: Spec) -> set[int]:
+    """The indices of the leaves that are complex."""
+    if spec["type"] == "leaf":
+        return {spec["index"]} if spec.get("complex") else set()
+    return set().union(*map(complex_leaves, spec.get("items", ())))
 
 
 def from_treespec(spec: Any, leaves: Iterator[Spec]) -> Spec:

@@ -120,6 +120,8 @@ def _other_number(got: Any, want: Any) -> str | None:
 
 def _apart(got: Any, want: torch.Tensor) -> str | None:
     want = want.detach()
+    if isinstance(got, torch.Tensor) and got.dtype == want.dtype and want.is_complex():
+        got, want = _parts(got), _parts(want)
     if not isinstance(got, torch.Tensor) or (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"{_kind(got)}, not {_kind(want)}"
     if want.dtype not in TOLERANCE:
@@ -146,6 +148,11 @@ def _largest(got: Any, want: Any) -> float:
     floats = ((x, y.detach()) for x, y in pairs if isinstance(y, torch.Tensor) and y.is_floating_point())
     found = (_worst(x.double(), y.double()) for x, y in floats)
     return max((worst / largest for worst, largest in found if largest), default=0.0)
+
+
+def _parts(x: torch.Tensor) -> torch.Tensor:
+    """The real and imaginary parts, of a real tensor itself."""
+    return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
 
 
 def _kind(x: Any) -> str:
@@ -182,6 +189,8 @@ def _first_node(
     def compare(node: int, value: np.ndarray) -> None:
         want = recorder.found.get(places[node].name)
         got = _tensors.to_torch(value)
+        if isinstance(want, torch.Tensor):
+            want = _parts(want)
         if isinstance(want, torch.Tensor) and got.shape == want.shape and got.dtype == want.dtype:
             what = _apart(got, want)
             if what:

@@ -62,7 +62,57 @@ def views(a, b):
     return tuple(map(real, (*results, x.expand(2, *x.shape), x.repeat(2, 3), x.reshape(-1))))
 
 
+def functions(a, b):
+    x, y = torch.complex(a, b), torch.complex(b, a - 2)
+    results = [x.sqrt(), y.sqrt(), x.log(), x.log10(), y.log2(), x.sin(), x.cos(), y.sinh(), y.cosh(), y.reciprocal()]
+    results += [
+        x.sgn(),
+        x**2,
+        x**3.0,
+        y**0.5,
+        torch.where(a > 0, x, y),
+        x.sum(),
+        x.mean(0),
+        x.sum((0, 1), keepdim=True),
+    ]
+    results += [torch.full_like(x, 2 - 1j), torch.zeros_like(x), torch.ones(3, dtype=x.dtype) + x[:, :3], x @ y.mT]
+    return (*map(real, results), x == y, x != torch.complex(a, b + (a > 0)))
+
+
+def powers(a, b):
+    x, y = torch.complex(a, b), torch.complex(b, a)
+    return tuple(map(real, (x**2.5, x**y, y ** (1 + 2j), torch.pow(2.0, x), x**-1)))
+
+
+def special(a, b):
+    """Where a formula would divide by zero."""
+    x = torch.complex(a, b)
+    return tuple(map(real, (x.sqrt(), x.sgn(), x**1.5, x**0, x.abs() * (1 + 1j))))
+
+
+def moves(a, b):
+    x = torch.complex(a, b)
+    results = [
+        x.t(),
+        x.flip(0),
+        x.flip(-1, 0),
+        x.roll(1, -1),
+        x.roll(2),
+        x.mT,
+        torch.nn.functional.pad(x, (1, 0, 2, 1)),
+    ]
+    return tuple(map(real, (*results, *x.split(3, -1), *x.unbind(), *x.chunk(2, 1))))
+
+
 def cases():
+    for dtype in (F32, F64):
+        tol = ulps(dtype, 32)
+        parts = [T((3, 5), dtype, 0.3, 2), T((3, 5), dtype, 0.2, 1.5)]
+        yield Case(f"functions_{name_of(dtype)}", functions, parts, rtol=tol, atol=tol)
+        yield Case(f"powers_{name_of(dtype)}", powers, parts, rtol=tol * 4, atol=tol * 8)
+    odd = [T((3, 4), F32, values=(0.0, -0.0, 1.0, -4.0, 0.0, 3.0)), T((3, 4), F32, values=(0.0, 2.0, 0.0, 0.0, -0.0))]
+    yield Case("special", special, odd, rtol=ulps(F32, 32), atol=ulps(F32, 32))
+    yield Case("moves", moves, [T((3, 5)), T((3, 5))])
     for dtype in (F32, F64):
         tol = ulps(dtype, 16)
         parts = [T((3, 5), dtype), T((3, 5), dtype)]

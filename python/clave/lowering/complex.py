@@ -1,8 +1,9 @@
 """Complex tensors inside a graph, as real ones: a last dimension of 2 more holds the real and the imaginary part.
 
-They never enter or leave a program. `lower_complex` registers what an op does when an operand or the result is complex;
-its Context gives shapes with the dimension of pairs, and the dtype of the parts. A real operand counts as one without
-an imaginary part: infinity times a real number has no NaN, where torch multiplies 0 by infinity.
+As inputs and outputs of a program they are marked in its metadata (structure.py). `lower_complex` registers what an op
+does when an operand or the result is complex; its Context gives shapes with the dimension of pairs, and the dtype of
+the parts. A real operand counts as one without an imaginary part: infinity times a real number has no NaN, where torch
+multiplies 0 by infinity. Functions and sums: complex_functions.py.
 """
 
 from __future__ import annotations
@@ -219,6 +220,13 @@ def pad(c: Context, x: Complex, amounts: list[Int], value: Number) -> Complex:
     if value != 0:
         raise Unsupported("complex numbers padded with other than 0")
     return Complex(c.tensor(LOWERINGS["aten.constant_pad_nd.default"](c, x.pair, [0, 0, *amounts], 0)))
+
+
+@lower_complex("aten.pad.default")
+def any_pad(c: Context, x: Complex, amounts: list[Int], mode: str, value: Number | None) -> Complex:
+    if value:
+        raise Unsupported("complex numbers padded with other than 0")
+    return Complex(c.tensor(LOWERINGS["aten.pad.default"](c, x.pair, [0, 0, *amounts], mode, None)))
 
 
 @lower_complex("aten.cat.default", "aten.stack.default")

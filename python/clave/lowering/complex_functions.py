@@ -8,6 +8,7 @@ from typing import Any
 
 from clave import schema
 from clave.builder import Int
+from clave.errors import Unsupported
 from clave.lowering.complex import Number, Parts, join, parts
 from clave.lowering.registry import LOWERINGS, Complex, Context, Tensor, lower_complex
 from clave.lowering.reshape import permute, reshape
@@ -261,6 +262,28 @@ def roll(c: Context, x: Complex, shifts: list[Any], dims: list[int]) -> Complex:
         return Complex(c.tensor(LOWERINGS["aten.roll.default"](c, x.pair, shifts, [d % rank for d in dims])))
     flat = reshape(c, x.pair, (c.sizes.product(shape[:-1]), 2))
     return Complex(c.tensor(reshape(c, LOWERINGS["aten.roll.default"](c, flat, shifts, [0]), shape)))
+
+
+def _swapped(c: Context, x: Tensor) -> Tensor:
+    """The last two dimensions exchanged: the elements of a window, and the parts."""
+    order = list(range(x.rank))
+    return permute(c, x, [*order[:-2], order[-1], order[-2]])
+
+
+@lower_complex("aten.unfold.default")
+def unfold(c: Context, x: Complex, axis: int, size: Int, stride: Int) -> Complex:
+    if x.pair.rank == 1:
+        raise Unsupported("windows of a complex number without dimensions")
+    shape = (*c.shape()[:-2], 2, c.shape()[-2])
+    windows = c.builder.view("Unfold", x.pair, shape, axis=axis % (x.pair.rank - 1), size=size, step=stride)
+    return Complex(c.tensor(_swapped(c, windows)))
+
+
+@lower_complex("aten.unfold_backward.default")
+def unfold_backward(c: Context, x: Complex, sizes: list[Int], axis: int, size: int, stride: int) -> Complex:
+    whole = LOWERINGS["aten.unfold_backward.default"]
+    axis %= x.pair.rank - 2
+    return Complex(c.tensor(whole(c, _swapped(c, x.pair), sizes, axis, size, stride)))
 
 
 def _into_several(*targets: str) -> None:

@@ -13,11 +13,6 @@ LISTED = pathlib.Path(__file__).with_name("aten.txt")
 
 # Core and listed ops that are not run, with the reason.
 LEFT_OUT = {
-    "aten._fft_c2r.default": "FFT: complex",
-    "aten._fft_r2c.default": "FFT: complex",
-    "aten._fft_c2c.default": "FFT: complex",
-    "aten.fft_fftn.default": "FFT: complex",
-    "aten.stft.default": "FFT: complex",
     "aten.atan2.out": "writes into an operand; atan2.default is the op of a functional graph",
     "aten.resize_.default": "changes the shape of its operand in place",
 }

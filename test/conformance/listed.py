@@ -77,11 +77,10 @@ def calls(path=aten.LISTED):
 
 
 def samples(random):
-    """Each call of both tables, whose values are random or undefined, or are not, as extra.py has samples. Not those of
-    complex numbers, which are no inputs of a program."""
+    """Each call of both tables, whose values are random or undefined, or are not, as extra.py has samples."""
     names = tensors(0) | {"torch": torch, "call": lambda *args, **kwargs: (args, kwargs)}
     for name, arguments in sorted((calls() | calls(MORE)).items()):
-        if (name in UNDEFINED | RANDOM) == random and "complex" not in arguments:
+        if (name in UNDEFINED | RANDOM) == random:
             args, kwargs = eval(f"call({arguments})", names)
             yield run, (name, *args), kwargs
 

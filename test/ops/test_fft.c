@@ -49,7 +49,8 @@ static void refused_shapes(void **state) {
   refuse_fft(none, IR_FFT_KIND_COMPLEX, none, "a transform of 0 points, expected at least 1");
   refuse_fft(whole, IR_FFT_KIND_COMPLEX, half, "along the axis and out 4, of a transform of 7");
   refuse_fft(whole, IR_FFT_KIND_TO_REAL, line, "along the axis and out 7, of a transform of 7");
-  refuse_fft(line, IR_FFT_KIND_FROM_REAL, slot(DTYPE_F32, 3, 3, 3, 2), "of a transform of 7 points");
+  refuse_fft(line, IR_FFT_KIND_FROM_REAL, slot(DTYPE_F32, 3, 3, 3, 2),
+             "of a transform of 7 points");
   refuse_fft(deep, IR_FFT_KIND_FROM_REAL, deep, "out would have 9 dimensions, at most 8");
   refuse_fft(whole, IR_FFT_KIND_COMPLEX, slot(DTYPE_F64, 3, 3, 7, 2), "out");
   uint32_t narrow = slot(DTYPE_F16, 2, 3, 2), whole_number = slot(DTYPE_I32, 2, 3, 2);

@@ -389,7 +389,7 @@ ROUNDABOUT = (
 def roundabout(b: Any) -> Any:
     x = b.pick(ranked(1, 4, is_float))
     code, rounds = b.rng.choice(ROUNDABOUT)
-    if x is None or rounds == "once" and NAMES[b.value(x).dtype] in ("F16", "BF16"):  # a statement rounds once
+    if x is None or (rounds == "once" and NAMES[b.value(x).dtype] in ("F16", "BF16")):  # a statement rounds once
         return None
     return made(b, code.replace("@", x), rounds)
 
@@ -557,9 +557,8 @@ def control(b: Any) -> Any:
         return None
     if b.rng.random() < 0.3:
         i = b.add_input("I64", (), "positive")
-        body = b.rng.choice(
-            ("x * 0.5 + 1", "x + i", "x.flip(0).clone()") if is_float(b.value(x)) else ("x + i", "x.flip(0).clone()")
-        )
+        ways = ("x + i", "x.flip(0).clone()")
+        body = b.rng.choice(("x * 0.5 + 1", *ways) if is_float(b.value(x)) else ways)
         return i and made(
             b, f"while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, {body}), ({i}, {x}.clone()))[1]", "sum"
         )

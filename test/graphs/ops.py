@@ -403,13 +403,8 @@ def join(b: Any) -> Any:
     if not y:
         return None
     d = axis(b, x)
-    return made(
-        b,
-        b.rng.choice(
-            (f"torch.cat([{x}, {y}], {d})", f"torch.cat([{x}, {x}[:0], {y}])", f"torch.stack([{x}, {y}], {d})")
-        ),
-        "no",
-    )
+    ways = (f"torch.cat([{x}, {y}], {d})", f"torch.cat([{x}, {x}[:0], {y}])", f"torch.stack([{x}, {y}], {d})")
+    return made(b, b.rng.choice(ways))
 
 
 def move(b: Any) -> Any:

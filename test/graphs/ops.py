@@ -404,7 +404,7 @@ def join(b: Any) -> Any:
         return None
     d = axis(b, x)
     ways = (f"torch.cat([{x}, {y}], {d})", f"torch.cat([{x}, {x}[:0], {y}])", f"torch.stack([{x}, {y}], {d})")
-    return made(b, b.rng.choice(ways))
+    return made(b, b.rng.choice(ways), "no")
 
 
 def move(b: Any) -> Any:

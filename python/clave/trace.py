@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from clave.errors import Code, Error
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import op_name
-from clave.places import users_line
+from clave.places import nodes_of, origin_of, users_line
 from clave.quiet import quiet
 
 # Lowered where they appear, but torch's own decomposition of them is better.
@@ -239,14 +239,14 @@ def _depends_on_training(node: torch.fx.Node) -> bool:
 def refuse_changed_windows(program: ExportedProgram) -> None:
     """Error if a tensor is read after its windows (unfold) were changed in place: in torch's functional form of that
     what lies between windows is 0, and windows that overlap are added."""
-    for graph in program.graph_module.modules():
-        for node in graph.graph.nodes if isinstance(graph, torch.fx.GraphModule) else ():
-            if op_name(node.target) == "aten.unfold.default" and _is_changed(node) and not _is_harmless(node):
-                raise Error(
-                    f"{node.name} ({op_name(node.target)}) is changed in place, and what it is a view of is read: "
-                    "change a copy, or that tensor itself",
-                    Code.UNSUPPORTED,
-                )
+    for node in nodes_of(program.graph_module):
+        if op_name(node.target) == "aten.unfold.default" and _is_changed(node) and not _is_harmless(node):
+            place = str(origin_of(node, ""))
+            raise Error(
+                f"{node.name} ({op_name(node.target)}) is changed in place, and what it is a view of is read: "
+                f"change a copy, or that tensor itself{place and f'; in {place}'}",
+                Code.UNSUPPORTED,
+            )
 
 
 def _is_changed(view: torch.fx.Node) -> bool:

@@ -11,7 +11,7 @@ from oracle import is_sharp
 
 from clave import _library as L
 
-INEXACT = {"gelu", "silu", "layer_norm", "rms_norm", "norm_in_16_bits", "attention"}
+INEXACT = {"gelu", "silu", "rope", "layer_norm", "rms_norm", "norm_in_16_bits", "attention"}
 ALL = "all passes"
 _names: list[str] = []
 

@@ -123,10 +123,12 @@ static inline float sum_group(float v, __local float *scratch) {
 
 __kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
-  a += a_offset + strided_offset(z, batch_dims, a_batch);
-  b += b_offset + strided_offset(z, batch_dims, b_batch);
+  const product p = PRODUCT_AT(z);
+  if (p.rows == 0) return;
+  a += a_offset + p.a;
+  b += b_offset + p.b;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
-  out += out_offset + (long)z * m_size * n_size;
+  out += out_offset + p.out;
 #if ON_CPU
   /* scratch: sums (each rounded up to ROWS, M), then a's chunk (M, CHUNK) unless M is 1 */
   const index_t n0 = (index_t)get_global_id(0) * each;
@@ -135,16 +137,16 @@ __kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
   __local float *chunk = scratch + each * M;
   for (int i = 0; i < each * M; i++) scratch[i] = 0;
 #if M == 1
-  const index_t step = k_size;
+  const index_t step = p.depth;
 #else
   const index_t step = CHUNK;
 #endif
-  for (index_t k0 = 0; k0 < k_size; k0 += step) {
-    const index_t n = min(step, k_size - k0);
+  for (index_t k0 = 0; k0 < p.depth; k0 += step) {
+    const index_t n = min(step, p.depth - k0);
 #if M == 1
     a_pointer from = a;
 #else
-    copy_chunk(a + k0, a_m, m_size, n, chunk);
+    copy_chunk(a + k0, a_m, p.rows, n, chunk);
     a_pointer from = chunk;
 #endif
     for (int j = 0; j < count; j += ROWS) {
@@ -155,15 +157,15 @@ __kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
       for (int i = 0; i < ROWS * M; i++) scratch[j * M + i] = sums[i];
     }
   }
-  for (int m = 0; m < M && m < m_size; m++)
+  for (int m = 0; m < M && m < p.rows; m++)
     for (int j = 0; j < count; j++)
       STORE(OUT_TYPE, out, m * n_size + n0 + j,
             finish(scratch[j * M + m], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
 #else
   const index_t n = (index_t)get_group_id(0);
   float sums[M];
-  dot_lanes(a, a_m, m_size, b + n * b_n, k_size, sums);
-  for (int m = 0; m < M && m < m_size; m++) {
+  dot_lanes(a, a_m, p.rows, b + n * b_n, p.depth, sums);
+  for (int m = 0; m < M && m < p.rows; m++) {
     const float sum = sum_group(sums[m], scratch);
     if (get_local_id(0) == 0)
       STORE(OUT_TYPE, out, m * n_size + n, finish(sum, bias, m * bias_m + n * bias_n, alpha, beta));
@@ -232,27 +234,29 @@ static inline void dot_chains(__global const STORAGE(A_TYPE) * a, index_t a_m, i
 
 __kernel void gemv_columns(GEMM_PARAMS, const int each, __local float *scratch) {
   const index_t z = (index_t)get_global_id(1);
-  a += a_offset + strided_offset(z, batch_dims, a_batch);
-  b += b_offset + strided_offset(z, batch_dims, b_batch);
+  const product p = PRODUCT_AT(z);
+  if (p.rows == 0) return;
+  a += a_offset + p.a;
+  b += b_offset + p.b;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
-  out += out_offset + (long)z * m_size * n_size;
+  out += out_offset + p.out;
 #if ON_CPU
   /* scratch: sums (M, each); each is a multiple of 16 */
   const index_t n0 = (index_t)get_global_id(0) * each;
   const int count = (int)min((index_t)each, n_size - n0);
   for (int i = 0; i < each * M; i++) scratch[i] = 0;
-  for (index_t k0 = 0; k0 < k_size; k0 += DEEP) {
+  for (index_t k0 = 0; k0 < p.depth; k0 += DEEP) {
     float x[M * DEEP];
     for (int i = 0; i < M * DEEP; i++) {
       const index_t m = i / DEEP, k = k0 + i % DEEP;
-      x[i] = m < m_size && k < k_size ? LOADF(A_TYPE, a, m * a_m + k * a_k) : 0;
+      x[i] = m < p.rows && k < p.depth ? LOADF(A_TYPE, a, m * a_m + k * a_k) : 0;
     }
     __global const STORAGE(B_TYPE) *rows = b + k0 * b_k + n0;
-    const int deep = (int)min((index_t)DEEP, k_size - k0);
+    const int deep = (int)min((index_t)DEEP, p.depth - k0);
     if (deep == DEEP) add_deep(x, rows, b_k, count, each, scratch);
     add_rest(x, rows, b_k, deep, deep == DEEP ? count / 16 * 16 : 0, count, each, scratch);
   }
-  for (int m = 0; m < M && m < m_size; m++)
+  for (int m = 0; m < M && m < p.rows; m++)
     for (int j = 0; j < count; j++)
       STORE(OUT_TYPE, out, m * n_size + n0 + j,
             finish(scratch[m * each + j], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
@@ -260,8 +264,8 @@ __kernel void gemv_columns(GEMM_PARAMS, const int each, __local float *scratch) 
   const index_t n = (index_t)get_global_id(0);
   if (n >= n_size) return;
   float sums[M];
-  dot_chains(a, a_m, a_k, m_size, b + n, b_k, k_size, sums);
-  for (int m = 0; m < M && m < m_size; m++)
+  dot_chains(a, a_m, a_k, p.rows, b + n, b_k, p.depth, sums);
+  for (int m = 0; m < M && m < p.rows; m++)
     STORE(OUT_TYPE, out, m * n_size + n,
           finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
 #endif

@@ -47,17 +47,19 @@ static inline void add_products(const __local real (*as)[TILE + 1],
 
 __kernel void matmul(GEMM_PARAMS) {
   const index_t z = (index_t)get_global_id(2);
-  a += a_offset + strided_offset(z, batch_dims, a_batch);
-  b += b_offset + strided_offset(z, batch_dims, b_batch);
-  out += out_offset + (long)z * m_size * n_size;
+  const product p = PRODUCT_AT(z);
+  if (p.rows == 0) return;
+  a += a_offset + p.a;
+  b += b_offset + p.b;
+  out += out_offset + p.out;
   const index_t m0 = (index_t)get_global_id(1) * BLOCK, n0 = (index_t)get_global_id(0) * BLOCK;
   real sum[BLOCK][BLOCK] = {{0}};
 
 #if ON_CPU
-  if (m0 >= m_size || n0 >= n_size) return;
-  for (index_t k = 0; k < k_size; k++) {
+  if (m0 >= p.rows || n0 >= n_size) return;
+  for (index_t k = 0; k < p.depth; k++) {
     real x[BLOCK], y[BLOCK];
-    for (int i = 0; i < BLOCK; i++) x[i] = LOAD(A_TYPE, a, min(m0 + i, m_size - 1) * a_m + k * a_k);
+    for (int i = 0; i < BLOCK; i++) x[i] = LOAD(A_TYPE, a, min(m0 + i, p.rows - 1) * a_m + k * a_k);
     for (int j = 0; j < BLOCK; j++) y[j] = LOAD(B_TYPE, b, k * b_k + min(n0 + j, n_size - 1) * b_n);
     multiply_add(x, y, sum);
   }
@@ -65,15 +67,15 @@ __kernel void matmul(GEMM_PARAMS) {
   __local real as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
   const index_t tile_m = (index_t)get_group_id(1) * TILE, tile_n = (index_t)get_group_id(0) * TILE;
   const int lane = (int)(get_local_id(1) * SIDE + get_local_id(0));
-  for (index_t k0 = 0; k0 < k_size; k0 += DEPTH) {
+  for (index_t k0 = 0; k0 < p.depth; k0 += DEPTH) {
     for (int e = lane; e < TILE * DEPTH; e += SIDE * SIDE) {
       /* Walk along k or along the other axis, whichever is contiguous. */
       const int ai = a_k == 1 ? e / DEPTH : e % TILE, ak = a_k == 1 ? e % DEPTH : e / TILE;
       const int bj = b_k == 1 ? e / DEPTH : e % TILE, bk = b_k == 1 ? e % DEPTH : e / TILE;
-      as[ak][ai] = tile_m + ai < m_size && k0 + ak < k_size
+      as[ak][ai] = tile_m + ai < p.rows && k0 + ak < p.depth
                        ? LOAD(A_TYPE, a, (tile_m + ai) * a_m + (k0 + ak) * a_k)
                        : (real)0;
-      bs[bk][bj] = tile_n + bj < n_size && k0 + bk < k_size
+      bs[bk][bj] = tile_n + bj < n_size && k0 + bk < p.depth
                        ? LOAD(B_TYPE, b, (k0 + bk) * b_k + (tile_n + bj) * b_n)
                        : (real)0;
     }
@@ -86,7 +88,7 @@ __kernel void matmul(GEMM_PARAMS) {
 #if HAS_BIAS
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
 #endif
-  for (int i = 0; i < BLOCK && m0 + i < m_size; i++)
+  for (int i = 0; i < BLOCK && m0 + i < p.rows; i++)
     for (int j = 0; j < BLOCK && n0 + j < n_size; j++) {
       real v = alpha * sum[i][j];
 #if HAS_BIAS

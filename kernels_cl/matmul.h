@@ -1,12 +1,48 @@
 /* The operands of a product of matrices: out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] +
- * beta * bias[z][m][n], z over the batch dimensions. */
+ * beta * bias[z][m][n], z over the batch dimensions. GROUPED: z is a tile of the rows of a, each
+ * with its own matrix of b; m_size is the most rows of one. */
 #include "common.h"
+#ifndef GROUPED
+#define GROUPED 0
+#endif
 
-#define GEMM_PARAMS                                                                               \
-  __global const STORAGE(A_TYPE) * a, const long a_offset, const index8 a_batch,                  \
-      const index_t a_m, const index_t a_k, __global const STORAGE(B_TYPE) * b,                   \
-      const long b_offset, const index8 b_batch, const index_t b_k, const index_t b_n,            \
-      __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset, const index8 bias_batch,  \
-      const index_t bias_m, const index_t bias_n, __global STORAGE(OUT_TYPE) * out,               \
-      const long out_offset, const index8 batch_dims, const index_t m_size, const index_t n_size, \
-      const index_t k_size, const real alpha, const real beta
+#define GEMM_PARAMS                                                                              \
+  __global const STORAGE(A_TYPE) * a, const long a_offset, const index8 a_batch,                 \
+      const index_t a_m, const index_t a_k, __global const STORAGE(B_TYPE) * b,                  \
+      const long b_offset, const index8 b_batch, const index_t b_k, const index_t b_n,           \
+      __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset, const index8 bias_batch, \
+      const index_t bias_m, const index_t bias_n, __global STORAGE(OUT_TYPE) * out,              \
+      const long out_offset, const __global long *tiles, const long tiles_offset,                \
+      const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size, \
+      const real alpha, const real beta
+
+/* Where product z begins in its operands, and its sizes. */
+typedef struct product {
+  index_t a, b, rows, depth;
+  long out;
+} product;
+
+/* tile: of group_tiles (matmul_groups.cl), NULL unless GROUPED. */
+static inline product product_at(index_t z, const __global long *tile, index8 a_batch, index_t a_m,
+                                 index8 b_batch, index8 batch_dims, index_t m_size, index_t n_size,
+                                 index_t k_size) {
+  product p;
+#if GROUPED
+  const long first = tile[0], matrix = tile[2];
+  p.a = (index_t)(first * a_m);
+  p.b = matrix < 0 ? 0 : (index_t)(matrix * b_batch.s0);
+  p.rows = (index_t)tile[1];
+  p.depth = matrix < 0 ? 0 : k_size;
+  p.out = first * n_size;
+#else
+  p.a = strided_offset(z, batch_dims, a_batch);
+  p.b = strided_offset(z, batch_dims, b_batch);
+  p.rows = m_size;
+  p.depth = k_size;
+  p.out = (long)z * m_size * n_size;
+#endif
+  return p;
+}
+#define PRODUCT_AT(z)                                                                            \
+  product_at(z, tiles + tiles_offset + 3 * (long)(z), a_batch, a_m, b_batch, batch_dims, m_size, \
+             n_size, k_size)

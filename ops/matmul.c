@@ -1,11 +1,19 @@
-/* Matmul: batched, broadcast, with scaled bias. */
+/* Matmul: batched, broadcast, with scaled bias; and of rows that each go with one of several
+ * matrices. */
 #include "ops/matmul.h"
 
 #include "ops/rule_checks.h"
 
+static clave_status check_factors(const rule_context *c, uint32_t a, uint32_t b) {
+  dtype left = rule_tensor(c, a)->type, right = rule_tensor(c, b)->type;
+  TRY(check_not_bool(c, a, "a"));
+  return left == right ? NULL
+                       : INVALID("b is %s, expected %s as a", dtype_name(right), dtype_name(left));
+}
+
 static clave_status check_same_dtype(const rule_context *c, const ir_matmul *o) {
-  dtype t = rule_tensor(c, o->a)->type, b = rule_tensor(c, o->b)->type;
-  if (b != t) return INVALID("b is %s, expected %s as a", dtype_name(b), dtype_name(t));
+  dtype t = rule_tensor(c, o->a)->type;
+  TRY(check_factors(c, o->a, o->b));
   if (o->bias == IR_NONE) return NULL;
   dtype bias = rule_tensor(c, o->bias)->type;
   return bias == t ? NULL
@@ -38,7 +46,6 @@ clave_status rule_matmul(const rule_context *c, const void *op) {
   const ir_matmul *o = op;
   TRY(check_rank_at_least(c, o->a, "a", 2));
   TRY(check_rank_at_least(c, o->b, "b", 2));
-  TRY(check_not_bool(c, o->a, "a"));
   TRY(check_same_dtype(c, o));
   tensor a = *rule_tensor(c, o->a), b = *rule_tensor(c, o->b);
   TRY(check_scales(o, a.type));
@@ -53,6 +60,28 @@ clave_status rule_matmul(const rule_context *c, const void *op) {
   a.dims[a.rank++] = n;
   TRY(check_bias(c, o->bias, &a));
   return rule_expect_like(c, o->out, "out", &a);
+}
+
+static clave_status check_rank(const tensor *x, const char *what, int rank) {
+  return x->rank == rank ? NULL : INVALID("%s has rank %d, expected %d", what, x->rank, rank);
+}
+
+clave_status rule_grouped_matmul(const rule_context *c, const void *op) {
+  const ir_grouped_matmul *o = op;
+  const tensor *a = rule_tensor(c, o->a), *b = rule_tensor(c, o->b),
+               *ends = rule_tensor(c, o->ends);
+  TRY(check_rank(a, "a", 2));
+  TRY(check_rank(b, "b", 3));
+  TRY(check_rank(ends, "ends", 1));
+  TRY(check_factors(c, o->a, o->b));
+  TRY(check_index_dtype(c, o->ends, "ends"));
+  if (!dim_matches(a->dims[1], b->dims[1]))
+    return INVALID("a has %lld columns, matrices of b have %lld rows", (long long)a->dims[1],
+                   (long long)b->dims[1]);
+  if (!dim_matches(ends->dims[0], b->dims[0]))
+    return INVALID("ends has %lld elements, b has %lld matrices", (long long)ends->dims[0],
+                   (long long)b->dims[0]);
+  return rule_expect(c, o->out, "out", a->type, 2, (int64_t[]){a->dims[0], b->dims[2]});
 }
 
 /* ---------------------------------------------------------------- description */
@@ -140,4 +169,16 @@ void describe_matmul(const node *n, matmul_form *f) {
   while (f->batch_a.rank > 0 && fold_last(f)) continue;
   f->batches = tensor_numel(&f->batch_a);
   transpose_column(f);
+}
+
+void describe_grouped_matmul(const node *n, grouped_matmul_form *f) {
+  const ir_grouped_matmul *op = n->instruction->op;
+  *f = (grouped_matmul_form){.a = &n->tensors[op->a],
+                             .b = &n->tensors[op->b],
+                             .ends = &n->tensors[op->ends],
+                             .out = &n->tensors[op->out]};
+  f->rows = f->a->t.dims[0];
+  f->groups = f->b->t.dims[0];
+  f->k = f->b->t.dims[1];
+  f->n = f->b->t.dims[2];
 }

@@ -1,4 +1,4 @@
-/* Matmul. */
+/* Products of matrices. */
 #include "ops/matmul.h"
 
 #include "backend/cpu/kernels/matmul.h"
@@ -28,4 +28,14 @@ clave_status cpu_matmul(cpu_recorder *r, const node *n) {
                                    .bias_batch = cpu_layout(&f.batch_bias),
                                    .alpha = f.alpha,
                                    .beta = f.beta});
+}
+
+clave_status cpu_grouped_matmul(cpu_recorder *r, const node *n) {
+  grouped_matmul_form f;
+  describe_grouped_matmul(n, &f);
+  return cpu_launch(r, grouped_matmul,
+                    &(grouped_matmul_args){.a = cpu_operand(r, f.a),
+                                           .b = cpu_operand(r, f.b),
+                                           .ends = cpu_operand(r, f.ends),
+                                           .out = cpu_operand(r, f.out)});
 }

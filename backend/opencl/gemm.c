@@ -8,6 +8,7 @@ void gemm_begin(launch *l, const gemm *g) {
   launch_dtype(l, "OUT_TYPE", g->f.out->t.type);
   launch_dtype(l, "BIAS_TYPE", g->f.bias ? g->f.bias->t.type : g->f.out->t.type);
   launch_define(l, "HAS_BIAS", g->f.bias != NULL);
+  launch_define(l, "GROUPED", g->grouped);
   launch_compute(l, g->f.out->t.type);
 }
 
@@ -25,6 +26,7 @@ gemm_params gemm_operands(const gemm *g) {
                        .bias_m = g->f.bias_m,
                        .bias_n = g->f.bias_n,
                        .out = buffer_arg(g->f.out),
+                       .tiles = g->grouped ? scratch_arg(0) : absent_arg(),
                        .batch_dims = dims_arg(&g->f.batch_a),
                        .m_size = g->f.m,
                        .n_size = g->f.n,
@@ -33,8 +35,13 @@ gemm_params gemm_operands(const gemm *g) {
                        .beta = g->f.beta};
 }
 
+enum { BLOCK = 4, SIDE = 8 };
+
+int64_t gemm_tile_rows(const gemm *g) {
+  return recorder_traits(g->s)->is_cpu ? BLOCK : BLOCK * SIDE;
+}
+
 clave_status gemm_tile(const gemm *g) {
-  enum { BLOCK = 4, SIDE = 8 };
   launch l;
   gemm_begin(&l, g);
   launch_args(&l, &(matmul_args){.gemm = gemm_operands(g)});

@@ -8,6 +8,7 @@ typedef struct gemm {
   cl_recorder *s;
   const node *node;
   matmul_form f;
+  bool grouped; /* its batches are tiles of rows, in the op's scratch memory */
 } gemm;
 
 typedef enum gemm_kind {
@@ -27,6 +28,7 @@ void gemm_begin(launch *l, const gemm *g);
 gemm_params gemm_operands(const gemm *g);
 
 clave_status gemm_tile(const gemm *g) STATUS_CHECK;
+int64_t gemm_tile_rows(const gemm *g);  /* of a group of work-items */
 bool gemm_packed_usable(const gemm *g); /* a CPU with enough local memory */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
 clave_status gemm_rows(const gemm *g) STATUS_CHECK;

@@ -1,4 +1,5 @@
 /* Matmul: chooses the implementation of gemm.h that runs a product. */
+#include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
 #include "opencl_ops.h"
 
@@ -19,11 +20,18 @@ static bool clblast_is_better(const gemm *g) {
   return (double)g->f.m * (double)g->f.n * (double)g->f.k >= clblast_from && gemm_clblast_usable(g);
 }
 
+/* What multiplies a few rows; GEMM_TILE: nothing does. */
+static gemm_kind choose_for_few(const gemm *g) {
+  if (!is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
+  if (g->f.b_k == 1 && (g->f.a_k == 1 || g->f.k == 1)) return GEMM_ROWS;
+  return g->f.b_n == 1 || g->f.n == 1 ? GEMM_COLUMNS : GEMM_TILE;
+}
+
 /* The one choice, from dtype, sizes, strides and the kind of device. */
 static gemm_kind choose(const gemm *g) {
-  if (!is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
-  if (g->f.m <= FEW_ROWS && g->f.b_k == 1 && (g->f.a_k == 1 || g->f.k == 1)) return GEMM_ROWS;
-  if (g->f.m <= FEW_ROWS && (g->f.b_n == 1 || g->f.n == 1)) return GEMM_COLUMNS;
+  gemm_kind few = choose_for_few(g);
+  if (g->f.m <= FEW_ROWS && few != GEMM_TILE) return few;
+  if (g->grouped || !is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
   if (clblast_is_better(g)) return GEMM_CLBLAST;
   return gemm_packed_usable(g) ? GEMM_PACKED : GEMM_TILE;
 }
@@ -40,5 +48,61 @@ clave_status gemm_record(const gemm *g) {
 clave_status opencl_matmul(cl_recorder *s, const node *n) {
   gemm g = {.s = s, .node = n};
   describe_matmul(n, &g.f);
+  return gemm_record(&g);
+}
+
+/* ---------------------------------------------------------------- groups of rows */
+
+/* As a product whose batches are tiles of rows, before those are known. */
+static gemm begin_grouped(cl_recorder *s, const node *n, const grouped_matmul_form *f) {
+  const tensor *a = &f->a->t, *b = &f->b->t;
+  gemm g = {.s = s, .node = n, .grouped = true};
+  g.f = (matmul_form){.a = f->a, .b = f->b, .out = f->out, .n = f->n, .k = f->k, .alpha = 1};
+  g.f.a_m = a->strides[0];
+  g.f.a_k = a->strides[1];
+  g.f.b_k = b->strides[1];
+  g.f.b_n = b->strides[2];
+  g.f.batch_b = take_dims(b, 0, 1);
+  return g;
+}
+
+/* Rows of a tile: what suits groups of the mean size. A CPU multiplies more of them in turns, which
+ * is faster than tiles of columns, too. */
+static int64_t choose_tile_rows(const gemm *g, const grouped_matmul_form *f) {
+  int64_t mean = ceil_div(f->rows, max_i64(f->groups, 1)), rows = 1;
+  bool few = mean <= FEW_ROWS || recorder_traits(g->s)->is_cpu;
+  if (!few || choose_for_few(g) == GEMM_TILE) return gemm_tile_rows(g);
+  while (rows < mean && rows < FEW_ROWS) rows *= 2;
+  return rows;
+}
+
+/* The most tiles that there can be: a group begins one of its own. */
+static int64_t count_tiles(const grouped_matmul_form *f, int64_t tile_rows) {
+  return min_i64(f->rows, (f->rows + (f->groups + 1) * (tile_rows - 1)) / tile_rows);
+}
+
+static clave_status launch_tiles(const gemm *g, const grouped_matmul_form *f) {
+  TRY(recorder_scratch(g->s, (size_t)g->f.batches * 3 * sizeof(cl_long)));
+  launch l;
+  launch_begin(&l, g->s, g->node);
+  launch_dtype(&l, "INDEX_TYPE", f->ends->t.type);
+  launch_args(&l, &(group_tiles_args){.ends = buffer_arg(f->ends),
+                                      .tiles = scratch_arg(0),
+                                      .n_tiles = g->f.batches,
+                                      .groups = f->groups,
+                                      .end_step = f->ends->t.strides[0],
+                                      .rows = f->rows,
+                                      .tile_rows = g->f.m});
+  return launch_items(&l, g->f.batches);
+}
+
+clave_status opencl_grouped_matmul(cl_recorder *s, const node *n) {
+  grouped_matmul_form f;
+  describe_grouped_matmul(n, &f);
+  if (f.rows * f.n == 0) return NULL;
+  gemm g = begin_grouped(s, n, &f);
+  g.f.m = choose_tile_rows(&g, &f);
+  g.f.batches = count_tiles(&f, g.f.m);
+  TRY(launch_tiles(&g, &f));
   return gemm_record(&g);
 }

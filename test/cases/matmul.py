@@ -171,6 +171,47 @@ def linalg_cases():
     yield Case("more_f32", more, [T((5, 4)), T((5, 4)), T((4, 4), F32, -0.5, 0.5)], **tolerance(F32, 40))
 
 
+def groups(a, b, first, second):
+    """Inputs of both runs, each with ends of its own; T reverses the values of the second."""
+    ends = [T((len(e),), I32, values=e) for e in (first, second[::-1])]
+    return {"inputs": [a, b, ends[0]], "other": [a, b, ends[1]]}
+
+
+def grouped_cases():
+    """Rows sorted by group. b is a transposed weight, as transformers gives it, or not."""
+    from transformers.integrations import moe
+
+    grouped_mm = torch.ops.transformers.grouped_mm_fallback
+    linear = lambda a, b, ends: grouped_mm(a, b.transpose(-2, -1), ends)
+    for dtype in (*FLOATS, I32, I64, U8):
+        for name, f, shape in (("linear", linear, (3, 33, 65)), ("plain", grouped_mm, (3, 65, 33))):
+            inputs = groups(T((21, 65), dtype), T(shape, dtype), (4, 4, 13), (0, 20, 21))
+            yield Case(f"grouped_{name}_{name_of(dtype)}", f, **inputs, **tolerance(dtype, 65))
+    sizes = {
+        "one_row": (1, 5, 9, 3), "decode": (8, 64, 70, 35), "many": (200, 3, 40, 67), "one_group": (37, 1, 19, 21), "empty_rows": (0, 3, 5, 7),
+        "empty_k": (6, 3, 0, 7), "empty_n": (6, 3, 5, 0), "deep": (12, 4, 1500, 40), "no_group": (5, 0, 4, 3),
+    }  # fmt: skip
+    for name, (rows, n_groups, k, n) in sizes.items():
+        even, late = (tuple(max(0, rows * (e + 1) // n_groups - d) for e in range(n_groups)) for d in (0, 3))
+        inputs = groups(T((rows, k)), T((n_groups, n, k)), even, late)
+        both = lambda a, b, ends: (linear(a, b, ends.long()), grouped_mm(a, b.transpose(-2, -1).clone(), ends))
+        yield Case(f"grouped_{name}", both, **inputs, **tolerance(F32, k))
+    strided = lambda a, b, ends: grouped_mm(a.t()[::2], b[:, 1:, ::3], ends[::2])
+    inputs = groups(T((9, 26)), T((2, 10, 30)), (5, 0, 12), (0, 1, 13))
+    yield Case("grouped_strided", strided, **inputs, **tolerance(F32, 9))
+    numbers = T((6, 5), values=(1.0, float("nan"), 2.0, float("inf"), 0.0, -1.0, 3.0))
+    yield Case("grouped_nan_inf", linear, **groups(numbers, T((2, 4, 5)), (2, 3), (1, 6)), **tolerance(F32, 5))
+    for name, ends in {"descending": (3, 2), "beyond": (3, 7), "negative": (-1, 2)}.items():
+        inputs = groups(T((6, 5)), T((2, 4, 5)), ends, (2, 5))
+        yield Case(f"grouped_{name}", linear, **inputs, error="out of range", **tolerance(F32, 5))
+    torchs = lambda a, b, ends, c: (
+        torch._grouped_mm(a, b.transpose(-2, -1), offs=ends), torch._grouped_mm(b, c, offs=ends), torch._grouped_mm(b, b.transpose(-2, -1)),
+    )  # fmt: skip
+    inputs = groups(T((16, 16), BF16), T((2, 24, 16), BF16), (4, 16), (0, 16))
+    inputs = {k: [*v, T((16, 16), BF16)] for k, v in inputs.items()}
+    yield Case("grouped_torch", torchs, **inputs, own="torch has no _grouped_mm in f64", **tolerance(BF16, 16))
+
+
 def cases():
-    for family in (matmul_cases, strided_cases, fused_cases, linalg_cases):
+    for family in (matmul_cases, strided_cases, fused_cases, linalg_cases, grouped_cases):
         yield from family()

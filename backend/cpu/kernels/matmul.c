@@ -1,10 +1,11 @@
 /* Matmul: the packed multiplication of gemm.c over strided operands, and for a few rows of floats
- * loops that read b once, where it lies. */
+ * loops that read b once, where it lies. Groups of rows are a product each. */
 #include "backend/cpu/kernels/matmul.h"
 
 #include <string.h>
 
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/index.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
@@ -194,16 +195,22 @@ static size_t matmul_scratch(const kernel_context *ctx, const void *args) {
          slots_bytes(ctx, strip_count(args), strip_work(args), strip_scratch(args));
 }
 
-static bool matmul(const kernel_context *ctx, const void *args) {
-  product q = {.p = args, .c = compute_class_of(((const matmul_args *)args)->type)};
+/* In memory of matmul_scratch. */
+static void multiply(const kernel_context *ctx, const matmul_args *p, char *memory) {
+  product q = {.p = p, .c = compute_class_of(p->type)};
   const kgemm g = gemm_of(&q);
-  if (g.batch * g.m * g.n == 0) return true;
-  char *memory = ctx->scratch(ctx->pool, matmul_scratch(ctx, args));
-  if (!memory) return false;
-  if (has_few_rows(args))
+  if (has_few_rows(p))
     multiply_few(ctx, &q, memory);
   else
     gemm_run(ctx, &g, memory);
+}
+
+static bool matmul(const kernel_context *ctx, const void *args) {
+  const matmul_args *p = args;
+  if (p->batches * p->m * p->n == 0) return true;
+  char *memory = ctx->scratch(ctx->pool, matmul_scratch(ctx, args));
+  if (!memory) return false;
+  multiply(ctx, p, memory);
   return true;
 }
 
@@ -214,3 +221,79 @@ const kernel_desc kernel_matmul = {
     .args_size = sizeof(matmul_args),
     .operands = {OPERAND(matmul_args, a), OPERAND(matmul_args, b), OPERAND(matmul_args, bias),
                  OPERAND(matmul_args, out)}};
+
+/* ---------------------------------------------------------------- groups of rows */
+
+enum { MOST_ROWS = 512 /* of a product: what bounds the scratch memory */ };
+
+/* Rows [from, from + m) of a times b[group]. */
+static matmul_args product_of_rows(const grouped_matmul_args *p, int64_t group, int64_t from,
+                                   int64_t m) {
+  const ktensor *a = &p->a, *b = &p->b;
+  return (matmul_args){.a = element_at(a->data, a->type, from * a->strides[0]),
+                       .b = element_at(b->data, b->type, group * b->strides[0]),
+                       .out = element_at(p->out.data, a->type, from * b->dims[2]),
+                       .type = a->type,
+                       .m = m,
+                       .n = b->dims[2],
+                       .k = b->dims[1],
+                       .batches = 1,
+                       .a_m = a->strides[0],
+                       .a_k = a->strides[1],
+                       .b_k = b->strides[1],
+                       .b_n = b->strides[2],
+                       .alpha = 1,
+                       .beta = 1};
+}
+
+static int64_t most_rows(const grouped_matmul_args *p) {
+  return p->a.dims[0] < MOST_ROWS ? p->a.dims[0] : MOST_ROWS;
+}
+
+/* The most that a product of any number of rows takes. */
+static size_t grouped_scratch(const kernel_context *ctx, const void *args) {
+  size_t most = 0;
+  for (int64_t m = 1; m <= most_rows(args); m++) {
+    const matmul_args rows = product_of_rows(args, 0, 0, m);
+    size_t bytes = matmul_scratch(ctx, &rows);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+/* Where a group ends that begins at `start`. */
+static int64_t end_of_group(const kernel_context *ctx, const grouped_matmul_args *p, int64_t group,
+                            int64_t start) {
+  int64_t end = load_index(&p->ends, group * p->ends.strides[0]), rows = p->a.dims[0];
+  if (end >= start && end <= rows) return end;
+  kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, end, start, rows);
+  return start;
+}
+
+static bool grouped_matmul(const kernel_context *ctx, const void *args) {
+  const grouped_matmul_args *p = args;
+  int64_t rows = p->a.dims[0], n = p->b.dims[2], start = 0;
+  if (rows * n == 0) return true;
+  char *memory = ctx->scratch(ctx->pool, grouped_scratch(ctx, args));
+  if (!memory) return false;
+  for (int64_t group = 0; group < p->b.dims[0]; group++) {
+    int64_t end = end_of_group(ctx, p, group, start);
+    while (start < end) {
+      int64_t m = end - start < most_rows(p) ? end - start : most_rows(p);
+      const matmul_args some = product_of_rows(p, group, start, m);
+      multiply(ctx, &some, memory);
+      start += m;
+    }
+  }
+  memset(element_at(p->out.data, p->out.type, start * n), 0,
+         (size_t)((rows - start) * n) * dtype_size(p->out.type));
+  return true;
+}
+
+const kernel_desc kernel_grouped_matmul = {
+    .name = "grouped_matmul",
+    .run = grouped_matmul,
+    .scratch = grouped_scratch,
+    .args_size = sizeof(grouped_matmul_args),
+    .operands = {OPERAND(grouped_matmul_args, a), OPERAND(grouped_matmul_args, b),
+                 OPERAND(grouped_matmul_args, ends), OPERAND(grouped_matmul_args, out)}};

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_MATMUL_H
 #define BACKEND_CPU_KERNELS_MATMUL_H
-/* Batched matrix multiplication of strided operands of one dtype. */
+/* Matrix multiplication of strided operands of one dtype: batched, or by groups of rows. */
 #include "base/kernel.h"
 
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n]. Narrow floats
@@ -15,5 +15,15 @@ typedef struct matmul_args {
   double alpha, beta;
 } matmul_args;
 KERNEL(matmul, matmul_args);
+
+/* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
+ * group left out. */
+typedef struct grouped_matmul_args {
+  ktensor a;    /* (rows, k) */
+  ktensor b;    /* (groups, k, n) */
+  ktensor ends; /* (groups), I32 or I64 */
+  ktensor out;  /* (rows, n), contiguous; 0 behind the last end */
+} grouped_matmul_args;
+KERNEL(grouped_matmul, grouped_matmul_args);
 
 #endif

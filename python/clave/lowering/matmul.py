@@ -1,4 +1,4 @@
-"""Matrix products: mm, bmm, matmul, linear, addmm, baddbmm, dot, mv."""
+"""Matrix products: mm, bmm, matmul, linear, addmm, baddbmm, dot, mv; and of rows in groups: grouped_mm."""
 
 from __future__ import annotations
 
@@ -67,3 +67,34 @@ def _vectors(c: Context, a: Slot, b: Slot, bias: Slot | None) -> Tensor:
         a = c.tensor(insert(c, a, 0))
         out.insert(len(out) - 1, 1)
     return reshape(c, product(c, a, b, bias, shape=tuple(out)), c.shape())
+
+
+# ---------------------------------------------------------------- groups of rows
+
+
+def grouped(c: Context, a: Slot, b: Slot, ends: Slot, dtype: Any = None) -> Slot:
+    """a: (T, K), b: (E, K, N), ends of the groups: (E); the product (T, N)."""
+    return c.emit("GroupedMatmul", a=a, b=b, ends=ends, shape=(a.shape[0], b.shape[2]), dtype=dtype)
+
+
+@lower("transformers::grouped_mm_fallback")
+def grouped_mm_fallback(c: Context, a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
+    """What transformers' experts call where torch's own op cannot be."""
+    return grouped(c, *_operands(c, a, b), c.tensor(ends))
+
+
+@lower("aten._grouped_mm.default")
+def grouped_mm(c: Context, a: Tensor, b: Tensor, ends: Tensor | None, bias: Tensor | None, _: Any) -> Tensor:
+    """a: (T, K), b: (E, K, N): rows in groups; a: (E, M, K), b: (K, T): columns in groups; both of three dimensions:
+    batches. Between two matrices groups divide K, which only training needs."""
+    if bias is not None:
+        raise Unsupported("a bias")  # torch has no kernel for it either
+    a, b = _operands(c, a, b)
+    if a.rank == 3 and b.rank == 3:
+        return product(c, a, b)
+    if a.rank == 2 and b.rank == 2:
+        raise Unsupported("two matrices in groups")
+    if a.rank == 2:
+        return grouped(c, a, b, c.tensor(ends))
+    turned = grouped(c, c.tensor(swap(c, b, 0, 1)), c.tensor(swap(c, a, 1, 2)), c.tensor(ends))
+    return swap(c, turned, 0, 1)

@@ -1,0 +1,36 @@
+/* The tiles of a grouped product: at most tile_rows neighbouring rows of one group each, which end at
+ * `ends`. A work-item writes one: its first row, how many there are (0: none is left) and the
+ * group, -1 for the rows behind the last one. An end out of range is reported and its group left
+ * out. */
+#include "common.h"
+#ifndef INDEX_TYPE
+#define INDEX_TYPE I64
+#endif
+
+__kernel void group_tiles(const __global STORAGE(INDEX_TYPE) * ends, const long ends_offset,
+                          __global long *tiles, const long tiles_offset, const index_t n_tiles,
+                          const index_t groups, const index_t end_step, const long rows,
+                          const long tile_rows, FAULT_PARAMS) {
+  const index_t z = (index_t)get_global_id(0);
+  if (z >= n_tiles) return;
+  long start = 0, before = 0, first = 0, count = 0, group = -1;
+  for (index_t e = 0; e <= groups; e++) {
+    long end = e < groups ? ends[ends_offset + e * end_step] : rows;
+    if (end < start || end > rows) {
+      set_fault(fault, fault_node, FAULT_INDEX, end, start, rows);
+      end = start;
+    }
+    const long n = (end - start + tile_rows - 1) / tile_rows;
+    if (z >= before && z < before + n) {
+      first = start + (z - before) * tile_rows;
+      count = min(tile_rows, end - first);
+      group = e < groups ? e : -1;
+    }
+    before += n;
+    start = end;
+  }
+  __global long *tile = tiles + tiles_offset + 3 * (long)z;
+  tile[0] = first;
+  tile[1] = count;
+  tile[2] = group;
+}

@@ -135,6 +135,9 @@ SMALL = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 24}
+LATENT = {"num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "v_head_dim": 8}
+LATENT |= {"qk_rope_head_dim": 8, "qk_nope_head_dim": 8}
 SLIDING = ["sliding_attention", "full_attention"]
 FAMILIES = {
     "Llama": {},
@@ -148,6 +151,9 @@ FAMILIES = {
     "StableLm": {},  # its layers hand nothing on to attention that they do not know
     "Nemotron": {},
     "JetMoe": {},  # takes the result of attention as a view
+    "Mixtral": {"num_local_experts": 4},
+    "Qwen2Moe": EXPERTS | {"num_experts": 6, "shared_expert_intermediate_size": 20},
+    "DeepseekV3": EXPERTS | LATENT | {"first_k_dense_replace": 1, "n_routed_experts": 8, "n_group": 2, "topk_group": 1},
 }
 PIECES = (11, 1, 1, 5, 1, 11)
 
@@ -184,7 +190,15 @@ def test_logits_are_those_of_the_whole_text(family):
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    ("family", "dtype", "tolerance"), [("Gemma3", None, 1e-4), ("Llama", torch.int8, 0.15), ("StableLm", None, 1e-4)]
+    ("family", "dtype", "tolerance"),
+    [
+        ("Gemma3", None, 1e-4),
+        ("Llama", torch.int8, 0.15),
+        ("StableLm", None, 1e-4),
+        ("Mixtral", None, 1e-4),
+        ("Qwen2Moe", None, 1e-4),
+        ("DeepseekV3", None, 1e-4),
+    ],
 )
 def test_exported_it_gives_the_same(family, dtype, tolerance, tmp_path):
     model = model_of(family)

@@ -1,6 +1,7 @@
 /* Copy: any strides to contiguous, by lines, points or transposing tiles. */
 #include "ops/copy.h"
 
+#include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
 /* Below this an inner dimension does not fill a vector. */
@@ -94,4 +95,10 @@ clave_status opencl_copy(cl_recorder *s, const node *n) {
   if (axis >= 0) return copy_tiles(s, n, &f, axis);
   if (x->rank <= 1 || x->dims[x->rank - 1] >= MIN_LINE) return copy_lines(s, n, &f);
   return copy_points(s, n, &f);
+}
+
+clave_status opencl_bitcast(cl_recorder *s, const node *n) {
+  copy_form f;
+  describe_bitcast(n, &f);
+  return move_elements(s, n, &f.x, &f.out);
 }

@@ -1,4 +1,4 @@
-"""Ops that only hand a tensor on: nothing is changed in place here, so a copy is the tensor itself."""
+"""Ops that only hand a tensor or its bytes on: nothing is changed in place here, so a copy is the tensor itself."""
 
 from __future__ import annotations
 
@@ -41,3 +41,9 @@ def copy(c: Context, x: Tensor, source: Tensor, non_blocking: bool) -> Tensor:
 @lower("prims.convert_element_type.default")
 def convert(c: Context, x: Tensor, _: torch.dtype) -> Tensor:
     return cast_to(c, x, c.dtype())
+
+
+@lower("aten.view.dtype")
+def bitcast(c: Context, x: Tensor, _: torch.dtype) -> Tensor:
+    """The same bytes as another dtype."""
+    return x if x.dtype == c.dtype() else c.emit("Bitcast", x=c.tensor(x))

@@ -1,5 +1,5 @@
-/* The tiles of a grouped product: at most tile_rows neighbouring rows of one group each, which end at
- * `ends`. A work-item writes one: its first row, how many there are (0: none is left) and the
+/* The tiles of a grouped product: at most tile_rows neighbouring rows of one group each, which end
+ * at `ends`. A work-item writes one: its first row, how many there are (0: none is left) and the
  * group, -1 for the rows behind the last one. An end out of range is reported and its group left
  * out. */
 #include "common.h"

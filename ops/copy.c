@@ -56,8 +56,7 @@ static bound_tensor as_list(const bound_tensor *x, dtype type) {
 }
 
 void describe_bitcast(const node *n, copy_form *f) {
-  static const dtype units[] = {
-      [1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
+  static const dtype units[] = {[1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
   const ir_bitcast *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
   size_t a = dtype_size(x->t.type), b = dtype_size(out->t.type);

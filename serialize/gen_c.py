@@ -351,15 +351,17 @@ def steps_def(s: Schema) -> str:
 
 def backend_ops_h(s: Schema, backend: str, stream: str) -> str:
     guard = f"{backend.upper()}_OPS_H"
-    rows = "".join(f"clave_status {backend}_{op.snake}({stream} *s, const node *n);\n" for op in s.ops if op.on_backend)
+    here = [op for op in s.ops if op.runs_on(backend)]
+    rows = "".join(f"clave_status {backend}_{op.snake}({stream} *s, const node *n);\n" for op in here)
     head = f"{NOTE}#ifndef {guard}\n#define {guard}\n/* What the {backend} backend implements. */\n"
     return f'{head}#include "backend/{backend}/{backend}.h"\n\n{rows}\n#endif\n'
 
 
 def backend_table_c(s: Schema, backend: str) -> str:
     """Dispatch by ir_op; an op without an implementation is a link error that names it."""
-    rows = "".join(f"  [IR_OP_{op.snake.upper()}] = {backend}_{op.snake},\n" for op in s.ops if op.on_backend)
-    head = f'{NOTE}/* Dispatch; NULL: never reaches a backend. */\n#include "{backend}_ops.h"\n\n'
+    here = [op for op in s.ops if op.runs_on(backend)]
+    rows = "".join(f"  [IR_OP_{op.snake.upper()}] = {backend}_{op.snake},\n" for op in here)
+    head = f'{NOTE}/* Dispatch; NULL: never reaches this backend. */\n#include "{backend}_ops.h"\n\n'
     return f"{head}const {backend}_op {backend}_table[IR_OP_COUNT] = {{\n{rows}}};\n"
 
 

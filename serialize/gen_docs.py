@@ -20,7 +20,7 @@ by a backend.
 
 
 def _kind(op: Table) -> str:
-    return next((k for k in ("view", "host", "control") if op.has(k)), "backend")
+    return next((k for k in ("view", "host", "control", "cpu") if op.has(k)), "backend")
 
 
 def _role(f: Field) -> str:

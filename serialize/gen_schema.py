@@ -70,8 +70,9 @@ class Table:
     def has(self, attr: str) -> bool:
         return attr in self.attrs
 
-    @property
-    def on_backend(self) -> bool:
+    def runs_on(self, backend: str) -> bool:
+        if self.has("cpu"):
+            return backend == "cpu"
         return not (self.has("view") or self.has("host") or self.has("control"))
 
 

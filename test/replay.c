@@ -5,7 +5,8 @@
  *   replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn TEXT]]
  *          [--small BYTES] [--poison] [--sabotage] [--warm-up] [--optimize] [-v]
  *
- * An op that the device cannot run fails its case, unless --fallback lets the CPU backend have it.
+ * An op that the device cannot run fails its case, unless --fallback lets the CPU backend have it,
+ * or no other backend has it.
  * --part K/N takes the cases whose name and --turn hash to K modulo N: the parts 0 to N - 1 are all
  * cases, and another turn (a commit) divides them in another way. --small takes those whose data
  * file has at most so many bytes. --sabotage runs nothing: it checks that no case takes zeros, the
@@ -310,6 +311,22 @@ static bool optimize(replay_case *c, clave_program **program) {
   return true;
 }
 
+/* On the device alone; where no backend but the CPU's has an op, with that. */
+static bool create_session(const replay_options *o, clave_program *program, clave_device *device,
+                           const clave_session_options *options, const replay_case *c,
+                           clave_session **out) {
+  clave_status status = clave_session_create(program, device, options, out);
+  if (!status || !strstr(clave_status_message(status), "the op runs on the CPU backend alone"))
+    return !failed(c, status);
+  clave_status_free(status);
+  clave_device_options both = {.size = sizeof both};
+  clave_device *with_cpu;
+  if (failed(c, clave_device_open(o->device, &both, &with_cpu))) return false;
+  bool good = !failed(c, clave_session_create(program, with_cpu, options, out));
+  clave_device_destroy(with_cpu);
+  return good;
+}
+
 static bool replay_case_on(clave_device *device, const replay_options *o, char *const *row,
                            const char *folder) {
   replay_case c = {.name = row[NAME],
@@ -329,7 +346,7 @@ static bool replay_case_on(clave_device *device, const replay_options *o, char *
               (!o->optimize || optimize(&c, &program));
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
   good = good && !failed(&c, clave_tensors_load(path, &data)) &&
-         !failed(&c, clave_session_create(program, device, &options, &session)) &&
+         create_session(o, program, device, &options, &c, &session) &&
          (o->warm_up ? replay_warm_up : replay_runs)(session, data, &c);
   clave_session_destroy(session);
   clave_tensors_destroy(data);

@@ -50,6 +50,10 @@ static void check_quantized(support_check *c, const ir_instruction *ins) {
 static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins,
                             const char **reason) {
   support_check check = {.rules = c, .device = (cl_device *)b};
+  if (!opencl_table[ins->op_type]) {
+    *reason = "the op runs on the CPU backend alone";
+    return false;
+  }
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     if (c->tensors[i.o.tid].type == DTYPE_F64) check.needs_fp64 = true;
   check_steps(&check, ins);

@@ -317,7 +317,7 @@ class _Method:
         elif name == mutation.KIND:
             self._lower_changing(node)
         elif name == "with_effects":
-            self._refuse(node, trace.op_name(node.args[1]), "")
+            self._lower_effect(node)
         elif not _is_size(node.meta.get("val")):  # sizes are computed when something needs them
             self._refuse(node, name, "")
 
@@ -342,6 +342,15 @@ class _Method:
             self.values[node] = [made[i] for i in call.order]
         except Unsupported as e:
             self._refuse(node, name, str(e))
+
+    def _lower_effect(self, node: torch.fx.Node) -> None:
+        """An op that does something and gives nothing, after a token that only keeps such ops in order."""
+        name = trace.op_name(node.args[1])
+        if name not in LOWERINGS:
+            return self._refuse(node, name, "")
+        context = Context(self.builder, self.sizes, node, self.shared.constant, self._run_graph)
+        LOWERINGS[name](context, *(self._argument(a) for a in node.args[2:]))
+        self.values[node] = ["token"]
 
     def _take_item(self, node: torch.fx.Node) -> None:
         source, index = node.args

@@ -14,7 +14,7 @@ def bits(x):
 
 
 def cases():
-    for size, dtypes in SIZES.items():
+    for dtypes in SIZES.values():
         for dtype in dtypes:
             for to in (d for n, ds in SIZES.items() for d in ds if d is not dtype):
                 f = lambda x, to=to: bits(x.view(to))
@@ -22,7 +22,14 @@ def cases():
     numbers = T((3, 5), F32, values=(NAN, INF, -INF, -0.0, 1e-45, 1.0, -3.4e38))
     yield Case("bits_special", lambda x: (x.view(I32), x.view(I16), x.double().view(I64)), [numbers], own=EXACT)
     yield Case("bits_of_bool", lambda m: m.view(U8) + m.view(I8), [T((3, 4), BOOL)])
-    shapes = lambda x: (x.view(I16), x[0, 0].view(F32), x[:0].view(U8), x[:, :0].view(U8), x[:, :4].view(F64), x[1:, 2:].view(I8))
+    shapes = lambda x: (
+        x.view(I16),
+        x[0, 0].view(F32),
+        x[:0].view(U8),
+        x[:, :0].view(U8),
+        x[:, :4].view(F64),
+        x[1:, 2:].view(I8),
+    )
     yield Case("bits_shapes", shapes, [T((3, 8), I32, -1000, 1000)], own=EXACT)
     strided = lambda x: (x.t().view(F32), x.t()[::2].view(I32).flip(0), x[:, ::2].contiguous().view(U8))
     yield Case("bits_strided", strided, [T((4, 6), I32, -1000, 1000)], own=EXACT)

@@ -26,7 +26,11 @@ def cases():
     yield Case("values_all_equal", lambda x: (*all_of(x), *runs_of(x)), [T((30,), I64, 0, 99)], **one)
     rows = lambda x: (*all_of(x, dim=0), *all_of(x, dim=1), *all_of(x, dim=-1), *runs_of(x, dim=0), *runs_of(x, dim=2))
     yield Case("rows", rows, [T((7, 3, 2), I32, 0, 1)], other=[T((7, 3, 2), I32, 0, 9)])
-    yield Case("rows_alone", lambda x: (torch.unique(x, dim=0), torch.unique_consecutive(x, dim=1)), [T((9, 2), F32, values=(1.0, 2.0, 1.0))])
+    yield Case(
+        "rows_alone",
+        lambda x: (torch.unique(x, dim=0), torch.unique_consecutive(x, dim=1)),
+        [T((9, 2), F32, values=(1.0, 2.0, 1.0))],
+    )
     yield Case("used", lambda x: torch.unique(x).float().softmax(0) * 2, [T((20,), I64, 0, 9)], rtol=1e-6, atol=1e-6)
     n = torch.export.Dim("n", max=99)
     sizes = {"other": [T((60,), I64, 0, 9)], "dynamic_shapes": {"args": ({0: n},)}}

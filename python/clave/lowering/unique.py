@@ -1,5 +1,7 @@
-"""Distinct elements: neighbours that differ, of the data as it stands (unique_consecutive) or sorted (unique). How many there
-are depends on the data."""
+"""Distinct elements: neighbours that differ, in the data as it stands (unique_consecutive) or sorted (unique).
+
+How many there are depends on the data.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,14 @@ def _begins(c: Context, rows: Slot) -> Slot:
     return c.tensor(compute(c, step("logical_or", D.BOOL, first, differs), (n,), D.BOOL))
 
 
-def _distinct(c: Context, rows: Slot, places: Slot | None) -> list[Tensor | None]:
-    """The first of each run of equal rows (count, m), which run an element is in (n), how long each is (count). places: where
-    the rows stood before they were sorted."""
+def _distinct(c: Context, rows: Slot, places: Slot | None, axis: int = 0) -> list[Tensor | None]:
+    """The first of each run of equal rows (count, m), which run a row is in (n), how long each is (count).
+
+    places: where the rows stood before they were sorted. axis: of the call's result, which counts them.
+    """
     n = rows.shape[0]
     begins = _begins(c, rows)
-    found, count = positions(c, begins, unknown_size(c, _size(c)))
+    found, count = positions(c, begins, unknown_size(c, c.fake(0).shape[axis]))
     index = c.tensor(select(c, found, 1, 0))
     shape = (count, *rows.shape[1:])
     out = c.emit("IndexSelect", x=rows, axis=0, index=index, shape=shape, dtype=rows.dtype)
@@ -52,13 +56,6 @@ def _distinct(c: Context, rows: Slot, places: Slot | None) -> list[Tensor | None
         each = scatter_into(c, Filled(0, D.I64, (n,)), 0, run, Filled(1, D.I64, (n,)), K.add)
         lengths = slice_(c, each, 0, 0, count, count)
     return [out, inverse, lengths]
-
-
-def _size(c: Context) -> object:
-    """torch's name for how many there are."""
-    shape = c.fake(0).shape
-    axis = c.node.args[1] if "unique_dim" in str(c.node.target) else c.node.args[3] if len(c.node.args) > 3 else None
-    return shape[axis if isinstance(axis, int) and "_unique2" not in str(c.node.target) else 0]
 
 
 def _whole(c: Context, x: Tensor, found: list[Tensor | None]) -> list[Tensor | None]:
@@ -94,7 +91,7 @@ def unique_consecutive(c: Context, x: Tensor, _: bool, __: bool, axis: int | Non
         flat = c.tensor(reshape(c, x, (c.sizes.product(x.shape),)))
         return _whole(c, x, _distinct(c, flat, None))
     axis %= x.rank
-    return _back(c, x, axis, _distinct(c, _rows(c, x, axis), None))
+    return _back(c, x, axis, _distinct(c, _rows(c, x, axis), None, axis))
 
 
 @lower("aten.unique_dim.default")
@@ -107,9 +104,11 @@ def unique_dim(c: Context, x: Tensor, axis: int, *_: bool) -> list[Tensor | None
         raise Unsupported(f"parts of more than {MOST_COLUMNS} elements, or of an unknown number")
     places: Slot = counting(c, 0, n)
     for column in reversed(range(m)):
-        key = c.emit("IndexSelect", x=c.tensor(select(c, rows, 1, column)), axis=0, index=places, shape=(n,), dtype=rows.dtype)
+        key = c.emit(
+            "IndexSelect", x=c.tensor(select(c, rows, 1, column)), axis=0, index=places, shape=(n,), dtype=rows.dtype
+        )
         order = ordered(c, key, 0)[1]
         assert order is not None
         places = c.emit("IndexSelect", x=places, axis=0, index=order, shape=(n,), dtype=D.I64)
     rows = c.emit("IndexSelect", x=rows, axis=0, index=places, shape=(n, m), dtype=rows.dtype)
-    return _back(c, x, axis, _distinct(c, rows, places))
+    return _back(c, x, axis, _distinct(c, rows, places, axis))

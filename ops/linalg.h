@@ -1,0 +1,27 @@
+#ifndef OPS_LINALG_H
+#define OPS_LINALG_H
+/* Factors of matrices and what is made with them. All operands are dense. */
+#include "ops/node.h"
+
+typedef struct linalg_form {
+  ir_linalg_kind kind;
+  bool upper;
+  const bound_tensor *x, *out, *b, *c, *info; /* b, c, info: may be NULL */
+  int64_t batches, m, n;                    /* of x */
+} linalg_form;
+void describe_linalg(const node *n, linalg_form *f);
+
+typedef struct triangular_solve_form {
+  const bound_tensor *a, *b, *out;
+  int64_t batches, m, n; /* of b */
+  bool upper, unit;
+} triangular_solve_form;
+void describe_triangular_solve(const node *n, triangular_solve_form *f);
+
+typedef struct pivot_order_form {
+  const bound_tensor *pivots, *out;
+  int64_t batches, k, m;
+} pivot_order_form;
+void describe_pivot_order(const node *n, pivot_order_form *f);
+
+#endif

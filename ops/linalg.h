@@ -7,7 +7,7 @@ typedef struct linalg_form {
   ir_linalg_kind kind;
   bool upper;
   const bound_tensor *x, *out, *b, *c, *info; /* b, c, info: may be NULL */
-  int64_t batches, m, n;                    /* of x */
+  int64_t batches, m, n;                      /* of x */
 } linalg_form;
 void describe_linalg(const node *n, linalg_form *f);
 

@@ -16,9 +16,9 @@ typedef enum klinalg_kind {
 typedef struct linalg_args {
   klinalg_kind kind;
   bool upper;
-  ktensor x;       /* (batches, m, n) in fewer or more dimensions; all operands are contiguous */
+  ktensor x;         /* (batches, m, n) in fewer or more dimensions; all operands are contiguous */
   ktensor out, b, c; /* b, c: may be absent */
-  ktensor info;    /* (batches), I32; may be absent */
+  ktensor info;      /* (batches), I32; may be absent */
   int64_t batches, m, n;
 } linalg_args;
 KERNEL(linalg, linalg_args);

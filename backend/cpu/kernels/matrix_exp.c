@@ -1,15 +1,24 @@
 /* The matrix exponential by scaling and squaring: a Padé approximant of degree 13 of x / 2^s, whose
- * 1-norm is below 5.4, squared s times (Higham 2005, "The scaling and squaring method for the matrix
- * exponential revisited"). */
+ * 1-norm is below 5.4, squared s times (Higham 2005, "The scaling and squaring method for the
+ * matrix exponential revisited"). */
 #include <math.h>
 
 #include "backend/cpu/kernels/matrix.h"
 
-static const double coefficients[] = {
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
-    129060195264000.0,   10559470521600.0,    670442572800.0,     33522128640.0,
-    1323241920.0,        40840800.0,          960960.0,           16380.0,
-    182.0,               1.0};
+static const double coefficients[] = {64764752532480000.0,
+                                      32382376266240000.0,
+                                      7771770303897600.0,
+                                      1187353796428800.0,
+                                      129060195264000.0,
+                                      10559470521600.0,
+                                      670442572800.0,
+                                      33522128640.0,
+                                      1323241920.0,
+                                      40840800.0,
+                                      960960.0,
+                                      16380.0,
+                                      182.0,
+                                      1.0};
 static const double largest_norm = 5.371920351148152; /* that the approximant takes */
 
 size_t matrix_exp_work(int64_t n) { return (size_t)(6 * n * n); }

@@ -100,7 +100,7 @@ def export_case(case, path):
     module = module_of(case)
     # The exporter sees set B where A is meant to fail.
     args = case.data(1 if case.error else 0)
-    clave.export(module.eval(), args, dynamic_shapes=case.dynamic_shapes, passes=()).save(str(path))
+    clave.export(module.eval(), args, dynamic_shapes=case.dynamic_shapes).save(str(path))
     for p in module.buffers() if case.state else ():
         p.zero_()
 

@@ -295,11 +295,11 @@ def test_values_read_from_tensors():
 def test_every_unsupported_op_is_listed_with_what_is_missing():
     def f(x):
         view = torch.as_strided(x[1:], (2,), (1,))
-        return torch.linalg.eigvalsh(x), torch.fft.fft(x), view, torch.fft.fft(x, dim=0)
+        return torch.special.airy_ai(x), torch.special.bessel_y0(x), view, torch.special.bessel_y0(x + 1)
 
     with pytest.raises(clave.UnsupportedOp) as e:
         clave.export(Fn(f).eval(), (torch.randn(4, 4),))
-    assert {"aten._linalg_eigh.default", "aten._fft_r2c.default"} < set(e.value.ops)
+    assert {"aten.special_airy_ai.default", "aten.special_bessel_y0.default"} < set(e.value.ops)
     assert len(e.value.ops) == len(set(e.value.ops)) == 3
     assert "as_strided over a part" in str(e.value) and "\n" not in str(e.value)
     assert e.value.code == clave.Code.UNSUPPORTED and isinstance(e.value, RuntimeError)
@@ -307,9 +307,9 @@ def test_every_unsupported_op_is_listed_with_what_is_missing():
 
 def test_ops_in_bodies_are_refused_by_name():
     def f(x):
-        return torch.cond(x.sum() > 0, torch.linalg.eigvalsh, lambda x: x[0] * 2, (x,))
+        return torch.cond(x.sum() > 0, torch.special.airy_ai, lambda x: x * 2, (x,))
 
-    with pytest.raises(clave.UnsupportedOp, match="linalg_eigh"):
+    with pytest.raises(clave.UnsupportedOp, match="special_airy_ai"):
         clave.export(Fn(f).eval(), (torch.randn(4, 4),))
 
 
@@ -349,16 +349,14 @@ def test_what_torch_cannot_capture_is_one_error_with_the_models_line(strict, cap
     assert type(e.value.__cause__).__module__.startswith("torch") and not caplog.records
 
 
-def test_complex_numbers_do_not_leave_a_program():
-    with pytest.raises(clave.Error, match=r"output 'polar' is torch\.complex64: return"):
-        clave.export(Fn(lambda x: torch.polar(x, x)).eval(), (torch.randn(4),))
-    with pytest.raises(clave.UnsupportedOp, match=r"aten\.sin"):
-        clave.export(Fn(lambda x: torch.sin(torch.polar(x, x))).eval(), (torch.randn(4),))
+def test_ops_on_complex_numbers_are_refused_by_name():
+    with pytest.raises(clave.UnsupportedOp, match=r"aten\.tanh"):
+        clave.export(Fn(lambda x: torch.tanh(torch.polar(x, x))).eval(), (torch.randn(4),))
 
 
-def test_complex_numbers_are_refused():
-    with pytest.raises(clave.Error, match="complex64"):
-        clave.export(Fn(lambda x: x.real).eval(), (torch.randn(4, dtype=torch.complex64),))
+def test_complex_numbers_of_halves_are_refused():
+    with pytest.raises(clave.Error, match="complex32"):
+        clave.export(Fn(lambda x: x.real).eval(), (torch.zeros(4, dtype=torch.complex32),))
 
 
 def test_quantize_is_refused_by_name():
@@ -418,6 +416,11 @@ def test_every_lowering_is_of_an_op_that_torch_has():
     from clave.lowering import LOWERINGS
 
     def exists(name):
+        if "::" in name:
+            import transformers.integrations.moe  # noqa: F401  (registers it)
+
+            space, op = name.split("::")
+            return hasattr(getattr(torch.ops, space), op)
         if "." not in name:
             return hasattr(torch.ops.higher_order, name)
         space, op, overload = name.split(".")

@@ -23,7 +23,7 @@ X = torch.linspace(-2, 3, 12).reshape(3, 4)
 
 class Spectrum(nn.Module):
     def forward(self, x):
-        return torch.linalg.eigvalsh(x)
+        return torch.special.airy_ai(x)
 
 
 class Net(nn.Module):
@@ -34,18 +34,18 @@ class Net(nn.Module):
     def forward(self, x):
         for layer in self.layers:
             x = x + layer["attn"](x)
-        return torch.linalg.cholesky_ex(x)[0]
+        return torch.special.bessel_y1(x)
 
 
 def test_unsupported_ops_have_their_places():
     with pytest.raises(clave.UnsupportedOp) as e:
         clave.export(Net().eval(), (torch.randn(4, 4),))
-    places = e.value.places["aten._linalg_eigh.default"]
+    places = e.value.places["aten.special_airy_ai.default"]
     assert [p.module for p in places] == [f"layers.{i}.attn" for i in range(4)]
     assert {p.method for p in places} == {"forward"}
-    assert all(p.line.startswith(__file__) and p.line.endswith("return torch.linalg.eigvalsh(x)") for p in places)
-    (outermost,) = e.value.places["aten.linalg_cholesky_ex.default"]
-    assert outermost.module == "" and "cholesky_ex(x)[0]" in outermost.line
+    assert all(p.line.startswith(__file__) and p.line.endswith("return torch.special.airy_ai(x)") for p in places)
+    (outermost,) = e.value.places["aten.special_bessel_y1.default"]
+    assert outermost.module == "" and "bessel_y1(x)" in outermost.line
     assert set(e.value.places) == set(e.value.ops)
     said = "(4 calls; layers.0.attn, layers.1.attn, layers.2.attn at " + places[0].line + ", 1 more)"
     assert said in str(e.value) and "\n" not in str(e.value)
@@ -53,7 +53,7 @@ def test_unsupported_ops_have_their_places():
 
 def test_places_in_several_methods_and_bodies():
     def branch(x):
-        return torch.cond(x.sum() > 0, Spectrum(), lambda x: x[0] * 2, (x,))
+        return torch.cond(x.sum() > 0, Spectrum(), lambda x: x * 2, (x,))
 
     square = torch.randn(4, 4)
     with pytest.raises(clave.UnsupportedOp, match=r"\(2 calls; .*method 'a'.*method 'b'"):
@@ -62,7 +62,7 @@ def test_places_in_several_methods_and_bodies():
 
 def test_places_of_a_loaded_graph(tmp_path):
     torch.export.save(torch.export.export(Net(1).eval(), (torch.randn(4, 4),)), tmp_path / "net.pt2")
-    with pytest.raises(clave.UnsupportedOp, match=r"layers.0.attn at .*: return torch.linalg.eigvalsh\(x\)"):
+    with pytest.raises(clave.UnsupportedOp, match=r"layers.0.attn at .*: return torch.special.airy_ai\(x\)"):
         clave.export(tmp_path / "net.pt2")
 
 

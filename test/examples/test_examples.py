@@ -172,19 +172,43 @@ def stories(tmp_path_factory):
     return program
 
 
+def told(program, device, folder):
+    """(text, ids) of 200 tokens that follow on an empty prompt, each the likeliest."""
+    model = DATA / "stories260K" / "tok512.model"
+    command = [ROOT / "build/clave", "generate", program, "--tokenizer", model, "--device", device, "--prompt", ""]
+    rest = ["--max-new-tokens", "200", "--output-ids", folder / "ids.txt"]
+    p = subprocess.run([*command, *rest], capture_output=True, text=True)
+    assert p.returncode == 0, p.stderr
+    return p.stdout, [int(i) for i in (folder / "ids.txt").read_text().split()]
+
+
+def expect_near_tie(program, ids, others):
+    """Where two greedy texts part, both tokens are as likely as the roundings of 16 bits leave it open: they lie within
+    2 % of all logits' range in f32."""
+    import clave
+
+    n = next((i for i, (a, b) in enumerate(zip(ids, others, strict=True)) if a != b), None)
+    if n is None:
+        return
+    (logits,) = clave.Session(program, "cpu").run(np.array([[1, *ids[:n]]]), np.array(0))
+    assert n > 20 and abs(logits[0, ids[n]] - logits[0, others[n]]) < 0.02 * np.ptp(logits[0]), n
+
+
 @needs_data
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_stories_are_the_published_text(stories, dtype, device, tmp_path):
     import clave
 
-    program, model = stories(dtype), DATA / "stories260K" / "tok512.model"
-    command = [ROOT / "build/clave", "generate", program, "--tokenizer", model, "--device", device, "--prompt", ""]
-    rest = ["--max-new-tokens", "200", "--output-ids", tmp_path / "ids.txt"]
-    p = subprocess.run([*command, *rest], capture_output=True, text=True)
-    assert (p.returncode, p.stdout) == (0, published_story()), p.stderr
+    program = stories(dtype)
+    text, tokens = told(program, device, tmp_path)
+    if dtype == "f32":
+        assert text == published_story()
+    else:
+        exact, ids = told(stories("f32"), "cpu", tmp_path)
+        assert exact == published_story()
+        expect_near_tie(stories("f32"), ids, tokens)
     # A prompt of many tokens at once leaves the cache as the same tokens one by one do.
-    tokens = [int(i) for i in (tmp_path / "ids.txt").read_text().split()]
     (at_once,) = clave.Session(program, device).run(np.array([[1, *tokens[:9]]]), np.array(0))
     assert int(at_once[0].argmax()) == tokens[9]
 

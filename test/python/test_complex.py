@@ -11,6 +11,8 @@ from torch import nn
 
 import clave
 
+pytestmark = pytest.mark.by_turn(3)
+
 DEVICES = ["cpu", "opencl"]
 
 

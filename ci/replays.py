@@ -123,13 +123,13 @@ def data_races(r):
 
 
 def oclgrind(r):
-    """An eighth of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs.
+    """A sixteenth of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs.
 
     Cases with control flow always: their runs bring other sizes, buffers and arguments to the same kernels.
     """
     n, jobs = os.cpu_count(), []
     for c in reversed(classes.MAIN):
-        parts = n if r.everything else 8 * n if c.name == "gpu" else 32 * n
+        parts = n if r.everything else 16 * n if c.name == "gpu" else 48 * n
         chosen = [("--part", f"{k}/{parts}") for k in range(n)]
         if c.name == "gpu" and not r.everything:
             chosen.append(("--only", "control/"))

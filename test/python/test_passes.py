@@ -8,7 +8,7 @@ from torch import nn
 
 import clave
 
-pytestmark = pytest.mark.by_turn(4)
+pytestmark = pytest.mark.by_turn(6)
 DIMS = ({0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("length", min=2, max=64)},)
 EXACT = ("dead_code", "cast", "view", "number", "equal", "grouped_attention")  # all bits stay
 ROUNDED = (

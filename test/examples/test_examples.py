@@ -195,6 +195,7 @@ def expect_near_tie(program, ids, others):
 
 
 @needs_data
+@pytest.mark.by_turn(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_stories_are_the_published_text(stories, dtype, device, tmp_path):

@@ -14,6 +14,8 @@ import sys
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.by_turn(2)
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DATA = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / ".." / "shared" / "data")
 EXAMPLES = ROOT / "examples"
@@ -195,7 +197,6 @@ def expect_near_tie(program, ids, others):
 
 
 @needs_data
-@pytest.mark.by_turn(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 def test_stories_are_the_published_text(stories, dtype, device, tmp_path):

@@ -114,7 +114,7 @@ class Runner:
         self.skipped = collections.Counter()
         self.turn = self.commit()
         self.parts = []
-        self.kept, self.record = {}, None
+        self.part_name, self.kept, self.record = "", {}, None
         self.lock = threading.Lock()  # of the counts and the output
         self.env = dict(os.environ)
         for name in ("CLAVE_DEVICE", "CLAVE_CACHE_DIR", "CLAVE_KERNEL_DIR", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
@@ -145,25 +145,17 @@ class Runner:
         return p.stdout.strip() or "none"
 
     def part(self, name, function):
-        """Runs a part, or takes over what `kept` says of it."""
+        """Runs a part."""
         print(f"== {name}", flush=True)
-        if name in self.kept:
-            seconds, passed, skipped = self.kept[name]
-            self.passed += passed
-            self.skipped.update(skipped)
-            self.parts.append((name, seconds, passed, 0))
-            print(f"   {seconds:.1f} s, {passed} passed, at an earlier start", flush=True)
-            return
-        begin, passed, failed, skipped = time.monotonic(), self.passed, self.failed, self.skipped.copy()
+        self.part_name = name
+        begin, passed, failed = time.monotonic(), self.passed, self.failed
         function(self)
         self.parts.append((name, time.monotonic() - begin, self.passed - passed, self.failed - failed))
         print("   {1:.1f} s, {2} passed, {3} failed".format(*self.parts[-1]), flush=True)
-        if self.failed == failed:
-            self.keep(name, *self.parts[-1][1:3], self.skipped - skipped)
 
     def resume(self):
-        """From now on parts that pass are kept in a file of this commit, and those of that file not run again: a run of
-        hours can be stopped and started anew. Not where files differ from the commit."""
+        """From now on commands that pass are kept in a file of this commit, and those of that file not run again: a run
+        of hours can be stopped and started anew. Not where files differ from the commit."""
         dirty = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
         if self.turn == "none" or dirty.strip():
             return
@@ -171,13 +163,14 @@ class Runner:
         if self.record.exists():
             self.kept = json.loads(self.record.read_text())
 
-    def keep(self, name, seconds, passed, skipped):
+    def keep(self, key, seconds, passed, skipped):
         if self.record:
-            self.kept[name] = [seconds, passed, dict(skipped)]
-            self.record.write_text(json.dumps(self.kept))
+            self.kept[key] = [seconds, passed, dict(skipped)]
+            self.record.write_text(json.dumps(self.kept, indent=1))
 
     def attempt(self, command, env, timeout):
-        """(exit status, output)"""
+        """(exit status, output). A run of all has hours, often beside other work: four times as long to finish."""
+        timeout *= 4 if self.everything else 1
         try:
             p = subprocess.run(
                 command,
@@ -197,25 +190,36 @@ class Runner:
             return 127, str(error)
 
     def run(self, command, name, env=None, timeout=900):
-        """Runs one command; its counts are added, its output is shown only if something failed."""
+        """Runs one command; its counts are added, its output is shown only if something failed. One that passed at an
+        earlier start counts as it did then."""
+        key = f"{self.part_name}: {name}"
+        if key in self.kept:
+            took, passed, skipped = self.kept[key]
+            return self.add(name, f"{took:.0f} s at an earlier start", passed, 0, skipped)
         begin = time.monotonic()
         code, output = self.attempt(command, env, timeout)
         if LEAK_CHECK_FAILED in output:
             code, output = self.attempt(command, env, timeout)
+        took = time.monotonic() - begin
         passed, failed = count(output) or (int(code == 0), int(code != 0))
         failed = max(failed, int(code != 0))
         with self.lock:
+            if failed:
+                print("\n".join(output.rstrip().splitlines()[-150:]))
+                print(f"FAILED (exit {code}): {name}", flush=True)
+            else:
+                self.keep(key, took, passed, count_skips(output))
+        return self.add(name, f"{took:.0f} s", passed, failed, count_skips(output))
+
+    def add(self, name, took, passed, failed, skipped):
+        """Adds a command's counts; whether none failed."""
+        with self.lock:
             self.passed += passed
             self.failed += failed
-            self.skipped += count_skips(output)
-            if failed:
-                lines = output.rstrip().splitlines()
-                print("\n".join(lines[-150:]))
-                print(f"FAILED (exit {code}): {name}", flush=True)
+            self.skipped.update(skipped)
             if self.everything:
-                took = time.monotonic() - begin
-                print(f"   {took:.0f} s, {passed} passed, {failed} failed: {name[:120]}", flush=True)
-        return code == 0
+                print(f"   {took}, {passed} passed, {failed} failed: {name[:120]}", flush=True)
+        return not failed
 
     def run_all(self, jobs, timeout=900):
         """Runs jobs side by side, one for each CPU."""

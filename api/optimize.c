@@ -5,12 +5,14 @@
 #include "api/internal.h"
 #include "clave_builder.h"
 
-/* Runs a program without inputs on a device (ctx). */
+/* Runs a program without inputs on the CPU backend; *ctx: its device, opened when first needed. */
 static clave_status evaluate(void *ctx, program *p, void *const *outputs) {
+  clave_device **device = ctx;
   clave_program *wrapped;
   clave_session *s = NULL;
   TRY(program_wrap(p, &wrapped));
-  clave_status st = clave_session_create(wrapped, ctx, NULL, &s);
+  clave_status st = *device ? NULL : clave_device_open("cpu", NULL, device);
+  if (!st) st = clave_session_create(wrapped, *device, NULL, &s);
   if (!st) st = clave_session_run(s, NULL);
   for (uint32_t i = 0; !st && i < p->ir.methods.items[0].outputs.count; i++) {
     clave_tensor t;
@@ -46,13 +48,12 @@ static clave_status wrap_optimized(clave_program *given, program *p, clave_progr
 clave_status clave_program_optimize(clave_program *given, const clave_optimize_options *options,
                                     clave_program **out) {
   clave_optimize_options o;
-  clave_device *device;
+  clave_device *device = NULL;
   optimize_report report;
   program *p;
   *out = NULL;
   TRY(sized_read(options, &o, SIZED(clave_optimize_options, report_ctx)));
-  TRY(clave_device_open("cpu", NULL, &device));
-  optimize_options own = {o.passes, o.n_passes, evaluate, device};
+  optimize_options own = {o.passes, o.n_passes, evaluate, &device};
   clave_status st = program_optimize(given->p, &own, &p, &report);
   clave_device_destroy(device);
   if (st) return st;

@@ -31,6 +31,11 @@ static void tell(void *ctx, const clave_pass_info *info) {
   if (info->refused)
     text_printf(&t->refused, "the result of '%s' was not taken: %s\n", info->name, info->refused);
   if (!info->applied) return;
+  if (!t->table.cells.size) {
+    columns_cell(&t->table, "pass");
+    columns_cell(&t->table, "applied");
+    columns_cell(&t->table, "nodes");
+  }
   columns_cell(&t->table, "%s", info->name);
   columns_cell(&t->table, "%" PRIu32, info->applied);
   columns_cell(&t->table, "%+" PRId64, -info->removed);
@@ -88,9 +93,6 @@ static int optimize_program(const void *arguments, page *out) {
   model m = {0};
   told t = {.table = {.n_columns = 3, .right = {false, true, true}}};
   clave_program *made = NULL;
-  columns_cell(&t.table, "pass");
-  columns_cell(&t.table, "applied");
-  columns_cell(&t.table, "nodes");
   int result = optimize(arguments, &m, &t, &made, out);
   text_free(&t.refused);
   text_free(&t.table.cells);

@@ -28,7 +28,6 @@ typedef struct optimize_report {
 clave_status program_optimize(const program *p, const optimize_options *o, program **out,
                               optimize_report *report) STATUS_CHECK;
 void optimize_report_free(optimize_report *r);
-uint64_t program_count_all_nodes(const program *p);
 
 enum { MAX_BACKENDS = 4 };
 

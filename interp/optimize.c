@@ -14,6 +14,7 @@ typedef struct optimizer {
   mem_pool *data; /* bytes of the constants that passes make */
   const program *given;
   program *current; /* NULL: the given one still */
+  draft *d;         /* of the current program; NULL: none is made */
   optimize_report *report;
 } optimizer;
 
@@ -41,31 +42,35 @@ static clave_status check_names(const optimize_options *o) {
   return NULL;
 }
 
-uint64_t program_count_all_nodes(const program *p) {
+static uint64_t count_nodes(const program *p) {
   uint64_t n = 0;
   for (uint32_t c = 0; c < p->ir.chains.count; c++) n += p->ir.chains.items[c].instructions.count;
   return n;
 }
 
+/* The draft becomes the current program, or is given up. */
+static clave_status finish_current(optimizer *z) {
+  program *made;
+  clave_status st = draft_finish(z->d, &made);
+  draft_destroy(z->d);
+  z->d = NULL;
+  if (st) return st;
+  program_destroy(z->current);
+  z->current = made;
+  return NULL;
+}
+
 static clave_status run_pass(optimizer *z, const program_pass *pass, uint32_t *applied) {
-  draft *d;
-  program *made = NULL;
-  TRY(draft_create(current(z), z->data, &d));
-  *applied = pass->run(d, &z->env);
-  clave_status st = d->no_memory ? status_no_memory() : NULL;
-  if (!st && *applied) st = draft_finish(d, &made);
-  draft_destroy(d);
-  if (made) {
-    program_destroy(z->current);
-    z->current = made;
-  }
-  return st;
+  if (!z->d) TRY(draft_create(current(z), z->data, &z->d));
+  *applied = run_program_pass(pass, z->d, &z->env);
+  if (z->d->no_memory) return status_no_memory();
+  return *applied ? finish_current(z) : NULL;
 }
 
 /* Runs one and notes what it did. An error of memory ends it all, another leaves the program. */
 static clave_status try_pass(optimizer *z, size_t k, uint32_t *applied) {
   optimize_row *row = &z->report->rows[k];
-  uint64_t before = program_count_all_nodes(current(z));
+  uint64_t before = count_nodes(current(z));
   clave_status st = run_pass(z, &program_passes[k], applied);
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   if (st) {
@@ -76,7 +81,7 @@ static clave_status try_pass(optimizer *z, size_t k, uint32_t *applied) {
     return text_status(&row->refused);
   }
   row->applied += *applied;
-  row->removed += (int64_t)before - (int64_t)program_count_all_nodes(current(z));
+  row->removed += (int64_t)before - (int64_t)count_nodes(current(z));
   return NULL;
 }
 
@@ -93,20 +98,12 @@ static clave_status run_all(optimizer *z) {
   return NULL;
 }
 
-/* Nothing was rewritten: a copy. */
-static clave_status copy_program(optimizer *z) {
-  draft *d;
-  TRY(draft_create(z->given, z->data, &d));
-  clave_status st = draft_finish(d, &z->current);
-  draft_destroy(d);
-  return st;
-}
-
 static clave_status optimize(optimizer *z) {
   TRY(check_names(z->o));
   TRY(mem_pool_create(&z->data));
   TRY(run_all(z));
-  if (!z->current) TRY(copy_program(z));
+  if (!z->current && !z->d) TRY(draft_create(z->given, z->data, &z->d));
+  if (!z->current) TRY(finish_current(z)); /* nothing was rewritten: a copy */
   TRY(program_finish_copy(z->current, z->given));
   z->current->data = z->data;
   z->data = NULL;
@@ -133,6 +130,7 @@ clave_status program_optimize(const program *p, const optimize_options *o, progr
   *out = NULL;
   TRY(begin_report(report));
   clave_status st = optimize(&z);
+  draft_destroy(z.d);
   mem_pool_destroy(z.data);
   if (st) {
     program_destroy(z.current);

@@ -218,6 +218,11 @@ uint32_t draft_slot_new(draft *d, dtype type, const ir_int_or_vid *shape, int ra
   return add_slot(d, SLOT_TEMPORARY, type, shape, rank, name);
 }
 
+uint32_t draft_slot_like(draft *d, uint32_t like, const char *name) {
+  const ir_int_or_vids *shape = &d->slots[like].t.shape;
+  return draft_slot_new(d, draft_type(d, like), shape->items, (int)shape->count, name);
+}
+
 static bool is_taken(const draft *d, const char *name) {
   for (uint32_t i = 0; i < d->n_slots; i++)
     if (d->slots[i].kind == SLOT_CONSTANT && strcmp(d->slots[i].t.name, name) == 0) return true;
@@ -422,6 +427,40 @@ uint32_t draft_permute(draft *d, draft_node *before, uint32_t x, const int *dims
       order ? draft_slot_new(d, draft_type(d, x), shape, rank, before->ins.name) : IR_NONE;
   ir_permute *o = draft_add(d, before, IR_OP_PERMUTE);
   *o = (ir_permute){.x = x, .dims = {order, (uint32_t)rank}, .out = out};
+  draft_note(d, before);
+  return out;
+}
+
+/* The shape that n tensors broadcast to; its rank. */
+static int broadcast_shape(const draft *d, const uint32_t *xs, uint32_t n, ir_int_or_vid *shape) {
+  int rank = 0;
+  for (uint32_t k = 0; k < n; k++)
+    if (draft_rank(d, xs[k]) > rank) rank = draft_rank(d, xs[k]);
+  for (int i = 1; i <= rank; i++) {
+    shape[rank - i] = literal_size(1);
+    for (uint32_t k = 0; k < n; k++)
+      if (draft_rank(d, xs[k]) >= i && !size_is(draft_size(d, xs[k], -i), 1))
+        shape[rank - i] = *draft_dim(d, xs[k], -i);
+  }
+  return rank;
+}
+
+uint32_t draft_step(draft *d, draft_node *before, ir_step_kind kind, const uint32_t *xs,
+                    uint32_t n) {
+  if (d->no_memory) return IR_NONE;
+  ir_int_or_vid shape[MAX_RANK];
+  int rank = broadcast_shape(d, xs, n, shape);
+  uint32_t out = draft_slot_new(d, draft_type(d, xs[0]), shape, rank, before->ins.name);
+  uint32_t *inputs = draft_alloc(d, n, sizeof *inputs);
+  ir_step *s = draft_alloc(d, 1, sizeof *s);
+  ir_operand *o = draft_alloc(d, n, sizeof *o);
+  ir_elementwise *e = draft_add(d, before, IR_OP_ELEMENTWISE);
+  if (d->no_memory) return IR_NONE;
+  memcpy(inputs, xs, n * sizeof *inputs);
+  for (uint32_t k = 0; k < n; k++)
+    o[k] = (ir_operand){.source = IR_OPERAND_SOURCE_INPUT, .index = k};
+  *s = (ir_step){.kind = kind, .dtype = draft_type(d, xs[0]), .operands = {o, n}};
+  *e = (ir_elementwise){.inputs = {inputs, n}, .steps = {s, 1}, .out = out};
   draft_note(d, before);
   return out;
 }

@@ -90,6 +90,8 @@ bool draft_fixed(const draft *d, uint32_t tid, tensor *out);
 /* A temporary of this shape, which is copied. IR_NONE: no memory. */
 uint32_t draft_slot_new(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name);
+/* A temporary of another's dtype and shape. */
+uint32_t draft_slot_like(draft *d, uint32_t like, const char *name);
 /* A constant with these bytes, which are copied. */
 uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name, const void *bytes);
@@ -112,6 +114,9 @@ uint32_t draft_reshape(draft *d, draft_node *before, uint32_t x, const ir_int_or
                        int rank);
 uint32_t draft_expand(draft *d, draft_node *before, uint32_t x, const ir_int_or_vid *shape,
                       int rank);
+/* A step over n tensors of one dtype, whose shapes broadcast. */
+uint32_t draft_step(draft *d, draft_node *before, ir_step_kind kind, const uint32_t *xs,
+                    uint32_t n);
 uint32_t draft_permute(draft *d, draft_node *before, uint32_t x, const int *dims);
 
 /* ---------------------------------------------------------------- within the draft */

@@ -22,8 +22,7 @@ typedef struct finish {
 /* ---------------------------------------------------------------- outputs */
 
 static uint32_t copy_to_output(draft *d, uint32_t chain, uint32_t x, const char *name) {
-  const ir_int_or_vids *shape = &d->slots[x].t.shape;
-  uint32_t out = draft_slot_new(d, draft_type(d, x), shape->items, (int)shape->count, name);
+  uint32_t out = draft_slot_like(d, x, name);
   ir_copy *o = draft_insert(d, chain, NULL, name, IR_OP_COPY);
   *o = (ir_copy){.x = x, .out = out};
   draft_note_last(d, chain);

@@ -3,34 +3,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "interp/passes/match.h"
 #include "interp/passes/passes.h"
-
-static bool is_wide(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64; }
-
-/* The replacement: kind(x). */
-static uint32_t add_step(match *m, ir_step_kind kind, uint32_t x) {
-  draft *d = m->d;
-  const ir_int_or_vids *shape = &d->slots[m->out].t.shape;
-  uint32_t out = draft_slot_new(d, m->type, shape->items, (int)shape->count, m->root->ins.name);
-  uint32_t *inputs = draft_alloc(d, 1, sizeof *inputs);
-  ir_step *s = draft_alloc(d, 1, sizeof *s);
-  ir_operand *o = draft_alloc(d, 1, sizeof *o);
-  ir_elementwise *e = draft_add(d, m->root, IR_OP_ELEMENTWISE);
-  if (d->no_memory) return IR_NONE;
-  *inputs = x;
-  *o = (ir_operand){.source = IR_OPERAND_SOURCE_INPUT};
-  *s = (ir_step){.kind = kind, .dtype = m->type, .operands = {o, 1}};
-  *e = (ir_elementwise){.inputs = {inputs, 1}, .steps = {s, 1}, .out = out};
-  draft_note(d, m->root);
-  return out;
-}
 
 static bool finish(match *m, ir_step_kind kind, expr x, uint32_t *out) {
   if (x.kind != EXPR_TENSOR || draft_type(m->d, x.index) != m->type ||
       !draft_same_shape(m->d, x.index, m->out) || !match_is_closed(m))
     return false;
-  *out = add_step(m, kind, x.index);
+  *out = draft_step(m->d, m->root, kind, &x.index, 1);
   return true;
 }
 
@@ -92,9 +71,9 @@ static bool take_tanh(match *m, expr e, expr x) {
 
 /* x / 2 * (1 + erf(x / sqrt(2))), or with the tanh in its place; Hendrycks and Gimpel,
  * https://arxiv.org/abs/1606.08415. */
-static bool find_gelu(match *m, uint32_t *out) {
+bool find_gelu(match *m, uint32_t *out) {
   product p;
-  if (!is_wide(m->type) || m->root->ins.op_type != IR_OP_ELEMENTWISE) return false;
+  if (!is_wide_step(m)) return false;
   if (!take_product(m, tensor_expr(m->out), &p) || p.n_under || p.n_over != 2) return false;
   if (!close_numbers(p.coefficient, 0.5, m->type)) return false;
   int covered = m->n_inner;
@@ -106,11 +85,6 @@ static bool find_gelu(match *m, uint32_t *out) {
     if (take_tanh(m, inner, x)) return finish(m, IR_STEP_KIND_GELU_TANH, x, out);
   }
   return false;
-}
-
-uint32_t find_gelus(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find_gelu);
 }
 
 /* ---------------------------------------------------------------- SiLU */
@@ -138,15 +112,10 @@ static bool take_gate(match *m, const product *p, expr *x) {
   return false;
 }
 
-static bool find_silu(match *m, uint32_t *out) {
+bool find_silu(match *m, uint32_t *out) {
   product p;
   expr x;
-  if (!is_wide(m->type) || m->root->ins.op_type != IR_OP_ELEMENTWISE) return false;
+  if (!is_wide_step(m)) return false;
   if (!take_product(m, tensor_expr(m->out), &p) || p.coefficient != 1) return false;
   return (take_fraction(m, &p, &x) || take_gate(m, &p, &x)) && finish(m, IR_STEP_KIND_SILU, x, out);
-}
-
-uint32_t find_silus(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find_silu);
 }

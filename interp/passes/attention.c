@@ -242,7 +242,7 @@ static bool take_probabilities(match *m, uint32_t x, found_attention *f) {
 
 /* ---------------------------------------------------------------- the mask */
 
-static bool is_shared(const draft *d, uint32_t mask) {
+bool is_one_mask(const draft *d, uint32_t mask) {
   for (int i = 0; i < draft_rank(d, mask) - 2; i++)
     if (!size_is(draft_size(d, mask, i), 1)) return false;
   return true;
@@ -251,7 +251,7 @@ static bool is_shared(const draft *d, uint32_t mask) {
 /* Can a mask that was applied to scores of the leading sizes `at` be applied under `lead`? Those
  * are equal, or it is the same for all leading indices, or has an entry for each. */
 static bool can_view(const draft *d, uint32_t mask, uint32_t at, uint32_t lead) {
-  return draft_same_lead(d, at, lead) || is_shared(d, mask) ||
+  return draft_same_lead(d, at, lead) || is_one_mask(d, mask) ||
          same_size(draft_numel(d, mask, 2), draft_numel(d, lead, 2));
 }
 
@@ -320,7 +320,7 @@ static bool fits_together(const match *m, const found_attention *f) {
   return true;
 }
 
-static bool find(match *m, uint32_t *out) {
+bool find_attention(match *m, uint32_t *out) {
   const ir_matmul *o = m->root->ins.op;
   found_attention f = {.s = {.scale = 1, .condition = IR_NONE, .fill = -INFINITY}};
   if (m->root->ins.op_type != IR_OP_MATMUL || o->bias != IR_NONE || o->alpha != 1) return false;
@@ -334,9 +334,4 @@ static bool find(match *m, uint32_t *out) {
   if (!fits_together(m, &f) || !choose_mask(m, &f) || !match_is_closed(m)) return false;
   *out = add_attention(m, &f);
   return true;
-}
-
-uint32_t find_attention(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find);
 }

@@ -37,6 +37,8 @@ bool draft_same_lead(const draft *d, uint32_t a, uint32_t b);   /* all sizes but
 bool draft_same_matrix(const draft *d, uint32_t a, uint32_t b); /* the last two sizes */
 /* Comes x to the leading sizes of `lead` by a reshape, or has it those already, or 1 for some? */
 bool lead_fits(const draft *d, uint32_t x, uint32_t lead);
+/* Are all its leading sizes 1: is it the same for all heads of the whole batch? */
+bool is_one_mask(const draft *d, uint32_t mask);
 /* y (B, G, L, D) of x (B, G n, L, D) that repeats each head of y n times; IR_NONE. */
 uint32_t ungrouped(const draft *d, uint32_t x);
 

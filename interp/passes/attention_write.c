@@ -121,17 +121,11 @@ static uint32_t transposed(match *m, uint32_t kt, uint32_t lead) {
 
 /* ---------------------------------------------------------------- masks */
 
-static bool is_one_everywhere(const draft *d, uint32_t mask) {
-  for (int i = 0; i < draft_rank(d, mask) - 2; i++)
-    if (!size_is(draft_size(d, mask, i), 1)) return false;
-  return true;
-}
-
 /* The mask as one for scores of the leading sizes `lead`. */
 static uint32_t viewed(match *m, uint32_t mask, uint32_t at, uint32_t lead) {
   const draft *d = m->d;
   ir_int_or_vid shape[MAX_RANK];
-  bool shared = is_one_everywhere(d, mask);
+  bool shared = is_one_mask(d, mask);
   if (draft_same_lead(d, at, lead) || (shared && draft_rank(d, mask) <= draft_rank(d, lead)))
     return mask;
   int rank = joined_shape(d, lead, mask, shape);
@@ -139,40 +133,12 @@ static uint32_t viewed(match *m, uint32_t mask, uint32_t at, uint32_t lead) {
   return draft_reshape(m->d, m->root, mask, shape, rank);
 }
 
-/* An elementwise node of one step over one or two tensors, whose shapes broadcast. */
-static uint32_t add_step(match *m, ir_step_kind kind, uint32_t a, uint32_t b) {
-  draft *d = m->d;
-  if (d->no_memory || a == IR_NONE) return IR_NONE;
-  uint32_t n = b == IR_NONE ? 1 : 2;
-  const uint32_t xs[2] = {a, b};
-  int rank = draft_rank(d, a);
-  if (n == 2 && draft_rank(d, b) > rank) rank = draft_rank(d, b);
-  ir_int_or_vid shape[MAX_RANK];
-  for (int i = 1; i <= rank; i++) {
-    shape[rank - i] = literal_size(1);
-    for (uint32_t k = 0; k < n; k++)
-      if (draft_rank(d, xs[k]) >= i && !size_is(draft_size(d, xs[k], -i), 1))
-        shape[rank - i] = *draft_dim(d, xs[k], -i);
-  }
-  uint32_t out = draft_slot_new(d, draft_type(d, a), shape, rank, m->root->ins.name);
-  uint32_t *inputs = draft_alloc(d, 2, sizeof *inputs);
-  ir_step *s = draft_alloc(d, 1, sizeof *s);
-  ir_operand *o = draft_alloc(d, 2, sizeof *o);
-  ir_elementwise *e = draft_add(d, m->root, IR_OP_ELEMENTWISE);
-  if (d->no_memory) return IR_NONE;
-  memcpy(inputs, xs, n * sizeof *inputs);
-  for (uint32_t k = 0; k < n; k++) o[k] = (ir_operand){.index = k};
-  *s = (ir_step){.kind = kind, .dtype = draft_type(d, a), .operands = {o, n}};
-  *e = (ir_elementwise){.inputs = {inputs, n}, .steps = {s, 1}, .out = out};
-  draft_note(d, m->root);
-  return out;
-}
-
 static uint32_t sum_of_added(match *m, const found_attention *f) {
-  uint32_t total = viewed(m, f->s.added[0], f->s.added_at[0], f->probabilities);
-  for (int i = 1; i < f->s.n_added && total != IR_NONE; i++)
-    total = add_step(m, IR_STEP_KIND_ADD, total,
-                     viewed(m, f->s.added[i], f->s.added_at[i], f->probabilities));
+  uint32_t total = IR_NONE;
+  for (int i = 0; i < f->s.n_added && !m->d->no_memory; i++) {
+    uint32_t next = viewed(m, f->s.added[i], f->s.added_at[i], f->probabilities);
+    total = i ? draft_step(m->d, m->root, IR_STEP_KIND_ADD, (uint32_t[]){total, next}, 2) : next;
+  }
   return total;
 }
 
@@ -212,7 +178,7 @@ static uint32_t add_mask(match *m, const found_attention *f) {
       return IR_NONE;
     case MASK_CONDITION:
       mask = viewed(m, f->s.condition, f->s.condition_at, f->probabilities);
-      return f->s.hides ? add_step(m, IR_STEP_KIND_LOGICAL_NOT, mask, IR_NONE) : mask;
+      return f->s.hides ? draft_step(m->d, m->root, IR_STEP_KIND_LOGICAL_NOT, &mask, 1) : mask;
     case MASK_SEEN:
       return draft_type(m->d, f->seen) == DTYPE_BOOL ? f->seen : seen_constant(m, f->seen);
     default:
@@ -262,8 +228,7 @@ uint32_t add_attention(match *m, const found_attention *f) {
 /* The op with other operands: a new one, like this. */
 static uint32_t add_like(match *m, const ir_attention *like) {
   draft *d = m->d;
-  const ir_int_or_vids *shape = &d->slots[m->out].t.shape;
-  uint32_t out = draft_slot_new(d, m->type, shape->items, (int)shape->count, m->root->ins.name);
+  uint32_t out = draft_slot_like(d, m->out, m->root->ins.name);
   ir_attention *o = draft_add(d, m->root, IR_OP_ATTENTION);
   *o = *like;
   o->out = out;
@@ -272,7 +237,7 @@ static uint32_t add_like(match *m, const ir_attention *like) {
 }
 
 /* Attention over repeated key and value heads reads the heads themselves. */
-static bool find_repeated(match *m, uint32_t *out) {
+bool find_repeated_heads(match *m, uint32_t *out) {
   if (m->root->ins.op_type != IR_OP_ATTENTION) return false;
   ir_attention o = *(const ir_attention *)m->root->ins.op;
   uint32_t k = ungrouped(m->d, o.k), v = ungrouped(m->d, o.v);
@@ -282,11 +247,6 @@ static bool find_repeated(match *m, uint32_t *out) {
   o.v = v;
   *out = add_like(m, &o);
   return true;
-}
-
-uint32_t group_heads(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find_repeated);
 }
 
 /* true: attend; of floats 0 is added. */
@@ -304,7 +264,7 @@ static bool is_causal(const draft *d, const ir_attention *o) {
 }
 
 /* A constant mask that hides nothing goes, one that hides later keys becomes the causal flag. */
-static bool find_simple_mask(match *m, uint32_t *out) {
+bool find_simple_mask(match *m, uint32_t *out) {
   if (m->root->ins.op_type != IR_OP_ATTENTION) return false;
   ir_attention o = *(const ir_attention *)m->root->ins.op;
   if (o.mask == IR_NONE || o.causal || o.masked.present) return false;
@@ -314,9 +274,4 @@ static bool find_simple_mask(match *m, uint32_t *out) {
   o.causal = !plain;
   *out = add_like(m, &o);
   return true;
-}
-
-uint32_t simplify_masks(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find_simple_mask);
 }

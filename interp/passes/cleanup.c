@@ -1,7 +1,6 @@
 /* Dead code, and casts that cancel. */
 #include <string.h>
 
-#include "interp/passes/match.h"
 #include "interp/passes/passes.h"
 
 /* ---------------------------------------------------------------- dead code */

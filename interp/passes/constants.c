@@ -1,10 +1,10 @@
 /* What depends on constants alone is computed once, by the CPU backend, unless that would make a
  * large tensor of small ones. Views of a constant stay views; what is one number in all elements
  * becomes an immediate of the elementwise nodes that read it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/passes/match.h"
 #include "interp/passes/passes.h"
 
 enum {
@@ -86,7 +86,7 @@ static void find_known(folding *f) {
 
 /* ---------------------------------------------------------------- what is computed */
 
-static bool stays_view(const folding *f, const draft_node *n, uint64_t bytes) {
+static bool stays_view(const draft_node *n, uint64_t bytes) {
   switch (n->ins.op_type) {
     case IR_OP_RESHAPE:
     case IR_OP_PERMUTE:
@@ -95,7 +95,7 @@ static bool stays_view(const folding *f, const draft_node *n, uint64_t bytes) {
     case IR_OP_COPY:
       return true;
     default:
-      return op_table[n->ins.op_type].is_view && bytes > TINY && f->d;
+      return op_table[n->ins.op_type].is_view && bytes > TINY;
   }
 }
 
@@ -103,7 +103,7 @@ static bool is_worth_it(const folding *f, const draft_node *n) {
   for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
     if (!(i.o.flags & IR_OUT)) continue;
     uint64_t bytes = bytes_of(f->d, i.o.tid), given = f->given[i.o.tid];
-    if (stays_view(f, n, bytes) || (bytes > given && (bytes > SMALL || f->narrow[i.o.tid])))
+    if (stays_view(n, bytes) || (bytes > given && (bytes > SMALL || f->narrow[i.o.tid])))
       return false;
   }
   return true;
@@ -148,9 +148,8 @@ static void choose(folding *f) {
 /* ---------------------------------------------------------------- replacing */
 
 static uint32_t add_full(draft *d, draft_node *before, uint32_t like, const void *element) {
-  const ir_int_or_vids *shape = &d->slots[like].t.shape;
   dtype type = draft_type(d, like);
-  uint32_t out = draft_slot_new(d, type, shape->items, (int)shape->count, before->ins.name);
+  uint32_t out = draft_slot_like(d, like, before->ins.name);
   ir_full *o = draft_add(d, before, IR_OP_FULL);
   o->out = out;
   if (dtype_is_float(type)) {
@@ -164,21 +163,14 @@ static uint32_t add_full(draft *d, draft_node *before, uint32_t like, const void
   return out;
 }
 
-/* Are all elements the same bits, and no NaN? */
-static bool is_uniform(const tensor *t, const void *data) {
-  size_t size = dtype_size(t->type);
-  int64_t n = tensor_numel(t);
-  for (int64_t i = 1; i < n; i++)
-    if (memcmp(data, (const char *)data + (size_t)i * size, size) != 0) return false;
-  double first = n ? element_of(t->type, data, 0) : 0;
-  return n > 0 && first == first;
+/* Are all elements the same number, and no NaN? */
+static bool is_one_number(const tensor *t, const void *data) {
+  return is_uniform(t, data) && !isnan(element_of(t->type, data, 0));
 }
 
 /* What a method or a body gives is written by an instruction. */
 static uint32_t add_copy(draft *d, draft_node *before, uint32_t x) {
-  const ir_int_or_vids *shape = &d->slots[x].t.shape;
-  uint32_t out =
-      draft_slot_new(d, draft_type(d, x), shape->items, (int)shape->count, before->ins.name);
+  uint32_t out = draft_slot_like(d, x, before->ins.name);
   ir_copy *o = draft_add(d, before, IR_OP_COPY);
   *o = (ir_copy){.x = x, .out = out};
   draft_note(d, before);
@@ -191,7 +183,7 @@ static bool replace_slot(folding *f, uint32_t tid, const void *data) {
   draft_node *n = d->slots[tid].writer;
   if (!n || !draft_fixed(d, tid, &t)) return false;
   const ir_int_or_vids *shape = &d->slots[tid].t.shape;
-  uint32_t to = is_uniform(&t, data)
+  uint32_t to = is_one_number(&t, data)
                     ? add_full(d, n, tid, data)
                     : draft_constant(d, t.type, shape->items, t.rank, n->ins.name, data);
   if (to != IR_NONE && !draft_can_stand_for(d, to, tid)) to = add_copy(d, n, to);
@@ -287,9 +279,7 @@ static void renumber_input(ir_operand *o, uint32_t i, ir_operand value) {
 /* The node with input i as an immediate: a new one, which takes over the steps. */
 static void write_immediate(draft *d, draft_node *n, uint32_t i, ir_operand value) {
   const ir_elementwise *e = n->ins.op;
-  const ir_int_or_vids *shape = &d->slots[e->out].t.shape;
-  uint32_t out =
-      draft_slot_new(d, draft_type(d, e->out), shape->items, (int)shape->count, n->ins.name);
+  uint32_t out = draft_slot_like(d, e->out, n->ins.name);
   uint32_t *inputs = draft_alloc(d, e->inputs.count, sizeof *inputs), count = 0;
   ir_elementwise *made = draft_add(d, n, IR_OP_ELEMENTWISE);
   if (d->no_memory) return;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/passes/match.h"
 #include "interp/passes/passes.h"
 #include "serialize/fields.h"
 

@@ -209,9 +209,9 @@ bool take_square(match *m, expr e, expr *y) {
     *y = args[0];
     return same_expr(args[0], args[1]);
   }
+  if (!take_step(m, e, IR_STEP_KIND_POW, args)) return false;
   *y = args[0];
-  return take_step(m, e, IR_STEP_KIND_POW, args) && expr_number(m->d, args[1], &n) && n == 2 &&
-         (*y = args[0], true);
+  return expr_number(m->d, args[1], &n) && n == 2;
 }
 
 /* ---------------------------------------------------------------- means */
@@ -253,11 +253,10 @@ bool take_mean(match *m, expr e, uint32_t *y, unsigned *axes) {
 static bool take_root(match *m, expr e, expr *y) {
   expr args[MAX_STEP_ARITY];
   double n;
-  bool good =
-      take_step(m, e, IR_STEP_KIND_SQRT, args) ||
-      (take_step(m, e, IR_STEP_KIND_POW, args) && expr_number(m->d, args[1], &n) && n == 0.5);
+  bool is_root = take_step(m, e, IR_STEP_KIND_SQRT, args);
+  if (!is_root && !take_step(m, e, IR_STEP_KIND_POW, args)) return false;
   *y = args[0];
-  return good;
+  return is_root || (expr_number(m->d, args[1], &n) && n == 0.5);
 }
 
 /* e = 1 / sqrt(y). */
@@ -332,14 +331,19 @@ double element_of(dtype t, const void *data, int64_t i) {
   }
 }
 
+bool is_uniform(const tensor *t, const void *data) {
+  size_t size = dtype_size(t->type);
+  int64_t n = tensor_numel(t);
+  for (int64_t i = 1; i < n; i++)
+    if (memcmp(data, (const char *)data + (size_t)i * size, size) != 0) return false;
+  return n > 0;
+}
+
 static bool uniform_constant(const draft *d, uint32_t x, double *out) {
   tensor t;
   const draft_slot *s = &d->slots[x];
-  if (s->kind != SLOT_CONSTANT || !s->data || !draft_fixed(d, x, &t)) return false;
-  size_t size = dtype_size(t.type);
-  int64_t n = tensor_numel(&t);
-  for (int64_t i = 1; i < n; i++)
-    if (memcmp(s->data, (const char *)s->data + (size_t)i * size, size) != 0) return false;
+  if (s->kind != SLOT_CONSTANT || !s->data || !draft_fixed(d, x, &t) || !is_uniform(&t, s->data))
+    return false;
   *out = element_of(t.type, s->data, 0);
   return true;
 }

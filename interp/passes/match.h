@@ -32,6 +32,11 @@ typedef bool (*pattern)(match *m, uint32_t *out);
 /* Tries a pattern at every node from the last to the first; how often it applied. */
 uint32_t apply_pattern(draft *d, pattern find);
 
+/* Is the root elementwise, in f32 or f64? */
+static inline bool is_wide_step(const match *m) {
+  bool wide = m->type == DTYPE_F32 || m->type == DTYPE_F64;
+  return wide && m->root->ins.op_type == IR_OP_ELEMENTWISE;
+}
 /* Notes that the pattern covers this node; false: it covers too many. */
 bool match_covers(match *m, draft_node *n);
 /* Does nothing outside read what the pattern covers, but for the root's result? */
@@ -82,6 +87,8 @@ bool uniform_value(const draft *d, uint32_t x, double *out);
 uint32_t constant_behind(const draft *d, uint32_t x);
 /* An element as a number. */
 double element_of(dtype t, const void *data, int64_t i);
+/* Has it elements, all of the same bits? */
+bool is_uniform(const tensor *t, const void *data);
 /* The axes of a reduction as bits. */
 bool reduce_axes(const draft *d, const ir_reduce *r, unsigned *axes);
 /* What a node that only casts or copies, element by element, casts; IR_NONE: it does something

@@ -6,10 +6,7 @@
  * well), and the multiplication stays. */
 #include <string.h>
 
-#include "interp/passes/match.h"
 #include "interp/passes/passes.h"
-
-static bool is_wide(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64; }
 
 /* How many axes these are, if they are x's last ones and of known sizes; else 0. */
 static int normalized_axes(const draft *d, uint32_t x, unsigned axes) {
@@ -60,16 +57,10 @@ static bool is_norm_of(const match *m, uint32_t x, double eps) {
   return eps >= 0 && draft_type(m->d, x) == m->type && draft_same_shape(m->d, x, m->out);
 }
 
-/* A slot like x of the root's name. */
-static uint32_t result_like(match *m, uint32_t x) {
-  const ir_int_or_vids *shape = &m->d->slots[x].t.shape;
-  return draft_slot_new(m->d, m->type, shape->items, (int)shape->count, m->root->ins.name);
-}
-
 /* ---------------------------------------------------------------- RMS norm */
 
 static uint32_t add_rms_norm(match *m, uint32_t x, uint32_t weight, int n, double eps) {
-  uint32_t w = parameter(m, weight, x, n), out = result_like(m, x);
+  uint32_t w = parameter(m, weight, x, n), out = draft_slot_like(m->d, x, m->root->ins.name);
   ir_rms_norm *o = draft_add(m->d, m->root, IR_OP_RMS_NORM);
   *o = (ir_rms_norm){.x = x, .weight = w, .n_axes = n, .eps = eps, .out = out};
   draft_note(m->d, m->root);
@@ -94,21 +85,16 @@ static bool find_rms_of(match *m, expr y, const expr *rest, int n_rest, uint32_t
 }
 
 /* x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich, https://arxiv.org/abs/1910.07467. */
-static bool find_rms_norm(match *m, uint32_t *out) {
+bool find_rms_norm(match *m, uint32_t *out) {
   product p;
   expr y, rest[MAX_FACTORS];
   int n_rest;
-  if (!is_wide(m->type) || m->root->ins.op_type != IR_OP_ELEMENTWISE) return false;
+  if (!is_wide_step(m)) return false;
   if (!take_product(m, tensor_expr(m->out), &p) || p.coefficient != 1) return false;
   int covered = m->n_inner;
   for (int k = 0; take_inverse_root(m, &p, k, &y, rest, &n_rest); k++, m->n_inner = covered)
     if (find_rms_of(m, y, rest, n_rest, out)) return true;
   return false;
-}
-
-uint32_t find_rms_norms(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find_rms_norm);
 }
 
 /* ---------------------------------------------------------------- layer norm */
@@ -139,7 +125,8 @@ static bool take_variance(match *m, expr e, uint32_t *x, unsigned *axes) {
 
 static uint32_t add_layer_norm(match *m, uint32_t x, uint32_t weight, uint32_t bias, int n,
                                double eps) {
-  uint32_t w = parameter(m, weight, x, n), b = parameter(m, bias, x, n), out = result_like(m, x);
+  uint32_t w = parameter(m, weight, x, n), b = parameter(m, bias, x, n),
+           out = draft_slot_like(m->d, x, m->root->ins.name);
   ir_layer_norm *o = draft_add(m->d, m->root, IR_OP_LAYER_NORM);
   *o = (ir_layer_norm){.x = x, .weight = w, .bias = b, .n_axes = n, .eps = eps, .out = out};
   draft_note(m->d, m->root);
@@ -194,19 +181,14 @@ static bool find_scaled(match *m, expr scaled, expr bias, uint32_t *out) {
 
 /* (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; Ba et al., https://arxiv.org/abs/1607.06450.
  */
-static bool find_layer_norm(match *m, uint32_t *out) {
+bool find_layer_norm(match *m, uint32_t *out) {
   expr args[MAX_STEP_ARITY], root = tensor_expr(m->out), none = {.kind = EXPR_NUMBER};
-  if (!is_wide(m->type) || m->root->ins.op_type != IR_OP_ELEMENTWISE) return false;
+  if (!is_wide_step(m)) return false;
   if (!take_step(m, root, IR_STEP_KIND_ADD, args)) return find_scaled(m, root, none, out);
   int covered = m->n_inner;
   for (int i = 0; i < 2; i++, m->n_inner = covered)
     if (args[1 - i].kind == EXPR_TENSOR && find_scaled(m, args[i], args[1 - i], out)) return true;
   return false;
-}
-
-uint32_t find_layer_norms(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find_layer_norm);
 }
 
 /* ---------------------------------------------------------------- norms in 16 bits */
@@ -245,7 +227,7 @@ static bool find_narrow_layer(match *m, const ir_layer_norm *norm, uint32_t *out
 
 /* A norm in f32 of a widened x whose result is narrowed again: 16-bit norms compute in f32 and
  * round once. */
-static bool find_norm_in_16_bits(match *m, uint32_t *out) {
+bool find_norm_in_16_bits(match *m, uint32_t *out) {
   if (m->type != DTYPE_F16 && m->type != DTYPE_BF16) return false;
   uint32_t wide = cast_of(m->d, m->out);
   if (wide == IR_NONE || draft_type(m->d, wide) != DTYPE_F32) return false;
@@ -253,9 +235,4 @@ static bool find_norm_in_16_bits(match *m, uint32_t *out) {
   const ir_layer_norm *layer = draft_op(m->d, wide, IR_OP_LAYER_NORM);
   if ((!rms && !layer) || !match_covers(m, m->d->slots[wide].writer)) return false;
   return rms ? find_narrow_rms(m, rms, out) : find_narrow_layer(m, layer, out);
-}
-
-uint32_t find_norms_in_16_bits(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find_norm_in_16_bits);
 }

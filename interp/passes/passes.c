@@ -3,23 +3,29 @@
 
 /* Layer norms before RMS norms: what is left of one without its mean is the other. */
 const program_pass program_passes[] = {
-    {"dead_code", "all results", remove_dead_code},
-    {"cast", "all bits: only what holds every value is cast to and back", cancel_casts},
-    {"view", "all bits", fold_views},
-    {"constant", "what the CPU backend computes", fold_constants},
-    {"number", "all bits", fold_numbers},
-    {"gelu", "all but the last places of f32 and f64", find_gelus},
-    {"silu", "all but the last places of f32 and f64", find_silus},
-    {"rope", "all but the last places: each sum of two products is rounded once", find_ropes},
-    {"layer_norm", "all but the order of a sum, in f32 and f64", find_layer_norms},
-    {"rms_norm", "all but the order of a sum, in f32 and f64", find_rms_norms},
-    {"norm_in_16_bits", "all but the order of a sum", find_norms_in_16_bits},
-    {"attention", "all but 16-bit roundings of scores and probabilities", find_attention},
-    {"grouped_attention", "all bits: repeated heads are read where they are", group_heads},
-    {"attention_mask", "all bits: a mask that hides nothing, or later keys alone", simplify_masks},
-    {"equal", "all bits: what is computed twice is computed once", join_equal},
+    {"dead_code", "all results", NULL, remove_dead_code},
+    {"cast", "all bits: only what holds every value is cast to and back", NULL, cancel_casts},
+    {"view", "all bits", NULL, fold_views},
+    {"constant", "what the CPU backend computes", NULL, fold_constants},
+    {"number", "all bits", NULL, fold_numbers},
+    {"gelu", "all but the last places of f32 and f64", find_gelu, NULL},
+    {"silu", "all but the last places of f32 and f64", find_silu, NULL},
+    {"rope", "all but the last places: each sum of two products is rounded once", find_rope, NULL},
+    {"layer_norm", "all but the order of a sum, in f32 and f64", find_layer_norm, NULL},
+    {"rms_norm", "all but the order of a sum, in f32 and f64", find_rms_norm, NULL},
+    {"norm_in_16_bits", "all but the order of a sum", find_norm_in_16_bits, NULL},
+    {"attention", "all but 16-bit roundings of scores and probabilities", find_attention, NULL},
+    {"grouped_attention", "all bits: repeated heads are read where they are", find_repeated_heads,
+     NULL},
+    {"attention_mask", "all bits: a mask that hides nothing, or later keys alone", find_simple_mask,
+     NULL},
+    {"equal", "all bits: what is computed twice is computed once", NULL, join_equal},
 };
 const size_t n_program_passes = sizeof program_passes / sizeof program_passes[0];
+
+uint32_t run_program_pass(const program_pass *p, draft *d, const pass_env *env) {
+  return p->find ? apply_pattern(d, p->find) : p->run(d, env);
+}
 
 static const struct {
   const char *name;

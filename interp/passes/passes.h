@@ -3,8 +3,8 @@
 /* Passes rewrite programs. Those that no device matters to work on a draft of the whole program,
  * when it is exported or optimised; the others on a method's graph, before it is placed on devices.
  * To add one: its function here, and a row in passes.c. */
-#include "interp/graph/draft.h"
 #include "interp/graph/graph.h"
+#include "interp/passes/match.h"
 
 /* ---------------------------------------------------------------- of a program */
 
@@ -18,10 +18,13 @@ typedef struct pass_env {
 typedef struct program_pass {
   const char *name;
   const char *keeps;                              /* what a result may differ by, in a line */
+  pattern find;                                   /* tried at every node; NULL: `run` is it */
   uint32_t (*run)(draft *d, const pass_env *env); /* how often it applied */
 } program_pass;
 extern const program_pass program_passes[];
 extern const size_t n_program_passes;
+/* How often the pass applied. */
+uint32_t run_program_pass(const program_pass *p, draft *d, const pass_env *env);
 
 /* ---- cleanup.c ---- */
 uint32_t remove_dead_code(draft *d, const pass_env *env);
@@ -34,19 +37,18 @@ uint32_t fold_views(draft *d, const pass_env *env);
 uint32_t fold_constants(draft *d, const pass_env *env);
 uint32_t fold_numbers(draft *d, const pass_env *env);
 /* ---- activation.c ---- */
-uint32_t find_gelus(draft *d, const pass_env *env);
-uint32_t find_silus(draft *d, const pass_env *env);
+bool find_gelu(match *m, uint32_t *out);
+bool find_silu(match *m, uint32_t *out);
 /* ---- rope.c ---- */
-uint32_t find_ropes(draft *d, const pass_env *env);
-
+bool find_rope(match *m, uint32_t *out);
 /* ---- norm.c ---- */
-uint32_t find_layer_norms(draft *d, const pass_env *env);
-uint32_t find_rms_norms(draft *d, const pass_env *env);
-uint32_t find_norms_in_16_bits(draft *d, const pass_env *env);
-/* ---- attention.c, attention_mask.c ---- */
-uint32_t find_attention(draft *d, const pass_env *env);
-uint32_t group_heads(draft *d, const pass_env *env);
-uint32_t simplify_masks(draft *d, const pass_env *env);
+bool find_layer_norm(match *m, uint32_t *out);
+bool find_rms_norm(match *m, uint32_t *out);
+bool find_norm_in_16_bits(match *m, uint32_t *out);
+/* ---- attention.c, attention_write.c ---- */
+bool find_attention(match *m, uint32_t *out);
+bool find_repeated_heads(match *m, uint32_t *out);
+bool find_simple_mask(match *m, uint32_t *out);
 
 /* ---------------------------------------------------------------- of a method's graph */
 

@@ -6,7 +6,6 @@
  * and 2k + 1 of a tensor whose last axis is even. */
 #include <string.h>
 
-#include "interp/passes/match.h"
 #include "interp/passes/passes.h"
 #include "ops/ops.h"
 
@@ -322,8 +321,7 @@ static uint32_t add_table(match *m, const rotation *r, uint32_t table) {
 
 static uint32_t add_rope(match *m, const rotation *r, uint32_t x, uint32_t cos, uint32_t sin) {
   draft *d = m->d;
-  const ir_int_or_vids *shape = &d->slots[x].t.shape;
-  uint32_t out = draft_slot_new(d, m->type, shape->items, (int)shape->count, m->root->ins.name);
+  uint32_t out = draft_slot_like(d, x, m->root->ins.name);
   ir_rope *o = draft_add(d, m->root, IR_OP_ROPE);
   *o = (ir_rope){.x = x, .cos = cos, .sin = sin, .interleaved = r->interleaved, .out = out};
   draft_note(d, m->root);
@@ -459,12 +457,7 @@ static bool find_joined(match *m, uint32_t *out) {
          finish(m, &r, out);
 }
 
-static bool find_rope(match *m, uint32_t *out) {
+bool find_rope(match *m, uint32_t *out) {
   if (!dtype_is_float(m->type)) return false;
   return m->root->ins.op_type == IR_OP_CAT ? find_joined(m, out) : find_sum(m, out);
-}
-
-uint32_t find_ropes(draft *d, const pass_env *env) {
-  (void)env;
-  return apply_pattern(d, find_rope);
 }

@@ -2,7 +2,6 @@
  * that are 1; copies and views that change nothing go. */
 #include <string.h>
 
-#include "interp/passes/match.h"
 #include "interp/passes/passes.h"
 
 /* x under the node's own shape: x itself where that is its shape. */

@@ -247,7 +247,7 @@ class _Method:
         for node, spec in placeholders:
             if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 if node.meta["val"].is_complex() and not node.users:
-                    continue  # patterns may have made pairs of real numbers of it
+                    continue  # a constant that nothing reads is no reason to refuse
                 self.values[node] = self.shared.tensor(self.program, spec)
             elif spec.kind == InputKind.TOKEN:
                 self.values[node] = None  # orders effects; an op that has one is refused by its own name

@@ -82,9 +82,9 @@ def _as_it_is(model: torch.nn.Module) -> Iterator[None]:
         yield
     finally:
         for module, attributes, buffers in kept:
-            for now, before in ((module.__dict__, attributes), (module._buffers, buffers)):
-                now.clear()
-                now.update(before)
+            for current, before in ((module.__dict__, attributes), (module._buffers, buffers)):
+                current.clear()
+                current.update(before)
 
 
 @dataclass(frozen=True)

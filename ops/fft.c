@@ -29,6 +29,8 @@ static clave_status check_sizes(ir_fft_kind kind, int64_t x, int64_t out) {
   bool to_real = kind == IR_FFT_KIND_TO_REAL;
   int64_t n = to_real ? out : x, other = to_real ? x : out;
   if (n == 0) return INVALID("a transform of 0 points, expected at least 1");
+  if (n >= FFT_TOO_MANY)
+    return UNSUPPORTED("a transform of %lld points, at most 2^32 - 1", (long long)n);
   bool whole = dim_matches(other, n) && !to_real;
   bool half = dim_matches(other, half_of(n)) && kind != IR_FFT_KIND_COMPLEX;
   if (whole || half) return NULL;

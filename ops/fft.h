@@ -5,6 +5,7 @@
 
 /* What transforms are made of: a length is a product of these, or goes to a power of two. */
 enum { FFT_RADICES = 7, FFT_MAX_PASSES = 64 };
+#define FFT_TOO_MANY (INT64_C(1) << 32) /* points of a transform */
 extern const int fft_radices[FFT_RADICES];
 
 /* A transform of `length` in passes, each of one radix; their product is the length. */

@@ -13,6 +13,7 @@ static const klinalg_kind kinds[] = {
 clave_status cpu_linalg(cpu_recorder *r, const node *n) {
   linalg_form f;
   describe_linalg(n, &f);
+  if (f.batches == 0) return NULL;
   return cpu_launch(r, linalg,
                     &(linalg_args){.kind = kinds[f.kind],
                                    .upper = f.upper,
@@ -29,6 +30,7 @@ clave_status cpu_linalg(cpu_recorder *r, const node *n) {
 clave_status cpu_triangular_solve(cpu_recorder *r, const node *n) {
   triangular_solve_form f;
   describe_triangular_solve(n, &f);
+  if (f.batches == 0) return NULL;
   return cpu_launch(r, triangular_solve,
                     &(triangular_solve_args){.a = cpu_operand(r, f.a),
                                              .b = cpu_operand(r, f.b),

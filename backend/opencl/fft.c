@@ -38,7 +38,6 @@ static int64_t count_items(const transforming *t) {
 static clave_status lay_out(transforming *t) {
   const fft_form *f = &t->f;
   int64_t length = f->plan.length, reals = 0;
-  if (f->n >= INT64_C(1) << 32) return UNSUPPORTED("a transform of 2^32 points or more");
   split_rows(f->rows, 2, t->kept, t->over);
   t->n_passes = fft_passes(&f->plan, t->radices);
   t->items = count_items(t);

@@ -20,6 +20,7 @@ static const double coefficients[] = {64764752532480000.0,
                                       182.0,
                                       1.0};
 static const double largest_norm = 5.371920351148152; /* that the approximant takes */
+enum { MOST_SQUARINGS = 1023 };                       /* of the largest double */
 
 size_t matrix_exp_work(int64_t n) { return (size_t)(6 * n * n); }
 
@@ -103,7 +104,7 @@ void matrix_exp(double *x, int64_t n, double *work) {
   }
   int squarings = 0;
   double norm = norm_1(x, n);
-  if (norm > largest_norm) squarings = (int)ceil(log2(norm / largest_norm));
+  if (norm > largest_norm) squarings = (int)fmin(ceil(log2(norm / largest_norm)), MOST_SQUARINGS);
   for (int64_t i = 0; i < size; i++) x[i] = ldexp(x[i], -squarings);
   approximate(x, n, work);
   for (int s = 0; s < squarings; s++) {

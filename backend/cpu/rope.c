@@ -13,7 +13,7 @@ clave_status cpu_rope(cpu_recorder *r, const node *n) {
                                  .sin = cpu_operand(r, f.sin),
                                  .out = cpu_operand(r, f.out),
                                  .n_rows = f.n_rows,
-                                 .length = f.length,
+                                 .n_angles = f.n_angles,
                                  .n_heads = f.n_heads,
                                  .n_pairs = f.n_pairs,
                                  .interleaved = f.interleaved});

@@ -26,7 +26,7 @@ clave_status opencl_rope(cl_recorder *s, const node *n) {
                                .strides = strides_arg(&f.rows),
                                .items = items,
                                .n_heads = f.n_heads,
-                               .length = f.length,
+                               .n_angles = f.n_angles,
                                .n_pairs = f.n_pairs});
   return launch_loops(&l, items, 1, 2 * min_i64(f.n_pairs, chunk));
 }

@@ -19,7 +19,8 @@ typedef struct rotation {
   uint32_t cos, sin; /* they broadcast to that shape */
   bool doubled;      /* their last axis is 2 n_pairs, too; else n_pairs */
   bool interleaved;
-  int axis; /* of the length: -2 or -3 */
+  int axis;   /* of the length: -2 or -3 */
+  int n_lead; /* how many dimensions ahead of length and heads the tables have, too */
 } rotation;
 
 /* ---------------------------------------------------------------- sizes */
@@ -244,18 +245,28 @@ static extent table_size(const draft *d, uint32_t table, int axis) {
   return draft_rank(d, table) < -axis ? size_literal(1) : draft_size(d, table, axis);
 }
 
-/* Do the table's rows lie along this axis of x, and is it 1 along the others? */
+/* Do the table's rows lie along this one of the axes -2 and -3 of x, and is it 1 along the other?
+ */
 static bool lies_along(const draft *d, uint32_t table, uint32_t x, int axis) {
-  for (int i = -2; i >= -draft_rank(d, x); i--) {
-    extent n = table_size(d, table, i);
-    if (i == axis ? !same_size(n, draft_size(d, x, i)) : !size_is(n, 1)) return false;
-  }
-  return true;
+  return same_size(table_size(d, table, axis), draft_size(d, x, axis)) &&
+         size_is(table_size(d, table, -5 - axis), 1);
+}
+
+/* How many dimensions ahead of length and heads the table has, of x's sizes; -1: others. */
+static int lead_of(const draft *d, uint32_t table, uint32_t x) {
+  int n = 0;
+  for (int i = -4; i >= -draft_rank(d, table); i--)
+    if (!size_is(table_size(d, table, i), 1)) n = -3 - i;
+  for (int i = 1; i <= n; i++)
+    if (!same_size(table_size(d, table, -3 - i), draft_size(d, x, -3 - i))) return -1;
+  return n;
 }
 
 static bool find_length(const draft *d, rotation *r) {
   int rank = draft_rank(d, r->like);
   if (rank < 3 || draft_rank(d, r->cos) > rank || draft_rank(d, r->sin) > rank) return false;
+  r->n_lead = lead_of(d, r->cos, r->like);
+  if (r->n_lead < 0 || lead_of(d, r->sin, r->like) != r->n_lead) return false;
   for (r->axis = -2; r->axis >= -3; r->axis--)
     if (lies_along(d, r->cos, r->like, r->axis) && lies_along(d, r->sin, r->like, r->axis))
       return true;
@@ -311,12 +322,19 @@ static uint32_t part_behind(const draft *d, uint32_t x) {
   return fits ? draft_through(d, c->xs.items[o->index.literal & 1], THROUGH_RESHAPE) : x;
 }
 
-/* (L, n_pairs) of a table. */
+/* (lead, L, n_pairs) of a table. */
 static uint32_t add_table(match *m, const rotation *r, uint32_t table) {
-  ir_int_or_vid shape[2] = {literal_size(1), literal_size(r->n_pairs)};
-  if (draft_rank(m->d, table) >= -r->axis) shape[0] = *draft_dim(m->d, table, r->axis);
+  ir_int_or_vid shape[MAX_RANK];
+  int rank = 0;
+  while (rank < r->n_lead) {
+    shape[rank] = *draft_dim(m->d, table, -3 - r->n_lead + rank);
+    rank++;
+  }
+  bool has_length = draft_rank(m->d, table) >= -r->axis;
+  shape[rank++] = has_length ? *draft_dim(m->d, table, r->axis) : literal_size(1);
+  shape[rank++] = literal_size(r->n_pairs);
   uint32_t half = r->doubled ? add_halved(m, table, r->interleaved) : part_behind(m->d, table);
-  return m->d->no_memory ? IR_NONE : with_shape(m, half, shape, 2);
+  return m->d->no_memory ? IR_NONE : with_shape(m, half, shape, rank);
 }
 
 static uint32_t add_rope(match *m, const rotation *r, uint32_t x, uint32_t cos, uint32_t sin) {

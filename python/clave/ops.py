@@ -7,7 +7,8 @@ import torch
 
 @torch.library.custom_op("clave::rope", mutates_args=())
 def rope(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool = True) -> torch.Tensor:
-    """Rotary embedding of x: (*, L, n_heads, head_dim), by angles whose cos and sin are (L, head_dim / 2).
+    """Rotary embedding of x: (*, L, n_heads, head_dim), by angles whose cos and sin are (L, head_dim / 2), or (B, L,
+    head_dim / 2) for angles of each of x's (B, L, n_heads, head_dim).
 
     Rotates the pairs (2i, 2i + 1) if interleaved, else (i, i + head_dim / 2): (a, b) -> (a cos - b sin, a sin + b cos).
     From "RoFormer", https://arxiv.org/abs/2104.09864, equation 34.

@@ -27,6 +27,21 @@ def interleaved(x, cos, sin):
     return torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2)
 
 
+def op_cases_of_each():
+    """Angles of each of a batch."""
+    from clave.ops import rope
+
+    for dtype in FLOATS:
+        tol = {"rtol": 2 * ulps(dtype, 8), "atol": 4 * ulps(dtype, 8)}
+        for pairs in (True, False):
+            inputs = [T((2, 5, 3, 66), dtype), T((2, 5, 33), dtype, -1, 1), T((2, 5, 33), dtype, -1, 1)]
+            name = f"op_of_each_{'pairs' if pairs else 'halves'}_{name_of(dtype)}"
+            yield Case(name, lambda x, c, s, p=pairs: rope(x, c, s, p), inputs, **tol)
+    last = lambda x, c, s: rope(x, c[:, 1:], s[:, 1:], False)
+    inputs = [T((3, 2, 5, 1, 4)), T((2, 6, 2), F32, -1, 1), T((2, 6, 2), F32, -1, 1)]
+    yield Case("op_of_last_dimensions", last, inputs, rtol=1e-5, atol=1e-5)
+
+
 def op_cases():
     """clave.ops.rope: one node."""
     from clave.ops import rope
@@ -50,7 +65,10 @@ def cases():
             yield Case(f"half_{dim}_{d}", half, [T((2, 5, 3, dim), dtype), *tables], **tol)
             yield Case(f"rotate_half_{dim}_{d}", rotate_half, [T((2, 3, 5, dim), dtype), *tables], **tol)
             yield Case(f"interleaved_{dim}_{d}", interleaved, [T((2, 5, 3, dim), dtype), *tables], **tol)
+            each = [T((2, 1, 5, dim // 2), dtype, -1, 1), T((2, 1, 5, dim // 2), dtype, -1, 1)]
+            yield Case(f"rotate_half_of_each_{dim}_{d}", rotate_half, [T((2, 3, 5, dim), dtype), *each], **tol)
     yield from op_cases()
+    yield from op_cases_of_each()
     tol = {"rtol": 1e-5, "atol": 1e-5}
     view = lambda x, c, s: interleaved(x.view(2, 5, 3, 8), c, s).transpose(1, 2)
     yield Case("of_projection", view, [T((2, 5, 24)), T((5, 4), F32, -1, 1), T((5, 4), F32, -1, 1)], **tol)

@@ -358,6 +358,14 @@ static void transformers(void **state) {
   expect_good(IR_OP_ROPE, &r);
   r.sin = slot(DTYPE_F32, 2, 5, 6);
   expect_bad(IR_OP_ROPE, &r, "sin is F32 (5, 6), expected F32 (5, 3)");
+  r.cos = slot(DTYPE_F32, 3, 1, 5, 3), r.sin = slot(DTYPE_F32, 3, 1, 5, 3);
+  expect_good(IR_OP_ROPE, &r);
+  r.sin = slot(DTYPE_F32, 2, 5, 3);
+  expect_bad(IR_OP_ROPE, &r, "sin is F32 (5, 3), expected F32 (1, 5, 3)");
+  r.cos = slot(DTYPE_F32, 3, 2, 5, 3);
+  expect_bad(IR_OP_ROPE, &r, "cos is F32 (2, 5, 3), expected F32 (1, 5, 3)");
+  r.cos = slot(DTYPE_F32, 4, 1, 1, 5, 3);
+  expect_bad(IR_OP_ROPE, &r, "cos is F32 (1, 1, 5, 3), expected F32 (1, 5, 3)");
   r.x = slot(DTYPE_F32, 3, 5, 2, 7);
   expect_bad(IR_OP_ROPE, &r, "head_dim is 7, expected an even number");
 }

@@ -119,6 +119,11 @@ ROPE = {
     "repeated": (lambda q, a: q * a.repeat(1, 2).cos() + rotate_half(q) * a.repeat(1, 2).sin(), (Q, ANGLES)),
     "parts": (by_parts, (Q, *half_tables())),
     "parts_of_pairs": (by_parts_of_pairs, (x(2, L, H, HD), x(L, HD // 2, 2))),
+    "angles_of_each": (by_angles, (Q, x(2, L, HD // 2))),
+    "angles_of_each_heads_last": (lambda q, a: by_angles(q, a, 2), (x(2, L, H, HD), x(2, L, HD // 2))),
+    "pairs_of_each": (by_pairs, (x(2, L, H, HD), x(2, L, HD // 2), x(2, L, HD // 2))),
+    "angles_of_last_dimensions": (by_angles, (x(3, 2, H, L, HD), x(2, L, HD // 2))),
+    "positions_of_each": (at_positions, (Q, torch.stack((torch.arange(2, 2 + L), torch.arange(L))), x(9, HD // 2))),
     "positions": (at_positions, (x(1, H, L, HD), torch.arange(2, 2 + L)[None], x(9, HD // 2))),
 }
 NOT_ROPE = {
@@ -133,7 +138,12 @@ NOT_ROPE = {
     ),
     "swapped": (swapped, (Q, ANGLES)),
     "other_x": (two_inputs, (Q, x(2, H, L, HD), ANGLES)),
-    "by_batch": (by_angles, (Q, x(2, L, HD // 2))),
+    "by_heads": (doubled(lambda q, e: q * e.cos() + rotate_half(q) * e.sin()), (Q, x(H, L, HD // 2))),
+    "by_first_dimension": (lambda q, a: by_angles(q, a, 2), (x(3, 2, H, L, HD), x(3, 1, L, HD // 2))),
+    "cos_of_each": (
+        lambda q, c, s: q * c.repeat(1, 1, 1, 2).cos() + rotate_half(q) * s.repeat(1, 2).sin(),
+        (Q, x(2, 1, L, HD // 2), ANGLES),
+    ),
     "halves_of_pairs": (wrong_halves, (x(2, L, H, HD), *TABLES)),
     "pairs_of_halves": (doubled(lambda q, e: q * e.cos() + rotate_pairs(q) * e.sin()), (Q, ANGLES)),
 }

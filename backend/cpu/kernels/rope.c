@@ -32,15 +32,15 @@ static void turn_f64(rope_block *r, int64_t n) {
   }
 }
 
-/* The row of n_pairs pairs at x, by the angles of row `position`. */
-static void turn_row(const rope_task *t, const void *x, int64_t position, void *out) {
+/* The row of n_pairs pairs at x, by row `angles` of the tables. */
+static void turn_row(const rope_task *t, const void *x, int64_t angles, void *out) {
   const rope_args *p = t->p;
   int64_t step = p->interleaved ? 2 : 1, other = p->interleaved ? 1 : p->n_pairs;
   dtype from = p->x.type, to = p->out.type, cos = p->cos.type, sin = p->sin.type;
   rope_block r;
   for (int64_t i = 0; i < p->n_pairs; i += ROW_BLOCK) {
     int64_t n = p->n_pairs - i < ROW_BLOCK ? p->n_pairs - i : ROW_BLOCK,
-            angle = position * p->n_pairs + i;
+            angle = angles * p->n_pairs + i;
     load_row(t->c, from, element_at(x, from, i * step), step, n, &r.a);
     load_row(t->c, from, element_at(x, from, i * step + other), step, n, &r.b);
     load_row(t->c, cos, element_at(p->cos.data, cos, angle), 1, n, &r.cos);
@@ -62,7 +62,7 @@ static void turn_rows(void *ctx, int64_t begin, int64_t end) {
   walk_add(&w, p->x.strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w))
-    turn_row(t, element_at(p->x.data, p->x.type, w.offset[0]), r / p->n_heads % p->length,
+    turn_row(t, element_at(p->x.data, p->x.type, w.offset[0]), r / p->n_heads % p->n_angles,
              element_at(p->out.data, p->out.type, r * 2 * p->n_pairs));
 }
 

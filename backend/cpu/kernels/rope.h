@@ -6,10 +6,10 @@
 /* Turns the pair (a, b) into (a cos - b sin, b cos + a sin); pairs are (2i, 2i + 1) if interleaved,
  * else (i, i + n_pairs). */
 typedef struct rope_args {
-  ktensor x;        /* (*, length, n_heads) of n_rows rows, each of 2 n_pairs neighbours */
-  ktensor cos, sin; /* (length, n_pairs) contiguous */
+  ktensor x;        /* (*, n_heads) of n_rows rows, each of 2 n_pairs neighbours */
+  ktensor cos, sin; /* (n_angles, n_pairs) contiguous: row i of (*) % n_angles */
   ktensor out;      /* contiguous */
-  int64_t n_rows, length, n_heads, n_pairs;
+  int64_t n_rows, n_angles, n_heads, n_pairs;
   bool interleaved;
 } rope_args;
 KERNEL(rope, rope_args);

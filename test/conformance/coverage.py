@@ -1,6 +1,7 @@
-"""Writes docs/coverage.md from the records of full runs on cpu and opencl.
+"""Writes docs/coverage.md: ops from the records of full runs on cpu and opencl, families from test/families/run.py's
+--json. What has no records stays as it is there.
 
-coverage.py [--records build/conformance]
+coverage.py [--records build/conformance] [--families build/families.json]
 """
 
 import argparse
@@ -37,6 +38,16 @@ Generated: `make conformance` runs torch's operator samples on both devices and 
   same computation in f64, whichever is nearer. Sums that cancel show large numbers: `test/conformance/compare.py` has
   the bounds.
 
+"""
+FAMILIES = """## Families
+
+Generated: `.venv-families/bin/python test/families/run.py --modes fixed,eager,sdpa --json build/families.json`, then
+`test/conformance/coverage.py`. Models of each family with small sizes and random weights, on both devices, without
+fallback. **error**: the largest, of the largest value of its result; **ms**: one warm run, with others beside it;
+**open sizes**: right as well with open batch and length, with which attention, at batches 2, 3 and 5.
+
+| family | ops | parameters | error, cpu | error, opencl | ms, cpu | ms, opencl | open sizes |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -119,6 +130,23 @@ def document(records: dict[str, list[dict]]) -> str:
     )
 
 
+def family_row(name: str, modes: dict[str, dict]) -> str:
+    fixed = modes.get("fixed", {"status": "never run"})
+    opened = ", ".join(m for m, r in modes.items() if m != "fixed" and r["status"] == "right") or "–"
+    if fixed["status"] != "right":
+        return f"| {name} | {fixed['status'].replace('_', ' ')}: {fixed.get('reason', '')} | | | | | | {opened} |"
+    of = lambda what: [f"{fixed[what][d]:.2g}" for d in DEVICES]
+    return f"| {' | '.join([name, str(fixed['n_ops']), str(fixed['parameters']), *of('error'), *of('ms'), opened])} |"
+
+
+def families(results: list[dict]) -> str:
+    modes = collections.defaultdict(dict)
+    for r in results:
+        if r["status"] != "skipped":
+            modes[r["name"]][r["mode"]] = r
+    return FAMILIES + "\n".join(family_row(name, modes[name]) for name in sorted(modes, key=str.lower)) + "\n"
+
+
 def listed_rows(text: str) -> dict[str, list[str]]:
     """Op -> cells of its row in the document."""
     rows = [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
@@ -128,11 +156,15 @@ def listed_rows(text: str) -> dict[str, list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=pathlib.Path, default=ROOT / "build/conformance")
+    parser.add_argument("--families", type=pathlib.Path, default=ROOT / "build/families.json")
     args = parser.parse_args()
-    missing = [d for d in DEVICES if not (args.records / f"{d}.jsonl").exists()]
-    if missing:
-        sys.exit(f"no records of {', '.join(missing)} in {args.records}: run `make conformance` first")
-    DOCUMENT.write_text(document(read(args.records)))
+    ops, heading, listed = DOCUMENT.read_text().partition("## Families\n")
+    if all((args.records / f"{d}.jsonl").exists() for d in DEVICES):
+        ops = document(read(args.records))
+    elif not args.families.exists():
+        sys.exit(f"no records in {args.records} and no {args.families}: run `make conformance` first")
+    listed = families(json.loads(args.families.read_text())) if args.families.exists() else heading + listed
+    DOCUMENT.write_text(f"{ops.rstrip()}\n\n{listed}")
     print(f"wrote {DOCUMENT.relative_to(ROOT)}")
     return 0
 

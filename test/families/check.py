@@ -2,6 +2,7 @@
 
 import collections
 import importlib.util
+import time
 
 import dynamic
 import models
@@ -35,15 +36,18 @@ def difference(got, want):
 
 
 def compare(session, module, argss):
-    """The largest difference over several inputs, and whether all are within tolerance."""
-    worst, good = 0.0, True
+    """The largest difference over several inputs, whether all are within tolerance, and the last run's milliseconds."""
+    worst, good, ms = 0.0, True, 0.0
     for args, kwargs in argss:
         with torch.no_grad():
             want = module(*args, **kwargs)
-        for g, w in zip(session(*args, **kwargs), want, strict=True):
+        start = time.perf_counter()
+        got = session(*args, **kwargs)
+        ms = 1000 * (time.perf_counter() - start)
+        for g, w in zip(got, want, strict=True):
             d = difference(g, w)
             worst, good = max(worst, d), good and d <= TOLERANCE.get(w.dtype, 2e-4)
-    return worst, good
+    return worst, good, ms
 
 
 def first_line(e):
@@ -60,7 +64,8 @@ def example(name, mode):
 
 
 def family(name, devices, mode="fixed"):
-    """{"name", "mode", "status": "right", "wrong", "skipped" ..., "reason", "error" by device, "ops", "passes"}.
+    """{"name", "mode", "status": "right", "wrong", "skipped" ..., "reason", "ops", "passes", "parameters", "error"
+    and "ms" by device}.
 
     mode: of dynamic.MODES. Without fallback: what a device cannot run is a failure. Skipped is a family whose library
     is not there, or that has no such attention.
@@ -95,14 +100,16 @@ def family(name, devices, mode="fixed"):
     )
     result["passes"] = dict(getattr(program, "passes", {}) or {})
     result["n_ops"] = sum(result["ops"].values())
-    result["error"] = {}
+    result["parameters"] = sum(p.numel() for p in module.parameters())
+    result["error"], result["ms"] = {}, {}
     for device in devices:
         try:
             session = clave.Session(program, device, fallback=False)
-            worst, good = compare(session, module, argss)
+            worst, good, ms = compare(session, module, argss)
         except Exception as e:
             return result | {"status": "failed", "reason": f"{device}: {str(e).splitlines()[0]}"}
         result["error"][device] = float(f"{worst:.2g}")
+        result["ms"][device] = float(f"{ms:.2g}")
         if not good:
             return result | {"status": "wrong", "reason": f"{device}: off by {worst:.2g} of the largest value"}
     return result | {"status": "right"}

@@ -10,11 +10,13 @@ PYTHON = ".venv/bin/python"
 
 
 def conformance_whole(r):
-    """Every sample of torch's operator database, on the CPU backend and on OpenCL as each of the main classes; the last
-    one's records, of the machine's own class, are those that docs/coverage.md is made of."""
+    """Every sample of torch's operator database, and a few of each op with open sizes, on the CPU backend and on OpenCL
+    as each of the main classes; the last one's records, of the machine's own class, are those that docs/coverage.md is
+    made of."""
     for device, env, note in (("cpu", {}, ""), *(("opencl", c.env, c.name) for c in reversed(classes.MAIN))):
         command = [PYTHON, "test/conformance/run.py", "--device", device, "--jobs", str(os.cpu_count()), "--failures"]
         r.run_all([Job(command, env, note)], timeout=4 * 3600)
+        r.run_all([Job([*command, "--open", "--slice", "1"], env, f"{note} open sizes".strip())], timeout=4 * 3600)
 
 
 def families(r):

@@ -45,6 +45,7 @@ class Options:
     programs: pathlib.Path  # folder of exported programs
     baseline: expected.Baseline
     limit: int | None = None
+    open_sizes: bool = False  # programs take inputs of any sizes that torch.export can leave open
 
 
 @dataclasses.dataclass
@@ -294,14 +295,14 @@ def is_pointwise(name: str) -> bool:
 
 def export(options: Options, name: str, dtype: str, calls: list[samples.Sample]) -> Exported:
     """The program of a call, or of several: from disk where the same sources exported it before."""
-    key = "\n".join([name, dtype, *(s.key for s in calls)])
+    key = "\n".join([name, dtype, "open" if options.open_sizes else "", *(s.key for s in calls)])
     stem = options.programs / hashlib.sha256(key.encode()).hexdigest()[:32]
     known, why = stem.with_suffix(".clv"), stem.with_suffix(".json")
     if why.exists():
         e = Exported(None, **json.loads(why.read_text()))
         e.program = None if e.verdict else clave.load(str(known))
         return e
-    e = export_anew(calls)
+    e = export_anew(calls, options.open_sizes)
     if e.program:
         e.program.save(str(known))
     part = stem.with_suffix(f".{os.getpid()}")
@@ -310,14 +311,22 @@ def export(options: Options, name: str, dtype: str, calls: list[samples.Sample])
     return e
 
 
-def export_anew(calls: list[samples.Sample]) -> Exported:
+def open_shapes(x: Any) -> Any:
+    """torch.export's dynamic_shapes of a tensor, or of tuples of them: each size is open where the op allows it."""
+    if isinstance(x, tuple):
+        return tuple(map(open_shapes, x))
+    return {axis: torch.export.Dim.AUTO for axis, n in enumerate(x.shape) if n > 1}
+
+
+def export_anew(calls: list[samples.Sample], open_sizes: bool = False) -> Exported:
     """As clave.export but for its passes, with which torch would compute what depends on no input."""
     if len(calls) == 1:
         module, tensors = calls[0].module, calls[0].tensors
     else:
         module, tensors = Batch([s.module for s in calls]), tuple(s.tensors for s in calls)
     try:
-        captured = trace.capture(module.eval(), tensors, None, None, None)
+        shapes = (open_shapes(tensors),) if open_sizes and tensors else None
+        captured = trace.capture(module.eval(), tensors, None, shapes, None)
     except errors.Error as e:
         cause = e.__cause__  # torch's own failure
         if cause is None:

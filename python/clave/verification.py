@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
@@ -225,11 +227,7 @@ def _of_other_sizes(
     leaves, spec = pytree.tree_flatten((args, kwargs))
     nodes = [n for n in program.graph_module.graph.nodes if n.op == "placeholder"][-len(leaves) :] if leaves else []
     values = [n.meta.get("val") for n in nodes]
-    hints = {}
-    for value, given in zip(values, leaves, strict=True):
-        for size, is_now in _sizes(value, given):
-            if size.node.expr.is_symbol:
-                hints[size.node.expr] = is_now
+    hints = _symbols([size for value, given in zip(values, leaves, strict=True) for size in _sizes(value, given)])
     for change in (lambda n: n + 1, lambda n: 2 * n, lambda n: n - 1, lambda n: n // 2):
         sizes = {symbol: _within(program, symbol, change(n), n) for symbol, n in hints.items()}
         if sizes and any(sizes[s] != n for s, n in hints.items()):
@@ -246,6 +244,18 @@ def _sizes(value: Any, given: Any) -> list[tuple[torch.SymInt, int]]:
     if isinstance(value, torch.Tensor):
         return [(s, n) for s, n in zip(value.shape, given.shape, strict=True) if isinstance(s, torch.SymInt)]
     return []
+
+
+def _symbols(sizes: list[tuple[torch.SymInt, int]]) -> dict[Any, int]:
+    """What each symbol is in the example; one that stands in formulas alone, such as 2 * n, is solved for."""
+    found: dict[Any, int] = {}
+    for size, n in sizes:
+        symbols = list(size.node.expr.free_symbols)
+        if len(symbols) == 1 and symbols[0] not in found:
+            with contextlib.suppress(NotImplementedError):
+                solutions = [int(x) for x in sympy.solve(size.node.expr - n, symbols[0]) if x.is_integer and x >= 0]
+                found |= {symbols[0]: solutions[0]} if len(solutions) == 1 else {}
+    return found
 
 
 def _within(program: ExportedProgram, symbol: Any, n: int, now: int) -> int:

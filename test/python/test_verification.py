@@ -98,6 +98,13 @@ def test_other_sizes_are_within_their_bounds():
     assert set(y.flatten().tolist()) <= set(range(30)) and set(x.flatten().tolist()) <= set(X.flatten().tolist())
 
 
+def test_a_size_that_stands_in_formulas_alone():
+    module = fn(lambda x: x.sum(1))
+    exported = torch.export.export(module, (torch.ones(6, 5),), dynamic_shapes=(({0: 2 * BATCH, 1: 2 * BATCH - 1},),))
+    shapes = [args[0].shape for args, _, _ in Reference.of("f", module, (torch.ones(6, 5),), None, exported).runs()]
+    assert shapes == [(6, 5), (8, 7)]
+
+
 @pytest.mark.parametrize("limit", [3, 4])
 def test_sizes_that_eager_does_not_take_are_left_out(limit):
     def f(x):

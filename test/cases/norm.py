@@ -102,6 +102,14 @@ def cases():
         fn.layer_norm(x.transpose(0, 2), (4, 0), None),
     )
     yield Case("empty", empty, [T((0, 4, 3)), T((4,))])
+    one, many = {0: torch.export.Dim.AUTO}, dict.fromkeys((0, 1, 2), torch.export.Dim.AUTO)
+    for dtype in FLOATS:
+        inputs, tol = [T((2, 6, 5, 3), dtype), T((6,), dtype), T((6,), dtype)], tolerance(dtype)
+        f = lambda x, w, b: (
+            fn.instance_norm(x, weight=w, bias=b),
+            torch.native_group_norm(x, w, b, x.shape[0], x.shape[1], 15, 3, 1e-5),
+        )
+        yield Case(f"open_channels_{name_of(dtype)}", f, inputs, **tol, dynamic_shapes=((many, one, one),))
     for dtype in FLOATS:
         yield from layer_cases(dtype, name_of(dtype))
         yield from channel_cases(dtype, name_of(dtype))

@@ -93,8 +93,23 @@ def native_group_norm(
     c: Context, x: Tensor, weight: Any, bias: Any, n: Any, channels: int, area: Any, groups: int, eps: float
 ) -> list[Tensor | None]:
     out = _norm(c, "GroupNorm", x, {"weight": weight, "bias": bias}, 0, groups=groups, eps=eps)
-    per_group = c.sizes.product([channels // groups, *x.shape[2:]])
+    per_group = c.sizes.product([c.sizes.divide(channels, groups), *x.shape[2:]])
     return [out, *_moments(c, reshape(c, x, (x.shape[0], groups, per_group)), [2], eps)]
+
+
+def _each_channel(c: Context, x: Tensor, weight: Any, bias: Any, eps: float, index: int | None = None) -> Tensor:
+    """Statistics of each channel of each sample: a group norm with one channel in a group. Of a number of channels that
+    is open, which no group norm takes, each is a sample of its own, scaled behind the norm."""
+    n, channels, *area = x.shape
+    if isinstance(channels, int):
+        return _norm(c, "GroupNorm", x, {"weight": weight, "bias": bias}, index, groups=channels, eps=eps)
+    dtype = opmath(promote(*(t for t in (x, weight, bias) if t is not None)))
+    rows = reshape(c, x, (c.sizes.product([n, channels]), 1, *area))
+    out = c.emit("GroupNorm", x=slot_as(c, rows, dtype), groups=1, eps=eps, dtype=dtype, shape=rows.shape)
+    e: Any = reshape(c, out, x.shape)
+    for kind, t in (("mul", weight), ("add", bias)):
+        e = e if t is None else step(kind, dtype, e, reshape(c, t, (channels, *[1] * len(area))))
+    return compute(c, e, x.shape, c.dtype(index))
 
 
 @lower("aten.instance_norm.default")
@@ -110,22 +125,20 @@ def instance_norm(
     eps: float,
     _: bool,
 ) -> Tensor:
-    """Statistics of each channel of each sample: a group norm with one channel in a group."""
     if not use_input_stats:
         return _batch(c, x, weight, bias, mean, var, eps, None)
-    channels = x.shape[1]
-    return _norm(c, "GroupNorm", x, {"weight": weight, "bias": bias}, groups=channels, eps=eps)
+    return _each_channel(c, x, weight, bias, eps)
 
 
 @lower("aten._native_batch_norm_legit.no_stats")
 def batch_norm_no_stats(
     c: Context, x: Tensor, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> list[Tensor | None]:
-    """Statistics of the batch itself: a group norm over (1, C, N * area)."""
+    """Statistics of the batch itself: those of each channel of (1, C, N * area)."""
     n, channels, *area = x.shape
     dims = [1, 0, *range(2, x.rank)]
     rows = reshape(c, permute(c, x, dims), (1, channels, c.sizes.product([n, *area])))
-    out = _norm(c, "GroupNorm", rows, {"weight": weight, "bias": bias}, 0, groups=channels, eps=eps)
+    out = _each_channel(c, rows, weight, bias, eps, 0)
     moments = _moments(c, x, [0, *range(2, x.rank)], eps)
     return [permute(c, reshape(c, out, (channels, n, *area)), dims), *moments]
 

@@ -280,7 +280,7 @@ def test_rounding_is_not_taken_for_wrong_code(tmp_path: Path) -> None:
     x = torch.randn(256, 1024, generator=torch.Generator().manual_seed(0))
     np.save(tmp_path / "x.npy", x.numpy())
     path = tmp_path / "m.clv"
-    clave.export(Thresholds(), (x,)).save(path)
+    clave.export(Thresholds(), (x,), verify=False).save(path)  # sin(1e4 y) magnifies roundings
     done = run(path, ROOT / "kernels_cl", check="strict")
     assert done.returncode == 0, done.stderr
 

@@ -59,7 +59,8 @@ static clave_status read_options(const clave_session_options *o, session_options
 clave_status read_executable_options(const clave_session_options *given, executable_options *out) {
   clave_session_options o;
   TRY(sized_read(given, &o, SIZED(clave_session_options, seed)));
-  *out = (executable_options){.unfused = o.unfused, .fast = o.fast};
+  *out =
+      (executable_options){.unfused = o.unfused, .fast = o.fast, .custom = o.allow_custom_kernels};
   return read_precision(&out->fast);
 }
 

@@ -294,8 +294,11 @@ typedef struct clave_session_options {
    * built; true ends the run, even one that loops forever. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
-  uint64_t seed;         /* of random ops, see docs/random.md */
-  clave_warm_up warm_up; /* BACKGROUND needs a device that was opened with fallback */
+  uint64_t seed;             /* of random ops, see docs/random.md */
+  clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */
+  bool allow_custom_kernels; /* run the kernels that the program carries for ops of its author's:
+                                code that can do anything on the device. Else a program with one for
+                                the device is refused. See docs/custom_ops.md */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,
@@ -361,7 +364,8 @@ typedef struct clave_placement_info {
   const char *name;   /* the source graph's node */
   const char *where;  /* "opencl" or "cpu": a device of that kind; "host": sizes and other scalars;
                          "view": nothing to run; "control": its bodies' nodes have places of their
-                         own; "fused": in a later node; "none": no device of those given */
+                         own; "reference": the same of a custom op; "fused": in a later node; "none":
+                         no device of those given */
   const char *reason; /* why not on the preferred device, one line; NULL: it is there */
   bool supported;     /* the preferred device runs it, or it needs none */
 } clave_placement_info;

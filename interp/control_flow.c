@@ -30,14 +30,12 @@ static clave_status end_carried(const control_run *k) {
   const running *r = k->r;
   const schedule *p = r->b->p;
   const ir_instruction *ins = &r->g->instructions[k->c->instruction];
-  const ir_scan *scan = ins->op;
-  const ir_while *loop = ins->op;
   for (uint32_t i = 0; i < k->c->n_results; i++) {
     const body_result *t = &k->c->results[i];
     carried_state *carried = &r->b->carried[k->number].items[i];
     uint32_t in = carried->storage;
     if (!t->is_carried || in == t->result || !p->storages[t->result].bytes) continue;
-    uint32_t tid = ins->op_type == IR_OP_SCAN ? scan->results.items[i] : loop->results.items[i];
+    uint32_t tid = control_results(ins)->items[i];
     command copy = {.kind = COMMAND_COPY,
                     .backend = t->home,
                     .instruction = k->c->instruction,
@@ -128,6 +126,7 @@ clave_status run_control(const running *r, uint32_t number) {
   const control_run k = {r, number, r->b->p->controls[number]};
   switch (r->g->instructions[k.c->instruction].op_type) {
     case IR_OP_IF:
+    case IR_OP_CUSTOM:
       return run_if(&k);
     case IR_OP_WHILE:
       return run_while(&k);

@@ -22,8 +22,9 @@ static clave_status init_method(executable *x, uint32_t index) {
 
 bool executable_is_of(const executable *x, const device_set *d, const executable_options *o) {
   const executable_options *mine = &x->options;
-  bool same = mine->unfused == o->unfused && mine->fast == o->fast && mine->partial == o->partial &&
-              x->devices.count == d->count && x->devices.no_fallback == d->no_fallback;
+  bool same = mine->unfused == o->unfused && mine->fast == o->fast && mine->custom == o->custom &&
+              mine->partial == o->partial && x->devices.count == d->count &&
+              x->devices.no_fallback == d->no_fallback;
   for (int b = 0; b < d->count && same; b++) same = x->devices.backends[b] == d->backends[b];
   return same;
 }
@@ -65,11 +66,12 @@ static clave_status move_instructions(const executable *x, method *m, const meth
                                       const char *const *reasons, uint8_t to) {
   for (uint32_t i = 0; i < m->g.n; i++) {
     const char *reason = reasons[i] ? reasons[i] : old->reason[i];
-    m->where[i] = reasons[i] ? to : old->where[i];
+    bool is_custom = m->g.instructions[i].op_type == IR_OP_CUSTOM;
+    m->where[i] = !reasons[i] ? old->where[i] : is_custom ? WHERE_CONTROL : to;
     m->reason[i] = reason ? mem_pool_strdup(x->pool, reason, strlen(reason)) : NULL;
     if (reason && !m->reason[i]) return status_no_memory();
   }
-  return NULL;
+  return check_placement(m);
 }
 
 clave_status executable_move(const executable *x, const char *const *const *reasons, uint8_t to,

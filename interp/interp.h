@@ -43,6 +43,7 @@ typedef struct executable executable;
 typedef struct executable_options {
   bool unfused; /* instructions as they stand in the program: for comparison op by op */
   bool fast;    /* kernels may round less exactly */
+  bool custom;  /* custom kernels may run */
   bool partial; /* what no device runs is nowhere, not an error: for executable_placement alone */
 } executable_options;
 /* Program and devices are borrowed. */
@@ -52,8 +53,9 @@ void executable_destroy(executable *x); /* takes NULL; no session uses it any mo
 /* Whether it was made with these. */
 bool executable_is_of(const executable *x, const device_set *devices, const executable_options *o);
 
-/* Where a node of a method runs: a backend's kind, "host", "view", "control", "fused" (in the node
- * that a pass joined it to) or "none". */
+/* Where a node of a method runs: a backend's kind, "host", "view", "control", "reference" (of a
+ * custom op: the nodes behind it, which compute the same), "fused" (in the node that a pass joined
+ * it to) or "none". */
 typedef struct node_placement {
   const char *where;
   const char *reason; /* why not on the preferred device, NULL if it does; of a fused node's own */

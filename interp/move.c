@@ -14,8 +14,9 @@ int cpu_of(const session *s) {
 bool can_move(const running *r, uint32_t instruction, int from) {
   const session *s = r->s;
   int to = s->devices.no_fallback ? -1 : cpu_of(s);
-  return !s->options.strict_check && to >= 0 && to != from && instruction < r->g->n &&
-         r->m->where[instruction] == from;
+  if (s->options.strict_check || instruction >= r->g->n || r->m->where[instruction] != from)
+    return false;
+  return r->g->instructions[instruction].op_type == IR_OP_CUSTOM || (to >= 0 && to != from);
 }
 
 clave_status move_later(const running *r, uint32_t instruction, const char *reason) {
@@ -30,6 +31,10 @@ static ir_op op_of(const running *r, uint32_t instruction) {
   return r->g->instructions[instruction].op_type;
 }
 
+const char *place_of_moved(const ir_instruction *ins) {
+  return ins->op_type == IR_OP_CUSTOM ? "its reference runs" : "it runs on the CPU backend";
+}
+
 /* One line to whoever listens, for the first of an op. */
 static void note_move(const running *r, const command *c, const char *why) {
   const session_options *o = &r->s->options;
@@ -37,9 +42,9 @@ static void note_move(const running *r, const command *c, const char *why) {
     if (i != c->instruction && r->state->moved[i] && op_of(r, i) == op_of(r, c->instruction))
       return;
   text note = {0};
-  text_printf(&note, "%s cannot run on %s (%s); it runs on the CPU backend",
-              op_table[op_of(r, c->instruction)].name,
-              r->s->devices.backends[c->backend]->info.name, why);
+  const ir_instruction *ins = &r->g->instructions[c->instruction];
+  text_printf(&note, "%s cannot run on %s (%s); %s", name_of_op(ins),
+              r->s->devices.backends[c->backend]->info.name, why, place_of_moved(ins));
   if (o->message && note.data) o->message(o->message_ctx, note.data);
   text_free(&note);
 }

@@ -20,6 +20,17 @@ static void place_op(const executable *x, method *m, const rule_context *c, uint
   m->reason[i] = first_reason;
 }
 
+/* On the first device that has a kernel for it; on none, its reference runs. */
+static void place_custom(const executable *x, method *m, const rule_context *c, uint32_t i) {
+  place_op(x, m, c, i);
+  if (m->where[i] == WHERE_NOWHERE) m->where[i] = WHERE_CONTROL;
+  if (m->where[i] == WHERE_CONTROL || x->options.custom) return;
+  m->where[i] = WHERE_NOWHERE;
+  m->reason[i] =
+      "its kernel, which can do anything on the device, is not allowed "
+      "(allow_custom_kernels)";
+}
+
 clave_status place_method(const executable *x, method *m) {
   scalar_value *unknown = mem_pool_alloc(x->pool, x->prog->ir.values.count + 1, sizeof *unknown);
   if (!unknown) return status_no_memory();
@@ -31,6 +42,8 @@ clave_status place_method(const executable *x, method *m) {
       m->where[i] = WHERE_VIEW;
     } else if (info->is_host || op == IR_OP_ITEM) {
       m->where[i] = WHERE_HOST;
+    } else if (op == IR_OP_CUSTOM) {
+      place_custom(x, m, &c, i);
     } else if (info->is_control) {
       m->where[i] = WHERE_CONTROL;
     } else {
@@ -42,10 +55,10 @@ clave_status place_method(const executable *x, method *m) {
 
 clave_status check_placement(const method *m) {
   for (uint32_t i = 0; i < m->g.n; i++) {
+    if (m->where[i] < MAX_BACKENDS) i = m->g.bodies[i][1].end - 1; /* a reference not needed */
     if (m->where[i] != WHERE_NOWHERE) continue;
-    clave_status st =
-        UNSUPPORTED("%s cannot run here: %s", op_table[m->g.instructions[i].op_type].name,
-                    m->reason[i] ? m->reason[i] : "no device");
+    clave_status st = UNSUPPORTED("%s cannot run here: %s", name_of_op(&m->g.instructions[i]),
+                                  m->reason[i] ? m->reason[i] : "no device");
     return while_in_node(st, &m->g, i);
   }
   return NULL;
@@ -53,12 +66,14 @@ clave_status check_placement(const method *m) {
 
 static node_placement describe_place(const executable *x, const method *m, uint32_t i) {
   uint8_t w = m->where[i];
+  bool is_reference = w == WHERE_CONTROL && m->g.instructions[i].op_type == IR_OP_CUSTOM;
   const char *where = w == WHERE_HOST      ? "host"
                       : w == WHERE_VIEW    ? "view"
+                      : is_reference       ? "reference"
                       : w == WHERE_CONTROL ? "control"
                       : w == WHERE_NOWHERE ? "none"
                                            : x->devices.backends[w]->info.kind;
-  bool supported = w != WHERE_NOWHERE && (w == 0 || w >= MAX_BACKENDS);
+  bool supported = w != WHERE_NOWHERE && !is_reference && (w == 0 || w >= MAX_BACKENDS);
   return (node_placement){.where = where, .reason = m->reason[i], .supported = supported};
 }
 

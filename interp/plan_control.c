@@ -31,15 +31,6 @@ typedef struct control_planner {
 
 /* ---------------------------------------------------------------- walking bodies */
 
-static const ir_u32s *results_of_control(const ir_instruction *ins) {
-  const ir_if *branch = ins->op;
-  const ir_while *loop = ins->op;
-  const ir_scan *scan = ins->op;
-  return ins->op_type == IR_OP_IF      ? &branch->results
-         : ins->op_type == IR_OP_WHILE ? &loop->results
-                                       : &scan->results;
-}
-
 static range all_bodies(const control_planner *cp) {
   return (range){cp->index + 1, cp->g->bodies[cp->index][1].end};
 }
@@ -271,7 +262,7 @@ static control_planner planner_of(const planner *l, uint32_t number) {
                         .index = c->instruction,
                         .ins = ins,
                         .n_chains = control_chains(ins, chains),
-                        .results = results_of_control(ins)};
+                        .results = control_results(ins)};
   for (int b = 0; b < cp.n_chains; b++) cp.chains[b] = &l->x->prog->ir.chains.items[chains[b]];
   return cp;
 }
@@ -347,7 +338,7 @@ static clave_status plan_bodies(control_planner *cp, uint32_t from, bool may_fai
   for (int b = 0; b < cp->n_chains; b++)
     if (c->known < 0 || c->known == !b) TRY(plan_body(cp, b, may_fail));
   c->end = p->n_commands;
-  bool all = cp->ins->op_type != IR_OP_IF || c->late[0] || c->late[1];
+  bool all = is_loop(cp->ins) || c->late[0] || c->late[1];
   for (uint32_t i = 0; i < n_blocks; i++) {
     arena_block *a = &p->blocks[i].a;
     if (all && !p->blocks[i].part && a->last >= from && a->last < c->end) a->last = c->end;
@@ -358,7 +349,7 @@ static clave_status plan_bodies(control_planner *cp, uint32_t from, bool may_fai
   return find_rebased(cp);
 }
 
-/* ---------------------------------------------------------------- the three ops */
+/* ---------------------------------------------------------------- the ops */
 
 static clave_status plan_if(control_planner *cp, uint32_t from) {
   const ir_if *op = cp->ins->op;
@@ -379,6 +370,21 @@ static clave_status plan_if(control_planner *cp, uint32_t from) {
     TRY(materialize(cp->l, cp->c->predicate.storage, cp->c->predicate_home, cp->index));
   }
   return plan_bodies(cp, from, cp->c->known < 0);
+}
+
+/* A custom op that no device has a kernel for: its reference is a body that runs once. */
+static clave_status plan_reference(control_planner *cp, uint32_t from) {
+  const ir_custom *op = cp->ins->op;
+  for (uint32_t k = 0; k < op->args.count; k++)
+    TRY(alias(cp, cp->chains[0]->args.items[k], op->args.items[k]));
+  for (uint32_t k = 0; k < op->results.count; k++) {
+    body_result *t;
+    uint32_t given = cp->chains[0]->results.items[k];
+    TRY(place_body_result(cp, k, choose_home(cp, 0, given, first_used(cp)), &t));
+    (void)direct(cp, 0, given, t->result);
+  }
+  cp->c->known = 1;
+  return plan_bodies(cp, from, false);
 }
 
 /* What a loop carries as number k: its two buffers, the initial value, and what the body and a
@@ -469,15 +475,15 @@ static clave_status plan_scan(control_planner *cp, uint32_t from) {
 
 /* ---------------------------------------------------------------- all */
 
-/* Types of the bodies' args are known now; those of their results as soon as they are computed. */
-static clave_status resolve_bodies(control_planner *cp) {
-  for (int b = 0; b < cp->n_chains; b++) {
-    const ir_chain *c = cp->chains[b];
-    for (uint32_t k = 0; k < c->args.count; k++) TRY(resolve_type(cp->l, c->args.items[k]));
+clave_status resolve_bodies(const planner *l, uint32_t index) {
+  uint32_t chains[2], end = l->g->bodies[index][1].end;
+  int n = control_chains(&l->g->instructions[index], chains);
+  for (int b = 0; b < n; b++) {
+    const ir_chain *c = &l->x->prog->ir.chains.items[chains[b]];
+    for (uint32_t k = 0; k < c->args.count; k++) TRY(resolve_type(l, c->args.items[k]));
     for (uint32_t k = 0; k < c->results.count; k++) {
-      uint32_t tid = c->results.items[k];
-      if (cp->g->writer[tid] != cp->index && is_inside(cp, tid))
-        cp->p->types[tid] = cp->l->x->prog->types[tid];
+      uint32_t tid = c->results.items[k], w = l->g->writer[tid];
+      if (w != NO_INDEX && w > index && w < end) l->p->types[tid] = l->x->prog->types[tid];
     }
   }
   return NULL;
@@ -495,15 +501,16 @@ clave_status plan_control(const planner *l, uint32_t index) {
   const ir_scan *scan = ins->op_type == IR_OP_SCAN ? ins->op : NULL;
   uint32_t n_slices = scan ? scan->xs.count + scan->results.count : 0, from = l->p->n_commands;
   uint32_t number;
-  TRY(add_control(l->p, index, results_of_control(ins)->count, n_slices, &number));
+  TRY(add_control(l->p, index, control_results(ins)->count, n_slices, &number));
   control_planner cp = planner_of(l, number);
   TRY(resolve_operands(l, ins));
-  TRY(resolve_bodies(&cp));
+  TRY(resolve_bodies(l, index));
   rule_context c = {&l->x->prog->ir, l->p->types, l->p->values};
   TRY(op_table[ins->op_type].rule(&c, ins->op));
   find_used_backends(&cp);
   TRY(hoist_all(&cp));
   return scan                          ? plan_scan(&cp, from)
          : ins->op_type == IR_OP_WHILE ? plan_while(&cp, from)
-                                       : plan_if(&cp, from);
+         : ins->op_type == IR_OP_IF    ? plan_if(&cp, from)
+                                       : plan_reference(&cp, from);
 }

@@ -222,6 +222,7 @@ clave_status plan_instruction(const planner *l, uint32_t index) {
   if (info->is_host) return scalar_run(&l->x->prog->ir, ins, p->values);
   if (l->m->where[index] == WHERE_CONTROL) return plan_control(l, index);
   TRY(resolve_operands(l, ins));
+  if (ins->op_type == IR_OP_CUSTOM) TRY(resolve_bodies(l, index));
   rule_context c = {&l->x->prog->ir, p->types, p->values};
   TRY(info->rule(&c, ins->op));
   if (info->is_view) return plan_view(l, index, &c);

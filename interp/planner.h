@@ -62,6 +62,9 @@ clave_status record_copy(const planner *l, int b, const tensor *x, const tensor 
 
 /* ---- plan_control.c ---- */
 clave_status plan_control(const planner *l, uint32_t index) STATUS_CHECK;
+/* The sizes of the args of a control op's bodies; those of their results are known as soon as they
+ * are computed. */
+clave_status resolve_bodies(const planner *l, uint32_t index) STATUS_CHECK;
 /* After the last instruction of a body: its results go where they belong. */
 clave_status plan_body_end(const planner *l, uint32_t control, int body) STATUS_CHECK;
 

@@ -189,9 +189,11 @@ bool kernels_are_built(const running *r, const schedule *p);
 void free_staged(session *s); /* all devices have finished */
 clave_status read_element(const running *r, location l, int backend,
                           unsigned char *raw) STATUS_CHECK;
-/* ---- move.c ---- ops that go to the CPU backend */
+/* ---- move.c ---- ops that go to the CPU backend, or, custom ones, to their references */
 int cpu_of(const session *s); /* index of the session's own CPU backend, or -1 */
-/* Whether an instruction that runs on backend `from` may run on the CPU backend. */
+/* For notes: where it runs once it was moved. */
+const char *place_of_moved(const ir_instruction *ins);
+/* Whether an instruction that runs on backend `from` may run there. */
 bool can_move(const running *r, uint32_t instruction, int from);
 /* It will when the executable is replaced. */
 clave_status move_later(const running *r, uint32_t instruction, const char *reason) STATUS_CHECK;

@@ -32,7 +32,7 @@ static clave_status oracle_of(session *s) {
   return o->cpu->vt->stream_create(o->cpu, &o->queue);
 }
 
-static const char *op_of(const checking *c) { return op_table[c->nd->instruction->op_type].name; }
+static const char *op_of(const checking *c) { return name_of_op(c->nd->instruction); }
 static const char *device_of(const checking *c) {
   return c->s->devices.backends[c->backend]->info.name;
 }
@@ -113,8 +113,8 @@ static clave_status distrust(checking *c, const running *r, uint32_t instruction
   TRY(correct_results(c));
   if (is_known) return NULL;
   text note = {0};
-  text_printf(&note, "%s gives wrong numbers on %s (%s); it runs on the CPU backend", op_of(c),
-              device_of(c), c->verdict.data);
+  text_printf(&note, "%s gives wrong numbers on %s (%s); %s", op_of(c), device_of(c),
+              c->verdict.data, place_of_moved(c->nd->instruction));
   send(c, &note);
   text_free(&note);
   return NULL;

@@ -8,6 +8,7 @@ int control_chains(const ir_instruction *ins, uint32_t chains[2]) {
   const ir_if *branch = ins->op;
   const ir_while *loop = ins->op;
   const ir_scan *scan = ins->op;
+  const ir_custom *custom = ins->op;
   switch (ins->op_type) {
     case IR_OP_IF:
       chains[0] = branch->then_chain;
@@ -20,8 +21,32 @@ int control_chains(const ir_instruction *ins, uint32_t chains[2]) {
     case IR_OP_SCAN:
       chains[0] = scan->body_chain;
       return 1;
+    case IR_OP_CUSTOM:
+      chains[0] = custom->reference_chain;
+      return 1;
     default:
       return 0;
+  }
+}
+
+bool is_loop(const ir_instruction *ins) {
+  return ins->op_type == IR_OP_WHILE || ins->op_type == IR_OP_SCAN;
+}
+
+const ir_u32s *control_results(const ir_instruction *ins) {
+  const ir_if *branch = ins->op;
+  const ir_while *loop = ins->op;
+  const ir_scan *scan = ins->op;
+  const ir_custom *custom = ins->op;
+  switch (ins->op_type) {
+    case IR_OP_IF:
+      return &branch->results;
+    case IR_OP_WHILE:
+      return &loop->results;
+    case IR_OP_SCAN:
+      return &scan->results;
+    default:
+      return &custom->results;
   }
 }
 
@@ -59,8 +84,8 @@ static clave_status check_count(const ir_u32s *inner, uint32_t want, const char 
              : INVALID("the chain has %u %s, expected %u", inner->count, what, want);
 }
 
-static clave_status bind_chain(const rule_context *c, uint32_t index, const char *name,
-                               const ir_u32s *args, const ir_u32s *results) {
+clave_status rule_body(const rule_context *c, uint32_t index, const char *name, const ir_u32s *args,
+                       const ir_u32s *results) {
   const ir_chain *chain = NULL;
   TRY(find_chain(c, index, name, &chain));
   TRY(check_count(&chain->args, args->count, "args"));
@@ -82,9 +107,8 @@ static clave_status check_predicate(const rule_context *c, const ir_if *o) {
 clave_status rule_if(const rule_context *c, const void *op) {
   const ir_if *o = op;
   TRY(check_predicate(c, o));
-  TRY(status_while(bind_chain(c, o->then_chain, "then_chain", &o->args, &o->results),
-                   "then_chain"));
-  return status_while(bind_chain(c, o->else_chain, "else_chain", &o->args, &o->results),
+  TRY(status_while(rule_body(c, o->then_chain, "then_chain", &o->args, &o->results), "then_chain"));
+  return status_while(rule_body(c, o->else_chain, "else_chain", &o->args, &o->results),
                       "else_chain");
 }
 
@@ -104,7 +128,7 @@ clave_status rule_while(const rule_context *c, const void *op) {
   }
   TRY(status_while(check_condition(c, o), "condition_chain"));
   TRY(bind_tensors(c, &o->results, 0, &o->args, false, "results"));
-  return status_while(bind_chain(c, o->body_chain, "body_chain", &o->args, &o->results),
+  return status_while(rule_body(c, o->body_chain, "body_chain", &o->args, &o->results),
                       "body_chain");
 }
 

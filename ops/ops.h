@@ -67,6 +67,8 @@ bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t
 
 /* The chains that a control op runs, and how many those are. */
 int control_chains(const ir_instruction *ins, uint32_t chains[2]);
+bool is_loop(const ir_instruction *ins);                   /* it may run a chain again */
+const ir_u32s *control_results(const ir_instruction *ins); /* of a control op with chains */
 
 /* What the verifier and the planner call for an instruction whose ids are all in range: operands
  * are plain, integer fields hold no float values, then the op's own rule. The caller adds node and

@@ -17,6 +17,9 @@ clave_status check_rank_at_least(const rule_context *c, uint32_t tid, const char
 /* Error unless `tid`, where present, has the dtype and these dims. */
 clave_status check_optional(const rule_context *c, uint32_t tid, const char *what, dtype type,
                             int rank, const int64_t *dims) STATUS_CHECK;
+/* The chain's args and results have the types of these. name: of the field. */
+clave_status rule_body(const rule_context *c, uint32_t index, const char *name, const ir_u32s *args,
+                       const ir_u32s *results) STATUS_CHECK;
 /* Axes in range and unique; marked[i] tells whether axis i is listed, order (may be NULL) has them
  * normalised. */
 clave_status check_axes(const ir_i32s *axes, int rank, bool *marked, int *order) STATUS_CHECK;

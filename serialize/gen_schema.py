@@ -73,6 +73,8 @@ class Table:
     def runs_on(self, backend: str) -> bool:
         if self.has("cpu"):
             return backend == "cpu"
+        if self.has("opencl"):
+            return backend == "opencl"
         return not (self.has("view") or self.has("host") or self.has("control"))
 
 

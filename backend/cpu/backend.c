@@ -203,7 +203,8 @@ static bool supports(backend *b, const rule_context *c, const ir_instruction *in
   (void)b;
   (void)c;
   if (ins->op_type < IR_OP_COUNT && cpu_table[ins->op_type]) return true;
-  *reason = "not an op of a backend";
+  *reason = ins->op_type == IR_OP_CUSTOM ? "custom kernels are for OpenCL devices"
+                                         : "not an op of a backend";
   return false;
 }
 

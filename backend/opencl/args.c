@@ -70,6 +70,7 @@ static launch_value *add_value(launch *l, value_kind kind) {
 
 void launch_push_int(launch *l, int64_t value) { add_value(l, VALUE_INT)->as.i = value; }
 void launch_push_float(launch *l, double value) { add_value(l, VALUE_FLOAT)->as.f = value; }
+void launch_push_local(launch *l, size_t bytes) { add_value(l, VALUE_LOCAL)->as.bytes = bytes; }
 void launch_push_index8(launch *l, arg_index8 a) {
   memcpy(add_value(l, VALUE_INDEX8)->as.i8, a.v, sizeof a.v);
 }
@@ -87,7 +88,7 @@ static void take_index8(launch *l, const void *field) {
   launch_push_index8(l, *(const arg_index8 *)field);
 }
 static void take_local(launch *l, const void *field) {
-  add_value(l, VALUE_LOCAL)->as.bytes = ((const arg_local *)field)->bytes;
+  launch_push_local(l, ((const arg_local *)field)->bytes);
 }
 static void take_int(launch *l, const void *field) { launch_push_int(l, *(const int64_t *)field); }
 static void take_float(launch *l, const void *field) {

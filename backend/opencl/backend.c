@@ -9,6 +9,7 @@
 #include "backend/opencl/device.h"
 #include "backend/opencl/gemm.h"
 #include "base/hash.h"
+#include "ops/custom.h"
 #include "ops/upsample.h"
 
 static void destroy_device(backend *b) {
@@ -47,6 +48,16 @@ static void check_quantized(support_check *c, const ir_instruction *ins) {
   if (upsample_is_quantized(op, c->rules->tensors[op->x].type)) c->needs_fp64 = true;
 }
 
+/* Why the device runs no kernel of a custom op, or NULL. */
+static const char *refuse_custom(const support_check *c, const ir_custom *op) {
+  const device_entry *e = c->device->entry;
+  const ir_custom_kernel *k = custom_kernel_for(op, e->info.type);
+  if (!k) return "it has no kernel for devices of this type";
+  return (uint64_t)custom_group_size(k) <= e->traits.max_local
+             ? NULL
+             : "its kernel's groups are larger than the device's";
+}
+
 static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins,
                             const char **reason) {
   support_check check = {.rules = c, .device = (cl_device *)b};
@@ -58,7 +69,8 @@ static bool device_supports(backend *b, const rule_context *c, const ir_instruct
     if (c->tensors[i.o.tid].type == DTYPE_F64) check.needs_fp64 = true;
   check_steps(&check, ins);
   check_quantized(&check, ins);
-  *reason = NULL;
+  *reason = ins->op_type == IR_OP_CUSTOM ? refuse_custom(&check, ins->op) : NULL;
+  if (*reason) return false;
   if (!check.needs_fp64 || check.device->entry->traits.has_fp64) return true;
   *reason = "the device has no 64-bit floats (cl_khr_fp64)";
   return false;

@@ -62,6 +62,7 @@ typedef struct device_traits {
   uint64_t max_alloc;
 } device_traits;
 const device_traits *recorder_traits(const cl_recorder *s);
+const char *recorder_type(const cl_recorder *s); /* of the device: "CPU", "GPU", ... */
 
 /* The local size of launch_items, and the largest one to ask for elsewhere. A device with smaller
  * groups gets the kernels for CPUs, which are right for any. Use only sizes of {1, 16, 64}: PoCL
@@ -100,7 +101,7 @@ typedef struct launch_macro {
 
 /* A source made at run time (elementwise): text of the file, whose kernel begins with the line
  * `__kernel void name() {`, and its signature. Called only when the launch is not in the node's
- * cache. args go into `args` (room for MAX_LAUNCH_ARGS; names and types are literals). */
+ * cache. args go into `args` (room for MAX_LAUNCH_ARGS; types are literals, names are copied). */
 typedef clave_status (*launch_generator)(const void *ctx, text *source, arg_info *args,
                                          int *n_args);
 
@@ -131,11 +132,15 @@ void launch_wide(launch *l);   /* index_t must be 64 bits (buffer_arg sees to it
 #define launch_args(l, ...) launch_take(l, &kernel_signatures[KERNEL_OF(__VA_ARGS__)], __VA_ARGS__)
 void launch_take(launch *l, const kernel_signature *g, const void *args);
 
+/* Of all custom ops. */
+extern const char custom_kernel_name[];
+
 /* A kernel made at run time has no struct: its arguments follow each other in its order. */
 void launch_generated(launch *l, const char *name, launch_generator generate, const void *ctx);
 void launch_push_buffer(launch *l, arg_buffer a); /* two parameters */
 void launch_push_int(launch *l, int64_t value);
 void launch_push_float(launch *l, double value);
+void launch_push_local(launch *l, size_t bytes);
 void launch_push_index8(launch *l, arg_index8 a);
 
 /* Records. global counts work-items and is rounded up to a multiple of local: the kernel masks. A

@@ -14,6 +14,7 @@
 struct kernel_program {
   const char *stem, *kernel; /* string literals, or `name` */
   char *name;                /* owned; of an order, else NULL */
+  char *arg_names;           /* owned; of a generated program, one behind the other */
   char *options;             /* owned */
   char *source; /* owned; the full text of a generated program, else NULL until built */
   bool generated;
@@ -33,6 +34,8 @@ struct kernel_program {
   uint32_t saved_proven; /* how many of them the file has */
   order wanted;          /* the launch to make ready for */
 };
+
+const char custom_kernel_name[] = "custom";
 
 void device_note(cl_device *d, const char *format, ...) {
   if (!d->message) return;
@@ -54,6 +57,7 @@ static void program_destroy(cl_device *d, kernel_program *p) {
   free(p->name);
   mutex_destroy(p->lock);
   if (p->generated) free((void *)p->signature.args);
+  free(p->arg_names);
   free(p->proven.items);
   free(p->options);
   free(p->source);
@@ -77,6 +81,20 @@ static clave_status write_options(const cl_device *d, const launch *l, text *out
   return text_status(out);
 }
 
+/* args: owned by the program, their names by whoever generated it. */
+static clave_status copy_names(kernel_program *p, arg_info *args, int n) {
+  text names = {0};
+  for (int i = 0; i < n; i++) text_append(&names, args[i].name, strlen(args[i].name) + 1);
+  p->arg_names = names.data;
+  TRY(text_status(&names));
+  const char *at = names.data;
+  for (int i = 0; i < n; i++) {
+    args[i].name = at;
+    at += strlen(at) + 1;
+  }
+  return NULL;
+}
+
 static clave_status generate_source(const cl_device *d, const launch *l, kernel_program *p) {
   arg_info args[MAX_LAUNCH_ARGS];
   int n = 0;
@@ -92,7 +110,7 @@ static clave_status generate_source(const cl_device *d, const launch *l, kernel_
   p->signature.args = copy;
   if (st || !copy) return st ? st : status_no_memory();
   memcpy(copy, args, sizeof *copy * (size_t)n);
-  return NULL;
+  return copy_names(p, copy, n);
 }
 
 launch_variant variant_of(const cl_device *d, const size_t global[3], const size_t local[3]) {
@@ -279,7 +297,8 @@ static clave_status build_with(cl_device *d, kernel_program *p, const char *head
 
 static clave_status build_from_source(cl_device *d, kernel_program *p) {
   bool refused = false;
-  const char *header = quirk_header(d->base.info.platform);
+  bool is_custom = strcmp(p->kernel, custom_kernel_name) == 0; /* may call any builtin */
+  const char *header = is_custom ? NULL : quirk_header(d->base.info.platform);
   clave_status st = build_with(d, p, header, &refused);
   if (!header || !refused) return st;
   clave_status first = st;

@@ -7,6 +7,8 @@
 
 const device_traits *recorder_traits(const cl_recorder *s) { return &s->device->entry->traits; }
 
+const char *recorder_type(const cl_recorder *s) { return s->device->base.info.type; }
+
 clave_status recorder_scratch(cl_recorder *s, size_t bytes) {
   if (bytes > s->device->base.info.max_alloc)
     return status_new(STATUS_NO_MEMORY,

@@ -68,10 +68,6 @@ clave_status graph_compact(graph *g) {
 
 /* ---------------------------------------------------------------- uses */
 
-static bool is_loop(const graph *g, uint32_t index) {
-  return g->instructions[index].op_type != IR_OP_IF;
-}
-
 /* Read at an instruction's index, in a control op's body (NO_INDEX: in none). A loop that a slot
  * comes into from outside reads it until its last step. */
 static void note_use(graph *g, uint32_t tid, uint32_t at, uint32_t in) {
@@ -79,7 +75,7 @@ static void note_use(graph *g, uint32_t tid, uint32_t at, uint32_t in) {
   for (; in != NO_INDEX; in = g->parent[in]) {
     bool inside = w != NO_INDEX && w >= in && w < g->bodies[in][1].end;
     if (inside) break;
-    if (is_loop(g, in)) at = g->bodies[in][1].end;
+    if (is_loop(&g->instructions[in])) at = g->bodies[in][1].end;
   }
   if (g->last_use[tid] == NO_INDEX || g->last_use[tid] < at) g->last_use[tid] = at;
 }
@@ -113,8 +109,7 @@ static void find_writers(graph *g) {
 
 static void find_readers(graph *g) {
   for (uint32_t i = 0; i < g->n; i++) {
-    uint32_t chains[2];
-    bool loops = control_chains(&g->instructions[i], chains) > 0 && is_loop(g, i);
+    bool loops = is_loop(&g->instructions[i]);
     uint32_t at = loops ? g->bodies[i][1].end : i;
     for (operand_iter k = operands_of(&g->instructions[i]); next_operand(&k);)
       if (!(k.o.flags & IR_OUT)) note_use(g, k.o.tid, at, g->parent[i]);
@@ -171,6 +166,11 @@ bool next_slot(slot_iter *i) {
 }
 
 /* ---------------------------------------------------------------- errors */
+
+const char *name_of_op(const ir_instruction *ins) {
+  const ir_custom *custom = ins->op;
+  return ins->op_type == IR_OP_CUSTOM ? custom->target : op_table[ins->op_type].name;
+}
 
 clave_status while_in_node(clave_status st, const graph *g, uint32_t i) {
   if (!st || i >= g->n) return st;

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clave.errors import Code, Error, Origin, UnsupportedOp
+from clave.kernel import Kernel
 from clave.program import Program
 from clave.session import Device, Session, devices
 from clave.tokenizer import Tokenizer
@@ -27,6 +28,7 @@ __all__ = [
     "Code",
     "Device",
     "Error",
+    "Kernel",
     "Origin",
     "Program",
     "Session",
@@ -36,6 +38,7 @@ __all__ = [
     "export",
     "load",
     "register_lowering",
+    "register_op",
 ]
 
 
@@ -83,6 +86,12 @@ def register_lowering(op: Any) -> Callable[[Callable[..., Any]], Callable[..., A
     """Registers a function that lowers an op, a custom one say: see clave.lowering.registry.register_lowering, which
     this imports (and torch) now."""
     return _import("lowering.registry", "register_lowering").register_lowering(op)
+
+
+def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None = None) -> None:
+    """Makes a torch op one that programs carry with kernels of its own: see clave.custom.register_op, which this imports
+    (and torch) now."""
+    _import("custom", "register_op").register_op(op, *kernels, reference=reference)
 
 
 def _import(name: str, what: str) -> Any:

@@ -172,6 +172,7 @@ class SessionOptions(C.Structure):
         ("cancel_ctx", C.c_void_p),
         ("seed", C.c_uint64),
         ("warm_up", C.c_int),
+        ("allow_custom_kernels", C.c_bool),
     ]
 
 

@@ -51,11 +51,12 @@ class Slot:
 
 @dataclass
 class Node:
-    """An instruction to be: op is the schema's name of it, fields its fields with Slots and Vals for Tids and Vids."""
+    """An instruction to be, or a table in one: op is the schema's name of it, fields its fields with Slots and Vals for
+    Tids and Vids."""
 
     op: str
     fields: dict[str, Any]
-    name: str
+    name: str = ""
 
 
 @dataclass(eq=False)
@@ -239,20 +240,23 @@ class _Finish:
         )
 
     def _instruction(self, n: Node) -> schema.Instruction:
+        return schema.Instruction(op=self._table(n), name=n.name)
+
+    def _table(self, n: Node) -> Any:
         table = getattr(schema, n.op)
         known = {f.name for f in schema.TABLES[table]}
         if not known.issuperset(n.fields):
             raise Error(f"{n.op} has no field {', '.join(sorted(set(n.fields) - known))}")
         fields = {f.name: self._field(f.kind, n.fields[f.name]) for f in schema.TABLES[table] if f.name in n.fields}
-        return schema.Instruction(op=table(**fields), name=n.name)
+        return table(**fields)
 
     def _field(self, kind: str, v: Any) -> Any:
         if v is None:
             return None
         if isinstance(v, Body):
             return self.chains[id(v)]
-        if kind == "TABLES":  # the steps of an Elementwise
-            return [self._step(s) for s in v]
+        if kind == "TABLES":  # the steps of an Elementwise, or tables that hold others
+            return [self._table(x) if isinstance(x, Node) else self._step(x) for x in v]
         convert = {
             "TID": self.tid,
             "VID": lambda x: self.vids[id(x)],
@@ -310,6 +314,8 @@ def _objects(x: Any) -> Iterator[Slot | Val]:
     elif isinstance(x, list | tuple):
         for v in x:
             yield from _objects(v)
+    elif isinstance(x, Node):
+        yield from _objects(x.fields)
     elif isinstance(x, schema.Step):
         yield from (o.index for o in x.operands if isinstance(o.index, Val))
     elif isinstance(x, Body):

@@ -49,13 +49,16 @@ class Device:
         options = C.byref(L.DeviceOptions(size=C.sizeof(L.DeviceOptions), no_fallback=not fallback))
         self.handle = L.Handle("clave_device_open", "clave_device_destroy", name, options)
 
-    def supported(self, program: Program, method: str = "forward", *, fused: bool = False) -> list[Place]:
+    def supported(
+        self, program: Program, method: str = "forward", *, fused: bool = False, allow_custom_kernels: bool = False
+    ) -> list[Place]:
         """Where each node of a method would run on this device, by number, and why; nothing is run for it.
 
-        fused: with neighbours joined as in a session; else every node by itself.
+        fused: with neighbours joined as in a session; else every node by itself. allow_custom_kernels: see Session.
         """
         m = _method(program, method)
-        options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), unfused=not fused))
+        how = {"unfused": not fused, "allow_custom_kernels": allow_custom_kernels}
+        options = C.byref(L.SessionOptions(size=C.sizeof(L.SessionOptions), **how))
         pointers = program.handle.pointer, self.handle.pointer
         return _places(L.Handle("clave_program_supported", "clave_placement_destroy", *pointers, options), m)
 
@@ -89,6 +92,9 @@ class Session:
 
     warm_up: "wait", or "background": while kernels are built the CPU backend answers; between runs, once they are
     there, the session moves to the device with its state. What goes wrong before leaves it on the CPU backend.
+
+    allow_custom_kernels: whether the device runs the kernels that the program carries for ops of its author's
+    (clave.register_op), which is code that can do anything there; else a program that has one for it is an Error.
     """
 
     def __init__(
@@ -100,6 +106,7 @@ class Session:
         fallback: bool | None = None,
         fused: bool = True,
         warm_up: str = "wait",
+        allow_custom_kernels: bool = False,
     ) -> None:
         self.program = program if isinstance(program, Program) else Program.load(program)
         self.program.check_unchanged()
@@ -114,7 +121,11 @@ class Session:
         if warm_up not in _WARM_UPS:
             raise Error(f"warm_up is {warm_up!r}, not {' or '.join(map(repr, _WARM_UPS))}")
         size = C.sizeof(L.SessionOptions)
-        how = {"unfused": not fused, "warm_up": _WARM_UPS.index(warm_up)}
+        how = {
+            "unfused": not fused,
+            "warm_up": _WARM_UPS.index(warm_up),
+            "allow_custom_kernels": allow_custom_kernels,
+        }
         options = C.byref(L.SessionOptions(size=size, seed=seed, **how))
         self._handle = L.Handle("clave_session_create", "clave_session_destroy", *pointers, options, keep=owners)
 

@@ -161,7 +161,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     refuse_changed_windows(program)
     try:
         with _any_number_of_steps(), quiet:
-            return program.run_decompositions(_decompositions() | decompositions_of(own or {}))
+            return program.run_decompositions(decompositions() | decompositions_of(own or {}))
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {_meaning(e)}{users_line(e)}") from e
 
@@ -193,7 +193,7 @@ def _torchs_table() -> dict[Any, Any]:
     return dict(torch.export.default_decompositions().materialize())
 
 
-def _decompositions() -> dict[Any, Any]:
+def decompositions() -> dict[Any, Any]:
     """torch's own table without the ops that clave takes whole."""
     table = _torchs_table()
     return {op: f for op, f in table.items() if op_name(op) not in LOWERINGS or op_name(op) in _DECOMPOSED_ANYWAY}

@@ -78,13 +78,14 @@ def register_lowering(op: Any) -> Callable[[Lowering], Lowering]:
     """The same for users, of an op that has no lowering. op: torch.ops.ns.op.overload, or its name "ns::op" (of the
     default overload) or "ns::op.overload". Error: it is no op, or it has a lowering.
     """
-    name = op_name(_overload(op))
+    name = op_name(overload_of(op))
     if name in LOWERINGS:
         raise Error(f"{name} has a lowering already")
     return lower(name)
 
 
-def _overload(op: Any) -> torch._ops.OpOverload:
+def overload_of(op: Any) -> torch._ops.OpOverload:
+    """The op that a user names. Error: it is none."""
     found = op
     if isinstance(op, str):
         space, _, rest = op.partition("::")

@@ -1,0 +1,209 @@
+/* Custom: an op of the user's with kernels in OpenCL C, and a chain of other ops that computes the
+ * same. What a kernel does cannot be known; what it is given can: texts and names are bounded, its
+ * parameters name tensors of the op, its grid is no larger than a device can count. */
+#include "ops/custom.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/rule_checks.h"
+
+enum {
+  MAX_TEXT = 256 << 10, /* bytes of a kernel */
+  MAX_NAME = 64,
+  MAX_TARGET = 256,
+  MAX_KERNELS = 8,
+  MAX_PARAMETERS = 30,
+  MAX_GRID_DIMS = 3,
+  MAX_GROUP = 256
+};
+static const int64_t MAX_WORK_ITEMS = (int64_t)1 << 40, MAX_LOCAL_BYTES = 1 << 30;
+
+/* ---------------------------------------------------------------- read by backends */
+
+const ir_custom_kernel *custom_kernel_for(const ir_custom *op, const char *device_type) {
+  static const char *const types[] = {[IR_CUSTOM_DEVICE_CPU] = "CPU", [IR_CUSTOM_DEVICE_GPU] = "GPU"};
+  for (uint32_t i = 0; i < op->kernels.count; i++) {
+    const ir_custom_kernel *k = &op->kernels.items[i];
+    if (k->device == IR_CUSTOM_DEVICE_ANY || strcmp(types[k->device], device_type) == 0) return k;
+  }
+  return NULL;
+}
+
+int64_t custom_group_size(const ir_custom_kernel *k) {
+  int64_t n = 1;
+  for (uint32_t i = 0; i < k->local.count; i++) n *= k->local.items[i];
+  return n;
+}
+
+bool custom_is_result(const ir_custom *op, const ir_custom_parameter *p) {
+  return p->index >= op->args.count;
+}
+
+uint32_t custom_tensor(const ir_custom *op, const ir_custom_parameter *p) {
+  return custom_is_result(op, p) ? op->results.items[p->index - op->args.count]
+                                 : op->args.items[p->index];
+}
+
+/* ---------------------------------------------------------------- kernels */
+
+static bool is_identifier(const char *name) {
+  if (!isalpha((unsigned char)name[0]) && name[0] != '_') return false;
+  size_t n = 1;
+  while (isalnum((unsigned char)name[n]) || name[n] == '_') n++;
+  return name[n] == 0 && n <= MAX_NAME;
+}
+
+static clave_status check_number(const ir_custom_parameter *p) {
+  bool is_float = p->kind == IR_CUSTOM_PARAMETER_KIND_FLOAT || p->kind == IR_CUSTOM_PARAMETER_KIND_DOUBLE;
+  if (is_float ? p->f.present : p->i.present) return NULL;
+  return INVALID("it has no value in %s", is_float ? "f" : "i");
+}
+
+static clave_status check_local(const rule_context *c, const ir_custom_parameter *p) {
+  int64_t n;
+  TRY(check_number(p));
+  if (!rule_int(c, &p->i, &n)) return NULL;
+  if (n >= 1 && n <= MAX_LOCAL_BYTES / (int64_t)dtype_size(p->dtype)) return NULL;
+  return INVALID("local memory of %lld elements, expected 1 to %lld", (long long)n,
+                 (long long)(MAX_LOCAL_BYTES / (int64_t)dtype_size(p->dtype)));
+}
+
+static clave_status check_parameter(const rule_context *c, const ir_custom *op,
+                                    const ir_custom_parameter *p) {
+  if (!is_identifier(p->name))
+    return INVALID("'%.100s' is no name in C of at most %d letters", p->name, (int)MAX_NAME);
+  if (p->kind == IR_CUSTOM_PARAMETER_KIND_LOCAL) return check_local(c, p);
+  if (p->kind != IR_CUSTOM_PARAMETER_KIND_TENSOR) return check_number(p);
+  uint64_t tensors = (uint64_t)op->args.count + op->results.count;
+  return p->index < tensors ? NULL
+                            : INVALID("it is tensor %u, the op has %llu", p->index,
+                                      (unsigned long long)tensors);
+}
+
+/* Every result is written through a pointer of its own. */
+static clave_status check_results(const ir_custom *op, const ir_custom_kernel *k) {
+  for (uint32_t r = 0; r < op->results.count; r++) {
+    int found = 0;
+    for (uint32_t i = 0; i < k->parameters.count; i++) {
+      const ir_custom_parameter *p = &k->parameters.items[i];
+      found += p->kind == IR_CUSTOM_PARAMETER_KIND_TENSOR && p->index == op->args.count + r;
+    }
+    if (found != 1) return INVALID("result %u is %d of its parameters, expected one", r, found);
+  }
+  return NULL;
+}
+
+static clave_status check_parameters(const rule_context *c, const ir_custom *op,
+                                     const ir_custom_kernel *k) {
+  if (k->parameters.count > MAX_PARAMETERS)
+    return INVALID("it has %u parameters, at most %d are allowed", k->parameters.count,
+                   (int)MAX_PARAMETERS);
+  for (uint32_t i = 0; i < k->parameters.count; i++) {
+    const ir_custom_parameter *p = &k->parameters.items[i];
+    TRY(status_while(check_parameter(c, op, p), "parameter %u", i));
+    for (uint32_t j = 0; j < i; j++)
+      if (strcmp(p->name, k->parameters.items[j].name) == 0)
+        return INVALID("two parameters are named '%s'", p->name);
+  }
+  return check_results(op, k);
+}
+
+static clave_status check_grid(const rule_context *c, const ir_custom_kernel *k) {
+  int64_t group = 1, total = 1;
+  if (k->global.count < 1 || k->global.count > MAX_GRID_DIMS || k->local.count != k->global.count)
+    return INVALID("its grid has %u dimensions and its groups %u, expected 1 to %d of both",
+                   k->global.count, k->local.count, (int)MAX_GRID_DIMS);
+  for (uint32_t i = 0; i < k->local.count; i++) {
+    int64_t n = k->local.items[i];
+    if (n < 1 || !mul_i64(group, n, &group) || group > MAX_GROUP)
+      return INVALID("its groups have %lld work-items in dimension %u, expected at least 1 and at "
+                     "most %d in all",
+                     (long long)n, i, (int)MAX_GROUP);
+  }
+  for (uint32_t i = 0; i < k->global.count; i++) {
+    int64_t n;
+    if (!rule_int(c, &k->global.items[i], &n)) continue;
+    if (n < 0 || (n > 0 && (!mul_i64(total, n, &total) || total > MAX_WORK_ITEMS)))
+      return INVALID("its grid has %lld work-items in dimension %u, expected 0 or more and at most "
+                     "2^40 in all",
+                     (long long)n, i);
+  }
+  return NULL;
+}
+
+static clave_status check_text(const ir_custom_kernel *k) {
+  size_t n = strlen(k->prelude) + strlen(k->body);
+  if (n > MAX_TEXT) return INVALID("a text of %zu bytes, at most %d are allowed", n, (int)MAX_TEXT);
+  const char *texts[] = {k->prelude, k->body};
+  for (int i = 0; i < 2; i++)
+    if (strstr(texts[i], "#include \"")) return INVALID("its text includes a file");
+  return NULL;
+}
+
+static clave_status check_kernels(const rule_context *c, const ir_custom *op) {
+  if (op->kernels.count > MAX_KERNELS)
+    return INVALID("%u kernels, at most %d are allowed", op->kernels.count, (int)MAX_KERNELS);
+  for (uint32_t i = 0; i < op->kernels.count; i++) {
+    const ir_custom_kernel *k = &op->kernels.items[i];
+    clave_status st = check_text(k);
+    if (!st) st = check_parameters(c, op, k);
+    if (!st) st = check_grid(c, k);
+    TRY(status_while(st, "kernel %u", i));
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- the reference */
+
+/* Slots that may be read: constants, args, and what was written before. Ids are not checked yet. */
+typedef struct reference_check {
+  const rule_context *c;
+  bool *known; /* (n_tensors) */
+} reference_check;
+
+static clave_status check_read(const reference_check *k, uint32_t tid) {
+  const ir_program *p = k->c->program;
+  if (tid < p->tensors.count && (tid < p->constants.count || k->known[tid])) return NULL;
+  return INVALID("it reads tensor %u, expected an arg, a constant or what it computed", tid);
+}
+
+static clave_status check_node(reference_check *k, const ir_instruction *ins) {
+  const op_info *info = &op_table[ins->op_type];
+  if (info->is_control || ins->op_type == IR_OP_RANDOM)
+    return INVALID("a reference has no %s", info->name);
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    if (!(i.o.flags & IR_OUT)) TRY(check_read(k, i.o.tid));
+  for (operand_iter i = operands_of(ins); next_operand(&i);)
+    if ((i.o.flags & IR_OUT) && i.o.tid < k->c->program->tensors.count) k->known[i.o.tid] = true;
+  return NULL;
+}
+
+static clave_status check_chain(reference_check *k, const ir_chain *chain) {
+  const ir_instructions *list = &chain->instructions;
+  for (uint32_t i = 0; i < chain->args.count; i++) k->known[chain->args.items[i]] = true;
+  for (uint32_t i = 0; i < list->count; i++)
+    TRY(status_while(check_node(k, &list->items[i]), "node %u", i));
+  for (uint32_t i = 0; i < chain->results.count; i++) TRY(check_read(k, chain->results.items[i]));
+  return NULL;
+}
+
+static clave_status check_reference(const rule_context *c, const ir_custom *op) {
+  TRY(rule_body(c, op->reference_chain, "reference_chain", &op->args, &op->results));
+  reference_check k = {c, calloc((size_t)c->program->tensors.count + 1, sizeof *k.known)};
+  if (!k.known) return status_no_memory();
+  clave_status st = check_chain(&k, &c->program->chains.items[op->reference_chain]);
+  free(k.known);
+  return st;
+}
+
+clave_status rule_custom(const rule_context *c, const void *op) {
+  const ir_custom *o = op;
+  if (!o->target[0] || strlen(o->target) > MAX_TARGET)
+    return INVALID("its name has %zu letters, expected 1 to %d", strlen(o->target), (int)MAX_TARGET);
+  if (!o->results.count) return INVALID("'%s' has no results", o->target);
+  clave_status st = check_kernels(c, o);
+  if (!st) st = status_while(check_reference(c, o), "reference_chain");
+  return status_while(st, "%s", o->target);
+}

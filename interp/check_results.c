@@ -105,6 +105,7 @@ static int64_t count_wrong(const result *r, int64_t *at) {
 
 /* Whether an op's integer and truth results may depend on how floats were rounded on the way. */
 static bool rounds_before(const ir_instruction *ins) {
+  if (ins->op_type == IR_OP_CUSTOM) return true;
   if (ins->op_type == IR_OP_ATTENTION_CACHED) return true; /* rounds to integers for I8 caches */
   return ins->op_type == IR_OP_ELEMENTWISE && ((const ir_elementwise *)ins->op)->steps.count > 1;
 }

@@ -1,6 +1,6 @@
 #ifndef INTERP_CHECKING_H
 #define INTERP_CHECKING_H
-/* One node under the self-check, shared by self_check.c, check_operands.c and check_results.c. */
+/* One node under the self-check, shared by self_check.c and check_*.c. */
 #include "base/memory.h"
 #include "interp/running.h"
 
@@ -63,6 +63,14 @@ clave_status restore_copies(checking *c) STATUS_CHECK;
 /* Runs the node on the copies. *faulty: it found bad data. */
 clave_status run_oracle(checking *c, bool *faulty) STATUS_CHECK;
 void free_copies(checking *c);
+
+/* ---- check_reference.c ---- */
+/* Runs a custom op's reference on the copies, as run_oracle does. */
+clave_status run_reference(const checking *c, bool *faulty) STATUS_CHECK;
+/* ---- check_bounds.c ---- */
+/* Runs a custom op's kernel on the device; an error where it writes beside its results. */
+clave_status run_guarded(const checking *c, const recording *r, void **state,
+                         const run_operands *o) STATUS_CHECK;
 
 /* ---- check_results.c ---- */
 clave_status compare_results(checking *c) STATUS_CHECK; /* fills in the verdict */

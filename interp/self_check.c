@@ -149,7 +149,9 @@ static clave_status check_node(checking *c, const running *r, const command *k,
   bool fits, faulty;
   TRY(oracle_of(c->s));
   TRY(copy_operands(c, &fits));
-  TRY(vt->run(queue, k->recorded, &state->state, &o, c->number));
+  TRY(c->nd->instruction->op_type == IR_OP_CUSTOM
+          ? run_guarded(c, k->recorded, &state->state, &o)
+          : vt->run(queue, k->recorded, &state->state, &o, c->number));
   if (!fits) {
     note_unchecked(c);
     state->checked = true;

@@ -23,7 +23,8 @@ static const int64_t MAX_WORK_ITEMS = (int64_t)1 << 40, MAX_LOCAL_BYTES = 1 << 3
 /* ---------------------------------------------------------------- read by backends */
 
 const ir_custom_kernel *custom_kernel_for(const ir_custom *op, const char *device_type) {
-  static const char *const types[] = {[IR_CUSTOM_DEVICE_CPU] = "CPU", [IR_CUSTOM_DEVICE_GPU] = "GPU"};
+  static const char *const types[] = {
+      [IR_CUSTOM_DEVICE_CPU] = "CPU", [IR_CUSTOM_DEVICE_GPU] = "GPU"};
   for (uint32_t i = 0; i < op->kernels.count; i++) {
     const ir_custom_kernel *k = &op->kernels.items[i];
     if (k->device == IR_CUSTOM_DEVICE_ANY || strcmp(types[k->device], device_type) == 0) return k;
@@ -56,7 +57,8 @@ static bool is_identifier(const char *name) {
 }
 
 static clave_status check_number(const ir_custom_parameter *p) {
-  bool is_float = p->kind == IR_CUSTOM_PARAMETER_KIND_FLOAT || p->kind == IR_CUSTOM_PARAMETER_KIND_DOUBLE;
+  bool is_float =
+      p->kind == IR_CUSTOM_PARAMETER_KIND_FLOAT || p->kind == IR_CUSTOM_PARAMETER_KIND_DOUBLE;
   if (is_float ? p->f.present : p->i.present) return NULL;
   return INVALID("it has no value in %s", is_float ? "f" : "i");
 }
@@ -77,9 +79,9 @@ static clave_status check_parameter(const rule_context *c, const ir_custom *op,
   if (p->kind == IR_CUSTOM_PARAMETER_KIND_LOCAL) return check_local(c, p);
   if (p->kind != IR_CUSTOM_PARAMETER_KIND_TENSOR) return check_number(p);
   uint64_t tensors = (uint64_t)op->args.count + op->results.count;
-  return p->index < tensors ? NULL
-                            : INVALID("it is tensor %u, the op has %llu", p->index,
-                                      (unsigned long long)tensors);
+  return p->index < tensors
+             ? NULL
+             : INVALID("it is tensor %u, the op has %llu", p->index, (unsigned long long)tensors);
 }
 
 /* Every result is written through a pointer of its own. */
@@ -118,17 +120,19 @@ static clave_status check_grid(const rule_context *c, const ir_custom_kernel *k)
   for (uint32_t i = 0; i < k->local.count; i++) {
     int64_t n = k->local.items[i];
     if (n < 1 || !mul_i64(group, n, &group) || group > MAX_GROUP)
-      return INVALID("its groups have %lld work-items in dimension %u, expected at least 1 and at "
-                     "most %d in all",
-                     (long long)n, i, (int)MAX_GROUP);
+      return INVALID(
+          "its groups have %lld work-items in dimension %u, expected at least 1 and at "
+          "most %d in all",
+          (long long)n, i, (int)MAX_GROUP);
   }
   for (uint32_t i = 0; i < k->global.count; i++) {
     int64_t n;
     if (!rule_int(c, &k->global.items[i], &n)) continue;
     if (n < 0 || (n > 0 && (!mul_i64(total, n, &total) || total > MAX_WORK_ITEMS)))
-      return INVALID("its grid has %lld work-items in dimension %u, expected 0 or more and at most "
-                     "2^40 in all",
-                     (long long)n, i);
+      return INVALID(
+          "its grid has %lld work-items in dimension %u, expected 0 or more and at most "
+          "2^40 in all",
+          (long long)n, i);
   }
   return NULL;
 }
@@ -201,7 +205,8 @@ static clave_status check_reference(const rule_context *c, const ir_custom *op) 
 clave_status rule_custom(const rule_context *c, const void *op) {
   const ir_custom *o = op;
   if (!o->target[0] || strlen(o->target) > MAX_TARGET)
-    return INVALID("its name has %zu letters, expected 1 to %d", strlen(o->target), (int)MAX_TARGET);
+    return INVALID("its name has %zu letters, expected 1 to %d", strlen(o->target),
+                   (int)MAX_TARGET);
   if (!o->results.count) return INVALID("'%s' has no results", o->target);
   clave_status st = check_kernels(c, o);
   if (!st) st = status_while(check_reference(c, o), "reference_chain");

@@ -9,11 +9,11 @@
 
 /* How a tensor's elements are stored, read and written. */
 static const char *const read_types[DTYPE_COUNT] = {
-    [DTYPE_F32] = "__global const float *",  [DTYPE_F16] = "__global const half *",
+    [DTYPE_F32] = "__global const float *",   [DTYPE_F16] = "__global const half *",
     [DTYPE_BF16] = "__global const ushort *", [DTYPE_F64] = "__global const double *",
-    [DTYPE_I8] = "__global const char *",    [DTYPE_U8] = "__global const uchar *",
-    [DTYPE_I16] = "__global const short *",  [DTYPE_I32] = "__global const int *",
-    [DTYPE_I64] = "__global const long *",   [DTYPE_BOOL] = "__global const uchar *"};
+    [DTYPE_I8] = "__global const char *",     [DTYPE_U8] = "__global const uchar *",
+    [DTYPE_I16] = "__global const short *",   [DTYPE_I32] = "__global const int *",
+    [DTYPE_I64] = "__global const long *",    [DTYPE_BOOL] = "__global const uchar *"};
 static const char *const written_types[DTYPE_COUNT] = {
     [DTYPE_F32] = "__global float *",   [DTYPE_F16] = "__global half *",
     [DTYPE_BF16] = "__global ushort *", [DTYPE_F64] = "__global double *",
@@ -101,8 +101,7 @@ clave_status opencl_custom(cl_recorder *s, const node *n) {
   launch l;
   launch_begin(&l, s, n);
   launch_generated(&l, custom_kernel_name, write_kernel, &c);
-  for (uint32_t i = 0; i < k->parameters.count; i++)
-    push_argument(&l, &c, &k->parameters.items[i]);
+  for (uint32_t i = 0; i < k->parameters.count; i++) push_argument(&l, &c, &k->parameters.items[i]);
   for (uint32_t i = 0; i < k->global.count; i++) {
     global[i] = (size_t)int_of(n, &k->global.items[i]);
     local[i] = (size_t)k->local.items[i];

@@ -89,8 +89,8 @@ def register_lowering(op: Any) -> Callable[[Callable[..., Any]], Callable[..., A
 
 
 def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None = None) -> None:
-    """Makes a torch op one that programs carry with kernels of its own: see clave.custom.register_op, which this imports
-    (and torch) now."""
+    """Makes a torch op one that programs carry with kernels of its own: see clave.custom.register_op, which this
+    imports (and torch) now."""
     _import("custom", "register_op").register_op(op, *kernels, reference=reference)
 
 

@@ -48,11 +48,11 @@ _MAX_GROUP = 256
 def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None = None) -> None:
     """Makes a torch op one that programs carry with kernels of its own, in place of a decomposition or a lowering.
 
-    op: torch.ops.ns.op.overload, its name "ns::op", or what torch.library.custom_op gave. It must have a fake kernel and
-    change none of its arguments. kernels: a device runs the first that is for it, and takes dtypes as the call has them.
-    reference: the same in torch ops, a function of the op's arguments; by default the one that torch.library.custom_op
-    was given. Sessions run kernels with allow_custom_kernels=True alone. Registering again replaces what was registered.
-    Error: it is no such op, or a kernel is malformed.
+    op: torch.ops.ns.op.overload, its name "ns::op", or what torch.library.custom_op gave. It must have a fake kernel
+    and change none of its arguments. kernels: a device runs the first that is for it and takes the dtypes of the call;
+    where there is none, the reference runs. reference: the same in torch ops, a function of the op's arguments; by
+    default the one that torch.library.custom_op was given. Sessions run kernels with allow_custom_kernels=True alone.
+    Registering again replaces what was registered. Error: it is no such op, or a kernel is malformed.
     """
     target = overload_of(getattr(op, "_opoverload", op))
     name = op_name(target)
@@ -138,9 +138,7 @@ class _Source:
             known = {"global": [*tensors, *outs], "local": [*self.kernel.local_memory], "": sorted(numbers)}[p.space]
             if p.name not in known:
                 kind = {"global": "tensor", "local": "local memory", "": "number"}[p.space]
-                raise Error(
-                    f"{op}: the kernel's {p.name} is no {kind} of the op: {', '.join(known) or 'there is none'}"
-                )
+                raise Error(f"{op}: the kernel's {p.name} is no {kind} of the op: {', '.join(known) or 'it has none'}")
             if p.space == "global" and p.is_const == (p.name in outs):
                 wanted = "not be const" if p.name in outs else "be `global const`"
                 raise Error(f"{op}: the kernel's {p.name} must {wanted}")
@@ -303,9 +301,7 @@ class _Call:
             same = fake.dtype == got.dtype and fake.dim() == got.dim()
             if same and all(statically_known_true(a == b) for a, b in zip(fake.shape, got.shape, strict=True)):
                 continue
-            raise Error(
-                f"{self.op.name}: {name} is {_told(fake)} by its fake kernel, and {_told(got)} by its reference"
-            )
+            raise Error(f"{self.op.name}: {name} is {_told(fake)} by its fake kernel, {_told(got)} by its reference")
 
 
 def _parameter_node(name: str, kind: schema.CustomParameterKind, **fields: Any) -> Node:

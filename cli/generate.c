@@ -145,6 +145,7 @@ static int open_talk(const generate_arguments *a, const model *m, const clave_lo
   clave_sampler_options sampler = sampler_options(a, bias);
   clave_session_options session = {.size = sizeof session,
                                    .warm_up = m->warm_up,
+                                   .allow_custom_kernels = m->allow_custom_kernels,
                                    .progress = show_building,
                                    .progress_ctx = s,
                                    .cancel = is_interrupted};

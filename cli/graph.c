@@ -92,8 +92,10 @@ static int read_places(const clave_placement *places, graph *g) {
 }
 
 int read_placement(const model *m, graph *g) {
+  clave_session_options options = {.size = sizeof options,
+                                   .allow_custom_kernels = m->allow_custom_kernels};
   clave_placement *places;
-  TRY_STATUS(clave_program_supported(m->program, m->device, NULL, &places));
+  TRY_STATUS(clave_program_supported(m->program, m->device, &options, &places));
   int result = read_places(places, g);
   clave_placement_destroy(places);
   return result;

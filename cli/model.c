@@ -19,6 +19,7 @@ int read_warm_up(const model_arguments *a, clave_warm_up *out) {
 int open_device(const model_arguments *a, model *m) {
   clave_device_options options = {
       .size = sizeof options, .no_fallback = a->no_fallback, .message = print_note};
+  m->allow_custom_kernels = a->allow_custom_kernels;
   show_progress("opening the device");
   TRY_STATUS(clave_device_open(a->device, &options, &m->device));
   m->device_info.size = sizeof m->device_info;
@@ -67,6 +68,7 @@ int open_session(model *m, session_kind kind) {
                                    .unfused = kind == SESSION_UNFUSED,
                                    .seed = m->seed,
                                    .warm_up = m->warm_up,
+                                   .allow_custom_kernels = m->allow_custom_kernels,
                                    .progress = show_steps};
   show_progress("preparing");
   TRY_STATUS(clave_session_create(m->program, m->device, &options, &m->session));

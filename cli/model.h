@@ -5,7 +5,7 @@
 
 typedef struct model_arguments {
   const char *program, *consts, *method, *device, *warm_up;
-  bool no_fallback;
+  bool no_fallback, allow_custom_kernels;
 } model_arguments;
 
 /* Rows of a command's flags table; `arguments` is its struct, whose member `model` is a
@@ -23,17 +23,24 @@ typedef struct model_arguments {
     "--method", FLAG_TEXT, offsetof(arguments, model.method), "M", \
         "entry point (default: forward, else the first)", 0, 0     \
   }
-#define DEVICE_FLAGS(arguments)                                                           \
-  {"--device",                                                                            \
-   FLAG_TEXT,                                                                             \
-   offsetof(arguments, model.device),                                                     \
-   "D",                                                                                   \
-   "cpu, opencl, opencl:N, opencl:TEXT or a list (default: CLAVE_DEVICE, else the best)", \
-   0,                                                                                     \
-   0},                                                                                    \
-  {                                                                                       \
-    "--no-fallback", FLAG_SWITCH, offsetof(arguments, model.no_fallback), NULL,           \
-        "an op that the device cannot run is an error", 0, 0                              \
+#define DEVICE_FLAGS(arguments)                                                                   \
+  {"--device",                                                                                    \
+   FLAG_TEXT,                                                                                     \
+   offsetof(arguments, model.device),                                                             \
+   "D",                                                                                           \
+   "cpu, opencl, opencl:N, opencl:TEXT or a list (default: CLAVE_DEVICE, else the best)",         \
+   0,                                                                                             \
+   0},                                                                                            \
+      {"--no-fallback",                                                                           \
+       FLAG_SWITCH,                                                                               \
+       offsetof(arguments, model.no_fallback),                                                    \
+       NULL,                                                                                      \
+       "an op that the device cannot run is an error",                                            \
+       0,                                                                                         \
+       0},                                                                                        \
+  {                                                                                               \
+    "--allow-custom-kernels", FLAG_SWITCH, offsetof(arguments, model.allow_custom_kernels), NULL, \
+        "run kernels that the program carries, which can do anything on the device", 0, 0         \
   }
 
 #define WARM_UP_FLAG(arguments)                                                             \
@@ -50,6 +57,7 @@ typedef struct model {
   clave_method_info method;
   uint64_t seed; /* of the session, set before it is opened, as is warm_up */
   clave_warm_up warm_up;
+  bool allow_custom_kernels; /* as the device was opened */
 } model;
 
 int read_warm_up(const model_arguments *a, clave_warm_up *out) CHECK;

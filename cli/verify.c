@@ -184,7 +184,10 @@ static int record_cpu(const model *m, const input_set *inputs, comparison *c) {
 }
 
 static int compare_device(const model *m, const input_set *inputs, comparison *c) {
-  model unfused = {.program = m->program, .device = m->device, .method = m->method};
+  model unfused = {.program = m->program,
+                   .device = m->device,
+                   .method = m->method,
+                   .allow_custom_kernels = m->allow_custom_kernels};
   int result = open_session(&unfused, SESSION_UNFUSED);
   show_progress("running on the device");
   if (!result) result = observe_run(&unfused, inputs, compare_record, c, c);

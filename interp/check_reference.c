@@ -31,7 +31,8 @@ static clave_status take_buffer(reference_run *k, buffer *b) {
 }
 
 /* New memory for a tensor of this type. */
-static clave_status make_place(reference_run *k, uint32_t slot, const tensor *t, bound_tensor *out) {
+static clave_status make_place(reference_run *k, uint32_t slot, const tensor *t,
+                               bound_tensor *out) {
   size_t bytes;
   *out = (bound_tensor){.t = *t, .slot = slot};
   tensor_set_contiguous(&out->t);

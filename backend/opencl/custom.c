@@ -37,11 +37,13 @@ static const number_type number_types[IR_CUSTOM_PARAMETER_KIND_COUNT] = {
     [IR_CUSTOM_PARAMETER_KIND_FLOAT] = {ARG_FLOAT, "float"},
     [IR_CUSTOM_PARAMETER_KIND_DOUBLE] = {ARG_DOUBLE, "double"}};
 
+enum { OFFSET_NAME = 80 };
+
 typedef struct custom_launch {
   const node *n;
   const ir_custom *op;
   const ir_custom_kernel *kernel;
-  char offsets[MAX_LAUNCH_ARGS / 2][80]; /* of its tensors, by parameter: names of their offsets */
+  char (*offsets)[OFFSET_NAME]; /* by parameter: what the offset of its tensor is named */
 } custom_launch;
 
 /* ---------------------------------------------------------------- the text */
@@ -52,13 +54,13 @@ static arg_info describe_tensor(const custom_launch *c, const ir_custom_paramete
   return (arg_info){.name = p->name, .type = types[t], .kind = ARG_BUFFER};
 }
 
-static int list_parameters(custom_launch *c, arg_info *args) {
+static int list_parameters(const custom_launch *c, arg_info *args) {
   int n = 0;
   for (uint32_t i = 0; i < c->kernel->parameters.count; i++) {
     const ir_custom_parameter *p = &c->kernel->parameters.items[i];
     const number_type *number = &number_types[p->kind];
     if (p->kind == IR_CUSTOM_PARAMETER_KIND_TENSOR) {
-      snprintf(c->offsets[i], sizeof c->offsets[i], "%s_offset", p->name);
+      snprintf(c->offsets[i], OFFSET_NAME, "%s_offset", p->name);
       args[n++] = describe_tensor(c, p);
       args[n++] = (arg_info){.name = c->offsets[i], .type = "long", .kind = ARG_LONG};
     } else if (p->kind == IR_CUSTOM_PARAMETER_KIND_LOCAL) {
@@ -71,12 +73,12 @@ static int list_parameters(custom_launch *c, arg_info *args) {
 }
 
 static clave_status write_kernel(const void *ctx, text *t, arg_info *args, int *n_args) {
-  custom_launch c = *(const custom_launch *)ctx;
-  *n_args = list_parameters(&c, args);
-  text_printf(t, "%s\n__kernel void %s() {\n", c.kernel->prelude, custom_kernel_name);
+  const custom_launch *c = ctx;
+  *n_args = list_parameters(c, args);
+  text_printf(t, "%s\n__kernel void %s() {\n", c->kernel->prelude, custom_kernel_name);
   for (int i = 0; i < *n_args; i++)
     if (args[i].kind == ARG_BUFFER) text_printf(t, "  %s += %s;\n", args[i].name, args[i + 1].name);
-  text_puts(t, c.kernel->body);
+  text_puts(t, c->kernel->body);
   return text_status(t);
 }
 
@@ -95,7 +97,8 @@ static void push_argument(launch *l, const custom_launch *c, const ir_custom_par
 
 clave_status opencl_custom(cl_recorder *s, const node *n) {
   const ir_custom *op = n->instruction->op;
-  const custom_launch c = {.n = n, .op = op, .kernel = custom_kernel_for(op, recorder_type(s))};
+  char offsets[MAX_LAUNCH_ARGS][OFFSET_NAME];
+  const custom_launch c = {n, op, custom_kernel_for(op, recorder_type(s)), offsets};
   const ir_custom_kernel *k = c.kernel;
   size_t global[3], local[3];
   launch l;

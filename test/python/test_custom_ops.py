@@ -1,0 +1,605 @@
+"""Custom ops: kernels that a program carries give what their reference gives, and what is wrong with one is said."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from _export import Fn
+
+import clave
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
+COUNT = {"n": lambda out: out.numel()}
+
+
+def custom_op(name, function, fake=None, schema="(Tensor x) -> Tensor"):
+    """A torch op, new in this process."""
+    made = torch.library.custom_op(name, function, mutates_args=(), schema=schema)
+    made.register_fake(fake or function)
+    return made
+
+
+def wave(x: torch.Tensor, a: float) -> torch.Tensor:
+    return torch.tanh(x) * a
+
+
+WAVE = custom_op(
+    "check::wave",
+    wave,
+    lambda x, a: torch.empty_like(x, memory_format=torch.contiguous_format),
+    "(Tensor x, float a) -> Tensor",
+)
+WAVE_SOURCE = """
+/* kernel void is what follows */
+float squash(float v) { return tanh(v); }
+
+__kernel void wave(global const float *x, float a, global float *restrict out, long n) {
+  const long i = get_global_id(0);
+  if (i < n) out[i] = squash(x[i]) * a;
+}
+"""
+
+
+def elementwise(source, **more):
+    return clave.Kernel(source, grid=lambda out: out.numel(), values=COUNT, **more)
+
+
+def register_wave(source=WAVE_SOURCE, **more):
+    clave.register_op(WAVE, elementwise(source, **more))
+
+
+def wave_program(**more):
+    b = torch.export.Dim("b", max=64)
+    return clave.export(
+        Fn(lambda x: WAVE(x + 1, 2.0) * 3), (torch.randn(3, 4),), dynamic_shapes={"args": (({0: b}),)}, **more
+    )
+
+
+def expected_wave(x):
+    return torch.tanh(x + 1) * 2 * 3
+
+
+def session(program, **more):
+    return clave.Session(program, "opencl", allow_custom_kernels=True, **more)
+
+
+def where(s):
+    """Where the custom ops of a session's first method run, and why."""
+    return [(p.where, p.reason) for p in s.placement() if p.op == "custom"]
+
+
+def same_on_both(module, *argss, program=None, **more):
+    """Kernels and references against eager; the session, which must not have moved any."""
+    program = program or clave.export(module, argss[0], verify=True, **more)
+    on_device = session(program)
+    for args in argss:
+        want = module(*args)
+        for s in (clave.Session(program, "cpu"), on_device, on_device):
+            torch.testing.assert_close(s(*args), want, rtol=1e-4, atol=1e-5)
+    assert {w for w, _ in where(on_device)} == {"opencl"}
+    return on_device
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch):
+    """What the self-check finds is an error, unless a test asks for what follows from it."""
+    monkeypatch.setenv("CLAVE_SELF_CHECK", "strict")
+
+
+@pytest.fixture
+def moved(monkeypatch):
+    monkeypatch.setenv("CLAVE_SELF_CHECK", "on")
+
+
+# ---------------------------------------------------------------- what runs
+
+
+@pytest.mark.parametrize("name", ["m.clv", "m.json"])
+def test_a_program_carries_it(tmp_path, name):
+    register_wave()
+    wave_program(verify=True).save(tmp_path / name)
+    program = clave.load(tmp_path / name)
+    for rows in (3, 1, 64, 0):
+        x = torch.randn(rows, 4)
+        for s in (clave.Session(program, "cpu"), session(program)):
+            torch.testing.assert_close(s(x), expected_wave(x))
+
+
+def test_it_is_refused_unless_allowed():
+    register_wave()
+    program = wave_program()
+    with pytest.raises(
+        clave.Error, match=r"check::wave cannot run here: .*allow_custom_kernels.*\(custom, wave\)"
+    ) as e:
+        clave.Session(program, "opencl")
+    assert e.value.code == clave.Code.UNSUPPORTED
+    places = {p.op: p for p in clave.Device("opencl").supported(program)}
+    assert places["custom"].where == "none" and not places["custom"].supported
+    places = {p.op: p for p in clave.Device("opencl").supported(program, allow_custom_kernels=True)}
+    assert places["custom"].where == "opencl" and places["custom"].supported
+    places = {p.op: p for p in clave.Device("cpu").supported(program)}
+    assert places["custom"].where == "reference" and "OpenCL" in places["custom"].reason
+
+
+def split(
+    x: torch.Tensor, scale: float, shift: int, negate: bool, bias: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    y = (-x if negate else x) * scale + bias
+    return y, y.sum(1) + shift
+
+
+SPLIT = custom_op(
+    "check::split",
+    split,
+    lambda x, scale, shift, negate, bias: (x.new_empty(x.shape), x.new_empty(x.shape[0])),
+    "(Tensor x, float scale, int shift, bool negate, Tensor bias) -> (Tensor, Tensor)",
+)
+SPLIT_SOURCE = """
+#define SIGN(negate) ((negate) ? -1.0f : 1.0f)
+kernel void split(const int negate, float scale, global const float *bias, global const float *x, global float *out1,
+                  global float *out0, long shift, int rows, int columns, local float *partial) {
+  local float total;
+  const int row = get_group_id(1), lane = get_local_id(0), lanes = get_local_size(0);
+  float sum = 0.0f;
+  for (int i = lane; i < columns; i += lanes) {
+    const float y = SIGN(negate) * x[row * columns + i] * scale + bias[i];
+    out0[row * columns + i] = y;
+    sum += y;
+  }
+  partial[lane] = sum;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (lane == 0) {
+    total = 0.0f;
+    for (int i = 0; i < lanes; i++) total += partial[i];
+    out1[row] = total + (float)shift;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("negate", [False, True])
+def test_several_results_numbers_and_local_memory(negate):
+    clave.register_op(
+        SPLIT,
+        clave.Kernel(
+            SPLIT_SOURCE,
+            grid=lambda x: (16, x.shape[0]),
+            local=16,
+            values={"rows": lambda x: x.shape[0], "columns": lambda x: x.shape[1]},
+            local_memory={"partial": 16},
+        ),
+    )
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("bias", torch.randn(37))
+
+        def forward(self, x):
+            y, total = SPLIT(x[1:], 0.5, 7, negate, self.bias)
+            z, other = SPLIT(y.flip(0).contiguous()[:, :37], 1.5, -7, not negate, self.bias)
+            return y, total, z * other[:, None]
+
+    rows = torch.export.Dim("rows", min=3, max=50)
+    model = Model().eval()
+    same_on_both(model, (torch.randn(9, 37),), (torch.randn(5, 37),), dynamic_shapes=({0: rows},))
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x + x if x.dtype != torch.bool else x.clone()
+
+
+TWICE = custom_op("check::twice", twice)
+TWICE_SOURCE = """
+kernel void twice(global const x_type *x, global out_type *out, long n) {
+  const long i = get_global_id(0);
+  if (i >= n) return;
+#if HALF
+  vstore_half(vload_half(i, x) * 2, i, out);
+#elif BRAIN
+  out[i] = x[i] + (x[i] << 1 ? 0x80 : 0);
+#elif TRUTH
+  out[i] = x[i];
+#else
+  out[i] = x[i] + x[i];
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "macro"),
+    [
+        (torch.float32, ""),
+        (torch.float16, "HALF"),
+        (torch.bfloat16, "BRAIN"),
+        (torch.float64, ""),
+        (torch.int8, ""),
+        (torch.uint8, ""),
+        (torch.int16, ""),
+        (torch.int32, ""),
+        (torch.int64, ""),
+        (torch.bool, "TRUTH"),
+    ],
+)
+def test_dtypes(dtype, macro):
+    source = (f"#define {macro} 1\n" if macro else "") + TWICE_SOURCE
+    clave.register_op(TWICE, elementwise(source))
+    x = torch.randint(0, 2, (5, 7)).bool() if dtype == torch.bool else torch.randint(1, 50, (5, 7)).to(dtype)
+    same_on_both(Fn(lambda x: TWICE(x)), (x,))
+
+
+def test_the_first_kernel_for_a_device_and_dtype_is_taken():
+    kernels = [
+        elementwise(TWICE_SOURCE.replace("x_type", "int").replace("out_type", "int")),
+        elementwise("#error not for this device\n" + TWICE_SOURCE, device="gpu"),
+        elementwise(TWICE_SOURCE, device="cpu"),
+    ]
+    clave.register_op(TWICE, *kernels)
+    program = clave.export(Fn(lambda x: TWICE(x)), (torch.ones(3),))
+    (op,) = [i.op for c in program.schema.chains for i in c.instructions if type(i.op).__name__ == "Custom"]
+    assert [k.device.name for k in op.kernels] == ["gpu", "cpu"]
+    if clave.Device("opencl").supported(program, allow_custom_kernels=True)[0].where == "opencl":
+        assert session(program)(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_a_device_without_a_kernel_runs_the_reference():
+    kinds = {d["type"] for d in clave.devices() if d["kind"] == "opencl"}
+    clave.register_op(TWICE, elementwise(TWICE_SOURCE, device="gpu" if "CPU" in kinds else "cpu"))
+    program = clave.export(Fn(lambda x: TWICE(x) * 2), (torch.ones(3),))
+    s = clave.Session(program, "opencl")  # nothing of the program's own would run
+    assert s(torch.ones(3)).tolist() == [4, 4, 4]
+    assert where(s) == [("reference", "it has no kernel for devices of this type")]
+
+
+def test_operands_lie_anywhere():
+    """Views become contiguous, and what a kernel gets begins where the tensor does."""
+    register_wave()
+
+    def f(x, y):
+        return WAVE(x.mT[2:, 1:], 1.5), WAVE(y[3], -1.0), WAVE(y[1:], 2.0).sum(), WAVE(y[0, 0], 4.0)
+
+    same_on_both(Fn(f), (torch.randn(5, 9), torch.randn(4, 3, 2)))
+
+
+def test_inside_control_flow():
+    register_wave()
+
+    def f(x, p):
+        one = torch.cond(p, lambda x: (WAVE(x, 2.0),), lambda x: (x + 1,), (x,))[0]
+        _, many = torch._higher_order_ops.scan(lambda c, v: (WAVE(c, 1.5), WAVE(v, 0.5) + c), x[0] + 0, x)
+        return one, many
+
+    same_on_both(Fn(f), (torch.randn(4, 3), torch.tensor(True)), (torch.randn(4, 3), torch.tensor(False)))
+
+
+@pytest.mark.parametrize("passes", [(), None])
+def test_passes_keep_it(passes):
+    """References are rewritten like the rest; a call on constants stays one."""
+    register_wave()
+    module = Fn(lambda x: WAVE(torch.ones(4), 2.0) + WAVE(x * 1 + 0, 3.0).permute(1, 0).permute(1, 0))
+    same_on_both(module, (torch.randn(2, 4),), passes=passes)
+
+
+def test_a_reference_of_views_constants_and_sizes():
+    """The self-check runs it node by node on the CPU backend."""
+    table = torch.randn(6)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x.mT.reshape(-1)[: 2 * x.shape[0]] * table.new_ones(1)
+        y = y.clone()
+        y[1:3] = x.shape[0]
+        return torch.nn.functional.layer_norm(y.view(2, -1).mT, (2,)).cumsum(0)
+
+    op = custom_op("check::viewing", f, lambda x: x.new_empty(x.shape[0], 2))
+    clave.register_op(
+        op,
+        clave.Kernel(
+            """
+            kernel void viewing(global const float *x, global float *out, int rows, int columns) {
+              if (get_global_id(0)) return;
+              float s0 = 0, s1 = 0;
+              for (int i = 0; i < rows; i++) {
+                float v[2];
+                for (int k = 0; k < 2; k++) {
+                  const int at = k * rows + i;
+                  v[k] = at == 1 || at == 2 ? rows : x[at % rows * columns + at / rows];
+                }
+                const float mean = (v[0] + v[1]) / 2, d = v[0] - mean, r = rsqrt(d * d + 1e-5f);
+                s0 += (v[0] - mean) * r;
+                s1 += (v[1] - mean) * r;
+                out[2 * i] = s0;
+                out[2 * i + 1] = s1;
+              }
+            }
+            """,
+            grid=1,
+            local=1,
+            values={"rows": lambda x: x.shape[0], "columns": lambda x: x.shape[1]},
+        ),
+    )
+    rows = torch.export.Dim("rows", min=2, max=50)
+    same_on_both(
+        Fn(f),
+        (torch.randn(5, 3),),
+        program=clave.export(Fn(op), (torch.randn(4, 3),), dynamic_shapes={"args": (({0: rows}),)}, verify=True),
+    )
+
+
+def test_what_a_program_does_not_know_of_its_kernels_is_not_mixed_up():
+    """Two programs with a kernel of one name on one device."""
+    device, x = clave.Device("opencl"), torch.randn(3, 4)
+    for factor in (2, 5):
+        op = custom_op(f"check::scaled{factor}", lambda x, factor=factor: x * factor)
+        source = "kernel void f(global const float *x, global float *out, long n) {"
+        clave.register_op(
+            op, elementwise(source + f"long i = get_global_id(0); if (i < n) out[i] = x[i] * {factor}; }}")
+        )
+        s = clave.Session(clave.export(Fn(op), (x,)), device, allow_custom_kernels=True)
+        torch.testing.assert_close(s(x), x * factor)
+        assert where(s) == [("opencl", None)]
+
+
+# ---------------------------------------------------------------- kernels that are wrong
+
+
+def run_tool(*args, **env):
+    p = subprocess.run([TOOL, *args], capture_output=True, text=True, env=os.environ | env)
+    return p.returncode, p.stdout, p.stderr
+
+
+def saved(tmp_path, source):
+    register_wave(source)
+    path = tmp_path / "m.clv"
+    wave_program().save(path)
+    np.save(tmp_path / "x.npy", np.ones((3, 4), np.float32))
+    return str(path), "--input", f"args_0={tmp_path / 'x.npy'}"
+
+
+def test_a_kernel_that_does_not_build(tmp_path, moved):
+    source = WAVE_SOURCE.replace("squash(x[i])", "squeeze(x[i])")
+    m = saved(tmp_path, source)
+    code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")
+    assert code == 0 and re.search(r"check::wave cannot run on .*squeeze.*; its reference runs", err)
+    s = session(clave.load(m[0]))
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(s(x), expected_wave(x))
+    (place,) = where(s)
+    assert place[0] == "reference" and "squeeze" in place[1]
+    code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels", CLAVE_SELF_CHECK="strict")
+    assert code == 1 and "squeeze" in err
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("* a;", "* a + 1;"), ("if (i < n)", "if (i < n - 1)")],
+    ids=["wrong numbers", "an element that is not written"],
+)
+def test_a_kernel_that_gives_wrong_numbers(tmp_path, moved, right, wrong):
+    m = saved(tmp_path, WAVE_SOURCE.replace(right, wrong))
+    code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")
+    assert code == 0 and re.search(r"check::wave gives wrong numbers on .* differ.*; its reference runs", err)
+    s = session(clave.load(m[0]))
+    x = torch.randn(3, 4)
+    for _ in range(2):
+        torch.testing.assert_close(s(x), expected_wave(x))
+    assert where(s) == [("reference", "its kernels gave wrong numbers on this device")]
+    code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels", CLAVE_SELF_CHECK="strict")
+    assert code == 1 and "the kernels of check::wave give wrong numbers" in err
+
+
+@pytest.mark.parametrize(("wrong", "where_"), [("out[i] = out[n] =", "behind"), ("out[i] = out[-1] =", "in front of")])
+def test_a_kernel_that_lies_about_its_shape(tmp_path, wrong, where_):
+    m = saved(tmp_path, WAVE_SOURCE.replace("out[i] =", wrong))
+    code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")
+    assert code == 1
+    assert f"the kernel of check::wave writes {where_} its result, which is F32 (3, 4)" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_command_line(tmp_path):
+    m = saved(tmp_path, WAVE_SOURCE)
+    code, _, err = run_tool("run", *m, "--device", "opencl")
+    assert code == 1 and "allow_custom_kernels" in err
+    assert run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")[0] == 0
+    assert run_tool("run", *m, "--device", "cpu")[0] == 0
+    assert run_tool("verify", *m, "--device", "opencl", "--allow-custom-kernels")[0] == 0
+    out = run_tool("inspect", m[0], "--placement", "--device", "cpu")[1]
+    assert "reference" in out and "custom kernels are for OpenCL devices" in out
+
+
+# ---------------------------------------------------------------- what cannot be registered or exported
+
+BODY = "{ out[0] = 0; }"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        ("void f(global float *out) {}", "has one function `kernel void"),
+        (f"kernel void f(global float *out) {BODY} kernel void g(global float *out) {BODY}", "this one 2"),
+        (f"kernel void f(global float out) {BODY}", "cannot read the kernel's parameter 'global float out'"),
+        (f"kernel void f(global const float *y, global float *out) {BODY}", "y is no tensor of the op: x, out"),
+        (f"kernel void f(int n, global float *out) {BODY}", "n is no number of the op: a"),
+        (f"kernel void f(local int *n, global float *out) {BODY}", "n is no local memory of the op: it has none"),
+        (f"kernel void f(global float *x, global float *out) {BODY}", "x must be `global const`"),
+        (f"kernel void f(global const float *out) {BODY}", "out must not be const"),
+        (f"kernel void f(uint a, global float *out) {BODY}", "a is uint, not int, long, float, double"),
+        (f"kernel void f(float a) {BODY}", "no parameter for result out"),
+        (f'#include "common.h"\nkernel void f(global float *out) {BODY}', "must not include files"),
+    ],
+)
+def test_kernels_are_held_against_the_op(kernel, said):
+    with pytest.raises(clave.Error, match=re.escape(said)) as e:
+        clave.register_op(WAVE, clave.Kernel(kernel, grid=1))
+    assert "check::wave" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"grid": 1, "local": 512}, "local is 512, expected numbers from 1, at most 256 in all"),
+        ({"grid": 1, "device": "fpga"}, "device is 'fpga', not any, cpu, gpu"),
+    ],
+)
+def test_options_of_a_kernel(more, said):
+    with pytest.raises(clave.Error, match=re.escape(said)):
+        clave.register_op(WAVE, clave.Kernel(WAVE_SOURCE, values=COUNT, **more))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (clave.Kernel(WAVE_SOURCE, grid=lambda y: 1, values=COUNT), "grid asks for 'y', the op has x, a, out"),
+        (clave.Kernel(WAVE_SOURCE, grid=(1, 1, 1, 1), values=COUNT), "grid has 4 numbers"),
+        (elementwise(WAVE_SOURCE.replace("const float *x", "const int *x")), "x is int, the tensor is F32 (float)"),
+        (elementwise(WAVE_SOURCE.replace("float a", "int a")), "a is int, the call has 2.0"),
+        (elementwise("/*" + "-" * 300_000 + "*/" + WAVE_SOURCE), "a text of 3"),
+    ],
+)
+def test_calls_that_a_kernel_does_not_take(kernel, said):
+    clave.register_op(WAVE, kernel)
+    with pytest.raises(clave.Error, match=re.escape(said)):
+        wave_program()
+
+
+def test_the_fake_kernel_must_be_right():
+    op = custom_op("check::liar", lambda x: x * 1, lambda x: x.new_empty(x.shape[0], 1 + x.shape[1]))
+    clave.register_op(op, elementwise("kernel void f(global float *out, long n) {}"))
+    said = r"check::liar: out is float32 \(3, 5\) by its fake kernel, float32 \(3, 4\) by its reference"
+    with pytest.raises(clave.Error, match=said):
+        clave.export(Fn(op), (torch.ones(3, 4),))
+
+
+def test_references_that_cannot_be_traced():
+    op = custom_op("check::numpy", lambda x: torch.from_numpy(np.sqrt(x.numpy())), lambda x: x.new_empty(x.shape))
+    clave.register_op(op)
+    with pytest.raises(clave.Error, match="torch cannot trace its reference"):
+        clave.export(Fn(op), (torch.ones(3, 4),))
+    clave.register_op(op, reference=lambda x: x.sqrt())
+    assert clave.Session(clave.export(Fn(op), (torch.ones(2),)), "opencl")(torch.full((2,), 9.0)).tolist() == [3, 3]
+
+
+def test_ops_that_are_no_custom_ops():
+    with pytest.raises(clave.Error, match="has a lowering already"):
+        clave.register_op("aten::relu", reference=torch.relu)
+    with pytest.raises(clave.Error, match="is no op of torch"):
+        clave.register_op("check::absent")
+    torch.library.define("check::bare", "(Tensor x) -> Tensor")
+    with pytest.raises(clave.Error, match="has no reference"):
+        clave.register_op("check::bare")
+    torch.library.custom_op("check::mutates", lambda x: None, mutates_args=("x",), schema="(Tensor(a!) x) -> ()")
+    with pytest.raises(clave.Error, match="changes or returns its arguments"):
+        clave.register_op("check::mutates")
+
+
+# ---------------------------------------------------------------- hostile programs
+
+
+def edited(tmp_path, change):
+    """A program whose custom op was changed in its file."""
+    register_wave()
+    wave_program(passes=()).save(tmp_path / "m.json")
+    file = json.loads((tmp_path / "m.json").read_text())
+    (op,) = [i["op"] for c in file["chains"] for i in c["instructions"] if i["op_type"] == "Custom"]
+    change(op, file)
+    (tmp_path / "m.json").write_text(json.dumps(file))
+    return tmp_path / "m.json"
+
+
+def on_kernel(**fields):
+    return lambda op, _: op["kernels"][0].update(fields)
+
+
+def on_parameter(number, /, **fields):
+    return lambda op, _: op["kernels"][0]["parameters"][number].update(fields)
+
+
+def chain_of(op, file):
+    return file["chains"][op["reference_chain"]]
+
+
+def read_an_input(op, file):
+    chain_of(op, file)["instructions"][0]["op"]["inputs"] = [{"idx": len(file.get("constants", ()))}]
+
+
+def call_itself(op, file):
+    chain_of(op, file)["instructions"][0] |= {"op_type": "Custom", "op": json.loads(json.dumps(op))}
+
+
+def give_an_arg(op, file):
+    chain_of(op, file)["results"] = chain_of(op, file)["args"] * 2
+
+
+LITERAL = {"literal": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (on_parameter(0, index=2), "parameter 0; kernel 0"),
+        (on_parameter(0, name="x; evil("), "is no name in C"),
+        (on_parameter(0, name="out"), "two parameters are named 'out'"),
+        (on_parameter(0, name="_" * 65), "is no name in C"),
+        (on_parameter(2, index=0), "result 0 is 0 of its parameters, expected one"),
+        (on_parameter(0, index=1), "result 0 is 2 of its parameters, expected one"),
+        (on_parameter(1, f=None), "it has no value in f"),
+        (on_parameter(3, i=None), "it has no value in i"),
+        (on_parameter(3, kind="local", i={"literal": 0}), "local memory of 0 elements"),
+        (on_parameter(3, kind="local", i={"literal": 1 << 40}), "local memory of 1099511627776 elements"),
+        (on_kernel(local=[]), "its grid has 1 dimensions and its groups 0"),
+        (on_kernel(**{"global": [LITERAL] * 4, "local": [1] * 4}), "its grid has 4 dimensions"),
+        (on_kernel(local=[0]), "its groups have 0 work-items"),
+        (on_kernel(local=[257]), "its groups have 257 work-items"),
+        (on_kernel(**{"global": [{"literal": -1}]}), "its grid has -1 work-items"),
+        (on_kernel(**{"global": [{"literal": "9007199254740993"}]}), "at most 2^40 in all"),
+        (on_kernel(body='#include "common.h"\n}'), "its text includes a file"),
+        (on_kernel(body=" " * (256 << 10)), "at most 262144 are allowed"),
+        (lambda op, _: op.update(kernels=op["kernels"] * 9), "9 kernels, at most 8"),
+        (lambda op, _: op.update(target=""), "its name has 0 letters"),
+        (lambda op, _: op.update(target="x" * 257), "its name has 257 letters"),
+        (lambda op, _: op.update(reference_chain=99), "reference_chain is 99"),
+        (lambda op, _: op.update(results=[]), "has no results"),
+        (read_an_input, "it reads tensor 0, expected an arg, a constant or what it computed"),
+        (call_itself, "a reference has no custom"),
+        (give_an_arg, "the chain has 2 results, expected 1"),
+    ],
+)
+def test_hostile_programs(tmp_path, change, said):
+    def without_nulls(op, file):
+        change(op, file)
+        for k in op["kernels"]:
+            k["parameters"] = [{n: v for n, v in p.items() if v is not None} for p in k["parameters"]]
+
+    with pytest.raises(clave.Error, match=re.escape(said)) as e:
+        clave.load(edited(tmp_path, without_nulls))
+    assert e.value.code == clave.Code.INVALID
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        on_kernel(body="}"),
+        on_kernel(body="kernel"),
+        on_kernel(prelude="__kernel void custom() {\n"),
+        on_parameter(0, name="numbers"),
+        on_parameter(0, name="for"),
+    ],
+)
+def test_texts_that_a_compiler_refuses_run_their_reference(tmp_path, moved, change):
+    s = session(clave.load(edited(tmp_path, change)))
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(s(x), expected_wave(x))
+
+
+def test_a_grid_is_checked_when_sizes_are_known():
+    clave.register_op(WAVE, clave.Kernel(WAVE_SOURCE, grid=lambda x: x.shape[0] - 5, values=COUNT))
+    s = session(wave_program(verify=False))
+    with pytest.raises(clave.Error, match=r"its grid has -2 work-items in dimension 0.*check::wave; node \d+ \(custom"):
+        s(torch.ones(3, 4))

@@ -284,9 +284,10 @@ class _Call:
             made = self.op.reference(**(given | dict(zip(names, tensors, strict=True))))
             return tuple(made) if isinstance(made, tuple | list) else (made,)
 
-        trace = make_fx(torch.func.functionalize(run), decompositions(), tracing_mode="symbolic")
-        try:
-            graph = trace(*(given[n] for n in names))
+        tensors = [given[n] for n in names]
+        try:  # as it is first: torch's functional tensors would let it read data that they have not
+            plain = make_fx(run, tracing_mode="symbolic")(*tensors)
+            graph = make_fx(torch.func.functionalize(plain), decompositions(), tracing_mode="symbolic")(*tensors)
         except Exception as e:
             said = str(e).splitlines()[0] if str(e) else ""
             raise Error(f"{self.op.name}: torch cannot trace its reference: {type(e).__name__}: {said}") from e

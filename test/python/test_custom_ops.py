@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from _export import Fn
+from safetensors.numpy import save_file
 
 import clave
 
@@ -56,9 +57,8 @@ def register_wave(source=WAVE_SOURCE, **more):
 
 def wave_program(**more):
     b = torch.export.Dim("b", max=64)
-    return clave.export(
-        Fn(lambda x: WAVE(x + 1, 2.0) * 3), (torch.randn(3, 4),), dynamic_shapes={"args": (({0: b}),)}, **more
-    )
+    module = Fn(lambda x: WAVE(x + 1, 2.0) * 3)
+    return clave.export(module, (torch.randn(3, 4),), dynamic_shapes={"args": ({0: b},)}, **more)
 
 
 def expected_wave(x):
@@ -328,7 +328,7 @@ def test_a_reference_of_views_constants_and_sizes():
     same_on_both(
         Fn(f),
         (torch.randn(5, 3),),
-        program=clave.export(Fn(op), (torch.randn(4, 3),), dynamic_shapes={"args": (({0: rows}),)}, verify=True),
+        program=clave.export(Fn(op), (torch.randn(4, 3),), dynamic_shapes={"args": ({0: rows},)}, verify=True),
     )
 
 
@@ -409,7 +409,13 @@ def test_command_line(tmp_path):
     assert code == 1 and "allow_custom_kernels" in err
     assert run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")[0] == 0
     assert run_tool("run", *m, "--device", "cpu")[0] == 0
-    assert run_tool("verify", *m, "--device", "opencl", "--allow-custom-kernels")[0] == 0
+    tensors = tmp_path / "x.safetensors"
+    x = torch.ones(3, 4)
+    save_file({"input_0": x.numpy(), "output_0": expected_wave(x).numpy()}, tensors)
+    verify = "verify", m[0], "--reference", str(tensors), "--device", "opencl"
+    code, out, err = run_tool(*verify, "--allow-custom-kernels")
+    assert code == 0, out + err
+    assert run_tool(*verify)[0] == 1
     out = run_tool("inspect", m[0], "--placement", "--device", "cpu")[1]
     assert "reference" in out and "custom kernels are for OpenCL devices" in out
 

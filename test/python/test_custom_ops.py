@@ -1,6 +1,5 @@
-"""Custom ops: kernels that a program carries give what their reference gives, and what is wrong with one is said."""
+"""Custom ops: kernels that a program carries give what their reference gives, and one that does not is replaced."""
 
-import json
 import os
 import re
 import subprocess
@@ -9,6 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from _custom import (
+    WAVE,
+    WAVE_SOURCE,
+    custom_op,
+    elementwise,
+    expected_wave,
+    register_wave,
+    session,
+    wave_program,
+    where,
+)
 from _export import Fn
 from safetensors.numpy import save_file
 
@@ -16,62 +26,17 @@ import clave
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = Path(os.environ.get("CLAVE_BUILD", ROOT / "build")) / "clave"
-COUNT = {"n": lambda out: out.numel()}
 
 
-def custom_op(name, function, fake=None, schema="(Tensor x) -> Tensor"):
-    """A torch op, new in this process."""
-    made = torch.library.custom_op(name, function, mutates_args=(), schema=schema)
-    made.register_fake(fake or function)
-    return made
+@pytest.fixture(autouse=True)
+def checked(monkeypatch):
+    """What the self-check finds is an error, unless a test asks for what follows from it."""
+    monkeypatch.setenv("CLAVE_SELF_CHECK", "strict")
 
 
-def wave(x: torch.Tensor, a: float) -> torch.Tensor:
-    return torch.tanh(x) * a
-
-
-WAVE = custom_op(
-    "check::wave",
-    wave,
-    lambda x, a: torch.empty_like(x, memory_format=torch.contiguous_format),
-    "(Tensor x, float a) -> Tensor",
-)
-WAVE_SOURCE = """
-/* kernel void is what follows */
-float squash(float v) { return tanh(v); }
-
-__kernel void wave(global const float *x, float a, global float *restrict out, long n) {
-  const long i = get_global_id(0);
-  if (i < n) out[i] = squash(x[i]) * a;
-}
-"""
-
-
-def elementwise(source, **more):
-    return clave.Kernel(source, grid=lambda out: out.numel(), values=COUNT, **more)
-
-
-def register_wave(source=WAVE_SOURCE, **more):
-    clave.register_op(WAVE, elementwise(source, **more))
-
-
-def wave_program(**more):
-    b = torch.export.Dim("b", max=64)
-    module = Fn(lambda x: WAVE(x + 1, 2.0) * 3)
-    return clave.export(module, (torch.randn(3, 4),), dynamic_shapes={"args": ({0: b},)}, **more)
-
-
-def expected_wave(x):
-    return torch.tanh(x + 1) * 2 * 3
-
-
-def session(program, **more):
-    return clave.Session(program, "opencl", allow_custom_kernels=True, **more)
-
-
-def where(s):
-    """Where the custom ops of a session's first method run, and why."""
-    return [(p.where, p.reason) for p in s.placement() if p.op == "custom"]
+@pytest.fixture
+def moved(monkeypatch):
+    monkeypatch.setenv("CLAVE_SELF_CHECK", "on")
 
 
 def same_on_both(module, *argss, program=None, **more):
@@ -84,17 +49,6 @@ def same_on_both(module, *argss, program=None, **more):
             torch.testing.assert_close(s(*args), want, rtol=1e-4, atol=1e-5)
     assert {w for w, _ in where(on_device)} == {"opencl"}
     return on_device
-
-
-@pytest.fixture(autouse=True)
-def checked(monkeypatch):
-    """What the self-check finds is an error, unless a test asks for what follows from it."""
-    monkeypatch.setenv("CLAVE_SELF_CHECK", "strict")
-
-
-@pytest.fixture
-def moved(monkeypatch):
-    monkeypatch.setenv("CLAVE_SELF_CHECK", "on")
 
 
 # ---------------------------------------------------------------- what runs
@@ -418,194 +372,3 @@ def test_command_line(tmp_path):
     assert run_tool(*verify)[0] == 1
     out = run_tool("inspect", m[0], "--placement", "--device", "cpu")[1]
     assert "reference" in out and "custom kernels are for OpenCL devices" in out
-
-
-# ---------------------------------------------------------------- what cannot be registered or exported
-
-BODY = "{ out[0] = 0; }"
-
-
-@pytest.mark.parametrize(
-    ("kernel", "said"),
-    [
-        ("void f(global float *out) {}", "has one function `kernel void"),
-        (f"kernel void f(global float *out) {BODY} kernel void g(global float *out) {BODY}", "this one 2"),
-        (f"kernel void f(global float out) {BODY}", "cannot read the kernel's parameter 'global float out'"),
-        (f"kernel void f(global const float *y, global float *out) {BODY}", "y is no tensor of the op: x, out"),
-        (f"kernel void f(int n, global float *out) {BODY}", "n is no number of the op: a"),
-        (f"kernel void f(local int *n, global float *out) {BODY}", "n is no local memory of the op: it has none"),
-        (f"kernel void f(global float *x, global float *out) {BODY}", "x must be `global const`"),
-        (f"kernel void f(global const float *out) {BODY}", "out must not be const"),
-        (f"kernel void f(uint a, global float *out) {BODY}", "a is uint, not int, long, float, double"),
-        (f"kernel void f(float a) {BODY}", "no parameter for result out"),
-        (f'#include "common.h"\nkernel void f(global float *out) {BODY}', "must not include files"),
-    ],
-)
-def test_kernels_are_held_against_the_op(kernel, said):
-    with pytest.raises(clave.Error, match=re.escape(said)) as e:
-        clave.register_op(WAVE, clave.Kernel(kernel, grid=1))
-    assert "check::wave" in str(e.value)
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"grid": 1, "local": 512}, "local is 512, expected numbers from 1, at most 256 in all"),
-        ({"grid": 1, "device": "fpga"}, "device is 'fpga', not any, cpu, gpu"),
-    ],
-)
-def test_options_of_a_kernel(more, said):
-    with pytest.raises(clave.Error, match=re.escape(said)):
-        clave.register_op(WAVE, clave.Kernel(WAVE_SOURCE, values=COUNT, **more))
-
-
-@pytest.mark.parametrize(
-    ("kernel", "said"),
-    [
-        (clave.Kernel(WAVE_SOURCE, grid=lambda y: 1, values=COUNT), "grid asks for 'y', the op has x, a, out"),
-        (clave.Kernel(WAVE_SOURCE, grid=(1, 1, 1, 1), values=COUNT), "grid has 4 numbers"),
-        (elementwise(WAVE_SOURCE.replace("const float *x", "const int *x")), "x is int, the tensor is F32 (float)"),
-        (elementwise(WAVE_SOURCE.replace("float a", "int a")), "a is int, the call has 2.0"),
-        (elementwise("/*" + "-" * 300_000 + "*/" + WAVE_SOURCE), "a text of 3"),
-    ],
-)
-def test_calls_that_a_kernel_does_not_take(kernel, said):
-    clave.register_op(WAVE, kernel)
-    with pytest.raises(clave.Error, match=re.escape(said)):
-        wave_program()
-
-
-def test_the_fake_kernel_must_be_right():
-    op = custom_op("check::liar", lambda x: x * 1, lambda x: x.new_empty(x.shape[0], 1 + x.shape[1]))
-    clave.register_op(op, elementwise("kernel void f(global float *out, long n) {}"))
-    said = r"check::liar: out is float32 \(3, 5\) by its fake kernel, float32 \(3, 4\) by its reference"
-    with pytest.raises(clave.Error, match=said):
-        clave.export(Fn(op), (torch.ones(3, 4),))
-
-
-def test_references_that_cannot_be_traced():
-    op = custom_op("check::numpy", lambda x: torch.from_numpy(np.sqrt(x.numpy())), lambda x: x.new_empty(x.shape))
-    clave.register_op(op)
-    with pytest.raises(clave.Error, match="torch cannot trace its reference"):
-        clave.export(Fn(op), (torch.ones(3, 4),))
-    clave.register_op(op, reference=lambda x: x.sqrt())
-    assert clave.Session(clave.export(Fn(op), (torch.ones(2),)), "opencl")(torch.full((2,), 9.0)).tolist() == [3, 3]
-
-
-def test_ops_that_are_no_custom_ops():
-    with pytest.raises(clave.Error, match="has a lowering already"):
-        clave.register_op("aten::relu", reference=torch.relu)
-    with pytest.raises(clave.Error, match="is no op of torch"):
-        clave.register_op("check::absent")
-    torch.library.define("check::bare", "(Tensor x) -> Tensor")
-    with pytest.raises(clave.Error, match="has no reference"):
-        clave.register_op("check::bare")
-    torch.library.custom_op("check::mutates", lambda x: None, mutates_args=("x",), schema="(Tensor(a!) x) -> ()")
-    with pytest.raises(clave.Error, match="changes or returns its arguments"):
-        clave.register_op("check::mutates")
-
-
-# ---------------------------------------------------------------- hostile programs
-
-
-def edited(tmp_path, change):
-    """A program whose custom op was changed in its file."""
-    register_wave()
-    wave_program(passes=()).save(tmp_path / "m.json")
-    file = json.loads((tmp_path / "m.json").read_text())
-    (op,) = [i["op"] for c in file["chains"] for i in c["instructions"] if i["op_type"] == "Custom"]
-    change(op, file)
-    (tmp_path / "m.json").write_text(json.dumps(file))
-    return tmp_path / "m.json"
-
-
-def on_kernel(**fields):
-    return lambda op, _: op["kernels"][0].update(fields)
-
-
-def on_parameter(number, /, **fields):
-    return lambda op, _: op["kernels"][0]["parameters"][number].update(fields)
-
-
-def chain_of(op, file):
-    return file["chains"][op["reference_chain"]]
-
-
-def read_an_input(op, file):
-    chain_of(op, file)["instructions"][0]["op"]["inputs"] = [{"idx": len(file.get("constants", ()))}]
-
-
-def call_itself(op, file):
-    chain_of(op, file)["instructions"][0] |= {"op_type": "Custom", "op": json.loads(json.dumps(op))}
-
-
-def give_an_arg(op, file):
-    chain_of(op, file)["results"] = chain_of(op, file)["args"] * 2
-
-
-LITERAL = {"literal": 1}
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (on_parameter(0, index=2), "parameter 0; kernel 0"),
-        (on_parameter(0, name="x; evil("), "is no name in C"),
-        (on_parameter(0, name="out"), "two parameters are named 'out'"),
-        (on_parameter(0, name="_" * 65), "is no name in C"),
-        (on_parameter(2, index=0), "result 0 is 0 of its parameters, expected one"),
-        (on_parameter(0, index=1), "result 0 is 2 of its parameters, expected one"),
-        (on_parameter(1, f=None), "it has no value in f"),
-        (on_parameter(3, i=None), "it has no value in i"),
-        (on_parameter(3, kind="local", i={"literal": 0}), "local memory of 0 elements"),
-        (on_parameter(3, kind="local", i={"literal": 1 << 40}), "local memory of 1099511627776 elements"),
-        (on_kernel(local=[]), "its grid has 1 dimensions and its groups 0"),
-        (on_kernel(**{"global": [LITERAL] * 4, "local": [1] * 4}), "its grid has 4 dimensions"),
-        (on_kernel(local=[0]), "its groups have 0 work-items"),
-        (on_kernel(local=[257]), "its groups have 257 work-items"),
-        (on_kernel(**{"global": [{"literal": -1}]}), "its grid has -1 work-items"),
-        (on_kernel(**{"global": [{"literal": "9007199254740993"}]}), "at most 2^40 in all"),
-        (on_kernel(body='#include "common.h"\n}'), "its text includes a file"),
-        (on_kernel(body=" " * (256 << 10)), "at most 262144 are allowed"),
-        (lambda op, _: op.update(kernels=op["kernels"] * 9), "9 kernels, at most 8"),
-        (lambda op, _: op.update(target=""), "its name has 0 letters"),
-        (lambda op, _: op.update(target="x" * 257), "its name has 257 letters"),
-        (lambda op, _: op.update(reference_chain=99), "reference_chain is 99"),
-        (lambda op, _: op.update(results=[]), "has no results"),
-        (read_an_input, "it reads tensor 0, expected an arg, a constant or what it computed"),
-        (call_itself, "a reference has no custom"),
-        (give_an_arg, "the chain has 2 results, expected 1"),
-    ],
-)
-def test_hostile_programs(tmp_path, change, said):
-    def without_nulls(op, file):
-        change(op, file)
-        for k in op["kernels"]:
-            k["parameters"] = [{n: v for n, v in p.items() if v is not None} for p in k["parameters"]]
-
-    with pytest.raises(clave.Error, match=re.escape(said)) as e:
-        clave.load(edited(tmp_path, without_nulls))
-    assert e.value.code == clave.Code.INVALID
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        on_kernel(body="}"),
-        on_kernel(body="kernel"),
-        on_kernel(prelude="__kernel void custom() {\n"),
-        on_parameter(0, name="numbers"),
-        on_parameter(0, name="for"),
-    ],
-)
-def test_texts_that_a_compiler_refuses_run_their_reference(tmp_path, moved, change):
-    s = session(clave.load(edited(tmp_path, change)))
-    x = torch.randn(3, 4)
-    torch.testing.assert_close(s(x), expected_wave(x))
-
-
-def test_a_grid_is_checked_when_sizes_are_known():
-    clave.register_op(WAVE, clave.Kernel(WAVE_SOURCE, grid=lambda x: x.shape[0] - 5, values=COUNT))
-    s = session(wave_program(verify=False))
-    with pytest.raises(clave.Error, match=r"its grid has -2 work-items in dimension 0.*check::wave; node \d+ \(custom"):
-        s(torch.ones(3, 4))

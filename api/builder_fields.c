@@ -41,6 +41,7 @@ static const char *const type_names[] = {
 
 static clave_status wrong_type(const ir_field *f, const char *given) {
   const char *is = field_names_chain(f) ? "a body" : type_names[f->kind];
+  if (f->table == &ir_custom_kernel_table) is = "a list of kernels";
   return INVALID("is %s, which takes no %s", is, given);
 }
 

@@ -338,6 +338,7 @@ static bool replay_case_on(clave_device *device, const replay_options *o, char *
   clave_session_options options = {
       .size = sizeof options,
       .poison = o->poison,
+      .allow_custom_kernels = true,
       .warm_up = o->warm_up ? CLAVE_WARM_UP_BACKGROUND : CLAVE_WARM_UP_WAIT};
   char path[MAX_FILE];
   snprintf(path, sizeof path, "%s/%s", folder, row[PROGRAM]);

@@ -35,6 +35,14 @@ static text bytes_of(const ir_program *ir) {
   return t;
 }
 
+/* Kernels of custom ops, which a builder has no setter for. */
+static bool has_kernels(const program *p) {
+  for (uint32_t c = 0; c < p->ir.chains.count; c++)
+    for (uint32_t i = 0; i < p->ir.chains.items[c].instructions.count; i++)
+      if (p->ir.chains.items[c].instructions.items[i].op_type == IR_OP_CUSTOM) return true;
+  return false;
+}
+
 static void expect_same(const program *p, const char *path) {
   clave_program *made;
   good(rebuild_program(p, ops, &made), path);
@@ -52,7 +60,7 @@ static void expect_same(const program *p, const char *path) {
 static void rebuild_file(const char *path) {
   program *p;
   good(program_load(path, NULL, &p), path);
-  expect_same(p, path);
+  if (!has_kernels(p)) expect_same(p, path);
   program_destroy(p);
 }
 
@@ -87,7 +95,7 @@ static void test_op_cases(void **state) {
   if (!cases) skip(); /* not built yet */
   assert_true(each_file(cases, "", rebuild_family) > 20);
   for (int i = 1; i < IR_OP_COUNT; i++)
-    if (!ops[i]) fail_msg("no case has %s", op_table[i].name);
+    if (!ops[i] && i != IR_OP_CUSTOM) fail_msg("no case has %s", op_table[i].name);
 }
 
 /* ---------------------------------------------------------------- what fuzzing found */
@@ -100,7 +108,7 @@ static bool is_usual(const program *p) {
     if (p->ir.tensors.items[i].encoding) return false;
   for (uint32_t i = 0; i < p->ir.methods.count; i++)
     if (p->ir.methods.items[i].chain != i) return false;
-  return p->ir.constants.count == 0;
+  return p->ir.constants.count == 0 && !has_kernels(p);
 }
 
 /* It is a program, or it is not: what the verifier takes can be built, and passes it again. */

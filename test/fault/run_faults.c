@@ -23,7 +23,8 @@ static clave_status run_net(life *l) {
 
 static clave_status run_life(void *ctx) {
   life *l = ctx;
-  clave_session_options options = {.size = sizeof options, .profile = true};
+  clave_session_options options = {
+      .size = sizeof options, .profile = true, .allow_custom_kernels = true};
   clave_device_options device_options = {.size = sizeof device_options, .n_threads = 2};
   clave_tensor out;
   unlink(l->scratch);

@@ -25,6 +25,7 @@ CASES = [
     "sort/dynamic",
     "scatter/reduce_f32",
     "rnn/lstm",
+    "custom/rows",
 ]
 CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz/corpus"
 

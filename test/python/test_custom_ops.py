@@ -68,6 +68,8 @@ def test_a_program_carries_it(tmp_path, name):
 def test_it_is_refused_unless_allowed():
     register_wave()
     program = wave_program()
+    allowed = session(program)
+    assert where(allowed) == [("opencl", None)]
     with pytest.raises(
         clave.Error, match=r"check::wave cannot run here: .*allow_custom_kernels.*\(custom, wave\)"
     ) as e:

@@ -24,8 +24,7 @@ CASES = [
     "nonzero/detections",
     "sort/dynamic",
     "scatter/reduce_f32",
-    "rnn/lstm",
-    "custom/rows",
+    *("rnn/lstm", "custom/rows"),
 ]
 CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz/corpus"
 

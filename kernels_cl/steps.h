@@ -115,15 +115,55 @@
     return shift + log(a) - (T)0.5 / a - y * series;                                   \
   }
 
+/* The same holds of this one below 0. */
+#define STEP_ZETA(S, T)                                                                            \
+  static inline T step_zeta_sum_##S(T s, T q) {                                                    \
+    const T c[12] = {(T)(1.0 / 12),                                                                \
+                     (T)(-1.0 / 720),                                                              \
+                     (T)(1.0 / 30240),                                                             \
+                     (T)(-1.0 / 1209600),                                                          \
+                     (T)(1.0 / 47900160),                                                          \
+                     (T)-5.28419013868749322e-10,                                                  \
+                     (T)1.33825365306846789e-11,                                                   \
+                     (T)-3.38968029632258272e-13,                                                  \
+                     (T)8.58606205627784517e-15,                                                   \
+                     (T)-2.17486869855806192e-16,                                                  \
+                     (T)5.50900282836022953e-18,                                                   \
+                     (T)-1.39544646858125247e-19};                                                 \
+    T term = pow(q, -s), sum = term;                                                               \
+    for (int i = 0; i < 9 || q <= 9; i++) {                                                        \
+      q += 1;                                                                                      \
+      term = pow(q, -s);                                                                           \
+      sum += term;                                                                                 \
+      if (q > 1 && fabs(term) <= (T)0x1p-54f * fabs(sum)) return sum;                              \
+    }                                                                                              \
+    T series = c[11];                                                                              \
+    for (int k = 10; k >= 0; k--)                                                                  \
+      series = c[k] + series * ((s + (T)(2 * k + 1)) / q) * ((s + (T)(2 * k + 2)) / q);            \
+    return sum + term * (q / (s - 1) - (T)0.5f + s / q * series);                                  \
+  }                                                                                                \
+  static inline T step_zeta_##S(T s, T q) {                                                        \
+    if (!(s > 1)) return s == 1 ? (T)INFINITY : (T)NAN;                                            \
+    if (q <= 0 && q == floor(q)) return (T)INFINITY;                                               \
+    if (q < 0 && s != floor(s)) return (T)NAN;                                                     \
+    if (isinf(q) || isinf(s)) return q > 1 ? (T)NAN : q == 1 ? (T)1 : (T)INFINITY;                 \
+    if (!(q <= -16)) return step_zeta_sum_##S(s, q);                                               \
+    const T sign = fmod(s, (T)2) == 0 ? 1 : -1, low = step_zeta_sum_##S(s, ceil(q) - q);           \
+    return (step_zeta_sum_##S(s, q - floor(q)) + sign * low) - sign * step_zeta_sum_##S(s, 1 - q); \
+  }
+
 STEP_FLOAT_FUNCTIONS(f32, float)
 STEP_SPECIAL_FUNCTIONS(f32, float)
 #ifdef cl_khr_fp64
 STEP_FLOAT_FUNCTIONS(f64, double)
 STEP_SPECIAL_FUNCTIONS(f64, double)
 STEP_DIGAMMA(f64, double)
+STEP_ZETA(f64, double)
 static inline float step_digamma_f32(float a) { return (float)step_digamma_f64(a); }
+static inline float step_zeta_f32(float s, float q) { return (float)step_zeta_f64(s, q); }
 #else
 STEP_DIGAMMA(f32, float)
+STEP_ZETA(f32, float)
 #endif
 
 /* erf: PoCL's is a scalar call (20 ns an element), so CPUs get one without branches, 1.2 ulp: below

@@ -87,6 +87,7 @@ def special_cases():
         d, tol = name_of(dtype), ulps(dtype, 32)
         x = T((21,), dtype, values=points)
         yield Case(f"special_{d}", each(SPECIAL), [x], rtol=tol, atol=ulps(dtype, 8))
+        yield zeta_case(dtype)
         logit = lambda x: (torch.logit(x, 0.01), torch.logit(x / 100 + 0.5))
         yield Case(f"logit_{d}", logit, [x], rtol=tol, atol=ulps(dtype, 8), own="1 - x is rounded to x's dtype")
         b = T((1, 12), dtype, values=SPECIALS)
@@ -104,6 +105,44 @@ def special_cases():
     for dtype in INTS:
         low = 0 if dtype is U8 else -50
         yield Case(f"gcd_{name_of(dtype)}", divisors, [T((9, 7), dtype, low, 50), T((7,), dtype, low, 11)])
+
+
+def zeta_case(dtype):
+    """Below 0 an odd power's terms of both signs may cancel; torch's own trigamma has
+    about nine digits."""
+    points = (
+        NAN,
+        0.0,
+        -0.0,
+        -1.0,
+        -7.0,
+        -0.5,
+        -2.25,
+        -15.5,
+        -17.25,
+        -40.25,
+        1e-2,
+        0.3,
+        0.99,
+        1.0,
+        1.5,
+        3.75,
+        9.0,
+        12.0,
+        90.0,
+        INF,
+    )
+    others = lambda x: (
+        *(torch.polygamma(n, x[3:]) for n in (2, 3, 4, 7)),
+        torch.polygamma(1, x[5:].abs() + 0.25)[: 0 if dtype is F64 else 99],
+    )
+    zeta = lambda x: (
+        torch.special.zeta(torch.arange(0, 6, dtype=x.dtype)[:, None], x), torch.special.zeta(2.5, x.abs()), torch.special.zeta(x.abs() + 1, 3.0),
+    )  # fmt: skip
+    both = lambda x: (*others(x), *zeta(x)) if dtype in (F32, F64) else others(x)  # torch has no zeta of 16 bits
+    return Case(
+        f"zeta_{name_of(dtype)}", both, [T((20,), dtype, values=points)], rtol=ulps(dtype, 32), atol=ulps(dtype, 8)
+    )
 
 
 def unary_cases():

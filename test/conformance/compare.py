@@ -32,12 +32,23 @@ ROUNDED_TERMS = {"mvlgamma.mvlgamma_p_3", "mvlgamma.mvlgamma_p_5"}
 COMPOSED |= ROUNDED_TERMS
 # Sums that are 0 where no operand is: gamma functions by reflection and recurrence, max(a, b) + log1p(exp(-|a - b|)).
 ZEROS = {"digamma", "lgamma", "mvlgamma.mvlgamma_p_1", "logaddexp", "logaddexp2"}
-ZEROS |= {"polygamma.polygamma_n_0", "special.polygamma.special_polygamma_n_0"}
 # Relative change of the result by that of a number rounded on the way: I0(x) changes by x, which is 12 at most here;
 # a weight p of a softmax by p (1 - p) <= 1/4 of its score, which is 9,694 at most here.
 AMPLIFIED = {"signal.windows.kaiser": 12, "nn.functional.multi_head_attention_forward": 9694 / 4}
-# Those of which torch's f64 is no oracle: near its poles its digamma takes the tangent of a rounded multiple of pi.
-EXACT = dict.fromkeys(("digamma", "polygamma.polygamma_n_0", "special.polygamma.special_polygamma_n_0"), mpmath.digamma)
+POLYGAMMA = ("polygamma.polygamma_n_0", "special.polygamma.special_polygamma_n_0")
+ZEROS |= set(POLYGAMMA)
+
+
+def polygamma(x: Any, n: int) -> Any:
+    """The n-th derivative of digamma; an odd one goes to the same infinity on both sides of a pole."""
+    if x <= 0 and x == mpmath.floor(x):
+        return mpmath.inf if n % 2 else mpmath.nan
+    return mpmath.polygamma(n, x)
+
+
+# Those of which torch's f64 is no oracle: near poles its digamma and its trigamma take a rounded multiple of pi, and
+# the latter has three terms of its series.
+EXACT = {"digamma": mpmath.digamma} | dict.fromkeys(POLYGAMMA, polygamma)
 # Zeros whose sign torch does not fix: softshrink's vector code gives 0 where the code for the rest of a row gives -0;
 # of 0 and -0 C lets fmax and fmin take either, and torch's do by the dtype.
 ANY_ZERO = {"nn.functional.softshrink", "fmax", "fmin"}
@@ -119,7 +130,7 @@ def _compare_floats(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: R
     right = same | (distance <= allowed)
     if exact is not None:
         right |= _as_near_as_torch(pointwise, ours, want, exact, allowed)
-        right |= _nearer_than_infinity(ours, want, exact, b.dtype)
+        right |= _nearer_than_infinity(ours, want, exact, b.dtype) | (ours == exact)
         distance = torch.where(exact.isfinite(), torch.minimum(distance, (ours - exact).abs()), distance)
     if pointwise and name not in ANY_ZERO:
         right &= (want != 0) | (ours != 0) | (ours.signbit() == want.signbit())
@@ -145,12 +156,12 @@ def _nearer_than_infinity(ours: Any, want: Any, exact: Any, dtype: torch.dtype) 
     return fits & ((ours - exact).abs() <= DEFAULT_ULP * unit(exact, dtype))
 
 
-def in_40_digits(function: Any, x: torch.Tensor) -> torch.Tensor:
-    """function of each element, rounded to f64; NaN at poles."""
+def in_40_digits(function: Any, x: torch.Tensor, numbers: Any = ()) -> torch.Tensor:
+    """function of each element and the numbers, rounded to f64; NaN at poles."""
 
     def one(value: float) -> float:
         try:
-            return float(function(mpmath.mpf(value)))
+            return float(function(mpmath.mpf(value), *numbers))
         except ValueError:
             return math.nan
 

@@ -206,6 +206,45 @@ static inline float step_i0_f32(float a) {
   return m <= 20 ? (float)step_i0_near(m) : expf(m) * (float)step_i0_far(m);
 }
 
+/* Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0: terms up to 9, then by Euler and
+ * Maclaurin, whose coefficients are B_2k / (2k)!. */
+static inline double step_zeta_sum(double s, double q) {
+  static const double c[] = {1.0 / 12,
+                             -1.0 / 720,
+                             1.0 / 30240,
+                             -1.0 / 1209600,
+                             1.0 / 47900160,
+                             -5.28419013868749322e-10,
+                             1.33825365306846789e-11,
+                             -3.38968029632258272e-13,
+                             8.58606205627784517e-15,
+                             -2.17486869855806192e-16,
+                             5.50900282836022953e-18,
+                             -1.39544646858125247e-19};
+  double term = pow(q, -s), sum = term;
+  for (int i = 0; i < 9 || q <= 9; i++) {
+    term = pow(q += 1, -s);
+    sum += term;
+    if (q > 1 && fabs(term) <= 0x1p-54 * fabs(sum)) return sum;
+  }
+  double series = c[11];
+  for (int k = 10; k >= 0; k--)
+    series = c[k] + series * ((s + 2 * k + 1) / q) * ((s + 2 * k + 2) / q);
+  return sum + term * (q / (s - 1) - 0.5 + s / q * series);
+}
+/* A q far below 0: the terms of all k, on both sides of 0, without those of k < 0. */
+static inline double step_zeta_f64(double s, double q) {
+  if (!(s > 1)) return s == 1 ? INFINITY : NAN;
+  if (q <= 0 && q == floor(q)) return INFINITY;
+  if (q < 0 && s != floor(s)) return NAN;
+  if (isinf(q) || isinf(s)) return q > 1 ? NAN : q == 1 ? 1 : INFINITY;
+  if (!(q <= -16)) return step_zeta_sum(s, q);
+  double sign = fmod(s, 2) == 0 ? 1 : -1;
+  double all = step_zeta_sum(s, q - floor(q)) + sign * step_zeta_sum(s, ceil(q) - q);
+  return all - sign * step_zeta_sum(s, 1 - q);
+}
+static inline float step_zeta_f32(float s, float q) { return (float)step_zeta_f64(s, q); }
+
 /* ---- int64_t */
 static inline int64_t step_neg_i64(int64_t a) { return step_wrap(0 - (uint64_t)a); }
 static inline int64_t step_abs_i64(int64_t a) { return a < 0 ? step_neg_i64(a) : a; }
@@ -281,6 +320,7 @@ static inline int64_t step_lcm(int64_t a, int64_t b) {
 #define step_digamma(a) _Generic((a), float : step_digamma_f32, default : step_digamma_f64)(a)
 #define step_erfinv(a) _Generic((a), float : step_erfinv_f32, default : step_erfinv_f64)(a)
 #define step_i0(a) _Generic((a), float : step_i0_f32, default : step_i0_f64)(a)
+#define step_zeta(s, q) _Generic((s), float : step_zeta_f32, default : step_zeta_f64)(s, q)
 #define step_frexp_mantissa(a) \
   _Generic((a), float : step_frexp_mantissa_f32, default : step_frexp_mantissa_f64)(a)
 #define step_frexp_exponent(a) \

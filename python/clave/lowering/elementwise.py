@@ -10,7 +10,6 @@ import torch
 from clave import schema
 from clave.builder import Val
 from clave.dtypes import torch_dtype
-from clave.errors import Unsupported
 from clave.lowering.registry import Context, Scalar, Tensor, lower
 from clave.lowering.steps import Operand, cast, compute, convert, is_float, opmath, promote, rounded, step
 
@@ -61,9 +60,20 @@ for _kind in ("logical_not", "isnan", "isinf"):
 
 @lower("aten.polygamma.default")
 def polygamma(c: Context, n: int, x: Tensor) -> Tensor:
-    if n:
-        raise Unsupported(f"the derivative number {n} of digamma")
-    return compute(c, step("digamma", c.dtype(), x))
+    """The derivative number n of digamma: (-1)^(n + 1) n! zeta(n + 1, x). At infinity 0, for n > 1 NaN as in torch."""
+    t = c.dtype()
+    if n == 0:
+        return compute(c, step("digamma", t, x))
+    factor = convert(math.copysign(math.gamma(n + 1) if n < 171 else math.inf, n % 2 - 0.5), opmath(t))
+    value = step("mul", opmath(t), factor, step("zeta", opmath(t), float(n + 1), x))
+    if n == 1 and is_float(x.dtype):
+        value = step("where", opmath(t), step("eq", x.dtype, x, math.inf), 0.0, value)
+    return compute(c, value)
+
+
+@lower("aten.special_zeta.default", "aten.special_zeta.self_scalar", "aten.special_zeta.other_scalar")
+def zeta(c: Context, s: Tensor | Scalar, q: Tensor | Scalar) -> Tensor:
+    return compute(c, step("zeta", c.dtype(), s, q))
 
 
 @lower("aten.mvlgamma.default")

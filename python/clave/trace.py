@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
+from torch._subclasses.fake_impls import op_implementations_dict
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
@@ -23,6 +24,7 @@ from clave.quiet import quiet
 
 # Lowered where they appear, but torch's own decomposition of them is better.
 _DECOMPOSED_ANYWAY = {"aten.item.default", "aten.to.dtype", "aten.to.device"}
+_CTC = (torch.ops.aten._ctc_loss.default, torch.ops.aten._ctc_loss.Tensor)
 
 
 def _network_shapes(x: Any, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
@@ -32,9 +34,16 @@ def _network_shapes(x: Any, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
     return (out, *(torch.empty_like(s) for s in states))
 
 
+def _ctc_shapes(_: Any, __: Any, log_probs: Any, targets: Any, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses and what serves their gradient, with room for as many labels as there could be."""
+    steps, n = log_probs.shape[:2]
+    return log_probs.new_empty((n,)), log_probs.new_empty((n, steps, 2 * targets.shape[-1] + 1))
+
+
 @contextmanager
 def _any_number_of_steps() -> Iterator[None]:
-    """Recurrent networks stand for any length. torch finds their shapes by running the loop, which fixes it."""
+    """Recurrent networks and CTC losses stand for any length. torch finds the shapes of the former by running the
+    loop, which fixes it, and has none for the latter."""
     named = (getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
     ops = [op for op in named if op in decomposition_table]
     kept = [(dict(op.py_kernels), decomposition_table[op]) for op in ops]
@@ -43,12 +52,15 @@ def _any_number_of_steps() -> Iterator[None]:
             op.py_kernels.update(dict.fromkeys(op.py_kernels, _network_shapes))
             op._dispatch_cache.clear()
             decomposition_table[op] = _network_shapes
+        op_implementations_dict.update(dict.fromkeys(_CTC, _ctc_shapes))
         yield
     finally:
         for op, (kernels, decomposition) in zip(ops, kept, strict=True):
             op.py_kernels.update(kernels)
             op._dispatch_cache.clear()
             decomposition_table[op] = decomposition
+        for op in _CTC:
+            op_implementations_dict.pop(op, None)
 
 
 # What torch says where a model cannot be captured, and what it means for the model.

@@ -16,6 +16,7 @@ from torch._subclasses.fake_impls import op_implementations_dict
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from clave import quantized
 from clave.errors import Code, Error
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import op_name
@@ -173,7 +174,8 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     refuse_changed_windows(program)
     try:
         with _any_number_of_steps(), quiet:
-            return program.run_decompositions(decompositions() | decompositions_of(own or {}))
+            table = decompositions() | _written_in_torch(program) | decompositions_of(own or {})
+            return program.run_decompositions(table)
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {_meaning(e)}{users_line(e)}") from e
 
@@ -209,6 +211,12 @@ def decompositions() -> dict[Any, Any]:
     """torch's own table without the ops that clave takes whole."""
     table = _torchs_table()
     return {op: f for op, f in table.items() if op_name(op) not in LOWERINGS or op_name(op) in _DECOMPOSED_ANYWAY}
+
+
+def _written_in_torch(program: ExportedProgram) -> dict[Any, Any]:
+    """For the ops that the program calls of libraries that write them in torch's."""
+    called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, torch._ops.OpOverload)}
+    return quantized.decompositions(op for op in called if op_name(op) not in LOWERINGS)
 
 
 def decompositions_of(own: Mapping[Any, Any]) -> dict[Any, Any]:

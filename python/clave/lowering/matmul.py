@@ -8,7 +8,7 @@ from clave.builder import Slot
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Scalar, Tensor, lower
 from clave.lowering.reshape import insert, reshape, swap
-from clave.lowering.steps import is_float, slot_as
+from clave.lowering.steps import compute, is_float, opmath, slot_as, step
 
 
 def product(
@@ -98,3 +98,12 @@ def grouped_mm(c: Context, a: Tensor, b: Tensor, ends: Tensor | None, bias: Tens
         return grouped(c, a, b, c.tensor(ends))
     turned = grouped(c, c.tensor(swap(c, b, 0, 1)), c.tensor(swap(c, a, 1, 2)), c.tensor(ends))
     return swap(c, turned, 0, 1)
+
+
+@lower("aten._weight_int8pack_mm.default")
+def int8_weight(c: Context, x: Tensor, weight: Tensor, scales: Tensor) -> Tensor:
+    """x: (M, K) times weight: (N, K), i8, with a scale for each of its rows."""
+    t = opmath(c.dtype())
+    columns = swap(c, slot_as(c, weight, t), 0, 1)
+    sums = product(c, slot_as(c, x, t), columns, shape=c.shape(), dtype=t)
+    return compute(c, step("mul", t, sums, scales))

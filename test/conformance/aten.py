@@ -52,7 +52,7 @@ def rows() -> list[str]:
     return sorted({*core_ops(), *listed_ops(), *lowered} - {"aten.item.default"})
 
 
-_decompositions = functools.cache(trace._decompositions)
+_decompositions = functools.cache(trace.decompositions)
 
 
 def exporter(name: str) -> str:

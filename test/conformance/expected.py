@@ -1,6 +1,6 @@
 """What is expected of every sample: right, run without fallback and fast, but for those that expected.tsv lists.
 
-samples.tsv: how many samples an op has in each dtype, skipped ones included. expected.tsv: those that are refused or
+open.tsv: what is refused besides where sizes are open. samples.tsv: how many samples an op has in each dtype, skipped ones included. expected.tsv: those that are refused or
 skipped, each with its reason in words. A device has the results of the CPU backend unless a row names it. A run fails
 on whatever differs, a listed sample that is right now too.
 
@@ -14,6 +14,7 @@ message holds PART.
 import argparse
 import collections
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
@@ -28,6 +29,7 @@ import scope
 
 COUNTS = HERE / "samples.tsv"
 TABLE = HERE / "expected.tsv"
+OPEN = HERE / "open.tsv"
 COUNTS_HEAD = "# Samples of each op in each dtype; expected.py writes this.\nop\tsamples\n"
 TABLE_HEAD = (
     "# The samples that are not expected to be right, and why; expected.py writes this.\n"
@@ -111,6 +113,17 @@ def table_rows(path: pathlib.Path) -> list[list[str]]:
     """The cells of each row, without comments and the heading."""
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     return [line.split("\t") for line in lines[1:]]
+
+
+@functools.cache
+def open_rows() -> list[list[str]]:
+    return table_rows(OPEN)
+
+
+def is_refused_open(r: dict) -> bool:
+    """Whether a sample with open sizes is refused by torch.export, or listed in open.tsv."""
+    listed = any(r["op"] == op and part in r["message"] for op, part, _ in open_rows())
+    return listed or r["message"].startswith("torch.export: ")
 
 
 def load() -> Baseline:

@@ -6,6 +6,8 @@ the gates. A few steps are written out instead. Formulas: torch.nn.LSTM, GRU, RN
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,9 +40,9 @@ Cell = Callable[[Context, list[Slot], Slot, Weights], list[Slot]]
 
 def _parts(c: Context, x: Slot, n: int) -> list[Tensor]:
     """x: (batch, n * hidden) in n slices."""
-    assert isinstance(x.shape[1], int)
-    size = x.shape[1] // n
-    return [slice_(c, x, 1, i * size, (i + 1) * size, size) for i in range(n)]
+    size = c.sizes.divide(x.shape[1], n)
+    ends = [c.sizes.multiply(size, i) for i in range(n + 1)]
+    return [slice_(c, x, 1, start, end, size) for start, end in itertools.pairwise(ends)]
 
 
 def _lstm(c: Context, carries: list[Slot], x: Slot, w: Weights) -> list[Slot]:
@@ -155,7 +157,7 @@ def _joined(c: Context, xs: list[Tensor], axis: int) -> Slot:
     if len(xs) == 1:
         return c.tensor(xs[0])
     shape = list(xs[0].shape)
-    shape[axis] = sum(x.shape[axis] for x in xs)
+    shape[axis] = functools.reduce(c.sizes.add, (x.shape[axis] for x in xs))
     return c.emit("Cat", xs=[c.tensor(x) for x in xs], axis=axis, shape=tuple(shape), dtype=xs[0].dtype)
 
 
@@ -165,7 +167,8 @@ def lstm(
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> list[Tensor]:  # fmt: skip
     h, cell = (c.tensor(s) for s in hx)
-    weights = _weights(c, params, has_biases, h.shape[2] != cell.shape[2])
+    projects = len(params) // (num_layers * (1 + bidirectional)) == 3 + 2 * has_biases
+    weights = _weights(c, params, has_biases, projects)
     return _network(c, _lstm, c.tensor(x), [h, cell], weights, num_layers, batch_first)
 
 

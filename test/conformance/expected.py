@@ -1,8 +1,8 @@
 """What is expected of every sample: right, run without fallback and fast, but for those that expected.tsv lists.
 
-open.tsv: what is refused besides where sizes are open. samples.tsv: how many samples an op has in each dtype, skipped ones included. expected.tsv: those that are refused or
-skipped, each with its reason in words. A device has the results of the CPU backend unless a row names it. A run fails
-on whatever differs, a listed sample that is right now too.
+samples.tsv: how many samples an op has in each dtype, skipped ones included. expected.tsv: those that are refused or
+skipped, each with its reason in words; open.tsv: what is refused besides where sizes are open. A device has the results
+of the CPU backend unless a row names it. A run fails on whatever differs, a listed sample that is right now too.
 
     expected.py RECORDS... [--reason OP=WORDS] [--reason OP:PART=WORDS]
 

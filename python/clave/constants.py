@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from clave.errors import Error
+from clave.private import version_of
 
 _SAMPLES = 1024
 
@@ -32,17 +33,12 @@ class Taken:
 
     def __init__(self, name: str, data: torch.Tensor) -> None:
         self.name, self.data = name, data
-        self._version = _version(data)
+        self._version = version_of(data)
         self._fingerprint = fingerprint(data)
 
     def check(self) -> None:
         """Error if it was changed since: in place by torch, or so that its fingerprint is another."""
-        if _version(self.data) != self._version or fingerprint(self.data) != self._fingerprint:
+        if version_of(self.data) != self._version or fingerprint(self.data) != self._fingerprint:
             raise Error(
                 f"{self.name!r} was changed after clave.export took it: export again, or save before the change"
             )
-
-
-def _version(data: torch.Tensor) -> int:
-    """How often torch changed it in place."""
-    return 0 if data.is_inference() else data._version

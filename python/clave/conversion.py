@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from clave.errors import Code, Error
+from clave.private import pytree
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._library.custom_ops import OPDEFS
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -26,6 +25,7 @@ from clave.errors import Code, Error, Unsupported
 from clave.kernel import Kernel
 from clave.lowering.registry import LOWERINGS, Context, Filled, dtype_of, op_name, overload_of
 from clave.lowering.steps import slot_as
+from clave.private import OpOverload, function_of, op_of, schema_of
 from clave.trace import decompositions
 
 _D, _P = schema.DType, schema.CustomParameterKind
@@ -54,17 +54,16 @@ def register_op(op: Any, *kernels: Kernel, reference: Callable[..., Any] | None 
     default the one that torch.library.custom_op was given. Sessions run kernels with allow_custom_kernels=True alone.
     Registering again replaces what was registered. Error: it is no such op, or a kernel is malformed.
     """
-    target = overload_of(getattr(op, "_opoverload", op))
+    target = overload_of(op_of(op))
     name = op_name(target)
     if name in LOWERINGS and not isinstance(LOWERINGS[name], _Custom):
         raise Error(f"{name} has a lowering already")
-    if target._schema.is_mutable or any(r.alias_info is not None for r in target._schema.returns):
+    if schema_of(target).is_mutable or any(r.alias_info is not None for r in schema_of(target).returns):
         raise Error(f"{name} changes or returns its arguments: a custom op gives new tensors", Code.UNSUPPORTED)
     if reference is None:
-        made = OPDEFS.get(target._schema.name)
-        if made is None:
-            raise Error(f"{name} has no reference: give its computation in torch ops as reference=")
-        reference = made._init_fn
+        reference = function_of(target)
+    if reference is None:
+        raise Error(f"{name} has no reference: give its computation in torch ops as reference=")
     LOWERINGS[name] = _Custom(name, target, [_Source.of(name, target, k) for k in kernels], reference)
 
 
@@ -113,7 +112,7 @@ class _Source:
     parameters: tuple[_Parameter, ...]
 
     @classmethod
-    def of(cls, op: str, target: torch._ops.OpOverload, kernel: Kernel) -> _Source:
+    def of(cls, op: str, target: OpOverload, kernel: Kernel) -> _Source:
         bare = _without_comments(kernel.source)
         heads = list(_HEAD.finditer(bare))
         if len(heads) != 1 or len(re.findall(r"\b(?:__)?kernel\b", bare)) != 1:
@@ -128,8 +127,8 @@ class _Source:
         made._check(op, target)
         return made
 
-    def _check(self, op: str, target: torch._ops.OpOverload) -> None:
-        arguments = {a.name: a for a in target._schema.arguments}
+    def _check(self, op: str, target: OpOverload) -> None:
+        arguments = {a.name: a for a in schema_of(target).arguments}
         tensors = [n for n, a in arguments.items() if isinstance(a.type, torch.TensorType)]
         tensors += [n for n, a in arguments.items() if str(a.type) == "Optional[Tensor]"]
         numbers = {*(arguments.keys() - set(tensors)), *self.kernel.values}
@@ -171,9 +170,9 @@ def _product(numbers: tuple[int, ...]) -> int:
     return total
 
 
-def result_names(target: torch._ops.OpOverload) -> list[str]:
+def result_names(target: OpOverload) -> list[str]:
     """As the schema names results; else "out", or "out0", "out1", ..."""
-    returns = target._schema.returns
+    returns = schema_of(target).returns
     if all(r.name for r in returns):
         return [r.name for r in returns]
     return ["out"] if len(returns) == 1 else [f"out{i}" for i in range(len(returns))]
@@ -187,7 +186,7 @@ class _Call:
 
     def __init__(self, op: _Custom, c: Context, arguments: tuple[Any, ...]) -> None:
         self.op, self.c = op, c
-        names = [a.name for a in op.target._schema.arguments]
+        names = [a.name for a in schema_of(op.target).arguments]
         self.arguments = dict(zip(names, arguments, strict=True))
         if any(isinstance(x, Slot | Filled) for a in arguments if isinstance(a, list) for x in a):
             raise Unsupported("a list of tensors")
@@ -204,7 +203,7 @@ class _Call:
     def _given(self) -> dict[str, Any]:
         """The call's arguments as torch traced them: stand-ins and numbers."""
         node, made = self.c.node, {}
-        for i, a in enumerate(self.op.target._schema.arguments):
+        for i, a in enumerate(schema_of(self.op.target).arguments):
             x = node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)
             made[a.name] = torch.fx.node.map_arg(x, lambda n: n.meta["val"])
         return made
@@ -318,7 +317,7 @@ class _Custom:
     """A registered op, and how it is lowered."""
 
     name: str
-    target: torch._ops.OpOverload
+    target: OpOverload
     sources: list[_Source]
     reference: Callable[..., Any]
 

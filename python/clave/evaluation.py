@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
+from clave.private import OpOverload, schema_of
 from clave.shared import States, data_of
 
 _CONSTANT = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -77,7 +78,7 @@ def _is_pure(n: Node) -> bool:
             return False
     if n.op == "get_attr" or n.target is operator.getitem:
         return True
-    if n.op != "call_function" or not isinstance(n.target, torch._ops.OpOverload):
+    if n.op != "call_function" or not isinstance(n.target, OpOverload):
         return False
     drawn = torch.Tag.nondeterministic_seeded in n.target.tags
-    return not drawn and not n.target._schema.is_mutable and n.target.namespace == "aten"
+    return not drawn and not schema_of(n.target).is_mutable and n.target.namespace == "aten"

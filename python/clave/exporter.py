@@ -33,6 +33,7 @@ from clave.lowering import LOWERINGS, Context
 from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of
 from clave.naming import Names, by_method, dim_names, rename
 from clave.places import Missing, Origins, failed, nodes_of, origin_of
+from clave.private import OpOverload, alone, schema_of
 from clave.program import Program
 from clave.progress import Progress
 from clave.quiet import quiet
@@ -96,7 +97,7 @@ def export(
         by_method("output_names", output_names, list(entries)),
         passes,
     )
-    with quiet, Progress() as progress:
+    with alone, quiet, Progress() as progress:
         program = _export(entries, options, verify, progress)
     if report:
         print(program.report)
@@ -403,11 +404,11 @@ class _Method:
 
     def _arguments(self, node: torch.fx.Node) -> list[Any]:
         """The call's arguments in the order of the op's schema, absent ones as their defaults."""
-        if not isinstance(node.target, torch._ops.OpOverload):
+        if not isinstance(node.target, OpOverload):
             return [self._argument(a) for a in node.args]
         if node.target is torch.ops.aten._assert_scalar.default:
             return []  # its condition becomes a check, not a host scalar
-        schema_args = node.target._schema.arguments
+        schema_args = schema_of(node.target).arguments
         out = []
         for i, a in enumerate(schema_args):
             given = node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)

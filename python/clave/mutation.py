@@ -8,6 +8,7 @@ from typing import Any
 from torch.fx import Node
 
 from clave.errors import Unsupported
+from clave.private import schema_of
 from clave.trace import op_name
 
 KIND = "auto_functionalized_v2"
@@ -24,7 +25,7 @@ class Changing:
 
 def take_apart(node: Node) -> Changing:
     """Unsupported if an argument that changes is a part of another tensor: all of that would have to be copied."""
-    schema = node.args[0]._schema  # type: ignore[union-attr]
+    schema = schema_of(node.args[0])  # type: ignore[arg-type]
     n_results, bases = len(schema.returns), node.kwargs["_all_bases"]
     changed = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     base_of = {name: node.kwargs[f"_{name}_base_index"] for name in changed}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,14 +12,13 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 
 from clave.builder import MethodBuilder, Slot
 from clave.errors import Error
-
-_SYMBOL = re.compile(r"\b[su]\d+\b")
+from clave.private import SYMBOL
 
 
 def words(x: Any, names: dict[Any, str]) -> str:
     """An expression, or a text about some, with the user's names of its symbols."""
     by_text = {str(symbol): name for symbol, name in names.items()}
-    return _SYMBOL.sub(lambda m: by_text.get(m[0], m[0]), str(x))
+    return SYMBOL.sub(lambda m: by_text.get(m[0], m[0]), str(x))
 
 
 def _expression(size: Any) -> Any:

@@ -12,6 +12,7 @@ import torch
 from torch.fx import Node
 
 from clave.errors import Code, Error, Origin, UnsupportedOp
+from clave.private import module_path
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*(?:\n    (?!\s*File ")([^\n]*))?')
 _NODE = re.compile(r"\bnode (?:\d+ \()?([A-Za-z_]\w*), \w+\)")  # as the verifier names one
@@ -64,9 +65,7 @@ def _nearest(node: Node) -> Node:
 
 def origin_of(node: Node, method: str) -> Origin:
     node = _nearest(node)
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path = re.sub(r"@\d+", "", str(stack[-1][0])) if stack else ""
-    return Origin(method, path.removeprefix("L['self']").lstrip("."), _line_of(node.meta.get("stack_trace") or ""))
+    return Origin(method, module_path(node), _line_of(node.meta.get("stack_trace") or ""))
 
 
 def failed(e: Exception, op: str, origin: Origin) -> Error:

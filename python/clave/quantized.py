@@ -5,24 +5,24 @@ torch.ao.quantization.fx._decomposed.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
+from clave.private import OpOverload, eager_function
+
 # Libraries whose ops are Python functions over torch's.
 WRITTEN_IN_TORCH = ("quantized_decomposed", "torchao")
-_KEYS = (torch._C.DispatchKey.CompositeExplicitAutograd, torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
-def decompositions(ops: Iterable[torch._ops.OpOverload]) -> dict[Any, Callable[..., Any]]:
+def decompositions(ops: Iterable[OpOverload]) -> dict[Any, Callable[..., Any]]:
     """For those of such a library: what runs when they are called eagerly, or the same without looking at data."""
     table: dict[Any, Callable[..., Any]] = {}
     for op in ops:
-        key = next((k for k in _KEYS if op.has_kernel_for_dispatch_key(k)), None)
-        if op.namespace in WRITTEN_IN_TORCH and key is not None:
-            table[op] = _OWN.get(str(op)) or functools.partial(op._op_dk, key)
+        written = eager_function(op) if op.namespace in WRITTEN_IN_TORCH else None
+        if written is not None:
+            table[op] = _OWN.get(str(op)) or written
     return table
 
 

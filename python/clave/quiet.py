@@ -1,19 +1,14 @@
-"""What torch writes besides its results stays out: logs, warnings about itself, and the graphs that it prints.
-
-The private part of torch that this knows is the module whose `print` shows a graph that torch could not finish.
-"""
+"""What torch writes besides its results stays out: logs, warnings about itself, and the graphs that it prints."""
 
 from __future__ import annotations
 
-import builtins
 import logging
 import os
-import sys
 import threading
 import warnings
 from typing import Any
 
-import torch.export._trace as torch_trace
+from clave.private import silent_prints
 
 # (category, what issues it): torch's warnings that tell a user nothing about the model.
 _WARNINGS: tuple[tuple[type[Warning], str], ...] = (
@@ -21,12 +16,6 @@ _WARNINGS: tuple[tuple[type[Warning], str], ...] = (
     (DeprecationWarning, r"torch\b|clave\b|copyreg"),
     (UserWarning, r"torch\b|clave\b|contextlib"),
 )
-
-
-def _print(*args: Any, file: Any = None, **kwargs: Any) -> None:
-    """`print` of torch_trace, which writes graphs to stderr."""
-    if file is not sys.stderr:
-        builtins.print(*args, file=file, **kwargs)
 
 
 class _Silence:
@@ -55,7 +44,7 @@ class _Silence:
         self._warnings.__enter__()
         for category, module in _WARNINGS:
             warnings.filterwarnings("ignore", category=category, module=module)
-        torch_trace.print = _print  # type: ignore[attr-defined]
+        silent_prints(True)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -68,7 +57,7 @@ class _Silence:
             logger.setLevel(level)
         self._warnings.__exit__(None, None, None)
         self._warnings = None
-        del torch_trace.print  # type: ignore[attr-defined]
+        silent_prints(False)
 
 
 quiet = _Silence()

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputSpec, OutputSpec
+from torch.export.graph_signature import ExportGraphSignature, InputSpec, OutputKind, OutputSpec
 
 from clave.builder import ProgramBuilder, Slot
 from clave.constants import fingerprint, same_bytes
@@ -16,7 +16,7 @@ from clave.lowering.registry import Complex, dtype_of
 
 
 def is_state_update(spec: OutputSpec) -> bool:
-    return spec.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION")  # the latter: not in every torch
+    return spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
 
 
 def _changed_by(signature: ExportGraphSignature) -> set[str]:

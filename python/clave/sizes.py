@@ -11,13 +11,13 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy import functions as F
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from clave import schema
 from clave.builder import Float, Int, MethodBuilder, Val
 from clave.errors import Error, Unsupported
 from clave.naming import words
+from clave.private import ValueRanges, is_bitwise, is_sqrt
+from clave.private import sympy_functions as F
 
 _K = schema.ScalarKind
 _I64_MAX = 2**63 - 1
@@ -205,7 +205,7 @@ class Sizes:
             return self.scalar(_K.neg, self.scalar(_K.floor_div, self.scalar(_K.neg, a), b), name=self.words(e))
         if isinstance(e, sympy.Not):
             return self.scalar(_K.not_, self.resolve(e.args[0]), name=self.words(e))
-        if type(e).__name__ in ("BitwiseFn_bitwise_and", "BitwiseFn_bitwise_or"):
+        if is_bitwise(e):
             return self._bitwise(e)
         if type(e) in _ROUNDED:
             return self._rounded(_ROUNDED[type(e)], self.real(e.args[0]))
@@ -223,7 +223,7 @@ class Sizes:
             raise Unsupported(f"size arithmetic {self.words(e)}: one of the two sides must be a number")
         a, mask = self.resolve(next(x for x in e.args if not x.is_Integer)), numbers[0]
         common = self._masked(a, mask)
-        if type(e).__name__ == "BitwiseFn_bitwise_or":
+        if is_bitwise(e) == "or":
             common = self.subtract(self.add(a, mask), common)
         return common if isinstance(common, Val) else self.scalar(_K.add, common, 0)
 
@@ -269,7 +269,7 @@ class Sizes:
             return self._float_scalar(_REAL_BINARY[type(e)], *map(self.real, e.args))
         if type(e) in _CHAINS:
             return reduce(lambda a, b: self._float_scalar(_CHAINS[type(e)], a, b), map(self.real, e.args))
-        if type(e).__name__ == "OpaqueUnaryFn_sqrt":
+        if is_sqrt(e):
             return self._float_scalar(_K.sqrt, self.real(e.args[0]))
         if isinstance(e, F.TruncToFloat):
             return self._float_scalar(_K.to_float, self._rounded(_K.to_int, self.real(e.args[0])))

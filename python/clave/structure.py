@@ -42,7 +42,7 @@ def from_treespec(spec: Any, leaves: Iterator[Spec]) -> Spec:
 
 
 def _described_by_torch(spec: Any, items: list[Spec]) -> Spec:
-    from torch.utils import _pytree
+    from clave.private import pytree
 
     if spec.type is collections.namedtuple:
         return {"type": "namedtuple", "name": spec.context.__name__, "keys": list(spec.context._fields), "items": items}
@@ -54,7 +54,7 @@ def _described_by_torch(spec: Any, items: list[Spec]) -> Spec:
             "items": items,
         }
     try:
-        text = _pytree.treespec_dumps(spec)
+        text = pytree.treespec_dumps(spec)
     except Exception as e:
         raise Error(f"a {spec.type.__name__} among the arguments or results cannot be written down: {e}") from e
     return {"type": "torch", "name": spec.type.__name__, "spec": text, "items": items}
@@ -80,15 +80,16 @@ def build(spec: Spec, leaf: Callable[[int], Any]) -> Any:
 
 def _build_with_torch(spec: Spec, items: list[Any]) -> Any:
     import torch
-    from torch.utils import _pytree
+
+    from clave.private import pytree
 
     if spec["type"] == "return_type":  # what torch.max(x, 0) gives
         return getattr(torch.return_types, spec["name"])(items)
     try:
-        whole = _pytree.treespec_loads(spec["spec"])
+        whole = pytree.treespec_loads(spec["spec"])
     except Exception as e:
         raise Error(f"the result is a {spec['name']}, which torch's pytree does not know here: {e}") from e
-    return _pytree.tree_unflatten([leaf for item in items for leaf in _pytree.tree_leaves(item)], whole)
+    return pytree.tree_unflatten([leaf for item in items for leaf in pytree.tree_leaves(item)], whole)
 
 
 def flatten(spec: Spec, value: Any, where: str, out: dict[int, Any]) -> None:
@@ -121,9 +122,9 @@ def _children(spec: Spec, value: Any, where: str) -> list[Any]:
             raise Error(f"{where} should be a dict with the keys {', '.join(spec['keys'])}")
         return [value[k] for k in spec["keys"]]
     if kind == "torch":
-        from torch.utils import _pytree
+        from clave.private import pytree
 
-        items = list(_pytree.tree_flatten(value, is_leaf=lambda x: x is not value)[0])
+        items = list(pytree.tree_flatten(value, is_leaf=lambda x: x is not value)[0])
     else:
         items = list(value) if isinstance(value, tuple | list) else []
     if len(items) != n:

@@ -5,101 +5,26 @@ from __future__ import annotations
 import functools
 import operator
 import os
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._decomp import decomposition_table
-from torch._subclasses.fake_impls import op_implementations_dict
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from clave import quantized
 from clave.errors import Code, Error
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import op_name
 from clave.places import nodes_of, origin_of, users_line
+from clave.private import OpOverload, OpOverloadPacket, meaning_of, overload_name, pytree, schema_of, standing_in
 from clave.quiet import quiet
 
 # Lowered where they appear, but torch's own decomposition of them is better.
 _DECOMPOSED_ANYWAY = {"aten.item.default", "aten.to.dtype", "aten.to.device"}
-_CTC = (torch.ops.aten._ctc_loss.default, torch.ops.aten._ctc_loss.Tensor)
-
-
-def _network_shapes(x: Any, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
-    """Results of a recurrent network: shapes alone. rest ends in train, bidirectional, batch_first."""
-    states = hx if isinstance(hx, list | tuple) else [hx]
-    out = x.new_empty((x.shape[0], x.shape[1], states[0].shape[2] * (2 if rest[-2] else 1)))
-    return (out, *(torch.empty_like(s) for s in states))
-
-
-def _ctc_shapes(_: Any, __: Any, log_probs: Any, targets: Any, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Losses and what serves their gradient, with room for as many labels as there could be."""
-    steps, n = log_probs.shape[:2]
-    return log_probs.new_empty((n,)), log_probs.new_empty((n, steps, 2 * targets.shape[-1] + 1))
-
-
-@contextmanager
-def _any_number_of_steps() -> Iterator[None]:
-    """Recurrent networks and CTC losses stand for any length. torch finds the shapes of the former by running the
-    loop, which fixes it, and has none for the latter."""
-    named = (getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
-    ops = [op for op in named if op in decomposition_table]
-    kept = [(dict(op.py_kernels), decomposition_table[op]) for op in ops]
-    try:
-        for op in ops:
-            op.py_kernels.update(dict.fromkeys(op.py_kernels, _network_shapes))
-            op._dispatch_cache.clear()
-            decomposition_table[op] = _network_shapes
-        op_implementations_dict.update(dict.fromkeys(_CTC, _ctc_shapes))
-        yield
-    finally:
-        for op, (kernels, decomposition) in zip(ops, kept, strict=True):
-            op.py_kernels.update(kernels)
-            op._dispatch_cache.clear()
-            decomposition_table[op] = decomposition
-        for op in _CTC:
-            op_implementations_dict.pop(op, None)
-
-
-# What torch says where a model cannot be captured, and what it means for the model.
-_MEANINGS = (
-    (
-        "Could not guard on data-dependent expression",
-        "the model branches on a value that only running it gives ({}): torch.where or torch.cond keep both branches",
-    ),
-    (
-        "Could not extract specialized integer from data-dependent expression",
-        "the model takes a Python number from a tensor, which only running it gives ({}): keep it a tensor",
-    ),
-)
-
-
-def _meaning(e: Exception) -> str:
-    """torch's message in one line."""
-    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-    first = lines[0] if lines else ""
-    for said, meaning in _MEANINGS:
-        if said in first:
-            return meaning.format(first.partition(said)[2].partition("(unhinted")[0].strip())
-    if first.startswith("Constraints violated"):
-        first = _violations(lines)
-    elif first.endswith(":") and len(lines) > 1:
-        first = f"{first} {lines[1]}"
-    return f"{type(e).__name__}: {first}" if first else type(e).__name__
-
-
-def _violations(lines: list[str]) -> str:
-    """What the model does with sizes that it was to take, and what torch suggests instead."""
-    said = [line[2:].partition(". ")[0].removesuffix(".") for line in lines if line.startswith("- ")]
-    fixes = [line for line in lines if re.match(r"\w+ = ", line)]
-    return "; ".join([lines[0].partition("!")[0], *said, *([f"torch suggests {', '.join(fixes)}"] if fixes else [])])
 
 
 def _failure(module: torch.nn.Module, e: Exception) -> Error:
-    message = f"torch.export cannot capture {type(module).__name__}: {_meaning(e)}{users_line(e)}"
+    message = f"torch.export cannot capture {type(module).__name__}: {meaning_of(e)}{users_line(e)}"
     return Error(message, Code.UNSUPPORTED)
 
 
@@ -112,7 +37,7 @@ def capture(
     first: Exception | None = None
     for way in (False, True) if strict is None else (strict,):
         try:
-            with _any_number_of_steps(), quiet:
+            with standing_in(), quiet:
                 return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=way)
         except Exception as e:
             first = first or e
@@ -173,11 +98,11 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     refuse_training(program)
     refuse_changed_windows(program)
     try:
-        with _any_number_of_steps(), quiet:
+        with standing_in(), quiet:
             table = decompositions() | _written_in_torch(program) | decompositions_of(own or {})
             return program.run_decompositions(table)
     except Exception as e:
-        raise Error(f"torch cannot decompose the graph: {_meaning(e)}{users_line(e)}") from e
+        raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
 
 
 _KEPT = ("aten._assert", "aten.sym_constrain")
@@ -197,9 +122,9 @@ def _is_removable(n: torch.fx.Node) -> bool:
         return isinstance(n.meta.get("val"), torch.Tensor)
     if n.op != "call_function" or n.target is operator.getitem:
         return n.op == "call_function"
-    if not isinstance(n.target, torch._ops.OpOverload) or n.target._schema.is_mutable:
+    if not isinstance(n.target, OpOverload) or schema_of(n.target).is_mutable:
         return False
-    return bool(n.target._schema.returns) and not op_name(n.target).startswith(_KEPT)
+    return bool(schema_of(n.target).returns) and not op_name(n.target).startswith(_KEPT)
 
 
 @functools.cache
@@ -215,7 +140,7 @@ def decompositions() -> dict[Any, Any]:
 
 def _written_in_torch(program: ExportedProgram) -> dict[Any, Any]:
     """For the ops that the program calls of libraries that write them in torch's."""
-    called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, torch._ops.OpOverload)}
+    called = {n.target for n in nodes_of(program.graph_module) if isinstance(n.target, OpOverload)}
     return quantized.decompositions(op for op in called if op_name(op) not in LOWERINGS)
 
 
@@ -223,9 +148,9 @@ def decompositions_of(own: Mapping[Any, Any]) -> dict[Any, Any]:
     """The user's table by overload. Error: a key is no op, or what it stands for cannot be called."""
     found = {}
     for op, f in own.items():
-        if not isinstance(op, torch._ops.OpOverload | torch._ops.OpOverloadPacket) or not callable(f):
+        if not isinstance(op, OpOverload | OpOverloadPacket) or not callable(f):
             raise Error(f"decompositions has {op!r}: {f!r}, expected torch.ops.ns.op or an overload of it: a function")
-        each = [getattr(op, o) for o in op.overloads()] if isinstance(op, torch._ops.OpOverloadPacket) else [op]
+        each = [getattr(op, o) for o in op.overloads()] if isinstance(op, OpOverloadPacket) else [op]
         found |= dict.fromkeys(each, f)
     return found
 
@@ -242,9 +167,9 @@ def refuse_training(program: ExportedProgram) -> None:
 
 
 def _depends_on_training(node: torch.fx.Node) -> bool:
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.name.split("::")[0] != "aten":
+    if not isinstance(node.target, OpOverload) or schema_of(node.target).name.split("::")[0] != "aten":
         return False
-    names = [a.name for a in node.target._schema.arguments]
+    names = [a.name for a in schema_of(node.target).arguments]
     values = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
     rate = next((values[k] for k in ("p", "dropout", "dropout_p") if isinstance(values.get(k), int | float)), None)
     if values.get("dropout_p"):
@@ -252,7 +177,8 @@ def _depends_on_training(node: torch.fx.Node) -> bool:
     if rate == 0 or not (values.get("train") or values.get("training")):
         return False
     return (
-        not ("running_mean" in names and values.get("running_mean") is None) and node.target._overloadname != "no_stats"
+        not ("running_mean" in names and values.get("running_mean") is None)
+        and overload_name(node.target) != "no_stats"
     )
 
 
@@ -272,9 +198,9 @@ def refuse_changed_windows(program: ExportedProgram) -> None:
 def _is_changed(view: torch.fx.Node) -> bool:
     """Does an op write to it, or to a view of it?"""
     for user in view.users:
-        if not isinstance(user.target, torch._ops.OpOverload):
+        if not isinstance(user.target, OpOverload):
             continue
-        for argument, value in zip(user.target._schema.arguments, user.args, strict=False):
+        for argument, value in zip(schema_of(user.target).arguments, user.args, strict=False):
             if (
                 value is view
                 and argument.alias_info is not None
@@ -298,4 +224,4 @@ def _is_harmless(windows: torch.fx.Node) -> bool:
 def _makes_its_own(node: torch.fx.Node) -> bool:
     """A call whose results share no memory with its arguments."""
     target = node.target
-    return isinstance(target, torch._ops.OpOverload) and all(a.alias_info is None for a in target._schema.arguments)
+    return isinstance(target, OpOverload) and all(a.alias_info is None for a in schema_of(target).arguments)

@@ -13,11 +13,11 @@ import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.utils import _pytree as pytree
 
 from clave import _tensors
 from clave.errors import Code, Error
 from clave.places import Origins, nodes_of
+from clave.private import pytree, recurrent_networks
 from clave.program import Program
 from clave.session import Session
 from clave.shared import data_of, is_state_update
@@ -78,8 +78,10 @@ class Reference:
 
 
 def _is_random(node: torch.fx.Node) -> bool:
+    """Recurrent networks draw for their dropout only, which export refuses in training."""
     tags = getattr(node.target, "tags", ())
-    return node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags
+    draws = node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags
+    return draws and node.target not in recurrent_networks()
 
 
 def verify(program: Program, references: dict[str, Reference], origins: Origins) -> dict[str, float]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
 from clave.llm.layers import KVCache, Layer, called, reason_of, set_attention, unsupported
+from clave.private import DataDependentOutputException, FakeTensorMode, buffers_of
 from clave.quiet import quiet
 
 
@@ -77,12 +77,12 @@ class _State(Cache):
 @contextmanager
 def _as_it_is(model: torch.nn.Module) -> Iterator[None]:
     """Takes back what modules meanwhile keep of a call: tables that they make when they first need them."""
-    kept = [(m, dict(m.__dict__), dict(m._buffers)) for m in model.modules()]
+    kept = [(m, dict(m.__dict__), dict(buffers_of(m))) for m in model.modules()]
     try:
         yield
     finally:
         for module, attributes, buffers in kept:
-            for current, before in ((module.__dict__, attributes), (module._buffers, buffers)):
+            for current, before in ((module.__dict__, attributes), (buffers_of(module), buffers)):
                 current.clear()
                 current.update(before)
 

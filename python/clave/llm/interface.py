@@ -13,6 +13,7 @@ import torch
 from transformers import AttentionInterface
 
 from clave.llm.layers import KVCache, Layer, called, set_attention, unsupported
+from clave.private import attention_of
 
 NAME = "clave_kv_cache"
 _HOLDER = "_clave_caches"  # the attribute by which an attention module finds its caches
@@ -94,7 +95,7 @@ def _hold(model: Any) -> _Caches:
     """What the model's attention modules find; one for all caches that a model is given."""
     modules = [m for m in model.modules() if hasattr(m, "layer_idx")]
     held = (getattr(m, _HOLDER, None) for m in modules)
-    holder = next(filter(None, held), None) or _Caches(model.config._attn_implementation)
+    holder = next(filter(None, held), None) or _Caches(attention_of(model.config))
     for module in modules:
         object.__setattr__(module, _HOLDER, holder)  # no part of the module
     return holder

@@ -10,6 +10,7 @@ import torch
 
 from clave.errors import Code, Error
 from clave.llm.layers import KVCache, Layer, reason_of, set_attention, unsupported
+from clave.private import alone, attention_of
 
 _COMPARED = 12  # tokens
 
@@ -63,10 +64,11 @@ def use_kv_cache(
     model as it was is taken. Error if there is none, with what is in the way.
     """
     ways, model = _ways(model), model.eval()
-    tokens, before = _random_tokens(model.config, max_context), model.config._attn_implementation
+    tokens, before = _random_tokens(model.config, max_context), attention_of(model.config)
     _settle_rope(model, max_context)
     try:
-        way, layers, reason = _choose(model, ways, tokens, max_context)
+        with alone:
+            way, layers, reason = _choose(model, ways, tokens, max_context)
     except BaseException:
         set_attention(model, before)
         raise

@@ -76,7 +76,7 @@ def _filled(c: Context, value: Scalar) -> Tensor:
 @lower("aten.full.default", "aten.full_like.default", "aten.new_full.default")
 def full(c: Context, _: Any, second: Any, *rest: Any) -> Tensor:
     """full(size, value), full_like(x, value), new_full(x, size, value)."""
-    return _filled(c, rest[0] if c.node.target._schema.name == "aten::new_full" else second)
+    return _filled(c, rest[0] if c.op() == "new_full" else second)
 
 
 @lower("aten.fill.Scalar", "aten.fill_.Scalar")
@@ -115,5 +115,5 @@ def triangle_indices(c: Context, rows: Int, columns: Int, offset: Int, *_: Any) 
     """(2, n): the positions in a matrix of known size, as a constant."""
     if any(isinstance(x, Val) for x in (rows, columns, offset)):
         raise Unsupported("a size that is known only at run time")
-    name = "tril_indices" if "tril" in c.node.target._schema.name else "triu_indices"
+    name = "tril_indices" if "tril" in c.op() else "triu_indices"
     return c.constant(getattr(torch, name)(rows, columns, offset, dtype=c.fake().dtype), name)

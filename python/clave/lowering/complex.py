@@ -90,7 +90,7 @@ def polar(c: Context, length: Tensor, angle: Tensor) -> Complex:
 
 @lower_complex("aten.real.default", "aten.imag.default")
 def part(c: Context, x: Complex) -> Tensor:
-    return select(c, x.pair, -1, int("imag" in c.node.target._schema.name))
+    return select(c, x.pair, -1, int("imag" in c.op()))
 
 
 @lower_complex("aten.abs.default")
@@ -234,5 +234,5 @@ def cat(c: Context, xs: list[Any], axis: int) -> Complex:
     if not all(isinstance(x, Complex) for x in xs):
         raise Unsupported("a join of real and complex tensors")
     pairs: list[Slot] = [slot_as(c, x.pair, c.dtype()) for x in xs]
-    name = "aten.cat.default" if "cat" in c.node.target._schema.name else "aten.stack.default"
+    name = "aten.cat.default" if "cat" in c.op() else "aten.stack.default"
     return Complex(c.tensor(LOWERINGS[name](c, pairs, axis % (len(c.shape()) - 1))))

@@ -54,7 +54,7 @@ def sqrt(c: Context, x: Complex) -> Complex:
 @lower_complex("aten.log.default", "aten.log2.default", "aten.log10.default")
 def log(c: Context, x: Complex) -> Complex:
     t, a, b = _both(c, x)
-    base = c.node.target._schema.name.removeprefix("aten::log")
+    base = c.op().removeprefix("log")
     found = _log(t, a, b)
     return join(c, *(step("div", t, p, math.log(int(base))) if base else p for p in found))
 
@@ -71,7 +71,7 @@ _PRODUCTS = {
 @lower_complex(*(f"aten.{name}.default" for name in _PRODUCTS))
 def trigonometric(c: Context, x: Complex) -> Complex:
     t, a, b = _both(c, x)
-    name = c.node.target._schema.name.removeprefix("aten::")
+    name = c.op()
     real, imag = (step("mul", t, step(f, t, a), step(g, t, b)) for f, g in _PRODUCTS[name])
     return join(c, real, step("neg", t, imag) if name == "cos" else imag)
 
@@ -153,7 +153,7 @@ def _product_of(c: Context, x: Any, n: int) -> Complex:
 @lower_complex("aten.eq.Tensor", "aten.eq.Scalar", "aten.ne.Tensor", "aten.ne.Scalar")
 def equal(c: Context, x: Any, y: Any) -> Tensor:
     source = next(v for v in (x, y) if isinstance(v, Complex)).pair.dtype
-    kind = c.node.target._schema.name.removeprefix("aten::")
+    kind = c.op()
     (a, b), (e, f) = _parts_of(c, x), _parts_of(c, y)
     found = (step(kind, source, a, e), step(kind, source, b, f))
     return compute(c, step("logical_and" if kind == "eq" else "logical_or", D.BOOL, *found))
@@ -190,7 +190,7 @@ def sum_over(c: Context, x: Complex, axes: list[int] | None, keepdim: bool, _: A
 def _over(c: Context, x: Complex, axes: list[int], keepdim: bool) -> Complex:
     if not axes:
         return x
-    kind = schema.ReduceKind.mean if "mean" in c.node.target._schema.name else schema.ReduceKind.sum
+    kind = schema.ReduceKind.mean if "mean" in c.op() else schema.ReduceKind.sum
     return Complex(c.emit("Reduce", kind=kind, x=slot_as(c, x.pair, c.dtype()), axes=axes, keepdim=keepdim))
 
 
@@ -220,7 +220,7 @@ _matrix_products("aten.mm.default", "aten.bmm.default", "aten.matmul.default", "
 
 @lower_complex("aten.full.default", "aten.full_like.default", "aten.new_full.default")
 def full(c: Context, _: Any, second: Any, *rest: Any) -> Complex:
-    return _filled(c, rest[0] if c.node.target._schema.name == "aten::new_full" else second)
+    return _filled(c, rest[0] if c.op() == "new_full" else second)
 
 
 @lower_complex("aten.scalar_tensor.default")

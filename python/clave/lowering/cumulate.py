@@ -13,7 +13,7 @@ _KINDS = {"cumsum": _K.sum, "cumprod": _K.prod, "logcumsumexp": _K.logsumexp, "c
 
 
 def _kind(c: Context) -> schema.CumulateKind:
-    return _KINDS[c.node.target._schema.name.removeprefix("aten::")]
+    return _KINDS[c.op()]
 
 
 @lower("aten.cumsum.default", "aten.cumprod.default", "aten.logcumsumexp.default")

@@ -57,7 +57,7 @@ _max(3, "aten.max_pool3d.default", "aten.max_pool3d_with_indices.default")
 
 def _spatial(c: Context) -> int:
     """The number of spatial dimensions, which the op's name ends with."""
-    return int(re.search(r"([123])d$", c.node.target._schema.name)[1])
+    return int(re.search(r"([123])d$", c.op())[1])
 
 
 @lower("aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten.avg_pool3d.default")

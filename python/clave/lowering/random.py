@@ -51,13 +51,13 @@ def _integers(c: Context, low: Int, high: Int) -> Tensor:
 @lower("aten.randint.default", "aten.randint_like.default")
 def randint(c: Context, *arguments: Any) -> Tensor:
     """randint(high, size), randint_like(x, high)."""
-    return _integers(c, 0, arguments[1 if "like" in c.node.target._schema.name else 0])
+    return _integers(c, 0, arguments[1 if "like" in c.op() else 0])
 
 
 @lower("aten.randint.low", "aten.randint_like.low_dtype")
 def randint_low(c: Context, *arguments: Any) -> Tensor:
     """randint(low, high, size), randint_like(x, low, high)."""
-    first = 1 if "like" in c.node.target._schema.name else 0
+    first = 1 if "like" in c.op() else 0
     return _integers(c, arguments[first], arguments[first + 1])
 
 

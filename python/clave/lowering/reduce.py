@@ -138,13 +138,13 @@ def arg_reduce(c: Context, kind: str, x: Tensor, axis: int | None, keepdim: bool
 
 @lower("aten.argmax.default", "aten.argmin.default")
 def argmax(c: Context, x: Tensor, axis: int | None, keepdim: bool) -> Tensor:
-    return arg_reduce(c, c.node.target._schema.name.removeprefix("aten::"), x, axis, keepdim)
+    return arg_reduce(c, c.op(), x, axis, keepdim)
 
 
 @lower("aten.max.dim", "aten.min.dim")
 def max_dim(c: Context, x: Tensor, axis: int, keepdim: bool) -> list[Tensor | None]:
     """Values and indices; only what is used of them."""
-    largest = c.node.target._schema.name == "aten::max"
+    largest = c.op() == "max"
     return [
         reduce_(c, _K.max if largest else _K.min, x, axis, keepdim, 0) if c.used(0) else None,
         arg_reduce(c, "argmax" if largest else "argmin", x, axis, keepdim, 1) if c.used(1) else None,

@@ -21,6 +21,7 @@ from clave import schema
 from clave.builder import Body, Float, Int, MethodBuilder, Slot, Val
 from clave.dtypes import index_of_torch
 from clave.errors import Error, Unsupported
+from clave.private import OpOverload, overload_name, schema_of
 from clave.sizes import Sizes
 
 
@@ -54,10 +55,10 @@ COMPLEX: dict[str, Lowering] = {}  # where an operand or the result is complex
 
 def op_name(target: Any) -> str:
     """An op as errors and lowerings name it: "aten.add.Tensor", "check::first", "cond"."""
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return str(getattr(target, "__name__", target))
-    space, name = target._schema.name.split("::")
-    overload = target._overloadname
+    space, name = schema_of(target).name.split("::")
+    overload = overload_name(target)
     if space in ("aten", "prims", "clave"):
         return f"{space}.{name}.{overload}"
     return f"{space}::{name}" if overload == "default" else f"{space}::{name}.{overload}"
@@ -84,14 +85,14 @@ def register_lowering(op: Any) -> Callable[[Lowering], Lowering]:
     return lower(name)
 
 
-def overload_of(op: Any) -> torch._ops.OpOverload:
+def overload_of(op: Any) -> OpOverload:
     """The op that a user names. Error: it is none."""
     found = op
     if isinstance(op, str):
         space, _, rest = op.partition("::")
         name, _, overload = rest.partition(".")
         found = getattr(getattr(getattr(torch.ops, space), name, None), overload or "default", None) if name else None
-    if not isinstance(found, torch._ops.OpOverload):
+    if not isinstance(found, OpOverload):
         raise Error(f"{op!r} is no op of torch: expected torch.ops.ns.op.overload, or its name as 'ns::op.overload'")
     return found
 
@@ -141,6 +142,10 @@ class Context:
         with self.builder.body(name) as made, self.sizes.scope():
             yield made
         self.builder.source = source
+
+    def op(self) -> str:
+        """The name of the called op without its namespace and overload: "add"."""
+        return str(schema_of(self.node.target).name).partition("::")[2]
 
     def used(self, index: int) -> bool:
         """Whether anything reads result `index` of an op that gives several."""

@@ -18,7 +18,7 @@ from clave.lowering.steps import compute, slot_as, step
 )
 def softmax(c: Context, x: Tensor, axis: int, _: Any) -> Tensor:
     """x is cast to the result's dtype first (dtype= of softmax, half_to_float of _softmax)."""
-    log = "log" in c.node.target._schema.name
+    log = "log" in c.op()
     if x.rank == 0:
         return _of_one(c, x, log)
     return c.emit("Softmax", x=slot_as(c, x, c.dtype()), axis=axis % x.rank, log=log)

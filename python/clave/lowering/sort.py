@@ -120,7 +120,7 @@ def _half(c: Context, n: Int) -> Int:
 @lower("aten.median.dim", "aten.nanmedian.dim")
 def median_dim(c: Context, x: Tensor, axis: int, keepdim: bool) -> list[Tensor | None]:
     x, axis = _row(c, x, axis)
-    return _pair(c, *_median(c, x, axis, "nan" in c.node.target._schema.name, c.used(1)))
+    return _pair(c, *_median(c, x, axis, "nan" in c.op(), c.used(1)))
 
 
 @lower("aten.median.default", "aten.nanmedian.default")
@@ -131,7 +131,7 @@ def median(c: Context, x: Tensor) -> Tensor:
             raise Unsupported("the median of no integers")
         return Filled(float("nan"), x.dtype, ())
     flat = reshape(c, x, (n,))
-    return reshape(c, _median(c, flat, 0, "nan" in c.node.target._schema.name, False)[0], ())
+    return reshape(c, _median(c, flat, 0, "nan" in c.op(), False)[0], ())
 
 
 # ---------------------------------------------------------------- mode

@@ -20,6 +20,7 @@ from clave.dtypes import NUMPY, torch_dtype
 from clave.errors import Unsupported
 from clave.lowering.registry import Context, Filled, Scalar, Tensor, dtype_of
 from clave.lowering.reshape import expand
+from clave.private import promoted
 
 D = schema.DType
 _SOURCE = schema.OperandSource
@@ -100,10 +101,7 @@ def promote(*operands: Tensor | Scalar) -> schema.DType:
         return dtype_of(torch.result_type(first, first))
     if not any(isinstance(s, torch.Tensor) for s in stand_ins):
         return dtype_of(torch.result_type(*stand_ins[:2]))
-    from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as K
-    from torch._prims_common import elementwise_dtypes
-
-    return dtype_of(elementwise_dtypes(*stand_ins, type_promotion_kind=K.NO_OPMATH)[1])
+    return dtype_of(promoted(stand_ins))
 
 
 def _stand_in(o: Tensor | Scalar) -> Any:

@@ -1,0 +1,257 @@
+"""Every private part of torch and transformers that this package imports, patches or parses; no other file names one.
+
+Each was read in the torch that ci/requirements.txt pins; test/python/test_private.py says by name which one moved.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from clave.errors import Code, Error
+
+OLDEST = (2, 13)  # of torch: older ones are not tested
+
+
+def _check_version(version: str) -> None:
+    """Error if this torch is older than the oldest that is tested."""
+    found = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+    if found < OLDEST:
+        raise Error(f"this is torch {version}: clave.export needs {OLDEST[0]}.{OLDEST[1]} or later", Code.UNSUPPORTED)
+
+
+_check_version(torch.__version__)
+try:
+    import torch.export._trace as torch_trace
+    from torch._C import DispatchKey
+    from torch._decomp import decomposition_table
+    from torch._higher_order_ops.flex_attention import FlexAttentionHOP
+    from torch._library.custom_ops import OPDEFS
+    from torch._ops import OpOverload, OpOverloadPacket
+    from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+    from torch._subclasses.fake_impls import op_implementations_dict
+    from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+    from torch.nn.attention.flex_attention import _vmap_for_bhqkv as over_all_scores
+    from torch.utils import _pytree as pytree
+    from torch.utils._sympy import functions as sympy_functions
+    from torch.utils._sympy.value_ranges import ValueRanges
+except ImportError as e:
+    raise Error(f"torch {torch.__version__} has moved a part that clave.export uses: {e.msg}", Code.UNSUPPORTED) from e
+
+__all__ = [
+    "OLDEST",
+    "SYMBOL",
+    "DataDependentOutputException",
+    "FakeTensorMode",
+    "OpOverload",
+    "OpOverloadPacket",
+    "ValueRanges",
+    "alone",
+    "attention_of",
+    "buffers_of",
+    "eager_function",
+    "function_of",
+    "is_bitwise",
+    "is_sqrt",
+    "meaning_of",
+    "module_path",
+    "op_of",
+    "over_all_scores",
+    "overload_name",
+    "promoted",
+    "pytree",
+    "recurrent_networks",
+    "schema_of",
+    "silent_prints",
+    "standing_in",
+    "sympy_functions",
+    "version_of",
+]
+
+# ---------------------------------------------------------------- read
+
+
+def schema_of(op: OpOverload) -> Any:
+    """The arguments and results of an op, each with what it is a view of or writes to."""
+    return op._schema
+
+
+def overload_name(op: OpOverload) -> str:
+    return str(op._overloadname)
+
+
+def op_of(function: Any) -> Any:
+    """The op that torch.library.custom_op makes of a function; anything else as it is."""
+    return getattr(function, "_opoverload", function)
+
+
+def function_of(op: OpOverload) -> Callable[..., Any] | None:
+    """The function that torch.library.custom_op made the op of; None: it was registered in another way."""
+    made = OPDEFS.get(schema_of(op).name)
+    return None if made is None else made._init_fn
+
+
+def eager_function(op: OpOverload) -> Callable[..., Any] | None:
+    """What runs for every device when the op is called eagerly, if it is one function over other ops."""
+    keys = (DispatchKey.CompositeExplicitAutograd, DispatchKey.CompositeImplicitAutograd)
+    key = next((k for k in keys if op.has_kernel_for_dispatch_key(k)), None)
+    return None if key is None else functools.partial(op._op_dk, key)
+
+
+def version_of(data: torch.Tensor) -> int:
+    """How often torch changed it in place."""
+    return 0 if data.is_inference() else data._version
+
+
+def buffers_of(module: torch.nn.Module) -> dict[str, Any]:
+    return module._buffers
+
+
+def attention_of(config: Any) -> str:
+    """The attention implementation that a model of transformers uses."""
+    return str(config._attn_implementation)
+
+
+def promoted(operands: list[Any]) -> torch.dtype:
+    """The dtype in which torch computes an elementwise op of these."""
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH
+    return elementwise_dtypes(*operands, type_promotion_kind=kind)[1]  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------- parsed
+
+SYMBOL = re.compile(r"\b[su]\d+\b")  # sizes in torch's texts
+
+# What torch says where a model cannot be captured, and what it means for the model.
+_MEANINGS = (
+    (
+        "Could not guard on data-dependent expression",
+        "the model branches on a value that only running it gives ({}): torch.where or torch.cond keep both branches",
+    ),
+    (
+        "Could not extract specialized integer from data-dependent expression",
+        "the model takes a Python number from a tensor, which only running it gives ({}): keep it a tensor",
+    ),
+)
+
+
+def meaning_of(e: Exception) -> str:
+    """torch's message in one line."""
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    first = lines[0] if lines else ""
+    for said, meaning in _MEANINGS:
+        if said in first:
+            return meaning.format(first.partition(said)[2].partition("(unhinted")[0].strip())
+    if first.startswith("Constraints violated"):
+        first = _violations(lines)
+    elif first.endswith(":") and len(lines) > 1:
+        first = f"{first} {lines[1]}"
+    return f"{type(e).__name__}: {first}" if first else type(e).__name__
+
+
+def _violations(lines: list[str]) -> str:
+    """What the model does with sizes that it was to take, and what torch suggests instead."""
+    said = [line[2:].partition(". ")[0].removesuffix(".") for line in lines if line.startswith("- ")]
+    fixes = [line for line in lines if re.match(r"\w+ = ", line)]
+    return "; ".join([lines[0].partition("!")[0], *said, *([f"torch suggests {', '.join(fixes)}"] if fixes else [])])
+
+
+def module_path(node: torch.fx.Node) -> str:
+    """The path of the module that a node is from, "" in the outermost."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = re.sub(r"@\d+", "", str(stack[-1][0])) if stack else ""
+    return path.removeprefix("L['self']").lstrip(".")
+
+
+def is_bitwise(e: Any) -> str:
+    """ "and" or "or" of two sizes, "" for another expression."""
+    return {"BitwiseFn_bitwise_and": "and", "BitwiseFn_bitwise_or": "or"}.get(type(e).__name__, "")
+
+
+def is_sqrt(e: Any) -> bool:
+    return type(e).__name__ == "OpaqueUnaryFn_sqrt"
+
+
+# ---------------------------------------------------------------- patched
+
+# torch.export runs in one thread at a time: its modes, and the patches of torch.nn.Module that its tracers make, are a
+# process's. What captures, and what runs a module to compare with, holds this.
+alone = threading.RLock()
+
+
+def recurrent_networks() -> list[OpOverload]:
+    return [getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")]
+
+
+def _network_shapes(x: Any, hx: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
+    """Results of a recurrent network: shapes alone. rest ends in train, bidirectional, batch_first."""
+    states = hx if isinstance(hx, list | tuple) else [hx]
+    out = x.new_empty((x.shape[0], x.shape[1], states[0].shape[2] * (2 if rest[-2] else 1)))
+    return (out, *(torch.empty_like(s) for s in states))
+
+
+def _ctc_shapes(_: Any, __: Any, log_probs: Any, targets: Any, *rest: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses and what serves their gradient, with room for as many labels as there could be."""
+    steps, n = log_probs.shape[:2]
+    return log_probs.new_empty((n,)), log_probs.new_empty((n, steps, 2 * targets.shape[-1] + 1))
+
+
+@contextmanager
+def _any_number_of_steps() -> Iterator[None]:
+    """Recurrent networks and CTC losses stand for any length. torch finds the shapes of the former by running the
+    loop, which fixes it, and has none for the latter."""
+    ops = recurrent_networks()
+    losses = {torch.ops.aten._ctc_loss.default, torch.ops.aten._ctc_loss.Tensor}
+    rules = {op: op_implementations_dict[op] for op in losses if op in op_implementations_dict}
+    kept = [(dict(op.py_kernels), decomposition_table[op]) for op in ops]
+    try:
+        for op in ops:
+            op.py_kernels.update(dict.fromkeys(op.py_kernels, _network_shapes))
+            op._dispatch_cache.clear()
+            decomposition_table[op] = _network_shapes
+        op_implementations_dict.update(dict.fromkeys(losses, _ctc_shapes))
+        yield
+    finally:
+        for op, (kernels, decomposition) in zip(ops, kept, strict=True):
+            op.py_kernels.update(kernels)
+            op._dispatch_cache.clear()
+            decomposition_table[op] = decomposition
+        op_implementations_dict.update(rules)
+        for op in losses - rules.keys():
+            op_implementations_dict.pop(op)
+
+
+@contextmanager
+def standing_in(flex_attention: Callable[..., Any] | None = None) -> Iterator[None]:
+    """Recurrent networks of any length; where a function is given, torch.nn.attention's flex_attention is a call of it.
+    Nests; one thread at a time."""
+    with alone, _any_number_of_steps():
+        own = FlexAttentionHOP.__call__
+        try:
+            if flex_attention is not None:
+                FlexAttentionHOP.__call__ = lambda self, *args, **kwargs: flex_attention(*args, **kwargs)
+            yield
+        finally:
+            FlexAttentionHOP.__call__ = own
+
+
+def _print(*args: Any, file: Any = None, **kwargs: Any) -> None:
+    """`print` of torch_trace, which writes graphs to stderr."""
+    if file is not sys.stderr:
+        builtins.print(*args, file=file, **kwargs)
+
+
+def silent_prints(silent: bool) -> None:
+    """Whether torch.export prints a graph that it could not finish."""
+    if silent:
+        torch_trace.print = _print  # type: ignore[attr-defined]
+    else:
+        del torch_trace.print  # type: ignore[attr-defined]

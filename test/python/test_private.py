@@ -1,0 +1,219 @@
+"""The private parts of torch and transformers that the package stands on: one file names them, and each is there."""
+
+import ast
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from _export import Fn
+from torch import nn
+
+import clave.ops
+from clave import private
+
+PACKAGE = Path(clave.__file__).parent
+FILES = [f for f in sorted(PACKAGE.rglob("*.py")) if f.name != "private.py" and "_generated" not in f.parts]
+
+
+def _is_private(module):
+    return module.split(".")[0] in ("torch", "transformers") and any(p.startswith("_") for p in module.split("."))
+
+
+def _is_inner(node):
+    """torch._check and names of ops are public."""
+    path = ast.unparse(node)
+    is_public = path == "torch._check" or path.startswith("torch.ops.") or node.attr.startswith("__")
+    return node.attr in ("py_kernels", "python_key_table") or (node.attr.startswith("_") and not is_public)
+
+
+def _own_names():
+    """Attributes with an underscore that the package itself defines."""
+    names = {"_fields", "_fields_"}  # of namedtuple and ctypes
+    for f in FILES:
+        for node in ast.walk(ast.parse(f.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names.add(node.attr)
+    return names
+
+
+def _private_parts(text, own):
+    """What a file takes of torch's and transformers' insides."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{a.name}" for a in node.names if _is_private(f"{node.module}.{a.name}"))
+        elif isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if _is_private(a.name))
+        elif isinstance(node, ast.Attribute) and node.attr not in own and _is_inner(node):
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("f", FILES, ids=lambda f: str(f.relative_to(PACKAGE)))
+def test_one_file_names_private_parts(f):
+    assert list(_private_parts(f.read_text(), _own_names())) == []
+
+
+def test_the_search_for_private_parts_finds_them():
+    text = "import torch._ops\nfrom torch.utils import _pytree\nx = op._schema\ntorch._dynamo.reset()\ntorch._check(x)"
+    found = ["torch._ops", "torch.utils._pytree", "op._schema", "torch._dynamo"]
+    assert sorted(_private_parts(text, set())) == sorted(found)
+
+
+# ---- each part, by name
+
+
+def _op():
+    return torch.ops.aten.lstm.input
+
+
+def _expression(f):
+    """The sympy expression of f(a size)."""
+
+    def module(x):
+        return x.new_full((1,), f(x.shape[0]))
+
+    program = torch.export.export(Fn(module), (torch.ones(9),), dynamic_shapes=(({0: torch.export.Dim.DYNAMIC},),))
+    values = [n.meta["val"] for n in program.graph.nodes if n.op == "call_function"]
+    return next(v for v in reversed(values) if isinstance(v, torch.SymInt | torch.SymFloat)).node.expr
+
+
+def _traced():
+    """A call in a module of a module, as torch.export leaves it."""
+    graph = torch.export.export(nn.Sequential(nn.Sequential(nn.ReLU())), (torch.ones(2),)).graph
+    return next(n for n in graph.nodes if n.op == "call_function")
+
+
+def _refused(f, *args, **kwargs):
+    try:
+        torch.export.export(Fn(f), args, **kwargs)
+    except Exception as e:
+        return private.meaning_of(e)
+    raise AssertionError("torch.export took it")
+
+
+def _flex():
+    from torch._higher_order_ops.flex_attention import FlexAttentionHOP
+
+    return type(torch.ops.higher_order.flex_attention) is FlexAttentionHOP
+
+
+def _layers():
+    cache = pytest.importorskip("transformers.cache_utils")
+    methods = ("lazy_initialization", "update", "get_mask_sizes", "get_seq_length", "get_max_length")
+    return all(
+        hasattr(cache.CacheLayerMixin, m) or hasattr(cache.CacheLayerMixin, "get_max_cache_shape") for m in methods
+    )
+
+
+def _attention():
+    transformers = pytest.importorskip("transformers")
+    return private.attention_of(transformers.LlamaConfig(attn_implementation="eager")) == "eager"
+
+
+N = ({0: torch.export.Dim("n", min=2, max=99)},)
+PARTS = {
+    "OpOverload._schema": lambda: private.schema_of(_op()).name == "aten::lstm",
+    "OpOverload._overloadname": lambda: private.overload_name(_op()) == "input",
+    "OpOverload.py_kernels": lambda: isinstance(_op().py_kernels, dict) and len(_op().py_kernels) > 0,
+    "OpOverload._dispatch_cache": lambda: hasattr(_op()._dispatch_cache, "clear"),
+    "OpOverloadPacket": lambda: isinstance(torch.ops.aten.lstm, private.OpOverloadPacket),
+    "decomposition_table": lambda: all(op in private.decomposition_table for op in private.recurrent_networks()),
+    "op_implementations_dict": lambda: torch.ops.aten._to_copy.default in private.op_implementations_dict,
+    "custom_op: _opoverload": lambda: private.op_of(clave.ops.rope) is torch.ops.clave.rope.default,
+    "custom_op: OPDEFS and _init_fn": lambda: private.function_of(torch.ops.clave.rope.default).__name__ == "rope",
+    "OpOverload._op_dk": lambda: (
+        private.eager_function(torch.ops.aten.matmul.default)(torch.eye(2), torch.ones(2)).sum() == 2
+    ),
+    "Tensor._version": lambda: private.version_of(torch.zeros(1).add_(1)) == 1,
+    "Module._buffers": lambda: "running_mean" in private.buffers_of(nn.BatchNorm1d(2)),
+    "elementwise_dtypes": lambda: (
+        private.promoted([torch.ones(1, dtype=torch.int32), torch.ones(1, dtype=torch.half)]) == torch.half
+    ),
+    "print of torch.export._trace": lambda: "print(" in Path(private.torch_trace.__file__).read_text(),
+    "class of flex_attention": _flex,
+    "BitwiseFn_bitwise_and": lambda: private.is_bitwise(_expression(lambda n: n & 6)) == "and",
+    "BitwiseFn_bitwise_or": lambda: private.is_bitwise(_expression(lambda n: n | 6)) == "or",
+    "OpaqueUnaryFn_sqrt": lambda: private.is_sqrt(_expression(torch.sym_sqrt)),
+    "names of symbols": lambda: all(
+        private.SYMBOL.fullmatch(str(s)) for s in _expression(lambda n: n + 1).free_symbols
+    ),
+    "nn_module_stack": lambda: private.module_path(_traced()) == "0.0",
+    "message: guard on data": lambda: _refused(lambda x: x if x.sum() > 0 else -x, torch.ones(2)).startswith(
+        "the model branches on a value"
+    ),
+    "message: integer from data": lambda: (
+        "takes a Python number" in _refused(lambda x: [0][: x.int().sum().item().__index__()], torch.ones(2))
+    ),
+    "message: constraints": lambda: (
+        "Constraints violated" in _refused(lambda x: x + torch.ones(5), torch.ones(5), dynamic_shapes=(N,))
+    ),
+    "transformers: _attn_implementation": _attention,
+    "transformers: CacheLayerMixin": _layers,
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_part_is_there(name):
+    assert PARTS[name](), f"{name} is no longer what clave.private takes it for"
+
+
+def test_what_is_replaced_is_put_back():
+    """Nested, and where the inside fails."""
+    hop, op = type(torch.ops.higher_order.flex_attention), _op()
+    before = (hop.__call__, dict(op.py_kernels), private.decomposition_table[op])
+    with pytest.raises(ValueError), private.standing_in():
+        inside = op.py_kernels.copy()
+        with private.standing_in(lambda *args: "own"):
+            assert torch.ops.higher_order.flex_attention(1) == "own"
+        assert op.py_kernels == inside != before[1] and hop.__call__ is before[0]
+        raise ValueError
+    assert (hop.__call__, dict(op.py_kernels), private.decomposition_table[op]) == before
+
+
+@pytest.mark.parametrize(
+    "version, fits", [("2.12.1", False), ("2.6.0+cpu", False), ("2.13.0+cpu", True), ("3.0.0", True)]
+)
+def test_older_torch_is_refused_by_version(version, fits):
+    if fits:
+        return private._check_version(version)
+    with pytest.raises(
+        clave.Error, match=rf"this is torch {version.split('+')[0]}.*: clave.export needs 2.13 or later"
+    ):
+        private._check_version(version)
+
+
+class Network(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.steps, self.out = nn.LSTM(4, 4, batch_first=True), nn.Linear(4, n)
+
+    def forward(self, x):
+        return self.out(self.steps(x)[0]).relu()
+
+
+def test_exports_in_several_threads():
+    wrong = []
+
+    def export(n):
+        try:
+            module = Network(n).eval()
+            for length in (3, 5):
+                program = clave.export(
+                    module,
+                    (torch.randn(2, length, 4),),
+                    dynamic_shapes=({1: torch.export.Dim("n", max=64)},),
+                    verify=True,
+                )
+                x = torch.randn(2, 11, 4)
+                torch.testing.assert_close(clave.Session(program, "cpu")(x), module(x))
+        except BaseException as e:
+            wrong.append(e)
+
+    threads = [threading.Thread(target=export, args=(n,)) for n in (2, 3, 4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong, wrong

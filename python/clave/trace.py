@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from clave import quantized
 from clave.errors import Code, Error
+from clave.flex import flex_attention
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import op_name
 from clave.places import nodes_of, origin_of, users_line
@@ -98,7 +99,7 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     refuse_training(program)
     refuse_changed_windows(program)
     try:
-        with standing_in(), quiet:
+        with standing_in(flex_attention), quiet:
             table = decompositions() | _written_in_torch(program) | decompositions_of(own or {})
             return program.run_decompositions(table)
     except Exception as e:

@@ -10,7 +10,7 @@ import torch
 from clave import schema
 from clave.builder import Val
 from clave.dtypes import torch_dtype
-from clave.lowering.registry import Context, Scalar, Tensor, lower
+from clave.lowering.registry import Context, Filled, Scalar, Tensor, lower
 from clave.lowering.steps import Operand, cast, compute, convert, is_float, opmath, promote, rounded, step
 
 # ---------------------------------------------------------------- unary
@@ -364,5 +364,8 @@ def clamp_max(c: Context, x: Tensor, high: Tensor | Scalar) -> Tensor:
 
 
 @lower("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.type_as.default")
-def to(c: Context, x: Tensor, *_: Any) -> Tensor:
+def to(c: Context, x: Tensor | float, *_: Any) -> Tensor:
+    """x may be a number, which torch.vmap makes a tensor of."""
+    if isinstance(x, int | float):
+        return Filled(convert(x, c.dtype()), c.dtype(), c.shape())
     return compute(c, x, x.shape)

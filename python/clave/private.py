@@ -18,17 +18,17 @@ import torch
 
 from clave.errors import Code, Error
 
-OLDEST = (2, 13)  # of torch: older ones are not tested
+OLDEST = {"torch": (2, 13), "transformers": (5, 23)}  # older ones are not tested
 
 
-def _check_version(version: str) -> None:
-    """Error if this torch is older than the oldest that is tested."""
-    found = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
-    if found < OLDEST:
-        raise Error(f"this is torch {version}: clave.export needs {OLDEST[0]}.{OLDEST[1]} or later", Code.UNSUPPORTED)
+def check_version(package: str, version: str) -> None:
+    """Error if this version of torch or transformers is older than the oldest that is tested."""
+    oldest = OLDEST[package]
+    if tuple(int(n) for n in re.findall(r"\d+", version)[:2]) < oldest:
+        raise Error(f"this is {package} {version}, expected {oldest[0]}.{oldest[1]} or later", Code.UNSUPPORTED)
 
 
-_check_version(torch.__version__)
+check_version("torch", torch.__version__)
 try:
     import torch.export._trace as torch_trace
     from torch._C import DispatchKey
@@ -57,6 +57,7 @@ __all__ = [
     "alone",
     "attention_of",
     "buffers_of",
+    "check_version",
     "eager_function",
     "function_of",
     "is_bitwise",

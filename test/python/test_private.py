@@ -1,6 +1,7 @@
 """The private parts of torch and transformers that the package stands on: one file names them, and each is there."""
 
 import ast
+import re
 import threading
 from pathlib import Path
 
@@ -172,16 +173,26 @@ def test_what_is_replaced_is_put_back():
     assert (hop.__call__, dict(op.py_kernels), private.decomposition_table[op]) == before
 
 
-@pytest.mark.parametrize(
-    "version, fits", [("2.12.1", False), ("2.6.0+cpu", False), ("2.13.0+cpu", True), ("3.0.0", True)]
-)
-def test_older_torch_is_refused_by_version(version, fits):
-    if fits:
-        return private._check_version(version)
-    with pytest.raises(
-        clave.Error, match=rf"this is torch {version.split('+')[0]}.*: clave.export needs 2.13 or later"
-    ):
-        private._check_version(version)
+OLD = [("torch", "2.12.1"), ("torch", "2.6.0+cpu"), ("transformers", "4.57.3"), ("transformers", "5.0.0")]
+
+
+@pytest.mark.parametrize("package, version", OLD)
+def test_older_versions_are_refused(package, version):
+    with pytest.raises(clave.Error, match=rf"this is {package} {re.escape(version)}, expected [25]\.\d+ or later"):
+        private.check_version(package, version)
+
+
+@pytest.mark.parametrize("package, version", [("torch", "2.13.0+cpu"), ("torch", "3.0.0"), ("transformers", "5.23.0")])
+def test_others_are_not(package, version):
+    private.check_version(package, version)
+
+
+@pytest.mark.parametrize("package", private.OLDEST)
+def test_the_oldest_version_that_is_promised_is_the_one_that_is_tested(root, package):
+    """In pyproject.toml, in the check at import, and among the packages that the tests install."""
+    oldest = ".".join(map(str, private.OLDEST[package]))
+    assert f'"{package}>={oldest}"' in (root / "python" / "pyproject.toml").read_text()
+    assert f"\n{package}=={oldest}." in (root / "ci" / "requirements.txt").read_text()
 
 
 class Network(nn.Module):

@@ -10,7 +10,7 @@ import torch
 
 from clave.errors import Code, Error
 from clave.llm.layers import KVCache, Layer, reason_of, set_attention, unsupported
-from clave.private import alone, attention_of
+from clave.private import alone, attention_of, check_version
 
 _COMPARED = 12  # tokens
 
@@ -79,6 +79,9 @@ def use_kv_cache(
 def _ways(model: Any) -> list[Any]:
     """In the order in which they are tried."""
     try:
+        import transformers
+
+        check_version("transformers", transformers.__version__)
         from clave.llm import general, interface
     except ModuleNotFoundError as e:
         raise Error("use_kv_cache needs transformers: pip install clave[llm]", Code.UNSUPPORTED) from e

@@ -162,7 +162,7 @@ typedef struct clave_program_options {
 CLAVE_API clave_status clave_program_load(const char *path, const clave_program_options *options,
                                           clave_program **out) CLAVE_CHECK;
 /* From the FlatBuffers form and the constants in slot order (contiguous; borrowed, must outlive the
- * program). The program's consts_hash and version are filled in. */
+ * program), and which are not read: the constants' hash is computed where the program is saved. */
 CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size,
                                             const clave_tensor *constants, size_t n_constants,
                                             clave_program **out) CLAVE_CHECK;
@@ -171,7 +171,7 @@ CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size,
 CLAVE_API clave_status clave_program_save(const clave_program *program,
                                           const char *path) CLAVE_CHECK;
 /* Checks the content hashes of a loaded program's constants (load checks the structure only for
- * .clv). */
+ * .clv). Nothing to check where the program was made in memory. */
 CLAVE_API clave_status clave_program_check_hashes(const clave_program *program) CLAVE_CHECK;
 CLAVE_API void clave_program_destroy(clave_program *program);
 

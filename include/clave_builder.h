@@ -165,7 +165,8 @@ typedef struct clave_optimize_options {
 CLAVE_API clave_status clave_program_optimize(clave_program *program,
                                               const clave_optimize_options *options,
                                               clave_program **out) CLAVE_CHECK;
-/* The FlatBuffers form, without the constants; to be freed with free(). */
+/* The FlatBuffers form, without the constants; to be freed with free(). Its consts_hash is 0 where
+ * the program was made in memory. */
 CLAVE_API clave_status clave_program_encode(const clave_program *program, void **flatbuffer,
                                             size_t *bytes) CLAVE_CHECK;
 

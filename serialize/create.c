@@ -21,7 +21,9 @@ static clave_status bind_given(program *p, const constant_data *constants, size_
                           : INVALID("its dtype or shape is not what the program declares");
     if (st) return status_while(st, "constant %u ('%.200s')", i, p->ir.constants.items[i].name);
   }
-  return hash_constants(p, &p->ir.consts_hash);
+  p->ir.consts_hash = 0;
+  p->unhashed = true;
+  return NULL;
 }
 
 uint32_t needed_version(const ir_program *p) {
@@ -65,5 +67,6 @@ clave_status program_finish_copy(program *p, const program *from) {
     memcpy(tag, s->tag, sizeof s->tag);
     TRY(program_set_section(p, tag, s->data, s->size, s->required));
   }
-  return hash_constants(p, &p->ir.consts_hash);
+  p->unhashed = true;
+  return NULL;
 }

@@ -33,6 +33,7 @@ typedef struct program {
   struct tensor_file *tensors; /* owned: what is in maps[1] */
   program_section *sections;   /* in pool */
   uint32_t n_sections;
+  bool unhashed; /* made in memory: consts_hash is 0, and a file gets one when it is written */
 } program;
 
 /* A constant of the caller's: contiguous, outliving the program. */
@@ -50,11 +51,11 @@ void program_destroy(program *p); /* takes NULL and half-built ones */
  * the constants of a .json, NULL for consts.safetensors beside it. Errors end in the file's path.
  */
 clave_status program_load(const char *path, const char *consts, program **out) STATUS_CHECK;
-/* From the FlatBuffers form (copied) and the constants in slot order (borrowed). Fills in
- * consts_hash and version. */
+/* From the FlatBuffers form (copied) and the constants in slot order (borrowed), which
+ * are not read. Fills in version. */
 clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,
                             size_t n_constants, program **out) STATUS_CHECK;
-/* Gives a program that was made of another its sections and metadata, and the constants' hash. */
+/* Gives a program that was made of another its sections and metadata. */
 clave_status program_finish_copy(program *p, const program *from) STATUS_CHECK;
 /* By the ending: .clv, or .json with consts.safetensors beside it (none if there are no constants).
  * Each file is written whole or not at all. Refuses to replace a consts.safetensors that is not
@@ -66,7 +67,8 @@ const program_section *program_find_section(const program *p, const char *tag); 
 clave_status program_set_section(program *p, const char *tag, const void *data, size_t size,
                                  bool required) STATUS_CHECK; /* data NULL: removed */
 clave_status program_set_metadata(program *p, const char *metadata) STATUS_CHECK;
-/* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv). */
+/* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv);
+ * nothing where there is none. */
 clave_status program_check_hashes(const program *p) STATUS_CHECK;
 
 /* A method's nodes: those of its chain, then, from the first control op on, those of each of its

@@ -170,7 +170,9 @@ static clave_status save_json(const program *p, const char *path) {
 }
 
 clave_status program_save(const program *p, const char *path) {
-  if (has_ending(path, ".clv")) return clv_write(p, path);
-  if (has_ending(path, ".json")) return save_json(p, path);
+  program hashed = *p; /* p itself may be saved by several threads */
+  if (p->unhashed) TRY(hash_constants(p, &hashed.ir.consts_hash));
+  if (has_ending(path, ".clv")) return clv_write(&hashed, path);
+  if (has_ending(path, ".json")) return save_json(&hashed, path);
   return INVALID("%s: a program is saved as .clv or .json", path);
 }

@@ -329,3 +329,32 @@ print(peak() - before)
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert (tmp_path / "large.clv").stat().st_size > 256e6, done.stderr
     assert int(done.stdout) < 64e6
+
+
+def test_weights_that_are_mapped_are_not_read(tmp_path):
+    """Of 256 MB an export brings in no more than what the system does around the elements that are looked at: 2 MB
+    each where it has a file in large pages."""
+    code = f"""
+import torch, clave
+
+def mapped():
+    status = open("/proc/self/status").read()
+    return int(status.split("RssFile:")[1].split()[0]) * 1024
+
+def net(weight):
+    module = torch.nn.Linear(4096, 16384, bias=False, device="meta")
+    module.weight = torch.nn.Parameter(weight.view(-1, 4096))
+    return module.eval(), (torch.randn(1, 4096),)
+
+with open({str(tmp_path / "weight")!r}, "wb") as file:
+    for _ in range(4):
+        torch.randn(1 << 24).numpy().tofile(file)
+clave.export(torch.nn.Linear(8, 8).eval(), (torch.randn(1, 8),))
+before = mapped()
+program = clave.export(*net(torch.from_file({str(tmp_path / "weight")!r}, size=1 << 26)))
+print(mapped() - before)
+"""
+    env = os.environ | {"PYTHONPATH": str(Path(clave.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 128e6

@@ -9,8 +9,12 @@ static program *make_sample(void) {
   return p;
 }
 
+/* b was read from a file, which has a hash of its constants in any case. */
 static void assert_same_program(const program *a, const program *b) {
-  assert_same_table(&ir_program_table, &a->ir, &b->ir);
+  ir_program hashed = a->ir;
+  assert_true(b->ir.consts_hash != 0);
+  if (a->unhashed) hashed.consts_hash = b->ir.consts_hash;
+  assert_same_table(&ir_program_table, &hashed, &b->ir);
   assert_memory_equal(a->constants[0], b->constants[0], sizeof sample_weights);
   assert_memory_equal(a->constants[1], b->constants[1], sizeof sample_start);
 }
@@ -19,7 +23,7 @@ static void test_create(void **state) {
   (void)state;
   program *p = make_sample();
   assert_int_equal(p->ir.version, 1);
-  assert_true(p->ir.consts_hash != 0);
+  assert_true(p->unhashed && p->ir.consts_hash == 0);
   assert_int_equal(p->types[2].dims[0], DIM_UNKNOWN);
   assert_int_equal(p->types[0].strides[0], 4);
   assert_int_equal(program_slot_kind(&p->ir, 1), SLOT_CONSTANT);

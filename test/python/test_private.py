@@ -121,7 +121,9 @@ PARTS = {
     "OpOverload._dispatch_cache": lambda: hasattr(_op()._dispatch_cache, "clear"),
     "OpOverloadPacket": lambda: isinstance(torch.ops.aten.lstm, private.OpOverloadPacket),
     "decomposition_table": lambda: all(op in private.decomposition_table for op in private.recurrent_networks()),
-    "op_implementations_dict": lambda: torch.ops.aten._to_copy.default in private.op_implementations_dict,
+    "op_implementations_dict": lambda: any(
+        isinstance(op, private.OpOverload) for op in private.op_implementations_dict
+    ),
     "custom_op: _opoverload": lambda: private.op_of(clave.ops.rope) is torch.ops.clave.rope.default,
     "custom_op: OPDEFS and _init_fn": lambda: private.function_of(torch.ops.clave.rope.default).__name__ == "rope",
     "OpOverload._op_dk": lambda: (

@@ -46,6 +46,7 @@ static bool has_kernels(const program *p) {
 static void expect_same(const program *p, const char *path) {
   clave_program *made;
   good(rebuild_program(p, ops, &made), path);
+  good(hash_constants(made->p, &made->p->ir.consts_hash), path); /* as where it is saved */
   text a = bytes_of(&p->ir), b = bytes_of(&made->p->ir);
   if (a.size != b.size || memcmp(a.data, b.data, a.size) != 0)
     fail_msg("%s: %zu bytes become %zu others", path, a.size, b.size);

@@ -44,7 +44,7 @@ FAMILIES = """## Families
 Generated: `.venv-families/bin/python test/families/run.py --modes fixed,eager,sdpa --json build/families.json`, then
 `test/conformance/coverage.py`. Models of each family with small sizes and random weights, on both devices, without
 fallback. **error**: the largest, of the largest value of its result; **ms**: one warm run, with others beside it;
-**open sizes**: right as well with open batch and length, with which attention, at batches 2, 3 and 5.
+**open sizes**: right as well with open batch and length, at batches 2, 3 and 5, with which attention; –: not run.
 
 | family | ops | parameters | error, cpu | error, opencl | ms, cpu | ms, opencl | open sizes |
 |---|---|---|---|---|---|---|---|

@@ -290,6 +290,8 @@ class _Method:
     def _equate_sizes(self) -> None:
         for own, e in self.sizes.pending:
             self.sizes.equate(own, e, f"{own.name or e} is the size that was exported as {self.sizes.words(e)}")
+        for e in self.program.graph_module.meta.get(trace.CONDITIONS, ()):
+            self.sizes.expect(e)
 
     # ---- instructions
 

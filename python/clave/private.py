@@ -12,8 +12,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import sympy
 import torch
 
 from clave.errors import Code, Error
@@ -42,6 +44,7 @@ try:
     from torch.nn.attention.flex_attention import _vmap_for_bhqkv as over_all_scores
     from torch.utils import _pytree as pytree
     from torch.utils._sympy import functions as sympy_functions
+    from torch.utils._sympy.printers import PythonPrinter
     from torch.utils._sympy.value_ranges import ValueRanges
 except ImportError as e:
     raise Error(f"torch {torch.__version__} has moved a part that clave.export uses: {e.msg}", Code.UNSUPPORTED) from e
@@ -55,9 +58,11 @@ __all__ = [
     "OpOverloadPacket",
     "ValueRanges",
     "alone",
+    "as_python",
     "attention_of",
     "buffers_of",
     "check_version",
+    "conditions_of",
     "eager_function",
     "function_of",
     "is_bitwise",
@@ -114,6 +119,28 @@ def version_of(data: torch.Tensor) -> int:
 
 def buffers_of(module: torch.nn.Module) -> dict[str, Any]:
     return module._buffers
+
+
+def conditions_of(program: Any) -> list[Any]:
+    """What torch took for granted of the sizes of inputs while it captured the program, such as which way an `if` goes:
+    sympy conditions. None of a program that was read from a file. That two sizes differ, or one from 1, counts where
+    the model asks: where torch does so itself, what it does for others holds for equal ones too."""
+    values = (n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder")
+    sizes = (n for v in values if isinstance(v, torch.Tensor) for n in v.shape if isinstance(n, torch.SymInt))
+    size = next(sizes, None)
+    env = None if size is None else size.node.shape_env
+    guards = [] if env is None else env.guards
+    return [env.simplify(g.expr) for g in guards if not isinstance(g.expr, sympy.Ne) or not _is_torchs(g.sloc)]
+
+
+def _is_torchs(place: Any) -> bool:
+    file = getattr(place.framework_loc, "filename", "")
+    return Path(file).is_relative_to(Path(torch.__file__).parent)
+
+
+def as_python(e: Any) -> str:
+    """A sympy expression as Python writes it."""
+    return str(PythonPrinter().doprint(e))
 
 
 def attention_of(config: Any) -> str:

@@ -16,7 +16,7 @@ from clave import schema
 from clave.builder import Float, Int, MethodBuilder, Val
 from clave.errors import Error, Unsupported
 from clave.naming import words
-from clave.private import ValueRanges, is_bitwise, is_sqrt
+from clave.private import ValueRanges, as_python, is_bitwise, is_sqrt
 from clave.private import sympy_functions as F
 
 _K = schema.ScalarKind
@@ -59,7 +59,13 @@ _ROUNDED: dict[Any, schema.ScalarKind] = {
 
 def _has_real(e: Any) -> bool:
     """Whether an operand is no integer and no condition."""
-    return any(not (a.is_Boolean or a.is_integer) for a in e.args)
+    return any(not (a.is_Boolean or _is_integer(a)) for a in e.args)
+
+
+def _is_integer(e: Any) -> bool:
+    """As sympy knows it, and through functions of bits, of which it knows nothing."""
+    whole = bool(is_bitwise(e)) or type(e) in _BINARY or type(e) in _CHAINS
+    return bool(e.is_integer) or (whole and all(map(_is_integer, e.args)))
 
 
 def expression(x: Any) -> Any:
@@ -72,6 +78,21 @@ def bound(x: Any) -> int | None:
     if not isinstance(x, int | sympy.Integer):
         return None
     return int(x) if abs(int(x)) < _I64_MAX - 1 else None
+
+
+def _is_within(condition: Any, ranges: dict[Any, ValueRanges[Any]]) -> bool:
+    """Whether a condition on one symbol holds at all of its range, as far as its ends tell."""
+    if len(condition.free_symbols) != 1 or not isinstance(condition, sympy.core.relational.Relational):
+        return False
+    (symbol,) = condition.free_symbols
+    r = ranges.get(symbol)
+    if r is None or not (condition.lhs - condition.rhs).is_polynomial(symbol):
+        return False
+    if isinstance(condition, sympy.Ne):
+        solutions = sympy.solve(condition.lhs - condition.rhs, symbol)
+        return all(x.is_integer is False or x < r.lower or x > r.upper for x in solutions)
+    linear = sympy.degree(condition.lhs - condition.rhs, symbol) == 1
+    return linear and all(condition.subs(symbol, end) == True for end in (r.lower, r.upper))  # noqa: E712
 
 
 class Sizes:
@@ -150,6 +171,12 @@ class Sizes:
         else:
             kind, a, b = _K.ne, self.resolve(e), 0
         self.builder.emit("Check", kind=kind, a=a, b=b, message=message)
+
+    def expect(self, condition: Any) -> None:
+        """A run-time check of what torch took for granted of inputs' sizes when it captured the model, if their bounds
+        do not say it already."""
+        if condition.free_symbols <= self.known.keys() and not _is_within(condition, self.ranges):
+            self.check(condition, f"the model was captured for sizes with {as_python(condition)}")
 
     def equate(self, value: Val, x: Any, message: str) -> None:
         """`value` is what expression x stands for: solves it for its one unknown symbol, else checks at run time."""

@@ -17,7 +17,16 @@ from clave.flex import flex_attention
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import op_name
 from clave.places import nodes_of, origin_of, users_line
-from clave.private import OpOverload, OpOverloadPacket, meaning_of, overload_name, pytree, schema_of, standing_in
+from clave.private import (
+    OpOverload,
+    OpOverloadPacket,
+    conditions_of,
+    meaning_of,
+    overload_name,
+    pytree,
+    schema_of,
+    standing_in,
+)
 from clave.quiet import quiet
 
 # Lowered where they appear, but torch's own decomposition of them is better.
@@ -93,6 +102,9 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram:
         raise Error(f"{os.fspath(path)}: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e
 
 
+CONDITIONS = "clave.conditions"  # in the meta of a decomposed graph: what must hold of the sizes of its inputs
+
+
 def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) -> ExportedProgram:
     """The functional graph: state is a result of its own, and ops are whole that clave has or nobody decomposes.
     own: decompositions of the user's, by op."""
@@ -101,9 +113,11 @@ def decompose(program: ExportedProgram, own: Mapping[Any, Any] | None = None) ->
     try:
         with standing_in(flex_attention), quiet:
             table = decompositions() | _written_in_torch(program) | decompositions_of(own or {})
-            return program.run_decompositions(table)
+            made = program.run_decompositions(table)
     except Exception as e:
         raise Error(f"torch cannot decompose the graph: {meaning_of(e)}{users_line(e)}") from e
+    made.graph_module.meta[CONDITIONS] = conditions_of(made)
+    return made
 
 
 _KEPT = ("aten._assert", "aten.sym_constrain")

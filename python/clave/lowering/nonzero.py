@@ -100,11 +100,20 @@ def repeat_interleave(c: Context, repeats: Tensor, _: Int | None) -> Tensor:
     if n == 0:
         return Filled(0, c.dtype(), c.shape())
     counts = slot_as(c, repeats, D.I64)
-    totals = c.emit("Cumulate", kind=schema.CumulateKind.sum, x=counts, axis=0, shape=(n,), dtype=D.I64)
+    totals = running_totals(c, counts)
     symbol = unknown_size(c, c.fake().shape[0])
     if symbol is not None:
         read_count(c, c.tensor(select(c, totals, 0, -1)), symbol, None)
-    (size,) = c.shape()
+    return slot_as(c, repeated(c, totals, c.shape()[0]), c.dtype())
+
+
+def running_totals(c: Context, counts: Slot) -> Slot:
+    """counts: (n), i64. Each with those before it."""
+    return c.emit("Cumulate", kind=schema.CumulateKind.sum, x=counts, axis=0, shape=counts.shape, dtype=D.I64)
+
+
+def repeated(c: Context, totals: Slot, size: Int) -> Slot:
+    """(size), i64: each i as often as the running totals, (n), grow there; `size` is the last of them."""
     room = c.sizes.add(size, 1)
     marks = c.emit(
         "Scatter",
@@ -112,9 +121,9 @@ def repeat_interleave(c: Context, repeats: Tensor, _: Int | None) -> Tensor:
         x=c.tensor(Filled(0, D.I64, (room,))),
         axis=0,
         index=totals,
-        source=c.tensor(Filled(1, D.I64, (n,))),
+        source=c.tensor(Filled(1, D.I64, totals.shape)),
         shape=(room,),
         dtype=D.I64,
     )
     below = c.emit("Cumulate", kind=schema.CumulateKind.sum, x=marks, axis=0, shape=(room,), dtype=D.I64)
-    return slot_as(c, slice_(c, below, 0, 0, size, size), c.dtype())
+    return c.tensor(slice_(c, below, 0, 0, size, size))

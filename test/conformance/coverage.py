@@ -19,6 +19,9 @@ import aten
 import samples
 import scope
 
+from clave.lowering import LOWERINGS
+from clave.quantized import WRITTEN_IN_TORCH
+
 DOCUMENT = ROOT / "docs/coverage.md"
 DEVICES = ("cpu", "opencl")
 COLUMNS = "| op | exporter | cpu | opencl | dtypes | largest error (ulp) |"
@@ -120,12 +123,23 @@ def left_out() -> str:
     return "\n".join(lines) + "\n"
 
 
+def others() -> str:
+    """The ops of other libraries that the exporter takes."""
+    named = ", ".join(f"`{name}`" for name in sorted(LOWERINGS) if "::" in name)
+    written = " and ".join(f"`{space}::*`" for space in WRITTEN_IN_TORCH)
+    return f"""## Ops of other libraries
+
+- lowered, whether or not the library is installed where the program runs: {named}; test/python has what is compared
+- {written}: what these functions compute in floating point, with int8 weights as they are
+"""
+
+
 def document(records: dict[str, list[dict]]) -> str:
     tallies = tally(records)
     rows = [row(name, tallies[name]) for name in aten.rows()]
     table = "\n".join([COLUMNS, "|---|---|---|---|---|---|", *rows])
     return (
-        f"{INTRO}## In all\n\n{totals(records)}\n## Ops\n\n{table}\n\n"
+        f"{INTRO}## In all\n\n{totals(records)}\n## Ops\n\n{table}\n\n{others()}\n"
         f"## Out of scope\n\nOps of torch's operator database that are not run:\n\n{left_out()}"
     )
 

@@ -38,6 +38,11 @@ def test_out_of_scope_list_is_true():
     assert coverage.left_out() in coverage.DOCUMENT.read_text()
 
 
+def test_ops_of_other_libraries_are_those_that_the_exporter_takes():
+    assert coverage.others() in coverage.DOCUMENT.read_text()
+    assert "`torchvision::roi_align`" in coverage.others()
+
+
 def test_table_names_every_op_of_the_database():
     assert sorted(scope.table()) == sorted(samples.infos())
     assert {how for how, _ in scope.table().values()} == {"values", "random", "out"}

@@ -31,6 +31,9 @@ def cases():
     yield Case("repeats", lambda x, r: x.repeat_interleave(r, dim=1), [T((2, 5)), T((5,), I64, 0, 3)])
     known = lambda x, r: x.repeat_interleave(r, dim=0, output_size=6)
     yield Case("repeats_known", known, [T((4, 2)), T((4,), I64, values=(3, 0, 1, 2))])
+    open_ = {"args": ({0: torch.export.Dim("rows", min=0, max=9)},) * 2}
+    none = {"other": [T((0, 2)), T((0,), I64)], "dynamic_shapes": open_}
+    yield Case("repeats_none", lambda x, r: x.repeat_interleave(r, dim=0), [T((4, 2)), T((4,), I64, 0, 3)], **none)
     yield Case("chained", lambda x: x[x > 0][x[x > 0] < 1].cumsum(0), [T((40,))], rtol=1e-5, atol=1e-6)
     yield from model_cases()
 

@@ -103,8 +103,14 @@ def repeat_interleave(c: Context, repeats: Tensor, _: Int | None) -> Tensor:
     totals = running_totals(c, counts)
     symbol = unknown_size(c, c.fake().shape[0])
     if symbol is not None:
-        read_count(c, c.tensor(select(c, totals, 0, -1)), symbol, None)
+        read_count(c, total(c, counts), symbol, None)
     return slot_as(c, repeated(c, totals, c.shape()[0]), c.dtype())
+
+
+def total(c: Context, counts: Slot) -> Slot:
+    """The sum of counts (n), i64; of none 0."""
+    fields = {"kind": schema.ReduceKind.sum, "axes": [0], "keepdim": False}
+    return c.emit("Reduce", x=counts, **fields, shape=(), dtype=D.I64)
 
 
 def running_totals(c: Context, counts: Slot) -> Slot:

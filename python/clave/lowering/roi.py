@@ -13,7 +13,7 @@ from clave import schema
 from clave.builder import Int, Slot
 from clave.lowering.arange import counting
 from clave.lowering.bilinear import CORNERS, bags, neighbours
-from clave.lowering.nonzero import read_count, repeated, running_totals
+from clave.lowering.nonzero import read_count, repeated, running_totals, total
 from clave.lowering.registry import Context, Tensor, lower
 from clave.lowering.reshape import expand, insert, permute, reshape
 from clave.lowering.slice import slice_
@@ -59,21 +59,18 @@ class _Parts:
 
 
 def _equal_parts(c: Context, each: int, n: Int) -> _Parts:
-    total = c.sizes.multiply(n, each)
-    owner = c.tensor(compute(c, step("floor_divide", D.I64, counting(c, 0, total), each), (total,), D.I64))
-    return _Parts(counting(c, 0, n, each), owner, step("remainder", D.I64, counting(c, 0, total), each))
+    count = c.sizes.multiply(n, each)
+    owner = c.tensor(compute(c, step("floor_divide", D.I64, counting(c, 0, count), each), (count,), D.I64))
+    return _Parts(counting(c, 0, n, each), owner, step("remainder", D.I64, counting(c, 0, count), each))
 
 
 def _parts(c: Context, each: Slot) -> _Parts:
     """each: (parts), i64: how many elements it has."""
-    n = each.shape[0]
-    fields = {"kind": schema.ReduceKind.sum, "axes": [0], "keepdim": False}
-    count = c.emit("Reduce", x=each, **fields, shape=(), dtype=D.I64)
-    total = read_count(c, count, None, None)
+    n = read_count(c, total(c, each), None, None)
     ends = running_totals(c, each)
-    first = c.tensor(compute(c, step("sub", D.I64, ends, each), (n,), D.I64))
-    owner = repeated(c, ends, total)
-    return _Parts(first, owner, step("sub", D.I64, counting(c, 0, total), _rows(c, first, owner)))
+    first = c.tensor(compute(c, step("sub", D.I64, ends, each), each.shape, D.I64))
+    owner = repeated(c, ends, n)
+    return _Parts(first, owner, step("sub", D.I64, counting(c, 0, n), _rows(c, first, owner)))
 
 
 # ---------------------------------------------------------------- averages

@@ -123,14 +123,18 @@ def buffers_of(module: torch.nn.Module) -> dict[str, Any]:
 
 def conditions_of(program: Any) -> list[Any]:
     """What torch took for granted of the sizes of inputs while it captured the program, such as which way an `if` goes:
-    sympy conditions. None of a program that was read from a file. That two sizes differ, or one from 1, counts where
-    the model asks: where torch does so itself, what it does for others holds for equal ones too."""
+    sympy conditions. None of a program that was read from a file. Whether sizes are equal, or 1, counts where the model
+    asks, and where a remainder decides: where torch itself asks, it is how memory is laid out."""
     values = (n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder")
     sizes = (n for v in values if isinstance(v, torch.Tensor) for n in v.shape if isinstance(n, torch.SymInt))
     size = next(sizes, None)
     env = None if size is None else size.node.shape_env
     guards = [] if env is None else env.guards
-    return [env.simplify(g.expr) for g in guards if not isinstance(g.expr, sympy.Ne) or not _is_torchs(g.sloc)]
+    return [env.simplify(g.expr) for g in guards if not (_is_of_equality(g.expr) and _is_torchs(g.sloc))]
+
+
+def _is_of_equality(e: Any) -> bool:
+    return isinstance(e, sympy.Ne) or (isinstance(e, sympy.Eq) and not e.has(sympy_functions.Mod))
 
 
 def _is_torchs(place: Any) -> bool:

@@ -21,6 +21,7 @@ from clave.private import pytree, recurrent_networks
 from clave.program import Program
 from clave.session import Session
 from clave.shared import data_of, is_state_update
+from clave.trace import CONDITIONS
 
 # Allowed difference over the largest magnitude of the tensor, as of `clave verify`; the rest is exact. For f32 it is
 # ten times that: a deep network adds in another order than torch.
@@ -232,7 +233,7 @@ def _of_other_sizes(
     hints = _symbols([size for value, given in zip(values, leaves, strict=True) for size in _sizes(value, given)])
     for change in (lambda n: n + 1, lambda n: 2 * n, lambda n: n - 1, lambda n: n // 2):
         sizes = {symbol: _within(program, symbol, change(n), n) for symbol, n in hints.items()}
-        if sizes and any(sizes[s] != n for s, n in hints.items()):
+        if sizes and any(sizes[s] != n for s, n in hints.items()) and _are_expected(program, sizes):
             generator = torch.Generator().manual_seed(1)
             yield pytree.tree_unflatten(
                 [_resized(v, x, sizes, generator) for v, x in zip(values, leaves, strict=True)], spec
@@ -258,6 +259,11 @@ def _symbols(sizes: list[tuple[torch.SymInt, int]]) -> dict[Any, int]:
                 solutions = [int(x) for x in sympy.solve(size.node.expr - n, symbols[0]) if x.is_integer and x >= 0]
                 found |= {symbols[0]: solutions[0]} if len(solutions) == 1 else {}
     return found
+
+
+def _are_expected(program: ExportedProgram, sizes: dict[Any, int]) -> bool:
+    conditions = program.graph_module.meta.get(CONDITIONS, ())
+    return all(c.subs(sizes) != False for c in conditions)  # noqa: E712 (sympy's)
 
 
 def _within(program: ExportedProgram, symbol: Any, n: int, now: int) -> int:

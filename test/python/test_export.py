@@ -417,6 +417,7 @@ def test_every_lowering_is_of_an_op_that_torch_has():
 
     def exists(name):
         if "::" in name:
+            import torchvision_ops  # noqa: F401  (declares torchvision's)
             import transformers.integrations.moe  # noqa: F401  (registers it)
 
             space, op = name.split("::")

@@ -194,6 +194,41 @@ def test_modules_that_torch_export_does_not_take():
         clave.export(quantised, (X,))
 
 
+class Branches(torch.nn.Module):
+    """What it computes depends on sizes in Python."""
+
+    def forward(self, x, y):
+        torch._check(x.shape[0] < y.shape[0])
+        if x.shape[0] % 2 == 0:
+            x = x * 10
+        if y.shape[0] == 6:
+            return x.sum() + y.sum()
+        return x.sum() - y.sum()
+
+
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("whole", [False, True], ids=["module", "graph"])
+def test_sizes_for_which_the_model_goes_another_way(whole, verify):
+    """torch.export keeps the way of the example: other sizes are refused, by what was asked of them."""
+    module, args = Branches().eval(), (torch.ones(4, 2), torch.ones(7, 2))
+    shapes = ({0: Dim.AUTO}, {0: Dim.AUTO})
+    if whole:
+        program = clave.export(torch.export.export(module, args, dynamic_shapes=shapes), verify=verify)
+    else:
+        program = clave.export(module, args, dynamic_shapes=shapes, verify=verify)
+    for device in ("cpu", "opencl"):
+        session = clave.Session(program, device)
+        x, y = torch.randn(2, 2), torch.randn(9, 2)
+        torch.testing.assert_close(session(x, y), module(x, y))
+        for n, m, says in (
+            (3, 7, r"\(x.shape\[0\] % 2\) == 0: 1 == 0 does not hold"),
+            (8, 8, "8 < 8"),
+            (4, 6, "6 != 6"),
+        ):
+            with pytest.raises(clave.Error, match=f"the model was captured for sizes with .*{says}"):
+                session(torch.ones(n, 2), torch.ones(m, 2))
+
+
 def test_dynamic_shapes_of_a_graph_are_refused():
     graph = torch.export.export(nn.Linear(4, 4).eval(), (X,))
     for more in ({"args": (X,)}, {"kwargs": {"x": X}}, {"dynamic_shapes": ({0: Dim("b")},)}):

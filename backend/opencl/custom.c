@@ -7,25 +7,17 @@
 
 #include "opencl_ops.h"
 
-/* How a tensor's elements are stored, read and written. */
-static const char *const read_types[DTYPE_COUNT] = {
-    [DTYPE_F32] = "__global const float *",   [DTYPE_F16] = "__global const half *",
-    [DTYPE_BF16] = "__global const ushort *", [DTYPE_F64] = "__global const double *",
-    [DTYPE_I8] = "__global const char *",     [DTYPE_U8] = "__global const uchar *",
-    [DTYPE_I16] = "__global const short *",   [DTYPE_I32] = "__global const int *",
-    [DTYPE_I64] = "__global const long *",    [DTYPE_BOOL] = "__global const uchar *"};
-static const char *const written_types[DTYPE_COUNT] = {
-    [DTYPE_F32] = "__global float *",   [DTYPE_F16] = "__global half *",
-    [DTYPE_BF16] = "__global ushort *", [DTYPE_F64] = "__global double *",
-    [DTYPE_I8] = "__global char *",     [DTYPE_U8] = "__global uchar *",
-    [DTYPE_I16] = "__global short *",   [DTYPE_I32] = "__global int *",
-    [DTYPE_I64] = "__global long *",    [DTYPE_BOOL] = "__global uchar *"};
-static const char *const local_types[DTYPE_COUNT] = {
-    [DTYPE_F32] = "__local float *",   [DTYPE_F16] = "__local half *",
-    [DTYPE_BF16] = "__local ushort *", [DTYPE_F64] = "__local double *",
-    [DTYPE_I8] = "__local char *",     [DTYPE_U8] = "__local uchar *",
-    [DTYPE_I16] = "__local short *",   [DTYPE_I32] = "__local int *",
-    [DTYPE_I64] = "__local long *",    [DTYPE_BOOL] = "__local uchar *"};
+/* Pointers to a tensor's elements as they are stored. */
+#define POINTERS(to)                                                                        \
+  {                                                                                         \
+    [DTYPE_F32] = to " float *", [DTYPE_F16] = to " half *", [DTYPE_BF16] = to " ushort *", \
+    [DTYPE_F64] = to " double *", [DTYPE_I8] = to " char *", [DTYPE_U8] = to " uchar *",    \
+    [DTYPE_I16] = to " short *", [DTYPE_I32] = to " int *", [DTYPE_I64] = to " long *",     \
+    [DTYPE_BOOL] = to " uchar *",                                                           \
+  }
+static const char *const read_types[DTYPE_COUNT] = POINTERS("__global const");
+static const char *const written_types[DTYPE_COUNT] = POINTERS("__global");
+static const char *const local_types[DTYPE_COUNT] = POINTERS("__local");
 
 typedef struct number_type {
   arg_kind kind;

@@ -19,7 +19,7 @@ import run
 import samples
 import worker
 
-from clave import Error, trace
+from clave import Error, private
 from clave.errors import Code
 
 NAN, INF = float("nan"), float("inf")
@@ -85,9 +85,9 @@ def test_our_own_exceptions_are_never_refusals(monkeypatch):
     monkeypatch.setattr(samples.Call, "forward", fail)
     assert worker.export_anew(samples.samples_of("exp", "f32", 1)).verdict == "error"
     monkeypatch.undo()
-    place = compile("def shapes(*_): raise ValueError('ours')", trace.__file__, "exec")
+    place = compile("def shapes(*_): raise ValueError('ours')", private.__file__, "exec")
     exec(place, globals())
-    monkeypatch.setattr(trace, "_network_shapes", shapes)  # noqa: F821
+    monkeypatch.setattr(private, "_network_shapes", shapes)  # noqa: F821
     assert "ours" in worker.export_anew(samples.samples_of("extra.lstm", "f32", 1)).message
     assert worker.export_anew(samples.samples_of("extra.lstm", "f32", 1)).verdict == "error"
     assert worker.export_anew(samples.samples_of("allclose", "f32", 1)).verdict == "unsupported"

@@ -195,7 +195,8 @@ class Filler:
     def table(self, cls: type, **given: tuple) -> tuple:
         values, shown = {}, {}
         for f in self.schema.TABLES[cls]:
-            values[f.name], shown[f.name] = given.get(f.name) or self.field(cls, f)
+            shown_as = f.name.removesuffix("_")  # of a keyword of Python
+            values[f.name], shown[shown_as] = given.get(f.name) or self.field(cls, f)
         return cls(**values), shown
 
     def field(self, cls: type, f) -> tuple:

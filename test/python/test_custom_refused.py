@@ -21,6 +21,8 @@ from _export import Fn
 
 import clave
 
+pytestmark = pytest.mark.by_turn(4)
+
 # ---------------------------------------------------------------- what cannot be registered or exported
 
 BODY = "{ out[0] = 0; }"

@@ -9,6 +9,8 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import clave
 
+pytestmark = pytest.mark.by_turn(4)
+
 L, OTHER = 13, 21
 
 

@@ -7,6 +7,8 @@ import torch.ao.quantization.fx._decomposed  # declares them
 
 import clave
 
+pytestmark = pytest.mark.by_turn(3)
+
 Q = torch.ops.quantized_decomposed
 I8, U8 = (-128, 127, torch.int8), (0, 255, torch.uint8)
 

@@ -105,8 +105,9 @@ static bool start_builder(cl_device *d, builder *one) {
   greeting g;
   build_greeting(d, d->index, &g);
   set_deadline(one, GREETING_MS);
-  return message_send(child_socket(one->process), MESSAGE_GREETING, 0, &g, sizeof g, folder,
-                      strlen(folder));
+  b->is_useless = !message_send(child_socket(one->process), MESSAGE_GREETING, 0, &g, sizeof g,
+                                folder, strlen(folder));
+  return !b->is_useless;
 }
 
 static bool find_own_helper(builders *b) {

@@ -77,6 +77,10 @@ def test_it_is_refused_unless_allowed():
     ) as e:
         clave.Session(program, "opencl")
     assert e.value.code == clave.Code.UNSUPPORTED
+    device = clave.Device("opencl")
+    _held = clave.Session(program, device, allow_custom_kernels=True)
+    with pytest.raises(clave.Error, match="allow_custom_kernels"):
+        clave.Session(program, device)
     places = {p.op: p for p in clave.Device("opencl").supported(program)}
     assert places["custom"].where == "none" and not places["custom"].supported
     places = {p.op: p for p in clave.Device("opencl").supported(program, allow_custom_kernels=True)}

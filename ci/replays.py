@@ -33,17 +33,17 @@ def replay(r, device, *options, build=None):
 
 
 def replay_classes(r):
-    """A sixteenth of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
+    """One in 24 of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
     n, jobs = os.cpu_count(), []
     for turn, c in enumerate(classes.MAIN):
-        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{16 * k + turn}/{16 * n}" for k in range(n)]
+        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{24 * k + turn}/{24 * n}" for k in range(n)]
         jobs += [replay_job(r, "opencl", "--part", part, env=c.env, note=c.name) for part in parts]
     r.run_all(jobs, timeout=3000)
 
 
 def replay_checked(r):
     """A sample with kernels compared with the CPU backend's, where any difference is an error. --all: all."""
-    jobs, parts = [], 1 if r.everything else 48
+    jobs, parts = [], 1 if r.everything else 72
     for turn, c in enumerate(classes.MAIN):
         env = c.env | {"CLAVE_SELF_CHECK": "strict"}
         jobs.append(replay_job(r, "opencl", "--part", f"{turn % parts}/{parts}", env=env, note=f"self-check, {c.name}"))
@@ -63,12 +63,12 @@ def replay_cached(r):
     with tempfile.TemporaryDirectory() as cache:
         os.chmod(cache, 0o700)
         for what in ("kernels built", "kernels from binaries"):
-            r.run_all([replay_job(r, "opencl", "--part", "1/40", env={"CLAVE_CACHE_DIR": cache}, note=what)])
+            r.run_all([replay_job(r, "opencl", "--part", "1/80", env={"CLAVE_CACHE_DIR": cache}, note=what)])
 
 
 def replay_warming(r):
     """A sample, and control flow, that the CPU backend answers until the session moves to the device. --all: all."""
-    parts = 1 if r.everything else 64
+    parts = 1 if r.everything else 96
     chosen = [("--part", f"0/{parts}"), ("--only", "control/")]
     r.run_all([replay_job(r, "opencl", "--warm-up", *options, note="warming up") for options in chosen], timeout=3000)
 
@@ -78,7 +78,7 @@ def replay_all(r):
     replay(r, "cpu", "--optimize")
     replay_classes(r)
     replay_checked(r)
-    replay_lesser(r, 4 if r.everything else 120)
+    replay_lesser(r, 4 if r.everything else 180)
     replay_cached(r)
     replay_warming(r)
     replay(r, "cpu", build=SAN_BUILD)
@@ -123,13 +123,13 @@ def data_races(r):
 
 
 def oclgrind(r):
-    """A sixteenth of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs.
+    """One in 24 of the small op cases with the kernels of GPUs, which have barriers; fewer with those of CPUs.
 
     Cases with control flow always: their runs bring other sizes, buffers and arguments to the same kernels.
     """
     n, jobs = os.cpu_count(), []
     for c in reversed(classes.MAIN):
-        parts = n if r.everything else 16 * n if c.name == "gpu" else 48 * n
+        parts = n if r.everything else 24 * n if c.name == "gpu" else 72 * n
         chosen = [("--part", f"{k}/{parts}") for k in range(n)]
         if c.name == "gpu" and not r.everything:
             chosen.append(("--only", "control/"))

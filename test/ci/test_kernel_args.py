@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOOLS = ROOT / "backend/opencl"
 GOOD = """  launch_args(l, &(rope_args){.x = buffer_arg(x), .cosines = buffer_arg(x), .sines = buffer_arg(x),
                               .out = scratch_arg(0), .dims = dims_arg(&x->t), .strides = strides_arg(&x->t),
-                              .items = n, .n_heads = n, .length = n, .n_pairs = n});
+                              .items = n, .n_heads = n, .n_angles = n, .n_pairs = n});
   launch_args(l, &(full_args){.out = absent_arg(), .n = n, .value = f, .int_value = n});
   launch_args(l, &(im2col_args){.x = buffer_arg(x), .out = buffer_arg(x), .windows = {
       .items = n, .rows = n, .columns = n, .n_y = n, .n_x = n, .k_y = n, .k_x = n, .stride_y = n, .stride_x = n,

@@ -14,31 +14,26 @@ def start(tmp_path, record):
     return r
 
 
-def test_parts_that_passed_are_kept_and_others_run_again(tmp_path):
-    ran = []
+def run_both(r, marks):
+    """A part of one command that passes and one that fails, each of which leaves a mark."""
+    r.part_name = "both"
+    for name, end in (("good", "echo 3 passed, 0 failed; echo skipped: no device"), ("bad", "echo 1 passed, 1 failed")):
+        r.run(["sh", "-c", f"echo {name} >> {marks}; {end}"], name=name)
 
-    def good(r):
-        ran.append("good")
-        r.passed += 3
-        r.skip("no device")
 
-    def bad(r):
-        ran.append("bad")
-        r.passed += 1
-        r.failed += 1
-
+def test_commands_that_passed_are_kept_and_others_run_again(tmp_path):
+    marks = tmp_path / "marks"
     first = start(tmp_path, tmp_path / "kept.json")
-    first.part("good", good)
-    first.part("bad", bad)
+    run_both(first, marks)
     again = start(tmp_path, first.record)
     again.kept = json.loads(first.record.read_text())
-    again.part("good", good)
-    again.part("bad", bad)
-    assert ran == ["good", "bad", "bad"]
-    assert (again.passed, again.failed, again.skipped["no device"]) == (4, 1, 1)
+    run_both(again, marks)
+    assert marks.read_text().split() == ["good", "bad", "bad"]
+    for r in (first, again):
+        assert (r.passed, r.failed, r.skipped["no device"]) == (4, 1, 1)
 
 
 def test_nothing_is_kept_where_no_record_is(tmp_path):
     r = start(tmp_path, None)
-    r.part("good", lambda r: None)
-    assert not r.kept
+    r.run(["true"], name="good")
+    assert r.passed == 1 and not r.kept

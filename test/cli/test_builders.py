@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-pytestmark = pytest.mark.by_turn(3)
+pytestmark = pytest.mark.by_turn(5)
 always = pytest.mark.by_turn(1)
 
 GREETING, ORDER, SAVE, READY, BUILT, SAVED = range(1, 7)

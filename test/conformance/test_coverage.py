@@ -24,6 +24,20 @@ def test_every_op_has_a_row(rows):
     assert sorted(rows) == aten.rows()
 
 
+def test_ops_that_came_and_went(rows):
+    text = coverage.DOCUMENT.read_text()
+    assert coverage.with_all_ops(text) == text
+    gone = text.replace("| `aten.add.Tensor` |", "| `aten.add.Never` |")
+    assert coverage.listed_rows(coverage.with_all_ops(gone))["aten.add.Tensor"][1:3] == ["never run"] * 2
+
+
+def test_families_that_are_not_right_say_why_without_a_path():
+    failed = {"name": "x", "mode": "fixed", "status": "no_export", "reason": "a | b; at /home/me/model.py:3: if n:"}
+    right = failed | {"mode": "sdpa", "status": "right"}
+    assert coverage.families([failed, right]).endswith("| x | no export: a / b | | | | | | sdpa |\n")
+    assert "right: " not in coverage.families([failed | {"status": "skipped"}])
+
+
 def test_exporter_column_is_true(rows):
     stale = {name: (cells[0], aten.exporter(name)) for name, cells in rows.items() if cells[0] != aten.exporter(name)}
     assert not stale

@@ -26,10 +26,9 @@ def families(r):
     python = ".venv-families/bin/python"
     for c in reversed(classes.MAIN):
         more = ["--modes", "fixed,eager,sdpa", "--json", f"{r.build}/families.json"] if c is classes.MAIN[0] else []
+        tests = ["test/python/test_families.py", "test/python/test_quantized.py"]
         jobs = [
-            Job(
-                [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test/python/test_families.py"], c.env, c.name
-            ),
+            Job([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], c.env, c.name),
             Job([python, "test/families/run.py", *more], c.env, c.name),
         ]
         r.run_all(jobs, timeout=4 * 3600)

@@ -162,7 +162,7 @@ typedef struct clave_program_options {
 CLAVE_API clave_status clave_program_load(const char *path, const clave_program_options *options,
                                           clave_program **out) CLAVE_CHECK;
 /* From the FlatBuffers form and the constants in slot order (contiguous; borrowed, must outlive the
- * program), and which are not read: the constants' hash is computed where the program is saved. */
+ * program). Constants are not read: their hash is computed where the program is saved. */
 CLAVE_API clave_status clave_program_create(const void *flatbuffer, size_t size,
                                             const clave_tensor *constants, size_t n_constants,
                                             clave_program **out) CLAVE_CHECK;

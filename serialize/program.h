@@ -51,8 +51,8 @@ void program_destroy(program *p); /* takes NULL and half-built ones */
  * the constants of a .json, NULL for consts.safetensors beside it. Errors end in the file's path.
  */
 clave_status program_load(const char *path, const char *consts, program **out) STATUS_CHECK;
-/* From the FlatBuffers form (copied) and the constants in slot order (borrowed), which
- * are not read. Fills in version. */
+/* From the FlatBuffers form (copied) and the constants in slot order (borrowed, not read). Fills in
+ * version. */
 clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,
                             size_t n_constants, program **out) STATUS_CHECK;
 /* Gives a program that was made of another its sections and metadata. */

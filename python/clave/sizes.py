@@ -14,7 +14,7 @@ import torch
 
 from clave import schema
 from clave.builder import Float, Int, MethodBuilder, Val
-from clave.errors import Error, Unsupported
+from clave.errors import Code, Error, Unsupported
 from clave.naming import words
 from clave.private import ValueRanges, as_python, is_bitwise, is_sqrt
 from clave.private import sympy_functions as F
@@ -175,8 +175,13 @@ class Sizes:
     def expect(self, condition: Any) -> None:
         """A run-time check of what torch took for granted of inputs' sizes when it captured the model, if their bounds
         do not say it already."""
-        if condition.free_symbols <= self.known.keys() and not _is_within(condition, self.ranges):
-            self.check(condition, f"the model was captured for sizes with {as_python(condition)}")
+        if not condition.free_symbols <= self.known.keys() or _is_within(condition, self.ranges):
+            return
+        what = f"the model was captured for sizes with {as_python(condition)}"
+        try:
+            self.check(condition, what)
+        except Unsupported as e:
+            raise Error(f"{self.words(what)}, which a program cannot check: {e}", Code.UNSUPPORTED) from e
 
     def equate(self, value: Val, x: Any, message: str) -> None:
         """`value` is what expression x stands for: solves it for its one unknown symbol, else checks at run time."""

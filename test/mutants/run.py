@@ -55,6 +55,7 @@ NAMES = [
     re.compile(r"^SUMMARY: (\w+Sanitizer: .*?)(?: /|$)", re.M),
     re.compile(r"ERROR: (\w+Sanitizer: [\w-]+)"),  # other threads may end the process before its summary
 ]
+NOT_RUN = "not run by `make mutants` yet"
 COMPLAINT = re.compile(r"\berror: |Error: |undefined reference|multiple definition")  # compiler, linker, Python
 
 Mutant = collections.namedtuple("Mutant", "name text notices lives hunks")
@@ -334,23 +335,29 @@ def score(results):
 
 
 def rows_before():
-    """{name: row} of docs/mutants.md, of the faults that there still are."""
+    """{name: row} of all faults: as docs/mutants.md has it, or that it was not run."""
     found = re.finditer(r"^\| (\w+) \| .*$", (ROOT / "docs/mutants.md").read_text(), re.M)
-    return {m.group(1): m.group(0) for m in found if (HERE / f"{m.group(1)}.patch").exists()}
+    rows = {m.group(1): m.group(0) for m in found}
+    faults = [read(p) for p in sorted(HERE.glob("*.patch"))]
+    return {m.name: rows.get(m.name) or row(m, NOT_RUN) for m in faults}
+
+
+def row(mutant, by):
+    return f"| {mutant.name} | {mutant.text} | {by} |".replace("\\", "\\\\")
 
 
 def write(results):
     rows = rows_before()
     for r in results:
-        by = r.by if r.verdict == "noticed" else f"**no test**: {r.by}"
-        rows[r.mutant.name] = f"| {r.mutant.name} | {r.mutant.text} | {by} |".replace("\\", "\\\\")
-    ran = [row for row in rows.values() if not row.endswith("| not run by `make mutants` yet |")]
-    noticed = sum("| **no test**: " not in row for row in ran)
+        rows[r.mutant.name] = row(r.mutant, r.by if r.verdict == "noticed" else f"**no test**: {r.by}")
+    ran = [r for r in rows.values() if not r.endswith(f"| {NOT_RUN} |")]
+    noticed = sum("| **no test**: " not in r for r in ran)
     share = 100 * noticed // max(len(ran), 1)
     head = f"""# Planted faults
 
-{noticed} of {len(ran)} planted faults are noticed ({share} %); the last run was of {len(results)} of them, at commit
-{commit()[:10]}. `make mutants` runs all and writes this file; `make check` runs five of them, others with each commit.
+{noticed} of {len(ran)} planted faults are noticed ({share} %), {len(rows) - len(ran)} were not run; the last run was of
+{len(results)}, at commit {commit()[:10]}. `make mutants` runs all and writes this file; `make check` runs five of them,
+others with each commit.
 Each is a patch in [test/mutants](../test/mutants), with the tests to try.
 
 | fault | what it breaks | noticed by |

@@ -1,5 +1,7 @@
 """Ops of quantised models: quantized_decomposed's, which torch itself runs eagerly, on both backends; int8 weights."""
 
+import importlib.util
+
 import _export
 import pytest
 import torch
@@ -79,6 +81,24 @@ def test_as_eager(name):
     f, args = CALLS[name]
     program = _export.check(f, tuple(args))
     _export.same(clave.Session(program, "opencl")(*args), f(*args))
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("torchao"), reason="needs ci/requirements-families.txt: ci/venv families"
+)
+def test_affine_ops_of_torchao():
+    import torchao.quantization.quant_primitives  # noqa: F401 (declares them)
+
+    ao = torch.ops.torchao
+
+    def blocks(x, scales, zeros):
+        q = ao.quantize_affine(x, (1, 4), scales, zeros, torch.int8, -8, 7)
+        chosen = ao.choose_qparams_affine(x, "ASYMMETRIC", (1, 8), torch.int8)
+        return q, ao.dequantize_affine(q, (1, 4), scales, zeros, torch.int8, -8, 7), *chosen
+
+    args = rand(6, 8), torch.rand(6, 2) + 0.1, torch.randint(-3, 3, (6, 2), dtype=torch.int32)
+    program = _export.check(blocks, args)
+    _export.same(clave.Session(program, "opencl")(*args), blocks(*args))
 
 
 def test_float8_is_refused_by_name():

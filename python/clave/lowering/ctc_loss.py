@@ -12,6 +12,7 @@ import torch
 from clave import schema
 from clave.builder import Int, Slot
 from clave.lowering.arange import counting
+from clave.lowering.cat import joined
 from clave.lowering.control import emit_scan
 from clave.lowering.registry import Context, Filled, Tensor, lower
 from clave.lowering.reshape import expand, insert, reshape
@@ -33,13 +34,6 @@ def _lengths(c: Context, lengths: Any, n: Int, limit: Int) -> Slot:
     return c.emit("IndexSelect", x=table, axis=0, index=given, shape=given.shape, dtype=D.I64)
 
 
-def _joined(c: Context, parts: list[Tensor], axis: int) -> Slot:
-    shape = list(parts[0].shape)
-    for p in parts[1:]:
-        shape[axis] = c.sizes.add(shape[axis], p.shape[axis])
-    return c.emit("Cat", xs=[c.tensor(p) for p in parts], axis=axis, shape=tuple(shape), dtype=parts[0].dtype)
-
-
 def _labels(c: Context, targets: Slot, lengths: Slot, most: Int, blank: int) -> Slot:
     """(N, most): each target, blanks behind its end. targets: (N, most), or all of them joined."""
     n = lengths.shape[0]
@@ -58,16 +52,16 @@ def _states(c: Context, labels: Slot, blank: int) -> Slot:
     """(N, 2 S + 1): blanks around and between the S labels."""
     n, most = labels.shape
     blanks = Filled(blank, D.I64, (n, most, 1))
-    pairs = _joined(c, [blanks, insert(c, labels, 2)], 2)
+    pairs = joined(c, [blanks, insert(c, labels, 2)], 2)
     flat = reshape(c, pairs, (n, c.sizes.multiply(2, most)))
-    return _joined(c, [flat, Filled(blank, D.I64, (n, 1))], 1)
+    return joined(c, [flat, Filled(blank, D.I64, (n, 1))], 1)
 
 
 def _skips(c: Context, states: Slot) -> Slot:
     """(N, L), BOOL: where a path may come from two states before: a label that is not the one before it."""
     n, size = states.shape
     front = c.tensor(Filled(-1, D.I64, (n, PAD)))
-    longer = _joined(c, [front, states], 1)
+    longer = joined(c, [front, states], 1)
     before = slice_(c, longer, 1, 0, size, size)
     differs = step("ne", D.I64, states, before)
     return c.tensor(compute(c, differs, states.shape, D.BOOL))
@@ -93,7 +87,7 @@ def _alpha(c: Context, before: Slot, scores: Slot, running: Slot, skips: Slot) -
     stay, one, two = (slice_(c, before, 1, i, c.sizes.add(i, size), size) for i in (PAD, PAD - 1, PAD - 2))
     reached = _log_sum(t, stay, one, step("where", t, skips, two, -math.inf))
     now = compute(c, step("where", t, running, step("add", t, reached, scores), stay), (n, size), t)
-    return _joined(c, [Filled(-math.inf, t, (n, PAD)), now], 1)
+    return joined(c, [Filled(-math.inf, t, (n, PAD)), now], 1)
 
 
 def _over_time(c: Context, scores: Slot, running: Slot, skips: Slot) -> Slot:

@@ -6,13 +6,13 @@ the gates. A few steps are written out instead. Formulas: torch.nn.LSTM, GRU, RN
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from clave.builder import Int, Slot
 from clave.errors import Unsupported
+from clave.lowering.cat import joined
 from clave.lowering.control import emit_scan
 from clave.lowering.matmul import product
 from clave.lowering.registry import Context, Tensor, lower
@@ -147,18 +147,10 @@ def _network(
             y, end = _over_time(c, cell, carries, flipped(c, gates, [0]) if d else gates, weights[k])
             outs.append(flipped(c, y, [0]) if d else y)
             ends.append(end)
-        x = outs[0] if directions == 1 else _joined(c, outs, 2)
+        x = outs[0] if directions == 1 else joined(c, outs, 2)
         x = swap(c, x, 0, 1) if batch_first else x
-    last = [_joined(c, [insert(c, end[i], 0) for end in ends], 0) for i in range(len(states))]
+    last = [joined(c, [insert(c, end[i], 0) for end in ends], 0) for i in range(len(states))]
     return [x, *last]
-
-
-def _joined(c: Context, xs: list[Tensor], axis: int) -> Slot:
-    if len(xs) == 1:
-        return c.tensor(xs[0])
-    shape = list(xs[0].shape)
-    shape[axis] = functools.reduce(c.sizes.add, (x.shape[axis] for x in xs))
-    return c.emit("Cat", xs=[c.tensor(x) for x in xs], axis=axis, shape=tuple(shape), dtype=xs[0].dtype)
 
 
 @lower("aten.lstm.input")

@@ -42,11 +42,13 @@ def replay_classes(r):
 
 
 def replay_checked(r):
-    """A sample with kernels compared with the CPU backend's, where any difference is an error. --all: all."""
+    """A sample, and products whose sums cancel, with kernels compared with the CPU backend's, where any difference is
+    an error. --all: all."""
     jobs, parts = [], 1 if r.everything else 72
     for turn, c in enumerate(classes.MAIN):
         env = c.env | {"CLAVE_SELF_CHECK": "strict"}
-        jobs.append(replay_job(r, "opencl", "--part", f"{turn % parts}/{parts}", env=env, note=f"self-check, {c.name}"))
+        for some in (("--part", f"{turn % parts}/{parts}"), ("--only", "linalg/eigh_large")):
+            jobs.append(replay_job(r, "opencl", *some, env=env, note=f"self-check, {c.name}"))
     r.run_all(jobs, timeout=3000)
 
 

@@ -76,6 +76,19 @@ def test_refused_ops_are_unsupported(monkeypatch, out):
     assert code == 0 and "unsupported" in found and "right" not in found
 
 
+@pytest.mark.parametrize(
+    ("op", "message", "refused"),
+    [
+        ("add", "torch.export: it cannot", True),
+        ("add", "a number of rows that is not known before the run", False),
+        ("extra.pdist", "pdist (a number of rows that is not known before the run)", True),
+        ("extra.pdist", "another reason", False),
+    ],
+)
+def test_what_open_sizes_may_be_refused_for(op, message, refused):
+    assert expected.is_refused_open({"op": op, "message": message}) == refused
+
+
 def test_our_own_exceptions_are_never_refusals(monkeypatch):
     """Neither in what torch.export calls of the package nor in the tests' own modules, also where torch wraps them."""
 

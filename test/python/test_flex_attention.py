@@ -106,6 +106,14 @@ def test_heads_that_share_keys():
     agrees(Flex(alibi, none_of_the_first, (L, 7), enable_gqa=True), tensors(L, 2, 7))
 
 
+@pytest.mark.parametrize("score_mod", [None, relative])
+def test_keys_of_one_batch_for_all(score_mod):
+    q, k, v = tensors(L)
+    module = Flex(score_mod, causal)
+    module.block_mask = create_block_mask(causal, len(q), None, L, L, device="cpu")
+    agrees(module, (q, k[:1], v[:1]))
+
+
 def test_sixteen_bits():
     """Scores are those of f32."""
     args = tuple(x.half() for x in tensors(L))

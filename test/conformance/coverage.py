@@ -48,6 +48,7 @@ Generated: `.venv-families/bin/python test/families/run.py --modes fixed,eager,s
 `test/conformance/coverage.py`. Models of each family with small sizes and random weights, on both devices, without
 fallback. **error**: the largest, of the largest value of its result; **ms**: one warm run, with others beside it;
 **open sizes**: right as well with open batch and length, at batches 2, 3 and 5, with which attention; –: not run.
+Families that were not run are left out.
 
 | family | ops | parameters | error, cpu | error, opencl | ms, cpu | ms, opencl | open sizes |
 |---|---|---|---|---|---|---|---|
@@ -146,7 +147,8 @@ def document(records: dict[str, list[dict]]) -> str:
 
 def family_row(name: str, modes: dict[str, dict]) -> str:
     fixed = modes.get("fixed", {"status": "never run"})
-    opened = ", ".join(m for m, r in modes.items() if m != "fixed" and r["status"] == "right") or "–"
+    said = lambda mode, r: mode if r["status"] == "right" else f"{mode}: {r['status'].replace('_', ' ')}"
+    opened = ", ".join(said(m, r) for m, r in modes.items() if m != "fixed") or "–"
     if fixed["status"] != "right":
         reason = fixed.get("reason", "").partition("; at ")[0].replace("|", "/")  # the line is of one machine's files
         return f"| {name} | {fixed['status'].replace('_', ' ')}: {reason} | | | | | | {opened} |"

@@ -34,7 +34,10 @@ def test_ops_that_came_and_went(rows):
 def test_families_that_are_not_right_say_why_without_a_path():
     failed = {"name": "x", "mode": "fixed", "status": "no_export", "reason": "a | b; at /home/me/model.py:3: if n:"}
     right = failed | {"mode": "sdpa", "status": "right"}
-    assert coverage.families([failed, right]).endswith("| x | no export: a / b | | | | | | sdpa |\n")
+    wrong = failed | {"mode": "eager", "status": "wrong"}
+    assert coverage.families([failed, wrong, right]).endswith(
+        "| x | no export: a / b | | | | | | eager: wrong, sdpa |\n"
+    )
     assert "right: " not in coverage.families([failed | {"status": "skipped"}])
 
 

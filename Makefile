@@ -40,7 +40,7 @@ FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
 FAULT_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard test/fault/run_*.c))
 BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard bench/*.c)))
 PY_GEN = python/clave/_generated
-KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h)
+KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h) base/decode.h base/float8.h
 
 all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave $(PY_GEN)/schema.py ## library and command line tool
 
@@ -60,7 +60,7 @@ ifneq ($(file <$(FLAGS_STAMP)),$(COMPILE))
   $(shell mkdir -p $(BUILD))$(file >$(FLAGS_STAMP),$(COMPILE))
 endif
 $(BUILD)/obj/backend/cpu/kernels/%.o: EXTRA = -O3 -fno-trapping-math# loops for the vectoriser; nobody reads floating-point traps
-$(BUILD)/obj/llm/sampler.o: EXTRA = -O3 -fno-trapping-math
+$(BUILD)/obj/llm/sampler.o $(BUILD)/obj/base/encoding.o: EXTRA = -O3 -fno-trapping-math
 $(BUILD)/obj/gen/%.o: $(GEN)/%.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 	@mkdir -p $(@D)
 	$(COMPILE) -c $< -o $@
@@ -122,11 +122,13 @@ tests: $(TEST_BIN) $(BUILD)/test/replay $(BUILD)/test/soak $(FAULT_BIN) $(BUILD)
 fuzz-replays: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/replay_%)
 fuzz-targets: $(FUZZ_SRC:test/fuzz/%.c=$(BUILD)/fuzz/%)
 
+DIGITS := $(sort $(wildcard examples/mnist/digits/*.pgm))
 demo: ## installs what is missing, builds, recognises handwritten digits and writes some text
 	@ci/deps demo
 	@$(MAKE) --no-print-directory all
 	@$(MAKE) --no-print-directory -s $(BUILD)/demo
-	@$(BUILD)/demo examples/mnist/mnist.clv examples/mnist/digits/*.pgm
+	@CLAVE_DEVICE=cpu $(BUILD)/demo examples/mnist/mnist.clv $(firstword $(DIGITS))
+	@if $(BUILD)/clave devices --json | grep -q '"kind": *"opencl"'; then CLAVE_DEVICE=opencl $(BUILD)/demo examples/mnist/mnist.clv $(lastword $(DIGITS)); fi
 	@echo "\nROMEO:"
 	@$(BUILD)/clave generate examples/tinylm/tinylm.clv --prompt "ROMEO:" --temperature 0.8 --seed 3 --max-new-tokens 120
 check: ## installs what is missing, builds, and runs the tests (20 minutes at most)

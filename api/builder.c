@@ -234,6 +234,51 @@ clave_id clave_builder_constant(clave_builder *b, const char *name, const clave_
   return b->error ? 0 : add_tensor(b, SLOT_CONSTANT, name, given->dtype, shape);
 }
 
+static clave_status parse_encoding(clave_builder *b, const char *form, int rank,
+                                   ir_encoding **out) {
+  encoding e;
+  if (!form || !encoding_parse(form, &e))
+    return INVALID(
+        "encoding '%.40s', expected int2 to int8, e4m3 or e5m2, with :GROUP, :zeros and "
+        ":f16, :bf16 or :f32 behind it, or a name of llama.cpp's blocks",
+        form ? form : "");
+  ir_encoding *ir = mem_pool_alloc(b->pool, 1, sizeof *ir);
+  if (!ir) return status_no_memory();
+  *ir = (ir_encoding){.axis = rank - 1, .format = ""};
+  if (e.kind == ENCODING_BLOCKS) {
+    ir->kind = IR_ENCODING_KIND_BLOCK_FORMAT;
+    ir->format = block_format_at(e.format)->name;
+  } else {
+    ir->kind = IR_ENCODING_KIND_GROUP_QUANTIZED;
+    ir->bits = e.bits;
+    ir->group = (int32_t)e.group;
+    ir->scale = (dtype)e.scale;
+    ir->has_zeros = e.has_zeros;
+    ir->code = (ir_code_kind)e.code;
+  }
+  *out = ir;
+  return NULL;
+}
+
+clave_id clave_builder_encoded(clave_builder *b, const char *name, const char *form,
+                               clave_dtype type, int rank, const int64_t *dims,
+                               const clave_tensor *rows, bool copy) {
+  constant_data data;
+  ir_int_or_vids shape;
+  ir_encoding *e = NULL;
+  if (!builder_ready(b)) return 0;
+  clave_status st = check_type(type, rank);
+  if (!st) st = parse_encoding(b, form, rank, &e);
+  if (!st) st = take_data(b, rows, copy, &data);
+  if (!st) st = builder_ints(b, dims, NULL, (uint32_t)rank, &shape);
+  builder_fail(b, status_while(st, "constant '%.200s'", name ? name : ""));
+  if (st) return 0;
+  add_constant(b, name, &data);
+  clave_id id = b->error ? 0 : add_tensor(b, SLOT_CONSTANT, name, type, shape);
+  if (id) b->ir.tensors.items[b->ir.tensors.count - 1].encoding = e;
+  return id;
+}
+
 static clave_status value_type(clave_dtype type, ir_value_type *out) {
   *out = type == CLAVE_F64    ? IR_VALUE_TYPE_FLOAT
          : type == CLAVE_BOOL ? IR_VALUE_TYPE_BOOL

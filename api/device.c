@@ -16,6 +16,7 @@ typedef struct device_list {
   int count; /* with the CPU backend, the last */
   int n_opencl;
   int best;         /* of the OpenCL ones; -1: none */
+  int preferred;    /* where none is named: an index in infos */
   const char *hint; /* why there is none */
   mem_pool *texts;  /* owned */
 } device_list;
@@ -42,14 +43,17 @@ static bool is_software_renderer(const backend_info *b) {
   return false;
 }
 
+enum { RANK_RENDERER, RANK_CPU, RANK_ACCELERATOR, RANK_GPU };
+static uint64_t rank_type(const backend_info *b) {
+  if (is_software_renderer(b)) return RANK_RENDERER;
+  if (strcmp(b->type, "GPU") == 0) return RANK_GPU;
+  return strcmp(b->type, "accelerator") == 0 ? RANK_ACCELERATOR : RANK_CPU;
+}
+
 /* GPU, then accelerator, then CPU; within a type compute units x clock; software renderers last. */
 static uint64_t rank_device(const backend_info *b) {
-  uint64_t type = is_software_renderer(b)               ? 0
-                  : strcmp(b->type, "GPU") == 0         ? 3
-                  : strcmp(b->type, "accelerator") == 0 ? 2
-                                                        : 1;
   uint64_t speed = (uint64_t)b->compute_units * (b->clock_mhz ? b->clock_mhz : 1);
-  return (type << 56) | (speed & 0xffffffffffffff);
+  return (rank_type(b) << 56) | (speed & 0xffffffffffffff);
 }
 
 /* Copies the texts, which go with the backend. */
@@ -98,7 +102,10 @@ static clave_status fill_list(device_list *l) {
   }
   TRY(mem_pool_create(&l->texts));
   TRY(describe_cpu(l, &l->infos[l->n_opencl]));
-  l->infos[l->best < 0 ? l->n_opencl : l->best].is_default = true;
+  /* On a CPU our own backend starts at once, and is faster all in all: docs/performance.md. */
+  bool has_better = l->best >= 0 && rank_type(&found[l->best]) >= RANK_ACCELERATOR;
+  l->preferred = has_better ? l->best : l->n_opencl;
+  l->infos[l->preferred].is_default = true;
   return NULL;
 }
 
@@ -277,12 +284,12 @@ static clave_status create_device(int *chosen, int n, const opening *with, clave
   return NULL;
 }
 
-/* Nothing named: the best there is, with a note if that is the CPU. */
+/* Nothing named: with a note if there is no OpenCL device. */
 static clave_status default_spec(const clave_device_options *o, const char **out) {
   const device_list *l;
   TRY(get_list(&l));
-  *out = l->best >= 0 ? "opencl" : "cpu";
-  if (l->best >= 0) return NULL;
+  *out = l->preferred < l->n_opencl ? "opencl" : "cpu";
+  if (l->n_opencl) return NULL;
   text t = {0};
   text_printf(&t, "running on the CPU backend; %s", l->hint ? l->hint : "no OpenCL device");
   if (o->message && t.data) o->message(o->message_ctx, t.data);

@@ -231,7 +231,10 @@ static void describe_dim(const ir_program *p, const ir_int_or_vid *d, int i,
   info->dim_names[i] = v->name;
 }
 
-_Static_assert(CLAVE_ENCODING_PLAIN == (int)IR_ENCODING_KIND_PLAIN, "encodings");
+_Static_assert(CLAVE_ENCODING_PLAIN == (int)IR_ENCODING_KIND_PLAIN &&
+                   CLAVE_ENCODING_GROUPS == (int)IR_ENCODING_KIND_GROUP_QUANTIZED &&
+                   CLAVE_ENCODING_BLOCKS == (int)IR_ENCODING_KIND_BLOCK_FORMAT,
+               "encodings");
 
 static clave_status describe_slot(const clave_program *c, uint32_t slot, clave_tensor_info *info) {
   static const clave_slot_kind kinds[] = {CLAVE_SLOT_CONSTANT, CLAVE_SLOT_INPUT, CLAVE_SLOT_OUTPUT,
@@ -247,6 +250,7 @@ static clave_status describe_slot(const clave_program *c, uint32_t slot, clave_t
       .slot = slot,
       .kind = kinds[program_slot_kind(p, slot)],
       .encoding = t->encoding ? (clave_encoding)t->encoding->kind : CLAVE_ENCODING_PLAIN};
+  (void)encoding_text(&c->p->types[slot].encoding, info->encoding_text, sizeof info->encoding_text);
   if (slot < p->constants.count) info->name = p->constants.items[slot].name;
   for (int i = 0; i < info->rank; i++) describe_dim(p, &t->shape.items[i], i, info);
   return NULL;

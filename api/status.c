@@ -6,7 +6,7 @@
 _Static_assert(CLAVE_IO == (int)STATUS_IO && CLAVE_INVALID == (int)STATUS_INVALID &&
                    CLAVE_DEVICE == (int)STATUS_DEVICE,
                "codes");
-_Static_assert(CLAVE_BOOL == (int)DTYPE_BOOL && CLAVE_I64 == (int)DTYPE_I64 &&
+_Static_assert(CLAVE_BOOL == (int)DTYPE_BOOL && CLAVE_F8_E5M2 == (int)DTYPE_F8_E5M2 &&
                    CLAVE_MAX_RANK == (int)MAX_RANK,
                "dtypes");
 

@@ -41,6 +41,7 @@ typedef struct recording {
   uint32_t holds;                 /* its maker's */
   constant_form forms[MAX_FORMS]; /* that it reads; `fill` owned */
   int n_forms;
+  bool rounds; /* of a Matmul: it rounds a to 8 bits, as base/rounded.h says */
 } recording;
 
 /* What it runs with. */
@@ -108,7 +109,8 @@ typedef struct backend_vtable {
    * finish says if that failed. */
   clave_status (*begin)(stream *s);
   /* What the node does: its tensors have types and slots, no buffers; instruction and values
-   * outlive it. fast: kernels may contract a * b + c, flush subnormals, and divide less exactly. */
+   * outlive it. fast: kernels may contract a * b + c, flush subnormals, divide less exactly, and
+   * round what is multiplied with an encoded constant, see recording.rounds. */
   clave_status (*record)(backend *b, const node *n, bool fast, recording **out);
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
   void (*cache_destroy)(backend *b, void *cache);      /* (optional) of node.cache */

@@ -1,4 +1,4 @@
-/* The pool of decoded things, growing arrays and growing text. */
+/* The pool of decoded things, growing arrays, growing text, large memory. */
 #include "base/memory.h"
 
 #include <stdalign.h>
@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/checked.h"
 
@@ -155,3 +156,19 @@ void text_free(text *t) {
 }
 
 clave_status text_status(const text *t) { return t->failed ? status_no_memory() : NULL; }
+
+/* ---------------------------------------------------------------- large memory */
+
+enum { LARGE_PAGE = 2 << 20 };
+
+void *memory_alloc(size_t bytes) {
+  const size_t alignment = bytes >= MEMORY_LARGE ? LARGE_PAGE : MEMORY_ALIGNMENT;
+  if (bytes > SIZE_MAX - 2 * alignment) return NULL;
+  void *p =
+      aligned_alloc(alignment, (bytes / alignment + (bytes % alignment || !bytes)) * alignment);
+#ifdef MADV_HUGEPAGE
+  /* Of whole pages alone, so that no more becomes resident; refusing is the system's right. */
+  if (p && bytes >= MEMORY_LARGE) (void)madvise(p, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
+#endif
+  return p;
+}

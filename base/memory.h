@@ -1,7 +1,7 @@
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 /* A pool that frees everything at once (decoded programs, plans), bytes of others, growing arrays,
- * and a growing string. */
+ * a growing string, and memory of a device's. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +26,11 @@ typedef struct span {
  * its pointer, which may be NULL; *capacity: in items, 0 at first. An array that grows at least
  * doubles. False: overflow or no memory, and the array is as it was. */
 bool array_reserve(void *array, size_t *capacity, size_t need, size_t size);
+
+enum { MEMORY_ALIGNMENT = 64, MEMORY_LARGE = 8 << 20 };
+/* Uninitialised, of that alignment, to be freed; NULL: no memory. From MEMORY_LARGE bytes on it is
+ * asked for in large pages, which take a tenth of the time to be got and to be found. */
+void *memory_alloc(size_t bytes);
 
 /* Growing text. After a failed append `failed` is set and further appends do nothing: check once,
  * at the end. */

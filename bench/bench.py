@@ -1,8 +1,8 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
-bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, overhead, startup,
-session, memory, indexing, attention, models, tokenizers, llm, sampler. --check writes nothing, and fails where a row is
-over its bound.
+bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, quantised,
+overhead, startup, session, memory, indexing, attention, models, tokenizers, llm, sampler. --check writes nothing, and
+fails where a row is over its bound.
 """
 
 import argparse
@@ -29,8 +29,14 @@ from models_bench import bench_models
 from process import tool
 from tokenizers_bench import bench_tokenizers
 
-GEMM_SIZES = [(1024, 1024, 1024), (512, 5632, 2048), (128, 4096, 4096)]  # M, N, K
+GEMM_SIZES = [
+    *((n, n, n) for n in (1024, 2048)),
+    (512, 5632, 2048),
+    *((m, 4096, 4096) for m in (128, 32, 16, 8, 2)),
+]  # M, N, K
 GEMV_SIZE = (32000, 2048)
+QUANTISED_SIZES = [(4096, 4096), (14336, 4096)]  # N, K
+QUANTISED_BITS = {"int8": 8, "int4:32": 4.5, "Q8_0": 8.5}  # of an element
 LAUNCH_CYCLES = 600  # of an op on the CPU backend at most: 0.15 µs at 4 GHz
 
 
@@ -73,6 +79,7 @@ def bench_gemm(args):
     import torch
 
     env = {"OPENBLAS_CORETYPE": "SkylakeX"} if "avx512f" in cpu_flags() else {}
+    env["OPENBLAS_THREAD_TIMEOUT"] = "4"  # else its threads wait busily on the cores that our turn is to have
     rows = []
     for m, n, k in GEMM_SIZES:
         program = save(args.work / f"gemm_{m}_{n}_{k}.clv", products((n, k), (m, k), torch.float32))
@@ -85,12 +92,49 @@ def bench_gemv(args):
     import torch
 
     rows = []
-    for dtype, name in ((torch.float32, "f32"), (torch.float16, "f16")):
+    for dtype, name in ((torch.float32, "f32"), (torch.float16, "f16"), (torch.bfloat16, "bf16")):
         n, k = GEMV_SIZE
         program = save(args.work / f"gemv_{name}.clv", products((n, k), (1, k), dtype))
         r = tool(args, "gemv", program, args.device, n * k * dtype.itemsize, args.rounds)
         rows.append(f"| {name} {n}×{k} | {r['clave']:.1f} | {r['read_loop']:.1f} | {r['ratio']:.2f} |")
     return ["| GEMV | clave, GB/s | read loop, GB/s | ratio |", "|---|---|---|---|", *rows]
+
+
+def quantised_program(args, form, m, n, k):
+    """Methods "one" and "five" of products with a weight of that form, or plain."""
+    path = args.work / f"quantised_{form.replace(':', '_')}_{m}_{n}_{k}.clv"
+    if not path.exists():
+        import torch
+
+        import clave
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plain = products((n, k), (m, k), torch.float32)
+        clave.export(plain, quantize=None if form == "f32" else form).save(str(path))
+    return path
+
+
+def bench_quantised(args):
+    """Products in both precisions in turns with those of f32 and, for one row, with reading as many bytes: by the
+    processor time of all cores."""
+    rows = []
+    for n, k in QUANTISED_SIZES:
+        for m in (1, 8, 128):
+            programs = {form: quantised_program(args, form, m, n, k) for form in ("f32", *QUANTISED_BITS)}
+            runs = [(form, precision) for form in QUANTISED_BITS for precision in ("strict", "fast")]
+            given = [f"{precision}={programs[form]}" for form, precision in [("f32", "strict"), *runs]]
+            quiet = {"OMP_WAIT_POLICY": "passive"}  # the read loop's threads wait without using the processor
+            seconds = tool(args, "products", args.device, args.rounds, n * k, *given, env=quiet)
+            plain, read, times = seconds["s"][0], seconds["read_s"], dict(zip(runs, seconds["s"][1:], strict=True))
+            for form, bits in QUANTISED_BITS.items():
+                strict, fast = times[form, "strict"], times[form, "fast"]
+                loop = f"{read * bits / 8 / fast:.2f}" if m == 1 else "–"
+                rows.append(
+                    f"| {m} × {n}×{k} | {form} | {1e6 * plain:,.0f} | {strict / plain:.2f} | {fast / plain:.2f} |"
+                    f" {fast / strict:.2f} | {loop} |"
+                )
+    head = "| rows × weight | form | f32, core µs | strict/f32 | fast/f32 | fast/strict | read loop/fast |"
+    return [head, "|---|---|---|---|---|---|---|", *rows]
 
 
 def chain(op):
@@ -257,6 +301,7 @@ def bench_indexing(args):
 BENCHES = {
     "gemm": bench_gemm,
     "gemv": bench_gemv,
+    "quantised": bench_quantised,
     "overhead": bench_overhead,
     "launch": bench_launch,
     "startup": bench_startup,

@@ -19,7 +19,11 @@ void check(clave_status status); /* prints the message and exits unless good */
 double now_s(void);
 double median(double *values, int n); /* sorts them */
 void open_session(bench_session *b, const char *program, const char *device);
+void open_session_as(bench_session *b, const char *program, const char *device,
+                     const clave_session_options *options);
 void close_session(bench_session *b);
+/* Reads memory by all cores, and does little else: the sum of its words. */
+uint64_t read_all(const uint64_t *data, size_t bytes);
 /* Fills every input of a method, of the smallest sizes that it takes: floats from a fixed sequence
  * in
  * [-1, 1), integers 0. */

@@ -147,6 +147,7 @@ PARTS = [
     ("op cases everywhere", replays.replay_everywhere, "all"),
     ("whole conformance", long.conformance_whole, "all"),
     ("model families", long.families, "all"),
+    ("llama.cpp", long.llama_cpp, "all"),
     ("fuzzing", long.fuzzing, "all"),
     ("speed", long.speed, "all"),
 ]

@@ -1,7 +1,8 @@
 """The classes of devices that tests run on beside the machine's own: what a row changes is in its environment.
 
 PoCL is a CPU that shares the host's memory; CLAVE_DEVICE_CLASS makes it take the kernels of GPUs, or 64-bit indices,
-and the stub OpenCL (test/stub_opencl) makes it a lesser device. As a script, prints the path of the OpenCL loader.
+and the CPU backend those of lesser processors; the stub OpenCL (test/stub_opencl) makes PoCL a lesser device. As a
+script, prints the path of the OpenCL loader.
 """
 
 import dataclasses
@@ -23,6 +24,11 @@ MAIN = [
     DeviceClass("cpu", {"CLAVE_DEVICE_CLASS": "cpu"}),
     DeviceClass("gpu", {"CLAVE_DEVICE_CLASS": "gpu"}),
 ]
+# Of the CPU backend: processors without its widest vectors.
+PROCESSORS = [
+    DeviceClass("AVX2 at most", {"CLAVE_DEVICE_CLASS": "avx2"}),
+    DeviceClass("what any processor has", {"CLAVE_DEVICE_CLASS": "portable"}),
+]
 # Run over a sample of the op cases.
 LESSER = [
     DeviceClass("64-bit indices", {"CLAVE_DEVICE_CLASS": "cpu,wide"}),
@@ -39,6 +45,9 @@ LESSER = [
         "work-groups of 64, gpu",
         STUB | {"CLAVE_STUB_MAX_GROUP": "64", "CLAVE_STUB_LOCAL_MEM": "32768", "CLAVE_DEVICE_CLASS": "gpu"},
     ),
+    DeviceClass("registers of 4 floats", STUB | {"CLAVE_STUB_VECTOR": "4"}),
+    DeviceClass("registers of 8 floats", STUB | {"CLAVE_STUB_VECTOR": "8"}),
+    DeviceClass("registers of 16 floats", STUB | {"CLAVE_STUB_VECTOR": "16"}),
     DeviceClass("no fp64", STUB | {"CLAVE_STUB_NO_FP64": "1", "CLAVE_DEVICE_CLASS": "gpu"}, ("--fallback",)),
 ]
 

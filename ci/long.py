@@ -1,6 +1,7 @@
 """The parts of ci/check.py that are long: all of what `make check` runs a little of."""
 
 import os
+import shutil
 
 import classes
 
@@ -32,6 +33,16 @@ def families(r):
             Job([python, "test/families/run.py", *more], c.env, c.name),
         ]
         r.run_all(jobs, timeout=4 * 3600)
+
+
+def llama_cpp(r):
+    """GGUF files and their vocabularies against llama.cpp, which pip builds in minutes."""
+    missing = [tool for tool in ("cmake", "c++") if not shutil.which(tool)]
+    if missing:
+        return r.skip(f"no llama_cpp: {missing[0]} builds it")
+    r.run(["ci/venv", "llama"], name="ci/venv llama", timeout=3600)
+    tests = ["test/python/test_gguf_llama_cpp.py", "test/tokenizer/test_gguf_llama_cpp_tokenizer.py"]
+    return r.run([".venv-llama/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], name="llama.cpp")
 
 
 def fuzzing(r):

@@ -60,6 +60,14 @@ def replay_lesser(r, share):
     r.run_all([replay_job(r, *options, *c.replay, env=env(c), note=c.name) for c in classes.LESSER], timeout=3000)
 
 
+def replay_processors(r):
+    """One in 12 of the op cases, and products, on the CPU backend as lesser processors have it; --all: all."""
+    n, share = os.cpu_count(), 1 if r.everything else 12
+    chosen = [("--part", f"{share * k}/{share * n}") for k in range(n)]
+    chosen += [("--only", name) for name in ("encoded/", "matmul/constant", "conv/weights")]
+    r.run_all([replay_job(r, "cpu", *some, env=c.env, note=c.name) for c in classes.PROCESSORS for some in chosen])
+
+
 def replay_cached(r):
     """A sample that builds its kernels, and again from the binaries kept on disk."""
     with tempfile.TemporaryDirectory() as cache:
@@ -78,6 +86,7 @@ def replay_warming(r):
 def replay_all(r):
     replay(r, "cpu", "--poison")
     replay(r, "cpu", "--optimize")
+    replay_processors(r)
     replay_classes(r)
     replay_checked(r)
     replay_lesser(r, 4 if r.everything else 180)

@@ -73,23 +73,26 @@ static int take_tensor(input *in, const char *where, const clave_tensor *value) 
     store_number(CLAVE_F64, load_number(value->dtype, value->data), &in->scalar);
   } else {
     in->scalar = (uint64_t)load_integer(value->dtype, value->data);
+    if (value->dtype == CLAVE_U64 && in->scalar > INT64_MAX)
+      return fail("%s: input %s is %" PRIu64 ", which does not fit I64", where, in->info.name,
+                  in->scalar);
   }
   in->value = clave_tensor_make(in->info.dtype, 0, NULL, &in->scalar);
   return EXIT_GOOD;
 }
 
-static bool parse_integer(const char *s, int64_t *out) {
+static bool parse_integer(const char *s, bool with_sign, int64_t *out) {
   char *end;
   errno = 0;
-  *out = strtoll(s, &end, 10);
-  return *s && !*end && !errno;
+  *out = with_sign ? strtoll(s, &end, 10) : (int64_t)strtoull(s, &end, 10);
+  return *s && !*end && !errno && (with_sign || !strchr(s, '-'));
 }
 
 /* The range of an integer dtype; BOOL: 0 and 1. */
 static bool fits_dtype(clave_dtype dtype, int64_t value) {
   int bits = dtype == CLAVE_BOOL ? 1 : 8 * (int)clave_dtype_size(dtype);
   if (bits == 64) return true;
-  bool is_unsigned = dtype == CLAVE_BOOL || dtype == CLAVE_U8;
+  bool is_unsigned = dtype >= CLAVE_BOOL || dtype == CLAVE_U8; /* U16 and U32 are above BOOL */
   int64_t limit = (int64_t)1 << (is_unsigned ? bits : bits - 1);
   return value < limit && value >= (is_unsigned ? 0 : -limit);
 }
@@ -99,7 +102,7 @@ static int take_literal(input *in, const char *literal) {
   clave_dtype dtype = in->info.dtype;
   int64_t integer = 0;
   if (is_integer(dtype)) {
-    bool good = parse_integer(literal, &integer) && fits_dtype(dtype, integer);
+    bool good = parse_integer(literal, dtype != CLAVE_U64, &integer) && fits_dtype(dtype, integer);
     if (dtype == CLAVE_BOOL && !good) {
       integer = strcmp(literal, "true") == 0;
       good = integer || strcmp(literal, "false") == 0;

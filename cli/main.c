@@ -28,14 +28,17 @@ static const char more_help[] =
     "CLAVE_SELF_CHECK (off:\n"
     "kernels are not compared with the CPU backend when they first run on a device; strict: wrong "
     "results\n"
-    "are an error, not replaced by the CPU backend's), CLAVE_HELPER (this tool, which builds "
+    "are an error, not replaced by the CPU backend's), CLAVE_ASM (0: kernels hold no instructions "
+    "of the\n"
+    "CPU's own; or the only ones that they may: avx512_vnni, avx_vnni), CLAVE_HELPER (this tool, "
+    "which builds "
     "kernels "
     "for\n"
     "processes that use the library, if it is not beside it; off: they build by themselves); for "
     "tests "
     "CLAVE_DEVICE_CLASS\n(cpu or gpu: an OpenCL device gets the kernels of that class; wide: "
     "64-bit "
-    "indices; or both: gpu,wide).\n"
+    "indices; or both: gpu,wide;\navx2 or portable: the CPU backend uses no other instructions).\n"
     "Exit status: 0 good, 1 the run failed, 2 malformed command line.\n";
 
 static void write_overview(page *out) {

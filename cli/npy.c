@@ -117,9 +117,22 @@ static int read_dictionary(header *h) {
 static const struct {
   const char *type;
   clave_dtype dtype;
-} types[] = {{"f4", CLAVE_F32}, {"f2", CLAVE_F16}, {"f8", CLAVE_F64},
-             {"i1", CLAVE_I8},  {"u1", CLAVE_U8},  {"i2", CLAVE_I16},
-             {"i4", CLAVE_I32}, {"i8", CLAVE_I64}, {"b1", CLAVE_BOOL}};
+} types[] = {{"f4", CLAVE_F32},
+             {"f2", CLAVE_F16},
+             {"f8", CLAVE_F64},
+             {"i1", CLAVE_I8},
+             {"u1", CLAVE_U8},
+             {"i2", CLAVE_I16},
+             {"i4", CLAVE_I32},
+             {"i8", CLAVE_I64},
+             {"b1", CLAVE_BOOL},
+             {"u2", CLAVE_U16},
+             {"u4", CLAVE_U32},
+             {"u8", CLAVE_U64},
+             /* as NumPy writes the types of ml_dtypes */
+             {"V2", CLAVE_BF16},
+             {"V1", CLAVE_F8_E4M3},
+             {"f1", CLAVE_F8_E5M2}};
 
 static int find_dtype(const header *h, clave_dtype *out) {
   const char *type = h->type + 1;
@@ -130,8 +143,10 @@ static int find_dtype(const header *h, clave_dtype *out) {
     if (*h->type == '<' || (!order_matters && *h->type == '|')) return EXIT_GOOD;
     return fail("%s: dtype %s is not little-endian (<%s)", h->path, h->type, type);
   }
-  return fail("%s: dtype %s is none of float16/32/64, int8/16/32/64, uint8, bool", h->path,
-              h->type);
+  return fail(
+      "%s: dtype %s is none of float16/32/64, int8/16/32/64, uint8/16/32/64, bool, bfloat16, "
+      "float8",
+      h->path, h->type);
 }
 
 /* The strides and the byte size; fails if that overflows. */

@@ -24,6 +24,8 @@ void page_size(page *t, uint64_t bytes) {
 void page_element(page *t, clave_dtype dtype, const void *element, int digits) {
   if (dtype == CLAVE_BOOL) {
     text_puts(t, load_integer(dtype, element) ? "true" : "false");
+  } else if (dtype == CLAVE_U64) {
+    text_printf(t, "%" PRIu64, (uint64_t)load_integer(dtype, element));
   } else if (is_integer(dtype)) {
     text_printf(t, "%" PRId64, load_integer(dtype, element));
   } else {
@@ -59,6 +61,7 @@ void page_info(page *t, const clave_tensor_info *info) {
     }
   }
   text_puts(t, "]");
+  if (info->encoding) text_printf(t, " %s", info->encoding_text);
 }
 
 void page_visible(page *t, const char *s) {

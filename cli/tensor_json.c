@@ -6,6 +6,8 @@
 void emit_element(json_writer *j, const char *key, clave_dtype dtype, const void *element) {
   if (dtype == CLAVE_BOOL) {
     emit_bool(j, key, load_integer(dtype, element) != 0);
+  } else if (dtype == CLAVE_U64) {
+    emit_size(j, key, (uint64_t)load_integer(dtype, element));
   } else if (is_integer(dtype)) {
     emit_integer(j, key, load_integer(dtype, element));
   } else {
@@ -32,6 +34,7 @@ void emit_info(json_writer *j, const clave_tensor_info *info) {
   emit_string(j, "name", info->name);
   emit_string(j, "dtype", clave_dtype_name(info->dtype));
   if (info->is_scalar) emit_bool(j, "scalar", true);
+  if (info->encoding) emit_string(j, "encoding", info->encoding_text);
   emit_list(j, "shape");
   for (int i = 0; i < info->rank; i++) {
     bool known = info->dims[i] != CLAVE_DYNAMIC;

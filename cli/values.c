@@ -4,7 +4,21 @@
 #include <math.h>
 #include <string.h>
 
-bool is_integer(clave_dtype dtype) { return dtype >= CLAVE_I8 && dtype <= CLAVE_BOOL; }
+static uint32_t bits_of(float f) {
+  uint32_t u;
+  memcpy(&u, &f, sizeof u);
+  return u;
+}
+static float float_of(uint32_t u) {
+  float f;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+#define FLOAT_OF(u) float_of(u)
+#define BITS_OF(f) bits_of(f)
+#include "base/float8.h"
+
+bool is_integer(clave_dtype dtype) { return dtype >= CLAVE_I8 && dtype <= CLAVE_U64; }
 
 static double widen_half(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -27,9 +41,7 @@ static uint16_t narrow_to_half(double value) {
 }
 
 static uint16_t narrow_to_bf16(double value) {
-  float single = (float)value;
-  uint32_t bits;
-  memcpy(&bits, &single, sizeof bits);
+  uint32_t bits = bits_of((float)value);
   if (isnan(value)) return (uint16_t)(bits >> 16 | 0x40);
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
@@ -59,7 +71,6 @@ int64_t load_integer(clave_dtype dtype, const void *element) {
 double load_number(clave_dtype dtype, const void *element) {
   float single;
   double number;
-  uint32_t bits;
   switch (dtype) {
     case CLAVE_F32:
       memcpy(&single, element, sizeof single);
@@ -70,9 +81,13 @@ double load_number(clave_dtype dtype, const void *element) {
     case CLAVE_F16:
       return widen_half((uint16_t)load_bits(element, 2));
     case CLAVE_BF16:
-      bits = (uint32_t)load_bits(element, 2) << 16;
-      memcpy(&single, &bits, sizeof single);
-      return (double)single;
+      return (double)float_of((uint32_t)load_bits(element, 2) << 16);
+    case CLAVE_F8_E4M3:
+      return (double)decode_E4M3((int)load_bits(element, 1));
+    case CLAVE_F8_E5M2:
+      return (double)decode_E5M2((int)load_bits(element, 1));
+    case CLAVE_U64:
+      return (double)load_bits(element, 8);
     default:
       return (double)load_integer(dtype, element);
   }
@@ -93,6 +108,11 @@ void store_number(clave_dtype dtype, double value, void *element) {
     case CLAVE_BF16:
       half = dtype == CLAVE_F16 ? narrow_to_half(value) : narrow_to_bf16(value);
       memcpy(element, &half, sizeof half);
+      return;
+    case CLAVE_F8_E4M3:
+    case CLAVE_F8_E5M2:
+      *(uint8_t *)element =
+          (uint8_t)(dtype == CLAVE_F8_E4M3 ? encode_E4M3(single) : encode_E5M2(single));
       return;
     default:
       integer = (int64_t)value;

@@ -8,8 +8,9 @@
 
 bool is_integer(clave_dtype dtype); /* BOOL too */
 /* element may be unaligned */
-int64_t load_integer(clave_dtype dtype, const void *element); /* integer dtypes and BOOL */
-double load_number(clave_dtype dtype, const void *element);   /* any dtype */
+/* Integer dtypes and BOOL; U64: its bits. */
+int64_t load_integer(clave_dtype dtype, const void *element);
+double load_number(clave_dtype dtype, const void *element); /* any dtype */
 /* Rounds to nearest even; integers must fit. */
 void store_number(clave_dtype dtype, double value, void *element);
 

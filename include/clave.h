@@ -21,8 +21,7 @@
  *
  * Structs that begin with `size` (options, info) grow at their end in later versions: the caller
  * sets size to the struct's sizeof, and fields beyond it are neither read nor written. A size
- * smaller than the first version's, 0 above all, is an error.
- */
+ * smaller than the first version's, 0 above all, is an error. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,7 +72,12 @@ typedef enum clave_dtype {
   CLAVE_I16 = 6,
   CLAVE_I32 = 7,
   CLAVE_I64 = 8,
-  CLAVE_BOOL = 9
+  CLAVE_BOOL = 9,
+  CLAVE_U16 = 10, /* this and those below: programs move and cast them, and compute nothing else */
+  CLAVE_U32 = 11,
+  CLAVE_U64 = 12,
+  CLAVE_F8_E4M3 = 13, /* torch.float8_e4m3fn */
+  CLAVE_F8_E5M2 = 14  /* torch.float8_e5m2 */
 } clave_dtype;
 
 enum { CLAVE_MAX_RANK = 8 };
@@ -136,9 +140,9 @@ typedef struct clave_device_options {
 } clave_device_options;
 
 /* spec: "cpu", "opencl", "opencl:N", "opencl:TEXT", or a comma list, the first preferred; NULL:
- * CLAVE_DEVICE, and if that is unset or empty, "opencl" if there is a device, else "cpu" with a
- * note. The CPU backend takes what the listed devices cannot run unless no_fallback is set. Errors
- * list the valid values. */
+ * CLAVE_DEVICE, and if that is unset or empty, "opencl" if there is a GPU or an accelerator, else
+ * "cpu", with a note where there is no OpenCL device at all. The CPU backend takes what the listed
+ * devices cannot run unless no_fallback is set. Errors list the valid values. */
 CLAVE_API clave_status clave_device_open(const char *spec, const clave_device_options *options,
                                          clave_device **out) CLAVE_CHECK;
 /* Another owner: the device goes with the last of its owners' clave_device_destroy, called by any
@@ -185,9 +189,11 @@ typedef enum clave_slot_kind {
 
 enum { CLAVE_DYNAMIC = -1 }; /* a dimension known at run time only */
 
-/* How a tensor's bytes are laid out. */
+/* How a tensor's bytes are laid out; only constants are other than plain. */
 typedef enum clave_encoding {
-  CLAVE_ENCODING_PLAIN = 0 /* each element by itself, row-major */
+  CLAVE_ENCODING_PLAIN = 0,  /* each element by itself, row-major */
+  CLAVE_ENCODING_GROUPS = 2, /* codes of 2 to 8 bits, in groups that share a scale */
+  CLAVE_ENCODING_BLOCKS = 3  /* one of llama.cpp's blocks */
 } clave_encoding;
 
 /* A tensor slot of the program, or a host scalar argument (is_scalar: dtype I64, F64 or BOOL, rank
@@ -205,6 +211,7 @@ typedef struct clave_tensor_info {
   bool is_scalar;
   uint32_t slot;
   clave_encoding encoding;
+  char encoding_text[64]; /* "int4:32:zeros", "Q4_K"; "plain" */
 } clave_tensor_info;
 
 /* What a program holds besides its methods. */
@@ -282,8 +289,9 @@ typedef struct clave_session_options {
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool poison;            /* fill dead memory with NaN patterns (debugging) */
   bool profile;           /* time every op, for clave_session_write_profile */
-  bool fast; /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide inexactly
-              */
+  /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide inexactly, and round
+     what is multiplied with quantised weights to 8 bits (docs/export.md) */
+  bool fast;
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused;   /* run every node by itself, for comparison node by node */

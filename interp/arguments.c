@@ -133,7 +133,7 @@ static bool overlap(const argument *a, const argument *b) {
 static clave_status check_input(const session *s, const ir_argument *a, const tensor *v) {
   if (a->tensor == IR_NONE) {
     ir_value_type type = s->prog->ir.values.items[a->value].type;
-    bool fits = v->rank == 0 && (type == IR_VALUE_TYPE_FLOAT || !dtype_is_float(v->type));
+    bool fits = v->rank == 0 && (type == IR_VALUE_TYPE_FLOAT || !dtype_has_fractions(v->type));
     return fits ? NULL
                 : INVALID("it is a %s scalar, not %s of rank %d",
                           type == IR_VALUE_TYPE_FLOAT ? "float" : "integer", dtype_name(v->type),

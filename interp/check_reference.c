@@ -152,7 +152,7 @@ static clave_status run_instruction(reference_run *k, const ir_instruction *ins)
   if (info->is_host) return scalar_run(&k->prog->ir, ins, k->values);
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     TRY(i.o.flags & IR_OUT ? resolve_size(k, i.o.tid) : bind_constant(k, i.o.tid));
-  TRY(info->rule(&c, ins->op));
+  TRY(rule_sizes(&c, ins));
   return info->is_view ? run_view(k, ins, &c) : run_op(k, ins);
 }
 

@@ -11,7 +11,6 @@
 
 #include "base/hash.h"
 #include "interp/checking.h"
-#include "interp/scalar.h"
 
 /* ---------------------------------------------------------------- elements */
 
@@ -33,14 +32,7 @@ static double tolerance_of(dtype t) {
 }
 
 static double element(dtype t, const void *data, int64_t i) {
-  scalar_value v;
-  const unsigned char *at = (const unsigned char *)data + (size_t)i * dtype_size(t);
-  if (t == DTYPE_F16) return f16_to_f32(((const uint16_t *)data)[i]);
-  if (t == DTYPE_BF16) return bf16_to_f32(((const uint16_t *)data)[i]);
-  if (t == DTYPE_F32) return ((const float *)data)[i];
-  if (t == DTYPE_F64) return ((const double *)data)[i];
-  status_free(scalar_from_bytes(t, at, IR_VALUE_TYPE_INT, &v));
-  return (double)v.i;
+  return element_number(t, (const char *)data + (size_t)i * dtype_size(t));
 }
 
 static int by_size(const void *a, const void *b) {

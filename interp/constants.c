@@ -1,5 +1,6 @@
 /* A program's constants on one device: wrapped in place where the device shares host memory, else
- * uploaded once. */
+ * uploaded once. So are encoded ones that are decoded for ops that read no codes: each is known by
+ * the slot that a Dequantize gives. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ struct constant_store {
   const program *prog; /* borrowed */
   backend *owner;      /* borrowed */
   mutex *lock;
-  buffer **buffers;   /* (n_constants) owned; NULL: not used yet */
+  buffer **buffers;   /* (n_slots) owned; NULL: not used yet, or no constant */
+  void **decoded;     /* (n_slots) owned; what such a buffer lies over */
   stored_form *forms; /* owned */
   uint64_t bytes, form_bytes;
 };
@@ -28,8 +30,9 @@ clave_status constant_store_create(const program *p, backend *b, constant_store 
   if (!c) return status_no_memory();
   c->prog = p;
   c->owner = b;
-  c->buffers = calloc(p->ir.constants.count + 1, sizeof *c->buffers);
-  clave_status st = c->buffers ? mutex_create(&c->lock) : status_no_memory();
+  c->buffers = calloc((size_t)slot_count(p) + 1, sizeof *c->buffers);
+  c->decoded = calloc((size_t)slot_count(p) + 1, sizeof *c->decoded);
+  clave_status st = c->buffers && c->decoded ? mutex_create(&c->lock) : status_no_memory();
   if (st) {
     constant_store_destroy(c);
     return st;
@@ -40,9 +43,11 @@ clave_status constant_store_create(const program *p, backend *b, constant_store 
 
 void constant_store_destroy(constant_store *c) {
   if (!c) return;
-  for (uint32_t i = 0; c->buffers && i < c->prog->ir.constants.count; i++)
+  for (uint32_t i = 0; c->buffers && i < slot_count(c->prog); i++)
     c->owner->vt->buffer_destroy(c->owner, c->buffers[i]);
+  for (uint32_t i = 0; c->decoded && i < slot_count(c->prog); i++) free(c->decoded[i]);
   free(c->buffers);
+  free(c->decoded);
   for (stored_form *f = c->forms, *next; f; f = next) {
     next = f->next;
     c->owner->vt->buffer_destroy(c->owner, f->buf);
@@ -84,7 +89,7 @@ const void *constant_store_host(const constant_store *c, const buffer *b) {
   return found;
 }
 
-/* The device has its own copy: the mapped pages need not stay in memory. */
+/* The device has its own copy, or a form of it: the mapped pages need not stay in memory. */
 static void release_pages(const program *p, const void *data, size_t bytes) {
   for (size_t i = 0; i < sizeof p->maps / sizeof p->maps[0]; i++) {
     const file_map *m = &p->maps[i];
@@ -93,19 +98,85 @@ static void release_pages(const program *p, const void *data, size_t bytes) {
   }
 }
 
+/* The Dequantize that gives the slot. */
+static const ir_dequantize *decoder_of(const program *p, uint32_t tid) {
+  for (uint32_t c = 0; c < p->ir.chains.count; c++) {
+    const ir_instructions *all = &p->ir.chains.items[c].instructions;
+    for (uint32_t i = 0; i < all->count; i++) {
+      const ir_dequantize *o = all->items[i].op;
+      if (all->items[i].op_type == IR_OP_DEQUANTIZE && o->out == tid) return o;
+    }
+  }
+  return NULL;
+}
+
+/* The constant that a slot is, or is decoded from. */
+static uint32_t source_of(const program *p, uint32_t tid) {
+  return is_slot(p, tid, SLOT_CONSTANT) ? tid : decoder_of(p, tid)->x;
+}
+
+/* type: F32, F16 or BF16. */
+static void store_floats(const float *x, int n, dtype type, void *to) {
+  uint16_t *narrow = to;
+  if (type == DTYPE_F32) memcpy(to, x, (size_t)n * sizeof *x);
+  for (int i = 0; i < n && type == DTYPE_F16; i++) narrow[i] = f32_to_f16(x[i]);
+  for (int i = 0; i < n && type == DTYPE_BF16; i++) narrow[i] = f32_to_bf16(x[i]);
+}
+
+static void decode_row(const encoding *e, code_bytes row, int64_t elements, dtype type, char *to) {
+  float x[DECODED_AT_ONCE];
+  for (int64_t first = 0; first < elements; first += DECODED_AT_ONCE) {
+    const int64_t left = elements - first;
+    encoding_decode(e, row, elements, first / DECODED_AT_ONCE, x);
+    store_floats(x, (int)(left < DECODED_AT_ONCE ? left : DECODED_AT_ONCE), type,
+                 to + (size_t)first * dtype_size(type));
+  }
+}
+
+static clave_status decode(constant_store *c, uint32_t tid, size_t *bytes) {
+  const uint32_t x = decoder_of(c->prog, tid)->x;
+  tensor t = c->prog->types[x];
+  const int64_t rows = tensor_rows(&t), elements = tensor_row(&t);
+  const encoding e = t.encoding;
+  const size_t row_bytes = encoding_row_bytes(&e, elements);
+  t.encoding = (encoding){0};
+  t.type = c->prog->types[tid].type;
+  TRY(known_bytes(&t, bytes));
+  char *made = memory_alloc(*bytes + 1);
+  if (!made) return status_no_memory();
+  for (int64_t r = 0; r < rows; r++)
+    decode_row(&e, (code_bytes)c->prog->constants[x] + (size_t)r * row_bytes, elements, t.type,
+               made + (size_t)(r * elements) * dtype_size(t.type));
+  c->decoded[tid] = made;
+  return NULL;
+}
+
+static clave_status wrap(constant_store *c, uint32_t tid, size_t *bytes) {
+  const bool is_decoded = !is_slot(c->prog, tid, SLOT_CONSTANT);
+  TRY(is_decoded ? decode(c, tid, bytes) : known_bytes(&c->prog->types[tid], bytes));
+  const void *data = is_decoded ? c->decoded[tid] : c->prog->constants[tid];
+  clave_status st = c->owner->vt->buffer_wrap(c->owner, data, *bytes, false, &c->buffers[tid]);
+  if (st || c->owner->info.shares_host_memory) return st;
+  if (!is_decoded) release_pages(c->prog, data, *bytes);
+  free(c->decoded[tid]);
+  c->decoded[tid] = NULL;
+  return NULL;
+}
+
+static clave_status name_constant(clave_status st, const char *what, const constant_store *c,
+                                  uint32_t tid) {
+  return status_while(st, "%s'%s'", what,
+                      c->prog->ir.constants.items[source_of(c->prog, tid)].name);
+}
+
 clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
   clave_status st = NULL;
   mutex_lock(c->lock);
   if (!c->buffers[tid]) {
     size_t bytes = 0;
-    st = known_bytes(&c->prog->types[tid], &bytes);
-    if (!st)
-      st = c->owner->vt->buffer_wrap(c->owner, c->prog->constants[tid], bytes, false,
-                                     &c->buffers[tid]);
+    st = wrap(c, tid, &bytes);
     if (!st) c->bytes += bytes;
-    if (!st && !c->owner->info.shares_host_memory)
-      release_pages(c->prog, c->prog->constants[tid], bytes);
-    st = status_while(st, "constant '%s'", c->prog->ir.constants.items[tid].name);
+    if (st) st = name_constant(st, "constant ", c, tid);
   }
   *out = c->buffers[tid];
   mutex_unlock(c->lock);
@@ -147,6 +218,9 @@ static clave_status make_form(constant_store *c, const constant_form *f,
   made->next = c->forms;
   *out = c->forms = made;
   c->form_bytes += f->bytes;
+  const buffer *plain = c->buffers[f->constant];
+  if (plain && is_slot(c->prog, f->constant, SLOT_CONSTANT))
+    release_pages(c->prog, c->prog->constants[f->constant], plain->bytes);
   return NULL;
 }
 
@@ -159,8 +233,7 @@ clave_status constant_store_form(constant_store *c, const constant_form *f,
   if (!found) st = make_form(c, f, fill, ctx, &found);
   if (!st) *out = found->buf;
   mutex_unlock(c->lock);
-  return status_while(st, "a packed form of constant '%s'",
-                      c->prog->ir.constants.items[f->constant].name);
+  return st ? name_constant(st, "a packed form of constant ", c, f->constant) : NULL;
 }
 
 bool constant_store_has_form(const constant_store *c, const constant_form *f) {

@@ -47,10 +47,11 @@ static clave_status record(const planner *l, int b, const ir_instruction *ins, v
 /* of: the storage that the tensor views; NO_INDEX: no matter which. A lean schedule shows no
  * constants, so that no forms of them are asked for. */
 static void put_operand(const planner *l, uint32_t slot, const tensor *t, uint32_t of) {
-  uint32_t owner = of == NO_INDEX ? NO_INDEX : l->p->storages[of].slot;
-  bool is_constant = owner != NO_INDEX && is_slot(l->x->prog, owner, SLOT_CONSTANT);
-  l->operands[slot] = (bound_tensor){
-      .t = *t, .slot = slot, .is_constant = is_constant && !l->p->is_lean, .constant = owner};
+  const storage *g = of == NO_INDEX ? NULL : &l->p->storages[of];
+  l->operands[slot] = (bound_tensor){.t = *t,
+                                     .slot = slot,
+                                     .is_constant = g && holds_constant(l, g) && !l->p->is_lean,
+                                     .constant = g ? g->slot : NO_INDEX};
 }
 
 clave_status record_copy(const planner *l, int b, const tensor *x, const tensor *out,
@@ -215,6 +216,13 @@ static clave_status plan_op(const planner *l, uint32_t index) {
   return add_command(l->p, c);
 }
 
+/* A constant that is decoded once and kept, not in each run; in a lean schedule none is. */
+static bool is_kept(const planner *l, const ir_instruction *ins) {
+  const ir_dequantize *o = ins->op;
+  return ins->op_type == IR_OP_DEQUANTIZE && !l->p->is_lean &&
+         is_slot(l->x->prog, o->out, SLOT_TEMPORARY) && l->p->target[o->out] == NO_INDEX;
+}
+
 clave_status plan_instruction(const planner *l, uint32_t index) {
   const ir_instruction *ins = &l->g->instructions[index];
   const op_info *info = &op_table[ins->op_type];
@@ -224,8 +232,9 @@ clave_status plan_instruction(const planner *l, uint32_t index) {
   TRY(resolve_operands(l, ins));
   if (ins->op_type == IR_OP_CUSTOM) TRY(resolve_bodies(l, index));
   rule_context c = {&l->x->prog->ir, p->types, p->values};
-  TRY(info->rule(&c, ins->op));
+  TRY(rule_sizes(&c, ins));
   if (info->is_view) return plan_view(l, index, &c);
+  if (is_kept(l, ins)) return import_slot(l, ((const ir_dequantize *)ins->op)->out);
   if (ins->op_type != IR_OP_ITEM) return plan_op(l, index);
   uint32_t x = p->now[first_slot(ins, false)].storage;
   return materialize(l, x, schedule_home(p, x), index);

@@ -2,13 +2,17 @@
  */
 #include "interp/planner.h"
 
+bool holds_constant(const planner *l, const storage *g) {
+  return g->home == NO_HOME && !is_slot(l->x->prog, g->slot, SLOT_INPUT);
+}
+
 /* Constants and inputs come from the host to whichever device asks; what a device wrote is
  * transferred. */
 static clave_status make_readable(const planner *l, uint32_t index, int b, uint32_t instruction) {
   schedule *p = l->p;
   storage *g = &p->storages[index];
   uint32_t made;
-  bool is_constant = g->home == NO_HOME && is_slot(l->x->prog, g->slot, SLOT_CONSTANT);
+  bool is_constant = holds_constant(l, g);
   TRY(add_block(p, is_constant ? BLOCK_CONSTANT : BLOCK_ARENA, (uint8_t)b, g->bytes, g->slot,
                 &made));
   g->block[b] = made;

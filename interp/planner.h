@@ -33,8 +33,10 @@ clave_status plan_part(const planner *l) STATUS_CHECK;
  * alive until now. */
 clave_status materialize(const planner *l, uint32_t storage, int b,
                          uint32_t instruction) STATUS_CHECK;
-/* Constants, inputs and state, at their first use. */
+/* Constants, those kept decoded, inputs and state, at their first use. */
 clave_status import_slot(const planner *l, uint32_t tid) STATUS_CHECK;
+/* A constant, or one that is kept decoded: in no device's arena. */
+bool holds_constant(const planner *l, const storage *g);
 /* New bytes for a tensor on backend b, alive from the current command on. */
 clave_status new_place(schedule *p, const tensor *t, int b, uint32_t last_use,
                        location *out) STATUS_CHECK;

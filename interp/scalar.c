@@ -246,57 +246,26 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
   }
 }
 
-static double element_float(dtype t, const void *e) {
-  union {
-    float f;
-    double d;
-    uint16_t h;
-  } u = {0};
-  memcpy(&u, e, dtype_size(t));
-  switch (t) {
-    case DTYPE_F32:
-      return (double)u.f;
-    case DTYPE_F16:
-      return (double)f16_to_f32(u.h);
-    case DTYPE_BF16:
-      return (double)bf16_to_f32(u.h);
-    default:
-      return u.d;
+/* Of 64 bits all, which a double does not hold. */
+static clave_status element_integer(dtype t, const void *e, int64_t *out) {
+  if (dtype_size(t) < sizeof *out) {
+    *out = (int64_t)element_number(t, e);
+    return NULL;
   }
-}
-
-static int64_t element_int(dtype t, const void *e) {
-  union {
-    int8_t i8;
-    uint8_t u8;
-    int16_t i16;
-    int32_t i32;
-    int64_t i64;
-  } u = {0};
-  memcpy(&u, e, dtype_size(t));
-  switch (t) {
-    case DTYPE_I8:
-      return u.i8;
-    case DTYPE_I16:
-      return u.i16;
-    case DTYPE_I32:
-      return u.i32;
-    case DTYPE_I64:
-      return u.i64;
-    default:
-      return u.u8;
-  }
+  memcpy(out, e, sizeof *out);
+  if (t != DTYPE_U64 || *out >= 0) return NULL;
+  return INVALID("%llu does not fit a 64-bit integer with a sign", (unsigned long long)*out);
 }
 
 clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,
                                scalar_value *out) {
   *out = (scalar_value){.known = true, .type = type};
-  if (!dtype_is_float(t)) {
-    out->i = element_int(t, element);
+  if (!dtype_has_fractions(t)) {
+    TRY(element_integer(t, element, &out->i));
     out->f = (double)out->i;
     return NULL;
   }
-  out->f = element_float(t, element);
+  out->f = element_number(t, element);
   if (type == IR_VALUE_TYPE_FLOAT) return NULL;
   if (!(out->f >= -9223372036854775808.0 && out->f < 9223372036854775808.0))
     return INVALID("%g does not fit a 64-bit integer", out->f);

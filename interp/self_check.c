@@ -109,6 +109,7 @@ static clave_status distrust(checking *c, const running *r, uint32_t instruction
     return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s", op_of(c),
                       device_of(c), c->verdict.data);
   bool is_known = r->state->moved[instruction];
+  c->rounds = false; /* nor does the CPU backend, from now on */
   TRY(move_later(r, instruction, distrust_reason));
   TRY(correct_results(c));
   if (is_known) return NULL;
@@ -147,6 +148,7 @@ static clave_status check_node(checking *c, const running *r, const command *k,
   stream *queue = c->s->streams[c->backend];
   const run_operands o = operands_now(r, k, state);
   bool fits, faulty;
+  c->rounds = k->recorded->rounds;
   TRY(oracle_of(c->s));
   TRY(copy_operands(c, &fits));
   TRY(c->nd->instruction->op_type == IR_OP_CUSTOM

@@ -1,9 +1,10 @@
 /* Prefix of every kernel file (#include "common.h"): dtypes, index types, the error record. OpenCL
  * C 1.2.
  *
- * A dtype macro (X_TYPE, ...) holds one of the tokens F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL.
+ * A dtype macro (X_TYPE, ...) holds one of the tokens F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL, in
+ * kernels that only move or cast elements also U16 U32 U64 and, with float8.h, F8_E4M3 F8_E5M2.
  *   STORAGE(T)         the type in memory: __global const STORAGE(X_TYPE) *x
- *   LOAD(T, p, i)      element i of __global p as `real`; BOOL as 0 or 1
+ *   LOAD(T, p, i)      element i of __global p as `real`; BOOL as 0 or 1; U64 as a long of its bits
  *   STORE(T, p, i, v)  v of type `real`, rounded to nearest even; integers wrap; BOOL is v != 0
  *   LOADF(T, p, i)     a float dtype as float, whatever `real` is
  *   LOAD4F LOAD8F LOAD16F(T, p)  4, 8, 16 neighbours of F32, F16 or BF16 as floatN; p: unaligned
@@ -11,7 +12,10 @@
  *   ROUND(T, v)        v as it is after a store and a load
  *   IS_FLOAT(T) IS_INT(T) IS_BOOL(T) IS_F16(T) IS_BF16(T) IS_F64(T)  for #if
  * COMPUTE is F32, F64 or I64: `real` is float, double or long.
- * index_t is int, or long where WIDE is 1; index8 its vector of 8, innermost dimension in s0. */
+ *   EPILOGUE(y, first, n)  behind the stores of n neighbours of out, the first of which is number
+ *                      `first` in out and lies at y: they become what the node's epilogue makes of
+ * them index_t is int, or long where WIDE is 1; index8 its vector of 8, innermost dimension in s0.
+ */
 #ifndef COMMON_H
 #define COMMON_H
 #include "builtins.h"
@@ -28,8 +32,21 @@
 #ifndef WIDE
 #define WIDE 0
 #endif
+#ifndef EPILOGUE /* the node's, see backend/opencl/epilogue.c */
+#define EPILOGUE(y, first, n)
+#endif
 #ifndef ON_CPU
 #define ON_CPU 1
+#endif
+
+/* Asks for memory that is read soon, or a while later, and is no nearer than the second cache until
+ * then: in PoCL, whose compiler is clang. (oclgrind's is, too, and knows no such instruction.) */
+#ifdef POCL_DEVICE_ADDRESS_BITS
+#define ASK_FOR(p) __builtin_prefetch(p)
+#define ASK_FOR_LATER(p) __builtin_prefetch(p, 0, 2)
+#else
+#define ASK_FOR(p) ((void)(p))
+#define ASK_FOR_LATER(p) ((void)(p))
 #endif
 
 #define PASTE_(a, b) a##b
@@ -45,6 +62,11 @@
 #define storage_I32 int
 #define storage_I64 long
 #define storage_BOOL uchar
+#define storage_U16 ushort
+#define storage_U32 uint
+#define storage_U64 ulong
+#define storage_F8_E4M3 uchar
+#define storage_F8_E5M2 uchar
 #define STORAGE(T) PASTE(storage_, T)
 
 #define real_F32 float
@@ -98,6 +120,10 @@ typedef int index_t;
 typedef int8 index8;
 #endif
 
+/* For float8.h and decode.h. */
+#define FLOAT_OF(u) as_float((uint)(u))
+#define BITS_OF(f) as_uint(f)
+
 static inline float bf16_to_float(ushort h) { return as_float((uint)h << 16); }
 /* Round to nearest even; NaN stays NaN (quieted). */
 static inline ushort float_to_bf16(float f) {
@@ -139,6 +165,11 @@ static inline ushort float_to_half(float f) {
 #define load_I32(p, i) ((p)[i])
 #define load_I64(p, i) ((p)[i])
 #define load_BOOL(p, i) ((p)[i] != 0)
+#define load_U16(p, i) ((p)[i])
+#define load_U32(p, i) ((p)[i])
+#define load_U64(p, i) as_long((p)[i])
+#define load_F8_E4M3(p, i) decode_E4M3((p)[i])
+#define load_F8_E5M2(p, i) decode_E5M2((p)[i])
 #define LOAD(T, p, i) ((real)PASTE(load_, T)(p, i))
 #define LOADF(T, p, i) ((float)PASTE(load_, T)(p, i))
 
@@ -156,6 +187,11 @@ static inline ushort float_to_half(float f) {
 #define store_I32(p, i, v) (p)[i] = (int)(v)
 #define store_I64(p, i, v) (p)[i] = (long)(v)
 #define store_BOOL(p, i, v) (p)[i] = (uchar)((v) != 0)
+#define store_U16(p, i, v) (p)[i] = (ushort)(v)
+#define store_U32(p, i, v) (p)[i] = (uint)(v)
+#define store_U64(p, i, v) (p)[i] = as_ulong((long)(v))
+#define store_F8_E4M3(p, i, v) (p)[i] = (uchar)encode_E4M3((float)(v))
+#define store_F8_E5M2(p, i, v) (p)[i] = (uchar)encode_E5M2((float)(v))
 #define STORE(T, p, i, v) PASTE(store_, T)(p, i, v)
 
 #define load4_F32(p) vload4(0, p)
@@ -200,6 +236,11 @@ static inline float round_half(float v) {
 #define round_I32(v) ((real)(int)(v))
 #define round_I64(v) (v)
 #define round_BOOL(v) ((real)((v) != 0))
+#define round_U16(v) ((real)(ushort)(v))
+#define round_U32(v) ((real)(uint)(v))
+#define round_U64(v) (v)
+#define round_F8_E4M3(v) ((real)decode_E4M3((int)encode_E4M3((float)(v))))
+#define round_F8_E5M2(v) ((real)decode_E5M2((int)encode_E5M2((float)(v))))
 #define ROUND(T, v) PASTE(round_, T)(v)
 
 /* Offset of row-major element i of a shape under `strides`; both innermost first. Unused dimensions

@@ -14,10 +14,14 @@
  * multiply-adds. BY_ROW: a vector begins at a multiple of W of an output row; else vectors follow
  * each other over the padded width. Positions with x beyond the output's width are dropped. Sums
  * are taken over at most BLOCK taps at a time. conv_widen turns weights of other types into `real`.
- */
+ * INTEGER: x and weight have 8 bits, bias and out 32. Floats hold the sum of a block exactly: 512
+ * products are at most 512 * 255 * 128 < 2^24. Blocks are added as ints. Around x is `padding`. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
+#endif
+#ifndef INTEGER
+#define INTEGER 0
 #endif
 #ifndef OUTPUTS
 #define OUTPUTS 8
@@ -65,16 +69,21 @@
 typedef real realw;
 #define STORE_WIDE(T, p, v) STORE(T, p, 0, v)
 #define LOAD_REAL(p) (*(p))
-#define STORE_REAL(p, v) *(p) = (v)
+#define STORE_LANES(p, v) *(p) = (v)
+#define TO_INT(v) (int)(v)
+typedef int intw;
 #elif W == 8
 typedef PASTE(PASTE(real_, COMPUTE), 8) realw;
 #define wide_F32(p, v) vstore8(v, 0, p)
 #define wide_F16(p, v) vstore_half8_rte(v, 0, p)
 #define wide_BF16(p, v) store_each(p, v)
 #define wide_F64(p, v) vstore8(v, 0, p)
+#define wide_I32(p, v) vstore8(v, 0, p)
 #define STORE_WIDE(T, p, v) PASTE(wide_, T)(p, v)
 #define LOAD_REAL(p) vload8(0, p)
-#define STORE_REAL(p, v) vstore8(v, 0, p)
+#define STORE_LANES(p, v) vstore8(v, 0, p)
+#define TO_INT(v) convert_int8(v)
+typedef int8 intw;
 #if IS_BF16(X_TYPE)
 static inline void store_each(__global ushort *p, const realw v) {
   real lanes[W];
@@ -88,9 +97,27 @@ typedef PASTE(PASTE(real_, COMPUTE), 16) realw;
 #define wide_F16(p, v) vstore_half16_rte(v, 0, p)
 #define wide_BF16(p, v) vstore16(float_to_bf16_16(v), 0, p)
 #define wide_F64(p, v) vstore16(v, 0, p)
+#define wide_I32(p, v) vstore16(v, 0, p)
 #define STORE_WIDE(T, p, v) PASTE(wide_, T)(p, v)
 #define LOAD_REAL(p) vload16(0, p)
-#define STORE_REAL(p, v) vstore16(v, 0, p)
+#define STORE_LANES(p, v) vstore16(v, 0, p)
+#define TO_INT(v) convert_int16(v)
+typedef int16 intw;
+#endif
+
+/* What blocks are added in, one lane of it, and the dtype of the bias and of out. */
+#if INTEGER
+typedef intw totalw;
+typedef int total1;
+#define TO_TOTAL(v) TO_INT(v)
+#define OUT_TYPE I32
+#define LOAD_BIAS(p, i) (p)[i]
+#else
+typedef realw totalw;
+typedef real total1;
+#define TO_TOTAL(v) (v)
+#define OUT_TYPE X_TYPE
+#define LOAD_BIAS(p, i) LOAD(X_TYPE, p, i)
 #endif
 
 /* A work-item writes one row of plane_columns. Items count, innermost last: channel, slice z,
@@ -101,7 +128,7 @@ __kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_o
                               const int depth, const int first_slice, const int slices,
                               const int rows, const int columns, const int stride_y,
                               const int stride_x, const int pad_y, const int pad_x,
-                              const int plane_rows, const int plane_columns) {
+                              const int plane_rows, const int plane_columns, const int padding) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const int row = (int)(item % plane_rows);
@@ -117,12 +144,12 @@ __kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_o
   if (y < 0 || y >= rows || end < begin) begin = end = 0;
   const __global STORAGE(X_TYPE) *from =
       x + x_offset + (in_slice * rows + (begin < end ? y : 0)) * (index_t)columns;
-  for (int k = 0; k < begin; k++) to[k] = 0;
+  for (int k = 0; k < begin; k++) to[k] = padding;
   if (stride_x == 1)
     for (int k = begin; k < end; k++) to[k] = LOAD(X_TYPE, from, first + k);
   else
     for (int k = begin; k < end; k++) to[k] = LOAD(X_TYPE, from, first + k * stride_x);
-  for (int k = end; k < plane_columns; k++) to[k] = 0;
+  for (int k = end; k < plane_columns; k++) to[k] = padding;
 }
 
 __kernel void conv_widen(const __global STORAGE(X_TYPE) * weight, const long weight_offset,
@@ -205,25 +232,27 @@ static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global rea
 
 /* Where the outputs of one slice and phase go: cell (y, x) of them to y * row + x * column. */
 typedef struct target {
-  __global STORAGE(X_TYPE) * out;
+  __global STORAGE(OUT_TYPE) * out;
   int rows, columns, row, column;
 } target;
 
-/* W positions from p on, without those beyond the width. */
-static inline void store_positions(const target *t, const realw v, index_t p, int plane_columns) {
+/* W positions from p on, without those beyond the width. BY_ROW: those of the next row are
+ * another vector's. */
+static inline void store_positions(const target *t, const totalw v, index_t p, int plane_columns) {
   int y = (int)(p / plane_columns), x = (int)(p % plane_columns);
 #if W > 1
   if (t->column == 1 && y < t->rows && x + W <= t->columns) {
-    STORE_WIDE(X_TYPE, t->out + (index_t)y * t->row + x, v);
+    STORE_WIDE(OUT_TYPE, t->out + (index_t)y * t->row + x, v);
     return;
   }
-  real lanes[W];
-  STORE_REAL(lanes, v);
-  for (int l = 0; l < W && y < t->rows; y++, l += plane_columns - x, x = 0)
+  total1 lanes[W];
+  STORE_LANES(lanes, v);
+  for (int l = 0; l < (BY_ROW ? 1 : W) && y < t->rows; y++, l += plane_columns - x, x = 0)
     for (int k = x; k < t->columns && l + k - x < W; k++)
-      STORE(X_TYPE, t->out, (index_t)y * t->row + k * t->column, lanes[l + k - x]);
+      STORE(OUT_TYPE, t->out, (index_t)y * t->row + k * t->column, lanes[l + k - x]);
 #else
-  if (y < t->rows && x < t->columns) STORE(X_TYPE, t->out, (index_t)y * t->row + x * t->column, v);
+  if (y < t->rows && x < t->columns)
+    STORE(OUT_TYPE, t->out, (index_t)y * t->row + x * t->column, v);
 #endif
 }
 
@@ -291,7 +320,7 @@ static inline void find_bases(index_t base[VECTORS], const tile *t, int plane_co
 }
 
 /* out: the plane of the work-item's first channel. */
-static inline target target_of(__global STORAGE(X_TYPE) * out, const tile *t, int out_rows,
+static inline target target_of(__global STORAGE(OUT_TYPE) * out, const tile *t, int out_rows,
                                int out_columns) {
   return (target){.out = out + (index_t)t->y * out_columns + t->x,
                   .rows = (out_rows - 1 - t->y) / t->part_y + 1,
@@ -300,16 +329,45 @@ static inline target target_of(__global STORAGE(X_TYPE) * out, const tile *t, in
                   .column = t->part_x};
 }
 
+#ifdef EPILOGUE_RANK
+/* The epilogue of the outputs at positions [p, end) of a plane whose output at position 0 is number
+ * `cell` in out. BY_ROW: in one row. */
+#define EPILOGUE_POSITIONS(t, cell, p, end, plane_columns)                         \
+  for (index_t p_ = p, n_; p_ < (end); p_ += n_) {                                 \
+    const int y_ = (int)(p_ / (plane_columns)), x_ = (int)(p_ % (plane_columns));  \
+    const index_t at_ = (index_t)y_ * (t).row + x_ * (t).column, left_ = (end)-p_; \
+    const bool joined_ = !BY_ROW && (t).column == 1 && (t).row == (plane_columns); \
+    n_ = joined_ ? left_ : min(left_, (plane_columns) - (index_t)x_);              \
+    index_t kept_ = joined_ ? n_ : min(n_, (t).columns - (index_t)x_);             \
+    if (BY_ROW) n_ = left_;                                                        \
+    if ((t).column > 1) n_ = min(n_, (index_t)1), kept_ = min(kept_, (index_t)1);  \
+    if (y_ < (t).rows && kept_ > 0) EPILOGUE((t).out + at_, (cell) + at_, kept_);  \
+  }
+/* Of what store_outputs stored, the first channel's plane being at `cell`. */
+#define EPILOGUE_OUTPUTS(to, plane_step, cell, t, base, plane_columns)                           \
+  for (int o_ = 0; o_ < OUTPUTS; o_++, (to).out += (plane_step)) {                               \
+    const index_t cell_ = (cell) + o_ * (plane_step);                                            \
+    if ((t).first + o_ < (t).first_kept) continue;                                               \
+    for (int v_ = 0; v_ < (BY_ROW ? VECTORS : 1) && (t).first_vector + v_ < (t).n_vectors; v_++) \
+      EPILOGUE_POSITIONS(                                                                        \
+          to, cell_, BY_ROW ? base[v_] : (t).first_vector *W,                                    \
+          BY_ROW ? base[v_] + W : min(((t).first_vector + VECTORS) * W, (t).positions),          \
+          plane_columns)                                                                         \
+  }
+#else
+#define EPILOGUE_OUTPUTS(to, plane_step, cell, t, base, plane_columns)
+#endif
+
 /* plane_step: from a channel of out to the next. */
-static inline void store_outputs(target *to, index_t plane_step,
-                                 const __global STORAGE(X_TYPE) * bias,
-                                 realw total[OUTPUTS][VECTORS], const tile *t,
+static inline void store_outputs(target to, index_t plane_step,
+                                 const __global STORAGE(OUT_TYPE) * bias,
+                                 totalw total[OUTPUTS][VECTORS], const tile *t,
                                  const index_t base[VECTORS], int plane_columns) {
-  for (int o = 0; o < OUTPUTS; o++, to->out += plane_step) {
+  for (int o = 0; o < OUTPUTS; o++, to.out += plane_step) {
     if (t->first + o < t->first_kept) continue;
-    const real shift = HAS_BIAS ? LOAD(X_TYPE, bias, o) : (real)0;
+    const total1 shift = HAS_BIAS ? LOAD_BIAS(bias, o) : (total1)0;
     for (int v = 0; v < VECTORS && t->first_vector + v < t->n_vectors; v++)
-      store_positions(to, total[o][v] + shift, base[v], plane_columns);
+      store_positions(&to, total[o][v] + shift, base[v], plane_columns);
   }
 }
 
@@ -320,22 +378,38 @@ typedef struct slices_of_x {
   index_t step;
 } slices_of_x;
 
+/* A slice before the first or behind the last of the input. */
+static inline void add_padding(totalw total[OUTPUTS][VECTORS], int padding,
+                               const __global real *weight, int channels, const taps *t,
+                               index_t n_taps) {
+  EACH_OUTPUT {
+    total1 sum = 0;
+    for (int c = 0; c < channels; c++)
+      for (index_t i = 0; i < n_taps; i++)
+        sum += (total1)weight[o * t->w_output + c * t->w_channel + i];
+    EACH_VECTOR total[o][v] += sum * padding;
+  }
+}
+
 /* total = the sum over all channels and slices, a block of at most BLOCK taps (or one channel of a
  * slice) at a time. */
-static inline void add_slices(realw total[OUTPUTS][VECTORS], const __global real *x,
+static inline void add_slices(totalw total[OUTPUTS][VECTORS], const __global real *x,
                               const __global real *weight, int channels, const slices_of_x *d,
                               const taps *t, index_t n_taps, const index_t base[VECTORS],
-                              index_t positions) {
+                              index_t positions, int padding) {
   const int whole = !FROM_X || base[VECTORS - 1] + W <= positions,
             block = max((int)(BLOCK / n_taps), 1);
   const index_t channel_step = d->count * d->step;
-  EACH_OUTPUT EACH_VECTOR total[o][v] = (realw)0;
+  EACH_OUTPUT EACH_VECTOR total[o][v] = (totalw)0;
   for (int h = 0; h < d->kernel_size; h++) {
     int z = TRANSPOSED ? d->out + d->pad - h * d->dilation
                        : d->out * d->stride - d->pad + h * d->dilation;
     if (TRANSPOSED && z % d->stride != 0) continue;
     z = (TRANSPOSED ? z / d->stride : z) - d->first;
-    if (z < 0 || z >= d->count) continue;
+    if (z < 0 || z >= d->count) {
+      if (INTEGER) add_padding(total, padding, weight + h * n_taps, channels, t, n_taps);
+      continue;
+    }
     for (int c = 0; c < channels; c += block) {
       const int some = min(block, channels - c);
       const __global real *from = x + c * channel_step + z * d->step,
@@ -346,7 +420,7 @@ static inline void add_slices(realw total[OUTPUTS][VECTORS], const __global real
         add_channels(sums, from, w, some, channel_step, t, base, positions, 1);
       else
         add_channels(sums, from, w, some, channel_step, t, base, positions, 0);
-      EACH_OUTPUT EACH_VECTOR total[o][v] += sums[o][v];
+      EACH_OUTPUT EACH_VECTOR total[o][v] += TO_TOTAL(sums[o][v]);
     }
   }
 }
@@ -356,7 +430,7 @@ static inline void add_slices(realw total[OUTPUTS][VECTORS], const __global real
       const int dilation_z, const int skip_y, const int skip_x, const int phase_y,                 \
       const int phase_x, const int stride_y, const int stride_x, const int pad_y, const int pad_x, \
       const int dilation_y, const int dilation_x, const int step_y, const int step_x,              \
-      const int lead_y, const int lead_x
+      const int lead_y, const int lead_x, const int padding
 
 /* x: planes of n_channels input channels an image; weight (n_outputs, channels, kernel...),
  * TRANSPOSED: (channels, n_outputs, kernel...), n_outputs and channels of one group; n_outputs >=
@@ -364,8 +438,8 @@ static inline void add_slices(realw total[OUTPUTS][VECTORS], const __global real
  * groups * out_slices * phases * output_blocks * position_blocks. step and lead are of TRANSPOSED:
  * step_y-th taps are of one phase, and the planes begin with lead_y rows of padding. */
 __kernel void conv_direct(const __global real *x, const long x_offset, const __global real *weight,
-                          const long weight_offset, const __global STORAGE(X_TYPE) * bias,
-                          const long bias_offset, __global STORAGE(X_TYPE) * out,
+                          const long weight_offset, const __global STORAGE(OUT_TYPE) * bias,
+                          const long bias_offset, __global STORAGE(OUT_TYPE) * out,
                           const long out_offset, const index_t items, const int groups,
                           const int n_outputs, const int channels, const int out_depth,
                           const int first_out, const int out_slices, const int out_rows,
@@ -411,12 +485,15 @@ __kernel void conv_direct(const __global real *x, const long x_offset, const __g
 #endif
   index_t base[VECTORS];
   find_bases(base, &at, plane_columns);
-  realw total[OUTPUTS][VECTORS];
+  totalw total[OUTPUTS][VECTORS];
   add_slices(total, x, weight + at.first * t.w_output, channels, &from, &t, n_taps, base,
-             at.positions);
-  const index_t channel = at.group * n_outputs + at.first, plane = (index_t)out_rows * out_columns;
-  out += out_offset + ((at.image * groups * n_outputs + channel) * out_depth + at.z) * plane;
+             at.positions, padding);
+  const index_t channel = at.group * n_outputs + at.first, plane = (index_t)out_rows * out_columns,
+                cell = ((at.image * groups * n_outputs + channel) * out_depth + at.z) * plane;
+  out += out_offset + cell;
   target to = target_of(out, &at, out_rows, out_columns);
-  store_outputs(&to, out_depth * plane, bias + bias_offset + channel, total, &at, base,
+  store_outputs(to, out_depth * plane, bias + bias_offset + channel, total, &at, base,
                 plane_columns);
+  EPILOGUE_OUTPUTS(to, out_depth * plane, cell + (index_t)at.y * out_columns + at.x, at, base,
+                   plane_columns);
 }

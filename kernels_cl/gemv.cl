@@ -157,18 +157,22 @@ __kernel void gemv_rows(GEMM_PARAMS, const int each, __local float *scratch) {
       for (int i = 0; i < ROWS * M; i++) scratch[j * M + i] = sums[i];
     }
   }
-  for (int m = 0; m < M && m < p.rows; m++)
+  for (int m = 0; m < M && m < p.rows; m++) {
     for (int j = 0; j < count; j++)
       STORE(OUT_TYPE, out, m * n_size + n0 + j,
             finish(scratch[j * M + m], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
+    EPILOGUE(out + m * n_size + n0, (index_t)p.out + m * n_size + n0, count);
+  }
 #else
   const index_t n = (index_t)get_group_id(0);
   float sums[M];
   dot_lanes(a, a_m, p.rows, b + n * b_n, p.depth, sums);
   for (int m = 0; m < M && m < p.rows; m++) {
     const float sum = sum_group(sums[m], scratch);
-    if (get_local_id(0) == 0)
+    if (get_local_id(0) == 0) {
       STORE(OUT_TYPE, out, m * n_size + n, finish(sum, bias, m * bias_m + n * bias_n, alpha, beta));
+      EPILOGUE(out + m * n_size + n, (index_t)p.out + m * n_size + n, 1);
+    }
   }
 #endif
 }
@@ -256,17 +260,21 @@ __kernel void gemv_columns(GEMM_PARAMS, const int each, __local float *scratch) 
     if (deep == DEEP) add_deep(x, rows, b_k, count, each, scratch);
     add_rest(x, rows, b_k, deep, deep == DEEP ? count / 16 * 16 : 0, count, each, scratch);
   }
-  for (int m = 0; m < M && m < p.rows; m++)
+  for (int m = 0; m < M && m < p.rows; m++) {
     for (int j = 0; j < count; j++)
       STORE(OUT_TYPE, out, m * n_size + n0 + j,
             finish(scratch[m * each + j], bias, m * bias_m + (n0 + j) * bias_n, alpha, beta));
+    EPILOGUE(out + m * n_size + n0, (index_t)p.out + m * n_size + n0, count);
+  }
 #else
   const index_t n = (index_t)get_global_id(0);
   if (n >= n_size) return;
   float sums[M];
   dot_chains(a, a_m, a_k, p.rows, b + n, b_k, p.depth, sums);
-  for (int m = 0; m < M && m < p.rows; m++)
+  for (int m = 0; m < M && m < p.rows; m++) {
     STORE(OUT_TYPE, out, m * n_size + n,
           finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
+    EPILOGUE(out + m * n_size + n, (index_t)p.out + m * n_size + n, 1);
+  }
 #endif
 }

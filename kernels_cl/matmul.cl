@@ -95,6 +95,7 @@ __kernel void matmul(GEMM_PARAMS) {
       v += beta * LOAD(BIAS_TYPE, bias, (m0 + i) * bias_m + (n0 + j) * bias_n);
 #endif
       STORE(OUT_TYPE, out, (m0 + i) * n_size + n0 + j, v);
+      EPILOGUE(out + (m0 + i) * n_size + n0 + j, (index_t)p.out + (m0 + i) * n_size + n0 + j, 1);
     }
 }
 

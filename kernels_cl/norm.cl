@@ -69,6 +69,15 @@ DEFINE_ROW_SUM(sum_squares, TAKE_SQUARE)
       const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,     \
       __global STORAGE(X_TYPE) * out, const long out_offset, const index_t rows, const real eps
 
+/* A row of n that this lane has a part of: as the loops over out have it. */
+#if TEAM == 1
+#define EPILOGUE_ROW(out, first, n) EPILOGUE(out, first, n)
+#else
+#define EPILOGUE_ROW(out, first, n)                                                               \
+  for (index_t i_ = LANE * W; i_ + W <= n; i_ += TEAM * W) EPILOGUE((out) + i_, (first) + i_, W); \
+  for (index_t i_ = n / W * W + LANE; i_ < n; i_ += TEAM) EPILOGUE((out) + i_, (first) + i_, 1)
+#endif
+
 __kernel void norm_rows(NORM_PARAMS, const index_t n) {
   TEAM_MEMORY(memory);
   const index_t r = (index_t)TEAM_INDEX;
@@ -96,6 +105,7 @@ __kernel void norm_rows(NORM_PARAMS, const index_t n) {
     v = PLUS_BIAS(v, LOAD(PARAM_TYPE, bias, i));
     STORE(X_TYPE, out, i, v);
   }
+  EPILOGUE_ROW(out, r * n, n);
 }
 
 /* out[i] = (x[i] - mean) * scale + shift for i in [0, n). */
@@ -127,6 +137,7 @@ __kernel void norm_groups(NORM_PARAMS, const index_t groups, const index_t chann
         TIMES_WEIGHT(scale, LOAD(PARAM_TYPE, weight, weight_offset + first + c));
     const real shift = PLUS_BIAS((real)0, LOAD(PARAM_TYPE, bias, bias_offset + first + c));
     scale_row(x + c * spatial, out + c * spatial, spatial, mean, channel_scale, shift);
+    EPILOGUE_ROW(out + c * spatial, r * n + c * spatial, spatial);
   }
 }
 
@@ -141,4 +152,5 @@ __kernel void norm_batch(NORM_PARAMS, const __global STORAGE(PARAM_TYPE) * mean,
   const real shift = PLUS_BIAS((real)0, LOAD(PARAM_TYPE, bias, bias_offset + c));
   scale_row(x + x_offset + r * spatial, out + out_offset + r * spatial, spatial,
             LOAD(PARAM_TYPE, mean, mean_offset + c), scale, shift);
+  EPILOGUE_ROW(out + out_offset + r * spatial, r * spatial, spatial);
 }

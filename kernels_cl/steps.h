@@ -35,10 +35,15 @@
   /* Toward zero; NaN and what is out of range give LONG_MIN, as x86 does, or for types narrower  \
    * than long INT_MIN, which then wraps. */                                                      \
   static inline long step_to_int_##S(T a) {                                                       \
-    return a > (T)-2147483649.0 && a < (T)2147483648.0 ? (long)a : INT_MIN;                       \
+    return a > (T)-2147483649.0 && a < (T)2147483648.0 ? (long)(int)a : INT_MIN;                  \
   }                                                                                               \
   static inline long step_to_long_##S(T a) {                                                      \
     return a >= (T)-9223372036854775808.0f && a < (T)9223372036854775808.0f ? (long)a : LONG_MIN; \
+  }                                                                                               \
+  /* The bits of a ulong; from 2^64 on 0. */                                                      \
+  static inline long step_to_ulong_##S(T a) {                                                     \
+    if (a < (T)9223372036854775808.0f || a != a) return step_to_long_##S(a);                      \
+    return a < (T)18446744073709551616.0f ? as_long((ulong)a) : 0;                                \
   }
 
 /* Special functions, as in backend/cpu/kernels/steps.h, where each is described. Mesa's lgamma of
@@ -143,10 +148,12 @@
     return sum + term * (q / (s - 1) - (T)0.5f + s / q * series);                                  \
   }                                                                                                \
   static inline T step_zeta_##S(T s, T q) {                                                        \
-    if (!(s > 1)) return s == 1 ? (T)INFINITY : (T)NAN;                                            \
+    if (s <= 1) return s == 1 ? (T)INFINITY : (T)NAN;                                              \
     if (q <= 0 && q == floor(q)) return (T)INFINITY;                                               \
+    if (isnan(s) || isnan(q)) return (T)NAN;                                                       \
     if (q < 0 && s != floor(s)) return (T)NAN;                                                     \
     if (isinf(q) || isinf(s)) return q > 1 ? (T)NAN : q == 1 ? (T)1 : (T)INFINITY;                 \
+    if (s > (T)2.5e13f && q > 1 && pow(q, -s) == 0) return (T)NAN;                                 \
     if (!(q <= -16)) return step_zeta_sum_##S(s, q);                                               \
     const T sign = fmod(s, (T)2) == 0 ? 1 : -1, low = step_zeta_sum_##S(s, ceil(q) - q);           \
     return (step_zeta_sum_##S(s, q - floor(q)) + sign * low) - sign * step_zeta_sum_##S(s, 1 - q); \
@@ -198,6 +205,7 @@ static inline double step_erf_f64(double a) { return erf(a); }
 
 static inline long step_to_int_i64(long a) { return a; }
 static inline long step_to_long_i64(long a) { return a; }
+static inline long step_to_ulong_i64(long a) { return a; }
 static inline long step_neg_i64(long a) { return (long)(0 - (ulong)a); }
 static inline long step_abs_i64(long a) { return a < 0 ? step_neg_i64(a) : a; }
 static inline long step_sign_i64(long a) { return (a > 0) - (a < 0); }

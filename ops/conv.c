@@ -1,4 +1,4 @@
-/* Conv and ConvTranspose over one to three spatial dimensions. */
+/* Conv, ConvInteger and ConvTranspose over one to three spatial dimensions. */
 #include "ops/conv.h"
 
 #include "ops/rule_checks.h"
@@ -54,15 +54,20 @@ static clave_status transposed_size(int64_t size, const conv_window *w, int64_t 
   return NULL;
 }
 
+static clave_status check_ranks(const rule_context *c, uint32_t x_id, uint32_t weight) {
+  const tensor *x = rule_tensor(c, x_id), *w = rule_tensor(c, weight);
+  if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
+    return INVALID("x has rank %d, expected 3 to %d", x->rank, 2 + MAX_SPATIAL);
+  if (w->rank == x->rank) return NULL;
+  return INVALID("weight has rank %d, expected %d as x", w->rank, x->rank);
+}
+
 static clave_status check_operands(const rule_context *c, uint32_t x_id, uint32_t weight) {
   const tensor *x = rule_tensor(c, x_id), *w = rule_tensor(c, weight);
   TRY(check_not_bool(c, x_id, "x"));
   if (w->type != x->type)
     return INVALID("weight is %s, expected %s as x", dtype_name(w->type), dtype_name(x->type));
-  if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
-    return INVALID("x has rank %d, expected 3 to %d", x->rank, 2 + MAX_SPATIAL);
-  if (w->rank == x->rank) return NULL;
-  return INVALID("weight has rank %d, expected %d as x", w->rank, x->rank);
+  return check_ranks(c, x_id, weight);
 }
 
 /* `divided`: the weight's channels that all groups share, dims[0]. */
@@ -93,24 +98,53 @@ static clave_status check_windows(const ir_i32s *stride, const ir_i32s *padding,
   return check_spatial(dilation, "dilation", n, 1);
 }
 
-clave_status rule_conv(const rule_context *c, const void *op) {
-  const ir_conv *o = op;
-  TRY(check_operands(c, o->x, o->weight));
+/* type: of the bias and of out. */
+static clave_status rule_sums(const rule_context *c, const ir_conv *o, dtype type) {
   const tensor *x = rule_tensor(c, o->x), *w = rule_tensor(c, o->weight);
   int n = x->rank - 2;
   int64_t channels;
-  TRY(check_optional(c, o->bias, "bias", x->type, 1, &w->dims[0]));
+  TRY(check_optional(c, o->bias, "bias", type, 1, &w->dims[0]));
   TRY(check_windows(&o->stride, &o->padding, &o->dilation, n));
   TRY(check_groups(o->groups, w->dims[0]));
   TRY(count_channels(w->dims[1], o->groups, &channels));
   TRY(check_input_channels(x->dims[1], channels));
-  tensor want = {.type = x->type, .rank = x->rank, .dims = {x->dims[0], w->dims[0]}};
+  tensor want = {.type = type, .rank = x->rank, .dims = {x->dims[0], w->dims[0]}};
   for (int i = 0; i < n; i++) {
     conv_window v = {w->dims[2 + i], o->stride.items[i], o->padding.items[i], o->dilation.items[i],
                      0};
     TRY(status_while(conv_size(x->dims[2 + i], &v, &want.dims[2 + i]), "spatial dimension %d", i));
   }
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+clave_status rule_conv(const rule_context *c, const void *op) {
+  const ir_conv *o = op;
+  TRY(check_operands(c, o->x, o->weight));
+  return rule_sums(c, o, rule_tensor(c, o->x)->type);
+}
+
+/* Its fields that Conv has, too. */
+static ir_conv as_conv(const ir_conv_integer *o) {
+  return (ir_conv){.x = o->x,
+                   .weight = o->weight,
+                   .bias = o->bias,
+                   .stride = o->stride,
+                   .padding = o->padding,
+                   .dilation = o->dilation,
+                   .groups = o->groups,
+                   .out = o->out};
+}
+
+clave_status rule_conv_integer(const rule_context *c, const void *op) {
+  const ir_conv_integer *o = op;
+  const ir_conv sums = as_conv(o);
+  dtype x = rule_tensor(c, o->x)->type, w = rule_tensor(c, o->weight)->type;
+  if (x != DTYPE_I8 && x != DTYPE_U8) return INVALID("x is %s, expected I8 or U8", dtype_name(x));
+  if (w != DTYPE_I8) return INVALID("weight is %s, expected I8", dtype_name(w));
+  TRY(check_ranks(c, o->x, o->weight));
+  if (!int_fits(x, o->padding_value))
+    return INVALID("padding_value %d does not fit %s", o->padding_value, dtype_name(x));
+  return rule_sums(c, &sums, DTYPE_I32);
 }
 
 clave_status rule_conv_transpose(const rule_context *c, const void *op) {
@@ -168,8 +202,7 @@ static void describe_channels(conv_form *f) {
   f->outputs = f->out->t.dims[1] / f->groups;
 }
 
-void describe_conv(const node *n, conv_form *f) {
-  const ir_conv *op = n->instruction->op;
+static void describe_sums(const node *n, const ir_conv *op, conv_form *f) {
   *f = (conv_form){.x = &n->tensors[op->x],
                    .weight = &n->tensors[op->weight],
                    .bias = operand_of(n, op->bias),
@@ -177,6 +210,15 @@ void describe_conv(const node *n, conv_form *f) {
                    .groups = op->groups};
   describe_channels(f);
   describe_dims(f, &op->stride, &op->padding, &op->dilation);
+}
+
+void describe_conv(const node *n, conv_form *f) { describe_sums(n, n->instruction->op, f); }
+
+void describe_conv_integer(const node *n, conv_form *f) {
+  const ir_conv_integer *op = n->instruction->op;
+  const ir_conv sums = as_conv(op);
+  describe_sums(n, &sums, f);
+  f->padding_value = op->padding_value;
 }
 
 void describe_conv_transpose(const node *n, conv_form *f) {

@@ -1,6 +1,6 @@
 #ifndef OPS_CONV_H
 #define OPS_CONV_H
-/* Convolutions and their transposes over one to three spatial dimensions. */
+/* Convolutions, of integers too, and their transposes over one to three spatial dimensions. */
 #include "ops/node.h"
 
 /* A spatial dimension. */
@@ -14,14 +14,17 @@ typedef struct conv_dim {
 
 /* x: (images, groups * channels, in...), out: (images, groups * outputs, out...), bias: (groups *
  * outputs), weight: (groups * outputs, channels, kernel...), transposed: (groups * channels,
- * outputs, kernel...); all contiguous, of one dtype. Missing dimensions stand in front. */
+ * outputs, kernel...); all contiguous, of one dtype, but for ConvInteger's. Missing dimensions
+ * stand in front. */
 typedef struct conv_form {
   const bound_tensor *x, *weight, *bias, *out; /* bias: NULL if not given */
   bool transposed;
+  int padding_value; /* around x; 0 but for ConvInteger */
   int64_t images, groups, channels, outputs;
   conv_dim dims[SPATIAL_DIMS];
 } conv_form;
 void describe_conv(const node *n, conv_form *f);
 void describe_conv_transpose(const node *n, conv_form *f);
+void describe_conv_integer(const node *n, conv_form *f);
 
 #endif

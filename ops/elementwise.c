@@ -83,7 +83,8 @@ static clave_status check_dtypes(const step_check *k, dtype t) {
   const step_info *info = k->info;
   bool takes = dtype_is_float(t) ? info->takes_float
                : dtype_is_int(t) ? info->takes_int
-                                 : info->takes_bool;
+               : t == DTYPE_BOOL ? info->takes_bool
+                                 : info->result == STEP_CAST;
   if (!takes) return INVALID("operands are %s, which this step does not take", dtype_name(t));
   if (info->result == STEP_CAST) return NULL;
   dtype want = info->result == STEP_BOOL ? DTYPE_BOOL : t;
@@ -136,7 +137,7 @@ clave_status rule_elementwise(const rule_context *c, const void *op) {
 /* ---------------------------------------------------------------- description */
 
 dtype compute_dtype(dtype t) {
-  return t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64;
+  return t == DTYPE_F64 ? DTYPE_F64 : dtype_has_fractions(t) ? DTYPE_F32 : DTYPE_I64;
 }
 
 /* The dtype that a step's operands (of where: the last two) share. Steps of numbers alone keep it.
@@ -182,8 +183,7 @@ static void describe_step(const node *n, elementwise_form *f, const ir_step *s) 
   f->n_steps++;
 }
 
-void describe_elementwise(const node *n, elementwise_form *f) {
-  const ir_elementwise *op = n->instruction->op;
+void describe_steps(const node *n, const ir_elementwise *op, elementwise_form *f) {
   f->out = &n->tensors[op->out];
   f->n = tensor_numel(&f->out->t);
   f->n_inputs = (int)op->inputs.count;
@@ -195,4 +195,8 @@ void describe_elementwise(const node *n, elementwise_form *f) {
   tensors_collapse(f->shapes, 1 + f->n_inputs);
   f->n_steps = 0;
   for (uint32_t k = 0; k < op->steps.count; k++) describe_step(n, f, &op->steps.items[k]);
+}
+
+void describe_elementwise(const node *n, elementwise_form *f) {
+  describe_steps(n, n->instruction->op, f);
 }

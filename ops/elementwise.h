@@ -31,8 +31,10 @@ typedef struct elementwise_form {
   elementwise_step steps[MAX_STEPS];
 } elementwise_form;
 void describe_elementwise(const node *n, elementwise_form *f);
+/* Of an op that is a part of the node's. */
+void describe_steps(const node *n, const ir_elementwise *op, elementwise_form *f);
 
-/* What a dtype is computed in: F32, F64 or I64. */
+/* What a dtype is computed in: F32, F64 or I64 (U64: by its bits). */
 dtype compute_dtype(dtype t);
 static inline bool is_number(const elementwise_operand *o) {
   return o->source != IR_OPERAND_SOURCE_INPUT && o->source != IR_OPERAND_SOURCE_STEP;

@@ -20,6 +20,9 @@ clave_status rule_index_select(const rule_context *c, const void *op) {
   int axis = 0;
   TRY(check_index_dtype(c, o->index, "index"));
   TRY(rule_axis(o->axis, x->rank, &axis));
+  if (x->encoding.kind && (axis != 0 || x->encoding.axis != 1))
+    return INVALID("x is encoded with rows along axis %d and picked along %d, expected 1 and 0",
+                   x->encoding.axis, axis);
   tensor want = {.type = x->type};
   TRY(append_dims(&want, axis, x->dims));
   TRY(append_dims(&want, index->rank, index->dims));

@@ -11,9 +11,34 @@ static clave_status check_factors(const rule_context *c, uint32_t a, uint32_t b)
                        : INVALID("b is %s, expected %s as a", dtype_name(right), dtype_name(left));
 }
 
+/* b is widened as it is read. */
+static bool is_narrower(dtype a, dtype b) {
+  return a == DTYPE_F32 && (b == DTYPE_F16 || b == DTYPE_BF16);
+}
+
+/* b (N, K) as it is multiplied: of any dtype, (K, N). */
+static clave_status turn_encoded(const rule_context *c, const ir_matmul *o, tensor *b) {
+  dtype a = rule_tensor(c, o->a)->type;
+  bool is_encoded = b->encoding.kind != ENCODING_PLAIN;
+  if (o->b_transposed != is_encoded)
+    return INVALID("b_transposed is %s, expected %s as b is %s", o->b_transposed ? "true" : "false",
+                   is_encoded ? "true" : "false", is_encoded ? "encoded" : "plain");
+  if (!is_encoded) return NULL;
+  if (a != DTYPE_F32 && a != DTYPE_F16 && a != DTYPE_BF16)
+    return INVALID("a is %s, expected F32, F16 or BF16 as b is encoded", dtype_name(a));
+  if (b->rank != 2 || b->encoding.axis != 1)
+    return INVALID("b is encoded and has rank %d with rows along axis %d, expected rank 2, axis 1",
+                   b->rank, b->encoding.axis);
+  int64_t n = b->dims[0];
+  b->dims[0] = b->dims[1];
+  b->dims[1] = n;
+  return NULL;
+}
+
 static clave_status check_same_dtype(const rule_context *c, const ir_matmul *o) {
   dtype t = rule_tensor(c, o->a)->type;
-  TRY(check_factors(c, o->a, o->b));
+  if (!o->b_transposed && !is_narrower(t, rule_tensor(c, o->b)->type))
+    TRY(check_factors(c, o->a, o->b));
   if (o->bias == IR_NONE) return NULL;
   dtype bias = rule_tensor(c, o->bias)->type;
   return bias == t ? NULL
@@ -46,8 +71,9 @@ clave_status rule_matmul(const rule_context *c, const void *op) {
   const ir_matmul *o = op;
   TRY(check_rank_at_least(c, o->a, "a", 2));
   TRY(check_rank_at_least(c, o->b, "b", 2));
-  TRY(check_same_dtype(c, o));
   tensor a = *rule_tensor(c, o->a), b = *rule_tensor(c, o->b);
+  TRY(turn_encoded(c, o, &b));
+  TRY(check_same_dtype(c, o));
   TRY(check_scales(o, a.type));
   int64_t m = a.dims[a.rank - 2], ka = a.dims[a.rank - 1], kb = b.dims[b.rank - 2],
           n = b.dims[b.rank - 1];
@@ -116,7 +142,7 @@ static bool fold_last(matmul_form *f) {
 }
 
 static void transpose_column(matmul_form *f) {
-  if (f->n != 1 || f->m == 1) return;
+  if (f->n != 1 || f->m == 1 || f->b->t.encoding.kind || f->a->t.type != f->b->t.type) return;
   const matmul_form t = *f;
   f->a = t.b;
   f->b = t.a;
@@ -160,11 +186,11 @@ void describe_matmul(const node *n, matmul_form *f) {
   const tensor *a = &f->a->t, *b = &f->b->t;
   f->m = a->dims[a->rank - 2];
   f->k = a->dims[a->rank - 1];
-  f->n = b->dims[b->rank - 1];
+  f->n = b->dims[b->rank - (op->b_transposed ? 2 : 1)];
   f->a_m = a->strides[a->rank - 2];
   f->a_k = a->strides[a->rank - 1];
-  f->b_k = b->strides[b->rank - 2];
-  f->b_n = b->strides[b->rank - 1];
+  f->b_k = b->strides[b->rank - (op->b_transposed ? 1 : 2)];
+  f->b_n = b->strides[b->rank - (op->b_transposed ? 2 : 1)];
   collapse_batches(f);
   while (f->batch_a.rank > 0 && fold_last(f)) continue;
   f->batches = tensor_numel(&f->batch_a);

@@ -34,6 +34,7 @@ typedef struct op_info {
   const char *family; /* stem of the files that implement it */
   int since;
   bool is_view, is_host, is_control;
+  bool moves; /* its tensors may be of any dtype */
   op_rule rule;
   op_view view;          /* NULL unless is_view */
   const ir_table *table; /* descriptor of its fields */
@@ -44,7 +45,7 @@ extern const op_info op_table[IR_OP_COUNT];
  *   for (operand_iter i = operands_of(ins); next_operand(&i);) use(i.o.tid, i.o.flags); */
 typedef struct operand {
   uint32_t tid;
-  unsigned flags;     /* the field's IR_OUT, IR_DENSE, IR_ROWS */
+  unsigned flags;     /* the field's IR_OUT, IR_DENSE, IR_ROWS, IR_ENCODED */
   const char *field;  /* its name in the schema */
   uint32_t reuses;    /* outputs with `reuses`: the Tid of that operand, else IR_NONE */
   const uint32_t *at; /* where tid stands, in the op or its vector */
@@ -70,10 +71,12 @@ int control_chains(const ir_instruction *ins, uint32_t chains[2]);
 bool is_loop(const ir_instruction *ins);                   /* it may run a chain again */
 const ir_u32s *control_results(const ir_instruction *ins); /* of a control op with chains */
 
-/* What the verifier and the planner call for an instruction whose ids are all in range: operands
- * are plain, integer fields hold no float values, then the op's own rule. The caller adds node and
- * file to the error. */
+/* What the verifier calls for an instruction whose ids are all in range: operands are plain,
+ * integer fields hold no float values, then the op's own rule and that of its epilogue. The caller
+ * adds node and file to the error. */
 clave_status rule_instruction(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
+/* The last of these alone, again with other sizes. */
+clave_status rule_sizes(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
 
 /* ---- for rules ---- */
 const tensor *rule_tensor(const rule_context *c, uint32_t tid);

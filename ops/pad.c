@@ -49,7 +49,7 @@ clave_status rule_pad(const rule_context *c, const void *op) {
     return INVALID("before and after have %u and %u entries, expected %d", o->before.count,
                    o->after.count, want.rank);
   }
-  if (!dtype_is_float(want.type) && !float_fits_int(want.type, o->value)) {
+  if (!dtype_has_fractions(want.type) && !float_fits_int(want.type, o->value)) {
     return INVALID("value %g does not fit %s", o->value, dtype_name(want.type));
   }
   for (int i = 0; i < want.rank; i++)
@@ -68,20 +68,23 @@ static bound_tensor at_least_row(const bound_tensor *x) {
   return row;
 }
 
-/* As torch makes an element of a scalar: 16-bit floats by way of F32. */
+/* As torch makes an element of a scalar: floats narrower than F32 by way of it. */
 static uint64_t bits_of(dtype t, double v) {
   union {
     double d;
     float f;
     uint16_t h;
+    uint8_t code;
     uint64_t bits;
   } e = {.bits = 0};
   if (t == DTYPE_F64) e.d = v;
   if (t == DTYPE_F32) e.f = (float)v;
   if (t == DTYPE_F16) e.h = f32_to_f16((float)v);
   if (t == DTYPE_BF16) e.h = f32_to_bf16((float)v);
+  if (t == DTYPE_F8_E4M3) e.code = f32_to_f8_e4m3((float)v);
+  if (t == DTYPE_F8_E5M2) e.code = f32_to_f8_e5m2((float)v);
   if (t == DTYPE_BOOL) return v != 0;
-  return dtype_is_float(t) ? e.bits : (uint64_t)(int64_t)v;
+  return dtype_has_fractions(t) ? e.bits : (uint64_t)(int64_t)v;
 }
 
 void describe_pad(const node *n, pad_form *f) {

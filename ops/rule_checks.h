@@ -7,6 +7,8 @@
 enum { SHAPE_TEXT = 200 }; /* enough for 8 dimensions of 20 digits */
 
 clave_status check_float(const rule_context *c, uint32_t tid, const char *what) STATUS_CHECK;
+/* What is computed with, not only moved: no U16 U32 U64 F8_E4M3 F8_E5M2. */
+clave_status check_computed(const rule_context *c, uint32_t tid, const char *what) STATUS_CHECK;
 clave_status check_not_bool(const rule_context *c, uint32_t tid, const char *what) STATUS_CHECK;
 clave_status check_index_dtype(const rule_context *c, uint32_t tid,
                                const char *what) STATUS_CHECK; /* I32 or I64 */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/epilogue.h"
 #include "ops/rule_checks.h"
 
 const tensor *rule_tensor(const rule_context *c, uint32_t tid) {
@@ -120,6 +121,12 @@ clave_status check_float(const rule_context *c, uint32_t tid, const char *what) 
              : INVALID("%s is %s, expected a float dtype", what, dtype_name(t->type));
 }
 
+clave_status check_computed(const rule_context *c, uint32_t tid, const char *what) {
+  dtype t = rule_tensor(c, tid)->type;
+  if (!dtype_is_stored(t)) return NULL;
+  return UNSUPPORTED("%s is %s, which is only moved and cast", what, dtype_name(t));
+}
+
 clave_status check_not_bool(const rule_context *c, uint32_t tid, const char *what) {
   const tensor *t = rule_tensor(c, tid);
   return t->type != DTYPE_BOOL ? NULL
@@ -192,6 +199,12 @@ bool int_fits(dtype t, int64_t v) {
       return true;
     case DTYPE_BOOL:
       return v == 0 || v == 1;
+    case DTYPE_U16:
+      return v >= 0 && v <= UINT16_MAX;
+    case DTYPE_U32:
+      return v >= 0 && v <= UINT32_MAX;
+    case DTYPE_U64:
+      return v >= 0;
     default:
       return false;
   }
@@ -204,13 +217,11 @@ bool float_fits_int(dtype t, double v) {
 /* ---- an instruction as a whole ---- */
 
 static clave_status check_encoding(const rule_context *c, const operand *o) {
-  const ir_encoding *e = c->program->tensors.items[o->tid].encoding;
-  if (!e || e->kind == IR_ENCODING_KIND_PLAIN) return NULL;
-  const char *name = (uint32_t)e->kind < ir_encoding_kind_enum.count
-                         ? ir_encoding_kind_enum.values[e->kind].name
-                         : "unknown";
-  return UNSUPPORTED("%s (tensor %u) is stored as %s, only plain tensors can be computed with",
-                     o->field, o->tid, name);
+  const encoding *e = &rule_tensor(c, o->tid)->encoding;
+  char text[80];
+  if (e->kind == ENCODING_PLAIN || o->flags & IR_ENCODED) return NULL;
+  return INVALID("%s (tensor %u) is stored as %s, expected a plain tensor (Dequantize makes one)",
+                 o->field, o->tid, encoding_text(e, text, sizeof text));
 }
 
 static clave_status check_int_value(const rule_context *c, const char *what,
@@ -228,12 +239,29 @@ static clave_status check_int_values(const rule_context *c, const ir_field *f, c
   return NULL;
 }
 
+clave_status rule_sizes(const rule_context *c, const ir_instruction *ins) {
+  TRY(op_table[ins->op_type].rule(c, ins->op));
+  return rule_epilogue(c, ins);
+}
+
+/* Elementwise steps, those of an epilogue too, have rules of their own. */
+static clave_status check_stored(const rule_context *c, const ir_instruction *ins,
+                                 const operand *o) {
+  const op_info *info = &op_table[ins->op_type];
+  bool any = info->moves || info->is_view || info->is_control ||
+             ins->op_type == IR_OP_ELEMENTWISE || is_epilogue_input(o);
+  return any ? NULL : check_computed(c, o->tid, o->field);
+}
+
 clave_status rule_instruction(const rule_context *c, const ir_instruction *ins) {
   const op_info *info = &op_table[ins->op_type];
-  for (operand_iter i = operands_of(ins); next_operand(&i);) TRY(check_encoding(c, &i.o));
+  for (operand_iter i = operands_of(ins); next_operand(&i);) {
+    TRY(check_encoding(c, &i.o));
+    TRY(check_stored(c, ins, &i.o));
+  }
   for (uint32_t i = 0; i < info->table->n_fields; i++) {
     const ir_field *f = &info->table->fields[i];
     TRY(check_int_values(c, f, (const char *)ins->op + f->offset));
   }
-  return info->rule(c, ins->op);
+  return rule_sizes(c, ins);
 }

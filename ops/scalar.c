@@ -65,6 +65,7 @@ clave_status rule_check(const rule_context *c, const void *op) {
 clave_status rule_item(const rule_context *c, const void *op) {
   const ir_item *o = op;
   const tensor *x = rule_tensor(c, o->x);
+  TRY(check_computed(c, o->x, "x"));
   for (int i = 0; i < x->rank; i++) {
     char shape[SHAPE_TEXT];
     if (!dim_matches(x->dims[i], 1))

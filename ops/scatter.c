@@ -9,6 +9,7 @@ clave_status rule_scatter(const rule_context *c, const void *op) {
   int axis = 0;
   if ((uint32_t)o->kind >= IR_SCATTER_KIND_COUNT)
     return INVALID("scatter kind %u is unknown", (uint32_t)o->kind);
+  if (o->kind != IR_SCATTER_KIND_ASSIGN) TRY(check_computed(c, o->x, "x"));
   TRY(check_index_dtype(c, o->index, "index"));
   TRY(rule_axis(o->axis, x->rank, &axis));
   TRY(check_index_fits(x, index, axis));

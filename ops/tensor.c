@@ -1,9 +1,10 @@
 /* Tensor types and layouts: contiguity, broadcasting, and collapsing dimensions for iteration. */
 #include "ops/tensor.h"
 
-#include "base/checked.h"
-
 #include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
 
 /* Strides of empty tensors are never used, so their product may wrap. */
 static int64_t mul_wrapping(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
@@ -17,7 +18,32 @@ int64_t tensor_numel(const tensor *t) {
   return n;
 }
 
+static int64_t count(const tensor *t, int from, int to) {
+  tensor part = {.rank = to - from};
+  memcpy(part.dims, t->dims + from, (size_t)(to - from) * sizeof *t->dims);
+  return tensor_numel(&part);
+}
+int64_t tensor_row(const tensor *t) { return count(t, t->encoding.axis, t->rank); }
+int64_t tensor_rows(const tensor *t) { return count(t, 0, t->encoding.axis); }
+
+/* Its elements fit in int64_t, as plain ones were checked to. */
+static bool encoded_bytes(const tensor *t, size_t *out) {
+  int64_t row = tensor_row(t);
+  *out = encoding_row_bytes(&t->encoding, row);
+  return (*out || !row) && mul_size(*out, (size_t)tensor_rows(t), out);
+}
+
+tensor tensor_stored(const tensor *t) {
+  if (!t->encoding.kind) return *t;
+  tensor s = {.type = DTYPE_U8, .rank = t->encoding.axis + 1};
+  memcpy(s.dims, t->dims, sizeof s.dims);
+  s.dims[s.rank - 1] = (int64_t)encoding_row_bytes(&t->encoding, tensor_row(t));
+  tensor_set_contiguous(&s);
+  return s;
+}
+
 bool tensor_bytes(const tensor *t, size_t *out) {
+  if (t->encoding.kind) return encoded_bytes(t, out);
   *out = dtype_size(t->type);
   for (int i = 0; i < t->rank; i++) {
     if (t->dims[i] < 0 || !mul_size(*out, (size_t)t->dims[i], out)) return false;

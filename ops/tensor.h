@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "base/encoding.h"
 
 enum { MAX_RANK = 8 };
 
@@ -18,9 +19,15 @@ typedef struct tensor {
   int64_t dims[MAX_RANK];
   int64_t strides[MAX_RANK]; /* in elements, may be 0 or negative */
   int64_t offset;            /* of element [0, ..., 0], in elements from the start of the storage */
+  encoding encoding;         /* of a constant's bytes, which then have no strides */
 } tensor;
 
 int64_t tensor_numel(const tensor *t); /* 1 for rank 0; dims must be known */
+/* Of an encoded tensor: elements of a row, and how many rows. */
+int64_t tensor_row(const tensor *t);
+int64_t tensor_rows(const tensor *t);
+/* As files hold it: an encoded one as U8, the bytes of a row in place of a row's dimensions. */
+tensor tensor_stored(const tensor *t);
 bool tensor_bytes(const tensor *t,
                   size_t *out);        /* of its elements; false on overflow or an unknown dim */
 void tensor_set_contiguous(tensor *t); /* row-major strides, offset 0 */

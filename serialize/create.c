@@ -1,14 +1,14 @@
 /* Programs from memory: a FlatBuffers program and the caller's constants. */
 #include <string.h>
 
-#include "ops/ops.h"
 #include "serialize/decode.h"
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 
-static bool same_shape(const constant_data *c, const tensor *t) {
-  return c->type == t->type && c->rank == t->rank &&
-         (t->rank == 0 || memcmp(c->dims, t->dims, (size_t)t->rank * sizeof *t->dims) == 0);
+static bool same_shape(const constant_data *c, const tensor *declared) {
+  const tensor t = tensor_stored(declared);
+  return c->type == t.type && c->rank == t.rank &&
+         (t.rank == 0 || memcmp(c->dims, t.dims, (size_t)t.rank * sizeof *t.dims) == 0);
 }
 
 static clave_status bind_given(program *p, const constant_data *constants, size_t n) {
@@ -31,9 +31,13 @@ uint32_t needed_version(const ir_program *p) {
   for (uint32_t c = 0; c < p->chains.count; c++) {
     const ir_instructions *list = &p->chains.items[c].instructions;
     for (uint32_t i = 0; i < list->count; i++) {
-      int since = op_table[list->items[i].op_type].since;
+      int since = instruction_needs(&list->items[i]).version;
       if (since > version) version = since;
     }
+  }
+  for (uint32_t i = 0; i < p->tensors.count; i++) {
+    int since = tensor_needs(&p->tensors.items[i]).version;
+    if (since > version) version = since;
   }
   return (uint32_t)version;
 }

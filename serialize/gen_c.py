@@ -86,7 +86,8 @@ enum {
   IR_DENSE = 2,    /* wanted row-major and contiguous */
   IR_ROWS = 4,     /* wanted with a contiguous last dimension */
   IR_REQUIRED = 8, /* must be in the file */
-  IR_OPTIONAL = 16 /* "= null": the opt kinds */
+  IR_OPTIONAL = 16, /* "= null": the opt kinds */
+  IR_ENCODED = 32   /* may be a constant of any encoding */
 };
 
 typedef struct ir_enum_value {
@@ -180,6 +181,8 @@ def _enum_text(e: Enum) -> str:
                 for v, n in e.values.items()
             )
             + f'_Static_assert(DTYPE_COUNT == {max(e.values.values()) + 1}, "base/dtype.h has other types");\n'
+            + "/* The first schema version that has a dtype; 0: every one. */\n"
+            + f"static inline int ir_dtype_since(dtype t) {{ return t < {e.later[0]} ? 0 : {e.later[1]}; }}\n"
         )
     rows = [f"  {enum_value(e, v)} = {n},\n" for v, n in e.values.items()]
     count = f"  IR_{e.snake.upper()}_COUNT = {max(e.values.values()) + 1}\n"
@@ -219,7 +222,7 @@ def ir_h(s: Schema) -> str:
     out.append("extern const ir_table *const ir_op_tables[IR_OP_COUNT]; /* by ir_op; NULL for IR_OP_NONE */\n")
     out.append('extern const char *const ir_op_names[IR_OP_COUNT];      /* "layer_norm"; "none" for IR_OP_NONE */\n')
     out.append(f'#define IR_FILE_IDENTIFIER "{s.file_identifier}"\n')
-    out.append(f"enum {{ IR_SCHEMA_VERSION = {s.version} }}; /* the highest `since` of all ops */\n\n#endif\n")
+    out.append(f"enum {{ IR_SCHEMA_VERSION = {s.version} }}; /* the highest `since` of ops and dtypes */\n\n#endif\n")
     return "".join(out)
 
 
@@ -236,6 +239,7 @@ def _flags(f: Field) -> str:
         (f.out, "IR_OUT"),
         ("dense" in f.attrs, "IR_DENSE"),
         ("rows" in f.attrs, "IR_ROWS"),
+        ("encoded" in f.attrs, "IR_ENCODED"),
         (f.required, "IR_REQUIRED"),
         (f.nullable, "IR_OPTIONAL"),
     ]
@@ -306,7 +310,7 @@ def op_rules_h(s: Schema) -> str:
 def op_table_c(s: Schema) -> str:
     out = [NOTE, '/* One row per op. */\n#include "ops/ops.h"\n\nconst op_info op_table[IR_OP_COUNT] = {\n']
     for op in s.ops:
-        kinds = ", ".join("true" if op.has(k) else "false" for k in ("view", "host", "control"))
+        kinds = ", ".join("true" if op.has(k) else "false" for k in ("view", "host", "control", "moves"))
         view = f"view_{op.snake}" if op.has("view") else "NULL"
         names = f'"{op.snake}", "{op.family}", {op.since}'
         out.append(

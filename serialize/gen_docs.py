@@ -16,6 +16,9 @@ contiguous, the planner copies it if it is not; **rows**: the same for its last 
 shares its operand's storage, a *host* op computes scalars, *control* ops are executed by the interpreter, all others
 by a backend.
 
+Views, control ops but `Item`, and those that *move elements* take tensors of every dtype; the others none of U16, U32,
+U64, F8_E4M3 and F8_E5M2.
+
 """
 
 
@@ -24,7 +27,7 @@ def _kind(op: Table) -> str:
 
 
 def _role(f: Field) -> str:
-    roles = [k for k in ("out", "dense", "rows") if k in f.attrs]
+    roles = [k for k in ("out", "dense", "rows", "encoded") if k in f.attrs]
     if f.reuses:
         roles.append(f"reuses {f.reuses}")
     if not f.required and f.default is None and not f.vector and f.type in ("Tid", "Vid", "IntOrVid", "FloatOrVid"):
@@ -42,7 +45,8 @@ def _op_text(s: Schema, op: Table) -> str:
             type_ += ": " + " ".join(v for v in s.enums[f.type].values)
         rows.append(f"| `{f.name}` | {type_} | {_role(f)} |\n")
     doc = (op.doc + "\n\n") if op.doc else ""
-    head = f"## {op.name}\n\n{_kind(op)} op, since version {op.since}, family `{op.family}`.\n\n{doc}"
+    moves = ", moves elements" if op.has("moves") else ""
+    head = f"## {op.name}\n\n{_kind(op)} op, since version {op.since}, family `{op.family}`{moves}.\n\n{doc}"
     return head + "| field | type | role |\n|---|---|---|\n" + "".join(rows) + "\n"
 
 
@@ -58,7 +62,7 @@ def _steps_text(s: Schema) -> str:
         "| id | step | operands | result | dtypes | expression |\n|---|---|---|---|---|---|\n",
     ]
     for x in s.steps:
-        types = ", ".join(kinds[t] for t in x.types)
+        types = "any" if x.result == "cast" else ", ".join(kinds[t] for t in x.types)
         divides = "; an integer b of 0 is an error" if x.divides else ""
         out.append(f"| {x.id} | {x.name} | {x.arity} | {x.result} | {types}{divides} | {_code(x.c)} |\n")
     return "".join(out)

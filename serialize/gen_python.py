@@ -285,6 +285,9 @@ def schema_py(s: Schema) -> str:
     since = "".join(f"    {op.name}: {op.since},\n" for op in s.ops)
     out.append("# The schema version that first has an op; Program.version is the highest of the ops used.\n")
     out.append(f"SINCE: dict[type[Any], int] = {{\n{since}}}\n\n")
+    moves = "".join(f'    "{op.name}",\n' for op in s.ops if any(op.has(k) for k in ("moves", "view", "control")))
+    out.append("# Ops whose tensors may be of any dtype, also of those that are only stored.\n")
+    out.append(f"MOVES = frozenset({{\n{moves}}})\n\n")
     out.append(SCHEMA_FIELDS)
     out.append("TABLES: dict[type[Any], tuple[FieldInfo, ...]] = {\n")
     for t in s.tables.values():

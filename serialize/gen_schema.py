@@ -83,10 +83,17 @@ class Enum:
     name: str
     values: dict[str, int]
     doc: str
+    attrs: dict[str, str | bool] = field(default_factory=dict)
 
     @property
     def snake(self) -> str:
         return "dtype" if self.name == "DType" else snake(self.name)
+
+    @property
+    def later(self) -> tuple[int, int]:
+        """The first value that is newer than the enum, and the schema version of it and those behind it."""
+        value, _, since = str(self.attrs.get("since", "")).partition(" ")
+        return (self.values[value], int(since)) if value else (256, 0)
 
 
 @dataclass
@@ -122,7 +129,7 @@ class Schema:
 
     @property
     def version(self) -> int:
-        return max(op.since for op in self.ops)
+        return max(*(op.since for op in self.ops), *(e.later[1] for e in self.enums.values()))
 
 
 def snake(name: str) -> str:
@@ -219,6 +226,7 @@ class _Parser:
         self.take(":")
         if self.take() != "ubyte":
             raise self.fail(f"enum {name} must be ubyte")
+        attrs = self.attrs()
         self.take("{")
         values: dict[str, int] = {}
         number = 0
@@ -234,7 +242,7 @@ class _Parser:
             self.accept(",")
         if 0 not in values.values() or max(values.values()) > 255:
             raise self.fail(f"enum {name}: needs a value 0, and none above 255")
-        return Enum(name, values, doc)
+        return Enum(name, values, doc, attrs)
 
     def union(self, schema: Schema) -> None:
         if schema.union_name:
@@ -303,7 +311,16 @@ def _check_field(s: Schema, t: Table, f: Field) -> None:
         raise SchemaError(f"{where}: reuses names {f.reuses!r}, which is no Tid field of {t.name}")
 
 
+def _check_enum(e: Enum, attributes: list[str]) -> None:
+    _check_attrs(e.name, e.attrs, attributes)
+    value, _, since = str(e.attrs.get("since", "")).partition(" ")
+    if "since" in e.attrs and (value not in e.values or not since.isdigit()):
+        raise SchemaError(f'{e.name}: expected since: "<value> <number>"')
+
+
 def _finish(s: Schema, attributes: list[str]) -> None:
+    for e in s.enums.values():
+        _check_enum(e, attributes)
     for t in s.tables.values():
         _check_attrs(t.name, t.attrs, attributes)
         slot, seen = 0, set()
@@ -315,6 +332,7 @@ def _finish(s: Schema, attributes: list[str]) -> None:
             _check_field(s, t, f)
             f.slot = slot
             slot += 2 if f.type == s.union_name else 1
+        t.fields = [f for f in t.fields if "deprecated" not in f.attrs]
     for name in s.op_names:
         op = s.tables.get(name)
         if op is None or op.is_struct:
@@ -354,7 +372,7 @@ def read_schema(schema_path: Path, steps_path: Path) -> Schema:
         "StepKind", {x.name: x.id for x in s.steps}, "Elementwise steps, from ops/elementwise.tsv."
     )
     parser = _Parser(schema_path.read_text(encoding="utf-8"), schema_path.name)
-    attributes = ["required"]
+    attributes = ["required", "deprecated"]
     while parser.peek():
         parser.declaration(s, attributes)
     _finish(s, attributes)

@@ -55,7 +55,7 @@ char *consts_path_beside(const char *path) {
 }
 
 static clave_status bind_by_name(program *p, uint32_t i) {
-  const tensor *want = &p->types[i];
+  const tensor stored = tensor_stored(&p->types[i]), *want = &stored;
   const tensor_entry *t = tensor_file_find(p->tensors, p->ir.constants.items[i].name);
   if (!t) return INVALID("no such tensor");
   bool same = t->type == want->type && t->rank == want->rank;

@@ -14,7 +14,7 @@ clave_status bind_constant(program *p, uint32_t i, const void *data) STATUS_CHEC
 clave_status hash_constants(const program *p, uint64_t *out) STATUS_CHECK;
 
 /* ---- create.c ---- */
-uint32_t needed_version(const ir_program *p); /* the highest `since` of its ops */
+uint32_t needed_version(const ir_program *p); /* the highest of what is in it */
 
 /* ---- .clv ---- */
 bool is_clv(const void *bytes, size_t size);

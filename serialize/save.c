@@ -123,7 +123,7 @@ static clave_status write_constants(const program *p, const char *path) {
   tensor_entry *entries = calloc(n, sizeof *entries);
   if (!entries) return status_no_memory();
   for (uint32_t i = 0; i < n; i++) {
-    const tensor *t = &p->types[i];
+    const tensor stored = tensor_stored(&p->types[i]), *t = &stored;
     entries[i] = (tensor_entry){.name = p->ir.constants.items[i].name,
                                 .type = t->type,
                                 .rank = t->rank,

@@ -3,6 +3,17 @@
 /* The trust boundary: a decoded program is checked once, whole; behind it, code asserts. */
 #include "serialize/program.h"
 
+/* The schema version that a program needs for one thing in it, and what that is: "op ", "copy". */
+typedef struct version_need {
+  int version;
+  const char *what, *name;
+} version_need;
+version_need instruction_needs(const ir_instruction *ins);
+version_need tensor_needs(const ir_tensor *t);
+static inline bool is_encoded(const ir_tensor *t) {
+  return t->encoding && t->encoding->kind != IR_ENCODING_KIND_PLAIN;
+}
+
 /* Checks everything but the constants' bytes, and fills p->types. Errors name node and method. */
 clave_status verify_program(program *p) STATUS_CHECK;
 

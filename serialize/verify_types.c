@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "ops/ops.h"
+#include "ops/epilogue.h"
 #include "serialize/limits.h"
 #include "serialize/verify.h"
 
@@ -74,13 +74,58 @@ static bool all_known(const tensor *t) {
   return true;
 }
 
+static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
+
+static clave_status make_groups(const ir_encoding *d, encoding *out) {
+  if (d->bits < 2 || d->bits > 8) return INVALID("codes of %d bits, expected 2 to 8", d->bits);
+  if (d->code != IR_CODE_KIND_INT && d->bits != 8)
+    return INVALID("floats of %d bits, expected 8", d->bits);
+  if (d->group < 0 || d->group % 16)
+    return INVALID("groups of %d, expected a multiple of 16, or 0 for whole rows", d->group);
+  if (!is_small_float(d->scale))
+    return INVALID("scales are %s, expected F32, F16 or BF16", dtype_name(d->scale));
+  out->kind = ENCODING_GROUPS;
+  out->code = (uint8_t)d->code;
+  out->bits = (uint8_t)d->bits;
+  out->scale = (uint8_t)d->scale;
+  out->has_zeros = d->has_zeros;
+  out->group = (uint32_t)d->group;
+  return NULL;
+}
+
+static clave_status make_blocks(const ir_encoding *d, const tensor *t, encoding *out) {
+  if (!block_format_find(d->format, &out->format))
+    return UNSUPPORTED("block format '%.40s' is not one of this build's", d->format);
+  out->kind = ENCODING_BLOCKS;
+  int size = block_format_at(out->format)->elements;
+  if (out->axis != t->rank - 1)
+    return INVALID("%s along axis %d, expected the last", d->format, out->axis);
+  if (t->dims[t->rank - 1] % size == 0) return NULL;
+  return INVALID("rows of %lld, expected a multiple of %s's %d", (long long)t->dims[t->rank - 1],
+                 d->format, size);
+}
+
+/* t has all but its encoding. */
+static clave_status make_encoding(const ir_encoding *d, tensor *t) {
+  encoding e = {0};
+  size_t bytes;
+  if (d->kind == IR_ENCODING_KIND_PLAIN) return NULL;
+  if (d->kind == IR_ENCODING_KIND_BLOCKED)
+    return UNSUPPORTED("encoding blocked is not one of this build's");
+  if (!all_known(t)) return INVALID("is encoded, so its shape must be of numbers");
+  if (!is_small_float(t->type))
+    return INVALID("is encoded and %s, expected F32, F16 or BF16", dtype_name(t->type));
+  if (d->axis < 0 || d->axis >= t->rank)
+    return INVALID("rows along axis %d of a tensor of rank %d", d->axis, t->rank);
+  e.axis = (uint8_t)d->axis;
+  TRY(d->kind == IR_ENCODING_KIND_BLOCK_FORMAT ? make_blocks(d, t, &e) : make_groups(d, &e));
+  t->encoding = e;
+  return tensor_bytes(t, &bytes) ? NULL : INVALID("its size overflows");
+}
+
 static clave_status make_type(const ir_program *p, const ir_tensor *d, tensor *out) {
   if (strlen(d->name) > LIMIT_NAME)
     return INVALID("a name of %zu bytes, expected at most %d", strlen(d->name), (int)LIMIT_NAME);
-  if (d->encoding && d->encoding->kind != IR_ENCODING_KIND_PLAIN) {
-    return UNSUPPORTED("encoding %s is not one of this build's",
-                       ir_encoding_kind_enum.values[d->encoding->kind].name);
-  }
   if (d->shape.count > MAX_RANK)
     return INVALID("rank %u, expected at most %d", d->shape.count, (int)MAX_RANK);
   out->type = d->dtype;
@@ -88,7 +133,7 @@ static clave_status make_type(const ir_program *p, const ir_tensor *d, tensor *o
   for (int i = 0; i < out->rank; i++) TRY(check_dim(p, &d->shape.items[i], &out->dims[i]));
   if (!size_fits(out)) return INVALID("its size overflows");
   if (all_known(out)) tensor_set_contiguous(out);
-  return NULL;
+  return d->encoding ? make_encoding(d->encoding, out) : NULL;
 }
 
 static clave_status make_types(program *p) {
@@ -102,6 +147,8 @@ static clave_status make_types(program *p) {
     if ((kind == SLOT_CONSTANT || kind == SLOT_STATE) && !all_known(&p->types[i])) {
       return tensor_error(&p->ir, i, "is a constant or state, so its shape must be of numbers");
     }
+    if (kind != SLOT_CONSTANT && p->types[i].encoding.kind)
+      return tensor_error(&p->ir, i, "is encoded, which only constants can be");
   }
   return NULL;
 }
@@ -144,6 +191,8 @@ static clave_status check_state_init(const program *p, const ir_state_init *s, b
   bool *one = &seen[s->state];
   if (*one) return tensor_error(&p->ir, s->state, "gets two initial values");
   *one = true;
+  if (p->types[s->constant].encoding.kind)
+    return INVALID("constant %u, an initial value, is encoded", s->constant);
   if (same_type(&p->types[s->state], &p->types[s->constant])) return NULL;
   return INVALID("state %u and its initial value, constant %u, differ in dtype or shape", s->state,
                  s->constant);
@@ -161,18 +210,54 @@ static clave_status check_state_inits(const program *p) {
   return st;
 }
 
-/* Every op is of a version that the program says it needs, and that one is known here. */
+/* ---------------------------------------------------------------- versions */
+
+enum { ENCODINGS_SINCE = 3 };
+
+static void need(version_need *n, int version, const char *what, const char *name) {
+  if (version > n->version) *n = (version_need){version, what, name};
+}
+static void need_dtype(version_need *n, dtype t) {
+  need(n, ir_dtype_since(t), "dtype ", dtype_name(t));
+}
+
+version_need instruction_needs(const ir_instruction *ins) {
+  const op_info *info = &op_table[ins->op_type];
+  version_need n = {info->since, "op ", info->name};
+  const ir_elementwise *e = ins->op;
+  const ir_custom *c = ins->op;
+  const ir_steps *steps = ins->op_type == IR_OP_ELEMENTWISE ? &e->steps : epilogue_of(ins);
+  if (epilogue_of(ins)) need(&n, EPILOGUES_SINCE, "an epilogue", "");
+  for (uint32_t i = 0; steps && i < steps->count; i++) need_dtype(&n, steps->items[i].dtype);
+  for (uint32_t k = 0; ins->op_type == IR_OP_CUSTOM && k < c->kernels.count; k++) {
+    const ir_custom_parameters *all = &c->kernels.items[k].parameters;
+    for (uint32_t i = 0; i < all->count; i++) need_dtype(&n, all->items[i].dtype);
+  }
+  return n;
+}
+
+version_need tensor_needs(const ir_tensor *t) {
+  version_need n = {0};
+  need_dtype(&n, t->dtype);
+  if (is_encoded(t)) need(&n, ENCODINGS_SINCE, "an encoding", "");
+  return n;
+}
+
+static clave_status check_need(const ir_program *p, version_need n) {
+  if ((uint32_t)n.version <= p->version) return NULL;
+  return INVALID("%s%s needs schema version %d, the program says %u", n.what, n.name, n.version,
+                 p->version);
+}
+
+/* All is of a version that the program says it needs, and that one is known here. */
 static clave_status check_versions(const ir_program *p) {
   for (uint32_t c = 0; c < p->chains.count; c++) {
     const ir_instructions *list = &p->chains.items[c].instructions;
-    for (uint32_t i = 0; i < list->count; i++) {
-      const op_info *op = &op_table[list->items[i].op_type];
-      if ((uint32_t)op->since > p->version) {
-        return INVALID("op %s needs schema version %d, the program says %u", op->name, op->since,
-                       p->version);
-      }
-    }
+    for (uint32_t i = 0; i < list->count; i++)
+      TRY(check_need(p, instruction_needs(&list->items[i])));
   }
+  for (uint32_t i = 0; i < p->tensors.count; i++)
+    TRY(check_need(p, tensor_needs(&p->tensors.items[i])));
   if (p->version <= IR_SCHEMA_VERSION) return NULL;
   return UNSUPPORTED("the program needs schema version %u, this build knows %d", p->version,
                      (int)IR_SCHEMA_VERSION);

@@ -4,7 +4,7 @@
  * their dtype.
  *
  * Each element may differ by its allowance: rtol * |want| + atol for what is computed before the
- * result is rounded (in f32 for the 16-bit floats), one unit in the last place of a 16-bit float,
+ * result is rounded (in f32 for 8- and 16-bit floats), one unit in the last place of such a float,
  * as an error before rounding of any size may cross a boundary, and one more for each of `steps`,
  * the roundings in between. Without rtol, atol and steps nothing may differ.
  *
@@ -30,7 +30,7 @@ typedef struct float_format {
 } float_format;
 
 static const float_format format_f16 = {11, -24}, format_bf16 = {8, -133}, format_f32 = {24, -149},
-                          format_f64 = {53, -1074};
+                          format_f64 = {53, -1074}, format_e4m3 = {4, -9}, format_e5m2 = {3, -16};
 
 typedef struct tolerance {
   double rtol, atol;
@@ -48,7 +48,7 @@ static inline double unit_in_last_place(double x, float_format f) {
   return ldexp(1, x == 0 || exponent - f.digits < f.least ? f.least : exponent - f.digits);
 }
 
-static inline bool is_16_bit(float_format f) { return f.digits < format_f32.digits; }
+static inline bool is_narrow(float_format f) { return f.digits < format_f32.digits; }
 
 static inline bool is_exact(tolerance t) { return t.rtol == 0 && t.atol == 0 && t.steps == 0; }
 
@@ -57,7 +57,7 @@ static inline bool element_close(double got, double want, float_format f, tolera
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
   c->n += 1;
   if (isinf(want) || isinf(got) || is_exact(t)) return want == got;
-  double unit = is_16_bit(f) ? unit_in_last_place(want, f) : 0;
+  double unit = is_narrow(f) ? unit_in_last_place(want, f) : 0;
   double allowance = unit + t.rtol * fabs(want) + t.atol, error = got - want;
   if (error == 0) return true;
   double e = error / allowance;
@@ -82,7 +82,7 @@ static inline const char *comparison_fault(const comparison *c, float_format f, 
   if (c->wrong) return "beyond the allowance";
   if (fmax(fabs(c->sum), fabs(c->towards_zero)) > 4 * sqrt(c->squares) + slack)
     return "errors with a bias";
-  if (is_16_bit(f) && c->size > slack + 2 + t.steps * c->n / 2)
+  if (is_narrow(f) && c->size > slack + 2 + t.steps * c->n / 2)
     return "too many elements are not the nearest";
   return NULL;
 }

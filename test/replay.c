@@ -86,8 +86,18 @@ static double bfloat_to_double(uint16_t h) {
   return f;
 }
 
+static double e4m3_to_double(uint8_t b) {
+  int exponent = b >> 3 & 15, mantissa = b & 7;
+  if ((b & 127) == 127) return NAN;
+  return (b >> 7 ? -1 : 1) * (exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9));
+}
+
 static double float_at(const clave_tensor *t, size_t i) {
   switch (t->dtype) {
+    case CLAVE_F8_E4M3:
+      return e4m3_to_double(((const uint8_t *)t->data)[i]);
+    case CLAVE_F8_E5M2:
+      return half_to_double((uint16_t)(((const uint8_t *)t->data)[i] << 8));
     case CLAVE_F16:
       return half_to_double(((const uint16_t *)t->data)[i]);
     case CLAVE_BF16:
@@ -99,15 +109,20 @@ static double float_at(const clave_tensor *t, size_t i) {
   }
 }
 
-static bool is_float(clave_dtype t) {
+/* Compared as floats. 8-bit ones are only where they are rounded sums: else all bits are the same.
+ */
+static bool is_float(clave_dtype t, tolerance allowed) {
+  if (t == CLAVE_F8_E4M3 || t == CLAVE_F8_E5M2) return !is_exact(allowed);
   return t == CLAVE_F32 || t == CLAVE_F16 || t == CLAVE_BF16 || t == CLAVE_F64;
 }
 
 static float_format format_of(clave_dtype t) {
-  return t == CLAVE_F16    ? format_f16
-         : t == CLAVE_BF16 ? format_bf16
-         : t == CLAVE_F64  ? format_f64
-                           : format_f32;
+  return t == CLAVE_F16       ? format_f16
+         : t == CLAVE_BF16    ? format_bf16
+         : t == CLAVE_F64     ? format_f64
+         : t == CLAVE_F8_E4M3 ? format_e4m3
+         : t == CLAVE_F8_E5M2 ? format_e5m2
+                              : format_f32;
 }
 
 static size_t count_of(const clave_tensor *t) {
@@ -188,7 +203,8 @@ static bool same_integers(const clave_tensor *got, const clave_tensor *want, con
 
 static bool same_tensor(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
   if (!same_type(got, want, c)) return false;
-  return is_float(want->dtype) ? same_floats(got, want, c) : same_integers(got, want, c);
+  return is_float(want->dtype, c->tolerance) ? same_floats(got, want, c)
+                                             : same_integers(got, want, c);
 }
 
 /* The reference of each output must not be mistaken for zeros, the negated answer or 2 % more. */
@@ -200,7 +216,7 @@ static bool rejects_sabotage(const clave_tensors *data, replay_case *c) {
     for (c->output = 0; snprintf(name, sizeof name, "out.%d.%d", c->run, c->output),
         clave_tensors_find(data, name, &want);
          c->output++) {
-      if (!is_float(want.dtype)) continue;
+      if (!is_float(want.dtype, c->tolerance)) continue;
       double *w = floats_of(&want);
       sabotage kind = w ? accepted_sabotage(w, count_of(&want), format_of(want.dtype), c->tolerance)
                         : SABOTAGE_ZEROS;

@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include "backend/cpu/cpu.h"
-
-enum { ALIGNMENT = 64 };
+#include "backend/cpu/kernels/features.h"
+#include "base/device_class.h"
+#include "base/memory.h"
 
 typedef struct cpu_backend {
   backend base;
@@ -22,13 +23,6 @@ typedef struct cpu_buffer {
 } cpu_buffer;
 
 /* ---------------------------------------------------------------- memory */
-
-static size_t round_up(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
-
-static void *alloc_aligned(size_t bytes) {
-  if (bytes > SIZE_MAX - 2 * ALIGNMENT) return NULL;
-  return aligned_alloc(ALIGNMENT, bytes == 0 ? ALIGNMENT : round_up(bytes));
-}
 
 static clave_status create_buffer(void *data, size_t bytes, bool owned, buffer **out) {
   *out = NULL;
@@ -46,7 +40,7 @@ static clave_status create_buffer(void *data, size_t bytes, bool owned, buffer *
 
 static clave_status buffer_create(backend *b, size_t bytes, buffer **out) {
   (void)b;
-  return create_buffer(alloc_aligned(bytes), bytes, true, out);
+  return create_buffer(memory_alloc(bytes), bytes, true, out);
 }
 
 static clave_status buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
@@ -190,9 +184,9 @@ static clave_status profile(stream *base, bool on) {
 
 static clave_status times(stream *base, uint32_t number, int64_t *start_ns, int64_t *end_ns) {
   const cpu_stream *s = (const cpu_stream *)base;
-  cpu_span span = number < s->n_spans ? s->spans[number] : (cpu_span){0, 0};
-  *start_ns = span.start_ns;
-  *end_ns = span.end_ns;
+  cpu_span of = number < s->n_spans ? s->spans[number] : (cpu_span){0, 0};
+  *start_ns = of.start_ns;
+  *end_ns = of.end_ns;
   return NULL;
 }
 
@@ -248,7 +242,7 @@ static void fill_info(cpu_backend *b) {
                                 .extensions = "",
                                 .memory = memory,
                                 .max_alloc = memory,
-                                .alignment = ALIGNMENT,
+                                .alignment = MEMORY_ALIGNMENT,
                                 .compute_units = (uint32_t)thread_pool_size(b->threads),
                                 .clock_mhz = 0,
                                 .shares_host_memory = true};
@@ -277,8 +271,22 @@ static const backend_vtable vtable = {
     .times = times,
 };
 
+static void use_portable(void) { cpu_use_at_most(CPU_PORTABLE); }
+static void use_avx2(void) { cpu_use_at_most(CPU_AVX2); }
+static void use_all(void) {}
+
+/* What the kernels of a process use, once and for all: forms of constants are packed for it. */
+static clave_status choose_level(void) {
+  static once chosen;
+  device_class given;
+  TRY(device_class_read(&given));
+  once_run(&chosen, given.portable ? use_portable : given.avx2 ? use_avx2 : use_all);
+  return NULL;
+}
+
 clave_status cpu_backend_create(int n_threads, backend **out) {
   *out = NULL;
+  TRY(choose_level());
   cpu_backend *b = calloc(1, sizeof *b);
   if (!b) return status_no_memory();
   clave_status st = thread_pool_create(n_threads, &b->threads);

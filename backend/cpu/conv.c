@@ -1,22 +1,26 @@
-/* Conv and ConvTranspose. */
+/* Conv, ConvInteger and ConvTranspose. */
 #include "ops/conv.h"
 
 #include "backend/cpu/kernels/conv.h"
+#include "backend/cpu/kernels/conv_integer.h"
 #include "cpu_ops.h"
 
 /* The weight in panels, if it is constant. */
 static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *p) {
+  const conv_dim *d = f->dims;
   if (!conv_packs(p) || !cpu_takes_form(r, f->weight)) return NULL;
+  p->is_packed = true;
   return cpu_form(r,
                   &(cpu_form_request){.kind = CPU_FORM_CONV,
                                       .x = f->weight,
-                                      .size = f->groups,
+                                      .size = {f->transposed ? -f->groups : f->groups,
+                                               d[0].tap_step, d[1].tap_step << 31 | d[2].tap_step},
                                       .k = &kernel_conv_pack,
                                       .args = p},
                   &p->packed);
 }
 
-static clave_status record_conv(cpu_recorder *r, const conv_form *f) {
+static conv_args arguments(cpu_recorder *r, const conv_form *f) {
   conv_args p = {.x = cpu_operand(r, f->x).data,
                  .weight = cpu_operand(r, f->weight).data,
                  .bias = cpu_operand(r, f->bias).data,
@@ -38,6 +42,11 @@ static clave_status record_conv(cpu_recorder *r, const conv_form *f) {
                             .phases = d->phases,
                             .tap_step = d->tap_step};
   }
+  return p;
+}
+
+static clave_status record_conv(cpu_recorder *r, const conv_form *f) {
+  conv_args p = arguments(r, f);
   TRY(pack_weight(r, f, &p));
   return cpu_launch(r, conv, &p);
 }
@@ -52,4 +61,11 @@ clave_status cpu_conv_transpose(cpu_recorder *r, const node *n) {
   conv_form f;
   describe_conv_transpose(n, &f);
   return record_conv(r, &f);
+}
+
+clave_status cpu_conv_integer(cpu_recorder *r, const node *n) {
+  conv_form f;
+  describe_conv_integer(n, &f);
+  return cpu_launch(r, conv_integer,
+                    &(conv_integer_args){arguments(r, &f), .padding_value = f.padding_value});
 }

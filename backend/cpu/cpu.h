@@ -68,11 +68,11 @@ klayout cpu_layout(const tensor *t);
  * for the device (see constant_form). size: what its bytes depend on beside x's dims, strides and
  * dtype.
  */
-typedef enum cpu_form_kind { CPU_FORM_CONV } cpu_form_kind;
+typedef enum cpu_form_kind { CPU_FORM_CONV, CPU_FORM_MATMUL } cpu_form_kind;
 typedef struct cpu_form_request {
   cpu_form_kind kind;
   const bound_tensor *x;
-  int64_t size;
+  int64_t size[3];
   const kernel_desc *k;
   const void *args;
 } cpu_form_request;
@@ -81,6 +81,8 @@ bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x); /* else it is
 clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) STATUS_CHECK;
 clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
                                const void *args) STATUS_CHECK;
+/* The steps of the node's epilogue, if it has one, behind its own commands. */
+clave_status cpu_epilogue(cpu_recorder *r, const node *n) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- the vtable's */
 

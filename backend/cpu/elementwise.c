@@ -5,6 +5,7 @@
 
 #include "backend/cpu/kernels/elementwise.h"
 #include "cpu_ops.h"
+#include "ops/epilogue.h"
 
 /* Kernel step kinds by schema step kind. */
 #define FLOAT_KIND(NAME, name, arity, result, expression) [IR_STEP_KIND_##NAME] = FLOAT_STEP_##NAME,
@@ -50,17 +51,27 @@ static clave_status launch_short(cpu_recorder *r, const elementwise_args *e) {
   return cpu_launch(r, short_elementwise, &few);
 }
 
+static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
+  elementwise_args e = {
+      .head = {.n_inputs = f->n_inputs, .n = f->n, .out = cpu_operand(r, f->out).data}};
+  for (int k = 0; k < f->n_inputs; k++) {
+    tensor t = f->shapes[1 + k];
+    tensors_collapse(&t, 1);
+    e.inputs[k] = cpu_view(r, f->inputs[k], &t);
+  }
+  for (int k = 0; k < f->n_steps; k++) add_step(&e, &f->steps[k]);
+  bool is_short = f->n_inputs <= SHORT_INPUTS && f->n_steps <= SHORT_STEPS;
+  return is_short ? launch_short(r, &e) : cpu_launch(r, elementwise, &e);
+}
+
 clave_status cpu_elementwise(cpu_recorder *r, const node *n) {
   elementwise_form f;
   describe_elementwise(n, &f);
-  elementwise_args e = {
-      .head = {.n_inputs = f.n_inputs, .n = f.n, .out = cpu_operand(r, f.out).data}};
-  for (int k = 0; k < f.n_inputs; k++) {
-    tensor t = f.shapes[1 + k];
-    tensors_collapse(&t, 1);
-    e.inputs[k] = cpu_view(r, f.inputs[k], &t);
-  }
-  for (int k = 0; k < f.n_steps; k++) add_step(&e, &f.steps[k]);
-  bool is_short = f.n_inputs <= SHORT_INPUTS && f.n_steps <= SHORT_STEPS;
-  return is_short ? launch_short(r, &e) : cpu_launch(r, elementwise, &e);
+  return launch_steps(r, &f);
+}
+
+/* In place: every element of out is read before it is written. */
+clave_status cpu_epilogue(cpu_recorder *r, const node *n) {
+  elementwise_form f;
+  return describe_epilogue(n, &f) ? launch_steps(r, &f) : NULL;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/dequantize.h"
 #include "backend/cpu/kernels/index.h"
 #include "cpu_ops.h"
 
@@ -25,7 +26,7 @@ static clave_status launch_pick(cpu_recorder *r, const pick_form *f) {
 clave_status cpu_index_select(cpu_recorder *r, const node *n) {
   pick_form f;
   describe_index_select(n, &f);
-  return launch_pick(r, &f);
+  return f.x->t.encoding.kind ? cpu_pick_rows(r, n) : launch_pick(r, &f);
 }
 
 clave_status cpu_index(cpu_recorder *r, const node *n) {

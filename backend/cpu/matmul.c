@@ -4,30 +4,46 @@
 #include "backend/cpu/kernels/matmul.h"
 #include "cpu_ops.h"
 
+/* b in panels, if it is constant. The strides tell a matrix from its transpose. */
+static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p) {
+  if (!matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
+  p->is_packed = true;
+  return cpu_form(r,
+                  &(cpu_form_request){.kind = CPU_FORM_MATMUL,
+                                      .x = f->b,
+                                      .size = {f->n, f->k, f->b_n},
+                                      .k = &kernel_matmul_pack,
+                                      .args = p},
+                  &p->panels);
+}
+
 clave_status cpu_matmul(cpu_recorder *r, const node *n) {
   matmul_form f;
   describe_matmul(n, &f);
-  return cpu_launch(r, matmul,
-                    &(matmul_args){.a = cpu_operand(r, f.a).data,
-                                   .b = cpu_operand(r, f.b).data,
-                                   .bias = cpu_operand(r, f.bias).data,
-                                   .out = cpu_operand(r, f.out).data,
-                                   .type = f.out->t.type,
-                                   .m = f.m,
-                                   .n = f.n,
-                                   .k = f.k,
-                                   .batches = f.batches,
-                                   .a_m = f.a_m,
-                                   .a_k = f.a_k,
-                                   .b_k = f.b_k,
-                                   .b_n = f.b_n,
-                                   .bias_m = f.bias_m,
-                                   .bias_n = f.bias_n,
-                                   .a_batch = cpu_layout(&f.batch_a),
-                                   .b_batch = cpu_layout(&f.batch_b),
-                                   .bias_batch = cpu_layout(&f.batch_bias),
-                                   .alpha = f.alpha,
-                                   .beta = f.beta});
+  matmul_args p = {.a = cpu_operand(r, f.a).data,
+                   .b = cpu_operand(r, f.b).data,
+                   .bias = cpu_operand(r, f.bias).data,
+                   .out = cpu_operand(r, f.out).data,
+                   .type = f.out->t.type,
+                   .b_type = f.b->t.type,
+                   .encoding = f.b->t.encoding,
+                   .m = f.m,
+                   .n = f.n,
+                   .k = f.k,
+                   .batches = f.batches,
+                   .a_m = f.a_m,
+                   .a_k = f.a_k,
+                   .b_k = f.b_k,
+                   .b_n = f.b_n,
+                   .bias_m = f.bias_m,
+                   .bias_n = f.bias_n,
+                   .a_batch = cpu_layout(&f.batch_a),
+                   .b_batch = cpu_layout(&f.batch_b),
+                   .bias_batch = cpu_layout(&f.batch_bias),
+                   .alpha = f.alpha,
+                   .beta = f.beta};
+  TRY(pack_b(r, &f, &p));
+  return cpu_launch(r, matmul, &p);
 }
 
 clave_status cpu_grouped_matmul(cpu_recorder *r, const node *n) {

@@ -143,7 +143,7 @@ clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **d
   out->forms[out->n_forms++] = (constant_form){.constant = f->x->constant,
                                                .view = f->x->t,
                                                .kind = (int)f->kind,
-                                               .size = {f->size},
+                                               .size = {f->size[0], f->size[1], f->size[2]},
                                                .bytes = fill->base.scratch_bytes,
                                                .fill = &fill->base};
   return NULL;
@@ -159,6 +159,7 @@ clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
   if (!made) return status_no_memory();
   cpu_recorder r = {.b = b, .out = made};
   clave_status st = cpu_table[op](&r, n);
+  if (!st) st = cpu_epilogue(&r, n);
   free(r.places);
   if (st) {
     cpu_recording_destroy(b, &made->base);

@@ -10,6 +10,7 @@
 #include "backend/opencl/gemm.h"
 #include "base/hash.h"
 #include "ops/custom.h"
+#include "ops/epilogue.h"
 #include "ops/upsample.h"
 
 static void destroy_device(backend *b) {
@@ -35,10 +36,11 @@ typedef struct support_check {
 } support_check;
 
 static void check_steps(support_check *c, const ir_instruction *ins) {
-  if (ins->op_type != IR_OP_ELEMENTWISE) return;
-  const ir_elementwise *op = ins->op;
-  for (uint32_t i = 0; i < op->steps.count; i++)
-    if ((dtype)op->steps.items[i].dtype == DTYPE_F64) c->needs_fp64 = true;
+  const ir_steps *steps = ins->op_type == IR_OP_ELEMENTWISE
+                              ? &((const ir_elementwise *)ins->op)->steps
+                              : epilogue_of(ins);
+  for (uint32_t i = 0; steps && i < steps->count; i++)
+    if ((dtype)steps->items[i].dtype == DTYPE_F64) c->needs_fp64 = true;
 }
 
 /* Weights of resized 8-bit images are computed in doubles and then rounded to integers. */
@@ -108,8 +110,7 @@ static const backend_vtable opencl_vtable = {
     .times = opencl_times,
 };
 
-/* The "flags" line of the first CPU: PoCL's code for one machine may be illegal on another. */
-static void append_cpu_flags(text *t) {
+void append_cpu_flags(text *t) {
   FILE *f = fopen("/proc/cpuinfo", "r");
   if (!f) return;
   char line[4096];
@@ -121,6 +122,7 @@ static void append_cpu_flags(text *t) {
   fclose(f);
 }
 
+/* With the CPU's flags: PoCL's code for one machine may be illegal on another. */
 static clave_status find_platform_key(cl_device *d) {
   const backend_info *i = &d->base.info;
   text t = {0};
@@ -165,6 +167,7 @@ static clave_status init_device(cl_device *d, const opencl_options *o) {
   d->large_grid = quirk_large_grid(d->base.info.platform);
   TRY(o && o->context ? adopt_context(d, o) : create_context(d));
   TRY(find_platform_key(d));
+  TRY(assembly_choose(d));
   if (quirk_serial_builds(d->base.info.platform) && !(o && o->builds_here))
     TRY(builders_create(&d->builders));
   if (!o) return NULL;

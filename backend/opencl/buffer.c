@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/opencl/device.h"
+#include "base/memory.h"
 
 /* A zero-size buffer is legal above, not in OpenCL. */
 static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
@@ -36,7 +37,36 @@ static clave_status create_buffer(backend *b, cl_mem_flags flags, void *host, si
   return opencl_buffer_of(d, memory, bytes, out);
 }
 
+static void CL_CALLBACK free_memory(cl_mem memory, void *host) {
+  (void)memory;
+  free(host);
+}
+
+/* In memory of our own, in large pages, which drivers of CPUs do not ask for: a stream of reads
+ * through small ones is half as fast. It goes with the last command that uses it. */
+static clave_status create_in_large_pages(backend *b, size_t bytes, buffer **out) {
+  *out = NULL;
+  void *host = memory_alloc(bytes);
+  if (!host) return status_no_memory();
+  clave_status st = create_buffer(b, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, host, bytes, out);
+  if (st) {
+    free(host);
+    return st;
+  }
+  const cl_functions *cl = ((cl_device *)b)->cl;
+  cl_int code =
+      cl->clSetMemObjectDestructorCallback(((cl_buffer *)*out)->memory, free_memory, host);
+  if (code == CL_SUCCESS) return NULL;
+  opencl_buffer_destroy(b, *out);
+  *out = NULL;
+  free(host);
+  return opencl_status(code, "clSetMemObjectDestructorCallback");
+}
+
 clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) {
+  bool is_cpu = b->info.shares_host_memory && strcmp(b->info.type, "CPU") == 0;
+  if (is_cpu && bytes >= MEMORY_LARGE && bytes <= b->info.max_alloc)
+    return create_in_large_pages(b, bytes, out);
   return create_buffer(b, CL_MEM_READ_WRITE, NULL, bytes, out);
 }
 

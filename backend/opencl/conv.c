@@ -1,12 +1,12 @@
-/* Convolution and its transpose: kernels_cl/conv.cl. Images, and of large volumes their slices, are
- * taken in tiles whose padded copies fit a cache. */
+/* Convolution, of integers too, and its transpose: kernels_cl/conv.cl. Images, and of large volumes
+ * their slices, are taken in tiles whose padded copies fit a cache. */
 #include "ops/conv.h"
 
 #include "backend/opencl/families.h"
 #include "backend/opencl/gemm.h"
 #include "opencl_ops.h"
 
-enum { TILE_BYTES = 4 << 20, WIDEN_CHUNK = 64 };
+enum { TILE_BYTES = 4 << 20, WIDEN_CHUNK = 64, EXACT_TAPS = 512 /* BLOCK */ };
 
 /* A spatial dimension and that of the planes that the kernel reads. */
 typedef struct plane_dim {
@@ -18,7 +18,8 @@ typedef struct plane_dim {
 typedef struct convolution {
   conv_form f;
   plane_dim z, y, c; /* slices, rows, columns */
-  bool from_x, widen, by_row, outputs_first;
+  bool integer, from_x, widen, by_row, outputs_first;
+  dtype compute;               /* what launch_compute makes the kernel's numbers of */
   int outputs, vectors, width; /* the kernel's tile */
 } convolution;
 
@@ -52,7 +53,7 @@ static int64_t phase_size(const plane_dim *p) { return ceil_div(p->d.out, p->d.p
  * width, whichever loses less at the ends of rows (stores like the first better). */
 static void choose_kernel_tile(const cl_recorder *s, convolution *v) {
   const device_traits *t = recorder_traits(s);
-  bool is_cpu = t->is_cpu && !dtype_is_int(v->f.x->t.type);
+  bool is_cpu = t->is_cpu && !dtype_is_int(v->compute);
   int64_t columns = phase_size(&v->c);
   bool narrow = columns <= 8, few = is_cpu && t->vector_width < 16;
   v->outputs = v->f.outputs >= 8 && !(is_cpu && (narrow || few)) ? 8 : v->f.outputs >= 4 ? 4 : 1;
@@ -71,6 +72,8 @@ static convolution plan_conv(const cl_recorder *s, const conv_form *f) {
   v.y = lay_out(&f->dims[1], f->transposed);
   v.c = lay_out(&f->dims[2], f->transposed);
   dtype t = f->x->t.type;
+  v.integer = f->out->t.type != t;
+  v.compute = v.integer && f->dims[1].kernel * f->dims[2].kernel <= EXACT_TAPS ? DTYPE_F32 : t;
   v.widen = t != DTYPE_F32 && t != DTYPE_F64 && t != DTYPE_I64;
   v.from_x = !v.widen && is_plain(&v.y, f->transposed) && is_plain(&v.c, f->transposed);
   if (v.from_x) v.y.size = v.y.d.in;
@@ -79,10 +82,11 @@ static convolution plan_conv(const cl_recorder *s, const conv_form *f) {
   return v;
 }
 
-static void begin_conv(launch *l, cl_recorder *s, const node *n, const convolution *v) {
+static void begin_conv(launch *l, cl_recorder *s, const node *n, const convolution *v, dtype x) {
   launch_begin(l, s, n);
-  launch_dtype(l, "X_TYPE", v->f.x->t.type);
-  launch_compute(l, v->f.x->t.type);
+  launch_dtype(l, "X_TYPE", x);
+  launch_compute(l, v->compute);
+  launch_define(l, "INTEGER", v->integer);
 }
 
 /* The number of phases of the planes. */
@@ -108,7 +112,7 @@ static clave_status pad_planes(cl_recorder *s, const node *n, const convolution 
   bound_tensor x = take_images(v->f.x, p->image, p->images);
   int64_t items = v->c.size > 0 ? p->images * p->slices * slice_size(v) / v->c.size : 0;
   launch l;
-  begin_conv(&l, s, n, v);
+  begin_conv(&l, s, n, v, v->f.x->t.type);
   if (items * v->c.size > INT32_MAX / 2) launch_wide(&l);
   launch_args(&l, &(conv_pad_planes_args){.x = buffer_arg(&x),
                                           .planes = scratch_arg(0),
@@ -123,14 +127,15 @@ static clave_status pad_planes(cl_recorder *s, const node *n, const convolution 
                                           .pad_y = v->f.transposed ? v->y.lead : v->y.d.padding,
                                           .pad_x = v->f.transposed ? v->c.lead : v->c.d.padding,
                                           .plane_rows = v->y.size,
-                                          .plane_columns = v->c.size});
+                                          .plane_columns = v->c.size,
+                                          .padding = v->f.padding_value});
   return launch_loops(&l, items, 1, v->c.size);
 }
 
 static clave_status widen(cl_recorder *s, const node *n, const convolution *v, int64_t offset) {
   int64_t items = tensor_numel(&v->f.weight->t);
   launch l;
-  begin_conv(&l, s, n, v);
+  begin_conv(&l, s, n, v, v->f.weight->t.type);
   launch_args(&l,
               &(conv_widen_args){
                   .weight = buffer_arg(v->f.weight), .out = scratch_arg(offset), .items = items});
@@ -142,8 +147,8 @@ static int64_t skip_of(const convolution *v, const conv_dim *d) {
   return (v->f.transposed ? -1 : 1) * d->tap_step * d->dilation / d->stride;
 }
 
-/* Kernel sizes and depth; how planes are walked from tap to tap, the strides, and what transposed
- * convolutions gather by. */
+/* Kernel sizes and depth; how planes are walked from tap to tap, the strides, what transposed
+ * convolutions gather by, and what is around x. */
 static taps_params taps_of(const convolution *v) {
   const conv_dim *z = &v->z.d, *y = &v->y.d, *x = &v->c.d;
   return (taps_params){.kernel_z = z->kernel,
@@ -165,7 +170,8 @@ static taps_params taps_of(const convolution *v) {
                        .step_y = y->tap_step,
                        .step_x = x->tap_step,
                        .lead_y = v->y.lead,
-                       .lead_x = v->c.lead};
+                       .lead_x = v->c.lead,
+                       .padding = v->f.padding_value};
 }
 
 static void define_class(launch *l, const convolution *v) {
@@ -198,7 +204,7 @@ static clave_status multiply(cl_recorder *s, const node *n, const convolution *v
                out = take_images(v->f.out, p->image, p->images);
   int64_t items = count_items(v, p);
   launch l;
-  begin_conv(&l, s, n, v);
+  begin_conv(&l, s, n, v, v->f.x->t.type);
   define_class(&l, v);
   if (p->images * p->slices * slice_size(v) > INT32_MAX / 2) launch_wide(&l);
   launch_args(&l, &(conv_direct_args){.x = v->from_x ? buffer_arg(&x) : scratch_arg(0),
@@ -220,6 +226,7 @@ static clave_status multiply(cl_recorder *s, const node *n, const convolution *v
                                       .plane_rows = v->y.size,
                                       .plane_columns = v->c.size,
                                       .taps = taps_of(v)});
+  if (p->images == v->f.images && p->out_slices == v->z.d.out) launch_epilogue(&l);
   int64_t taps = v->z.d.kernel * v->y.d.kernel * v->c.d.kernel;
   return launch_loops(&l, items, 1, v->f.channels * taps * v->outputs * v->vectors);
 }
@@ -336,7 +343,7 @@ static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) 
   if (tensor_numel(&f->out->t) == 0) return NULL;
   const convolution planned = plan_conv(s, f), *v = &planned;
   if (is_pointwise(s, v)) return run_pointwise(s, n, v);
-  bool wide = v->f.x->t.type == DTYPE_F64 || dtype_is_int(v->f.x->t.type);
+  bool wide = v->compute == DTYPE_F64 || dtype_is_int(v->compute);
   int64_t item = wide ? 8 : 4;
   tile p = first_tile(v, item);
   int64_t planes = v->from_x ? 0 : p.images * most_slices(v, p) * slice_size(v),
@@ -356,5 +363,11 @@ clave_status opencl_conv(cl_recorder *s, const node *n) {
 clave_status opencl_conv_transpose(cl_recorder *s, const node *n) {
   conv_form f;
   describe_conv_transpose(n, &f);
+  return run_conv(s, n, &f);
+}
+
+clave_status opencl_conv_integer(cl_recorder *s, const node *n) {
+  conv_form f;
+  describe_conv_integer(n, &f);
   return run_conv(s, n, &f);
 }

@@ -8,12 +8,13 @@
 #include "opencl_ops.h"
 
 /* Pointers to a tensor's elements as they are stored. */
-#define POINTERS(to)                                                                        \
-  {                                                                                         \
-    [DTYPE_F32] = to " float *", [DTYPE_F16] = to " half *", [DTYPE_BF16] = to " ushort *", \
-    [DTYPE_F64] = to " double *", [DTYPE_I8] = to " char *", [DTYPE_U8] = to " uchar *",    \
-    [DTYPE_I16] = to " short *", [DTYPE_I32] = to " int *", [DTYPE_I64] = to " long *",     \
-    [DTYPE_BOOL] = to " uchar *",                                                           \
+#define POINTERS(to)                                                                               \
+  {                                                                                                \
+    [DTYPE_F32] = to " float *", [DTYPE_F16] = to " half *", [DTYPE_BF16] = to " ushort *",        \
+    [DTYPE_F64] = to " double *", [DTYPE_I8] = to " char *", [DTYPE_U8] = to " uchar *",           \
+    [DTYPE_I16] = to " short *", [DTYPE_I32] = to " int *", [DTYPE_I64] = to " long *",            \
+    [DTYPE_BOOL] = to " uchar *", [DTYPE_U16] = to " ushort *", [DTYPE_U32] = to " uint *",        \
+    [DTYPE_U64] = to " ulong *", [DTYPE_F8_E4M3] = to " uchar *", [DTYPE_F8_E5M2] = to " uchar *", \
   }
 static const char *const read_types[DTYPE_COUNT] = POINTERS("__global const");
 static const char *const written_types[DTYPE_COUNT] = POINTERS("__global");

@@ -11,7 +11,8 @@
 #define CL_FUNCTIONS(X)                                                                           \
   X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo)                   \
   X(clCreateContext) X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue)         \
-  X(clCreateBuffer) X(clReleaseMemObject) X(clCreateProgramWithSource)                            \
+  X(clCreateBuffer) X(clReleaseMemObject) X(clSetMemObjectDestructorCallback)                      \
+  X(clCreateProgramWithSource)                                                                    \
   X(clCreateProgramWithBinary) X(clBuildProgram) X(clGetProgramBuildInfo) X(clGetProgramInfo)     \
   X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                      \
   X(clEnqueueNDRangeKernel) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer)                        \
@@ -63,6 +64,19 @@ typedef struct device_list {
 /* Made once per process. */
 clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 
+/* Whether `word` is among words, which spaces separate. */
+bool has_word(const char *words, const char *word);
+
+/* ---------------------------------------------------------------- backend.c */
+
+/* The "flags" line of the first CPU, "flags : ... fpu vme ...\n"; nothing where there is none. */
+void append_cpu_flags(text *t);
+
+/* ---------------------------------------------------------------- assembly.c */
+
+/* Which instructions kernels may hold, by CLAVE_ASM. */
+clave_status assembly_choose(cl_device *d) STATUS_CHECK;
+
 /* ---------------------------------------------------------------- quirks.c */
 
 /* Why a device must not be used, or NULL. */
@@ -83,6 +97,8 @@ size_t quirk_large_grid(const char *platform);
  * that does. */
 const char *quirk_files(const char *platform);
 const char *quirk_files_variable(void);
+/* Whether a device is this machine's CPU and its kernels may hold inline assembly. */
+bool quirk_assembly(const char *platform, const char *device);
 /* The guard of the header that kernels_cl/builtins.h replaces, or NULL. */
 const char *quirk_header(const char *platform);
 
@@ -143,6 +159,9 @@ struct cl_device {
   void *blas;            /* gemm_clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
   bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
+  bool may_use[2];       /* instructions of assembly.c's table: CLAVE_ASM, the CPU's flags */
+  bool knows_dots;       /* `dots` was found out. Both under `lock` */
+  dots_kind dots;
 };
 
 /* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a
@@ -262,11 +281,16 @@ struct cl_recording {
   size_t capacity;
 };
 
+typedef struct epilogue_part epilogue_part; /* epilogue.c */
 struct cl_recorder {
   cl_device *device;
   bool fast; /* kernels may round less exactly */
   cl_recording *out;
+  epilogue_part *epilogue; /* borrowed: of the node, until a launch has it; NULL */
 };
+/* The op's launches, and its epilogue: in place, if none of them has it. */
+clave_status record_with_epilogue(cl_recorder *s, const node *n) STATUS_CHECK;
+clave_status launch_epilogue_alone(cl_recorder *s, const node *n) STATUS_CHECK;
 
 /* Takes `blas` and `instead` over; copies values. */
 clave_status recorder_add(cl_recorder *s, const recorded_launch *l,

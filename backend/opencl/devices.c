@@ -5,6 +5,7 @@
 
 #include "backend/opencl/device.h"
 #include "backend/opencl/driver_folder.h"
+#include "base/device_class.h"
 
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
 
@@ -42,7 +43,7 @@ static uint64_t device_ulong(const cl_functions *cl, cl_device_id id, cl_device_
   return device_number(cl, id, what, sizeof(cl_ulong));
 }
 
-static bool has_word(const char *words, const char *word) {
+bool has_word(const char *words, const char *word) {
   size_t n = strlen(word);
   for (const char *at = strstr(words, word); at; at = strstr(at + 1, word))
     if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0)) return true;
@@ -65,26 +66,26 @@ static bool version_ok(const char *version) {
   return major > 1 || (major == 1 && minor >= 2);
 }
 
-/* Why the device cannot serve, or NULL. Its strings are in `e`. */
-static const char *find_refusal(const cl_functions *cl, const device_entry *e) {
-  const char *quirk = quirk_refusal(e->info.platform, e->info.name);
-  if (quirk) return quirk;
-  if (!device_uint(cl, e->id, CL_DEVICE_AVAILABLE)) return "it is not available";
-  if (!device_uint(cl, e->id, CL_DEVICE_COMPILER_AVAILABLE)) return "it has no compiler";
+/* *reason: why the device cannot serve, or NULL. Its strings are in `e`. */
+static clave_status find_refusal(const cl_functions *cl, const device_entry *e,
+                                 const char **reason) {
+  *reason = quirk_refusal(e->info.platform, e->info.name);
+  if (!*reason && !device_uint(cl, e->id, CL_DEVICE_AVAILABLE)) *reason = "it is not available";
+  if (!*reason && !device_uint(cl, e->id, CL_DEVICE_COMPILER_AVAILABLE))
+    *reason = "it has no compiler";
+  if (*reason) return NULL;
   char *version = device_text(cl, e->id, CL_DEVICE_VERSION),
        *profile = device_text(cl, e->id, CL_DEVICE_PROFILE);
-  const char *reason = NULL;
-  if (!version || !profile)
-    reason = "out of memory";
-  else if (!version_ok(version))
-    reason = "it is older than OpenCL 1.2";
-  else if (strcmp(profile, "FULL_PROFILE") != 0)
-    reason = "it has the embedded profile only";
-  else if (!device_uint(cl, e->id, CL_DEVICE_ENDIAN_LITTLE))
-    reason = "it is big-endian";
+  clave_status st = version && profile ? NULL : status_no_memory();
+  if (!st && !version_ok(version))
+    *reason = "it is older than OpenCL 1.2";
+  else if (!st && strcmp(profile, "FULL_PROFILE") != 0)
+    *reason = "it has the embedded profile only";
+  else if (!st && !device_uint(cl, e->id, CL_DEVICE_ENDIAN_LITTLE))
+    *reason = "it is big-endian";
   free(version);
   free(profile);
-  return reason;
+  return st;
 }
 
 static clave_status join_texts(const char *a, const char *b, char **out) {
@@ -119,22 +120,6 @@ static clave_status describe_platform(const cl_functions *cl, device_entry *e) {
   return st;
 }
 
-static clave_status add_class(const char *word, size_t n, device_traits *t) {
-  if (n == 3 && !memcmp(word, "cpu", n)) {
-    t->is_cpu = true;
-    t->is_gpu = false;
-  } else if (n == 3 && !memcmp(word, "gpu", n)) {
-    t->is_cpu = false;
-    t->is_gpu = true;
-  } else if (n == 4 && !memcmp(word, "wide", n)) {
-    t->always_wide = true;
-  } else {
-    return INVALID("CLAVE_DEVICE_CLASS holds '%.*s', not cpu, gpu or wide", (int)(n < 32 ? n : 32),
-                   word);
-  }
-  return NULL;
-}
-
 /* The largest work-group of any shape that we ask for: one or two dimensions. */
 static size_t largest_group(const cl_functions *cl, cl_device_id id) {
   enum { MAX_DIMS = 16 };
@@ -148,20 +133,21 @@ static size_t largest_group(const cl_functions *cl, cl_device_id id) {
   return most;
 }
 
-/* What kernels choose by: by the device's type, or by CLAVE_DEVICE_CLASS, a list of cpu or gpu (the
- * kernels of that class) and wide (64-bit indices everywhere). A device of several types counts as
- * a GPU: its kernels are right everywhere, but where work-groups are smaller than they need. */
+/* What kernels choose by: by the device's type, or by CLAVE_DEVICE_CLASS. A device of several types
+ * counts as a GPU: its kernels are right everywhere, but where work-groups are smaller than they
+ * need. */
 static clave_status describe_class(cl_device_type type, device_entry *e) {
   device_traits *t = &e->traits;
   t->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
   t->is_cpu =
       !t->is_gpu && (type & CL_DEVICE_TYPE_CPU) && !quirk_lanes(e->info.platform, e->info.name);
-  const char *words = getenv("CLAVE_DEVICE_CLASS");
-  for (const char *at = words ? words : ""; *at;) {
-    size_t n = strcspn(at, ",");
-    TRY(add_class(at, n, t));
-    at += n + (at[n] == ',');
+  device_class given;
+  TRY(device_class_read(&given));
+  if (given.cpu || given.gpu) {
+    t->is_cpu = given.cpu;
+    t->is_gpu = given.gpu;
   }
+  t->always_wide = given.wide;
   if (t->max_local < LOCAL_SIZE) {
     t->is_cpu = true;
     t->is_gpu = false;
@@ -229,8 +215,9 @@ static void free_list(device_list *l) {
 static clave_status add_device(const cl_functions *cl, device_list *l, cl_platform_id platform,
                                cl_device_id id, text *left_out) {
   device_entry e = {.platform = platform, .id = id};
+  const char *refusal = NULL;
   clave_status st = describe_device(cl, &e);
-  const char *refusal = st ? NULL : find_refusal(cl, &e);
+  if (!st) st = find_refusal(cl, &e, &refusal);
   device_entry *grown = NULL;
   if (!st && !refusal) {
     grown = realloc(l->entries, sizeof *grown * (size_t)(l->count + 1));

@@ -1,15 +1,22 @@
 /* The arguments that GEMM implementations share, and the one for any operands. matmul.c chooses. */
 #include "backend/opencl/gemm.h"
 
-void gemm_begin(launch *l, const gemm *g) {
+void gemm_begin_a(launch *l, const gemm *g) {
   launch_begin(l, g->s, g->node);
   launch_dtype(l, "A_TYPE", g->f.a->t.type);
-  launch_dtype(l, "B_TYPE", g->f.b->t.type);
   launch_dtype(l, "OUT_TYPE", g->f.out->t.type);
   launch_dtype(l, "BIAS_TYPE", g->f.bias ? g->f.bias->t.type : g->f.out->t.type);
   launch_define(l, "HAS_BIAS", g->f.bias != NULL);
   launch_define(l, "GROUPED", g->grouped);
   launch_compute(l, g->f.out->t.type);
+}
+
+void gemm_begin(launch *l, const gemm *g) {
+  gemm_begin_a(l, g);
+  if (gemm_is_encoded(g))
+    launch_encoding(l, &g->f.b->t.encoding);
+  else
+    launch_dtype(l, "B_TYPE", g->f.b->t.type);
 }
 
 gemm_params gemm_operands(const gemm *g) {
@@ -45,6 +52,7 @@ clave_status gemm_tile(const gemm *g) {
   launch l;
   gemm_begin(&l, g);
   launch_args(&l, &(matmul_args){.gemm = gemm_operands(g)});
+  launch_epilogue(&l);
   size_t global[3] = {(size_t)((g->f.n + BLOCK - 1) / BLOCK),
                       (size_t)((g->f.m + BLOCK - 1) / BLOCK), (size_t)g->f.batches};
   size_t side = recorder_traits(g->s)->is_cpu ? 1 : SIDE, local[3] = {side, side, 1};

@@ -14,6 +14,8 @@ typedef struct gemm {
 typedef enum gemm_kind {
   GEMM_TILE,    /* matmul.cl: any dtype, any strides */
   GEMM_PACKED,  /* gemm.cl: float, CPU */
+  GEMM_PANELS,  /* gemm_panels.cl: float, CPU, few rows of a and a constant b */
+  GEMM_ENCODED, /* gemv_encoded.cl: an encoded b */
   GEMM_ROWS,    /* gemv.cl, few rows of a; b by rows of k (a transposed weight) */
   GEMM_COLUMNS, /* gemv.cl, few rows of a; b by rows of n */
   GEMM_CLBLAST
@@ -22,8 +24,9 @@ typedef enum gemm_kind {
 /* By the implementation that suits it best. */
 clave_status gemm_record(const gemm *g) STATUS_CHECK;
 
-/* Macros that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS. */
+/* Macros that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS, and how b is encoded. */
 void gemm_begin(launch *l, const gemm *g);
+void gemm_begin_a(launch *l, const gemm *g); /* all but what is b's */
 /* The arguments of matmul, gemv_rows and gemv_columns. */
 gemm_params gemm_operands(const gemm *g);
 
@@ -31,6 +34,16 @@ clave_status gemm_tile(const gemm *g) STATUS_CHECK;
 int64_t gemm_tile_rows(const gemm *g);  /* of a group of work-items */
 bool gemm_packed_usable(const gemm *g); /* a CPU with enough local memory */
 clave_status gemm_packed(const gemm *g) STATUS_CHECK;
+/* gemm_panels.c: a constant b, in panels. */
+bool gemm_panels_usable(const gemm *g);
+bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels */
+clave_status gemm_panels(const gemm *g) STATUS_CHECK;
+clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) STATUS_CHECK;
+
+/* gemm_encoded.c */
+bool gemm_is_encoded(const gemm *g);
+clave_status gemm_encoded(const gemm *g) STATUS_CHECK;
+
 clave_status gemm_rows(const gemm *g) STATUS_CHECK;
 clave_status gemm_columns(const gemm *g) STATUS_CHECK;
 

@@ -218,6 +218,7 @@ static clave_status record_instead(const gemm *g, cl_recording **out) {
   cl_recorder own = *g->s;
   gemm same = *g;
   own.out = r;
+  own.epilogue = NULL; /* of both, behind them */
   same.s = &own;
   clave_status st = gemm_tile(&same);
   if (st) {

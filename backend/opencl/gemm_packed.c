@@ -1,14 +1,24 @@
 /* The CPU's GEMM: packs a once, then one launch over strips of columns and chunks of rows. */
-#include "backend/opencl/gemm.h"
+#include "backend/opencl/encoded.h"
+#include "backend/opencl/families.h"
+#include "backend/opencl/gemm_codes.h"
 
 /* As in kernels_cl/gemm.cl. */
 enum { DEPTH = 256 };
 /* Columns of out per work-item: a block of b (128 KB) and of a stay in the second-level cache. */
 enum { MAX_STRIP = 128 };
 
+/* Where b is. */
+typedef struct b_place {
+  arg_buffer buffer;
+  bool packed; /* in panels of gemm_panels.c */
+  bool coded;  /* in panels of gemm_codes.c */
+  code_panels layout;
+  int codes; /* the form's number */
+} b_place;
+
 static int panel_rows(const gemm *g) { return recorder_traits(g->s)->vector_width == 8 ? 6 : 8; }
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t count_panels(const gemm *g) { return divide_up(g->f.m, panel_rows(g)); }
+static int64_t count_panels(const gemm *g) { return ceil_div(g->f.m, panel_rows(g)); }
 /* What fits in local memory, whole panels; 0: not even one. */
 static int64_t strip_of(const gemm *g) {
   const device_traits *t = recorder_traits(g->s);
@@ -25,11 +35,9 @@ static int b_order(const gemm *g) {
   return g->f.b_n == 1 || g->f.n == 1 ? 0 : g->f.b_k == 1 ? 1 : 2;
 }
 
-static void begin(launch *l, const gemm *g) {
-  gemm_begin(l, g);
+static void define_shape(launch *l, const gemm *g) {
   launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
   launch_define(l, "A_ORDER", g->f.a_k == 1);
-  launch_define(l, "B_ORDER", b_order(g));
 }
 
 /* Whether all batches have the same a: a weight. */
@@ -42,7 +50,8 @@ static int64_t count_matrices(const gemm *g) { return has_one_a(g) ? 1 : g->f.ba
 
 static clave_status pack_a(const gemm *g, arg_buffer packed) {
   launch l;
-  begin(&l, g);
+  gemm_begin_a(&l, g);
+  define_shape(&l, g);
   launch_args(&l, &(gemm_pack_args){.a = buffer_arg(g->f.a),
                                     .a_batch = strides_arg(&g->f.batch_a),
                                     .batch_dims = dims_arg(&g->f.batch_a),
@@ -51,50 +60,78 @@ static clave_status pack_a(const gemm *g, arg_buffer packed) {
                                     .packed = packed,
                                     .m_size = g->f.m,
                                     .k_size = g->f.k});
-  size_t global[3] = {(size_t)count_panels(g), (size_t)divide_up(g->f.k, DEPTH),
+  size_t global[3] = {(size_t)count_panels(g), (size_t)ceil_div(g->f.k, DEPTH),
                       (size_t)count_matrices(g)},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
 }
 
-/* Panels of rows per work-item: all of them, so that b is packed once, unless that leaves cores
- * idle. Below MIN_PANELS packing b again costs more than another core brings. */
-static int64_t share_panels(const gemm *g, int64_t panels) {
+/* Panels of rows per work-item: all of them where it packs b, which is then packed once, unless
+ * that leaves cores idle; below MIN_PANELS packing b again costs more than another core brings.
+ * Where b is packed, small shares even out what cores get. */
+static int64_t share_panels(const gemm *g, int64_t panels, bool b_is_packed) {
   enum { MIN_PANELS = 4 };
-  int64_t strips = divide_up(g->f.n, strip_of(g)) * g->f.batches,
-          wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units;
-  int64_t chunks = strips >= wanted ? 1 : divide_up(wanted, strips);
+  int64_t strips = ceil_div(g->f.n, strip_of(g)) * g->f.batches,
+          wanted = (b_is_packed ? 16 : 4) * (int64_t)recorder_traits(g->s)->compute_units;
+  int64_t chunks = strips >= wanted ? 1 : ceil_div(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
-  return chunks > 1 ? divide_up(panels, chunks) : panels;
+  return chunks > 1 ? ceil_div(panels, chunks) : panels;
 }
 
-static clave_status multiply(const gemm *g, arg_buffer a, int64_t a_stride) {
-  int64_t panels = count_panels(g), each = share_panels(g, panels), strip = strip_of(g);
+static panels_params all_panels(const gemm *g, arg_buffer a, int64_t a_stride, int64_t each) {
+  return (panels_params){
+      .a = a,
+      .a_stride = a_stride,
+      .bias = optional_arg(g->f.bias),
+      .bias_batch = strides_arg(&g->f.batch_bias),
+      .bias_m = g->f.bias_m,
+      .bias_n = g->f.bias_n,
+      .out = buffer_arg(g->f.out),
+      .sums = g->f.out->t.type == DTYPE_F32 ? buffer_arg(g->f.out) : scratch_arg(0),
+      .batch_dims = dims_arg(&g->f.batch_a),
+      .m_size = g->f.m,
+      .n_size = g->f.n,
+      .k_size = g->f.k,
+      .panels_each = each,
+      .strip = strip_of(g),
+      .alpha = g->f.alpha,
+      .beta = g->f.beta};
+}
+
+/* The kernel for where b is, and its arguments. */
+static void choose_kernel(launch *l, const gemm *g, const panels_params *panels, const b_place *b) {
+  arg_local packed = local_arg(sizeof(float) * DEPTH * (size_t)strip_of(g));
+  if (b->coded) {
+    gemm_codes_define(l, &b->layout);
+    launch_args(l, &(gemm_codes_args){.panels = *panels,
+                                      .codes = gemm_codes_operand(&b->layout, b->codes),
+                                      .packed = packed});
+  } else if (gemm_is_encoded(g)) {
+    launch_encoding(l, &g->f.b->t.encoding);
+    launch_args(l, &(gemm_encoded_args){
+                       .panels = *panels, .encoded = encoded_operand(g->f.b), .packed = packed});
+  } else {
+    launch_dtype(l, "B_TYPE", g->f.b->t.type);
+    launch_define(l, "B_ORDER", b_order(g));
+    launch_define(l, "B_PACKED", b->packed);
+    launch_args(l, &(gemm_args){.panels = *panels,
+                                .b = b->buffer,
+                                .b_batch = strides_arg(&g->f.batch_b),
+                                .b_k = g->f.b_k,
+                                .b_n = g->f.b_n,
+                                .packed = packed});
+  }
+}
+
+static clave_status multiply(const gemm *g, arg_buffer a, int64_t a_stride, const b_place *b) {
+  int64_t panels = count_panels(g), each = share_panels(g, panels, b->packed);
+  const panels_params all = all_panels(g, a, a_stride, each);
   launch l;
-  begin(&l, g);
-  bool sums_in_out = g->f.out->t.type == DTYPE_F32;
-  launch_args(&l, &(gemm_args){.a = a,
-                               .a_stride = a_stride,
-                               .b = buffer_arg(g->f.b),
-                               .b_batch = strides_arg(&g->f.batch_b),
-                               .b_k = g->f.b_k,
-                               .b_n = g->f.b_n,
-                               .bias = optional_arg(g->f.bias),
-                               .bias_batch = strides_arg(&g->f.batch_bias),
-                               .bias_m = g->f.bias_m,
-                               .bias_n = g->f.bias_n,
-                               .out = buffer_arg(g->f.out),
-                               .sums = sums_in_out ? buffer_arg(g->f.out) : scratch_arg(0),
-                               .batch_dims = dims_arg(&g->f.batch_a),
-                               .m_size = g->f.m,
-                               .n_size = g->f.n,
-                               .k_size = g->f.k,
-                               .panels_each = each,
-                               .strip = strip,
-                               .alpha = g->f.alpha,
-                               .beta = g->f.beta,
-                               .packed = local_arg(sizeof(float) * DEPTH * (size_t)strip)});
-  size_t global[3] = {(size_t)divide_up(g->f.n, strip), (size_t)divide_up(panels, each),
+  gemm_begin_a(&l, g);
+  define_shape(&l, g);
+  choose_kernel(&l, g, &all, b);
+  launch_epilogue(&l);
+  size_t global[3] = {(size_t)ceil_div(g->f.n, strip_of(g)), (size_t)ceil_div(panels, each),
                       (size_t)g->f.batches},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
@@ -129,6 +166,10 @@ clave_status gemm_packed(const gemm *g) {
   bool waits = g->f.out->t.type != DTYPE_F32 && g->f.k > DEPTH;
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   arg_buffer a;
+  b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};
+  b.coded = gemm_codes_of(g, &b.layout);
   TRY(provide_a(g, matrices * matrix, sums, &a));
-  return multiply(g, a, matrices > 1 ? matrix : 0);
+  if (b.packed) TRY(gemm_b_panels(g, &b.buffer));
+  if (b.coded) TRY(gemm_codes_form(g, &b.layout, &b.codes));
+  return multiply(g, a, matrices > 1 ? matrix : 0, &b);
 }

@@ -30,6 +30,7 @@ static clave_status run(const gemm *g, bool by_rows, int64_t each, size_t floats
   else
     launch_args(&l,
                 &(gemv_columns_args){.gemm = gemm_operands(g), .each = each, .scratch = scratch});
+  launch_epilogue(&l);
   size_t items = is_cpu ? (size_t)((g->f.n + each - 1) / each) : (size_t)groups * LANES;
   size_t global[2] = {items, (size_t)g->f.batches}, local[2] = {is_cpu ? 1 : LANES, 1};
   return launch_run(&l, 2, global, local);

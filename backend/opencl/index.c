@@ -1,6 +1,7 @@
 /* Reading by index tensors: index_select, gather, index, ravel_index; kernels_cl/index.cl. */
 #include "ops/index.h"
 
+#include "backend/opencl/encoded.h"
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
@@ -70,7 +71,7 @@ static clave_status launch_pick(cl_recorder *s, const node *n, const pick_form *
 clave_status opencl_index_select(cl_recorder *s, const node *n) {
   pick_form f;
   describe_index_select(n, &f);
-  return launch_pick(s, n, &f);
+  return f.x->t.encoding.kind ? opencl_pick_rows(s, n) : launch_pick(s, n, &f);
 }
 
 clave_status opencl_index(cl_recorder *s, const node *n) {

@@ -38,6 +38,17 @@ void launch_compute(launch *l, dtype t) {
   dtype compute = t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64;
   add_macro(l, compute_name, DEFINE_DTYPE, (int)compute);
 }
+void launch_encoding(launch *l, const encoding *e) {
+  if (e->kind == ENCODING_BLOCKS) {
+    add_macro(l, "ENCODING", DEFINE_BLOCKS, e->format);
+    return;
+  }
+  add_macro(l, "CODE", DEFINE_CODE, e->code);
+  add_macro(l, "BITS", DEFINE_INT, e->bits);
+  add_macro(l, "SCALE_TYPE", DEFINE_DTYPE, e->scale);
+  add_macro(l, "HAS_ZEROS", DEFINE_INT, e->has_zeros);
+}
+
 void launch_generated(launch *l, const char *name, launch_generator generate, const void *ctx) {
   l->stem = l->kernel = name;
   l->generate = generate;

@@ -29,6 +29,9 @@ static gemm_kind choose_for_few(const gemm *g) {
 
 /* The one choice, from dtype, sizes, strides and the kind of device. */
 static gemm_kind choose(const gemm *g) {
+  if (gemm_is_encoded(g)) return GEMM_ENCODED;
+  if (is_small_float(g->f.out->t.type) && gemm_panels_usable(g) && gemm_panels_few(g))
+    return GEMM_PANELS;
   gemm_kind few = choose_for_few(g);
   if (g->f.m <= FEW_ROWS && few != GEMM_TILE) return few;
   if (g->grouped || !is_small_float(g->f.out->t.type) || g->f.k == 0) return GEMM_TILE;
@@ -37,11 +40,10 @@ static gemm_kind choose(const gemm *g) {
 }
 
 clave_status gemm_record(const gemm *g) {
-  static clave_status (*const implementations[])(const gemm *) = {[GEMM_TILE] = gemm_tile,
-                                                                  [GEMM_PACKED] = gemm_packed,
-                                                                  [GEMM_ROWS] = gemm_rows,
-                                                                  [GEMM_COLUMNS] = gemm_columns,
-                                                                  [GEMM_CLBLAST] = gemm_clblast};
+  static clave_status (*const implementations[])(const gemm *) = {
+      [GEMM_TILE] = gemm_tile,       [GEMM_PACKED] = gemm_packed, [GEMM_PANELS] = gemm_panels,
+      [GEMM_ENCODED] = gemm_encoded, [GEMM_ROWS] = gemm_rows,     [GEMM_COLUMNS] = gemm_columns,
+      [GEMM_CLBLAST] = gemm_clblast};
   return implementations[choose(g)](g);
 }
 

@@ -39,6 +39,7 @@ static clave_status norm_rows(cl_recorder *s, const node *n, const norm_form *f,
   launch l;
   begin_norm(&l, s, n, f, rms);
   launch_args(&l, &(norm_rows_args){.norm = arguments_of(f), .n = f->row});
+  launch_epilogue(&l);
   return run_norm(&l, f, 4 * f->row);
 }
 
@@ -63,6 +64,7 @@ clave_status opencl_group_norm(cl_recorder *s, const node *n) {
                                       .groups = f.groups,
                                       .channels = f.channels / f.groups,
                                       .spatial = f.plane});
+  launch_epilogue(&l);
   return run_norm(&l, &f, 4 * f.row);
 }
 
@@ -76,5 +78,6 @@ clave_status opencl_batch_norm(cl_recorder *s, const node *n) {
                                      .var = buffer_arg(f.var),
                                      .channels = f.channels,
                                      .spatial = f.plane});
+  launch_epilogue(&l);
   return run_norm(&l, &f, f.row);
 }

@@ -62,6 +62,12 @@ typedef struct device_traits {
   uint64_t max_alloc;
 } device_traits;
 const device_traits *recorder_traits(const cl_recorder *s);
+bool recorder_is_fast(const cl_recorder *s); /* kernels may be less exact: CLAVE_PRECISION */
+/* The launches of a Matmul round its a to 8 bits (base/rounded.h). */
+void recorder_rounds(cl_recorder *s);
+/* How kernels add products of bytes here: by an instruction, or the portable way. */
+typedef enum dots_kind { DOTS_PORTABLE, DOTS_AVX512_VNNI, DOTS_AVX_VNNI } dots_kind;
+clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
 const char *recorder_type(const cl_recorder *s); /* of the device: "CPU", "GPU", ... */
 
 /* The local size of launch_items, and the largest one to ask for elsewhere. A device with smaller
@@ -77,7 +83,7 @@ clave_status recorder_scratch(cl_recorder *s, size_t bytes) STATUS_CHECK;
  * be x and follow from x, kind and size alone. *number is what form_arg takes; the recording's
  * caller shares equal forms. False where x is no constant, or the op has enough forms: then nothing
  * was recorded. */
-typedef enum form_kind { FORM_GEMM_A } form_kind;
+typedef enum form_kind { FORM_GEMM_A, FORM_GEMM_B, FORM_GEMM_CODES } form_kind;
 typedef struct form_request {
   const bound_tensor *x;
   form_kind kind;
@@ -93,7 +99,7 @@ clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) S
 
 enum { MAX_LAUNCH_DEFINES = 24 };
 
-typedef enum define_kind { DEFINE_INT, DEFINE_DTYPE } define_kind;
+typedef enum define_kind { DEFINE_INT, DEFINE_DTYPE, DEFINE_BLOCKS, DEFINE_CODE } define_kind;
 typedef struct launch_macro {
   const char *name; /* a string literal: compared by address */
   int32_t kind, value;
@@ -126,11 +132,17 @@ void launch_compute(launch *l,
                     dtype t); /* -D COMPUTE: F32 for F32 F16 BF16, F64, I64 for integers and BOOL */
 void launch_define(launch *l, const char *name,
                    int value); /* -D name=value: flags and small enums, never shapes */
-void launch_wide(launch *l);   /* index_t must be 64 bits (buffer_arg sees to it for its tensors) */
+/* ENCODING and what of it decides how an encoded constant is decoded: encoded.h of kernels_cl. */
+void launch_encoding(launch *l, const encoding *e);
+void launch_wide(launch *l); /* index_t must be 64 bits (buffer_arg sees to it for its tensors) */
 
 /* The kernel and its arguments: a pointer to one of the structs of kernel_args.h. */
 #define launch_args(l, ...) launch_take(l, &kernel_signatures[KERNEL_OF(__VA_ARGS__)], __VA_ARGS__)
 void launch_take(launch *l, const kernel_signature *g, const void *args);
+
+/* After launch_args of the launch that stores all of the node's result, by a kernel that says
+ * EPILOGUE behind its stores (common.h): it runs the node's epilogue, if there is one. */
+void launch_epilogue(launch *l);
 
 /* Of all custom ops. */
 extern const char custom_kernel_name[];

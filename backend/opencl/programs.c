@@ -65,6 +65,14 @@ static void program_destroy(cl_device *d, kernel_program *p) {
   free(p);
 }
 
+/* What a macro that is no number stands for; NULL: a number. */
+static const char *macro_name(const launch_macro *m) {
+  static const char *const codes[CODE_COUNT] = {"INT", "E4M3", "E5M2"};
+  if (m->kind == DEFINE_DTYPE) return dtype_name((dtype)m->value);
+  if (m->kind == DEFINE_BLOCKS) return block_format_at(m->value)->name;
+  return m->kind == DEFINE_CODE ? codes[m->value] : NULL;
+}
+
 static clave_status write_options(const cl_device *d, const launch *l, text *out) {
   const char *precision =
       d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
@@ -73,8 +81,9 @@ static clave_status write_options(const cl_device *d, const launch *l, text *out
   text_printf(out, "-cl-std=CL1.2 -w%s -D ON_CPU=%d", precision, d->entry->traits.is_cpu);
   for (int i = 0; i < l->n_macros; i++) {
     const launch_macro *m = &l->macros[i];
-    if (m->kind == DEFINE_DTYPE)
-      text_printf(out, " -D %s=%s", m->name, dtype_name((dtype)m->value));
+    const char *name = macro_name(m);
+    if (name)
+      text_printf(out, " -D %s=%s", m->name, name);
     else
       text_printf(out, " -D %s=%d", m->name, m->value);
   }
@@ -103,6 +112,10 @@ static clave_status generate_source(const cl_device *d, const launch *l, kernel_
   if (!st) st = text_status(&body);
   p->signature =
       (kernel_signature){.stem = l->stem, .kernel = l->kernel, .args = args, .n_args = n};
+  if (l->signature) { /* a file with an epilogue: sizes are told apart as without */
+    p->signature.blocks = l->signature->blocks;
+    p->signature.n_blocks = l->signature->n_blocks;
+  }
   if (!st) st = source_expand(d, &body, &p->signature, &full);
   text_free(&body);
   p->source = full.data;
@@ -140,7 +153,7 @@ static clave_status program_create(cl_device *d, const launch *l, const launch_v
   p->kernel = l->kernel;
   p->variant = *v;
   p->generated = l->generate != NULL;
-  if (l->signature) p->signature = *l->signature;
+  if (l->signature && !l->generate) p->signature = *l->signature;
   TRY(mutex_create(&p->lock));
   text options = {0};
   clave_status st = write_options(d, l, &options);

@@ -17,6 +17,7 @@ typedef struct quirk {
   bool slow_binaries;  /* asked for a program's binary it compiles: kept when a session ends */
   size_t large_grid;   /* compiles a kernel anew for each local size, and for launches of which a
                           global size is this or more */
+  bool assembly;       /* of this machine's CPU, in kernels */
   const char *files;   /* the variable that names the folder of its own files */
 } quirk;
 
@@ -48,6 +49,10 @@ static const quirk quirks[] = {
     /* Clang's opencl-c.h: 18,000 lines for each program. Two threads that launch a kernel for the
        first time enter it twice in the table of loaded code, and an assertion ends the process. */
     {.platform = "PoCL 3.", .device = "", .header = "_OPENCL_H_", .first_alone = true},
+    /* Clang compiles kernels for the CPU: the drivers `pthread` and `basic`, later `cpu`. */
+    {.platform = "Portable Computing Language", .device = "pthread-", .assembly = true},
+    {.platform = "Portable Computing Language", .device = "basic-", .assembly = true},
+    {.platform = "Portable Computing Language", .device = "cpu-", .assembly = true},
 };
 
 /* `field` of the first row of the platform and device that has one, else nothing. */
@@ -101,6 +106,11 @@ const char *quirk_files_variable(void) {
   for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)
     if (quirks[i].files) return quirks[i].files;
   return "";
+}
+
+bool quirk_assembly(const char *platform, const char *device) {
+  FIND(assembly, platform, device)
+  return false;
 }
 
 const char *quirk_header(const char *platform) {

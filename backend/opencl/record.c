@@ -7,6 +7,10 @@
 
 const device_traits *recorder_traits(const cl_recorder *s) { return &s->device->entry->traits; }
 
+bool recorder_is_fast(const cl_recorder *s) { return s->fast; }
+
+void recorder_rounds(cl_recorder *s) { s->out->base.rounds = true; }
+
 const char *recorder_type(const cl_recorder *s) { return s->device->base.info.type; }
 
 clave_status recorder_scratch(cl_recorder *s, size_t bytes) {
@@ -28,8 +32,7 @@ clave_status recorder_form(cl_recorder *s, const form_request *f, int *number) {
                       "a form of %zu bytes is larger than a buffer of the device may be", f->bytes);
   cl_recording *fill = calloc(1, sizeof *fill);
   if (!fill) return status_no_memory();
-  cl_recorder own = *s;
-  own.out = fill;
+  cl_recorder own = {.device = s->device, .fast = s->fast, .out = fill};
   clave_status st = f->fill(&own, f->ctx);
   if (st) {
     opencl_recording_destroy(&s->device->base, &fill->base);
@@ -67,7 +70,7 @@ clave_status opencl_record(backend *b, const node *n, bool fast, recording **out
   cl_recording *r = calloc(1, sizeof *r);
   if (!r) return status_no_memory();
   cl_recorder s = {.device = (cl_device *)b, .fast = fast, .out = r};
-  clave_status st = opencl_table[n->instruction->op_type](&s, n);
+  clave_status st = record_with_epilogue(&s, n);
   if (st) {
     opencl_recording_destroy(b, &r->base);
     return st;

@@ -6,7 +6,7 @@
 #include "backend/opencl/device.h"
 #include "base/file.h"
 
-enum { MAX_INCLUDE_DEPTH = 4 };
+enum { MAX_INCLUDE_DEPTH = 5 };
 
 static clave_status append_file(const cl_device *d, const char *name, const kernel_signature *g,
                                 int depth, text *out);
@@ -60,7 +60,7 @@ static clave_status append_lines(const cl_device *d, const char *bytes, size_t s
       if (place == IN_HEAD) args_write_head(out, g);
     }
     if (included_name(line, n, name, sizeof name))
-      TRY(append_file(d, name, NULL, depth + 1, out));
+      TRY(append_file(d, name, g, depth + 1, out));
     else if (place == IN_FILE)
       text_append(out, line, n);
     if (place == IN_HEAD ? ends_head(line, n) : begins_with(line, n, "}\n")) place = IN_FILE;
@@ -82,10 +82,20 @@ static clave_status append_from_folder(const cl_device *d, const char *name,
   return st;
 }
 
+static bool is_header(const char *name) {
+  const char *end = strrchr(name, '.');
+  return end && strcmp(end, ".h") == 0;
+}
+
+/* Headers that the kernel folder lacks are the embedded ones: some lie in base/. */
 static clave_status append_file(const cl_device *d, const char *name, const kernel_signature *g,
                                 int depth, text *out) {
   if (depth > MAX_INCLUDE_DEPTH) return INVALID("kernel file %s is included too deeply", name);
-  if (d->kernel_dir) return append_from_folder(d, name, g, depth, out);
+  if (d->kernel_dir) {
+    clave_status st = append_from_folder(d, name, g, depth, out);
+    if (!is_header(name) || status_code_of(st) != STATUS_IO) return st;
+    status_free(st);
+  }
   for (int i = 0; i < n_kernel_files; i++) {
     const kernel_file *f = &kernel_files[i];
     if (strcmp(f->name, name) == 0)

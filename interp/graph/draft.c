@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/epilogue.h"
 #include "serialize/copy.h"
 #include "serialize/fields.h"
 
@@ -70,11 +71,6 @@ static void keep_named(draft *d) {
     for (uint32_t i = 0; i < method->outputs.count; i++) keep(d, method->outputs.items[i].tensor);
     for (uint32_t i = 0; i < method->updates.count; i++) keep(d, method->updates.items[i].value);
   }
-  for (uint32_t i = 0; i < p->tensors.count; i++) {
-    const ir_encoding *e = p->tensors.items[i].encoding;
-    if (e) keep(d, e->scales);
-    if (e) keep(d, e->zeros);
-  }
 }
 
 static void fill_slots(draft *d) {
@@ -97,6 +93,24 @@ void draft_link(draft *d, draft_node *n, draft_node *before) {
   *(before ? &before->prev : &c->last) = n;
 }
 
+static void forget(draft *d, draft_node *n);
+
+/* Passes see an epilogue as a node of its own. */
+static void split_epilogue(draft *d, draft_node *n) {
+  uint32_t *inputs = draft_alloc(d, MAX_STEP_INPUTS, sizeof *inputs);
+  uint32_t own = draft_slot_like(d, first_slot(&n->ins, true), n->ins.name);
+  if (!inputs || own == IR_NONE) return;
+  const ir_elementwise steps = epilogue_alone(&n->ins, inputs);
+  inputs[0] = own;
+  forget(d, n);
+  set_epilogue(&n->ins, n->ins.op, &(ir_steps){0}, &(ir_u32s){0}, own);
+  note(d, n);
+  ir_elementwise *e = draft_insert(d, n->chain, n->next, n->ins.name, IR_OP_ELEMENTWISE);
+  if (d->no_memory) return;
+  *e = steps;
+  note(d, n->next);
+}
+
 static void fill_chains(draft *d) {
   d->chains = draft_alloc(d, (size_t)d->ir.chains.count + 1, sizeof *d->chains);
   for (uint32_t c = 0; d->chains && c < d->ir.chains.count; c++) {
@@ -108,6 +122,8 @@ static void fill_chains(draft *d) {
       draft_link(d, &nodes[i], NULL);
       note(d, &nodes[i]);
     }
+    for (uint32_t i = 0; nodes && i < list->count && !d->no_memory; i++)
+      if (epilogue_of(&nodes[i].ins)) split_epilogue(d, &nodes[i]);
   }
 }
 
@@ -250,7 +266,8 @@ static uint32_t find_constant(const draft *d, dtype type, const ir_int_or_vid *s
     tensor t;
     size_t n;
     const draft_slot *s = &d->slots[i];
-    bool same = s->kind == SLOT_CONSTANT && s->t.dtype == type && draft_rank(d, i) == rank;
+    bool same = s->kind == SLOT_CONSTANT && !s->t.encoding && s->t.dtype == type &&
+                draft_rank(d, i) == rank;
     for (int k = 0; same && k < rank; k++) same = draft_dim(d, i, k)->literal == shape[k].literal;
     if (same && draft_fixed(d, i, &t) && tensor_bytes(&t, &n) &&
         (n == 0 || memcmp(s->data, bytes, n) == 0))
@@ -274,6 +291,21 @@ uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int ra
     return IR_NONE;
   }
   d->slots[tid].data = n ? memcpy(copy, bytes, n) : NULL;
+  return tid;
+}
+
+uint32_t draft_constant_room(draft *d, const ir_tensor *t, size_t bytes, void **room) {
+  const char *full = constant_name(d, t->name);
+  uint32_t tid =
+      full ? add_slot(d, SLOT_CONSTANT, t->dtype, t->shape.items, (int)t->shape.count, full)
+           : IR_NONE;
+  *room = tid == IR_NONE ? NULL : mem_pool_alloc(d->data, bytes + 1, 1);
+  if (!*room) {
+    d->no_memory = true;
+    return IR_NONE;
+  }
+  d->slots[tid].t.encoding = t->encoding;
+  d->slots[tid].data = bytes ? *room : NULL;
   return tid;
 }
 
@@ -445,22 +477,45 @@ static int broadcast_shape(const draft *d, const uint32_t *xs, uint32_t n, ir_in
   return rank;
 }
 
-uint32_t draft_step(draft *d, draft_node *before, ir_step_kind kind, const uint32_t *xs,
-                    uint32_t n) {
+/* A step of n tensors and, behind them, n_numbers numbers. */
+static uint32_t add_step(draft *d, draft_node *before, const ir_step *step, const uint32_t *xs,
+                         uint32_t n, const double *numbers, uint32_t n_numbers) {
   if (d->no_memory) return IR_NONE;
   ir_int_or_vid shape[MAX_RANK];
   int rank = broadcast_shape(d, xs, n, shape);
-  uint32_t out = draft_slot_new(d, draft_type(d, xs[0]), shape, rank, before->ins.name);
+  uint32_t out = draft_slot_new(d, step->dtype, shape, rank, before->ins.name);
   uint32_t *inputs = draft_alloc(d, n, sizeof *inputs);
   ir_step *s = draft_alloc(d, 1, sizeof *s);
-  ir_operand *o = draft_alloc(d, n, sizeof *o);
+  ir_operand *o = draft_alloc(d, n + n_numbers, sizeof *o);
   ir_elementwise *e = draft_add(d, before, IR_OP_ELEMENTWISE);
   if (d->no_memory) return IR_NONE;
   memcpy(inputs, xs, n * sizeof *inputs);
   for (uint32_t k = 0; k < n; k++)
     o[k] = (ir_operand){.source = IR_OPERAND_SOURCE_INPUT, .index = k};
-  *s = (ir_step){.kind = kind, .dtype = draft_type(d, xs[0]), .operands = {o, n}};
+  for (uint32_t k = 0; k < n_numbers; k++)
+    o[n + k] = (ir_operand){.source = IR_OPERAND_SOURCE_FLOAT, .f = numbers[k]};
+  *s = *step;
+  s->operands = (ir_operands){o, n + n_numbers};
   *e = (ir_elementwise){.inputs = {inputs, n}, .steps = {s, 1}, .out = out};
   draft_note(d, before);
   return out;
+}
+
+uint32_t draft_step(draft *d, draft_node *before, ir_step_kind kind, const uint32_t *xs,
+                    uint32_t n) {
+  if (d->no_memory) return IR_NONE;
+  const ir_step s = {.kind = kind, .dtype = draft_type(d, xs[0])};
+  return add_step(d, before, &s, xs, n, NULL, 0);
+}
+
+uint32_t draft_step_number(draft *d, draft_node *before, ir_step_kind kind, uint32_t x,
+                           double number) {
+  if (d->no_memory) return IR_NONE;
+  const ir_step s = {.kind = kind, .dtype = draft_type(d, x)};
+  return add_step(d, before, &s, &x, 1, &number, 1);
+}
+
+uint32_t draft_cast(draft *d, draft_node *before, uint32_t x, dtype type) {
+  const ir_step s = {.kind = IR_STEP_KIND_CAST, .dtype = type};
+  return add_step(d, before, &s, &x, 1, NULL, 0);
 }

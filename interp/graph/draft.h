@@ -95,6 +95,9 @@ uint32_t draft_slot_like(draft *d, uint32_t like, const char *name);
 /* A constant with these bytes, which are copied. */
 uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name, const void *bytes);
+/* A constant of t's dtype, shape, encoding and, behind a prefix, name; the caller fills its bytes.
+ */
+uint32_t draft_constant_room(draft *d, const ir_tensor *t, size_t bytes, void **room);
 /* Adds an instruction before another, named as that: all fields as when absent, to be filled in and
  * then noted. Returns its op; a scratch one when memory is out. */
 void *draft_add(draft *d, draft_node *before, ir_op type);
@@ -117,6 +120,10 @@ uint32_t draft_expand(draft *d, draft_node *before, uint32_t x, const ir_int_or_
 /* A step over n tensors of one dtype, whose shapes broadcast. */
 uint32_t draft_step(draft *d, draft_node *before, ir_step_kind kind, const uint32_t *xs,
                     uint32_t n);
+/* x and a number. */
+uint32_t draft_step_number(draft *d, draft_node *before, ir_step_kind kind, uint32_t x,
+                           double number);
+uint32_t draft_cast(draft *d, draft_node *before, uint32_t x, dtype type);
 uint32_t draft_permute(draft *d, draft_node *before, uint32_t x, const int *dims);
 
 /* ---------------------------------------------------------------- within the draft */

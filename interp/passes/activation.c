@@ -57,13 +57,14 @@ static bool take_cubic(match *m, expr e, expr x, bool divided) {
   return same_expr(args[1], x) && take_power(m, args[0], 0.044715, x, 3);
 }
 
-/* tanh(sqrt(2 / pi) * (x + 0.044715 x^3)). Models write the root with ten digits. */
+/* tanh(sqrt(2 / pi) * (x + 0.044715 x^3)). Models write the root with ten digits, too few in f64.
+ */
 static bool take_tanh(match *m, expr e, expr x) {
   expr args[MAX_STEP_ARITY];
   product p;
   if (!take_step(m, e, IR_STEP_KIND_TANH, args) || !take_product(m, args[0], &p)) return false;
   if (p.n_under || p.n_over < 1 || p.n_over > 2) return false;
-  if (!close_numbers(p.coefficient, sqrt(2 / acos(-1)), DTYPE_F32)) return false;
+  if (!close_numbers(p.coefficient, sqrt(2 / acos(-1)), m->type)) return false;
   if (p.n_over == 1) return take_cubic(m, p.over[0], x, false);
   bool first = same_expr(p.over[0], x);
   return (first || same_expr(p.over[1], x)) && take_cubic(m, p.over[first], x, true);

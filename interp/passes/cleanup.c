@@ -88,6 +88,10 @@ static bool holds(dtype wide, dtype t) {
       [DTYPE_I8] = BIT(I16) | BIT(I32) | BIT(I64),
       [DTYPE_I16] = BIT(I32) | BIT(I64),
       [DTYPE_I32] = BIT(I64),
+      [DTYPE_U16] = BIT(I32) | BIT(I64) | BIT(U32) | BIT(U64),
+      [DTYPE_U32] = BIT(I64) | BIT(U64),
+      [DTYPE_F8_E4M3] = BIT(F16) | BIT(BF16) | BIT(F32) | BIT(F64),
+      [DTYPE_F8_E5M2] = BIT(F16) | BIT(BF16) | BIT(F32) | BIT(F64),
       [DTYPE_BOOL] = BIT(U8) | BIT(I8) | BIT(I16) | BIT(I32) | BIT(I64) | BIT(F32) | BIT(F64),
 #undef BIT
   };

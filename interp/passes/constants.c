@@ -11,7 +11,7 @@ enum {
   SMALL = 1 << 20, /* bytes: what a result may take where it is more than what it is made of */
   TINY = 1 << 16,  /* bytes: up to it a part of a constant is a constant of its own, which kernels
                       read without a copy */
-  NARROW = 1 << 10 /* bytes: 8-bit integers of more are stored so on purpose, and never widened */
+  NARROW = 1 << 10 /* bytes: 8-bit numbers of more are stored so on purpose, and never widened */
 };
 
 typedef struct folding {
@@ -19,7 +19,7 @@ typedef struct folding {
   bool *known;      /* by slot: depends on constants alone */
   uint32_t n_known; /* how many slots that array has */
   uint64_t *given;  /* by slot: bytes of the constants that it is made of */
-  bool *narrow;     /* by slot: one of those is of 8-bit integers */
+  bool *narrow;     /* by slot: one of those is of 8-bit numbers */
   uint32_t *slots;  /* to be computed */
   uint32_t n;
 } folding;
@@ -78,7 +78,8 @@ static void find_known(folding *f) {
     if (s->kind != SLOT_CONSTANT) continue;
     f->known[i] = !s->t.encoding;
     f->given[i] = bytes_of(d, i);
-    f->narrow[i] = (s->t.dtype == DTYPE_I8 || s->t.dtype == DTYPE_U8) && f->given[i] > NARROW;
+    bool is_8_bit = dtype_size(s->t.dtype) == 1 && s->t.dtype != DTYPE_BOOL;
+    f->narrow[i] = is_8_bit && f->given[i] > NARROW;
   }
   for (draft_node *n = draft_first(d, 0); n; n = draft_next(d, n))
     if (is_known_node(f, n)) note_known(f, n);
@@ -163,9 +164,9 @@ static uint32_t add_full(draft *d, draft_node *before, uint32_t like, const void
   return out;
 }
 
-/* Are all elements the same number, and no NaN? */
+/* Are all elements the same number that a Full may have, and no NaN? */
 static bool is_one_number(const tensor *t, const void *data) {
-  return is_uniform(t, data) && !isnan(element_of(t->type, data, 0));
+  return !dtype_is_stored(t->type) && is_uniform(t, data) && !isnan(element_of(t->type, data, 0));
 }
 
 /* What a method or a body gives is written by an instruction. */

@@ -3,47 +3,7 @@
  * fused or not. */
 #include <string.h>
 
-#include "interp/passes/passes.h"
-
-typedef struct fusion {
-  graph *g;
-  uint32_t *producer; /* (n_slots) instruction, or NO_INDEX */
-  uint32_t *readers;  /* (n_slots) instructions that read it; outputs and state updates count */
-} fusion;
-
-static void count_results(fusion *f, const ir_instruction *ins) {
-  uint32_t chains[2];
-  int n = control_chains(ins, chains);
-  for (int b = 0; b < n; b++) {
-    const ir_u32s *results = &f->g->prog->ir.chains.items[chains[b]].results;
-    for (uint32_t i = 0; i < results->count; i++) f->readers[results->items[i]] += 2;
-  }
-}
-
-static void count_readers(fusion *f) {
-  const graph *g = f->g;
-  for (uint32_t i = 0; i < g->n; i++) {
-    for (operand_iter k = operands_of(&g->instructions[i]); next_operand(&k);)
-      if (!(k.o.flags & IR_OUT)) f->readers[k.o.tid]++;
-    count_results(f, &g->instructions[i]);
-  }
-  for (uint32_t i = 0; i < g->method->updates.count; i++)
-    f->readers[g->method->updates.items[i].value] += 2;
-  for (uint32_t i = 0; i < g->method->outputs.count; i++) {
-    uint32_t tid = g->method->outputs.items[i].tensor;
-    if (tid != IR_NONE) f->readers[tid] += 2;
-  }
-}
-
-static bool same_shape(const ir_program *p, uint32_t a, uint32_t b) {
-  const ir_int_or_vids *x = &p->tensors.items[a].shape, *y = &p->tensors.items[b].shape;
-  if (x->count != y->count) return false;
-  for (uint32_t i = 0; i < x->count; i++) {
-    if (x->items[i].vid != y->items[i].vid) return false;
-    if (x->items[i].vid == IR_NONE && x->items[i].literal != y->items[i].literal) return false;
-  }
-  return true;
-}
+#include "interp/passes/fusion.h"
 
 /* Index of `tid` among the inputs, added if absent; NO_INDEX when full. */
 static uint32_t input_index(uint32_t *inputs, uint32_t *n, uint32_t tid) {
@@ -52,42 +12,6 @@ static uint32_t input_index(uint32_t *inputs, uint32_t *n, uint32_t tid) {
   if (*n == MAX_STEP_INPUTS) return NO_INDEX;
   inputs[*n] = tid;
   return (*n)++;
-}
-
-/* Copies steps with inputs renumbered through `map` and step operands moved by `base`; uses of
- * input `inlined` become the step `result`. */
-static clave_status copy_steps(mem_pool *pool, const ir_steps *from, const uint32_t *map,
-                               uint32_t base, uint32_t inlined, uint32_t result, ir_step *to) {
-  for (uint32_t i = 0; i < from->count; i++) {
-    to[i] = from->items[i];
-    uint32_t n = to[i].operands.count;
-    ir_operand *ops = mem_pool_alloc(pool, n + 1, sizeof *ops);
-    if (!ops) return status_no_memory();
-    memcpy(ops, from->items[i].operands.items, n * sizeof *ops);
-    for (uint32_t k = 0; k < n; k++) {
-      if (ops[k].source == IR_OPERAND_SOURCE_STEP) ops[k].index += base;
-      if (ops[k].source != IR_OPERAND_SOURCE_INPUT) continue;
-      if (ops[k].index == inlined) {
-        ops[k].source = IR_OPERAND_SOURCE_STEP;
-        ops[k].index = result;
-      } else {
-        ops[k].index = map[ops[k].index];
-      }
-    }
-    to[i].operands.items = ops;
-  }
-  return NULL;
-}
-
-/* Host values become kernel arguments, of which devices take few. */
-enum { MAX_FUSED_VALUES = 16 };
-
-static uint32_t count_values(const ir_elementwise *e) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < e->steps.count; i++)
-    for (uint32_t k = 0; k < e->steps.items[i].operands.count; k++)
-      n += e->steps.items[i].operands.items[k].source == IR_OPERAND_SOURCE_VALUE;
-  return n;
 }
 
 /* b with input number `which`, the result of a, computed inside. *out stays NULL when the lists
@@ -103,15 +27,18 @@ static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elem
     if (i != which && (map_b[i] = input_index(inputs, &n, b->inputs.items[i])) == NO_INDEX)
       return NULL;
   uint32_t total = a->steps.count + b->steps.count;
-  if (total > MAX_STEPS || count_values(a) + count_values(b) > MAX_FUSED_VALUES) return NULL;
+  if (total > MAX_STEPS ||
+      fusion_count_values(&a->steps) + fusion_count_values(&b->steps) > MAX_FUSED_VALUES)
+    return NULL;
   ir_elementwise *e = mem_pool_alloc(pool, 1, sizeof *e);
   ir_step *steps = mem_pool_alloc(pool, total, sizeof *steps);
   uint32_t *ids = mem_pool_alloc(pool, n + 1, sizeof *ids);
   if (!e || !steps || !ids) return status_no_memory();
   memcpy(ids, inputs, n * sizeof *ids);
-  TRY(copy_steps(pool, &a->steps, map_a, 0, NO_INDEX, 0, steps));
-  TRY(copy_steps(pool, &b->steps, map_b, a->steps.count, which, a->steps.count - 1,
-                 steps + a->steps.count));
+  const step_map in_a = {map_a, 0, NO_INDEX, IR_OPERAND_SOURCE_INPUT, 0};
+  const step_map in_b = {map_b, a->steps.count, which, IR_OPERAND_SOURCE_STEP, a->steps.count - 1};
+  TRY(fusion_copy_steps(pool, &a->steps, &in_a, steps));
+  TRY(fusion_copy_steps(pool, &b->steps, &in_b, steps + a->steps.count));
   e->inputs.items = ids;
   e->inputs.count = n;
   e->steps.items = steps;
@@ -121,16 +48,11 @@ static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elem
   return NULL;
 }
 
-/* Not into a body: a loop would compute it in every step. */
 static bool can_inline(const fusion *f, uint32_t tid, uint32_t index, uint32_t out) {
-  const graph *g = f->g;
-  uint32_t a = f->producer[tid];
-  return a != NO_INDEX && g->instructions[a].op_type == IR_OP_ELEMENTWISE && f->readers[tid] == 1 &&
-         g->chain[a] == g->chain[index] && same_shape(&g->prog->ir, tid, out);
+  return fusion_is_inner(f, tid, index, out) &&
+         f->g->instructions[f->producer[tid]].op_type == IR_OP_ELEMENTWISE;
 }
 
-/* The same slot may be read twice by one node; readers counts that as two, so such chains stay
- * apart. */
 static clave_status fuse_into(fusion *f, uint32_t index) {
   ir_instruction *list = f->g->instructions;
   for (uint32_t i = 0;;) {
@@ -152,17 +74,11 @@ static clave_status fuse_into(fusion *f, uint32_t index) {
 }
 
 clave_status fuse_elementwise(graph *g) {
-  uint32_t n_slots = slot_count(g->prog);
-  fusion f = {.g = g};
-  f.producer = mem_pool_alloc(g->pool, n_slots + 1, sizeof *f.producer);
-  f.readers = mem_pool_alloc(g->pool, n_slots + 1, sizeof *f.readers);
-  if (!f.producer || !f.readers) return status_no_memory();
-  for (uint32_t i = 0; i < n_slots; i++) f.producer[i] = NO_INDEX;
-  count_readers(&f);
+  fusion f;
+  TRY(fusion_begin(g, &f));
   for (uint32_t i = 0; i < g->n; i++) {
     if (g->instructions[i].op_type == IR_OP_ELEMENTWISE) TRY(fuse_into(&f, i));
-    for (operand_iter k = operands_of(&g->instructions[i]); next_operand(&k);)
-      if (k.o.flags & IR_OUT) f.producer[k.o.tid] = i;
+    fusion_add_results(&f, i);
   }
   return NULL;
 }

@@ -309,26 +309,7 @@ uint32_t constant_behind(const draft *d, uint32_t x) {
 }
 
 double element_of(dtype t, const void *data, int64_t i) {
-  switch (t) {
-    case DTYPE_F32:
-      return ((const float *)data)[i];
-    case DTYPE_F64:
-      return ((const double *)data)[i];
-    case DTYPE_F16:
-      return f16_to_f32(((const uint16_t *)data)[i]);
-    case DTYPE_BF16:
-      return bf16_to_f32(((const uint16_t *)data)[i]);
-    case DTYPE_I64:
-      return (double)((const int64_t *)data)[i];
-    case DTYPE_I32:
-      return ((const int32_t *)data)[i];
-    case DTYPE_I16:
-      return ((const int16_t *)data)[i];
-    case DTYPE_I8:
-      return ((const int8_t *)data)[i];
-    default:
-      return ((const uint8_t *)data)[i];
-  }
+  return element_number(t, (const char *)data + (size_t)i * dtype_size(t));
 }
 
 bool is_uniform(const tensor *t, const void *data) {

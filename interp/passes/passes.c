@@ -1,11 +1,13 @@
 /* The tables of passes. */
 #include "interp/passes/passes.h"
 
-/* Layer norms before RMS norms: what is left of one without its mean is the other. */
+/* Layer norms before RMS norms: what is left of one without its mean is the other. Casts go into
+ * products before they are computed as constants. */
 const program_pass program_passes[] = {
     {"dead_code", "all results", NULL, remove_dead_code},
     {"cast", "all bits: only what holds every value is cast to and back", NULL, cancel_casts},
     {"view", "all bits", NULL, fold_views},
+    {"narrow_b", "all but the order of a sum", find_narrow_b, NULL},
     {"constant", "what the CPU backend computes", NULL, fold_constants},
     {"number", "all bits", NULL, fold_numbers},
     {"gelu", "all but the last places of f32 and f64", find_gelu, NULL},
@@ -19,6 +21,14 @@ const program_pass program_passes[] = {
      NULL},
     {"attention_mask", "all bits: a mask that hides nothing, or later keys alone", find_simple_mask,
      NULL},
+    {"batch_norm", "all but the last places of f32 and f64: weights are rounded once more",
+     find_batch_norm, NULL},
+    {"integer_move", "all bits: the largest code is the largest number", find_integer_move, NULL},
+    {"requantize", "all bits: codes that are decoded and quantised alike", find_requantized, NULL},
+    {"integer_conv", "all but the order of a sum, which is exact then", find_integer_conv, NULL},
+    {"integer_matmul", "all but the order of a sum, which is exact then", find_integer_matmul,
+     NULL},
+    {"join_matmul", "all but the order of a sum", NULL, join_matmuls},
     {"equal", "all bits: what is computed twice is computed once", NULL, join_equal},
 };
 const size_t n_program_passes = sizeof program_passes / sizeof program_passes[0];
@@ -32,6 +42,7 @@ static const struct {
   clave_status (*run)(graph *g);
 } graph_passes[] = {
     {"fuse elementwise", fuse_elementwise},
+    {"fuse epilogues", fuse_epilogues},
 };
 
 clave_status run_passes(graph *g, bool fuse) {

@@ -31,6 +31,8 @@ uint32_t remove_dead_code(draft *d, const pass_env *env);
 uint32_t cancel_casts(draft *d, const pass_env *env);
 /* ---- equal.c ---- */
 uint32_t join_equal(draft *d, const pass_env *env);
+/* ---- join_matmul.c ---- */
+uint32_t join_matmuls(draft *d, const pass_env *env);
 /* ---- views.c ---- */
 uint32_t fold_views(draft *d, const pass_env *env);
 /* ---- constants.c ---- */
@@ -45,6 +47,15 @@ bool find_rope(match *m, uint32_t *out);
 bool find_layer_norm(match *m, uint32_t *out);
 bool find_rms_norm(match *m, uint32_t *out);
 bool find_norm_in_16_bits(match *m, uint32_t *out);
+/* ---- batch_norm.c ---- */
+bool find_batch_norm(match *m, uint32_t *out);
+/* ---- integer.c ---- */
+bool find_integer_conv(match *m, uint32_t *out);
+bool find_integer_matmul(match *m, uint32_t *out);
+bool find_integer_move(match *m, uint32_t *out);
+bool find_requantized(match *m, uint32_t *out);
+/* ---- narrow_b.c ---- */
+bool find_narrow_b(match *m, uint32_t *out);
 /* ---- attention.c, attention_write.c ---- */
 bool find_attention(match *m, uint32_t *out);
 bool find_repeated_heads(match *m, uint32_t *out);
@@ -58,5 +69,7 @@ clave_status run_passes(graph *g, bool fuse) STATUS_CHECK;
 
 /* ---- fuse.c ---- Elementwise chains become one node. */
 clave_status fuse_elementwise(graph *g) STATUS_CHECK;
+/* ---- epilogue.c ---- An elementwise node becomes a part of the op before it. */
+clave_status fuse_epilogues(graph *g) STATUS_CHECK;
 
 #endif

@@ -36,6 +36,7 @@ __all__ = [
     "UnsupportedOp",
     "devices",
     "export",
+    "from_gguf",
     "load",
     "register_lowering",
     "register_op",
@@ -80,6 +81,19 @@ def export(
         report=report,
         passes=passes,
     )
+
+
+def from_gguf(
+    path: str | os.PathLike[str],
+    *,
+    max_context: int | None = None,
+    kv: str = "f16",
+    prompt_piece: int = 256,
+    tokenizer: str | os.PathLike[str] | None = None,
+) -> Program:
+    """A program of a GGUF file's language model: see clave.gguf.from_gguf, which this imports (and torch) now."""
+    made = _import("gguf", "from_gguf").from_gguf
+    return made(path, max_context=max_context, kv=kv, prompt_piece=prompt_piece, tokenizer=tokenizer)
 
 
 def register_lowering(op: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

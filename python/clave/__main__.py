@@ -1,4 +1,6 @@
-"""python -m clave export model.pt2 -o model.clv; python -m clave export package:make --args 'f32[1,8]' -o model.clv"""
+"""python -m clave export model.pt2 -o model.clv; python -m clave export package:make --args 'f32[1,8]' -o model.clv;
+python -m clave from-gguf model.gguf -o model.clv
+"""
 
 from __future__ import annotations
 
@@ -56,12 +58,39 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--dynamic", action="append", default=[], metavar="SIZE[=[LOW..]HIGH]", help="a size that --args name")
     add("--dtype", metavar="TYPE", help="floats are converted to it first: f16, bf16, f32 or f64")
+    add(
+        "--quantize", metavar="FORM", help="weights of products and embeddings: int8, int4:32, int4:32:zeros, Q8_0, ..."
+    )
     add("--input-names", action="append", default=[], metavar="[NAME=]A,B", help="of the program's inputs, in order")
     add("--output-names", action="append", default=[], metavar="[NAME=]A,B", help="of its outputs")
     add("--strict", action="store_true", default=None, help="capture as torch.export(strict=True)")
     add("--verify", action="store_true", help="compare the program with the module on the CPU backend")
     add("--report", action="store_true", help="say what was made")
+    export.set_defaults(run=_export)
+    _add_from_gguf(commands)
     return parser
+
+
+def _add_from_gguf(commands: Any) -> None:
+    parser = commands.add_parser(
+        "from-gguf",
+        help="a language model of a GGUF file (llama.cpp's) as a program",
+        description="Weights in blocks stay as they are; tokenizer and chat template are carried. See docs/gguf.md.",
+    )
+    add = parser.add_argument
+    add("source", metavar="MODEL.gguf")
+    add("-o", "--output", required=True, metavar="PROG", help=".clv, or .json with consts.safetensors beside it")
+    add(
+        "--max-context",
+        type=int,
+        metavar="N",
+        help="tokens that the cache holds (default: what the model was made for, at most 4096)",
+    )
+    add("--kv", default="f16", metavar="TYPE", help="of the cache: f32, f16 (the default), bf16 or int8")
+    add("--prompt-piece", type=int, default=256, metavar="N", help="tokens that a layer with a window takes at once")
+    add("--tokenizer", metavar="FILE", help="tokenizer.json, SentencePiece .model or folder in place of the file's own")
+    add("--report", action="store_true", help="say what was made")
+    parser.set_defaults(run=_from_gguf)
 
 
 def _by_name(texts: list[str], option: str, names: list[str] | None) -> dict[str, str]:
@@ -149,11 +178,30 @@ def _export(options: argparse.Namespace) -> None:
     sizes = Sizes.parse(options.dynamic)
     more = {
         "dtype": _dtype(options.dtype),
+        "quantize": options.quantize,
         "input_names": _names(options.input_names, "--input-names", methods),
         "output_names": _names(options.output_names, "--output-names", methods),
     }
     entries = {name: _entry(source, texts.get(name), sizes) for name, source in sources.items()}
     program = clave.export(entries, strict=options.strict, verify=options.verify, **more)
+    program.save(options.output)
+    if options.report:
+        print(program.report)
+
+
+def _from_gguf(options: argparse.Namespace) -> None:
+    if options.kv not in ("f32", "f16", "bf16", "int8"):
+        raise UsageError(f"--kv {options.kv}: expected f32, f16, bf16 or int8")
+    for option, value, least in (("max-context", options.max_context, 2), ("prompt-piece", options.prompt_piece, 1)):
+        if value is not None and not least <= value < 2**31:
+            raise UsageError(f"--{option} {value}: expected {least} to {2**31 - 1}")
+    program = clave.from_gguf(
+        options.source,
+        max_context=options.max_context,
+        kv=options.kv,
+        prompt_piece=options.prompt_piece,
+        tokenizer=options.tokenizer,
+    )
     program.save(options.output)
     if options.report:
         print(program.report)
@@ -177,8 +225,9 @@ def _say(message: str, code: int) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit 0 good, 1 the export failed, 2 malformed command line."""
-    return _run(_export, _parser().parse_args(argv))
+    """Exit 0 good, 1 nothing was made, 2 malformed command line."""
+    options = _parser().parse_args(argv)
+    return _run(options.run, options)
 
 
 if __name__ == "__main__":

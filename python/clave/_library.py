@@ -71,6 +71,7 @@ class TensorInfo(Info):
         ("is_scalar", C.c_bool),
         ("slot", C.c_uint32),
         ("encoding", C.c_int),
+        ("encoding_text", C.c_char * 64),
     ]
 
 

@@ -114,7 +114,6 @@ def to_torch(x: np.ndarray) -> torch.Tensor:
 
     if x.dtype.kind == "c":
         return torch.from_numpy(x)
-    index = index_of_numpy(x.dtype)
-    if index == 2:  # bf16, which numpy itself does not have
-        return torch.from_numpy(x.view(np.int16)).view(torch_dtype(index))
+    if x.dtype.isbuiltin != 1:  # bf16 and 8-bit floats, which numpy itself does not have
+        return torch.from_numpy(x.view(f"i{x.itemsize}")).view(torch_dtype(index_of_numpy(x.dtype)))
     return torch.from_numpy(x)

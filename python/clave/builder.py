@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clave import schema
-from clave.errors import Error
+from clave.dtypes import torch_name
+from clave.errors import Error, Unsupported
 from clave.version import VERSION
 
 PRODUCER = f"clave {VERSION}"
@@ -43,6 +44,7 @@ class Slot:
     kind: str = "temp"
     name: str = ""
     op: str = ""
+    encoding: schema.Encoding | None = None  # of a constant; its data is (rows, bytes of a row) then
 
     @property
     def rank(self) -> int:
@@ -57,6 +59,7 @@ class Node:
     op: str
     fields: dict[str, Any]
     name: str = ""
+    dead: bool = False  # it is taken out of its chain
 
 
 @dataclass(eq=False)
@@ -88,6 +91,8 @@ class MethodBuilder:
 
     def emit(self, op: str, **fields: Any) -> Any:
         """Appends an instruction and returns its `out`."""
+        if op not in schema.MOVES and op != "Elementwise":
+            _refuse_stored(fields)
         node = Node(op, fields, self.source)
         self.nodes.append(node)
         for written in results(node):
@@ -117,6 +122,13 @@ class MethodBuilder:
         v = Val(type, name, min, max)
         self.program.values.append(v)
         return v
+
+
+def _refuse_stored(fields: dict[str, Any]) -> None:
+    """Unsupported if an operand or a result has a dtype that is only moved and cast."""
+    for x in _objects(fields):
+        if isinstance(x, Slot) and x.dtype > schema.DType.BOOL:
+            raise Unsupported(f"{torch_name(x.dtype)}, which clave moves and casts only")
 
 
 @dataclass(eq=False)
@@ -154,6 +166,9 @@ class _Finish:
         self.chains = {id(b): len(builder.methods) + i for i, b in enumerate(self.bodies)}
         used = self._used_slots()
         builder.constants = [(s, data) for s, data in builder.constants if id(s) in used]
+        names: set[str] = set()
+        for s, _ in builder.constants:
+            s.name = unique(s.name, names)
         self.kinds = {k: self._slots_of(k) for k in ("constant", "input", "output", "state", "temp")}
         self.slots = [s for kind in self.kinds.values() for s in kind]
         self.tids = {id(s): schema.Tid(i) for i, s in enumerate(self.slots)}
@@ -186,7 +201,7 @@ class _Finish:
     def program(self) -> schema.Program:
         b = self.builder
         return schema.Program(
-            version=max((schema.SINCE[getattr(schema, n.op)] for c in self._all_chains() for n in c.nodes), default=1),
+            version=1,  # clave_program_create finds what is needed
             producer=PRODUCER,
             tensors=[self._tensor(s) for s in self.slots],
             n_inputs=len(self.kinds["input"]),
@@ -219,7 +234,8 @@ class _Finish:
         return schema.FloatOrVid(vid=self.vids[id(v)]) if isinstance(v, Val) else schema.FloatOrVid(literal=float(v))
 
     def _tensor(self, s: Slot) -> schema.Tensor:
-        return schema.Tensor(dtype=s.dtype, shape=[self._int(d) for d in s.shape], name=s.name)
+        shape = [self._int(d) for d in s.shape]
+        return schema.Tensor(dtype=s.dtype, shape=shape, name=s.name, encoding=s.encoding)
 
     def _value(self, v: Val) -> schema.Value:
         return schema.Value(name=v.name, type=schema.ValueType[v.type + "_"], min=v.min, max=v.max)
@@ -276,6 +292,16 @@ class _Finish:
         if o.source != schema.OperandSource.value:
             return o
         return schema.Operand(source=o.source, index=self.vids[id(o.index)].idx)
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """The name, or with a number behind it where it is taken; it is taken then."""
+    base, n = name, 1
+    while name in taken:
+        n += 1
+        name = f"{base}.{n}"
+    taken.add(name)
+    return name
 
 
 def results(n: Node) -> list[Slot | Val]:

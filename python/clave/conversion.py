@@ -41,12 +41,12 @@ class Conversion:
         """Nested arguments with their floating-point tensors converted."""
 
         def convert(x: Any) -> Any:
-            return x.to(self.dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+            return x.to(self.dtype) if isinstance(x, torch.Tensor) and x.dtype in _TYPES else x
 
         return pytree.tree_map(convert, given)
 
     def _tensor(self, data: torch.Tensor) -> torch.Tensor:
-        if not data.is_floating_point():
+        if data.dtype not in _TYPES:  # 8-bit floats stay: what they stand for is scaled
             return data
         converted = data.detach().to(self.dtype)
         return torch.nn.Parameter(converted, data.requires_grad) if isinstance(data, torch.nn.Parameter) else converted

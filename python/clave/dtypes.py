@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     import torch
 
 # In the order of the schema's DType.
-NAMES = ("F32", "F16", "BF16", "F64", "I8", "U8", "I16", "I32", "I64", "BOOL")
+NAMES = (
+    *("F32", "F16", "BF16", "F64", "I8", "U8", "I16", "I32", "I64", "BOOL"),
+    *("U16", "U32", "U64", "F8_E4M3", "F8_E5M2"),
+)
 NUMPY = tuple(
     np.dtype(t)
     for t in (
@@ -25,11 +28,19 @@ NUMPY = tuple(
         np.int32,
         np.int64,
         np.bool_,
+        np.uint16,
+        np.uint32,
+        np.uint64,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
     )
 )
 # Complex dtypes by that of their parts.
 COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
-_TORCH = ("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool")
+_TORCH = (
+    *("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"),
+    *("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"),
+)
 _INDEX = {name: i for i, name in enumerate(_TORCH)}
 
 
@@ -46,6 +57,11 @@ def index_of_torch(dtype: torch.dtype) -> int:
     if name not in _INDEX:
         raise TypeError(f"dtype {name} is not one of {', '.join(_TORCH)}")
     return _INDEX[name]
+
+
+def torch_name(index: int) -> str:
+    """torch's name of a dtype: "float8_e4m3fn"."""
+    return _TORCH[index]
 
 
 def torch_dtype(index: int) -> torch.dtype:

@@ -1,6 +1,7 @@
-"""Calls on constants alone that clave has no op for: torch computes them when the graph is lowered.
+"""Calls on constants alone: torch computes them when the graph is lowered, where clave has no op for them or a weight
+is to be recognised (packed.py).
 
-What clave has ops for is lowered, and the library's passes compute it where that makes a program smaller.
+What else clave has ops for is lowered, and the library's passes compute it where that makes a program smaller.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Evaluator:
     def __init__(self, program: ExportedProgram, states: States) -> None:
         self._known: dict[Node, bool] = {}
         self._values: dict[Node, Any] = {}
+        self._names: dict[Node, str] = {}  # of those that the graph is given
         graph = program.graph_module.graph
         placeholders = [n for n in graph.nodes if n.op == "placeholder"]
         for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
@@ -32,12 +34,31 @@ class Evaluator:
             self._known[node] = data is not None and data not in states
             if self._known[node]:
                 self._values[node] = data.detach()
+                self._names[node] = str(spec.target)
 
     def value(self, node: Node) -> Any:
         """What the call gives, None if it is not known at export."""
-        return self._compute(node) if self._is_known(node) else None
+        return self._compute(node) if self.is_known(node) else None
 
-    def _is_known(self, node: Node) -> bool:
+    def sources(self, node: Node) -> tuple[dict[str, torch.Tensor], list[float]]:
+        """Of a call that is known: the constants that it depends on, by name, and the numbers in the calls between."""
+        tensors: dict[str, torch.Tensor] = {}
+        numbers: list[float] = []
+        stack, seen = [node], {node}
+        while stack:
+            n = stack.pop()
+            if not n.all_input_nodes and n.op in ("placeholder", "get_attr"):
+                tensors[self._names.get(n, str(n.target))] = self._compute(n)
+            numbers += [x for x in (*n.args, *n.kwargs.values()) if isinstance(x, float)]
+            stack += [i for i in n.all_input_nodes if i not in seen]
+            seen.update(n.all_input_nodes)
+        return tensors, numbers
+
+    def forget(self) -> None:
+        """Lets go of what was computed."""
+        self._values = {n: v for n, v in self._values.items() if n in self._names}
+
+    def is_known(self, node: Node) -> bool:
         """Deep graphs are walked without recursion."""
         stack = [node]
         while stack:

@@ -30,12 +30,15 @@ from clave.conversion import Conversion
 from clave.errors import Code, Error, Unsupported
 from clave.evaluation import Evaluator
 from clave.lowering import LOWERINGS, Context
-from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of
+from clave.lowering.registry import COMPLEX, Complex, Filled, apply, dtype_of, written
 from clave.naming import Names, by_method, dim_names, rename
+from clave.packed import pack
 from clave.places import Missing, Origins, failed, nodes_of, origin_of
 from clave.private import OpOverload, alone, schema_of
 from clave.program import Program
 from clave.progress import Progress
+from clave.quantize import Wish, join
+from clave.quantize import quantize as quantize_weights
 from clave.quiet import quiet
 from clave.shared import Shared, States, is_state_update
 from clave.sizes import Sizes
@@ -50,7 +53,7 @@ def export(
     args: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
     dynamic_shapes: Any = None,
-    quantize: Any = None,
+    quantize: Wish = None,
     *,
     strict: bool | None = None,
     verify: bool = False,
@@ -69,23 +72,22 @@ def export(
     non-strict first. The weights stay the module's own, uncopied: a program that is saved, or gets a session, after
     they were changed is an Error.
 
+    quantize: weights of products and embeddings are kept as integers or 8-bit floats: "int8" (a scale for each row),
+    "int4:32" (one for each 32 neighbours), see clave.encodings.HELP; or a function of a weight's name and tensor that
+    returns such a text, or None. What verify checks is the program before that.
+
     verify: runs the example inputs, and where sizes are symbolic a second set of other sizes, on the CPU backend and
     through the module; an Error says how far they are apart and names the first node that differs.
 
     passes: names of the passes that rewrite the program (`Program.optimized`), () for none; None: all of them.
 
-    dtype: the floating-point parameters, buffers and example inputs are converted to it first, the module itself is
-    not changed. input_names, output_names: of the program's inputs and outputs, in order; of several methods a dict of
-    lists. decompositions: {torch.ops.ns.op: function} in place of torch's, as torch.export has them. report: prints
-    Program.report. A long export says on a terminal what it is doing.
+    dtype: the floating-point parameters, buffers and example inputs, but 8-bit ones, are converted to it first; the
+    module is not changed. input_names, output_names: of the program's inputs and outputs, in order; of several methods
+    a dict of lists. decompositions: {torch.ops.ns.op: function} in place of torch's, as torch.export has them. report:
+    prints Program.report. A long export says on a terminal what it is doing.
 
     UnsupportedOp lists every op that clave cannot run, with its places in the model; Error says what else is wrong.
     """
-    if quantize is not None:
-        raise Error(
-            f"quantize={quantize!r}: quantising is not supported yet, export in the module's own dtypes",
-            Code.UNSUPPORTED,
-        )
     methods = module if isinstance(module, dict) else {"forward": (module, args, kwargs, dynamic_shapes)}
     entries = {name: _entry(name, entry) for name, entry in methods.items()}
     if dtype is not None:
@@ -98,7 +100,7 @@ def export(
         passes,
     )
     with alone, quiet, Progress() as progress:
-        program = _export(entries, options, verify, progress)
+        program = _export(entries, options, verify, progress, quantize)
     if report:
         print(program.report)
     return program
@@ -115,7 +117,7 @@ class Options:
     passes: Iterable[str] | None = None
 
 
-def _export(entries: dict[str, Any], options: Options, verify: bool, progress: Progress) -> Program:
+def _export(entries: dict[str, Any], options: Options, verify: bool, progress: Progress, wish: Wish) -> Program:
     captured = {}
     for name, entry in entries.items():
         with progress.stage("capturing", name):
@@ -128,12 +130,25 @@ def _export(entries: dict[str, Any], options: Options, verify: bool, progress: P
         trace.erase_dead(program.graph_module.graph)
     origins = Origins()
     with progress.stage("lowering"):
-        built = build(captured, states, origins, options)
+        builder = build(captured, states, origins, options)
+    errors: dict[str, float] = {}
+    if wish is None or references:
+        made = _rewritten(builder, origins, options, progress)
+        with progress.stage("verifying"):
+            errors = made.errors = verify_program(made, references, origins)
+        if wish is None:
+            return made
+    with progress.stage("quantising"):
+        builder.finish()  # takes out what nothing needs
+        quantize_weights(builder, wish)
+    quantised = _rewritten(builder, origins, options, progress)
+    quantised.errors = errors
+    return quantised
+
+
+def _rewritten(builder: ProgramBuilder, origins: Origins, options: Options, progress: Progress) -> Program:
     with progress.stage("rewriting"):
-        made = _made(built, origins).optimized(options.passes)
-    with progress.stage("verifying"):
-        made.errors = verify_program(made, references, origins)
-    return made
+        return _made((builder.finish(), [data for _, data in builder.constants]), origins).optimized(options.passes)
 
 
 def _made(built: tuple[Any, list[torch.Tensor]], origins: Origins) -> Program:
@@ -190,8 +205,8 @@ def build(
     states: States,
     origins: Origins | None = None,
     options: Options | None = None,
-) -> tuple[Any, list[torch.Tensor]]:
-    """The schema's Program and its constants in slot order. UnsupportedOp lists what could not be lowered."""
+) -> ProgramBuilder:
+    """The program before slots are numbered. UnsupportedOp lists what could not be lowered."""
     builder = ProgramBuilder()
     shared = Shared(builder, states)
     missing, origins, options = Missing(), origins or Origins(), options or Options()
@@ -202,7 +217,8 @@ def build(
         rename(method, options.input_names.get(name), options.output_names.get(name))
     if missing:
         raise missing.error()
-    return builder.finish(), [data for _, data in builder.constants]
+    join(builder)
+    return builder
 
 
 class _Method:
@@ -311,6 +327,8 @@ class _Method:
 
     def _call(self, node: torch.fx.Node) -> None:
         name = trace.op_name(node.target)
+        if self._pack(node):
+            return
         if name == "getitem":
             self._take_item(node)
         elif name in LOWERINGS or name in COMPLEX:
@@ -323,6 +341,18 @@ class _Method:
             self._lower_effect(node)
         elif not _is_size(node.meta.get("val")):  # sizes are computed when something needs them
             self._refuse(node, name, "")
+
+    def _pack(self, node: torch.fx.Node) -> bool:
+        """True if the call gives a weight that is kept as codes."""
+        packed = pack(node, self.evaluator)
+        if packed is None:
+            return False
+        encoded = self.shared.encoded(packed.stored, packed.dtype, packed.shape, packed.name)
+        plain = self.builder.emit("Dequantize", x=encoded, out=self.builder.temp(encoded.dtype, packed.shape))
+        self.values[node] = plain
+        if packed.turned:
+            self.values[node] = self.builder.view("Permute", plain, packed.shape[::-1], dims=[1, 0])
+        return True
 
     def _lower(self, node: torch.fx.Node, name: str) -> None:
         context = Context(self.builder, self.sizes, node, self.shared.constant, self._run_graph)
@@ -488,11 +518,7 @@ class _Method:
     def _computed(self, value: Slot | Filled) -> Slot:
         """A temporary of its own: copies what is an input, a constant, state, a view or an output already."""
         if isinstance(value, Filled):
-            is_float = value.dtype <= 3
-            number = {"value": value.value} if is_float else {"int_value": value.value}
-            if isinstance(value.value, bool):
-                number = {"int_value": int(value.value)}
-            return self.builder.emit("Full", **number, out=self.builder.temp(value.dtype, value.shape))
+            return written(self.builder, value)
         taken = any(value is v for _, v in self.builder.updates)
         if value.kind == "temp" and value.op not in VIEWS and not taken:
             return value

@@ -16,7 +16,7 @@ class Kernel:
     Its parameters go by their names: the op's tensors (`global const float *x`), its results (`global float *out`;
     out0, out1, ... of several; or as the schema names them), its numbers (int, long, float, double; bools are int), and
     those of `values` and `local_memory`. A tensor is contiguous, and of the dtype that its type stores: `x_type` is
-    that of x, whatever it is (f16: half, bf16: ushort, bool: uchar).
+    that of x, whatever it is (f16: half, bf16: ushort, bool and 8-bit floats: uchar).
 
     grid: work-items, one number or up to three, innermost first, from sizes: a function of tensors and results by their
     names, `lambda out: out.numel()`. It is rounded up to a multiple of local (at most 256 in all), so a kernel leaves

@@ -6,13 +6,14 @@ import ctypes as C
 import functools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clave import _library as L
 from clave import _tensors, structure
+from clave.errors import Error
 from clave.tokenizer import TOKENIZER_SECTION, Tokenizer
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Program:
         self.passes: dict[str, int] = {}
         self.refused: dict[str, str] = {}
         self.errors: dict[str, float] = {}
+        self._holds: list[Callable[[], None]] = []
         self._taken = [Taken(c.name, data) for c, data in zip(built.constants, constants, strict=False)]
         views = [_tensors.of_torch(c)[0] for c in constants]
         flat = serialize(built)
@@ -107,7 +109,7 @@ class Program:
         """What is in the program, and what the export did: str() of it is a table."""
         from clave.report import Report
 
-        return Report.of(self.schema, self.passes, self.errors)
+        return Report.of(self.schema, _info(self.handle).constant_bytes, self.passes, self.errors)
 
     def optimized(self, passes: Iterable[str] | None = None) -> Program:
         """A program that computes the same in fewer instructions, see clave_program_optimize; its `passes` say what
@@ -129,14 +131,15 @@ class Program:
         arguments = (self.handle.pointer, C.byref(options))
         made.handle = L.Handle("clave_program_optimize", "clave_program_destroy", *arguments, keep=(self.handle,))
         made.methods = _read_methods(made.handle)
-        made.passes, made.refused, made.errors, made._taken = found, refused, self.errors, self._taken
+        made.passes, made.refused, made.errors = found, refused, self.errors
+        made._taken, made._holds = self._taken, self._holds
         return made
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Program:
         """A program file, .clv or .json. Error (a RuntimeError) says what is wrong with it."""
         self = cls.__new__(cls)
-        self.passes, self.refused, self.errors, self._taken = {}, {}, {}, []
+        self.passes, self.refused, self.errors, self._taken, self._holds = {}, {}, {}, [], []
         self.handle = L.Handle("clave_program_load", "clave_program_destroy", os.fsencode(path), None)
         self.methods = _read_methods(self.handle)
         return self
@@ -145,12 +148,21 @@ class Program:
         """Writes the program whole or not at all; the ending says the form. Error: the module was changed meanwhile."""
         self.check_unchanged()
         L.call("clave_program_save", self.handle.pointer, os.fsencode(path))
+        try:
+            self.check_unchanged()
+        except Error:
+            Path(path).unlink(missing_ok=True)  # its weights may be of two states
+            raise
 
     def check_unchanged(self) -> None:
         """Error if a weight that the program shares with a module was changed after the export: in place by torch, or
-        else at one of the elements that are looked at."""
-        for taken in self._taken:
-            taken.check()
+        else at one of the elements that are looked at; or if what `must_hold` does not hold."""
+        for check in (*self._holds, *(t.check for t in self._taken)):
+            check()
+
+    def must_hold(self, check: Callable[[], None]) -> None:
+        """check: raises an Error where what the program's weights are mapped from is no more what it was."""
+        self._holds.append(check)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -165,6 +177,13 @@ class Program:
     def tokenizer(self) -> Tokenizer | None:
         """The one that a .clv carries."""
         return Tokenizer.of_program(self.handle)
+
+    @property
+    def tokenizer_file(self) -> bytes | None:
+        """The bytes that set_tokenizer was given, None if there are none."""
+        size = C.c_size_t()
+        data = L.library().clave_program_section(self.handle.pointer, TOKENIZER_SECTION, C.byref(size))
+        return C.string_at(data, size.value) if data else None
 
     def set_tokenizer(self, source: str | os.PathLike[str] | bytes | None) -> None:
         """Makes a .clv carry a tokenizer's file, given a path or bytes; None: none. Error: what is wrong with it."""

@@ -1,5 +1,5 @@
-"""What ops of quantised models stand for: those of libraries that are Python functions over torch's ops, and of these
-the ones whose function looks at the data before it computes, written without that. Formulas:
+"""What ops of quantised models stand for: those of libraries that are Python functions over torch's ops, and, written
+here, those of these whose function looks at the data before it computes, and what torch has in C alone. Formulas:
 torch.ao.quantization.fx._decomposed.
 """
 
@@ -17,12 +17,12 @@ WRITTEN_IN_TORCH = ("quantized_decomposed", "torchao")
 
 
 def decompositions(ops: Iterable[OpOverload]) -> dict[Any, Callable[..., Any]]:
-    """For those of such a library: what runs when they are called eagerly, or the same without looking at data."""
+    """For those that are written here, and those of such a library, which run that when they are called eagerly."""
     table: dict[Any, Callable[..., Any]] = {}
     for op in ops:
-        written = eager_function(op) if op.namespace in WRITTEN_IN_TORCH else None
+        written = _OWN.get(str(op)) or (eager_function(op) if op.namespace in WRITTEN_IN_TORCH else None)
         if written is not None:
-            table[op] = _OWN.get(str(op)) or written
+            table[op] = written
     return table
 
 
@@ -82,7 +82,14 @@ def _choose_symmetric(
     return scale.double(), torch.full((1,), 128 if dtype == torch.uint8 else 0)
 
 
+def _int8_weight(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """x: (M, K) times weight: (N, K), i8, with a scale for each of its rows."""
+    wide = _narrow_as_f32(x)
+    return (wide @ weight.to(wide.dtype).t() * scales).to(x.dtype)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
+    "aten._weight_int8pack_mm.default": _int8_weight,
     "quantized_decomposed.quantize_per_tensor.tensor2": _quantize,
     "quantized_decomposed.dequantize_per_tensor.tensor2": _dequantize,
     "quantized_decomposed.quantize_per_channel_group.default": _quantize_groups,

@@ -35,7 +35,9 @@ class Report:
     passes: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: schema.Program, passes: dict[str, int], errors: dict[str, float]) -> Report:
+    def of(
+        cls, program: schema.Program, constant_bytes: int, passes: dict[str, int], errors: dict[str, float]
+    ) -> Report:
         n_constants, n_arguments = len(program.constants), program.n_inputs + program.n_outputs
         constants = program.tensors[:n_constants]
         first_state = n_constants + n_arguments
@@ -44,7 +46,7 @@ class Report:
             MethodReport(m.name, _ops(program, m.chain), _peak(program, m), errors.get(m.name)) for m in program.methods
         ]
         count = sum(_elements(program, t) or 0 for t in constants)
-        return cls(methods, count, *(sum(_bytes(program, t) or 0 for t in of) for of in (constants, state)), passes)
+        return cls(methods, count, constant_bytes, sum(_bytes(program, t) or 0 for t in state), passes)
 
     def __str__(self) -> str:
         rows = [

@@ -9,6 +9,6 @@ from clave._generate import generate
 generate(Path(__file__).parents[2], Path(__file__).parent / "_generated")
 
 from clave._generated.schema import *  # noqa: E402, F403
-from clave._generated.schema import OPS, SINCE, TABLES  # noqa: E402
+from clave._generated.schema import MOVES, OPS, SINCE, TABLES  # noqa: E402
 
-__all__ = ["OPS", "SINCE", "TABLES"]
+__all__ = ["MOVES", "OPS", "SINCE", "TABLES"]

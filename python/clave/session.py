@@ -137,7 +137,7 @@ class Session:
 
         inputs, kwargs: as the module took them, nested as at export, or all by the program's own names of its inputs;
         numpy arrays or torch tensors (read in place, any strides), Python numbers for host scalars. Complex inputs and
-        results are complex64 or complex128. A bf16 result has the dtype ml_dtypes.bfloat16. Error (a RuntimeError)
+        results are complex64 or complex128. bf16 and 8-bit floats have ml_dtypes' dtypes. Error (a RuntimeError)
         names the input, what it is and what it should be.
         """
         m = _method(self.program, method)

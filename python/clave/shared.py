@@ -9,8 +9,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputSpec, OutputKind, OutputSpec
 
-from clave.builder import ProgramBuilder, Slot
+from clave.builder import ProgramBuilder, Slot, unique
 from clave.constants import fingerprint, same_bytes
+from clave.encodings import Stored
 from clave.errors import Code, Error, Unsupported
 from clave.lowering.registry import Complex, dtype_of
 
@@ -106,7 +107,6 @@ class Shared:
         self._state_names: set[str] = set()
         self._by_storage: dict[Any, Slot] = {}
         self._by_content: dict[Any, list[tuple[Slot, torch.Tensor]]] = {}
-        self._names: set[str] = set()
         self._kept: list[torch.Tensor] = []  # so that no address of a tensor in _by_storage is used again
 
     def tensor(self, program: ExportedProgram, spec: InputSpec) -> Slot | Complex:
@@ -122,9 +122,9 @@ class Shared:
     def _state(self, name: str, data: torch.Tensor) -> Slot:
         where = _where(data)
         if where not in self._state_slots:
-            name = _unique(name, self._state_names)
+            name = unique(name, self._state_names)
             # a copy: the module itself goes on changing its own
-            initial = self.constant(data.clone(), f"{name}.initial") if bool(data.count_nonzero()) else None
+            initial = self.constant(data.clone(), f"{name}.initial") if _holds_bits(data) else None
             self._state_slots[where] = Slot(_dtype(data, name), tuple(data.shape), "state", name)
             self.builder.state.append((self._state_slots[where], initial))
         return self._state_slots[where]
@@ -142,6 +142,16 @@ class Shared:
         self._kept.append(data)
         return slot
 
+    def encoded(self, stored: Stored, dtype: torch.dtype, shape: tuple[int, ...], name: str) -> Slot:
+        """The slot of a weight (n, ...) that is kept as codes, by rows: that of an equal one if there is."""
+        rows, own = torch.from_numpy(stored.rows), dtype_of(dtype)
+        alike = self._by_content.setdefault((own, shape, repr(stored.form), fingerprint(rows)), [])
+        for slot, known in alike:
+            if same_bytes(known, rows):
+                return slot
+        slot = Slot(own, shape, "constant", name, encoding=stored.form)
+        return self._add(slot, rows, alike)
+
     def _by_bytes(self, data: torch.Tensor, name: str) -> Slot:
         dtype = _dtype(data, name)
         data = data.cpu().contiguous()
@@ -149,7 +159,9 @@ class Shared:
         for slot, known in alike:
             if same_bytes(known, data):
                 return slot
-        slot = Slot(dtype, tuple(data.shape), "constant", _unique(name, self._names))
+        return self._add(Slot(dtype, tuple(data.shape), "constant", name), data, alike)
+
+    def _add(self, slot: Slot, data: torch.Tensor, alike: list[tuple[Slot, torch.Tensor]]) -> Slot:
         alike.append((slot, data))
         self.builder.constants.append((slot, data))
         return slot
@@ -161,13 +173,9 @@ def data_of(program: ExportedProgram, name: str) -> torch.Tensor:
     return program.constants[name] if data is None else data
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    base, n = name, 1
-    while name in taken:
-        n += 1
-        name = f"{base}.{n}"
-    taken.add(name)
-    return name
+def _holds_bits(data: torch.Tensor) -> bool:
+    """Whether a tensor is anything but zeros."""
+    return bool(data.detach().contiguous().reshape(-1).view(torch.uint8).count_nonzero())
 
 
 def _dtype(data: torch.Tensor, name: str) -> Any:

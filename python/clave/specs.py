@@ -14,7 +14,7 @@ from clave.dtypes import NAMES, torch_dtype
 from clave.errors import UsageError
 
 _ITEM = re.compile(
-    r"(?:(?P<name>[A-Za-z_]\w*):)?(?:(?P<dtype>[a-z]+\d*)(?:\[(?P<shape>[^\]]*)\])?|(?P<number>[-+.\w]+))$"
+    r"(?:(?P<name>[A-Za-z_]\w*):)?(?:(?P<dtype>[a-z]\w*)(?:\[(?P<shape>[^\]]*)\])?|(?P<number>[-+.\w]+))$"
 )
 _SIZE = re.compile(r"(?:(?P<factor>\d+)\*)?(?P<name>[A-Za-z_]\w*)$")
 _BOUNDS = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:=(?:(?P<low>\d+)\.\.)?(?P<high>\d+))?$")

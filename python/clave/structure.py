@@ -88,7 +88,10 @@ def _build_with_torch(spec: Spec, items: list[Any]) -> Any:
     try:
         whole = pytree.treespec_loads(spec["spec"])
     except Exception as e:
-        raise Error(f"the result is a {spec['name']}, which torch's pytree does not know here: {e}") from e
+        raise Error(
+            f"the result is a {spec['name']}, which torch's pytree does not know here: import the library that "
+            f"defines it first ({e})"
+        ) from e
     return pytree.tree_unflatten([leaf for item in items for leaf in pytree.tree_leaves(item)], whole)
 
 

@@ -199,15 +199,32 @@ def _depends_on_training(node: torch.fx.Node) -> bool:
 
 def refuse_changed_windows(program: ExportedProgram) -> None:
     """Error if a tensor is read after its windows (unfold) were changed in place: in torch's functional form of that
-    what lies between windows is 0, and windows that overlap are added."""
+    what lies between windows is 0, and windows that overlap are added. Error also if one is changed through a view
+    that repeats it (expand): there torch adds differences, which are NaN where an element is not finite."""
     for node in nodes_of(program.graph_module):
-        if op_name(node.target) == "aten.unfold.default" and _is_changed(node) and not _is_harmless(node):
+        of_windows = op_name(node.target) == "aten.unfold.default" and not _is_harmless(node)
+        if (of_windows or _repeats(node)) and _is_changed(node):
             place = str(origin_of(node, ""))
             raise Error(
                 f"{node.name} ({op_name(node.target)}) is changed in place, and what it is a view of is read: "
                 f"change a copy, or that tensor itself{place and f'; in {place}'}",
                 Code.UNSUPPORTED,
             )
+
+
+def _repeats(node: torch.fx.Node) -> bool:
+    """Is it an expand that gives some dimension another size than 1?"""
+    if op_name(node.target) != "aten.expand.default":
+        return False
+    base = node.args[0]
+    assert isinstance(base, torch.fx.Node)
+    wide, own = node.meta["val"].shape, base.meta["val"].shape
+    own = (1,) * (len(wide) - len(own)) + tuple(own)
+    return any(_is_one(b) and not _is_one(a) for a, b in zip(wide, own, strict=True))
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 def _is_changed(view: torch.fx.Node) -> bool:

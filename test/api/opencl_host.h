@@ -26,7 +26,7 @@ static inline void right(cl_int code) {
   if (code != CL_SUCCESS) fail_msg("OpenCL error %d", code);
 }
 
-/* Looks for the device that clave runs on by default, and another beside it. */
+/* Looks for the OpenCL device that clave takes, and another beside it. */
 static inline void find_on(cl_platform_id platform, const char *name) {
   cl_device_id ids[16], other = NULL;
   cl_uint n = 0;
@@ -47,12 +47,16 @@ static inline void find_on(cl_platform_id platform, const char *name) {
 /* Whether there is a device; else says why not. */
 static inline bool find_host_device(void) {
   clave_device_info info = {.size = sizeof info};
-  int count;
+  info.index = -1;
   (void)setenv("POCL_DEVICES", "pthread basic", 0); /* PoCL then has two devices */
   cl_platform_id platforms[16];
   cl_uint n = 0;
-  good(clave_devices_count(&count));
-  for (int i = 0; i < count && !info.is_default; i++) good(clave_devices_get(i, &info));
+  clave_device *best;
+  if (clave_devices_hint() == NULL) { /* there is one */
+    good(clave_device_open("opencl", NULL, &best));
+    good(clave_device_get_info(best, &info));
+    clave_device_destroy(best);
+  }
   if (info.index >= 0 && load_calls(dlopen("libOpenCL.so.1", RTLD_NOW)))
     right(cl.clGetPlatformIDs(16, platforms, &n));
   for (cl_uint i = 0; i < n && i < 16 && !host_device; i++) find_on(platforms[i], info.name);

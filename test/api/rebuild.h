@@ -60,9 +60,16 @@ static inline void rebuild_tensor(rebuilding *r, const program *p, uint32_t i) {
       const void *in;
       void *out;
     } data = {p->constants[i]};
+    const char *name = r->p->constants.items[i].name;
+    const tensor stored = tensor_stored(&p->types[i]);
     clave_tensor c =
-        clave_tensor_make((clave_dtype)t->dtype, p->types[i].rank, p->types[i].dims, data.out);
-    r->tensors[i] = clave_builder_constant(r->b, r->p->constants.items[i].name, &c, i % 2);
+        clave_tensor_make((clave_dtype)stored.type, stored.rank, stored.dims, data.out);
+    char text[64];
+    r->tensors[i] = t->encoding
+                        ? clave_builder_encoded(
+                              r->b, name, encoding_text(&p->types[i].encoding, text, sizeof text),
+                              (clave_dtype)t->dtype, p->types[i].rank, p->types[i].dims, &c, i % 2)
+                        : clave_builder_constant(r->b, name, &c, i % 2);
     return;
   }
   rebuilt_ints dims = rebuild_ints(r, &t->shape);

@@ -3,8 +3,9 @@
 /* Runs one hand-made node on the CPU backend and on an OpenCL device and compares what they write.
  *
  * A case's tensors are text, one item per slot, separated by ';':   T(3,5,7)^+n; I(4)<7; >T(3,5)
- *   type   T the case's dtype; f h b d c u s i l o = F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL; I =
- * I64 before '>' it is written; '%' it is written over a copy of slot 0 (an output that reuses)
+ *   type   T the case's dtype; f h b d c u s i l o S U L e g = F32 F16 BF16 F64 I8 U8 I16 I32 I64
+ * BOOL U16 U32 U64 F8_E4M3 F8_E5M2; I = I64
+ *   before '>' it is written; '%' it is written over a copy of slot 0 (an output that reuses)
  *   after  '^' stored with the dimensions in reverse order, '+' at an offset of 5 elements, '-' the
  * last dimension backwards, '=' the first dimension repeated (stride 0), '_' a gap after each row,
  * 'n' some NaN, 'z' small integers (many equal), '<k' integers in [0, k), '~k' in [-k, k), 'p'
@@ -53,7 +54,7 @@ typedef struct pair_node {
   int64_t limit[PAIR_MAX_SLOTS];
 } pair_node;
 
-static const char pair_letters[] = "fhbdcusilo"; /* by dtype */
+static const char pair_letters[] = "fhbdcusiloSULeg"; /* by dtype */
 
 static uint64_t pair_state = 88172645463325252ull;
 static uint32_t pair_random(void) {
@@ -94,6 +95,21 @@ static void pair_store(dtype t, void *p, int64_t i, double v) {
     case DTYPE_I8:
       ((int8_t *)p)[i] = (int8_t)v;
       break;
+    case DTYPE_U16:
+      ((uint16_t *)p)[i] = (uint16_t)(int64_t)v;
+      break;
+    case DTYPE_U32:
+      ((uint32_t *)p)[i] = (uint32_t)(int64_t)v;
+      break;
+    case DTYPE_U64:
+      ((uint64_t *)p)[i] = (uint64_t)(int64_t)v;
+      break;
+    case DTYPE_F8_E4M3:
+      ((uint8_t *)p)[i] = f32_to_f8_e4m3((float)v);
+      break;
+    case DTYPE_F8_E5M2:
+      ((uint8_t *)p)[i] = f32_to_f8_e5m2((float)v);
+      break;
     default:
       ((uint8_t *)p)[i] = (uint8_t)(t == DTYPE_BOOL ? v != 0 : (int64_t)v);
       break;
@@ -101,26 +117,7 @@ static void pair_store(dtype t, void *p, int64_t i, double v) {
 }
 
 static double pair_load(dtype t, const void *p, int64_t i) {
-  switch (t) {
-    case DTYPE_F32:
-      return ((const float *)p)[i];
-    case DTYPE_F16:
-      return f16_to_f32(((const uint16_t *)p)[i]);
-    case DTYPE_BF16:
-      return bf16_to_f32(((const uint16_t *)p)[i]);
-    case DTYPE_F64:
-      return ((const double *)p)[i];
-    case DTYPE_I16:
-      return ((const int16_t *)p)[i];
-    case DTYPE_I32:
-      return ((const int32_t *)p)[i];
-    case DTYPE_I64:
-      return (double)((const int64_t *)p)[i];
-    case DTYPE_I8:
-      return ((const int8_t *)p)[i];
-    default:
-      return ((const uint8_t *)p)[i];
-  }
+  return element_number(t, (const char *)p + (size_t)i * dtype_size(t));
 }
 
 /* ---- reading a case */

@@ -6,6 +6,7 @@
 
 #include "backend/opencl/cache.h"
 #include "backend/opencl_fixture.h"
+#include "base/memory.h"
 
 static char folder[] = "/tmp/clave-test-XXXXXX";
 
@@ -59,6 +60,26 @@ static void test_buffers(void **state) {
 }
 
 /* An integer division by zero is reported once, with the number of its node. */
+/* In memory of our own where the device is a CPU: it is given back, as the sanitizers see. */
+static void test_large_buffers(void **state) {
+  (void)state;
+  session s = open_session(NULL, NULL);
+  const backend_vtable *vt = s.device->vt;
+  const char sent[] = "the last bytes";
+  for (size_t more = 0; more < 2; more++) {
+    const size_t bytes = MEMORY_LARGE - 1 + more;
+    char got[sizeof sent] = "";
+    buffer *b;
+    good(vt->buffer_create(s.device, bytes, &b));
+    assert_true(b->bytes == bytes);
+    good(vt->write(s.stream, b, bytes - sizeof sent, sent, sizeof sent));
+    good(vt->read(s.stream, b, bytes - sizeof sent, got, sizeof got));
+    assert_string_equal(got, sent);
+    vt->buffer_destroy(s.device, b);
+  }
+  close_session(&s);
+}
+
 static void test_fault(void **state) {
   (void)state;
   session s = open_session(NULL, NULL);
@@ -250,7 +271,9 @@ static void test_kernel_folder(void **state) {
   bad(fill(&s, &out, 1), "arange.cl");
   write_kernel("arange.cl",
                "#include \"common.h\"\n__kernel void full(of any form) {\n  wrong;\n}\n");
-  bad(fill(&s, &out, 1), "common.h");
+  bad(fill(&s, &out, 1), "'wrong'"); /* under the embedded header */
+  write_kernel("common.h", "own header;\n");
+  bad(fill(&s, &out, 1), "'own'");
   write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n#define STORAGE(T) float\n");
   bad(fill(&s, &out, 1), "wrong");
   write_kernel("arange.cl",
@@ -319,6 +342,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_devices),
       cmocka_unit_test(test_buffers),
+      cmocka_unit_test(test_large_buffers),
       cmocka_unit_test(test_fault),
       cmocka_unit_test(test_times),
       cmocka_unit_test(test_cache),

@@ -261,6 +261,37 @@ static const pair_case conv_cases[] = {
                EACH_DILATION(1), .groups = 1),
 };
 
+#define CONV_INTEGER(tensors, ...)                                                                \
+  {                                                                                               \
+    "integer conv " tensors, IR_OP_CONV_INTEGER,                                                  \
+        &(ir_conv_integer){.x = 0, .weight = 1, .bias = 2, .out = 3, __VA_ARGS__}, tensors, "cu", \
+        0                                                                                         \
+  }
+/* Weights that are all positive make sums of more than 2^24. */
+static const pair_case conv_integer_cases[] = {
+    CONV_INTEGER("T(2,3,9,11)~128;c(8,3,3,3)~128;i(8)~999999;>i(2,8,9,11)", EACH_STRIDE(1),
+                 EACH_PAD(1), EACH_DILATION(1), .groups = 1, .padding_value = 77),
+    CONV_INTEGER("T(2,3,9,11)~128;c(5,3,3,3)~128;i(5);>i(2,5,5,6)", EACH_STRIDE(2), EACH_PAD(1),
+                 EACH_DILATION(1), .groups = 1, .padding_value = 127),
+    CONV_INTEGER("T(1,4,12,13)~128;c(17,4,3,2)~128;i(17);>i(1,17,3,6)", .stride = AXES(3, 2),
+                 .padding = AXES(0, 2), .dilation = AXES(2, 5), .groups = 1, .padding_value = 1),
+    CONV_INTEGER("T(2,6,7,7)~128;c(12,1,5,5)~128;i(12);>i(2,12,4,4)", EACH_STRIDE(2), EACH_PAD(2),
+                 EACH_DILATION(1), .groups = 6, .padding_value = 3),
+    CONV_INTEGER("T(1,400,5,7)<128;c(9,400,3,3)<128;i(9);>i(1,9,5,7)", EACH_STRIDE(1), EACH_PAD(1),
+                 EACH_DILATION(1), .groups = 1, .padding_value = 127),
+    CONV_INTEGER("T(1,1,30,40)<128;c(3,1,24,25)<128;i(3);>i(1,3,7,16)", EACH_STRIDE(1), EACH_PAD(0),
+                 EACH_DILATION(1), .groups = 1),
+    CONV_INTEGER("T(2,19,5,7)~128;c(21,19,1,1)~128;i(21);>i(2,21,5,7)", EACH_STRIDE(1), EACH_PAD(0),
+                 EACH_DILATION(1), .groups = 1),
+    CONV_INTEGER("T(2,5,40)~128;c(8,5,5)~128;i(8);>i(2,8,20)", .stride = AXES(2),
+                 .padding = AXES(2), .dilation = AXES(1), .groups = 1, .padding_value = 9),
+    CONV_INTEGER("T(1,4,3,6,7)~128;c(9,4,3,2,3)~128;i(9);>i(1,9,5,5,7)", .stride = AXES(1, 1, 1),
+                 .padding = AXES(2, 0, 1), .dilation = AXES(1, 1, 1), .groups = 1,
+                 .padding_value = 100),
+    CONV_INTEGER("T(0,3,9,9);c(8,3,3,3);i(8);>i(0,8,7,7)", EACH_STRIDE(1), EACH_PAD(0),
+                 EACH_DILATION(1), .groups = 1),
+};
+
 /* ---------------------------------------------------------------- pooling */
 
 #define POOL_ARGS(k, s, p, d) \
@@ -499,6 +530,7 @@ FAMILY(row)
 FAMILY(norm)
 FAMILY(join)
 FAMILY(conv)
+FAMILY(conv_integer)
 FAMILY(pool)
 FAMILY(index)
 FAMILY(scatter)
@@ -506,11 +538,12 @@ FAMILY(attention)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reduce),  cmocka_unit_test(test_arg),
-      cmocka_unit_test(test_row),     cmocka_unit_test(test_norm),
-      cmocka_unit_test(test_join),    cmocka_unit_test(test_conv),
-      cmocka_unit_test(test_pool),    cmocka_unit_test(test_index),
-      cmocka_unit_test(test_scatter), cmocka_unit_test(test_attention),
+      cmocka_unit_test(test_reduce),       cmocka_unit_test(test_arg),
+      cmocka_unit_test(test_row),          cmocka_unit_test(test_norm),
+      cmocka_unit_test(test_join),         cmocka_unit_test(test_conv),
+      cmocka_unit_test(test_conv_integer), cmocka_unit_test(test_pool),
+      cmocka_unit_test(test_index),        cmocka_unit_test(test_scatter),
+      cmocka_unit_test(test_attention),
   };
   if (!pair_open()) return 0;
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

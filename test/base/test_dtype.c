@@ -1,5 +1,5 @@
-/* The 16-bit floats: every value there and back, and rounding against exact arithmetic in double.
- */
+/* Floats narrower than F32: every value there and back, and rounding against exact arithmetic in
+ * double. Elements as doubles. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,6 +70,90 @@ static void test_bf16(void **state) {
   }
 }
 
+typedef struct float8 {
+  int mantissa, bias;
+  uint8_t largest, above; /* the code of the largest number, and of all beyond it */
+  float (*decode)(uint8_t);
+  uint8_t (*encode)(float);
+} float8;
+static const float8 formats[] = {{3, 7, 0x7E, 0x7E, f8_e4m3_to_f32, f32_to_f8_e4m3},
+                                 {2, 15, 0x7B, 0x7C, f8_e5m2_to_f32, f32_to_f8_e5m2}};
+
+/* By the formats' own definition. */
+static double float8_value(const float8 *f, int code) {
+  int exponent = code >> f->mantissa, mantissa = code & ((1 << f->mantissa) - 1);
+  if (exponent) return ldexp((1 << f->mantissa) + mantissa, exponent - f->bias - f->mantissa);
+  return ldexp(mantissa, 1 - f->bias - f->mantissa);
+}
+
+static void test_float8(void **state) {
+  (void)state;
+  for (int k = 0; k < 2; k++) {
+    const float8 *f = &formats[k];
+    for (int code = 0; code <= f->largest; code++) {
+      double x = float8_value(f, code);
+      assert_true((double)f->decode((uint8_t)code) == x);
+      assert_true((double)f->decode((uint8_t)(code | 0x80)) == -x);
+      assert_int_equal(f->encode((float)x), code);
+      assert_int_equal(f->encode((float)-x), code | 0x80);
+      if (code == f->largest) break;
+      double next = float8_value(f, code + 1), middle = (x + next) / 2;
+      assert_int_equal(f->encode((float)middle), code & 1 ? code + 1 : code);
+      assert_int_equal(f->encode(nextafterf((float)middle, 0)), code);
+      assert_int_equal(f->encode(nextafterf((float)middle, INFINITY)), code + 1);
+      assert_int_equal(f->encode(-nextafterf((float)middle, INFINITY)), (code + 1) | 0x80);
+    }
+    static const float large[] = {65536, 1e30f, 3.4028235e38f, INFINITY};
+    for (int i = 0; i < 4; i++) assert_int_equal(f->encode(large[i]), f->above);
+    assert_int_equal(f->encode(-INFINITY), f->above | 0x80);
+    for (int code = f->above + 1; code < 0x80; code++) {
+      assert_true(isnan(f->decode((uint8_t)code)));
+      assert_int_equal(f->encode(f->decode((uint8_t)code)), 0x7F);
+      assert_int_equal(f->encode(f->decode((uint8_t)(code | 0x80))), 0xFF);
+    }
+    assert_int_equal(f->encode(1e-30f), 0);
+    assert_int_equal(f->encode(-1e-45f), 0x80);
+  }
+  assert_true(isinf(f8_e5m2_to_f32(0x7C)) && f8_e5m2_to_f32(0xFC) < 0);
+  assert_int_equal(f32_to_f8_e4m3(464.1f), 0x7E);
+  assert_int_equal(f32_to_f8_e5m2(61439.0f), 0x7B); /* the middle to infinity is 61440 */
+  assert_int_equal(f32_to_f8_e5m2(61440.0f), 0x7C);
+}
+
+static void test_numbers(void **state) {
+  (void)state;
+  static const struct {
+    dtype type;
+    uint64_t bits;
+    double want;
+  } rows[] = {{DTYPE_F32, 0x3FC00000, 1.5}, {DTYPE_F16, 0x3E00, 1.5},
+              {DTYPE_BF16, 0x3FC0, 1.5},    {DTYPE_F64, 0x3FF8000000000000, 1.5},
+              {DTYPE_I8, 0xFF, -1},         {DTYPE_U8, 0xFF, 255},
+              {DTYPE_I16, 0xFFFF, -1},      {DTYPE_U16, 0xFFFF, 65535},
+              {DTYPE_I32, 0xFFFFFFFF, -1},  {DTYPE_U32, 0xFFFFFFFF, 4294967295.0},
+              {DTYPE_I64, UINT64_MAX, -1},  {DTYPE_U64, UINT64_MAX, 0x1p64},
+              {DTYPE_BOOL, 2, 1},           {DTYPE_F8_E4M3, 0x3C, 1.5},
+              {DTYPE_F8_E5M2, 0x3E, 1.5}};
+  assert_int_equal(sizeof rows / sizeof *rows, DTYPE_COUNT);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    unsigned char at[9]; /* of any alignment; little-endian */
+    memcpy(at + 1, &rows[i].bits, sizeof rows[i].bits);
+    assert_true(element_number(rows[i].type, at + 1) == rows[i].want);
+  }
+}
+
+static void test_kinds(void **state) {
+  (void)state;
+  for (int i = 0; i < DTYPE_COUNT; i++) {
+    dtype t = (dtype)i;
+    assert_int_equal(dtype_is_float(t) + dtype_is_int(t) + dtype_is_stored(t) + (t == DTYPE_BOOL),
+                     1);
+  }
+  assert_true(dtype_is_stored(DTYPE_U64) && !dtype_has_fractions(DTYPE_U64));
+  assert_true(dtype_is_stored(DTYPE_F8_E5M2) && dtype_has_fractions(DTYPE_F8_E5M2));
+  assert_true(dtype_has_fractions(DTYPE_F16) && !dtype_has_fractions(DTYPE_COUNT));
+}
+
 static void test_names(void **state) {
   (void)state;
   for (int i = 0; i < DTYPE_COUNT; i++) {
@@ -79,15 +163,15 @@ static void test_names(void **state) {
     assert_true(dtype_size(t) >= 1);
   }
   dtype t;
-  assert_false(dtype_from_name("F8_E4M3", &t));
+  assert_false(dtype_from_name("F8_E8M0", &t));
   assert_int_equal(dtype_size(DTYPE_COUNT), 0);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_f16_round_trip),
-      cmocka_unit_test(test_f16_rounding),
-      cmocka_unit_test(test_bf16),
+      cmocka_unit_test(test_f16_round_trip), cmocka_unit_test(test_f16_rounding),
+      cmocka_unit_test(test_bf16),           cmocka_unit_test(test_float8),
+      cmocka_unit_test(test_numbers),        cmocka_unit_test(test_kinds),
       cmocka_unit_test(test_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,8 @@ def export_case(case, path):
     module = module_of(case)
     # The exporter sees set B where A is meant to fail.
     args = case.data(1 if case.error else 0)
-    clave.export(module.eval(), args, dynamic_shapes=case.dynamic_shapes).save(str(path))
+    program = clave.export(module.eval(), args, dynamic_shapes=case.dynamic_shapes, quantize=case.quantize)
+    program.save(str(path))
     for p in module.buffers() if case.state else ():
         p.zero_()
 
@@ -134,7 +135,8 @@ def fingerprint(paths):
 
 
 def sources():
-    return [*HERE.glob("*.py"), *(ROOT / "python/clave").rglob("*.py"), ROOT / "serialize/schema.fbs"]
+    passes = (ROOT / "interp/passes").glob("*.c")
+    return [*HERE.glob("*.py"), *(ROOT / "python/clave").rglob("*.py"), *passes, ROOT / "serialize/schema.fbs"]
 
 
 def print_list(jobs):

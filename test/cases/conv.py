@@ -4,7 +4,7 @@
 import torch
 import torch.nn.functional as fn
 
-from describe import F16, F32, F64, FLOATS, I8, I32, I64, Case, T, name_of, products, ulps
+from describe import BF16, F16, F32, F64, FLOATS, I8, I32, I64, U8, Case, T, name_of, products, ulps
 
 PLANES = {  # x, weight, arguments
     "plain": ((2, 3, 9, 11), (5, 3, 3, 3), {}), "padded": ((2, 3, 9, 11), (5, 3, 3, 3), {"padding": 1}), "strided": ((1, 3, 12, 9), (4, 3, 3, 3), {"stride": 2, "padding": 1}),
@@ -82,6 +82,7 @@ class Weighted(torch.nn.Module):
         draw = lambda *shape: torch.nn.Parameter((torch.rand(shape, generator=g) * 2 - 1).to(dtype))
         self.wide, self.square = draw(33, 24, 1, 1), draw(24, 24, 1)
         self.tall, self.grouped = draw(530, 2, 3, 3), draw(10, 4, 3, 3)
+        self.turned, self.both = draw(24, 6, 3, 4), draw(24, 24, 3, 3)
 
     def forward(self, x, y):
         return (
@@ -97,7 +98,47 @@ class Weighted(torch.nn.Module):
             fn.conv2d(x[:, :4], self.grouped, padding=1),
             fn.conv2d(x[:, :8], self.grouped, groups=2),
             fn.conv2d(x[:, :20], self.grouped, groups=5, stride=2),
+            fn.conv_transpose2d(x, self.turned),
+            fn.conv_transpose2d(x, self.turned, stride=2, padding=1, output_padding=1),
+            fn.conv_transpose2d(x, self.turned, stride=(2, 3), groups=3),
+            fn.conv_transpose2d(x, self.turned, stride=(5, 4), padding=(1, 2)),
+            fn.conv_transpose2d(x, self.turned, stride=2, dilation=(2, 3)),
+            fn.conv2d(x[:, :6], self.turned),
+            fn.conv2d(x, self.both),
+            fn.conv_transpose2d(x, self.both),
         )
+
+
+class Quantised(torch.nn.Module):
+    """Convolutions of codes of 8 bits that are decoded, by a weight of codes: sums of integers, which a pass makes of
+    them. zero: what stands for 0, also around x."""
+
+    def __init__(self, f, table, zero):
+        super().__init__()
+        g = torch.Generator().manual_seed(7)
+        self.f, self.zero, self.named = f, zero, list(table.values())
+        for i, (_, w, _) in enumerate(self.named):
+            codes = torch.randint(-128, 128, w, generator=g, dtype=I8)
+            codes.flatten(1)[:, 0] = -128
+            self.register_buffer(f"codes{i}", codes)
+            self.register_buffer(f"scales{i}", torch.rand((w[0],) + (1,) * (len(w) - 1), generator=g) / 128 + 1e-3)
+            self.register_buffer(f"bias{i}", torch.rand(w[0], generator=g))
+
+    def forward(self, *xs):
+        results = []
+        for i, (x, (_, _, k)) in enumerate(zip(xs, self.named, strict=True)):
+            weight = getattr(self, f"codes{i}").float() * getattr(self, f"scales{i}")
+            bias = getattr(self, f"bias{i}") if i % 3 else None
+            results.append(self.f((x.float() - self.zero) * 0.0078125, weight, bias, **k))
+        return tuple(results)
+
+
+def quantised():
+    for f, table in ((fn.conv1d, LINES), (fn.conv2d, PLANES), (fn.conv3d, VOLUMES)):
+        for dtype, low, high, zero in ((I8, -128, 127, 5), (U8, 0, 255, 128), (U8, 0, 255, 0)):
+            name = f"quantised_{f.__name__}_{name_of(dtype)}_{zero}"
+            inputs = [T(x, dtype, low, high) for x, _, _ in table.values()]
+            yield Case(name, Quantised(f, table, zero), inputs, rtol=ulps(F32, 8), atol=2 * products(F32, 301))
 
 
 def integers(x, w, b, x3, w3):
@@ -117,6 +158,7 @@ def cases():
     for dtype in (I8, I32, I64):
         lines = [T((2, 3, 9), dtype), T((5, 3, 3), dtype), T((5,), dtype), T((1, 4, 11), dtype), T((4, 1, 3), dtype)]
         yield Case(f"integers_{name_of(dtype)}", integers, lines)
+    yield from quantised()
     yield Case("integers_planes", wide_integers, [T((2, 4, 7, 6), I64), T((4, 4, 3, 3), I64)])
     no_bias = lambda x, w: (
         fn.conv_transpose2d(x, w),
@@ -148,7 +190,7 @@ def cases():
             [T((1, 3, 7, 7), dtype), T((4, 3, 3, 3), dtype)],
             **tolerance(dtype, (4, 3, 3, 3)),
         )
-    for dtype in (F32, F16):
+    for dtype in (F32, F16, BF16, F64):
         shapes = [T((2, 24, 7, 9), dtype), T((2, 24, 9, 8), dtype)]
         yield Case(f"weights_{name_of(dtype)}", Weighted(dtype), shapes, **tolerance(dtype, (1, 24)))
     unbatched = [T((3, 7, 8)), T((4, 3, 3, 3)), T((4,))]

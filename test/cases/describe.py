@@ -12,6 +12,9 @@ import torch
 
 F32, F16, BF16, F64 = torch.float32, torch.float16, torch.bfloat16, torch.float64
 I8, U8, I16, I32, I64, BOOL = torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool
+U16, U32, U64 = torch.uint16, torch.uint32, torch.uint64
+F8_E4M3, F8_E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+STORED = (U16, U32, U64, F8_E4M3, F8_E5M2)
 FLOATS = (F32, F16, BF16, F64)
 INTS = (I32, I64, U8, I8, I16)
 NAN, INF = float("nan"), float("inf")
@@ -59,6 +62,7 @@ class Case:
     error: str = ""  # the first set must fail with this text
     dynamic_shapes: object = None
     state: bool = False  # the module changes its buffers
+    quantize: object = None  # the weights' encodings, as clave.export takes it
 
     def data(self, run):
         """The inputs of set 0 (A) or 1 (B)."""
@@ -79,6 +83,11 @@ def name_of(dtype):
         I32: "i32",
         I64: "i64",
         BOOL: "bool",
+        U16: "u16",
+        U32: "u32",
+        U64: "u64",
+        F8_E4M3: "f8e4m3",
+        F8_E5M2: "f8e5m2",
     }[dtype]
 
 

@@ -137,7 +137,7 @@ def zeta_case(dtype):
         torch.polygamma(1, x[5:].abs() + 0.25)[: 0 if dtype is F64 else 99],
     )
     zeta = lambda x: (
-        torch.special.zeta(torch.arange(0, 6, dtype=x.dtype)[:, None], x), torch.special.zeta(2.5, x.abs()), torch.special.zeta(x.abs() + 1, 3.0),
+        torch.special.zeta(torch.tensor([0, 1, 2, 3, 4, 5, NAN, INF, 1e20], dtype=x.dtype)[:, None], x), torch.special.zeta(2.5, x.abs()), torch.special.zeta(x.abs() + 1, 3.0),
     )  # fmt: skip
     both = lambda x: (*others(x), *zeta(x)) if dtype in (F32, F64) else others(x)  # torch has no zeta of 16 bits
     return Case(

@@ -28,6 +28,13 @@ def backward(x, z):
     )
 
 
+def half_spectrum(n, dtype):
+    """(1, n / 2 + 1, 2) of an even n; the first and the middle imaginary parts, which are not read, are NaN."""
+    values = [math.sin(i + 1) for i in range(n + 2)]
+    values[1] = values[n + 1] = NAN
+    return T((1, n // 2 + 1, 2), dtype, values=tuple(values))
+
+
 def axes(z):
     x = pairs(z)
     return (*(real(torch.fft.fft(x, dim=d)) for d in range(3)), real(torch.fft.fftn(x)), real(torch.fft.fft2(x)))
@@ -106,6 +113,9 @@ def cases():
         for n in SIZES:
             data = [T((3, n), dtype), T((3, n, 2), dtype)]
             yield Case(f"size_{n}_{d}", lambda x, z: (*forward(x, z), *backward(x, z)), data, atol=error(dtype, n))
+        for n in (16, 74):
+            f = lambda z: torch.fft.irfft(pairs(z), norm="forward")
+            yield Case(f"half_spectrum_{n}_{d}", f, [half_spectrum(n, dtype)], atol=error(dtype, n))
         whole = {"atol": error(dtype, 210)}
         yield Case(f"axes_{d}", axes, [T((5, 6, 7, 2), dtype)], **whole)
         yield Case(f"several_{d}", several, [T((5, 6, 7), dtype)], **whole)

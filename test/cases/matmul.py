@@ -3,7 +3,25 @@
 import torch
 import torch.nn.functional as fn
 
-from describe import BF16, F16, F32, F64, FLOATS, I8, I16, I32, I64, U8, Case, T, name_of, products, ulps
+from describe import (
+    BF16,
+    F8_E4M3,
+    F8_E5M2,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    Case,
+    T,
+    name_of,
+    products,
+    ulps,
+)
 
 PAIRS = {  # a, b
     "square": ((16, 16), (16, 16)), "odd": ((5, 7), (7, 3)), "row": ((1, 300), (300, 17)), "column": ((37, 65), (65, 1)), "tile": ((33, 129), (129, 65)),
@@ -177,6 +195,79 @@ def groups(a, b, first, second):
     return {"inputs": [a, b, ends[0]], "other": [a, b, ends[1]]}
 
 
+ROWS = (1, 2, 3, 4, 5, 8, 9, 17, 31, 32, 33, 70)  # around every number of rows that a kernel is compiled for
+
+
+class Constants(torch.nn.Module):
+    """Products of some rows of x, and of both its layouts, with one constant matrix."""
+
+    def __init__(self, n, k, dtype):
+        super().__init__()
+        g = torch.Generator().manual_seed(7)
+        self.register_buffer("weight", (torch.rand(n, k, generator=g) - 0.5).to(dtype))
+        self.register_buffer("turned", self.weight.t().contiguous())
+        self.register_buffer("bias", torch.rand(n, generator=g).to(dtype))
+
+    def forward(self, x):
+        rows = [fn.linear(x[:m], self.weight, self.bias) for m in ROWS]
+        columns = x.t().contiguous().t()
+        others = [
+            fn.linear(columns[1:4], self.weight),
+            torch.addmm(self.bias, columns, self.turned, alpha=0.5, beta=2),
+            x[:6] @ self.turned[:, 1:],
+            fn.linear(torch.stack([x[:10].reshape(2, 5, -1), x[10:20].reshape(2, 5, -1)], 1)[:, :, ::2], self.weight),
+            self.weight @ x[0],
+        ]
+        return (*rows, *others)
+
+
+class Square(torch.nn.Module):
+    """A constant matrix by columns and by rows, without a transpose between."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.register_buffer("weight", torch.rand(n, n, generator=torch.Generator().manual_seed(7)) - 0.5)
+
+    def forward(self, x):
+        return x @ self.weight, self.weight @ x[0], x[:1] @ self.weight
+
+
+def constant_cases():
+    """b is a constant, which a device may read in a form of its own."""
+    for dtype in (F32, F16, BF16):
+        for n, k in ((67, 129), (40, 300), (9, 64), (260, 1), (16, 15)):
+            name = f"constant_{n}_{k}_{name_of(dtype)}"
+            yield Case(name, Constants(n, k, dtype), [T((70, k), dtype)], **tolerance(dtype, k))
+    yield Case("constant_square", Square(37), [T((5, 37))], **tolerance(F32, 37))
+    deep = Constants(40, 5000, F16)
+    yield Case("constant_deep_f16", deep, [T((70, 5000), F16)], **tolerance(F16, 5000))
+
+
+class Narrow(torch.nn.Module):
+    """Rows in f32 times constants of 16 bits, by columns and by rows; a bias."""
+
+    def __init__(self, n, k, dtype):
+        super().__init__()
+        random = torch.Generator().manual_seed(n)
+        for name, shape in (("w", (n, k)), ("v", (k, n)), ("bias", (n,))):
+            made = torch.rand(shape, generator=random) - 0.5
+            self.register_buffer(name, made if name == "bias" else made.to(dtype))
+
+    def forward(self, x):
+        w, v = self.w.to(x.dtype), self.v.to(x.dtype)
+        return fn.linear(x, w, self.bias), x @ v, fn.linear(x[:1], w), fn.linear(x[:3], w, self.bias), x[:7] @ v
+
+
+def narrow_cases():
+    """b of 16 bits, which products read as it is."""
+    for dtype in (F16, BF16):
+        d = name_of(dtype)
+        for n, k in ((67, 129), (1, 40), (130, 300), (9, 1)):
+            yield Case(f"narrow_{n}_{k}_{d}", Narrow(n, k, dtype), [T((70, k))], **tolerance(F32, k))
+        batches = lambda x, w: (x @ w.to(x.dtype), x[0] @ w.to(x.dtype).mT.contiguous().mT, x[:, :1] @ w[0].to(x.dtype))
+        yield Case(f"narrow_batches_{d}", batches, [T((3, 5, 33)), T((3, 33, 20), dtype)], **tolerance(F32, 33))
+
+
 def grouped_cases():
     """Rows sorted by group. b is a transposed weight, as transformers gives it, or not."""
     from transformers.integrations import moe
@@ -212,6 +303,52 @@ def grouped_cases():
     yield Case("grouped_torch", torchs, **inputs, own="torch has no _grouped_mm in f64", **tolerance(BF16, 16))
 
 
+def scaled_cases():
+    """8-bit floats with scales. torch has them only so: own results, in f32 rounded once."""
+    multiply = torch._scaled_mm
+    why = "torch has 8-bit floats only"
+    for a, b in ((F8_E4M3, F8_E4M3), (F8_E5M2, F8_E4M3), (F8_E4M3, F8_E5M2)):
+        for out in (F32, BF16, F16, F8_E4M3, F8_E5M2):
+            f = lambda x, w, s, t, out=out: multiply(x, w.t(), s, t, out_dtype=out)
+            inputs = [T((7, 48), a), T((32, 48), b), T((), low=0.1, high=2), T((1,), low=0.1, high=2)]
+            name = "_".join(map(name_of, (a, b, out)))
+            yield Case(f"scaled_{name}", f, inputs, own=why, **tolerance(out, 48))
+    rows = [T((5, 16), F8_E4M3), T((64, 16), F8_E4M3), T((5, 1), low=0.1, high=2), T((1, 64), low=0.1, high=2)]
+    for out in (F32, BF16):
+        biased = lambda x, w, s, t, bias, out=out: (
+            multiply(x, w.t(), s, t, out_dtype=out),
+            multiply(x, w.t(), s, t, bias=bias.to(out), out_dtype=out),
+            multiply(x, w.t(), s[0], t[0, :1], bias=bias.to(BF16), out_dtype=out),
+        )
+        yield Case(f"scaled_rows_{name_of(out)}", biased, [*rows, T((64,))], own=why, **tolerance(out, 16))
+    divided = lambda x, w, s, t, r: (
+        multiply(x, w.t(), s[0], t[0, :1], scale_result=r, out_dtype=F8_E4M3),
+        multiply(x, w.t(), s[0], t[0, :1], scale_result=r, out_dtype=F32),
+        multiply(x, w.t(), s[0], t[0, :1], torch.ones(64), r, F8_E5M2),
+    )
+    yield Case("scaled_divided", divided, [*rows, T((), low=0.3, high=3)], own=why, **tolerance(F32, 16))
+    recipes = lambda x, w, s, t: (
+        torch._scaled_mm_v2(x, w.t(), [s], [1], [0], [t], [1], [0], None, F32),
+        torch._scaled_mm_v2(x, w.t(), [s[0]], [0], [], [t[0, :1]], [0], [], torch.ones(64), BF16),
+    )
+    yield Case("scaled_recipes", recipes, rows, own=why, **tolerance(F32, 16))
+    n = torch.export.Dim("n", max=64)
+    other = {"other": [T((9, 16), F8_E4M3), *rows[1:2], T((9, 1), low=0.1, high=2), rows[3]]}
+    sizes = {"dynamic_shapes": {"args": ({0: n}, None, {0: n}, None)}}
+    by_rows = lambda x, w, s, t: multiply(x, w.t(), s, t, out_dtype=BF16)
+    yield Case("scaled_dynamic", by_rows, rows, own=why, **other, **sizes, **tolerance(BF16, 16))
+
+
 def cases():
-    for family in (matmul_cases, strided_cases, fused_cases, linalg_cases, grouped_cases):
+    families = (
+        matmul_cases,
+        strided_cases,
+        fused_cases,
+        linalg_cases,
+        constant_cases,
+        narrow_cases,
+        grouped_cases,
+        scaled_cases,
+    )
+    for family in families:
         yield from family()

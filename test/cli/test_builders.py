@@ -1,6 +1,7 @@
 """Child processes that build kernels (`clave build-kernels`): with good ones, bad ones or none the answer is right."""
 
 import contextlib
+import json
 import os
 import pathlib
 import socket
@@ -13,6 +14,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import make_program
 from safetensors.numpy import load_file, save_file
 
 pytestmark = pytest.mark.by_turn(5)
@@ -111,28 +113,32 @@ def test_children_build(tool, helped, tmp_path):
     assert {f: f.stat().st_ino for f in cache.glob("*.clbin")} == files
 
 
-# Of batches of several sizes, one after the other: whether the driver started a linker, that is, compiled.
+# Of inputs of several sizes, one after the other: whether the driver started a linker, that is, compiled.
 COMPILES = """
 import resource, sys
 import numpy as np, clave
-clave.Session(clave.Program.load(sys.argv[1]), device="opencl").run(np.zeros((int(sys.argv[2]), 1, 28, 28), "f4"))
+clave.Session(clave.Program.load(sys.argv[1]), device="opencl").run(np.zeros((int(sys.argv[2]), 4), "f4"), 2.0)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0)
 """
 
 
 @always
-def test_kernels_of_several_sizes_are_kept(helped, root, tmp_path):
+def test_kernels_of_several_sizes_are_kept(tool, helped, tmp_path):
     """A size that another process has launched compiles nothing, whatever was kept in between."""
+    made, large = make_program(), 1 << 21  # rows; more grid cells than 16 bits count
+    made["values"][0]["max"] = large
+    (tmp_path / "p.json").write_text(json.dumps(made))
+    tool.good("convert", "p.json", "p.clv")
     env = helped.env | {"CLAVE_HELPER": "off", "CLAVE_CACHE_DIR": str(tmp_path / "sizes")}
     run = lambda n: subprocess.run(
-        [sys.executable, "-c", COMPILES, root / "examples/mnist/mnist.clv", str(n)],
+        [sys.executable, "-c", COMPILES, tmp_path / "p.clv", str(n)],
         env=env,
         capture_output=True,
         text=True,
         timeout=200,
         check=True,
     ).stdout.strip()
-    assert [run(n) for n in (1, 64, 1, 64)] == ["True", "True", "False", "False"]
+    assert [run(n) for n in (1, large, 1, large)] == ["True", "True", "False", "False"]
 
 
 def test_children_fill_the_drivers_files(tool, helped, tmp_path):

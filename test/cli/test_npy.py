@@ -3,6 +3,7 @@
 import io
 import struct
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -113,6 +114,12 @@ def test_every_dtype_is_read(tool, program):
         ("i4", "I32"),
         ("i8", "I64"),
         ("b1", "BOOL"),
+        ("u2", "U16"),
+        ("u4", "U32"),
+        ("u8", "U64"),
+        (ml_dtypes.bfloat16, "BF16"),
+        (ml_dtypes.float8_e4m3fn, "F8_E4M3"),
+        (ml_dtypes.float8_e5m2, "F8_E5M2"),
     ]:
         r = read(tool, program, saved(X.astype(code)))
         assert r.returncode == 1 and name in r.stderr and "F32" in r.stderr, r.stderr

@@ -5,7 +5,7 @@ import pathlib
 
 import torch
 
-from clave import trace
+from clave import quantized, trace
 from clave.lowering import LOWERINGS
 from clave.lowering.registry import COMPLEX
 
@@ -73,4 +73,5 @@ def exporter(name: str) -> str:
     if op._schema.is_mutable:
         return "decomposed"  # by torch.export itself: its graphs are functional
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
-    return "decomposed" if composite or op in _decompositions() else "no: no lowering"
+    written = composite or op in _decompositions() or op in quantized.decompositions([op])
+    return "decomposed" if written else "no: no lowering"

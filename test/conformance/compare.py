@@ -1,5 +1,5 @@
-"""Compares a result with torch's. Integers and bools are exact; floats are near torch's eager result in the same dtype,
-or as near to the same computation in f64 as torch's result is.
+"""Compares a result with torch's. Integers, bools and 8-bit floats are exact; other floats are near torch's eager
+result in the same dtype, or as near to the same computation in f64 as torch's result is.
 
 Errors allowed (per element; ulp: the result's unit in the last place, acc: the accumulator's eps, f32's for 16 bits)
   pointwise ops   by ULP[op] ulp, OpenCL's table of relative errors, or twice torch's own distance from the f64 result;
@@ -35,15 +35,19 @@ ZEROS = {"digamma", "lgamma", "mvlgamma.mvlgamma_p_1", "logaddexp", "logaddexp2"
 # Relative change of the result by that of a number rounded on the way: I0(x) changes by x, which is 12 at most here;
 # a weight p of a softmax by p (1 - p) <= 1/4 of its score, which is 9,694 at most here.
 AMPLIFIED = {"signal.windows.kaiser": 12, "nn.functional.multi_head_attention_forward": 9694 / 4}
-POLYGAMMA = ("polygamma.polygamma_n_0", "special.polygamma.special_polygamma_n_0")
+POLYGAMMA = (*(f"polygamma.polygamma_n_{n}" for n in range(5)), "special.polygamma.special_polygamma_n_0")
 ZEROS |= set(POLYGAMMA)
 
 
 def polygamma(x: Any, n: int) -> Any:
-    """The n-th derivative of digamma; an odd one goes to the same infinity on both sides of a pole."""
+    """The n-th derivative of digamma; an odd one goes to the same infinity on both sides of a pole. Below 0 by
+    reflection at x and at y = x - floor(x), whose cotangents are equal: mpmath takes a step a whole number."""
     if x <= 0 and x == mpmath.floor(x):
         return mpmath.inf if n % 2 else mpmath.nan
-    return mpmath.polygamma(n, x)
+    if x > 0:
+        return mpmath.polygamma(n, x)
+    y, sign = x - mpmath.floor(x), -1 if n % 2 == 0 else 1
+    return mpmath.polygamma(n, y) + sign * (mpmath.polygamma(n, 1 - y) - mpmath.polygamma(n, 1 - x))
 
 
 # Those of which torch's f64 is no oracle: near poles its digamma and its trigamma take a rounded multiple of pi, and
@@ -99,6 +103,8 @@ def _compare_one(name: str, pointwise: bool, a: Any, b: Any, exact: Any, r: Refe
     if a.shape != b.shape:
         return Difference(wrong=f"shape {list(a.shape)}, expected {list(b.shape)}")
     a, b, exact = map(_parts, (a, b, exact))
+    if b.dtype.is_floating_point and b.dtype.itemsize == 1:  # every code counts
+        a, b = a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)
     if not b.dtype.is_floating_point:
         return _first(a != b, a, b) if b.numel() else Difference()
     usable = isinstance(exact, torch.Tensor) and exact.dtype == torch.float64 and exact.shape == b.shape
@@ -165,8 +171,9 @@ def in_40_digits(function: Any, x: torch.Tensor, numbers: Any = ()) -> torch.Ten
         except ValueError:
             return math.nan
 
+    values, places = x.double().unique(return_inverse=True)
     with mpmath.workdps(40):
-        return torch.tensor([one(v) for v in x.double().flatten().tolist()], dtype=torch.float64).reshape(x.shape)
+        return torch.tensor([one(v) for v in values.tolist()], dtype=torch.float64)[places]
 
 
 def unit(x: Any, dtype: torch.dtype) -> Any:

@@ -135,14 +135,16 @@ def others() -> str:
 """
 
 
+def behind_ops() -> str:
+    """What stands between the ops and the families, without any records."""
+    return f"{others()}\n## Out of scope\n\nOps of torch's operator database that are not run:\n\n{left_out()}"
+
+
 def document(records: dict[str, list[dict]]) -> str:
     tallies = tally(records)
     rows = [row(name, tallies[name]) for name in aten.rows()]
     table = "\n".join([COLUMNS, "|---|---|---|---|---|---|", *rows])
-    return (
-        f"{INTRO}## In all\n\n{totals(records)}\n## Ops\n\n{table}\n\n{others()}\n"
-        f"## Out of scope\n\nOps of torch's operator database that are not run:\n\n{left_out()}"
-    )
+    return f"{INTRO}## In all\n\n{totals(records)}\n## Ops\n\n{table}\n\n{behind_ops()}"
 
 
 def family_row(name: str, modes: dict[str, dict]) -> str:
@@ -175,8 +177,8 @@ def with_all_ops(text: str) -> str:
     lines = text.splitlines(keepends=True)
     at = [i for i, line in enumerate(lines) if line.startswith("| `")]
     rows = {lines[i].split("`")[1]: lines[i] for i in at}
-    lines[at[0] : at[-1] + 1] = [rows.get(name) or f"{row(name, Tally())}\n" for name in aten.rows()]
-    return "".join(lines)
+    listed = [rows.get(name) or f"{row(name, Tally())}\n" for name in aten.rows()]
+    return "".join([*lines[: at[0]], *listed, "\n", behind_ops()])
 
 
 def main() -> int:

@@ -17,6 +17,7 @@ FLOATS = ("f32", "f16", "bf16", "f64")
 WIDE = ("f32", "f64")
 NUMBERS = (*FLOATS, "i8", "u8", "i16", "i32", "i64")
 ALL = (*NUMBERS, "bool")
+STORED = ("u16", "u32", "u64", "f8_e4m3", "f8_e5m2")
 aten = torch.ops.aten
 
 
@@ -45,6 +46,97 @@ def t(dtype: torch.dtype, *shape: int, low: float = -2, high: float = 2) -> torc
     if dtype.is_floating_point:
         return make_tensor(shape, dtype=dtype, device="cpu", low=low, high=high)
     return make_tensor(shape, dtype=dtype, device="cpu", low=0, high=2 if dtype is torch.bool else 9)
+
+
+# ---- dtypes that are only stored: casts, and what moves elements
+
+
+CASTS = (
+    *(torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32),
+    *(torch.int64, torch.bool, torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2),
+)
+
+
+def apply(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """f(...): the function is part of the sample."""
+    return f(*args, **kwargs)
+
+
+def stored(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    return torch.randint(0, 200, shape).to(dtype)
+
+
+@extra("to_any_dtype", (*ALL, *STORED))
+def to_any_dtype(dtype):
+    """Numbers that all dtypes hold."""
+
+    def call(x):
+        return tuple(x.to(to) for to in CASTS)
+
+    for x in (torch.randint(0, 100, shape) for shape in ((5, 7), (), (0, 3))):
+        yield call, (x.to(dtype),), {}
+    yield call, (torch.randint(0, 100, (7, 5)).to(dtype).t(),), {}
+
+
+@extra("float_to_float8", FLOATS)
+def float_to_float8(dtype):
+    """Numbers of all sizes, NaN and infinities."""
+    special = [float("nan"), float("inf"), -float("inf"), -0.0, 448.0, 464.0, 465.0, 1e9, 57344.0, 61440.0, 2.0**-10]
+    for to in (torch.float8_e4m3fn, torch.float8_e5m2):
+        for scale in (1e-4, 1.0, 300.0, 40000.0):
+            yield apply, (torch.Tensor.to, (torch.randn(40, 5) * scale).to(dtype), to), {}
+        yield apply, (torch.Tensor.to, torch.tensor(special, dtype=torch.float64).to(dtype), to), {}
+
+
+@extra("stored_moves", STORED)
+def stored_moves(dtype):
+    x, y, index = stored(dtype, 4, 6), stored(dtype, 2, 6), torch.tensor([3, 0, 2])
+    yield apply, (torch.clone, x.t()), {"memory_format": torch.contiguous_format}
+    yield apply, (torch.cat, [x, y, x]), {}
+    yield apply, (torch.stack, [x, x], 1), {}
+    yield apply, (torch.index_select, x, 0, index), {}
+    yield apply, (torch.Tensor.__getitem__, x, (index, index)), {}
+    yield apply, (torch.Tensor.__getitem__, x, (slice(None, None, 2), slice(1, 5, 3))), {}
+    yield apply, (torch.Tensor.__getitem__, x, x[:, 0] == x[:, 0]), {}
+    yield apply, (torch.roll, x, 2, 1), {}
+    yield apply, (torch.flip, x, (0,)), {}
+    yield apply, (torch.Tensor.repeat, x, 2, 3), {}
+    yield apply, (torch.Tensor.expand, x[:1], 5, 6), {}
+    yield apply, (torch.Tensor.unfold, x, 1, 3, 2), {}
+    yield apply, (torch.slice_scatter, x, y), {"start": 1, "end": 3}
+    yield apply, (torch.select_scatter, x, y[0], 0, 2), {}
+    yield apply, (torch.diagonal_scatter, x, y[0, :4]), {}
+    yield apply, (torch.diag_embed, x), {}
+    yield apply, (torch.where, x == x[0], x, y[0]), {}
+    yield apply, (F.pad, x, (1, 2, 0, 1)), {}
+    yield apply, (F.pad, x, (1, -1)), {"value": 3}
+    yield apply, (F.embedding, index, x), {}
+    yield apply, (torch.Tensor.view, x, torch.uint8), {}
+    yield apply, (torch.Tensor.fill_, x.clone(), 3), {}
+    yield apply, (torch.zeros_like, x), {}
+
+
+@extra("stored_compared", STORED)
+def stored_compared(dtype):
+    x, y = stored(dtype, 4, 6), stored(dtype, 6)
+    y[2:4] = x[1, 2:4]
+    for f in (torch.eq, torch.ne, torch.mul):
+        yield apply, (f, x, y), {}
+    yield apply, (torch.eq, x, 5), {}
+    for f in (torch.any, torch.all, torch.isnan):
+        yield apply, (f, x), {}
+
+
+@extra("unsigned", STORED[:3])
+def unsigned(dtype):
+    x, y = stored(dtype, 4, 6), stored(dtype, 6)
+    for f in (torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor, torch.div):
+        yield apply, (f, x, (y.to(torch.int64) + 1).to(dtype)), {}
+    for f in (torch.sum, torch.prod):
+        yield apply, (f, x[:2, :2]), {}
+    yield apply, (torch.sum, x, 1), {"dtype": torch.int64}
+    yield apply, (torch.cumsum, x, 1), {}
+    yield apply, (torch.sort, x), {"dim": 1, "stable": True}
 
 
 # ---- recurrent layers: aten.lstm.input and its kin, with the weights as operands

@@ -28,6 +28,11 @@ DTYPES = {
     "i32": torch.int32,
     "i64": torch.int64,
     "bool": torch.bool,
+    "u16": torch.uint16,
+    "u32": torch.uint32,
+    "u64": torch.uint64,
+    "f8_e4m3": torch.float8_e4m3fn,
+    "f8_e5m2": torch.float8_e5m2,
     "c64": torch.complex64,
     "c128": torch.complex128,
 }

@@ -25,7 +25,7 @@ def test_every_op_has_a_row(rows):
 
 
 def test_ops_that_came_and_went(rows):
-    text = coverage.DOCUMENT.read_text()
+    text = coverage.DOCUMENT.read_text().partition("\n## Families\n")[0]
     assert coverage.with_all_ops(text) == text
     gone = text.replace("| `aten.add.Tensor` |", "| `aten.add.Never` |")
     assert coverage.listed_rows(coverage.with_all_ops(gone))["aten.add.Tensor"][1:3] == ["never run"] * 2

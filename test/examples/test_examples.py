@@ -145,6 +145,18 @@ def test_tinylm_knows_shakespeare():
     assert losses[0] == pytest.approx(losses[1], abs=2e-3)  # sums of f16 round differently
 
 
+@needs_data
+@pytest.mark.parametrize("form", ["int8", "Q4_1"])
+def test_tinylm_in_fast_precision_loses_little(form, tmp_path):
+    """The columns of docs/export.md, on one window."""
+    out = tmp_path / "losses.json"
+    command = ["quantise.py", "--precision", "strict", "fast", "--windows", "1", "--forms", form, "--json", out]
+    env = os.environ | {"PYTHONPATH": str(ROOT / "python"), "CLAVE_DEVICE": "opencl", "CLAVE_DEVICE_CLASS": "cpu"}
+    subprocess.run([sys.executable, *command], cwd=EXAMPLES / "tinylm", env=env, check=True)
+    _, strict, fast = json.loads(out.read_text())[form]
+    assert abs(fast - strict) < 0.01 and fast != strict
+
+
 def published_story():
     """The text in the data's README: the indented lines behind "prints:"."""
     text = (DATA / "README.md").read_text().split("prints:\n", 1)[1]

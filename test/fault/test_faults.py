@@ -66,15 +66,6 @@ def net(tmp_path_factory):
     return folder / "net.clv", folder / "data.safetensors", folder / "in.safetensors", want.numpy()
 
 
-@pytest.fixture(scope="module")
-def stub(build, real_opencl):
-    folder = build / "stub"
-    if not (folder / "libOpenCL.so.1").exists():
-        pytest.skip("the stub OpenCL is not built")
-    alone = {"CLAVE_HELPER": "off"}  # child processes would count and log calls of their own
-    return {"LD_LIBRARY_PATH": str(folder), "CLAVE_STUB_REAL": real_opencl, "CLAVE_DEVICE": ""} | alone
-
-
 def failures(out):
     """The failed lines of a runner, and how many tests it ran."""
     closing = re.search(r"^(\d+) passed, (\d+) failed$", out, re.M)

@@ -6,6 +6,7 @@ import copy
 import ctypes as C
 import functools
 import os
+import re
 import warnings
 from typing import Any
 
@@ -67,7 +68,10 @@ def export(graph: Graph) -> tuple[Any, Any]:
         try:
             return clave.export(exported, passes=()), exported
         except clave.Error as e:
-            if "(aten.unfold.default) is changed in place" in str(e):  # torch's own exported program is wrong
+            torchs = (
+                r"\(aten\.(unfold|expand)\.default\) is changed in place|tensor being mutated that has internal overlap"
+            )
+            if re.search(torchs, str(e)):  # torch's own functional program is wrong, or there is none
                 raise Unfit(str(e)) from None
             raise Failure("export", f"clave.export: {type(e).__name__}: {e}") from None
         except Exception as e:  # one that is not an Error is a fault, too

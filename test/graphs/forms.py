@@ -1,12 +1,15 @@
-"""What models write out of small ops: attention, rotary embedding, norms, activations, as passes look for them.
+"""What models write out of small ops: attention, rotary embedding, norms, activations, products of constants, as passes
+look for them.
 
 A form adds several statements to a graph. Its reshapes, the ranks and sizes of its masks and the order of its factors
 are random, so that a pass meets what it knows and what looks like it.
 """
 
 import contextlib
+import math
 from typing import Any
 
+import torch
 from graph import FLOATS, Statement
 
 
@@ -153,7 +156,65 @@ def activation(b: Any) -> None:
         _put(b, f"{y} * {_input(b, b.inputs[-1].shape)}")
 
 
-FORMS = {attention: 6, rope: 2, norm: 2, activation: 1}
+# ---- products of constants
+
+
+def _constant(b: Any, *shape: int, low: int = -16) -> str:
+    """Sixteenths, which every float dtype holds; the program's constant."""
+    values = [b.rng.randint(low, 16) / 16 for _ in range(math.prod(shape))]
+    return f"torch.tensor({torch.tensor(values).reshape(shape).tolist()}, dtype={_dtype(b)})"
+
+
+def _convolution(b: Any, channels: int, more: str) -> str:
+    groups = b.rng.choice((1, 1, 2)) if channels % 2 == 0 else 1
+    inner, width = groups * b.rng.choice((1, 2)), b.rng.choice((1, 3))
+    x = _input(b, (b.rng.choice((1, 2, "b" if b.dynamic else 3)), inner, b.rng.choice((3, 6, 17))), values="normal")
+    if b.rng.random() < 0.4:
+        w = _constant(b, inner, channels // groups, width)
+        return _put(b, f"F.conv_transpose1d({x}, {w}{more}, groups={groups})", "sum")
+    return _put(b, f"F.conv1d({x}, {_constant(b, channels, inner // groups, width)}{more}, groups={groups})", "sum")
+
+
+def batch_norm(b: Any) -> None:
+    """Behind a product of a constant, or of an input, which is not folded."""
+    channels = b.rng.choice((1, 2, 4, 5))
+    more = f", bias={_constant(b, channels)}" if b.rng.random() < 0.5 else ""
+    if b.rng.random() < 0.3:
+        x = _input(b, (_length(b), b.rng.choice((3, 8))), values="normal")
+        y = _put(b, f"F.linear({x}, {_constant(b, channels, b.inputs[-1].shape[-1])}{more})", "sum")
+    else:
+        y = _convolution(b, channels, more)
+    if b.rng.random() < 0.1:
+        _put(b, f"{y} * 2")  # another reader
+    mean, weight, bias = (_constant(b, channels) for _ in range(3))
+    scale = f", weight={weight}, bias={bias}" if b.rng.random() < 0.7 else ""
+    _put(
+        b, f"F.batch_norm({y}, {mean}, {_constant(b, channels, low=1)}{scale}, eps={b.rng.choice((1e-5, 0.1))})", "sum"
+    )
+
+
+def _part(b: Any, x: str, inner: int, n: int) -> str:
+    """A product of x, and what reads its rows: some of it where they lie, some a copy."""
+    more = f", {_constant(b, n)}" if b.rng.random() < 0.3 else ""
+    if b.rng.random() < 0.2:
+        y = _put(b, f"{x} @ {_constant(b, inner, n)}", "sum")
+    else:
+        y = _put(b, f"F.linear({x}, {_constant(b, n, inner)}{more})", "sum")
+    readers = ("@ * 2", "@ * torch.sigmoid(@)", f"@.view(*@.shape[:-1], {n // 2 or 1}, -1).transpose(-2, -3) + 1", "@")
+    return _put(b, b.rng.choice((*readers, "@.flatten()", "torch.softmax(@, -1)")).replace("@", y))
+
+
+def products(b: Any) -> None:
+    """Of one tensor by several constants."""
+    inner = b.rng.choice((1, 3, 8))
+    x = _input(b, (b.rng.choice((1, 2, "b" if b.dynamic else 3)), _length(b), inner), values="normal")
+    sizes = [b.rng.choice((1, 2, 4, 6)) for _ in range(b.rng.choice((2, 2, 3, 4)))]
+    parts = [_part(b, x, inner, n) for n in sizes]
+    if len(set(sizes)) == 1 and b.rng.random() < 0.5:
+        _put(b, f"{parts[0]} * {parts[1]}")
+
+
+FORMS = {attention: 6, rope: 2, norm: 2, activation: 1, batch_norm: 2, products: 2}
 
 
 def add(b: Any) -> None:

@@ -243,6 +243,7 @@ def describe(graph: Graph, arguments: bool = True) -> str:
     names = ", ".join(["self", *(a.name for a in graph.arguments)])
     lines += ["", f"    def forward({names}):", *(f"        {line}" for line in text.splitlines()), ""]
     for i in graph.inputs if arguments else ():
-        lines.append(f"# {i.name}: {NAMES[DTYPES[i.dtype]].lower()}{list(i.shape)} of {i.values} values")
+        dtype = "a whole number" if i.dtype == SCALAR else f"{NAMES[DTYPES[i.dtype]].lower()}{list(i.shape)}"
+        lines.append(f"# {i.name}: {dtype} of {i.values} values")
     lines += [f"# sizes: {s}" for s in graph.sizes if s]
     return "\n".join(lines)

@@ -515,7 +515,8 @@ def in_place(b: Any) -> Any:
     if kind < 0.75:
         return indexed_put(b, x)
     y = b.like(x) if b.rng.random() < 0.7 else b.pick(is_number)
-    return y and Statement(b.rng.choice(IN_PLACE_WITH).replace("@", x).replace("%", y), x)
+    code = b.rng.choice(IN_PLACE_WITH)
+    return y and Statement(code.replace("@", x).replace("%", y), x, "sum" if ".sum()" in code else "once")
 
 
 def indexed_put(b: Any, x: str) -> Any:

@@ -3,7 +3,8 @@
 The error bound is propagated, not chosen: the graph runs in f64 once as it is and N_NOISY times with rounding errors
 put in at each statement, of random sign and size up to
   once   u of the result's dtype + ULPS u of the type it is computed in (f32 for 16 bits), on the result
-  sum    u of the computing type * sqrt(elements), on each operand, and as above on the result
+  sum    u of the computing type * sqrt(elements), on each operand, and as above on the result; where terms may
+         overflow and the result is not finite, 0
   adds   as sum, but computed in the result's dtype: what scatter adds to one place
 where u is half an ulp (eps / 2). What those runs deviate from the exact one by (root mean square, per element) is the
 standard deviation of a right implementation; SPREAD of them are allowed, and one ulp for the last rounding, or twice
@@ -100,8 +101,9 @@ class Widened:
         acc = _half_ulp(F64 if dtype is F64 else torch.float32)
         if s.rounds in ("sum", "adds") and self.generator is not None:
             step = _half_ulp(dtype) if s.rounds == "adds" and dtype.is_floating_point else acc
-            if s.makes:
-                env = env | {n: self._disturbed(env[n], step) for n in s.reads}
+            others = [n for n in s.reads if n != s.target]
+            if s.makes or (s.rounds == "sum" and others):
+                env = env | {n: self._disturbed(env[n], step) for n in others}
             else:
                 env[s.target].copy_(self._disturbed(env[s.target], step))
         exec(s.code, env)
@@ -112,11 +114,21 @@ class Widened:
         if s.makes and any(x.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in tensors):
             x = self.env[s.target] = x.clone()  # a cast that is none in f64
         if self.generator is not None:
+            if s.makes and s.rounds == "sum" and not bool(x.isfinite().all()):
+                x.masked_fill_(self._overflows(s, env), 0.0)
             size = (0 if dtype is F64 else _half_ulp(dtype)) + ULPS * acc
             x.mul_(_noise(x, size, self.generator))
         if dtype is not F64:
             most = torch.finfo(dtype).max
             x.copy_(torch.where(x.abs() > most * (1 + _half_ulp(dtype)), x.sign() * math.inf, x))
+
+    def _overflows(self, s: Any, env: dict) -> torch.Tensor:
+        """Where terms of a sum may be infinite in f32 that are not here: with an infinite operand the result is that,
+        or NaN, by how it is computed."""
+        sizes = {n: torch.where(env[n].isfinite(), env[n].abs(), 0) if is_float(env[n]) else env[n] for n in s.reads}
+        env = env | sizes
+        exec(s.code, env)
+        return env[s.target].abs() > torch.finfo(torch.float32).max  # type: ignore[no-any-return]
 
     def _disturbed(self, x: Any, acc: float) -> Any:
         if not is_float(x):
@@ -137,7 +149,7 @@ def _run_widened(graph: Graph, values: list[dict[str, torch.Tensor]], dtypes: li
     runs = [Widened(v, torch.Generator().manual_seed(graph.seed + k) if k else None) for k, v in enumerate(values)]
     with _default_f64():
         for s, dtype in zip(graph.statements, dtypes, strict=True):
-            for n in s.exact:
+            for n in (n for n in s.exact if n in runs[0].env):  # an input that nothing reads is left out
                 if any(not bool(same(r.env[n], runs[0].env[n]).all()) for r in runs[1:3]):
                     raise Unfit(f"{s.code} jumps at rounding errors of {n}")
             try:
@@ -162,6 +174,8 @@ class Oracle:
 
     def run(self, arguments: dict[str, torch.Tensor]) -> list[Answer]:
         env, dtypes = run_plain(self.graph, self.plain | arguments)
+        if not all(isinstance(env[o], torch.Tensor) for o in self.graph.outputs):
+            raise Unfit("an output is a number")
         has_floats = any(env[o].is_floating_point() for o in self.graph.outputs)
         n = 1 + N_NOISY if has_floats or self.graph.state else 3
         runs = _run_widened(self.graph, [w | arguments for w in self.wide[:n]], dtypes)
@@ -179,7 +193,8 @@ def _answer(want: torch.Tensor, wide: list[torch.Tensor]) -> Answer:
     unstable = (noisy.isfinite() != exact.isfinite()).any(0)
     overflow = exact.isfinite() & ~want.isfinite()  # inside of a step, of squares for instance
     deviation = (noisy - exact).nan_to_num(0, 0, 0)
-    rms = (deviation**2).mean(0).sqrt()
+    most = deviation.abs().amax(0).clamp_min(torch.finfo(F64).tiny)  # squares of the smallest numbers are 0
+    rms = most * ((deviation / most) ** 2).mean(0).sqrt()
     typical = float(rms.median()) if rms.numel() else 0.0
     theirs = (want.double() - exact).abs().nan_to_num(0, 0, 0)
     ours = SPREAD * torch.maximum(rms, torch.full_like(rms, typical / 8)) + unit(exact, want.dtype)

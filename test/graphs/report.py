@@ -31,7 +31,7 @@ def write(graph: Graph, failure: Failure, folder: pathlib.Path) -> str:
         order = (first, (first + 1) % len(trial.arguments), first)
         right = {"bits": program, "optimized": plain}.get(failure.kind)
         rtol, atol = _write_data(graph, trial, right, order, folder / "data.safetensors")
-    (folder / "index.tsv").write_text(f"case\tcase.clv\tdata.safetensors\t{rtol!r}\t{atol!r}\t\n")
+    (folder / "index.tsv").write_text(f"case\tcase.clv\tdata.safetensors\t{rtol!r}\t{atol!r}\t\t\n")
     name, _, kind = device.partition("/")
     env = "CLAVE_SELF_CHECK=off " + (f"CLAVE_DEVICE_CLASS={kind} " if kind else "")
     return f"{env}build/test/replay {folder}/index.tsv --device {name} --poison"

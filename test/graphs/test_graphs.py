@@ -1,7 +1,9 @@
 """The programs around random graphs: what generates them, makes them small and judges them."""
 
 import argparse
+import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -9,12 +11,13 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import report
 import run
 from cases import case, makes
 from execute import Failure, Trial, export
 from generate import Builder, make_graph
 from graph import Graph, Input, Statement, prune
-from optimized import check, pass_names, rewritten
+from optimized import check, compare_with_oracle, pass_names, rewritten
 from oracle import Oracle
 from shrink import PASSES
 
@@ -75,3 +78,25 @@ def test_each_pass_runs_alone_by_turn():
     assert every["all passes"].passes["silu"] == 1 and every["view alone"].passes.keys() == {"view"}
     by_turn = [list(rewritten(make_graph(seed), plain))[1:] for seed in range(len(names))]
     assert sorted(by_turn) == sorted([f"{n} alone"] for n in names)
+
+
+def test_what_fails_can_be_replayed(tmp_path):
+    graph = case([Input("x0", "F32", (4, 5))], [makes("x1", "x0 * 0.3")])
+    command = report.write(graph, Failure("values", "cpu: no pass: inputs 0, output 0: wrong", ("cpu", 0, 0)), tmp_path)
+    build = pathlib.Path(os.environ.get("CLAVE_BUILD", run.ROOT / "build"))
+    command = command.replace("build/test/replay", str(build / "test/replay"))
+    replayed = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert "1 passed, 0 failed" in replayed.stdout, replayed.stdout + replayed.stderr
+
+
+def test_refused_sizes_end_a_run_of_states():
+    """Of runs in a row with a state, those behind one whose sizes are refused have another state than torch's."""
+    graph = case([Input("x0", "F32", (4,))], [makes("x1", "x0 * 0.3")])
+    trial = Trial(graph, *export(graph), "cpu")
+    oracle = Oracle(graph)
+    fresh = [oracle.run(a) for a in trial.arguments]
+    right = trial.outputs(trial.program)
+    n, wrong = len(fresh), [[right[0][0] + 1]]
+    compare_with_oracle(trial, "no pass", [*right, None, *wrong * (n - 1)], fresh * 2)
+    with pytest.raises(Failure, match="no pass: inputs 0"):
+        compare_with_oracle(trial, "no pass", [*right, *wrong * n], fresh * 2)

@@ -21,9 +21,20 @@ typedef struct fill_recording {
   uint32_t slot; /* of what is packed */
 } fill_recording;
 
+/* The CPU backend asks for no forms of its own where it sees no constants. */
+static clave_status record_plain(backend *b, const node *n, bool fast, recording **out) {
+  const ir_matmul *op = n->instruction->op;
+  bound_tensor *x = (bound_tensor *)&n->tensors[op->b];
+  bool is_constant = x->is_constant;
+  x->is_constant = false;
+  clave_status st = packing.vt->record(b, n, fast, out);
+  x->is_constant = is_constant;
+  return st;
+}
+
 static clave_status record(backend *b, const node *n, bool fast, recording **out) {
-  TRY(packing.vt->record(b, n, fast, out));
-  if (n->instruction->op_type != IR_OP_MATMUL) return NULL;
+  if (n->instruction->op_type != IR_OP_MATMUL) return packing.vt->record(b, n, fast, out);
+  TRY(record_plain(b, n, fast, out));
   const ir_matmul *op = n->instruction->op;
   const bound_tensor *x = &n->tensors[op->b];
   if (!x->is_constant) return NULL;

@@ -117,10 +117,17 @@ static void products(void **state) {
   expect_bad(IR_OP_MATMUL, &m, "a has 3 columns, b has 4 rows");
   m.b = slot(DTYPE_F32, 3, 4, 3, 4);
   expect_bad(IR_OP_MATMUL, &m, "shapes (5) and (4) do not broadcast; leading dimensions");
-  m.b = slot(DTYPE_F16, 2, 3, 4);
-  expect_bad(IR_OP_MATMUL, &m, "b is F16, expected F32 as a");
+  m.b = slot(DTYPE_F64, 2, 3, 4);
+  expect_bad(IR_OP_MATMUL, &m, "b is F64, expected F32 as a");
   m.b = slot(DTYPE_F32, 1, 3);
   expect_bad(IR_OP_MATMUL, &m, "b has rank 1, expected at least 2");
+  m.out = slot(DTYPE_F32, 3, 5, 2, 4);
+  m.b = slot(DTYPE_F16, 2, 3, 4);
+  expect_good(IR_OP_MATMUL, &m);
+  m.b = slot(DTYPE_BF16, 2, 3, 4);
+  expect_good(IR_OP_MATMUL, &m);
+  m.a = slot(DTYPE_F16, 3, 5, 2, 3);
+  expect_bad(IR_OP_MATMUL, &m, "b is BF16, expected F16 as a");
   uint32_t i = slot(DTYPE_I32, 2, 2, 2);
   m = (ir_matmul){.a = i, .b = i, .bias = IR_NONE, .alpha = 0.5, .beta = 1, .out = i};
   expect_bad(IR_OP_MATMUL, &m, "alpha 0.5 does not fit I32");
@@ -164,6 +171,35 @@ static void convolutions(void **state) {
   expect_bad(IR_OP_CONV, &c, "x has rank 6, expected 3 to 5");
   c.x = c.weight = slot(DTYPE_BOOL, 3, 1, 1, 1);
   expect_bad(IR_OP_CONV, &c, "x is BOOL");
+}
+
+static void integer_convolutions(void **state) {
+  (void)state;
+  fixture_reset();
+  ir_conv_integer c = {.x = slot(DTYPE_U8, 3, 2, 6, 9),
+                       .weight = slot(DTYPE_I8, 3, 4, 3, 3),
+                       .bias = slot(DTYPE_I32, 1, 4),
+                       .stride = I32S(2),
+                       .padding = I32S(1),
+                       .dilation = I32S(1),
+                       .groups = 2,
+                       .padding_value = 255,
+                       .out = slot(DTYPE_I32, 3, 2, 4, 5)};
+  expect_good(IR_OP_CONV_INTEGER, &c);
+  c.padding_value = -1;
+  expect_bad(IR_OP_CONV_INTEGER, &c, "padding_value -1 does not fit U8");
+  c.x = slot(DTYPE_I8, 3, 2, 6, 9);
+  expect_good(IR_OP_CONV_INTEGER, &c);
+  c.padding_value = 128;
+  expect_bad(IR_OP_CONV_INTEGER, &c, "padding_value 128 does not fit I8");
+  c.padding_value = 0, c.bias = slot(DTYPE_F32, 1, 4);
+  expect_bad(IR_OP_CONV_INTEGER, &c, "bias is F32 (4), expected I32 (4)");
+  c.bias = IR_NONE, c.out = slot(DTYPE_I8, 3, 2, 4, 5);
+  expect_bad(IR_OP_CONV_INTEGER, &c, "out is I8 (2, 4, 5), expected I32 (2, 4, 5)");
+  c.weight = slot(DTYPE_U8, 3, 4, 3, 3);
+  expect_bad(IR_OP_CONV_INTEGER, &c, "weight is U8, expected I8");
+  c.x = slot(DTYPE_I32, 3, 2, 6, 9);
+  expect_bad(IR_OP_CONV_INTEGER, &c, "x is I32, expected I8 or U8");
 }
 
 static void transposed_convolutions(void **state) {
@@ -470,12 +506,19 @@ static void control_flow(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reductions),   cmocka_unit_test(reductions_to_indices),
-      cmocka_unit_test(norms),        cmocka_unit_test(products),
-      cmocka_unit_test(convolutions), cmocka_unit_test(transposed_convolutions),
-      cmocka_unit_test(pool_sizes),   cmocka_unit_test(pools),
-      cmocka_unit_test(indexing),     cmocka_unit_test(updates),
-      cmocka_unit_test(transformers), cmocka_unit_test(cached_attention),
+      cmocka_unit_test(reductions),
+      cmocka_unit_test(reductions_to_indices),
+      cmocka_unit_test(norms),
+      cmocka_unit_test(products),
+      cmocka_unit_test(convolutions),
+      cmocka_unit_test(integer_convolutions),
+      cmocka_unit_test(transposed_convolutions),
+      cmocka_unit_test(pool_sizes),
+      cmocka_unit_test(pools),
+      cmocka_unit_test(indexing),
+      cmocka_unit_test(updates),
+      cmocka_unit_test(transformers),
+      cmocka_unit_test(cached_attention),
       cmocka_unit_test(control_flow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -351,15 +351,54 @@ static void made_of_numbers(void **state) {
   expect_good(IR_OP_FULL, &f);
 }
 
-static void encodings_are_refused(void **state) {
+/* Rows of 64, of int4 in groups of 32. */
+static uint32_t encoded(int rows, uint8_t axis) {
+  uint32_t tid = slot(DTYPE_F32, 2, rows, 64);
+  fix.tensors[tid].encoding =
+      (encoding){.kind = ENCODING_GROUPS, .axis = axis, .bits = 4, .scale = DTYPE_F16, .group = 32};
+  return tid;
+}
+
+static void encodings(void **state) {
   (void)state;
   fixture_reset();
-  ir_encoding e = {.kind = IR_ENCODING_KIND_GROUP_QUANTIZED};
-  ir_copy copy = {.x = slot(DTYPE_F32, 1, 3), .out = slot(DTYPE_F32, 1, 3)};
-  fix.declared[copy.x].encoding = &e;
-  expect_bad(IR_OP_COPY, &copy, "x (tensor 0) is stored as group_quantized");
-  e.kind = IR_ENCODING_KIND_PLAIN;
-  expect_good(IR_OP_COPY, &copy);
+  uint32_t w = encoded(5, 1), whole = encoded(5, 0), index = slot(DTYPE_I64, 1, 3);
+  uint32_t f64 = slot(DTYPE_F64, 2, 3, 64), plain = slot(DTYPE_F32, 2, 5, 64);
+  ir_copy copy = {.x = w, .out = slot(DTYPE_F32, 2, 5, 64)};
+  expect_bad(IR_OP_COPY, &copy, "x (tensor 0) is stored as int4:32, expected a plain tensor");
+  ir_dequantize d = {.x = w, .out = slot(DTYPE_BF16, 2, 5, 64)};
+  expect_good(IR_OP_DEQUANTIZE, &d);
+  d.out = slot(DTYPE_F64, 2, 5, 64);
+  expect_bad(IR_OP_DEQUANTIZE, &d, "out is F64, expected F32, F16 or BF16");
+  d.out = slot(DTYPE_F32, 2, 5, 63);
+  expect_bad(IR_OP_DEQUANTIZE, &d, "out");
+  d.x = plain;
+  expect_bad(IR_OP_DEQUANTIZE, &d, "x is plain, expected an encoded constant");
+  ir_index_select pick = {.x = w, .index = index, .out = slot(DTYPE_F32, 2, 3, 64)};
+  expect_good(IR_OP_INDEX_SELECT, &pick);
+  pick.axis = 1;
+  expect_bad(IR_OP_INDEX_SELECT, &pick,
+             "x is encoded with rows along axis 1 and picked along 1, expected 1 and 0");
+  pick.axis = 0, pick.x = whole;
+  expect_bad(IR_OP_INDEX_SELECT, &pick, "rows along axis 0 and picked along 0");
+  ir_matmul m = {.a = slot(DTYPE_F16, 3, 2, 3, 64),
+                 .b = w,
+                 .bias = IR_NONE,
+                 .alpha = 1,
+                 .beta = 1,
+                 .out = slot(DTYPE_F16, 3, 2, 3, 5),
+                 .b_transposed = true};
+  expect_good(IR_OP_MATMUL, &m);
+  m.b_transposed = false;
+  expect_bad(IR_OP_MATMUL, &m, "b_transposed is false, expected true as b is encoded");
+  m.b = plain, m.b_transposed = true;
+  expect_bad(IR_OP_MATMUL, &m, "b_transposed is true, expected false as b is plain");
+  m.b = whole;
+  expect_bad(IR_OP_MATMUL, &m, "rank 2 with rows along axis 0, expected rank 2, axis 1");
+  m.a = f64, m.b = w;
+  expect_bad(IR_OP_MATMUL, &m, "a is F64, expected F32, F16 or BF16 as b is encoded");
+  m.a = w, m.b = plain, m.b_transposed = false;
+  expect_bad(IR_OP_MATMUL, &m, "a (tensor 0) is stored as int4");
 }
 
 int main(void) {
@@ -375,7 +414,7 @@ int main(void) {
       cmocka_unit_test(joins),
       cmocka_unit_test(pads),
       cmocka_unit_test(made_of_numbers),
-      cmocka_unit_test(encodings_are_refused),
+      cmocka_unit_test(encodings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

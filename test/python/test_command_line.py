@@ -111,6 +111,17 @@ def test_what_makes_its_inputs_itself(models):
     assert clave.load("m.clv").methods["forward"].inputs[0].dtype == 1
 
 
+def test_quantised_weights(models, capsys):
+    assert export(f"{models}:Net", "--args", "f32[1,4]", "--report") == 0
+    plain = capsys.readouterr().out
+    assert export(f"{models}:Net", "--args", "f32[1,4]", "--quantize", "int8", "--report") == 0
+    report = capsys.readouterr().out
+    encodings = [t.encoding for t in clave.load("m.clv").schema.tensors if t.encoding]
+    assert [e.bits for e in encodings] == [8] and report.splitlines()[1] != plain.splitlines()[1]
+    assert export(f"{models}:Net", "--args", "f32[1,4]", "--quantize", "int1") == 1
+    assert capsys.readouterr().err.startswith("clave: quantize='int1', expected int2 to int8")
+
+
 def test_several_methods(models, capsys):
     sources = f"net={models}:Net", f"count={models}:ready", f"with={models}:with_inputs"
     args = "--args", "net=f32[1,4]", "--args", "count=f32[3,2]"

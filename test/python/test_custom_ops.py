@@ -311,6 +311,12 @@ def test_what_a_program_does_not_know_of_its_kernels_is_not_mixed_up():
 # ---------------------------------------------------------------- kernels that are wrong
 
 
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """A folder in which no kernel has passed the self-check."""
+    monkeypatch.setenv("CLAVE_CACHE_DIR", str(tmp_path / "cache"))
+
+
 def run_tool(*args, **env):
     p = subprocess.run([TOOL, *args], capture_output=True, text=True, env=os.environ | env)
     return p.returncode, p.stdout, p.stderr
@@ -343,21 +349,22 @@ def test_a_kernel_that_does_not_build(tmp_path, moved):
     [("* a;", "* a + 1;"), ("if (i < n)", "if (i < n - 1)")],
     ids=["wrong numbers", "an element that is not written"],
 )
-def test_a_kernel_that_gives_wrong_numbers(tmp_path, moved, right, wrong):
+def test_a_kernel_that_gives_wrong_numbers(tmp_path, moved, own_cache, right, wrong):
     m = saved(tmp_path, WAVE_SOURCE.replace(right, wrong))
     code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")
     assert code == 0 and re.search(r"check::wave gives wrong numbers on .* differ.*; its reference runs", err)
-    s = session(clave.load(m[0]))
-    x = torch.randn(3, 4)
-    for _ in range(2):
-        torch.testing.assert_close(s(x), expected_wave(x))
-    assert where(s) == [("reference", "its kernels gave wrong numbers on this device")]
+    for fallback in (False, True):
+        s = clave.Session(clave.load(m[0]), clave.Device("opencl", fallback=fallback), allow_custom_kernels=True)
+        x = torch.randn(3, 4)
+        for _ in range(2):
+            torch.testing.assert_close(s(x), expected_wave(x))
+        assert where(s) == [("reference", "its kernels gave wrong numbers on this device")]
     code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels", CLAVE_SELF_CHECK="strict")
     assert code == 1 and "the kernels of check::wave give wrong numbers" in err
 
 
 @pytest.mark.parametrize(("wrong", "where_"), [("out[i] = out[n] =", "behind"), ("out[i] = out[-1] =", "in front of")])
-def test_a_kernel_that_lies_about_its_shape(tmp_path, wrong, where_):
+def test_a_kernel_that_lies_about_its_shape(tmp_path, own_cache, wrong, where_):
     m = saved(tmp_path, WAVE_SOURCE.replace("out[i] =", wrong))
     code, _, err = run_tool("run", *m, "--device", "opencl", "--allow-custom-kernels")
     assert code == 1

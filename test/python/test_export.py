@@ -359,9 +359,10 @@ def test_complex_numbers_of_halves_are_refused():
         clave.export(Fn(lambda x: x.real).eval(), (torch.zeros(4, dtype=torch.complex32),))
 
 
-def test_quantize_is_refused_by_name():
-    with pytest.raises(clave.Error, match="quantize='int8'"):
-        clave.export(nn.Linear(2, 2).eval(), (torch.randn(1, 2),), quantize="int8")
+@pytest.mark.parametrize("wish", ["int9", "int4:17", "e4m3:zeros", "int4:32:", 4])
+def test_quantize_is_refused_by_name(wish):
+    with pytest.raises(clave.Error, match=f"quantize={wish!r}, expected int2 to int8"):
+        clave.export(nn.Linear(2, 2).eval(), (torch.randn(1, 2),), quantize=wish)
 
 
 def test_no_module():
@@ -481,9 +482,18 @@ def test_windows_changed_in_place_are_refused_where_torch_loses_the_rest():
             clave.export(Fn(f), (torch.ones(3, 6),))
         assert e.value.code == clave.Code.UNSUPPORTED
 
+    def repeated(x):
+        y = x * 2
+        y.expand(2, 3, 6)[1][0].fill_(2)
+        return y
+
+    with pytest.raises(clave.Error, match=r"expand \(aten.expand.default\) is changed in place"):
+        clave.export(Fn(repeated), (torch.ones(3, 6),))
+
     def whole(x):
         y = x * 2
         y.unfold(1, 2, 2).mul_(10)
+        y.expand(3, -1)[0].fill_(2)
         return y
 
     def windows(x):

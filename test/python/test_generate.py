@@ -92,10 +92,13 @@ def test_docs_name_every_op_and_step(generated: Path, modules: dict) -> None:
 
 BAD_SCHEMAS = [
     (
-        'table Copy (since: "1") { x: Tid (required); out: Tid (required, out); }',
-        "table Copy { x: Tid (required); out: Tid (required, out); }",
+        'table Copy (moves, since: "1") { x: Tid (required); out: Tid (required, out); }',
+        "table Copy (moves) { x: Tid (required); out: Tid (required, out); }",
         'Copy: an op needs since: "<number>"',
     ),
+    ('(since: "U16 4")', '(since: "4")', 'DType: expected since: "<value> <number>"'),
+    ('(since: "U16 4")', '(since: "U16 four")', 'DType: expected since: "<value> <number>"'),
+    ('(since: "U16 4")', '(from: "U16 4")', "DType: unknown attribute 'from'"),
     ("axis: int; log: bool;", "axis: inti; log: bool;", "Softmax.axis: unknown type 'inti'"),
     ("axis: int; log: bool;", "axis: [double]; log: bool;", "Softmax.axis: vectors of double are not known"),
     ("axis: int; log: bool;", "axis: int; axis: bool;", "Softmax.axis is declared twice"),

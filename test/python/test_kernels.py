@@ -32,14 +32,14 @@ def binaries(cache):
     return {p.name: (p.stat().st_ino, p.read_bytes()) for p in cache.rglob("*.clbin")}
 
 
-def run_shapes(program, module, cache):
+def run_shapes(program, module, cache, shortest):
     """Runs 20 shapes on a device of its own, the smallest and the largest first, each in a session, at whose end
     binaries are kept; how many there are."""
     device = clave.Device("opencl")
     counts = []
     for i in (size for k in range(10) for size in (k, 19 - k)):
         session = clave.Session(program, device)
-        x = torch.randn(1 + i % 7, 2 + 13 * i, 24)
+        x = torch.randn(1 + i % 7, shortest + 13 * i, 24)
         for ours, want in zip(session(x), module(x), strict=True):
             torch.testing.assert_close(ours, want, rtol=1e-3, atol=1e-4)
         del session
@@ -54,15 +54,16 @@ def test_20_shapes_build_no_kernel_twice(tmp_path, monkeypatch):
     module = Block().eval()
     sizes = {0: Dim("batch", min=1, max=64), 1: Dim("length", min=2, max=512)}
     program = clave.export(module, (torch.randn(3, 17, 24),), dynamic_shapes=(sizes,))
-    counts = run_shapes(program, module, tmp_path)
+    counts = run_shapes(program, module, tmp_path, 2)
     assert counts[0] > 0, "no kernels on disk after the first run"
     variants = 3 * counts[0]  # PoCL compiles for local sizes, of which a kernel has a few, and for large grids
     assert counts[-1] <= variants + 8, "long rows and large products have kernels of their own, nothing else"
-    assert counts[-1] == counts[9], "the second ten shapes build nothing"
     built = binaries(tmp_path)
-    run_shapes(program, module, tmp_path)
+    run_shapes(program, module, tmp_path, 2)
     again = binaries(tmp_path)
     assert [name for name in again if again[name] != built.get(name)] == [], "another device builds kernels"
+    more = run_shapes(program, module, tmp_path, 5)
+    assert more[-1] - counts[-1] <= 2, "of 20 other shapes two may be the first of a class, not each"
 
 
 class IntegerMode(torch.nn.Module):

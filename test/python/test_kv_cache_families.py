@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 transformers = pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
 
 import clave
-from clave.llm import use_kv_cache
+from clave.llm import general, use_kv_cache
 
 pytestmark = pytest.mark.by_turn(10)
 
@@ -87,6 +88,29 @@ def test_logits_are_those_of_the_whole_text(family):
     cached = use_kv_cache(model, CONTEXT)
     assert cached.way == f"cache ({own} attention)"
     assert re.search(FAMILIES[family][2], cached.reason)
+    check_logits(cached, want)
+    for cache in cached.caches:
+        cache.keys.normal_(std=9)
+        cache.values.normal_(std=9)
+    check_logits(cached, want)
+
+
+@torch.no_grad()
+def test_a_model_that_leaves_a_single_token_to_the_mask(monkeypatch):
+    """Like LED and Kosmos-2 it hides later rows itself where there are several tokens only."""
+    code = sys.modules[transformers.GPTJForCausalLM.__module__]
+    causal = code.create_causal_mask
+
+    def mask(*, inputs_embeds, attention_mask, **more):
+        if inputs_embeds.shape[1] > 1 or attention_mask is None:
+            return causal(inputs_embeds=inputs_embeds, attention_mask=attention_mask, **more)
+        return (1 - attention_mask[:, None, None].float()) * torch.finfo().min
+
+    model = model_of("gptj")
+    want = model(input_ids=IDS, use_cache=False).logits[0]
+    monkeypatch.setattr(code, "create_causal_mask", mask)
+    monkeypatch.setattr(general, "WAYS", [way for way in general.WAYS if way.length != "size"])
+    cached = use_kv_cache(model, CONTEXT)
     check_logits(cached, want)
     for cache in cached.caches:
         cache.keys.normal_(std=9)

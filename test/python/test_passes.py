@@ -1,5 +1,7 @@
 """Programs after each pass alone, all of them and none give the same; what passes must leave alone."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from test_folding import Block, D
@@ -12,6 +14,7 @@ pytestmark = pytest.mark.by_turn(6)
 DIMS = ({0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("length", min=2, max=64)},)
 EXACT = ("dead_code", "cast", "view", "number", "equal", "grouped_attention")  # all bits stay
 ROUNDED = (
+    "narrow_b",
     "constant",
     "gelu",
     "silu",
@@ -21,6 +24,8 @@ ROUNDED = (
     "attention",
     "attention_mask",
     "rope",
+    "batch_norm",
+    "join_matmul",
 )
 
 
@@ -86,6 +91,7 @@ def test_outputs_that_became_one_tensor():
     module, program = export(f, (x(),))
     run(module, program, (x(),))
     assert len({o.tensor.idx for o in program.schema.methods[0].outputs}) == 5
+    assert program.passes["view"] and program.refused == {}
 
 
 def test_what_differs_in_an_attribute_is_not_computed_twice():
@@ -136,3 +142,11 @@ def test_16_bits(dtype=F16):
     a = x(dtype=dtype)
     module, program = export(lambda x, w: (x * w).relu().float().half() + x, (a,), w=W.to(dtype))
     assert torch.equal(clave.Session(program, "cpu")(a), module(a))
+
+
+def test_the_documents_name_every_pass():
+    listed = (Path(__file__).resolve().parents[2] / "docs/export.md").read_text()
+    assert all(f"`{name}`" in listed for name in (*EXACT, *ROUNDED))
+    with pytest.raises(clave.Error) as e:
+        clave.export(Fn(torch.exp).eval(), (x(),), passes=["polish"])
+    assert set(str(e.value).split("there are ")[1].split(", ")) == {*EXACT, *ROUNDED}

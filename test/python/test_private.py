@@ -3,6 +3,7 @@
 import ast
 import re
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from _export import Fn
 from torch import nn
 
 import clave.ops
-from clave import private
+from clave import exporter, private
 
 PACKAGE = Path(clave.__file__).parent
 FILES = [f for f in sorted(PACKAGE.rglob("*.py")) if f.name != "private.py" and "_generated" not in f.parts]
@@ -230,3 +231,21 @@ def test_exports_in_several_threads():
     for t in threads:
         t.join()
     assert not wrong, wrong
+
+
+def test_one_thread_exports_at_a_time(monkeypatch):
+    met, both, inner = [], threading.Barrier(2), exporter._export
+
+    def export(*args):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=1)  # for another thread to come here as well
+            met.append(args)
+        return inner(*args)
+
+    monkeypatch.setattr(exporter, "_export", export)
+    threads = [threading.Thread(target=clave.export, args=(Fn(torch.exp), (torch.ones(2),))) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not met

@@ -1,7 +1,5 @@
 """Ops of quantised models: quantized_decomposed's, which torch itself runs eagerly, on both backends; int8 weights."""
 
-import importlib.util
-
 import _export
 import pytest
 import torch
@@ -54,6 +52,10 @@ def int8_weight(x, w, scales):
     return torch.ops.aten._weight_int8pack_mm(x, w, scales)
 
 
+def int8_product(a, b):
+    return torch._int_mm(a, b)
+
+
 def rand(*shape, scale=3.0):
     return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape))) * scale
 
@@ -73,6 +75,7 @@ CALLS = {
     "per_token": (per_token, [rand(3, 4, 8)]),
     "per_group": (per_group, [rand(6, 8), torch.rand(6, 2) + 0.1, torch.zeros(6, 2)]),
     "int8_weight": (int8_weight, [rand(5, 16), BYTES, torch.rand(8)]),
+    "int8_product": (int8_product, [BYTES.repeat(3, 1), BYTES.T.contiguous()]),
 }
 
 
@@ -83,9 +86,6 @@ def test_as_eager(name):
     _export.same(clave.Session(program, "opencl")(*args), f(*args))
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec("torchao"), reason="needs ci/requirements-families.txt: ci/venv families"
-)
 def test_affine_ops_of_torchao():
     import torchao.quantization.quant_primitives  # noqa: F401 (declares them)
 
@@ -101,9 +101,23 @@ def test_affine_ops_of_torchao():
     _export.same(clave.Session(program, "opencl")(*args), blocks(*args))
 
 
-def test_float8_is_refused_by_name():
+def test_products_of_8_bit_floats():
     f8 = torch.float8_e4m3fn
-    one = torch.tensor(1.0)
-    product = lambda a, b: torch._scaled_mm(a.to(f8), b.to(f8).t(), one, one, out_dtype=torch.float32)
-    with pytest.raises(clave.UnsupportedOp, match="float8_e4m3fn is not one of"):
-        clave.export(_export.Fn(product), (rand(16, 16), rand(16, 16)))
+    weight = rand(32, 16).to(f8)
+
+    def layer(x, bias):
+        scale = x.abs().max() / 448
+        small = (x / scale).to(f8)
+        return torch._scaled_mm(small, weight.t(), scale, torch.tensor(0.3), bias=bias, out_dtype=torch.bfloat16)
+
+    args = rand(7, 16), rand(32).to(torch.bfloat16)
+    program = _export.check(layer, args)
+    _export.same(clave.Session(program, "opencl")(*args), layer(*args))
+
+
+def test_scales_of_blocks_are_refused_by_name():
+    f8 = torch.float8_e4m3fn
+    product = lambda a, b, s, t: torch._scaled_mm(a.to(f8), b.to(f8).t(), s, t, out_dtype=torch.bfloat16)
+    scales = torch.rand(128, 2), torch.rand(2, 1)
+    with pytest.raises(clave.Error, match="scal"):
+        clave.export(_export.Fn(product), (rand(128, 256), rand(128, 256), *scales))

@@ -153,7 +153,7 @@ static const struct {
     {"{\"tensors\": [1]}", "tensors[0]: is a number, expected an object"},
     {"{\"tensors\": [{\"dtype\": \"F8\"}]}", "tensors[0].dtype: there is no DType 'F8'"},
     {"{\"tensors\": [{\"dtype\": true}]}", "dtype: is a boolean, expected a name of DType"},
-    {"{\"tensors\": [{\"dtype\": 10}]}", "tensors[0].dtype: there is no DType '10'"},
+    {"{\"tensors\": [{\"dtype\": 15}]}", "tensors[0].dtype: there is no DType '15'"},
     {"{\"tensors\": [{\"shape\": [{\"literal\": 9007199254740993}]}]}",
      "tensors[0].shape[0].literal: is not an integer"},
     {"{\"tensors\": [{\"shape\": [{\"vid\": 3}]}]}",
@@ -168,7 +168,7 @@ static const struct {
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
      "there is no op 'Warp'"},
     {"{\"version\": 7, \"chains\": [{\"instructions\": [{\"op_type\": \"Warp\", \"op\": {}}]}]}",
-     "there is no op 'Warp'; the program needs schema version 7, this build knows 2"},
+     "there is no op 'Warp'; the program needs schema version 7, this build knows 4"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 0}}}]}]}",
      "op.out: is missing"},
     {"{\"chains\": [{\"instructions\": [{\"op_type\": \"Softmax\", \"op\": {\"x\": {\"idx\": 0}, "

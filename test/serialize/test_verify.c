@@ -45,6 +45,53 @@ static const edit edits[] = {
      "its size overflows; tensor 0 ('w')"},
     {"\"name\": \"w\"}", "\"name\": \"w\", \"encoding\": {\"kind\": \"blocked\"}}",
      "encoding blocked is not one of this build's; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 1}}",
+     "codes of 1 bits, expected 2 to 8; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 9}}",
+     "codes of 9 bits, expected 2 to 8; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4, \"code\": "
+     "\"e4m3\"}}",
+     "floats of 4 bits, expected 8; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4, \"group\": 24}}",
+     "groups of 24, expected a multiple of 16, or 0 for whole rows; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4, \"group\": -16}}",
+     "groups of -16, expected a multiple of 16, or 0 for whole rows; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4, \"scale\": "
+     "\"F64\"}}",
+     "scales are F64, expected F32, F16 or BF16; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4, \"axis\": 2}}",
+     "rows along axis 2 of a tensor of rank 2; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4, \"axis\": -1}}",
+     "rows along axis -1 of a tensor of rank 2; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"block_format\", \"axis\": 1, \"format\": "
+     "\"Q9_9\"}}",
+     "block format 'Q9_9' is not one of this build's; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"block_format\", \"axis\": 1}}",
+     "block format '' is not one of this build's; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"block_format\", \"axis\": 0, \"format\": "
+     "\"Q8_0\"}}",
+     "Q8_0 along axis 0, expected the last; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"block_format\", \"axis\": 1, \"format\": "
+     "\"Q8_0\"}}",
+     "rows of 4, expected a multiple of Q8_0's 32; tensor 0 ('w')"},
+    {"\"name\": \"w\"}",
+     "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4, \"axis\": 1}}",
+     "b_transposed is false, expected true as b is encoded"},
+    {"\"name\": \"x\"}",
+     "\"name\": \"x\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4}}",
+     "is encoded, so its shape must be of numbers; tensor 2 ('x')"},
     {"\"name\": \"w\"}", "\"name\": \"w\", \"encoding\": {\"kind\": \"plain\"}}", NULL},
     {"\"min\": 1, \"max\": 64", "\"min\": 65, \"max\": 64",
      "value 0 ('n') has min 65 above max 64"},
@@ -182,6 +229,39 @@ static const edit edits[] = {
      "value 0 ('n') is set twice; node 0 (int_scalar); method 'forward'"},
     {"\"source\": \"input\"}", "\"source\": \"value\", \"index\": 7}",
      "value 7, the program has 2; node 2 (inc, elementwise)"},
+    /* epilogues */
+    {"{\"idx\": 5}}, \"name\": \"mm\"",
+     "{\"idx\": 5}, \"epilogue\": [{\"kind\": \"exp\", \"operands\": [{}]}], \"epilogue_inputs\": "
+     "[]}, \"name\": \"mm\"",
+     NULL},
+    {"{\"idx\": 5}}, \"name\": \"mm\"",
+     "{\"idx\": 5}, \"epilogue\": [{\"kind\": \"add\", \"operands\": [{}, {\"index\": 1}]}], "
+     "\"epilogue_inputs\": [{\"idx\": 0}]}, \"name\": \"mm\"",
+     NULL},
+    {"{\"idx\": 5}}, \"name\": \"mm\"",
+     "{\"idx\": 5}, \"epilogue_inputs\": [{\"idx\": 0}]}, \"name\": \"mm\"",
+     "there are 1 epilogue_inputs and no epilogue; node 0 (mm, matmul)"},
+    {"{\"idx\": 5}}, \"name\": \"mm\"",
+     "{\"idx\": 5}, \"epilogue\": [{\"kind\": \"exp\", \"operands\": [{}]}], \"epilogue_inputs\": "
+     "[{\"idx\": 0}, {\"idx\": 0}, {\"idx\": 0}, {\"idx\": 0}, {\"idx\": 0}, {\"idx\": 0}, "
+     "{\"idx\": 0}, {\"idx\": 0}]}, \"name\": \"mm\"",
+     "8 epilogue_inputs, at most 7 are allowed; node 0 (mm, matmul)"},
+    {"{\"idx\": 5}}, \"name\": \"mm\"",
+     "{\"idx\": 5}, \"epilogue\": [{\"kind\": \"add\", \"operands\": [{}, {\"index\": 1}]}], "
+     "\"epilogue_inputs\": []}, \"name\": \"mm\"",
+     "operand 1 is input 1 of 1; step 0 (add); epilogue; node 0 (mm, matmul)"},
+    {"{\"idx\": 5}}, \"name\": \"mm\"",
+     "{\"idx\": 5}, \"epilogue\": [{\"kind\": \"add\", \"operands\": [{}, {\"index\": 1}]}], "
+     "\"epilogue_inputs\": [{\"idx\": 4}]}, \"name\": \"mm\"",
+     "operand 1 is I64, expected F32; step 0 (add); epilogue; node 0 (mm, matmul)"},
+    {"{\"idx\": 5}}, \"name\": \"mm\"",
+     "{\"idx\": 5}, \"epilogue\": [{\"kind\": \"cast\", \"dtype\": \"F16\", \"operands\": [{}]}], "
+     "\"epilogue_inputs\": []}, \"name\": \"mm\"",
+     "expected F16 (?, 4); epilogue; node 0 (mm, matmul)"},
+    {"{\"idx\": 5}}, \"name\": \"mm\"",
+     "{\"idx\": 5}, \"epilogue\": [{\"kind\": \"add\", \"operands\": [{}, {\"index\": 1}]}], "
+     "\"epilogue_inputs\": [{\"idx\": 5}]}, \"name\": \"mm\"",
+     "tensor 5"},
 };
 
 static void test_valid(void **state) {
@@ -280,8 +360,11 @@ static void test_versions(void **state) {
   (void)state;
   char *path = in_folder("v.json"), *good = NULL, *changed;
   static const edit versions[] = {
-      {"\"version\": 1", "\"version\": 3",
-       "the program needs schema version 3, this build knows 2"},
+      {"\"version\": 1", "\"version\": 5",
+       "the program needs schema version 5, this build knows 4"},
+      {"\"name\": \"w\"}",
+       "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4}}",
+       "an encoding needs schema version 3, the program says 1"},
       {"\"version\": 1", "\"version\": 0", "op matmul needs schema version 1, the program says 0"},
   };
   program *p;

@@ -17,6 +17,7 @@
  *                           larger ones are refused
  *   CLAVE_STUB_LOCAL_MEM=B  B bytes of local memory: reported, and kernels that take more are
  *                           refused. The standard promises 32 KB
+ *   CLAVE_STUB_VECTOR=N     registers hold N floats
  *   CLAVE_STUB_DRIVER=TEXT  begins the driver's version
  *   CLAVE_STUB_SEPARATE=1   the device says that it shares no memory with the host, and copies
  *                           where it is given a host pointer
@@ -124,6 +125,8 @@ static void change_info(cl_device_info what, size_t size, void *value) {
     drop_extension(value, "cl_khr_fp16");
   cl_ulong local = (cl_ulong)number_of("CLAVE_STUB_LOCAL_MEM", 0);
   if (what == CL_DEVICE_LOCAL_MEM_SIZE && local) memcpy(value, &local, sizeof local);
+  cl_uint width = (cl_uint)number_of("CLAVE_STUB_VECTOR", 0);
+  if (what == CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT && width) memcpy(value, &width, sizeof width);
   if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE || what == CL_DEVICE_MAX_WORK_ITEM_SIZES)
     bound_sizes("CLAVE_STUB_MAX_GROUP", value, size / sizeof(size_t));
 }

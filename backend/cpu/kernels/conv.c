@@ -10,44 +10,10 @@
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
-enum { MULTIPLIES_PER_THREAD = 128 * 1024 };
-
-/* One dimension: output first + i * step, i < count, sums over t < taps the input at
- * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */
-typedef struct window {
-  int64_t count, first, step;
-  int64_t taps, tap_first, tap_step;
-  int64_t origin, stride, dilation;
-} window;
-
-/* A convolution, or one phase of a transposed one. */
-typedef struct conv_part {
-  const conv_args *p;
-  compute_class c; /* what sums are computed in */
-  window d[CONV_DIMS];
-} conv_part;
-
-static int64_t in_size(const conv_args *p) { return p->dims[0].in * p->dims[1].in * p->dims[2].in; }
-static int64_t out_size(const conv_args *p) {
-  return p->dims[0].out * p->dims[1].out * p->dims[2].out;
-}
-static int64_t kernel_size(const conv_args *p) {
-  return p->dims[0].kernel * p->dims[1].kernel * p->dims[2].kernel;
-}
-static int64_t cell_count(const conv_part *a) {
-  return a->d[0].count * a->d[1].count * a->d[2].count;
-}
-static int64_t tap_count(const conv_part *a) { return a->d[0].taps * a->d[1].taps * a->d[2].taps; }
-
-static window whole_window(const kconv_dim *d) {
-  return (window){.count = d->out,
-                  .step = 1,
-                  .taps = d->kernel,
-                  .tap_step = 1,
-                  .origin = -d->padding,
-                  .stride = d->stride,
-                  .dilation = d->dilation};
-}
+enum {
+  MULTIPLIES_PER_THREAD = 128 * 1024,
+  MOST_SETS = 64 /* of taps that are packed */
+};
 
 /* The outputs of a transposed convolution whose position modulo the stride is `phase`: input i and
  * tap k meet at output i * stride - padding + k * dilation. */
@@ -62,32 +28,6 @@ static window phase_window(const kconv_dim *d, int64_t phase) {
   w.origin = (shift - w.tap_first * d->dilation) / d->stride;
   w.dilation = -(w.tap_step * d->dilation / d->stride);
   return w;
-}
-
-/* The i-th position of the sizes in row-major order. */
-static void split_index(int64_t i, int64_t rows, int64_t columns, int64_t at[CONV_DIMS]) {
-  at[2] = i % columns;
-  at[1] = i / columns % rows;
-  at[0] = i / columns / rows;
-}
-
-static void split_cell(const conv_part *a, int64_t i, int64_t at[CONV_DIMS]) {
-  split_index(i, a->d[1].count, a->d[2].count, at);
-}
-
-static void split_tap(const conv_part *a, int64_t t, int64_t at[CONV_DIMS]) {
-  split_index(t, a->d[1].taps, a->d[2].taps, at);
-}
-
-static int64_t input_at(const window *d, int64_t i, int64_t tap) {
-  return d->origin + i * d->stride + tap * d->dilation;
-}
-
-/* The row of the input plane that holds the taps `tap` of the output row of `cell`; -1: padding. */
-static int64_t input_row(const conv_part *a, const int64_t cell[], const int64_t tap[]) {
-  const kconv_dim *in = a->p->dims;
-  int64_t z = input_at(&a->d[0], cell[0], tap[0]), y = input_at(&a->d[1], cell[1], tap[1]);
-  return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
 }
 
 /* Where output row (cell[0], cell[1]) begins in its plane. */
@@ -106,17 +46,6 @@ static int64_t weight_at(const conv_part *a, int64_t group, int64_t output, int6
   for (int i = 0; i < CONV_DIMS; i++)
     at = at * p->dims[i].kernel + a->d[i].tap_first + tap[i] * a->d[i].tap_step;
   return at;
-}
-
-/* The columns [*first, *stop) within [from, to) whose input column i * stride + shift lies in the
- * image. */
-static void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
-                          int64_t *first, int64_t *stop) {
-  int64_t stride = a->d[2].stride, last = a->p->dims[2].in - 1 - shift;
-  int64_t low = shift < 0 ? (-shift + stride - 1) / stride : 0,
-          high = last < 0 ? 0 : last / stride + 1;
-  *first = low < from ? from : low > to ? to : low;
-  *stop = high > to ? to : high < *first ? *first : high;
 }
 
 static void add_bias(const conv_part *a, int64_t output, int64_t n, void *values) {
@@ -307,7 +236,9 @@ static kgemm gemm_of(const conv_part *a) {
                  .pack_b = pack_patches,
                  .store = store_outputs,
                  .user = a,
-                 .packed_a = p->packed};
+                 .packed_a = a->packed,
+                 .a_is_packed = p->is_packed,
+                 .a_type = p->type};
 }
 
 static size_t part_bytes(const kernel_context *ctx, const conv_part *a) {
@@ -329,12 +260,54 @@ static int64_t part_count(const conv_args *p) {
   return p->dims[0].phases * p->dims[1].phases * p->dims[2].phases;
 }
 
+/* The taps that outputs of one phase see are every tap_step-th: there are as many such sets. */
+static int64_t sets_along(const kconv_dim *d) {
+  return d->tap_step < d->kernel ? d->tap_step : d->kernel;
+}
+static int64_t set_count(const conv_args *p) {
+  return sets_along(&p->dims[0]) * sets_along(&p->dims[1]) * sets_along(&p->dims[2]);
+}
+
+/* A convolution by set i of the weight's taps alone; of one that is not transposed by all. */
+static conv_part make_set(const conv_args *p, int64_t i) {
+  conv_part a = {.p = p, .c = compute_class_of(p->type)};
+  int64_t first[CONV_DIMS];
+  split_index(i, sets_along(&p->dims[1]), sets_along(&p->dims[2]), first);
+  for (int d = 0; d < CONV_DIMS; d++) {
+    const kconv_dim *k = &p->dims[d];
+    a.d[d] = (window){.taps = k->kernel > 0 ? (k->kernel - 1 - first[d]) / k->tap_step + 1 : 0,
+                      .tap_first = first[d],
+                      .tap_step = k->tap_step};
+  }
+  return a;
+}
+
+static size_t set_bytes(const conv_args *p, int64_t i) {
+  const conv_part a = make_set(p, i);
+  const kgemm g = gemm_of(&a);
+  return gemm_packed_bytes(&g);
+}
+
+/* Where the taps of a part begin in a packed weight: the sets lie one behind the other. */
+static const void *packed_taps(const conv_part *a) {
+  const conv_args *p = a->p;
+  const char *at = p->packed;
+  int64_t set = 0;
+  for (int d = 0; d < CONV_DIMS; d++) {
+    if (a->d[d].taps == 0) return at;
+    set = set * sets_along(&p->dims[d]) + a->d[d].tap_first;
+  }
+  for (int64_t i = 0; at && i < set; i++) at += set_bytes(p, i);
+  return at;
+}
+
 static conv_part make_part(const conv_args *p, int64_t i) {
   conv_part a = {.p = p, .c = compute_class_of(p->type)};
   int64_t phase[CONV_DIMS];
   split_index(i, p->dims[1].phases, p->dims[2].phases, phase);
   for (int d = 0; d < CONV_DIMS; d++)
     a.d[d] = p->transposed ? phase_window(&p->dims[d], phase[d]) : whole_window(&p->dims[d]);
+  if (p->is_packed) a.packed = packed_taps(&a);
   return a;
 }
 
@@ -370,20 +343,27 @@ const kernel_desc kernel_conv = {
 
 /* ---------------------------------------------------------------- packing */
 
-bool conv_packs(const conv_args *p) { return !p->transposed && !is_depthwise(p); }
+bool conv_packs(const conv_args *p) { return !is_depthwise(p) && set_count(p) <= MOST_SETS; }
+
+static size_t pack_bytes(const conv_args *p) {
+  size_t bytes = 0;
+  for (int64_t i = 0; i < set_count(p); i++) bytes += set_bytes(p, i);
+  return bytes;
+}
 
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {
   (void)ctx;
-  const conv_part a = make_part(args, 0);
-  const kgemm g = gemm_of(&a);
-  return kernel_scratch_size(gemm_packed_bytes(&g));
+  return kernel_scratch_size(pack_bytes(args));
 }
 
 static bool pack(const kernel_context *ctx, const void *args) {
-  const conv_part a = make_part(args, 0);
-  const kgemm g = gemm_of(&a);
-  char *to = ctx->scratch(ctx->pool, gemm_packed_bytes(&g));
-  if (to) gemm_pack_a(ctx, &g, to);
+  const conv_args *p = args;
+  char *to = ctx->scratch(ctx->pool, pack_bytes(p));
+  for (int64_t i = 0; to && i < set_count(p); to += set_bytes(p, i++)) {
+    const conv_part a = make_set(p, i);
+    const kgemm g = gemm_of(&a);
+    gemm_pack_a(ctx, &g, to);
+  }
   return to != NULL;
 }
 

@@ -105,12 +105,13 @@ static void run_where(compute_class c, int64_t n, const void *const x[STEP_ARITY
   }
 }
 
-/* Floats to integers as PyTorch on x86: through int64_t for I64, through int32_t for narrower ones
- * (then they wrap); what does not fit there gives that type's least value. Which value it gives is
- * no promise. */
+/* Floats to integers as PyTorch on x86: through int64_t for I64 and U32, through int32_t for
+ * narrower ones (then they wrap); what does not fit there gives that type's least value. Which
+ * value it gives is no promise. */
 static int64_t cast_to_int(dtype to, double x) {
   if (to == DTYPE_BOOL) return x != 0;
-  if (to == DTYPE_I64) return float_to_i64(x);
+  if (to == DTYPE_I64 || to == DTYPE_U32) return float_to_i64(x);
+  if (to == DTYPE_U64) return float_to_u64(x);
   return x > -2147483649.0 && x < 2147483648.0 ? (int64_t)x : INT32_MIN;
 }
 
@@ -126,22 +127,42 @@ static void cast_from_f32(dtype to, int64_t n, const float *x, void *out) {
     for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, (double)x[i]);
 }
 
+/* F64 to what is narrower than F32: PyTorch rounds to F32 on the way to 8-bit floats. */
+static bool rounds_once(dtype to) { return to == DTYPE_F16 || to == DTYPE_BF16; }
+
 static void cast_from_f64(dtype to, int64_t n, const double *x, void *out) {
   float *f = out;
   int64_t *k = out;
   compute_class c = compute_class_of(to);
   if (c == COMPUTE_F64) memcpy(out, x, (size_t)n * sizeof *x);
   if (c == COMPUTE_F32)
-    for (int64_t i = 0; i < n; i++) f[i] = to == DTYPE_F32 ? (float)x[i] : narrow_to_odd(x[i]);
+    for (int64_t i = 0; i < n; i++) f[i] = rounds_once(to) ? narrow_to_odd(x[i]) : (float)x[i];
   if (c == COMPUTE_I64)
     for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, x[i]);
 }
 
-static void cast_from_i64(dtype to, int64_t n, const int64_t *x, void *out) {
+static void cast_from_u64(dtype to, int64_t n, const uint64_t *x, void *out) {
   float *f = out;
   double *d = out;
   compute_class c = compute_class_of(to);
-  if (c == COMPUTE_I64) memcpy(out, x, (size_t)n * sizeof *x);
+  if (c == COMPUTE_F32)
+    for (int64_t i = 0; i < n; i++) f[i] = (float)x[i];
+  if (c == COMPUTE_F64)
+    for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];
+}
+
+static void cast_from_i64(const kstep *s, int64_t n, const int64_t *x, void *out) {
+  float *f = out;
+  double *d = out;
+  compute_class c = compute_class_of(s->type);
+  if (c == COMPUTE_I64) {
+    memcpy(out, x, (size_t)n * sizeof *x);
+    return;
+  }
+  if (s->operand_type == DTYPE_U64) {
+    cast_from_u64(s->type, n, (const uint64_t *)x, out);
+    return;
+  }
   if (c == COMPUTE_F32)
     for (int64_t i = 0; i < n; i++) f[i] = (float)x[i];
   if (c == COMPUTE_F64)
@@ -152,7 +173,7 @@ static void run_cast(const kstep *s, int64_t n, const void *x, void *out) {
   compute_class c = compute_class_of(s->operand_type);
   if (c == COMPUTE_F32) cast_from_f32(s->type, n, x, out);
   if (c == COMPUTE_F64) cast_from_f64(s->type, n, x, out);
-  if (c == COMPUTE_I64) cast_from_i64(s->type, n, x, out);
+  if (c == COMPUTE_I64) cast_from_i64(s, n, x, out);
 }
 
 /* ---------------------------------------------------------------- a range of the output */

@@ -9,15 +9,19 @@
 #define KERNEL_X86 1
 #define TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define TARGET_AVX512 __attribute__((target("avx512f,avx2,fma,f16c")))
-static inline bool cpu_has_avx2(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-static inline bool cpu_has_avx512(void) {
-  return cpu_has_avx2() && __builtin_cpu_supports("avx512f");
-}
+#define TARGET_AVX512_VNNI __attribute__((target("avx512vnni,avx512f,avx2")))
 #else
 #define KERNEL_X86 0
 #endif
+
+bool cpu_has_avx2(void); /* and FMA */
+bool cpu_has_avx512(void);
+bool cpu_has_avx512_vnni(void);
+
+typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } cpu_level;
+/* Kernels use no more than that of what the processor has. For tests, before any other call: what
+ * is packed depends on it. */
+void cpu_use_at_most(cpu_level level);
 
 /* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target.
  */

@@ -1,6 +1,6 @@
-/* Blocked matrix multiplication. Rows of a are packed slab by slab into panels of mr rows; then
- * each task packs a block of b and multiplies it with the slab, block of k by block of k, into a
- * tile of c that is stored at the end. */
+/* Blocked matrix multiplication. Rows of a are packed slab by slab into strips; then each task
+ * packs a block of b, unless all of b is, and multiplies it with the slab, block of k by block of
+ * k, into a tile of c that is stored at the end. */
 #include "backend/cpu/kernels/gemm.h"
 
 #include <string.h>
@@ -8,12 +8,14 @@
 #include "backend/cpu/kernels/slots.h"
 
 enum {
-  BLOCK_K = 64,  /* depth of a b block; sums of blocks keep rounding errors small */
-  BLOCK_N = 256, /* columns of a task; a multiple of every kernel's nr */
-  SLAB_ROWS =
-      504, /* rows of a packed at once; a multiple of every kernel's mr, and its c tile fits L2 */
-  SLAB_BYTES = 16 << 20,     /* upper bound of a packed slab, whatever k */
-  SMALL_SLAB_BYTES = 1 << 20 /* the same where each thread packs its own */
+  BLOCK_K = 64,          /* additions in a row; sums of blocks keep rounding errors small */
+  BLOCK_N = 256,         /* columns of a task; a multiple of every kernel's nr */
+  SLAB_ROWS = 516,       /* rows of a packed at once: their c tile fits the second-level cache */
+  SLAB_BYTES = 16 << 20, /* upper bound of a packed slab, whatever k */
+  SMALL_SLAB_BYTES = 1 << 20,  /* the same where each thread packs its own */
+  CACHED_A = 128 << 10,        /* elements of a that the second-level cache keeps */
+  READS_PER_THREAD = 64 << 10, /* of a packed b that are worth waking one up */
+  PACK_GRAIN = 16 << 10
 };
 static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* that are worth waking one up */
 
@@ -23,31 +25,41 @@ static int64_t round_up_to(int64_t x, int64_t unit) { return (x + unit - 1) / un
 typedef struct gemm_tiling {
   const kgemm *g;
   gemm_kernel kernel;
+  int64_t height;  /* rows of a strip of a */
   size_t size;     /* bytes of an element of the compute type */
   int64_t slab;    /* rows of a slab */
   int64_t block_n; /* columns of a task */
   int64_t block_m; /* rows of a task */
   int64_t block_k;
-  int64_t work; /* threads that it is worth */
-  bool shared;  /* threads share a slab; else each has products of its own */
+  int64_t at_once; /* columns whose blocks of k are multiplied in turns */
+  int64_t work;    /* threads that it is worth */
+  bool shared;     /* threads share a slab; else each has products of its own */
   char *slab_memory;
   int64_t batch, row; /* the slab being multiplied: its first row */
-  const char *panels; /* (slab / mr, k, mr): the packed slab */
+  const char *panels; /* (slab / height, k, height): the packed slab */
 } gemm_tiling;
 
+static int64_t count_strips(const gemm_tiling *p) { return (p->g->m + p->height - 1) / p->height; }
+
+/* Slabs of equal heights, whole strips, of at most so many bytes. */
 static int64_t slab_rows(const gemm_tiling *p, int64_t limit) {
-  int64_t rows =
-      limit / ((int64_t)p->size * (p->g->k > 0 ? p->g->k : 1)) / p->kernel.mr * p->kernel.mr;
-  if (rows > SLAB_ROWS) rows = SLAB_ROWS;
-  if (rows < p->kernel.mr) rows = p->kernel.mr;
-  return least(rows, round_up_to(p->g->m, p->kernel.mr));
+  int64_t strip_bytes = (int64_t)p->size * p->height * (p->g->k > 0 ? p->g->k : 1);
+  int64_t most = least(limit / strip_bytes, SLAB_ROWS / p->height);
+  int64_t strips = count_strips(p), slabs = most > 1 ? (strips + most - 1) / most : strips;
+  return (strips + slabs - 1) / slabs * p->height;
 }
 
 static size_t slab_bytes(const gemm_tiling *p) {
-  return p->g->packed_a ? 0 : ((size_t)(p->slab * p->g->k) * p->size + 63) / 64 * 64;
+  return p->g->a_is_packed ? 0 : ((size_t)(p->slab * p->g->k) * p->size + 63) / 64 * 64;
 }
 static size_t block_bytes(const gemm_tiling *p) {
-  return (size_t)(p->block_k * p->block_n) * p->size;
+  return p->g->b_is_packed ? 0 : (size_t)(p->block_k * p->at_once) * p->size;
+}
+/* Whether strips of all of a have 16-bit elements, which are made floats a block of k at a time. */
+static bool is_narrow(const kgemm *g) { return g->c == COMPUTE_F32 && g->a_type != DTYPE_F32; }
+static bool widens_a(const kgemm *g) { return g->a_is_packed && is_narrow(g); }
+static size_t strips_bytes(const gemm_tiling *p) {
+  return widens_a(p->g) ? (size_t)(p->block_m * p->block_k) * p->size : 0;
 }
 static size_t tile_bytes(const gemm_tiling *p) {
   return (size_t)(p->block_m * p->block_n) * p->size;
@@ -64,52 +76,81 @@ static void pack_panel(const gemm_tiling *p, gemm_pack pack, int64_t batch, int6
 
 /* Packs panel `i` of the slab that starts at `row`, over all of k. */
 static void pack_strip(const gemm_tiling *p, int64_t batch, int64_t row, int64_t i, char *panels) {
-  int64_t mr = p->kernel.mr, k = p->g->k;
-  pack_panel(p, p->g->pack_a, batch, row + i * mr, p->g->m, 0, k, mr,
-             panels + (size_t)(i * mr * k) * p->size);
+  int64_t height = p->height, k = p->g->k;
+  pack_panel(p, p->g->pack_a, batch, row + i * height, p->g->m, 0, k, height,
+             panels + (size_t)(i * height * k) * p->size);
 }
 
-static int64_t count_strips(const gemm_tiling *p) {
-  return (p->g->m + p->kernel.mr - 1) / p->kernel.mr;
-}
-
-/* Where the panels of the rows from `row` on are in those of all of a. */
-static size_t packed_offset(const gemm_tiling *p, int64_t batch, int64_t row) {
-  int64_t strip = batch * count_strips(p) + row / p->kernel.mr;
-  return (size_t)(strip * p->kernel.mr * p->g->k) * p->size;
+/* Where strip `i` of a product of the batch is in all of a. */
+static char *packed_strip(const gemm_tiling *p, const void *packed, int64_t batch, int64_t i) {
+  int64_t strip = batch * count_strips(p) + i;
+  return element_at(packed, p->g->a_type, strip * p->height * p->g->k);
 }
 
 static const char *packed_slab(const gemm_tiling *p, int64_t batch, int64_t row) {
-  return (const char *)p->g->packed_a + packed_offset(p, batch, row);
+  return packed_strip(p, p->g->packed_a, batch, row / p->height);
 }
 
-/* Multiplies a packed block of b (kn deep) with the panels of rows [m0, m0 + rows) of the slab. */
-static void multiply_block(const gemm_tiling *p, const char *panels, int64_t m0, int64_t rows,
-                           int64_t k, int64_t kn, const char *block, int64_t columns, char *tile) {
-  int64_t mr = p->kernel.mr, nr = p->kernel.nr, size = (int64_t)p->size;
-  for (int64_t j = 0; j < columns; j += nr)
-    for (int64_t i = 0; i < rows; i += mr) {
-      const char *a = panels + ((m0 + i) * p->g->k + k * mr) * size;
-      p->kernel.run(kn, a, block + j * kn * size, tile + (i * p->block_n + j) * size, p->block_n);
-    }
+/* The panel of b at `column`, from k on: in all of b, or packed to `to`. */
+static const void *provide_panel(const gemm_tiling *p, int64_t batch, int64_t column, int64_t k,
+                                 int64_t kn, char *to) {
+  const kgemm *g = p->g;
+  const gemm_b b = {.type = g->b_type, .n = g->n, .k = g->k};
+  if (g->b_is_packed) return gemm_b_panel(&b, g->packed_b, column, k);
+  pack_panel(p, g->pack_b, batch, column, g->n, k, kn, p->kernel.nr, to);
+  return to;
 }
 
-/* Rows [m0, m0 + rows) of the slab at `row` times columns [n0, n0 + block_n) of b. scratch: a block
- * and a tile. */
+/* Where a block of k of some strips is; `step` bytes from one of their rows to the next. */
+typedef struct strip_block {
+  const char *at;
+  int64_t step;
+} strip_block;
+
+/* Of rows [m0, m0 + rows) of a slab, from k on: where they are, or made floats in `to`. */
+static strip_block provide_strips(const gemm_tiling *p, const char *panels, int64_t m0,
+                                  int64_t rows, int64_t k, int64_t kn, char *to) {
+  const kgemm *g = p->g;
+  int64_t height = p->height, size = (int64_t)p->size;
+  if (!widens_a(g)) return (strip_block){panels + (m0 * g->k + k * height) * size, g->k * size};
+  for (int64_t i = 0; i < rows; i += height)
+    load_row(COMPUTE_F32, g->a_type, element_at(panels, g->a_type, (m0 + i) * g->k + k * height), 1,
+             kn * height, to + i * kn * size);
+  return (strip_block){to, kn * size};
+}
+
+/* Adds the products of kn of k, a panel of b with each strip of some rows. */
+static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t kn,
+                           const void *b, char *c) {
+  for (int64_t i = 0; i < rows; i += p->height) {
+    const gemm_tile t = {.k = kn,
+                         .a = a.at + i * a.step,
+                         .b = b,
+                         .c = c + i * p->block_n * (int64_t)p->size,
+                         .ldc = p->block_n};
+    p->kernel.run(&t, (int)p->height);
+  }
+}
+
+/* Rows [m0, m0 + rows) of the slab at `row` times columns [n0, n0 + block_n) of b. scratch: of
+ * tile_scratch. */
 static void multiply_tile(const gemm_tiling *p, int64_t batch, int64_t row, const char *panels,
                           int64_t m0, int64_t n0, char *scratch) {
   const kgemm *g = p->g;
   int64_t nr = p->kernel.nr, size = (int64_t)p->size;
   int64_t rows = least(p->block_m, least(p->slab, g->m - row) - m0),
           columns = least(p->block_n, g->n - n0);
-  char *block = scratch, *tile = scratch + block_bytes(p);
+  char *block = scratch, *tile = block + block_bytes(p), *widened = tile + tile_bytes(p);
   memset(tile, 0, tile_bytes(p));
-  for (int64_t k = 0; k < g->k; k += p->block_k) {
-    int64_t kn = least(p->block_k, g->k - k);
-    for (int64_t j = 0; j < columns; j += nr)
-      pack_panel(p, g->pack_b, batch, n0 + j, g->n, k, kn, nr, block + j * kn * size);
-    multiply_block(p, panels, m0, rows, k, kn, block, columns, tile);
-  }
+  for (int64_t first = 0; first < columns; first += p->at_once)
+    for (int64_t k = 0; k < g->k; k += p->block_k) {
+      int64_t kn = least(p->block_k, g->k - k);
+      const strip_block a = provide_strips(p, panels, m0, rows, k, kn, widened);
+      for (int64_t j = first; j < least(first + p->at_once, columns); j += nr)
+        multiply_panel(p, a, rows, kn,
+                       provide_panel(p, batch, n0 + j, k, kn, block + (j - first) * kn * size),
+                       tile + j * size);
+    }
   for (int64_t i = 0; i < rows; i++)
     g->store(g->user, batch, row + m0 + i, n0, columns, tile + i * p->block_n * size);
 }
@@ -124,11 +165,11 @@ static void pack_strips(void *ctx, int64_t begin, int64_t end) {
 
 static void provide_slab(const kernel_context *ctx, gemm_tiling *p) {
   const kgemm *g = p->g;
-  p->panels = g->packed_a ? packed_slab(p, p->batch, p->row) : p->slab_memory;
-  if (g->packed_a) return;
-  int64_t strips = (least(p->slab, g->m - p->row) + p->kernel.mr - 1) / p->kernel.mr;
-  ctx->parallel_for(ctx->pool, strips, p->work > 1 ? 16384 / (g->k + 1) + 1 : strips, pack_strips,
-                    p);
+  p->panels = g->a_is_packed ? packed_slab(p, p->batch, p->row) : p->slab_memory;
+  if (g->a_is_packed) return;
+  int64_t strips = (least(p->slab, g->m - p->row) + p->height - 1) / p->height;
+  ctx->parallel_for(ctx->pool, strips, p->work > 1 ? PACK_GRAIN / (g->k + 1) + 1 : strips,
+                    pack_strips, p);
 }
 
 static int64_t tasks_along_m(const gemm_tiling *p) {
@@ -147,11 +188,13 @@ static void split_tasks(gemm_tiling *p, int n_threads) {
   int64_t along_n = (p->g->n + p->block_n - 1) / p->block_n;
   if (along_n >= n_threads) return;
   int64_t parts = (n_threads + along_n - 1) / along_n;
-  p->block_m = round_up_to((p->slab + parts - 1) / parts, p->kernel.mr);
+  p->block_m = round_up_to((p->slab + parts - 1) / parts, p->height);
 }
 
 /* Bytes for a slot of run_slots. */
-static size_t tile_scratch(const gemm_tiling *p) { return block_bytes(p) + tile_bytes(p); }
+static size_t tile_scratch(const gemm_tiling *p) {
+  return block_bytes(p) + tile_bytes(p) + strips_bytes(p);
+}
 
 static int64_t count_tasks(const gemm_tiling *p) {
   return tasks_along_m(p) * ((p->g->n + p->block_n - 1) / p->block_n);
@@ -174,11 +217,11 @@ static void run_shared(const kernel_context *ctx, gemm_tiling *p, char *memory) 
 static void run_product(const void *user, int64_t batch, char *scratch) {
   const gemm_tiling *p = user;
   const kgemm *g = p->g;
-  char *memory = scratch + block_bytes(p) + tile_bytes(p);
+  char *memory = scratch + tile_scratch(p);
   for (int64_t row = 0; row < g->m; row += p->slab) {
     int64_t rows = least(p->slab, g->m - row);
-    const char *panels = g->packed_a ? packed_slab(p, batch, row) : memory;
-    for (int64_t i = 0; !g->packed_a && i * p->kernel.mr < rows; i++)
+    const char *panels = g->a_is_packed ? packed_slab(p, batch, row) : memory;
+    for (int64_t i = 0; !g->a_is_packed && i * p->height < rows; i++)
       pack_strip(p, batch, row, i, memory);
     for (int64_t n0 = 0; n0 < g->n; n0 += p->block_n)
       multiply_tile(p, batch, row, panels, 0, n0, scratch);
@@ -199,15 +242,39 @@ static int64_t columns_per_task(const gemm_tiling *p, int64_t n_threads) {
   return round_up_to((n + parts - 1) / parts, p->kernel.nr);
 }
 
+/* Strips of equal heights, of which floats have kernels. */
+static int64_t strip_height(const kgemm *g, const gemm_kernel *kernel) {
+  if (g->c != COMPUTE_F32 || g->m == 0) return kernel->mr;
+  int64_t strips = (g->m + kernel->mr - 1) / kernel->mr;
+  return (g->m + strips - 1) / strips;
+}
+
+static gemm_tiling begin_tiling(const kgemm *g) {
+  gemm_tiling p = {.g = g,
+                   .kernel = gemm_kernel_for(g->c, g->b_is_packed ? g->b_type : DTYPE_F32),
+                   .size = compute_size(g->c)};
+  p.height = strip_height(g, &p.kernel);
+  return p;
+}
+
+/* All of k of a packed panel is one stream of reads, for as long as all of a stays in the cache. */
+static int64_t columns_at_once(const gemm_tiling *p) {
+  const kgemm *g = p->g;
+  return g->b_is_packed && g->m * g->k <= CACHED_A ? p->kernel.nr : p->block_n;
+}
+
 static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
-  gemm_tiling p = {.g = g, .kernel = gemm_kernel_for(g->c), .size = compute_size(g->c)};
+  gemm_tiling p = begin_tiling(g);
+  int64_t multiplies = g->m * g->n * g->k;
   p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
-  p.block_k = least(BLOCK_K, g->k);
-  bool small = g->m * g->n * g->k < 4 * MULTIPLIES_PER_THREAD;
+  p.block_k = least(BLOCK_K * gemm_chains((int)p.height), g->k);
+  p.at_once = columns_at_once(&p);
+  bool small = multiplies < 4 * MULTIPLIES_PER_THREAD;
   p.shared = g->batch == 1 || (g->batch < ctx->n_threads && !small);
   p.slab = p.block_m = slab_rows(&p, p.shared ? SLAB_BYTES : SMALL_SLAB_BYTES);
-  p.work = p.shared ? g->m * g->n * g->k / MULTIPLIES_PER_THREAD
-                    : g->batch * (g->m * g->n * g->k / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
+  p.work = p.shared ? multiplies / MULTIPLIES_PER_THREAD
+                    : g->batch * (multiplies / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
+  if (g->b_is_packed) p.work += g->n * g->k / READS_PER_THREAD;
   if (p.shared && p.work > 1) split_tasks(&p, ctx->n_threads);
   return p;
 }
@@ -232,71 +299,37 @@ void gemm_run(const kernel_context *ctx, const kgemm *g, char *memory) {
 
 /* ---------------------------------------------------------------- packing */
 
-static gemm_tiling panels_of(const kgemm *g) {
-  return (gemm_tiling){.g = g, .kernel = gemm_kernel_for(g->c), .size = compute_size(g->c)};
+size_t gemm_packed_bytes(const kgemm *g) {
+  gemm_tiling p = begin_tiling(g);
+  return (size_t)(g->batch * count_strips(&p) * p.height * g->k) * dtype_size(g->a_type);
 }
 
-size_t gemm_packed_bytes(const kgemm *g) {
-  gemm_tiling p = panels_of(g);
-  return (size_t)(g->batch * count_strips(&p) * p.kernel.mr * g->k) * p.size;
+/* A strip of 16-bit elements, as many k at a time as a row buffer holds. */
+static void pack_narrow(const gemm_tiling *p, int64_t batch, int64_t strip, char *to) {
+  const kgemm *g = p->g;
+  int64_t height = p->height, deep = ROW_BLOCK / height;
+  row_block some;
+  for (int64_t k = 0; k < g->k; k += deep) {
+    int64_t kn = least(deep, g->k - k);
+    pack_panel(p, g->pack_a, batch, strip * height, g->m, k, kn, height, (char *)&some);
+    store_row(COMPUTE_F32, g->a_type, element_at(to, g->a_type, k * height), 1, kn * height, &some);
+  }
 }
 
 static void pack_all(void *ctx, int64_t begin, int64_t end) {
   const gemm_tiling *p = ctx;
   for (int64_t i = begin; i < end; i++) {
     int64_t batch = i / count_strips(p), strip = i % count_strips(p);
-    pack_strip(p, batch, 0, strip, p->slab_memory + packed_offset(p, batch, 0));
+    if (is_narrow(p->g))
+      pack_narrow(p, batch, strip, packed_strip(p, p->slab_memory, batch, strip));
+    else
+      pack_strip(p, batch, 0, strip, packed_strip(p, p->slab_memory, batch, 0));
   }
 }
 
 void gemm_pack_a(const kernel_context *ctx, const kgemm *g, char *to) {
-  gemm_tiling p = panels_of(g);
+  gemm_tiling p = begin_tiling(g);
   p.slab_memory = to;
-  ctx->parallel_for(ctx->pool, g->batch * count_strips(&p), 16384 / (g->k + 1) + 1, pack_all, &p);
-}
-
-/* Float panels from rows along k: blocks of 8 by 8 are transposed in registers. Returns how far in
- * k it got. */
-static int64_t pack_transposed(const float *from, int64_t lane_stride, int64_t lanes, int64_t kn,
-                               int64_t width, float *to) {
-  int64_t k = 0;
-  for (; k + 8 <= kn; k += 8) {
-    int64_t lane = 0;
-    for (; lane + 8 <= lanes; lane += 8)
-      transpose_8x8(from + lane * lane_stride + k, lane_stride, to + k * width + lane, width);
-    for (; lane < lanes; lane++)
-      for (int64_t i = k; i < k + 8; i++) to[i * width + lane] = from[lane * lane_stride + i];
-  }
-  return k;
-}
-
-/* A row of class c spread over the lanes of a panel, or any other strided target. */
-static void scatter_row(compute_class c, int64_t n, const void *from, void *to, int64_t stride) {
-  const float *x4 = from;
-  const uint64_t *x8 = from;
-  float *y4 = to;
-  uint64_t *y8 = to;
-  if (c == COMPUTE_F32)
-    for (int64_t i = 0; i < n; i++) y4[i * stride] = x4[i];
-  else
-    for (int64_t i = 0; i < n; i++) y8[i * stride] = x8[i];
-}
-
-void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride,
-                       int64_t k_stride, int64_t lanes, int64_t kn, int64_t width, void *to) {
-  int64_t size = (int64_t)compute_size(c);
-  if (k_stride != 1) {
-    for (int64_t k = 0; k < kn; k++)
-      load_row(c, t, element_at(data, t, k * k_stride), lane_stride, lanes,
-               (char *)to + k * width * size);
-    return;
-  }
-  int64_t first = t == DTYPE_F32 ? pack_transposed(data, lane_stride, lanes, kn, width, to) : 0;
-  row_block block;
-  for (int64_t lane = 0; lane < lanes; lane++)
-    for (int64_t k = first; k < kn; k += ROW_BLOCK) {
-      int64_t n = least(ROW_BLOCK, kn - k);
-      load_row(c, t, element_at(data, t, lane * lane_stride + k), 1, n, &block);
-      scatter_row(c, n, &block, (char *)to + (k * width + lane) * size, width);
-    }
+  ctx->parallel_for(ctx->pool, g->batch * count_strips(&p), PACK_GRAIN / (g->k + 1) + 1, pack_all,
+                    &p);
 }

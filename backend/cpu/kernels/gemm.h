@@ -19,11 +19,29 @@ typedef struct kgemm {
   gemm_pack pack_a, pack_b;
   gemm_store store;
   const void *user;
-  const void *packed_a; /* all of a, by gemm_pack_a; NULL: pack_a packs it on the way */
+  /* Whether all of a is packed, by gemm_pack_a, and all of b, by gemm_pack_b, the same for each of
+   * the batch; what is not pack_a and pack_b pack on the way. Types of packed ones: of F32, F16,
+   * BF16 or, of other classes, their own. */
+  bool a_is_packed, b_is_packed;
+  dtype a_type, b_type;
+  const void *packed_a, *packed_b;
 } kgemm;
 
 size_t gemm_packed_bytes(const kgemm *g);
 void gemm_pack_a(const kernel_context *ctx, const kgemm *g, char *to /* (gemm_packed_bytes) */);
+
+/* A matrix b of floats, whose element (k, n) is data[k * k_stride + n * n_stride]. */
+typedef struct gemm_b {
+  dtype type;
+  const void *data;
+  int64_t n, k, n_stride, k_stride;
+} gemm_b;
+/* In panels (k, columns) of the columns that a tile of c has, those beyond the last as zeros; its
+ * own type. */
+size_t gemm_b_bytes(const gemm_b *b);
+void gemm_pack_b(const kernel_context *ctx, const gemm_b *b, char *to /* (gemm_b_bytes) */);
+/* Elements [k, k + kn) of the panel that begins at a column. */
+const void *gemm_b_panel(const gemm_b *b, const void *packed, int64_t column, int64_t k);
 
 /* The memory that gemm_run works in: a multiple of 64; 0 where there is nothing to multiply. */
 size_t gemm_bytes(const kernel_context *ctx, const kgemm *g);
@@ -34,12 +52,22 @@ void gemm_run(const kernel_context *ctx, const kgemm *g,
 void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_stride,
                        int64_t k_stride, int64_t lanes, int64_t kn, int64_t width, void *to);
 
-/* The inner kernel: c (mr, nr; rows ldc apart) += a panel (k, mr) times b panel (k, nr). */
+/* Sums of an element of c that tiles of so many rows make side by side, as an addition waits for
+ * the one before. */
+static inline int gemm_chains(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+
+/* The inner kernel: c (rows, nr; ldc apart) += a (k, rows) times b (k, nr). */
+typedef struct gemm_tile {
+  int64_t k;
+  const void *a, *b;
+  void *c;
+  int64_t ldc;
+} gemm_tile;
 typedef struct gemm_kernel {
-  int mr, nr;
-  void (*run)(int64_t k, const void *a, const void *b, void *c, int64_t ldc);
+  int mr, nr; /* the most rows, columns */
+  void (*run)(const gemm_tile *t, int rows);
 } gemm_kernel;
-gemm_kernel gemm_kernel_for(compute_class c);
+gemm_kernel gemm_kernel_for(compute_class c, dtype b /* of b, where c is COMPUTE_F32 */);
 
 /* Transposes an 8 by 8 block: to[i * to_stride + j] = from[j * from_stride + i]. */
 void transpose_8x8(const float *from, int64_t from_stride, float *to, int64_t to_stride);

@@ -1,5 +1,5 @@
-/* Inner kernels of the matrix multiplication: a tile of c stays in registers while a and b panels
- * stream by. */
+/* Inner kernels of the matrix multiplication: a tile of c stays in registers while panels of a and
+ * b stream by. Tiles of floats have a body for each number of rows and each type of b. */
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
@@ -10,32 +10,89 @@
 
 typedef float vec4 __attribute__((vector_size(16)));
 typedef double vec2 __attribute__((vector_size(16)));
+typedef int32_t int4 __attribute__((vector_size(16)));
+typedef uint16_t short4 __attribute__((vector_size(8)));
 
-enum { TILE_M = 4, TILE_N = 8, TILE_N_WIDE = 4 };
+/* ---------------------------------------------------------------- any processor */
 
-static void tile_f32(int64_t k, const void *ap, const void *bp, void *cp, int64_t ldc) {
-  const float *a = ap, *b = bp;
-  vec4 acc[TILE_M][2] = {{{0}}};
-  for (int64_t kk = 0; kk < k; kk++, a += TILE_M, b += TILE_N) {
-    vec4 b0, b1;
-    memcpy(&b0, b, sizeof b0);
-    memcpy(&b1, b + 4, sizeof b1);
-    for (int i = 0; i < TILE_M; i++) {
-      acc[i][0] += a[i] * b0;
-      acc[i][1] += a[i] * b1;
-    }
-  }
-  for (int i = 0; i < TILE_M; i++) {
-    float *c = (float *)cp + i * ldc;
-    for (int j = 0; j < 4; j++) c[j] += acc[i][0][j];
-    for (int j = 0; j < 4; j++) c[j + 4] += acc[i][1][j];
+enum { TILE_M = 4, TILE_N = 8, TILE_N_WIDE = 4, TILE_SUMS = 12 };
+
+/* Bits that stand for infinity or NaN get the exponent that floats have for them. */
+static inline vec4 widen_f16(int4 h) {
+  const int4 all = {-1, -1, -1, -1}, size = h & (all & 0x7fff), special = size >= (all & 0x7c00);
+  const vec4 up = {0x1p112F, 0x1p112F, 0x1p112F, 0x1p112F};
+  vec4 f;
+  int4 bits = size << 13, to;
+  memcpy(&f, &bits, sizeof f);
+  f *= up;
+  memcpy(&to, &f, sizeof to);
+  to = (to & ~special) | ((bits | (all & 0x7f800000)) & special) | (h >> 15 << 31);
+  memcpy(&f, &to, sizeof f);
+  return f;
+}
+
+KERNEL_INLINE vec4 load_portable(dtype t, const void *b, int64_t at) {
+  vec4 f;
+  short4 h;
+  if (t == DTYPE_F32) return memcpy(&f, (const float *)b + at, sizeof f), f;
+  memcpy(&h, (const uint16_t *)b + at, sizeof h);
+  const int4 wide = __builtin_convertvector(h, int4), high = wide << 16;
+  if (t == DTYPE_F16) return widen_f16(wide);
+  return memcpy(&f, &high, sizeof f), f;
+}
+
+/* sums (rows, 2) += a (rows) times 8 columns of b, from element `at` on. */
+KERNEL_INLINE void add_portable(dtype type, int rows, const float *a, const void *b, int64_t at,
+                                vec4 *sums) {
+  const vec4 b0 = load_portable(type, b, at), b1 = load_portable(type, b, at + 4);
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++) {
+    sums[2 * i] += a[i] * b0;
+    sums[2 * i + 1] += a[i] * b1;
   }
 }
 
-static void tile_f64(int64_t k, const void *ap, const void *bp, void *cp, int64_t ldc) {
-  const double *a = ap, *b = bp;
+KERNEL_INLINE void tile_portable(dtype type, int rows, const gemm_tile *t) {
+  const int chains = gemm_chains(rows);
+  const float *a = t->a;
+  vec4 acc[TILE_SUMS];
+  int64_t k = 0;
+#pragma GCC unroll 12
+  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (vec4){0};
+  for (; k + chains <= t->k; k += chains) {
+#pragma GCC unroll 4
+    for (int x = 0; x < chains; x++)
+      add_portable(type, rows, a + (k + x) * rows, t->b, (k + x) * TILE_N, acc + x * rows * 2);
+  }
+  for (; k < t->k; k++) add_portable(type, rows, a + k * rows, t->b, k * TILE_N, acc);
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++) {
+    float *c = (float *)t->c + i * t->ldc;
+#pragma GCC unroll 4
+    for (int x = 1; x < chains; x++)
+      for (int h = 0; h < 2; h++) acc[2 * i + h] += acc[(x * rows + i) * 2 + h];
+    for (int j = 0; j < 4; j++) c[j] += acc[2 * i][j];
+    for (int j = 0; j < 4; j++) c[j + 4] += acc[2 * i + 1][j];
+  }
+}
+
+KERNEL_INLINE void rows_portable(dtype type, const gemm_tile *t, int rows) {
+  if (rows == 1) tile_portable(type, 1, t);
+  if (rows == 2) tile_portable(type, 2, t);
+  if (rows == 3) tile_portable(type, 3, t);
+  if (rows == 4) tile_portable(type, 4, t);
+}
+
+static void f32_portable(const gemm_tile *t, int rows) { rows_portable(DTYPE_F32, t, rows); }
+static void f16_portable(const gemm_tile *t, int rows) { rows_portable(DTYPE_F16, t, rows); }
+static void bf16_portable(const gemm_tile *t, int rows) { rows_portable(DTYPE_BF16, t, rows); }
+
+/* Of TILE_M rows. */
+static void tile_f64(const gemm_tile *t, int rows) {
+  const double *a = t->a, *b = t->b;
   vec2 acc[TILE_M][2] = {{{0}}};
-  for (int64_t kk = 0; kk < k; kk++, a += TILE_M, b += TILE_N_WIDE) {
+  (void)rows;
+  for (int64_t kk = 0; kk < t->k; kk++, a += TILE_M, b += TILE_N_WIDE) {
     vec2 b0, b1;
     memcpy(&b0, b, sizeof b0);
     memcpy(&b1, b + 2, sizeof b1);
@@ -45,19 +102,21 @@ static void tile_f64(int64_t k, const void *ap, const void *bp, void *cp, int64_
     }
   }
   for (int i = 0; i < TILE_M; i++) {
-    double *c = (double *)cp + i * ldc;
+    double *c = (double *)t->c + i * t->ldc;
     for (int j = 0; j < 4; j++) c[j] += acc[i][j / 2][j % 2];
   }
 }
 
-static void tile_i64(int64_t k, const void *ap, const void *bp, void *cp, int64_t ldc) {
-  const uint64_t *a = ap, *b = bp;
+/* Of TILE_M rows. */
+static void tile_i64(const gemm_tile *t, int rows) {
+  const uint64_t *a = t->a, *b = t->b;
   uint64_t acc[TILE_M][TILE_N_WIDE] = {{0}};
-  for (int64_t kk = 0; kk < k; kk++, a += TILE_M, b += TILE_N_WIDE)
+  (void)rows;
+  for (int64_t kk = 0; kk < t->k; kk++, a += TILE_M, b += TILE_N_WIDE)
     for (int i = 0; i < TILE_M; i++)
       for (int j = 0; j < TILE_N_WIDE; j++) acc[i][j] += a[i] * b[j];
   for (int i = 0; i < TILE_M; i++)
-    for (int j = 0; j < TILE_N_WIDE; j++) ((uint64_t *)cp)[i * ldc + j] += acc[i][j];
+    for (int j = 0; j < TILE_N_WIDE; j++) ((uint64_t *)t->c)[i * t->ldc + j] += acc[i][j];
 }
 
 static void transpose_portable(const float *from, int64_t from_stride, float *to,
@@ -67,52 +126,153 @@ static void transpose_portable(const float *from, int64_t from_stride, float *to
 }
 
 #if KERNEL_X86
-enum { AVX2_M = 6, AVX512_M = 12 };
+enum { AHEAD = 8192 /* bytes that b is asked for ahead, as processors do not by themselves */ };
 
-TARGET_AVX2 static void tile_f32_avx2(int64_t k, const void *ap, const void *bp, void *cp,
-                                      int64_t ldc) {
-  const float *a = ap, *b = bp;
-  __m256 acc[AVX2_M][2];
+KERNEL_INLINE void ask_ahead(dtype t, const void *b, int64_t at, int n) {
+  const int size = t == DTYPE_F32 ? 4 : 2;
+#pragma GCC unroll 2
+  for (int line = 0; line < n * size; line += 64)
+    _mm_prefetch((const char *)b + at * size + line + AHEAD, _MM_HINT_T0);
+}
+
+/* ---------------------------------------------------------------- AVX2 */
+
+enum { AVX2_M = 6, AVX2_N = 16, AVX2_SUMS = 12 };
+
+TARGET_AVX2 KERNEL_INLINE __m256 load_avx2(dtype t, const void *b, int64_t at) {
+  if (t == DTYPE_F32) return _mm256_loadu_ps((const float *)b + at);
+  const __m128i h = _mm_loadu_si128((const void *)((const uint16_t *)b + at));
+  if (t == DTYPE_F16) return _mm256_cvtph_ps(h);
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* sums (rows, 2) += a (rows) times 16 columns of b, of type `type`, from element `at` on. */
+TARGET_AVX2 KERNEL_INLINE void add_avx2(dtype type, int rows, const float *a, const void *b,
+                                        int64_t at, __m256 *sums) {
+  const __m256 b0 = load_avx2(type, b, at), b1 = load_avx2(type, b, at + 8);
 #pragma GCC unroll 6
-  for (int i = 0; i < AVX2_M; i++) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
-  for (int64_t kk = 0; kk < k; kk++, a += AVX2_M, b += 16) {
-    __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
-#pragma GCC unroll 6
-    for (int i = 0; i < AVX2_M; i++) {
-      __m256 x = _mm256_broadcast_ss(a + i);
-      acc[i][0] = _mm256_fmadd_ps(x, b0, acc[i][0]);
-      acc[i][1] = _mm256_fmadd_ps(x, b1, acc[i][1]);
-    }
-  }
-#pragma GCC unroll 6
-  for (int i = 0; i < AVX2_M; i++) {
-    float *c = (float *)cp + i * ldc;
-    _mm256_storeu_ps(c, _mm256_add_ps(_mm256_loadu_ps(c), acc[i][0]));
-    _mm256_storeu_ps(c + 8, _mm256_add_ps(_mm256_loadu_ps(c + 8), acc[i][1]));
+  for (int i = 0; i < rows; i++) {
+    const __m256 x = _mm256_broadcast_ss(a + i);
+    sums[2 * i] = _mm256_fmadd_ps(x, b0, sums[2 * i]);
+    sums[2 * i + 1] = _mm256_fmadd_ps(x, b1, sums[2 * i + 1]);
   }
 }
 
-TARGET_AVX512 static void tile_f32_avx512(int64_t k, const void *ap, const void *bp, void *cp,
-                                          int64_t ldc) {
-  const float *a = ap, *b = bp;
-  __m512 acc[AVX512_M][2];
+TARGET_AVX2 KERNEL_INLINE void tile_avx2(dtype type, int rows, const gemm_tile *t) {
+  const int chains = gemm_chains(rows);
+  const float *a = t->a;
+  __m256 acc[AVX2_SUMS];
+  int64_t k = 0;
 #pragma GCC unroll 12
-  for (int i = 0; i < AVX512_M; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
-  for (int64_t kk = 0; kk < k; kk++, a += AVX512_M, b += 32) {
-    __m512 b0 = _mm512_loadu_ps(b), b1 = _mm512_loadu_ps(b + 16);
-#pragma GCC unroll 12
-    for (int i = 0; i < AVX512_M; i++) {
-      __m512 x = _mm512_set1_ps(a[i]);
-      acc[i][0] = _mm512_fmadd_ps(x, b0, acc[i][0]);
-      acc[i][1] = _mm512_fmadd_ps(x, b1, acc[i][1]);
+  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = _mm256_setzero_ps();
+  for (; k + chains <= t->k; k += chains) {
+#pragma GCC unroll 4
+    for (int x = 0; x < chains; x++) {
+      ask_ahead(type, t->b, (k + x) * AVX2_N, AVX2_N);
+      add_avx2(type, rows, a + (k + x) * rows, t->b, (k + x) * AVX2_N, acc + x * rows * 2);
     }
   }
-#pragma GCC unroll 12
-  for (int i = 0; i < AVX512_M; i++) {
-    float *c = (float *)cp + i * ldc;
-    _mm512_storeu_ps(c, _mm512_add_ps(_mm512_loadu_ps(c), acc[i][0]));
-    _mm512_storeu_ps(c + 16, _mm512_add_ps(_mm512_loadu_ps(c + 16), acc[i][1]));
+  for (; k < t->k; k++) add_avx2(type, rows, a + k * rows, t->b, k * AVX2_N, acc);
+#pragma GCC unroll 6
+  for (int i = 0; i < rows; i++) {
+    float *c = (float *)t->c + i * t->ldc;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+      __m256 sum = _mm256_loadu_ps(c + h * 8);
+#pragma GCC unroll 4
+      for (int x = 0; x < chains; x++) sum = _mm256_add_ps(sum, acc[(x * rows + i) * 2 + h]);
+      _mm256_storeu_ps(c + h * 8, sum);
+    }
   }
+}
+
+TARGET_AVX2 KERNEL_INLINE void rows_avx2(dtype type, const gemm_tile *t, int rows) {
+  if (rows == 1) tile_avx2(type, 1, t);
+  if (rows == 2) tile_avx2(type, 2, t);
+  if (rows == 3) tile_avx2(type, 3, t);
+  if (rows == 4) tile_avx2(type, 4, t);
+  if (rows == 5) tile_avx2(type, 5, t);
+  if (rows == 6) tile_avx2(type, 6, t);
+}
+
+TARGET_AVX2 static void f32_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYPE_F32, t, rows); }
+TARGET_AVX2 static void f16_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYPE_F16, t, rows); }
+TARGET_AVX2 static void bf16_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYPE_BF16, t, rows); }
+
+/* ---------------------------------------------------------------- AVX-512 */
+
+enum { AVX512_M = 12, AVX512_N = 32, AVX512_SUMS = 24 };
+
+TARGET_AVX512 KERNEL_INLINE __m512 load_avx512(dtype t, const void *b, int64_t at) {
+  if (t == DTYPE_F32) return _mm512_loadu_ps((const float *)b + at);
+  const __m256i h = _mm256_loadu_si256((const void *)((const uint16_t *)b + at));
+  if (t == DTYPE_F16) return _mm512_cvtph_ps(h);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+/* sums (rows, 2) += a (rows) times 32 columns of b, of type `type`, from element `at` on. */
+TARGET_AVX512 KERNEL_INLINE void add_avx512(dtype type, int rows, const float *a, const void *b,
+                                            int64_t at, __m512 *sums) {
+  const __m512 b0 = load_avx512(type, b, at), b1 = load_avx512(type, b, at + 16);
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    const __m512 x = _mm512_set1_ps(a[i]);
+    sums[2 * i] = _mm512_fmadd_ps(x, b0, sums[2 * i]);
+    sums[2 * i + 1] = _mm512_fmadd_ps(x, b1, sums[2 * i + 1]);
+  }
+}
+
+TARGET_AVX512 KERNEL_INLINE void tile_avx512(dtype type, int rows, const gemm_tile *t) {
+  const int chains = gemm_chains(rows);
+  const float *a = t->a;
+  __m512 acc[AVX512_SUMS];
+  int64_t k = 0;
+#pragma GCC unroll 24
+  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = _mm512_setzero_ps();
+  for (; k + chains <= t->k; k += chains) {
+#pragma GCC unroll 4
+    for (int x = 0; x < chains; x++) {
+      ask_ahead(type, t->b, (k + x) * AVX512_N, AVX512_N);
+      add_avx512(type, rows, a + (k + x) * rows, t->b, (k + x) * AVX512_N, acc + x * rows * 2);
+    }
+  }
+  for (; k < t->k; k++) add_avx512(type, rows, a + k * rows, t->b, k * AVX512_N, acc);
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    float *c = (float *)t->c + i * t->ldc;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+      __m512 sum = _mm512_loadu_ps(c + h * 16);
+#pragma GCC unroll 4
+      for (int x = 0; x < chains; x++) sum = _mm512_add_ps(sum, acc[(x * rows + i) * 2 + h]);
+      _mm512_storeu_ps(c + h * 16, sum);
+    }
+  }
+}
+
+TARGET_AVX512 KERNEL_INLINE void rows_avx512(dtype type, const gemm_tile *t, int rows) {
+  if (rows == 1) tile_avx512(type, 1, t);
+  if (rows == 2) tile_avx512(type, 2, t);
+  if (rows == 3) tile_avx512(type, 3, t);
+  if (rows == 4) tile_avx512(type, 4, t);
+  if (rows == 5) tile_avx512(type, 5, t);
+  if (rows == 6) tile_avx512(type, 6, t);
+  if (rows == 7) tile_avx512(type, 7, t);
+  if (rows == 8) tile_avx512(type, 8, t);
+  if (rows == 9) tile_avx512(type, 9, t);
+  if (rows == 10) tile_avx512(type, 10, t);
+  if (rows == 11) tile_avx512(type, 11, t);
+  if (rows == 12) tile_avx512(type, 12, t);
+}
+
+TARGET_AVX512 static void f32_avx512(const gemm_tile *t, int rows) {
+  rows_avx512(DTYPE_F32, t, rows);
+}
+TARGET_AVX512 static void f16_avx512(const gemm_tile *t, int rows) {
+  rows_avx512(DTYPE_F16, t, rows);
+}
+TARGET_AVX512 static void bf16_avx512(const gemm_tile *t, int rows) {
+  rows_avx512(DTYPE_BF16, t, rows);
 }
 
 /* Pairs of rows interleave, then pairs of pairs, then the halves change places. */
@@ -147,12 +307,28 @@ void transpose_8x8(const float *from, int64_t from_stride, float *to, int64_t to
   transpose_portable(from, from_stride, to, to_stride);
 }
 
-gemm_kernel gemm_kernel_for(compute_class c) {
+/* Of floats, by the type of b. */
+static gemm_kernel float_kernel(dtype b) {
+#if KERNEL_X86
+  if (cpu_has_avx512())
+    return (gemm_kernel){AVX512_M, AVX512_N,
+                         b == DTYPE_F32   ? f32_avx512
+                         : b == DTYPE_F16 ? f16_avx512
+                                          : bf16_avx512};
+  if (cpu_has_avx2())
+    return (gemm_kernel){AVX2_M, AVX2_N,
+                         b == DTYPE_F32   ? f32_avx2
+                         : b == DTYPE_F16 ? f16_avx2
+                                          : bf16_avx2};
+#endif
+  return (gemm_kernel){TILE_M, TILE_N,
+                       b == DTYPE_F32   ? f32_portable
+                       : b == DTYPE_F16 ? f16_portable
+                                        : bf16_portable};
+}
+
+gemm_kernel gemm_kernel_for(compute_class c, dtype b) {
   if (c == COMPUTE_F64) return (gemm_kernel){TILE_M, TILE_N_WIDE, tile_f64};
   if (c == COMPUTE_I64) return (gemm_kernel){TILE_M, TILE_N_WIDE, tile_i64};
-#if KERNEL_X86
-  if (cpu_has_avx512()) return (gemm_kernel){AVX512_M, 32, tile_f32_avx512};
-  if (cpu_has_avx2()) return (gemm_kernel){AVX2_M, 16, tile_f32_avx2};
-#endif
-  return (gemm_kernel){TILE_M, TILE_N, tile_f32};
+  return float_kernel(b);
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/index.h"
 #include "backend/cpu/kernels/slots.h"
@@ -13,6 +14,7 @@ enum {
   FEW_ROWS = 6,      /* up to here b is read in place where it is contiguous along n, */
   FEW_DOTS = 32,     /* and up to here where it is so along k, */
   FEW_BATCHES = 64,  /* of at most so many products */
+  WIDENED_ROWS = 48, /* of a for which a packed b of 16 bits is made floats at each use */
   DOT_COLUMNS = 4,   /* columns of b that are made floats at once */
   STRIP = ROW_BLOCK, /* columns of a task of few rows */
   READS_PER_THREAD = 64 * 1024
@@ -21,16 +23,17 @@ enum {
 typedef struct product {
   const matmul_args *p;
   compute_class c;
-  float *a_rows; /* (m, k): a few rows of a as floats */
+  codes_product codes; /* of panels of codes */
+  float *a_rows;       /* (m, k): a few rows of a as floats */
   int64_t batch;
 } product;
 
 /* Element `offset` of a batch of an operand. */
-static void *operand_at(const product *q, const void *data, const klayout *batches, int64_t batch,
+static void *operand_at(dtype type, const void *data, const klayout *batches, int64_t batch,
                         int64_t offset) {
   for (int d = batches->rank - 1; d >= 0; batch /= batches->dims[d], d--)
     offset += batch % batches->dims[d] * batches->strides[d];
-  return element_at(data, q->p->type, offset);
+  return element_at(data, type, offset);
 }
 
 /* value = alpha * value + beta * bias, in class c. */
@@ -61,7 +64,7 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
     int64_t m = n - at < ROW_BLOCK ? n - at : ROW_BLOCK;
     if (p->bias)
       load_row(q->c, p->type,
-               operand_at(q, p->bias, &p->bias_batch, batch,
+               operand_at(p->type, p->bias, &p->bias_batch, batch,
                           row * p->bias_m + (column + at) * p->bias_n),
                p->bias_n, m, &v);
     if (p->bias || p->alpha != 1) scale_columns(q, m, &v, value + at * size);
@@ -75,50 +78,106 @@ static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes,
   const product *q = user;
   const matmul_args *p = q->p;
   gemm_pack_strided(q->c, p->type,
-                    operand_at(q, p->a, &p->a_batch, batch, lane * p->a_m + k * p->a_k), p->a_m,
-                    p->a_k, lanes, kn, width, to);
+                    operand_at(p->type, p->a, &p->a_batch, batch, lane * p->a_m + k * p->a_k),
+                    p->a_m, p->a_k, lanes, kn, width, to);
+}
+
+/* Elements [k, k + n) of an encoded column of b, k a multiple of DECODED_AT_ONCE, to[i * step]. */
+static void decode_column(const product *q, int64_t column, int64_t k, int64_t n, float *to,
+                          int64_t step) {
+  const encoding *e = &q->p->encoding;
+  code_bytes row = (code_bytes)q->p->b + (size_t)column * encoding_row_bytes(e, q->p->k);
+  float x[DECODED_AT_ONCE];
+  for (int64_t at = 0; at < n; at += DECODED_AT_ONCE) {
+    int64_t m = n - at < DECODED_AT_ONCE ? n - at : DECODED_AT_ONCE;
+    encoding_decode(e, row, q->p->k, (k + at) / DECODED_AT_ONCE, x);
+    for (int64_t i = 0; i < m; i++) to[(at + i) * step] = x[i];
+  }
+}
+
+static void pack_encoded(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
+                         int64_t kn, int64_t width, void *to) {
+  (void)batch;
+  for (int64_t i = 0; i < lanes; i++) decode_column(user, lane + i, k, kn, (float *)to + i, width);
+}
+
+static gemm_b b_of(const matmul_args *p) {
+  return (gemm_b){.type = p->b_type,
+                  .data = p->b,
+                  .n = p->n,
+                  .k = p->k,
+                  .n_stride = p->b_n,
+                  .k_stride = p->b_k};
 }
 
 static void pack_b(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                    int64_t kn, int64_t width, void *to) {
   const product *q = user;
   const matmul_args *p = q->p;
-  gemm_pack_strided(q->c, p->type,
-                    operand_at(q, p->b, &p->b_batch, batch, lane * p->b_n + k * p->b_k), p->b_n,
-                    p->b_k, lanes, kn, width, to);
+  gemm_pack_strided(q->c, p->b_type,
+                    operand_at(p->b_type, p->b, &p->b_batch, batch, lane * p->b_n + k * p->b_k),
+                    p->b_n, p->b_k, lanes, kn, width, to);
+}
+
+/* Columns of panels of 16 bits, as floats: as wide as the panels that are packed on the way. */
+static void pack_widened(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
+                         int64_t kn, int64_t width, void *to) {
+  const matmul_args *p = ((const product *)user)->p;
+  const gemm_b b = b_of(p);
+  (void)batch;
+  (void)lanes;
+  load_row(COMPUTE_F32, p->b_type, gemm_b_panel(&b, p->panels, lane, k), 1, kn * width, to);
+}
+
+static void pack_codes(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
+                       int64_t kn, int64_t width, void *to) {
+  const product *q = user;
+  (void)batch;
+  codes_widen(&q->codes, lane, lanes, k, kn, width, to);
 }
 
 /* ---------------------------------------------------------------- few rows */
 
+static const void *column_at(const product *q, int64_t column) {
+  return operand_at(q->p->b_type, q->p->b, &q->p->b_batch, q->batch, column * q->p->b_n);
+}
+
+/* n of a column of b that is contiguous along k, as floats. */
+static void load_column(const product *q, int64_t column, int64_t k, int64_t n, float *to) {
+  if (q->p->encoding.kind)
+    decode_column(q, column, k, n, to, 1);
+  else
+    load_row(COMPUTE_F32, q->p->b_type, element_at(column_at(q, column), q->p->b_type, k), 1, n,
+             to);
+}
+
 /* Columns of b that are contiguous along k: a dot product each. */
-static void dot_columns(const product *q, const char *b, int64_t n, float (*sums)[STRIP]) {
+static void dot_columns(const product *q, int64_t column, int64_t n, float (*sums)[STRIP]) {
   const matmul_args *p = q->p;
   float blocks[DOT_COLUMNS][ROW_BLOCK];
-  if (p->type == DTYPE_F32) {
-    dots_f32(p->m, n, p->k, q->a_rows, p->k, (const float *)(const void *)b, p->b_n, sums[0],
-             STRIP);
+  if (p->b_type == DTYPE_F32 && !p->encoding.kind) {
+    dots_f32(p->m, n, p->k, q->a_rows, p->k, column_at(q, column), p->b_n, sums[0], STRIP);
     return;
   }
   for (int64_t j = 0; j < n; j += DOT_COLUMNS) {
     int64_t jn = n - j < DOT_COLUMNS ? n - j : DOT_COLUMNS;
     for (int64_t k = 0; k < p->k; k += ROW_BLOCK) {
       int64_t kn = p->k - k < ROW_BLOCK ? p->k - k : ROW_BLOCK;
-      for (int64_t i = 0; i < jn; i++)
-        load_row(COMPUTE_F32, p->type, element_at(b, p->type, (j + i) * p->b_n + k), 1, kn,
-                 blocks[i]);
+      for (int64_t i = 0; i < jn; i++) load_column(q, column + j + i, k, kn, blocks[i]);
       dots_f32(p->m, jn, kn, q->a_rows + k, p->k, blocks[0], ROW_BLOCK, sums[0] + j, STRIP);
     }
   }
 }
 
 /* Rows of b that are contiguous along n: each is added with a's factor. */
-static void add_rows(const product *q, const char *b, int64_t n, float (*sums)[STRIP]) {
+static void add_rows(const product *q, int64_t column, int64_t n, float (*sums)[STRIP]) {
   const matmul_args *p = q->p;
+  const void *b = column_at(q, column);
   float block[ROW_BLOCK];
   for (int64_t k = 0; k < p->k; k++) {
-    const void *row = element_at(b, p->type, k * p->b_k);
-    const float *x = p->type == DTYPE_F32 ? row : block;
-    if (x == block) load_row(COMPUTE_F32, p->type, row, 1, n, block);
+    const void *row = element_at(b, p->b_type, k * p->b_k);
+    const float *x = p->b_type == DTYPE_F32 ? row : block;
+    if (x == block) load_row(COMPUTE_F32, p->b_type, row, 1, n, block);
     for (int64_t i = 0; i < p->m; i++) axpy_f32(n, q->a_rows[i * p->k + k], x, sums[i]);
   }
 }
@@ -138,11 +197,10 @@ static void multiply_strip(const void *user, int64_t task, char *scratch) {
   int64_t column = task * width, n = p->n - column < width ? p->n - column : width;
   for (int64_t i = 0; i < p->m; i++)
     for (int64_t j = 0; j < n; j++) sums[i][j] = 0;
-  const char *b = operand_at(q, p->b, &p->b_batch, q->batch, column * p->b_n);
   if (p->b_k == 1) {
-    dot_columns(q, b, n, sums);
+    dot_columns(q, column, n, sums);
   } else {
-    add_rows(q, b, n, sums);
+    add_rows(q, column, n, sums);
   }
   for (int64_t i = 0; i < p->m; i++) store_columns(q, q->batch, i, column, n, sums[i]);
 }
@@ -159,8 +217,8 @@ static void multiply_few(const kernel_context *ctx, product *q, char *memory) {
   q->a_rows = (float *)(void *)memory;
   for (q->batch = 0; q->batch < p->batches; q->batch++) {
     for (int64_t i = 0; i < p->m; i++)
-      load_row(COMPUTE_F32, p->type, operand_at(q, p->a, &p->a_batch, q->batch, i * p->a_m), p->a_k,
-               p->k, q->a_rows + i * p->k);
+      load_row(COMPUTE_F32, p->type, operand_at(p->type, p->a, &p->a_batch, q->batch, i * p->a_m),
+               p->a_k, p->k, q->a_rows + i * p->k);
     run_slots_in(ctx, strip_count(p), strip_work(p), strip_scratch(p), multiply_strip, q,
                  memory + rows_bytes(p));
   }
@@ -173,6 +231,17 @@ static bool has_few_rows(const matmul_args *p) {
   return compute_class_of(p->type) == COMPUTE_F32 && p->m <= few && p->batches <= FEW_BATCHES;
 }
 
+/* Panels of b are read as they are: always if they are floats, else unless so many rows read them
+ * that it is worth making them floats first. */
+static bool reads_panels(const matmul_args *p) {
+  return p->is_packed && !p->encoding.kind && (p->b_type == DTYPE_F32 || p->m <= WIDENED_ROWS);
+}
+
+static gemm_pack packing_of_b(const matmul_args *p) {
+  if (p->is_packed) return p->encoding.kind ? pack_codes : pack_widened;
+  return p->encoding.kind ? pack_encoded : pack_b;
+}
+
 static kgemm gemm_of(const product *q) {
   const matmul_args *p = q->p;
   return (kgemm){.c = q->c,
@@ -181,28 +250,53 @@ static kgemm gemm_of(const product *q) {
                  .n = p->n,
                  .k = p->k,
                  .pack_a = pack_a,
-                 .pack_b = pack_b,
+                 .pack_b = packing_of_b(p),
                  .store = store_columns,
-                 .user = q};
+                 .user = q,
+                 .packed_b = p->panels,
+                 .b_is_packed = reads_panels(p),
+                 .b_type = p->b_type};
+}
+
+/* How a product is computed. */
+typedef enum product_way { WAY_FEW, WAY_CODES, WAY_GEMM } product_way;
+
+static product_way way_of(const matmul_args *p) {
+  if (p->is_packed && p->encoding.kind && p->m <= codes_few_rows()) return WAY_CODES;
+  return !p->is_packed && has_few_rows(p) ? WAY_FEW : WAY_GEMM;
+}
+
+static product make_product(const matmul_args *p) {
+  product q = {.p = p, .c = compute_class_of(p->type), .codes = {.panels = p->panels}};
+  if (p->is_packed && p->encoding.kind) (void)code_panels_of(&p->encoding, p->k, &q.codes.of);
+  return q;
 }
 
 static size_t matmul_scratch(const kernel_context *ctx, const void *args) {
-  const product q = {.p = args, .c = compute_class_of(((const matmul_args *)args)->type)};
+  const matmul_args *p = args;
+  product q = make_product(p);
   const kgemm g = gemm_of(&q);
   if (g.batch * g.m * g.n == 0) return 0;
-  if (!has_few_rows(args)) return gemm_bytes(ctx, &g);
-  return rows_bytes(args) +
-         slots_bytes(ctx, strip_count(args), strip_work(args), strip_scratch(args));
+  q.codes.g = &g;
+  switch (way_of(p)) {
+    case WAY_CODES:
+      return codes_bytes(ctx, &q.codes);
+    case WAY_FEW:
+      return rows_bytes(p) + slots_bytes(ctx, strip_count(p), strip_work(p), strip_scratch(p));
+    default:
+      return gemm_bytes(ctx, &g);
+  }
 }
 
 /* In memory of matmul_scratch. */
 static void multiply(const kernel_context *ctx, const matmul_args *p, char *memory) {
-  product q = {.p = p, .c = compute_class_of(p->type)};
+  product q = make_product(p);
   const kgemm g = gemm_of(&q);
-  if (has_few_rows(p))
-    multiply_few(ctx, &q, memory);
-  else
-    gemm_run(ctx, &g, memory);
+  product_way way = way_of(p);
+  q.codes.g = &g;
+  if (way == WAY_CODES) codes_run(ctx, &q.codes, memory);
+  if (way == WAY_FEW) multiply_few(ctx, &q, memory);
+  if (way == WAY_GEMM) gemm_run(ctx, &g, memory);
 }
 
 static bool matmul(const kernel_context *ctx, const void *args) {
@@ -220,7 +314,50 @@ const kernel_desc kernel_matmul = {
     .scratch = matmul_scratch,
     .args_size = sizeof(matmul_args),
     .operands = {OPERAND(matmul_args, a), OPERAND(matmul_args, b), OPERAND(matmul_args, bias),
-                 OPERAND(matmul_args, out)}};
+                 OPERAND(matmul_args, panels), OPERAND(matmul_args, out)}};
+
+/* ---------------------------------------------------------------- packing */
+
+static bool has_one_b(const matmul_args *p) {
+  for (int i = 0; i < p->b_batch.rank; i++)
+    if (p->b_batch.dims[i] > 1 && p->b_batch.strides[i] != 0) return false;
+  return true;
+}
+
+bool matmul_packs(const matmul_args *p) {
+  code_panels of;
+  if (p->k == 0 || p->n == 0) return false;
+  if (p->encoding.kind) return code_panels_of(&p->encoding, p->k, &of);
+  return compute_class_of(p->type) == COMPUTE_F32 && has_one_b(p);
+}
+
+static size_t pack_scratch(const kernel_context *ctx, const void *args) {
+  (void)ctx;
+  const matmul_args *p = args;
+  const gemm_b b = b_of(p);
+  code_panels of;
+  if (!p->encoding.kind) return kernel_scratch_size(gemm_b_bytes(&b));
+  if (!code_panels_of(&p->encoding, p->k, &of)) return 0;
+  return kernel_scratch_size(codes_panels_bytes(&of, p->n));
+}
+
+static bool pack(const kernel_context *ctx, const void *args) {
+  const matmul_args *p = args;
+  const gemm_b b = b_of(p);
+  char *to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
+  if (!to) return false;
+  if (p->encoding.kind)
+    codes_pack(ctx, &p->encoding, p->b, p->n, p->k, to);
+  else
+    gemm_pack_b(ctx, &b, to);
+  return true;
+}
+
+const kernel_desc kernel_matmul_pack = {.name = "matmul_pack",
+                                        .run = pack,
+                                        .scratch = pack_scratch,
+                                        .args_size = sizeof(matmul_args),
+                                        .operands = {OPERAND(matmul_args, b)}};
 
 /* ---------------------------------------------------------------- groups of rows */
 
@@ -234,6 +371,7 @@ static matmul_args product_of_rows(const grouped_matmul_args *p, int64_t group, 
                        .b = element_at(b->data, b->type, group * b->strides[0]),
                        .out = element_at(p->out.data, a->type, from * b->dims[2]),
                        .type = a->type,
+                       .b_type = b->type,
                        .m = m,
                        .n = b->dims[2],
                        .k = b->dims[1],

@@ -1,20 +1,30 @@
 #ifndef BACKEND_CPU_KERNELS_MATMUL_H
 #define BACKEND_CPU_KERNELS_MATMUL_H
-/* Matrix multiplication of strided operands of one dtype: batched, or by groups of rows. */
+/* Matrix multiplication of strided operands of one dtype: batched, or by groups of rows. b may be
+ * encoded, or narrower floats than F32. */
+#include "base/encoding.h"
 #include "base/kernel.h"
 
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n]. Narrow floats
  * accumulate in float, F64 in double, integers exactly. */
 typedef struct matmul_args {
   const void *a, *b, *bias; /* bias may be absent */
+  const void *panels;       /* b by kernel_matmul_pack, where is_packed */
   void *out;                /* contiguous */
-  dtype type;
+  dtype type, b_type;
+  bool is_packed;
+  encoding encoding; /* of b: unless plain, its n rows of k, the same for all batches */
   int64_t m, n, k, batches;
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
   klayout a_batch, b_batch, bias_batch;       /* of equal dims: the batches */
   double alpha, beta;
 } matmul_args;
 KERNEL(matmul, matmul_args);
+
+/* Writes b, which is read alone, to its scratch memory, as products of any number of rows read it.
+ */
+KERNEL(matmul_pack, matmul_args);
+bool matmul_packs(const matmul_args *p); /* whether it can be */
 
 /* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
  * group left out. */

@@ -11,8 +11,8 @@
 #endif
 
 compute_class compute_class_of(dtype t) {
-  if (t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16) return COMPUTE_F32;
-  return t == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_I64;
+  if (t == DTYPE_F64) return COMPUTE_F64;
+  return dtype_has_fractions(t) ? COMPUTE_F32 : COMPUTE_I64;
 }
 
 size_t compute_size(compute_class c) { return c == COMPUTE_F32 ? sizeof(float) : sizeof(double); }
@@ -97,6 +97,11 @@ static void load_f32(dtype t, const void *from, int64_t stride, int64_t n, float
     LOAD(DTYPE_I32, int32_t, (float)v)
     LOAD(DTYPE_I64, int64_t, (float)v)
     LOAD(DTYPE_BOOL, uint8_t, v != 0 ? 1.0F : 0.0F)
+    LOAD(DTYPE_U16, uint16_t, (float)v)
+    LOAD(DTYPE_U32, uint32_t, (float)v)
+    LOAD(DTYPE_U64, uint64_t, (float)v)
+    LOAD(DTYPE_F8_E4M3, uint8_t, f8_e4m3_to_f32(v))
+    LOAD(DTYPE_F8_E5M2, uint8_t, f8_e5m2_to_f32(v))
     default:
       load_f16(from, stride, n, to);
   }
@@ -114,6 +119,11 @@ static void load_f64(dtype t, const void *from, int64_t stride, int64_t n, doubl
     LOAD(DTYPE_I32, int32_t, (double)v)
     LOAD(DTYPE_I64, int64_t, (double)v)
     LOAD(DTYPE_BOOL, uint8_t, v != 0 ? 1.0 : 0.0)
+    LOAD(DTYPE_U16, uint16_t, (double)v)
+    LOAD(DTYPE_U32, uint32_t, (double)v)
+    LOAD(DTYPE_U64, uint64_t, (double)v)
+    LOAD(DTYPE_F8_E4M3, uint8_t, (double)f8_e4m3_to_f32(v))
+    LOAD(DTYPE_F8_E5M2, uint8_t, (double)f8_e5m2_to_f32(v))
     default:
       break;
   }
@@ -131,6 +141,11 @@ static void load_i64(dtype t, const void *from, int64_t stride, int64_t n, int64
     LOAD(DTYPE_I32, int32_t, v)
     LOAD(DTYPE_I64, int64_t, v)
     LOAD(DTYPE_BOOL, uint8_t, v != 0)
+    LOAD(DTYPE_U16, uint16_t, v)
+    LOAD(DTYPE_U32, uint32_t, v)
+    LOAD(DTYPE_U64, uint64_t, (int64_t)v)
+    LOAD(DTYPE_F8_E4M3, uint8_t, float_to_i64((double)f8_e4m3_to_f32(v)))
+    LOAD(DTYPE_F8_E5M2, uint8_t, float_to_i64((double)f8_e5m2_to_f32(v)))
     default:
       break;
   }
@@ -173,6 +188,11 @@ static void store_f32(dtype t, void *to, int64_t stride, int64_t n, const float 
     STORE(DTYPE_I32, int32_t, float_to_i64((double)v))
     STORE(DTYPE_I64, int64_t, float_to_i64((double)v))
     STORE(DTYPE_BOOL, uint8_t, v != 0)
+    STORE(DTYPE_U16, uint16_t, float_to_i64((double)v))
+    STORE(DTYPE_U32, uint32_t, float_to_i64((double)v))
+    STORE(DTYPE_U64, uint64_t, float_to_u64((double)v))
+    STORE(DTYPE_F8_E4M3, uint8_t, f32_to_f8_e4m3(v))
+    STORE(DTYPE_F8_E5M2, uint8_t, f32_to_f8_e5m2(v))
     default:
       store_f16(to, stride, n, from);
   }
@@ -191,6 +211,11 @@ static void store_f64(dtype t, void *to, int64_t stride, int64_t n, const double
     STORE(DTYPE_I32, int32_t, float_to_i64(v))
     STORE(DTYPE_I64, int64_t, float_to_i64(v))
     STORE(DTYPE_BOOL, uint8_t, v != 0)
+    STORE(DTYPE_U16, uint16_t, float_to_i64(v))
+    STORE(DTYPE_U32, uint32_t, float_to_i64(v))
+    STORE(DTYPE_U64, uint64_t, float_to_u64(v))
+    STORE(DTYPE_F8_E4M3, uint8_t, f32_to_f8_e4m3((float)v))
+    STORE(DTYPE_F8_E5M2, uint8_t, f32_to_f8_e5m2((float)v))
     default:
       break;
   }
@@ -209,6 +234,11 @@ static void store_i64(dtype t, void *to, int64_t stride, int64_t n, const int64_
     STORE(DTYPE_I32, int32_t, v)
     STORE(DTYPE_I64, int64_t, v)
     STORE(DTYPE_BOOL, uint8_t, v != 0)
+    STORE(DTYPE_U16, uint16_t, v)
+    STORE(DTYPE_U32, uint32_t, v)
+    STORE(DTYPE_U64, uint64_t, v)
+    STORE(DTYPE_F8_E4M3, uint8_t, f32_to_f8_e4m3((float)v))
+    STORE(DTYPE_F8_E5M2, uint8_t, f32_to_f8_e5m2((float)v))
     default:
       break;
   }
@@ -224,16 +254,20 @@ void store_row(compute_class c, dtype t, void *to, int64_t stride, int64_t n, co
   if (c == COMPUTE_I64) store_i64(t, to, stride, n, from);
 }
 
+/* Through rows of what is stored. */
+static void round_stored(dtype t, float *x, int64_t n) {
+  uint16_t stored[ROW_BLOCK];
+  for (int64_t i = 0; i < n; i += ROW_BLOCK) {
+    int64_t m = n - i < ROW_BLOCK ? n - i : ROW_BLOCK;
+    store_f32(t, stored, 1, m, x + i);
+    load_f32(t, stored, 1, m, x + i);
+  }
+}
+
 void round_row(dtype t, float *x, int64_t n) {
   if (t == DTYPE_BF16)
     for (int64_t i = 0; i < n; i++) x[i] = widen_bf16(narrow_bf16(x[i]));
-  if (t != DTYPE_F16) return;
-  uint16_t half[ROW_BLOCK];
-  for (int64_t i = 0; i < n; i += ROW_BLOCK) {
-    int64_t m = n - i < ROW_BLOCK ? n - i : ROW_BLOCK;
-    store_f16(half, 1, m, x + i);
-    load_f16(half, 1, m, x + i);
-  }
+  if (t == DTYPE_F16 || t == DTYPE_F8_E4M3 || t == DTYPE_F8_E5M2) round_stored(t, x, n);
 }
 
 #define WRAP(TAG, value)                            \
@@ -248,6 +282,8 @@ void wrap_row(dtype t, int64_t *x, int64_t n) {
     WRAP(DTYPE_I16, (int16_t)x[i])
     WRAP(DTYPE_I32, (int32_t)x[i])
     WRAP(DTYPE_BOOL, x[i] != 0)
+    WRAP(DTYPE_U16, (uint16_t)x[i])
+    WRAP(DTYPE_U32, (uint32_t)x[i])
     default:
       break;
   }

@@ -3,8 +3,8 @@
 /* Rows of elements between their stored dtype and the type that kernels compute in. */
 #include "base/kernel.h"
 
-/* What a dtype is computed in: float for F32 F16 BF16, double for F64, int64_t for integers and
- * BOOL. */
+/* What a dtype is computed in: float for floats up to F32, double for F64, int64_t for integers and
+ * BOOL, where U64 is its bits. */
 typedef enum compute_class { COMPUTE_F32, COMPUTE_F64, COMPUTE_I64 } compute_class;
 compute_class compute_class_of(dtype t);
 size_t compute_size(compute_class c); /* bytes per element */
@@ -24,7 +24,7 @@ void load_row(compute_class c, dtype t, const void *from, int64_t stride, int64_
 /* to[i * stride] = from[i]. Rounds once, to nearest even; integers wrap; BOOL is != 0. */
 void store_row(compute_class c, dtype t, void *to, int64_t stride, int64_t n, const void *from);
 
-/* Rounds floats to F16 or BF16 (other dtypes: no change). */
+/* Rounds floats to a dtype narrower than F32 (other dtypes: no change). */
 void round_row(dtype t, float *x, int64_t n);
 /* Wraps integers to an integer dtype; BOOL becomes 0 or 1. */
 void wrap_row(dtype t, int64_t *x, int64_t n);
@@ -32,6 +32,11 @@ void wrap_row(dtype t, int64_t *x, int64_t n);
 /* Toward zero. NaN and what does not fit give INT64_MIN, as x86 does. */
 static inline int64_t float_to_i64(double x) {
   return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
+}
+/* The same for U64, as its bits; from 2^64 on 0, as PyTorch gives there. */
+static inline int64_t float_to_u64(double x) {
+  if (x >= 9223372036854775808.0) return x < 18446744073709551616.0 ? (int64_t)(uint64_t)x : 0;
+  return float_to_i64(x);
 }
 /* Rounds to odd, so that a second rounding to a narrower type gives what one rounding of x would.
  */

@@ -232,12 +232,15 @@ static inline double step_zeta_sum(double s, double q) {
     series = c[k] + series * ((s + 2 * k + 1) / q) * ((s + 2 * k + 2) / q);
   return sum + term * (q / (s - 1) - 0.5 + s / q * series);
 }
-/* A q far below 0: the terms of all k, on both sides of 0, without those of k < 0. */
+/* A q far below 0: the terms of all k, on both sides of 0, without those of k < 0. Where all terms
+ * are 0 torch's formula has infinity times 0 from s = 2.5e13 on. */
 static inline double step_zeta_f64(double s, double q) {
-  if (!(s > 1)) return s == 1 ? INFINITY : NAN;
+  if (s <= 1) return s == 1 ? INFINITY : NAN;
   if (q <= 0 && q == floor(q)) return INFINITY;
+  if (isnan(s) || isnan(q)) return NAN;
   if (q < 0 && s != floor(s)) return NAN;
   if (isinf(q) || isinf(s)) return q > 1 ? NAN : q == 1 ? 1 : INFINITY;
+  if (s > 2.5e13 && q > 1 && pow(q, -s) == 0) return NAN;
   if (!(q <= -16)) return step_zeta_sum(s, q);
   double sign = fmod(s, 2) == 0 ? 1 : -1;
   double all = step_zeta_sum(s, q - floor(q)) + sign * step_zeta_sum(s, ceil(q) - q);

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from clave.llm.layers import KVCache, Layer, called, set_attention, unsupported
+from clave.llm.layers import KVCache, Layer, called, ring, set_attention, unsupported
 from clave.private import attention_of
 
 NAME = "clave_kv_cache"
@@ -45,9 +45,7 @@ class Interface:
 
     def rows(self, layer: Layer, max_context: int, prompt_piece: int) -> tuple[int, int | None]:
         """The rows that a layer's cache needs, and its window."""
-        window = None if layer.window is None or layer.window >= max_context else layer.window
-        rows = max_context if window is None else min(max_context, window + max(prompt_piece, 1) - 1)
-        return rows, window
+        return ring(layer.window, max_context, prompt_piece)
 
     def rows_to_compare(self, max_context: int, length: int) -> int:
         return length

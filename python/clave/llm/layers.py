@@ -83,6 +83,13 @@ class Layer:
     window: int | None = None
 
 
+def ring(window: int | None, max_context: int, prompt_piece: int) -> tuple[int, int | None]:
+    """The rows that a layer's cache needs, and its window; None where it is as long as the context."""
+    if window is None or window >= max_context:
+        return max_context, None
+    return min(max_context, window + max(prompt_piece, 1) - 1), window
+
+
 def unsupported(message: str) -> Error:
     return Error(f"use_kv_cache: {message}", Code.UNSUPPORTED)
 

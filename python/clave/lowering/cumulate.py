@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clave import schema
-from clave.lowering.registry import Context, Filled, Tensor, lower
+from clave.lowering.registry import WIDE, Context, Filled, Tensor, lower
 from clave.lowering.steps import cast_to, slot_as
 
 _K = schema.CumulateKind
@@ -21,7 +21,10 @@ def cumulate(c: Context, x: Tensor, axis: int, *_: Any) -> Tensor:
     """Integers are summed as i64."""
     if x.rank == 0:
         return cast_to(c, x, c.dtype())
-    return c.emit("Cumulate", kind=_kind(c), x=slot_as(c, x, c.dtype()), axis=axis % x.rank)
+    dtype = c.dtype()
+    wide = WIDE.get(dtype, dtype) if _kind(c) in (_K.sum, _K.prod) else dtype  # what wraps alike
+    out = c.emit("Cumulate", kind=_kind(c), x=slot_as(c, x, wide), axis=axis % x.rank, dtype=wide)
+    return slot_as(c, out, dtype)
 
 
 @lower("aten.cummax.default", "aten.cummin.default")

@@ -11,7 +11,20 @@ from clave import schema
 from clave.builder import Val
 from clave.dtypes import torch_dtype
 from clave.lowering.registry import Context, Filled, Scalar, Tensor, lower
-from clave.lowering.steps import Operand, cast, compute, convert, is_float, opmath, promote, rounded, step
+from clave.lowering.steps import (
+    Operand,
+    cast,
+    compute,
+    convert,
+    has_fractions,
+    is_float,
+    opmath,
+    promote,
+    rounded,
+    step,
+)
+
+D = schema.DType
 
 # ---------------------------------------------------------------- unary
 
@@ -49,7 +62,7 @@ for _kind in ("ceil", "floor", "round", "trunc"):
 def _predicate(kind: str) -> None:
     @lower(f"aten.{kind}.default")
     def lowering(c: Context, x: Tensor) -> Tensor:
-        if kind != "logical_not" and not is_float(x.dtype):
+        if kind != "logical_not" and not has_fractions(x.dtype):
             return compute(c, step("ne", x.dtype, x, x))  # an integer is never nan or inf
         return compute(c, step(kind, x.dtype, x))
 
@@ -89,6 +102,8 @@ def mvlgamma(c: Context, x: Tensor, p: int) -> Tensor:
 
 @lower("aten.signbit.default")
 def signbit(c: Context, x: Tensor) -> Tensor:
+    if x.dtype in (D.U16, D.U32, D.U64):
+        return compute(c, step("ne", x.dtype, x, x))
     return compute(c, step("signbit", x.dtype, x) if is_float(x.dtype) else step("lt", x.dtype, x, 0))
 
 

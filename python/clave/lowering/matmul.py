@@ -1,14 +1,16 @@
-"""Matrix products: mm, bmm, matmul, linear, addmm, baddbmm, dot, mv; and of rows in groups: grouped_mm."""
+"""Matrix products: mm, bmm, matmul, linear, addmm, baddbmm, dot, mv; of rows in groups: grouped_mm; of 8-bit floats:
+_scaled_mm."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from clave import schema
 from clave.builder import Slot
 from clave.errors import Unsupported
-from clave.lowering.registry import Context, Scalar, Tensor, lower
+from clave.lowering.registry import WIDE, Context, Scalar, Tensor, lower
 from clave.lowering.reshape import insert, reshape, swap
-from clave.lowering.steps import compute, is_float, opmath, slot_as, step
+from clave.lowering.steps import cast, compute, is_float, slot_as, step
 
 
 def product(
@@ -32,8 +34,9 @@ def _operands(c: Context, *xs: Tensor) -> list[Slot]:
     return [slot_as(c, x, c.dtype()) for x in xs]
 
 
-@lower("aten.mm.default", "aten.bmm.default")
+@lower("aten.mm.default", "aten.bmm.default", "aten._int_mm.default")
 def mm(c: Context, a: Tensor, b: Tensor) -> Tensor:
+    """_int_mm takes 8-bit integers and gives I32."""
     return product(c, *_operands(c, a, b))
 
 
@@ -100,10 +103,58 @@ def grouped_mm(c: Context, a: Tensor, b: Tensor, ends: Tensor | None, bias: Tens
     return swap(c, turned, 0, 1)
 
 
-@lower("aten._weight_int8pack_mm.default")
-def int8_weight(c: Context, x: Tensor, weight: Tensor, scales: Tensor) -> Tensor:
-    """x: (M, K) times weight: (N, K), i8, with a scale for each of its rows."""
-    t = opmath(c.dtype())
-    columns = swap(c, slot_as(c, weight, t), 0, 1)
-    sums = product(c, slot_as(c, x, t), columns, shape=c.shape(), dtype=t)
-    return compute(c, step("mul", t, sums, scales))
+# ---------------------------------------------------------------- 8-bit floats
+
+D = schema.DType
+
+
+def _scaled(
+    c: Context, a: Tensor, b: Tensor, scales: tuple[Tensor, Tensor], bias: Tensor | None, divisor: Tensor | None
+) -> Tensor:
+    """(a * scale) @ (b * scale) + bias in f32, rounded once; 8-bit results are divided by `divisor` first. Scales are
+    one number each, or (M, 1) of a's rows and (1, N) of b's columns."""
+    if any(s.shape not in ((), (1,)) and (s.rank != 2 or s.shape[k] != 1) for s, k in zip(scales, (1, 0), strict=True)):
+        raise Unsupported("scales that are neither of tensors nor of rows")
+    factors = [
+        c.tensor(compute(c, step("mul", D.F32, cast(x, D.F32), scale), x.shape, D.F32))
+        for x, scale in zip((a, b), scales, strict=True)
+    ]
+    added = None if bias is None else slot_as(c, bias, D.F32)
+    out: Any = product(c, *factors, added, dtype=D.F32)
+    if divisor is not None and c.dtype() in WIDE:
+        out = step("div", D.F32, out, divisor)
+    return compute(c, out)
+
+
+@lower("aten._scaled_mm.default")
+def scaled_mm(
+    c: Context,
+    a: Tensor,
+    b: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None,
+    divisor: Tensor | None,
+    *_: Any,
+) -> Tensor:
+    return _scaled(c, a, b, (scale_a, scale_b), bias, divisor)
+
+
+@lower("aten._scaled_mm_v2.default")
+def scaled_mm_by_recipe(
+    c: Context,
+    a: Tensor,
+    b: Tensor,
+    scale_a: list[Tensor],
+    recipe_a: list[int],
+    swizzle_a: list[int],
+    scale_b: list[Tensor],
+    recipe_b: list[int],
+    swizzle_b: list[int],
+    bias: Tensor | None,
+    *_: Any,
+) -> Tensor:
+    """Recipes 0 and 1: scales of tensors and of rows."""
+    if any(r not in ([0], [1]) for r in (recipe_a, recipe_b)) or any((*swizzle_a, *swizzle_b)):
+        raise Unsupported("scales that are neither of tensors nor of rows")
+    return _scaled(c, a, b, (scale_a[0], scale_b[0]), bias, None)

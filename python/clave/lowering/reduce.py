@@ -8,7 +8,7 @@ import torch
 
 from clave import schema
 from clave.builder import Slot
-from clave.lowering.registry import Context, Scalar, Tensor, lower
+from clave.lowering.registry import WIDE, Context, Scalar, Tensor, lower
 from clave.lowering.reshape import reshape
 from clave.lowering.steps import Operand, compute, opmath, slot_as, step
 
@@ -27,6 +27,8 @@ def reduce_(
 ) -> Slot:
     """One reduction of x, which is cast to the result's dtype first (sums of integers are i64, any and all BOOL)."""
     dtype = D.BOOL if kind in (_K.any, _K.all) else c.dtype(index)
+    if kind in (_K.sum, _K.prod):  # what wraps alike
+        dtype = WIDE.get(dtype, dtype)
     if dtype == D.BOOL:
         kind = _LOGICAL.get(kind, kind)
     out = c.emit(

@@ -45,6 +45,10 @@ class Complex:
     pair: Slot  # (*shape, 2)
 
 
+# In what a dtype that is only stored is computed with. Integers are exact: they wrap where they are cast back.
+D = schema.DType
+WIDE = {D.U16: D.I32, D.U32: D.I64, D.U64: D.I64, D.F8_E4M3: D.F32, D.F8_E5M2: D.F32}
+
 Tensor = Slot | Filled
 Scalar = int | float | bool | Val
 Lowering = Callable[..., Any]
@@ -125,6 +129,23 @@ def dtype_of(t: torch.dtype) -> schema.DType:
         raise Unsupported(str(e)) from None
 
 
+def written(builder: MethodBuilder, x: Filled) -> Slot:
+    """A Filled tensor in memory; one of a dtype that is only stored is cast."""
+    dtype = WIDE.get(x.dtype, x.dtype)
+    if dtype <= D.F64:
+        value: dict[str, Any] = {"value": x.value}
+    elif isinstance(x.value, Val):
+        value = {"int_value": x.value}
+    else:
+        value = {"int_value": (int(x.value) + 2**63) % 2**64 - 2**63}
+    full = builder.emit("Full", **value, out=builder.temp(dtype, x.shape))
+    if dtype == x.dtype:
+        return full
+    operand = schema.Operand(source=schema.OperandSource.input, index=0)
+    step = schema.Step(kind=schema.StepKind.cast, dtype=x.dtype, operands=[operand])
+    return builder.emit("Elementwise", inputs=[full], steps=[step], out=builder.temp(x.dtype, x.shape))
+
+
 @dataclass(eq=False)
 class Context:
     """One call in the graph: where to emit, and what torch found out about its results."""
@@ -182,8 +203,4 @@ class Context:
 
     def tensor(self, x: Tensor) -> Slot:
         """The tensor as a slot: a Filled one is written out."""
-        if isinstance(x, Slot):
-            return x
-        is_float = x.dtype <= schema.DType.F64
-        value = {"value": x.value} if is_float else {"int_value": x.value if isinstance(x.value, Val) else int(x.value)}
-        return self.emit("Full", shape=x.shape, dtype=x.dtype, **value)
+        return x if isinstance(x, Slot) else written(self.builder, x)

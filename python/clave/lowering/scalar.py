@@ -8,7 +8,7 @@ import torch
 
 from clave import schema
 from clave.builder import Val
-from clave.lowering.registry import Context, Tensor, lower
+from clave.lowering.registry import WIDE, Context, Tensor, lower
 from clave.lowering.steps import slot_as
 from clave.sizes import expression
 
@@ -27,7 +27,7 @@ def item(c: Context, x: Tensor) -> Val:
         c.builder.emit("Item", x=slot_as(c, x, D.I64), out=out)
         return out
     out = c.builder.val("float", str(expression(val)))
-    c.builder.emit("Item", x=c.tensor(x), out=out)
+    c.builder.emit("Item", x=slot_as(c, x, WIDE.get(x.dtype, x.dtype)), out=out)
     c.sizes.known[expression(val)] = out
     return out
 

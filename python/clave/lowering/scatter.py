@@ -8,9 +8,10 @@ import torch
 
 from clave import schema
 from clave.builder import Int, Slot
-from clave.dtypes import torch_dtype
+from clave.dtypes import torch_dtype, torch_name
+from clave.errors import Unsupported
 from clave.lowering.index import index_slot
-from clave.lowering.registry import Context, Filled, Scalar, Tensor, lower
+from clave.lowering.registry import WIDE, Context, Filled, Scalar, Tensor, lower
 from clave.lowering.reshape import expand, reshape
 from clave.lowering.slice import slice_
 from clave.lowering.steps import compute, convert, is_float, opmath, slot_as, step
@@ -23,6 +24,8 @@ def scatter_into(
     c: Context, x: Tensor, axis: int, index: Tensor, source: Tensor, kind: K = K.assign, wrap: bool = False
 ) -> Tensor:
     """x with source[p] combined into it at p, whose axis is replaced by index[p]; source is cut to index's shape."""
+    if kind != K.assign and x.dtype in WIDE:
+        raise Unsupported(f"{torch_name(x.dtype)} combined")
     if any(d == 0 for d in index.shape):
         return x
     if x.rank == 0:

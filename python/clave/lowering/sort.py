@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from clave import schema
 from clave.builder import Int, Slot
+from clave.dtypes import torch_name
 from clave.errors import Unsupported
 from clave.lowering.arange import counting
-from clave.lowering.registry import Context, Filled, Tensor, lower
+from clave.lowering.registry import WIDE, Context, Filled, Tensor, lower
 from clave.lowering.reshape import expand, reshape
 from clave.lowering.slice import END, slice_
-from clave.lowering.steps import compute, is_float, slot_as, step
+from clave.lowering.steps import cast, compute, has_fractions, is_float, slot_as, step
 
 D = schema.DType
 
@@ -19,11 +22,29 @@ def ordered(
 ) -> tuple[Slot, Slot | None]:
     """The first k (None: all) elements of x along axis in order, and where they stood (i64) if `places`."""
     x = c.tensor(x)
+    if x.dtype in WIDE:
+        return _ordered_stored(c, x, axis, descending, k, places)
     shape = x.shape if k is None else (*x.shape[:axis], k, *x.shape[axis + 1 :])
     indices = c.builder.temp(D.I64, shape) if places else None
     more = {} if indices is None else {"indices": indices}
     out = c.emit("Sort", x=x, axis=axis, descending=descending, **more, shape=shape, dtype=x.dtype)
     return out, indices
+
+
+def _ordered_stored(
+    c: Context, x: Slot, axis: int, descending: bool, k: Int | None, places: bool
+) -> tuple[Slot, Slot | None]:
+    """Unsigned integers as wider ones; 64 bits less 2^63, which is the first bit the other way."""
+    if has_fractions(x.dtype):
+        raise Unsupported(f"the order of {torch_name(x.dtype)}")
+    wide, last = WIDE[x.dtype], -(2**63)
+
+    def turned(y: Any) -> Any:
+        return step("bitwise_xor", D.I64, y, last) if x.dtype == D.U64 else y
+
+    key = slot_as(c, compute(c, turned(cast(x, wide)), x.shape, wide), wide)
+    out, indices = ordered(c, key, axis, descending, k, places)
+    return slot_as(c, compute(c, cast(turned(out), x.dtype), out.shape, x.dtype), x.dtype), indices
 
 
 def picked(c: Context, x: Tensor, axis: int, index: Tensor) -> Slot:

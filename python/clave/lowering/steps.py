@@ -16,14 +16,17 @@ import torch
 
 from clave import schema
 from clave.builder import Int, Slot, Val
-from clave.dtypes import NUMPY, torch_dtype
+from clave.dtypes import NUMPY, torch_dtype, torch_name
 from clave.errors import Unsupported
-from clave.lowering.registry import Context, Filled, Scalar, Tensor, dtype_of
+from clave.lowering.registry import WIDE, Context, Filled, Scalar, Tensor, dtype_of
 from clave.lowering.reshape import expand
 from clave.private import promoted
 
 D = schema.DType
 _SOURCE = schema.OperandSource
+# Steps that torch has on dtypes that are only stored. None of them asks for the sign of a U64.
+_ON_STORED = {"eq", "ne", "mul", "where", "bitwise_and", "bitwise_or", "bitwise_xor"}
+_ON_FLOAT8 = {"eq", "ne", "mul", "where", "abs", "isnan", "isinf"}
 _TO_BOOL = {
     "logical_not",
     "isnan",
@@ -57,6 +60,11 @@ def is_float(dtype: schema.DType) -> bool:
     return dtype <= D.F64
 
 
+def has_fractions(dtype: schema.DType) -> bool:
+    """Floats of any size."""
+    return is_float(dtype) or WIDE.get(dtype) == D.F32
+
+
 def opmath(dtype: schema.DType) -> schema.DType:
     """The dtype in which torch computes an op on `dtype` before it rounds."""
     return D.F32 if dtype in (D.F16, D.BF16) else dtype
@@ -88,9 +96,20 @@ def rounded(x: Operand, dtype: schema.DType) -> Operand:
 
 def step(kind: str, dtype: schema.DType, *operands: Operand) -> Expr:
     """kind(operands) computed in dtype; the result is BOOL for predicates, else dtype."""
+    if dtype in WIDE:
+        return _step_on_stored(kind, dtype, operands)
     if kind == "where":
         return Expr(kind, dtype, (cast(operands[0], D.BOOL), *(cast(o, dtype) for o in operands[1:])))
     return Expr(kind, D.BOOL if kind in _TO_BOOL else dtype, tuple(cast(o, dtype) for o in operands))
+
+
+def _step_on_stored(kind: str, dtype: schema.DType, operands: tuple[Operand, ...]) -> Expr:
+    """The step on operands of a dtype that is only stored: in a wider one, what torch has of such steps."""
+    if kind not in (_ON_FLOAT8 if has_fractions(dtype) else _ON_STORED):
+        raise Unsupported(f"{kind} of {torch_name(dtype)}")
+    fixed = 1 if kind == "where" else 0
+    e = step(kind, WIDE[dtype], *operands[:fixed], *(cast(o, dtype) for o in operands[fixed:]))
+    return e if kind in _TO_BOOL else Expr("cast", dtype, (e,))
 
 
 def promote(*operands: Tensor | Scalar) -> schema.DType:

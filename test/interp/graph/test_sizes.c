@@ -135,14 +135,17 @@ static void test_what_is_too_much(void **state) {
 static void test_values_of_several_methods(void **state) {
   (void)state;
   begin(&s);
-  ir_int_or_vid twice = MUL(value(S), literal(2)), same = MUL(value(S), literal(2));
+  ir_int_or_vid value_of_both = MUL(value(S), literal(2));
+  ir_int_or_vid twice = MUL(value(S), literal(2)), thrice = MUL(value(S), literal(3));
   s.ops[s.chain.instructions.count] =
-      (ir_int_scalar){IR_SCALAR_KIND_MUL, value(S), literal(3), twice.vid};
+      (ir_int_scalar){IR_SCALAR_KIND_MUL, value(S), literal(3), value_of_both.vid};
   s.list[s.chain.instructions.count] =
       (ir_instruction){IR_OP_INT_SCALAR, &s.ops[s.chain.instructions.count], ""};
   s.chain.instructions.count++;
   end(&s);
-  assert_false(equal(&s, twice, same));
+  assert_true(equal(&s, value_of_both, value_of_both));
+  assert_false(equal(&s, value_of_both, twice));
+  assert_false(equal(&s, value_of_both, thrice));
   mem_pool_destroy(s.pool);
 }
 

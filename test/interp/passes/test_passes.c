@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clave_builder.h"
 #include "test/api/expect.h"
@@ -115,17 +116,23 @@ static clave_id constant(const sketch *s, const char *name, float first, float b
   return clave_builder_constant(s->b, name, &t, true);
 }
 
-/* An output of this tensor, by an instruction. */
-static void output(sketch *s, clave_id x, int rank, const int64_t *dims) {
+static clave_id output_slot(sketch *s, int rank, const int64_t *dims) {
   char name[16];
   (void)snprintf(name, sizeof name, "y%d", s->n_outputs++);
   clave_id y = clave_builder_tensor(s->b, CLAVE_SLOT_OUTPUT, name, CLAVE_F32, rank, dims, NULL);
+  clave_builder_output(s->b, name, y);
+  return y;
+}
+
+/* An output of this tensor, by an instruction; its slot. */
+static clave_id output(sketch *s, clave_id x, int rank, const int64_t *dims) {
+  clave_id y = output_slot(s, rank, dims);
   const clave_operand o = {.source = CLAVE_OPERAND_INPUT};
   clave_builder_op(s->b, "Elementwise", "out");
   clave_builder_set_tensors(s->b, "inputs", &x, 1);
   clave_builder_step(s->b, "abs", CLAVE_F32, &o, 1);
   clave_builder_set_tensor(s->b, "out", y);
-  clave_builder_output(s->b, name, y);
+  return y;
 }
 
 /* ---------------------------------------------------------------- before and after */
@@ -146,19 +153,26 @@ static const char *names_of(const clave_program *p) {
   return text;
 }
 
+/* All outputs, one behind the other. */
 static void run(clave_program *p, clave_device *d, float *out, size_t *n) {
   float data[ROWS * COLUMNS];
   clave_session *s;
   clave_tensor y;
+  clave_method_info m = {.size = sizeof m};
   for (int i = 0; i < ROWS * COLUMNS; i++) data[i] = 0.37F * (float)(i % 5) - 0.7F;
   clave_tensor x = clave_tensor_make(CLAVE_F32, 2, whole, data);
+  good(clave_program_method(p, 0, &m));
   good(clave_session_create(p, d, NULL, &s));
   good(clave_session_set_input(s, NULL, 0, &x));
   good(clave_session_run(s, NULL));
-  good(clave_session_output(s, NULL, 0, &y));
-  *n = 1;
-  for (int i = 0; i < y.rank; i++) *n *= (size_t)y.dims[i];
-  for (size_t i = 0; i < *n; i++) out[i] = ((const float *)y.data)[i];
+  *n = 0;
+  for (uint32_t k = 0; k < m.n_outputs; k++) {
+    size_t numel = 1;
+    good(clave_session_output(s, NULL, k, &y));
+    for (int i = 0; i < y.rank; i++) numel *= (size_t)y.dims[i];
+    memcpy(out + *n, y.data, numel * sizeof *out);
+    *n += numel;
+  }
   clave_session_destroy(s);
 }
 
@@ -242,6 +256,19 @@ static void test_views(void **state) {
                        (const int32_t[]){1, 0}, back);
   output(&s, t, 2, whole);
   expect(&s, "view", "reshape reshape permute permute elementwise", "elementwise", 2);
+}
+
+/* Each of them keeps a slot of its own. */
+static void test_outputs_that_become_one_tensor(void **state) {
+  (void)state;
+  const int64_t row[] = {ROWS * COLUMNS};
+  sketch s = begin();
+  clave_id y = output(&s, s.x, 2, whole);
+  clave_id again = reshape(&s, reshape(&s, y, 1, row), 2, whole), z = output_slot(&s, 2, whole);
+  clave_builder_op(s.b, "Copy", "copy");
+  clave_builder_set_tensor(s.b, "x", again);
+  clave_builder_set_tensor(s.b, "out", z);
+  expect(&s, "view", "elementwise reshape reshape copy", "elementwise copy", 5);
 }
 
 static void test_constants(void **state) {
@@ -390,6 +417,7 @@ int main(void) {
       cmocka_unit_test(test_dead_code),
       cmocka_unit_test(test_casts),
       cmocka_unit_test(test_views),
+      cmocka_unit_test(test_outputs_that_become_one_tensor),
       cmocka_unit_test(test_constants),
       cmocka_unit_test(test_uniform_constants_become_numbers),
       cmocka_unit_test(test_numbers),

@@ -1,0 +1,8 @@
+#ifndef BACKEND_CPU_DEQUANTIZE_H
+#define BACKEND_CPU_DEQUANTIZE_H
+#include "backend/cpu/cpu.h"
+
+/* An IndexSelect of an encoded constant. */
+clave_status cpu_pick_rows(cpu_recorder *r, const node *n);
+
+#endif

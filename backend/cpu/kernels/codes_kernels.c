@@ -1,0 +1,426 @@
+/* Inner kernels over panels of codes: a code becomes a float in a register, and the sum of a span's
+ * products is scaled at once. Sixteen columns are a vector with AVX-512, two with AVX2. */
+#include <string.h>
+
+#include "backend/cpu/kernels/codes.h"
+#include "backend/cpu/kernels/features.h"
+#if KERNEL_X86
+#include <immintrin.h>
+#endif
+
+enum { VECTOR = CODE_PANEL * 4 /* bytes of a vector of words */ };
+
+/* Vectors of words of a span. */
+static inline int vectors_of(const code_panels *p) { return p->bits / p->spans; }
+static inline const char *words_of(const code_panels *p, const char *panel, int64_t span) {
+  return panel + span * vectors_of(p) * VECTOR;
+}
+/* Number of the factors of a span. */
+static inline int64_t factors_of_span(const code_panels *p, int64_t span) {
+  return span / (p->period * p->spans);
+}
+
+/* ---------------------------------------------------------------- any processor: quarters of a
+ * panel */
+
+typedef float vec4 __attribute__((vector_size(16)));
+typedef int32_t int4 __attribute__((vector_size(16)));
+enum { PORTABLE_ROWS = 4, PORTABLE_SUMS = 8, QUARTER = CODE_PANEL / 4 };
+
+/* d or m of a quarter of a panel, which begin at `at`, times the span's subs, which do at
+ * `subs_at`. */
+static vec4 read_factors(const code_panels *p, const char *panel, size_t at, size_t subs_at,
+                         int64_t span, int quarter) {
+  int64_t first = factors_of_span(p, span) * CODE_PANEL + quarter * QUARTER;
+  uint16_t half[QUARTER];
+  signed char subs[QUARTER];
+  vec4 f;
+  if (p->wide) {
+    memcpy(&f, panel + at + first * 4, sizeof f);
+  } else {
+    memcpy(half, panel + at + first * 2, sizeof half);
+    for (int i = 0; i < QUARTER; i++) f[i] = f16_to_f32(half[i]);
+  }
+  if (!p->has_subs) return f;
+  memcpy(subs, panel + subs_at + span * CODE_PANEL + quarter * QUARTER, sizeof subs);
+  for (int i = 0; i < QUARTER; i++) f[i] *= (float)subs[i];
+  return f;
+}
+
+/* The bits from `shift` on of a word of each column, as codes. */
+KERNEL_INLINE vec4 read_codes(const code_panels *p, const char *words, int shift) {
+  const int mask = (1 << p->bits) - 1, least = p->least;
+  const int4 masks = {mask, mask, mask, mask}, leasts = {least, least, least, least};
+  int4 w;
+  memcpy(&w, words, sizeof w);
+  return __builtin_convertvector((w >> shift & masks) + leasts, vec4);
+}
+
+/* sums (rows, quarters) = a (k of a span, rows) by codes. */
+KERNEL_INLINE void sum_span(const code_panels *p, int rows, int quarters, const char *words,
+                            const float *a, vec4 *sums) {
+  for (int i = 0; i < rows * quarters; i++) sums[i] = (vec4){0};
+  for (int v = 0; v < vectors_of(p); v++, words += VECTOR)
+    for (int shift = 0; shift < 32; shift += p->bits, a += rows)
+      for (int q = 0; q < quarters; q++) {
+        const vec4 x = read_codes(p, words + q * (VECTOR / 4), shift);
+        for (int r = 0; r < rows; r++) sums[r * quarters + q] += a[r] * x;
+      }
+}
+
+/* Quarters [first, first + quarters) of a panel. */
+KERNEL_INLINE void multiply_portable(int rows, int quarters, int first, const codes_rows *c) {
+  const code_panels *p = c->p;
+  const int deep = DECODED_AT_ONCE / p->spans;
+  vec4 total[PORTABLE_SUMS] = {{0}}, sums[PORTABLE_SUMS];
+  for (int64_t span = 0; span < p->parts * p->spans; span++) {
+    sum_span(p, rows, quarters, words_of(p, c->panel, span) + first * (VECTOR / 4),
+             c->a + span * deep * rows, sums);
+    for (int q = 0; q < quarters; q++) {
+      const vec4 scale = read_factors(p, c->panel, p->d_at, p->s_at, span, first + q);
+      for (int r = 0; r < rows; r++) total[r * quarters + q] += sums[r * quarters + q] * scale;
+      if (!p->has_lows) continue;
+      const vec4 low = read_factors(p, c->panel, p->m_at, p->l_at, span, first + q);
+      for (int r = 0; r < rows; r++) total[r * quarters + q] += c->sums[span * rows + r] * low;
+    }
+  }
+  for (int r = 0; r < rows; r++)
+    memcpy(c->out + r * c->ldc + first * QUARTER, &total[r * quarters],
+           (size_t)quarters * sizeof *total);
+}
+
+/* As many quarters at once as eight sums are for. */
+static void run_portable(const codes_rows *c, int rows) {
+  if (rows == 1) multiply_portable(1, 4, 0, c);
+  if (rows == 2) multiply_portable(2, 4, 0, c);
+  for (int first = 0; first < 4; first += 2) {
+    if (rows == 3) multiply_portable(3, 2, first, c);
+    if (rows == 4) multiply_portable(4, 2, first, c);
+  }
+}
+
+static void widen_quarter(const code_panels *p, const char *panel, int64_t part, int quarter,
+                          float *to, int64_t step) {
+  for (int64_t span = part * p->spans; span < (part + 1) * p->spans; span++) {
+    const char *words = words_of(p, panel, span) + quarter * VECTOR / 4;
+    const vec4 scale = read_factors(p, panel, p->d_at, p->s_at, span, quarter),
+               nothing = {-0.0F, -0.0F, -0.0F, -0.0F}, /* adding it changes nothing */
+        low = p->has_lows ? read_factors(p, panel, p->m_at, p->l_at, span, quarter) : nothing;
+    for (int v = 0; v < vectors_of(p); v++)
+      for (int shift = 0; shift < 32; shift += p->bits, to += step) {
+        const vec4 x = read_codes(p, words + v * VECTOR, shift) * scale + low;
+        memcpy(to, &x, sizeof x);
+      }
+  }
+}
+
+static void widen_portable(const code_panels *p, const char *panel, int64_t part, float *to,
+                           int64_t step) {
+  for (int quarter = 0; quarter < 4; quarter++)
+    widen_quarter(p, panel, part, quarter, to + quarter * QUARTER, step);
+}
+
+#if KERNEL_X86
+/* Bytes that a panel is asked for ahead of its use: the processor's own prefetching gets 0.6 of
+ * the memory's speed here. */
+enum { AHEAD = 8192 };
+
+/* Independent sums of a row: the fewer rows, the more, as an addition waits for the one before. */
+KERNEL_INLINE int chains_of(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+
+/* A place among the spans of a panel, and the number of its factors. */
+typedef struct span_place {
+  int64_t span, number, left;
+} span_place;
+
+KERNEL_INLINE span_place first_span(const code_panels *p) {
+  return (span_place){0, 0, p->period * p->spans};
+}
+KERNEL_INLINE void next_span(const code_panels *p, span_place *at) {
+  at->span++;
+  if (--at->left) return;
+  at->number++;
+  at->left = p->period * p->spans;
+}
+
+/* ---------------------------------------------------------------- AVX-512 */
+
+enum { AVX512_ROWS = 12, AVX512_SUMS = 12 };
+
+/* d or m, with the subs of the span. */
+TARGET_AVX512 KERNEL_INLINE __m512 factors_avx512(const code_panels *p, const char *panel,
+                                                  size_t at, size_t subs_at, span_place of) {
+  const char *from = panel + at + of.number * (p->wide ? 64 : 32);
+  const __m512 f =
+      p->wide ? _mm512_loadu_ps(from) : _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
+  if (!p->has_subs) return f;
+  const __m128i subs = _mm_loadu_si128((const void *)(panel + subs_at + of.span * CODE_PANEL));
+  return _mm512_mul_ps(f, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(subs)));
+}
+
+/* What code_avx512 makes codes floats by; of 4 bits the float of each code. */
+TARGET_AVX512 KERNEL_INLINE __m512 base_avx512(int bits, int least) {
+  const __m512i codes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  if (bits == 4) return _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(least)));
+  return _mm512_set1_ps((float)((1 << 23) - least));
+}
+
+/* Code j of each word. One of 8 bits becomes the last bits of a float whose exponent makes them
+ * ones; what that adds is taken off, which is exact. */
+TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(int bits, __m512i w, int j, __m512 base) {
+  const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits)) : w;
+  if (bits == 4) return _mm512_permutexvar_ps(at, base); /* by the lowest 4 bits of each */
+  const __m512i mask = _mm512_set1_epi32(255), ones = _mm512_set1_epi32(150 << 23);
+  return _mm512_sub_ps(_mm512_castsi512_ps(_mm512_ternarylogic_epi32(at, mask, ones, 0xEA)), base);
+}
+
+/* sums (rows) of a span's products. */
+TARGET_AVX512 KERNEL_INLINE void sum_avx512(int bits, int rows, int vectors, const char *words,
+                                            const float *a, __m512 base, __m512 *sums) {
+  const int chains = chains_of(rows), codes = 32 / bits;
+  __m512 sum[AVX512_SUMS];
+#pragma GCC unroll 12
+  for (int i = 0; i < rows * chains; i++) sum[i] = _mm512_setzero_ps();
+  for (int v = 0; v < vectors; v++, words += VECTOR, a += codes * rows) {
+    const __m512i w = _mm512_loadu_si512(words);
+    _mm_prefetch(words + AHEAD, _MM_HINT_T0);
+#pragma GCC unroll 8
+    for (int j = 0; j < codes; j++) {
+      const __m512 x = code_avx512(bits, w, j, base);
+#pragma GCC unroll 12
+      for (int r = 0; r < rows; r++) {
+        const int i = r * chains + j % chains;
+        sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(a[j * rows + r]), x, sum[i]);
+      }
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) {
+    sums[r] = sum[r * chains];
+#pragma GCC unroll 4
+    for (int c = 1; c < chains; c++) sums[r] = _mm512_add_ps(sums[r], sum[r * chains + c]);
+  }
+}
+
+TARGET_AVX512 KERNEL_INLINE void multiply_avx512(int bits, int rows, const codes_rows *c) {
+  const code_panels *p = c->p;
+  const __m512 base = base_avx512(bits, p->least);
+  const int64_t spans = p->parts * p->spans, a_step = DECODED_AT_ONCE / p->spans * rows;
+  __m512 total[AVX512_ROWS], sums[AVX512_ROWS];
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) total[r] = _mm512_setzero_ps();
+  for (span_place at = first_span(p); at.span < spans; next_span(p, &at)) {
+    sum_avx512(bits, rows, vectors_of(p), words_of(p, c->panel, at.span), c->a + at.span * a_step,
+               base, sums);
+    const __m512 scale = factors_avx512(p, c->panel, p->d_at, p->s_at, at);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) total[r] = _mm512_fmadd_ps(sums[r], scale, total[r]);
+    if (!p->has_lows) continue;
+    const __m512 low = factors_avx512(p, c->panel, p->m_at, p->l_at, at);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+      total[r] = _mm512_fmadd_ps(_mm512_set1_ps(c->sums[at.span * rows + r]), low, total[r]);
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) _mm512_storeu_ps(c->out + r * c->ldc, total[r]);
+}
+
+TARGET_AVX512 KERNEL_INLINE void run_bits_avx512(int bits, int rows, const codes_rows *c) {
+  if (rows == 1) multiply_avx512(bits, 1, c);
+  if (rows == 2) multiply_avx512(bits, 2, c);
+  if (rows == 3) multiply_avx512(bits, 3, c);
+  if (rows == 4) multiply_avx512(bits, 4, c);
+  if (rows == 5) multiply_avx512(bits, 5, c);
+  if (rows == 6) multiply_avx512(bits, 6, c);
+  if (rows == 7) multiply_avx512(bits, 7, c);
+  if (rows == 8) multiply_avx512(bits, 8, c);
+  if (rows == 9) multiply_avx512(bits, 9, c);
+  if (rows == 10) multiply_avx512(bits, 10, c);
+  if (rows == 11) multiply_avx512(bits, 11, c);
+  if (rows == 12) multiply_avx512(bits, 12, c);
+}
+
+TARGET_AVX512 static void run_avx512(const codes_rows *c, int rows) {
+  if (c->p->bits == 4)
+    run_bits_avx512(4, rows, c);
+  else
+    run_bits_avx512(8, rows, c);
+}
+
+TARGET_AVX512 KERNEL_INLINE void widen_bits_avx512(int bits, const code_panels *p,
+                                                   const char *panel, int64_t part, float *to,
+                                                   int64_t step) {
+  const __m512 base = base_avx512(bits, p->least);
+  for (int s = 0; s < p->spans; s++) {
+    const int64_t span = part * p->spans + s;
+    const span_place at = {span, factors_of_span(p, span), 0};
+    const __m512 scale = factors_avx512(p, panel, p->d_at, p->s_at, at),
+                 low = p->has_lows ? factors_avx512(p, panel, p->m_at, p->l_at, at)
+                                   : _mm512_set1_ps(-0.0F);
+    const char *words = words_of(p, panel, span);
+    for (int v = 0; v < vectors_of(p); v++, words += VECTOR) {
+      const __m512i w = _mm512_loadu_si512(words);
+#pragma GCC unroll 8
+      for (int j = 0; j < 32 / bits; j++, to += step)
+        _mm512_storeu_ps(to, _mm512_fmadd_ps(code_avx512(bits, w, j, base), scale, low));
+    }
+  }
+}
+
+TARGET_AVX512 static void widen_avx512(const code_panels *p, const char *panel, int64_t part,
+                                       float *to, int64_t step) {
+  if (p->bits == 4)
+    widen_bits_avx512(4, p, panel, part, to, step);
+  else
+    widen_bits_avx512(8, p, panel, part, to, step);
+}
+
+/* ---------------------------------------------------------------- AVX2: half a panel at a time */
+
+enum { AVX2_ROWS = 8, AVX2_SUMS = 8, HALF = CODE_PANEL / 2, PLACES = 5 };
+
+/* d or m of half a panel, with the subs of the span. */
+TARGET_AVX2 KERNEL_INLINE __m256 factors_avx2(const code_panels *p, const char *panel, size_t at,
+                                              size_t subs_at, span_place of, int half) {
+  const char *from = panel + at + (of.number * 2 + half) * (p->wide ? 32 : 16);
+  const __m256 f = p->wide ? _mm256_loadu_ps((const void *)from)
+                           : _mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
+  if (!p->has_subs) return f;
+  const char *subs = panel + subs_at + (of.span * 2 + half) * HALF;
+  return _mm256_mul_ps(
+      f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)subs))));
+}
+
+/* Codes of a word that become floats where they are; the others once they are shifted there. */
+KERNEL_INLINE int places_of(int bits) { return bits == 4 ? PLACES : 2; }
+
+/* What the exponent of a code's float adds, by its place. */
+TARGET_AVX2 KERNEL_INLINE void bases_avx2(int bits, int least, __m256 *bases) {
+#pragma GCC unroll 5
+  for (int i = 0; i < places_of(bits); i++)
+    bases[i] = _mm256_set1_ps((float)((1 << (23 - i * bits)) - least));
+}
+
+/* Code j of each word, as code_avx512 makes it of 8 bits; w has them shifted. */
+TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(int bits, __m256i w, int j, const __m256 *bases) {
+  const int place = j % places_of(bits), at = place * bits;
+  const __m256i mask = _mm256_set1_epi32(((1 << bits) - 1) << at),
+                ones = _mm256_set1_epi32((150 - at) << 23);
+  const __m256i x = _mm256_or_si256(_mm256_and_si256(w, mask), ones);
+  return _mm256_sub_ps(_mm256_castsi256_ps(x), bases[place]);
+}
+TARGET_AVX2 KERNEL_INLINE __m256i shifted_avx2(int bits, __m256i w, int j) {
+  return j < places_of(bits) ? w : _mm256_srli_epi32(w, bits * places_of(bits));
+}
+
+/* out (rows; half a panel) += a span's products. */
+TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const char *words,
+                                        const float *a, const __m256 *bases, __m256 scale,
+                                        float *out, int64_t ldc) {
+  const int chains = chains_of(rows), codes = 32 / bits;
+  __m256 sum[AVX2_SUMS];
+#pragma GCC unroll 8
+  for (int i = 0; i < rows * chains; i++) sum[i] = _mm256_setzero_ps();
+  for (int v = 0; v < vectors; v++, words += VECTOR, a += codes * rows) {
+    const __m256i w = _mm256_loadu_si256((const void *)words);
+    _mm_prefetch(words + AHEAD, _MM_HINT_T0);
+#pragma GCC unroll 8
+    for (int j = 0; j < codes; j++) {
+      const __m256 x = code_avx2(bits, shifted_avx2(bits, w, j), j, bases);
+#pragma GCC unroll 12
+      for (int r = 0; r < rows; r++) {
+        const int i = r * chains + j % chains;
+        sum[i] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + j * rows + r), x, sum[i]);
+      }
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) {
+    __m256 s = sum[r * chains];
+#pragma GCC unroll 4
+    for (int c = 1; c < chains; c++) s = _mm256_add_ps(s, sum[r * chains + c]);
+    float *to = out + r * ldc;
+    _mm256_storeu_ps(to, _mm256_fmadd_ps(s, scale, _mm256_loadu_ps(to)));
+  }
+}
+
+TARGET_AVX2 KERNEL_INLINE void multiply_avx2(int bits, int rows, const codes_rows *c) {
+  const code_panels *p = c->p;
+  const int64_t spans = p->parts * p->spans, a_step = DECODED_AT_ONCE / p->spans * rows;
+  __m256 bases[PLACES];
+  bases_avx2(bits, p->least, bases);
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) memset(c->out + r * c->ldc, 0, VECTOR);
+  for (span_place at = first_span(p); at.span < spans; next_span(p, &at))
+    for (int half = 0; half < 2; half++) {
+      sum_avx2(bits, rows, vectors_of(p), words_of(p, c->panel, at.span) + half * VECTOR / 2,
+               c->a + at.span * a_step, bases,
+               factors_avx2(p, c->panel, p->d_at, p->s_at, at, half), c->out + half * HALF, c->ldc);
+      if (!p->has_lows) continue;
+      const __m256 low = factors_avx2(p, c->panel, p->m_at, p->l_at, at, half);
+#pragma GCC unroll 12
+      for (int r = 0; r < rows; r++) {
+        float *to = c->out + r * c->ldc + half * HALF;
+        const __m256 sum = _mm256_broadcast_ss(c->sums + at.span * rows + r);
+        _mm256_storeu_ps(to, _mm256_fmadd_ps(sum, low, _mm256_loadu_ps(to)));
+      }
+    }
+}
+
+TARGET_AVX2 KERNEL_INLINE void run_bits_avx2(int bits, int rows, const codes_rows *c) {
+  if (rows == 1) multiply_avx2(bits, 1, c);
+  if (rows == 2) multiply_avx2(bits, 2, c);
+  if (rows == 3) multiply_avx2(bits, 3, c);
+  if (rows == 4) multiply_avx2(bits, 4, c);
+  if (rows == 5) multiply_avx2(bits, 5, c);
+  if (rows == 6) multiply_avx2(bits, 6, c);
+  if (rows == 7) multiply_avx2(bits, 7, c);
+  if (rows == 8) multiply_avx2(bits, 8, c);
+}
+
+TARGET_AVX2 static void run_avx2(const codes_rows *c, int rows) {
+  if (c->p->bits == 4)
+    run_bits_avx2(4, rows, c);
+  else
+    run_bits_avx2(8, rows, c);
+}
+
+TARGET_AVX2 KERNEL_INLINE void widen_bits_avx2(int bits, const code_panels *p, const char *panel,
+                                               int64_t part, int half, float *to, int64_t step) {
+  __m256 bases[PLACES];
+  bases_avx2(bits, p->least, bases);
+  for (int s = 0; s < p->spans; s++) {
+    const int64_t span = part * p->spans + s;
+    const span_place at = {span, factors_of_span(p, span), 0};
+    const __m256 scale = factors_avx2(p, panel, p->d_at, p->s_at, at, half),
+                 low = p->has_lows ? factors_avx2(p, panel, p->m_at, p->l_at, at, half)
+                                   : _mm256_set1_ps(-0.0F);
+    const char *words = words_of(p, panel, span) + half * VECTOR / 2;
+    for (int v = 0; v < vectors_of(p); v++, words += VECTOR) {
+      const __m256i w = _mm256_loadu_si256((const void *)words);
+#pragma GCC unroll 8
+      for (int j = 0; j < 32 / bits; j++, to += step) {
+        const __m256 x = code_avx2(bits, shifted_avx2(bits, w, j), j, bases);
+        _mm256_storeu_ps(to, _mm256_fmadd_ps(x, scale, low));
+      }
+    }
+  }
+}
+
+TARGET_AVX2 static void widen_avx2(const code_panels *p, const char *panel, int64_t part, float *to,
+                                   int64_t step) {
+  for (int half = 0; half < 2; half++)
+    if (p->bits == 4)
+      widen_bits_avx2(4, p, panel, part, half, to + half * HALF, step);
+    else
+      widen_bits_avx2(8, p, panel, part, half, to + half * HALF, step);
+}
+#endif
+
+codes_kernel codes_kernel_for(void) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) return (codes_kernel){AVX512_ROWS, run_avx512, widen_avx512};
+  if (cpu_has_avx2()) return (codes_kernel){AVX2_ROWS, run_avx2, widen_avx2};
+#endif
+  return (codes_kernel){PORTABLE_ROWS, run_portable, widen_portable};
+}

@@ -1,0 +1,108 @@
+#ifndef BACKEND_CPU_KERNELS_CONV_WINDOW_H
+#define BACKEND_CPU_KERNELS_CONV_WINDOW_H
+/* What a convolution is, and which inputs its outputs see. A cell is an output position of a part;
+ * a tap one of the kernel. */
+#include "backend/cpu/kernels/rows.h"
+#include "base/kernel.h"
+
+enum { CONV_DIMS = 3 };
+
+typedef struct kconv_dim {
+  int64_t in, out, kernel, stride, padding, dilation;
+  /* Of a transposed convolution: phases (positions of outputs modulo the stride), and how many taps
+   * it is from one to the next that an output sees. Else 1. */
+  int64_t phases, tap_step;
+} kconv_dim;
+
+typedef struct conv_args {
+  const void *x;      /* (images, groups * channels, in...) */
+  const void *weight; /* (groups * outputs, channels, kernel...);
+                         transposed: (groups * channels, outputs, kernel...) */
+  const void *bias;   /* (groups * outputs), may be absent */
+  const void *packed; /* the weight by kernel_conv_pack, where is_packed */
+  void *out;          /* (images, groups * outputs, out...) */
+  dtype type;
+  bool transposed, is_packed;
+  int64_t images, groups, channels, outputs;
+  kconv_dim dims[CONV_DIMS];
+} conv_args;
+/* One dimension: output first + i * step, i < count, sums over t < taps the input at
+ * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */
+typedef struct window {
+  int64_t count, first, step;
+  int64_t taps, tap_first, tap_step;
+  int64_t origin, stride, dilation;
+} window;
+
+/* A convolution, or one phase of a transposed one. */
+typedef struct conv_part {
+  const conv_args *p;
+  compute_class c; /* what sums are computed in */
+  window d[CONV_DIMS];
+  const void *packed; /* its taps of the weight, where that is packed */
+} conv_part;
+
+static inline int64_t in_size(const conv_args *p) {
+  return p->dims[0].in * p->dims[1].in * p->dims[2].in;
+}
+static inline int64_t out_size(const conv_args *p) {
+  return p->dims[0].out * p->dims[1].out * p->dims[2].out;
+}
+static inline int64_t kernel_size(const conv_args *p) {
+  return p->dims[0].kernel * p->dims[1].kernel * p->dims[2].kernel;
+}
+static inline int64_t cell_count(const conv_part *a) {
+  return a->d[0].count * a->d[1].count * a->d[2].count;
+}
+static inline int64_t tap_count(const conv_part *a) {
+  return a->d[0].taps * a->d[1].taps * a->d[2].taps;
+}
+
+static inline window whole_window(const kconv_dim *d) {
+  return (window){.count = d->out,
+                  .step = 1,
+                  .taps = d->kernel,
+                  .tap_step = 1,
+                  .origin = -d->padding,
+                  .stride = d->stride,
+                  .dilation = d->dilation};
+}
+
+/* The i-th position of the sizes in row-major order. */
+static inline void split_index(int64_t i, int64_t rows, int64_t columns, int64_t at[CONV_DIMS]) {
+  at[2] = i % columns;
+  at[1] = i / columns % rows;
+  at[0] = i / columns / rows;
+}
+
+static inline void split_cell(const conv_part *a, int64_t i, int64_t at[CONV_DIMS]) {
+  split_index(i, a->d[1].count, a->d[2].count, at);
+}
+
+static inline void split_tap(const conv_part *a, int64_t t, int64_t at[CONV_DIMS]) {
+  split_index(t, a->d[1].taps, a->d[2].taps, at);
+}
+
+static inline int64_t input_at(const window *d, int64_t i, int64_t tap) {
+  return d->origin + i * d->stride + tap * d->dilation;
+}
+
+/* The row of the input plane that holds the taps `tap` of the output row of `cell`; -1: padding. */
+static inline int64_t input_row(const conv_part *a, const int64_t cell[], const int64_t tap[]) {
+  const kconv_dim *in = a->p->dims;
+  int64_t z = input_at(&a->d[0], cell[0], tap[0]), y = input_at(&a->d[1], cell[1], tap[1]);
+  return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
+}
+
+/* The columns [*first, *stop) within [from, to) whose input column i * stride + shift lies in the
+ * image. */
+static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
+                                 int64_t *first, int64_t *stop) {
+  int64_t stride = a->d[2].stride, last = a->p->dims[2].in - 1 - shift;
+  int64_t low = shift < 0 ? (-shift + stride - 1) / stride : 0,
+          high = last < 0 ? 0 : last / stride + 1;
+  *first = low < from ? from : low > to ? to : low;
+  *stop = high > to ? to : high < *first ? *first : high;
+}
+
+#endif

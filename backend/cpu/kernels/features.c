@@ -1,0 +1,23 @@
+/* Which instruction sets kernels may use. */
+#include "backend/cpu/kernels/features.h"
+
+static int most = CPU_AVX512;
+
+void cpu_use_at_most(cpu_level level) { __atomic_store_n(&most, (int)level, __ATOMIC_RELAXED); }
+
+#if KERNEL_X86
+static bool is_used(cpu_level level) {
+  return (int)level <= __atomic_load_n(&most, __ATOMIC_RELAXED);
+}
+bool cpu_has_avx2(void) {
+  return is_used(CPU_AVX2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+bool cpu_has_avx512(void) {
+  return is_used(CPU_AVX512) && cpu_has_avx2() && __builtin_cpu_supports("avx512f");
+}
+bool cpu_has_avx512_vnni(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+#else
+bool cpu_has_avx2(void) { return false; }
+bool cpu_has_avx512(void) { return false; }
+bool cpu_has_avx512_vnni(void) { return false; }
+#endif

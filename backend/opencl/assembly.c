@@ -1,0 +1,136 @@
+/* Instructions of the CPU that kernels hold as inline assembly: of PoCL, whose compiler is clang,
+ * alone. A kernel with an instruction that the compiler does not know is built without it, and what
+ * the CPU does not know ends the process. So the CPU's flags must name it, and a kernel that does
+ * little else is run and held against what it should give. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/device.h"
+
+/* By the names of /proc/cpuinfo, the best first. */
+typedef struct instruction_set {
+  const char *name;
+  dots_kind dots;
+  uint32_t vector_width; /* of the device, at least */
+} instruction_set;
+static const instruction_set sets[] = {{"avx512_vnni", DOTS_AVX512_VNNI, 16},
+                                       {"avx_vnni", DOTS_AVX_VNNI, 8}};
+enum { SETS = sizeof sets / sizeof *sets };
+
+static bool is_usable(const cl_device *d, const instruction_set *set, const char *flags) {
+  const device_traits *t = &d->entry->traits;
+  return t->is_cpu && t->vector_width >= set->vector_width && has_word(flags, set->name);
+}
+
+clave_status assembly_choose(cl_device *d) {
+  const char *choice = getenv("CLAVE_ASM");
+  bool all = !choice || !*choice, known = all || strcmp(choice, "0") == 0;
+  text flags = {0};
+  if (quirk_assembly(d->base.info.platform, d->base.info.name)) append_cpu_flags(&flags);
+  clave_status st = text_status(&flags);
+  if (flags.size && !st) flags.data[flags.size - 1] = 0; /* the end of the line */
+  for (int i = 0; i < SETS && !st; i++) {
+    bool named = !all && strcmp(choice, sets[i].name) == 0;
+    known = known || named;
+    d->may_use[i] = (all || named) && flags.data && is_usable(d, &sets[i], flags.data);
+  }
+  text_free(&flags);
+  if (st || known) return st;
+  return INVALID("CLAVE_ASM is '%s', not 0, %s or %s", choice, sets[0].name, sets[1].name);
+}
+
+/* ---------------------------------------------------------------- the probe */
+
+enum { LANES = 16, TURNS = 16, PROBE_WORDS = LANES + TURNS };
+
+/* As in kernels_cl/dots_probe.cl. */
+static uint32_t probe_word(uint32_t turn, uint32_t lane) {
+  return (turn * LANES + lane) * UINT32_C(2654435761) ^ (turn == 0 ? UINT32_MAX : 0);
+}
+static uint32_t probe_factor(uint32_t turn) {
+  return turn * UINT32_C(2246822519) ^ UINT32_C(0x80808080);
+}
+
+static int32_t probe_sum(uint32_t lane) {
+  int32_t sum = 0;
+  for (uint32_t turn = 0; turn < TURNS; turn++)
+    for (int j = 0; j < 4; j++)
+      sum +=
+          (int32_t)(probe_word(turn, lane) >> 8 * j & 255) * (int8_t)(probe_factor(turn) >> 8 * j);
+  return sum;
+}
+
+static clave_status record_probe(cl_device *d, dots_kind kind, cl_recording *out) {
+  cl_recorder s = {.device = d, .fast = true, .out = out};
+  void *cache = NULL;
+  const node n = {.cache = &cache};
+  launch l;
+  launch_begin(&l, &s, &n);
+  launch_define(&l, "DOTS", (int)kind);
+  launch_args(&l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+  size_t one = 1;
+  clave_status st = launch_run(&l, 1, &one, &one);
+  opencl_cache_destroy(&d->base, cache);
+  return st;
+}
+
+static clave_status run_probe(stream *s, const recording *r, buffer *words, int32_t *got) {
+  const run_operands o = {.scratch = words};
+  void *state = NULL;
+  device_fault fault;
+  for (uint32_t i = 0; i < TURNS; i++) got[LANES + i] = (int32_t)probe_factor(i);
+  TRY(opencl_write(s, words, 0, got, PROBE_WORDS * sizeof *got));
+  clave_status st = opencl_run(s, r, &state, &o, 0);
+  if (!st) st = opencl_finish(s, &fault);
+  opencl_state_destroy(s, state);
+  return st ? st : opencl_read(s, words, 0, got, LANES * sizeof *got);
+}
+
+static clave_status probe(cl_device *d, dots_kind kind, bool *right) {
+  cl_recording *r = calloc(1, sizeof *r);
+  stream *s = NULL;
+  buffer *words = NULL;
+  int32_t got[PROBE_WORDS] = {0};
+  if (!r) return status_no_memory();
+  clave_status st = record_probe(d, kind, r);
+  if (!st) st = opencl_stream_create(&d->base, &s);
+  if (!st) st = opencl_buffer_create(&d->base, sizeof got, &words);
+  if (!st) st = run_probe(s, &r->base, words, got);
+  opencl_buffer_destroy(&d->base, words);
+  opencl_stream_destroy(&d->base, s);
+  opencl_recording_destroy(&d->base, &r->base);
+  *right = !st;
+  for (uint32_t i = 0; i < LANES; i++) *right = *right && got[i] == probe_sum(i);
+  if (status_code_of(st) != STATUS_UNSUPPORTED) return st;
+  status_free(st);
+  return NULL;
+}
+
+static clave_status find_dots(cl_device *d, dots_kind *out) {
+  *out = DOTS_PORTABLE;
+  for (int i = 0; i < SETS && *out == DOTS_PORTABLE; i++) {
+    bool right;
+    if (!d->may_use[i]) continue;
+    TRY(probe(d, sets[i].dots, &right));
+    if (right) *out = sets[i].dots;
+    if (!right)
+      device_note(d, "%s does not work in kernels on %s: others run instead", sets[i].name,
+                  d->base.info.name);
+  }
+  return NULL;
+}
+
+clave_status recorder_dots(const cl_recorder *s, dots_kind *out) {
+  cl_device *d = s->device;
+  mutex_lock(d->lock);
+  bool known = d->knows_dots;
+  *out = d->dots;
+  mutex_unlock(d->lock);
+  if (known) return NULL;
+  TRY(find_dots(d, out)); /* by two threads at once: the same */
+  mutex_lock(d->lock);
+  d->knows_dots = true;
+  d->dots = *out;
+  mutex_unlock(d->lock);
+  return NULL;
+}

@@ -1,0 +1,90 @@
+/* Products with an encoded b. A few rows of a are multiplied as they lie; more by the kernels of
+ * gemm.cl and matmul.cl, which decode b on their way. */
+#include "backend/opencl/encoded.h"
+#include "backend/opencl/families.h"
+#include "backend/opencl/gemm_codes.h"
+#include "backend/opencl/gemm_dots.h"
+
+/* As in kernels_cl/gemv_encoded.cl. */
+enum { LANES = 64, MOST_ROWS = 8 };
+
+bool gemm_is_encoded(const gemm *g) { return g->f.b->t.encoding.kind != ENCODING_PLAIN; }
+
+static int rows_at_once(const gemm *g) {
+  int rows = 1;
+  while (rows < MOST_ROWS && rows < g->f.m) rows *= 2;
+  return rows;
+}
+
+/* More rows than those on GPUs. */
+static clave_status multiply_tiles(const gemm *g) {
+  enum { BLOCK = 4, SIDE = 8 };
+  launch l;
+  gemm_begin(&l, g);
+  launch_args(&l, &(matmul_encoded_args){.a = buffer_arg(g->f.a),
+                                         .a_batch = strides_arg(&g->f.batch_a),
+                                         .a_m = g->f.a_m,
+                                         .a_k = g->f.a_k,
+                                         .encoded = encoded_operand(g->f.b),
+                                         .bias = optional_arg(g->f.bias),
+                                         .bias_batch = strides_arg(&g->f.batch_bias),
+                                         .bias_m = g->f.bias_m,
+                                         .bias_n = g->f.bias_n,
+                                         .out = buffer_arg(g->f.out),
+                                         .batch_dims = dims_arg(&g->f.batch_a),
+                                         .m_size = g->f.m,
+                                         .n_size = g->f.n,
+                                         .k_size = g->f.k,
+                                         .alpha = g->f.alpha,
+                                         .beta = g->f.beta});
+  launch_epilogue(&l);
+  size_t global[3] = {(size_t)ceil_div(g->f.n, BLOCK), (size_t)ceil_div(g->f.m, BLOCK),
+                      (size_t)g->f.batches},
+         local[3] = {SIDE, SIDE, 1};
+  return launch_run(&l, 3, global, local);
+}
+
+static clave_status multiply_few(const gemm *g) {
+  bool is_cpu = recorder_traits(g->s)->is_cpu;
+  int rows = rows_at_once(g);
+  int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
+          each = is_cpu ? max_i64(1, min_i64(64, g->f.n * g->f.batches / wanted)) : 1;
+  launch l;
+  gemm_begin(&l, g);
+  launch_define(&l, "A_ORDER", g->f.a_k == 1);
+  launch_define(&l, "M", rows);
+  launch_args(&l, &(gemv_encoded_args){
+                      .a = buffer_arg(g->f.a),
+                      .a_batch = strides_arg(&g->f.batch_a),
+                      .a_m = g->f.a_m,
+                      .a_k = g->f.a_k,
+                      .encoded = encoded_operand(g->f.b),
+                      .bias = optional_arg(g->f.bias),
+                      .bias_batch = strides_arg(&g->f.batch_bias),
+                      .bias_m = g->f.bias_m,
+                      .bias_n = g->f.bias_n,
+                      .out = buffer_arg(g->f.out),
+                      .batch_dims = dims_arg(&g->f.batch_a),
+                      .m_size = g->f.m,
+                      .n_size = g->f.n,
+                      .k_size = g->f.k,
+                      .each = each,
+                      .alpha = g->f.alpha,
+                      .beta = g->f.beta,
+                      .scratch = local_arg(sizeof(float) * (is_cpu ? 1 : (size_t)rows * LANES))});
+  launch_epilogue(&l);
+  size_t items = is_cpu ? (size_t)ceil_div(g->f.n, each) : (size_t)g->f.n * LANES;
+  size_t global[3] = {items, (size_t)ceil_div(g->f.m, rows), (size_t)g->f.batches},
+         local[3] = {is_cpu ? 1 : LANES, 1, 1};
+  return launch_run(&l, 3, global, local);
+}
+
+clave_status gemm_encoded(const gemm *g) {
+  code_panels p;
+  if (gemm_dots_usable(g, &p)) return gemm_dots(g, &p);
+  if (gemm_codes_few(g) && gemm_codes_of(g, &p)) return gemm_codes_rows(g, &p);
+  if (gemm_packed_usable(g) && gemm_codes_of(g, &p)) return gemm_packed(g);
+  if (g->f.m <= MOST_ROWS || g->f.k == 0) return multiply_few(g);
+  if (!recorder_traits(g->s)->is_cpu) return multiply_tiles(g);
+  return gemm_packed_usable(g) ? gemm_packed(g) : multiply_few(g);
+}

@@ -1,0 +1,40 @@
+/* Which encodings have panels of codes, and where what is in a panel. */
+#include "base/code_panels.h"
+
+static bool of_blocks(const block_format *f, code_panels *p) {
+  p->bits = f->bits <= 4 ? 4 : 8;
+  p->least = f->least;
+  p->spans = f->spans;
+  p->has_subs = f->has_subs;
+  p->has_lows = f->has_lows;
+  p->wide = f->wide;
+  p->period = f->elements / DECODED_AT_ONCE;
+  return true;
+}
+
+static bool of_groups(const encoding *e, code_panels *p) {
+  if (e->code != CODE_INT || e->group % DECODED_AT_ONCE) return false;
+  p->bits = e->bits <= 4 ? 4 : 8;
+  p->least = e->has_zeros ? 0 : -(1 << (e->bits - 1));
+  p->spans = 1;
+  p->has_lows = e->has_zeros;
+  p->wide = e->has_zeros || e->scale != DTYPE_F16;
+  p->period = e->group ? e->group / DECODED_AT_ONCE : p->parts;
+  return true;
+}
+
+bool code_panels_of(const encoding *e, int64_t k, code_panels *p) {
+  if (e->kind == ENCODING_PLAIN || k > INT32_MAX) return false;
+  *p = (code_panels){.parts = (k + DECODED_AT_ONCE - 1) / DECODED_AT_ONCE};
+  if (!(e->kind == ENCODING_GROUPS ? of_groups(e, p) : of_blocks(block_format_at(e->format), p)))
+    return false;
+  size_t parts = (size_t)p->parts, periods = (size_t)((p->parts + p->period - 1) / p->period);
+  size_t factors = periods * CODE_PANEL * (p->wide ? 4 : 2),
+         subs = p->has_subs ? parts * (size_t)p->spans * CODE_PANEL : 0;
+  p->d_at = parts * DECODED_AT_ONCE * CODE_PANEL * (size_t)p->bits / 8;
+  p->m_at = p->d_at + factors;
+  p->s_at = p->m_at + (p->has_lows ? factors : 0);
+  p->l_at = p->s_at + subs;
+  p->bytes = (p->l_at + (p->has_lows ? subs : 0) + 63) / 64 * 64;
+  return true;
+}

@@ -1,0 +1,224 @@
+#ifndef BASE_DECODE_H
+#define BASE_DECODE_H
+/* Encoded numbers to floats, 32 at a time, for C (base/encoding.c) and OpenCL C (encoded.h of
+ * kernels_cl) alike, which define
+ *   code_bytes             a pointer to constant bytes
+ *   code_factors           a struct of float d, m; int s[2], l[2]
+ *   DECODE_HALF(p)         the F16 at p, of any alignment that is even, as float
+ *   DECODE_TABLE           what a table of signed bytes is declared with
+ *   FLOAT_OF(u)            a float of these bits
+ *
+ * Blocks are llama.cpp's: `block` begins one, the codes of whose elements [32 part, 32 part + 32)
+ * go to x. An element is d * s * code + m * l, in this order bit for bit as llama.cpp's own decoder
+ * makes it. Sources of the layouts: its ggml-common.h, and the numpy code of PyPI's gguf. */
+
+/* Adding -0 changes nothing, a 0's sign included. */
+static inline code_factors factors_of(float d, float m) {
+  const code_factors f = {d, m, {1, 1}, {1, 1}};
+  return f;
+}
+static inline code_factors scale_of(float d) { return factors_of(d, -0.0f); }
+
+static inline void apply_factors(const code_factors *f, float *x) {
+  for (int half16 = 0; half16 < 2; half16++) {
+    const float scale = f->d * (float)f->s[half16], low = f->m * (float)f->l[half16];
+    for (int i = half16 * 16; i < half16 * 16 + 16; i++) x[i] = scale * x[i] + low;
+  }
+}
+
+/* ---------------------------------------------------------------- blocks of 32 */
+
+/* d, 16 bytes: the low halves are the first 16 elements. */
+static inline code_factors split_Q4_0(code_bytes block, int part, float *x) {
+  (void)part;
+  for (int i = 0; i < 16; i++) {
+    x[i] = (float)((block[2 + i] & 15) - 8);
+    x[16 + i] = (float)((block[2 + i] >> 4) - 8);
+  }
+  return scale_of(DECODE_HALF(block));
+}
+
+/* d, m, 16 bytes. */
+static inline code_factors split_Q4_1(code_bytes block, int part, float *x) {
+  (void)part;
+  for (int i = 0; i < 16; i++) {
+    x[i] = (float)(block[4 + i] & 15);
+    x[16 + i] = (float)(block[4 + i] >> 4);
+  }
+  return factors_of(DECODE_HALF(block), DECODE_HALF(block + 2));
+}
+
+/* The fifth bit of element i, in place. */
+static inline int decode_fifth(code_bytes high, int i) { return (high[i / 8] >> i % 8 & 1) << 4; }
+
+/* d, 32 fifth bits, 16 bytes. */
+static inline code_factors split_Q5_0(code_bytes block, int part, float *x) {
+  (void)part;
+  for (int i = 0; i < 16; i++) {
+    x[i] = (float)(((block[6 + i] & 15) | decode_fifth(block + 2, i)) - 16);
+    x[16 + i] = (float)(((block[6 + i] >> 4) | decode_fifth(block + 2, 16 + i)) - 16);
+  }
+  return scale_of(DECODE_HALF(block));
+}
+
+/* d, m, 32 fifth bits, 16 bytes. */
+static inline code_factors split_Q5_1(code_bytes block, int part, float *x) {
+  (void)part;
+  for (int i = 0; i < 16; i++) {
+    x[i] = (float)((block[8 + i] & 15) | decode_fifth(block + 4, i));
+    x[16 + i] = (float)((block[8 + i] >> 4) | decode_fifth(block + 4, 16 + i));
+  }
+  return factors_of(DECODE_HALF(block), DECODE_HALF(block + 2));
+}
+
+static inline int decode_signed(int byte) { return (byte ^ 128) - 128; }
+
+/* d, 32 signed bytes. */
+static inline code_factors split_Q8_0(code_bytes block, int part, float *x) {
+  (void)part;
+  for (int i = 0; i < 32; i++) x[i] = (float)decode_signed(block[2 + i]);
+  return scale_of(DECODE_HALF(block));
+}
+
+DECODE_TABLE decode_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+
+/* d, 16 bytes: numbers of levels. */
+static inline code_factors split_IQ4_NL(code_bytes block, int part, float *x) {
+  (void)part;
+  for (int i = 0; i < 16; i++) {
+    x[i] = (float)decode_levels[block[2 + i] & 15];
+    x[16 + i] = (float)decode_levels[block[2 + i] >> 4];
+  }
+  return scale_of(DECODE_HALF(block));
+}
+
+/* Twice the numbers of OCP's E2M1. */
+DECODE_TABLE decode_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/* A power of two (2^(e - 127), here halved), 16 bytes. */
+static inline code_factors split_MXFP4(code_bytes block, int part, float *x) {
+  const unsigned e = block[0];
+  (void)part;
+  for (int i = 0; i < 16; i++) {
+    x[i] = (float)decode_e2m1[block[1 + i] & 15];
+    x[16 + i] = (float)decode_e2m1[block[1 + i] >> 4];
+  }
+  return scale_of(FLOAT_OF(e < 2 ? 0x200000u << e : (e - 1) << 23));
+}
+
+/* ---------------------------------------------------------------- blocks of 256 */
+
+/* 16 of 4 bits for scales and as many for minima, 64 bytes of 2 bits, d, dmin. */
+static inline code_factors split_Q2_K(code_bytes block, int part, float *x) {
+  code_factors f = factors_of(DECODE_HALF(block + 80), -DECODE_HALF(block + 82));
+  code_bytes codes = block + 16 + part / 4 * 32, scales = block + part * 2;
+  for (int half16 = 0; half16 < 2; half16++) {
+    f.s[half16] = scales[half16] & 15;
+    f.l[half16] = scales[half16] >> 4;
+  }
+  for (int i = 0; i < 32; i++) x[i] = (float)(codes[i] >> part % 4 * 2 & 3);
+  return f;
+}
+
+/* 32 bytes of high bits, 64 bytes of 2 bits, 12 bytes for 16 scales of 6 bits, d. */
+static inline code_factors split_Q3_K(code_bytes block, int part, float *x) {
+  code_factors f = scale_of(DECODE_HALF(block + 108));
+  code_bytes codes = block + 32 + part / 4 * 32, scales = block + 96;
+  for (int half16 = 0; half16 < 2; half16++) {
+    const int s = part * 2 + half16;
+    const int bits = (scales[s % 8] >> s / 8 * 4 & 15) | (scales[8 + s % 4] >> s / 4 * 2 & 3) << 4;
+    f.s[half16] = bits - 32;
+  }
+  for (int i = 0; i < 32; i++)
+    x[i] = (float)((codes[i] >> part % 4 * 2 & 3) - (block[i] >> part & 1 ? 0 : 4));
+  return f;
+}
+
+/* d, dmin, then scale and minimum of a part, of 6 bits each, in 12 bytes. */
+static inline code_factors k_factors(code_bytes block, int part) {
+  code_factors f = factors_of(DECODE_HALF(block), -DECODE_HALF(block + 2));
+  code_bytes packed = block + 4;
+  const int at = part % 4;
+  f.s[0] = f.s[1] = part < 4 ? packed[at] & 63 : (packed[8 + at] & 15) | packed[at] >> 6 << 4;
+  f.l[0] = f.l[1] = part < 4 ? packed[4 + at] & 63 : packed[8 + at] >> 4 | packed[4 + at] >> 6 << 4;
+  return f;
+}
+
+/* d, dmin, 12 bytes of scales, 128 bytes. */
+static inline code_factors split_Q4_K(code_bytes block, int part, float *x) {
+  code_bytes codes = block + 16 + part / 2 * 32;
+  for (int i = 0; i < 32; i++) x[i] = (float)(codes[i] >> part % 2 * 4 & 15);
+  return k_factors(block, part);
+}
+
+/* d, dmin, 12 bytes of scales, 32 bytes of fifth bits, 128 bytes. */
+static inline code_factors split_Q5_K(code_bytes block, int part, float *x) {
+  code_bytes codes = block + 48 + part / 2 * 32, high = block + 16;
+  for (int i = 0; i < 32; i++)
+    x[i] = (float)((codes[i] >> part % 2 * 4 & 15) | (high[i] >> part & 1) << 4);
+  return k_factors(block, part);
+}
+
+/* 128 bytes of 4 bits, 64 of 2, 16 signed scales, d. */
+static inline code_factors split_Q6_K(code_bytes block, int part, float *x) {
+  code_factors f = scale_of(DECODE_HALF(block + 208));
+  const int in_half = part % 4;
+  code_bytes low = block + part / 4 * 64 + in_half % 2 * 32, high = block + 128 + part / 4 * 32,
+             scales = block + 192 + part * 2;
+  for (int half16 = 0; half16 < 2; half16++) f.s[half16] = decode_signed(scales[half16]);
+  for (int i = 0; i < 32; i++)
+    x[i] = (float)(((low[i] >> in_half / 2 * 4 & 15) | (high[i] >> in_half * 2 & 3) << 4) - 32);
+  return f;
+}
+
+/* d, 2 bytes of high and 4 of low halves of scales, 128 bytes: numbers of levels. */
+static inline code_factors split_IQ4_XS(code_bytes block, int part, float *x) {
+  const int low = block[4 + part / 2] >> part % 2 * 4 & 15,
+            high = (block[2] | block[3] << 8) >> part * 2 & 3;
+  code_factors f = scale_of(DECODE_HALF(block));
+  code_bytes codes = block + 8 + part * 16;
+  f.s[0] = f.s[1] = (low | high << 4) - 32;
+  for (int i = 0; i < 16; i++) {
+    x[i] = (float)decode_levels[codes[i] & 15];
+    x[16 + i] = (float)decode_levels[codes[i] >> 4];
+  }
+  return f;
+}
+
+/* Digit `place` of a byte that holds five of base 3, as a fraction of 256. */
+static inline float decode_ternary(int byte, int place) {
+  const int power = place < 2 ? (place ? 3 : 1) : place == 2 ? 9 : place == 3 ? 27 : 81;
+  return (float)(((byte * power & 255) * 3 >> 8) - 1);
+}
+
+/* 32 bytes of five digits, 16 of five, 4 of four, d. */
+static inline code_factors split_TQ1_0(code_bytes block, int part, float *x) {
+  for (int i = 0; i < 32; i++) {
+    const int at = part * 32 + i, rest = at - 160, last = at - 240;
+    x[i] = at < 160   ? decode_ternary(block[at % 32], at / 32)
+           : at < 240 ? decode_ternary(block[32 + rest % 16], rest / 16)
+                      : decode_ternary(block[48 + last % 4], last / 4);
+  }
+  return scale_of(DECODE_HALF(block + 52));
+}
+
+/* 64 bytes of 2 bits, d. */
+static inline code_factors split_TQ2_0(code_bytes block, int part, float *x) {
+  code_bytes codes = block + part / 4 * 32;
+  for (int i = 0; i < 32; i++) x[i] = (float)((codes[i] >> part % 4 * 2 & 3) - 1);
+  return scale_of(DECODE_HALF(block + 64));
+}
+
+/* ---------------------------------------------------------------- codes of groups */
+
+/* 32 codes of 2 to 8 bits in a stream whose lowest bits come first: eight are `bits` bytes. */
+static inline void decode_codes(code_bytes stream, int bits, float *x) {
+  for (int eight = 0; eight < 4; eight++, stream += bits, x += 8)
+    for (int i = 0; i < 8; i++) {
+      const int at = i * bits, first = stream[at / 8] >> at % 8,
+                next = at % 8 + bits > 8 ? stream[at / 8 + 1] << (8 - at % 8) : 0;
+      x[i] = (float)((first | next) & ((1 << bits) - 1));
+    }
+}
+#endif

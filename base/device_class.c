@@ -1,0 +1,35 @@
+/* The words of CLAVE_DEVICE_CLASS. */
+#include "base/device_class.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static clave_status add_word(const char *word, size_t n, device_class *c) {
+  const struct {
+    const char *name;
+    bool *is_given;
+  } words[] = {{"cpu", &c->cpu},
+               {"gpu", &c->gpu},
+               {"wide", &c->wide},
+               {"avx2", &c->avx2},
+               {"portable", &c->portable}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strlen(words[i].name) != n || memcmp(word, words[i].name, n) != 0) continue;
+    if (words[i].is_given == &c->cpu || words[i].is_given == &c->gpu) c->cpu = c->gpu = false;
+    *words[i].is_given = true;
+    return NULL;
+  }
+  return INVALID("CLAVE_DEVICE_CLASS holds '%.*s', not cpu, gpu, wide, avx2 or portable",
+                 (int)(n < 32 ? n : 32), word);
+}
+
+clave_status device_class_read(device_class *out) {
+  const char *words = getenv("CLAVE_DEVICE_CLASS");
+  *out = (device_class){0};
+  for (const char *at = words ? words : ""; *at;) {
+    size_t n = strcspn(at, ",");
+    TRY(add_word(at, n, out));
+    at += n + (at[n] == ',');
+  }
+  return NULL;
+}

@@ -1,0 +1,221 @@
+/* Encodings: one table row for each named block, sizes, decoding of any row. */
+#include "base/encoding.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+static float half_at(code_bytes p) { return f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
+#define DECODE_HALF(p) half_at(p)
+#define FLOAT_OF(u) float_of_bits(u)
+#define BITS_OF(f) bits_of_float(f)
+#define DECODE_TABLE static const signed char
+#include "base/decode.h"
+#include "base/float8.h"
+
+#define BLOCK(name, elements, bytes, ...) \
+  { #name, elements, bytes, split_##name, __VA_ARGS__ }
+static const block_format formats[] = {
+    /* least, bits, spans, subs, lows, wide */
+    BLOCK(Q4_0, 32, 18, -8, 4, 1, false, false, false),
+    BLOCK(Q4_1, 32, 20, 0, 4, 1, false, true, false),
+    BLOCK(Q5_0, 32, 22, -16, 5, 1, false, false, false),
+    BLOCK(Q5_1, 32, 24, 0, 5, 1, false, true, false),
+    BLOCK(Q8_0, 32, 34, -128, 8, 1, false, false, false),
+    BLOCK(Q2_K, 256, 84, 0, 2, 2, true, true, false),
+    BLOCK(Q3_K, 256, 110, -4, 3, 2, true, false, false),
+    BLOCK(Q4_K, 256, 144, 0, 4, 1, true, true, false),
+    BLOCK(Q5_K, 256, 176, 0, 5, 1, true, true, false),
+    BLOCK(Q6_K, 256, 210, -32, 6, 2, true, false, false),
+    BLOCK(IQ4_NL, 32, 18, -127, 8, 1, false, false, false),
+    BLOCK(IQ4_XS, 256, 136, -127, 8, 1, true, false, false),
+    BLOCK(TQ1_0, 256, 54, -1, 2, 1, false, false, false),
+    BLOCK(TQ2_0, 256, 66, -1, 2, 1, false, false, false),
+    BLOCK(MXFP4, 32, 17, -12, 5, 1, false, false, true),
+};
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+const block_format *block_format_at(int format) {
+  return format >= 0 && format < N_FORMATS ? &formats[format] : NULL;
+}
+
+bool block_format_find(const char *name, uint8_t *format) {
+  for (int i = 0; i < N_FORMATS; i++) {
+    *format = (uint8_t)i;
+    if (strcmp(formats[i].name, name) == 0) return true;
+  }
+  return false;
+}
+
+/* ---------------------------------------------------------------- groups */
+
+static int64_t ceil_div64(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+int64_t encoding_groups(const encoding *e, int64_t elements) {
+  return e->group ? ceil_div64(elements, e->group) : elements > 0;
+}
+size_t encoding_code_bytes(const encoding *e, int64_t elements) {
+  return (size_t)ceil_div64(elements, DECODED_AT_ONCE) * 4 * e->bits;
+}
+
+static size_t groups_row_bytes(const encoding *e, int64_t elements) {
+  if (elements > INT64_MAX / 64) return 0;
+  size_t factors = (size_t)encoding_groups(e, elements) * dtype_size((dtype)e->scale);
+  return (encoding_code_bytes(e, elements) + factors * (e->has_zeros ? 2 : 1) + 3) / 4 * 4;
+}
+
+static float factor_at(dtype t, code_bytes factors, int64_t i) {
+  uint16_t h;
+  float f;
+  if (t == DTYPE_F32) return memcpy(&f, factors + 4 * i, sizeof f), f;
+  memcpy(&h, factors + 2 * i, sizeof h);
+  return t == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+}
+
+/* For each number of bits a loop without shifts that it decides. */
+static void decode_integers(code_bytes stream, int bits, float *x) {
+  if (bits == 2) decode_codes(stream, 2, x);
+  if (bits == 3) decode_codes(stream, 3, x);
+  if (bits == 4) decode_codes(stream, 4, x);
+  if (bits == 5) decode_codes(stream, 5, x);
+  if (bits == 6) decode_codes(stream, 6, x);
+  if (bits == 7) decode_codes(stream, 7, x);
+  if (bits == 8) decode_codes(stream, 8, x);
+}
+
+static void decode_stream(const encoding *e, code_bytes stream, float *x) {
+  if (e->code == CODE_INT) decode_integers(stream, e->bits, x);
+  if (e->code == CODE_E4M3)
+    for (int i = 0; i < DECODED_AT_ONCE; i++) x[i] = decode_E4M3(stream[i]);
+  if (e->code == CODE_E5M2)
+    for (int i = 0; i < DECODED_AT_ONCE; i++) x[i] = decode_E5M2(stream[i]);
+}
+
+enum { HALF = DECODED_AT_ONCE / 2 };
+
+/* Scale and zero of the group that element `at` is in, or of the last. */
+typedef struct group_factors {
+  float scale, zero;
+} group_factors;
+
+static group_factors factors_at(const encoding *e, code_bytes row, int64_t elements, int64_t at) {
+  code_bytes scales = row + encoding_code_bytes(e, elements);
+  int64_t groups = encoding_groups(e, elements), group = e->group ? at / e->group : 0;
+  if (group >= groups) group = groups - 1;
+  code_bytes zeros = scales + (size_t)groups * dtype_size((dtype)e->scale);
+  return (group_factors){.scale = factor_at((dtype)e->scale, scales, group),
+                         .zero = e->has_zeros          ? factor_at((dtype)e->scale, zeros, group)
+                                 : e->code == CODE_INT ? (float)(1 << (e->bits - 1))
+                                                       : 0};
+}
+
+static void decode_groups(const encoding *e, code_bytes row, int64_t elements, int64_t part,
+                          float *x) {
+  decode_stream(e, row + part * 4 * e->bits, x);
+  for (int at = 0; at < DECODED_AT_ONCE; at += HALF) {
+    group_factors f = factors_at(e, row, elements, part * DECODED_AT_ONCE + at);
+    for (int i = at; i < at + HALF; i++) x[i] = (x[i] - f.zero) * f.scale;
+  }
+}
+
+/* Of the first of two groups. */
+static code_factors split_groups(const encoding *e, code_bytes row, int64_t elements, int64_t part,
+                                 float *codes) {
+  group_factors f = factors_at(e, row, elements, part * DECODED_AT_ONCE);
+  decode_stream(e, row + part * 4 * e->bits, codes);
+  if (e->has_zeros) return factors_of(f.scale, -f.zero * f.scale);
+  for (int i = 0; i < DECODED_AT_ONCE; i++) codes[i] -= f.zero;
+  return scale_of(f.scale);
+}
+
+/* ---------------------------------------------------------------- any */
+
+size_t encoding_row_bytes(const encoding *e, int64_t elements) {
+  if (e->kind == ENCODING_GROUPS) return groups_row_bytes(e, elements);
+  const block_format *f = &formats[e->format];
+  size_t bytes;
+  return mul_size((size_t)(elements / f->elements), (size_t)f->bytes, &bytes) ? bytes : 0;
+}
+
+code_factors encoding_split(const encoding *e, code_bytes row, int64_t elements, int64_t part,
+                            float *codes) {
+  if (e->kind == ENCODING_GROUPS) return split_groups(e, row, elements, part, codes);
+  const block_format *f = &formats[e->format];
+  int parts = f->elements / DECODED_AT_ONCE;
+  return f->split(row + part / parts * f->bytes, (int)(part % parts), codes);
+}
+
+void encoding_decode(const encoding *e, code_bytes row, int64_t elements, int64_t part, float *x) {
+  if (e->kind == ENCODING_GROUPS) {
+    decode_groups(e, row, elements, part, x);
+    return;
+  }
+  const code_factors f = encoding_split(e, row, elements, part, x);
+  apply_factors(&f, x);
+}
+
+/* ---------------------------------------------------------------- names */
+
+static const char *const code_names[CODE_COUNT] = {"int", "e4m3", "e5m2"};
+static const char *const scale_names[] = {
+    [DTYPE_F32] = ":f32", [DTYPE_F16] = ":f16", [DTYPE_BF16] = ":bf16"};
+enum { N_SCALES = sizeof scale_names / sizeof *scale_names };
+
+static uint8_t usual_scale(uint32_t group) { return group ? DTYPE_F16 : DTYPE_F32; }
+
+const char *encoding_text(const encoding *e, char *buf, size_t size) {
+  char bits[8] = "", group[16] = "";
+  if (e->kind != ENCODING_GROUPS) {
+    (void)snprintf(buf, size, "%s", e->kind ? formats[e->format].name : "plain");
+    return buf;
+  }
+  if (e->code == CODE_INT) (void)snprintf(bits, sizeof bits, "%d", e->bits);
+  if (e->group) (void)snprintf(group, sizeof group, ":%u", e->group);
+  (void)snprintf(buf, size, "%s%s%s%s%s", code_names[e->code], bits, group,
+                 e->has_zeros ? ":zeros" : "",
+                 e->scale == usual_scale(e->group) ? "" : scale_names[e->scale]);
+  return buf;
+}
+
+/* Whether *at begins with word, as a whole; then it is passed. */
+static bool take_word(const char **at, const char *word) {
+  size_t n = strlen(word);
+  if (strncmp(*at, word, n) != 0 || ((*at)[n] && (*at)[n] != ':')) return false;
+  *at += n;
+  return true;
+}
+
+static bool take_code(const char **at, encoding *e) {
+  e->bits = 8;
+  for (e->code = CODE_E4M3; e->code < CODE_COUNT; e->code++)
+    if (take_word(at, code_names[e->code])) return true;
+  e->code = CODE_INT;
+  if (strncmp(*at, "int", 3) != 0 || (*at)[3] < '2' || (*at)[3] > '8') return false;
+  e->bits = (uint8_t)((*at)[3] - '0');
+  *at += 4;
+  return **at == 0 || **at == ':';
+}
+
+bool encoding_parse(const char *text, encoding *out) {
+  encoding e = {.kind = ENCODING_BLOCKS};
+  bool is_block = block_format_find(text, &e.format);
+  if (!is_block) {
+    e = (encoding){.kind = ENCODING_GROUPS};
+    if (!take_code(&text, &e)) return false;
+    if (text[0] == ':' && text[1] >= '1' && text[1] <= '9') {
+      char *end;
+      unsigned long group = strtoul(text + 1, &end, 10);
+      if (group > INT32_MAX) return false;
+      e.group = (uint32_t)group;
+      text = end;
+    }
+    e.has_zeros = take_word(&text, ":zeros");
+    e.scale = usual_scale(e.group);
+    for (uint8_t s = 0; s < N_SCALES; s++)
+      if (scale_names[s] && take_word(&text, scale_names[s])) e.scale = s;
+  }
+  *out = e;
+  return is_block || *text == 0;
+}

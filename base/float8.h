@@ -1,0 +1,54 @@
+#ifndef BASE_FLOAT8_H
+#define BASE_FLOAT8_H
+/* OCP's 8-bit floats to F32 and back, for C (base/dtype.c) and OpenCL C alike, which define
+ *   FLOAT_OF(u)  a float of these bits
+ *   BITS_OF(f)   the bits of a float, unsigned
+ *
+ * E4M3: an exponent of 4 bits, no infinities, NaN where all bits are set. E5M2: one of 5, as in
+ * F16. Rounded to nearest even. What is beyond the largest becomes the largest in E4M3, an
+ * infinity, too, and infinity in E5M2: PyTorch's rule. */
+
+/* Written as choices among values, which vectors make. */
+static inline float decode_E4M3(int code) {
+  const unsigned bits = (unsigned)code & 127, mantissa = bits & 7;
+  const float normal = FLOAT_OF(((bits >> 3) + 120) << 23 | mantissa << 20),
+              size = bits < 8 ? (float)(int)mantissa * 0x1p-9f : normal,
+              number = bits == 127 ? FLOAT_OF(0x7fc00000u) : size;
+  return code & 128 ? -number : number;
+}
+static inline float decode_E5M2(int code) {
+  const unsigned bits = (unsigned)code & 127, mantissa = bits & 3;
+  const float normal = FLOAT_OF(((bits >> 2) + 112) << 23 | mantissa << 21),
+              size = bits < 4 ? (float)(int)mantissa * 0x1p-16f : normal,
+              infinite = FLOAT_OF(0x7f800000u | (mantissa ? 0x400000u | mantissa << 21 : 0)),
+              number = bits >= 124 ? infinite : size;
+  return code & 128 ? -number : number;
+}
+
+/* value >> shift, rounded to nearest even; 0 < shift < 32. */
+static inline unsigned shift_round_even(unsigned value, int shift) {
+  const unsigned half_way = 1u << (shift - 1), rest = value & ((half_way << 1) - 1);
+  const unsigned result = value >> shift;
+  return result + (rest > half_way || (rest == half_way && (result & 1u)) ? 1u : 0u);
+}
+
+/* A finite F32 without its sign in a format of so many bits of mantissa and this bias. A carry into
+ * the exponent is right, and gives what follows the largest number where it is too large. */
+static inline unsigned round_float8(unsigned size, int mantissa, int bias) {
+  const int exponent = (int)(size >> 23), shift = 151 - bias - mantissa - exponent;
+  if (exponent > 127 - bias)
+    return shift_round_even(size - ((unsigned)(127 - bias) << 23), 23 - mantissa);
+  return shift > 24 ? 0 : shift_round_even((size & 0x7fffffu) | 0x800000u, shift);
+}
+
+static inline unsigned encode_E4M3(float f) {
+  const unsigned sign = BITS_OF(f) >> 24 & 128u, size = BITS_OF(f) & 0x7fffffffu;
+  const unsigned code = size < 0x44000000u ? round_float8(size, 3, 7) : 126u; /* below 512 */
+  return sign | (size > 0x7f800000u ? 127u : code < 126u ? code : 126u);
+}
+static inline unsigned encode_E5M2(float f) {
+  const unsigned sign = BITS_OF(f) >> 24 & 128u, size = BITS_OF(f) & 0x7fffffffu;
+  const unsigned code = size < 0x47800000u ? round_float8(size, 2, 15) : 124u; /* below 65536 */
+  return sign | (size > 0x7f800000u ? 127u : code < 124u ? code : 124u);
+}
+#endif

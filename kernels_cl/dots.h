@@ -1,0 +1,49 @@
+/* Rows of a, rounded to 8 bits (base/rounded.h), and their dot products with panels of codes. A
+ * group of base/rounded.h is a part of code_panels.h.
+ *
+ * M rows side by side are a tile, of words of 32 bits: for each part WORDS of M, which hold the
+ * rounded elements q, the scales (M floats), then for each span M of sums of q: times the scale, as
+ * floats, if panels have lows; else times LEAST, as ints. A row that is not finite has scales of
+ * NaN and q of 0.
+ *
+ * DOTS is how products are added; the sums of a span are the same integers:
+ *   DOTS_PORTABLE     as floats, which hold them exactly; a word is a q as float
+ *   DOTS_AVX512_VNNI  four bytes each of 16 words at once; a word has the q that meet the codes of
+ *                     a word of b, in its order. 8 bits: byte j of word i is k = 4 i + j; 4 bits:
+ *                     bytes of a word of b hold two codes each, and words 2 v and 2 v + 1 meet the
+ *                     low and the high ones: k = 8 v + 2 j and 8 v + 2 j + 1
+ *   DOTS_AVX_VNNI     the same of 8 words at once */
+#include "codes.h"
+#ifndef M
+#define M 1
+#endif
+#define DOTS_PORTABLE 0
+#define DOTS_AVX512_VNNI 1
+#define DOTS_AVX_VNNI 2
+#ifndef DOTS
+#define DOTS DOTS_PORTABLE
+#endif
+#if DOTS == DOTS_PORTABLE
+#define WORDS PART
+#else
+#define WORDS (PART / 4)
+#endif
+#define TILE_WORDS ((WORDS + 1 + SPANS) * M)
+
+/* sum + bytes of w, unsigned, * bytes of q, signed. */
+#if DOTS == DOTS_AVX512_VNNI
+static inline int16 add_dots(int16 sum, uint16 w, int q) {
+  const int16 x = q;
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
+  return sum;
+}
+#elif DOTS == DOTS_AVX_VNNI
+static inline int8 add_8_dots(int8 sum, uint8 w, int q) {
+  const int8 x = q;
+  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(w), "x"(x));
+  return sum;
+}
+static inline int16 add_dots(int16 sum, uint16 w, int q) {
+  return (int16)(add_8_dots(sum.lo, w.lo, q), add_8_dots(sum.hi, w.hi, q));
+}
+#endif

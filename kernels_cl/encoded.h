@@ -1,0 +1,106 @@
+/* Rows of encoded constants (base/encoding.h), 32 elements at a time. ENCODING is a name of
+ * llama.cpp's blocks; undefined for groups, which have BITS of a CODE (INT, E4M3, E5M2),
+ * SCALE_TYPE, HAS_ZEROS. */
+#include "common.h"
+
+#define ENCODED_PARAMS                                                        \
+  __global const uchar *codes, const long codes_offset, const long row_bytes, \
+      const long scales_at, const index_t groups, const index_t group
+#ifndef ENCODING
+#define IS_GROUPS 1
+#else
+#define IS_GROUPS 0
+#endif
+#ifndef BITS
+#define BITS 8
+#endif
+#ifndef CODE
+#define CODE INT
+#endif
+#ifndef SCALE_TYPE
+#define SCALE_TYPE F16
+#endif
+#ifndef HAS_ZEROS
+#define HAS_ZEROS 0
+#endif
+#define PART 32 /* elements */
+
+typedef __global const uchar *code_bytes;
+#define DECODE_HALF(p) LOADF(F16, (__global const half *)(p), 0)
+#define DECODE_TABLE __constant char
+typedef struct code_factors {
+  float d, m;
+  int s[2], l[2];
+} code_factors;
+#include "float8.h"
+
+#include "decode.h"
+
+#define is_int_INT 1
+#define is_int_E4M3 0
+#define is_int_E5M2 0
+#define IS_INTEGER PASTE(is_int_, CODE)
+
+#if IS_GROUPS
+typedef struct group_factors {
+  float scale, zero;
+} group_factors;
+
+/* Of the group that element `at` is in, or of the last: scales of a row from scales_at on, then
+ * zeros. */
+static inline group_factors factors_at(code_bytes row, index_t at, long scales_at, index_t groups,
+                                       index_t group) {
+  __global const STORAGE(SCALE_TYPE) *scales =
+      (__global const STORAGE(SCALE_TYPE) *)(row + scales_at);
+  const index_t g = min(at / group, groups - 1);
+#if HAS_ZEROS
+  const float zero = LOADF(SCALE_TYPE, scales, groups + g);
+#else
+  const float zero = IS_INTEGER ? (float)(1 << (BITS - 1)) : 0.0f;
+#endif
+  const group_factors f = {LOADF(SCALE_TYPE, scales, g), zero};
+  return f;
+}
+
+static inline void decode_stream(code_bytes row, index_t part, float *x) {
+#if IS_INTEGER
+  decode_codes(row + (long)part * (4 * BITS), BITS, x);
+#else
+  for (int i = 0; i < PART; i++) x[i] = PASTE(decode_, CODE)(row[(long)part * PART + i]);
+#endif
+}
+
+static inline void decode_part(code_bytes row, index_t part, long scales_at, index_t groups,
+                               index_t group, float *x) {
+  decode_stream(row, part, x);
+  for (int at = 0; at < PART; at += 16) {
+    const group_factors f = factors_at(row, part * PART + at, scales_at, groups, group);
+    for (int i = at; i < at + 16; i++) x[i] = (x[i] - f.zero) * f.scale;
+  }
+}
+
+/* As encoding_split of base/encoding.h. */
+static inline code_factors split_part(code_bytes row, index_t part, long scales_at, index_t groups,
+                                      index_t group, float *x) {
+  const group_factors f = factors_at(row, part * PART, scales_at, groups, group);
+  decode_stream(row, part, x);
+#if HAS_ZEROS
+  return factors_of(f.scale, -f.zero * f.scale);
+#else
+  for (int i = 0; i < PART; i++) x[i] -= f.zero;
+  return scale_of(f.scale);
+#endif
+}
+#else
+/* groups: parts of a block; group: its bytes. */
+static inline code_factors split_part(code_bytes row, index_t part, long scales_at, index_t groups,
+                                      index_t group, float *x) {
+  (void)scales_at;
+  return PASTE(split_, ENCODING)(row + (long)(part / groups) * group, (int)(part % groups), x);
+}
+static inline void decode_part(code_bytes row, index_t part, long scales_at, index_t groups,
+                               index_t group, float *x) {
+  const code_factors f = split_part(row, part, scales_at, groups, group, x);
+  apply_factors(&f, x);
+}
+#endif

@@ -1,0 +1,95 @@
+/* Rows of a in tiles of dots.h. A work-item writes `each` parts of one. */
+#include "dots.h"
+#ifndef A_TYPE
+#define A_TYPE F32
+#endif
+#ifndef A_ORDER
+#define A_ORDER 1 /* 1: k is contiguous */
+#endif
+
+static inline int largest_of(int16 x) {
+  const int8 a = max(x.lo, x.hi);
+  const int4 b = max(a.lo, a.hi);
+  const int2 c = max(b.lo, b.hi);
+  return max(c.x, c.y);
+}
+static inline int sum_of(int16 x) {
+  const int8 a = x.lo + x.hi;
+  const int4 b = a.lo + a.hi;
+  return b.x + b.y + b.z + b.w;
+}
+static inline int span_sum(int sum, float scale) {
+  return HAS_LOWS ? as_int(scale * (float)sum) : LEAST * sum;
+}
+
+/* 16 q as words of a tile. */
+static inline void store_words(int16 q, __global int *to) {
+#if DOTS == DOTS_PORTABLE
+  float x[16];
+  vstore16(convert_float16(q), 0, x);
+  for (int i = 0; i < 16; i++) to[i * M] = as_int(x[i]);
+#else
+  const char16 x = convert_char16(q);
+#if CODE_BITS == 8
+  const int4 words = as_int4(x);
+#else
+  const int4 words = (int4)(as_int(x.s0246), as_int(x.s1357), as_int(x.s8ace), as_int(x.s9bdf));
+#endif
+  to[0] = words.x;
+  to[M] = words.y;
+  to[2 * M] = words.z;
+  to[3 * M] = words.w;
+#endif
+}
+
+/* x: a part of a row; to: its first word. As base/rounded.c. */
+static inline void store_part(float16 x0, float16 x1, __global int *to) {
+  const int16 size0 = as_int16(x0) & 0x7fffffff, size1 = as_int16(x1) & 0x7fffffff;
+  const int largest = largest_of(max(size0, size1)), infinity = 0x7f800000;
+  float scale = as_float(largest) / 127.0f, inverse = 127.0f / as_float(largest);
+  if (scale < 0x1p-126f) scale = inverse = 0;
+  int16 q0 = 0, q1 = 0;
+  if (largest < infinity) {
+    q0 = convert_int16(rint(x0 * inverse));
+    q1 = convert_int16(rint(x1 * inverse));
+  } else {
+    scale = NAN;
+  }
+  store_words(q0, to);
+  store_words(q1, to + WORDS / 2 * M);
+  to[WORDS * M] = as_int(scale);
+#if SPANS == 1
+  to[(WORDS + 1) * M] = span_sum(sum_of(q0 + q1), scale);
+#else
+  to[(WORDS + 1) * M] = span_sum(sum_of(q0), scale);
+  to[(WORDS + 2) * M] = span_sum(sum_of(q1), scale);
+#endif
+}
+
+__kernel void gemm_dots_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
+                             const index8 a_batch, const index_t a_m, const index_t a_k,
+                             __global int *packed, const long packed_offset,
+                             const index8 batch_dims, const index_t m_size, const index_t k_size,
+                             const index_t parts, const index_t each) {
+  const index_t tile = (index_t)get_global_id(0), first = (index_t)get_global_id(1) * each,
+                z = (index_t)get_global_id(2), tiles = (m_size + M - 1) / M;
+  a += a_offset + strided_offset(z, batch_dims, a_batch);
+  packed += packed_offset + ((long)z * tiles + tile) * parts * TILE_WORDS;
+  for (index_t part = first; part < min(first + each, parts); part++)
+    for (int m = 0; m < M; m++) {
+      const index_t row = tile * M + m, k = part * PART;
+      const int n = row < m_size ? (int)min((index_t)PART, k_size - k) : 0;
+      float16 x0, x1;
+      if (A_ORDER && n == PART) {
+        x0 = LOAD16F(A_TYPE, a + row * a_m + k);
+        x1 = LOAD16F(A_TYPE, a + row * a_m + k + 16);
+      } else {
+        float x[PART];
+        for (int i = 0; i < n; i++) x[i] = LOADF(A_TYPE, a, row * a_m + (k + i) * a_k);
+        for (int i = n; i < PART; i++) x[i] = 0;
+        x0 = vload16(0, x);
+        x1 = vload16(1, x);
+      }
+      store_part(x0, x1, packed + (long)part * TILE_WORDS + m);
+    }
+}

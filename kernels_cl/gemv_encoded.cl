@@ -1,0 +1,116 @@
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[n][k] + beta * bias[z][m][n] for an encoded b, M rows
+ * of a at a time: what few rows need. CPU: a work-item makes `each` neighbours of n. GPU: a group
+ * of LANES work-items makes one n, each with parts of its own, then adds up. */
+#include "common.h"
+#include "encoded.h"
+#ifndef A_TYPE
+#define A_TYPE F32
+#define OUT_TYPE F32
+#define BIAS_TYPE F32
+#define HAS_BIAS 1
+#endif
+#ifndef M
+#define M 1
+#endif
+#ifndef A_ORDER
+#define A_ORDER 1 /* 1: k is contiguous */
+#endif
+#define LANES 64
+
+/* PART elements of a row of a from k on, zeros behind the last. */
+static inline void load_part(__global const STORAGE(A_TYPE) * a, index_t a_k, index_t k, index_t n,
+                             float *x) {
+#if A_ORDER == 1
+  if (k + PART <= n) {
+    vstore16(LOAD16F(A_TYPE, a + k), 0, x);
+    vstore16(LOAD16F(A_TYPE, a + k + 16), 1, x);
+    return;
+  }
+#endif
+  for (int i = 0; i < PART; i++) x[i] = k + i < n ? LOADF(A_TYPE, a, (k + i) * a_k) : 0;
+}
+
+static inline float fold(float16 v) {
+  const float8 a = v.lo + v.hi;
+  const float4 b = a.lo + a.hi;
+  const float2 c = b.lo + b.hi;
+  return c.x + c.y;
+}
+
+/* sums[m] = rows of a by the parts first, first + step, ... of a row of b. */
+static inline void dot_parts(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k, int last,
+                             code_bytes row, long scales_at, index_t groups, index_t group,
+                             index_t k_size, index_t first, index_t step, float *sums) {
+  float16 sum[M];
+#pragma unroll
+  for (int m = 0; m < M; m++) sum[m] = 0;
+  for (index_t part = first; part * PART < k_size; part += step) {
+    float w[PART];
+    decode_part(row, part, scales_at, groups, group, w);
+    for (int i = (int)min(k_size - part * PART, (index_t)PART); i < PART; i++) w[i] = 0;
+    const float16 w0 = vload16(0, w), w1 = vload16(1, w);
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+      float x[PART];
+      load_part(a + min(m, last) * a_m, a_k, part * PART, k_size, x);
+      sum[m] = fma(w0, vload16(0, x), sum[m]);
+      sum[m] = fma(w1, vload16(1, x), sum[m]);
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < M; m++) sums[m] = fold(sum[m]);
+}
+
+static inline float finish(float sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
+                           float alpha, float beta) {
+#if HAS_BIAS
+  return alpha * sum + beta * LOADF(BIAS_TYPE, bias, at);
+#else
+  return alpha * sum;
+#endif
+}
+
+__kernel void gemv_encoded(__global const STORAGE(A_TYPE) * a, const long a_offset,
+                           const index8 a_batch, const index_t a_m, const index_t a_k,
+                           ENCODED_PARAMS, __global const STORAGE(BIAS_TYPE) * bias,
+                           const long bias_offset, const index8 bias_batch, const index_t bias_m,
+                           const index_t bias_n, __global STORAGE(OUT_TYPE) * out,
+                           const long out_offset, const index8 batch_dims, const index_t m_size,
+                           const index_t n_size, const index_t k_size, const int each,
+                           const float alpha, const float beta, __local float *scratch) {
+  const index_t z = (index_t)get_global_id(2), m0 = (index_t)get_global_id(1) * M;
+  const int rows = (int)min((index_t)M, m_size - m0);
+  a += a_offset + strided_offset(z, batch_dims, a_batch) + m0 * a_m;
+  bias += bias_offset + strided_offset(z, batch_dims, bias_batch) + m0 * bias_m;
+  out += out_offset + ((long)z * m_size + m0) * n_size;
+  float sums[M];
+#if ON_CPU
+  const index_t n0 = (index_t)get_global_id(0) * each, n1 = min(n0 + each, n_size);
+  for (index_t n = n0; n < n1; n++) {
+    dot_parts(a, a_m, a_k, rows - 1, codes + codes_offset + n * row_bytes, scales_at, groups, group,
+              k_size, 0, 1, sums);
+    for (int m = 0; m < rows; m++)
+      STORE(OUT_TYPE, out, m * n_size + n,
+            finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
+  }
+  for (int m = 0; m < rows; m++)
+    EPILOGUE(out + m * n_size + n0, (z * m_size + m0 + m) * n_size + n0, n1 - n0);
+#else
+  const index_t n = (index_t)get_group_id(0);
+  const int lane = (int)get_local_id(0);
+  dot_parts(a, a_m, a_k, rows - 1, codes + codes_offset + n * row_bytes, scales_at, groups, group,
+            k_size, lane, LANES, sums);
+#pragma unroll
+  for (int m = 0; m < M; m++) scratch[m * LANES + lane] = sums[m];
+  for (int distance = LANES / 2; distance > 0; distance /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int m = 0; m < M && lane < distance; m++)
+      scratch[m * LANES + lane] += scratch[m * LANES + lane + distance];
+  }
+  for (int m = 0; m < rows && lane == 0; m++) {
+    STORE(OUT_TYPE, out, m * n_size + n,
+          finish(scratch[m * LANES], bias, m * bias_m + n * bias_n, alpha, beta));
+    EPILOGUE(out + m * n_size + n, (z * m_size + m0 + m) * n_size + n, 1);
+  }
+#endif
+}

@@ -1,0 +1,69 @@
+/* Epilogues: found by the names of their fields, checked and described as the Elementwise that they
+ * stand for. */
+#include "ops/epilogue.h"
+
+#include <string.h>
+
+static const char steps_name[] = "epilogue", inputs_name[] = "epilogue_inputs";
+
+static const ir_field *find_field(ir_op type, const char *name) {
+  const ir_table *t = ir_op_tables[type];
+  for (uint32_t i = t->n_fields; i-- > 0;)
+    if (strcmp(t->fields[i].name, name) == 0) return &t->fields[i];
+  return NULL;
+}
+
+static void *field_in(const void *op, const ir_field *f) { return (char *)op + f->offset; }
+
+bool takes_epilogue(ir_op type) { return find_field(type, steps_name) != NULL; }
+
+bool is_epilogue_input(const operand *o) { return strcmp(o->field, inputs_name) == 0; }
+
+const ir_steps *epilogue_of(const ir_instruction *ins) {
+  const ir_field *f = find_field(ins->op_type, steps_name);
+  const ir_steps *steps = f ? field_in(ins->op, f) : NULL;
+  return steps && steps->count ? steps : NULL;
+}
+
+static const ir_u32s *inputs_of(const ir_instruction *ins) {
+  return field_in(ins->op, find_field(ins->op_type, inputs_name));
+}
+
+void set_epilogue(const ir_instruction *ins, void *op, const ir_steps *steps, const ir_u32s *inputs,
+                  uint32_t out) {
+  for (operand_iter i = operands_of(ins); next_operand(&i);) {
+    size_t at = (size_t)((const char *)i.o.at - (const char *)ins->op);
+    if (i.o.flags & IR_OUT) memcpy((char *)op + at, &out, sizeof out);
+  }
+  memcpy(field_in(op, find_field(ins->op_type, steps_name)), steps, sizeof *steps);
+  memcpy(field_in(op, find_field(ins->op_type, inputs_name)), inputs, sizeof *inputs);
+}
+
+ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STEP_INPUTS]) {
+  const ir_u32s *others = inputs_of(ins);
+  uint32_t out = first_slot(ins, true);
+  inputs[0] = out;
+  if (others->count) memcpy(inputs + 1, others->items, others->count * sizeof *inputs);
+  return (ir_elementwise){
+      .inputs = {inputs, 1 + others->count}, .steps = *epilogue_of(ins), .out = out};
+}
+
+clave_status rule_epilogue(const rule_context *c, const ir_instruction *ins) {
+  uint32_t inputs[MAX_STEP_INPUTS];
+  if (!takes_epilogue(ins->op_type)) return NULL;
+  uint32_t n = inputs_of(ins)->count;
+  if (!epilogue_of(ins))
+    return n == 0 ? NULL : INVALID("there are %u epilogue_inputs and no epilogue", n);
+  if (n >= MAX_STEP_INPUTS)
+    return INVALID("%u epilogue_inputs, at most %d are allowed", n, MAX_STEP_INPUTS - 1);
+  const ir_elementwise e = epilogue_alone(ins, inputs);
+  return status_while(rule_elementwise(c, &e), "epilogue");
+}
+
+bool describe_epilogue(const node *n, elementwise_form *f) {
+  uint32_t inputs[MAX_STEP_INPUTS];
+  if (!epilogue_of(n->instruction)) return false;
+  const ir_elementwise e = epilogue_alone(n->instruction, inputs);
+  describe_steps(n, &e, f);
+  return true;
+}

@@ -1,0 +1,27 @@
+#ifndef OPS_EPILOGUE_H
+#define OPS_EPILOGUE_H
+/* Elementwise steps that an op runs on its own result: the fields `epilogue` and `epilogue_inputs`
+ * of its table. Results are the same bits as those of the op and an Elementwise behind it: the
+ * op's own result is rounded to its dtype first. */
+#include "ops/elementwise.h"
+
+enum { EPILOGUES_SINCE = 3 }; /* schema version */
+
+/* Whether ops of this type may have one. */
+bool takes_epilogue(ir_op type);
+bool is_epilogue_input(const operand *o); /* the op itself does not read it */
+/* Its steps; NULL: it has none. */
+const ir_steps *epilogue_of(const ir_instruction *ins);
+/* The instruction with `steps` as its epilogue and `out` for its result: op is a copy of its op
+ * (see ir_op_tables for the size), which is changed. */
+void set_epilogue(const ir_instruction *ins, void *op, const ir_steps *steps, const ir_u32s *inputs,
+                  uint32_t out);
+
+/* It as an op of its own, which reads and writes out; its inputs go into `inputs`. */
+ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STEP_INPUTS]);
+
+clave_status rule_epilogue(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
+/* Its steps over out, in place: input 0 is out. False: there is none. */
+bool describe_epilogue(const node *n, elementwise_form *f);
+
+#endif

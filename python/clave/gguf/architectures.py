@@ -1,0 +1,210 @@
+"""What the architectures are that can be read: how each differs from Llama, and the numbers that a file gives.
+
+Keys and tensors: gguf-py/gguf/constants.py of llama.cpp; what is computed: its src/models and transformers' modules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clave.errors import Code
+from clave.gguf.file import File
+from clave.gguf.header import shown
+
+_SCALINGS = ("none", "linear", "yarn", "longrope")
+# Of keys: what says nothing of what a decoder computes, or of what is refused elsewhere.
+_SILENT = ("vocab_size", "expert_used_count", "rope.scaling.finetuned", "tensor_data_layout", "pooling_type")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A decoder of norms, attention and a gated product.
+
+    interleaved: rope turns the neighbours (2i, 2i + 1), else (i, i + half): files of llama have the rows of q and k
+    in that order. merged: q, k and v are one tensor, gate and up another. normed_heads: q and k have norms.
+    post_norms: attention and product have norms behind them. gelu: in place of SiLU, by tanh. scaled_embeddings: by the
+    root of their size. has_windows: of tokens that a layer sees, where a file names their size, or else of size window.
+    pattern: every so many-th layer sees all tokens nevertheless; 0: none.
+    attention_cap, logits_cap: where the file does not say. local_base: rope's in layers with a window, if another.
+    wide: numbers of layers with which scores are scaled by the size of an embedding over the heads, not of a head.
+    """
+
+    interleaved: bool = False
+    merged: bool = False
+    normed_heads: bool = False
+    post_norms: bool = False
+    gelu: bool = False
+    scaled_embeddings: bool = False
+    has_windows: bool = False
+    pattern: int = 0
+    window: int = 0
+    attention_cap: float | None = None
+    logits_cap: float | None = None
+    local_base: float | None = None
+    wide: tuple[int, ...] = ()
+
+
+_GEMMA = {"post_norms": True, "gelu": True, "scaled_embeddings": True, "has_windows": True}
+ARCHITECTURES = {
+    "llama": Architecture(interleaved=True, has_windows=True),
+    "mistral": Architecture(interleaved=True, has_windows=True),
+    "qwen2": Architecture(),
+    "qwen3": Architecture(normed_heads=True),
+    "gemma2": Architecture(**_GEMMA, pattern=2, window=4096, attention_cap=50.0, logits_cap=30.0, wide=(46,)),
+    "gemma3": Architecture(**_GEMMA, pattern=6, normed_heads=True, local_base=10000.0, wide=(62,)),
+    "phi3": Architecture(merged=True, has_windows=True),
+}
+
+
+@dataclass(frozen=True)
+class Rope:
+    """Angles of a position: base ** (-2 i / dims), as scaled. kind: "none", "linear", "longrope" or "yarn".
+
+    original: the context before scaling; magnitude: what cos and sin are multiplied by, of YaRN beside its own formula;
+    None: what the kind's formula gives. beta_fast, beta_slow: YaRN's.
+    """
+
+    dims: int
+    base: float
+    kind: str = "none"
+    factor: float = 1.0
+    original: int = 0
+    magnitude: float | None = None
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Of one model. windows: of each layer, None where it sees all; scale: of q k^T; local: rope of those layers that
+    have a window, rope: of the others."""
+
+    architecture: Architecture
+    n_layers: int
+    size: int
+    n_heads: int
+    n_kv: int
+    key_size: int
+    value_size: int
+    n_hidden: int
+    context: int
+    eps: float
+    scale: float
+    attention_cap: float | None
+    logits_cap: float | None
+    windows: tuple[int | None, ...]
+    rope: Rope
+    local: Rope
+
+
+def read_numbers(file: File) -> Numbers:
+    """Error where one is missing or absurd, the architecture is another, or a key says what is not known here."""
+    name = file.text("general.architecture")
+    if name not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise file.error(f"architecture {shown(name)} is not supported, expected one of {known}", Code.UNSUPPORTED)
+    numbers = _read(file, name, ARCHITECTURES[name])
+    rest = [k for k in file.unread(f"{name}.") if k.removeprefix(f"{name}.") not in _SILENT]
+    if rest:
+        raise file.error(f"has keys that are not supported: {', '.join(map(shown, rest[:3]))}", Code.UNSUPPORTED)
+    return numbers
+
+
+def _read(file: File, name: str, a: Architecture) -> Numbers:
+    if file.integer(f"{name}.expert_count", 0):
+        raise file.error("a mixture of experts is not supported", Code.UNSUPPORTED)
+    if not file.flag(f"{name}.attention.causal", True):
+        raise file.error("attention that also sees later tokens is not supported", Code.UNSUPPORTED)
+    n_layers = file.integer(f"{name}.block_count", least=1, most=10_000)
+    size = file.integer(f"{name}.embedding_length", least=1, most=2**20)
+    n_heads = _same(file, f"{name}.attention.head_count", n_layers)
+    n_kv = _same(file, f"{name}.attention.head_count_kv", n_layers, n_heads)
+    if n_heads % n_kv:
+        raise file.error(f"{n_heads} heads cannot share {n_kv} of keys")
+    key_size = file.integer(f"{name}.attention.key_length", max(size // n_heads, 1), 1, 2**16)
+    value_size = file.integer(f"{name}.attention.value_length", max(size // n_heads, 1), 1, 2**16)
+    scaled_by = size / n_heads if n_layers in a.wide else key_size
+    rope = _read_rope(file, name, key_size)
+    return Numbers(
+        architecture=a,
+        n_layers=n_layers,
+        size=size,
+        n_heads=n_heads,
+        n_kv=n_kv,
+        key_size=key_size,
+        value_size=value_size,
+        n_hidden=_same(file, f"{name}.feed_forward_length", n_layers),
+        context=file.integer(f"{name}.context_length", least=2),
+        eps=file.number(f"{name}.attention.layer_norm_rms_epsilon"),
+        scale=file.number(f"{name}.attention.scale", scaled_by**-0.5),
+        attention_cap=file.number(f"{name}.attn_logit_softcapping", a.attention_cap),
+        logits_cap=file.number(f"{name}.final_logit_softcapping", a.logits_cap),
+        windows=_read_windows(file, name, a, n_layers),
+        rope=rope,
+        local=rope if a.local_base is None else _local_rope(file, name, rope, a.local_base),
+    )
+
+
+def _same(file: File, key: str, n_layers: int, default: int | None = None) -> int:
+    """A number of all layers: arrays must say the same for each."""
+    if not file.is_array(key):
+        args = () if default is None else (default,)
+        return int(file.integer(key, *args, least=1, most=2**20))
+    values = set(file.items(key, "integer", count=n_layers))
+    if len(values) != 1:
+        raise file.error(f"key {key!r} differs between layers, which is not supported", Code.UNSUPPORTED)
+    value = int(values.pop())
+    if not 1 <= value <= 2**20:
+        raise file.error(f"key {key!r} is {value} for each layer, expected 1 to {2**20}")
+    return value
+
+
+def _read_windows(file: File, name: str, a: Architecture, n_layers: int) -> tuple[int | None, ...]:
+    key = f"{name}.attention.sliding_window"
+    window = file.integer(key, a.window)
+    if window and not a.has_windows:
+        raise file.error(f"key {key!r} is {window}: no window is known of {name}", Code.UNSUPPORTED)
+    key = f"{name}.attention.sliding_window_pattern"
+    if file.is_array(key):
+        has = file.items(key, "flag", count=n_layers)
+    else:
+        pattern = file.integer(key, a.pattern)
+        has = [pattern == 0 or (i + 1) % pattern != 0 for i in range(n_layers)]
+    return tuple(window if h and window else None for h in has)
+
+
+def _read_rope(file: File, name: str, key_size: int) -> Rope:
+    prefix = f"{name}.rope"
+    dims = file.integer(f"{prefix}.dimension_count", key_size, 2)
+    if dims % 2 or dims > key_size:
+        raise file.error(f"key '{prefix}.dimension_count' is {dims}, expected an even number up to {key_size}")
+    kind = file.text(f"{prefix}.scaling.type", _unnamed_scaling(file, prefix))
+    if kind not in _SCALINGS:
+        known = ", ".join(_SCALINGS)
+        raise file.error(f"rope scaling {shown(kind)} is not supported, expected one of {known}", Code.UNSUPPORTED)
+    base = file.number(f"{prefix}.freq_base", 10000.0)
+    if base <= 1:
+        raise file.error(f"key '{prefix}.freq_base' is {base}, expected more than 1")
+    context = file.integer(f"{name}.context_length", least=2)
+    return Rope(
+        dims=dims,
+        base=base,
+        kind=kind,
+        factor=file.number(f"{prefix}.scaling.factor", file.number(f"{prefix}.scale_linear", 1.0)),
+        original=file.integer(f"{prefix}.scaling.original_context_length", context, 2),
+        magnitude=file.number(f"{prefix}.scaling.attn_factor", None),
+        beta_fast=file.number(f"{prefix}.scaling.yarn_beta_fast", 32.0),
+        beta_slow=file.number(f"{prefix}.scaling.yarn_beta_slow", 1.0),
+    )
+
+
+def _unnamed_scaling(file: File, prefix: str) -> str:
+    """What it is in files that do not say: llama.cpp's converter writes the factors of Phi-3 without a name."""
+    if "rope_factors_long.weight" in file.tensors:
+        return "longrope"
+    return "linear" if f"{prefix}.scale_linear" in file or f"{prefix}.scaling.factor" in file else "none"
+
+
+def _local_rope(file: File, name: str, rope: Rope, base: float) -> Rope:
+    """Never scaled."""
+    return Rope(rope.dims, file.number(f"{name}.rope.freq_base_swa", base))

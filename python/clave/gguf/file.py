@@ -1,0 +1,183 @@
+"""A GGUF file: keys by type and tensors by name. Tensors stay in the mapped file."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import stat
+import struct
+import weakref
+from typing import Any
+
+import numpy as np
+
+from clave.errors import Code, Error
+from clave.gguf.header import FORMATS, GGMLQuantizationType, Kind, Value, read_header
+
+_INTEGERS = {k for k in FORMATS if k.name.removeprefix("U").startswith("INT")}
+_KINDS = {  # of values, and what messages call them
+    "text": ({Kind.STRING}, "a text"),
+    "integer": (_INTEGERS, "an integer"),
+    "number": (_INTEGERS | {Kind.FLOAT32, Kind.FLOAT64}, "a number"),
+    "flag": ({Kind.BOOL}, "true or false"),
+}
+_LARGEST = 1e30  # of numbers; what is smaller than its inverse is 0
+_NO_DEFAULT: Any = object()
+
+
+class File:
+    """Error, with the file's name, where it is not what a GGUF file is, or a key not what it is asked for as."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fsdecode(path)
+        self._descriptor = self._open()
+        self._state = self._state_now()
+        self._data = self._mapped()
+        self._keys, self.tensors = read_header(self._data, self.error)
+        self._read: set[str] = set()
+        if self.integer("split.count", 1) > 1:
+            n, of = self.integer("split.no", 0) + 1, self.integer("split.count")
+            raise self.error(f"is part {n} of {of}, expected one file: llama-gguf-split --merge joins them")
+
+    def error(self, message: str, code: Code = Code.INVALID) -> Error:
+        return Error(f"{self.path}: {message}", code)
+
+    # ---- the file
+
+    def _open(self) -> int:
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe must not make us wait
+        except (OSError, ValueError) as e:
+            raise self.error(_reason(e), Code.IO) from None
+        weakref.finalize(self, os.close, descriptor)
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise self.error("is a folder, not a file" if stat.S_ISDIR(mode) else "is no regular file", Code.IO)
+        return descriptor
+
+    def _mapped(self) -> Any:
+        """Private pages, which torch takes without a warning; nobody writes them."""
+        size = self._state[0]
+        if not size:
+            return b""
+        flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
+        try:
+            return mmap.mmap(self._descriptor, size, flags, mmap.PROT_READ | mmap.PROT_WRITE)
+        except OSError as e:
+            raise self.error(f"cannot be mapped: {_reason(e)}", Code.NO_MEMORY) from None
+
+    def _state_now(self) -> tuple[int, int]:
+        found = os.fstat(self._descriptor)
+        return found.st_size, found.st_mtime_ns
+
+    def check_unchanged(self) -> None:
+        """Error if the file was written to, or cut short, since it was opened: what is mapped is no more what was read.
+        One of the same name that was put in its place is no change: the old one is still mapped."""
+        if self._state_now() != self._state:
+            raise self.error("was changed after it was read: read it again")
+
+    # ---- keys
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def unread(self, prefix: str) -> list[str]:
+        """The keys of that prefix that nobody asked for."""
+        return [k for k in self._keys if k.startswith(prefix) and k not in self._read]
+
+    def _value(self, key: str, default: Any) -> Value | None:
+        self._read.add(key)
+        found = self._keys.get(key)
+        if found is None and default is _NO_DEFAULT:
+            raise self.error(f"has no key {key!r}")
+        return found
+
+    def _one(self, key: str, v: Value, of: str) -> Any:
+        kinds, name = _KINDS[of]
+        if v.kind not in kinds:
+            raise self.error(f"key {key!r} is {v.kind.name.lower()}, expected {name}")
+        if v.kind == Kind.STRING:
+            return self._texts(key, v)[0]
+        return struct.unpack_from(f"<{FORMATS[v.kind]}", self._data, v.at)[0]
+
+    def _texts(self, key: str, v: Value) -> list[str]:
+        found, at = [], v.at
+        for i in range(v.count):
+            end = at + 8 + int.from_bytes(self._data[at : at + 8], "little")
+            try:
+                found.append(str(self._data[at + 8 : end], "utf-8"))
+            except UnicodeDecodeError:
+                where = "" if v.of is None else f", element {i}"
+                raise self.error(f"key {key!r}{where} is not UTF-8") from None
+            at = end
+        return found
+
+    def integer(self, key: str, default: Any = _NO_DEFAULT, least: int = 0, most: int = 2**31 - 1) -> Any:
+        """An integer in [least, most], or the default where the key is missing."""
+        v = self._value(key, default)
+        if v is None:
+            return default
+        value = self._one(key, v, "integer")
+        if not least <= value <= most:
+            raise self.error(f"key {key!r} is {value}, expected {least} to {most}")
+        return value
+
+    def number(self, key: str, default: Any = _NO_DEFAULT) -> Any:
+        """A positive number that f32 can hold, and its inverse."""
+        v = self._value(key, default)
+        if v is None:
+            return default
+        value = float(self._one(key, v, "number"))
+        if not 1 / _LARGEST <= value <= _LARGEST:
+            raise self.error(f"key {key!r} is {value}, expected a positive finite number")
+        return value
+
+    def text(self, key: str, default: Any = _NO_DEFAULT) -> Any:
+        v = self._value(key, default)
+        return default if v is None else self._one(key, v, "text")
+
+    def flag(self, key: str, default: Any = _NO_DEFAULT) -> Any:
+        v = self._value(key, default)
+        return default if v is None else self._one(key, v, "flag")
+
+    def items(self, key: str, of: str, default: Any = _NO_DEFAULT, count: int | None = None) -> Any:
+        """The elements of an array. of: "text", "integer", "number" (finite) or "flag"; count: how many there are."""
+        v = self._value(key, default)
+        if v is None:
+            return default
+        kinds, _ = _KINDS[of]
+        if v.of is None:
+            raise self.error(f"key {key!r} is {v.kind.name.lower()}, expected an array ({of})")
+        if v.count and v.of not in kinds:
+            raise self.error(f"key {key!r} is an array of {v.of.name.lower()}, expected of kind {of}")
+        if count not in (None, v.count):
+            raise self.error(f"key {key!r} has {v.count} elements, expected {count}")
+        if v.of == Kind.STRING:
+            return self._texts(key, v)
+        found = list(struct.unpack_from(f"<{v.count}{FORMATS[v.of]}", self._data, v.at))
+        if of == "number" and not all(map(math.isfinite, found)):
+            raise self.error(f"key {key!r} has elements that are not finite")
+        return found
+
+    def is_array(self, key: str) -> bool:
+        return key in self._keys and self._keys[key].of is not None
+
+    # ---- tensors
+
+    def type_of(self, name: str) -> GGMLQuantizationType:
+        return self.tensors[name].type
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        """As torch has it: the file's last dimension first."""
+        return self.tensors[name].shape
+
+    def bytes_of(self, name: str) -> np.ndarray:
+        """(bytes) uint8, mapped."""
+        t = self.tensors[name]
+        return np.frombuffer(self._data, np.uint8, t.size, t.at)
+
+
+def _reason(e: Exception) -> str:
+    said = getattr(e, "strerror", None) or str(e)
+    return said[:1].lower() + said[1:]

@@ -1,0 +1,235 @@
+"""The header of a GGUF file: where its keys' values and its tensors lie, each number of it checked against the file.
+
+Layout: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. PyPI's gguf has the names and sizes of types.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from clave.errors import Code, Error
+
+try:
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFValueType
+except ModuleNotFoundError as e:
+    raise Error("clave.from_gguf needs the Python package gguf: pip install 'clave[gguf]'", Code.UNSUPPORTED) from e
+
+Kind = GGUFValueType
+FORMATS = {  # of struct; texts have a length before them
+    Kind.UINT8: "B",
+    Kind.INT8: "b",
+    Kind.UINT16: "H",
+    Kind.INT16: "h",
+    Kind.UINT32: "I",
+    Kind.INT32: "i",
+    Kind.FLOAT32: "f",
+    Kind.BOOL: "?",
+    Kind.UINT64: "Q",
+    Kind.INT64: "q",
+    Kind.FLOAT64: "d",
+}
+_TEXT_SIZE = 8  # bytes of a text's length
+_LEAST_KEY, _LEAST_TENSOR = 13, 24  # bytes of one with an empty name
+_MOST_NAME, _MOST_DIMENSIONS = 65535, 4
+_ALIGNMENT = 32  # where the file has no key for it
+_REMOVED = {4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4"}  # by llama.cpp
+
+
+def shown(value: Any) -> str:
+    """A name or text of a file in a message: on one line, and not all of it where it is long."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:80]}...{text[-10:]}"
+
+
+@dataclass(frozen=True)
+class Value:
+    """Of a key. of: the kind of an array's elements, None if it is none; count: of elements, 1 if it is none; at, end:
+    where they are in the file."""
+
+    kind: Kind
+    of: Kind | None
+    count: int
+    at: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """shape: as torch has it, the file's last dimension first; at: its first byte in the file; size: in bytes."""
+
+    name: str
+    type: GGMLQuantizationType
+    shape: tuple[int, ...]
+    at: int
+    size: int
+
+
+class _Cursor:
+    """Reads on from `at`. fail: makes an error of a message."""
+
+    def __init__(self, data: Any, fail: Callable[[str], Error]) -> None:
+        self.data, self.fail, self.at = data, fail, 0
+
+    def skip(self, n: int, what: str) -> int:
+        """Where n bytes begin."""
+        at, size = self.at, len(self.data)
+        if n > size - at:
+            raise self.fail(f"has {size} bytes, expected {at + n} or more: it ends within {what}")
+        self.at += n
+        return at
+
+    def number(self, format: str, what: str) -> Any:
+        format = f"<{format}"
+        return struct.unpack_from(format, self.data, self.skip(struct.calcsize(format), what))[0]
+
+    def count(self, what: str, least: int) -> int:
+        """A number of things that take `least` bytes each or more, which the rest of the file must have."""
+        n: int = self.number("Q", f"the number of {what}")
+        if n > (len(self.data) - self.at) // least:
+            raise self.fail(f"has {len(self.data)} bytes, too few for the {n} {what} that it names")
+        return n
+
+    def kind(self, what: str) -> Kind:
+        n = self.number("I", what)
+        if n not in Kind.__members__.values():
+            raise self.fail(f"{what} is of type {n}, expected 0 to {max(Kind)}")
+        return Kind(n)
+
+    def name(self, what: str) -> str:
+        n: int = self.number("Q", what)
+        if n > _MOST_NAME:
+            raise self.fail(f"{what} has {n} bytes, expected at most {_MOST_NAME}")
+        at = self.skip(n, what)
+        try:
+            return str(self.data[at : self.at], "utf-8")
+        except UnicodeDecodeError:
+            raise self.fail(f"{what} is not UTF-8") from None
+
+    def texts(self, n: int, what: str) -> None:
+        """Skips them."""
+        length = struct.Struct("<Q").unpack_from
+        for _ in range(n):
+            self.skip(length(self.data, self.skip(_TEXT_SIZE, what))[0], what)
+
+
+def read_header(data: Any, fail: Callable[[str], Error]) -> tuple[dict[str, Value], dict[str, Tensor]]:
+    """Keys and tensors by name, in the file's order. data: the file's bytes; fail: makes an error of a message."""
+    c = _Cursor(data, fail)
+    n_tensors, n_keys = _read_start(c)
+    keys: dict[str, Value] = {}
+    for i in range(n_keys):
+        name = c.name(f"the name of key {i + 1} of {n_keys}")
+        if name in keys:
+            raise fail(f"has key {shown(name)} twice")
+        keys[name] = _read_value(c, f"key {shown(name)}")
+    infos = [_read_info(c, f"the name of tensor {i + 1} of {n_tensors}") for i in range(n_tensors)]
+    tensors = _placed(c, infos, _read_alignment(c, keys))
+    return keys, tensors
+
+
+def _read_start(c: _Cursor) -> tuple[int, int]:
+    """How many tensors and keys there are."""
+    magic = bytes(c.data[:4])
+    if magic != b"GGUF":
+        raise c.fail(f"is no GGUF file: begins with {magic!r}, expected {b'GGUF'!r}")
+    c.skip(4, "the header")
+    version = c.number("I", "the header")
+    if version and not version & 0xFFFF:
+        raise c.fail("is big-endian, expected little-endian")
+    if version not in (2, 3):
+        raise c.fail(f"is of version {version} of GGUF, expected 2 or 3")
+    return c.count("tensors", _LEAST_TENSOR), c.count("keys", _LEAST_KEY)
+
+
+def _read_value(c: _Cursor, what: str) -> Value:
+    kind, of, count = c.kind(what), None, 1
+    if kind == Kind.ARRAY:
+        of = c.kind(what)
+        if of == Kind.ARRAY:
+            raise c.fail(f"{what} is an array of arrays, which is not supported")
+        least = struct.calcsize(FORMATS[of]) if of in FORMATS else _TEXT_SIZE
+        count = c.count(f"elements of {what}", least)
+    at = c.at
+    element = kind if of is None else of
+    if element == Kind.STRING:
+        c.texts(count, what)
+    else:
+        c.skip(count * struct.calcsize(FORMATS[element]), what)
+    return Value(kind, of, count, at, c.at)
+
+
+@dataclass(frozen=True)
+class _Info:
+    """offset: from where the tensors begin."""
+
+    name: str
+    dims: tuple[int, ...]
+    type: GGMLQuantizationType
+    offset: int
+
+
+def _read_info(c: _Cursor, what: str) -> _Info:
+    name = c.name(what)
+    what = f"tensor {shown(name)}"
+    n: int = c.number("I", what)
+    if n > _MOST_DIMENSIONS:
+        raise c.fail(f"{what} has {n} dimensions, expected at most {_MOST_DIMENSIONS}")
+    dims = tuple(c.number("Q", what) for _ in range(n))
+    kind = c.number("I", what)
+    if kind not in GGMLQuantizationType.__members__.values():
+        known = f" ({_REMOVED[kind]}, which llama.cpp reads no more)" if kind in _REMOVED else ""
+        raise c.fail(f"{what} is of type {kind}{known}, which is not known")
+    return _Info(name, dims, GGMLQuantizationType(kind), c.number("Q", what))
+
+
+def _read_alignment(c: _Cursor, keys: dict[str, Value]) -> int:
+    v = keys.get("general.alignment")
+    if v is None:
+        return _ALIGNMENT
+    if v.kind != Kind.UINT32:
+        raise c.fail(f"key 'general.alignment' is {v.kind.name.lower()}, expected uint32")
+    found: int = struct.unpack_from("<I", c.data, v.at)[0]
+    if found < 8 or found & (found - 1):
+        raise c.fail(f"key 'general.alignment' is {found}, expected a power of two from 8 on")
+    return found
+
+
+def _placed(c: _Cursor, infos: list[_Info], alignment: int) -> dict[str, Tensor]:
+    """Tensors by name, each whole and by itself."""
+    start = -(-c.at // alignment) * alignment
+    tensors: dict[str, Tensor] = {}
+    for info in infos:
+        what = f"tensor {shown(info.name)}"
+        if info.name in tensors:
+            raise c.fail(f"has {what} twice")
+        if info.offset % alignment:
+            raise c.fail(f"{what} is at {info.offset}, expected a multiple of the alignment, {alignment}")
+        elements, size = GGML_QUANT_SIZES[info.type]
+        width = info.dims[0] if info.dims else 1
+        if width % elements:
+            raise c.fail(f"{what} has rows of {width}, {info.type.name} needs a multiple of {elements}")
+        tensor = Tensor(
+            info.name,
+            info.type,
+            info.dims[::-1],
+            start + info.offset,
+            math.prod(info.dims) // elements * size,
+        )
+        if tensor.at + tensor.size > len(c.data):
+            end = tensor.at + tensor.size
+            raise c.fail(f"has {len(c.data)} bytes, expected {end} or more: it ends before {what} does")
+        tensors[info.name] = tensor
+    _check_apart(c, list(tensors.values()))
+    return tensors
+
+
+def _check_apart(c: _Cursor, tensors: list[Tensor]) -> None:
+    by_place = sorted((t for t in tensors if t.size), key=lambda t: t.at)
+    for a, b in itertools.pairwise(by_place):
+        if b.at < a.at + a.size:
+            raise c.fail(f"tensors {shown(a.name)} and {shown(b.name)} overlap, from byte {b.at} on")

@@ -1,0 +1,199 @@
+"""The decoder that a GGUF file's tensors make up, as a torch module whose parameters have the file's names."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from clave.errors import Code
+from clave.gguf.architectures import Numbers, Rope
+from clave.gguf.file import File
+from clave.gguf.rope import frequencies, magnitude
+from clave.gguf.weights import Weights
+from clave.llm.layers import KVCache, ring
+from clave.ops import rope
+
+
+def _constant(x: torch.Tensor) -> nn.Parameter:
+    return nn.Parameter(x, requires_grad=False)
+
+
+class Linear(nn.Module):
+    """What it takes and gives is f32, whatever its weight is."""
+
+    def __init__(self, weights: Weights, name: str, rows: int, columns: int) -> None:
+        super().__init__()
+        self.weight = _constant(weights.matrix(f"{name}.weight", rows, columns))
+        has_bias = f"{name}.bias" in weights
+        self.bias = _constant(weights.vector(f"{name}.bias", rows)) if has_bias else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, self.weight.float(), self.bias)
+
+
+class Norm(nn.Module):
+    def __init__(self, weights: Weights, name: str, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = _constant(weights.vector(f"{name}.weight", size))
+        self.eps = eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+class Block(nn.Module):
+    """One layer; `cache` is for its owner to make."""
+
+    cache: KVCache
+
+    def __init__(self, weights: Weights, n: Numbers, index: int) -> None:
+        super().__init__()
+        a, at = n.architecture, f"blk.{index}"
+        self.n = n
+        self.is_local = n.windows[index] is not None
+        self.sizes = (n.n_heads * n.key_size, n.n_kv * n.key_size, n.n_kv * n.value_size)
+        self.attn_norm = Norm(weights, f"{at}.attn_norm", n.size, n.eps)
+        if a.merged:
+            self.attn_qkv = Linear(weights, f"{at}.attn_qkv", sum(self.sizes), n.size)
+        else:
+            for name, rows in zip(("attn_q", "attn_k", "attn_v"), self.sizes, strict=True):
+                setattr(self, name, Linear(weights, f"{at}.{name}", rows, n.size))
+        self.attn_output = Linear(weights, f"{at}.attn_output", n.size, n.n_heads * n.value_size)
+        if a.normed_heads:
+            self.attn_q_norm = Norm(weights, f"{at}.attn_q_norm", n.key_size, n.eps)
+            self.attn_k_norm = Norm(weights, f"{at}.attn_k_norm", n.key_size, n.eps)
+        if a.post_norms:
+            self.post_attention_norm = Norm(weights, f"{at}.post_attention_norm", n.size, n.eps)
+            self.post_ffw_norm = Norm(weights, f"{at}.post_ffw_norm", n.size, n.eps)
+        self.ffn_norm = Norm(weights, f"{at}.ffn_norm", n.size, n.eps)
+        if not a.merged:
+            self.ffn_gate = Linear(weights, f"{at}.ffn_gate", n.n_hidden, n.size)
+        self.ffn_up = Linear(weights, f"{at}.ffn_up", n.n_hidden * (2 if a.merged else 1), n.size)
+        self.ffn_down = Linear(weights, f"{at}.ffn_down", n.size, n.n_hidden)
+
+    def forward(self, x: torch.Tensor, angles: Any, position: torch.Tensor) -> torch.Tensor:
+        """x: (1, L, size)"""
+        y = self._attention(self.attn_norm(x), angles, position)
+        x = x + (self.post_attention_norm(y) if self.n.architecture.post_norms else y)
+        y = self._feed_forward(self.ffn_norm(x))
+        return x + (self.post_ffw_norm(y) if self.n.architecture.post_norms else y)
+
+    def _attention(self, x: torch.Tensor, angles: Any, position: torch.Tensor) -> torch.Tensor:
+        n = self.n
+        if n.architecture.merged:
+            q, k, v = self.attn_qkv(x).split(self.sizes, -1)
+        else:
+            q, k, v = self.attn_q(x), self.attn_k(x), self.attn_v(x)
+        q, k, v = q.unflatten(-1, (n.n_heads, -1)), k.unflatten(-1, (n.n_kv, -1)), v.unflatten(-1, (n.n_kv, -1))
+        if n.architecture.normed_heads:
+            q, k = self.attn_q_norm(q), self.attn_k_norm(k)
+        q, k = self._turn(q, *angles), self._turn(k, *angles)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        y = self.cache(q, k, v, position, n.scale, n.attention_cap)
+        return self.attn_output(y.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
+
+    def _turn(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        """The first dimensions of each head."""
+        dims, interleaved = self.n.rope.dims, self.n.architecture.interleaved
+        if dims == self.n.key_size:
+            return rope(x, cos, sin, interleaved)
+        return torch.cat((rope(x[..., :dims], cos, sin, interleaved), x[..., dims:]), -1)
+
+    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.n.architecture.merged:
+            gate, up = self.ffn_up(x).chunk(2, -1)
+        else:
+            gate, up = self.ffn_gate(x), self.ffn_up(x)
+        gate = F.gelu(gate, approximate="tanh") if self.n.architecture.gelu else F.silu(gate)
+        return self.ffn_down(gate * up)  # type: ignore[no-any-return]
+
+
+class Angles(nn.Module):
+    """cos and sin of positions: (L, dims / 2) each. Error where a file's numbers make none of them."""
+
+    def __init__(self, weights: Weights, rope: Rope, factors: Any, context: int) -> None:
+        super().__init__()
+        found = torch.from_numpy(frequencies(rope, factors))
+        if not bool(found.isfinite().all()):
+            raise weights.file.error("rope's base, factor or factors give frequencies that are not finite")
+        self.register_buffer("frequencies", found, persistent=False)
+        self.magnitude = magnitude(rope, context)
+
+    def forward(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        angles = positions.float()[:, None] * self.frequencies
+        if self.magnitude == 1:
+            return angles.cos(), angles.sin()
+        return angles.cos() * self.magnitude, angles.sin() * self.magnitude
+
+
+class Decoder(nn.Module):
+    """forward(tokens, position): the logits of the last token, (1, n_vocab).
+
+    tokens: (1, L) int64 that stand at position, position + 1, ...; position: () int64, below max_context. Caches are
+    made when all tensors are there, by `make_caches`.
+    """
+
+    def __init__(self, weights: Weights, n: Numbers, max_context: int) -> None:
+        super().__init__()
+        self.n, self.max_context = n, max_context
+        self.token_embd = nn.Module()
+        self.token_embd.weight = _constant(weights.matrix("token_embd.weight", None, n.size))
+        self.n_vocab = self.token_embd.weight.shape[0]
+        self.blk = nn.ModuleList(Block(weights, n, i) for i in range(n.n_layers))
+        self.output_norm = Norm(weights, "output_norm", n.size, n.eps)
+        self.output = Linear(weights, "output", self.n_vocab, n.size) if "output.weight" in weights else None
+        self.angles = Angles(weights, n.rope, _factors(weights, n.rope, max_context), n.context)
+        self.local_angles = self.angles if n.local == n.rope else Angles(weights, n.local, None, n.context)
+
+    def make_caches(self, file: File, dtype: torch.dtype, prompt_piece: int) -> None:
+        """Error where they have no room in this machine's memory."""
+        n = self.n
+        rings = [ring(window, self.max_context, prompt_piece) for window in n.windows]
+        size = n.n_kv * (n.key_size + n.value_size) * dtype.itemsize
+        needed, there = size * sum(rows for rows, _ in rings), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if needed > there:
+            raise file.error(
+                f"the caches of {self.max_context} tokens take {needed >> 20} MiB, and this machine has {there >> 20}: "
+                "a lower max_context (--max-context) takes less",
+                Code.NO_MEMORY,
+            )
+        for block, (rows, window) in zip(self.blk, rings, strict=True):
+            block.cache = KVCache(n.n_kv, rows, n.key_size, n.value_size, dtype=dtype, window=window)
+
+    def forward(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        positions = position + torch.arange(tokens.shape[1])
+        angles, local = self.angles(positions), self.local_angles(positions)
+        x = F.embedding(tokens, self.token_embd.weight).float()
+        if self.n.architecture.scaled_embeddings:
+            x = x * self.n.size**0.5
+        for block in self.blk:
+            x = block(x, local if block.is_local else angles, position)
+        logits = self._logits(self.output_norm(x[:, -1]))
+        cap = self.n.logits_cap
+        return logits if cap is None else torch.tanh(logits / cap) * cap
+
+    def _logits(self, x: torch.Tensor) -> torch.Tensor:
+        if self.output is not None:
+            return self.output(x)  # type: ignore[no-any-return]
+        return F.linear(x, self.token_embd.weight.float())
+
+
+def _factors(weights: Weights, rope: Rope, max_context: int) -> Any:
+    """What the file divides frequencies by: LongRoPE's are others where texts are longer than the original context."""
+    if rope.kind == "longrope":
+        longer = max_context > rope.original
+        found = [weights.vector(f"rope_factors_{w}.weight", rope.dims // 2) for w in ("short", "long")]
+        return _positive(weights, found[longer])
+    if "rope_freqs.weight" in weights:
+        return _positive(weights, weights.vector("rope_freqs.weight", rope.dims // 2))
+    return None
+
+
+def _positive(weights: Weights, factors: torch.Tensor) -> Any:
+    if not bool((factors.isfinite() & (factors > 0)).all()):
+        raise weights.file.error("rope factors that are not positive numbers")
+    return factors.numpy().astype("float64")

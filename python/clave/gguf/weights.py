@@ -1,0 +1,105 @@
+"""A file's tensors for a module: floats as they are mapped, blocks behind stand-ins that take no memory.
+
+A stand-in has a block's matrix in f32, as torch.export sees it, over pages that nobody writes but for its number. Once
+the graph is lowered `Weights.stored` gives the bytes in its place.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import torch
+from gguf import quants
+
+from clave.encodings import Blocks, Stored
+from clave.errors import Code
+from clave.gguf.file import File
+from clave.gguf.header import shown
+
+_BLOCKS = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4".split()
+_FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_UNREAD = "attn_rot_embd"  # tables that old files of llama have, and which follow from the keys
+
+
+class Weights:
+    """Takes tensors by name and shape, each known to the file's error messages."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self._stored: dict[int, Stored] = {}  # by the address of the stand-in
+        self._taken: set[str] = set()
+        self._keep: list[mmap.mmap] = []
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.file.tensors
+
+    def matrix(self, name: str, rows: int | None, columns: int) -> torch.Tensor:
+        """(rows, columns): F32, F16 or BF16 as it lies in the file, or a stand-in of blocks. rows None: any number."""
+        shape = self._take(name, rows, columns)
+        kind = self.file.type_of(name).name
+        if kind in _FLOATS:
+            return self._mapped(name, shape)
+        return self._stand_in(name, shape, kind)
+
+    def vector(self, name: str, size: int) -> torch.Tensor:
+        """(size) f32."""
+        shape = self._take(name, size)
+        if self.file.type_of(name).name in _FLOATS:
+            return self._mapped(name, shape).float()
+        with np.errstate(all="ignore"):
+            found = quants.dequantize(self.file.bytes_of(name), self.file.type_of(name))
+        return torch.from_numpy(np.ascontiguousarray(found))
+
+    def stored(self, _name: str, weight: torch.Tensor) -> Stored | None:
+        """What a constant of a program that is being built becomes; as clave.export(quantize=) has it."""
+        return self._stored.pop(weight.data_ptr(), None)
+
+    def check_all_stored(self) -> None:
+        """Error if a stand-in became a constant that no product and no embedding reads, as it would be zeros."""
+        if self._stored:
+            raise self.file.error(f"{len(self._stored)} weights in blocks are read by something else than products")
+
+    def check_all_taken(self) -> None:
+        """Error for tensors that the architecture has no place for: what they do would be missing."""
+        rest = [n for n in self.file.tensors if n not in self._taken and _UNREAD not in n]
+        if rest:
+            more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
+            names = ", ".join(map(shown, rest[:3]))
+            raise self.file.error(f"has tensors that are not supported: {names}{more}", Code.UNSUPPORTED)
+
+    # ---- one tensor
+
+    def _take(self, name: str, *shape: int | None) -> tuple[int, ...]:
+        if name not in self.file.tensors:
+            raise self.file.error(f"has no tensor {name!r}")
+        found, kind = self.file.shape_of(name), self.file.type_of(name).name
+        if kind not in _FLOATS and kind not in _BLOCKS:
+            known = ", ".join((*_FLOATS, *_BLOCKS))
+            raise self.file.error(f"tensor {name!r} is {kind}, expected one of {known}", Code.UNSUPPORTED)
+        if len(found) != len(shape) or any(n not in (None, f) for n, f in zip(shape, found, strict=True)):
+            want = ", ".join("any" if n is None else str(n) for n in shape)
+            raise self.file.error(f"tensor {name!r} is ({', '.join(map(str, found))}), expected ({want})")
+        if 0 in found:
+            raise self.file.error(f"tensor {name!r} is empty")
+        self._taken.add(name)
+        return found
+
+    def _mapped(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """As it lies in the file."""
+        dtype = _FLOATS[self.file.type_of(name).name]
+        return torch.from_numpy(self.file.bytes_of(name)).view(dtype).reshape(shape)
+
+    def _stand_in(self, name: str, shape: tuple[int, ...], kind: str) -> torch.Tensor:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        try:
+            pages = mmap.mmap(-1, shape[0] * shape[1] * 4, flags)
+        except OSError:
+            raise self.file.error(f"no room for tensor {name!r}", Code.NO_MEMORY) from None
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            pages.madvise(mmap.MADV_NOHUGEPAGE)  # a page that is written stays one
+        self._keep.append(pages)
+        made = torch.frombuffer(pages, dtype=torch.float32).reshape(shape)
+        made.view(-1)[0] = len(self._keep)  # no two are equal
+        self._stored[made.data_ptr()] = Stored(Blocks(kind).table(), self.file.bytes_of(name).reshape(shape[0], -1))
+        return made

@@ -1,0 +1,156 @@
+"""Weights that constants compute, as those of quantised models do, kept as codes and scales.
+
+They are recognised by what they are, not by the ops that a library writes: the weight is computed as torch computes
+it, divided by each tensor or number among its operands that may be its scales, and taken where whole numbers of few
+bits come out that give the same bits again. GPTQ's, torchao's, pt2e's weights and those of code nobody knows are alike
+in this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from clave.encodings import Groups, Stored
+from clave.evaluation import Evaluator
+from clave.lowering.registry import op_name
+
+# Which argument of an op is a weight, by rows or by columns.
+_CONVOLUTIONS = ("convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d")
+_ROWS = {"aten.linear.default": 1, "aten.embedding.default": 0} | {f"aten.{c}.default": 1 for c in _CONVOLUTIONS}
+_ROWS |= {f"aten.conv_transpose{n}d.input": 1 for n in (2, 3)}
+_COLUMNS = {"aten.mm.default": 1, "aten.matmul.default": 1, "aten.addmm.default": 2}
+_SCALES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+_FLOATS = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
+_BITS = (2, 3, 4, 5, 6, 8)
+_PARAMETRIZED = re.compile(r"\bparametrizations\.(\w+)\.original\d*$")
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A weight (n, ...) as codes, by rows. turned: it has two dimensions, and the node's value is its transpose."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stored: Stored
+    turned: bool
+
+
+def pack(node: Node, evaluator: Evaluator) -> Packed | None:
+    """What a node of a graph computes of less than its own bytes, if it is the weight of a product, an embedding or a
+    convolution and codes give it bit for bit."""
+    turned = _is_weight(node)
+    if turned is None or not evaluator.is_known(node):
+        return None
+    tensors, numbers = evaluator.sources(node)
+    known = list(tensors.values())
+    val = node.meta["val"]
+    if sum(t.nbytes for t in known) >= val.numel() * val.element_size():
+        return None
+    weight = evaluator.value(node).T if turned else evaluator.value(node)
+    evaluator.forget()
+    found = recover(weight.flatten(1), known, numbers)
+    if found is None:
+        return None
+    largest = max(tensors, key=lambda name: tensors[name].nbytes)
+    return Packed(_PARAMETRIZED.sub(r"\1", largest), weight.dtype, tuple(weight.shape), found, turned)
+
+
+def _is_weight(node: Node) -> bool | None:
+    """Whether a product reads it as (k, n); None: it is no weight."""
+    val = node.meta.get("val")
+    if node.op != "call_function" or not isinstance(val, torch.Tensor) or val.dim() < 2 or val.dtype not in _SCALES:
+        return None
+    for table, turned in ((_ROWS, False), (_COLUMNS, True)):
+        if turned and val.dim() > 2:
+            return None
+        for user in node.users:
+            at = table.get(op_name(user.target))
+            if at is not None and at < len(user.args) and user.args[at] is node:
+                return turned
+    return None
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def recover(weight: torch.Tensor, tensors: list[torch.Tensor], numbers: list[float]) -> Stored | None:
+    """The codes of a weight (n, k) that is a function of these; None: no scale among them makes it whole numbers."""
+    for scales in _scales(weight, tensors, numbers):
+        found = _floats(weight, scales, tensors) or _integers(weight, scales)
+        if found is not None:
+            return found
+    return None
+
+
+def _scales(weight: torch.Tensor, tensors: list[torch.Tensor], numbers: list[float]) -> Iterator[torch.Tensor]:
+    """What may be the scales, each (n, groups of a row)."""
+    n, k = weight.shape
+    for t in [*tensors, *(torch.tensor(x, dtype=torch.float32) for x in (*numbers, 1.0))]:
+        if t.dtype not in _SCALES or not t.numel() or not n or not k:
+            continue
+        if t.numel() == 1:
+            yield t.reshape(1, 1).expand(n, 1)
+        elif t.numel() % n == 0 and _is_group(k, t.numel() // n):
+            yield t.reshape(n, -1)
+            if t.numel() > n:
+                yield t.reshape(-1, n).T
+
+
+def _is_group(k: int, groups: int) -> bool:
+    return groups == 1 or (k % groups == 0 and k // groups % 16 == 0)
+
+
+def _form(k: int, scales: torch.Tensor, **more: Any) -> Groups:
+    groups = scales.shape[1]
+    return Groups(group=0 if groups == 1 else k // groups, scale=_SCALES[scales.dtype], **more)
+
+
+def _floats(weight: torch.Tensor, scales: torch.Tensor, tensors: list[torch.Tensor]) -> Stored | None:
+    """Codes that are 8-bit floats, which stand among the operands."""
+    n, k = weight.shape
+    for t in tensors:
+        if t.dtype not in _FLOATS or t.numel() != weight.numel():
+            continue
+        for codes in (t.reshape(n, k), t.reshape(k, n).T):
+            if torch.equal(_times(codes.float(), scales).to(weight.dtype), weight):
+                form = _form(k, scales, code=_FLOATS[t.dtype])
+                return form.stored(codes.contiguous().view(torch.uint8), scales, None)
+    return None
+
+
+def _times(codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """codes (n, k), scales (n, groups), as base/decode.h multiplies them."""
+    n, groups = scales.shape
+    return (codes.reshape(n, groups, -1) * scales.float()[..., None]).reshape(n, -1)
+
+
+def _integers(weight: torch.Tensor, scales: torch.Tensor) -> Stored | None:
+    n, k = weight.shape
+    groups = scales.shape[1]
+    parts = weight.float().reshape(n, groups, -1)
+    numbers = torch.where(parts == 0, parts, torch.round(parts / scales.float()[..., None]))
+    if not torch.equal(_times(numbers, scales).to(weight.dtype), weight):
+        return None
+    low, high = numbers.amin(2).clamp(max=0), numbers.amax(2).clamp(min=0)
+    form = _least_bits(k, scales, low, high)
+    if form is None:
+        return None
+    zeros = -low if form.zeros else torch.full_like(low, 2 ** (form.bits - 1))
+    codes = (numbers + zeros[..., None]).reshape(n, k).to(torch.uint8)
+    return form.stored(codes, scales, zeros.to(scales.dtype) if form.zeros else None)
+
+
+def _least_bits(k: int, scales: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> Groups | None:
+    """The smallest form that holds numbers from low to high, both (n, groups); a zero costs what a scale does."""
+    around = next((b for b in _BITS if low.min() >= -(2 ** (b - 1)) and high.max() < 2 ** (b - 1)), None)
+    above = next((b for b in _BITS if (high - low).max() < 2**b), None)
+    forms = [_form(k, scales, bits=b, zeros=z) for b, z in ((around, False), (above, True)) if b is not None]
+    zero = scales.element_size() * 8
+    return min(forms, key=lambda f: (f.bits * (f.group or k) + f.zeros * zero, f.bits), default=None)

@@ -1,0 +1,173 @@
+"""Quantises the weights of a program that is being built: those of products, embeddings and convolutions, by rows.
+
+A weight that another op reads, too, is decoded for it, as it is for convolutions. What is asked for is a text for all
+weights (convolutions leave llama.cpp's blocks alone), or a function of a weight's name and its tensor: a text, bytes
+that were quantised before (encodings.Stored), or None to leave it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from clave import schema
+from clave.builder import Body, MethodBuilder, Node, ProgramBuilder, Slot
+from clave.encodings import Blocks, Groups, Stored, parse
+from clave.errors import Error
+
+Wish = str | Callable[[str, torch.Tensor], str | Stored | None] | None
+_CONVOLUTIONS = ("Conv", "ConvTranspose")
+_FLOATS = (schema.DType.F32, schema.DType.F16, schema.DType.BF16)
+
+
+def quantize(builder: ProgramBuilder, wish: Wish) -> list[str]:
+    """Encodes constants in place; the names of those. Error: the wish is none, or a weight has no such form."""
+    if not callable(wish):
+        parse(wish)
+    users = _Users(builder)
+    done = []
+    for i, (slot, data) in enumerate(builder.constants):
+        if slot.encoding or slot.rank < 2 or slot.dtype not in _FLOATS:
+            continue
+        turned = users.products_with_columns(slot)
+        if not (users.convolves(slot) or turned or users.reads_rows(slot)):
+            continue
+        text = wish(slot.name, data) if callable(wish) else wish
+        if text is None or (text is wish and slot.rank > 2 and isinstance(parse(text), Blocks)):
+            continue
+        made = _encoded(slot, data.T if turned else data, parse(text))
+        builder.constants[i] = made
+        users.replace(slot, made[0], bool(turned))
+        done.append(slot.name)
+    return done
+
+
+def join(builder: ProgramBuilder) -> None:
+    """Has products and embeddings read encoded constants, where a Dequantize stands between."""
+    users = _Users(builder)
+    for node in [n for chain in users.chains for n in chain.nodes if n.op == "Dequantize"]:
+        plain = node.fields["out"]
+        if id(plain) not in users.kept:
+            node.dead = True
+            users.replace(plain, node.fields["x"], turned=False)
+
+
+def _encoded(slot: Slot, data: torch.Tensor, form: Groups | Blocks | Stored) -> tuple[Slot, torch.Tensor]:
+    made = Slot(slot.dtype, tuple(data.shape), "constant", slot.name)
+    made.encoding = form.table()
+    try:
+        rows = form.encode(data.detach().cpu().float().flatten(1).numpy())
+    except Error as e:
+        raise Error(f"weight {slot.name!r} cannot be quantised: it {e}") from None
+    return made, torch.from_numpy(rows)
+
+
+class _Users:
+    """Who reads each slot, in all chains."""
+
+    def __init__(self, builder: ProgramBuilder) -> None:
+        self.chains = [*builder.methods, *(b for m in builder.methods for b in _bodies(m.nodes))]
+        self.nodes: dict[int, list[Node]] = {}
+        self.kept = {id(s) for _, s in builder.state if s} | {
+            id(s) for c in self.chains for s in _ends(c) if isinstance(s, Slot)
+        }
+        for chain in self.chains:
+            for node in chain.nodes:
+                for slot in _read(node):
+                    self.nodes.setdefault(id(slot), []).append(node)
+
+    def of(self, slot: Slot) -> list[Node]:
+        return self.nodes.get(id(slot), [])
+
+    def convolves(self, slot: Slot) -> bool:
+        readers = [n for n in self.of(slot) if n.op in _CONVOLUTIONS and n.fields["weight"] is slot]
+        return id(slot) not in self.kept and bool(readers)
+
+    def reads_rows(self, slot: Slot) -> bool:
+        """Whether a product reads it as (N, K), or an embedding."""
+        return id(slot) not in self.kept and any(self.products(n) or _picks(n, slot) for n in self.of(slot))
+
+    def products_with_columns(self, slot: Slot) -> list[Node]:
+        """The products that read it as (K, N), where nothing else does."""
+        users = self.of(slot)
+        return users if id(slot) not in self.kept and all(_multiplies(n, slot) for n in users) else []
+
+    def products(self, node: Node) -> list[Node]:
+        """Those that read a transposed weight, where nothing else reads that."""
+        if node.op != "Permute" or list(node.fields["dims"]) != [1, 0]:
+            return []
+        out = node.fields["out"]
+        users = self.of(out)
+        return users if id(out) not in self.kept and all(_multiplies(n, out) for n in users) else []
+
+    def replace(self, old: Slot, new: Slot, turned: bool) -> None:
+        plain: Slot | None = None
+        for node in self.of(old):
+            products = [node] if turned else self.products(node)
+            for product in products:
+                product.fields.update(b=new, b_transposed=True)
+            if products or turned:
+                node.dead = not turned
+            elif _picks(node, old):
+                node.fields["x"] = new
+            else:
+                plain = plain or Slot(old.dtype, old.shape)
+                _put(node, old, plain)
+        for chain in self.chains:
+            chain.nodes[:] = [n for n in chain.nodes if not n.dead]
+        if plain is not None:
+            self._decode(new, plain)
+
+    def _decode(self, encoded: Slot, plain: Slot) -> None:
+        """Before the first that reads it, in each method."""
+        for chain in self.chains:
+            first = next((i for i, n in enumerate(chain.nodes) if any(s is plain for s in _read(n))), None)
+            if first is not None:
+                own = Slot(plain.dtype, plain.shape)
+                for node in chain.nodes[first:]:
+                    _put(node, plain, own)
+                chain.nodes.insert(first, Node("Dequantize", {"x": encoded, "out": own}, encoded.name))
+
+
+def _ends(chain: MethodBuilder | Body) -> list[Any]:
+    if isinstance(chain, Body):
+        return [*chain.args, *chain.results]
+    return [*(s for _, s in chain.outputs), *(s for pair in chain.updates for s in pair)]
+
+
+def _bodies(nodes: list[Node]) -> list[Body]:
+    own = [x for n in nodes for x in _flat(n.fields.values()) if isinstance(x, Body)]
+    return [*own, *(b for body in own for b in _bodies(body.nodes))]
+
+
+def _flat(values: Any) -> list[Any]:
+    found = []
+    for v in values:
+        found += _flat(v) if isinstance(v, list | tuple) else _flat(v.fields.values()) if isinstance(v, Node) else [v]
+    return found
+
+
+def _read(node: Node) -> list[Slot]:
+    return [x for x in _flat(v for k, v in node.fields.items() if k != "out") if isinstance(x, Slot)]
+
+
+def _multiplies(node: Node, slot: Slot) -> bool:
+    f = node.fields
+    return node.op == "Matmul" and f["b"] is slot and f["a"] is not slot and f.get("bias") is not slot
+
+
+def _picks(node: Node, slot: Slot) -> bool:
+    return node.op == "IndexSelect" and node.fields["x"] is slot and node.fields["axis"] == 0
+
+
+def _put(node: Node, old: Slot, new: Slot) -> None:
+    def put(v: Any) -> Any:
+        if isinstance(v, list | tuple):
+            return type(v)(put(x) for x in v)
+        if isinstance(v, Node):
+            _put(v, old, new)
+        return new if v is old else v
+
+    node.fields.update({k: put(v) for k, v in node.fields.items()})

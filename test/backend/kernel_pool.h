@@ -1,0 +1,50 @@
+#ifndef TEST_BACKEND_KERNEL_POOL_H
+#define TEST_BACKEND_KERNEL_POOL_H
+/* A context for kernels of the CPU backend: pieces run last first, scratch memory ends after
+ * `grants` requests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/kernel.h"
+
+enum { MAX_GRANTS = 64 };
+typedef struct test_pool {
+  void *memory[MAX_GRANTS];
+  int n, grants;
+  size_t taken; /* bytes of all requests, each rounded up */
+} test_pool;
+
+static void run_backwards(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
+  (void)pool;
+  if (n <= 0) return;
+  for (int64_t begin = (n - 1) / grain * grain; begin >= 0; begin -= grain)
+    body(ctx, begin, begin + grain < n ? begin + grain : n);
+}
+
+static void *grant(void *pool, size_t bytes) {
+  test_pool *p = pool;
+  if (p->n >= p->grants) return NULL;
+  void *memory = aligned_alloc(64, kernel_scratch_size(bytes > 0 ? bytes : 1));
+  assert_non_null(memory);
+  p->taken += kernel_scratch_size(bytes);
+  memset(memory, 0xff, bytes); /* NaN, so that what a kernel did not write shows */
+  return p->memory[p->n++] = memory;
+}
+
+static void free_pool(test_pool *p) {
+  for (int i = 0; i < p->n; i++) free(p->memory[i]);
+  p->n = 0;
+}
+
+static kernel_context make_context(test_pool *p, kernel_fault *fault) {
+  return (kernel_context){
+      .parallel_for = run_backwards, .pool = p, .n_threads = 3, .fault = fault, .scratch = grant};
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* Convolutions of integers against a plain sum, with what every processor has and with all that
+ * this one has: kernels of one to five dimensions' taps, tails of words and of tiles, groups, all
+ * products at their largest. */
+#include "backend/cpu/kernels/conv_integer.h"
+#include "backend/cpu/kernels/features.h"
+#include "backend/kernel_pool.h"
+
+enum { MOST = 1 << 16 };
+
+static uint32_t seed;
+static int random_byte(void) {
+  return seed = seed * 1664525U + 1013904223U, (int)(seed >> 20 & 255);
+}
+
+static uint8_t x[MOST];
+static int8_t weight[MOST];
+static int32_t bias[256], out[MOST], want[MOST];
+
+static kconv_dim dim(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
+                     int64_t dilation) {
+  int64_t covered = dilation * (kernel - 1) + 1;
+  return (kconv_dim){.in = in,
+                     .out = (in + 2 * padding - covered) / stride + 1,
+                     .kernel = kernel,
+                     .stride = stride,
+                     .padding = padding,
+                     .dilation = dilation,
+                     .phases = 1,
+                     .tap_step = 1};
+}
+
+static int64_t element(const conv_integer_args *a, int64_t plane, const int64_t at[CONV_DIMS]) {
+  const kconv_dim *d = a->conv.dims;
+  for (int i = 0; i < CONV_DIMS; i++)
+    if (at[i] < 0 || at[i] >= d[i].in) return a->padding_value;
+  int64_t k = ((plane * d[0].in + at[0]) * d[1].in + at[1]) * d[2].in + at[2];
+  return a->conv.type == DTYPE_I8 ? (int8_t)x[k] : x[k];
+}
+
+static int64_t sum_at(const conv_integer_args *a, int64_t image, int64_t output, int64_t cell) {
+  const conv_args *c = &a->conv;
+  const kconv_dim *d = c->dims;
+  int64_t sum = 0, w = output * c->channels * d[0].kernel * d[1].kernel * d[2].kernel;
+  int64_t first = (image * c->groups + output / c->outputs) * c->channels;
+  for (int64_t i = 0; i < c->channels; i++)
+    for (int64_t z = 0; z < d[0].kernel; z++)
+      for (int64_t y = 0; y < d[1].kernel; y++)
+        for (int64_t k = 0; k < d[2].kernel; k++, w++) {
+          int64_t at[CONV_DIMS] = {cell / d[2].out / d[1].out, cell / d[2].out % d[1].out,
+                                   cell % d[2].out};
+          const int64_t tap[CONV_DIMS] = {z, y, k};
+          for (int n = 0; n < CONV_DIMS; n++)
+            at[n] = at[n] * d[n].stride - d[n].padding + tap[n] * d[n].dilation;
+          sum += element(a, first + i, at) * weight[w];
+        }
+  return sum;
+}
+
+static int64_t find_want(const conv_integer_args *a) {
+  const conv_args *c = &a->conv;
+  const kconv_dim *d = c->dims;
+  int64_t cells = d[0].out * d[1].out * d[2].out, n = 0;
+  for (int64_t image = 0; image < c->images; image++)
+    for (int64_t o = 0; o < c->groups * c->outputs; o++)
+      for (int64_t cell = 0; cell < cells; cell++)
+        want[n++] = (int32_t)(sum_at(a, image, o, cell) + (c->bias ? bias[o] : 0));
+  return n;
+}
+
+static void check(const conv_integer_args *a) {
+  int64_t n = find_want(a);
+  for (int64_t i = 0; i < n; i++) out[i] = -1;
+  kernel_fault fault = {0};
+  test_pool pool = {.grants = MAX_GRANTS};
+  const kernel_context ctx = make_context(&pool, &fault);
+  size_t promised = kernel_conv_integer.scratch(&ctx, a);
+  assert_true(kernel_conv_integer.run(&ctx, a));
+  assert_int_equal(pool.taken, promised);
+  free_pool(&pool);
+  for (int64_t i = 0; i < n; i++) assert_int_equal(out[i], want[i]);
+}
+
+static void fill(bool extremes) {
+  for (int i = 0; i < MOST; i++) {
+    x[i] = extremes ? 255 : (uint8_t)random_byte();
+    weight[i] = extremes ? -128 : (int8_t)random_byte();
+  }
+  for (int i = 0; i < 256; i++) bias[i] = random_byte() * 5000 - 600000;
+}
+
+static void check_all(void) {
+  const kconv_dim one = dim(1, 1, 1, 0, 1);
+  const conv_args forms[] = {
+      {.images = 2,
+       .groups = 1,
+       .channels = 3,
+       .outputs = 5,
+       .dims = {one, dim(9, 3, 1, 1, 1), dim(11, 3, 1, 1, 1)}},
+      {.images = 3,
+       .groups = 2,
+       .channels = 2,
+       .outputs = 7,
+       .dims = {one, dim(12, 3, 2, 1, 2), dim(13, 2, 3, 0, 5)}},
+      {.images = 2,
+       .groups = 6,
+       .channels = 1,
+       .outputs = 1,
+       .dims = {one, dim(7, 5, 1, 2, 1), dim(70, 5, 1, 2, 1)}},
+      {.images = 1,
+       .groups = 1,
+       .channels = 129,
+       .outputs = 66,
+       .dims = {one, one, dim(9, 1, 1, 0, 1)}},
+      {.images = 1,
+       .groups = 1,
+       .channels = 2,
+       .outputs = 3,
+       .dims = {dim(4, 3, 1, 2, 1), dim(5, 2, 2, 0, 1), dim(6, 3, 1, 1, 1)}},
+      {.images = 70, .groups = 1, .channels = 8, .outputs = 4, .dims = {one, one, one}},
+      {.images = 1,
+       .groups = 1,
+       .channels = 700,
+       .outputs = 2,
+       .dims = {one, dim(3, 3, 1, 1, 1), dim(3, 3, 1, 1, 1)}},
+  };
+  for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+    for (int variant = 0; variant < 8; variant++) {
+      conv_integer_args a = {.conv = forms[i], .padding_value = 77};
+      a.conv.x = x, a.conv.weight = weight, a.conv.out = out;
+      a.conv.bias = variant & 1 ? bias : NULL;
+      a.conv.type = variant & 2 ? DTYPE_I8 : DTYPE_U8;
+      fill(variant & 4);
+      check(&a);
+    }
+}
+
+static void test_sums(void **state) {
+  (void)state;
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    check_all();
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

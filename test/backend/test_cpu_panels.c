@@ -1,0 +1,250 @@
+/* Products with a packed b against the same with a plain one, bit for bit: all operands are small
+ * integers times powers of two, so that every sum is exact. For each number of rows that has a
+ * kernel, around panels' widths, with what every processor has and with all that this one has. */
+#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/rows.h"
+#include "backend/kernel_pool.h"
+#include "base/code_panels.h"
+
+enum { MOST_ROWS = 60, MOST_COLUMNS = 70, MOST_K = 512, BATCHES = 2 };
+
+static uint32_t seed;
+static uint32_t random_number(void) { return seed = seed * 1664525U + 1013904223U, seed >> 8; }
+
+/* ---- an encoded b */
+
+/* Any codes; scales and zeros are 1/2 or 2. */
+static void put_factors(const encoding *e, uint8_t *at, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float f = random_number() % 2 ? 0.5F : 2;
+    store_row(COMPUTE_F32, (dtype)e->scale, element_at(at, (dtype)e->scale, i), 1, 1, &f);
+  }
+}
+
+static void fill_groups(const encoding *e, uint8_t *row, int64_t k) {
+  int64_t parts = (k + 31) / 32, groups = e->group ? (k + e->group - 1) / e->group : 1;
+  int64_t codes = parts * 4 * e->bits;
+  for (int64_t i = 0; i < codes; i++) row[i] = (uint8_t)random_number();
+  put_factors(e, row + codes, groups * (e->has_zeros ? 2 : 1));
+}
+
+static void fill_blocks(const block_format *f, uint8_t *row, int64_t k, int d_at, int m_at) {
+  static const uint8_t half[2] = {0, 0x38}, two[2] = {0, 0x40};
+  for (int64_t b = 0; b < k / f->elements; b++, row += f->bytes) {
+    for (int i = 0; i < f->bytes; i++) row[i] = (uint8_t)random_number();
+    memcpy(row + d_at, random_number() % 2 ? half : two, 2);
+    if (m_at >= 0) memcpy(row + m_at, random_number() % 2 ? half : two, 2);
+  }
+}
+
+typedef struct encoded {
+  const char *name;
+  int64_t k;
+  int d_at, m_at; /* of blocks: where their factors are */
+} encoded;
+
+static uint8_t *make_encoded(const encoded *c, const encoding *e, int64_t n) {
+  size_t bytes = encoding_row_bytes(e, c->k);
+  uint8_t *rows = calloc((size_t)n + 1, bytes);
+  assert_non_null(rows);
+  for (int64_t i = 0; i < n; i++)
+    if (e->kind == ENCODING_GROUPS)
+      fill_groups(e, rows + (size_t)i * bytes, c->k);
+    else
+      fill_blocks(block_format_at(e->format), rows + (size_t)i * bytes, c->k, c->d_at, c->m_at);
+  return rows;
+}
+
+/* ---- packing, multiplying */
+
+static void *pack(const matmul_args *p, test_pool *pool) {
+  kernel_fault fault = {0};
+  *pool = (test_pool){.grants = 1};
+  kernel_context ctx = make_context(pool, &fault);
+  assert_true(matmul_packs(p));
+  assert_true(kernel_matmul_pack.run(&ctx, p));
+  assert_int_equal(pool->taken, kernel_matmul_pack.scratch(&ctx, p));
+  return pool->memory[0];
+}
+
+static void run(const matmul_args *p) {
+  test_pool pool = {.grants = 1};
+  kernel_fault fault = {0};
+  kernel_context ctx = make_context(&pool, &fault);
+  assert_true(kernel_matmul.run(&ctx, p));
+  assert_true(pool.taken <= kernel_matmul.scratch(&ctx, p));
+  free_pool(&pool);
+}
+
+/* The same product of both, results and all. */
+static void check(const char *name, matmul_args p, void *panels) {
+  enum { SIZE = BATCHES * MOST_ROWS * MOST_COLUMNS + 16 };
+  static float want[SIZE], got[SIZE]; /* room for any type */
+  memset(want, 0x5a, sizeof want);
+  memset(got, 0x5a, sizeof got);
+  p.out = want;
+  run(&p);
+  p.panels = panels;
+  p.is_packed = true;
+  p.out = got;
+  run(&p);
+  if (memcmp(want, got, sizeof want) != 0)
+    fail_msg("%s: (%d, %d) by (%d, %d), %d batches", name, (int)p.m, (int)p.k, (int)p.k, (int)p.n,
+             (int)p.batches);
+}
+
+/* Rows of a, and a bias, of each type. */
+typedef struct operands {
+  float a[BATCHES * MOST_ROWS * MOST_K], bias[MOST_COLUMNS]; /* room for any type */
+} operands;
+static operands of_type[DTYPE_COUNT];
+
+static void fill_operands(dtype t) {
+  for (int64_t i = 0; i < BATCHES * MOST_ROWS * MOST_K; i++) {
+    int64_t v = (int64_t)(random_number() % 5) - 2;
+    store_row(COMPUTE_I64, t, element_at(of_type[t].a, t, i), 1, 1, &v);
+  }
+  for (int64_t i = 0; i < MOST_COLUMNS; i++)
+    store_row(COMPUTE_I64, t, element_at(of_type[t].bias, t, i), 1, 1, &i);
+}
+
+static matmul_args args_of(dtype t, int64_t m, int64_t n, int64_t k) {
+  return (matmul_args){.a = of_type[t].a,
+                       .type = t,
+                       .b_type = t,
+                       .m = m,
+                       .n = n,
+                       .k = k,
+                       .batches = 1,
+                       .a_m = k,
+                       .a_k = 1,
+                       .alpha = 1};
+}
+
+static const int64_t numbers_of_columns[] = {1, 8, 9, 15, 16, 17, 33, MOST_COLUMNS};
+
+/* All numbers of rows; a few also with a bias, a transposed a, batches. */
+static void check_rows(const char *name, matmul_args p, void *panels) {
+  for (p.m = 0; p.m <= MOST_ROWS; p.m++) {
+    check(name, p, panels);
+    if (p.m % 7 != 5) continue;
+    matmul_args q = p;
+    q.bias = of_type[q.type].bias;
+    q.bias_n = 1;
+    q.alpha = 0.5;
+    q.beta = 2;
+    q.a_m = 1;
+    q.a_k = q.m;
+    q.batches = BATCHES;
+    q.a_batch = (klayout){1, {BATCHES}, {q.m * q.k}};
+    q.b_batch = (klayout){1, {BATCHES}, {0}};
+    q.bias_batch = (klayout){1, {BATCHES}, {0}};
+    check(name, q, panels);
+  }
+}
+
+static void check_encoded(const encoded *c) {
+  encoding e;
+  assert_true(encoding_parse(c->name, &e));
+  for (size_t i = 0; i < sizeof numbers_of_columns / sizeof *numbers_of_columns; i++) {
+    matmul_args p = args_of(DTYPE_F32, 1, numbers_of_columns[i], c->k);
+    test_pool pool;
+    uint8_t *b = make_encoded(c, &e, p.n);
+    p.b = b;
+    p.encoding = e;
+    p.b_k = 1;
+    p.b_n = c->k;
+    check_rows(c->name, p, pack(&p, &pool));
+    free_pool(&pool);
+    free(b);
+  }
+}
+
+static void test_encoded(void **state) {
+  (void)state;
+  static const encoded all[] = {{"int4:32", 96, 0, 0},      {"int4:32:zeros", 67, 0, 0},
+                                {"int8", 131, 0, 0},        {"int8:64:zeros:f32", 1, 0, 0},
+                                {"int5:32:bf16", 33, 0, 0}, {"int2:96:zeros", 200, 0, 0},
+                                {"Q4_0", 64, 0, -1},        {"Q5_1", 32, 0, 2},
+                                {"Q8_0", 96, 0, -1},        {"IQ4_NL", 64, 0, -1},
+                                {"Q3_K", 256, 108, -1},     {"Q2_K", 256, 80, 82},
+                                {"Q4_K", 512, 0, 2}};
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) check_encoded(&all[i]);
+  }
+}
+
+/* ---- a plain b */
+
+static void check_layout(const char *name, dtype t, int64_t n, int64_t k, int64_t b_k,
+                         int64_t b_n) {
+  matmul_args p = args_of(t, 1, n, k);
+  int64_t size = (k - 1) * b_k + (n - 1) * b_n + 1;
+  void *b = malloc((size_t)size * dtype_size(t));
+  test_pool pool;
+  assert_non_null(b);
+  for (int64_t i = 0; i < size; i++) {
+    int64_t v = (int64_t)(random_number() % 17) - 8;
+    store_row(COMPUTE_I64, t, element_at(b, t, i), 1, 1, &v);
+  }
+  p.b = b;
+  p.b_k = b_k;
+  p.b_n = b_n;
+  check_rows(name, p, pack(&p, &pool));
+  free_pool(&pool);
+  free(b);
+}
+
+static void test_plain(void **state) {
+  (void)state;
+  static const int64_t depths[] = {1, 31, 64, 130, 300};
+  static const dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    for (int i = 0; i < 3 * 5 * 8; i++) {
+      dtype t = types[i % 3];
+      int64_t k = depths[i / 3 % 5], n = numbers_of_columns[i / 15];
+      check_layout("rows of b", t, n, k, n, 1);
+      check_layout("columns of b", t, n, k, 1, k);
+      if (n == 17) check_layout("b with gaps", t, n, k, 2 * n + 1, 2);
+    }
+  }
+}
+
+/* What has no panels says so. */
+static void test_not_packed(void **state) {
+  (void)state;
+  matmul_args p = args_of(DTYPE_F32, 1, 1, 64);
+  static const char *const names[] = {"e4m3", "int4:16"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    assert_true(encoding_parse(names[i], &p.encoding));
+    assert_false(matmul_packs(&p));
+  }
+  assert_true(encoding_parse("int8", &p.encoding));
+  assert_true(matmul_packs(&p));
+  p.k = 0;
+  assert_false(matmul_packs(&p));
+  p = args_of(DTYPE_F32, 1, 5, 7);
+  p.b_batch = (klayout){2, {3, 4}, {0, 0}};
+  assert_true(matmul_packs(&p));
+  p.b_batch.strides[1] = 35;
+  assert_false(matmul_packs(&p));
+  p.b_batch.dims[1] = 1;
+  assert_true(matmul_packs(&p));
+  p.type = DTYPE_F64;
+  assert_false(matmul_packs(&p));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_encoded),
+      cmocka_unit_test(test_plain),
+      cmocka_unit_test(test_not_packed),
+  };
+  fill_operands(DTYPE_F32);
+  fill_operands(DTYPE_F16);
+  fill_operands(DTYPE_BF16);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,49 @@
+/* CLAVE_DEVICE_CLASS: each word, several, none, and one that there is not. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/device_class.h"
+
+static clave_status read_words(const char *words, device_class *out) {
+  assert_int_equal(setenv("CLAVE_DEVICE_CLASS", words, 1), 0);
+  return device_class_read(out);
+}
+
+static void test_words(void **state) {
+  (void)state;
+  device_class c;
+  assert_null(read_words("", &c));
+  assert_false(c.cpu || c.gpu || c.wide || c.avx2 || c.portable);
+  assert_null(read_words("gpu,wide", &c));
+  assert_true(c.gpu && c.wide && !c.cpu);
+  assert_null(read_words("gpu,cpu,", &c));
+  assert_true(c.cpu && !c.gpu);
+  assert_null(read_words("avx2", &c));
+  assert_true(c.avx2 && !c.portable);
+  assert_null(read_words("portable", &c));
+  assert_true(c.portable && !c.avx2);
+  assert_int_equal(unsetenv("CLAVE_DEVICE_CLASS"), 0);
+  assert_null(device_class_read(&c));
+}
+
+static void test_unknown_words(void **state) {
+  (void)state;
+  static const char *const bad[] = {"gpus", "gp", "wide,tall", ",gpu", "GPU", "cpu gpu"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    device_class c;
+    clave_status st = read_words(bad[i], &c);
+    assert_non_null(st);
+    assert_non_null(strstr(status_message(st), "not cpu, gpu, wide, avx2 or portable"));
+    status_free(st);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_words),
+      cmocka_unit_test(test_unknown_words),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

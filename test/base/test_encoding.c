@@ -1,0 +1,161 @@
+/* Names of encodings there and back, sizes of rows, codes and factors against decoded elements,
+ * and the layout of panels of codes. What elements of named blocks are is compared with PyPI's gguf
+ * in test/python/test_encodings.py. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/code_panels.h"
+
+static const char *const names[] = {
+    "int2:16", "int3:48", "int4:32",      "int4:32:zeros", "int4:128:bf16", "int5:32:f32",
+    "int6:64", "int7:32", "int8",         "int8:zeros",    "int8:f16",      "int8:32:zeros:f32",
+    "e4m3",    "e4m3:32", "e5m2:64:bf16", "Q4_0",          "Q4_1",          "Q5_0",
+    "Q5_1",    "Q8_0",    "Q2_K",         "Q3_K",          "Q4_K",          "Q5_K",
+    "Q6_K",    "IQ4_NL",  "IQ4_XS",       "TQ1_0",         "TQ2_0",         "MXFP4"};
+enum { NAMES = sizeof names / sizeof *names, K = 512 };
+
+static encoding parsed(const char *name) {
+  encoding e;
+  if (!encoding_parse(name, &e)) fail_msg("%s is not taken", name);
+  return e;
+}
+
+static void test_names(void **state) {
+  (void)state;
+  for (int i = 0; i < NAMES; i++) {
+    char text[64];
+    encoding e = parsed(names[i]);
+    assert_string_equal(encoding_text(&e, text, sizeof text), names[i]);
+  }
+  static const char *const bad[] = {"",
+                                    "int",
+                                    "int1",
+                                    "int9",
+                                    "int44",
+                                    "int4:",
+                                    "int4:x",
+                                    "int4:-16",
+                                    "int4:zeros:32",
+                                    "int4:32:",
+                                    "int4:32:f",
+                                    "e4m3x",
+                                    "q4_0",
+                                    "Q4_0:32",
+                                    "plain",
+                                    "int4:99999999999999999999"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    encoding e;
+    if (encoding_parse(bad[i], &e)) fail_msg("'%s' is taken", bad[i]);
+  }
+}
+
+static void test_row_bytes(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int64_t elements;
+    size_t bytes;
+  } rows[] = {{"int8", 131, 160 + 4},  {"int4:32", 64, 32 + 4},
+              {"int4:32", 65, 48 + 8}, {"int4:32:zeros", 64, 32 + 8},
+              {"int3:16", 16, 12 + 4}, {"int8:128:f32", 129, 160 + 8},
+              {"e4m3", 1, 32 + 4},     {"Q4_0", 64, 36},
+              {"Q6_K", 512, 420},      {"MXFP4", 96, 51},
+              {"int8", 0, 0},          {"int8", INT64_MAX, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    encoding e = parsed(rows[i].name);
+    if (encoding_row_bytes(&e, rows[i].elements) != rows[i].bytes)
+      fail_msg("%s by %lld", rows[i].name, (long long)rows[i].elements);
+  }
+}
+
+/* Bytes that follow from a seed, the scales of which are finite: no byte has the exponent of
+ * infinity in its upper bits. */
+static void fill(uint8_t *row, size_t n) {
+  uint32_t seed = 7;
+  for (size_t i = 0; i < n; i++) {
+    seed = seed * 1664525 + 1013904223;
+    row[i] = (uint8_t)(seed >> 24 & 0xb7);
+  }
+}
+
+static void expect_split(const char *name) {
+  encoding e = parsed(name);
+  if (e.kind == ENCODING_GROUPS && (e.code != CODE_INT || e.group % DECODED_AT_ONCE)) return;
+  uint8_t row[2 * K + 512];
+  fill(row, sizeof row);
+  for (int part = 0; part < K / DECODED_AT_ONCE; part++) {
+    float x[DECODED_AT_ONCE], codes[DECODED_AT_ONCE];
+    encoding_decode(&e, row, K, part, x);
+    code_factors f = encoding_split(&e, row, K, part, codes);
+    for (int i = 0; i < DECODED_AT_ONCE; i++) {
+      double term = (double)f.d * f.s[i / 16] * codes[i], low = (double)f.m * f.l[i / 16];
+      double bound = (fabs(term) + fabs(low)) * 0x1p-22;
+      assert_true(codes[i] == floorf(codes[i]));
+      if (!(fabs(term + low - x[i]) <= bound)) fail_msg("%s, element %d", name, part * 32 + i);
+    }
+  }
+}
+
+static void test_split(void **state) {
+  (void)state;
+  for (int i = 0; i < NAMES; i++) expect_split(names[i]);
+}
+
+/* Each code, less the least, fits the bits that a panel has for it. */
+static void expect_codes_fit(const char *name) {
+  encoding e = parsed(name);
+  code_panels p;
+  if (!code_panels_of(&e, K, &p)) return;
+  uint8_t row[2 * K + 512];
+  fill(row, sizeof row);
+  for (int part = 0; part < p.parts; part++) {
+    float codes[DECODED_AT_ONCE];
+    code_factors f = encoding_split(&e, row, K, part, codes);
+    for (int i = 0; i < DECODED_AT_ONCE; i++) {
+      float code = codes[i] - (float)p.least;
+      if (!(code >= 0 && code < (float)(1 << p.bits))) fail_msg("%s, code %g", name, (double)code);
+    }
+    for (int h = 0; h < 2; h++) {
+      assert_true(f.s[h] >= INT8_MIN && f.s[h] <= INT8_MAX && f.l[h] >= 0 && f.l[h] <= INT8_MAX);
+      assert_true(p.has_subs || (f.s[h] == 1 && f.l[h] == 1));
+      assert_true(p.spans == 2 || (f.s[0] == f.s[1] && f.l[0] == f.l[1]));
+    }
+    assert_true(p.has_lows || (f.m == 0 && signbit(f.m)));
+    assert_true(p.wide || f16_to_f32(f32_to_f16(f.d)) == f.d);
+  }
+}
+
+static void test_panels(void **state) {
+  (void)state;
+  code_panels p;
+  for (int i = 0; i < NAMES; i++) expect_codes_fit(names[i]);
+  encoding e = parsed("int4:16"), e4m3 = parsed("e4m3"), plain = {0}, int8 = parsed("int8");
+  assert_false(code_panels_of(&e, K, &p));
+  assert_false(code_panels_of(&e4m3, K, &p));
+  assert_false(code_panels_of(&plain, K, &p));
+  assert_false(code_panels_of(&int8, (int64_t)INT32_MAX + 1, &p));
+  encoding q4_k = parsed("Q4_K");
+  assert_true(code_panels_of(&q4_k, 512, &p));
+  assert_int_equal(p.bits, 4);
+  assert_int_equal(p.d_at, 512 * 16 / 2);
+  assert_int_equal(p.m_at, p.d_at + 2 * 16 * 2);
+  assert_int_equal(p.s_at, p.m_at + 2 * 16 * 2);
+  assert_int_equal(p.l_at, p.s_at + 16 * 16);
+  assert_int_equal(p.bytes, p.l_at + 16 * 16);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_names),
+      cmocka_unit_test(test_row_bytes),
+      cmocka_unit_test(test_split),
+      cmocka_unit_test(test_panels),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+/* Memory of a device's: of any size, aligned, all of it there to be written; none for what cannot
+ * be. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+
+static void test_sizes(void **state) {
+  (void)state;
+  static const size_t sizes[] = {0,        1, 63, 64, 65, (8u << 20) - 1, 8u << 20, (9u << 20) + 5,
+                                 10u << 20};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    unsigned char *p = memory_alloc(sizes[i]);
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % MEMORY_ALIGNMENT, 0);
+    memset(p, 7, sizes[i]);
+    assert_true(sizes[i] == 0 || p[sizes[i] - 1] == 7);
+    free(p);
+  }
+}
+
+static void test_too_large(void **state) {
+  (void)state;
+  assert_null(memory_alloc(SIZE_MAX));
+  assert_null(memory_alloc(SIZE_MAX - (4u << 20)));
+  assert_null(memory_alloc(SIZE_MAX / 2));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_too_large),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

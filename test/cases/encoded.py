@@ -1,0 +1,158 @@
+"""Products with a quantised weight (for few rows and many), embeddings and other readers of it, for each encoding.
+
+The weights are bytes of ours; the answers are torch's on what PyPI's gguf decodes of blocks, and `decoded` of groups.
+Tolerance: as matmul.py's.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as fn
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+from ml_dtypes import bfloat16
+
+from clave import schema
+from clave.encodings import Blocks, Stored, parse
+from describe import BF16, F16, F32, I64, Case, T, name_of, products, ulps
+
+ROWS = 67
+# Where the F16 scales of a block are, and what the largest product of codes is.
+BLOCKS = {
+    "Q4_0": ((0,), 8), "Q4_1": ((0, 2), 15), "Q5_0": ((0,), 16), "Q5_1": ((0, 2), 31), "Q8_0": ((0,), 128), "Q2_K": ((80, 82), 45),
+    "Q3_K": ((108,), 128), "Q4_K": ((0, 2), 945), "Q5_K": ((0, 2), 1953), "Q6_K": ((208,), 4096), "IQ4_NL": ((0,), 127),
+    "IQ4_XS": ((0,), 4064), "TQ1_0": ((52,), 1), "TQ2_0": ((64,), 1), "MXFP4": ((), 12),
+}  # fmt: skip
+GROUPS = (
+    "int8", "int8:32", "int8:128:zeros", "int7:16", "int6:64:zeros", "int5:32", "int4:32", "int4:32:zeros", "int4:128", "int4:64:zeros:bf16", "int8:32:f32", "int4", "int3:16:zeros",
+    "int2:16", "int2:64:zeros", "e4m3", "e4m3:32", "e5m2:64",
+)  # fmt: skip
+
+
+def random_blocks(name, k, random):
+    """Any bytes but for the scales, which keep the elements below about 2."""
+    elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
+    blocks = random.integers(0, 256, (ROWS, k // elements, size), np.uint8)
+    places, largest = BLOCKS[name]
+    for at in places:
+        scales = random.uniform(0.5, 2, blocks.shape[:2]) * random.choice([-1, 1], blocks.shape[:2]) / largest
+        blocks[..., at : at + 2] = scales.astype(np.float16)[..., None].view(np.uint8)
+    if name == "MXFP4":
+        blocks[..., 0] = random.integers(123, 127, blocks.shape[:2])
+    return Stored(Blocks(name).table(), blocks.reshape(ROWS, -1))
+
+
+def block_values(name, rows):
+    return quants.dequantize(rows, GGMLQuantizationType[name])
+
+
+def group_values(groups, rows, k):
+    """(code - zero) * scale, from the bytes of base/encoding.h's layout."""
+    padded, size = -(-k // 32) * 32, groups.group or max(k, 1)
+    n_groups, n_codes = -(-k // size), padded * groups.bits // 8
+    bits = np.unpackbits(rows[:, :n_codes], axis=1, bitorder="little").reshape(len(rows), padded, groups.bits)
+    codes = (bits << np.arange(groups.bits)).sum(axis=2).astype(np.uint8)[:, :k]
+    if groups.code == "int":
+        values = codes.astype(np.float32)
+    else:
+        values = (
+            torch.from_numpy(codes)
+            .view({"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}[groups.code])
+            .float()
+            .numpy()
+        )
+    dtype = np.dtype({"f16": np.float16, "bf16": bfloat16, "f32": np.float32}[groups.scale])
+    tail = np.ascontiguousarray(rows[:, n_codes : n_codes + (1 + groups.zeros) * n_groups * dtype.itemsize])
+    factors = tail.view(dtype).astype(np.float32)
+    scales, zeros = factors[:, :n_groups], factors[:, n_groups:]
+    zero = (
+        np.repeat(zeros, size, axis=1)[:, :k] if groups.zeros else 2 ** (groups.bits - 1) if groups.code == "int" else 0
+    )
+    return (values - zero) * np.repeat(scales, size, axis=1)[:, :k]
+
+
+class Weight(torch.nn.Module):
+    """What reads one quantised weight: products with 1, 3 and 20 rows, an embedding, and an op that knows no encodings."""
+
+    def __init__(self, values, dtype=F32):
+        super().__init__()
+        self.w = torch.nn.Parameter(
+            torch.from_numpy(np.ascontiguousarray(values, np.float32)).to(dtype), requires_grad=False
+        )
+
+    def forward(self, x, ids, bias):
+        few = fn.linear(x[:1], self.w), fn.linear(x[:3], self.w, bias), fn.linear(x[:7].reshape(7, 1, -1), self.w)
+        return *few, fn.linear(x, self.w), fn.embedding(ids, self.w), self.w + x[0, 0]
+
+
+class Product(Weight):
+    """One product alone."""
+
+    def forward(self, x):
+        return fn.linear(x, self.w)
+
+
+class Batches(Weight):
+    """Products with batches that are no rows of one product, and rows that are not contiguous."""
+
+    def forward(self, x):
+        return fn.linear(x.transpose(1, 2)[..., ::2], self.w)
+
+
+def case(name, values, stored, k, dtype=F32):
+    ids = T((3, 2), I64, 0, ROWS - 1)
+    return Case(
+        name,
+        Weight(values, dtype),
+        [T((20, k), dtype), ids, T((ROWS,), dtype)],
+        quantize=lambda _name, _weight: stored,
+        rtol=ulps(dtype, 8),
+        atol=2 * products(dtype, k, 3),
+    )
+
+
+def of_groups(text, k, random, exact=False):
+    """Values and bytes. exact: scales are powers of two, so that a value fits 16 bits."""
+    groups = parse(text)
+    weight = random.uniform(-2, 2, (ROWS, k)).astype(np.float32)
+    if exact:
+        weight = np.clip(
+            np.round(weight * 2 ** (groups.bits - 2)), -(2 ** (groups.bits - 1)), 2 ** (groups.bits - 1) - 1
+        )
+        weight[:, ::16] = -(2 ** (groups.bits - 1))
+        weight /= 2 ** (groups.bits - 2)
+    stored = Stored(groups.table(), groups.encode(weight))
+    return group_values(groups, stored.rows, k), stored
+
+
+def cases():
+    random = np.random.default_rng(3)
+    for name in BLOCKS:
+        stored = random_blocks(name, 512, random)
+        yield case(name.lower(), block_values(name, stored.rows), stored, 512)
+    for text in GROUPS:
+        for k in (131, 256):
+            yield case(f"{text.replace(':', '_')}_k{k}", *of_groups(text, k, random), k)
+    for dtype in (F16, BF16):
+        for text in ("int8", "int4:32"):
+            yield case(
+                f"{text.replace(':', '_')}_{name_of(dtype)}", *of_groups(text, 192, random, exact=True), 192, dtype
+            )
+    for m in (0, 2, 5, 8, 9, 12, 13, 25, 32, 33):
+        values, stored = of_groups("int4:32", 352, random)
+        yield Case(
+            f"rows_{m}",
+            Product(values),
+            [T((m, 352))],
+            quantize=lambda _name, _weight, stored=stored: stored,
+            rtol=ulps(F32, 8),
+            atol=2 * products(F32, 352, 3),
+        )
+    values, stored = of_groups("int4:64:zeros", 200, random)
+    for m in (5, 40):
+        yield Case(
+            f"batches_{m}",
+            Batches(values),
+            [T((2, m, 3, 400))],
+            quantize=lambda _name, _weight: stored,
+            rtol=ulps(F32, 8),
+            atol=2 * products(F32, 200, 3),
+        )

@@ -1,0 +1,69 @@
+"""Sessions in a process of their own, where OpenCL devices are CPUs whatever the tests run as: a device's class is for
+the life of a process."""
+
+import multiprocessing
+import os
+import tempfile
+
+import clave
+
+
+def _answer(sessions, request, number, *args):
+    if request == "open":
+        path, device, env = args
+        for name, value in env.items():
+            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+        sessions[number] = clave.Session(path, clave.Device(device[0], fallback=device[1]))
+        return None
+    return list(sessions[number].run(*args))
+
+
+def _serve(pipe):
+    os.environ["CLAVE_DEVICE_CLASS"] = "cpu"
+    sessions = {}
+    while (request := pipe.recv()) is not None:
+        try:
+            pipe.send((_answer(sessions, *request), None))
+        except clave.Error as e:
+            pipe.send((None, str(e)))
+
+
+class Process:
+    """The process."""
+
+    def __init__(self):
+        self.folder, context = tempfile.TemporaryDirectory(), multiprocessing.get_context("spawn")
+        self.pipe, end = context.Pipe()
+        self.process = context.Process(target=_serve, args=(end,), daemon=True)
+        self.process.start()
+        self.opened, self.programs = 0, {}
+
+    def ask(self, *request):
+        self.pipe.send(request)
+        answer, error = self.pipe.recv()
+        if error:
+            raise clave.Error(error)
+        return answer
+
+    def open(self, program, device="opencl", fallback=False, **env):
+        """A session of a Program; variables of the environment: None is not set."""
+        if program not in self.programs:
+            self.programs[program] = f"{self.folder.name}/{len(self.programs)}.clv"
+            program.save(self.programs[program])
+        self.opened += 1
+        self.ask("open", self.opened, self.programs[program], (device, fallback), env)
+        return Session(self, self.opened)
+
+    def close(self):
+        self.pipe.send(None)
+        self.process.join()
+        self.folder.cleanup()
+
+
+class Session:
+    def __init__(self, process, number):
+        self.process, self.number = process, number
+
+    def run(self, *inputs):
+        """Arrays of numpy, and as many as there are outputs."""
+        return self.process.ask("run", self.number, *inputs)

@@ -1,0 +1,358 @@
+"""Products with quantised weights under CLAVE_PRECISION=fast: rows rounded to 8 bits, codes multiplied as integers. On
+OpenCL as a CPU they are held against the same in numpy, one variant of the kernels against the other bit by bit, and
+against the products of rows that are not rounded within what rounding can cost."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import _as_cpu
+import gguf
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from _export import instructions
+
+import clave
+from clave.encodings import Stored, parse
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "test/cases"))
+from encoded import group_values, random_blocks
+
+pytestmark = pytest.mark.by_turn(4)
+
+N, GROUP = 67, 32
+FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+INSTRUCTIONS = [name for name in ("avx512_vnni", "avx_vnni") if name in FLAGS]
+VARIANTS = ["0", *INSTRUCTIONS]
+FORMS = ["int8", "int8:128:zeros", "int6:64:zeros", "int5:32", "int4", "int4:32", "int4:32:zeros", "int4:128:bf16"]
+BLOCKS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+BLOCKS += ["IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4"]
+
+
+class Product(torch.nn.Module):
+    def __init__(self, k, dtype, bias):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.zeros(N, k, dtype=dtype), requires_grad=False)
+        self.bias = torch.nn.Parameter(bias, requires_grad=False) if bias is not None else None
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.w, self.bias)
+
+
+def stored(form, k, seed=0):
+    """The bytes of a weight, and its elements."""
+    random = np.random.default_rng(seed)
+    if form in BLOCKS:
+        s = random_blocks(form, k, random)
+        return s, gguf.dequantize(s.rows, gguf.GGMLQuantizationType[form])
+    groups = parse(form)
+    rows = groups.encode(random.uniform(-2, 2, (N, k)).astype(np.float32))
+    return Stored(groups.table(), rows), group_values(groups, rows, k)
+
+
+def exported(weight, k, dtype=torch.float32, bias=None):
+    """A product of x (m, k), of any number of rows."""
+    x, sizes = torch.zeros(3, k, dtype=dtype), ({0: torch.export.Dim("m", min=1, max=4096)},)
+    module = Product(k, dtype, bias)
+    return clave.export(module, (x,), dynamic_shapes=sizes, quantize=lambda _name, _weight: weight, verify=False)
+
+
+@pytest.fixture(scope="module")
+def as_cpu():
+    process = _as_cpu.Process()
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def session(as_cpu):
+    """Of a program: fast on OpenCL as a CPU, by the best variant, checked strictly."""
+
+    def open_session(program, variant=None, precision="fast", check="strict", kernels=None, **device):
+        env = {"CLAVE_ASM": variant, "CLAVE_PRECISION": precision, "CLAVE_SELF_CHECK": check}
+        cache = "off" if kernels else os.environ.get("CLAVE_CACHE_DIR")
+        return as_cpu.open(program, **device, **env, CLAVE_KERNEL_DIR=kernels, CLAVE_CACHE_DIR=cache)
+
+    return open_session
+
+
+def rounded(x):
+    """Scales (m, groups) and integers (m, groups, 32), in f32 as base/rounded.h says."""
+    x = np.asarray(x, np.float32)
+    m, k = x.shape
+    groups = np.zeros((m, -(-k // GROUP) * GROUP), np.float32)
+    groups[:, :k] = x
+    groups = groups.reshape(m, -1, GROUP)
+    largest = np.abs(groups).max(-1)
+    with np.errstate(all="ignore"):
+        scales, inverse = largest / np.float32(127), np.float32(127) / largest
+        tiny = scales < np.finfo(np.float32).tiny
+        scales, inverse = np.where(tiny, np.float32(0), scales), np.where(tiny, np.float32(0), inverse)
+        q = np.rint(groups * inverse[..., None])
+    bad = ~np.isfinite(groups).all(-1)
+    return np.where(bad, np.float32(np.nan), scales), np.where(bad[..., None], 0, q).astype(np.int64)
+
+
+def rounded_rows(x):
+    scales, q = rounded(x)
+    return (scales.astype(np.float64)[..., None] * q).reshape(len(x), -1)[:, : x.shape[1]]
+
+
+def parts_of(k):
+    return -(-k // GROUP)
+
+
+def assert_is_product_of_rounded(got, x, values, bias=0.0):
+    """But for roundings in f32: of each group's sums, factors and total. An element may be the difference of a code
+    and a zero, each of them as large as the largest elements of its row are apart."""
+    rows, w = rounded_rows(x), values.astype(np.float64)
+    terms = np.abs(w) + 2 * np.ptp(w, axis=1, keepdims=True)
+    want, size = rows @ w.T + bias, np.abs(rows) @ terms.T + np.abs(bias)
+    assert (np.abs(got - want) <= 2.0**-24 * (parts_of(x.shape[1]) + 8) * size + 1e-30).all()
+
+
+def cost_of_rounding(x, values):
+    """The bound of base/rounded.h: of each group its largest magnitude / 254 for each weight."""
+    m, k = x.shape
+    padded = [np.zeros((len(a), parts_of(k) * GROUP)) for a in (x, values)]
+    for p, a in zip(padded, (x, values), strict=True):
+        p[:, :k] = np.abs(a)
+    largest, sums = padded[0].reshape(m, -1, GROUP).max(-1), padded[1].reshape(len(values), -1, GROUP).sum(-1)
+    return largest / 254 @ sums.T
+
+
+def random_rows(m, k, seed=5):
+    """Groups of different magnitudes, one of zeros."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(m, k)) * np.repeat(random.uniform(0.01, 8, (m, parts_of(k))), GROUP, 1)[:, :k]
+    x[m // 2, :GROUP] = 0
+    return x.astype(np.float32)
+
+
+def run(s, x):
+    got = np.asarray(s.run(x)[0])
+    again = np.asarray(s.run(x[::-1].copy())[0])[::-1]
+    np.testing.assert_array_equal(np.asarray(s.run(x)[0]), got, "a third run")
+    np.testing.assert_array_equal(again, got, "other rows, and back")
+    return got
+
+
+def same_bits(a, b):
+    return np.array_equal(np.asarray(a).view(np.uint32), np.asarray(b).view(np.uint32))
+
+
+@pytest.mark.parametrize("form", [*FORMS, *BLOCKS])
+def test_every_form(form, session):
+    k = 512 if form in BLOCKS else 224
+    weight, values = stored(form, k)
+    program, x = exported(weight, k), random_rows(7, k)
+    s = session(program)
+    for m in (1, 7):
+        got = run(s, x[:m])
+        assert_is_product_of_rounded(got, x[:m], values)
+        strict = np.asarray(session(program, precision="strict").run(x[:m])[0])
+        bound = cost_of_rounding(x[:m], values)
+        assert (np.abs(got - strict) <= bound * (1 + 1e-4) + 1e-5).all()
+        assert np.abs(got - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
+
+
+@pytest.mark.parametrize("k", [1, 33, 544])
+@pytest.mark.parametrize("form", ["int8", "int4:32", "int4:64:zeros"])
+def test_variants_give_the_same_bits(form, k, session):
+    weight, values = stored(form, k)
+    program = exported(weight, k)
+    sessions = [session(program, v) for v in VARIANTS]
+    for m in (1, 2, 3, 6, 9):
+        x = random_rows(m, k, seed=m)
+        got = [run(s, x) for s in sessions]
+        assert_is_product_of_rounded(got[0], x, values)
+        assert all(same_bits(got[0], g) for g in got), [np.abs(got[0] - g).max() for g in got]
+
+
+@pytest.mark.by_turn(12)
+@pytest.mark.parametrize("form", ["Q8_0", "Q4_K", "Q6_K", "Q2_K"])
+def test_variants_of_blocks_give_the_same_bits(form, session):
+    weight, values = stored(form, 768)
+    program = exported(weight, 768)
+    sessions = [session(program, v) for v in VARIANTS]
+    for m in (1, 4, 261):  # more than the 128 rows of a work-item, and a tile that is not full
+        x = random_rows(m, 768, seed=m)
+        got = [run(s, x) for s in sessions]
+        assert_is_product_of_rounded(got[0], x, values)
+        assert all(same_bits(got[0], g) for g in got)
+
+
+@pytest.mark.by_turn(1)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("form", ["int8:32:f32", "int4:32:f32"])
+def test_exact_where_all_scales_are_powers_of_two(form, variant, session):
+    """Then nothing is rounded but rows, so that the integers must be right to the last one."""
+    random, k, groups = np.random.default_rng(3), 160, parse(form)
+    bits = groups.bits
+    codes = random.integers(0, 2**bits, (N, k))
+    scales = (2.0 ** random.integers(-2, 2, (N, k // 32))).astype(np.float32)
+    rows = np.concatenate([groups._pack(codes.astype(np.uint8)), scales.view(np.uint8)], 1)
+    x = random.integers(-127, 128, (9, k)).astype(np.float32)
+    x[:, ::32] = 127  # scales of one
+    x[3] *= 4
+    program = exported(Stored(groups.table(), rows), k)
+    got = run(session(program, variant), x)
+    want = x.astype(np.int64) @ ((codes - 2 ** (bits - 1)) * np.repeat((scales * 4).astype(np.int64), 32, 1)).T
+    np.testing.assert_array_equal(got.astype(np.float64) * 4, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_rows_of_16_bits(dtype, session):
+    k, bias = 96, torch.linspace(-3, 3, N).to(dtype)
+    weight, values = stored("int4:32", k)
+    x = random_rows(5, k).astype(np.float16 if dtype == torch.float16 else ml_dtypes.bfloat16)
+    got = session(exported(weight, k, dtype=dtype, bias=bias)).run(x)[0].astype(np.float32)
+    rows, wide = rounded_rows(x.astype(np.float32)), bias.double().numpy()
+    want = rows @ values.astype(np.float64).T + wide
+    step = 2.0**-11 if dtype == torch.float16 else 2.0**-8
+    assert (np.abs(got - want) <= step * np.abs(want) + 1e-5 * (np.abs(rows) @ np.abs(values).T)).all()
+
+
+def test_batches_strides_and_a_bias(session):
+    """Rows whose elements do not follow each other, of batches that are no rows of one matrix."""
+
+    class Batches(Product):
+        def forward(self, x):
+            return super().forward(x.transpose(1, 2)), super().forward(x[:, :, ::2].transpose(1, 2))
+
+    k, bias = 64, torch.linspace(-2, 2, N)
+    weight, values = stored("int8:32", k)
+    x = torch.from_numpy(random_rows(3 * 10, k)).view(3, 10, k).transpose(1, 2).contiguous()
+    program = clave.export(
+        Batches(k, torch.float32, bias), (x,), quantize=lambda _n, _w: weight, verify=False, passes=[]
+    )
+    for variant in VARIANTS:
+        for step, y in enumerate(session(program, variant).run(x.numpy()), 1):
+            for rows, out in zip(x.transpose(1, 2), y, strict=True):
+                assert_is_product_of_rounded(out, rows[::step].numpy(), values, bias.numpy())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_rows_that_are_not_finite_are_nan(variant, session):
+    k = 96
+    weight, values = stored("int4:32:zeros", k)
+    s, x = session(exported(weight, k), variant), random_rows(8, k)
+    x[1, 40], x[2, 0], x[3, 95], x[4] = np.nan, np.inf, -np.inf, np.nan
+    x[5], x[6, :32], x[7, 32:] = 0, 1e-42, 1e36
+    got = run(s, x)
+    assert np.isnan(got[1:5]).all()
+    assert (got[5] == 0).all()
+    assert (rounded_rows(x[6:7])[0, :32] == 0).all(), "their scale would be subnormal"
+    assert_is_product_of_rounded(got[[0, 6, 7]], x[[0, 6, 7]], values)
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:2])
+def test_no_rows_and_one_column(variant, session):
+    class One(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.linspace(-1, 1, 64).view(1, 64), requires_grad=False)
+
+        def forward(self, x):
+            return torch.nn.functional.linear(x, self.w)
+
+    rows = torch.export.Dim("m", min=0, max=64)
+    program = clave.export(One(), (torch.zeros(3, 64),), dynamic_shapes=({0: rows},), quantize="int8", verify=False)
+    s = session(program, variant)
+    assert s.run(np.zeros((0, 64), np.float32))[0].shape == (0, 1)
+    x = random_rows(5, 64)
+    np.testing.assert_allclose(s.run(x)[0], One()(torch.from_numpy(x)), atol=0.1)
+
+
+# Whether fast products are as strict ones, in a process of its own: a device's class is for good.
+COMPARE = """
+import os, sys, numpy as np, clave
+x = np.load(sys.argv[2])
+got = []
+for precision in ("strict", "fast"):
+    os.environ["CLAVE_PRECISION"] = precision
+    got.append(np.asarray(clave.Session(sys.argv[1], sys.argv[3]).run(x)[0]))
+print(np.abs(got[1] - got[0]).max() / np.abs(got[0]).max())
+"""
+
+
+@pytest.mark.by_turn(1)
+@pytest.mark.parametrize("device, device_class, rounds", [("cpu", "", 0), ("opencl", "gpu", 0), ("opencl", "cpu", 1)])
+def test_where_rows_are_rounded(device, device_class, rounds, tmp_path):
+    k = 256
+    exported(stored("int8", k)[0], k).save(str(tmp_path / "m.clv"))
+    np.save(tmp_path / "x.npy", random_rows(3, k))
+    env = os.environ | {"PYTHONPATH": str(ROOT / "python"), "CLAVE_DEVICE_CLASS": device_class}
+    args = [sys.executable, "-c", COMPARE, tmp_path / "m.clv", tmp_path / "x.npy", device]
+    done = subprocess.run(args, env=env, capture_output=True, text=True, check=True)
+    assert (float(done.stdout) > 1e-4) == rounds, done.stdout
+
+
+def test_rows_that_something_else_of_the_node_reads(session):
+    """A bias, and what stands in the epilogue: they are not rounded, which the self-check knows."""
+
+    class Residual(Product):
+        def forward(self, x):
+            w = self.w.T
+            return torch.addmm(x, x, w), torch.relu(x @ w + x) * x, constant @ w
+
+    k = 64
+    weight, values = stored("int8:32:f32", k)
+    weight, values = Stored(weight.form, weight.rows[:k]), values[:k]
+    x, constant = random_rows(4, k), torch.from_numpy(random_rows(5, k, seed=2))
+    module = Residual(k, torch.float32, None)
+    module.w = torch.nn.Parameter(torch.zeros(k, k), requires_grad=False)
+    program = clave.export(
+        module, (torch.from_numpy(x),), quantize=lambda _n, w: weight if w.shape == (k, k) else None, verify=False
+    )
+    assert all(m.op.b_transposed for m in instructions(program, "Matmul"))
+    for variant in VARIANTS:
+        biased, chain, third = session(program, variant).run(x)
+        assert_is_product_of_rounded(biased, x, values, x)
+        assert_is_product_of_rounded(third, constant.numpy(), values)
+        rows = rounded_rows(x) @ values.astype(np.float64).T + x
+        np.testing.assert_allclose(chain, np.maximum(rows, 0) * x, rtol=1e-5, atol=1e-4 * np.abs(rows).max())
+
+
+# A fault in a kernel; the offset of codes is the instructions' alone.
+FAULTS = {
+    "offset": ("gemm_dots_pack.cl", ": LEAST * sum;", ": sum;"),
+    "half of a part": (
+        "gemm_dots_pack.cl",
+        "store_words(q1, to + WORDS / 2 * M);",
+        "store_words(q0, to + WORDS / 2 * M);",
+    ),
+    "rounding": ("gemm_dots_pack.cl", "rint(x1 * inverse)", "trunc(x1 * inverse)"),
+    "scale": ("gemm_dots_pack.cl", "as_float(largest) / 127.0f", "as_float(largest) / 126.0f"),
+    "panel": ("gemm_dots.cl", "b + min(p, last) * panel_bytes", "b"),
+}
+
+
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f != "offset" or INSTRUCTIONS])
+def test_the_self_check_notices(fault, tmp_path, session):
+    """It rounds the CPU backend's rows, too, so that even small faults show; the bound of what rounding costs would
+    let them pass."""
+    file, right, wrong = FAULTS[fault]
+    shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
+    text = (tmp_path / "kernels" / file).read_text()
+    assert text.count(right) == 1
+    (tmp_path / "kernels" / file).write_text(text.replace(right, wrong))
+    weight, _ = stored("int8", 160)
+    program, x, kernels = exported(weight, 160), random_rows(2, 160), str(tmp_path / "kernels")
+    with pytest.raises(clave.Error, match="the kernels of matmul give wrong numbers on"):
+        session(program, kernels=kernels).run(x)
+    replaced = session(program, check="on", kernels=kernels, fallback=True).run(x)[0]
+    strict = session(program, device="cpu").run(x)[0]
+    np.testing.assert_allclose(replaced, strict, rtol=1e-5, atol=1e-6 * np.abs(strict).max())
+
+
+def test_names_of_instructions(session):
+    weight, _ = stored("int8", 32)
+    program = exported(weight, 32)
+    with pytest.raises(clave.Error, match=r"CLAVE_ASM is 'sse', not 0, avx512_vnni or avx_vnni"):
+        session(program, "sse")

@@ -1,0 +1,188 @@
+"""clave.from_gguf: logits and greedy ids against transformers' own models on the weights that a file's bytes are."""
+
+import collections
+import dataclasses
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
+
+import gguf
+import numpy as np
+from _gguf import MODELS, VOCAB, Written
+
+import clave
+from clave.gguf.architectures import read_numbers
+from clave.gguf.file import File
+
+PIECES = (11, 1, 1, 5, 1, 17)  # beyond windows, and beyond the context before rope was scaled, of 32
+IDS = torch.randint(3, VOCAB, (1, sum(PIECES)), generator=torch.Generator().manual_seed(0))
+
+
+def logits_of(session, ids=IDS, pieces=PIECES):
+    """Of the last token of each piece: (pieces, VOCAB)."""
+    found, at = [], 0
+    for n in pieces:
+        found.append(session(ids[:, at : at + n], torch.tensor(at))[0])
+        at += n
+    return torch.stack(found)
+
+
+def check(written, path, device="cpu", tolerance=1e-4, **options):
+    """Logits in pieces, and the tokens that follow greedily."""
+    program = clave.from_gguf(written.write(path / "m.gguf"), **{"max_context": 48, "kv": "f32"} | options)
+    session = clave.Session(program, device)
+    ends = torch.tensor(PIECES).cumsum(0) - 1
+    with torch.no_grad():
+        want = written.model(IDS, use_cache=False).logits[0]
+        torch.testing.assert_close(logits_of(session), want[ends], rtol=0, atol=tolerance * want.abs().max().item())
+        ids = IDS
+        for at in range(IDS.shape[1], 44):
+            ids = torch.cat([ids, written.model(ids, use_cache=False).logits[:, -1].argmax(-1, True)], 1)
+            got = session(ids[:, at - 1 : at], torch.tensor(at - 1)).argmax()
+            assert got == ids[0, at], f"token {at}"
+    return program
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_architecture_in_f32(name, tmp_path):
+    check(Written(name), tmp_path)
+
+
+@pytest.mark.by_turn(6)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_architecture_on_opencl(name, tmp_path):
+    check(Written(name), tmp_path, "opencl")
+
+
+@pytest.mark.parametrize("change", ["unnamed", "no magnitude"])
+def test_longrope_as_converters_write_it(change, tmp_path):
+    """Without a name of its kind; or without the magnitude that its formula gives."""
+    written = Written("phi3")
+    del written.keys[{"unnamed": "phi3.rope.scaling.type", "no magnitude": "phi3.rope.scaling.attn_factor"}[change]]
+    check(written, tmp_path)
+
+
+def test_short_factors_of_longrope(tmp_path):
+    """They hold where texts are no longer than the original context, 32 here."""
+    written = Written("phi3")
+    session = clave.Session(clave.from_gguf(written.write(tmp_path / "m.gguf"), max_context=32, kv="f32"), "cpu")
+    with torch.no_grad():
+        want = written.model(IDS[:, :30], use_cache=False).logits[0, -1]
+        wrong = written.model(IDS, use_cache=False).logits[0, 29]
+    got = session(IDS[:, :30], torch.tensor(0))[0]
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-4 * want.abs().max().item())
+    assert (got - wrong).abs().max() > 0.01 * want.abs().max()
+
+
+@pytest.mark.parametrize("alignment", [8, 64, 4096])
+def test_alignment(alignment, tmp_path):
+    """Tensors are where the file's alignment puts them; values of every kind may stand before."""
+    path, tensors = tmp_path / "m.gguf", [np.arange(n, dtype=np.float32) for n in (3, 17, 1)]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_custom_alignment(alignment)
+    writer.data_alignment = alignment
+    for how in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"):
+        getattr(writer, f"add_{how}")(how, 7)
+    writer.add_array("bytes", bytes(range(5)))
+    for i, x in enumerate(tensors):
+        writer.add_tensor(str(i), x)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = File(path)
+    assert file.items("bytes", "integer", count=5) == [0, 1, 2, 3, 4] and file.integer("int16") == 7
+    for i, x in enumerate(tensors):
+        assert file.tensors[str(i)].at % alignment == 0 and file.bytes_of(str(i)).tobytes() == x.tobytes()
+
+
+def numbers(path, name, **keys):
+    """What a file of that model says with other keys; None: without it."""
+    written = Written(name, num_hidden_layers=1)
+    of = f"{written.architecture}."
+    written.keys = {k: v for k, v in written.keys.items() if keys.get(k.removeprefix(of), 0) is not None}
+    written.keys |= {of + k: v for k, v in keys.items() if v is not None}
+    return read_numbers(File(written.write(path / "m.gguf")))
+
+
+def test_keys_that_say_the_same(tmp_path):
+    """Arrays with a number for each layer, old names, and what holds where a key is missing."""
+    plain = numbers(tmp_path, "llama_linear")
+    assert plain.rope.kind == "linear" and plain.rope.factor == 8 and plain.windows == (None,)
+    arrays = {k: ([n], "array") for k, n in (("attention.head_count", 4), ("feed_forward_length", 96))}
+    assert numbers(tmp_path, "llama_linear", **arrays) == plain
+    old = {"rope.scaling.type": None, "rope.scaling.factor": None, "rope.scale_linear": (8.0, "float32")}
+    assert numbers(tmp_path, "llama_linear", **old) == plain
+    assert numbers(tmp_path, "llama_linear", **{"attention.head_count_kv": None, "rope.scaling.type": None}) == plain
+    gemma = numbers(tmp_path, "gemma2")
+    absent = {"attention.sliding_window": None, "attn_logit_softcapping": None, "final_logit_softcapping": None}
+    assert numbers(tmp_path, "gemma2", **absent) == dataclasses.replace(gemma, windows=(4096,))
+    assert gemma.windows == (7,) and (gemma.attention_cap, gemma.logits_cap) == (50, 30)
+
+
+def test_layers_with_a_window(tmp_path):
+    """Every second one of gemma2, five of six of gemma3, all of others; or as a pattern says."""
+    of = lambda name, **keys: numbers(tmp_path, name, block_count=(8, "uint32"), **keys).windows
+    assert of("gemma2") == (7, None) * 4
+    assert of("gemma3") == (7,) * 5 + (None, 7, 7)
+    assert of("phi3_window") == (8,) * 8
+    pattern = "attention.sliding_window_pattern"
+    assert of("gemma3", **{pattern: (3, "uint32")}) == (7, 7, None) * 2 + (7, 7)
+    assert of("gemma3", **{pattern: ([True, False] * 4, "array")}) == (7, None) * 4
+    assert of("phi3_window", **{pattern: (1, "uint32")}) == (None,) * 8
+    assert of("gemma3", **{"attention.sliding_window": (0, "uint32")}) == (None,) * 8
+
+
+def test_scores_of_the_largest_gemmas(tmp_path):
+    """They are scaled by the size of an embedding over the heads; Gemma 2 and 3 with 27 billion are told by layers."""
+    for name, layers in (("gemma2", 46), ("gemma3", 62)):
+        found = {n: numbers(tmp_path, name, block_count=(n, "uint32")).scale for n in (26, layers)}
+        assert found == {26: 32**-0.5, layers: (64 / 4) ** -0.5}
+
+
+WIDE = {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 2, "initializer_range": 0.1}
+# (type, another one of the embedding and the output, what rounding of activations to 16 bits may cost)
+TYPES = [
+    ("F16", None, 5e-3),
+    ("BF16", None, 5e-2),
+    ("Q8_0", None, 1e-4),
+    ("Q4_0", "F16", 5e-3),
+    ("Q4_K", "Q6_K", 1e-4),
+    ("Q6_K", "Q8_0", 1e-4),
+]
+
+
+def blocks_of(program):
+    """Format and rows of each constant in blocks, by name."""
+    tensors, constants = program.schema.tensors, program.schema.constants
+    return {
+        c.name: (tensors[i].encoding.format, tensors[i].shape[0].literal)
+        for i, c in enumerate(constants)
+        if tensors[i].encoding
+    }
+
+
+def rows_of_formats(blocks):
+    total = collections.Counter()
+    for kind, rows in blocks.values():
+        total[kind] += rows
+    return total
+
+
+@pytest.mark.by_turn(4)
+@pytest.mark.parametrize(
+    "name, more", [("llama", {}), ("gemma3", {"head_dim": 64, "query_pre_attn_scalar": 64}), ("phi3_window", {})]
+)
+@pytest.mark.parametrize("kind, output, tolerance", TYPES)
+def test_types_of_weights(name, more, kind, output, tolerance, tmp_path):
+    """Blocks are kept, under the file's names unless products of one tensor were joined, and a tied embedding is one
+    constant."""
+    written = Written(name, kind, output, **WIDE | more)
+    program = check(written, tmp_path, tolerance=tolerance)
+    blocks = {k: (t.name, len(a)) for k, (a, t) in written.tensors.items() if t.name not in ("F32", "F16", "BF16")}
+    got = blocks_of(program)
+    assert rows_of_formats(got) == rows_of_formats(blocks)
+    joined = {k.removeprefix("_folded_") for k in got if k not in blocks}
+    assert joined <= blocks.keys() and all(got[k] == blocks[k] for k in got.keys() & blocks.keys())

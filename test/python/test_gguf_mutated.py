@@ -1,0 +1,151 @@
+"""GGUF files with other numbers, or with bytes changed, put in or left out, by seed: clave.from_gguf makes a program
+that verifies and runs, or says in one line what is wrong; it takes little memory either way."""
+
+import contextlib
+import random
+import resource
+import struct
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
+
+from _gguf import Written
+
+import clave
+import clave.gguf
+from clave.gguf.header import FORMATS, read_header
+
+TINY = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2}
+TINY |= {"num_key_value_heads": 1, "vocab_size": 40}
+WIDE = {"hidden_size": 256, "intermediate_size": 256}
+FILES = [
+    ("llama3", "F32", {}),
+    ("qwen2", "F16", {}),
+    ("qwen3", "Q4_0", {}),
+    ("gemma2", "Q8_0", {}),
+    ("gemma3", "BF16", {"num_hidden_layers": 2}),
+    ("phi3_window", "Q4_K", WIDE),
+]
+WORDS = ["<unk>", "<s>", "</s>", *"abcdefghijklmnopqrstuvwxyzABCDEFGH", "ab", "abc", "\u2581a"]
+ROOM = 2 << 30  # bytes of address space beside what is taken before
+NUMBERS = [0, 1, 2, 7, 31, 33, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1]
+
+
+def with_vocabulary(written, kind):
+    """kind: "llama", scores and types; or "gpt2", merges."""
+    keys = {"model": (kind, "string"), "tokens": (WORDS, "array"), "bos_token_id": (1, "uint32")}
+    keys |= {"token_type": ([2, 3, 3] + [1] * (len(WORDS) - 3), "array")}
+    if kind == "llama":
+        keys["scores"] = ([-float(i) for i in range(len(WORDS))], "array")
+    else:
+        keys |= {"pre": ("llama-bpe", "string"), "merges": (["a b", "ab c"], "array")}
+    written.keys |= {f"tokenizer.ggml.{k}": v for k, v in keys.items()}
+    written.keys["tokenizer.chat_template"] = ("{{ messages }}", "string")
+    return written
+
+
+def places_of(data):
+    """(byte, size) of numbers: the values of keys and elements of arrays, tensors' dimensions, types and places."""
+    keys, tensors = read_header(data, AssertionError)
+    found = [(8, 8), (16, 8)]
+    for v in keys.values():
+        size = struct.calcsize(FORMATS.get(v.of or v.kind, "Q"))
+        found += [(v.at + i * size, size) for i in range(min(v.count, 1))]
+    for t in tensors.values():
+        at = data.index(t.name.encode()) + len(t.name)
+        found += [(at, 4), *((at + 4 + 8 * i, 8) for i in range(len(t.shape)))]
+        found += [(at + 4 + 8 * len(t.shape), 4), (at + 8 + 8 * len(t.shape), 8)]
+    return found
+
+
+def with_number(data, place, r):
+    """Another number there: one that is odd in some way, or near the one that is there."""
+    at, size = place
+    old = int.from_bytes(data[at : at + size], "little")
+    new = r.choice((NUMBERS, (old + 1, old - 1, old * 2, old // 2, old ^ 32))[r.randrange(2)])
+    data[at : at + size] = (new % 2 ** (8 * size)).to_bytes(size, "little")
+
+
+def with_bytes(data, header, r):
+    """Other bytes somewhere, more or less of them."""
+    at = r.randrange((header if r.random() < 0.6 else len(data)) + 1)
+    n = r.choice((1, 1, 2, 4, 8, 13, 32, 100))
+    how = r.randrange(6)
+    if how == 0:
+        data[at : at + 1] = bytes([r.randrange(256)])
+    elif how == 1:
+        data[at : at + n] = r.randbytes(n)[: len(data) - at]
+    elif how == 2:
+        data[at:at] = r.randbytes(n)
+    elif how == 3:
+        del data[at : at + n]
+    elif how == 4:
+        del data[at:]
+    else:
+        data[at:at] = data[at : at + n]
+
+
+def mutated(data, header, places, r):
+    """r: seeded; header: the bytes before the tensors."""
+    data = bytearray(data)
+    for _ in range(r.choice((0, 1, 1, 2))):
+        with_number(data, r.choice(places), r)
+    if r.random() < 0.3:
+        with_bytes(data, min(header, len(data)), r)
+    return bytes(data)
+
+
+@contextlib.contextmanager
+def little_room():
+    """An allocation of gigabytes fails."""
+    with open("/proc/self/statm") as f:
+        taken = int(f.read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (taken + ROOM, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def exports_once(monkeypatch):
+    """The export of a model of the same numbers and tensors' types is not done again but one time in fifty: what the
+    bytes of its weights are makes no difference to it."""
+    export, known, n = clave.gguf._exported, {}, [0]
+
+    def exported(model, weights):
+        tensors = weights.file.tensors.values()
+        key = (model.n, model.max_context, tuple((t.name, t.type, t.shape) for t in tensors))
+        n[0] += 1
+        if key not in known or n[0] % 50 == 0:
+            known[key] = export(model, weights)
+            ids = torch.zeros(1, min(2, model.max_context), dtype=torch.int64)
+            assert clave.Session(known[key], "cpu")(ids, torch.tensor(0)).shape == (1, model.n_vocab)
+        return known[key]
+
+    monkeypatch.setattr(clave.gguf, "_exported", exported)
+
+
+@pytest.mark.parametrize("name, kind, more", FILES)
+def test_mutated(name, kind, more, everything, tmp_path, monkeypatch):
+    written = with_vocabulary(Written(name, kind, **TINY | more), "gpt2" if name.startswith("q") else "llama")
+    path = written.write(tmp_path / "m.gguf")
+    data = path.read_bytes()
+    header, places = min(t.at for t in read_header(data, AssertionError)[1].values()), places_of(data)
+    exports_once(monkeypatch)
+    refused, made = set(), 0
+    clave.from_gguf(path)
+    with little_room():
+        for i in range(3000 if everything else 100):
+            path.unlink()
+            path.write_bytes(mutated(data, header, places, random.Random(f"{name} {i}")))
+            try:
+                clave.from_gguf(path)
+                made += 1
+            except clave.Error as e:
+                said = str(e)
+                assert said.startswith(f"{path}: ") and "\n" not in said and len(said) < 1000, (i, said)
+                refused.add(said.removeprefix(f"{path}: ")[:30])
+    assert made > 3 and len(refused) > 20

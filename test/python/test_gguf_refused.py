@@ -1,0 +1,443 @@
+"""What is no GGUF file, or none of a model that clave.from_gguf knows: one line that says what, where and what would be
+right, and nothing is written."""
+
+import copy
+import functools
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
+
+import numpy as np
+from _gguf import GGMLQuantizationType, Written
+
+import clave
+from clave.__main__ import main
+from clave.gguf.file import File
+from clave.gguf.header import read_header
+
+TINY = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2}
+TINY |= {"num_key_value_heads": 1, "vocab_size": 40}
+
+
+@functools.cache
+def made(name):
+    return Written(name, **TINY)
+
+
+def tiny(name="llama"):
+    """A file's tensors and keys, for a test to change."""
+    written = copy.copy(made(name))
+    written.tensors, written.keys = dict(written.tensors), dict(written.keys)
+    return written
+
+
+def refused(path, **options):
+    """What from_gguf says of it: one line with its name."""
+    with pytest.raises(clave.Error) as e:
+        clave.from_gguf(path, **options)
+    said = str(e.value)
+    assert said.startswith(f"{path}: ") and "\n" not in said and len(said) < 600, said
+    return said.removeprefix(f"{path}: ")
+
+
+@pytest.fixture
+def valid(tmp_path):
+    return bytearray(tiny().write(tmp_path / "valid.gguf").read_bytes())
+
+
+def header_of(data):
+    return read_header(bytes(data), AssertionError)
+
+
+def info_of(data, name):
+    """Where a tensor's dimensions begin, their number first."""
+    return bytes(data).index(name.encode()) + len(name)
+
+
+# ---- bytes
+
+
+def test_cut_anywhere(valid, tmp_path):
+    """At each place where something begins or ends, and beside it."""
+    keys, tensors = header_of(valid)
+    places = {0, 1, 4, 8, 16, 24, len(valid)}
+    places |= {n for v in keys.values() for n in (v.at - 8, v.at - 4, v.at, v.end)}
+    places |= {info_of(valid, t.name) + n for t in tensors.values() for n in (-8, 0, 4, 12, 20, 24, 32)}
+    places |= {n for t in tensors.values() for n in (t.at, t.at + t.size)}
+    path = tmp_path / "m.gguf"
+    for n in sorted({p + d for p in places for d in (-1, 0, 1)}):
+        if 0 <= n < len(valid):
+            path.write_bytes(valid[:n])
+            with pytest.raises(clave.Error) as e:
+                File(path)
+            said = str(e.value).removeprefix(f"{path}: ")
+            assert said.startswith((f"has {n} bytes, ", "is no GGUF file")), (n, said)
+
+
+def patched(format, value, at=None, key=None, tensor=None, before=0):
+    """Puts a number at a place of the file, of a key's value or of a tensor's dimensions."""
+
+    def change(data):
+        keys, _ = header_of(data)
+        where = at if at is not None else keys[key].at if key else info_of(data, tensor)
+        struct.pack_into(f"<{format}", data, where + before, value)
+
+    return change
+
+
+HUGE = 2**62
+Q = "blk.0.attn_q.weight"
+BYTES = [
+    (lambda d: d.clear(), "is no GGUF file: begins with b'', expected b'GGUF'"),
+    (lambda d: d.__setitem__(slice(0, 4), b"PK\3\4"), r"is no GGUF file: begins with b'PK\x03\x04', expected b'GGUF'"),
+    (patched("I", 1, at=4), "is of version 1 of GGUF, expected 2 or 3"),
+    (patched("I", 4, at=4), "is of version 4 of GGUF, expected 2 or 3"),
+    (patched("I", 3 << 24, at=4), "is big-endian, expected little-endian"),
+    (patched("Q", HUGE, at=8), f"bytes, too few for the {HUGE} tensors that it names"),
+    (patched("Q", 2**64 - 1, at=16), f"bytes, too few for the {2**64 - 1} keys that it names"),
+    (patched("Q", HUGE, at=24), "the name of key 1 of 14 has 4611686018427387904 bytes, expected at most 65535"),
+    (patched("Q", 60_000, at=24), "it ends within the name of key 1 of 14"),
+    (patched("B", 0xFF, at=32), "the name of key 1 of 14 is not UTF-8"),
+    (patched("I", 13, key="llama.block_count", before=-4), "key 'llama.block_count' is of type 13, expected 0 to 12"),
+    (patched("I", 9, key="llama.vocab_size", before=-4), "key 'llama.vocab_size' is"),
+    (patched("Q", HUGE, key="general.architecture", before=0), "it ends within key 'general.architecture'"),
+    (patched("I", 5, tensor=Q), f"tensor '{Q}' has 5 dimensions, expected at most 4"),
+    (patched("I", 2**32 - 1, tensor=Q), f"tensor '{Q}' has 4294967295 dimensions"),
+    (patched("Q", 2**63, tensor=Q, before=4), f"it ends before tensor '{Q}' does"),
+    (patched("Q", 31, tensor=Q, before=4), f"tensor '{Q}' is (32, 31), expected (32, 32)"),
+    (patched("Q", 33, tensor=Q, before=4), f"tensors '{Q}' and 'blk.0.attn_k.weight' overlap, from byte "),
+    (patched("Q", 0, tensor=Q, before=12), f"tensor '{Q}' is (0, 32), expected (32, 32)"),
+    (patched("I", 99, tensor=Q, before=20), f"tensor '{Q}' is of type 99, which is not known"),
+    (patched("I", 31, tensor=Q, before=20), f"'{Q}' is of type 31 (Q4_0_4_4, which llama.cpp reads no more), which is"),
+    (patched("I", 16, tensor=Q, before=20), f"tensor '{Q}' has rows of 32, IQ2_XXS needs a multiple of 256"),
+    (patched("I", 26, tensor=Q, before=20), f"tensor '{Q}' is I32, expected one of F32, F16, BF16, Q4_0, "),
+    (patched("Q", 33, tensor=Q, before=24), f"tensor '{Q}' is at 33, expected a multiple of the alignment, 32"),
+    (patched("Q", HUGE, tensor=Q, before=24), f"it ends before tensor '{Q}' does"),
+    (patched("Q", 0, tensor=Q, before=24), "overlap, from byte "),
+]
+
+
+@pytest.mark.parametrize("change, said", BYTES)
+def test_bytes(change, said, valid, tmp_path):
+    change(valid)
+    path = tmp_path / "m.gguf"
+    path.write_bytes(valid)
+    assert said in refused(path)
+
+
+def test_names_that_are_there_twice(valid, tmp_path):
+    path = tmp_path / "m.gguf"
+    path.write_bytes(valid.replace(b"llama.vocab_size", b"llama.rope.fred_").replace(b"attn_v", b"attn_k"))
+    assert refused(path) == "has tensor 'blk.0.attn_k.weight' twice"
+    path.write_bytes(
+        valid.replace(b"llama.block_count", b"general.alignment").replace(b"llama.vocab_size", b"llama.vocab_size")
+    )
+    assert refused(path).startswith("key 'general.alignment' is 1, expected a power of two from 8 on")
+    path.write_bytes(valid.replace(b"key_length", b"key_lengtx").replace(b"value_length", b"key_lengtx__"[:12]))
+    assert "has keys that are not supported: 'llama.attention.key_len" in refused(path)
+
+
+def test_what_is_no_file(tmp_path):
+    assert refused(tmp_path) == "is a folder, not a file"
+    assert refused(tmp_path / "none.gguf") == "no such file or directory"
+    os.mkfifo(tmp_path / "pipe")
+    assert refused(tmp_path / "pipe") == "is no regular file"
+    with pytest.raises(clave.Error, match="embedded null byte"):
+        clave.from_gguf("a\0b")
+
+
+# ---- keys
+
+
+def u32(n):
+    return n, "uint32"
+
+
+KEYS = [
+    (
+        "llama",
+        "general.architecture",
+        ("mamba", "string"),
+        "architecture 'mamba' is not supported, expected one of llama, ",
+    ),
+    ("llama", "general.architecture", (("x\n" * 500), "string"), "architecture 'x\\nx\\n"),
+    ("llama", "general.architecture", u32(3), "key 'general.architecture' is uint32, expected a text"),
+    ("llama", "general.alignment", ("32", "string"), "key 'general.alignment' is string, expected uint32"),
+    ("llama", "split.count", (3, "uint16"), "is part 1 of 3, expected one file: llama-gguf-split --merge joins them"),
+    ("llama", "llama.block_count", None, "has no key 'llama.block_count'"),
+    ("llama", "llama.block_count", u32(0), "key 'llama.block_count' is 0, expected 1 to 10000"),
+    ("llama", "llama.block_count", (2**40, "uint64"), f"key 'llama.block_count' is {2**40}, expected 1 to 10000"),
+    ("llama", "llama.block_count", u32(2), "has no tensor 'blk.1.attn_norm.weight'"),
+    ("llama", "llama.block_count", (1.0, "float32"), "key 'llama.block_count' is float32, expected an integer"),
+    ("llama", "llama.embedding_length", u32(64), "tensor 'token_embd.weight' is (40, 32), expected (any, 64)"),
+    ("llama", "llama.feed_forward_length", u32(31), "tensor 'blk.0.ffn_gate.weight' is (32, 32), expected (31, 32)"),
+    ("llama", "llama.feed_forward_length", ([32, 32], "array"), "feed_forward_length' has 2 elements, expected 1"),
+    ("llama", "llama.feed_forward_length", ([0], "array"), "is 0 for each layer, expected 1 to 1048576"),
+    ("llama", "llama.context_length", u32(1), "key 'llama.context_length' is 1, expected 2 to 2147483647"),
+    ("llama", "llama.attention.head_count", u32(3), "tensor 'blk.0.attn_q.weight' is (32, 32), expected (48, 32)"),
+    ("llama", "llama.attention.head_count_kv", u32(3), "2 heads cannot share 3 of keys"),
+    ("llama", "llama.attention.head_count_kv", u32(0), "head_count_kv' is 0, expected 1 to 1048576"),
+    ("llama", "llama.attention.key_length", u32(2**20), "key_length' is 1048576, expected 1 to 65536"),
+    ("llama", "llama.attention.key_length", u32(2**16), "tensor 'blk.0.attn_q.weight' is (32, 32)"),
+    ("llama", "llama.attention.layer_norm_rms_epsilon", None, "has no key 'llama.attention.layer_norm_rms_epsilon'"),
+    (
+        "llama",
+        "llama.attention.layer_norm_rms_epsilon",
+        (float("nan"), "float32"),
+        "is nan, expected a positive finite",
+    ),
+    ("llama", "llama.attention.layer_norm_rms_epsilon", (-1e-5, "float32"), "expected a positive finite number"),
+    ("llama", "llama.attention.scale", (1e300, "float64"), "is 1e+300, expected a positive finite number"),
+    ("llama", "llama.attention.causal", (False, "bool"), "attention that also sees later tokens is not supported"),
+    ("llama", "llama.attention.causal", u32(1), "key 'llama.attention.causal' is uint32, expected true or false"),
+    ("llama", "llama.attention.clamp_kqv", (8.0, "float32"), "not supported: 'llama.attention.clamp_kqv'"),
+    ("llama", "llama.expert_count", u32(8), "a mixture of experts is not supported"),
+    ("llama", "llama.rope.dimension_count", u32(7), "dimension_count' is 7, expected an even number up to 16"),
+    ("llama", "llama.rope.dimension_count", u32(18), "dimension_count' is 18, expected an even number up to 16"),
+    ("llama", "llama.rope.freq_base", (1.0, "float32"), "freq_base' is 1.0, expected more than 1"),
+    (
+        "llama",
+        "llama.rope.scaling.type",
+        ("dynamic", "string"),
+        "rope scaling 'dynamic' is not supported, expected one of none, linear, yarn, longrope",
+    ),
+    ("llama", "llama.rope.scaling.factor", (0.0, "float32"), "scaling.factor' is 0.0, expected a positive finite"),
+    (
+        "llama",
+        "llama.rope.scaling.yarn_ext_factor",
+        (0.5, "float32"),
+        "not supported: 'llama.rope.scaling.yarn_ext_factor'",
+    ),
+    ("llama", "llama.rope.scaling.type", ("longrope", "string"), "has no tensor 'rope_factors_short.weight'"),
+    ("qwen2", "qwen2.attention.sliding_window", u32(8), "sliding_window' is 8: no window is known of qwen2"),
+    (
+        "gemma3",
+        "gemma3.attention.sliding_window_pattern",
+        ([True, False], "array"),
+        "sliding_window_pattern' has 2 elements, expected 1",
+    ),
+    (
+        "gemma3",
+        "gemma3.attention.sliding_window_pattern",
+        (["a"], "array"),
+        "is an array of string, expected of kind flag",
+    ),
+    ("gemma2", "gemma2.attn_logit_softcapping", (-1.0, "float32"), "is -1.0, expected a positive finite number"),
+    ("llama", "tokenizer.chat_template", u32(1), "key 'tokenizer.chat_template' is uint32, expected a text"),
+    ("llama", "tokenizer.ggml.eos_token_id", u32(40), "key 'tokenizer.ggml.eos_token_id' is 40, expected 0 to 39"),
+    (
+        "llama",
+        "tokenizer.ggml.model",
+        ("what", "string"),
+        "tokenizer 'what' is not supported, expected one of llama, gpt2; another",
+    ),
+]
+
+
+@pytest.mark.parametrize("name, key, value, said", KEYS)
+def test_keys(name, key, value, said, tmp_path):
+    written = tiny(name)
+    written.keys[key] = value
+    if value is None:
+        del written.keys[key]
+    assert said in refused(written.write(tmp_path / "m.gguf"))
+
+
+# ---- tensors
+
+
+def without(name):
+    return lambda t: t.pop(name)
+
+
+def shaped(name, *shape):
+    return lambda t: t.__setitem__(name, (np.ones(shape, np.float32), GGMLQuantizationType.F32))
+
+
+def added(name):
+    return shaped(name, 32)
+
+
+def of_type(name, kind, *shape):
+    return lambda t: t.__setitem__(name, (np.zeros(shape, np.uint8), GGMLQuantizationType[kind]))
+
+
+TENSORS = [
+    ("llama", without("token_embd.weight"), "has no tensor 'token_embd.weight'"),
+    ("llama", without("output_norm.weight"), "has no tensor 'output_norm.weight'"),
+    ("llama", without("blk.0.ffn_up.weight"), "has no tensor 'blk.0.ffn_up.weight'"),
+    ("qwen3", without("blk.0.attn_q_norm.weight"), "has no tensor 'blk.0.attn_q_norm.weight'"),
+    ("gemma2", without("blk.0.post_ffw_norm.weight"), "has no tensor 'blk.0.post_ffw_norm.weight'"),
+    ("phi3", without("rope_factors_long.weight"), "has no tensor 'rope_factors_long.weight'"),
+    ("llama", shaped("output.weight", 41, 32), "tensor 'output.weight' is (41, 32), expected (40, 32)"),
+    ("llama", shaped("token_embd.weight", 40, 4, 8), "tensor 'token_embd.weight' is (40, 4, 8), expected (any, 32)"),
+    ("llama", shaped("blk.0.attn_k.weight", 32, 32), "tensor 'blk.0.attn_k.weight' is (32, 32), expected (16, 32)"),
+    ("llama", shaped("blk.0.attn_q.bias", 16), "tensor 'blk.0.attn_q.bias' is (16), expected (32)"),
+    ("llama", shaped("blk.0.attn_norm.weight", 1, 32), "'blk.0.attn_norm.weight' is (1, 32), expected (32)"),
+    ("phi3", shaped("blk.0.attn_qkv.weight", 96, 32), "tensor 'blk.0.attn_qkv.weight' is (96, 32), expected (64, 32)"),
+    ("phi3", shaped("blk.0.ffn_up.weight", 32, 32), "tensor 'blk.0.ffn_up.weight' is (32, 32), expected (64, 32)"),
+    ("phi3", shaped("rope_factors_long.weight", 5), "tensor 'rope_factors_long.weight' is (5), expected (6)"),
+    ("llama", added("blk.1.attn_norm.weight"), "has tensors that are not supported: 'blk.1.attn_norm.weight'"),
+    ("llama", added("v.patch_embd.bias"), "has tensors that are not supported: 'v.patch_embd.bias'"),
+    ("llama", added("blk.0.attn_q.scale"), "has tensors that are not supported: 'blk.0.attn_q.scale'"),
+    ("llama", of_type("blk.0.attn_q.weight", "IQ4_XS", 32, 136), "tensor 'blk.0.attn_q.weight' is (32, 256), expected"),
+    ("llama", of_type("blk.0.attn_q.weight", "IQ2_S", 32, 82), "'blk.0.attn_q.weight' is IQ2_S, expected one of F32, "),
+]
+
+
+@pytest.mark.parametrize("name, change, said", TENSORS)
+def test_tensors(name, change, said, tmp_path):
+    written = tiny(name)
+    change(written.tensors)
+    assert said in refused(written.write(tmp_path / "m.gguf"))
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf"), 1e-45])
+def test_factors_of_rope(factor, tmp_path):
+    written = tiny()
+    written.tensors["rope_freqs.weight"] = (np.array([factor] + [1.0] * 7, np.float32), GGMLQuantizationType.F32)
+    said = refused(written.write(tmp_path / "m.gguf"))
+    assert said in (
+        "rope factors that are not positive numbers",
+        "rope's base, factor or factors give frequencies that are not finite",
+    )
+
+
+# ---- options, the command line
+
+
+def test_options(tmp_path):
+    path = tiny().write(tmp_path / "m.gguf")
+    for options, said in [
+        ({"kv": "f8"}, "kv='f8', expected one of f32, f16, bf16, int8"),
+        ({"max_context": 1}, "max_context=1, expected 2 to 2147483647"),
+        ({"max_context": 2**31}, "max_context=2147483648, expected 2 to 2147483647"),
+        ({"prompt_piece": 0}, "prompt_piece=0, expected 1 to 2147483647"),
+        (
+            {"max_context": 2**31 - 1, "kv": "f32"},
+            "the caches of 2147483647 tokens take 262143 MiB, and this machine has ",
+        ),
+    ]:
+        with pytest.raises(clave.Error) as e:
+            clave.from_gguf(path, **options)
+        assert said in str(e.value)
+
+
+def run(capsys, *args):
+    code = main(["from-gguf", *map(str, args)])
+    out, err = capsys.readouterr()
+    assert not out
+    return code, err
+
+
+def test_command_line(capsys, valid, tmp_path):
+    path, output = tmp_path / "m.gguf", tmp_path / "out" / "m.clv"
+    output.parent.mkdir()
+    path.write_bytes(valid[:-1])
+    n = len(valid)
+    said = f"clave: {path}: has {n - 1} bytes, expected {n} or more: it ends before tensor "
+    code, err = run(capsys, path, "-o", output)
+    assert code == 1 and err.startswith(said) and err.count("\n") == 1
+    path.write_bytes(valid)
+    assert run(capsys, path, "-o", output, "--kv", "f8") == (2, "clave: --kv f8: expected f32, f16, bf16 or int8\n")
+    assert run(capsys, path, "-o", output, "--max-context", "1")[0] == 2
+    assert run(capsys, path, "-o", output, "--prompt-piece", "0")[0] == 2
+    code, err = run(capsys, path, "-o", output, "--tokenizer", tmp_path / "none")
+    assert code == 1 and err == f"clave: {tmp_path / 'none'}: no such file or directory\n"
+    assert not list(output.parent.iterdir())
+    assert run(capsys, path, "-o", output) == (0, "") and output.exists()
+
+
+def test_another_tokenizer(capsys, build, tmp_path):
+    """In place of one that is not known: by a folder, and the tool writes text with it."""
+    written, folder = tiny(), tmp_path / "hf"
+    vocabulary = {w: i for i, w in enumerate(["<unk>", *"abcdefghijklmnopqrstuvwxyz \n"])}
+    folder.mkdir()
+    model = {"type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>"}
+    split = {"type": "Split", "pattern": {"Regex": "."}, "behavior": "Isolated", "invert": False}
+    document = {"version": "1.0", "added_tokens": [], "pre_tokenizer": split, "model": model}
+    (folder / "tokenizer.json").write_text(json.dumps(document))
+    written.keys["tokenizer.ggml.model"] = ("gpt2", "string")
+    written.keys["tokenizer.ggml.pre"] = ("of-mine", "string")
+    written.keys["tokenizer.ggml.tokens"] = ([f"<{i}>" for i in range(40)], "array")
+    path, output = written.write(tmp_path / "m.gguf"), tmp_path / "m.clv"
+    code, err = run(capsys, path, "-o", output)
+    assert code == 1 and "pre-tokenizer 'of-mine' is not supported, expected one of gpt-2, " in err
+    assert err.endswith("; another tokenizer can be given in its place (tokenizer=, --tokenizer)\n")
+    assert run(capsys, path, "-o", output, "--tokenizer", folder) == (0, "")
+    assert clave.load(output).tokenizer.encode("ab a") == [1, 2, 27, 1]
+    command = [build / "clave", "generate", output, "--prompt", "abc", "--max-new-tokens", "5", "--device", "cpu"]
+    p = subprocess.run(command, capture_output=True, text=True)
+    assert p.returncode == 0 and p.stdout, p.stderr
+    vocabulary["beyond"] = 40
+    (folder / "tokenizer.json").write_text(json.dumps(document))
+    code, err = run(capsys, path, "-o", output, "--tokenizer", folder)
+    assert (code, err) == (1, f"clave: {path}: {folder} has 41 tokens, and token_embd.weight has rows for 40\n")
+
+
+# ---- a file that changes
+
+
+def overwrite(path):
+    with path.open("r+b") as f:
+        f.seek(-1, os.SEEK_END)
+        f.write(b"\x7f")
+
+
+def cut(path):
+    os.truncate(path, 100)
+
+
+def grow(path):
+    with path.open("ab") as f:
+        f.write(bytes(4096))
+
+
+@pytest.mark.parametrize("change", [overwrite, cut, grow])
+def test_a_file_that_changes(change, tmp_path):
+    """A program is neither saved nor run after that."""
+    path = tiny().write(tmp_path / "m.gguf")
+    program = clave.from_gguf(path)
+    change(path)
+    for use in (lambda: program.save(tmp_path / "m.clv"), lambda: clave.Session(program, "cpu")):
+        with pytest.raises(clave.Error, match=r"m\.gguf: was changed after it was read: read it again"):
+            use()
+    assert [p.name for p in tmp_path.iterdir()] == ["m.gguf"]
+
+
+@pytest.mark.parametrize("name", ["m.clv", "m.json"])
+def test_a_file_that_changes_while_it_is_saved(name, tmp_path, monkeypatch):
+    path = tiny().write(tmp_path / "m.gguf")
+    program = clave.from_gguf(path)
+    library = sys.modules["clave.program"].L
+    call = library.call
+
+    def call_and_change(function, *args):
+        call(function, *args)
+        if function == "clave_program_save":
+            overwrite(path)
+
+    monkeypatch.setattr(library, "call", call_and_change)
+    with pytest.raises(clave.Error, match="was changed after it was read"):
+        program.save(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_file_that_is_replaced(tmp_path):
+    """Another one of its name is no change."""
+    path = tiny().write(tmp_path / "m.gguf")
+    program = clave.from_gguf(path)
+    other = tmp_path / "other"
+    other.write_bytes(b"other")
+    other.replace(path)
+    program.save(tmp_path / "m.clv")
+    ids = torch.tensor([[1, 2, 3]])
+    first, second = (clave.Session(p, "cpu")(ids, torch.tensor(0)) for p in (program, tmp_path / "m.clv"))
+    assert torch.equal(first, second)

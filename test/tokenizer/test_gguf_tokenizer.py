@@ -1,0 +1,232 @@
+"""Vocabularies of GGUF files: ids are those of the tokenizer that the vocabulary was taken from."""
+
+import json
+
+import pytest
+import sentencepiece
+from _compare import same
+from _spm_models import train
+from _trained import trained
+from tokenizers import Regex, pre_tokenizers
+from tokenizers import Tokenizer as Library
+
+from clave import Error, Tokenizer
+from strings import strings
+
+gguf = pytest.importorskip("gguf", reason="needs gguf (ci/requirements.txt)")
+pytest.importorskip("torch", reason="needs torch")
+
+from clave.gguf import Given, read_metadata, read_tokenizer
+from clave.gguf.file import File
+
+NORMAL, CONTROL, USER = 1, 3, 4
+TEXTS = strings(700, seed=43, extra=["<|endoftext|>", "<|im_start|>a", "<tool_call>"])
+
+
+def write(path, model, tokens, **keys):
+    """A file with a vocabulary and nothing else. keys: (value, how GGUFWriter adds it), or a text, number or flag."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model(model)
+    writer.add_token_list(tokens)
+    for key, value in keys.items():
+        if isinstance(value, list):
+            writer.add_array(f"tokenizer.ggml.{key}", value)
+        else:
+            how = {bool: "bool", int: "uint32", str: "string"}[type(value)]
+            getattr(writer, f"add_{how}")(
+                f"tokenizer.{key}" if key == "chat_template" else f"tokenizer.ggml.{key}", value
+            )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return File(path)
+
+
+def bpe_file(path, library, **keys):
+    """As llama.cpp's converter writes a tokenizer.json."""
+    j = json.loads(library.to_str())
+    tokens = [library.id_to_token(i) for i in range(library.get_vocab_size())]
+    types = [NORMAL] * len(tokens)
+    for a in j["added_tokens"]:
+        types[a["id"]] = CONTROL if a["special"] else USER
+    merges = [" ".join(m) for m in j["model"]["merges"]]
+    return write(path, "gpt2", tokens, merges=merges, token_type=types, **keys)
+
+
+def with_tekken():
+    """Mistral's pattern: GPT-4o's without contractions, each digit by itself."""
+    import _trained
+
+    pattern = _trained.O200K.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace(r"\p{N}{1,3}", r"\p{N}")
+    j = json.loads(trained("o200k").to_str())
+    j["model"]["ignore_merges"] = True
+    library = Library.from_str(json.dumps(j))
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    library.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    return library
+
+
+LIBRARIES = {
+    "gpt-2": lambda: trained("gpt2"),
+    "qwen2": lambda: trained("qwen2"),
+    "llama-bpe": lambda: trained("llama3"),
+    "gpt-4o": lambda: trained("o200k"),
+    "smollm": lambda: trained("smollm"),
+    "tekken": with_tekken,
+}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_pre_tokenizers(name, tmp_path):
+    library = LIBRARIES[name]()
+    more = {"bos_token_id": library.token_to_id("<|begin_of_text|>")} if name == "llama-bpe" else {}
+    file = bpe_file(tmp_path / "v.gguf", library, pre=name, **more)
+    ours = Tokenizer(read_tokenizer(file, library.get_vocab_size()))
+
+    def decode(ids, skip):
+        return library.decode(ids, skip_special_tokens=skip)
+
+    for frame in (False, True):
+        encode = lambda text, frame=frame: library.encode(text, add_special_tokens=frame).ids
+        same(ours, TEXTS[frame * 400 :], encode, decode, bos=frame)
+
+
+def spm_file(path, library, **keys):
+    n = library.vocab_size()
+    kinds = ((library.is_unknown, 2), (library.is_control, 3), (library.is_unused, 5), (library.is_byte, 6))
+    types = [next((t for is_kind, t in kinds if is_kind(i)), NORMAL) for i in range(n)]
+    tokens, scores = [library.id_to_piece(i) for i in range(n)], [float(library.get_score(i)) for i in range(n)]
+    ids = {"bos_token_id": library.bos_id(), "eos_token_id": library.eos_id()}
+    return write(path, "llama", tokens, scores=scores, token_type=types, **ids, **keys)
+
+
+@pytest.mark.parametrize("name, keys", [("bpe_bytes", {}), ("bpe_spans_spaces", {"add_space_prefix": False})])
+def test_sentencepiece(name, keys, tmp_path):
+    """bpe_spans_spaces also normalizes, which llama.cpp's vocabularies do not: texts are what that leaves as it is."""
+    library = sentencepiece.SentencePieceProcessor(model_proto=train(name))
+    ours = Tokenizer(read_tokenizer(spm_file(tmp_path / "v.gguf", library, **keys), library.vocab_size()))
+    assert (ours.bos, ours.eos) == (library.bos_id(), library.eos_id())
+    texts = [t for t in TEXTS if name == "bpe_bytes" or library.normalize(t) == t.replace(" ", "\u2581")]
+    assert len(texts) > 50
+    for text in texts:
+        ids = library.encode(text)
+        assert ours.encode(text) == ids and ours.decode(ids) == library.decode(ids), text
+
+
+def test_llama2(test_data, tmp_path):
+    folder = test_data / "tokenizers" / "llama2"
+    library = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    ours = Tokenizer(read_tokenizer(spm_file(tmp_path / "v.gguf", library), library.vocab_size()))
+    for text in TEXTS:
+        assert ours.encode(text, bos=True) == library.encode(text, add_bos=True), text
+
+
+def test_what_a_program_says_of_tokens(tmp_path):
+    """Every token that ends an answer stops it; BOS stands where the file or the kind of its vocabulary says so."""
+    library = trained("qwen2")
+    n, ids = library.get_vocab_size(), {t: library.token_to_id(t) for t in ("<|endoftext|>", "<|im_end|>")}
+    keys = {"pre": "qwen2", "bos_token_id": 0, "eos_token_id": ids["<|im_end|>"], "chat_template": "{{ messages }}"}
+    said = read_metadata(bpe_file(tmp_path / "q.gguf", library, **keys), n)
+    assert said == {
+        "bos": None,
+        "eos": ids["<|im_end|>"],
+        "stop_ids": [ids["<|im_end|>"], ids["<|endoftext|>"]],
+        "chat_template": "{{ messages }}",
+    }
+    said = read_metadata(bpe_file(tmp_path / "b.gguf", library, **keys, add_bos_token=True, eot_token_id=7), n)
+    assert said["bos"] == 0 and said["stop_ids"] == [ids["<|im_end|>"], 7, ids["<|endoftext|>"]]
+    spm = sentencepiece.SentencePieceProcessor(model_proto=train("bpe_bytes"))
+    said = read_metadata(spm_file(tmp_path / "s.gguf", spm), spm.vocab_size())
+    assert said == {"bos": 1, "eos": 2, "stop_ids": [2]}
+    said = read_metadata(spm_file(tmp_path / "n.gguf", spm, add_bos_token=False), spm.vocab_size())
+    assert said["bos"] is None
+
+
+ABC = ["a", "b", "ab"]
+
+
+@pytest.mark.parametrize(
+    "model, tokens, keys, said",
+    [
+        ("rwkv", ABC, {}, "tokenizer 'rwkv' is not supported, expected one of llama, gpt2"),
+        (
+            "gpt2",
+            ABC,
+            {"pre": "what", "merges": ["a b"]},
+            "pre-tokenizer 'what' is not supported, expected one of gpt-2, ",
+        ),
+        ("gpt2", ABC, {"merges": ["a b"]}, "pre-tokenizer 'default' is not supported"),
+        ("gpt2", ABC, {"pre": "gpt-2"}, "has no key 'tokenizer.ggml.merges'"),
+        ("gpt2", ["a", "b", "a"], {"pre": "gpt-2", "merges": ["a b"]}, "token 'a' is in the vocabulary twice"),
+        ("gpt2", ABC, {"pre": "gpt-2", "merges": ["a c"]}, "its tokenizer: "),
+        ("gpt2", ABC, {"pre": "gpt-2", "merges": [1, 2]}, "merges' is an array of int32, expected of kind text"),
+        ("gpt2", ABC[:2], {"pre": "gpt-2", "merges": ["a b"]}, "has 2 tokens, and token_embd.weight has rows for 3"),
+        ("llama", ABC, {"scores": [0.0]}, "key 'tokenizer.ggml.scores' has 1 elements, expected 3"),
+        ("llama", ABC, {}, "its tokenizer: no piece is the unknown one; SentencePiece model"),
+        ("llama", ABC, {"token_type": [2, 1, 1], "bos_token_id": 3}, "bos_token_id' is 3, expected 0 to 2"),
+        ("llama", ABC, {"token_type": ["x", "y", "z"]}, "token_type' is an array of string, expected of kind integer"),
+    ],
+)
+def test_what_is_refused(model, tokens, keys, said, tmp_path):
+    file = write(tmp_path / "v.gguf", model, tokens, **keys)
+    with pytest.raises(Error) as e:
+        read_tokenizer(file, 3)
+    assert said in str(e.value) and str(e.value).startswith(file.path) and "\n" not in str(e.value)
+
+
+def folder_of(path, library, **config):
+    """A Hugging Face folder."""
+    path.mkdir()
+    library.save(str(path / "tokenizer.json"))
+    if config:
+        (path / "tokenizer_config.json").write_text(json.dumps(config))
+    return path
+
+
+def test_another_in_its_place(tmp_path):
+    """A tokenizer.json, a folder with one, a SentencePiece .model, a folder with one: what is carried is that file."""
+    library, spm = trained("qwen2"), train("bpe_bytes")
+    folder, models = folder_of(tmp_path / "hf", library), tmp_path / "spm"
+    models.mkdir()
+    (models / "tokenizer.model").write_bytes(spm)
+    for path, data in [
+        (folder, (folder / "tokenizer.json").read_bytes()),
+        (folder / "tokenizer.json", (folder / "tokenizer.json").read_bytes()),
+        (models, spm),
+        (models / "tokenizer.model", spm),
+    ]:
+        assert Given(path).data == data
+    with pytest.raises(Error, match=r"a folder without tokenizer\.json or tokenizer\.model"):
+        Given(tmp_path)
+    file = write(tmp_path / "v.gguf", "gpt2", ABC, pre="what")
+    with pytest.raises(Error) as e:
+        Given(folder).check(file, 3)
+    n = library.get_vocab_size()
+    assert str(e.value) == f"{file.path}: {folder} has {n} tokens, and token_embd.weight has rows for 3"
+    Given(folder).check(file, n)
+
+
+def test_what_is_said_with_another_in_its_place(tmp_path):
+    """The file's keys come first, then the tokenizer; a pre-tokenizer that is not known is none of its business."""
+    library = trained("llama3")
+    n, id_of = library.get_vocab_size(), library.token_to_id
+    begin, end, turn = (id_of(f"<|{t}|>") for t in ("begin_of_text", "end_of_text", "eot_id"))
+    assert None not in (begin, end, turn)
+    config = {"bos_token": "<|begin_of_text|>", "eos_token": {"content": "<|end_of_text|>"}}
+    folder = folder_of(tmp_path / "hf", library, **config)
+    given, alone = Given(folder), Given(folder / "tokenizer.json")
+    keys = {"pre": "what", "eos_token_id": 7, "bos_token_id": 5, "chat_template": "{{ x }}"}
+    file = bpe_file(tmp_path / "a.gguf", library, **keys)
+    with pytest.raises(Error, match=r"'what' is not supported, .*; another tokenizer can be given .*tokenizer=, --tok"):
+        read_tokenizer(file, n)
+    with pytest.raises(Error, match="pre-tokenizer 'what'"):
+        read_metadata(file, n)
+    said = {"bos": begin, "eos": 7, "stop_ids": [7, turn, end], "chat_template": "{{ x }}"}
+    assert read_metadata(file, n, given) == said
+    file = bpe_file(tmp_path / "b.gguf", library, pre="what", add_bos_token=True, bos_token_id=5)
+    assert read_metadata(file, n, given) == {"bos": 5, "eos": end, "stop_ids": [end, turn]}
+    file = bpe_file(tmp_path / "c.gguf", library, pre="what", add_bos_token=False)
+    assert read_metadata(file, n, given)["bos"] is None
+    file = write(tmp_path / "d.gguf", "rwkv", ABC)
+    assert read_metadata(file, n, given) == {"bos": begin, "eos": end, "stop_ids": [end, turn]}
+    assert read_metadata(file, n, alone)["bos"] == alone.tokenizer.bos

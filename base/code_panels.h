@@ -28,4 +28,9 @@ typedef struct code_panels {
 /* Of rows of k > 0 elements. False: e has no such form, or sizes overflow. */
 bool code_panels_of(const encoding *e, int64_t k, code_panels *p);
 
+/* Whether products with rows that are rounded to 8 bits (base/rounded.h) add codes as integers. */
+static inline bool code_panels_take_rounded(const code_panels *p) {
+  return !(p->has_lows && p->least);
+}
+
 #endif

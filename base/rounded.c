@@ -3,21 +3,39 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdbool.h>
+#include <string.h>
+
+/* 1.5 * 2^23: added to a float of less than 2^22 it leaves no bits behind the point, and rounds as
+ * rintf does; taken off again, which is exact. */
+static const float TO_INTEGER = 12582912.0f;
+
+static float round_whole_group(const float *x, int8_t *q) {
+  int32_t bits[ROUNDED_GROUP], largest = 0;
+  const int32_t infinity = 0x7f800000;
+  float magnitude, scale, inverse;
+  memcpy(bits, x, sizeof bits);
+  for (int i = 0; i < ROUNDED_GROUP; i++) {
+    int32_t size = bits[i] & 0x7fffffff; /* of floats in the order of their magnitudes */
+    largest = size > largest ? size : largest;
+  }
+  memcpy(&magnitude, &largest, sizeof magnitude);
+  scale = magnitude / 127.0f;
+  memset(q, 0, ROUNDED_GROUP);
+  if (largest >= infinity) return NAN;
+  if (scale < FLT_MIN) return 0;
+  inverse = 127.0f / magnitude;
+  for (int i = 0; i < ROUNDED_GROUP; i++)
+    q[i] = (int8_t)(int32_t)(x[i] * inverse + TO_INTEGER - TO_INTEGER);
+  return scale;
+}
 
 float rounded_group(const float *x, int n, int8_t *q) {
-  float largest = 0;
-  bool finite = true;
-  for (int i = 0; i < n; i++) {
-    finite = finite && isfinite(x[i]);
-    if (fabsf(x[i]) > largest) largest = fabsf(x[i]);
-    q[i] = 0;
-  }
-  float scale = largest / 127.0f;
-  if (!finite) return NAN;
-  if (scale < FLT_MIN) return 0;
-  float inverse = 127.0f / largest;
-  for (int i = 0; i < n; i++) q[i] = (int8_t)rintf(x[i] * inverse);
+  float padded[ROUNDED_GROUP] = {0};
+  int8_t rounded[ROUNDED_GROUP];
+  if (n == ROUNDED_GROUP) return round_whole_group(x, q);
+  memcpy(padded, x, sizeof *x * (size_t)n);
+  float scale = round_whole_group(padded, rounded);
+  memcpy(q, rounded, (size_t)n);
   return scale;
 }
 

@@ -1,7 +1,7 @@
-/* Products that round their rows to 8 bits (recording.rounds), for the CPU backend, which does not:
- * it multiplies rows that were rounded before, so that both results are the same but for how sums
- * are rounded in f32. What the rounding itself costs is its caller's choice, and bounded
- * (base/rounded.h). */
+/* Products that round their rows to 8 bits (recording.rounds), for the CPU backend, which in a
+ * check reads b as it is stored, in floats: it multiplies rows that were rounded before, so that
+ * both results are the same but for how sums are rounded in f32. What the rounding itself costs is
+ * its caller's choice, and bounded (base/rounded.h). */
 #include <stdlib.h>
 
 #include "base/rounded.h"

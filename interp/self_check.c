@@ -109,7 +109,6 @@ static clave_status distrust(checking *c, const running *r, uint32_t instruction
     return status_new(STATUS_DEVICE, "the kernels of %s give wrong numbers on %s: %s", op_of(c),
                       device_of(c), c->verdict.data);
   bool is_known = r->state->moved[instruction];
-  c->rounds = false; /* nor does the CPU backend, from now on */
   TRY(move_later(r, instruction, distrust_reason));
   TRY(correct_results(c));
   if (is_known) return NULL;

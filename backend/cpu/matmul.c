@@ -8,6 +8,8 @@
 static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p) {
   if (!matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
   p->is_packed = true;
+  p->rounds = cpu_is_fast(r) && matmul_rounds(p);
+  if (p->rounds) cpu_rounds(r);
   return cpu_form(r,
                   &(cpu_form_request){.kind = CPU_FORM_MATMUL,
                                       .x = f->b,

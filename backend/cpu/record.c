@@ -26,6 +26,7 @@ struct cpu_recorder {
   place *places; /* owned */
   int n_places;
   size_t cap_places;
+  bool fast;
   bool failed; /* memory was out */
 };
 
@@ -124,6 +125,9 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void
   return NULL;
 }
 
+bool cpu_is_fast(const cpu_recorder *r) { return r->fast; }
+void cpu_rounds(cpu_recorder *r) { r->out->base.rounds = true; }
+
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x) {
   return x->is_constant && r->out->base.n_forms < MAX_FORMS;
 }
@@ -150,14 +154,13 @@ clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **d
 }
 
 clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
-  (void)fast;
   *out = NULL;
   ir_op op = n->instruction->op_type;
   if (op >= IR_OP_COUNT || !cpu_table[op])
     return UNSUPPORTED("op %d never runs on a backend", (int)op);
   cpu_recording *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
-  cpu_recorder r = {.b = b, .out = made};
+  cpu_recorder r = {.b = b, .out = made, .fast = fast};
   clave_status st = cpu_table[op](&r, n);
   if (!st) st = cpu_epilogue(&r, n);
   free(r.places);

@@ -6,7 +6,7 @@
 #include "base/rounded.h"
 
 bool gemm_dots_usable(const gemm *g, code_panels *p) {
-  return recorder_is_fast(g->s) && gemm_codes_of(g, p) && !(p->has_lows && p->least);
+  return recorder_is_fast(g->s) && gemm_codes_of(g, p) && code_panels_take_rounded(p);
 }
 
 /* What is side by side in registers, and how products are added: as in kernels_cl/dots.h. */

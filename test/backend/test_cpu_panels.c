@@ -4,57 +4,14 @@
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/rows.h"
+#include "backend/encoded_rows.h"
 #include "backend/kernel_pool.h"
 #include "base/code_panels.h"
 
 enum { MOST_ROWS = 60, MOST_COLUMNS = 70, MOST_K = 512, BATCHES = 2 };
 
-static uint32_t seed;
-static uint32_t random_number(void) { return seed = seed * 1664525U + 1013904223U, seed >> 8; }
-
-/* ---- an encoded b */
-
-/* Any codes; scales and zeros are 1/2 or 2. */
-static void put_factors(const encoding *e, uint8_t *at, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    float f = random_number() % 2 ? 0.5F : 2;
-    store_row(COMPUTE_F32, (dtype)e->scale, element_at(at, (dtype)e->scale, i), 1, 1, &f);
-  }
-}
-
-static void fill_groups(const encoding *e, uint8_t *row, int64_t k) {
-  int64_t parts = (k + 31) / 32, groups = e->group ? (k + e->group - 1) / e->group : 1;
-  int64_t codes = parts * 4 * e->bits;
-  for (int64_t i = 0; i < codes; i++) row[i] = (uint8_t)random_number();
-  put_factors(e, row + codes, groups * (e->has_zeros ? 2 : 1));
-}
-
-static void fill_blocks(const block_format *f, uint8_t *row, int64_t k, int d_at, int m_at) {
-  static const uint8_t half[2] = {0, 0x38}, two[2] = {0, 0x40};
-  for (int64_t b = 0; b < k / f->elements; b++, row += f->bytes) {
-    for (int i = 0; i < f->bytes; i++) row[i] = (uint8_t)random_number();
-    memcpy(row + d_at, random_number() % 2 ? half : two, 2);
-    if (m_at >= 0) memcpy(row + m_at, random_number() % 2 ? half : two, 2);
-  }
-}
-
-typedef struct encoded {
-  const char *name;
-  int64_t k;
-  int d_at, m_at; /* of blocks: where their factors are */
-} encoded;
-
-static uint8_t *make_encoded(const encoded *c, const encoding *e, int64_t n) {
-  size_t bytes = encoding_row_bytes(e, c->k);
-  uint8_t *rows = calloc((size_t)n + 1, bytes);
-  assert_non_null(rows);
-  for (int64_t i = 0; i < n; i++)
-    if (e->kind == ENCODING_GROUPS)
-      fill_groups(e, rows + (size_t)i * bytes, c->k);
-    else
-      fill_blocks(block_format_at(e->format), rows + (size_t)i * bytes, c->k, c->d_at, c->m_at);
-  return rows;
-}
+/* 1/2 or 2. */
+static float exact_factor(void) { return random_number() % 2 ? 0.5F : 2; }
 
 /* ---- packing, multiplying */
 
@@ -150,7 +107,7 @@ static void check_encoded(const encoded *c) {
   for (size_t i = 0; i < sizeof numbers_of_columns / sizeof *numbers_of_columns; i++) {
     matmul_args p = args_of(DTYPE_F32, 1, numbers_of_columns[i], c->k);
     test_pool pool;
-    uint8_t *b = make_encoded(c, &e, p.n);
+    uint8_t *b = make_encoded(c, &e, p.n, exact_factor);
     p.b = b;
     p.encoding = e;
     p.b_k = 1;

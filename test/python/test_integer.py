@@ -131,3 +131,14 @@ def test_codes_that_are_quantised_again(scale, zero, bounds, to, same):
     x = torch.arange(256).to(torch.uint8)
     program = _export.check(lambda x: requantised(scale, zero, bounds, to)(x ^ 1), (x,))
     assert (len(instructions(program, "Elementwise")) == 1) == same
+
+
+@pytest.mark.parametrize(("value", "moves"), [(0.0, True), (-0.3, False), (0.5, False)])
+def test_padding_stays_among_codes(value, moves):
+    def f(x):
+        return quantised(nn.functional.pad(dequantised(x), (2, 1), value=value))
+
+    program = _export.check(f, (PLANES,))
+    (pad,) = instructions(program, "Pad")
+    assert (program.schema.tensors[pad.op.x.idx].dtype.name == "U8") == moves
+    _export.same(clave.Session(program, "opencl")(PLANES), f(PLANES))

@@ -1,72 +1,12 @@
 /* Inner kernels over panels of codes: a code becomes a float in a register, and the sum of a span's
  * products is scaled at once. Sixteen columns are a vector with AVX-512, two with AVX2. */
-#include <string.h>
-
 #include "backend/cpu/kernels/codes.h"
-#include "backend/cpu/kernels/features.h"
-#if KERNEL_X86
-#include <immintrin.h>
-#endif
-
-enum { VECTOR = CODE_PANEL * 4 /* bytes of a vector of words */ };
-
-/* Vectors of words of a span. */
-static inline int vectors_of(const code_panels *p) { return p->bits / p->spans; }
-static inline const char *words_of(const code_panels *p, const char *panel, int64_t span) {
-  return panel + span * vectors_of(p) * VECTOR;
-}
-/* Number of the factors of a span. */
-static inline int64_t factors_of_span(const code_panels *p, int64_t span) {
-  return span / (p->period * p->spans);
-}
+#include "backend/cpu/kernels/codes_vectors.h"
 
 /* ---------------------------------------------------------------- any processor: quarters of a
  * panel */
 
-typedef float vec4 __attribute__((vector_size(16)));
-typedef int32_t int4 __attribute__((vector_size(16)));
-enum { PORTABLE_ROWS = 4, PORTABLE_SUMS = 8, QUARTER = CODE_PANEL / 4 };
-
-/* d or m of a quarter of a panel, which begin at `at`, times the span's subs, which do at
- * `subs_at`. */
-static vec4 read_factors(const code_panels *p, const char *panel, size_t at, size_t subs_at,
-                         int64_t span, int quarter) {
-  int64_t first = factors_of_span(p, span) * CODE_PANEL + quarter * QUARTER;
-  uint16_t half[QUARTER];
-  signed char subs[QUARTER];
-  vec4 f;
-  if (p->wide) {
-    memcpy(&f, panel + at + first * 4, sizeof f);
-  } else {
-    memcpy(half, panel + at + first * 2, sizeof half);
-    for (int i = 0; i < QUARTER; i++) f[i] = f16_to_f32(half[i]);
-  }
-  if (!p->has_subs) return f;
-  memcpy(subs, panel + subs_at + span * CODE_PANEL + quarter * QUARTER, sizeof subs);
-  for (int i = 0; i < QUARTER; i++) f[i] *= (float)subs[i];
-  return f;
-}
-
-/* The bits from `shift` on of a word of each column, as codes. */
-KERNEL_INLINE vec4 read_codes(const code_panels *p, const char *words, int shift) {
-  const int mask = (1 << p->bits) - 1, least = p->least;
-  const int4 masks = {mask, mask, mask, mask}, leasts = {least, least, least, least};
-  int4 w;
-  memcpy(&w, words, sizeof w);
-  return __builtin_convertvector((w >> shift & masks) + leasts, vec4);
-}
-
-/* sums (rows, quarters) = a (k of a span, rows) by codes. */
-KERNEL_INLINE void sum_span(const code_panels *p, int rows, int quarters, const char *words,
-                            const float *a, vec4 *sums) {
-  for (int i = 0; i < rows * quarters; i++) sums[i] = (vec4){0};
-  for (int v = 0; v < vectors_of(p); v++, words += VECTOR)
-    for (int shift = 0; shift < 32; shift += p->bits, a += rows)
-      for (int q = 0; q < quarters; q++) {
-        const vec4 x = read_codes(p, words + q * (VECTOR / 4), shift);
-        for (int r = 0; r < rows; r++) sums[r * quarters + q] += a[r] * x;
-      }
-}
+enum { PORTABLE_ROWS = 4, PORTABLE_SUMS = 8 };
 
 /* Quarters [first, first + quarters) of a panel. */
 KERNEL_INLINE void multiply_portable(int rows, int quarters, int first, const codes_rows *c) {
@@ -121,42 +61,12 @@ static void widen_portable(const code_panels *p, const char *panel, int64_t part
 }
 
 #if KERNEL_X86
-/* Bytes that a panel is asked for ahead of its use: the processor's own prefetching gets 0.6 of
- * the memory's speed here. */
-enum { AHEAD = 8192 };
-
 /* Independent sums of a row: the fewer rows, the more, as an addition waits for the one before. */
 KERNEL_INLINE int chains_of(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
-
-/* A place among the spans of a panel, and the number of its factors. */
-typedef struct span_place {
-  int64_t span, number, left;
-} span_place;
-
-KERNEL_INLINE span_place first_span(const code_panels *p) {
-  return (span_place){0, 0, p->period * p->spans};
-}
-KERNEL_INLINE void next_span(const code_panels *p, span_place *at) {
-  at->span++;
-  if (--at->left) return;
-  at->number++;
-  at->left = p->period * p->spans;
-}
 
 /* ---------------------------------------------------------------- AVX-512 */
 
 enum { AVX512_ROWS = 12, AVX512_SUMS = 12 };
-
-/* d or m, with the subs of the span. */
-TARGET_AVX512 KERNEL_INLINE __m512 factors_avx512(const code_panels *p, const char *panel,
-                                                  size_t at, size_t subs_at, span_place of) {
-  const char *from = panel + at + of.number * (p->wide ? 64 : 32);
-  const __m512 f =
-      p->wide ? _mm512_loadu_ps(from) : _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
-  if (!p->has_subs) return f;
-  const __m128i subs = _mm_loadu_si128((const void *)(panel + subs_at + of.span * CODE_PANEL));
-  return _mm512_mul_ps(f, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(subs)));
-}
 
 /* What code_avx512 makes codes floats by; of 4 bits the float of each code. */
 TARGET_AVX512 KERNEL_INLINE __m512 base_avx512(int bits, int least) {
@@ -209,7 +119,7 @@ TARGET_AVX512 KERNEL_INLINE void multiply_avx512(int bits, int rows, const codes
   __m512 total[AVX512_ROWS], sums[AVX512_ROWS];
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) total[r] = _mm512_setzero_ps();
-  for (span_place at = first_span(p); at.span < spans; next_span(p, &at)) {
+  for (span_place at = span_of_part(p, 0); at.span < spans; next_span(p, &at)) {
     sum_avx512(bits, rows, vectors_of(p), words_of(p, c->panel, at.span), c->a + at.span * a_step,
                base, sums);
     const __m512 scale = factors_avx512(p, c->panel, p->d_at, p->s_at, at);
@@ -277,19 +187,7 @@ TARGET_AVX512 static void widen_avx512(const code_panels *p, const char *panel, 
 
 /* ---------------------------------------------------------------- AVX2: half a panel at a time */
 
-enum { AVX2_ROWS = 8, AVX2_SUMS = 8, HALF = CODE_PANEL / 2, PLACES = 5 };
-
-/* d or m of half a panel, with the subs of the span. */
-TARGET_AVX2 KERNEL_INLINE __m256 factors_avx2(const code_panels *p, const char *panel, size_t at,
-                                              size_t subs_at, span_place of, int half) {
-  const char *from = panel + at + (of.number * 2 + half) * (p->wide ? 32 : 16);
-  const __m256 f = p->wide ? _mm256_loadu_ps((const void *)from)
-                           : _mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
-  if (!p->has_subs) return f;
-  const char *subs = panel + subs_at + (of.span * 2 + half) * HALF;
-  return _mm256_mul_ps(
-      f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)subs))));
-}
+enum { AVX2_ROWS = 8, AVX2_SUMS = 8, PLACES = 5 };
 
 /* Codes of a word that become floats where they are; the others once they are shifted there. */
 KERNEL_INLINE int places_of(int bits) { return bits == 4 ? PLACES : 2; }
@@ -351,7 +249,7 @@ TARGET_AVX2 KERNEL_INLINE void multiply_avx2(int bits, int rows, const codes_row
   bases_avx2(bits, p->least, bases);
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) memset(c->out + r * c->ldc, 0, VECTOR);
-  for (span_place at = first_span(p); at.span < spans; next_span(p, &at))
+  for (span_place at = span_of_part(p, 0); at.span < spans; next_span(p, &at))
     for (int half = 0; half < 2; half++) {
       sum_avx2(bits, rows, vectors_of(p), words_of(p, c->panel, at.span) + half * VECTOR / 2,
                c->a + at.span * a_step, bases,

@@ -9,7 +9,7 @@
 #define KERNEL_X86 1
 #define TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define TARGET_AVX512 __attribute__((target("avx512f,avx2,fma,f16c")))
-#define TARGET_AVX512_VNNI __attribute__((target("avx512vnni,avx512f,avx2")))
+#define TARGET_AVX512_VNNI __attribute__((target("avx512vnni,avx512f,avx2,fma,f16c")))
 #else
 #define KERNEL_X86 0
 #endif

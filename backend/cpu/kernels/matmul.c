@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/codes.h"
+#include "backend/cpu/kernels/dots.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/index.h"
 #include "backend/cpu/kernels/slots.h"
@@ -259,9 +260,10 @@ static kgemm gemm_of(const product *q) {
 }
 
 /* How a product is computed. */
-typedef enum product_way { WAY_FEW, WAY_CODES, WAY_GEMM } product_way;
+typedef enum product_way { WAY_FEW, WAY_CODES, WAY_DOTS, WAY_GEMM } product_way;
 
 static product_way way_of(const matmul_args *p) {
+  if (p->rounds) return WAY_DOTS;
   if (p->is_packed && p->encoding.kind && p->m <= codes_few_rows()) return WAY_CODES;
   return !p->is_packed && has_few_rows(p) ? WAY_FEW : WAY_GEMM;
 }
@@ -281,6 +283,8 @@ static size_t matmul_scratch(const kernel_context *ctx, const void *args) {
   switch (way_of(p)) {
     case WAY_CODES:
       return codes_bytes(ctx, &q.codes);
+    case WAY_DOTS:
+      return dots_bytes(ctx, &q.codes);
     case WAY_FEW:
       return rows_bytes(p) + slots_bytes(ctx, strip_count(p), strip_work(p), strip_scratch(p));
     default:
@@ -295,6 +299,7 @@ static void multiply(const kernel_context *ctx, const matmul_args *p, char *memo
   product_way way = way_of(p);
   q.codes.g = &g;
   if (way == WAY_CODES) codes_run(ctx, &q.codes, memory);
+  if (way == WAY_DOTS) dots_run(ctx, &q.codes, memory);
   if (way == WAY_FEW) multiply_few(ctx, &q, memory);
   if (way == WAY_GEMM) gemm_run(ctx, &g, memory);
 }
@@ -329,6 +334,12 @@ bool matmul_packs(const matmul_args *p) {
   if (p->k == 0 || p->n == 0) return false;
   if (p->encoding.kind) return code_panels_of(&p->encoding, p->k, &of);
   return compute_class_of(p->type) == COMPUTE_F32 && has_one_b(p);
+}
+
+bool matmul_rounds(const matmul_args *p) {
+  code_panels of;
+  return matmul_packs(p) && p->encoding.kind && code_panels_of(&p->encoding, p->k, &of) &&
+         code_panels_take_rounded(&of);
 }
 
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {

@@ -13,6 +13,7 @@ typedef struct matmul_args {
   void *out;                /* contiguous */
   dtype type, b_type;
   bool is_packed;
+  bool rounds;       /* rows of a to 8 bits (base/rounded.h), where panels are of codes */
   encoding encoding; /* of b: unless plain, its n rows of k, the same for all batches */
   int64_t m, n, k, batches;
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
@@ -24,7 +25,8 @@ KERNEL(matmul, matmul_args);
 /* Writes b, which is read alone, to its scratch memory, as products of any number of rows read it.
  */
 KERNEL(matmul_pack, matmul_args);
-bool matmul_packs(const matmul_args *p); /* whether it can be */
+bool matmul_packs(const matmul_args *p);  /* whether it can be */
+bool matmul_rounds(const matmul_args *p); /* and whether products with it may round */
 
 /* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
  * group left out. */

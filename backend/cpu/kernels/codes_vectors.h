@@ -1,0 +1,121 @@
+#ifndef BACKEND_CPU_KERNELS_CODES_VECTORS_H
+#define BACKEND_CPU_KERNELS_CODES_VECTORS_H
+/* What is in a panel of codes, as vectors of the processor's: for the inner kernels. */
+#include <string.h>
+
+#include "backend/cpu/kernels/features.h"
+#include "base/code_panels.h"
+#include "base/dtype.h"
+#if KERNEL_X86
+#include <immintrin.h>
+#endif
+
+enum {
+  VECTOR = CODE_PANEL * 4, /* bytes of a vector of words */
+  HALF = CODE_PANEL / 2,
+  QUARTER = CODE_PANEL / 4
+};
+
+/* Vectors of words of a span. */
+static inline int vectors_of(const code_panels *p) { return p->bits / p->spans; }
+static inline const char *words_of(const code_panels *p, const char *panel, int64_t span) {
+  return panel + span * vectors_of(p) * VECTOR;
+}
+/* Number of the factors of a span. */
+static inline int64_t factors_of_span(const code_panels *p, int64_t span) {
+  return span / (p->period * p->spans);
+}
+
+/* ---------------------------------------------------------------- any processor: quarters */
+
+typedef float vec4 __attribute__((vector_size(16)));
+typedef int32_t int4 __attribute__((vector_size(16)));
+
+/* d or m of a quarter of a panel, which begin at `at`, times the span's subs, which do at
+ * `subs_at`. */
+static inline vec4 read_factors(const code_panels *p, const char *panel, size_t at, size_t subs_at,
+                                int64_t span, int quarter) {
+  int64_t first = factors_of_span(p, span) * CODE_PANEL + quarter * QUARTER;
+  uint16_t half[QUARTER];
+  signed char subs[QUARTER];
+  vec4 f;
+  if (p->wide) {
+    memcpy(&f, panel + at + first * 4, sizeof f);
+  } else {
+    memcpy(half, panel + at + first * 2, sizeof half);
+    for (int i = 0; i < QUARTER; i++) f[i] = f16_to_f32(half[i]);
+  }
+  if (!p->has_subs) return f;
+  memcpy(subs, panel + subs_at + span * CODE_PANEL + quarter * QUARTER, sizeof subs);
+  for (int i = 0; i < QUARTER; i++) f[i] *= (float)subs[i];
+  return f;
+}
+
+/* The bits from `shift` on of a word of each column, as codes. */
+KERNEL_INLINE vec4 read_codes(const code_panels *p, const char *words, int shift) {
+  const int mask = (1 << p->bits) - 1, least = p->least;
+  const int4 masks = {mask, mask, mask, mask}, leasts = {least, least, least, least};
+  int4 w;
+  memcpy(&w, words, sizeof w);
+  return __builtin_convertvector((w >> shift & masks) + leasts, vec4);
+}
+
+/* sums (rows, quarters) = a (k of a span, rows) by codes. */
+KERNEL_INLINE void sum_span(const code_panels *p, int rows, int quarters, const char *words,
+                            const float *a, vec4 *sums) {
+  for (int i = 0; i < rows * quarters; i++) sums[i] = (vec4){0};
+  for (int v = 0; v < vectors_of(p); v++, words += VECTOR)
+    for (int shift = 0; shift < 32; shift += p->bits, a += rows)
+      for (int q = 0; q < quarters; q++) {
+        const vec4 x = read_codes(p, words + q * (VECTOR / 4), shift);
+        for (int r = 0; r < rows; r++) sums[r * quarters + q] += a[r] * x;
+      }
+}
+
+/* ---------------------------------------------------------------- x86-64 */
+
+#if KERNEL_X86
+/* Bytes that a panel is asked for ahead of its use: the processor's own prefetching gets 0.6 of
+ * the memory's speed here. */
+enum { AHEAD = 8192 };
+
+/* A place among the spans of a panel, and the number of its factors. */
+typedef struct span_place {
+  int64_t span, number, left;
+} span_place;
+
+KERNEL_INLINE span_place span_of_part(const code_panels *p, int64_t part) {
+  return (span_place){part * p->spans, part / p->period, (p->period - part % p->period) * p->spans};
+}
+KERNEL_INLINE void next_span(const code_panels *p, span_place *at) {
+  at->span++;
+  if (--at->left) return;
+  at->number++;
+  at->left = p->period * p->spans;
+}
+
+/* d or m, with the subs of the span. */
+TARGET_AVX512 KERNEL_INLINE __m512 factors_avx512(const code_panels *p, const char *panel,
+                                                  size_t at, size_t subs_at, span_place of) {
+  const char *from = panel + at + of.number * (p->wide ? 64 : 32);
+  const __m512 f =
+      p->wide ? _mm512_loadu_ps(from) : _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
+  if (!p->has_subs) return f;
+  const __m128i subs = _mm_loadu_si128((const void *)(panel + subs_at + of.span * CODE_PANEL));
+  return _mm512_mul_ps(f, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(subs)));
+}
+
+/* The same of half a panel. */
+TARGET_AVX2 KERNEL_INLINE __m256 factors_avx2(const code_panels *p, const char *panel, size_t at,
+                                              size_t subs_at, span_place of, int half) {
+  const char *from = panel + at + (of.number * 2 + half) * (p->wide ? 32 : 16);
+  const __m256 f = p->wide ? _mm256_loadu_ps((const void *)from)
+                           : _mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
+  if (!p->has_subs) return f;
+  const char *subs = panel + subs_at + (of.span * 2 + half) * HALF;
+  return _mm256_mul_ps(
+      f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)subs))));
+}
+#endif
+
+#endif

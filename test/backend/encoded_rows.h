@@ -1,0 +1,67 @@
+#ifndef TEST_BACKEND_ENCODED_ROWS_H
+#define TEST_BACKEND_ENCODED_ROWS_H
+/* Encoded matrices of any codes, with factors of the caller's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/cpu/kernels/rows.h"
+#include "base/encoding.h"
+
+typedef struct encoded {
+  const char *name; /* as encoding_parse reads it */
+  int64_t k;
+  int d_at, m_at; /* of blocks: where their factors are */
+} encoded;
+
+static uint32_t seed;
+static uint32_t random_number(void) { return seed = seed * 1664525U + 1013904223U, seed >> 8; }
+
+static void put_factors(const encoding *e, uint8_t *at, int64_t n, float (*factor)(void)) {
+  for (int64_t i = 0; i < n; i++) {
+    float f = factor();
+    store_row(COMPUTE_F32, (dtype)e->scale, element_at(at, (dtype)e->scale, i), 1, 1, &f);
+  }
+}
+
+static void fill_groups(const encoding *e, uint8_t *row, int64_t k, float (*factor)(void)) {
+  int64_t parts = (k + 31) / 32, groups = e->group ? (k + e->group - 1) / e->group : 1;
+  int64_t codes = parts * 4 * e->bits;
+  for (int64_t i = 0; i < codes; i++) row[i] = (uint8_t)random_number();
+  put_factors(e, row + codes, groups * (e->has_zeros ? 2 : 1), factor);
+}
+
+static void put_half(uint8_t *at, float (*factor)(void)) {
+  uint16_t half = f32_to_f16(factor());
+  memcpy(at, &half, sizeof half);
+}
+
+static void fill_blocks(const encoded *c, const block_format *f, uint8_t *row,
+                        float (*factor)(void)) {
+  for (int64_t b = 0; b < c->k / f->elements; b++, row += f->bytes) {
+    for (int i = 0; i < f->bytes; i++) row[i] = (uint8_t)random_number();
+    put_half(row + c->d_at, factor);
+    if (c->m_at >= 0) put_half(row + c->m_at, factor);
+  }
+}
+
+/* n rows of k; the caller's to free. */
+static uint8_t *make_encoded(const encoded *c, const encoding *e, int64_t n,
+                             float (*factor)(void)) {
+  size_t bytes = encoding_row_bytes(e, c->k);
+  uint8_t *rows = calloc((size_t)n + 1, bytes);
+  assert_non_null(rows);
+  for (int64_t i = 0; i < n; i++)
+    if (e->kind == ENCODING_GROUPS)
+      fill_groups(e, rows + (size_t)i * bytes, c->k, factor);
+    else
+      fill_blocks(c, block_format_at(e->format), rows + (size_t)i * bytes, factor);
+  return rows;
+}
+
+#endif

@@ -121,20 +121,25 @@ def bench_quantised(args):
     for n, k in QUANTISED_SIZES:
         for m in (1, 8, 128):
             programs = {form: quantised_program(args, form, m, n, k) for form in ("f32", *QUANTISED_BITS)}
-            runs = [(form, precision) for form in QUANTISED_BITS for precision in ("strict", "fast")]
-            given = [f"{precision}={programs[form]}" for form, precision in [("f32", "strict"), *runs]]
-            quiet = {"OMP_WAIT_POLICY": "passive"}  # the read loop's threads wait without using the processor
-            seconds = tool(args, "products", args.device, args.rounds, n * k, *given, env=quiet)
-            plain, read, times = seconds["s"][0], seconds["read_s"], dict(zip(runs, seconds["s"][1:], strict=True))
-            for form, bits in QUANTISED_BITS.items():
-                strict, fast = times[form, "strict"], times[form, "fast"]
-                loop = f"{read * bits / 8 / fast:.2f}" if m == 1 else "–"
-                rows.append(
-                    f"| {m} × {n}×{k} | {form} | {1e6 * plain:,.0f} | {strict / plain:.2f} | {fast / plain:.2f} |"
-                    f" {fast / strict:.2f} | {loop} |"
-                )
-    head = "| rows × weight | form | f32, core µs | strict/f32 | fast/f32 | fast/strict | read loop/fast |"
+            for device in ("opencl", "cpu"):
+                rows += quantised_rows(args, programs, device, m, n, k)
+    head = "| rows × weight, device | form | f32, core µs | strict/f32 | fast/f32 | fast/strict | read loop/fast |"
     return [head, "|---|---|---|---|---|---|---|", *rows]
+
+
+def quantised_rows(args, programs, device, m, n, k):
+    runs = [(form, precision) for form in QUANTISED_BITS for precision in ("strict", "fast")]
+    given = [f"{precision}={programs[form]}" for form, precision in [("f32", "strict"), *runs]]
+    quiet = {"OMP_WAIT_POLICY": "passive"}  # the read loop's threads wait without using the processor
+    seconds = tool(args, "products", device, args.rounds, n * k, *given, env=quiet)
+    plain, read, times = seconds["s"][0], seconds["read_s"], dict(zip(runs, seconds["s"][1:], strict=True))
+    for form, bits in QUANTISED_BITS.items():
+        strict, fast = times[form, "strict"], times[form, "fast"]
+        loop = f"{read * bits / 8 / fast:.2f}" if m == 1 else "–"
+        yield (
+            f"| {m} × {n}×{k}, {device} | {form} | {1e6 * plain:,.0f} | {strict / plain:.2f} | {fast / plain:.2f} |"
+            f" {fast / strict:.2f} | {loop} |"
+        )
 
 
 def chain(op):

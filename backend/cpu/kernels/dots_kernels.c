@@ -77,6 +77,10 @@ static int one_panel(int rows) {
 }
 
 #if KERNEL_X86
+/* Bytes that a panel is asked for ahead: of several panels at once, whose lines the first-level
+ * cache has few places for. */
+enum { NEAR = 2048 };
+
 /* ---------------------------------------------------------------- AVX-512 VNNI */
 
 enum { VNNI_ROWS = 4, VNNI_SUMS = 8 };
@@ -96,7 +100,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_ti
     const __m512i w = _mm512_loadu_si512(words);
     const __m512i x = bits == 8 ? w : _mm512_and_si512(w, low);
     const __m512i y = _mm512_and_si512(_mm512_srli_epi32(w, 4), low);
-    _mm_prefetch(words + AHEAD, _MM_HINT_T0);
+    _mm_prefetch(words + NEAR, _MM_HINT_T0);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
       __m512i *sum = &sums[p * rows + r];
@@ -186,7 +190,7 @@ TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const c
     const __m256i w = _mm256_loadu_si256((const void *)words);
     const __m256i x = _mm256_and_si256(w, mask),
                   y = _mm256_and_si256(_mm256_srli_epi32(w, 4), mask);
-    _mm_prefetch(words + AHEAD, _MM_HINT_T0);
+    _mm_prefetch(words + NEAR, _MM_HINT_T0);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
       low[r] = _mm256_add_epi16(low[r], _mm256_maddubs_epi16(x, _mm256_set1_epi32(a[r])));

@@ -4,6 +4,7 @@ MAKEFLAGS += --no-builtin-rules
 SAN ?=#          sanitizers, e.g. address,undefined: builds with clang in a folder of its own
 DEVICE ?=#       what `make check` runs the op cases on, e.g. opencl:0 (default: cpu and opencl)
 TORCH ?=#        a CPU build of torch for `make check`: a wheel, or a folder of wheels
+CROSS ?=#        the prefix of another processor's tools, e.g. aarch64-linux-gnu-: builds in a folder of its own
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 VERSION = 0.1.0
@@ -14,8 +15,13 @@ ifneq ($(SAN),)
   CC := clang
   SANFLAGS = -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 endif
+ifneq ($(CROSS),)
+  BUILD ?= build/$(CROSS:%-=%)
+  AR := $(CROSS)ar
+  LD := $(CROSS)ld
+endif
 ifeq ($(origin CC),default)
-  CC := gcc
+  CC := $(CROSS)gcc
 endif
 BUILD ?= build
 GEN = $(BUILD)/gen
@@ -23,7 +29,7 @@ WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes
 STD = -std=c11 -D_GNU_SOURCE -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
 # Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.
-LIBS = -lcjson -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
+LIBS = $(LDFLAGS) -lcjson -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 comma = ,
 
 ROOMS = base json serialize ops interp interp/graph interp/passes backend/cpu backend/cpu/kernels backend/opencl api tokenizer llm
@@ -74,7 +80,7 @@ $(filter $(BUILD)/obj/backend/opencl/%,$(LIB_OBJ)): | $(GEN)/args_checked
 $(BUILD)/libclave.a: $(LIB_OBJ)
 	@rm -f $@
 	$(LD) -r -o $(BUILD)/obj/clave.o $^
-	objcopy --localize-hidden $(BUILD)/obj/clave.o
+	$(CROSS)objcopy --localize-hidden $(BUILD)/obj/clave.o
 	$(AR) rcs $@ $(BUILD)/obj/clave.o
 INTERNAL = $(BUILD)/obj/internal.a
 $(INTERNAL): $(LIB_OBJ)

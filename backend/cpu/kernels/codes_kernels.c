@@ -18,10 +18,14 @@ KERNEL_INLINE void multiply_portable(int rows, int quarters, int first, const co
              c->a + span * deep * rows, sums);
     for (int q = 0; q < quarters; q++) {
       const vec4 scale = read_factors(p, c->panel, p->d_at, p->s_at, span, first + q);
-      for (int r = 0; r < rows; r++) total[r * quarters + q] += sums[r * quarters + q] * scale;
+      for (int r = 0; r < rows; r++)
+        total[r * quarters + q] =
+            vec4_add_product(total[r * quarters + q], sums[r * quarters + q], scale);
       if (!p->has_lows) continue;
       const vec4 low = read_factors(p, c->panel, p->m_at, p->l_at, span, first + q);
-      for (int r = 0; r < rows; r++) total[r * quarters + q] += c->sums[span * rows + r] * low;
+      for (int r = 0; r < rows; r++)
+        total[r * quarters + q] =
+            vec4_add_scaled(total[r * quarters + q], c->sums[span * rows + r], low);
     }
   }
   for (int r = 0; r < rows; r++)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/vec4.h"
 #include "base/code_panels.h"
-#include "base/dtype.h"
 #if KERNEL_X86
 #include <immintrin.h>
 #endif
@@ -28,22 +28,19 @@ static inline int64_t factors_of_span(const code_panels *p, int64_t span) {
 
 /* ---------------------------------------------------------------- any processor: quarters */
 
-typedef float vec4 __attribute__((vector_size(16)));
-typedef int32_t int4 __attribute__((vector_size(16)));
-
 /* d or m of a quarter of a panel, which begin at `at`, times the span's subs, which do at
  * `subs_at`. */
 static inline vec4 read_factors(const code_panels *p, const char *panel, size_t at, size_t subs_at,
                                 int64_t span, int quarter) {
   int64_t first = factors_of_span(p, span) * CODE_PANEL + quarter * QUARTER;
-  uint16_t half[QUARTER];
   signed char subs[QUARTER];
+  short4 half;
   vec4 f;
   if (p->wide) {
     memcpy(&f, panel + at + first * 4, sizeof f);
   } else {
-    memcpy(half, panel + at + first * 2, sizeof half);
-    for (int i = 0; i < QUARTER; i++) f[i] = f16_to_f32(half[i]);
+    memcpy(&half, panel + at + first * 2, sizeof half);
+    f = vec4_of_f16(half);
   }
   if (!p->has_subs) return f;
   memcpy(subs, panel + subs_at + span * CODE_PANEL + quarter * QUARTER, sizeof subs);
@@ -68,7 +65,8 @@ KERNEL_INLINE void sum_span(const code_panels *p, int rows, int quarters, const 
     for (int shift = 0; shift < 32; shift += p->bits, a += rows)
       for (int q = 0; q < quarters; q++) {
         const vec4 x = read_codes(p, words + q * (VECTOR / 4), shift);
-        for (int r = 0; r < rows; r++) sums[r * quarters + q] += a[r] * x;
+        for (int r = 0; r < rows; r++)
+          sums[r * quarters + q] = vec4_add_scaled(sums[r * quarters + q], a[r], x);
       }
 }
 

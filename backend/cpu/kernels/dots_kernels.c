@@ -39,6 +39,22 @@ static inline void add_scaled(float *to /* (QUARTER) */, vec4 x, vec4 y) {
   for (int i = 0; i < QUARTER; i++) to[i] = fmaf(x[i], y[i], to[i]);
 }
 
+/* The totals of a quarter += sums (rows) of a span of a part, scaled. */
+KERNEL_INLINE void scale_quarter(const dots_tile *t, int rows, const int32_t *part, int s,
+                                 int64_t span, int quarter, const vec4 *sums) {
+  const code_panels *p = t->p;
+  const vec4 scale = read_factors(p, t->panel[0], p->d_at, p->s_at, span, quarter);
+  vec4 low = {0};
+  if (p->has_lows) low = read_factors(p, t->panel[0], p->m_at, p->l_at, span, quarter);
+  for (int r = 0; r < rows; r++) {
+    float *to = t->sums + r * CODE_PANEL + quarter * QUARTER;
+    add_scaled(to, sums[r], scale * scales_of(part, rows)[r]);
+    if (!p->has_lows) continue;
+    float sum = scaled_sums_of(part, rows, s)[r];
+    add_scaled(to, (vec4){sum, sum, sum, sum}, low);
+  }
+}
+
 static void multiply_quarter(const dots_tile *t, int rows, const int32_t *part, int64_t number,
                              const float *q, int quarter) {
   const code_panels *p = t->p;
@@ -47,17 +63,7 @@ static void multiply_quarter(const dots_tile *t, int rows, const int32_t *part, 
     int64_t span = number * p->spans + s;
     sum_span(p, rows, 1, words_of(p, t->panel[0], span) + quarter * (VECTOR / 4),
              q + s * (DECODED_AT_ONCE / p->spans) * rows, sums);
-    const vec4 scale = read_factors(p, t->panel[0], p->d_at, p->s_at, span, quarter);
-    vec4 low = {0};
-    if (p->has_lows) low = read_factors(p, t->panel[0], p->m_at, p->l_at, span, quarter);
-    for (int r = 0; r < rows; r++) {
-      float *to = t->sums + r * CODE_PANEL + quarter * QUARTER;
-      add_scaled(to, sums[r], scale * scales_of(part, rows)[r]);
-      if (p->has_lows) {
-        float sum = scaled_sums_of(part, rows, s)[r];
-        add_scaled(to, (vec4){sum, sum, sum, sum}, low);
-      }
-    }
+    scale_quarter(t, rows, part, s, span, quarter, sums);
   }
 }
 
@@ -252,10 +258,77 @@ TARGET_AVX2 static void run_avx2(const dots_tile *t, int rows) {
 }
 #endif
 
+#if KERNEL_ARM
+/* ---------------------------------------------------------------- NEON's dot products of bytes */
+
+enum { DOTPROD_ROWS = 4 };
+
+TARGET_DOTPROD KERNEL_INLINE int4 dot_bytes(int4 sum, int4 codes, int32_t q) {
+  return (int4)vdotq_s32((int32x4_t)sum, (int8x16_t)codes, vreinterpretq_s8_s32(vdupq_n_s32(q)));
+}
+
+/* sums (rows) of a quarter's span, without what codes begin at: low and high halves of bytes, as
+ * both factors are signed. */
+TARGET_DOTPROD KERNEL_INLINE void sum_dotprod(int bits, int rows, int vectors, const char *words,
+                                              const int32_t *a, int4 *sums) {
+  const int halves = 0x0f0f0f0f, next = bits == 8 ? 0 : rows;
+  int4 low[DOTPROD_ROWS], high[DOTPROD_ROWS], w;
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++) low[r] = high[r] = (int4){0};
+  for (int v = 0; v < vectors; v++, words += VECTOR, a += rows + next) {
+    memcpy(&w, words, sizeof w);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+      low[r] = dot_bytes(low[r], w & halves, a[r]);
+      high[r] = dot_bytes(high[r], w >> 4 & halves, a[next + r]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++) sums[r] = low[r] + (bits == 8 ? high[r] * 16 : high[r]);
+}
+
+TARGET_DOTPROD KERNEL_INLINE void multiply_dotprod(int bits, int rows, const dots_tile *t) {
+  const code_panels *of = t->p;
+  const int32_t *part = t->a;
+  for (int64_t i = 0; i < t->n; i++, part += dots_part_words(of, rows))
+    for (int s = 0; s < of->spans; s++)
+      for (int quarter = 0; quarter < 4; quarter++) {
+        int64_t span = (t->first + i) * of->spans + s;
+        int4 sums[DOTPROD_ROWS];
+        vec4 floats[DOTPROD_ROWS];
+        sum_dotprod(bits, rows, vectors_of(of),
+                    words_of(of, t->panel[0], span) + quarter * (VECTOR / 4),
+                    part + s * (DOT_WORDS / of->spans) * rows, sums);
+        for (int r = 0; r < rows; r++) {
+          int begin = of->has_lows ? 0 : sums_of(part, rows, s)[r];
+          floats[r] = __builtin_convertvector(sums[r] + begin, vec4);
+        }
+        scale_quarter(t, rows, part, s, span, quarter, floats);
+      }
+}
+
+TARGET_DOTPROD KERNEL_INLINE void run_bits_dotprod(int bits, const dots_tile *t, int rows) {
+  if (rows == 1) multiply_dotprod(bits, 1, t);
+  if (rows == 2) multiply_dotprod(bits, 2, t);
+  if (rows == 3) multiply_dotprod(bits, 3, t);
+  if (rows == 4) multiply_dotprod(bits, 4, t);
+}
+
+TARGET_DOTPROD static void run_dotprod(const dots_tile *t, int rows) {
+  if (t->p->bits == 4)
+    run_bits_dotprod(4, t, rows);
+  else
+    run_bits_dotprod(8, t, rows);
+}
+#endif
+
 dots_kernel dots_kernel_for(void) {
 #if KERNEL_X86
   if (cpu_has_avx512_vnni()) return (dots_kernel){VNNI_ROWS, vnni_panels, run_vnni};
   if (cpu_has_avx2()) return (dots_kernel){AVX2_ROWS, one_panel, run_avx2};
+#endif
+#if KERNEL_ARM
+  if (cpu_has_dotprod()) return (dots_kernel){DOTPROD_ROWS, one_panel, run_dotprod};
 #endif
   return (dots_kernel){PORTABLE_ROWS, one_panel, run_portable};
 }

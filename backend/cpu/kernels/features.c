@@ -1,14 +1,21 @@
 /* Which instruction sets kernels may use. */
 #include "backend/cpu/kernels/features.h"
+#if KERNEL_ARM && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 static int most = CPU_AVX512;
 
 void cpu_use_at_most(cpu_level level) { __atomic_store_n(&most, (int)level, __ATOMIC_RELAXED); }
 
-#if KERNEL_X86
+#if KERNEL_X86 || KERNEL_ARM
 static bool is_used(cpu_level level) {
   return (int)level <= __atomic_load_n(&most, __ATOMIC_RELAXED);
 }
+#endif
+
+#if KERNEL_X86
 bool cpu_has_avx2(void) {
   return is_used(CPU_AVX2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
@@ -20,4 +27,14 @@ bool cpu_has_avx512_vnni(void) { return cpu_has_avx512() && __builtin_cpu_suppor
 bool cpu_has_avx2(void) { return false; }
 bool cpu_has_avx512(void) { return false; }
 bool cpu_has_avx512_vnni(void) { return false; }
+#endif
+
+#if KERNEL_ARM && defined(__linux__)
+bool cpu_has_dotprod(void) {
+  return is_used(CPU_AVX2) && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
+#elif KERNEL_ARM && defined(__ARM_FEATURE_DOTPROD)
+bool cpu_has_dotprod(void) { return is_used(CPU_AVX2); }
+#else
+bool cpu_has_dotprod(void) { return false; }
 #endif

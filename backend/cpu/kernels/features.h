@@ -1,8 +1,8 @@
 #ifndef BACKEND_CPU_KERNELS_FEATURES_H
 #define BACKEND_CPU_KERNELS_FEATURES_H
 /* Instruction sets that a kernel may use beyond the compiler's baseline. Code for them lies in
- * functions marked with TARGET_*, called only after cpu_has_*() said yes. Elsewhere than x86-64
- * there are none. */
+ * functions marked with TARGET_*, called only after cpu_has_*() said yes. Elsewhere than on x86-64
+ * and aarch64 there are none. */
 #include <stdbool.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -13,11 +13,19 @@
 #else
 #define KERNEL_X86 0
 #endif
+#if defined(__aarch64__) && defined(__GNUC__)
+#define KERNEL_ARM 1
+#define TARGET_DOTPROD __attribute__((target("arch=armv8.2-a+dotprod")))
+#else
+#define KERNEL_ARM 0
+#endif
 
 bool cpu_has_avx2(void); /* and FMA */
 bool cpu_has_avx512(void);
 bool cpu_has_avx512_vnni(void);
+bool cpu_has_dotprod(void); /* of bytes, on aarch64 */
 
+/* CPU_AVX2 stands for DOTPROD, too. */
 typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } cpu_level;
 /* Kernels use no more than that of what the processor has. For tests, before any other call: what
  * is packed depends on it. */

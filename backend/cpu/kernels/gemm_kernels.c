@@ -4,40 +4,24 @@
 
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/gemm.h"
+#include "backend/cpu/kernels/vec4.h"
 #if KERNEL_X86
 #include <immintrin.h>
 #endif
 
-typedef float vec4 __attribute__((vector_size(16)));
 typedef double vec2 __attribute__((vector_size(16)));
-typedef int32_t int4 __attribute__((vector_size(16)));
-typedef uint16_t short4 __attribute__((vector_size(8)));
 
 /* ---------------------------------------------------------------- any processor */
 
 enum { TILE_M = 4, TILE_N = 8, TILE_N_WIDE = 4, TILE_SUMS = 12 };
-
-/* Bits that stand for infinity or NaN get the exponent that floats have for them. */
-static inline vec4 widen_f16(int4 h) {
-  const int4 all = {-1, -1, -1, -1}, size = h & (all & 0x7fff), special = size >= (all & 0x7c00);
-  const vec4 up = {0x1p112F, 0x1p112F, 0x1p112F, 0x1p112F};
-  vec4 f;
-  int4 bits = size << 13, to;
-  memcpy(&f, &bits, sizeof f);
-  f *= up;
-  memcpy(&to, &f, sizeof to);
-  to = (to & ~special) | ((bits | (all & 0x7f800000)) & special) | (h >> 15 << 31);
-  memcpy(&f, &to, sizeof f);
-  return f;
-}
 
 KERNEL_INLINE vec4 load_portable(dtype t, const void *b, int64_t at) {
   vec4 f;
   short4 h;
   if (t == DTYPE_F32) return memcpy(&f, (const float *)b + at, sizeof f), f;
   memcpy(&h, (const uint16_t *)b + at, sizeof h);
-  const int4 wide = __builtin_convertvector(h, int4), high = wide << 16;
-  if (t == DTYPE_F16) return widen_f16(wide);
+  const int4 high = __builtin_convertvector(h, int4) << 16;
+  if (t == DTYPE_F16) return vec4_of_f16(h);
   return memcpy(&f, &high, sizeof f), f;
 }
 
@@ -47,8 +31,8 @@ KERNEL_INLINE void add_portable(dtype type, int rows, const float *a, const void
   const vec4 b0 = load_portable(type, b, at), b1 = load_portable(type, b, at + 4);
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) {
-    sums[2 * i] += a[i] * b0;
-    sums[2 * i + 1] += a[i] * b1;
+    sums[2 * i] = vec4_add_scaled(sums[2 * i], a[i], b0);
+    sums[2 * i + 1] = vec4_add_scaled(sums[2 * i + 1], a[i], b1);
   }
 }
 

@@ -5,26 +5,19 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/vec4.h"
 #if KERNEL_X86
 #include <immintrin.h>
 #endif
-
-typedef float vec4 __attribute__((vector_size(16)));
-
-static inline vec4 load4(const float *p) {
-  vec4 v;
-  memcpy(&v, p, sizeof v);
-  return v;
-}
 
 static float dot_portable(int64_t n, const float *a, const float *b) {
   vec4 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) {
-    s0 += load4(a + i) * load4(b + i);
-    s1 += load4(a + i + 4) * load4(b + i + 4);
-    s2 += load4(a + i + 8) * load4(b + i + 8);
-    s3 += load4(a + i + 12) * load4(b + i + 12);
+    s0 = vec4_add_product(s0, vec4_load(a + i), vec4_load(b + i));
+    s1 = vec4_add_product(s1, vec4_load(a + i + 4), vec4_load(b + i + 4));
+    s2 = vec4_add_product(s2, vec4_load(a + i + 8), vec4_load(b + i + 8));
+    s3 = vec4_add_product(s3, vec4_load(a + i + 12), vec4_load(b + i + 12));
   }
   vec4 s = (s0 + s1) + (s2 + s3);
   float sum = (s[0] + s[1]) + (s[2] + s[3]);

@@ -1,0 +1,53 @@
+#ifndef BACKEND_CPU_KERNELS_VEC4_H
+#define BACKEND_CPU_KERNELS_VEC4_H
+/* Four floats that any processor has a register for, by the compiler's own vectors. */
+#include <stdint.h>
+#include <string.h>
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+typedef float vec4 __attribute__((vector_size(16)));
+typedef int32_t int4 __attribute__((vector_size(16)));
+typedef uint16_t short4 __attribute__((vector_size(8)));
+
+static inline vec4 vec4_load(const float *p) {
+  vec4 v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+
+/* sum + a * b, rounded once where the processor always can: sums of products are not the same on
+ * all processors. */
+static inline vec4 vec4_add_product(vec4 sum, vec4 a, vec4 b) {
+#if defined(__aarch64__)
+  return (vec4)vfmaq_f32((float32x4_t)sum, (float32x4_t)a, (float32x4_t)b);
+#else
+  return sum + a * b;
+#endif
+}
+/* Floats of 16 bits. Bits that stand for infinity or NaN get the exponent that floats have for
+ * them. */
+static inline vec4 vec4_of_f16(short4 half) {
+#if defined(__aarch64__)
+  return (vec4)vcvt_f32_f16((float16x4_t)half);
+#else
+  const int4 h = __builtin_convertvector(half, int4), all = {-1, -1, -1, -1};
+  const int4 size = h & (all & 0x7fff), special = size >= (all & 0x7c00);
+  const vec4 up = {0x1p112F, 0x1p112F, 0x1p112F, 0x1p112F};
+  vec4 f;
+  int4 bits = size << 13, to;
+  memcpy(&f, &bits, sizeof f);
+  f *= up;
+  memcpy(&to, &f, sizeof to);
+  to = (to & ~special) | ((bits | (all & 0x7f800000)) & special) | (h >> 15 << 31);
+  memcpy(&f, &to, sizeof f);
+  return f;
+#endif
+}
+
+static inline vec4 vec4_add_scaled(vec4 sum, float a, vec4 b) {
+  return vec4_add_product(sum, (vec4){a, a, a, a}, b);
+}
+
+#endif

@@ -138,6 +138,7 @@ PARTS = [
     ("random graphs", long.graphs, "short"),
     ("planted faults", long.mutants, "short"),
     ("data races", replays.data_races, "all"),
+    ("aarch64", replays.aarch64, "all"),
     ("soak", long.soak, "short"),
     ("faults", pytest_part("test/fault -k allocation", "test/fault -k not allocation", sanitized=True), "short"),
     ("fuzz corpora", fuzz_corpora, "short"),

@@ -9,6 +9,7 @@ import classes
 from runner import ROOT, SAN_BUILD, Job, make, tests_in
 
 TSAN_BUILD = "build/tsan"
+AARCH64_BUILD = "build/aarch64-linux-gnu"
 PART_BUILD = "build/part"  # compares operands of more than 256 bytes in part
 
 
@@ -118,6 +119,21 @@ def replay_everywhere(r):
         intel = replay_job(r, "opencl:0")
         jobs.append(Job(["ci/intel_opencl", *intel.command], intel.env | c.env, f"Intel's runtime, {c.name}"))
     r.run_all(jobs, timeout=4000)
+
+
+def aarch64(r):
+    """On another processor, which qemu emulates: the C tests that need no device and start no processes, and the op
+    cases; with dot products of bytes and without."""
+    r.run(["ci/aarch64", "build", "tests"], name="ci/aarch64 build tests", timeout=1800)
+    needs_more = ("test_opencl", "test_process", "test_arguments", "test_sessions")
+    tests = [t for t in tests_in(AARCH64_BUILD) if not any(name in t for name in needs_more)]
+    jobs = []
+    for cpu in ("max", "cortex-a57"):
+        cases = replay_job(r, "cpu", build=AARCH64_BUILD)
+        of_cpu = tests if cpu == "max" else [t for t in tests if "/backend/" in t]
+        commands = [cases.command, *([t] for t in of_cpu)]
+        jobs += [Job(["ci/aarch64", *c], {"CPU": cpu, "CLAVE_DEVICE": "cpu"}, cpu) for c in commands]
+    r.run_all(jobs, timeout=1800)
 
 
 def data_races(r):

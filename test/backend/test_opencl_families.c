@@ -279,7 +279,7 @@ static const pair_case conv_integer_cases[] = {
                  EACH_DILATION(1), .groups = 6, .padding_value = 3),
     CONV_INTEGER("T(1,400,5,7)<128;c(9,400,3,3)<128;i(9);>i(1,9,5,7)", EACH_STRIDE(1), EACH_PAD(1),
                  EACH_DILATION(1), .groups = 1, .padding_value = 127),
-    CONV_INTEGER("T(1,1,30,40)<128;c(3,1,24,25)<128;i(3);>i(1,3,7,16)", EACH_STRIDE(1), EACH_PAD(0),
+    CONV_INTEGER("T(1,1,72,73)<128;c(3,1,70,70)<128;i(3);>i(1,3,3,4)", EACH_STRIDE(1), EACH_PAD(0),
                  EACH_DILATION(1), .groups = 1),
     CONV_INTEGER("T(2,19,5,7)~128;c(21,19,1,1)~128;i(21);>i(2,21,5,7)", EACH_STRIDE(1), EACH_PAD(0),
                  EACH_DILATION(1), .groups = 1),

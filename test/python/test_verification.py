@@ -52,6 +52,12 @@ def test_integers_are_exact(monkeypatch):
         clave.export(fn(lambda x: x * 2), (torch.arange(12),), verify=True)
 
 
+def test_a_difference_of_a_thousandth(monkeypatch):
+    plant(monkeypatch, "aten.mul.Tensor", lambda right, c, a, b: right(c, a, 2.002))
+    with pytest.raises(clave.Error, match=r"the first node that differs is mul"):
+        clave.export(fn(lambda x: (x * 2).exp()), (X,), verify=True)
+
+
 def test_what_is_wrong_at_other_sizes_only(monkeypatch):
     plant(monkeypatch, "aten.div.Tensor", lambda right, c, a, b: right(c, a, 3))
     with pytest.raises(clave.Error, match="the first node that differs is div"):

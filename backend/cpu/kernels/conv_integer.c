@@ -1,6 +1,7 @@
 /* ConvInteger: of TILE neighbouring cells the patches, four bytes of neighbouring k a word, times
- * four bytes of the weight's row at once. Bytes of x are unsigned there: of I8 they are 128 more,
- * which 128 times the sum of the weight's row makes up for. */
+ * four bytes of the weight's row at once. Bytes of x are unsigned there, or signed, as the
+ * processor has it: what is the other is 128 more or less, which 128 times the sum of the weight's
+ * row makes up for. */
 #include "backend/cpu/kernels/conv_integer.h"
 
 #include <string.h>
@@ -9,6 +10,9 @@
 #include "backend/cpu/kernels/slots.h"
 #if KERNEL_X86
 #include <immintrin.h>
+#endif
+#if KERNEL_ARM
+#include <arm_neon.h>
 #endif
 
 enum {
@@ -27,8 +31,11 @@ typedef struct weight_rows {
   uint32_t rest[ROWS];
 } weight_rows;
 
-/* sums (rows, TILE) += w by patches (words, TILE). */
-typedef void (*multiply_fn)(int rows, const weight_rows *w, const uint32_t *patches, int32_t *sums);
+typedef struct multiplier {
+  /* sums (rows, TILE) += w by patches (words, TILE) */
+  void (*run)(int rows, const weight_rows *w, const uint32_t *patches, int32_t *sums);
+  bool is_signed; /* bytes of patches */
+} multiplier;
 
 KERNEL_INLINE uint32_t weight_word(const weight_rows *w, int row, int64_t i) {
   uint32_t word;
@@ -140,12 +147,54 @@ static TARGET_AVX512_VNNI void multiply_vnni(int rows, const weight_rows *w,
 }
 #endif
 
-static multiply_fn choose_multiply(void) {
-#if KERNEL_X86
-  if (cpu_has_avx512_vnni()) return multiply_vnni;
-  if (cpu_has_avx2()) return multiply_avx2;
+#if KERNEL_ARM
+enum { NEON_CELLS = 4, NEON_VECTORS = 4 };
+
+KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_rows *w,
+                                                        const uint32_t *patches, int32_t *sums) {
+  int32x4_t sum[ROWS][NEON_VECTORS];
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < NEON_VECTORS; v++) sum[r][v] = vld1q_s32(sums + r * TILE + NEON_CELLS * v);
+  for (int64_t i = 0; i < word_count(w); i++, patches += TILE) {
+    int8x16_t x[NEON_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < NEON_VECTORS; v++)
+      x[v] = vreinterpretq_s8_u32(vld1q_u32(patches + NEON_CELLS * v));
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) {
+      const int8x16_t word = vreinterpretq_s8_u32(vdupq_n_u32(weight_word(w, r, i)));
+#pragma GCC unroll 4
+      for (int v = 0; v < NEON_VECTORS; v++) sum[r][v] = vdotq_s32(sum[r][v], x[v], word);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < NEON_VECTORS; v++) vst1q_s32(sums + r * TILE + NEON_CELLS * v, sum[r][v]);
+}
+
+static TARGET_DOTPROD void multiply_dotprod(int rows, const weight_rows *w, const uint32_t *patches,
+                                            int32_t *sums) {
+  for (int c = 0; c < TILE; c += NEON_CELLS * NEON_VECTORS) {
+    if (rows == 4) multiply_dotprod_rows(4, w, patches + c, sums + c);
+    if (rows == 3) multiply_dotprod_rows(3, w, patches + c, sums + c);
+    if (rows == 2) multiply_dotprod_rows(2, w, patches + c, sums + c);
+    if (rows == 1) multiply_dotprod_rows(1, w, patches + c, sums + c);
+  }
+}
 #endif
-  return multiply_portable;
+
+static multiplier choose_multiplier(void) {
+#if KERNEL_X86
+  if (cpu_has_avx512_vnni()) return (multiplier){multiply_vnni, false};
+  if (cpu_has_avx2()) return (multiplier){multiply_avx2, false};
+#endif
+#if KERNEL_ARM
+  if (cpu_has_dotprod()) return (multiplier){multiply_dotprod, true};
+#endif
+  return (multiplier){multiply_portable, false};
 }
 
 /* ---------------------------------------------------------------- patches */
@@ -153,11 +202,17 @@ static multiply_fn choose_multiply(void) {
 typedef struct integer_conv {
   conv_part part;
   int padding_value;
-  multiply_fn multiply;
+  multiplier multiply;
   int64_t k, block;      /* elements of a patch; outputs of a task */
   int64_t tiles, blocks; /* tasks are (group, block of outputs, tile) */
   const int32_t *begin;  /* (groups * outputs): what sums begin with */
 } integer_conv;
+
+/* 1, -1: bytes of patches are 128 more, less than x's. */
+static int shift_of(const integer_conv *a) {
+  bool is_signed = a->part.p->type == DTYPE_I8;
+  return is_signed == a->multiply.is_signed ? 0 : is_signed ? 1 : -1;
+}
 
 static int64_t patch_words(const integer_conv *a) { return (a->k + 3) / 4; }
 
@@ -216,7 +271,7 @@ static void gather_tile(const integer_conv *a, int64_t group, int64_t at, int64_
   unsigned char rows[4][TILE] = {{0}};
   const window *d = a->part.d;
   int64_t channels = a->part.p->channels, tap[CONV_DIMS], k = 0;
-  uint32_t flip = a->part.p->type == DTYPE_I8 ? 0x80808080u : 0;
+  uint32_t flip = shift_of(a) ? 0x80808080u : 0;
   int count = find_segments(a, at, n, segments);
   for (int64_t c = 0; c < channels; c++)
     for (tap[0] = 0; tap[0] < d[0].taps; tap[0]++)
@@ -272,7 +327,7 @@ static void run_tile(const void *user, int64_t task, char *scratch) {
     int64_t output = group * p->outputs + o;
     const weight_rows w = rows_of(a, output, rows);
     for (int i = 0; i < rows * TILE; i++) sums[i] = a->begin[output + i / TILE];
-    a->multiply(rows, &w, patches, sums);
+    a->multiply.run(rows, &w, patches, sums);
     for (int r = 0; r < rows; r++) store_sums(a, output + r, at, n, sums + r * TILE);
   }
 }
@@ -281,8 +336,9 @@ static void run_tile(const void *user, int64_t task, char *scratch) {
 
 static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args *args) {
   const conv_args *p = &args->conv;
-  integer_conv a = {
-      .part = {.p = p}, .padding_value = args->padding_value & 255, .multiply = choose_multiply()};
+  integer_conv a = {.part = {.p = p},
+                    .padding_value = args->padding_value & 255,
+                    .multiply = choose_multiplier()};
   for (int d = 0; d < CONV_DIMS; d++) a.part.d[d] = whole_window(&p->dims[d]);
   a.k = p->channels * tap_count(&a.part);
   a.tiles = (p->images * cell_count(&a.part) + TILE - 1) / TILE;
@@ -317,14 +373,15 @@ static size_t conv_integer_scratch(const kernel_context *ctx, const void *args) 
                              slots_bytes(ctx, task_count(&a), work_of(&a), task_bytes(&a)));
 }
 
-/* The bias, less 128 times the sum of the weight's row where bytes of x are 128 more. */
+/* The bias, and what makes up for bytes that are 128 more or less. */
 static void find_begin(const integer_conv *a, int32_t *begin) {
   const conv_args *p = a->part.p;
   const signed char *weight = p->weight;
+  int shift = shift_of(a);
   for (int64_t o = 0; o < p->groups * p->outputs; o++) {
     int32_t sum = 0;
-    for (int64_t k = 0; k < a->k && p->type == DTYPE_I8; k++) sum += weight[o * a->k + k];
-    begin[o] = (p->bias ? ((const int32_t *)p->bias)[o] : 0) - 128 * sum;
+    for (int64_t k = 0; k < a->k && shift; k++) sum += weight[o * a->k + k];
+    begin[o] = (p->bias ? ((const int32_t *)p->bias)[o] : 0) - 128 * shift * sum;
   }
 }
 

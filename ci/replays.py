@@ -125,7 +125,7 @@ def aarch64(r):
     """On another processor, which qemu emulates: the C tests that need no device and start no processes, and the op
     cases; with dot products of bytes and without."""
     r.run(["ci/aarch64", "build", "tests"], name="ci/aarch64 build tests", timeout=1800)
-    needs_more = ("test_opencl", "test_process", "test_arguments", "test_sessions")
+    needs_more = ("/api/", "test_opencl", "test_process", "test_arguments")
     tests = [t for t in tests_in(AARCH64_BUILD) if not any(name in t for name in needs_more)]
     jobs = []
     for cpu in ("max", "cortex-a57"):

@@ -76,8 +76,8 @@ typedef struct cpu_form_request {
   const kernel_desc *k;
   const void *args;
 } cpu_form_request;
-bool cpu_is_fast(const cpu_recorder *r); /* backend.record's fast */
-void cpu_rounds(cpu_recorder *r);        /* sets recording.rounds */
+bool cpu_is_fast(const cpu_recorder *r);                           /* backend.record's fast */
+void cpu_rounds(cpu_recorder *r);                                  /* sets recording.rounds */
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x); /* else it is not asked for */
 /* *data is for arguments. */
 clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) STATUS_CHECK;

@@ -72,6 +72,17 @@ def transposed_tolerance(dtype, weight):
     return tolerance(dtype, (1, *weight))
 
 
+# Columns of x, kernel, stride, padding, dilation: rows around vectors' widths and longer than a buffer.
+ROWS = [(7, 3, 1, 1, 1), (15, 5, 1, 2, 1), (16, 3, 2, 1, 1), (17, 3, 2, 0, 1), (33, 3, 2, 1, 1), (34, 7, 2, 3, 1)]
+ROWS += [(40, 3, 3, 1, 2), (5, 9, 1, 4, 1), (3, 3, 1, 6, 4), (600, 3, 1, 1, 1), (600, 5, 2, 2, 1), (40, 70, 1, 40, 1)]
+
+
+def depthwise_rows(x, w):
+    return tuple(
+        fn.conv2d(x[..., :n], w[..., :k], None, (1, step), (1, pad), (1, apart), 3) for n, k, step, pad, apart in ROWS
+    )
+
+
 class Weighted(torch.nn.Module):
     """Constant weights with several readers, which devices may pack once: products that share one, views of one, and
     one that a product reads by other dimensions than a convolution does."""
@@ -184,6 +195,8 @@ def cases():
     for dtype in FLOATS:
         d = name_of(dtype)
         yield from one_by_one(dtype)
+        x, w = T((1, 3, 4, 600), dtype), T((3, 1, 2, 70), dtype)
+        yield Case(f"depthwise_rows_{d}", depthwise_rows, [x, w], **tolerance(dtype, (3, 1, 2, 70)))
         yield Case(
             f"no_bias_{d}",
             fn.conv2d,

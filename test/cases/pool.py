@@ -90,6 +90,14 @@ def cases():
         )
         yield Case(f"adaptive_max_indices_{d}", lambda x: fn.adaptive_max_pool2d(x, (3, 4), return_indices=True), [x])
     yield Case("max_nan", lambda x: fn.max_pool2d(x, 2), [T((1, 1, 6, 6), values=(1.0, NAN, 2.0, -INF, 0.0, 3.0, INF))])
+    # Rows around vectors' widths and longer than a buffer, windows that begin before a row and end behind it.
+    rows = ((7, 3, 1, 1, 1), (16, 3, 2, 1, 1), (17, 5, 2, 2, 1), (33, 2, 3, 0, 1), (40, 3, 1, 1, 2), (599, 3, 2, 1, 1))
+    rows_of = lambda x: tuple(
+        fn.max_pool2d(x[..., :n], (2, k), (1, step), (1, pad), (1, apart)) for n, k, step, pad, apart in rows
+    )
+    for dtype in (*FLOATS, I8, U8, I32):
+        specials = {"values": (1.0, NAN, -0.0, 2.0, -INF, 0.0, 3.0, INF, -7.0)} if dtype in FLOATS else {}
+        yield Case(f"max_rows_{name_of(dtype)}", rows_of, [T((1, 2, 3, 599), dtype, **specials)])
     yield Case("max_low", lambda x: fn.max_pool2d(x, 3, 2, 1), [T((1, 2, 5, 5), low=-9, high=-8)])
     yield Case("unbatched", lambda x: (fn.max_pool2d(x, 2), fn.avg_pool2d(x, 2)), [T((3, 6, 6))], rtol=1e-6, atol=1e-6)
     yield Case("empty_batch", lambda x: (fn.max_pool2d(x, 2), fn.avg_pool2d(x, 2)), [T((0, 3, 6, 6))])

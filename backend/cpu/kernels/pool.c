@@ -1,4 +1,5 @@
-/* Pool: per plane, in double or int64_t, each output cell over its window. */
+/* Pool: maxima alone row by row of the output, tap by tap of the window; what else there is per
+ * plane, in double or int64_t, each output cell over its window. */
 #include "backend/cpu/kernels/pool.h"
 
 #include <math.h>
@@ -128,10 +129,89 @@ static void max_cell(const pool_args *p, compute_class c, const void *plane, con
   if (p->indices) p->indices[to] = at < 0 ? 0 : at;
 }
 
+/* ---------------------------------------------------------------- maxima alone */
+
+/* The first of equal ones, as zeros of both signs are; NaN wins. */
+#define LARGER(T, x, y)                         \
+  for (int64_t i = 0; i < n; i++) {             \
+    T v = (x)[i * step];                        \
+    (y)[i] = v > (y)[i] || v != v ? v : (y)[i]; \
+  }
+
+/* values[i] becomes x[i * step] where that is larger, all in class c. */
+static inline void take_larger(compute_class c, int64_t n, const void *x, int64_t step,
+                               row_block *values, int64_t at) {
+  if (c == COMPUTE_F32) LARGER(float, (const float *)x, values->f32 + at)
+  if (c == COMPUTE_F64) LARGER(double, (const double *)x, values->f64 + at)
+  if (c == COMPUTE_I64) LARGER(int64_t, (const int64_t *)x, values->i64 + at)
+}
+
+/* n cells of a row from `from` on: values become the larger of them and of what is under them in a
+ * row of the plane. */
+static void take_row(const pool_args *p, compute_class c, const char *row, int64_t from, int64_t n,
+                     row_block *values) {
+  int64_t stride = p->stride[2], size = (int64_t)compute_size(c);
+  for (int64_t tap = 0; tap < p->kernel[2]; tap++) {
+    int64_t shift = tap * p->dilation[2] - p->padding[2], last = p->in[2] - 1 - shift;
+    int64_t first = shift < 0 ? ceil_div(-shift, stride) : 0,
+            stop = last < 0 ? 0 : last / stride + 1;
+    if (first < from) first = from;
+    if (stop > from + n) stop = from + n;
+    const char *x = row + (first * stride + shift) * size;
+    if (stride == 1) /* constants make vectors of the loops */
+      take_larger(c, stop - first, x, 1, values, first - from);
+    else if (stride == 2)
+      take_larger(c, stop - first, x, 2, values, first - from);
+    else
+      take_larger(c, stop - first, x, stride, values, first - from);
+  }
+}
+
+static void fill_lowest(compute_class c, int64_t n, row_block *values) {
+  for (int64_t i = 0; i < n; i++) {
+    if (c == COMPUTE_F32) values->f32[i] = -INFINITY;
+    if (c == COMPUTE_F64) values->f64[i] = -INFINITY;
+    if (c == COMPUTE_I64) values->i64[i] = INT64_MIN;
+  }
+}
+
+static void max_row(const pool_args *p, compute_class c, const char *plane, int64_t task,
+                    int64_t row) {
+  int64_t columns = p->size[2], size = (int64_t)compute_size(c);
+  const window z = window_of(p, 0, row / p->size[1]), y = window_of(p, 1, row % p->size[1]);
+  row_block values;
+  for (int64_t from = 0, n; from < columns; from += n) {
+    n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
+    fill_lowest(c, n, &values);
+    for (int64_t i = z.first; i < z.stop; i += z.step)
+      for (int64_t j = y.first; j < y.stop; j += y.step)
+        take_row(p, c, plane + (i * p->in[1] + j) * p->in[2] * size, from, n, &values);
+    int64_t to = (task * p->size[0] * p->size[1] + row) * columns + from;
+    store_row(c, p->type, element_at(p->out, p->type, to), 1, n, &values);
+  }
+}
+
+static void max_plane(const pool_args *p, int64_t task, char *scratch) {
+  compute_class c = compute_class_of(p->type);
+  int64_t size = volume(p->in);
+  const void *x = element_at(p->x, p->type, task * size), *plane = scratch;
+  if (p->type == DTYPE_F32)
+    plane = x;
+  else
+    load_row(c, p->type, x, 1, size, scratch);
+  for (int64_t row = 0; row < p->size[0] * p->size[1]; row++) max_row(p, c, plane, task, row);
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
 static void pool_plane(const void *user, int64_t task, char *scratch) {
   const pool_args *p = user;
   compute_class c = compute_class_of(p->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
   int64_t size = volume(p->in), cells = volume(p->size), columns = p->size[2], rows = p->size[1];
+  if (!p->average && !p->adaptive && !p->indices) {
+    max_plane(p, task, scratch);
+    return;
+  }
   load_row(c, p->type, element_at(p->x, p->type, task * size), 1, size, scratch);
   for (int64_t i = 0; i < cells; i++) {
     cell_window w = {.d = {window_of(p, 0, i / columns / rows), window_of(p, 1, i / columns % rows),

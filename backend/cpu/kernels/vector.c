@@ -25,6 +25,12 @@ static float dot_portable(int64_t n, const float *a, const float *b) {
   return sum;
 }
 
+static void sums_portable(int64_t n, int rows, const weighted_row *r, int64_t step, float *y) {
+  for (int64_t i = 0; i < n; i++) y[i] = 0;
+  for (; rows > 0; rows--, r++)
+    for (int64_t i = r->first; i < r->stop; i++) y[i] += r->weight * r->x[(i - r->first) * step];
+}
+
 static void axpy_portable(int64_t n, float s, const float *restrict x, float *restrict y) {
   for (int64_t i = 0; i < n; i++) y[i] += s * x[i];
 }
@@ -54,6 +60,86 @@ TARGET_AVX2 static void axpy_avx2(int64_t n, float s, const float *x, float *y) 
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(y + i, _mm256_fmadd_ps(v, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
   for (; i < n; i++) y[i] = __builtin_fmaf(s, x[i], y[i]);
+}
+
+/* Every second of 16 floats, of which the last is not looked at. */
+TARGET_AVX2 KERNEL_INLINE __m256 even_avx2(const float *x) {
+  const __m256 halves = _mm256_shuffle_ps(_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8), 0x88);
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(halves), 0xD8));
+}
+
+/* Cells [from, to), which not all rows need have. */
+TARGET_AVX2 static void sums_of_some(int64_t from, int64_t to, int rows, const weighted_row *r,
+                                     int64_t step, float *y) {
+  for (int64_t i = from; i < to; i++) {
+    float sum = 0;
+    for (int t = 0; t < rows; t++)
+      if (i >= r[t].first && i < r[t].stop)
+        sum = __builtin_fmaf(r[t].weight, r[t].x[(i - r[t].first) * step], sum);
+    y[i] = sum;
+  }
+}
+
+/* A vector of every second element reads one more than it needs: not the last. */
+TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *r, int64_t step,
+                                  float *y) {
+  int64_t first = 0, stop = n;
+  for (int t = 0; t < rows; t++) {
+    if (r[t].first > first) first = r[t].first;
+    if (r[t].stop < stop) stop = r[t].stop;
+  }
+  if (first > stop || step > 2) first = stop = n;
+  sums_of_some(0, first, rows, r, step, y);
+  for (; first + 8 + step - 1 <= stop; first += 8) {
+    __m256 sum = _mm256_setzero_ps();
+    for (int t = 0; t < rows; t++) {
+      const float *from = r[t].x + (first - r[t].first) * step;
+      sum = _mm256_fmadd_ps(_mm256_set1_ps(r[t].weight),
+                            step == 1 ? _mm256_loadu_ps(from) : even_avx2(from), sum);
+    }
+    _mm256_storeu_ps(y + first, sum);
+  }
+  sums_of_some(first, n, rows, r, step, y);
+}
+
+/* Bits [from, to), to <= 32. */
+KERNEL_INLINE uint32_t bits_between(int64_t from, int64_t to) {
+  return (uint32_t)((1ull << to) - (1ull << from));
+}
+
+/* Elements of a row that 16 cells from `cell` on take, and which of the cells do. */
+TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *r, int64_t cell, int64_t step,
+                                                __mmask16 *has) {
+  const __m512i each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  int64_t from = r->first > cell ? r->first - cell : 0,
+          to = r->stop < cell + 16 ? r->stop - cell : 16;
+  *has = from < to ? (__mmask16)bits_between(from, to) : 0;
+  if (!*has) return _mm512_setzero_ps();
+  /* where cell 0 would be: what is not there is masked */
+  const float *x = (const float *)((uintptr_t)r->x + (uintptr_t)((cell - r->first) * step) * 4);
+  if (step == 1) return _mm512_maskz_loadu_ps(*has, x);
+  if (step == 2) {
+    const uint32_t read = bits_between(2 * from, 2 * to - 1);
+    return _mm512_permutex2var_ps(_mm512_maskz_loadu_ps((__mmask16)read, x),
+                                  _mm512_slli_epi32(each, 1),
+                                  _mm512_maskz_loadu_ps((__mmask16)(read >> 16), x + 16));
+  }
+  float some[16] = {0};
+  for (int64_t i = from; i < to; i++) some[i] = r->x[(cell + i - r->first) * step];
+  return _mm512_loadu_ps(some);
+}
+
+TARGET_AVX512 static void sums_avx512(int64_t n, int rows, const weighted_row *r, int64_t step,
+                                      float *y) {
+  for (int64_t i = 0; i < n; i += 16) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int t = 0; t < rows; t++) {
+      __mmask16 has;
+      const __m512 x = cells_avx512(&r[t], i, step, &has);
+      sum = _mm512_mask3_fmadd_ps(_mm512_set1_ps(r[t].weight), x, sum, has);
+    }
+    _mm512_mask_storeu_ps(y + i, (__mmask16)bits_between(0, n - i < 16 ? n - i : 16), sum);
+  }
 }
 
 /* What the tiles of dots leave over at the end of k. */
@@ -179,4 +265,18 @@ void axpy_f32(int64_t n, float s, const float *x, float *y) {
   }
 #endif
   axpy_portable(n, s, x, y);
+}
+
+void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    sums_avx512(n, rows, r, step, y);
+    return;
+  }
+  if (cpu_has_avx2()) {
+    sums_avx2(n, rows, r, step, y);
+    return;
+  }
+#endif
+  sums_portable(n, rows, r, step, y);
 }

@@ -6,6 +6,16 @@
 float dot_f32(int64_t n, const float *a, const float *b);
 void axpy_f32(int64_t n, float s, const float *x, float *y); /* y += s * x */
 
+/* A row that is added to cells [first, stop), 0 <= first < stop. */
+typedef struct weighted_row {
+  const float *x; /* of cell `first` */
+  float weight;
+  int64_t first, stop;
+} weighted_row;
+/* y[i] = the sum of weight * x[(i - first) * step] over the rows that have cell i, in their order,
+ * each rounded as axpy_f32 does; stop <= n. */
+void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y);
+
 /* c (rows, columns) += a (rows, k) times the transpose of b (columns, k): a dot product each. lda,
  * ldb, ldc: how far apart their rows are. */
 void dots_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda, const float *b,

@@ -20,6 +20,19 @@ static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *
                   &p->packed);
 }
 
+/* Where each output sees one input at its own position, all dimensions are one long row. */
+static void join_dims(conv_args *p) {
+  for (int i = 0; i < CONV_DIMS; i++) {
+    const kconv_dim *d = &p->dims[i];
+    if (d->kernel != 1 || d->stride != 1 || d->padding != 0 || d->in != d->out) return;
+  }
+  for (int i = 0; i < CONV_DIMS - 1; i++) {
+    p->dims[CONV_DIMS - 1].in *= p->dims[i].in;
+    p->dims[i].in = p->dims[i].out = 1;
+  }
+  p->dims[CONV_DIMS - 1].out = p->dims[CONV_DIMS - 1].in;
+}
+
 static conv_args arguments(cpu_recorder *r, const conv_form *f) {
   conv_args p = {.x = cpu_operand(r, f->x).data,
                  .weight = cpu_operand(r, f->weight).data,
@@ -42,6 +55,7 @@ static conv_args arguments(cpu_recorder *r, const conv_form *f) {
                             .phases = d->phases,
                             .tap_step = d->tap_step};
   }
+  join_dims(&p);
   return p;
 }
 

@@ -84,39 +84,62 @@ static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t l
   }
 }
 
-/* One row of the patch matrix: element k of the patches of cells [at, at + n) of all images. */
-static void gather_patches(const conv_part *a, int64_t group, int64_t k, int64_t at, int64_t n,
-                           char *to) {
+/* Elements of x behind one another, or a stride apart, in the compute class. */
+static inline void load_cells(const conv_part *a, int64_t from, int64_t n, char *to) {
   const conv_args *p = a->p;
-  int64_t size = (int64_t)compute_size(a->c), tap[CONV_DIMS], cell[CONV_DIMS];
-  int64_t channel = k / tap_count(a) + group * p->channels;
+  const void *x = element_at(p->x, p->type, from);
+  if (p->type == DTYPE_F32 && a->d[2].stride == 1)
+    memcpy(to, x, (size_t)n * sizeof(float));
+  else
+    load_row(a->c, p->type, x, a->d[2].stride, n, to);
+}
+
+/* What a tap of a plane of x sees in neighbouring cells. */
+static void gather_cells(const conv_part *a, const segment *s, int64_t plane, const int64_t tap[],
+                         char *to) {
+  int64_t size = (int64_t)compute_size(a->c), shift = input_at(&a->d[2], 0, tap[2]);
+  int64_t begin = s->cell[2], end = begin + s->n, first = end, stop = end;
+  int64_t row = input_row(a, s->cell, tap);
+  if (row >= 0) valid_columns(a, shift, begin, end, &first, &stop);
+  if (stop - first < s->n) memset(to, 0, (size_t)(s->n * size));
+  if (stop > first)
+    load_cells(a, plane * in_size(a->p) + row * a->p->dims[2].in + first * a->d[2].stride + shift,
+               stop - first, to + (first - begin) * size);
+}
+
+static void next_tap(const conv_part *a, int64_t tap[], int64_t *channel) {
+  for (int d = CONV_DIMS - 1; d >= 0; d--) {
+    if (++tap[d] < a->d[d].taps) return;
+    tap[d] = 0;
+  }
+  ++*channel;
+}
+
+enum { MOST_LANES = 64 };
+
+/* Rows [k, k + kn) of the patch matrix, of at most MOST_LANES cells of all images. */
+static void gather_patches(const conv_part *a, int64_t group, int64_t cell, int64_t cells,
+                           int64_t k, int64_t kn, int64_t width, char *to) {
+  segment segments[MOST_LANES];
+  const conv_args *p = a->p;
+  int64_t size = (int64_t)compute_size(a->c), channel = k / tap_count(a), tap[CONV_DIMS];
+  int count = find_segments(a, cell, cells, segments);
   split_tap(a, k % tap_count(a), tap);
-  int64_t shift = input_at(&a->d[2], 0, tap[2]);
-  while (n > 0) {
-    split_cell(a, at % cell_count(a), cell);
-    int64_t image = at / cell_count(a), begin = cell[2], left = a->d[2].count - begin;
-    int64_t m = left < n ? left : n, row = input_row(a, cell, tap);
-    int64_t first = begin + m, stop = begin + m;
-    if (row >= 0) valid_columns(a, shift, begin, begin + m, &first, &stop);
-    memset(to, 0, (size_t)((first - begin) * size));
-    int64_t plane = image * p->groups * p->channels + channel;
-    int64_t from = plane * in_size(p) + row * p->dims[2].in + first * a->d[2].stride + shift;
-    if (stop > first)
-      load_row(a->c, p->type, element_at(p->x, p->type, from), a->d[2].stride, stop - first,
-               to + (first - begin) * size);
-    memset(to + (stop - begin) * size, 0, (size_t)((begin + m - stop) * size));
-    to += m * size;
-    at += m;
-    n -= m;
+  for (; kn > 0; kn--, to += width * size, next_tap(a, tap, &channel)) {
+    char *at = to;
+    for (const segment *s = segments; s < segments + count; at += s->n * size, s++)
+      gather_cells(a, s, (s->image * p->groups + group) * p->channels + channel, tap, at);
   }
 }
 
 static void pack_patches(const void *user, int64_t group, int64_t lane, int64_t lanes, int64_t k,
                          int64_t kn, int64_t width, void *to) {
   const conv_part *a = user;
-  for (int64_t i = 0; i < kn; i++)
-    gather_patches(a, group, k + i, lane, lanes,
-                   (char *)to + i * width * (int64_t)compute_size(a->c));
+  char *at = to;
+  for (int64_t n; lanes > 0; lane += n, lanes -= n, at += n * (int64_t)compute_size(a->c)) {
+    n = lanes < MOST_LANES ? lanes : MOST_LANES;
+    gather_patches(a, group, lane, n, k, kn, width, at);
+  }
 }
 
 /* Cells [at, at + n) of output plane `plane`. */

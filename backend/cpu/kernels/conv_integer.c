@@ -216,25 +216,6 @@ static int shift_of(const integer_conv *a) {
 
 static int64_t patch_words(const integer_conv *a) { return (a->k + 3) / 4; }
 
-/* Neighbouring cells of a tile in one output row: of image, from cell on. */
-typedef struct segment {
-  int64_t image, cell[CONV_DIMS], n;
-} segment;
-
-/* Those of cells [at, at + n) of all images; their number. */
-static int find_segments(const integer_conv *a, int64_t at, int64_t n, segment *to) {
-  const conv_part *c = &a->part;
-  int count = 0;
-  for (int64_t m; n > 0; at += m, n -= m) {
-    segment *s = &to[count++];
-    s->image = at / cell_count(c);
-    split_cell(c, at % cell_count(c), s->cell);
-    m = c->d[2].count - s->cell[2] < n ? c->d[2].count - s->cell[2] : n;
-    s->n = m;
-  }
-  return count;
-}
-
 /* What a tap of a channel sees, by cells. */
 static void gather(const integer_conv *a, const segment *s, int count, int64_t channel,
                    const int64_t tap[], unsigned char *to) {
@@ -272,7 +253,7 @@ static void gather_tile(const integer_conv *a, int64_t group, int64_t at, int64_
   const window *d = a->part.d;
   int64_t channels = a->part.p->channels, tap[CONV_DIMS], k = 0;
   uint32_t flip = shift_of(a) ? 0x80808080u : 0;
-  int count = find_segments(a, at, n, segments);
+  int count = find_segments(&a->part, at, n, segments);
   for (int64_t c = 0; c < channels; c++)
     for (tap[0] = 0; tap[0] < d[0].taps; tap[0]++)
       for (tap[1] = 0; tap[1] < d[1].taps; tap[1]++)

@@ -99,10 +99,31 @@ static inline int64_t input_row(const conv_part *a, const int64_t cell[], const 
 static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
                                  int64_t *first, int64_t *stop) {
   int64_t stride = a->d[2].stride, last = a->p->dims[2].in - 1 - shift;
-  int64_t low = shift < 0 ? (-shift + stride - 1) / stride : 0,
-          high = last < 0 ? 0 : last / stride + 1;
+  int64_t low = shift < 0 ? -shift : 0, high = last < 0 ? 0 : last + 1;
+  if (stride > 1) { /* a division takes as long as a short row */
+    low = (low + stride - 1) / stride;
+    high = (high + stride - 1) / stride;
+  }
   *first = low < from ? from : low > to ? to : low;
   *stop = high > to ? to : high < *first ? *first : high;
+}
+
+/* Neighbouring cells in one output row: of image, from cell on. */
+typedef struct segment {
+  int64_t image, cell[CONV_DIMS], n;
+} segment;
+
+/* Those of cells [at, at + n) of all images; their number, at most n. */
+static inline int find_segments(const conv_part *a, int64_t at, int64_t n, segment *to) {
+  int count = 0;
+  for (int64_t m; n > 0; at += m, n -= m) {
+    segment *s = &to[count++];
+    s->image = at / cell_count(a);
+    split_cell(a, at % cell_count(a), s->cell);
+    m = a->d[2].count - s->cell[2] < n ? a->d[2].count - s->cell[2] : n;
+    s->n = m;
+  }
+  return count;
 }
 
 #endif

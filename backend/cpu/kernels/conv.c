@@ -52,7 +52,10 @@ static void add_bias(const conv_part *a, int64_t output, int64_t n, void *values
   const conv_args *p = a->p;
   row_block bias;
   if (!p->bias) return;
-  load_row(a->c, p->type, element_at(p->bias, p->type, output), 1, 1, &bias);
+  if (p->type == DTYPE_F32)
+    bias.f32[0] = ((const float *)p->bias)[output];
+  else
+    load_row(a->c, p->type, element_at(p->bias, p->type, output), 1, 1, &bias);
   float *f = values;
   double *d = values;
   uint64_t *k = values;
@@ -147,9 +150,13 @@ static void store_cells(const conv_part *a, int64_t plane, int64_t at, int64_t n
                         const char *values) {
   const conv_args *p = a->p;
   int64_t cell[CONV_DIMS], step = a->d[2].step;
+  if (!p->transposed) { /* all cells of a plane lie behind one another */
+    store_row(a->c, p->type, element_at(p->out, p->type, plane * out_size(p) + at), 1, n, values);
+    return;
+  }
   while (n > 0) {
     split_cell(a, at, cell);
-    int64_t left = p->transposed ? a->d[2].count - cell[2] : n, m = left < n ? left : n;
+    int64_t left = a->d[2].count - cell[2], m = left < n ? left : n;
     int64_t to = plane * out_size(p) + output_row(a, cell) + cell[2] * step;
     store_row(a->c, p->type, element_at(p->out, p->type, to), step, m, values);
     values += m * (int64_t)compute_size(a->c);

@@ -11,7 +11,12 @@
 #include "backend/cpu/kernels/vector.h"
 #include "backend/cpu/kernels/walk.h"
 
-enum { MOST_ROWS = 8, MULTIPLIES_PER_THREAD = 128 * 1024, ELEMENTS_PER_THREAD = 16 * 1024 };
+enum {
+  MOST_ROWS = 8,
+  FEW_KEYS = 8,
+  MULTIPLIES_PER_THREAD = 128 * 1024,
+  ELEMENTS_PER_THREAD = 16 * 1024
+};
 
 /* What is attended to: all of an op, or a piece of one with a cache. Key j is row (first_row + j)
  * mod rows of k and v. */
@@ -49,7 +54,7 @@ typedef struct work {
   int64_t n, from, to; /* [from, to): keys that one of them may see */
   char *q;             /* (n, head_dim), scaled */
   char *scores;        /* (n, l_k) */
-  char *line;          /* (max(head_dim, v_dim)): one key or value */
+  char *line;          /* (FEW_KEYS, max(head_dim, v_dim)): keys or values */
   char *sums;          /* (n, v_dim) */
 } work;
 
@@ -123,8 +128,10 @@ static key_rows keys_of(const work *w, const ktensor *t, const ktensor *scale) {
                     t->dims[h->rank - 2]};
 }
 
-/* Row j in the compute type; it is to be multiplied by *factor. */
-static const void *read_row(const work *w, const key_rows *r, int64_t j, double *factor) {
+/* Row j in the compute type, in `line` unless it is stored so; it is to be multiplied by *factor.
+ */
+static const void *read_row(const work *w, const key_rows *r, int64_t j, void *line,
+                            double *factor) {
   const heads *h = w->h;
   int64_t row = r->first + j < r->size ? r->first + j : r->first + j - r->size;
   *factor = 1;
@@ -134,7 +141,35 @@ static const void *read_row(const work *w, const key_rows *r, int64_t j, double 
   }
   return row_in_place(h->c, r->t->type,
                       element_at(r->t->data, r->t->type, r->at + row * r->t->strides[h->rank - 2]),
-                      r->t->dims[h->rank - 1], w->line);
+                      r->t->dims[h->rank - 1], line);
+}
+
+/* Some rows from j on as floats, `stride` apart: those that lie behind one another where they are
+ * floats, else FEW_KEYS at most, in w->line. */
+typedef struct float_rows {
+  const float *x;
+  int64_t n, stride;
+  float factors[FEW_KEYS]; /* where they have scales; they are few then, too */
+} float_rows;
+
+static float_rows read_rows(const work *w, const key_rows *r, int64_t j, int64_t to) {
+  int64_t row = r->first + j < r->size ? r->first + j : r->first + j - r->size;
+  int64_t size = r->t->dims[w->h->rank - 1];
+  float_rows f = {.n = to - j < r->size - row ? to - j : r->size - row, .stride = size};
+  if (r->t->type == DTYPE_F32 && !r->scale) {
+    f.stride = r->t->strides[w->h->rank - 2];
+    f.x = (const float *)r->t->data + r->at + row * f.stride;
+    return f;
+  }
+  float *line = (float *)(void *)w->line;
+  if (f.n > FEW_KEYS) f.n = FEW_KEYS;
+  for (int64_t i = 0; i < f.n; i++) {
+    double factor;
+    (void)read_row(w, r, j + i, line + i * size, &factor);
+    f.factors[i] = (float)factor;
+  }
+  f.x = line;
+  return f;
 }
 
 static void load_queries(const work *w) {
@@ -154,25 +189,38 @@ static double cap_score(const attention *p, double score) {
   return p->softcap > 0 ? p->softcap * tanh(score / p->softcap) : score;
 }
 
-static void score_keys(const work *w) {
+static void score_keys_f32(const work *w) {
   const heads *h = w->h;
-  float *sf = (float *)(void *)w->scores;
-  double *sd = (double *)(void *)w->scores;
-  const float *qf = (const float *)(const void *)w->q;
-  const double *qd = (const double *)(const void *)w->q;
+  float *scores = (float *)(void *)w->scores;
+  key_rows keys = keys_of(w, h->p->k, h->p->k_scale);
+  for (int64_t i = 0; i < w->n; i++)
+    memset(scores + i * h->l_k + w->from, 0, (size_t)(w->to - w->from) * sizeof *scores);
+  for (int64_t j = w->from, n; j < w->to; j += n) {
+    const float_rows rows = read_rows(w, &keys, j, w->to);
+    n = rows.n;
+    dots_f32(w->n, n, h->head_dim, (const float *)(const void *)w->q, h->head_dim, rows.x,
+             rows.stride, scores + j, h->l_k);
+    if (!keys.scale && h->p->softcap <= 0) continue;
+    for (int64_t i = 0; i < w->n; i++)
+      for (int64_t l = 0; l < n; l++) {
+        float *score = &scores[i * h->l_k + j + l];
+        if (keys.scale) *score *= rows.factors[l];
+        *score = (float)cap_score(h->p, (double)*score);
+      }
+  }
+}
+
+static void score_keys_f64(const work *w) {
+  const heads *h = w->h;
+  double *scores = (double *)(void *)w->scores;
+  const double *q = (const double *)(const void *)w->q;
   key_rows keys = keys_of(w, h->p->k, h->p->k_scale);
   for (int64_t j = w->from; j < w->to; j++) {
     double factor;
-    const void *key = read_row(w, &keys, j, &factor);
-    for (int64_t i = 0; i < w->n; i++) {
-      if (h->c == COMPUTE_F32) {
-        float score = dot_f32(h->head_dim, qf + i * h->head_dim, key) * (float)factor;
-        sf[i * h->l_k + j] = (float)cap_score(h->p, (double)score);
-      } else {
-        sd[i * h->l_k + j] =
-            cap_score(h->p, dot_f64(h->head_dim, qd + i * h->head_dim, key) * factor);
-      }
-    }
+    const void *key = read_row(w, &keys, j, w->line, &factor);
+    for (int64_t i = 0; i < w->n; i++)
+      scores[i * h->l_k + j] =
+          cap_score(h->p, dot_f64(h->head_dim, q + i * h->head_dim, key) * factor);
   }
 }
 
@@ -232,25 +280,60 @@ static void normalize_scores(const work *w) {
   }
 }
 
-static void sum_values(const work *w) {
+/* Values [from, to), of which row i may see [rows[i].from, rows[i].to). */
+static void sum_each_f32(const work *w, const key_rows *values, int64_t from, int64_t to) {
   const heads *h = w->h;
-  const float *sf = (const float *)(const void *)w->scores;
-  const double *sd = (const double *)(const void *)w->scores;
-  float *yf = (float *)(void *)w->sums;
-  double *yd = (double *)(void *)w->sums;
-  memset(w->sums, 0, (size_t)(w->n * h->v_dim) * compute_size(h->c));
+  const float *weights = (const float *)(const void *)w->scores;
+  float *y = (float *)(void *)w->sums;
+  for (int64_t j = from; j < to; j++) {
+    double factor;
+    const void *value = read_row(w, values, j, w->line, &factor);
+    for (int64_t i = 0; i < w->n; i++)
+      if (j >= w->rows[i].from && j < w->rows[i].to)
+        axpy_f32(h->v_dim, weights[i * h->l_k + j] * (float)factor, value, y + i * h->v_dim);
+  }
+}
+
+/* Of all that every row sees. */
+static void sum_common_f32(const work *w, const key_rows *values, int64_t from, int64_t to) {
+  const heads *h = w->h;
+  float *weights = (float *)(void *)w->scores;
+  for (int64_t j = from, n; j < to; j += n) {
+    const float_rows rows = read_rows(w, values, j, to);
+    n = rows.n;
+    for (int64_t i = 0; i < w->n && values->scale; i++)
+      for (int64_t l = 0; l < n; l++) weights[i * h->l_k + j + l] *= rows.factors[l];
+    products_f32(w->n, h->v_dim, n, weights + j, h->l_k, rows.x, rows.stride,
+                 (float *)(void *)w->sums, h->v_dim);
+  }
+}
+
+static void sum_values_f32(const work *w) {
+  const heads *h = w->h;
+  key_rows values = keys_of(w, h->p->v, h->p->v_scale);
+  int64_t from = w->from, to = w->to;
+  for (int64_t i = 0; i < w->n; i++) {
+    if (w->rows[i].from > from) from = w->rows[i].from;
+    if (w->rows[i].to < to) to = w->rows[i].to;
+  }
+  if (from > to) from = to = w->to; /* they have none in common */
+  sum_each_f32(w, &values, w->from, from);
+  sum_common_f32(w, &values, from, to);
+  sum_each_f32(w, &values, to, w->to);
+}
+
+static void sum_values_f64(const work *w) {
+  const heads *h = w->h;
+  const double *weights = (const double *)(const void *)w->scores;
+  double *y = (double *)(void *)w->sums;
   key_rows values = keys_of(w, h->p->v, h->p->v_scale);
   for (int64_t j = w->from; j < w->to; j++) {
     double factor;
-    const void *value = read_row(w, &values, j, &factor);
-    const double *x = value;
+    const double *x = read_row(w, &values, j, w->line, &factor);
     for (int64_t i = 0; i < w->n; i++) {
       if (j >= w->rows[i].to || j < w->rows[i].from) continue;
-      if (h->c == COMPUTE_F32)
-        axpy_f32(h->v_dim, sf[i * h->l_k + j] * (float)factor, value, yf + i * h->v_dim);
-      if (h->c == COMPUTE_F64)
-        for (int64_t d = 0; d < h->v_dim; d++)
-          yd[i * h->v_dim + d] += sd[i * h->l_k + j] * factor * x[d];
+      for (int64_t d = 0; d < h->v_dim; d++)
+        y[i * h->v_dim + d] += weights[i * h->l_k + j] * factor * x[d];
     }
   }
 }
@@ -263,11 +346,14 @@ static void attend(const void *user, int64_t task, char *scratch) {
   w.q = scratch;
   w.scores = w.q + (size_t)(w.n * h->head_dim) * size;
   w.line = w.scores + (size_t)(w.n * h->l_k) * size;
-  w.sums = w.line + (size_t)larger(h->head_dim, h->v_dim) * size;
+  w.sums = w.line + (size_t)(FEW_KEYS * larger(h->head_dim, h->v_dim)) * size;
   load_queries(&w);
-  score_keys(&w);
+  if (h->c == COMPUTE_F32) score_keys_f32(&w);
+  if (h->c == COMPUTE_F64) score_keys_f64(&w);
   normalize_scores(&w);
-  sum_values(&w);
+  memset(w.sums, 0, (size_t)(w.n * h->v_dim) * size);
+  if (h->c == COMPUTE_F32) sum_values_f32(&w);
+  if (h->c == COMPUTE_F64) sum_values_f64(&w);
   const ktensor *out = h->p->out;
   for (int64_t i = 0; i < w.n; i++)
     store_row(h->c, out->type, element_at(out->data, out->type, row_offset(h, out, &w.rows[i])), 1,
@@ -296,7 +382,8 @@ static heads make_heads(const kernel_context *ctx, const attention *p) {
   int64_t n_pairs = s->n_batch * s->n_kv;
   divide(&h, n_pairs, ctx->n_threads);
   h.work = n_pairs * h.rows * h.l_k * (h.head_dim + h.v_dim) / MULTIPLIES_PER_THREAD;
-  int64_t elements = h.rows_per_task * (h.head_dim + h.l_k + h.v_dim) + larger(h.head_dim, h.v_dim);
+  int64_t elements =
+      h.rows_per_task * (h.head_dim + h.l_k + h.v_dim) + FEW_KEYS * larger(h.head_dim, h.v_dim);
   h.scratch_size = (size_t)elements * compute_size(h.c);
   return h;
 }

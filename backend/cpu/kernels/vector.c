@@ -267,6 +267,65 @@ void axpy_f32(int64_t n, float s, const float *x, float *y) {
   axpy_portable(n, s, x, y);
 }
 
+#if KERNEL_X86
+enum { PRODUCT_ROWS = 4, PRODUCT_VECTORS = 2 };
+
+/* Some rows and up to 32 columns, n of them. */
+TARGET_AVX512 KERNEL_INLINE void products_of_rows(int rows, int n, int64_t k, const float *a,
+                                                  int64_t lda, const float *b, int64_t ldb,
+                                                  float *c, int64_t ldc) {
+  const __mmask16 masks[] = {(__mmask16)bits_between(0, n < 16 ? n : 16),
+                             (__mmask16)bits_between(0, n > 16 ? n - 16 : 0)};
+  __m512 acc[PRODUCT_ROWS][PRODUCT_VECTORS];
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+    for (int v = 0; v < PRODUCT_VECTORS; v++)
+      acc[i][v] = _mm512_maskz_loadu_ps(masks[v], c + i * ldc + 16 * v);
+  for (int64_t j = 0; j < k; j++) {
+    __m512 x[PRODUCT_VECTORS];
+#pragma GCC unroll 2
+    for (int v = 0; v < PRODUCT_VECTORS; v++)
+      x[v] = _mm512_maskz_loadu_ps(masks[v], b + j * ldb + 16 * v);
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+      for (int v = 0; v < PRODUCT_VECTORS; v++)
+        acc[i][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[i * lda + j]), x[v], acc[i][v]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+    for (int v = 0; v < PRODUCT_VECTORS; v++)
+      _mm512_mask_storeu_ps(c + i * ldc + 16 * v, masks[v], acc[i][v]);
+}
+
+TARGET_AVX512 static void products_avx512(int64_t rows, int64_t columns, int64_t k, const float *a,
+                                          int64_t lda, const float *b, int64_t ldb, float *c,
+                                          int64_t ldc) {
+  for (int64_t at = 0; at < columns; at += 32) {
+    int n = columns - at < 32 ? (int)(columns - at) : 32;
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4)
+      products_of_rows(4, n, k, a + i * lda, lda, b + at, ldb, c + i * ldc + at, ldc);
+    for (; i < rows; i++)
+      products_of_rows(1, n, k, a + i * lda, lda, b + at, ldb, c + i * ldc + at, ldc);
+  }
+}
+#endif
+
+void products_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
+                  const float *b, int64_t ldb, float *c, int64_t ldc) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) {
+    products_avx512(rows, columns, k, a, lda, b, ldb, c, ldc);
+    return;
+  }
+#endif
+  for (int64_t j = 0; j < k; j++)
+    for (int64_t i = 0; i < rows; i++) axpy_f32(columns, a[i * lda + j], b + j * ldb, c + i * ldc);
+}
+
 void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {

@@ -21,4 +21,9 @@ void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step,
 void dots_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda, const float *b,
               int64_t ldb, float *c, int64_t ldc);
 
+/* c (rows, columns) += a (rows, k) times b (k, columns): terms in the order of k, each rounded as
+ * axpy_f32 does. */
+void products_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
+                  const float *b, int64_t ldb, float *c, int64_t ldc);
+
 #endif

@@ -251,10 +251,8 @@ static void mask_scores(const work *w, int64_t i, int64_t n, char *scores) {
 
 /* Scores become weights; all `empty` when every score is -inf. */
 static void softmax_f32(float *x, int64_t n, float empty) {
-  float max = -INFINITY;
-  for (int64_t i = 0; i < n; i++) max = x[i] > max || isnan(x[i]) ? x[i] : max;
-  double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += (double)(x[i] = max == -INFINITY ? 0 : expf(x[i] - max));
+  float max = largest_f32(n, x);
+  double sum = max == -INFINITY ? 0 : exponentials_f32(n, max, x, x);
   float scale = sum == 0 ? 0 : (float)(1 / sum);
   for (int64_t i = 0; i < n; i++) x[i] = sum == 0 ? empty : x[i] * scale;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/kernels/vector.h"
 #include "backend/cpu/kernels/walk.h"
 
 enum { GRAIN = 4 * 1024 /* elements worth a thread */ };
@@ -34,7 +35,8 @@ static float max_f32(const row *x, float *block) {
   float max = -INFINITY;
   for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, x, at, block);
-    for (int64_t i = 0; i < block_size(x, at); i++) max = block[i] > max ? block[i] : max;
+    float largest = largest_f32(block_size(x, at), block);
+    max = largest > max || isnan(largest) ? largest : max;
   }
   return max;
 }
@@ -45,15 +47,14 @@ static void softmax_row_f32(const row *x, const row *out) {
   double sum = 0;
   for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, x, at, block);
-    for (int64_t i = 0; i < block_size(x, at); i++)
-      sum += (double)(block[i] = expf(block[i] - max));
+    sum += exponentials_f32(block_size(x, at), max, block, block);
     if (keep) store_block(COMPUTE_F32, out, at, block);
   }
   float scale = (float)(1 / sum);
   for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, keep ? out : x, at, block);
-    for (int64_t i = 0; i < block_size(x, at); i++)
-      block[i] = (keep ? block[i] : expf(block[i] - max)) * scale;
+    if (!keep) (void)exponentials_f32(block_size(x, at), max, block, block);
+    for (int64_t i = 0; i < block_size(x, at); i++) block[i] *= scale;
     store_block(COMPUTE_F32, out, at, block);
   }
 }
@@ -63,7 +64,7 @@ static void log_softmax_row_f32(const row *x, const row *out) {
   double sum = 0;
   for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, x, at, block);
-    for (int64_t i = 0; i < block_size(x, at); i++) sum += (double)expf(block[i] - max);
+    sum += exponentials_f32(block_size(x, at), max, block, block);
   }
   float shift = (float)log(sum);
   for (int64_t at = 0; at < x->n; at += ROW_BLOCK) {

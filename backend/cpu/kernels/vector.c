@@ -2,9 +2,11 @@
  * 64-byte ones with AVX-512. */
 #include "backend/cpu/kernels/vector.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/steps.h"
 #include "backend/cpu/kernels/vec4.h"
 #if KERNEL_X86
 #include <immintrin.h>
@@ -266,6 +268,59 @@ void axpy_f32(int64_t n, float s, const float *x, float *y) {
 #endif
   axpy_portable(n, s, x, y);
 }
+
+/* ---------------------------------------------------------------- softmax */
+
+enum { LANES = 16 }; /* side by side, so that loops over them become vectors */
+
+KERNEL_INLINE float largest_of(int64_t n, const float *x) {
+  float lane[LANES];
+  int64_t i = 0;
+  for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; l++)
+      lane[l] = x[i + l] > lane[l] || x[i + l] != x[i + l] ? x[i + l] : lane[l];
+  for (; i < n; i++) lane[0] = x[i] > lane[0] || x[i] != x[i] ? x[i] : lane[0];
+  for (int l = 1; l < LANES; l++)
+    lane[0] = lane[l] > lane[0] || lane[l] != lane[l] ? lane[l] : lane[0];
+  return lane[0];
+}
+
+KERNEL_INLINE double exponentials_of(int64_t n, float less, const float *x, float *y) {
+  double lane[LANES] = {0};
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; l++) {
+      y[i + l] = step_exp_f32(x[i + l] - less);
+      lane[l] += (double)y[i + l];
+    }
+  for (; i < n; i++) lane[0] += (double)(y[i] = step_exp_f32(x[i] - less));
+  for (int l = 1; l < LANES; l++) lane[0] += lane[l];
+  return lane[0];
+}
+
+#if KERNEL_X86
+TARGET_AVX2 static float largest_avx2(int64_t n, const float *x) { return largest_of(n, x); }
+TARGET_AVX2 static double exponentials_avx2(int64_t n, float less, const float *x, float *y) {
+  return exponentials_of(n, less, x, y);
+}
+#endif
+
+float largest_f32(int64_t n, const float *x) {
+#if KERNEL_X86
+  if (cpu_has_avx2()) return largest_avx2(n, x);
+#endif
+  return largest_of(n, x);
+}
+
+double exponentials_f32(int64_t n, float less, const float *x, float *y) {
+#if KERNEL_X86
+  if (cpu_has_avx2()) return exponentials_avx2(n, less, x, y);
+#endif
+  return exponentials_of(n, less, x, y);
+}
+
+/* ---------------------------------------------------------------- rows by columns */
 
 #if KERNEL_X86
 enum { PRODUCT_ROWS = 4, PRODUCT_VECTORS = 2 };

@@ -16,6 +16,10 @@ typedef struct weighted_row {
  * each rounded as axpy_f32 does; stop <= n. */
 void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y);
 
+float largest_f32(int64_t n, const float *x); /* NaN if there is one; of none -inf */
+/* y[i] = exp(x[i] - less), which may be x; the sum of them. */
+double exponentials_f32(int64_t n, float less, const float *x, float *y);
+
 /* c (rows, columns) += a (rows, k) times the transpose of b (columns, k): a dot product each. lda,
  * ldb, ldc: how far apart their rows are. */
 void dots_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda, const float *b,

@@ -106,6 +106,17 @@ static void check_all(void) {
        .channels = 1,
        .outputs = 1,
        .dims = {one, dim(7, 5, 1, 2, 1), dim(70, 5, 1, 2, 1)}},
+      {.images = 2, /* rows of more than ROW_BLOCK */
+       .groups = 3,
+       .channels = 1,
+       .outputs = 2,
+       .dims = {one, dim(6, 3, 2, 1, 2), dim(600, 9, 2, 4, 1)}},
+      {.images = 1, /* more than MOST_TERMS taps */
+       .groups = 2,
+       .channels = 1,
+       .outputs = 1,
+       .dims = {one, dim(12, 9, 1, 4, 1), dim(12, 8, 1, 3, 1)}},
+      {.images = 0, .groups = 3, .channels = 1, .outputs = 2, .dims = {one, one, one}},
       {.images = 1,
        .groups = 1,
        .channels = 129,

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/depthwise.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
@@ -219,66 +220,13 @@ static void sum_taps(const conv_part *a, const char *plane, const char *weight,
   }
 }
 
-enum { MOST_TERMS = 64 };
-
-/* The taps of a plane's convolution in F32, if they are few. */
-typedef struct plane_taps {
-  bool few;
-  float weight[MOST_TERMS];
-  /* By column of the taps: which cells of a row meet the image in it, and the first of them where.
-   */
-  int64_t first[MOST_TERMS], stop[MOST_TERMS], from[MOST_TERMS];
-} plane_taps;
-
 static void find_taps(const conv_part *a, const float *weight, plane_taps *p) {
-  int64_t taps = tap_count(a), tap[CONV_DIMS];
-  p->few = a->c == COMPUTE_F32 && taps <= MOST_TERMS;
-  if (!p->few) return;
-  for (int64_t t = 0; t < taps; t++) {
+  int64_t tap[CONV_DIMS];
+  plane_taps_init(a, p);
+  for (int64_t t = 0; t < tap_count(a); t++) {
     split_tap(a, t, tap);
     p->weight[t] = weight[weight_at(a, 0, 0, 0, tap)];
   }
-  for (int64_t j = 0; j < a->d[2].taps; j++) {
-    valid_columns(a, input_at(&a->d[2], 0, j), 0, a->d[2].count, &p->first[j], &p->stop[j]);
-    p->from[j] = input_at(&a->d[2], p->first[j], j);
-  }
-}
-
-/* The columns of the taps in a row of the plane, for n cells from `at` on; how many meet them. */
-static int find_terms(const conv_part *a, const plane_taps *p, const float *row,
-                      const float *weight, int64_t at, int64_t n, weighted_row *to) {
-  int count = 0;
-  for (int64_t j = 0; j < a->d[2].taps; j++) {
-    int64_t first = p->first[j] > at ? p->first[j] : at,
-            stop = p->stop[j] < at + n ? p->stop[j] : at + n;
-    if (first < stop)
-      to[count++] = (weighted_row){.x = row + p->from[j] + (first - p->first[j]) * a->d[2].stride,
-                                   .weight = weight[j],
-                                   .first = first - at,
-                                   .stop = stop - at};
-  }
-  return count;
-}
-
-/* As sum_taps. */
-static void sum_row(const conv_part *a, const plane_taps *p, const char *plane, const char *weight,
-                    const int64_t cell[], int64_t n, row_block *values) {
-  weighted_row terms[MOST_TERMS];
-  int64_t tap[CONV_DIMS] = {0};
-  const float *w = p->weight;
-  int count = 0;
-  if (!p->few) {
-    sum_taps(a, plane, weight, cell, n, (char *)values);
-    return;
-  }
-  for (tap[0] = 0; tap[0] < a->d[0].taps; tap[0]++)
-    for (tap[1] = 0; tap[1] < a->d[1].taps; tap[1]++, w += a->d[2].taps) {
-      int64_t row = input_row(a, cell, tap);
-      if (row < 0) continue;
-      const float *from = (const float *)(const void *)plane + row * a->p->dims[2].in;
-      count += find_terms(a, p, from, w, cell[2], n, terms + count);
-    }
-  weighted_sums_f32(n, count, terms, a->d[2].stride, values->f32);
 }
 
 static size_t plane_bytes(const conv_part *a) {
@@ -296,14 +244,18 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
   const void *from = element_at(p->x, p->type, (image * p->groups + channel) * in);
   bool in_place = p->type == DTYPE_F32 && a->c == COMPUTE_F32;
   if (!in_place) load_row(a->c, p->type, from, 1, in, plane);
+  bool few = a->c == COMPUTE_F32 && has_few_taps(a);
   plane_taps taps;
-  find_taps(a, (const float *)(const void *)weight, &taps);
+  if (few) find_taps(a, (const float *)(const void *)weight, &taps);
   row_block values;
   int64_t cells = cell_count(a), cell[CONV_DIMS];
   for (int64_t at = 0, n; at < cells; at += n) {
     split_cell(a, at, cell);
     n = a->d[2].count - cell[2] < ROW_BLOCK ? a->d[2].count - cell[2] : ROW_BLOCK;
-    sum_row(a, &taps, in_place ? from : plane, weight, cell, n, &values);
+    if (few)
+      plane_taps_sum(a, &taps, (const float *)(in_place ? from : plane), cell, n, values.f32);
+    else
+      sum_taps(a, in_place ? from : plane, weight, cell, n, (char *)&values);
     add_bias(a, output, n, &values);
     store_cells(a, task, at, n, (const char *)&values);
   }

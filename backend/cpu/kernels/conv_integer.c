@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/kernels/depthwise.h"
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/slots.h"
 #if KERNEL_X86
@@ -20,7 +21,7 @@ enum {
   ROWS = 4,        /* outputs at a time */
   LEAST_BLOCK = 64 /* outputs of a task at least, where there are few tiles */
 };
-static const int64_t MULTIPLIES_PER_TASK = 512 * 1024;
+static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, PLANE_MULTIPLIES_PER_TASK = 128 * 1024;
 
 /* `rows` outputs' rows of the weight, `stride` bytes apart, as words: n whole ones and, behind
  * them, the rest of each, zeros after it. */
@@ -313,6 +314,55 @@ static void run_tile(const void *user, int64_t task, char *scratch) {
   }
 }
 
+/* ---------------------------------------------------------------- depthwise */
+
+/* In floats, which hold such sums exactly. */
+static bool is_depthwise(const integer_conv *a) {
+  return a->part.p->groups > 1 && a->part.p->channels == 1 && has_few_taps(&a->part);
+}
+
+static int64_t plane_count(const integer_conv *a) {
+  return a->part.p->images * a->part.p->groups * a->part.p->outputs;
+}
+
+/* A plane less the padding's value, so that what is outside adds nothing. */
+static void load_plane(const integer_conv *a, int64_t plane, float *to) {
+  const conv_args *p = a->part.p;
+  int64_t n = in_size(p);
+  const unsigned char *u = (const unsigned char *)p->x + plane * n;
+  const signed char *s = (const signed char *)u;
+  int pad = p->type == DTYPE_I8 ? (signed char)a->padding_value : a->padding_value;
+  if (p->type == DTYPE_I8)
+    for (int64_t i = 0; i < n; i++) to[i] = (float)(s[i] - pad);
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = (float)(u[i] - pad);
+}
+
+/* One output plane. */
+static void run_plane(const void *user, int64_t task, char *scratch) {
+  const integer_conv *a = user;
+  const conv_part *c = &a->part;
+  const conv_args *p = c->p;
+  int64_t outputs = p->groups * p->outputs, output = task % outputs, cell[CONV_DIMS];
+  int32_t *out = (int32_t *)p->out + task * cell_count(c);
+  float *plane = (float *)(void *)scratch, values[ROW_BLOCK];
+  plane_taps taps;
+  plane_taps_init(c, &taps);
+  int32_t begin = p->bias ? ((const int32_t *)p->bias)[output] : 0;
+  for (int64_t t = 0; t < a->k; t++) {
+    int w = ((const signed char *)p->weight)[output * a->k + t];
+    taps.weight[t] = (float)w;
+    begin += w * (p->type == DTYPE_I8 ? (signed char)a->padding_value : a->padding_value);
+  }
+  load_plane(a, task / outputs * p->groups + output / p->outputs, plane);
+  for (int64_t at = 0, n; at < cell_count(c); at += n) {
+    split_cell(c, at, cell);
+    n = c->d[2].count - cell[2] < ROW_BLOCK ? c->d[2].count - cell[2] : ROW_BLOCK;
+    plane_taps_sum(c, &taps, plane, cell, n, values);
+    for (int64_t i = 0; i < n; i++) out[at + i] = begin + (int32_t)values[i];
+  }
+}
+
 /* ---------------------------------------------------------------- the kernel */
 
 static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args *args) {
@@ -348,8 +398,16 @@ static int64_t work_of(const integer_conv *a) {
   return p->groups * p->outputs * a->tiles * TILE * a->k / MULTIPLIES_PER_TASK;
 }
 
+static int64_t plane_work(const integer_conv *a) {
+  return plane_count(a) * cell_count(&a->part) * a->k / PLANE_MULTIPLIES_PER_TASK;
+}
+static size_t plane_bytes(const integer_conv *a) {
+  return (size_t)(in_size(a->part.p) + 1) * sizeof(float);
+}
+
 static size_t conv_integer_scratch(const kernel_context *ctx, const void *args) {
   const integer_conv a = make_conv(ctx, args);
+  if (is_depthwise(&a)) return slots_bytes(ctx, plane_count(&a), plane_work(&a), plane_bytes(&a));
   return kernel_scratch_size(begin_bytes(&a) +
                              slots_bytes(ctx, task_count(&a), work_of(&a), task_bytes(&a)));
 }
@@ -368,8 +426,13 @@ static void find_begin(const integer_conv *a, int32_t *begin) {
 
 static bool conv_integer(const kernel_context *ctx, const void *args) {
   integer_conv a = make_conv(ctx, args);
+  if (plane_count(&a) * cell_count(&a.part) == 0) return true;
   char *memory = ctx->scratch(ctx->pool, conv_integer_scratch(ctx, args));
   if (!memory) return false;
+  if (is_depthwise(&a)) {
+    run_slots_in(ctx, plane_count(&a), plane_work(&a), plane_bytes(&a), run_plane, &a, memory);
+    return true;
+  }
   find_begin(&a, (int32_t *)memory);
   a.begin = (const int32_t *)memory;
   run_slots_in(ctx, task_count(&a), work_of(&a), task_bytes(&a), run_tile, &a,

@@ -115,6 +115,18 @@ static int64_t cast_to_int(dtype to, double x) {
   return x > -2147483649.0 && x < 2147483648.0 ? (int64_t)x : INT32_MIN;
 }
 
+/* Between floats and integers of 32 bits processors have vectors of conversions. */
+static bool floats_fit_32_bits(int64_t n, const float *x) {
+  int others = 0;
+  for (int64_t i = 0; i < n; i++) others |= !(x[i] > -0x1p31F && x[i] < 0x1p31F);
+  return !others;
+}
+static bool integers_fit_32_bits(int64_t n, const int64_t *x) {
+  int64_t others = 0;
+  for (int64_t i = 0; i < n; i++) others |= x[i] ^ (int32_t)x[i];
+  return !others;
+}
+
 static void cast_from_f32(dtype to, int64_t n, const float *x, void *out) {
   float *f = out;
   double *d = out;
@@ -123,7 +135,9 @@ static void cast_from_f32(dtype to, int64_t n, const float *x, void *out) {
   if (c == COMPUTE_F32) memcpy(f, x, (size_t)n * sizeof *f);
   if (c == COMPUTE_F64)
     for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];
-  if (c == COMPUTE_I64)
+  if (c == COMPUTE_I64 && to != DTYPE_BOOL && floats_fit_32_bits(n, x))
+    for (int64_t i = 0; i < n; i++) k[i] = (int32_t)x[i];
+  else if (c == COMPUTE_I64)
     for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, (double)x[i]);
 }
 
@@ -163,7 +177,9 @@ static void cast_from_i64(const kstep *s, int64_t n, const int64_t *x, void *out
     cast_from_u64(s->type, n, (const uint64_t *)x, out);
     return;
   }
-  if (c == COMPUTE_F32)
+  if (c == COMPUTE_F32 && integers_fit_32_bits(n, x))
+    for (int64_t i = 0; i < n; i++) f[i] = (float)(int32_t)x[i];
+  else if (c == COMPUTE_F32)
     for (int64_t i = 0; i < n; i++) f[i] = (float)x[i];
   if (c == COMPUTE_F64)
     for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];

@@ -136,7 +136,7 @@ static void check_all(void) {
   };
   for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
     for (int variant = 0; variant < 8; variant++) {
-      conv_integer_args a = {.conv = forms[i], .padding_value = 77};
+      conv_integer_args a = {.conv = forms[i], .padding_value = variant & 2 ? -77 : 77};
       a.conv.x = x, a.conv.weight = weight, a.conv.out = out;
       a.conv.bias = variant & 1 ? bias : NULL;
       a.conv.type = variant & 2 ? DTYPE_I8 : DTYPE_U8;

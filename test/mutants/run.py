@@ -98,6 +98,12 @@ def plant(mutant, tree, write=True):
             (tree / file).write_text(damaged)
 
 
+def keeps_apart(mutant):
+    """Whether a fault's tests have a cache of their own: one in the cache must not reach the others, one in the
+    self-check would not be met where others have proven the kernels."""
+    return "cache" in mutant.name or any("check" in pathlib.Path(file).name for file, _, _ in mutant.hunks)
+
+
 def check_syntax(file, text):
     """What Python cannot read fails any test that imports it."""
     try:
@@ -292,10 +298,10 @@ class Bench:
     def try_tests(self, mutant, tree, certain):
         mirror(tree, self.builds)
         plant(mutant, tree)
-        with tempfile.TemporaryDirectory() as own:  # a fault in the cache must not reach the others
+        with tempfile.TemporaryDirectory() as own:
             shared = WORK / "cache"
             shared.mkdir(mode=0o700, exist_ok=True)
-            env = environment(tree, own if "cache" in mutant.name else str(shared))
+            env = environment(tree, own if keeps_apart(mutant) else str(shared))
             for notice in mutant.notices:
                 if name := noticed(notice, tree, env):
                     if certain:

@@ -147,6 +147,8 @@ def test_large_float8_constants_stay_small():
     weight = torch.randn(256, 512).to(torch.float8_e4m3fn)
     program = clave.export(_export.Fn(lambda x: x @ weight.to(torch.float32)), (torch.randn(2, 256),))
     assert program.report.constant_bytes == weight.numel() + 4 * 512
+    program = clave.export(_export.Fn(lambda x: x * weight.to(torch.float32)), (torch.randn(2, 1, 512),))
+    assert program.report.constant_bytes == weight.numel()
 
 
 def test_verify_finds_wrong_float8():

@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
   if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
   bench_session kept;
   open_session(&kept, argv[1], argv[2]);
-  clave_method_info method;
+  clave_method_info method = {.size = sizeof method};
   check(clave_program_method(kept.program, 0, &method));
   time_run(&kept, method.name);
   lives l;

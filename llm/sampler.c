@@ -175,7 +175,7 @@ static uint32_t key_of(float logit) {
   return bits >> 31 ? ~bits : bits | 0x80000000U;
 }
 
-static float logit_of(uint32_t key) {
+static inline float logit_of(uint32_t key) {
   uint32_t bits = key >> 31 ? key & 0x7FFFFFFFU : ~key;
   float f;
   memcpy(&f, &bits, sizeof f);
@@ -184,7 +184,7 @@ static float logit_of(uint32_t key) {
 
 /* e^x for x <= 0, relative error below 1e-14, 0 where it is below 1e-299. x = n ln 2 + r with
  * |r| <= ln 2 / 2; e^r by its series. */
-static double exp_of(double x) {
+static inline double exp_of(double x) {
   const double magic = 0x1.8p52; /* what is added to it is rounded to an integer, in its low bits */
   double in = x > -690 ? x : -690, shifted = in * 0x1.71547652b82fep+0 + magic;
   double n = shifted - magic, r = in - n * 0x1.62e42fefa0000p-1 - n * 0x1.cf79abc9e3b3ap-40;
@@ -200,15 +200,32 @@ static double exp_of(double x) {
   return x > -690 ? series * power : 0;
 }
 
-static void compute_weights(candidates *c, float largest, float temperature) {
-  double by = 1.0 / (double)temperature, *weight = c->weight;
-  size_t n = c->n;
-  for (size_t i = 0; i < n; i++) {
+/* Inlined into each of its callers, so that it is compiled for their instructions. */
+static inline __attribute__((always_inline)) void weights_of(const candidates *c, float largest,
+                                                             double by) {
+  double *weight = c->weight;
+  for (size_t i = 0; i < c->n; i++) {
     float logit = logit_of(c->key[i]);
     /* The difference of infinities is not a number. */
     weight[i] = logit == largest ? 0 : ((double)logit - (double)largest) * by;
   }
-  for (size_t i = 0; i < n; i++) weight[i] = exp_of(weight[i]);
+  for (size_t i = 0; i < c->n; i++) weight[i] = exp_of(weight[i]);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* Without fused operations: the same bits. */
+__attribute__((target("avx2"))) static void weights_avx2(const candidates *c, float largest,
+                                                         double by) {
+  weights_of(c, largest, by);
+}
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
+#else
+#define weights_avx2 weights_of
+static bool has_avx2(void) { return false; }
+#endif
+
+static void compute_weights(const candidates *c, float largest, float temperature) {
+  (has_avx2() ? weights_avx2 : weights_of)(c, largest, 1.0 / (double)temperature);
 }
 
 enum { BLOCK = 1024, LANES = 4 };
@@ -241,15 +258,23 @@ static double weight_at(const candidates *c, size_t i, bool by_weight) {
 
 static size_t digit_of(uint32_t key, int shift) { return key >> shift & (DIGITS - 1); }
 
-/* What the candidates of each digit weigh; `some` of them, or, if NULL, the first n. In two halves,
- * so that equal digits in a row need not wait for each other. */
-static void sum_digits(const candidates *c, const uint32_t *some, size_t n, int shift,
-                       bool by_weight, double sums[DIGITS]) {
+/* How many of the candidates, of `some` of them or, if NULL, the first n, have each digit. In two
+ * halves, so that equal digits in a row need not wait for each other. */
+static void count_digits(const candidates *c, const uint32_t *some, size_t n, int shift,
+                         double counts[DIGITS]) {
+  uint32_t halves[2][DIGITS] = {0};
+  for (size_t i = 0; i < n; i++) halves[i % 2][digit_of(c->key[some ? some[i] : i], shift)]++;
+  for (size_t d = 0; d < DIGITS; d++) counts[d] = (double)halves[0][d] + halves[1][d];
+}
+
+/* What they weigh. */
+static void weigh_digits(const candidates *c, const uint32_t *some, size_t n, int shift,
+                         double sums[DIGITS]) {
   double odd[DIGITS] = {0};
   memset(sums, 0, DIGITS * sizeof *sums);
   for (size_t i = 0; i < n; i++) {
     size_t at = some ? some[i] : i;
-    (i % 2 ? odd : sums)[digit_of(c->key[at], shift)] += weight_at(c, at, by_weight);
+    (i % 2 ? odd : sums)[digit_of(c->key[at], shift)] += c->weight[at];
   }
   for (size_t d = 0; d < DIGITS; d++) sums[d] += odd[d];
 }
@@ -281,7 +306,7 @@ static uint32_t find_cut(const candidates *c, bool by_weight, double target, dou
   for (int shift = 2 * DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
     double sums[DIGITS];
     size_t lowest = 0, digit = DIGITS - 1;
-    sum_digits(c, some, n, shift, by_weight, sums);
+    (by_weight ? weigh_digits : count_digits)(c, some, n, shift, sums);
     while (lowest < digit && sums[lowest] <= 0) lowest++;
     while (digit > lowest && sums[digit] < target) target -= sums[digit--];
     n = take_digit(c, some, n, shift, digit);

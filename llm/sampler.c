@@ -175,7 +175,7 @@ static uint32_t key_of(float logit) {
   return bits >> 31 ? ~bits : bits | 0x80000000U;
 }
 
-static inline float logit_of(uint32_t key) {
+static float logit_of(uint32_t key) {
   uint32_t bits = key >> 31 ? key & 0x7FFFFFFFU : ~key;
   float f;
   memcpy(&f, &bits, sizeof f);
@@ -184,7 +184,7 @@ static inline float logit_of(uint32_t key) {
 
 /* e^x for x <= 0, relative error below 1e-14, 0 where it is below 1e-299. x = n ln 2 + r with
  * |r| <= ln 2 / 2; e^r by its series. */
-static inline double exp_of(double x) {
+static double exp_of(double x) {
   const double magic = 0x1.8p52; /* what is added to it is rounded to an integer, in its low bits */
   double in = x > -690 ? x : -690, shifted = in * 0x1.71547652b82fep+0 + magic;
   double n = shifted - magic, r = in - n * 0x1.62e42fefa0000p-1 - n * 0x1.cf79abc9e3b3ap-40;

@@ -17,7 +17,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from clave import _tensors
 from clave.errors import Code, Error
 from clave.places import Origins, nodes_of
-from clave.private import pytree, recurrent_networks
+from clave.private import pytree, schema_of
 from clave.program import Program
 from clave.session import Session
 from clave.shared import data_of, is_state_update
@@ -99,10 +99,10 @@ class Reference:
 
 
 def _is_random(node: torch.fx.Node) -> bool:
-    """Recurrent networks draw for their dropout only, which export refuses in training."""
-    tags = getattr(node.target, "tags", ())
-    draws = node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags
-    return draws and node.target not in recurrent_networks()
+    """Attention, recurrent networks and dropout itself draw for their dropout only, which export refuses in training."""
+    if node.op != "call_function" or torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    return not {a.name for a in schema_of(node.target).arguments} & {"dropout_p", "train", "training"}
 
 
 def verify(program: Program, references: dict[str, Reference], origins: Origins) -> dict[str, float]:

@@ -14,7 +14,7 @@ ANY = [
     torch.sin, torch.cos, torch.tan, torch.atan, torch.sinh, torch.cosh, torch.tanh, torch.asinh, torch.erf, torch.erfc,
     torch.sigmoid, torch.relu, fn.silu, fn.hardswish, fn.hardsigmoid,
     fn.softplus, lambda x: fn.softplus(x, 2.0, 3.0), fn.elu, lambda x: fn.elu(x, 0.5), fn.leaky_relu, fn.mish, fn.relu6,
-    torch.square, torch.isnan, torch.isinf, torch.logical_not,
+    torch.square, torch.isnan, torch.isinf, torch.logical_not, lambda x: fn.rrelu(x, 0.1, 0.4),
 ]  # fmt: skip
 # Apart, as their values at infinity are accidents: torch's own differ between its vector and scalar code.
 GELU = [fn.gelu, lambda x: fn.gelu(x, approximate="tanh")]

@@ -37,6 +37,19 @@ def test_right_programs_pass():
     assert clave.Session(program, "cpu")(torch.ones(3), method="count").tolist() == [4, 4, 4]
 
 
+def test_ops_that_may_drop_out(monkeypatch):
+    """Those that draw numbers in training only, which is refused before."""
+    qkv = (torch.randn(1, 2, 3, 4),) * 3
+    attend = fn(lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v))
+    clave.export(attend, qkv, verify=True)
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.RReLU(), nn.AlphaDropout(0.5)).eval()
+    clave.export(net, (X,), verify=True)
+    clave.export(nn.LSTM(4, 3).eval(), (X,), verify=True)
+    plant(monkeypatch, "aten.exp.default", lambda right, c, x: LOWERINGS["aten.sin.default"](c, x))
+    with pytest.raises(clave.Error, match="the first node that differs is exp"):
+        clave.export(fn(lambda q, k, v: attend(q, k, v).exp()), qkv, verify=True)
+
+
 def test_the_first_node_that_differs_is_named(monkeypatch):
     plant(monkeypatch, "aten.sin.default", lambda right, c, x: LOWERINGS["aten.cos.default"](c, x))
     with pytest.raises(

@@ -156,6 +156,14 @@ def leaky_relu(c: Context, x: Tensor, slope: Scalar) -> Tensor:
     return compute(c, step("leaky_relu", c.dtype(), x, slope))
 
 
+@lower("aten.rrelu_with_noise_functional.default")
+def rrelu(
+    c: Context, x: Tensor, noise: Tensor, lower: float, upper: float, training: bool, generator: object
+) -> list[Tensor]:
+    """In eval mode, without noise; training mode was refused before anything is lowered."""
+    return [compute(c, step("leaky_relu", x.dtype, x, (lower + upper) / 2), x.shape, x.dtype), noise]
+
+
 @lower("aten.elu.default")
 def elu(c: Context, x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
     if scale == 1 and input_scale == 1:

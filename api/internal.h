@@ -68,6 +68,9 @@ void program_release_executable(clave_program *p, executable *x); /* takes NULL 
 /* What of a session's options decides how its program is compiled, and CLAVE_PRECISION. */
 clave_status read_executable_options(const clave_session_options *given,
                                      executable_options *out) STATUS_CHECK;
+/* What of them is the session's own, and what the environment says of it. */
+clave_status read_session_options(const clave_session_options *given,
+                                  session_options *out) STATUS_CHECK;
 /* NULL names the first method. */
 clave_status program_find_method(const clave_program *p, const char *name,
                                  uint32_t *out) STATUS_CHECK;

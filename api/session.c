@@ -42,16 +42,18 @@ static clave_status read_self_check(session_options *out) {
   return out->unchecked ? NULL : INVALID("CLAVE_SELF_CHECK is '%s', not on, off or strict", s);
 }
 
-static clave_status read_options(const clave_session_options *o, session_options *out) {
-  *out = (session_options){.memory_budget = o->memory_budget,
-                           .poison = o->poison,
-                           .profile = o->profile,
-                           .unchecked = o->unchecked,
-                           .seed = o->seed,
-                           .progress = o->progress,
-                           .progress_ctx = o->progress_ctx,
-                           .cancel = o->cancel,
-                           .cancel_ctx = o->cancel_ctx};
+clave_status read_session_options(const clave_session_options *given, session_options *out) {
+  clave_session_options o;
+  TRY(sized_read(given, &o, SIZED(clave_session_options, seed)));
+  *out = (session_options){.memory_budget = o.memory_budget,
+                           .poison = o.poison,
+                           .profile = o.profile,
+                           .unchecked = o.unchecked,
+                           .seed = o.seed,
+                           .progress = o.progress,
+                           .progress_ctx = o.progress_ctx,
+                           .cancel = o.cancel,
+                           .cancel_ctx = o.cancel_ctx};
   TRY(read_self_check(out));
   return out->memory_budget ? NULL : read_budget(&out->memory_budget);
 }
@@ -91,7 +93,7 @@ static clave_status init_session(clave_session *s, const clave_session_options *
   clave_session_options options;
   TRY(sized_read(given, &options, SIZED(clave_session_options, seed)));
   TRY(check_warm_up(&options, &s->device->set));
-  TRY(read_options(&options, &o));
+  TRY(read_session_options(given, &o));
   TRY(read_executable_options(given, &x));
   o.message = s->device->message;
   o.message_ctx = s->device->message_ctx;

@@ -64,6 +64,9 @@ typedef struct backend_info {
   size_t alignment;       /* bytes: of sub-allocations, and of host memory used in place */
   uint32_t compute_units, clock_mhz;
   bool shares_host_memory; /* buffer_wrap works without a copy */
+  /* What decides the bytes of forms beside a form's own fields: "KIND VERSION TRAITS", at most 31
+   * bytes. Files keep forms by it: VERSION grows whenever a kernel packs otherwise. */
+  const char *forms;
 } backend_info;
 
 /* A data error found by a kernel: an index out of range, an integer division by zero. */

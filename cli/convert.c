@@ -1,4 +1,4 @@
-/* clave convert: between the two forms of a program. */
+/* clave convert: between the two forms of a program; and with weights packed ahead for a device. */
 #include <string.h>
 
 #include "cli/model.h"
@@ -6,7 +6,7 @@
 
 typedef struct convert_arguments {
   model_arguments model;
-  const char *to;
+  const char *to, *pack;
 } convert_arguments;
 
 static const flag convert_flags[] = {
@@ -15,6 +15,9 @@ static const flag convert_flags[] = {
     {"B", FLAG_OPERAND, offsetof(convert_arguments, to), NULL, "the program to write", 0, 0},
     {"--consts", FLAG_PATH, offsetof(convert_arguments, model.consts), "FILE",
      "constants of A if it is a .json (default: consts.safetensors beside it)", 0, 0},
+    {"--pack", FLAG_TEXT, offsetof(convert_arguments, pack), "DEVICE",
+     "adds weights as that device reads them (cpu, opencl, ...); none: leaves all of them out", 0,
+     0},
 };
 
 int check_program_ending(const char *path) {
@@ -23,9 +26,36 @@ int check_program_ending(const char *path) {
   return fail("%s: a program's name ends in .clv or .json", path);
 }
 
+static bool is_json(const char *path) { return strcmp(strrchr(path, '.'), ".json") == 0; }
+
+static int pack(const convert_arguments *a, model *m) {
+  const model_arguments on = {.device = a->pack};
+  const clave_session_options options = {.size = sizeof options, .progress = show_steps};
+  if (strcmp(a->pack, "none") == 0) {
+    TRY_STATUS(clave_program_unpack(m->program));
+    return EXIT_GOOD;
+  }
+  TRY_EXIT(open_device(&on, m));
+  show_progress("packing weights");
+  TRY_STATUS(clave_program_pack(m->program, m->device, &options));
+  clear_progress();
+  return EXIT_GOOD;
+}
+
+static int note_dropped(const convert_arguments *a, const model *m) {
+  clave_program_info info = {.size = sizeof info};
+  TRY_STATUS(clave_program_get_info(m->program, &info));
+  if (info.n_forms && is_json(a->to)) print_note(NULL, "a .json holds no packed weights");
+  return EXIT_GOOD;
+}
+
 static int convert_files(const convert_arguments *a, model *m) {
   TRY_EXIT(check_program_ending(a->to));
+  if (a->pack && is_json(a->to))
+    return fail_usage("--pack: %s cannot hold packed weights, a .clv can", a->to);
   TRY_EXIT(open_program(&a->model, m));
+  if (a->pack) TRY_EXIT(pack(a, m));
+  TRY_EXIT(note_dropped(a, m));
   show_progress("writing %s", a->to);
   TRY_STATUS(clave_program_save(m->program, a->to));
   clear_progress();
@@ -42,9 +72,14 @@ static int convert_program(const void *arguments, page *out) {
 
 const command convert_command = {
     .name = "convert",
-    .usage = "convert A B [--consts FILE]",
+    .usage = "convert A B [--consts FILE] [--pack DEVICE]",
     .summary = "Converts between X.json (with consts.safetensors beside it) and X.clv.",
-    .more = "The endings say which; another program's constants are not overwritten.\n",
+    .more =
+        "The endings say which; another program's constants are not overwritten. Packed weights "
+        "are\n"
+        "kept in a .clv beside the plain ones, and mapped where else they would be packed at the "
+        "first\nrun; a device or a version that wants others packs its own. CLAVE_PRECISION counts "
+        "as in runs.\n",
     .flags = convert_flags,
     .n_flags = LENGTH(convert_flags),
     .arguments_size = sizeof(convert_arguments),

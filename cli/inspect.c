@@ -300,6 +300,56 @@ static int write_method(const graph *g, page *out) {
   return EXIT_GOOD;
 }
 
+/* What the program has packed for one kind of device, and where the forms of it begin. */
+typedef struct packed_forms {
+  const char *device;
+  uint32_t count;
+  uint64_t bytes;
+} packed_forms;
+
+/* Of the kind of form `first`; .count 0: it was counted with one before. */
+static int count_forms(const clave_program *p, uint32_t first, uint32_t n, packed_forms *out) {
+  for (uint32_t i = 0; i < n; i++) {
+    clave_form_info at = {.size = sizeof at}, f = {.size = sizeof f};
+    TRY_STATUS(clave_program_form(p, first, &at));
+    TRY_STATUS(clave_program_form(p, i, &f));
+    if (i == 0) *out = (packed_forms){.device = at.device};
+    if (strcmp(f.device, at.device) != 0) continue;
+    if (i < first) {
+      out->count = 0;
+      return EXIT_GOOD;
+    }
+    out->count++;
+    out->bytes += f.bytes;
+  }
+  return EXIT_GOOD;
+}
+
+/* j NULL: as a table. */
+static int write_forms(const model *m, uint32_t n, json_writer *j, page *out) {
+  if (j) emit_array(j, "packed");
+  for (uint32_t i = 0; i < n; i++) {
+    packed_forms of = {0};
+    TRY_EXIT(count_forms(m->program, i, n, &of));
+    if (!of.count) continue;
+    if (!j) {
+      text_printf(out, "packed   %" PRIu32 " constants, ", of.count);
+      page_size(out, of.bytes);
+      text_puts(out, ", for ");
+      page_visible(out, of.device);
+      text_puts(out, "\n");
+      continue;
+    }
+    emit_object(j, NULL);
+    emit_string(j, "device", of.device);
+    emit_size(j, "constants", of.count);
+    emit_size(j, "bytes", of.bytes);
+    emit_end_object(j);
+  }
+  if (j) emit_end_array(j);
+  return EXIT_GOOD;
+}
+
 static void write_program(const inspect_arguments *a, const clave_program_info *info,
                           const graph *g, page *out) {
   columns table = {.n_columns = 3};
@@ -379,6 +429,7 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   TRY_STATUS(clave_program_get_info(m->program, &info));
   if (!a->json) {
     write_program(a, &info, g, out);
+    TRY_EXIT(write_forms(m, info.n_forms, NULL, out));
     return inspect_methods(a, m, NULL, out);
   }
   emit_object(&j, NULL);
@@ -389,6 +440,7 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   emit_size(&j, "state_bytes", info.state_bytes);
   write_kind_json(&j, "constants", g, CLAVE_SLOT_CONSTANT);
   write_kind_json(&j, "state", g, CLAVE_SLOT_STATE);
+  TRY_EXIT(write_forms(m, info.n_forms, &j, out));
   emit_array(&j, "methods");
   TRY_EXIT(inspect_methods(a, m, &j, out));
   emit_end_array(&j);

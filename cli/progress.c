@@ -83,8 +83,9 @@ void show_steps(void *ctx, const char *what, int done, int total) {
   if (!on_terminal()) return;
   char line[sizeof work + 8];
   set_timer(0);
-  (void)snprintf(work, sizeof work, "%s %d/%d%s", what, done, total,
-                 keeps_kernels() ? " (cached for next time)" : "");
+  (void)snprintf(
+      work, sizeof work, "%s %d/%d%s", what, done, total,
+      strcmp(what, "building kernels") == 0 && keeps_kernels() ? " (cached for next time)" : "");
   (void)snprintf(line, sizeof line, "\r\x1b[K%s", work);
   write_line(line);
   if (done >= total) clear_progress();

@@ -233,6 +233,7 @@ static clave_status build_kernels(session *s) {
 static clave_status prepare_commands(const running *r) {
   const schedule *p = r->b->p;
   clave_status first = NULL;
+  packing_progress packing = begin_packing(r);
   for (uint32_t i = p->first_command; i < p->n_commands; i++) {
     const command *c = &p->commands[i];
     const backend_vtable *vt = r->s->devices.backends[c->backend]->vt;
@@ -244,7 +245,7 @@ static clave_status prepare_commands(const running *r) {
     }
     clave_status st = NULL;
     if (vt->prepare) st = vt->prepare(r->s->streams[c->backend], c->recorded, &state->state);
-    if (!st) st = take_forms(r, c, state);
+    if (!st) st = prepare_forms(r, c, state, &packing);
     st = while_in_node(give_up_command(r, c, st), r->g, c->instruction);
     if (first || is_for_host(r->s, c, st)) {
       status_free(st);
@@ -253,6 +254,7 @@ static clave_status prepare_commands(const running *r) {
     }
     if (first && !r->s->plan_again) return first;
   }
+  end_packing(r, &packing);
   return first;
 }
 

@@ -1,6 +1,7 @@
 /* A program's constants on one device: wrapped in place where the device shares host memory, else
  * uploaded once. So are encoded ones that are decoded for ops that read no codes: each is known by
  * the slot that a Dequantize gives. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ typedef struct stored_form {
   struct stored_form *next;
   constant_form f; /* without fill */
   buffer *buf;     /* owned */
+  bool is_filled;  /* else it is the program's */
 } stored_form;
 
 struct constant_store {
@@ -21,7 +23,7 @@ struct constant_store {
   buffer **buffers;   /* (n_slots) owned; NULL: not used yet, or no constant */
   void **decoded;     /* (n_slots) owned; what such a buffer lies over */
   stored_form *forms; /* owned */
-  uint64_t bytes, form_bytes;
+  uint64_t bytes, form_bytes, mapped_bytes;
 };
 
 clave_status constant_store_create(const program *p, backend *b, constant_store **out) {
@@ -69,6 +71,13 @@ uint64_t constant_store_bytes(const constant_store *c) {
 uint64_t constant_store_form_bytes(const constant_store *c) {
   mutex_lock(c->lock);
   uint64_t bytes = c->form_bytes;
+  mutex_unlock(c->lock);
+  return bytes;
+}
+
+uint64_t constant_store_mapped_bytes(const constant_store *c) {
+  mutex_lock(c->lock);
+  uint64_t bytes = c->mapped_bytes;
   mutex_unlock(c->lock);
   return bytes;
 }
@@ -201,15 +210,47 @@ static stored_form *find_form(const constant_store *c, const constant_form *f) {
   return NULL;
 }
 
-static clave_status make_form(constant_store *c, const constant_form *f,
-                              clave_status (*fill)(void *ctx, buffer *to), void *ctx,
+/* As files have it. */
+static program_form form_for(const backend *b, const constant_form *f) {
+  program_form p = {.constant = f->constant, .kind = f->kind, .view = f->view, .bytes = f->bytes};
+  memcpy(p.size, f->size, sizeof p.size);
+  if (b->info.forms) (void)snprintf(p.layout, sizeof p.layout, "%s", b->info.forms);
+  return p;
+}
+
+/* The program's own; NULL. */
+static const program_form *find_packed(const constant_store *c, const constant_form *f,
+                                       const form_source *from) {
+  if (!c->owner->info.forms || !is_slot(c->prog, f->constant, SLOT_CONSTANT)) return NULL;
+  const program_form wanted = form_for(c->owner, f), *p = program_find_form(c->prog, &wanted);
+  if (!p || !from->checks || program_form_is_whole(p)) return p;
+  if (from->damaged) from->damaged(from->ctx, c->prog->ir.constants.items[f->constant].name);
+  return NULL;
+}
+
+static clave_status fill_form(constant_store *c, const form_source *from, stored_form *made) {
+  made->is_filled = true;
+  TRY(c->owner->vt->buffer_create(c->owner, made->f.bytes, &made->buf));
+  return from->fill(from->ctx, made->buf);
+}
+
+static clave_status wrap_form(constant_store *c, const program_form *p, stored_form *made) {
+  TRY(c->owner->vt->buffer_wrap(c->owner, p->data, p->bytes, false, &made->buf));
+  if (c->owner->info.shares_host_memory)
+    c->mapped_bytes += p->bytes;
+  else
+    release_pages(c->prog, p->data, p->bytes);
+  return NULL;
+}
+
+static clave_status make_form(constant_store *c, const constant_form *f, const form_source *from,
                               stored_form **out) {
   stored_form *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
   made->f = *f;
   made->f.fill = NULL;
-  clave_status st = c->owner->vt->buffer_create(c->owner, f->bytes, &made->buf);
-  if (!st) st = fill(ctx, made->buf);
+  const program_form *packed = find_packed(c, f, from);
+  clave_status st = packed ? wrap_form(c, packed, made) : fill_form(c, from, made);
   if (st) {
     c->owner->vt->buffer_destroy(c->owner, made->buf);
     free(made);
@@ -224,13 +265,12 @@ static clave_status make_form(constant_store *c, const constant_form *f,
   return NULL;
 }
 
-clave_status constant_store_form(constant_store *c, const constant_form *f,
-                                 clave_status (*fill)(void *ctx, buffer *to), void *ctx,
+clave_status constant_store_form(constant_store *c, const constant_form *f, const form_source *from,
                                  buffer **out) {
   clave_status st = NULL;
   mutex_lock(c->lock);
   stored_form *found = find_form(c, f);
-  if (!found) st = make_form(c, f, fill, ctx, &found);
+  if (!found) st = make_form(c, f, from, &found);
   if (!st) *out = found->buf;
   mutex_unlock(c->lock);
   return st ? name_constant(st, "a packed form of constant ", c, f->constant) : NULL;
@@ -241,4 +281,34 @@ bool constant_store_has_form(const constant_store *c, const constant_form *f) {
   bool has = find_form(c, f) != NULL;
   mutex_unlock(c->lock);
   return has;
+}
+
+static clave_status keep_form(constant_store *c, stream *s, const stored_form *f, program *to) {
+  program_form kept = form_for(c->owner, &f->f);
+  kept.data = kept.own = memory_alloc(f->f.bytes);
+  if (!kept.own) return status_no_memory();
+  clave_status st = c->owner->vt->read(s, f->buf, 0, kept.own, f->f.bytes);
+  if (!st) return program_add_form(to, &kept);
+  free(kept.own);
+  return st;
+}
+
+/* One after the other, so that no more than one is there twice. */
+static clave_status keep_all(constant_store *c, stream *s, program *to) {
+  for (stored_form *f; (f = c->forms);) {
+    if (f->is_filled && is_slot(c->prog, f->f.constant, SLOT_CONSTANT)) TRY(keep_form(c, s, f, to));
+    c->forms = f->next;
+    c->owner->vt->buffer_destroy(c->owner, f->buf);
+    free(f);
+  }
+  return NULL;
+}
+
+clave_status constant_store_keep_forms(constant_store *c, program *to) {
+  stream *s;
+  if (!c->forms || !c->owner->info.forms) return NULL;
+  TRY(c->owner->vt->stream_create(c->owner, &s));
+  clave_status st = keep_all(c, s, to);
+  c->owner->vt->stream_destroy(c->owner, s);
+  return st;
 }

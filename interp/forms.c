@@ -1,5 +1,9 @@
-/* Forms of constants that a command reads: made by the first session that runs one, kept by the
- * store that all share. */
+/* Forms of constants that a command reads: made by the first session that runs one, or taken from
+ * the program's file; kept by the store that all share. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/threads.h"
 #include "interp/running.h"
 
 typedef struct filling {
@@ -14,7 +18,9 @@ static clave_status fill_on(stream *q, const filling *f, buffer *to) {
   const run_operands o = {.tensors = f->r->b->bound[f->c->backend], .scratch = to};
   void *state = NULL;
   unsigned char first;
-  clave_status st = vt->run(q, f->fill, &state, &o, f->c->instruction);
+  clave_status st = NULL;
+  if (f->r->s->options.clears_forms) st = vt->fill_zero(q, to, 0, to->bytes);
+  if (!st) st = vt->run(q, f->fill, &state, &o, f->c->instruction);
   if (!st) st = vt->read(q, to, 0, &first, to->bytes ? sizeof first : 0);
   if (state) vt->state_destroy(q, state);
   return st;
@@ -35,14 +41,63 @@ static clave_status fill_form(void *ctx, buffer *to) {
   return st;
 }
 
+static void note_damaged(void *ctx, const char *constant) {
+  const session_options *o = &((const filling *)ctx)->r->s->options;
+  char line[256];
+  if (!o->message) return;
+  (void)snprintf(line, sizeof line,
+                 "the packed form of constant '%.100s' in the program's file is damaged (hash): it "
+                 "is packed anew",
+                 constant);
+  o->message(o->message_ctx, line);
+}
+
 clave_status take_forms(const running *r, const command *c, command_state *state) {
   const recording *recorded = c->recorded;
   if (!recorded->n_forms || state->forms_of == recorded->serial) return NULL;
   for (int i = 0; i < recorded->n_forms; i++) {
     filling f = {r, c, recorded->forms[i].fill};
-    TRY(constant_store_form(r->s->stores[c->backend], &recorded->forms[i], fill_form, &f,
+    const form_source from = {
+        .fill = fill_form, .damaged = note_damaged, .ctx = &f, .checks = !r->s->options.unchecked};
+    TRY(constant_store_form(r->s->stores[c->backend], &recorded->forms[i], &from,
                             &state->forms[i]));
   }
   state->forms_of = recorded->serial;
   return NULL;
+}
+
+/* ---------------------------------------------------------------- ahead of a run */
+
+static int count_missing(const running *r, const command *c) {
+  int n = 0;
+  for (int i = 0; c->recorded && i < c->recorded->n_forms; i++)
+    n += !constant_store_has_form(r->s->stores[c->backend], &c->recorded->forms[i]);
+  return n;
+}
+
+packing_progress begin_packing(const running *r) {
+  const schedule *p = r->b->p;
+  packing_progress made = {.start_ns = clock_ns()};
+  for (uint32_t i = p->first_command; i < p->n_commands; i++)
+    made.total += count_missing(r, &p->commands[i]);
+  return made;
+}
+
+clave_status prepare_forms(const running *r, const command *c, command_state *state,
+                           packing_progress *p) {
+  enum { QUIET_NS = 1000000000 }; /* what takes less is not told */
+  const session_options *o = &r->s->options;
+  int missing = count_missing(r, c);
+  TRY(take_forms(r, c, state));
+  p->done += missing;
+  p->is_told = p->is_told || (missing && clock_ns() - p->start_ns > QUIET_NS);
+  if (missing && p->is_told && o->progress)
+    o->progress(o->progress_ctx, "packing weights", p->done, p->total);
+  return NULL;
+}
+
+void end_packing(const running *r, const packing_progress *p) {
+  const session_options *o = &r->s->options;
+  if (p->is_told && p->done < p->total && o->progress)
+    o->progress(o->progress_ctx, "packing weights", p->total, p->total);
 }

@@ -74,12 +74,22 @@ clave_status constant_store_get(constant_store *c, uint32_t tid,
 bool constant_store_has(const constant_store *c, uint32_t tid);
 uint64_t constant_store_bytes(const constant_store *c); /* of all, and of their forms */
 uint64_t constant_store_form_bytes(const constant_store *c);
-/* The constant in this form, which fill(ctx, to) writes if it is not there; thread-safe; borrowed.
- */
-clave_status constant_store_form(constant_store *c, const constant_form *f,
-                                 clave_status (*fill)(void *ctx, buffer *to), void *ctx,
+uint64_t constant_store_mapped_bytes(const constant_store *c); /* of forms in the program's file */
+/* How a form comes about: `fill` writes it, where the program has none packed for the device, or,
+ * with `checks`, a damaged one, of which `damaged` is told. */
+typedef struct form_source {
+  clave_status (*fill)(void *ctx, buffer *to);
+  void (*damaged)(void *ctx, const char *constant);
+  void *ctx;
+  bool checks;
+} form_source;
+/* The constant in this form, made if it is not there; thread-safe; borrowed. */
+clave_status constant_store_form(constant_store *c, const constant_form *f, const form_source *from,
                                  buffer **out) STATUS_CHECK;
 bool constant_store_has_form(const constant_store *c, const constant_form *f);
+/* Moves the forms that were filled to `to`, the store's program, for its file. No session uses the
+ * store any more. */
+clave_status constant_store_keep_forms(constant_store *c, program *to) STATUS_CHECK;
 /* The program's bytes of the constant in this buffer; NULL: it holds no constant. */
 const void *constant_store_host(const constant_store *c, const buffer *b);
 
@@ -106,7 +116,8 @@ typedef struct session_options {
   void *message_ctx;
   bool (*cancel)(void *ctx); /* asked before each command; true stops the run */
   void *cancel_ctx;
-  uint64_t seed; /* of random ops */
+  uint64_t seed;     /* of random ops */
+  bool clears_forms; /* before they are filled: of bytes that nothing writes, files hold zeros */
 } session_options;
 
 /* Called after an instruction with a tensor it wrote; false stops the run. */
@@ -134,6 +145,9 @@ clave_status session_bind_input_memory(session *s, uint32_t method, uint32_t ind
 clave_status session_bind_output_memory(session *s, uint32_t method, uint32_t index,
                                         device_memory at, size_t bytes) STATUS_CHECK;
 clave_status session_run(session *s, uint32_t method) STATUS_CHECK;
+/* Makes the forms of constants that the method's products and convolutions want, without running
+ * it: at the smallest sizes of its inputs and at larger ones. NO_MEMORY: they do not fit. */
+clave_status session_pack(session *s, uint32_t method) STATUS_CHECK;
 /* Result of the last run; contiguous, owned by the session or where it was bound; data is NULL if
  * that is memory of a device. */
 clave_status session_output(session *s, uint32_t method, uint32_t index,

@@ -51,7 +51,8 @@ _Static_assert(sizeof(clv_header) == 64 && sizeof(clv_section) == 32 && sizeof(c
                "as in the file");
 
 static const char program_tag[4] = {'P', 'R', 'O', 'G'}, index_tag[4] = {'C', 'I', 'D', 'X'},
-                  constants_tag[4] = {'C', 'O', 'N', 'S'};
+                  constants_tag[4] = {'C', 'O', 'N', 'S'}, form_index_tag[4] = {'F', 'I', 'D', 'X'},
+                  forms_tag[4] = {'F', 'O', 'R', 'M'};
 
 typedef struct clv_table {
   clv_header header;
@@ -197,6 +198,18 @@ static clave_status bind_section(program *p, const clv_table *t, const uint8_t *
   return NULL;
 }
 
+/* Packed forms are checked when a device takes them, and by clave verify. */
+static clave_status read_forms(program *p, const clv_table *t, const uint8_t *bytes) {
+  const clv_section *index = find_section(t, form_index_tag), *forms = find_section(t, forms_tag);
+  if (!index && !forms) return NULL;
+  TRY(find_checked(t, bytes, form_index_tag, &index));
+  if (!forms || forms->offset % FORM_ALIGNMENT)
+    return INVALID("section 'FORM' is missing or not at a multiple of 4096");
+  return status_while(forms_read(p, bytes + index->offset, (size_t)index->size,
+                                 bytes + forms->offset, (size_t)forms->size),
+                      "section 'FIDX'");
+}
+
 clave_status clv_read(program *p, const uint8_t *bytes, size_t size) {
   clv_table t = {0};
   const clv_section *s;
@@ -206,7 +219,8 @@ clave_status clv_read(program *p, const uint8_t *bytes, size_t size) {
   TRY(find_checked(&t, bytes, program_tag, &s));
   TRY(decode_flatbuffer(bytes + s->offset, (size_t)s->size, p->pool, &p->ir));
   TRY(verify_program(p));
-  return bind_section(p, &t, bytes);
+  TRY(bind_section(p, &t, bytes));
+  return read_forms(p, &t, bytes);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -214,8 +228,9 @@ clave_status clv_read(program *p, const uint8_t *bytes, size_t size) {
 typedef struct clv_plan {
   const program *p;
   clv_table table;
-  const void *data[LIMIT_SECTIONS]; /* by section; NULL: the constants */
+  const void *data[LIMIT_SECTIONS]; /* by section; NULL: the constants, or forms */
   clv_constant *index;              /* owned, (n_constants) */
+  forms_plan forms;                 /* its index owned */
   text encoded;                     /* the program */
 } clv_plan;
 
@@ -275,7 +290,12 @@ static clave_status plan_file(clv_plan *w) {
     const program_section *s = &p->sections[i];
     add_section(w, s->tag, s->required, s->data ? (const void *)s->data : "", s->size, 0);
   }
+  if (p->n_forms) {
+    TRY(forms_plan_create(p, &w->forms));
+    add_section(w, form_index_tag, false, w->forms.index, w->forms.index_size, 0);
+  }
   if (n) add_section(w, constants_tag, true, NULL, constants_bytes, p->ir.consts_hash);
+  if (p->n_forms) add_section(w, forms_tag, false, NULL, w->forms.size, w->forms.hash);
   place_sections(w);
   return NULL;
 }
@@ -296,7 +316,11 @@ static clave_status write_file(const clv_plan *w, file_writer *f) {
   for (uint32_t i = 0; i < h->n_sections; i++) {
     const clv_section *s = &w->table.sections[i];
     TRY(file_writer_pad(f, w->data[i] ? SECTION_ALIGNMENT : CONSTANTS_ALIGNMENT));
-    TRY(w->data[i] ? file_writer_append(f, w->data[i], (size_t)s->size) : write_constants(w, f));
+    if (w->data[i]) {
+      TRY(file_writer_append(f, w->data[i], (size_t)s->size));
+    } else {
+      TRY(memcmp(s->tag, forms_tag, sizeof s->tag) ? write_constants(w, f) : forms_write(w->p, f));
+    }
   }
   return file_writer_commit(f);
 }
@@ -312,6 +336,7 @@ clave_status clv_write(const program *p, const char *path) {
   file_writer_destroy(f);
   text_free(&w->encoded);
   free(w->index);
+  free(w->forms.index);
   free(w);
   return st;
 }

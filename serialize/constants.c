@@ -47,7 +47,7 @@ clave_status program_check_hashes(const program *p) {
   uint64_t is;
   if (p->unhashed) return NULL;
   TRY(hash_constants(p, &is));
-  if (is == p->ir.consts_hash) return NULL;
+  if (is == p->ir.consts_hash) return forms_check(p);
   return INVALID("the constants are not those of the program: hash %016llx, expected %016llx",
                  (unsigned long long)is, (unsigned long long)p->ir.consts_hash);
 }

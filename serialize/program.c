@@ -20,6 +20,8 @@ clave_status program_new(program **out) {
 void program_destroy(program *p) {
   if (!p) return;
   tensor_file_destroy(p->tensors);
+  program_drop_forms(p);
+  free(p->forms);
   mem_pool_destroy(p->pool);
   mem_pool_destroy(p->data);
   for (size_t i = 0; i < sizeof p->maps / sizeof *p->maps; i++) file_map_close(&p->maps[i]);

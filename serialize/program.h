@@ -21,6 +21,20 @@ typedef struct program_section {
   size_t size;
 } program_section;
 
+/* A constant as a device wants it (backend.h: constant_form), packed ahead. The bytes are those of
+ * the program's constants for a device whose backend_info.forms is `layout`. */
+typedef struct program_form {
+  char layout[32];   /* NUL-terminated */
+  uint32_t constant; /* Tid */
+  int kind;
+  tensor view; /* without encoding: the constant's */
+  int64_t size[3];
+  size_t bytes;
+  uint64_t hash;    /* XXH3 of the bytes */
+  const void *data; /* borrowed from the program's file, or own */
+  void *own;        /* owned, or NULL */
+} program_form;
+
 typedef struct program {
   ir_program ir;
   mem_pool *pool; /* owned: everything decoded */
@@ -33,6 +47,8 @@ typedef struct program {
   struct tensor_file *tensors; /* owned: what is in maps[1] */
   program_section *sections;   /* in pool */
   uint32_t n_sections;
+  program_form *forms; /* owned (n_forms) */
+  size_t n_forms, cap_forms;
   bool unhashed; /* made in memory: consts_hash is 0, and a file gets one when it is written */
 } program;
 
@@ -67,8 +83,17 @@ const program_section *program_find_section(const program *p, const char *tag); 
 clave_status program_set_section(program *p, const char *tag, const void *data, size_t size,
                                  bool required) STATUS_CHECK; /* data NULL: removed */
 clave_status program_set_metadata(program *p, const char *metadata) STATUS_CHECK;
-/* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv);
- * nothing where there is none. */
+/* ---- forms.c ---- */
+/* The one with these fields, data and hash aside; NULL. */
+const program_form *program_find_form(const program *p, const program_form *f);
+bool program_form_is_whole(const program_form *f); /* reads it all: whether its hash is right */
+/* Adds a form, or puts it in the place of the one with these fields; takes f->own over, also on
+ * failure. Fills in the hash. */
+clave_status program_add_form(program *p, const program_form *f) STATUS_CHECK;
+void program_drop_forms(program *p);
+
+/* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv),
+ * and packed forms with theirs; nothing where there is none. */
 clave_status program_check_hashes(const program *p) STATUS_CHECK;
 
 /* A method's nodes: those of its chain, then, from the first control op on, those of each of its

@@ -23,10 +23,27 @@ clave_status clv_read(program *p, const uint8_t *bytes, size_t size) STATUS_CHEC
 clave_status clv_write(const program *p, const char *path) STATUS_CHECK;
 
 /* ---- sections.c ---- */
-enum { N_OWN_SECTIONS = 3 };
-bool is_own_section(const char *tag); /* one of the program itself: PROG, CIDX, CONS */
+enum { N_OWN_SECTIONS = 5 };
+bool is_own_section(const char *tag); /* one of the program itself: PROG, CIDX, CONS, FIDX, FORM */
 /* The one with this tag, made (empty) if it is not there. */
 clave_status add_section_to(program *p, const char *tag, program_section **out) STATUS_CHECK;
+
+/* ---- forms.c ---- */
+enum { FORM_ALIGNMENT = 4096 }; /* of section FORM, and of each form in it */
+/* What is in the index `index`, whose forms lie in `section`; those of other constants are left
+ * out. */
+clave_status forms_read(program *p, const uint8_t *index, size_t index_size, const uint8_t *section,
+                        size_t size) STATUS_CHECK;
+/* The index of p's forms, made for consts_hash; owned by the caller. */
+typedef struct forms_plan {
+  uint8_t *index;
+  size_t index_size;
+  uint64_t size; /* of the section */
+  uint64_t hash;
+} forms_plan;
+clave_status forms_plan_create(const program *p, forms_plan *out) STATUS_CHECK;
+clave_status forms_write(const program *p, file_writer *f) STATUS_CHECK;
+clave_status forms_check(const program *p) STATUS_CHECK;
 
 /* ---- .json ---- */
 /* The key of a consts.safetensors' metadata that holds the hash, as 16 hexadecimal digits. */

@@ -5,7 +5,7 @@
 #include "serialize/limits.h"
 #include "serialize/program_files.h"
 
-static const char own[][5] = {"PROG", "CIDX", "CONS"};
+static const char own[][5] = {"PROG", "CIDX", "FIDX", "CONS", "FORM"};
 
 bool is_own_section(const char *tag) {
   for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -43,8 +43,10 @@ static bool is_tag(const char *tag) {
 clave_status program_set_section(program *p, const char *tag, const void *data, size_t size,
                                  bool required) {
   if (!is_tag(tag))
-    return INVALID("'%.60s' is not a section's tag: four letters or digits, not PROG, CIDX or CONS",
-                   tag);
+    return INVALID(
+        "'%.60s' is not a section's tag: four letters or digits, not PROG, CIDX, CONS, FIDX or "
+        "FORM",
+        tag);
   program_section *s = find(p, tag);
   if (!data) {
     if (s) *s = p->sections[--p->n_sections];

@@ -13,8 +13,10 @@
 typedef struct cpu_backend {
   backend base;
   thread_pool *threads; /* owned */
-  char name[128];
+  char name[128], forms[32];
 } cpu_backend;
+
+enum { FORMS_VERSION = 1 }; /* grows when a kernel packs otherwise: test_packed_layout.c */
 
 typedef struct cpu_buffer {
   buffer base;
@@ -233,6 +235,7 @@ static uint64_t total_memory(void) {
 
 static void fill_info(cpu_backend *b) {
   read_cpu_name(b->name, sizeof b->name);
+  (void)snprintf(b->forms, sizeof b->forms, "cpu %d %s", (int)FORMS_VERSION, cpu_level_name());
   uint64_t memory = total_memory();
   b->base.info = (backend_info){.kind = "cpu",
                                 .name = b->name,
@@ -245,7 +248,8 @@ static void fill_info(cpu_backend *b) {
                                 .alignment = MEMORY_ALIGNMENT,
                                 .compute_units = (uint32_t)thread_pool_size(b->threads),
                                 .clock_mhz = 0,
-                                .shares_host_memory = true};
+                                .shares_host_memory = true,
+                                .forms = b->forms};
 }
 
 static const backend_vtable vtable = {

@@ -159,6 +159,8 @@ static clave_status create_context(cl_device *d) {
   return opencl_status(code, "clCreateContext");
 }
 
+enum { FORMS_VERSION = 1 }; /* grows when a kernel packs otherwise: test_packed_layout.c */
+
 static clave_status init_device(cl_device *d, const opencl_options *o) {
   TRY(mutex_create(&d->lock));
   TRY(mutex_create(&d->note_lock));
@@ -190,6 +192,9 @@ clave_status opencl_backend_create(int index, const opencl_options *o, backend *
   d->index = index;
   d->base.vt = &opencl_vtable;
   d->base.info = d->entry->info;
+  (void)snprintf(d->forms, sizeof d->forms, "opencl %d width %u", (int)FORMS_VERSION,
+                 (unsigned)d->entry->traits.vector_width);
+  d->base.info.forms = d->forms;
   clave_status st = opencl_functions(&d->cl, &reason);
   if (!st) st = init_device(d, o);
   if (st) {

@@ -155,6 +155,7 @@ struct cl_device {
   size_t cap_programs;
   bool cache_noted;      /* an unwritable cache is mentioned once */
   int index;             /* N of opencl:N */
+  char forms[32];        /* base.info's */
   builders *builders;    /* owned; NULL: the driver builds well in this process */
   void *blas;            /* gemm_clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */

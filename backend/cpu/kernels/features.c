@@ -38,3 +38,13 @@ bool cpu_has_dotprod(void) { return is_used(CPU_AVX2); }
 #else
 bool cpu_has_dotprod(void) { return false; }
 #endif
+
+const char *cpu_level_name(void) {
+#if KERNEL_X86
+  return cpu_has_avx512() ? "x86-64 avx512" : cpu_has_avx2() ? "x86-64 avx2" : "x86-64";
+#elif KERNEL_ARM
+  return "aarch64";
+#else
+  return "portable";
+#endif
+}

@@ -31,6 +31,9 @@ typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } cpu_level;
  * is packed depends on it. */
 void cpu_use_at_most(cpu_level level);
 
+/* "x86-64 avx512", "aarch64": what packed panels are as wide as. */
+const char *cpu_level_name(void);
+
 /* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target.
  */
 #define KERNEL_INLINE static inline __attribute__((always_inline))

@@ -18,7 +18,7 @@ static clave_status open_packing(packing *k, const clave_session_options *option
   TRY(read_executable_options(options, &x));
   o.message = device->message;
   o.message_ctx = device->message_ctx;
-  o.clears_forms = true;
+  o.packs = true;
   o.unchecked = false; /* damaged forms are made anew */
   for (int b = 0; b < k->devices->count; b++)
     TRY(constant_store_create(k->program->p, k->devices->backends[b], &k->stores[b]));

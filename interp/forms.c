@@ -19,7 +19,7 @@ static clave_status fill_on(stream *q, const filling *f, buffer *to) {
   void *state = NULL;
   unsigned char first;
   clave_status st = NULL;
-  if (f->r->s->options.clears_forms) st = vt->fill_zero(q, to, 0, to->bytes);
+  if (f->r->s->options.packs) st = vt->fill_zero(q, to, 0, to->bytes);
   if (!st) st = vt->run(q, f->fill, &state, &o, f->c->instruction);
   if (!st) st = vt->read(q, to, 0, &first, to->bytes ? sizeof first : 0);
   if (state) vt->state_destroy(q, state);

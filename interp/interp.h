@@ -116,8 +116,9 @@ typedef struct session_options {
   void *message_ctx;
   bool (*cancel)(void *ctx); /* asked before each command; true stops the run */
   void *cancel_ctx;
-  uint64_t seed;     /* of random ops */
-  bool clears_forms; /* before they are filled: of bytes that nothing writes, files hold zeros */
+  uint64_t seed; /* of random ops */
+  bool packs; /* for session_pack: no memory for forms is an error, and they begin as zeros, since
+                 files would keep what nothing writes */
 } session_options;
 
 /* Called after an instruction with a tensor it wrote; false stops the run. */
@@ -146,7 +147,7 @@ clave_status session_bind_output_memory(session *s, uint32_t method, uint32_t in
                                         device_memory at, size_t bytes) STATUS_CHECK;
 clave_status session_run(session *s, uint32_t method) STATUS_CHECK;
 /* Makes the forms of constants that the method's products and convolutions want, without running
- * it: at the smallest sizes of its inputs and at larger ones. NO_MEMORY: they do not fit. */
+ * it: at the smallest sizes of its inputs and at larger ones. */
 clave_status session_pack(session *s, uint32_t method) STATUS_CHECK;
 /* Result of the last run; contiguous, owned by the session or where it was bound; data is NULL if
  * that is memory of a device. */

@@ -37,22 +37,12 @@ static void choose_values(const session *s, uint32_t index, int64_t wanted, scal
   }
 }
 
-static clave_status check_packed(const session *s, uint32_t index) {
-  const binding *b = s->methods[index].bindings[0];
-  if (!b->root->is_lean) return NULL;
-  return status_new(STATUS_NO_MEMORY,
-                    "its packed weights do not fit in the memory of %s beside the rest; a larger "
-                    "CLAVE_MEMORY_BUDGET, or weights in a smaller dtype would help",
-                    session_device(s)->name);
-}
-
 /* *any: the sizes are not fixed. */
 static clave_status pack_at(session *s, uint32_t index, int64_t wanted, bool *any) {
   scalar_value *values = calloc((size_t)s->prog->ir.values.count + 1, sizeof *values);
   if (!values) return status_no_memory();
   choose_values(s, index, wanted, values, any);
   clave_status st = session_prepare(s, index, &(method_sizes){.values = values});
-  if (!st) st = check_packed(s, index);
   free(values);
   return st;
 }
@@ -62,13 +52,11 @@ clave_status session_pack(session *s, uint32_t index) {
   clave_status few = pack_at(s, index, FEW, &any);
   if (!any) return few;
   clave_status many = pack_at(s, index, MANY, &any);
-  bool fits = status_code_of(few) != STATUS_NO_MEMORY && status_code_of(many) != STATUS_NO_MEMORY;
-  if (few && (many || !fits)) {
+  if (few && many) {
     status_free(many);
     return few;
   }
-  status_free(few);
-  if (!many || !fits) return many;
-  status_free(many); /* the program takes only small sizes, or none together as large */
+  status_free(few); /* no such sizes together */
+  status_free(many);
   return NULL;
 }

@@ -61,7 +61,7 @@ static clave_status bind_inputs(const running *r, scalar_value *values) {
  * them. */
 static clave_status find_schedule(const running *r, const scalar_value *values, schedule **out) {
   TRY(schedule_find(r->s->x, r->index, values, false, out));
-  if (fits_budget(r->s, *out)) return NULL;
+  if (r->s->options.packs || fits_budget(r->s, *out)) return NULL;
   schedule_release(r->s->x, *out);
   return schedule_find(r->s->x, r->index, values, true, out);
 }

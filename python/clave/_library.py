@@ -85,6 +85,7 @@ class ProgramInfo(Info):
         *((name, C.c_uint32) for name in ("version", "n_methods", "n_slots", "n_constants", "n_state")),
         ("constant_bytes", C.c_uint64),
         ("state_bytes", C.c_uint64),
+        ("n_forms", C.c_uint32),
     ]
 
 
@@ -219,6 +220,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_program_optimize": (_P, C.POINTER(OptimizeOptions), _OUT),
     "clave_program_encode": (_P, _OUT, C.POINTER(C.c_size_t)),
     "clave_program_save": (_P, _S),
+    "clave_program_pack": (_P, _P, C.POINTER(SessionOptions)),
     "clave_program_set_section": (_P, _S, _S, C.c_size_t),
     "clave_program_set_metadata": (_P, _S),
     "clave_program_get_info": (_P, C.POINTER(ProgramInfo)),

@@ -20,7 +20,7 @@
 
 typedef struct objects {
   clave_device *device;
-  clave_program *program;
+  clave_program *program, *packed;
   clave_session *session;
   clave_llm *llm;
   clave_placement *places;
@@ -54,6 +54,9 @@ static clave_status get_node(const objects *o, void *info) {
 static clave_status get_memory(const objects *o, void *info) {
   return clave_session_memory(o->session, info);
 }
+static clave_status get_form(const objects *o, void *info) {
+  return clave_program_form(o->packed, 0, info);
+}
 static clave_status get_place(const objects *o, void *info) {
   return clave_placement_get(o->places, NULL, 0, info);
 }
@@ -80,6 +83,7 @@ static const struct getter {
     {"clave_device_info", get_listed, FIRST(clave_device_info, index), sizeof(clave_device_info)},
     {"clave_program_info", get_program, FIRST(clave_program_info, state_bytes),
      sizeof(clave_program_info)},
+    {"clave_form_info", get_form, FIRST(clave_form_info, bytes), sizeof(clave_form_info)},
     {"clave_method_info", get_method, FIRST(clave_method_info, n_nodes), sizeof(clave_method_info)},
     {"clave_tensor_info", get_input, FIRST(clave_tensor_info, encoding), sizeof(clave_tensor_info)},
     {"clave_tensor_info", get_output, FIRST(clave_tensor_info, encoding),
@@ -101,6 +105,8 @@ static objects open_objects(void) {
   objects o;
   good(clave_device_open("cpu", NULL, &o.device));
   good(clave_program_load(MNIST, NULL, &o.program));
+  good(clave_program_load(MNIST, NULL, &o.packed));
+  good(clave_program_pack(o.packed, o.device, NULL));
   good(clave_session_create(o.program, o.device, NULL, &o.session));
   good(clave_session_placement(o.session, &o.places));
   good(clave_llm_load(TINYLM, o.device, NULL, &o.llm));
@@ -112,6 +118,7 @@ static void close_objects(objects *o) {
   clave_placement_destroy(o->places);
   clave_session_destroy(o->session);
   clave_program_destroy(o->program);
+  clave_program_destroy(o->packed);
   clave_device_destroy(o->device);
 }
 

@@ -175,8 +175,32 @@ static clave_status move_states(life *l) {
   return clave_session_copy_state(l->session, l->other);
 }
 
+static clave_status describe_forms(const clave_program *p) {
+  clave_program_info info = {.size = sizeof info};
+  clave_form_info form = {.size = sizeof form};
+  TRY(clave_program_get_info(p, &info));
+  for (uint32_t i = 0; i < info.n_forms; i++) TRY(clave_program_form(p, i, &form));
+  return NULL;
+}
+
+/* A program of its own, since sessions use the others. */
+static clave_status pack(life *l) {
+  clave_program *p = NULL, *back = NULL;
+  TRY(clave_program_load(l->program_path, NULL, &p));
+  clave_status st = clave_program_pack(p, l->device, NULL);
+  if (!st) st = describe_forms(p);
+  if (!st) st = clave_program_save(p, in_folder(l, "packed.clv"));
+  if (!st) st = clave_program_unpack(p);
+  if (!st) st = clave_program_load(in_folder(l, "packed.clv"), NULL, &back);
+  if (!st) st = clave_program_check_hashes(back);
+  clave_program_destroy(p);
+  clave_program_destroy(back);
+  return st;
+}
+
 static clave_status use_sessions(life *l) {
   TRY(open_sessions(l));
+  TRY(pack(l));
   TRY(clave_session_observe(l->session, observe, l));
   TRY(run(l->session, l));
   TRY(clave_session_write_profile(l->session, in_folder(l, "profile.json")));
@@ -258,7 +282,7 @@ static clave_status resume(void *ctx) {
 
 static void end_life(void *ctx) {
   static const char *const files[] = {"saved.clv", "saved.json", "consts.safetensors",
-                                      "profile.json"};
+                                      "profile.json", "packed.clv"};
   life *l = ctx;
   clave_placement_destroy(l->places);
   clave_session_destroy(l->session);

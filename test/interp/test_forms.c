@@ -1,5 +1,7 @@
 /* Forms of constants: a device that wants the weight of a product packed packs it once, for all
  * runs, sizes and sessions, and never packs what is no constant. */
+#include <unistd.h>
+
 #include "api/internal.h"
 #include "clave_builder.h"
 #include "interp/null_device.h"
@@ -12,7 +14,7 @@ enum { IN = 6, OUT = 5, FORM_BYTES = 4096, FORM_MARK = 0x5a };
 static struct {
   const backend_vtable *vt; /* the CPU backend's */
   int fills, runs;          /* of forms; of products with one */
-  bool fails;               /* fills do */
+  bool fails, is_slow;      /* fills: they take more than a second */
   constant_form last;
 } packing;
 
@@ -74,6 +76,7 @@ static clave_status run(stream *s, const recording *r, void **state, const run_o
     assert_non_null(o->tensors[((const fill_recording *)r)->slot].buf);
     memset(mark, FORM_MARK, sizeof mark);
     __atomic_add_fetch(&packing.fills, 1, __ATOMIC_RELAXED);
+    if (packing.is_slow) (void)usleep(1100000);
     return packing.vt->write(s, o->scratch, 0, mark, sizeof mark);
   }
   if (r->n_forms) {
@@ -95,6 +98,7 @@ static backend *open_packing(void) {
   vt.recording_destroy = recording_destroy;
   vt.run = run;
   b->vt = &vt;
+  b->info.forms = "test 1";
   return b;
 }
 
@@ -247,6 +251,142 @@ static void a_form_that_fails_is_tried_again(void **state) {
   close_linear(&o);
 }
 
+/* ---------------------------------------------------------------- packed ahead */
+
+static constant_store *new_store(const opened *o) {
+  constant_store *c;
+  good(constant_store_create(o->prog->p, o->device, &c));
+  return c;
+}
+
+/* A program whose weight is packed for the device, as one from a file is. */
+static opened open_packed(void) {
+  opened o = open_linear(true);
+  session *s = new_session(&o, 0);
+  good(session_pack(s, 0));
+  assert_int_equal(packing.fills, 1);
+  assert_int_equal(packing.runs, 0);
+  session_destroy(s);
+  good(constant_store_keep_forms(o.store, o.prog->p));
+  assert_int_equal(o.prog->p->n_forms, 1);
+  constant_store_destroy(o.store);
+  o.store = new_store(&o);
+  packing.fills = 0;
+  return o;
+}
+
+static void forms_of_the_program_are_taken(void **state) {
+  (void)state;
+  opened o = open_packed();
+  session *a = new_session(&o, 0), *b = new_session(&o, 0);
+  for (int i = 0; i < 2; i++) {
+    good(run_rows(a, 2));
+    good(run_rows(b, 5));
+  }
+  assert_int_equal(packing.fills, 0);
+  assert_int_equal(packing.runs, 4);
+  assert_int_equal(constant_store_form_bytes(o.store), FORM_BYTES);
+  assert_int_equal(constant_store_mapped_bytes(o.store), FORM_BYTES);
+  session_memory m;
+  session_memory_use(a, &m);
+  assert_int_equal(m.constant_bytes_in_place, m.constant_bytes);
+  session_destroy(a);
+  session_destroy(b);
+  good(constant_store_keep_forms(o.store, o.prog->p)); /* the program has it */
+  assert_int_equal(o.prog->p->n_forms, 1);
+  close_linear(&o);
+}
+
+static void others_are_not_taken(void **state) {
+  (void)state;
+  opened o = open_packed();
+  o.device->info.forms = "test 2";
+  session *s = new_session(&o, 0);
+  good(run_rows(s, 2));
+  assert_int_equal(packing.fills, 1);
+  assert_int_equal(constant_store_mapped_bytes(o.store), 0);
+  session_destroy(s);
+  o.device->info.forms = NULL;
+  constant_store_destroy(o.store);
+  o.store = new_store(&o);
+  s = new_session(&o, 0);
+  good(run_rows(s, 2));
+  assert_int_equal(packing.fills, 2);
+  session_destroy(s);
+  close_linear(&o);
+}
+
+static void keep_note(void *ctx, const char *line) {
+  assert_null(*(char **)ctx);
+  *(char **)ctx = strdup(line);
+}
+
+/* With the self-check, which is on unless told; without it the file is trusted. */
+static void damaged_forms_are_made_anew(void **state) {
+  (void)state;
+  opened o = open_packed();
+  char *note = NULL;
+  session *s;
+  ((char *)o.prog->p->forms[0].own)[FORM_BYTES / 2] ^= 1;
+  const session_options options = {.message = keep_note, .message_ctx = &note};
+  good(session_create(o.x, &o.store, &options, &s));
+  good(run_rows(s, 2));
+  good(run_rows(s, 3));
+  assert_int_equal(packing.fills, 1);
+  assert_string_equal(note, "the packed form of constant 'weight' in the program's file is damaged "
+                            "(hash): it is packed anew");
+  free(note);
+  session_destroy(s);
+  good(constant_store_keep_forms(o.store, o.prog->p));
+  assert_int_equal(o.prog->p->n_forms, 1);
+  assert_true(program_form_is_whole(&o.prog->p->forms[0]));
+  ((char *)o.prog->p->forms[0].own)[FORM_BYTES / 2] ^= 1;
+  good(session_create(o.x, &o.store, &(session_options){.unchecked = true}, &s));
+  good(run_rows(s, 2));
+  assert_int_equal(packing.fills, 1);
+  session_destroy(s);
+  close_linear(&o);
+}
+
+static void packing_needs_memory(void **state) {
+  (void)state;
+  opened o = open_linear(true);
+  session *s;
+  const session_options options = {.memory_budget = FORM_BYTES, .packs = true};
+  good(session_create(o.x, &o.store, &options, &s));
+  clave_status st = session_pack(s, 0);
+  assert_non_null(strstr(status_message(st), "needs 0.0 MB on "));
+  assert_non_null(strstr(status_message(st), "it has 0.0; a smaller input or batch, or weights in"));
+  status_free(st);
+  session_destroy(s);
+  close_linear(&o);
+}
+
+typedef struct told {
+  int calls, done, total;
+} told;
+
+static void keep_told(void *ctx, const char *what, int done, int total) {
+  assert_string_equal(what, "packing weights");
+  *(told *)ctx = (told){((told *)ctx)->calls + 1, done, total};
+}
+
+static void long_packing_is_told(void **state) {
+  (void)state;
+  opened o = open_linear(true);
+  told t = {0};
+  session *s;
+  const session_options options = {.progress = keep_told, .progress_ctx = &t};
+  good(session_create(o.x, &o.store, &options, &s));
+  packing.is_slow = true;
+  good(run_rows(s, 2));
+  assert_true(t.calls == 1 && t.done == 1 && t.total == 1);
+  good(run_rows(s, 3));
+  assert_int_equal(t.calls, 1);
+  session_destroy(s);
+  close_linear(&o);
+}
+
 static clave_status count_fill(void *ctx, buffer *to) {
   assert_int_equal(to->bytes, 64);
   ++*(int *)ctx;
@@ -265,6 +405,7 @@ static void forms_are_told_apart(void **state) {
   enum { N = sizeof forms / sizeof *forms };
   buffer *made[N], *again;
   int fills = 0;
+  const form_source from = {.fill = count_fill, .ctx = &fills};
   forms[1].view.offset = 1;
   forms[2].view.strides[0] = 2;
   forms[3].view.dims[0] = 3;
@@ -273,11 +414,11 @@ static void forms_are_told_apart(void **state) {
   forms[6].view.type = DTYPE_I32;
   for (int i = 0; i < N; i++) {
     assert_false(constant_store_has_form(o.store, &forms[i]));
-    good(constant_store_form(o.store, &forms[i], count_fill, &fills, &made[i]));
+    good(constant_store_form(o.store, &forms[i], &from, &made[i]));
     assert_int_equal(fills, i + 1);
   }
   for (int i = 0; i < N; i++) {
-    good(constant_store_form(o.store, &forms[i], count_fill, &fills, &again));
+    good(constant_store_form(o.store, &forms[i], &from, &again));
     assert_true(again == made[i] && fills == N);
   }
   close_linear(&o);
@@ -290,6 +431,11 @@ int main(void) {
       cmocka_unit_test(forms_are_in_the_budget),
       cmocka_unit_test(a_form_that_fails_is_tried_again),
       cmocka_unit_test(forms_are_told_apart),
+      cmocka_unit_test(forms_of_the_program_are_taken),
+      cmocka_unit_test(others_are_not_taken),
+      cmocka_unit_test(damaged_forms_are_made_anew),
+      cmocka_unit_test(packing_needs_memory),
+      cmocka_unit_test(long_packing_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

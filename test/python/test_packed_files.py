@@ -1,0 +1,201 @@
+"""Weights packed ahead (clave convert --pack, Device.pack): the same bits as weights packed at the first run, mapped from the
+file where device, version and constants are those it was packed for, and made anew where they are not or the file is damaged."""
+
+import hashlib
+import json
+import os
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import torch
+from torch import nn
+
+import clave
+
+DEVICES = ["cpu", "opencl"]
+
+
+class Net(nn.Module):
+    """Products with weights of two dtypes, as they are and quantised, and convolutions."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.strided = nn.Conv2d(3, 10, 3, padding=1), nn.Conv2d(10, 12, 3, stride=2, groups=2)
+        self.transposed = nn.ConvTranspose2d(12, 5, 3)
+        self.linear, self.coded, self.narrow = nn.Linear(5, 70), nn.Linear(70, 64), nn.Linear(64, 33)
+        with torch.no_grad():
+            for p in self.parameters():
+                p.copy_((torch.arange(p.numel()) * 37 % 101 - 50).reshape(p.shape) / 256)
+        self.narrow.to(torch.float16)
+
+    def forward(self, x):
+        x = self.transposed(self.strided(torch.relu(self.conv(x))))
+        return self.narrow(self.coded(self.linear(x.flatten(2).mean(2))).half()).float()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed")
+    batch = torch.export.Dim("batch", max=64)
+    program = clave.export(
+        Net().eval(),
+        (torch.zeros(2, 3, 10, 10),),
+        dynamic_shapes=({0: batch},),
+        quantize=lambda name, tensor: "int4:32" if name == "coded.weight" else None,
+        verify=False,
+    )
+    program.save(folder / "plain.clv")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tool(build, folder):
+    """Runs `clave` there; gives its output and its notes."""
+
+    def run(*args, code=0, **env):
+        env = {k: v for k, v in os.environ.items() if k != "CLAVE_DEVICE_CLASS"} | env
+        r = subprocess.run([build / "clave", *args], cwd=folder, env=env, capture_output=True, text=True, check=False)
+        assert r.returncode == code, r.stderr
+        return r.stdout, r.stderr
+
+    return run
+
+
+def answers(tool, folder, program, device, **env):
+    """Outputs for a few rows and for many, the second process as a second run; and how much memory is the file's."""
+    made = []
+    for rows in (1, 40):
+        x = np.random.default_rng(rows).standard_normal((rows, 3, 10, 10)).astype(np.float32)
+        safetensors.numpy.save_file({"input_0": x}, folder / "in.safetensors")
+        where = ("--device", device, "--inputs", "in.safetensors", "--outputs", "out.safetensors")
+        told, notes = tool("run", program, *where, **env)
+        made.append(safetensors.numpy.load_file(folder / "out.safetensors")["output_0"].tobytes())
+    return made, notes
+
+
+def packed(tool, device, **env):
+    """A file packed for the device, and what it says of it."""
+    name = f"{device}_{'_'.join(env.values()) or 'plain'}.clv"
+    tool("convert", "plain.clv", name, "--pack", device, **env)
+    return name, json.loads(tool("inspect", name, "--json")[0])["packed"]
+
+
+@pytest.mark.parametrize("precision", ["strict", "fast"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_same_bits(tool, folder, device, precision):
+    env = {"CLAVE_PRECISION": precision, "CLAVE_SELF_CHECK": "strict", "CLAVE_DEVICE_CLASS": "cpu"}
+    name, of = packed(tool, device, **env)
+    assert len(of) == 1 and of[0]["device"].startswith(f"{device} 1 ") and of[0]["constants"] >= 3
+    assert answers(tool, folder, name, device, **env) == answers(tool, folder, "plain.clv", device, **env)
+    tool("verify", name)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_forms_are_read_from_the_file(tool, folder, device):
+    """Bytes that were changed, with the hashes put right, change the result: nothing else packs."""
+    env = {"CLAVE_DEVICE_CLASS": "cpu"}
+    name, _ = packed(tool, device, **env)
+    plain = answers(tool, folder, name, device, **env)
+    bytes_ = bytearray((folder / name).read_bytes())
+    for _, at, size in forms_of(bytes_):
+        bytes_[at : at + size] = bytes(size)
+    (folder / "zeros.clv").write_bytes(bytes_)
+    assert answers(tool, folder, "zeros.clv", device, **env, CLAVE_SELF_CHECK="off")[0] != plain[0]
+    _, error = tool("verify", "zeros.clv", code=1)
+    assert "is damaged (hash)" in error
+    right, notes = answers(tool, folder, "zeros.clv", device, **env, CLAVE_SELF_CHECK="on")
+    assert right == plain[0] and "is damaged (hash): it is packed anew" in notes
+    tool("convert", "zeros.clv", "mended.clv", "--pack", device, **env)
+    tool("verify", "mended.clv")
+    assert answers(tool, folder, "mended.clv", device, **env, CLAVE_SELF_CHECK="off") == plain
+
+
+def sections(file):
+    """tag: (offset, size)"""
+    (n,) = struct.unpack_from("<I", file, 24)
+    at = {}
+    for i in range(n):
+        tag, _, offset, size, _ = struct.unpack_from("<4sIQQQ", file, 64 + 32 * i)
+        at[tag.decode()] = offset, size
+    return at
+
+
+def forms_of(file):
+    """(layout, offset, bytes) of each, as docs/format.md says."""
+    at = sections(file)
+    index, forms = at["FIDX"][0], at["FORM"][0]
+    (count,) = struct.unpack_from("<I", file, index + 8)
+    for i in range(count):
+        entry = index + 16 + 232 * i
+        layout = bytes(file[entry : entry + 32]).rstrip(b"\0").decode()
+        offset, size = struct.unpack_from("<QQ", file, entry + 208)
+        yield layout, forms + offset, size
+
+
+@pytest.mark.parametrize("level", ["avx2", "portable"])
+def test_other_levels_pack_their_own(tool, folder, level):
+    """What was packed for this processor is no matter for kernels that use less of it, and the other way round."""
+    name, of = packed(tool, "cpu")
+    other, of_other = packed(tool, "cpu", CLAVE_DEVICE_CLASS=level)
+    if of[0]["device"] == of_other[0]["device"]:
+        assert level == "avx2" or not of[0]["device"].endswith(("avx2", "avx512"))
+    for program in (name, other):
+        for env in ({}, {"CLAVE_DEVICE_CLASS": level}):
+            assert answers(tool, folder, program, "cpu", **env) == answers(tool, folder, "plain.clv", "cpu", **env)
+    tool("convert", other, "both.clv", "--pack", "cpu")
+    both = json.loads(tool("inspect", "both.clv", "--json")[0])["packed"]
+    assert [p["device"] for p in both] == list(dict.fromkeys(p["device"] for p in of_other + of))
+
+
+def test_convert(tool, folder):
+    name, _ = packed(tool, "cpu")
+    tool("convert", name, "kept.clv")
+    assert (folder / "kept.clv").read_bytes() == (folder / name).read_bytes()
+    assert "packed" in tool("inspect", "kept.clv")[0]
+    tool("convert", "kept.clv", "none.clv", "--pack", "none")
+    assert (folder / "none.clv").read_bytes() == (folder / "plain.clv").read_bytes()
+    _, notes = tool("convert", "kept.clv", "kept.json")
+    assert "a .json holds no packed weights" in notes
+    _, error = tool("convert", "kept.clv", "kept.json", "--pack", "cpu", code=2)
+    assert "kept.json cannot hold packed weights, a .clv can" in error
+    _, error = tool("convert", "kept.clv", "other.clv", "--pack", "abacus", code=1)
+    assert "no device 'abacus'" in error and not (folder / "other.clv").exists()
+    _, error = tool("convert", "plain.clv", "other.clv", "--pack", "cpu", code=1, CLAVE_MEMORY_BUDGET="1K")
+    assert "packing for" in error and "it has 0.0; " in error and not (folder / "other.clv").exists()
+
+
+def test_optimize_drops_them(tool, folder):
+    """Its constants may be others."""
+    name, _ = packed(tool, "cpu")
+    tool("optimize", name, "-o", "optimized.clv")
+    assert json.loads(tool("inspect", "optimized.clv", "--json")[0])["packed"] == []
+
+
+def test_from_python(folder):
+    program, device = clave.Program.load(folder / "plain.clv"), clave.Device("cpu")
+    device.pack(program)
+    program.save(folder / "python.clv")
+    x = torch.randn(3, 3, 10, 10)
+    sessions = [clave.Session(clave.Program.load(folder / f"{name}.clv"), device) for name in ("plain", "python")]
+    sessions.append(clave.Session(program, device))
+    runs = [session.run(x)[0] for session in sessions]
+    assert all(np.array_equal(runs[0], run) for run in runs[1:])
+    with pytest.raises(clave.Error, match="a program is packed before sessions use it"):
+        device.pack(program)
+
+
+# XXH3 would say the same: SHA-256 of all forms of Net. Where one changes, a kernel packs otherwise: the version in
+# backend_info.forms of its backend grows, and so do files that were packed before pack anew.
+LAYOUTS = {
+}
+
+
+@pytest.mark.parametrize("device, level", [("cpu", ""), ("cpu", "avx2"), ("cpu", "portable"), ("opencl", "cpu")])
+def test_layouts_have_versions(tool, folder, device, level):
+    name, of = packed(tool, device, CLAVE_DEVICE_CLASS=level)
+    file = (folder / name).read_bytes()
+    made = hashlib.sha256(b"".join(file[at : at + size] for _, at, size in forms_of(file))).hexdigest()
+    assert LAYOUTS.get(of[0]["device"], made) == made, (of, made)

@@ -1,5 +1,6 @@
 /* Packed forms of constants: made ahead for a device, kept in the program and its file. */
 #include "api/internal.h"
+#include "clave_files.h"
 
 /* A session and its stores that no other session shares: the forms leave them. */
 typedef struct packing {
@@ -65,9 +66,10 @@ clave_status clave_program_unpack(clave_program *c) {
   return NULL;
 }
 
+uint32_t clave_program_count_forms(const clave_program *c) { return (uint32_t)c->p->n_forms; }
+
 clave_status clave_program_form(const clave_program *c, uint32_t index, clave_form_info *info) {
-  if (index >= c->p->n_forms)
-    return INVALID("form %u of a program with %zu", index, c->p->n_forms);
+  if (index >= c->p->n_forms) return INVALID("form %u of a program with %zu", index, c->p->n_forms);
   const program_form *f = &c->p->forms[index];
   const clave_form_info own = {.device = f->layout, .slot = f->constant, .bytes = f->bytes};
   return sized_write(&own, info, SIZED(clave_form_info, bytes));

@@ -175,8 +175,7 @@ clave_status clave_program_get_info(const clave_program *c, clave_program_info *
                             .n_methods = p->methods.count,
                             .n_slots = p->tensors.count,
                             .n_constants = p->constants.count,
-                            .n_state = p->n_state,
-                            .n_forms = (uint32_t)c->p->n_forms};
+                            .n_state = p->n_state};
   uint32_t state = p->constants.count + p->n_inputs + p->n_outputs;
   for (uint32_t i = 0; i < p->tensors.count; i++) {
     size_t bytes;

@@ -1,6 +1,7 @@
 /* clave convert: between the two forms of a program; and with weights packed ahead for a device. */
 #include <string.h>
 
+#include "clave_files.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 
@@ -42,20 +43,14 @@ static int pack(const convert_arguments *a, model *m) {
   return EXIT_GOOD;
 }
 
-static int note_dropped(const convert_arguments *a, const model *m) {
-  clave_program_info info = {.size = sizeof info};
-  TRY_STATUS(clave_program_get_info(m->program, &info));
-  if (info.n_forms && is_json(a->to)) print_note(NULL, "a .json holds no packed weights");
-  return EXIT_GOOD;
-}
-
 static int convert_files(const convert_arguments *a, model *m) {
   TRY_EXIT(check_program_ending(a->to));
   if (a->pack && is_json(a->to))
     return fail_usage("--pack: %s cannot hold packed weights, a .clv can", a->to);
   TRY_EXIT(open_program(&a->model, m));
   if (a->pack) TRY_EXIT(pack(a, m));
-  TRY_EXIT(note_dropped(a, m));
+  if (is_json(a->to) && clave_program_count_forms(m->program))
+    print_note(NULL, "a .json holds no packed weights");
   show_progress("writing %s", a->to);
   TRY_STATUS(clave_program_save(m->program, a->to));
   clear_progress();

@@ -326,7 +326,8 @@ static int count_forms(const clave_program *p, uint32_t first, uint32_t n, packe
 }
 
 /* j NULL: as a table. */
-static int write_forms(const model *m, uint32_t n, json_writer *j, page *out) {
+static int write_forms(const model *m, json_writer *j, page *out) {
+  const uint32_t n = clave_program_count_forms(m->program);
   if (j) emit_array(j, "packed");
   for (uint32_t i = 0; i < n; i++) {
     packed_forms of = {0};
@@ -429,7 +430,7 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   TRY_STATUS(clave_program_get_info(m->program, &info));
   if (!a->json) {
     write_program(a, &info, g, out);
-    TRY_EXIT(write_forms(m, info.n_forms, NULL, out));
+    TRY_EXIT(write_forms(m, NULL, out));
     return inspect_methods(a, m, NULL, out);
   }
   emit_object(&j, NULL);
@@ -440,7 +441,7 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   emit_size(&j, "state_bytes", info.state_bytes);
   write_kind_json(&j, "constants", g, CLAVE_SLOT_CONSTANT);
   write_kind_json(&j, "state", g, CLAVE_SLOT_STATE);
-  TRY_EXIT(write_forms(m, info.n_forms, &j, out));
+  TRY_EXIT(write_forms(m, &j, out));
   emit_array(&j, "methods");
   TRY_EXIT(inspect_methods(a, m, &j, out));
   emit_end_array(&j);

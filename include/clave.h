@@ -221,15 +221,7 @@ typedef struct clave_program_info {
   uint32_t version;
   uint32_t n_methods, n_slots, n_constants, n_state;
   uint64_t constant_bytes, state_bytes;
-  uint32_t n_forms; /* packed constants, see clave_program_pack */
 } clave_program_info;
-/* A constant as devices of one kind read it in products and convolutions. */
-typedef struct clave_form_info {
-  size_t size;        /* sizeof(clave_form_info) */
-  const char *device; /* what it is packed for: "cpu 1 x86-64 avx512": kind, version, traits */
-  uint32_t slot;      /* of the constant */
-  uint64_t bytes;
-} clave_form_info;
 typedef struct clave_method_info {
   size_t size; /* sizeof(clave_method_info) */
   const char *name, *metadata;
@@ -271,9 +263,6 @@ CLAVE_API clave_status clave_program_set_section(clave_program *program, const c
 /* Replaces clave_program_info.metadata; JSON text or "". Before the program is shared. */
 CLAVE_API clave_status clave_program_set_metadata(clave_program *program,
                                                   const char *metadata) CLAVE_CHECK;
-/* Form `index`, below clave_program_info.n_forms. */
-CLAVE_API clave_status clave_program_form(const clave_program *program, uint32_t index,
-                                          clave_form_info *info) CLAVE_CHECK;
 /* The bytes of a constant slot, in place. */
 CLAVE_API clave_status clave_program_constant(const clave_program *program, uint32_t slot,
                                               clave_tensor *out) CLAVE_CHECK;
@@ -323,13 +312,6 @@ typedef struct clave_session_options {
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,
                                             const clave_session_options *options,
                                             clave_session **out) CLAVE_CHECK;
-/* Makes the packed forms of constants that sessions with these options (NULL: none) make on the
- * device at their first runs, without a run; the program has them from then on, and a .clv that it
- * is saved to. Sessions on devices of the same kind take them from the file, in place; others make
- * their own. Before any session of the program is created. */
-CLAVE_API clave_status clave_program_pack(clave_program *program, clave_device *device,
-                                          const clave_session_options *options) CLAVE_CHECK;
-CLAVE_API clave_status clave_program_unpack(clave_program *program) CLAVE_CHECK; /* drops them */
 CLAVE_API void clave_session_destroy(clave_session *session);
 /* Copies the tensor in (it may be strided). Errors name the input, what it is and what it should
  * be. */

@@ -1,6 +1,7 @@
 #ifndef CLAVE_FILES_H
 #define CLAVE_FILES_H
-/* Files beside programs: tensors (safetensors), and the cache of kernels on disk. */
+/* Files beside programs: tensors (safetensors), the cache of kernels on disk; and what a program's
+ * own file can carry for devices: packed constants. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -24,6 +25,26 @@ CLAVE_API clave_status clave_tensors_save(const char *path, const char *const *n
                                           const clave_tensor *tensors, uint32_t count,
                                           const char *const *metadata,
                                           uint32_t n_metadata) CLAVE_CHECK;
+
+/* ---------------------------------------------------------------- packed constants */
+
+/* Makes the packed forms of constants that sessions with these options (NULL: none) make on the
+ * device at their first runs, without a run; the program has them from then on, and a .clv that it
+ * is saved to. Sessions on devices of the same kind take them from the file, in place; others make
+ * their own. Before any session of the program is created. */
+CLAVE_API clave_status clave_program_pack(clave_program *program, clave_device *device,
+                                          const clave_session_options *options) CLAVE_CHECK;
+CLAVE_API clave_status clave_program_unpack(clave_program *program) CLAVE_CHECK; /* drops them */
+
+typedef struct clave_form_info {
+  size_t size;        /* sizeof(clave_form_info) */
+  const char *device; /* what it is packed for: "cpu 1 x86-64 avx512": kind, version, traits */
+  uint32_t slot;      /* of the constant */
+  uint64_t bytes;
+} clave_form_info;
+CLAVE_API uint32_t clave_program_count_forms(const clave_program *program);
+CLAVE_API clave_status clave_program_form(const clave_program *program, uint32_t index,
+                                          clave_form_info *info) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- kernel cache on disk */
 

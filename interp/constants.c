@@ -24,6 +24,7 @@ struct constant_store {
   void **decoded;     /* (n_slots) owned; what such a buffer lies over */
   stored_form *forms; /* owned */
   uint64_t bytes, form_bytes, mapped_bytes;
+  bool *is_whole; /* (n_forms of the program) owned; of those for this device; NULL: not checked */
 };
 
 clave_status constant_store_create(const program *p, backend *b, constant_store **out) {
@@ -55,6 +56,7 @@ void constant_store_destroy(constant_store *c) {
     c->owner->vt->buffer_destroy(c->owner, f->buf);
     free(f);
   }
+  free(c->is_whole);
   mutex_destroy(c->lock);
   free(c);
 }
@@ -218,13 +220,41 @@ static program_form form_for(const backend *b, const constant_form *f) {
   return p;
 }
 
-/* The program's own; NULL. */
-static const program_form *find_packed(const constant_store *c, const constant_form *f,
-                                       const form_source *from) {
+static void check_some(void *ctx, int64_t begin, int64_t end) {
+  const constant_store *c = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    const program_form *f = &c->prog->forms[i];
+    c->is_whole[i] = strcmp(f->layout, c->owner->info.forms) == 0 && program_form_is_whole(f);
+  }
+}
+
+/* Those for this device, all at once: reading them is most of what loading takes. */
+static clave_status check_forms(constant_store *c) {
+  thread_pool *pool;
+  if (c->is_whole) return NULL;
+  TRY(thread_pool_create(0, &pool));
+  c->is_whole = calloc(c->prog->n_forms, sizeof *c->is_whole);
+  if (!c->is_whole) {
+    thread_pool_destroy(pool);
+    return status_no_memory();
+  }
+  thread_pool_for(pool, (int64_t)c->prog->n_forms, 1, check_some, c);
+  thread_pool_destroy(pool);
+  return NULL;
+}
+
+/* *out: the program's own; NULL. */
+static clave_status find_packed(constant_store *c, const constant_form *f, const form_source *from,
+                                const program_form **out) {
+  *out = NULL;
   if (!c->owner->info.forms || !is_slot(c->prog, f->constant, SLOT_CONSTANT)) return NULL;
   const program_form wanted = form_for(c->owner, f), *p = program_find_form(c->prog, &wanted);
-  if (!p || !from->checks || program_form_is_whole(p)) return p;
-  if (from->damaged) from->damaged(from->ctx, c->prog->ir.constants.items[f->constant].name);
+  if (p && from->checks) TRY(check_forms(c));
+  if (!p || !from->checks || c->is_whole[p - c->prog->forms]) {
+    *out = p;
+  } else if (from->damaged) {
+    from->damaged(from->ctx, c->prog->ir.constants.items[f->constant].name);
+  }
   return NULL;
 }
 
@@ -245,11 +275,12 @@ static clave_status wrap_form(constant_store *c, const program_form *p, stored_f
 
 static clave_status make_form(constant_store *c, const constant_form *f, const form_source *from,
                               stored_form **out) {
+  const program_form *packed;
+  TRY(find_packed(c, f, from, &packed));
   stored_form *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
   made->f = *f;
   made->f.fill = NULL;
-  const program_form *packed = find_packed(c, f, from);
   clave_status st = packed ? wrap_form(c, packed, made) : fill_form(c, from, made);
   if (st) {
     c->owner->vt->buffer_destroy(c->owner, made->buf);
@@ -304,10 +335,22 @@ static clave_status keep_all(constant_store *c, stream *s, program *to) {
   return NULL;
 }
 
+/* The last one is first. */
+static void reverse_forms(constant_store *c) {
+  stored_form *made = NULL;
+  for (stored_form *f = c->forms, *next; f; f = next) {
+    next = f->next;
+    f->next = made;
+    made = f;
+  }
+  c->forms = made;
+}
+
 clave_status constant_store_keep_forms(constant_store *c, program *to) {
   stream *s;
   if (!c->forms || !c->owner->info.forms) return NULL;
   TRY(c->owner->vt->stream_create(c->owner, &s));
+  reverse_forms(c); /* files have them as runs read them */
   clave_status st = keep_all(c, s, to);
   c->owner->vt->stream_destroy(c->owner, s);
   return st;

@@ -85,7 +85,6 @@ class ProgramInfo(Info):
         *((name, C.c_uint32) for name in ("version", "n_methods", "n_slots", "n_constants", "n_state")),
         ("constant_bytes", C.c_uint64),
         ("state_bytes", C.c_uint64),
-        ("n_forms", C.c_uint32),
     ]
 
 

@@ -63,11 +63,11 @@ class Device:
         return _places(L.Handle("clave_program_supported", "clave_placement_destroy", *pointers, options), m)
 
     def pack(self, program: Program, *, allow_custom_kernels: bool = False) -> None:
-        """Makes the constants' packed forms that sessions of the program make on this device at their first runs, without
-        a run. A .clv that it is saved to has them; sessions on devices of the same kind use them where they lie.
+        """Packs the constants that sessions of the program pack on this device at their first runs, without a run. A
+        .clv that it is saved to has them so; sessions on devices of the same kind use them where they lie.
 
-        Before any session of the program is made; allow_custom_kernels: see Session. Error: sessions use the program, or
-        the device has no memory for them.
+        Before any session of the program is made; allow_custom_kernels: see Session. Error: sessions use the program,
+        or the device has no memory for them.
         """
         options = L.SessionOptions(size=C.sizeof(L.SessionOptions), allow_custom_kernels=allow_custom_kernels)
         L.call("clave_program_pack", program.handle.pointer, self.handle.pointer, C.byref(options))

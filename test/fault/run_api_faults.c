@@ -176,10 +176,8 @@ static clave_status move_states(life *l) {
 }
 
 static clave_status describe_forms(const clave_program *p) {
-  clave_program_info info = {.size = sizeof info};
   clave_form_info form = {.size = sizeof form};
-  TRY(clave_program_get_info(p, &info));
-  for (uint32_t i = 0; i < info.n_forms; i++) TRY(clave_program_form(p, i, &form));
+  for (uint32_t i = 0; i < clave_program_count_forms(p); i++) TRY(clave_program_form(p, i, &form));
   return NULL;
 }
 

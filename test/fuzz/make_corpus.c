@@ -65,6 +65,29 @@ static void put_valid(void) {
   program_destroy(p);
 }
 
+/* The valid program with two packed forms of a constant. */
+static void put_packed(void) {
+  program *p;
+  char path[] = "/tmp/clave_corpus.clv";
+  size_t n;
+  expect_good(sample_program(SAMPLE_PROGRAM, &p));
+  for (int kind = 0; kind < 2; kind++) {
+    program_form f = {.layout = "cpu 1 x86-64",
+                      .kind = kind,
+                      .view = {.type = DTYPE_F32, .rank = 2, .dims = {3, 4}, .strides = {4, 1}},
+                      .bytes = 64};
+    f.data = f.own = calloc(1, f.bytes);
+    assert_non_null(f.own);
+    expect_good(program_add_form(p, &f));
+  }
+  expect_good(program_save(p, path));
+  void *bytes = read_bytes(path, &n);
+  put_file("clv", "packed", bytes, n);
+  free(bytes);
+  (void)file_remove(path);
+  program_destroy(p);
+}
+
 static void put_tensors(void) {
   static const char *const headers[] = {
       "{}",
@@ -106,6 +129,7 @@ int main(int argc, char **argv) {
   root = argv[1];
   (void)mkdir(root, 0777);
   put_valid();
+  put_packed();
   put_samples();
   put_tensors();
   put_models();

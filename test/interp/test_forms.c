@@ -333,8 +333,9 @@ static void damaged_forms_are_made_anew(void **state) {
   good(run_rows(s, 2));
   good(run_rows(s, 3));
   assert_int_equal(packing.fills, 1);
-  assert_string_equal(note, "the packed form of constant 'weight' in the program's file is damaged "
-                            "(hash): it is packed anew");
+  assert_string_equal(note,
+                      "the packed form of constant 'weight' in the program's file is damaged "
+                      "(hash): it is packed anew");
   free(note);
   session_destroy(s);
   good(constant_store_keep_forms(o.store, o.prog->p));
@@ -356,7 +357,8 @@ static void packing_needs_memory(void **state) {
   good(session_create(o.x, &o.store, &options, &s));
   clave_status st = session_pack(s, 0);
   assert_non_null(strstr(status_message(st), "needs 0.0 MB on "));
-  assert_non_null(strstr(status_message(st), "it has 0.0; a smaller input or batch, or weights in"));
+  assert_non_null(
+      strstr(status_message(st), "it has 0.0; a smaller input or batch, or weights in"));
   status_free(st);
   session_destroy(s);
   close_linear(&o);

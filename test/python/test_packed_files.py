@@ -1,5 +1,6 @@
-"""Weights packed ahead (clave convert --pack, Device.pack): the same bits as weights packed at the first run, mapped from the
-file where device, version and constants are those it was packed for, and made anew where they are not or the file is damaged."""
+"""Weights packed ahead (clave convert --pack, Device.pack): the same bits as weights packed at the first run, taken
+from the file where device, version and constants are those that it was packed for, else or where it is damaged made
+anew."""
 
 import hashlib
 import json
@@ -71,7 +72,7 @@ def answers(tool, folder, program, device, **env):
         x = np.random.default_rng(rows).standard_normal((rows, 3, 10, 10)).astype(np.float32)
         safetensors.numpy.save_file({"input_0": x}, folder / "in.safetensors")
         where = ("--device", device, "--inputs", "in.safetensors", "--outputs", "out.safetensors")
-        told, notes = tool("run", program, *where, **env)
+        _, notes = tool("run", program, *where, **env)
         made.append(safetensors.numpy.load_file(folder / "out.safetensors")["output_0"].tobytes())
     return made, notes
 
@@ -190,6 +191,10 @@ def test_from_python(folder):
 # XXH3 would say the same: SHA-256 of all forms of Net. Where one changes, a kernel packs otherwise: the version in
 # backend_info.forms of its backend grows, and so do files that were packed before pack anew.
 LAYOUTS = {
+    "cpu 1 x86-64 avx512": "efe6fdfbe63ab14f9afa953aa8197122ddf49828f0b4f411fdffc12b7017e302",
+    "cpu 1 x86-64 avx2": "6ba15b601b65b7208162de6989946a66935bf8d37da57ac9675bca3c523de13d",
+    "cpu 1 x86-64": "0e19c0bb3e61caea64338818e26dcac87c493942a370f18333f48c6a865e51a3",
+    "opencl 1 width 16": "895a6df48d02131321ee1ac0316d4815577bd37ea817361dffcb3cc26fbb8fbc",
 }
 
 

@@ -266,10 +266,10 @@ static void sections_have_hashes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(there_and_back),       cmocka_unit_test(found_by_every_field),
-      cmocka_unit_test(damaged_entries),      cmocka_unit_test(one_takes_the_place_of_the_same),
-      cmocka_unit_test(damaged_sections),     cmocka_unit_test(damaged_bytes),
-      cmocka_unit_test(of_other_constants),   cmocka_unit_test(sections_have_hashes),
+      cmocka_unit_test(there_and_back),     cmocka_unit_test(found_by_every_field),
+      cmocka_unit_test(damaged_entries),    cmocka_unit_test(one_takes_the_place_of_the_same),
+      cmocka_unit_test(damaged_sections),   cmocka_unit_test(damaged_bytes),
+      cmocka_unit_test(of_other_constants), cmocka_unit_test(sections_have_hashes),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -129,9 +129,9 @@ typedef struct backend_vtable {
   clave_status (*prepare)(stream *s, const recording *r, void **state);
   /* (optional) Whether kernels of a recording were never compared with the CPU backend, at sizes of
    * the classes of its own, on this device and driver; prove says that they were right, and is
-   * remembered. */
-  clave_status (*is_unproven)(stream *s, const recording *r, bool *unproven);
-  clave_status (*prove)(stream *s, const recording *r);
+   * remembered. fills: so are those that fill its forms, which did not come from a file. */
+  clave_status (*is_unproven)(stream *s, const recording *r, bool fills, bool *unproven);
+  clave_status (*prove)(stream *s, const recording *r, bool fills);
   /* Enqueues a node; not views, not host ops. state: the stream's own for this recording, NULL at
    * first. `number` is what faults are reported with. */
   clave_status (*run)(stream *s, const recording *r, void **state, const run_operands *o,

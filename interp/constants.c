@@ -266,10 +266,10 @@ static clave_status fill_form(constant_store *c, const form_source *from, stored
 
 static clave_status wrap_form(constant_store *c, const program_form *p, stored_form *made) {
   TRY(c->owner->vt->buffer_wrap(c->owner, p->data, p->bytes, false, &made->buf));
-  if (c->owner->info.shares_host_memory)
-    c->mapped_bytes += p->bytes;
-  else
+  if (!c->owner->info.shares_host_memory)
     release_pages(c->prog, p->data, p->bytes);
+  else if ((uintptr_t)p->data % c->owner->info.alignment == 0)
+    c->mapped_bytes += p->bytes;
   return NULL;
 }
 
@@ -297,12 +297,13 @@ static clave_status make_form(constant_store *c, const constant_form *f, const f
 }
 
 clave_status constant_store_form(constant_store *c, const constant_form *f, const form_source *from,
-                                 buffer **out) {
+                                 buffer **out, bool *is_filled) {
   clave_status st = NULL;
   mutex_lock(c->lock);
   stored_form *found = find_form(c, f);
   if (!found) st = make_form(c, f, from, &found);
   if (!st) *out = found->buf;
+  if (!st) *is_filled = found->is_filled;
   mutex_unlock(c->lock);
   return st ? name_constant(st, "a packed form of constant ", c, f->constant) : NULL;
 }

@@ -55,12 +55,15 @@ static void note_damaged(void *ctx, const char *constant) {
 clave_status take_forms(const running *r, const command *c, command_state *state) {
   const recording *recorded = c->recorded;
   if (!recorded->n_forms || state->forms_of == recorded->serial) return NULL;
+  state->fills = false;
   for (int i = 0; i < recorded->n_forms; i++) {
+    bool is_filled;
     filling f = {r, c, recorded->forms[i].fill};
     const form_source from = {
         .fill = fill_form, .damaged = note_damaged, .ctx = &f, .checks = !r->s->options.unchecked};
-    TRY(constant_store_form(r->s->stores[c->backend], &recorded->forms[i], &from,
-                            &state->forms[i]));
+    TRY(constant_store_form(r->s->stores[c->backend], &recorded->forms[i], &from, &state->forms[i],
+                            &is_filled));
+    state->fills = state->fills || is_filled;
   }
   state->forms_of = recorded->serial;
   return NULL;

@@ -83,9 +83,10 @@ typedef struct form_source {
   void *ctx;
   bool checks;
 } form_source;
-/* The constant in this form, made if it is not there; thread-safe; borrowed. */
+/* The constant in this form, made if it is not there; thread-safe; borrowed. *is_filled: the
+ * program has it not. */
 clave_status constant_store_form(constant_store *c, const constant_form *f, const form_source *from,
-                                 buffer **out) STATUS_CHECK;
+                                 buffer **out, bool *is_filled) STATUS_CHECK;
 bool constant_store_has_form(const constant_store *c, const constant_form *f);
 /* Moves the forms that were filled to `to`, the store's program, for its file. No session uses the
  * store any more. */

@@ -163,7 +163,7 @@ static clave_status check_node(checking *c, const running *r, const command *k,
   TRY(compare_results(c));
   if (c->verdict.size) return distrust(c, r, k->instruction); /* in a loop, each time */
   state->checked = true;
-  return vt->prove(queue, k->recorded);
+  return vt->prove(queue, k->recorded, state->fills);
 }
 
 static clave_status run_checked(const running *r, const command *c, command_state *state,
@@ -188,7 +188,7 @@ clave_status run_recorded(const running *r, const command *c, command_state *sta
   if (!state->checked) {
     bool unproven = false;
     if (!s->options.unchecked && vt->is_unproven)
-      TRY(vt->is_unproven(queue, c->recorded, &unproven));
+      TRY(vt->is_unproven(queue, c->recorded, state->fills, &unproven));
     state->checked = !unproven;
     if (unproven) return run_checked(r, c, state, number);
   }

@@ -301,8 +301,9 @@ void opencl_recording_destroy(backend *b, recording *r);
 clave_status opencl_request(stream *s, const recording *r) STATUS_CHECK;
 clave_status opencl_build_all(stream *s, build_progress progress, void *ctx) STATUS_CHECK;
 bool opencl_is_built(stream *s, const recording *r);
-clave_status opencl_is_unproven(stream *s, const recording *r, bool *unproven) STATUS_CHECK;
-clave_status opencl_prove(stream *s, const recording *r) STATUS_CHECK;
+clave_status opencl_is_unproven(stream *s, const recording *r, bool fills,
+                                bool *unproven) STATUS_CHECK;
+clave_status opencl_prove(stream *s, const recording *r, bool fills) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- orders: programs.c, builders.c
  */

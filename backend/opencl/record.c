@@ -197,16 +197,16 @@ static bool blas_is_proven(cl_device *d, uint64_t class) {
   return is_proven;
 }
 
-clave_status opencl_is_unproven(stream *base, const recording *r, bool *unproven) {
+clave_status opencl_is_unproven(stream *base, const recording *r, bool fills, bool *unproven) {
   cl_device *d = ((cl_stream *)base)->device;
   const cl_recording *c = (const cl_recording *)r;
   *unproven = false;
-  for (int i = 0; i < r->n_forms && !*unproven; i++)
-    TRY(opencl_is_unproven(base, r->forms[i].fill, unproven));
+  for (int i = 0; fills && i < r->n_forms && !*unproven; i++)
+    TRY(opencl_is_unproven(base, r->forms[i].fill, false, unproven));
   for (int i = 0; i < c->n && !*unproven; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->blas && blas_is_refused(d)) {
-      TRY(opencl_is_unproven(base, &l->instead->base, unproven));
+      TRY(opencl_is_unproven(base, &l->instead->base, fills, unproven));
       continue;
     }
     if (l->blas) {
@@ -219,12 +219,12 @@ clave_status opencl_is_unproven(stream *base, const recording *r, bool *unproven
   return NULL;
 }
 
-clave_status opencl_prove(stream *base, const recording *r) {
+clave_status opencl_prove(stream *base, const recording *r, bool fills) {
   cl_stream *s = (cl_stream *)base;
   cl_device *d = s->device;
   const cl_recording *c = (const cl_recording *)r;
   s->unsaved = true;
-  for (int i = 0; i < r->n_forms; i++) TRY(opencl_prove(base, r->forms[i].fill));
+  for (int i = 0; fills && i < r->n_forms; i++) TRY(opencl_prove(base, r->forms[i].fill, false));
   for (int i = 0; i < c->n; i++) {
     const recorded_launch *l = &c->launches[i];
     if (l->program) {
@@ -232,7 +232,7 @@ clave_status opencl_prove(stream *base, const recording *r) {
       continue;
     }
     if (blas_is_refused(d)) {
-      TRY(opencl_prove(base, &l->instead->base));
+      TRY(opencl_prove(base, &l->instead->base, fills));
       continue;
     }
     mutex_lock(d->lock);

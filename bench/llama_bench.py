@@ -122,7 +122,8 @@ def bench_llama(args, names=NAMES, kinds=tuple(AIMS), turns=TURNS):
     for name, kind in itertools.product(names, kinds):
         engines = Engines(args, name, kind)
         measures = engines.turns(turns)
-        rows += speed_rows(engines, measures)
+        found = list(speed_rows(engines, measures))
+        rows += found
         others.append(other_row(engines, measures))
-        print("\n".join([*rows[-2 * (1 + len(LENGTHS[name])) :], others[-1]]), flush=True)
+        print("\n".join([*found, others[-1]]), flush=True)
     return tables(args, rows, others)

@@ -1,8 +1,8 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, quantised,
-overhead, startup, session, memory, indexing, attention, models, tokenizers, llm, sampler. --check writes nothing, and
-fails where a row is over its bound.
+overhead, startup, session, memory, indexing, attention, models, tokenizers, llm, sampler, llama. --check writes
+nothing, and fails where a row is over its bound.
 """
 
 import argparse
@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from attention_bench import bench_attention
 from bounds import BOUNDED, TIMES, is_table, rows_over
+from llama_bench import bench_llama
 from llm_bench import bench_llm, bench_sampler
 from models_bench import bench_models
 from process import tool
@@ -36,6 +37,7 @@ GEMM_SIZES = [
 ]  # M, N, K
 GEMV_SIZE = (32000, 2048)
 QUANTISED_SIZES = [(4096, 4096), (14336, 4096)]  # N, K
+QUANTISED_GEMM = (512, 5632, 2048)  # M, N, K
 QUANTISED_BITS = {"int8": 8, "int4:32": 4.5, "Q8_0": 8.5}  # of an element
 LAUNCH_CYCLES = 600  # of an op on the CPU backend at most: 0.15 µs at 4 GHz
 
@@ -85,7 +87,13 @@ def bench_gemm(args):
         program = save(args.work / f"gemm_{m}_{n}_{k}.clv", products((n, k), (m, k), torch.float32))
         r = tool(args, "gemm", program, args.device, m, n, k, args.rounds, env=env)
         rows.append(f"| {m}×{n}×{k} | {r['clave']:.0f} | {r['openblas']:.0f} | {r['ratio']:.2f} |")
-    return ["| f32 GEMM, M×N×K | clave, GFLOP/s | OpenBLAS, GFLOP/s | ratio |", "|---|---|---|---|", *rows]
+    for form, (m, n, k) in ((form, QUANTISED_GEMM) for form in QUANTISED_BITS):
+        program = quantised_program(args, form, m, n, k)
+        for device in dict.fromkeys((args.device, "cpu")):
+            r = tool(args, "gemm", program, device, m, n, k, args.rounds, "fast", env=env)
+            name = f"{m}×{n}×{k}, `{form}` in fast precision, {device}"
+            rows.append(f"| {name} | {r['clave']:.0f} | {r['openblas']:.0f} | {r['ratio']:.2f} |")
+    return ["| GEMM, M×N×K, f32 unless said | clave, GFLOP/s | OpenBLAS, GFLOP/s | ratio |", "|---|---|---|---|", *rows]
 
 
 def bench_gemv(args):
@@ -318,6 +326,7 @@ BENCHES = {
     "tokenizers": bench_tokenizers,
     "llm": bench_llm,
     "sampler": bench_sampler,
+    "llama": bench_llama,
 }
 
 

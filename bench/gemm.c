@@ -1,10 +1,12 @@
-/* gemm PROGRAM DEVICE M N K ROUNDS: our GEMM against OpenBLAS, in one process, turn by turn.
- * PROGRAM has two methods, "one" and "five", which multiply one and five matrices (M, K) by one
- * constant (K, N): the difference of their times is that of four products, free of what a run costs
- * besides. Prints GFLOP/s of both and their ratio. */
+/* gemm PROGRAM DEVICE M N K ROUNDS [fast]: our GEMM, strict or in fast precision, against
+ * OpenBLAS's of f32, in one process, turn by turn. PROGRAM has two methods, "one" and "five", which
+ * multiply one and five matrices (M, K) by one constant (K, N): the difference of their times is
+ * that of four products, free of what a run costs besides. Prints GFLOP/s of both and their ratio.
+ */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/common.h"
 
@@ -16,8 +18,10 @@ static double time_blas(int m, int n, int k, const float *a, const float *b, flo
 }
 
 int main(int argc, char **argv) {
-  if (argc != 7) {
-    fprintf(stderr, "usage: gemm PROGRAM DEVICE M N K ROUNDS\n");
+  clave_session_options options = {.size = sizeof options};
+  options.fast = argc == 8 && !strcmp(argv[7], "fast");
+  if (argc != 7 && !options.fast) {
+    fprintf(stderr, "usage: gemm PROGRAM DEVICE M N K ROUNDS [fast]\n");
     return 2;
   }
   int m = atoi(argv[3]), n = atoi(argv[4]), k = atoi(argv[5]), rounds = atoi(argv[6]);
@@ -26,7 +30,7 @@ int main(int argc, char **argv) {
         *b = calloc((size_t)k * (size_t)n, sizeof *b);
   float *c = calloc((size_t)m * (size_t)n, sizeof *c);
   bench_session s;
-  open_session(&s, argv[1], argv[2]);
+  open_session_as(&s, argv[1], argv[2], &options);
   double ours[MAX_ROUNDS], theirs[MAX_ROUNDS];
   for (int r = -2; r < rounds; r++) { /* two rounds to warm up */
     double one = time_run(&s, "one"), five = time_run(&s, "five"),

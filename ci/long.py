@@ -42,6 +42,7 @@ def llama_cpp(r):
         return r.skip(f"no llama_cpp: {missing[0]} builds it")
     r.run(["ci/venv", "llama"], name="ci/venv llama", timeout=3600)
     tests = ["test/python/test_gguf_llama_cpp.py", "test/tokenizer/test_gguf_llama_cpp_tokenizer.py"]
+    tests += ["test/ci/test_bench_llama.py"]
     return r.run([".venv-llama/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], name="llama.cpp")
 
 

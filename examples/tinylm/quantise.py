@@ -1,4 +1,5 @@
-"""What quantised weights cost tinylm: bytes, and nats per token on text it was not trained on, for each form.
+"""What quantised weights cost tinylm: bytes, how far a weight is off, and nats per token on text it was not trained on,
+for each form.
 
 With --precision strict fast also what CLAVE_PRECISION=fast adds on the device that CLAVE_DEVICE picks.
 """
@@ -33,6 +34,58 @@ FORMS = [
     "e5m2",
 ]
 FORMS += ["Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "MXFP4"]
+
+
+# Of a group: its elements, and half a step of its codes, of the largest magnitude or of the range (0 included).
+HALF_STEPS = {
+    "Q8_0": (32, 1 / 254, "largest"),
+    "Q5_1": (32, 1 / 62, "range"),
+    "Q5_0": (32, 1 / 32, "largest"),
+    "Q4_1": (32, 1 / 30, "range"),
+    "Q4_0": (32, 1 / 16, "largest"),
+    "MXFP4": (32, 1 / 4, "largest"),  # between 4 and 6, of a largest of 4 to 8
+}
+
+
+def half_step(form: str, weight: torch.Tensor) -> torch.Tensor:
+    """(n, k): what rounding a weight (n, k) to the nearest code takes off at most, for each element. A code at the end
+    of its range may be off by more."""
+    if form in ("e4m3", "e5m2"):
+        return weight.abs() * 2.0 ** -(1 + int(form[-1]))
+    name, *more = form.split(":")
+    size, share, of = HALF_STEPS.get(name, (0, 0.0, ""))
+    if not of:
+        codes, zeros = 2 ** int(name[3:]), "zeros" in more
+        size = int(more[0]) if more else weight.shape[1]
+        share, of = (0.5 / (codes - 1), "range") if zeros else (1 / codes, "largest")
+    groups = weight.unflatten(1, (-1, size))
+    if of == "largest":
+        width = groups.abs().amax(-1, True)
+    else:
+        width = groups.amax(-1, True).clamp(min=0) - groups.amin(-1, True).clamp(max=0)
+    return (share * width).expand_as(groups).flatten(1)
+
+
+class Rows(torch.nn.Module):
+    """All rows of some matrices of weights."""
+
+    def __init__(self, weights: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.weights = torch.nn.ParameterList(weights)
+
+    def forward(self, *ids: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.nn.functional.embedding(i, w) for i, w in zip(ids, self.weights, strict=True)]
+
+
+def error_of(model: LlamaForCausalLM, form: str) -> float:
+    """The root of the mean square of what a form takes off the model's weights, over that of half a step."""
+    matrices = [p.detach() for p in model.parameters() if p.dim() == 2]
+    weights = [torch.cat([m for m in matrices if m.shape[1] == k]) for k in sorted({m.shape[1] for m in matrices})]
+    weights = [w[:, : w.shape[1] // 128 * 128].contiguous() for w in weights]  # groups of all sizes are whole
+    ids = tuple(torch.arange(len(w)) for w in weights)
+    decoded = clave.Session(clave.export(Rows(weights), ids, quantize=form), "cpu")(*ids)
+    off = sum((d - w).square().sum() for d, w in zip(decoded, weights, strict=True))
+    return float((off / sum(half_step(form, w).square().sum() for w in weights)).sqrt())
 
 
 class Logits(torch.nn.Module):
@@ -88,7 +141,9 @@ def main() -> None:
     parser.add_argument("--forms", nargs="*", default=FORMS)
     parser.add_argument("--windows", type=int, default=16, help="of 512 tokens")
     parser.add_argument("--precision", nargs="+", default=["strict"], choices=["strict", "fast"])
-    parser.add_argument("--json", type=Path, help="also writes {form: [bytes, nats per token of each precision...]}")
+    parser.add_argument(
+        "--json", type=Path, help="also writes {form: [bytes, error of a weight, nats per token of each precision...]}"
+    )
     args = parser.parse_args()
     model, tokenizer = load()
     batch = windows(tokenizer, model.config.bos_token_id, args.windows)
@@ -96,9 +151,10 @@ def main() -> None:
     for form in [None, *args.forms]:
         program = clave.export(Logits(model), (batch[:1, :-1],), quantize=form)
         losses = [loss_of(program, batch, p) for p in args.precision]
-        size, *_ = found[form or "f32"] = [program.report.constant_bytes, *losses]
-        shown = "".join(f"  {loss:.4f}  {loss - found['f32'][1]:+.4f}" for loss in losses)
-        print(f"{form or 'f32':<16}{size / 1e6:6.2f} MB{shown}", flush=True)
+        error = error_of(model, form) if form else 0.0
+        found[form or "f32"] = [program.report.constant_bytes, error, *losses]
+        shown = "".join(f"  {loss:.4f}  {loss - found['f32'][2]:+.4f}" for loss in losses)
+        print(f"{form or 'f32':<16}{program.report.constant_bytes / 1e6:6.2f} MB  {error:.3f}{shown}", flush=True)
     if args.json:
         args.json.write_text(json.dumps(found))
 

@@ -17,6 +17,7 @@
 #include "backend/cpu/kernels/reduce.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/kernels/steps.h"
+#include "backend/cpu/kernels/vector.h"
 #include "backend/kernel_pool.h"
 
 /* ---- steps */
@@ -101,6 +102,24 @@ static void test_vector_functions_round_well(void **state) {
 }
 
 /* ---- rows */
+
+/* Of every length around a vector's, with the largest at each place, or a NaN, also in its midst.
+ */
+static void test_largest(void **state) {
+  (void)state;
+  float x[40] = {0};
+  assert_true(largest_f32(0, x) == -INFINITY);
+  for (int n = 1; n <= 40; n++)
+    for (int at = 0; at < n; at++) {
+      for (int i = 0; i < n; i++) x[i] = -2.0f - (float)(i % 7);
+      x[at] = -1;
+      assert_true(largest_f32(n, x) == -1);
+      x[at] = INFINITY;
+      assert_true(largest_f32(n, x) == INFINITY);
+      x[(at + 5) % n] = NAN;
+      assert_true(isnan(largest_f32(n, x)));
+    }
+}
 
 static void test_float_to_integer_is_defined(void **state) {
   (void)state;
@@ -459,6 +478,7 @@ int main(void) {
       cmocka_unit_test(test_integer_powers_and_shifts),
       cmocka_unit_test(test_float_steps),
       cmocka_unit_test(test_vector_functions_round_well),
+      cmocka_unit_test(test_largest),
       cmocka_unit_test(test_float_to_integer_is_defined),
       cmocka_unit_test(test_double_to_half_rounds_once),
       cmocka_unit_test(test_halves_survive),

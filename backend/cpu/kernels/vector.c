@@ -273,17 +273,13 @@ void axpy_f32(int64_t n, float s, const float *x, float *y) {
 
 enum { LANES = 16 }; /* side by side, so that loops over them become vectors */
 
-KERNEL_INLINE float largest_of(int64_t n, const float *x) {
-  float lane[LANES];
-  int64_t i = 0;
-  for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
-  for (; i + LANES <= n; i += LANES)
-    for (int l = 0; l < LANES; l++)
-      lane[l] = x[i + l] > lane[l] || x[i + l] != x[i + l] ? x[i + l] : lane[l];
-  for (; i < n; i++) lane[0] = x[i] > lane[0] || x[i] != x[i] ? x[i] : lane[0];
-  for (int l = 1; l < LANES; l++)
-    lane[0] = lane[l] > lane[0] || lane[l] != lane[l] ? lane[l] : lane[0];
-  return lane[0];
+/* The larger; NaN where one of them is. */
+KERNEL_INLINE float larger_or_nan(float a, float b) { return b > a || b != b ? b : a; }
+
+static float largest_portable(int64_t n, const float *x) {
+  float largest = -INFINITY;
+  for (int64_t i = 0; i < n; i++) largest = larger_or_nan(largest, x[i]);
+  return largest;
 }
 
 KERNEL_INLINE double exponentials_of(int64_t n, float less, const float *x, float *y) {
@@ -300,7 +296,24 @@ KERNEL_INLINE double exponentials_of(int64_t n, float less, const float *x, floa
 }
 
 #if KERNEL_X86
-TARGET_AVX2 static float largest_avx2(int64_t n, const float *x) { return largest_of(n, x); }
+/* What is no number is looked for apart: a maximum instruction passes over it. */
+TARGET_AVX2 static float largest_avx2(int64_t n, const float *x) {
+  __m256 least = _mm256_set1_ps(-INFINITY), largest[] = {least, least};
+  __m256 nan[] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+  float lane[8], found = -INFINITY;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int v = 0; v < 2; v++) {
+      __m256 some = _mm256_loadu_ps(x + i + 8 * v);
+      largest[v] = _mm256_max_ps(some, largest[v]);
+      nan[v] = _mm256_or_ps(nan[v], _mm256_cmp_ps(some, some, _CMP_UNORD_Q));
+    }
+  if (_mm256_movemask_ps(_mm256_or_ps(nan[0], nan[1]))) return NAN;
+  _mm256_storeu_ps(lane, _mm256_max_ps(largest[0], largest[1]));
+  for (int l = 0; l < 8; l++) found = larger_or_nan(found, lane[l]);
+  for (; i < n; i++) found = larger_or_nan(found, x[i]);
+  return found;
+}
 TARGET_AVX2 static double exponentials_avx2(int64_t n, float less, const float *x, float *y) {
   return exponentials_of(n, less, x, y);
 }
@@ -310,7 +323,7 @@ float largest_f32(int64_t n, const float *x) {
 #if KERNEL_X86
   if (cpu_has_avx2()) return largest_avx2(n, x);
 #endif
-  return largest_of(n, x);
+  return largest_portable(n, x);
 }
 
 double exponentials_f32(int64_t n, float less, const float *x, float *y) {

@@ -1,0 +1,104 @@
+/* decoder PROGRAM DEVICE strict|fast NEW LENGTH...: a language model with the method
+ * forward(tokens, position), by itself: seconds from opening it until it has read the first LENGTH
+ * tokens, of reading each LENGTH again, and of each of NEW tokens, one at a time behind the first
+ * LENGTH. Writes the logits of the first LENGTH tokens, then those of the last of the NEW ones, to
+ * the file that CLAVE_BENCH_LOGITS names. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/common.h"
+
+enum { MAX_NEW = MAX_ROUNDS, MAX_LENGTHS = 4 };
+
+typedef struct timing {
+  double clock, processor;
+} timing; /* seconds: by the clock, and of the processor, all cores together */
+
+static timing now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (timing){now_s(), (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
+}
+
+static timing since(timing begin) {
+  timing end = now();
+  return (timing){end.clock - begin.clock, end.processor - begin.processor};
+}
+
+/* As llama_engine.py has them: any ids do, the same for both. */
+static int64_t token_at(int64_t position, int64_t n_vocab) { return position * 7919 % n_vocab; }
+
+/* Reads n tokens that stand at a position, and after. Its logits are the session's. */
+static timing read_tokens(clave_session *s, int64_t n_vocab, int64_t position, int64_t n,
+                          clave_tensor *logits) {
+  int64_t *ids = malloc((size_t)n * sizeof *ids);
+  if (!ids) exit(1);
+  for (int64_t i = 0; i < n; i++) ids[i] = token_at(position + i, n_vocab);
+  clave_tensor tokens = clave_tensor_make(CLAVE_I64, 2, (int64_t[]){1, n}, ids);
+  clave_tensor at = clave_tensor_make(CLAVE_I64, 0, NULL, &position);
+  timing begin = now();
+  check(clave_session_set_input(s, "forward", 0, &tokens));
+  check(clave_session_set_input(s, "forward", 1, &at));
+  check(clave_session_run(s, "forward"));
+  check(clave_session_output(s, "forward", 0, logits));
+  timing spent = since(begin);
+  free(ids);
+  return spent;
+}
+
+static void write_logits(FILE *f, const clave_tensor *logits) {
+  if (f) (void)fwrite(logits->data, sizeof(float), (size_t)logits->dims[logits->rank - 1], f);
+}
+
+static void print_medians(const char *name, const timing *times, int n) {
+  double clock[MAX_NEW], processor[MAX_NEW];
+  for (int i = 0; i < n; i++) clock[i] = times[i].clock, processor[i] = times[i].processor;
+  printf("\"%s\": {\"s\": %.7f, \"core_s\": %.7f}, ", name, median(clock, n), median(processor, n));
+}
+
+/* The number of logits: the last size of the output. */
+static int64_t vocabulary(const clave_program *p) {
+  clave_tensor_info info = {.size = sizeof info};
+  check(clave_program_output(p, "forward", 0, &info));
+  return info.dims[info.rank - 1];
+}
+
+int main(int argc, char **argv) {
+  if (argc < 6 || argc > 5 + MAX_LENGTHS) {
+    fprintf(stderr, "usage: decoder PROGRAM DEVICE strict|fast NEW LENGTH...\n");
+    return 2;
+  }
+  const char *path = getenv("CLAVE_BENCH_LOGITS");
+  FILE *f = path ? fopen(path, "wb") : NULL;
+  int n_new = atoi(argv[4]) > MAX_NEW ? MAX_NEW : atoi(argv[4]);
+  int64_t length = atoll(argv[5]);
+  clave_session_options options = {.size = sizeof options, .fast = !strcmp(argv[3], "fast")};
+  clave_tensor logits;
+  bench_session b;
+  timing times[MAX_NEW], begin = now();
+  open_session_as(&b, argv[1], argv[2], &options);
+  int64_t n_vocab = vocabulary(b.program);
+  read_tokens(b.session, n_vocab, 0, length, &logits);
+  times[0] = since(begin);
+  printf("{");
+  print_medians("first", times, 1);
+  write_logits(f, &logits);
+  for (int i = 0; i < argc - 5; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "prefill %s", argv[5 + i]);
+    if (i) read_tokens(b.session, n_vocab, 0, atoll(argv[5 + i]), &logits);
+    times[0] = read_tokens(b.session, n_vocab, 0, atoll(argv[5 + i]), &logits);
+    print_medians(name, times, 1);
+  }
+  read_tokens(b.session, n_vocab, length, 1, &logits);
+  for (int i = 0; i < n_new; i++)
+    times[i] = read_tokens(b.session, n_vocab, length + i, 1, &logits);
+  write_logits(f, &logits);
+  print_medians("decode", times, n_new);
+  printf("\"peak_rss_mb\": %.1f}\n", peak_rss_mb() * 1.048576);
+  if (f) fclose(f);
+  close_session(&b);
+  return 0;
+}

@@ -1,0 +1,129 @@
+"""Language models of GGUF files against llama.cpp on the same files and cores, each engine in processes of its own, in
+turns. While other work runs each has one thread, and what counts is processor time: llama.cpp's threads wait for each
+other busily, which lasts long where one of them is not on a core."""
+
+import itertools
+import os
+import pathlib
+import statistics
+
+from process import measured, tool
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = ROOT / ".venv-llama/bin/python"  # has llama-cpp-python
+MISSING = ["Not measured: needs ci/requirements-llama.txt: ci/venv llama"]
+TURNS, NEW_TOKENS = 5, 16
+NAMES = ("110 M", "1.1 B")
+LENGTHS = {"110 M": (128, 512), "1.1 B": (128,), "small": (32,)}  # of prompts; the new tokens follow the first
+PRECISIONS = ("strict", "fast")
+# How far logits may be from llama.cpp's, of their norm: it rounds what is multiplied with blocks to 8 bits, as fast
+# precision does in other groups, and with F16 in some places to f16.
+TOLERANCE = {"F16": 0.01, "Q8_0": 0.1, "Q4_0": 0.1, "Q4_K": 0.1}
+# What is aimed at, tokens per second over llama.cpp's: of strict and of fast precision.
+AIMS = {
+    "F16": {"prefill": "1.1; 2.0", "decode": "1.0"},
+    "Q8_0": {"prefill": "–; 2.2", "decode": "–; 1.0"},
+    "Q4_0": {"prefill": "–; 1.7", "decode": "–; 1.2"},
+    "Q4_K": {"prefill": "–; 1.7", "decode": "–; 1.2"},
+}
+
+
+class Engines:
+    """What runs one file: clave by (device, precision), llama.cpp as "llama"."""
+
+    def __init__(self, args, name, kind):
+        import llama_files
+
+        self.args, self.name, self.kind = args, name, kind
+        self.n_vocab, self.context = llama_files.SHAPES[name][-1], llama_files.CONTEXT
+        self.file, self.program = llama_files.files(args.work, name, kind)
+        self.devices = list(dict.fromkeys((args.device, "cpu")))
+        self.ours = list(itertools.product(self.devices, PRECISIONS))
+        self.threads = len(os.sched_getaffinity(0)) if args.idle else 1
+        self.time = "s" if args.idle else "core_s"
+
+    def run(self, engine):
+        """{"first", "prefill N", "decode": {"s", "core_s"}, "peak_rss_mb", "logits"} of a process."""
+        import numpy as np
+
+        logits, threads, lengths = self.args.work / "llama_logits", str(self.threads), LENGTHS[self.name]
+        env = {"CLAVE_BENCH_LOGITS": str(logits), "CLAVE_THREADS": threads, "POCL_MAX_PTHREAD_COUNT": threads}
+        if engine == "llama":
+            numbers = (self.n_vocab, self.context, threads, NEW_TOKENS, *lengths)
+            found = measured([PYTHON, ROOT / "bench/llama_engine.py", self.file, *numbers], env)
+        else:
+            found = tool(self.args, "decoder", self.program, *engine, NEW_TOKENS, *lengths, env=env)
+        return found | {"logits": np.fromfile(logits, "f")}
+
+    def turns(self, count):
+        return [{e: self.run(e) for e in (*self.ours, "llama")} for _ in range(count)]
+
+
+def difference(turns, engine):
+    """How far an engine's logits are from llama.cpp's, of their norm."""
+    import numpy as np
+
+    theirs = turns[0]["llama"]["logits"]
+    return float(np.linalg.norm(turns[0][engine]["logits"] - theirs) / np.linalg.norm(theirs))
+
+
+def ratio(turns, engine, what, time):
+    """Of speeds: llama.cpp's time over ours, within each turn. nan where logits are wrong."""
+    ratios = sorted(t["llama"][what][time] / t[engine][what][time] for t in turns)
+    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+
+
+def speed_rows(engines, turns):
+    good = {e: difference(turns, e) <= TOLERANCE[engines.kind] for e in engines.ours}
+    for what in (*(f"prefill {n}" for n in LENGTHS[engines.name]), "decode"):
+        kind, _, tokens = what.partition(" ")
+        speed = int(tokens or 1) / statistics.median(t["llama"][what][engines.time] for t in turns)
+        for device in engines.devices:
+            shown = " | ".join(
+                ratio(turns, (device, p), what, engines.time) if good[device, p] else "nan" for p in PRECISIONS
+            )
+            aim = AIMS[engines.kind][kind]
+            yield f"| {engines.name} {engines.kind}, {what} | {device} | {speed:.1f} | {shown} | {aim} |"
+
+
+def other_row(engines, turns):
+    """Logits, memory, and what the first prompt takes more than a later one."""
+    prompt = f"prefill {LENGTHS[engines.name][0]}"
+    all_of = lambda show: " | ".join(show(e) for e in ((engines.devices[0], "fast"), ("cpu", "fast"), "llama"))
+    later = lambda e: statistics.median(t[e]["first"][engines.time] - t[e][prompt][engines.time] for t in turns)
+    peak = lambda e: f"{statistics.median(t[e]['peak_rss_mb'] for t in turns):.0f}"
+    errors = "; ".join(f"{difference(turns, ('cpu', p)):.4f}" for p in PRECISIONS)
+    size = engines.file.stat().st_size / 1e6
+    loads = all_of(lambda e: f"{later(e):.2f}")
+    return f"| {engines.name} {engines.kind} | {size:.0f} | {all_of(peak)} | {loads} | {errors} |"
+
+
+def tables(args, rows, others):
+    unit = "all cores, by the clock" if args.idle else "one thread each, by processor time"
+    first, second = args.device, "cpu"
+    return [
+        f"| model, weights, what: {unit} | device | llama.cpp, tokens/s "
+        "| strict over llama.cpp: median (least to most) | fast over llama.cpp | aim, strict; fast |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+        f"| model, weights | file, MB | peak memory, MB: {first} | {second} | llama.cpp "
+        f"| first prompt beyond a later one, s: {first} | {second} | llama.cpp "
+        "| logits from llama.cpp's, strict; fast |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *others,
+    ]
+
+
+def bench_llama(args, names=NAMES, kinds=tuple(AIMS), turns=TURNS):
+    if not PYTHON.exists():
+        return MISSING
+    rows, others = [], []
+    for name, kind in itertools.product(names, kinds):
+        engines = Engines(args, name, kind)
+        measures = engines.turns(turns)
+        found = list(speed_rows(engines, measures))
+        rows += found
+        others.append(other_row(engines, measures))
+        print("\n".join([*found, others[-1]]), flush=True)
+    return tables(args, rows, others)

@@ -1,0 +1,76 @@
+"""llama.cpp, by PyPI's llama-cpp-python, on a GGUF file: what decoder.c measures, in the same form.
+
+llama_engine.py FILE VOCABULARY CONTEXT THREADS NEW LENGTH...
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+import llama_cpp as L
+import numpy as np
+
+
+@L.llama_log_callback
+def _quiet(_level, _text, _user):
+    pass
+
+
+class Engine:
+    """As llama.cpp comes: weights mapped and repacked, a cache of f16, flash attention where it chooses that."""
+
+    def __init__(self, path, n_vocab, n_context, n_threads):
+        params = L.llama_model_default_params()
+        self.model = L.llama_model_load_from_file(path.encode(), params)
+        assert self.model, f"llama.cpp does not take {path}"
+        params = L.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch = n_context, 512, 512
+        params.n_threads = params.n_threads_batch = n_threads
+        self.context = L.llama_init_from_model(self.model, params)
+        assert self.context, f"llama.cpp makes no context of {path}"
+        self.n_vocab = n_vocab
+
+    def read(self, position, n):
+        """Seconds by the clock and of the processor of reading n tokens from a position on; their last logits."""
+        L.llama_memory_seq_rm(L.llama_get_memory(self.context), 0, position, -1)
+        ids = (L.llama_token * n)(*((position + i) * 7919 % self.n_vocab for i in range(n)))
+        begin = time.perf_counter(), time.process_time()
+        assert L.llama_decode(self.context, L.llama_batch_get_one(ids, n)) == 0
+        logits = L.llama_get_logits_ith(self.context, -1)
+        spent = time.perf_counter() - begin[0], time.process_time() - begin[1]
+        return spent, np.ctypeslib.as_array(logits, (self.n_vocab,)).copy()
+
+
+def medians(times):
+    clock, processor = zip(*times, strict=True)
+    return {"s": statistics.median(clock), "core_s": statistics.median(processor)}
+
+
+def main():
+    L.llama_log_set(_quiet, None)
+    L.llama_backend_init()
+    path, (n_vocab, n_context, n_threads, n_new, *lengths) = sys.argv[1], map(int, sys.argv[2:])
+    begin = time.perf_counter(), time.process_time()
+    engine = Engine(path, n_vocab, n_context, n_threads)
+    _, first = engine.read(0, lengths[0])
+    found = {"first": {"s": time.perf_counter() - begin[0], "core_s": time.process_time() - begin[1]}}
+    for i, n in enumerate(lengths):
+        if i:
+            engine.read(0, n)
+        found[f"prefill {n}"] = medians([engine.read(0, n)[0]])
+    engine.read(0, lengths[0])
+    engine.read(lengths[0], 1)
+    tokens = [engine.read(lengths[0] + i, 1) for i in range(n_new)]
+    found["decode"] = medians([t for t, _ in tokens])
+    if os.environ.get("CLAVE_BENCH_LOGITS"):
+        np.stack([first, tokens[-1][1]]).astype("f").tofile(os.environ["CLAVE_BENCH_LOGITS"])
+    status = pathlib.Path("/proc/self/status").read_text()
+    found["peak_rss_mb"] = int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""GGUF files of llamas with seeded random weights, and programs of them, for llama_bench.py: what they compute means
+nothing, its sizes are those of real models. Blocks are random codes under scales that give the weights one spread."""
+
+import gguf
+import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+
+CONTEXT = 1024
+SPREAD = 0.02  # standard deviation of a weight
+# name: layers, hidden, heads, heads of keys, intermediate, vocabulary. The second has the sizes of TinyLlama.
+SHAPES = {
+    "110 M": (12, 768, 12, 12, 2048, 32000),
+    "1.1 B": (22, 2048, 32, 4, 5632, 32000),
+    "small": (2, 256, 4, 2, 512, 320),
+}
+TIED = ("110 M",)  # what gives the logits is the table of the embedding
+TYPES = ("F16", "Q8_0", "Q4_0", "Q4_K")
+# Where a block of a type has its factors in f16, each a share of the first: those of minima put the mean near 0.
+FACTORS = {"Q8_0": {0: 1}, "Q4_0": {0: 1}, "Q4_K": {0: 1, 2: 7.5}}
+
+
+def _blocks(random, kind, n):
+    """(n, bytes of a block) with a factor of 1."""
+    data = random.integers(0, 256, (n, GGML_QUANT_SIZES[kind][1]), np.uint8)
+    _set_factors(data, kind, 1)
+    return data
+
+
+def _set_factors(data, kind, factor):
+    for at, share in FACTORS[kind.name].items():
+        data[:, at : at + 2] = np.array([factor * share], np.float16).view(np.uint8)
+
+
+def matrix(random, kind, rows, columns):
+    """(rows, columns) of f16, or (rows, bytes of a row) of blocks."""
+    if kind.name == "F16":
+        return (random.standard_normal((rows, columns), np.float32) * np.float32(SPREAD)).astype(np.float16)
+    data = _blocks(random, kind, rows * columns // GGML_QUANT_SIZES[kind][0])
+    _set_factors(data, kind, SPREAD / quants.dequantize(data[:1000], kind).std())
+    return data.reshape(rows, -1)
+
+
+def tensors(name):
+    """(name, rows, columns); rows 0: a vector."""
+    layers, size, heads, kv, hidden, vocabulary = SHAPES[name]
+    yield from (("token_embd", vocabulary, size), ("output_norm", 0, size))
+    if name not in TIED:
+        yield "output", vocabulary, size
+    for i in range(layers):
+        keys = size // heads * kv
+        parts = [("attn_norm", 0, size), ("attn_q", size, size), ("attn_k", keys, size), ("attn_v", keys, size)]
+        parts += [("attn_output", size, size), ("ffn_norm", 0, size), ("ffn_gate", hidden, size)]
+        parts += [("ffn_up", hidden, size), ("ffn_down", size, hidden)]
+        yield from ((f"blk.{i}.{name}", rows, columns) for name, rows, columns in parts)
+
+
+def _add_keys(writer, shape):
+    layers, size, heads, kv, hidden, vocabulary = shape
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_vocab_size(vocabulary)
+    writer.add_block_count(layers)
+    writer.add_context_length(2 * CONTEXT)
+    writer.add_embedding_length(size)
+    writer.add_feed_forward_length(hidden)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_rope_dimension_count(size // heads)
+
+
+def write(path, name, kind):
+    """A file of that shape whose matrices are of that type."""
+    random, kind = np.random.default_rng(7), GGMLQuantizationType[kind]
+    writer = gguf.GGUFWriter(path, "llama")
+    _add_keys(writer, SHAPES[name])
+    for tensor, rows, columns in tensors(name):
+        data = matrix(random, kind, rows, columns) if rows else np.ones(columns, np.float32)
+        blocks = kind if rows and kind.name != "F16" else None
+        writer.add_tensor(f"{tensor}.weight", data, raw_dtype=blocks)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def files(folder, name, kind):
+    """(the GGUF file, the program made of it), written where they are not there yet."""
+    import clave
+
+    stem = f"llama_{name.replace(' ', '').replace('.', '_')}_{kind}"
+    model, program = folder / f"{stem}.gguf", folder / f"{stem}.clv"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not program.exists():
+        write(model, name, kind)
+        clave.from_gguf(model, max_context=CONTEXT).save(str(program))
+    return model, program

@@ -206,7 +206,26 @@ static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask
 #endif
 }
 
-/* What attention and attention_row take. */
+/* ---------------------------------------------------------------- new rows */
+
+/* A row, or of a float cache `chunk` columns of it, becomes a row of the cache. */
+static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
+                                 __global float *scale, index_t begin, index_t end) {
+#if SCALED
+  real largest = 0;
+  for (index_t d = begin; d < end; d++) largest = larger(largest, fabs(LOAD(X_TYPE, x, d)));
+  const real factor = largest / 127;
+  *scale = factor;
+  for (index_t d = begin; d < end; d++) {
+    const real value = factor > 0 ? rint(LOAD(X_TYPE, x, d) / factor) : 0;
+    STORE(KEY_TYPE, to, d, isnan(value) ? 0 : clamp(value, (real)-127, (real)127));
+  }
+#else
+  for (index_t d = begin; d < end; d++) STORE(KEY_TYPE, to, d, LOAD(X_TYPE, x, d));
+#endif
+}
+
+/* What attention and attention_row take, and the same to hand on. */
 #define ATTENTION_PARAMS                                                                          \
   const __global STORAGE(X_TYPE) * q, const long q_offset, const __global STORAGE(KEY_TYPE) * k,  \
       const long k_offset, const __global STORAGE(KEY_TYPE) * v, const long v_offset,             \
@@ -220,5 +239,11 @@ static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask
       const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim, \
       const index_t n_splits, const index_t out_rows, const index_t skip, const index_t window,   \
       const real scale, const real masked, const real softcap
+
+#define ATTENTION_ARGS                                                                            \
+  q, q_offset, k, k_offset, v, v_offset, mask, mask_offset, out, out_offset, parts, parts_offset, \
+      k_scale, k_scale_offset, v_scale, v_scale_offset, position, position_offset, batch_dims,    \
+      q_strides, k_strides, v_strides, mask_strides, mask_step, items, n_kv, share, n_queries,    \
+      n_keys, head_dim, v_dim, n_splits, out_rows, skip, window, scale, masked, softcap
 
 #endif

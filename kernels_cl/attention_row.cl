@@ -84,8 +84,19 @@ static inline void store_sums(__global real *to, const realw *sums, index_t n, r
   to[n + 1] = total;
 }
 
-/* Parameters as those of attention; items = batches * n_kv * (rows / ROWS, rounded up). */
-__kernel void attention_row(ATTENTION_PARAMS) {
+/* new_k and new_v, the one new row of a group, become row `to` of its caches. */
+static inline void store_token(x_pointer new_k, x_pointer new_v, const place *here, index_t to,
+                               index_t n_keys, index_t head_dim, index_t v_dim,
+                               __global STORAGE(KEY_TYPE) * k, __global STORAGE(KEY_TYPE) * v,
+                               __global float *k_scale, __global float *v_scale) {
+  const long row = here->pair * (long)n_keys + to;
+  store_columns(new_k, k + row * head_dim, k_scale + row, 0, head_dim);
+  store_columns(new_v, v + row * v_dim, v_scale + row, 0, v_dim);
+}
+
+/* new_k, new_v: NULL where the caches have their rows already. */
+static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_v,
+                               index8 new_k_strides, index8 new_v_strides) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
   if (item >= items) return;
   const place here = find_place(item, items, share * n_queries, n_kv);
@@ -98,6 +109,13 @@ __kernel void attention_row(ATTENTION_PARAMS) {
   mask += mask_offset + (MASK ? batch_offset(here.batch, batch_dims, mask_strides) : 0);
   key_pointer keys = k + k_offset + group_offset(&here, batch_dims, k_strides);
   key_pointer values = v + v_offset + group_offset(&here, batch_dims, v_strides);
+  if (new_k && span.begin < span.end && span.end == seen.n)
+    store_token(
+        new_k + here.batch * new_k_strides.s2 + here.group * new_k_strides.s1,
+        new_v + here.batch * new_v_strides.s2 + here.group * new_v_strides.s1, &here,
+        row_of_key(&seen, seen.n - 1, n_keys), n_keys, head_dim, v_dim,
+        (__global STORAGE(KEY_TYPE) *)(k + k_offset), (__global STORAGE(KEY_TYPE) *)(v + v_offset),
+        (__global float *)(k_scale + k_scale_offset), (__global float *)(v_scale + v_scale_offset));
   const int q_full = (int)(head_dim / W), q_rest = (int)(head_dim % W), v_full = (int)(v_dim / W),
             v_rest = (int)(v_dim % W);
   realw query[ROWS][Q_MAX / W + 1], sums[ROWS][V_MAX / W + 1];
@@ -129,4 +147,25 @@ __kernel void attention_row(ATTENTION_PARAMS) {
               v_rest);
 #endif
   }
+}
+
+/* Parameters as those of attention; items = batches * n_kv * (rows / ROWS, rounded up). */
+__kernel void attention_row(ATTENTION_PARAMS) {
+  attend_rows(ATTENTION_ARGS, 0, 0, (index8)0, (index8)0);
+}
+
+/* With the one new row of k and v, which goes to the caches first: a group has one work-item, and
+ * of its splits the one that sees the row stores it. Strides of new_k and new_v as those of k and
+ * v. */
+__kernel void attention_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) * new_k,
+                              const long new_k_offset, const __global STORAGE(X_TYPE) * new_v,
+                              const long new_v_offset, const index8 new_k_strides,
+                              const index8 new_v_strides, FAULT_PARAMS) {
+  const long at = position[position_offset];
+  if (at < 0 || at > last_position(out_rows, n_keys)) {
+    set_fault(fault, fault_node, FAULT_ROWS, at, out_rows, n_keys);
+    return;
+  }
+  attend_rows(ATTENTION_ARGS, new_k + new_k_offset, new_v + new_v_offset, new_k_strides,
+              new_v_strides);
 }

@@ -1,23 +1,6 @@
 /* New rows of k and v go to their caches, from row `position` on: of a ring, modulo its rows. */
 #include "attention.h"
 
-/* A row, or of a float cache `chunk` columns of it, becomes a row of the cache. */
-static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
-                                 __global float *scale, index_t begin, index_t end) {
-#if SCALED
-  real largest = 0;
-  for (index_t d = begin; d < end; d++) largest = larger(largest, fabs(LOAD(X_TYPE, x, d)));
-  const real factor = largest / 127;
-  *scale = factor;
-  for (index_t d = begin; d < end; d++) {
-    const real value = factor > 0 ? rint(LOAD(X_TYPE, x, d) / factor) : 0;
-    STORE(KEY_TYPE, to, d, isnan(value) ? 0 : clamp(value, (real)-127, (real)127));
-  }
-#else
-  for (index_t d = begin; d < end; d++) STORE(KEY_TYPE, to, d, LOAD(X_TYPE, x, d));
-#endif
-}
-
 /* x: k for second index 0, v for 1. items: batch, head, new row, chunk of columns. Strides of k and
  * v as in attention. */
 __kernel void attention_store(const __global STORAGE(X_TYPE) * k, const long k_offset,

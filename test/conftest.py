@@ -92,3 +92,13 @@ def real_opencl():
     import classes
 
     return classes.opencl_library() or pytest.skip("no OpenCL loader on this machine")
+
+
+@pytest.fixture(scope="module")
+def stub(build, real_opencl):
+    """The environment in which a process has test/stub_opencl for its OpenCL."""
+    folder = build / "stub"
+    if not (folder / "libOpenCL.so.1").exists():
+        pytest.skip("the stub OpenCL is not built")
+    alone = {"CLAVE_HELPER": "off"}  # child processes would count and log calls of their own
+    return {"LD_LIBRARY_PATH": str(folder), "CLAVE_STUB_REAL": real_opencl, "CLAVE_DEVICE": ""} | alone

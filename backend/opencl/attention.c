@@ -1,6 +1,6 @@
 /* Attention: kernels_cl/attention*.cl. Chooses the class of head sizes, and splits the keys where
- * there are few rows. With a cache: rows are stored, then attended to; where a ring has no room for
- * all of them, piece by piece. */
+ * there are few rows. With a cache: rows are stored, then attended to, by one kernel where there is
+ * one new row; where a ring has no room for all of them, piece by piece. */
 #include "ops/attention.h"
 
 #include "backend/opencl/families.h"
@@ -16,6 +16,7 @@ typedef struct attention {
   int64_t items, n_splits;
   int width, rows; /* rows: of a work-item */
   bool by_row;     /* attention_row */
+  bool one_token;  /* attention_token, which stores the new row, too */
 } attention;
 
 /* Private arrays come in few sizes: the kernel's key must not depend on shapes. */
@@ -23,11 +24,18 @@ static int size_class(int64_t n) { return n <= 64 ? 64 : n <= 128 ? 128 : LARGES
 /* One token's heads that share keys, for one program at all lengths. */
 static int rows_class(int64_t share) { return share > 4 ? 8 : share > 2 ? 4 : share > 1 ? 2 : 1; }
 
+/* A CPU's cores get one work-item each, if there are as few as that: more splits would cost a
+ * launch that joins them, for what is done in time as it is. */
 static void choose_splits(const cl_recorder *s, attention *a) {
   const device_traits *t = recorder_traits(s);
-  int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : 256);
-  int64_t splits = a->items >= wanted ? 1 : wanted / max_i64(a->items, 1);
+  int64_t items = max_i64(a->items, 1), wanted = (int64_t)t->compute_units * (t->is_cpu ? 1 : 256);
+  int64_t splits = t->is_cpu ? ceil_div(wanted, items) : wanted / items;
   a->n_splits = max_i64(min_i64(splits, a->f.n_keys / SPLIT_KEYS), 1);
+}
+
+/* How many rows there are of the queries in all pieces. */
+static int64_t count_rows(const attention *a) {
+  return a->cache ? a->cache->attention.n_queries : a->f.n_queries;
 }
 
 static void choose_shape(const cl_recorder *s, attention *a) {
@@ -39,6 +47,7 @@ static void choose_shape(const cl_recorder *s, attention *a) {
               max_i64(f->head_dim, f->v_dim) <= LARGEST_CLASS;
   a->rows = a->by_row ? few : a->width;
   a->items = f->n_batch * f->n_kv * ceil_div(rows, a->rows);
+  a->one_token = a->cache && a->by_row && count_rows(a) == 1 && rows <= a->rows;
   choose_splits(s, a);
 }
 
@@ -46,11 +55,6 @@ static void choose_shape(const cl_recorder *s, attention *a) {
 static arg_index8 row_strides(const tensor *t) {
   tensor rows = take_dims(t, 0, t->rank > 0 ? t->rank - 1 : 0);
   return strides_arg(&rows);
-}
-
-/* How many rows there are of the queries in all pieces. */
-static int64_t count_rows(const attention *a) {
-  return a->cache ? a->cache->attention.n_queries : a->f.n_queries;
 }
 
 static attention_params arguments_of(const attention *a) {
@@ -115,7 +119,13 @@ static clave_status launch_attention(cl_recorder *s, const node *n, const attent
   launch_define(&l, "V_MAX", v_max);
   launch_define(&l, "SPLIT", a->n_splits > 1);
   if (f->mask && tensor_numel(&f->mask_view) > INT32_MAX / 2) launch_wide(&l);
-  if (a->by_row)
+  if (a->one_token)
+    launch_args(&l, &(attention_token_args){.attention = arguments_of(a),
+                                            .new_k = buffer_arg(a->cache->new_k),
+                                            .new_v = buffer_arg(a->cache->new_v),
+                                            .new_k_strides = row_strides(&a->cache->new_k->t),
+                                            .new_v_strides = row_strides(&a->cache->new_v->t)});
+  else if (a->by_row)
     launch_args(&l, &(attention_row_args){.attention = arguments_of(a)});
   else
     launch_args(&l, &(attention_args){.attention = arguments_of(a)});
@@ -217,7 +227,7 @@ static clave_status attend_piece(cl_recorder *s, const node *n, const attention_
   a.f.out = &out;
   a.f.n_queries = count;
   choose_shape(s, &a);
-  TRY(launch_store(s, n, &a));
+  if (!a.one_token) TRY(launch_store(s, n, &a));
   return attend(s, n, &a);
 }
 

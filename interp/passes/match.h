@@ -94,6 +94,9 @@ bool reduce_axes(const draft *d, const ir_reduce *r, unsigned *axes);
 /* What a node that only casts or copies, element by element, casts; IR_NONE: it does something
  * else. */
 uint32_t cast_of(const draft *d, uint32_t tid);
+/* ---- strided.c ---- Would nothing copy it if its rows were parts of wider ones? in_order: its
+ * last dimension is a row's part still, and can be split. */
+bool draft_can_be_strided(const draft *d, uint32_t tid, bool in_order);
 /* The result of an instruction that has one. */
 static inline uint32_t result_of(const draft_node *n) { return first_slot(&n->ins, true); }
 

@@ -30,6 +30,7 @@ const program_pass program_passes[] = {
      NULL},
     {"join_matmul", "all but the order of a sum", NULL, join_matmuls},
     {"equal", "all bits: what is computed twice is computed once", NULL, join_equal},
+    {"join_rope", "all bits: heads that are turned alike are turned at once", NULL, join_ropes},
 };
 const size_t n_program_passes = sizeof program_passes / sizeof program_passes[0];
 

@@ -99,7 +99,7 @@ class Reference:
 
 
 def _is_random(node: torch.fx.Node) -> bool:
-    """Attention, recurrent networks and dropout draw numbers for their dropout only, which export refuses in training."""
+    """Attention, recurrent networks and dropout draw for their dropout only, which export refuses in training."""
     if node.op != "call_function" or torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
     return not {a.name for a in schema_of(node.target).arguments} & {"dropout_p", "train", "training"}

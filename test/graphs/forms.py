@@ -101,22 +101,42 @@ def attention(b: Any) -> None:
 # ---- rotary embedding
 
 
-def rope(b: Any) -> None:
-    length, half = _length(b), b.rng.choice((1, 2, 4, 8))
-    size, heads, batch = 2 * half, b.rng.choice((1, 2, 3)), b.rng.choice((1, 2, 3))
-    x = _input(b, (batch, heads, length, size))
-    angles = _put(b, f"{_input(b, (b.rng.choice((1, batch)), 1, length, half))} * 3")
-    if interleaved := b.rng.random() < 0.4:
-        angles = _put(b, f"{angles}.repeat_interleave(2, -1)", "no")
+def _heads(b: Any, batch: Any, length: Any, size: int) -> list[str]:
+    """(batch, heads, length, size): of its own, or parts of one tensor, as those of a joined product."""
+    heads = [b.rng.choice((1, 2, 3)) for _ in range(b.rng.choice((1, 2, 2, 3)))]
+    if len(heads) == 1:
+        return [_input(b, (batch, heads[0], length, size))]
+    x = _input(b, (batch, length, sum(heads) * size))
+    parts, start = [], 0
+    for n in heads:
+        part = _put(b, f"{x}[..., {start}:{start + n * size}]")
+        start += n * size
+        parts.append(_put(b, f"{part}.unflatten(-1, ({n}, {size})).transpose(1, 2)"))
+    return parts
+
+
+def _rotate(b: Any, x: str, half: int, cos: str, sin: str, interleaved: bool) -> None:
+    if interleaved:
         turned = f"torch.stack((-{x}[..., 1::2], {x}[..., ::2]), -1).flatten(-2)"
     else:
-        angles = _put(b, f"torch.cat([{angles}, {angles}], -1)", "no")
         turned = f"torch.cat((-{x}[..., {half}:], {x}[..., :{half}]), -1)"
     if b.rng.random() < 0.2:  # what no rotation is
         turned = turned.replace("-x", "x", 1) if not interleaved else turned.replace("1::2", "::2")
-    turned, cos, sin = _put(b, turned), _put(b, f"{angles}.cos()"), _put(b, f"{angles}.sin()")
-    left, right = _put(b, f"{x} * {cos}"), _put(b, f"{turned} * {sin}")
-    _put(b, f"{left} + {right}" if b.rng.random() < 0.8 else f"{right} - {left}")
+    left, right = _put(b, f"{x} * {cos}"), _put(b, f"{_put(b, turned)} * {sin}")
+    y = _put(b, f"{left} + {right}" if b.rng.random() < 0.8 else f"{right} - {left}")
+    if b.rng.random() < 0.5:
+        _put(b, f"{y} * 2")
+
+
+def rope(b: Any) -> None:
+    length, half, batch = _length(b), b.rng.choice((1, 2, 4, 8)), b.rng.choice((1, 2, 3))
+    angles = _put(b, f"{_input(b, (b.rng.choice((1, batch)), 1, length, half))} * 3")
+    interleaved = b.rng.random() < 0.4
+    doubled = f"{angles}.repeat_interleave(2, -1)" if interleaved else f"torch.cat([{angles}, {angles}], -1)"
+    angles = _put(b, doubled, "no")
+    cos, sin = _put(b, f"{angles}.cos()"), _put(b, f"{angles}.sin()")
+    for x in _heads(b, batch, length, 2 * half):
+        _rotate(b, x, half, cos, sin, interleaved)
 
 
 # ---- norms and activations

@@ -12,7 +12,7 @@ import clave
 
 pytestmark = pytest.mark.by_turn(6)
 DIMS = ({0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("length", min=2, max=64)},)
-EXACT = ("dead_code", "cast", "view", "number", "equal", "grouped_attention")  # all bits stay
+EXACT = ("dead_code", "cast", "view", "number", "equal", "grouped_attention", "join_rope")  # all bits stay
 ROUNDED = (
     "narrow_b",
     "constant",

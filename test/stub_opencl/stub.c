@@ -26,8 +26,8 @@
  *   CLAVE_STUB_CLOCK=N      times of events are N seconds later
  *   CLAVE_STUB_LOG=FILE     at exit: the number of calls, and the objects that are still alive
  *
- * In the same process stub_arm(n, error) and stub_disarm() do what FAIL_AT does; stub_live() counts
- * live objects. */
+ * In the same process stub_arm(n, error) and stub_disarm() do what FAIL_AT does; stub_calls() and
+ * stub_live() count calls and live objects. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_0_APIS
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
@@ -236,6 +236,10 @@ void stub_arm(long n, int error) {
   fail_at = n;
   fail_code = error;
 }
+
+long stub_calls(void);
+/* That were counted since stub_arm. */
+long stub_calls(void) { return n_calls; }
 
 int stub_disarm(void);
 /* True if the armed call came. */

@@ -1,0 +1,123 @@
+"""How many kernels a decoder layer launches for one token: no pass and no kernel may be lost on the way."""
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import clave
+from clave.llm import use_kv_cache
+
+CONTEXT = 64
+N_LAYERS = 4  # of tinylm
+# Norm, q k v, rope, attention, product, norm, gate and up, silu, product.
+MOST = 9
+# As a GPU, several work-items share a head's keys, which are stored before.
+AS_GPU = MOST + 1
+COUNT = """
+import ctypes, sys, numpy, clave
+stub = ctypes.CDLL("libOpenCL.so.1")
+for path in sys.argv[1:]:
+    session = clave.Session(path, device="opencl")
+    for at in range(2):  # constants are packed in the first run
+        stub.stub_arm(ctypes.c_long(2**40), 0)
+        session.run(numpy.ones((1, 1), numpy.int64), numpy.array(at))
+    print(stub.stub_calls())
+"""
+
+
+def llama(n_layers, dtype=torch.float32, **more):
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=96,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=n_layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=CONTEXT,
+    )
+    model = use_kv_cache(LlamaForCausalLM(config).eval().to(dtype), CONTEXT)
+    length = torch.export.Dim("length", min=1, max=CONTEXT)
+    example = (torch.ones(1, 3, dtype=torch.int64), torch.tensor(0))
+    return clave.export(model, example, dynamic_shapes=({1: length}, None), **more)
+
+
+@pytest.fixture(scope="module")
+def llamas(tmp_path_factory):
+    """Files by name, with how many layers they have. The first two have nothing else that differs."""
+    programs = {
+        "f32, 1": llama(1),
+        "f32": llama(3),
+        "f16": llama(2, torch.float16),
+        "int4:32": llama(2, quantize="int4:32"),
+    }
+    folder = tmp_path_factory.mktemp("llamas")
+    for i, p in enumerate(programs.values()):
+        p.save(folder / f"{i}.clv")
+    return {name: (folder / f"{i}.clv", n) for i, (name, n) in enumerate(zip(programs, (1, 3, 2, 2), strict=True))}
+
+
+def launches(paths, stub, device_class):
+    more = {
+        "CLAVE_STUB_FAIL_NAME": "clEnqueueNDRangeKernel",
+        "CLAVE_DEVICE_CLASS": device_class,
+        "CLAVE_SELF_CHECK": "off",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-c", COUNT, *map(str, paths)]
+    p = subprocess.run(command, env=os.environ | stub | more, capture_output=True, text=True, check=True)
+    return [int(n) for n in p.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    ("device_class", "most", "names"),
+    [
+        ("cpu", MOST, ("f32, 1", "f32", "f16", "int4:32")),
+        pytest.param("gpu", AS_GPU, ("f32, 1", "f32"), marks=pytest.mark.by_turn(4)),
+    ],
+)
+def test_launches_of_a_layer(llamas, stub, device_class, most, names):
+    counts = launches([llamas[name][0] for name in names], stub, device_class)
+    layers = [llamas[name][1] for name in names]
+    outside = counts[0] - (counts[1] - counts[0]) // 2
+    assert outside > 0
+    assert [(c - outside) / n for c, n in zip(counts, layers, strict=True)] == [most] * len(layers)
+
+
+@pytest.mark.parametrize("device", ["cpu", "opencl"])
+def test_ops_of_a_layer(llamas, build, tmp_path, device):
+    """Those that are left of a layer when it is made ready for a device."""
+    counts = []
+    np.save(tmp_path / "tokens.npy", np.ones((1, 1), np.int64))
+    for path in (llamas["f32, 1"][0], llamas["f32"][0]):
+        trace = tmp_path / "trace.json"
+        inputs = ("--input", f"tokens={tmp_path / 'tokens.npy'}", "--input", "position=5")
+        command = [build / "clave", "run", path, *inputs, "--device", device, "--profile", trace]
+        subprocess.run(command, check=True, capture_output=True)
+        counts.append(sum(e.get("cat") == "op" for e in json.loads(trace.read_text())))
+    assert counts[1] - counts[0] == 2 * MOST
+
+
+@pytest.mark.by_turn(4)
+def test_tinylm_and_gguf(root, build, stub, tmp_path):
+    """Files that were made before, and those of llama.cpp. On more cores than it has heads the keys are split."""
+    paths = [tmp_path / "tinylm.clv", tmp_path / "gguf.clv"]
+    example = root / "examples" / "tinylm"
+    subprocess.run(
+        [build / "clave", "optimize", example / "tinylm.clv", "-o", paths[0]], check=True, capture_output=True
+    )
+    runpy.run_path(str(example / "to_gguf.py"))["write"](tmp_path / "m.gguf", "Q8_0")
+    clave.from_gguf(tmp_path / "m.gguf").save(paths[1])
+    most = MOST + (os.cpu_count() > 2)
+    others = 12  # tables of angles, embedding, the last norm and product
+    for n in launches(paths, stub, "cpu"):
+        assert n <= most * N_LAYERS + others

@@ -120,14 +120,17 @@ static void decode_groups(const encoding *e, code_bytes row, int64_t elements, i
   }
 }
 
-/* Of the first of two groups. */
 static code_factors split_groups(const encoding *e, code_bytes row, int64_t elements, int64_t part,
                                  float *codes) {
-  group_factors f = factors_at(e, row, elements, part * DECODED_AT_ONCE);
+  code_factors of = scale_of(0);
   decode_stream(e, row + part * 4 * e->bits, codes);
-  if (e->has_zeros) return factors_of(f.scale, -f.zero * f.scale);
-  for (int i = 0; i < DECODED_AT_ONCE; i++) codes[i] -= f.zero;
-  return scale_of(f.scale);
+  for (int half = 0; half < 2; half++) {
+    group_factors f = factors_at(e, row, elements, part * DECODED_AT_ONCE + half * HALF);
+    of.d[half] = f.scale;
+    if (e->has_zeros) of.m[half] = -f.zero * f.scale;
+    for (int i = half * HALF; i < (half + 1) * HALF && !e->has_zeros; i++) codes[i] -= f.zero;
+  }
+  return of;
 }
 
 /* ---------------------------------------------------------------- any */

@@ -210,16 +210,4 @@ static inline code_factors split_TQ2_0(code_bytes block, int part, float *x) {
   for (int i = 0; i < 32; i++) x[i] = (float)((codes[i] >> part % 4 * 2 & 3) - 1);
   return scale_of(DECODE_HALF(block + 64));
 }
-
-/* ---------------------------------------------------------------- codes of groups */
-
-/* 32 codes of 2 to 8 bits in a stream whose lowest bits come first: eight are `bits` bytes. */
-static inline void decode_codes(code_bytes stream, int bits, float *x) {
-  for (int eight = 0; eight < 4; eight++, stream += bits, x += 8)
-    for (int i = 0; i < 8; i++) {
-      const int at = i * bits, first = stream[at / 8] >> at % 8,
-                next = at % 8 + bits > 8 ? stream[at / 8 + 1] << (8 - at % 8) : 0;
-      x[i] = (float)((first | next) & ((1 << bits) - 1));
-    }
-}
 #endif

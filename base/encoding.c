@@ -74,6 +74,16 @@ static float factor_at(dtype t, code_bytes factors, int64_t i) {
   return t == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
+/* 32 codes of 2 to 8 bits in a stream whose lowest bits come first: eight are `bits` bytes. */
+static inline void decode_codes(code_bytes stream, int bits, float *x) {
+  for (int eight = 0; eight < 4; eight++, stream += bits, x += 8)
+    for (int i = 0; i < 8; i++) {
+      const int at = i * bits, first = stream[at / 8] >> at % 8,
+                next = at % 8 + bits > 8 ? stream[at / 8 + 1] << (8 - at % 8) : 0;
+      x[i] = (float)((first | next) & ((1 << bits) - 1));
+    }
+}
+
 /* For each number of bits a loop without shifts that it decides. */
 static void decode_integers(code_bytes stream, int bits, float *x) {
   if (bits == 2) decode_codes(stream, 2, x);

@@ -62,11 +62,26 @@ static inline group_factors factors_at(code_bytes row, index_t at, long scales_a
   return f;
 }
 
+/* Rows begin at multiples of 4 bytes, and a part has BITS words: a load for each, not one for each
+ * byte. */
 static inline void decode_stream(code_bytes row, index_t part, float *x) {
+  __global const uint *words = (__global const uint *)row + (long)part * BITS;
 #if IS_INTEGER
-  decode_codes(row + (long)part * (4 * BITS), BITS, x);
+  uint w[BITS + 1];
+#pragma unroll
+  for (int i = 0; i < BITS; i++) w[i] = words[i];
+  w[BITS] = 0;
+#pragma unroll
+  for (int i = 0; i < PART; i++) {
+    const int at = i * BITS, shift = at % 32;
+    const uint next = shift + BITS > 32 ? w[at / 32 + 1] << (32 - shift) : 0;
+    x[i] = (float)((w[at / 32] >> shift | next) & ((1u << BITS) - 1));
+  }
 #else
-  for (int i = 0; i < PART; i++) x[i] = PASTE(decode_, CODE)(row[(long)part * PART + i]);
+#pragma unroll
+  for (int i = 0; i < BITS; i++)
+#pragma unroll
+    for (int j = 0; j < 4; j++) x[4 * i + j] = PASTE(decode_, CODE)(words[i] >> 8 * j & 255);
 #endif
 }
 

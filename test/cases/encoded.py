@@ -168,7 +168,7 @@ def cases():
                 rtol=ulps(F32, 2),
             )
     values, stored = of_groups("int4:32", 704, random)
-    for m in (11, 70):  # more k than gemm.cl has at once
+    for m in (5, 11, 70):  # more k than gemm.cl has at once
         yield Case(
             f"deep_{m}",
             Product(values),

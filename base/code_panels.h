@@ -1,26 +1,27 @@
 #ifndef BASE_CODE_PANELS_H
 #define BASE_CODE_PANELS_H
-/* An encoded matrix b (n, k) as products read it: one form for all encodings whose codes are
- * integers.
+/* An encoded matrix b (n, k) as products read it: one form for all encodings.
  *
  * Panels of 16 columns, one behind the other, columns beyond the last as zeros. A panel has the
  * codes, less the least one, of all k, in parts of 32, as vectors of 16 words of 32 bits, one for
  * each column: 4 bits: 4 vectors, bits [4 j, 4 j + 4) of vector v are k = 8 v + j; 8 bits: 8
- * vectors, bits [8 j, 8 j + 8) of vector v are k = 4 v + j. Then, each 16 wide: d and, with lows, m
- * for each `period` parts; s and, with lows, l as signed bytes for each span of each part. An
- * element is d * s * code + m * l (base/encoding.h). */
+ * vectors, bits [8 j, 8 j + 8) of vector v are k = 4 v + j. Codes beyond k are 0. Then, each 16
+ * wide: d and, with lows, m for each `period` spans; s and, with lows, l as signed bytes for each
+ * span. An element is d * s * code + m * l (base/encoding.h). Codes that are floats have 8 bits,
+ * which are the float's. */
 #include "base/encoding.h"
 
 enum { CODE_PANEL = 16 /* columns */ };
 
 typedef struct code_panels {
   int bits;  /* 4, 8 */
+  int code;  /* code_kind */
   int least; /* what is added to a code */
   int spans; /* of a part: 1, or 2 of 16 elements */
   bool has_subs, has_lows;
   bool wide;                     /* d and m are F32, else F16 */
   int64_t parts;                 /* of a row */
-  int64_t period;                /* parts that share d and m */
+  int64_t period;                /* spans that share d and m */
   size_t d_at, m_at, s_at, l_at; /* bytes from the panel's begin */
   size_t bytes;                  /* of a panel */
 } code_panels;
@@ -30,7 +31,7 @@ bool code_panels_of(const encoding *e, int64_t k, code_panels *p);
 
 /* Whether products with rows that are rounded to 8 bits (base/rounded.h) add codes as integers. */
 static inline bool code_panels_take_rounded(const code_panels *p) {
-  return !(p->has_lows && p->least);
+  return p->code == CODE_INT && !(p->has_lows && p->least);
 }
 
 #endif

@@ -3,7 +3,7 @@
 /* Encoded numbers to floats, 32 at a time, for C (base/encoding.c) and OpenCL C (encoded.h of
  * kernels_cl) alike, which define
  *   code_bytes             a pointer to constant bytes
- *   code_factors           a struct of float d, m; int s[2], l[2]
+ *   code_factors           a struct of float d[2], m[2]; int s[2], l[2]
  *   DECODE_HALF(p)         the F16 at p, of any alignment that is even, as float
  *   DECODE_TABLE           what a table of signed bytes is declared with
  *   FLOAT_OF(u)            a float of these bits
@@ -14,14 +14,15 @@
 
 /* Adding -0 changes nothing, a 0's sign included. */
 static inline code_factors factors_of(float d, float m) {
-  const code_factors f = {d, m, {1, 1}, {1, 1}};
+  const code_factors f = {{d, d}, {m, m}, {1, 1}, {1, 1}};
   return f;
 }
 static inline code_factors scale_of(float d) { return factors_of(d, -0.0f); }
 
 static inline void apply_factors(const code_factors *f, float *x) {
   for (int half16 = 0; half16 < 2; half16++) {
-    const float scale = f->d * (float)f->s[half16], low = f->m * (float)f->l[half16];
+    const float scale = f->d[half16] * (float)f->s[half16],
+                low = f->m[half16] * (float)f->l[half16];
     for (int i = half16 * 16; i < half16 * 16 + 16; i++) x[i] = scale * x[i] + low;
   }
 }
@@ -208,17 +209,5 @@ static inline code_factors split_TQ2_0(code_bytes block, int part, float *x) {
   code_bytes codes = block + part / 4 * 32;
   for (int i = 0; i < 32; i++) x[i] = (float)((codes[i] >> part % 4 * 2 & 3) - 1);
   return scale_of(DECODE_HALF(block + 64));
-}
-
-/* ---------------------------------------------------------------- codes of groups */
-
-/* 32 codes of 2 to 8 bits in a stream whose lowest bits come first: eight are `bits` bytes. */
-static inline void decode_codes(code_bytes stream, int bits, float *x) {
-  for (int eight = 0; eight < 4; eight++, stream += bits, x += 8)
-    for (int i = 0; i < 8; i++) {
-      const int at = i * bits, first = stream[at / 8] >> at % 8,
-                next = at % 8 + bits > 8 ? stream[at / 8 + 1] << (8 - at % 8) : 0;
-      x[i] = (float)((first | next) & ((1 << bits) - 1));
-    }
 }
 #endif

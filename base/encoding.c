@@ -74,6 +74,16 @@ static float factor_at(dtype t, code_bytes factors, int64_t i) {
   return t == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
+/* 32 codes of 2 to 8 bits in a stream whose lowest bits come first: eight are `bits` bytes. */
+static inline void decode_codes(code_bytes stream, int bits, float *x) {
+  for (int eight = 0; eight < 4; eight++, stream += bits, x += 8)
+    for (int i = 0; i < 8; i++) {
+      const int at = i * bits, first = stream[at / 8] >> at % 8,
+                next = at % 8 + bits > 8 ? stream[at / 8 + 1] << (8 - at % 8) : 0;
+      x[i] = (float)((first | next) & ((1 << bits) - 1));
+    }
+}
+
 /* For each number of bits a loop without shifts that it decides. */
 static void decode_integers(code_bytes stream, int bits, float *x) {
   if (bits == 2) decode_codes(stream, 2, x);
@@ -120,14 +130,17 @@ static void decode_groups(const encoding *e, code_bytes row, int64_t elements, i
   }
 }
 
-/* Of the first of two groups. */
 static code_factors split_groups(const encoding *e, code_bytes row, int64_t elements, int64_t part,
                                  float *codes) {
-  group_factors f = factors_at(e, row, elements, part * DECODED_AT_ONCE);
+  code_factors of = scale_of(0);
   decode_stream(e, row + part * 4 * e->bits, codes);
-  if (e->has_zeros) return factors_of(f.scale, -f.zero * f.scale);
-  for (int i = 0; i < DECODED_AT_ONCE; i++) codes[i] -= f.zero;
-  return scale_of(f.scale);
+  for (int half = 0; half < 2; half++) {
+    group_factors f = factors_at(e, row, elements, part * DECODED_AT_ONCE + half * HALF);
+    of.d[half] = f.scale;
+    if (e->has_zeros) of.m[half] = -f.zero * f.scale;
+    for (int i = half * HALF; i < (half + 1) * HALF && !e->has_zeros; i++) codes[i] -= f.zero;
+  }
+  return of;
 }
 
 /* ---------------------------------------------------------------- any */

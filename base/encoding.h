@@ -33,10 +33,10 @@ typedef struct encoding {
 
 enum { DECODED_AT_ONCE = 32 };
 
-/* What codes become elements by: d * s * code + m * l; s and l of the first 16 of 32 elements, and
- * of the others. */
+/* What codes become elements by: d * s * code + m * l; each of the first 16 of 32 elements, and of
+ * the others. */
 typedef struct code_factors {
-  float d, m;
+  float d[2], m[2];
   int s[2], l[2];
 } code_factors;
 
@@ -61,8 +61,8 @@ int64_t encoding_groups(const encoding *e, int64_t elements);
 /* Elements [32 part, 32 part + 32) of a row of `elements`, behind the last as codes of 0 make them.
  */
 void encoding_decode(const encoding *e, code_bytes row, int64_t elements, int64_t part, float *x);
-/* The codes and factors of these elements, as of block_format; groups with zeros have those in m.
- * Not of codes that are floats. */
+/* The codes and factors of these elements, as of block_format; groups with zeros have those in m,
+ * codes that are floats are those. */
 code_factors encoding_split(const encoding *e, code_bytes row, int64_t elements, int64_t part,
                             float *codes);
 /* "Q4_0", "int4:32:zeros", as clave.export's quantize= has it, with ":f16", ":bf16" or ":f32" where

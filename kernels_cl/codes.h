@@ -1,5 +1,6 @@
 /* Panels of codes (base/code_panels.h): CODE_BITS (4 or 8), LEAST, SPANS, HAS_SUBS, HAS_LOWS, and
- * WIDE_FACTORS, 1 where d and m are F32. */
+ * WIDE_FACTORS, 1 where d and m are F32. FLOAT_CODES: 0, or the bits of the mantissa of codes that
+ * are floats, 3 of E4M3 and 2 of E5M2. */
 #include "common.h"
 #ifndef CODE_BITS
 #define CODE_BITS 4
@@ -8,6 +9,7 @@
 #define HAS_SUBS 0
 #define HAS_LOWS 0
 #define WIDE_FACTORS 0
+#define FLOAT_CODES 0
 #endif
 #define PANEL 16
 #define PART 32 /* k */
@@ -19,6 +21,31 @@
   __global const uchar *b, const long b_offset, const long panel_bytes, const long d_at, \
       const long m_at, const long s_at, const long l_at, const index_t parts, const index_t period
 
+#if FLOAT_CODES
+#define MOVE (23 - FLOAT_CODES)
+#if FLOAT_CODES == 3
+#define EXPONENTS (120 << 23)
+#define SPECIAL (127 << MOVE)
+#define SMALLEST 0x1p-6f
+#else
+#define EXPONENTS (112 << 23)
+#define SPECIAL (124 << MOVE)
+#define SMALLEST 0x1p-14f
+#endif
+#define NORMAL (1 << 23)
+/* Byte j of words as floats: all but its sign, where a float has mantissa and exponent, is one but
+ * for what exponents count from, and for the two ends: below NORMAL there is one more exponent and
+ * no first bit, which is taken off; from SPECIAL on there is no number. */
+static inline float16 float_codes(uint16 w, int j) {
+  const int16 code = as_int16(w >> (uint16)(8 * j)), size = (code & 127) << MOVE;
+  const int16 small = size < NORMAL;
+  const int16 bits =
+      (size + EXPONENTS + (small & NORMAL)) | ((size >= SPECIAL) & (int16)0x7f800000);
+  const float16 x = as_float16(bits) - as_float16(small & as_int(SMALLEST));
+  return as_float16(as_int16(x) | (code & 128) << 24);
+}
+#define CODE_OF(w, j) float_codes(w, j)
+#else
 /* Codes of one k as floats, from the bits [at, at + CODE_BITS) of a word, at <= 16: a float that
  * has them where its mantissa counts ones, less what that adds, which is exact. */
 #define CODE_MASK ((1u << CODE_BITS) - 1)
@@ -34,6 +61,7 @@
 #define CODE_OF(w, j)                          \
   ((j) < LOW_CODES ? CODE_AT(w, (j)*CODE_BITS) \
                    : CODE_AT((w) >> (uint16)(LOW_CODES * CODE_BITS), ((j)-LOW_CODES) * CODE_BITS))
+#endif
 
 #if WIDE_FACTORS
 #define FACTORS16(p, i) vload16(i, (__global const float *)(p))

@@ -29,7 +29,7 @@ typedef __global const uchar *code_bytes;
 #define DECODE_HALF(p) LOADF(F16, (__global const half *)(p), 0)
 #define DECODE_TABLE __constant char
 typedef struct code_factors {
-  float d, m;
+  float d[2], m[2];
   int s[2], l[2];
 } code_factors;
 #include "float8.h"
@@ -62,11 +62,26 @@ static inline group_factors factors_at(code_bytes row, index_t at, long scales_a
   return f;
 }
 
+/* Rows begin at multiples of 4 bytes, and a part has BITS words: a load for each, not one for each
+ * byte. */
 static inline void decode_stream(code_bytes row, index_t part, float *x) {
+  __global const uint *words = (__global const uint *)row + (long)part * BITS;
 #if IS_INTEGER
-  decode_codes(row + (long)part * (4 * BITS), BITS, x);
+  uint w[BITS + 1];
+#pragma unroll
+  for (int i = 0; i < BITS; i++) w[i] = words[i];
+  w[BITS] = 0;
+#pragma unroll
+  for (int i = 0; i < PART; i++) {
+    const int at = i * BITS, shift = at % 32;
+    const uint next = shift + BITS > 32 ? w[at / 32 + 1] << (32 - shift) : 0;
+    x[i] = (float)((w[at / 32] >> shift | next) & ((1u << BITS) - 1));
+  }
 #else
-  for (int i = 0; i < PART; i++) x[i] = PASTE(decode_, CODE)(row[(long)part * PART + i]);
+#pragma unroll
+  for (int i = 0; i < BITS; i++)
+#pragma unroll
+    for (int j = 0; j < 4; j++) x[4 * i + j] = PASTE(decode_, CODE)(words[i] >> 8 * j & 255);
 #endif
 }
 
@@ -82,14 +97,18 @@ static inline void decode_part(code_bytes row, index_t part, long scales_at, ind
 /* As encoding_split of base/encoding.h. */
 static inline code_factors split_part(code_bytes row, index_t part, long scales_at, index_t groups,
                                       index_t group, float *x) {
-  const group_factors f = factors_at(row, part * PART, scales_at, groups, group);
+  code_factors of = scale_of(0);
   decode_stream(row, part, x);
+  for (int half16 = 0; half16 < 2; half16++) {
+    const group_factors f = factors_at(row, part * PART + half16 * 16, scales_at, groups, group);
+    of.d[half16] = f.scale;
 #if HAS_ZEROS
-  return factors_of(f.scale, -f.zero * f.scale);
+    of.m[half16] = -f.zero * f.scale;
 #else
-  for (int i = 0; i < PART; i++) x[i] -= f.zero;
-  return scale_of(f.scale);
+    for (int i = half16 * 16; i < half16 * 16 + 16; i++) x[i] -= f.zero;
 #endif
+  }
+  return of;
 }
 #else
 /* groups: parts of a block; group: its bytes. */

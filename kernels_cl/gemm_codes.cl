@@ -10,12 +10,13 @@ static inline void widen_codes(__global const uchar *b, long panel_bytes, long d
   for (int n0 = 0; n0 < n; n0 += PANEL, b += panel_bytes) {
     __local float *column = to + n0 / COLUMNS * COLUMNS * depth + n0 % COLUMNS;
     for (int k0 = 0; k0 < depth; k0 += PART) {
-      const index_t part = first + k0 / PART, number = part / period;
+      const index_t part = first + k0 / PART;
       __global const uint *words = (__global const uint *)(b + part * PART_BYTES);
 #pragma unroll
       for (int v = 0; v < VECTORS; v++) {
         const uint16 w = vload16(v, words);
         const int span = v * SPANS / VECTORS;
+        const index_t number = (part * SPANS + span) / period;
         const float16 scale = span_scale(b, d_at, s_at, number, part, span);
 #if HAS_LOWS
         const float16 low = span_low(b, m_at, l_at, number, part, span);

@@ -2,6 +2,15 @@
 #include "codes.h"
 #include "encoded.h"
 
+/* What a panel has of a code. */
+static inline uint stored_code(float x) {
+#if FLOAT_CODES
+  return PASTE(encode_, CODE)(x);
+#else
+  return (uint)((int)x - LEAST);
+#endif
+}
+
 static inline void store_factor(float v, long i, __global uchar *to) {
 #if WIDE_FACTORS
   ((__global float *)to)[i] = v;
@@ -13,7 +22,7 @@ static inline void store_factor(float v, long i, __global uchar *to) {
 __kernel void gemm_codes_pack(ENCODED_PARAMS, __global uchar *packed, const long packed_offset,
                               const long panel_bytes, const long d_at, const long m_at,
                               const long s_at, const long l_at, const index_t period,
-                              const index_t n_size) {
+                              const index_t n_size, const index_t k_size) {
   const index_t panel = (index_t)get_global_id(0), part = (index_t)get_global_id(1);
   packed += packed_offset + panel * panel_bytes;
   __global uint *words = (__global uint *)(packed + part * PART_BYTES);
@@ -23,28 +32,27 @@ __kernel void gemm_codes_pack(ENCODED_PARAMS, __global uchar *packed, const long
     code_factors f = factors_of(0, 0);
     if (n < n_size)
       f = split_part(codes + codes_offset + n * row_bytes, part, scales_at, groups, group, x);
-    else
-      for (int i = 0; i < PART; i++) x[i] = LEAST;
+    for (int i = n < n_size ? (int)min(k_size - part * PART, (index_t)PART) : 0; i < PART; i++)
+      x[i] = LEAST;
     for (int v = 0; v < VECTORS; v++) {
       uint word = 0;
-      for (int j = 0; j < CODES; j++)
-        word |= (uint)((int)x[v * CODES + j] - LEAST) << (j * CODE_BITS);
+      for (int j = 0; j < CODES; j++) word |= stored_code(x[v * CODES + j]) << (j * CODE_BITS);
       words[v * PANEL + lane] = word;
     }
-    if (part % period == 0) {
-      store_factor(f.d, part / period * PANEL + lane, packed + d_at);
+    for (int i = 0; i < SPANS; i++) {
+      const index_t span = part * SPANS + i;
+      if (span % period == 0) {
+        store_factor(f.d[i], span / period * PANEL + lane, packed + d_at);
 #if HAS_LOWS
-      store_factor(f.m, part / period * PANEL + lane, packed + m_at);
+        store_factor(f.m[i], span / period * PANEL + lane, packed + m_at);
 #endif
-    }
+      }
 #if HAS_SUBS
-    for (int span = 0; span < SPANS; span++) {
-      const long at = (part * SPANS + span) * PANEL + lane;
-      packed[s_at + at] = (uchar)f.s[span];
+      packed[s_at + span * PANEL + lane] = (uchar)f.s[i];
 #if HAS_LOWS
-      packed[l_at + at] = (uchar)f.l[span];
+      packed[l_at + span * PANEL + lane] = (uchar)f.l[i];
+#endif
 #endif
     }
-#endif
   }
 }

@@ -83,15 +83,15 @@ static inline void multiply_dots(__global const int *a, __global const uchar *b,
   for (int p = 0; p < PANELS; p++) panel[p] = b + min(p, last) * panel_bytes;
 #pragma unroll
   for (int i = 0; i < SUMS; i++) total[i] = vload16(i, sums);
-  index_t number = first / period, end = (number + 1) * period - first;
+  index_t number = first * SPANS / period, left = (number + 1) * period - first * SPANS;
   for (int part = 0; part < n; part++, a += TILE_WORDS) {
-    if (part == end) {
-      number++;
-      end += period;
-    }
     __global const float *scales = (__global const float *)(a + WORDS * M);
 #pragma unroll
-    for (int span = 0; span < SPANS; span++) {
+    for (int span = 0; span < SPANS; span++, left--) {
+      if (left == 0) {
+        number++;
+        left = period;
+      }
       __global const int *a_sums = a + (WORDS + 1 + span) * M;
       sums16 sum[SUMS];
 #pragma unroll

@@ -28,15 +28,15 @@ static inline void multiply_codes(__local const float *a, int a_m, __local const
     total[m] = 0;
     row[m] = a + min(m, last) * a_m;
   }
-  index_t number = first / period, end = (number + 1) * period - first;
+  index_t number = first * SPANS / period, left = (number + 1) * period - first * SPANS;
   for (int part = 0; part < n; part++) {
-    if (part == end) {
-      number++;
-      end += period;
-    }
     __global const uint *words = (__global const uint *)(panel + (first + part) * PART_BYTES);
 #pragma unroll
-    for (int span = 0; span < SPANS; span++) {
+    for (int span = 0; span < SPANS; span++, left--) {
+      if (left == 0) {
+        number++;
+        left = period;
+      }
       float16 sum[M * CHAINS];
 #pragma unroll
       for (int i = 0; i < M * CHAINS; i++) sum[i] = 0;

@@ -1,6 +1,8 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[n][k] + beta * bias[z][m][n] for an encoded b, on
- * GPUs. A group of SIDE x SIDE work-items makes a tile of TILE x TILE, through local memory PART
- * columns of a at a time; half of them decode b meanwhile. */
+ * GPUs. A group of SIDE x SIDE work-items makes a tile of ROWS x COLUMNS, through local memory PART
+ * of k at a time. Each decodes a part of one column, so that a code is decoded once for ROWS rows,
+ * and makes every SIDE-th row and column: neighbours read neighbouring words of local memory and
+ * write neighbouring elements of out. */
 #include "common.h"
 #include "encoded.h"
 #ifndef A_TYPE
@@ -9,24 +11,26 @@
 #define BIAS_TYPE F32
 #define HAS_BIAS 1
 #endif
-#define BLOCK 4
 #define SIDE 8
-#define TILE (SIDE * BLOCK)
+#define BLOCK_M 4
+#define BLOCK_N 8
+#define ROWS (SIDE * BLOCK_M)
+#define COLUMNS (SIDE * BLOCK_N) /* as many as work-items */
 
 /* sum += the product of the staged columns, added up by themselves: short chains bound the rounding
  * error. */
-static inline void add_products(const __local float (*as)[TILE + 1],
-                                const __local float (*bs)[TILE + 1], float (*sum)[BLOCK]) {
-  float part[BLOCK][BLOCK] = {{0}};
+static inline void add_products(const __local float (*as)[ROWS + 1],
+                                const __local float (*bs)[COLUMNS], float (*sum)[BLOCK_N]) {
+  float part[BLOCK_M][BLOCK_N] = {{0}};
   for (int k = 0; k < PART; k++) {
-    float x[BLOCK], y[BLOCK];
-    for (int i = 0; i < BLOCK; i++) x[i] = as[k][get_local_id(1) * BLOCK + i];
-    for (int j = 0; j < BLOCK; j++) y[j] = bs[k][get_local_id(0) * BLOCK + j];
-    for (int i = 0; i < BLOCK; i++)
-      for (int j = 0; j < BLOCK; j++) part[i][j] = fma(x[i], y[j], part[i][j]);
+    float x[BLOCK_M], y[BLOCK_N];
+    for (int i = 0; i < BLOCK_M; i++) x[i] = as[k][get_local_id(1) + i * SIDE];
+    for (int j = 0; j < BLOCK_N; j++) y[j] = bs[k][get_local_id(0) + j * SIDE];
+    for (int i = 0; i < BLOCK_M; i++)
+      for (int j = 0; j < BLOCK_N; j++) part[i][j] = fma(x[i], y[j], part[i][j]);
   }
-  for (int i = 0; i < BLOCK; i++)
-    for (int j = 0; j < BLOCK; j++) sum[i][j] += part[i][j];
+  for (int i = 0; i < BLOCK_M; i++)
+    for (int j = 0; j < BLOCK_N; j++) sum[i][j] += part[i][j];
 }
 
 __kernel void matmul_encoded(__global const STORAGE(A_TYPE) * a, const long a_offset,
@@ -37,12 +41,12 @@ __kernel void matmul_encoded(__global const STORAGE(A_TYPE) * a, const long a_of
                              const long out_offset, const index8 batch_dims, const index_t m_size,
                              const index_t n_size, const index_t k_size, const float alpha,
                              const float beta) {
-  __local float as[PART][TILE + 1], bs[PART][TILE + 1];
-  const index_t z = (index_t)get_global_id(2), tile_m = (index_t)get_group_id(1) * TILE,
-                tile_n = (index_t)get_group_id(0) * TILE;
-  const index_t m0 = (index_t)get_global_id(1) * BLOCK, n0 = (index_t)get_global_id(0) * BLOCK;
+  __local float as[PART][ROWS + 1], bs[PART][COLUMNS];
+  const index_t z = (index_t)get_global_id(2), tile_m = (index_t)get_group_id(1) * ROWS,
+                tile_n = (index_t)get_group_id(0) * COLUMNS;
+  const index_t m0 = tile_m + get_local_id(1), n0 = tile_n + get_local_id(0);
   const int lane = (int)(get_local_id(1) * SIDE + get_local_id(0));
-  float sum[BLOCK][BLOCK] = {{0}};
+  float sum[BLOCK_M][BLOCK_N] = {{0}}, x[PART];
   a += a_offset + strided_offset(z, batch_dims, a_batch);
   codes += codes_offset;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
@@ -50,29 +54,28 @@ __kernel void matmul_encoded(__global const STORAGE(A_TYPE) * a, const long a_of
 
   for (index_t k0 = 0; k0 < k_size; k0 += PART) {
     const int deep = (int)min((index_t)PART, k_size - k0);
-    for (int e = lane; e < TILE * PART; e += SIDE * SIDE) {
-      const int i = a_k == 1 ? e / PART : e % TILE, k = a_k == 1 ? e % PART : e / TILE;
+    for (int e = lane; e < ROWS * PART; e += SIDE * SIDE) {
+      const int i = a_k == 1 ? e / PART : e % ROWS, k = a_k == 1 ? e % PART : e / ROWS;
       as[k][i] = tile_m + i < m_size && k < deep
                      ? LOADF(A_TYPE, a, (tile_m + i) * a_m + (k0 + k) * a_k)
                      : 0;
     }
-    if (lane < TILE) {
-      float x[PART];
-      decode_part(codes + min(tile_n + lane, n_size - 1) * row_bytes, k0 / PART, scales_at, groups,
-                  group, x);
-      for (int k = 0; k < PART; k++) bs[k][lane] = k < deep ? x[k] : 0;
-    }
+    decode_part(codes + min(tile_n + lane, n_size - 1) * row_bytes, k0 / PART, scales_at, groups,
+                group, x);
+    for (int k = 0; k < PART; k++) bs[k][lane] = k < deep ? x[k] : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     add_products(as, bs, sum);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  for (int i = 0; i < BLOCK && m0 + i < m_size; i++)
-    for (int j = 0; j < BLOCK && n0 + j < n_size; j++) {
+  for (int i = 0; i < BLOCK_M; i++)
+    for (int j = 0; j < BLOCK_N; j++) {
+      const index_t m = m0 + i * SIDE, n = n0 + j * SIDE;
+      if (m >= m_size || n >= n_size) continue;
       float v = alpha * sum[i][j];
 #if HAS_BIAS
-      v += beta * LOADF(BIAS_TYPE, bias, (m0 + i) * bias_m + (n0 + j) * bias_n);
+      v += beta * LOADF(BIAS_TYPE, bias, m * bias_m + n * bias_n);
 #endif
-      STORE(OUT_TYPE, out, (m0 + i) * n_size + n0 + j, v);
-      EPILOGUE(out + (m0 + i) * n_size + n0 + j, (z * m_size + m0 + i) * n_size + n0 + j, 1);
+      STORE(OUT_TYPE, out, m * n_size + n, v);
+      EPILOGUE(out + m * n_size + n, (z * m_size + m) * n_size + n, 1);
     }
 }

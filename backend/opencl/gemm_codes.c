@@ -22,6 +22,7 @@ void gemm_codes_define(launch *l, const code_panels *p) {
   launch_define(l, "HAS_SUBS", p->has_subs);
   launch_define(l, "HAS_LOWS", p->has_lows);
   launch_define(l, "WIDE_FACTORS", p->wide);
+  launch_define(l, "FLOAT_CODES", p->code == CODE_E4M3 ? 3 : p->code == CODE_E5M2 ? 2 : 0);
 }
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
@@ -42,7 +43,8 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
                                           .s_at = (int64_t)p.s_at,
                                           .l_at = (int64_t)p.l_at,
                                           .period = p.period,
-                                          .n_size = g.f.n});
+                                          .n_size = g.f.n,
+                                          .k_size = g.f.k});
   size_t global[2] = {(size_t)count_panels(&g), (size_t)p.parts}, local[2] = {1, 1};
   return launch_run(&l, 2, global, local);
 }

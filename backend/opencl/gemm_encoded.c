@@ -6,7 +6,7 @@
 #include "backend/opencl/gemm_dots.h"
 
 /* As in kernels_cl/gemv_encoded.cl. */
-enum { LANES = 64, MOST_ROWS = 8 };
+enum { GROUP = 64, MOST_ROWS = 8 };
 
 bool gemm_is_encoded(const gemm *g) { return g->f.b->t.encoding.kind != ENCODING_PLAIN; }
 
@@ -16,9 +16,17 @@ static int rows_at_once(const gemm *g) {
   return rows;
 }
 
+/* Work-items of a GPU that share a row of b, of two parts each at least where that leaves 4. */
+static int lanes_of(const gemm *g) {
+  int64_t parts = ceil_div(g->f.k, DECODED_AT_ONCE);
+  int lanes = 4;
+  while (lanes < GROUP && 4 * lanes <= parts) lanes *= 2;
+  return lanes;
+}
+
 /* More rows than those on GPUs. */
 static clave_status multiply_tiles(const gemm *g) {
-  enum { BLOCK = 4, SIDE = 8 };
+  enum { BLOCK_M = 4, BLOCK_N = 8, SIDE = 8 }; /* as in kernels_cl/matmul_encoded.cl */
   launch l;
   gemm_begin(&l, g);
   launch_args(&l, &(matmul_encoded_args){.a = buffer_arg(g->f.a),
@@ -38,7 +46,7 @@ static clave_status multiply_tiles(const gemm *g) {
                                          .alpha = g->f.alpha,
                                          .beta = g->f.beta});
   launch_epilogue(&l);
-  size_t global[3] = {(size_t)ceil_div(g->f.n, BLOCK), (size_t)ceil_div(g->f.m, BLOCK),
+  size_t global[3] = {(size_t)ceil_div(g->f.n, BLOCK_N), (size_t)ceil_div(g->f.m, BLOCK_M),
                       (size_t)g->f.batches},
          local[3] = {SIDE, SIDE, 1};
   return launch_run(&l, 3, global, local);
@@ -46,13 +54,14 @@ static clave_status multiply_tiles(const gemm *g) {
 
 static clave_status multiply_few(const gemm *g) {
   bool is_cpu = recorder_traits(g->s)->is_cpu;
-  int rows = rows_at_once(g);
+  int rows = rows_at_once(g), lanes = lanes_of(g);
   int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
           each = is_cpu ? max_i64(1, min_i64(64, g->f.n * g->f.batches / wanted)) : 1;
   launch l;
   gemm_begin(&l, g);
   launch_define(&l, "A_ORDER", g->f.a_k == 1);
   launch_define(&l, "M", rows);
+  if (!is_cpu) launch_define(&l, "LANES", lanes);
   launch_args(&l, &(gemv_encoded_args){
                       .a = buffer_arg(g->f.a),
                       .a_batch = strides_arg(&g->f.batch_a),
@@ -71,11 +80,12 @@ static clave_status multiply_few(const gemm *g) {
                       .each = each,
                       .alpha = g->f.alpha,
                       .beta = g->f.beta,
-                      .scratch = local_arg(sizeof(float) * (is_cpu ? 1 : (size_t)rows * LANES))});
+                      .scratch = local_arg(sizeof(float) * (is_cpu ? 1 : (size_t)rows * GROUP))});
   launch_epilogue(&l);
-  size_t items = is_cpu ? (size_t)ceil_div(g->f.n, each) : (size_t)g->f.n * LANES;
+  size_t items =
+      is_cpu ? (size_t)ceil_div(g->f.n, each) : (size_t)ceil_div(g->f.n, GROUP / lanes) * GROUP;
   size_t global[3] = {items, (size_t)ceil_div(g->f.m, rows), (size_t)g->f.batches},
-         local[3] = {is_cpu ? 1 : LANES, 1, 1};
+         local[3] = {is_cpu ? 1 : GROUP, 1, 1};
   return launch_run(&l, 3, global, local);
 }
 

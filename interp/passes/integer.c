@@ -97,7 +97,7 @@ static void read_row(const draft *d, const weight_codes *w, const dequantized *x
   for (int64_t k = 0; k < w->row; k += DECODED_AT_ONCE) {
     float codes[DECODED_AT_ONCE];
     const code_factors f = encoding_split(e, row, w->row, k / DECODED_AT_ONCE, codes);
-    if (k == 0) p->scale[r] = f.d;
+    if (k == 0) p->scale[r] = f.d[0];
     for (int64_t i = k; i < w->row && i < k + DECODED_AT_ONCE; i++) {
       p->weight[r * w->row + i] = (signed char)codes[i - k];
       sum += (int)codes[i - k];

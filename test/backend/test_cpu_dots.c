@@ -41,8 +41,8 @@ static float add_part(float total, const code_panels *of, const code_factors *f,
       sum += q[k] * (int32_t)codes[k];
       sum_of_q += q[k];
     }
-    float d = of->has_subs ? f->d * (float)f->s[span] : f->d,
-          m = of->has_subs ? f->m * (float)f->l[span] : f->m;
+    float d = of->has_subs ? f->d[span] * (float)f->s[span] : f->d[span],
+          m = of->has_subs ? f->m[span] * (float)f->l[span] : f->m[span];
     total = fmaf((float)sum, d * scale, total);
     if (of->has_lows) total = fmaf(scale * (float)sum_of_q, m, total);
   }
@@ -149,12 +149,20 @@ static void check_form(const encoded *c, int64_t n) {
 
 static void test_sums(void **state) {
   (void)state;
-  static const encoded all[] = {{"int8", 131, 0, 0},       {"int8:64:zeros:f32", 1250, 0, 0},
-                                {"int4:32", 1248, 0, 0},   {"int4:96:zeros", 67, 0, 0},
-                                {"int5:32:bf16", 1, 0, 0}, {"Q4_1", 64, 0, 2},
-                                {"Q8_0", 1280, 0, -1},     {"Q3_K", 256, 108, -1},
-                                {"Q2_K", 1280, 80, 82},    {"Q6_K", 768, 208, -1},
-                                {"Q4_K", 512, 0, 2}};
+  static const encoded all[] = {{"int8", 131, 0, 0},
+                                {"int8:64:zeros:f32", 1250, 0, 0},
+                                {"int4:32", 1248, 0, 0},
+                                {"int4:96:zeros", 67, 0, 0},
+                                {"int5:32:bf16", 1, 0, 0},
+                                {"Q4_1", 64, 0, 2},
+                                {"Q8_0", 1280, 0, -1},
+                                {"Q3_K", 256, 108, -1},
+                                {"Q2_K", 1280, 80, 82},
+                                {"Q6_K", 768, 208, -1},
+                                {"Q4_K", 512, 0, 2},
+                                {"int4:16", 1264, 0, 0},
+                                {"int8:48:zeros:f32", 643, 0, 0},
+                                {"int2:16:zeros", 48, 0, 0}};
   static const int64_t columns[] = {1, 16, 33, MOST_COLUMNS};
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
     cpu_use_at_most(level);
@@ -168,7 +176,7 @@ static void test_what_is_not_rounded(void **state) {
   matmul_args p = {.type = DTYPE_F32, .b_type = DTYPE_F32, .n = 5, .k = 64, .batches = 1};
   assert_true(matmul_packs(&p) && !matmul_rounds(&p)); /* plain floats */
   assert_true(encoding_parse("e4m3", &p.encoding) && !matmul_rounds(&p));
-  assert_true(encoding_parse("int4:16", &p.encoding) && !matmul_rounds(&p));
+  assert_true(encoding_parse("int4:16", &p.encoding) && matmul_rounds(&p));
   assert_true(encoding_parse("int4:32", &p.encoding) && matmul_rounds(&p));
 }
 

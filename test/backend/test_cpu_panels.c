@@ -1,6 +1,8 @@
 /* Products with a packed b against the same with a plain one, bit for bit: all operands are small
  * integers times powers of two, so that every sum is exact. For each number of rows that has a
  * kernel, around panels' widths, with what every processor has and with all that this one has. */
+#include <math.h>
+
 #include "backend/cpu/kernels/features.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/rows.h"
@@ -120,16 +122,70 @@ static void check_encoded(const encoded *c) {
 
 static void test_encoded(void **state) {
   (void)state;
-  static const encoded all[] = {{"int4:32", 96, 0, 0},      {"int4:32:zeros", 67, 0, 0},
-                                {"int8", 131, 0, 0},        {"int8:64:zeros:f32", 1, 0, 0},
-                                {"int5:32:bf16", 33, 0, 0}, {"int2:96:zeros", 200, 0, 0},
-                                {"Q4_0", 64, 0, -1},        {"Q5_1", 32, 0, 2},
-                                {"Q8_0", 96, 0, -1},        {"IQ4_NL", 64, 0, -1},
-                                {"Q3_K", 256, 108, -1},     {"Q2_K", 256, 80, 82},
-                                {"Q4_K", 512, 0, 2}};
+  static const encoded all[] = {{"int4:32", 96, 0, 0},
+                                {"int4:32:zeros", 67, 0, 0},
+                                {"int8", 131, 0, 0},
+                                {"int8:64:zeros:f32", 1, 0, 0},
+                                {"int5:32:bf16", 33, 0, 0},
+                                {"int2:96:zeros", 200, 0, 0},
+                                {"Q4_0", 64, 0, -1},
+                                {"Q5_1", 32, 0, 2},
+                                {"Q8_0", 96, 0, -1},
+                                {"IQ4_NL", 64, 0, -1},
+                                {"Q3_K", 256, 108, -1},
+                                {"Q2_K", 256, 80, 82},
+                                {"Q4_K", 512, 0, 2},
+                                {"int4:16", 80, 0, 0},
+                                {"int3:16:zeros", 67, 0, 0},
+                                {"int8:48", 150, 0, 0},
+                                {"int2:80:zeros:f32", 211, 0, 0}};
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) check_encoded(&all[i]);
+  }
+}
+
+/* Every code of 8-bit floats, one a column, times 2 and times 1, behind it codes that are no
+ * numbers, which no product may see. */
+static void check_floats(const char *name, float (*value)(uint8_t)) {
+  enum { CODES = 256 };
+  static float x[MOST_ROWS], got[MOST_ROWS * CODES];
+  uint8_t rows[CODES * (DECODED_AT_ONCE + 4)];
+  const float scale = 0.5F;
+  matmul_args p = args_of(DTYPE_F32, 1, CODES, 1);
+  test_pool pool;
+  assert_true(encoding_parse(name, &p.encoding));
+  assert_int_equal(encoding_row_bytes(&p.encoding, 1), DECODED_AT_ONCE + 4);
+  memset(rows, 0x7f, sizeof rows);
+  for (int i = 0; i < CODES; i++) {
+    rows[i * (DECODED_AT_ONCE + 4)] = (uint8_t)i;
+    memcpy(rows + i * (DECODED_AT_ONCE + 4) + DECODED_AT_ONCE, &scale, sizeof scale);
+  }
+  for (int i = 0; i < MOST_ROWS; i++) x[i] = i % 2 ? 2 : 4;
+  p.a = x;
+  p.b = rows;
+  p.b_k = p.b_n = 1;
+  p.out = got;
+  p.panels = pack(&p, &pool);
+  p.is_packed = true;
+  for (p.m = 1; p.m <= MOST_ROWS; p.m++) {
+    run(&p);
+    for (int64_t i = 0; i < p.m * CODES; i++) {
+      float want = x[i / CODES] / 2 * value((uint8_t)(i % CODES));
+      if (!(got[i] == want) && !(isnan(got[i]) && isnan(want)))
+        fail_msg("%s, code %d of %d rows: %a, not %a", name, (int)(i % CODES), (int)p.m,
+                 (double)got[i], (double)want);
+    }
+  }
+  free_pool(&pool);
+}
+
+static void test_floats(void **state) {
+  (void)state;
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    check_floats("e4m3", f8_e4m3_to_f32);
+    check_floats("e5m2", f8_e5m2_to_f32);
   }
 }
 
@@ -174,11 +230,6 @@ static void test_plain(void **state) {
 static void test_not_packed(void **state) {
   (void)state;
   matmul_args p = args_of(DTYPE_F32, 1, 1, 64);
-  static const char *const names[] = {"e4m3", "int4:16"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    assert_true(encoding_parse(names[i], &p.encoding));
-    assert_false(matmul_packs(&p));
-  }
   assert_true(encoding_parse("int8", &p.encoding));
   assert_true(matmul_packs(&p));
   p.k = 0;
@@ -197,6 +248,7 @@ static void test_not_packed(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_encoded),
+      cmocka_unit_test(test_floats),
       cmocka_unit_test(test_plain),
       cmocka_unit_test(test_not_packed),
   };

@@ -24,6 +24,7 @@ BLOCKS = {
 GROUPS = (
     "int8", "int8:32", "int8:128:zeros", "int7:16", "int6:64:zeros", "int5:32", "int4:32", "int4:32:zeros", "int4:128", "int4:64:zeros:bf16", "int8:32:f32", "int4", "int3:16:zeros",
     "int2:16", "int2:64:zeros", "e4m3", "e4m3:32", "e5m2:64",
+    "int4:16:f32", "int8:48", "int5:48:zeros", "e4m3:16", "e5m2:80:f32",
 )  # fmt: skip
 
 
@@ -97,6 +98,16 @@ class Batches(Weight):
         return fn.linear(x.transpose(1, 2)[..., ::2], self.w)
 
 
+def all_codes(text):
+    """A column of each of the 8-bit floats, NaN and infinity among them, and bytes; behind a row's only element codes that
+    are no numbers."""
+    groups = parse(text)
+    codes = np.full((256, 32), 0x7F, np.uint8)
+    codes[:, 0] = np.arange(256)
+    rows = np.concatenate([codes, np.full((256, 1), 0.5, np.float32).view(np.uint8)], axis=1)
+    return group_values(groups, rows, 1), Stored(groups.table(), rows)
+
+
 def case(name, values, stored, k, dtype=F32):
     ids = T((3, 2), I64, 0, ROWS - 1)
     return Case(
@@ -145,6 +156,26 @@ def cases():
             quantize=lambda _name, _weight, stored=stored: stored,
             rtol=ulps(F32, 8),
             atol=2 * products(F32, 352, 3),
+        )
+    for m in (3, 40):
+        for text in ("e4m3", "e5m2"):
+            values, stored = all_codes(text)
+            yield Case(
+                f"all_codes_{text}_{m}",
+                Product(values),
+                [T((m, 1))],
+                quantize=lambda _name, _weight, stored=stored: stored,
+                rtol=ulps(F32, 2),
+            )
+    values, stored = of_groups("int4:32", 704, random)
+    for m in (5, 11, 70):  # more k than gemm.cl has at once
+        yield Case(
+            f"deep_{m}",
+            Product(values),
+            [T((m, 704))],
+            quantize=lambda _name, _weight, stored=stored: stored,
+            rtol=ulps(F32, 8),
+            atol=2 * products(F32, 704, 3),
         )
     values, stored = of_groups("int4:64:zeros", 200, random)
     for m in (5, 40):

@@ -30,6 +30,7 @@ FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exist
 INSTRUCTIONS = [name for name in ("avx512_vnni", "avx_vnni") if name in FLAGS]
 VARIANTS = ["0", *INSTRUCTIONS, "cpu"]  # the last is the CPU backend
 FORMS = ["int8", "int8:128:zeros", "int6:64:zeros", "int5:32", "int4", "int4:32", "int4:32:zeros", "int4:128:bf16"]
+FORMS += ["int4:16", "int8:48:zeros"]
 BLOCKS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
 BLOCKS += ["IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4"]
 
@@ -164,7 +165,7 @@ def test_every_form(form, session):
 
 
 @pytest.mark.parametrize("k", [1, 33, 544])
-@pytest.mark.parametrize("form", ["int8", "int4:32", "int4:64:zeros"])
+@pytest.mark.parametrize("form", ["int8", "int4:32", "int4:64:zeros", "int4:48:zeros:f32", "int8:16"])
 def test_variants_give_the_same_bits(form, k, session):
     weight, values = stored(form, k)
     program = exported(weight, k)

@@ -36,25 +36,33 @@ static void store_factor(const code_panels *p, float v, char *to, int64_t i) {
 
 static void store_factors(const code_panels *p, const code_factors *f, int64_t part, int lane,
                           char *panel) {
-  int64_t at = part / p->period * CODE_PANEL + lane;
-  if (part % p->period == 0) {
-    store_factor(p, f->d, panel + p->d_at, at);
-    if (p->has_lows) store_factor(p, f->m, panel + p->m_at, at);
-  }
-  for (int span = 0; p->has_subs && span < p->spans; span++) {
-    at = (part * p->spans + span) * CODE_PANEL + lane;
-    panel[p->s_at + (size_t)at] = (char)f->s[span];
-    if (p->has_lows) panel[p->l_at + (size_t)at] = (char)f->l[span];
+  for (int i = 0; i < p->spans; i++) {
+    int64_t span = part * p->spans + i, number = span / p->period * CODE_PANEL + lane;
+    size_t at = (size_t)(span * CODE_PANEL + lane);
+    if (span % p->period == 0) {
+      store_factor(p, f->d[i], panel + p->d_at, number);
+      if (p->has_lows) store_factor(p, f->m[i], panel + p->m_at, number);
+    }
+    if (!p->has_subs) continue;
+    panel[p->s_at + at] = (char)f->s[i];
+    if (p->has_lows) panel[p->l_at + at] = (char)f->l[i];
   }
 }
 
+/* What a panel has of a code. */
+static inline uint32_t stored_code(int code, int first, float x) {
+  if (code == CODE_E4M3) return f32_to_f8_e4m3(x);
+  if (code == CODE_E5M2) return f32_to_f8_e5m2(x);
+  return (uint32_t)((int)x - first);
+}
+
 /* Words of a column, `bits` of each code. */
-static inline void store_words(int bits, int first, const float *codes, char *to) {
+static inline void store_words(int bits, int code, int first, const float *codes, char *to) {
   const int each = 32 / bits;
   for (int v = 0; v < bits; v++) {
     uint32_t word = 0;
     for (int j = 0; j < each; j++)
-      word |= (uint32_t)((int)codes[v * each + j] - first) << (j * bits);
+      word |= stored_code(code, first, codes[v * each + j]) << (j * bits);
     memcpy(to + v * CODE_PANEL * 4, &word, sizeof word);
   }
 }
@@ -63,9 +71,9 @@ static void store_codes(const code_panels *p, const float *codes, int64_t part, 
                         char *panel) {
   char *to = panel + (part * p->bits * CODE_PANEL + lane) * 4;
   if (p->bits == 4)
-    store_words(4, p->least, codes, to);
+    store_words(4, CODE_INT, p->least, codes, to);
   else
-    store_words(8, p->least, codes, to);
+    store_words(8, p->code, p->least, codes, to);
 }
 
 static void pack_panels(void *ctx, int64_t begin, int64_t end) {
@@ -79,6 +87,8 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
       code_bytes row = t->b + (size_t)(i * CODE_PANEL + lane) * row_bytes;
       for (int64_t part = 0; part < t->of.parts; part++) {
         const code_factors f = encoding_split(t->e, row, t->k, part, codes);
+        int64_t last = least(DECODED_AT_ONCE, t->k - part * DECODED_AT_ONCE);
+        for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)t->of.least;
         store_codes(&t->of, codes, part, lane, panel);
         store_factors(&t->of, &f, part, lane, panel);
       }

@@ -65,6 +65,13 @@ static void widen_portable(const code_panels *p, const char *panel, int64_t part
 }
 
 #if KERNEL_X86
+/* What codes are, of which the bits are a constant of each kernel. */
+typedef enum code_form { NIBBLES, BYTES, FLOATS } code_form;
+KERNEL_INLINE int bits_of(code_form form) { return form == NIBBLES ? 4 : 8; }
+static inline code_form form_of(const code_panels *p) {
+  return p->code != CODE_INT ? FLOATS : p->bits == 4 ? NIBBLES : BYTES;
+}
+
 /* Independent sums of a row: the fewer rows, the more, as an addition waits for the one before. */
 KERNEL_INLINE int chains_of(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
 
@@ -72,26 +79,61 @@ KERNEL_INLINE int chains_of(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1
 
 enum { AVX512_ROWS = 12, AVX512_SUMS = 12 };
 
-/* What code_avx512 makes codes floats by; of 4 bits the float of each code. */
-TARGET_AVX512 KERNEL_INLINE __m512 base_avx512(int bits, int least) {
+/* What code_avx512 makes codes floats by: of 4 bits the float of each code, of 8 what is taken off;
+ * of floats codes_vectors.h's constants. */
+typedef struct base512 {
+  __m512 base, smallest;
+  __m512i up, exponents, special;
+} base512;
+
+TARGET_AVX512 KERNEL_INLINE base512 base_avx512(code_form form, const code_panels *p) {
   const __m512i codes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  if (bits == 4) return _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(least)));
-  return _mm512_set1_ps((float)((1 << 23) - least));
+  base512 b = {.base = _mm512_set1_ps((float)((1 << 23) - p->least))};
+  if (form == NIBBLES)
+    b.base = _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(p->least)));
+  if (form == FLOATS) {
+    const float_codes f = float_codes_of(p);
+    b.smallest = _mm512_set1_ps(f.smallest);
+    b.up = _mm512_set1_epi32(23 - f.mantissa);
+    b.exponents = _mm512_set1_epi32(f.exponents);
+    b.special = _mm512_set1_epi32(f.special);
+  }
+  return b;
+}
+
+/* floats_of. */
+TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const base512 *b) {
+  const __m512i normal = _mm512_set1_epi32(NORMAL), not_finite = _mm512_set1_epi32(NOT_FINITE);
+  const __m512i size =
+      _mm512_sllv_epi32(_mm512_and_si512(codes, _mm512_set1_epi32(SIGN - 1)), b->up);
+  const __mmask16 small = _mm512_cmplt_epi32_mask(size, normal),
+                  special = _mm512_cmpge_epi32_mask(size, b->special);
+  __m512i bits = _mm512_add_epi32(size, b->exponents);
+  bits = _mm512_mask_add_epi32(bits, small, bits, normal);
+  bits = _mm512_mask_or_epi32(bits, special, bits, not_finite);
+  const __m512 x = _mm512_castsi512_ps(bits);
+  const __m512i sign = _mm512_slli_epi32(codes, 24);
+  const __m512 size_of = _mm512_mask_sub_ps(x, small, x, b->smallest);
+  return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
+      _mm512_castps_si512(size_of), sign, _mm512_set1_epi32(INT32_MIN), 0xF8)); /* a | b & c */
 }
 
 /* Code j of each word. One of 8 bits becomes the last bits of a float whose exponent makes them
  * ones; what that adds is taken off, which is exact. */
-TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(int bits, __m512i w, int j, __m512 base) {
-  const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits)) : w;
-  if (bits == 4) return _mm512_permutexvar_ps(at, base); /* by the lowest 4 bits of each */
+TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j, const base512 *b) {
+  const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits_of(form))) : w;
+  if (form == NIBBLES) return _mm512_permutexvar_ps(at, b->base); /* by the lowest 4 bits of each */
+  if (form == FLOATS) return floats_avx512(at, b);
   const __m512i mask = _mm512_set1_epi32(255), ones = _mm512_set1_epi32(150 << 23);
-  return _mm512_sub_ps(_mm512_castsi512_ps(_mm512_ternarylogic_epi32(at, mask, ones, 0xEA)), base);
+  return _mm512_sub_ps(_mm512_castsi512_ps(_mm512_ternarylogic_epi32(at, mask, ones, 0xEA)),
+                       b->base);
 }
 
 /* sums (rows) of a span's products. */
-TARGET_AVX512 KERNEL_INLINE void sum_avx512(int bits, int rows, int vectors, const char *words,
-                                            const float *a, __m512 base, __m512 *sums) {
-  const int chains = chains_of(rows), codes = 32 / bits;
+TARGET_AVX512 KERNEL_INLINE void sum_avx512(code_form form, int rows, int vectors,
+                                            const char *words, const float *a, const base512 *base,
+                                            __m512 *sums) {
+  const int chains = chains_of(rows), codes = 32 / bits_of(form);
   __m512 sum[AVX512_SUMS];
 #pragma GCC unroll 12
   for (int i = 0; i < rows * chains; i++) sum[i] = _mm512_setzero_ps();
@@ -100,7 +142,7 @@ TARGET_AVX512 KERNEL_INLINE void sum_avx512(int bits, int rows, int vectors, con
     _mm_prefetch(words + AHEAD, _MM_HINT_T0);
 #pragma GCC unroll 8
     for (int j = 0; j < codes; j++) {
-      const __m512 x = code_avx512(bits, w, j, base);
+      const __m512 x = code_avx512(form, w, j, base);
 #pragma GCC unroll 12
       for (int r = 0; r < rows; r++) {
         const int i = r * chains + j % chains;
@@ -116,16 +158,16 @@ TARGET_AVX512 KERNEL_INLINE void sum_avx512(int bits, int rows, int vectors, con
   }
 }
 
-TARGET_AVX512 KERNEL_INLINE void multiply_avx512(int bits, int rows, const codes_rows *c) {
+TARGET_AVX512 KERNEL_INLINE void multiply_avx512(code_form form, int rows, const codes_rows *c) {
   const code_panels *p = c->p;
-  const __m512 base = base_avx512(bits, p->least);
+  const base512 base = base_avx512(form, p);
   const int64_t spans = p->parts * p->spans, a_step = DECODED_AT_ONCE / p->spans * rows;
   __m512 total[AVX512_ROWS], sums[AVX512_ROWS];
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) total[r] = _mm512_setzero_ps();
   for (span_place at = span_of_part(p, 0); at.span < spans; next_span(p, &at)) {
-    sum_avx512(bits, rows, vectors_of(p), words_of(p, c->panel, at.span), c->a + at.span * a_step,
-               base, sums);
+    sum_avx512(form, rows, vectors_of(p), words_of(p, c->panel, at.span), c->a + at.span * a_step,
+               &base, sums);
     const __m512 scale = factors_avx512(p, c->panel, p->d_at, p->s_at, at);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) total[r] = _mm512_fmadd_ps(sums[r], scale, total[r]);
@@ -139,32 +181,32 @@ TARGET_AVX512 KERNEL_INLINE void multiply_avx512(int bits, int rows, const codes
   for (int r = 0; r < rows; r++) _mm512_storeu_ps(c->out + r * c->ldc, total[r]);
 }
 
-TARGET_AVX512 KERNEL_INLINE void run_bits_avx512(int bits, int rows, const codes_rows *c) {
-  if (rows == 1) multiply_avx512(bits, 1, c);
-  if (rows == 2) multiply_avx512(bits, 2, c);
-  if (rows == 3) multiply_avx512(bits, 3, c);
-  if (rows == 4) multiply_avx512(bits, 4, c);
-  if (rows == 5) multiply_avx512(bits, 5, c);
-  if (rows == 6) multiply_avx512(bits, 6, c);
-  if (rows == 7) multiply_avx512(bits, 7, c);
-  if (rows == 8) multiply_avx512(bits, 8, c);
-  if (rows == 9) multiply_avx512(bits, 9, c);
-  if (rows == 10) multiply_avx512(bits, 10, c);
-  if (rows == 11) multiply_avx512(bits, 11, c);
-  if (rows == 12) multiply_avx512(bits, 12, c);
+TARGET_AVX512 KERNEL_INLINE void run_form_avx512(code_form form, int rows, const codes_rows *c) {
+  if (rows == 1) multiply_avx512(form, 1, c);
+  if (rows == 2) multiply_avx512(form, 2, c);
+  if (rows == 3) multiply_avx512(form, 3, c);
+  if (rows == 4) multiply_avx512(form, 4, c);
+  if (rows == 5) multiply_avx512(form, 5, c);
+  if (rows == 6) multiply_avx512(form, 6, c);
+  if (rows == 7) multiply_avx512(form, 7, c);
+  if (rows == 8) multiply_avx512(form, 8, c);
+  if (rows == 9) multiply_avx512(form, 9, c);
+  if (rows == 10) multiply_avx512(form, 10, c);
+  if (rows == 11) multiply_avx512(form, 11, c);
+  if (rows == 12) multiply_avx512(form, 12, c);
 }
 
 TARGET_AVX512 static void run_avx512(const codes_rows *c, int rows) {
-  if (c->p->bits == 4)
-    run_bits_avx512(4, rows, c);
-  else
-    run_bits_avx512(8, rows, c);
+  const code_form form = form_of(c->p);
+  if (form == NIBBLES) run_form_avx512(NIBBLES, rows, c);
+  if (form == BYTES) run_form_avx512(BYTES, rows, c);
+  if (form == FLOATS) run_form_avx512(FLOATS, rows, c);
 }
 
-TARGET_AVX512 KERNEL_INLINE void widen_bits_avx512(int bits, const code_panels *p,
+TARGET_AVX512 KERNEL_INLINE void widen_form_avx512(code_form form, const code_panels *p,
                                                    const char *panel, int64_t part, float *to,
                                                    int64_t step) {
-  const __m512 base = base_avx512(bits, p->least);
+  const base512 base = base_avx512(form, p);
   for (int s = 0; s < p->spans; s++) {
     const int64_t span = part * p->spans + s;
     const span_place at = {span, factors_of_span(p, span), 0};
@@ -175,18 +217,18 @@ TARGET_AVX512 KERNEL_INLINE void widen_bits_avx512(int bits, const code_panels *
     for (int v = 0; v < vectors_of(p); v++, words += VECTOR) {
       const __m512i w = _mm512_loadu_si512(words);
 #pragma GCC unroll 8
-      for (int j = 0; j < 32 / bits; j++, to += step)
-        _mm512_storeu_ps(to, _mm512_fmadd_ps(code_avx512(bits, w, j, base), scale, low));
+      for (int j = 0; j < 32 / bits_of(form); j++, to += step)
+        _mm512_storeu_ps(to, _mm512_fmadd_ps(code_avx512(form, w, j, &base), scale, low));
     }
   }
 }
 
 TARGET_AVX512 static void widen_avx512(const code_panels *p, const char *panel, int64_t part,
                                        float *to, int64_t step) {
-  if (p->bits == 4)
-    widen_bits_avx512(4, p, panel, part, to, step);
-  else
-    widen_bits_avx512(8, p, panel, part, to, step);
+  const code_form form = form_of(p);
+  if (form == NIBBLES) widen_form_avx512(NIBBLES, p, panel, part, to, step);
+  if (form == BYTES) widen_form_avx512(BYTES, p, panel, part, to, step);
+  if (form == FLOATS) widen_form_avx512(FLOATS, p, panel, part, to, step);
 }
 
 /* ---------------------------------------------------------------- AVX2: half a panel at a time */
@@ -194,32 +236,63 @@ TARGET_AVX512 static void widen_avx512(const code_panels *p, const char *panel, 
 enum { AVX2_ROWS = 8, AVX2_SUMS = 8, PLACES = 5 };
 
 /* Codes of a word that become floats where they are; the others once they are shifted there. */
-KERNEL_INLINE int places_of(int bits) { return bits == 4 ? PLACES : 2; }
+KERNEL_INLINE int places_of(code_form form) { return form == NIBBLES ? PLACES : 2; }
 
-/* What the exponent of a code's float adds, by its place. */
-TARGET_AVX2 KERNEL_INLINE void bases_avx2(int bits, int least, __m256 *bases) {
+/* What the exponent of a code's float adds, by its place; codes_vectors.h's constants of floats. */
+typedef struct base256 {
+  __m256 bases[PLACES], smallest;
+  __m256i up, exponents, special;
+} base256;
+
+TARGET_AVX2 KERNEL_INLINE base256 base_avx2(code_form form, const code_panels *p) {
+  base256 b;
+  if (form == FLOATS) {
+    const float_codes f = float_codes_of(p);
+    b.smallest = _mm256_set1_ps(f.smallest);
+    b.up = _mm256_set1_epi32(23 - f.mantissa);
+    b.exponents = _mm256_set1_epi32(f.exponents);
+    b.special = _mm256_set1_epi32(f.special - 1);
+    return b;
+  }
 #pragma GCC unroll 5
-  for (int i = 0; i < places_of(bits); i++)
-    bases[i] = _mm256_set1_ps((float)((1 << (23 - i * bits)) - least));
+  for (int i = 0; i < places_of(form); i++)
+    b.bases[i] = _mm256_set1_ps((float)((1 << (23 - i * bits_of(form))) - p->least));
+  return b;
+}
+
+/* floats_of. */
+TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const base256 *b) {
+  const __m256i normal = _mm256_set1_epi32(NORMAL), not_finite = _mm256_set1_epi32(NOT_FINITE);
+  const __m256i size =
+      _mm256_sllv_epi32(_mm256_and_si256(codes, _mm256_set1_epi32(SIGN - 1)), b->up);
+  const __m256i small = _mm256_cmpgt_epi32(normal, size),
+                special = _mm256_cmpgt_epi32(size, b->special);
+  __m256i bits = _mm256_add_epi32(size, b->exponents);
+  bits = _mm256_add_epi32(bits, _mm256_and_si256(small, normal));
+  bits = _mm256_or_si256(bits, _mm256_and_si256(special, not_finite));
+  const __m256 less = _mm256_and_ps(_mm256_castsi256_ps(small), b->smallest);
+  const __m256i sign = _mm256_and_si256(_mm256_slli_epi32(codes, 24), _mm256_set1_epi32(INT32_MIN));
+  return _mm256_or_ps(_mm256_sub_ps(_mm256_castsi256_ps(bits), less), _mm256_castsi256_ps(sign));
 }
 
 /* Code j of each word, as code_avx512 makes it of 8 bits; w has them shifted. */
-TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(int bits, __m256i w, int j, const __m256 *bases) {
-  const int place = j % places_of(bits), at = place * bits;
-  const __m256i mask = _mm256_set1_epi32(((1 << bits) - 1) << at),
+TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_form form, __m256i w, int j, const base256 *b) {
+  const int place = j % places_of(form), at = place * bits_of(form);
+  if (form == FLOATS) return floats_avx2(at ? _mm256_srli_epi32(w, at) : w, b);
+  const __m256i mask = _mm256_set1_epi32(((1 << bits_of(form)) - 1) << at),
                 ones = _mm256_set1_epi32((150 - at) << 23);
   const __m256i x = _mm256_or_si256(_mm256_and_si256(w, mask), ones);
-  return _mm256_sub_ps(_mm256_castsi256_ps(x), bases[place]);
+  return _mm256_sub_ps(_mm256_castsi256_ps(x), b->bases[place]);
 }
-TARGET_AVX2 KERNEL_INLINE __m256i shifted_avx2(int bits, __m256i w, int j) {
-  return j < places_of(bits) ? w : _mm256_srli_epi32(w, bits * places_of(bits));
+TARGET_AVX2 KERNEL_INLINE __m256i shifted_avx2(code_form form, __m256i w, int j) {
+  return j < places_of(form) ? w : _mm256_srli_epi32(w, bits_of(form) * places_of(form));
 }
 
 /* out (rows; half a panel) += a span's products. */
-TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const char *words,
-                                        const float *a, const __m256 *bases, __m256 scale,
+TARGET_AVX2 KERNEL_INLINE void sum_avx2(code_form form, int rows, int vectors, const char *words,
+                                        const float *a, const base256 *base, __m256 scale,
                                         float *out, int64_t ldc) {
-  const int chains = chains_of(rows), codes = 32 / bits;
+  const int chains = chains_of(rows), codes = 32 / bits_of(form);
   __m256 sum[AVX2_SUMS];
 #pragma GCC unroll 8
   for (int i = 0; i < rows * chains; i++) sum[i] = _mm256_setzero_ps();
@@ -228,7 +301,7 @@ TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const c
     _mm_prefetch(words + AHEAD, _MM_HINT_T0);
 #pragma GCC unroll 8
     for (int j = 0; j < codes; j++) {
-      const __m256 x = code_avx2(bits, shifted_avx2(bits, w, j), j, bases);
+      const __m256 x = code_avx2(form, shifted_avx2(form, w, j), j, base);
 #pragma GCC unroll 12
       for (int r = 0; r < rows; r++) {
         const int i = r * chains + j % chains;
@@ -246,17 +319,16 @@ TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const c
   }
 }
 
-TARGET_AVX2 KERNEL_INLINE void multiply_avx2(int bits, int rows, const codes_rows *c) {
+TARGET_AVX2 KERNEL_INLINE void multiply_avx2(code_form form, int rows, const codes_rows *c) {
   const code_panels *p = c->p;
   const int64_t spans = p->parts * p->spans, a_step = DECODED_AT_ONCE / p->spans * rows;
-  __m256 bases[PLACES];
-  bases_avx2(bits, p->least, bases);
+  const base256 base = base_avx2(form, p);
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) memset(c->out + r * c->ldc, 0, VECTOR);
   for (span_place at = span_of_part(p, 0); at.span < spans; next_span(p, &at))
     for (int half = 0; half < 2; half++) {
-      sum_avx2(bits, rows, vectors_of(p), words_of(p, c->panel, at.span) + half * VECTOR / 2,
-               c->a + at.span * a_step, bases,
+      sum_avx2(form, rows, vectors_of(p), words_of(p, c->panel, at.span) + half * VECTOR / 2,
+               c->a + at.span * a_step, &base,
                factors_avx2(p, c->panel, p->d_at, p->s_at, at, half), c->out + half * HALF, c->ldc);
       if (!p->has_lows) continue;
       const __m256 low = factors_avx2(p, c->panel, p->m_at, p->l_at, at, half);
@@ -269,28 +341,28 @@ TARGET_AVX2 KERNEL_INLINE void multiply_avx2(int bits, int rows, const codes_row
     }
 }
 
-TARGET_AVX2 KERNEL_INLINE void run_bits_avx2(int bits, int rows, const codes_rows *c) {
-  if (rows == 1) multiply_avx2(bits, 1, c);
-  if (rows == 2) multiply_avx2(bits, 2, c);
-  if (rows == 3) multiply_avx2(bits, 3, c);
-  if (rows == 4) multiply_avx2(bits, 4, c);
-  if (rows == 5) multiply_avx2(bits, 5, c);
-  if (rows == 6) multiply_avx2(bits, 6, c);
-  if (rows == 7) multiply_avx2(bits, 7, c);
-  if (rows == 8) multiply_avx2(bits, 8, c);
+TARGET_AVX2 KERNEL_INLINE void run_form_avx2(code_form form, int rows, const codes_rows *c) {
+  if (rows == 1) multiply_avx2(form, 1, c);
+  if (rows == 2) multiply_avx2(form, 2, c);
+  if (rows == 3) multiply_avx2(form, 3, c);
+  if (rows == 4) multiply_avx2(form, 4, c);
+  if (rows == 5) multiply_avx2(form, 5, c);
+  if (rows == 6) multiply_avx2(form, 6, c);
+  if (rows == 7) multiply_avx2(form, 7, c);
+  if (rows == 8) multiply_avx2(form, 8, c);
 }
 
 TARGET_AVX2 static void run_avx2(const codes_rows *c, int rows) {
-  if (c->p->bits == 4)
-    run_bits_avx2(4, rows, c);
-  else
-    run_bits_avx2(8, rows, c);
+  const code_form form = form_of(c->p);
+  if (form == NIBBLES) run_form_avx2(NIBBLES, rows, c);
+  if (form == BYTES) run_form_avx2(BYTES, rows, c);
+  if (form == FLOATS) run_form_avx2(FLOATS, rows, c);
 }
 
-TARGET_AVX2 KERNEL_INLINE void widen_bits_avx2(int bits, const code_panels *p, const char *panel,
-                                               int64_t part, int half, float *to, int64_t step) {
-  __m256 bases[PLACES];
-  bases_avx2(bits, p->least, bases);
+TARGET_AVX2 KERNEL_INLINE void widen_form_avx2(code_form form, const code_panels *p,
+                                               const char *panel, int64_t part, int half, float *to,
+                                               int64_t step) {
+  const base256 base = base_avx2(form, p);
   for (int s = 0; s < p->spans; s++) {
     const int64_t span = part * p->spans + s;
     const span_place at = {span, factors_of_span(p, span), 0};
@@ -301,8 +373,8 @@ TARGET_AVX2 KERNEL_INLINE void widen_bits_avx2(int bits, const code_panels *p, c
     for (int v = 0; v < vectors_of(p); v++, words += VECTOR) {
       const __m256i w = _mm256_loadu_si256((const void *)words);
 #pragma GCC unroll 8
-      for (int j = 0; j < 32 / bits; j++, to += step) {
-        const __m256 x = code_avx2(bits, shifted_avx2(bits, w, j), j, bases);
+      for (int j = 0; j < 32 / bits_of(form); j++, to += step) {
+        const __m256 x = code_avx2(form, shifted_avx2(form, w, j), j, &base);
         _mm256_storeu_ps(to, _mm256_fmadd_ps(x, scale, low));
       }
     }
@@ -311,11 +383,12 @@ TARGET_AVX2 KERNEL_INLINE void widen_bits_avx2(int bits, const code_panels *p, c
 
 TARGET_AVX2 static void widen_avx2(const code_panels *p, const char *panel, int64_t part, float *to,
                                    int64_t step) {
-  for (int half = 0; half < 2; half++)
-    if (p->bits == 4)
-      widen_bits_avx2(4, p, panel, part, half, to + half * HALF, step);
-    else
-      widen_bits_avx2(8, p, panel, part, half, to + half * HALF, step);
+  const code_form form = form_of(p);
+  for (int half = 0; half < 2; half++, to += HALF) {
+    if (form == NIBBLES) widen_form_avx2(NIBBLES, p, panel, part, half, to, step);
+    if (form == BYTES) widen_form_avx2(BYTES, p, panel, part, half, to, step);
+    if (form == FLOATS) widen_form_avx2(FLOATS, p, panel, part, half, to, step);
+  }
 }
 #endif
 

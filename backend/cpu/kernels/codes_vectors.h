@@ -23,7 +23,7 @@ static inline const char *words_of(const code_panels *p, const char *panel, int6
 }
 /* Number of the factors of a span. */
 static inline int64_t factors_of_span(const code_panels *p, int64_t span) {
-  return span / (p->period * p->spans);
+  return span / p->period;
 }
 
 /* ---------------------------------------------------------------- any processor: quarters */
@@ -48,12 +48,44 @@ static inline vec4 read_factors(const code_panels *p, const char *panel, size_t 
   return f;
 }
 
+/* Codes that are floats. All but the sign, moved to where a float has its mantissa and exponent,
+ * are a float but for what exponents count from, and for the two ends: below `normal` there is one
+ * more exponent and no first bit, which is taken off; from `special` on there is no number. */
+typedef struct float_codes {
+  int mantissa;
+  int32_t exponents, special;
+  float smallest; /* normal number */
+} float_codes;
+enum { NORMAL = 1 << 23, NOT_FINITE = 0x7f800000, SIGN = 128 };
+static inline float_codes float_codes_of(const code_panels *p) {
+  const float_codes e4m3 = {3, 120 << 23, 127 << 20, 0x1p-6F},
+                    e5m2 = {2, 112 << 23, 124 << 21, 0x1p-14F};
+  return p->code == CODE_E4M3 ? e4m3 : e5m2;
+}
+
+/* codes: below 256. */
+KERNEL_INLINE vec4 floats_of(const float_codes *f, int4 codes) {
+  const int4 size = (codes & (SIGN - 1)) << (23 - f->mantissa), small = size < NORMAL;
+  int4 bits = size + f->exponents + (small & NORMAL), less;
+  const vec4 smallest = {f->smallest, f->smallest, f->smallest, f->smallest};
+  vec4 x;
+  bits |= (size >= f->special) & NOT_FINITE;
+  memcpy(&less, &smallest, sizeof less);
+  less &= small;
+  x = (vec4)bits - (vec4)less;
+  return (vec4)((int4)x | (codes & SIGN) << 24);
+}
+
 /* The bits from `shift` on of a word of each column, as codes. */
 KERNEL_INLINE vec4 read_codes(const code_panels *p, const char *words, int shift) {
   const int mask = (1 << p->bits) - 1, least = p->least;
   const int4 masks = {mask, mask, mask, mask}, leasts = {least, least, least, least};
   int4 w;
   memcpy(&w, words, sizeof w);
+  if (p->code != CODE_INT) {
+    const float_codes f = float_codes_of(p);
+    return floats_of(&f, w >> shift & masks);
+  }
   return __builtin_convertvector((w >> shift & masks) + leasts, vec4);
 }
 
@@ -83,13 +115,14 @@ typedef struct span_place {
 } span_place;
 
 KERNEL_INLINE span_place span_of_part(const code_panels *p, int64_t part) {
-  return (span_place){part * p->spans, part / p->period, (p->period - part % p->period) * p->spans};
+  const int64_t span = part * p->spans;
+  return (span_place){span, span / p->period, p->period - span % p->period};
 }
 KERNEL_INLINE void next_span(const code_panels *p, span_place *at) {
   at->span++;
   if (--at->left) return;
   at->number++;
-  at->left = p->period * p->spans;
+  at->left = p->period;
 }
 
 /* d or m, with the subs of the span. */

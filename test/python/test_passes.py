@@ -12,7 +12,8 @@ import clave
 
 pytestmark = pytest.mark.by_turn(6)
 DIMS = ({0: torch.export.Dim("batch", min=1, max=8), 1: torch.export.Dim("length", min=2, max=64)},)
-EXACT = ("dead_code", "cast", "view", "number", "equal", "grouped_attention", "join_rope")  # all bits stay
+# All bits stay.
+EXACT = ("dead_code", "cast", "view", "number", "equal", "grouped_attention", "join_rope", "integer_move", "requantize")
 ROUNDED = (
     "narrow_b",
     "constant",
@@ -26,6 +27,8 @@ ROUNDED = (
     "rope",
     "batch_norm",
     "join_matmul",
+    "integer_conv",
+    "integer_matmul",
 )
 
 

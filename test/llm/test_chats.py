@@ -149,17 +149,29 @@ def with_metadata(folder, name, **llm):
     return Llm(folder / name, Device("cpu"), folder / "tokenizer.json")
 
 
-def test_templates_are_recognised(folder):
+def test_the_files_own_template(folder):
+    """A name is a built-in; a text is rendered as it is, whatever it looks like."""
     for name, jinja in JINJA.items():
         for said in (name, jinja):
             llm = with_metadata(folder, "named.clv", chat_template=said)
-            assert llm.info.chat_template.decode() == name
+            assert llm.info.chat_template.decode() == said
             assert llm.chat_ids([ASK]) == llm.chat_ids([ASK], name)
-    llm = with_metadata(
-        folder, "named.clv", chat_template="{%- for m in messages %}USER: {{ m.content }}\n{% endfor %}"
-    )
-    with pytest.raises(Error, match=r"chat template '\{%- for m in messages %\}USER: .*\.\.\.' is not known; known: "):
-        llm.chat_ids([ASK])
+    own = "{%- for m in messages %}<|im_start|>{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    llm = with_metadata(folder, "named.clv", chat_template=own)
+    assert llm.chat_ids([ASK]) == Tokenizer(folder / "tokenizer.json").encode("<|im_start|>user:  What is 2 + 2?\n")
+
+
+def test_templates_that_cannot_be_read(folder):
+    """The model loads; who asks for a chat is told why there is none."""
+    for said, message in {
+        "{{ messages": "line 1, column 12: the template ends within a block",
+        "{% include 'x' %}": r"line 1, column 4: \{% include %\} is not supported",
+        "{{ raise_exception('only tools') }}": "^only tools$",
+        "vicuna": "chat template 'vicuna' is not known; known: llama3.1, llama3",
+    }.items():
+        llm = with_metadata(folder, "named.clv", chat_template=said)
+        with pytest.raises(Error, match=message):
+            llm.chat_ids([ASK])
 
 
 def test_stop_ids_of_templates(folder, tokenizer):

@@ -182,9 +182,9 @@ static int64_t clamp(int64_t i, int64_t n, int64_t least, int64_t most) {
   return i < least ? least : i > most ? most : i;
 }
 
-/* Python's slice.indices: the first index, the step and how many there are. */
-static clave_status slice_indices(const value bounds[3], int64_t n, int64_t *start, int64_t *step,
-                                  int64_t *count) {
+/* Python's slice.indices: the first index, the end, the step and how many there are. */
+static clave_status slice_indices(const value bounds[3], int64_t n, int64_t *start, int64_t *end,
+                                  int64_t *step, int64_t *count) {
   int64_t stop;
   TRY(slice_bound(bounds[2], 1, step));
   if (*step == 0) return INVALID("slice step cannot be zero");
@@ -193,7 +193,7 @@ static clave_status slice_indices(const value bounds[3], int64_t n, int64_t *sta
   TRY(slice_bound(bounds[0], *step < 0 ? INT64_MAX : 0, start));
   TRY(slice_bound(bounds[1], *step < 0 ? INT64_MIN : INT64_MAX, &stop));
   *start = clamp(*start, n, least, most);
-  stop = clamp(stop, n, least, most);
+  *end = stop = clamp(stop, n, least, most);
   int64_t distance = *step < 0 ? *start - stop : stop - *start;
   uint64_t size = *step < 0 ? 0 - (uint64_t)*step : (uint64_t)*step;
   *count = distance > 0 ? (int64_t)(((uint64_t)distance - 1) / size) + 1 : 0;
@@ -201,10 +201,10 @@ static clave_status slice_indices(const value bounds[3], int64_t n, int64_t *sta
 }
 
 static clave_status slice_string(render *r, const string *s, const value bounds[3], value *out) {
-  int64_t start, step, count;
+  int64_t start, stop, step, count;
   builder b = {0};
   TRY(arena_charge(&r->arena, s->size / 16));
-  TRY(slice_indices(bounds, (int64_t)string_length(s), &start, &step, &count));
+  TRY(slice_indices(bounds, (int64_t)string_length(s), &start, &stop, &step, &count));
   if (count == 0) return make_puts(&r->arena, "", out);
   if (step == 1) {
     size_t from = string_at(s, (size_t)start), to = string_at(s, (size_t)(start + count));
@@ -217,8 +217,8 @@ static clave_status slice_string(render *r, const string *s, const value bounds[
 }
 
 static clave_status slice_list(render *r, value of, const value bounds[3], value *out) {
-  int64_t start, step, count;
-  TRY(slice_indices(bounds, (int64_t)of.u.list->count, &start, &step, &count));
+  int64_t start, stop, step, count;
+  TRY(slice_indices(bounds, (int64_t)of.u.list->count, &start, &stop, &step, &count));
   TRY(make_list(&r->arena, (value_kind)of.kind, (size_t)count, out));
   for (int64_t i = 0; i < count; i++)
     TRY(list_add(&r->arena, out->u.list, of.u.list->items[start + i * step]));
@@ -227,11 +227,12 @@ static clave_status slice_list(render *r, value of, const value bounds[3], value
 
 static clave_status slice_range(render *r, const range_value *of, const value bounds[3],
                                 value *out) {
-  int64_t start, step, count;
-  TRY(slice_indices(bounds, (int64_t)of->count, &start, &step, &count));
+  int64_t start, stop, step, count;
+  TRY(slice_indices(bounds, (int64_t)of->count, &start, &stop, &step, &count));
   range_value *s;
   TRY(arena_alloc(&r->arena, 1, sizeof *s, &s));
-  *s = (range_value){of->start + start * of->step, of->step * step, (uint64_t)count};
+  *s = (range_value){of->start + start * of->step, of->start + stop * of->step, of->step * step,
+                     (uint64_t)count};
   *out = (value){VALUE_RANGE, {.range = s}};
   return NULL;
 }
@@ -240,6 +241,5 @@ clave_status get_slice(render *r, value of, const value bounds[3], value *out) {
   if (of.kind == VALUE_STRING) return slice_string(r, of.u.text, bounds, out);
   if (of.kind == VALUE_LIST || of.kind == VALUE_TUPLE) return slice_list(r, of, bounds, out);
   if (of.kind == VALUE_RANGE) return slice_range(r, of.u.range, bounds, out);
-  *out = value_undefined("a slice");
-  return NULL;
+  return INVALID("'%s' object is not subscriptable", value_type(of));
 }

@@ -216,7 +216,7 @@ clave_status value_items(arena *a, value v, list *out) {
       out->items += v.u.iterator->at;
       out->count -= v.u.iterator->at;
       v.u.iterator->at = v.u.iterator->items.count;
-      return NULL;
+      return v.u.iterator->error ? INVALID("%s", v.u.iterator->error) : NULL;
     default:
       return INVALID("'%s' object is not iterable", value_type(v));
   }

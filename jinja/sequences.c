@@ -12,6 +12,18 @@ static clave_status make_iterator(render *r, const list *items, value *out) {
   return NULL;
 }
 
+/* Python's iterators fail when they are read: an error is kept until then. Takes `st`. */
+static clave_status make_failing(render *r, const list *items, clave_status st, value *out) {
+  value message;
+  if (st && status_code_of(st) != STATUS_INVALID) return st;
+  clave_status made = make_iterator(r, items, out);
+  if (!made && st)
+    made = make_string(&r->arena, status_message(st), strlen(status_message(st)), &message);
+  if (!made && st) out->u.iterator->error = message.u.text->data;
+  status_free(st);
+  return made;
+}
+
 static value or_none(const bound *b, size_t i) { return b->given[i] ? b->v[i] : value_none(); }
 static bool is_true(const bound *b, size_t i) { return b->given[i] && value_truth(b->v[i]); }
 
@@ -59,42 +71,61 @@ static clave_status map_filter(render *r, const list *in, const call_args *args,
   return NULL;
 }
 
-clave_status filter_map(render *r, value v, const call_args *args, value *out) {
-  list in, mapped = {0};
-  TRY(value_items(&r->arena, v, &in));
-  bool by_attribute = args->count == 0 && args->n_named &&
-                      (strcmp(args->named[0].name, "attribute") == 0 || args->n_named == 2);
-  TRY(by_attribute ? map_attribute(r, &in, args, &mapped) : map_filter(r, &in, args, &mapped));
-  return make_iterator(r, &mapped, out);
+/* As Jinja2, which does not iterate over what is false. */
+static clave_status items_if_true(render *r, value v, list *out) {
+  *out = (list){0};
+  return value_truth(v) ? value_items(&r->arena, v, out) : NULL;
 }
 
-/* by_attribute: the first argument is of each item what is tested. The next is the test: its truth,
- * if there is none. */
+clave_status filter_map(render *r, value v, const call_args *args, value *out) {
+  list in, mapped = {0};
+  TRY(items_if_true(r, v, &in));
+  bool by_attribute = args->count == 0 && args->n_named &&
+                      (strcmp(args->named[0].name, "attribute") == 0 || args->n_named == 2);
+  clave_status st = by_attribute ? map_attribute(r, &in, args, &mapped)
+                                 : map_filter(r, &in, args, &mapped);
+  return make_failing(r, &mapped, st, out);
+}
+
+/* What `choose` looks at in each item. */
+typedef struct chooser {
+  bool by_attribute; /* of the item the attribute `path` */
+  value path;
+  int test; /* -1: its truth */
+  call_args args;
+  bool wanted;
+} chooser;
+
+static clave_status choose_items(render *r, const chooser *c, const list *in, list *out) {
+  for (size_t i = 0; i < in->count; i++) {
+    value looked_at = in->items[i];
+    if (c->by_attribute) TRY(get_path(r, looked_at, c->path, &looked_at));
+    bool truth = value_truth(looked_at);
+    if (c->test >= 0) TRY(call_test(r, c->test, looked_at, &c->args, &truth));
+    if (truth == c->wanted) TRY(list_add(&r->arena, out, in->items[i]));
+  }
+  return NULL;
+}
+
+/* by_attribute: the first argument is of each item what is tested. The next is the test. */
 static clave_status choose(render *r, value v, const call_args *args, bool by_attribute,
                            bool wanted, value *out) {
   list in, chosen = {0};
-  call_args rest = *args;
-  int index = -1;
+  chooser c = {.by_attribute = by_attribute, .test = -1, .args = *args, .wanted = wanted};
   if (by_attribute && !args->count) return INVALID("missing the attribute to look at");
   size_t skip = by_attribute;
+  if (by_attribute) c.path = args->items[0];
   if (args->count > skip) {
     const char *name;
     TRY(name_of(r, args->items[skip], &name));
-    index = test_index(name);
-    if (index < 0) return INVALID("no test '%.100s'", name);
+    c.test = test_index(name);
+    if (c.test < 0) return INVALID("no test '%.100s'", name);
     skip++;
   }
-  rest.items += skip;
-  rest.count -= skip;
-  TRY(value_items(&r->arena, v, &in));
-  for (size_t i = 0; i < in.count; i++) {
-    value looked_at = in.items[i];
-    if (by_attribute) TRY(get_path(r, looked_at, args->items[0], &looked_at));
-    bool truth = value_truth(looked_at);
-    if (index >= 0) TRY(call_test(r, index, looked_at, &rest, &truth));
-    if (truth == wanted) TRY(list_add(&r->arena, &chosen, in.items[i]));
-  }
-  return make_iterator(r, &chosen, out);
+  c.args.items += skip;
+  c.args.count -= skip;
+  TRY(items_if_true(r, v, &in));
+  return make_failing(r, &chosen, choose_items(r, &c, &in, &chosen), out);
 }
 
 clave_status filter_select(render *r, value v, const call_args *args, value *out) {
@@ -257,6 +288,10 @@ clave_status filter_first(render *r, value v, const bound *b, value *out) {
   iterator before = {0};
   (void)b;
   if (v.kind == VALUE_ITERATOR) before = *v.u.iterator;
+  if (before.at < before.items.count) {
+    *out = before.items.items[v.u.iterator->at++];
+    return NULL;
+  }
   TRY(value_items(&r->arena, v, &in));
   if (v.kind == VALUE_ITERATOR) v.u.iterator->at = before.at + (in.count > 0);
   *out = in.count ? in.items[0] : value_undefined("no first item, the sequence is empty");

@@ -150,7 +150,7 @@ static void repr_range(builder *b, const range_value *r) {
   builder_puts(b, "range(");
   append_integer(b, r->start);
   builder_puts(b, ", ");
-  append_integer(b, r->start + (int64_t)r->count * r->step);
+  append_integer(b, r->stop);
   if (r->step != 1) {
     builder_puts(b, ", ");
     append_integer(b, r->step);

@@ -220,7 +220,7 @@ clave_status make_pair(arena *a, value first, value second, value *out) {
 clave_status make_range(arena *a, int64_t start, int64_t stop, int64_t step, value *out) {
   range_value *r;
   TRY(arena_alloc(a, 1, sizeof *r, &r));
-  *r = (range_value){.start = start, .step = step};
+  *r = (range_value){.start = start, .stop = stop, .step = step};
   uint64_t size = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
   uint64_t distance =
       step > 0 ? (uint64_t)stop - (uint64_t)start : (uint64_t)start - (uint64_t)stop;

@@ -85,7 +85,7 @@ struct dict {
 };
 
 struct range_value {
-  int64_t start, step;
+  int64_t start, stop, step;
   uint64_t count;
 };
 
@@ -98,6 +98,7 @@ struct view {
 struct iterator {
   list items;
   size_t at;
+  const char *error; /* what is raised behind the items, once they are read; NULL: nothing */
 };
 
 struct method {

@@ -3,6 +3,7 @@
 import ctypes as C
 import json
 import os
+import warnings
 
 import jinja2
 from transformers.utils import chat_template_utils
@@ -80,7 +81,9 @@ class Template:
 
 def reference(source, messages=None, add_generation_prompt=True, tools=None, documents=None, **kwargs):
     """What transformers' template renders; raises what it raises."""
-    compiled = chat_template_utils._compile_jinja_template(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's compiler on the code that Jinja2 makes
+        compiled = chat_template_utils._compile_jinja_template(source)
     if messages is not None:
         kwargs["messages"] = messages
     return compiled.render(add_generation_prompt=add_generation_prompt, tools=tools, documents=documents, **kwargs)

@@ -61,7 +61,7 @@ typedef struct scope {
   size_t count, capacity;
 } scope;
 
-enum { SLOT_NONE = UINT32_MAX };
+#define SLOT_NONE UINT32_MAX
 
 typedef struct node node;
 struct node {

@@ -82,8 +82,8 @@ clave_status filter_map(render *r, value v, const call_args *args, value *out) {
   TRY(items_if_true(r, v, &in));
   bool by_attribute = args->count == 0 && args->n_named &&
                       (strcmp(args->named[0].name, "attribute") == 0 || args->n_named == 2);
-  clave_status st = by_attribute ? map_attribute(r, &in, args, &mapped)
-                                 : map_filter(r, &in, args, &mapped);
+  clave_status st =
+      by_attribute ? map_attribute(r, &in, args, &mapped) : map_filter(r, &in, args, &mapped);
   return make_failing(r, &mapped, st, out);
 }
 

@@ -268,6 +268,20 @@ def test_bounds(source):
         Template(source).render(a="")
 
 
+def test_iterators():
+    """What map, select and their like give is read once, and fails when it is read."""
+    for source in (
+        "{% set g = l | map('string') %}{{ g | list }}{{ g | list }}{{ g is defined }}",
+        "{% set g = l | select %}{{ 2 in g }}{{ g | list }}",
+        "{% set g = l | map('abs') %}{{ g | first }}{{ g | first }}{{ g | list }}{% if g %}true{% endif %}",
+        "{% set g = ['a'] | map('abs') %}{{ l }}",
+        "{% set g = ['a'] | map('abs') %}{{ g | list }}",
+        "{% for x in l | reverse %}{{ x }}{{ loop.length }}{% endfor %}",
+        "{{ d.items() | length }}{{ (d | items) is iterable }}{% for k, v in d | items %}{{ k }}{{ v }}{% endfor %}",
+    ):
+        compare(source, l=[1, -2, 3], d={"a": 1})
+
+
 def test_dates():
     source = "{% for f in 'aAbBdejmyYHIMSpwuhCDFRT%' %}{{ strftime_now('%' ~ f) }} {% endfor %}{{ strftime_now('%-d. %B %Y') }}"
     assert compare(source)

@@ -249,7 +249,14 @@ def test_a_fork_goes_on_with_the_chat(folder):
 
 
 @pytest.mark.parametrize(
-    "written", ["{{ m.content | trim }}", "{{ '<|im_' ~ m.content ~ 'x' }}", "{{ m.content[:6] + m.content[6:] }}"]
+    "written",
+    [
+        "{{ m.content | trim }}",
+        "{{ '<|im_' ~ m.content ~ 'x' }}",
+        "{{ m.content[:6] + m.content[6:] }}",
+        "{% set t = m.content + m.content %}{{ t }}",
+        "{{ ('ab' ~ m.content)[1:] }}",
+    ],
 )
 def test_filters_make_no_special_tokens(folder, tokenizer, written):
     """Also where a template takes a message's text apart, or joins it to its own."""

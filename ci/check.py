@@ -130,6 +130,7 @@ PARTS = [
             "test/examples",
             "test/tokenizer",
             "test/llm",
+            "test/jinja",
             "test/cli",
             by_class=True,
         ),

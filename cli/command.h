@@ -45,7 +45,7 @@ typedef struct command {
 
 extern const command devices_command, run_command, bench_command, inspect_command, verify_command,
     convert_command, optimize_command, cache_command, generate_command, tokenize_command,
-    builder_command; /* not in the overview: the library starts it */
+    template_command, builder_command; /* not in the overview: the library starts it */
 
 typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } parse_result;
 /* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */

@@ -8,16 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/chat_inputs.h"
 #include "cli/files.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 #include "cli/speech.h"
+#include "json/writer.h"
 
 typedef struct generate_arguments {
   model_arguments model;
   const char *tokenizer, *pattern, *prompt, *prompt_ids, *output_ids, *stats_json, *system,
-      *template;
-  text_list stop, bias;
+      *template, *tools, *documents;
+  text_list stop, bias, template_arguments;
   int64_t max_new_tokens, top_k, seed, penalty_window, prefill_chunk;
   double temperature, top_p, min_p, repetition, presence, frequency;
   bool chat, ignore_stop_ids;
@@ -37,9 +39,17 @@ static const flag generate_flags[] = {
      "the prompt as ids, separated by white space; -: standard input", 0, 0},
     {"--chat", FLAG_SWITCH, FIELD(chat), NULL,
      "the prompt is a message in the model's chat template; without one, asks for messages", 0, 0},
-    {"--chat-template", FLAG_PATH, FIELD(template), "NAME",
-     "instead of the model's own: llama3, chatml, gemma, phi3, mistral-v1, zephyr, ...", 0, 0},
-    {"--system", FLAG_TEXT, FIELD(system), "TEXT", "what the chat begins with", 0, 0},
+    {"--chat-template", FLAG_PATH, FIELD(template), "T",
+     "instead of the model's own: a file as clave template takes, or a name (llama3, chatml, ...)",
+     0, 0},
+    {"--template-arg", FLAG_LIST, FIELD(template_arguments), "NAME=JSON",
+     "what else the template asks for (enable_thinking=false); repeatable", 0, 0},
+    {"--tools", FLAG_PATH, FIELD(tools), "T.json", "functions that the chat template tells of", 0,
+     0},
+    {"--documents", FLAG_PATH, FIELD(documents), "D.json",
+     "texts that the chat template puts before the chat", 0, 0},
+    {"--system", FLAG_TEXT, FIELD(system), "TEXT", "the system message, the first of the chat", 0,
+     0},
     {"--max-new-tokens", FLAG_INT, FIELD(max_new_tokens), "N", "at most (default 256)", 1,
      INT32_MAX},
     {"--temperature", FLAG_NUMBER, FIELD(temperature), "T",
@@ -84,6 +94,9 @@ static int check_arguments(const generate_arguments *a) {
   if (a->pattern && !a->tokenizer) return fail_usage("--pattern needs --tokenizer");
   if (a->system && !a->chat) return fail_usage("--system needs --chat");
   if (a->template && !a->chat) return fail_usage("--chat-template needs --chat");
+  if (a->template_arguments.count && !a->chat) return fail_usage("--template-arg needs --chat");
+  if (a->tools && !a->chat) return fail_usage("--tools needs --chat");
+  if (a->documents && !a->chat) return fail_usage("--documents needs --chat");
   if (!a->prompt && !a->prompt_ids && !a->chat)
     return fail_usage("generate needs --prompt, --prompt-ids or --chat");
   bool narrows = a->top_k || a->top_p > 0 || a->min_p > 0;
@@ -210,13 +223,37 @@ static int prompt_ids(const speech *s, const char *name, const page *content) {
   return st ? fail_status(st) : result;
 }
 
-static int prompt_message(const generate_arguments *a, const speech *s, const page *content,
-                          bool first) {
-  clave_llm_message messages[2] = {{"system", a->system, a->system ? strlen(a->system) : 0},
-                                   {"user", content->data ? content->data : "", content->size}};
-  bool with_system = first && a->system;
-  TRY_STATUS(clave_llm_prompt_chat(s->talk, NULL, with_system ? messages : messages + 1,
-                                   with_system ? 2 : 1));
+static void write_message(json_writer *j, const char *role, const char *content, size_t size) {
+  emit_record(j, NULL);
+  emit_string(j, "role", role);
+  emit_text(j, "content", content, size);
+  emit_end_object(j);
+}
+
+static int prompt_message(const generate_arguments *a, speech *s, const page *content, bool first) {
+  page *messages = &s->chat.messages;
+  json_writer j = {.out = messages};
+  text_clear(messages);
+  emit_list(&j, NULL);
+  if (first && a->system) write_message(&j, "system", a->system, strlen(a->system));
+  write_message(&j, "user", content->data ? content->data : "", content->size);
+  emit_end_array(&j);
+  if (messages->failed) return fail_memory();
+  clave_template_inputs in = chat_template_inputs(&s->chat);
+  TRY_STATUS(clave_llm_prompt_messages(s->talk, &in));
+  return EXIT_GOOD;
+}
+
+/* The template's tokens that are text to the tokenizer: the model was not trained on those. */
+static int note_unknown_tokens(const speech *s) {
+  char *tokens;
+  page note = {0};
+  TRY_STATUS(clave_llm_chat_unknown_tokens(s->llm, &tokens));
+  text_printf(&note, "the chat template writes %s, which the tokenizer does not know as tokens",
+              tokens);
+  if (*tokens && !note.failed) print_note(NULL, note.data);
+  text_free(&note);
+  clave_text_free(tokens);
   return EXIT_GOOD;
 }
 
@@ -310,10 +347,14 @@ static int report(const generate_arguments *a, const speech *s) {
 static int generate(const generate_arguments *a, const clave_logit_bias *bias, model *m, speech *s,
                     page *prompt) {
   TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
+  TRY_EXIT(read_chat_arguments("--template-arg", &a->template_arguments, &s->chat.arguments));
+  TRY_EXIT(read_chat_file(a->tools, &s->chat.tools));
+  TRY_EXIT(read_chat_file(a->documents, &s->chat.documents));
   bool interactive = a->chat && !a->prompt && isatty(STDIN_FILENO);
   if (!interactive) TRY_EXIT(read_prompt(a, prompt));
   TRY_EXIT(open_device(&a->model, m));
   TRY_EXIT(load_model(a, m, s));
+  if (a->chat) TRY_EXIT(note_unknown_tokens(s));
   TRY_EXIT(open_talk(a, m, bias, s));
   catch_interrupts();
   TRY_EXIT(interactive ? converse(a, s) : answer_prompt(a, s, prompt));
@@ -334,6 +375,7 @@ static int run_generate(const void *arguments, page *out) {
   clave_llm_destroy(s.llm);
   close_model(&m);
   free(s.ids);
+  free_chat_inputs(&s.chat);
   free(bias);
   text_free(&prompt);
   return result;

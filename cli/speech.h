@@ -2,6 +2,7 @@
 #define CLI_SPEECH_H
 /* Answers of a language model as they are made, and what is said of them afterwards. */
 #include "clave_llm.h"
+#include "cli/chat_inputs.h"
 #include "cli/report.h"
 
 typedef struct speech {
@@ -12,6 +13,7 @@ typedef struct speech {
   size_t n_ids, capacity;
   const char *stop_reason; /* of the last answer */
   bool begun;              /* the answer's first token is out */
+  chat_inputs chat;
 } speech;
 
 /* Ctrl-C ends the answer instead of the program: is_interrupted (ctx is ignored) says so. */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "clave.h"
+#include "clave_template.h"
 #include "clave_tokenizer.h"
 
 #ifdef __cplusplus
@@ -74,7 +75,8 @@ typedef struct clave_llm_options {
   const char *tokenizer; /* a file or folder; NULL: the one in the .clv, none if it has none */
   const clave_tokenizer_options *tokenizer_options; /* of a file that is given; NULL: none */
   const char *consts;                               /* as in clave_program_options */
-  const char *chat_template; /* a name, or a Jinja text; NULL: what the program says */
+  const char *chat_template; /* a name, a Jinja text, or a file as clave_template_load takes; NULL:
+                                what the program says */
 } clave_llm_options;
 
 typedef struct clave_llm_info {
@@ -85,8 +87,7 @@ typedef struct clave_llm_info {
   int32_t bos;                      /* what a prompt begins with; CLAVE_NO_TOKEN: nothing */
   const uint32_t *stop_ids;         /* ids that end a text */
   size_t n_stop_ids;
-  const char *chat_template; /* "llama3", "chatml", ..., or what the program says instead of a name
-                                that we know; NULL: not a chat model */
+  const char *chat_template; /* the name of a built-in, or a Jinja text; NULL: not a chat model */
 } clave_llm_info;
 
 /* Keeps the device alive. */
@@ -96,19 +97,24 @@ CLAVE_API clave_status clave_llm_load(const char *path, clave_device *device,
 CLAVE_API clave_status clave_llm_get_info(const clave_llm *llm, clave_llm_info *info) CLAVE_CHECK;
 CLAVE_API void clave_llm_destroy(clave_llm *llm); /* its conversations keep it alive */
 
-/* Messages as the model's chat template writes them, up to where the assistant answers.
- * CLAVE_UNSUPPORTED names a template that is not known. Freed with clave_text_free. */
+/* Messages as the model's chat template writes them, up to where the assistant answers. Texts of
+ * messages, tools and documents never become special tokens: those count where the template itself
+ * writes them. */
 typedef struct clave_llm_message {
   const char *role; /* "system", "user" or "assistant" */
   const char *content;
   size_t content_size;
 } clave_llm_message;
-/* template_name: NULL for the model's own. The ids are those of the text with special tokens
- * matched in the template's own words and not in the messages'. */
+/* template_name: NULL for the model's own, or a built-in's. CLAVE_INVALID: the template raises an
+ * exception, which is the message; CLAVE_UNSUPPORTED names what of a template we cannot read. */
 CLAVE_API clave_status clave_llm_chat_ids(const clave_llm *llm, const char *template_name,
                                           const clave_llm_message *messages, size_t count,
                                           clave_ids *out) CLAVE_CHECK;
-/* NULL after the last: the templates that are known. */
+/* What the model's chat template writes that looks like a special token ("<|im_start|>") and is
+ * none of the tokenizer's, with commas between; "" for none. Freed with clave_text_free. */
+CLAVE_API clave_status clave_llm_chat_unknown_tokens(const clave_llm *llm,
+                                                     char **tokens) CLAVE_CHECK;
+/* As clave_template_builtin. */
 CLAVE_API const char *clave_llm_chat_template_name(size_t index);
 
 /* One text in the making: the ids so far and the state of the model after them. */
@@ -138,12 +144,19 @@ CLAVE_API clave_status clave_llm_prompt(clave_llm_conversation *conversation, co
 /* Encoded with the model's BOS if it is the first of the conversation. */
 CLAVE_API clave_status clave_llm_prompt_text(clave_llm_conversation *conversation, const char *text,
                                              size_t size) CLAVE_CHECK;
-/* Messages as clave_llm_chat_ids; if the conversation holds something it is taken for an answer,
- * which is ended first as the template does. */
+/* Messages behind those of the conversation's chat so far, of which what was generated since is the
+ * answer. The whole chat is rendered: where it begins with what was rendered before and the answer,
+ * the conversation goes on; where the template writes the past anew, it begins again and runs all
+ * of it. */
 CLAVE_API clave_status clave_llm_prompt_chat(clave_llm_conversation *conversation,
                                              const char *template_name,
                                              const clave_llm_message *messages,
                                              size_t count) CLAVE_CHECK;
+
+/* The same with messages as JSON, tools, documents and arguments; bos and eos: NULL for the
+ * model's. */
+CLAVE_API clave_status clave_llm_prompt_messages(clave_llm_conversation *conversation,
+                                                 const clave_template_inputs *inputs) CLAVE_CHECK;
 
 typedef enum clave_llm_stop {
   CLAVE_LLM_GOES_ON = 0,

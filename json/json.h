@@ -36,6 +36,20 @@ clave_status json_read_string(const char *source, size_t size, text *out) STATUS
 clave_status json_read_u32s(const char *source, size_t size, uint32_t *out,
                             size_t *count) STATUS_CHECK;
 
+/* A document as a row of events, without building it: strings may hold NUL, numbers come as they
+ * are written, and keys may come twice. `text` is valid during the call alone. */
+typedef enum json_event {
+  JSON_EVENT_OBJECT,
+  JSON_EVENT_ARRAY,
+  JSON_EVENT_END, /* of the innermost of both */
+  JSON_EVENT_KEY,
+  JSON_EVENT_STRING,
+  JSON_EVENT_NUMBER,
+  JSON_EVENT_WORD /* true, false, null */
+} json_event;
+typedef clave_status (*json_take)(void *ctx, json_event event, span text);
+clave_status json_walk(const char *source, size_t size, json_take take, void *ctx) STATUS_CHECK;
+
 json_kind json_kind_of(const json *v);
 const char *json_kind_name(json_kind kind); /* "a string" */
 const json *json_first(const json *v);      /* of an array or object, NULL if empty */

@@ -11,7 +11,9 @@ typedef struct scanner {
   size_t size, at;
   size_t n_values;
   bool integers;
-  text *string; /* takes the bytes of strings, which may then hold NUL; NULL: nothing does */
+  text *string;   /* takes the bytes of strings, which may then hold NUL; NULL: nothing does */
+  json_take take; /* is given what is read; NULL: nobody is */
+  void *ctx;
 } scanner;
 
 /* The next byte, 0 at the end (NUL itself is nowhere legal). */
@@ -79,8 +81,25 @@ static int scan_hex(scanner *s) {
   return value;
 }
 
+/* Hands an event on; what its taker refuses gets the place. */
+static clave_status give(scanner *s, json_event event, const char *bytes, size_t size) {
+  if (!s->take) return NULL;
+  clave_status st = s->take(s->ctx, event, (span){bytes, size});
+  if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
+  clave_status where = syntax_error(s, status_message(st));
+  status_free(st);
+  return where;
+}
+
+/* The string that was read. */
+static clave_status give_string(scanner *s, json_event event) {
+  if (!s->take) return NULL;
+  TRY(text_status(s->string));
+  return give(s, event, s->string->data ? s->string->data : "", s->string->size);
+}
+
 static void keep(scanner *s, const char *bytes, size_t n) {
-  if (s->string) text_append(s->string, bytes, n);
+  if (s->string && n) text_append(s->string, bytes, n);
 }
 
 static void keep_code_point(scanner *s, int c) {
@@ -120,21 +139,30 @@ static clave_status scan_escape(scanner *s) {
   return NULL;
 }
 
+/* Whole characters from s->at on that stand for themselves. */
+static void scan_plain_run(scanner *s) {
+  size_t begin = s->at, n;
+  while (s->at < s->size) {
+    unsigned char c = (unsigned char)s->text[s->at];
+    if (c < 0x20 || c == '"' || c == '\\') break;
+    n = c < 0x80 ? 1 : utf8_sequence(s->text + s->at, s->size - s->at);
+    if (n == 0) break;
+    s->at += n;
+  }
+  keep(s, s->text + begin, s->at - begin);
+}
+
 static clave_status scan_string(scanner *s) {
+  if (s->take) text_clear(s->string);
   s->at++;
   for (;;) {
+    scan_plain_run(s);
     char c = peek(s);
     if (s->at >= s->size) return syntax_error(s, "string without its closing quote");
     if (c == '"') break;
     if ((unsigned char)c < 0x20)
       return syntax_error(s, "control character in a string, expected an escape");
-    if (c != '\\') {
-      size_t n = utf8_sequence(s->text + s->at, s->size - s->at);
-      if (n == 0) return syntax_error(s, "string is not valid UTF-8");
-      keep(s, s->text + s->at, n);
-      s->at += n;
-      continue;
-    }
+    if (c != '\\') return syntax_error(s, "string is not valid UTF-8");
     s->at++;
     TRY(scan_escape(s));
   }
@@ -159,6 +187,7 @@ static clave_status scan_value(scanner *s, int depth);
 static clave_status scan_key(scanner *s) {
   if (peek(s) != '"') return syntax_error(s, "expected a key in quotes");
   TRY(scan_string(s));
+  TRY(give_string(s, JSON_EVENT_KEY));
   skip_space(s);
   if (peek(s) != ':') return syntax_error(s, "expected ':' after a key");
   s->at++;
@@ -170,11 +199,12 @@ static clave_status scan_key(scanner *s) {
 static clave_status scan_container(scanner *s, bool is_object, int depth) {
   const char close = is_object ? '}' : ']';
   if (depth >= JSON_MAX_DEPTH) return syntax_error(s, "nested too deeply");
+  TRY(give(s, is_object ? JSON_EVENT_OBJECT : JSON_EVENT_ARRAY, "", 0));
   s->at++;
   skip_space(s);
   if (peek(s) == close) {
     s->at++;
-    return NULL;
+    return give(s, JSON_EVENT_END, "", 0);
   }
   for (;;) {
     if (is_object) TRY(scan_key(s));
@@ -187,7 +217,14 @@ static clave_status scan_container(scanner *s, bool is_object, int depth) {
     skip_space(s);
   }
   s->at++;
-  return NULL;
+  return give(s, JSON_EVENT_END, "", 0);
+}
+
+/* A number or a word, given on as it is written. */
+static clave_status scan_plain(scanner *s, bool is_word) {
+  size_t begin = s->at;
+  TRY(is_word ? scan_word(s) : scan_number(s));
+  return give(s, is_word ? JSON_EVENT_WORD : JSON_EVENT_NUMBER, s->text + begin, s->at - begin);
 }
 
 static clave_status scan_value(scanner *s, int depth) {
@@ -198,13 +235,14 @@ static clave_status scan_value(scanner *s, int depth) {
     case '[':
       return scan_container(s, false, depth);
     case '"':
-      return scan_string(s);
+      TRY(scan_string(s));
+      return give_string(s, JSON_EVENT_STRING);
     case 't':
     case 'f':
     case 'n':
-      return scan_word(s);
+      return scan_plain(s, true);
     default:
-      return scan_number(s);
+      return scan_plain(s, false);
   }
 }
 
@@ -218,6 +256,16 @@ clave_status json_check_syntax(const char *source, size_t size, bool integers) {
   skip_space(&s);
   TRY(scan_value(&s, 0));
   return scan_end(&s);
+}
+
+clave_status json_walk(const char *source, size_t size, json_take take, void *ctx) {
+  text string = {0};
+  scanner s = {.text = source, .size = size, .string = &string, .take = take, .ctx = ctx};
+  skip_space(&s);
+  clave_status st = scan_value(&s, 0);
+  if (!st) st = scan_end(&s);
+  text_free(&string);
+  return st;
 }
 
 clave_status json_read_string(const char *source, size_t size, text *out) {

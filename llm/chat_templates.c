@@ -1,89 +1,69 @@
-/* The chat templates we know, as data. */
-#include "llm/chat.h"
+/* The built-in chat templates, by name: our own texts, which give what the models of a family were
+ * trained on. A model's own template, which its file carries, goes before them. */
+#include "llm/template.h"
 
-#define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
-#define TRIM true
+#define EACH "{%- for m in messages -%}"
+#define END "{%- endfor -%}"
+#define ANSWER(text) "{%- if add_generation_prompt -%}{{ " text " }}{%- endif -%}"
+/* What can be rendered: messages, of roles that are known. */
+#define CHECKED                                                                                \
+  "{%- if not messages -%}{{ raise_exception('a chat without a message') }}{%- endif -%}" EACH \
+  "{%- if m.role not in ['system', 'user', 'assistant'] -%}"                                   \
+  "{{ raise_exception('message ' ~ loop.index0 ~ ' is of \\'' ~ m.role ~ "                     \
+  "'\\', not system, user or assistant') }}{%- endif -%}" END
+/* `system` is the first message's text if that is the system's, and `rest` the others, in which
+ * user and assistant take turns. */
+#define TURNS                                                                                  \
+  CHECKED                                                                                      \
+  "{%- set system = messages[0].content if messages[0].role == 'system' else none -%}"         \
+  "{%- set rest = messages[1:] if system is not none else messages -%}"                        \
+  "{%- if not rest -%}{{ raise_exception('a chat without a user\\'s message') }}{%- endif -%}" \
+  "{%- for m in rest -%}{%- if m.role != ['user', 'assistant'][loop.index0 % 2] -%}"           \
+  "{{ raise_exception('user and assistant take turns in this template') }}{%- endif -%}" END
+#define HEADER(role) "'<|start_header_id|>' + " role " + '<|end_header_id|>\n\n'"
 
-const chat_template chat_templates[] = {
-    /* Llama 3.1 and 3.2: dates before the system message; the day is the one that the template
-     * falls back to. */
-    {.name = "llama3.1",
-     .marks = {"<|start_header_id|>", "Cutting Knowledge Date"},
-     .begin = CHAT_BOS,
-     .system = {HEADER("system") "Cutting Knowledge Date: December 2023\n"
-                                 "Today Date: 26 Jul 2024\n\n",
-                "<|eot_id|>", TRIM},
-     .user = {HEADER("user"), "<|eot_id|>", TRIM},
-     .assistant = {HEADER("assistant"), "<|eot_id|>", TRIM},
-     .place = CHAT_SYSTEM_ALWAYS,
-     .answer = HEADER("assistant"),
-     .end = "<|eot_id|>"},
-    {.name = "llama3",
-     .marks = {"<|start_header_id|>", "<|eot_id|>"},
-     .begin = CHAT_BOS,
-     .system = {HEADER("system"), "<|eot_id|>", TRIM},
-     .user = {HEADER("user"), "<|eot_id|>", TRIM},
-     .assistant = {HEADER("assistant"), "<|eot_id|>", TRIM},
-     .answer = HEADER("assistant"),
-     .end = "<|eot_id|>"},
-    /* Qwen 2 and 2.5, Yi, Hermes, SmolLM, OLMo 2's relatives */
-    {.name = "chatml",
-     .marks = {"<|im_start|>", "<|im_end|>"},
-     .not = {"<|im_sep|>", "<end_of_utterance>"},
-     .begin = "",
-     .system = {"<|im_start|>system\n", "<|im_end|>\n", false},
-     .user = {"<|im_start|>user\n", "<|im_end|>\n", false},
-     .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n", false},
-     .answer = "<|im_start|>assistant\n",
-     .end = "<|im_end|>"},
-    /* Gemma 1 to 3; the first two take no system message, the third puts it there. */
-    {.name = "gemma",
-     .marks = {"<start_of_turn>", "<end_of_turn>"},
-     .begin = CHAT_BOS,
-     .system = {"", "\n\n", false},
-     .user = {"<start_of_turn>user\n", "<end_of_turn>\n", TRIM},
-     .assistant = {"<start_of_turn>model\n", "<end_of_turn>\n", TRIM},
-     .place = CHAT_SYSTEM_IN_FIRST_USER,
-     .answer = "<start_of_turn>model\n",
-     .end = "<end_of_turn>"},
-    {.name = "phi3",
-     .marks = {"<|assistant|>", "<|end|>"},
-     .begin = "",
-     .system = {"<|system|>\n", "<|end|>\n", false},
-     .user = {"<|user|>\n", "<|end|>\n", false},
-     .assistant = {"<|assistant|>\n", "<|end|>\n", false},
-     .answer = "<|assistant|>\n",
-     .end = "<|end|>"},
+const builtin_template builtin_templates[] = {
+    /* Llama 3.1 to 3.3: dates before the system message; the day is the one that they fall back to.
+     */
+    {"llama3.1", CHECKED
+     "{%- set system = messages[0].content | trim if messages[0].role == 'system' else '' -%}"
+     "{{ bos_token }}{{ " HEADER(
+         "'system'") " }}"
+                     "{{ 'Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n' }}"
+                     "{{ system }}{{ '<|eot_id|>' }}"
+                     "{%- for m in (messages[1:] if messages[0].role == 'system' else messages) -%}"
+                     "{{ " HEADER("m.role") " + m.content | trim + '<|eot_id|>' }}" END ANSWER(
+                         HEADER("'assistant'"))},
+    {"llama3",
+     CHECKED "{{ bos_token }}" EACH "{{ " HEADER(
+         "m.role") " + m.content | trim + '<|eot_id|>' }}" END ANSWER(HEADER("'assistant'"))},
+    {"chatml",
+     CHECKED EACH "{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}" END ANSWER(
+         "'<|im_start|>assistant\n'")},
+    /* Gemma 1 to 3: a system message stands at the head of the first user's. */
+    {"gemma",
+     TURNS "{{ bos_token }}"
+           "{%- for m in rest -%}"
+           "{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\n' }}"
+           "{%- if loop.first and system is not none -%}{{ system + '\n\n' }}{%- endif -%}"
+           "{{ m.content | trim }}{{ '<end_of_turn>\n' }}" END ANSWER("'<start_of_turn>model\n'")},
+    {"phi3", CHECKED EACH
+     "{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n' }}" END ANSWER("'<|assistant|>\n'")},
     /* Mistral 7B Instruct 0.1 and 0.2, Mixtral 8x7B */
-    {.name = "mistral-v1",
-     .marks = {" [INST] ", " [/INST]"},
-     .not = {"[SYSTEM_PROMPT]", "<<SYS>>", "[AVAILABLE_TOOLS]"},
-     .begin = CHAT_BOS,
-     .system = {"", "\n\n", false},
-     .user = {" [INST] ", " [/INST]", false},
-     .assistant = {" ", CHAT_EOS, false},
-     .place = CHAT_SYSTEM_IN_FIRST_USER,
-     .answer = "",
-     .end = CHAT_EOS},
-    /* Mistral 7B Instruct 0.3, Mixtral 8x22B, Codestral, Mistral Large 2407 */
-    {.name = "mistral-v3",
-     .marks = {"[INST] ", "[/INST]", "[AVAILABLE_TOOLS]"},
-     .not = {"[SYSTEM_PROMPT]", "<<SYS>>"},
-     .begin = CHAT_BOS,
-     .system = {"", "\n\n", false},
-     .user = {"[INST] ", "[/INST]", false},
-     .assistant = {" ", CHAT_EOS, TRIM},
-     .place = CHAT_SYSTEM_IN_LAST_USER,
-     .answer = "",
-     .end = CHAT_EOS},
-    /* Zephyr, StableLM Zephyr's relatives, TinyLlama Chat */
-    {.name = "zephyr",
-     .marks = {"<|assistant|>", "eos_token"},
-     .begin = "",
-     .system = {"<|system|>\n", CHAT_EOS "\n", false},
-     .user = {"<|user|>\n", CHAT_EOS "\n", false},
-     .assistant = {"<|assistant|>\n", CHAT_EOS "\n", false},
-     .answer = "<|assistant|>\n",
-     .end = CHAT_EOS},
-};
-const size_t n_chat_templates = sizeof chat_templates / sizeof *chat_templates;
+    {"mistral-v1",
+     TURNS "{{ bos_token }}"
+           "{%- for m in rest -%}{%- if m.role == 'user' -%}"
+           "{{ ' [INST] ' + (system + '\n\n' if loop.first and system is not none else '')"
+           " + m.content + ' [/INST]' }}"
+           "{%- else -%}{{ ' ' + m.content + eos_token }}{%- endif -%}" END},
+    /* Mistral 7B Instruct 0.3, Mixtral 8x22B: a system message stands in the last user's. */
+    {"mistral-v3", TURNS
+     "{{ bos_token }}"
+     "{%- set last = (rest | selectattr('role', 'equalto', 'user') | list | length) * 2 - 2 -%}"
+     "{%- for m in rest -%}{%- if m.role == 'user' -%}"
+     "{{ '[INST] ' + (system + '\n\n' if loop.index0 == last and system is not none else '')"
+     " + m.content + '[/INST]' }}"
+     "{%- else -%}{{ ' ' + m.content | trim + eos_token }}{%- endif -%}" END},
+    {"zephyr", CHECKED EACH
+     "{{ '<|' + m.role + '|>\n' + m.content + eos_token + '\n' }}" END ANSWER("'<|assistant|>\n'")},
+    {NULL, NULL}};

@@ -7,7 +7,6 @@
 #include "base/sized.h"
 #include "base/threads.h"
 #include "base/utf8.h"
-#include "llm/chat.h"
 #include "tokenizer/find.h"
 
 enum { DEFAULT_CHUNK = 512 };
@@ -86,6 +85,8 @@ void clave_llm_conversation_destroy(clave_llm_conversation *c) {
   clave_text_stream_destroy(c->stream);
   stop_text_free(&c->stop);
   text_free(&c->fresh);
+  text_free(&c->chat.history);
+  text_free(&c->chat.rendered);
   id_list_free(&c->ids);
   free(c->logits);
   mem_pool_destroy(c->pool);
@@ -132,6 +133,8 @@ clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *id
   c->n_run = n_run;
   c->prompted = n_run + 1 < n;
   text_clear(&c->stop.held);
+  text_clear(&c->chat.history);
+  text_clear(&c->chat.rendered);
   return NULL;
 }
 
@@ -168,6 +171,11 @@ static clave_status copy_conversation(const clave_llm_conversation *from,
   memcpy(to->logits, from->logits, from->llm->info.n_vocab * sizeof *to->logits);
   text_append(&to->stop.held, from->stop.held.data, from->stop.held.size);
   to->prompted = from->prompted;
+  text_append(&to->chat.history, from->chat.history.data, from->chat.history.size);
+  text_append(&to->chat.rendered, from->chat.rendered.data, from->chat.rendered.size);
+  to->chat.n_ids = from->chat.n_ids;
+  TRY(text_status(&to->chat.history));
+  TRY(text_status(&to->chat.rendered));
   return text_status(&to->stop.held);
 }
 
@@ -195,13 +203,13 @@ static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t
   return NULL;
 }
 
-static void start_clock(clave_llm_conversation *c) {
+void conversation_start_clock(clave_llm_conversation *c) {
   if (!c->prompt_ns) c->prompt_ns = clock_ns();
 }
 
 clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
   size_t before = c->ids.count;
-  start_clock(c);
+  conversation_start_clock(c);
   TRY(check_prompt(c, ids, n));
   TRY(renew_stream(c));
   for (size_t i = 0; i < n; i++) id_list_append(&c->ids, ids[i]);
@@ -232,20 +240,10 @@ static clave_status prompt_encoded(clave_llm_conversation *c, const clave_ids *i
 
 clave_status clave_llm_prompt_text(clave_llm_conversation *c, const char *bytes, size_t size) {
   clave_ids ids;
-  start_clock(c);
+  conversation_start_clock(c);
   if (!c->llm->tokenizer) return INVALID("a prompt of text needs a tokenizer; ids do not");
   TRY(clave_tokenizer_encode(c->llm->tokenizer, bytes, size, NULL, &ids));
   clave_status st = prompt_encoded(c, &ids);
-  clave_ids_free(&ids);
-  return st;
-}
-
-clave_status clave_llm_prompt_chat(clave_llm_conversation *c, const char *template_name,
-                                   const clave_llm_message *messages, size_t count) {
-  clave_ids ids;
-  start_clock(c);
-  TRY(chat_encode(c->llm, template_name, messages, count, &c->ids, &ids));
-  clave_status st = clave_llm_prompt(c, ids.items, ids.count);
   clave_ids_free(&ids);
   return st;
 }

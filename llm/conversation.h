@@ -6,6 +6,13 @@
 #include "llm/stop_text.h"
 #include "tokenizer/ids.h"
 
+/* What a conversation remembers of its chat. */
+typedef struct chat_memory {
+  text history;  /* the messages so far as JSON, between commas, answers too; "" if not known */
+  text rendered; /* what was rendered last */
+  size_t n_ids;  /* of the conversation at that time: behind it an answer begins */
+} chat_memory;
+
 struct clave_llm_conversation {
   clave_llm *llm; /* held */
   mem_pool *pool; /* owned: what the options point to */
@@ -23,10 +30,13 @@ struct clave_llm_conversation {
   bool prompted;     /* since the last token */
   int64_t prompt_ns; /* when the first prompt came; 0: not yet */
   clave_llm_stats stats;
+  chat_memory chat;
 };
 
+void conversation_start_clock(clave_llm_conversation *c); /* of the first token */
+
 /* Ids become those of `from` and the text stream has seen them; the model's state is the caller's
- * matter. On failure nothing has changed. */
+ * matter. A chat is forgotten. On failure nothing has changed. */
 clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *ids, size_t n,
                                    size_t n_run) STATUS_CHECK;
 

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "clave_llm.h"
+#include "clave_template.h"
 
 /* How a method is told where its tokens stand. */
 typedef enum position_form {
@@ -49,7 +50,9 @@ struct clave_llm {
   llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;
   clave_llm_info info;
-  int32_t eos; /* CLAVE_NO_TOKEN: none */
+  int32_t eos;               /* CLAVE_NO_TOKEN: none */
+  char *bos_text, *eos_text; /* owned; NULL: none, or no tokenizer */
+  clave_template *chat;      /* owned; NULL: none, or one that we cannot read */
   const char *default_system;
   double load_ms; /* program and tokenizer */
 };

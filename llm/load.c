@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "base/threads.h"
 #include "llm/chat.h"
+#include "tokenizer/find.h"
 
 /* ---------------------------------------------------------------- what is known of it */
 
@@ -59,20 +60,37 @@ static clave_status read_stop_ids(clave_llm *l, const llm_metadata *said) {
     add_stop_id(ids, &n, (int32_t)said->stop_ids[i]);
   }
   if (!said->has_stop_ids) {
+    int32_t end;
+    TRY(chat_find_end(l, &end));
     add_stop_id(ids, &n, l->eos);
-    add_stop_id(ids, &n, known(l, chat_end_id(l, l->info.chat_template)));
+    add_stop_id(ids, &n, known(l, end));
   }
   l->info.stop_ids = ids;
   l->info.n_stop_ids = n;
   return NULL;
 }
 
-/* By its name where we know it; what is not known is refused when it is asked for. */
-static clave_status take_template(clave_llm *l, const char *said) {
+/* What is no template that we can read is refused when it is asked for. */
+static clave_status take_template(clave_llm *l, const char *said, bool given) {
   if (!said) return NULL;
-  const char *name = chat_detect(said);
-  l->info.chat_template = name ? name : mem_pool_strdup(l->pool, said, strlen(said));
-  return l->info.chat_template ? NULL : status_no_memory();
+  l->info.chat_template = mem_pool_strdup(l->pool, said, strlen(said));
+  if (!l->info.chat_template) return status_no_memory();
+  clave_status st = chat_template_of(said, given, &l->chat);
+  if (!st || given || status_code_of(st) == STATUS_NO_MEMORY) return st;
+  status_free(st);
+  return NULL;
+}
+
+/* How templates write BOS and EOS. SentencePiece's control tokens have no text: any will do. */
+static clave_status token_text(const clave_llm *l, int32_t id, const char *otherwise, char **out) {
+  size_t size;
+  uint32_t one = (uint32_t)id;
+  if (id == CLAVE_NO_TOKEN || !l->tokenizer || !tokenizer_has(l->tokenizer, one)) return NULL;
+  TRY(clave_tokenizer_decode(l->tokenizer, &one, 1, false, out, &size));
+  if (size) return NULL;
+  free(*out);
+  *out = strdup(otherwise);
+  return *out ? NULL : status_no_memory();
 }
 
 static clave_status describe(clave_llm *l, const char *template_name) {
@@ -83,10 +101,12 @@ static clave_status describe(clave_llm *l, const char *template_name) {
   TRY(llm_methods_read(l->program, l->methods, &l->n_methods));
   l->info.n_vocab = (uint32_t)l->methods[0].n_vocab;
   l->info.tokenizer = l->tokenizer;
-  TRY(take_template(l, template_name ? template_name : said.chat_template));
+  TRY(take_template(l, template_name ? template_name : said.chat_template, template_name));
   l->default_system = said.default_system;
   TRY(read_context(l, &said));
   TRY(read_ends(l, &said));
+  TRY(token_text(l, l->info.bos, "<s>", &l->bos_text));
+  TRY(token_text(l, l->eos, "</s>", &l->eos_text));
   said.has_stop_ids = said.has_stop_ids && !template_name;
   return read_stop_ids(l, &said);
 }
@@ -142,6 +162,9 @@ clave_status clave_llm_get_info(const clave_llm *l, clave_llm_info *info) {
 
 void clave_llm_destroy(clave_llm *l) {
   if (!l || --l->holds > 0) return;
+  clave_template_destroy(l->chat);
+  free(l->bos_text);
+  free(l->eos_text);
   clave_tokenizer_destroy(l->tokenizer);
   clave_program_destroy(l->program);
   clave_device_destroy(l->device);

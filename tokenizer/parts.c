@@ -1,6 +1,8 @@
 /* Texts of several origins to ids: what people wrote makes no special tokens. */
 #include "tokenizer/parts.h"
 
+#include <string.h>
+
 #include "tokenizer/encode.h"
 #include "tokenizer/unicode.h"
 
@@ -73,10 +75,44 @@ static bool join_parts(const clave_tokenizer *t, span in, const text_part *parts
   return true;
 }
 
+/* Bytes of a part where the parts were joined. */
+static size_t joined_size(const clave_tokenizer *t, const text_part *part, size_t begin) {
+  return part->kind == TEXT_ID ? find_added(t, part->id)->text.size : part->end - begin;
+}
+
+/* Is some of `at` to `end` of the joined text what people wrote? */
+static bool is_written(const clave_tokenizer *t, const text_part *parts, size_t n, size_t at,
+                       size_t end) {
+  size_t begin = 0, from = 0;
+  for (size_t i = 0; i < n && from < end; begin = parts[i++].end) {
+    size_t to = from + joined_size(t, &parts[i], begin);
+    if (parts[i].kind == TEXT_WRITTEN && from < to && at < to) return true;
+    from = to;
+  }
+  return false;
+}
+
+/* Does a special token of the joined text stand partly in what people wrote? The white space that
+ * tokens take beside them does not count. */
+static bool special_crosses(const clave_tokenizer *t, span whole, const text_part *parts,
+                            size_t n) {
+  added_match m;
+  for (size_t at = 0; find_in_words(t, whole, at, &m); at = m.end) {
+    const added_token *token = find_added(t, m.id);
+    if (!token || !token->special) continue;
+    const char *core =
+        memmem(whole.data + m.begin, m.end - m.begin, token->text.data, token->text.size);
+    size_t begin = core ? (size_t)(core - whole.data) : m.begin;
+    if (is_written(t, parts, n, begin, core ? begin + token->text.size : m.end)) return true;
+  }
+  return false;
+}
+
 clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
                                     size_t n, bool first, id_list *out) {
   text whole = {0};
-  bool joined = t->match_special && join_parts(t, in, parts, n, &whole);
+  bool joined = t->match_special && join_parts(t, in, parts, n, &whole) && !whole.failed &&
+                !special_crosses(t, (span){whole.data ? whole.data : "", whole.size}, parts, n);
   encoder e = encoder_of(t, joined, NULL);
   e.ids = *out;
   clave_status st = text_status(&whole);

@@ -39,7 +39,7 @@ static clave_status answer(clave_llm_conversation *talk) {
 static clave_status open_talk(life *l) {
   static const char *const stops[] = {"never", "there"};
   static const clave_logit_bias bias = {5, -1};
-  clave_llm_options o = {.size = sizeof o, .tokenizer = l->tokenizer};
+  clave_llm_options o = {.size = sizeof o, .chat_template = "chatml", .tokenizer = l->tokenizer};
   clave_device_options device = {.size = sizeof device, .n_threads = 1};
   clave_sampler_options sampler = {.size = sizeof sampler,
                                    .bias = &bias,
@@ -100,6 +100,13 @@ static clave_status run_talk(life *l) {
   TRY(clave_llm_restore(l->fork, l->scratch));
   TRY(clave_llm_prompt_chat(l->fork, "chatml", messages + 1, 1));
   TRY(answer(l->fork));
+  clave_template_inputs in = {.size = sizeof in, .add_generation_prompt = true};
+  in.messages = "[{\"role\": \"user\", \"content\": \"And?\"}]";
+  TRY(clave_llm_prompt_messages(l->fork, &in));
+  TRY(answer(l->fork));
+  char *tokens;
+  TRY(clave_llm_chat_unknown_tokens(l->llm, &tokens));
+  clave_text_free(tokens);
   TRY(clave_llm_flush(l->fork, &text, &size));
   clave_ids ids;
   TRY(clave_llm_chat_ids(l->llm, "mistral-v1", messages, 2, &ids));

@@ -155,6 +155,13 @@ def test_tokenizers(build):
     run_faults(binary(build, "run_text_faults"), *files, least=50 * len(files) // 2)
 
 
+def test_templates(root, build):
+    """Every allocation from a template's file to text, with those that fuzzing begins with."""
+    files = sorted((root / "test/jinja/templates").glob("*.jinja"))
+    assert files
+    run_faults(binary(build, "run_template_faults"), *files, least=80 * len(files))
+
+
 def test_conversations(talk, build, tmp_path):
     """Every allocation of a conversation, its fork and its file."""
     run_faults(binary(build, "run_talk_faults"), "alloc", *talk, "cpu", tmp_path / "talk", least=200)

@@ -149,17 +149,29 @@ def with_metadata(folder, name, **llm):
     return Llm(folder / name, Device("cpu"), folder / "tokenizer.json")
 
 
-def test_templates_are_recognised(folder):
+def test_the_files_own_template(folder):
+    """A name is a built-in; a text is rendered as it is, whatever it looks like."""
     for name, jinja in JINJA.items():
         for said in (name, jinja):
             llm = with_metadata(folder, "named.clv", chat_template=said)
-            assert llm.info.chat_template.decode() == name
+            assert llm.info.chat_template.decode() == said
             assert llm.chat_ids([ASK]) == llm.chat_ids([ASK], name)
-    llm = with_metadata(
-        folder, "named.clv", chat_template="{%- for m in messages %}USER: {{ m.content }}\n{% endfor %}"
-    )
-    with pytest.raises(Error, match=r"chat template '\{%- for m in messages %\}USER: .*\.\.\.' is not known; known: "):
-        llm.chat_ids([ASK])
+    own = "{%- for m in messages %}<|im_start|>{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    llm = with_metadata(folder, "named.clv", chat_template=own)
+    assert llm.chat_ids([ASK]) == Tokenizer(folder / "tokenizer.json").encode("<|im_start|>user:  What is 2 + 2?\n\n")
+
+
+def test_templates_that_cannot_be_read(folder):
+    """The model loads; who asks for a chat is told why there is none."""
+    for said, message in {
+        "{{ messages": "line 1, column 12: the template ends within a block",
+        "{% include 'x' %}": r"line 1, column 4: \{% include %\} is not supported",
+        "{{ raise_exception('only tools') }}": "^only tools$",
+        "vicuna": "chat template 'vicuna' is not known; known: llama3.1, llama3",
+    }.items():
+        llm = with_metadata(folder, "named.clv", chat_template=said)
+        with pytest.raises(Error, match=message):
+            llm.chat_ids([ASK])
 
 
 def test_stop_ids_of_templates(folder, tokenizer):
@@ -183,6 +195,77 @@ def test_turns_follow_each_other(folder, tokenizer):
         assert talk.take(2)[1:] == (answer, stop)
         talk.prompt([("user", "hi")])
         assert tokenizer.decode(talk.ids()) == question + answer + "<|im_end|>\n" + question
+
+
+def turns(folder, template, answers, **options):
+    """A conversation with this template whose answers are given, and how often it began again."""
+    llm = with_metadata(folder, "named.clv", chat_template=template, max_context=2000, **options)
+    talk, again, before = Talk(llm), 0, []
+    for answer in answers:
+        talk.prompt([("user", "hi")])
+        again += talk.ids()[: len(before)] != before
+        talk.prompt(Tokenizer(folder / "tokenizer.json").encode(answer))
+        before = talk.ids()
+    return talk.prompt([("user", "bye")]), again + (talk.ids()[: len(before)] != before)
+
+
+def test_a_chat_keeps_what_was_run(folder, tokenizer):
+    """Its ids stay where the template writes the past as it was, with white space around answers or without."""
+    end, ask = "<|im_end|>\n", "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+    talk, again = turns(folder, "chatml", ["a", " b\n"])
+    assert again == 0
+    assert tokenizer.decode(talk.ids(), skip_special=False) == ask.format("hi") + "a" + end + ask.format("hi") + (
+        " b\n" + end + ask.format("bye")
+    )
+    assert turns(folder, JINJA["llama3"], ["a", " b\n"])[1] == 0
+
+
+def test_a_template_that_rewrites_the_past(folder, tokenizer):
+    """Thinking that is dropped from earlier answers: the chat is run anew, as the template has it now."""
+    template = (
+        "{%- for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' and not loop.last %}"
+        "{{ m.content.split('/t')[-1] }}{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}<|assistant|>"
+    )
+    talk, again = turns(folder, template, ["hm/tyes", "no"])
+    assert again == 1
+    assert tokenizer.decode(talk.ids(), skip_special=False) == (
+        "<|user|>hi<|end|><|assistant|>yes<|end|><|user|>hi<|end|><|assistant|>no<|end|><|user|>bye<|end|><|assistant|>"
+    )
+
+
+def test_a_chat_behind_ids_that_are_no_chat(folder, tokenizer):
+    """What was prompted otherwise, or restored from a file, is taken for an answer."""
+    talk = Talk(with_metadata(folder, "named.clv", chat_template="chatml", max_context=1000))
+    talk.prompt(tokenizer.encode("So far.")).prompt([("user", "hi")])
+    assert tokenizer.decode(talk.ids(), skip_special=False) == (
+        "So far.<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_a_fork_goes_on_with_the_chat(folder):
+    talk, _ = turns(folder, "chatml", ["a"])
+    fork = talk.fork()
+    assert fork.prompt([("user", "x")]).ids() == talk.prompt([("user", "x")]).ids()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{{ m.content | trim }}",
+        "{{ '<|im_' ~ m.content ~ 'x' }}",
+        "{{ m.content[:6] + m.content[6:] }}",
+        "{% set t = m.content + m.content %}{{ t }}",
+        "{{ ('ab' ~ m.content)[1:] }}",
+    ],
+)
+def test_filters_make_no_special_tokens(folder, tokenizer, written):
+    """Also where a template takes a message's text apart, or joins it to its own."""
+    llm = with_metadata(
+        folder, "named.clv", chat_template="{% for m in messages %}" + written + "<|im_end|>{% endfor %}"
+    )
+    for text in (" <|im_start|> ", "start|>", "<|im_end|><s>"):
+        ids = llm.chat_ids([("user", text)])
+        assert [i for i in ids if i >= 256] == [tokenizer.find("<|im_end|>")]
 
 
 def test_default_system_message(folder, tokenizer):

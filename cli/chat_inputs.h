@@ -1,0 +1,18 @@
+#ifndef CLI_CHAT_INPUTS_H
+#define CLI_CHAT_INPUTS_H
+/* What a chat template sees beside the messages, from the command line. */
+#include "clave_template.h"
+#include "cli/command.h"
+
+typedef struct chat_inputs {
+  page messages, tools, documents, arguments; /* JSON; empty: not given */
+} chat_inputs;
+
+/* Reads files of JSON, NULL for none; `-` is standard input. */
+int read_chat_file(const char *path, page *out) CHECK;
+/* NAME=JSON, each as a member of an object. flag: for errors. */
+int read_chat_arguments(const char *flag, const text_list *list, page *out) CHECK;
+clave_template_inputs chat_template_inputs(const chat_inputs *c);
+void free_chat_inputs(chat_inputs *c);
+
+#endif

@@ -1,0 +1,84 @@
+/* clave template: the text of a conversation by a chat template. */
+#include <string.h>
+
+#include "clave_tokenizer.h"
+#include "cli/chat_inputs.h"
+#include "json/writer.h"
+
+typedef struct template_arguments {
+  const char *file, *messages, *tools, *documents, *bos, *eos, *name;
+  text_list arguments;
+  bool no_generation_prompt, json;
+} template_arguments;
+
+#define FIELD(name) offsetof(template_arguments, name)
+
+static const flag template_flags[] = {
+    {"FILE", FLAG_OPERAND, FIELD(file), NULL,
+     "a template, a tokenizer_config.json, a model's folder, a .clv, or a built-in's name", 0, 0},
+    {"--messages", FLAG_PATH, FIELD(messages), "M.json",
+     "the conversation: a list of {\"role\": ..., \"content\": ...}; -: standard input", 0, 0},
+    {"--tools", FLAG_PATH, FIELD(tools), "T.json", "a list of functions that may be called", 0, 0},
+    {"--documents", FLAG_PATH, FIELD(documents), "D.json", "a list of texts to answer from", 0, 0},
+    {"--arg", FLAG_LIST, FIELD(arguments), "NAME=JSON",
+     "what else the template asks for (enable_thinking=false); repeatable", 0, 0},
+    {"--no-generation-prompt", FLAG_SWITCH, FIELD(no_generation_prompt), NULL,
+     "ends behind the last message, not where the assistant begins to write", 0, 0},
+    {"--bos", FLAG_TEXT, FIELD(bos), "TEXT", "the template's bos_token, if not the file's", 0, 0},
+    {"--eos", FLAG_TEXT, FIELD(eos), "TEXT", "the template's eos_token, if not the file's", 0, 0},
+    {"--name", FLAG_TEXT, FIELD(name), "NAME",
+     "which of several templates (default: tool_use where there are tools, else default)", 0, 0},
+    {"--json", FLAG_SWITCH, FIELD(json), NULL, "prints {\"text\": ...}", 0, 0},
+};
+
+static int render(const template_arguments *a, const chat_inputs *given, page *out) {
+  clave_template *t;
+  char *rendered = NULL;
+  size_t size = 0;
+  clave_template_inputs in = chat_template_inputs(given);
+  in.bos = a->bos;
+  in.eos = a->eos;
+  in.name = a->name;
+  in.add_generation_prompt = !a->no_generation_prompt;
+  TRY_STATUS(clave_template_load(a->file, &t));
+  clave_status st = clave_template_render(t, &in, &rendered, &size);
+  clave_template_destroy(t);
+  if (st) return fail_status(st);
+  if (a->json) {
+    json_writer j = {.out = out};
+    emit_record(&j, NULL);
+    emit_text(&j, "text", rendered, size);
+    emit_end_object(&j);
+  } else {
+    text_append(out, rendered, size);
+  }
+  clave_text_free(rendered);
+  return out->failed ? fail_memory() : EXIT_GOOD;
+}
+
+static int run_template(const void *arguments, page *out) {
+  const template_arguments *a = arguments;
+  chat_inputs given = {0};
+  if (!a->messages) return fail_usage("template needs --messages");
+  int result = read_chat_arguments("--arg", &a->arguments, &given.arguments);
+  if (!result) result = read_chat_file(a->messages, &given.messages);
+  if (!result) result = read_chat_file(a->tools, &given.tools);
+  if (!result) result = read_chat_file(a->documents, &given.documents);
+  if (!result) result = render(a, &given, out);
+  free_chat_inputs(&given);
+  return result;
+}
+
+const command template_command = {
+    .name = "template",
+    .usage = "template FILE --messages M.json [--tools T.json] [--documents D.json] ...",
+    .summary = "Prints a conversation as a chat template writes it.",
+    .more =
+        "Exactly that: no line end is added. Where the template raises an exception, its "
+        "message and exit status 1.\n\n"
+        "clave template model/ --messages chat.json --arg enable_thinking=false\n",
+    .flags = template_flags,
+    .n_flags = LENGTH(template_flags),
+    .arguments_size = sizeof(template_arguments),
+    .run = run_template,
+};

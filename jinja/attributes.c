@@ -1,0 +1,245 @@
+/* x.name, x[key], x[a:b:c], by the rules of Jinja2's immutable sandbox: attributes are methods, and
+ * what cannot be looked up is undefined. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jinja/render.h"
+
+/* ---------------------------------------------------------------- loop */
+
+static clave_status loop_item(const loop_state *l, size_t at, bool there, const char *name,
+                              value *out) {
+  *out = there ? l->items.items[at] : value_undefined(name);
+  return NULL;
+}
+
+static clave_status loop_attribute(render *r, value of, const string *name, value *out) {
+  const loop_state *l = of.u.loop;
+  int64_t at = (int64_t)l->at, n = (int64_t)l->items.count;
+  const struct {
+    const char *name;
+    value v;
+  } known[] = {{"index", value_int(at + 1)},
+               {"index0", value_int(at)},
+               {"first", value_bool(at == 0)},
+               {"last", value_bool(at + 1 == n)},
+               {"length", value_int(n)},
+               {"revindex", value_int(n - at)},
+               {"revindex0", value_int(n - at - 1)},
+               {"depth", value_int(l->depth)},
+               {"depth0", value_int(l->depth - 1)}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    if (!string_is(name, known[i].name)) continue;
+    *out = known[i].v;
+    return NULL;
+  }
+  if (string_is(name, "previtem"))
+    return loop_item(l, l->at - 1, at > 0, "there is no previous item", out);
+  if (string_is(name, "nextitem"))
+    return loop_item(l, l->at + 1, at + 1 < n, "there is no next item", out);
+  (void)r;
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- attributes */
+
+static clave_status bind_method(render *r, value of, int index, value *out) {
+  method *m;
+  TRY(arena_alloc(&r->arena, 1, sizeof *m, &m));
+  *m = (method){of, method_name(index), index};
+  *out = (value){VALUE_METHOD, {.method = m}};
+  return NULL;
+}
+
+/* *found: the value has it, even if the sandbox makes it undefined. */
+static clave_status own_attribute(render *r, value of, const string *name, value *out,
+                                  bool *found) {
+  *found = true;
+  *out = value_undefined(NULL);
+  if (of.kind == VALUE_LOOP) TRY(loop_attribute(r, of, name, out));
+  if (out->kind != VALUE_UNDEFINED) return NULL;
+  if (of.kind == VALUE_NAMESPACE) {
+    const value *v = dict_find_text(of.u.dict, name);
+    if (v) *out = *v;
+    *found = v != NULL;
+    return NULL;
+  }
+  int index = find_method((value_kind)of.kind, name);
+  if (index >= 0) return bind_method(r, of, index, out);
+  if (index == -2)
+    return UNSUPPORTED("the attribute '%.*s' of '%s' is not supported", (int)name->size, name->data,
+                       value_type(of));
+  *found = index == -3;
+  return NULL;
+}
+
+static value missing(render *r, const string *name) {
+  char *copy;
+  clave_status st = arena_alloc(&r->arena, name->size + 1, 1, &copy);
+  if (st) {
+    status_free(st);
+    return value_undefined("an attribute");
+  }
+  memcpy(copy, name->data, name->size);
+  return value_undefined(copy);
+}
+
+static const value *find_key(value of, const string *key) {
+  return of.kind == VALUE_DICT ? dict_find_text(of.u.dict, key) : NULL;
+}
+
+clave_status get_attribute(render *r, value of, const string *name, value *out) {
+  bool found;
+  TRY(own_attribute(r, of, name, out, &found));
+  if (out->kind != VALUE_UNDEFINED) return NULL;
+  const value *item = found ? NULL : find_key(of, name);
+  *out = item ? *item : found && of.kind == VALUE_NAMESPACE ? *out : missing(r, name);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- items */
+
+static bool whole_key(value key, int64_t *out) {
+  if (key.kind != VALUE_INT && key.kind != VALUE_BOOL) return false;
+  *out = key.kind == VALUE_INT ? key.u.integer : key.u.truth;
+  return true;
+}
+
+static clave_status nth_character(render *r, const string *s, int64_t i, value *out) {
+  int64_t n = (int64_t)string_length(s);
+  if (i < 0) i += n;
+  if (i < 0 || i >= n) return NULL;
+  TRY(arena_charge(&r->arena, s->size / 64));
+  size_t at = string_at(s, (size_t)i), next = at + 1;
+  while (next < s->size && ((unsigned char)s->data[next] & 0xC0) == 0x80) next++;
+  return make_part(&r->arena, s, at, next - at, out);
+}
+
+static clave_status nth_item(render *r, value of, int64_t i, value *out) {
+  if (of.kind == VALUE_STRING) return nth_character(r, of.u.text, i, out);
+  bool is_range = of.kind == VALUE_RANGE;
+  if (!is_range && of.kind != VALUE_LIST && of.kind != VALUE_TUPLE) return NULL;
+  int64_t n = is_range ? (int64_t)of.u.range->count : (int64_t)of.u.list->count;
+  if (i < 0) i += n;
+  if (i < 0 || i >= n) return NULL;
+  *out = is_range ? value_int(of.u.range->start + i * of.u.range->step) : of.u.list->items[i];
+  return NULL;
+}
+
+clave_status get_item(render *r, value of, value key, value *out) {
+  int64_t i;
+  bool found;
+  *out = value_undefined(NULL);
+  if (of.kind == VALUE_DICT) {
+    value *item = NULL;
+    clave_status st = dict_find(of.u.dict, key, &item);
+    status_free(st); /* a key that cannot be hashed is not there */
+    if (item) {
+      *out = *item;
+      return NULL;
+    }
+  } else if (whole_key(key, &i)) {
+    TRY(nth_item(r, of, i, out));
+  }
+  if (out->kind == VALUE_UNDEFINED && !out->u.name && key.kind == VALUE_STRING) {
+    TRY(own_attribute(r, of, key.u.text, out, &found));
+    if (out->kind == VALUE_UNDEFINED && !out->u.name) *out = missing(r, key.u.text);
+  }
+  if (out->kind == VALUE_UNDEFINED && !out->u.name) *out = value_undefined("an item");
+  return NULL;
+}
+
+/* Parts between dots; those of digits are numbers. */
+clave_status get_path(render *r, value of, value path, value *out) {
+  *out = of;
+  if (path.kind == VALUE_INT) return get_item(r, of, path, out);
+  if (path.kind != VALUE_STRING) return INVALID("attribute is of '%s'", value_type(path));
+  const string *s = path.u.text;
+  for (size_t at = 0; at <= s->size;) {
+    const char *dot = memchr(s->data + at, '.', s->size - at);
+    size_t n = dot ? (size_t)(dot - s->data) - at : s->size - at;
+    value key;
+    TRY(make_string(&r->arena, s->data + at, n, &key));
+    bool digits = n > 0 && n < 18 && strspn(key.u.text->data, "0123456789") == n;
+    if (digits) key = value_int(strtoll(key.u.text->data, NULL, 10));
+    TRY(refuse_undefined(*out));
+    TRY(get_item(r, *out, key, out));
+    at += n + 1;
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- slices */
+
+static clave_status slice_bound(value v, int64_t otherwise, int64_t *out) {
+  *out = otherwise;
+  return v.kind == VALUE_NONE ? NULL : want_integer(v, out);
+}
+
+static int64_t clamp(int64_t i, int64_t n, int64_t least, int64_t most) {
+  if (i < 0) i = i < -n ? least : i + n;
+  return i < least ? least : i > most ? most : i;
+}
+
+/* Python's slice.indices: the first index, the end, the step and how many there are. */
+static clave_status slice_indices(const value bounds[3], int64_t n, int64_t *start, int64_t *end,
+                                  int64_t *step, int64_t *count) {
+  int64_t stop;
+  TRY(slice_bound(bounds[2], 1, step));
+  if (*step == 0) return INVALID("slice step cannot be zero");
+  if (*step < -INT64_MAX) *step = -INT64_MAX;
+  int64_t least = *step < 0 ? -1 : 0, most = *step < 0 ? n - 1 : n;
+  TRY(slice_bound(bounds[0], *step < 0 ? INT64_MAX : 0, start));
+  TRY(slice_bound(bounds[1], *step < 0 ? INT64_MIN : INT64_MAX, &stop));
+  *start = clamp(*start, n, least, most);
+  *end = stop = clamp(stop, n, least, most);
+  int64_t distance = *step < 0 ? *start - stop : stop - *start;
+  uint64_t size = *step < 0 ? 0 - (uint64_t)*step : (uint64_t)*step;
+  *count = distance > 0 ? (int64_t)(((uint64_t)distance - 1) / size) + 1 : 0;
+  return NULL;
+}
+
+static clave_status slice_string(render *r, const string *s, const value bounds[3], value *out) {
+  int64_t start, stop, step, count;
+  builder b = {0};
+  TRY(arena_charge(&r->arena, s->size / 16));
+  TRY(slice_indices(bounds, (int64_t)string_length(s), &start, &stop, &step, &count));
+  if (count == 0) return make_puts(&r->arena, "", out);
+  if (step == 1) {
+    size_t from = string_at(s, (size_t)start), to = string_at(s, (size_t)(start + count));
+    return make_part(&r->arena, s, from, to - from, out);
+  }
+  list characters;
+  TRY(value_items(&r->arena, value_string(s), &characters));
+  for (int64_t i = 0; i < count; i++) builder_add(&b, characters.items[start + i * step].u.text);
+  return builder_string(&r->arena, &b, out);
+}
+
+static clave_status slice_list(render *r, value of, const value bounds[3], value *out) {
+  int64_t start, stop, step, count;
+  TRY(slice_indices(bounds, (int64_t)of.u.list->count, &start, &stop, &step, &count));
+  TRY(make_list(&r->arena, (value_kind)of.kind, (size_t)count, out));
+  for (int64_t i = 0; i < count; i++)
+    TRY(list_add(&r->arena, out->u.list, of.u.list->items[start + i * step]));
+  return NULL;
+}
+
+static clave_status slice_range(render *r, const range_value *of, const value bounds[3],
+                                value *out) {
+  int64_t start, stop, step, count;
+  TRY(slice_indices(bounds, (int64_t)of->count, &start, &stop, &step, &count));
+  range_value *s;
+  TRY(arena_alloc(&r->arena, 1, sizeof *s, &s));
+  *s = (range_value){of->start + start * of->step, of->start + stop * of->step, of->step * step,
+                     (uint64_t)count};
+  *out = (value){VALUE_RANGE, {.range = s}};
+  return NULL;
+}
+
+clave_status get_slice(render *r, value of, const value bounds[3], value *out) {
+  if (of.kind == VALUE_STRING) return slice_string(r, of.u.text, bounds, out);
+  if (of.kind == VALUE_LIST || of.kind == VALUE_TUPLE) return slice_list(r, of, bounds, out);
+  if (of.kind == VALUE_RANGE) return slice_range(r, of.u.range, bounds, out);
+  return INVALID("'%s' object is not subscriptable", value_type(of));
+}

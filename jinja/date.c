@@ -1,0 +1,104 @@
+/* strftime_now: dates in English, whatever the process's locale. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "jinja/render.h"
+
+static const char *const days[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
+                                   "Thursday", "Friday", "Saturday"};
+static const char *const months[] = {"January",   "February", "March",    "April",
+                                     "May",       "June",     "July",     "August",
+                                     "September", "October",  "November", "December"};
+
+/* What the directive writes. False: there is none of that letter, or none that we know. */
+static bool write_directive(char letter, const struct tm *t, char out[64]) {
+  int hour = t->tm_hour % 12 ? t->tm_hour % 12 : 12, year = t->tm_year + 1900;
+  const struct {
+    char letter;
+    const char *format;
+    int number;
+  } numbers[] = {{'d', "%02d", t->tm_mday},    {'e', "%2d", t->tm_mday},
+                 {'m', "%02d", t->tm_mon + 1}, {'Y', "%d", year},
+                 {'y', "%02d", year % 100},    {'H', "%02d", t->tm_hour},
+                 {'I', "%02d", hour},          {'M', "%02d", t->tm_min},
+                 {'S', "%02d", t->tm_sec},     {'j', "%03d", t->tm_yday + 1},
+                 {'w', "%d", t->tm_wday},      {'u', "%d", t->tm_wday ? t->tm_wday : 7},
+                 {'C', "%02d", year / 100},    {'f', "%06d", 0}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    if (numbers[i].letter != letter) continue;
+    (void)snprintf(out, 64, numbers[i].format, numbers[i].number);
+    return true;
+  }
+  const char *day = days[t->tm_wday], *month = months[t->tm_mon];
+  if (letter == 'A' || letter == 'a')
+    (void)snprintf(out, 64, "%.*s", letter == 'a' ? 3 : 9, day);
+  else if (letter == 'B')
+    (void)snprintf(out, 64, "%s", month);
+  else if (letter == 'b' || letter == 'h')
+    (void)snprintf(out, 64, "%.3s", month);
+  else if (letter == 'p')
+    (void)snprintf(out, 64, "%s", t->tm_hour < 12 ? "AM" : "PM");
+  else if (letter == '%')
+    (void)snprintf(out, 64, "%%");
+  else if (letter == 'n' || letter == 't')
+    (void)snprintf(out, 64, letter == 'n' ? "\n" : "\t");
+  else if (letter == 'z' || letter == 'Z')
+    *out = '\0';
+  else
+    return false;
+  return true;
+}
+
+/* Directives that stand for several others. */
+static const char *long_form(char letter) {
+  static const struct {
+    char letter;
+    const char *format;
+  } forms[] = {{'F', "%Y-%m-%d"},
+               {'T', "%H:%M:%S"},
+               {'D', "%m/%d/%y"},
+               {'R', "%H:%M"},
+               {'x', "%m/%d/%y"},
+               {'X', "%H:%M:%S"},
+               {'c', "%a %b %e %H:%M:%S %Y"},
+               {'r', "%I:%M:%S %p"}};
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    if (forms[i].letter == letter) return forms[i].format;
+  }
+  return NULL;
+}
+
+static clave_status append_date(builder *b, const char *s, size_t size, const struct tm *t) {
+  for (size_t i = 0; i < size; i++) {
+    if (s[i] != '%' || i + 1 == size) {
+      builder_bytes(b, s + i, 1);
+      continue;
+    }
+    char field[64], letter = s[++i];
+    bool bare = letter == '-' && i + 1 < size; /* glibc: without padding */
+    if (bare) letter = s[++i];
+    const char *form = long_form(letter);
+    if (form && !bare) {
+      TRY(append_date(b, form, strlen(form), t));
+    } else if (write_directive(letter, t, field)) {
+      const char *at = field;
+      while (bare && (*at == '0' || *at == ' ') && at[1]) at++;
+      builder_puts(b, at);
+    } else {
+      return UNSUPPORTED("strftime_now's %%%c is not supported", letter);
+    }
+  }
+  return NULL;
+}
+
+clave_status format_date(render *r, const string *format, value *out) {
+  time_t now = r->options->now ? (time_t)r->options->now : time(NULL);
+  struct tm t;
+  builder b = {0};
+  if (!localtime_r(&now, &t)) return INVALID("the time is out of range");
+  clave_status st = append_date(&b, format->data, format->size, &t);
+  if (!st) return builder_string(&r->arena, &b, out);
+  builder_free(&b);
+  return st;
+}

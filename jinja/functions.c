@@ -1,0 +1,119 @@
+/* The functions that every template has. */
+#include <string.h>
+
+#include "jinja/render.h"
+
+/* ---------------------------------------------------------------- dict, namespace */
+
+static clave_status add_pairs(render *r, value from, dict *to) {
+  list items, pair;
+  if (from.kind == VALUE_DICT) {
+    for (size_t i = 0; i < from.u.dict->count; i++)
+      TRY(dict_set(&r->arena, to, from.u.dict->entries[i].key, from.u.dict->entries[i].value));
+    return NULL;
+  }
+  TRY(refuse_undefined(from));
+  TRY(value_items(&r->arena, from, &items));
+  for (size_t i = 0; i < items.count; i++) {
+    TRY(value_items(&r->arena, items.items[i], &pair));
+    if (pair.count != 2) return INVALID("item %zu of a dict has %zu parts, not 2", i, pair.count);
+    TRY(dict_set(&r->arena, to, pair.items[0], pair.items[1]));
+  }
+  return NULL;
+}
+
+static clave_status fill_dict(render *r, value_kind kind, const call_args *args, value *out) {
+  TRY(make_dict(&r->arena, kind, out));
+  if (args->count > 1) return INVALID("dict takes at most 1 argument, not %zu", args->count);
+  if (args->count) TRY(add_pairs(r, args->items[0], out->u.dict));
+  for (size_t i = 0; i < args->n_named; i++) {
+    value key;
+    TRY(make_puts(&r->arena, args->named[i].name, &key));
+    TRY(dict_set(&r->arena, out->u.dict, key, args->named[i].v));
+  }
+  return NULL;
+}
+
+static clave_status call_dict(render *r, const call_args *args, value *out) {
+  return fill_dict(r, VALUE_DICT, args, out);
+}
+
+static clave_status call_namespace(render *r, const call_args *args, value *out) {
+  TRY(fill_dict(r, VALUE_NAMESPACE, args, out));
+  for (size_t i = 0; i < out->u.dict->count; i++) {
+    value key = out->u.dict->entries[i].key;
+    if (key.kind == VALUE_STRING && key.u.text->size && *key.u.text->data == '_')
+      return INVALID("a namespace has no attribute that begins with _");
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- range */
+
+static clave_status call_range(render *r, const call_args *args, value *out) {
+  enum { MAX_RANGE = 100000 };
+  int64_t v[3] = {0, 0, 1};
+  if (args->n_named || args->count < 1 || args->count > 3)
+    return INVALID("range takes 1 to 3 arguments");
+  for (size_t i = 0; i < args->count; i++) {
+    TRY(refuse_undefined(args->items[i]));
+    TRY(want_integer(args->items[i], &v[args->count == 1 ? 1 : i]));
+  }
+  if (v[2] == 0) return INVALID("range's step must not be zero");
+  TRY(make_range(&r->arena, v[0], v[1], v[2], out));
+  if (out->u.range->count > MAX_RANGE) return INVALID("a range of more than %d numbers", MAX_RANGE);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- transformers' own */
+
+/* The message alone, as Python would print it. */
+static clave_status call_raise(render *r, const call_args *args, value *out) {
+  static const signature one = {{"message"}, 1};
+  bound b;
+  value message;
+  TRY(bind_args("raise_exception", &one, args, &b));
+  TRY(make_str(&r->arena, b.v[0], &message));
+  (void)out;
+  r->located = true;
+  const string *s = message.u.text;
+  return INVALID("%.*s", (int)(s->size < 10000 ? s->size : 10000), s->data);
+}
+
+static clave_status call_strftime(render *r, const call_args *args, value *out) {
+  static const signature one = {{"format"}, 1};
+  bound b;
+  const string *format;
+  TRY(bind_args("strftime_now", &one, args, &b));
+  TRY(want_string(b.v[0], &format));
+  return format_date(r, format, out);
+}
+
+/* ---------------------------------------------------------------- the table */
+
+static const struct {
+  const char *name;
+  clave_status (*call)(render *r, const call_args *args, value *out); /* NULL: refused */
+} functions[] = {{"raise_exception", call_raise},
+                 {"strftime_now", call_strftime},
+                 {"namespace", call_namespace},
+                 {"range", call_range},
+                 {"dict", call_dict},
+                 {"lipsum", NULL},
+                 {"cycler", NULL},
+                 {"joiner", NULL}};
+
+bool find_global(const char *name, value *out) {
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    if (strcmp(functions[i].name, name) != 0) continue;
+    *out = (value){VALUE_FUNCTION, {.function = (int)i}};
+    return true;
+  }
+  return false;
+}
+
+clave_status call_function(render *r, int index, const call_args *args, value *out) {
+  if (!functions[index].call)
+    return UNSUPPORTED("the function '%s' is not supported", functions[index].name);
+  return functions[index].call(r, args, out);
+}

@@ -1,0 +1,524 @@
+/* The methods of str, dict, list, tuple and loop. */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "jinja/render.h"
+#include "jinja/unicode.h"
+
+typedef clave_status (*method_function)(render *r, value self, const bound *b, value *out);
+
+/* A string argument that may be None or not given. */
+static clave_status optional_string(const bound *b, size_t i, const string **out) {
+  *out = NULL;
+  return b->given[i] && b->v[i].kind != VALUE_NONE ? want_string(b->v[i], out) : NULL;
+}
+
+/* ---------------------------------------------------------------- str: text from text */
+
+static clave_status str_lower(render *r, value s, const bound *b, value *out) {
+  (void)b;
+  return string_case(r, s.u.text, CHANGE_LOWER, out);
+}
+static clave_status str_upper(render *r, value s, const bound *b, value *out) {
+  (void)b;
+  return string_case(r, s.u.text, CHANGE_UPPER, out);
+}
+static clave_status str_title(render *r, value s, const bound *b, value *out) {
+  (void)b;
+  return string_case(r, s.u.text, CHANGE_TITLE, out);
+}
+static clave_status str_capitalize(render *r, value s, const bound *b, value *out) {
+  (void)b;
+  return string_case(r, s.u.text, CHANGE_CAPITALIZE, out);
+}
+static clave_status str_swapcase(render *r, value s, const bound *b, value *out) {
+  (void)b;
+  return string_case(r, s.u.text, CHANGE_SWAP, out);
+}
+
+static clave_status strip(render *r, value s, const bound *b, strip_side side, value *out) {
+  const string *chars;
+  TRY(optional_string(b, 0, &chars));
+  return string_strip(r, s.u.text, chars, side, out);
+}
+static clave_status str_strip(render *r, value s, const bound *b, value *out) {
+  return strip(r, s, b, STRIP_BOTH, out);
+}
+static clave_status str_lstrip(render *r, value s, const bound *b, value *out) {
+  return strip(r, s, b, STRIP_LEFT, out);
+}
+static clave_status str_rstrip(render *r, value s, const bound *b, value *out) {
+  return strip(r, s, b, STRIP_RIGHT, out);
+}
+
+static clave_status str_replace(render *r, value s, const bound *b, value *out) {
+  const string *old, *new;
+  int64_t most;
+  TRY(want_string(b->v[0], &old));
+  TRY(want_string(b->v[1], &new));
+  TRY(bound_integer(b, 2, -1, &most));
+  return string_replace(r, s.u.text, old, new, most, out);
+}
+
+static clave_status remove_affix(render *r, value s, const bound *b, bool prefix, value *out) {
+  const string *affix, *t = s.u.text;
+  TRY(want_string(b->v[0], &affix));
+  *out = s;
+  if (affix->size > t->size) return NULL;
+  size_t at = prefix ? 0 : t->size - affix->size;
+  if (affix->size && memcmp(t->data + at, affix->data, affix->size) != 0) return NULL;
+  return make_part(&r->arena, t, prefix ? affix->size : 0, t->size - affix->size, out);
+}
+static clave_status str_removeprefix(render *r, value s, const bound *b, value *out) {
+  return remove_affix(r, s, b, true, out);
+}
+static clave_status str_removesuffix(render *r, value s, const bound *b, value *out) {
+  return remove_affix(r, s, b, false, out);
+}
+
+/* Fills up to a width: `before` and `after` of the filling are given by how many are missing. */
+static clave_status pad(render *r, value s, const bound *b, int where, value *out) {
+  int64_t width, missing, before;
+  const string *fill;
+  value space;
+  TRY(make_puts(&r->arena, " ", &space));
+  TRY(bound_integer(b, 0, 0, &width));
+  TRY(optional_string(b, 1, &fill));
+  if (!fill) fill = space.u.text;
+  if (string_length(fill) != 1) return INVALID("the fill character must be exactly one");
+  missing = width - (int64_t)string_length(s.u.text);
+  *out = s;
+  if (missing <= 0) return NULL;
+  before = where == 0 ? missing / 2 + (missing & width & 1) : where < 0 ? 0 : missing;
+  value left, right;
+  TRY(repeat_string(r, fill, before, &left));
+  TRY(repeat_string(r, fill, missing - before, &right));
+  list parts = {.items = (value[]){left, s, right}, .count = 3};
+  value none;
+  TRY(make_puts(&r->arena, "", &none));
+  return string_join(r, none.u.text, &parts, false, out);
+}
+static clave_status str_center(render *r, value s, const bound *b, value *out) {
+  return pad(r, s, b, 0, out);
+}
+static clave_status str_ljust(render *r, value s, const bound *b, value *out) {
+  return pad(r, s, b, -1, out);
+}
+static clave_status str_rjust(render *r, value s, const bound *b, value *out) {
+  return pad(r, s, b, 1, out);
+}
+
+static clave_status str_zfill(render *r, value s, const bound *b, value *out) {
+  int64_t width, missing;
+  const string *t = s.u.text;
+  builder built = {0};
+  TRY(want_integer(b->v[0], &width));
+  missing = width - (int64_t)string_length(t);
+  if (missing > JINJA_MAX_OUTPUT) return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
+  size_t sign = t->size && (*t->data == '-' || *t->data == '+');
+  string head = {.data = t->data, .size = sign, .mask = t->mask, .written = t->written};
+  string rest = {.data = t->data + sign,
+                 .size = t->size - sign,
+                 .mask = t->mask ? t->mask + sign : NULL,
+                 .written = t->written};
+  builder_add(&built, &head);
+  for (int64_t i = 0; i < missing; i++) builder_puts(&built, "0");
+  builder_add(&built, &rest);
+  return builder_string(&r->arena, &built, out);
+}
+
+/* ---------------------------------------------------------------- str: lists */
+
+static clave_status split(render *r, value s, const bound *b, bool from_right, value *out) {
+  const string *separator;
+  int64_t most;
+  TRY(optional_string(b, 0, &separator));
+  TRY(bound_integer(b, 1, -1, &most));
+  return string_split(r, s.u.text, separator, most < 0 ? -1 : most, from_right, out);
+}
+static clave_status str_split(render *r, value s, const bound *b, value *out) {
+  return split(r, s, b, false, out);
+}
+static clave_status str_rsplit(render *r, value s, const bound *b, value *out) {
+  return split(r, s, b, true, out);
+}
+
+static clave_status str_splitlines(render *r, value s, const bound *b, value *out) {
+  return string_lines(r, s.u.text, b->given[0] && value_truth(b->v[0]), out);
+}
+
+static clave_status partition(render *r, value s, const bound *b, bool last, value *out) {
+  const string *separator, *t = s.u.text;
+  value parts, empty;
+  TRY(want_string(b->v[0], &separator));
+  TRY(make_puts(&r->arena, "", &empty));
+  TRY(string_split(r, t, separator, 1, last, &parts));
+  list *l = parts.u.list;
+  TRY(make_list(&r->arena, VALUE_TUPLE, 3, out));
+  bool found = l->count == 2;
+  value first = found || !last ? l->items[0] : empty;
+  TRY(list_add(&r->arena, out->u.list, first));
+  TRY(list_add(&r->arena, out->u.list, found ? value_string(separator) : empty));
+  return list_add(&r->arena, out->u.list, found ? l->items[1] : last ? l->items[0] : empty);
+}
+static clave_status str_partition(render *r, value s, const bound *b, value *out) {
+  return partition(r, s, b, false, out);
+}
+static clave_status str_rpartition(render *r, value s, const bound *b, value *out) {
+  return partition(r, s, b, true, out);
+}
+
+static clave_status str_join(render *r, value s, const bound *b, value *out) {
+  list items;
+  TRY(refuse_undefined(b->v[0].kind == VALUE_UNDEFINED ? value_none() : b->v[0]));
+  TRY(value_items(&r->arena, b->v[0], &items));
+  return string_join(r, s.u.text, &items, false, out);
+}
+
+/* ---------------------------------------------------------------- str: questions */
+
+static clave_status bounds_of(const bound *b, int64_t range[2]) {
+  range[0] = 0;
+  range[1] = INT64_MAX;
+  for (size_t i = 0; i < 2; i++) {
+    if (b->given[i + 1] && b->v[i + 1].kind != VALUE_NONE)
+      TRY(want_integer(b->v[i + 1], &range[i]));
+  }
+  return NULL;
+}
+
+static clave_status find(render *r, value s, const bound *b, bool last, bool must, value *out) {
+  const string *what;
+  int64_t range[2], at;
+  TRY(want_string(b->v[0], &what));
+  TRY(bounds_of(b, range));
+  TRY(string_find(r, s.u.text, what, range, last, &at));
+  if (must && at < 0) return INVALID("substring not found");
+  *out = value_int(at);
+  return NULL;
+}
+static clave_status str_find(render *r, value s, const bound *b, value *out) {
+  return find(r, s, b, false, false, out);
+}
+static clave_status str_rfind(render *r, value s, const bound *b, value *out) {
+  return find(r, s, b, true, false, out);
+}
+static clave_status str_index(render *r, value s, const bound *b, value *out) {
+  return find(r, s, b, false, true, out);
+}
+static clave_status str_rindex(render *r, value s, const bound *b, value *out) {
+  return find(r, s, b, true, true, out);
+}
+
+static clave_status str_count(render *r, value s, const bound *b, value *out) {
+  const string *what;
+  int64_t range[2], at, n = 0;
+  TRY(want_string(b->v[0], &what));
+  TRY(bounds_of(b, range));
+  for (;;) {
+    TRY(string_find(r, s.u.text, what, range, false, &at));
+    if (at < 0) break;
+    n++;
+    range[0] = at + (what->size ? (int64_t)string_length(what) : 1);
+  }
+  *out = value_int(n);
+  return NULL;
+}
+
+static bool has_affix(const string *s, const string *affix, bool prefix) {
+  return affix->size <= s->size &&
+         memcmp(s->data + (prefix ? 0 : s->size - affix->size), affix->data, affix->size) == 0;
+}
+
+static clave_status affix_test(render *r, value s, const bound *b, bool prefix, value *out) {
+  value what = b->v[0], cut;
+  int64_t range[2];
+  list one = {.items = &what, .count = 1}, *all = what.kind == VALUE_TUPLE ? what.u.list : &one;
+  TRY(bounds_of(b, range));
+  *out = value_bool(false);
+  if (range[0] > (int64_t)string_length(s.u.text)) return NULL;
+  TRY(get_slice(r, s, (value[]){value_int(range[0]), value_int(range[1]), value_none()}, &cut));
+  for (size_t i = 0; i < all->count; i++) {
+    const string *affix;
+    TRY(want_string(all->items[i], &affix));
+    if (has_affix(cut.u.text, affix, prefix)) *out = value_bool(true);
+  }
+  return NULL;
+}
+static clave_status str_startswith(render *r, value s, const bound *b, value *out) {
+  return affix_test(r, s, b, true, out);
+}
+static clave_status str_endswith(render *r, value s, const bound *b, value *out) {
+  return affix_test(r, s, b, false, out);
+}
+
+static clave_status all_characters(value s, bool (*is)(uint32_t), value *out) {
+  bool all = s.u.text->size > 0;
+  for (size_t at = 0; at < s.u.text->size && all;) {
+    uint32_t c;
+    at += utf8_read(s.u.text->data + at, &c);
+    all = is(c);
+  }
+  *out = value_bool(all);
+  return NULL;
+}
+static bool is_ascii(uint32_t c) { return c < 0x80; }
+static clave_status str_isspace(render *r, value s, const bound *b, value *out) {
+  (void)r, (void)b;
+  return all_characters(s, is_space, out);
+}
+static clave_status str_isalpha(render *r, value s, const bound *b, value *out) {
+  (void)r, (void)b;
+  return all_characters(s, is_alpha, out);
+}
+static clave_status str_isdecimal(render *r, value s, const bound *b, value *out) {
+  (void)r, (void)b;
+  return all_characters(s, is_decimal, out);
+}
+static clave_status str_isascii(render *r, value s, const bound *b, value *out) {
+  (void)r, (void)b;
+  if (s.u.text->size) return all_characters(s, is_ascii, out);
+  *out = value_bool(true);
+  return NULL;
+}
+
+/* isdigit and isnumeric also take superscripts and fractions, which nobody counts with. */
+static bool is_digit_or_refused(uint32_t c) { return is_decimal(c); }
+static clave_status str_isdigit(render *r, value s, const bound *b, value *out) {
+  value ascii;
+  TRY(str_isascii(r, s, b, &ascii));
+  if (!ascii.u.truth) return UNSUPPORTED("isdigit of characters beyond ASCII is not supported");
+  return all_characters(s, is_digit_or_refused, out);
+}
+static bool is_alnum_ascii(uint32_t c) { return is_alpha(c) || is_decimal(c); }
+static clave_status str_isalnum(render *r, value s, const bound *b, value *out) {
+  value ascii;
+  TRY(str_isascii(r, s, b, &ascii));
+  if (!ascii.u.truth) return UNSUPPORTED("isalnum of characters beyond ASCII is not supported");
+  return all_characters(s, is_alnum_ascii, out);
+}
+
+static clave_status one_case(value s, bool upper, value *out) {
+  bool any = false, all = true;
+  for (size_t at = 0; at < s.u.text->size;) {
+    uint32_t c;
+    at += utf8_read(s.u.text->data + at, &c);
+    any |= upper ? is_upper(c) : is_lower(c);
+    all &= !is_cased(c) || (upper ? is_upper(c) : is_lower(c));
+  }
+  *out = value_bool(any && all);
+  return NULL;
+}
+static clave_status str_isupper(render *r, value s, const bound *b, value *out) {
+  (void)r, (void)b;
+  return one_case(s, true, out);
+}
+static clave_status str_islower(render *r, value s, const bound *b, value *out) {
+  (void)r, (void)b;
+  return one_case(s, false, out);
+}
+
+/* ---------------------------------------------------------------- dict, list, loop */
+
+static clave_status make_view(render *r, value of, view_kind kind, value *out) {
+  view *v;
+  TRY(arena_alloc(&r->arena, 1, sizeof *v, &v));
+  *v = (view){of.u.dict, kind};
+  *out = (value){VALUE_VIEW, {.view = v}};
+  return NULL;
+}
+static clave_status dict_keys(render *r, value d, const bound *b, value *out) {
+  (void)b;
+  return make_view(r, d, VIEW_KEYS, out);
+}
+static clave_status dict_values(render *r, value d, const bound *b, value *out) {
+  (void)b;
+  return make_view(r, d, VIEW_VALUES, out);
+}
+static clave_status dict_items(render *r, value d, const bound *b, value *out) {
+  (void)b;
+  return make_view(r, d, VIEW_ITEMS, out);
+}
+
+static clave_status dict_get(render *r, value d, const bound *b, value *out) {
+  value *found;
+  (void)r;
+  TRY(dict_find(d.u.dict, b->v[0], &found));
+  *out = found ? *found : b->given[1] ? b->v[1] : value_none();
+  return NULL;
+}
+
+static clave_status dict_copy(render *r, value d, const bound *b, value *out) {
+  (void)b;
+  TRY(make_dict(&r->arena, VALUE_DICT, out));
+  for (size_t i = 0; i < d.u.dict->count; i++)
+    TRY(dict_set(&r->arena, out->u.dict, d.u.dict->entries[i].key, d.u.dict->entries[i].value));
+  return NULL;
+}
+
+static clave_status list_copy(render *r, value l, const bound *b, value *out) {
+  (void)b;
+  TRY(make_list(&r->arena, VALUE_LIST, l.u.list->count, out));
+  for (size_t i = 0; i < l.u.list->count; i++)
+    TRY(list_add(&r->arena, out->u.list, l.u.list->items[i]));
+  return NULL;
+}
+
+static clave_status list_count(render *r, value l, const bound *b, value *out) {
+  int64_t n = 0;
+  for (size_t i = 0; i < l.u.list->count; i++) {
+    bool equal;
+    TRY(value_equal(&r->arena, l.u.list->items[i], b->v[0], &equal));
+    n += equal;
+  }
+  *out = value_int(n);
+  return NULL;
+}
+
+static clave_status list_index(render *r, value l, const bound *b, value *out) {
+  if (b->given[1]) return UNSUPPORTED("index with bounds is not supported");
+  for (size_t i = 0; i < l.u.list->count; i++) {
+    bool equal;
+    TRY(value_equal(&r->arena, l.u.list->items[i], b->v[0], &equal));
+    *out = value_int((int64_t)i);
+    if (equal) return NULL;
+  }
+  return INVALID("the value is not in the list");
+}
+
+/* ---------------------------------------------------------------- the table */
+
+typedef struct method_row {
+  const char *name;
+  method_function call; /* NULL: refused */
+  signature arguments;
+} method_row;
+
+#define RANGE_OF(name) \
+  { {name, "start", "end"}, 1 }
+static const method_row str_methods[] = {
+    {"strip", str_strip, {{"chars"}, 0}},
+    {"split", str_split, {{"sep", "maxsplit"}, 0}},
+    {"startswith", str_startswith, RANGE_OF("prefix")},
+    {"endswith", str_endswith, RANGE_OF("suffix")},
+    {"replace", str_replace, {{"old", "new", "count"}, 2}},
+    {"lstrip", str_lstrip, {{"chars"}, 0}},
+    {"rstrip", str_rstrip, {{"chars"}, 0}},
+    {"upper", str_upper, {{0}, 0}},
+    {"lower", str_lower, {{0}, 0}},
+    {"title", str_title, {{0}, 0}},
+    {"capitalize", str_capitalize, {{0}, 0}},
+    {"swapcase", str_swapcase, {{0}, 0}},
+    {"join", str_join, {{"iterable"}, 1}},
+    {"rsplit", str_rsplit, {{"sep", "maxsplit"}, 0}},
+    {"splitlines", str_splitlines, {{"keepends"}, 0}},
+    {"find", str_find, RANGE_OF("sub")},
+    {"rfind", str_rfind, RANGE_OF("sub")},
+    {"index", str_index, RANGE_OF("sub")},
+    {"rindex", str_rindex, RANGE_OF("sub")},
+    {"count", str_count, RANGE_OF("sub")},
+    {"partition", str_partition, {{"sep"}, 1}},
+    {"rpartition", str_rpartition, {{"sep"}, 1}},
+    {"removeprefix", str_removeprefix, {{"prefix"}, 1}},
+    {"removesuffix", str_removesuffix, {{"suffix"}, 1}},
+    {"center", str_center, {{"width", "fillchar"}, 1}},
+    {"ljust", str_ljust, {{"width", "fillchar"}, 1}},
+    {"rjust", str_rjust, {{"width", "fillchar"}, 1}},
+    {"zfill", str_zfill, {{"width"}, 1}},
+    {"isspace", str_isspace, {{0}, 0}},
+    {"isalpha", str_isalpha, {{0}, 0}},
+    {"isdigit", str_isdigit, {{0}, 0}},
+    {"isalnum", str_isalnum, {{0}, 0}},
+    {"isdecimal", str_isdecimal, {{0}, 0}},
+    {"isascii", str_isascii, {{0}, 0}},
+    {"isupper", str_isupper, {{0}, 0}},
+    {"islower", str_islower, {{0}, 0}},
+    {"format", NULL, {{0}, 0}}, /* takes any arguments: call_method */
+    {"casefold", NULL, {{0}, 0}},
+    {"encode", NULL, {{0}, 0}},
+    {"expandtabs", NULL, {{0}, 0}},
+    {"format_map", NULL, {{0}, 0}},
+    {"isidentifier", NULL, {{0}, 0}},
+    {"isnumeric", NULL, {{0}, 0}},
+    {"isprintable", NULL, {{0}, 0}},
+    {"istitle", NULL, {{0}, 0}},
+    {"maketrans", NULL, {{0}, 0}},
+    {"translate", NULL, {{0}, 0}}};
+static const method_row dict_methods[] = {
+    {"items", dict_items, {{0}, 0}}, {"get", dict_get, {{"key", "default"}, 1}},
+    {"keys", dict_keys, {{0}, 0}},   {"values", dict_values, {{0}, 0}},
+    {"copy", dict_copy, {{0}, 0}},   {"fromkeys", NULL, {{0}, 0}}};
+static const method_row list_methods[] = {{"index", list_index, {{"value", "start"}, 1}},
+                                          {"count", list_count, {{"value"}, 1}},
+                                          {"copy", list_copy, {{0}, 0}}};
+static const method_row tuple_methods[] = {{"index", list_index, {{"value", "start"}, 1}},
+                                           {"count", list_count, {{"value"}, 1}}};
+static const method_row loop_methods[] = {{"cycle", NULL, {{0}, 0}}, {"changed", NULL, {{0}, 0}}};
+/* What the immutable sandbox makes undefined, since it changes the value. */
+static const char *const dict_refused[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
+static const char *const list_refused[] = {"append", "clear",   "extend", "insert", "pop",
+                                           "remove", "reverse", "sort",   NULL};
+
+enum { METHODS_OF_KIND = 256 };
+static const struct {
+  const method_row *rows;
+  size_t count;
+  const char *const *refused;
+} methods[] = {
+    [VALUE_STRING] = {str_methods, sizeof str_methods / sizeof *str_methods, NULL},
+    [VALUE_LIST] = {list_methods, sizeof list_methods / sizeof *list_methods, list_refused},
+    [VALUE_TUPLE] = {tuple_methods, sizeof tuple_methods / sizeof *tuple_methods, NULL},
+    [VALUE_DICT] = {dict_methods, sizeof dict_methods / sizeof *dict_methods, dict_refused},
+    [VALUE_LOOP] = {loop_methods, sizeof loop_methods / sizeof *loop_methods, NULL},
+    [VALUE_FUNCTION] = {NULL, 0, NULL}};
+
+static bool takes_any_arguments(value_kind kind, const char *name) {
+  return kind == VALUE_LOOP || (kind == VALUE_STRING && strcmp(name, "format") == 0);
+}
+
+int find_method(value_kind kind, const string *name) {
+  for (size_t i = 0; i < methods[kind].count; i++) {
+    const method_row *m = &methods[kind].rows[i];
+    if (!string_is(name, m->name)) continue;
+    bool ours = m->call || takes_any_arguments(kind, m->name);
+    return ours ? (int)kind * METHODS_OF_KIND + (int)i : -2;
+  }
+  for (const char *const *refused = methods[kind].refused; refused && *refused; refused++) {
+    if (string_is(name, *refused)) return -3;
+  }
+  return -1;
+}
+
+const char *method_name(int index) {
+  return methods[index / METHODS_OF_KIND].rows[index % METHODS_OF_KIND].name;
+}
+
+static clave_status call_loop(render *r, const method *m, const call_args *args, value *out) {
+  loop_state *l = m->self.u.loop;
+  if (args->n_named) return INVALID("loop.%s takes no named arguments", m->name);
+  if (strcmp(m->name, "cycle") == 0) {
+    if (args->count == 0) return INVALID("no items for cycling given");
+    *out = args->items[l->at % args->count];
+    return NULL;
+  }
+  value now;
+  bool same = false;
+  TRY(make_list(&r->arena, VALUE_TUPLE, args->count, &now));
+  for (size_t i = 0; i < args->count; i++) TRY(list_add(&r->arena, now.u.list, args->items[i]));
+  if (l->changed_before) TRY(value_equal(&r->arena, now, l->last_seen, &same));
+  l->changed_before = true;
+  l->last_seen = now;
+  *out = value_bool(!same);
+  return NULL;
+}
+
+clave_status call_method(render *r, const method *m, const call_args *args, value *out) {
+  const method_row *row = &methods[m->index / METHODS_OF_KIND].rows[m->index % METHODS_OF_KIND];
+  bound b;
+  if (m->self.kind == VALUE_LOOP) return call_loop(r, m, args, out);
+  if (m->self.kind == VALUE_STRING && m->self.u.text->escaped)
+    return UNSUPPORTED("methods of escaped text are not supported");
+  if (!row->call) return format_braces(r, m->self.u.text, args, out);
+  TRY(bind_args(row->name, &row->arguments, args, &b));
+  return row->call(r, m->self, &b, out);
+}

@@ -1,0 +1,26 @@
+#ifndef JINJA_UNICODE_H
+#define JINJA_UNICODE_H
+/* What Python's str asks of characters: white space, case, what is printed as it is. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+
+bool is_space(uint32_t c); /* str.isspace */
+/* Bytes of the white-space character that s begins or ends with, 0 if there is none. */
+size_t space_at(const char *s, size_t size);
+size_t space_before(const char *s, size_t size);
+
+typedef enum case_form { CASE_LOWER, CASE_UPPER, CASE_TITLE } case_form;
+/* The mapping of one character: at most three, in `out`; their number. */
+size_t map_case(uint32_t c, case_form form, uint32_t out[3]);
+bool is_cased(uint32_t c);
+bool is_case_ignorable(uint32_t c);
+bool is_upper(uint32_t c);
+bool is_lower(uint32_t c);
+bool is_alpha(uint32_t c);
+bool is_decimal(uint32_t c); /* category Nd */
+bool is_printable(uint32_t c);
+
+#endif

@@ -1,0 +1,143 @@
+/* Chat templates: by name, and rendered from JSON. */
+#include "llm/template.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sized.h"
+
+/* ---------------------------------------------------------------- lifetime */
+
+clave_status template_add(clave_template *t, const char *name, const char *source, size_t size) {
+  if (!array_reserve(&t->items, &t->capacity, t->count + 1, sizeof *t->items))
+    return status_no_memory();
+  named_template *n = &t->items[t->count];
+  *n = (named_template){.name = strdup(name)};
+  if (!n->name) return status_no_memory();
+  t->count++;
+  clave_status st = jinja_parse(source, size, &n->jinja);
+  return strcmp(name, "default") == 0 ? st : status_while(st, "template %s", name);
+}
+
+const char *builtin_text(const char *name) {
+  for (const builtin_template *b = builtin_templates; b->name; b++) {
+    if (strcmp(b->name, name) == 0) return b->text;
+  }
+  return NULL;
+}
+
+const char *clave_template_builtin(size_t index) {
+  size_t n = 0;
+  while (builtin_templates[n].name) n++;
+  return index < n ? builtin_templates[index].name : NULL;
+}
+
+clave_status template_add_said(clave_template *t, const char *said) {
+  const char *builtin = builtin_text(said), *source = builtin ? builtin : said;
+  return template_add(t, "default", source, strlen(source));
+}
+
+clave_status clave_template_create(const char *source, size_t size, clave_template **out) {
+  *out = NULL;
+  clave_template *t = calloc(1, sizeof *t);
+  if (!t) return status_no_memory();
+  clave_status st = template_add(t, "default", source, size);
+  if (st) {
+    clave_template_destroy(t);
+    return st;
+  }
+  *out = t;
+  return NULL;
+}
+
+void clave_template_destroy(clave_template *t) {
+  if (!t) return;
+  for (size_t i = 0; i < t->count; i++) {
+    free(t->items[i].name);
+    jinja_destroy(t->items[i].jinja);
+  }
+  free(t->items);
+  free(t->bos);
+  free(t->eos);
+  free(t);
+}
+
+/* ---------------------------------------------------------------- rendering */
+
+static const jinja_template *find_template(const clave_template *t, const char *name) {
+  for (size_t i = 0; i < t->count; i++) {
+    if (strcmp(t->items[i].name, name) == 0) return t->items[i].jinja;
+  }
+  return NULL;
+}
+
+static clave_status refuse_name(const clave_template *t, const char *name) {
+  text known = {0};
+  for (size_t i = 0; i < t->count; i++)
+    text_printf(&known, "%s%s", i ? ", " : "", t->items[i].name);
+  clave_status st = text_status(&known);
+  if (!st && name) st = INVALID("there is no template '%.100s'; there are: %s", name, known.data);
+  if (!st) st = INVALID("there is no template 'default'; there are: %s", known.data);
+  text_free(&known);
+  return st;
+}
+
+static clave_status choose_template(const clave_template *t, const clave_template_inputs *in,
+                                    const jinja_template **out) {
+  *out = NULL;
+  if (in->name) {
+    *out = find_template(t, in->name);
+    return *out ? NULL : refuse_name(t, in->name);
+  }
+  if (in->tools && strcmp(in->tools, "null") != 0) *out = find_template(t, "tool_use");
+  if (!*out) *out = find_template(t, "default");
+  if (!*out && t->count == 1) *out = t->items[0].jinja;
+  return *out ? NULL : refuse_name(t, NULL);
+}
+
+enum { MAX_INPUTS = 7 };
+
+static void add_input(jinja_options *o, jinja_input *inputs, const char *name, const char *given,
+                      bool is_text, jinja_origin origin) {
+  if (given) inputs[o->n_inputs++] = (jinja_input){name, given, strlen(given), is_text, origin};
+}
+
+/* The names that transformers gives, in its order. */
+static void add_inputs(const clave_template *t, const clave_template_inputs *in, jinja_options *o,
+                       jinja_input inputs[MAX_INPUTS]) {
+  *o = (jinja_options){.inputs = inputs, .now = in->now};
+  add_input(o, inputs, "bos_token", in->bos ? in->bos : t->bos, true, JINJA_TRUSTED);
+  add_input(o, inputs, "eos_token", in->eos ? in->eos : t->eos, true, JINJA_TRUSTED);
+  add_input(o, inputs, NULL, in->arguments, false, JINJA_TRUSTED);
+  add_input(o, inputs, "messages", in->messages, false, JINJA_MESSAGES);
+  add_input(o, inputs, "tools", in->tools ? in->tools : "null", false, JINJA_WRITTEN);
+  add_input(o, inputs, "documents", in->documents ? in->documents : "null", false, JINJA_WRITTEN);
+  add_input(o, inputs, "add_generation_prompt", in->add_generation_prompt ? "true" : "false", false,
+            JINJA_TRUSTED);
+}
+
+clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,
+                             jinja_output *out) {
+  const jinja_template *j;
+  clave_template_inputs in;
+  jinja_options o;
+  jinja_input given[MAX_INPUTS];
+  *out = (jinja_output){0};
+  TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
+  TRY(choose_template(t, &in, &j));
+  add_inputs(t, &in, &o, given);
+  return jinja_render(j, &o, out);
+}
+
+clave_status clave_template_render(const clave_template *t, const clave_template_inputs *inputs,
+                                   char **out, size_t *size) {
+  jinja_output o;
+  *out = NULL;
+  *size = 0;
+  TRY(template_render(t, inputs, &o));
+  text_append(&o.text, "", 0);
+  *size = o.text.size;
+  *out = o.text.data ? o.text.data : strdup("");
+  text_free(&o.written);
+  return *out ? NULL : status_no_memory();
+}

@@ -1,0 +1,36 @@
+#ifndef LLM_TEMPLATE_H
+#define LLM_TEMPLATE_H
+/* The objects behind clave_template.h. */
+#include "base/memory.h"
+#include "clave_template.h"
+#include "jinja/jinja.h"
+
+typedef struct named_template {
+  char *name;            /* owned */
+  jinja_template *jinja; /* owned */
+} named_template;
+
+struct clave_template {
+  named_template *items; /* owned; the first is "default" if there is one */
+  size_t count, capacity;
+  char *bos, *eos; /* owned; NULL: not known */
+};
+
+/* Parses a template and adds it. */
+clave_status template_add(clave_template *t, const char *name, const char *source,
+                          size_t size) STATUS_CHECK;
+/* Adds what `said` is: a built-in template's name, or a text. */
+clave_status template_add_said(clave_template *t, const char *said) STATUS_CHECK;
+/* As clave_template_render, with what of the text stands in messages, tools and documents marked.
+ */
+clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,
+                             jinja_output *out) STATUS_CHECK;
+
+/* chat_templates.c */
+typedef struct builtin_template {
+  const char *name, *text;
+} builtin_template;
+extern const builtin_template builtin_templates[];
+const char *builtin_text(const char *name); /* NULL: there is none */
+
+#endif

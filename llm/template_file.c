@@ -1,0 +1,171 @@
+/* Where a chat template lies: in a file of its own, a tokenizer's configuration, a model folder, or
+ * a program. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "json/fields.h"
+#include "llm/language_model.h"
+#include "llm/template.h"
+
+static bool is_folder(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static bool ends_with(const char *s, const char *end) {
+  size_t n = strlen(s), m = strlen(end);
+  return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* ---------------------------------------------------------------- tokenizer_config.json */
+
+/* A token: a string, or an object with its content. *out stays NULL if there is none. */
+static clave_status read_token(const json *config, const char *key, char **out) {
+  const json *v = field_or_null(config, key);
+  span content;
+  if (!v || *out) return NULL;
+  if (json_kind_of(v) == JSON_OBJECT) {
+    TRY(field_text(v, "content", NULL, &content));
+  } else {
+    TRY(status_while(json_expect(v, JSON_STRING), "%s", key));
+    content = json_text(v);
+  }
+  *out = strndup(content.data, content.size);
+  return *out ? NULL : status_no_memory();
+}
+
+/* Templates with names, in a list of objects. */
+static clave_status read_named(clave_template *t, const json *all) {
+  for (const json *v = json_first(all); v; v = json_next(v)) {
+    span name, source;
+    TRY(status_while(json_expect(v, JSON_OBJECT), "chat_template"));
+    TRY(field_text(v, "name", NULL, &name));
+    TRY(field_text(v, "template", NULL, &source));
+    TRY(template_add(t, name.data, source.data, source.size));
+  }
+  return NULL;
+}
+
+static clave_status read_templates(clave_template *t, const json *config) {
+  const json *v = field_or_null(config, "chat_template");
+  if (!v || t->count) return NULL;
+  if (json_kind_of(v) == JSON_ARRAY) return read_named(t, v);
+  TRY(status_while(json_expect(v, JSON_STRING), "chat_template"));
+  span source = json_text(v);
+  return template_add(t, "default", source.data, source.size);
+}
+
+static clave_status read_config(clave_template *t, const json *config) {
+  TRY(json_expect(config, JSON_OBJECT));
+  TRY(read_token(config, "bos_token", &t->bos));
+  TRY(read_token(config, "eos_token", &t->eos));
+  return read_templates(t, config);
+}
+
+static clave_status load_config(clave_template *t, const char *path) {
+  file_map file;
+  json *config;
+  TRY(file_map_open(path, &file));
+  clave_status st = json_parse((const char *)file.data, file.size, &config);
+  if (!st) {
+    st = read_config(t, config);
+    json_free(config);
+  }
+  file_map_close(&file);
+  return status_while(st, "%s", path);
+}
+
+/* ---------------------------------------------------------------- other places */
+
+static clave_status load_text(clave_template *t, const char *path) {
+  file_map file;
+  TRY(file_map_open(path, &file));
+  clave_status st = template_add(t, "default", file.data ? (const char *)file.data : "", file.size);
+  file_map_close(&file);
+  return status_while(st, "%s", path);
+}
+
+static clave_status load_part(clave_template *t, const char *folder, const char *name,
+                              clave_status (*load)(clave_template *, const char *)) {
+  char *path = path_join(folder, name);
+  if (!path) return status_no_memory();
+  clave_status st = file_exists(path) ? load(t, path) : NULL;
+  free(path);
+  return st;
+}
+
+/* In the order in which transformers looks: a file of its own goes before the configuration. */
+static clave_status load_folder(clave_template *t, const char *folder) {
+  TRY(load_part(t, folder, "chat_template.jinja", load_text));
+  if (!t->count) TRY(load_part(t, folder, "chat_template.json", load_config));
+  TRY(load_part(t, folder, "tokenizer_config.json", load_config));
+  return t->count ? NULL : INVALID("%s: no chat template in the folder", folder);
+}
+
+static clave_status token_text(const clave_tokenizer *tokenizer, int32_t id, char **out) {
+  size_t size;
+  uint32_t one = (uint32_t)id;
+  if (id < 0) return NULL;
+  return clave_tokenizer_decode(tokenizer, &one, 1, false, out, &size);
+}
+
+static clave_status program_tokens(clave_template *t, const clave_program *program,
+                                   const llm_metadata *said) {
+  size_t size;
+  clave_tokenizer *tokenizer;
+  clave_tokenizer_info info = {.size = sizeof info};
+  if (!clave_program_section(program, "TOKN", &size)) return NULL;
+  TRY(clave_tokenizer_of_program(program, &tokenizer));
+  clave_status st = clave_tokenizer_get_info(tokenizer, &info);
+  if (!st) st = token_text(tokenizer, said->has_bos ? said->bos : info.bos, &t->bos);
+  if (!st) st = token_text(tokenizer, said->has_eos ? said->eos : info.eos, &t->eos);
+  clave_tokenizer_destroy(tokenizer);
+  return st;
+}
+
+static clave_status read_program(clave_template *t, const clave_program *program, mem_pool *pool) {
+  clave_program_info info = {.size = sizeof info};
+  llm_metadata said;
+  TRY(clave_program_get_info(program, &info));
+  TRY(llm_metadata_read(pool, info.metadata, &said));
+  if (!said.chat_template) return INVALID("the program has no chat template");
+  TRY(template_add_said(t, said.chat_template));
+  return program_tokens(t, program, &said);
+}
+
+static clave_status load_program(clave_template *t, const char *path) {
+  clave_program *program;
+  mem_pool *pool;
+  TRY(clave_program_load(path, NULL, &program));
+  clave_status st = mem_pool_create(&pool);
+  if (!st) {
+    st = read_program(t, program, pool);
+    mem_pool_destroy(pool);
+  }
+  clave_program_destroy(program);
+  return status_while(st, "%s", path);
+}
+
+static clave_status load(clave_template *t, const char *path) {
+  if (!file_exists(path) && builtin_text(path)) return template_add_said(t, path);
+  if (is_folder(path)) return load_folder(t, path);
+  if (ends_with(path, ".clv")) return load_program(t, path);
+  if (!ends_with(path, ".json")) return load_text(t, path);
+  TRY(load_config(t, path));
+  return t->count ? NULL : INVALID("%s: no field chat_template", path);
+}
+
+clave_status clave_template_load(const char *path, clave_template **out) {
+  *out = NULL;
+  clave_template *t = calloc(1, sizeof *t);
+  if (!t) return status_no_memory();
+  clave_status st = load(t, path);
+  if (st) {
+    clave_template_destroy(t);
+    return st;
+  }
+  *out = t;
+  return NULL;
+}

@@ -1,0 +1,48 @@
+"""clave template: exactly the text, and what is refused."""
+
+import json
+
+import pytest
+
+MESSAGES = [{"role": "user", "content": "Hi <b>\n"}]
+
+
+@pytest.fixture
+def files(tool):
+    (tool.folder / "m.json").write_text(json.dumps(MESSAGES))
+    (tool.folder / "t.json").write_text('[{"name": "f"}]')
+    (tool.folder / "t.jinja").write_text(
+        "{{ bos_token }}{{ messages[0].content }}{{ tools | tojson }}{{ documents | tojson }}{{ x }}{{ eos_token }}"
+        "{% if add_generation_prompt %}A{% endif %}\n"
+    )
+    return "t.jinja", "--messages", "m.json"
+
+
+def test_text(tool, files):
+    assert tool.good("template", *files) == "Hi <b>\nnullnullA"
+    every = ("--tools", "t.json", "--documents", "t.json", "--arg", 'x="é"', "--bos", "<s>", "--eos", "</s>")
+    want = '<s>Hi <b>\n[{"name": "f"}][{"name": "f"}]é</s>'
+    assert tool.good("template", *files, *every, "--no-generation-prompt") == want
+    assert json.loads(tool.good("template", *files, "--json")) == {"text": "Hi <b>\nnullnullA"}
+    assert tool.good("template", "t.jinja", "--messages", "-", stdin=None, input=json.dumps(MESSAGES)).startswith("Hi")
+
+
+def test_built_in(tool, files):
+    want = "<|im_start|>user\nHi <b>\n<|im_end|>\n<|im_start|>assistant\n"
+    assert tool.good("template", "chatml", *files[1:]) == want
+
+
+def test_raised(tool, files):
+    (tool.folder / "r.jinja").write_text("{{ 'lost' }}{{ raise_exception('Only one turn.') }}")
+    assert tool.bad(1, "template", "r.jinja", *files[1:]) == "Only one turn."
+
+
+def test_refused(tool, files):
+    (tool.folder / "i.jinja").write_text("\n {% include 'x' %}")
+    assert "i.jinja: " in (error := "i.jinja: " + tool.bad(1, "template", "i.jinja", *files[1:])) and "line 2" in error
+    (tool.folder / "bad.json").write_text('[{"role": }]')
+    assert "bad.json: JSON column 11" in tool.bad(1, "template", "t.jinja", "--messages", "bad.json")
+    assert "none.jinja: no such file" in tool.bad(1, "template", "none.jinja", *files[1:])
+    assert "needs --messages" in tool.bad(2, "template", "t.jinja")
+    assert "--arg takes NAME=JSON" in tool.bad(2, "template", *files, "--arg", "x")
+    assert "not JSON" in tool.bad(2, "template", *files, "--arg", "x=yes")

@@ -1,0 +1,89 @@
+/* Fails the Nth allocation of a whole life of a chat template (load, render, destroy), for N = 0,
+ * 1, 2 ... until nothing is left to fail. Each time there is an error, or the text is right. Leaks
+ * are for the sanitizer that this is built with.
+ *
+ *   run_template_faults FILE... */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clave_template.h"
+#include "clave_tokenizer.h"
+#include "test/fault/loop.h"
+
+static const char messages[] =
+    "[{\"role\": \"system\", \"content\": \"a <|im_end|> b\"}, {\"role\": \"user\", \"content\": "
+    "[{\"type\": \"text\", \"text\": \" one two three four five six seven eight nine ten \"}]}]";
+static const char tools[] =
+    "[{\"name\": \"f\", \"parameters\": {\"a\": 1.5, \"b\": [null, true]}}]";
+
+typedef struct life {
+  const char *path;
+  clave_template *file, *made;
+  char *text, *own;
+  size_t size, own_size;
+} life;
+
+static clave_status run_life(void *ctx) {
+  static const char source[] =
+      "{% macro f(a, b='x') %}{{ a ~ b }}{% endmacro %}{% set ns = namespace(t='') %}"
+      "{% for m in messages %}{% set ns.t = ns.t + m.role %}{{ f(m.content, b=loop.index) }}"
+      "{% endfor %}{{ ns.t | upper }}{{ tools | tojson(indent=2) }}{{ tools }}"
+      "{{ (messages | map(attribute='role') | join(',')).split(',') | sort }}{{ '%5.1f' % 2 }}";
+  life *l = ctx;
+  clave_template_inputs in = {.size = sizeof in,
+                              .messages = messages,
+                              .tools = tools,
+                              .arguments = "{\"enable_thinking\": false}",
+                              .bos = "<s>",
+                              .add_generation_prompt = true,
+                              .now = 1};
+  clave_status st = clave_template_load(l->path, &l->file);
+  if (!st) st = clave_template_render(l->file, &in, &l->text, &l->size);
+  if (!st) st = clave_template_create(source, sizeof source - 1, &l->made);
+  if (!st) st = clave_template_render(l->made, &in, &l->own, &l->own_size);
+  return st;
+}
+
+static const life *good; /* of a life without failures */
+
+static const char *wrong_text(void *ctx) {
+  const life *l = ctx;
+  bool same = l->size == good->size && !memcmp(l->text, good->text, l->size) &&
+              l->own_size == good->own_size && !memcmp(l->own, good->own, l->own_size);
+  return same ? NULL : "the text is another";
+}
+
+static clave_status resume(void *ctx) {
+  (void)ctx;
+  return NULL;
+}
+
+static void end_life(void *ctx) {
+  life *l = ctx;
+  clave_template_destroy(l->file);
+  clave_template_destroy(l->made);
+  clave_text_free(l->text);
+  clave_text_free(l->own);
+  *l = (life){.path = l->path};
+}
+
+static int run_file(const char *path) {
+  life l = {.path = path};
+  clave_status status = run_life(&l);
+  life first = l;
+  if (status) printf("FAIL %s without a failure: %s\n", path, clave_status_message(status));
+  if (status) return 1;
+  l = (life){.path = path};
+  good = &first;
+  const fault_test test = {&l, run_life, wrong_text, resume, end_life};
+  int failed = fault_loop(&test, "alloc", 0, 1);
+  end_life(&first);
+  return failed;
+}
+
+int main(int argc, char **argv) {
+  int failed = 0;
+  for (int i = 1; i < argc; i++) failed |= run_file(argv[i]);
+  return failed;
+}

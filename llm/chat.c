@@ -420,7 +420,6 @@ static clave_status prompt_messages(clave_llm_conversation *c, const char *templ
   text fresh = {0};
   const char *system = c->ids.count ? NULL : c->llm->default_system;
   conversation_start_clock(c);
-  if (!c->llm->tokenizer) return INVALID("a chat needs a tokenizer");
   TRY(own_or_named(c->llm, template_name, &made, &t));
   clave_status st = in->messages ? append_array(in->messages, system, &fresh)
                                  : append_messages(messages, count, system, &fresh);

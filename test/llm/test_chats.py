@@ -233,6 +233,15 @@ def test_a_template_that_rewrites_the_past(folder, tokenizer):
     )
 
 
+def test_a_past_that_changes_with_each_turn(folder, tokenizer):
+    template = "{{ messages | length }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>"
+    talk, again = turns(folder, template, ["a", "b"])
+    assert again == 2
+    assert tokenizer.decode(talk.ids(), skip_special=False) == (
+        "5<|user|>hi<|assistant|>a<|user|>hi<|assistant|>b<|user|>bye<|assistant|>"
+    )
+
+
 def test_a_chat_behind_ids_that_are_no_chat(folder, tokenizer):
     """What was prompted otherwise, or restored from a file, is taken for an answer."""
     talk = Talk(with_metadata(folder, "named.clv", chat_template="chatml", max_context=1000))

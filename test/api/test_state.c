@@ -257,7 +257,7 @@ static void test_sections_and_metadata(void **state) {
   assert_string_equal(info.metadata, "{\"llm\": {\"bos\": 1}}");
   clave_status st = NULL;
   for (int i = 0; i < 64 && !st; i++, tag[i % 4]++) st = clave_program_set_section(q, tag, "", 0);
-  expect_error(st, "more than 61 sections");
+  expect_error(st, "more than 59 sections");
   clave_program_destroy(p);
   clave_program_destroy(q);
   free(path);

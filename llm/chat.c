@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/sized.h"
 #include "json/fields.h"
 #include "json/writer.h"
@@ -32,7 +33,7 @@ clave_status chat_template_of(const char *said, bool files, clave_template **out
   if (!said) return refuse_template(said);
   const char *builtin = builtin_text(said), *source = builtin ? builtin : said;
   if (builtin || strchr(said, '{')) return clave_template_create(source, strlen(source), out);
-  return files ? clave_template_load(said, out) : refuse_template(said);
+  return files && file_exists(said) ? clave_template_load(said, out) : refuse_template(said);
 }
 
 const char *clave_llm_chat_template_name(size_t index) { return clave_template_builtin(index); }

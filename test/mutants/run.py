@@ -208,7 +208,7 @@ def san_test(rest):
 
 
 def python_test(arguments):
-    goals = ["all", "tests"] if "test/fault" in arguments else ["all"]
+    goals = ["all", "tests"] if "test/fault" in arguments else ["all", f"build/{RUNNER}"]
     return goals, [], [f".venv/bin/python -m pytest -q -x -p no:cacheprovider {arguments}"], {}
 
 

@@ -15,6 +15,7 @@ typedef enum variant {
   N_JOINED,
   GAP = N_JOINED, /* two columns lie between the first and the second */
   TABLES,         /* the second has other angles */
+  SINES,          /* only its sines are others */
   PAIRS,          /* the second turns other pairs */
   ORDER,          /* its elements are in another order */
   STEP,           /* every second column */
@@ -125,7 +126,7 @@ static void add_rope(building *g, int part) {
   clave_builder_op(g->b, "Rope", "rope");
   clave_builder_set_tensor(g->b, "x", x);
   clave_builder_set_tensor(g->b, "cos", g->how == TABLES && part == 1 ? g->other : g->cos);
-  clave_builder_set_tensor(g->b, "sin", g->sin);
+  clave_builder_set_tensor(g->b, "sin", g->how == SINES && part == 1 ? g->other : g->sin);
   clave_builder_set_bool(g->b, "interleaved", g->how == PAIRS && part == 1);
   clave_builder_set_tensor(g->b, "out", out);
   if (!is_output) read(g, g->how == DENSE && part == 1 ? "RmsNorm" : "Elementwise", out, n);

@@ -1,7 +1,8 @@
 """Writes docs/coverage.md: ops from the records of full runs on cpu and opencl, families from test/families/run.py's
 --json. What has no records stays as it is there, but for ops that came or went.
 
-coverage.py [--records build/conformance] [--families build/families.json]
+coverage.py [--records build/conformance] [--part] [--families build/families.json]. --part: the records are of some ops
+(run.py --only) and make the rows of ops that were never run.
 """
 
 import argparse
@@ -35,7 +36,8 @@ Generated: `make conformance` runs torch's operator samples on both devices and 
 - **cpu**, **opencl**: samples right / samples run whose graph holds the op, before or after decomposition, on the CPU
   backend and on an OpenCL device (PoCL; the kernels' own results, without the comparison at first use and without
   fallback). The other samples were refused with an error that names the op: `test/conformance/expected.tsv` has each
-  with its reason. *never run*: lowered, but no sample's graph holds it.
+  with its reason. *never run*: lowered, but no sample's graph holds it. Rows of ops newer than the commits below
+  are of runs of those ops alone.
 - **dtypes**: of the samples that were right on both.
 - **largest error**: of those samples, in units in the last place of the result's dtype, from torch's result or from the
   same computation in f64, whichever is nearer. Sums that cancel show large numbers: `test/conformance/compare.py` has
@@ -172,11 +174,15 @@ def listed_rows(text: str) -> dict[str, list[str]]:
     return {r[0].strip("`"): r[1:] for r in rows}
 
 
-def with_all_ops(text: str) -> str:
-    """The document with a row for each op that came since its records, and without those of ops that went."""
+def with_all_ops(text: str, newer: dict[str, Tally] | None = None) -> str:
+    """The document with a row for each op that came since its records, and without those of ops that went. newer: what
+    ops that were never run gave since."""
     lines = text.splitlines(keepends=True)
     at = [i for i, line in enumerate(lines) if line.startswith("| `")]
     rows = {lines[i].split("`")[1]: lines[i] for i in at}
+    for name, t in (newer or {}).items():
+        if t.run and "never run" in rows.get(name, "never run"):
+            rows[name] = f"{row(name, t)}\n"
     listed = [rows.get(name) or f"{row(name, Tally())}\n" for name in aten.rows()]
     return "".join([*lines[: at[0]], *listed, "\n", behind_ops()])
 
@@ -184,13 +190,15 @@ def with_all_ops(text: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=pathlib.Path, default=ROOT / "build/conformance")
+    parser.add_argument("--part", action="store_true")
     parser.add_argument("--families", type=pathlib.Path, default=ROOT / "build/families.json")
     args = parser.parse_args()
     ops, heading, listed = DOCUMENT.read_text().partition("## Families\n")
-    if all((args.records / f"{d}.jsonl").exists() for d in DEVICES):
+    has_records = all((args.records / f"{d}.jsonl").exists() for d in DEVICES)
+    if has_records and not args.part:
         ops = document(read(args.records))
     else:
-        ops = with_all_ops(ops)
+        ops = with_all_ops(ops, tally(read(args.records)) if has_records else None)
     listed = families(json.loads(args.families.read_text())) if args.families.exists() else heading + listed
     DOCUMENT.write_text(f"{ops.rstrip()}\n\n{listed}")
     print(f"wrote {DOCUMENT.relative_to(ROOT)}")

@@ -31,6 +31,19 @@ def test_ops_that_came_and_went(rows):
     assert coverage.listed_rows(coverage.with_all_ops(gone))["aten.add.Tensor"][1:3] == ["never run"] * 2
 
 
+def test_rows_of_newer_ops():
+    """Ops that were never run get their rows of a part of a run, others keep theirs."""
+    text = coverage.DOCUMENT.read_text().partition("## Families\n")[0]
+    old, new = "aten.abs.default", "aten.zz_new.default"
+    record = {"verdict": "right", "dtype": "f32", "ulp": 2.0}
+    newer = coverage.tally({d: [record | {"ops": [old, new]}] for d in coverage.DEVICES})
+    before = coverage.listed_rows(text)
+    never = next(name for name, cells in before.items() if cells[1] == "never run")
+    after = coverage.listed_rows(coverage.with_all_ops(text, newer | {never: newer[new]}))
+    assert after.pop(never)[1:] == ["1 / 1", "1 / 1", "f32", "2"]
+    assert new not in after and after == {name: cells for name, cells in before.items() if name != never}
+
+
 def test_families_that_are_not_right_say_why_without_a_path():
     failed = {"name": "x", "mode": "fixed", "status": "no_export", "reason": "a | b; at /home/me/model.py:3: if n:"}
     right = failed | {"mode": "sdpa", "status": "right"}

@@ -72,12 +72,16 @@ class Tally:
             self.ulp = max(self.ulp, r.get("ulp", 0.0))
 
 
-def read(folder: pathlib.Path) -> dict[str, list[dict]]:
+def files(folder: pathlib.Path, device: str, part: bool) -> list[pathlib.Path]:
+    """Those that run.py writes: for all ops, or for what its --only names."""
+    return sorted(folder.glob(f"{device}.*.jsonl" if part else f"{device}.jsonl"))
+
+
+def read(folder: pathlib.Path, part: bool) -> dict[str, list[dict]]:
     """The records of each device, without skipped samples."""
     found = {}
     for device in DEVICES:
-        lines = (folder / f"{device}.jsonl").read_text().splitlines()
-        records = map(json.loads, lines)
+        records = [json.loads(line) for f in files(folder, device, part) for line in f.read_text().splitlines()]
         found[device] = [r for r in records if r.get("verdict") != "skipped" and not r.get("finished")]
     return found
 
@@ -194,11 +198,11 @@ def main() -> int:
     parser.add_argument("--families", type=pathlib.Path, default=ROOT / "build/families.json")
     args = parser.parse_args()
     ops, heading, listed = DOCUMENT.read_text().partition("## Families\n")
-    has_records = all((args.records / f"{d}.jsonl").exists() for d in DEVICES)
-    if has_records and not args.part:
-        ops = document(read(args.records))
+    records = read(args.records, args.part)
+    if all(records.values()) and not args.part:
+        ops = document(records)
     else:
-        ops = with_all_ops(ops, tally(read(args.records)) if has_records else None)
+        ops = with_all_ops(ops, tally(records) if all(records.values()) else None)
     listed = families(json.loads(args.families.read_text())) if args.families.exists() else heading + listed
     DOCUMENT.write_text(f"{ops.rstrip()}\n\n{listed}")
     print(f"wrote {DOCUMENT.relative_to(ROOT)}")

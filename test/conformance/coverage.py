@@ -184,10 +184,11 @@ def with_all_ops(text: str, newer: dict[str, Tally] | None = None) -> str:
     lines = text.splitlines(keepends=True)
     at = [i for i, line in enumerate(lines) if line.startswith("| `")]
     rows = {lines[i].split("`")[1]: lines[i] for i in at}
-    for name, t in (newer or {}).items():
-        if t.run and "never run" in rows.get(name, "never run"):
-            rows[name] = f"{row(name, t)}\n"
-    listed = [rows.get(name) or f"{row(name, Tally())}\n" for name in aten.rows()]
+    for name in aten.rows():
+        made = (newer or {}).get(name, Tally())
+        if name not in rows or (made.run and "never run" in rows[name]):
+            rows[name] = f"{row(name, made)}\n"
+    listed = [rows[name] for name in aten.rows()]
     return "".join([*lines[: at[0]], *listed, "\n", behind_ops()])
 
 
@@ -202,7 +203,7 @@ def main() -> int:
     if all(records.values()) and not args.part:
         ops = document(records)
     else:
-        ops = with_all_ops(ops, tally(records) if all(records.values()) else None)
+        ops = with_all_ops(ops, tally(records) if args.part else None)
     listed = families(json.loads(args.families.read_text())) if args.families.exists() else heading + listed
     DOCUMENT.write_text(f"{ops.rstrip()}\n\n{listed}")
     print(f"wrote {DOCUMENT.relative_to(ROOT)}")

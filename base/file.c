@@ -207,9 +207,7 @@ clave_status make_folders(const char *path) {
   }
   if (!st) st = make_folder(copy);
   free(copy);
-  struct stat s;
-  if (!st && (stat(path, &s) != 0 || !S_ISDIR(s.st_mode)))
-    st = status_new(STATUS_IO, "%s: is not a folder", path);
+  if (!st && !folder_exists(path)) st = status_new(STATUS_IO, "%s: is not a folder", path);
   return st;
 }
 
@@ -283,6 +281,16 @@ bool file_remove(const char *path) { return unlink(path) == 0; }
 bool file_exists(const char *path) {
   struct stat s;
   return lstat(path, &s) == 0;
+}
+
+bool folder_exists(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+bool path_has_ending(const char *path, const char *ending) {
+  size_t n = strlen(path), m = strlen(ending);
+  return n > m && strcmp(path + n - m, ending) == 0;
 }
 
 /* Visits the files of a folder, and of those in it, before the folder itself. */

@@ -66,6 +66,9 @@ char *folder_create_unique(const char *parent, const char *stem);
 bool folder_takes_code(const char *path);
 bool file_remove(const char *path);
 bool file_exists(const char *path); /* of any kind, a dangling link too */
+bool folder_exists(const char *path);
+/* "m.clv" ends with ".clv", which itself does not. */
+bool path_has_ending(const char *path, const char *ending);
 /* True if the folder belongs to this user and nobody else may write into it. */
 bool folder_is_private(const char *path);
 

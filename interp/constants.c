@@ -196,18 +196,11 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
 
 /* ---------------------------------------------------------------- forms */
 
-static bool is_same_view(const tensor *a, const tensor *b) {
-  if (a->type != b->type || a->rank != b->rank || a->offset != b->offset) return false;
-  for (int d = 0; d < a->rank; d++)
-    if (a->dims[d] != b->dims[d] || a->strides[d] != b->strides[d]) return false;
-  return true;
-}
-
 static stored_form *find_form(const constant_store *c, const constant_form *f) {
   for (stored_form *s = c->forms; s; s = s->next)
     if (s->f.constant == f->constant && s->f.kind == f->kind &&
         memcmp(s->f.size, f->size, sizeof f->size) == 0 && s->f.bytes == f->bytes &&
-        is_same_view(&s->f.view, &f->view))
+        tensor_same_view(&s->f.view, &f->view))
       return s;
   return NULL;
 }

@@ -71,36 +71,34 @@ clave_status take_forms(const running *r, const command *c, command_state *state
 
 /* ---------------------------------------------------------------- ahead of a run */
 
-static int count_missing(const running *r, const command *c) {
-  int n = 0;
-  for (int i = 0; c->recorded && i < c->recorded->n_forms; i++)
-    n += !constant_store_has_form(r->s->stores[c->backend], &c->recorded->forms[i]);
-  return n;
-}
-
 packing_progress begin_packing(const running *r) {
   const schedule *p = r->b->p;
-  packing_progress made = {.start_ns = clock_ns()};
+  packing_progress made = {0};
   for (uint32_t i = p->first_command; i < p->n_commands; i++)
-    made.total += count_missing(r, &p->commands[i]);
+    made.total += p->commands[i].recorded && p->commands[i].recorded->n_forms;
   return made;
+}
+
+static void tell_packing(const running *r, packing_progress *p) {
+  const session_options *o = &r->s->options;
+  p->is_told = true;
+  if (o->progress) o->progress(o->progress_ctx, "packing weights", p->done, p->total);
 }
 
 clave_status prepare_forms(const running *r, const command *c, command_state *state,
                            packing_progress *p) {
   enum { QUIET_NS = 1000000000 }; /* what takes less is not told */
-  const session_options *o = &r->s->options;
-  int missing = count_missing(r, c);
+  int64_t begin = clock_ns();
+  if (!c->recorded->n_forms) return NULL;
   TRY(take_forms(r, c, state));
-  p->done += missing;
-  p->is_told = p->is_told || (missing && clock_ns() - p->start_ns > QUIET_NS);
-  if (missing && p->is_told && o->progress)
-    o->progress(o->progress_ctx, "packing weights", p->done, p->total);
+  p->done++;
+  p->taken_ns += clock_ns() - begin;
+  if (p->taken_ns > QUIET_NS) tell_packing(r, p);
   return NULL;
 }
 
-void end_packing(const running *r, const packing_progress *p) {
-  const session_options *o = &r->s->options;
-  if (p->is_told && p->done < p->total && o->progress)
-    o->progress(o->progress_ctx, "packing weights", p->total, p->total);
+void end_packing(const running *r, packing_progress *p) {
+  bool is_open = p->is_told && p->done < p->total;
+  p->done = p->total;
+  if (is_open) tell_packing(r, p);
 }

@@ -154,19 +154,18 @@ clave_status read_outputs(const running *r) STATUS_CHECK;
 /* ---- forms.c ---- */
 /* Those that the command's recording reads, in its state. */
 clave_status take_forms(const running *r, const command *c, command_state *state) STATUS_CHECK;
-/* How many forms the current schedule is the first to use; one that several commands want counts
- * for each of those. */
+/* How many commands of the current schedule have their forms, of those that want some. */
 typedef struct packing_progress {
   int done, total;
-  int64_t start_ns;
+  int64_t taken_ns; /* by making them */
   bool is_told;
 } packing_progress;
 packing_progress begin_packing(const running *r);
 /* take_forms, and progress to whom it is told. */
 clave_status prepare_forms(const running *r, const command *c, command_state *state,
                            packing_progress *p) STATUS_CHECK;
-/* The end of packing that was told of: forms that several commands want are there at once. */
-void end_packing(const running *r, const packing_progress *p);
+/* The end of packing that was told of, whatever became of some commands. */
+void end_packing(const running *r, packing_progress *p);
 /* ---- state.c ---- */
 clave_status create_state(session *s) STATUS_CHECK;
 /* ---- bind.c ---- arenas and the addresses of slots */

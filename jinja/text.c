@@ -78,8 +78,31 @@ static void append_part(builder *b, const string *s, size_t at, size_t size) {
   if (size) builder_add(b, &part);
 }
 
-/* Python's escape of one character, "" if it is printed as it is. */
-static void repr_escape(uint32_t c, char quote, char out[16]) {
+/* Writes the escape of a character, "" where it is printed as it is. kind: of quotes (repr), or
+ * whether all beyond ASCII is escaped (JSON). */
+typedef void (*escape_function)(uint32_t c, int kind, char out[16]);
+
+/* Runs of characters as they are, the others by escapes. */
+static void append_quoted(builder *b, const string *s, char quote, escape_function escape_of,
+                          int kind) {
+  size_t from = 0, n;
+  builder_bytes(b, &quote, 1);
+  for (size_t at = 0; at < s->size; at += n) {
+    char escape[16];
+    uint32_t c;
+    n = utf8_read(s->data + at, &c);
+    escape_of(c, kind, escape);
+    if (!*escape) continue;
+    append_part(b, s, from, at - from);
+    string character = part_of(s, at, n);
+    builder_like(b, escape, strlen(escape), &character);
+    from = at + n;
+  }
+  append_part(b, s, from, s->size - from);
+  builder_bytes(b, &quote, 1);
+}
+
+static void repr_escape(uint32_t c, int quote, char out[16]) {
   static const char special[] = "\\\t\n\r", letters[] = "\\tnr";
   const char *at = c && c < 0x80 ? strchr(special, (int)c) : NULL;
   *out = '\0';
@@ -92,28 +115,10 @@ static void repr_escape(uint32_t c, char quote, char out[16]) {
   }
 }
 
-/* Runs of characters as they are, the others by escapes. */
-static void append_quoted(builder *b, const string *s, char quote) {
-  size_t from = 0, n;
-  builder_bytes(b, &quote, 1);
-  for (size_t at = 0; at < s->size; at += n) {
-    char escape[16];
-    uint32_t c;
-    n = utf8_read(s->data + at, &c);
-    repr_escape(c, quote, escape);
-    if (!*escape) continue;
-    append_part(b, s, from, at - from);
-    string character = part_of(s, at, n);
-    builder_like(b, escape, strlen(escape), &character);
-    from = at + n;
-  }
-  append_part(b, s, from, s->size - from);
-  builder_bytes(b, &quote, 1);
-}
-
 static void repr_string(builder *b, const string *s) {
   bool single = memchr(s->data, '\'', s->size), twice = memchr(s->data, '"', s->size);
-  append_quoted(b, s, single && !twice ? '"' : '\'');
+  const char quote = single && !twice ? '"' : '\'';
+  append_quoted(b, s, quote, repr_escape, quote);
 }
 
 static clave_status repr_items(arena *a, builder *b, const list *l, const char *open,
@@ -181,6 +186,14 @@ static clave_status repr_object(arena *a, builder *b, value v) {
   }
 }
 
+/* arena_leave on the way out. */
+static clave_status enter_container(arena *a, const builder *b) {
+  TRY(arena_enter(a));
+  TRY(arena_charge(a, 1));
+  if (b->data.size <= JINJA_MAX_OUTPUT) return NULL;
+  return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
+}
+
 clave_status append_repr(arena *a, builder *b, value v) {
   switch ((value_kind)v.kind) {
     case VALUE_UNDEFINED:
@@ -203,10 +216,7 @@ clave_status append_repr(arena *a, builder *b, value v) {
       repr_string(b, v.u.text);
       return arena_charge(a, v.u.text->size / 64);
     default:
-      TRY(arena_enter(a));
-      TRY(arena_charge(a, 1));
-      if (b->data.size > JINJA_MAX_OUTPUT)
-        return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
+      TRY(enter_container(a, b));
       TRY(repr_object(a, b, v));
       arena_leave(a);
       return NULL;
@@ -234,7 +244,7 @@ clave_status make_str(arena *a, value v, value *out) {
 
 /* ---------------------------------------------------------------- JSON */
 
-static void json_escape(uint32_t c, bool ascii, char out[16]) {
+static void json_escape(uint32_t c, int ascii, char out[16]) {
   static const char special[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
   const char *at = c && c < 0x80 ? strchr(special, (int)c) : NULL;
   *out = '\0';
@@ -246,24 +256,6 @@ static void json_escape(uint32_t c, bool ascii, char out[16]) {
     (void)snprintf(out, 16, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10),
                    0xDC00 + ((c - 0x10000) & 0x3FF));
   }
-}
-
-static void json_string_text(builder *b, const string *s, bool ascii) {
-  size_t from = 0, n;
-  builder_bytes(b, "\"", 1);
-  for (size_t at = 0; at < s->size; at += n) {
-    char escape[16];
-    uint32_t c;
-    n = utf8_read(s->data + at, &c);
-    json_escape(c, ascii, escape);
-    if (!*escape) continue;
-    append_part(b, s, from, at - from);
-    string character = part_of(s, at, n);
-    builder_like(b, escape, strlen(escape), &character);
-    from = at + n;
-  }
-  append_part(b, s, from, s->size - from);
-  builder_bytes(b, "\"", 1);
 }
 
 static void json_break(builder *b, const json_style *style, int depth) {
@@ -349,13 +341,10 @@ clave_status append_json(arena *a, builder *b, value v, const json_style *style,
       json_real(b, v.u.real);
       return NULL;
     case VALUE_STRING:
-      json_string_text(b, v.u.text, style->ascii);
+      append_quoted(b, v.u.text, '"', json_escape, style->ascii);
       return arena_charge(a, v.u.text->size / 64);
     default:
-      TRY(arena_enter(a));
-      TRY(arena_charge(a, 1));
-      if (b->data.size > JINJA_MAX_OUTPUT)
-        return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
+      TRY(enter_container(a, b));
       TRY(json_container(a, b, v, style, depth));
       arena_leave(a);
       return NULL;

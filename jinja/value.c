@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/hash.h"
 
 /* ---------------------------------------------------------------- the arena */
 
@@ -239,12 +240,6 @@ static uint64_t mix(uint64_t h) {
   return h ^ h >> 33;
 }
 
-static uint64_t hash_bytes(const char *s, size_t n) {
-  uint64_t h = 0xCBF29CE484222325U;
-  for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001B3U;
-  return h;
-}
-
 /* Equal numbers of all types have equal hashes. */
 static uint64_t hash_number(value v) {
   double d = value_real(v);
@@ -254,7 +249,7 @@ static uint64_t hash_number(value v) {
   return mix(bits);
 }
 
-static clave_status hash_value(value v, int depth, uint64_t *out) {
+static clave_status hash_key(value v, int depth, uint64_t *out) {
   *out = (uint64_t)v.kind;
   if (depth > VALUE_MAX_DEPTH) return INVALID("values nested too deeply");
   if (value_number(v)) *out = hash_number(v);
@@ -263,7 +258,7 @@ static clave_status hash_value(value v, int depth, uint64_t *out) {
     return INVALID("unhashable type: '%s'", value_type(v));
   for (size_t i = 0; v.kind == VALUE_TUPLE && i < v.u.list->count; i++) {
     uint64_t item;
-    TRY(hash_value(v.u.list->items[i], depth + 1, &item));
+    TRY(hash_key(v.u.list->items[i], depth + 1, &item));
     *out = mix(*out * 31 + item);
   }
   return NULL;
@@ -323,7 +318,7 @@ static clave_status grow_dict(arena *a, dict *d) {
 
 clave_status dict_set(arena *a, dict *d, value key, value v) {
   uint64_t hash;
-  TRY(hash_value(key, 0, &hash));
+  TRY(hash_key(key, 0, &hash));
   dict_entry *e = find_entry(d, key, hash);
   if (e) {
     e->value = v;
@@ -338,7 +333,7 @@ clave_status dict_set(arena *a, dict *d, value key, value v) {
 clave_status dict_find(const dict *d, value key, value **out) {
   uint64_t hash;
   *out = NULL;
-  TRY(hash_value(key, 0, &hash));
+  TRY(hash_key(key, 0, &hash));
   dict_entry *e = find_entry(d, key, hash);
   if (e) *out = &e->value;
   return NULL;

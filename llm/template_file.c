@@ -2,22 +2,11 @@
  * a program. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "json/fields.h"
 #include "llm/language_model.h"
 #include "llm/template.h"
-
-static bool is_folder(const char *path) {
-  struct stat s;
-  return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-}
-
-static bool ends_with(const char *s, const char *end) {
-  size_t n = strlen(s), m = strlen(end);
-  return n >= m && strcmp(s + n - m, end) == 0;
-}
 
 /* ---------------------------------------------------------------- tokenizer_config.json */
 
@@ -150,9 +139,9 @@ static clave_status load_program(clave_template *t, const char *path) {
 
 static clave_status load(clave_template *t, const char *path) {
   if (!file_exists(path) && builtin_text(path)) return template_add_said(t, path);
-  if (is_folder(path)) return load_folder(t, path);
-  if (ends_with(path, ".clv")) return load_program(t, path);
-  if (!ends_with(path, ".json")) return load_text(t, path);
+  if (folder_exists(path)) return load_folder(t, path);
+  if (path_has_ending(path, ".clv")) return load_program(t, path);
+  if (!path_has_ending(path, ".json")) return load_text(t, path);
   TRY(load_config(t, path));
   return t->count ? NULL : INVALID("%s: no field chat_template", path);
 }

@@ -71,6 +71,13 @@ bool tensor_is_contiguous(const tensor *t) {
   return true;
 }
 
+bool tensor_same_view(const tensor *a, const tensor *b) {
+  const size_t n = (size_t)a->rank;
+  return a->type == b->type && a->rank == b->rank && a->offset == b->offset &&
+         memcmp(a->dims, b->dims, n * sizeof *a->dims) == 0 &&
+         memcmp(a->strides, b->strides, n * sizeof *a->strides) == 0;
+}
+
 bool tensor_rows_contiguous(const tensor *t) {
   return t->rank == 0 || t->dims[t->rank - 1] <= 1 || t->strides[t->rank - 1] == 1;
 }

@@ -33,6 +33,8 @@ bool tensor_bytes(const tensor *t,
 void tensor_set_contiguous(tensor *t); /* row-major strides, offset 0 */
 bool tensor_is_contiguous(
     const tensor *t); /* row-major, whatever the offset; size-1 dims don't matter */
+/* The same type, dims, strides and offset, encoding aside. */
+bool tensor_same_view(const tensor *a, const tensor *b);
 bool tensor_rows_contiguous(const tensor *t); /* the last dimension has stride 1 (or size <= 1) */
 /* dims as "(2, 3)" into buf; returns buf. */
 const char *tensor_shape_text(const tensor *t, char *buf, int size);

@@ -30,17 +30,10 @@ static uint64_t align_up(uint64_t n) {
 
 /* ---------------------------------------------------------------- the list */
 
-static bool is_same_view(const tensor *a, const tensor *b) {
-  const size_t n = (size_t)a->rank;
-  return a->type == b->type && a->rank == b->rank && a->offset == b->offset &&
-         memcmp(a->dims, b->dims, n * sizeof *a->dims) == 0 &&
-         memcmp(a->strides, b->strides, n * sizeof *a->strides) == 0;
-}
-
 static bool is_same_form(const program_form *a, const program_form *b) {
   return a->constant == b->constant && a->kind == b->kind && a->bytes == b->bytes &&
          memcmp(a->size, b->size, sizeof a->size) == 0 && strcmp(a->layout, b->layout) == 0 &&
-         is_same_view(&a->view, &b->view);
+         tensor_same_view(&a->view, &b->view);
 }
 
 const program_form *program_find_form(const program *p, const program_form *f) {

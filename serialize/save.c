@@ -9,11 +9,6 @@
 #include "serialize/encode.h"
 #include "serialize/program_files.h"
 
-static bool has_ending(const char *path, const char *ending) {
-  size_t n = strlen(path), m = strlen(ending);
-  return n > m && strcmp(path + n - m, ending) == 0;
-}
-
 /* ---------------------------------------------------------------- whose constants */
 
 /* A hash that a file may record. */
@@ -63,7 +58,7 @@ static clave_status read_recorded_hash(const char *path, recorded *out) {
 static clave_status check_user(const char *folder, const char *name, const char *own_name,
                                uint64_t hash, char **user) {
   recorded other;
-  if (!has_ending(name, ".json") || strcmp(name, own_name) == 0) return NULL;
+  if (!path_has_ending(name, ".json") || strcmp(name, own_name) == 0) return NULL;
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
   clave_status st = read_consts_hash(path, &other);
@@ -172,7 +167,7 @@ static clave_status save_json(const program *p, const char *path) {
 clave_status program_save(const program *p, const char *path) {
   program hashed = *p; /* p itself may be saved by several threads */
   if (p->unhashed) TRY(hash_constants(p, &hashed.ir.consts_hash));
-  if (has_ending(path, ".clv")) return clv_write(&hashed, path);
-  if (has_ending(path, ".json")) return save_json(&hashed, path);
+  if (path_has_ending(path, ".clv")) return clv_write(&hashed, path);
+  if (path_has_ending(path, ".json")) return save_json(&hashed, path);
   return INVALID("%s: a program is saved as .clv or .json", path);
 }

@@ -43,19 +43,6 @@ static bool is_in_order(const dim_order *o) {
   return true;
 }
 
-/* Are they the same but for ones? */
-static bool same_but_ones(const draft *d, uint32_t a, uint32_t b) {
-  int k = 0;
-  for (int i = 0; i < draft_rank(d, a); i++) {
-    if (is_one(d, a, i)) continue;
-    while (k < draft_rank(d, b) && is_one(d, b, k)) k++;
-    if (k == draft_rank(d, b) || !same_size(draft_size(d, a, i), draft_size(d, b, k))) return false;
-    k++;
-  }
-  while (k < draft_rank(d, b) && is_one(d, b, k)) k++;
-  return k == draft_rank(d, b);
-}
-
 /* From the order of a Permute's result to that of its operand. */
 static dim_order before_permute(const draft *d, const ir_permute *p, const dim_order *after) {
   int place[MAX_RANK], rank = draft_rank(d, p->x), k = 0;
@@ -78,7 +65,7 @@ static uint32_t behind_views(const draft *d, uint32_t x) {
     const ir_permute *p = draft_op(d, x, IR_OP_PERMUTE);
     if (r && is_in_order(&o))
       o = own_order(d, r->x);
-    else if (r && !same_but_ones(d, r->x, x))
+    else if (r && !draft_same_but_ones(d, r->x, x))
       return IR_NONE;
     else if (p)
       o = before_permute(d, p, &o);

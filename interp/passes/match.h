@@ -97,6 +97,8 @@ uint32_t cast_of(const draft *d, uint32_t tid);
 /* ---- strided.c ---- Would nothing copy it if its rows were parts of wider ones? in_order: its
  * last dimension is a row's part still, and can be split. */
 bool draft_can_be_strided(const draft *d, uint32_t tid, bool in_order);
+/* Are they the same dimensions but for ones? */
+bool draft_same_but_ones(const draft *d, uint32_t a, uint32_t b);
 /* The result of an instruction that has one. */
 static inline uint32_t result_of(const draft_node *n) { return first_slot(&n->ins, true); }
 

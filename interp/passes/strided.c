@@ -17,8 +17,7 @@ static int past_ones(const draft *d, uint32_t tid, int axis) {
   return axis;
 }
 
-/* Are they the same dimensions but for ones? */
-static bool moves_ones(const draft *d, uint32_t x, uint32_t out) {
+bool draft_same_but_ones(const draft *d, uint32_t x, uint32_t out) {
   int i = past_ones(d, x, 0), k = past_ones(d, out, 0);
   while (i < draft_rank(d, x) && k < draft_rank(d, out) &&
          same_size(draft_size(d, x, i), draft_size(d, out, k))) {
@@ -43,7 +42,7 @@ bool draft_can_be_strided(const draft *d, uint32_t tid, bool in_order) {
     if (!op_table[n->ins.op_type].is_view) {
       can = takes_strides(n, tid);
     } else {
-      bool ones = n->ins.op_type == IR_OP_RESHAPE && moves_ones(d, tid, out);
+      bool ones = n->ins.op_type == IR_OP_RESHAPE && draft_same_but_ones(d, tid, out);
       can = (n->ins.op_type != IR_OP_RESHAPE || ones || (in_order && splits_last(d, tid, out))) &&
             draft_can_be_strided(d, out, ones && in_order);
     }

@@ -16,10 +16,13 @@ import classes
 NARROW = next(c for c in classes.LESSER if c.name == "registers of 4 floats")
 
 
-@pytest.mark.parametrize("cases", ["encoded/rows_12", "encoded/deep_70"])
-def test_rows_as_they_are_stored(cases):
+@pytest.mark.parametrize("case", ["encoded/rows_12", "encoded/deep_70"])
+def test_rows_as_they_are_stored(tmp_path, case):
     """Few rows, and many by more of k than are decoded at once."""
-    replay = [BUILD / "test/replay", ROOT / "build/cases/index.tsv", "--device", "opencl", "--only", cases]
+    runner = BUILD / "test/replay"
+    build = [sys.executable, ROOT / "test/cases/build.py", "--out", tmp_path, "--only", case, "--replay", runner]
+    subprocess.run(build, check=True, capture_output=True)
+    replay = [runner, tmp_path / "index.tsv", "--device", "opencl", "--only", case]
     env = os.environ | classes.environment(NARROW, BUILD) | {"CLAVE_SELF_CHECK": "off"}
     done = subprocess.run(replay, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

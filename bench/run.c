@@ -1,5 +1,5 @@
 /* run PROGRAM DEVICE ROUNDS: the median time of a run of "forward", and what the process took:
- * constants, arena, peak memory; the core's clock. */
+ * the program's constants, arena, peak memory; the core's clock. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,12 +19,14 @@ int main(int argc, char **argv) {
   for (int r = 0; r < rounds; r++) times[r] = time_run(&s, "forward");
   clave_memory_info memory = {.size = sizeof memory};
   check(clave_session_memory(s.session, &memory));
+  clave_program_info program = {.size = sizeof program};
+  check(clave_program_get_info(s.program, &program));
   clave_method_info method = {.size = sizeof method};
   check(clave_program_method(s.program, 0, &method));
   printf(
       "{\"median_us\": %.1f, \"nodes\": %u, \"constant_mb\": %.1f, \"arena_mb\": %.1f, "
       "\"peak_rss_mb\": %.1f, \"ghz\": %.2f}\n",
-      1e6 * median(times, rounds), method.n_nodes, (double)memory.constant_bytes / 1048576.0,
+      1e6 * median(times, rounds), method.n_nodes, (double)program.constant_bytes / 1048576.0,
       (double)memory.arena_bytes / 1048576.0, peak_rss_mb(), clock_ghz());
   close_session(&s);
   return 0;

@@ -50,8 +50,9 @@ class Statement:
     """A line of code.
 
     target: the name it makes, or in place changes. rounds: how far its result may be from the exact one, see oracle.py:
-    "no" (moves values), "once" (a step of arithmetic), "sum" (of many terms), "adds" (sums in its own dtype). exact:
-    names whose values no rounding error may have touched, since the result jumps with them.
+    "no" (moves values), "once" (a step of arithmetic), "sum" (of many terms), "adds" (sums in its own dtype), "centred"
+    (sums, a mean taken off). exact: names whose values no rounding error may have touched, since the result jumps with
+    them.
     """
 
     code: str

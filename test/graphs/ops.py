@@ -309,7 +309,7 @@ def norm(b: Any) -> Any:
     if kind == 1:
         return made(b, f"F.rms_norm({x}, ({n},), eps=1e-5)", "sum")
     w = b.add_input(NAMES[b.value(x).dtype], (n,), "positive")
-    return w and made(b, f"F.layer_norm({x}, ({n},), {w})", "sum")
+    return w and made(b, f"F.layer_norm({x}, ({n},), {w})", "centred")
 
 
 # ---- products

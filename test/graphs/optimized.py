@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from execute import Failure, Trial, answers_of, export, same_bits
 from graph import Graph
-from oracle import is_sharp
+from oracle import SUMS, is_sharp
 
 from clave import _library as L
 
@@ -28,7 +28,7 @@ INEXACT = {
 def inexact_in(graph: Graph) -> set[str]:
     """The passes that may change last places of a graph: where it sums, also one that changes how operands lie, by
     which kernels and the order of their additions are chosen."""
-    return INEXACT | ({"view"} if any(s.rounds in ("sum", "adds") for s in graph.statements) else set())
+    return INEXACT | ({"view"} if any(s.rounds in SUMS for s in graph.statements) else set())
 
 
 ALL = "all passes"

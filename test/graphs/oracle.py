@@ -6,6 +6,8 @@ put in at each statement, of random sign and size up to
   sum    u of the computing type * sqrt(elements), on each operand, and as above on the result; where terms may
          overflow and the result is not finite, 0
   adds   as sum, but computed in the result's dtype: what scatter adds to one place
+  centred  as sum, and u of the computing type on the mean that a norm takes off: of two close elements nearly all of
+         the result's error is that
 where u is half an ulp (eps / 2). What those runs deviate from the exact one by (root mean square, per element) is the
 standard deviation of a right implementation; SPREAD of them are allowed, and one ulp for the last rounding, or twice
 what torch itself is off by, at most four times that. SPREAD is 6: the rounding errors of a right implementation are
@@ -85,6 +87,23 @@ def _half_ulp(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
 
 
+class _Centred:
+    """torch.nn.functional whose layer_norm rounds the mean: noise of size u on it."""
+
+    def __init__(self, u: float, generator: torch.Generator):
+        self.u = u
+        self.generator = generator
+
+    def layer_norm(self, x: torch.Tensor, shape: tuple, weight: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
+        axes = tuple(range(-len(shape), 0))
+        mean = x.mean(axes, keepdim=True)
+        centred = x - mean * _noise(mean, self.u, self.generator)
+        return centred * (centred.square().mean(axes, keepdim=True) + eps).rsqrt() * weight
+
+
+SUMS = ("sum", "adds", "centred")
+
+
 class Widened:
     """A run in f64; with a generator, one that makes rounding errors."""
 
@@ -99,13 +118,15 @@ class Widened:
     def step(self, s: Any, dtype: torch.dtype) -> None:
         env = self.env
         acc = _half_ulp(F64 if dtype is F64 else torch.float32)
-        if s.rounds in ("sum", "adds") and self.generator is not None:
+        if s.rounds in SUMS and self.generator is not None:
             step = _half_ulp(dtype) if s.rounds == "adds" and dtype.is_floating_point else acc
             others = [n for n in s.reads if n != s.target]
-            if s.makes or (s.rounds == "sum" and others):
+            if s.makes or (s.rounds != "adds" and others):
                 env = env | {n: self._disturbed(env[n], step) for n in others}
             else:
                 env[s.target].copy_(self._disturbed(env[s.target], step))
+        if s.rounds == "centred" and self.generator is not None:
+            env = env | {"F": _Centred(acc, self.generator)}
         exec(s.code, env)
         x = self.env[s.target] = env[s.target]
         if not x.is_floating_point() or s.rounds == "no":
@@ -114,7 +135,7 @@ class Widened:
         if s.makes and any(x.untyped_storage().data_ptr() == t.untyped_storage().data_ptr() for t in tensors):
             x = self.env[s.target] = x.clone()  # a cast that is none in f64
         if self.generator is not None:
-            if s.makes and s.rounds == "sum" and not bool(x.isfinite().all()):
+            if s.makes and s.rounds in ("sum", "centred") and not bool(x.isfinite().all()):
                 x.masked_fill_(self._overflows(s, env), 0.0)
             size = (0 if dtype is F64 else _half_ulp(dtype)) + ULPS * acc
             x.mul_(_noise(x, size, self.generator))

@@ -14,6 +14,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "python")]
 
 import compare
 import expected
+import factors
 import order
 import run
 import samples
@@ -294,3 +295,36 @@ def test_places_of_equal_elements(stable, places, right):
     want = list(s.module(*s.tensors))
     taken = order.is_free("sort", s) and order.canonical("sort", s, [want[0], torch.tensor(places)], want)
     assert bool(taken and taken[1] is want[1]) == right
+
+
+TURN = torch.tensor([[0.6, -0.8], [0.8, 0.6]])
+
+
+@pytest.mark.parametrize(
+    "change, right",
+    [
+        (lambda u, v: (-u, -v), True),
+        (lambda u, v: (u @ TURN, v @ TURN), True),  # the two values are equal
+        (lambda u, v: (-u, v), False),
+        (lambda u, v: (u.flip(-1), v), False),
+        (lambda u, v: (u * 2, v / 2), False),
+        (lambda u, v: (u, v * (1 + 1e-4)), False),
+    ],
+)
+def test_factors_that_are_not_unique(change, right):
+    """Vectors are right with other signs and in other bases of equal values; never where the product is another."""
+    u, v = torch.linalg.qr(torch.tensor([[1.0, 2], [3, 4], [5, 6]])).Q, torch.eye(2)
+    want = [u, torch.tensor([2.0, 2]), v]
+    ours, theirs = change(u, v)
+    taken = factors.canonical("svd", [ours, want[1], theirs], want)
+    assert (taken[0] is u and taken[2] is v) == right
+
+
+def test_beyond_the_range_of_16_bits():
+    """Where torch overflows on the way, the f64 result counts: in f16, and where that is out of range infinity."""
+    want = torch.tensor([NAN, NAN], dtype=torch.float16)
+    exact = [100.0, -70000.0]
+    assert not difference(torch.tensor([100.0, -INF], dtype=torch.float16), want, exact=exact)
+    assert difference(torch.tensor([101.0, -INF], dtype=torch.float16), want, exact=exact)
+    assert difference(torch.tensor([100.0, INF], dtype=torch.float16), want, exact=exact)
+    assert difference(torch.tensor([100.001]), torch.tensor([NAN]), exact=[100.0])

@@ -21,6 +21,7 @@ from typing import Any
 
 import compare
 import expected
+import factors
 import order
 import quick_export
 import samples
@@ -262,6 +263,8 @@ def judge(name: str, task: Task, ours: list[Any]) -> dict[str, Any]:
         ours, want = map(_without_values, (ours, want))
     elif order.is_free(name, s):
         ours = order.canonical(name, s, ours, want)
+    elif name in factors.VECTORS:
+        ours = factors.canonical(name, ours, want)
     d = compare.compare(name, is_pointwise(name), ours, reference(name, s, want))
     return {"verdict": "wrong" if d.wrong else "right", "message": d.wrong, "ulp": round(d.ulp, 2)}
 

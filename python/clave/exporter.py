@@ -118,10 +118,10 @@ class Options:
 
 
 def _export(entries: dict[str, Any], options: Options, verify: bool, progress: Progress, wish: Wish) -> Program:
-    captured = {}
+    captured, captures = {}, trace.Captures()
     for name, entry in entries.items():
         with progress.stage("capturing", name):
-            captured[name] = _capture(name, *entry, options)
+            captured[name] = _capture(captures, name, entry, options)
     of = {name: (*entry[:3], captured[name][0]) for name, entry in entries.items()} if verify else {}
     references = {name: Reference.of(name, *parts) for name, parts in of.items()}
     graphs = {name for name, entry in entries.items() if isinstance(entry[0], str | os.PathLike | ExportedProgram)}
@@ -177,16 +177,17 @@ def _entry(name: str, entry: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _capture(
-    name: str, module: Any, args: Any, kwargs: Any, dynamic_shapes: Any, options: Options
+    captures: trace.Captures, name: str, entry: tuple[Any, Any, Any, Any], options: Options
 ) -> tuple[ExportedProgram, dict[Any, str]]:
     """The decomposed graph, and the user's names of its symbols."""
+    module, args, kwargs, dynamic_shapes = entry
     if isinstance(module, str | os.PathLike):
         module = trace.load(module)
     if isinstance(module, ExportedProgram):
         _refuse_more(args, kwargs, dynamic_shapes)
         captured = module
     else:
-        captured = trace.capture(module, tuple(args or ()), kwargs, dynamic_shapes, options.strict)
+        captured = captures.of(module, tuple(args or ()), kwargs, dynamic_shapes, options.strict)
     names = dim_names(captured, dynamic_shapes, options.input_names.get(name))
     return trace.decompose(captured, options.decompositions), names
 

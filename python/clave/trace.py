@@ -55,6 +55,32 @@ def capture(
     raise first if isinstance(first, Error) else _failure(module, first) from first
 
 
+class Captures:
+    """capture() for the methods of one export: those that call one module with inputs alike, whose sizes are open
+    alike, have one capture."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[tuple[Any, ...], ExportedProgram]] = []
+
+    def of(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any, strict: bool | None
+    ) -> ExportedProgram:
+        leaves, spec = pytree.tree_flatten((args, kwargs or {}))
+        call = (module, spec, [_kind(x) for x in leaves], dynamic_shapes, strict)
+        for other, program in self._made:
+            if other[0] is module and other[1:] == call[1:]:
+                return program
+        self._made.append((call, capture(module, args, kwargs, dynamic_shapes, strict)))
+        return self._made[-1][1]
+
+
+def _kind(x: Any) -> Any:
+    """What torch.export sees of an example input: all of a tensor but its elements."""
+    if isinstance(x, torch.Tensor):
+        return type(x), x.dtype, tuple(x.shape), x.stride() if x.layout is torch.strided else None, x.device
+    return type(x), repr(x) if isinstance(x, int | float | str | None) else id(x)
+
+
 def _apart(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], Any]:
     """The example inputs, each a tensor of its own: torch takes one that stands twice, or is the module's, for one
     input, and the program would read one of them alone."""

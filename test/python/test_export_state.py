@@ -100,6 +100,15 @@ class Put(nn.Module):
         return x
 
 
+class Scaled(nn.Module):
+    def __init__(self, store):
+        super().__init__()
+        self.store = store
+
+    def forward(self, x, k):
+        return x * k + x * 2 + self.store.memory.sum().to(x.dtype)
+
+
 class Get(nn.Module):
     def __init__(self, store):
         super().__init__()
@@ -130,6 +139,30 @@ def test_methods_share_the_tensors_of_a_module(graphs):
     program = clave.export(methods)
     assert program.schema.n_state == 1 and len(program.schema.constants) == 1
     assert put_and_get(program, x) == ([0, 0, 0], [6, 32, 90])
+
+
+def test_methods_alike_are_captured_once(monkeypatch):
+    """By module, kinds of inputs, numbers and open sizes; names and values of the examples may differ."""
+    calls, real = [], clave.trace.capture
+    monkeypatch.setattr(clave.trace, "capture", lambda *a: calls.append(a[1]) or real(*a))
+    store, batch = Store(), torch.export.Dim("batch", max=8)
+    m, other = Scaled(store).eval(), Scaled(store).eval()
+    x, open_batch = torch.ones(2, 3), ({0: batch}, None)
+    methods = {
+        "a": (m, (x, 2.0)),
+        "b": (m, (x * 5, 2.0)),
+        "three": (m, (x, 3.0)),
+        "other": (other, (x, 2.0)),
+        "half": (m, (x.half(), 2.0)),
+        "open": (m, (x, 2.0), None, open_batch),
+        "open2": (m, (x + 1, 2.0), {}, open_batch),
+    }
+    program = clave.export(methods, input_names={"b": ["y"]}, verify=True)
+    assert len(calls) == 5
+    session = clave.Session(program, "cpu")
+    assert session(y=x, method="b").tolist() == (x * 4).tolist()
+    assert session(torch.ones(5, 3), method="open2").tolist() == (torch.ones(5, 3) * 4).tolist()
+    assert session(x, method="three").tolist() == (x * 5).tolist()
 
 
 @pytest.mark.parametrize("n", [3, 4])

@@ -33,6 +33,13 @@ typedef struct constant_form {
 } constant_form;
 enum { MAX_FORMS = 2 };
 
+/* How the operands of a Matmul are rounded before they are multiplied. */
+typedef enum rounding {
+  ROUNDS_NOTHING,
+  ROUNDS_ROWS, /* a to 8 bits, as base/rounded.h says */
+  ROUNDS_TO_BF16 /* a and b */
+} rounding;
+
 /* What a node does, for any buffers; every implementation starts with this struct. Read-only, so
  * that sessions share it. */
 typedef struct recording {
@@ -41,7 +48,7 @@ typedef struct recording {
   uint32_t holds;                 /* its maker's */
   constant_form forms[MAX_FORMS]; /* that it reads; `fill` owned */
   int n_forms;
-  bool rounds; /* of a Matmul: it rounds a to 8 bits, as base/rounded.h says */
+  rounding rounds;
 } recording;
 
 /* What it runs with. */
@@ -113,7 +120,7 @@ typedef struct backend_vtable {
   clave_status (*begin)(stream *s);
   /* What the node does: its tensors have types and slots, no buffers; instruction and values
    * outlive it. fast: kernels may contract a * b + c, flush subnormals, divide less exactly, and
-   * round what is multiplied with an encoded constant, see recording.rounds. */
+   * round what is multiplied with a constant, see recording.rounds. */
   clave_status (*record)(backend *b, const node *n, bool fast, recording **out);
   void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
   void (*cache_destroy)(backend *b, void *cache);      /* (optional) of node.cache */

@@ -333,13 +333,18 @@ static clave_status run_instruction(const checking *c, const ir_instruction *ins
   return NULL;
 }
 
-/* In a slot of their own, behind the program's: what else reads the operand sees it as it is. */
+/* In slots of their own, behind the program's: what else reads an operand sees it as it is. */
 static clave_status run_rounded(checking *c, bool *faulty) {
   ir_instruction ins = *c->nd->instruction;
   ir_matmul op = *(const ir_matmul *)ins.op;
   uint32_t slot = slot_count(c->s->prog);
-  TRY(bind_rounded(c, &c->copy[op.a], &c->copy[slot]));
-  c->copy[slot].slot = op.a = slot;
+  bound_tensor *a = &c->copy[slot], *b = &c->copy[slot + 1];
+  TRY(bind_rounded(c, &c->copy[op.a], c->copy[op.a].t.type, &c->rounded[0], a));
+  a->slot = op.a = slot;
+  if (c->rounds == ROUNDS_TO_BF16) {
+    TRY(bind_rounded(c, &c->copy[op.b], DTYPE_F32, &c->rounded[1], b));
+    b->slot = op.b = slot + 1;
+  }
   ins.op = &op;
   return run_instruction(c, &ins, faulty);
 }
@@ -351,7 +356,8 @@ clave_status run_oracle(checking *c, bool *faulty) {
 }
 
 void free_copies(checking *c) {
-  if (c->rounded) c->s->oracle->cpu->vt->buffer_destroy(c->s->oracle->cpu, c->rounded);
+  for (int i = 0; i < 2; i++)
+    if (c->rounded[i]) c->s->oracle->cpu->vt->buffer_destroy(c->s->oracle->cpu, c->rounded[i]);
   for (uint32_t i = 0; i < c->n_regions; i++) {
     if (c->regions[i].copy)
       c->s->oracle->cpu->vt->buffer_destroy(c->s->oracle->cpu, c->regions[i].copy);

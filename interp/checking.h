@@ -46,8 +46,8 @@ typedef struct checking {
   part part;
   bound_tensor *view; /* owned (n_slots + 2): the operands, or the part of them */
   bound_tensor *copy; /* owned (n_slots + 2): the same, copied */
-  bool rounds;        /* the device rounds a of a Matmul, and so must the oracle */
-  buffer *rounded;    /* owned, of the CPU backend: a, rounded; or NULL */
+  rounding rounds;    /* of a Matmul: what the device does, and so must the oracle */
+  buffer *rounded[2]; /* owned, of the CPU backend: a and b, rounded; or NULL */
   region *regions;    /* owned */
   uint32_t n_regions;
   size_t cap_regions;
@@ -75,8 +75,10 @@ clave_status run_guarded(const checking *c, const recording *r, void **state,
                          const run_operands *o) STATUS_CHECK;
 
 /* ---- check_rounded.c ---- */
-/* The elements of an operand's copy, rounded to 8 bits. */
-clave_status bind_rounded(checking *c, const bound_tensor *a, bound_tensor *out) STATUS_CHECK;
+/* The elements of an operand's copy, rounded as c->rounds says, as floats of type `to`, in *made,
+ * which is created unless it is there. */
+clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, buffer **made,
+                          bound_tensor *out) STATUS_CHECK;
 
 /* ---- check_results.c ---- */
 clave_status compare_results(checking *c) STATUS_CHECK; /* fills in the verdict */

@@ -68,7 +68,7 @@ klayout cpu_layout(const tensor *t);
  * for the device (see constant_form). size: what its bytes depend on beside x's dims, strides and
  * dtype.
  */
-typedef enum cpu_form_kind { CPU_FORM_CONV, CPU_FORM_MATMUL } cpu_form_kind;
+typedef enum cpu_form_kind { CPU_FORM_CONV, CPU_FORM_MATMUL, CPU_FORM_PAIRS } cpu_form_kind;
 typedef struct cpu_form_request {
   cpu_form_kind kind;
   const bound_tensor *x;
@@ -77,7 +77,7 @@ typedef struct cpu_form_request {
   const void *args;
 } cpu_form_request;
 bool cpu_is_fast(const cpu_recorder *r);                           /* backend.record's fast */
-void cpu_rounds(cpu_recorder *r);                                  /* sets recording.rounds */
+void cpu_rounds(cpu_recorder *r, rounding how);                    /* sets recording.rounds */
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x); /* else it is not asked for */
 /* *data is for arguments. */
 clave_status cpu_form(cpu_recorder *r, const cpu_form_request *f, const void **data) STATUS_CHECK;

@@ -2,16 +2,26 @@
 #include "ops/matmul.h"
 
 #include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/pairs.h"
 #include "cpu_ops.h"
+
+/* Where fewer digits will do: rows that meet codes, so that results are the same on all processors;
+ * floats of 16 bits where that is faster. */
+static rounding choose_rounding(const cpu_recorder *r, const matmul_args *p) {
+  if (!cpu_is_fast(r) || !matmul_rounds(p)) return ROUNDS_NOTHING;
+  if (p->encoding.kind) return ROUNDS_ROWS;
+  return pairs_are_fast() ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;
+}
 
 /* b in panels, if it is constant. The strides tell a matrix from its transpose. */
 static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p) {
   if (!matmul_packs(p) || !cpu_takes_form(r, f->b)) return NULL;
+  rounding how = choose_rounding(r, p);
   p->is_packed = true;
-  p->rounds = cpu_is_fast(r) && matmul_rounds(p);
-  if (p->rounds) cpu_rounds(r);
+  p->rounds = how != ROUNDS_NOTHING;
+  cpu_rounds(r, how);
   return cpu_form(r,
-                  &(cpu_form_request){.kind = CPU_FORM_MATMUL,
+                  &(cpu_form_request){.kind = how == ROUNDS_TO_BF16 ? CPU_FORM_PAIRS : CPU_FORM_MATMUL,
                                       .x = f->b,
                                       .size = {f->n, f->k, f->b_n},
                                       .k = &kernel_matmul_pack,

@@ -126,7 +126,7 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void
 }
 
 bool cpu_is_fast(const cpu_recorder *r) { return r->fast; }
-void cpu_rounds(cpu_recorder *r) { r->out->base.rounds = true; }
+void cpu_rounds(cpu_recorder *r, rounding how) { r->out->base.rounds = how; }
 
 bool cpu_takes_form(const cpu_recorder *r, const bound_tensor *x) {
   return x->is_constant && r->out->base.n_forms < MAX_FORMS;

@@ -126,7 +126,7 @@ clave_status gemm_dots(const gemm *g, const code_panels *p) {
   TRY(gemm_codes_form(g, p, &b));
   int64_t words = g->f.batches * count_tiles(g, &t) * p->parts * tile_words(p, &t);
   TRY(recorder_scratch(g->s, sizeof(int32_t) * (size_t)words));
-  recorder_rounds(g->s);
+  recorder_rounds(g->s, ROUNDS_ROWS);
   TRY(pack_a(g, p, &t));
   return multiply(g, p, &t, b);
 }

@@ -63,8 +63,7 @@ typedef struct device_traits {
 } device_traits;
 const device_traits *recorder_traits(const cl_recorder *s);
 bool recorder_is_fast(const cl_recorder *s); /* kernels may be less exact: CLAVE_PRECISION */
-/* The launches of a Matmul round its a to 8 bits (base/rounded.h). */
-void recorder_rounds(cl_recorder *s);
+void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
 /* How kernels add products of bytes here: by an instruction, or the portable way. */
 typedef enum dots_kind { DOTS_PORTABLE, DOTS_AVX512_VNNI, DOTS_AVX_VNNI } dots_kind;
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;

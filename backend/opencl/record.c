@@ -9,7 +9,7 @@ const device_traits *recorder_traits(const cl_recorder *s) { return &s->device->
 
 bool recorder_is_fast(const cl_recorder *s) { return s->fast; }
 
-void recorder_rounds(cl_recorder *s) { s->out->base.rounds = true; }
+void recorder_rounds(cl_recorder *s, rounding how) { s->out->base.rounds = how; }
 
 const char *recorder_type(const cl_recorder *s) { return s->device->base.info.type; }
 

@@ -23,10 +23,12 @@ bool cpu_has_avx512(void) {
   return is_used(CPU_AVX512) && cpu_has_avx2() && __builtin_cpu_supports("avx512f");
 }
 bool cpu_has_avx512_vnni(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+bool cpu_has_avx512_bf16(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #else
 bool cpu_has_avx2(void) { return false; }
 bool cpu_has_avx512(void) { return false; }
 bool cpu_has_avx512_vnni(void) { return false; }
+bool cpu_has_avx512_bf16(void) { return false; }
 #endif
 
 #if KERNEL_ARM && defined(__linux__)

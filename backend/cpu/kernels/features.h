@@ -10,6 +10,7 @@
 #define TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define TARGET_AVX512 __attribute__((target("avx512f,avx2,fma,f16c")))
 #define TARGET_AVX512_VNNI __attribute__((target("avx512vnni,avx512f,avx2,fma,f16c")))
+#define TARGET_AVX512_BF16 __attribute__((target("avx512bf16,avx512f,avx2,fma,f16c")))
 #else
 #define KERNEL_X86 0
 #endif
@@ -23,6 +24,7 @@
 bool cpu_has_avx2(void); /* and FMA */
 bool cpu_has_avx512(void);
 bool cpu_has_avx512_vnni(void);
+bool cpu_has_avx512_bf16(void);
 bool cpu_has_dotprod(void); /* of bytes, on aarch64 */
 
 /* CPU_AVX2 stands for DOTPROD, too. */

@@ -23,6 +23,7 @@ typedef struct kgemm {
    * the batch; what is not pack_a and pack_b pack on the way. Types of packed ones: of F32, F16,
    * BF16 or, of other classes, their own. */
   bool a_is_packed, b_is_packed;
+  bool pairs; /* k counts words of pairs.h, which pass for elements of F32; b is packed */
   dtype a_type, b_type;
   const void *packed_a, *packed_b;
 } kgemm;

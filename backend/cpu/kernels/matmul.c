@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/dots.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/index.h"
+#include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 
@@ -81,6 +82,15 @@ static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes,
   gemm_pack_strided(q->c, p->type,
                     operand_at(p->type, p->a, &p->a_batch, batch, lane * p->a_m + k * p->a_k),
                     p->a_m, p->a_k, lanes, kn, width, to);
+}
+
+/* Words of pairs.h. */
+static void pack_pairs(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t word,
+                       int64_t n, int64_t width, void *to) {
+  const matmul_args *p = ((const product *)user)->p;
+  const pairs_source a = {p->type, operand_at(p->type, p->a, &p->a_batch, batch, 0), p->k, p->a_m,
+                          p->a_k};
+  pairs_pack(&a, lane, lanes, word, n, width, to);
 }
 
 /* Elements [k, k + n) of an encoded column of b, k a multiple of DECODED_AT_ONCE, to[i * step]. */
@@ -238,6 +248,9 @@ static bool reads_panels(const matmul_args *p) {
   return p->is_packed && !p->encoding.kind && (p->b_type == DTYPE_F32 || p->m <= WIDENED_ROWS);
 }
 
+/* Products of pairs of BF16. */
+static bool has_pairs(const matmul_args *p) { return p->rounds && !p->encoding.kind; }
+
 static gemm_pack packing_of_b(const matmul_args *p) {
   if (p->is_packed) return p->encoding.kind ? pack_codes : pack_widened;
   return p->encoding.kind ? pack_encoded : pack_b;
@@ -245,25 +258,27 @@ static gemm_pack packing_of_b(const matmul_args *p) {
 
 static kgemm gemm_of(const product *q) {
   const matmul_args *p = q->p;
+  bool pairs = has_pairs(p);
   return (kgemm){.c = q->c,
                  .batch = p->batches,
                  .m = p->m,
                  .n = p->n,
-                 .k = p->k,
-                 .pack_a = pack_a,
+                 .k = pairs ? pairs_of(p->k) : p->k,
+                 .pack_a = pairs ? pack_pairs : pack_a,
                  .pack_b = packing_of_b(p),
                  .store = store_columns,
                  .user = q,
+                 .pairs = pairs,
                  .packed_b = p->panels,
-                 .b_is_packed = reads_panels(p),
-                 .b_type = p->b_type};
+                 .b_is_packed = pairs || reads_panels(p),
+                 .b_type = pairs ? DTYPE_F32 : p->b_type};
 }
 
 /* How a product is computed. */
 typedef enum product_way { WAY_FEW, WAY_CODES, WAY_DOTS, WAY_GEMM } product_way;
 
 static product_way way_of(const matmul_args *p) {
-  if (p->rounds) return WAY_DOTS;
+  if (p->rounds) return p->encoding.kind ? WAY_DOTS : WAY_GEMM;
   if (p->is_packed && p->encoding.kind && p->m <= codes_few_rows()) return WAY_CODES;
   return !p->is_packed && has_few_rows(p) ? WAY_FEW : WAY_GEMM;
 }
@@ -338,8 +353,9 @@ bool matmul_packs(const matmul_args *p) {
 
 bool matmul_rounds(const matmul_args *p) {
   code_panels of;
-  return matmul_packs(p) && p->encoding.kind && code_panels_of(&p->encoding, p->k, &of) &&
-         code_panels_take_rounded(&of);
+  if (!matmul_packs(p)) return false;
+  if (!p->encoding.kind) return p->b_type == DTYPE_F16 || p->b_type == DTYPE_BF16;
+  return code_panels_of(&p->encoding, p->k, &of) && code_panels_take_rounded(&of);
 }
 
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {
@@ -347,7 +363,8 @@ static size_t pack_scratch(const kernel_context *ctx, const void *args) {
   const matmul_args *p = args;
   const gemm_b b = b_of(p);
   code_panels of;
-  if (!p->encoding.kind) return kernel_scratch_size(gemm_b_bytes(&b));
+  if (!p->encoding.kind)
+    return kernel_scratch_size(p->rounds ? pairs_b_bytes(&b) : gemm_b_bytes(&b));
   if (!code_panels_of(&p->encoding, p->k, &of)) return 0;
   return kernel_scratch_size(codes_panels_bytes(&of, p->n));
 }
@@ -359,6 +376,8 @@ static bool pack(const kernel_context *ctx, const void *args) {
   if (!to) return false;
   if (p->encoding.kind)
     codes_pack(ctx, &p->encoding, p->b, p->n, p->k, to);
+  else if (p->rounds)
+    pairs_pack_b(ctx, &b, to);
   else
     gemm_pack_b(ctx, &b, to);
   return true;

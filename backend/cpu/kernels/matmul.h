@@ -13,7 +13,8 @@ typedef struct matmul_args {
   void *out;                /* contiguous */
   dtype type, b_type;
   bool is_packed;
-  bool rounds;       /* rows of a to 8 bits (base/rounded.h), where panels are of codes */
+  bool rounds;       /* where panels are of codes, rows of a to 8 bits (base/rounded.h); else a and
+                        b to BF16 (pairs.h), which panels are packed for */
   encoding encoding; /* of b: unless plain, its n rows of k, the same for all batches */
   int64_t m, n, k, batches;
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */

@@ -1,0 +1,215 @@
+/* Products of pairs of BF16: rows and columns rounded and packed as words, and the inner kernels.
+ */
+#include "backend/cpu/kernels/pairs.h"
+
+#include <string.h>
+
+#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/vec4.h"
+#if KERNEL_X86
+#include <immintrin.h>
+#endif
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---------------------------------------------------------------- packing */
+
+enum { SOME = ROW_BLOCK / 2 /* words of a lane at a time */, MOST_LANES = 32 };
+
+static void round_portable(const float *x /* (2 n) */, int64_t n, uint32_t *to) {
+  for (int64_t i = 0; i < n; i++)
+    to[i] = f32_to_bf16(x[2 * i]) | (uint32_t)f32_to_bf16(x[2 * i + 1]) << 16;
+}
+
+#if KERNEL_X86
+TARGET_AVX512_BF16 static void round_bf16(const float *x, int64_t n, uint32_t *to) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_si512(to + i, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + 2 * i + 16),
+                                                             _mm512_loadu_ps(x + 2 * i)));
+  round_portable(x + 2 * i, n - i, to + i);
+}
+#endif
+
+static void round_pairs(const float *x, int64_t n, uint32_t *to) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) {
+    round_bf16(x, n, to);
+    return;
+  }
+#endif
+  round_portable(x, n, to);
+}
+
+/* n words of a lane. */
+static void load_words(const pairs_source *s, int64_t lane, int64_t word, int64_t n, uint32_t *to) {
+  float x[2 * SOME];
+  int64_t k = 2 * word, kn = least(2 * n, s->k - k);
+  load_row(COMPUTE_F32, s->type,
+           element_at(s->data, s->type, lane * s->lane_stride + k * s->k_stride), s->k_stride, kn,
+           x);
+  if (kn < 2 * n) x[kn] = 0;
+  round_pairs(x, n, to);
+}
+
+void pairs_pack(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
+                int64_t width, uint32_t *to) {
+  uint32_t words[MOST_LANES][SOME];
+  for (int64_t at = 0; at < n; at += SOME) {
+    int64_t some = least(SOME, n - at);
+    for (int64_t i = 0; i < lanes; i++) load_words(s, lane + i, word + at, some, words[i]);
+    gemm_pack_strided(COMPUTE_F32, DTYPE_F32, words, SOME, 1, lanes, some, width, to + at * width);
+  }
+}
+
+typedef struct packing {
+  const gemm_b *b;
+  uint32_t *to;
+} packing;
+
+/* As gemm.c reads them. */
+static gemm_b words_of(const gemm_b *b) {
+  return (gemm_b){.type = DTYPE_F32, .n = b->n, .k = pairs_of(b->k)};
+}
+
+static void pack_panels(void *ctx, int64_t begin, int64_t end) {
+  const packing *t = ctx;
+  const gemm_b *b = t->b;
+  const pairs_source s = {b->type, b->data, b->k, b->n_stride, b->k_stride};
+  int64_t width = pairs_kernel().nr, words = pairs_of(b->k);
+  for (int64_t i = begin; i < end; i++) {
+    int64_t lanes = least(width, b->n - i * width);
+    uint32_t *to = t->to + i * width * words;
+    if (lanes < width) memset(to, 0, (size_t)(words * width) * sizeof *to);
+    pairs_pack(&s, i * width, lanes, 0, words, width, to);
+  }
+}
+
+size_t pairs_b_bytes(const gemm_b *b) {
+  const gemm_b words = words_of(b);
+  return gemm_b_bytes(&words);
+}
+
+void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
+  enum { GRAIN = 8 << 10 /* words that are worth a thread */ };
+  packing t = {b, (uint32_t *)(void *)to};
+  int64_t width = pairs_kernel().nr;
+  ctx->parallel_for(ctx->pool, (b->n + width - 1) / width, GRAIN / (pairs_of(b->k) * width) + 1,
+                    pack_panels, &t);
+}
+
+/* ---------------------------------------------------------------- any processor */
+
+enum { PORTABLE_ROWS = 4 };
+
+/* The first and the second of a pair, as floats. */
+static inline vec4 even_of(int4 w) {
+  vec4 x;
+  w <<= 16;
+  return memcpy(&x, &w, sizeof x), x;
+}
+static inline vec4 odd_of(int4 w) {
+  vec4 x;
+  w &= (int4){0} - 0x10000;
+  return memcpy(&x, &w, sizeof x), x;
+}
+
+/* Four columns of each row. */
+static void run_four(const gemm_tile *t, int rows, int columns, int column) {
+  const int32_t *a = t->a, *b = t->b;
+  vec4 sums[PORTABLE_ROWS] = {{0}};
+  for (int64_t k = 0; k < t->k; k++, a += rows, b += columns) {
+    int4 w;
+    memcpy(&w, b + column, sizeof w);
+    for (int i = 0; i < rows; i++) {
+      const int4 x = (int4){0} + a[i];
+      sums[i] = vec4_add_product(sums[i], odd_of(x), odd_of(w));
+      sums[i] = vec4_add_product(sums[i], even_of(x), even_of(w));
+    }
+  }
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < 4; j++) ((float *)t->c)[i * t->ldc + column + j] += sums[i][j];
+}
+
+static void run_columns(const gemm_tile *t, int rows, int columns) {
+  for (int j = 0; j < columns; j += 4) run_four(t, rows, columns, j);
+}
+static void run_8(const gemm_tile *t, int rows) { run_columns(t, rows, 8); }
+
+#if KERNEL_X86
+static void run_16(const gemm_tile *t, int rows) { run_columns(t, rows, 16); }
+static void run_32(const gemm_tile *t, int rows) { run_columns(t, rows, 32); }
+
+/* ---------------------------------------------------------------- AVX-512 BF16 */
+
+enum { AHEAD = 8192 /* bytes that b is asked for ahead */, BF16_ROWS = 12, BF16_SUMS = 24 };
+
+/* sums (rows, 2) += words of a (rows) times 32 columns of b. */
+TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(int rows, const int32_t *a, const char *b,
+                                               __m512 *sums) {
+  const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b),
+                 b1 = (__m512bh)_mm512_loadu_si512(b + sizeof b0);
+  _mm_prefetch(b + AHEAD, _MM_HINT_T0);
+  _mm_prefetch(b + AHEAD + sizeof b0, _MM_HINT_T0);
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    const __m512bh x = (__m512bh)_mm512_set1_epi32(a[i]);
+    sums[2 * i] = _mm512_dpbf16_ps(sums[2 * i], x, b0);
+    sums[2 * i + 1] = _mm512_dpbf16_ps(sums[2 * i + 1], x, b1);
+  }
+}
+
+TARGET_AVX512_BF16 KERNEL_INLINE void tile_bf16(int rows, const gemm_tile *t) {
+  const int chains = gemm_chains(rows), step = 2 * (int)sizeof(__m512);
+  const int32_t *a = t->a;
+  const char *b = t->b;
+  __m512 acc[BF16_SUMS];
+  int64_t k = 0;
+#pragma GCC unroll 24
+  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = _mm512_setzero_ps();
+  for (; k + chains <= t->k; k += chains) {
+#pragma GCC unroll 4
+    for (int x = 0; x < chains; x++)
+      add_bf16(rows, a + (k + x) * rows, b + (k + x) * step, acc + x * rows * 2);
+  }
+  for (; k < t->k; k++) add_bf16(rows, a + k * rows, b + k * step, acc);
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    float *c = (float *)t->c + i * t->ldc;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+      __m512 sum = _mm512_loadu_ps(c + h * 16);
+#pragma GCC unroll 4
+      for (int x = 0; x < chains; x++) sum = _mm512_add_ps(sum, acc[(x * rows + i) * 2 + h]);
+      _mm512_storeu_ps(c + h * 16, sum);
+    }
+  }
+}
+
+TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *t, int rows) {
+  if (rows == 1) tile_bf16(1, t);
+  if (rows == 2) tile_bf16(2, t);
+  if (rows == 3) tile_bf16(3, t);
+  if (rows == 4) tile_bf16(4, t);
+  if (rows == 5) tile_bf16(5, t);
+  if (rows == 6) tile_bf16(6, t);
+  if (rows == 7) tile_bf16(7, t);
+  if (rows == 8) tile_bf16(8, t);
+  if (rows == 9) tile_bf16(9, t);
+  if (rows == 10) tile_bf16(10, t);
+  if (rows == 11) tile_bf16(11, t);
+  if (rows == 12) tile_bf16(12, t);
+}
+#endif
+
+bool pairs_are_fast(void) { return cpu_has_avx512_bf16(); }
+
+/* As wide as the panels of floats. */
+gemm_kernel pairs_kernel(void) {
+#if KERNEL_X86
+  if (cpu_has_avx512_bf16()) return (gemm_kernel){BF16_ROWS, 32, run_bf16};
+  if (cpu_has_avx512()) return (gemm_kernel){PORTABLE_ROWS, 32, run_32};
+  if (cpu_has_avx2()) return (gemm_kernel){PORTABLE_ROWS, 16, run_16};
+#endif
+  return (gemm_kernel){PORTABLE_ROWS, 8, run_8};
+}

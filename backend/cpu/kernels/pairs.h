@@ -1,0 +1,30 @@
+#ifndef BACKEND_CPU_KERNELS_PAIRS_H
+#define BACKEND_CPU_KERNELS_PAIRS_H
+/* Products of floats that are rounded to BF16 first, two k at a time: gemm.c's of words, whose low
+ * and high 16 bits are an even k and the next, 0 beyond the last. Terms of a pair are added to the
+ * sum in f32, the odd one first, each with one rounding at most; of subnormals a processor may make
+ * zeros. */
+#include "backend/cpu/kernels/gemm.h"
+
+static inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
+
+/* A gemm_pack of words [word, word + n) of a strided matrix with k columns: element (lane, k) of
+ * floats up to F32 is data[lane * lane_stride + k * k_stride]. */
+typedef struct pairs_source {
+  dtype type;
+  const void *data;
+  int64_t k, lane_stride, k_stride;
+} pairs_source;
+void pairs_pack(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
+                int64_t width, uint32_t *to);
+
+/* In panels (pairs_of(k), columns) as gemm_pack_b's of F32, which gemm_b_panel finds with that many
+ * k. */
+size_t pairs_b_bytes(const gemm_b *b);
+void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to /* (pairs_b_bytes) */);
+
+/* k counts words. */
+gemm_kernel pairs_kernel(void);
+bool pairs_are_fast(void); /* by the processor's own instructions */
+
+#endif

@@ -10,24 +10,43 @@
  * memory. */
 #include "gemm.h"
 
+#if PAIRS
+/* Words of a row, of which n elements are there, ROWS apart. */
+static inline void pack_words(__global const STORAGE(A_TYPE) * row, index_t a_k, int words,
+                              index_t n, __global float *to) {
+  int i = 0;
+#if A_ORDER == 1
+  for (; 2 * i + 16 <= n && i + 8 <= words; i += 8) {
+    float some[8];
+    vstore8(WORDS8(A_TYPE, row + 2 * i), 0, some);
+    for (int j = 0; j < 8; j++) to[(i + j) * ROWS] = some[j];
+  }
+#endif
+  for (; i < words; i++) to[i * ROWS] = WORD_AT(A_TYPE, row, i, a_k, n);
+}
+#endif
+
 __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
                         const index8 a_batch, const index8 batch_dims, const index_t a_m,
                         const index_t a_k, __global float *packed, const long packed_offset,
                         const index_t m_size, const index_t k_size) {
   const index_t panel = (index_t)get_global_id(0), block = (index_t)get_global_id(1),
                 z = (index_t)get_global_id(2);
-  const index_t padded = (index_t)get_global_size(0) * ROWS, k0 = block * DEPTH;
-  const int depth = (int)min((index_t)DEPTH, k_size - k0);
+  const index_t padded = (index_t)get_global_size(0) * ROWS, k0 = block * DEPTH,
+                words = WORDS_OF(k_size);
+  const int depth = (int)min((index_t)DEPTH, words - k0);
   packed +=
-      packed_offset + (long)z * padded * k_size + (long)k0 * padded + (long)panel * ROWS * depth;
-  a += a_offset + strided_offset(z, batch_dims, a_batch) + k0 * a_k;
+      packed_offset + (long)z * padded * words + (long)k0 * padded + (long)panel * ROWS * depth;
+  a += a_offset + strided_offset(z, batch_dims, a_batch) + k0 * (PAIRS ? 2 : 1) * a_k;
   for (int r = 0; r < ROWS; r++) {
     const index_t m = panel * ROWS + r;
     __global const STORAGE(A_TYPE) *row = a + min(m, m_size - 1) * a_m;
     if (m >= m_size) {
       for (int k = 0; k < depth; k++) packed[k * ROWS + r] = 0;
     } else {
-#if A_ORDER == 1
+#if PAIRS
+      pack_words(row, a_k, depth, k_size - 2 * k0, packed + r);
+#elif A_ORDER == 1
       for (int k = 0; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k);
 #else
       for (int k = 0; k < depth; k++) packed[k * ROWS + r] = LOADF(A_TYPE, row, k * a_k);
@@ -93,9 +112,10 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
   const index_t first = (index_t)get_global_id(1) * panels_each,
                 last = min(first + panels_each, panels);
   const int width = (int)min(strip, n_size - n0);
+  const index_t words = WORDS_OF(k_size);
   a += a_offset + z * a_stride;
 #if B_PACKED
-  b += b_offset + (long)n0 * k_size;
+  b += b_offset + (long)n0 * words;
 #else
   b += b_offset + strided_offset(z, batch_dims, b_batch) + n0 * b_n;
 #endif
@@ -103,26 +123,26 @@ __kernel void gemm(PANELS_PARAMS, __global const STORAGE(B_TYPE) * b, const long
   sums += sums_offset + (long)z * m_size * n_size + n0;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch) + n0 * bias_n;
 
-  for (index_t k0 = 0; k0 < k_size; k0 += DEPTH) {
-    const int depth = (int)min((index_t)DEPTH, k_size - k0);
+  for (index_t k0 = 0; k0 < words; k0 += DEPTH) {
+    const int depth = (int)min((index_t)DEPTH, words - k0);
 #if !B_PACKED
     pack_b(b + k0 * b_k, b_k, b_n, width, depth, packed);
 #elif !IS_F32(B_TYPE)
-    widen_panels(b + (long)k0 * COLUMNS, k_size, width, depth, packed);
+    widen_panels(b + (long)k0 * COLUMNS, words, width, depth, packed);
 #endif
     for (int j0 = 0; j0 < width; j0 += COLUMNS) {
 #if B_PACKED && IS_F32(B_TYPE)
-      __global const float *columns_of_b = b + (long)j0 * k_size + (long)k0 * COLUMNS;
-      __global const float *next = j0 + COLUMNS < width ? columns_of_b + (long)k_size * COLUMNS
+      __global const float *columns_of_b = b + (long)j0 * words + (long)k0 * COLUMNS;
+      __global const float *next = j0 + COLUMNS < width ? columns_of_b + (long)words * COLUMNS
                                                         : b + (long)(k0 + depth) * COLUMNS;
 #else
       __global const float *next = 0;
       __local const float *columns_of_b = packed + j0 * depth;
 #endif
       multiply_column(a, columns_of_b, next, min(COLUMNS, width - j0), first, last, k0, depth,
-                      m_size, n_size, k_size, sums + j0, out + j0, alpha, beta, bias + j0 * bias_n,
+                      m_size, n_size, words, sums + j0, out + j0, alpha, beta, bias + j0 * bias_n,
                       bias_m, bias_n);
-      if (k0 + depth == k_size) EPILOGUE_COLUMNS(out + j0, z, n0 + j0, min(COLUMNS, width - j0));
+      if (k0 + depth == words) EPILOGUE_COLUMNS(out + j0, z, n0 + j0, min(COLUMNS, width - j0));
     }
   }
 }

@@ -1,6 +1,7 @@
 /* What the CPU's GEMMs share: the tile of sums, and packing of b as [panel of COLUMNS columns][k]
  * [COLUMNS]. */
 #include "common.h"
+#include "pairs.h"
 #ifndef A_TYPE
 #define A_TYPE F32
 #define OUT_TYPE F32
@@ -104,8 +105,8 @@ static inline void multiply_panels(__global const float *a, B_SPACE const float 
       const floatw x = vloadw(0, b), y = vloadw(1, b);
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
-        c0[r] = fma((floatw)a[r], x, c0[r]);
-        c1[r] = fma((floatw)a[r], y, c1[r]);
+        c0[r] = ADD_PRODUCT(c0[r], (floatw)a[r], x);
+        c1[r] = ADD_PRODUCT(c1[r], (floatw)a[r], y);
       }
       a += ROWS;
       b += COLUMNS;

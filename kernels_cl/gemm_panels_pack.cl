@@ -1,6 +1,8 @@
 /* Packs the constant b of products: as [panel of COLUMNS columns][k][COLUMNS], columns beyond the
- * last as zeros, in the type it has. A work-item writes `depth` k of a panel. */
+ * last as zeros, in the type it has, or as words of pairs.h. A work-item writes `depth` k of a
+ * panel. */
 #include "common.h"
+#include "pairs.h"
 #ifndef B_TYPE
 #define B_TYPE I32 /* one of its size */
 #endif
@@ -11,22 +13,39 @@
 #define B_ORDER 1 /* 1: k is contiguous */
 #endif
 #define COLUMNS (2 * WIDTH)
+#if PAIRS
+#define PACKED_TYPE F32
+#else
+#define PACKED_TYPE B_TYPE
+#endif
 
 __kernel void gemm_panels_pack(__global const STORAGE(B_TYPE) * b, const long b_offset,
                                const index_t b_k, const index_t b_n,
-                               __global STORAGE(B_TYPE) * packed, const long packed_offset,
+                               __global STORAGE(PACKED_TYPE) * packed, const long packed_offset,
                                const index_t n_size, const index_t k_size, const index_t depth) {
   const index_t n0 = (index_t)get_global_id(0) * COLUMNS, k0 = (index_t)get_global_id(1) * depth;
-  const int deep = (int)min(depth, k_size - k0), columns = (int)min((index_t)COLUMNS, n_size - n0);
-  b += b_offset + n0 * b_n + k0 * b_k;
-  packed += packed_offset + (long)n0 * k_size + (long)k0 * COLUMNS;
+  const index_t words = WORDS_OF(k_size);
+  const int deep = (int)min(depth, words - k0), columns = (int)min((index_t)COLUMNS, n_size - n0);
+  b += b_offset + n0 * b_n + k0 * (PAIRS ? 2 : 1) * b_k;
+  packed += packed_offset + (long)n0 * words + (long)k0 * COLUMNS;
   for (int j = 0; j < COLUMNS; j++) {
     if (j >= columns) {
       for (int k = 0; k < deep; k++) packed[k * COLUMNS + j] = 0;
       continue;
     }
     __global const STORAGE(B_TYPE) *column = b + j * b_n;
+#if PAIRS
+    const index_t n = k_size - 2 * k0;
+    int i = 0;
 #if B_ORDER == 1
+    for (; 2 * i + 16 <= n && i + 8 <= deep; i += 8) {
+      float some[8];
+      vstore8(WORDS8(B_TYPE, column + 2 * i), 0, some);
+      for (int k = 0; k < 8; k++) packed[(i + k) * COLUMNS + j] = some[k];
+    }
+#endif
+    for (; i < deep; i++) packed[i * COLUMNS + j] = WORD_AT(B_TYPE, column, i, b_k, n);
+#elif B_ORDER == 1
     for (int k = 0; k < deep; k++) packed[k * COLUMNS + j] = column[k];
 #else
     for (int k = 0; k < deep; k++) packed[k * COLUMNS + j] = column[k * b_k];

@@ -10,12 +10,13 @@
 /* By the names of /proc/cpuinfo, the best first. */
 typedef struct instruction_set {
   const char *name;
-  dots_kind dots;
+  dots_kind dots;        /* DOTS_PORTABLE: of pairs of BF16 */
   uint32_t vector_width; /* of the device, at least */
 } instruction_set;
 static const instruction_set sets[] = {{"avx512_vnni", DOTS_AVX512_VNNI, 16},
-                                       {"avx_vnni", DOTS_AVX_VNNI, 8}};
-enum { SETS = sizeof sets / sizeof *sets };
+                                       {"avx_vnni", DOTS_AVX_VNNI, 8},
+                                       {"avx512_bf16", DOTS_PORTABLE, 16}};
+enum { SETS = sizeof sets / sizeof *sets, BF16_SET = SETS - 1 };
 
 static bool is_usable(const cl_device *d, const instruction_set *set, const char *flags) {
   const device_traits *t = &d->entry->traits;
@@ -32,18 +33,20 @@ clave_status assembly_choose(cl_device *d) {
   for (int i = 0; i < SETS && !st; i++) {
     bool named = !all && strcmp(choice, sets[i].name) == 0;
     known = known || named;
-    d->may_use[i] = (all || named) && flags.data && is_usable(d, &sets[i], flags.data);
+    bool usable = (all || named) && flags.data && is_usable(d, &sets[i], flags.data);
+    d->assembly[i] = usable ? ASM_UNTRIED : ASM_UNUSED;
   }
   text_free(&flags);
   if (st || known) return st;
-  return INVALID("CLAVE_ASM is '%s', not 0, %s or %s", choice, sets[0].name, sets[1].name);
+  return INVALID("CLAVE_ASM is '%s', not 0, %s, %s or %s", choice, sets[0].name, sets[1].name,
+                 sets[2].name);
 }
 
 /* ---------------------------------------------------------------- the probe */
 
 enum { LANES = 16, TURNS = 16, PROBE_WORDS = LANES + TURNS };
 
-/* As in kernels_cl/dots_probe.cl. */
+/* As in kernels_cl/dots_probe.cl and pairs_probe.cl. */
 static uint32_t probe_word(uint32_t turn, uint32_t lane) {
   return (turn * LANES + lane) * UINT32_C(2654435761) ^ (turn == 0 ? UINT32_MAX : 0);
 }
@@ -51,23 +54,28 @@ static uint32_t probe_factor(uint32_t turn) {
   return turn * UINT32_C(2246822519) ^ UINT32_C(0x80808080);
 }
 
-static int32_t probe_sum(uint32_t lane) {
+static int32_t probe_sum(const instruction_set *set, uint32_t lane) {
   int32_t sum = 0;
   for (uint32_t turn = 0; turn < TURNS; turn++)
-    for (int j = 0; j < 4; j++)
+    for (int j = 0; j < (set->dots == DOTS_PORTABLE ? 2 : 4); j++)
       sum +=
           (int32_t)(probe_word(turn, lane) >> 8 * j & 255) * (int8_t)(probe_factor(turn) >> 8 * j);
   return sum;
 }
 
-static clave_status record_probe(cl_device *d, dots_kind kind, cl_recording *out) {
+static clave_status record_probe(cl_device *d, const instruction_set *set, cl_recording *out) {
   cl_recorder s = {.device = d, .fast = true, .out = out};
   void *cache = NULL;
   const node n = {.cache = &cache};
   launch l;
   launch_begin(&l, &s, &n);
-  launch_define(&l, "DOTS", (int)kind);
-  launch_args(&l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+  if (set->dots == DOTS_PORTABLE) {
+    launch_define(&l, "PAIRS", 1);
+    launch_args(&l, &(pairs_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+  } else {
+    launch_define(&l, "DOTS", (int)set->dots);
+    launch_args(&l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+  }
   size_t one = 1;
   clave_status st = launch_run(&l, 1, &one, &one);
   opencl_cache_destroy(&d->base, cache);
@@ -86,13 +94,13 @@ static clave_status run_probe(stream *s, const recording *r, buffer *words, int3
   return st ? st : opencl_read(s, words, 0, got, LANES * sizeof *got);
 }
 
-static clave_status probe(cl_device *d, dots_kind kind, bool *right) {
+static clave_status probe(cl_device *d, const instruction_set *set, bool *right) {
   cl_recording *r = calloc(1, sizeof *r);
   stream *s = NULL;
   buffer *words = NULL;
   int32_t got[PROBE_WORDS] = {0};
   if (!r) return status_no_memory();
-  clave_status st = record_probe(d, kind, r);
+  clave_status st = record_probe(d, set, r);
   if (!st) st = opencl_stream_create(&d->base, &s);
   if (!st) st = opencl_buffer_create(&d->base, sizeof got, &words);
   if (!st) st = run_probe(s, &r->base, words, got);
@@ -100,37 +108,39 @@ static clave_status probe(cl_device *d, dots_kind kind, bool *right) {
   opencl_stream_destroy(&d->base, s);
   opencl_recording_destroy(&d->base, &r->base);
   *right = !st;
-  for (uint32_t i = 0; i < LANES; i++) *right = *right && got[i] == probe_sum(i);
+  for (uint32_t i = 0; i < LANES; i++) *right = *right && got[i] == probe_sum(set, i);
   if (status_code_of(st) != STATUS_UNSUPPORTED) return st;
   status_free(st);
   return NULL;
 }
 
-static clave_status find_dots(cl_device *d, dots_kind *out) {
-  *out = DOTS_PORTABLE;
-  for (int i = 0; i < SETS && *out == DOTS_PORTABLE; i++) {
-    bool right;
-    if (!d->may_use[i]) continue;
-    TRY(probe(d, sets[i].dots, &right));
-    if (right) *out = sets[i].dots;
-    if (!right)
-      device_note(d, "%s does not work in kernels on %s: others run instead", sets[i].name,
-                  d->base.info.name);
-  }
+/* Whether an instruction is right, which is tried once. */
+static clave_status try_set(cl_device *d, int i, bool *right) {
+  mutex_lock(d->lock);
+  asm_state known = d->assembly[i];
+  mutex_unlock(d->lock);
+  *right = known == ASM_RIGHT;
+  if (known != ASM_UNTRIED) return NULL;
+  TRY(probe(d, &sets[i], right)); /* by two threads at once: the same */
+  if (!*right)
+    device_note(d, "%s does not work in kernels on %s: others run instead", sets[i].name,
+                d->base.info.name);
+  mutex_lock(d->lock);
+  d->assembly[i] = *right ? ASM_RIGHT : ASM_UNUSED;
+  mutex_unlock(d->lock);
   return NULL;
 }
 
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) {
-  cl_device *d = s->device;
-  mutex_lock(d->lock);
-  bool known = d->knows_dots;
-  *out = d->dots;
-  mutex_unlock(d->lock);
-  if (known) return NULL;
-  TRY(find_dots(d, out)); /* by two threads at once: the same */
-  mutex_lock(d->lock);
-  d->knows_dots = true;
-  d->dots = *out;
-  mutex_unlock(d->lock);
+  *out = DOTS_PORTABLE;
+  for (int i = 0; i < BF16_SET && *out == DOTS_PORTABLE; i++) {
+    bool right;
+    TRY(try_set(s->device, i, &right));
+    if (right) *out = sets[i].dots;
+  }
   return NULL;
+}
+
+clave_status recorder_has_pairs(const cl_recorder *s, bool *out) {
+  return try_set(s->device, BF16_SET, out);
 }

@@ -135,6 +135,10 @@ typedef struct kernel_program
 
 typedef struct builders builders; /* builders.c */
 
+/* An instruction that kernels hold as inline assembly: none, or held back or wrong; not tried yet;
+ * right. */
+typedef enum asm_state { ASM_UNUSED, ASM_UNTRIED, ASM_RIGHT } asm_state;
+
 struct cl_device {
   backend base;
   const cl_functions *cl;
@@ -160,9 +164,7 @@ struct cl_device {
   void *blas;            /* gemm_clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
   bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
-  bool may_use[2];       /* instructions of assembly.c's table: CLAVE_ASM, the CPU's flags */
-  bool knows_dots;       /* `dots` was found out. Both under `lock` */
-  dots_kind dots;
+  asm_state assembly[3]; /* instructions of assembly.c's table. Under `lock` */
 };
 
 /* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a

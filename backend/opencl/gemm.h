@@ -9,6 +9,7 @@ typedef struct gemm {
   const node *node;
   matmul_form f;
   bool grouped; /* its batches are tiles of rows, in the op's scratch memory */
+  bool pairs;   /* a and b are rounded to BF16, two k to a word (kernels_cl/pairs.h) */
 } gemm;
 
 typedef enum gemm_kind {
@@ -38,6 +39,10 @@ clave_status gemm_packed(const gemm *g) STATUS_CHECK;
 bool gemm_panels_usable(const gemm *g);
 bool gemm_panels_few(const gemm *g); /* few enough rows for gemm_panels */
 clave_status gemm_panels(const gemm *g) STATUS_CHECK;
+/* Elements of k, or words of pairs. */
+static inline int64_t gemm_depth(const gemm *g) { return g->pairs ? (g->f.k + 1) / 2 : g->f.k; }
+/* Sets g->pairs where fewer digits will do and that is faster. */
+clave_status gemm_choose_pairs(gemm *g) STATUS_CHECK;
 clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) STATUS_CHECK;
 
 /* gemm_encoded.c */

@@ -36,6 +36,7 @@ static int b_order(const gemm *g) {
 }
 
 static void define_shape(launch *l, const gemm *g) {
+  launch_define(l, "PAIRS", g->pairs);
   launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
   launch_define(l, "A_ORDER", g->f.a_k == 1);
 }
@@ -60,7 +61,7 @@ static clave_status pack_a(const gemm *g, arg_buffer packed) {
                                     .packed = packed,
                                     .m_size = g->f.m,
                                     .k_size = g->f.k});
-  size_t global[3] = {(size_t)count_panels(g), (size_t)ceil_div(g->f.k, DEPTH),
+  size_t global[3] = {(size_t)count_panels(g), (size_t)ceil_div(gemm_depth(g), DEPTH),
                       (size_t)count_matrices(g)},
          local[3] = {1, 1, 1};
   return launch_run(&l, 3, global, local);
@@ -111,7 +112,7 @@ static void choose_kernel(launch *l, const gemm *g, const panels_params *panels,
     launch_args(l, &(gemm_encoded_args){
                        .panels = *panels, .encoded = encoded_operand(g->f.b), .packed = packed});
   } else {
-    launch_dtype(l, "B_TYPE", g->f.b->t.type);
+    launch_dtype(l, "B_TYPE", g->pairs ? DTYPE_F32 : g->f.b->t.type);
     launch_define(l, "B_ORDER", b_order(g));
     launch_define(l, "B_PACKED", b->packed);
     launch_args(l, &(gemm_args){.panels = *panels,
@@ -150,7 +151,7 @@ static clave_status provide_a(const gemm *g, int64_t packed, int64_t sums, arg_b
   TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(sums + (is_form ? 0 : packed))));
   if (!is_form) return pack_a(g, *a);
   const form_request f = {.x = g->f.a,
-                          .kind = FORM_GEMM_A,
+                          .kind = g->pairs ? FORM_GEMM_A_PAIRS : FORM_GEMM_A,
                           .size = {panel_rows(g), g->f.m, g->f.k},
                           .bytes = sizeof(float) * (size_t)packed,
                           .fill = fill_form,
@@ -162,8 +163,8 @@ static clave_status provide_a(const gemm *g, int64_t packed, int64_t sums, arg_b
 }
 
 clave_status gemm_packed(const gemm *g) {
-  int64_t matrix = count_panels(g) * panel_rows(g) * g->f.k, matrices = count_matrices(g);
-  bool waits = g->f.out->t.type != DTYPE_F32 && g->f.k > DEPTH;
+  int64_t matrix = count_panels(g) * panel_rows(g) * gemm_depth(g), matrices = count_matrices(g);
+  bool waits = g->f.out->t.type != DTYPE_F32 && gemm_depth(g) > DEPTH;
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   arg_buffer a;
   b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};

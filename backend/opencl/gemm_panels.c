@@ -31,6 +31,17 @@ bool gemm_panels_usable(const gemm *g) {
   return recorder_traits(g->s)->is_cpu && !g->grouped && !gemm_is_encoded(g) && g->f.k > 0 &&
          has_one_b(g) && recorder_takes_form(g->s, g->f.b);
 }
+clave_status gemm_choose_pairs(gemm *g) {
+  dtype b = g->f.b->t.type, out = g->f.out->t.type;
+  bool narrow = (b == DTYPE_F16 || b == DTYPE_BF16) &&
+                (out == DTYPE_F32 || out == DTYPE_F16 || out == DTYPE_BF16);
+  if (!recorder_is_fast(g->s) || !narrow || !gemm_panels_usable(g) || !gemm_packed_usable(g))
+    return NULL;
+  TRY(recorder_has_pairs(g->s, &g->pairs));
+  if (g->pairs) recorder_rounds(g->s, ROUNDS_TO_BF16);
+  return NULL;
+}
+
 bool gemm_panels_few(const gemm *g) { return g->f.m <= FEW_ROWS; }
 
 static clave_status fill_form(cl_recorder *s, const void *ctx) {
@@ -38,7 +49,8 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
   g.s = s;
   launch l;
   launch_begin(&l, s, g.node);
-  launch_dtype(&l, "B_TYPE", moved_type(g.f.b->t.type));
+  launch_dtype(&l, "B_TYPE", g.pairs ? g.f.b->t.type : moved_type(g.f.b->t.type));
+  launch_define(&l, "PAIRS", g.pairs);
   launch_define(&l, "WIDTH", width_of(&g));
   launch_define(&l, "B_ORDER", g.f.b_k == 1);
   launch_args(&l, &(gemm_panels_pack_args){.b = buffer_arg(g.f.b),
@@ -48,17 +60,18 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
                                            .n_size = g.f.n,
                                            .k_size = g.f.k,
                                            .depth = PACK_DEPTH});
-  size_t global[2] = {(size_t)padded_panels(&g), (size_t)ceil_div(g.f.k, PACK_DEPTH)},
+  size_t global[2] = {(size_t)padded_panels(&g), (size_t)ceil_div(gemm_depth(&g), PACK_DEPTH)},
          local[2] = {1, 1};
   return launch_run(&l, 2, global, local);
 }
 
 clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) {
+  size_t each = g->pairs ? sizeof(uint32_t) : dtype_size(g->f.b->t.type);
   const form_request f = {
       .x = g->f.b,
-      .kind = FORM_GEMM_B,
+      .kind = g->pairs ? FORM_GEMM_PAIRS : FORM_GEMM_B,
       .size = {columns_of(g), g->f.n, g->f.b_n}, /* a square matrix is not its transpose */
-      .bytes = dtype_size(g->f.b->t.type) * (size_t)(padded_panels(g) * columns_of(g) * g->f.k),
+      .bytes = each * (size_t)(padded_panels(g) * columns_of(g) * gemm_depth(g)),
       .fill = fill_form,
       .ctx = g};
   int number;
@@ -91,8 +104,8 @@ typedef struct share {
 static share share_panels(const gemm *g) {
   enum { FLOATS = 4096 };
   int64_t at_once = rows_at_once(g), unit = panels_at_once(g);
-  bool copies = g->f.a->t.type != DTYPE_F32;
-  share s = {.rows = ceil_div(g->f.m, at_once) * at_once, .depth = g->f.k};
+  bool copies = g->pairs || g->f.a->t.type != DTYPE_F32;
+  share s = {.rows = ceil_div(g->f.m, at_once) * at_once, .depth = gemm_depth(g)};
   int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
           most = FLOATS / (s.rows * columns_of(g));
   int64_t each = min_i64(most, count_panels(g) * g->f.batches / wanted);
@@ -108,7 +121,9 @@ clave_status gemm_panels(const gemm *g) {
   arg_buffer b;
   TRY(gemm_b_panels(g, &b));
   launch l;
-  gemm_begin(&l, g);
+  gemm_begin_a(&l, g);
+  launch_dtype(&l, "B_TYPE", g->pairs ? DTYPE_F32 : g->f.b->t.type);
+  launch_define(&l, "PAIRS", g->pairs);
   launch_define(&l, "WIDTH", width_of(g));
   launch_define(&l, "A_ORDER", g->f.a_k == 1);
   launch_define(&l, "M", rows_at_once(g));

@@ -50,6 +50,7 @@ clave_status gemm_record(const gemm *g) {
 clave_status opencl_matmul(cl_recorder *s, const node *n) {
   gemm g = {.s = s, .node = n};
   describe_matmul(n, &g.f);
+  TRY(gemm_choose_pairs(&g));
   return gemm_record(&g);
 }
 

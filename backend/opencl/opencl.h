@@ -67,6 +67,8 @@ void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
 /* How kernels add products of bytes here: by an instruction, or the portable way. */
 typedef enum dots_kind { DOTS_PORTABLE, DOTS_AVX512_VNNI, DOTS_AVX_VNNI } dots_kind;
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
+/* Whether an instruction adds products of pairs of BF16 (kernels_cl/pairs.h). */
+clave_status recorder_has_pairs(const cl_recorder *s, bool *out) STATUS_CHECK;
 const char *recorder_type(const cl_recorder *s); /* of the device: "CPU", "GPU", ... */
 
 /* The local size of launch_items, and the largest one to ask for elsewhere. A device with smaller
@@ -82,7 +84,13 @@ clave_status recorder_scratch(cl_recorder *s, size_t bytes) STATUS_CHECK;
  * be x and follow from x, kind and size alone. *number is what form_arg takes; the recording's
  * caller shares equal forms. False where x is no constant, or the op has enough forms: then nothing
  * was recorded. */
-typedef enum form_kind { FORM_GEMM_A, FORM_GEMM_B, FORM_GEMM_CODES } form_kind;
+typedef enum form_kind {
+  FORM_GEMM_A,
+  FORM_GEMM_B,
+  FORM_GEMM_CODES,
+  FORM_GEMM_A_PAIRS,
+  FORM_GEMM_PAIRS
+} form_kind;
 typedef struct form_request {
   const bound_tensor *x;
   form_kind kind;

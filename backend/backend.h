@@ -36,7 +36,7 @@ enum { MAX_FORMS = 2 };
 /* How the operands of a Matmul are rounded before they are multiplied. */
 typedef enum rounding {
   ROUNDS_NOTHING,
-  ROUNDS_ROWS, /* a to 8 bits, as base/rounded.h says */
+  ROUNDS_ROWS,   /* a to 8 bits, as base/rounded.h says */
   ROUNDS_TO_BF16 /* a and b */
 } rounding;
 

@@ -8,9 +8,10 @@
 #if PAIRS
 #define WORDS_OF(k) (((k) + 1) / 2)
 /* Word i of a row of n elements that are `step` apart. */
-#define WORD_AT(T, row, i, step, n)                         \
-  as_float(float_to_bf16(LOADF(T, row, 2 * (i) * (step))) | \
-           (2 * (i) + 1 < (n) ? (uint)float_to_bf16(LOADF(T, row, (2 * (i) + 1) * (step))) << 16 : 0))
+#define WORD_AT(T, row, i, step, n)                    \
+  as_float(                                            \
+      float_to_bf16(LOADF(T, row, 2 * (i) * (step))) | \
+      (2 * (i) + 1 < (n) ? (uint)float_to_bf16(LOADF(T, row, (2 * (i) + 1) * (step))) << 16 : 0))
 /* 8 words of contiguous elements. */
 #define WORDS8(T, p) as_float8(float_to_bf16_16(LOAD16F(T, p)))
 

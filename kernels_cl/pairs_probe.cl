@@ -19,8 +19,7 @@ __kernel void pairs_probe(__global int *sums, const long sums_offset, const int 
   for (int i = 0; i < turns; i++) {
     const int16 w = as_int16(((uint)i * 16u + lane) * 2654435761u ^ (i == 0 ? ~0u : 0u));
     const int16 q = sums[16 + i];
-    sum = ADD_PRODUCT(sum, pairs_of(w & 255, w >> 8 & 255),
-                      pairs_of(q << 24 >> 24, q << 16 >> 24));
+    sum = ADD_PRODUCT(sum, pairs_of(w & 255, w >> 8 & 255), pairs_of(q << 24 >> 24, q << 16 >> 24));
   }
   vstore16(convert_int16(sum), 0, sums);
 #else

@@ -20,13 +20,14 @@ static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p
   p->is_packed = true;
   p->rounds = how != ROUNDS_NOTHING;
   cpu_rounds(r, how);
-  return cpu_form(r,
-                  &(cpu_form_request){.kind = how == ROUNDS_TO_BF16 ? CPU_FORM_PAIRS : CPU_FORM_MATMUL,
-                                      .x = f->b,
-                                      .size = {f->n, f->k, f->b_n},
-                                      .k = &kernel_matmul_pack,
-                                      .args = p},
-                  &p->panels);
+  return cpu_form(
+      r,
+      &(cpu_form_request){.kind = how == ROUNDS_TO_BF16 ? CPU_FORM_PAIRS : CPU_FORM_MATMUL,
+                          .x = f->b,
+                          .size = {f->n, f->k, f->b_n},
+                          .k = &kernel_matmul_pack,
+                          .args = p},
+      &p->panels);
 }
 
 clave_status cpu_matmul(cpu_recorder *r, const node *n) {

@@ -62,7 +62,7 @@ typedef struct device_traits {
   uint64_t max_alloc;
 } device_traits;
 const device_traits *recorder_traits(const cl_recorder *s);
-bool recorder_is_fast(const cl_recorder *s); /* kernels may be less exact: CLAVE_PRECISION */
+bool recorder_is_fast(const cl_recorder *s);        /* kernels may be less exact: CLAVE_PRECISION */
 void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
 /* How kernels add products of bytes here: by an instruction, or the portable way. */
 typedef enum dots_kind { DOTS_PORTABLE, DOTS_AVX512_VNNI, DOTS_AVX_VNNI } dots_kind;

@@ -357,5 +357,118 @@ def test_the_self_check_notices(fault, tmp_path, session):
 def test_names_of_instructions(session):
     weight, _ = stored("int8", 32)
     program = exported(weight, 32)
-    with pytest.raises(clave.Error, match=r"CLAVE_ASM is 'sse', not 0, avx512_vnni or avx_vnni"):
+    with pytest.raises(clave.Error, match=r"CLAVE_ASM is 'sse', not 0, avx512_vnni, avx_vnni or avx512_bf16"):
         session(program, "sse")
+
+
+# ---------------------------------------------------------------- weights of 16 bits
+
+PAIRS = "avx512_bf16" in FLAGS  # the CPU's instruction for products of pairs of BF16, without which none are rounded
+
+
+def narrow_product(k, weight, dtype=torch.float32, bias=None):
+    """A product of x (m, k) with a weight of 16 bits, and its elements as f32."""
+    random = np.random.default_rng(1)
+    module = Product(k, weight, bias)
+    module.w.copy_(torch.from_numpy(random.normal(size=(N, k)) * 2.0 ** random.integers(-4, 3, (N, 1))))
+    if dtype != weight:
+        module.forward = lambda x: torch.nn.functional.linear(x, module.w.to(dtype), bias)
+    sizes = ({0: torch.export.Dim("m", min=1, max=4096)},)
+    program = clave.export(module, (torch.zeros(3, k, dtype=dtype),), dynamic_shapes=sizes, verify=False)
+    return program, module.w.float().numpy()
+
+
+def to_bf16(x):
+    return np.asarray(x, ml_dtypes.bfloat16).astype(np.float64)
+
+
+@pytest.mark.parametrize("device", ["opencl", "cpu"])
+@pytest.mark.parametrize("k, weight", [(2, torch.bfloat16), (33, torch.float16), (640, torch.bfloat16)])
+def test_weights_of_16_bits(k, weight, device, session):
+    program, w = narrow_product(k, weight)
+    fast, strict = session(program, device=device), session(program, precision="strict", device="cpu")
+    for m in (1, 3, 33, 130):
+        x = random_rows(m, k, seed=m)
+        got, exact = run(fast, x), np.asarray(strict.run(x)[0])
+        if not PAIRS:
+            np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-5)
+            continue
+        rows, columns = to_bf16(x), to_bf16(w)
+        size = np.abs(rows) @ np.abs(columns).T
+        assert (np.abs(got - rows @ columns.T) <= 2.0**-24 * (k + 8) * size).all()
+        assert (np.abs(got - exact) <= 2.0**-7 * size).all()
+        assert k == 2 or np.abs(got - exact).max() > 1e-4 * np.abs(exact).max(), "nothing was rounded"
+
+
+def test_pairs_are_an_instruction(session):
+    """Where there is none, or it is held back, nothing is rounded."""
+    program, _ = narrow_product(64, torch.float16)
+    x = random_rows(5, 64)
+    held = run(session(program, "0"), x)
+    assert same_bits(held, session(program, precision="strict").run(x)[0])
+    if PAIRS:
+        named = run(session(program, "avx512_bf16"), x)
+        assert same_bits(named, session(program).run(x)[0]) and not same_bits(named, held)
+
+
+@pytest.mark.by_turn(2)
+@pytest.mark.parametrize("device", ["opencl", "cpu"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_rows_of_16_bits_by_weights_of_16_bits(dtype, device, session):
+    k, bias = 97, torch.linspace(-3, 3, N).to(dtype)
+    program, w = narrow_product(k, dtype, dtype, bias)
+    x = random_rows(40, k).astype(np.float16 if dtype == torch.float16 else ml_dtypes.bfloat16)
+    got = np.asarray(session(program, device=device).run(x)[0]).astype(np.float32)
+    rounds = to_bf16 if PAIRS else np.float64
+    rows, columns = rounds(x.astype(np.float32)), rounds(w)
+    want = rows @ columns.T + bias.double().numpy()
+    step = 2.0**-11 if dtype == torch.float16 else 2.0**-8
+    assert (np.abs(got - want) <= step * np.abs(want) + 1e-5 * (np.abs(rows) @ np.abs(columns).T)).all()
+
+
+@pytest.mark.parametrize("device", ["opencl", "cpu"])
+def test_what_else_reads_rows_of_pairs(device, session):
+    """Strided rows, whose own elements are a bias and stand in an epilogue: they are not rounded there."""
+
+    class Residual(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            w = torch.from_numpy(random.normal(size=(k, k))).to(torch.bfloat16)
+            self.w = torch.nn.Parameter(w, requires_grad=False)
+
+        def forward(self, x):
+            w = self.w.float()
+            return torch.addmm(x.T, x.T, w), torch.relu(x @ w + x) * x
+
+    k, random = 34, np.random.default_rng(4)
+    module, x = Residual(), random_rows(k, k)
+    w = module.w.float().numpy()
+    program = clave.export(module, (torch.from_numpy(x),), verify=False)
+    biased, chain = session(program, device=device).run(x)
+    rounds = to_bf16 if PAIRS else np.float64
+    np.testing.assert_allclose(biased, rounds(x.T) @ w + x.T, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(chain, np.maximum(rounds(x) @ w + x, 0) * x, rtol=1e-5, atol=1e-3)
+
+
+PAIR_FAULTS = {
+    "rounding": ("pairs.h", "float_to_bf16_16(LOAD16F(T, p))", "convert_ushort16(as_uint16(LOAD16F(T, p)) >> 16u)"),
+    "order": ("pairs.h", "2 * (i) * (step)", "(2 * (i) + 1) * (step)"),
+    "rows of a block": ("gemm_panels.cl", "a + 2 * k0 * a_k", "a + k0 * a_k"),
+    "rows of a panel": ("gemm.cl", "WORDS8(A_TYPE, row + 2 * i)", "WORDS8(A_TYPE, row + i)"),
+    "panels": ("gemm_panels_pack.cl", "WORDS8(B_TYPE, column + 2 * i)", "WORDS8(B_TYPE, column + i)"),
+}
+
+
+@pytest.mark.by_turn(2)
+@pytest.mark.skipif(not PAIRS, reason="the CPU has no instruction for pairs of BF16")
+@pytest.mark.parametrize("fault", PAIR_FAULTS)
+def test_the_self_check_notices_pairs(fault, tmp_path, session):
+    file, right, wrong = PAIR_FAULTS[fault]
+    shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
+    text = (tmp_path / "kernels" / file).read_text()
+    assert text.count(right) == 1
+    (tmp_path / "kernels" / file).write_text(text.replace(right, wrong))
+    program, _ = narrow_product(1030, torch.float16)
+    x = random_rows(40 if file == "gemm.cl" else 12, 1030)
+    with pytest.raises(clave.Error, match="the kernels of matmul give wrong numbers on"):
+        session(program, kernels=str(tmp_path / "kernels")).run(x)

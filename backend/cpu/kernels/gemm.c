@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/pairs.h"
 #include "backend/cpu/kernels/slots.h"
 
 enum {
@@ -253,7 +252,7 @@ static int64_t strip_height(const kgemm *g, const gemm_kernel *kernel) {
 static gemm_tiling begin_tiling(const kgemm *g) {
   dtype b = g->b_is_packed ? g->b_type : DTYPE_F32;
   gemm_tiling p = {.g = g,
-                   .kernel = g->pairs ? pairs_kernel() : gemm_kernel_for(g->c, b),
+                   .kernel = g->kernel.run ? g->kernel : gemm_kernel_for(g->c, b),
                    .size = compute_size(g->c)};
   p.height = strip_height(g, &p.kernel);
   return p;

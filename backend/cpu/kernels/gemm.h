@@ -13,6 +13,18 @@ typedef void (*gemm_pack)(const void *user, int64_t batch, int64_t lane, int64_t
 typedef void (*gemm_store)(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n,
                            void *values);
 
+/* The inner kernel: c (rows, nr; ldc apart) += a (k, rows) times b (k, nr). */
+typedef struct gemm_tile {
+  int64_t k;
+  const void *a, *b;
+  void *c;
+  int64_t ldc;
+} gemm_tile;
+typedef struct gemm_kernel {
+  int mr, nr; /* the most rows, columns */
+  void (*run)(const gemm_tile *t, int rows);
+} gemm_kernel;
+
 typedef struct kgemm {
   compute_class c;
   int64_t batch, m, n, k;
@@ -23,7 +35,7 @@ typedef struct kgemm {
    * the batch; what is not pack_a and pack_b pack on the way. Types of packed ones: of F32, F16,
    * BF16 or, of other classes, their own. */
   bool a_is_packed, b_is_packed;
-  bool pairs; /* k counts words of pairs.h, which pass for elements of F32; b is packed */
+  gemm_kernel kernel; /* of its own, of elements of the compute type's size; run NULL: none */
   dtype a_type, b_type;
   const void *packed_a, *packed_b;
 } kgemm;
@@ -57,17 +69,6 @@ void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_
  * the one before. */
 static inline int gemm_chains(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
 
-/* The inner kernel: c (rows, nr; ldc apart) += a (k, rows) times b (k, nr). */
-typedef struct gemm_tile {
-  int64_t k;
-  const void *a, *b;
-  void *c;
-  int64_t ldc;
-} gemm_tile;
-typedef struct gemm_kernel {
-  int mr, nr; /* the most rows, columns */
-  void (*run)(const gemm_tile *t, int rows);
-} gemm_kernel;
 gemm_kernel gemm_kernel_for(compute_class c, dtype b /* of b, where c is COMPUTE_F32 */);
 
 /* Transposes an 8 by 8 block: to[i * to_stride + j] = from[j * from_stride + i]. */

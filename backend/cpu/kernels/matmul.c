@@ -268,7 +268,7 @@ static kgemm gemm_of(const product *q) {
                  .pack_b = packing_of_b(p),
                  .store = store_columns,
                  .user = q,
-                 .pairs = pairs,
+                 .kernel = pairs ? pairs_kernel() : (gemm_kernel){0},
                  .packed_b = p->panels,
                  .b_is_packed = pairs || reads_panels(p),
                  .b_type = pairs ? DTYPE_F32 : p->b_type};

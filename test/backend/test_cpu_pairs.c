@@ -1,0 +1,140 @@
+/* Products of floats that are rounded to BF16, two k at a time, against the same in double, within
+ * what sums in f32 may be off by, with each of the processor's instruction sets: rows and columns
+ * that fill no tile, odd k, elements that are not finite, subnormal ones. */
+#include <math.h>
+
+#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/rows.h"
+#include "backend/kernel_pool.h"
+
+enum { MOST_ROWS = 61, MOST_COLUMNS = 67, MOST_K = 523 };
+
+static float a[MOST_ROWS * MOST_K], b[MOST_COLUMNS * MOST_K]; /* room for any type */
+
+static float rounded(dtype t, const void *data, int64_t i) {
+  float x;
+  load_row(COMPUTE_F32, t, element_at(data, t, i), 1, 1, &x);
+  return bf16_to_f32(f32_to_bf16(x));
+}
+
+static uint32_t seed;
+static uint32_t random_number(void) { return seed = seed * 1664525U + 1013904223U, seed >> 8; }
+
+static void fill(dtype t, void *data, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    float x = ldexpf((float)(random_number() % 100003) / 50000 - 1, (int)(i % 9) - 4);
+    store_row(COMPUTE_F32, t, element_at(data, t, i), 1, 1, &x);
+  }
+}
+
+static void compare(const matmul_args *p, const float *got) {
+  for (int64_t row = 0; row < p->m; row++)
+    for (int64_t column = 0; column < p->n; column++) {
+      double want = 0, size = 0;
+      for (int64_t k = 0; k < p->k; k++) {
+        double x = rounded(p->type, p->a, row * p->a_m + k * p->a_k),
+               y = rounded(p->b_type, p->b, column * p->b_n + k * p->b_k);
+        want += x * y;
+        size += fabs(x * y);
+      }
+      float is = got[row * p->n + column];
+      bool good = isfinite(size) ? fabs(is - want) <= 0x1p-24 * (double)(p->k + 8) * size + 0x1p-100
+                  : isnan(want)  ? isnan(is)
+                                 : is == want;
+      if (!good)
+        fail_msg("(%d, %d) by %d columns, row %d, column %d: %a, not %a", (int)p->m, (int)p->k,
+                 (int)p->n, (int)row, (int)column, (double)is, want);
+    }
+}
+
+static void check(matmul_args p) {
+  static float out[MOST_ROWS * MOST_COLUMNS];
+  test_pool packed = {.grants = 1}, pool = {.grants = 1};
+  kernel_fault fault = {0};
+  kernel_context pack = make_context(&packed, &fault), run = make_context(&pool, &fault);
+  assert_true(matmul_rounds(&p));
+  p.rounds = true;
+  assert_true(kernel_matmul_pack.run(&pack, &p));
+  assert_int_equal(packed.taken, kernel_matmul_pack.scratch(&pack, &p));
+  p.panels = packed.memory[0];
+  p.is_packed = true;
+  p.out = out;
+  memset(out, 0x5a, sizeof out);
+  assert_true(kernel_matmul.run(&run, &p));
+  assert_true(pool.taken <= kernel_matmul.scratch(&run, &p));
+  compare(&p, out);
+  free_pool(&pool);
+  free_pool(&packed);
+}
+
+static matmul_args args_of(dtype type, int64_t m, int64_t n, int64_t k) {
+  return (matmul_args){.a = a,
+                       .b = b,
+                       .type = DTYPE_F32,
+                       .b_type = type,
+                       .m = m,
+                       .n = n,
+                       .k = k,
+                       .batches = 1,
+                       .a_m = k,
+                       .a_k = 1,
+                       .b_k = 1,
+                       .b_n = k,
+                       .alpha = 1};
+}
+
+static const dtype types[] = {DTYPE_F16, DTYPE_BF16};
+
+static void test_sums(void **state) {
+  (void)state;
+  static const int64_t rows[] = {1, 2, 3, 7, 12, 13, 29, MOST_ROWS},
+                       columns[] = {1, 8, 31, 32, 33, MOST_COLUMNS},
+                       depths[] = {1, 2, 65, 128, 257, MOST_K};
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    for (int i = 0; i < 48; i++) {
+      matmul_args p = args_of(types[i % 2], rows[i % 8], columns[i / 8], depths[(i + level) % 6]);
+      fill(DTYPE_F32, a, p.m * p.k);
+      fill(p.b_type, b, p.n * p.k);
+      if (i % 3 == 1) { /* transposed */
+        p.a_m = p.b_n = 1;
+        p.a_k = p.m;
+        p.b_k = p.n;
+      }
+      check(p);
+    }
+  }
+}
+
+static void set(dtype t, void *data, int64_t i, float x) {
+  store_row(COMPUTE_F32, t, element_at(data, t, i), 1, 1, &x);
+}
+
+/* Of rows and of columns; the largest of F16 are BF16's 65536. Subnormals may count as zeros, so
+ * they meet no infinity. */
+static void test_special(void **state) {
+  (void)state;
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    for (int i = 0; i < 4; i++) {
+      matmul_args p = args_of(types[i % 2], 9, 35, 77);
+      fill(DTYPE_F32, a, p.m * p.k);
+      fill(p.b_type, b, p.n * p.k);
+      set(DTYPE_F32, a, 1 * p.k + 76, NAN);
+      set(DTYPE_F32, a, 2 * p.k, INFINITY);
+      set(DTYPE_F32, a, 3 * p.k + 5, 3.4e38F); /* rounds to infinity */
+      for (int64_t k = 0; k < p.k && i < 2; k++) set(DTYPE_F32, a, 4 * p.k + k, 1e-40F);
+      if (i >= 2) set(p.b_type, b, 1 * p.k + 3, -INFINITY);
+      set(p.b_type, b, 2 * p.k + 76, NAN);
+      set(p.b_type, b, 3 * p.k, 65504);
+      set(p.b_type, b, 4 * p.k, 0x1p-24F);
+      check(p);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_special)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

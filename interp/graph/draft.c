@@ -294,19 +294,27 @@ uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int ra
   return tid;
 }
 
-uint32_t draft_constant_room(draft *d, const ir_tensor *t, size_t bytes, void **room) {
+uint32_t draft_constant_over(draft *d, const ir_tensor *t, const void *bytes) {
   const char *full = constant_name(d, t->name);
   uint32_t tid =
       full ? add_slot(d, SLOT_CONSTANT, t->dtype, t->shape.items, (int)t->shape.count, full)
            : IR_NONE;
-  *room = tid == IR_NONE ? NULL : mem_pool_alloc(d->data, bytes + 1, 1);
-  if (!*room) {
+  if (tid == IR_NONE) {
     d->no_memory = true;
     return IR_NONE;
   }
   d->slots[tid].t.encoding = t->encoding;
-  d->slots[tid].data = bytes ? *room : NULL;
+  d->slots[tid].data = bytes;
   return tid;
+}
+
+uint32_t draft_constant_room(draft *d, const ir_tensor *t, size_t bytes, void **room) {
+  *room = mem_pool_alloc(d->data, bytes + 1, 1);
+  if (!*room) {
+    d->no_memory = true;
+    return IR_NONE;
+  }
+  return draft_constant_over(d, t, bytes ? *room : NULL);
 }
 
 /* ---------------------------------------------------------------- instructions */

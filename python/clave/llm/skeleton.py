@@ -1,7 +1,7 @@
 """A model of transformers without its weights: parameters on the meta device, buffers as they are computed.
 
-`filled` gives it weights that take no memory: every matrix is a Hankel matrix over a short random vector, by strides.
-That suffices to find out how the model can be given a cache.
+`fill` gives it weights that take next to no memory: views of short random vectors, by strides. They suffice to find out
+how the model can be given a cache.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ TESTED = (
     "bloom cohere2 exaone4 falcon gemma2 gemma3_text gpt2 gpt_neox gpt_oss granite llama ministral mistral mixtral "
     "olmo2 opt phi3 qwen2 qwen2_moe qwen3 qwen3_moe smollm3 stablelm"
 ).split()
+
+
+_SHIFT = 16  # elements, between the matrices of a stack: as aligned as kernels want them
 
 
 def build(folder: Folder, dtype: torch.dtype | None) -> Any:
@@ -90,16 +93,34 @@ def put_all(model: torch.nn.Module, data: dict[str, torch.Tensor]) -> None:
                 setattr(module, key, made[id(p)])
 
 
+class _Numbers:
+    """Random numbers of about the size that trained parameters have, from little memory: matrices are Hankel's, over a
+    row and a column, stacks of matrices lie in buffers that they share, shifted."""
+
+    def __init__(self, longest: int) -> None:
+        self._random = torch.Generator().manual_seed(1)
+        self._shared = self._new(longest)
+        self._scaled: dict[tuple[torch.dtype, float], torch.Tensor] = {}
+
+    def _new(self, *shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=self._random)
+
+    def like(self, name: str, p: torch.Tensor) -> torch.Tensor:
+        if p.dim() < 2:
+            numbers = self._new(*p.shape) * 0.1
+            return (numbers + 1 if name.endswith("weight") else numbers).to(p.dtype)
+        small = 1 / math.sqrt(p.shape[-1])
+        if p.dim() == 2:
+            return (self._new(sum(p.shape) - 1) * small).to(p.dtype).as_strided(p.shape, (1, 1))
+        key = (p.dtype, small)
+        if key not in self._scaled:
+            self._scaled[key] = (self._shared * small).to(p.dtype)
+        strides = (*(_SHIFT,) * (p.dim() - 2), p.shape[-1], 1)
+        return self._scaled[key].as_strided(p.shape, strides)
+
+
 def fill(model: torch.nn.Module) -> None:
-    """Gives each parameter random numbers of about the size that trained ones have, from a few kilobytes."""
-    random = torch.Generator().manual_seed(1)
-    put_all(model, {n: _hankel(n, p, random) for n, p in model.named_parameters()})
-
-
-def _hankel(name: str, p: torch.Tensor, random: torch.Generator) -> torch.Tensor:
-    if p.dim() < 2:
-        numbers = torch.randn(p.shape, generator=random) * 0.1
-        return (numbers + 1 if name.endswith("weight") else numbers).to(p.dtype)
-    length = sum(p.shape) - p.dim() + 1
-    numbers = torch.randn(length, generator=random) / math.sqrt(p.shape[-1])
-    return numbers.to(p.dtype).as_strided(p.shape, (1,) * p.dim())
+    """Gives each parameter random numbers."""
+    longest = [p.shape[-2] * p.shape[-1] + _SHIFT * sum(p.shape[:-2]) for p in model.parameters() if p.dim() > 2]
+    numbers = _Numbers(max(longest, default=0))
+    put_all(model, {n: numbers.like(n, p) for n, p in model.named_parameters()})

@@ -345,7 +345,12 @@ CLAVE_API clave_status clave_session_read_state(clave_session *s, uint32_t index
                                                 size_t size) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_write_state(clave_session *s, uint32_t index, const void *data,
                                                  size_t size) CLAVE_CHECK;
-/* All state, and how far the random numbers are, between sessions of one program. */
+/* Where a dimension of state is open (clave_program_state's dim_names, min_dims, max_dims), it is
+ * the largest in a new session, and gets memory when state is first needed. Makes it n: what state
+ * holds stays along that dimension, as far as there is room, and zeros come behind it. */
+CLAVE_API clave_status clave_session_resize(clave_session *s, const char *size,
+                                            int64_t n) CLAVE_CHECK;
+/* All state, its sizes, and how far the random numbers are, between sessions of one program. */
 CLAVE_API clave_status clave_session_copy_state(clave_session *to, clave_session *from) CLAVE_CHECK;
 
 typedef struct clave_memory_info {

@@ -57,6 +57,7 @@ static clave_status init(clave_llm_conversation *c, const clave_llm_conversation
   c->logits = calloc(l->info.n_vocab, sizeof *c->logits);
   if (!c->logits) return status_no_memory();
   TRY(clave_session_create(l->program, l->device, c->options.session, &c->session));
+  TRY(conversation_clear_room(c));
   c->stats.load_ms = l->load_ms + milliseconds_since(start);
   return NULL;
 }
@@ -155,6 +156,7 @@ static clave_status renew_stream(clave_llm_conversation *c) {
 }
 
 clave_status clave_llm_reset(clave_llm_conversation *c) {
+  TRY(conversation_clear_room(c));
   TRY(clave_session_reset(c->session));
   TRY(conversation_take_ids(c, NULL, 0, 0));
   sampler_set_draws(c->sampler, 0);
@@ -166,6 +168,7 @@ clave_status clave_llm_reset(clave_llm_conversation *c) {
 static clave_status copy_conversation(const clave_llm_conversation *from,
                                       clave_llm_conversation *to) {
   TRY(clave_session_copy_state(to->session, from->session));
+  to->room = from->room;
   TRY(conversation_take_ids(to, from->ids.items, from->ids.count, from->n_run));
   sampler_set_draws(to->sampler, sampler_draws(from->sampler));
   memcpy(to->logits, from->logits, from->llm->info.n_vocab * sizeof *to->logits);
@@ -265,6 +268,7 @@ clave_status conversation_run_pending(clave_llm_conversation *c) {
     size_t n = c->ids.count - c->n_run;
     if (n > c->options.prefill_chunk) n = c->options.prefill_chunk;
     m = llm_methods_choose(l->methods, l->n_methods, &n);
+    TRY(conversation_make_room(c, c->n_run + n));
     TRY(llm_method_run(m, c->session, c->ids.items + c->n_run, n, c->n_run));
     if (c->n_run + n == c->ids.count) TRY(llm_method_logits(m, c->session, 0, c->logits));
     c->n_run += n;

@@ -26,6 +26,7 @@ struct clave_llm_conversation {
   text fresh; /* of the last token */
   id_list ids;
   size_t n_run;      /* ids that the model has run over: its state is that after them */
+  int64_t room;      /* tokens that its caches hold; 0: what the program says */
   float *logits;     /* owned: (n_vocab) of the last run */
   bool prompted;     /* since the last token */
   int64_t prompt_ns; /* when the first prompt came; 0: not yet */
@@ -37,6 +38,13 @@ void conversation_start_clock(clave_llm_conversation *c); /* of the first token 
 /* Appends ids as clave_llm_prompt does; at most `room` fit behind those that are there. */
 clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
                                  size_t room) STATUS_CHECK;
+/* room.c: the caches hold n tokens, or more; so many; as few as at the beginning. */
+clave_status conversation_make_room(clave_llm_conversation *c, size_t n) STATUS_CHECK;
+clave_status conversation_set_room(clave_llm_conversation *c, int64_t room) STATUS_CHECK;
+clave_status conversation_clear_room(clave_llm_conversation *c) STATUS_CHECK;
+/* State tensor i as it is now. */
+clave_status conversation_state(const clave_llm_conversation *c, uint32_t i,
+                                clave_tensor_info *t) STATUS_CHECK;
 /* Runs what was not run yet; the logits of the last token are left in c->logits. */
 clave_status conversation_run_pending(clave_llm_conversation *c) STATUS_CHECK;
 

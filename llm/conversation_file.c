@@ -88,6 +88,7 @@ typedef struct contents {
   uint32_t n_state;
   int64_t *ids; /* owned */
   int64_t facts[FACTS], check;
+  int64_t room; /* tokens that its caches hold; 0: what the program says */
 } contents;
 
 static void free_contents(contents *c) {
@@ -137,7 +138,7 @@ static void name_tensors(contents *c) {
 static clave_status read_state(const clave_llm_conversation *v, contents *c) {
   for (uint32_t i = 0; i < c->n_state; i++) {
     clave_tensor_info info = {.size = sizeof info};
-    TRY(clave_program_state(v->llm->program, i, &info));
+    TRY(conversation_state(v, i, &info));
     clave_tensor *t = &c->tensors[FIRST_STATE + i];
     *t = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
     size_t bytes = bytes_of(t);
@@ -187,13 +188,22 @@ static clave_status find_list(const clave_tensors *file, const char *name, clave
                  clave_dtype_name(dtype));
 }
 
+/* An open dimension is of any size that the program allows, and the same in all of state: *room, 0
+ * before the first. */
+static bool fits(int64_t n, const clave_tensor_info *t, int axis, int64_t *room) {
+  if (t->dims[axis] != CLAVE_DYNAMIC) return n == t->dims[axis];
+  if (*room) return n == *room;
+  *room = n;
+  return n >= t->min_dims[axis] && n <= t->max_dims[axis];
+}
+
 static clave_status find_state(const clave_tensors *file, const clave_program *p, uint32_t index,
-                               const char *name, clave_tensor *out) {
+                               const char *name, int64_t *room, clave_tensor *out) {
   clave_tensor_info info = {.size = sizeof info};
   TRY(clave_program_state(p, index, &info));
   if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
-  bool same = out->dtype == info.dtype && out->rank == info.rank &&
-              memcmp(out->dims, info.dims, (size_t)info.rank * sizeof *info.dims) == 0;
+  bool same = out->dtype == info.dtype && out->rank == info.rank;
+  for (int k = 0; same && k < info.rank; k++) same = fits(out->dims[k], &info, k, room);
   return same ? NULL : INVALID("tensor '%s' is not shaped as the program's %s", name, info.name);
 }
 
@@ -237,8 +247,11 @@ static clave_status read_contents(const clave_llm_conversation *v, const clave_t
   TRY(check_facts(v, c));
   TRY(find_list(file, "logits", CLAVE_F32, v->llm->info.n_vocab, &c->tensors[2]));
   for (uint32_t i = 0; i < c->n_state; i++)
-    TRY(find_state(file, v->llm->program, i, c->names[FIRST_STATE + i],
+    TRY(find_state(file, v->llm->program, i, c->names[FIRST_STATE + i], &c->room,
                    &c->tensors[FIRST_STATE + i]));
+  if (c->room && c->facts[FACT_N_RUN] > c->room)
+    return INVALID("%" PRId64 " ids were run, but its caches hold %" PRId64, c->facts[FACT_N_RUN],
+                   c->room);
   TRY(hash_contents(c->tensors, c->n, &check));
   if (c->check == check) return NULL;
   return INVALID("its contents are damaged: they do not have the hash that they were saved with");
@@ -251,6 +264,7 @@ static clave_status take_contents(clave_llm_conversation *v, const contents *c) 
   for (size_t i = 0; i < n; i++) list[i] = (uint32_t)c->ids[i];
   clave_status st = conversation_take_ids(v, list, n, (size_t)c->facts[FACT_N_RUN]);
   free(list);
+  if (!st) st = conversation_set_room(v, c->room);
   for (uint32_t i = 0; i < c->n_state && !st; i++) {
     const clave_tensor *t = &c->tensors[FIRST_STATE + i];
     st = clave_session_write_state(v->session, i, t->data, bytes_of(t));

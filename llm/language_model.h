@@ -51,6 +51,9 @@ struct clave_llm {
   llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;
   clave_llm_info info;
+  const char *room_name; /* borrowed from the program: the size of its caches that sessions choose;
+                            NULL: none */
+  int64_t most_room;
   int32_t eos;               /* CLAVE_NO_TOKEN: none */
   char *bos_text, *eos_text; /* owned; NULL: none, or no tokenizer */
   clave_template *chat;      /* owned; NULL: none, or one that we cannot read */
@@ -58,6 +61,8 @@ struct clave_llm {
   double load_ms; /* program and tokenizer */
 };
 
+/* room.c: what room_name and most_room are. */
+clave_status llm_room_find(clave_llm *l) STATUS_CHECK;
 /* methods.c: the methods of the program, refused where they are not as docs/llm.md wants. */
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
                               int *count) STATUS_CHECK;

@@ -104,6 +104,7 @@ static clave_status describe(clave_llm *l, const char *template_name) {
   TRY(take_template(l, template_name ? template_name : said.chat_template, template_name));
   l->default_system = said.default_system;
   TRY(read_context(l, &said));
+  TRY(llm_room_find(l));
   TRY(read_ends(l, &said));
   TRY(token_text(l, l->info.bos, "<s>", &l->bos_text));
   TRY(token_text(l, l->eos, "</s>", &l->eos_text));

@@ -25,6 +25,7 @@ static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, 
   for (int i = 0; i < l->n_methods; i++) all = all && l->methods[i].all_logits;
   *taken = !all ? 1 : n < c->options.prefill_chunk ? n : c->options.prefill_chunk;
   const llm_method *m = llm_methods_choose(l->methods, l->n_methods, taken);
+  TRY(conversation_make_room(c, c->n_run + *taken));
   TRY(llm_method_run(m, c->session, ids, *taken, c->n_run));
   for (size_t i = 0; i < *taken; i++) {
     TRY(llm_method_logits(m, c->session, *taken - 1 - i, c->logits));

@@ -11,6 +11,7 @@
 #include "cli/chat_inputs.h"
 #include "cli/files.h"
 #include "cli/model.h"
+#include "cli/perplexity.h"
 #include "cli/progress.h"
 #include "cli/speech.h"
 #include "json/writer.h"
@@ -18,9 +19,9 @@
 typedef struct generate_arguments {
   model_arguments model;
   const char *tokenizer, *pattern, *prompt, *prompt_ids, *output_ids, *stats_json, *system,
-      *template, *tools, *documents;
+      *template, *tools, *documents, *perplexity;
   text_list stop, bias, template_arguments;
-  int64_t max_new_tokens, top_k, seed, penalty_window, prefill_chunk;
+  int64_t max_new_tokens, top_k, seed, penalty_window, prefill_chunk, window, stride;
   double temperature, top_p, min_p, repetition, presence, frequency;
   bool chat, ignore_stop_ids;
 } generate_arguments;
@@ -76,6 +77,12 @@ static const flag generate_flags[] = {
      "goes on behind the model's stop tokens", 0, 0},
     {"--prefill-chunk", FLAG_INT, FIELD(prefill_chunk), "N",
      "tokens of the prompt run at once (default 512)", 1, 1 << 16},
+    {"--perplexity", FLAG_PATH, FIELD(perplexity), "F",
+     "writes no text, but how well the model foretells the one in F", 0, 0},
+    {"--window", FLAG_INT, FIELD(window), "N",
+     "of --perplexity: tokens that are run together (default: the model's context)", 1, INT32_MAX},
+    {"--stride", FLAG_INT, FIELD(stride), "N",
+     "of --perplexity: from one window's beginning to the next (default: a window)", 1, INT32_MAX},
     {"--output-ids", FLAG_PATH, FIELD(output_ids), "F", "writes the new ids", 0, 0},
     {"--stats-json", FLAG_PATH, FIELD(stats_json), "F", "writes the statistics", 0, 0},
     DEVICE_FLAGS(generate_arguments),
@@ -97,8 +104,12 @@ static int check_arguments(const generate_arguments *a) {
   if (a->template_arguments.count && !a->chat) return fail_usage("--template-arg needs --chat");
   if (a->tools && !a->chat) return fail_usage("--tools needs --chat");
   if (a->documents && !a->chat) return fail_usage("--documents needs --chat");
-  if (!a->prompt && !a->prompt_ids && !a->chat)
-    return fail_usage("generate needs --prompt, --prompt-ids or --chat");
+  bool prompted = a->prompt || a->prompt_ids || a->chat;
+  if (prompted && a->perplexity) return fail_usage("--perplexity takes no prompt");
+  if (!prompted && !a->perplexity)
+    return fail_usage("generate needs --prompt, --prompt-ids, --chat or --perplexity");
+  if ((a->window || a->stride) && !a->perplexity)
+    return fail_usage("--window and --stride need --perplexity");
   bool narrows = a->top_k || a->top_p > 0 || a->min_p > 0;
   if (narrows && !(a->temperature > 0))
     print_note(NULL,
@@ -337,6 +348,14 @@ static int converse(const generate_arguments *a, speech *s) {
   return result < 0 ? EXIT_GOOD : result;
 }
 
+static int score(const generate_arguments *a, speech *s) {
+  perplexity measured;
+  TRY_EXIT(measure_perplexity(s, a->perplexity, a->window, a->stride, &measured));
+  if (a->stats_json) TRY_EXIT(write_perplexity(s, &measured, a->stats_json));
+  TRY_EXIT(print_perplexity(&measured));
+  return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
+}
+
 static int report(const generate_arguments *a, const speech *s) {
   if (a->output_ids) TRY_EXIT(write_ids(s, a->output_ids));
   if (a->stats_json) TRY_EXIT(write_statistics(s, a->stats_json));
@@ -351,12 +370,13 @@ static int generate(const generate_arguments *a, const clave_logit_bias *bias, m
   TRY_EXIT(read_chat_file(a->tools, &s->chat.tools));
   TRY_EXIT(read_chat_file(a->documents, &s->chat.documents));
   bool interactive = a->chat && !a->prompt && isatty(STDIN_FILENO);
-  if (!interactive) TRY_EXIT(read_prompt(a, prompt));
+  if (!interactive && !a->perplexity) TRY_EXIT(read_prompt(a, prompt));
   TRY_EXIT(open_device(&a->model, m));
   TRY_EXIT(load_model(a, m, s));
   if (a->chat) TRY_EXIT(note_unknown_tokens(s));
   TRY_EXIT(open_talk(a, m, bias, s));
   catch_interrupts();
+  if (a->perplexity) return score(a, s);
   TRY_EXIT(interactive ? converse(a, s) : answer_prompt(a, s, prompt));
   return report(a, s);
 }

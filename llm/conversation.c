@@ -190,9 +190,10 @@ clave_status clave_llm_fork(const clave_llm_conversation *from, clave_llm_conver
 
 /* ---------------------------------------------------------------- prompts */
 
-static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) {
   const clave_llm_info *info = &c->llm->info;
-  if (n >= info->max_context - c->ids.count)
+  if (n > room)
     return INVALID("a prompt of %zu tokens behind %zu does not fit into the context of %u", n,
                    c->ids.count, info->max_context);
   for (size_t i = 0; i < n; i++) {
@@ -207,10 +208,11 @@ void conversation_start_clock(clave_llm_conversation *c) {
   if (!c->prompt_ns) c->prompt_ns = clock_ns();
 }
 
-clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) {
   size_t before = c->ids.count;
   conversation_start_clock(c);
-  TRY(check_prompt(c, ids, n));
+  TRY(check_prompt(c, ids, n, room));
   TRY(renew_stream(c));
   for (size_t i = 0; i < n; i++) id_list_append(&c->ids, ids[i]);
   clave_status st = c->ids.failed ? status_no_memory() : see_ids(c->llm, c->stream, ids, n);
@@ -224,6 +226,12 @@ clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, si
   c->prompted = c->prompted || n > 0;
   c->stats.prompt_tokens += n;
   return NULL;
+}
+
+/* A token must follow. */
+clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+  size_t room = c->llm->info.max_context - c->ids.count;
+  return conversation_append(c, ids, n, room ? room - 1 : 0);
 }
 
 /* Puts BOS before the first text, unless the text spells it. */
@@ -250,8 +258,7 @@ clave_status clave_llm_prompt_text(clave_llm_conversation *c, const char *bytes,
 
 /* ---------------------------------------------------------------- the next token */
 
-/* Runs what was not run yet; the logits of the last token are left in c->logits. */
-static clave_status run_pending(clave_llm_conversation *c) {
+clave_status conversation_run_pending(clave_llm_conversation *c) {
   const clave_llm *l = c->llm;
   const llm_method *m = NULL;
   while (c->n_run < c->ids.count) {
@@ -259,8 +266,7 @@ static clave_status run_pending(clave_llm_conversation *c) {
     if (n > c->options.prefill_chunk) n = c->options.prefill_chunk;
     m = llm_methods_choose(l->methods, l->n_methods, &n);
     TRY(llm_method_run(m, c->session, c->ids.items + c->n_run, n, c->n_run));
-    if (c->n_run + n == c->ids.count)
-      TRY(llm_method_logits(m, c->session, c->logits, l->info.n_vocab));
+    if (c->n_run + n == c->ids.count) TRY(llm_method_logits(m, c->session, 0, c->logits));
     c->n_run += n;
   }
   return NULL;
@@ -363,7 +369,7 @@ clave_status clave_llm_next(clave_llm_conversation *c, clave_llm_token *out) {
   size_t before = c->ids.count;
   uint64_t draws = sampler_draws(c->sampler);
   TRY(renew_stream(c));
-  TRY(run_pending(c));
+  TRY(conversation_run_pending(c));
   clave_status st = take_token(c, out);
   if (st) {
     c->ids.count = before;

@@ -34,6 +34,11 @@ struct clave_llm_conversation {
 };
 
 void conversation_start_clock(clave_llm_conversation *c); /* of the first token */
+/* Appends ids as clave_llm_prompt does; at most `room` fit behind those that are there. */
+clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) STATUS_CHECK;
+/* Runs what was not run yet; the logits of the last token are left in c->logits. */
+clave_status conversation_run_pending(clave_llm_conversation *c) STATUS_CHECK;
 
 /* Ids become those of `from` and the text stream has seen them; the model's state is the caller's
  * matter. A chat is forgotten. On failure nothing has changed. */

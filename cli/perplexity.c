@@ -87,9 +87,10 @@ int measure_perplexity(speech *s, const char *path, int64_t window, int64_t stri
   if (!info.tokenizer) return fail("--perplexity needs a tokenizer: --tokenizer T");
   TRY_EXIT(choose_sizes(&info, window, stride, &m));
   int result = read_file(path, &content);
-  clave_status st = result ? NULL
-                           : clave_tokenizer_encode(info.tokenizer, content.data ? content.data : "",
-                                                    content.size, NULL, &ids);
+  clave_status st = result
+                        ? NULL
+                        : clave_tokenizer_encode(info.tokenizer, content.data ? content.data : "",
+                                                 content.size, NULL, &ids);
   if (!result && st) result = fail_status(st);
   if (!result) {
     m.ids = ids.items;

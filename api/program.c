@@ -167,18 +167,6 @@ void program_release_executable(clave_program *c, executable *x) {
 
 /* ---------------------------------------------------------------- what is in it */
 
-/* Of a tensor of state: where a size is open, the largest. */
-static size_t largest_bytes(const ir_program *p, uint32_t tid) {
-  const ir_tensor *d = &p->tensors.items[tid];
-  tensor t = {.type = d->dtype, .rank = (int)d->shape.count};
-  size_t bytes = 0;
-  for (int i = 0; i < t.rank; i++) {
-    const ir_int_or_vid *dim = &d->shape.items[i];
-    t.dims[i] = dim->vid == IR_NONE ? dim->literal : p->values.items[dim->vid].max.value;
-  }
-  return tensor_bytes(&t, &bytes) ? bytes : 0;
-}
-
 clave_status clave_program_get_info(const clave_program *c, clave_program_info *info) {
   const ir_program *p = &c->p->ir;
   clave_program_info own = {.producer = p->producer,
@@ -193,7 +181,8 @@ clave_status clave_program_get_info(const clave_program *c, clave_program_info *
     size_t bytes;
     if (i < p->constants.count && tensor_bytes(&c->p->types[i], &bytes))
       own.constant_bytes += bytes;
-    if (i >= state && i < state + p->n_state) own.state_bytes += largest_bytes(p, i);
+    if (i >= state && i < state + p->n_state && program_state_bytes(p, i, &bytes))
+      own.state_bytes += bytes;
   }
   return sized_write(&own, info, SIZED(clave_program_info, state_bytes));
 }

@@ -115,8 +115,8 @@ clave_status llm_methods_read(const clave_program *p, llm_method methods[LLM_MET
 
 /* A cache (1, heads, context, head_dim) or (1, context, heads, head_dim): the longer one. */
 static int64_t cache_length(const clave_tensor_info *t) {
-  if (t->rank != 4 || t->dims[1] < 1 || t->dims[2] < 1) return 0;
-  return t->dims[1] > t->dims[2] ? t->dims[1] : t->dims[2];
+  if (t->rank != 4 || t->max_dims[1] < 1 || t->max_dims[2] < 1) return 0;
+  return t->max_dims[1] > t->max_dims[2] ? t->max_dims[1] : t->max_dims[2];
 }
 
 clave_status llm_methods_context(const clave_program *p, const llm_method *methods, int count,

@@ -138,21 +138,20 @@ static clave_status make_type(const ir_program *p, const ir_tensor *d, tensor *o
 
 /* One dimension at most is a session's choice, between bounds. */
 static clave_status check_state_shape(const ir_program *p, uint32_t tid) {
-  const ir_tensor *d = &p->tensors.items[tid];
-  tensor largest = {.type = d->dtype, .rank = (int)d->shape.count};
+  const ir_int_or_vids *shape = &p->tensors.items[tid].shape;
   size_t bytes;
   int n_open = 0;
-  for (int i = 0; i < largest.rank; i++) {
-    const ir_int_or_vid *dim = &d->shape.items[i];
-    const ir_value *v = dim->vid == IR_NONE ? NULL : &p->values.items[dim->vid];
-    if (v && !(v->min.present && v->max.present && v->min.value >= 1))
-      return INVALID("its dimension %d is value %u ('%.200s'), which needs bounds from 1 on", i,
-                     dim->vid, v->name);
-    n_open += v != NULL;
-    largest.dims[i] = v ? v->max.value : dim->literal;
+  for (uint32_t i = 0; i < shape->count; i++) {
+    uint32_t vid = shape->items[i].vid;
+    if (vid == IR_NONE) continue;
+    const ir_value *v = &p->values.items[vid];
+    if (!v->min.present || !v->max.present || v->min.value < 1)
+      return INVALID("its dimension %u is value %u ('%.200s'), which needs bounds from 1 on", i,
+                     vid, v->name);
+    n_open++;
   }
   if (n_open > 1) return INVALID("%d of its dimensions are values, expected one at most", n_open);
-  return tensor_bytes(&largest, &bytes) ? NULL : INVALID("its size overflows");
+  return program_state_bytes(p, tid, &bytes) ? NULL : INVALID("its size overflows");
 }
 
 static clave_status make_types(program *p) {

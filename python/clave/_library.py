@@ -234,6 +234,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_session_run": (_P, _S),
     "clave_session_output": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_reset": (_P,),
+    "clave_session_resize": (_P, _S, C.c_int64),
     "clave_session_observe": (_P, OBSERVE_FN, _P),
     "clave_tokenizer_load": (_S, C.POINTER(TokenizerOptions), _OUT),
     "clave_tokenizer_of_program": (_P, _OUT),

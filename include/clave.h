@@ -295,9 +295,8 @@ typedef struct clave_session_options {
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused;   /* run every node by itself, for comparison node by node */
-  bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device, at
-                     sizes of a class; also CLAVE_SELF_CHECK=off. CLAVE_SELF_CHECK=strict: wrong
-                     results are an error, not replaced by the CPU backend's */
+  bool unchecked; /* do not compare kernels with the CPU backend when they first run at sizes of a
+                     class; also CLAVE_SELF_CHECK=off. =strict: wrong results are an error */
   /* Asked before each op and at the end, and, perhaps by another thread, after each kernel that is
    * built; true ends the run, even one that loops forever. */
   bool (*cancel)(void *ctx);
@@ -345,9 +344,8 @@ CLAVE_API clave_status clave_session_read_state(clave_session *s, uint32_t index
                                                 size_t size) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_write_state(clave_session *s, uint32_t index, const void *data,
                                                  size_t size) CLAVE_CHECK;
-/* Where a dimension of state is open (clave_program_state's dim_names, min_dims, max_dims), it is
- * the largest in a new session, and gets memory when state is first needed. Makes it n: what state
- * holds stays along that dimension, as far as there is room, and zeros come behind it. */
+/* An open dimension of state (clave_program_state), the largest in a new session, becomes n. What
+ * state holds stays, as far as there is room, with zeros behind it. */
 CLAVE_API clave_status clave_session_resize(clave_session *s, const char *size,
                                             int64_t n) CLAVE_CHECK;
 /* All state, its sizes, and how far the random numbers are, between sessions of one program. */
@@ -383,10 +381,9 @@ typedef struct clave_placement_info {
   bool supported;     /* the preferred device runs it, or it needs none */
 } clave_placement_info;
 
-/* Where a session of this program on these devices would run each node, without making one: nothing
- * is built, copied or run, and what no device takes is no error here. options: as for the session
- * (NULL: the defaults), of which only those count that decide what is run: unfused asks for every
- * node by itself, as a partitioner does. Self-checks may later move what a device gets wrong. */
+/* Where a session of this program on these devices would run each node: nothing is built or run,
+ * and what no device takes is no error. options: as for the session (NULL: the defaults); unfused
+ * asks for every node by itself. Self-checks may later move what a device gets wrong. */
 CLAVE_API clave_status clave_program_supported(clave_program *program, clave_device *device,
                                                const clave_session_options *options,
                                                clave_placement **out) CLAVE_CHECK;

@@ -4,7 +4,7 @@
 #include "test/api/expect.h"
 
 /* Two states I32 (2, n, 3), n from 1 to 8, which change places in each run. */
-#define STATE(name)                                                                     \
+#define STATE(name)                                                              \
   "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 2}, {\"vid\": {\"idx\": 0}}, " \
   "{\"literal\": 3}], \"name\": \"" name "\"}"
 static const char program_text[] =
@@ -96,12 +96,20 @@ static void check_sizes(const char *device) {
   expect_rows(o.s, 0, 2, 2, 1000);
   good(clave_session_resize(o.s, "n", 4));
   expect_rows(o.s, 1, 4, 2, 1);
+  good(clave_session_resize(o.s, "n", 5)); /* of which there is a schedule already */
+  write_rows(o.s, 0, 5, 3000);
+  write_rows(o.s, 1, 5, 2000);
+  good(clave_session_run(o.s, "forward"));
+  expect_rows(o.s, 0, 5, 5, 2000);
+  expect_rows(o.s, 1, 5, 5, 3000);
+  good(clave_session_resize(o.s, "n", 2));
+  good(clave_session_resize(o.s, "n", 4));
 
   good(clave_session_copy_state(o.other, o.s)); /* with its size */
   assert_int_equal(state_bytes(o.other), 2 * bytes_of(4));
   good(clave_session_run(o.other, "forward"));
-  expect_rows(o.other, 0, 4, 2, 1);
-  expect_rows(o.s, 0, 4, 2, 1000);
+  expect_rows(o.other, 0, 4, 2, 3000);
+  expect_rows(o.s, 0, 4, 2, 2000);
   good(clave_session_reset(o.s));
   expect_rows(o.s, 0, 4, 0, 0);
   close_program(&o);

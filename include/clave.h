@@ -289,23 +289,21 @@ typedef struct clave_session_options {
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool poison;            /* fill dead memory with NaN patterns (debugging) */
   bool profile;           /* time every op, for clave_session_write_profile */
-  /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide inexactly, and round
-     what is multiplied with quantised weights to 8 bits (docs/export.md) */
-  bool fast;
+  bool fast; /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide
+                inexactly, and round what is multiplied with quantised weights (docs/export.md) */
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused;   /* run every node by itself, for comparison node by node */
   bool unchecked; /* do not compare kernels with the CPU backend when they first run at sizes of a
                      class; also CLAVE_SELF_CHECK=off. =strict: wrong results are an error */
-  /* Asked before each op and at the end, and, perhaps by another thread, after each kernel that is
-   * built; true ends the run, even one that loops forever. */
+  /* Asked before each op, at the end and, perhaps by another thread, after each kernel that is
+   * built; true ends the run. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
   uint64_t seed;             /* of random ops, see docs/random.md */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */
-  bool allow_custom_kernels; /* run the kernels that the program carries for ops of its author's:
-                                code that can do anything on the device. Else a program with one for
-                                the device is refused. See docs/custom_ops.md */
+  bool allow_custom_kernels; /* run kernels that the program carries, code that can do anything on
+                                the device; else it is refused (docs/custom_ops.md) */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,

@@ -1,6 +1,7 @@
 """clave's language models over ctypes."""
 
 import ctypes as C
+import json
 import os
 
 import _sampler
@@ -9,6 +10,7 @@ from clave import _library as L
 
 GOES_ON, STOP_ID, STOP_TEXT, CONTEXT_FULL = range(4)
 CANCEL = C.CFUNCTYPE(C.c_bool, C.c_void_p)
+CHANGE = C.CFUNCTYPE(C.c_bool, C.c_void_p, C.POINTER(C.c_float), C.c_size_t, C.POINTER(C.c_uint32), C.c_size_t)
 
 
 class LlmOptions(C.Structure):
@@ -18,6 +20,7 @@ class LlmOptions(C.Structure):
         ("tokenizer_options", C.POINTER(L.TokenizerOptions)),
         ("consts", C.c_char_p),
         ("chat_template", C.c_char_p),
+        ("max_context", C.c_uint32),
     ]
 
 
@@ -43,7 +46,13 @@ class TalkOptions(C.Structure):
         ("ignore_stop_ids", C.c_bool),
         ("prefill_chunk", C.c_uint32),
         ("session", C.POINTER(L.SessionOptions)),
+        ("change_logits", CHANGE),
+        ("change_logits_ctx", C.c_void_p),
     ]
+
+
+class Logprob(C.Structure):
+    _fields_ = [("id", C.c_uint32), ("logprob", C.c_float)]
 
 
 class Message(C.Structure):
@@ -93,9 +102,9 @@ def _messages(chat):
 
 
 class Llm:
-    def __init__(self, path, device, tokenizer=None):
+    def __init__(self, path, device, tokenizer=None, max_context=0):
         self.device, self.handle = device, C.c_void_p()
-        o = LlmOptions(C.sizeof(LlmOptions), os.fsencode(tokenizer) if tokenizer else None)
+        o = LlmOptions(C.sizeof(LlmOptions), os.fsencode(tokenizer) if tokenizer else None, max_context=max_context)
         call("clave_llm_load", os.fsencode(path), device.handle, C.byref(o), C.byref(self.handle))
 
     def __del__(self):
@@ -117,22 +126,38 @@ class Llm:
 
 
 class Talk:
-    """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool.
+    """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool; change: one
+    that is given the logits and the ids.
 
     warm_up: 1 lets the CPU backend answer while kernels are built.
     """
 
-    def __init__(self, llm, stop=(), chunk=0, ignore_stop_ids=False, cancel=None, handle=None, warm_up=0, **options):
-        self.llm, self.handle = llm, handle or C.c_void_p()
+    def __init__(
+        self,
+        llm,
+        stop=(),
+        chunk=0,
+        ignore_stop_ids=False,
+        cancel=None,
+        handle=None,
+        warm_up=0,
+        change=None,
+        owner=None,
+        **options,
+    ):
+        self.llm, self.handle, self.owner = llm, handle or C.c_void_p(), owner
         if handle:
             return
+        self.change = CHANGE(lambda _, x, n, ids, m: change(x[:n], ids[:m], x)) if change else CHANGE()
         stops = (C.c_char_p * len(stop))(*(s.encode() for s in stop))
         self.cancel = CANCEL(lambda _: cancel()) if cancel else CANCEL()
         session = L.SessionOptions(
             size=C.sizeof(L.SessionOptions), cancel=C.cast(self.cancel, C.c_void_p), warm_up=warm_up
         )
         sampler = C.pointer(_sampler.options(**options))
-        o = TalkOptions(C.sizeof(TalkOptions), sampler, stops, len(stop), ignore_stop_ids, chunk, C.pointer(session))
+        o = TalkOptions(
+            C.sizeof(TalkOptions), sampler, stops, len(stop), ignore_stop_ids, chunk, C.pointer(session), self.change
+        )
         call("clave_llm_conversation_create", llm.handle, C.byref(o), C.byref(self.handle))
 
     def __del__(self):
@@ -192,7 +217,28 @@ class Talk:
     def fork(self):
         handle = C.c_void_p()
         call("clave_llm_fork", self.handle, C.byref(handle))
-        return Talk(self.llm, handle=handle)
+        return Talk(self.llm, handle=handle, owner=self)
+
+    def rewind(self, n):
+        call("clave_llm_rewind", self.handle, C.c_size_t(n))
+        return self
+
+    def undo(self, question=True):
+        call("clave_llm_undo", self.handle, C.c_bool(question))
+        return self
+
+    def messages(self):
+        out = C.c_void_p()
+        call("clave_llm_messages", self.handle, C.byref(out))
+        text = C.string_at(out).decode()
+        _void("clave_text_free", out)
+        return [(m["role"], m["content"]) for m in json.loads(text)]
+
+    def logprobs(self, count):
+        """(id, logprob) of the last token, and of the likeliest."""
+        chosen, top = Logprob(), (Logprob * count)()
+        call("clave_llm_logprobs", self.handle, C.byref(chosen), top, C.c_size_t(count))
+        return (chosen.id, chosen.logprob), [(t.id, t.logprob) for t in top]
 
     def save(self, path):
         call("clave_llm_save", self.handle, os.fsencode(path))

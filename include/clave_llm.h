@@ -155,6 +155,11 @@ CLAVE_API clave_status clave_llm_conversation_create(clave_llm *llm,
                                                      clave_llm_conversation **out) CLAVE_CHECK;
 CLAVE_API void clave_llm_conversation_destroy(clave_llm_conversation *conversation);
 
+/* Chooses what follows otherwise; random numbers go on where they were. NULL: greedy. On failure
+ * nothing has changed. */
+CLAVE_API clave_status clave_llm_set_sampler(clave_llm_conversation *conversation,
+                                             const clave_sampler_options *options) CLAVE_CHECK;
+
 /* Appends to the text; the model runs over it at the next clave_llm_next, in chunks. CLAVE_INVALID,
  * with nothing appended: an id out of range, or so many that no token could follow in the context.
  */

@@ -188,6 +188,17 @@ clave_status clave_llm_fork(const clave_llm_conversation *from, clave_llm_conver
   return st;
 }
 
+clave_status clave_llm_set_sampler(clave_llm_conversation *c,
+                                   const clave_sampler_options *options) {
+  clave_sampler *sampler;
+  TRY(clave_sampler_create(options, &sampler));
+  sampler_set_draws(sampler, sampler_draws(c->sampler));
+  clave_sampler_destroy(c->sampler);
+  c->sampler = sampler;
+  c->options.sampler = sampler_options_of(sampler);
+  return NULL;
+}
+
 /* ---------------------------------------------------------------- prompts */
 
 static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n) {

@@ -118,6 +118,7 @@ static clave_status run_talk(life *l) {
   TRY(clave_llm_save(l->talk, l->scratch));
   TRY(clave_llm_prompt(l->talk, more, 2));
   TRY(answer(l->talk));
+  TRY(clave_llm_set_sampler(l->talk, NULL));
   TRY(clave_llm_rewind(l->talk, 6));
   TRY(answer(l->talk));
   clave_llm_logprob chosen, top[3];

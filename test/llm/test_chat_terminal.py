@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 
 import _models
 import pytest
@@ -203,16 +204,17 @@ def test_color(build, folder):
 
 def test_without_an_editor(build, folder, llm):
     """Lines as the terminal gives them, where standard error is none: a paste is one message there, too."""
-    command = f"{build / 'clave'} generate m.clv --chat --device cpu -n 3 2>notes"
+    command = f"exec {build / 'clave'} generate m.clv --chat --device cpu -n 3 2>notes"
     t = Terminal(["/bin/sh", "-c", command], folder)
     t.type("hi\n\x1b[200~so\nfar\x1b[201~\n/save talk\n\x04")
     assert t.end() == 0
     messages = [(m["role"][0], m["content"]) for m in llm.conversation().load(folder / "talk").messages]
     assert messages == answers(llm, "hi", "so\nfar")
+    (folder / "notes").write_text("")
     t = Terminal(["/bin/sh", "-c", command], folder)
-    t.type("hi")
-    t.wait_for("hi")
-    t.type("\x03")
+    while "> " not in (folder / "notes").read_text():
+        time.sleep(0.01)
+    t.type("hi\x03")
     assert t.end() == 130
 
 

@@ -140,10 +140,10 @@ static int refuse_flag(const parser *p, const char *word) {
 }
 
 static int read_flag(parser *p, const char *word) {
-  bool is_long = word[1] == '-';
-  const char *equals = is_long ? strchr(word, '=') : NULL;
+  const char *equals = strchr(word, '=');
   size_t length = equals ? (size_t)(equals - word) : strlen(word);
-  const flag *f = is_long ? find_flag(p->command, word, length) : find_short(p->command, word);
+  const flag *f = find_flag(p->command, word, length);
+  if (!f) f = find_short(p->command, word);
   if (!f) return refuse_flag(p, word);
   uint64_t bit = (uint64_t)1 << (f - p->command->flags);
   if (p->seen & bit && f->kind != FLAG_LIST) return fail_usage("%s is given twice", f->name);

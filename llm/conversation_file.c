@@ -279,10 +279,11 @@ static clave_status check_turns(const contents *c) {
   return INVALID("its chat is not that of its ids");
 }
 
-static clave_status check_chat(const contents *c) {
+static clave_status check_chat(const clave_llm *l, const contents *c) {
   const clave_tensor *t = &c->tensors[MESSAGES];
   text array = {0};
   TRY(check_turns(c));
+  if (t->dims[0] && !l->tokenizer) return INVALID("it is a chat, which needs a tokenizer");
   text_puts(&array, "[");
   text_append(&array, t->data, (size_t)t->dims[0]);
   text_puts(&array, "]");
@@ -321,7 +322,7 @@ static clave_status read_contents(const clave_llm_conversation *v, const clave_t
   TRY(find_list(file, "check", CLAVE_I64, 1, &c->tensors[c->n - 1]));
   TRY(copy_integers(c));
   TRY(check_facts(v, c));
-  TRY(check_chat(c));
+  TRY(check_chat(v->llm, c));
   TRY(find_list(file, "logits", CLAVE_F32, v->llm->info.n_vocab, &c->tensors[LOGITS]));
   for (uint32_t i = 0; i < c->n_state; i++)
     TRY(find_state(file, v->llm->program, i, c->names[FIRST_STATE + i],

@@ -2,10 +2,12 @@
 and fuzz_folder begin with. By hand: make_files.py build/cases build/fuzzing/corpus. `ci/fuzz --merge build/fuzzing`
 then adds to test/fuzz/found what is of use."""
 
+import base64
 import io
 import pathlib
 import struct
 import sys
+import tempfile
 
 import numpy as np
 import safetensors.torch
@@ -31,12 +33,21 @@ class Talk(torch.nn.Module):
         return (self.seen.sum() + torch.arange(float(N_VOCAB))[None]) * 0.5
 
 
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
 def talk():
     import clave
 
     length = torch.export.Dim("length", min=1, max=CONTEXT)
     args = (torch.ones(1, 2, dtype=torch.int64), torch.tensor(0))
-    clave.export(Talk(), args, dynamic_shapes=({1: length}, None)).save(str(HERE / "talk.clv"))
+    program = clave.export(Talk(), args, dynamic_shapes=({1: length}, None))
+    program.metadata = {"llm": {"chat_template": TEMPLATE}}
+    with tempfile.NamedTemporaryFile(suffix=".tiktoken") as ranks:
+        ranks.write(b"".join(base64.b64encode(bytes([i])) + b" %d\n" % i for i in range(256)))
+        ranks.flush()
+        program.set_tokenizer(ranks.name)
+    program.save(str(HERE / "talk.clv"))
 
 
 def program(path):
@@ -59,17 +70,22 @@ def programs(cases):
 
 
 def conversations():
-    """The hashes are put right by the target."""
-    for n in range(CONTEXT):
+    """The hashes are put right by the target. With a chat of one turn, and without."""
+    for n in range(2 * CONTEXT):
+        chat = b'{"role":"user","content":"\\u0001"}' if n >= CONTEXT else b""
+        n, run = n % CONTEXT, max(n % CONTEXT - 1, 0)
+        turns = [[0, min(n, 1), 0, len(chat), 3, 7]] if chat else []
         tensors = {
-            "conversation": torch.tensor([1, max(n - 1, 0), n, 0]),
+            "conversation": torch.tensor([2, run, n, 0, run, run]),
             "ids": torch.arange(n),
             "logits": torch.arange(float(N_VOCAB)),
+            "messages": torch.tensor(list(chat), dtype=torch.uint8),
+            "turns": torch.tensor(turns, dtype=torch.int64).reshape(-1, 6),
             "state.0": torch.zeros(1, 1, CONTEXT, 2),
             "state.1": torch.zeros(3, dtype=torch.int64),
             "check": torch.zeros(1, dtype=torch.int64),
         }
-        yield f"ids_{n}", safetensors.torch.save(tensors, {"format": "clave conversation"})
+        yield f"{'chat' if chat else 'ids'}_{n}", safetensors.torch.save(tensors, {"format": "clave conversation"})
 
 
 def arrays():

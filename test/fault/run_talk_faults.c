@@ -118,11 +118,11 @@ static clave_status run_talk(life *l) {
   TRY(clave_llm_save(l->talk, l->scratch));
   TRY(clave_llm_prompt(l->talk, more, 2));
   TRY(answer(l->talk));
-  TRY(clave_llm_set_sampler(l->talk, NULL));
   TRY(clave_llm_rewind(l->talk, 6));
   TRY(answer(l->talk));
   clave_llm_logprob chosen, top[3];
   TRY(clave_llm_logprobs(l->talk, &chosen, top, 3));
+  TRY(clave_llm_set_sampler(l->fork, NULL));
   TRY(clave_llm_restore(l->fork, l->scratch));
   TRY(clave_llm_prompt_chat(l->fork, "chatml", messages + 1, 1));
   TRY(answer(l->fork));

@@ -108,6 +108,9 @@ def test_going_on_without_a_prompt(folder, device, name):
     for keep in (19, 18, 9, 8):
         assert talk.rewind(keep).take(20 - keep)[0] == want[keep - 8 :]
     assert talk.rewind(20).take(1) == talk.rewind(20).take(1)
+    kept = talk.ids()[:10]  # as many ids again as the logits were of that are gone
+    n = len(talk.ids()) - 1
+    assert talk.rewind(10).prompt([3] * (n - 10)).take(1)[0] == fresh(llm, kept + [3] * (n - 10), 1)
     before = talk.stats()
     assert talk.rewind(len(talk.ids())).next()[2] == 0 and talk.stats().prompt_tokens == before.prompt_tokens
 

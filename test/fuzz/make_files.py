@@ -69,23 +69,41 @@ def programs(cases):
             yield name.replace("/", "_"), data
 
 
+MESSAGE = b'{"role":"user","content":"\\u0001"}'
+# What is wrong with a chat of two ids: its turns, its messages.
+WRONG_CHATS = {
+    "turns_back": ([[1, 1, 0, 34, 3, 7], [0, 2, 34, 34, 3, 7]], MESSAGE),
+    "turns_beyond_ids": ([[0, 3, 0, 34, 3, 7]], MESSAGE),
+    "turns_without_end": ([[0, 1, 0, 30, 3, 7]], MESSAGE),
+    "turns_short": ([[0, 1, 0, 34, 3]], MESSAGE),
+    "no_json": ([[0, 1, 0, 4, 3, 7]], b'{"a"'),
+    "no_turns": ([], MESSAGE),
+}
+
+
+def conversation(n, turns, chat, version=2):
+    run = max(n - 1, 0)
+    tensors = {
+        "conversation": torch.tensor([version, run, n, 0, run, run]),
+        "ids": torch.arange(n),
+        "logits": torch.arange(float(N_VOCAB)),
+        "messages": torch.tensor(list(chat), dtype=torch.uint8),
+        "turns": torch.tensor(turns, dtype=torch.int64).reshape(-1, len(turns[0]) if turns else 6),
+        "state.0": torch.zeros(1, 1, CONTEXT, 2),
+        "state.1": torch.zeros(3, dtype=torch.int64),
+        "check": torch.zeros(1, dtype=torch.int64),
+    }
+    return safetensors.torch.save(tensors, {"format": "clave conversation"})
+
+
 def conversations():
-    """The hashes are put right by the target. With a chat of one turn, and without."""
-    for n in range(2 * CONTEXT):
-        chat = b'{"role":"user","content":"\\u0001"}' if n >= CONTEXT else b""
-        n, run = n % CONTEXT, max(n % CONTEXT - 1, 0)
-        turns = [[0, min(n, 1), 0, len(chat), 3, 7]] if chat else []
-        tensors = {
-            "conversation": torch.tensor([2, run, n, 0, run, run]),
-            "ids": torch.arange(n),
-            "logits": torch.arange(float(N_VOCAB)),
-            "messages": torch.tensor(list(chat), dtype=torch.uint8),
-            "turns": torch.tensor(turns, dtype=torch.int64).reshape(-1, 6),
-            "state.0": torch.zeros(1, 1, CONTEXT, 2),
-            "state.1": torch.zeros(3, dtype=torch.int64),
-            "check": torch.zeros(1, dtype=torch.int64),
-        }
-        yield f"{'chat' if chat else 'ids'}_{n}", safetensors.torch.save(tensors, {"format": "clave conversation"})
+    """The hashes are put right by the target. Without a chat, with one of one turn, and with wrong ones."""
+    for n in range(CONTEXT):
+        yield f"ids_{n}", conversation(n, [], b"")
+        yield f"chat_{n}", conversation(n, [[0, min(n, 1), 0, len(MESSAGE), 3, 7]], MESSAGE)
+    for name, (turns, chat) in WRONG_CHATS.items():
+        yield name, conversation(2, turns, chat)
+    yield "version_1", conversation(2, [], b"", version=1)
 
 
 def arrays():

@@ -262,3 +262,12 @@ def test_a_restored_chat_goes_on(folder, tmp_path):
     assert again.messages() == talk.messages() == [("system", "S"), ("user", 'q"\n'), ("assistant", "A")]
     assert again.prompt([("user", "r")]).ids() == talk.prompt([("user", "r")]).ids()
     assert spoken(folder, again) == '<s>sS</s><s>uq"\n</s><s>aA</s><s>ur</s><s>a'
+
+
+def test_a_chat_where_there_is_no_tokenizer(folder, tmp_path):
+    llm = chat(folder, tmp_path, template=SHORT)
+    Talk(llm).prompt([("user", "q")]).save(tmp_path / "talk")
+    ids = Llm(tmp_path / "chat.clv", Device("cpu"))
+    with pytest.raises(Error, match=r"it is a chat, which needs a tokenizer; .*talk"):
+        Talk(ids).restore(tmp_path / "talk")
+    assert Talk(ids).messages() == []

@@ -353,6 +353,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_llm_render": (_P, C.POINTER(TemplateInputs), _OUT, C.POINTER(C.c_size_t)),
     "clave_llm_render_ids": (_P, C.POINTER(TemplateInputs), C.POINTER(Ids)),
     "clave_llm_conversation_create": (_P, C.POINTER(ConversationOptions), _OUT),
+    "clave_llm_set_sampler": (_P, C.POINTER(SamplerOptions)),
     "clave_llm_prompt": (_P, C.POINTER(C.c_uint32), C.c_size_t),
     "clave_llm_prompt_text": (_P, _S, C.c_size_t),
     "clave_llm_prompt_messages": (_P, C.POINTER(TemplateInputs)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as C
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -53,13 +53,20 @@ class Stream(Iterator[str]):
     ids and logprobs grow meanwhile; stop_reason is None until the end.
     """
 
-    def __init__(self, conversation: Conversation, max_new_tokens: int | None, logprobs: int | None) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        max_new_tokens: int | None,
+        logprobs: int | None,
+        done: Callable[[Conversation], None] | None = None,
+    ) -> None:
         if max_new_tokens is not None and max_new_tokens < 1:
             raise Error(f"max_new_tokens is {max_new_tokens}, not 1 or more")
         self.ids: list[int] = []
         self.logprobs: list[Token] = []
         self.stop_reason: str | None = None
         self._conversation, self._left, self._n_top = conversation, max_new_tokens, logprobs
+        self._done = done
         self._pieces = self._make()
 
     def __next__(self) -> str:
@@ -81,6 +88,8 @@ class Stream(Iterator[str]):
                 text += c._flush()
             if text:
                 yield text
+        if self._done:
+            self._done(c)
 
     def answer(self) -> Answer:
         """The rest of it at once, as an Answer that holds the ids of all."""
@@ -133,6 +142,7 @@ class Conversation:
     def prompt(
         self,
         prompt: Prompt,
+        /,
         *,
         tools: Sequence[Any] | None = None,
         documents: Sequence[Any] | None = None,
@@ -228,6 +238,12 @@ class Conversation:
     def load(self, path: str | os.PathLike[str]) -> Conversation:
         """Becomes what was saved with the same program; gives itself. Error: another's file, or a damaged one."""
         L.call("clave_llm_restore", self._handle.pointer, os.fsencode(path))
+        return self
+
+    def _begin_again(self, options: NativeOptions) -> Conversation:
+        """As one that was made with options of the same lasting ones."""
+        self.reset()
+        L.call("clave_llm_set_sampler", self._handle.pointer, C.byref(options.sampler))
         return self
 
     def _next(self, token: L.LLMToken) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
@@ -61,15 +62,38 @@ class LLM:
         """Ids that end an answer."""
         self.chat_template: str | None = info.chat_template.decode() if info.chat_template else None
         """The name of a built-in template, or a Jinja text; None: not a chat model."""
+        self._lock, self._idle = threading.Lock(), dict[Any, Conversation]()
         self.tokenizer: Tokenizer | None = Tokenizer.borrowed(info.tokenizer, self._handle) if info.tokenizer else None
         """None: a model of ids only."""
 
     def conversation(self, **options: Any) -> Conversation:
         """A text that is made in steps. options: those of clave.Sampling."""
-        native = NativeOptions(Sampling.of(options))
+        return self._conversation(NativeOptions(Sampling.of(options)))
+
+    def _conversation(self, native: NativeOptions) -> Conversation:
         made = ("clave_llm_conversation_create", "clave_llm_conversation_destroy", self._handle.pointer)
         handle = L.Handle(*made, C.byref(native.struct), keep=(self._handle, native))
         return Conversation(self, native, handle)
+
+    def _take(self, native: NativeOptions) -> Conversation:
+        """One for an answer: the last that gave one, if it may be used again."""
+        with self._lock:
+            idle = self._idle.pop(native.lasting, None)
+            self._idle.clear()  # one at most keeps its memory
+        return idle._begin_again(native) if idle else self._conversation(native)
+
+    def _answer(
+        self, prompt: Prompt, options: dict[str, Any], stream: bool, how: tuple[Any, Any], template: dict[str, Any]
+    ) -> Answer | Stream:
+        native = NativeOptions(Sampling.of(options))
+
+        def give_back(talk: Conversation) -> None:
+            with self._lock:
+                if native.lasting is not None and not self._idle:
+                    self._idle[native.lasting] = talk
+
+        made = Stream(self._take(native).prompt(prompt, **template), *how, give_back)
+        return made if stream else made.answer()
 
     @overload
     def generate(
@@ -106,8 +130,7 @@ class LLM:
         max_new_tokens: None for no limit but the context. logprobs: of each token, and of so many likeliest ones.
         options: those of clave.Sampling.
         """
-        made = Stream(self.conversation(**options).prompt(prompt), max_new_tokens, logprobs)
-        return made if stream else made.answer()
+        return self._answer(prompt, options, stream, (max_new_tokens, logprobs), {})
 
     def chat(
         self,
@@ -127,10 +150,8 @@ class LLM:
         """
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        talk = self.conversation(**options)
-        talk.prompt(list(messages), tools=tools, documents=documents, **(template_arguments or {}))
-        made = Stream(talk, max_new_tokens, logprobs)
-        return made if stream else made.answer()
+        template = {"tools": tools, "documents": documents, **(template_arguments or {})}
+        return self._answer(list(messages), options, stream, (max_new_tokens, logprobs), template)
 
     @overload
     def apply_chat_template(

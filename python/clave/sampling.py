@@ -62,7 +62,10 @@ _SIZES = {"top_k": 32, "penalty_window": 32, "prefill_chunk": 32, "seed": 64}  #
 
 
 class NativeOptions:
-    """clave_llm_conversation_options, and what it points to. raised: what the function of logits raised."""
+    """clave_llm_conversation_options, and what it points to. raised: what the function of logits raised.
+
+    lasting: what of them a conversation cannot change; equal ones may take turns in one. None: it has a function.
+    """
 
     def __init__(self, s: Sampling) -> None:
         for name, bits in _SIZES.items():
@@ -72,12 +75,13 @@ class NativeOptions:
         self._bias = (L.LogitBias * len(s.logit_bias))(*_biases(s.logit_bias))
         names = ("repetition_penalty", "presence_penalty", "frequency_penalty", "penalty_window")
         how = {n: getattr(s, n) for n in (*names, "temperature", "top_k", "top_p", "min_p", "seed")}
-        self._sampler = L.SamplerOptions(bias=self._bias, n_bias=len(self._bias), **how)
+        self.sampler = L.SamplerOptions(bias=self._bias, n_bias=len(self._bias), **how)
         stops = [s.stop] if isinstance(s.stop, str) else list(s.stop)
+        self.lasting = None if s.logits else (tuple(stops), s.ignore_stop_ids, s.prefill_chunk)
         self._stops = (C.c_char_p * len(stops))(*(_stop(t) for t in stops))
         self._change = L.LOGITS_FN(self._changer(s.logits)) if s.logits else L.LOGITS_FN()
         self.struct = L.ConversationOptions(
-            sampler=C.pointer(self._sampler),
+            sampler=C.pointer(self.sampler),
             stop=self._stops,
             n_stop=len(stops),
             ignore_stop_ids=s.ignore_stop_ids,

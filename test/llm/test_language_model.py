@@ -89,6 +89,24 @@ def test_sampling(llm):
     assert llm.generate(PROMPT, logit_bias={a: 100, b: 90}, presence_penalty=20, max_new_tokens=2) == "AB"
 
 
+def test_answers_do_not_meet(llm):
+    """What is kept between answers shows in none: not its text, seed, options, or an answer that was left."""
+    how = {"temperature": 3, "seed": 5, "max_new_tokens": 6, "ignore_stop_ids": True}
+    one = llm.conversation(**{k: v for k, v in how.items() if k != "max_new_tokens"})
+    want = one.prompt(PROMPT).generate(max_new_tokens=6).ids
+    left = llm.generate("other", stream=True, **how)
+    next(left)
+    for other in ({}, {"stop": "x"}, {"seed": 1, "top_k": 3}, {"logits": lambda x, i: x}):
+        assert llm.generate(PROMPT, **how).ids == want
+        llm.generate("something else", max_new_tokens=3, **other)
+    two = [llm.generate(PROMPT, stream=True, **how) for _ in range(2)]
+    assert [next(two[0]), next(two[1])] and list(two[0]) == list(two[1]) and two[0].ids == two[1].ids == want
+    left.answer()
+    with pytest.raises(Error):
+        llm.generate("x" * 300)
+    assert llm.generate(PROMPT, **how).ids == want
+
+
 def test_logprobs(llm):
     answer = llm.generate(PROMPT, max_new_tokens=4, logprobs=3, ignore_stop_ids=True)
     ids = [256, *llm.tokenizer.encode(PROMPT)]
@@ -140,7 +158,7 @@ def test_templates(llm):
     assert llm.chat(CHAT, max_new_tokens=3).ids == reference(llm.apply_chat_template(CHAT, tokenize=True), 3)
     assert llm.generate(CHAT, max_new_tokens=3) == llm.chat(CHAT, max_new_tokens=3)
     with_tools = llm.apply_chat_template(CHAT, tokenize=True, tools=tools, more="x")
-    answer = llm.chat(CHAT, max_new_tokens=2, tools=tools, template_arguments={"more": "x"})
+    answer = llm.chat(CHAT, max_new_tokens=2, tools=tools, template_arguments={"more": "x", "prompt": 1, "stream": 2})
     assert answer.ids == reference(with_tools, 2)
 
 

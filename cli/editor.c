@@ -77,7 +77,7 @@ static void bind_keys(EditLine *el) {
       {"\\e[1~", "ed-move-to-beg"}, {"\\e[4~", "ed-move-to-end"},      {"\\eOH", "ed-move-to-beg"},
       {"\\eOF", "ed-move-to-end"},  {"\\e[3~", "ed-delete-next-char"}, {"\\e[1;5C", "em-next-word"},
       {"\\e[1;5D", "ed-prev-word"}, {"^R", "em-inc-search-prev"}};
-  (void)el_set(el, EL_ADDFN, "clave-paste", "Takes a paste as it is", paste);
+  (void)el_wset(el, EL_ADDFN, L"clave-paste", L"Takes a paste as it is", paste);
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
     (void)el_set(el, EL_BIND, keys[i][0], keys[i][1], NULL);
 }

@@ -9,6 +9,7 @@
 #include "cli/chat.h"
 #include "cli/files.h"
 #include "cli/interrupts.h"
+#include "cli/perplexity.h"
 #include "cli/progress.h"
 
 #define FIELD(name) offsetof(generate_arguments, name)
@@ -74,6 +75,12 @@ static const flag generate_flags[] = {
      "goes on behind the model's stop tokens", 0, 0},
     {"--prefill-chunk", FLAG_INT, FIELD(prefill_chunk), "N",
      "tokens of the prompt run at once (default 512)", 1, 1 << 16},
+    {"--perplexity", FLAG_PATH, FIELD(perplexity), "F",
+     "writes no text, but how well the model foretells the one in F", 0, 0},
+    {"--window", FLAG_INT, FIELD(window), "N",
+     "of --perplexity: tokens that are run together (default: the model's context)", 1, INT32_MAX},
+    {"--stride", FLAG_INT, FIELD(stride), "N",
+     "of --perplexity: from one window's beginning to the next (default: a window)", 1, INT32_MAX},
     {"--output-ids", FLAG_PATH, FIELD(output_ids), "F", "writes the new ids", 0, 0},
     {"--logprobs", FLAG_PATH, FIELD(logprobs), "F",
      "writes how likely each new token was, and the likeliest, as JSON, a line for each", 0, 0},
@@ -128,8 +135,12 @@ static int check_arguments(const generate_arguments *a) {
                       a->prompt ? "--prompt" : "--prompt-ids");
   if (a->pattern && !a->tokenizer) return fail_usage("--pattern needs --tokenizer");
   TRY_EXIT(check_chat(a));
-  if (!a->prompt && !a->prompt_file && !a->prompt_ids && !is_chat(a))
-    return fail_usage("generate needs --prompt, --prompt-ids or --chat");
+  bool prompted = a->prompt || a->prompt_file || a->prompt_ids || is_chat(a);
+  if (prompted && a->perplexity) return fail_usage("--perplexity takes no prompt");
+  if (!prompted && !a->perplexity)
+    return fail_usage("generate needs --prompt, --prompt-ids, --chat or --perplexity");
+  if ((a->window || a->stride) && !a->perplexity)
+    return fail_usage("--window and --stride need --perplexity");
   if (a->top_logprobs != DEFAULT_TOP && !a->logprobs)
     return fail_usage("--top-logprobs needs --logprobs");
   bool narrows = a->top_k || a->top_p > 0 || a->min_p > 0;
@@ -293,6 +304,14 @@ static int answer_chat(const generate_arguments *a, const clave_logit_bias *bias
   return result;
 }
 
+static int score(const generate_arguments *a, speech *s) {
+  perplexity measured;
+  TRY_EXIT(measure_perplexity(s, a->perplexity, a->window, a->stride, &measured));
+  if (a->stats_json) TRY_EXIT(write_perplexity(s, &measured, a->stats_json));
+  TRY_EXIT(print_perplexity(&measured));
+  return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
+}
+
 static int report(const generate_arguments *a, const speech *s) {
   if (a->output_ids) TRY_EXIT(write_ids(s, a->output_ids));
   if (a->logprobs) TRY_EXIT(write_logprobs(s));
@@ -309,12 +328,13 @@ static int generate(const generate_arguments *a, const clave_logit_bias *bias, m
   TRY_EXIT(read_chat_file(a->documents, &s->chat.documents));
   bool given = a->prompt || a->prompt_file || a->chat_file;
   bool interactive = a->chat && !given && isatty(STDIN_FILENO);
-  if (!interactive) TRY_EXIT(read_prompt(a, prompt));
+  if (!interactive && !a->perplexity) TRY_EXIT(read_prompt(a, prompt));
   TRY_EXIT(open_device(&a->model, m));
   TRY_EXIT(load_model(a, m, s));
   if (is_chat(a)) TRY_EXIT(note_unknown_tokens(s));
   TRY_EXIT(open_talk(a, m, bias, s));
   catch_interrupts();
+  if (a->perplexity) return score(a, s);
   TRY_EXIT(is_chat(a) ? answer_chat(a, bias, s, interactive, prompt) : answer_prompt(a, s, prompt));
   return report(a, s);
 }

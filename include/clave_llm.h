@@ -182,6 +182,14 @@ CLAVE_API clave_status clave_llm_prompt_chat(clave_llm_conversation *conversatio
 CLAVE_API clave_status clave_llm_prompt_messages(clave_llm_conversation *conversation,
                                                  const clave_template_inputs *inputs) CLAVE_CHECK;
 
+/* Runs ids behind those of the conversation and appends them. log_probabilities: (count), the
+ * natural logarithm of each one's probability after all before it; NAN of the first of a
+ * conversation. A model that gives the logits of its last token alone runs them one by one. After
+ * CLAVE_INVALID, an id out of range or more than fit into the context, nothing is appended; after
+ * another error the conversation is to be reset. */
+CLAVE_API clave_status clave_llm_score(clave_llm_conversation *conversation, const uint32_t *ids,
+                                       size_t count, double *log_probabilities) CLAVE_CHECK;
+
 typedef enum clave_llm_stop {
   CLAVE_LLM_GOES_ON = 0,
   CLAVE_LLM_STOP_ID,     /* one of the model's stop ids, which is not part of the text */

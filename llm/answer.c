@@ -6,9 +6,12 @@
 
 /* ---------------------------------------------------------------- the next token */
 
-/* Runs what was not run yet; the logits of the last token are left in c->logits. They may be there
- * already, and may be missing though it was run, in a conversation that went back. */
-static clave_status run_pending(clave_llm_conversation *c) {
+void conversation_will_run(clave_llm_conversation *c, size_t n) {
+  if (c->n_written < c->n_run + n) c->n_written = c->n_run + n;
+  c->n_logits = 0;
+}
+
+clave_status conversation_run_pending(clave_llm_conversation *c) {
   const clave_llm *l = c->llm;
   if (c->n_logits == c->ids.count) return NULL;
   if (c->n_run == c->ids.count) c->n_run--;
@@ -16,11 +19,9 @@ static clave_status run_pending(clave_llm_conversation *c) {
     size_t n = c->ids.count - c->n_run;
     if (n > c->options.prefill_chunk) n = c->options.prefill_chunk;
     const llm_method *m = llm_methods_choose(l->methods, l->n_methods, &n);
-    if (c->n_written < c->n_run + n) c->n_written = c->n_run + n;
-    c->n_logits = 0;
+    conversation_will_run(c, n);
     TRY(llm_method_run(m, c->session, c->ids.items + c->n_run, n, c->n_run));
-    if (c->n_run + n == c->ids.count)
-      TRY(llm_method_logits(m, c->session, c->logits, l->info.n_vocab));
+    if (c->n_run + n == c->ids.count) TRY(llm_method_logits(m, c->session, 0, c->logits));
     c->n_run += n;
   }
   c->n_logits = c->n_run;
@@ -133,7 +134,7 @@ clave_status clave_llm_next(clave_llm_conversation *c, clave_llm_token *out) {
   size_t before = c->ids.count;
   uint64_t draws = sampler_draws(c->sampler);
   TRY(conversation_renew_stream(c));
-  TRY(run_pending(c));
+  TRY(conversation_run_pending(c));
   clave_status st = take_token(c, out);
   if (st) {
     c->ids.count = before;

@@ -201,12 +201,13 @@ clave_status clave_llm_set_sampler(clave_llm_conversation *c,
 
 /* ---------------------------------------------------------------- prompts */
 
-static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) {
   const clave_llm_info *info = &c->llm->info;
-  if (n >= info->max_context - c->ids.count)
+  if (n > room)
     return INVALID(
         "a prompt of %zu tokens behind %zu does not fit into the context of %u: %zu too many", n,
-        c->ids.count, info->max_context, n + c->ids.count + 1 - info->max_context);
+        c->ids.count, info->max_context, n - room);
   for (size_t i = 0; i < n; i++) {
     if (ids[i] >= info->n_vocab)
       return INVALID("id %u at %zu of the prompt; the model has ids below %u", ids[i], i,
@@ -219,10 +220,11 @@ void conversation_start_clock(clave_llm_conversation *c) {
   if (!c->prompt_ns) c->prompt_ns = clock_ns();
 }
 
-clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) {
   size_t before = c->ids.count;
   conversation_start_clock(c);
-  TRY(check_prompt(c, ids, n));
+  TRY(check_prompt(c, ids, n, room));
   TRY(conversation_renew_stream(c));
   for (size_t i = 0; i < n; i++) id_list_append(&c->ids, ids[i]);
   clave_status st = c->ids.failed ? status_no_memory() : see_ids(c->llm, c->stream, ids, n);
@@ -236,6 +238,12 @@ clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, si
   c->prompted = c->prompted || n > 0;
   c->stats.prompt_tokens += n;
   return NULL;
+}
+
+/* A token must follow. */
+clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+  size_t room = c->llm->info.max_context - c->ids.count;
+  return conversation_append(c, ids, n, room ? room - 1 : 0);
 }
 
 /* Puts BOS before the first text, unless the text spells it. */

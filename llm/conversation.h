@@ -46,6 +46,14 @@ struct clave_llm_conversation {
 
 double conversation_ms_since(int64_t start);              /* start: of clock_ns */
 void conversation_start_clock(clave_llm_conversation *c); /* of the first token */
+/* Appends ids as clave_llm_prompt does; at most `room` fit behind those that are there. */
+clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) STATUS_CHECK;
+/* The state is about to take n more ids than have run: logits of before are gone. */
+void conversation_will_run(clave_llm_conversation *c, size_t n);
+/* Runs what was not run yet; the logits of the last token are left in c->logits. They may be there
+ * already, and may be missing though it was run, in a conversation that went back. */
+clave_status conversation_run_pending(clave_llm_conversation *c) STATUS_CHECK;
 
 /* Ids become those of `from` and the text stream has seen them; the model's state and the chat are
  * the caller's matter. On failure nothing has changed. */

@@ -17,7 +17,7 @@ typedef enum position_form {
   POSITION_EACH    /* of every token: (L) */
 } position_form;
 
-/* A method that takes tokens and their position and gives the logits of the last. */
+/* A method that takes tokens and their position and gives the logits of the last, or of all. */
 typedef struct llm_method {
   const char *name; /* borrowed from the program */
   int64_t min_tokens, max_tokens;
@@ -25,6 +25,7 @@ typedef struct llm_method {
   int tokens_rank;                        /* 2: (1, L); 1: (L) */
   position_form position;
   int64_t n_vocab;
+  bool all_logits; /* of every token, not of the last alone */
 } llm_method;
 
 enum { LLM_METHODS = 2 };
@@ -81,9 +82,9 @@ const llm_method *llm_methods_choose(const llm_method *methods, int count, size_
 /* Runs `n` tokens that stand at `position`. */
 clave_status llm_method_run(const llm_method *m, clave_session *session, const uint32_t *ids,
                             size_t n, size_t position) STATUS_CHECK;
-/* The last token's logits of the last run, as floats: *count of them in `out` (n_vocab). */
-clave_status llm_method_logits(const llm_method *m, clave_session *session, float *out,
-                               size_t n_vocab) STATUS_CHECK;
+/* The logits of the last run as floats, (n_vocab): of the token `back` before the last. */
+clave_status llm_method_logits(const llm_method *m, clave_session *session, size_t back,
+                               float *out) STATUS_CHECK;
 
 /* state.c: how the methods write each state tensor. */
 clave_status llm_states_read(const clave_program *program, const llm_method *methods, int count,

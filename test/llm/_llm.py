@@ -127,6 +127,12 @@ class Talk:
         call("clave_llm_next", self.handle, C.byref(t))
         return t.id, None if t.text is None else C.string_at(t.text, t.text_size).decode(), t.stop
 
+    def score(self, ids):
+        """The log probability of each id behind what is there."""
+        out = (C.c_double * len(ids))()
+        call("clave_llm_score", self.handle, (C.c_uint32 * len(ids))(*ids), C.c_size_t(len(ids)), out)
+        return list(out)
+
     def flush(self):
         text, size = C.c_void_p(), C.c_size_t()
         call("clave_llm_flush", self.handle, C.byref(text), C.byref(size))

@@ -134,7 +134,7 @@ def test_sampling(clave):
     "args, part",
     [
         ([], "PROG"),
-        (["m.clv"], "--prompt, --prompt-ids or --chat"),
+        (["m.clv"], "--prompt, --prompt-ids, --chat or --perplexity"),
         (["m.clv", "--prompt", "a", "--prompt-ids", "prompt.txt"], "exclude each other"),
         (["m.clv", "--prompt", "a", "--system", "b"], "--system needs --chat"),
         (["m.clv", "--prompt", "a", "--pattern", "gpt2"], "--pattern needs --tokenizer"),

@@ -115,6 +115,16 @@ def test_going_on_without_a_prompt(folder, device, name):
     assert talk.rewind(len(talk.ids())).next()[2] == 0 and talk.stats().prompt_tokens == before.prompt_tokens
 
 
+@pytest.mark.parametrize("name", ["next", "attends"])
+def test_behind_what_was_scored(folder, device, name):
+    llm = Llm(folder / f"{name}.clv", device)
+    talk = Talk(llm)
+    talk.score(PROMPT)
+    assert talk.take(3)[0] == fresh(llm, PROMPT, 3)
+    talk.rewind(5).score([7, 8])
+    assert talk.fork().take(3)[0] == talk.take(3)[0] == fresh(llm, [*PROMPT[:5], 7, 8], 3)
+
+
 def test_random_numbers_go_on(folder, device):
     """So that another answer can be had; the same ways give the same ids again."""
     llm = Llm(folder / "attends.clv", device)

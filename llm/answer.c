@@ -1,8 +1,7 @@
 /* Answers: the loop over tokens, where it stops, how likely a token was. */
-#include <math.h>
-
 #include "base/threads.h"
 #include "llm/conversation.h"
+#include "llm/logits.h"
 
 /* ---------------------------------------------------------------- the next token */
 
@@ -157,20 +156,6 @@ clave_status clave_llm_flush(clave_llm_conversation *c, const char **bytes, size
 
 /* ---------------------------------------------------------------- how likely a token was */
 
-/* log(sum of e^x) over the logits, of which infinities are as likely as each other, and all there
- * is. */
-static double log_sum(const float *logits, size_t n, float largest) {
-  double sum = 0;
-  for (size_t i = 0; i < n; i++)
-    sum += logits[i] == largest ? 1 : exp((double)logits[i] - (double)largest);
-  return log(sum);
-}
-
-static clave_llm_logprob logprob_of(const float *logits, uint32_t id, float largest, double sum) {
-  double below = logits[id] == largest ? 0 : (double)logits[id] - (double)largest;
-  return (clave_llm_logprob){id, (float)(below - sum)};
-}
-
 /* Puts id among the n largest so far, of equal ones behind. */
 static void insert_id(const float *logits, clave_llm_logprob *top, size_t n, uint32_t id) {
   size_t at = n;
@@ -189,16 +174,18 @@ static void find_top(const float *logits, size_t n_vocab, clave_llm_logprob *top
 
 clave_status clave_llm_logprobs(const clave_llm_conversation *c, clave_llm_logprob *chosen,
                                 clave_llm_logprob *top, size_t count) {
+  const float *x = c->logits;
   size_t n = c->llm->info.n_vocab, n_ids = c->ids.count;
-  float largest = c->logits[0];
   if (n_ids == 0 || c->n_logits != n_ids - 1 || c->n_logits == 0)
     return INVALID("there are probabilities only behind a token that was just chosen");
   if (count > n) return INVALID("the %zu likeliest of %zu tokens", count, n);
-  for (size_t i = 0; i < n; i++) largest = c->logits[i] > largest ? c->logits[i] : largest;
-  double sum = log_sum(c->logits, n, largest);
-  find_top(c->logits, n, top, count);
-  for (size_t i = 0; i < count; i++) top[i] = logprob_of(c->logits, top[i].id, largest, sum);
-  if (chosen) *chosen = logprob_of(c->logits, c->ids.items[n_ids - 1], largest, sum);
+  float largest = logits_largest(x, n);
+  double sum = logits_log_sum(x, n, largest);
+  find_top(x, n, top, count);
+  for (size_t i = 0; i < count; i++)
+    top[i].logprob = (float)logits_log_probability(x, top[i].id, largest, sum);
+  uint32_t id = c->ids.items[n_ids - 1];
+  if (chosen) *chosen = (clave_llm_logprob){id, (float)logits_log_probability(x, id, largest, sum)};
   return NULL;
 }
 

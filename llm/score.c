@@ -2,18 +2,15 @@
 #include <math.h>
 
 #include "llm/conversation.h"
+#include "llm/logits.h"
 
-/* log(e^x[id] / sum e^x), in doubles. */
 static clave_status log_probability(const float *x, size_t n, uint32_t id, double *out) {
-  float largest = -INFINITY;
-  double sum = 0;
   for (size_t i = 0; i < n; i++) {
     if (isnan(x[i])) return INVALID("the logits have a NaN, of id %zu", i);
-    largest = x[i] > largest ? x[i] : largest;
   }
+  float largest = logits_largest(x, n);
   if (isinf(largest)) return INVALID("the largest of the logits is %g", (double)largest);
-  for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - (double)largest);
-  *out = (double)x[id] - (double)largest - log(sum);
+  *out = logits_log_probability(x, id, largest, logits_log_sum(x, n, largest));
   return NULL;
 }
 

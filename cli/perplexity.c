@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/files.h"
+#include "cli/interrupts.h"
 #include "cli/progress.h"
 #include "json/writer.h"
 

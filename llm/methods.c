@@ -75,8 +75,8 @@ static clave_status read_method(const clave_program *p, const clave_method_info 
 
 /* ---------------------------------------------------------------- which methods */
 
-static clave_status find_method(const clave_program *p, const char *name, clave_method_info *out,
-                                bool *found) {
+clave_status llm_find_method(const clave_program *p, const char *name, clave_method_info *out,
+                             bool *found) {
   clave_program_info info = {.size = sizeof info};
   TRY(clave_program_get_info(p, &info));
   *found = false;
@@ -91,7 +91,7 @@ static clave_status add_method(const clave_program *p, const char *name, llm_met
                                int *count) {
   clave_method_info info = {.size = sizeof info};
   bool found;
-  TRY(find_method(p, name, &info, &found));
+  TRY(llm_find_method(p, name, &info, &found));
   if (!found) return NULL;
   return status_while(read_method(p, &info, &methods[(*count)++]), "method %s", name);
 }

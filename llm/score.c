@@ -2,18 +2,15 @@
 #include <math.h>
 
 #include "llm/conversation.h"
+#include "llm/logits.h"
 
-/* log(e^x[id] / sum e^x), in doubles. */
 static clave_status log_probability(const float *x, size_t n, uint32_t id, double *out) {
-  float largest = -INFINITY;
-  double sum = 0;
   for (size_t i = 0; i < n; i++) {
     if (isnan(x[i])) return INVALID("the logits have a NaN, of id %zu", i);
-    largest = x[i] > largest ? x[i] : largest;
   }
+  float largest = logits_largest(x, n);
   if (isinf(largest)) return INVALID("the largest of the logits is %g", (double)largest);
-  for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - (double)largest);
-  *out = (double)x[id] - (double)largest - log(sum);
+  *out = logits_log_probability(x, id, largest, logits_log_sum(x, n, largest));
   return NULL;
 }
 
@@ -25,7 +22,7 @@ static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, 
   for (int i = 0; i < l->n_methods; i++) all = all && l->methods[i].all_logits;
   *taken = !all ? 1 : n < c->options.prefill_chunk ? n : c->options.prefill_chunk;
   const llm_method *m = llm_methods_choose(l->methods, l->n_methods, taken);
-  TRY(conversation_make_room(c, c->n_run + *taken));
+  TRY(conversation_will_run(c, *taken));
   TRY(llm_method_run(m, c->session, ids, *taken, c->n_run));
   for (size_t i = 0; i < *taken; i++) {
     TRY(llm_method_logits(m, c->session, *taken - 1 - i, c->logits));
@@ -44,6 +41,7 @@ clave_status clave_llm_score(clave_llm_conversation *c, const uint32_t *ids, siz
   for (size_t at = 0, taken; at < n; at += taken) {
     TRY(run_piece(c, n - at, out + at + 1, &taken));
     c->n_run += taken;
+    c->n_logits = c->n_run;
   }
   return NULL;
 }

@@ -77,8 +77,7 @@ typedef struct clave_llm_options {
   const char *consts;                               /* as in clave_program_options */
   const char *chat_template; /* a name, a Jinja text, or a file as clave_template_load takes; NULL:
                                 what the program says */
-  uint32_t max_context; /* tokens, at most as many as the program was made for; 0: those. Caches
-                           keep their size */
+  uint32_t max_context;      /* tokens, at most as many as the program was made for; 0: those */
 } clave_llm_options;
 
 typedef struct clave_llm_info {

@@ -120,6 +120,9 @@ static clave_status run_talk(life *l) {
   TRY(answer(l->talk));
   TRY(clave_llm_rewind(l->talk, 6));
   TRY(answer(l->talk));
+  double scores[2];
+  TRY(clave_llm_score(l->talk, more, 2, scores));
+  TRY(answer(l->talk));
   clave_llm_logprob chosen, top[3];
   TRY(clave_llm_logprobs(l->talk, &chosen, top, 3));
   TRY(clave_llm_set_sampler(l->fork, NULL));

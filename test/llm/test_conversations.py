@@ -374,6 +374,7 @@ def test_caches_grow_with_the_text(device, tinylm, tmp_path):
     fork = open_.fork()
     assert fork.take(70)[0] == open_.take(70)[0] == want[10:]
     assert cache_rows(open_, tmp_path / "long") == cache_rows(fork, tmp_path / "fork") == 512
+    assert fork.rewind(240).take(60)[0] == want[10:70] and cache_rows(fork, tmp_path / "fork") == 512
     assert cache_rows(fixed, tmp_path / "fixed") == 512
     for start, n in (("short", 10), ("long", 80), ("short", 10)):
         assert open_.restore(tmp_path / start).ids() == prompt + want[:n]

@@ -90,6 +90,10 @@ bool draft_fixed(const draft *d, uint32_t tid, tensor *out);
 /* A temporary of this shape, which is copied. IR_NONE: no memory. */
 uint32_t draft_slot_new(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name);
+/* An integer between bounds that stands in shapes, set by no instruction. */
+uint32_t draft_value(draft *d, const char *name, int64_t min, int64_t max);
+/* The dimension becomes a value. */
+void draft_set_size(draft *d, uint32_t tid, int axis, uint32_t value);
 /* A temporary of another's dtype and shape. */
 uint32_t draft_slot_like(draft *d, uint32_t like, const char *name);
 /* A constant with these bytes, which are copied. */

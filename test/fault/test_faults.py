@@ -14,6 +14,8 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
+from clave.llm import KVCache
+
 pytestmark = pytest.mark.by_turn(3)
 
 # Op cases with what the net below lacks: bodies within bodies, sizes known at run time only, sorting, scattering, LSTM.
@@ -39,11 +41,14 @@ class Net(torch.nn.Module):
         self.norm, self.linear = torch.nn.LayerNorm(16), torch.nn.Linear(16, 16)
         self.table = torch.nn.Embedding(10, 16)
         self.register_buffer("cache", torch.zeros(4, 16))
+        self.rows = KVCache(2, 12, 8)  # of a size that sessions choose
 
     def forward(self, image, ids):
         x = torch.nn.functional.max_pool2d(torch.relu(self.conv(image)), 2).flatten(2)  # (1, 8, 16)
         x = self.norm(x + self.table(ids)) * 0.5 + torch.tanh(x)
         self.cache[1:3] = x[0, :2]
+        heads = x.unflatten(-1, (2, 8)).transpose(1, 2)
+        x = x + self.rows(heads, heads, heads, torch.tensor(0)).transpose(1, 2).flatten(2)
         x = torch.nn.functional.scaled_dot_product_attention(x, x, x)
         return torch.softmax(self.linear(torch.cat([x[0], self.cache.sum(0, keepdim=True)], 0)), -1)
 

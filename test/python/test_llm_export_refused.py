@@ -153,6 +153,7 @@ def test_what_has_a_state_of_another_kind(tmp_path, capsys):
     torch.manual_seed(0)
     config = transformers.MambaConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2)
     transformers.MambaForCausalLM(config).save_pretrained(tmp_path / "m")
+    capsys.readouterr()
     assert "use_kv_cache: MambaForCausalLM" in refused(capsys, tmp_path / "m")
 
 

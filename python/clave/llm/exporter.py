@@ -13,7 +13,7 @@ import torch
 from clave.errors import Error
 from clave.llm.folder import Folder
 from clave.llm.kv_cache import CachedCausalLM, use_kv_cache
-from clave.llm.options import CONTEXT, KV, check_options, check_room, export_model
+from clave.llm.options import CONTEXT, KV, check_options, export_model
 from clave.program import Program
 from clave.progress import Progress
 from clave.session import Device
@@ -116,11 +116,9 @@ class LLMExporter:
     def _cached(self, model: Any, context: int) -> CachedCausalLM:
         dtype = None if self._kv is None else KV[self._kv]
         try:
-            made = use_kv_cache(model, context, dtype=dtype, prompt_piece=self._prompt_piece)
-            check_room(context, sum(b.nbytes for b in made.caches.buffers()))
+            return use_kv_cache(model, context, dtype=dtype, prompt_piece=self._prompt_piece)
         except Error as e:
             raise self._folder.error(str(e), e.code) from e
-        return made
 
     def _describe(self, metadata: Any, text: Any, config: Any, context: int, dtype: torch.dtype) -> dict[str, Any]:
         assert self._model is not None

@@ -34,7 +34,7 @@ def build(folder: Folder, dtype: torch.dtype | None) -> Any:
     """The model of the folder's config.json. dtype None: the config's own. Error: it is none that transformers has."""
     check_version("transformers", transformers.__version__)
     kind = folder.config.get("model_type")
-    if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+    if not isinstance(kind, str) or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         known = ", ".join(TESTED)
         raise folder.error(f"architecture {kind!r} is not supported, expected one of {known}, ...", Code.UNSUPPORTED)
     said = folder.config.get("quantization_config")

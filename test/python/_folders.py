@@ -46,7 +46,7 @@ FAMILIES = {
     "llama_yarn": ("Llama", YARN),
     "llama_3": ("Llama", LLAMA3 | {"num_key_value_heads": 1}),
     "mistral": ("Mistral", {"sliding_window": 8, "head_dim": 16}),
-    "ministral": ("Ministral", SLIDING),
+    "ministral": ("Ministral", SLIDING | {"head_dim": 8}),
     "mixtral": ("Mixtral", LOCAL),
     "qwen2": ("Qwen2", {}),
     "qwen2_moe": ("Qwen2Moe", EXPERTS | {"shared_expert_intermediate_size": 20}),

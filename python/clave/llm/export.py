@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -82,6 +83,8 @@ def _export(o: argparse.Namespace) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Exit 0 good, 1 nothing was made, 2 malformed command line."""
     options = _parser().parse_args(argv)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # what libraries that transformers loads say of themselves
     try:
         _export(options)
     except UsageError as e:
@@ -90,6 +93,8 @@ def main(argv: list[str] | None = None) -> int:
         return _say(f"export needs {e.name}: pip install 'clave[llm]'", 1)
     except (clave.Error, OSError) as e:
         return _say(str(e), 1)
+    finally:
+        logging.disable(before)
     return 0
 
 

@@ -92,12 +92,7 @@ def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
         "license": folder.licence(),
     }
     found = {k: v for k, v in found.items() if v is not None}
-    return found | ({"bos": text.bos()} if text.tokenizer else _bos_of(config))
-
-
-def _bos_of(config: Any) -> dict[str, Any]:
-    """Without a tokenizer there is no text that it would stand before."""
-    return {"bos": None}
+    return found | {"bos": text.bos() if text.tokenizer else None}
 
 
 def _ids(said: Any) -> list[int]:

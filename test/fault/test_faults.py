@@ -32,7 +32,7 @@ CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz/corpus"
 
 
 class Net(torch.nn.Module):
-    """A little of everything: convolution, pool, norm, GEMM, attention with a cache, indexing, a fused chain, state in place."""
+    """A little of everything: convolution, pool, norm, GEMM, attention with a cache, indexing, a fused chain, state."""
 
     def __init__(self):
         super().__init__()

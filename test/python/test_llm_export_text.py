@@ -78,7 +78,9 @@ def stories(tmp_path_factory):
 
 
 def run(*command):
-    p = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=os.environ | {"PYTHONPATH": "python"})
+    p = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, env=os.environ | {"PYTHONPATH": "python"}
+    )
     assert p.returncode == 0, p.stderr
     return p.stdout, p.stderr
 
@@ -128,6 +130,8 @@ def test_ids_alone(tmp_path, build):
     _, said = run(sys.executable, "-m", "clave.llm.export", "--model", folder, "--output", out)
     assert said == f"clave: note: {folder} has no tokenizer: the program takes and gives ids\n"
     (tmp_path / "ids").write_text(" ".join(map(str, ids[0].tolist())))
-    got, _ = run(build / "clave", "generate", out, "--prompt-ids", tmp_path / "ids", "--max-new-tokens", 30, "--ignore-stop-ids")
+    got, _ = run(
+        build / "clave", "generate", out, "--prompt-ids", tmp_path / "ids", "--max-new-tokens", 30, "--ignore-stop-ids"
+    )
     want = model.generate(ids, max_new_tokens=30, do_sample=False, eos_token_id=None)[0, 20:]
     assert [int(w) for w in got.split()] == want.tolist()

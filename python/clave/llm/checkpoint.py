@@ -15,6 +15,7 @@ from transformers.core_model_loading import WeightConverter, WeightRenaming, dot
 from clave.errors import Code, Error
 from clave.llm.folder import Folder, listed
 from clave.llm.layers import reason_of
+from clave.private import ignored_on_load
 
 _OLD_BUFFERS = (r"rotary_emb\.inv_freq$", r"(^|\.)position_ids$")  # tables that old files have, and modules compute
 
@@ -50,7 +51,7 @@ class Checkpoint:
             raise self._folder.error(f"has tensors that the model has no place for: {listed(extra)}", Code.UNSUPPORTED)
 
     def _may_be_extra(self, key: str) -> bool:
-        patterns = (*_OLD_BUFFERS, *(self._model._keys_to_ignore_on_load_unexpected or ()))
+        patterns = (*_OLD_BUFFERS, *ignored_on_load(self._model))
         return any(re.search(p, key) for p in patterns)
 
     def _check(self) -> None:

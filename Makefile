@@ -39,7 +39,10 @@ GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c steps_table.c cpu_table.c ope
 LIB_SRC := $(wildcard $(ROOMS:%=%/*.c))
 LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen/%.o,$(GEN_SRC) $(GEN)/kernels_embed.c)
 # The tool has objects of json/ and base/ of its own: the library shows it no more than anybody else.
-CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard cli/*.c json/*.c) base/memory.c base/status.c)
+# Its chats have line editing where libedit is installed: the tool alone is linked with that.
+EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
+CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) base/memory.c base/status.c)
 TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
@@ -90,7 +93,8 @@ $(BUILD)/libclave.so: $(LIB_OBJ)
 	$(CC) -shared $(SANFLAGS) $(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libclave.so.0 -o $@ $^ $(LIBS)
 	@ln -sf libclave.so $@.0
 $(BUILD)/clave: $(CLI_OBJ) $(BUILD)/libclave.a
-	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
+	$(CC) $(SANFLAGS) -o $@ $^ $(EDIT) $(LIBS)
+	@$(if $(EDIT)$(CROSS),,echo "clave: chats have no line editing: libedit (Debian: libedit-dev) is not installed")
 
 $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 	$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)

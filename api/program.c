@@ -181,7 +181,7 @@ clave_status clave_program_get_info(const clave_program *c, clave_program_info *
     size_t bytes;
     if (i < p->constants.count && tensor_bytes(&c->p->types[i], &bytes))
       own.constant_bytes += bytes;
-    if (i >= state && i < state + p->n_state && tensor_bytes(&c->p->types[i], &bytes))
+    if (i >= state && i < state + p->n_state && program_state_bytes(p, i, &bytes))
       own.state_bytes += bytes;
   }
   return sized_write(&own, info, SIZED(clave_program_info, state_bytes));

@@ -231,6 +231,20 @@ clave_status clave_session_write_state(clave_session *s, uint32_t index, const v
                                        size_t size) {
   return session_write_state(s->s, index, data, size);
 }
+clave_status clave_session_resize(clave_session *s, const char *size, int64_t n) {
+  const ir_program *p = &s->program->p->ir;
+  const uint32_t first = p->constants.count + p->n_inputs + p->n_outputs;
+  for (uint32_t i = first; i < first + p->n_state; i++) {
+    const ir_int_or_vids *shape = &p->tensors.items[i].shape;
+    for (uint32_t k = 0; k < shape->count; k++) {
+      uint32_t v = shape->items[k].vid;
+      if (v != IR_NONE && strcmp(p->values.items[v].name, size) == 0)
+        return session_resize(s->s, v, n);
+    }
+  }
+  return INVALID("no state has a size '%s'", size);
+}
+
 clave_status clave_session_copy_state(clave_session *to, clave_session *from) {
   return session_copy_state(to->s, from->s);
 }

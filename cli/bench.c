@@ -23,7 +23,9 @@ static const flag bench_flags[] = {
     {"--inputs", FLAG_PATH, offsetof(bench_arguments, inputs), "I.safetensors",
      "inputs (default: smallest legal sizes, floats from a seeded normal, integers 0)", 0, 0},
     {"--input", FLAG_LIST, offsetof(bench_arguments, input), "NAME=F.npy",
-     "one input, or NAME=NUMBER for a scalar; repeatable, wins over --inputs", 0, 0},
+     "one input; or its numbers: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; repeatable, wins over "
+     "--inputs",
+     0, 0},
     {"--runs", FLAG_INT, offsetof(bench_arguments, runs), "N", "timed runs (default 20)", 1,
      10000000},
     {"--warmup", FLAG_INT, offsetof(bench_arguments, warmup), "N",

@@ -32,11 +32,19 @@ typedef struct flag {
   int64_t min, max;
 } flag;
 
+/* "-p" for a flag or an operand, by its name. */
+typedef struct short_flag {
+  char letter;
+  const char *name;
+} short_flag;
+
 typedef struct command {
   const char *name, *usage, *summary;
   const char *more; /* further help, whole lines, or NULL */
   const flag *flags;
   size_t n_flags, arguments_size;
+  const short_flag *shorts;
+  size_t n_shorts;
   const void *defaults; /* of arguments_size; NULL: all zero */
   int (*run)(const void *arguments, page *out);
 } command;
@@ -51,6 +59,8 @@ typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } 
 /* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */
 parse_result parse_arguments(const command *c, int argc, char *const *argv, void *arguments) CHECK;
 void free_arguments(const command *c, void *arguments);
+/* Gives one flag, by its name, a value as the command line would. */
+int set_argument(const command *c, const char *name, const char *value, void *arguments) CHECK;
 void write_help(const command *c, page *out);
 /* The candidate that looks most like `word`, NULL if none does. `stride` bytes lie between the
  * candidates' names. */

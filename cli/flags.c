@@ -103,16 +103,37 @@ static int store_value(const parser *p, const flag *f, const char *value) {
 static const flag *find_flag(const command *c, const char *word, size_t length) {
   for (size_t i = 0; i < c->n_flags; i++) {
     const flag *f = &c->flags[i];
-    if (f->kind == FLAG_OPERAND) continue;
     if (strlen(f->name) == length && strncmp(f->name, word, length) == 0) return f;
   }
   return NULL;
 }
 
+/* The flag of "-p". */
+static const flag *find_short(const command *c, const char *word) {
+  for (size_t i = 0; i < c->n_shorts && strlen(word) == 2; i++) {
+    if (c->shorts[i].letter == word[1])
+      return find_flag(c, c->shorts[i].name, strlen(c->shorts[i].name));
+  }
+  return NULL;
+}
+
+/* The shortest that begins as `word` does behind its hyphen, for those who write a flag with one.
+ */
+static const char *find_begun(const command *c, const char *word) {
+  const char *begun = NULL;
+  for (size_t i = 0; i < c->n_flags && word[1] != '-'; i++) {
+    const char *name = c->flags[i].name;
+    bool begins = name[0] == '-' && strncmp(name + 2, word + 1, strlen(word + 1)) == 0;
+    if (begins && (!begun || strlen(name) < strlen(begun))) begun = name;
+  }
+  return begun;
+}
+
 static int refuse_flag(const parser *p, const char *word) {
   static const char *const common[] = {"--help", "--version"};
   const command *c = p->command;
-  const char *nearest = find_nearest(word, &c->flags[0].name, c->n_flags, sizeof *c->flags);
+  const char *nearest = find_begun(c, word);
+  if (!nearest) nearest = find_nearest(word, &c->flags[0].name, c->n_flags, sizeof *c->flags);
   if (!nearest) nearest = find_nearest(word, common, LENGTH(common), sizeof *common);
   return nearest ? fail_usage("%s has no flag %s; did you mean %s?", c->name, word, nearest)
                  : fail_usage("%s has no flag %s", c->name, word);
@@ -122,6 +143,7 @@ static int read_flag(parser *p, const char *word) {
   const char *equals = strchr(word, '=');
   size_t length = equals ? (size_t)(equals - word) : strlen(word);
   const flag *f = find_flag(p->command, word, length);
+  if (!f) f = find_short(p->command, word);
   if (!f) return refuse_flag(p, word);
   uint64_t bit = (uint64_t)1 << (f - p->command->flags);
   if (p->seen & bit && f->kind != FLAG_LIST) return fail_usage("%s is given twice", f->name);
@@ -132,8 +154,15 @@ static int read_flag(parser *p, const char *word) {
     return EXIT_GOOD;
   }
   if (equals) return store_value(p, f, equals + 1);
-  if (p->at == p->argc) return fail_usage("%s needs a value: %s", f->name, f->value);
+  if (p->at == p->argc)
+    return fail_usage("%s needs a value: %s", f->name, f->value ? f->value : f->help);
   return store_value(p, f, p->argv[p->at++]);
+}
+
+int set_argument(const command *c, const char *name, const char *value, void *arguments) {
+  parser p = {.command = c, .arguments = arguments};
+  const flag *f = find_flag(c, name, strlen(name));
+  return f ? store_value(&p, f, value) : refuse_flag(&p, name);
 }
 
 static const flag *next_operand(const parser *p) {
@@ -181,12 +210,23 @@ void free_arguments(const command *c, void *arguments) {
 
 /* ---------------------------------------------------------------- help */
 
+/* 0: it has none, or is an operand, which needs none. */
+static char short_of(const command *c, const flag *f) {
+  for (size_t i = 0; i < c->n_shorts; i++) {
+    if (f->kind != FLAG_OPERAND && strcmp(c->shorts[i].name, f->name) == 0)
+      return c->shorts[i].letter;
+  }
+  return 0;
+}
+
 void write_help(const command *c, page *out) {
   columns table = {.n_columns = 2};
   text_printf(out, "usage: clave %s\n\n%s\n\n", c->usage, c->summary);
   for (size_t i = 0; i < c->n_flags; i++) {
     const flag *f = &c->flags[i];
-    columns_cell(&table, "%s%s%s", f->name, f->value ? " " : "", f->value ? f->value : "");
+    char letter = short_of(c, f), shown[] = {'-', letter, ',', ' ', '\0'};
+    columns_cell(&table, "%s%s%s%s", letter ? shown : "", f->name, f->value ? " " : "",
+                 f->value ? f->value : "");
     columns_cell(&table, "%s", f->help);
   }
   columns_cell(&table, "--help");

@@ -1,29 +1,16 @@
 /* clave generate: text from a language model, or a chat with it. */
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/chat_inputs.h"
+#include "cli/chat.h"
 #include "cli/files.h"
-#include "cli/model.h"
+#include "cli/interrupts.h"
+#include "cli/perplexity.h"
 #include "cli/progress.h"
-#include "cli/speech.h"
-#include "json/writer.h"
-
-typedef struct generate_arguments {
-  model_arguments model;
-  const char *tokenizer, *pattern, *prompt, *prompt_ids, *output_ids, *stats_json, *system,
-      *template, *tools, *documents;
-  text_list stop, bias, template_arguments;
-  int64_t max_new_tokens, top_k, seed, penalty_window, prefill_chunk;
-  double temperature, top_p, min_p, repetition, presence, frequency;
-  bool chat, ignore_stop_ids;
-} generate_arguments;
 
 #define FIELD(name) offsetof(generate_arguments, name)
 
@@ -33,33 +20,45 @@ static const flag generate_flags[] = {
      "a tokenizer's file, or a Hugging Face folder (default: the one in the .clv)", 0, 0},
     {"--pattern", FLAG_TEXT, FIELD(pattern), "NAME",
      "of a rank file: cl100k (the default), gpt2, o200k or llama3", 0, 0},
-    {"--prompt", FLAG_TEXT, FIELD(prompt), "TEXT", "what the text goes on from; -: standard input",
-     0, 0},
+    {"--prompt", FLAG_TEXT, FIELD(prompt), "TEXT",
+     "the text that the model writes on; -: standard input", 0, 0},
+    {"--prompt-file", FLAG_PATH, FIELD(prompt_file), "F", "the same, from a file", 0, 0},
     {"--prompt-ids", FLAG_PATH, FIELD(prompt_ids), "F",
      "the prompt as ids, separated by white space; -: standard input", 0, 0},
     {"--chat", FLAG_SWITCH, FIELD(chat), NULL,
-     "the prompt is a message in the model's chat template; without one, asks for messages", 0, 0},
+     "the prompt is a message to a chat model; without a prompt you write messages, and /help says "
+     "what else",
+     0, 0},
+    {"--chat-file", FLAG_PATH, FIELD(chat_file), "M.json",
+     "a chat's messages, a list of {\"role\": ..., \"content\": ...}: each of the user's that has "
+     "no answer "
+     "gets one, in turn",
+     0, 0},
+    {"--system", FLAG_TEXT, FIELD(system), "TEXT",
+     "how the model is to behave: the system message, sent ahead of the chat's first message", 0,
+     0},
     {"--chat-template", FLAG_PATH, FIELD(template), "T",
      "instead of the model's own: a file as clave template takes, or a name (llama3, chatml, ...)",
      0, 0},
     {"--template-arg", FLAG_LIST, FIELD(template_arguments), "NAME=JSON",
-     "what else the template asks for (enable_thinking=false); repeatable", 0, 0},
-    {"--tools", FLAG_PATH, FIELD(tools), "T.json", "functions that the chat template tells of", 0,
-     0},
+     "a setting of the chat template (enable_thinking=false); repeatable", 0, 0},
+    {"--tools", FLAG_PATH, FIELD(tools), "T.json",
+     "functions that the model may call, for the chat template", 0, 0},
     {"--documents", FLAG_PATH, FIELD(documents), "D.json",
-     "texts that the chat template puts before the chat", 0, 0},
-    {"--system", FLAG_TEXT, FIELD(system), "TEXT", "the system message, the first of the chat", 0,
-     0},
-    {"--max-new-tokens", FLAG_INT, FIELD(max_new_tokens), "N", "at most (default 256)", 1,
-     INT32_MAX},
+     "texts that the model is to answer from, for the chat template", 0, 0},
+    {"--max-new-tokens", FLAG_INT, FIELD(max_new_tokens), "N",
+     "an answer's length at most (default 256; in a chat up to the model's own end)", 1, INT32_MAX},
+    {"--max-context", FLAG_INT, FIELD(max_context), "N",
+     "tokens of prompts and answers together, fewer than the program was made for", 2, UINT32_MAX},
     {"--temperature", FLAG_NUMBER, FIELD(temperature), "T",
-     "divides the logits; 0 (the default): always the likeliest token", 0, 1000000},
+     "how freely words are chosen, such as 0.8; 0 (the default): always the likeliest token", 0,
+     1000000},
     {"--top-k", FLAG_INT, FIELD(top_k), "K", "only the K likeliest; 0: all", 0, INT32_MAX},
     {"--top-p", FLAG_NUMBER, FIELD(top_p), "P",
      "then the fewest with probability P together; 0 or 1: all", 0, 1},
     {"--min-p", FLAG_NUMBER, FIELD(min_p), "P",
      "then those at least P times as likely as the likeliest", 0, 1},
-    {"--seed", FLAG_INT, FIELD(seed), "N", "of the sampler (default 0)", 0, INT64_MAX},
+    {"--seed", FLAG_INT, FIELD(seed), "N", "of the random choices (default 0)", 0, INT64_MAX},
     {"--repetition-penalty", FLAG_NUMBER, FIELD(repetition), "R",
      "divides positive logits of tokens seen before, multiplies negative ones", 0, 1000000},
     {"--presence-penalty", FLAG_NUMBER, FIELD(presence), "P",
@@ -76,29 +75,74 @@ static const flag generate_flags[] = {
      "goes on behind the model's stop tokens", 0, 0},
     {"--prefill-chunk", FLAG_INT, FIELD(prefill_chunk), "N",
      "tokens of the prompt run at once (default 512)", 1, 1 << 16},
+    {"--perplexity", FLAG_PATH, FIELD(perplexity), "F",
+     "writes no text, but how well the model foretells the one in F", 0, 0},
+    {"--window", FLAG_INT, FIELD(window), "N",
+     "of --perplexity: tokens that are run together (default: the model's context)", 1, INT32_MAX},
+    {"--stride", FLAG_INT, FIELD(stride), "N",
+     "of --perplexity: from one window's beginning to the next (default: a window)", 1, INT32_MAX},
     {"--output-ids", FLAG_PATH, FIELD(output_ids), "F", "writes the new ids", 0, 0},
+    {"--logprobs", FLAG_PATH, FIELD(logprobs), "F",
+     "writes how likely each new token was, and the likeliest, as JSON, a line for each", 0, 0},
+    {"--top-logprobs", FLAG_INT, FIELD(top_logprobs), "N", "how many likeliest (default 5)", 0,
+     1000},
+    {"--verbose-prompt", FLAG_SWITCH, FIELD(verbose_prompt), NULL,
+     "shows the prompt's tokens on standard error", 0, 0},
+    {"--color", FLAG_SWITCH, FIELD(color), NULL, "what you type in a chat is in color", 0, 0},
     {"--stats-json", FLAG_PATH, FIELD(stats_json), "F", "writes the statistics", 0, 0},
     DEVICE_FLAGS(generate_arguments),
+    {"--threads", FLAG_INT, FIELD(model.threads), "N",
+     "of the CPU backend (default: CLAVE_THREADS, else one for each CPU)", 1, 4096},
     WARM_UP_FLAG(generate_arguments),
 };
 
-static const generate_arguments generate_defaults = {.max_new_tokens = 256};
+/* As llama.cpp has them. */
+static const short_flag generate_shorts[] = {
+    {'m', "PROG"},          {'p', "--prompt"},  {'f', "--prompt-file"}, {'n', "--max-new-tokens"},
+    {'c', "--max-context"}, {'t', "--threads"}, {'s', "--seed"}};
+
+enum { DEFAULT_NEW_TOKENS = 256, DEFAULT_TOP = 5 };
+static const generate_arguments generate_defaults = {.top_logprobs = DEFAULT_TOP};
 
 enum { EXIT_INTERRUPTED = 130 }; /* as shells have it: 128 + SIGINT */
 
 /* ---------------------------------------------------------------- the command line */
 
+static bool is_chat(const generate_arguments *a) { return a->chat || a->chat_file; }
+
+/* What goes with chats alone. */
+static int check_chat(const generate_arguments *a) {
+  const struct {
+    const char *name;
+    bool given;
+  } flags[] = {{"--system", a->system},
+               {"--chat-template", a->template},
+               {"--template-arg", a->template_arguments.count},
+               {"--tools", a->tools},
+               {"--documents", a->documents}};
+  for (size_t i = 0; i < LENGTH(flags) && !is_chat(a); i++) {
+    if (flags[i].given) return fail_usage("%s needs --chat", flags[i].name);
+  }
+  if (a->chat_file && (a->prompt || a->prompt_file))
+    return fail_usage("--chat-file takes no prompt: it has the messages");
+  return is_chat(a) && a->prompt_ids ? fail_usage("--chat takes no --prompt-ids") : EXIT_GOOD;
+}
+
 static int check_arguments(const generate_arguments *a) {
   if (a->prompt && a->prompt_ids) return fail_usage("--prompt and --prompt-ids exclude each other");
-  if (a->chat && a->prompt_ids) return fail_usage("--chat takes no --prompt-ids");
+  if (a->prompt_file && (a->prompt || a->prompt_ids))
+    return fail_usage("--prompt-file is the prompt, and so is %s",
+                      a->prompt ? "--prompt" : "--prompt-ids");
   if (a->pattern && !a->tokenizer) return fail_usage("--pattern needs --tokenizer");
-  if (a->system && !a->chat) return fail_usage("--system needs --chat");
-  if (a->template && !a->chat) return fail_usage("--chat-template needs --chat");
-  if (a->template_arguments.count && !a->chat) return fail_usage("--template-arg needs --chat");
-  if (a->tools && !a->chat) return fail_usage("--tools needs --chat");
-  if (a->documents && !a->chat) return fail_usage("--documents needs --chat");
-  if (!a->prompt && !a->prompt_ids && !a->chat)
-    return fail_usage("generate needs --prompt, --prompt-ids or --chat");
+  TRY_EXIT(check_chat(a));
+  bool prompted = a->prompt || a->prompt_file || a->prompt_ids || is_chat(a);
+  if (prompted && a->perplexity) return fail_usage("--perplexity takes no prompt");
+  if (!prompted && !a->perplexity)
+    return fail_usage("generate needs --prompt, --prompt-ids, --chat or --perplexity");
+  if ((a->window || a->stride) && !a->perplexity)
+    return fail_usage("--window and --stride need --perplexity");
+  if (a->top_logprobs != DEFAULT_TOP && !a->logprobs)
+    return fail_usage("--top-logprobs needs --logprobs");
   bool narrows = a->top_k || a->top_p > 0 || a->min_p > 0;
   if (narrows && !(a->temperature > 0))
     print_note(NULL,
@@ -130,27 +174,12 @@ static int load_model(const generate_arguments *a, const model *m, speech *s) {
                                .tokenizer = a->tokenizer,
                                .tokenizer_options = &tokenizer,
                                .consts = a->model.consts,
-                               .chat_template = a->template};
+                               .chat_template = a->template,
+                               .max_context = (uint32_t)a->max_context};
   show_progress("loading %s", a->model.program);
   TRY_STATUS(clave_llm_load(a->model.program, m->device, &options, &s->llm));
   clear_progress();
   return EXIT_GOOD;
-}
-
-static clave_sampler_options sampler_options(const generate_arguments *a,
-                                             const clave_logit_bias *bias) {
-  return (clave_sampler_options){.size = sizeof(clave_sampler_options),
-                                 .bias = bias,
-                                 .n_bias = a->bias.count,
-                                 .repetition_penalty = (float)a->repetition,
-                                 .presence_penalty = (float)a->presence,
-                                 .frequency_penalty = (float)a->frequency,
-                                 .penalty_window = (uint32_t)a->penalty_window,
-                                 .temperature = (float)a->temperature,
-                                 .top_k = (uint32_t)a->top_k,
-                                 .top_p = (float)a->top_p,
-                                 .min_p = (float)a->min_p,
-                                 .seed = (uint64_t)a->seed};
 }
 
 static int open_talk(const generate_arguments *a, const model *m, const clave_logit_bias *bias,
@@ -223,27 +252,6 @@ static int prompt_ids(const speech *s, const char *name, const page *content) {
   return st ? fail_status(st) : result;
 }
 
-static void write_message(json_writer *j, const char *role, const char *content, size_t size) {
-  emit_record(j, NULL);
-  emit_string(j, "role", role);
-  emit_text(j, "content", content, size);
-  emit_end_object(j);
-}
-
-static int prompt_message(const generate_arguments *a, speech *s, const page *content, bool first) {
-  page *messages = &s->chat.messages;
-  json_writer j = {.out = messages};
-  text_clear(messages);
-  emit_list(&j, NULL);
-  if (first && a->system) write_message(&j, "system", a->system, strlen(a->system));
-  write_message(&j, "user", content->data ? content->data : "", content->size);
-  emit_end_array(&j);
-  if (messages->failed) return fail_memory();
-  clave_template_inputs in = chat_template_inputs(&s->chat);
-  TRY_STATUS(clave_llm_prompt_messages(s->talk, &in));
-  return EXIT_GOOD;
-}
-
 /* The template's tokens that are text to the tokenizer: the model was not trained on those. */
 static int note_unknown_tokens(const speech *s) {
   char *tokens;
@@ -261,84 +269,52 @@ static int note_unknown_tokens(const speech *s) {
 
 /* Standard input may be read before the model is loaded: what is wrong with it shows at once. */
 static int read_prompt(const generate_arguments *a, page *out) {
+  if (a->chat_file) return read_chat_file(a->chat_file, out);
   if (a->prompt_ids) return read_file(a->prompt_ids, out);
+  if (a->prompt_file) return read_file(a->prompt_file, out);
   if (!a->prompt || strcmp(a->prompt, "-") == 0) return read_file("-", out);
   text_puts(out, a->prompt);
   return out->failed ? fail_memory() : EXIT_GOOD;
 }
 
 static int answer_prompt(const generate_arguments *a, speech *s, const page *content) {
-  if (a->chat) {
-    TRY_EXIT(prompt_message(a, s, content, true));
-  } else if (a->prompt_ids) {
+  clave_llm_stats stats;
+  if (a->prompt_ids) {
     TRY_EXIT(prompt_ids(s, a->prompt_ids, content));
   } else {
     TRY_EXIT(prompt_text(s, content));
   }
+  clave_llm_get_stats(s->talk, &stats);
+  TRY_EXIT(show_prompt(s, stats.prompt_tokens));
   show_progress("preparing");
   return speak(s);
 }
 
-/* Waits until standard input has something. An interrupt that comes between a look at it and the
- * wait ends the wait, too: it is let through only there. */
-static bool wait_for_input(void) {
-  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-  sigset_t interrupts, before;
-  int ready = 0;
-  (void)sigemptyset(&interrupts);
-  (void)sigaddset(&interrupts, SIGINT);
-  (void)sigprocmask(SIG_BLOCK, &interrupts, &before);
-  while (ready <= 0 && !is_interrupted(NULL)) {
-    ready = ppoll(&input, 1, NULL, &before);
-    if (ready < 0 && errno != EINTR) break;
-  }
-  (void)sigprocmask(SIG_SETMASK, &before, NULL);
-  return ready > 0;
+static int answer_chat(const generate_arguments *a, const clave_logit_bias *bias, speech *s,
+                       bool interactive, const page *content) {
+  chat c = {.options = *a, .bias = bias, .speech = s, .has_system = a->system};
+  c.options.max_new_tokens = s->max_new_tokens;
+  text_puts(&c.system, a->system ? a->system : "");
+  const char *message = content->data ? content->data : "";
+  int result = c.system.failed ? fail_memory()
+               : interactive   ? converse(&c)
+               : a->chat_file  ? answer_script(&c, a->chat_file, content)
+                               : answer_message(&c, message, content->size);
+  text_free(&c.system);
+  return result;
 }
 
-/* -1: the input has ended, or Ctrl-C was typed. */
-static int read_line(page *line) {
-  line->size = 0;
-  for (char c;; text_append(line, &c, 1)) {
-    if (!wait_for_input()) return -1;
-    if (read(STDIN_FILENO, &c, 1) <= 0) return line->size ? EXIT_GOOD : -1;
-    if (c == '\n') return line->failed ? fail_memory() : EXIT_GOOD;
-  }
-}
-
-static bool stopped_by(const speech *s, const char *reason) {
-  return s->stop_reason && strcmp(s->stop_reason, reason) == 0;
-}
-
-static int answer_line(const generate_arguments *a, speech *s, const page *line, bool first) {
-  TRY_EXIT(prompt_message(a, s, line, first));
-  TRY_EXIT(speak(s));
-  TRY_EXIT(write_output("\n", 1));
-  if (stopped_by(s, "max_new_tokens")) print_note(NULL, "cut off by --max-new-tokens");
-  return EXIT_GOOD;
-}
-
-/* Lines in, answers out, until the input ends. Ctrl-C ends an answer; at the prompt, the chat. */
-static int converse(const generate_arguments *a, speech *s) {
-  const char *full = clave_llm_stop_name(CLAVE_LLM_CONTEXT_FULL);
-  page line = {0};
-  int result = EXIT_GOOD;
-  bool first = true;
-  while (!result && !stopped_by(s, full)) {
-    (void)fputs("> ", stderr);
-    result = read_line(&line);
-    if (result || !line.size) continue;
-    result = answer_line(a, s, &line, first);
-    first = false;
-    if (!result) forget_interrupt();
-  }
-  text_free(&line);
-  if (stopped_by(s, full)) print_note(NULL, "the model's context is full");
-  return result < 0 ? EXIT_GOOD : result;
+static int score(const generate_arguments *a, speech *s) {
+  perplexity measured;
+  TRY_EXIT(measure_perplexity(s, a->perplexity, a->window, a->stride, &measured));
+  if (a->stats_json) TRY_EXIT(write_perplexity(s, &measured, a->stats_json));
+  TRY_EXIT(print_perplexity(&measured));
+  return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
 }
 
 static int report(const generate_arguments *a, const speech *s) {
   if (a->output_ids) TRY_EXIT(write_ids(s, a->output_ids));
+  if (a->logprobs) TRY_EXIT(write_logprobs(s));
   if (a->stats_json) TRY_EXIT(write_statistics(s, a->stats_json));
   if (s->stop_reason) print_statistics(s);
   return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
@@ -350,32 +326,44 @@ static int generate(const generate_arguments *a, const clave_logit_bias *bias, m
   TRY_EXIT(read_chat_arguments("--template-arg", &a->template_arguments, &s->chat.arguments));
   TRY_EXIT(read_chat_file(a->tools, &s->chat.tools));
   TRY_EXIT(read_chat_file(a->documents, &s->chat.documents));
-  bool interactive = a->chat && !a->prompt && isatty(STDIN_FILENO);
-  if (!interactive) TRY_EXIT(read_prompt(a, prompt));
+  bool given = a->prompt || a->prompt_file || a->chat_file;
+  bool interactive = a->chat && !given && isatty(STDIN_FILENO);
+  if (!interactive && !a->perplexity) TRY_EXIT(read_prompt(a, prompt));
   TRY_EXIT(open_device(&a->model, m));
   TRY_EXIT(load_model(a, m, s));
-  if (a->chat) TRY_EXIT(note_unknown_tokens(s));
+  if (is_chat(a)) TRY_EXIT(note_unknown_tokens(s));
   TRY_EXIT(open_talk(a, m, bias, s));
   catch_interrupts();
-  TRY_EXIT(interactive ? converse(a, s) : answer_prompt(a, s, prompt));
+  if (a->perplexity) return score(a, s);
+  TRY_EXIT(is_chat(a) ? answer_chat(a, bias, s, interactive, prompt) : answer_prompt(a, s, prompt));
   return report(a, s);
+}
+
+static int begin_speech(const generate_arguments *a, speech *s) {
+  int64_t otherwise = is_chat(a) ? INT64_MAX : DEFAULT_NEW_TOKENS;
+  *s = (speech){.max_new_tokens = a->max_new_tokens ? a->max_new_tokens : otherwise,
+                .verbose = a->verbose_prompt,
+                .logprobs = a->logprobs,
+                .n_top = (size_t)a->top_logprobs,
+                .top = calloc((size_t)a->top_logprobs + 1, sizeof *s->top)};
+  return s->top ? EXIT_GOOD : fail_memory();
 }
 
 static int run_generate(const void *arguments, page *out) {
   const generate_arguments *a = arguments;
   (void)out;
   model m = {0};
-  speech s = {.max_new_tokens = a->max_new_tokens};
+  speech s;
   page prompt = {0};
   clave_logit_bias *bias = calloc((size_t)a->bias.count + 1, sizeof *bias);
-  int result = bias ? check_arguments(a) : fail_memory();
+  int result = begin_speech(a, &s);
+  if (!result) result = bias ? check_arguments(a) : fail_memory();
   if (!result) result = read_bias(&a->bias, bias);
   if (!result) result = generate(a, bias, &m, &s, &prompt);
   clave_llm_conversation_destroy(s.talk);
   clave_llm_destroy(s.llm);
   close_model(&m);
-  free(s.ids);
-  free_chat_inputs(&s.chat);
+  free_speech(&s);
   free(bias);
   text_free(&prompt);
   return result;
@@ -383,7 +371,7 @@ static int run_generate(const void *arguments, page *out) {
 
 const command generate_command = {
     .name = "generate",
-    .usage = "generate PROG (--prompt TEXT | --prompt-ids F | --chat) [--tokenizer T] ...",
+    .usage = "generate PROG (--prompt TEXT | --prompt-ids F | --chat | --chat-file M.json) ...",
     .summary = "Writes text with a language model, or chats with it.",
     .more =
         "The text goes to standard output as it is made, statistics to standard error.\n"
@@ -392,6 +380,8 @@ const command generate_command = {
         "clave generate model.clv --chat --system \"Answer in one sentence.\"\n",
     .flags = generate_flags,
     .n_flags = LENGTH(generate_flags),
+    .shorts = generate_shorts,
+    .n_shorts = LENGTH(generate_shorts),
     .defaults = &generate_defaults,
     .arguments_size = sizeof(generate_arguments),
     .run = run_generate,

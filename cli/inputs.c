@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clave_files.h"
+#include "cli/literals.h"
 #include "cli/values.h"
 
 int describe_inputs(const model *m, input_set *s) {
@@ -88,15 +90,6 @@ static bool parse_integer(const char *s, bool with_sign, int64_t *out) {
   return *s && !*end && !errno && (with_sign || !strchr(s, '-'));
 }
 
-/* The range of an integer dtype; BOOL: 0 and 1. */
-static bool fits_dtype(clave_dtype dtype, int64_t value) {
-  int bits = dtype == CLAVE_BOOL ? 1 : 8 * (int)clave_dtype_size(dtype);
-  if (bits == 64) return true;
-  bool is_unsigned = dtype >= CLAVE_BOOL || dtype == CLAVE_U8; /* U16 and U32 are above BOOL */
-  int64_t limit = (int64_t)1 << (is_unsigned ? bits : bits - 1);
-  return value < limit && value >= (is_unsigned ? 0 : -limit);
-}
-
 /* A number on the command line, for a scalar or a tensor without dimensions. */
 static int take_literal(input *in, const char *literal) {
   clave_dtype dtype = in->info.dtype;
@@ -167,10 +160,21 @@ int read_input_file(input_set *s, const char *path, const char *others) {
   return EXIT_GOOD;
 }
 
-/* NAME=FILE.npy, or NAME=NUMBER where the input has no dimensions. */
+static int read_value(input *in, const char *word) {
+  bool is_file = ends_in(word, ".npy") || access(word, F_OK) == 0;
+  if (is_literal(word)) return read_literal(in->info.name, &in->info, word, &in->file);
+  if (is_file) return read_npy(word, &in->file);
+  return fail(
+      "--input %s: \"%.200s\" is neither a .npy file nor numbers, such as 5, 1,2,3 or "
+      "[[1,2],[3,4]]",
+      in->info.name, word);
+}
+
+/* NAME=FILE.npy, or NAME=NUMBERS. */
 static int take_from_line(input_set *s, const char *item) {
   const char *equals = strchr(item, '=');
-  if (!equals || equals == item) return fail_usage("--input takes NAME=FILE.npy, not \"%s\"", item);
+  if (!equals || equals == item)
+    return fail_usage("--input takes NAME=FILE.npy or NAME=NUMBERS, not \"%s\"", item);
   size_t length = (size_t)(equals - item);
   input *in = find_by_name(s, item, length);
   if (!in) in = find_by_position(s, item, length);
@@ -180,7 +184,7 @@ static int take_from_line(input_set *s, const char *item) {
   in->source = in->info.name;
   if ((in->info.is_scalar || in->info.rank == 0) && !ends_in(item, ".npy"))
     return take_literal(in, equals + 1);
-  TRY_EXIT(read_npy(equals + 1, &in->file));
+  TRY_EXIT(read_value(in, equals + 1));
   return take_tensor(in, equals + 1, &in->file.tensor);
 }
 

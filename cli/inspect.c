@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clave_files.h"
+#include "cli/carried.h"
 #include "cli/graph.h"
 #include "cli/tensor_json.h"
 
@@ -431,6 +432,7 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   if (!a->json) {
     write_program(a, &info, g, out);
     TRY_EXIT(write_forms(m, NULL, out));
+    TRY_EXIT(write_carried(m->program, NULL, out));
     return inspect_methods(a, m, NULL, out);
   }
   emit_object(&j, NULL);
@@ -442,6 +444,7 @@ static int inspect_all(const inspect_arguments *a, model *m, const graph *g, pag
   write_kind_json(&j, "constants", g, CLAVE_SLOT_CONSTANT);
   write_kind_json(&j, "state", g, CLAVE_SLOT_STATE);
   TRY_EXIT(write_forms(m, &j, out));
+  TRY_EXIT(write_carried(m->program, &j, out));
   emit_array(&j, "methods");
   TRY_EXIT(inspect_methods(a, m, &j, out));
   emit_end_array(&j);

@@ -17,8 +17,10 @@ int read_warm_up(const model_arguments *a, clave_warm_up *out) {
 }
 
 int open_device(const model_arguments *a, model *m) {
-  clave_device_options options = {
-      .size = sizeof options, .no_fallback = a->no_fallback, .message = print_note};
+  clave_device_options options = {.size = sizeof options,
+                                  .no_fallback = a->no_fallback,
+                                  .n_threads = (int)a->threads,
+                                  .message = print_note};
   m->allow_custom_kernels = a->allow_custom_kernels;
   show_progress("opening the device");
   TRY_STATUS(clave_device_open(a->device, &options, &m->device));

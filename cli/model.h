@@ -6,6 +6,7 @@
 typedef struct model_arguments {
   const char *program, *consts, *method, *device, *warm_up;
   bool no_fallback, allow_custom_kernels;
+  int64_t threads; /* of the CPU backend; 0: CLAVE_THREADS, else as many as there are CPUs */
 } model_arguments;
 
 /* Rows of a command's flags table; `arguments` is its struct, whose member `model` is a

@@ -25,7 +25,9 @@ static const flag run_flags[] = {
     {"--inputs", FLAG_PATH, offsetof(run_arguments, inputs), "I.safetensors",
      "inputs by the program's names, or input_0... by position", 0, 0},
     {"--input", FLAG_LIST, offsetof(run_arguments, input), "NAME=F.npy",
-     "one input, or NAME=NUMBER for a scalar; repeatable, wins over --inputs", 0, 0},
+     "one input; or its numbers: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; repeatable, wins over "
+     "--inputs",
+     0, 0},
     {"--outputs", FLAG_PATH, offsetof(run_arguments, outputs), "O.safetensors",
      "writes output_0...; without it a summary is printed", 0, 0},
     METHOD_FLAG(run_arguments),

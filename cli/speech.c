@@ -2,39 +2,16 @@
 #include "cli/speech.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/files.h"
+#include "cli/interrupts.h"
 #include "cli/measure.h"
 #include "cli/progress.h"
 #include "json/writer.h"
-
-/* ---------------------------------------------------------------- Ctrl-C */
-
-static volatile sig_atomic_t interrupted;
-
-static void note_interrupt(int signal_number) {
-  (void)signal_number;
-  interrupted = 1;
-}
-
-void catch_interrupts(void) {
-  struct sigaction action = {.sa_handler = note_interrupt}; /* reads are interrupted, too */
-  (void)sigemptyset(&action.sa_mask);
-  (void)sigaction(SIGINT, &action, NULL);
-}
-
-bool is_interrupted(void *ctx) {
-  (void)ctx;
-  return interrupted;
-}
-
-void forget_interrupt(void) { interrupted = 0; }
-
-/* ---------------------------------------------------------------- an answer */
 
 void show_building(void *ctx, const char *what, int done, int total) {
   const speech *s = ctx;
@@ -54,6 +31,82 @@ static int write_token(const speech *s, const clave_llm_token *t) {
   return write_output(number, (size_t)n);
 }
 
+/* ---------------------------------------------------------------- tokens by themselves */
+
+/* null where it is none of the tokenizer's. */
+static void emit_token(json_writer *j, const clave_tokenizer *t, uint32_t id) {
+  char *bytes = NULL;
+  size_t size = 0;
+  clave_status st = t ? clave_tokenizer_decode(t, &id, 1, false, &bytes, &size) : NULL;
+  clave_status_free(st);
+  emit_size(j, "id", id);
+  if (bytes) {
+    emit_text(j, "text", bytes, size);
+  } else {
+    emit_string(j, "text", NULL);
+  }
+  clave_text_free(bytes);
+}
+
+static int tokenizer_of(const speech *s, const clave_tokenizer **out) {
+  clave_llm_info info = {.size = sizeof info};
+  TRY_STATUS(clave_llm_get_info(s->llm, &info));
+  *out = info.tokenizer;
+  return EXIT_GOOD;
+}
+
+int show_prompt(const speech *s, uint64_t count) {
+  size_t n;
+  const uint32_t *ids = clave_llm_ids(s->talk, &n);
+  const clave_tokenizer *t = NULL;
+  page out = {0};
+  TRY_EXIT(tokenizer_of(s, &t));
+  for (size_t i = n - (size_t)count; s->verbose && i < n; i++) {
+    json_writer j = {.out = &out};
+    emit_record(&j, NULL);
+    emit_token(&j, t, ids[i]);
+    emit_end_object(&j);
+  }
+  clear_progress();
+  if (out.data) (void)fputs(out.data, stderr);
+  text_free(&out);
+  return EXIT_GOOD;
+}
+
+/* A line for the token that was chosen last. */
+static int keep_logprobs(speech *s) {
+  clave_llm_logprob chosen;
+  const clave_tokenizer *t = NULL;
+  json_writer j = {.out = &s->likely};
+  if (!s->logprobs) return EXIT_GOOD;
+  TRY_EXIT(tokenizer_of(s, &t));
+  TRY_STATUS(clave_llm_logprobs(s->talk, &chosen, s->top, s->n_top));
+  emit_record(&j, NULL);
+  emit_token(&j, t, chosen.id);
+  emit_number(&j, "logprob", (double)chosen.logprob);
+  emit_array(&j, "top");
+  for (size_t i = 0; i < s->n_top; i++) {
+    emit_object(&j, NULL);
+    emit_token(&j, t, s->top[i].id);
+    emit_number(&j, "logprob", (double)s->top[i].logprob);
+    emit_end_object(&j);
+  }
+  emit_end_array(&j);
+  emit_end_object(&j);
+  return EXIT_GOOD;
+}
+
+int write_logprobs(const speech *s) { return write_file(s->logprobs, &s->likely); }
+
+void free_speech(speech *s) {
+  free(s->ids);
+  free(s->top);
+  text_free(&s->likely);
+  free_chat_inputs(&s->chat);
+}
+
+/* ---------------------------------------------------------------- an answer */
+
 /* What was held back when the answer ends here. */
 static int write_rest(speech *s) {
   const char *rest;
@@ -65,13 +118,14 @@ static int write_rest(speech *s) {
 static int next_token(speech *s, clave_llm_token *token) {
   clave_status st = clave_llm_next(s->talk, token);
   clear_progress();
-  if (st && interrupted) {
+  if (st && is_interrupted(NULL)) {
     clave_status_free(st);
     return EXIT_GOOD;
   }
   if (st) return fail_status(st);
   s->begun = true;
   TRY_EXIT(keep_id(s, token->id));
+  TRY_EXIT(keep_logprobs(s));
   return write_token(s, token);
 }
 
@@ -79,14 +133,19 @@ int speak(speech *s) {
   clave_llm_token token = {0};
   int64_t n = 0;
   s->begun = false;
-  while (n++ < s->max_new_tokens && !token.stop && !interrupted) TRY_EXIT(next_token(s, &token));
-  s->stop_reason = token.stop    ? clave_llm_stop_name(token.stop)
-                   : interrupted ? "interrupted"
-                                 : "max_new_tokens";
+  while (n++ < s->max_new_tokens && !token.stop && !is_interrupted(NULL))
+    TRY_EXIT(next_token(s, &token));
+  s->stop_reason = token.stop             ? clave_llm_stop_name(token.stop)
+                   : is_interrupted(NULL) ? "interrupted"
+                                          : "max_new_tokens";
   clave_llm_info info = {.size = sizeof info};
   TRY_STATUS(clave_llm_get_info(s->llm, &info));
   if (!info.tokenizer) return write_output("\n", 1);
   return token.stop ? EXIT_GOOD : write_rest(s);
+}
+
+bool stopped_by(const speech *s, const char *reason) {
+  return s->stop_reason && strcmp(s->stop_reason, reason) == 0;
 }
 
 /* ---------------------------------------------------------------- what is said of it */

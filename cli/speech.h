@@ -13,19 +13,25 @@ typedef struct speech {
   size_t n_ids, capacity;
   const char *stop_reason; /* of the last answer */
   bool begun;              /* the answer's first token is out */
+  bool verbose;            /* prompts are shown as tokens */
+  const char *logprobs;    /* where they go; NULL: they are not asked for */
+  size_t n_top;            /* of how many ids beside the chosen one */
+  clave_llm_logprob *top;  /* owned: (n_top) */
+  page likely;             /* owned: what of them is written in the end */
   chat_inputs chat;
 } speech;
 
-/* Ctrl-C ends the answer instead of the program: is_interrupted (ctx is ignored) says so. */
-void catch_interrupts(void);
-bool is_interrupted(void *ctx);
-void forget_interrupt(void);
+void free_speech(speech *s); /* what it owns */
 
 /* A clave_progress_fn, ctx a speech: kernels are built, which is shown on no line that text is on.
  */
 void show_building(void *ctx, const char *what, int done, int total);
 /* Writes an answer to what was prompted: text, or the ids of a model without a tokenizer. */
 int speak(speech *s) CHECK;
+bool stopped_by(const speech *s, const char *reason);
+/* With --verbose-prompt: the last `count` ids, on stderr. */
+int show_prompt(const speech *s, uint64_t count) CHECK;
+int write_logprobs(const speech *s) CHECK;
 void print_statistics(const speech *s); /* on stderr */
 int write_ids(const speech *s, const char *path) CHECK;
 int write_statistics(const speech *s, const char *path) CHECK; /* JSON */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clave_tokenizer.h"
+#include "clave_llm.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "json/json.h"
@@ -17,7 +17,9 @@ typedef struct tokenize_arguments {
 
 static const flag tokenize_flags[] = {
     {"--tokenizer", FLAG_PATH, FIELD(tokenizer), "T",
-     "a tokenizer.json, SentencePiece model or rank file, or a Hugging Face folder", 0, 0},
+     "a tokenizer.json, SentencePiece model or rank file, a Hugging Face folder, or a .clv that "
+     "carries one",
+     0, 0},
     {"--encode", FLAG_SWITCH, FIELD(encode), NULL, "a JSON string per line in, a list of ids out",
      0, 0},
     {"--decode", FLAG_SWITCH, FIELD(decode), NULL, "a JSON list of ids per line in, a string out",
@@ -111,11 +113,29 @@ static int check_flags(const tokenize_arguments *a) {
   return a->encode && a->skip_special ? fail_usage("--skip-special goes with --decode") : EXIT_GOOD;
 }
 
+/* A .clv carries its tokenizer. */
+static int load_tokenizer(const tokenize_arguments *a, clave_tokenizer **out) {
+  clave_tokenizer_options options = {.size = sizeof options, .pattern = a->pattern};
+  const char *ending = strrchr(a->tokenizer, '.');
+  clave_program *program;
+  if (!ending || strcmp(ending, ".clv") != 0) {
+    TRY_STATUS(clave_tokenizer_load(a->tokenizer, &options, out));
+    return EXIT_GOOD;
+  }
+  if (a->pattern) return fail_usage("--pattern is of a rank file, not of a .clv");
+  TRY_STATUS(clave_program_load(a->tokenizer, NULL, &program));
+  clave_status st = clave_tokenizer_of_program(program, out);
+  clave_program_destroy(program);
+  if (!st) return EXIT_GOOD;
+  int result = fail("%s: %s", a->tokenizer, clave_status_message(st));
+  clave_status_free(st);
+  return result;
+}
+
 static int run_tokenize(const void *arguments, page *out) {
   work w = {.arguments = arguments, .out = out};
   TRY_EXIT(check_flags(w.arguments));
-  clave_tokenizer_options options = {.size = sizeof options, .pattern = w.arguments->pattern};
-  TRY_STATUS(clave_tokenizer_load(w.arguments->tokenizer, &options, &w.tokenizer));
+  TRY_EXIT(load_tokenizer(w.arguments, &w.tokenizer));
   int result = do_lines(&w);
   clave_tokenizer_destroy(w.tokenizer);
   text_free(&w.line);

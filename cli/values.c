@@ -20,6 +20,14 @@ static float float_of(uint32_t u) {
 
 bool is_integer(clave_dtype dtype) { return dtype >= CLAVE_I8 && dtype <= CLAVE_U64; }
 
+bool fits_dtype(clave_dtype dtype, int64_t value) {
+  int bits = dtype == CLAVE_BOOL ? 1 : 8 * (int)clave_dtype_size(dtype);
+  if (bits == 64) return true;
+  bool is_unsigned = dtype >= CLAVE_BOOL || dtype == CLAVE_U8; /* U16 and U32 are above BOOL */
+  int64_t limit = (int64_t)1 << (is_unsigned ? bits : bits - 1);
+  return value < limit && value >= (is_unsigned ? 0 : -limit);
+}
+
 static double widen_half(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
   double value = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)

@@ -6,7 +6,8 @@
 
 #include "clave.h"
 
-bool is_integer(clave_dtype dtype); /* BOOL too */
+bool is_integer(clave_dtype dtype);                /* BOOL too */
+bool fits_dtype(clave_dtype dtype, int64_t value); /* an integer dtype; BOOL: 0 and 1; not U64 */
 /* element may be unaligned */
 /* Integer dtypes and BOOL; U64: its bits. */
 int64_t load_integer(clave_dtype dtype, const void *element);

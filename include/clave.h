@@ -289,24 +289,21 @@ typedef struct clave_session_options {
   uint64_t memory_budget; /* bytes; 0: CLAVE_MEMORY_BUDGET, else the device's memory */
   bool poison;            /* fill dead memory with NaN patterns (debugging) */
   bool profile;           /* time every op, for clave_session_write_profile */
-  /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide inexactly, and round
-     what is multiplied with quantised weights to 8 bits (docs/export.md) */
-  bool fast;
+  bool fast; /* CLAVE_PRECISION=fast: kernels may fuse a * b + c, flush subnormals, divide
+                inexactly, and round what is multiplied with quantised weights (docs/export.md) */
   clave_progress_fn progress; /* building kernels */
   void *progress_ctx;
   bool unfused;   /* run every node by itself, for comparison node by node */
-  bool unchecked; /* do not compare kernels with the CPU backend when they first run on a device, at
-                     sizes of a class; also CLAVE_SELF_CHECK=off. CLAVE_SELF_CHECK=strict: wrong
-                     results are an error, not replaced by the CPU backend's */
-  /* Asked before each op and at the end, and, perhaps by another thread, after each kernel that is
-   * built; true ends the run, even one that loops forever. */
+  bool unchecked; /* do not compare kernels with the CPU backend when they first run at sizes of a
+                     class; also CLAVE_SELF_CHECK=off. =strict: wrong results are an error */
+  /* Asked before each op, at the end and, perhaps by another thread, after each kernel that is
+   * built; true ends the run. */
   bool (*cancel)(void *ctx);
   void *cancel_ctx;
   uint64_t seed;             /* of random ops, see docs/random.md */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */
-  bool allow_custom_kernels; /* run the kernels that the program carries for ops of its author's:
-                                code that can do anything on the device. Else a program with one for
-                                the device is refused. See docs/custom_ops.md */
+  bool allow_custom_kernels; /* run kernels that the program carries, code that can do anything on
+                                the device; else it is refused (docs/custom_ops.md) */
 } clave_session_options;
 
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,
@@ -345,7 +342,11 @@ CLAVE_API clave_status clave_session_read_state(clave_session *s, uint32_t index
                                                 size_t size) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_write_state(clave_session *s, uint32_t index, const void *data,
                                                  size_t size) CLAVE_CHECK;
-/* All state, and how far the random numbers are, between sessions of one program. */
+/* An open dimension of state (clave_program_state), the largest in a new session, becomes n. What
+ * state holds stays, as far as there is room, with zeros behind it. */
+CLAVE_API clave_status clave_session_resize(clave_session *s, const char *size,
+                                            int64_t n) CLAVE_CHECK;
+/* All state, its sizes, and how far the random numbers are, between sessions of one program. */
 CLAVE_API clave_status clave_session_copy_state(clave_session *to, clave_session *from) CLAVE_CHECK;
 
 typedef struct clave_memory_info {
@@ -378,10 +379,9 @@ typedef struct clave_placement_info {
   bool supported;     /* the preferred device runs it, or it needs none */
 } clave_placement_info;
 
-/* Where a session of this program on these devices would run each node, without making one: nothing
- * is built, copied or run, and what no device takes is no error here. options: as for the session
- * (NULL: the defaults), of which only those count that decide what is run: unfused asks for every
- * node by itself, as a partitioner does. Self-checks may later move what a device gets wrong. */
+/* Where a session of this program on these devices would run each node: nothing is built or run,
+ * and what no device takes is no error. options: as for the session (NULL: the defaults); unfused
+ * asks for every node by itself. Self-checks may later move what a device gets wrong. */
 CLAVE_API clave_status clave_program_supported(clave_program *program, clave_device *device,
                                                const clave_session_options *options,
                                                clave_placement **out) CLAVE_CHECK;

@@ -74,7 +74,7 @@ CLAVE_API clave_id clave_builder_tensor(clave_builder *builder, clave_slot_kind 
                                         const int64_t *dims, const clave_id *values);
 /* A host scalar: CLAVE_I64, CLAVE_F64 or CLAVE_BOOL. min, max: inclusive bounds of an I64;
  * INT64_MIN and INT64_MAX: none. One that stands as a dimension of an input is bound to its actual
- * size. */
+ * size; of state, it is a session's choice (clave_session_resize). */
 CLAVE_API clave_id clave_builder_value(clave_builder *builder, const char *name, clave_dtype dtype,
                                        int64_t min, int64_t max);
 /* What a state starts with, a constant of the same dtype and shape; zeros without this. */

@@ -77,6 +77,7 @@ typedef struct clave_llm_options {
   const char *consts;                               /* as in clave_program_options */
   const char *chat_template; /* a name, a Jinja text, or a file as clave_template_load takes; NULL:
                                 what the program says */
+  uint32_t max_context;      /* tokens, at most as many as the program was made for; 0: those */
 } clave_llm_options;
 
 typedef struct clave_llm_info {
@@ -116,9 +117,24 @@ CLAVE_API clave_status clave_llm_chat_unknown_tokens(const clave_llm *llm,
                                                      char **tokens) CLAVE_CHECK;
 /* As clave_template_builtin. */
 CLAVE_API const char *clave_llm_chat_template_name(size_t index);
+/* Messages as JSON, tools, documents and arguments as the model's chat template writes them, behind
+ * the model's default system message if they begin with none; bos and eos: NULL for the model's.
+ * The text ends in NUL and is freed with clave_text_free. */
+CLAVE_API clave_status clave_llm_render(const clave_llm *llm, const clave_template_inputs *inputs,
+                                        char **text, size_t *size) CLAVE_CHECK;
+/* The same as ids, in which texts of messages are no special tokens; clave_ids_free. */
+CLAVE_API clave_status clave_llm_render_ids(const clave_llm *llm,
+                                            const clave_template_inputs *inputs,
+                                            clave_ids *out) CLAVE_CHECK;
 
 /* One text in the making: the ids so far and the state of the model after them. */
 typedef struct clave_llm_conversation clave_llm_conversation;
+
+/* Called before each choice with a copy of the logits (count), which it may change (-INFINITY: not
+ * that id), and the ids so far; ahead of the sampler's own bias and penalties. False: the call of
+ * clave_llm_next is an error, CLAVE_INVALID. */
+typedef bool (*clave_llm_logits_fn)(void *ctx, float *logits, size_t count, const uint32_t *ids,
+                                    size_t n_ids);
 
 typedef struct clave_llm_conversation_options {
   size_t size;                          /* sizeof(clave_llm_conversation_options) */
@@ -129,12 +145,19 @@ typedef struct clave_llm_conversation_options {
   uint32_t prefill_chunk; /* tokens of a prompt run at once; 0: as many as the program takes, at
                              most 512 */
   const clave_session_options *session; /* NULL: the defaults */
+  clave_llm_logits_fn change_logits;    /* NULL: none; forks have it, too */
+  void *change_logits_ctx;
 } clave_llm_conversation_options;
 
 CLAVE_API clave_status clave_llm_conversation_create(clave_llm *llm,
                                                      const clave_llm_conversation_options *options,
                                                      clave_llm_conversation **out) CLAVE_CHECK;
 CLAVE_API void clave_llm_conversation_destroy(clave_llm_conversation *conversation);
+
+/* Chooses what follows otherwise; random numbers go on where they were. NULL: greedy. On failure
+ * nothing has changed. */
+CLAVE_API clave_status clave_llm_set_sampler(clave_llm_conversation *conversation,
+                                             const clave_sampler_options *options) CLAVE_CHECK;
 
 /* Appends to the text; the model runs over it at the next clave_llm_next, in chunks. CLAVE_INVALID,
  * with nothing appended: an id out of range, or so many that no token could follow in the context.
@@ -157,6 +180,14 @@ CLAVE_API clave_status clave_llm_prompt_chat(clave_llm_conversation *conversatio
  * model's. */
 CLAVE_API clave_status clave_llm_prompt_messages(clave_llm_conversation *conversation,
                                                  const clave_template_inputs *inputs) CLAVE_CHECK;
+
+/* Runs ids behind those of the conversation and appends them. log_probabilities: (count), the
+ * natural logarithm of each one's probability after all before it; NAN of the first of a
+ * conversation. A model that gives the logits of its last token alone runs them one by one. After
+ * CLAVE_INVALID, an id out of range or more than fit into the context, nothing is appended; after
+ * another error the conversation is to be reset. */
+CLAVE_API clave_status clave_llm_score(clave_llm_conversation *conversation, const uint32_t *ids,
+                                       size_t count, double *log_probabilities) CLAVE_CHECK;
 
 typedef enum clave_llm_stop {
   CLAVE_LLM_GOES_ON = 0,
@@ -182,13 +213,43 @@ CLAVE_API clave_status clave_llm_next(clave_llm_conversation *conversation,
 CLAVE_API clave_status clave_llm_flush(clave_llm_conversation *conversation, const char **text,
                                        size_t *size) CLAVE_CHECK;
 
+typedef struct clave_llm_logprob {
+  uint32_t id;
+  float logprob; /* natural logarithm of the probability */
+} clave_llm_logprob;
+/* How likely the model holds the token that clave_llm_next gave last (*chosen; NULL: not asked for)
+ * and the `count` likeliest, the likeliest first, of equal ones the smallest id: of the model's own
+ * logits, before change_logits and the sampler. CLAVE_INVALID: the last call that changed the
+ * conversation was not clave_llm_next, or count is above the vocabulary. */
+CLAVE_API clave_status clave_llm_logprobs(const clave_llm_conversation *conversation,
+                                          clave_llm_logprob *chosen, clave_llm_logprob *top,
+                                          size_t count) CLAVE_CHECK;
+
 /* All ids so far, borrowed until the next call. */
 CLAVE_API const uint32_t *clave_llm_ids(const clave_llm_conversation *conversation, size_t *count);
+/* As if it had just been created. */
 CLAVE_API clave_status clave_llm_reset(clave_llm_conversation *conversation) CLAVE_CHECK;
+/* Back to the first `count` ids, without running them again; what was drawn of random numbers stays
+ * drawn. A chat goes back to the turn that stood there. CLAVE_INVALID: there are fewer ids.
+ * CLAVE_UNSUPPORTED, with nothing changed, names the state tensor that cannot go back so far: one
+ * that is not written token by token (recurrent), or a sliding window whose older rows are
+ * overwritten. To 0 it always can. */
+CLAVE_API clave_status clave_llm_rewind(clave_llm_conversation *conversation,
+                                        size_t count) CLAVE_CHECK;
+/* Takes back the last turn of the chat: its answer, and with `question` the messages before it. As
+ * clave_llm_rewind, but where the state cannot go back the ids that stay are run again at the next
+ * token. CLAVE_INVALID: there is no turn. */
+CLAVE_API clave_status clave_llm_undo(clave_llm_conversation *conversation,
+                                      bool question) CLAVE_CHECK;
+/* The chat's messages so far as a JSON array, the answer in the making too; "[]" if what was
+ * prompted is no chat. Ends in NUL, freed with clave_text_free. */
+CLAVE_API clave_status clave_llm_messages(const clave_llm_conversation *conversation,
+                                          char **messages) CLAVE_CHECK;
 /* Another conversation that goes on from the same state; samplers are seeded as the first was. */
 CLAVE_API clave_status clave_llm_fork(const clave_llm_conversation *conversation,
                                       clave_llm_conversation **out) CLAVE_CHECK;
-/* Ids and state, written whole or not at all; restoring checks that they belong to this program. */
+/* Ids, state and the chat's messages, written whole or not at all; restoring checks that they
+ * belong to this program. */
 CLAVE_API clave_status clave_llm_save(const clave_llm_conversation *conversation,
                                       const char *path) CLAVE_CHECK;
 CLAVE_API clave_status clave_llm_restore(clave_llm_conversation *conversation,

@@ -159,7 +159,11 @@ clave_status session_reset(session *s) STATUS_CHECK;
 clave_status session_read_state(session *s, uint32_t index, void *data, size_t bytes) STATUS_CHECK;
 clave_status session_write_state(session *s, uint32_t index, const void *data,
                                  size_t bytes) STATUS_CHECK;
-/* All state and how far the random numbers are; of the same program. */
+/* `value` stands in state's shapes: they get this size. What they hold stays, as far as there is
+ * room, with zeros behind it. On failure nothing has changed. */
+clave_status session_resize(session *s, uint32_t value, int64_t n) STATUS_CHECK;
+clave_status session_match_sizes(session *to, const session *from) STATUS_CHECK;
+/* All state, its sizes and how far the random numbers are; of the same program. */
 clave_status session_copy_state(session *to, session *from) STATUS_CHECK;
 void session_observe(session *s, observe_fn observe, void *ctx);
 

@@ -1,6 +1,7 @@
 /* Forms of constants made ahead, without a run: a method is planned and prepared at sizes that its
  * inputs may have. What a device wants of a constant hardly depends on them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "interp/running.h"
 
@@ -15,11 +16,12 @@ static scalar_value choose_value(const ir_value *v, int64_t wanted) {
   return (scalar_value){.known = true, .type = v->type, .i = i, .f = (double)i};
 }
 
-/* Gives the values that the method's inputs bring; *any: there are some. */
+/* Gives the values that the method's inputs and the session bring; *any: inputs do. */
 static void choose_values(const session *s, uint32_t index, int64_t wanted, scalar_value *values,
                           bool *any) {
   const ir_program *p = &s->prog->ir;
   const ir_method *m = &p->methods.items[index];
+  memcpy(values, s->sizes, p->values.count * sizeof *values);
   for (uint32_t i = 0; i < m->inputs.count; i++) {
     const ir_argument *a = &m->inputs.items[i];
     if (a->tensor == IR_NONE) {
@@ -30,7 +32,7 @@ static void choose_values(const session *s, uint32_t index, int64_t wanted, scal
     const ir_tensor *t = &p->tensors.items[a->tensor];
     for (uint32_t k = 0; k < t->shape.count; k++) {
       uint32_t vid = t->shape.items[k].vid;
-      if (vid == IR_NONE) continue;
+      if (vid == IR_NONE || s->sizes[vid].known) continue;
       values[vid] = choose_value(&p->values.items[vid], wanted);
       *any = true;
     }

@@ -6,8 +6,10 @@
 
 #include "interp/scalar.h"
 
-static clave_status set_input_types(const planner *l) {
+static clave_status set_given_types(const planner *l) {
   const ir_arguments *inputs = &l->g->method->inputs;
+  const uint32_t state = first_state(l->x->prog);
+  for (uint32_t i = 0; i < l->x->prog->ir.n_state; i++) TRY(resolve_type(l, state + i));
   for (uint32_t i = 0; i < inputs->count; i++)
     if (inputs->items[i].tensor != IR_NONE) TRY(resolve_type(l, inputs->items[i].tensor));
   return NULL;
@@ -17,7 +19,7 @@ static clave_status make_first(planner *l, const schedule_key *k) {
   TRY(schedule_create(l->x->prog, &l->x->devices, k->values, &l->p));
   l->p->is_lean = k->is_lean;
   l->p->from = (cursor){.end = l->g->n, .control = NO_INDEX};
-  clave_status st = set_input_types(l);
+  clave_status st = set_given_types(l);
   if (!st) st = plan_part(l);
   if (st) schedule_destroy(l->p);
   return st;

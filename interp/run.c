@@ -46,6 +46,7 @@ static clave_status bind_scalar(const running *r, uint32_t index, scalar_value *
 
 static clave_status bind_inputs(const running *r, scalar_value *values) {
   const ir_method *m = r->g->method;
+  memcpy(values, r->s->sizes, r->s->prog->ir.values.count * sizeof *values);
   for (uint32_t i = 0; i < m->inputs.count; i++) {
     const ir_argument *a = &m->inputs.items[i];
     if (!r->state->inputs[i].set)
@@ -235,6 +236,7 @@ static void find_method(running *r) {
 static clave_status run_sizes(running *r, const method_sizes *z, attempt try_once) {
   session *s = r->s;
   const uint64_t random_run = s->random.run;
+  TRY(need_state(s));
   for (;;) {
     bool began = false;
     clave_status st = try_once(r, z, &began);

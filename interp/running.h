@@ -106,7 +106,9 @@ struct session {
   random_key random;
   mem_pool *pool;
   method_state *methods;
-  buffer **state; /* (n_state) owned, on its home */
+  buffer **state;      /* (n_state) owned, on its home */
+  scalar_value *sizes; /* (n_values) those of state are known */
+  bool has_state;      /* `state` has memory */
   arena_chunks arenas[MAX_BACKENDS];
   buffer *scratch[MAX_BACKENDS]; /* owned; NULL: none was wanted yet */
   staged *staged;                /* owned: what devices may still read; until they have finished */
@@ -167,7 +169,9 @@ clave_status prepare_forms(const running *r, const command *c, command_state *st
 /* The end of packing that was told of, whatever became of some commands. */
 void end_packing(const running *r, packing_progress *p);
 /* ---- state.c ---- */
-clave_status create_state(session *s) STATUS_CHECK;
+clave_status init_sizes(session *s) STATUS_CHECK; /* the largest */
+clave_status need_state(session *s) STATUS_CHECK; /* memory and first values, if it has none yet */
+void destroy_state(session *s);
 /* ---- bind.c ---- arenas and the addresses of slots */
 clave_status binding_create(session *s, schedule *p, binding **out) STATUS_CHECK; /* takes p over */
 void binding_destroy(session *s, binding *b);                                     /* takes NULL */

@@ -31,7 +31,8 @@ static clave_status init_session(session *s) {
   s->methods = mem_pool_alloc(s->pool, n + 1, sizeof *s->methods);
   if (!s->methods) return status_no_memory();
   for (uint32_t i = 0; i < n; i++) TRY(init_method(s, i));
-  return create_state(s);
+  TRY(init_sizes(s));
+  return session_reset(s);
 }
 
 clave_status session_create(executable *x, constant_store *const *stores, const session_options *o,
@@ -74,10 +75,7 @@ void session_destroy(session *s) {
       be->vt->buffer_destroy(be, s->arenas[b].chunks[i]);
     free(s->arenas[b].chunks);
   }
-  for (uint32_t i = 0; s->state && i < s->prog->ir.n_state; i++) {
-    backend *be = s->devices.backends[s->x->state_home[i]];
-    be->vt->buffer_destroy(be, s->state[i]);
-  }
+  destroy_state(s);
   free_staged(s);
   executable_destroy(s->own);
   oracle_destroy(s->oracle);

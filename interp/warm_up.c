@@ -89,6 +89,7 @@ static clave_status copy_values(const scalar_value *from, uint32_t n, scalar_val
 static clave_status begin_work(warm_up *w, const session *answers, uint32_t index,
                                const scalar_value *values) {
   const method_state *last = &answers->methods[index];
+  TRY(session_match_sizes(w->device, answers));
   TRY(copy_values(values, answers->prog->ir.values.count, &w->sizes.values));
   TRY(copy_values(last->items, last->n_items, &w->sizes.items));
   w->sizes.n_items = last->n_items;

@@ -17,4 +17,24 @@ clave_status chat_render(const clave_llm *l, const clave_template *t,
 clave_status chat_encode(const clave_llm *l, const jinja_output *rendered, size_t from,
                          id_list *out) STATUS_CHECK;
 
+/* Stands for an answer, to find what the template writes behind it. */
+#define CHAT_ANSWER "CLAVE_ANSWER"
+
+/* chat_messages.c: a history is the messages of a JSON array, with the commas between them.
+ * default_system: the first, if they do not begin with one; NULL: none. */
+void chat_append_message(text *out, const char *role, const char *content, size_t size);
+clave_status chat_append_messages(const clave_llm_message *messages, size_t count,
+                                  const char *default_system, text *out) STATUS_CHECK;
+clave_status chat_append_array(const char *array, const char *default_system,
+                               text *out) STATUS_CHECK;
+/* The model's own template, or another one that is made (and to be destroyed). */
+clave_status chat_own_or_named(const clave_llm *l, const char *name, clave_template **made,
+                               const clave_template **out) STATUS_CHECK;
+/* What a caller says, checked; its messages go to the history. */
+clave_status chat_read_inputs(const clave_template_inputs *given, const char *default_system,
+                              clave_template_inputs *in, text *history) STATUS_CHECK;
+clave_status chat_render_history(const clave_llm *l, const clave_template *t, const text *history,
+                                 const clave_template_inputs *inputs,
+                                 jinja_output *out) STATUS_CHECK;
+
 #endif

@@ -1,4 +1,4 @@
-/* Conversations: prompts, the loop over tokens, where it stops. */
+/* Conversations: what they own, prompts, forks. */
 #include "llm/conversation.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { DEFAULT_CHUNK = 512 };
 
-static double milliseconds_since(int64_t start) { return 1e-6 * (double)(clock_ns() - start); }
+double conversation_ms_since(int64_t start) { return 1e-6 * (double)(clock_ns() - start); }
 
 /* ---------------------------------------------------------------- lifetime */
 
@@ -57,7 +57,8 @@ static clave_status init(clave_llm_conversation *c, const clave_llm_conversation
   c->logits = calloc(l->info.n_vocab, sizeof *c->logits);
   if (!c->logits) return status_no_memory();
   TRY(clave_session_create(l->program, l->device, c->options.session, &c->session));
-  c->stats.load_ms = l->load_ms + milliseconds_since(start);
+  TRY(conversation_clear_room(c));
+  c->stats.load_ms = l->load_ms + conversation_ms_since(start);
   return NULL;
 }
 
@@ -85,8 +86,7 @@ void clave_llm_conversation_destroy(clave_llm_conversation *c) {
   clave_text_stream_destroy(c->stream);
   stop_text_free(&c->stop);
   text_free(&c->fresh);
-  text_free(&c->chat.history);
-  text_free(&c->chat.rendered);
+  chat_free(&c->chat);
   id_list_free(&c->ids);
   free(c->logits);
   mem_pool_destroy(c->pool);
@@ -94,9 +94,8 @@ void clave_llm_conversation_destroy(clave_llm_conversation *c) {
   free(c);
 }
 
-/* The text of an id; none if the tokenizer lacks it: programs round their vocabulary up. */
-static clave_status text_of(const clave_llm *l, clave_text_stream *stream, uint32_t id,
-                            const char **bytes, size_t *size) {
+clave_status conversation_text_of(const clave_llm *l, clave_text_stream *stream, uint32_t id,
+                                  const char **bytes, size_t *size) {
   *bytes = "";
   *size = 0;
   if (!stream || !tokenizer_has(l->tokenizer, id)) return NULL;
@@ -108,7 +107,7 @@ static clave_status see_ids(const clave_llm *l, clave_text_stream *stream, const
                             size_t n) {
   const char *bytes;
   size_t size;
-  for (size_t i = 0; i < n; i++) TRY(text_of(l, stream, ids[i], &bytes, &size));
+  for (size_t i = 0; i < n; i++) TRY(conversation_text_of(l, stream, ids[i], &bytes, &size));
   return NULL;
 }
 
@@ -133,13 +132,10 @@ clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *id
   c->n_run = n_run;
   c->prompted = n_run + 1 < n;
   text_clear(&c->stop.held);
-  text_clear(&c->chat.history);
-  text_clear(&c->chat.rendered);
   return NULL;
 }
 
-/* Makes the stream anew if an error stopped it among the ids. */
-static clave_status renew_stream(clave_llm_conversation *c) {
+clave_status conversation_renew_stream(clave_llm_conversation *c) {
   clave_text_stream *stream;
   if (!c->stream_lags) return NULL;
   TRY(clave_text_stream_create(c->llm->tokenizer, true, &stream));
@@ -154,9 +150,17 @@ static clave_status renew_stream(clave_llm_conversation *c) {
   return NULL;
 }
 
-clave_status clave_llm_reset(clave_llm_conversation *c) {
+clave_status conversation_begin_again(clave_llm_conversation *c) {
+  TRY(conversation_clear_room(c));
   TRY(clave_session_reset(c->session));
+  c->n_run = c->n_written = c->n_logits = 0;
   TRY(conversation_take_ids(c, NULL, 0, 0));
+  chat_forget(&c->chat);
+  return NULL;
+}
+
+clave_status clave_llm_reset(clave_llm_conversation *c) {
+  TRY(conversation_begin_again(c));
   sampler_set_draws(c->sampler, 0);
   c->stats = (clave_llm_stats){.load_ms = c->stats.load_ms};
   c->prompt_ns = 0;
@@ -166,16 +170,15 @@ clave_status clave_llm_reset(clave_llm_conversation *c) {
 static clave_status copy_conversation(const clave_llm_conversation *from,
                                       clave_llm_conversation *to) {
   TRY(clave_session_copy_state(to->session, from->session));
+  to->room = from->room;
   TRY(conversation_take_ids(to, from->ids.items, from->ids.count, from->n_run));
+  to->n_written = from->n_written;
+  to->n_logits = from->n_logits;
   sampler_set_draws(to->sampler, sampler_draws(from->sampler));
   memcpy(to->logits, from->logits, from->llm->info.n_vocab * sizeof *to->logits);
   text_append(&to->stop.held, from->stop.held.data, from->stop.held.size);
   to->prompted = from->prompted;
-  text_append(&to->chat.history, from->chat.history.data, from->chat.history.size);
-  text_append(&to->chat.rendered, from->chat.rendered.data, from->chat.rendered.size);
-  to->chat.n_ids = from->chat.n_ids;
-  TRY(text_status(&to->chat.history));
-  TRY(text_status(&to->chat.rendered));
+  TRY(chat_copy(&from->chat, &to->chat));
   return text_status(&to->stop.held);
 }
 
@@ -188,13 +191,26 @@ clave_status clave_llm_fork(const clave_llm_conversation *from, clave_llm_conver
   return st;
 }
 
+clave_status clave_llm_set_sampler(clave_llm_conversation *c,
+                                   const clave_sampler_options *options) {
+  clave_sampler *sampler;
+  TRY(clave_sampler_create(options, &sampler));
+  sampler_set_draws(sampler, sampler_draws(c->sampler));
+  clave_sampler_destroy(c->sampler);
+  c->sampler = sampler;
+  c->options.sampler = sampler_options_of(sampler);
+  return NULL;
+}
+
 /* ---------------------------------------------------------------- prompts */
 
-static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) {
   const clave_llm_info *info = &c->llm->info;
-  if (n >= info->max_context - c->ids.count)
-    return INVALID("a prompt of %zu tokens behind %zu does not fit into the context of %u", n,
-                   c->ids.count, info->max_context);
+  if (n > room)
+    return INVALID(
+        "a prompt of %zu tokens behind %zu does not fit into the context of %u: %zu too many", n,
+        c->ids.count, info->max_context, n - room);
   for (size_t i = 0; i < n; i++) {
     if (ids[i] >= info->n_vocab)
       return INVALID("id %u at %zu of the prompt; the model has ids below %u", ids[i], i,
@@ -207,11 +223,12 @@ void conversation_start_clock(clave_llm_conversation *c) {
   if (!c->prompt_ns) c->prompt_ns = clock_ns();
 }
 
-clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) {
   size_t before = c->ids.count;
   conversation_start_clock(c);
-  TRY(check_prompt(c, ids, n));
-  TRY(renew_stream(c));
+  TRY(check_prompt(c, ids, n, room));
+  TRY(conversation_renew_stream(c));
   for (size_t i = 0; i < n; i++) id_list_append(&c->ids, ids[i]);
   clave_status st = c->ids.failed ? status_no_memory() : see_ids(c->llm, c->stream, ids, n);
   if (st) {
@@ -224,6 +241,12 @@ clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, si
   c->prompted = c->prompted || n > 0;
   c->stats.prompt_tokens += n;
   return NULL;
+}
+
+/* A token must follow. */
+clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+  size_t room = c->llm->info.max_context - c->ids.count;
+  return conversation_append(c, ids, n, room ? room - 1 : 0);
 }
 
 /* Puts BOS before the first text, unless the text spells it. */
@@ -246,160 +269,4 @@ clave_status clave_llm_prompt_text(clave_llm_conversation *c, const char *bytes,
   clave_status st = prompt_encoded(c, &ids);
   clave_ids_free(&ids);
   return st;
-}
-
-/* ---------------------------------------------------------------- the next token */
-
-/* Runs what was not run yet; the logits of the last token are left in c->logits. */
-static clave_status run_pending(clave_llm_conversation *c) {
-  const clave_llm *l = c->llm;
-  const llm_method *m = NULL;
-  while (c->n_run < c->ids.count) {
-    size_t n = c->ids.count - c->n_run;
-    if (n > c->options.prefill_chunk) n = c->options.prefill_chunk;
-    m = llm_methods_choose(l->methods, l->n_methods, &n);
-    TRY(llm_method_run(m, c->session, c->ids.items + c->n_run, n, c->n_run));
-    if (c->n_run + n == c->ids.count)
-      TRY(llm_method_logits(m, c->session, c->logits, l->info.n_vocab));
-    c->n_run += n;
-  }
-  return NULL;
-}
-
-static clave_status sample(clave_llm_conversation *c, uint32_t *id) {
-  TRY(clave_sampler_sample(c->sampler, c->logits, c->llm->info.n_vocab, c->ids.items, c->ids.count,
-                           id));
-  id_list_append(&c->ids, *id);
-  if (!c->ids.failed) return NULL;
-  c->ids.failed = false;
-  return status_no_memory();
-}
-
-static void count_token(clave_llm_conversation *c, double ms) {
-  clave_llm_stats *s = &c->stats;
-  if (c->prompted) {
-    s->prompt_ms += ms;
-    if (s->ttft_ms == 0) s->ttft_ms = milliseconds_since(c->prompt_ns);
-  } else {
-    s->decode_ms += ms;
-    s->decode_tokens++;
-  }
-  c->prompted = false;
-}
-
-static bool is_stop_id(const clave_llm_conversation *c, uint32_t id) {
-  const clave_llm_info *info = &c->llm->info;
-  if (c->options.ignore_stop_ids) return false;
-  for (size_t i = 0; i < info->n_stop_ids; i++) {
-    if (info->stop_ids[i] == id) return true;
-  }
-  return false;
-}
-
-/* The text of `id` (NULL: none) and, perhaps, of the end, into c->fresh. */
-static clave_status read_text(clave_llm_conversation *c, const uint32_t *id, bool end) {
-  const char *bytes;
-  size_t size;
-  text_clear(&c->fresh);
-  if (id) {
-    TRY(text_of(c->llm, c->stream, *id, &bytes, &size));
-    text_append(&c->fresh, bytes, size);
-  }
-  if (end) {
-    TRY(clave_text_stream_finish(c->stream, &bytes, &size));
-    text_append(&c->fresh, bytes, size);
-  }
-  return text_status(&c->fresh);
-}
-
-/* What of a character the stream still has is dropped. */
-static void drop_rest(clave_llm_conversation *c) {
-  const char *bytes;
-  size_t size;
-  clave_status st = clave_text_stream_finish(c->stream, &bytes, &size);
-  if (st) c->stream_lags = true;
-  status_free(st);
-}
-
-/* Puts into c->stop.given what is decided now that `id` (NULL: none) came and, perhaps, the end. */
-static clave_status decide_text(clave_llm_conversation *c, const uint32_t *id, bool end,
-                                bool *found) {
-  *found = false;
-  if (!c->stream) return NULL;
-  clave_status st = read_text(c, id, end);
-  if (!st) st = stop_text_add(&c->stop, c->fresh.data, c->fresh.size, end, found);
-  if (st) c->stream_lags = true;
-  if (*found && !end) drop_rest(c);
-  return st;
-}
-
-static void give_text(const clave_llm_conversation *c, const char **bytes, size_t *size) {
-  if (!c->stream) return;
-  *bytes = c->stop.given.data ? c->stop.given.data : "";
-  *size = c->stop.given.size;
-}
-
-static clave_status take_token(clave_llm_conversation *c, clave_llm_token *out) {
-  bool found, full, stops;
-  TRY(sample(c, &out->id));
-  full = c->ids.count >= c->llm->info.max_context;
-  stops = is_stop_id(c, out->id);
-  TRY(decide_text(c, stops ? NULL : &out->id, stops || full, &found));
-  give_text(c, &out->text, &out->text_size);
-  out->stop = found   ? CLAVE_LLM_STOP_TEXT
-              : stops ? CLAVE_LLM_STOP_ID
-              : full  ? CLAVE_LLM_CONTEXT_FULL
-                      : CLAVE_LLM_GOES_ON;
-  return NULL;
-}
-
-clave_status clave_llm_next(clave_llm_conversation *c, clave_llm_token *out) {
-  const clave_llm_info *info = &c->llm->info;
-  *out = (clave_llm_token){0};
-  if (c->ids.count == 0) return INVALID("nothing was prompted");
-  if (c->ids.count >= info->max_context)
-    return INVALID("the context of %u tokens is full", info->max_context);
-  int64_t start = clock_ns();
-  size_t before = c->ids.count;
-  uint64_t draws = sampler_draws(c->sampler);
-  TRY(renew_stream(c));
-  TRY(run_pending(c));
-  clave_status st = take_token(c, out);
-  if (st) {
-    c->ids.count = before;
-    sampler_set_draws(c->sampler, draws);
-    return st;
-  }
-  count_token(c, milliseconds_since(start));
-  return NULL;
-}
-
-clave_status clave_llm_flush(clave_llm_conversation *c, const char **bytes, size_t *size) {
-  bool found;
-  *bytes = "";
-  *size = 0;
-  TRY(renew_stream(c));
-  TRY(decide_text(c, NULL, true, &found));
-  give_text(c, bytes, size);
-  return NULL;
-}
-
-/* ---------------------------------------------------------------- what is known of it */
-
-const uint32_t *clave_llm_ids(const clave_llm_conversation *c, size_t *count) {
-  *count = c->ids.count;
-  return c->ids.items;
-}
-
-const char *clave_llm_answered_by(const clave_llm_conversation *c) {
-  return clave_session_answered_by(c->session);
-}
-
-void clave_llm_get_stats(const clave_llm_conversation *c, clave_llm_stats *stats) {
-  *stats = c->stats;
-}
-
-const char *clave_llm_stop_name(clave_llm_stop stop) {
-  static const char *const names[] = {"goes_on", "stop_id", "stop_text", "context_full"};
-  return (unsigned)stop < sizeof names / sizeof *names ? names[stop] : NULL;
 }

@@ -6,11 +6,20 @@
 #include "llm/stop_text.h"
 #include "tokenizer/ids.h"
 
+/* Messages that were prompted together: ids and bytes of the chat's history ahead of them and with
+ * them, and what was rendered up to where the answer begins. */
+typedef struct chat_turn {
+  size_t ids_before, ids;
+  size_t history_before, history;
+  size_t rendered;        /* bytes */
+  uint64_t rendered_hash; /* of them */
+} chat_turn;
+
 /* What a conversation remembers of its chat. */
 typedef struct chat_memory {
-  text history;  /* the messages so far as JSON, between commas, answers too; "" if not known */
-  text rendered; /* what was rendered last */
-  size_t n_ids;  /* of the conversation at that time: behind it an answer begins */
+  text history; /* the messages so far as JSON, between commas, but for the last turn's answer */
+  chat_turn *turns; /* owned: those whose ids are in the conversation */
+  size_t n_turns, capacity;
 } chat_memory;
 
 struct clave_llm_conversation {
@@ -26,6 +35,9 @@ struct clave_llm_conversation {
   text fresh; /* of the last token */
   id_list ids;
   size_t n_run;      /* ids that the model has run over: its state is that after them */
+  int64_t room;      /* tokens that its caches hold; 0: what the program says */
+  size_t n_written;  /* the most that it had run over since it began: what rings have lost */
+  size_t n_logits;   /* ids that the logits are of; 0: of none of these */
   float *logits;     /* owned: (n_vocab) of the last run */
   bool prompted;     /* since the last token */
   int64_t prompt_ns; /* when the first prompt came; 0: not yet */
@@ -33,11 +45,43 @@ struct clave_llm_conversation {
   chat_memory chat;
 };
 
+double conversation_ms_since(int64_t start);              /* start: of clock_ns */
 void conversation_start_clock(clave_llm_conversation *c); /* of the first token */
+/* Appends ids as clave_llm_prompt does; at most `room` fit behind those that are there. */
+clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                                 size_t room) STATUS_CHECK;
+/* room.c: the caches hold n tokens, or more; so many; as few as at the beginning. */
+clave_status conversation_make_room(clave_llm_conversation *c, size_t n) STATUS_CHECK;
+clave_status conversation_set_room(clave_llm_conversation *c, int64_t room) STATUS_CHECK;
+clave_status conversation_clear_room(clave_llm_conversation *c) STATUS_CHECK;
+/* State tensor i as it is now. */
+clave_status conversation_state(const clave_llm_conversation *c, uint32_t i,
+                                clave_tensor_info *t) STATUS_CHECK;
+/* The state is about to take n more ids than have run: it gets room; logits of before are gone. */
+clave_status conversation_will_run(clave_llm_conversation *c, size_t n) STATUS_CHECK;
+/* Runs what was not run yet; the logits of the last token are left in c->logits. They may be there
+ * already, and may be missing though it was run, in a conversation that went back. */
+clave_status conversation_run_pending(clave_llm_conversation *c) STATUS_CHECK;
 
-/* Ids become those of `from` and the text stream has seen them; the model's state is the caller's
- * matter. A chat is forgotten. On failure nothing has changed. */
+/* Ids become those of `from` and the text stream has seen them; the model's state and the chat are
+ * the caller's matter. On failure nothing has changed. */
 clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *ids, size_t n,
                                    size_t n_run) STATUS_CHECK;
+/* The state as it was at first, no ids, no chat. */
+clave_status conversation_begin_again(clave_llm_conversation *c) STATUS_CHECK;
+/* The stream has seen all ids, also where an error had stopped it among them. */
+clave_status conversation_renew_stream(clave_llm_conversation *c) STATUS_CHECK;
+/* The text of an id; none if the tokenizer lacks it: programs round their vocabulary up. */
+clave_status conversation_text_of(const clave_llm *l, clave_text_stream *stream, uint32_t id,
+                                  const char **bytes, size_t *size) STATUS_CHECK;
+
+/* chat_memory.c */
+void chat_forget(chat_memory *m); /* keeps its memory */
+void chat_free(chat_memory *m);
+clave_status chat_copy(const chat_memory *from, chat_memory *to) STATUS_CHECK;
+/* What of the chat stands within the first `count` ids, fewer than before. */
+void chat_cut(chat_memory *m, size_t count);
+/* Where the answer to the last turn begins. */
+size_t chat_answer_at(const chat_memory *m);
 
 #endif

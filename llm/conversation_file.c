@@ -1,10 +1,10 @@
-/* Conversations in files: the ids and the model's state, as safetensors.
+/* Conversations in files: the ids, the model's state and the chat, as safetensors.
  *
- *   conversation  I64 (4): version, ids that the model has run over, numbers drawn, the program
- *   ids           I64 (n)
- *   logits        F32 (V): of the last run
- *   state.N       state tensor N of the program
- *   check         I64 (1): XXH3 of the contents of all of the above, in this order
+ *   conversation  I64 (6): version, ids that the model has run over, numbers drawn, the program,
+ * the most ids that it had run over, ids that the logits are of ids           I64 (n) logits F32
+ * (V): of the last run messages      U8 (m): the chat's history, JSON turns         I64 (t, 6): of
+ * each the fields of chat_turn, in their order state.N       state tensor N of the program check
+ * I64 (1): XXH3 of the contents of all of the above, in this order
  *
  * The program's part is a hash of what its methods, constants and state are, with the beginning of
  * each constant, so that a file fits the program whether it is a .clv or a .json. */
@@ -16,10 +16,13 @@
 #include "base/checked.h"
 #include "base/hash.h"
 #include "clave_files.h"
+#include "json/json.h"
 #include "llm/conversation.h"
 
-enum { VERSION = 1, FACTS = 4, FIRST_STATE = 3, FIXED = 4, HASHED_BYTES = 4096, NAME_SIZE = 24 };
-enum { FACT_VERSION, FACT_N_RUN, FACT_DRAWS, FACT_PROGRAM };
+enum { VERSION = 2, HASHED_BYTES = 4096, NAME_SIZE = 24, TURN_FIELDS = 6 };
+enum { FACT_VERSION, FACT_N_RUN, FACT_DRAWS, FACT_PROGRAM, FACT_WRITTEN, FACT_LOGITS, FACTS };
+/* The tensors of a file; behind the state the check. */
+enum { CONVERSATION, IDS, LOGITS, MESSAGES, TURNS, FIRST_STATE, FIXED };
 
 /* 0: there are none, or too many to be counted. */
 static size_t bytes_of(const clave_tensor *t) {
@@ -86,8 +89,9 @@ typedef struct contents {
   char (*state_names)[NAME_SIZE];
   void **state; /* owned, (n_state) */
   uint32_t n_state;
-  int64_t *ids; /* owned */
+  int64_t *ids, *turns; /* owned */
   int64_t facts[FACTS], check;
+  int64_t room; /* tokens that its caches hold; 0: what the program says */
 } contents;
 
 static void free_contents(contents *c) {
@@ -97,9 +101,11 @@ static void free_contents(contents *c) {
   free(c->names);
   free(c->tensors);
   free(c->ids);
+  free(c->turns);
 }
 
-static clave_status create_contents(const clave_program *p, size_t n_ids, contents *c) {
+static clave_status create_contents(const clave_program *p, size_t n_ids, size_t n_turns,
+                                    contents *c) {
   clave_program_info info = {.size = sizeof info};
   TRY(clave_program_get_info(p, &info));
   *c = (contents){.n = info.n_state + FIXED, .n_state = info.n_state};
@@ -108,7 +114,8 @@ static clave_status create_contents(const clave_program *p, size_t n_ids, conten
   c->state_names = calloc((size_t)c->n_state + 1, sizeof *c->state_names);
   c->state = calloc((size_t)c->n_state + 1, sizeof *c->state);
   c->ids = calloc(n_ids + 1, sizeof *c->ids);
-  bool good = c->tensors && c->names && c->state_names && c->state && c->ids;
+  c->turns = calloc(n_turns + 1, TURN_FIELDS * sizeof *c->turns);
+  bool good = c->tensors && c->names && c->state_names && c->state && c->ids && c->turns;
   return good ? NULL : status_no_memory();
 }
 
@@ -122,9 +129,11 @@ static clave_status hash_contents(const clave_tensor *tensors, uint32_t n, int64
 }
 
 static void name_tensors(contents *c) {
-  c->names[0] = "conversation";
-  c->names[1] = "ids";
-  c->names[2] = "logits";
+  c->names[CONVERSATION] = "conversation";
+  c->names[IDS] = "ids";
+  c->names[LOGITS] = "logits";
+  c->names[MESSAGES] = "messages";
+  c->names[TURNS] = "turns";
   for (uint32_t i = 0; i < c->n_state; i++) {
     (void)snprintf(c->state_names[i], NAME_SIZE, "state.%" PRIu32, i);
     c->names[FIRST_STATE + i] = c->state_names[i];
@@ -137,7 +146,7 @@ static void name_tensors(contents *c) {
 static clave_status read_state(const clave_llm_conversation *v, contents *c) {
   for (uint32_t i = 0; i < c->n_state; i++) {
     clave_tensor_info info = {.size = sizeof info};
-    TRY(clave_program_state(v->llm->program, i, &info));
+    TRY(conversation_state(v, i, &info));
     clave_tensor *t = &c->tensors[FIRST_STATE + i];
     *t = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
     size_t bytes = bytes_of(t);
@@ -148,17 +157,38 @@ static clave_status read_state(const clave_llm_conversation *v, contents *c) {
   return NULL;
 }
 
+static void fill_turns(const chat_memory *m, int64_t *out) {
+  for (size_t i = 0; i < m->n_turns; i++) {
+    const chat_turn *t = &m->turns[i];
+    const int64_t fields[TURN_FIELDS] = {(int64_t)t->ids_before,     (int64_t)t->ids,
+                                         (int64_t)t->history_before, (int64_t)t->history,
+                                         (int64_t)t->rendered,       (int64_t)t->rendered_hash};
+    memcpy(out + i * TURN_FIELDS, fields, sizeof fields);
+  }
+}
+
+static void fill_facts(const clave_llm_conversation *v, int64_t facts[FACTS]) {
+  facts[FACT_VERSION] = VERSION;
+  facts[FACT_N_RUN] = (int64_t)v->n_run;
+  facts[FACT_DRAWS] = (int64_t)sampler_draws(v->sampler);
+  facts[FACT_WRITTEN] = (int64_t)v->n_written;
+  facts[FACT_LOGITS] = (int64_t)v->n_logits;
+}
+
 static clave_status fill(const clave_llm_conversation *v, contents *c) {
+  const chat_memory *m = &v->chat;
   const int64_t one = 1, facts = FACTS, n_ids = (int64_t)v->ids.count;
-  const int64_t n_vocab = v->llm->info.n_vocab;
-  c->facts[FACT_VERSION] = VERSION;
-  c->facts[FACT_N_RUN] = (int64_t)v->n_run;
-  c->facts[FACT_DRAWS] = (int64_t)sampler_draws(v->sampler);
+  const int64_t n_vocab = v->llm->info.n_vocab, n_bytes = (int64_t)m->history.size;
+  const int64_t turns[] = {(int64_t)m->n_turns, TURN_FIELDS};
+  fill_facts(v, c->facts);
   TRY(hash_program(v->llm->program, &c->facts[FACT_PROGRAM]));
   for (size_t i = 0; i < v->ids.count; i++) c->ids[i] = v->ids.items[i];
-  c->tensors[0] = clave_tensor_make(CLAVE_I64, 1, &facts, c->facts);
-  c->tensors[1] = clave_tensor_make(CLAVE_I64, 1, &n_ids, c->ids);
-  c->tensors[2] = clave_tensor_make(CLAVE_F32, 1, &n_vocab, v->logits);
+  fill_turns(m, c->turns);
+  c->tensors[CONVERSATION] = clave_tensor_make(CLAVE_I64, 1, &facts, c->facts);
+  c->tensors[IDS] = clave_tensor_make(CLAVE_I64, 1, &n_ids, c->ids);
+  c->tensors[LOGITS] = clave_tensor_make(CLAVE_F32, 1, &n_vocab, v->logits);
+  c->tensors[MESSAGES] = clave_tensor_make(CLAVE_U8, 1, &n_bytes, m->history.data);
+  c->tensors[TURNS] = clave_tensor_make(CLAVE_I64, 2, turns, c->turns);
   c->tensors[c->n - 1] = clave_tensor_make(CLAVE_I64, 1, &one, &c->check);
   TRY(read_state(v, c));
   return hash_contents(c->tensors, c->n, &c->check);
@@ -167,7 +197,7 @@ static clave_status fill(const clave_llm_conversation *v, contents *c) {
 clave_status clave_llm_save(const clave_llm_conversation *v, const char *path) {
   contents c;
   static const char *const metadata[] = {"format", "clave conversation"};
-  clave_status st = create_contents(v->llm->program, v->ids.count, &c);
+  clave_status st = create_contents(v->llm->program, v->ids.count, v->chat.n_turns, &c);
   if (!st) name_tensors(&c);
   if (!st) st = fill(v, &c);
   if (!st) st = clave_tensors_save(path, c.names, c.tensors, c.n, metadata, 1);
@@ -187,38 +217,56 @@ static clave_status find_list(const clave_tensors *file, const char *name, clave
                  clave_dtype_name(dtype));
 }
 
+/* An open dimension is of any size that the program allows, and the same in all of state: *room, 0
+ * before the first. */
+static bool fits(int64_t n, const clave_tensor_info *t, int axis, int64_t *room) {
+  if (t->dims[axis] != CLAVE_DYNAMIC) return n == t->dims[axis];
+  if (*room) return n == *room;
+  *room = n;
+  return n >= t->min_dims[axis] && n <= t->max_dims[axis];
+}
+
 static clave_status find_state(const clave_tensors *file, const clave_program *p, uint32_t index,
-                               const char *name, clave_tensor *out) {
+                               const char *name, int64_t *room, clave_tensor *out) {
   clave_tensor_info info = {.size = sizeof info};
   TRY(clave_program_state(p, index, &info));
   if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
-  bool same = out->dtype == info.dtype && out->rank == info.rank &&
-              memcmp(out->dims, info.dims, (size_t)info.rank * sizeof *info.dims) == 0;
+  bool same = out->dtype == info.dtype && out->rank == info.rank;
+  for (int k = 0; same && k < info.rank; k++) same = fits(out->dims[k], &info, k, room);
   return same ? NULL : INVALID("tensor '%s' is not shaped as the program's %s", name, info.name);
 }
 
 /* Tensors of a file need not be aligned. */
+static clave_status copy_list(const clave_tensor *t, size_t n, int64_t **out) {
+  free(*out);
+  *out = calloc(n + 1, sizeof **out);
+  if (!*out) return status_no_memory();
+  if (n) memcpy(*out, t->data, n * sizeof **out);
+  return NULL;
+}
+
 static clave_status copy_integers(contents *c) {
-  size_t n = (size_t)c->tensors[1].dims[0];
-  free(c->ids);
-  c->ids = calloc(n + 1, sizeof *c->ids);
-  if (!c->ids) return status_no_memory();
-  if (n) memcpy(c->ids, c->tensors[1].data, n * sizeof *c->ids);
-  memcpy(c->facts, c->tensors[0].data, sizeof c->facts);
+  TRY(copy_list(&c->tensors[IDS], (size_t)c->tensors[IDS].dims[0], &c->ids));
+  TRY(copy_list(&c->tensors[TURNS], (size_t)c->tensors[TURNS].dims[0] * TURN_FIELDS, &c->turns));
+  memcpy(c->facts, c->tensors[CONVERSATION].data, sizeof c->facts);
   memcpy(&c->check, c->tensors[c->n - 1].data, sizeof c->check);
   return NULL;
 }
 
 static clave_status check_facts(const clave_llm_conversation *v, const contents *c) {
-  int64_t n = c->tensors[1].dims[0], program;
-  if (c->facts[FACT_VERSION] != VERSION)
-    return INVALID("version %" PRId64 ", expected %d", c->facts[FACT_VERSION], VERSION);
+  const int64_t *f = c->facts;
+  int64_t n = c->tensors[IDS].dims[0], program;
   TRY(hash_program(v->llm->program, &program));
   if (c->facts[FACT_PROGRAM] != program)
     return INVALID("it is a conversation with another program");
   if (n > v->llm->info.max_context || c->facts[FACT_N_RUN] < 0 || c->facts[FACT_N_RUN] > n)
     return INVALID("%" PRId64 " ids, of which %" PRId64 " were run, in a context of %u", n,
                    c->facts[FACT_N_RUN], v->llm->info.max_context);
+  if (f[FACT_WRITTEN] < f[FACT_N_RUN] || f[FACT_WRITTEN] > v->llm->info.max_context ||
+      f[FACT_LOGITS] < 0 || f[FACT_LOGITS] > f[FACT_N_RUN])
+    return INVALID("%" PRId64 " ids were written and logits are of %" PRId64 ", where %" PRId64
+                   " were run",
+                   f[FACT_WRITTEN], f[FACT_LOGITS], f[FACT_N_RUN]);
   for (int64_t i = 0; i < n; i++) {
     if (c->ids[i] < 0 || c->ids[i] >= v->llm->info.n_vocab)
       return INVALID("id %" PRId64 " is not one of the model's", c->ids[i]);
@@ -226,44 +274,116 @@ static clave_status check_facts(const clave_llm_conversation *v, const contents 
   return NULL;
 }
 
+/* Turns follow each other, within the ids and the messages. */
+static clave_status check_turns(const contents *c) {
+  int64_t n = c->tensors[TURNS].dims[0], at = 0, byte = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t *t = c->turns + i * TURN_FIELDS;
+    if (t[0] < at || t[1] < t[0] || t[2] < byte || t[3] < t[2] || t[4] < 0)
+      return INVALID("turn %" PRId64 " of its chat does not follow the one before", i);
+    at = t[1];
+    byte = t[3];
+  }
+  if (at <= c->tensors[IDS].dims[0] && (n == 0 || byte == c->tensors[MESSAGES].dims[0]))
+    return NULL;
+  return INVALID("its chat is not that of its ids");
+}
+
+static clave_status check_chat(const clave_llm *l, const contents *c) {
+  const clave_tensor *t = &c->tensors[MESSAGES];
+  text array = {0};
+  TRY(check_turns(c));
+  if (t->dims[0] && !l->tokenizer) return INVALID("it is a chat, which needs a tokenizer");
+  text_puts(&array, "[");
+  text_append(&array, t->data, (size_t)t->dims[0]);
+  text_puts(&array, "]");
+  clave_status st = text_status(&array);
+  if (!st) st = status_while(json_check_syntax(array.data, array.size, false), "its messages");
+  text_free(&array);
+  return st;
+}
+
+/* Another version has other tensors. */
+static clave_status check_version(const clave_tensors *file) {
+  clave_tensor t;
+  int64_t version;
+  if (!clave_tensors_find(file, "conversation", &t) || t.dtype != CLAVE_I64 || bytes_of(&t) < 8)
+    return INVALID("not a conversation: it has no tensor 'conversation'");
+  memcpy(&version, t.data, sizeof version);
+  if (version == VERSION) return NULL;
+  return INVALID("a conversation of version %" PRId64 ", expected %d", version, VERSION);
+}
+
+static clave_status find_turns(const clave_tensors *file, clave_tensor *out) {
+  if (!clave_tensors_find(file, "turns", out)) return INVALID("it has no tensor 'turns'");
+  bool good = out->dtype == CLAVE_I64 && out->rank == 2 && out->dims[1] == TURN_FIELDS;
+  return good ? NULL : INVALID("tensor 'turns' is not I64 (t, %d)", TURN_FIELDS);
+}
+
 /* Everything in `c` is the file's, and as it should be. */
 static clave_status read_contents(const clave_llm_conversation *v, const clave_tensors *file,
                                   contents *c) {
   int64_t check;
-  TRY(find_list(file, "conversation", CLAVE_I64, FACTS, &c->tensors[0]));
-  TRY(find_list(file, "ids", CLAVE_I64, -1, &c->tensors[1]));
+  TRY(check_version(file));
+  TRY(find_list(file, "conversation", CLAVE_I64, FACTS, &c->tensors[CONVERSATION]));
+  TRY(find_list(file, "ids", CLAVE_I64, -1, &c->tensors[IDS]));
+  TRY(find_list(file, "messages", CLAVE_U8, -1, &c->tensors[MESSAGES]));
+  TRY(find_turns(file, &c->tensors[TURNS]));
   TRY(find_list(file, "check", CLAVE_I64, 1, &c->tensors[c->n - 1]));
   TRY(copy_integers(c));
   TRY(check_facts(v, c));
-  TRY(find_list(file, "logits", CLAVE_F32, v->llm->info.n_vocab, &c->tensors[2]));
+  TRY(check_chat(v->llm, c));
+  TRY(find_list(file, "logits", CLAVE_F32, v->llm->info.n_vocab, &c->tensors[LOGITS]));
   for (uint32_t i = 0; i < c->n_state; i++)
-    TRY(find_state(file, v->llm->program, i, c->names[FIRST_STATE + i],
+    TRY(find_state(file, v->llm->program, i, c->names[FIRST_STATE + i], &c->room,
                    &c->tensors[FIRST_STATE + i]));
+  if (c->room && c->facts[FACT_N_RUN] > c->room)
+    return INVALID("%" PRId64 " ids were run, but its caches hold %" PRId64, c->facts[FACT_N_RUN],
+                   c->room);
   TRY(hash_contents(c->tensors, c->n, &check));
   if (c->check == check) return NULL;
   return INVALID("its contents are damaged: they do not have the hash that they were saved with");
 }
 
+static clave_status take_chat(const contents *c, chat_memory *m) {
+  size_t n = (size_t)c->tensors[TURNS].dims[0];
+  text_append(&m->history, c->tensors[MESSAGES].data, (size_t)c->tensors[MESSAGES].dims[0]);
+  TRY(text_status(&m->history));
+  if (!array_reserve(&m->turns, &m->capacity, n, sizeof *m->turns)) return status_no_memory();
+  for (size_t i = 0; i < n; i++) {
+    const int64_t *t = c->turns + i * TURN_FIELDS;
+    m->turns[i] = (chat_turn){(size_t)t[0], (size_t)t[1], (size_t)t[2],
+                              (size_t)t[3], (size_t)t[4], (uint64_t)t[5]};
+  }
+  m->n_turns = n;
+  return NULL;
+}
+
 static clave_status take_contents(clave_llm_conversation *v, const contents *c) {
-  size_t n = (size_t)c->tensors[1].dims[0];
+  size_t n = (size_t)c->tensors[IDS].dims[0];
   uint32_t *list = calloc(n + 1, sizeof *list);
   if (!list) return status_no_memory();
   for (size_t i = 0; i < n; i++) list[i] = (uint32_t)c->ids[i];
   clave_status st = conversation_take_ids(v, list, n, (size_t)c->facts[FACT_N_RUN]);
   free(list);
+  if (!st) st = conversation_set_room(v, c->room);
   for (uint32_t i = 0; i < c->n_state && !st; i++) {
     const clave_tensor *t = &c->tensors[FIRST_STATE + i];
     st = clave_session_write_state(v->session, i, t->data, bytes_of(t));
   }
-  memcpy(v->logits, c->tensors[2].data, bytes_of(&c->tensors[2]));
-  if (!st) sampler_set_draws(v->sampler, (uint64_t)c->facts[FACT_DRAWS]);
-  return st;
+  if (!st) st = take_chat(c, &v->chat);
+  if (st) return st;
+  memcpy(v->logits, c->tensors[LOGITS].data, bytes_of(&c->tensors[LOGITS]));
+  v->n_written = (size_t)c->facts[FACT_WRITTEN];
+  v->n_logits = (size_t)c->facts[FACT_LOGITS];
+  sampler_set_draws(v->sampler, (uint64_t)c->facts[FACT_DRAWS]);
+  return NULL;
 }
 
 /* What is there is dropped only when the file has proved good. */
 static clave_status restore_from(clave_llm_conversation *v, const clave_tensors *file) {
   contents c;
-  clave_status st = create_contents(v->llm->program, 0, &c);
+  clave_status st = create_contents(v->llm->program, 0, 0, &c);
   if (!st) name_tensors(&c);
   if (!st) st = read_contents(v, file, &c);
   bool good = !st;

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "clave_llm.h"
 #include "clave_template.h"
+#include "llm/scratch.h"
 
 /* How a method is told where its tokens stand. */
 typedef enum position_form {
@@ -16,7 +17,7 @@ typedef enum position_form {
   POSITION_EACH    /* of every token: (L) */
 } position_form;
 
-/* A method that takes tokens and their position and gives the logits of the last. */
+/* A method that takes tokens and their position and gives the logits of the last, or of all. */
 typedef struct llm_method {
   const char *name; /* borrowed from the program */
   int64_t min_tokens, max_tokens;
@@ -24,6 +25,7 @@ typedef struct llm_method {
   int tokens_rank;                        /* 2: (1, L); 1: (L) */
   position_form position;
   int64_t n_vocab;
+  bool all_logits; /* of every token, not of the last alone */
 } llm_method;
 
 enum { LLM_METHODS = 2 };
@@ -41,6 +43,13 @@ typedef struct llm_metadata {
 /* said: the program's metadata, JSON or "". Errors name the key. */
 clave_status llm_metadata_read(mem_pool *pool, const char *said, llm_metadata *out) STATUS_CHECK;
 
+/* How a state tensor is written: whether it can go back to fewer tokens. */
+typedef struct llm_state {
+  const char *name; /* borrowed from the program */
+  int64_t rows;     /* the token at p is row p, or p mod rows; 0: it is not written by position */
+  int64_t window;   /* tokens that one sees, itself included; 0: all */
+} llm_state;
+
 struct clave_llm {
   atomic_int holds; /* the caller's and its conversations' */
   mem_pool *pool;
@@ -49,7 +58,13 @@ struct clave_llm {
   clave_tokenizer *tokenizer;      /* owned; NULL: ids only */
   llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;
+  llm_state *states; /* in the pool, (n_states) */
+  uint32_t n_states;
+  scratch_pool scratch;
   clave_llm_info info;
+  const char *room_name; /* borrowed from the program: the size of its caches that sessions choose;
+                            NULL: none */
+  int64_t most_room;
   int32_t eos;               /* CLAVE_NO_TOKEN: none */
   char *bos_text, *eos_text; /* owned; NULL: none, or no tokenizer */
   clave_template *chat;      /* owned; NULL: none, or one that we cannot read */
@@ -57,9 +72,13 @@ struct clave_llm {
   double load_ms; /* program and tokenizer */
 };
 
+/* room.c: what room_name and most_room are. */
+clave_status llm_room_find(clave_llm *l) STATUS_CHECK;
 /* methods.c: the methods of the program, refused where they are not as docs/llm.md wants. */
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
                               int *count) STATUS_CHECK;
+clave_status llm_find_method(const clave_program *program, const char *name, clave_method_info *out,
+                             bool *found) STATUS_CHECK;
 /* The longest context that the shapes allow, 0 if they do not say. */
 clave_status llm_methods_context(const clave_program *program, const llm_method *methods, int count,
                                  int64_t *longest) STATUS_CHECK;
@@ -68,8 +87,16 @@ const llm_method *llm_methods_choose(const llm_method *methods, int count, size_
 /* Runs `n` tokens that stand at `position`. */
 clave_status llm_method_run(const llm_method *m, clave_session *session, const uint32_t *ids,
                             size_t n, size_t position) STATUS_CHECK;
-/* The last token's logits of the last run, as floats: *count of them in `out` (n_vocab). */
-clave_status llm_method_logits(const llm_method *m, clave_session *session, float *out,
-                               size_t n_vocab) STATUS_CHECK;
+/* The logits of the last run as floats, (n_vocab): of the token `back` before the last. */
+clave_status llm_method_logits(const llm_method *m, clave_session *session, size_t back,
+                               float *out) STATUS_CHECK;
+
+/* state.c: how the methods write each state tensor. */
+clave_status llm_states_read(const clave_program *program, const llm_method *methods, int count,
+                             mem_pool *pool, llm_state **states, uint32_t *n_states) STATUS_CHECK;
+/* Whether states that hold `written` tokens hold the first `count` of them as they were before the
+ * others came. UNSUPPORTED names one that does not. */
+clave_status llm_states_go_back(const llm_state *states, uint32_t n_states, size_t written,
+                                size_t count) STATUS_CHECK;
 
 #endif

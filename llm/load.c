@@ -22,6 +22,17 @@ static clave_status read_context(clave_llm *l, const llm_metadata *said) {
   return NULL;
 }
 
+/* Fewer tokens than the program was made for. */
+static clave_status limit_context(clave_llm *l, uint32_t most) {
+  if (most == 0 || most == l->info.max_context) return NULL;
+  if (most == 1) return INVALID("a context of 1 token has no room for an answer");
+  if (most > l->info.max_context)
+    return INVALID("a context of %u tokens: the program was made for at most %u", most,
+                   l->info.max_context);
+  l->info.max_context = most;
+  return NULL;
+}
+
 static clave_status check_id(const clave_llm *l, const char *key, uint32_t id) {
   if (id < l->info.n_vocab) return NULL;
   return INVALID("%s is %u, and the program has logits for %u tokens", key, id, l->info.n_vocab);
@@ -93,17 +104,21 @@ static clave_status token_text(const clave_llm *l, int32_t id, const char *other
   return *out ? NULL : status_no_memory();
 }
 
-static clave_status describe(clave_llm *l, const char *template_name) {
+static clave_status describe(clave_llm *l, const clave_llm_options *o) {
+  const char *template_name = o->chat_template;
   clave_program_info program = {.size = sizeof program};
   llm_metadata said;
   TRY(clave_program_get_info(l->program, &program));
   TRY(llm_metadata_read(l->pool, program.metadata, &said));
   TRY(llm_methods_read(l->program, l->methods, &l->n_methods));
+  TRY(llm_states_read(l->program, l->methods, l->n_methods, l->pool, &l->states, &l->n_states));
   l->info.n_vocab = (uint32_t)l->methods[0].n_vocab;
   l->info.tokenizer = l->tokenizer;
   TRY(take_template(l, template_name ? template_name : said.chat_template, template_name));
   l->default_system = said.default_system;
   TRY(read_context(l, &said));
+  TRY(llm_room_find(l));
+  TRY(limit_context(l, o->max_context));
   TRY(read_ends(l, &said));
   TRY(token_text(l, l->info.bos, "<s>", &l->bos_text));
   TRY(token_text(l, l->eos, "</s>", &l->eos_text));
@@ -133,9 +148,10 @@ static clave_status load(clave_llm *l, const char *path, const clave_llm_options
   TRY(sized_read(options, &o, SIZED(clave_llm_options, chat_template)));
   clave_program_options of_program = {.size = sizeof of_program, .consts = o.consts};
   TRY(mem_pool_create(&l->pool));
+  TRY(scratch_pool_init(&l->scratch));
   TRY(clave_program_load(path, &of_program, &l->program));
   TRY(load_tokenizer(l, path, &o));
-  return status_while(describe(l, o.chat_template), "%s", path);
+  return status_while(describe(l, &o), "%s", path);
 }
 
 clave_status clave_llm_load(const char *path, clave_device *device,
@@ -162,6 +178,7 @@ clave_status clave_llm_get_info(const clave_llm *l, clave_llm_info *info) {
 
 void clave_llm_destroy(clave_llm *l) {
   if (!l || --l->holds > 0) return;
+  scratch_pool_free(&l->scratch);
   clave_template_destroy(l->chat);
   free(l->bos_text);
   free(l->eos_text);

@@ -50,6 +50,7 @@ static clave_status read_logits(const clave_tensor_info *t, llm_method *m) {
     return INVALID("its output 0 (%s) is %s of rank %d, expected logits, floats (1, V)", t->name,
                    clave_dtype_name(t->dtype), t->rank);
   m->n_vocab = t->dims[t->rank - 1];
+  m->all_logits = t->rank > 1 && t->max_dims[t->rank - 2] > 1;
   if (m->n_vocab >= 1 && m->n_vocab <= INT32_MAX) return NULL;
   return INVALID("its output 0 (%s) has %lld logits a token, expected a fixed number", t->name,
                  (long long)m->n_vocab);
@@ -74,8 +75,8 @@ static clave_status read_method(const clave_program *p, const clave_method_info 
 
 /* ---------------------------------------------------------------- which methods */
 
-static clave_status find_method(const clave_program *p, const char *name, clave_method_info *out,
-                                bool *found) {
+clave_status llm_find_method(const clave_program *p, const char *name, clave_method_info *out,
+                             bool *found) {
   clave_program_info info = {.size = sizeof info};
   TRY(clave_program_get_info(p, &info));
   *found = false;
@@ -90,7 +91,7 @@ static clave_status add_method(const clave_program *p, const char *name, llm_met
                                int *count) {
   clave_method_info info = {.size = sizeof info};
   bool found;
-  TRY(find_method(p, name, &info, &found));
+  TRY(llm_find_method(p, name, &info, &found));
   if (!found) return NULL;
   return status_while(read_method(p, &info, &methods[(*count)++]), "method %s", name);
 }
@@ -114,8 +115,8 @@ clave_status llm_methods_read(const clave_program *p, llm_method methods[LLM_MET
 
 /* A cache (1, heads, context, head_dim) or (1, context, heads, head_dim): the longer one. */
 static int64_t cache_length(const clave_tensor_info *t) {
-  if (t->rank != 4 || t->dims[1] < 1 || t->dims[2] < 1) return 0;
-  return t->dims[1] > t->dims[2] ? t->dims[1] : t->dims[2];
+  if (t->rank != 4 || t->max_dims[1] < 1 || t->max_dims[2] < 1) return 0;
+  return t->max_dims[1] > t->max_dims[2] ? t->max_dims[1] : t->max_dims[2];
 }
 
 clave_status llm_methods_context(const clave_program *p, const llm_method *methods, int count,
@@ -205,16 +206,16 @@ static void widen(clave_dtype type, const void *from, size_t n, float *out) {
   }
 }
 
-clave_status llm_method_logits(const llm_method *m, clave_session *session, float *out,
-                               size_t n_vocab) {
+clave_status llm_method_logits(const llm_method *m, clave_session *session, size_t back,
+                               float *out) {
   clave_tensor t;
-  size_t rows = 1;
+  size_t rows = 1, n_vocab = (size_t)m->n_vocab;
   TRY(clave_session_output(session, m->name, 0, &t));
   for (int i = 0; i + 1 < t.rank; i++) rows *= (size_t)t.dims[i];
-  if (rows < 1 || (size_t)t.dims[t.rank - 1] != n_vocab)
-    return INVALID("method %s gave %zu rows of %lld logits, expected %zu", m->name, rows,
-                   (long long)t.dims[t.rank - 1], n_vocab);
-  const char *last = (const char *)t.data + (rows - 1) * n_vocab * clave_dtype_size(t.dtype);
-  widen(t.dtype, last, n_vocab, out);
+  if (rows <= back || t.dims[t.rank - 1] != m->n_vocab)
+    return INVALID("method %s gave %zu rows of %lld logits, expected %zu of %zu", m->name, rows,
+                   (long long)t.dims[t.rank - 1], back + 1, n_vocab);
+  const char *row = (const char *)t.data + (rows - 1 - back) * n_vocab * clave_dtype_size(t.dtype);
+  widen(t.dtype, row, n_vocab, out);
   return NULL;
 }

@@ -11,23 +11,11 @@
 #include "base/sized.h"
 #include "base/status.h"
 
-/* The ids that may still be chosen, ascending, in arrays of `capacity`. */
-typedef struct candidates {
-  uint32_t *id;
-  uint32_t *key;  /* of the logit: integers in the order of the floats */
-  double *weight; /* proportional to the probability; the likeliest has 1 */
-  uint32_t *some; /* places in these arrays */
-  size_t n;
-} candidates;
-
 struct clave_sampler {
   clave_sampler_options options;
   clave_logit_bias *bias; /* owned */
   uint64_t draws;
-  candidates c;    /* owned */
-  float *logits;   /* owned: (capacity) */
-  uint32_t *times; /* owned: how often an id was seen, (capacity), all 0 between samples */
-  size_t capacity;
+  sampler_scratch own; /* of clave_sampler_sample */
 };
 
 /* ---------------------------------------------------------------- options */
@@ -77,22 +65,22 @@ clave_status clave_sampler_create(const clave_sampler_options *options, clave_sa
   return NULL;
 }
 
-static void free_arrays(clave_sampler *s) {
-  free(s->c.id);
-  free(s->c.key);
-  free(s->c.weight);
-  free(s->c.some);
-  free(s->logits);
-  free(s->times);
-  s->c = (candidates){0};
-  s->logits = NULL;
-  s->times = NULL;
-  s->capacity = 0;
+void sampler_scratch_free(sampler_scratch *w) {
+  free(w->c.id);
+  free(w->c.key);
+  free(w->c.weight);
+  free(w->c.some);
+  free(w->logits);
+  free(w->times);
+  w->c = (candidates){0};
+  w->logits = NULL;
+  w->times = NULL;
+  w->capacity = 0;
 }
 
 void clave_sampler_destroy(clave_sampler *s) {
   if (!s) return;
-  free_arrays(s);
+  sampler_scratch_free(&s->own);
   free(s->bias);
   free(s);
 }
@@ -103,18 +91,18 @@ const clave_sampler_options *sampler_options_of(const clave_sampler *s) { return
 
 /* ---------------------------------------------------------------- logits */
 
-static clave_status grow(clave_sampler *s, size_t count) {
-  if (count <= s->capacity) return NULL;
-  free_arrays(s);
-  s->c = (candidates){.id = calloc(count, sizeof *s->c.id),
-                      .key = calloc(count, sizeof *s->c.key),
-                      .weight = calloc(count, sizeof *s->c.weight),
-                      .some = calloc(count, sizeof *s->c.some)};
-  s->logits = calloc(count, sizeof *s->logits);
-  s->times = calloc(count, sizeof *s->times);
-  if (!s->c.id || !s->c.key || !s->c.weight || !s->c.some || !s->logits || !s->times)
+static clave_status grow(sampler_scratch *w, size_t count) {
+  if (count <= w->capacity) return NULL;
+  sampler_scratch_free(w);
+  w->c = (candidates){.id = calloc(count, sizeof *w->c.id),
+                      .key = calloc(count, sizeof *w->c.key),
+                      .weight = calloc(count, sizeof *w->c.weight),
+                      .some = calloc(count, sizeof *w->c.some)};
+  w->logits = calloc(count, sizeof *w->logits);
+  w->times = calloc(count, sizeof *w->times);
+  if (!w->c.id || !w->c.key || !w->c.weight || !w->c.some || !w->logits || !w->times)
     return status_no_memory();
-  s->capacity = count;
+  w->capacity = count;
   return NULL;
 }
 
@@ -136,8 +124,8 @@ static void penalise(const clave_sampler_options *o, float *logit, uint32_t time
 }
 
 /* Each id seen in the window once, with how often it was. */
-static void apply_penalties(clave_sampler *s, size_t count, const uint32_t *seen, size_t n) {
-  const clave_sampler_options *o = &s->options;
+static void apply_penalties(const clave_sampler_options *o, const sampler_scratch *w, size_t count,
+                            const uint32_t *seen, size_t n) {
   bool repeats = o->repetition_penalty > 0 && o->repetition_penalty != 1;
   if (!repeats && o->presence_penalty == 0 && o->frequency_penalty == 0) return;
   if (o->penalty_window && n > o->penalty_window) {
@@ -145,12 +133,12 @@ static void apply_penalties(clave_sampler *s, size_t count, const uint32_t *seen
     n = o->penalty_window;
   }
   for (size_t i = 0; i < n; i++) {
-    if (seen[i] < count) s->times[seen[i]]++;
+    if (seen[i] < count) w->times[seen[i]]++;
   }
   for (size_t i = 0; i < n; i++) {
-    if (seen[i] >= count || !s->times[seen[i]]) continue;
-    penalise(o, &s->logits[seen[i]], s->times[seen[i]]);
-    s->times[seen[i]] = 0;
+    if (seen[i] >= count || !w->times[seen[i]]) continue;
+    penalise(o, &w->logits[seen[i]], w->times[seen[i]]);
+    w->times[seen[i]] = 0;
   }
 }
 
@@ -379,12 +367,12 @@ static uint32_t choose(const candidates *c, double u) {
   }
 }
 
-static uint32_t sample_weighted(clave_sampler *s, size_t count, float largest) {
+static uint32_t sample_weighted(clave_sampler *s, sampler_scratch *w, size_t count, float largest) {
   const clave_sampler_options *o = &s->options;
-  candidates *c = &s->c;
+  candidates *c = &w->c;
   c->n = count;
   for (size_t i = 0; i < count; i++) c->id[i] = (uint32_t)i;
-  for (size_t i = 0; i < count; i++) c->key[i] = key_of(s->logits[i]);
+  for (size_t i = 0; i < count; i++) c->key[i] = key_of(w->logits[i]);
   if (o->top_k && o->top_k < count) keep_largest(c, false, o->top_k);
   compute_weights(c, largest, o->temperature);
   if (o->top_p > 0 && o->top_p < 1) keep_largest(c, true, (double)o->top_p * sum_weights(c));
@@ -392,16 +380,24 @@ static uint32_t sample_weighted(clave_sampler *s, size_t count, float largest) {
   return choose(c, draw(s));
 }
 
-clave_status clave_sampler_sample(clave_sampler *s, const float *logits, size_t count,
-                                  const uint32_t *seen, size_t n_seen, uint32_t *id) {
+clave_status sampler_choose(clave_sampler *s, sampler_scratch *w, const sampler_input *in,
+                            uint32_t *id) {
+  size_t count = in->count, best;
   *id = 0;
   if (count == 0 || count > UINT32_MAX) return INVALID("%zu logits", count);
-  TRY(grow(s, count));
-  memcpy(s->logits, logits, count * sizeof *logits);
-  TRY(add_bias(&s->options, s->logits, count));
-  apply_penalties(s, count, seen, n_seen);
-  size_t best;
-  TRY(find_largest(s->logits, count, &best));
-  *id = s->options.temperature > 0 ? sample_weighted(s, count, s->logits[best]) : (uint32_t)best;
+  TRY(grow(w, count));
+  memcpy(w->logits, in->logits, count * sizeof *in->logits);
+  if (in->change && !in->change(in->change_ctx, w->logits, count, in->seen, in->n_seen))
+    return INVALID("the function that changes logits has refused to go on");
+  TRY(add_bias(&s->options, w->logits, count));
+  apply_penalties(&s->options, w, count, in->seen, in->n_seen);
+  TRY(find_largest(w->logits, count, &best));
+  *id = s->options.temperature > 0 ? sample_weighted(s, w, count, w->logits[best]) : (uint32_t)best;
   return NULL;
+}
+
+clave_status clave_sampler_sample(clave_sampler *s, const float *logits, size_t count,
+                                  const uint32_t *seen, size_t n_seen, uint32_t *id) {
+  sampler_input in = {.logits = logits, .count = count, .seen = seen, .n_seen = n_seen};
+  return sampler_choose(s, &s->own, &in, id);
 }

@@ -129,15 +129,19 @@ clave_status template_render(const clave_template *t, const clave_template_input
   return jinja_render(j, &o, out);
 }
 
+clave_status template_take_text(jinja_output *o, char **out, size_t *size) {
+  text_append(&o->text, "", 0);
+  *size = o->text.size;
+  *out = o->text.data ? o->text.data : strdup("");
+  text_free(&o->written);
+  return *out ? NULL : status_no_memory();
+}
+
 clave_status clave_template_render(const clave_template *t, const clave_template_inputs *inputs,
                                    char **out, size_t *size) {
   jinja_output o;
   *out = NULL;
   *size = 0;
   TRY(template_render(t, inputs, &o));
-  text_append(&o.text, "", 0);
-  *size = o.text.size;
-  *out = o.text.data ? o.text.data : strdup("");
-  text_free(&o.written);
-  return *out ? NULL : status_no_memory();
+  return template_take_text(&o, out, size);
 }

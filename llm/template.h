@@ -26,6 +26,9 @@ clave_status template_add_said(clave_template *t, const char *said) STATUS_CHECK
 clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,
                              jinja_output *out) STATUS_CHECK;
 
+/* The text of a rendering, to be freed; what else it holds is freed. */
+clave_status template_take_text(jinja_output *o, char **out, size_t *size) STATUS_CHECK;
+
 /* chat_templates.c */
 typedef struct builtin_template {
   const char *name, *text;

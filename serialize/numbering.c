@@ -12,6 +12,16 @@ slot_kind program_slot_kind(const ir_program *p, uint32_t tid) {
   return tid < end + p->n_state ? SLOT_STATE : SLOT_TEMPORARY;
 }
 
+bool program_state_bytes(const ir_program *p, uint32_t tid, size_t *bytes) {
+  const ir_tensor *d = &p->tensors.items[tid];
+  tensor t = {.type = d->dtype, .rank = (int)d->shape.count};
+  for (int i = 0; i < t.rank; i++) {
+    const ir_int_or_vid *dim = &d->shape.items[i];
+    t.dims[i] = dim->vid == IR_NONE ? dim->literal : p->values.items[dim->vid].max.value;
+  }
+  return tensor_bytes(&t, bytes);
+}
+
 const char *slot_kind_name(slot_kind kind) {
   static const char *const names[] = {"constant", "input", "output", "state", "temporary"};
   return names[kind];

@@ -111,6 +111,8 @@ typedef enum slot_kind {
   SLOT_TEMPORARY
 } slot_kind;
 slot_kind program_slot_kind(const ir_program *p, uint32_t tid);
+/* Of a state whose open dimension is the largest; false: it overflows. */
+bool program_state_bytes(const ir_program *p, uint32_t tid, size_t *bytes);
 const char *slot_kind_name(slot_kind kind); /* "constant" */
 
 #endif

@@ -240,13 +240,18 @@ static clave_status bind_input(checker *k, const ir_argument *a) {
   return NULL;
 }
 
-static void bind_shape(checker *k, const ir_argument *a) {
-  if (a->tensor == IR_NONE) return;
-  const ir_int_or_vids *shape = &k->p->ir.tensors.items[a->tensor].shape;
+static void bind_shape(checker *k, uint32_t tid) {
+  const ir_int_or_vids *shape = &k->p->ir.tensors.items[tid].shape;
   for (uint32_t i = 0; i < shape->count; i++) {
     uint32_t vid = shape->items[i].vid;
     if (vid != IR_NONE) k->vids[vid] = (writer){k->method, k->chain};
   }
+}
+
+/* What a session chose before any method runs. */
+static void bind_state_sizes(checker *k) {
+  uint32_t first = k->p->ir.constants.count + k->p->ir.n_inputs + k->p->ir.n_outputs;
+  for (uint32_t i = 0; i < k->p->ir.n_state; i++) bind_shape(k, first + i);
 }
 
 static clave_status bind_inputs(checker *k, const ir_arguments *inputs) {
@@ -254,7 +259,8 @@ static clave_status bind_inputs(checker *k, const ir_arguments *inputs) {
     const ir_argument *a = &inputs->items[i];
     TRY(status_while(bind_input(k, a), "input '%.200s'", a->name));
   }
-  for (uint32_t i = 0; i < inputs->count; i++) bind_shape(k, &inputs->items[i]);
+  for (uint32_t i = 0; i < inputs->count; i++)
+    if (inputs->items[i].tensor != IR_NONE) bind_shape(k, inputs->items[i].tensor);
   return NULL;
 }
 
@@ -272,6 +278,17 @@ static clave_status check_outputs(checker *k, const ir_arguments *outputs) {
                  tensors);
 }
 
+/* The same sizes, and values for sizes. */
+static bool same_types(const ir_program *p, uint32_t a, uint32_t b) {
+  const ir_tensor *x = &p->tensors.items[a], *y = &p->tensors.items[b];
+  bool same = x->dtype == y->dtype && x->shape.count == y->shape.count;
+  for (uint32_t i = 0; same && i < x->shape.count; i++) {
+    const ir_int_or_vid *m = &x->shape.items[i], *n = &y->shape.items[i];
+    same = m->vid == n->vid && (m->vid != IR_NONE || m->literal == n->literal);
+  }
+  return same;
+}
+
 static clave_status check_update(checker *k, const ir_state_update *u) {
   const ir_program *p = &k->p->ir;
   TRY(check_tid(k, u->state));
@@ -280,11 +297,8 @@ static clave_status check_update(checker *k, const ir_state_update *u) {
   if (k->taken[u->state] == k->method) return tensor_error(p, u->state, "is updated twice");
   k->taken[u->state] = k->method;
   TRY(read_tensor(k, u->value));
-  const tensor *a = &k->p->types[u->state], *b = &k->p->types[u->value];
-  bool same = a->type == b->type && a->rank == b->rank;
-  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
-  return same ? NULL
-              : tensor_error(p, u->value, "differs in dtype or shape from the state it becomes");
+  if (same_types(p, u->state, u->value)) return NULL;
+  return tensor_error(p, u->value, "differs in dtype or shape from the state it becomes");
 }
 
 static clave_status check_method(checker *k, const ir_method *m) {
@@ -295,6 +309,7 @@ static clave_status check_method(checker *k, const ir_method *m) {
                    offsetof(ir_argument, name), "input"));
   TRY(verify_names(m->outputs.items, m->outputs.count, sizeof *m->outputs.items,
                    offsetof(ir_argument, name), "output"));
+  bind_state_sizes(k);
   TRY(bind_inputs(k, &m->inputs));
   TRY(check_chain(k, m->chain, false));
   TRY(check_outputs(k, &m->outputs));

@@ -136,6 +136,24 @@ static clave_status make_type(const ir_program *p, const ir_tensor *d, tensor *o
   return d->encoding ? make_encoding(d->encoding, out) : NULL;
 }
 
+/* One dimension at most is a session's choice, between bounds. */
+static clave_status check_state_shape(const ir_program *p, uint32_t tid) {
+  const ir_int_or_vids *shape = &p->tensors.items[tid].shape;
+  size_t bytes;
+  int n_open = 0;
+  for (uint32_t i = 0; i < shape->count; i++) {
+    uint32_t vid = shape->items[i].vid;
+    if (vid == IR_NONE) continue;
+    const ir_value *v = &p->values.items[vid];
+    if (!v->min.present || !v->max.present || v->min.value < 1)
+      return INVALID("its dimension %u is value %u ('%.200s'), which needs bounds from 1 on", i,
+                     vid, v->name);
+    n_open++;
+  }
+  if (n_open > 1) return INVALID("%d of its dimensions are values, expected one at most", n_open);
+  return program_state_bytes(p, tid, &bytes) ? NULL : INVALID("its size overflows");
+}
+
 static clave_status make_types(program *p) {
   const ir_tensors *tensors = &p->ir.tensors;
   p->types = mem_pool_alloc(p->pool, tensors->count, sizeof *p->types);
@@ -144,9 +162,11 @@ static clave_status make_types(program *p) {
     clave_status st = make_type(&p->ir, &tensors->items[i], &p->types[i]);
     if (st) return status_while(st, "tensor %u ('%.200s')", i, tensors->items[i].name);
     slot_kind kind = program_slot_kind(&p->ir, i);
-    if ((kind == SLOT_CONSTANT || kind == SLOT_STATE) && !all_known(&p->types[i])) {
-      return tensor_error(&p->ir, i, "is a constant or state, so its shape must be of numbers");
-    }
+    if (kind == SLOT_CONSTANT && !all_known(&p->types[i]))
+      return tensor_error(&p->ir, i, "is a constant, so its shape must be of numbers");
+    if (kind == SLOT_STATE)
+      TRY(status_while(check_state_shape(&p->ir, i), "state %u ('%.200s')", i,
+                       tensors->items[i].name));
     if (kind != SLOT_CONSTANT && p->types[i].encoding.kind)
       return tensor_error(&p->ir, i, "is encoded, which only constants can be");
   }

@@ -234,6 +234,37 @@ uint32_t draft_slot_new(draft *d, dtype type, const ir_int_or_vid *shape, int ra
   return add_slot(d, SLOT_TEMPORARY, type, shape, rank, name);
 }
 
+static ir_int_or_vids copy_shape(draft *d, const ir_int_or_vid *shape, int rank) {
+  ir_int_or_vid *dims = draft_alloc(d, (size_t)rank + 1, sizeof *dims);
+  if (dims && rank) memcpy(dims, shape, (size_t)rank * sizeof *dims);
+  return (ir_int_or_vids){dims, dims ? (uint32_t)rank : 0};
+}
+
+uint32_t draft_value(draft *d, const char *name, int64_t min, int64_t max) {
+  uint32_t n = d->ir.values.count;
+  ir_value *items = draft_alloc(d, (size_t)n + 1, sizeof *items);
+  uint32_t *alias = draft_alloc(d, (size_t)n + 2, sizeof *alias);
+  if (d->no_memory) return IR_NONE;
+  if (n) memcpy(items, d->ir.values.items, n * sizeof *items);
+  memcpy(alias, d->value_alias, n * sizeof *alias);
+  items[n] = (ir_value){.name = name,
+                        .type = IR_VALUE_TYPE_INT,
+                        .min = {.value = min, .present = true},
+                        .max = {.value = max, .present = true}};
+  alias[n] = n;
+  d->ir.values = (ir_values){.items = items, .count = n + 1};
+  d->value_alias = alias;
+  d->sizes = size_table_create(&d->ir, d->pool);
+  if (!d->sizes) d->no_memory = true;
+  return n;
+}
+
+void draft_set_size(draft *d, uint32_t tid, int axis, uint32_t value) {
+  ir_int_or_vids *shape = &d->slots[tid].t.shape;
+  *shape = copy_shape(d, shape->items, (int)shape->count);
+  if (!d->no_memory) shape->items[axis] = (ir_int_or_vid){.vid = value, .present = true};
+}
+
 uint32_t draft_slot_like(draft *d, uint32_t like, const char *name) {
   const ir_int_or_vids *shape = &d->slots[like].t.shape;
   return draft_slot_new(d, draft_type(d, like), shape->items, (int)shape->count, name);
@@ -294,19 +325,27 @@ uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int ra
   return tid;
 }
 
-uint32_t draft_constant_room(draft *d, const ir_tensor *t, size_t bytes, void **room) {
+uint32_t draft_constant_over(draft *d, const ir_tensor *t, const void *bytes) {
   const char *full = constant_name(d, t->name);
   uint32_t tid =
       full ? add_slot(d, SLOT_CONSTANT, t->dtype, t->shape.items, (int)t->shape.count, full)
            : IR_NONE;
-  *room = tid == IR_NONE ? NULL : mem_pool_alloc(d->data, bytes + 1, 1);
-  if (!*room) {
+  if (tid == IR_NONE) {
     d->no_memory = true;
     return IR_NONE;
   }
   d->slots[tid].t.encoding = t->encoding;
-  d->slots[tid].data = bytes ? *room : NULL;
+  d->slots[tid].data = bytes;
   return tid;
+}
+
+uint32_t draft_constant_room(draft *d, const ir_tensor *t, size_t bytes, void **room) {
+  *room = mem_pool_alloc(d->data, bytes + 1, 1);
+  if (!*room) {
+    d->no_memory = true;
+    return IR_NONE;
+  }
+  return draft_constant_over(d, t, bytes ? *room : NULL);
 }
 
 /* ---------------------------------------------------------------- instructions */
@@ -419,12 +458,6 @@ void draft_erase(draft *d, draft_node *n) {
 }
 
 /* ---------------------------------------------------------------- views */
-
-static ir_int_or_vids copy_shape(draft *d, const ir_int_or_vid *shape, int rank) {
-  ir_int_or_vid *dims = draft_alloc(d, (size_t)rank + 1, sizeof *dims);
-  if (dims && rank) memcpy(dims, shape, (size_t)rank * sizeof *dims);
-  return (ir_int_or_vids){dims, dims ? (uint32_t)rank : 0};
-}
 
 uint32_t draft_reshape(draft *d, draft_node *before, uint32_t x, const ir_int_or_vid *shape,
                        int rank) {

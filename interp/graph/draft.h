@@ -90,13 +90,18 @@ bool draft_fixed(const draft *d, uint32_t tid, tensor *out);
 /* A temporary of this shape, which is copied. IR_NONE: no memory. */
 uint32_t draft_slot_new(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name);
+/* An integer between bounds that stands in shapes, set by no instruction. */
+uint32_t draft_value(draft *d, const char *name, int64_t min, int64_t max);
+/* The dimension becomes a value. */
+void draft_set_size(draft *d, uint32_t tid, int axis, uint32_t value);
 /* A temporary of another's dtype and shape. */
 uint32_t draft_slot_like(draft *d, uint32_t like, const char *name);
 /* A constant with these bytes, which are copied. */
 uint32_t draft_constant(draft *d, dtype type, const ir_int_or_vid *shape, int rank,
                         const char *name, const void *bytes);
-/* A constant of t's dtype, shape, encoding and, behind a prefix, name; the caller fills its bytes.
- */
+/* A constant of t's dtype, shape, encoding and, behind a prefix, name; over bytes that outlive the
+ * draft's program, or with room that the caller fills. */
+uint32_t draft_constant_over(draft *d, const ir_tensor *t, const void *bytes);
 uint32_t draft_constant_room(draft *d, const ir_tensor *t, size_t bytes, void **room);
 /* Adds an instruction before another, named as that: all fields as when absent, to be filled in and
  * then noted. Returns its op; a scratch one when memory is out. */

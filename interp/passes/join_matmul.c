@@ -193,6 +193,16 @@ static void copy_parts(const draft *d, const group *g, int64_t rows, char *to) {
   }
 }
 
+/* Parts that lie one behind the other, as a file may have them, are the joined constant already. */
+static const void *joined_in_place(const draft *d, const group *g) {
+  const char *at = d->slots[g->items[0].weight].data, *first = at;
+  for (int i = 0; i < g->n; i++) {
+    if (d->slots[g->items[i].weight].data != at) return NULL;
+    at += constant_bytes(d, g->items[i].weight);
+  }
+  return first;
+}
+
 static uint32_t add_weight(joiner *j, const group *g) {
   size_t bytes = 0;
   void *room;
@@ -202,6 +212,8 @@ static uint32_t add_weight(joiner *j, const group *g) {
   ir_int_or_vid shape[] = {columns ? k : n, columns ? n : k};
   ir_tensor t = j->d->slots[first->weight].t;
   t.shape = (ir_int_or_vids){shape, 2};
+  const void *there = columns ? NULL : joined_in_place(j->d, g);
+  if (there) return draft_constant_over(j->d, &t, there);
   for (int i = 0; i < g->n; i++)
     if (!add_size(bytes, constant_bytes(j->d, g->items[i].weight), &bytes)) return IR_NONE;
   uint32_t tid = draft_constant_room(j->d, &t, bytes, &room);

@@ -31,6 +31,7 @@ const program_pass program_passes[] = {
     {"join_matmul", "all but the order of a sum", NULL, join_matmuls},
     {"equal", "all bits: what is computed twice is computed once", NULL, join_equal},
     {"join_rope", "all bits: heads that are turned alike are turned at once", NULL, join_ropes},
+    {"open_cache", "all bits: sessions choose how long caches are", NULL, open_caches},
 };
 const size_t n_program_passes = sizeof program_passes / sizeof program_passes[0];
 

@@ -35,6 +35,8 @@ uint32_t join_equal(draft *d, const pass_env *env);
 uint32_t join_matmuls(draft *d, const pass_env *env);
 /* ---- join_rope.c ---- */
 uint32_t join_ropes(draft *d, const pass_env *env);
+/* ---- open_cache.c ---- */
+uint32_t open_caches(draft *d, const pass_env *env);
 /* ---- views.c ---- */
 uint32_t fold_views(draft *d, const pass_env *env);
 /* ---- constants.c ---- */

@@ -2,6 +2,7 @@
 
 program = clave.export(module, args); program.save("model.clv")
 session = clave.Session("model.clv", device="opencl"); outputs = session.run(x)
+text = clave.LLM("language_model.clv").generate("Once upon a time")
 
 Running needs numpy and ml_dtypes; exporting needs torch and flatbuffers too (pip install clave[export]).
 """
@@ -13,9 +14,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clave.conversation import Answer, Conversation, Stream, Token
 from clave.errors import Code, Error, Origin, UnsupportedOp
 from clave.kernel import Kernel
+from clave.language_model import LLM
 from clave.program import Program
+from clave.sampling import Sampling
 from clave.session import Device, Session, devices
 from clave.tokenizer import Tokenizer
 from clave.version import VERSION
@@ -25,13 +29,19 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 __all__ = [
+    "LLM",
+    "Answer",
     "Code",
+    "Conversation",
     "Device",
     "Error",
     "Kernel",
     "Origin",
     "Program",
+    "Sampling",
     "Session",
+    "Stream",
+    "Token",
     "Tokenizer",
     "UnsupportedOp",
     "devices",

@@ -207,6 +207,110 @@ class Ids(C.Structure):
     _fields_ = [("items", C.POINTER(C.c_uint32)), ("count", C.c_size_t)]
 
 
+class TemplateInputs(Info):
+    """clave_template_inputs."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        *((name, C.c_char_p) for name in ("messages", "tools", "documents", "arguments", "bos", "eos")),
+        ("add_generation_prompt", C.c_bool),
+        ("name", C.c_char_p),
+        ("now", C.c_int64),
+    ]
+
+
+class LogitBias(C.Structure):
+    """clave_logit_bias."""
+
+    _fields_ = [("id", C.c_uint32), ("bias", C.c_float)]
+
+
+class SamplerOptions(Info):
+    """clave_sampler_options."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("bias", C.POINTER(LogitBias)),
+        ("n_bias", C.c_size_t),
+        *((name, C.c_float) for name in ("repetition_penalty", "presence_penalty", "frequency_penalty")),
+        ("penalty_window", C.c_uint32),
+        ("temperature", C.c_float),
+        ("top_k", C.c_uint32),
+        ("top_p", C.c_float),
+        ("min_p", C.c_float),
+        ("seed", C.c_uint64),
+    ]
+
+
+class LLMOptions(Info):
+    """clave_llm_options."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("tokenizer", C.c_char_p),
+        ("tokenizer_options", C.POINTER(TokenizerOptions)),
+        ("consts", C.c_char_p),
+        ("chat_template", C.c_char_p),
+        ("max_context", C.c_uint32),
+    ]
+
+
+class LLMInfo(Info):
+    """clave_llm_info."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("max_context", C.c_uint32),
+        ("n_vocab", C.c_uint32),
+        ("tokenizer", C.c_void_p),
+        ("bos", C.c_int32),
+        ("stop_ids", C.POINTER(C.c_uint32)),
+        ("n_stop_ids", C.c_size_t),
+        ("chat_template", C.c_char_p),
+    ]
+
+
+LOGITS_FN = C.CFUNCTYPE(C.c_bool, C.c_void_p, C.POINTER(C.c_float), C.c_size_t, C.POINTER(C.c_uint32), C.c_size_t)
+
+
+class ConversationOptions(Info):
+    """clave_llm_conversation_options."""
+
+    _fields_ = [
+        ("size", C.c_size_t),
+        ("sampler", C.POINTER(SamplerOptions)),
+        ("stop", C.POINTER(C.c_char_p)),
+        ("n_stop", C.c_size_t),
+        ("ignore_stop_ids", C.c_bool),
+        ("prefill_chunk", C.c_uint32),
+        ("session", C.POINTER(SessionOptions)),
+        ("change_logits", LOGITS_FN),
+        ("change_logits_ctx", C.c_void_p),
+    ]
+
+
+class LLMToken(C.Structure):
+    """clave_llm_token."""
+
+    _fields_ = [("id", C.c_uint32), ("text", C.c_void_p), ("text_size", C.c_size_t), ("stop", C.c_int)]
+
+
+class Logprob(C.Structure):
+    """clave_llm_logprob."""
+
+    _fields_ = [("id", C.c_uint32), ("logprob", C.c_float)]
+
+
+class LLMStats(C.Structure):
+    """clave_llm_stats."""
+
+    _fields_ = [
+        ("prompt_tokens", C.c_uint64),
+        ("decode_tokens", C.c_uint64),
+        *((name, C.c_double) for name in ("prompt_ms", "decode_ms", "ttft_ms", "load_ms")),
+    ]
+
+
 _P, _S = C.c_void_p, C.c_char_p
 _OUT = C.POINTER(C.c_void_p)
 # Functions that return a clave_status, with their arguments.
@@ -234,6 +338,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_session_run": (_P, _S),
     "clave_session_output": (_P, _S, C.c_uint32, C.POINTER(Tensor)),
     "clave_session_reset": (_P,),
+    "clave_session_resize": (_P, _S, C.c_int64),
     "clave_session_observe": (_P, OBSERVE_FN, _P),
     "clave_tokenizer_load": (_S, C.POINTER(TokenizerOptions), _OUT),
     "clave_tokenizer_of_program": (_P, _OUT),
@@ -244,6 +349,25 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_text_stream_create": (_P, C.c_bool, _OUT),
     "clave_text_stream_next": (_P, C.c_uint32, _OUT, C.POINTER(C.c_size_t)),
     "clave_text_stream_finish": (_P, _OUT, C.POINTER(C.c_size_t)),
+    "clave_llm_load": (_S, _P, C.POINTER(LLMOptions), _OUT),
+    "clave_llm_get_info": (_P, C.POINTER(LLMInfo)),
+    "clave_llm_render": (_P, C.POINTER(TemplateInputs), _OUT, C.POINTER(C.c_size_t)),
+    "clave_llm_render_ids": (_P, C.POINTER(TemplateInputs), C.POINTER(Ids)),
+    "clave_llm_conversation_create": (_P, C.POINTER(ConversationOptions), _OUT),
+    "clave_llm_set_sampler": (_P, C.POINTER(SamplerOptions)),
+    "clave_llm_prompt": (_P, C.POINTER(C.c_uint32), C.c_size_t),
+    "clave_llm_prompt_text": (_P, _S, C.c_size_t),
+    "clave_llm_prompt_messages": (_P, C.POINTER(TemplateInputs)),
+    "clave_llm_next": (_P, C.POINTER(LLMToken)),
+    "clave_llm_flush": (_P, _OUT, C.POINTER(C.c_size_t)),
+    "clave_llm_logprobs": (_P, C.POINTER(Logprob), C.POINTER(Logprob), C.c_size_t),
+    "clave_llm_reset": (_P,),
+    "clave_llm_rewind": (_P, C.c_size_t),
+    "clave_llm_undo": (_P, C.c_bool),
+    "clave_llm_messages": (_P, _OUT),
+    "clave_llm_fork": (_P, _OUT),
+    "clave_llm_save": (_P, _S),
+    "clave_llm_restore": (_P, _S),
 }
 # Others: result and arguments.
 _PLAIN: dict[str, tuple[Any, ...]] = {
@@ -262,6 +386,12 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "clave_ids_free": (None, C.POINTER(Ids)),
     "clave_text_free": (None, _P),
     "clave_text_stream_destroy": (None, _P),
+    "clave_llm_destroy": (None, _P),
+    "clave_llm_conversation_destroy": (None, _P),
+    "clave_llm_ids": (C.POINTER(C.c_uint32), _P, C.POINTER(C.c_size_t)),
+    "clave_llm_stop_name": (_S, C.c_int),
+    "clave_llm_answered_by": (_S, _P),
+    "clave_llm_get_stats": (None, _P, C.POINTER(LLMStats)),
 }
 
 
@@ -332,3 +462,11 @@ class Handle:
         if getattr(self, "pointer", None):
             self._destroy(self.pointer)
             self.pointer = None
+
+
+class Borrowed:
+    """An object of the library that `owner` owns and keeps."""
+
+    def __init__(self, pointer: int, owner: Handle) -> None:
+        self.pointer = C.c_void_p(pointer)
+        self._owner = owner

@@ -147,6 +147,11 @@ def as_python(e: Any) -> str:
     return str(PythonPrinter().doprint(e))
 
 
+def ignored_on_load(model: Any) -> tuple[str, ...]:
+    """Patterns of tensors that files of a transformers model may have, and it does not read."""
+    return tuple(model._keys_to_ignore_on_load_unexpected or ())
+
+
 def attention_of(config: Any) -> str:
     """The attention implementation that a model of transformers uses."""
     return str(config._attn_implementation)

@@ -57,8 +57,9 @@ def join(builder: ProgramBuilder) -> None:
 def _encoded(slot: Slot, data: torch.Tensor, form: Groups | Blocks | Stored) -> tuple[Slot, torch.Tensor]:
     made = Slot(slot.dtype, tuple(data.shape), "constant", slot.name)
     made.encoding = form.table()
+    weight = data if isinstance(form, Stored) else data.detach().cpu().float().flatten(1).numpy()
     try:
-        rows = form.encode(data.detach().cpu().float().flatten(1).numpy())
+        rows = form.encode(weight)
     except Error as e:
         raise Error(f"weight {slot.name!r} cannot be quantised: it {e}") from None
     return made, torch.from_numpy(rows)

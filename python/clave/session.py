@@ -208,6 +208,14 @@ class Session:
         """State back to its initial value, random numbers to their first."""
         L.call("clave_session_reset", self._handle.pointer)
 
+    def resize(self, size: str, n: int) -> None:
+        """State whose shape has this size ("context" of a KV cache; `inspect` shows them) gets n along it.
+
+        What it holds stays, as far as there is room, with zeros behind it. In a new session such a size is the largest,
+        and state gets memory in the first run. clave.Error where no state has the size, or n is out of its bounds.
+        """
+        L.call("clave_session_resize", self._handle.pointer, size.encode(), n)
+
     @property
     def answered_by(self) -> str | None:
         """The kind of the device of the last run: "opencl", or "cpu" where the CPU backend answered for it."""

@@ -40,7 +40,14 @@ class Tokenizer:
         self._take(L.Handle("clave_tokenizer_of_program", "clave_tokenizer_destroy", program.pointer))
         return self
 
-    def _take(self, handle: L.Handle) -> None:
+    @classmethod
+    def borrowed(cls, pointer: int, owner: L.Handle) -> Tokenizer:
+        """One that another object of the library owns."""
+        self = cls.__new__(cls)
+        self._take(L.Borrowed(pointer, owner))
+        return self
+
+    def _take(self, handle: L.Handle | L.Borrowed) -> None:
         self._handle = handle
         info = L.TokenizerInfo()
         L.call("clave_tokenizer_get_info", self._handle.pointer, C.byref(info))

@@ -112,6 +112,44 @@ def test_run_dumps_every_op(tool, program, inputs):
 
 
 @pytest.mark.parametrize(
+    "literal, want",
+    [
+        ("1,-2,3.5,0", [[1, -2, 3.5, 0]]),
+        ("[1, -2, 3.5, 1e2]", [[1, -2, 3.5, 100]]),
+        ("[[1,2,3,4],[5,6,7,8]]", [[1, 2, 3, 4], [5, 6, 7, 8]]),
+    ],
+)
+def test_run_with_lists_of_numbers(tool, program, literal, want):
+    """Dimensions that are missing are 1, in front."""
+    tool.good("run", program, "--input", f"x={literal}", "--input", "scale=2", "--outputs", "out.safetensors")
+    check_outputs(tool, np.array(want, np.float32), 2.0)
+
+
+@pytest.mark.parametrize(
+    "literal, says",
+    [
+        ("5", "x"),  # of the wrong size: the library says so
+        ("[[1,2],[3]]", '"[[1,2],[3]]" is not a tensor: its lists are of different lengths'),
+        ("1,2,", '"1,2," is not a number or a list of numbers, such as 5, 1,2,3 or [[1,2],[3,4]]'),
+        ("[[[1,2,3,4]]]", '"[[[1,2,3,4]]]" has 3 dimensions, the input has 2'),
+        ("[" * 9 + "1" + "]" * 9, "is not a tensor of at most 8 dimensions"),
+        ("x9", '"x9" is neither a .npy file nor numbers, such as 5, 1,2,3 or [[1,2],[3,4]]'),
+        ("", '"" is neither a .npy file nor numbers'),
+    ],
+)
+def test_run_refuses_numbers(tool, program, literal, says):
+    assert says in tool.bad(1, "run", program, "--input", f"x={literal}", "--input", "scale=2")
+
+
+def test_run_with_tokens(tool, root):
+    """Integers: a single one stands for a list of one."""
+    tinylm = [root / "examples/tinylm/tinylm.clv", "--input", "position=0"]
+    one, same, three = (tool.good("run", *tinylm, "--input", f"tokens={t}") for t in ("5", "[[5]]", "5,6,7"))
+    assert one == same != three
+    assert tool.bad(1, "run", *tinylm, "--input", "tokens=1.5").endswith('"1.5" holds what is no I64')
+
+
+@pytest.mark.parametrize(
     "items, says",
     [
         (

@@ -86,3 +86,15 @@ def test_flags(tool, ranks):
     assert "tokenize" in tool.good("tokenize", "--help")
     (tool.folder / "bad.json").write_text('{"model": 5}')
     assert '"model"' in tool.bad(1, "tokenize", "--tokenizer", "bad.json", "--encode")
+
+
+def test_a_program_carries_its_tokenizer(tool, root):
+    tinylm = root / "examples/tinylm"
+    text = lines(["To be, or not", "<|begin_of_text|>"])
+    out = tool.good("tokenize", "--tokenizer", tinylm / "tinylm.clv", "--encode", stdin=None, input=text)
+    ids = [json.loads(x) for x in out.splitlines()]
+    back = tool.good("tokenize", "--tokenizer", tinylm / "tinylm.clv", "--decode", stdin=None, input=lines(ids))
+    assert back == text and len(ids[1]) == 1
+    mnist = ["--tokenizer", root / "examples/mnist/mnist.clv"]
+    assert tool.bad(1, "tokenize", *mnist, "--encode").endswith("mnist.clv: the program carries no tokenizer")
+    assert "--pattern is of a rank file" in tool.bad(2, "tokenize", *mnist, "--encode", "--pattern", "gpt2")

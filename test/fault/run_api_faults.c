@@ -168,10 +168,12 @@ static clave_status move_states(life *l) {
     clave_tensor_info t = {.size = sizeof t};
     TRY(clave_program_state(l->made, i, &t));
     size_t size = clave_dtype_size(t.dtype);
-    for (int k = 0; k < t.rank; k++) size *= (size_t)t.dims[k];
+    for (int k = 0; k < t.rank; k++) size *= (size_t)t.max_dims[k];
     TRY(clave_session_read_state(l->session, i, bytes, size));
     TRY(clave_session_write_state(l->other, i, bytes, size));
   }
+  TRY(clave_session_resize(l->session, "context", 9));
+  TRY(clave_session_resize(l->other, "context", 11));
   return clave_session_copy_state(l->session, l->other);
 }
 

@@ -84,6 +84,27 @@ static clave_status sample(life *l) {
   return clave_sampler_sample(l->sampler, logits, 5, seen, 2, &id);
 }
 
+/* A chat of two turns, saved, of which the second is taken back. */
+static clave_status chat(life *l, const clave_template_inputs *in) {
+  char *text;
+  size_t size;
+  clave_ids ids;
+  TRY(clave_llm_render(l->llm, in, &text, &size));
+  clave_text_free(text);
+  TRY(clave_llm_render_ids(l->llm, in, &ids));
+  clave_ids_free(&ids);
+  TRY(clave_llm_reset(l->talk));
+  TRY(clave_llm_prompt_messages(l->talk, in));
+  TRY(answer(l->talk));
+  TRY(clave_llm_prompt_messages(l->talk, in));
+  TRY(clave_llm_save(l->talk, l->scratch));
+  TRY(clave_llm_restore(l->talk, l->scratch));
+  TRY(clave_llm_undo(l->talk, true));
+  TRY(clave_llm_messages(l->talk, &text));
+  clave_text_free(text);
+  return NULL;
+}
+
 static clave_status run_talk(life *l) {
   static const clave_llm_message messages[] = {{"system", "Be brief.", 9}, {"user", "Why?", 4}};
   static const uint32_t more[2] = {65, 66};
@@ -97,6 +118,14 @@ static clave_status run_talk(life *l) {
   TRY(clave_llm_save(l->talk, l->scratch));
   TRY(clave_llm_prompt(l->talk, more, 2));
   TRY(answer(l->talk));
+  TRY(clave_llm_rewind(l->talk, 6));
+  TRY(answer(l->talk));
+  double scores[2];
+  TRY(clave_llm_score(l->talk, more, 2, scores));
+  TRY(answer(l->talk));
+  clave_llm_logprob chosen, top[3];
+  TRY(clave_llm_logprobs(l->talk, &chosen, top, 3));
+  TRY(clave_llm_set_sampler(l->fork, NULL));
   TRY(clave_llm_restore(l->fork, l->scratch));
   TRY(clave_llm_prompt_chat(l->fork, "chatml", messages + 1, 1));
   TRY(answer(l->fork));
@@ -104,6 +133,7 @@ static clave_status run_talk(life *l) {
   in.messages = "[{\"role\": \"user\", \"content\": \"And?\"}]";
   TRY(clave_llm_prompt_messages(l->fork, &in));
   TRY(answer(l->fork));
+  TRY(chat(l, &in));
   char *tokens;
   TRY(clave_llm_chat_unknown_tokens(l->llm, &tokens));
   clave_text_free(tokens);

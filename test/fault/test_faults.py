@@ -14,6 +14,8 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
+from clave.llm import KVCache
+
 pytestmark = pytest.mark.by_turn(3)
 
 # Op cases with what the net below lacks: bodies within bodies, sizes known at run time only, sorting, scattering, LSTM.
@@ -30,7 +32,7 @@ CORPUS = pathlib.Path(__file__).resolve().parent.parent / "fuzz/corpus"
 
 
 class Net(torch.nn.Module):
-    """A little of everything: convolution, pool, norm, GEMM, attention, indexing, a fused chain, state in place."""
+    """A little of everything: convolution, pool, norm, GEMM, attention with a cache, indexing, a fused chain, state."""
 
     def __init__(self):
         super().__init__()
@@ -39,12 +41,14 @@ class Net(torch.nn.Module):
         self.norm, self.linear = torch.nn.LayerNorm(16), torch.nn.Linear(16, 16)
         self.table = torch.nn.Embedding(10, 16)
         self.register_buffer("cache", torch.zeros(4, 16))
+        self.rows = KVCache(2, 12, 8)  # of a size that sessions choose
 
     def forward(self, image, ids):
         x = torch.nn.functional.max_pool2d(torch.relu(self.conv(image)), 2).flatten(2)  # (1, 8, 16)
         x = self.norm(x + self.table(ids)) * 0.5 + torch.tanh(x)
         self.cache[1:3] = x[0, :2]
-        x = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        heads = x.unflatten(-1, (2, 8)).transpose(1, 2)
+        x = x + self.rows(heads, heads, heads, torch.tensor(0)).transpose(1, 2).flatten(2)
         return torch.softmax(self.linear(torch.cat([x[0], self.cache.sum(0, keepdim=True)], 0)), -1)
 
 
@@ -271,7 +275,7 @@ def right_answer(p, net, out):
 
 
 def stub_log(path):
-    return {name: int(n) for name, n in (line.split() for line in path.read_text().splitlines())}
+    return {k: int(n) for k, n in (line.split() for line in path.read_text().splitlines())}
 
 
 @pytest.mark.parametrize("fault", ["FAIL_AT", "LOST_AT"])
@@ -285,10 +289,7 @@ def test_command_line_survives_every_call(net, build, stub, tmp_path, everything
     for n in range(0, total, 1 if everything else max(1, total // 25)):
         out.unlink(missing_ok=True)
         p = run_net(build, net, stub | cache | {f"CLAVE_STUB_{fault}": str(n)}, out, "--device", "opencl")
-        if p.returncode == 0:
-            right_answer(p, net, out)
-        else:
-            one_error(p, out)
+        right_answer(p, net, out) if p.returncode == 0 else one_error(p, out)
         left = {k: v for k, v in stub_log(log).items() if k != "calls" and v > 0}
         assert not left, f"call {n}: still alive: {left}"
 

@@ -7,7 +7,7 @@
 #include "serialize/safetensors.h"
 #include "test/fuzz/files.h"
 
-enum { FACT_PROGRAM = 3, FACTS = 4, CONTEXT = 4, N_VOCAB = 5 };
+enum { FACT_PROGRAM = 3, FACTS = 6, CONTEXT = 4, N_VOCAB = 5 };
 
 static clave_llm *llm; /* test/fuzz/talk.clv, written by make_programs.py */
 static int64_t program_hash;
@@ -55,7 +55,8 @@ static uint8_t *find_bytes(const tensor_file *f, const char *name, size_t bytes,
 
 /* Makes the file one of this program, and its check that of its contents. */
 static void put_right(uint8_t *bytes, size_t size) {
-  static const char *const parts[] = {"conversation", "ids", "logits", "state.0", "state.1"};
+  static const char *const parts[] = {"conversation", "ids",     "logits", "messages",
+                                      "turns",        "state.0", "state.1"};
   tensor_file *f;
   if (!is_good(tensor_file_parse(bytes, size, &f))) return;
   uint8_t *facts = find_bytes(f, "conversation", FACTS * sizeof(int64_t), bytes, size);
@@ -73,6 +74,18 @@ static void put_right(uint8_t *bytes, size_t size) {
   tensor_file_destroy(f);
 }
 
+/* Its messages are JSON that can be read again, and its turns can be taken back. */
+static void use_chat(clave_llm_conversation *talk) {
+  clave_template_inputs in = {.size = sizeof in,
+                              .messages = "[{\"role\":\"user\",\"content\":\"\\u0002\"}]"};
+  char *messages;
+  require(is_good(clave_llm_messages(talk, &messages)) && *messages == '[');
+  clave_text_free(messages);
+  (void)is_good(clave_llm_prompt_messages(talk, &in));
+  for (int i = 0; i < CONTEXT && is_good(clave_llm_undo(talk, i % 2)); i++) continue;
+  (void)is_good(clave_llm_rewind(talk, 1));
+}
+
 /* A restored conversation: its ids are the model's, it goes on as far as the context goes, and what
  * is saved of it can be restored. */
 static void use(clave_llm_conversation *talk) {
@@ -84,6 +97,8 @@ static void use(clave_llm_conversation *talk) {
   for (int i = 0; i < CONTEXT && is_good(clave_llm_next(talk, &token)); i++)
     require(token.id < N_VOCAB);
   require(is_good(clave_llm_save(talk, saved_file())));
+  require(is_good(clave_llm_restore(talk, saved_file())));
+  use_chat(talk);
   require(is_good(clave_llm_restore(talk, saved_file())));
 }
 

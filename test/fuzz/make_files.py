@@ -2,10 +2,12 @@
 and fuzz_folder begin with. By hand: make_files.py build/cases build/fuzzing/corpus. `ci/fuzz --merge build/fuzzing`
 then adds to test/fuzz/found what is of use."""
 
+import base64
 import io
 import pathlib
 import struct
 import sys
+import tempfile
 
 import numpy as np
 import safetensors.torch
@@ -31,12 +33,21 @@ class Talk(torch.nn.Module):
         return (self.seen.sum() + torch.arange(float(N_VOCAB))[None]) * 0.5
 
 
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
 def talk():
     import clave
 
     length = torch.export.Dim("length", min=1, max=CONTEXT)
     args = (torch.ones(1, 2, dtype=torch.int64), torch.tensor(0))
-    clave.export(Talk(), args, dynamic_shapes=({1: length}, None)).save(str(HERE / "talk.clv"))
+    program = clave.export(Talk(), args, dynamic_shapes=({1: length}, None))
+    program.metadata = {"llm": {"chat_template": TEMPLATE}}
+    with tempfile.NamedTemporaryFile(suffix=".tiktoken") as ranks:
+        ranks.write(b"".join(base64.b64encode(bytes([i])) + b" %d\n" % i for i in range(256)))
+        ranks.flush()
+        program.set_tokenizer(ranks.name)
+    program.save(str(HERE / "talk.clv"))
 
 
 def program(path):
@@ -58,18 +69,41 @@ def programs(cases):
             yield name.replace("/", "_"), data
 
 
+MESSAGE = b'{"role":"user","content":"\\u0001"}'
+# What is wrong with a chat of two ids: its turns, its messages.
+WRONG_CHATS = {
+    "turns_back": ([[1, 1, 0, 34, 3, 7], [0, 2, 34, 34, 3, 7]], MESSAGE),
+    "turns_beyond_ids": ([[0, 3, 0, 34, 3, 7]], MESSAGE),
+    "turns_without_end": ([[0, 1, 0, 30, 3, 7]], MESSAGE),
+    "turns_short": ([[0, 1, 0, 34, 3]], MESSAGE),
+    "no_json": ([[0, 1, 0, 4, 3, 7]], b'{"a"'),
+    "no_turns": ([], MESSAGE),
+}
+
+
+def conversation(n, turns, chat, version=2):
+    run = max(n - 1, 0)
+    tensors = {
+        "conversation": torch.tensor([version, run, n, 0, run, run]),
+        "ids": torch.arange(n),
+        "logits": torch.arange(float(N_VOCAB)),
+        "messages": torch.tensor(list(chat), dtype=torch.uint8),
+        "turns": torch.tensor(turns, dtype=torch.int64).reshape(-1, len(turns[0]) if turns else 6),
+        "state.0": torch.zeros(1, 1, CONTEXT, 2),
+        "state.1": torch.zeros(3, dtype=torch.int64),
+        "check": torch.zeros(1, dtype=torch.int64),
+    }
+    return safetensors.torch.save(tensors, {"format": "clave conversation"})
+
+
 def conversations():
-    """The hashes are put right by the target."""
+    """The hashes are put right by the target. Without a chat, with one of one turn, and with wrong ones."""
     for n in range(CONTEXT):
-        tensors = {
-            "conversation": torch.tensor([1, max(n - 1, 0), n, 0]),
-            "ids": torch.arange(n),
-            "logits": torch.arange(float(N_VOCAB)),
-            "state.0": torch.zeros(1, 1, CONTEXT, 2),
-            "state.1": torch.zeros(3, dtype=torch.int64),
-            "check": torch.zeros(1, dtype=torch.int64),
-        }
-        yield f"ids_{n}", safetensors.torch.save(tensors, {"format": "clave conversation"})
+        yield f"ids_{n}", conversation(n, [], b"")
+        yield f"chat_{n}", conversation(n, [[0, min(n, 1), 0, len(MESSAGE), 3, 7]], MESSAGE)
+    for name, (turns, chat) in WRONG_CHATS.items():
+        yield name, conversation(2, turns, chat)
+    yield "version_1", conversation(2, [], b"", version=1)
 
 
 def arrays():

@@ -158,20 +158,23 @@ def norm(b: Any) -> None:
         _put(b, f"{x} + {_input(b, (n,))}")
 
 
+# What x is multiplied by, in two statements: 1 + the first cancels where x is far below 0.
 GELUS = (
-    "0.5 * @ * (1 + torch.erf(@ / 1.4142135623730951))",
-    "@ * 0.5 * (1 + torch.erf(@ * 0.7071067811865476))",
-    "0.5 * @ * (1 + torch.tanh(0.7978845608028654 * (@ + 0.044715 * @ ** 3)))",
-    "@ * 0.5 * (1 + torch.tanh(@ * 0.7978845608 * (1 + 0.044715 * @ * @)))",
-    "@ * torch.sigmoid(@)",
-    "@ * torch.sigmoid(1.702 * @)",
-    "@ * torch.tanh(F.softplus(@))",
+    ("torch.erf(@ / 1.4142135623730951)", "0.5 * @ * (1 + %)"),
+    ("torch.erf(@ * 0.7071067811865476)", "@ * 0.5 * (1 + %)"),
+    ("torch.tanh(0.7978845608028654 * (@ + 0.044715 * @ ** 3))", "0.5 * @ * (1 + %)"),
+    ("torch.tanh(@ * 0.7978845608 * (1 + 0.044715 * @ * @))", "@ * 0.5 * (1 + %)"),
+    ("torch.sigmoid(@)", "@ * %"),
+    ("torch.sigmoid(1.702 * @)", "@ * %"),
+    ("torch.tanh(F.softplus(@))", "@ * %"),
 )
 
 
 def activation(b: Any) -> None:
     x = _input(b, (_length(b), b.rng.choice((3, 8, 17))))
-    y = _put(b, b.rng.choice(GELUS).replace("@", x))
+    inner, outer = b.rng.choice(GELUS)
+    gate = _put(b, inner.replace("@", x))
+    y = _put(b, outer.replace("@", x).replace("%", gate))
     if b.rng.random() < 0.5:
         _put(b, f"{y} * {_input(b, b.inputs[-1].shape)}")
 

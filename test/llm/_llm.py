@@ -1,6 +1,7 @@
 """clave's language models over ctypes."""
 
 import ctypes as C
+import json
 import os
 
 import _sampler
@@ -11,58 +12,8 @@ GOES_ON, STOP_ID, STOP_TEXT, CONTEXT_FULL = range(4)
 CANCEL = C.CFUNCTYPE(C.c_bool, C.c_void_p)
 
 
-class LlmOptions(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("tokenizer", C.c_char_p),
-        ("tokenizer_options", C.POINTER(L.TokenizerOptions)),
-        ("consts", C.c_char_p),
-        ("chat_template", C.c_char_p),
-    ]
-
-
-class Info(L.Info):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("max_context", C.c_uint32),
-        ("n_vocab", C.c_uint32),
-        ("tokenizer", C.c_void_p),
-        ("bos", C.c_int32),
-        ("stop_ids", C.POINTER(C.c_uint32)),
-        ("n_stop_ids", C.c_size_t),
-        ("chat_template", C.c_char_p),
-    ]
-
-
-class TalkOptions(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("sampler", C.POINTER(_sampler.Options)),
-        ("stop", C.POINTER(C.c_char_p)),
-        ("n_stop", C.c_size_t),
-        ("ignore_stop_ids", C.c_bool),
-        ("prefill_chunk", C.c_uint32),
-        ("session", C.POINTER(L.SessionOptions)),
-    ]
-
-
 class Message(C.Structure):
     _fields_ = [("role", C.c_char_p), ("content", C.c_char_p), ("content_size", C.c_size_t)]
-
-
-class Token(C.Structure):
-    _fields_ = [("id", C.c_uint32), ("text", C.c_void_p), ("text_size", C.c_size_t), ("stop", C.c_int)]
-
-
-class Stats(C.Structure):
-    _fields_ = [
-        ("prompt_tokens", C.c_uint64),
-        ("decode_tokens", C.c_uint64),
-        ("prompt_ms", C.c_double),
-        ("decode_ms", C.c_double),
-        ("ttft_ms", C.c_double),
-        ("load_ms", C.c_double),
-    ]
 
 
 def call(name, *args):
@@ -93,9 +44,9 @@ def _messages(chat):
 
 
 class Llm:
-    def __init__(self, path, device, tokenizer=None):
+    def __init__(self, path, device, tokenizer=None, max_context=0):
         self.device, self.handle = device, C.c_void_p()
-        o = LlmOptions(C.sizeof(LlmOptions), os.fsencode(tokenizer) if tokenizer else None)
+        o = L.LLMOptions(tokenizer=os.fsencode(tokenizer) if tokenizer else None, max_context=max_context)
         call("clave_llm_load", os.fsencode(path), device.handle, C.byref(o), C.byref(self.handle))
 
     def __del__(self):
@@ -103,7 +54,7 @@ class Llm:
 
     @property
     def info(self):
-        out = Info()
+        out = L.LLMInfo()
         call("clave_llm_get_info", self.handle, C.byref(out))
         return out
 
@@ -117,22 +68,43 @@ class Llm:
 
 
 class Talk:
-    """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool.
+    """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool; change: one
+    that is given the logits and the ids.
 
     warm_up: 1 lets the CPU backend answer while kernels are built.
     """
 
-    def __init__(self, llm, stop=(), chunk=0, ignore_stop_ids=False, cancel=None, handle=None, warm_up=0, **options):
-        self.llm, self.handle = llm, handle or C.c_void_p()
+    def __init__(
+        self,
+        llm,
+        stop=(),
+        chunk=0,
+        ignore_stop_ids=False,
+        cancel=None,
+        handle=None,
+        warm_up=0,
+        change=None,
+        owner=None,
+        **options,
+    ):
+        self.llm, self.handle, self.owner = llm, handle or C.c_void_p(), owner
         if handle:
             return
+        self.change = L.LOGITS_FN(lambda _, x, n, ids, m: change(x[:n], ids[:m], x)) if change else L.LOGITS_FN()
         stops = (C.c_char_p * len(stop))(*(s.encode() for s in stop))
         self.cancel = CANCEL(lambda _: cancel()) if cancel else CANCEL()
         session = L.SessionOptions(
             size=C.sizeof(L.SessionOptions), cancel=C.cast(self.cancel, C.c_void_p), warm_up=warm_up
         )
-        sampler = C.pointer(_sampler.options(**options))
-        o = TalkOptions(C.sizeof(TalkOptions), sampler, stops, len(stop), ignore_stop_ids, chunk, C.pointer(session))
+        o = L.ConversationOptions(
+            sampler=C.pointer(_sampler.options(**options)),
+            stop=stops,
+            n_stop=len(stop),
+            ignore_stop_ids=ignore_stop_ids,
+            prefill_chunk=chunk,
+            session=C.pointer(session),
+            change_logits=self.change,
+        )
         call("clave_llm_conversation_create", llm.handle, C.byref(o), C.byref(self.handle))
 
     def __del__(self):
@@ -151,9 +123,15 @@ class Talk:
 
     def next(self):
         """(id, text, stop); text: None without a tokenizer."""
-        t = Token()
+        t = L.LLMToken()
         call("clave_llm_next", self.handle, C.byref(t))
         return t.id, None if t.text is None else C.string_at(t.text, t.text_size).decode(), t.stop
+
+    def score(self, ids):
+        """The log probability of each id behind what is there."""
+        out = (C.c_double * len(ids))()
+        call("clave_llm_score", self.handle, (C.c_uint32 * len(ids))(*ids), C.c_size_t(len(ids)), out)
+        return list(out)
 
     def flush(self):
         text, size = C.c_void_p(), C.c_size_t()
@@ -176,7 +154,7 @@ class Talk:
         return function(self.handle, C.byref(count))[: count.value]
 
     def stats(self):
-        out = Stats()
+        out = L.LLMStats()
         _void("clave_llm_get_stats", self.handle, C.byref(out))
         return out
 
@@ -192,7 +170,28 @@ class Talk:
     def fork(self):
         handle = C.c_void_p()
         call("clave_llm_fork", self.handle, C.byref(handle))
-        return Talk(self.llm, handle=handle)
+        return Talk(self.llm, handle=handle, owner=self)
+
+    def rewind(self, n):
+        call("clave_llm_rewind", self.handle, C.c_size_t(n))
+        return self
+
+    def undo(self, question=True):
+        call("clave_llm_undo", self.handle, C.c_bool(question))
+        return self
+
+    def messages(self):
+        out = C.c_void_p()
+        call("clave_llm_messages", self.handle, C.byref(out))
+        text = C.string_at(out).decode()
+        _void("clave_text_free", out)
+        return [(m["role"], m["content"]) for m in json.loads(text)]
+
+    def logprobs(self, count):
+        """(id, logprob) of the last token, and of the likeliest."""
+        chosen, top = L.Logprob(), (L.Logprob * count)()
+        call("clave_llm_logprobs", self.handle, C.byref(chosen), top, C.c_size_t(count))
+        return (chosen.id, chosen.logprob), [(t.id, t.logprob) for t in top]
 
     def save(self, path):
         call("clave_llm_save", self.handle, os.fsencode(path))

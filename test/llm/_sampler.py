@@ -7,31 +7,10 @@ import numpy as np
 from clave import _library as L
 
 
-class Bias(C.Structure):
-    _fields_ = [("id", C.c_uint32), ("bias", C.c_float)]
-
-
-class Options(C.Structure):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("bias", C.POINTER(Bias)),
-        ("n_bias", C.c_size_t),
-        ("repetition_penalty", C.c_float),
-        ("presence_penalty", C.c_float),
-        ("frequency_penalty", C.c_float),
-        ("penalty_window", C.c_uint32),
-        ("temperature", C.c_float),
-        ("top_k", C.c_uint32),
-        ("top_p", C.c_float),
-        ("min_p", C.c_float),
-        ("seed", C.c_uint64),
-    ]
-
-
 def options(bias=None, **values):
     """bias: {id: bias}; the rest by name."""
-    o = Options(C.sizeof(Options), **values)
-    o.list = (Bias * len(bias or {}))(*(bias or {}).items())
+    o = L.SamplerOptions(**values)
+    o.list = (L.LogitBias * len(bias or {}))(*(bias or {}).items())
     o.bias, o.n_bias = o.list, len(o.list)
     return o
 

@@ -173,7 +173,8 @@ def damaged(data):
     yield "version", patched(header, body, "conversation", 0)
     yield "were run", patched(header, body, "conversation", 12)
     yield "not one of", patched(header, body, "ids", 4)
-    for name in ("ids", "logits", "state.0", "check", "conversation"):
+    yield "written", patched(header, body, "conversation", 33)
+    for name in ("ids", "logits", "state.0", "check", "conversation", "messages", "turns"):
         rest = {("x" if k == name else k): v for k, v in header.items()}
         yield name, written(rest, body)
 
@@ -240,6 +241,62 @@ def test_cancel(llm):
     assert first + talk.take(5)[0] == _models.reference(PROMPT, 7)
 
 
+def test_log_probabilities(llm):
+    """Of the model's own logits, whatever the sampler and a function make of them."""
+    model = _models.Next()
+    for options in ({}, {"temperature": 2, "seed": 3, "top_k": 40}, {"change": lambda _, ids, out: True}):
+        talk = Talk(llm, **options).prompt(PROMPT)
+        for _ in range(5):
+            talk.next()
+            ids = talk.ids()
+            with torch.no_grad():
+                want = torch.log_softmax(model(torch.tensor([ids[:-1]]), torch.tensor(0))[0].double(), -1)
+            chosen, top = talk.logprobs(5)
+            assert chosen[0] == ids[-1] and chosen[1] == pytest.approx(want[ids[-1]].item(), abs=1e-6)
+            assert [i for i, _ in top] == want.topk(5).indices.tolist()
+            assert [p for _, p in top] == pytest.approx(want.topk(5).values.tolist(), abs=1e-6)
+        everything = talk.logprobs(300)[1]
+        assert sorted(i for i, _ in everything) == list(range(300)) and talk.logprobs(0)[1] == []
+        with pytest.raises(Error, match="the 301 likeliest of 300 tokens"):
+            talk.logprobs(301)
+        with pytest.raises(Error, match="behind a token that was just chosen"):
+            talk.prompt([1]).logprobs(1)
+
+
+def test_changed_logits(llm):
+    """A function may forbid ids: what follows is chosen among the others; the model's own are not touched."""
+    seen = []
+
+    def even(logits, ids, out):
+        seen.append(ids)
+        for i in range(1, len(logits), 2):
+            out[i] = float("-inf")
+        return True
+
+    talk = Talk(llm, change=even).prompt(PROMPT)
+    ids = talk.take(10)[0]
+    assert all(i % 2 == 0 for i in ids) and seen == [PROMPT + ids[:n] for n in range(10)]
+    assert talk.fork().next() == talk.next()
+    refuses = Talk(llm, change=lambda logits, ids, out: len(ids) < 10).prompt(PROMPT)
+    assert refuses.take(2)[0] == _models.reference(PROMPT, 2)
+    with pytest.raises(Error, match="the function that changes logits has refused to go on"):
+        refuses.next()
+    assert len(refuses.ids()) == 10
+
+
+def test_a_smaller_context(models):
+    llm = Llm(models / "next.clv", Device("cpu"), max_context=12)
+    assert llm.info.max_context == 12
+    talk = Talk(llm).prompt(PROMPT)
+    assert talk.take(9) == (_models.reference(PROMPT, 4), "", CONTEXT_FULL)
+    with pytest.raises(Error, match="prompt of 5 tokens behind 8 does not fit into the context of 12: 2 too many"):
+        talk.rewind(8).prompt([1] * 5)
+    with pytest.raises(Error, match="a context of 65 tokens: the program was made for at most 64"):
+        Llm(models / "next.clv", Device("cpu"), max_context=65)
+    with pytest.raises(Error, match="no room for an answer"):
+        Llm(models / "next.clv", Device("cpu"), max_context=1)
+
+
 # ---------------------------------------------------------------- text
 
 
@@ -283,3 +340,57 @@ def test_bad_stop_texts(texts, llm):
         Talk(texts, stop=["a", ""])
     with pytest.raises(Error, match="need a tokenizer"):
         Talk(llm, stop=["a"])
+
+
+@pytest.fixture(scope="module")
+def tinylm(root, tmp_path_factory):
+    """examples/tinylm with caches of 512 tokens, and with caches as long as a session says."""
+    fixed, path = root / "examples/tinylm/tinylm.clv", tmp_path_factory.mktemp("open") / "tinylm.clv"
+    program = clave.load(fixed).optimized(["open_cache"])
+    assert program.passes["open_cache"] == 8
+    program.save(path)
+    return fixed, path
+
+
+def cache_rows(talk, path):
+    """Of the conversation's caches, as its file has them."""
+    talk.save(path)
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    rows = {t["shape"][2] for name, t in header.items() if name.startswith("state.")}
+    assert len(rows) == 1
+    return rows.pop()
+
+
+@pytest.mark.parametrize("device", ["cpu", "opencl"])
+def test_caches_grow_with_the_text(device, tinylm, tmp_path):
+    """As long as they have to be, through forks and files; the tokens are those of caches that are there from the
+    beginning."""
+    prompt = [17 * i % 1000 for i in range(230)]
+    fixed, open_ = (Talk(Llm(path, Device(device)), ignore_stop_ids=True) for path in tinylm)
+    want = fixed.prompt(prompt).take(80)[0]
+    assert open_.prompt(prompt).take(10)[0] == want[:10]
+    assert cache_rows(open_, tmp_path / "short") == 256
+    fork = open_.fork()
+    assert fork.take(70)[0] == open_.take(70)[0] == want[10:]
+    assert cache_rows(open_, tmp_path / "long") == cache_rows(fork, tmp_path / "fork") == 512
+    assert fork.rewind(240).take(60)[0] == want[10:70] and cache_rows(fork, tmp_path / "fork") == 512
+    assert cache_rows(fixed, tmp_path / "fixed") == 512
+    for start, n in (("short", 10), ("long", 80), ("short", 10)):
+        assert open_.restore(tmp_path / start).ids() == prompt + want[:n]
+        assert open_.take(3)[0] == (want[10:13] if n == 10 else fixed.take(3)[0])
+    assert cache_rows(open_.reset(), tmp_path / "empty") == 256
+    assert open_.prompt(prompt).take(30)[0] == want[:30]
+    with pytest.raises(Error, match="another program"):
+        fixed.restore(tmp_path / "long")
+
+
+def test_a_file_whose_caches_are_too_short_is_refused(tinylm, tmp_path):
+    talk = Talk(Llm(tinylm[1], Device("cpu"))).prompt(list(range(300)))
+    talk.take(1)
+    talk.save(tmp_path / "good")
+    data = (tmp_path / "good").read_bytes()
+    (tmp_path / "bad").write_bytes(data.replace(b"[1,2,512,32]", b"[1,2,256,64]"))
+    with pytest.raises(Error):
+        talk.restore(tmp_path / "bad")
+    assert len(talk.ids()) == 301

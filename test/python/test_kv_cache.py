@@ -105,6 +105,54 @@ def test_the_cache_is_not_copied(tmp_path, build):
     assert [e["name"] for e in json.loads(trace.read_text()) if e["ph"] == "X"] == ["attention_cached"]
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8])
+def test_a_session_chooses_how_long_the_cache_is(device, dtype):
+    """Shorter, longer, between tokens; what is kept counts, and what goes beyond is an error that changes nothing."""
+    cache, pieces = KVCache(N_KV, 40, SIZE, dtype=dtype), (5, 1, 3, 1, 7, 6)
+    lengths = ({2: torch.export.Dim("length", min=1, max=40)},) * 3
+    program = clave.export(cache, (*tokens(3), torch.tensor(0)), dynamic_shapes=(*lengths, None))
+    rows = [t.shape[2].vid is not None for t in program.schema.tensors if "key" in t.name and len(t.shape) > 2]
+    assert all(rows) and [v.max for v in program.schema.values if v.name == "context"] == [40]
+    sizes = iter((5, 6, 20, 10, 39, 23))
+    session = clave.Session(program, clave.Device(device, fallback=False))
+
+    def call(q, k, v, position, softcap=None):
+        session.resize("context", max(next(sizes), int(position) + q.shape[2]))
+        return session(q, k, v, position)
+
+    want = in_pieces(cache, pieces)
+    torch.testing.assert_close(in_pieces(None, pieces, call=call), want, rtol=1e-5, atol=1e-5)
+    session.resize("context", 24)
+    q, k, v = (t[:, :, :2] for t in tokens())
+    with pytest.raises(clave.Error, match=r"\[23, 25\)|24"):
+        session(q, k, v, torch.tensor(23))
+    session.reset()
+    torch.testing.assert_close(session(*tokens(9), torch.tensor(0)), want_of(tokens(9), dtype), rtol=1e-5, atol=1e-5)
+
+
+def want_of(qkv, dtype):
+    return KVCache(N_KV, 40, SIZE, dtype=dtype)(*qkv, torch.tensor(0))
+
+
+@pytest.mark.parametrize("change", ["window", "read elsewhere", "an initial value"])
+def test_other_caches_stay_as_they_are(change):
+    class Read(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cache = KVCache(N_KV, 40, SIZE, window=5 if change == "window" else None)
+            if change == "an initial value":
+                self.cache.keys += 1
+
+        def forward(self, q, k, v, position):
+            y = self.cache(q, k, v, position)
+            return y + self.cache.keys.sum() if change == "read elsewhere" else y
+
+    program = clave.export(Read(), (*tokens(3), torch.tensor(0)))
+    keys = next(t for t in program.schema.tensors if t.name == "cache.keys")
+    assert keys.shape[2].literal == 40
+
+
 def test_a_view_of_a_cache_is_refused():
     class Stacked(torch.nn.Module):
         def __init__(self):

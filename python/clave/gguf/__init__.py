@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 
-import torch
-
 from clave.errors import Error
-from clave.exporter import export
 from clave.gguf.architectures import read_numbers
 from clave.gguf.file import File
 from clave.gguf.model import Decoder
 from clave.gguf.tokenizer import Given, read_metadata, read_tokenizer
 from clave.gguf.weights import Weights
+from clave.llm.options import CONTEXT, KV, check_options, export_model
 from clave.program import Program
-
-CONTEXT = 4096  # tokens, where a model was made for more and nothing is said
-KV = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "int8": torch.int8}
 
 
 def from_gguf(
@@ -35,7 +30,7 @@ def from_gguf(
     tokenizer: a tokenizer.json, a SentencePiece .model or a folder with one, in place of the file's own. Error: one
     line, with the file's name; also of Program.save and Session, if the GGUF file was changed meanwhile.
     """
-    _check_options(kv, max_context, prompt_piece)
+    check_options(kv, max_context, prompt_piece)
     given = None if tokenizer is None else Given(tokenizer)
     file = File(path)
     numbers = read_numbers(file)
@@ -56,20 +51,9 @@ def from_gguf(
     return program
 
 
-def _check_options(kv: str, max_context: int | None, prompt_piece: int) -> None:
-    if kv not in KV:
-        raise Error(f"kv={kv!r}, expected one of {', '.join(KV)}")
-    if max_context is not None and not 2 <= max_context < 2**31:
-        raise Error(f"max_context={max_context}, expected 2 to {2**31 - 1}")
-    if not 1 <= prompt_piece < 2**31:
-        raise Error(f"prompt_piece={prompt_piece}, expected 1 to {2**31 - 1}")
-
-
 def _exported(model: Decoder, weights: Weights) -> Program:
-    example = (torch.ones(1, min(3, model.max_context), dtype=torch.int64), torch.tensor(0))
-    length = torch.export.Dim("length", min=1, max=model.max_context)
     try:
-        program = export(model, example, dynamic_shapes=({1: length}, None), quantize=weights.stored)
+        program = export_model(model, model.max_context, weights.stored)
     except Error as e:
         raise weights.file.error(str(e), e.code) from e
     weights.check_all_stored()

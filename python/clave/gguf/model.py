@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from clave.errors import Code
+from clave.errors import Error
 from clave.gguf.architectures import Numbers, Rope
 from clave.gguf.file import File
 from clave.gguf.rope import frequencies, magnitude
 from clave.gguf.weights import Weights
 from clave.llm.layers import KVCache, ring
+from clave.llm.options import check_room
 from clave.ops import rope
 
 
@@ -154,13 +154,10 @@ class Decoder(nn.Module):
         n = self.n
         rings = [ring(window, self.max_context, prompt_piece) for window in n.windows]
         size = n.n_kv * (n.key_size + n.value_size) * dtype.itemsize
-        needed, there = size * sum(rows for rows, _ in rings), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if needed > there:
-            raise file.error(
-                f"the caches of {self.max_context} tokens take {needed >> 20} MiB, and this machine has {there >> 20}: "
-                "a lower max_context (--max-context) takes less",
-                Code.NO_MEMORY,
-            )
+        try:
+            check_room(self.max_context, size * sum(rows for rows, _ in rings))
+        except Error as e:
+            raise file.error(str(e), e.code) from None
         for block, (rows, window) in zip(self.blk, rings, strict=True):
             block.cache = KVCache(n.n_kv, rows, n.key_size, n.value_size, dtype=dtype, window=window)
 

@@ -1,21 +1,16 @@
-"""A file's tensors for a module: floats as they are mapped, blocks behind stand-ins that take no memory.
-
-A stand-in has a block's matrix in f32, as torch.export sees it, over pages that nobody writes but for its number. Once
-the graph is lowered `Weights.stored` gives the bytes in its place.
-"""
+"""A file's tensors for a module: floats as they are mapped, blocks behind stand-ins that take no memory."""
 
 from __future__ import annotations
-
-import mmap
 
 import numpy as np
 import torch
 from gguf import quants
 
 from clave.encodings import Blocks, Stored
-from clave.errors import Code
+from clave.errors import Code, Error
 from clave.gguf.file import File
 from clave.gguf.header import shown
+from clave.stand_ins import StandIns
 
 _BLOCKS = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4".split()
 _FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -27,9 +22,8 @@ class Weights:
 
     def __init__(self, file: File) -> None:
         self.file = file
-        self._stored: dict[int, Stored] = {}  # by the address of the stand-in
+        self._stand_ins = StandIns()
         self._taken: set[str] = set()
-        self._keep: list[mmap.mmap] = []
 
     def __contains__(self, name: str) -> bool:
         return name in self.file.tensors
@@ -53,12 +47,14 @@ class Weights:
 
     def stored(self, _name: str, weight: torch.Tensor) -> Stored | None:
         """What a constant of a program that is being built becomes; as clave.export(quantize=) has it."""
-        return self._stored.pop(weight.data_ptr(), None)
+        return self._stand_ins.stored(_name, weight)
 
     def check_all_stored(self) -> None:
         """Error if a stand-in became a constant that no product and no embedding reads, as it would be zeros."""
-        if self._stored:
-            raise self.file.error(f"{len(self._stored)} weights in blocks are read by something else than products")
+        if self._stand_ins.n_left:
+            raise self.file.error(
+                f"{self._stand_ins.n_left} weights in blocks are read by something else than products"
+            )
 
     def check_all_taken(self) -> None:
         """Error for tensors that the architecture has no place for: what they do would be missing."""
@@ -91,15 +87,8 @@ class Weights:
         return torch.from_numpy(self.file.bytes_of(name)).view(dtype).reshape(shape)
 
     def _stand_in(self, name: str, shape: tuple[int, ...], kind: str) -> torch.Tensor:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        stored = Stored(Blocks(kind).table(), self.file.bytes_of(name).reshape(shape[0], -1))
         try:
-            pages = mmap.mmap(-1, shape[0] * shape[1] * 4, flags)
-        except OSError:
-            raise self.file.error(f"no room for tensor {name!r}", Code.NO_MEMORY) from None
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            pages.madvise(mmap.MADV_NOHUGEPAGE)  # a page that is written stays one
-        self._keep.append(pages)
-        made = torch.frombuffer(pages, dtype=torch.float32).reshape(shape)
-        made.view(-1)[0] = len(self._keep)  # no two are equal
-        self._stored[made.data_ptr()] = Stored(Blocks(kind).table(), self.file.bytes_of(name).reshape(shape[0], -1))
-        return made
+            return self._stand_ins.make(shape, torch.float32, stored)
+        except Error as e:
+            raise self.file.error(f"tensor {name!r}: {e}", e.code) from None

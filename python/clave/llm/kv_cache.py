@@ -10,6 +10,7 @@ import torch
 
 from clave.errors import Code, Error
 from clave.llm.layers import KVCache, Layer, reason_of, set_attention, unsupported
+from clave.llm.options import check_room
 from clave.private import alone, attention_of, check_version
 
 _COMPARED = 12  # tokens
@@ -72,6 +73,8 @@ def use_kv_cache(
     except BaseException:
         set_attention(model, before)
         raise
+    rows = [way.rows(layer, max_context, prompt_piece)[0] for layer in layers]
+    check_room(max_context, sum(batch * r * layer.bytes(dtype) for r, layer in zip(rows, layers, strict=True)))
     caches = [_cache_of(way, layer, max_context, prompt_piece, dtype or layer.dtype, batch) for layer in layers]
     return CachedCausalLM(model, way, caches, all_logits, reason)
 

@@ -82,6 +82,12 @@ class Layer:
     dtype: torch.dtype
     window: int | None = None
 
+    def bytes(self, dtype: torch.dtype | None = None) -> int:
+        """Of a token, in a cache of that dtype."""
+        dtype = dtype or self.dtype
+        scales = 8 if dtype is torch.int8 else 0
+        return self.n_kv * ((self.key_size + self.value_size) * dtype.itemsize + scales)
+
 
 def ring(window: int | None, max_context: int, prompt_piece: int) -> tuple[int, int | None]:
     """The rows that a layer's cache needs, and its window; None where it is as long as the context."""

@@ -1,0 +1,10 @@
+#ifndef CLI_CARRIED_H
+#define CLI_CARRIED_H
+/* What a program carries besides its graph: the tokenizer, and what is said of a language model. */
+#include "cli/command.h"
+#include "json/writer.h"
+
+/* j NULL: as lines of a page. Nothing that is not there is written as lines. */
+int write_carried(const clave_program *p, json_writer *j, page *out) CHECK;
+
+#endif

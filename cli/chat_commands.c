@@ -1,0 +1,187 @@
+/* Commands within a chat: lines that begin with a slash. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/chat.h"
+#include "cli/editor.h"
+#include "cli/progress.h"
+
+typedef struct chat_command {
+  const char *name, *value, *help; /* value: what its argument is called; NULL: it has none */
+  int (*run)(chat *c, const char *argument);
+} chat_command;
+
+static int help(chat *c, const char *argument);
+
+static int reset(chat *c, const char *argument) {
+  (void)argument;
+  TRY_STATUS(clave_llm_reset(c->speech->talk));
+  print_note(NULL, "the chat begins again");
+  return EXIT_GOOD;
+}
+
+static int undo(chat *c, const char *argument) {
+  (void)argument;
+  TRY_STATUS(clave_llm_undo(c->speech->talk, true));
+  print_note(NULL, "the last message and its answer are taken back");
+  return EXIT_GOOD;
+}
+
+static int answer_again(chat *c, const char *argument) {
+  (void)argument;
+  TRY_STATUS(clave_llm_undo(c->speech->talk, false));
+  return give_answer(c);
+}
+
+static int begin_with(chat *c, const char *argument) {
+  TRY_STATUS(clave_llm_reset(c->speech->talk));
+  text_clear(&c->system);
+  text_puts(&c->system, argument);
+  if (c->system.failed) return fail_memory();
+  c->has_system = *argument != '\0';
+  print_note(NULL, c->has_system ? "the chat begins again, with this system message"
+                                 : "the chat begins again, without a system message of yours");
+  return EXIT_GOOD;
+}
+
+static int save(chat *c, const char *argument) {
+  TRY_STATUS(clave_llm_save(c->speech->talk, argument));
+  print_note(NULL, "saved");
+  return EXIT_GOOD;
+}
+
+static int load(chat *c, const char *argument) {
+  char *messages;
+  TRY_STATUS(clave_llm_restore(c->speech->talk, argument));
+  TRY_STATUS(clave_llm_messages(c->speech->talk, &messages));
+  (void)fprintf(stderr, "%s\n", messages);
+  clave_text_free(messages);
+  return EXIT_GOOD;
+}
+
+/* ---------------------------------------------------------------- options */
+
+static const char *const settable[] = {"temperature",
+                                       "top-k",
+                                       "top-p",
+                                       "min-p",
+                                       "seed",
+                                       "repetition-penalty",
+                                       "presence-penalty",
+                                       "frequency-penalty",
+                                       "penalty-window",
+                                       "max-new-tokens"};
+
+static int take_options(const chat *c) {
+  clave_sampler_options o = sampler_options(&c->options, c->bias);
+  TRY_STATUS(clave_llm_set_sampler(c->speech->talk, &o));
+  c->speech->max_new_tokens = c->options.max_new_tokens;
+  return EXIT_GOOD;
+}
+
+static int show_options(const generate_arguments *a) {
+  (void)fprintf(
+      stderr,
+      "temperature=%g top-k=%" PRId64 " top-p=%g min-p=%g seed=%" PRId64
+      " repetition-penalty=%g presence-penalty=%g frequency-penalty=%g penalty-window=%" PRId64,
+      a->temperature, a->top_k, a->top_p, a->min_p, a->seed, a->repetition, a->presence,
+      a->frequency, a->penalty_window);
+  if (a->max_new_tokens < INT64_MAX)
+    (void)fprintf(stderr, " max-new-tokens=%" PRId64, a->max_new_tokens);
+  (void)fputs("\n", stderr);
+  return EXIT_GOOD;
+}
+
+static int set(chat *c, const char *argument) {
+  const char *equals = strchr(argument, '=');
+  size_t n = equals ? (size_t)(equals - argument) : 0;
+  char name[64];
+  if (!*argument) return show_options(&c->options);
+  (void)snprintf(name, sizeof name, "--%.*s", (int)(n < 40 ? n : 40), argument);
+  for (size_t i = 0; i < LENGTH(settable); i++) {
+    if (strcmp(settable[i], name + 2) != 0) continue;
+    generate_arguments before = c->options;
+    int result = set_argument(&generate_command, name, equals + 1, &c->options);
+    if (!result) result = take_options(c);
+    if (result) c->options = before;
+    return result;
+  }
+  const char *nearest = find_nearest(name + 2, settable, LENGTH(settable), sizeof *settable);
+  if (nearest)
+    return fail("/set takes NAME=VALUE; there is no \"%s\"; did you mean %s?", name + 2, nearest);
+  return fail("/set takes NAME=VALUE, such as temperature=0.7, not \"%s\"", argument);
+}
+
+/* ---------------------------------------------------------------- the table */
+
+static const chat_command chat_commands[] = {
+    {"/reset", NULL, "begins the chat again", reset},
+    {"/undo", NULL, "takes back the last message and its answer", undo},
+    {"/regen", NULL, "answers the last message again (other words only with a temperature)",
+     answer_again},
+    {"/system", "TEXT", "begins the chat again, with this system message", begin_with},
+    {"/set", "NAME=VALUE", "changes an option of generate (temperature=0.7); alone: shows them",
+     set},
+    {"/save", "FILE", "writes the chat to a file", save},
+    {"/load", "FILE", "goes on with a chat that was saved", load},
+    {"/help", NULL, "this list", help},
+};
+
+static int help(chat *c, const char *argument) {
+  columns table = {.n_columns = 2};
+  page out = {0};
+  (void)c;
+  (void)argument;
+  for (size_t i = 0; i < LENGTH(chat_commands); i++) {
+    const chat_command *k = &chat_commands[i];
+    columns_cell(&table, "%s%s%s", k->name, k->value ? " " : "", k->value ? k->value : "");
+    columns_cell(&table, "%s", k->help);
+  }
+  columns_write(&table, 2, &out);
+  text_puts(&out,
+            "A message of several lines: end lines with \\, or put \"\"\" before and behind it. "
+            "One that begins "
+            "with\na slash: put a space before it. Ctrl-C ends an answer, Ctrl-D the chat.\n");
+  if (!has_editor) text_puts(&out, "No line editing: this clave was built without libedit.\n");
+  if (!out.failed) (void)fputs(out.data, stderr);
+  text_free(&out);
+  return EXIT_GOOD;
+}
+
+static const chat_command *find_command(const char *line, size_t length) {
+  for (size_t i = 0; i < LENGTH(chat_commands); i++) {
+    const char *name = chat_commands[i].name;
+    if (strlen(name) == length && strncmp(name, line, length) == 0) return &chat_commands[i];
+  }
+  return NULL;
+}
+
+bool is_chat_command(const page *line) { return line->size && line->data[0] == '/'; }
+
+static int refuse_command(const char *line, size_t length) {
+  char word[40];
+  (void)snprintf(word, sizeof word, "%.*s", (int)(length < 32 ? length : 32), line);
+  const char *nearest =
+      find_nearest(word, &chat_commands[0].name, LENGTH(chat_commands), sizeof *chat_commands);
+  if (nearest) return fail("there is no %s; did you mean %s?", word, nearest);
+  return fail("there is no %s; /help lists what there is", word);
+}
+
+int run_chat_command(chat *c, const page *line) {
+  size_t length = strcspn(line->data, " \t\n");
+  const char *argument = line->data + length;
+  const chat_command *k = find_command(line->data, length);
+  while (isspace((unsigned char)*argument)) argument++;
+  if (!k) {
+    (void)refuse_command(line->data, length);
+  } else if (!k->value && *argument) {
+    (void)fail("%s takes nothing behind it, not \"%s\"", k->name, argument);
+  } else if (k->value && !*argument && k->run != set && k->run != begin_with) {
+    (void)fail("%s needs a %s", k->name, k->value);
+  } else {
+    (void)k->run(c, argument);
+  }
+  return EXIT_GOOD;
+}

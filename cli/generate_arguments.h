@@ -1,0 +1,21 @@
+#ifndef CLI_GENERATE_ARGUMENTS_H
+#define CLI_GENERATE_ARGUMENTS_H
+/* What the command line says of generating text, for plain prompts (generate.c) and chats. */
+#include "cli/model.h"
+#include "cli/speech.h"
+
+typedef struct generate_arguments {
+  model_arguments model;
+  const char *tokenizer, *pattern, *prompt, *prompt_file, *prompt_ids, *output_ids, *stats_json,
+      *logprobs, *system, *template, *tools, *documents, *chat_file, *perplexity;
+  text_list stop, bias, template_arguments;
+  int64_t max_new_tokens, max_context, top_k, seed, penalty_window, prefill_chunk, top_logprobs,
+      window, stride;
+  double temperature, top_p, min_p, repetition, presence, frequency;
+  bool chat, ignore_stop_ids, color, verbose_prompt;
+} generate_arguments;
+
+/* bias: as many as the arguments have. */
+clave_sampler_options sampler_options(const generate_arguments *a, const clave_logit_bias *bias);
+
+#endif

@@ -1,0 +1,117 @@
+/* Messages from a terminal: lines, edited or as they come, joined to messages. */
+#include "cli/lines.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/editor.h"
+#include "cli/interrupts.h"
+
+struct line_reader {
+  editor *editor; /* owned; NULL: none */
+  bool color;
+  page line;
+};
+
+static const char fence[] = "\"\"\"", paste_begin[] = "\x1b[200~", paste_end[] = "\x1b[201~";
+
+/* ---------------------------------------------------------------- without an editor */
+
+static bool ends_with(const page *line, const char *end) {
+  size_t n = strlen(end);
+  return line->size >= n && memcmp(line->data + line->size - n, end, n) == 0;
+}
+
+/* Takes the marks of a paste out. */
+static void take_marks(page *line) {
+  const char *const marks[] = {paste_begin, paste_end};
+  for (size_t at = 0; at < line->size; at++) {
+    for (int i = 0; i < 2; i++) {
+      size_t n = strlen(marks[i]);
+      if (line->size - at < n || memcmp(line->data + at, marks[i], n) != 0) continue;
+      memmove(line->data + at, line->data + at + n, line->size - at - n + 1);
+      line->size -= n;
+    }
+  }
+}
+
+/* A line without its end, or several of a paste. */
+static int read_lines(page *line) {
+  bool pasting = false;
+  for (char c;; text_append(line, &c, 1)) {
+    if (!wait_for_input()) return -1;
+    if (read(STDIN_FILENO, &c, 1) <= 0) return line->size ? EXIT_GOOD : -1;
+    if (ends_with(line, paste_begin)) pasting = true;
+    if (ends_with(line, paste_end)) pasting = false;
+    if (c != '\n' || pasting) continue;
+    take_marks(line);
+    return line->failed ? fail_memory() : EXIT_GOOD;
+  }
+}
+
+static int read_plain(const char *prompt, page *line) {
+  bool marks = isatty(STDERR_FILENO);
+  text_clear(line);
+  if (marks) (void)fputs("\x1b[?2004h", stderr);
+  (void)fputs(prompt, stderr);
+  int result = read_lines(line);
+  if (marks) (void)fputs("\x1b[?2004l", stderr);
+  return result;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+int open_lines(bool color, line_reader **out) {
+  line_reader *r = calloc(1, sizeof *r);
+  if (!r) return fail_memory();
+  r->editor = open_editor();
+  r->color = color && isatty(STDERR_FILENO);
+  *out = r;
+  return EXIT_GOOD;
+}
+
+void close_lines(line_reader *r) {
+  if (!r) return;
+  close_editor(r->editor);
+  text_free(&r->line);
+  free(r);
+}
+
+static int read_line(line_reader *r, const char *prompt) {
+  if (r->color) (void)fputs("\x1b[1;32m", stderr);
+  int result = r->editor ? edit_line(r->editor, prompt, &r->line) : read_plain(prompt, &r->line);
+  if (r->color) (void)fputs("\x1b[0m", stderr);
+  return result;
+}
+
+/* Lines up to one that ends in """; line ends beside the two fences are not part of the message. */
+static int read_fenced(line_reader *r, page *out) {
+  text_append(out, r->line.data + strlen(fence), r->line.size - strlen(fence));
+  while (!ends_with(out, fence)) {
+    TRY_EXIT(read_line(r, ". "));
+    text_puts(out, "\n");
+    text_append(out, r->line.data ? r->line.data : "", r->line.size);
+    if (out->failed) return fail_memory();
+  }
+  out->size -= strlen(fence);
+  if (out->size && out->data[out->size - 1] == '\n') out->size--;
+  if (out->size && out->data[0] == '\n') memmove(out->data, out->data + 1, --out->size);
+  out->data[out->size] = '\0';
+  return EXIT_GOOD;
+}
+
+int read_message(line_reader *r, page *out) {
+  text_clear(out);
+  TRY_EXIT(read_line(r, "> "));
+  if (r->line.size >= strlen(fence) && strncmp(r->line.data, fence, strlen(fence)) == 0)
+    return read_fenced(r, out);
+  while (ends_with(&r->line, "\\")) {
+    text_append(out, r->line.data, r->line.size - 1);
+    text_puts(out, "\n");
+    TRY_EXIT(read_line(r, ". "));
+  }
+  text_append(out, r->line.data ? r->line.data : "", r->line.size);
+  return out->failed ? fail_memory() : EXIT_GOOD;
+}

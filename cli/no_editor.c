@@ -1,0 +1,13 @@
+/* Built without libedit: lines are read as the terminal gives them. */
+#include "cli/editor.h"
+
+const bool has_editor = false;
+
+editor *open_editor(void) { return NULL; }
+int edit_line(editor *e, const char *prompt, page *line) {
+  (void)e;
+  (void)prompt;
+  (void)line;
+  return -1;
+}
+void close_editor(editor *e) { (void)e; }

@@ -1,0 +1,43 @@
+/* What a conversation remembers of its chat: how it is copied, and cut where the conversation goes
+ * back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm/conversation.h"
+
+void chat_forget(chat_memory *m) {
+  text_clear(&m->history);
+  m->n_turns = 0;
+}
+
+void chat_free(chat_memory *m) {
+  text_free(&m->history);
+  free(m->turns);
+}
+
+clave_status chat_copy(const chat_memory *from, chat_memory *to) {
+  text_append(&to->history, from->history.data, from->history.size);
+  TRY(text_status(&to->history));
+  if (!array_reserve(&to->turns, &to->capacity, from->n_turns, sizeof *to->turns))
+    return status_no_memory();
+  if (from->n_turns) memcpy(to->turns, from->turns, from->n_turns * sizeof *to->turns);
+  to->n_turns = from->n_turns;
+  return NULL;
+}
+
+void chat_cut(chat_memory *m, size_t count) {
+  size_t before = m->n_turns;
+  bool inside = false;
+  while (m->n_turns && m->turns[m->n_turns - 1].ids > count)
+    inside = m->turns[--m->n_turns].ids_before < count;
+  if (m->n_turns == before) return;
+  if (inside || !m->n_turns) { /* within messages, or what stands there is no chat of ours */
+    chat_forget(m);
+  } else {
+    m->history.size = m->turns[m->n_turns - 1].history;
+  }
+}
+
+size_t chat_answer_at(const chat_memory *m) {
+  return m->n_turns ? m->turns[m->n_turns - 1].ids : 0;
+}

@@ -1,0 +1,146 @@
+/* Messages as JSON, and rendered without a conversation. A history is the messages of an array,
+ * with the commas between them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sized.h"
+#include "json/json.h"
+#include "json/writer.h"
+#include "llm/chat.h"
+#include "tokenizer/unicode.h"
+
+/* ---------------------------------------------------------------- messages as JSON */
+
+void chat_append_message(text *out, const char *role, const char *content, size_t size) {
+  text valid = {0};
+  json_writer j = {.out = out, .compact = true};
+  (void)unicode_append_valid(&valid, (span){content, size}, true);
+  if (out->size) text_puts(out, ",");
+  emit_object(&j, NULL);
+  emit_string(&j, "role", role);
+  emit_text(&j, "content", valid.data ? valid.data : "", valid.size);
+  emit_end_object(&j);
+  out->failed |= valid.failed;
+  text_free(&valid);
+}
+
+/* default_system: the first, if they do not begin with one; NULL: none. */
+clave_status chat_append_messages(const clave_llm_message *messages, size_t count,
+                                  const char *default_system, text *out) {
+  bool said = count && strcmp(messages[0].role, "system") == 0;
+  if (default_system && !said)
+    chat_append_message(out, "system", default_system, strlen(default_system));
+  for (size_t i = 0; i < count; i++)
+    chat_append_message(out, messages[i].role, messages[i].content, messages[i].content_size);
+  return text_status(out);
+}
+
+/* Those of a JSON array, likewise. */
+clave_status chat_append_array(const char *array, const char *default_system, text *out) {
+  json *document;
+  TRY(status_while(json_parse(array, strlen(array), &document), "messages"));
+  const json *first = json_kind_of(document) == JSON_ARRAY ? json_first(document) : NULL;
+  const json *role =
+      first && json_kind_of(first) == JSON_OBJECT ? json_member(first, "role") : NULL;
+  bool said = role && json_kind_of(role) == JSON_STRING && !strcmp(json_string(role), "system");
+  bool is_array = json_kind_of(document) == JSON_ARRAY, any = first != NULL;
+  json_free(document);
+  if (!is_array) return INVALID("messages are no JSON array");
+  if (default_system && !said)
+    chat_append_message(out, "system", default_system, strlen(default_system));
+  const char *begin = strchr(array, '[') + 1, *end = strrchr(array, ']');
+  if (any && out->size) text_puts(out, ",");
+  if (any) text_append(out, begin, (size_t)(end - begin));
+  return text_status(out);
+}
+
+clave_status chat_render_history(const clave_llm *l, const clave_template *t, const text *history,
+                                 const clave_template_inputs *inputs, jinja_output *out) {
+  clave_template_inputs in = *inputs;
+  text all = {0};
+  text_puts(&all, "[");
+  text_append(&all, history->data, history->size);
+  text_puts(&all, "]");
+  in.messages = all.data;
+  clave_status st = text_status(&all);
+  if (!st) st = chat_render(l, t, &in, out);
+  text_free(&all);
+  return st;
+}
+
+/* ---------------------------------------------------------------- without a conversation */
+
+clave_status chat_own_or_named(const clave_llm *l, const char *name, clave_template **made,
+                               const clave_template **out) {
+  *made = NULL;
+  if (!name && l->chat) {
+    *out = l->chat;
+    return NULL;
+  }
+  TRY(chat_template_of(name ? name : l->info.chat_template, false, made));
+  *out = *made;
+  return NULL;
+}
+
+clave_status chat_read_inputs(const clave_template_inputs *given, const char *default_system,
+                              clave_template_inputs *in, text *history) {
+  TRY(sized_read(given, in, SIZED(clave_template_inputs, now)));
+  if (!in->messages) return INVALID("a chat without messages");
+  in->size = sizeof *in;
+  return chat_append_array(in->messages, default_system, history);
+}
+
+/* Messages that are given in one of two ways, rendered: count of them, or those of `given`. */
+static clave_status render_messages(const clave_llm *l, const char *template_name,
+                                    const clave_llm_message *messages, size_t count,
+                                    const clave_template_inputs *given, jinja_output *out) {
+  clave_template *made;
+  const clave_template *t;
+  text history = {0};
+  clave_template_inputs in = {.size = sizeof in, .add_generation_prompt = true};
+  TRY(chat_own_or_named(l, template_name, &made, &t));
+  clave_status st = given ? chat_read_inputs(given, l->default_system, &in, &history)
+                          : chat_append_messages(messages, count, l->default_system, &history);
+  if (!st) st = chat_render_history(l, t, &history, &in, out);
+  text_free(&history);
+  clave_template_destroy(made);
+  return st;
+}
+
+/* Ids of a rendering, which is freed. */
+static clave_status take_ids(const clave_llm *l, jinja_output *o, clave_ids *out) {
+  id_list ids = {0};
+  clave_status st = chat_encode(l, o, 0, &ids);
+  jinja_output_free(o);
+  if (st) {
+    id_list_free(&ids);
+    return st;
+  }
+  *out = (clave_ids){ids.items, ids.count};
+  return NULL;
+}
+
+clave_status clave_llm_chat_ids(const clave_llm *l, const char *template_name,
+                                const clave_llm_message *messages, size_t count, clave_ids *out) {
+  jinja_output o = {0};
+  *out = (clave_ids){0};
+  TRY(render_messages(l, template_name, messages, count, NULL, &o));
+  return take_ids(l, &o, out);
+}
+
+clave_status clave_llm_render_ids(const clave_llm *l, const clave_template_inputs *inputs,
+                                  clave_ids *out) {
+  jinja_output o = {0};
+  *out = (clave_ids){0};
+  TRY(render_messages(l, NULL, NULL, 0, inputs, &o));
+  return take_ids(l, &o, out);
+}
+
+clave_status clave_llm_render(const clave_llm *l, const clave_template_inputs *inputs, char **out,
+                              size_t *size) {
+  jinja_output o = {0};
+  *out = NULL;
+  *size = 0;
+  TRY(render_messages(l, NULL, NULL, 0, inputs, &o));
+  return template_take_text(&o, out, size);
+}

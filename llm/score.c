@@ -1,0 +1,47 @@
+/* How likely a text is to a model: the log probability of each of its tokens. */
+#include <math.h>
+
+#include "llm/conversation.h"
+#include "llm/logits.h"
+
+static clave_status log_probability(const float *x, size_t n, uint32_t id, double *out) {
+  for (size_t i = 0; i < n; i++) {
+    if (isnan(x[i])) return INVALID("the logits have a NaN, of id %zu", i);
+  }
+  float largest = logits_largest(x, n);
+  if (isinf(largest)) return INVALID("the largest of the logits is %g", (double)largest);
+  *out = logits_log_probability(x, id, largest, logits_log_sum(x, n, largest));
+  return NULL;
+}
+
+/* Runs ids as far as one method takes them; out[i]: of the id that follows the i-th of them. */
+static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, size_t *taken) {
+  const clave_llm *l = c->llm;
+  const uint32_t *ids = c->ids.items + c->n_run;
+  bool all = true;
+  for (int i = 0; i < l->n_methods; i++) all = all && l->methods[i].all_logits;
+  *taken = !all ? 1 : n < c->options.prefill_chunk ? n : c->options.prefill_chunk;
+  const llm_method *m = llm_methods_choose(l->methods, l->n_methods, taken);
+  TRY(conversation_will_run(c, *taken));
+  TRY(llm_method_run(m, c->session, ids, *taken, c->n_run));
+  for (size_t i = 0; i < *taken; i++) {
+    TRY(llm_method_logits(m, c->session, *taken - 1 - i, c->logits));
+    if (i + 1 < n) TRY(log_probability(c->logits, l->info.n_vocab, ids[i + 1], &out[i]));
+  }
+  return NULL;
+}
+
+clave_status clave_llm_score(clave_llm_conversation *c, const uint32_t *ids, size_t n,
+                             double *out) {
+  TRY(conversation_run_pending(c));
+  bool first = c->ids.count == 0;
+  TRY(conversation_append(c, ids, n, c->llm->info.max_context - c->ids.count));
+  if (n && first) out[0] = NAN;
+  if (n && !first) TRY(log_probability(c->logits, c->llm->info.n_vocab, ids[0], &out[0]));
+  for (size_t at = 0, taken; at < n; at += taken) {
+    TRY(run_piece(c, n - at, out + at + 1, &taken));
+    c->n_run += taken;
+    c->n_logits = c->n_run;
+  }
+  return NULL;
+}

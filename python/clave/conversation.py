@@ -1,0 +1,282 @@
+"""Conversations with language models: prompts, answers as they are made, ways back."""
+
+from __future__ import annotations
+
+import ctypes as C
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from clave import _library as L
+from clave.errors import Error
+from clave.sampling import NativeOptions
+
+if TYPE_CHECKING:
+    from clave.language_model import LLM
+
+Message = Mapping[str, Any]
+Prompt = str | Sequence[int] | Sequence[Message]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token of an answer. logprob: the natural logarithm of its probability, by the model's own logits; top: the
+    likeliest ids with theirs, the likeliest first."""
+
+    id: int
+    logprob: float
+    top: list[tuple[int, float]]
+
+
+class Answer(str):
+    """What a model wrote: a text, that knows of its making.
+
+    ids: its tokens', with the one that ended it. stop_reason: "stop_id" (the model's own end), "stop_text",
+    "context_full" or "max_new_tokens". logprobs: a Token for each id, where they were asked for, else [].
+    """
+
+    ids: list[int]
+    stop_reason: str
+    logprobs: list[Token]
+
+    def __new__(cls, text: str, ids: list[int], stop_reason: str, logprobs: list[Token]) -> Answer:
+        self = super().__new__(cls, text)
+        self.ids, self.stop_reason, self.logprobs = ids, stop_reason, logprobs
+        return self
+
+
+class Stream(Iterator[str]):
+    """An answer while it is made: an iterator over pieces of its text, whole characters, none of them empty.
+
+    ids and logprobs grow meanwhile; stop_reason is None until the end.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        max_new_tokens: int | None,
+        logprobs: int | None,
+        done: Callable[[Conversation], None] | None = None,
+    ) -> None:
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise Error(f"max_new_tokens is {max_new_tokens}, not 1 or more")
+        self.ids: list[int] = []
+        self.logprobs: list[Token] = []
+        self.stop_reason: str | None = None
+        self._conversation, self._left, self._n_top = conversation, max_new_tokens, logprobs
+        self._done = done
+        self._pieces = self._make()
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def _make(self) -> Iterator[str]:
+        c, token = self._conversation, L.LLMToken()
+        while self.stop_reason is None:
+            c._next(token)
+            self.ids.append(token.id)
+            if self._n_top is not None:
+                self.logprobs.append(c._token(self._n_top))
+            if token.stop:
+                self.stop_reason = L.library().clave_llm_stop_name(token.stop).decode()
+            elif len(self.ids) == self._left:
+                self.stop_reason = "max_new_tokens"
+            text = _text(token.text, token.text_size)
+            if self.stop_reason == "max_new_tokens":
+                text += c._flush()
+            if text:
+                yield text
+        if self._done:
+            self._done(c)
+
+    def answer(self) -> Answer:
+        """The rest of it at once, as an Answer that holds the ids of all."""
+        text = "".join(self)
+        assert self.stop_reason is not None
+        return Answer(text, self.ids, self.stop_reason, self.logprobs)
+
+
+class Conversation:
+    """One text in the making: the ids so far and the model's state after them. LLM.conversation makes one.
+
+    For one thread at a time; several of a model share its weights. Every method raises Error with one line that says
+    what is wrong; the conversation then is as it was before.
+    """
+
+    def __init__(self, llm: LLM, options: NativeOptions, handle: L.Handle) -> None:
+        self.llm = llm
+        self._options, self._handle = options, handle
+
+    @property
+    def ids(self) -> list[int]:
+        """All ids so far, prompts' and answers'."""
+        count = C.c_size_t()
+        items = L.library().clave_llm_ids(self._handle.pointer, C.byref(count))
+        return items[: count.value]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The chat so far, the last answer too; [] if what was prompted is no chat."""
+        text = C.c_void_p()
+        L.call("clave_llm_messages", self._handle.pointer, C.byref(text))
+        found = C.string_at(text)
+        L.library().clave_text_free(text)
+        messages: list[dict[str, Any]] = json.loads(found)
+        return messages
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """The fields of clave_llm_stats: tokens and milliseconds since the conversation was made or reset."""
+        found = L.LLMStats()
+        L.library().clave_llm_get_stats(self._handle.pointer, C.byref(found))
+        return {name: getattr(found, name) for name, _ in L.LLMStats._fields_}
+
+    @property
+    def answered_by(self) -> str | None:
+        """The kind of the device that made the last token."""
+        found = L.library().clave_llm_answered_by(self._handle.pointer)
+        return found.decode() if found else None
+
+    def prompt(
+        self,
+        prompt: Prompt,
+        /,
+        *,
+        tools: Sequence[Any] | None = None,
+        documents: Sequence[Any] | None = None,
+        **arguments: Any,
+    ) -> Conversation:
+        """Puts a text, ids, or messages of the model's chat template behind what is there; gives itself.
+
+        A text is encoded as it is, behind the model's BOS if it is the first. Messages are dicts with "role" and
+        "content"; tools, documents and arguments are what their template sees beside them.
+        """
+        if isinstance(prompt, str):
+            data = prompt.encode("utf-8", "replace")
+            L.call("clave_llm_prompt_text", self._handle.pointer, data, len(data))
+        elif len(prompt) and isinstance(prompt[0], Mapping):
+            inputs = template_inputs(prompt, tools, documents, True, arguments)
+            L.call("clave_llm_prompt_messages", self._handle.pointer, C.byref(inputs))
+        else:
+            self._prompt_ids(prompt)
+        return self
+
+    def _prompt_ids(self, prompt: Any) -> None:
+        ids = [int(i) for i in prompt]
+        if not ids:
+            raise Error("the prompt is empty")
+        if not all(0 <= i < 2**32 for i in ids):
+            raise Error(f"id {next(i for i in ids if not 0 <= i < 2**32)} of the prompt is not in [0, 2**32)")
+        L.call("clave_llm_prompt", self._handle.pointer, (C.c_uint32 * len(ids))(*ids), len(ids))
+
+    @overload
+    def generate(
+        self, *, stream: Literal[False] = False, max_new_tokens: int | None = None, logprobs: int | None = None
+    ) -> Answer: ...
+    @overload
+    def generate(
+        self, *, stream: Literal[True], max_new_tokens: int | None = None, logprobs: int | None = None
+    ) -> Stream: ...
+    def generate(
+        self, *, stream: bool = False, max_new_tokens: int | None = None, logprobs: int | None = None
+    ) -> Answer | Stream:
+        """What the model writes behind what was prompted, or goes on with: up to its own end, the context's or
+        max_new_tokens. stream: as an iterator, which makes a token when it is asked for one. logprobs: of each token,
+        and of so many that were the likeliest."""
+        made = Stream(self, max_new_tokens, logprobs)
+        return made if stream else made.answer()
+
+    def send(
+        self,
+        message: str | Message | Sequence[Message],
+        *,
+        stream: bool = False,
+        max_new_tokens: int | None = None,
+        logprobs: int | None = None,
+        **template: Any,
+    ) -> Answer | Stream:
+        """A message, or several, of the chat, and the model's answer: as prompt and generate. A text is the user's."""
+        if isinstance(message, str):
+            message = [{"role": "user", "content": message}]
+        self.prompt([message] if isinstance(message, Mapping) else list(message), **template)
+        made = Stream(self, max_new_tokens, logprobs)
+        return made if stream else made.answer()
+
+    def rewind(self, count: int) -> Conversation:
+        """Back to the first `count` ids, which are not run again; gives itself. Random numbers that were drawn stay
+        drawn. Error, with nothing changed, names the state that cannot go back: recurrent, or a sliding window whose
+        rows are overwritten."""
+        if count < 0:
+            raise Error(f"back to {count} tokens")
+        L.call("clave_llm_rewind", self._handle.pointer, count)
+        return self
+
+    def undo(self, *, question: bool = True) -> Conversation:
+        """Takes back the last turn of the chat, or its answer only; gives itself. Where the state cannot go back, what
+        stays is run again."""
+        L.call("clave_llm_undo", self._handle.pointer, question)
+        return self
+
+    def reset(self) -> Conversation:
+        """As if it had just been made; gives itself."""
+        L.call("clave_llm_reset", self._handle.pointer)
+        return self
+
+    def fork(self) -> Conversation:
+        """Another one that goes on from here."""
+        handle = L.Handle(
+            "clave_llm_fork", "clave_llm_conversation_destroy", self._handle.pointer, keep=(self._handle, self._options)
+        )
+        return Conversation(self.llm, self._options, handle)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Ids, state and messages, in a file that is written whole or not at all."""
+        L.call("clave_llm_save", self._handle.pointer, os.fsencode(path))
+
+    def load(self, path: str | os.PathLike[str]) -> Conversation:
+        """Becomes what was saved with the same program; gives itself. Error: another's file, or a damaged one."""
+        L.call("clave_llm_restore", self._handle.pointer, os.fsencode(path))
+        return self
+
+    def _begin_again(self, options: NativeOptions) -> Conversation:
+        """As one that was made with options of the same lasting ones."""
+        self.reset()
+        L.call("clave_llm_set_sampler", self._handle.pointer, C.byref(options.sampler))
+        return self
+
+    def _next(self, token: L.LLMToken) -> None:
+        try:
+            L.call("clave_llm_next", self._handle.pointer, C.byref(token))
+        except Error:
+            raised, self._options.raised = self._options.raised, None
+            if raised is None:
+                raise
+            raise raised from None
+
+    def _token(self, n_top: int) -> Token:
+        chosen, top = L.Logprob(), (L.Logprob * n_top)()
+        L.call("clave_llm_logprobs", self._handle.pointer, C.byref(chosen), top, n_top)
+        return Token(chosen.id, chosen.logprob, [(t.id, t.logprob) for t in top])
+
+    def _flush(self) -> str:
+        text, size = C.c_void_p(), C.c_size_t()
+        L.call("clave_llm_flush", self._handle.pointer, C.byref(text), C.byref(size))
+        return _text(text, size.value)
+
+
+def _text(address: Any, size: int) -> str:
+    return C.string_at(address, size).decode() if size else ""
+
+
+def template_inputs(
+    messages: Any, tools: Any, documents: Any, add_generation_prompt: bool, arguments: Mapping[str, Any]
+) -> L.TemplateInputs:
+    """What a chat template sees, as JSON. Error: what JSON does not have."""
+    try:
+        given = {"messages": list(messages), "tools": tools, "documents": documents, "arguments": arguments or None}
+        texts = {name: None if v is None else json.dumps(v).encode() for name, v in given.items()}
+    except (TypeError, ValueError) as e:
+        raise Error(f"messages, tools, documents and arguments of a chat are JSON: {e}") from e
+    return L.TemplateInputs(add_generation_prompt=add_generation_prompt, **texts)

@@ -1,0 +1,134 @@
+"""Which tensors of a folder make up each parameter of a model, by transformers' own rules: renamed, merged, split."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from transformers.conversion_mapping import get_model_conversion_mapping
+from transformers.core_model_loading import WeightConverter, WeightRenaming, dot_natural_key, rename_source_key
+
+from clave.errors import Code, Error
+from clave.llm.folder import Folder, listed
+from clave.llm.layers import reason_of
+from clave.private import ignored_on_load
+
+_OLD_BUFFERS = (r"rotary_emb\.inv_freq$", r"(^|\.)position_ids$")  # tables that old files have, and modules compute
+
+
+class Checkpoint:
+    """Error where the folder's tensors are not the model's: missing, too many, of other shapes or types.
+
+    No data is read before `weights`.
+    """
+
+    def __init__(self, folder: Folder, model: Any) -> None:
+        self._folder, self._model = folder, model
+        self._wanted = model.state_dict(keep_vars=True)
+        self._owner = _owners(self._wanted)
+        self._groups: dict[str, list[tuple[str, str | None]]] = {}  # (tensor, pattern) by the first name of each
+        self._rules = get_model_conversion_mapping(model)
+        self._converters = [r for r in self._rules if isinstance(r, WeightConverter)]
+        self._group()
+        self._check()
+
+    def _group(self) -> None:
+        renamings = [r for r in self._rules if isinstance(r, WeightRenaming)]
+        prefix, extra = self._model.base_model_prefix, []
+        for name in sorted(self._folder.tensors, key=dot_natural_key):
+            key, pattern = rename_source_key(name, renamings, self._converters, prefix, self._wanted)
+            if key not in self._wanted and name in self._wanted:
+                key, pattern = rename_source_key(name, [], [], prefix, self._wanted)
+            if key in self._wanted:
+                self._groups.setdefault(key, []).append((name, pattern))
+            elif not self._may_be_extra(key):
+                extra.append(name)
+        if extra:
+            raise self._folder.error(f"has tensors that the model has no place for: {listed(extra)}", Code.UNSUPPORTED)
+
+    def _may_be_extra(self, key: str) -> bool:
+        patterns = (*_OLD_BUFFERS, *ignored_on_load(self._model))
+        return any(re.search(p, key) for p in patterns)
+
+    def _check(self) -> None:
+        """That each parameter gets its shape; on the meta device."""
+        for tensors in self._groups.values():
+            for name, _ in tensors:
+                self._folder.check_dtype(name)
+        found = {name: t.shape for name, t in self._made(self._folder.meta)}
+        for name, shape in found.items():
+            want = self._wanted[name].shape
+            if shape != want:
+                given = " and others" if len(self._groups.get(name, ())) > 1 else ""
+                source = self._groups[name][0][0] if name in self._groups else name
+                raise self._folder.error(
+                    f"tensor {source!r}{given} is {tuple(shape)}, expected {tuple(want)} by config.json"
+                )
+        there = {self._owner[n] for n in found}
+        missing = [n for n, own in self._owner.items() if n == own and own not in there]
+        if missing:
+            raise self._folder.error(f"has no weights for {listed(missing)}")
+
+    def _made(self, load: Callable[[str], torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
+        for first, tensors in self._groups.items():
+            if self._is_copy(first):
+                continue
+            yield from self._convert(first, tensors, load).items()
+
+    def _is_copy(self, name: str) -> bool:
+        """Whether it is another name of a parameter that the folder has under the first, too."""
+        return self._owner[name] != name and self._owner[name] in self._groups
+
+    def _convert(
+        self, first: str, tensors: list[tuple[str, str | None]], load: Callable[[str], torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        pattern = tensors[0][1]
+        if pattern is None:
+            return {first: load(tensors[-1][0])}
+        rule = copy.deepcopy(next(c for c in self._converters if pattern in c.source_patterns))
+        for name, p in tensors:
+            rule.add_tensor(first, name, p, partial(load, name))
+        try:
+            made = rule.convert(first, model=self._model, config=self._model.config)
+        except Error:
+            raise
+        except Exception as e:
+            names = listed([n for n, _ in tensors])
+            raise self._folder.error(f"tensors {names} do not make up {first!r}: {reason_of(e)}") from e
+        found = {k: v[0] if isinstance(v, list) else v for k, v in made.items()}
+        unknown = [k for k in found if k not in self._wanted]
+        if unknown:
+            raise self._folder.error(f"has tensors that the model has no place for: {listed(unknown)}")
+        return found
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Each parameter and stored buffer once, by its first name, in the order of the model; one at a time in memory
+        but for those that are made of the same tensors."""
+        ahead: dict[str, torch.Tensor] = {}
+        source = self._sources()
+        for name, own in self._owner.items():
+            if name != own:
+                continue
+            if name not in ahead:
+                first = source[name]
+                made = self._convert(first, self._groups[first], self._folder.load)
+                ahead |= {self._owner[k]: v for k, v in made.items()}
+            yield name, ahead.pop(name)
+
+    def _sources(self) -> dict[str, str]:
+        """By each parameter's first name the group that makes it."""
+        found = {}
+        for first, tensors in self._groups.items():
+            if not self._is_copy(first):
+                found |= {self._owner[k]: first for k in self._convert(first, tensors, self._folder.meta)}
+        return found
+
+
+def _owners(state: dict[str, Any]) -> dict[str, str]:
+    """The first name of each parameter, by all of its names."""
+    seen: dict[int, str] = {}
+    return {name: seen.setdefault(id(p), name) for name, p in state.items()}

@@ -1,0 +1,174 @@
+"""A Hugging Face folder as a program, step by step: `LLMExporter`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clave.errors import Error
+from clave.llm.folder import Folder
+from clave.llm.kv_cache import CachedCausalLM, use_kv_cache
+from clave.llm.options import CONTEXT, KV, check_options, export_model
+from clave.program import Program
+from clave.progress import Progress
+from clave.session import Device
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+_NAMES = {v: k for k, v in KV.items()}
+
+
+class LLMExporter:
+    """source: a Hugging Face folder. Each step returns the exporter; capture and lower are made where they are needed
+    and were left out: LLMExporter(folder).to_dtype("f16").save("m.clv").
+
+    max_context: tokens that the cache holds; None: what the model was made for, at most 4096. kv: what the cache is
+    made of, "f32", "f16", "bf16" or "int8"; None: the model's type. prompt_piece: tokens that a layer with a window
+    takes at once. Error: one line, with the file's name.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        max_context: int | None = None,
+        kv: str | None = None,
+        prompt_piece: int = 256,
+    ) -> None:
+        check_options(kv, max_context, prompt_piece)
+        self._folder = Folder(source)
+        self._max_context, self._kv, self._prompt_piece = max_context, kv, prompt_piece
+        self._output = Path(tempfile.gettempdir())
+        self._dtype: str | None = None
+        self._quantize: str | None = None
+        self._embedding: str | None = None
+        self._transforms: list[Callable[[torch.nn.Module], torch.nn.Module | None]] = []
+        self._model: CachedCausalLM | None = None
+        self._weights: Any = None
+        self._program: Program | None = None
+        self.metadata: dict[str, Any] = {}
+
+    def set_output_dir(self, path: str | os.PathLike[str]) -> LLMExporter:
+        """Where `save` puts a file, and where weights lie meanwhile. It is made if it is not there."""
+        self._output = Path(path)
+        self._output.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def to_dtype(self, dtype: str) -> LLMExporter:
+        """ "f32", "f16" or "bf16": what weights are converted to, and what the model computes in; else the folder's."""
+        if dtype not in DTYPES:
+            raise Error(f"dtype={dtype!r}, expected one of {', '.join(DTYPES)}")
+        self._dtype = dtype
+        return self
+
+    def quantize(self, weights: str | None = None, embedding: str | None = None) -> LLMExporter:
+        """The forms of the matrices of products, and of embeddings (a table that is the output, too, is one): see
+        clave.encodings.HELP."""
+        from clave.llm.weights import Forms
+
+        Forms(weights, embedding)
+        self._quantize, self._embedding = weights, embedding
+        return self
+
+    def source_transform(self, transforms: Iterable[str | Callable[..., Any]]) -> LLMExporter:
+        """Each is a form for `quantize`, or a function that changes the model, with its weights, or gives another."""
+        for t in transforms:
+            if isinstance(t, str):
+                self.quantize(t, self._embedding)
+            else:
+                self._transforms.append(t)
+        return self
+
+    def capture(self) -> LLMExporter:
+        """Reads the folder: its model, with a cache inside, and the weights as the program will have them."""
+        with Progress() as progress:
+            self._capture(progress)
+        return self
+
+    def _capture(self, progress: Progress) -> None:
+        try:
+            from clave.llm import checkpoint, metadata, skeleton, weights
+        except ModuleNotFoundError as e:
+            raise Error(f"clave.llm needs {e.name}: pip install 'clave[llm]'") from e
+        folder = self._folder
+        with progress.stage("reading the model"):
+            model = skeleton.build(folder, DTYPES.get(self._dtype or ""))
+            config = model.config.get_text_config()
+            text = metadata.Text(folder, config.vocab_size)
+            found = checkpoint.Checkpoint(folder, model)
+        forms = weights.Forms(self._quantize, self._embedding).of(model)
+        context = self._max_context or min(getattr(config, "max_position_embeddings", None) or CONTEXT, CONTEXT)
+        with progress.stage("trying caches"):
+            skeleton.fill(model)
+            self._model = self._cached(model, context)
+        self._weights = weights.Weights(folder, found, forms, self._output)
+        self._weights.fill(model, progress)
+        for transform in self._transforms:
+            self._model.model = transform(self._model.model) or self._model.model
+        with progress.stage("reading the source's hash"):
+            self.metadata = self._describe(metadata, text, config, context, next(model.parameters()).dtype)
+        self._tokenizer = text.data
+
+    def _cached(self, model: Any, context: int) -> CachedCausalLM:
+        dtype = None if self._kv is None else KV[self._kv]
+        try:
+            return use_kv_cache(model, context, dtype=dtype, prompt_piece=self._prompt_piece)
+        except Error as e:
+            raise self._folder.error(str(e), e.code) from e
+
+    def _describe(self, metadata: Any, text: Any, config: Any, context: int, dtype: torch.dtype) -> dict[str, Any]:
+        assert self._model is not None
+        source = metadata.origin(
+            self._folder,
+            config,
+            name=metadata.name_of(self._folder.path),
+            dtype=_NAMES[dtype],
+            quantize=self._quantize,
+            quantize_embedding=self._embedding,
+            kv=_NAMES.get(self._model.caches[0].keys.dtype),
+        )
+        return {"max_context": context, **metadata.read_metadata(self._folder, config, text), "source": source}
+
+    def lower(self) -> LLMExporter:
+        """Makes the program."""
+        if self._model is None:
+            self.capture()
+        assert self._model is not None
+        try:
+            with self._weights.spool.released():
+                self._program = export_model(self._model, self.metadata["max_context"], self._weights.stored)
+                self._weights.check_all_stored()
+        except Error as e:
+            raise self._folder.error(str(e), e.code) from e
+        self._program.set_tokenizer(self._tokenizer)
+        self._program.metadata = {"llm": self.metadata}
+        return self
+
+    def pack(self, device: str) -> LLMExporter:
+        """Adds the weights as that device wants them: clave.Device.pack."""
+        with self._weights.spool.released():
+            Device(device).pack(self.program)
+        return self
+
+    @property
+    def program(self) -> Program:
+        if self._program is None:
+            self.lower()
+        assert self._program is not None
+        return self._program
+
+    @property
+    def has_tokenizer(self) -> bool:
+        return self.program.tokenizer_file is not None
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the program into the output folder (a path with a folder of its own stays). Its path."""
+        where = self._output / path if Path(path).parent == Path() else Path(path)
+        program = self.program
+        with Progress() as progress, progress.stage("writing"), self._weights.spool.released():
+            program.save(where)
+        return where

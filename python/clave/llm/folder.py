@@ -1,0 +1,198 @@
+"""A Hugging Face folder: its JSON files, and which file each of its tensors lies in. Nothing of it is trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clave.errors import Code, Error
+
+_INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
+_LARGEST_JSON = 256 << 20  # bytes
+_LARGEST_LICENCE = 1 << 20
+_FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor as a file has it. dtype: safetensors' name."""
+
+    file: Path
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Folder:
+    """Error, with the file's name, where something is missing or not what it should be.
+
+    tensors: by their names, of all files of weights.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise Error(f"{self.path}: {'is no folder' if self.path.exists() else 'there is no such folder'}", Code.IO)
+        config = self.json("config.json")
+        if config is None:
+            raise Error(f"{self.path}: has no config.json, which a model's folder has", Code.IO)
+        self.config: dict[str, Any] = config
+        self.files = self._weights()
+        self._states = {f: _state(f) for f in self.files}
+        self.tensors: dict[str, Stored] = {}
+        for file in self.files:
+            self._read_header(file)
+        self._check_index()
+
+    def error(self, message: str, code: Code = Code.INVALID) -> Error:
+        return Error(f"{self.path}: {message}", code)
+
+    # ---- files
+
+    def json(self, name: str) -> dict[str, Any] | None:
+        """The object of a JSON file, None if there is no such file."""
+        data = self.read(name, _LARGEST_JSON)
+        if data is None:
+            return None
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError) as e:
+            raise Error(f"{self.path / name}: is no JSON: {str(e).splitlines()[0]}") from None
+        if not isinstance(found, dict):
+            raise Error(f"{self.path / name}: is {type(found).__name__}, expected an object")
+        return found
+
+    def text(self, name: str) -> str | None:
+        """A file in UTF-8, None if there is no such file."""
+        data = self.read(name, _LARGEST_JSON)
+        try:
+            return None if data is None else data.decode()
+        except UnicodeDecodeError:
+            raise Error(f"{self.path / name}: is not UTF-8") from None
+
+    def read(self, name: str, largest: int) -> bytes | None:
+        path = self.path / name
+        if not path.exists():
+            return None
+        _check_regular(path)
+        if path.stat().st_size > largest:
+            raise Error(f"{path}: has {path.stat().st_size} bytes, expected at most {largest}")
+        return path.read_bytes()
+
+    def licence(self) -> str | None:
+        """The text of the first LICENSE or LICENCE file."""
+        names = sorted(p.name for p in self.path.iterdir() if p.name.upper().startswith(("LICENSE", "LICENCE")))
+        data = self.read(names[0], _LARGEST_LICENCE) if names else None
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def digest(self) -> str:
+        """SHA-256 of config.json and the files of weights, in the order of their names."""
+        found = hashlib.sha256()
+        for path in sorted([self.path / "config.json", *self.files]):
+            with path.open("rb") as f:
+                while piece := f.read(1 << 22):
+                    found.update(piece)
+        return found.hexdigest()
+
+    def check_unchanged(self) -> None:
+        """Error if a file of weights was written to since it was read first."""
+        for file, state in self._states.items():
+            if _state(file) != state:
+                raise Error(f"{file}: was changed during the export: export again")
+
+    # ---- weights
+
+    def _weights(self) -> list[Path]:
+        index = self.json(_INDEX)
+        if index is not None:
+            self._map = index.get("weight_map")
+            return self._shards()
+        self._map = None
+        if (self.path / _SINGLE).exists():
+            return [self.path / _SINGLE]
+        for name in _PICKLES:
+            if (self.path / name).exists():
+                hint = "save_pretrained of a new transformers writes safetensors"
+                raise self.error(f"has its weights in {name}, expected {_SINGLE}: {hint}", Code.UNSUPPORTED)
+        raise self.error(f"has no {_SINGLE} and no {_INDEX}", Code.IO)
+
+    def _shards(self) -> list[Path]:
+        where = self.path / _INDEX
+        if not isinstance(self._map, dict) or not all(isinstance(v, str) for v in self._map.values()):
+            raise Error(f"{where}: weight_map should name a file for each tensor")
+        names = sorted(set(self._map.values()))
+        for name in names:
+            if name in ("", ".", "..") or name != os.path.basename(name) or "\\" in name or "\0" in name:
+                raise Error(f"{where}: names {name!r}, expected a file in the folder itself")
+        missing = [n for n in names if not (self.path / n).exists()]
+        if missing:
+            raise self.error(f"misses {listed(missing)} of the {len(names)} files that {_INDEX} names", Code.IO)
+        return [self.path / n for n in names]
+
+    def _read_header(self, file: Path) -> None:
+        with opened(file) as f:
+            for name in f.keys():  # noqa: SIM118  (not a dict)
+                if name in self.tensors:
+                    raise self.error(f"tensor {name!r} is in {self.tensors[name].file.name} and in {file.name}")
+                part = f.get_slice(name)
+                self.tensors[name] = Stored(file, tuple(part.get_shape()), str(part.get_dtype()))
+
+    def _check_index(self) -> None:
+        for name, file in (self._map or {}).items():
+            if name not in self.tensors or self.tensors[name].file.name != file:
+                raise self.error(f"{file} has no tensor {name!r}, which {_INDEX} places there")
+
+    def check_dtype(self, name: str) -> None:
+        if self.tensors[name].dtype not in _FLOATS:
+            known = ", ".join(_FLOATS)
+            raise self.error(
+                f"tensor {name!r} is {self.tensors[name].dtype}, expected one of {known}", Code.UNSUPPORTED
+            )
+
+    def meta(self, name: str) -> torch.Tensor:
+        """A tensor without data."""
+        t = self.tensors[name]
+        return torch.empty(t.shape, dtype=_FLOATS[t.dtype], device="meta")
+
+    def load(self, name: str) -> torch.Tensor:
+        """A tensor, mapped until it is let go."""
+        with opened(self.tensors[name].file) as f:
+            found: torch.Tensor = f.get_tensor(name)
+        return found
+
+
+def listed(names: list[str], shown: int = 3) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(map(repr, names[:shown])) + more
+
+
+def _check_regular(path: Path) -> None:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise Error(f"{path}: is no regular file", Code.IO)
+
+
+def _state(path: Path) -> tuple[int, int]:
+    _check_regular(path)
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """A safetensors file. Error: what is wrong with it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as f:
+            yield f
+    except SafetensorError as e:
+        raise Error(f"{path}: is no safetensors file: {str(e).splitlines()[0]}") from None

@@ -1,0 +1,125 @@
+"""What a program carries of a Hugging Face folder besides weights: tokenizer, BOS, what ends an answer, chat template,
+how its authors sample, licence and origin. See docs/llm.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import transformers
+
+from clave.errors import Error
+from clave.llm.folder import Folder
+from clave.llm.skeleton import silent
+from clave.tokenizer import Tokenizer
+
+_FILES = ("tokenizer.json", "tokenizer.model")
+_LARGEST = 1 << 30
+_SAMPLING = ("do_sample", "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty")
+# Tokens that end an answer where the chat template writes them, whatever the folder says.
+ENDS = (
+    "<|eot_id|> <|eom_id|> <|im_end|> <|end|> <end_of_turn> <|endoftext|> <|end_of_text|> <EOT> _<EOT> "
+    "<\uff5cend\u2581of\u2581sentence\uff5c>"
+).split()
+
+
+class Text:
+    """A folder's tokenizer. data: its file, None if there is none."""
+
+    def __init__(self, folder: Folder, n_vocab: int) -> None:
+        self._folder = folder
+        self.config = folder.json("tokenizer_config.json") or {}
+        self.data, name = self._file()
+        self.tokenizer: Tokenizer | None = None
+        if self.data is None:
+            return
+        try:
+            self.tokenizer = Tokenizer(self.data)
+        except Error as e:
+            raise Error(f"{folder.path / name}: {e}", e.code) from None
+        if self.tokenizer.n_ids > n_vocab:
+            raise folder.error(f"{name} has {self.tokenizer.n_ids} tokens, and the model {n_vocab}")
+
+    def _file(self) -> tuple[bytes | None, str]:
+        for name in _FILES:
+            data = self._folder.read(name, _LARGEST)
+            if data is not None:
+                return data, name
+        made = self._ours()
+        return (None, "") if made is None else (made.backend_tokenizer.to_str().encode(), "the tokenizer's files")
+
+    def _ours(self) -> Any:
+        """transformers' tokenizer of the folder, None where it makes none."""
+        if not any((self._folder.path / n).exists() for n in (*_FILES, "vocab.json", "tokenizer_config.json")):
+            return None
+        try:
+            with silent():
+                made = transformers.AutoTokenizer.from_pretrained(self._folder.path, local_files_only=True)
+            return made if getattr(made, "is_fast", False) else None
+        except Exception:  # whatever a file's contents lead to: then what the file itself says counts
+            return None
+
+    def id_of(self, key: str) -> int | None:
+        """Of a token that tokenizer_config.json names: "bos_token", say."""
+        said = self.config.get(key)
+        text = said.get("content") if isinstance(said, dict) else said
+        return self.tokenizer.find(text) if self.tokenizer and isinstance(text, str) else None
+
+    def bos(self) -> int | None:
+        """What transformers writes before a text: by add_bos_token, or by the tokenizer's post-processor."""
+        made = self._ours()
+        if made is not None:
+            plain, whole = (made("a", add_special_tokens=s)["input_ids"] for s in (False, True))
+            return int(whole[0]) if whole[: len(plain) + 1] != plain and whole[1 : len(plain) + 1] == plain else None
+        adds = self.config.get("add_bos_token")
+        own = self.id_of("bos_token")
+        return (own if own is not None else self.tokenizer.bos) if self.tokenizer and adds is not False else None
+
+
+def read_metadata(folder: Folder, config: Any, text: Text) -> dict[str, Any]:
+    """The keys of "llm" that depend on the folder alone."""
+    said = folder.json("generation_config.json") or {}
+    template = _template(folder, text.config)
+    ends = _ids(said.get("eos_token_id")) or _ids(getattr(config, "eos_token_id", None))
+    own = text.id_of("eos_token")
+    written = [t for t in ENDS if template and t in template]
+    ends += [i for i in (own, *(text.tokenizer.find(t) if text.tokenizer else None for t in written)) if i is not None]
+    found = {
+        "eos": own if own is not None else (ends or [None])[0],
+        "stop_ids": list(dict.fromkeys(ends)),
+        "chat_template": template,
+        "sampling": {k: said[k] for k in _SAMPLING if isinstance(said.get(k), bool | int | float)} or None,
+        "license": folder.licence(),
+    }
+    found = {k: v for k, v in found.items() if v is not None}
+    return found | {"bos": text.bos() if text.tokenizer else None}
+
+
+def _ids(said: Any) -> list[int]:
+    values = said if isinstance(said, list) else [said]
+    return [v for v in values if isinstance(v, int) and not isinstance(v, bool) and v >= 0]
+
+
+def _template(folder: Folder, tokenizer: dict[str, Any]) -> str | None:
+    """chat_template.jinja, then chat_template.json, then tokenizer_config.json; of several templates "default"."""
+    own = folder.text("chat_template.jinja")
+    if own is not None:
+        return own
+    for said in ((folder.json("chat_template.json") or {}).get("chat_template"), tokenizer.get("chat_template")):
+        if isinstance(said, list):
+            named = {t.get("name"): t.get("template") for t in said if isinstance(t, dict)}
+            said = named.get("default")
+        if isinstance(said, str):
+            return said
+    return None
+
+
+def origin(folder: Folder, config: Any, **made: Any) -> dict[str, Any]:
+    """What the program was made of, and how."""
+    names = getattr(config, "architectures", None) or [None]
+    own = {"architecture": names[0] or config.model_type, "model_type": config.model_type}
+    return {k: v for k, v in (own | made | {"sha256": folder.digest()}).items() if v is not None}
+
+
+def name_of(path: Path) -> str:
+    return path.resolve().name

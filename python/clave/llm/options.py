@@ -1,0 +1,48 @@
+"""What all exports of language models take: the cache's type and length, and a method forward(tokens, position)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from clave.errors import Code, Error
+from clave.exporter import export
+from clave.program import Program
+
+CONTEXT = 4096  # tokens, where a model was made for more and nothing is said
+KV = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "int8": torch.int8}
+
+
+def check_options(kv: str | None, max_context: int | None, prompt_piece: int) -> None:
+    """Error for what is no cache."""
+    if kv is not None and kv not in KV:
+        raise Error(f"kv={kv!r}, expected one of {', '.join(KV)}")
+    if max_context is not None and not 2 <= max_context < 2**31:
+        raise Error(f"max_context={max_context}, expected 2 to {2**31 - 1}")
+    if not 1 <= prompt_piece < 2**31:
+        raise Error(f"prompt_piece={prompt_piece}, expected 1 to {2**31 - 1}")
+
+
+def check_room(max_context: int, needed: int) -> None:
+    """Error where caches of `needed` bytes have no room in this machine's memory."""
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise Error(
+            f"the caches of {max_context} tokens take {needed >> 20} MiB, and this machine has {there >> 20}: "
+            "a lower max_context (--max-context) takes less",
+            Code.NO_MEMORY,
+        )
+
+
+def tokens_and_position(max_context: int) -> tuple[tuple[torch.Tensor, torch.Tensor], Any]:
+    """Example inputs of forward(tokens, position), and their dynamic shapes."""
+    length = torch.export.Dim("length", min=1, max=max_context)
+    return (torch.ones(1, min(3, max_context), dtype=torch.int64), torch.tensor(0)), ({1: length}, None)
+
+
+def export_model(model: torch.nn.Module, max_context: int, quantize: Any = None) -> Program:
+    """A program with the method forward(tokens, position) of 1 to max_context tokens."""
+    example, shapes = tokens_and_position(max_context)
+    return export(model, example, dynamic_shapes=shapes, quantize=quantize)

@@ -1,0 +1,126 @@
+"""A model of transformers without its weights: parameters on the meta device, buffers as they are computed.
+
+`fill` gives it weights that take next to no memory: views of short random vectors, by strides. They suffice to find out
+how the model can be given a cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import transformers
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from clave.errors import Code, Error
+from clave.llm.folder import Folder
+from clave.llm.layers import reason_of
+from clave.private import alone, check_version
+
+# Those that the tests export, of transformers' some two hundred.
+TESTED = (
+    "bloom cohere2 exaone4 falcon gemma2 gemma3_text gpt2 gpt_neox gpt_oss granite llama ministral mistral mixtral "
+    "olmo2 opt phi3 qwen2 qwen2_moe qwen3 qwen3_moe smollm3 stablelm"
+).split()
+
+
+_SHIFT = 16  # elements, between the matrices of a stack: as aligned as kernels want them
+
+
+def build(folder: Folder, dtype: torch.dtype | None) -> Any:
+    """The model of the folder's config.json. dtype None: the config's own. Error: it is none that transformers has."""
+    check_version("transformers", transformers.__version__)
+    kind = folder.config.get("model_type")
+    if not isinstance(kind, str) or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        known = ", ".join(TESTED)
+        raise folder.error(f"architecture {kind!r} is not supported, expected one of {known}, ...", Code.UNSUPPORTED)
+    said = folder.config.get("quantization_config")
+    if said:
+        method = said.get("quant_method") if isinstance(said, dict) else said
+        raise folder.error(f"its weights are quantised ({method!r}), expected plain ones", Code.UNSUPPORTED)
+    try:
+        with silent(), alone, _without_weights():
+            config = transformers.AutoConfig.from_pretrained(folder.path, local_files_only=True)
+            return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype or _dtype_of(config)).eval()
+    except Error:
+        raise
+    except Exception as e:
+        raise folder.error(f"transformers makes no model of config.json: {reason_of(e)}", Code.UNSUPPORTED) from e
+
+
+def _dtype_of(config: Any) -> torch.dtype:
+    return config.dtype if isinstance(config.dtype, torch.dtype) else torch.float32
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """transformers says nothing but errors meanwhile."""
+    logging = transformers.utils.logging
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+@contextmanager
+def _without_weights() -> Iterator[None]:
+    """Each parameter that a module gets is one on the meta device from then on."""
+    own = torch.nn.Module.register_parameter
+
+    def register(module: torch.nn.Module, name: str, param: torch.nn.Parameter | None) -> None:
+        if param is not None and param.device.type != "meta":
+            param = torch.nn.Parameter(torch.empty_like(param, device="meta"), requires_grad=False)
+        own(module, name, param)
+
+    torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.nn.Module.register_parameter = own  # type: ignore[method-assign]
+
+
+def put_all(model: torch.nn.Module, data: dict[str, torch.Tensor]) -> None:
+    """Parameters by the first of their names; those that are one stay one."""
+    made = {id(p): torch.nn.Parameter(data[n], requires_grad=False) for n, p in model.named_parameters() if n in data}
+    for module in model.modules():
+        for key, p in list(module.named_parameters(recurse=False, remove_duplicate=False)):
+            if id(p) in made:
+                setattr(module, key, made[id(p)])
+
+
+class _Numbers:
+    """Random numbers of about the size that trained parameters have, from little memory: matrices are Hankel's, over a
+    row and a column, stacks of matrices lie in buffers that they share, shifted."""
+
+    def __init__(self, longest: int) -> None:
+        self._random = torch.Generator().manual_seed(1)
+        self._shared = self._new(longest)
+        self._scaled: dict[tuple[torch.dtype, float], torch.Tensor] = {}
+
+    def _new(self, *shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=self._random)
+
+    def like(self, name: str, p: torch.Tensor) -> torch.Tensor:
+        if p.dim() < 2:
+            numbers = self._new(*p.shape) * 0.1
+            return (numbers + 1 if name.endswith("weight") else numbers).to(p.dtype)
+        small = 1 / math.sqrt(p.shape[-1])
+        if p.dim() == 2:
+            return (self._new(sum(p.shape) - 1) * small).to(p.dtype).as_strided(p.shape, (1, 1))
+        key = (p.dtype, small)
+        if key not in self._scaled:
+            self._scaled[key] = (self._shared * small).to(p.dtype)
+        strides = (*(_SHIFT,) * (p.dim() - 2), p.shape[-1], 1)
+        return self._scaled[key].as_strided(p.shape, strides)
+
+
+def fill(model: torch.nn.Module) -> None:
+    """Gives each parameter random numbers."""
+    longest = [p.shape[-2] * p.shape[-1] + _SHIFT * sum(p.shape[:-2]) for p in model.parameters() if p.dim() > 2]
+    numbers = _Numbers(max(longest, default=0))
+    put_all(model, {n: numbers.like(n, p) for n, p in model.named_parameters()})

@@ -1,0 +1,138 @@
+"""A folder's weights for a model, as the program will have them: in another type, or quantised, tensor by tensor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers.pytorch_utils import Conv1D
+
+from clave.encodings import Blocks, Groups, Stored, parse
+from clave.errors import Error
+from clave.llm.checkpoint import Checkpoint
+from clave.llm.folder import Folder
+from clave.llm.skeleton import put_all
+from clave.llm.spool import Spool
+from clave.progress import Progress
+from clave.stand_ins import StandIns
+
+_PIECE = 1 << 18  # elements that are converted at once
+
+Form = Groups | Blocks
+
+
+class Forms:
+    """Which form each matrix gets. weights, embedding: as clave.export(quantize=) has them, or None. Error: they are
+    none. A table that is the model's output too is an embedding."""
+
+    def __init__(self, weights: str | None, embedding: str | None) -> None:
+        self._weights = None if weights is None else _form("quantize", weights)
+        self._embedding = None if embedding is None else _form("quantize_embedding", embedding)
+
+    def of(self, model: torch.nn.Module) -> dict[str, tuple[Form, bool]]:
+        """(form, whether products read it as (K, N)) by the first name of each parameter."""
+        names = {id(p): n for n, p in model.named_parameters()}
+        found: dict[str, tuple[Form | None, bool]] = {}
+        for m in model.modules():
+            if isinstance(m, torch.nn.Linear | Conv1D) and m.weight.dim() == 2:
+                found[names[id(m.weight)]] = (self._weights, isinstance(m, Conv1D))
+        for m in model.modules():
+            if isinstance(m, torch.nn.Embedding):
+                found[names[id(m.weight)]] = (self._embedding, False)
+        return {name: (form, turned) for name, (form, turned) in found.items() if form is not None}
+
+
+def _form(option: str, text: str) -> Form:
+    try:
+        found = parse(text)
+    except Error as e:
+        raise Error(str(e).replace("quantize=", f"{option}=", 1), e.code) from None
+    assert not isinstance(found, Stored)
+    return found
+
+
+class Weights:
+    """Puts a folder's weights in the place of a model's; `stored` is what clave.export(quantize=) takes then.
+
+    They lie in `spool` until this is let go."""
+
+    def __init__(
+        self, folder: Folder, checkpoint: Checkpoint, forms: dict[str, tuple[Form, bool]], where: Path
+    ) -> None:
+        self._folder, self._checkpoint, self._forms, self._where = folder, checkpoint, forms, where
+        self._stand_ins = StandIns()
+
+    def fill(self, model: torch.nn.Module, progress: Progress) -> None:
+        """Error: a weight has no such form, or there is no room."""
+        wanted = dict(model.named_parameters())
+        self.spool = Spool(self._where, sum(self._size(n, p) for n, p in wanted.items()))
+        buffers, plain, at = dict(model.named_buffers()), {}, {}
+        n = len(wanted)
+        for i, (name, data) in enumerate(self._checkpoint.weights()):
+            with progress.stage(f"weights, {i + 1} of {max(n, i + 1)}"):
+                if name not in wanted:
+                    buffers[name].copy_(data)
+                elif name in self._forms:
+                    at[name] = self._encode(name, data)
+                elif data.dim() < 2:
+                    plain[name] = data.to(wanted[name].dtype, copy=True)
+                else:
+                    at[name] = self._convert(data, wanted[name].dtype)
+            del data
+        self._folder.check_unchanged()
+        self.spool.map()
+        put_all(model, plain | {name: self._placed(name, wanted[name], a) for name, a in at.items()})
+
+    def stored(self, name: str, weight: torch.Tensor) -> Stored | None:
+        return self._stand_ins.stored(name, weight)
+
+    def check_all_stored(self) -> None:
+        if self._stand_ins.n_left:
+            raise self._folder.error(
+                f"{self._stand_ins.n_left} quantised weights are read by something else than products"
+            )
+
+    # ---- one tensor
+
+    def _rows(self, name: str, p: torch.Tensor) -> tuple[int, int]:
+        """Those of the matrix that is quantised, and their bytes."""
+        form, turned = self._forms[name]
+        n, k = p.shape[::-1] if turned else p.shape
+        return n, self._encoded(name, form, np.zeros((1, k), np.float32)).shape[1]
+
+    def _size(self, name: str, p: torch.Tensor) -> int:
+        if name not in self._forms:
+            return p.numel() * p.dtype.itemsize
+        n, size = self._rows(name, p)
+        return n * size
+
+    def _encoded(self, name: str, form: Form, rows: np.ndarray) -> np.ndarray:
+        try:
+            return form.encode(rows)
+        except Error as e:
+            raise self._folder.error(f"weight {name!r} cannot be quantised: it {e}", e.code) from None
+
+    def _encode(self, name: str, data: torch.Tensor) -> int:
+        form, turned = self._forms[name]
+        rows, at = data.T if turned else data, self.spool.begin()
+        step = max(_PIECE // max(rows.shape[1], 1), 1)
+        for i in range(0, rows.shape[0], step):
+            piece = rows[i : i + step].float().contiguous().numpy()
+            self.spool.write(np.ascontiguousarray(self._encoded(name, form, piece)))
+        return at
+
+    def _convert(self, data: torch.Tensor, dtype: torch.dtype) -> int:
+        at, flat = self.spool.begin(), data.reshape(-1)
+        for i in range(0, flat.numel(), 16 * _PIECE):
+            self.spool.write_tensor(flat[i : i + 16 * _PIECE].to(dtype))
+        return at
+
+    def _placed(self, name: str, p: torch.Tensor, at: int) -> torch.Tensor:
+        if name not in self._forms:
+            return self.spool.tensor(at, tuple(p.shape), p.dtype)
+        stored = Stored(self._forms[name][0].table(), self.spool.rows(at, self._rows(name, p)))
+        try:
+            return self._stand_ins.make(tuple(p.shape), p.dtype, stored)
+        except Error as e:
+            raise self._folder.error(f"weight {name!r}: {e}", e.code) from None

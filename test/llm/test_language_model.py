@@ -1,0 +1,224 @@
+"""clave.LLM and clave.Conversation: as torch and Jinja have it, on both devices."""
+
+import json
+
+import _models
+import jinja2
+import numpy as np
+import pytest
+import torch
+
+from clave import LLM, Error
+
+PROMPT = "seed"
+FIRST = list(PROMPT.encode())  # where ids are bytes
+TEMPLATE = (
+    "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}:{{ m.content }}"
+    "<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant:{{ more }}{% endif %}"
+)
+CHAT = [{"role": "system", "content": "S"}, {"role": "user", "content": "<|im_end|>é"}]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("python_llm")
+    tokenizer = _models.byte_tokenizer(folder / "tokenizer.json")
+    said = {"chat_template": TEMPLATE, "max_context": 200, "bos": 256, "eos": 257}
+    _models.export(folder / "m.clv", tokenizer=tokenizer, llm=said, context=200)
+    _models.export(folder / "ids.clv")
+    return folder
+
+
+@pytest.fixture(scope="module", params=["cpu", "opencl"])
+def llm(folder, request):
+    return LLM(folder / "m.clv", request.param)
+
+
+def decode(llm, ids):
+    return llm.tokenizer.decode([i for i in ids if i < 260], skip_special=True)
+
+
+def reference(prompt, n):
+    """As _models.reference, in a context of 200."""
+    model, ids = _models.Next(context=200), list(prompt)
+    with torch.no_grad():
+        for _ in range(n):
+            ids.append(int(model(torch.tensor([ids]), torch.tensor(0))[0].argmax()))
+    return ids[len(prompt) :]
+
+
+def test_what_it_is(llm, folder):
+    assert (llm.max_context, llm.n_vocab, llm.bos, llm.stop_ids, llm.chat_template) == (
+        200,
+        300,
+        256,
+        [257, 259],
+        TEMPLATE,
+    )
+    assert llm.tokenizer.decode(llm.tokenizer.encode("ab")) == "ab" and llm.tokenizer.n_ids == 260
+    ids = LLM(folder / "ids.clv", llm.device, max_context=10)
+    assert (ids.max_context, ids.tokenizer, ids.chat_template, ids.bos) == (10, None, None, None)
+    answer = ids.generate(FIRST)
+    assert answer == "" and answer.ids == _models.reference(FIRST, 6) and answer.stop_reason == "context_full"
+    assert ids.generate(np.array(FIRST), max_new_tokens=3).ids == answer.ids[:3]
+
+
+def test_generate(llm):
+    want = reference([256, *llm.tokenizer.encode(PROMPT)], 20)
+    answer = llm.generate(PROMPT, max_new_tokens=20, ignore_stop_ids=True)
+    assert answer == decode(llm, want) and answer.ids == want and answer.stop_reason == "max_new_tokens"
+    assert answer.logprobs == [] and isinstance(answer, str)
+    stream = llm.generate(PROMPT, max_new_tokens=20, ignore_stop_ids=True, stream=True)
+    pieces = [next(stream)]
+    assert stream.stop_reason is None and len(stream.ids) < 20
+    pieces += list(stream)
+    assert "".join(pieces) == answer and all(pieces) and stream.ids == want and stream.stop_reason == "max_new_tokens"
+    stop = answer[5:8]
+    ended = llm.generate(PROMPT, stop=stop, ignore_stop_ids=True)
+    assert ended == answer[: answer.index(stop)] and ended.stop_reason == "stop_text"
+    half = llm.generate(PROMPT, stream=True, max_new_tokens=20, ignore_stop_ids=True)
+    first = next(half)
+    assert first + half.answer() == answer and half.answer() == ""
+
+
+def test_sampling(llm):
+    how = {"temperature": 3, "top_k": 40, "ignore_stop_ids": True, "max_new_tokens": 8}
+    one, again, other = (llm.generate(PROMPT, seed=s, **how).ids for s in (1, 1, 2))
+    assert one == again != other
+    a, b = llm.tokenizer.encode("AB")
+    assert llm.generate(PROMPT, logit_bias={a: 100, b: 90}, presence_penalty=20, max_new_tokens=2) == "AB"
+
+
+def test_answers_do_not_meet(llm):
+    """What is kept between answers shows in none: not its text, seed, options, or an answer that was left."""
+    how = {"temperature": 3, "seed": 5, "max_new_tokens": 6, "ignore_stop_ids": True}
+    one = llm.conversation(**{k: v for k, v in how.items() if k != "max_new_tokens"})
+    want = one.prompt(PROMPT).generate(max_new_tokens=6).ids
+    left = llm.generate("other", stream=True, **how)
+    next(left)
+    for other in ({}, {"stop": "x"}, {"seed": 1, "top_k": 3}, {"logits": lambda x, i: x}):
+        assert llm.generate(PROMPT, **how).ids == want
+        llm.generate("something else", max_new_tokens=3, **other)
+    two = [llm.generate(PROMPT, stream=True, **how) for _ in range(2)]
+    assert [next(two[0]), next(two[1])] and list(two[0]) == list(two[1]) and two[0].ids == two[1].ids == want
+    left.answer()
+    with pytest.raises(Error):
+        llm.generate("x" * 300)
+    assert llm.generate(PROMPT, **how).ids == want
+
+
+def test_logprobs(llm):
+    answer = llm.generate(PROMPT, max_new_tokens=4, logprobs=3, ignore_stop_ids=True)
+    ids = [256, *llm.tokenizer.encode(PROMPT)]
+    for token in answer.logprobs:
+        logits = _models.Next(context=200)(torch.tensor([ids]), torch.tensor(0))[0]
+        want = torch.log_softmax(logits.double(), -1)
+        assert token.logprob == pytest.approx(want[token.id].item(), abs=1e-6) and len(token.top) == 3
+        assert [i for i, _ in token.top] == want.topk(3).indices.tolist()
+        ids.append(token.id)
+    assert [t.id for t in answer.logprobs] == answer.ids
+
+
+def test_a_function_of_logits(llm):
+    seen = []
+
+    def small(logits, ids):
+        seen.append((logits.dtype, logits.shape, len(ids)))
+        return np.where(np.arange(300) < 100, logits, -np.inf)
+
+    def in_place(logits, ids):
+        logits[100:] = -np.inf
+
+    answer = llm.generate(PROMPT, max_new_tokens=6, logits=small)
+    assert max(answer.ids) < 100 and seen == [(np.float32, (300,), 5 + i) for i in range(6)]
+    assert llm.generate(PROMPT, max_new_tokens=6, logits=in_place) == answer
+
+    def fails(logits, ids):
+        raise KeyError("enough")
+
+    talk = llm.conversation(logits=fails)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="enough"):
+            talk.prompt(PROMPT).generate()
+    assert len(talk.ids) == 9  # nothing was chosen
+    with pytest.raises(ValueError):
+        llm.generate(PROMPT, logits=lambda logits, ids: np.zeros(5))
+
+
+def test_templates(llm):
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    environment.filters["tojson"] = lambda x: json.dumps(x, ensure_ascii=False)
+    jinja = environment.from_string(TEMPLATE)
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    for given in ({}, {"tools": tools}, {"add_generation_prompt": False}, {"more": "more"}):
+        want = jinja.render(messages=CHAT, **{"add_generation_prompt": True, **given})
+        assert llm.apply_chat_template(CHAT, **given) == want
+        ids = llm.apply_chat_template(CHAT, tokenize=True, **given)
+        assert llm.tokenizer.decode(ids) == want and ids.count(259) == 2  # the user's is text
+    assert llm.chat(CHAT, max_new_tokens=3).ids == reference(llm.apply_chat_template(CHAT, tokenize=True), 3)
+    assert llm.generate(CHAT, max_new_tokens=3) == llm.chat(CHAT, max_new_tokens=3)
+    with_tools = llm.apply_chat_template(CHAT, tokenize=True, tools=tools, more="x")
+    answer = llm.chat(CHAT, max_new_tokens=2, tools=tools, template_arguments={"more": "x", "prompt": 1, "stream": 2})
+    assert answer.ids == reference(with_tools, 2)
+
+
+def test_conversations(llm, tmp_path):
+    talk = llm.conversation(ignore_stop_ids=True)
+    first = talk.send("hi", max_new_tokens=4)
+    text = llm.apply_chat_template([{"role": "user", "content": "hi"}], tokenize=True)
+    assert first.ids == reference(text, 4) and talk.ids == text + first.ids
+    assert talk.messages == [{"role": "user", "content": "hi"}, {"role": "assistant", "content": str(first)}]
+    talk.save(tmp_path / "talk")
+    second = talk.send([{"role": "user", "content": "so"}], max_new_tokens=4)
+    assert talk.stats["decode_tokens"] == 6 and talk.answered_by in ("cpu", "opencl")
+    for other in (talk.fork().undo(), llm.conversation(ignore_stop_ids=True).load(tmp_path / "talk")):
+        assert other.ids == text + first.ids
+        assert other.send({"role": "user", "content": "so"}, max_new_tokens=4) == second
+        assert other.messages == talk.messages and len(talk.messages) == 4
+    assert talk.undo(question=False).generate(max_new_tokens=4) == second
+    assert "".join(talk.rewind(len(text)).generate(max_new_tokens=4, stream=True)) == first
+    assert talk.reset().messages == [] and talk.ids == []
+
+
+def test_errors(llm, folder, tmp_path):
+    for wrong, message in (
+        (lambda: LLM(folder / "nowhere.clv"), "nowhere.clv"),
+        (lambda: LLM(folder / "m.clv", "opencl:99"), "opencl:99"),
+        (
+            lambda: LLM(folder / "m.clv", max_context=201),
+            "a context of 201 tokens: the program was made for at most 200",
+        ),
+        (lambda: LLM(folder / "m.clv", max_context=0), "max_context is 0, not a number of tokens"),
+        (lambda: LLM(folder / "m.clv", chat_template="vicuna"), "chat template 'vicuna' is not known; known: "),
+        (lambda: llm.generate([]), "the prompt is empty"),
+        (lambda: llm.generate([-1]), r"id -1 of the prompt is not in \[0, 2\*\*32\)"),
+        (lambda: llm.generate([300]), "id 300 at 0 of the prompt"),
+        (lambda: llm.generate("x" * 300), "does not fit into the context of 200: 102 too many"),
+        (lambda: llm.generate("x", max_new_tokens=0), "max_new_tokens is 0, not 1 or more"),
+        (lambda: llm.generate("x", top_k=-1), r"top_k is -1, not in \[0, 2\*\*32\)"),
+        (lambda: llm.generate("x", top_p=2), "top_p is 2, not between 0 and 1"),
+        (lambda: llm.generate("x", stop=[""]), "stop text 0 is empty"),
+        (lambda: llm.generate("x", stop="a\0b"), "holds a NUL"),
+        (lambda: llm.generate("x", logit_bias={-1: 1.0}), "logit_bias has id -1"),
+        (lambda: llm.generate("x", logprobs=301), "the 301 likeliest of 300 tokens"),
+        (lambda: llm.chat([{"role": {1}, "content": ""}]), "of a chat are JSON: "),
+        (lambda: llm.conversation().generate(), "nothing was prompted"),
+        (lambda: llm.conversation().rewind(1), "back to 1 tokens in a conversation of 0"),
+        (lambda: llm.conversation().rewind(-1), "back to -1 tokens"),
+        (lambda: llm.conversation().undo(), "no turn of a chat"),
+        (lambda: llm.conversation().load(tmp_path / "none"), "none"),
+    ):
+        with pytest.raises(Error, match=message) as e:
+            wrong()
+        assert "\n" not in str(e.value)
+    for options in ({"temprature": 1}, {"nothing": 1}):
+        with pytest.raises(TypeError, match=r"no option 'temprature'; did you mean 'temperature'|no option 'nothing'$"):
+            llm.generate("x", **options)
+
+
+def test_objects_keep_what_they_need(folder):
+    talk = LLM(folder / "m.clv", "cpu").conversation(temperature=1, logit_bias={65: 2.0}, stop=["\n"]).fork()
+    tokenizer = LLM(folder / "m.clv", "cpu").tokenizer
+    answer = talk.prompt(PROMPT).generate(max_new_tokens=3, logprobs=0)
+    assert talk.ids[5:] == answer.ids and len(answer.logprobs) == len(answer.ids)
+    assert tokenizer.decode(tokenizer.encode("a")) == "a"

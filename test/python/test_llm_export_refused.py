@@ -1,0 +1,178 @@
+"""What clave.llm.export refuses: one line, exit 1, and no file; before anything long begins."""
+
+import json
+import shutil
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
+
+from _folders import folder_of
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+import clave
+from clave.llm import LLMExporter, export
+
+Q = "model.layers.1.self_attn.q_proj.weight"
+INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+
+
+@pytest.fixture(scope="session")
+def good(tmp_path_factory):
+    return folder_of(tmp_path_factory.mktemp("refused") / "m")[0]
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    """A copy, to be spoilt."""
+    return shutil.copytree(good, tmp_path / "m")
+
+
+def tensors_of(folder, name=SINGLE):
+    with safe_open(folder / name, "pt") as f:
+        return {k: f.get_tensor(k) for k in f.keys()}  # noqa: SIM118
+
+
+def change_config(folder, **keys):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | keys))
+
+
+def change_weights(folder, change):
+    tensors = tensors_of(folder)
+    change(tensors)
+    save_file(tensors, folder / SINGLE)
+
+
+def shard(folder, **wrong):
+    """Two files and an index, which may be wrong."""
+    tensors = tensors_of(folder)
+    (folder / SINGLE).unlink()
+    names = sorted(tensors)
+    index = {}
+    for i, part in enumerate((names[:7], names[7:]), 1):
+        file = f"model-{i:05d}-of-00002.safetensors"
+        save_file({n: tensors[n] for n in part}, folder / file)
+        index |= dict.fromkeys(part, file)
+    (folder / INDEX).write_text(json.dumps({"weight_map": index | wrong}))
+
+
+def refused(capsys, folder, *options, code=1):
+    """The line that the command says."""
+    output = folder.parent / "out.clv"
+    assert export.main(["--model", str(folder), "--output", str(output), *options]) == code
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("clave: ") and err.count("\n") == 1
+    assert not list(folder.parent.glob("out*")) and not list(folder.parent.glob("tmp*"))
+    return err.removeprefix("clave: ").rstrip()
+
+
+def test_folders(folder, capsys, tmp_path):
+    assert refused(capsys, tmp_path / "none") == f"{tmp_path / 'none'}: there is no such folder"
+    assert "is no folder" in refused(capsys, folder / "config.json")
+    for text, want in (("[1]", "is list, expected an object"), ("{", "is no JSON"), ("[" * 100_000, "is no JSON")):
+        (folder / "config.json").write_text(text)
+        assert want in refused(capsys, folder)
+    (folder / "config.json").unlink()
+    assert "has no config.json" in refused(capsys, folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        (lambda t: t.pop(Q), f"has no weights for {Q!r}"),
+        (lambda t: t.update(more=torch.ones(3)), "has tensors that the model has no place for: 'more'"),
+        (lambda t: t.update({Q: torch.ones(32, 31)}), f"tensor {Q!r} is (32, 31), expected (32, 32) by config.json"),
+        (
+            lambda t: t.update({Q: torch.ones(32, 32, dtype=torch.int8)}),
+            f"tensor {Q!r} is I8, expected one of F64, F32",
+        ),
+    ],
+)
+def test_tensors(folder, capsys, change, want):
+    change_weights(folder, change)
+    assert want in refused(capsys, folder)
+
+
+def test_files_of_weights(folder, capsys):
+    data = (folder / SINGLE).read_bytes()
+    (folder / SINGLE).write_bytes(data[:-100])
+    assert f"{SINGLE}: is no safetensors file" in refused(capsys, folder)
+    (folder / SINGLE).unlink()
+    assert f"has no {SINGLE} and no {INDEX}" in refused(capsys, folder)
+    (folder / "pytorch_model.bin").write_bytes(b"")
+    assert "has its weights in pytorch_model.bin" in refused(capsys, folder)
+
+
+def test_shards(folder, capsys):
+    shard(folder)
+    assert len(LLMExporter(folder)._folder.files) == 2
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    assert "misses 'model-00002-of-00002.safetensors' of the 2 files" in refused(capsys, folder)
+
+
+@pytest.mark.parametrize("name", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", "a\\b"])
+def test_an_index_that_leads_elsewhere(folder, capsys, name):
+    shard(folder, x=name)
+    assert f"names {name!r}, expected a file in the folder itself" in refused(capsys, folder)
+
+
+def test_an_index_of_something_else(folder, capsys):
+    shard(folder, x="model-00001-of-00002.safetensors")
+    assert "has no tensor 'x', which model.safetensors.index.json places there" in refused(capsys, folder)
+    for text in ('{"weight_map": 3}', '{"weight_map": {"x": 3}}', "{}"):
+        (folder / INDEX).write_text(text)
+        assert "weight_map should name a file for each tensor" in refused(capsys, folder)
+
+
+def test_configurations(folder, capsys):
+    change_config(folder, quantization_config={"quant_method": "gptq"})
+    assert "its weights are quantised ('gptq')" in refused(capsys, folder)
+    change_config(folder, quantization_config=None, num_attention_heads="four")
+    assert "transformers makes no model of config.json" in refused(capsys, folder)
+    for kind in ("what", None, ["llama"]):
+        change_config(folder, model_type=kind)
+        message = refused(capsys, folder)
+        assert f"architecture {kind!r} is not supported, expected one of bloom, cohere2" in message
+
+
+def test_options(folder, capsys):
+    assert "quantize='int9', expected int2 to int8" in refused(capsys, folder, "--quantize", "int9")
+    assert "quantize_embedding='what'" in refused(capsys, folder, "--quantize-embedding", "what")
+    assert "cannot be quantised" in refused(capsys, folder, "--quantize", "Q4_0", "--quantize-embedding", "TQ1_0")
+    assert "caches of 2147483647 tokens take" in refused(capsys, folder, "--max-context", str(2**31 - 1))
+    for option, value in (("--kv", "f8"), ("--dtype", "f8"), ("--max-context", "1"), ("--prompt-piece", "0")):
+        assert option in refused(capsys, folder, option, value, code=2)
+
+
+def test_what_has_a_state_of_another_kind(tmp_path, capsys):
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.MambaConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2)
+    transformers.MambaForCausalLM(config).save_pretrained(tmp_path / "m")
+    capsys.readouterr()
+    assert "use_kv_cache: MambaForCausalLM" in refused(capsys, tmp_path / "m")
+
+
+def test_tokenizers(folder, capsys):
+    (folder / "tokenizer.json").write_text("{}")
+    assert "tokenizer.json: " in refused(capsys, folder)
+    (folder / "tokenizer_config.json").write_text("[]")
+    assert "tokenizer_config.json: is list, expected an object" in refused(capsys, folder)
+
+
+def test_weights_that_are_no_numbers(folder, capsys):
+    change_weights(folder, lambda t: t[Q].fill_(float("nan")))
+    assert f"weight {Q!r} cannot be quantised: it has elements that are not finite" in refused(
+        capsys, folder, "--quantize", "int8"
+    )
+
+
+def test_a_folder_that_changes_meanwhile(folder):
+    exporter = LLMExporter(folder)
+    change_weights(folder, lambda t: t.update({Q: torch.zeros(32, 32)}))
+    with pytest.raises(clave.Error, match="was changed during the export: export again"):
+        exporter.capture()

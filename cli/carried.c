@@ -128,8 +128,8 @@ int write_carried(const clave_program *p, json_writer *j, page *out) {
   json *document = NULL;
   TRY_EXIT(write_tokenizer(p, j, out));
   TRY_STATUS(clave_program_get_info(p, &info));
-  if (info.metadata && *info.metadata)
-    TRY_STATUS(json_parse(info.metadata, strlen(info.metadata), &document));
+  if (info.metadata && *info.metadata) /* text of another kind is nobody's business here */
+    clave_status_free(json_parse(info.metadata, strlen(info.metadata), &document));
   const json *llm =
       document && json_kind_of(document) == JSON_OBJECT ? json_member(document, "llm") : NULL;
   if (j && document) {

@@ -283,6 +283,16 @@ def test_inspect_survives_odd_names(tool):
     assert "\x07" not in tool.good("inspect", "odd.json") + tool.good("inspect", "odd.json", "--dot")
 
 
+def test_inspect_shows_metadata(tool):
+    """JSON as it is, the language model's in lines; other text is none."""
+    llm = {"max_context": 9, "chat_template": "{{ x }}" * 20, "stop_ids": [1, 2]}
+    for said, want in ((json.dumps({"llm": llm}), {"llm": llm}), ("no {json", None), ("", None)):
+        (tool.folder / "m.json").write_text(json.dumps(make_program() | {"metadata": said}))
+        shown = json.loads(tool.good("inspect", "m.json", "--json"))
+        assert shown["metadata"] == want and shown["tokenizer"] is None
+        assert ("140 bytes" in tool.good("inspect", "m.json")) == (want is not None)
+
+
 def test_inspect_tensors(tool, inputs):
     lines = tool.good("inspect", inputs).splitlines()
     assert sorted(x.split()[0] for x in lines[:2]) == ["scale", "x"] and lines[2].startswith("2 tensors, ")

@@ -59,15 +59,6 @@ static void count_token(clave_llm_conversation *c, double ms) {
   c->prompted = false;
 }
 
-static bool is_stop_id(const clave_llm_conversation *c, uint32_t id) {
-  const clave_llm_info *info = &c->llm->info;
-  if (c->options.ignore_stop_ids) return false;
-  for (size_t i = 0; i < info->n_stop_ids; i++) {
-    if (info->stop_ids[i] == id) return true;
-  }
-  return false;
-}
-
 /* The text of `id` (NULL: none) and, perhaps, of the end, into c->fresh. */
 static clave_status read_text(clave_llm_conversation *c, const uint32_t *id, bool end) {
   const char *bytes;
@@ -115,7 +106,7 @@ static clave_status take_token(clave_llm_conversation *c, clave_llm_token *out) 
   bool found, full, stops;
   TRY(sample(c, &out->id));
   full = c->ids.count >= c->llm->info.max_context;
-  stops = is_stop_id(c, out->id);
+  stops = !c->options.ignore_stop_ids && llm_is_stop_id(c->llm, out->id);
   TRY(decide_text(c, stops ? NULL : &out->id, stops || full, &found));
   give_text(c, &out->text, &out->text_size);
   out->stop = found   ? CLAVE_LLM_STOP_TEXT

@@ -7,20 +7,13 @@
 #include "tokenizer/find.h"
 #include "tokenizer/unicode.h"
 
-static bool is_stop_id(const clave_llm *l, uint32_t id) {
-  for (size_t i = 0; i < l->info.n_stop_ids; i++) {
-    if (l->info.stop_ids[i] == id) return true;
-  }
-  return false;
-}
-
 /* The text of the ids since the last rendering, without the id that ended them and those that the
  * tokenizer lacks. */
 static clave_status answer_text(const clave_llm_conversation *c, char **out, size_t *size) {
   const clave_llm *l = c->llm;
   size_t from = chat_answer_at(&c->chat), n = c->ids.count;
   id_list known = {0};
-  if (n > from && is_stop_id(l, c->ids.items[n - 1])) n--;
+  if (n > from && llm_is_stop_id(l, c->ids.items[n - 1])) n--;
   for (size_t i = from; i < n; i++) {
     if (tokenizer_has(l->tokenizer, c->ids.items[i])) id_list_append(&known, c->ids.items[i]);
   }
@@ -58,7 +51,7 @@ static clave_status prompt_rest(clave_llm_conversation *c, const jinja_output *o
     st = INVALID("a chat of %zu tokens does not fit into the context of %u: %zu too many",
                  ids.count, c->llm->info.max_context, ids.count + 1 - c->llm->info.max_context);
   if (!st && !from && all->count) st = conversation_begin_again(c);
-  bool ended = !st && from && ids.count && all->count && is_stop_id(c->llm, ids.items[0]) &&
+  bool ended = !st && from && ids.count && all->count && llm_is_stop_id(c->llm, ids.items[0]) &&
                all->items[all->count - 1] == ids.items[0];
   if (!st) st = clave_llm_prompt(c, ids.items + ended, ids.count - ended);
   id_list_free(&ids);

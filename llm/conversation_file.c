@@ -1,10 +1,12 @@
 /* Conversations in files: the ids, the model's state and the chat, as safetensors.
  *
- *   conversation  I64 (6): version, ids that the model has run over, numbers drawn, the program,
- * the most ids that it had run over, ids that the logits are of ids           I64 (n) logits F32
- * (V): of the last run messages      U8 (m): the chat's history, JSON turns         I64 (t, 6): of
- * each the fields of chat_turn, in their order state.N       state tensor N of the program check
- * I64 (1): XXH3 of the contents of all of the above, in this order
+ *   conversation  I64 (6): the facts, in the order of their enum
+ *   ids           I64 (n)
+ *   logits        F32 (V): of the last run
+ *   messages      U8 (m): the chat's history, JSON
+ *   turns         I64 (t, 6): of each the fields of chat_turn, in their order
+ *   state.N       state tensor N of the program
+ *   check         I64 (1): XXH3 of the contents of all of the above, in this order
  *
  * The program's part is a hash of what its methods, constants and state are, with the beginning of
  * each constant, so that a file fits the program whether it is a .clv or a .json. */
@@ -20,7 +22,15 @@
 #include "llm/conversation.h"
 
 enum { VERSION = 2, HASHED_BYTES = 4096, NAME_SIZE = 24, TURN_FIELDS = 6 };
-enum { FACT_VERSION, FACT_N_RUN, FACT_DRAWS, FACT_PROGRAM, FACT_WRITTEN, FACT_LOGITS, FACTS };
+enum {
+  FACT_VERSION,
+  FACT_N_RUN,   /* ids that the model has run over */
+  FACT_DRAWS,   /* random numbers drawn */
+  FACT_PROGRAM, /* its hash */
+  FACT_WRITTEN, /* the most ids that it had run over */
+  FACT_LOGITS,  /* ids that the logits are of */
+  FACTS
+};
 /* The tensors of a file; behind the state the check. */
 enum { CONVERSATION, IDS, LOGITS, MESSAGES, TURNS, FIRST_STATE, FIXED };
 

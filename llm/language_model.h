@@ -43,13 +43,6 @@ typedef struct llm_metadata {
 /* said: the program's metadata, JSON or "". Errors name the key. */
 clave_status llm_metadata_read(mem_pool *pool, const char *said, llm_metadata *out) STATUS_CHECK;
 
-/* How a state tensor is written: whether it can go back to fewer tokens. */
-typedef struct llm_state {
-  const char *name; /* borrowed from the program */
-  int64_t rows;     /* the token at p is row p, or p mod rows; 0: it is not written by position */
-  int64_t window;   /* tokens that one sees, itself included; 0: all */
-} llm_state;
-
 struct clave_llm {
   atomic_int holds; /* the caller's and its conversations' */
   mem_pool *pool;
@@ -58,8 +51,6 @@ struct clave_llm {
   clave_tokenizer *tokenizer;      /* owned; NULL: ids only */
   llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;
-  llm_state *states; /* in the pool, (n_states) */
-  uint32_t n_states;
   scratch_pool scratch;
   clave_llm_info info;
   const char *room_name; /* borrowed from the program: the size of its caches that sessions choose;
@@ -72,6 +63,8 @@ struct clave_llm {
   double load_ms; /* program and tokenizer */
 };
 
+/* load.c: whether it ends an answer. */
+bool llm_is_stop_id(const clave_llm *l, uint32_t id);
 /* room.c: what room_name and most_room are. */
 clave_status llm_room_find(clave_llm *l) STATUS_CHECK;
 /* methods.c: the methods of the program, refused where they are not as docs/llm.md wants. */
@@ -91,12 +84,8 @@ clave_status llm_method_run(const llm_method *m, clave_session *session, const u
 clave_status llm_method_logits(const llm_method *m, clave_session *session, size_t back,
                                float *out) STATUS_CHECK;
 
-/* state.c: how the methods write each state tensor. */
-clave_status llm_states_read(const clave_program *program, const llm_method *methods, int count,
-                             mem_pool *pool, llm_state **states, uint32_t *n_states) STATUS_CHECK;
-/* Whether states that hold `written` tokens hold the first `count` of them as they were before the
- * others came. UNSUPPORTED names one that does not. */
-clave_status llm_states_go_back(const llm_state *states, uint32_t n_states, size_t written,
-                                size_t count) STATUS_CHECK;
+/* state.c: whether state that holds `written` tokens holds the first `count` of them as they were
+ * before the others came, by how the methods write it. UNSUPPORTED names a tensor that does not. */
+clave_status llm_states_go_back(const clave_llm *l, size_t written, size_t count) STATUS_CHECK;
 
 #endif

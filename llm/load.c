@@ -111,7 +111,6 @@ static clave_status describe(clave_llm *l, const clave_llm_options *o) {
   TRY(clave_program_get_info(l->program, &program));
   TRY(llm_metadata_read(l->pool, program.metadata, &said));
   TRY(llm_methods_read(l->program, l->methods, &l->n_methods));
-  TRY(llm_states_read(l->program, l->methods, l->n_methods, l->pool, &l->states, &l->n_states));
   l->info.n_vocab = (uint32_t)l->methods[0].n_vocab;
   l->info.tokenizer = l->tokenizer;
   TRY(take_template(l, template_name ? template_name : said.chat_template, template_name));
@@ -124,6 +123,13 @@ static clave_status describe(clave_llm *l, const clave_llm_options *o) {
   TRY(token_text(l, l->eos, "</s>", &l->eos_text));
   said.has_stop_ids = said.has_stop_ids && !template_name;
   return read_stop_ids(l, &said);
+}
+
+bool llm_is_stop_id(const clave_llm *l, uint32_t id) {
+  for (size_t i = 0; i < l->info.n_stop_ids; i++) {
+    if (l->info.stop_ids[i] == id) return true;
+  }
+  return false;
 }
 
 /* ---------------------------------------------------------------- lifetime */

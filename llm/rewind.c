@@ -4,10 +4,8 @@
 /* Takes back what stands behind the first `count` ids; the chat is the caller's matter. run_again:
  * where the state cannot go back it is made anew. */
 static clave_status go_back(clave_llm_conversation *c, size_t count, bool run_again) {
-  const clave_llm *l = c->llm;
   size_t n_run = c->n_run < count ? c->n_run : count;
-  clave_status st =
-      n_run < c->n_run ? llm_states_go_back(l->states, l->n_states, c->n_written, count) : NULL;
+  clave_status st = n_run < c->n_run ? llm_states_go_back(c->llm, c->n_written, count) : NULL;
   if (st && !run_again && count) return st;
   if (st) {
     status_free(st);

@@ -6,6 +6,13 @@
 
 #include "llm/language_model.h"
 
+/* How a state tensor is written: whether it can go back to fewer tokens. */
+typedef struct llm_state {
+  const char *name; /* borrowed from the program */
+  int64_t rows;     /* the token at p is row p, or p mod rows; 0: it is not written by position */
+  int64_t window;   /* tokens that one sees, itself included; 0: all */
+} llm_state;
+
 enum { FIRST_CACHE = 4, LAST_CACHE = 7, CACHE_AXIS = 2 }; /* operands of attention_cached */
 
 /* The number behind "key=" in a node's attributes; 0: it is not there, or no number. */
@@ -100,14 +107,15 @@ static clave_status read_methods(reader *r, const llm_method *methods, int count
   return NULL;
 }
 
-clave_status llm_states_read(const clave_program *program, const llm_method *methods, int count,
-                             mem_pool *pool, llm_state **states, uint32_t *n_states) {
+/* states: in the pool, (n_state of the program). */
+static clave_status read_states(const clave_llm *l, mem_pool *pool, llm_state **states,
+                                uint32_t *n_states) {
   clave_program_info p = {.size = sizeof p};
-  TRY(clave_program_get_info(program, &p));
+  TRY(clave_program_get_info(l->program, &p));
   size_t n = (size_t)p.n_state + 1;
   *states = mem_pool_alloc(pool, n, sizeof **states);
   uint32_t *slots = mem_pool_alloc(pool, n, sizeof *slots);
-  reader r = {.program = program,
+  reader r = {.program = l->program,
               .states = mem_pool_alloc(pool, n, sizeof *r.states),
               .slots = slots,
               .n_states = p.n_state,
@@ -116,29 +124,32 @@ clave_status llm_states_read(const clave_program *program, const llm_method *met
   *n_states = p.n_state;
   for (uint32_t i = 0; i < p.n_state; i++) {
     clave_tensor_info t = {.size = sizeof t};
-    TRY(clave_program_state(program, i, &t));
+    TRY(clave_program_state(l->program, i, &t));
     (*states)[i].name = t.name;
     slots[i] = t.slot;
   }
-  return read_methods(&r, methods, count, *states);
+  return read_methods(&r, l->methods, l->n_methods, *states);
 }
 
 /* ---------------------------------------------------------------- going back */
 
-clave_status llm_states_go_back(const llm_state *states, uint32_t n_states, size_t written,
-                                size_t count) {
-  for (uint32_t i = 0; i < n_states; i++) {
-    const llm_state *s = &states[i];
-    if (!s->rows)
-      return UNSUPPORTED("state %s cannot go back: it is not written token by token", s->name);
-    /* The last of those that stay is run again where its logits are wanted: it sees these. */
-    size_t window = (size_t)s->window, first = window && count > window ? count - window : 0;
-    if (written > first + (size_t)s->rows)
-      return UNSUPPORTED(
-          "state %s cannot go back to %zu tokens: of %zu it holds the last %lld, and one before "
-          "that "
-          "is to be seen again",
-          s->name, count, written, (long long)s->rows);
-  }
-  return NULL;
+static clave_status check_state(const llm_state *s, size_t written, size_t count) {
+  if (!s->rows)
+    return UNSUPPORTED("state %s cannot go back: it is not written token by token", s->name);
+  /* The last of those that stay is run again where its logits are wanted: it sees these. */
+  size_t window = (size_t)s->window, first = window && count > window ? count - window : 0;
+  if (written <= first + (size_t)s->rows) return NULL;
+  return UNSUPPORTED("state %s cannot go back to %zu tokens: of %zu it holds the last %lld",
+                     s->name, count, written, (long long)s->rows);
+}
+
+clave_status llm_states_go_back(const clave_llm *l, size_t written, size_t count) {
+  mem_pool *pool;
+  llm_state *states;
+  uint32_t n_states = 0;
+  TRY(mem_pool_create(&pool));
+  clave_status st = read_states(l, pool, &states, &n_states);
+  for (uint32_t i = 0; i < n_states && !st; i++) st = check_state(&states[i], written, count);
+  mem_pool_destroy(pool);
+  return st;
 }

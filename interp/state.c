@@ -135,11 +135,13 @@ static clave_status copy_rows(const session *s, uint32_t i, int64_t before, int6
   int64_t outer = 1, inner = (int64_t)dtype_size(t.type);
   for (uint32_t k = 0; k < axis; k++) outer *= t.dims[k];
   for (int k = (int)axis + 1; k < t.rank; k++) inner *= t.dims[k];
-  size_t row = (size_t)inner, kept = row * (size_t)(before < now ? before : now);
-  if (to->bytes) TRY(vt->fill_zero(stream_of(s, i), to, 0, to->bytes));
-  for (size_t o = 0; o < (size_t)outer && kept; o++)
-    TRY(vt->copy(stream_of(s, i), to, o * (size_t)now * row, s->state[i], o * (size_t)before * row,
-                 kept));
+  size_t row = (size_t)inner, from_bytes = row * (size_t)before, to_bytes = row * (size_t)now;
+  size_t kept = from_bytes < to_bytes ? from_bytes : to_bytes;
+  for (size_t o = 0; o < (size_t)outer && row; o++) {
+    TRY(vt->copy(stream_of(s, i), to, o * to_bytes, s->state[i], o * from_bytes, kept));
+    if (kept < to_bytes)
+      TRY(vt->fill_zero(stream_of(s, i), to, o * to_bytes + kept, to_bytes - kept));
+  }
   return NULL;
 }
 

@@ -10,12 +10,13 @@
 /* By the names of /proc/cpuinfo, the best first. */
 typedef struct instruction_set {
   const char *name;
-  dots_kind dots;        /* DOTS_PORTABLE: of pairs of BF16 */
+  dots_kind dots;        /* of bytes; DOTS_PORTABLE: none */
+  bool pairs;            /* of BF16 */
   uint32_t vector_width; /* of the device, at least */
 } instruction_set;
-static const instruction_set sets[] = {{"avx512_vnni", DOTS_AVX512_VNNI, 16},
-                                       {"avx_vnni", DOTS_AVX_VNNI, 8},
-                                       {"avx512_bf16", DOTS_PORTABLE, 16}};
+static const instruction_set sets[] = {{"avx512_vnni", DOTS_AVX512_VNNI, false, 16},
+                                       {"avx_vnni", DOTS_AVX_VNNI, false, 8},
+                                       {"avx512_bf16", DOTS_PORTABLE, true, 16}};
 enum { SETS = sizeof sets / sizeof *sets, BF16_SET = SETS - 1 };
 
 static bool is_usable(const cl_device *d, const instruction_set *set, const char *flags) {
@@ -57,7 +58,7 @@ static uint32_t probe_factor(uint32_t turn) {
 static int32_t probe_sum(const instruction_set *set, uint32_t lane) {
   int32_t sum = 0;
   for (uint32_t turn = 0; turn < TURNS; turn++)
-    for (int j = 0; j < (set->dots == DOTS_PORTABLE ? 2 : 4); j++)
+    for (int j = 0; j < (set->pairs ? 2 : 4); j++)
       sum +=
           (int32_t)(probe_word(turn, lane) >> 8 * j & 255) * (int8_t)(probe_factor(turn) >> 8 * j);
   return sum;
@@ -69,7 +70,7 @@ static clave_status record_probe(cl_device *d, const instruction_set *set, cl_re
   const node n = {.cache = &cache};
   launch l;
   launch_begin(&l, &s, &n);
-  if (set->dots == DOTS_PORTABLE) {
+  if (set->pairs) {
     launch_define(&l, "PAIRS", 1);
     launch_args(&l, &(pairs_probe_args){.sums = scratch_arg(0), .turns = TURNS});
   } else {

@@ -8,12 +8,12 @@ import argparse
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import clave
+from clave.command import Parser, check_cache, run
 from clave.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,15 +30,8 @@ Exit 0 good, 1 the export failed, 2 malformed command line.
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"clave: {message} (see {self.prog} --help)\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m clave", description="clave's Python side.")
+    parser = Parser(prog="python -m clave", description="clave's Python side.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     export = commands.add_parser(
         "export",
@@ -190,11 +183,7 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _from_gguf(options: argparse.Namespace) -> None:
-    if options.kv not in ("f32", "f16", "bf16", "int8"):
-        raise UsageError(f"--kv {options.kv}: expected f32, f16, bf16 or int8")
-    for option, value, least in (("max-context", options.max_context, 2), ("prompt-piece", options.prompt_piece, 1)):
-        if value is not None and not least <= value < 2**31:
-            raise UsageError(f"--{option} {value}: expected {least} to {2**31 - 1}")
+    check_cache(options)
     program = clave.from_gguf(
         options.source,
         max_context=options.max_context,
@@ -207,27 +196,10 @@ def _from_gguf(options: argparse.Namespace) -> None:
         print(program.report)
 
 
-def _run(command: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> int:
-    try:
-        command(options)
-    except UsageError as e:
-        return _say(str(e), 2)
-    except ModuleNotFoundError as e:
-        return _say(f"export needs {e.name}: pip install 'clave[export]'", 1)
-    except (clave.Error, OSError) as e:
-        return _say(str(e), 1)
-    return 0
-
-
-def _say(message: str, code: int) -> int:
-    print(f"clave: {' '.join(message.split())}", file=sys.stderr)
-    return code
-
-
 def main(argv: list[str] | None = None) -> int:
     """Exit 0 good, 1 nothing was made, 2 malformed command line."""
     options = _parser().parse_args(argv)
-    return _run(options.run, options)
+    return run(options.run, options, "export")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from clave.gguf.architectures import Numbers, Rope
 from clave.gguf.file import File
 from clave.gguf.rope import frequencies, magnitude
 from clave.gguf.weights import Weights
-from clave.llm.layers import KVCache, ring
+from clave.llm.layers import KVCache, Layer, ring
 from clave.llm.options import check_room
 from clave.ops import rope
 
@@ -153,7 +153,7 @@ class Decoder(nn.Module):
         """Error where they have no room in this machine's memory."""
         n = self.n
         rings = [ring(window, self.max_context, prompt_piece) for window in n.windows]
-        size = n.n_kv * (n.key_size + n.value_size) * dtype.itemsize
+        size = Layer(n.n_kv, n.key_size, n.value_size, dtype).bytes()
         try:
             check_room(self.max_context, size * sum(rows for rows, _ in rings))
         except Error as e:

@@ -6,11 +6,9 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import NoReturn
 
-import clave
+from clave.command import Parser, check_cache, run
 from clave.errors import UsageError
-from clave.llm.options import KV
 
 _EPILOG = """
 FORM is int8 (a scale for each row), int4:32, int4:64 or int4:128 (one for so many neighbours), or any other of
@@ -20,15 +18,8 @@ Exit 0 good, 1 the export failed, 2 malformed command line.
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"clave: {message} (see {self.prog} --help)\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="python -m clave.llm.export",
         description="A Hugging Face folder as a program, with its tokenizer and chat template.",
         epilog=_EPILOG,
@@ -48,21 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _check(o: argparse.Namespace) -> None:
-    if o.kv is not None and o.kv not in KV:
-        raise UsageError(f"--kv {o.kv}: expected {', '.join(KV)}")
-    for option, value, least in (("max-context", o.max_context, 2), ("prompt-piece", o.prompt_piece, 1)):
-        if value is not None and not least <= value < 2**31:
-            raise UsageError(f"--{option} {value}: expected {least} to {2**31 - 1}")
-    if Path(o.output).suffix != ".clv":
-        raise UsageError(f"--output {o.output}: expected a name that ends in .clv")
-
-
 def _export(o: argparse.Namespace) -> None:
     from clave.llm.exporter import DTYPES, LLMExporter
     from clave.llm.spool import beside
 
-    _check(o)
+    check_cache(o)
+    if Path(o.output).suffix != ".clv":
+        raise UsageError(f"--output {o.output}: expected a name that ends in .clv")
     if o.dtype is not None and o.dtype not in DTYPES:
         raise UsageError(f"--dtype {o.dtype}: expected {', '.join(DTYPES)}")
     folder = beside(o.output)
@@ -86,21 +69,9 @@ def main(argv: list[str] | None = None) -> int:
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # what libraries that transformers loads say of themselves
     try:
-        _export(options)
-    except UsageError as e:
-        return _say(str(e), 2)
-    except ModuleNotFoundError as e:
-        return _say(f"export needs {e.name}: pip install 'clave[llm]'", 1)
-    except (clave.Error, OSError) as e:
-        return _say(str(e), 1)
+        return run(_export, options, "llm")
     finally:
         logging.disable(before)
-    return 0
-
-
-def _say(message: str, code: int) -> int:
-    print(f"clave: {' '.join(message.split())}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

@@ -1,0 +1,46 @@
+"""What the package's commands share: errors of one line, exit statuses, options of caches."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from clave.errors import Error, UsageError
+
+CACHE_TYPES = ("f32", "f16", "bf16", "int8")
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"clave: {message} (see {self.prog} --help)\n")
+
+
+def check_cache(options: argparse.Namespace) -> None:
+    """UsageError for what no cache is: kv, max_context, prompt_piece, each None or as it was given."""
+    if options.kv is not None and options.kv not in CACHE_TYPES:
+        raise UsageError(f"--kv {options.kv}: expected {', '.join(CACHE_TYPES)}")
+    for option, value, least in (("max-context", options.max_context, 2), ("prompt-piece", options.prompt_piece, 1)):
+        if value is not None and not least <= value < 2**31:
+            raise UsageError(f"--{option} {value}: expected {least} to {2**31 - 1}")
+
+
+def run(command: Callable[[argparse.Namespace], None], options: argparse.Namespace, extra: str) -> int:
+    """Exit 0 good, 1 nothing was made, 2 malformed command line. extra: what pip installs where a module is missing."""
+    try:
+        command(options)
+    except UsageError as e:
+        return _say(str(e), 2)
+    except ModuleNotFoundError as e:
+        return _say(f"export needs {e.name}: pip install 'clave[{extra}]'", 1)
+    except (Error, OSError) as e:
+        return _say(str(e), 1)
+    return 0
+
+
+def _say(message: str, code: int) -> int:
+    print(f"clave: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -9,6 +9,7 @@ import _models
 import pytest
 import torch
 from _llm import CONTEXT_FULL, GOES_ON, STOP_TEXT, Device, Llm, Talk
+from safetensors.torch import load_file, save_file
 
 import clave
 from clave import Error
@@ -389,8 +390,12 @@ def test_a_file_whose_caches_are_too_short_is_refused(tinylm, tmp_path):
     talk = Talk(Llm(tinylm[1], Device("cpu"))).prompt(list(range(300)))
     talk.take(1)
     talk.save(tmp_path / "good")
-    data = (tmp_path / "good").read_bytes()
-    (tmp_path / "bad").write_bytes(data.replace(b"[1,2,512,32]", b"[1,2,256,64]"))
-    with pytest.raises(Error):
-        talk.restore(tmp_path / "bad")
+    saved = load_file(tmp_path / "good")
+    cut = {name: t[:, :, :256].contiguous() if name.startswith("state.") else t for name, t in saved.items()}
+    other = saved | {"state.0": saved["state.0"][:, :, :400].contiguous()}
+    longer = {name: torch.cat([t, t], 2) if name.startswith("state.") else t for name, t in saved.items()}
+    for bad, what in ((cut, "300 ids were run, but its caches hold 256"), (other, "is not shaped"), (longer, "is not")):
+        save_file(bad, tmp_path / "bad")
+        with pytest.raises(Error, match=what):
+            talk.restore(tmp_path / "bad")
     assert len(talk.ids()) == 301

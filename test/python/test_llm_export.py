@@ -8,7 +8,7 @@ pytest.importorskip("transformers", reason="needs transformers (ci/requirements.
 from _folders import CONTEXT, FAMILIES, VOCAB, folder_of
 
 import clave
-from clave.llm import LLMExporter
+from clave.llm import LLMExporter, use_kv_cache
 
 N_NEW = 64
 PROMPTS = ((1,), (7,), (64,), (30, 1, 20, 13))  # lengths of pieces
@@ -51,3 +51,22 @@ def test_every_family_gives_transformers_tokens(name, tmp_path):
         for pieces in PROMPTS:
             session.reset()
             check_greedy(session, model, pieces)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama_tied", "bloom"])
+@torch.no_grad()
+def test_quantised_matrices_are_those_of_the_model(name, tmp_path):
+    """As clave.export quantises those of a model in memory; in gpt2 products read them turned."""
+    folder, model = folder_of(tmp_path / "m", name)
+    path = LLMExporter(folder, max_context=CONTEXT).quantize("int8", "int8").save(tmp_path / "m.clv")
+    encoded = {t.name for t in clave.load(path).schema.tensors if t.encoding is not None}
+    assert len(encoded) >= 6 and any("embed" in n or "wte" in n or "lm_head" in n for n in encoded)
+    plain = model(IDS[:, :20]).logits[0, -1]
+    cached, length = use_kv_cache(model, CONTEXT), torch.export.Dim("length", min=1, max=CONTEXT)
+    example = (IDS[:, :3], torch.tensor(0))
+    made = clave.export(cached, example, dynamic_shapes=({1: length}, None), quantize="int8")
+    want = clave.Session(made, "cpu")(IDS[:, :20], torch.tensor(0))[0]
+    assert float((want - plain).abs().max()) < 0.1 * float(plain.abs().max())
+    for device in ("cpu", "opencl"):
+        got = clave.Session(path, device)(IDS[:, :20], torch.tensor(0))[0]
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-3 * float(want.abs().max()))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -13,68 +14,33 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
 
 from _folders import folder_of
-from safetensors.torch import load_file
-from transformers import LlamaConfig, LlamaForCausalLM
+
+from clave import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data") / "stories260K"
 pytestmark = pytest.mark.by_turn(3)
-BEGINNING = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park."
-NAMES = {
-    "attention_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
-    "attention.wq": "self_attn.q_proj",
-    "attention.wk": "self_attn.k_proj",
-    "attention.wv": "self_attn.v_proj",
-    "attention.wo": "self_attn.o_proj",
-    "feed_forward.w1": "mlp.gate_proj",
-    "feed_forward.w2": "mlp.down_proj",
-    "feed_forward.w3": "mlp.up_proj",
-}
-
-
-def halves(w, n_heads):
-    """Rows whose pairs lie side by side, as transformers has them: half a head apart."""
-    return w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory):
-    """stories260K as a Hugging Face folder, in two files of weights."""
+    """stories260K as a Hugging Face folder, its weights in several files; transformers' model."""
     if not DATA.exists():
-        pytest.skip("no shared data")
-    p, folder = json.loads((DATA / "params.json").read_text()), tmp_path_factory.mktemp("stories") / "hf"
-    config = LlamaConfig(
-        vocab_size=p["vocab_size"],
-        hidden_size=p["dim"],
-        intermediate_size=p["hidden_dim"],
-        num_hidden_layers=p["n_layers"],
-        num_attention_heads=p["n_heads"],
-        num_key_value_heads=p["n_kv_heads"],
-        max_position_embeddings=p["max_seq_len"],
-        rms_norm_eps=p["norm_eps"],
-        rope_theta=p["rope_theta"],
-        tie_word_embeddings=True,
-        bos_token_id=p["bos_id"],
-        eos_token_id=p["eos_id"],
-    )
-    model, ours = LlamaForCausalLM(config), {}
-    for name, w in load_file(DATA / "stories260K.safetensors").items():
-        if name.startswith("layers."):
-            _, n, kind = name.removesuffix(".weight").split(".", 2)
-            heads = {"attention.wq": p["n_heads"], "attention.wk": p["n_kv_heads"]}.get(kind)
-            ours[f"model.layers.{n}.{NAMES[kind]}.weight"] = halves(w, heads) if heads else w
-    meta = load_file(DATA / "stories260K.safetensors")
-    ours["model.embed_tokens.weight"] = ours["lm_head.weight"] = meta["tok_embeddings.weight"]
-    ours["model.norm.weight"] = meta["norm.weight"]
-    model.load_state_dict(ours)
+        pytest.skip("no ../shared/data")
+    folder = tmp_path_factory.mktemp("stories") / "hf"
+    model = runpy.run_path(str(ROOT / "examples/llama/export_llama.py"))["load_stories"](DATA)
     model.save_pretrained(folder, max_shard_size="600KB")
     assert len(list(folder.glob("*.safetensors"))) > 1
     shutil.copy(DATA / "tok512.model", folder / "tokenizer.model")
     (folder / "LICENSE").write_text("MIT, say")
     (folder / "generation_config.json").write_text('{"eos_token_id": [2, 1], "do_sample": true, "top_p": 0.9}')
     (folder / "tokenizer_config.json").write_text('{"bos_token": "<s>", "chat_template": "{{ messages[0].content }}"}')
-    return folder
+    return folder, model
+
+
+def published_story():
+    """As ../shared/data/README.md prints it, behind "prints:"."""
+    return runpy.run_path(str(ROOT / "test/examples/test_examples.py"))["published_story"]()
 
 
 def run(*command):
@@ -85,29 +51,40 @@ def run(*command):
     return p.stdout, p.stderr
 
 
+@torch.no_grad()
+def nats_of(model, ids):
+    """The mean of -log P of each id after those before it, by torch."""
+    logits = model(torch.tensor([[1, *ids]])).logits[0, :-1].double().log_softmax(-1)
+    return -float(logits[range(len(ids)), ids].mean())
+
+
 @pytest.mark.parametrize(
-    ("options", "device"),
+    ("options", "device", "n", "tolerance"),  # tolerance: nats, about 5 times what the roundings of the form give here
     [
-        ((), "cpu"),
-        (("--dtype", "f16"), "opencl"),
-        (("--dtype", "bf16", "--kv", "f32"), "cpu"),
-        (("--quantize", "int8", "--quantize-embedding", "int8", "--pack", "cpu"), "cpu"),
+        ((), "cpu", 200, 1e-5),
+        (("--dtype", "f16"), "opencl", 200, 1e-3),
+        (("--dtype", "bf16", "--kv", "f32"), "cpu", 70, 5e-3),
+        (("--quantize", "int8", "--quantize-embedding", "int8", "--pack", "cpu"), "cpu", 70, 2e-3),
     ],
 )
-def test_stories(stories, build, tmp_path, options, device):
-    out = tmp_path / "m.clv"
-    printed, said = run(sys.executable, "-m", "clave.llm.export", "--model", stories, "--output", out, *options)
+def test_stories(stories, build, tmp_path, options, device, n, tolerance):
+    """The published text, as far as no two tokens are nearly as likely, and how likely it is."""
+    folder, model = stories
+    out, text, stats = tmp_path / "m.clv", tmp_path / "text", tmp_path / "stats"
+    printed, said = run(sys.executable, "-m", "clave.llm.export", "--model", folder, "--output", out, *options)
     assert (printed, said) == ("", "")
-    n = 25 if "bf16" in options or "int8" in options else 200
-    text, _ = run(build / "clave", "generate", out, "--prompt", "", "--max-new-tokens", n, "--device", device)
-    assert text.startswith(BEGINNING[: 60 if n == 25 else None])
-    if n == 200:
-        assert text.rstrip().endswith("Lily didn't want to help her mom, so she")
+    story = published_story()
+    made, _ = run(build / "clave", "generate", out, "--prompt", "", "--max-new-tokens", n, "--device", device)
+    assert made == story if n == 200 else len(made) > 150 and story.startswith(made)
+    text.write_text(story)
+    run(build / "clave", "generate", out, "--perplexity", text, "--stats-json", stats, "--device", device)
+    ids = Tokenizer(DATA / "tok512.model").encode(story)
+    assert json.loads(stats.read_text())["nats_per_token"] == pytest.approx(nats_of(model, ids), abs=tolerance)
 
 
 def test_what_a_program_carries(stories, build, tmp_path):
     out = tmp_path / "m.clv"
-    run(sys.executable, "-m", "clave.llm.export", "--model", stories, "--output", out, "--max-context", 100)
+    run(sys.executable, "-m", "clave.llm.export", "--model", stories[0], "--output", out, "--max-context", 100)
     text, _ = run(build / "clave", "inspect", out)
     shown = json.loads(run(build / "clave", "inspect", out, "--json")[0])
     llm = shown["metadata"]["llm"]

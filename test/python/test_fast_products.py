@@ -411,6 +411,22 @@ def test_pairs_are_an_instruction(session):
         assert same_bits(named, session(program).run(x)[0]) and not same_bits(named, held)
 
 
+@pytest.mark.by_turn(1)
+@pytest.mark.parametrize("device", ["opencl", "cpu"])
+@pytest.mark.parametrize("first, second", [("strict", "fast"), ("fast", "strict")])
+def test_precisions_side_by_side(first, second, device, monkeypatch):
+    """Sessions of one program, which share the forms of its constants: each has those of its own precision."""
+    program, _ = narrow_product(96, torch.float16)
+    x, got = random_rows(40, 96), {}
+    for precision in (first, second, first):
+        monkeypatch.setenv("CLAVE_PRECISION", precision)
+        got.setdefault(precision, []).append(run(clave.Session(program, device), x))
+    alone = narrow_product(96, torch.float16)[0]
+    monkeypatch.setenv("CLAVE_PRECISION", second)
+    assert same_bits(got[second][0], run(clave.Session(alone, device), x)) and same_bits(*got[first])
+    np.testing.assert_allclose(got[first][0], got[second][0], rtol=0, atol=0.02 * np.abs(got[first][0]).max())
+
+
 @pytest.mark.by_turn(2)
 @pytest.mark.parametrize("device", ["opencl", "cpu"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

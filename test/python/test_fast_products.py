@@ -417,10 +417,11 @@ def test_pairs_are_an_instruction(session):
 def test_precisions_side_by_side(first, second, device, monkeypatch):
     """Sessions of one program, which share the forms of its constants: each has those of its own precision."""
     program, _ = narrow_product(96, torch.float16)
-    x, got = random_rows(40, 96), {}
+    x, got, opened, sessions = random_rows(40, 96), {}, clave.Device(device), []
     for precision in (first, second, first):
         monkeypatch.setenv("CLAVE_PRECISION", precision)
-        got.setdefault(precision, []).append(run(clave.Session(program, device), x))
+        sessions.append(clave.Session(program, opened))  # forms live as long as one has them
+        got.setdefault(precision, []).append(run(sessions[-1], x))
     alone = narrow_product(96, torch.float16)[0]
     monkeypatch.setenv("CLAVE_PRECISION", second)
     assert same_bits(got[second][0], run(clave.Session(alone, device), x)) and same_bits(*got[first])

@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
 def check_cache(options: argparse.Namespace) -> None:
     """UsageError for what no cache is: kv, max_context, prompt_piece, each None or as it was given."""
     if options.kv is not None and options.kv not in CACHE_TYPES:
-        raise UsageError(f"--kv {options.kv}: expected {', '.join(CACHE_TYPES)}")
+        raise UsageError(f"--kv {options.kv}: expected {', '.join(CACHE_TYPES[:-1])} or {CACHE_TYPES[-1]}")
     for option, value, least in (("max-context", options.max_context, 2), ("prompt-piece", options.prompt_piece, 1)):
         if value is not None and not least <= value < 2**31:
             raise UsageError(f"--{option} {value}: expected {least} to {2**31 - 1}")

@@ -1,6 +1,8 @@
 /* Where what is in a panel of codes. */
 #include "base/code_panels.h"
 
+enum { LINE = 64 /* bytes */ };
+
 static void of_blocks(const block_format *f, code_panels *p) {
   p->bits = f->bits <= 4 ? 4 : 8;
   p->least = f->least;
@@ -8,7 +10,6 @@ static void of_blocks(const block_format *f, code_panels *p) {
   p->has_subs = f->has_subs;
   p->has_lows = f->has_lows;
   p->wide = f->wide;
-  p->period = f->elements / DECODED_AT_ONCE * f->spans;
 }
 
 static void of_groups(const encoding *e, code_panels *p) {
@@ -18,7 +19,20 @@ static void of_groups(const encoding *e, code_panels *p) {
   p->least = e->has_zeros || e->code != CODE_INT ? 0 : -(1 << (e->bits - 1));
   p->has_lows = e->has_zeros;
   p->wide = e->has_zeros || e->scale != DTYPE_F16;
-  p->period = e->group ? (int64_t)e->group * p->spans / DECODED_AT_ONCE : p->parts;
+}
+
+/* Spans that share factors in all of a row. */
+static int64_t shared_spans(const encoding *e, const code_panels *p) {
+  int64_t elements = e->group;
+  if (e->kind == ENCODING_BLOCKS) elements = block_format_at(e->format)->elements;
+  return elements ? elements * p->spans / DECODED_AT_ONCE : p->parts * p->spans;
+}
+
+/* Groups that begin and end elsewhere than blocks have their factors again for each span. */
+static int period_of_block(const code_panels *p, int64_t shared) {
+  const int spans = p->block * p->spans;
+  if (spans % shared == 0) return (int)shared;
+  return shared % spans == 0 || shared >= p->parts * p->spans ? spans : 1;
 }
 
 bool code_panels_of(const encoding *e, int64_t k, code_panels *p) {
@@ -28,14 +42,17 @@ bool code_panels_of(const encoding *e, int64_t k, code_panels *p) {
     of_groups(e, p);
   else
     of_blocks(block_format_at(e->format), p);
-  size_t parts = (size_t)p->parts, spans = parts * (size_t)p->spans;
-  size_t periods = (spans + (size_t)p->period - 1) / (size_t)p->period;
-  size_t factors = periods * CODE_PANEL * (p->wide ? 4 : 2),
-         subs = p->has_subs ? spans * CODE_PANEL : 0;
+  p->block = p->parts < BLOCK_PARTS ? (int)p->parts : BLOCK_PARTS;
+  p->period = period_of_block(p, shared_spans(e, p));
+  for (int i = 0; i < p->block * p->spans; i++) p->row[i] = (uint8_t)(i / p->period);
+  const size_t parts = (size_t)p->block, spans = parts * (size_t)p->spans,
+               factors = spans / (size_t)p->period * CODE_PANEL * (p->wide ? 4 : 2),
+               subs = p->has_subs ? spans * CODE_PANEL : 0;
   p->d_at = parts * DECODED_AT_ONCE * CODE_PANEL * (size_t)p->bits / 8;
   p->m_at = p->d_at + factors;
   p->s_at = p->m_at + (p->has_lows ? factors : 0);
   p->l_at = p->s_at + subs;
-  p->bytes = (p->l_at + (p->has_lows ? subs : 0) + 63) / 64 * 64;
+  p->block_bytes = (p->l_at + (p->has_lows ? subs : 0) + LINE - 1) / LINE * LINE;
+  p->bytes = code_block_at(p, p->parts + p->block - 1);
   return true;
 }

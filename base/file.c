@@ -278,6 +278,10 @@ void folder_list_free(folder_entry *entries, size_t count) {
 
 bool file_remove(const char *path) { return unlink(path) == 0; }
 
+clave_status file_move(const char *from, const char *to) {
+  return rename(from, to) == 0 ? NULL : io_error(to, errno);
+}
+
 bool file_exists(const char *path) {
   struct stat s;
   return lstat(path, &s) == 0;

@@ -65,6 +65,8 @@ char *folder_create_unique(const char *parent, const char *stem);
  */
 bool folder_takes_code(const char *path);
 bool file_remove(const char *path);
+/* Within a file system; what is at `to` is replaced. */
+clave_status file_move(const char *from, const char *to) STATUS_CHECK;
 bool file_exists(const char *path); /* of any kind, a dangling link too */
 bool folder_exists(const char *path);
 /* "m.clv" ends with ".clv", which itself does not. */

@@ -96,15 +96,27 @@ static const char **child_environment(const char *const *settings) {
   return all;
 }
 
-static int prepare_files(posix_spawn_file_actions_t *files, int socket) {
-  int error = posix_spawn_file_actions_adddup2(files, socket, 0);
-  if (!error) error = posix_spawn_file_actions_addopen(files, 1, "/dev/null", O_WRONLY, 0);
-  if (!error) error = posix_spawn_file_actions_addopen(files, 2, "/dev/null", O_WRONLY, 0);
+/* What is started, and what its standard streams are. */
+typedef struct spawning {
+  const char *path;
+  const char *const *arguments, *const *environment;
+  int socket;               /* of children */
+  const char *folder, *log; /* of tools; else NULL */
+} spawning;
+
+static int prepare_files(posix_spawn_file_actions_t *files, const spawning *s) {
+  const char *input = "/dev/null", *log = s->log ? s->log : "/dev/null";
+  const int mode = O_WRONLY | O_CREAT | O_APPEND;
+  int error = s->log ? posix_spawn_file_actions_addopen(files, 0, input, O_RDONLY, 0)
+                     : posix_spawn_file_actions_adddup2(files, s->socket, 0);
+  if (!error) error = posix_spawn_file_actions_addopen(files, 1, log, mode, 0600);
+  if (!error) error = posix_spawn_file_actions_adddup2(files, 1, 2);
 #ifdef __GLIBC__
 #if __GLIBC_PREREQ(2, 34)
   if (!error) error = posix_spawn_file_actions_addclosefrom_np(files, 3);
 #endif
 #endif
+  if (!error && s->folder) error = posix_spawn_file_actions_addchdir_np(files, s->folder);
   return error;
 }
 
@@ -119,19 +131,20 @@ static int prepare_signals(posix_spawnattr_t *attributes) {
   return error;
 }
 
-static int spawn(const char *path, const char *const *arguments, const char *const *environment,
-                 int socket, pid_t *pid) {
+static int spawn(const spawning *s, pid_t *pid) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
+  char *const *arguments = (char *const *)(uintptr_t)s->arguments;
+  char *const *environment = (char *const *)(uintptr_t)s->environment;
   int error = posix_spawn_file_actions_init(&files);
   if (error) return error;
   error = posix_spawnattr_init(&attributes);
   if (!error) {
-    error = prepare_files(&files, socket);
+    error = prepare_files(&files, s);
     if (!error) error = prepare_signals(&attributes);
     if (!error)
-      error = posix_spawn(pid, path, &files, &attributes, (char *const *)(uintptr_t)arguments,
-                          (char *const *)(uintptr_t)environment);
+      error = (s->log ? posix_spawnp : posix_spawn)(pid, s->path, &files, &attributes, arguments,
+                                                    environment);
     (void)posix_spawnattr_destroy(&attributes);
   }
   (void)posix_spawn_file_actions_destroy(&files);
@@ -145,7 +158,10 @@ static clave_status start(const char *path, const char *const *arguments,
   int error = environment ? 0 : ENOMEM;
   if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) error = errno;
   if (!error) {
-    error = spawn(path, arguments, environment, pair[1], &c->pid);
+    error = spawn(
+        &(spawning){
+            .path = path, .arguments = arguments, .environment = environment, .socket = pair[1]},
+        &c->pid);
     (void)close(pair[1]);
     if (error) (void)close(pair[0]);
     c->socket = pair[0];
@@ -198,6 +214,40 @@ void child_end(child *c, int timeout_ms) {
 }
 
 int child_socket(const child *c) { return c->socket; }
+
+/* ---------------------------------------------------------------- tools */
+
+struct tool {
+  pid_t pid;
+};
+
+clave_status tool_start(const char *const *arguments, const char *folder, const char *log,
+                        tool **out) {
+  tool *t = *out = malloc(sizeof *t);
+  if (!t) return status_no_memory();
+  const int error = spawn(&(spawning){.path = arguments[0],
+                                      .arguments = arguments,
+                                      .environment = (const char *const *)environ,
+                                      .folder = folder,
+                                      .log = log},
+                          &t->pid);
+  if (!error) return NULL;
+  free(t);
+  *out = NULL;
+  if (error == ENOMEM) return status_no_memory();
+  return status_new(STATUS_IO, "%s: %s", arguments[0], strerror(error));
+}
+
+int tool_end(tool *t) {
+  int status = 0;
+  pid_t got;
+  do {
+    got = waitpid(t->pid, &status, 0);
+  } while (got < 0 && errno == EINTR);
+  free(t);
+  if (got < 0) return 0;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 /* ---------------------------------------------------------------- sockets */
 

@@ -31,6 +31,17 @@ void child_hang_up(const child *c);
 void child_end(child *c, int timeout_ms);
 int child_socket(const child *c);
 
+/* A tool at work: a program found by PATH, in a folder, with our environment and nothing to read;
+ * what it says is appended to a file. */
+typedef struct tool tool;
+/* arguments: from argv[0], which names the program; NULL ends. Where there is none: IO, which says
+ * so. */
+clave_status tool_start(const char *const *arguments, const char *folder, const char *log,
+                        tool **out) STATUS_CHECK;
+/* Waits for its end and frees it; its exit status, 128 and the signal that ended it, or, where a
+ * host has taken its end, 0. */
+int tool_end(tool *t);
+
 /* Over a socket of a child or to a parent: all bytes within the time, or false. A closed end is no
  * signal. */
 bool socket_send(int socket, const void *bytes, size_t n, int timeout_ms);

@@ -37,7 +37,8 @@ clave_status json_read_u32s(const char *source, size_t size, uint32_t *out,
                             size_t *count) STATUS_CHECK;
 
 /* A document as a row of events, without building it: strings may hold NUL, numbers come as they
- * are written, and keys may come twice. `text` is valid during the call alone. */
+ * are written, and keys may come twice. `text` is valid during the call alone. take: NULL to check
+ * the syntax alone. */
 typedef enum json_event {
   JSON_EVENT_OBJECT,
   JSON_EVENT_ARRAY,

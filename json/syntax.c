@@ -12,6 +12,7 @@ typedef struct scanner {
   size_t n_values;
   bool integers;
   text *string;   /* takes the bytes of strings, which may then hold NUL; NULL: nothing does */
+  span plain;     /* the string that was read, where it has no escapes; else data is NULL */
   json_take take; /* is given what is read; NULL: nobody is */
   void *ctx;
 } scanner;
@@ -31,8 +32,12 @@ static clave_status syntax_error(const scanner *s, const char *what) {
   return INVALID("JSON line %zu, column %zu%s: %s", line, column, where, what);
 }
 
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
 static void skip_space(scanner *s) {
-  for (char c = peek(s); c == ' ' || c == '\t' || c == '\n' || c == '\r'; c = peek(s)) s->at++;
+  size_t at = s->at;
+  while (at < s->size && is_space(s->text[at])) at++;
+  s->at = at;
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -94,6 +99,7 @@ static clave_status give(scanner *s, json_event event, const char *bytes, size_t
 /* The string that was read. */
 static clave_status give_string(scanner *s, json_event event) {
   if (!s->take) return NULL;
+  if (s->plain.data) return give(s, event, s->plain.data, s->plain.size);
   TRY(text_status(s->string));
   return give(s, event, s->string->data ? s->string->data : "", s->string->size);
 }
@@ -139,26 +145,46 @@ static clave_status scan_escape(scanner *s) {
   return NULL;
 }
 
+/* How many of eight bytes, from the first on, are characters that stand for themselves: no quote,
+ * backslash or control character, and of ASCII. */
+static size_t count_plain(const char *bytes) {
+  const uint64_t ones = 0x0101010101010101, tops = 0x80 * ones;
+  uint64_t x;
+  memcpy(&x, bytes, sizeof x);
+  const uint64_t quotes = x ^ '"' * ones, escapes = x ^ '\\' * ones;
+  const uint64_t special = (x | (x - 0x20 * ones) | (quotes - ones) | (escapes - ones)) & tops;
+  return special ? (size_t)__builtin_ctzll(special) / 8 : sizeof x; /* the first is exact */
+}
+
 /* Whole characters from s->at on that stand for themselves. */
 static void scan_plain_run(scanner *s) {
-  size_t begin = s->at, n;
-  while (s->at < s->size) {
-    unsigned char c = (unsigned char)s->text[s->at];
+  const char *bytes = s->text;
+  size_t at = s->at, n = sizeof(uint64_t);
+  while (at < s->size) {
+    for (; n == sizeof(uint64_t) && s->size - at >= n; at += n) n = count_plain(bytes + at);
+    if (at >= s->size) break;
+    unsigned char c = (unsigned char)bytes[at];
     if (c < 0x20 || c == '"' || c == '\\') break;
-    n = c < 0x80 ? 1 : utf8_sequence(s->text + s->at, s->size - s->at);
+    n = c < 0x80 ? 1 : utf8_sequence(bytes + at, s->size - at);
     if (n == 0) break;
-    s->at += n;
+    at += n;
+    n = sizeof(uint64_t);
   }
-  keep(s, s->text + begin, s->at - begin);
+  s->at = at;
 }
 
 static clave_status scan_string(scanner *s) {
   if (s->take) text_clear(s->string);
+  s->plain.data = NULL;
   s->at++;
-  for (;;) {
+  for (bool first = true;; first = false) {
+    size_t begin = s->at;
     scan_plain_run(s);
+    const span run = {s->text + begin, s->at - begin};
     char c = peek(s);
     if (s->at >= s->size) return syntax_error(s, "string without its closing quote");
+    if (c == '"' && first && s->take) s->plain = run;
+    if (!s->plain.data) keep(s, run.data, run.size);
     if (c == '"') break;
     if ((unsigned char)c < 0x20)
       return syntax_error(s, "control character in a string, expected an escape");

@@ -64,12 +64,36 @@ static clave_status check_float_up_to_f32(const rule_context *c, uint32_t tid, c
   return INVALID("%s is %s, expected F32, F16 or BF16", what, dtype_name(t));
 }
 
-/* (B, n_kv, C, head_dim) of a dtype that caches have. */
-static clave_status check_key_cache(const rule_context *c, const ir_attention_cached *o) {
+/* What ops with caches have in common. */
+typedef struct cache_operands {
+  uint32_t q, k, v, out, key_cache, value_cache, key_scale, value_scale;
+  uint32_t key_cache_out, value_cache_out, key_scale_out, value_scale_out;
+  ir_opt_f64 scale, softcap;
+} cache_operands;
+
+#define CACHE_OPERANDS(o)                                    \
+  ((cache_operands){.q = (o)->q,                             \
+                    .k = (o)->k,                             \
+                    .v = (o)->v,                             \
+                    .out = (o)->out,                         \
+                    .key_cache = (o)->key_cache,             \
+                    .value_cache = (o)->value_cache,         \
+                    .key_scale = (o)->key_scale,             \
+                    .value_scale = (o)->value_scale,         \
+                    .key_cache_out = (o)->key_cache_out,     \
+                    .value_cache_out = (o)->value_cache_out, \
+                    .key_scale_out = (o)->key_scale_out,     \
+                    .value_scale_out = (o)->value_scale_out, \
+                    .scale = (o)->scale,                     \
+                    .softcap = (o)->softcap})
+
+/* (first, n_kv, any, head_dim) of a dtype that caches have. */
+static clave_status check_key_cache(const rule_context *c, const cache_operands *o, int64_t first) {
   const tensor *cache = rule_tensor(c, o->key_cache), *k = rule_tensor(c, o->k);
   if (cache->type != DTYPE_I8) TRY(check_float_up_to_f32(c, o->key_cache, "key_cache"));
   tensor want = *k;
   want.type = cache->type;
+  want.dims[0] = first;
   want.dims[2] = DIM_UNKNOWN;
   return rule_expect_like(c, o->key_cache, "key_cache", &want);
 }
@@ -84,7 +108,7 @@ static clave_status check_scale(const rule_context *c, uint32_t tid, const char 
   return check_optional(c, tid, what, DTYPE_F32, 3, cache->dims);
 }
 
-static clave_status check_scales(const rule_context *c, const ir_attention_cached *o) {
+static clave_status check_scales(const rule_context *c, const cache_operands *o) {
   const tensor *cache = rule_tensor(c, o->key_cache);
   TRY(check_scale(c, o->key_scale, "key_scale", cache));
   TRY(check_scale(c, o->value_scale, "value_scale", cache));
@@ -92,8 +116,8 @@ static clave_status check_scales(const rule_context *c, const ir_attention_cache
   return check_scale(c, o->value_scale_out, "value_scale_out", cache);
 }
 
-static clave_status check_caches(const rule_context *c, const ir_attention_cached *o) {
-  TRY(check_key_cache(c, o));
+static clave_status check_caches(const rule_context *c, const cache_operands *o, int64_t first) {
+  TRY(check_key_cache(c, o, first));
   const tensor *keys = rule_tensor(c, o->key_cache), *v = rule_tensor(c, o->v);
   tensor values = *keys;
   values.dims[3] = v->dims[3];
@@ -114,7 +138,7 @@ static clave_status check_room(const rule_context *c, const ir_attention_cached 
   return INVALID("%lld new rows do not fit into a cache of %lld", (long long)n, (long long)rows);
 }
 
-static clave_status check_numbers(const ir_attention_cached *o) {
+static clave_status check_numbers(const cache_operands *o) {
   if (o->scale.present && !isfinite(o->scale.value))
     return INVALID("scale is %g, expected a finite number", o->scale.value);
   if (o->softcap.present && !(isfinite(o->softcap.value) && o->softcap.value > 0))
@@ -132,11 +156,10 @@ static clave_status check_position(const rule_context *c, uint32_t tid) {
                  tensor_shape_text(t, is, SHAPE_TEXT));
 }
 
-clave_status rule_attention_cached(const rule_context *c, const void *op) {
-  const ir_attention_cached *o = op;
-  TRY(check_float_up_to_f32(c, o->q, "q"));
+/* q, new rows of k and v, caches with `first` as their first dimension, numbers and the result. */
+static clave_status check_cache_operands(const rule_context *c, const cache_operands *o,
+                                         int64_t first) {
   const tensor *q = rule_tensor(c, o->q), *k = rule_tensor(c, o->k), *v = rule_tensor(c, o->v);
-  if (q->rank != 4) return INVALID("q has rank %d, expected 4", q->rank);
   tensor want_k = *q;
   want_k.dims[1] = DIM_UNKNOWN;
   TRY(rule_expect_like(c, o->k, "k", &want_k));
@@ -144,13 +167,53 @@ clave_status rule_attention_cached(const rule_context *c, const void *op) {
   want_v.dims[3] = DIM_UNKNOWN;
   TRY(rule_expect_like(c, o->v, "v", &want_v));
   TRY(check_heads(q->dims[1], k->dims[1]));
-  TRY(check_position(c, o->position));
-  TRY(check_caches(c, o));
-  TRY(check_room(c, o));
+  TRY(check_caches(c, o, first));
   TRY(check_numbers(o));
   tensor want = *q;
   want.dims[3] = v->dims[3];
   return rule_expect_like(c, o->out, "out", &want);
+}
+
+static clave_status check_query(const rule_context *c, uint32_t tid) {
+  TRY(check_float_up_to_f32(c, tid, "q"));
+  int rank = rule_tensor(c, tid)->rank;
+  return rank == 4 ? NULL : INVALID("q has rank %d, expected 4", rank);
+}
+
+clave_status rule_attention_cached(const rule_context *c, const void *op) {
+  const ir_attention_cached *o = op;
+  const cache_operands all = CACHE_OPERANDS(o);
+  TRY(check_query(c, o->q));
+  TRY(check_position(c, o->position));
+  TRY(check_cache_operands(c, &all, rule_tensor(c, o->q)->dims[0]));
+  return check_room(c, o);
+}
+
+/* ---------------------------------------------------------------- in pages */
+
+static clave_status check_page_rows(const rule_context *c, uint32_t key_cache) {
+  int64_t rows = rule_tensor(c, key_cache)->dims[2];
+  bool fits = rows >= LEAST_PAGE_ROWS && rows <= MOST_PAGE_ROWS && (rows & (rows - 1)) == 0;
+  if (rows == DIM_UNKNOWN || fits) return NULL;
+  return INVALID("pages have %lld rows, expected a power of two from %d to %d", (long long)rows,
+                 LEAST_PAGE_ROWS, MOST_PAGE_ROWS);
+}
+
+clave_status rule_attention_paged(const rule_context *c, const void *op) {
+  const ir_attention_paged *o = op;
+  const cache_operands all = CACHE_OPERANDS(o);
+  TRY(check_query(c, o->q));
+  const tensor *q = rule_tensor(c, o->q);
+  const int64_t any[] = {DIM_UNKNOWN, DIM_UNKNOWN};
+  if (!dim_matches(q->dims[0], 1))
+    return INVALID("q has %lld batches, expected 1", (long long)q->dims[0]);
+  TRY(check_cache_operands(c, &all, DIM_UNKNOWN));
+  TRY(check_optional(c, o->position, "position", DTYPE_I64, 1, &q->dims[2]));
+  TRY(check_optional(c, o->sequence, "sequence", DTYPE_I32, 1, &q->dims[2]));
+  TRY(check_optional(c, o->page_table, "page_table", DTYPE_I32, 2, any));
+  if (o->window.present && o->window.value < 1)
+    return INVALID("window is %lld, expected 1 or more", (long long)o->window.value);
+  return check_page_rows(c, o->key_cache);
 }
 
 /* ---------------------------------------------------------------- descriptions */
@@ -184,18 +247,39 @@ void describe_attention(const node *n, attention_form *f) {
   f->mask_view = broadcast_operand(f->mask, &scores).t;
 }
 
+static attention_cached_form cached_form(const node *n, const cache_operands *o, uint32_t position,
+                                         const ir_opt_i64 *window) {
+  attention_cached_form f = {
+      .attention = heads_form(n, o->q, o->key_cache_out, o->value_cache_out, o->out, &o->scale),
+      .new_k = &n->tensors[o->k],
+      .new_v = &n->tensors[o->v],
+      .position = &n->tensors[position],
+      .k_scale = operand_of(n, o->key_scale_out),
+      .v_scale = operand_of(n, o->value_scale_out),
+      .window = window->present ? window->value : 0,
+      .softcap = o->softcap.present ? o->softcap.value : 0};
+  f.attention.causal = true;
+  f.attention.masked = -INFINITY;
+  f.room = f.attention.n_queries;
+  return f;
+}
+
 void describe_attention_cached(const node *n, attention_cached_form *f) {
   const ir_attention_cached *op = n->instruction->op;
-  *f = (attention_cached_form){.attention = heads_form(n, op->q, op->key_cache_out,
-                                                       op->value_cache_out, op->out, &op->scale),
-                               .new_k = &n->tensors[op->k],
-                               .new_v = &n->tensors[op->v],
-                               .position = &n->tensors[op->position],
-                               .k_scale = operand_of(n, op->key_scale_out),
-                               .v_scale = operand_of(n, op->value_scale_out),
-                               .window = op->window.present ? op->window.value : 0,
-                               .softcap = op->softcap.present ? op->softcap.value : 0};
-  f->attention.causal = true;
-  f->attention.masked = -INFINITY;
-  f->room = f->window ? f->attention.n_keys - f->window + 1 : f->attention.n_queries;
+  const cache_operands all = CACHE_OPERANDS(op);
+  *f = cached_form(n, &all, op->position, &op->window);
+  if (f->window) f->room = f->attention.n_keys - f->window + 1;
+}
+
+void describe_attention_paged(const node *n, attention_paged_form *f) {
+  const ir_attention_paged *op = n->instruction->op;
+  const cache_operands all = CACHE_OPERANDS(op);
+  *f = (attention_paged_form){.cached = cached_form(n, &all, op->position, &op->window),
+                              .sequence = &n->tensors[op->sequence],
+                              .page_table = &n->tensors[op->page_table]};
+  f->n_pages = f->cached.attention.k->t.dims[0];
+  f->page_rows = f->cached.attention.k->t.dims[2];
+  f->n_sequences = f->page_table->t.dims[0];
+  f->most_pages = f->n_sequences > 0 ? f->page_table->t.dims[1] : 0;
+  f->cached.attention.n_keys = f->most_pages * f->page_rows;
 }

@@ -1,6 +1,6 @@
 #ifndef OPS_ATTENTION_H
 #define OPS_ATTENTION_H
-/* Attention, and attention over a cache. */
+/* Attention, over a cache, and over caches in pages. */
 #include "ops/node.h"
 
 /* q: (*, n_kv * share, n_queries, head_dim), k: (*, n_kv, n_keys, head_dim), v: (*, n_kv, n_keys,
@@ -27,5 +27,15 @@ typedef struct attention_cached_form {
   double softcap;                        /* 0: none */
 } attention_cached_form;
 void describe_attention_cached(const node *n, attention_cached_form *f);
+
+/* Tokens in pages: k, v, k_scale and v_scale are the pools with the new rows, n_keys what a
+ * sequence of the page table has room for. */
+typedef struct attention_paged_form {
+  attention_cached_form cached;
+  const bound_tensor *sequence, *page_table;
+  int64_t n_pages, page_rows, n_sequences, most_pages;
+} attention_paged_form;
+enum { LEAST_PAGE_ROWS = 16, MOST_PAGE_ROWS = 65536 };
+void describe_attention_paged(const node *n, attention_paged_form *f);
 
 #endif

@@ -16,22 +16,22 @@ static bool is_narrower(dtype a, dtype b) {
   return a == DTYPE_F32 && (b == DTYPE_F16 || b == DTYPE_BF16);
 }
 
-/* b (N, K) as it is multiplied: of any dtype, (K, N). */
-static clave_status turn_encoded(const rule_context *c, const ir_matmul *o, tensor *b) {
-  dtype a = rule_tensor(c, o->a)->type;
+/* b (*, N, K) as it is multiplied, of any dtype: (*, K, N), of `rank` dimensions. */
+static clave_status turn_encoded(dtype a, bool transposed, int rank, tensor *b) {
   bool is_encoded = b->encoding.kind != ENCODING_PLAIN;
-  if (o->b_transposed != is_encoded)
-    return INVALID("b_transposed is %s, expected %s as b is %s", o->b_transposed ? "true" : "false",
+  if (transposed != is_encoded)
+    return INVALID("b_transposed is %s, expected %s as b is %s", transposed ? "true" : "false",
                    is_encoded ? "true" : "false", is_encoded ? "encoded" : "plain");
   if (!is_encoded) return NULL;
   if (a != DTYPE_F32 && a != DTYPE_F16 && a != DTYPE_BF16)
     return INVALID("a is %s, expected F32, F16 or BF16 as b is encoded", dtype_name(a));
-  if (b->rank != 2 || b->encoding.axis != 1)
-    return INVALID("b is encoded and has rank %d with rows along axis %d, expected rank 2, axis 1",
-                   b->rank, b->encoding.axis);
-  int64_t n = b->dims[0];
-  b->dims[0] = b->dims[1];
-  b->dims[1] = n;
+  if (b->rank != rank || b->encoding.axis != rank - 1)
+    return INVALID(
+        "b is encoded and has rank %d with rows along axis %d, expected rank %d, axis %d", b->rank,
+        b->encoding.axis, rank, rank - 1);
+  int64_t n = b->dims[rank - 2];
+  b->dims[rank - 2] = b->dims[rank - 1];
+  b->dims[rank - 1] = n;
   return NULL;
 }
 
@@ -72,7 +72,7 @@ clave_status rule_matmul(const rule_context *c, const void *op) {
   TRY(check_rank_at_least(c, o->a, "a", 2));
   TRY(check_rank_at_least(c, o->b, "b", 2));
   tensor a = *rule_tensor(c, o->a), b = *rule_tensor(c, o->b);
-  TRY(turn_encoded(c, o, &b));
+  TRY(turn_encoded(a.type, o->b_transposed, 2, &b));
   TRY(check_same_dtype(c, o));
   TRY(check_scales(o, a.type));
   int64_t m = a.dims[a.rank - 2], ka = a.dims[a.rank - 1], kb = b.dims[b.rank - 2],
@@ -94,20 +94,21 @@ static clave_status check_rank(const tensor *x, const char *what, int rank) {
 
 clave_status rule_grouped_matmul(const rule_context *c, const void *op) {
   const ir_grouped_matmul *o = op;
-  const tensor *a = rule_tensor(c, o->a), *b = rule_tensor(c, o->b),
-               *ends = rule_tensor(c, o->ends);
+  const tensor *a = rule_tensor(c, o->a), *ends = rule_tensor(c, o->ends);
+  tensor b = *rule_tensor(c, o->b);
   TRY(check_rank(a, "a", 2));
-  TRY(check_rank(b, "b", 3));
+  TRY(check_rank(&b, "b", 3));
   TRY(check_rank(ends, "ends", 1));
-  TRY(check_factors(c, o->a, o->b));
+  TRY(turn_encoded(a->type, o->b_transposed, 3, &b));
+  if (!o->b_transposed) TRY(check_factors(c, o->a, o->b));
   TRY(check_index_dtype(c, o->ends, "ends"));
-  if (!dim_matches(a->dims[1], b->dims[1]))
+  if (!dim_matches(a->dims[1], b.dims[1]))
     return INVALID("a has %lld columns, matrices of b have %lld rows", (long long)a->dims[1],
-                   (long long)b->dims[1]);
-  if (!dim_matches(ends->dims[0], b->dims[0]))
+                   (long long)b.dims[1]);
+  if (!dim_matches(ends->dims[0], b.dims[0]))
     return INVALID("ends has %lld elements, b has %lld matrices", (long long)ends->dims[0],
-                   (long long)b->dims[0]);
-  return rule_expect(c, o->out, "out", a->type, 2, (int64_t[]){a->dims[0], b->dims[2]});
+                   (long long)b.dims[0]);
+  return rule_expect(c, o->out, "out", a->type, 2, (int64_t[]){a->dims[0], b.dims[2]});
 }
 
 /* ---------------------------------------------------------------- description */
@@ -203,8 +204,11 @@ void describe_grouped_matmul(const node *n, grouped_matmul_form *f) {
                              .b = &n->tensors[op->b],
                              .ends = &n->tensors[op->ends],
                              .out = &n->tensors[op->out]};
+  const int n_at = op->b_transposed ? 1 : 2, k_at = op->b_transposed ? 2 : 1;
   f->rows = f->a->t.dims[0];
   f->groups = f->b->t.dims[0];
-  f->k = f->b->t.dims[1];
-  f->n = f->b->t.dims[2];
+  f->n = f->b->t.dims[n_at];
+  f->k = f->b->t.dims[k_at];
+  f->b_n = f->b->t.strides[n_at];
+  f->b_k = f->b->t.strides[k_at];
 }

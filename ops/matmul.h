@@ -19,8 +19,9 @@ void describe_matmul(const node *n, matmul_form *f);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], e being the group of row t. */
 typedef struct grouped_matmul_form {
-  const bound_tensor *a, *b, *ends, *out; /* (rows, k), (groups, k, n), (groups), (rows, n) */
-  int64_t rows, groups, n, k;
+  const bound_tensor *a, *b, *ends, *out; /* (rows, k), (groups, k, n), (groups), (rows, n); an
+                                             encoded b: (groups, n, k) */
+  int64_t rows, groups, n, k, b_n, b_k;
 } grouped_matmul_form;
 void describe_grouped_matmul(const node *n, grouped_matmul_form *f);
 

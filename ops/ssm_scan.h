@@ -1,0 +1,15 @@
+#ifndef OPS_SSM_SCAN_H
+#define OPS_SSM_SCAN_H
+/* The recurrence of state space models. */
+#include "ops/node.h"
+
+/* x, out: (n_batch, length, n_heads, head_dim), log_decay: (n_batch, length, n_heads), b, c:
+ * (n_batch, length, n_heads / share, n_state), rate: (n_heads, n_state); state: (n_batch, n_heads,
+ * head_dim, n_state), which begins as the op's operand and becomes its result. */
+typedef struct ssm_scan_form {
+  const bound_tensor *x, *log_decay, *b, *c, *rate, *state, *out; /* rate: NULL for ones */
+  int64_t n_batch, length, n_heads, share, head_dim, n_state;
+} ssm_scan_form;
+void describe_ssm_scan(const node *n, ssm_scan_form *f);
+
+#endif

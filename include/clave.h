@@ -55,10 +55,9 @@ typedef enum clave_code {
 } clave_code;
 
 CLAVE_API clave_code clave_status_code(const struct clave_error *status); /* CLAVE_OK for NULL */
-CLAVE_API const char *clave_status_message(
-    const struct clave_error *status);                 /* one line; "" for NULL */
-CLAVE_API void clave_status_free(clave_status status); /* takes NULL */
-CLAVE_API const char *clave_version(void);             /* "0.1.0" */
+CLAVE_API const char *clave_status_message(const struct clave_error *s);  /* a line; "" for NULL */
+CLAVE_API void clave_status_free(clave_status status);                    /* takes NULL */
+CLAVE_API const char *clave_version(void);                                /* "0.1.0" */
 
 /* ---------------------------------------------------------------- tensors */
 
@@ -91,12 +90,10 @@ typedef struct clave_tensor {
   void *data; /* element [0, ..., 0] */
 } clave_tensor;
 
-CLAVE_API const char *clave_dtype_name(
-    clave_dtype dtype);                               /* "F32"; NULL if there is no such dtype */
-CLAVE_API size_t clave_dtype_size(clave_dtype dtype); /* bytes; 0 if there is no such dtype */
+CLAVE_API const char *clave_dtype_name(clave_dtype dtype); /* "F32"; NULL: there is no such dtype */
+CLAVE_API size_t clave_dtype_size(clave_dtype dtype);      /* bytes; 0: there is no such dtype */
 /* A row-major tensor over `data`. */
-CLAVE_API clave_tensor clave_tensor_make(clave_dtype dtype, int rank, const int64_t *dims,
-                                         void *data);
+CLAVE_API clave_tensor clave_tensor_make(clave_dtype t, int rank, const int64_t *dims, void *data);
 
 /* ---------------------------------------------------------------- devices */
 
@@ -128,13 +125,11 @@ typedef void (*clave_message_fn)(void *ctx, const char *line);
 typedef void (*clave_progress_fn)(void *ctx, const char *what, int done, int total);
 
 typedef struct clave_device_options {
-  size_t size;      /* sizeof(clave_device_options) */
-  bool no_fallback; /* an op the device cannot run is an error */
-  int n_threads;    /* of the CPU backend; 0: CLAVE_THREADS, else all CPUs */
-  const char
-      *cache_dir; /* kernel binaries; NULL: CLAVE_CACHE_DIR, else the XDG cache; "off": none */
-  const char
-      *kernel_dir; /* read kernels from here; NULL: CLAVE_KERNEL_DIR, else the embedded ones */
+  size_t size;            /* sizeof(clave_device_options) */
+  bool no_fallback;       /* an op the device cannot run is an error */
+  int n_threads;          /* of the CPU backend; 0: CLAVE_THREADS, else all CPUs */
+  const char *cache_dir;  /* of binaries; NULL: CLAVE_CACHE_DIR, else the XDG cache; "off": none */
+  const char *kernel_dir; /* kernels' sources; NULL: CLAVE_KERNEL_DIR, else the embedded ones */
   clave_message_fn message;
   void *message_ctx;
 } clave_device_options;
@@ -156,9 +151,8 @@ CLAVE_API clave_status clave_device_get_info(const clave_device *device,
 /* ---------------------------------------------------------------- programs */
 
 typedef struct clave_program_options {
-  size_t size; /* sizeof(clave_program_options) */
-  const char
-      *consts; /* the safetensors file of a .json program; NULL: consts.safetensors beside it */
+  size_t size;        /* sizeof(clave_program_options) */
+  const char *consts; /* safetensors of a .json program; NULL: consts.safetensors beside it */
 } clave_program_options;
 
 /* Reads a .clv or a .json program and verifies it whole. The file stays mapped: do not change it
@@ -310,8 +304,7 @@ CLAVE_API clave_status clave_session_create(clave_program *program, clave_device
                                             const clave_session_options *options,
                                             clave_session **out) CLAVE_CHECK;
 CLAVE_API void clave_session_destroy(clave_session *session);
-/* Copies the tensor in (it may be strided). Errors name the input, what it is and what it should
- * be. */
+/* Copies the tensor in (it may be strided). Errors name the input, what it is and should be. */
 CLAVE_API clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index,
                                                const clave_tensor *value) CLAVE_CHECK;
 /* As set_input, but each run reads the tensor where it is: it must live, and not change during a
@@ -342,6 +335,13 @@ CLAVE_API clave_status clave_session_read_state(clave_session *s, uint32_t index
                                                 size_t size) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_write_state(clave_session *s, uint32_t index, const void *data,
                                                  size_t size) CLAVE_CHECK;
+/* Bytes [from, from + size) of it; copy_state_part: within it, to `to`, without overlap. */
+CLAVE_API clave_status clave_session_read_state_part(clave_session *s, uint32_t index, size_t from,
+                                                     void *data, size_t size) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_write_state_part(clave_session *s, uint32_t index, size_t from,
+                                                      const void *data, size_t size) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_copy_state_part(clave_session *s, uint32_t index, size_t from,
+                                                     size_t to, size_t size) CLAVE_CHECK;
 /* An open dimension of state (clave_program_state), the largest in a new session, becomes n. What
  * state holds stays, as far as there is room, with zeros behind it. */
 CLAVE_API clave_status clave_session_resize(clave_session *s, const char *size,

@@ -89,6 +89,10 @@ typedef struct clave_llm_info {
   const uint32_t *stop_ids;         /* ids that end a text */
   size_t n_stop_ids;
   const char *chat_template; /* the name of a built-in, or a Jinja text; NULL: not a chat model */
+  const clave_sampler_options *sampling; /* as the model's authors sample, for whom asks for it;
+                                            NULL: the program does not say */
+  uint32_t page_rows; /* tokens of a page of the memory that conversations share, which
+                         docs/kv_cache.md describes; 0: each has its own */
 } clave_llm_info;
 
 /* Keeps the device alive. */
@@ -209,6 +213,12 @@ typedef struct clave_llm_token {
  * it is as before the call, but for what of the prompt was run. */
 CLAVE_API clave_status clave_llm_next(clave_llm_conversation *conversation,
                                       clave_llm_token *out) CLAVE_CHECK;
+/* The next token of each of n conversations with one model, as clave_llm_next gives them. Those
+ * that share their memory run together: the model reads its weights once for all. *done: how many
+ * have theirs; after an error the others, from conversations[*done] on, are as clave_llm_next
+ * leaves them. CLAVE_INVALID: one is there twice, or of another model. */
+CLAVE_API clave_status clave_llm_next_each(clave_llm_conversation *const *conversations, size_t n,
+                                           clave_llm_token *out, size_t *done) CLAVE_CHECK;
 /* Text that is still held back, for who ends the text although clave_llm_next did not say stop. */
 CLAVE_API clave_status clave_llm_flush(clave_llm_conversation *conversation, const char **text,
                                        size_t *size) CLAVE_CHECK;

@@ -64,6 +64,20 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
   return NULL;
 }
 
+/* The packed forms of constants that are the same bytes in both; borrowed. */
+static clave_status keep_forms(program *p, const program *from) {
+  for (size_t i = 0; i < from->n_forms; i++) {
+    program_form f = from->forms[i];
+    const void *data = from->constants[f.constant];
+    uint32_t same = 0;
+    while (same < p->ir.constants.count && p->constants[same] != data) same++;
+    if (!data || same == p->ir.constants.count) continue;
+    f.constant = same;
+    TRY(program_share_form(p, &f));
+  }
+  return NULL;
+}
+
 clave_status program_finish_copy(program *p, const program *from) {
   for (uint32_t i = 0; i < from->n_sections; i++) {
     const program_section *s = &from->sections[i];
@@ -72,5 +86,6 @@ clave_status program_finish_copy(program *p, const program *from) {
     TRY(program_set_section(p, tag, s->data, s->size, s->required));
   }
   p->unhashed = true;
-  return NULL;
+  p->base = from;
+  return keep_forms(p, from);
 }

@@ -66,6 +66,12 @@ clave_status program_add_form(program *p, const program_form *f) {
   return st;
 }
 
+clave_status program_share_form(program *p, const program_form *f) {
+  program_form shared = *f;
+  shared.own = NULL;
+  return append(p, &shared);
+}
+
 void program_drop_forms(program *p) {
   for (size_t i = 0; i < p->n_forms; i++) free(p->forms[i].own);
   p->n_forms = 0;

@@ -13,7 +13,7 @@ static const struct {
 } strangers[] = {
     {0, "PK\x03\x04",
      "a zip archive (a .pt2 or .pt file?); python -m clave export makes a program of a .pt2"},
-    {0, "GGUF", "a GGUF model"},
+    {0, "GGUF", "a GGUF model; python -m clave from-gguf makes a program of one"},
     {0,
      "\x7f"
      "ELF",
@@ -107,11 +107,20 @@ static clave_status load_file(program *p, const char *path, const char *consts) 
   return first_byte(bytes, size) == '{' ? load_json(p, path, consts) : stranger_error(bytes, size);
 }
 
+static clave_status refuse_folder(const char *path) {
+  return INVALID(
+      "%s: is a folder, expected a .clv or .json program; python -m clave.llm.export makes one of "
+      "a "
+      "Hugging Face model's folder",
+      path);
+}
+
 clave_status program_load(const char *path, const char *consts, program **out) {
   program *p;
   *out = NULL;
   TRY(program_new(&p));
-  clave_status st = file_map_open(path, &p->maps[0]);
+  clave_status st = folder_exists(path) ? refuse_folder(path) : NULL;
+  if (!st) st = file_map_open(path, &p->maps[0]);
   if (!st) st = status_while(load_file(p, path, consts), "%s", path);
   if (st) {
     program_destroy(p);

@@ -35,7 +35,8 @@ typedef struct program_form {
   void *own;        /* owned, or NULL */
 } program_form;
 
-typedef struct program {
+typedef struct program program;
+struct program {
   ir_program ir;
   mem_pool *pool; /* owned: everything decoded */
   mem_pool *data; /* owned: constants that were copied for this program; NULL */
@@ -44,13 +45,14 @@ typedef struct program {
   const void **constants; /* by Tid, in pool: the bytes of constants, aligned to their dtype; NULL
                              if empty */
   file_map maps[2];       /* [0] the .clv, [1] the .json's constants */
+  const program *base;    /* borrowed: of a copy, whose maps its constants lie in; NULL */
   struct tensor_file *tensors; /* owned: what is in maps[1] */
   program_section *sections;   /* in pool */
   uint32_t n_sections;
   program_form *forms; /* owned (n_forms) */
   size_t n_forms, cap_forms;
   bool unhashed; /* made in memory: consts_hash is 0, and a file gets one when it is written */
-} program;
+};
 
 /* A constant of the caller's: contiguous, outliving the program. */
 typedef struct constant_data {
@@ -90,6 +92,8 @@ bool program_form_is_whole(const program_form *f); /* reads it all: whether its 
 /* Adds a form, or puts it in the place of the one with these fields; takes f->own over, also on
  * failure. Fills in the hash. */
 clave_status program_add_form(program *p, const program_form *f) STATUS_CHECK;
+/* Adds one whose bytes another program owns, which outlives this one, as they are. */
+clave_status program_share_form(program *p, const program_form *f) STATUS_CHECK;
 void program_drop_forms(program *p);
 
 /* Reads all constants and compares them with consts_hash (done at load for .json, not for .clv),

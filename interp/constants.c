@@ -102,10 +102,13 @@ const void *constant_store_host(const constant_store *c, const buffer *b) {
 
 /* The device has its own copy, or a form of it: the mapped pages need not stay in memory. */
 static void release_pages(const program *p, const void *data, size_t bytes) {
-  for (size_t i = 0; i < sizeof p->maps / sizeof p->maps[0]; i++) {
-    const file_map *m = &p->maps[i];
-    uintptr_t start = (uintptr_t)m->data, at = (uintptr_t)data;
-    if (m->data && at >= start && at < start + m->size) file_map_release(m, at - start, bytes);
+  const uintptr_t at = (uintptr_t)data;
+  for (; p; p = p->base) {
+    for (size_t i = 0; i < sizeof p->maps / sizeof p->maps[0]; i++) {
+      const file_map *m = &p->maps[i];
+      uintptr_t start = (uintptr_t)m->data;
+      if (m->data && at >= start && at < start + m->size) file_map_release(m, at - start, bytes);
+    }
   }
 }
 
@@ -196,12 +199,14 @@ clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
 
 /* ---------------------------------------------------------------- forms */
 
+bool constant_forms_equal(const constant_form *a, const constant_form *b) {
+  return a->constant == b->constant && a->kind == b->kind && a->bytes == b->bytes &&
+         memcmp(a->size, b->size, sizeof a->size) == 0 && tensor_same_view(&a->view, &b->view);
+}
+
 static stored_form *find_form(const constant_store *c, const constant_form *f) {
   for (stored_form *s = c->forms; s; s = s->next)
-    if (s->f.constant == f->constant && s->f.kind == f->kind &&
-        memcmp(s->f.size, f->size, sizeof f->size) == 0 && s->f.bytes == f->bytes &&
-        tensor_same_view(&s->f.view, &f->view))
-      return s;
+    if (constant_forms_equal(&s->f, f)) return s;
   return NULL;
 }
 

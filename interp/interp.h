@@ -75,6 +75,8 @@ bool constant_store_has(const constant_store *c, uint32_t tid);
 uint64_t constant_store_bytes(const constant_store *c); /* of all, and of their forms */
 uint64_t constant_store_form_bytes(const constant_store *c);
 uint64_t constant_store_mapped_bytes(const constant_store *c); /* of forms in the program's file */
+/* Whether they are one form: all but `fill`. */
+bool constant_forms_equal(const constant_form *a, const constant_form *b);
 /* How a form comes about: `fill` writes it, where the program has none packed for the device, or,
  * with `checks`, a damaged one, of which `damaged` is told. */
 typedef struct form_source {
@@ -159,6 +161,13 @@ clave_status session_reset(session *s) STATUS_CHECK;
 clave_status session_read_state(session *s, uint32_t index, void *data, size_t bytes) STATUS_CHECK;
 clave_status session_write_state(session *s, uint32_t index, const void *data,
                                  size_t bytes) STATUS_CHECK;
+/* Bytes [from, from + size) of it; copy: to `to`, without overlap. */
+clave_status session_read_state_part(session *s, uint32_t index, size_t from, void *data,
+                                     size_t size) STATUS_CHECK;
+clave_status session_write_state_part(session *s, uint32_t index, size_t from, const void *data,
+                                      size_t size) STATUS_CHECK;
+clave_status session_copy_state_part(session *s, uint32_t index, size_t from, size_t to,
+                                     size_t size) STATUS_CHECK;
 /* `value` stands in state's shapes: they get this size. What they hold stays, as far as there is
  * room, with zeros behind it. On failure nothing has changed. */
 clave_status session_resize(session *s, uint32_t value, int64_t n) STATUS_CHECK;

@@ -20,9 +20,10 @@ typedef struct optimizer {
 
 static const program *current(const optimizer *z) { return z->current ? z->current : z->given; }
 
-static bool is_chosen(const optimize_options *o, const char *name) {
-  bool chosen = !o->passes;
-  for (uint32_t i = 0; i < o->n_passes && !chosen; i++) chosen = strcmp(o->passes[i], name) == 0;
+static bool is_chosen(const optimize_options *o, const program_pass *pass) {
+  bool chosen = !o->passes && !pass->on_request;
+  for (uint32_t i = 0; o->passes && i < o->n_passes && !chosen; i++)
+    chosen = strcmp(o->passes[i], pass->name) == 0;
   return chosen;
 }
 
@@ -91,7 +92,7 @@ static clave_status run_all(optimizer *z) {
     found = 0;
     for (size_t k = 0; k < n_program_passes; k++) {
       uint32_t applied = 0;
-      if (is_chosen(z->o, program_passes[k].name)) TRY(try_pass(z, k, &applied));
+      if (is_chosen(z->o, &program_passes[k])) TRY(try_pass(z, k, &applied));
       found += applied;
     }
   }

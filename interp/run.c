@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "interp/planner.h"
 #include "interp/running.h"
 #include "interp/scalar.h"
@@ -105,20 +106,10 @@ static clave_status read_item(const running *r, scalar_value *out) {
   return scalar_from_bytes(l.t.type, raw, r->s->prog->ir.values.items[op->out].type, out);
 }
 
-static clave_status fault_text(const kernel_fault *f) {
-  if (f->kind == KERNEL_FAULT_DIVISION) return INVALID("integer division by zero");
-  if (f->kind == KERNEL_FAULT_ROWS)
-    return INVALID("positions [%" PRId64 ", %" PRId64 ") do not fit into a cache of %" PRId64
-                   " rows",
-                   f->value, f->value + f->low, f->high);
-  return INVALID("index %" PRId64 " out of range [%" PRId64 ", %" PRId64 "]", f->value, f->low,
-                 f->high);
-}
-
-static clave_status fault_status(const session *s, const graph *g, const device_fault *f) {
+static clave_status status_of_fault(const session *s, const graph *g, const device_fault *f) {
   uint32_t i =
       s->options.profile && f->node < s->n_events ? s->events[f->node].instruction : f->node;
-  return while_in_node(fault_text(&f->fault), g, i);
+  return while_in_node(fault_status(&f->fault), g, i);
 }
 
 clave_status finish_all(session *s, const graph *g) {
@@ -126,7 +117,7 @@ clave_status finish_all(session *s, const graph *g) {
   for (int b = 0; b < s->devices.count; b++) {
     device_fault f = {0};
     clave_status e = s->devices.backends[b]->vt->finish(s->streams[b], &f);
-    if (!e && f.present) e = fault_status(s, g, &f);
+    if (!e && f.present) e = status_of_fault(s, g, &f);
     if (first) {
       status_free(e);
     } else {

@@ -196,23 +196,54 @@ clave_status session_match_sizes(session *to, const session *from) {
 
 /* ---------------------------------------------------------------- from outside */
 
-static clave_status check_state(const session *s, uint32_t index, size_t bytes) {
+/* Memory for it, and bytes that it has. */
+static clave_status need_bytes(session *s, uint32_t index, size_t from, size_t size) {
+  TRY(need_state(s));
   if (index >= s->prog->ir.n_state)
     return INVALID("state %u of a program with %u", index, s->prog->ir.n_state);
-  if (bytes == s->state[index]->bytes) return NULL;
-  return INVALID("state %u has %zu bytes, not %zu", index, s->state[index]->bytes, bytes);
+  size_t bytes = s->state[index]->bytes;
+  if (from <= bytes && size <= bytes - from) return NULL;
+  return INVALID("bytes [%zu, %zu + %zu) of state %u, which has %zu", from, from, size, index,
+                 bytes);
+}
+
+/* All of it. */
+static clave_status check_size(session *s, uint32_t index, size_t size) {
+  TRY(need_bytes(s, index, 0, 0));
+  if (size == s->state[index]->bytes) return NULL;
+  return INVALID("state %u has %zu bytes, not %zu", index, s->state[index]->bytes, size);
+}
+
+clave_status session_read_state_part(session *s, uint32_t index, size_t from, void *data,
+                                     size_t size) {
+  TRY(need_bytes(s, index, from, size));
+  return table_of(s, index)->read(stream_of(s, index), s->state[index], from, data, size);
+}
+
+clave_status session_write_state_part(session *s, uint32_t index, size_t from, const void *data,
+                                      size_t size) {
+  TRY(need_bytes(s, index, from, size));
+  return table_of(s, index)->write(stream_of(s, index), s->state[index], from, data, size);
+}
+
+clave_status session_copy_state_part(session *s, uint32_t index, size_t from, size_t to,
+                                     size_t size) {
+  TRY(need_bytes(s, index, from, size));
+  TRY(need_bytes(s, index, to, size));
+  if (from < to + size && to < from + size)
+    return INVALID("%zu bytes from %zu and from %zu of state %u overlap", size, from, to, index);
+  buffer *b = s->state[index];
+  return table_of(s, index)->copy(stream_of(s, index), b, to, b, from, size);
 }
 
 clave_status session_read_state(session *s, uint32_t index, void *data, size_t bytes) {
-  TRY(need_state(s));
-  TRY(check_state(s, index, bytes));
-  return table_of(s, index)->read(stream_of(s, index), s->state[index], 0, data, bytes);
+  TRY(check_size(s, index, bytes));
+  return session_read_state_part(s, index, 0, data, bytes);
 }
 
 clave_status session_write_state(session *s, uint32_t index, const void *data, size_t bytes) {
-  TRY(need_state(s));
-  TRY(check_state(s, index, bytes));
-  return table_of(s, index)->write(stream_of(s, index), s->state[index], 0, data, bytes);
+  TRY(check_size(s, index, bytes));
+  return session_write_state_part(s, index, 0, data, bytes);
 }
 
 /* Through the host, where the two live on different devices. */

@@ -259,10 +259,26 @@ uint32_t draft_value(draft *d, const char *name, int64_t min, int64_t max) {
   return n;
 }
 
+void draft_set_shape(draft *d, uint32_t tid, const ir_int_or_vid *shape, int rank) {
+  d->slots[tid].t.shape = copy_shape(d, shape, rank);
+}
+
 void draft_set_size(draft *d, uint32_t tid, int axis, uint32_t value) {
   ir_int_or_vids *shape = &d->slots[tid].t.shape;
-  *shape = copy_shape(d, shape->items, (int)shape->count);
-  if (!d->no_memory) shape->items[axis] = (ir_int_or_vid){.vid = value, .present = true};
+  draft_set_shape(d, tid, shape->items, (int)shape->count);
+  if (!d->no_memory) shape->items[axis] = value_size(value);
+}
+
+uint32_t draft_input(draft *d, ir_method *m, dtype type, const ir_int_or_vid *shape, int rank,
+                     const char *name) {
+  uint32_t n = m->inputs.count;
+  ir_argument *items = draft_alloc(d, (size_t)n + 1, sizeof *items);
+  uint32_t tid = items ? add_slot(d, SLOT_INPUT, type, shape, rank, name) : IR_NONE;
+  if (tid == IR_NONE) return IR_NONE;
+  if (n) memcpy(items, m->inputs.items, n * sizeof *items);
+  items[n] = (ir_argument){.name = name, .tensor = tid, .value = IR_NONE};
+  m->inputs = (ir_arguments){items, n + 1};
+  return tid;
 }
 
 uint32_t draft_slot_like(draft *d, uint32_t like, const char *name) {

@@ -94,6 +94,11 @@ uint32_t draft_slot_new(draft *d, dtype type, const ir_int_or_vid *shape, int ra
 uint32_t draft_value(draft *d, const char *name, int64_t min, int64_t max);
 /* The dimension becomes a value. */
 void draft_set_size(draft *d, uint32_t tid, int axis, uint32_t value);
+/* All of them become these. */
+void draft_set_shape(draft *d, uint32_t tid, const ir_int_or_vid *shape, int rank);
+/* A tensor that the method takes behind its other inputs. */
+uint32_t draft_input(draft *d, ir_method *m, dtype type, const ir_int_or_vid *shape, int rank,
+                     const char *name);
 /* A temporary of another's dtype and shape. */
 uint32_t draft_slot_like(draft *d, uint32_t like, const char *name);
 /* A constant with these bytes, which are copied. */
@@ -141,6 +146,9 @@ void draft_link(draft *d, draft_node *n, draft_node *before);
 void draft_unlink(draft *d, draft_node *n);
 static inline ir_int_or_vid literal_size(int64_t n) {
   return (ir_int_or_vid){.literal = n, .vid = IR_NONE, .present = true};
+}
+static inline ir_int_or_vid value_size(uint32_t vid) {
+  return (ir_int_or_vid){.vid = vid, .present = true};
 }
 
 #endif

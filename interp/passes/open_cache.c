@@ -53,17 +53,22 @@ static bool has_initial(const draft *d, uint32_t state) {
   return false;
 }
 
-/* Its rows; 0: it is no cache that may have others. */
-static int64_t cache_rows(const draft *d, uint32_t tid) {
+bool is_cache(const draft *d, uint32_t tid) {
   const draft_slot *s = &d->slots[tid];
-  tensor t;
-  if (s->kind != SLOT_STATE || !s->n_readers || s->kept || has_initial(d, tid)) return 0;
-  if (!draft_fixed(d, tid, &t) || t.rank <= ROWS || t.dims[ROWS] < 2) return 0;
+  if (s->kind != SLOT_STATE || !s->n_readers || s->kept || has_initial(d, tid)) return false;
+  if (draft_rank(d, tid) <= ROWS) return false;
   for (uint32_t i = 0; i < s->n_readers; i++) {
     uint32_t after = cache_after(s->readers[i], tid);
-    if (after == IR_NONE || !is_update(d, tid, after)) return 0;
+    if (after == IR_NONE || !is_update(d, tid, after)) return false;
   }
-  return count_updates(d, tid) == s->n_readers ? t.dims[ROWS] : 0;
+  return count_updates(d, tid) == s->n_readers;
+}
+
+/* Its rows; 0: it is no cache that may have others. */
+static int64_t cache_rows(const draft *d, uint32_t tid) {
+  tensor t;
+  bool fixed = is_cache(d, tid) && draft_fixed(d, tid, &t);
+  return fixed && t.dims[ROWS] > 1 ? t.dims[ROWS] : 0;
 }
 
 static int64_t longest_cache(const draft *d) {

@@ -20,6 +20,7 @@ typedef struct program_pass {
   const char *keeps;                              /* what a result may differ by, in a line */
   pattern find;                                   /* tried at every node; NULL: `run` is it */
   uint32_t (*run)(draft *d, const pass_env *env); /* how often it applied */
+  bool on_request; /* it changes what a program takes, and runs only where it is named */
 } program_pass;
 extern const program_pass program_passes[];
 extern const size_t n_program_passes;
@@ -37,6 +38,11 @@ uint32_t join_matmuls(draft *d, const pass_env *env);
 uint32_t join_ropes(draft *d, const pass_env *env);
 /* ---- open_cache.c ---- */
 uint32_t open_caches(draft *d, const pass_env *env);
+/* Whether a state tensor, zeros at first, is read by an AttentionCached without a window alone, and
+ * becomes what that makes of it. */
+bool is_cache(const draft *d, uint32_t tid);
+/* ---- page_cache.c ---- */
+uint32_t page_caches(draft *d, const pass_env *env);
 /* ---- views.c ---- */
 uint32_t fold_views(draft *d, const pass_env *env);
 /* ---- constants.c ---- */

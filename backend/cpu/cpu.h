@@ -10,7 +10,7 @@
  *     return cpu_launch(r, rms_norm, &(row_norm){.x = cpu_operand(r, f.x), ...});
  *   }
  */
-#include "backend/backend.h"
+#include "backend/cpu/recorded.h"
 #include "base/kernel.h"
 #include "base/threads.h"
 
@@ -32,21 +32,6 @@ typedef struct cpu_stream {
 } cpu_stream;
 
 /* ---------------------------------------------------------------- recording */
-
-/* Where a command's operand lies: bytes from where the slot begins. */
-typedef struct cpu_operand_place {
-  uint32_t slot; /* or the number of a form */
-  uint16_t at;   /* of the data pointer in the arguments */
-  bool is_form;
-  int64_t offset;
-} cpu_operand_place;
-
-typedef struct cpu_command {
-  const kernel_desc *k;
-  void *args;                  /* owned (k->args_size), without data */
-  cpu_operand_place *operands; /* owned */
-  int n_operands;
-} cpu_command;
 
 typedef struct cpu_recorder cpu_recorder;
 
@@ -90,7 +75,6 @@ clave_status cpu_epilogue(cpu_recorder *r, const node *n) STATUS_CHECK;
 
 /* As the kernels of a stream get it, to ask them about their scratch memory. */
 kernel_context cpu_kernel_context(const backend *b);
-char *cpu_buffer_data(const buffer *b);
 clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
 void cpu_recording_destroy(backend *b, recording *r);
 void cpu_state_destroy(stream *s, void *state);

@@ -64,7 +64,15 @@ clave_status cpu_grouped_matmul(cpu_recorder *r, const node *n) {
   describe_grouped_matmul(n, &f);
   return cpu_launch(r, grouped_matmul,
                     &(grouped_matmul_args){.a = cpu_operand(r, f.a),
-                                           .b = cpu_operand(r, f.b),
+                                           .b = cpu_operand(r, f.b).data,
                                            .ends = cpu_operand(r, f.ends),
-                                           .out = cpu_operand(r, f.out)});
+                                           .out = cpu_operand(r, f.out),
+                                           .b_type = f.b->t.type,
+                                           .encoding = f.b->t.encoding,
+                                           .groups = f.groups,
+                                           .n = f.n,
+                                           .k = f.k,
+                                           .b_group = f.b->t.strides[0],
+                                           .b_n = f.b_n,
+                                           .b_k = f.b_k});
 }

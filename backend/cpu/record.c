@@ -181,6 +181,12 @@ void cpu_recording_destroy(backend *b, recording *base) {
   free(r);
 }
 
+const cpu_command *cpu_recorded_commands(const recording *base, int *n) {
+  const cpu_recording *r = (const cpu_recording *)base;
+  *n = r->n;
+  return r->commands;
+}
+
 /* ---------------------------------------------------------------- running */
 
 void cpu_state_destroy(stream *s, void *state) {

@@ -1,15 +1,9 @@
 #ifndef BACKEND_CPU_KERNELS_ATTENTION_H
 #define BACKEND_CPU_KERNELS_ATTENTION_H
 /* Scaled dot product attention. */
-#include "base/kernel.h"
+#include "backend/cpu/kernels/attend.h"
 
-/* All operands are of one rank >= 3 with last strides 1: q (*, n_kv * share, n_queries, head_dim),
- * k (*, n_kv, n_keys, head_dim), v (*, n_kv, n_keys, v_dim); * has n_batch elements. Head h reads
- * head h / share of k and v. */
-typedef struct attention_sizes {
-  int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
-} attention_sizes;
-
+/* All operands have last strides 1. */
 typedef struct attention_args {
   ktensor q, k, v;
   ktensor mask; /* (*, n_kv * share, n_queries, n_keys), BOOL (true = attend) or float (added), with
@@ -38,5 +32,16 @@ typedef struct attention_cached_args {
   double scale, softcap; /* softcap: a score s becomes softcap * tanh(s / softcap); 0: none */
 } attention_cached_args;
 KERNEL(attention_cached, attention_cached_args);
+
+/* As that, of tokens in pages: token i stands at position[i], one of (n_queries) I64, of
+ * sequence[i], whose position p is row p mod R of page page_table[sequence, p / R] of k and v:
+ * (pages, n_kv, R, size), k_scale and v_scale: (pages, n_kv, R); n_keys = P * R. A sequence,
+ * position or page that is not there is a fault, and nothing is written. */
+typedef struct attention_paged_args {
+  attention_cached_args cached;
+  ktensor sequence, page_table; /* I32 (n_queries), (n_sequences, P) */
+  int64_t n_sequences;
+} attention_paged_args;
+KERNEL(attention_paged, attention_paged_args);
 
 #endif

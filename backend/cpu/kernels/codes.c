@@ -34,18 +34,19 @@ static void store_factor(const code_panels *p, float v, char *to, int64_t i) {
     memcpy(to + 2 * i, &half, sizeof half);
 }
 
+/* Of a part of a block. */
 static void store_factors(const code_panels *p, const code_factors *f, int64_t part, int lane,
-                          char *panel) {
+                          char *block) {
   for (int i = 0; i < p->spans; i++) {
     int64_t span = part * p->spans + i, number = span / p->period * CODE_PANEL + lane;
     size_t at = (size_t)(span * CODE_PANEL + lane);
     if (span % p->period == 0) {
-      store_factor(p, f->d[i], panel + p->d_at, number);
-      if (p->has_lows) store_factor(p, f->m[i], panel + p->m_at, number);
+      store_factor(p, f->d[i], block + p->d_at, number);
+      if (p->has_lows) store_factor(p, f->m[i], block + p->m_at, number);
     }
     if (!p->has_subs) continue;
-    panel[p->s_at + at] = (char)f->s[i];
-    if (p->has_lows) panel[p->l_at + at] = (char)f->l[i];
+    block[p->s_at + at] = (char)f->s[i];
+    if (p->has_lows) block[p->l_at + at] = (char)f->l[i];
   }
 }
 
@@ -68,8 +69,8 @@ static inline void store_words(int bits, int code, int first, const float *codes
 }
 
 static void store_codes(const code_panels *p, const float *codes, int64_t part, int lane,
-                        char *panel) {
-  char *to = panel + (part * p->bits * CODE_PANEL + lane) * 4;
+                        char *block) {
+  char *to = block + (part * p->bits * CODE_PANEL + lane) * 4;
   if (p->bits == 4)
     store_words(4, CODE_INT, p->least, codes, to);
   else
@@ -89,8 +90,9 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
         const code_factors f = encoding_split(t->e, row, t->k, part, codes);
         int64_t last = least(DECODED_AT_ONCE, t->k - part * DECODED_AT_ONCE);
         for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)t->of.least;
-        store_codes(&t->of, codes, part, lane, panel);
-        store_factors(&t->of, &f, part, lane, panel);
+        char *block = panel + code_block_at(&t->of, part);
+        store_codes(&t->of, codes, part % t->of.block, lane, block);
+        store_factors(&t->of, &f, part % t->of.block, lane, block);
       }
     }
   }
@@ -215,11 +217,11 @@ void codes_run(const kernel_context *ctx, const codes_product *p, char *memory) 
 
 /* ---------------------------------------------------------------- columns as floats */
 
-/* n of the k of a part, `lanes` of its columns from `lane` on. */
-static void widen_some(const codes_product *p, const char *panel, int64_t part, int64_t lane,
+/* n of the k of a part of a block, `lanes` of its columns from `lane` on. */
+static void widen_some(const codes_product *p, const char *block, int part, int64_t lane,
                        int64_t lanes, int64_t n, float *to, int64_t width) {
   float x[DECODED_AT_ONCE * CODE_PANEL];
-  codes_kernel_for().widen(&p->of, panel, part, x, CODE_PANEL);
+  codes_kernel_for().widen(&p->of, block, part, x, CODE_PANEL);
   for (int64_t k = 0; k < n; k++)
     memcpy(to + k * width, x + k * CODE_PANEL + lane, (size_t)lanes * sizeof *x);
 }
@@ -231,11 +233,13 @@ void codes_widen(const codes_product *p, int64_t lane, int64_t lanes, int64_t k,
     const char *panel = (const char *)p->panels + (size_t)(lane / CODE_PANEL) * p->of.bytes;
     some = least(lanes, CODE_PANEL - lane % CODE_PANEL);
     for (int64_t at = 0; at < kn; at += DECODED_AT_ONCE) {
-      int64_t n = least(DECODED_AT_ONCE, kn - at), part = (k + at) / DECODED_AT_ONCE;
+      int64_t n = least(DECODED_AT_ONCE, kn - at), number = (k + at) / DECODED_AT_ONCE;
+      const char *block = panel + code_block_at(&p->of, number);
+      int part = (int)(number % p->of.block);
       if (some == CODE_PANEL && n == DECODED_AT_ONCE)
-        kernel.widen(&p->of, panel, part, to + at * width, width);
+        kernel.widen(&p->of, block, part, to + at * width, width);
       else
-        widen_some(p, panel, part, lane % CODE_PANEL, some, n, to + at * width, width);
+        widen_some(p, block, part, lane % CODE_PANEL, some, n, to + at * width, width);
     }
   }
 }

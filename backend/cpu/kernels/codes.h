@@ -37,8 +37,8 @@ typedef struct codes_rows {
 typedef struct codes_kernel {
   int most_rows;
   void (*run)(const codes_rows *c, int rows); /* 1 <= rows <= most_rows */
-  /* to (DECODED_AT_ONCE, CODE_PANEL), `step` apart: a part of a panel. */
-  void (*widen)(const code_panels *p, const char *panel, int64_t part, float *to, int64_t step);
+  /* to (DECODED_AT_ONCE, CODE_PANEL), `step` apart: a part of a block. */
+  void (*widen)(const code_panels *p, const char *block, int part, float *to, int64_t step);
 } codes_kernel;
 codes_kernel codes_kernel_for(void);
 

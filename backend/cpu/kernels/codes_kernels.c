@@ -8,25 +8,46 @@
 
 enum { PORTABLE_ROWS = 4, PORTABLE_SUMS = 8 };
 
-/* Quarters [first, first + quarters) of a panel. */
-KERNEL_INLINE void multiply_portable(int rows, int quarters, int first, const codes_rows *c) {
+/* Blocks of a panel in turn, and what of the rows meets them. */
+typedef struct block_place {
+  const char *block;
+  int spans;
+  const float *a, *sums; /* of the block's first span */
+} block_place;
+
+static inline block_place block_at(const codes_rows *c, int rows, int64_t part) {
   const code_panels *p = c->p;
+  return (block_place){c->panel + code_block_at(p, part), spans_of_block(p, part),
+                       c->a + part * DECODED_AT_ONCE * rows, c->sums + part * p->spans * rows};
+}
+
+/* total (rows, quarters) += quarters [first, first + quarters) of a block. */
+KERNEL_INLINE void add_block_portable(int rows, int quarters, int first, const code_panels *p,
+                                      const block_place *b, vec4 *total) {
   const int deep = DECODED_AT_ONCE / p->spans;
-  vec4 total[PORTABLE_SUMS] = {{0}}, sums[PORTABLE_SUMS];
-  for (int64_t span = 0; span < p->parts * p->spans; span++) {
-    sum_span(p, rows, quarters, words_of(p, c->panel, span) + first * (VECTOR / 4),
-             c->a + span * deep * rows, sums);
+  vec4 sums[PORTABLE_SUMS];
+  for (int span = 0; span < b->spans; span++) {
+    sum_span(p, rows, quarters, words_of(p, b->block, span) + first * (VECTOR / 4),
+             b->a + span * deep * rows, sums);
     for (int q = 0; q < quarters; q++) {
-      const vec4 scale = read_factors(p, c->panel, p->d_at, p->s_at, span, first + q);
+      const vec4 scale = read_factors(p, b->block, p->d_at, p->s_at, span, first + q);
       for (int r = 0; r < rows; r++)
         total[r * quarters + q] =
             vec4_add_product(total[r * quarters + q], sums[r * quarters + q], scale);
       if (!p->has_lows) continue;
-      const vec4 low = read_factors(p, c->panel, p->m_at, p->l_at, span, first + q);
+      const vec4 low = read_factors(p, b->block, p->m_at, p->l_at, span, first + q);
       for (int r = 0; r < rows; r++)
         total[r * quarters + q] =
-            vec4_add_scaled(total[r * quarters + q], c->sums[span * rows + r], low);
+            vec4_add_scaled(total[r * quarters + q], b->sums[span * rows + r], low);
     }
+  }
+}
+
+KERNEL_INLINE void multiply_portable(int rows, int quarters, int first, const codes_rows *c) {
+  vec4 total[PORTABLE_SUMS] = {{0}};
+  for (int64_t part = 0; part < c->p->parts; part += c->p->block) {
+    const block_place b = block_at(c, rows, part);
+    add_block_portable(rows, quarters, first, c->p, &b, total);
   }
   for (int r = 0; r < rows; r++)
     memcpy(c->out + r * c->ldc + first * QUARTER, &total[r * quarters],
@@ -43,13 +64,14 @@ static void run_portable(const codes_rows *c, int rows) {
   }
 }
 
-static void widen_quarter(const code_panels *p, const char *panel, int64_t part, int quarter,
-                          float *to, int64_t step) {
-  for (int64_t span = part * p->spans; span < (part + 1) * p->spans; span++) {
-    const char *words = words_of(p, panel, span) + quarter * VECTOR / 4;
-    const vec4 scale = read_factors(p, panel, p->d_at, p->s_at, span, quarter),
+/* part: of a block */
+static void widen_quarter(const code_panels *p, const char *block, int part, int quarter, float *to,
+                          int64_t step) {
+  for (int span = part * p->spans; span < (part + 1) * p->spans; span++) {
+    const char *words = words_of(p, block, span) + quarter * VECTOR / 4;
+    const vec4 scale = read_factors(p, block, p->d_at, p->s_at, span, quarter),
                nothing = {-0.0F, -0.0F, -0.0F, -0.0F}, /* adding it changes nothing */
-        low = p->has_lows ? read_factors(p, panel, p->m_at, p->l_at, span, quarter) : nothing;
+        low = p->has_lows ? read_factors(p, block, p->m_at, p->l_at, span, quarter) : nothing;
     for (int v = 0; v < vectors_of(p); v++)
       for (int shift = 0; shift < 32; shift += p->bits, to += step) {
         const vec4 x = read_codes(p, words + v * VECTOR, shift) * scale + low;
@@ -58,10 +80,10 @@ static void widen_quarter(const code_panels *p, const char *panel, int64_t part,
   }
 }
 
-static void widen_portable(const code_panels *p, const char *panel, int64_t part, float *to,
+static void widen_portable(const code_panels *p, const char *block, int part, float *to,
                            int64_t step) {
   for (int quarter = 0; quarter < 4; quarter++)
-    widen_quarter(p, panel, part, quarter, to + quarter * QUARTER, step);
+    widen_quarter(p, block, part, quarter, to + quarter * QUARTER, step);
 }
 
 #if KERNEL_X86
@@ -139,7 +161,7 @@ TARGET_AVX512 KERNEL_INLINE void sum_avx512(code_form form, int rows, int vector
   for (int i = 0; i < rows * chains; i++) sum[i] = _mm512_setzero_ps();
   for (int v = 0; v < vectors; v++, words += VECTOR, a += codes * rows) {
     const __m512i w = _mm512_loadu_si512(words);
-    _mm_prefetch(words + AHEAD, _MM_HINT_T0);
+    ask_for(words, AHEAD);
 #pragma GCC unroll 8
     for (int j = 0; j < codes; j++) {
       const __m512 x = code_avx512(form, w, j, base);
@@ -158,24 +180,34 @@ TARGET_AVX512 KERNEL_INLINE void sum_avx512(code_form form, int rows, int vector
   }
 }
 
-TARGET_AVX512 KERNEL_INLINE void multiply_avx512(code_form form, int rows, const codes_rows *c) {
-  const code_panels *p = c->p;
-  const base512 base = base_avx512(form, p);
-  const int64_t spans = p->parts * p->spans, a_step = DECODED_AT_ONCE / p->spans * rows;
-  __m512 total[AVX512_ROWS], sums[AVX512_ROWS];
-#pragma GCC unroll 12
-  for (int r = 0; r < rows; r++) total[r] = _mm512_setzero_ps();
-  for (span_place at = span_of_part(p, 0); at.span < spans; next_span(p, &at)) {
-    sum_avx512(form, rows, vectors_of(p), words_of(p, c->panel, at.span), c->a + at.span * a_step,
-               &base, sums);
-    const __m512 scale = factors_avx512(p, c->panel, p->d_at, p->s_at, at);
+/* total (rows) += a block. */
+TARGET_AVX512 KERNEL_INLINE void add_block_avx512(code_form form, int rows, const code_panels *p,
+                                                  const base512 *base, const block_place *b,
+                                                  __m512 *total) {
+  const int a_step = DECODED_AT_ONCE / p->spans * rows;
+  __m512 sums[AVX512_ROWS];
+  for (int span = 0; span < b->spans; span++) {
+    sum_avx512(form, rows, vectors_of(p), words_of(p, b->block, span), b->a + span * a_step, base,
+               sums);
+    const __m512 scale = factors_avx512(p, b->block, p->d_at, p->s_at, span);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) total[r] = _mm512_fmadd_ps(sums[r], scale, total[r]);
     if (!p->has_lows) continue;
-    const __m512 low = factors_avx512(p, c->panel, p->m_at, p->l_at, at);
+    const __m512 low = factors_avx512(p, b->block, p->m_at, p->l_at, span);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-      total[r] = _mm512_fmadd_ps(_mm512_set1_ps(c->sums[at.span * rows + r]), low, total[r]);
+      total[r] = _mm512_fmadd_ps(_mm512_set1_ps(b->sums[span * rows + r]), low, total[r]);
+  }
+}
+
+TARGET_AVX512 KERNEL_INLINE void multiply_avx512(code_form form, int rows, const codes_rows *c) {
+  const base512 base = base_avx512(form, c->p);
+  __m512 total[AVX512_ROWS];
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) total[r] = _mm512_setzero_ps();
+  for (int64_t part = 0; part < c->p->parts; part += c->p->block) {
+    const block_place b = block_at(c, rows, part);
+    add_block_avx512(form, rows, c->p, &base, &b, total);
   }
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) _mm512_storeu_ps(c->out + r * c->ldc, total[r]);
@@ -204,16 +236,14 @@ TARGET_AVX512 static void run_avx512(const codes_rows *c, int rows) {
 }
 
 TARGET_AVX512 KERNEL_INLINE void widen_form_avx512(code_form form, const code_panels *p,
-                                                   const char *panel, int64_t part, float *to,
+                                                   const char *block, int part, float *to,
                                                    int64_t step) {
   const base512 base = base_avx512(form, p);
-  for (int s = 0; s < p->spans; s++) {
-    const int64_t span = part * p->spans + s;
-    const span_place at = {span, factors_of_span(p, span), 0};
-    const __m512 scale = factors_avx512(p, panel, p->d_at, p->s_at, at),
-                 low = p->has_lows ? factors_avx512(p, panel, p->m_at, p->l_at, at)
+  for (int span = part * p->spans; span < (part + 1) * p->spans; span++) {
+    const __m512 scale = factors_avx512(p, block, p->d_at, p->s_at, span),
+                 low = p->has_lows ? factors_avx512(p, block, p->m_at, p->l_at, span)
                                    : _mm512_set1_ps(-0.0F);
-    const char *words = words_of(p, panel, span);
+    const char *words = words_of(p, block, span);
     for (int v = 0; v < vectors_of(p); v++, words += VECTOR) {
       const __m512i w = _mm512_loadu_si512(words);
 #pragma GCC unroll 8
@@ -223,12 +253,12 @@ TARGET_AVX512 KERNEL_INLINE void widen_form_avx512(code_form form, const code_pa
   }
 }
 
-TARGET_AVX512 static void widen_avx512(const code_panels *p, const char *panel, int64_t part,
-                                       float *to, int64_t step) {
+TARGET_AVX512 static void widen_avx512(const code_panels *p, const char *block, int part, float *to,
+                                       int64_t step) {
   const code_form form = form_of(p);
-  if (form == NIBBLES) widen_form_avx512(NIBBLES, p, panel, part, to, step);
-  if (form == BYTES) widen_form_avx512(BYTES, p, panel, part, to, step);
-  if (form == FLOATS) widen_form_avx512(FLOATS, p, panel, part, to, step);
+  if (form == NIBBLES) widen_form_avx512(NIBBLES, p, block, part, to, step);
+  if (form == BYTES) widen_form_avx512(BYTES, p, block, part, to, step);
+  if (form == FLOATS) widen_form_avx512(FLOATS, p, block, part, to, step);
 }
 
 /* ---------------------------------------------------------------- AVX2: half a panel at a time */
@@ -298,7 +328,7 @@ TARGET_AVX2 KERNEL_INLINE void sum_avx2(code_form form, int rows, int vectors, c
   for (int i = 0; i < rows * chains; i++) sum[i] = _mm256_setzero_ps();
   for (int v = 0; v < vectors; v++, words += VECTOR, a += codes * rows) {
     const __m256i w = _mm256_loadu_si256((const void *)words);
-    _mm_prefetch(words + AHEAD, _MM_HINT_T0);
+    ask_for(words, AHEAD);
 #pragma GCC unroll 8
     for (int j = 0; j < codes; j++) {
       const __m256 x = code_avx2(form, shifted_avx2(form, w, j), j, base);
@@ -319,26 +349,35 @@ TARGET_AVX2 KERNEL_INLINE void sum_avx2(code_form form, int rows, int vectors, c
   }
 }
 
+/* out += a block. */
+TARGET_AVX2 KERNEL_INLINE void add_block_avx2(code_form form, int rows, const code_panels *p,
+                                              const base256 *base, const block_place *b, float *out,
+                                              int64_t ldc) {
+  const int a_step = DECODED_AT_ONCE / p->spans * rows;
+  for (int i = 0; i < 2 * b->spans; i++) {
+    const int span = i / 2, half = i % 2;
+    sum_avx2(form, rows, vectors_of(p), words_of(p, b->block, span) + half * VECTOR / 2,
+             b->a + span * a_step, base, factors_avx2(p, b->block, p->d_at, p->s_at, span, half),
+             out + half * HALF, ldc);
+    if (!p->has_lows) continue;
+    const __m256 low = factors_avx2(p, b->block, p->m_at, p->l_at, span, half);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+      float *to = out + r * ldc + half * HALF;
+      const __m256 sum = _mm256_broadcast_ss(b->sums + span * rows + r);
+      _mm256_storeu_ps(to, _mm256_fmadd_ps(sum, low, _mm256_loadu_ps(to)));
+    }
+  }
+}
+
 TARGET_AVX2 KERNEL_INLINE void multiply_avx2(code_form form, int rows, const codes_rows *c) {
-  const code_panels *p = c->p;
-  const int64_t spans = p->parts * p->spans, a_step = DECODED_AT_ONCE / p->spans * rows;
-  const base256 base = base_avx2(form, p);
+  const base256 base = base_avx2(form, c->p);
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++) memset(c->out + r * c->ldc, 0, VECTOR);
-  for (span_place at = span_of_part(p, 0); at.span < spans; next_span(p, &at))
-    for (int half = 0; half < 2; half++) {
-      sum_avx2(form, rows, vectors_of(p), words_of(p, c->panel, at.span) + half * VECTOR / 2,
-               c->a + at.span * a_step, &base,
-               factors_avx2(p, c->panel, p->d_at, p->s_at, at, half), c->out + half * HALF, c->ldc);
-      if (!p->has_lows) continue;
-      const __m256 low = factors_avx2(p, c->panel, p->m_at, p->l_at, at, half);
-#pragma GCC unroll 12
-      for (int r = 0; r < rows; r++) {
-        float *to = c->out + r * c->ldc + half * HALF;
-        const __m256 sum = _mm256_broadcast_ss(c->sums + at.span * rows + r);
-        _mm256_storeu_ps(to, _mm256_fmadd_ps(sum, low, _mm256_loadu_ps(to)));
-      }
-    }
+  for (int64_t part = 0; part < c->p->parts; part += c->p->block) {
+    const block_place b = block_at(c, rows, part);
+    add_block_avx2(form, rows, c->p, &base, &b, c->out, c->ldc);
+  }
 }
 
 TARGET_AVX2 KERNEL_INLINE void run_form_avx2(code_form form, int rows, const codes_rows *c) {
@@ -360,16 +399,14 @@ TARGET_AVX2 static void run_avx2(const codes_rows *c, int rows) {
 }
 
 TARGET_AVX2 KERNEL_INLINE void widen_form_avx2(code_form form, const code_panels *p,
-                                               const char *panel, int64_t part, int half, float *to,
+                                               const char *block, int part, int half, float *to,
                                                int64_t step) {
   const base256 base = base_avx2(form, p);
-  for (int s = 0; s < p->spans; s++) {
-    const int64_t span = part * p->spans + s;
-    const span_place at = {span, factors_of_span(p, span), 0};
-    const __m256 scale = factors_avx2(p, panel, p->d_at, p->s_at, at, half),
-                 low = p->has_lows ? factors_avx2(p, panel, p->m_at, p->l_at, at, half)
+  for (int span = part * p->spans; span < (part + 1) * p->spans; span++) {
+    const __m256 scale = factors_avx2(p, block, p->d_at, p->s_at, span, half),
+                 low = p->has_lows ? factors_avx2(p, block, p->m_at, p->l_at, span, half)
                                    : _mm256_set1_ps(-0.0F);
-    const char *words = words_of(p, panel, span) + half * VECTOR / 2;
+    const char *words = words_of(p, block, span) + half * VECTOR / 2;
     for (int v = 0; v < vectors_of(p); v++, words += VECTOR) {
       const __m256i w = _mm256_loadu_si256((const void *)words);
 #pragma GCC unroll 8
@@ -381,13 +418,13 @@ TARGET_AVX2 KERNEL_INLINE void widen_form_avx2(code_form form, const code_panels
   }
 }
 
-TARGET_AVX2 static void widen_avx2(const code_panels *p, const char *panel, int64_t part, float *to,
+TARGET_AVX2 static void widen_avx2(const code_panels *p, const char *block, int part, float *to,
                                    int64_t step) {
   const code_form form = form_of(p);
   for (int half = 0; half < 2; half++, to += HALF) {
-    if (form == NIBBLES) widen_form_avx2(NIBBLES, p, panel, part, half, to, step);
-    if (form == BYTES) widen_form_avx2(BYTES, p, panel, part, half, to, step);
-    if (form == FLOATS) widen_form_avx2(FLOATS, p, panel, part, half, to, step);
+    if (form == NIBBLES) widen_form_avx2(NIBBLES, p, block, part, half, to, step);
+    if (form == BYTES) widen_form_avx2(BYTES, p, block, part, half, to, step);
+    if (form == FLOATS) widen_form_avx2(FLOATS, p, block, part, half, to, step);
   }
 }
 #endif

@@ -16,34 +16,36 @@ enum {
   QUARTER = CODE_PANEL / 4
 };
 
+/* ---------------------------------------------------------------- spans, counted in a block */
+
 /* Vectors of words of a span. */
 static inline int vectors_of(const code_panels *p) { return p->bits / p->spans; }
-static inline const char *words_of(const code_panels *p, const char *panel, int64_t span) {
-  return panel + span * vectors_of(p) * VECTOR;
+static inline const char *words_of(const code_panels *p, const char *block, int span) {
+  return block + span * vectors_of(p) * VECTOR;
 }
-/* Number of the factors of a span. */
-static inline int64_t factors_of_span(const code_panels *p, int64_t span) {
-  return span / p->period;
+/* Those of the block that begins with part `first`. */
+static inline int spans_of_block(const code_panels *p, int64_t first) {
+  return (p->parts - first < p->block ? (int)(p->parts - first) : p->block) * p->spans;
 }
 
 /* ---------------------------------------------------------------- any processor: quarters */
 
 /* d or m of a quarter of a panel, which begin at `at`, times the span's subs, which do at
  * `subs_at`. */
-static inline vec4 read_factors(const code_panels *p, const char *panel, size_t at, size_t subs_at,
-                                int64_t span, int quarter) {
-  int64_t first = factors_of_span(p, span) * CODE_PANEL + quarter * QUARTER;
+static inline vec4 read_factors(const code_panels *p, const char *block, size_t at, size_t subs_at,
+                                int span, int quarter) {
+  int first = p->row[span] * CODE_PANEL + quarter * QUARTER;
   signed char subs[QUARTER];
   short4 half;
   vec4 f;
   if (p->wide) {
-    memcpy(&f, panel + at + first * 4, sizeof f);
+    memcpy(&f, block + at + first * 4, sizeof f);
   } else {
-    memcpy(&half, panel + at + first * 2, sizeof half);
+    memcpy(&half, block + at + first * 2, sizeof half);
     f = vec4_of_f16(half);
   }
   if (!p->has_subs) return f;
-  memcpy(subs, panel + subs_at + span * CODE_PANEL + quarter * QUARTER, sizeof subs);
+  memcpy(subs, block + subs_at + span * CODE_PANEL + quarter * QUARTER, sizeof subs);
   for (int i = 0; i < QUARTER; i++) f[i] *= (float)subs[i];
   return f;
 }
@@ -105,45 +107,29 @@ KERNEL_INLINE void sum_span(const code_panels *p, int rows, int quarters, const 
 /* ---------------------------------------------------------------- x86-64 */
 
 #if KERNEL_X86
-/* Bytes that a panel is asked for ahead of its use: the processor's own prefetching gets 0.6 of
- * the memory's speed here. */
-enum { AHEAD = 8192 };
-
-/* A place among the spans of a panel, and the number of its factors. */
-typedef struct span_place {
-  int64_t span, number, left;
-} span_place;
-
-KERNEL_INLINE span_place span_of_part(const code_panels *p, int64_t part) {
-  const int64_t span = part * p->spans;
-  return (span_place){span, span / p->period, p->period - span % p->period};
-}
-KERNEL_INLINE void next_span(const code_panels *p, span_place *at) {
-  at->span++;
-  if (--at->left) return;
-  at->number++;
-  at->left = p->period;
-}
+/* Bytes that a panel is asked for ahead of its use, and that each of several is, which are read
+ * side by side: what computes between two reads keeps the processor's own prefetching short. */
+enum { AHEAD = 8192, SEVERAL_AHEAD = 2048 };
 
 /* d or m, with the subs of the span. */
-TARGET_AVX512 KERNEL_INLINE __m512 factors_avx512(const code_panels *p, const char *panel,
-                                                  size_t at, size_t subs_at, span_place of) {
-  const char *from = panel + at + of.number * (p->wide ? 64 : 32);
+TARGET_AVX512 KERNEL_INLINE __m512 factors_avx512(const code_panels *p, const char *block,
+                                                  size_t at, size_t subs_at, int span) {
+  const char *from = block + at + p->row[span] * (p->wide ? 64 : 32);
   const __m512 f =
       p->wide ? _mm512_loadu_ps(from) : _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
   if (!p->has_subs) return f;
-  const __m128i subs = _mm_loadu_si128((const void *)(panel + subs_at + of.span * CODE_PANEL));
+  const __m128i subs = _mm_loadu_si128((const void *)(block + subs_at + span * CODE_PANEL));
   return _mm512_mul_ps(f, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(subs)));
 }
 
 /* The same of half a panel. */
-TARGET_AVX2 KERNEL_INLINE __m256 factors_avx2(const code_panels *p, const char *panel, size_t at,
-                                              size_t subs_at, span_place of, int half) {
-  const char *from = panel + at + (of.number * 2 + half) * (p->wide ? 32 : 16);
+TARGET_AVX2 KERNEL_INLINE __m256 factors_avx2(const code_panels *p, const char *block, size_t at,
+                                              size_t subs_at, int span, int half) {
+  const char *from = block + at + (p->row[span] * 2 + half) * (p->wide ? 32 : 16);
   const __m256 f = p->wide ? _mm256_loadu_ps((const void *)from)
                            : _mm256_cvtph_ps(_mm_loadu_si128((const void *)from));
   if (!p->has_subs) return f;
-  const char *subs = panel + subs_at + (of.span * 2 + half) * HALF;
+  const char *subs = block + subs_at + (span * 2 + half) * HALF;
   return _mm256_mul_ps(
       f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)subs))));
 }

@@ -185,6 +185,61 @@ static TARGET_DOTPROD void multiply_dotprod(int rows, const weight_rows *w, cons
     if (rows == 1) multiply_dotprod_rows(1, w, patches + c, sums + c);
   }
 }
+
+/* Words i and i + 1 of a pair of rows, or of one twice; zeros behind the last. */
+KERNEL_INLINE int8x16_t weight_pair(int rows, const weight_rows *w, int r, int64_t i) {
+  const int next = r + 1 < rows ? r + 1 : r;
+  const bool is_last = i + 1 == word_count(w);
+  const uint32_t words[4] = {weight_word(w, r, i), is_last ? 0 : weight_word(w, r, i + 1),
+                             weight_word(w, next, i), is_last ? 0 : weight_word(w, next, i + 1)};
+  return vreinterpretq_s8_u32(vld1q_u32(words));
+}
+
+/* Matrices of (2, 8) by (8, 2) bytes: pairs of rows by pairs of cells. */
+KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w,
+                                                  const uint32_t *patches, int32_t *sums) {
+  const int pairs = (rows + 1) / 2;
+  int32x4_t acc[ROWS / 2][NEON_VECTORS][2];
+#pragma GCC unroll 2
+  for (int p = 0; p < pairs; p++)
+#pragma GCC unroll 4
+    for (int v = 0; v < NEON_VECTORS; v++) acc[p][v][0] = acc[p][v][1] = vdupq_n_s32(0);
+  for (int64_t i = 0; i < word_count(w); i += 2, patches += 2 * TILE) {
+    const uint32_t *next = i + 1 < word_count(w) ? patches + TILE : patches; /* times 0 */
+    int8x16_t y[ROWS / 2];
+#pragma GCC unroll 2
+    for (int p = 0; p < pairs; p++) y[p] = weight_pair(rows, w, 2 * p, i);
+#pragma GCC unroll 4
+    for (int v = 0; v < NEON_VECTORS; v++) {
+      const uint32x4_t a = vld1q_u32(patches + NEON_CELLS * v),
+                       b = vld1q_u32(next + NEON_CELLS * v);
+#pragma GCC unroll 2
+      for (int p = 0; p < pairs; p++) {
+        acc[p][v][0] = vmmlaq_s32(acc[p][v][0], vreinterpretq_s8_u32(vzip1q_u32(a, b)), y[p]);
+        acc[p][v][1] = vmmlaq_s32(acc[p][v][1], vreinterpretq_s8_u32(vzip2q_u32(a, b)), y[p]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < NEON_VECTORS; v++) {
+      const int32x4_t *of = acc[r / 2][v];
+      int32_t *to = sums + r * TILE + NEON_CELLS * v;
+      const int32x4_t sum = r % 2 ? vuzp2q_s32(of[0], of[1]) : vuzp1q_s32(of[0], of[1]);
+      vst1q_s32(to, vaddq_s32(vld1q_s32(to), sum));
+    }
+}
+
+static TARGET_I8MM void multiply_i8mm(int rows, const weight_rows *w, const uint32_t *patches,
+                                      int32_t *sums) {
+  for (int c = 0; c < TILE; c += NEON_CELLS * NEON_VECTORS) {
+    if (rows == 4) multiply_i8mm_rows(4, w, patches + c, sums + c);
+    if (rows == 3) multiply_i8mm_rows(3, w, patches + c, sums + c);
+    if (rows == 2) multiply_i8mm_rows(2, w, patches + c, sums + c);
+    if (rows == 1) multiply_i8mm_rows(1, w, patches + c, sums + c);
+  }
+}
 #endif
 
 static multiplier choose_multiplier(void) {
@@ -193,6 +248,7 @@ static multiplier choose_multiplier(void) {
   if (cpu_has_avx2()) return (multiplier){multiply_avx2, false};
 #endif
 #if KERNEL_ARM
+  if (cpu_has_i8mm()) return (multiplier){multiply_i8mm, true};
   if (cpu_has_dotprod()) return (multiplier){multiply_dotprod, true};
 #endif
   return (multiplier){multiply_portable, false};

@@ -10,9 +10,10 @@ enum {
   MULTIPLIES_PER_THREAD = 256 << 10, /* that are worth waking one up */
   TASKS_PER_THREAD = 4,
   TASK_ROWS = 128,
-  CODE_BYTES = 8 << 10, /* of a panel that the first-level cache keeps from one tile to the next */
-  PACKED_PARTS = 64,    /* of a row at a time */
-  PACK_GRAIN = 1        /* tiles of PACKED_PARTS */
+  STRIP_ROWS = 16, /* of a task, from which several groups of panels share what is read of them */
+  STRIP_COLUMNS = 128,
+  PACKED_PARTS = 64, /* of a row at a time */
+  PACK_GRAIN = 1     /* tiles of PACKED_PARTS */
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -24,20 +25,22 @@ typedef struct dots {
   int rows, panels;      /* side by side */
   int64_t tiles, groups; /* of rows; of panels */
   int64_t tasks_of_rows, tasks_of_panels;
-  int64_t tiles_of_task, groups_of_task, depth; /* parts at a time */
-  int64_t work;                                 /* threads that it is worth */
+  int64_t tiles_of_task, groups_of_task;
+  int64_t strip; /* groups whose sums a task has at once */
+  int64_t work;  /* threads that it is worth */
   int64_t batch;
   int32_t *a; /* (tiles, parts, words of a part) */
 } dots;
 
+static int64_t group_columns(const dots *d) { return (int64_t)d->panels * CODE_PANEL; }
+
 static dots plan_dots(const kernel_context *ctx, const codes_product *p) {
   const kgemm *g = p->g;
-  const code_panels *of = &p->of;
   dots d = {.p = p, .kernel = dots_kernel_for()};
   d.rows = (int)ceil_of(g->m, ceil_of(g->m, d.kernel.most_rows));
   d.panels = d.kernel.panels(d.rows);
   d.tiles = ceil_of(g->m, d.rows);
-  d.groups = ceil_of(g->n, (int64_t)d.panels * CODE_PANEL);
+  d.groups = ceil_of(g->n, group_columns(&d));
   d.work = g->m * g->n * g->k / MULTIPLIES_PER_THREAD;
   d.tiles_of_task = least(d.tiles, TASK_ROWS / d.rows);
   d.tasks_of_rows = ceil_of(d.tiles, d.tiles_of_task);
@@ -45,7 +48,8 @@ static dots plan_dots(const kernel_context *ctx, const codes_product *p) {
   d.groups_of_task = d.groups * d.tasks_of_rows / wanted;
   if (d.groups_of_task < 1) d.groups_of_task = 1;
   d.tasks_of_panels = ceil_of(d.groups, d.groups_of_task);
-  d.depth = d.tiles == 1 ? of->parts : CODE_BYTES / (DECODED_AT_ONCE * CODE_PANEL * of->bits / 8);
+  int64_t most = d.tiles_of_task * d.rows < STRIP_ROWS ? 1 : STRIP_COLUMNS / group_columns(&d);
+  d.strip = least(d.groups_of_task, most);
   return d;
 }
 
@@ -108,42 +112,54 @@ static size_t a_bytes(const dots *d) {
   int64_t words = d->tiles * d->p->of.parts * dots_part_words(&d->p->of, d->rows);
   return kernel_scratch_size((size_t)words * sizeof(int32_t));
 }
-static int64_t tile_sums(const dots *d) { return (int64_t)d->panels * d->rows * CODE_PANEL; }
+static int64_t strip_columns(const dots *d) { return d->strip * group_columns(d); }
+static int64_t task_sums(const dots *d) { return d->tiles_of_task * d->rows * strip_columns(d); }
 static size_t task_scratch(const dots *d) {
-  return (size_t)(d->tiles_of_task * tile_sums(d)) * sizeof(float);
+  int64_t factors = d->p->of.block * dots_part_factors(&d->p->of, d->panels);
+  return (size_t)(task_sums(d) + factors) * sizeof(float);
 }
 static int64_t task_count(const dots *d) { return d->tasks_of_rows * d->tasks_of_panels; }
 
-/* sums (tiles, panels, rows, CODE_PANEL) of tiles [first, first + n) by a group of panels. */
-static void multiply_group(const dots *d, int64_t first, int64_t n, int64_t group, float *sums) {
+/* Tiles [first, first + n) by the blocks of a group of panels that begin at a part of k. */
+static void multiply_blocks(const dots *d, int64_t first, int64_t n, int64_t group, int64_t part,
+                            dots_tile *t) {
   const code_panels *of = &d->p->of;
   int64_t words = dots_part_words(of, d->rows), last = ceil_of(d->p->g->n, CODE_PANEL) - 1;
-  dots_tile t = {.p = of};
+  float *sums = t->sums;
   for (int i = 0; i < d->panels; i++) /* those behind the last repeat it */
-    t.panel[i] =
-        (const char *)d->p->panels + (size_t)least(group * d->panels + i, last) * of->bytes;
-  memset(sums, 0, (size_t)(n * tile_sums(d)) * sizeof *sums);
-  for (t.first = 0; t.first < of->parts; t.first += d->depth) {
-    t.n = least(d->depth, of->parts - t.first);
-    for (int64_t i = 0; i < n; i++) {
-      t.a = d->a + ((first + i) * of->parts + t.first) * words;
-      t.sums = sums + i * tile_sums(d);
-      d->kernel.run(&t, d->rows);
-    }
+    t->block[i] = (const char *)d->p->panels +
+                  (size_t)least(group * d->panels + i, last) * of->bytes + code_block_at(of, part);
+  t->n = (int)least(of->block, of->parts - part);
+  d->kernel.read_factors(t, d->panels, t->factors);
+  for (int64_t i = 0; i < n; i++, t->sums += d->rows * t->ld) {
+    t->a = d->a + ((first + i) * of->parts + part) * words;
+    d->kernel.run(t, d->rows);
   }
+  t->sums = sums;
 }
 
-static void store_group(const dots *d, int64_t first, int64_t n, int64_t group, float *sums) {
-  const kgemm *g = d->p->g;
-  int64_t column = group * d->panels * CODE_PANEL,
-          last = least(g->n, column + (int64_t)d->panels * CODE_PANEL);
-  for (int64_t i = 0; i < n * d->rows && first * d->rows + i < g->m; i++)
-    for (int64_t at = column; at < last; at += CODE_PANEL) {
-      int64_t panel = (at - column) / CODE_PANEL;
-      float *from =
-          sums + i / d->rows * tile_sums(d) + (panel * d->rows + i % d->rows) * CODE_PANEL;
-      g->store(g->user, d->batch, first * d->rows + i, at, least(CODE_PANEL, last - at), from);
+/* sums (n, rows, columns) of tiles [first, first + n) by a strip of groups. A block of k of all
+ * rows stays in the cache meanwhile. Behind the sums of a task is room for factors. */
+static void multiply_strip(const dots *d, int64_t first, int64_t n, int64_t group, int64_t groups,
+                           float *sums) {
+  const code_panels *of = &d->p->of;
+  dots_tile t = {.p = of, .factors = sums + task_sums(d), .ld = strip_columns(d)};
+  memset(sums, 0, (size_t)(n * d->rows * t.ld) * sizeof *sums);
+  for (int64_t part = 0; part < of->parts; part += of->block)
+    for (int64_t i = 0; i < groups; i++) {
+      t.sums = sums + i * group_columns(d);
+      multiply_blocks(d, first, n, group + i, part, &t);
     }
+}
+
+static void store_strip(const dots *d, int64_t first, int64_t n, int64_t group, int64_t groups,
+                        float *sums) {
+  const kgemm *g = d->p->g;
+  int64_t column = group * group_columns(d),
+          columns = least(g->n - column, groups * group_columns(d));
+  int64_t row = first * d->rows, rows = least(n * d->rows, g->m - row);
+  for (int64_t i = 0; i < rows; i++)
+    g->store(g->user, d->batch, row + i, column, columns, sums + i * strip_columns(d));
 }
 
 static void run_task(const void *user, int64_t task, char *scratch) {
@@ -153,9 +169,10 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   int64_t group = task / d->tasks_of_rows * d->groups_of_task,
           end = least(group + d->groups_of_task, d->groups);
   float *sums = (float *)(void *)scratch;
-  for (; group < end; group++) {
-    multiply_group(d, first, n, group, sums);
-    store_group(d, first, n, group, sums);
+  for (; group < end; group += d->strip) {
+    int64_t groups = least(d->strip, end - group);
+    multiply_strip(d, first, n, group, groups, sums);
+    store_strip(d, first, n, group, groups, sums);
   }
 }
 

@@ -20,18 +20,24 @@ static inline int64_t dots_part_words(const code_panels *p, int rows) {
   return (int64_t)(DOT_WORDS + 1 + p->spans) * rows;
 }
 
-/* The inner kernels: a tile by panels side by side. */
+/* The inner kernels: a tile by blocks of panels side by side. */
 enum { MOST_DOT_PANELS = 4 };
 typedef struct dots_tile {
   const code_panels *p;
-  const char *panel[MOST_DOT_PANELS];
-  const int32_t *a; /* of part `first` on */
-  int64_t first, n; /* parts */
-  float *sums;      /* (panels, rows, CODE_PANEL), which are added to */
+  const char *block[MOST_DOT_PANELS]; /* of each panel */
+  int n;                              /* parts of it */
+  const int32_t *a;                   /* those parts */
+  float *factors; /* (n, spans, 2 with lows, panels, CODE_PANEL): their d * s and m * l */
+  float *sums;    /* (rows, panels, CODE_PANEL), which are added to */
+  int64_t ld;     /* from a row of them to the next */
 } dots_tile;
+static inline int64_t dots_part_factors(const code_panels *p, int panels) {
+  return (int64_t)p->spans * (p->has_lows ? 2 : 1) * panels * CODE_PANEL;
+}
 typedef struct dots_kernel {
   int most_rows;
   int (*panels)(int rows); /* side by side */
+  void (*read_factors)(const dots_tile *t, int panels, float *to);
   void (*run)(const dots_tile *t, int rows);
 } dots_kernel;
 dots_kernel dots_kernel_for(void);

@@ -40,13 +40,26 @@ enum {
     }                                       \
     break;                                  \
   }
+/* A compiled program is built with the kinds of steps that it has, as bits; the library with all.
+ */
+#ifndef KERNEL_FLOAT_STEPS
+#define KERNEL_FLOAT_STEPS ~UINT64_C(0), ~UINT64_C(0)
+#define KERNEL_INT_STEPS ~UINT64_C(0), ~UINT64_C(0)
+#endif
+_Static_assert(FLOAT_STEP_COUNT <= 128 && INT_STEP_COUNT <= 128, "two words of bits");
+static inline bool has_step(int kind, uint64_t low, uint64_t high) {
+  return ((kind < 64 ? low : high) >> (kind & 63) & 1) != 0;
+}
+
 #define LOOP_WHERE(expression) break; /* by run_where */
 #define LOOP_CAST(expression) break;  /* by run_cast */
-#define FLOAT_STEP_LOOP(NAME, name, arity, result, expression) \
-  case FLOAT_STEP_##NAME:                                      \
+#define FLOAT_STEP_LOOP(NAME, name, arity, result, expression)   \
+  case FLOAT_STEP_##NAME:                                        \
+    if (!has_step(FLOAT_STEP_##NAME, KERNEL_FLOAT_STEPS)) break; \
     LOOP_##result(expression)
 #define INT_STEP_LOOP(NAME, name, arity, result, expression) \
   case INT_STEP_##NAME:                                      \
+    if (!has_step(INT_STEP_##NAME, KERNEL_INT_STEPS)) break; \
     LOOP_##result(expression)
 
 KERNEL_INLINE void run_f32(int kind, int64_t n, const float *restrict xa, const float *restrict xb,
@@ -62,6 +75,10 @@ static void run_f32_portable(int kind, int64_t n, const float *xa, const float *
 #if KERNEL_X86
 TARGET_AVX2 static void run_f32_avx2(int kind, int64_t n, const float *xa, const float *xb,
                                      const float *xc, void *out) {
+  run_f32(kind, n, xa, xb, xc, out);
+}
+TARGET_AVX512 static void run_f32_avx512(int kind, int64_t n, const float *xa, const float *xb,
+                                         const float *xc, void *out) {
   run_f32(kind, n, xa, xb, xc, out);
 }
 #endif
@@ -84,6 +101,10 @@ static void run_map(const kstep *s, int64_t n, const void *const x[STEP_ARITY], 
   if (c == COMPUTE_I64) run_i64(s->kind, n, x[0], x[1], x[2], out);
   if (c != COMPUTE_F32) return;
 #if KERNEL_X86
+  if (cpu_has_avx512()) {
+    run_f32_avx512(s->kind, n, x[0], x[1], x[2], out);
+    return;
+  }
   if (cpu_has_avx2()) {
     run_f32_avx2(s->kind, n, x[0], x[1], x[2], out);
     return;

@@ -35,10 +35,30 @@ bool cpu_has_avx512_bf16(void) { return false; }
 bool cpu_has_dotprod(void) {
   return is_used(CPU_AVX2) && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 }
-#elif KERNEL_ARM && defined(__ARM_FEATURE_DOTPROD)
+bool cpu_has_i8mm(void) { return is_used(CPU_AVX512) && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
+bool cpu_has_arm_bf16(void) {
+  return is_used(CPU_AVX512) && (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+}
+#elif KERNEL_ARM
+#ifdef __ARM_FEATURE_DOTPROD
 bool cpu_has_dotprod(void) { return is_used(CPU_AVX2); }
 #else
 bool cpu_has_dotprod(void) { return false; }
+#endif
+#ifdef __ARM_FEATURE_MATMUL_INT8
+bool cpu_has_i8mm(void) { return is_used(CPU_AVX512); }
+#else
+bool cpu_has_i8mm(void) { return false; }
+#endif
+#ifdef __ARM_FEATURE_BF16
+bool cpu_has_arm_bf16(void) { return is_used(CPU_AVX512); }
+#else
+bool cpu_has_arm_bf16(void) { return false; }
+#endif
+#else
+bool cpu_has_dotprod(void) { return false; }
+bool cpu_has_i8mm(void) { return false; }
+bool cpu_has_arm_bf16(void) { return false; }
 #endif
 
 const char *cpu_level_name(void) {

@@ -17,6 +17,8 @@
 #if defined(__aarch64__) && defined(__GNUC__)
 #define KERNEL_ARM 1
 #define TARGET_DOTPROD __attribute__((target("arch=armv8.2-a+dotprod")))
+#define TARGET_I8MM __attribute__((target("arch=armv8.2-a+i8mm")))
+#define TARGET_ARM_BF16 __attribute__((target("arch=armv8.2-a+bf16")))
 #else
 #define KERNEL_ARM 0
 #endif
@@ -25,9 +27,12 @@ bool cpu_has_avx2(void); /* and FMA */
 bool cpu_has_avx512(void);
 bool cpu_has_avx512_vnni(void);
 bool cpu_has_avx512_bf16(void);
-bool cpu_has_dotprod(void); /* of bytes, on aarch64 */
+/* On aarch64: dot products of bytes; matrices of them; dot products of pairs of BF16. */
+bool cpu_has_dotprod(void);
+bool cpu_has_i8mm(void);
+bool cpu_has_arm_bf16(void);
 
-/* CPU_AVX2 stands for DOTPROD, too. */
+/* CPU_AVX2 stands for DOTPROD, too, and CPU_AVX512 for the other two. */
 typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } cpu_level;
 /* Kernels use no more than that of what the processor has. For tests, before any other call: what
  * is packed depends on it. */
@@ -35,6 +40,14 @@ void cpu_use_at_most(cpu_level level);
 
 /* "x86-64 avx512", "aarch64": what packed panels are as wide as. */
 const char *cpu_level_name(void);
+
+#if KERNEL_X86
+/* Asks for the line `ahead` bytes on, into the second-level cache: the first has as few places for
+ * lines that are on their way as bound what memory gives (Zen 4: 24). */
+static inline void ask_for(const void *from, int ahead) {
+  __builtin_prefetch((const char *)from + ahead, 0, 2);
+}
+#endif
 
 /* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target.
  */

@@ -1,5 +1,5 @@
 /* Inner kernels of the matrix multiplication: a tile of c stays in registers while panels of a and
- * b stream by. Tiles of floats have a body for each number of rows and each type of b. */
+ * b stream by. Those of floats are gemm_tiles.h's. */
 #include <string.h>
 
 #include "backend/cpu/kernels/features.h"
@@ -13,7 +13,7 @@ typedef double vec2 __attribute__((vector_size(16)));
 
 /* ---------------------------------------------------------------- any processor */
 
-enum { TILE_M = 4, TILE_N = 8, TILE_N_WIDE = 4, TILE_SUMS = 12 };
+enum { TILE_M = 4, TILE_N = 8, TILE_N_WIDE = 4 };
 
 KERNEL_INLINE vec4 load_portable(dtype t, const void *b, int64_t at) {
   vec4 f;
@@ -36,36 +36,14 @@ KERNEL_INLINE void add_portable(dtype type, int rows, const float *a, const void
   }
 }
 
-KERNEL_INLINE void tile_portable(dtype type, int rows, const gemm_tile *t) {
-  const int chains = gemm_chains(rows);
-  const float *a = t->a;
-  vec4 acc[TILE_SUMS];
-  int64_t k = 0;
-#pragma GCC unroll 12
-  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (vec4){0};
-  for (; k + chains <= t->k; k += chains) {
-#pragma GCC unroll 4
-    for (int x = 0; x < chains; x++)
-      add_portable(type, rows, a + (k + x) * rows, t->b, (k + x) * TILE_N, acc + x * rows * 2);
-  }
-  for (; k < t->k; k++) add_portable(type, rows, a + k * rows, t->b, k * TILE_N, acc);
-#pragma GCC unroll 4
-  for (int i = 0; i < rows; i++) {
-    float *c = (float *)t->c + i * t->ldc;
-#pragma GCC unroll 4
-    for (int x = 1; x < chains; x++)
-      for (int h = 0; h < 2; h++) acc[2 * i + h] += acc[(x * rows + i) * 2 + h];
-    for (int j = 0; j < 4; j++) c[j] += acc[2 * i][j];
-    for (int j = 0; j < 4; j++) c[j + 4] += acc[2 * i + 1][j];
-  }
-}
-
-KERNEL_INLINE void rows_portable(dtype type, const gemm_tile *t, int rows) {
-  if (rows == 1) tile_portable(type, 1, t);
-  if (rows == 2) tile_portable(type, 2, t);
-  if (rows == 3) tile_portable(type, 3, t);
-  if (rows == 4) tile_portable(type, 4, t);
-}
+#define TILE_TARGET
+#define TILE_ONE tile_portable
+#define TILE_RUN rows_portable
+#define TILE_ROWS 4
+#define TILE_COLUMNS TILE_N
+#define TILE_VECTOR vec4
+#define TILE_ADD add_portable
+#include "backend/cpu/kernels/gemm_tiles.h"
 
 static void f32_portable(const gemm_tile *t, int rows) { rows_portable(DTYPE_F32, t, rows); }
 static void f16_portable(const gemm_tile *t, int rows) { rows_portable(DTYPE_F16, t, rows); }
@@ -110,18 +88,17 @@ static void transpose_portable(const float *from, int64_t from_stride, float *to
 }
 
 #if KERNEL_X86
-enum { AHEAD = 8192 /* bytes that b is asked for ahead, as processors do not by themselves */ };
-
 KERNEL_INLINE void ask_ahead(dtype t, const void *b, int64_t at, int n) {
+  enum { AHEAD = 16 /* k */ };
   const int size = t == DTYPE_F32 ? 4 : 2;
 #pragma GCC unroll 2
   for (int line = 0; line < n * size; line += 64)
-    _mm_prefetch((const char *)b + at * size + line + AHEAD, _MM_HINT_T0);
+    ask_for((const char *)b + at * size + line, AHEAD * n * size);
 }
 
 /* ---------------------------------------------------------------- AVX2 */
 
-enum { AVX2_M = 6, AVX2_N = 16, AVX2_SUMS = 12 };
+enum { AVX2_M = 6, AVX2_N = 16 };
 
 TARGET_AVX2 KERNEL_INLINE __m256 load_avx2(dtype t, const void *b, int64_t at) {
   if (t == DTYPE_F32) return _mm256_loadu_ps((const float *)b + at);
@@ -134,6 +111,7 @@ TARGET_AVX2 KERNEL_INLINE __m256 load_avx2(dtype t, const void *b, int64_t at) {
 TARGET_AVX2 KERNEL_INLINE void add_avx2(dtype type, int rows, const float *a, const void *b,
                                         int64_t at, __m256 *sums) {
   const __m256 b0 = load_avx2(type, b, at), b1 = load_avx2(type, b, at + 8);
+  ask_ahead(type, b, at, AVX2_N);
 #pragma GCC unroll 6
   for (int i = 0; i < rows; i++) {
     const __m256 x = _mm256_broadcast_ss(a + i);
@@ -142,42 +120,14 @@ TARGET_AVX2 KERNEL_INLINE void add_avx2(dtype type, int rows, const float *a, co
   }
 }
 
-TARGET_AVX2 KERNEL_INLINE void tile_avx2(dtype type, int rows, const gemm_tile *t) {
-  const int chains = gemm_chains(rows);
-  const float *a = t->a;
-  __m256 acc[AVX2_SUMS];
-  int64_t k = 0;
-#pragma GCC unroll 12
-  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = _mm256_setzero_ps();
-  for (; k + chains <= t->k; k += chains) {
-#pragma GCC unroll 4
-    for (int x = 0; x < chains; x++) {
-      ask_ahead(type, t->b, (k + x) * AVX2_N, AVX2_N);
-      add_avx2(type, rows, a + (k + x) * rows, t->b, (k + x) * AVX2_N, acc + x * rows * 2);
-    }
-  }
-  for (; k < t->k; k++) add_avx2(type, rows, a + k * rows, t->b, k * AVX2_N, acc);
-#pragma GCC unroll 6
-  for (int i = 0; i < rows; i++) {
-    float *c = (float *)t->c + i * t->ldc;
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) {
-      __m256 sum = _mm256_loadu_ps(c + h * 8);
-#pragma GCC unroll 4
-      for (int x = 0; x < chains; x++) sum = _mm256_add_ps(sum, acc[(x * rows + i) * 2 + h]);
-      _mm256_storeu_ps(c + h * 8, sum);
-    }
-  }
-}
-
-TARGET_AVX2 KERNEL_INLINE void rows_avx2(dtype type, const gemm_tile *t, int rows) {
-  if (rows == 1) tile_avx2(type, 1, t);
-  if (rows == 2) tile_avx2(type, 2, t);
-  if (rows == 3) tile_avx2(type, 3, t);
-  if (rows == 4) tile_avx2(type, 4, t);
-  if (rows == 5) tile_avx2(type, 5, t);
-  if (rows == 6) tile_avx2(type, 6, t);
-}
+#define TILE_TARGET TARGET_AVX2
+#define TILE_ONE tile_avx2
+#define TILE_RUN rows_avx2
+#define TILE_ROWS 6
+#define TILE_COLUMNS AVX2_N
+#define TILE_VECTOR __m256
+#define TILE_ADD add_avx2
+#include "backend/cpu/kernels/gemm_tiles.h"
 
 TARGET_AVX2 static void f32_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYPE_F32, t, rows); }
 TARGET_AVX2 static void f16_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYPE_F16, t, rows); }
@@ -185,7 +135,7 @@ TARGET_AVX2 static void bf16_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYP
 
 /* ---------------------------------------------------------------- AVX-512 */
 
-enum { AVX512_M = 12, AVX512_N = 32, AVX512_SUMS = 24 };
+enum { AVX512_M = 12, AVX512_N = 32 };
 
 TARGET_AVX512 KERNEL_INLINE __m512 load_avx512(dtype t, const void *b, int64_t at) {
   if (t == DTYPE_F32) return _mm512_loadu_ps((const float *)b + at);
@@ -198,6 +148,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_avx512(dtype t, const void *b, int64_t a
 TARGET_AVX512 KERNEL_INLINE void add_avx512(dtype type, int rows, const float *a, const void *b,
                                             int64_t at, __m512 *sums) {
   const __m512 b0 = load_avx512(type, b, at), b1 = load_avx512(type, b, at + 16);
+  ask_ahead(type, b, at, AVX512_N);
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
     const __m512 x = _mm512_set1_ps(a[i]);
@@ -206,48 +157,14 @@ TARGET_AVX512 KERNEL_INLINE void add_avx512(dtype type, int rows, const float *a
   }
 }
 
-TARGET_AVX512 KERNEL_INLINE void tile_avx512(dtype type, int rows, const gemm_tile *t) {
-  const int chains = gemm_chains(rows);
-  const float *a = t->a;
-  __m512 acc[AVX512_SUMS];
-  int64_t k = 0;
-#pragma GCC unroll 24
-  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = _mm512_setzero_ps();
-  for (; k + chains <= t->k; k += chains) {
-#pragma GCC unroll 4
-    for (int x = 0; x < chains; x++) {
-      ask_ahead(type, t->b, (k + x) * AVX512_N, AVX512_N);
-      add_avx512(type, rows, a + (k + x) * rows, t->b, (k + x) * AVX512_N, acc + x * rows * 2);
-    }
-  }
-  for (; k < t->k; k++) add_avx512(type, rows, a + k * rows, t->b, k * AVX512_N, acc);
-#pragma GCC unroll 12
-  for (int i = 0; i < rows; i++) {
-    float *c = (float *)t->c + i * t->ldc;
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) {
-      __m512 sum = _mm512_loadu_ps(c + h * 16);
-#pragma GCC unroll 4
-      for (int x = 0; x < chains; x++) sum = _mm512_add_ps(sum, acc[(x * rows + i) * 2 + h]);
-      _mm512_storeu_ps(c + h * 16, sum);
-    }
-  }
-}
-
-TARGET_AVX512 KERNEL_INLINE void rows_avx512(dtype type, const gemm_tile *t, int rows) {
-  if (rows == 1) tile_avx512(type, 1, t);
-  if (rows == 2) tile_avx512(type, 2, t);
-  if (rows == 3) tile_avx512(type, 3, t);
-  if (rows == 4) tile_avx512(type, 4, t);
-  if (rows == 5) tile_avx512(type, 5, t);
-  if (rows == 6) tile_avx512(type, 6, t);
-  if (rows == 7) tile_avx512(type, 7, t);
-  if (rows == 8) tile_avx512(type, 8, t);
-  if (rows == 9) tile_avx512(type, 9, t);
-  if (rows == 10) tile_avx512(type, 10, t);
-  if (rows == 11) tile_avx512(type, 11, t);
-  if (rows == 12) tile_avx512(type, 12, t);
-}
+#define TILE_TARGET TARGET_AVX512
+#define TILE_ONE tile_avx512
+#define TILE_RUN rows_avx512
+#define TILE_ROWS 12
+#define TILE_COLUMNS AVX512_N
+#define TILE_VECTOR __m512
+#define TILE_ADD add_avx512
+#include "backend/cpu/kernels/gemm_tiles.h"
 
 TARGET_AVX512 static void f32_avx512(const gemm_tile *t, int rows) {
   rows_avx512(DTYPE_F32, t, rows);

@@ -22,6 +22,14 @@ enum {
   READS_PER_THREAD = 64 * 1024
 };
 
+/* 1: built into a program whose products read no codes and round nothing: what only those need is
+ * not referred to, and the linker leaves it out. */
+#ifndef KERNEL_PLAIN
+#define KERNEL_PLAIN 0
+#endif
+static bool is_encoded(const matmul_args *p) { return !KERNEL_PLAIN && p->encoding.kind; }
+static bool is_rounded(const matmul_args *p) { return !KERNEL_PLAIN && p->rounds; }
+
 typedef struct product {
   const matmul_args *p;
   compute_class c;
@@ -155,7 +163,7 @@ static const void *column_at(const product *q, int64_t column) {
 
 /* n of a column of b that is contiguous along k, as floats. */
 static void load_column(const product *q, int64_t column, int64_t k, int64_t n, float *to) {
-  if (q->p->encoding.kind)
+  if (is_encoded(q->p))
     decode_column(q, column, k, n, to, 1);
   else
     load_row(COMPUTE_F32, q->p->b_type, element_at(column_at(q, column), q->p->b_type, k), 1, n,
@@ -166,7 +174,7 @@ static void load_column(const product *q, int64_t column, int64_t k, int64_t n, 
 static void dot_columns(const product *q, int64_t column, int64_t n, float (*sums)[STRIP]) {
   const matmul_args *p = q->p;
   float blocks[DOT_COLUMNS][ROW_BLOCK];
-  if (p->b_type == DTYPE_F32 && !p->encoding.kind) {
+  if (p->b_type == DTYPE_F32 && !is_encoded(p)) {
     dots_f32(p->m, n, p->k, q->a_rows, p->k, column_at(q, column), p->b_n, sums[0], STRIP);
     return;
   }
@@ -245,15 +253,15 @@ static bool has_few_rows(const matmul_args *p) {
 /* Panels of b are read as they are: always if they are floats, else unless so many rows read them
  * that it is worth making them floats first. */
 static bool reads_panels(const matmul_args *p) {
-  return p->is_packed && !p->encoding.kind && (p->b_type == DTYPE_F32 || p->m <= WIDENED_ROWS);
+  return p->is_packed && !is_encoded(p) && (p->b_type == DTYPE_F32 || p->m <= WIDENED_ROWS);
 }
 
 /* Products of pairs of BF16. */
-static bool has_pairs(const matmul_args *p) { return p->rounds && !p->encoding.kind; }
+static bool has_pairs(const matmul_args *p) { return is_rounded(p) && !is_encoded(p); }
 
 static gemm_pack packing_of_b(const matmul_args *p) {
-  if (p->is_packed) return p->encoding.kind ? pack_codes : pack_widened;
-  return p->encoding.kind ? pack_encoded : pack_b;
+  if (p->is_packed) return is_encoded(p) ? pack_codes : pack_widened;
+  return is_encoded(p) ? pack_encoded : pack_b;
 }
 
 static kgemm gemm_of(const product *q) {
@@ -278,14 +286,14 @@ static kgemm gemm_of(const product *q) {
 typedef enum product_way { WAY_FEW, WAY_CODES, WAY_DOTS, WAY_GEMM } product_way;
 
 static product_way way_of(const matmul_args *p) {
-  if (p->rounds) return p->encoding.kind ? WAY_DOTS : WAY_GEMM;
-  if (p->is_packed && p->encoding.kind && p->m <= codes_few_rows()) return WAY_CODES;
+  if (is_rounded(p)) return is_encoded(p) ? WAY_DOTS : WAY_GEMM;
+  if (p->is_packed && is_encoded(p) && p->m <= codes_few_rows()) return WAY_CODES;
   return !p->is_packed && has_few_rows(p) ? WAY_FEW : WAY_GEMM;
 }
 
 static product make_product(const matmul_args *p) {
   product q = {.p = p, .c = compute_class_of(p->type), .codes = {.panels = p->panels}};
-  if (p->is_packed && p->encoding.kind) (void)code_panels_of(&p->encoding, p->k, &q.codes.of);
+  if (p->is_packed && is_encoded(p)) (void)code_panels_of(&p->encoding, p->k, &q.codes.of);
   return q;
 }
 
@@ -347,14 +355,14 @@ static bool has_one_b(const matmul_args *p) {
 bool matmul_packs(const matmul_args *p) {
   code_panels of;
   if (p->k == 0 || p->n == 0) return false;
-  if (p->encoding.kind) return code_panels_of(&p->encoding, p->k, &of);
+  if (is_encoded(p)) return code_panels_of(&p->encoding, p->k, &of);
   return compute_class_of(p->type) == COMPUTE_F32 && has_one_b(p);
 }
 
 bool matmul_rounds(const matmul_args *p) {
   code_panels of;
   if (!matmul_packs(p)) return false;
-  if (!p->encoding.kind) return p->b_type == DTYPE_F16 || p->b_type == DTYPE_BF16;
+  if (!is_encoded(p)) return p->b_type == DTYPE_F16 || p->b_type == DTYPE_BF16;
   return code_panels_of(&p->encoding, p->k, &of) && code_panels_take_rounded(&of);
 }
 
@@ -363,8 +371,8 @@ static size_t pack_scratch(const kernel_context *ctx, const void *args) {
   const matmul_args *p = args;
   const gemm_b b = b_of(p);
   code_panels of;
-  if (!p->encoding.kind)
-    return kernel_scratch_size(p->rounds ? pairs_b_bytes(&b) : gemm_b_bytes(&b));
+  if (!is_encoded(p))
+    return kernel_scratch_size(is_rounded(p) ? pairs_b_bytes(&b) : gemm_b_bytes(&b));
   if (!code_panels_of(&p->encoding, p->k, &of)) return 0;
   return kernel_scratch_size(codes_panels_bytes(&of, p->n));
 }
@@ -374,9 +382,9 @@ static bool pack(const kernel_context *ctx, const void *args) {
   const gemm_b b = b_of(p);
   char *to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
   if (!to) return false;
-  if (p->encoding.kind)
+  if (is_encoded(p))
     codes_pack(ctx, &p->encoding, p->b, p->n, p->k, to);
-  else if (p->rounds)
+  else if (is_rounded(p))
     pairs_pack_b(ctx, &b, to);
   else
     gemm_pack_b(ctx, &b, to);
@@ -393,23 +401,29 @@ const kernel_desc kernel_matmul_pack = {.name = "matmul_pack",
 
 enum { MOST_ROWS = 512 /* of a product: what bounds the scratch memory */ };
 
+static const void *matrix_at(const grouped_matmul_args *p, int64_t group) {
+  if (!p->encoding.kind) return element_at(p->b, p->b_type, group * p->b_group);
+  return (const char *)p->b + (size_t)(group * p->n) * encoding_row_bytes(&p->encoding, p->k);
+}
+
 /* Rows [from, from + m) of a times b[group]. */
 static matmul_args product_of_rows(const grouped_matmul_args *p, int64_t group, int64_t from,
                                    int64_t m) {
-  const ktensor *a = &p->a, *b = &p->b;
+  const ktensor *a = &p->a;
   return (matmul_args){.a = element_at(a->data, a->type, from * a->strides[0]),
-                       .b = element_at(b->data, b->type, group * b->strides[0]),
-                       .out = element_at(p->out.data, a->type, from * b->dims[2]),
+                       .b = matrix_at(p, group),
+                       .out = element_at(p->out.data, a->type, from * p->n),
                        .type = a->type,
-                       .b_type = b->type,
+                       .b_type = p->b_type,
+                       .encoding = p->encoding,
                        .m = m,
-                       .n = b->dims[2],
-                       .k = b->dims[1],
+                       .n = p->n,
+                       .k = p->k,
                        .batches = 1,
                        .a_m = a->strides[0],
                        .a_k = a->strides[1],
-                       .b_k = b->strides[1],
-                       .b_n = b->strides[2],
+                       .b_k = p->b_k,
+                       .b_n = p->b_n,
                        .alpha = 1,
                        .beta = 1};
 }
@@ -440,11 +454,11 @@ static int64_t end_of_group(const kernel_context *ctx, const grouped_matmul_args
 
 static bool grouped_matmul(const kernel_context *ctx, const void *args) {
   const grouped_matmul_args *p = args;
-  int64_t rows = p->a.dims[0], n = p->b.dims[2], start = 0;
+  int64_t rows = p->a.dims[0], n = p->n, start = 0;
   if (rows * n == 0) return true;
   char *memory = ctx->scratch(ctx->pool, grouped_scratch(ctx, args));
   if (!memory) return false;
-  for (int64_t group = 0; group < p->b.dims[0]; group++) {
+  for (int64_t group = 0; group < p->groups; group++) {
     int64_t end = end_of_group(ctx, p, group, start);
     while (start < end) {
       int64_t m = end - start < most_rows(p) ? end - start : most_rows(p);

@@ -32,10 +32,13 @@ bool matmul_rounds(const matmul_args *p); /* and whether products with it may ro
 /* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
  * group left out. */
 typedef struct grouped_matmul_args {
-  ktensor a;    /* (rows, k) */
-  ktensor b;    /* (groups, k, n) */
-  ktensor ends; /* (groups), I32 or I64 */
-  ktensor out;  /* (rows, n), contiguous; 0 behind the last end */
+  ktensor a;     /* (rows, k) */
+  const void *b; /* (groups, k, n), or encoded: groups * n rows of k */
+  ktensor ends;  /* (groups), I32 or I64 */
+  ktensor out;   /* (rows, n), contiguous; 0 behind the last end */
+  dtype b_type;
+  encoding encoding;
+  int64_t groups, n, k, b_group, b_n, b_k; /* strides */
 } grouped_matmul_args;
 KERNEL(grouped_matmul, grouped_matmul_args);
 

@@ -31,10 +31,27 @@ TARGET_AVX512_BF16 static void round_bf16(const float *x, int64_t n, uint32_t *t
 }
 #endif
 
+#if KERNEL_ARM
+TARGET_ARM_BF16 static void round_arm(const float *x, int64_t n, uint32_t *to) {
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const bfloat16x8_t low = vcvtq_low_bf16_f32(vld1q_f32(x + 2 * i));
+    vst1q_u32(to + i, vreinterpretq_u32_bf16(vcvtq_high_bf16_f32(low, vld1q_f32(x + 2 * i + 4))));
+  }
+  round_portable(x + 2 * i, n - i, to + i);
+}
+#endif
+
 static void round_pairs(const float *x, int64_t n, uint32_t *to) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
     round_bf16(x, n, to);
+    return;
+  }
+#endif
+#if KERNEL_ARM
+  if (cpu_has_arm_bf16()) {
+    round_arm(x, n, to);
     return;
   }
 #endif
@@ -142,74 +159,81 @@ static void run_32(const gemm_tile *t, int rows) { run_columns(t, rows, 32); }
 
 /* ---------------------------------------------------------------- AVX-512 BF16 */
 
-enum { AHEAD = 8192 /* bytes that b is asked for ahead */, BF16_ROWS = 12, BF16_SUMS = 24 };
-
 /* sums (rows, 2) += words of a (rows) times 32 columns of b. */
-TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(int rows, const int32_t *a, const char *b,
-                                               __m512 *sums) {
-  const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b),
-                 b1 = (__m512bh)_mm512_loadu_si512(b + sizeof b0);
-  _mm_prefetch(b + AHEAD, _MM_HINT_T0);
-  _mm_prefetch(b + AHEAD + sizeof b0, _MM_HINT_T0);
+TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(dtype type, int rows, const float *a, const void *b,
+                                               int64_t at, __m512 *sums) {
+  enum { AHEAD = 2048 /* bytes */ };
+  const char *from = (const char *)b + at * (int64_t)sizeof *a;
+  const __m512bh b0 = (__m512bh)_mm512_loadu_si512(from),
+                 b1 = (__m512bh)_mm512_loadu_si512(from + sizeof b0);
+  (void)type;
+  ask_for(from, AHEAD);
+  ask_for(from + sizeof b0, AHEAD);
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
-    const __m512bh x = (__m512bh)_mm512_set1_epi32(a[i]);
+    const __m512bh x = (__m512bh)_mm512_set1_ps(a[i]);
     sums[2 * i] = _mm512_dpbf16_ps(sums[2 * i], x, b0);
     sums[2 * i + 1] = _mm512_dpbf16_ps(sums[2 * i + 1], x, b1);
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void tile_bf16(int rows, const gemm_tile *t) {
-  const int chains = gemm_chains(rows), step = 2 * (int)sizeof(__m512);
-  const int32_t *a = t->a;
-  const char *b = t->b;
-  __m512 acc[BF16_SUMS];
-  int64_t k = 0;
-#pragma GCC unroll 24
-  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = _mm512_setzero_ps();
-  for (; k + chains <= t->k; k += chains) {
-#pragma GCC unroll 4
-    for (int x = 0; x < chains; x++)
-      add_bf16(rows, a + (k + x) * rows, b + (k + x) * step, acc + x * rows * 2);
-  }
-  for (; k < t->k; k++) add_bf16(rows, a + k * rows, b + k * step, acc);
-#pragma GCC unroll 12
-  for (int i = 0; i < rows; i++) {
-    float *c = (float *)t->c + i * t->ldc;
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) {
-      __m512 sum = _mm512_loadu_ps(c + h * 16);
-#pragma GCC unroll 4
-      for (int x = 0; x < chains; x++) sum = _mm512_add_ps(sum, acc[(x * rows + i) * 2 + h]);
-      _mm512_storeu_ps(c + h * 16, sum);
-    }
-  }
-}
+#define TILE_TARGET TARGET_AVX512_BF16
+#define TILE_ONE tile_bf16
+#define TILE_RUN rows_bf16
+#define TILE_ROWS 12
+#define TILE_COLUMNS 32
+#define TILE_VECTOR __m512
+#define TILE_ADD add_bf16
+#include "backend/cpu/kernels/gemm_tiles.h"
 
 TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *t, int rows) {
-  if (rows == 1) tile_bf16(1, t);
-  if (rows == 2) tile_bf16(2, t);
-  if (rows == 3) tile_bf16(3, t);
-  if (rows == 4) tile_bf16(4, t);
-  if (rows == 5) tile_bf16(5, t);
-  if (rows == 6) tile_bf16(6, t);
-  if (rows == 7) tile_bf16(7, t);
-  if (rows == 8) tile_bf16(8, t);
-  if (rows == 9) tile_bf16(9, t);
-  if (rows == 10) tile_bf16(10, t);
-  if (rows == 11) tile_bf16(11, t);
-  if (rows == 12) tile_bf16(12, t);
+  rows_bf16(DTYPE_F32, t, rows);
 }
 #endif
 
-bool pairs_are_fast(void) { return cpu_has_avx512_bf16(); }
+#if KERNEL_ARM
+/* ---------------------------------------------------------------- NEON's products of pairs */
+
+/* sums (rows, 2) += words of a (rows) times 8 columns of b. */
+TARGET_ARM_BF16 KERNEL_INLINE void add_bfdot(dtype type, int rows, const float *a, const void *b,
+                                             int64_t at, vec4 *sums) {
+  const float *from = (const float *)b + at;
+  const bfloat16x8_t b0 = vreinterpretq_bf16_f32(vld1q_f32(from)),
+                     b1 = vreinterpretq_bf16_f32(vld1q_f32(from + 4));
+  (void)type;
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    const bfloat16x8_t x = vreinterpretq_bf16_f32(vdupq_n_f32(a[i]));
+    sums[2 * i] = (vec4)vbfdotq_f32((float32x4_t)sums[2 * i], x, b0);
+    sums[2 * i + 1] = (vec4)vbfdotq_f32((float32x4_t)sums[2 * i + 1], x, b1);
+  }
+}
+
+#define TILE_TARGET TARGET_ARM_BF16
+#define TILE_ONE tile_bfdot
+#define TILE_RUN rows_bfdot
+#define TILE_ROWS 12
+#define TILE_COLUMNS 8
+#define TILE_VECTOR vec4
+#define TILE_ADD add_bfdot
+#include "backend/cpu/kernels/gemm_tiles.h"
+
+TARGET_ARM_BF16 static void run_bfdot(const gemm_tile *t, int rows) {
+  rows_bfdot(DTYPE_F32, t, rows);
+}
+#endif
+
+bool pairs_are_fast(void) { return cpu_has_avx512_bf16() || cpu_has_arm_bf16(); }
 
 /* As wide as the panels of floats. */
 gemm_kernel pairs_kernel(void) {
 #if KERNEL_X86
-  if (cpu_has_avx512_bf16()) return (gemm_kernel){BF16_ROWS, 32, run_bf16};
+  if (cpu_has_avx512_bf16()) return (gemm_kernel){12, 32, run_bf16};
   if (cpu_has_avx512()) return (gemm_kernel){PORTABLE_ROWS, 32, run_32};
   if (cpu_has_avx2()) return (gemm_kernel){PORTABLE_ROWS, 16, run_16};
+#endif
+#if KERNEL_ARM
+  if (cpu_has_arm_bf16()) return (gemm_kernel){12, 8, run_bfdot};
 #endif
   return (gemm_kernel){PORTABLE_ROWS, 8, run_8};
 }

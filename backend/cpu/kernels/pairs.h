@@ -2,8 +2,8 @@
 #define BACKEND_CPU_KERNELS_PAIRS_H
 /* Products of floats that are rounded to BF16 first, two k at a time: gemm.c's of words, whose low
  * and high 16 bits are an even k and the next, 0 beyond the last. Terms of a pair are added to the
- * sum in f32, the odd one first, each with one rounding at most; of subnormals a processor may make
- * zeros. */
+ * sum in f32, the odd one first, each with one rounding at most; by aarch64's instruction to each
+ * other first, and their sum, which it rounds to odd. Of subnormals a processor may make zeros. */
 #include "backend/cpu/kernels/gemm.h"
 
 static inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }

@@ -317,6 +317,9 @@ TARGET_AVX2 static float largest_avx2(int64_t n, const float *x) {
 TARGET_AVX2 static double exponentials_avx2(int64_t n, float less, const float *x, float *y) {
   return exponentials_of(n, less, x, y);
 }
+TARGET_AVX512 static double exponentials_avx512(int64_t n, float less, const float *x, float *y) {
+  return exponentials_of(n, less, x, y);
+}
 #endif
 
 float largest_f32(int64_t n, const float *x) {
@@ -328,9 +331,65 @@ float largest_f32(int64_t n, const float *x) {
 
 double exponentials_f32(int64_t n, float less, const float *x, float *y) {
 #if KERNEL_X86
+  if (cpu_has_avx512()) return exponentials_avx512(n, less, x, y);
   if (cpu_has_avx2()) return exponentials_avx2(n, less, x, y);
 #endif
   return exponentials_of(n, less, x, y);
+}
+
+/* ---------------------------------------------------------------- recurrences */
+
+KERNEL_INLINE float sum_of_lanes(const float *lane) {
+  float some[LANES / 2];
+  for (int l = 0; l < LANES / 2; l++) some[l] = lane[l] + lane[l + LANES / 2];
+  for (int half = LANES / 4; half > 0; half /= 2)
+    for (int l = 0; l < half; l++) some[l] += some[l + half];
+  return some[0];
+}
+
+/* One token; decay: (n) with `each`, else one. */
+KERNEL_INLINE float advance(int64_t n, const float *restrict decay, bool each, float x,
+                            const float *restrict b, const float *restrict c, float *restrict h) {
+  float lane[LANES] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES)
+    for (int l = 0; l < LANES; l++) {
+      h[i + l] = decay[each ? i + l : 0] * h[i + l] + x * b[i + l];
+      lane[l] += h[i + l] * c[i + l];
+    }
+  if (i > 0) sum = sum_of_lanes(lane);
+  for (; i < n; i++) {
+    h[i] = decay[each ? i : 0] * h[i] + x * b[i];
+    sum += h[i] * c[i];
+  }
+  return sum;
+}
+
+KERNEL_INLINE void scan_of(const scanned_row *r, bool each) {
+  for (int64_t t = 0; t < r->n_tokens; t++)
+    r->out[t * r->out_step] +=
+        advance(r->n, r->decay + t * (each ? r->n : 1), each, r->x[t * r->x_step],
+                r->b + t * r->b_step, r->c + t * r->c_step, r->h);
+}
+
+#if KERNEL_X86
+TARGET_AVX2 static void scan_avx2(const scanned_row *r) {
+  if (r->each) {
+    scan_of(r, true);
+  } else {
+    scan_of(r, false);
+  }
+}
+#endif
+
+void scan_row_f32(const scanned_row *r) {
+#if KERNEL_X86
+  if (cpu_has_avx2()) {
+    scan_avx2(r);
+    return;
+  }
+#endif
+  scan_of(r, r->each);
 }
 
 /* ---------------------------------------------------------------- rows by columns */

@@ -20,6 +20,18 @@ float largest_f32(int64_t n, const float *x); /* NaN if there is one; of none -i
 /* y[i] = exp(x[i] - less), which may be x; the sum of them. */
 double exponentials_f32(int64_t n, float less, const float *x, float *y);
 
+/* Tokens that a row of a state goes through: h = decay h + x b, out += the sum of h c. The steps
+ * are from token to token. */
+typedef struct scanned_row {
+  int64_t n_tokens, n; /* n: of h, b and c */
+  const float *decay;  /* (n_tokens, n) with `each`, else (n_tokens): one for all of h */
+  bool each;
+  const float *x, *b, *c;
+  float *h, *out;
+  int64_t x_step, b_step, c_step, out_step;
+} scanned_row;
+void scan_row_f32(const scanned_row *r);
+
 /* c (rows, columns) += a (rows, k) times the transpose of b (columns, k): a dot product each. lda,
  * ldb, ldc: how far apart their rows are. */
 void dots_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda, const float *b,

@@ -1,0 +1,218 @@
+/* Inner kernels of attention for many queries: products whose tiles stay in registers while the
+ * elements of a are spread over the lanes, and the exponentials of scores. */
+#include "backend/cpu/kernels/attend_kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/steps.h"
+#include "backend/cpu/kernels/vec4.h"
+#if KERNEL_X86
+#include <immintrin.h>
+#endif
+
+/* ---------------------------------------------------------------- products */
+
+enum { VEC4_ROWS = KERNEL_ARM ? 4 : 2, VEC4_SUMS = VEC4_ROWS * PANEL_HALF / 4 };
+
+/* Rows [row, row + VEC4_ROWS) of half the lanes. */
+static void tile_portable(int lanes, const panel_product *t, int64_t row, int half) {
+  const float *a = t->a + row * t->a_row, *b = t->b + half;
+  vec4 acc[VEC4_SUMS];
+#pragma GCC unroll 16
+  for (int i = 0; i < VEC4_SUMS; i++) acc[i] = (vec4){0};
+  for (int64_t k = 0; k < t->k; k++, a += t->a_k, b += lanes) {
+    const vec4 b0 = vec4_load(b), b1 = vec4_load(b + 4), b2 = vec4_load(b + 8),
+               b3 = vec4_load(b + 12);
+#pragma GCC unroll 4
+    for (int i = 0; i < VEC4_ROWS; i++) {
+      const float x = a[i * t->a_row];
+      acc[4 * i] = vec4_add_scaled(acc[4 * i], x, b0);
+      acc[4 * i + 1] = vec4_add_scaled(acc[4 * i + 1], x, b1);
+      acc[4 * i + 2] = vec4_add_scaled(acc[4 * i + 2], x, b2);
+      acc[4 * i + 3] = vec4_add_scaled(acc[4 * i + 3], x, b3);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < VEC4_SUMS; i++) {
+    const int lane = half + i % 4 * 4;
+    float *c = t->c + (row + i / 4) * lanes + lane;
+    vec4 sum = acc[i];
+    if (t->fade) sum = vec4_add_product(sum, vec4_load(c), vec4_load(t->fade + lane));
+    memcpy(c, &sum, sizeof sum);
+  }
+}
+
+static void multiply_portable(int lanes, const panel_product *t) {
+  for (int64_t row = 0; row < t->rows; row += VEC4_ROWS)
+    for (int half = 0; half < lanes; half += PANEL_HALF) tile_portable(lanes, t, row, half);
+}
+
+#if KERNEL_X86
+enum { AVX2_ROWS = 4 };
+
+/* a_row, a_k: t's, one of them as a constant. */
+TARGET_AVX2 KERNEL_INLINE void tile_avx2(int lanes, const panel_product *t, int64_t row, int half,
+                                         int64_t a_row, int64_t a_k) {
+  const float *a = t->a + row * a_row, *b = t->b + half;
+  __m256 acc[2 * AVX2_ROWS];
+#pragma GCC unroll 8
+  for (int i = 0; i < 2 * AVX2_ROWS; i++) acc[i] = _mm256_setzero_ps();
+  for (int64_t k = 0; k < t->k; k++, b += lanes) {
+    const __m256 b0 = _mm256_loadu_ps(b), b1 = _mm256_loadu_ps(b + 8);
+#pragma GCC unroll 4
+    for (int i = 0; i < AVX2_ROWS; i++) {
+      const __m256 x = _mm256_broadcast_ss(a + i * a_row + k * a_k);
+      acc[2 * i] = _mm256_fmadd_ps(x, b0, acc[2 * i]);
+      acc[2 * i + 1] = _mm256_fmadd_ps(x, b1, acc[2 * i + 1]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 2 * AVX2_ROWS; i++) {
+    const int lane = half + i % 2 * 8;
+    float *c = t->c + (row + i / 2) * lanes + lane;
+    if (t->fade)
+      acc[i] = _mm256_fmadd_ps(_mm256_loadu_ps(t->fade + lane), _mm256_loadu_ps(c), acc[i]);
+    _mm256_storeu_ps(c, acc[i]);
+  }
+}
+
+TARGET_AVX2 static void multiply_avx2(int lanes, const panel_product *t) {
+  for (int64_t row = 0; row < t->rows; row += AVX2_ROWS)
+    for (int half = 0; half < lanes; half += PANEL_HALF)
+      if (t->a_k == 1)
+        tile_avx2(lanes, t, row, half, t->a_row, 1);
+      else
+        tile_avx2(lanes, t, row, half, 1, t->a_k);
+}
+
+/* halves: of the lanes. */
+TARGET_AVX512 KERNEL_INLINE void tile_avx512(int halves, const panel_product *t, int64_t row,
+                                             int64_t a_row, int64_t a_k) {
+  const int lanes = halves * PANEL_HALF;
+  const float *a = t->a + row * a_row, *b = t->b;
+  __m512 acc[PANEL_TILE][2], x[2];
+#pragma GCC unroll 8
+  for (int i = 0; i < PANEL_TILE; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
+  for (int64_t k = 0; k < t->k; k++, b += lanes) {
+#pragma GCC unroll 2
+    for (int h = 0; h < halves; h++) x[h] = _mm512_loadu_ps(b + h * PANEL_HALF);
+#pragma GCC unroll 8
+    for (int i = 0; i < PANEL_TILE; i++)
+#pragma GCC unroll 2
+      for (int h = 0; h < halves; h++)
+        acc[i][h] = _mm512_fmadd_ps(_mm512_set1_ps(a[i * a_row + k * a_k]), x[h], acc[i][h]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < PANEL_TILE; i++)
+#pragma GCC unroll 2
+    for (int h = 0; h < halves; h++) {
+      float *c = t->c + (row + i) * lanes + h * PANEL_HALF;
+      if (t->fade)
+        acc[i][h] = _mm512_fmadd_ps(_mm512_loadu_ps(t->fade + h * PANEL_HALF), _mm512_loadu_ps(c),
+                                    acc[i][h]);
+      _mm512_storeu_ps(c, acc[i][h]);
+    }
+}
+
+TARGET_AVX512 KERNEL_INLINE void tiles_avx512(int halves, const panel_product *t) {
+  for (int64_t row = 0; row < t->rows; row += PANEL_TILE)
+    if (t->a_k == 1)
+      tile_avx512(halves, t, row, t->a_row, 1);
+    else
+      tile_avx512(halves, t, row, 1, t->a_k);
+}
+
+TARGET_AVX512 static void multiply_avx512(int lanes, const panel_product *t) {
+  if (lanes == PANEL_HALF)
+    tiles_avx512(1, t);
+  else
+    tiles_avx512(2, t);
+}
+#endif
+
+/* ---------------------------------------------------------------- exponentials */
+
+/* exp of x <= 0 or NaN, off by at most 1 ulp; below e^-86 it is 0. 2^n e^r, |r| < 0.35, by a
+ * polynomial that was fitted by weighted least squares at Chebyshev points, to 4e-9. */
+KERNEL_INLINE float exp_of_negative(float x) {
+  const float shifted = x * 0x1.715476p+0F + 0x1.8p23F, n = shifted - 0x1.8p23F;
+  const float r = x - n * 0x1.63p-1F + n * 0x1.bd0106p-13F;
+  float p = 0x1.687b46p-10F, scale;
+  p = p * r + 0x1.123bdcp-7F;
+  p = p * r + 0x1.555b5cp-5F;
+  p = p * r + 0x1.55548ep-3F;
+  p = p * r + 0x1.fffff8p-2F;
+  p = p * r * r + r + 1;
+  uint32_t bits;
+  memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + 127) << 23;
+  memcpy(&scale, &bits, sizeof scale);
+  return x < -86 ? 0 : p * scale;
+}
+
+/* Loops over lanes in memory, which become vectors. What is NaN is passed over by the maximum, and
+ * not by its exponential. */
+KERNEL_INLINE void soften_of(int lanes, int64_t n, float *restrict scores, panel_sums *restrict s) {
+  float *restrict largest = s->largest, *restrict fade = s->fade, *restrict total = s->total;
+  float base[PANEL_LANES];
+  for (int l = 0; l < lanes; l++) fade[l] = largest[l];
+  for (int64_t j = 0; j < n; j++)
+    for (int l = 0; l < lanes; l++) {
+      const float score = scores[j * lanes + l];
+      largest[l] = score > largest[l] ? score : largest[l];
+    }
+  for (int l = 0; l < lanes; l++) {
+    base[l] = largest[l] == -INFINITY ? 0 : largest[l];
+    fade[l] = exp_of_negative(fade[l] - base[l]);
+    total[l] *= fade[l];
+  }
+  for (int64_t j = 0; j < n; j++)
+    for (int l = 0; l < lanes; l++) {
+      const float p = exp_of_negative(scores[j * lanes + l] - base[l]);
+      scores[j * lanes + l] = p;
+      total[l] += p;
+    }
+}
+
+KERNEL_INLINE void cap_of(int64_t n, float softcap, float *scores) {
+  for (int64_t i = 0; i < n; i++) scores[i] = softcap * step_tanh_f32(scores[i] / softcap);
+}
+
+static void soften_portable(int lanes, int64_t n, float *scores, panel_sums *s) {
+  if (lanes == PANEL_HALF)
+    soften_of(PANEL_HALF, n, scores, s);
+  else
+    soften_of(PANEL_LANES, n, scores, s);
+}
+static void cap_portable(int64_t n, float softcap, float *scores) { cap_of(n, softcap, scores); }
+
+#if KERNEL_X86
+TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_sums *s) {
+  if (lanes == PANEL_HALF)
+    soften_of(PANEL_HALF, n, scores, s);
+  else
+    soften_of(PANEL_LANES, n, scores, s);
+}
+TARGET_AVX2 static void cap_avx2(int64_t n, float softcap, float *scores) {
+  cap_of(n, softcap, scores);
+}
+TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, panel_sums *s) {
+  if (lanes == PANEL_HALF)
+    soften_of(PANEL_HALF, n, scores, s);
+  else
+    soften_of(PANEL_LANES, n, scores, s);
+}
+TARGET_AVX512 static void cap_avx512(int64_t n, float softcap, float *scores) {
+  cap_of(n, softcap, scores);
+}
+#endif
+
+panel_kernels choose_panel_kernels(void) {
+#if KERNEL_X86
+  if (cpu_has_avx512()) return (panel_kernels){multiply_avx512, soften_avx512, cap_avx512};
+  if (cpu_has_avx2()) return (panel_kernels){multiply_avx2, soften_avx2, cap_avx2};
+#endif
+  return (panel_kernels){multiply_portable, soften_portable, cap_portable};
+}

@@ -1,0 +1,62 @@
+/* Tiles of gemm.c's products of floats, whose sums stay in registers. Included once for each
+ * instruction set, behind
+ *   TILE_TARGET   what functions are compiled for
+ *   TILE_ONE, TILE_RUN   the names of those that are made: a number of rows; 1 to TILE_ROWS of them
+ *   TILE_VECTOR   half the floats of a row of a tile, of TILE_COLUMNS
+ *   TILE_ADD(type, rows, a, b, at, sums)   sums (rows, 2) += a (rows) times the columns of b, of
+ * type `type`, from its element `at` on.
+ * They have a body for each number of rows, and where `type` is known one for that. */
+
+TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t) {
+  const int chains = gemm_chains(rows);
+  const float *a = t->a;
+  TILE_VECTOR acc[TILE_ROWS > 6 ? 2 * TILE_ROWS : 12];
+  int64_t k = 0;
+#pragma GCC unroll 24
+  for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (TILE_VECTOR){0};
+  for (; k + chains <= t->k; k += chains) {
+#pragma GCC unroll 4
+    for (int x = 0; x < chains; x++)
+      TILE_ADD(type, rows, a + (k + x) * rows, t->b, (k + x) * TILE_COLUMNS, acc + x * rows * 2);
+  }
+  for (; k < t->k; k++) TILE_ADD(type, rows, a + k * rows, t->b, k * TILE_COLUMNS, acc);
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; i++) {
+    float *c = (float *)t->c + i * t->ldc;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++, c += TILE_COLUMNS / 2) {
+      TILE_VECTOR sum;
+      memcpy(&sum, c, sizeof sum);
+#pragma GCC unroll 4
+      for (int x = 0; x < chains; x++) sum += acc[(x * rows + i) * 2 + h];
+      memcpy(c, &sum, sizeof sum);
+    }
+  }
+}
+
+TILE_TARGET KERNEL_INLINE void TILE_RUN(dtype type, const gemm_tile *t, int rows) {
+  if (rows == 1) TILE_ONE(type, 1, t);
+  if (rows == 2) TILE_ONE(type, 2, t);
+  if (rows == 3) TILE_ONE(type, 3, t);
+  if (rows == 4) TILE_ONE(type, 4, t);
+#if TILE_ROWS > 4
+  if (rows == 5) TILE_ONE(type, 5, t);
+  if (rows == 6) TILE_ONE(type, 6, t);
+#endif
+#if TILE_ROWS > 6
+  if (rows == 7) TILE_ONE(type, 7, t);
+  if (rows == 8) TILE_ONE(type, 8, t);
+  if (rows == 9) TILE_ONE(type, 9, t);
+  if (rows == 10) TILE_ONE(type, 10, t);
+  if (rows == 11) TILE_ONE(type, 11, t);
+  if (rows == 12) TILE_ONE(type, 12, t);
+#endif
+}
+
+#undef TILE_TARGET
+#undef TILE_ONE
+#undef TILE_RUN
+#undef TILE_ROWS
+#undef TILE_COLUMNS
+#undef TILE_VECTOR
+#undef TILE_ADD

@@ -1,0 +1,25 @@
+#ifndef BACKEND_CPU_RECORDED_H
+#define BACKEND_CPU_RECORDED_H
+/* Recordings of the CPU backend as data, for programs that are printed (compile/). */
+#include "backend/backend.h"
+
+/* Where a command's operand lies: bytes from where the slot begins. */
+typedef struct cpu_operand_place {
+  uint32_t slot; /* or the number of a form */
+  uint16_t at;   /* of the data pointer in the arguments */
+  bool is_form;
+  int64_t offset;
+} cpu_operand_place;
+
+typedef struct cpu_command {
+  const kernel_desc *k;
+  void *args;                  /* owned (k->args_size), without data */
+  cpu_operand_place *operands; /* owned */
+  int n_operands;
+} cpu_command;
+
+/* (n), borrowed; in the order in which they run. */
+const cpu_command *cpu_recorded_commands(const recording *r, int *n);
+char *cpu_buffer_data(const buffer *b);
+
+#endif

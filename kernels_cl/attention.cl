@@ -14,15 +14,15 @@
 #endif
 #define EACH_KEY _Pragma("unroll") for (int j = 0; j < KEYS; j++)
 
-/* KEYS keys and values that are not in the compute type become so once, in private memory, not for
- * each column anew. */
-#define TILED (W > 1 && Q_MAX > 0 && !IS_F32(KEY_TYPE) && !IS_F64(KEY_TYPE))
+/* KEYS keys and values lie as the compute type in private memory, so that they become so once, not
+ * for each column anew, and column i of row j is where the compiler knows it to be. */
+#define TILED (W > 1 && Q_MAX > 0)
 #if TILED
 typedef const real *tile_pointer;
-#define KEY(p, i) (realw)((p)[i])
+#define KEY(p, at, j, width, i) (realw)((p)[(j) * (width) + (i)])
 #else
 typedef key_pointer tile_pointer;
-#define KEY(p, i) (realw) LOAD(KEY_TYPE, p, i)
+#define KEY(p, at, j, width, i) (realw) LOAD(KEY_TYPE, p, (at)[j] + (i))
 #endif
 
 #if W == 1
@@ -47,14 +47,14 @@ static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d, rea
 #endif
 
 #if TILED
-/* The first n columns of the rows at from + at[j], and where they are now. */
-static inline void fill_tile(real *tile, int width, key_pointer from, index_t at[KEYS], index_t n) {
+/* The first n columns of the rows at from + at[j]. */
+static inline void fill_tile(real *tile, int width, key_pointer from, const index_t at[KEYS],
+                             index_t n) {
   for (int j = 0; j < KEYS; j++) {
     key_pointer row = from + at[j];
     index_t d = 0;
     for (; d + W <= n; d += W) vstore16(LOADW(KEY_TYPE, row + d), 0, tile + j * width + d);
     for (; d < n; d++) tile[j * width + d] = LOAD(KEY_TYPE, row, d);
-    at[j] = j * width;
   }
 }
 #define TILE(name, width, from, at, n) \
@@ -75,7 +75,7 @@ static inline void score_keys(realw scores[KEYS], x_pointer q, const index_t *q_
     EACH_KEY sums[j] = (realw)0;
     for (index_t d = from; d < end; d++) {
       const realw value = QUERY(d);
-      EACH_KEY sums[j] = fma(value, KEY(keys, key_at[j] + d), sums[j]);
+      EACH_KEY sums[j] = fma(value, KEY(keys, key_at, j, Q_MAX, d), sums[j]);
     }
     EACH_KEY scores[j] += sums[j];
   }
@@ -120,12 +120,12 @@ static inline void add_values(realw *sums, const realw p[KEYS], realw fade, tile
                               const index_t value_at[KEYS], index_t n, index_t columns) {
   for (index_t d = 0; d < columns && n >= KEYS; d++) {
     realw sum = sums[d] * fade;
-    EACH_KEY sum = fma(p[j], KEY(values, value_at[j] + d), sum);
+    EACH_KEY sum = fma(p[j], KEY(values, value_at, j, V_MAX, d), sum);
     sums[d] = sum;
   }
   for (index_t d = 0; d < columns && n < KEYS; d++) {
     realw sum = sums[d] * fade;
-    EACH_KEY if (j < n) sum = fma(p[j], KEY(values, value_at[j] + d), sum);
+    EACH_KEY if (j < n) sum = fma(p[j], KEY(values, value_at, j, V_MAX, d), sum);
     sums[d] = sum;
   }
 }
@@ -137,17 +137,18 @@ static inline void store_rows(__global STORAGE(X_TYPE) * out, const some_rows *r
   for (index_t d = 0; d < columns; d++) {
     real lanes[W];
     TO_LANES(sums[d] * inverse, lanes);
-    for (int l = 0; l < rows->n; l++) STORE(X_TYPE, out, rows->out[l] * step + d, lanes[l]);
+    for (int l = rows->begin; l < rows->n; l++)
+      STORE(X_TYPE, out, rows->out[l] * step + d, lanes[l]);
   }
 }
 
 /* The same of unfinished sums, in rows that follow one another. */
-static inline void store_parts(__global real *parts, index_t step, int rows, const realw *sums,
-                               index_t columns) {
+static inline void store_parts(__global real *parts, index_t step, const some_rows *rows,
+                               const realw *sums, index_t columns) {
   for (index_t d = 0; d < columns; d++) {
     real lanes[W];
     TO_LANES(sums[d], lanes);
-    for (int l = 0; l < rows; l++) parts[l * step + d] = lanes[l];
+    for (int l = rows->begin; l < rows->n; l++) parts[l * step + d] = lanes[l];
   }
 }
 
@@ -156,8 +157,46 @@ static inline void store_split(__global real *parts, const some_rows *rows, inde
                                index_t column, index_t columns, const realw *sums,
                                const realw largest, const realw total, bool is_empty) {
   const realw ends[2] = {largest, total};
-  if (!is_empty) store_parts(parts + column, v_dim + 2, rows->n, sums, columns);
-  if (column == 0) store_parts(parts + v_dim, v_dim + 2, rows->n, ends, 2);
+  if (!is_empty) store_parts(parts + column, v_dim + 2, rows, sums, columns);
+  if (column == 0) store_parts(parts + v_dim, v_dim + 2, rows, ends, 2);
+}
+
+/* What some rows, of one sequence, make of the keys of a split. */
+static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *rows,
+                          const key_range *seen, index_t split, index_t column) {
+  const key_span span = find_span(seen, rows, split, n_splits, window);
+  q += q_offset + batch_offset(here->batch, batch_dims, q_strides);
+  mask += mask_offset + (MASK ? batch_offset(here->batch, batch_dims, mask_strides) : 0);
+  key_pointer keys = k + k_offset + group_offset(here, batch_dims, k_strides);
+  key_pointer values = v + v_offset + group_offset(here, batch_dims, v_strides) + column;
+  const index_t columns = min(v_dim - column, (index_t)V_MAX);
+  realw query[Q_MAX + 1], sums[V_MAX], largest = (realw)(-INFINITY), total = (realw)0;
+  for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, rows->q, d, scale);
+  for (index_t d = 0; d < columns; d++) sums[d] = (realw)0;
+  for (index_t from = span.begin; from < span.end; from += KEYS) {
+    index_t at[KEYS], key_at[KEYS], value_at[KEYS];
+    ROWS_OF_KEYS(at, seen, from, span.end, KEYS, n_keys);
+    EACH_KEY key_at[j] = at[j] * k_strides.s0;
+    EACH_KEY value_at[j] = at[j] * v_strides.s0;
+    realw p[KEYS];
+    TILE(key_tile, Q_MAX, keys, key_at, head_dim);
+    TILE(value_tile, V_MAX, values, value_at, columns);
+    score_keys(p, q, rows->q, query, key_tile, key_at, head_dim, scale);
+    EACH_KEY {
+      const realw score = CAP(p[j] * FACTOR(k_scale, at[j]));
+      p[j] = mask_score(score, mask, rows, at[j] * mask_step, from + j, window, masked);
+      if (from + j >= span.end) p[j] = (realw)(-INFINITY);
+    }
+    const realw fade = soften(p, &largest, &total);
+    if (SCALED) EACH_KEY p[j] *= FACTOR(v_scale, at[j]);
+    add_values(sums, p, fade, value_tile, value_at, span.end - from, columns);
+  }
+#if SPLIT
+  parts += parts_offset + part_offset(here, split, share * n_queries, 0, v_dim);
+  store_split(parts, rows, v_dim, column, columns, sums, largest, total, span.begin >= span.end);
+#else
+  store_rows(out + out_offset + column, rows, v_dim, sums, columns, total);
+#endif
 }
 
 /* Strides of q and mask: s0 row, s1 head, then batch; of k, v: s0 row, s1 head, then batch.
@@ -167,42 +206,20 @@ __kernel void attention(ATTENTION_PARAMS) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1),
                 column = (index_t)get_global_id(2) * V_MAX;
   if (item >= items || column >= v_dim) return;
-  const place here = find_place(item, items, share * n_queries, n_kv);
-  const key_range seen =
-      find_keys(position + position_offset, n_queries, n_keys, out_rows, skip, window);
+  const place here = find_place(item, items, share, n_queries, n_kv);
+  key_range seen = find_keys(position + position_offset, n_queries, n_keys, out_rows, skip, window,
+                             n_kv, n_pages, page_shift);
   const some_rows rows =
       find_rows(&here, n_kv, share, n_queries, &seen, q_strides, mask_strides, out_rows);
-  const key_span span = find_span(&seen, &rows, split, n_splits, window);
-  q += q_offset + batch_offset(here.batch, batch_dims, q_strides);
-  mask += mask_offset + (MASK ? batch_offset(here.batch, batch_dims, mask_strides) : 0);
-  key_pointer keys = k + k_offset + group_offset(&here, batch_dims, k_strides);
-  key_pointer values = v + v_offset + group_offset(&here, batch_dims, v_strides) + column;
-  const index_t columns = min(v_dim - column, (index_t)V_MAX);
-  realw query[Q_MAX + 1], sums[V_MAX], largest = (realw)(-INFINITY), total = (realw)0;
-  for (index_t d = 0; Q_MAX > 0 && d < head_dim; d++) query[d] = gather_rows(q, rows.q, d, scale);
-  for (index_t d = 0; d < columns; d++) sums[d] = (realw)0;
-  for (index_t from = span.begin; from < span.end; from += KEYS) {
-    index_t at[KEYS], key_at[KEYS], value_at[KEYS];
-    EACH_KEY at[j] = row_of_key(&seen, min(from + j, span.end - 1), n_keys);
-    EACH_KEY key_at[j] = at[j] * k_strides.s0;
-    EACH_KEY value_at[j] = at[j] * v_strides.s0;
-    realw p[KEYS];
-    TILE(key_tile, Q_MAX, keys, key_at, head_dim);
-    TILE(value_tile, V_MAX, values, value_at, columns);
-    score_keys(p, q, rows.q, query, key_tile, key_at, head_dim, scale);
-    EACH_KEY {
-      const realw score = CAP(p[j] * FACTOR(k_scale, at[j]));
-      p[j] = mask_score(score, mask, &rows, at[j] * mask_step, from + j, window, masked);
-      if (from + j >= span.end) p[j] = (realw)(-INFINITY);
-    }
-    const realw fade = soften(p, &largest, &total);
-    if (SCALED) EACH_KEY p[j] *= FACTOR(v_scale, at[j]);
-    add_values(sums, p, fade, value_tile, value_at, span.end - from, columns);
+#if PAGED
+  for (int begin = 0; begin < rows.n;) {
+    const some_rows some =
+        take_sequence(&rows, begin, &seen, position + position_offset, sequence + sequence_offset,
+                      page_table + page_table_offset, n_keys, n_sequences, most_pages);
+    attend(ATTENTION_ARGS, &here, &some, &seen, split, column);
+    begin = some.n;
   }
-#if SPLIT
-  parts += parts_offset + part_offset(&here, split, share * n_queries, 0, v_dim);
-  store_split(parts, &rows, v_dim, column, columns, sums, largest, total, span.begin >= span.end);
 #else
-  store_rows(out + out_offset + column, &rows, v_dim, sums, columns, total);
+  attend(ATTENTION_ARGS, &here, &rows, &seen, split, column);
 #endif
 }

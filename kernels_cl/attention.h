@@ -6,6 +6,11 @@
  *   CACHED     k and v are caches of n_keys rows of KEY_TYPE, written by attention_store; query i
  *              stands at position + skip + i. I8 rows have factors in k_scale, v_scale: (batch,
  *              n_kv, n_keys)
+ *   PAGED      k and v are pools of pages, (pages, n_kv, 2^page_shift, size), I8 rows' factors
+ *              likewise; query i stands at position[i] of sequence[i], whose keys are in the pages
+ *              of row sequence[i] of page_table, (n_sequences, most_pages). n_keys: what these have
+ *              room for. What should be a fault is read from another place of the pool
+ *   BY_TOKEN   the rows of a work-item are heads of one query
  *   WINDOWED   it sees the last `window` positions, and position p is row p mod n_keys
  *   SPLIT      what comes of some of the keys goes to parts, for attention_merge: (split, row of
  *              all heads, v_dim + 2), the weighted values, the maximum, the sum of exponentials
@@ -43,6 +48,12 @@
 #ifndef CACHED
 #define CACHED 0
 #endif
+#ifndef PAGED
+#define PAGED 0
+#endif
+#ifndef BY_TOKEN
+#define BY_TOKEN 0
+#endif
 #ifndef WINDOWED
 #define WINDOWED 0
 #endif
@@ -57,6 +68,8 @@
 #define ROWS W
 #endif
 #define SCALED IS_INT(KEY_TYPE)
+/* So many keys, from a multiple of it on, are in one page. */
+#define PAGE_KEYS 16
 
 typedef const __global STORAGE(X_TYPE) * x_pointer;
 typedef const __global STORAGE(KEY_TYPE) * key_pointer;
@@ -85,18 +98,37 @@ static inline long last_position(index_t total, index_t n_rows) {
 
 /* ---------------------------------------------------------------- where a work-item works */
 
-/* Rows from `first` on of one group of heads, of which `pair` counts those of all batches. */
+/* n rows, `step` apart from `first` on, of one group of heads, of which `pair` counts those of all
+ * batches. */
 typedef struct place {
-  index_t batch, group, pair, n_pairs, first;
+  index_t batch, group, pair, n_pairs, first, step;
+  int n;
 } place;
 
-static inline place find_place(index_t item, index_t items, index_t n_rows, index_t n_kv) {
-  const index_t row_blocks = (n_rows + ROWS - 1) / ROWS, pair = item / row_blocks;
+static inline place find_place(index_t item, index_t items, index_t share, index_t n_queries,
+                               index_t n_kv) {
+  const index_t n_rows = share * n_queries;
+#if BY_TOKEN
+  const index_t blocks = (share + ROWS - 1) / ROWS, group = item / (n_queries * blocks),
+                query = item / blocks % n_queries, head = item % blocks * ROWS;
+  return (place){.batch = 0,
+                 .group = group,
+                 .pair = group,
+                 .n_pairs = n_kv,
+                 .first = head * n_queries + query,
+                 .step = n_queries,
+                 .n = (int)min((index_t)ROWS, share - head)};
+#else
+  const index_t blocks = (n_rows + ROWS - 1) / ROWS, pair = item / blocks,
+                first = item % blocks * ROWS;
   return (place){.batch = pair / n_kv,
                  .group = pair % n_kv,
                  .pair = pair,
-                 .n_pairs = items / row_blocks,
-                 .first = item % row_blocks * ROWS};
+                 .n_pairs = items / blocks,
+                 .first = first,
+                 .step = 1,
+                 .n = (int)min((index_t)ROWS, n_rows - first)};
+#endif
 }
 
 /* The offset of a batch: strides s0 and s1 are those of rows and heads. */
@@ -112,36 +144,65 @@ static inline long group_offset(const place *here, index8 dims, index8 strides) 
 /* The offset in parts of row r of those of a work-item. */
 static inline long part_offset(const place *here, index_t split, index_t n_rows, index_t r,
                                index_t v_dim) {
-  return (long)((split * here->n_pairs + here->pair) * n_rows + here->first + r) * (v_dim + 2);
+  return (long)((split * here->n_pairs + here->pair) * n_rows + here->first + r * here->step) *
+         (v_dim + 2);
 }
 
+/* The first row of a group in a cache, counted over all groups; rows of pages are counted from the
+ * group's first in page 0 on. */
+#define GROUP_ROW (PAGED ? (long)here->group << page_shift : here->pair * (long)n_keys)
 /* What an I8 row of a cache is multiplied by. */
-#define FACTOR(scales, row) (SCALED ? scales[scales##_offset + here.pair * n_keys + (row)] : 1)
+#define FACTOR(scales, row) (SCALED ? scales[scales##_offset + GROUP_ROW + (row)] : 1)
 
 /* ---------------------------------------------------------------- which keys there are */
 
 /* The keys that someone may see: n of them, key j in row `first` + j, after the last row again in
- * row 0; query i sees those up to before + i. */
+ * row 0; query i sees those up to before + i. PAGED: key j in row j of the pages, of which one is
+ * `step` rows behind the one before in the pool. */
 typedef struct key_range {
   index_t n, first, before;
+#if PAGED
+  const __global int *pages;
+  index_t step;
+  int shift, last_page;
+#endif
 } key_range;
 
+/* PAGED: of no sequence yet. */
 static inline key_range find_keys(const __global long *position, index_t n_queries, index_t n_keys,
-                                  index_t total, index_t skip, index_t window) {
-#if CACHED
+                                  index_t total, index_t skip, index_t window, index_t n_kv,
+                                  index_t n_pages, index_t page_shift) {
+#if PAGED
+  return (key_range){
+      .step = n_kv << page_shift, .shift = (int)page_shift, .last_page = (int)n_pages - 1};
+#elif CACHED
   const long at = clamp(*position, 0L, last_position(total, n_keys)) + skip;
   const long first = WINDOWED ? max(at - window + 1, 0L) : 0;
   const index_t before = (index_t)(at - first);
   return (key_range){before + n_queries, (index_t)(first % n_keys), before};
 #else
-  return (key_range){n_keys, 0, 0};
+  return (key_range){.n = n_keys};
 #endif
 }
 
 static inline index_t row_of_key(const key_range *seen, index_t j, index_t n_rows) {
+#if PAGED
+  const index_t page = clamp(seen->pages[j >> seen->shift], 0, seen->last_page);
+  return page * seen->step + (j & ((1 << seen->shift) - 1));
+#else
   const index_t row = seen->first + j;
   return WINDOWED && row >= n_rows ? row - n_rows : row;
+#endif
 }
+
+/* The rows of n keys from a multiple of n on, of which those behind the last are the last. */
+#define ROWS_OF_KEYS(at, seen, from, end, n, n_rows)                        \
+  do {                                                                      \
+    const index_t rows_from = PAGED ? row_of_key(seen, from, n_rows) : 0;   \
+    for (int j = 0; j < (n); j++)                                           \
+      (at)[j] = PAGED ? rows_from + min((index_t)j, (end)-1 - (from))       \
+                      : row_of_key(seen, min((from) + j, (end)-1), n_rows); \
+  } while (0)
 
 /* Keys [begin, end). */
 typedef struct key_span {
@@ -149,35 +210,41 @@ typedef struct key_span {
 } key_span;
 
 /* The rows of a work-item: where they begin in q, mask and out, the last key that each may see, and
- * the least and most of those. */
+ * the least and most of those. PAGED: rows [begin, n) of one sequence; those of others see none. */
 typedef struct some_rows {
-  int n;
+  int begin, n;
   index_t q[ROWS], mask[ROWS], out[ROWS], last[ROWS];
   index_t least, most;
+#if PAGED
+  index_t query[ROWS];
+#endif
 } some_rows;
 
 /* Of the keys of a split those that some of the rows may see. */
 static inline key_span find_span(const key_range *seen, const some_rows *rows, index_t split,
                                  index_t n_splits, index_t window) {
-  const index_t split_keys = ((seen->n + n_splits - 1) / n_splits + W - 1) / W * W,
+  const index_t block = PAGED ? PAGE_KEYS : W,
+                split_keys = ((seen->n + n_splits - 1) / n_splits + block - 1) / block * block,
                 begin = split * split_keys;
+  const index_t from = WINDOWED ? max(begin, rows->least - window + 1) : begin;
   return (key_span){
-      .begin = WINDOWED ? max(begin, rows->least - window + 1) : begin,
+      .begin = PAGED ? from / PAGE_KEYS * PAGE_KEYS : from,
       .end = min(min(begin + split_keys, seen->n), rows->most + 1),
   };
 }
 
-/* Those behind the last row of the group repeat it. out_rows: of a head in out. */
+/* Those behind the last row repeat it. out_rows: of a head in out. */
 static inline some_rows find_rows(const place *here, index_t n_kv, index_t share, index_t n_queries,
                                   const key_range *seen, index8 q_strides, index8 mask_strides,
                                   index_t out_rows) {
   some_rows rows;
   const index_t heads_before = here->batch * n_kv * share;
-  rows.n = (int)min((index_t)ROWS, share * n_queries - here->first);
+  rows.begin = 0;
+  rows.n = here->n;
   rows.least = seen->n;
   rows.most = -1;
   for (int l = 0; l < ROWS; l++) {
-    const index_t r = here->first + min(l, rows.n - 1), query = r % n_queries,
+    const index_t r = here->first + min(l, rows.n - 1) * here->step, query = r % n_queries,
                   head = here->group * share + r / n_queries;
     rows.q[l] = head * q_strides.s1 + query * q_strides.s0;
     rows.mask[l] = head * mask_strides.s1 + query * mask_strides.s0;
@@ -185,9 +252,40 @@ static inline some_rows find_rows(const place *here, index_t n_kv, index_t share
     rows.last[l] = CAUSAL ? seen->before + query : seen->n - 1;
     rows.least = min(rows.least, rows.last[l]);
     rows.most = max(rows.most, rows.last[l]);
+#if PAGED
+    rows.query[l] = query;
+#endif
   }
   return rows;
 }
+
+#if PAGED
+/* Of the rows behind those of `all` that were taken before, or of all, those of the first's
+ * sequence, and its keys. n: how many rows the work-item has. */
+static inline some_rows take_sequence(const some_rows *all, int begin, key_range *seen,
+                                      const __global long *position, const __global int *sequence,
+                                      const __global int *page_table, index_t n_keys,
+                                      index_t n_sequences, index_t most_pages) {
+  some_rows rows = *all;
+  const int of = clamp(sequence[rows.query[begin]], 0, (int)n_sequences - 1);
+  rows.begin = begin;
+  rows.n = begin;
+  rows.least = n_keys;
+  rows.most = -1;
+  for (int l = begin; l < all->n && sequence[rows.query[l]] == sequence[rows.query[begin]]; l++)
+    rows.n++;
+  for (int l = 0; l < ROWS; l++) {
+    const int with = l < all->n ? l : all->n - 1;
+    const bool mine = with >= begin && with < rows.n;
+    rows.last[l] = mine ? (index_t)clamp(position[rows.query[l]], 0L, (long)n_keys - 1) : -1;
+    rows.least = min(rows.least, rows.last[l]);
+    rows.most = max(rows.most, rows.last[l]);
+  }
+  seen->pages = page_table + of * (long)most_pages;
+  seen->n = rows.most + 1;
+  return rows;
+}
+#endif
 
 /* Whether key j lies outside of what a row may see whose last key is `last`. */
 static inline bool is_hidden(index_t j, index_t last, index_t window) {
@@ -207,6 +305,28 @@ static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask
 }
 
 /* ---------------------------------------------------------------- new rows */
+
+/* Whether a token's place is there, and with `all` the pages before it; else a fault. */
+static inline bool is_placed(long position, int sequence, const __global int *page_table,
+                             index_t n_keys, index_t n_sequences, index_t most_pages,
+                             index_t n_pages, index_t page_shift, bool all, FAULT_PARAMS) {
+  if (sequence < 0 || sequence >= n_sequences) {
+    set_fault(fault, fault_node, FAULT_INDEX, sequence, 0, n_sequences - 1);
+    return false;
+  }
+  if (position < 0 || position >= n_keys) {
+    set_fault(fault, fault_node, FAULT_ROWS, position, 1, n_keys);
+    return false;
+  }
+  const index_t last = (index_t)(position >> page_shift);
+  for (index_t i = all ? 0 : last; i <= last; i++) {
+    const int page = page_table[sequence * (long)most_pages + i];
+    if (page >= 0 && page < n_pages) continue;
+    set_fault(fault, fault_node, FAULT_INDEX, page, 0, n_pages - 1);
+    return false;
+  }
+  return true;
+}
 
 /* A row, or of a float cache `chunk` columns of it, becomes a row of the cache. */
 static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
@@ -238,12 +358,16 @@ static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
       const index_t mask_step, const index_t items, const index_t n_kv, const index_t share,      \
       const index_t n_queries, const index_t n_keys, const index_t head_dim, const index_t v_dim, \
       const index_t n_splits, const index_t out_rows, const index_t skip, const index_t window,   \
-      const real scale, const real masked, const real softcap
+      const real scale, const real masked, const real softcap, const __global int *sequence,      \
+      const long sequence_offset, const __global int *page_table, const long page_table_offset,   \
+      const index_t n_sequences, const index_t most_pages, const index_t n_pages,                 \
+      const index_t page_shift
 
-#define ATTENTION_ARGS                                                                            \
-  q, q_offset, k, k_offset, v, v_offset, mask, mask_offset, out, out_offset, parts, parts_offset, \
-      k_scale, k_scale_offset, v_scale, v_scale_offset, position, position_offset, batch_dims,    \
-      q_strides, k_strides, v_strides, mask_strides, mask_step, items, n_kv, share, n_queries,    \
-      n_keys, head_dim, v_dim, n_splits, out_rows, skip, window, scale, masked, softcap
+#define ATTENTION_ARGS                                                                             \
+  q, q_offset, k, k_offset, v, v_offset, mask, mask_offset, out, out_offset, parts, parts_offset,  \
+      k_scale, k_scale_offset, v_scale, v_scale_offset, position, position_offset, batch_dims,     \
+      q_strides, k_strides, v_strides, mask_strides, mask_step, items, n_kv, share, n_queries,     \
+      n_keys, head_dim, v_dim, n_splits, out_rows, skip, window, scale, masked, softcap, sequence, \
+      sequence_offset, page_table, page_table_offset, n_sequences, most_pages, n_pages, page_shift
 
 #endif

@@ -84,14 +84,23 @@ static inline void store_sums(__global real *to, const realw *sums, index_t n, r
   to[n + 1] = total;
 }
 
-/* new_k and new_v, the one new row of a group, become row `to` of its caches. */
-static inline void store_token(x_pointer new_k, x_pointer new_v, const place *here, index_t to,
-                               index_t n_keys, index_t head_dim, index_t v_dim,
-                               __global STORAGE(KEY_TYPE) * k, __global STORAGE(KEY_TYPE) * v,
-                               __global float *k_scale, __global float *v_scale) {
-  const long row = here->pair * (long)n_keys + to;
-  store_columns(new_k, k + row * head_dim, k_scale + row, 0, head_dim);
-  store_columns(new_v, v + row * v_dim, v_scale + row, 0, v_dim);
+/* new_k and new_v, the one new row of a group, become this row of its caches. */
+static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index_t head_dim,
+                               index_t v_dim, key_pointer k, key_pointer v,
+                               __global const float *k_scale, __global const float *v_scale) {
+  store_columns(new_k, (__global STORAGE(KEY_TYPE) *)k + row * head_dim,
+                (__global float *)k_scale + row, 0, head_dim);
+  store_columns(new_v, (__global STORAGE(KEY_TYPE) *)v + row * v_dim,
+                (__global float *)v_scale + row, 0, v_dim);
+}
+
+/* Row n of keys and values and the W - 1 behind it are asked for: the processor itself does not
+ * foresee in which page they are. */
+static inline void ask_for_rows(key_pointer keys, key_pointer values, index_t n, index_t k_step,
+                                index_t v_step) {
+  const index_t line = 64 / (index_t)sizeof(*keys);
+  for (index_t d = 0; d < W * k_step; d += line) ASK_FOR(keys + n * k_step + d);
+  for (index_t d = 0; d < W * v_step; d += line) ASK_FOR(values + n * v_step + d);
 }
 
 /* new_k, new_v: NULL where the caches have their rows already. */
@@ -99,23 +108,25 @@ static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_
                                index8 new_k_strides, index8 new_v_strides) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
   if (item >= items) return;
-  const place here = find_place(item, items, share * n_queries, n_kv);
-  const key_range seen =
-      find_keys(position + position_offset, n_queries, n_keys, out_rows, skip, window);
-  const some_rows rows =
-      find_rows(&here, n_kv, share, n_queries, &seen, q_strides, mask_strides, out_rows);
+  const place at_item = find_place(item, items, share, n_queries, n_kv), *here = &at_item;
+  key_range seen = find_keys(position + position_offset, n_queries, n_keys, out_rows, skip, window,
+                             n_kv, n_pages, page_shift);
+  some_rows rows =
+      find_rows(here, n_kv, share, n_queries, &seen, q_strides, mask_strides, out_rows);
+#if PAGED
+  rows = take_sequence(&rows, 0, &seen, position + position_offset, sequence + sequence_offset,
+                       page_table + page_table_offset, n_keys, n_sequences, most_pages);
+#endif
   const key_span span = find_span(&seen, &rows, split, n_splits, window);
-  q += q_offset + batch_offset(here.batch, batch_dims, q_strides);
-  mask += mask_offset + (MASK ? batch_offset(here.batch, batch_dims, mask_strides) : 0);
-  key_pointer keys = k + k_offset + group_offset(&here, batch_dims, k_strides);
-  key_pointer values = v + v_offset + group_offset(&here, batch_dims, v_strides);
+  q += q_offset + batch_offset(here->batch, batch_dims, q_strides);
+  mask += mask_offset + (MASK ? batch_offset(here->batch, batch_dims, mask_strides) : 0);
+  key_pointer keys = k + k_offset + group_offset(here, batch_dims, k_strides);
+  key_pointer values = v + v_offset + group_offset(here, batch_dims, v_strides);
   if (new_k && span.begin < span.end && span.end == seen.n)
-    store_token(
-        new_k + here.batch * new_k_strides.s2 + here.group * new_k_strides.s1,
-        new_v + here.batch * new_v_strides.s2 + here.group * new_v_strides.s1, &here,
-        row_of_key(&seen, seen.n - 1, n_keys), n_keys, head_dim, v_dim,
-        (__global STORAGE(KEY_TYPE) *)(k + k_offset), (__global STORAGE(KEY_TYPE) *)(v + v_offset),
-        (__global float *)(k_scale + k_scale_offset), (__global float *)(v_scale + v_scale_offset));
+    store_token(new_k + here->batch * new_k_strides.s2 + here->group * new_k_strides.s1,
+                new_v + here->batch * new_v_strides.s2 + here->group * new_v_strides.s1,
+                GROUP_ROW + row_of_key(&seen, seen.n - 1, n_keys), head_dim, v_dim, k + k_offset,
+                v + v_offset, k_scale + k_scale_offset, v_scale + v_scale_offset);
   const int q_full = (int)(head_dim / W), q_rest = (int)(head_dim % W), v_full = (int)(v_dim / W),
             v_rest = (int)(v_dim % W);
   realw query[ROWS][Q_MAX / W + 1], sums[ROWS][V_MAX / W + 1];
@@ -125,10 +136,14 @@ static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_
   for (index_t from = span.begin; from < span.end; from += W) {
     const int some = (int)min(span.end - from, (index_t)W);
     index_t at[W];
+    ROWS_OF_KEYS(at, &seen, from, span.end, some, n_keys);
+#if PAGED
+    ask_for_rows(keys, values, row_of_key(&seen, min(from + W, span.end - 1), n_keys), k_strides.s0,
+                 v_strides.s0);
+#endif
     EACH_ROW for (int j = 0; j < W; j++) p[r][j] = (real)(-INFINITY);
     for (int j = 0; j < some; j++) {
       real scores[ROWS];
-      at[j] = row_of_key(&seen, from + j, n_keys);
       const real factor = FACTOR(k_scale, at[j]);
       score_key(scores, query, keys + at[j] * k_strides.s0, q_full, q_rest);
       EACH_ROW if (!is_hidden(from + j, rows.last[r], window)) p[r][j] =
@@ -140,7 +155,7 @@ static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_
   }
   for (int r = 0; r < rows.n; r++) {
 #if SPLIT
-    store_sums(parts + parts_offset + part_offset(&here, split, share * n_queries, r, v_dim),
+    store_sums(parts + parts_offset + part_offset(here, split, share * n_queries, r, v_dim),
                sums[r], v_dim, largest[r], total[r], span.begin >= span.end);
 #else
     store_row(out + out_offset + rows.out[r] * v_dim, sums[r], INVERSE(real, total[r]), v_full,
@@ -162,10 +177,17 @@ __kernel void attention_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) *
                               const long new_v_offset, const index8 new_k_strides,
                               const index8 new_v_strides, FAULT_PARAMS) {
   const long at = position[position_offset];
+#if PAGED
+  if (!is_placed(at, sequence[sequence_offset], page_table + page_table_offset, n_keys, n_sequences,
+                 most_pages, n_pages, page_shift, get_global_id(0) + get_global_id(1) == 0, fault,
+                 fault_node))
+    return;
+#else
   if (at < 0 || at > last_position(out_rows, n_keys)) {
     set_fault(fault, fault_node, FAULT_ROWS, at, out_rows, n_keys);
     return;
   }
+#endif
   attend_rows(ATTENTION_ARGS, new_k + new_k_offset, new_v + new_v_offset, new_k_strides,
               new_v_strides);
 }

@@ -1,33 +1,46 @@
-/* New rows of k and v go to their caches, from row `position` on: of a ring, modulo its rows. */
+/* New rows of k and v go to their caches, from row `position` on: of a ring, modulo its rows.
+ * PAGED: each to its own position of its sequence. */
 #include "attention.h"
 
 /* x: k for second index 0, v for 1. items: batch, head, new row, chunk of columns. Strides of k and
  * v as in attention. */
-__kernel void attention_store(const __global STORAGE(X_TYPE) * k, const long k_offset,
-                              const __global STORAGE(X_TYPE) * v, const long v_offset,
-                              __global STORAGE(KEY_TYPE) * key_cache, const long key_cache_offset,
-                              __global STORAGE(KEY_TYPE) * value_cache,
-                              const long value_cache_offset, __global float *k_scale,
-                              const long k_scale_offset, __global float *v_scale,
-                              const long v_scale_offset, const __global long *position,
-                              const long position_offset, const index8 k_strides,
-                              const index8 v_strides, const index_t items, const index_t n_chunks,
-                              const index_t chunk, const index_t n_kv, const index_t n_new,
-                              const index_t n_keys, const index_t head_dim, const index_t v_dim,
-                              const index_t total, const index_t skip, FAULT_PARAMS) {
+__kernel void attention_store(
+    const __global STORAGE(X_TYPE) * k, const long k_offset, const __global STORAGE(X_TYPE) * v,
+    const long v_offset, __global STORAGE(KEY_TYPE) * key_cache, const long key_cache_offset,
+    __global STORAGE(KEY_TYPE) * value_cache, const long value_cache_offset,
+    __global float *k_scale, const long k_scale_offset, __global float *v_scale,
+    const long v_scale_offset, const __global long *position, const long position_offset,
+    const index8 k_strides, const index8 v_strides, const index_t items, const index_t n_chunks,
+    const index_t chunk, const index_t n_kv, const index_t n_new, const index_t n_keys,
+    const index_t head_dim, const index_t v_dim, const index_t total, const index_t skip,
+    const __global int *sequence, const long sequence_offset, const __global int *page_table,
+    const long page_table_offset, const index_t n_sequences, const index_t most_pages,
+    const index_t n_pages, const index_t page_shift, FAULT_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   const bool is_value = get_global_id(1) > 0;
   if (item >= items) return;
+  const index_t i = item / n_chunks % n_new, head = item / n_chunks / n_new, group = head % n_kv,
+                batch = head / n_kv;
+#if PAGED
+  const long at = position[position_offset + i];
+  const int of = sequence[sequence_offset + i];
+  page_table += page_table_offset;
+  const bool all = !is_value && group == 0 && item % n_chunks == 0; /* once for a token */
+  if (!is_placed(at, of, page_table, n_keys, n_sequences, most_pages, n_pages, page_shift, all,
+                 fault, fault_node))
+    return;
+  const long page = page_table[of * (long)most_pages + (at >> page_shift)],
+             row = ((page * n_kv + group) << page_shift) + (at & ((1 << page_shift) - 1));
+#else
   const long at = position[position_offset];
   if (at < 0 || at > last_position(total, n_keys)) {
     set_fault(fault, fault_node, FAULT_ROWS, at, total, n_keys);
     return;
   }
-  const index_t i = item / n_chunks % n_new, head = item / n_chunks / n_new, group = head % n_kv,
-                batch = head / n_kv;
+  const long row = head * (long)n_keys + (at + skip + i) % n_keys;
+#endif
   const index8 strides = is_value ? v_strides : k_strides;
   const index_t size = is_value ? v_dim : head_dim, begin = item % n_chunks * chunk;
-  const long row = head * (long)n_keys + (at + skip + i) % n_keys;
   x_pointer x = is_value ? v + v_offset : k + k_offset;
   __global STORAGE(KEY_TYPE) *to =
       is_value ? value_cache + value_cache_offset : key_cache + key_cache_offset;

@@ -1,6 +1,6 @@
-/* Panels of codes (base/code_panels.h): CODE_BITS (4 or 8), LEAST, SPANS, HAS_SUBS, HAS_LOWS, and
- * WIDE_FACTORS, 1 where d and m are F32. FLOAT_CODES: 0, or the bits of the mantissa of codes that
- * are floats, 3 of E4M3 and 2 of E5M2. */
+/* Panels of codes (base/code_panels.h): CODE_BITS (4 or 8), LEAST, SPANS, HAS_SUBS, HAS_LOWS,
+ * BLOCK, PERIOD, and WIDE_FACTORS, 1 where d and m are F32. FLOAT_CODES: 0, or the bits of the
+ * mantissa of codes that are floats, 3 of E4M3 and 2 of E5M2. */
 #include "common.h"
 #ifndef CODE_BITS
 #define CODE_BITS 4
@@ -9,17 +9,30 @@
 #define HAS_SUBS 0
 #define HAS_LOWS 0
 #define WIDE_FACTORS 0
+#define BLOCK 8
+#define PERIOD 1
 #define FLOAT_CODES 0
 #endif
 #define PANEL 16
 #define PART 32 /* k */
 #define VECTORS CODE_BITS
 #define CODES (32 / CODE_BITS) /* of a word */
-#define PART_BYTES (VECTORS * 64)
+#define VECTOR_BYTES (PANEL * 4)
+#define PART_BYTES (VECTORS * VECTOR_BYTES)
+/* What a block has, and where. */
+#define FACTOR_BYTES (BLOCK * SPANS / PERIOD * PANEL * (WIDE_FACTORS ? 4 : 2))
+#define SUB_BYTES (HAS_SUBS * BLOCK * SPANS * PANEL)
+#define D_AT (BLOCK * PART_BYTES)
+#define M_AT (D_AT + FACTOR_BYTES)
+#define S_AT (M_AT + HAS_LOWS * FACTOR_BYTES)
+#define L_AT (S_AT + SUB_BYTES)
+#define LINE_BYTES 64
+#define BLOCK_BYTES ((L_AT + HAS_LOWS * SUB_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES)
+/* The block of a panel that has a part. */
+#define BLOCK_OF(panel, part) ((panel) + (long)((part) / BLOCK) * BLOCK_BYTES)
 
-#define CODES_PARAMS                                                                     \
-  __global const uchar *b, const long b_offset, const long panel_bytes, const long d_at, \
-      const long m_at, const long s_at, const long l_at, const index_t parts, const index_t period
+#define CODES_PARAMS \
+  __global const uchar *b, const long b_offset, const long panel_bytes, const index_t parts
 
 #if FLOAT_CODES
 #define MOVE (23 - FLOAT_CODES)
@@ -69,23 +82,20 @@ static inline float16 float_codes(uint16 w, int j) {
 #define FACTORS16(p, i) vload_half16(i, (__global const half *)(p))
 #endif
 
-/* Scales of a span of a part of the panel, which has factors `number`, and what is added to its
- * elements. */
-static inline float16 span_scale(__global const uchar *panel, long d_at, long s_at, index_t number,
-                                 index_t part, int span) {
-  const float16 d = FACTORS16(panel + d_at, number);
+/* Scales of a span of a block, and what is added to its elements. */
+static inline float16 span_scale(__global const uchar *block, int span) {
+  const float16 d = FACTORS16(block + D_AT, span / PERIOD);
 #if HAS_SUBS
-  return d * convert_float16(vload16(part * SPANS + span, (__global const char *)(panel + s_at)));
+  return d * convert_float16(vload16(span, (__global const char *)(block + S_AT)));
 #else
   return d;
 #endif
 }
 #if HAS_LOWS
-static inline float16 span_low(__global const uchar *panel, long m_at, long l_at, index_t number,
-                               index_t part, int span) {
-  const float16 m = FACTORS16(panel + m_at, number);
+static inline float16 span_low(__global const uchar *block, int span) {
+  const float16 m = FACTORS16(block + M_AT, span / PERIOD);
 #if HAS_SUBS
-  return m * convert_float16(vload16(part * SPANS + span, (__global const char *)(panel + l_at)));
+  return m * convert_float16(vload16(span, (__global const char *)(block + L_AT)));
 #else
   return m;
 #endif

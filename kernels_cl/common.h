@@ -39,14 +39,13 @@
 #define ON_CPU 1
 #endif
 
-/* Asks for memory that is read soon, or a while later, and is no nearer than the second cache until
- * then: in PoCL, whose compiler is clang. (oclgrind's is, too, and knows no such instruction.) */
+/* Asks for a line of memory that is read later, into the second cache, as the first has few places
+ * for lines on their way: in PoCL, whose compiler is clang. (oclgrind's is, too, and knows no such
+ * instruction.) */
 #ifdef POCL_DEVICE_ADDRESS_BITS
-#define ASK_FOR(p) __builtin_prefetch(p)
-#define ASK_FOR_LATER(p) __builtin_prefetch(p, 0, 2)
+#define ASK_FOR(p) __builtin_prefetch(p, 0, 2)
 #else
 #define ASK_FOR(p) ((void)(p))
-#define ASK_FOR_LATER(p) ((void)(p))
 #endif
 
 #define PASTE_(a, b) a##b

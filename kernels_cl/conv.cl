@@ -13,12 +13,16 @@
  * plane_columns + x a work-item, for each tap and channel VECTORS loads and OUTPUTS * VECTORS
  * multiply-adds. BY_ROW: a vector begins at a multiple of W of an output row; else vectors follow
  * each other over the padded width. Positions with x beyond the output's width are dropped. Sums
- * are taken over at most BLOCK taps at a time. conv_widen turns weights of other types into `real`.
+ * are taken over at most BLOCK taps at a time. Weights are of W_TYPE, each made `real` once for all
+ * positions of a work-item.
  * INTEGER: x and weight have 8 bits, bias and out 32. Floats hold the sum of a block exactly: 512
  * products are at most 512 * 255 * 128 < 2^24. Blocks are added as ints. Around x is `padding`. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
+#endif
+#ifndef W_TYPE
+#define W_TYPE X_TYPE
 #endif
 #ifndef INTEGER
 #define INTEGER 0
@@ -152,11 +156,12 @@ __kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_o
   for (int k = end; k < plane_columns; k++) to[k] = padding;
 }
 
-__kernel void conv_widen(const __global STORAGE(X_TYPE) * weight, const long weight_offset,
+/* Weights of another type as `real`, for devices where making one of them is slow. */
+__kernel void conv_widen(const __global STORAGE(W_TYPE) * weight, const long weight_offset,
                          __global real *out, const long out_offset, const index_t items) {
   const index_t from = (index_t)get_global_id(0) * 64, end = from + 64 < items ? from + 64 : items;
   for (index_t i = from; i < end; i++)
-    out[out_offset + i] = LOAD(X_TYPE, weight, weight_offset + i);
+    out[out_offset + i] = LOAD(W_TYPE, weight, weight_offset + i);
 }
 
 /* How the taps of one slice are walked, in the planes and in the weight. */
@@ -166,7 +171,7 @@ typedef struct taps {
   int phase_y, phase_x;        /* phases from tap to tap: dilation % stride */
   int stride_y, stride_x;      /* number of phases */
   index_t columns, plane;      /* plane_columns, plane_rows * plane_columns */
-  index_t w_row, w_column;     /* weights from tap to tap */
+  index_t w_row, w_column;     /* weights from tap to tap; w_column: where TRANSPOSED */
   index_t w_output, w_channel; /* weights from channel to channel */
 } taps;
 
@@ -188,14 +193,14 @@ static inline realw load_positions(const __global real *p, index_t left) {
 /* sums += `channels` channels from x (their first plane) on, vector v at base[v]. whole: all
  * positions may be read, else only `positions` of them. */
 static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global real *x,
-                                const __global real *weight, int channels, index_t channel_step,
-                                const taps *t, const index_t base[VECTORS], index_t positions,
-                                const int whole) {
+                                const __global STORAGE(W_TYPE) * weight, int channels,
+                                index_t channel_step, const taps *t, const index_t base[VECTORS],
+                                index_t positions, const int whole) {
   for (int c = 0; c < channels; c++, x += channel_step, weight += t->w_channel) {
     index_t row = 0;
     int phase_y = 0;
     for (int i = 0; i < t->count_y; i++) {
-      const __global real *w = weight + i * t->w_row;
+      const __global STORAGE(W_TYPE) *w = weight + i * t->w_row;
       index_t at = row;
       int phase_x = 0;
       if (STRIDED) at += phase_y * t->stride_x * t->plane;
@@ -204,7 +209,7 @@ static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global rea
         EACH_VECTOR in[v] = whole ? LOAD_REAL(x + at + base[v])
                                   : load_positions(x + at + base[v], positions - base[v]);
         EACH_OUTPUT {
-          const realw factor = (realw)w[o * t->w_output];
+          const realw factor = (realw)(real)LOAD(W_TYPE, w, o * t->w_output);
           EACH_VECTOR sums[o][v] = MULTIPLY_ADD(factor, in[v], sums[o][v]);
         }
         w += TRANSPOSED ? t->w_column : 1;
@@ -380,13 +385,13 @@ typedef struct slices_of_x {
 
 /* A slice before the first or behind the last of the input. */
 static inline void add_padding(totalw total[OUTPUTS][VECTORS], int padding,
-                               const __global real *weight, int channels, const taps *t,
+                               const __global STORAGE(W_TYPE) * weight, int channels, const taps *t,
                                index_t n_taps) {
   EACH_OUTPUT {
     total1 sum = 0;
     for (int c = 0; c < channels; c++)
       for (index_t i = 0; i < n_taps; i++)
-        sum += (total1)weight[o * t->w_output + c * t->w_channel + i];
+        sum += (total1)LOAD(W_TYPE, weight, o * t->w_output + c * t->w_channel + i);
     EACH_VECTOR total[o][v] += sum * padding;
   }
 }
@@ -394,9 +399,9 @@ static inline void add_padding(totalw total[OUTPUTS][VECTORS], int padding,
 /* total = the sum over all channels and slices, a block of at most BLOCK taps (or one channel of a
  * slice) at a time. */
 static inline void add_slices(totalw total[OUTPUTS][VECTORS], const __global real *x,
-                              const __global real *weight, int channels, const slices_of_x *d,
-                              const taps *t, index_t n_taps, const index_t base[VECTORS],
-                              index_t positions, int padding) {
+                              const __global STORAGE(W_TYPE) * weight, int channels,
+                              const slices_of_x *d, const taps *t, index_t n_taps,
+                              const index_t base[VECTORS], index_t positions, int padding) {
   const int whole = !FROM_X || base[VECTORS - 1] + W <= positions,
             block = max((int)(BLOCK / n_taps), 1);
   const index_t channel_step = d->count * d->step;
@@ -412,8 +417,8 @@ static inline void add_slices(totalw total[OUTPUTS][VECTORS], const __global rea
     }
     for (int c = 0; c < channels; c += block) {
       const int some = min(block, channels - c);
-      const __global real *from = x + c * channel_step + z * d->step,
-                          *w = weight + c * t->w_channel + h * n_taps;
+      const __global real *from = x + c * channel_step + z * d->step;
+      const __global STORAGE(W_TYPE) *w = weight + c * t->w_channel + h * n_taps;
       realw sums[OUTPUTS][VECTORS];
       EACH_OUTPUT EACH_VECTOR sums[o][v] = (realw)0;
       if (whole)
@@ -437,14 +442,15 @@ static inline void add_slices(totalw total[OUTPUTS][VECTORS], const __global rea
  * OUTPUTS. out: slices [first_out, first_out + out_slices) of out_depth ones. items = images *
  * groups * out_slices * phases * output_blocks * position_blocks. step and lead are of TRANSPOSED:
  * step_y-th taps are of one phase, and the planes begin with lead_y rows of padding. */
-__kernel void conv_direct(const __global real *x, const long x_offset, const __global real *weight,
-                          const long weight_offset, const __global STORAGE(OUT_TYPE) * bias,
-                          const long bias_offset, __global STORAGE(OUT_TYPE) * out,
-                          const long out_offset, const index_t items, const int groups,
-                          const int n_outputs, const int channels, const int out_depth,
-                          const int first_out, const int out_slices, const int out_rows,
-                          const int out_columns, const int first_slice, const int slices,
-                          const int plane_rows, const int plane_columns, TAPS_PARAMS) {
+__kernel void conv_direct(const __global real *x, const long x_offset,
+                          const __global STORAGE(W_TYPE) * weight, const long weight_offset,
+                          const __global STORAGE(OUT_TYPE) * bias, const long bias_offset,
+                          __global STORAGE(OUT_TYPE) * out, const long out_offset,
+                          const index_t items, const int groups, const int n_outputs,
+                          const int channels, const int out_depth, const int first_out,
+                          const int out_slices, const int out_rows, const int out_columns,
+                          const int first_slice, const int slices, const int plane_rows,
+                          const int plane_columns, TAPS_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const tile at = tile_of(item, groups, n_outputs, first_out, out_slices, out_rows, out_columns,
@@ -461,7 +467,6 @@ __kernel void conv_direct(const __global real *x, const long x_offset, const __g
             .columns = plane_columns,
             .plane = (index_t)plane_rows * plane_columns,
             .w_row = kernel_x,
-            .w_column = 1,
             .w_output = channels * volume,
             .w_channel = volume};
   const slices_of_x from = {.out = at.z,

@@ -12,7 +12,11 @@
  *                     a word of b, in its order. 8 bits: byte j of word i is k = 4 i + j; 4 bits:
  *                     bytes of a word of b hold two codes each, and words 2 v and 2 v + 1 meet the
  *                     low and the high ones: k = 8 v + 2 j and 8 v + 2 j + 1
- *   DOTS_AVX_VNNI     the same of 8 words at once */
+ *   DOTS_AVX_VNNI     the same of 8 words at once
+ *   DOTS_BYTES        the same of one word, by multiplications: on GPUs
+ *   DOTS_PACKED       the same of one word, by a function of cl_khr_integer_dot_product
+ *
+ * Products take rows and results as DOTS_PARAMS has them; b is in CODES_PARAMS. */
 #include "codes.h"
 #ifndef M
 #define M 1
@@ -20,6 +24,8 @@
 #define DOTS_PORTABLE 0
 #define DOTS_AVX512_VNNI 1
 #define DOTS_AVX_VNNI 2
+#define DOTS_BYTES 3
+#define DOTS_PACKED 4
 #ifndef DOTS
 #define DOTS DOTS_PORTABLE
 #endif
@@ -29,6 +35,17 @@
 #define WORDS (PART / 4)
 #endif
 #define TILE_WORDS ((WORDS + 1 + SPANS) * M)
+
+#ifndef OUT_TYPE
+#define OUT_TYPE F32
+#define BIAS_TYPE F32
+#define HAS_BIAS 0
+#endif
+#define DOTS_PARAMS                                                                                \
+  __global const int *a, const long a_offset, __global const STORAGE(BIAS_TYPE) * bias,            \
+      const long bias_offset, const index8 bias_batch, const index_t bias_m, const index_t bias_n, \
+      __global STORAGE(OUT_TYPE) * out, const long out_offset, const index8 batch_dims,            \
+      const index_t m_size, const index_t n_size, const float alpha, const float beta
 
 /* sum + bytes of w, unsigned, * bytes of q, signed. */
 #if DOTS == DOTS_AVX512_VNNI
@@ -45,5 +62,17 @@ static inline int8 add_8_dots(int8 sum, uint8 w, int q) {
 }
 static inline int16 add_dots(int16 sum, uint16 w, int q) {
   return (int16)(add_8_dots(sum.lo, w.lo, q), add_8_dots(sum.hi, w.hi, q));
+}
+#elif DOTS == DOTS_BYTES
+static inline int add_dot(int sum, uint w, int q) {
+  return sum + (int)(w & 255u) * (char)q + (int)(w >> 8 & 255u) * (char)(q >> 8) +
+         (int)(w >> 16 & 255u) * (char)(q >> 16) + (int)(w >> 24) * (char)(q >> 24);
+}
+#elif DOTS == DOTS_PACKED
+#ifdef cl_khr_integer_dot_product
+#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
+#endif
+static inline int add_dot(int sum, uint w, int q) {
+  return sum + dot_4x8packed_us_int(w, as_uint(q));
 }
 #endif

@@ -158,7 +158,9 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
   const int share = (depth * COLUMNS / LINE + (int)(last - first) - 1) / (int)(last - first);
   for (index_t panel = first; panel < last; panel++) {
     float tile[ROWS * COLUMNS];
-    for (int i = 0; next && i < share; i++, next += LINE) ASK_FOR_LATER(next);
+    for (int i = 0; next && i < share; i++, next += LINE) ASK_FOR(next);
+    for (int r = 0; r < ROWS; r++) /* sums of a column of panels are far apart in memory */
+      for (int at = 0; at < COLUMNS; at += LINE) ASK_FOR(sums + (panel * ROWS + r) * n_size + at);
     multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, b, depth, tile);
     const int rows = (int)min((index_t)ROWS, m_size - panel * ROWS);
     for (int r = 0; r < rows; r++) {

@@ -4,22 +4,21 @@
 
 /* Columns [0, n) of `depth` k from part `first` on into `to`: panels of COLUMNS, of which PANEL are
  * a multiple or a divisor. */
-static inline void widen_codes(__global const uchar *b, long panel_bytes, long d_at, long m_at,
-                               long s_at, long l_at, index_t period, index_t first, int n,
+static inline void widen_codes(__global const uchar *b, long panel_bytes, index_t first, int n,
                                int depth, __local float *to) {
   for (int n0 = 0; n0 < n; n0 += PANEL, b += panel_bytes) {
     __local float *column = to + n0 / COLUMNS * COLUMNS * depth + n0 % COLUMNS;
     for (int k0 = 0; k0 < depth; k0 += PART) {
-      const index_t part = first + k0 / PART;
-      __global const uint *words = (__global const uint *)(b + part * PART_BYTES);
+      __global const uchar *block = BLOCK_OF(b, first + k0 / PART);
+      const int part = (int)((first + k0 / PART) % BLOCK);
+      __global const uint *words = (__global const uint *)(block + part * PART_BYTES);
 #pragma unroll
       for (int v = 0; v < VECTORS; v++) {
         const uint16 w = vload16(v, words);
-        const int span = v * SPANS / VECTORS;
-        const index_t number = (part * SPANS + span) / period;
-        const float16 scale = span_scale(b, d_at, s_at, number, part, span);
+        const int span = part * SPANS + v * SPANS / VECTORS;
+        const float16 scale = span_scale(block, span);
 #if HAS_LOWS
-        const float16 low = span_low(b, m_at, l_at, number, part, span);
+        const float16 low = span_low(block, span);
 #else
         const float16 low = -0.0f;
 #endif
@@ -48,7 +47,7 @@ __kernel void gemm_codes(PANELS_PARAMS, CODES_PARAMS, __local float *packed) {
 
   for (index_t k0 = 0; k0 < k_size; k0 += DEPTH) {
     const int depth = (int)min((index_t)DEPTH, k_size - k0);
-    widen_codes(b, panel_bytes, d_at, m_at, s_at, l_at, period, k0 / PART, width, depth, packed);
+    widen_codes(b, panel_bytes, k0 / PART, width, depth, packed);
     for (int j0 = 0; j0 < width; j0 += COLUMNS) {
       multiply_column(a, packed + j0 * depth, 0, min(COLUMNS, width - j0), first, last, k0, depth,
                       m_size, n_size, k_size, sums + j0, out + j0, alpha, beta, bias + j0 * bias_n,

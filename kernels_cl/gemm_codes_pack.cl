@@ -20,12 +20,10 @@ static inline void store_factor(float v, long i, __global uchar *to) {
 }
 
 __kernel void gemm_codes_pack(ENCODED_PARAMS, __global uchar *packed, const long packed_offset,
-                              const long panel_bytes, const long d_at, const long m_at,
-                              const long s_at, const long l_at, const index_t period,
-                              const index_t n_size, const index_t k_size) {
+                              const long panel_bytes, const index_t n_size, const index_t k_size) {
   const index_t panel = (index_t)get_global_id(0), part = (index_t)get_global_id(1);
-  packed += packed_offset + panel * panel_bytes;
-  __global uint *words = (__global uint *)(packed + part * PART_BYTES);
+  __global uchar *block = BLOCK_OF(packed + packed_offset + panel * panel_bytes, part);
+  __global uint *words = (__global uint *)(block + part % BLOCK * PART_BYTES);
   for (int lane = 0; lane < PANEL; lane++) {
     const index_t n = panel * PANEL + lane;
     float x[PART];
@@ -40,17 +38,17 @@ __kernel void gemm_codes_pack(ENCODED_PARAMS, __global uchar *packed, const long
       words[v * PANEL + lane] = word;
     }
     for (int i = 0; i < SPANS; i++) {
-      const index_t span = part * SPANS + i;
-      if (span % period == 0) {
-        store_factor(f.d[i], span / period * PANEL + lane, packed + d_at);
+      const int span = (int)(part % BLOCK) * SPANS + i;
+      if (span % PERIOD == 0) {
+        store_factor(f.d[i], span / PERIOD * PANEL + lane, block + D_AT);
 #if HAS_LOWS
-        store_factor(f.m[i], span / period * PANEL + lane, packed + m_at);
+        store_factor(f.m[i], span / PERIOD * PANEL + lane, block + M_AT);
 #endif
       }
 #if HAS_SUBS
-      packed[s_at + span * PANEL + lane] = (uchar)f.s[i];
+      block[S_AT + span * PANEL + lane] = (uchar)f.s[i];
 #if HAS_LOWS
-      packed[l_at + span * PANEL + lane] = (uchar)f.l[i];
+      block[L_AT + span * PANEL + lane] = (uchar)f.l[i];
 #endif
 #endif
     }

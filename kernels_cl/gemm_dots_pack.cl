@@ -18,6 +18,20 @@ static inline int sum_of(int16 x) {
   const int4 b = a.lo + a.hi;
   return b.x + b.y + b.z + b.w;
 }
+
+/* x / y of normal numbers, as long as it is one: rounded once, as a GPU's own division need not be.
+ */
+#if ON_CPU
+#define QUOTIENT(x, y) ((x) / (y))
+#else
+#define QUOTIENT(x, y) quotient(as_uint(x), as_uint(y))
+static inline float quotient(uint x, uint y) {
+  const ulong a = (ulong)(x & 0x7fffffu | 0x800000u) << 26, b = y & 0x7fffffu | 0x800000u,
+              q = a / b;
+  return ldexp((float)((uint)q << 1 | (q * b != a)), (int)(x >> 23) - (int)(y >> 23) - 27);
+}
+#endif
+
 static inline int span_sum(int sum, float scale) {
   return HAS_LOWS ? as_int(scale * (float)sum) : LEAST * sum;
 }
@@ -46,7 +60,7 @@ static inline void store_words(int16 q, __global int *to) {
 static inline void store_part(float16 x0, float16 x1, __global int *to) {
   const int16 size0 = as_int16(x0) & 0x7fffffff, size1 = as_int16(x1) & 0x7fffffff;
   const int largest = largest_of(max(size0, size1)), infinity = 0x7f800000;
-  float scale = as_float(largest) / 127.0f, inverse = 127.0f / as_float(largest);
+  float scale = QUOTIENT(as_float(largest), 127.0f), inverse = QUOTIENT(127.0f, as_float(largest));
   if (scale < 0x1p-126f) scale = inverse = 0;
   int16 q0 = 0, q1 = 0;
   if (largest < infinity) {

@@ -25,9 +25,7 @@
 #endif
 #define COLUMNS (2 * WIDTH)
 #define CHAIN 64 /* additions in a row before their sum is added to the total */
-/* k of a panel that it is asked for ahead of its use: 8 KB of f32, where a processor's own
- * prefetching of one stream gets half of the speed of its caches. */
-#define AHEAD 64
+#define AHEAD 16 /* k of a panel that it is asked for ahead of its use */
 
 #define floatw PASTE(float, WIDTH)
 #define vloadw PASTE(vload, WIDTH)

@@ -14,12 +14,12 @@
 #endif
 #define CHAINS (M == 1 ? 4 : M == 2 ? 2 : 1) /* independent sums of a row */
 #define SPAN (PART / SPANS)
+#define AHEAD 8192 /* bytes that a panel is asked for ahead of its use */
 
 /* sums (M, PANEL) += M rows of a, each n parts, by those of a panel from `first` on; rows beyond
  * the last repeat it. */
 static inline void multiply_codes(__local const float *a, int a_m, __local const float *a_sums,
-                                  int last, __global const uchar *panel, long d_at, long m_at,
-                                  long s_at, long l_at, index_t period, index_t first, int n,
+                                  int last, __global const uchar *panel, index_t first, int n,
                                   __local float *sums) {
   float16 total[M];
   __local const float *row[M];
@@ -28,21 +28,19 @@ static inline void multiply_codes(__local const float *a, int a_m, __local const
     total[m] = 0;
     row[m] = a + min(m, last) * a_m;
   }
-  index_t number = first * SPANS / period, left = (number + 1) * period - first * SPANS;
   for (int part = 0; part < n; part++) {
-    __global const uint *words = (__global const uint *)(panel + (first + part) * PART_BYTES);
+    __global const uchar *block = BLOCK_OF(panel, first + part);
+    const int of_block = (int)((first + part) % BLOCK);
+    __global const uint *words = (__global const uint *)(block + of_block * PART_BYTES);
 #pragma unroll
-    for (int span = 0; span < SPANS; span++, left--) {
-      if (left == 0) {
-        number++;
-        left = period;
-      }
+    for (int span = 0; span < SPANS; span++) {
       float16 sum[M * CHAINS];
 #pragma unroll
       for (int i = 0; i < M * CHAINS; i++) sum[i] = 0;
 #pragma unroll
       for (int v = span * VECTORS / SPANS; v < (span + 1) * VECTORS / SPANS; v++) {
         const uint16 w = vload16(v, words);
+        ASK_FOR(words + v * PANEL + AHEAD / 4);
 #pragma unroll
         for (int j = 0; j < CODES; j++) {
           const float16 x = CODE_OF(w, j);
@@ -52,7 +50,7 @@ static inline void multiply_codes(__local const float *a, int a_m, __local const
                 fma((float16)row[m][part * PART + v * CODES + j], x, sum[m * CHAINS + v % CHAINS]);
         }
       }
-      const float16 scale = span_scale(panel, d_at, s_at, number, first + part, span);
+      const float16 scale = span_scale(block, of_block * SPANS + span);
 #pragma unroll
       for (int m = 0; m < M; m++) {
 #pragma unroll
@@ -60,7 +58,7 @@ static inline void multiply_codes(__local const float *a, int a_m, __local const
         total[m] = fma(sum[m * CHAINS], scale, total[m]);
       }
 #if HAS_LOWS
-      const float16 low = span_low(panel, m_at, l_at, number, first + part, span);
+      const float16 low = span_low(block, of_block * SPANS + span);
 #pragma unroll
       for (int m = 0; m < M; m++)
         total[m] =
@@ -114,7 +112,7 @@ __kernel void gemv_codes(__global const STORAGE(A_TYPE) * a, const long a_offset
     for (int p = 0; p < count; p++)
       for (int m = 0; m < rows; m += M)
         multiply_codes(from + m * depth * PART, depth * PART, a_sums + m * depth * SPANS,
-                       rows - 1 - m, b + p * panel_bytes, d_at, m_at, s_at, l_at, period, part, n,
+                       rows - 1 - m, b + p * panel_bytes, part, n,
                        scratch + (p * padded + m) * PANEL);
   }
   for (int m = 0; m < rows; m++) {

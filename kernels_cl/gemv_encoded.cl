@@ -4,9 +4,9 @@
  * LANES-th part, then add up. So neighbours read neighbouring parts of a row, and all rows the same
  * of a, which the cache has then; with few parts no work-item is without one. Of 4 bits and k =
  * 4096 the codes of 32 neighbours are 512 bytes behind each other, 4 loads of a word for each (not
- * measured on a GPU). */
-#include "common.h"
+ * measured on a GPU). GROUPED: z is a tile of the rows of a, each with its own n_size rows of b. */
 #include "encoded.h"
+#include "matmul.h"
 #ifndef A_TYPE
 #define A_TYPE F32
 #define OUT_TYPE F32
@@ -82,20 +82,24 @@ __kernel void gemv_encoded(__global const STORAGE(A_TYPE) * a, const long a_offs
                            ENCODED_PARAMS, __global const STORAGE(BIAS_TYPE) * bias,
                            const long bias_offset, const index8 bias_batch, const index_t bias_m,
                            const index_t bias_n, __global STORAGE(OUT_TYPE) * out,
-                           const long out_offset, const index8 batch_dims, const index_t m_size,
+                           const long out_offset, const __global long *tiles,
+                           const long tiles_offset, const index8 batch_dims, const index_t m_size,
                            const index_t n_size, const index_t k_size, const int each,
                            const float alpha, const float beta, __local float *scratch) {
   const index_t z = (index_t)get_global_id(2), m0 = (index_t)get_global_id(1) * M;
-  const int rows = (int)min((index_t)M, m_size - m0);
-  a += a_offset + strided_offset(z, batch_dims, a_batch) + m0 * a_m;
+  const index8 b_batch = (index8)(GROUPED ? n_size : 0);
+  const product p = PRODUCT_AT(z);
+  const int rows = (int)min((index_t)M, p.rows - m0), last = max(rows - 1, 0);
+  a += a_offset + p.a + m0 * a_m;
+  codes += codes_offset + (long)p.b * row_bytes;
   bias += bias_offset + strided_offset(z, batch_dims, bias_batch) + m0 * bias_m;
-  out += out_offset + ((long)z * m_size + m0) * n_size;
+  out += out_offset + p.out + (long)m0 * n_size;
   float sums[M];
 #if ON_CPU
   const index_t n0 = (index_t)get_global_id(0) * each, n1 = min(n0 + each, n_size);
   for (index_t n = n0; n < n1; n++) {
-    dot_parts(a, a_m, a_k, rows - 1, codes + codes_offset + n * row_bytes, scales_at, groups, group,
-              k_size, 0, 1, sums);
+    dot_parts(a, a_m, a_k, last, codes + n * row_bytes, scales_at, groups, group, p.depth, 0, 1,
+              sums);
     for (int m = 0; m < rows; m++)
       STORE(OUT_TYPE, out, m * n_size + n,
             finish(sums[m], bias, m * bias_m + n * bias_n, alpha, beta));
@@ -105,8 +109,8 @@ __kernel void gemv_encoded(__global const STORAGE(A_TYPE) * a, const long a_offs
 #else
   const int item = (int)get_local_id(0), lane = item % LANES;
   const index_t n = (index_t)get_group_id(0) * (GROUP / LANES) + item / LANES;
-  dot_parts(a, a_m, a_k, rows - 1, codes + codes_offset + min(n, n_size - 1) * row_bytes, scales_at,
-            groups, group, k_size, lane, LANES, sums);
+  dot_parts(a, a_m, a_k, last, codes + min(n, n_size - 1) * row_bytes, scales_at, groups, group,
+            p.depth, lane, LANES, sums);
 #pragma unroll
   for (int m = 0; m < M; m++) scratch[m * GROUP + item] = sums[m];
   for (int distance = LANES / 2; distance > 0; distance /= 2) {

@@ -1,27 +1,32 @@
-/* Instructions of the CPU that kernels hold as inline assembly: of PoCL, whose compiler is clang,
- * alone. A kernel with an instruction that the compiler does not know is built without it, and what
- * the CPU does not know ends the process. So the CPU's flags must name it, and a kernel that does
+/* Instructions that not every device has. Those of the CPU stand in kernels as inline assembly: of
+ * PoCL, whose compiler is clang, alone. A kernel with an instruction that the compiler does not
+ * know is built without it, and what the CPU does not know ends the process. So the CPU's flags
+ * must name it; an extension, which kernels for GPUs use, the device. Then a kernel that does
  * little else is run and held against what it should give. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/device.h"
 
-/* By the names of /proc/cpuinfo, the best first. */
+/* By the names of /proc/cpuinfo, or of an extension, the best first. */
 typedef struct instruction_set {
   const char *name;
   dots_kind dots;        /* of bytes; DOTS_PORTABLE: none */
   bool pairs;            /* of BF16 */
-  uint32_t vector_width; /* of the device, at least */
+  uint32_t vector_width; /* of the CPU, at least; 0: an extension */
 } instruction_set;
 static const instruction_set sets[] = {{"avx512_vnni", DOTS_AVX512_VNNI, false, 16},
                                        {"avx_vnni", DOTS_AVX_VNNI, false, 8},
+                                       {"cl_khr_integer_dot_product", DOTS_PACKED, false, 0},
                                        {"avx512_bf16", DOTS_PORTABLE, true, 16}};
 enum { SETS = sizeof sets / sizeof *sets, BF16_SET = SETS - 1 };
+_Static_assert(SETS == sizeof((cl_device *)0)->assembly / sizeof(asm_state), "a state for each");
 
+/* flags: the CPU's; NULL: there are none. */
 static bool is_usable(const cl_device *d, const instruction_set *set, const char *flags) {
   const device_traits *t = &d->entry->traits;
-  return t->is_cpu && t->vector_width >= set->vector_width && has_word(flags, set->name);
+  if (!set->vector_width) return !t->is_cpu && has_word(d->base.info.extensions, set->name);
+  return t->is_cpu && t->vector_width >= set->vector_width && flags && has_word(flags, set->name);
 }
 
 clave_status assembly_choose(cl_device *d) {
@@ -34,13 +39,13 @@ clave_status assembly_choose(cl_device *d) {
   for (int i = 0; i < SETS && !st; i++) {
     bool named = !all && strcmp(choice, sets[i].name) == 0;
     known = known || named;
-    bool usable = (all || named) && flags.data && is_usable(d, &sets[i], flags.data);
+    bool usable = (all || named) && is_usable(d, &sets[i], flags.data);
     d->assembly[i] = usable ? ASM_UNTRIED : ASM_UNUSED;
   }
   text_free(&flags);
   if (st || known) return st;
-  return INVALID("CLAVE_ASM is '%s', not 0, %s, %s or %s", choice, sets[0].name, sets[1].name,
-                 sets[2].name);
+  return INVALID("CLAVE_ASM is '%s', not 0, %s, %s, %s or %s", choice, sets[0].name, sets[1].name,
+                 sets[2].name, sets[3].name);
 }
 
 /* ---------------------------------------------------------------- the probe */
@@ -74,7 +79,7 @@ static clave_status record_probe(cl_device *d, const instruction_set *set, cl_re
     launch_define(&l, "PAIRS", 1);
     launch_args(&l, &(pairs_probe_args){.sums = scratch_arg(0), .turns = TURNS});
   } else {
-    launch_define(&l, "DOTS", (int)set->dots);
+    launch_dots(&l, set->dots);
     launch_args(&l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
   }
   size_t one = 1;
@@ -133,11 +138,13 @@ static clave_status try_set(cl_device *d, int i, bool *right) {
 }
 
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) {
-  *out = DOTS_PORTABLE;
-  for (int i = 0; i < BF16_SET && *out == DOTS_PORTABLE; i++) {
+  *out = recorder_traits(s)->is_cpu ? DOTS_PORTABLE : DOTS_BYTES;
+  for (int i = 0; i < BF16_SET; i++) {
     bool right;
     TRY(try_set(s->device, i, &right));
-    if (right) *out = sets[i].dots;
+    if (!right) continue;
+    *out = sets[i].dots;
+    break;
   }
   return NULL;
 }

@@ -1,21 +1,24 @@
 /* Attention: kernels_cl/attention*.cl. Chooses the class of head sizes, and splits the keys where
  * there are few rows. With a cache: rows are stored, then attended to, by one kernel where there is
- * one new row; where a ring has no room for all of them, piece by piece. */
+ * one new row; where a ring has no room for all of them, piece by piece. In pages: token by token
+ * where there are few for each sequence, else those that stand together and are of one. */
 #include "ops/attention.h"
 
 #include "backend/opencl/families.h"
 #include "opencl_ops.h"
 
-enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8, FEW_ITEMS = 3 };
+enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8, FEW_ITEMS = 3, FEW_TOKENS = 2 };
 
 /* With a cache: a piece of its queries, [skip, skip + f.n_queries), and of its new rows. */
 typedef struct attention {
   attention_form f;
   const attention_cached_form *cache; /* NULL without */
+  const attention_paged_form *pages;  /* NULL: the cache is in one piece */
   int64_t skip;
   int64_t items, n_splits;
   int width, rows; /* rows: of a work-item */
   bool by_row;     /* attention_row */
+  bool by_token;   /* whose work-items have rows of one token each */
   bool one_token;  /* attention_token, which stores the new row, too */
 } attention;
 
@@ -43,10 +46,13 @@ static void choose_shape(const cl_recorder *s, attention *a) {
   a->width = recorder_traits(s)->is_cpu ? 16 : 1;
   int64_t rows = f->share * f->n_queries;
   int few = rows_class(f->share);
-  a->by_row = a->width > 1 && rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS &&
-              max_i64(f->head_dim, f->v_dim) <= LARGEST_CLASS;
+  bool is_few = a->pages ? f->n_queries <= FEW_TOKENS * a->pages->n_sequences
+                         : rows <= FEW_ROWS && ceil_div(rows, few) <= FEW_ITEMS;
+  a->by_row = a->width > 1 && is_few && max_i64(f->head_dim, f->v_dim) <= LARGEST_CLASS;
+  a->by_token = a->by_row && a->pages;
   a->rows = a->by_row ? few : a->width;
-  a->items = f->n_batch * f->n_kv * ceil_div(rows, a->rows);
+  a->items = f->n_batch * f->n_kv *
+             (a->by_token ? f->n_queries * ceil_div(f->share, a->rows) : ceil_div(rows, a->rows));
   a->one_token = a->cache && a->by_row && count_rows(a) == 1 && rows <= a->rows;
   choose_splits(s, a);
 }
@@ -57,9 +63,16 @@ static arg_index8 row_strides(const tensor *t) {
   return strides_arg(&rows);
 }
 
+static int64_t page_shift(const attention_paged_form *p) {
+  int64_t shift = 0;
+  while (p && (int64_t)1 << shift < p->page_rows) shift++;
+  return shift;
+}
+
 static attention_params arguments_of(const attention *a) {
   const attention_form *f = &a->f;
   const attention_cached_form *c = a->cache;
+  const attention_paged_form *p = a->pages;
   const tensor *mask = &f->mask_view;
   tensor batch = take_dims(&f->q->t, 0, f->q->t.rank - 3);
   return (attention_params){.q = buffer_arg(f->q),
@@ -90,7 +103,13 @@ static attention_params arguments_of(const attention *a) {
                             .window = c ? c->window : 0,
                             .scale = f->scale,
                             .masked = f->masked,
-                            .softcap = c ? c->softcap : 0};
+                            .softcap = c ? c->softcap : 0,
+                            .sequence = optional_arg(p ? p->sequence : NULL),
+                            .page_table = optional_arg(p ? p->page_table : NULL),
+                            .n_sequences = p ? p->n_sequences : 0,
+                            .most_pages = p ? p->most_pages : 0,
+                            .n_pages = p ? p->n_pages : 0,
+                            .page_shift = page_shift(p)};
 }
 
 static void launch_types(launch *l, const attention *a) {
@@ -99,6 +118,8 @@ static void launch_types(launch *l, const attention *a) {
   launch_compute(l, a->f.q->t.type);
   launch_define(l, "CACHED", a->cache != NULL);
   launch_define(l, "WINDOWED", a->cache && a->cache->window > 0);
+  launch_define(l, "PAGED", a->pages != NULL);
+  if (a->pages && tensor_numel(&a->f.k->t) > INT32_MAX / 2) launch_wide(l);
 }
 
 static clave_status launch_attention(cl_recorder *s, const node *n, const attention *a) {
@@ -111,6 +132,7 @@ static clave_status launch_attention(cl_recorder *s, const node *n, const attent
   launch_dtype(&l, "MASK_TYPE", mask_type);
   launch_define(&l, "W", a->width);
   launch_define(&l, "ROWS", a->rows);
+  launch_define(&l, "BY_TOKEN", a->by_token);
   launch_define(&l, "MASK", !f->mask ? 0 : mask_type == DTYPE_BOOL ? 1 : 2);
   launch_define(&l, "CAUSAL", f->causal);
   launch_define(&l, "SOFTCAP", a->cache && a->cache->softcap > 0);
@@ -178,6 +200,7 @@ clave_status opencl_attention(cl_recorder *s, const node *n) {
 static clave_status launch_store(cl_recorder *s, const node *n, const attention *a) {
   const attention_form *f = &a->f;
   const attention_cached_form *c = a->cache;
+  const attention_paged_form *p = a->pages;
   int64_t size = max_i64(f->head_dim, f->v_dim);
   int64_t chunk = recorder_traits(s)->is_cpu || f->k->t.type == DTYPE_I8 ? max_i64(size, 1) : 1;
   int64_t n_chunks = ceil_div(size, chunk), items = f->n_batch * f->n_kv * f->n_queries * n_chunks;
@@ -202,7 +225,13 @@ static clave_status launch_store(cl_recorder *s, const node *n, const attention 
                                           .head_dim = f->head_dim,
                                           .v_dim = f->v_dim,
                                           .total = count_rows(a),
-                                          .skip = a->skip});
+                                          .skip = a->skip,
+                                          .sequence = optional_arg(p ? p->sequence : NULL),
+                                          .page_table = optional_arg(p ? p->page_table : NULL),
+                                          .n_sequences = p ? p->n_sequences : 0,
+                                          .most_pages = p ? p->most_pages : 0,
+                                          .n_pages = p ? p->n_pages : 0,
+                                          .page_shift = page_shift(p)});
   return launch_loops(&l, items, 2, chunk);
 }
 
@@ -238,4 +267,16 @@ clave_status opencl_attention_cached(cl_recorder *s, const node *n) {
   for (int64_t first = 0; first < rows; first += f.room)
     TRY(attend_piece(s, n, &f, first, min_i64(f.room, rows - first)));
   return NULL;
+}
+
+/* ---------------------------------------------------------------- in pages */
+
+clave_status opencl_attention_paged(cl_recorder *s, const node *n) {
+  attention_paged_form f;
+  describe_attention_paged(n, &f);
+  attention a = {.f = f.cached.attention, .cache = &f.cached, .pages = &f};
+  bool has_rows = f.n_pages > 0 && a.f.n_keys > 0;
+  choose_shape(s, &a);
+  if (!a.one_token || !has_rows) TRY(launch_store(s, n, &a));
+  return has_rows ? attend(s, n, &a) : NULL;
 }

@@ -18,8 +18,10 @@ typedef struct plane_dim {
 typedef struct convolution {
   conv_form f;
   plane_dim z, y, c; /* slices, rows, columns */
-  bool integer, from_x, widen, by_row, outputs_first;
-  dtype compute;               /* what launch_compute makes the kernel's numbers of */
+  bool integer, from_x, by_row, outputs_first;
+  dtype compute;     /* what launch_compute makes the kernel's numbers of */
+  dtype weight_type; /* of what the kernel reads */
+  arg_buffer weight;
   int outputs, vectors, width; /* the kernel's tile */
 } convolution;
 
@@ -73,18 +75,20 @@ static convolution plan_conv(const cl_recorder *s, const conv_form *f) {
   v.c = lay_out(&f->dims[2], f->transposed);
   dtype t = f->x->t.type;
   v.integer = f->out->t.type != t;
+  v.weight_type = f->weight->t.type;
   v.compute = v.integer && f->dims[1].kernel * f->dims[2].kernel <= EXACT_TAPS ? DTYPE_F32 : t;
-  v.widen = t != DTYPE_F32 && t != DTYPE_F64 && t != DTYPE_I64;
-  v.from_x = !v.widen && is_plain(&v.y, f->transposed) && is_plain(&v.c, f->transposed);
+  bool converts = t != DTYPE_F32 && t != DTYPE_F64 && t != DTYPE_I64;
+  v.from_x = !converts && is_plain(&v.y, f->transposed) && is_plain(&v.c, f->transposed);
   if (v.from_x) v.y.size = v.y.d.in;
   if (v.from_x) v.c.size = v.c.d.in;
   choose_kernel_tile(s, &v);
   return v;
 }
 
-static void begin_conv(launch *l, cl_recorder *s, const node *n, const convolution *v, dtype x) {
+static void begin_conv(launch *l, cl_recorder *s, const node *n, const convolution *v) {
   launch_begin(l, s, n);
-  launch_dtype(l, "X_TYPE", x);
+  launch_dtype(l, "X_TYPE", v->f.x->t.type);
+  launch_dtype(l, "W_TYPE", v->weight_type);
   launch_compute(l, v->compute);
   launch_define(l, "INTEGER", v->integer);
 }
@@ -112,7 +116,7 @@ static clave_status pad_planes(cl_recorder *s, const node *n, const convolution 
   bound_tensor x = take_images(v->f.x, p->image, p->images);
   int64_t items = v->c.size > 0 ? p->images * p->slices * slice_size(v) / v->c.size : 0;
   launch l;
-  begin_conv(&l, s, n, v, v->f.x->t.type);
+  begin_conv(&l, s, n, v);
   if (items * v->c.size > INT32_MAX / 2) launch_wide(&l);
   launch_args(&l, &(conv_pad_planes_args){.x = buffer_arg(&x),
                                           .planes = scratch_arg(0),
@@ -130,16 +134,6 @@ static clave_status pad_planes(cl_recorder *s, const node *n, const convolution 
                                           .plane_columns = v->c.size,
                                           .padding = v->f.padding_value});
   return launch_loops(&l, items, 1, v->c.size);
-}
-
-static clave_status widen(cl_recorder *s, const node *n, const convolution *v, int64_t offset) {
-  int64_t items = tensor_numel(&v->f.weight->t);
-  launch l;
-  begin_conv(&l, s, n, v, v->f.weight->t.type);
-  launch_args(&l,
-              &(conv_widen_args){
-                  .weight = buffer_arg(v->f.weight), .out = scratch_arg(offset), .items = items});
-  return launch_loops(&l, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
 }
 
 /* How far it is from a tap to the next one of the same phase, in the rows or columns of a plane. */
@@ -197,19 +191,16 @@ static int64_t count_items(const convolution *v, const tile *p) {
          ceil_div(n_vectors, v->vectors);
 }
 
-/* weight_offset < 0: the weight tensor itself. */
-static clave_status multiply(cl_recorder *s, const node *n, const convolution *v, const tile *p,
-                             int64_t weight_offset) {
+static clave_status multiply(cl_recorder *s, const node *n, const convolution *v, const tile *p) {
   bound_tensor x = take_images(v->f.x, p->image, p->images),
                out = take_images(v->f.out, p->image, p->images);
   int64_t items = count_items(v, p);
   launch l;
-  begin_conv(&l, s, n, v, v->f.x->t.type);
+  begin_conv(&l, s, n, v);
   define_class(&l, v);
   if (p->images * p->slices * slice_size(v) > INT32_MAX / 2) launch_wide(&l);
   launch_args(&l, &(conv_direct_args){.x = v->from_x ? buffer_arg(&x) : scratch_arg(0),
-                                      .weight = weight_offset < 0 ? buffer_arg(v->f.weight)
-                                                                  : scratch_arg(weight_offset),
+                                      .weight = v->weight,
                                       .bias = optional_arg(v->f.bias),
                                       .out = buffer_arg(&out),
                                       .items = items,
@@ -276,8 +267,8 @@ static int64_t most_slices(const convolution *v, tile p) {
   return most;
 }
 
-static clave_status run_tiles(cl_recorder *s, const node *n, const convolution *v, const tile *size,
-                              int64_t weight_offset) {
+static clave_status run_tiles(cl_recorder *s, const node *n, const convolution *v,
+                              const tile *size) {
   for (int64_t image = 0; image < v->f.images; image += size->images)
     for (int64_t out = 0; out < v->z.d.out; out += size->out_slices) {
       tile p = {.image = image,
@@ -289,7 +280,7 @@ static clave_status run_tiles(cl_recorder *s, const node *n, const convolution *
         find_slices(v, &p);
         TRY(pad_planes(s, n, v, &p));
       }
-      TRY(multiply(s, n, v, &p, weight_offset));
+      TRY(multiply(s, n, v, &p));
     }
   return NULL;
 }
@@ -339,19 +330,66 @@ static clave_status run_pointwise(cl_recorder *s, const node *n, const convoluti
 
 /* ---------------------------------------------------------------- the op */
 
+/* A CPU makes floats of halves slowly one by one. */
+static bool widens(const cl_recorder *s, const convolution *v) {
+  return recorder_traits(s)->is_cpu && v->weight_type == DTYPE_F16;
+}
+
+typedef struct widening {
+  const node *n;
+  const convolution *v;
+} widening;
+
+static clave_status widen(cl_recorder *s, const widening *w, arg_buffer out) {
+  const bound_tensor *weight = w->v->f.weight;
+  int64_t items = tensor_numel(&weight->t);
+  launch l;
+  begin_conv(&l, s, w->n, w->v);
+  launch_args(&l, &(conv_widen_args){.weight = buffer_arg(weight), .out = out, .items = items});
+  return launch_loops(&l, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
+}
+
+static clave_status fill_form(cl_recorder *s, const void *ctx) {
+  return widen(s, ctx, scratch_arg(0));
+}
+
+/* Sets what the kernel reads for the weight: itself, or floats, of a constant made once, else in
+ * scratch memory behind `used` elements of it. */
+static clave_status provide_weight(cl_recorder *s, const node *n, convolution *v, int64_t used) {
+  const widening w = {n, v};
+  const int64_t items = tensor_numel(&v->f.weight->t);
+  const form_request f = {.x = v->f.weight,
+                          .kind = FORM_CONV,
+                          .size = {items},
+                          .bytes = sizeof(float) * (size_t)items,
+                          .fill = fill_form,
+                          .ctx = &w};
+  int number;
+  v->weight = buffer_arg(v->f.weight);
+  if (!widens(s, v)) return NULL;
+  if (recorder_takes_form(s, v->f.weight)) {
+    TRY(recorder_form(s, &f, &number));
+    v->weight = form_arg(number);
+  } else {
+    v->weight = scratch_arg(used);
+    TRY(recorder_scratch(s, sizeof(float) * (size_t)(used + items)));
+    TRY(widen(s, &w, v->weight));
+  }
+  v->weight_type = DTYPE_F32;
+  return NULL;
+}
+
 static clave_status run_conv(cl_recorder *s, const node *n, const conv_form *f) {
   if (tensor_numel(&f->out->t) == 0) return NULL;
-  const convolution planned = plan_conv(s, f), *v = &planned;
-  if (is_pointwise(s, v)) return run_pointwise(s, n, v);
-  bool wide = v->compute == DTYPE_F64 || dtype_is_int(v->compute);
-  int64_t item = wide ? 8 : 4;
-  tile p = first_tile(v, item);
-  int64_t planes = v->from_x ? 0 : p.images * most_slices(v, p) * slice_size(v),
-          slack = v->vectors * v->width, weight_offset = v->widen ? planes + slack : -1;
-  int64_t elements = planes + slack + (v->widen ? tensor_numel(&v->f.weight->t) : 0);
-  if (!v->from_x) TRY(recorder_scratch(s, (size_t)(elements * item)));
-  if (v->widen) TRY(widen(s, n, v, weight_offset));
-  return run_tiles(s, n, v, &p, weight_offset);
+  convolution v = plan_conv(s, f);
+  if (is_pointwise(s, &v)) return run_pointwise(s, n, &v);
+  bool wide = v.compute == DTYPE_F64 || dtype_is_int(v.compute);
+  tile p = first_tile(&v, wide ? 8 : 4);
+  int64_t elements = v.vectors * v.width;
+  if (!v.from_x) elements += p.images * most_slices(&v, p) * slice_size(&v);
+  if (!v.from_x) TRY(recorder_scratch(s, (size_t)(elements * (wide ? 8 : 4))));
+  TRY(provide_weight(s, n, &v, elements));
+  return run_tiles(s, n, &v, &p);
 }
 
 clave_status opencl_conv(cl_recorder *s, const node *n) {

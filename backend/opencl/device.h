@@ -74,7 +74,7 @@ void append_cpu_flags(text *t);
 
 /* ---------------------------------------------------------------- assembly.c */
 
-/* Which instructions kernels may hold, by CLAVE_ASM. */
+/* Which instructions kernels may use, by CLAVE_ASM. */
 clave_status assembly_choose(cl_device *d) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- quirks.c */
@@ -135,8 +135,7 @@ typedef struct kernel_program
 
 typedef struct builders builders; /* builders.c */
 
-/* An instruction that kernels hold as inline assembly: none, or held back or wrong; not tried yet;
- * right. */
+/* An instruction that kernels use: none, or held back or wrong; not tried yet; right. */
 typedef enum asm_state { ASM_UNUSED, ASM_UNTRIED, ASM_RIGHT } asm_state;
 
 struct cl_device {
@@ -164,7 +163,7 @@ struct cl_device {
   void *blas;            /* gemm_clblast.c's */
   proof_set blas_proven; /* CLBlast's launches, compared in this process. Under `lock` */
   bool blas_refused;     /* CLBlast failed: our own kernels run instead. Atomic */
-  asm_state assembly[3]; /* instructions of assembly.c's table. Under `lock` */
+  asm_state assembly[4]; /* instructions of assembly.c's table. Under `lock` */
 };
 
 /* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a

@@ -10,7 +10,8 @@
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
 
 /* Extensions that some kernel uses. */
-static const char *const used_extensions[] = {"cl_khr_fp64", "cl_khr_fp16"};
+static const char *const used_extensions[] = {"cl_khr_fp64", "cl_khr_fp16",
+                                              "cl_khr_integer_dot_product"};
 
 /* A device string, one line, trimmed; NULL when memory is out. */
 static char *device_text(const cl_functions *cl, cl_device_id id, cl_device_info what) {

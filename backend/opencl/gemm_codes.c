@@ -1,4 +1,4 @@
-/* Products with an encoded constant b on a CPU: its codes are packed once, in panels, a form that
+/* Products with an encoded constant b: its codes are packed once, in panels, a form that
  * products of any number of rows read. */
 #include "backend/opencl/gemm_codes.h"
 
@@ -8,9 +8,13 @@
 enum { FEW_ROWS = 32 }; /* multiplied as they lie; more are packed, too */
 
 bool gemm_codes_of(const gemm *g, code_panels *p) {
-  return recorder_traits(g->s)->is_cpu && recorder_traits(g->s)->vector_width >= 8 &&
-         gemm_is_encoded(g) && g->f.k > 0 && recorder_takes_form(g->s, g->f.b) &&
+  return gemm_is_encoded(g) && g->f.k > 0 && recorder_takes_form(g->s, g->f.b) &&
          code_panels_of(&g->f.b->t.encoding, g->f.k, p);
+}
+
+bool gemm_codes_usable(const gemm *g, code_panels *p) {
+  const device_traits *t = recorder_traits(g->s);
+  return t->is_cpu && t->vector_width >= 8 && gemm_codes_of(g, p);
 }
 
 static int64_t count_panels(const gemm *g) { return ceil_div(g->f.n, CODE_PANEL); }
@@ -22,6 +26,8 @@ void gemm_codes_define(launch *l, const code_panels *p) {
   launch_define(l, "HAS_SUBS", p->has_subs);
   launch_define(l, "HAS_LOWS", p->has_lows);
   launch_define(l, "WIDE_FACTORS", p->wide);
+  launch_define(l, "BLOCK", p->block);
+  launch_define(l, "PERIOD", p->period);
   launch_define(l, "FLOAT_CODES", p->code == CODE_E4M3 ? 3 : p->code == CODE_E5M2 ? 2 : 0);
 }
 
@@ -38,11 +44,6 @@ static clave_status fill_form(cl_recorder *s, const void *ctx) {
   launch_args(&l, &(gemm_codes_pack_args){.encoded = encoded_operand(g.f.b),
                                           .packed = scratch_arg(0),
                                           .panel_bytes = (int64_t)p.bytes,
-                                          .d_at = (int64_t)p.d_at,
-                                          .m_at = (int64_t)p.m_at,
-                                          .s_at = (int64_t)p.s_at,
-                                          .l_at = (int64_t)p.l_at,
-                                          .period = p.period,
                                           .n_size = g.f.n,
                                           .k_size = g.f.k});
   size_t global[2] = {(size_t)count_panels(&g), (size_t)p.parts}, local[2] = {1, 1};
@@ -60,14 +61,7 @@ clave_status gemm_codes_form(const gemm *g, const code_panels *p, int *number) {
 }
 
 codes_params gemm_codes_operand(const code_panels *p, int form) {
-  return (codes_params){.b = form_arg(form),
-                        .panel_bytes = (int64_t)p->bytes,
-                        .d_at = (int64_t)p->d_at,
-                        .m_at = (int64_t)p->m_at,
-                        .s_at = (int64_t)p->s_at,
-                        .l_at = (int64_t)p->l_at,
-                        .parts = p->parts,
-                        .period = p->period};
+  return (codes_params){.b = form_arg(form), .panel_bytes = (int64_t)p->bytes, .parts = p->parts};
 }
 
 bool gemm_codes_few(const gemm *g) { return g->f.m <= FEW_ROWS; }

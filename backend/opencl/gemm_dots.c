@@ -1,12 +1,13 @@
-/* Products of integers, on CPUs: one launch rounds a to 8 bits and packs it in tiles, another
- * multiplies. */
+/* Products of integers: one launch rounds a to 8 bits and packs it in tiles, another multiplies. */
 #include "backend/opencl/gemm_dots.h"
 
 #include "backend/opencl/families.h"
 #include "base/rounded.h"
 
 bool gemm_dots_usable(const gemm *g, code_panels *p) {
-  return recorder_is_fast(g->s) && gemm_codes_of(g, p) && code_panels_take_rounded(p);
+  return recorder_is_fast(g->s) &&
+         (recorder_traits(g->s)->is_cpu ? gemm_codes_usable(g, p) : gemm_codes_of(g, p)) &&
+         code_panels_take_rounded(p);
 }
 
 /* What is side by side in registers, and how products are added: as in kernels_cl/dots.h. */
@@ -15,16 +16,32 @@ typedef struct tile {
   int rows, panels;
 } tile;
 
-/* A register of sums for each and as many of totals: 8 of 32 registers, 4 of 16. Assembly unpacks
- * codes fast enough to do so for every 4 rows; several panels of one row are several streams of
- * reads, without which memory waits. */
+/* On GPUs a work-item has a register for each sum. Up to LANES_ROWS rows are a tile, of one panel,
+ * by gemv_dots; more make tiles of which a group of matmul_dots has LANES. */
+enum { LANES_ROWS = 8, LANES = 4, LANES_PANELS = 2 };
+
+static bool is_few(const gemm *g) { return g->f.m <= LANES_ROWS; }
+
+static void choose_lanes_tile(const gemm *g, tile *t) {
+  int64_t rows = is_few(g) ? g->f.m : ceil_div(g->f.m, LANES);
+  while (t->rows < LANES_ROWS && t->rows < rows) t->rows *= 2;
+  t->panels = is_few(g) ? 1 : LANES_PANELS;
+}
+
+/* On CPUs a register of sums for each and as many of totals: 8 of 32 registers, 4 of 16. Assembly
+ * unpacks codes fast enough to do so for every 4 rows; one or two rows take one panel, which is
+ * read in order, as memory likes it. */
 static clave_status choose_tile(const gemm *g, tile *t) {
   *t = (tile){.rows = 1};
   TRY(recorder_dots(g->s, &t->dots));
+  if (!recorder_traits(g->s)->is_cpu) {
+    choose_lanes_tile(g, t);
+    return NULL;
+  }
   bool wide = t->dots != DOTS_AVX_VNNI && recorder_traits(g->s)->vector_width == 16;
   int sums = wide ? 8 : 4, most = t->dots == DOTS_PORTABLE ? sums : 4;
   while (t->rows < most && t->rows < g->f.m) t->rows *= 2;
-  t->panels = (int)min_i64(4, sums / t->rows);
+  t->panels = t->rows <= 2 ? 1 : (int)min_i64(2, sums / t->rows);
   return NULL;
 }
 
@@ -37,12 +54,13 @@ static int64_t tile_words(const code_panels *p, const tile *t) {
 
 static void define_tile(launch *l, const code_panels *p, const tile *t) {
   gemm_codes_define(l, p);
-  launch_define(l, "DOTS", (int)t->dots);
+  launch_dots(l, t->dots);
   launch_define(l, "M", t->rows);
 }
 
 static clave_status pack_a(const gemm *g, const code_panels *p, const tile *t) {
-  enum { PARTS = 64 }; /* of a work-item */
+  bool is_cpu = recorder_traits(g->s)->is_cpu;
+  int64_t each = is_cpu ? 64 : 1; /* parts of a work-item */
   launch l;
   launch_begin(&l, g->s, g->node);
   launch_dtype(&l, "A_TYPE", g->f.a->t.type);
@@ -57,60 +75,123 @@ static clave_status pack_a(const gemm *g, const code_panels *p, const tile *t) {
                                          .m_size = g->f.m,
                                          .k_size = g->f.k,
                                          .parts = p->parts,
-                                         .each = PARTS});
-  size_t global[3] = {(size_t)count_tiles(g, t), (size_t)ceil_div(p->parts, PARTS),
+                                         .each = each});
+  size_t global[3] = {(size_t)count_tiles(g, t), (size_t)ceil_div(p->parts, each),
                       (size_t)g->f.batches},
-         local[3] = {1, 1, 1};
+         local[3] = {1, is_cpu ? 1 : LOCAL_SIZE, 1};
   return launch_run(&l, 3, global, local);
 }
+
+static void begin_multiply(launch *l, const gemm *g, const code_panels *p, const tile *t) {
+  launch_begin(l, g->s, g->node);
+  launch_dtype(l, "OUT_TYPE", g->f.out->t.type);
+  launch_dtype(l, "BIAS_TYPE", g->f.bias ? g->f.bias->t.type : g->f.out->t.type);
+  launch_define(l, "HAS_BIAS", g->f.bias != NULL);
+  define_tile(l, p, t);
+}
+
+static dots_params operands(const gemm *g) {
+  return (dots_params){.a = scratch_arg(0),
+                       .bias = optional_arg(g->f.bias),
+                       .bias_batch = strides_arg(&g->f.batch_bias),
+                       .bias_m = g->f.bias_m,
+                       .bias_n = g->f.bias_n,
+                       .out = buffer_arg(g->f.out),
+                       .batch_dims = dims_arg(&g->f.batch_a),
+                       .m_size = g->f.m,
+                       .n_size = g->f.n,
+                       .alpha = g->f.alpha,
+                       .beta = g->f.beta};
+}
+
+/* ---------------------------------------------------------------- on GPUs */
+
+/* Work-items that share a column: more of them where groups may be as large and k has parts for
+ * them. */
+static int choose_lanes(const gemm *g, const code_panels *p) {
+  enum { MORE = 16 };
+  return recorder_traits(g->s)->max_local >= MORE * CODE_PANEL && p->parts >= 2 * MORE ? MORE
+                                                                                       : LANES;
+}
+
+static clave_status multiply_few(const gemm *g, const code_panels *p, const tile *t, int b) {
+  int lanes = choose_lanes(g, p);
+  launch l;
+  begin_multiply(&l, g, p, t);
+  launch_define(&l, "LANES", lanes);
+  launch_define(&l, "TURNS", t->rows < LANES ? LANES / t->rows : 1);
+  launch_args(&l, &(gemv_dots_args){.dots = operands(g), .codes = gemm_codes_operand(p, b)});
+  launch_epilogue(&l);
+  size_t group = (size_t)(CODE_PANEL * lanes);
+  size_t global[3] = {(size_t)ceil_div(g->f.n, CODE_PANEL) * group, (size_t)count_tiles(g, t),
+                      (size_t)g->f.batches},
+         local[3] = {group, 1, 1};
+  return launch_run(&l, 3, global, local);
+}
+
+static clave_status multiply_tiles(const gemm *g, const code_panels *p, const tile *t, int b) {
+  launch l;
+  begin_multiply(&l, g, p, t);
+  launch_define(&l, "PANELS", t->panels);
+  launch_args(&l, &(matmul_dots_args){.dots = operands(g), .codes = gemm_codes_operand(p, b)});
+  launch_epilogue(&l);
+  size_t global[3] = {(size_t)ceil_div(g->f.n, LANES_PANELS * CODE_PANEL) * CODE_PANEL,
+                      (size_t)count_tiles(g, t), (size_t)g->f.batches},
+         local[3] = {CODE_PANEL, LANES, 1};
+  return launch_run(&l, 3, global, local);
+}
+
+/* ---------------------------------------------------------------- on CPUs */
 
 /* What a work-item of gemm_dots does. */
 typedef struct share {
   int64_t rows;   /* whole tiles */
   int64_t each;   /* groups of panels */
-  int64_t depth;  /* parts at a time */
+  int64_t strip;  /* of them at once */
   int64_t groups; /* of panels, in all */
 } share;
 
-/* Several work-items for each core; codes of a panel that stay in the first-level cache from one
- * tile to the next. */
+/* Of a group of panels, in local memory. */
+static int64_t factors_of_block(const code_panels *p, const tile *t) {
+  return p->block * p->spans * (1 + p->has_lows) * t->panels * CODE_PANEL;
+}
+
+/* Groups whose sums fit local memory beside the factors of one. Few rows read one panel after the
+ * other, as memory likes it. */
+static int64_t choose_strip(const gemm *g, const code_panels *p, const tile *t, const share *s) {
+  enum { ROWS = 16, COLUMNS = 128 };
+  int64_t columns = t->panels * CODE_PANEL,
+          floats = (int64_t)(recorder_traits(g->s)->local_memory / sizeof(float)),
+          fits = (floats - factors_of_block(p, t)) / (s->rows * columns);
+  return max_i64(1, min_i64(s->each, s->rows < ROWS ? 1 : min_i64(fits, COLUMNS / columns)));
+}
+
+/* Several work-items for each core. */
 static share share_panels(const gemm *g, const code_panels *p, const tile *t) {
-  enum { ROWS = 128, CODE_BYTES = 8192 };
-  int64_t tiles = count_tiles(g, t), part_bytes = DECODED_AT_ONCE * CODE_PANEL * p->bits / 8;
+  enum { ROWS = 128 };
+  int64_t tiles = count_tiles(g, t);
   share s = {.rows = min_i64(tiles, ROWS / t->rows) * t->rows,
-             .depth = tiles > 1 ? min_i64(p->parts, CODE_BYTES / part_bytes) : p->parts,
              .groups = ceil_div(g->f.n, t->panels * CODE_PANEL)};
   int64_t wanted = (tiles > 1 ? 16 : 4) * (int64_t)recorder_traits(g->s)->compute_units,
           chunks = ceil_div(g->f.m, s.rows) * g->f.batches;
   s.each = max_i64(1, s.groups * chunks / wanted);
+  s.strip = choose_strip(g, p, t, &s);
   return s;
 }
 
 static clave_status multiply(const gemm *g, const code_panels *p, const tile *t, int b) {
   share s = share_panels(g, p, t);
   launch l;
-  launch_begin(&l, g->s, g->node);
-  launch_dtype(&l, "OUT_TYPE", g->f.out->t.type);
-  launch_dtype(&l, "BIAS_TYPE", g->f.bias ? g->f.bias->t.type : g->f.out->t.type);
-  launch_define(&l, "HAS_BIAS", g->f.bias != NULL);
-  define_tile(&l, p, t);
+  begin_multiply(&l, g, p, t);
   launch_define(&l, "PANELS", t->panels);
-  size_t sums = sizeof(float) * CODE_PANEL * (size_t)(s.rows * t->panels);
-  launch_args(&l, &(gemm_dots_args){.a = scratch_arg(0),
+  size_t sums = sizeof(float) * CODE_PANEL * (size_t)(s.rows * s.strip * t->panels),
+         factors = sizeof(float) * (size_t)factors_of_block(p, t);
+  launch_args(&l, &(gemm_dots_args){.dots = operands(g),
                                     .codes = gemm_codes_operand(p, b),
-                                    .bias = optional_arg(g->f.bias),
-                                    .bias_batch = strides_arg(&g->f.batch_bias),
-                                    .bias_m = g->f.bias_m,
-                                    .bias_n = g->f.bias_n,
-                                    .out = buffer_arg(g->f.out),
-                                    .batch_dims = dims_arg(&g->f.batch_a),
-                                    .m_size = g->f.m,
-                                    .n_size = g->f.n,
                                     .rows = s.rows,
                                     .each = s.each,
-                                    .depth = s.depth,
-                                    .alpha = g->f.alpha,
-                                    .beta = g->f.beta,
+                                    .strip = s.strip,
+                                    .factors = local_arg(factors),
                                     .sums = local_arg(sums)});
   launch_epilogue(&l);
   size_t global[3] = {(size_t)ceil_div(s.groups, s.each), (size_t)ceil_div(g->f.m, s.rows),
@@ -128,5 +209,6 @@ clave_status gemm_dots(const gemm *g, const code_panels *p) {
   TRY(recorder_scratch(g->s, sizeof(int32_t) * (size_t)words));
   recorder_rounds(g->s, ROUNDS_ROWS);
   TRY(pack_a(g, p, &t));
-  return multiply(g, p, &t, b);
+  if (recorder_traits(g->s)->is_cpu) return multiply(g, p, &t, b);
+  return is_few(g) ? multiply_few(g, p, &t, b) : multiply_tiles(g, p, &t, b);
 }

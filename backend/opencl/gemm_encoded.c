@@ -73,6 +73,7 @@ static clave_status multiply_few(const gemm *g) {
                       .bias_m = g->f.bias_m,
                       .bias_n = g->f.bias_n,
                       .out = buffer_arg(g->f.out),
+                      .tiles = g->grouped ? scratch_arg(0) : absent_arg(),
                       .batch_dims = dims_arg(&g->f.batch_a),
                       .m_size = g->f.m,
                       .n_size = g->f.n,
@@ -91,9 +92,10 @@ static clave_status multiply_few(const gemm *g) {
 
 clave_status gemm_encoded(const gemm *g) {
   code_panels p;
+  if (g->grouped) return multiply_few(g);
   if (gemm_dots_usable(g, &p)) return gemm_dots(g, &p);
-  if (gemm_codes_few(g) && gemm_codes_of(g, &p)) return gemm_codes_rows(g, &p);
-  if (gemm_packed_usable(g) && gemm_codes_of(g, &p)) return gemm_packed(g);
+  if (gemm_codes_few(g) && gemm_codes_usable(g, &p)) return gemm_codes_rows(g, &p);
+  if (gemm_packed_usable(g) && gemm_codes_usable(g, &p)) return gemm_packed(g);
   if (g->f.m <= MOST_ROWS || g->f.k == 0) return multiply_few(g);
   if (!recorder_traits(g->s)->is_cpu) return multiply_tiles(g);
   return gemm_packed_usable(g) ? gemm_packed(g) : multiply_few(g);

@@ -168,7 +168,7 @@ clave_status gemm_packed(const gemm *g) {
   int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
   arg_buffer a;
   b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};
-  b.coded = gemm_codes_of(g, &b.layout);
+  b.coded = gemm_codes_usable(g, &b.layout);
   TRY(provide_a(g, matrices * matrix, sums, &a));
   if (b.packed) TRY(gemm_b_panels(g, &b.buffer));
   if (b.coded) TRY(gemm_codes_form(g, &b.layout, &b.codes));

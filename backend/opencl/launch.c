@@ -13,7 +13,7 @@ void launch_begin(launch *l, cl_recorder *s, const node *n) {
   l->stem = l->kernel = NULL;
   l->signature = NULL;
   l->n_macros = l->n_values = 0;
-  l->wide = l->overflow = false;
+  l->wide = l->overflow = l->opencl_3 = false;
   l->generate = NULL;
   l->generate_ctx = NULL;
 }
@@ -37,6 +37,10 @@ static const char wide_name[] = "WIDE";
 void launch_compute(launch *l, dtype t) {
   dtype compute = t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64;
   add_macro(l, compute_name, DEFINE_DTYPE, (int)compute);
+}
+void launch_dots(launch *l, dots_kind kind) {
+  launch_define(l, "DOTS", (int)kind);
+  l->opencl_3 = kind == DOTS_PACKED;
 }
 void launch_encoding(launch *l, const encoding *e) {
   if (e->kind == ENCODING_BLOCKS) {

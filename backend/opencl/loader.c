@@ -123,6 +123,8 @@ clave_status opencl_status(cl_int code, const char *call) {
   status_code kind = STATUS_DEVICE;
   if (code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
     kind = STATUS_NO_MEMORY;
-  if (code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_KERNEL_NAME) kind = STATUS_UNSUPPORTED;
+  if (code == CL_BUILD_PROGRAM_FAILURE || code == CL_INVALID_BUILD_OPTIONS ||
+      code == CL_INVALID_KERNEL_NAME)
+    kind = STATUS_UNSUPPORTED;
   return status_new(kind, "%s: %s (%d)", call, name, code);
 }

@@ -58,23 +58,23 @@ clave_status opencl_matmul(cl_recorder *s, const node *n) {
 
 /* As a product whose batches are tiles of rows, before those are known. */
 static gemm begin_grouped(cl_recorder *s, const node *n, const grouped_matmul_form *f) {
-  const tensor *a = &f->a->t, *b = &f->b->t;
+  const tensor *a = &f->a->t;
   gemm g = {.s = s, .node = n, .grouped = true};
   g.f = (matmul_form){.a = f->a, .b = f->b, .out = f->out, .n = f->n, .k = f->k, .alpha = 1};
   g.f.a_m = a->strides[0];
   g.f.a_k = a->strides[1];
-  g.f.b_k = b->strides[1];
-  g.f.b_n = b->strides[2];
-  g.f.batch_b = take_dims(b, 0, 1);
+  g.f.b_k = f->b_k;
+  g.f.b_n = f->b_n;
+  g.f.batch_b = take_dims(&f->b->t, 0, 1);
   return g;
 }
 
 /* Rows of a tile: what suits groups of the mean size. A CPU multiplies more of them in turns, which
- * is faster than tiles of columns, too. */
+ * is faster than tiles of columns, too; and so are all where b is encoded. */
 static int64_t choose_tile_rows(const gemm *g, const grouped_matmul_form *f) {
   int64_t mean = ceil_div(f->rows, max_i64(f->groups, 1)), rows = 1;
   bool few = mean <= FEW_ROWS || recorder_traits(g->s)->is_cpu;
-  if (!few || choose_for_few(g) == GEMM_TILE) return gemm_tile_rows(g);
+  if (!gemm_is_encoded(g) && (!few || choose_for_few(g) == GEMM_TILE)) return gemm_tile_rows(g);
   while (rows < mean && rows < FEW_ROWS) rows *= 2;
   return rows;
 }

@@ -64,8 +64,15 @@ typedef struct device_traits {
 const device_traits *recorder_traits(const cl_recorder *s);
 bool recorder_is_fast(const cl_recorder *s);        /* kernels may be less exact: CLAVE_PRECISION */
 void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
-/* How kernels add products of bytes here: by an instruction, or the portable way. */
-typedef enum dots_kind { DOTS_PORTABLE, DOTS_AVX512_VNNI, DOTS_AVX_VNNI } dots_kind;
+/* How kernels add products of bytes here, as in kernels_cl/dots.h: by an instruction, or the
+ * portable way, which is DOTS_PORTABLE on CPUs and DOTS_BYTES on GPUs. */
+typedef enum dots_kind {
+  DOTS_PORTABLE,
+  DOTS_AVX512_VNNI,
+  DOTS_AVX_VNNI,
+  DOTS_BYTES,
+  DOTS_PACKED
+} dots_kind;
 clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
 /* Whether an instruction adds products of pairs of BF16 (kernels_cl/pairs.h). */
 clave_status recorder_has_pairs(const cl_recorder *s, bool *out) STATUS_CHECK;
@@ -89,7 +96,8 @@ typedef enum form_kind {
   FORM_GEMM_B,
   FORM_GEMM_CODES,
   FORM_GEMM_A_PAIRS,
-  FORM_GEMM_PAIRS
+  FORM_GEMM_PAIRS,
+  FORM_CONV
 } form_kind;
 typedef struct form_request {
   const bound_tensor *x;
@@ -127,6 +135,7 @@ typedef struct launch {
   launch_value values[MAX_LAUNCH_ARGS];
   int n_macros, n_values;
   bool wide, overflow;
+  bool opencl_3;             /* OpenCL C 3.0, not 1.2 */
   launch_generator generate; /* NULL: kernels_cl/<stem>.cl */
   const void *generate_ctx;
 } launch;
@@ -139,6 +148,8 @@ void launch_compute(launch *l,
                     dtype t); /* -D COMPUTE: F32 for F32 F16 BF16, F64, I64 for integers and BOOL */
 void launch_define(launch *l, const char *name,
                    int value); /* -D name=value: flags and small enums, never shapes */
+/* -D DOTS=kind, and the version of OpenCL C that it needs. */
+void launch_dots(launch *l, dots_kind kind);
 /* ENCODING and what of it decides how an encoded constant is decoded: encoded.h of kernels_cl. */
 void launch_encoding(launch *l, const encoding *e);
 void launch_wide(launch *l); /* index_t must be 64 bits (buffer_arg sees to it for its tensors) */

@@ -6,7 +6,7 @@
 #include "backend/opencl/device.h"
 #include "base/file.h"
 
-enum { MAX_INCLUDE_DEPTH = 5 };
+enum { MAX_INCLUDE_DEPTH = 6 };
 
 static clave_status append_file(const cl_device *d, const char *name, const kernel_signature *g,
                                 int depth, text *out);

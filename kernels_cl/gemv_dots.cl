@@ -1,0 +1,57 @@
+/* As matmul_dots.cl, for few rows: a group makes a tile of a panel. Its LANES work-items of each
+ * column sum the parts of a round, TURNS each, which wait in local memory to be scaled and added in
+ * their order, by one work-item for each row and column. */
+#define PANELS 1
+#ifndef LANES
+#define LANES 4
+#endif
+#include "dots_lanes.h"
+#define GROUP (PANEL * LANES)
+#ifndef TURNS
+#define TURNS 4
+#endif
+#define ROUND (LANES * TURNS)
+#define TILE (PANEL * M)
+#define CHAINS ((TILE + GROUP - 1) / GROUP) /* of a work-item */
+
+__kernel void gemv_dots(DOTS_PARAMS, CODES_PARAMS) {
+  __local float sums[ROUND * SPANS][TILE], scales[ROUND * SPANS][PANEL],
+      lows[HAS_LOWS * ROUND * SPANS + 1][PANEL];
+  const index_t z = (index_t)get_global_id(2), tile = (index_t)get_global_id(1),
+                tiles = (m_size + M - 1) / M, panel = (index_t)get_group_id(0);
+  const int item = (int)get_local_id(0), column = item % PANEL, lane = item / PANEL;
+  float total[CHAINS] = {0};
+  a += a_offset + ((long)z * tiles + tile) * parts * TILE_WORDS;
+  b += b_offset + (long)panel * panel_bytes;
+  bias += bias_offset + strided_offset(z, batch_dims, bias_batch);
+  out += out_offset + (long)z * m_size * n_size;
+  for (index_t first = 0; first < parts; first += ROUND, a += ROUND * TILE_WORDS) {
+    const int n = (int)min((index_t)ROUND, parts - first);
+    for (int i = lane; i < n; i += LANES) {
+      __global const uchar *block = BLOCK_OF(b, first + i);
+      const int of_block = (int)((first + i) % BLOCK);
+      __global const uint *words = (__global const uint *)(block + of_block * PART_BYTES) + column;
+#pragma unroll
+      for (int span = 0; span < SPANS; span++) {
+        const int of = of_block * SPANS + span, to = i * SPANS + span;
+        int sum[M];
+        sum_columns(a + i * TILE_WORDS, &words, span, sum);
+#pragma unroll
+        for (int m = 0; m < M; m++) sums[to][m * PANEL + column] = (float)sum[m];
+        scales[to][column] = column_factor(block, D_AT, S_AT, of, column);
+#if HAS_LOWS
+        lows[to][column] = column_factor(block, M_AT, L_AT, of, column);
+#endif
+      }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int chain = 0, e = item; chain < CHAINS && e < TILE; chain++, e += GROUP)
+      for (int i = 0; i < n * SPANS; i++)
+        total[chain] = add_scaled(total[chain], sums[i][e], scales[i][e % PANEL],
+                                  lows[HAS_LOWS * i][e % PANEL], a + i / SPANS * TILE_WORDS,
+                                  i % SPANS, e / PANEL);
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  for (int chain = 0, e = item; chain < CHAINS && e < TILE; chain++, e += GROUP)
+    FINISH(total[chain], tile * M + e / PANEL, panel * PANEL + e % PANEL)
+}

@@ -231,6 +231,18 @@ clave_status clave_session_write_state(clave_session *s, uint32_t index, const v
                                        size_t size) {
   return session_write_state(s->s, index, data, size);
 }
+clave_status clave_session_read_state_part(clave_session *s, uint32_t index, size_t from,
+                                           void *data, size_t size) {
+  return session_read_state_part(s->s, index, from, data, size);
+}
+clave_status clave_session_write_state_part(clave_session *s, uint32_t index, size_t from,
+                                            const void *data, size_t size) {
+  return session_write_state_part(s->s, index, from, data, size);
+}
+clave_status clave_session_copy_state_part(clave_session *s, uint32_t index, size_t from, size_t to,
+                                           size_t size) {
+  return session_copy_state_part(s->s, index, from, to, size);
+}
 clave_status clave_session_resize(clave_session *s, const char *size, int64_t n) {
   const ir_program *p = &s->program->p->ir;
   const uint32_t first = p->constants.count + p->n_inputs + p->n_outputs;

@@ -6,7 +6,7 @@
 
 static clave_status overflow(void) { return INVALID("an integer of more than 64 bits"); }
 
-static int64_t whole(value v) { return v.kind == VALUE_BOOL ? v.u.truth : v.u.integer; }
+static int64_t whole(value v) { return v.kind == VALUE_BOOL ? (int64_t)v.u.truth : v.u.integer; }
 
 clave_status negate(value x, value *out) {
   int64_t i;

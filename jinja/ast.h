@@ -21,7 +21,7 @@ typedef enum node_kind {
   NODE_OR,      /* a, b */
   NODE_NOT,     /* a */
   NODE_COND,    /* a: condition, b, c (or NULL) */
-  NODE_ATTR,    /* a; constant: the attribute's name */
+  NODE_ATTR,    /* a; constant: the attribute's name; op: loop's number of it; is_method */
   NODE_ITEM,    /* a, b */
   NODE_SLICE,   /* in b of NODE_ITEM: a, b, c (or NULL each) */
   NODE_CALL,    /* a: what is called; b: arguments */
@@ -52,7 +52,8 @@ typedef struct load {
   const char *name;
   uint32_t slot;
   load_kind kind;
-  uint32_t level, from; /* ALIAS: of the outer slot */
+  uint32_t level, from; /* ALIAS: of the outer slot; from of a PARAMETER of a loop's condition: the
+                           slot in the loop's body */
   bool stored;
 } load;
 
@@ -66,6 +67,7 @@ typedef struct scope {
 typedef struct node node;
 struct node {
   uint8_t kind;
+  bool is_method; /* ATTR: dicts have a method of that name, or the sandbox refuses it */
   int16_t op;
   uint32_t line, column;
   node *next; /* in a list */
@@ -113,5 +115,10 @@ clave_status error_at(const node *n, status_code code, const char *format, ...)
  */
 int filter_index(const char *name);
 int test_index(const char *name);
+/* attributes.c: the number of what `loop` has under a name, -1 if it has nothing. */
+int find_loop_name(const string *name);
+/* methods.c: -1: the type has no such method, -2: it has, and we have not, -3: the sandbox refuses
+ * it. */
+int find_method(value_kind kind, const string *name);
 
 #endif

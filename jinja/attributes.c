@@ -8,38 +8,58 @@
 
 /* ---------------------------------------------------------------- loop */
 
-static clave_status loop_item(const loop_state *l, size_t at, bool there, const char *name,
-                              value *out) {
-  *out = there ? l->items.items[at] : value_undefined(name);
-  return NULL;
+static const char *const loop_names[] = {"index",  "index0",   "first",     "last",
+                                         "length", "revindex", "revindex0", "depth",
+                                         "depth0", "previtem", "nextitem"};
+enum {
+  LOOP_INDEX,
+  LOOP_INDEX0,
+  LOOP_FIRST,
+  LOOP_LAST,
+  LOOP_LENGTH,
+  LOOP_REVINDEX,
+  LOOP_REVINDEX0,
+  LOOP_DEPTH,
+  LOOP_DEPTH0,
+  LOOP_PREVITEM,
+  LOOP_NEXTITEM
+};
+
+int find_loop_name(const string *name) {
+  for (size_t i = 0; i < sizeof loop_names / sizeof *loop_names; i++) {
+    if (string_is(name, loop_names[i])) return (int)i;
+  }
+  return -1;
 }
 
-static clave_status loop_attribute(render *r, value of, const string *name, value *out) {
-  const loop_state *l = of.u.loop;
+value get_loop(const loop_state *l, int number) {
   int64_t at = (int64_t)l->at, n = (int64_t)l->items.count;
-  const struct {
-    const char *name;
-    value v;
-  } known[] = {{"index", value_int(at + 1)},
-               {"index0", value_int(at)},
-               {"first", value_bool(at == 0)},
-               {"last", value_bool(at + 1 == n)},
-               {"length", value_int(n)},
-               {"revindex", value_int(n - at)},
-               {"revindex0", value_int(n - at - 1)},
-               {"depth", value_int(l->depth)},
-               {"depth0", value_int(l->depth - 1)}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    if (!string_is(name, known[i].name)) continue;
-    *out = known[i].v;
-    return NULL;
+  switch (number) {
+    case LOOP_INDEX:
+      return value_int(at + 1);
+    case LOOP_INDEX0:
+      return value_int(at);
+    case LOOP_FIRST:
+      return value_bool(at == 0);
+    case LOOP_LAST:
+      return value_bool(at + 1 == n);
+    case LOOP_LENGTH:
+      return value_int(n);
+    case LOOP_REVINDEX:
+      return value_int(n - at);
+    case LOOP_REVINDEX0:
+      return value_int(n - at - 1);
+    case LOOP_DEPTH:
+      return value_int(l->depth);
+    case LOOP_DEPTH0:
+      return value_int(l->depth - 1);
+    case LOOP_PREVITEM:
+      return at > 0 ? l->items.items[at - 1] : value_undefined("there is no previous item");
+    case LOOP_NEXTITEM:
+      return at + 1 < n ? l->items.items[at + 1] : value_undefined("there is no next item");
+    default:
+      return value_undefined(NULL);
   }
-  if (string_is(name, "previtem"))
-    return loop_item(l, l->at - 1, at > 0, "there is no previous item", out);
-  if (string_is(name, "nextitem"))
-    return loop_item(l, l->at + 1, at + 1 < n, "there is no next item", out);
-  (void)r;
-  return NULL;
 }
 
 /* ---------------------------------------------------------------- attributes */
@@ -57,7 +77,7 @@ static clave_status own_attribute(render *r, value of, const string *name, value
                                   bool *found) {
   *found = true;
   *out = value_undefined(NULL);
-  if (of.kind == VALUE_LOOP) TRY(loop_attribute(r, of, name, out));
+  if (of.kind == VALUE_LOOP) *out = get_loop(of.u.loop, find_loop_name(name));
   if (out->kind != VALUE_UNDEFINED) return NULL;
   if (of.kind == VALUE_NAMESPACE) {
     const value *v = dict_find_text(of.u.dict, name);
@@ -102,7 +122,7 @@ clave_status get_attribute(render *r, value of, const string *name, value *out) 
 
 static bool whole_key(value key, int64_t *out) {
   if (key.kind != VALUE_INT && key.kind != VALUE_BOOL) return false;
-  *out = key.kind == VALUE_INT ? key.u.integer : key.u.truth;
+  *out = key.kind == VALUE_INT ? key.u.integer : (int64_t)key.u.truth;
   return true;
 }
 
@@ -133,8 +153,11 @@ clave_status get_item(render *r, value of, value key, value *out) {
   *out = value_undefined(NULL);
   if (of.kind == VALUE_DICT) {
     value *item = NULL;
-    clave_status st = dict_find(of.u.dict, key, &item);
-    status_free(st); /* a key that cannot be hashed is not there */
+    if (key.kind == VALUE_STRING) {
+      item = dict_find_text(of.u.dict, key.u.text);
+    } else {
+      status_free(dict_find(of.u.dict, key, &item)); /* a key that cannot be hashed is not there */
+    }
     if (item) {
       *out = *item;
       return NULL;

@@ -42,7 +42,7 @@ clave_status bind_args(const char *what, const signature *s, const call_args *ar
 clave_status want_integer(value v, int64_t *out) {
   if (v.kind != VALUE_INT && v.kind != VALUE_BOOL)
     return INVALID("'%s' object cannot be interpreted as an integer", value_type(v));
-  *out = v.kind == VALUE_INT ? v.u.integer : v.u.truth;
+  *out = v.kind == VALUE_INT ? v.u.integer : (int64_t)v.u.truth;
   return NULL;
 }
 

@@ -17,7 +17,9 @@ bool value_number(value v) {
   return v.kind == VALUE_BOOL || v.kind == VALUE_INT || v.kind == VALUE_FLOAT;
 }
 
-static int64_t integer_of(value v) { return v.kind == VALUE_BOOL ? v.u.truth : v.u.integer; }
+static int64_t integer_of(value v) {
+  return v.kind == VALUE_BOOL ? (int64_t)v.u.truth : v.u.integer;
+}
 
 double value_real(value v) { return v.kind == VALUE_FLOAT ? v.u.real : (double)integer_of(v); }
 
@@ -27,7 +29,7 @@ bool value_truth(value v) {
     case VALUE_NONE:
       return false;
     case VALUE_BOOL:
-      return v.u.truth;
+      return v.u.truth != 0;
     case VALUE_INT:
       return v.u.integer != 0;
     case VALUE_FLOAT:

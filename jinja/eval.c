@@ -51,7 +51,7 @@ static clave_status eval_unary(render *r, const node *n, value *out) {
   TRY(refuse_undefined(v));
   if (!value_number(v)) return INVALID("bad operand type for unary %c: '%s'", n->op, value_type(v));
   if (n->op == '-') return negate(v, out);
-  *out = v.kind == VALUE_BOOL ? value_int(v.u.truth) : v;
+  *out = v.kind == VALUE_BOOL ? value_int((int64_t)v.u.truth) : v;
   return NULL;
 }
 
@@ -114,6 +114,15 @@ static clave_status eval_cond(render *r, const node *n, value *out) {
 static clave_status eval_attribute(render *r, const node *n, value *out) {
   value of;
   TRY(eval(r, n->a, &of));
+  if (of.kind == VALUE_LOOP && n->op >= 0) {
+    *out = get_loop(of.u.loop, n->op);
+    if (out->kind != VALUE_UNDEFINED) return NULL;
+  }
+  if (of.kind == VALUE_DICT && !n->is_method) {
+    const value *item = dict_find_text(of.u.dict, n->constant.u.text);
+    *out = item ? *item : value_undefined(n->constant.u.text->data);
+    return NULL;
+  }
   TRY(refuse_undefined(of));
   return get_attribute(r, of, n->constant.u.text, out);
 }

@@ -1,4 +1,5 @@
 /* Statements, and a rendering as a whole. */
+#include <stdalign.h>
 #include <string.h>
 
 #include "jinja/render.h"
@@ -9,7 +10,7 @@ static value from_context(const render *r, const char *name) {
   value v = value_undefined(name);
   for (size_t i = r->options->n_inputs; i-- > 0;) {
     const char *own = r->options->inputs[i].name;
-    if (own && strcmp(own, name) == 0) return r->inputs[i];
+    if (own && *own == *name && strcmp(own, name) == 0) return r->inputs[i];
     const value *member = NULL;
     if (!own) member = dict_find_text(r->inputs[i].u.dict, &(string){name, strlen(name), 0, 0, 0});
     if (member) return *member;
@@ -217,7 +218,7 @@ static clave_status exec_jump(render *r, const node *n) {
 
 /* ---------------------------------------------------------------- loops */
 
-/* The condition's scope has slots of its own for the target's names, in the same order. */
+/* The condition's scope has slots of its own for the target's names. */
 static clave_status keep_items(render *r, const node *n, list *items) {
   list kept = {0};
   for (size_t i = 0; i < items->count; i++) {
@@ -226,10 +227,7 @@ static clave_status keep_items(render *r, const node *n, list *items) {
     TRY(assign(r, n->a, items->items[i]));
     for (size_t k = 0; k < n->test_scope->count; k++) {
       const load *l = &n->test_scope->loads[k];
-      for (size_t j = 0; l->kind == LOAD_PARAMETER && j < n->scope->count; j++) {
-        if (strcmp(n->scope->loads[j].name, l->name) == 0)
-          r->now->slots[l->slot] = r->now->slots[n->scope->loads[j].slot];
-      }
+      if (l->kind == LOAD_PARAMETER) r->now->slots[l->slot] = r->now->slots[l->from];
     }
     TRY(eval(r, n->e, &v));
     if (value_truth(v)) TRY(list_add(&r->arena, &kept, items->items[i]));
@@ -303,10 +301,18 @@ clave_status exec(render *r, const node *n) {
 
 /* ---------------------------------------------------------------- rendering */
 
+/* About as much as is printed, so that it is rarely moved. */
+static clave_status reserve_output(const render *r, builder *out) {
+  size_t given = 256;
+  for (size_t i = 0; i < r->options->n_inputs; i++) given += r->options->inputs[i].size;
+  return array_reserve(&out->data.data, &out->data.capacity, given, 1) ? NULL : status_no_memory();
+}
+
 static clave_status run(render *r, builder *out) {
   activation top = {0};
   r->out = out;
   r->now = &top;
+  TRY(reserve_output(r, out));
   TRY(arena_alloc(&r->arena, r->t->n_slots, sizeof *top.slots, &top.slots));
   r->located = true; /* inputs have no place in the template */
   TRY(read_inputs(r));
@@ -318,11 +324,16 @@ static clave_status run(render *r, builder *out) {
 
 clave_status jinja_render(const jinja_template *t, const jinja_options *options,
                           jinja_output *out) {
+  enum { FIRST_BLOCK = 16384 }; /* what most renderings take */
+  alignas(ARENA_ALIGNMENT) unsigned char block[FIRST_BLOCK];
   builder b = {0};
-  render r = {
-      .t = t, .options = options, .arena = {.limit = JINJA_MAX_MEMORY, .steps = JINJA_MAX_STEPS}};
+  render r = {.t = t,
+              .options = options,
+              .arena = {.at = block,
+                        .end = block + sizeof block,
+                        .limit = JINJA_MAX_MEMORY,
+                        .steps = JINJA_MAX_STEPS}};
   *out = (jinja_output){0};
-  TRY(mem_pool_create(&r.arena.pool));
   clave_status st = run(&r, &b);
   mem_pool_destroy(r.arena.pool);
   if (!st && b.written && !b.mask.size && b.data.size) {

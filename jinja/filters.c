@@ -259,7 +259,7 @@ static clave_status filter_abs(render *r, value v, const bound *b, value *out) {
   (void)r, (void)b;
   TRY(refuse_undefined(v));
   if (!value_number(v)) return INVALID("bad operand type for abs(): '%s'", value_type(v));
-  if (v.kind == VALUE_BOOL) v = value_int(v.u.truth);
+  if (v.kind == VALUE_BOOL) v = value_int((int64_t)v.u.truth);
   *out = v;
   if (v.kind == VALUE_FLOAT) *out = value_float(fabs(v.u.real));
   return v.kind == VALUE_INT && v.u.integer < 0 ? negate(v, out) : NULL;
@@ -281,7 +281,7 @@ static clave_status filter_round(render *r, value v, const bound *b, value *out)
   if (precision < 0 || precision > 20)
     return UNSUPPORTED("round to %lld places is not supported", (long long)precision);
   if (common && v.kind != VALUE_FLOAT) {
-    *out = v.kind == VALUE_BOOL ? value_int(v.u.truth) : v;
+    *out = v.kind == VALUE_BOOL ? value_int((int64_t)v.u.truth) : v;
     return NULL;
   }
   double d = value_real(v), scale = pow(10, (double)precision);

@@ -105,7 +105,7 @@ static const struct {
 
 bool find_global(const char *name, value *out) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    if (strcmp(functions[i].name, name) != 0) continue;
+    if (*functions[i].name != *name || strcmp(functions[i].name, name) != 0) continue;
     *out = (value){VALUE_FUNCTION, {.function = (int)i}};
     return true;
   }

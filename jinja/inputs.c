@@ -10,6 +10,7 @@ enum { NESTED = JSON_MAX_DEPTH + 1 };
 
 typedef struct reader {
   arena *arena;
+  span source;
   jinja_origin origin;
   value root;
   value open[NESTED]; /* lists and dicts that are not closed yet */
@@ -24,10 +25,12 @@ static clave_status place_value(reader *r, value v) {
   }
   value in = r->open[r->depth - 1];
   if (in.kind == VALUE_LIST) return list_add(r->arena, in.u.list, v);
-  const string *key = r->key[r->depth - 1].u.text;
-  if (dict_find_text(in.u.dict, key))
-    return INVALID("key \"%.200s\" twice in an object", key->data);
-  return dict_set(r->arena, in.u.dict, r->key[r->depth - 1], v);
+  value key = r->key[r->depth - 1];
+  bool added;
+  TRY(dict_add(r->arena, in.u.dict, key, v, &added));
+  if (added) return NULL;
+  int shown = key.u.text->size < 200 ? (int)key.u.text->size : 200;
+  return INVALID("key \"%.*s\" twice in an object", shown, key.u.text->data);
 }
 
 /* Names that templates print within tokens of their own: <|user|>. */
@@ -41,17 +44,15 @@ static bool is_role(const string *s) {
 }
 
 static clave_status read_text(reader *r, span s, bool is_key, value *out) {
-  TRY(make_string(r->arena, s.data, s.size, out));
-  if (r->origin == JINJA_TRUSTED) return NULL;
   bool member = !is_key && r->depth == 2 && r->open[1].kind == VALUE_DICT;
+  const string said = {.data = s.data, .size = s.size};
   bool role = r->origin == JINJA_MESSAGES && member && string_is(r->key[1].u.text, "role") &&
-              is_role(out->u.text);
-  string *marked;
-  TRY(arena_alloc(r->arena, 1, sizeof *marked, &marked));
-  *marked = *out->u.text;
-  marked->written = !role;
-  *out = value_string(marked);
-  return NULL;
+              is_role(&said);
+  bool written = r->origin != JINJA_TRUSTED && !role;
+  uintptr_t at = (uintptr_t)s.data, first = (uintptr_t)r->source.data;
+  return at >= first && at - first < r->source.size /* it has no escapes */
+             ? make_borrowed(r->arena, s.data, s.size, written, out)
+             : make_written(r->arena, s.data, s.size, written, out);
 }
 
 static clave_status read_number(span s, value *out) {
@@ -100,8 +101,12 @@ static clave_status take_event(void *ctx, json_event event, span s) {
 }
 
 static clave_status read_input(render *r, const jinja_input *in, value *out) {
-  reader own = {.arena = &r->arena, .origin = in->origin};
-  if (in->is_text) return make_string(&r->arena, in->value, in->size, out);
+  reader own; /* most of it is set where it is read */
+  own.arena = &r->arena;
+  own.source = (span){in->value, in->size};
+  own.origin = in->origin;
+  own.depth = 0;
+  if (in->is_text) return make_borrowed(&r->arena, in->value, in->size, false, out);
   TRY(status_while(json_walk(in->value, in->size, take_event, &own), "%s",
                    in->name ? in->name : "arguments"));
   *out = own.root;

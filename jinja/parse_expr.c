@@ -226,7 +226,10 @@ static clave_status parse_attribute(parser *p, node *of, node **out) {
   TRY(expect_name(p, &at));
   TRY(new_node(p, NODE_ATTR, at, out));
   (*out)->a = of;
-  return make_string(&p->arena, at->text.data, at->text.size, &(*out)->constant);
+  TRY(make_string(&p->arena, at->text.data, at->text.size, &(*out)->constant));
+  (*out)->op = (int16_t)find_loop_name((*out)->constant.u.text);
+  (*out)->is_method = find_method(VALUE_DICT, (*out)->constant.u.text) != -1;
+  return NULL;
 }
 
 static clave_status parse_call(parser *p, node *of, node **out) {

@@ -88,14 +88,13 @@ clave_status repeat_string(render *r, const string *s, int64_t times, value *out
 
 /* attributes.c: as x.name and x[key] look things up */
 clave_status get_attribute(render *r, value of, const string *name, value *out) STATUS_CHECK;
+value get_loop(const loop_state *l, int number); /* by find_loop_name */
 clave_status get_item(render *r, value of, value key, value *out) STATUS_CHECK;
 clave_status get_slice(render *r, value of, const value bounds[3], value *out) STATUS_CHECK;
 /* "a.0.b" on a value, as the filters' attribute= does. */
 clave_status get_path(render *r, value of, value path, value *out) STATUS_CHECK;
 
 /* methods.c */
-/* -1: the type has no such method, -2: it has, and we have not, -3: the sandbox refuses it */
-int find_method(value_kind kind, const string *name);
 const char *method_name(int index);
 clave_status call_method(render *r, const method *m, const call_args *args,
                          value *out) STATUS_CHECK;

@@ -251,7 +251,7 @@ static clave_status place_loop_body(resolver *r, frame *outer, node *s) {
   return place(r, &f, s->c);
 }
 
-/* The target has slots of its own while the condition looks at it: `d` of the scope's first. */
+/* The target has slots of its own while the condition looks at it. The body is placed. */
 static clave_status place_loop_test(resolver *r, frame *outer, node *s) {
   frame f = {outer, outer->function, s->test_scope};
   scope slots;
@@ -261,6 +261,10 @@ static clave_status place_loop_test(resolver *r, frame *outer, node *s) {
   TRY(collect_target(r, &n, s->a, USE_PARAMETER));
   TRY(collect(r, &n, s->e));
   *s->test_scope = n.now;
+  for (size_t i = 0; i < n.now.count; i++) {
+    load *l = &s->test_scope->loads[i];
+    if (l->kind == LOAD_PARAMETER) l->from = find_load(s->scope, l->name)->slot;
+  }
   return place(r, &f, s->e);
 }
 
@@ -284,8 +288,8 @@ static clave_status check_loop_target(const node *t) {
 static clave_status place_for(resolver *r, frame *f, node *s) {
   TRY(check_loop_target(s->a));
   TRY(place(r, f, s->b));
-  TRY(place_loop_test(r, f, s));
   TRY(place_loop_body(r, f, s));
+  TRY(place_loop_test(r, f, s));
   return place_loop_else(r, f, s);
 }
 

@@ -45,12 +45,12 @@ typedef struct case_state {
 } case_state;
 
 static case_form choose_form(case_change change, uint32_t c, case_state *state) {
+  if (change == CHANGE_UPPER) return CASE_UPPER;
+  if (change == CHANGE_LOWER) return CASE_LOWER;
   bool first = state->first, inside = state->inside;
   state->first = false;
   state->inside = change == CHANGE_TITLE ? is_cased(c) : c && !begins_word(c);
   switch (change) {
-    case CHANGE_UPPER:
-      return CASE_UPPER;
     case CHANGE_TITLE:
       return inside ? CASE_LOWER : CASE_TITLE;
     case CHANGE_WORDS:
@@ -71,8 +71,31 @@ static size_t change_character(const string *s, size_t at, size_t n, uint32_t c,
   return 1;
 }
 
+static bool all_ascii(const string *s) {
+  unsigned char any = 0;
+  for (size_t i = 0; i < s->size; i++) any |= (unsigned char)s->data[i];
+  return any < 0x80;
+}
+
+/* ASCII that one origin wrote. */
+static clave_status change_ascii(render *r, const string *s, case_change change, value *out) {
+  case_state state = {.first = true};
+  char *bytes;
+  TRY(arena_alloc(&r->arena, s->size, 1, &bytes));
+  for (size_t i = 0; i < s->size; i++) {
+    uint32_t c = (unsigned char)s->data[i], to[3];
+    (void)map_case(c, choose_form(change, c, &state), to);
+    bytes[i] = (char)to[0];
+  }
+  return make_borrowed(&r->arena, bytes, s->size, s->written, out);
+}
+
 clave_status string_case(render *r, const string *s, case_change change, value *out) {
   builder b = {0};
+  if (!s->mask && all_ascii(s)) {
+    TRY(arena_charge(&r->arena, s->size / 16));
+    return change_ascii(r, s, change, out);
+  }
   case_state state = {.first = true};
   clave_status st = arena_charge(&r->arena, s->size / 16);
   for (size_t at = 0, n; at < s->size && !st; at += n) {

@@ -82,6 +82,9 @@ static void append_part(builder *b, const string *s, size_t at, size_t size) {
  * whether all beyond ASCII is escaped (JSON). */
 typedef void (*escape_function)(uint32_t c, int kind, char out[16]);
 
+/* That it stands for itself in every style of quoting. */
+static bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '\\' && c != '"' && c != '\''; }
+
 /* Runs of characters as they are, the others by escapes. */
 static void append_quoted(builder *b, const string *s, char quote, escape_function escape_of,
                           int kind) {
@@ -90,6 +93,8 @@ static void append_quoted(builder *b, const string *s, char quote, escape_functi
   for (size_t at = 0; at < s->size; at += n) {
     char escape[16];
     uint32_t c;
+    n = 1;
+    if (is_plain(s->data[at])) continue;
     n = utf8_read(s->data + at, &c);
     escape_of(c, kind, escape);
     if (!*escape) continue;
@@ -250,7 +255,7 @@ static void json_escape(uint32_t c, int ascii, char out[16]) {
   *out = '\0';
   if (at) {
     (void)snprintf(out, 16, "\\%c", letters[at - special]);
-  } else if (c < 0x20 || (ascii && c >= 0x7F && c < 0x10000 && c != 0x7F)) {
+  } else if (c < 0x20 || (ascii && c >= 0x7F && c < 0x10000)) {
     (void)snprintf(out, 16, "\\u%04x", c);
   } else if (ascii && c >= 0x10000) {
     (void)snprintf(out, 16, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10),
@@ -287,19 +292,24 @@ static clave_status json_key_text(arena *a, builder *b, value key, const json_st
   return NULL;
 }
 
-static clave_status json_dict(arena *a, builder *b, const dict *d, const json_style *style,
-                              int depth) {
-  value sorted;
-  TRY(make_list(a, VALUE_LIST, d->count, &sorted));
+/* (key, index) of each entry, by the keys. */
+static clave_status sort_entries(arena *a, const dict *d, list *out) {
   for (size_t i = 0; i < d->count; i++) {
     value item;
     TRY(make_pair(a, d->entries[i].key, value_int((int64_t)i), &item));
-    TRY(list_add(a, sorted.u.list, item));
+    TRY(list_add(a, out, item));
   }
-  if (style->sort) TRY(sort_values(a, sorted.u.list, NULL, false));
+  return sort_values(a, out, NULL, false);
+}
+
+static clave_status json_dict(arena *a, builder *b, const dict *d, const json_style *style,
+                              int depth) {
+  list sorted = {0};
+  if (style->sort) TRY(sort_entries(a, d, &sorted));
   builder_puts(b, "{");
   for (size_t i = 0; i < d->count; i++) {
-    const dict_entry *e = &d->entries[sorted.u.list->items[i].u.list->items[1].u.integer];
+    const dict_entry *e = &d->entries[i];
+    if (style->sort) e = &d->entries[sorted.items[i].u.list->items[1].u.integer];
     if (i) builder_add(b, style->item);
     json_break(b, style, depth + 1);
     TRY(json_key_text(a, b, e->key, style));

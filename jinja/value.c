@@ -9,26 +9,39 @@
 
 /* ---------------------------------------------------------------- the arena */
 
-enum { VALUE_MAX_DEPTH = 400, BYTES_PER_STEP = 64 };
+enum { VALUE_MAX_DEPTH = 400, BLOCK = 16384 };
 
-clave_status arena_charge(arena *a, size_t n) {
-  a->steps -= (int64_t)n;
-  return a->steps < 0 ? INVALID("the template takes too many steps") : NULL;
-}
+clave_status arena_refuse_steps(void) { return INVALID("the template takes too many steps"); }
 
 clave_status arena_enter(arena *a) {
   return ++a->depth > VALUE_MAX_DEPTH ? INVALID("values nested too deeply") : NULL;
 }
 
-clave_status arena_alloc(arena *a, size_t count, size_t size, void *out) {
-  void *p = NULL;
-  size_t bytes, used = mem_pool_bytes(a->pool);
-  if (!mul_size(count, size, &bytes) || bytes > a->limit || used > a->limit - bytes)
+/* From the pool, within the limit. */
+static clave_status take_block(arena *a, size_t bytes, void *out) {
+  if (!a->pool) TRY(mem_pool_create(&a->pool));
+  size_t used = mem_pool_bytes(a->pool);
+  if (bytes > a->limit || used > a->limit - bytes)
     return INVALID("the template takes too much memory");
-  TRY(arena_charge(a, bytes / BYTES_PER_STEP));
-  p = mem_pool_alloc(a->pool, count, size);
+  void *p = mem_pool_alloc(a->pool, bytes, 1);
   memcpy(out, &p, sizeof p);
   return p ? NULL : status_no_memory();
+}
+
+clave_status arena_alloc_more(arena *a, size_t count, size_t size, void *out) {
+  size_t bytes;
+  if (!mul_size(count, size, &bytes)) return INVALID("the template takes too much memory");
+  TRY(arena_charge(a, bytes / ARENA_BYTES_PER_STEP));
+  if (bytes > BLOCK / 4) return take_block(a, bytes, out);
+  bytes = (bytes + ARENA_ALIGNMENT - (bytes > 0)) & ~(size_t)(ARENA_ALIGNMENT - 1);
+  if (bytes > (size_t)(a->end - a->at)) {
+    TRY(take_block(a, BLOCK, &a->at));
+    a->end = a->at + BLOCK;
+  }
+  memset(a->at, 0, bytes);
+  memcpy(out, &a->at, sizeof a->at);
+  a->at += bytes;
+  return NULL;
 }
 
 /* ---------------------------------------------------------------- strings */
@@ -92,14 +105,6 @@ void builder_free(builder *b) {
   text_free(&b->mask);
 }
 
-static clave_status new_string(arena *a, string s, value *out) {
-  string *p;
-  TRY(arena_alloc(a, 1, sizeof *p, &p));
-  *p = s;
-  *out = value_string(p);
-  return NULL;
-}
-
 static clave_status copy_bytes(arena *a, const char *bytes, size_t size, const char **out) {
   char *copy;
   TRY(arena_alloc(a, size + 1, 1, &copy));
@@ -109,11 +114,15 @@ static clave_status copy_bytes(arena *a, const char *bytes, size_t size, const c
 }
 
 static clave_status take_builder(arena *a, const builder *b, value *out) {
-  string s = {.size = b->data.size, .written = b->written};
+  string *s;
   if (b->data.failed) return status_no_memory();
-  TRY(copy_bytes(a, b->data.data, s.size, &s.data));
-  if (b->mask.size) TRY(copy_bytes(a, b->mask.data, s.size, &s.mask));
-  return new_string(a, s, out);
+  TRY(arena_alloc(a, 1, sizeof *s, &s));
+  s->size = b->data.size;
+  s->written = b->written;
+  TRY(copy_bytes(a, b->data.data, s->size, &s->data));
+  if (b->mask.size) TRY(copy_bytes(a, b->mask.data, s->size, &s->mask));
+  *out = value_string(s);
+  return NULL;
 }
 
 clave_status builder_string(arena *a, builder *b, value *out) {
@@ -126,17 +135,23 @@ clave_status builder_string(arena *a, builder *b, value *out) {
 static clave_status alloc_string(arena *a, size_t size, string **out, char **bytes) {
   TRY(arena_alloc(a, 1, sizeof **out + size + 1, out));
   *bytes = (char *)(*out + 1);
-  **out = (string){.data = *bytes, .size = size};
+  (*out)->data = *bytes;
+  (*out)->size = size;
   return NULL;
 }
 
-clave_status make_string(arena *a, const char *bytes, size_t size, value *out) {
+clave_status make_written(arena *a, const char *bytes, size_t size, bool written, value *out) {
   string *s;
   char *copy;
   TRY(alloc_string(a, size, &s, &copy));
   if (size) memcpy(copy, bytes, size);
+  s->written = written;
   *out = value_string(s);
   return NULL;
+}
+
+clave_status make_string(arena *a, const char *bytes, size_t size, value *out) {
+  return make_written(a, bytes, size, false, out);
 }
 
 clave_status concat_strings(arena *a, const string *x, const string *y, value *out) {
@@ -157,29 +172,38 @@ clave_status concat_strings(arena *a, const string *x, const string *y, value *o
   return NULL;
 }
 
+/* Field by field: a struct of this size that is copied right after it was filled in stalls. */
+clave_status make_borrowed(arena *a, const char *bytes, size_t size, bool written, value *out) {
+  string *s;
+  TRY(arena_alloc(a, 1, sizeof *s, &s));
+  s->data = bytes;
+  s->size = size;
+  s->written = written;
+  *out = value_string(s);
+  return NULL;
+}
+
 clave_status make_puts(arena *a, const char *s, value *out) {
-  return new_string(a, (string){.data = s, .size = strlen(s)}, out);
+  return make_borrowed(a, s, strlen(s), false, out);
 }
 
 clave_status make_part(arena *a, const string *s, size_t at, size_t size, value *out) {
+  string *part;
   if (size == s->size) {
     *out = value_string(s);
     return NULL;
   }
-  return new_string(a,
-                    (string){.data = s->data + at,
-                             .size = size,
-                             .mask = s->mask ? s->mask + at : NULL,
-                             .written = s->written},
-                    out);
+  TRY(arena_alloc(a, 1, sizeof *part, &part));
+  part->data = s->data + at;
+  part->size = size;
+  part->mask = s->mask ? s->mask + at : NULL;
+  part->written = s->written;
+  *out = value_string(part);
+  return NULL;
 }
 
 bool string_equal(const string *a, const string *b) {
   return a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
-}
-
-bool string_is(const string *s, const char *literal) {
-  return s->size == strlen(literal) && memcmp(s->data, literal, s->size) == 0;
 }
 
 size_t string_length(const string *s) {
@@ -195,7 +219,7 @@ clave_status make_list(arena *a, value_kind kind, size_t capacity, value *out) {
   TRY(arena_alloc(a, 1, sizeof *l, &l));
   *l = (list){.capacity = capacity};
   if (capacity) TRY(arena_alloc(a, capacity, sizeof *l->items, &l->items));
-  *out = (value){(uint8_t)kind, {.list = l}};
+  *out = (value){kind, {.list = l}};
   return NULL;
 }
 
@@ -268,38 +292,46 @@ clave_status make_dict(arena *a, value_kind kind, value *out) {
   dict *d;
   TRY(arena_alloc(a, 1, sizeof *d, &d));
   *d = (dict){0};
-  *out = (value){(uint8_t)kind, {.dict = d}};
+  *out = (value){kind, {.dict = d}};
   return NULL;
 }
 
-static bool same_key(const dict_entry *e, value key, uint64_t hash) {
-  if (e->hash != hash) return false;
-  if (e->key.kind == VALUE_STRING && key.kind == VALUE_STRING)
-    return string_equal(e->key.u.text, key.u.text);
+static bool same_key(value x, value y) {
+  if (x.kind == VALUE_STRING && y.kind == VALUE_STRING) return string_equal(x.u.text, y.u.text);
   arena none = {.steps = INT64_MAX};
   bool equal = false;
-  status_free(value_equal(&none, e->key, key, &equal)); /* too deep: not the same */
+  status_free(value_equal(&none, x, y, &equal)); /* too deep: not the same */
   return equal;
 }
 
+/* Few entries are compared without their hashes. */
 static dict_entry *find_entry(const dict *d, value key, uint64_t hash) {
-  if (!d->index) {
-    for (size_t i = 0; i < d->count; i++) {
-      if (same_key(&d->entries[i], key, hash)) return &d->entries[i];
-    }
-    return NULL;
+  for (size_t i = 0; !d->index && i < d->count; i++) {
+    if (same_key(d->entries[i].key, key)) return &d->entries[i];
   }
-  for (size_t i = mix(hash);; i++) {
+  for (size_t i = mix(hash); d->index; i++) {
     uint32_t at = d->index[i & (d->index_size - 1)];
-    if (!at) return NULL;
-    if (same_key(&d->entries[at - 1], key, hash)) return &d->entries[at - 1];
+    if (!at) break;
+    dict_entry *e = &d->entries[at - 1];
+    if (e->hash == hash && same_key(e->key, key)) return e;
   }
+  return NULL;
 }
 
 static void index_entry(dict *d, size_t at) {
   size_t i = mix(d->entries[at].hash);
   while (d->index[i & (d->index_size - 1)]) i++;
   d->index[i & (d->index_size - 1)] = (uint32_t)at + 1;
+}
+
+static clave_status index_entries(arena *a, dict *d) {
+  d->index_size = 2 * d->capacity;
+  TRY(arena_alloc(a, d->index_size, sizeof *d->index, &d->index));
+  for (size_t i = 0; i < d->count; i++) {
+    TRY(hash_key(d->entries[i].key, 0, &d->entries[i].hash));
+    index_entry(d, i);
+  }
+  return NULL;
 }
 
 static clave_status grow_dict(arena *a, dict *d) {
@@ -309,37 +341,53 @@ static clave_status grow_dict(arena *a, dict *d) {
   if (d->count) memcpy(grown, d->entries, d->count * sizeof *grown);
   d->entries = grown;
   d->capacity = capacity;
-  if (capacity <= DICT_LINEAR) return NULL;
-  d->index_size = 2 * capacity;
-  TRY(arena_alloc(a, d->index_size, sizeof *d->index, &d->index)); /* the pool gives zeros */
-  for (size_t i = 0; i < d->count; i++) index_entry(d, i);
+  return capacity > DICT_LINEAR ? index_entries(a, d) : NULL;
+}
+
+/* The hash where one is needed; any other key than a text may be none. */
+static clave_status check_key(const dict *d, value key, uint64_t *hash) {
+  *hash = 0;
+  return d->index || key.kind != VALUE_STRING ? hash_key(key, 0, hash) : NULL;
+}
+
+static clave_status add_entry(arena *a, dict *d, value key, value v, uint64_t hash) {
+  if (d->count == d->capacity) {
+    TRY(grow_dict(a, d));
+    TRY(check_key(d, key, &hash));
+  }
+  dict_entry *e = &d->entries[d->count++];
+  e->key = key;
+  e->value = v;
+  e->hash = hash;
+  if (d->index) index_entry(d, d->count - 1);
   return NULL;
 }
 
 clave_status dict_set(arena *a, dict *d, value key, value v) {
   uint64_t hash;
-  TRY(hash_key(key, 0, &hash));
+  TRY(check_key(d, key, &hash));
   dict_entry *e = find_entry(d, key, hash);
-  if (e) {
-    e->value = v;
-    return NULL;
-  }
-  if (d->count == d->capacity) TRY(grow_dict(a, d));
-  d->entries[d->count++] = (dict_entry){key, v, hash};
-  if (d->index) index_entry(d, d->count - 1);
+  if (!e) return add_entry(a, d, key, v, hash);
+  e->value = v;
   return NULL;
+}
+
+clave_status dict_add(arena *a, dict *d, value key, value v, bool *added) {
+  uint64_t hash;
+  TRY(check_key(d, key, &hash));
+  *added = !find_entry(d, key, hash);
+  return *added ? add_entry(a, d, key, v, hash) : NULL;
 }
 
 clave_status dict_find(const dict *d, value key, value **out) {
   uint64_t hash;
   *out = NULL;
-  TRY(hash_key(key, 0, &hash));
+  TRY(check_key(d, key, &hash));
   dict_entry *e = find_entry(d, key, hash);
   if (e) *out = &e->value;
   return NULL;
 }
 
-/* Few entries are compared without a hash. */
 value *dict_find_text(const dict *d, const string *key) {
   if (d->index) {
     dict_entry *e = find_entry(d, value_string(key), hash_bytes(key->data, key->size));

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -39,9 +40,9 @@ typedef struct macro macro;
 typedef struct method method;
 
 struct value {
-  uint8_t kind;
+  uint64_t kind; /* a value_kind; as wide as what follows, so that both are written at once */
   union {
-    bool truth;
+    uint64_t truth; /* 0 or 1: as wide as what is copied, for what is read right after */
     int64_t integer;
     double real;
     const char *name;   /* UNDEFINED */
@@ -74,7 +75,7 @@ struct list {
 
 typedef struct dict_entry {
   value key, value;
-  uint64_t hash;
+  uint64_t hash; /* where there is an index */
 } dict_entry;
 
 struct dict {
@@ -120,14 +121,32 @@ static inline value value_list(list *l) { return (value){VALUE_LIST, {.list = l}
 /* The arena of one rendering, or of a template's constants. */
 typedef struct arena {
   mem_pool *pool;
-  size_t limit;  /* of bytes */
-  int64_t steps; /* that are left */
-  int depth;     /* of values within values that are being compared or written */
+  unsigned char *at, *end; /* what is left of a block for small things; 16-byte aligned */
+  size_t limit;            /* of bytes */
+  int64_t steps;           /* that are left */
+  int depth;               /* of values within values that are being compared or written */
 } arena;
-/* Uninitialised but for what mem_pool_alloc gives. */
-clave_status arena_alloc(arena *a, size_t count, size_t size, void *out) STATUS_CHECK;
+enum { ARENA_ALIGNMENT = 16, ARENA_SMALL = 512, ARENA_BYTES_PER_STEP = 64 };
+/* A new block, or what is too large for one. */
+clave_status arena_alloc_more(arena *a, size_t count, size_t size, void *out) STATUS_CHECK;
+/* Zeroed, 16-byte aligned. */
+static inline STATUS_CHECK clave_status arena_alloc(arena *a, size_t count, size_t size,
+                                                    void *out) {
+  size_t bytes = (count * size + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
+  if (count > ARENA_SMALL || size > ARENA_SMALL || !bytes || bytes > (size_t)(a->end - a->at))
+    return arena_alloc_more(a, count, size, out);
+  memset(a->at, 0, bytes);
+  memcpy(out, &a->at, sizeof a->at);
+  a->at += bytes;
+  a->steps -= (int64_t)(bytes / ARENA_BYTES_PER_STEP);
+  return NULL;
+}
+clave_status arena_refuse_steps(void) STATUS_CHECK STATUS_NEVER_NULL;
 /* Pays for n steps. */
-clave_status arena_charge(arena *a, size_t n) STATUS_CHECK;
+static inline STATUS_CHECK clave_status arena_charge(arena *a, size_t n) {
+  a->steps -= (int64_t)n;
+  return a->steps < 0 ? arena_refuse_steps() : NULL;
+}
 /* One value deeper; arena_leave on the way out, unless there was an error. */
 clave_status arena_enter(arena *a) STATUS_CHECK;
 static inline void arena_leave(arena *a) { a->depth--; }
@@ -147,13 +166,21 @@ void builder_free(builder *b);
 clave_status builder_string(arena *a, builder *b, value *out) STATUS_CHECK; /* frees the builder */
 
 clave_status make_string(arena *a, const char *bytes, size_t size, value *out) STATUS_CHECK;
+clave_status make_written(arena *a, const char *bytes, size_t size, bool written,
+                          value *out) STATUS_CHECK;
+/* Of bytes that outlive the arena. */
+clave_status make_borrowed(arena *a, const char *bytes, size_t size, bool written,
+                           value *out) STATUS_CHECK;
 clave_status concat_strings(arena *a, const string *x, const string *y, value *out) STATUS_CHECK;
 /* A string that outlives the arena. */
 clave_status make_puts(arena *a, const char *s, value *out) STATUS_CHECK;
 /* Bytes `at` to `at + size` of s, which are not copied. */
 clave_status make_part(arena *a, const string *s, size_t at, size_t size, value *out) STATUS_CHECK;
 bool string_equal(const string *a, const string *b);
-bool string_is(const string *s, const char *literal);
+static inline bool string_is(const string *s, const char *literal) {
+  if (!s->size || *s->data != *literal) return !s->size && !*literal;
+  return s->size == strlen(literal) && memcmp(s->data, literal, s->size) == 0;
+}
 size_t string_length(const string *s); /* in code points */
 
 /* ---- containers */
@@ -163,6 +190,8 @@ clave_status make_pair(arena *a, value first, value second, value *out) STATUS_C
 clave_status make_dict(arena *a, value_kind kind, value *out) STATUS_CHECK;
 /* CLAVE_INVALID: a key that cannot be hashed. */
 clave_status dict_set(arena *a, dict *d, value key, value v) STATUS_CHECK;
+/* Only where the key is not there yet. */
+clave_status dict_add(arena *a, dict *d, value key, value v, bool *added) STATUS_CHECK;
 /* *out: NULL if it is not there. */
 clave_status dict_find(const dict *d, value key, value **out) STATUS_CHECK;
 value *dict_find_text(const dict *d, const string *key);

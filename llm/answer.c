@@ -1,33 +1,11 @@
 /* Answers: the loop over tokens, where it stops, how likely a token was. */
+#include <stdlib.h>
+
 #include "base/threads.h"
 #include "llm/conversation.h"
 #include "llm/logits.h"
 
 /* ---------------------------------------------------------------- the next token */
-
-clave_status conversation_will_run(clave_llm_conversation *c, size_t n) {
-  TRY(conversation_make_room(c, c->n_run + n));
-  if (c->n_written < c->n_run + n) c->n_written = c->n_run + n;
-  c->n_logits = 0;
-  return NULL;
-}
-
-clave_status conversation_run_pending(clave_llm_conversation *c) {
-  const clave_llm *l = c->llm;
-  if (c->n_logits == c->ids.count) return NULL;
-  if (c->n_run == c->ids.count) c->n_run--;
-  while (c->n_run < c->ids.count) {
-    size_t n = c->ids.count - c->n_run;
-    if (n > c->options.prefill_chunk) n = c->options.prefill_chunk;
-    const llm_method *m = llm_methods_choose(l->methods, l->n_methods, &n);
-    TRY(conversation_will_run(c, n));
-    TRY(llm_method_run(m, c->session, c->ids.items + c->n_run, n, c->n_run));
-    if (c->n_run + n == c->ids.count) TRY(llm_method_logits(m, c->session, 0, c->logits));
-    c->n_run += n;
-  }
-  c->n_logits = c->n_run;
-  return NULL;
-}
 
 static clave_status sample(clave_llm_conversation *c, uint32_t *id) {
   sampler_input in = {.logits = c->logits,
@@ -116,25 +94,82 @@ static clave_status take_token(clave_llm_conversation *c, clave_llm_token *out) 
   return NULL;
 }
 
-clave_status clave_llm_next(clave_llm_conversation *c, clave_llm_token *out) {
+static clave_status check_goes_on(const clave_llm_conversation *c) {
   const clave_llm_info *info = &c->llm->info;
-  *out = (clave_llm_token){0};
   if (c->ids.count == 0) return INVALID("nothing was prompted");
-  if (c->ids.count >= info->max_context)
-    return INVALID("the context of %u tokens is full", info->max_context);
-  int64_t start = clock_ns();
+  if (c->ids.count < info->max_context) return NULL;
+  return INVALID("the context of %u tokens is full", info->max_context);
+}
+
+/* Of the logits that are there; start: of the run that gave them. */
+static clave_status finish_token(clave_llm_conversation *c, int64_t start, clave_llm_token *out) {
   size_t before = c->ids.count;
   uint64_t draws = sampler_draws(c->sampler);
-  TRY(conversation_renew_stream(c));
-  TRY(conversation_run_pending(c));
   clave_status st = take_token(c, out);
   if (st) {
+    *out = (clave_llm_token){0};
     c->ids.count = before;
     sampler_set_draws(c->sampler, draws);
     return st;
   }
   count_token(c, conversation_ms_since(start));
   return NULL;
+}
+
+clave_status clave_llm_next(clave_llm_conversation *c, clave_llm_token *out) {
+  *out = (clave_llm_token){0};
+  TRY(check_goes_on(c));
+  int64_t start = clock_ns();
+  TRY(conversation_renew_stream(c));
+  TRY(conversation_run_pending(&c, 1));
+  return finish_token(c, start, out);
+}
+
+static clave_status check_each(clave_llm_conversation *const *cs, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (cs[i]->llm != cs[0]->llm)
+      return INVALID("conversation %zu is with another model than the first", i);
+    for (size_t k = 0; k < i; k++)
+      if (cs[k] == cs[i]) return INVALID("conversations %zu and %zu are one", k, i);
+    TRY(status_while(check_goes_on(cs[i]), "conversation %zu", i));
+  }
+  return NULL;
+}
+
+/* Those of one pool together, which begin with the first one that waits. */
+static clave_status run_each(clave_llm_conversation **waiting, size_t n) {
+  while (n) {
+    size_t together = 1, left = 0;
+    for (size_t i = 1; i < n; i++) {
+      clave_llm_conversation *c = waiting[i];
+      if (!c->shared || c->shared != waiting[0]->shared) continue;
+      waiting[i] = waiting[together];
+      waiting[together++] = c;
+    }
+    TRY(conversation_run_pending(waiting, together));
+    for (size_t i = together; i < n; i++) waiting[left++] = waiting[i];
+    n = left;
+  }
+  return NULL;
+}
+
+clave_status clave_llm_next_each(clave_llm_conversation *const *cs, size_t n, clave_llm_token *out,
+                                 size_t *done) {
+  *done = 0;
+  for (size_t i = 0; i < n; i++) out[i] = (clave_llm_token){0};
+  TRY(check_each(cs, n));
+  int64_t start = clock_ns();
+  for (size_t i = 0; i < n; i++) TRY(conversation_renew_stream(cs[i]));
+  clave_llm_conversation **waiting = calloc(n + 1, sizeof *waiting);
+  if (!waiting) return status_no_memory();
+  for (size_t i = 0; i < n; i++) waiting[i] = cs[i];
+  clave_status st = run_each(waiting, n);
+  free(waiting);
+  for (size_t i = 0; i < n && !st; i++) {
+    st = finish_token(cs[i], start, &out[i]);
+    *done += !st;
+  }
+  return st;
 }
 
 clave_status clave_llm_flush(clave_llm_conversation *c, const char **bytes, size_t *size) {
@@ -190,7 +225,7 @@ const uint32_t *clave_llm_ids(const clave_llm_conversation *c, size_t *count) {
 }
 
 const char *clave_llm_answered_by(const clave_llm_conversation *c) {
-  return clave_session_answered_by(c->session);
+  return clave_session_answered_by(conversation_session(c));
 }
 
 void clave_llm_get_stats(const clave_llm_conversation *c, clave_llm_stats *stats) {

@@ -12,8 +12,7 @@
 /* Names as they are; of a template's text, the beginning. */
 static clave_status refuse_template(const char *said) {
   text known = {0};
-  for (size_t i = 0; clave_template_builtin(i); i++)
-    text_printf(&known, "%s%s", i ? ", " : "", clave_template_builtin(i));
+  template_list_builtins(&known);
   clave_status st = text_status(&known);
   if (!st && !said) {
     st = INVALID("the model has no chat template; known: %s", known.data);
@@ -37,11 +36,11 @@ const char *clave_llm_chat_template_name(size_t index) { return clave_template_b
 /* ---------------------------------------------------------------- rendering */
 
 clave_status chat_render(const clave_llm *l, const clave_template *t,
-                         const clave_template_inputs *inputs, jinja_output *out) {
+                         const clave_template_inputs *inputs, bool marked, jinja_output *out) {
   clave_template_inputs in = *inputs;
   if (!in.bos) in.bos = l->bos_text;
   if (!in.eos) in.eos = l->eos_text;
-  return template_render(t, &in, out);
+  return template_render(t, &in, marked, out);
 }
 
 /* ---------------------------------------------------------------- ids */
@@ -131,7 +130,7 @@ static clave_status render_sample(const clave_llm *l, bool asks, jinja_output *o
       .size = sizeof in, .messages = messages, .add_generation_prompt = asks, .now = 1};
   *out = (jinja_output){0};
   if (!l->chat || !l->tokenizer) return NULL;
-  clave_status st = chat_render(l, l->chat, &in, out);
+  clave_status st = chat_render(l, l->chat, &in, true, out);
   if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
   return NULL;

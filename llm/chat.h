@@ -10,9 +10,10 @@ clave_status chat_template_of(const char *said, bool files, clave_template **out
 /* The id with which the model's template ends an answer, CLAVE_NO_TOKEN if there is none. */
 clave_status chat_find_end(const clave_llm *l, int32_t *out) STATUS_CHECK;
 
-/* A rendering of the model's template, or of another. */
+/* A rendering of the model's template, or of another; marked: as template_render. */
 clave_status chat_render(const clave_llm *l, const clave_template *t,
-                         const clave_template_inputs *inputs, jinja_output *out) STATUS_CHECK;
+                         const clave_template_inputs *inputs, bool marked,
+                         jinja_output *out) STATUS_CHECK;
 /* Ids of a rendering from byte `from` on. */
 clave_status chat_encode(const clave_llm *l, const jinja_output *rendered, size_t from,
                          id_list *out) STATUS_CHECK;
@@ -34,7 +35,7 @@ clave_status chat_own_or_named(const clave_llm *l, const char *name, clave_templ
 clave_status chat_read_inputs(const clave_template_inputs *given, const char *default_system,
                               clave_template_inputs *in, text *history) STATUS_CHECK;
 clave_status chat_render_history(const clave_llm *l, const clave_template *t, const text *history,
-                                 const clave_template_inputs *inputs,
+                                 const clave_template_inputs *inputs, bool marked,
                                  jinja_output *out) STATUS_CHECK;
 
 #endif

@@ -35,27 +35,44 @@ clave_status chat_append_messages(const clave_llm_message *messages, size_t coun
   return text_status(out);
 }
 
+/* What the beginning of a JSON array says. */
+typedef struct first_message {
+  int depth;
+  bool is_array, any, is_first, is_role, is_system;
+} first_message;
+
+static clave_status look_at(void *ctx, json_event event, span s) {
+  first_message *m = ctx;
+  bool of_first = m->depth == 2 && m->is_first;
+  if (m->depth == 0) m->is_array = event == JSON_EVENT_ARRAY;
+  if (m->depth == 1 && event != JSON_EVENT_END) {
+    m->is_first = !m->any && event == JSON_EVENT_OBJECT;
+    m->any = true;
+  }
+  if (of_first && event == JSON_EVENT_STRING && m->is_role)
+    m->is_system = s.size == strlen("system") && memcmp(s.data, "system", s.size) == 0;
+  if (of_first) m->is_role = event == JSON_EVENT_KEY && s.size == 4 && !memcmp(s.data, "role", 4);
+  if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) m->depth++;
+  if (event == JSON_EVENT_END) m->depth--;
+  return NULL;
+}
+
 /* Those of a JSON array, likewise. */
 clave_status chat_append_array(const char *array, const char *default_system, text *out) {
-  json *document;
-  TRY(status_while(json_parse(array, strlen(array), &document), "messages"));
-  const json *first = json_kind_of(document) == JSON_ARRAY ? json_first(document) : NULL;
-  const json *role =
-      first && json_kind_of(first) == JSON_OBJECT ? json_member(first, "role") : NULL;
-  bool said = role && json_kind_of(role) == JSON_STRING && !strcmp(json_string(role), "system");
-  bool is_array = json_kind_of(document) == JSON_ARRAY, any = first != NULL;
-  json_free(document);
-  if (!is_array) return INVALID("messages are no JSON array");
-  if (default_system && !said)
+  first_message first = {0};
+  TRY(status_while(json_walk(array, strlen(array), look_at, &first), "messages"));
+  if (!first.is_array) return INVALID("messages are no JSON array");
+  if (default_system && !first.is_system)
     chat_append_message(out, "system", default_system, strlen(default_system));
   const char *begin = strchr(array, '[') + 1, *end = strrchr(array, ']');
-  if (any && out->size) text_puts(out, ",");
-  if (any) text_append(out, begin, (size_t)(end - begin));
+  if (first.any && out->size) text_puts(out, ",");
+  if (first.any) text_append(out, begin, (size_t)(end - begin));
   return text_status(out);
 }
 
 clave_status chat_render_history(const clave_llm *l, const clave_template *t, const text *history,
-                                 const clave_template_inputs *inputs, jinja_output *out) {
+                                 const clave_template_inputs *inputs, bool marked,
+                                 jinja_output *out) {
   clave_template_inputs in = *inputs;
   text all = {0};
   text_puts(&all, "[");
@@ -63,7 +80,7 @@ clave_status chat_render_history(const clave_llm *l, const clave_template *t, co
   text_puts(&all, "]");
   in.messages = all.data;
   clave_status st = text_status(&all);
-  if (!st) st = chat_render(l, t, &in, out);
+  if (!st) st = chat_render(l, t, &in, marked, out);
   text_free(&all);
   return st;
 }
@@ -90,10 +107,12 @@ clave_status chat_read_inputs(const clave_template_inputs *given, const char *de
   return chat_append_array(in->messages, default_system, history);
 }
 
-/* Messages that are given in one of two ways, rendered: count of them, or those of `given`. */
+/* Messages that are given in one of two ways, rendered: count of them, or those of `given`. marked:
+ * as template_render. */
 static clave_status render_messages(const clave_llm *l, const char *template_name,
                                     const clave_llm_message *messages, size_t count,
-                                    const clave_template_inputs *given, jinja_output *out) {
+                                    const clave_template_inputs *given, bool marked,
+                                    jinja_output *out) {
   clave_template *made;
   const clave_template *t;
   text history = {0};
@@ -101,7 +120,7 @@ static clave_status render_messages(const clave_llm *l, const char *template_nam
   TRY(chat_own_or_named(l, template_name, &made, &t));
   clave_status st = given ? chat_read_inputs(given, l->default_system, &in, &history)
                           : chat_append_messages(messages, count, l->default_system, &history);
-  if (!st) st = chat_render_history(l, t, &history, &in, out);
+  if (!st) st = chat_render_history(l, t, &history, &in, marked, out);
   text_free(&history);
   clave_template_destroy(made);
   return st;
@@ -124,7 +143,7 @@ clave_status clave_llm_chat_ids(const clave_llm *l, const char *template_name,
                                 const clave_llm_message *messages, size_t count, clave_ids *out) {
   jinja_output o = {0};
   *out = (clave_ids){0};
-  TRY(render_messages(l, template_name, messages, count, NULL, &o));
+  TRY(render_messages(l, template_name, messages, count, NULL, true, &o));
   return take_ids(l, &o, out);
 }
 
@@ -132,7 +151,7 @@ clave_status clave_llm_render_ids(const clave_llm *l, const clave_template_input
                                   clave_ids *out) {
   jinja_output o = {0};
   *out = (clave_ids){0};
-  TRY(render_messages(l, NULL, NULL, 0, inputs, &o));
+  TRY(render_messages(l, NULL, NULL, 0, inputs, true, &o));
   return take_ids(l, &o, out);
 }
 
@@ -141,6 +160,6 @@ clave_status clave_llm_render(const clave_llm *l, const clave_template_inputs *i
   jinja_output o = {0};
   *out = NULL;
   *size = 0;
-  TRY(render_messages(l, NULL, NULL, 0, inputs, &o));
+  TRY(render_messages(l, NULL, NULL, 0, inputs, false, &o));
   return template_take_text(&o, out, size);
 }

@@ -76,7 +76,7 @@ static clave_status prompt_whole(clave_llm_conversation *c, const clave_template
   jinja_output o = {0};
   if (!array_reserve(&m->turns, &m->capacity, m->n_turns + 1, sizeof *m->turns))
     return status_no_memory();
-  TRY(chat_render_history(c->llm, t, history, inputs, &o));
+  TRY(chat_render_history(c->llm, t, history, inputs, true, &o));
   size_t from = known_bytes(m, &o, answer.data, answer.size);
   if (from) turn.ids_before = c->ids.count;
   clave_status st = prompt_rest(c, &o, from);
@@ -99,7 +99,7 @@ static clave_status prompt_behind(clave_llm_conversation *c, const clave_templat
   text_puts(&history, ",");
   text_append(&history, messages->data, messages->size);
   clave_status st = text_status(&history);
-  if (!st) st = chat_render_history(c->llm, t, &history, inputs, &o);
+  if (!st) st = chat_render_history(c->llm, t, &history, inputs, true, &o);
   text_free(&history);
   if (st) return st;
   const char *at = memmem(o.text.data, o.text.size, CHAT_ANSWER, strlen(CHAT_ANSWER));

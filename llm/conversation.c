@@ -56,8 +56,7 @@ static clave_status init(clave_llm_conversation *c, const clave_llm_conversation
   if (l->tokenizer) TRY(clave_text_stream_create(l->tokenizer, true, &c->stream));
   c->logits = calloc(l->info.n_vocab, sizeof *c->logits);
   if (!c->logits) return status_no_memory();
-  TRY(clave_session_create(l->program, l->device, c->options.session, &c->session));
-  TRY(conversation_clear_room(c));
+  TRY(conversation_open_state(c));
   c->stats.load_ms = l->load_ms + conversation_ms_since(start);
   return NULL;
 }
@@ -81,7 +80,7 @@ clave_status clave_llm_conversation_create(clave_llm *l,
 
 void clave_llm_conversation_destroy(clave_llm_conversation *c) {
   if (!c) return;
-  clave_session_destroy(c->session);
+  conversation_close_state(c);
   clave_sampler_destroy(c->sampler);
   clave_text_stream_destroy(c->stream);
   stop_text_free(&c->stop);
@@ -151,8 +150,7 @@ clave_status conversation_renew_stream(clave_llm_conversation *c) {
 }
 
 clave_status conversation_begin_again(clave_llm_conversation *c) {
-  TRY(conversation_clear_room(c));
-  TRY(clave_session_reset(c->session));
+  TRY(conversation_clear_state(c));
   c->n_run = c->n_written = c->n_logits = 0;
   TRY(conversation_take_ids(c, NULL, 0, 0));
   chat_forget(&c->chat);
@@ -169,8 +167,7 @@ clave_status clave_llm_reset(clave_llm_conversation *c) {
 
 static clave_status copy_conversation(const clave_llm_conversation *from,
                                       clave_llm_conversation *to) {
-  TRY(clave_session_copy_state(to->session, from->session));
-  to->room = from->room;
+  TRY(conversation_share_state(from, to));
   TRY(conversation_take_ids(to, from->ids.items, from->ids.count, from->n_run));
   to->n_written = from->n_written;
   to->n_logits = from->n_logits;

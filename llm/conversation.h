@@ -2,6 +2,7 @@
 #define LLM_CONVERSATION_H
 /* What the files of a conversation share. */
 #include "llm/language_model.h"
+#include "llm/page_pool.h"
 #include "llm/sampler.h"
 #include "llm/stop_text.h"
 #include "tokenizer/ids.h"
@@ -27,10 +28,13 @@ struct clave_llm_conversation {
   mem_pool *pool; /* owned: what the options point to */
   clave_llm_conversation_options options;
   clave_session_options session_options; /* what options.session points to */
-  clave_session *session;                /* owned */
-  clave_sampler *sampler;                /* owned */
-  clave_text_stream *stream;             /* owned, has seen all ids; NULL without a tokenizer */
-  bool stream_lags;                      /* an error left the stream behind the ids */
+  clave_session *session;                /* owned; NULL: the pool's */
+  page_pool *shared;                     /* held; NULL: the state is the session's */
+  uint32_t *pages;                       /* owned (n_pages) */
+  size_t n_pages, page_capacity;
+  clave_sampler *sampler;    /* owned */
+  clave_text_stream *stream; /* owned, has seen all ids; NULL without a tokenizer */
+  bool stream_lags;          /* an error left the stream behind the ids */
   stop_text stop;
   text fresh; /* of the last token */
   id_list ids;
@@ -50,18 +54,56 @@ void conversation_start_clock(clave_llm_conversation *c); /* of the first token 
 /* Appends ids as clave_llm_prompt does; at most `room` fit behind those that are there. */
 clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
                                  size_t room) STATUS_CHECK;
-/* room.c: the caches hold n tokens, or more; so many; as few as at the beginning. */
-clave_status conversation_make_room(clave_llm_conversation *c, size_t n) STATUS_CHECK;
-clave_status conversation_set_room(clave_llm_conversation *c, int64_t room) STATUS_CHECK;
-clave_status conversation_clear_room(clave_llm_conversation *c) STATUS_CHECK;
-/* State tensor i as it is now. */
+/* ---- room.c ---- the state: a session's, or pages that a pool has for it */
+clave_status conversation_open_state(clave_llm_conversation *c) STATUS_CHECK;
+void conversation_close_state(clave_llm_conversation *c);
+/* There is room for tokens up to `to`, of which those from `from` on are about to be written. */
+clave_status conversation_make_room(clave_llm_conversation *c, size_t from, size_t to) STATUS_CHECK;
+/* As it was at first. */
+clave_status conversation_clear_state(clave_llm_conversation *c) STATUS_CHECK;
+/* Whether the state can go back to `count` tokens; then it has. */
+clave_status conversation_cut_state(clave_llm_conversation *c, size_t count) STATUS_CHECK;
+/* `to` is new. */
+clave_status conversation_share_state(const clave_llm_conversation *from,
+                                      clave_llm_conversation *to) STATUS_CHECK;
+/* State tensor i as files have it, with rows for what was run; and its bytes. */
 clave_status conversation_state(const clave_llm_conversation *c, uint32_t i,
                                 clave_tensor_info *t) STATUS_CHECK;
-/* The state is about to take n more ids than have run: it gets room; logits of before are gone. */
-clave_status conversation_will_run(clave_llm_conversation *c, size_t n) STATUS_CHECK;
+clave_status conversation_read_state(const clave_llm_conversation *c, uint32_t i,
+                                     const clave_tensor *t, size_t bytes) STATUS_CHECK;
+/* As a file may have it: CLAVE_DYNAMIC where of any size within the bounds, the same for all. */
+clave_status conversation_file_state(const clave_llm_conversation *c, uint32_t i,
+                                     clave_tensor_info *t) STATUS_CHECK;
+/* Room for a file's; rows: that size, 0 if there is none. Then they are written. */
+clave_status conversation_accept_state(clave_llm_conversation *c, int64_t rows,
+                                       size_t n_run) STATUS_CHECK;
+clave_status conversation_write_state(clave_llm_conversation *c, uint32_t i, const clave_tensor *t,
+                                      size_t bytes) STATUS_CHECK;
+/* While it is locked its state, and what its last run gave, are its alone. */
+void conversation_lock(const clave_llm_conversation *c);
+void conversation_unlock(const clave_llm_conversation *c);
+clave_session *conversation_session(const clave_llm_conversation *c);
+/* ---- run.c ---- */
+/* The next `n` ids of a conversation that were not run. */
+typedef struct run_part {
+  clave_llm_conversation *c;
+  size_t n;
+} run_part;
+/* Runs parts of one conversation, or of some that share a pool, which is locked: their state gets
+ * room, logits of before are gone. A run that fails leaves the state as far as it came: where that
+ * cannot go back, all is run again. */
+clave_status conversation_run_parts(const llm_method *m, const run_part *parts,
+                                    size_t n) STATUS_CHECK;
+/* Then: the logits of part i's token `back` before its last. */
+clave_status conversation_part_logits(const llm_method *m, const run_part *parts, size_t n,
+                                      size_t i, size_t back, float *out) STATUS_CHECK;
+/* The ids from `first` on, which have run or begun to, will run again; all of them where the state
+ * cannot go back so far. */
+clave_status conversation_run_again(clave_llm_conversation *c, size_t first) STATUS_CHECK;
 /* Runs what was not run yet; the logits of the last token are left in c->logits. They may be there
- * already, and may be missing though it was run, in a conversation that went back. */
-clave_status conversation_run_pending(clave_llm_conversation *c) STATUS_CHECK;
+ * already, and may be missing though it was run, in a conversation that went back. The n have one
+ * pool, or n is 1. */
+clave_status conversation_run_pending(clave_llm_conversation *const *cs, size_t n) STATUS_CHECK;
 
 /* Ids become those of `from` and the text stream has seen them; the model's state and the chat are
  * the caller's matter. On failure nothing has changed. */

@@ -162,7 +162,7 @@ static clave_status read_state(const clave_llm_conversation *v, contents *c) {
     size_t bytes = bytes_of(t);
     t->data = c->state[i] = malloc(bytes ? bytes : 1);
     if (!t->data) return status_no_memory();
-    TRY(clave_session_read_state(v->session, i, t->data, bytes));
+    TRY(conversation_read_state(v, i, t, bytes));
   }
   return NULL;
 }
@@ -236,10 +236,10 @@ static bool fits(int64_t n, const clave_tensor_info *t, int axis, int64_t *room)
   return n >= t->min_dims[axis] && n <= t->max_dims[axis];
 }
 
-static clave_status find_state(const clave_tensors *file, const clave_program *p, uint32_t index,
-                               const char *name, int64_t *room, clave_tensor *out) {
+static clave_status find_state(const clave_tensors *file, const clave_llm_conversation *v,
+                               uint32_t index, const char *name, int64_t *room, clave_tensor *out) {
   clave_tensor_info info = {.size = sizeof info};
-  TRY(clave_program_state(p, index, &info));
+  TRY(conversation_file_state(v, index, &info));
   if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
   bool same = out->dtype == info.dtype && out->rank == info.rank;
   for (int k = 0; same && k < info.rank; k++) same = fits(out->dims[k], &info, k, room);
@@ -308,7 +308,7 @@ static clave_status check_chat(const clave_llm *l, const contents *c) {
   text_append(&array, t->data, (size_t)t->dims[0]);
   text_puts(&array, "]");
   clave_status st = text_status(&array);
-  if (!st) st = status_while(json_check_syntax(array.data, array.size, false), "its messages");
+  if (!st) st = status_while(json_walk(array.data, array.size, NULL, NULL), "its messages");
   text_free(&array);
   return st;
 }
@@ -345,8 +345,7 @@ static clave_status read_contents(const clave_llm_conversation *v, const clave_t
   TRY(check_chat(v->llm, c));
   TRY(find_list(file, "logits", CLAVE_F32, v->llm->info.n_vocab, &c->tensors[LOGITS]));
   for (uint32_t i = 0; i < c->n_state; i++)
-    TRY(find_state(file, v->llm->program, i, c->names[FIRST_STATE + i], &c->room,
-                   &c->tensors[FIRST_STATE + i]));
+    TRY(find_state(file, v, i, c->names[FIRST_STATE + i], &c->room, &c->tensors[FIRST_STATE + i]));
   if (c->room && c->facts[FACT_N_RUN] > c->room)
     return INVALID("%" PRId64 " ids were run, but its caches hold %" PRId64, c->facts[FACT_N_RUN],
                    c->room);
@@ -376,10 +375,10 @@ static clave_status take_contents(clave_llm_conversation *v, const contents *c) 
   for (size_t i = 0; i < n; i++) list[i] = (uint32_t)c->ids[i];
   clave_status st = conversation_take_ids(v, list, n, (size_t)c->facts[FACT_N_RUN]);
   free(list);
-  if (!st) st = conversation_set_room(v, c->room);
+  if (!st) st = conversation_accept_state(v, c->room, v->n_run);
   for (uint32_t i = 0; i < c->n_state && !st; i++) {
     const clave_tensor *t = &c->tensors[FIRST_STATE + i];
-    st = clave_session_write_state(v->session, i, t->data, bytes_of(t));
+    st = conversation_write_state(v, i, t, bytes_of(t));
   }
   if (!st) st = take_chat(c, &v->chat);
   if (st) return st;

@@ -26,19 +26,36 @@ typedef struct llm_method {
   position_form position;
   int64_t n_vocab;
   bool all_logits; /* of every token, not of the last alone */
+  bool takes_rows; /* in pages: an input says of which tokens */
 } llm_method;
 
+/* A state tensor of a program in pages, (pages, heads, page_rows, ...). */
+typedef struct llm_page_state {
+  size_t heads, row_bytes;
+} llm_page_state;
+
+/* Tokens of one of the sequences in a run. */
+typedef struct llm_run_part {
+  const uint32_t *ids;   /* (n) */
+  size_t n, position;    /* where the first one stands */
+  const uint32_t *pages; /* (n_pages) */
+  size_t n_pages;
+} llm_run_part;
+
 enum { LLM_METHODS = 2 };
+/* Tokens that there is room for at first: in caches, pools of pages and page tables. */
+enum { LLM_FIRST_TOKENS = 256 };
 
 /* What a program's metadata says of the language model in it; what it does not say is derived. */
 typedef struct llm_metadata {
   int64_t max_context; /* 0: not said */
-  bool has_bos, has_eos, has_stop_ids;
+  bool has_bos, has_eos, has_stop_ids, has_sampling;
   int32_t bos, eos;   /* CLAVE_NO_TOKEN: it has none */
   uint32_t *stop_ids; /* in the pool */
   size_t n_stop_ids;
   const char *chat_template;  /* in the pool; a name, or a template's own text; NULL: not said */
   const char *default_system; /* in the pool: the system message of chats without one; NULL: none */
+  clave_sampler_options sampling;
 } llm_metadata;
 /* said: the program's metadata, JSON or "". Errors name the key. */
 clave_status llm_metadata_read(mem_pool *pool, const char *said, llm_metadata *out) STATUS_CHECK;
@@ -56,11 +73,18 @@ struct clave_llm {
   const char *room_name; /* borrowed from the program: the size of its caches that sessions choose;
                             NULL: none */
   int64_t most_room;
+  clave_program *paged; /* owned: of `program`, for conversations that share a pool of pages; NULL:
+                           each has a session of its own */
+  llm_page_state *page_states; /* (n_page_states) in pool */
+  uint32_t n_page_states;
+  struct mutex *pools_lock;  /* owned */
+  struct page_pool *pools;   /* a list, of conversations */
   int32_t eos;               /* CLAVE_NO_TOKEN: none */
   char *bos_text, *eos_text; /* owned; NULL: none, or no tokenizer */
   clave_template *chat;      /* owned; NULL: none, or one that we cannot read */
   const char *default_system;
-  double load_ms; /* program and tokenizer */
+  clave_sampler_options sampling; /* of the model's authors; info points to it if they say */
+  double load_ms;                 /* program and tokenizer */
 };
 
 /* load.c: whether it ends an answer. */
@@ -80,9 +104,18 @@ const llm_method *llm_methods_choose(const llm_method *methods, int count, size_
 /* Runs `n` tokens that stand at `position`. */
 clave_status llm_method_run(const llm_method *m, clave_session *session, const uint32_t *ids,
                             size_t n, size_t position) STATUS_CHECK;
-/* The logits of the last run as floats, (n_vocab): of the token `back` before the last. */
+/* Runs tokens of all parts, of a program in pages. */
+clave_status llm_method_run_parts(const llm_method *m, clave_session *session,
+                                  const llm_run_part *parts, size_t n_parts,
+                                  size_t page_rows) STATUS_CHECK;
+/* The logits of the last run as floats, (n_vocab): of the row `back` before the last. */
 clave_status llm_method_logits(const llm_method *m, clave_session *session, size_t back,
                                float *out) STATUS_CHECK;
+/* paging.c: makes `paged` of the program, if its state is caches that may lie in pages. */
+clave_status llm_page(clave_llm *l) STATUS_CHECK;
+static inline size_t llm_page_bytes(const clave_llm *l, uint32_t state) {
+  return l->page_states[state].heads * l->page_states[state].row_bytes * l->info.page_rows;
+}
 
 /* state.c: whether state that holds `written` tokens holds the first `count` of them as they were
  * before the others came, by how the methods write it. UNSUPPORTED names a tensor that does not. */

@@ -115,6 +115,8 @@ static clave_status describe(clave_llm *l, const clave_llm_options *o) {
   l->info.tokenizer = l->tokenizer;
   TRY(take_template(l, template_name ? template_name : said.chat_template, template_name));
   l->default_system = said.default_system;
+  l->sampling = said.sampling;
+  if (said.has_sampling) l->info.sampling = &l->sampling;
   TRY(read_context(l, &said));
   TRY(llm_room_find(l));
   TRY(limit_context(l, o->max_context));
@@ -155,9 +157,11 @@ static clave_status load(clave_llm *l, const char *path, const clave_llm_options
   clave_program_options of_program = {.size = sizeof of_program, .consts = o.consts};
   TRY(mem_pool_create(&l->pool));
   TRY(scratch_pool_init(&l->scratch));
+  TRY(mutex_create(&l->pools_lock));
   TRY(clave_program_load(path, &of_program, &l->program));
   TRY(load_tokenizer(l, path, &o));
-  return status_while(describe(l, &o), "%s", path);
+  TRY(status_while(describe(l, &o), "%s", path));
+  return llm_page(l);
 }
 
 clave_status clave_llm_load(const char *path, clave_device *device,
@@ -189,6 +193,8 @@ void clave_llm_destroy(clave_llm *l) {
   free(l->bos_text);
   free(l->eos_text);
   clave_tokenizer_destroy(l->tokenizer);
+  clave_program_destroy(l->paged);
+  mutex_destroy(l->pools_lock);
   clave_program_destroy(l->program);
   clave_device_destroy(l->device);
   mem_pool_destroy(l->pool);

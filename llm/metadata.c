@@ -67,6 +67,44 @@ static clave_status read_system(mem_pool *pool, const json *v, llm_metadata *out
   return read_text(pool, "default_system", v, &out->default_system);
 }
 
+static clave_status read_factor(const json *sampling, const char *key, float otherwise,
+                                float *out) {
+  const json *v = json_member(sampling, key);
+  double number = (double)otherwise;
+  if (v && json_kind_of(v) != JSON_NULL && !json_f64(v, &number))
+    return INVALID("llm.sampling.%s is %s, expected a number", key,
+                   json_kind_name(json_kind_of(v)));
+  *out = (float)number;
+  return NULL;
+}
+
+/* generation_config.json's keys and, where one is missing, transformers' numbers: of the 50
+ * likeliest at temperature 1, or the likeliest unless do_sample is true. */
+static clave_status read_sampling(mem_pool *pool, const json *v, llm_metadata *out) {
+  enum { USUAL_TOP_K = 50 };
+  clave_sampler_options *s = &out->sampling;
+  int64_t top_k = USUAL_TOP_K;
+  (void)pool;
+  if (json_kind_of(v) == JSON_NULL) return NULL;
+  if (json_kind_of(v) != JSON_OBJECT) return wrong_kind("sampling", v, "an object");
+  const json *samples = json_member(v, "do_sample"), *k = json_member(v, "top_k");
+  if (samples && json_kind_of(samples) != JSON_BOOL)
+    return wrong_kind("sampling.do_sample", samples, "true or false");
+  if (k && json_kind_of(k) != JSON_NULL &&
+      (!json_i64(k, &top_k) || top_k < 0 || top_k > UINT32_MAX))
+    return wrong_kind("sampling.top_k", k, "a number of tokens");
+  *s = (clave_sampler_options){.size = sizeof *s, .top_k = (uint32_t)top_k};
+  TRY(read_factor(v, "temperature", 1, &s->temperature));
+  TRY(read_factor(v, "top_p", 0, &s->top_p));
+  TRY(read_factor(v, "min_p", 0, &s->min_p));
+  TRY(read_factor(v, "repetition_penalty", 0, &s->repetition_penalty));
+  if (!samples || !json_is_true(samples)) {
+    *s = (clave_sampler_options){.size = sizeof *s, .repetition_penalty = s->repetition_penalty};
+  }
+  out->has_sampling = true;
+  return NULL;
+}
+
 static const struct {
   const char *key;
   clave_status (*read)(mem_pool *pool, const json *v, llm_metadata *out);
@@ -75,7 +113,8 @@ static const struct {
             {"eos", read_eos},
             {"stop_ids", read_stop_ids},
             {"chat_template", read_template},
-            {"default_system", read_system}};
+            {"default_system", read_system},
+            {"sampling", read_sampling}};
 
 static clave_status read_keys(mem_pool *pool, const json *document, llm_metadata *out) {
   const json *llm = json_kind_of(document) == JSON_OBJECT ? json_member(document, "llm") : NULL;

@@ -119,6 +119,23 @@ static int64_t cache_length(const clave_tensor_info *t) {
   return t->max_dims[1] > t->max_dims[2] ? t->max_dims[1] : t->max_dims[2];
 }
 
+/* Whether a recurrence goes on from this state: then it is no cache, whatever its shape. */
+static clave_status is_scanned(const clave_program *p, const char *method, uint32_t slot,
+                               bool *scanned) {
+  clave_method_info m = {.size = sizeof m};
+  clave_node_info n = {.size = sizeof n};
+  bool found;
+  *scanned = false;
+  TRY(llm_find_method(p, method, &m, &found));
+  for (uint32_t i = 0; i < m.n_nodes && !*scanned; i++) {
+    TRY(clave_program_node(p, method, i, &n));
+    if (strcmp(n.op, "ssm_scan") != 0) continue;
+    for (uint32_t k = 0; k < n.n_reads && k < CLAVE_MAX_OPERANDS; k++)
+      *scanned = *scanned || n.reads[k] == slot;
+  }
+  return NULL;
+}
+
 clave_status llm_methods_context(const clave_program *p, const llm_method *methods, int count,
                                  int64_t *longest) {
   clave_program_info info = {.size = sizeof info};
@@ -126,8 +143,10 @@ clave_status llm_methods_context(const clave_program *p, const llm_method *metho
   *longest = 0;
   TRY(clave_program_get_info(p, &info));
   for (uint32_t i = 0; i < info.n_state; i++) {
+    bool scanned;
     TRY(clave_program_state(p, i, &t));
-    int64_t length = cache_length(&t);
+    TRY(is_scanned(p, methods[0].name, t.slot, &scanned));
+    int64_t length = scanned ? 0 : cache_length(&t);
     if (length > *longest) *longest = length;
   }
   for (int i = 0; i < count && !*longest; i++) {
@@ -188,6 +207,80 @@ clave_status llm_method_run(const llm_method *m, clave_session *session, const u
   TRY(set_indices(m, session, 1, at, make_indices(at.dtype, NULL, n_positions, position)));
   return clave_session_run(session, m->name);
 }
+
+/* ---------------------------------------------------------------- running tokens of several */
+
+/* Few sizes: what a run was planned for serves others. */
+static size_t rounded_up(size_t n, size_t least) {
+  while (least < n) least *= 2;
+  return least;
+}
+
+static void fill_tokens(const llm_method *m, const llm_run_part *p, int32_t part, size_t at,
+                        void *tokens, int64_t *positions, int32_t *sequences) {
+  for (size_t i = 0; i < p->n; i++) {
+    if (m->tokens_type == CLAVE_I64) ((int64_t *)tokens)[at + i] = p->ids[i];
+    if (m->tokens_type == CLAVE_I32) ((int32_t *)tokens)[at + i] = (int32_t)p->ids[i];
+    positions[at + i] = (int64_t)(p->position + i);
+    sequences[at + i] = part;
+  }
+}
+
+/* The inputs of a run, owned, in the order in which the method takes them. */
+enum { PAGED_INPUTS = 5 };
+typedef struct paged_inputs {
+  clave_tensor t[PAGED_INPUTS]; /* tokens, positions, sequences, page table, rows */
+} paged_inputs;
+
+static clave_status make_paged_inputs(const llm_method *m, size_t n_tokens, size_t n_parts,
+                                      size_t most_pages, paged_inputs *in) {
+  int64_t n = (int64_t)n_tokens, parts = (int64_t)n_parts;
+  int64_t tokens[] = {1, n}, table[] = {(int64_t)rounded_up(n_parts, 1), (int64_t)most_pages};
+  in->t[0] = clave_tensor_make(m->tokens_type, m->tokens_rank, tokens + 2 - m->tokens_rank, NULL);
+  in->t[1] = clave_tensor_make(CLAVE_I64, 1, &n, NULL);
+  in->t[2] = clave_tensor_make(CLAVE_I32, 1, &n, NULL);
+  in->t[3] = clave_tensor_make(CLAVE_I32, 2, table, NULL);
+  in->t[4] = clave_tensor_make(CLAVE_I64, 1, &parts, NULL);
+  for (int i = 0; i < PAGED_INPUTS; i++) {
+    size_t count = 1;
+    for (int k = 0; k < in->t[i].rank; k++) count *= (size_t)in->t[i].dims[k];
+    in->t[i].data = calloc(count, clave_dtype_size(in->t[i].dtype));
+    if (!in->t[i].data) return status_no_memory();
+  }
+  return NULL;
+}
+
+static void fill_paged_inputs(const llm_method *m, const llm_run_part *parts, size_t n_parts,
+                              const paged_inputs *in) {
+  int32_t *table = in->t[3].data;
+  for (size_t i = 0, at = 0; i < n_parts; i++) {
+    const llm_run_part *p = &parts[i];
+    fill_tokens(m, p, (int32_t)i, at, in->t[0].data, in->t[1].data, in->t[2].data);
+    for (size_t k = 0; k < p->n_pages; k++)
+      table[i * (size_t)in->t[3].dims[1] + k] = (int32_t)p->pages[k];
+    at += p->n;
+    ((int64_t *)in->t[4].data)[i] = (int64_t)at - 1;
+  }
+}
+
+clave_status llm_method_run_parts(const llm_method *m, clave_session *session,
+                                  const llm_run_part *parts, size_t n_parts, size_t page_rows) {
+  paged_inputs in = {0};
+  size_t n = 0, pages = LLM_FIRST_TOKENS / page_rows;
+  for (size_t i = 0; i < n_parts; i++) {
+    n += parts[i].n;
+    pages = rounded_up(parts[i].n_pages, pages);
+  }
+  clave_status st = make_paged_inputs(m, n, n_parts, pages, &in);
+  if (!st) fill_paged_inputs(m, parts, n_parts, &in);
+  uint32_t n_inputs = m->takes_rows ? PAGED_INPUTS : PAGED_INPUTS - 1;
+  for (uint32_t i = 0; i < n_inputs && !st; i++)
+    st = clave_session_set_input(session, m->name, i, &in.t[i]);
+  for (int i = 0; i < PAGED_INPUTS; i++) free(in.t[i].data);
+  return st ? st : clave_session_run(session, m->name);
+}
+
+/* ---------------------------------------------------------------- logits */
 
 /* n floats of any type, aligned. */
 static void widen(clave_dtype type, const void *from, size_t n, float *out) {

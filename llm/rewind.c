@@ -1,16 +1,33 @@
 /* Back in a conversation: to fewer ids, or before its last turn. */
 #include "llm/conversation.h"
 
+/* Only a session of its own may have state that cannot go back: pages can. */
+static clave_status begin_state_again(clave_llm_conversation *c) {
+  TRY(clave_session_reset(c->session));
+  c->n_run = c->n_written = c->n_logits = 0;
+  return NULL;
+}
+
+clave_status conversation_run_again(clave_llm_conversation *c, size_t first) {
+  clave_status st = c->shared ? NULL : llm_states_go_back(c->llm, c->n_written, first);
+  if (st) {
+    status_free(st);
+    return begin_state_again(c);
+  }
+  c->n_run = first;
+  return NULL;
+}
+
 /* Takes back what stands behind the first `count` ids; the chat is the caller's matter. run_again:
  * where the state cannot go back it is made anew. */
 static clave_status go_back(clave_llm_conversation *c, size_t count, bool run_again) {
   size_t n_run = c->n_run < count ? c->n_run : count;
-  clave_status st = n_run < c->n_run ? llm_states_go_back(c->llm, c->n_written, count) : NULL;
+  clave_status st = n_run < c->n_run ? conversation_cut_state(c, count) : NULL;
   if (st && !run_again && count) return st;
   if (st) {
     status_free(st);
-    TRY(clave_session_reset(c->session));
-    c->n_run = c->n_written = c->n_logits = n_run = 0;
+    TRY(begin_state_again(c));
+    n_run = 0;
   }
   TRY(conversation_take_ids(c, c->ids.items, count, n_run));
   if (c->n_logits > count) c->n_logits = 0;

@@ -14,33 +14,40 @@ static clave_status log_probability(const float *x, size_t n, uint32_t id, doubl
   return NULL;
 }
 
-/* Runs ids as far as one method takes them; out[i]: of the id that follows the i-th of them. */
-static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, size_t *taken) {
-  const clave_llm *l = c->llm;
+/* out[i]: of the id that follows the i-th of those that run. */
+static clave_status run_and_read(const llm_method *m, const run_part *part, size_t n, double *out) {
+  clave_llm_conversation *c = part->c;
   const uint32_t *ids = c->ids.items + c->n_run;
-  bool all = true;
-  for (int i = 0; i < l->n_methods; i++) all = all && l->methods[i].all_logits;
-  *taken = !all ? 1 : n < c->options.prefill_chunk ? n : c->options.prefill_chunk;
-  const llm_method *m = llm_methods_choose(l->methods, l->n_methods, taken);
-  TRY(conversation_will_run(c, *taken));
-  TRY(llm_method_run(m, c->session, ids, *taken, c->n_run));
-  for (size_t i = 0; i < *taken; i++) {
-    TRY(llm_method_logits(m, c->session, *taken - 1 - i, c->logits));
-    if (i + 1 < n) TRY(log_probability(c->logits, l->info.n_vocab, ids[i + 1], &out[i]));
+  TRY(conversation_run_parts(m, part, 1));
+  for (size_t i = 0; i < part->n; i++) {
+    TRY(conversation_part_logits(m, part, 1, 0, part->n - 1 - i, c->logits));
+    if (i + 1 < n) TRY(log_probability(c->logits, c->llm->info.n_vocab, ids[i + 1], &out[i]));
   }
   return NULL;
 }
 
+/* Runs ids as far as one method takes them. */
+static clave_status run_piece(clave_llm_conversation *c, size_t n, double *out, size_t *taken) {
+  const clave_llm *l = c->llm;
+  bool all = true;
+  for (int i = 0; i < l->n_methods; i++) all = all && l->methods[i].all_logits;
+  *taken = !all ? 1 : n < c->options.prefill_chunk ? n : c->options.prefill_chunk;
+  const llm_method *m = llm_methods_choose(l->methods, l->n_methods, taken);
+  conversation_lock(c);
+  clave_status st = run_and_read(m, &(run_part){c, *taken}, n, out);
+  conversation_unlock(c);
+  return st;
+}
+
 clave_status clave_llm_score(clave_llm_conversation *c, const uint32_t *ids, size_t n,
                              double *out) {
-  TRY(conversation_run_pending(c));
+  TRY(conversation_run_pending(&c, 1));
   bool first = c->ids.count == 0;
   TRY(conversation_append(c, ids, n, c->llm->info.max_context - c->ids.count));
   if (n && first) out[0] = NAN;
   if (n && !first) TRY(log_probability(c->logits, c->llm->info.n_vocab, ids[0], &out[0]));
   for (size_t at = 0, taken; at < n; at += taken) {
     TRY(run_piece(c, n - at, out + at + 1, &taken));
-    c->n_run += taken;
     c->n_logits = c->n_run;
   }
   return NULL;

@@ -32,6 +32,11 @@ const char *clave_template_builtin(size_t index) {
   return index < n ? builtin_templates[index].name : NULL;
 }
 
+void template_list_builtins(text *out) {
+  for (const builtin_template *b = builtin_templates; b->name; b++)
+    text_printf(out, "%s%s", b == builtin_templates ? "" : ", ", b->name);
+}
+
 clave_status template_add_said(clave_template *t, const char *said) {
   const char *builtin = builtin_text(said), *source = builtin ? builtin : said;
   return template_add(t, "default", source, strlen(source));
@@ -102,22 +107,25 @@ static void add_input(jinja_options *o, jinja_input *inputs, const char *name, c
   if (given) inputs[o->n_inputs++] = (jinja_input){name, given, strlen(given), is_text, origin};
 }
 
-/* The names that transformers gives, in its order. */
-static void add_inputs(const clave_template *t, const clave_template_inputs *in, jinja_options *o,
-                       jinja_input inputs[MAX_INPUTS]) {
+/* The names that transformers gives, in its order. Where nobody asks who wrote what (`marked`) all
+ * is the template's, which costs less. */
+static void add_inputs(const clave_template *t, const clave_template_inputs *in, bool marked,
+                       jinja_options *o, jinja_input inputs[MAX_INPUTS]) {
+  const jinja_origin said = marked ? JINJA_MESSAGES : JINJA_TRUSTED,
+                     written = marked ? JINJA_WRITTEN : JINJA_TRUSTED;
   *o = (jinja_options){.inputs = inputs, .now = in->now};
   add_input(o, inputs, "bos_token", in->bos ? in->bos : t->bos, true, JINJA_TRUSTED);
   add_input(o, inputs, "eos_token", in->eos ? in->eos : t->eos, true, JINJA_TRUSTED);
   add_input(o, inputs, NULL, in->arguments, false, JINJA_TRUSTED);
-  add_input(o, inputs, "messages", in->messages, false, JINJA_MESSAGES);
-  add_input(o, inputs, "tools", in->tools ? in->tools : "null", false, JINJA_WRITTEN);
-  add_input(o, inputs, "documents", in->documents ? in->documents : "null", false, JINJA_WRITTEN);
+  add_input(o, inputs, "messages", in->messages, false, said);
+  add_input(o, inputs, "tools", in->tools ? in->tools : "null", false, written);
+  add_input(o, inputs, "documents", in->documents ? in->documents : "null", false, written);
   add_input(o, inputs, "add_generation_prompt", in->add_generation_prompt ? "true" : "false", false,
             JINJA_TRUSTED);
 }
 
 clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,
-                             jinja_output *out) {
+                             bool marked, jinja_output *out) {
   const jinja_template *j;
   clave_template_inputs in;
   jinja_options o;
@@ -125,7 +133,7 @@ clave_status template_render(const clave_template *t, const clave_template_input
   *out = (jinja_output){0};
   TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
   TRY(choose_template(t, &in, &j));
-  add_inputs(t, &in, &o, given);
+  add_inputs(t, &in, marked, &o, given);
   return jinja_render(j, &o, out);
 }
 
@@ -142,6 +150,6 @@ clave_status clave_template_render(const clave_template *t, const clave_template
   jinja_output o;
   *out = NULL;
   *size = 0;
-  TRY(template_render(t, inputs, &o));
+  TRY(template_render(t, inputs, false, &o));
   return template_take_text(&o, out, size);
 }

@@ -21,14 +21,16 @@ clave_status template_add(clave_template *t, const char *name, const char *sourc
                           size_t size) STATUS_CHECK;
 /* Adds what `said` is: a built-in template's name, or a text. */
 clave_status template_add_said(clave_template *t, const char *said) STATUS_CHECK;
-/* As clave_template_render, with what of the text stands in messages, tools and documents marked.
- */
+/* As clave_template_render; marked: with what of the text stands in messages, tools and documents
+ * marked, which takes longer. */
 clave_status template_render(const clave_template *t, const clave_template_inputs *inputs,
-                             jinja_output *out) STATUS_CHECK;
+                             bool marked, jinja_output *out) STATUS_CHECK;
 
 /* The text of a rendering, to be freed; what else it holds is freed. */
 clave_status template_take_text(jinja_output *o, char **out, size_t *size) STATUS_CHECK;
 
+/* template.c: the names of the built-in ones, "llama3, chatml". */
+void template_list_builtins(text *out);
 /* chat_templates.c */
 typedef struct builtin_template {
   const char *name, *text;

@@ -137,9 +137,21 @@ static clave_status load_program(clave_template *t, const char *path) {
   return status_while(st, "%s", path);
 }
 
+static clave_status refuse_missing(const char *path) {
+  text known = {0};
+  template_list_builtins(&known);
+  clave_status st = text_status(&known);
+  if (!st)
+    st = status_new(STATUS_IO, "%s: no such file or directory; built-in templates are %s", path,
+                    known.data);
+  text_free(&known);
+  return st;
+}
+
 static clave_status load(clave_template *t, const char *path) {
-  if (!file_exists(path) && builtin_text(path)) return template_add_said(t, path);
   if (folder_exists(path)) return load_folder(t, path);
+  if (!file_exists(path))
+    return builtin_text(path) ? template_add_said(t, path) : refuse_missing(path);
   if (path_has_ending(path, ".clv")) return load_program(t, path);
   if (!path_has_ending(path, ".json")) return load_text(t, path);
   TRY(load_config(t, path));

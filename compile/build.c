@@ -1,0 +1,304 @@
+/* A folder of sources becomes an executable: the compiler runs for each source, for as many at once
+ * as there are processors, then links. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/process.h"
+#include "compile/project.h"
+
+enum { MOST_WORDS = 16, MOST_JOBS = 64 };
+
+typedef struct build {
+  const compile_options *o;
+  const project *k;
+  char *words;                          /* owned: the compiler's, each ended by NUL */
+  const char *compiler[MOST_WORDS + 1]; /* in words; NULL ends */
+  char *log;                            /* owned: path of what the compiler says */
+  char **objects;                       /* owned (n_sources) owned: by their paths in the folder */
+  int jobs;
+} build;
+
+/* ---------------------------------------------------------------- what the compiler says */
+
+static bool is_error(const char *line) { return strstr(line, "error") != NULL; }
+
+/* Tells the log line by line; to: what is worth a line of ours, the first with an error. */
+static void tell_log(const build *b, text *to) {
+  file_map m = {0};
+  text line = {0};
+  bool has_error = false;
+  status_free(file_map_open(b->log, &m));
+  for (size_t at = 0; at < m.size; at++) {
+    const char *begin = (const char *)m.data + at, *end = memchr(begin, '\n', m.size - at);
+    const size_t n = end ? (size_t)(end - begin) : m.size - at;
+    text_clear(&line);
+    text_append(&line, begin, n);
+    at += n;
+    if (line.failed || !n) continue;
+    if (b->o->message) b->o->message(b->o->ctx, line.data);
+    if (!to->size || (!has_error && is_error(line.data))) {
+      text_clear(to);
+      text_puts(to, line.data);
+      has_error = is_error(line.data);
+    }
+  }
+  text_free(&line);
+  file_map_close(&m);
+}
+
+/* source: NULL: while linking. */
+static clave_status failed(const build *b, int code, const char *source) {
+  text said = {0};
+  tell_log(b, &said);
+  const bool has_said = said.size && !said.failed;
+  clave_status st = status_new(STATUS_IO, "%s: exit status %d while %s%s%s%s", b->compiler[0], code,
+                               source ? "compiling " : "linking", source ? source : "",
+                               has_said ? ": " : "", has_said ? said.data : "");
+  text_free(&said);
+  return st;
+}
+
+/* ---------------------------------------------------------------- running it */
+
+typedef struct words {
+  const char **items; /* owned; NULL ends */
+  size_t n, capacity;
+} words;
+
+static bool add_word(words *w, const char *word) {
+  if (!array_reserve(&w->items, &w->capacity, w->n + 2, sizeof *w->items)) return false;
+  w->items[w->n++] = word;
+  w->items[w->n] = NULL;
+  return true;
+}
+
+static bool add_words(words *w, const char *const *all) {
+  for (; *all; all++)
+    if (!add_word(w, *all)) return false;
+  return true;
+}
+
+static clave_status start(const build *b, words *w, bool is_whole, tool **out) {
+  *out = NULL;
+  clave_status st = is_whole ? tool_start(w->items, b->k->folder, b->log, out) : status_no_memory();
+  free(w->items);
+  return status_while(st, "CC names the C compiler (default: cc)");
+}
+
+static clave_status start_compiling(const build *b, size_t i, tool **out) {
+  const char *flags[MOST_FLAGS];
+  words w = {0};
+  project_compile_flags(b->k, b->o, flags);
+  const bool is_whole = add_words(&w, b->compiler) && add_words(&w, flags) && add_word(&w, "-c") &&
+                        add_word(&w, "-o") && add_word(&w, b->objects[i]) &&
+                        add_word(&w, b->k->sources[i]);
+  return start(b, &w, is_whole, out);
+}
+
+static clave_status link_all(const build *b) {
+  const char *flags[MOST_FLAGS];
+  tool *t;
+  words w = {0};
+  project_link_flags(b->o, flags);
+  bool is_whole = add_words(&w, b->compiler) && add_word(&w, "-o") && add_word(&w, MADE);
+  for (size_t i = 0; i < b->k->n_sources; i++) is_whole = is_whole && add_word(&w, b->objects[i]);
+  is_whole = is_whole && add_words(&w, flags);
+  TRY(start(b, &w, is_whole, &t));
+  const int code = tool_end(t);
+  return code ? failed(b, code, NULL) : NULL;
+}
+
+static void tell_done(const build *b, size_t done) {
+  const compile_options *o = b->o;
+  if (o->progress) o->progress(o->ctx, "compiling", (int)done, (int)b->k->n_sources);
+}
+
+/* The oldest of those at work ends first. */
+static clave_status compile_all(const build *b) {
+  tool *at_work[MOST_JOBS] = {0};
+  const size_t n = b->k->n_sources, jobs = (size_t)b->jobs;
+  clave_status st = NULL;
+  for (size_t i = 0; i < n + jobs; i++) {
+    tool **slot = &at_work[i % jobs];
+    if (*slot) {
+      const int code = tool_end(*slot);
+      *slot = NULL;
+      if (code && !st) st = failed(b, code, b->k->sources[i - jobs]);
+      tell_done(b, i - jobs + 1);
+    }
+    if (i < n && !st) st = start_compiling(b, i, slot);
+  }
+  return st;
+}
+
+/* ---------------------------------------------------------------- the build */
+
+static clave_status split_compiler(build *b) {
+  size_t n = 0;
+  b->words = strdup(b->o->compiler);
+  if (!b->words) return status_no_memory();
+  for (char *left = b->words, *word; (word = strtok_r(left, " ", &left));) {
+    if (n == MOST_WORDS) return INVALID("CC has more than %d words", (int)MOST_WORDS);
+    b->compiler[n++] = word;
+  }
+  return n ? NULL : INVALID("CC names no compiler");
+}
+
+/* "base/dtype.c" becomes "base/dtype.c.o". */
+static clave_status name_objects(build *b) {
+  b->objects = calloc(b->k->n_sources + 1, sizeof *b->objects);
+  if (!b->objects) return status_no_memory();
+  for (size_t i = 0; i < b->k->n_sources; i++) {
+    text t = {0};
+    text_printf(&t, "%s.o", b->k->sources[i]);
+    b->objects[i] = t.data;
+    if (t.failed) return status_no_memory();
+  }
+  return NULL;
+}
+
+static clave_status make_build(build *b) {
+  TRY(split_compiler(b));
+  TRY(name_objects(b));
+  b->log = path_join(b->k->folder, "log");
+  if (!b->log) return status_no_memory();
+  TRY(compile_all(b));
+  return link_all(b);
+}
+
+static clave_status build_project(const project *k, const compile_options *o, int jobs) {
+  build b = {.o = o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
+  clave_status st = make_build(&b);
+  for (size_t i = 0; b.objects && i < k->n_sources; i++) free(b.objects[i]);
+  free(b.objects);
+  free(b.words);
+  free(b.log);
+  return st;
+}
+
+/* ---------------------------------------------------------------- folders */
+
+/* Once more where memory was out, which may be there again. */
+static void remove_folder(const char *folder) {
+  uint64_t removed;
+  if (!folder_remove(folder, &removed)) (void)folder_remove(folder, &removed);
+}
+
+/* Beside the executable; NULL where it could not be made. */
+static char *make_build_folder(const compile_options *o, const char *path) {
+  text t = {0};
+  if (o->keep_build) {
+    text_printf(&t, "%s.build", path);
+    clave_status st = t.failed ? status_no_memory() : make_folders(t.data);
+    if (st) text_free(&t);
+    status_free(st);
+    return t.data;
+  }
+  const char *slash = strrchr(path, '/');
+  if (slash) {
+    text_append(&t, path, (size_t)(slash - path));
+  } else {
+    text_puts(&t, ".");
+  }
+  if (slash == path) text_puts(&t, "/");
+  char *made = t.failed ? NULL : folder_create_unique(t.data, ".clave-compile-");
+  text_free(&t);
+  return made;
+}
+
+/* NAME.h in the folder that `path` lies in. */
+static clave_status name_beside(const char *path, const char *name, text *to) {
+  const char *slash = strrchr(path, '/');
+  text_append(to, path, slash ? (size_t)(slash - path) + 1 : 0);
+  text_printf(to, "%s.h", name);
+  return text_status(to);
+}
+
+static clave_status move_header(const compile_options *o, const char *folder, const char *path) {
+  text from = {0}, to = {0};
+  text_printf(&from, "%s/%s.h", folder, o->library);
+  clave_status st = text_status(&from);
+  if (!st) st = name_beside(path, o->library, &to);
+  if (!st) st = file_move(from.data, to.data);
+  text_free(&from);
+  text_free(&to);
+  return st;
+}
+
+static clave_status move_made(const compile_options *o, const char *folder, const char *path) {
+  char *made = path_join(folder, MADE);
+  clave_status st = made ? file_move(made, path) : status_no_memory();
+  free(made);
+  if (st || !o->library) return st;
+  st = move_header(o, folder, path);
+  if (st) (void)file_remove(path);
+  return st;
+}
+
+static clave_status build_in(const compile_plan *plan, const compile_options *o, const char *folder,
+                             const char *path) {
+  project k;
+  TRY(project_write(plan, o, folder, &k));
+  clave_status st = build_project(&k, o, (int)plan->cpu->info.compute_units);
+  if (!st) st = move_made(o, folder, path);
+  project_free(&k);
+  return st;
+}
+
+static clave_status build_plan(const compile_plan *plan, const compile_options *o,
+                               const char *path) {
+  if (folder_exists(path)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
+  char *folder = make_build_folder(o, path);
+  if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);
+  clave_status st = build_in(plan, o, folder, path);
+  if (!o->keep_build) remove_folder(folder);
+  free(folder);
+  return st;
+}
+
+/* ---------------------------------------------------------------- sources */
+
+static clave_status check_empty(const char *folder) {
+  folder_entry *entries;
+  size_t n_files, n_folders;
+  TRY(folder_list(folder, &entries, &n_files));
+  folder_list_free(entries, n_files);
+  TRY(folder_list_folders(folder, &entries, &n_folders));
+  folder_list_free(entries, n_folders);
+  return n_files + n_folders ? INVALID("%s: is not empty", folder) : NULL;
+}
+
+static clave_status write_to(const compile_plan *plan, const compile_options *o,
+                             const char *folder) {
+  const bool is_new = !folder_exists(folder);
+  project k;
+  TRY(make_folders(folder));
+  TRY(check_empty(folder));
+  clave_status st = project_write(plan, o, folder, &k);
+  if (!st) project_free(&k);
+  if (st && is_new) remove_folder(folder);
+  return st;
+}
+
+/* ---------------------------------------------------------------- both */
+
+typedef clave_status (*make_fn)(const compile_plan *plan, const compile_options *o,
+                                const char *path);
+
+static clave_status make_of(const program *p, const compile_options *o, const char *path,
+                            make_fn make) {
+  compile_plan plan;
+  TRY(plan_create(p, o, &plan));
+  clave_status st = make(&plan, o, path);
+  plan_destroy(&plan);
+  return st;
+}
+
+clave_status compile_executable(const program *p, const compile_options *o, const char *path) {
+  return make_of(p, o, path, build_plan);
+}
+
+clave_status compile_sources(const program *p, const compile_options *o, const char *folder) {
+  return make_of(p, o, folder, write_to);
+}

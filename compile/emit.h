@@ -1,0 +1,13 @@
+#ifndef COMPILE_EMIT_H
+#define COMPILE_EMIT_H
+/* A plan as model.c: what compile/runtime/model.h declares of a program. */
+#include "compile/emitted.h"
+#include "compile/plan.h"
+
+clave_status emitted_create(emitted *out) STATUS_CHECK;
+void emitted_free(emitted *e);
+
+clave_status emit_model(const compile_plan *k, const char *name, text *to,
+                        emitted *used) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,172 @@
+/* The functions of model.c: what a command calls, with arguments as its recording has them and
+ * addresses in place of slots. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/recorded.h"
+#include "compile/emitter.h"
+#include "compile/fields.h"
+
+/* ---------------------------------------------------------------- addresses */
+
+static void write_block(const emitter *e, uint32_t index, int64_t offset, text *to) {
+  const block *b = &e->p->blocks[index];
+  const char *base = b->kind == BLOCK_CONSTANT ? "model_weights"
+                     : b->kind == BLOCK_STATE  ? "m->state"
+                                               : "m->arena";
+  if (b->kind == BLOCK_REBASED) {
+    text_printf(to, "model_at(m->rebased[%zu], %" PRId64 ")", e->k->place[index], offset);
+    return;
+  }
+  const bool is_slots = b->kind == BLOCK_CONSTANT || b->kind == BLOCK_STATE;
+  const size_t at = is_slots ? e->k->slot_place[b->slot] : e->k->place[index];
+  text_printf(to, "model_at(%s, %" PRId64 ")", base, (int64_t)at + offset);
+}
+
+/* What has no memory is of no elements. */
+void write_storage(const emitter *e, uint32_t in, int64_t offset, text *to) {
+  const uint32_t b = in == NO_INDEX ? NO_INDEX : e->p->storages[in].block[0];
+  if (b == NO_INDEX) {
+    text_puts(to, "m->arena");
+  } else {
+    write_block(e, b, offset, to);
+  }
+}
+
+int64_t byte_offset(const tensor *t) { return t->offset * (int64_t)dtype_size(t->type); }
+
+static void write_slot(const emitter *e, uint32_t slot, int64_t offset, text *to) {
+  const uint32_t n = slot_count(e->k->prog);
+  if (slot < n) {
+    write_storage(e, e->now[slot].storage, offset, to);
+  } else if (slot == n && e->source) {
+    text_printf(to, "model_at(%s, %" PRId64 ")", e->source, offset);
+  } else {
+    write_storage(e, slot == n ? e->copy->x.storage : e->copy->out.storage, offset, to);
+  }
+}
+
+/* ---------------------------------------------------------------- calls */
+
+static int find_kernel(const kernel_desc *k) {
+  int i = 0;
+  while (kernel_infos[i].kernel != k) i++; /* all of them are there */
+  return i;
+}
+
+typedef struct call_writer {
+  const emitter *e;
+  const cpu_command *c;
+  const int *forms; /* of the recording: their numbers in the model */
+} call_writer;
+
+static bool write_pointer(void *ctx, size_t at, text *to) {
+  const call_writer *w = ctx;
+  for (int i = 0; i < w->c->n_operands; i++) {
+    const cpu_operand_place *o = &w->c->operands[i];
+    if (o->at != at) continue;
+    if (o->is_form) {
+      text_printf(to, "m->forms[%d]", w->forms[o->slot]);
+    } else {
+      write_slot(w->e, o->slot, o->offset, to);
+    }
+    return true;
+  }
+  return false;
+}
+
+/* Programs are built with the kinds of elementwise steps that they have. */
+static void mark_steps(emitted *used, const kstep *steps, int n) {
+  for (int i = 0; i < n; i++) {
+    uint64_t *bits =
+        dtype_has_fractions(steps[i].operand_type) ? used->float_steps : used->int_steps;
+    bits[steps[i].kind / 64] |= (uint64_t)1 << steps[i].kind % 64;
+  }
+}
+
+static void mark_used(emitted *used, int kernel, const cpu_command *c) {
+  const elementwise_args *all = c->args;
+  const short_elementwise_args *few = c->args;
+  used->kernels[kernel] = true;
+  if (c->k == &kernel_elementwise) mark_steps(used, all->steps, all->head.n_steps);
+  if (c->k == &kernel_short_elementwise) mark_steps(used, few->steps, few->head.n_steps);
+}
+
+/* call: "model_call(m" or "model_form(m, 3", to which kernel and arguments are added. */
+static void write_call(emitter *e, const cpu_command *c, const int *forms, const char *call,
+                       text *to) {
+  const int kernel = find_kernel(c->k);
+  const kernel_info *info = &kernel_infos[kernel];
+  const call_writer w = {e, c, forms};
+  mark_used(e->used, kernel, c);
+  text_printf(to, "  {\n    const %s args = ", info->args->name);
+  write_struct(to, info->args, c->args, &(pointer_writer){write_pointer, (void *)(uintptr_t)&w});
+  text_printf(to, ";\n    %s, &%s, &args);\n  }\n", call, info->name);
+}
+
+static void write_calls(emitter *e, const recording *r, const int *forms, const char *call,
+                        text *to) {
+  int n;
+  const cpu_command *c = cpu_recorded_commands(r, &n);
+  for (int i = 0; i < n; i++) write_call(e, &c[i], forms, call, to);
+}
+
+/* ---------------------------------------------------------------- forms */
+
+static clave_status add_form(form_list *l, const constant_form *f, int *number, bool *is_new) {
+  for (size_t i = 0; i < l->n; i++) {
+    *number = (int)i;
+    *is_new = false;
+    if (constant_forms_equal(&l->items[i], f)) return NULL;
+  }
+  if (!array_reserve(&l->items, &l->capacity, l->n + 1, sizeof *l->items))
+    return status_no_memory();
+  *number = (int)l->n;
+  *is_new = true;
+  l->items[l->n++] = *f;
+  return NULL;
+}
+
+/* numbers: of those that the recording reads. */
+static clave_status emit_forms(emitter *e, const recording *r, int numbers[MAX_FORMS]) {
+  for (int i = 0; i < r->n_forms; i++) {
+    bool is_new;
+    char call[48];
+    TRY(add_form(&e->forms, &r->forms[i], &numbers[i], &is_new));
+    if (!is_new) continue;
+    (void)snprintf(call, sizeof call, "model_form(m, %d", numbers[i]);
+    write_calls(e, r->forms[i].fill, NULL, call, &e->pack);
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------- commands */
+
+static void write_node(const emitter *e, uint32_t instruction, text *to) {
+  const graph *g = e->k->g;
+  if (instruction >= g->n) { /* a state's update */
+    text_puts(to, "NULL");
+    return;
+  }
+  text name = {0};
+  const ir_instruction *ins = &g->instructions[instruction];
+  text_printf(&name, "node %u (%s, %s)", g->source[instruction], op_table[ins->op_type].name,
+              ins->name);
+  if (name.failed) to->failed = 1;
+  if (!name.failed) write_string(to, name.data);
+  text_free(&name);
+}
+
+clave_status emit_function(emitter *e, const command *c, const char *name, const char *parameters) {
+  int forms[MAX_FORMS];
+  TRY(emit_forms(e, c->recorded, forms));
+  text_printf(&e->functions, "static void %s(model *m%s) {\n  if (!model_begin(m, ", name,
+              parameters);
+  write_node(e, c->instruction, &e->functions);
+  text_puts(&e->functions, ")) return;\n");
+  e->copy = c;
+  write_calls(e, c->recorded, forms, "model_call(m", &e->functions);
+  text_puts(&e->functions, "}\n\n");
+  return NULL;
+}

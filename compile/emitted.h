@@ -1,0 +1,10 @@
+#ifndef COMPILE_EMITTED_H
+#define COMPILE_EMITTED_H
+/* What model.c refers to, which decides the sources and flags that it is built with. */
+#include "compile/tables.h"
+
+typedef struct emitted {
+  bool *kernels;                         /* owned (n_kernel_infos): those that are called */
+  uint64_t float_steps[2], int_steps[2]; /* kinds of elementwise steps, as bits */
+} emitted;
+#endif

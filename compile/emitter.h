@@ -1,0 +1,38 @@
+#ifndef COMPILE_EMITTER_H
+#define COMPILE_EMITTER_H
+/* model.c while it is written; what the files share that write it. */
+#include "compile/emitted.h"
+#include "compile/plan.h"
+
+typedef struct form_list {
+  constant_form *items; /* owned; `fill` borrowed */
+  size_t n, capacity;
+} form_list;
+
+typedef struct emitter {
+  const compile_plan *k;
+  const schedule *p;   /* the plan's */
+  location *now;       /* owned: (n_slots) where a slot is; copies move some */
+  const command *copy; /* whose operands are the two slots behind the program's */
+  const char *source;  /* of what a loop carries: the expression for where the first of them is, or
+                          NULL */
+  emitted *used;       /* borrowed */
+  form_list forms;
+  text functions; /* owned: one for each command */
+  text pack;      /* owned: the body of pack_forms */
+  text run;       /* owned: that of run_model */
+  int depth;      /* of its statements */
+} emitter;
+
+/* ---- emit_calls.c ---- */
+/* An expression for the address `offset` bytes behind the beginning of a storage. */
+void write_storage(const emitter *e, uint32_t in, int64_t offset, text *to);
+int64_t byte_offset(const tensor *t);
+/* static void NAME(model *m PARAMETERS): the kernels of a command. */
+clave_status emit_function(emitter *e, const command *c, const char *name,
+                           const char *parameters) STATUS_CHECK;
+/* ---- emit_control.c ---- */
+/* The statements of run_model. */
+clave_status emit_commands(emitter *e, range commands) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,237 @@
+/* The schedule that is printed, and the places of its blocks. */
+#include "compile/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/recorded.h"
+#include "base/file.h"
+#include "interp/scalar.h"
+#include "interp/schedule_cache.h"
+
+enum { ALIGNMENT = MEMORY_ALIGNMENT };
+
+static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+/* ---------------------------------------------------------------- sizes */
+
+static const compile_dim *find_dim(const compile_options *o, const char *name) {
+  for (uint32_t i = 0; i < o->n_dims; i++)
+    if (strcmp(o->dims[i].name, name) == 0) return &o->dims[i];
+  return NULL;
+}
+
+/* what: of whom it is the size, or that it is a scalar input. */
+static clave_status fix_size(const program *p, const compile_options *o, uint32_t vid,
+                             const char *what, const ir_argument *a, scalar_value *values) {
+  const ir_value *v = &p->ir.values.items[vid];
+  const compile_dim *d = find_dim(o, v->name);
+  if (values[vid].known) return NULL;
+  if (!d)
+    return UNSUPPORTED("%s '%s' is not fixed, as compiled programs want it: --dim %s=N", what,
+                       a->name, v->name);
+  return scalar_set(&p->ir, vid, (scalar_value){.i = d->size}, values, v->name);
+}
+
+/* State has its largest size, as in a session that nobody resized. */
+static void set_state_sizes(const program *p, scalar_value *values) {
+  for (uint32_t i = 0; i < p->ir.n_state; i++) {
+    const ir_int_or_vids *shape = &p->ir.tensors.items[first_state(p) + i].shape;
+    for (uint32_t k = 0; k < shape->count; k++) {
+      const uint32_t vid = shape->items[k].vid;
+      if (vid == IR_NONE) continue;
+      values[vid] = (scalar_value){.known = true, .type = IR_VALUE_TYPE_INT};
+      values[vid].i = p->ir.values.items[vid].max.value;
+    }
+  }
+}
+
+static clave_status fix_scalar(const program *p, const compile_options *o, const ir_argument *a,
+                               scalar_value *values) {
+  if (p->ir.values.items[a->value].type == IR_VALUE_TYPE_FLOAT)
+    return UNSUPPORTED("input '%s' is a float scalar, which cannot be compiled", a->name);
+  return fix_size(p, o, a->value, "scalar input", a, values);
+}
+
+static clave_status fix_input(const program *p, const compile_options *o, const ir_argument *a,
+                              scalar_value *values) {
+  if (a->tensor == IR_NONE) return fix_scalar(p, o, a, values);
+  const ir_int_or_vids *shape = &p->ir.tensors.items[a->tensor].shape;
+  for (uint32_t k = 0; k < shape->count; k++)
+    if (shape->items[k].vid != IR_NONE)
+      TRY(fix_size(p, o, shape->items[k].vid, "a size of input", a, values));
+  return NULL;
+}
+
+static bool is_named(const program *p, uint32_t vid, const char *name) {
+  return vid != IR_NONE && strcmp(p->ir.values.items[vid].name, name) == 0;
+}
+
+static bool is_size_of(const program *p, const ir_argument *a, const char *name) {
+  if (a->tensor == IR_NONE) return is_named(p, a->value, name);
+  const ir_int_or_vids *shape = &p->ir.tensors.items[a->tensor].shape;
+  for (uint32_t k = 0; k < shape->count; k++)
+    if (is_named(p, shape->items[k].vid, name)) return true;
+  return false;
+}
+
+static clave_status check_dim(const program *p, const ir_method *m, const char *name) {
+  for (uint32_t i = 0; i < m->inputs.count; i++)
+    if (is_size_of(p, &m->inputs.items[i], name)) return NULL;
+  return INVALID("method '%s' has no open size and no scalar input '%s'", m->name, name);
+}
+
+static clave_status fix_sizes(const program *p, const compile_options *o, scalar_value *values) {
+  const ir_method *m = &p->ir.methods.items[o->method];
+  for (uint32_t i = 0; i < o->n_dims; i++) TRY(check_dim(p, m, o->dims[i].name));
+  set_state_sizes(p, values);
+  for (uint32_t i = 0; i < m->inputs.count; i++) TRY(fix_input(p, o, &m->inputs.items[i], values));
+  return NULL;
+}
+
+uint32_t compiled_inputs(const compile_plan *k) {
+  const ir_arguments *all = &k->g->method->inputs;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < all->count; i++) n += all->items[i].tensor != IR_NONE;
+  return n;
+}
+
+/* ---------------------------------------------------------------- the schedule */
+
+static clave_status check_schedule(const compile_plan *k) {
+  const schedule *p = k->p;
+  if (p->reads != NO_INDEX)
+    return while_in_node(UNSUPPORTED("sizes that depend on data cannot be compiled"), k->g,
+                         p->reads);
+  for (uint32_t i = 0; i < p->n_controls; i++)
+    for (int body = 0; body < 2; body++)
+      if (p->controls[i]->late[body])
+        return while_in_node(
+            UNSUPPORTED("a body whose sizes depend on data, or fit no run, cannot be compiled"),
+            k->g, p->controls[i]->instruction);
+  return NULL;
+}
+
+static clave_status find_plan(compile_plan *k, const compile_options *o) {
+  scalar_value *values = calloc((size_t)k->prog->ir.values.count + 1, sizeof *values);
+  if (!values) return status_no_memory();
+  clave_status st = fix_sizes(k->prog, o, values);
+  if (!st) st = schedule_find(k->x, k->method, values, false, &k->p);
+  free(values);
+  return st ? st : check_schedule(k);
+}
+
+/* ---------------------------------------------------------------- places */
+
+static size_t take(size_t *end, size_t bytes) {
+  const size_t at = *end;
+  *end += aligned(bytes);
+  return at;
+}
+
+static clave_status place_constant(compile_plan *k, uint32_t tid) {
+  buffer *b;
+  if (k->slot_place[tid] != NO_PLACE) return NULL;
+  TRY(constant_store_get(k->constants, tid, &b));
+  k->slot_place[tid] = take(&k->weight_bytes, b->bytes);
+  k->weights[k->n_weights++] = tid;
+  return NULL;
+}
+
+uint32_t plan_initial_constant(const program *p, uint32_t i) {
+  const ir_state_inits *all = &p->ir.state_inits;
+  for (uint32_t k = 0; k < all->count; k++)
+    if (all->items[k].state == first_state(p) + i) return all->items[k].constant;
+  return IR_NONE;
+}
+
+static clave_status find_state_place(compile_plan *k, uint32_t i) {
+  const uint32_t tid = first_state(k->prog) + i, initial = plan_initial_constant(k->prog, i);
+  size_t bytes;
+  if (!program_state_bytes(&k->prog->ir, tid, &bytes)) return INVALID("a state's size overflows");
+  k->slot_place[tid] = take(&k->state_bytes, bytes);
+  return initial == IR_NONE ? NULL : place_constant(k, initial);
+}
+
+/* first: where each of the arena's chunks begins. */
+static clave_status place_block(compile_plan *k, uint32_t i, const size_t *first) {
+  const block *b = &k->p->blocks[i];
+  if (b->kind == BLOCK_CONSTANT) return place_constant(k, b->slot);
+  if (b->kind == BLOCK_ARENA) k->place[i] = first[b->a.chunk] + b->a.offset;
+  if (b->kind == BLOCK_REBASED) k->place[i] = (size_t)k->n_rebased++;
+  return NULL;
+}
+
+static clave_status place_all(compile_plan *k, size_t *first) {
+  const schedule *p = k->p;
+  for (uint32_t c = 0; c < p->n_chunks[0]; c++)
+    first[c] = take(&k->arena_bytes, p->chunk_bytes[0][c]);
+  for (uint32_t i = 0; i < p->n_blocks; i++) TRY(place_block(k, i, first));
+  for (uint32_t i = 0; i < k->prog->ir.n_state; i++) TRY(find_state_place(k, i));
+  return NULL;
+}
+
+static clave_status find_places(compile_plan *k) {
+  size_t *first = calloc((size_t)k->p->n_chunks[0] + 1, sizeof *first);
+  const uint32_t n = slot_count(k->prog);
+  k->place = calloc((size_t)k->p->n_blocks + 1, sizeof *k->place);
+  k->slot_place = calloc((size_t)n + 1, sizeof *k->slot_place);
+  k->weights = calloc((size_t)n + 1, sizeof *k->weights);
+  for (uint32_t i = 0; k->slot_place && i < n; i++) k->slot_place[i] = NO_PLACE;
+  const bool is_good = first && k->place && k->slot_place && k->weights;
+  clave_status st = is_good ? NULL : status_no_memory();
+  if (!st) st = place_all(k, first);
+  free(first);
+  return st;
+}
+
+/* ---------------------------------------------------------------- weights */
+
+static clave_status append_weights(const compile_plan *k, file_writer *w) {
+  for (uint32_t i = 0; i < k->n_weights; i++) {
+    buffer *b;
+    TRY(constant_store_get(k->constants, k->weights[i], &b));
+    TRY(file_writer_append(w, cpu_buffer_data(b), b->bytes));
+    TRY(file_writer_pad(w, ALIGNMENT));
+  }
+  return NULL;
+}
+
+clave_status plan_write_weights(const compile_plan *k, const char *path) {
+  file_writer *w;
+  TRY(file_writer_create(path, &w));
+  clave_status st = append_weights(k, w);
+  if (!st) st = file_writer_commit(w);
+  file_writer_destroy(w);
+  return st;
+}
+
+/* ---------------------------------------------------------------- lifetime */
+
+static clave_status make_plan(compile_plan *k, const compile_options *o) {
+  TRY(cpu_backend_create(0, &k->cpu));
+  const device_set devices = {.backends = {k->cpu}, .count = 1};
+  TRY(executable_create(k->prog, &devices, &(executable_options){0}, &k->x));
+  TRY(constant_store_create(k->prog, k->cpu, &k->constants));
+  k->g = &k->x->methods[k->method].g;
+  TRY(find_plan(k, o));
+  return find_places(k);
+}
+
+clave_status plan_create(const program *p, const compile_options *o, compile_plan *out) {
+  *out = (compile_plan){.prog = p, .method = o->method};
+  clave_status st = make_plan(out, o);
+  if (st) plan_destroy(out);
+  return st;
+}
+
+void plan_destroy(compile_plan *k) {
+  if (k->p) schedule_release(k->x, k->p);
+  constant_store_destroy(k->constants);
+  executable_destroy(k->x);
+  if (k->cpu) k->cpu->vt->destroy(k->cpu);
+  free(k->place);
+  free(k->slot_place);
+  free(k->weights);
+  *k = (compile_plan){0};
+}

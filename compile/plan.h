@@ -1,0 +1,37 @@
+#ifndef COMPILE_PLAN_H
+#define COMPILE_PLAN_H
+/* A method as it is printed: its schedule for fixed sizes on the CPU backend, and where in the
+ * compiled program's memory its blocks lie. */
+#include "compile/compile.h"
+#include "interp/executable.h"
+
+#define NO_PLACE SIZE_MAX
+
+typedef struct compile_plan {
+  const program *prog; /* borrowed */
+  uint32_t method;
+  const graph *g;
+  backend *cpu;              /* owned */
+  executable *x;             /* owned */
+  constant_store *constants; /* owned */
+  schedule *p;               /* held */
+  size_t *place; /* owned, by block: bytes from where the arena begins; of rebased ones a number */
+  size_t *slot_place; /* owned, by slot: bytes from where the weights, or the state, begin */
+  uint32_t *weights;  /* owned (n_weights): slots of constants, in the order of their bytes */
+  uint32_t n_weights;
+  size_t arena_bytes, weight_bytes, state_bytes;
+  int n_rebased;
+} compile_plan;
+
+/* UNSUPPORTED names what cannot be compiled. */
+clave_status plan_create(const program *p, const compile_options *o,
+                         compile_plan *out) STATUS_CHECK;
+void plan_destroy(compile_plan *k); /* takes half-built ones */
+/* The weights as the executable maps them: weight_bytes. */
+clave_status plan_write_weights(const compile_plan *k, const char *path) STATUS_CHECK;
+/* How many inputs a compiled program has: scalar ones are fixed. */
+uint32_t compiled_inputs(const compile_plan *k);
+/* The constant that state tensor i begins as; IR_NONE: zeros. */
+uint32_t plan_initial_constant(const program *p, uint32_t i);
+
+#endif

@@ -1,0 +1,228 @@
+/* The files of a compiled program. */
+#include "compile/project.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "compile/emit.h"
+#include "compile/library.h"
+
+static const char weights_source[] =
+    "/* The weights, mapped with the program. */\n"
+    "  .section .rodata\n"
+    "  .balign 4096\n"
+    "  .globl model_weights\n"
+    "  .hidden model_weights\n"
+    "model_weights:\n"
+    "  .incbin \"weights.bin\"\n"
+    "  .byte 0\n"
+    "  .section .note.GNU-stack,\"\",%progbits\n";
+
+/* ---------------------------------------------------------------- flags */
+
+/* What decides the bits of results is the same as in the library: no contraction of a * b + c. */
+static const char *const compile_flags[] = {"-std=c11",
+                                            "-D_GNU_SOURCE",
+                                            "-Wall",
+                                            "-Wextra",
+                                            "-Wpedantic",
+                                            "-fwrapv",
+                                            "-ffp-contract=off",
+                                            "-fno-math-errno",
+                                            "-fno-trapping-math",
+                                            "-ffunction-sections",
+                                            "-fdata-sections",
+                                            "-I."};
+static const char *const link_flags[] = {"-Wl,--gc-sections", "-lpthread", "-lm"};
+
+static void copy_flags(const char *const *from, size_t n, const char **to) {
+  for (size_t i = 0; i < n; i++) to[i] = from[i];
+}
+
+void project_compile_flags(const project *k, const compile_options *o,
+                           const char *flags[MOST_FLAGS]) {
+  size_t n = sizeof compile_flags / sizeof *compile_flags;
+  copy_flags(compile_flags, n, flags);
+  flags[n++] = o->debug ? "-O1" : "-O3";
+  flags[n++] = o->debug ? "-g" : "-fno-asynchronous-unwind-tables";
+  if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
+  flags[n++] = k->steps[0];
+  flags[n++] = k->steps[1];
+  if (o->library) flags[n++] = "-fPIC";
+  if (o->library) flags[n++] = "-fvisibility=hidden";
+  if (o->march) flags[n++] = o->march;
+  flags[n] = NULL;
+}
+
+void project_link_flags(const compile_options *o, const char *flags[MOST_FLAGS]) {
+  size_t n = sizeof link_flags / sizeof *link_flags;
+  copy_flags(link_flags, n, flags);
+  if (!o->debug) flags[n++] = "-s";
+  if (o->library) flags[n++] = "-shared";
+  flags[n] = NULL;
+}
+
+/* ---------------------------------------------------------------- files */
+
+static clave_status write_file(const char *folder, const char *name, const void *data,
+                               size_t size) {
+  char *path = path_join(folder, name);
+  file_writer *w = NULL;
+  clave_status st = path ? file_writer_create(path, &w) : status_no_memory();
+  if (!st) st = file_writer_append(w, data, size);
+  if (!st) st = file_writer_commit(w);
+  file_writer_destroy(w);
+  free(path);
+  return st;
+}
+
+/* With the folders that it lies in. */
+static clave_status write_source(const char *folder, const source_file *f) {
+  char *path = path_join(folder, f->path);
+  if (!path) return status_no_memory();
+  char *slash = strrchr(path, '/');
+  *slash = '\0';
+  clave_status st = make_folders(path);
+  free(path);
+  return st ? st : write_file(folder, f->path, f->data, f->size);
+}
+
+/* Marks a file and what it needs. */
+static void mark(bool *needed, int file) {
+  if (needed[file]) return;
+  needed[file] = true;
+  for (int i = 0; i < source_files[file].n_needs; i++) mark(needed, source_files[file].needs[i]);
+}
+
+/* A library has no command line. */
+static void mark_all(const bool *used, bool is_library, bool *needed) {
+  for (int i = 0; i < n_source_files; i++) {
+    const source_file *f = &source_files[i];
+    if (f->is_runtime && !(is_library && strcmp(f->path, "compile/runtime/main.c") == 0))
+      mark(needed, i);
+  }
+  for (int i = 0; i < n_kernel_infos; i++)
+    if (used[i]) mark(needed, kernel_infos[i].source);
+}
+
+static bool is_compiled(const char *path) { return path_has_ending(path, ".c"); }
+
+static clave_status write_sources(project *k, const compile_options *o, const bool *used) {
+  bool *needed = calloc((size_t)n_source_files, sizeof *needed);
+  k->sources = calloc((size_t)n_source_files + 3, sizeof *k->sources);
+  clave_status st = needed && k->sources ? NULL : status_no_memory();
+  if (!st) {
+    mark_all(used, o->library, needed);
+    k->sources[k->n_sources++] = "model.c";
+    k->sources[k->n_sources++] = "weights.S";
+    if (o->library) k->sources[k->n_sources++] = "library.c";
+  }
+  for (int i = 0; i < n_source_files && !st; i++) {
+    if (!needed[i]) continue;
+    st = write_source(k->folder, &source_files[i]);
+    if (is_compiled(source_files[i].path)) k->sources[k->n_sources++] = source_files[i].path;
+  }
+  free(needed);
+  return st;
+}
+
+static void add_words(text *t, const char *const *words) {
+  for (; *words; words++) text_printf(t, " %s", *words);
+}
+
+static clave_status write_makefile(const project *k, const compile_options *o) {
+  const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
+  text t = {0};
+  project_compile_flags(k, o, compile);
+  project_link_flags(o, link);
+  text_puts(&t, "# make CC=aarch64-linux-gnu-gcc builds for another processor.\nFLAGS =");
+  add_words(&t, compile);
+  text_puts(&t, "\nSOURCES =");
+  for (size_t i = 0; i < k->n_sources; i++) text_printf(&t, " \\\n  %s", k->sources[i]);
+  text_puts(&t, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
+                ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
+  add_words(&t, link);
+  text_puts(&t,
+            "\nweights.S.o: weights.bin\n"
+            "$(OBJECTS): %.o: %\n\t$(CC) $(FLAGS) $(CFLAGS) -c -o $@ $<\n"
+            "clean:\n\trm -f " MADE " $(OBJECTS)\n.PHONY: clean\n");
+  clave_status st = text_status(&t);
+  if (!st) st = write_file(k->folder, "Makefile", t.data, t.size);
+  text_free(&t);
+  return st;
+}
+
+static clave_status write_weights(const project *k, const compile_plan *plan) {
+  char *path = path_join(k->folder, "weights.bin");
+  clave_status st = path ? plan_write_weights(plan, path) : status_no_memory();
+  free(path);
+  return st ? st : write_file(k->folder, "weights.S", weights_source, strlen(weights_source));
+}
+
+typedef clave_status (*library_writer)(const compile_plan *k, const compile_options *o, text *to);
+
+static clave_status write_text(const project *k, const compile_plan *plan, const compile_options *o,
+                               library_writer write, const char *name) {
+  text t = {0};
+  clave_status st = write(plan, o, &t);
+  if (!st) st = write_file(k->folder, name, t.data, t.size);
+  text_free(&t);
+  return st;
+}
+
+static clave_status write_library(project *k, const compile_plan *plan, const compile_options *o) {
+  text header = {0};
+  if (!o->library) return NULL;
+  text_printf(&header, "%s.h", o->library);
+  clave_status st = text_status(&header);
+  if (!st) st = write_text(k, plan, o, library_write_header, header.data);
+  text_free(&header);
+  return st ? st : write_text(k, plan, o, library_write_source, "library.c");
+}
+
+static void name_steps(const char *class, const uint64_t bits[2], char flag[80]) {
+  (void)snprintf(flag, 80, "-DKERNEL_%s_STEPS=0x%" PRIx64 "u,0x%" PRIx64 "u", class, bits[0],
+                 bits[1]);
+}
+
+static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
+                                  emitted *used) {
+  text model = {0};
+  clave_status st = emit_model(plan, o->name, &model, used);
+  if (!st) st = write_file(k->folder, "model.c", model.data, model.size);
+  text_free(&model);
+  TRY(st);
+  TRY(write_library(k, plan, o));
+  TRY(write_weights(k, plan));
+  TRY(write_sources(k, o, used->kernels));
+  name_steps("FLOAT", used->float_steps, k->steps[0]);
+  name_steps("INT", used->int_steps, k->steps[1]);
+  return write_makefile(k, o);
+}
+
+static bool has_encoded(const program *p) {
+  for (uint32_t i = 0; i < p->ir.constants.count; i++)
+    if (p->types[i].encoding.kind) return true;
+  return false;
+}
+
+clave_status project_write(const compile_plan *plan, const compile_options *o, const char *folder,
+                           project *out) {
+  *out = (project){.folder = strdup(folder), .is_plain = !has_encoded(plan->prog)};
+  emitted used;
+  clave_status st = emitted_create(&used);
+  if (!st && !out->folder) st = status_no_memory();
+  if (!st) st = write_project(out, plan, o, &used);
+  emitted_free(&used);
+  if (st) project_free(out);
+  return st;
+}
+
+void project_free(project *k) {
+  free(k->folder);
+  free(k->sources);
+  *k = (project){0};
+}

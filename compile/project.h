@@ -1,0 +1,27 @@
+#ifndef COMPILE_PROJECT_H
+#define COMPILE_PROJECT_H
+/* A folder of sources: model.c, the weights, the runtime and the kernels that are used, a Makefile.
+ * Everything in it follows from the program and the options alone. */
+#include "compile/plan.h"
+
+typedef struct project {
+  char *folder;         /* owned */
+  const char **sources; /* owned (n_sources): those to compile, by their paths in the folder */
+  size_t n_sources;
+  bool is_plain;     /* no constant is encoded */
+  char steps[2][80]; /* flags: the kinds of elementwise steps that there are */
+} project;
+
+/* Writes it to `folder`, which exists. */
+clave_status project_write(const compile_plan *plan, const compile_options *o, const char *folder,
+                           project *out) STATUS_CHECK;
+void project_free(project *k);
+
+/* Flags of the compiler, in their order, and of the linker behind the objects: NULL ends. */
+enum { MOST_FLAGS = 24 };
+#define MADE "model" /* what is linked */
+void project_compile_flags(const project *k, const compile_options *o,
+                           const char *flags[MOST_FLAGS]);
+void project_link_flags(const compile_options *o, const char *flags[MOST_FLAGS]);
+
+#endif

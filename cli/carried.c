@@ -7,7 +7,7 @@
 #include "clave_llm.h"
 #include "json/json.h"
 
-enum { LONG_TEXT = 80 }; /* bytes: longer ones are told by their size */
+enum { LONG_TEXT = 80 }; /* bytes: of longer ones the beginning is shown, and the size told */
 
 /* ---------------------------------------------------------------- the tokenizer */
 
@@ -46,7 +46,7 @@ static int write_tokenizer(const clave_program *p, json_writer *j, page *out) {
 
 /* ---------------------------------------------------------------- metadata as it is */
 
-static void emit_json(json_writer *j, const char *key, const json *v) {
+void emit_json(json_writer *j, const char *key, const json *v) {
   json_kind kind = json_kind_of(v);
   int64_t i;
   if (kind == JSON_OBJECT || kind == JSON_ARRAY) {
@@ -69,6 +69,18 @@ static void emit_json(json_writer *j, const char *key, const json *v) {
 
 /* ---------------------------------------------------------------- metadata in lines */
 
+/* The first line that is not empty, as far as it is no longer than a short text, and the size. */
+static void write_long(const char *s, page *out) {
+  char line[LONG_TEXT + 1];
+  size_t begin = strspn(s, " \t\r\n"), n = strcspn(s + begin, "\r\n");
+  if (n > LONG_TEXT) n = LONG_TEXT;
+  while (n > 0 && ((unsigned char)s[begin + n] & 0xC0) == 0x80) n--; /* whole characters */
+  memcpy(line, s + begin, n);
+  line[n] = '\0';
+  page_visible(out, line);
+  text_printf(out, "... (%zu bytes)", strlen(s));
+}
+
 static void write_value(const json *v, page *out) {
   int64_t i;
   switch (json_kind_of(v)) {
@@ -87,7 +99,7 @@ static void write_value(const json *v, page *out) {
       break;
     case JSON_STRING:
       if (strlen(json_string(v)) > LONG_TEXT) {
-        text_printf(out, "%zu bytes", strlen(json_string(v)));
+        write_long(json_string(v), out);
       } else {
         page_visible(out, json_string(v));
       }

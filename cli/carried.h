@@ -2,9 +2,13 @@
 #define CLI_CARRIED_H
 /* What a program carries besides its graph: the tokenizer, and what is said of a language model. */
 #include "cli/command.h"
+#include "json/json.h"
 #include "json/writer.h"
 
 /* j NULL: as lines of a page. Nothing that is not there is written as lines. */
 int write_carried(const clave_program *p, json_writer *j, page *out) CHECK;
+
+/* A value as it was read. */
+void emit_json(json_writer *j, const char *key, const json *v);
 
 #endif

@@ -154,9 +154,7 @@ int answer_script(chat *c, const char *name, const page *content) {
   script s = {.name = name, .at = content->data ? content->data : ""};
   size_t n_answers = 0;
   speaker now = NOBODY, next;
-  s.at += strspn(s.at, " \t\r\n");
-  if (*s.at != '[') return fail("%s: not a JSON array of messages", name);
-  s.at++;
+  s.at += strspn(s.at, " \t\r\n") + 1; /* behind its bracket */
   span message = next_element(&s);
   if (!s.ended) TRY_EXIT(read_role(&s, message, &now));
   TRY_EXIT(begin_script(c, &s, now));
@@ -189,7 +187,7 @@ int converse(chat *c) {
   page message = {0};
   TRY_EXIT(open_lines(c->options.color, &lines));
   int result = EXIT_GOOD;
-  while (!result) {
+  while (!result && !c->ended) {
     result = read_message(lines, &message);
     if (result || !message.size) continue;
     result = is_chat_command(&message) ? run_chat_command(c, &message) : answer_typed(c, &message);

@@ -8,7 +8,7 @@ typedef struct chat {
   const clave_logit_bias *bias;
   speech *speech;
   page system; /* owned: the message that a chat begins with; nothing in it: none */
-  bool has_system;
+  bool has_system, ended;
 } chat;
 
 /* Messages from a terminal, answers out, until the input ends. Ctrl-C ends an answer; at the

@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/carried.h"
 #include "cli/chat.h"
 #include "cli/editor.h"
 #include "cli/progress.h"
+#include "json/json.h"
+#include "json/writer.h"
 
 typedef struct chat_command {
   const char *name, *value, *help; /* value: what its argument is called; NULL: it has none */
@@ -52,13 +55,55 @@ static int save(chat *c, const char *argument) {
   return EXIT_GOOD;
 }
 
-static int load(chat *c, const char *argument) {
+/* Lines as they are, other control characters as \x1b. */
+static void add_lines(page *out, const char *s) {
+  char line[2] = {0};
+  for (; *s; s++) {
+    *line = *s;
+    if (*s == '\n') {
+      text_puts(out, line);
+    } else {
+      page_visible(out, line);
+    }
+  }
+}
+
+/* "user: Who is there?"; contents that are no text as JSON. */
+static void add_message(page *out, const json *m) {
+  const json *role = json_member(m, "role"), *content = json_member(m, "content");
+  json_writer j = {.out = out, .compact = true};
+  add_lines(out, role && json_kind_of(role) == JSON_STRING ? json_string(role) : "?");
+  text_puts(out, ": ");
+  if (!content) {
+    text_puts(out, "?");
+  } else if (json_kind_of(content) == JSON_STRING) {
+    add_lines(out, json_string(content));
+  } else {
+    emit_json(&j, NULL, content);
+  }
+  text_puts(out, "\n");
+}
+
+static int show_messages(const chat *c) {
   char *messages;
-  TRY_STATUS(clave_llm_restore(c->speech->talk, argument));
+  json *document = NULL;
+  page out = {0};
   TRY_STATUS(clave_llm_messages(c->speech->talk, &messages));
-  (void)fprintf(stderr, "%s\n", messages);
+  clave_status st = json_parse(messages, strlen(messages), &document);
+  if (st) text_printf(&out, "%s\n", messages); /* NUL in a text */
+  clave_status_free(st);
+  for (const json *m = document ? json_first(document) : NULL; m; m = json_next(m))
+    add_message(&out, m);
+  json_free(document);
   clave_text_free(messages);
+  if (!out.failed) (void)fwrite(out.data ? out.data : "", 1, out.size, stderr);
+  text_free(&out);
   return EXIT_GOOD;
+}
+
+static int load(chat *c, const char *argument) {
+  TRY_STATUS(clave_llm_restore(c->speech->talk, argument));
+  return show_messages(c);
 }
 
 /* ---------------------------------------------------------------- options */
@@ -114,6 +159,12 @@ static int set(chat *c, const char *argument) {
   return fail("/set takes NAME=VALUE, such as temperature=0.7, not \"%s\"", argument);
 }
 
+static int end(chat *c, const char *argument) {
+  (void)argument;
+  c->ended = true;
+  return EXIT_GOOD;
+}
+
 /* ---------------------------------------------------------------- the table */
 
 static const chat_command chat_commands[] = {
@@ -127,6 +178,7 @@ static const chat_command chat_commands[] = {
     {"/save", "FILE", "writes the chat to a file", save},
     {"/load", "FILE", "goes on with a chat that was saved", load},
     {"/help", NULL, "this list", help},
+    {"/exit", NULL, "ends the chat, as Ctrl-D does", end},
 };
 
 static int help(chat *c, const char *argument) {

@@ -15,11 +15,22 @@ static int check_json(const char *name, const char *source, size_t size) {
   return result;
 }
 
-int read_chat_file(const char *path, page *out) {
+int read_chat_file(const char *path, const char *what, page *out) {
   if (!path) return EXIT_GOOD;
   TRY_EXIT(read_file(path, out));
-  if (memchr(out->data ? out->data : "", '\0', out->size)) return fail("%s: a NUL", path);
-  return check_json(path, out->data ? out->data : "", out->size);
+  const char *source = out->data ? out->data : "";
+  if (memchr(source, '\0', out->size)) return fail("%s: a NUL", path);
+  TRY_EXIT(check_json(path, source, out->size));
+  return source[strspn(source, " \t\r\n")] == '[' ? EXIT_GOOD
+                                                  : fail("%s: not a JSON array of %s", path, what);
+}
+
+/* What templates are given beside --arg wins over an argument of that name. */
+static bool is_given_otherwise(const char *name, size_t size) {
+  static const char *const names[] = {"messages", "tools", "documents", "add_generation_prompt"};
+  for (size_t i = 0; i < LENGTH(names); i++)
+    if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0) return true;
+  return false;
 }
 
 int read_chat_arguments(const char *flag_name, const text_list *list, page *out) {
@@ -31,6 +42,9 @@ int read_chat_arguments(const char *flag_name, const text_list *list, page *out)
     if (!equals || equals == word)
       return fail_usage("%s takes NAME=JSON, such as enable_thinking=false, not \"%s\"", flag_name,
                         word);
+    if (is_given_otherwise(word, (size_t)(equals - word)))
+      return fail_usage("%s %.*s: templates are given that by a flag of its own", flag_name,
+                        (int)(equals - word), word);
     clave_status st = json_check_syntax(equals + 1, strlen(equals + 1), false);
     if (st) {
       clave_status_free(st);

@@ -8,8 +8,8 @@ typedef struct chat_inputs {
   page messages, tools, documents, arguments; /* JSON; empty: not given */
 } chat_inputs;
 
-/* Reads files of JSON, NULL for none; `-` is standard input. */
-int read_chat_file(const char *path, page *out) CHECK;
+/* Reads a file that is a JSON array of `what`, NULL for none; `-` is standard input. */
+int read_chat_file(const char *path, const char *what, page *out) CHECK;
 /* NAME=JSON, each as a member of an object. flag: for errors. */
 int read_chat_arguments(const char *flag, const text_list *list, page *out) CHECK;
 clave_template_inputs chat_template_inputs(const chat_inputs *c);

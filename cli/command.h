@@ -9,13 +9,14 @@
 #include "cli/report.h"
 
 typedef enum flag_kind {
-  FLAG_SWITCH, /* bool */
-  FLAG_TEXT,   /* const char * */
-  FLAG_PATH,   /* const char *, not empty */
-  FLAG_INT,    /* int64_t in [min, max] */
-  FLAG_NUMBER, /* double in [min, max] */
-  FLAG_LIST,   /* text_list: may be repeated */
-  FLAG_OPERAND /* const char *, not empty, by position; all are required */
+  FLAG_SWITCH,  /* bool */
+  FLAG_TEXT,    /* const char * */
+  FLAG_PATH,    /* const char *, not empty: a file to read */
+  FLAG_WRITTEN, /* the same: a file to write, which standard output is not */
+  FLAG_INT,     /* int64_t in [min, max] */
+  FLAG_NUMBER,  /* double in [min, max] */
+  FLAG_LIST,    /* text_list: may be repeated */
+  FLAG_OPERAND  /* const char *, not empty, by position; all are required */
 } flag_kind;
 
 typedef struct text_list {
@@ -52,13 +53,16 @@ typedef struct command {
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 extern const command devices_command, run_command, bench_command, inspect_command, verify_command,
-    convert_command, optimize_command, cache_command, generate_command, tokenize_command,
-    template_command, builder_command; /* not in the overview: the library starts it */
+    convert_command, optimize_command, compile_command, cache_command, generate_command,
+    tokenize_command, template_command,
+    builder_command; /* not in the overview: the library starts it */
 
 typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } parse_result;
 /* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */
 parse_result parse_arguments(const command *c, int argc, char *const *argv, void *arguments) CHECK;
 void free_arguments(const command *c, void *arguments);
+/* The files that the flags name are ones that can be written. */
+int check_written(const command *c, const void *arguments) CHECK;
 /* Gives one flag, by its name, a value as the command line would. */
 int set_argument(const command *c, const char *name, const char *value, void *arguments) CHECK;
 void write_help(const command *c, page *out);

@@ -71,6 +71,25 @@ static int replace_file(const char *path, const page *content) {
   return result;
 }
 
+/* Of a path's folder. */
+static int check_folder(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  if (!folder) return fail_memory();
+  bool good = access(folder, W_OK | X_OK) == 0;
+  int why = errno;
+  free(folder);
+  return good ? EXIT_GOOD : fail("%s: %s", path, strerror(why));
+}
+
+int check_writable(const char *path) {
+  struct stat info;
+  bool exists = stat(path, &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) return fail("%s: %s", path, strerror(EISDIR));
+  if (!exists || S_ISREG(info.st_mode)) return check_folder(path);
+  return access(path, W_OK) ? fail("%s: %s", path, strerror(errno)) : EXIT_GOOD;
+}
+
 int write_file(const char *path, const page *content) {
   struct stat info;
   if (content->failed) return fail_memory();

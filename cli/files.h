@@ -8,6 +8,8 @@
 int read_file(const char *path, page *out) CHECK;
 /* Written whole or not at all; what is no regular file (/dev/stdout) is written directly. */
 int write_file(const char *path, const page *content) CHECK;
+/* Before work that may take long: whether write_file could write there. */
+int check_writable(const char *path) CHECK;
 /* All of it, to standard output, now. */
 int write_output(const char *bytes, size_t size) CHECK;
 /* Prints what is there and empties it: before work that may take long. */

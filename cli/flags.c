@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/files.h"
 
 /* ---------------------------------------------------------------- the nearest name */
 
@@ -95,6 +96,9 @@ static int store_value(const parser *p, const flag *f, const char *value) {
   if (f->kind == FLAG_NUMBER) return store_number(p, f, value);
   if (f->kind == FLAG_LIST) return store_item(p, f, value);
   if (f->kind != FLAG_TEXT && !*value) return fail_usage("%s is empty", f->name);
+  if (f->kind == FLAG_WRITTEN && strcmp(value, "-") == 0)
+    return fail_usage("%s takes a file, not \"-\": standard output has what %s prints", f->name,
+                      p->command->name);
   memcpy(field_of(p, f), &value, sizeof value);
   return EXIT_GOOD;
 }
@@ -199,6 +203,16 @@ parse_result parse_arguments(const command *c, int argc, char *const *argv, void
   if (!missing) return PARSED;
   (void)fail_usage("%s needs %s: %s", c->name, missing->name, missing->help);
   return PARSED_BADLY;
+}
+
+int check_written(const command *c, const void *arguments) {
+  for (size_t i = 0; i < c->n_flags; i++) {
+    const char *path;
+    if (c->flags[i].kind != FLAG_WRITTEN) continue;
+    memcpy(&path, (const char *)arguments + c->flags[i].offset, sizeof path);
+    if (path) TRY_EXIT(check_writable(path));
+  }
+  return EXIT_GOOD;
 }
 
 void free_arguments(const command *c, void *arguments) {

@@ -50,9 +50,12 @@ static const flag generate_flags[] = {
      "an answer's length at most (default 256; in a chat up to the model's own end)", 1, INT32_MAX},
     {"--max-context", FLAG_INT, FIELD(max_context), "N",
      "tokens of prompts and answers together, fewer than the program was made for", 2, UINT32_MAX},
+    {"--sampling", FLAG_TEXT, FIELD(sampling), "HOW",
+     "greedy (the default): always the likeliest token; model: as its authors sample, which its "
+     "file says; the options below change either",
+     0, 0},
     {"--temperature", FLAG_NUMBER, FIELD(temperature), "T",
-     "how freely words are chosen, such as 0.8; 0 (the default): always the likeliest token", 0,
-     1000000},
+     "how freely words are chosen, such as 0.8; 0: always the likeliest token", 0, 1000000},
     {"--top-k", FLAG_INT, FIELD(top_k), "K", "only the K likeliest; 0: all", 0, INT32_MAX},
     {"--top-p", FLAG_NUMBER, FIELD(top_p), "P",
      "then the fewest with probability P together; 0 or 1: all", 0, 1},
@@ -81,15 +84,15 @@ static const flag generate_flags[] = {
      "of --perplexity: tokens that are run together (default: the model's context)", 1, INT32_MAX},
     {"--stride", FLAG_INT, FIELD(stride), "N",
      "of --perplexity: from one window's beginning to the next (default: a window)", 1, INT32_MAX},
-    {"--output-ids", FLAG_PATH, FIELD(output_ids), "F", "writes the new ids", 0, 0},
-    {"--logprobs", FLAG_PATH, FIELD(logprobs), "F",
+    {"--output-ids", FLAG_WRITTEN, FIELD(output_ids), "F", "writes the new ids", 0, 0},
+    {"--logprobs", FLAG_WRITTEN, FIELD(logprobs), "F",
      "writes how likely each new token was, and the likeliest, as JSON, a line for each", 0, 0},
     {"--top-logprobs", FLAG_INT, FIELD(top_logprobs), "N", "how many likeliest (default 5)", 0,
      1000},
     {"--verbose-prompt", FLAG_SWITCH, FIELD(verbose_prompt), NULL,
      "shows the prompt's tokens on standard error", 0, 0},
     {"--color", FLAG_SWITCH, FIELD(color), NULL, "what you type in a chat is in color", 0, 0},
-    {"--stats-json", FLAG_PATH, FIELD(stats_json), "F", "writes the statistics", 0, 0},
+    {"--stats-json", FLAG_WRITTEN, FIELD(stats_json), "F", "writes the statistics", 0, 0},
     DEVICE_FLAGS(generate_arguments),
     {"--threads", FLAG_INT, FIELD(model.threads), "N",
      "of the CPU backend (default: CLAVE_THREADS, else one for each CPU)", 1, 4096},
@@ -102,7 +105,8 @@ static const short_flag generate_shorts[] = {
     {'c', "--max-context"}, {'t', "--threads"}, {'s', "--seed"}};
 
 enum { DEFAULT_NEW_TOKENS = 256, DEFAULT_TOP = 5 };
-static const generate_arguments generate_defaults = {.top_logprobs = DEFAULT_TOP};
+static const generate_arguments generate_defaults = {.top_logprobs = DEFAULT_TOP,
+                                                     SAMPLING_NOT_GIVEN};
 
 enum { EXIT_INTERRUPTED = 130 }; /* as shells have it: 128 + SIGINT */
 
@@ -143,8 +147,11 @@ static int check_arguments(const generate_arguments *a) {
     return fail_usage("--window and --stride need --perplexity");
   if (a->top_logprobs != DEFAULT_TOP && !a->logprobs)
     return fail_usage("--top-logprobs needs --logprobs");
-  bool narrows = a->top_k || a->top_p > 0 || a->min_p > 0;
-  if (narrows && !(a->temperature > 0))
+  bool of_model = a->sampling && strcmp(a->sampling, "model") == 0;
+  if (a->sampling && !of_model && strcmp(a->sampling, "greedy") != 0)
+    return fail_usage("--sampling takes greedy or model, not \"%s\"", a->sampling);
+  bool narrows = a->top_k > 0 || a->top_p > 0 || a->min_p > 0;
+  if (narrows && !of_model && !(a->temperature > 0))
     print_note(NULL,
                "without --temperature the likeliest token is taken, whatever --top-k, "
                "--top-p and --min-p say");
@@ -253,6 +260,23 @@ static int prompt_ids(const speech *s, const char *name, const page *content) {
 }
 
 /* The template's tokens that are text to the tokenizer: the model was not trained on those. */
+/* A chat does not begin without a template that can be read. */
+static int check_template(const generate_arguments *a, const speech *s) {
+  clave_llm_info info = {.size = sizeof info};
+  clave_template *t = NULL;
+  TRY_STATUS(clave_llm_get_info(s->llm, &info));
+  const char *said = info.chat_template;
+  if (!said)
+    return fail("%s has no chat template: --chat-template takes a file, or a name (%s, %s, ...)",
+                a->model.program, clave_template_builtin(0), clave_template_builtin(2));
+  clave_status st = strchr(said, '{') ? clave_template_create(said, strlen(said), &t) : NULL;
+  clave_template_destroy(t);
+  if (!st) return EXIT_GOOD;
+  int result = fail("chat template: %s; --chat-template takes another", clave_status_message(st));
+  clave_status_free(st);
+  return result;
+}
+
 static int note_unknown_tokens(const speech *s) {
   char *tokens;
   page note = {0};
@@ -269,7 +293,7 @@ static int note_unknown_tokens(const speech *s) {
 
 /* Standard input may be read before the model is loaded: what is wrong with it shows at once. */
 static int read_prompt(const generate_arguments *a, page *out) {
-  if (a->chat_file) return read_chat_file(a->chat_file, out);
+  if (a->chat_file) return read_chat_file(a->chat_file, "messages", out);
   if (a->prompt_ids) return read_file(a->prompt_ids, out);
   if (a->prompt_file) return read_file(a->prompt_file, out);
   if (!a->prompt || strcmp(a->prompt, "-") == 0) return read_file("-", out);
@@ -320,17 +344,19 @@ static int report(const generate_arguments *a, const speech *s) {
   return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
 }
 
-static int generate(const generate_arguments *a, const clave_logit_bias *bias, model *m, speech *s,
+static int generate(generate_arguments *a, const clave_logit_bias *bias, model *m, speech *s,
                     page *prompt) {
   TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
   TRY_EXIT(read_chat_arguments("--template-arg", &a->template_arguments, &s->chat.arguments));
-  TRY_EXIT(read_chat_file(a->tools, &s->chat.tools));
-  TRY_EXIT(read_chat_file(a->documents, &s->chat.documents));
+  TRY_EXIT(read_chat_file(a->tools, "functions", &s->chat.tools));
+  TRY_EXIT(read_chat_file(a->documents, "documents", &s->chat.documents));
   bool given = a->prompt || a->prompt_file || a->chat_file;
   bool interactive = a->chat && !given && isatty(STDIN_FILENO);
   if (!interactive && !a->perplexity) TRY_EXIT(read_prompt(a, prompt));
   TRY_EXIT(open_device(&a->model, m));
   TRY_EXIT(load_model(a, m, s));
+  TRY_EXIT(settle_sampling(a, s->llm));
+  if (is_chat(a)) TRY_EXIT(check_template(a, s));
   if (is_chat(a)) TRY_EXIT(note_unknown_tokens(s));
   TRY_EXIT(open_talk(a, m, bias, s));
   catch_interrupts();
@@ -350,7 +376,7 @@ static int begin_speech(const generate_arguments *a, speech *s) {
 }
 
 static int run_generate(const void *arguments, page *out) {
-  const generate_arguments *a = arguments;
+  generate_arguments settled = *(const generate_arguments *)arguments, *a = &settled;
   (void)out;
   model m = {0};
   speech s;

@@ -12,12 +12,12 @@
 #include "cli/files.h"
 #include "cli/progress.h"
 
-static const command *const commands[] = {&devices_command,  &run_command,     &bench_command,
-                                          &inspect_command,  &verify_command,  &convert_command,
-                                          &optimize_command, &cache_command,   &generate_command,
-                                          &tokenize_command, &template_command};
+static const command *const commands[] = {&devices_command,  &run_command,      &bench_command,
+                                          &inspect_command,  &verify_command,   &convert_command,
+                                          &optimize_command, &compile_command,  &cache_command,
+                                          &generate_command, &tokenize_command, &template_command};
 /* Names that later versions give a meaning. */
-static const char *const later[] = {"compile", "tune"};
+static const char *const later[] = {"tune"};
 
 static const char more_help[] =
     "clave COMMAND --help explains a command.\n\n"
@@ -29,12 +29,10 @@ static const char more_help[] =
     "CLAVE_SELF_CHECK (off:\n"
     "kernels are not compared with the CPU backend when they first run on a device; strict: wrong "
     "results\n"
-    "are an error, not replaced by the CPU backend's), CLAVE_ASM (0: kernels hold no instructions "
-    "of the\n"
-    "CPU's own; or the only ones that they may: avx512_vnni, avx_vnni), CLAVE_HELPER (this tool, "
-    "which builds "
-    "kernels "
-    "for\n"
+    "are an error, not replaced by the CPU backend's), CLAVE_ASM (0: kernels use no instructions "
+    "that\n"
+    "only some devices have; or the only one that they may: avx512_vnni, avx_vnni, avx512_bf16,\n"
+    "cl_khr_integer_dot_product), CLAVE_HELPER (this tool, which builds kernels for\n"
     "processes that use the library, if it is not beside it; off: they build by themselves); for "
     "tests "
     "CLAVE_DEVICE_CLASS\n(cpu or gpu: an OpenCL device gets the kernels of that class; wide: "
@@ -100,7 +98,8 @@ static int run_command_line(const command *c, int argc, char *const *argv, page 
   int result = EXIT_GOOD;
   switch (parse_arguments(c, argc, argv, arguments)) {
     case PARSED:
-      result = c->run(arguments, out);
+      result = check_written(c, arguments);
+      if (!result) result = c->run(arguments, out);
       break;
     case PARSED_HELP:
       write_help(c, out);

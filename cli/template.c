@@ -61,9 +61,9 @@ static int run_template(const void *arguments, page *out) {
   chat_inputs given = {0};
   if (!a->messages) return fail_usage("template needs --messages");
   int result = read_chat_arguments("--arg", &a->arguments, &given.arguments);
-  if (!result) result = read_chat_file(a->messages, &given.messages);
-  if (!result) result = read_chat_file(a->tools, &given.tools);
-  if (!result) result = read_chat_file(a->documents, &given.documents);
+  if (!result) result = read_chat_file(a->messages, "messages", &given.messages);
+  if (!result) result = read_chat_file(a->tools, "functions", &given.tools);
+  if (!result) result = read_chat_file(a->documents, "documents", &given.documents);
   if (!result) result = render(a, &given, out);
   free_chat_inputs(&given);
   return result;

@@ -106,7 +106,8 @@ static int do_lines(work *w) {
 
 static int check_flags(const tokenize_arguments *a) {
   if (!a->tokenizer) return fail_usage("tokenize needs --tokenizer");
-  if (a->encode == a->decode) return fail_usage("tokenize takes one of --encode and --decode");
+  if (!a->encode && !a->decode) return fail_usage("tokenize needs --encode or --decode");
+  if (a->encode && a->decode) return fail_usage("--encode and --decode exclude each other");
   if (a->decode && (a->bos || a->eos || a->special)) {
     return fail_usage("--bos, --eos and --special go with --encode");
   }

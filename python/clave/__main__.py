@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import clave
-from clave.command import Parser, check_cache, run
+from clave.command import Parser, check_cache, check_form, run
 from clave.errors import UsageError
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ def _export(options: argparse.Namespace) -> None:
     methods = list(sources)
     texts = _by_name(options.args, "--args", methods)
     sizes = Sizes.parse(options.dynamic)
+    check_form("--quantize", options.quantize)
     more = {
         "dtype": _dtype(options.dtype),
         "quantize": options.quantize,

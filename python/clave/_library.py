@@ -267,6 +267,8 @@ class LLMInfo(Info):
         ("stop_ids", C.POINTER(C.c_uint32)),
         ("n_stop_ids", C.c_size_t),
         ("chat_template", C.c_char_p),
+        ("sampling", C.POINTER(SamplerOptions)),
+        ("page_rows", C.c_uint32),
     ]
 
 
@@ -359,6 +361,7 @@ _CHECKED: dict[str, tuple[Any, ...]] = {
     "clave_llm_prompt_text": (_P, _S, C.c_size_t),
     "clave_llm_prompt_messages": (_P, C.POINTER(TemplateInputs)),
     "clave_llm_next": (_P, C.POINTER(LLMToken)),
+    "clave_llm_next_each": (C.POINTER(_P), C.c_size_t, C.POINTER(LLMToken), C.POINTER(C.c_size_t)),
     "clave_llm_flush": (_P, _OUT, C.POINTER(C.c_size_t)),
     "clave_llm_logprobs": (_P, C.POINTER(Logprob), C.POINTER(Logprob), C.c_size_t),
     "clave_llm_reset": (_P,),

@@ -44,7 +44,7 @@ class Slot:
     kind: str = "temp"
     name: str = ""
     op: str = ""
-    encoding: schema.Encoding | None = None  # of a constant; its data is (rows, bytes of a row) then
+    encoding: schema.Encoding | None = None  # of a constant; its data is (rows..., bytes of a row) then
 
     @property
     def rank(self) -> int:

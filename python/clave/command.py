@@ -28,6 +28,18 @@ def check_cache(options: argparse.Namespace) -> None:
             raise UsageError(f"--{option} {value}: expected {least} to {2**31 - 1}")
 
 
+def check_form(option: str, form: str | None) -> None:
+    """UsageError for what is no form of quantised weights."""
+    from clave.encodings import HELP, parse
+
+    if form is None:
+        return
+    try:
+        parse(form)
+    except Error:
+        raise UsageError(f"{option} {form}: expected {HELP}") from None
+
+
 def run(command: Callable[[argparse.Namespace], None], options: argparse.Namespace, extra: str) -> int:
     """Exit 0 good, 1 nothing was made, 2 malformed command line. extra: what pip installs where a module is missing."""
     try:

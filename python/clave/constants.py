@@ -6,6 +6,8 @@ file stay there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from clave.errors import Error
@@ -13,15 +15,21 @@ from clave.private import version_of
 
 _RUNS, _RUN = 32, 64  # where a tensor is looked at, and how many elements each
 
+# Called after each tensor that is looked at: lets go of what that brought into memory.
+after_looking: list[Callable[[], None]] = []
+
 
 def fingerprint(data: torch.Tensor) -> bytes:
     """The bytes of elements all over a contiguous tensor: runs at equal distances, from the first to the last. Runs,
-    since the system brings in a mapped file by some sixteen pages around each that is read."""
+    since the system brings in a mapped file by sixteen pages or more around each that is read."""
     flat = data.reshape(-1)
     if flat.numel() > _RUNS * _RUN:
         last = flat.numel() - _RUN
         flat = torch.cat([flat[at : at + _RUN] for at in (last * i // (_RUNS - 1) for i in range(_RUNS))])
-    return flat.view(torch.uint8).numpy().tobytes()
+    found = flat.view(torch.uint8).numpy().tobytes()
+    for release in after_looking:
+        release()
+    return found
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:

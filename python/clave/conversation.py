@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes as C
 import json
+import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -73,29 +74,51 @@ class Stream(Iterator[str]):
         return next(self._pieces)
 
     def _make(self) -> Iterator[str]:
-        c, token = self._conversation, L.LLMToken()
+        token = L.LLMToken()
         while self.stop_reason is None:
-            c._next(token)
-            self.ids.append(token.id)
-            if self._n_top is not None:
-                self.logprobs.append(c._token(self._n_top))
-            if token.stop:
-                self.stop_reason = L.library().clave_llm_stop_name(token.stop).decode()
-            elif len(self.ids) == self._left:
-                self.stop_reason = "max_new_tokens"
-            text = _text(token.text, token.text_size)
-            if self.stop_reason == "max_new_tokens":
-                text += c._flush()
-            if text:
+            self._conversation._next(token)
+            if text := self._take(token):
                 yield text
         if self._done:
-            self._done(c)
+            self._done(self._conversation)
+
+    def _take(self, token: L.LLMToken) -> str:
+        """The text of the conversation's next token."""
+        self.ids.append(token.id)
+        if self._n_top is not None:
+            self.logprobs.append(self._conversation._token(self._n_top))
+        text = _text(token.text, token.text_size)
+        if token.stop:
+            self.stop_reason = L.library().clave_llm_stop_name(token.stop).decode()
+        elif len(self.ids) == self._left:
+            self.stop_reason = "max_new_tokens"
+            text += self._conversation._flush()
+        return text
 
     def answer(self) -> Answer:
         """The rest of it at once, as an Answer that holds the ids of all."""
-        text = "".join(self)
+        return self._answer("".join(self))
+
+    def _answer(self, text: str) -> Answer:
         assert self.stop_reason is not None
         return Answer(text, self.ids, self.stop_reason, self.logprobs)
+
+
+def answer_each(streams: Sequence[Stream]) -> list[Answer]:
+    """The answers of fresh streams of one model, which runs a token of each at once."""
+    texts, left = [""] * len(streams), list(range(len(streams)))
+    while left:
+        handles = (C.c_void_p * len(left))(*(streams[i]._conversation._handle.pointer.value for i in left))
+        tokens, done = (L.LLMToken * len(left))(), C.c_size_t()
+        try:
+            L.call("clave_llm_next_each", handles, len(left), tokens, C.byref(done))
+        except Error:
+            streams[left[done.value]]._conversation._raise_own()
+            raise
+        for i, token in zip(left, tokens, strict=True):
+            texts[i] += streams[i]._take(token)
+        left = [i for i in left if streams[i].stop_reason is None]
+    return [stream._answer(text) for stream, text in zip(streams, texts, strict=True)]
 
 
 class Conversation:
@@ -156,7 +179,9 @@ class Conversation:
         if isinstance(prompt, str):
             data = prompt.encode("utf-8", "replace")
             L.call("clave_llm_prompt_text", self._handle.pointer, data, len(data))
-        elif len(prompt) and isinstance(prompt[0], Mapping):
+        elif not hasattr(prompt, "__len__"):
+            raise Error(f"a prompt is a text, ids or messages, not {type(prompt).__name__}")
+        elif isinstance(prompt, Mapping) or (len(prompt) and isinstance(prompt[0], Mapping)):
             inputs = template_inputs(prompt, tools, documents, True, arguments)
             L.call("clave_llm_prompt_messages", self._handle.pointer, C.byref(inputs))
         else:
@@ -164,7 +189,10 @@ class Conversation:
         return self
 
     def _prompt_ids(self, prompt: Any) -> None:
-        ids = [int(i) for i in prompt]
+        try:
+            ids = [operator.index(i) for i in prompt]
+        except TypeError as e:
+            raise Error(f"ids of a prompt are integers: {e}") from e
         if not ids:
             raise Error("the prompt is empty")
         if not all(0 <= i < 2**32 for i in ids):
@@ -250,9 +278,13 @@ class Conversation:
         try:
             L.call("clave_llm_next", self._handle.pointer, C.byref(token))
         except Error:
-            raised, self._options.raised = self._options.raised, None
-            if raised is None:
-                raise
+            self._raise_own()
+            raise
+
+    def _raise_own(self) -> None:
+        """What the function of logits raised, if it did."""
+        raised, self._options.raised = self._options.raised, None
+        if raised is not None:
             raise raised from None
 
     def _token(self, n_top: int) -> Token:
@@ -273,9 +305,12 @@ def _text(address: Any, size: int) -> str:
 def template_inputs(
     messages: Any, tools: Any, documents: Any, add_generation_prompt: bool, arguments: Mapping[str, Any]
 ) -> L.TemplateInputs:
-    """What a chat template sees, as JSON. Error: what JSON does not have."""
+    """What a chat template sees, as JSON. Error: what JSON does not have, or messages that are no list of dicts."""
+    found = messages if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable) else list(messages)
+    if not isinstance(found, list) or not all(isinstance(m, Mapping) for m in found):
+        raise Error(f'messages are a list of dicts with "role" and "content", not {str(found)[:80]!r}')
     try:
-        given = {"messages": list(messages), "tools": tools, "documents": documents, "arguments": arguments or None}
+        given = {"messages": found, "tools": tools, "documents": documents, "arguments": arguments or None}
         texts = {name: None if v is None else json.dumps(v).encode() for name, v in given.items()}
     except (TypeError, ValueError) as e:
         raise Error(f"messages, tools, documents and arguments of a chat are JSON: {e}") from e

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 from clave import _library as L
-from clave.conversation import Answer, Conversation, Message, Prompt, Stream, template_inputs
+from clave.conversation import Answer, Conversation, Message, Prompt, Stream, answer_each, template_inputs
 from clave.errors import Error
 from clave.sampling import NativeOptions, Sampling
 from clave.session import Device
@@ -62,13 +62,17 @@ class LLM:
         """Ids that end an answer."""
         self.chat_template: str | None = info.chat_template.decode() if info.chat_template else None
         """The name of a built-in template, or a Jinja text; None: not a chat model."""
+        self.sampling: Sampling | None = Sampling.of_native(info.sampling.contents) if info.sampling else None
+        """How its authors sample, which sampling="model" asks for; None: the program does not say."""
+        self.page_rows: int = info.page_rows
+        """Tokens of a page of the memory that conversations share; 0: each has its own."""
         self._lock, self._idle = threading.Lock(), dict[Any, Conversation]()
         self.tokenizer: Tokenizer | None = Tokenizer.borrowed(info.tokenizer, self._handle) if info.tokenizer else None
         """None: a model of ids only."""
 
     def conversation(self, **options: Any) -> Conversation:
         """A text that is made in steps. options: those of clave.Sampling."""
-        return self._conversation(NativeOptions(Sampling.of(options)))
+        return self._conversation(NativeOptions(Sampling.of(options, self.sampling)))
 
     def _conversation(self, native: NativeOptions) -> Conversation:
         made = ("clave_llm_conversation_create", "clave_llm_conversation_destroy", self._handle.pointer)
@@ -85,7 +89,7 @@ class LLM:
     def _answer(
         self, prompt: Prompt, options: dict[str, Any], stream: bool, how: tuple[Any, Any], template: dict[str, Any]
     ) -> Answer | Stream:
-        native = NativeOptions(Sampling.of(options))
+        native = NativeOptions(Sampling.of(options, self.sampling))
 
         def give_back(talk: Conversation) -> None:
             with self._lock:
@@ -131,6 +135,19 @@ class LLM:
         options: those of clave.Sampling.
         """
         return self._answer(prompt, options, stream, (max_new_tokens, logprobs), {})
+
+    def generate_each(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_new_tokens: int | None = DEFAULT_NEW_TOKENS,
+        logprobs: int | None = None,
+        **options: Any,
+    ) -> list[Answer]:
+        """What the model writes behind each of several prompts, as generate has it, all with the same options: where
+        their state may lie in pages (docs/kv_cache.md), the model runs over all of them at once."""
+        streams = [Stream(self.conversation(**options).prompt(prompt), max_new_tokens, logprobs) for prompt in prompts]
+        return answer_each(streams)
 
     def chat(
         self,

@@ -75,6 +75,7 @@ __all__ = [
     "promoted",
     "pytree",
     "recurrent_networks",
+    "scanning",
     "schema_of",
     "silent_prints",
     "standing_in",
@@ -278,6 +279,21 @@ def standing_in(flex_attention: Callable[..., Any] | None = None) -> Iterator[No
             yield
         finally:
             FlexAttentionHOP.__call__ = own
+
+
+@contextmanager
+def scanning(model: torch.nn.Module, functions: dict[str, Callable[..., Any]]) -> Iterator[None]:
+    """Meanwhile the functions of these names in the files of a transformers model, that its layers call, are others."""
+    files = {sys.modules[type(m).__module__] for m in model.modules()}
+    with alone:
+        kept = [(f, name, getattr(f, name)) for f in files for name in functions if hasattr(f, name)]
+        try:
+            for file, name, _ in kept:
+                setattr(file, name, functions[name])
+            yield
+        finally:
+            for file, name, own in kept:
+                setattr(file, name, own)
 
 
 def _print(*args: Any, file: Any = None, **kwargs: Any) -> None:

@@ -1,4 +1,5 @@
-"""Quantises the weights of a program that is being built: those of products, embeddings and convolutions, by rows.
+"""Quantises the weights of a program that is being built: those of products, also of groups of rows (experts), of
+embeddings and convolutions, by rows.
 
 A weight that another op reads, too, is decoded for it, as it is for convolutions. What is asked for is a text for all
 weights (convolutions leave llama.cpp's blocks alone), or a function of a weight's name and its tensor: a text, bytes
@@ -7,9 +8,11 @@ that were quantised before (encodings.Stored), or None to leave it as it is.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from clave import schema
@@ -19,6 +22,7 @@ from clave.errors import Error
 
 Wish = str | Callable[[str, torch.Tensor], str | Stored | None] | None
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
+_PRODUCTS = {"Matmul": 2, "GroupedMatmul": 3}  # dimensions of a b that may be encoded
 _FLOATS = (schema.DType.F32, schema.DType.F16, schema.DType.BF16)
 
 
@@ -32,12 +36,14 @@ def quantize(builder: ProgramBuilder, wish: Wish) -> list[str]:
         if slot.encoding or slot.rank < 2 or slot.dtype not in _FLOATS:
             continue
         turned = users.products_with_columns(slot)
-        if not (users.convolves(slot) or turned or users.reads_rows(slot)):
+        multiplied = turned or users.reads_rows(slot)
+        if not (users.convolves(slot) or multiplied):
             continue
         text = wish(slot.name, data) if callable(wish) else wish
-        if text is None or (text is wish and slot.rank > 2 and isinstance(parse(text), Blocks)):
+        if text is None or (text is wish and not multiplied and isinstance(parse(text), Blocks)):
             continue
-        made = _encoded(slot, data.T if turned else data, parse(text))
+        axis = slot.rank - 1 if multiplied else 1
+        made = _encoded(slot, data.mT if turned else data, parse(text), axis)
         builder.constants[i] = made
         users.replace(slot, made[0], bool(turned))
         done.append(slot.name)
@@ -54,15 +60,20 @@ def join(builder: ProgramBuilder) -> None:
             users.replace(plain, node.fields["x"], turned=False)
 
 
-def _encoded(slot: Slot, data: torch.Tensor, form: Groups | Blocks | Stored) -> tuple[Slot, torch.Tensor]:
+def _encoded(slot: Slot, data: torch.Tensor, form: Groups | Blocks | Stored, axis: int) -> tuple[Slot, torch.Tensor]:
+    """Rows are of the dimensions from `axis` on."""
     made = Slot(slot.dtype, tuple(data.shape), "constant", slot.name)
-    made.encoding = form.table()
-    weight = data if isinstance(form, Stored) else data.detach().cpu().float().flatten(1).numpy()
+    made.encoding = dataclasses.replace(form.table(), axis=axis)
+    shape = (data.shape[:axis].numel(), data.shape[axis:].numel())
+    if isinstance(form, Stored):
+        weight = np.broadcast_to(np.float32(0), shape)
+    else:
+        weight = data.detach().cpu().float().reshape(shape).numpy()
     try:
         rows = form.encode(weight)
     except Error as e:
         raise Error(f"weight {slot.name!r} cannot be quantised: it {e}") from None
-    return made, torch.from_numpy(rows)
+    return made, torch.from_numpy(rows).reshape(*data.shape[:axis], rows.shape[1])
 
 
 class _Users:
@@ -87,19 +98,19 @@ class _Users:
         return id(slot) not in self.kept and bool(readers)
 
     def reads_rows(self, slot: Slot) -> bool:
-        """Whether a product reads it as (N, K), or an embedding."""
+        """Whether a product reads it as (*, N, K), or an embedding."""
         return id(slot) not in self.kept and any(self.products(n) or _picks(n, slot) for n in self.of(slot))
 
     def products_with_columns(self, slot: Slot) -> list[Node]:
-        """The products that read it as (K, N), where nothing else does."""
+        """The products that read it as (*, K, N), where nothing else does."""
         users = self.of(slot)
         return users if id(slot) not in self.kept and all(_multiplies(n, slot) for n in users) else []
 
     def products(self, node: Node) -> list[Node]:
         """Those that read a transposed weight, where nothing else reads that."""
-        if node.op != "Permute" or list(node.fields["dims"]) != [1, 0]:
-            return []
         out = node.fields["out"]
+        if node.op != "Permute" or list(node.fields["dims"]) != [*range(out.rank - 2), out.rank - 1, out.rank - 2]:
+            return []
         users = self.of(out)
         return users if id(out) not in self.kept and all(_multiplies(n, out) for n in users) else []
 
@@ -156,7 +167,8 @@ def _read(node: Node) -> list[Slot]:
 
 def _multiplies(node: Node, slot: Slot) -> bool:
     f = node.fields
-    return node.op == "Matmul" and f["b"] is slot and f["a"] is not slot and f.get("bias") is not slot
+    others = (f.get("a"), f.get("bias"))
+    return _PRODUCTS.get(node.op) == slot.rank and f["b"] is slot and not any(x is slot for x in others)
 
 
 def _picks(node: Node, slot: Slot) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from clave.errors import Error
+
 try:
     from torchao.quantization.pt2e.observer import HistogramObserver, PerChannelMinMaxObserver
     from torchao.quantization.pt2e.quantizer import (
@@ -57,6 +59,8 @@ class ClaveQuantizer(Quantizer):
     residual, averages and clamps read and write 8 bits; pooling, reshapes, slices and padding by zeros keep the codes.
     Whatever else a model has stays in its own dtype.
 
+    activations: "all"; "inputs": those that convolutions and linear layers read, alone, as language models want it,
+    whose residuals and keys bear no rounding; "none": weights alone become 8 bits, and those of embeddings, too.
     skip: names of modules (as in `named_modules()`) that are left alone, with all that they hold.
 
         prepared = prepare_pt2e(torch.export.export(model, (x,)).module(), ClaveQuantizer())
@@ -65,13 +69,16 @@ class ClaveQuantizer(Quantizer):
         program = clave.export(convert_pt2e(prepared), (x,))
     """
 
-    def __init__(self, skip: Iterable[str] = ()) -> None:
+    def __init__(self, skip: Iterable[str] = (), activations: str = "all") -> None:
+        if activations not in _ANNOTATE:
+            raise Error(f"activations={activations!r}, expected one of {', '.join(_ANNOTATE)}")
         self.skip = frozenset(skip)
+        self.activations = activations
 
     def annotate(self, model: GraphModule) -> GraphModule:
         for node in model.graph.nodes:
             if node.op == "call_function" and not self._is_left(node):
-                _annotate(node)
+                _ANNOTATE[self.activations](node)
         return model
 
     def validate(self, model: GraphModule) -> None:
@@ -95,6 +102,19 @@ def _annotate(node: Node) -> None:
         shared = SharedQuantizationSpec(node.args[0])
         annotation = QuantizationAnnotation({node.args[0]: shared}, shared, _annotated=True)
         node.meta["quantization_annotation"] = annotation
+
+
+def _annotate_inputs(node: Node) -> None:
+    if node.target in _WEIGHTED:
+        _write(node, {node.args[0]: _ACTIVATION, node.args[1]: _WEIGHT}, False)
+
+
+def _annotate_weights(node: Node) -> None:
+    if node.target in _WEIGHTED or node.target is aten.embedding.default:
+        _write(node, {node.args[0 if node.target is aten.embedding.default else 1]: _WEIGHT}, False)
+
+
+_ANNOTATE = {"all": _annotate, "inputs": _annotate_inputs, "none": _annotate_weights}
 
 
 def _write(node: Node, inputs: dict[Any, QuantizationSpec], rounds: bool) -> None:

@@ -19,6 +19,7 @@ Change = Callable[[np.ndarray, list[int]], "np.ndarray | None"]
 @dataclasses.dataclass(frozen=True)
 class Sampling:
     """Options of LLM.generate, LLM.chat and LLM.conversation, by name; without any the likeliest token is taken.
+    Those methods also take sampling="model": as the model's authors sample (LLM.sampling), but for what else is given.
 
     temperature: divides the logits; 0: the largest. top_k: only the k largest; top_p: then the fewest with that
     probability together; min_p: then those at least this times as likely as the likeliest; 0: all. repetition_penalty,
@@ -48,14 +49,26 @@ class Sampling:
     logits: Change | None = None
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> Sampling:
-        """TypeError names an option that there is not, and the nearest."""
-        names = [f.name for f in dataclasses.fields(cls)]
+    def of(cls, options: dict[str, Any], model: Sampling | None = None) -> Sampling:
+        """TypeError names an option that there is not, and the nearest. model: how its authors sample."""
+        names = ["sampling", *(f.name for f in dataclasses.fields(cls))]
         for name in options:
             if name not in names:
                 near = difflib.get_close_matches(name, names, 1)
                 raise TypeError(f"no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        return cls(**options)
+        given = dict(options)
+        how = given.pop("sampling", "greedy")
+        if how not in ("greedy", "model"):
+            raise Error(f"sampling={how!r}, expected greedy or model")
+        if how == "model" and model is None:
+            raise Error("the program does not say how to sample; temperature and the other options do")
+        return dataclasses.replace(model, **given) if how == "model" and model else cls(**given)
+
+    @classmethod
+    def of_native(cls, s: L.SamplerOptions) -> Sampling:
+        """Of the library's own structure: temperature, top_k, top_p, min_p and repetition_penalty."""
+        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+        return cls(**{n: getattr(s, n) for n in names})
 
 
 _SIZES = {"top_k": 32, "penalty_window": 32, "prefill_chunk": 32, "seed": 64}  # bits

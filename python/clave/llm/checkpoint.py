@@ -13,6 +13,7 @@ from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.core_model_loading import WeightConverter, WeightRenaming, dot_natural_key, rename_source_key
 
 from clave.errors import Code, Error
+from clave.llm import mxfp4
 from clave.llm.folder import Folder, listed
 from clave.llm.layers import reason_of
 from clave.private import ignored_on_load
@@ -105,9 +106,14 @@ class Checkpoint:
             raise self._folder.error(f"has tensors that the model has no place for: {listed(unknown)}")
         return found
 
-    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+    def packed(self) -> list[str]:
+        """The parameters that are stored as MXFP4, by their first names."""
+        dtypes = {first: self._folder.tensors[tensors[-1][0]].dtype for first, tensors in self._groups.items()}
+        return [self._owner[first] for first, dtype in dtypes.items() if dtype == mxfp4.DTYPE]
+
+    def weights(self) -> Iterator[tuple[str, Any]]:
         """Each parameter and stored buffer once, by its first name, in the order of the model; one at a time in memory
-        but for those that are made of the same tensors."""
+        but for those that are made of the same tensors. Tensors, or of MXFP4 mxfp4.Experts."""
         ahead: dict[str, torch.Tensor] = {}
         source = self._sources()
         for name, own in self._owner.items():

@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from clave.command import Parser, check_cache, run
+from clave.command import Parser, check_cache, check_form, run
 from clave.errors import UsageError
 
 _EPILOG = """
@@ -42,12 +42,16 @@ def _parser() -> argparse.ArgumentParser:
 def _export(o: argparse.Namespace) -> None:
     from clave.llm.exporter import DTYPES, LLMExporter
     from clave.llm.spool import beside
+    from clave.session import Device
 
     check_cache(o)
     if Path(o.output).suffix != ".clv":
         raise UsageError(f"--output {o.output}: expected a name that ends in .clv")
     if o.dtype is not None and o.dtype not in DTYPES:
         raise UsageError(f"--dtype {o.dtype}: expected {', '.join(DTYPES)}")
+    check_form("--quantize", o.quantize)
+    check_form("--quantize-embedding", o.quantize_embedding)
+    device = Device(o.pack) if o.pack else None
     folder = beside(o.output)
     exporter = LLMExporter(o.model, max_context=o.max_context, kv=o.kv, prompt_piece=o.prompt_piece)
     exporter.set_output_dir(folder).quantize(o.quantize, o.quantize_embedding)
@@ -56,8 +60,8 @@ def _export(o: argparse.Namespace) -> None:
     exporter.capture().lower()
     if not exporter.has_tokenizer:
         print(f"clave: note: {o.model} has no tokenizer: the program takes and gives ids", file=sys.stderr)
-    if o.pack:
-        exporter.pack(o.pack)
+    if device:
+        exporter.pack(device)
     exporter.save(Path(o.output).absolute())
     if o.report:
         print(exporter.program.report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ class LLMExporter:
         self._embedding: str | None = None
         self._transforms: list[Callable[[torch.nn.Module], torch.nn.Module | None]] = []
         self._model: CachedCausalLM | None = None
+        self._rounded: torch.nn.Module | None = None  # by pt2e
         self._weights: Any = None
         self._program: Program | None = None
         self.metadata: dict[str, Any] = {}
@@ -62,6 +63,7 @@ class LLMExporter:
         """ "f32", "f16" or "bf16": what weights are converted to, and what the model computes in; else the folder's."""
         if dtype not in DTYPES:
             raise Error(f"dtype={dtype!r}, expected one of {', '.join(DTYPES)}")
+        self._check_not_captured("to_dtype")
         self._dtype = dtype
         return self
 
@@ -71,17 +73,23 @@ class LLMExporter:
         from clave.llm.weights import Forms
 
         Forms(weights, embedding)
+        self._check_not_captured("quantize")
         self._quantize, self._embedding = weights, embedding
         return self
 
     def source_transform(self, transforms: Iterable[str | Callable[..., Any]]) -> LLMExporter:
         """Each is a form for `quantize`, or a function that changes the model, with its weights, or gives another."""
+        self._check_not_captured("source_transform")
         for t in transforms:
             if isinstance(t, str):
                 self.quantize(t, self._embedding)
             else:
                 self._transforms.append(t)
         return self
+
+    def _check_not_captured(self, step: str) -> None:
+        if self._model is not None:
+            raise Error(f"{step} comes before capture and what captures, the weights are read by then")
 
     def capture(self) -> LLMExporter:
         """Reads the folder: its model, with a cache inside, and the weights as the program will have them."""
@@ -111,7 +119,7 @@ class LLMExporter:
             self._model.model = transform(self._model.model) or self._model.model
         with progress.stage("reading the source's hash"):
             self.metadata = self._describe(metadata, text, config, context, next(model.parameters()).dtype)
-        self._tokenizer = text.data
+        self._text, self._n_vocab = text, config.vocab_size
 
     def _cached(self, model: Any, context: int) -> CachedCausalLM:
         dtype = None if self._kv is None else KV[self._kv]
@@ -129,9 +137,43 @@ class LLMExporter:
             dtype=_NAMES[dtype],
             quantize=self._quantize,
             quantize_embedding=self._embedding,
-            kv=_NAMES.get(self._model.caches[0].keys.dtype),
+            kv=_NAMES.get(self._model.caches[0].keys.dtype) if len(self._model.caches) else None,
         )
         return {"max_context": context, **metadata.read_metadata(self._folder, config, text), "source": source}
+
+    def pt2e_quantize(self, quantizers: Iterable[Any], calibration: Iterable[str | Sequence[int]] = ()) -> LLMExporter:
+        """Rounds weights, and activations, as pt2e quantizers say: clave.quantizer.ClaveQuantizer() or others of
+        torchao's kind. Those without scales of their own see what calibration shows, texts or ids.
+
+        Weights lie in memory in 8 bits then. Error: one line; also where `quantize` gave them another form.
+        """
+        from clave.llm import pt2e
+
+        found = pt2e.check_quantizers(quantizers)
+        forms = self._quantize or self._embedding
+        if forms or self._rounded is not None or self._program is not None:
+            done = f"the weights are {forms}" if forms else "the program is made" if self._program else "it is done"
+            raise Error(f"pt2e_quantize: {done} already, expected quantize or pt2e_quantize, once, before lower")
+        if self._model is None:
+            self.capture()
+        assert self._model is not None
+        ids = [self._ids_of(x) for x in calibration]
+        with Progress() as progress, progress.stage("quantising"), self._weights.spool.released():
+            self._rounded = pt2e.quantise(self._model, found, ids, self.metadata["max_context"])
+        self.metadata["source"]["quantize"] = "pt2e"
+        return self
+
+    def _ids_of(self, text: str | Sequence[int]) -> list[int]:
+        """What the model runs for a text of the calibration."""
+        if isinstance(text, str):
+            if self._text.tokenizer is None:
+                raise self._folder.error("has no tokenizer, expected ids for calibration")
+            bos = self.metadata["bos"]
+            text = [*([] if bos is None else [bos]), *self._text.tokenizer.encode(text)]
+        ids = list(text)
+        if not ids or not all(isinstance(i, int) and 0 <= i < self._n_vocab for i in ids):
+            raise Error(f"calibration: expected texts, or ids of 0 to {self._n_vocab - 1}")
+        return ids
 
     def lower(self) -> LLMExporter:
         """Makes the program."""
@@ -140,18 +182,20 @@ class LLMExporter:
         assert self._model is not None
         try:
             with self._weights.spool.released():
-                self._program = export_model(self._model, self.metadata["max_context"], self._weights.stored)
+                model = self._rounded or self._model
+                self._program = export_model(model, self.metadata["max_context"], self._weights.stored)
                 self._weights.check_all_stored()
         except Error as e:
             raise self._folder.error(str(e), e.code) from e
-        self._program.set_tokenizer(self._tokenizer)
+        self._program.set_tokenizer(self._text.data)
         self._program.metadata = {"llm": self.metadata}
         return self
 
-    def pack(self, device: str) -> LLMExporter:
+    def pack(self, device: str | Device) -> LLMExporter:
         """Adds the weights as that device wants them: clave.Device.pack."""
+        opened = Device(device) if isinstance(device, str) else device
         with self._weights.spool.released():
-            Device(device).pack(self.program)
+            opened.pack(self.program)
         return self
 
     @property

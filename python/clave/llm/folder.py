@@ -15,17 +15,19 @@ from typing import Any
 import torch
 
 from clave.errors import Code, Error
+from clave.llm import mxfp4
 
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
 _LARGEST_JSON = 256 << 20  # bytes
 _LARGEST_LICENCE = 1 << 20
 _FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_BLOCKS, _SCALES = "_blocks", "_scales"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth")
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor as a file has it. dtype: safetensors' name."""
+    """A tensor as a file has it. dtype: safetensors' name, or mxfp4.DTYPE, of two tensors by their common name."""
 
     file: Path
     shape: tuple[int, ...]
@@ -49,9 +51,13 @@ class Folder:
         self.files = self._weights()
         self._states = {f: _state(f) for f in self.files}
         self.tensors: dict[str, Stored] = {}
+        self._file_of: dict[str, Path] = {}
         for file in self.files:
             self._read_header(file)
         self._check_index()
+        self.quantised_by = self._quant_method()
+        if self.quantised_by == "mxfp4":
+            self._pair()
 
     def error(self, message: str, code: Code = Code.INVALID) -> Error:
         return Error(f"{self.path}: {message}", code)
@@ -136,6 +142,9 @@ class Folder:
         missing = [n for n in names if not (self.path / n).exists()]
         if missing:
             raise self.error(f"misses {listed(missing)} of the {len(names)} files that {_INDEX} names", Code.IO)
+        others = sorted({p.name for p in self.path.glob("model-*-of-*.safetensors")} - set(names))
+        if others:
+            raise self.error(f"has {listed(others)}, of which {_INDEX} says nothing")
         return [self.path / n for n in names]
 
     def _read_header(self, file: Path) -> None:
@@ -145,14 +154,37 @@ class Folder:
                     raise self.error(f"tensor {name!r} is in {self.tensors[name].file.name} and in {file.name}")
                 part = f.get_slice(name)
                 self.tensors[name] = Stored(file, tuple(part.get_shape()), str(part.get_dtype()))
+                self._file_of[name] = file
 
     def _check_index(self) -> None:
         for name, file in (self._map or {}).items():
             if name not in self.tensors or self.tensors[name].file.name != file:
                 raise self.error(f"{file} has no tensor {name!r}, which {_INDEX} places there")
 
+    def _quant_method(self) -> str | None:
+        said = self.config.get("quantization_config")
+        return str(said.get("quant_method") if isinstance(said, dict) else said) if said else None
+
+    def _pair(self) -> None:
+        """Has a tensor of MXFP4 in the place of each pair."""
+        for blocks in [n for n in self.tensors if n.endswith(_BLOCKS)]:
+            name = blocks.removesuffix(_BLOCKS)
+            pair = [self.tensors.get(n) for n in (blocks, name + _SCALES)]
+            if pair[1] is None or name in self.tensors:
+                wrong = f"has no {name + _SCALES!r}" if pair[1] is None else f"has {name!r}"
+                raise self.error(f"{wrong} beside {blocks!r}")
+            try:
+                shape = mxfp4.shape_of(*(t.shape for t in pair if t))
+            except Error as e:
+                raise self.error(f"{blocks!r} and its scales {e}") from None
+            if {t.dtype for t in pair if t} != {"U8"}:
+                raise self.error(f"{blocks!r} and its scales are {pair[0].dtype} and {pair[1].dtype}, expected U8")
+            file = self.tensors.pop(blocks).file
+            del self.tensors[name + _SCALES]
+            self.tensors[name] = Stored(file, shape, mxfp4.DTYPE)
+
     def check_dtype(self, name: str) -> None:
-        if self.tensors[name].dtype not in _FLOATS:
+        if self.tensors[name].dtype not in (*_FLOATS, mxfp4.DTYPE):
             known = ", ".join(_FLOATS)
             raise self.error(
                 f"tensor {name!r} is {self.tensors[name].dtype}, expected one of {known}", Code.UNSUPPORTED
@@ -161,11 +193,16 @@ class Folder:
     def meta(self, name: str) -> torch.Tensor:
         """A tensor without data."""
         t = self.tensors[name]
-        return torch.empty(t.shape, dtype=_FLOATS[t.dtype], device="meta")
+        return torch.empty(t.shape, dtype=_FLOATS.get(t.dtype, torch.bfloat16), device="meta")
 
-    def load(self, name: str) -> torch.Tensor:
-        """A tensor, mapped until it is let go."""
-        with opened(self.tensors[name].file) as f:
+    def load(self, name: str) -> Any:
+        """A tensor, mapped until it is let go; of MXFP4 mxfp4.Experts."""
+        if self.tensors[name].dtype == mxfp4.DTYPE:
+            return mxfp4.Experts(self._read, name + _BLOCKS, name + _SCALES)
+        return self._read(name)
+
+    def _read(self, name: str) -> torch.Tensor:
+        with opened(self._file_of[name]) as f:
             found: torch.Tensor = f.get_tensor(name)
         return found
 

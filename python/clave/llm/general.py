@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
-from clave.llm.layers import KVCache, Layer, called, reason_of, set_attention, unsupported
+from clave.llm.layers import Kept, KVCache, Layer, called, reason_of, set_attention, unsupported
 from clave.private import DataDependentOutputException, FakeTensorMode, buffers_of
 from clave.quiet import quiet
 
@@ -135,21 +135,25 @@ class General:
             raise unsupported(f"{type(model).__name__} keeps other than a key and a value of each token")
         return Layer(k.shape[1], k.shape[3], v.shape[3], k.dtype)
 
-    def check(self, model: Any, caches: Any) -> None:
+    def new_states(self, batch: int) -> list[torch.nn.Module]:
+        return []
+
+    def check(self, model: Any, kept: Kept) -> None:
         """Error if the model asks for the value of the position while it runs, which would fix it in an export."""
         if self.way.length == "size":
             return
         with _as_it_is(model), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fakes, quiet:
             tokens, position = (fakes.from_tensor(torch.zeros(s, dtype=torch.int64)) for s in ((1, 2), ()))
             try:
-                self.logits(model, caches, tokens, position, 0)
+                self.logits(model, kept, tokens, position, 0)
             except DataDependentOutputException as e:
                 raise unsupported(f"{type(model).__name__} branches on the cache's length") from e
             except Exception:
                 return  # an op that torch has no shapes for, or an error that the comparison meets too
 
-    def logits(self, model: Any, caches: Any, tokens: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
+    def logits(self, model: Any, kept: Kept, tokens: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
         """(B, keep, vocab_size), of all tokens where keep is 0, or where the model gives no fewer."""
+        caches: Any = kept.caches
         rows, n = caches[0].keys.shape[2], tokens.shape[1]
         given: dict[str, Any] = {"use_cache": True, "logits_to_keep": keep}
         if self.way.length == "size":

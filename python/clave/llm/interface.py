@@ -11,8 +11,18 @@ from typing import Any
 
 import torch
 from transformers import AttentionInterface
+from transformers.cache_utils import Cache
 
-from clave.llm.layers import KVCache, Layer, called, ring, set_attention, unsupported
+from clave.llm.layers import Kept, KVCache, Layer, called, ring, set_attention, unsupported
+from clave.llm.recurrent import (
+    Recurrence,
+    RecurrentState,
+    cache_layers,
+    handing,
+    is_recurrent,
+    keeps_nothing,
+    recurrence_of,
+)
 from clave.private import attention_of
 
 NAME = "clave_kv_cache"
@@ -25,13 +35,14 @@ class _Caches:
 
     def __init__(self, implementation: str) -> None:
         self.implementation = implementation  # of attention, as the model had it
-        self.of_layer: Any = None  # (n_layers) KVCache
+        self.of_layer: dict[int, KVCache] | None = None
         self.position: torch.Tensor | None = None
         self.probed: list[tuple[torch.nn.Module, Layer]] | None = None  # calls of a probe, in their order
 
 
 class Interface:
-    """The model runs with the attention function below; its caches are rings where its layers have windows."""
+    """The model runs with the attention function below; its caches are rings where its layers have windows. Layers that
+    are recurrent go on from states of their own."""
 
     name = "attention interface"
 
@@ -39,6 +50,8 @@ class Interface:
         AttentionInterface.register(NAME, _attend)
         self._holder = _hold(model)
         self.original = self._holder.implementation
+        self._attending: list[int] = []  # layers
+        self._recurrent: list[Recurrence] = []
 
     def prepare(self, model: Any) -> None:
         set_attention(model, NAME)
@@ -52,41 +65,67 @@ class Interface:
 
     def layers(self, model: Any) -> list[Layer]:
         """What each layer's attention is given for a single token."""
-        kind = model.config.model_type
-        others = set(getattr(model.config, "layer_types", None) or ()) - _KNOWN_LAYERS
-        if others:
-            raise unsupported(f"{kind} has layers of {', '.join(sorted(others))}")
-        calls, n = self._probe(model), model.config.num_hidden_layers
+        own = cache_layers(model)
+        _refuse_kinds(model, own)
+        calls, n = self._probe(model, own), model.config.num_hidden_layers
         found = {module.layer_idx: layer for module, layer in calls}
-        if sorted(found) != list(range(n)):
-            raise unsupported(f"{len(found)} of the {n} layers of {kind} use transformers' attention interface")
-        if len(calls) != n:
-            raise unsupported(f"{kind} attends {len(calls)} times in {n} layers")
-        return [found[i] for i in range(n)]
+        self._recurrent = [recurrence_of(i, layer) for i, layer in enumerate(own) if is_recurrent(layer)]
+        seen = {*found, *(i for i, layer in enumerate(own) if is_recurrent(layer) or keeps_nothing(layer))}
+        kind = model.config.model_type
+        if shared := seen - set(range(n)):
+            raise unsupported(f"{kind} attends in layer {min(shared)} of {n}: attention that layers share")
+        if len(seen) != n:
+            raise unsupported(f"{len(seen)} of the {n} layers of {kind} use transformers' attention interface")
+        if len(calls) != len(found):
+            raise unsupported(f"{kind} attends {len(calls)} times in {len(found)} layers")
+        self._attending = sorted(found)
+        return [found[i] for i in self._attending]
 
-    def _probe(self, model: Any) -> list[tuple[Any, Layer]]:
+    def _probe(self, model: Any, own: list[Any]) -> list[tuple[Any, Layer]]:
+        """own: the layers of a cache for those that are recurrent, which keep their first state there."""
         self._holder.probed = []
         token = torch.zeros(1, 1, dtype=torch.int64)
         try:
+            cache = _as_cache(Cache(layers=own) if own else None)
             with torch.no_grad():
-                model(**called(model, input_ids=token, position_ids=token, use_cache=False))
+                model(**called(model, input_ids=token, position_ids=token, **cache))
             return self._holder.probed
         finally:
             self._holder.probed = None
 
-    def check(self, model: Any, caches: Any) -> None:
+    def new_states(self, batch: int) -> list[RecurrentState]:
+        return [RecurrentState(kept, batch) for kept in self._recurrent]
+
+    def check(self, model: Any, kept: Kept) -> None:
         """Nothing: the op takes the position as a tensor."""
 
-    def logits(self, model: Any, caches: Any, tokens: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
+    def logits(self, model: Any, kept: Kept, tokens: torch.Tensor, position: torch.Tensor, keep: int) -> torch.Tensor:
         """(B, keep, vocab_size), of all tokens where keep is 0, or where the model gives no fewer."""
         positions = (position + torch.arange(tokens.shape[1]))[None]
-        self._holder.of_layer, self._holder.position = caches, position
+        self._holder.of_layer, self._holder.position = dict(zip(self._attending, kept.caches, strict=True)), position
         try:
-            given = {"position_ids": positions, "use_cache": False, "logits_to_keep": keep}
-            logits: torch.Tensor = model(**called(model, input_ids=tokens, **given)).logits
+            with handing(model, kept.states) as states:
+                cache = _as_cache(states if len(kept.states) else None)
+                given = called(model, input_ids=tokens, position_ids=positions, logits_to_keep=keep, **cache)
+                logits: torch.Tensor = model(**given).logits
         finally:
             self._holder.of_layer = self._holder.position = None
         return logits
+
+
+def _as_cache(cache: Any) -> dict[str, Any]:
+    """The arguments by which models take a cache."""
+    if cache is None:
+        return {"use_cache": False}
+    return {"past_key_values": cache, "cache_params": cache, "use_cache": True}
+
+
+def _refuse_kinds(model: Any, own: list[Any]) -> None:
+    """Error for layers of kinds that are not known. own: the layers of the model's cache, where some are recurrent."""
+    types = getattr(model.config, "layer_types", None) or ()
+    known = {types[i] for i, layer in enumerate(own) if is_recurrent(layer) or keeps_nothing(layer)}
+    if others := set(types) - known - _KNOWN_LAYERS:
+        raise unsupported(f"{model.config.model_type} has layers of {', '.join(sorted(others))}")
 
 
 def _hold(model: Any) -> _Caches:

@@ -1,4 +1,5 @@
-"""A Hugging Face causal model with its KV cache inside: which way it goes through is decided by comparing logits."""
+"""A Hugging Face causal model with its KV cache, or other state, inside: which way it goes through is decided by
+comparing logits."""
 
 from __future__ import annotations
 
@@ -9,27 +10,34 @@ from typing import Any
 import torch
 
 from clave.errors import Code, Error
-from clave.llm.layers import KVCache, Layer, reason_of, set_attention, unsupported
+from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
 from clave.llm.options import check_room
 from clave.private import alone, attention_of, check_version
 
 _COMPARED = 12  # tokens
 
 
-class CachedCausalLM(torch.nn.Module):
+class CachedCausalLM(Kept):
     """forward(tokens, position): the logits of the last token, (batch, vocab_size), or of all, (batch, L, vocab_size).
 
     tokens: (batch, L) int64, that stand at position, position + 1, ...; position: () int64, or an int. What stands
     before is what earlier calls were given.
 
-    way: "attention interface", or "cache" and the attention that the model then has; reason: why not the first, or
-    None.
+    way: "attention interface", "cache" and the attention that the model then has, or, for RWKV, "recurrent state";
+    reason: why not the first, or None.
     """
 
-    def __init__(self, model: Any, way: Any, caches: list[KVCache], all_logits: bool, reason: str | None) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        model: Any,
+        way: Any,
+        caches: list[KVCache],
+        states: list[torch.nn.Module],
+        all_logits: bool,
+        reason: str | None,
+    ) -> None:
+        super().__init__(caches, states)
         self.model = model
-        self.caches = torch.nn.ModuleList(caches)
         self.all_logits = all_logits
         self.way: str = way.name
         self.reason = reason
@@ -38,7 +46,7 @@ class CachedCausalLM(torch.nn.Module):
     def forward(self, tokens: torch.Tensor, position: torch.Tensor | int) -> torch.Tensor:
         if not isinstance(position, torch.Tensor):
             position = torch.full((), position, dtype=torch.int64)
-        logits: torch.Tensor = self._way.logits(self.model, self.caches, tokens, position, 0 if self.all_logits else 1)
+        logits: torch.Tensor = self._way.logits(self.model, self, tokens, position, 0 if self.all_logits else 1)
         return logits if self.all_logits else logits[:, -1]
 
 
@@ -63,6 +71,7 @@ def use_kv_cache(
     A model that does not use it, or uses it otherwise, is handed a transformers.Cache over the same buffers and attends
     itself, to all rows, with a mask. Random tokens in three pieces decide: the first way that gives the logits of the
     model as it was is taken. Error if there is none, with what is in the way.
+    Layers of Mamba's kind keep the states of convolutions and recurrences (`states`), of the types that they have.
     """
     ways, model = _ways(model), model.eval()
     tokens, before = _random_tokens(model.config, max_context), attention_of(model.config)
@@ -75,8 +84,12 @@ def use_kv_cache(
         raise
     rows = [way.rows(layer, max_context, prompt_piece)[0] for layer in layers]
     check_room(max_context, sum(batch * r * layer.bytes(dtype) for r, layer in zip(rows, layers, strict=True)))
+    if dtype is not None and not layers:
+        raise unsupported(
+            f"{model.config.model_type} keeps no keys and values, which could be {str(dtype).removeprefix('torch.')}"
+        )
     caches = [_cache_of(way, layer, max_context, prompt_piece, dtype or layer.dtype, batch) for layer in layers]
-    return CachedCausalLM(model, way, caches, all_logits, reason)
+    return CachedCausalLM(model, way, caches, way.new_states(batch), all_logits, reason)
 
 
 def _ways(model: Any) -> list[Any]:
@@ -85,9 +98,11 @@ def _ways(model: Any) -> list[Any]:
         import transformers
 
         check_version("transformers", transformers.__version__)
-        from clave.llm import general, interface
+        from clave.llm import general, interface, rwkv
     except ModuleNotFoundError as e:
         raise Error("use_kv_cache needs transformers: pip install clave[llm]", Code.UNSUPPORTED) from e
+    if model.config.model_type == "rwkv":
+        return [rwkv.Rwkv(model)]
     fast = interface.Interface(model)
     implementations = dict.fromkeys((fast.original, "eager"))
     return [fast, *(general.General(i, w) for i in implementations for w in general.WAYS)]
@@ -162,12 +177,13 @@ def _try(model: Any, way: Any, tokens: torch.Tensor, want: torch.Tensor, max_con
     way.prepare(model)
     layers = way.layers(model)
     rows, length = way.rows_to_compare(max_context, tokens.shape[1]), tokens.shape[1]
-    caches = torch.nn.ModuleList([_cache_of(way, layer, rows, length, layer.dtype, 1) for layer in layers])
-    way.check(model, caches)
+    caches = [_cache_of(way, layer, rows, length, layer.dtype, 1) for layer in layers]
+    kept = Kept(caches, way.new_states(1))
+    way.check(model, kept)
     with torch.no_grad():
-        got = [way.logits(model, caches, tokens[:, at:end], torch.tensor(at), 0) for at, end in _pieces(length)]
+        got = [way.logits(model, kept, tokens[:, at:end], torch.tensor(at), 0) for at, end in _pieces(length)]
     difference, largest = (torch.cat(got, 1).double() - want).abs().max(), want.abs().max()
-    wide = layers[0].dtype in (torch.float32, torch.float64)
+    wide = next(model.parameters()).dtype in (torch.float32, torch.float64)
     if not difference <= (0.02 if wide else 0.1) * largest:
         raise unsupported(f"{way.name} gives other logits, off by {difference:.3g} of {largest:.3g}")
     return layers

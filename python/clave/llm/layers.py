@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,16 @@ def _write(x: torch.Tensor, positions: torch.Tensor, cache: torch.Tensor, scale:
     levels = torch.where(largest[..., None] > 0, torch.round(x.float() / largest[..., None]), 0)
     cache.index_copy_(2, positions, levels.to(torch.int8))
     return (cache.float() * scale[..., None]).to(x.dtype)
+
+
+class Kept(torch.nn.Module):
+    """What a model keeps from call to call, in the order of its layers: caches of those that attend, states of those
+    that are recurrent."""
+
+    def __init__(self, caches: Iterable[KVCache], states: Iterable[torch.nn.Module]) -> None:
+        super().__init__()
+        self.caches = torch.nn.ModuleList(caches)
+        self.states = torch.nn.ModuleList(states)
 
 
 @dataclass

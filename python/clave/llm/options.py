@@ -31,7 +31,7 @@ def check_room(max_context: int, needed: int) -> None:
     if needed > there:
         raise Error(
             f"the caches of {max_context} tokens take {needed >> 20} MiB, and this machine has {there >> 20}: "
-            "a lower max_context (--max-context) takes less",
+            f"max_context (--max-context) {max_context * there // needed} would fit",
             Code.NO_MEMORY,
         )
 

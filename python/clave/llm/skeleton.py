@@ -22,8 +22,9 @@ from clave.private import alone, check_version
 
 # Those that the tests export, of transformers' some two hundred.
 TESTED = (
-    "bloom cohere2 exaone4 falcon gemma2 gemma3_text gpt2 gpt_neox gpt_oss granite llama ministral mistral mixtral "
-    "olmo2 opt phi3 qwen2 qwen2_moe qwen3 qwen3_moe smollm3 stablelm"
+    "bamba bloom cohere2 exaone4 falcon falcon_h1 falcon_mamba gemma2 gemma3_text gpt2 gpt_neox gpt_oss granite "
+    "granitemoehybrid jamba lfm2 llama mamba mamba2 ministral mistral mixtral nemotron_h olmo2 opt phi3 qwen2 "
+    "qwen2_moe qwen3 qwen3_moe rwkv smollm3 stablelm"
 ).split()
 
 
@@ -37,13 +38,14 @@ def build(folder: Folder, dtype: torch.dtype | None) -> Any:
     if not isinstance(kind, str) or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         known = ", ".join(TESTED)
         raise folder.error(f"architecture {kind!r} is not supported, expected one of {known}, ...", Code.UNSUPPORTED)
-    said = folder.config.get("quantization_config")
-    if said:
-        method = said.get("quant_method") if isinstance(said, dict) else said
-        raise folder.error(f"its weights are quantised ({method!r}), expected plain ones", Code.UNSUPPORTED)
+    if folder.quantised_by not in (None, "mxfp4"):
+        how = f"its weights are quantised ({folder.quantised_by!r}), expected plain ones, or experts of mxfp4"
+        raise folder.error(how, Code.UNSUPPORTED)
     try:
         with silent(), alone, _without_weights():
             config = transformers.AutoConfig.from_pretrained(folder.path, local_files_only=True)
+            if folder.quantised_by:
+                del config.quantization_config
             return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype or _dtype_of(config)).eval()
     except Error:
         raise

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from clave.constants import after_looking
 from clave.errors import Code, Error
 
 _ALIGNMENT = 64
-_EVERY_S = 0.02  # how often pages are let go
+_EVERY_S = 0.01  # how often pages are let go
 
 
 class Spool:
@@ -67,20 +68,27 @@ class Spool:
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Pages that were read leave the memory every few milliseconds; they are read again where that is needed."""
+        """Pages that were read leave the memory every few milliseconds, and after each tensor that is looked at; they
+        are read again where that is needed."""
         over = threading.Event()
-        thread = threading.Thread(target=self._release, args=(over,), daemon=True)
+        thread = threading.Thread(target=self._release_often, args=(over,), daemon=True)
         thread.start()
+        after_looking.append(self._release)
         try:
             yield
         finally:
+            after_looking.remove(self._release)
             over.set()
             thread.join()
+            self._release()
 
-    def _release(self, over: threading.Event) -> None:
+    def _release(self) -> None:
+        if self._pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._pages.madvise(mmap.MADV_DONTNEED)
+
+    def _release_often(self, over: threading.Event) -> None:
         while not over.wait(_EVERY_S):
-            if self._pages is not None and hasattr(mmap, "MADV_DONTNEED"):
-                self._pages.madvise(mmap.MADV_DONTNEED)
+            self._release()
 
 
 def beside(path: str | os.PathLike[str]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from transformers.pytorch_utils import Conv1D
 
 from clave.encodings import Blocks, Groups, Stored, parse
 from clave.errors import Error
+from clave.llm import mxfp4
 from clave.llm.checkpoint import Checkpoint
 from clave.llm.folder import Folder
 from clave.llm.skeleton import put_all
@@ -19,24 +21,28 @@ from clave.stand_ins import StandIns
 
 _PIECE = 1 << 18  # elements that are converted at once
 
-Form = Groups | Blocks
+Form = Groups | Blocks | mxfp4.Taken
 
 
 class Forms:
-    """Which form each matrix gets. weights, embedding: as clave.export(quantize=) has them, or None. Error: they are
-    none. A table that is the model's output too is an embedding."""
+    """Which form each matrix gets, those of experts too. weights, embedding: as clave.export(quantize=) has them, or
+    None. Error: they are none. A table that is the model's output too is an embedding."""
 
     def __init__(self, weights: str | None, embedding: str | None) -> None:
         self._weights = None if weights is None else _form("quantize", weights)
         self._embedding = None if embedding is None else _form("quantize_embedding", embedding)
 
     def of(self, model: torch.nn.Module) -> dict[str, tuple[Form, bool]]:
-        """(form, whether products read it as (K, N)) by the first name of each parameter."""
+        """(form, whether products read it as (*, K, N)) by the first name of each parameter."""
         names = {id(p): n for n, p in model.named_parameters()}
         found: dict[str, tuple[Form | None, bool]] = {}
+        left = {m.dt_proj for m in model.modules() if hasattr(m, "dt_proj")}  # Mamba multiplies by it from the left
         for m in model.modules():
-            if isinstance(m, torch.nn.Linear | Conv1D) and m.weight.dim() == 2:
+            if isinstance(m, torch.nn.Linear | Conv1D) and m.weight.dim() == 2 and m not in left:
                 found[names[id(m.weight)]] = (self._weights, isinstance(m, Conv1D))
+            turned = getattr(m, "is_transposed", None)  # of transformers' experts
+            if isinstance(turned, bool):
+                found |= {names[id(p)]: (self._weights, turned) for p in m.parameters(recurse=False) if p.dim() == 3}
         for m in model.modules():
             if isinstance(m, torch.nn.Embedding):
                 found[names[id(m.weight)]] = (self._embedding, False)
@@ -60,7 +66,8 @@ class Weights:
     def __init__(
         self, folder: Folder, checkpoint: Checkpoint, forms: dict[str, tuple[Form, bool]], where: Path
     ) -> None:
-        self._folder, self._checkpoint, self._forms, self._where = folder, checkpoint, forms, where
+        self._folder, self._checkpoint, self._where = folder, checkpoint, where
+        self._forms = forms | dict.fromkeys(checkpoint.packed(), (mxfp4.Taken(), True))
         self._stand_ins = StandIns()
 
     def fill(self, model: torch.nn.Module, progress: Progress) -> None:
@@ -98,8 +105,12 @@ class Weights:
     def _rows(self, name: str, p: torch.Tensor) -> tuple[int, int]:
         """Those of the matrix that is quantised, and their bytes."""
         form, turned = self._forms[name]
-        n, k = p.shape[::-1] if turned else p.shape
-        return n, self._encoded(name, form, np.zeros((1, k), np.float32)).shape[1]
+        *experts, n, k = p.mT.shape if turned else p.shape
+        if isinstance(form, mxfp4.Taken):
+            size = form.row_bytes(k)
+        else:
+            size = self._encoded(name, form, np.zeros((1, k), np.float32)).shape[1]
+        return torch.Size(experts).numel() * n, size
 
     def _size(self, name: str, p: torch.Tensor) -> int:
         if name not in self._forms:
@@ -107,20 +118,31 @@ class Weights:
         n, size = self._rows(name, p)
         return n * size
 
-    def _encoded(self, name: str, form: Form, rows: np.ndarray) -> np.ndarray:
+    def _encoded(self, name: str, form: Groups | Blocks, rows: np.ndarray) -> np.ndarray:
         try:
             return form.encode(rows)
         except Error as e:
             raise self._folder.error(f"weight {name!r} cannot be quantised: it {e}", e.code) from None
 
-    def _encode(self, name: str, data: torch.Tensor) -> int:
-        form, turned = self._forms[name]
-        rows, at = data.T if turned else data, self.spool.begin()
-        step = max(_PIECE // max(rows.shape[1], 1), 1)
-        for i in range(0, rows.shape[0], step):
-            piece = rows[i : i + step].float().contiguous().numpy()
-            self.spool.write(np.ascontiguousarray(self._encoded(name, form, piece)))
+    def _encode(self, name: str, data: torch.Tensor | mxfp4.Experts) -> int:
+        at = self.spool.begin()
+        for rows in self._pieces(name, data):
+            self.spool.write(np.ascontiguousarray(rows))
         return at
+
+    def _pieces(self, name: str, data: torch.Tensor | mxfp4.Experts) -> Iterator[np.ndarray]:
+        form, turned = self._forms[name]
+        if isinstance(form, mxfp4.Taken):
+            try:
+                yield from data.rows()
+            except Error as e:
+                raise self._folder.error(f"weight {name!r} {e}") from None
+            return
+        for matrix in data.unsqueeze(0).flatten(0, -3):
+            rows = matrix.T if turned else matrix
+            step = max(_PIECE // max(rows.shape[1], 1), 1)
+            for i in range(0, rows.shape[0], step):
+                yield self._encoded(name, form, rows[i : i + step].float().contiguous().numpy())
 
     def _convert(self, data: torch.Tensor, dtype: torch.dtype) -> int:
         at, flat = self.spool.begin(), data.reshape(-1)

@@ -92,13 +92,48 @@ def cached(
     softcap: Scalar | None,
 ) -> list[Tensor | None]:
     """clave.ops.sdpa_with_kv_cache: its result, then the caches and their scales as it leaves them."""
-    dtype = q.dtype
-    fields: dict[str, Any] = {name: slot_as(c, t, dtype) for name, t in (("q", q), ("k", k), ("v", v))}
-    fields |= {"position": slot_as(c, position, schema.DType.I64), "window": window, "scale": scale, "softcap": softcap}
-    caches = (key_cache, value_cache, key_scale, value_scale)
+    fields = {"position": slot_as(c, position, schema.DType.I64), "window": window, "scale": scale, "softcap": softcap}
+    return _with_caches(c, "AttentionCached", (q, k, v), (key_cache, value_cache, key_scale, value_scale), fields)
+
+
+@lower("clave.sdpa_with_pages.default")
+def paged(
+    c: Context,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    position: Tensor,
+    sequence: Tensor,
+    page_table: Tensor,
+    key_scale: Tensor | None,
+    value_scale: Tensor | None,
+    window: int | None,
+    scale: Scalar | None,
+    softcap: Scalar | None,
+) -> list[Tensor | None]:
+    """clave.ops.sdpa_with_pages: its result, then the caches and their scales as it leaves them."""
+    fields = {
+        "position": slot_as(c, position, schema.DType.I64),
+        "sequence": slot_as(c, sequence, schema.DType.I32),
+        "page_table": slot_as(c, page_table, schema.DType.I32),
+        "window": window,
+        "scale": scale,
+        "softcap": softcap,
+    }
+    return _with_caches(c, "AttentionPaged", (q, k, v), (key_cache, value_cache, key_scale, value_scale), fields)
+
+
+def _with_caches(
+    c: Context, op: str, qkv: tuple[Tensor, ...], caches: tuple[Tensor | None, ...], fields: dict[str, Any]
+) -> list[Tensor | None]:
+    """The op's result, then the caches and their scales as it leaves them."""
+    q, _, v = qkv
+    fields |= {name: slot_as(c, t, q.dtype) for name, t in zip("qkv", qkv, strict=True)}
     written: list[Slot | None] = []
     for name, t in zip(("key_cache", "value_cache", "key_scale", "value_scale"), caches, strict=True):
         slot = None if t is None else c.tensor(t)
         written.append(slot and c.builder.temp(slot.dtype, slot.shape))
         fields |= {name: slot, f"{name}_out": written[-1]}
-    return [c.emit("AttentionCached", shape=(*q.shape[:3], v.shape[3]), dtype=dtype, **fields), *written]
+    return [c.emit(op, shape=(*q.shape[:3], v.shape[3]), dtype=q.dtype, **fields), *written]

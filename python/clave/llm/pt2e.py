@@ -1,0 +1,68 @@
+"""pt2e (torchao) on a model with its cache inside: what quantizers annotate is observed, then rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from clave.errors import Error
+from clave.llm.layers import reason_of
+from clave.llm.options import tokens_and_position
+from clave.private import alone
+from clave.quiet import quiet
+
+try:
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import ComposableQuantizer, Quantizer
+except ImportError as e:
+    raise Error("pt2e_quantize needs the package torchao: pip install torchao") from e
+
+Ids = Sequence[int]
+
+
+def check_quantizers(quantizers: Iterable[Any]) -> list[Quantizer]:
+    found = list(quantizers)
+    wrong = [type(q).__name__ for q in found if not isinstance(q, Quantizer)]
+    if wrong or not found:
+        given = ", ".join(wrong) or "none"
+        raise Error(f"pt2e_quantize: {given}, expected torchao quantizers like clave.quantizer.ClaveQuantizer()")
+    return found
+
+
+def quantise(model: torch.nn.Module, quantizers: list[Quantizer], calibration: list[Ids], max_context: int) -> Any:
+    """The model with rounded weights, and activations where a quantizer says so; its caches are zeros.
+
+    calibration: ids, each text from position 0 on; texts beyond max_context are cut. Error: activations are rounded by
+    what calibration shows, and there is none.
+    """
+    example, shapes = tokens_and_position(max_context)
+    with alone, quiet, torch.no_grad():
+        graph = torch.export.export(model, example, dynamic_shapes=shapes).module()
+        try:
+            prepared = prepare_pt2e(graph, ComposableQuantizer(quantizers))
+        except Exception as e:  # a quantizer's own, of any kind
+            raise Error(f"pt2e_quantize: {reason_of(e)}") from e
+        observers = list(_observers(prepared))
+        if not observers:
+            raise Error("pt2e_quantize: the quantizers annotate nothing of this model")
+        if not calibration and any(observers):
+            raise Error("pt2e_quantize: activations are rounded by what calibration shows: give calibration=[texts]")
+        for ids in calibration or example[0].tolist():
+            prepared(torch.tensor([list(ids)[:max_context]]), torch.tensor(0))
+        converted = convert_pt2e(prepared)
+    for name, buffer in converted.named_buffers():
+        if name.startswith("caches."):
+            buffer.zero_()
+    return converted
+
+
+def _observers(prepared: GraphModule) -> Iterator[bool]:
+    """Of each observer whether it needs to see activations before the model runs."""
+    for node in prepared.graph.nodes:
+        observer = prepared.get_submodule(node.target) if node.op == "call_module" else None
+        if hasattr(observer, "calculate_qparams"):
+            is_weight = all(isinstance(a, torch.fx.Node) and a.op == "get_attr" for a in node.args)
+            yield not is_weight and not getattr(observer, "is_dynamic", False)

@@ -1,7 +1,7 @@
 """Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
 
 bench.py [--build build] [--only NAME,NAME] [--device opencl] [--rounds N] [--check], of gemm, gemv, quantised,
-overhead, startup, session, memory, indexing, attention, models, tokenizers, llm, sampler, llama. --check writes
+overhead, startup, session, memory, indexing, attention, models, tokenizers, llm, sampler, llama, export. --check writes
 nothing, and fails where a row is over its bound.
 """
 
@@ -24,15 +24,17 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from attention_bench import bench_attention
 from bounds import BOUNDED, TIMES, is_table, rows_over
+from export_bench import bench_export
 from llama_bench import bench_llama
 from llm_bench import bench_llm, bench_sampler
 from models_bench import bench_models
-from process import tool
+from process import tool, write_section
 from tokenizers_bench import bench_tokenizers
 
 GEMM_SIZES = [
     *((n, n, n) for n in (1024, 2048)),
     (512, 5632, 2048),
+    (197, 1536, 384),  # of ViT-S
     *((m, 4096, 4096) for m in (128, 32, 16, 8, 2)),
 ]  # M, N, K
 GEMV_SIZE = (32000, 2048)
@@ -82,18 +84,27 @@ def bench_gemm(args):
 
     env = {"OPENBLAS_CORETYPE": "SkylakeX"} if "avx512f" in cpu_flags() else {}
     env["OPENBLAS_THREAD_TIMEOUT"] = "4"  # else its threads wait busily on the cores that our turn is to have
+    head = ["| GEMM, M×N×K, f32 unless said | clave, GFLOP/s | OpenBLAS, GFLOP/s | ratio |", "|---|---|---|---|"]
     rows = []
+
+    def measure(program, size, what, *precision):
+        for device in dict.fromkeys((args.device, "cpu")):
+            r = tool(args, "gemm", program, device, *size, args.rounds, *precision, env=env)
+            name = f"{'×'.join(map(str, size))}{what}, {device}"
+            rows.append(f"| {name} | {r['clave']:.0f} | {r['openblas']:.0f} | {r['ratio']:.2f} |")
+
     for m, n, k in GEMM_SIZES:
         program = save(args.work / f"gemm_{m}_{n}_{k}.clv", products((n, k), (m, k), torch.float32))
-        r = tool(args, "gemm", program, args.device, m, n, k, args.rounds, env=env)
-        rows.append(f"| {m}×{n}×{k} | {r['clave']:.0f} | {r['openblas']:.0f} | {r['ratio']:.2f} |")
-    for form, (m, n, k) in ((form, QUANTISED_GEMM) for form in QUANTISED_BITS):
-        program = quantised_program(args, form, m, n, k)
-        for device in dict.fromkeys((args.device, "cpu")):
-            r = tool(args, "gemm", program, device, m, n, k, args.rounds, "fast", env=env)
-            name = f"{m}×{n}×{k}, `{form}` in fast precision, {device}"
-            rows.append(f"| {name} | {r['clave']:.0f} | {r['openblas']:.0f} | {r['ratio']:.2f} |")
-    return ["| GEMM, M×N×K, f32 unless said | clave, GFLOP/s | OpenBLAS, GFLOP/s | ratio |", "|---|---|---|---|", *rows]
+        measure(program, (m, n, k), "")
+    for form in QUANTISED_BITS:
+        measure(quantised_program(args, form, *QUANTISED_GEMM), QUANTISED_GEMM, f", `{form}` in fast precision", "fast")
+    peak = tool(args, "peak", args.rounds)["gflops"]
+    return [
+        *head,
+        *rows,
+        "",
+        f"In registers alone one core multiplies and adds {peak:.0f} GFLOP/s (`build/bench/peak 9`).",
+    ]
 
 
 def bench_gemv(args):
@@ -330,6 +341,7 @@ BENCHES = {
     "llm": bench_llm,
     "sampler": bench_sampler,
     "llama": bench_llama,
+    "export": bench_export,
 }
 
 
@@ -359,14 +371,6 @@ def machine(args):
     cpu = model[1] if model else platform.processor()
     state = "" if args.idle else "; while other work ran on the machine"
     return [f"{cpu}, {len(os.sched_getaffinity(0))} cores; {default}; {time.strftime('%Y-%m-%d')}{state}"]
-
-
-def write_section(name, lines):
-    """Replaces what stands between the page's markers for one measurement."""
-    page = PAGE.read_text()
-    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.S)
-    assert pattern.search(page), f"{PAGE}: no section {name}"
-    PAGE.write_text(pattern.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[2], page))
 
 
 def check(args, name):
@@ -415,9 +419,9 @@ def main():
         lines = BENCHES[name](args)
         print("\n".join([f"== {name}", *lines]), flush=True)
         if not args.print:
-            write_section(name, lines)
+            write_section(PAGE, name, lines)
     if not args.print:
-        write_section("machine", machine(args))
+        write_section(PAGE, "machine", machine(args))
     return 0
 
 

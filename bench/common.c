@@ -12,11 +12,14 @@ void check(clave_status status) {
   exit(1);
 }
 
-double now_s(void) {
+static double read_clock(clockid_t clock) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+double now_s(void) { return read_clock(CLOCK_MONOTONIC); }
+double processor_s(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
 static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;

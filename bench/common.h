@@ -17,6 +17,7 @@ typedef struct bench_session {
 
 void check(clave_status status); /* prints the message and exits unless good */
 double now_s(void);
+double processor_s(void);             /* of all threads of the process together */
 double median(double *values, int n); /* sorts them */
 void open_session(bench_session *b, const char *program, const char *device);
 void open_session_as(bench_session *b, const char *program, const char *device,

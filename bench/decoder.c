@@ -1,12 +1,12 @@
-/* decoder PROGRAM DEVICE strict|fast NEW LENGTH...: a language model with the method
+/* decoder PROGRAM DEVICE strict|fast NEW CONTEXT LENGTH...: a language model with the method
  * forward(tokens, position), by itself: seconds from opening it until it has read the first LENGTH
  * tokens, of reading each LENGTH again, and of each of NEW tokens, one at a time behind the first
- * LENGTH. Writes the logits of the first LENGTH tokens, then those of the last of the NEW ones, to
- * the file that CLAVE_BENCH_LOGITS names. */
+ * LENGTH, then behind CONTEXT tokens, if it is not 0, of which only as many have been read as were
+ * before: the rest of the cache is zeros. Writes the logits of the first LENGTH tokens, then those
+ * of the last of the NEW ones behind them, to the file that CLAVE_BENCH_LOGITS names. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench/common.h"
 
@@ -16,11 +16,7 @@ typedef struct timing {
   double clock, processor;
 } timing; /* seconds: by the clock, and of the processor, all cores together */
 
-static timing now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (timing){now_s(), (double)t.tv_sec + 1e-9 * (double)t.tv_nsec};
-}
+static timing now(void) { return (timing){now_s(), processor_s()}; }
 
 static timing since(timing begin) {
   timing end = now();
@@ -58,6 +54,17 @@ static void print_medians(const char *name, const timing *times, int n) {
   printf("\"%s\": {\"s\": %.7f, \"core_s\": %.7f}, ", name, median(clock, n), median(processor, n));
 }
 
+/* Each of n tokens, one at a time behind others. Its logits are the session's. */
+static void print_decoding(clave_session *s, int64_t n_vocab, int64_t position, int n,
+                           clave_tensor *logits) {
+  char name[32];
+  timing times[MAX_NEW];
+  snprintf(name, sizeof name, "decode %lld", (long long)position);
+  read_tokens(s, n_vocab, position, 1, logits);
+  for (int i = 0; i < n; i++) times[i] = read_tokens(s, n_vocab, position + i, 1, logits);
+  print_medians(name, times, n);
+}
+
 /* The number of logits: the last size of the output. */
 static int64_t vocabulary(const clave_program *p) {
   clave_tensor_info info = {.size = sizeof info};
@@ -66,37 +73,35 @@ static int64_t vocabulary(const clave_program *p) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 6 || argc > 5 + MAX_LENGTHS) {
-    fprintf(stderr, "usage: decoder PROGRAM DEVICE strict|fast NEW LENGTH...\n");
+  if (argc < 7 || argc > 6 + MAX_LENGTHS) {
+    fprintf(stderr, "usage: decoder PROGRAM DEVICE strict|fast NEW CONTEXT LENGTH...\n");
     return 2;
   }
   const char *path = getenv("CLAVE_BENCH_LOGITS");
   FILE *f = path ? fopen(path, "wb") : NULL;
   int n_new = atoi(argv[4]) > MAX_NEW ? MAX_NEW : atoi(argv[4]);
-  int64_t length = atoll(argv[5]);
+  int64_t context = atoll(argv[5]), length = atoll(argv[6]);
   clave_session_options options = {.size = sizeof options, .fast = !strcmp(argv[3], "fast")};
   clave_tensor logits;
   bench_session b;
-  timing times[MAX_NEW], begin = now();
+  timing begin = now(), first;
   open_session_as(&b, argv[1], argv[2], &options);
   int64_t n_vocab = vocabulary(b.program);
   read_tokens(b.session, n_vocab, 0, length, &logits);
-  times[0] = since(begin);
+  first = since(begin);
   printf("{");
-  print_medians("first", times, 1);
+  print_medians("first", &first, 1);
   write_logits(f, &logits);
-  for (int i = 0; i < argc - 5; i++) {
+  for (int i = 6; i < argc; i++) {
     char name[32];
-    snprintf(name, sizeof name, "prefill %s", argv[5 + i]);
-    if (i) read_tokens(b.session, n_vocab, 0, atoll(argv[5 + i]), &logits);
-    times[0] = read_tokens(b.session, n_vocab, 0, atoll(argv[5 + i]), &logits);
-    print_medians(name, times, 1);
+    snprintf(name, sizeof name, "prefill %s", argv[i]);
+    if (i > 6) read_tokens(b.session, n_vocab, 0, atoll(argv[i]), &logits);
+    timing again = read_tokens(b.session, n_vocab, 0, atoll(argv[i]), &logits);
+    print_medians(name, &again, 1);
   }
-  read_tokens(b.session, n_vocab, length, 1, &logits);
-  for (int i = 0; i < n_new; i++)
-    times[i] = read_tokens(b.session, n_vocab, length + i, 1, &logits);
+  print_decoding(b.session, n_vocab, length, n_new, &logits);
   write_logits(f, &logits);
-  print_medians("decode", times, n_new);
+  if (context) print_decoding(b.session, n_vocab, context, n_new, &logits);
   printf("\"peak_rss_mb\": %.1f}\n", peak_rss_mb() * 1.048576);
   if (f) fclose(f);
   close_session(&b);

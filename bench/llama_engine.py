@@ -1,6 +1,6 @@
 """llama.cpp, by PyPI's llama-cpp-python, on a GGUF file: what decoder.c measures, in the same form.
 
-llama_engine.py FILE VOCABULARY CONTEXT THREADS NEW LENGTH...
+llama_engine.py FILE VOCABULARY ROOM THREADS NEW CONTEXT LENGTH...; ROOM: tokens of the cache
 """
 
 import json
@@ -12,6 +12,8 @@ import time
 
 import llama_cpp as L
 import numpy as np
+
+CHUNK = 512  # tokens that are read at once
 
 
 @L.llama_log_callback
@@ -27,7 +29,7 @@ class Engine:
         self.model = L.llama_model_load_from_file(path.encode(), params)
         assert self.model, f"llama.cpp does not take {path}"
         params = L.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch = n_context, 512, 512
+        params.n_ctx, params.n_batch, params.n_ubatch = n_context, CHUNK, CHUNK
         params.n_threads = params.n_threads_batch = n_threads
         self.context = L.llama_init_from_model(self.model, params)
         assert self.context, f"llama.cpp makes no context of {path}"
@@ -43,6 +45,13 @@ class Engine:
         spent = time.perf_counter() - begin[0], time.process_time() - begin[1]
         return spent, np.ctypeslib.as_array(logits, (self.n_vocab,)).copy()
 
+    def decode(self, position, n):
+        """What `read` gives of each of n tokens behind others."""
+        for at in range(0, position, CHUNK):
+            self.read(at, min(CHUNK, position - at))
+        self.read(position, 1)
+        return [self.read(position + i, 1) for i in range(n)]
+
 
 def medians(times):
     clock, processor = zip(*times, strict=True)
@@ -52,21 +61,19 @@ def medians(times):
 def main():
     L.llama_log_set(_quiet, None)
     L.llama_backend_init()
-    path, (n_vocab, n_context, n_threads, n_new, *lengths) = sys.argv[1], map(int, sys.argv[2:])
+    path, (n_vocab, room, n_threads, n_new, context, *lengths) = sys.argv[1], map(int, sys.argv[2:])
     begin = time.perf_counter(), time.process_time()
-    engine = Engine(path, n_vocab, n_context, n_threads)
+    engine = Engine(path, n_vocab, room, n_threads)
     _, first = engine.read(0, lengths[0])
     found = {"first": {"s": time.perf_counter() - begin[0], "core_s": time.process_time() - begin[1]}}
     for i, n in enumerate(lengths):
         if i:
             engine.read(0, n)
         found[f"prefill {n}"] = medians([engine.read(0, n)[0]])
-    engine.read(0, lengths[0])
-    engine.read(lengths[0], 1)
-    tokens = [engine.read(lengths[0] + i, 1) for i in range(n_new)]
-    found["decode"] = medians([t for t, _ in tokens])
+    tokens = {n: engine.decode(n, n_new) for n in (lengths[0], context) if n}
+    found |= {f"decode {n}": medians([t for t, _ in read]) for n, read in tokens.items()}
     if os.environ.get("CLAVE_BENCH_LOGITS"):
-        np.stack([first, tokens[-1][1]]).astype("f").tofile(os.environ["CLAVE_BENCH_LOGITS"])
+        np.stack([first, tokens[lengths[0]][-1][1]]).astype("f").tofile(os.environ["CLAVE_BENCH_LOGITS"])
     status = pathlib.Path("/proc/self/status").read_text()
     found["peak_rss_mb"] = int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
     print(json.dumps(found))

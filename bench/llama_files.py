@@ -5,7 +5,7 @@ import gguf
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
-CONTEXT = 1024
+CONTEXT = 2304  # tokens of a cache
 SPREAD = 0.02  # standard deviation of a weight
 # name: layers, hidden, heads, heads of keys, intermediate, vocabulary. The second has the sizes of TinyLlama.
 SHAPES = {
@@ -17,6 +17,22 @@ TIED = ("110 M",)  # what gives the logits is the table of the embedding
 TYPES = ("F16", "Q8_0", "Q4_0", "Q4_K")
 # Where a block of a type has its factors in f16, each a share of the first: those of minima put the mean near 0.
 FACTORS = {"Q8_0": {0: 1}, "Q4_0": {0: 1}, "Q4_K": {0: 1, 2: 7.5}}
+
+
+def config(shape, **more):
+    """transformers' of a Llama of that shape."""
+    import transformers
+
+    layers, size, heads, kv, hidden, vocabulary = shape
+    return transformers.LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=size,
+        intermediate_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv,
+        **more,
+    )
 
 
 def _blocks(random, kind, n):
@@ -59,7 +75,7 @@ def _add_keys(writer, shape):
     writer.add_tokenizer_model("no_vocab")
     writer.add_vocab_size(vocabulary)
     writer.add_block_count(layers)
-    writer.add_context_length(2 * CONTEXT)
+    writer.add_context_length(CONTEXT)
     writer.add_embedding_length(size)
     writer.add_feed_forward_length(hidden)
     writer.add_head_count(heads)

@@ -1,7 +1,8 @@
-"""Programs that print what they measured as one JSON value."""
+"""Programs that print what they measured as one JSON value, and pages that have the tables of it."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -18,3 +19,11 @@ def measured(command, env=None):
 def tool(args, name, *arguments, env=None):
     """What build/bench/NAME measured."""
     return measured([args.build / "bench" / name, *arguments], env)
+
+
+def write_section(page, name, lines):
+    """Replaces what stands between a page's markers for one measurement."""
+    text = page.read_text()
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.S)
+    assert pattern.search(text), f"{page}: no section {name}"
+    page.write_text(pattern.sub(lambda m: m[1] + "\n".join(lines) + "\n" + m[2], text))

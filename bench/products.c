@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench/common.h"
 
@@ -23,12 +22,6 @@ static bool open_program(const char *argument, const char *device, measured *m) 
   options.fast = strncmp(argument, "fast=", strlen("fast=")) == 0;
   open_session_as(&m->session, path + 1, device, &options);
   return true;
-}
-
-static double processor_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static double time_runs(bench_session *s, const char *method, int runs) {

@@ -1,19 +1,28 @@
-"""Rendering of chat templates against Jinja2, which has them compiled and its values at hand: microseconds of each.
+"""Rendering of chat templates against Jinja2: microseconds of CPU time, the least of five turns of each, by turns.
 
-Ours reads the messages as JSON each time, and is called over ctypes, whose call is in its time.
+Ours is called over ctypes, which is in its time, and reads the messages as JSON each time; Jinja2 has its values at
+hand. "load" is what comes before: parsing, or compiling. The last lines are what a Python program calls, with all
+that is around it: LLM.apply_chat_template, and that of transformers' tokenizers; and what a turn of a chat begins with.
 
     PYTHONPATH=python:test/jinja .venv/bin/python bench/templates.py
 """
 
 import ctypes
+import json
+import pathlib
 import statistics
+import time
 import timeit
 
 import _jinja
 import families
+import tokenizers
+import transformers
 
+import clave
 from clave import _library
 
+TINYLM = pathlib.Path(__file__).resolve().parent.parent / "examples/tinylm/tinylm.clv"
 TURNS = [{"role": "user", "content": "What is 2 + 2, and why?"}, {"role": "assistant", "content": "It is 4. " * 20}]
 MESSAGES = [{"role": "system", "content": "Answer in a sentence."}, *TURNS * 4, TURNS[0]]
 PARAMETERS = {
@@ -25,8 +34,13 @@ TOOL = {"type": "function", "function": {"name": "weather", "description": "Says
 CONTEXT = {"messages": MESSAGES, "tools": [TOOL], "bos_token": "<s>", "eos_token": "</s>"}
 
 
-def microseconds(function, count):
-    return min(timeit.repeat(function, number=count, repeat=5)) / count * 1e6
+def microseconds(*calls):
+    """Of each of several (function, times), by turns."""
+    times = [[] for _ in calls]
+    for _ in range(5):
+        for least, (function, n) in zip(times, calls, strict=True):
+            least.append(timeit.timeit(function, number=n, timer=time.process_time) / n * 1e6)
+    return [min(t) for t in times]
 
 
 def render_of(name):
@@ -45,20 +59,71 @@ def render_of(name):
     return run, template
 
 
+def compile_theirs(source):
+    return _jinja.chat_template_utils._compile_jinja_template.__wrapped__(source)  # without its cache
+
+
+def compare(name):
+    """Microseconds: render theirs, ours, load theirs, ours."""
+    source = families.FAMILIES[name]
+    compiled, (run, _template) = compile_theirs(source), render_of(name)
+    return microseconds(
+        (lambda: compiled.render(add_generation_prompt=True, documents=None, **CONTEXT), 100),
+        (run, 1000),
+        (lambda: compile_theirs(source), 2),
+        (lambda: _jinja.Template(source), 100),
+    )
+
+
+def compare_python(name):
+    """Microseconds: theirs, ours, of which json.dumps."""
+    source = families.FAMILIES[name]
+    llm = clave.LLM(TINYLM, device="cpu", chat_template=source)
+    theirs = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.BPE()), bos_token="<s>", eos_token="</s>"
+    )
+    theirs.chat_template = source
+    return microseconds(
+        (lambda: theirs.apply_chat_template(MESSAGES, tools=[TOOL], tokenize=False, add_generation_prompt=True), 100),
+        (lambda: llm.apply_chat_template(MESSAGES, tools=[TOOL]), 100),
+        (lambda: [json.dumps(x) for x in (MESSAGES, [TOOL])], 100),
+    )
+
+
+def compare_turn():
+    """Microseconds of a turn of a chat of ten: its text, its ids, of which json.dumps; and how many ids."""
+    llm, messages = clave.LLM(TINYLM, device="cpu", chat_template=families.FAMILIES["chatml"]), TURNS * 10 + TURNS[:1]
+    calls = [lambda t=t: llm.apply_chat_template(messages, tokenize=t) for t in (False, True)]
+    times = microseconds(*((call, 100) for call in calls), (lambda: json.dumps(messages), 100))
+    return *times, len(calls[1]())
+
+
 def main():
-    ratios = []
+    ratios, loaded, called = [], [], []
     for name, source in families.FAMILIES.items():
         try:
             _jinja.reference(source, **CONTEXT)
         except _jinja.RAISED:
             continue  # it does not take these messages
-        compiled = _jinja.chat_template_utils._compile_jinja_template(source)
-        theirs = microseconds(lambda c=compiled: c.render(add_generation_prompt=True, documents=None, **CONTEXT), 100)
-        run, _template = render_of(name)
-        ours = microseconds(run, 1000)
+        theirs, ours, load_theirs, load_ours = compare(name)
         ratios.append(theirs / ours)
-        print(f"{name:16} jinja2 {theirs:8.1f}  clave {ours:7.1f}  {ratios[-1]:5.1f} times")
-    print(f"{len(ratios)} templates, geometric mean {statistics.geometric_mean(ratios):.1f} times")
+        loaded.append((theirs + load_theirs) / (ours + load_ours))
+        print(
+            f"{name:16} jinja2 {theirs:6.1f}  clave {ours:5.1f}  {ratios[-1]:5.1f} times"
+            f"   with load {theirs + load_theirs:8.0f} {ours + load_ours:6.1f} {loaded[-1]:5.0f} times"
+        )
+    for name in ("chatml", "qwen25", "qwen3", "llama31", "glm"):
+        theirs, ours, dumps = compare_python(name)
+        called.append(theirs / ours)
+        print(
+            f"{name:16} transformers {theirs:6.1f}  clave {ours:5.1f}, of it json.dumps {dumps:5.1f}  "
+            f"{called[-1]:5.1f} times"
+        )
+    text, ids, dumps, count = compare_turn()
+    print(f"a turn of ten, {count} ids: text {text:.0f}, ids {ids:.0f}, of each json.dumps {dumps:.0f}")
+    means = [statistics.geometric_mean(x) for x in (ratios, loaded, called)]
+    print(f"{len(ratios)} templates, geometric means: {means[0]:.1f} times, with load {means[1]:.0f}, ", end="")
+    print(f"called from Python {means[2]:.1f}")
 
 
 if __name__ == "__main__":

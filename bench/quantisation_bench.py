@@ -1,0 +1,147 @@
+"""What each way to make a Hugging Face folder smaller costs stories260K and tinylm: nats per token, as a table and a
+plot.
+
+    PYTHONPATH=python .venv/bin/python bench/quantisation_bench.py [--device cpu] [--print]
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import runpy
+import subprocess
+import sys
+import tempfile
+
+from process import write_section
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STORIES = pathlib.Path(os.environ.get("CLAVE_TEST_DATA") or ROOT / "../shared/data") / "stories260K"
+PAGE, PLOT = ROOT / "docs/llm.md", ROOT / "docs/quantisation.svg"
+FORMS = ("int8", "int8:32", "int6:32", "int5:32", "int4:32", "int4:64", "int4:128", "int4:32:zeros")
+WAYS = ("f32", "f16", "bf16", "f32, cache of int8", *FORMS, "pt2e, weights", "pt2e, inputs too")
+
+
+def stories(folder):
+    """The folder's model, and a text: the story that its authors publish. None: the data are not there."""
+    if not STORIES.exists():
+        return None
+    runpy.run_path(str(ROOT / "examples/llama/export_llama.py"))["load_stories"](STORIES).save_pretrained(folder)
+    (folder / "tokenizer.model").write_bytes((STORIES / "tok512.model").read_bytes())
+    (folder / "tokenizer_config.json").write_text('{"bos_token": "<s>", "add_bos_token": true}')
+    return runpy.run_path(str(ROOT / "test/examples/test_examples.py"))["published_story"]()
+
+
+def tinylm(folder):
+    """The same of tinylm, with a part of Tiny Shakespeare that it was not trained on."""
+    sys.path.insert(0, str(ROOT / "examples/tinylm"))
+    from quantise import load
+    from train import HELD_OUT, TEXT
+
+    import clave
+
+    if not TEXT.exists():
+        return None
+    load()[0].save_pretrained(folder)
+    (folder / "tokenizer.json").write_bytes(clave.load(str(ROOT / "examples/tinylm/tinylm.clv")).tokenizer_file)
+    text = TEXT.read_text()
+    return text[int(len(text) * (1 - HELD_OUT)) :][:16000]
+
+
+def make(folder, way, text, output):
+    from clave.llm import LLMExporter
+
+    kv = "int8" if way == "f32, cache of int8" else None
+    exporter = LLMExporter(folder, max_context=512, kv=kv).to_dtype(way if way in ("f16", "bf16") else "f32")
+    if way.startswith("pt2e"):
+        from clave.quantizer import ClaveQuantizer
+
+        weights = way == "pt2e, weights"
+        quantizer = ClaveQuantizer(activations="none" if weights else "inputs")
+        exporter.pt2e_quantize([quantizer], [] if weights else [text[: len(text) // 2]])
+    elif way in FORMS:
+        exporter.quantize(way, way)
+    exporter.save(output)
+
+
+def nats(args, program, text):
+    with tempfile.TemporaryDirectory() as work:
+        asked, stats = pathlib.Path(work) / "text", pathlib.Path(work) / "stats"
+        asked.write_text(text)
+        options = ["--perplexity", asked, "--stats-json", stats, "--device", args.device]
+        subprocess.run([args.build / "clave", "generate", program, *options], check=True, stdout=subprocess.DEVNULL)
+        return json.loads(stats.read_text())["nats_per_token"]
+
+
+def measure(args, model):
+    """{way: (MB, nats per token)}, {} where the data are not there."""
+    found = {}
+    with tempfile.TemporaryDirectory() as work:
+        folder, output = pathlib.Path(work) / "folder", pathlib.Path(work) / "m.clv"
+        text = model(folder)
+        for way in WAYS if text else ():
+            make(folder, way, text, output)
+            found[way] = output.stat().st_size / 1e6, nats(args, output, text)
+            print(model.__name__, way, *found[way], flush=True)
+    return found
+
+
+def table(measured):
+    names = " | ".join(f"{name}, MB | nats per token | above f32" for name in measured)
+    rows = []
+    for way in WAYS:
+        cells = (f"{m[way][0]:.2f} | {m[way][1]:.4f} | {m[way][1] - m['f32'][1]:+.4f}" for m in measured.values())
+        rows.append(f"| {way} | {' | '.join(cells)} |")
+    return [f"| weights | {names} |", "|---" * (1 + 3 * len(measured)) + "|", *rows]
+
+
+WIDTH, ROW, LEFT, TOP = 300, 18, 150, 44  # of a panel, a bar's distance, the margins; pixels
+
+
+def bar(x, y, cost, high):
+    """From 0.0001 nats on, by powers of ten; what is below f32 has none."""
+    share = math.log10(max(cost, 1e-4) / 1e-4) / math.log10(high / 1e-4)
+    return f'<rect x="{x}" y="{y - 11}" width="{WIDTH * share:.1f}" height="13" fill="#47a"/>'
+
+
+def plot(measured):
+    """A panel for each model: nats above f32, on a logarithmic scale."""
+    costs = {n: {w: m[w][1] - m["f32"][1] for w in WAYS[1:]} for n, m in measured.items()}
+    high = 10 ** math.ceil(math.log10(max(c for of in costs.values() for c in of.values())))
+    height, width = TOP + ROW * len(WAYS) + 10, LEFT + (WIDTH + 90) * len(measured)
+    size = f'width="{width}" height="{height}"'
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">']
+    lines.append(f'<rect width="{width}" height="{height}" fill="#fff"/>')
+    for i, (name, of) in enumerate(costs.items()):
+        x = LEFT + i * (WIDTH + 90)
+        lines.append(
+            f'<text x="{x}" y="18">{name}: nats per token above f32, 0.0001 to {high:g}, by powers of ten</text>'
+        )
+        for row, (way, cost) in enumerate(of.items()):
+            y = TOP + ROW * row
+            if i == 0:
+                lines.append(f'<text x="{LEFT - 8}" y="{y}" text-anchor="end">{way}</text>')
+            lines += [bar(x, y, cost, high), f'<text x="{x + WIDTH + 6}" y="{y}">{cost:+.4f}</text>']
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--print", action="store_true", help="leave docs alone")
+    args = parser.parse_args()
+    measured = {m.__name__: measure(args, m) for m in (stories, tinylm)}
+    measured = {"stories260K" if name == "stories" else name: found for name, found in measured.items() if found}
+    if not measured:
+        raise SystemExit("there is neither stories260K nor Tiny Shakespeare")
+    lines = table(measured)
+    print("\n".join(lines))
+    if not args.print:
+        write_section(PAGE, "quantisation", lines)
+        PLOT.write_text(plot(measured))
+
+
+if __name__ == "__main__":
+    main()

@@ -32,12 +32,12 @@ COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinc
 LIBS = $(LDFLAGS) -lcjson -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
 comma = ,
 
-ROOMS = base json serialize ops interp interp/graph interp/passes backend/cpu backend/cpu/kernels backend/opencl api tokenizer jinja llm
+ROOMS = base json serialize ops interp interp/graph interp/passes backend/cpu backend/cpu/kernels backend/opencl compile api tokenizer jinja llm
 GEN_HDR = $(addprefix $(GEN)/,ir.h op_rules.h cpu_ops.h opencl_ops.h steps.def)
 ARGS_HDR = $(GEN)/kernel_args.h
 GEN_SRC = $(addprefix $(GEN)/,ir_desc.c op_table.c steps_table.c cpu_table.c opencl_table.c)
 LIB_SRC := $(wildcard $(ROOMS:%=%/*.c))
-LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen/%.o,$(GEN_SRC) $(GEN)/kernels_embed.c)
+LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen/%.o,$(GEN_SRC) $(GEN)/kernels_embed.c $(GEN)/compile_tables.c)
 # The tool has objects of json/ and base/ of its own: the library shows it no more than anybody else.
 # Its chats have line editing where libedit is installed: the tool alone is linked with that.
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
@@ -62,6 +62,11 @@ $(GEN)/kernels_embed.c $(ARGS_HDR) &: backend/opencl/embed.py $(KERNELS)
 $(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend/opencl/*.c)
 	$(PYTHON) $< --kernels $(KERNELS) --sources $(filter %.c,$^)
 	@touch $@
+
+# What compiled programs are built of.
+COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch])
+$(GEN)/compile_tables.c: compile/sources.py backend/opencl/embed.py $(COMPILED) $(GEN)/steps.def
+	$(PYTHON) $< --out $@ --generated $(GEN)/steps.def $(COMPILED)
 
 # ---- objects; the stamp rebuilds them when a flag changes
 FLAGS_STAMP = $(BUILD)/flags

@@ -68,6 +68,20 @@ def graphs(r):
     return None
 
 
+def compiled(r):
+    """Programs as C beside the interpreter; random graphs with them, under sanitizers too in --all."""
+    env = {} if r.everything else {"CLAVE_TEST_TURN": r.turn}
+    graphs = [PYTHON, "test/compile/graphs.py", "--count"]
+    jobs = [
+        Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test/compile/test_{name}.py"], env)
+        for name in ("models", "driver")
+    ]
+    jobs.append(Job([*graphs, "500" if r.everything else "12"]))
+    if r.everything:
+        jobs.append(Job([*graphs, "100", "--compiler", "clang", "--sanitize"]))
+    r.run_all(jobs, timeout=7200)
+
+
 def mutants(r):
     """Planted faults, each of which a test must notice: five by turns in `make check`. They use build and build/san."""
     command = [PYTHON, "test/mutants/run.py"]

@@ -34,10 +34,10 @@ def replay(r, device, *options, build=None):
 
 
 def replay_classes(r):
-    """One in 24 of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
+    """One in 36 of the op cases on OpenCL as each of the main classes, which by the commit; --all: all as both."""
     n, jobs = os.cpu_count(), []
     for turn, c in enumerate(classes.MAIN):
-        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{24 * k + turn}/{24 * n}" for k in range(n)]
+        parts = [f"{k}/{n}" for k in range(n)] if r.everything else [f"{36 * k + turn}/{36 * n}" for k in range(n)]
         jobs += [replay_job(r, "opencl", "--part", part, env=c.env, note=c.name) for part in parts]
     r.run_all(jobs, timeout=3000)
 
@@ -118,12 +118,15 @@ def replay_everywhere(r):
     for c in classes.MAIN:
         intel = replay_job(r, "opencl:0")
         jobs.append(Job(["ci/intel_opencl", *intel.command], intel.env | c.env, f"Intel's runtime, {c.name}"))
+    # It alone of those at hand has cl_khr_integer_dot_product.
+    products = [".venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test/python/test_fast_products.py"]
+    jobs.append(Job(["ci/intel_opencl", *products, "-k", "every_form or same_bits or khr"], note="Intel's runtime"))
     r.run_all(jobs, timeout=4000)
 
 
 def aarch64(r):
     """On another processor, which qemu emulates: the C tests that need no device and start no processes, and the op
-    cases; with dot products of bytes and without."""
+    cases; with all extensions (dot products and matrices of bytes, BF16) and with none."""
     r.run(["ci/aarch64", "build", "tests"], name="ci/aarch64 build tests", timeout=1800)
     needs_more = ("/api/", "test_opencl", "test_process", "test_arguments")
     tests = [t for t in tests_in(AARCH64_BUILD) if not any(name in t for name in needs_more)]

@@ -101,7 +101,7 @@ static void fill_rows(int64_t k) {
 }
 
 static void check_rows(const char *name, matmul_args p) {
-  static const int64_t numbers[] = {1, 2, 3, 4, 5, 6, 7, MOST_ROWS};
+  static const int64_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 17, MOST_ROWS};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     p.m = numbers[i];
     run(name, &p);

@@ -140,26 +140,47 @@ static void test_panels(void **state) {
   encoding plain = {0}, int8 = parsed("int8"), int4 = parsed("int4:48:f32");
   assert_false(code_panels_of(&plain, K, &p));
   assert_false(code_panels_of(&int8, (int64_t)INT32_MAX + 1, &p));
-  assert_true(code_panels_of(&int4, 100, &p)); /* 4 parts, 8 spans, 3 scales */
+  assert_true(code_panels_of(&int4, 100, &p)); /* 4 parts, 8 spans, the third scale ends behind */
   assert_int_equal(p.spans, 2);
+  assert_int_equal(p.period, 1);
+  assert_int_equal(p.m_at, p.d_at + 8 * 16 * 4);
+  assert_true(code_panels_of(&int4, 192, &p)); /* 6 parts, 4 scales */
   assert_int_equal(p.period, 3);
-  assert_int_equal(p.m_at, p.d_at + 3 * 16 * 4);
   encoding q4_k = parsed("Q4_K");
   assert_true(code_panels_of(&q4_k, 512, &p));
   assert_int_equal(p.bits, 4);
-  assert_int_equal(p.d_at, 512 * 16 / 2);
-  assert_int_equal(p.m_at, p.d_at + 2 * 16 * 2);
-  assert_int_equal(p.s_at, p.m_at + 2 * 16 * 2);
-  assert_int_equal(p.l_at, p.s_at + 16 * 16);
-  assert_int_equal(p.bytes, p.l_at + 16 * 16);
+  assert_int_equal(p.block, 8);
+  assert_int_equal(p.d_at, 256 * 16 / 2);
+  assert_int_equal(p.m_at, p.d_at + 16 * 2);
+  assert_int_equal(p.s_at, p.m_at + 16 * 2);
+  assert_int_equal(p.l_at, p.s_at + 8 * 16);
+  assert_int_equal(p.block_bytes, p.l_at + 8 * 16);
+  assert_int_equal(p.bytes, 2 * p.block_bytes);
+  assert_int_equal(code_block_at(&p, 7), 0);
+  assert_int_equal(code_block_at(&p, 8), p.block_bytes);
+}
+
+/* Spans that share a scale within a block of 8 parts. */
+static void test_periods(void **state) {
+  (void)state;
+  const struct {
+    const char *name;
+    int64_t k;
+    int period;
+  } rows[] = {{"int8", 2048, 8},     {"int8", 96, 3},       {"int4:64", 2048, 2},
+              {"int4:128", 2048, 4}, {"int4:512", 2048, 8}, {"int4:96", 2048, 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    encoding e = parsed(rows[i].name);
+    code_panels p;
+    assert_true(code_panels_of(&e, rows[i].k, &p));
+    if (p.period != rows[i].period) fail_msg("%s: %d", rows[i].name, p.period);
+  }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_names),
-      cmocka_unit_test(test_row_bytes),
-      cmocka_unit_test(test_split),
-      cmocka_unit_test(test_panels),
+      cmocka_unit_test(test_names),  cmocka_unit_test(test_row_bytes), cmocka_unit_test(test_split),
+      cmocka_unit_test(test_panels), cmocka_unit_test(test_periods),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,12 +136,41 @@ static void test_helper(void **state) {
   assert_null(find_helper()); /* none beside this test */
 }
 
+/* Of a shell that runs `script` in /; what it says is appended to `log`. */
+static int run_tool(const char *script, const char *log) {
+  const char *arguments[] = {"sh", "-c", script, NULL};
+  tool *t;
+  assert_null(tool_start(arguments, "/", log, &t));
+  return tool_end(t);
+}
+
+static void test_tools(void **state) {
+  (void)state;
+  char log[] = "/tmp/clave_tool_XXXXXX", said[64];
+  int before = count_descriptors(), fd = mkstemp(log);
+  assert_int_equal(run_tool("pwd; echo bad >&2; cat; exit 3", log), 3);
+  assert_int_equal(run_tool("kill -9 $$", log), 128 + 9);
+  assert_int_equal(run_tool("echo more", log), 0);
+  ssize_t n = read(fd, said, sizeof said);
+  assert_memory_equal(said, "/\nbad\nmore\n", 11);
+  assert_int_equal(n, 11);
+  const char *none[] = {"no-such-tool", NULL};
+  tool *t;
+  clave_status st = tool_start(none, "/", log, &t);
+  assert_non_null(strstr(status_message(st), "no-such-tool: "));
+  assert_null(t);
+  status_free(st);
+  close(fd);
+  unlink(log);
+  assert_int_equal(count_descriptors(), before);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_talk),         cmocka_unit_test(test_surroundings),
       cmocka_unit_test(test_bad_children), cmocka_unit_test(test_ignored_children),
       cmocka_unit_test(test_no_program),   cmocka_unit_test(test_helper),
-      cmocka_unit_test(test_hang_up),
+      cmocka_unit_test(test_hang_up),      cmocka_unit_test(test_tools),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ from ml_dtypes import bfloat16
 
 from clave import schema
 from clave.encodings import Blocks, Stored, parse
-from describe import BF16, F16, F32, I64, Case, T, name_of, products, ulps
+from describe import BF16, F16, F32, I32, I64, Case, T, name_of, products, ulps
 
 ROWS = 67
 # Where the F16 scales of a block are, and what the largest product of codes is.
@@ -98,6 +98,59 @@ class Batches(Weight):
         return fn.linear(x.transpose(1, 2)[..., ::2], self.w)
 
 
+class Experts(Weight):
+    """Rows in three groups, each by a matrix of 22 rows; turned: those of the parameter are columns."""
+
+    def __init__(self, values, turned, dtype=F32):
+        experts = values[:66].reshape(3, 22, -1)
+        super().__init__(experts.transpose(0, 2, 1) if turned else experts, dtype)
+        self.turned = turned
+
+    def forward(self, x, ends):
+        return torch.ops.transformers.grouped_mm_fallback(x, self.w if self.turned else self.w.mT, ends)
+
+
+def experts_case(name, values, stored, k, rows, ends, turned=False, dtype=F32):
+    stored = Stored(stored.form, stored.rows[:66])
+    return Case(
+        f"experts_{name}",
+        Experts(values, turned, dtype),
+        **groups(T((rows, k), dtype), *ends),
+        quantize=lambda _name, _weight: stored,
+        rtol=ulps(dtype, 8),
+        atol=2 * products(dtype, k, 3),
+    )
+
+
+def groups(a, first, second):
+    """Inputs of both runs, each with ends of its own; T reverses the values of the second."""
+    ends = [T((3,), I32, values=e) for e in (first, second[::-1])]
+    return {"inputs": [a, ends[0]], "other": [a, ends[1]]}
+
+
+def experts_cases(random):
+    from transformers.integrations import moe
+
+    ends = ((4, 4, 13), (0, 20, 21))
+    for name in ("MXFP4", "Q4_0", "Q6_K"):
+        stored = random_blocks(name, 512, random)
+        yield experts_case(name.lower(), block_values(name, stored.rows), stored, 512, 21, ends)
+    stored = random_blocks("MXFP4", 96, random)
+    values = block_values("MXFP4", stored.rows)
+    for rows, ends in (
+        (1, ((0, 1, 1), (1, 1, 1))),
+        (6, ((2, 3, 6), (1, 1, 2))),
+        (140, ((60, 80, 133), (0, 0, 140))),
+        (0, ((0, 0, 0),) * 2),
+    ):
+        yield experts_case(f"mxfp4_rows_{rows}", values, stored, 96, rows, ends, turned=True)
+    for text in ("int8", "int4:32", "int4:48:zeros", "e4m3"):
+        yield experts_case(text.replace(":", "_"), *of_groups(text, 131, random), 131, 21, ((4, 4, 13), (0, 20, 21)))
+    for dtype in (F16, BF16):
+        values, stored = of_groups("int4:32", 192, random, exact=True)
+        yield experts_case(f"turned_{name_of(dtype)}", values, stored, 192, 9, ((3, 9, 9), (0, 1, 5)), True, dtype)
+
+
 def all_codes(text):
     """A column of each of the 8-bit floats, NaN and infinity among them, and bytes; behind a row's only element codes that
     are no numbers."""
@@ -136,6 +189,7 @@ def of_groups(text, k, random, exact=False):
 
 def cases():
     random = np.random.default_rng(3)
+    yield from experts_cases(np.random.default_rng(4))
     for name in BLOCKS:
         stored = random_blocks(name, 512, random)
         yield case(name.lower(), block_values(name, stored.rows), stored, 512)

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from clave.ops import sdpa_with_kv_cache
+from clave.ops import sdpa_with_kv_cache, sdpa_with_pages
 
 WIDE = {
     torch.float32: torch.float64,
@@ -80,9 +80,10 @@ def rounded(func, args, kwargs, writes):
 class EachOp(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func is torch.ops.clave.sdpa_with_kv_cache.default:
-            with self:
-                return sdpa_with_kv_cache._init_fn(*args, **kwargs)
+        for own in (sdpa_with_kv_cache, sdpa_with_pages):
+            if func is own._opoverload:
+                with self:
+                    return own._init_fn(*args, **kwargs)
         views = any(r.alias_info and not r.alias_info.is_write for r in func._schema.returns)
         random = torch.Tag.nondeterministic_seeded in func.tags
         if views or random or func._schema.name.split("::")[1] in OF_DTYPE:

@@ -47,7 +47,7 @@ def test_every_type_has_aims_and_a_tolerance(bench):
 def turns(*times):
     """Turns of OpenCL in fast precision that take so many times what llama.cpp takes, within it; strict twice that."""
     row = lambda s, off: (
-        {what: {"s": s, "core_s": 10 * s} for what in ("first", "prefill 32", "decode")}
+        {what: {"s": s, "core_s": 10 * s} for what in ("first", "prefill 32", "decode 32", "decode 2048")}
         | {"peak_rss_mb": 7.0, "logits": np.array([3, 4 + off], "f")}
     )
     engines = {
@@ -66,8 +66,8 @@ def test_rows(bench):
     )
     first, *rest = bench.table.speed_rows(engines, turns((1, 2), (8, 4), (2, 0.5)))
     assert first == "| small F16, prefill 32 | opencl | 16.0 | nan | 0.50 (0.25 to 2.00) | 1.1; 2.0 |"
-    assert [r.split("|")[4].strip() for r in rest] == ["0.50 (0.25 to 2.00)", "nan", "0.50 (0.25 to 2.00)"]
-    assert "| 0.5 |" in rest[1]
+    assert [r.split("|")[4].strip() for r in rest] == ["0.50 (0.25 to 2.00)"] + 2 * ["nan", "0.50 (0.25 to 2.00)"]
+    assert "decode 32 |" in rest[1] and "decode 2048 |" in rest[3] and "| 0.5 |" in rest[1]
 
 
 def test_without_llama_cpp(bench, monkeypatch, tmp_path):
@@ -81,6 +81,6 @@ def test_table(bench, build, tmp_path):
         pytest.skip("no llama_cpp (ci/venv llama builds it)")
     args = argparse.Namespace(build=build, work=tmp_path, device="cpu", idle=False)
     lines = bench.table.bench_llama(args, ["small"], ["Q8_0"], turns=1)
-    rows = [bench.bounds.cells(line) for line in lines[2:4]]
-    assert [r[0] for r in rows] == ["small Q8_0, prefill 32", "small Q8_0, decode"]
+    rows = [bench.bounds.cells(line) for line in lines[2:5]]
+    assert [r[0] for r in rows] == ["small Q8_0, " + what for what in ("prefill 32", "decode 32", "decode 2048")]
     assert all(float(cell.split()[0]) > 0 for r in rows for cell in r[2:5])

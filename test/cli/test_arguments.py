@@ -46,7 +46,7 @@ def test_no_nearest_command(tool):
     assert tool.bad(2, "") == 'there is no command ""'
 
 
-@pytest.mark.parametrize("name", ["compile", "tune"])
+@pytest.mark.parametrize("name", ["tune"])
 def test_later_commands_are_refused_by_name(tool, name):
     assert f"{name} is not in this version" in tool.bad(2, name, "--anything")
 
@@ -71,12 +71,33 @@ def test_later_commands_are_refused_by_name(tool, name):
         (["bench", "p", "--runs", "3x"], 'not "3x"'),
         (["bench", "p", "--runs", "99999999999999999999"], "integer from 1 to"),
         (["convert", "a"], "convert needs B"),
+        (["tokenize", "--tokenizer", "t"], "needs --encode or --decode"),
+        (["tokenize", "--tokenizer", "t", "--encode", "--decode"], "exclude each other"),
         (["cache", "--clear", "--max-mb", "3"], "exclude each other"),
         (["inspect", "p", "--dot", "--svg"], "exclude each other"),
     ],
 )
 def test_malformed_command_lines(tool, args, says):
     assert says in tool.bad(2, *args)
+
+
+WRITTEN = {"run": ("--outputs", "--profile", "--dump"), "optimize": ("-o",)}
+WRITTEN["generate"] = ("--output-ids", "--logprobs", "--stats-json")
+
+
+@pytest.mark.parametrize(("command", "flag"), [(c, f) for c, flags in WRITTEN.items() for f in flags])
+def test_files_that_are_written_are_not_standard_output(tool, command, flag):
+    """They would lie among what is printed; nothing is called "-"."""
+    says = f'{flag} takes a file, not "-": standard output has what {command} prints'
+    assert tool.bad(2, command, "p.clv", flag, "-") == says
+    assert tool.bad(2, command, "p.clv", f"{flag}=-") == says
+
+
+def test_files_that_cannot_be_written_are_known_before_anything_is_done(tool, program):
+    (tool.folder / "folder").mkdir()
+    for to, says in (("none/o", "none/o: No such file or directory"), ("folder", "folder: Is a directory")):
+        assert tool.bad(1, "run", program, "--profile", to) == says
+        assert tool.bad(1, "generate", "missing.clv", "--prompt", "x", "--logprobs", to) == says
 
 
 def test_flag_forms(tool, program):

@@ -42,7 +42,17 @@ def test_refused(tool, files):
     assert "i.jinja: " in (error := "i.jinja: " + tool.bad(1, "template", "i.jinja", *files[1:])) and "line 2" in error
     (tool.folder / "bad.json").write_text('[{"role": }]')
     assert "bad.json: JSON column 11" in tool.bad(1, "template", "t.jinja", "--messages", "bad.json")
-    assert "none.jinja: no such file" in tool.bad(1, "template", "none.jinja", *files[1:])
+    missing = tool.bad(1, "template", "lama3", *files[1:])
+    assert missing.startswith("lama3: no such file or directory; built-in templates are llama3.1, llama3, chatml")
+    (tool.folder / "one.json").write_text(' {"role": "user"}')
+    for flag, what in (("--messages", "messages"), ("--tools", "functions"), ("--documents", "documents")):
+        other = () if flag == "--messages" else files[1:]
+        says = tool.bad(1, "template", "t.jinja", *other, flag, "one.json")
+        assert says == f"one.json: not a JSON array of {what}"
+    for name in ("messages", "tools", "documents", "add_generation_prompt"):
+        assert f"--arg {name}: templates are given that by a flag" in tool.bad(
+            2, "template", *files, "--arg", f"{name}=[]"
+        )
     assert "needs --messages" in tool.bad(2, "template", "t.jinja")
     assert "--arg takes NAME=JSON" in tool.bad(2, "template", *files, "--arg", "x")
     assert "not JSON" in tool.bad(2, "template", *files, "--arg", "x=yes")

@@ -170,6 +170,9 @@ static clave_status move_states(life *l) {
     size_t size = clave_dtype_size(t.dtype);
     for (int k = 0; k < t.rank; k++) size *= (size_t)t.max_dims[k];
     TRY(clave_session_read_state(l->session, i, bytes, size));
+    TRY(clave_session_write_state_part(l->other, i, size / 2, bytes, size / 2));
+    TRY(clave_session_copy_state_part(l->other, i, 0, size / 2, size / 2));
+    TRY(clave_session_read_state_part(l->session, i, 0, bytes, size / 2));
     TRY(clave_session_write_state(l->other, i, bytes, size));
   }
   TRY(clave_session_resize(l->session, "context", 9));

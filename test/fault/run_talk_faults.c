@@ -36,6 +36,20 @@ static clave_status answer(clave_llm_conversation *talk) {
   return NULL;
 }
 
+/* Those that have no token yet are asked again. */
+static clave_status answer_both(life *l) {
+  clave_llm_conversation *both[] = {l->talk, l->fork};
+  clave_llm_token tokens[2];
+  for (int i = 0; i < TOKENS; i++) {
+    size_t done, rest;
+    clave_status st = clave_llm_next_each(both, 2, tokens, &done);
+    if (!st) continue;
+    clave_status_free(st);
+    TRY(clave_llm_next_each(both + done, 2 - done, tokens, &rest));
+  }
+  return NULL;
+}
+
 static clave_status open_talk(life *l) {
   static const char *const stops[] = {"never", "there"};
   static const clave_logit_bias bias = {5, -1};
@@ -134,6 +148,7 @@ static clave_status run_talk(life *l) {
   TRY(clave_llm_prompt_messages(l->fork, &in));
   TRY(answer(l->fork));
   TRY(chat(l, &in));
+  TRY(answer_both(l));
   char *tokens;
   TRY(clave_llm_chat_unknown_tokens(l->llm, &tokens));
   clave_text_free(tokens);

@@ -114,16 +114,6 @@ def cache(tmp_path_factory):
     return {"CLAVE_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
 
 
-@pytest.fixture(scope="module")
-def talk(tmp_path_factory):
-    """A language model and its tokenizer."""
-    sys.path.insert(0, str(CORPUS.parents[1] / "llm"))
-    import _models
-
-    folder = tmp_path_factory.mktemp("talk")
-    return _models.export(folder / "m.clv", context=256), _models.byte_ranks(folder / "bytes.tiktoken")
-
-
 def test_every_function_is_tried(root):
     """What returns a status is called by a runner."""
     headers = "".join(h.read_text() for h in sorted((root / "include").glob("*.h")))
@@ -152,6 +142,17 @@ def test_every_allocation_of_a_builder(build):
     run_faults(binary(build, "run_builder_faults"), "alloc", least=30)
 
 
+def test_allocations_of_the_compiler(root, build, tmp_path, everything):
+    """After an error nothing is left of what it was to make."""
+    made, compiler = tmp_path / "made", tmp_path / "cc"
+    made.mkdir()
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; : > "$2"\n')
+    compiler.chmod(0o755)
+    mnist, step = root / "examples/mnist/mnist.clv", 1 if everything else 17
+    run_faults(binary(build, "run_compile_faults"), mnist, "batch", made, compiler, step, least=10)
+    assert not list(made.iterdir())
+
+
 def test_tokenizers(build):
     """Every allocation from file to text, with the small files that fuzzing begins with."""
     files = [f for k in ("sentencepiece", "tiktoken", "tokenizer_json") for f in sorted(CORPUS.glob(f"{k}/*"))]
@@ -164,11 +165,6 @@ def test_templates(root, build):
     files = sorted((root / "test/jinja/templates").glob("*.jinja"))
     assert files
     run_faults(binary(build, "run_template_faults"), *files, least=80 * len(files))
-
-
-def test_conversations(talk, build, tmp_path):
-    """Every allocation of a conversation, its fork and its file."""
-    run_faults(binary(build, "run_talk_faults"), "alloc", *talk, "cpu", tmp_path / "talk", least=200)
 
 
 def test_allocations_on_opencl(net, build, tmp_path, cache, everything):
@@ -192,11 +188,6 @@ def test_allocations_on_a_hosts_opencl(net, build, cache, everything):
     run_faults(run, "alloc", *net[:2], 0, step, env=cache, least=20)
 
 
-def test_conversations_on_opencl(talk, build, tmp_path, cache, everything):
-    run, step = binary(build, "run_talk_faults"), 1 if everything else 61
-    run_faults(run, "alloc", *talk, "opencl", tmp_path / "talk", 0, step, env=cache, least=5)
-
-
 def test_every_opencl_call(net, build, stub, tmp_path, cache):
     run = binary(build, "run_faults", sanitized=False)
     run_faults(run, "calls", *net[:2], "opencl", tmp_path / "out", env=stub | cache, least=50)
@@ -216,11 +207,6 @@ def test_opencl_calls_of_every_function(net, build, stub, tmp_path, cache, every
 def test_calls_on_a_hosts_opencl(net, build, stub, cache, everything):
     run, step = binary(build, "run_opencl_faults", sanitized=False), 1 if everything else 13
     run_faults(run, "calls", *net[:2], 0, step, env=stub | cache, least=20)
-
-
-def test_opencl_calls_of_conversations(talk, build, stub, tmp_path, cache, everything):
-    run, step = binary(build, "run_talk_faults", sanitized=False), 1 if everything else 71
-    run_faults(run, "calls", *talk, "opencl", tmp_path / "talk", 0, step, env=stub | cache, least=10)
 
 
 def test_opencl_calls_without_cache(net, build, stub, tmp_path, everything):

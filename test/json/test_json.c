@@ -81,6 +81,30 @@ static void test_bad_syntax(void **state) {
   expect_error(json_parse_integers("[1e3]", 5, &v), "not written as an integer");
 }
 
+/* Strings are read by eight bytes where those stand for themselves: each byte, at each place. */
+static void test_each_byte_of_a_string(void **state) {
+  enum { LENGTH_OF_TEXT = 27 };
+  (void)state;
+  for (int byte = 0; byte < 256; byte++) {
+    for (size_t at = 1; at < LENGTH_OF_TEXT - 1; at++) {
+      char source[LENGTH_OF_TEXT];
+      memset(source, 'a', sizeof source);
+      source[0] = source[LENGTH_OF_TEXT - 1] = '"';
+      source[at] = (char)byte;
+      const bool good = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+      text found = {0};
+      clave_status st = json_read_string(source, sizeof source, &found);
+      assert_true(good == !st);
+      if (good) {
+        assert_int_equal(found.size, LENGTH_OF_TEXT - 2);
+        assert_memory_equal(found.data, source + 1, found.size);
+      }
+      status_free(st);
+      text_free(&found);
+    }
+  }
+}
+
 /* n containers, one in the other. */
 static clave_status parse_nested(size_t n) {
   char deep[2 * (JSON_MAX_DEPTH + 1)];
@@ -294,10 +318,11 @@ static void test_exact_numbers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bad_syntax),  cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_numbers),     cmocka_unit_test(test_fields),
-      cmocka_unit_test(test_read_string), cmocka_unit_test(test_read_u32s),
-      cmocka_unit_test(test_layout),      cmocka_unit_test(test_exact_numbers),
+      cmocka_unit_test(test_bad_syntax),    cmocka_unit_test(test_each_byte_of_a_string),
+      cmocka_unit_test(test_limits),        cmocka_unit_test(test_numbers),
+      cmocka_unit_test(test_fields),        cmocka_unit_test(test_read_string),
+      cmocka_unit_test(test_read_u32s),     cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_exact_numbers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ class Talk:
     """A conversation. options: the sampler's by name; stop: texts; cancel: a function that gives a bool; change: one
     that is given the logits and the ids.
 
-    warm_up: 1 lets the CPU backend answer while kernels are built.
+    warm_up: 1 lets the CPU backend answer while kernels are built. budget: bytes of the session.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Talk:
         cancel=None,
         handle=None,
         warm_up=0,
+        budget=0,
         change=None,
         owner=None,
         **options,
@@ -94,7 +95,10 @@ class Talk:
         stops = (C.c_char_p * len(stop))(*(s.encode() for s in stop))
         self.cancel = CANCEL(lambda _: cancel()) if cancel else CANCEL()
         session = L.SessionOptions(
-            size=C.sizeof(L.SessionOptions), cancel=C.cast(self.cancel, C.c_void_p), warm_up=warm_up
+            size=C.sizeof(L.SessionOptions),
+            cancel=C.cast(self.cancel, C.c_void_p),
+            warm_up=warm_up,
+            memory_budget=budget,
         )
         o = L.ConversationOptions(
             sampler=C.pointer(_sampler.options(**options)),
@@ -126,6 +130,15 @@ class Talk:
         t = L.LLMToken()
         call("clave_llm_next", self.handle, C.byref(t))
         return t.id, None if t.text is None else C.string_at(t.text, t.text_size).decode(), t.stop
+
+    @staticmethod
+    def next_each(talks):
+        """(id, text, stop) of each, in one call."""
+        tokens, done = (L.LLMToken * len(talks))(), C.c_size_t()
+        handles = (C.c_void_p * len(talks))(*(talk.handle.value for talk in talks))
+        call("clave_llm_next_each", handles, C.c_size_t(len(talks)), tokens, C.byref(done))
+        assert done.value == len(talks)
+        return [(t.id, t.text and C.string_at(t.text, t.text_size).decode(), t.stop) for t in tokens]
 
     def score(self, ids):
         """The log probability of each id behind what is there."""

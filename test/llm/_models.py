@@ -6,6 +6,8 @@ import torch
 from torch import nn
 
 import clave
+from clave.llm import KVCache
+from clave.ops import ssm_scan
 
 CONTEXT, VOCAB = 64, 300
 LENGTH = torch.export.Dim("length", min=1, max=CONTEXT)
@@ -31,6 +33,46 @@ class Next(nn.Module):
         return logits if self.every else logits[:, -1]
 
 
+class Scans(nn.Module):
+    """A convolution and a recurrence: state that is no row per token."""
+
+    def __init__(self, every=False):
+        super().__init__()
+        torch.manual_seed(5)
+        self.every = every
+        self.embed, self.mix, self.out = nn.Embedding(VOCAB, 16), nn.Linear(16, 10), nn.Linear(16, VOCAB)
+        self.weight = nn.Parameter(torch.randn(16, 1, 3))
+        self.register_buffer("before", torch.zeros(1, 16, 2))
+        self.register_buffer("state", torch.zeros(1, 4, 4, 3))
+
+    def forward(self, tokens, position):
+        seen = torch.cat([self.before, self.embed(tokens).mT], -1)
+        self.before.copy_(seen[..., -2:])
+        x = nn.functional.conv1d(seen, self.weight, groups=16).mT
+        decay, b, c = self.mix(x).split([4, 3, 3], -1)
+        decay = -0.2 * nn.functional.softplus(decay)
+        y = ssm_scan(x.unflatten(2, (4, 4)), decay, b[:, :, None], c[:, :, None], self.state)
+        logits = self.out(x + y.flatten(2))
+        return logits if self.every else logits[:, -1]
+
+
+class Attends(nn.Module):
+    """Attention over a cache that may lie in pages."""
+
+    def __init__(self, context=CONTEXT):
+        super().__init__()
+        generator = torch.Generator().manual_seed(4)
+        self.tokens = nn.Parameter(torch.randn(VOCAB, 16, generator=generator))
+        self.places = nn.Parameter(torch.randn(context, 16, generator=generator))
+        self.cache = KVCache(2, context, 8)
+
+    def forward(self, tokens, position):
+        x = self.tokens[tokens] + self.places[position + torch.arange(tokens.shape[1])]
+        heads = x.unflatten(-1, (2, 8)).transpose(1, 2)
+        x = x + self.cache(heads, heads, heads, position).transpose(1, 2).flatten(2)
+        return x[:, -1] @ self.tokens.T
+
+
 def arguments(length, form="scalar"):
     """form: how the position is given: "scalar" (), "vector" (1) or "each" (L)."""
     position = {"scalar": torch.tensor(0), "vector": torch.zeros(1, dtype=torch.int64)}
@@ -44,6 +86,13 @@ def export(path, form="scalar", fixed=None, tokenizer=None, llm=None, **options)
     program.set_tokenizer(tokenizer)
     if llm is not None:
         program.metadata = {"llm": llm}
+    program.save(path)
+    return path
+
+
+def export_attention(path, context):
+    length = torch.export.Dim("length", min=1, max=context)
+    program = clave.export(Attends(context).eval(), arguments(3), dynamic_shapes=({1: length}, None))
     program.save(path)
     return path
 

@@ -142,13 +142,19 @@ def test_commands(chat, llm):
     chat.ask("/set max-new-tokens=5")
     chat.ask("/load first")
     chat.ask("so")
-    assert '"hi"}' in chat.seen and chat.messages(llm)[:3] == [*one, ("u", "so")]
+    assert "user: hi\r\nassistant: " in chat.seen and chat.messages(llm)[:3] == [*one, ("u", "so")]
     assert len(chat.messages(llm)[3][1].encode()) >= 3
     chat.ask("/reset")
     assert chat.messages(llm) == []
     chat.ask(" /reset is text")
     assert chat.messages(llm)[1] == ("u", " /reset is text")
     chat.close()
+
+
+def test_exit(chat):
+    chat.ask("hi")
+    chat.type("/exit\n")
+    assert chat.end() == 0 and "tokens/s" in chat.seen
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import _models
 import pytest
 import torch
 from _llm import CONTEXT_FULL, GOES_ON, STOP_TEXT, Device, Llm, Talk
-from safetensors.torch import load_file, save_file
 
 import clave
 from clave import Error
@@ -341,61 +340,3 @@ def test_bad_stop_texts(texts, llm):
         Talk(texts, stop=["a", ""])
     with pytest.raises(Error, match="need a tokenizer"):
         Talk(llm, stop=["a"])
-
-
-@pytest.fixture(scope="module")
-def tinylm(root, tmp_path_factory):
-    """examples/tinylm with caches of 512 tokens, and with caches as long as a session says."""
-    fixed, path = root / "examples/tinylm/tinylm.clv", tmp_path_factory.mktemp("open") / "tinylm.clv"
-    program = clave.load(fixed).optimized(["open_cache"])
-    assert program.passes["open_cache"] == 8
-    program.save(path)
-    return fixed, path
-
-
-def cache_rows(talk, path):
-    """Of the conversation's caches, as its file has them."""
-    talk.save(path)
-    with open(path, "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-    rows = {t["shape"][2] for name, t in header.items() if name.startswith("state.")}
-    assert len(rows) == 1
-    return rows.pop()
-
-
-@pytest.mark.parametrize("device", ["cpu", "opencl"])
-def test_caches_grow_with_the_text(device, tinylm, tmp_path):
-    """As long as they have to be, through forks and files; the tokens are those of caches that are there from the
-    beginning."""
-    prompt = [17 * i % 1000 for i in range(230)]
-    fixed, open_ = (Talk(Llm(path, Device(device)), ignore_stop_ids=True) for path in tinylm)
-    want = fixed.prompt(prompt).take(80)[0]
-    assert open_.prompt(prompt).take(10)[0] == want[:10]
-    assert cache_rows(open_, tmp_path / "short") == 256
-    fork = open_.fork()
-    assert fork.take(70)[0] == open_.take(70)[0] == want[10:]
-    assert cache_rows(open_, tmp_path / "long") == cache_rows(fork, tmp_path / "fork") == 512
-    assert fork.rewind(240).take(60)[0] == want[10:70] and cache_rows(fork, tmp_path / "fork") == 512
-    assert cache_rows(fixed, tmp_path / "fixed") == 512
-    for start, n in (("short", 10), ("long", 80), ("short", 10)):
-        assert open_.restore(tmp_path / start).ids() == prompt + want[:n]
-        assert open_.take(3)[0] == (want[10:13] if n == 10 else fixed.take(3)[0])
-    assert cache_rows(open_.reset(), tmp_path / "empty") == 256
-    assert open_.prompt(prompt).take(30)[0] == want[:30]
-    with pytest.raises(Error, match="another program"):
-        fixed.restore(tmp_path / "long")
-
-
-def test_a_file_whose_caches_are_too_short_is_refused(tinylm, tmp_path):
-    talk = Talk(Llm(tinylm[1], Device("cpu"))).prompt(list(range(300)))
-    talk.take(1)
-    talk.save(tmp_path / "good")
-    saved = load_file(tmp_path / "good")
-    cut = {name: t[:, :, :256].contiguous() if name.startswith("state.") else t for name, t in saved.items()}
-    other = saved | {"state.0": saved["state.0"][:, :, :400].contiguous()}
-    longer = {name: torch.cat([t, t], 2) if name.startswith("state.") else t for name, t in saved.items()}
-    for bad, what in ((cut, "300 ids were run, but its caches hold 256"), (other, "is not shaped"), (longer, "is not")):
-        save_file(bad, tmp_path / "bad")
-        with pytest.raises(Error, match=what):
-            talk.restore(tmp_path / "bad")
-    assert len(talk.ids()) == 301

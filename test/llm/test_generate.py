@@ -130,9 +130,33 @@ def test_sampling(clave):
     assert turns.stdout == b"7 8\n"
 
 
+def test_sampling_of_the_model(clave, folder):
+    """--sampling model is what the file says, but for what the command line says; greedy is the default."""
+    said = {"sampling": {"do_sample": True, "temperature": 2, "top_k": 40, "repetition_penalty": 1.5}}
+    _models.export(folder / "says.clv", llm=said)
+    args = ("says.clv", "--prompt-ids", "prompt.txt", "--max-new-tokens", 12)
+    spelt = ("--temperature", 2, "--top-k", 40, "--repetition-penalty", 1.5)
+    model = clave(*args, "--sampling", "model", "--seed", 3).stdout
+    assert model == clave(*args, *spelt, "--seed", 3).stdout
+    greedy = clave(*args).stdout
+    assert greedy == clave(*args, "--sampling", "greedy").stdout == clave("ids.clv", *args[1:]).stdout != model
+    own = clave(*args, "--sampling", "model", "--temperature", 0, "--repetition-penalty", 0)
+    assert own.stdout == greedy and not own.stderr.startswith(b"clave: note")
+    p = clave("ids.clv", *args[1:], "--sampling", "model")
+    assert p.stderr == b"clave: ids.clv does not say how to sample; --temperature and the options behind it do\n"
+    assert p.returncode == 1 and not p.stdout
+    for wrong, part in (
+        ({"top_k": -1}, "llm.sampling.top_k is a number"),
+        ({"do_sample": 1}, "expected true or false"),
+    ):
+        _models.export(folder / "wrong.clv", llm={"sampling": wrong})
+        assert part in clave("wrong.clv", *args[1:]).stderr.decode()
+
+
 @pytest.mark.parametrize(
     "args, part",
     [
+        (["m.clv", "--prompt", "a", "--sampling", "hot"], '--sampling takes greedy or model, not "hot"'),
         ([], "PROG"),
         (["m.clv"], "--prompt, --prompt-ids, --chat or --perplexity"),
         (["m.clv", "--prompt", "a", "--prompt-ids", "prompt.txt"], "exclude each other"),
@@ -291,3 +315,16 @@ def test_chat_templates_by_name(clave):
     ids = list(b"<|user|>\nhi<|end|>\n<|assistant|>\n")
     assert clave(*args, "phi3").stdout.decode() == decode(_models.reference(ids, 5))
     refused(clave(*args, "vicuna"), 1, "chat template 'vicuna' is not known; known: llama3.1, llama3, chatml, gemma")
+
+
+def test_chats_without_a_template(clave, build, folder):
+    """The error comes before the first message is asked for."""
+    import clave as package
+
+    program = package.load(folder / "m.clv")
+    program.metadata = {"llm": {"chat_template": "a\n{% include 'x' %}"}}
+    program.save(folder / "includes.clv")
+    refused(clave("includes.clv", "--chat", "-p", "a"), 1, "chat template: line 2, column 4: {% include %} is not supp")
+    for name, part in (("includes.clv", "line 2, column 4"), ("ids.clv", "ids.clv has no chat template")):
+        t = Terminal([str(build / "clave"), "generate", name, "--chat", "--device", "cpu"], folder)
+        assert t.end() == 1 and part in t.seen and "2004h" not in t.seen

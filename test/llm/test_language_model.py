@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from clave import LLM, Error
+import clave
+from clave import LLM, Error, Sampling
 
 PROMPT = "seed"
 FIRST = list(PROMPT.encode())  # where ids are bytes
@@ -89,6 +90,26 @@ def test_sampling(llm):
     assert llm.generate(PROMPT, logit_bias={a: 100, b: 90}, presence_penalty=20, max_new_tokens=2) == "AB"
 
 
+def test_sampling_of_the_model(llm, folder):
+    """As transformers reads a generation_config.json: of the 50 likeliest where it says nothing of top_k."""
+    _models.export(folder / "says.clv", llm={"sampling": {"do_sample": True, "temperature": 3.0, "top_p": 0.5}})
+    says = LLM(folder / "says.clv", llm.device)
+    assert says.sampling == Sampling(temperature=3, top_p=0.5, top_k=50) and llm.sampling is None
+    how = {"seed": 4, "max_new_tokens": 6}
+    spelt = says.generate(FIRST, temperature=3, top_p=0.5, top_k=50, **how).ids
+    assert says.generate(FIRST, sampling="model", **how).ids == spelt != says.generate(FIRST, **how).ids
+    talk = says.conversation(sampling="model", top_k=2, seed=4).prompt(FIRST)
+    assert talk.generate(max_new_tokens=6).ids == says.generate(FIRST, temperature=3, top_p=0.5, top_k=2, **how).ids
+    for given, message in (
+        ("model", "does not say how to sample"),
+        ("hot", "sampling='hot', expected greedy or model"),
+    ):
+        with pytest.raises(Error, match=message):
+            llm.generate(PROMPT, sampling=given)
+    _models.export(folder / "greedy.clv", llm={"sampling": {"temperature": 3.0, "repetition_penalty": 1.5}})
+    assert LLM(folder / "greedy.clv", llm.device).sampling == Sampling(repetition_penalty=1.5)
+
+
 def test_answers_do_not_meet(llm):
     """What is kept between answers shows in none: not its text, seed, options, or an answer that was left."""
     how = {"temperature": 3, "seed": 5, "max_new_tokens": 6, "ignore_stop_ids": True}
@@ -162,6 +183,33 @@ def test_templates(llm):
     assert answer.ids == reference(with_tools, 2)
 
 
+def test_nul_in_a_message(llm, tmp_path):
+    """It is text like any other."""
+    talk = llm.conversation(ignore_stop_ids=True)
+    answer = talk.send([{"role": "user", "content": "a\0b"}], max_new_tokens=3)
+    assert answer.ids == reference(llm.apply_chat_template([{"role": "user", "content": "a\0b"}], tokenize=True), 3)
+    assert "a\0b" in llm.apply_chat_template([{"role": "user", "content": "a\0b"}])
+    talk.save(tmp_path / "talk")
+    again = llm.conversation().load(tmp_path / "talk")
+    assert again.messages == talk.messages and again.undo().messages == []
+
+
+def test_default_system_message(folder, tmp_path):
+    """It stands ahead of messages that do not begin with one, however those are written."""
+    program = clave.load(folder / "m.clv")
+    program.metadata = {"llm": {"chat_template": TEMPLATE, "max_context": 200, "default_system": "D"}}
+    program.save(tmp_path / "m.clv")
+    llm = LLM(tmp_path / "m.clv", "cpu")
+    user, system = (
+        {"role": "user", "content": ["system"], "role2": "system"},
+        {"content": {"role": "user"}, "role": "system"},
+    )
+    for messages, is_put in (([user], 1), ([user, system], 1), ([system, user], 0), ([], 1)):
+        text = llm.apply_chat_template(messages)
+        assert text.startswith("<|im_start|>system:D<|im_end|>") == is_put
+        assert text.count("<|im_start|>") == 1 + len(messages) + is_put
+
+
 def test_conversations(llm, tmp_path):
     talk = llm.conversation(ignore_stop_ids=True)
     first = talk.send("hi", max_new_tokens=4)
@@ -201,6 +249,13 @@ def test_errors(llm, folder, tmp_path):
         (lambda: llm.generate("x", stop="a\0b"), "holds a NUL"),
         (lambda: llm.generate("x", logit_bias={-1: 1.0}), "logit_bias has id -1"),
         (lambda: llm.generate("x", logprobs=301), "the 301 likeliest of 300 tokens"),
+        (lambda: llm.generate([1, 2.5]), "ids of a prompt are integers: 'float'"),
+        (lambda: llm.generate(5), "a prompt is a text, ids or messages, not int"),
+        (lambda: llm.generate({"role": "user", "content": ""}), "messages are a list of dicts"),
+        (lambda: llm.apply_chat_template({"role": "user", "content": ""}), "messages are a list of dicts"),
+        (lambda: llm.apply_chat_template("hi"), "messages are a list of dicts .* not 'hi'"),
+        (lambda: llm.apply_chat_template([("user", "hi")]), "messages are a list of dicts"),
+        (lambda: llm.apply_chat_template(None), "messages are a list of dicts .* not 'None'"),
         (lambda: llm.chat([{"role": {1}, "content": ""}]), "of a chat are JSON: "),
         (lambda: llm.conversation().generate(), "nothing was prompted"),
         (lambda: llm.conversation().rewind(1), "back to 1 tokens in a conversation of 0"),

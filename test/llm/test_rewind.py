@@ -69,6 +69,7 @@ def folder(tmp_path_factory):
     export(folder / "ring.clv", Attends(16, window=6))
     export(folder / "recurrent.clv", Recurrent())
     export(folder / "fixed.clv", FixedRow())
+    export(folder / "scans.clv", _models.Scans())
     _models.byte_tokenizer(folder / "tokenizer.json")
     program = clave.load(folder / "next.clv")
     program.metadata = {"llm": {"chat_template": "chatml", "max_context": 64}}
@@ -158,7 +159,7 @@ def test_a_ring(folder, device):
     assert talk.rewind(5).take(3)[0] == fresh(llm, PROMPT[:5], 3)
 
 
-@pytest.mark.parametrize("name, state", [("recurrent", "sums"), ("fixed", "seen")])
+@pytest.mark.parametrize("name, state", [("recurrent", "sums"), ("fixed", "seen"), ("scans", "before")])
 def test_state_that_cannot_go_back(folder, device, name, state):
     llm = Llm(folder / f"{name}.clv", device)
     talk = Talk(llm, chunk=1).prompt(PROMPT)
@@ -169,6 +170,29 @@ def test_state_that_cannot_go_back(folder, device, name, state):
     kept = talk.ids()[:15]  # the last one was not run yet
     assert talk.rewind(15).prompt([3]).take(2)[0] == fresh(llm, [*kept, 3], 2, chunk=1)
     assert talk.rewind(0).prompt(PROMPT).take(5)[0] == ids[8:]
+
+
+@pytest.mark.parametrize("name", ["attends", "ring", "scans"])
+def test_behind_a_run_that_was_cancelled(folder, device, name):
+    """Wherever it was: what such a run made of the state does not count."""
+    llm = Llm(folder / f"{name}.clv", device)
+    left = [1000]
+
+    def cancel():
+        left[0] -= 1
+        return left[0] == 0
+
+    prompt = PROMPT * 4
+    want = fresh(llm, prompt, 8)
+    for n in range(1, 70):
+        talk, left[0] = Talk(llm, chunk=15, cancel=cancel).prompt(prompt), n
+        got = []
+        while len(got) < 8:
+            try:
+                got.append(talk.next()[0])
+            except Error as e:
+                assert "cancelled" in str(e)
+        assert got == want
 
 
 def test_more_than_there_is(folder):

@@ -453,6 +453,43 @@ static void cached_attention(void **state) {
   expect_bad(IR_OP_ATTENTION_CACHED, &a, "q is F64, expected F32, F16 or BF16");
 }
 
+static void paged_attention(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t q = slot(DTYPE_F16, 4, 1, 8, -1, 16), k = slot(DTYPE_F16, 4, 1, 2, -1, 16),
+           keys = slot(DTYPE_F32, 4, 7, 2, 32, 16), of_each = slot(DTYPE_I64, 1, -1);
+  ir_attention_paged a = {.q = q,
+                          .k = k,
+                          .v = k,
+                          .position = of_each,
+                          .sequence = slot(DTYPE_I32, 1, -1),
+                          .page_table = slot(DTYPE_I32, 2, -1, -1),
+                          .key_cache = keys,
+                          .value_cache = keys,
+                          .key_scale = IR_NONE,
+                          .value_scale = IR_NONE,
+                          .out = slot(DTYPE_F16, 4, 1, 8, -1, 16),
+                          .key_cache_out = keys,
+                          .value_cache_out = keys,
+                          .key_scale_out = IR_NONE,
+                          .value_scale_out = IR_NONE};
+  expect_good(IR_OP_ATTENTION_PAGED, &a);
+  a.window = (ir_opt_i64){0, true};
+  expect_bad(IR_OP_ATTENTION_PAGED, &a, "window is 0, expected 1 or more");
+  a.window.value = 1000, a.sequence = of_each;
+  expect_bad(IR_OP_ATTENTION_PAGED, &a, "sequence is I64");
+  a.sequence = slot(DTYPE_I32, 1, -1), a.page_table = slot(DTYPE_I32, 1, 7);
+  expect_bad(IR_OP_ATTENTION_PAGED, &a, "page_table is I32 (7)");
+  a.page_table = slot(DTYPE_I32, 2, 3, 4);
+  for (int64_t rows = 8; rows <= 24; rows += 16) {
+    a.key_cache = a.value_cache = a.key_cache_out = a.value_cache_out =
+        slot(DTYPE_F32, 4, 7, 2, rows, 16);
+    expect_bad(IR_OP_ATTENTION_PAGED, &a, "rows, expected a power of two from 16 to 65536");
+  }
+  a.q = slot(DTYPE_F16, 4, 2, 8, -1, 16);
+  expect_bad(IR_OP_ATTENTION_PAGED, &a, "q has 2 batches, expected 1");
+}
+
 static void control_flow(void **state) {
   (void)state;
   fixture_reset();
@@ -519,6 +556,7 @@ int main(void) {
       cmocka_unit_test(updates),
       cmocka_unit_test(transformers),
       cmocka_unit_test(cached_attention),
+      cmocka_unit_test(paged_attention),
       cmocka_unit_test(control_flow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

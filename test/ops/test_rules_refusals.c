@@ -125,12 +125,43 @@ static void images(void **state) {
   expect_bad(IR_OP_GRID_SAMPLE, &g, "bicubic is for 2 spatial dimensions, x has 3");
 }
 
+static void ssm_scans(void **state) {
+  (void)state;
+  fixture_reset();
+  uint32_t x = slot(DTYPE_F32, 4, 2, 5, 6, 4), b = slot(DTYPE_F32, 4, 2, 5, 3, 8),
+           h = slot(DTYPE_F32, 4, 2, 6, 4, 8), half = slot(DTYPE_F16, 4, 2, 5, 6, 4),
+           decay = slot(DTYPE_F32, 3, 2, 5, 6), rate = slot(DTYPE_F32, 2, 6, 8);
+  ir_ssm_scan s = {.x = x,
+                   .log_decay = decay,
+                   .b = b,
+                   .c = b,
+                   .rate = rate,
+                   .state = h,
+                   .out = x,
+                   .state_out = h};
+  expect_good(IR_OP_SSM_SCAN, &s);
+  s.rate = h;
+  expect_bad(IR_OP_SSM_SCAN, &s, "rate is F32 (2, 6, 4, 8), expected F32 (6, 8)");
+  s.rate = IR_NONE, s.log_decay = x;
+  expect_bad(IR_OP_SSM_SCAN, &s, "log_decay is F32 (2, 5, 6, 4), expected F32 (2, 5, 6)");
+  s.log_decay = decay, s.state = x;
+  expect_bad(IR_OP_SSM_SCAN, &s, "state is F32 (2, 5, 6, 4), expected F32 (2, 6, 4, 8)");
+  s.state = h, s.x = half;
+  expect_bad(IR_OP_SSM_SCAN, &s, "x is F16, expected F32 or F64");
+  s.x = decay;
+  expect_bad(IR_OP_SSM_SCAN, &s, "x has rank 3, expected 4");
+  s.x = x, s.b = s.c = slot(DTYPE_F32, 4, 2, 5, 4, 8);
+  expect_bad(IR_OP_SSM_SCAN, &s, "x has 6 heads, expected a multiple of b's 4 groups");
+  s.b = s.c = slot(DTYPE_F32, 4, 2, 5, 0, 8);
+  expect_bad(IR_OP_SSM_SCAN, &s, "x has 6 heads, expected a multiple of b's 0 groups");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(unknown_kinds),  cmocka_unit_test(attention_numbers),
       cmocka_unit_test(embedding_bags), cmocka_unit_test(random_ranges),
       cmocka_unit_test(views),          cmocka_unit_test(sizes),
-      cmocka_unit_test(images),
+      cmocka_unit_test(images),         cmocka_unit_test(ssm_scans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

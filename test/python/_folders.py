@@ -1,7 +1,11 @@
 """Hugging Face folders of small seeded models, family by family, as save_pretrained writes them."""
 
+import json
+
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 VOCAB, CONTEXT = 97, 160
 SMALL = {
@@ -22,6 +26,10 @@ SLIDING = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_atten
 EXPERTS = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 LOCAL = {"num_local_experts": 4, "num_experts_per_tok": 2}
 GEMMA = {"head_dim": 16, "query_pre_attn_scalar": 10, **SLIDING}
+MAMBA2 = {"num_heads": 8, "head_dim": 8, "state_size": 16, "n_groups": 2}
+SSM = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_chunk_size": 8}
+NEMOTRON = {"mamba_head_dim": 8, "ssm_state_size": 16, "n_groups": 2, "head_dim": 8, "num_hidden_layers": 3}
+HYBRID = {"layer_types": ["mamba", "attention"]}
 
 
 def rope(kind, **more):
@@ -69,6 +77,18 @@ FAMILIES = {
     "cohere2": ("Cohere2", SLIDING),
     "gpt_oss": ("GptOss", LOCAL | {"head_dim": 16} | SLIDING),
     "exaone4": ("Exaone4", SLIDING),
+    "mamba": ("Mamba", {"state_size": 5}),
+    "falcon_mamba": ("FalconMamba", {"state_size": 16, "conv_kernel": 3}),
+    "mamba2": ("Mamba2", MAMBA2),
+    "mamba2_limits": ("Mamba2", MAMBA2 | {"time_step_limit": (0.1, 0.9)}),  # which transformers forgets for one token
+    "falcon_h1": ("FalconH1", SSM | {"mamba_d_ssm": 64, "head_dim": 8, "ssm_multipliers": [0.5, 1.5, 0.8, 1.2, 0.9]}),
+    "falcon_h1_norm": ("FalconH1", SSM | {"mamba_d_ssm": 64, "mamba_rms_norm": True, "mamba_norm_before_gate": False}),
+    "bamba": ("Bamba", SSM | {"attn_layer_indices": [1]}),
+    "jamba": ("Jamba", {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, **LOCAL, "num_experts": 4}),
+    "granite_hybrid": ("GraniteMoeHybrid", SSM | HYBRID | LOCAL | {"shared_intermediate_size": 40}),
+    "nemotron_h": ("NemotronH", {"layers_block_type": ["mamba", "attention", "mlp"], "mamba_num_heads": 8, **NEMOTRON}),
+    "rwkv": ("Rwkv", {"num_hidden_layers": 3, "rescale_every": 2}),  # its weights are halved every so many layers
+    "lfm2": ("Lfm2", {"layer_types": ["conv", "full_attention"]}),
 }
 _CLASSES = {"Gemma3Text": "Gemma3", "GPT2": "GPT2LMHead"}
 
@@ -92,3 +112,22 @@ def folder_of(path, name="llama", **others):
     model = model_of(name, **others)
     model.save_pretrained(path)
     return path, model
+
+
+def mxfp4_folder(path, **others):
+    """(folder, model) of a gpt-oss whose experts are stored as MXFP4; the model has what they stand for."""
+    folder, model = folder_of(path, "gpt_oss", **others)
+    tensors, random = load_file(folder / "model.safetensors"), torch.Generator().manual_seed(5)
+    for name, p in model.named_parameters():
+        if name.endswith("_proj") and p.dim() == 3:
+            n_experts, k, n = p.shape
+            blocks = torch.randint(256, (n_experts, n, k // 32, 16), generator=random, dtype=torch.uint8)
+            scales = torch.randint(120, 125, (n_experts, n, k // 32), generator=random, dtype=torch.uint8)
+            p.data = convert_moe_packed_tensors(blocks, scales, dtype=p.dtype)
+            del tensors[name]
+            tensors |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder, model

@@ -118,8 +118,8 @@ def test_quantised_weights(models, capsys):
     report = capsys.readouterr().out
     encodings = [t.encoding for t in clave.load("m.clv").schema.tensors if t.encoding]
     assert [e.bits for e in encodings] == [8] and report.splitlines()[1] != plain.splitlines()[1]
-    assert export(f"{models}:Net", "--args", "f32[1,4]", "--quantize", "int1") == 1
-    assert capsys.readouterr().err.startswith("clave: quantize='int1', expected int2 to int8")
+    assert export(f"{models}:Net", "--args", "f32[1,4]", "--quantize", "int1") == 2
+    assert capsys.readouterr().err.startswith("clave: --quantize int1: expected int2 to int8")
 
 
 def test_several_methods(models, capsys):

@@ -1,6 +1,6 @@
 """Products with quantised weights under CLAVE_PRECISION=fast: rows rounded to 8 bits, codes multiplied as integers. On
-OpenCL as a CPU and on the CPU backend they are held against the same in numpy, one variant of the kernels against the
-other bit by bit, and against the products of rows that are not rounded within what rounding can cost."""
+OpenCL as a CPU and as a GPU, and on the CPU backend, they are held against the same in numpy, variants of the kernels
+against each other bit by bit, and against the products of rows that are not rounded within what rounding can cost."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import _as_cpu
+import _as_class
 import gguf
 import ml_dtypes
 import numpy as np
@@ -23,12 +23,15 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "test/cases"))
 from encoded import group_values, random_blocks
 
-pytestmark = pytest.mark.by_turn(4)
+pytestmark = pytest.mark.by_turn(8)
 
 N, GROUP = 67, 32
 FLAGS = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
 INSTRUCTIONS = [name for name in ("avx512_vnni", "avx_vnni") if name in FLAGS]
-VARIANTS = ["0", *INSTRUCTIONS, "cpu"]  # the last is the CPU backend
+EXTENSION = "cl_khr_integer_dot_product"  # which Intel's runtime has
+PACKED = [EXTENSION] if any(EXTENSION in d["extensions"] for d in clave.devices()) else []
+# Of OpenCL as a CPU, then as a GPU; the last is the CPU backend.
+VARIANTS = ["0", *INSTRUCTIONS, "gpu", *PACKED, "cpu"]
 FORMS = ["int8", "int8:128:zeros", "int6:64:zeros", "int5:32", "int4", "int4:32", "int4:32:zeros", "int4:128:bf16"]
 FORMS += ["int4:16", "int8:48:zeros"]
 BLOCKS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
@@ -36,50 +39,54 @@ BLOCKS += ["IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4"]
 
 
 class Product(torch.nn.Module):
-    def __init__(self, k, dtype, bias):
+    def __init__(self, k, dtype, bias, n=N):
         super().__init__()
-        self.w = torch.nn.Parameter(torch.zeros(N, k, dtype=dtype), requires_grad=False)
+        self.w = torch.nn.Parameter(torch.zeros(n, k, dtype=dtype), requires_grad=False)
         self.bias = torch.nn.Parameter(bias, requires_grad=False) if bias is not None else None
 
     def forward(self, x):
         return torch.nn.functional.linear(x, self.w, self.bias)
 
 
-def stored(form, k, seed=0):
-    """The bytes of a weight, and its elements."""
+def stored(form, k, seed=0, n=N):
+    """The bytes of a weight, and its elements; n: of one in groups."""
     random = np.random.default_rng(seed)
     if form in BLOCKS:
         s = random_blocks(form, k, random)
         return s, gguf.dequantize(s.rows, gguf.GGMLQuantizationType[form])
     groups = parse(form)
-    rows = groups.encode(random.uniform(-2, 2, (N, k)).astype(np.float32))
+    rows = groups.encode(random.uniform(-2, 2, (n, k)).astype(np.float32))
     return Stored(groups.table(), rows), group_values(groups, rows, k)
 
 
 def exported(weight, k, dtype=torch.float32, bias=None):
     """A product of x (m, k), of any number of rows."""
     x, sizes = torch.zeros(3, k, dtype=dtype), ({0: torch.export.Dim("m", min=1, max=4096)},)
-    module = Product(k, dtype, bias)
+    module = Product(k, dtype, bias, len(weight.rows))
     return clave.export(module, (x,), dynamic_shapes=sizes, quantize=lambda _name, _weight: weight, verify=False)
 
 
 @pytest.fixture(scope="module")
-def as_cpu():
-    process = _as_cpu.Process()
-    yield process
-    process.close()
+def processes():
+    both = {name: _as_class.Process(name) for name in ("cpu", "gpu")}
+    yield both
+    for process in both.values():
+        process.close()
 
 
 @pytest.fixture
-def session(as_cpu):
+def session(processes):
     """Of a program: fast on OpenCL as a CPU, by the best variant, checked strictly."""
 
     def open_session(program, variant=None, precision="fast", check="strict", kernels=None, **device):
+        process = processes["gpu" if variant in ("gpu", EXTENSION) else "cpu"]
+        if variant == "gpu":
+            variant = "0"
         if variant == "cpu":
             variant, device = None, {"device": "cpu"}
         env = {"CLAVE_ASM": variant, "CLAVE_PRECISION": precision, "CLAVE_SELF_CHECK": check}
         cache = "off" if kernels else os.environ.get("CLAVE_CACHE_DIR")
-        return as_cpu.open(program, **device, **env, CLAVE_KERNEL_DIR=kernels, CLAVE_CACHE_DIR=cache)
+        return process.open(program, **device, **env, CLAVE_KERNEL_DIR=kernels, CLAVE_CACHE_DIR=cache)
 
     return open_session
 
@@ -164,7 +171,7 @@ def test_every_form(form, session):
         assert np.abs(got - strict).max() > 1e-4 * np.abs(strict).max(), "nothing was rounded"
 
 
-@pytest.mark.parametrize("k", [1, 33, 544])
+@pytest.mark.parametrize("k", [1, 33, 1056])
 @pytest.mark.parametrize("form", ["int8", "int4:32", "int4:64:zeros", "int4:48:zeros:f32", "int8:16"])
 def test_variants_give_the_same_bits(form, k, session):
     weight, values = stored(form, k)
@@ -190,7 +197,20 @@ def test_variants_of_blocks_give_the_same_bits(form, session):
         assert all(same_bits(got[0], g) for g in got)
 
 
-@pytest.mark.by_turn(1)
+def test_strips_of_panels(session):
+    """So many columns and rows that a work-item has sums of several groups of panels at once, of the last one fewer."""
+    columns = 1300 * min(os.cpu_count() or 1, 16) + 1
+    weight, values = stored("int4:32:zeros", 288, n=columns)
+    program = exported(weight, 288)
+    sessions = [session(program, v) for v in VARIANTS]
+    for m in (20, 131):
+        x = random_rows(m, 288, seed=m)
+        got = [np.asarray(s.run(x)[0]) for s in sessions]
+        assert_is_product_of_rounded(got[0], x, values)
+        assert all(same_bits(got[0], g) for g in got)
+
+
+@pytest.mark.by_turn(4)
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("form", ["int8:32:f32", "int4:32:f32"])
 def test_exact_where_all_scales_are_powers_of_two(form, variant, session):
@@ -285,7 +305,7 @@ print(np.abs(got[1] - got[0]).max() / np.abs(got[0]).max())
 
 
 @pytest.mark.by_turn(1)
-@pytest.mark.parametrize("device, device_class, rounds", [("cpu", "", 1), ("opencl", "gpu", 0), ("opencl", "cpu", 1)])
+@pytest.mark.parametrize("device, device_class, rounds", [("cpu", "", 1), ("opencl", "gpu", 1), ("opencl", "cpu", 1)])
 def test_where_rows_are_rounded(device, device_class, rounds, tmp_path):
     k = 256
     exported(stored("int8", k)[0], k).save(str(tmp_path / "m.clv"))
@@ -331,8 +351,10 @@ FAULTS = {
         "store_words(q0, to + WORDS / 2 * M);",
     ),
     "rounding": ("gemm_dots_pack.cl", "rint(x1 * inverse)", "trunc(x1 * inverse)"),
-    "scale": ("gemm_dots_pack.cl", "as_float(largest) / 127.0f", "as_float(largest) / 126.0f"),
+    "scale": ("gemm_dots_pack.cl", "QUOTIENT(as_float(largest), 127.0f)", "QUOTIENT(as_float(largest), 126.0f)"),
     "panel": ("gemm_dots.cl", "b + min(p, last) * panel_bytes", "b"),
+    "panel of a tile": ("matmul_dots.cl", "min(panel + p, panels - 1)", "panel"),
+    "scales of a round": ("gemv_dots.cl", "a + i / SPANS * TILE_WORDS", "a"),
 }
 
 
@@ -346,18 +368,36 @@ def test_the_self_check_notices(fault, tmp_path, session):
     assert text.count(right) == 1
     (tmp_path / "kernels" / file).write_text(text.replace(right, wrong))
     weight, _ = stored("int8", 160)
-    program, x, kernels = exported(weight, 160), random_rows(2, 160), str(tmp_path / "kernels")
+    program, x, kernels = (
+        exported(weight, 160),
+        random_rows(9 if "tile" in fault else 5, 160),
+        str(tmp_path / "kernels"),
+    )
+    variant = None if file.startswith("gemm") else "gpu"
     with pytest.raises(clave.Error, match="the kernels of matmul give wrong numbers on"):
-        session(program, kernels=kernels).run(x)
-    replaced = session(program, check="on", kernels=kernels, fallback=True).run(x)[0]
+        session(program, variant, kernels=kernels).run(x)
+    replaced = session(program, variant, check="on", kernels=kernels, fallback=True).run(x)[0]
     right = session(program, device="cpu").run(x)[0]
     np.testing.assert_allclose(replaced, right, rtol=1e-5, atol=1e-6 * np.abs(right).max())
+
+
+@pytest.mark.skipif(not PACKED, reason="no device has cl_khr_integer_dot_product")
+@pytest.mark.parametrize("function", ["dot_4x8packed_uu_uint", "no_such_function"])
+def test_same_bits_where_the_extension_is_wrong(function, tmp_path, session):
+    """The probe finds it, so that other kernels run."""
+    shutil.copytree(ROOT / "kernels_cl", tmp_path / "kernels")
+    header = tmp_path / "kernels/dots.h"
+    header.write_text(header.read_text().replace("dot_4x8packed_us_int", function))
+    program, x = exported(stored("int8", 160)[0], 160), random_rows(5, 160)
+    got = [session(program, v, kernels=str(tmp_path / "kernels")).run(x)[0] for v in (EXTENSION, "gpu", "cpu")]
+    assert same_bits(got[0], got[1]) and same_bits(got[0], got[2])
 
 
 def test_names_of_instructions(session):
     weight, _ = stored("int8", 32)
     program = exported(weight, 32)
-    with pytest.raises(clave.Error, match=r"CLAVE_ASM is 'sse', not 0, avx512_vnni, avx_vnni or avx512_bf16"):
+    names = "avx512_vnni, avx_vnni, cl_khr_integer_dot_product or avx512_bf16"
+    with pytest.raises(clave.Error, match=f"CLAVE_ASM is 'sse', not 0, {names}"):
         session(program, "sse")
 
 

@@ -167,17 +167,9 @@ def test_a_full_cache_is_an_error():
             clave.Session(program, device)(IDS[:, :7], torch.tensor(10))
 
 
-@pytest.mark.parametrize(
-    ("model", "config", "message"),
-    [
-        ("OpenAIGPTLMHeadModel", transformers.OpenAIGPTConfig(**GPT), "OpenAIGPTLMHeadModel takes no cache"),
-        ("MambaForCausalLM", transformers.MambaConfig(**BERT), "mamba has layers of linear_attention; .* no cache"),
-        ("JambaForCausalLM", transformers.JambaConfig(**BERT), "JambaForCausalLM keeps other than keys and values"),
-    ],
-)
-def test_what_keeps_something_else_is_refused(model, config, message):
-    with pytest.raises(clave.Error, match=message):
-        use_kv_cache(getattr(transformers, model)(config), CONTEXT)
+def test_a_model_without_a_cache_is_refused():
+    with pytest.raises(clave.Error, match="OpenAIGPTLMHeadModel takes no cache"):
+        use_kv_cache(transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(**GPT)), CONTEXT)
 
 
 @torch.no_grad()

@@ -25,13 +25,15 @@ AS_GPU = MOST + 1
 COUNT = """
 import ctypes, sys, numpy, clave
 stub = ctypes.CDLL("libOpenCL.so.1")
-for path in sys.argv[1:]:
+for path in sys.argv[2:]:
     session = clave.Session(path, device="opencl")
     for at in range(2):  # constants are packed in the first run
         stub.stub_arm(ctypes.c_long(2**40), 0)
-        session.run(numpy.ones((1, 1), numpy.int64), numpy.array(at))
+        session.run(*eval(sys.argv[1]))
     print(stub.stub_calls())
 """
+TOKEN = "(numpy.ones((1, 1), numpy.int64), numpy.array(at))"
+IMAGE = "(numpy.ones((1, 8, 9, 9), numpy.float16),)"
 
 
 def llama(n_layers, dtype=torch.float32, **more):
@@ -66,14 +68,14 @@ def llamas(tmp_path_factory):
     return {name: (folder / f"{i}.clv", n) for i, (name, n) in enumerate(zip(programs, (1, 3, 2, 2), strict=True))}
 
 
-def launches(paths, stub, device_class):
+def launches(paths, stub, device_class, inputs=TOKEN):
     more = {
         "CLAVE_STUB_FAIL_NAME": "clEnqueueNDRangeKernel",
         "CLAVE_DEVICE_CLASS": device_class,
         "CLAVE_SELF_CHECK": "off",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    command = [sys.executable, "-c", COUNT, *map(str, paths)]
+    command = [sys.executable, "-c", COUNT, inputs, *map(str, paths)]
     p = subprocess.run(command, env=os.environ | stub | more, capture_output=True, text=True, check=True)
     return [int(n) for n in p.stdout.split()]
 
@@ -91,6 +93,15 @@ def test_launches_of_a_layer(llamas, stub, device_class, most, names):
     outside = counts[0] - (counts[1] - counts[0]) // 2
     assert outside > 0
     assert [(c - outside) / n for c, n in zip(counts, layers, strict=True)] == [most] * len(layers)
+
+
+@pytest.mark.by_turn(2)
+@pytest.mark.parametrize("device_class", ["cpu", "gpu"])
+def test_launches_of_a_convolution(stub, tmp_path, device_class):
+    """Its image is padded; its weight is read as it is, or was made floats in the first run."""
+    x = torch.randn(1, 8, 9, 9, dtype=torch.float16)
+    clave.export(torch.nn.Conv2d(8, 8, 3, padding=1).half().eval(), (x,)).save(tmp_path / "conv.clv")
+    assert launches([tmp_path / "conv.clv"], stub, device_class, IMAGE) == [2]
 
 
 @pytest.mark.parametrize("device", ["cpu", "opencl"])

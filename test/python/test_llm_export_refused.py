@@ -1,14 +1,15 @@
 """What clave.llm.export refuses: one line, exit 1, and no file; before anything long begins."""
 
 import json
+import os
 import shutil
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
-pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
+transformers = pytest.importorskip("transformers", reason="needs transformers (ci/requirements.txt)")
 
-from _folders import folder_of
+from _folders import folder_of, mxfp4_folder
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -109,8 +110,10 @@ def test_files_of_weights(folder, capsys):
 def test_shards(folder, capsys):
     shard(folder)
     assert len(LLMExporter(folder)._folder.files) == 2
-    (folder / "model-00002-of-00002.safetensors").unlink()
+    (folder / "model-00002-of-00002.safetensors").rename(folder / "model-00002-of-00003.safetensors")
     assert "misses 'model-00002-of-00002.safetensors' of the 2 files" in refused(capsys, folder)
+    shutil.copy(folder / "model-00002-of-00003.safetensors", folder / "model-00002-of-00002.safetensors")
+    assert f"has 'model-00002-of-00003.safetensors', of which {INDEX} says nothing" in refused(capsys, folder)
 
 
 @pytest.mark.parametrize("name", ["../other.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", "a\\b"])
@@ -135,26 +138,62 @@ def test_configurations(folder, capsys):
     for kind in ("what", None, ["llama"]):
         change_config(folder, model_type=kind)
         message = refused(capsys, folder)
-        assert f"architecture {kind!r} is not supported, expected one of bloom, cohere2" in message
+        assert f"architecture {kind!r} is not supported, expected one of bamba, bloom, cohere2" in message
+
+
+def test_experts_of_mxfp4(tmp_path, capsys):
+    good, _ = mxfp4_folder(tmp_path / "good", hidden_size=64, intermediate_size=32)
+    capsys.readouterr()
+    name = "model.layers.0.mlp.experts.down_proj"
+
+    def refused_with(change, want):
+        folder = tmp_path / "m"
+        shutil.rmtree(folder, ignore_errors=True)
+        change_weights(shutil.copytree(good, folder), change)
+        assert want in refused(capsys, folder)
+
+    blocks, scales = f"{name}_blocks", f"{name}_scales"
+    refused_with(lambda t: t.pop(scales), f"has no {scales!r} beside {blocks!r}")
+    refused_with(lambda t: t.pop(blocks), f"has tensors that the model has no place for: {scales!r}")
+    refused_with(lambda t: t.update({name: torch.ones(1)}), f"has {name!r} beside {blocks!r}")
+    refused_with(
+        lambda t: t.update({scales: t[scales][:, 1:].clone()}), "expected (E, N, K / 32, 16) and (E, N, K / 32)"
+    )
+    refused_with(lambda t: t.update({scales: t[scales].char()}), "are U8 and I8, expected U8")
+    refused_with(
+        lambda t: t.update({n: t[n][:, 1:].clone() for n in (blocks, scales)}),
+        f"tensor {name!r} is (4, 32, 63), expected (4, 32, 64) by config.json",
+    )
+    refused_with(lambda t: t[scales].fill_(255), f"weight {name!r} has a scale that is not a number")
 
 
 def test_options(folder, capsys):
-    assert "quantize='int9', expected int2 to int8" in refused(capsys, folder, "--quantize", "int9")
-    assert "quantize_embedding='what'" in refused(capsys, folder, "--quantize-embedding", "what")
+    for option in ("--quantize", "--quantize-embedding"):  # before the folder is looked at
+        said = refused(capsys, folder.parent / "not read", option, "int9", code=2)
+        assert said.startswith(f"{option} int9: expected int2 to int8")
     assert "cannot be quantised" in refused(capsys, folder, "--quantize", "Q4_0", "--quantize-embedding", "TQ1_0")
-    assert "caches of 2147483647 tokens take" in refused(capsys, folder, "--max-context", str(2**31 - 1))
+    assert "no device 'nodev'" in refused(capsys, folder.parent / "not read", "--pack", "nodev")
+    said = refused(capsys, folder, "--max-context", str(2**31 - 1))
+    assert "caches of 2147483647 tokens take" in said
+    fits = int(said.split()[-3])
+    assert 1 < fits < 2**31 and fits * 256 <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # 256: a token
     for option, value in (("--kv", "f8"), ("--dtype", "f8"), ("--max-context", "1"), ("--prompt-piece", "0")):
         assert option in refused(capsys, folder, option, value, code=2)
 
 
 def test_what_has_a_state_of_another_kind(tmp_path, capsys):
-    import transformers
-
-    torch.manual_seed(0)
-    config = transformers.MambaConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2)
-    transformers.MambaForCausalLM(config).save_pretrained(tmp_path / "m")
+    heads = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "num_experts": 10}
+    config = transformers.Qwen3NextConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2, **heads)
+    transformers.Qwen3NextForCausalLM(config).save_pretrained(tmp_path / "m")
     capsys.readouterr()
-    assert "use_kv_cache: MambaForCausalLM" in refused(capsys, tmp_path / "m")
+    message = "use_kv_cache: Qwen3NextForCausalLM: layer 0 keeps a state that is not of Mamba's kind"
+    assert message in refused(capsys, tmp_path / "m")
+
+
+def test_types_of_caches_that_are_not_there(tmp_path, capsys):
+    folder, _ = folder_of(tmp_path / "m", "mamba")
+    capsys.readouterr()
+    assert "mamba keeps no keys and values, which could be int8" in refused(capsys, folder, "--kv", "int8")
 
 
 def test_tokenizers(folder, capsys):
@@ -176,3 +215,32 @@ def test_a_folder_that_changes_meanwhile(folder):
     change_weights(folder, lambda t: t.update({Q: torch.zeros(32, 32)}))
     with pytest.raises(clave.Error, match="was changed during the export: export again"):
         exporter.capture()
+
+
+def test_pt2e(folder):
+    quantizer = pytest.importorskip("clave.quantizer", reason="needs torchao")
+    weights = quantizer.ClaveQuantizer(activations="none")
+
+    def refused_with(message, exporter, *given):
+        with pytest.raises(clave.Error) as e:
+            exporter.pt2e_quantize(*given)
+        assert message in str(e.value) and "\n" not in str(e.value)
+
+    refused_with("none, expected torchao quantizers like clave.quantizer.ClaveQuantizer()", LLMExporter(folder), [])
+    refused_with("str, expected torchao quantizers", LLMExporter(folder), ["int8"])
+    refused_with("the weights are int8 already", LLMExporter(folder).quantize("int8"), [weights])
+    exporter = LLMExporter(folder, max_context=16).capture()
+    with pytest.raises(clave.Error, match=r"^quantize comes before capture"):
+        exporter.quantize("int8")
+    refused_with("has no tokenizer, expected ids for calibration", exporter, [weights], ["a text"])
+    for ids in ([], [97], [-1], ["a"]):
+        refused_with("expected texts, or ids of 0 to 96", exporter, [weights], [ids])
+    refused_with("activations are rounded by what calibration shows", exporter, [quantizer.ClaveQuantizer()])
+    refused_with("the quantizers annotate nothing", exporter, [quantizer.ClaveQuantizer(skip=["model"])])
+    exporter.pt2e_quantize([weights])
+    refused_with("it is done already", exporter, [weights])
+    refused_with("the program is made already", exporter.lower(), [weights])
+    encoded = [t for t in exporter.program.schema.tensors if t.encoding is not None]
+    assert len(encoded) == 2 * 4 + 2  # q, k and v are one, gate and up, too
+    with pytest.raises(clave.Error, match="activations='int8', expected one of all, inputs, none"):
+        quantizer.ClaveQuantizer(activations="int8")

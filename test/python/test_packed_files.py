@@ -27,7 +27,7 @@ class Net(nn.Module):
         super().__init__()
         self.conv, self.strided = nn.Conv2d(3, 10, 3, padding=1), nn.Conv2d(10, 12, 3, stride=2, groups=2)
         self.transposed = nn.ConvTranspose2d(12, 5, 3)
-        self.linear, self.coded, self.narrow = nn.Linear(5, 70), nn.Linear(70, 64), nn.Linear(64, 33)
+        self.linear, self.coded, self.narrow = nn.Linear(5, 300), nn.Linear(300, 64), nn.Linear(64, 33)
         with torch.no_grad():
             for p in self.parameters():
                 p.copy_((torch.arange(p.numel()) * 37 % 101 - 50).reshape(p.shape) / 256)
@@ -90,7 +90,7 @@ def packed(tool, device, **env):
 def test_same_bits(tool, folder, device, precision):
     env = {"CLAVE_PRECISION": precision, "CLAVE_SELF_CHECK": "strict", "CLAVE_DEVICE_CLASS": "cpu"}
     name, of = packed(tool, device, **env)
-    assert len(of) == 1 and of[0]["device"].startswith(f"{device} 1 ") and of[0]["constants"] >= 3
+    assert len(of) == 1 and of[0]["device"].startswith(f"{device} 2 ") and of[0]["constants"] >= 3
     assert answers(tool, folder, name, device, **env) == answers(tool, folder, "plain.clv", device, **env)
     tool("verify", name)
 
@@ -169,11 +169,14 @@ def test_convert(tool, folder):
     assert "packing for" in error and "it has 0.0; " in error and not (folder / "other.clv").exists()
 
 
-def test_optimize_drops_them(tool, folder):
-    """Its constants may be others."""
-    name, _ = packed(tool, "cpu")
+def test_optimize_keeps_those_of_constants_that_stay(tool, folder):
+    name, before = packed(tool, "cpu")
     tool("optimize", name, "-o", "optimized.clv")
-    assert json.loads(tool("inspect", "optimized.clv", "--json")[0])["packed"] == []
+    tool("verify", "optimized.clv")
+    (of,) = json.loads(tool("inspect", "optimized.clv", "--json")[0])["packed"]
+    assert 0 < of["constants"] <= before[0]["constants"]
+    tool("optimize", "plain.clv", "-o", "optimized_plain.clv")
+    assert answers(tool, folder, "optimized.clv", "cpu") == answers(tool, folder, "optimized_plain.clv", "cpu")
 
 
 def test_from_python(folder):
@@ -192,16 +195,21 @@ def test_from_python(folder):
 # XXH3 would say the same: SHA-256 of all forms of Net. Where one changes, a kernel packs otherwise: the version in
 # backend_info.forms of its backend grows, and so do files that were packed before pack anew.
 LAYOUTS = {
-    "cpu 1 x86-64 avx512": "efe6fdfbe63ab14f9afa953aa8197122ddf49828f0b4f411fdffc12b7017e302",
-    "cpu 1 x86-64 avx2": "6ba15b601b65b7208162de6989946a66935bf8d37da57ac9675bca3c523de13d",
-    "cpu 1 x86-64": "0e19c0bb3e61caea64338818e26dcac87c493942a370f18333f48c6a865e51a3",
-    "opencl 1 width 16": "895a6df48d02131321ee1ac0316d4815577bd37ea817361dffcb3cc26fbb8fbc",
+    "cpu 2 x86-64 avx512": "0c39d17c02c4097c4ec883336312e34b0ebc5ebcff7b378dfedd7ded4bc07aff",
+    "cpu 2 x86-64 avx2": "cf0fdc41744236ce50ae335953b3ed0792d0f9f5d8e34f444eaaf7fb550977ad",
+    "cpu 2 x86-64": "da9cfca0bf40b4cc28d74ff0d7183cbfbdbb8506b154013a0ffc0b2639df16d8",
+    "opencl 2 width 16": "e41e1a1c6ff0f97248972075651e4afb81ff06eb383254ed163f0a3de18569f6",
 }
+# Those of fast precision where 16-bit floats are multiplied in pairs.
+OF_PAIRS = {"cpu 2 x86-64 avx512": "634db65cf0b3d9b7115dcf4079002ecca2363afdb0a5b6c0e0dbd69b9f5bbdf5"}
 
 
+@pytest.mark.parametrize("precision", ["strict", "fast"])
 @pytest.mark.parametrize("device, level", [("cpu", ""), ("cpu", "avx2"), ("cpu", "portable"), ("opencl", "cpu")])
-def test_layouts_have_versions(tool, folder, device, level):
-    name, of = packed(tool, device, CLAVE_DEVICE_CLASS=level)
+def test_layouts_have_versions(tool, folder, device, level, precision):
+    name, of = packed(tool, device, CLAVE_DEVICE_CLASS=level, CLAVE_PRECISION=precision)
     file = (folder / name).read_bytes()
     made = hashlib.sha256(b"".join(file[at : at + size] for _, at, size in forms_of(file))).hexdigest()
-    assert LAYOUTS.get(of[0]["device"], made) == made, (of, made)
+    layout = of[0]["device"]
+    known = [LAYOUTS.get(layout, made)] + ([OF_PAIRS.get(layout, made)] if precision == "fast" else [])
+    assert made in known, (of, made)

@@ -30,6 +30,7 @@ ROUNDED = (
     "join_matmul",
     "integer_conv",
     "integer_matmul",
+    "page_cache",
 )
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -114,6 +115,35 @@ def _attention():
     return private.attention_of(transformers.LlamaConfig(attn_implementation="eager")) == "eager"
 
 
+def _states():
+    """What models ask a cache for of their convolutions and recurrences, and what its layers keep of them."""
+    cache = pytest.importorskip("transformers.cache_utils")
+    methods = ("get_conv_state", "update_conv_state", "get_recurrent_state", "update_recurrent_state")
+    layer = cache.LinearAttentionLayer()
+    kept = hasattr(layer, "conv_states") and hasattr(layer, "recurrent_states")
+    return kept and all(hasattr(cache.Cache, m) for m in (*methods, "is_recording_past", "has_previous_state"))
+
+
+def _scans():
+    """The functions that scans take the place of, with the arguments that models give them."""
+    pytest.importorskip("transformers")
+    from importlib import import_module
+    from inspect import signature
+
+    from clave.llm import recurrent, rwkv
+
+    for name, function, ours in (
+        ("mamba", "mamba_selective_scan", recurrent._selective_scan),
+        ("mamba2", "mamba2_chunk_scan", recurrent._chunk_scan),
+        ("rwkv", "rwkv_linear_attention", rwkv._weighted_values),
+    ):
+        module = import_module(f"transformers.models.{name}.modeling_{name}")
+        theirs = signature(getattr(module, function)).parameters
+        if not {*signature(ours).parameters} - {"states", "_"} <= {*theirs}:
+            return False
+    return True
+
+
 N = ({0: torch.export.Dim("n", min=2, max=99)},)
 PARTS = {
     "OpOverload._schema": lambda: private.schema_of(_op()).name == "aten::lstm",
@@ -155,12 +185,26 @@ PARTS = {
     ),
     "transformers: _attn_implementation": _attention,
     "transformers: CacheLayerMixin": _layers,
+    "transformers: LinearAttentionLayer": _states,
+    "transformers: functions of scans": _scans,
 }
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_part_is_there(name):
     assert PARTS[name](), f"{name} is no longer what clave.private takes it for"
+
+
+def test_functions_of_a_model_are_put_back():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.MambaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1)
+    model = transformers.MambaForCausalLM(config)
+    file = sys.modules[type(model).__module__]
+    before = file.mamba_selective_scan
+    with pytest.raises(ValueError), private.scanning(model, {"mamba_selective_scan": len, "no_such_function": len}):
+        assert file.mamba_selective_scan is len and not hasattr(file, "no_such_function")
+        raise ValueError
+    assert file.mamba_selective_scan is before
 
 
 def test_what_is_replaced_is_put_back():

@@ -267,7 +267,7 @@ static void test_foreign_files(void **state) {
       {"", 0, "is empty"},
       {"hello", 5, "neither a .clv nor a .json"},
       {"PK\x03\x04....", 8, "a zip archive"},
-      {"GGUF....", 8, "a GGUF model"},
+      {"GGUF....", 8, "a GGUF model; python -m clave from-gguf makes"},
       {"\x7f"
        "ELF....",
        8, "an executable"},
@@ -282,7 +282,7 @@ static void test_foreign_files(void **state) {
     assert_null(p);
   }
   expect_error(program_load("/nonexistent/m.clv", NULL, &p), "/nonexistent/m.clv: no such file");
-  expect_error(program_load(sample_folder, NULL, &p), "is a folder");
+  expect_error(program_load(sample_folder, NULL, &p), "is a folder, expected a .clv");
 }
 
 static void test_constants_of_json(void **state) {

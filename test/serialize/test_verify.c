@@ -360,8 +360,8 @@ static void test_versions(void **state) {
   (void)state;
   char *path = in_folder("v.json"), *good = NULL, *changed;
   static const edit versions[] = {
-      {"\"version\": 1", "\"version\": 5",
-       "the program needs schema version 5, this build knows 4"},
+      {"\"version\": 1", "\"version\": 6",
+       "the program needs schema version 6, this build knows 5"},
       {"\"name\": \"w\"}",
        "\"name\": \"w\", \"encoding\": {\"kind\": \"group_quantized\", \"bits\": 4}}",
        "an encoding needs schema version 3, the program says 1"},

@@ -1,5 +1,5 @@
-"""Sessions in a process of their own, where OpenCL devices are CPUs whatever the tests run as: a device's class is for
-the life of a process."""
+"""Sessions in a process of their own, where OpenCL devices are of one class (CLAVE_DEVICE_CLASS) whatever the tests run
+as: a device's class is for the life of a process."""
 
 import multiprocessing
 import os
@@ -18,8 +18,8 @@ def _answer(sessions, request, number, *args):
     return list(sessions[number].run(*args))
 
 
-def _serve(pipe):
-    os.environ["CLAVE_DEVICE_CLASS"] = "cpu"
+def _serve(pipe, device_class):
+    os.environ["CLAVE_DEVICE_CLASS"] = device_class
     sessions = {}
     while (request := pipe.recv()) is not None:
         try:
@@ -31,10 +31,10 @@ def _serve(pipe):
 class Process:
     """The process."""
 
-    def __init__(self):
+    def __init__(self, device_class):
         self.folder, context = tempfile.TemporaryDirectory(), multiprocessing.get_context("spawn")
         self.pipe, end = context.Pipe()
-        self.process = context.Process(target=_serve, args=(end,), daemon=True)
+        self.process = context.Process(target=_serve, args=(end, device_class), daemon=True)
         self.process.start()
         self.opened, self.programs = 0, {}
 

@@ -1,0 +1,187 @@
+/* Attention of many queries in floats against the same in doubles, which takes another way, by all
+ * levels of instructions and numbers of threads; and what no query sees. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/kernels/features.h"
+#include "backend/kernel_pool.h"
+
+enum { KV = 2, MOST = 1 << 17 }; /* MOST: elements of an operand */
+
+typedef struct shape {
+  int64_t share, queries, keys, head_dim, v_dim;
+  bool causal, empty_nan;
+  dtype mask; /* BOOL, F32 or, for none, I64 */
+  double masked;
+} shape;
+
+typedef struct operands {
+  float q[MOST], k[MOST], v[MOST], mask[MOST], out[MOST];
+  double wide[5][MOST]; /* the same, in that order */
+  uint8_t seen[MOST];   /* a BOOL mask */
+} operands;
+
+static ktensor tensor_of(void *data, dtype t, int64_t heads, int64_t rows, int64_t size) {
+  return (ktensor){data, t, 3, {heads, rows, size}, {rows * size, size, 1}};
+}
+
+/* Some numbers in [-1, 1). */
+static void fill(float *x, double *wide, uint32_t seed) {
+  for (int i = 0; i < MOST; i++) {
+    seed = seed * 1664525 + 1013904223;
+    x[i] = (float)(int32_t)seed * 0x1p-31F;
+    wide[i] = (double)x[i];
+  }
+}
+
+/* With a row of the mask that hides everything. */
+static operands *make_operands(const shape *s) {
+  operands *x = calloc(1, sizeof *x);
+  assert_non_null(x);
+  float *narrow[] = {x->q, x->k, x->v, x->mask};
+  for (uint32_t i = 0; i < 4; i++) fill(narrow[i], x->wide[i], i + 1);
+  for (int64_t i = 0; i < MOST; i++) {
+    const bool hidden = i / s->keys % s->queries == 1;
+    x->seen[i] = !hidden && x->mask[i] > -0.5F;
+    if (!hidden) continue;
+    x->mask[i] = -INFINITY;
+    x->wide[3][i] = -INFINITY;
+  }
+  return x;
+}
+
+static attention_args args_of(const shape *s, operands *x, dtype t) {
+  const int64_t heads = KV * s->share;
+  const bool wide = t == DTYPE_F64;
+  attention_args a = {
+      .q = tensor_of(wide ? (void *)x->wide[0] : x->q, t, heads, s->queries, s->head_dim),
+      .k = tensor_of(wide ? (void *)x->wide[1] : x->k, t, KV, s->keys, s->head_dim),
+      .v = tensor_of(wide ? (void *)x->wide[2] : x->v, t, KV, s->keys, s->v_dim),
+      .out = tensor_of(wide ? (void *)x->wide[4] : x->out, t, heads, s->queries, s->v_dim),
+      .sizes = {1, KV, s->share, s->queries, s->keys, s->head_dim, s->v_dim},
+      .causal = s->causal,
+      .empty_nan = s->empty_nan,
+      .scale = 0.5,
+      .masked = s->masked};
+  if (s->mask == DTYPE_BOOL) a.mask = tensor_of(x->seen, DTYPE_BOOL, heads, s->queries, s->keys);
+  if (s->mask == DTYPE_F32)
+    a.mask = tensor_of(wide ? (void *)x->wide[3] : x->mask, t, heads, s->queries, s->keys);
+  if (a.mask.data) a.mask.strides[0] = 0;
+  return a;
+}
+
+static void run(const attention_args *a, int n_threads) {
+  test_pool pool = {.grants = 1};
+  kernel_fault fault = {0};
+  kernel_context ctx = make_context(&pool, &fault);
+  ctx.n_threads = n_threads;
+  assert_true(kernel_attention.run(&ctx, a));
+  assert_int_equal(pool.taken, kernel_attention.scratch(&ctx, a));
+  free_pool(&pool);
+}
+
+/* Results are as large as values, 1 at most: some roundings of them, and what scores of magnitude 5
+ * are off by, which their exponentials pass on. */
+static void compare(const shape *s, const operands *x) {
+  for (int64_t i = 0; i < KV * s->share * s->queries * s->v_dim; i++) {
+    const double got = (double)x->out[i], want = x->wide[4][i];
+    if (!(fabs(got - want) <= 2e-6) && !(isnan(got) && isnan(want)))
+      fail_msg("%d queries of %d keys, element %d: %a, not %a", (int)s->queries, (int)s->keys,
+               (int)i, got, want);
+  }
+}
+
+static void check(const shape *s) {
+  static float first[MOST];
+  operands *x = make_operands(s);
+  const attention_args wide = args_of(s, x, DTYPE_F64), a = args_of(s, x, DTYPE_F32);
+  run(&wide, 1);
+  for (int n_threads = 1; n_threads <= 7; n_threads++) {
+    memset(x->out, 0, sizeof x->out);
+    run(&a, n_threads);
+    compare(s, x);
+    if (n_threads == 1) memcpy(first, x->out, sizeof first);
+    assert_memory_equal(x->out, first, sizeof first);
+  }
+  free(x);
+}
+
+static const shape shapes[] = {{1, 16, 128, 64, 64, .mask = DTYPE_I64},
+                               {1, 17, 129, 64, 65, .mask = DTYPE_I64},
+                               {5, 2, 7, 3, 1, .mask = DTYPE_I64},
+                               {3, 33, 1, 70, 9, .mask = DTYPE_I64},
+                               {1, 300, 300, 8, 40, .causal = true, .mask = DTYPE_I64},
+                               {2, 140, 90, 17, 8, .causal = true, .mask = DTYPE_I64},
+                               {2, 20, 300, 130, 36, .mask = DTYPE_BOOL, .masked = -INFINITY},
+                               {2, 20, 200, 1, 300, .mask = DTYPE_BOOL, .masked = -0.5},
+                               {4, 9, 257, 16, 16, .mask = DTYPE_F32},
+                               {4, 9, 257, 16, 16, .empty_nan = true, .mask = DTYPE_F32},
+                               {1, 200, 200, 8, 8, .causal = true, .mask = DTYPE_F32}};
+
+static void test_shapes(void **state) {
+  (void)state;
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AVX512; level++) {
+    cpu_use_at_most(level);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check(&shapes[i]);
+  }
+}
+
+/* A key and a value that are not finite change nothing for the queries that do not see them. */
+static void check_hidden(int64_t row, float value) {
+  static float before[MOST];
+  const shape s = {1, 150, 150, 8, 8, .causal = true, .mask = DTYPE_I64};
+  operands *x = make_operands(&s);
+  const attention_args a = args_of(&s, x, DTYPE_F32);
+  run(&a, 1);
+  memcpy(before, x->out, sizeof before);
+  for (int64_t d = 0; d < s.head_dim; d++) x->v[row * s.v_dim + d] = value;
+  x->k[row * s.head_dim] = NAN;
+  run(&a, 1);
+  for (int64_t i = 0; i < s.queries * s.v_dim; i++)
+    if (i / s.v_dim >= row)
+      assert_true(isnan(x->out[i]));
+    else
+      assert_true(fabsf(x->out[i] - before[i]) <= 1e-6F);
+  free(x);
+}
+
+static void test_hidden(void **state) {
+  (void)state;
+  for (int64_t row = 5; row < 150; row += 24) {
+    check_hidden(row, NAN);
+    check_hidden(row, INFINITY);
+  }
+}
+
+/* A piece with fewer queries than were planned for takes no more memory. */
+static void test_scratch(void **state) {
+  (void)state;
+  float q = 0;
+  for (int n_threads = 1; n_threads <= 9; n_threads++)
+    for (int64_t n_keys = 1; n_keys < 100000; n_keys = n_keys * 3 + 1) {
+      kernel_context ctx = {.n_threads = n_threads};
+      size_t before = 0;
+      for (int64_t n = 1; n < 200; n++) {
+        const attention_cached_args a = {.q = tensor_of(&q, DTYPE_F32, 6, n, 16),
+                                         .sizes = {1, 3, 2, n, n_keys, 16, 16},
+                                         .room = n};
+        const size_t bytes = kernel_attention_cached.scratch(&ctx, &a);
+        assert_true(bytes >= before);
+        before = bytes;
+      }
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_hidden),
+                                     cmocka_unit_test(test_scratch)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

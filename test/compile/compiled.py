@@ -1,0 +1,152 @@
+"""Compiled programs beside the interpreter: a program becomes C, that an executable, and the executable's answers are
+compared with a session's on the CPU backend by their bits.
+
+The sources that programs share are compiled once for each compiler, flags and state of the sources, into
+build/compiled."""
+
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+import clave
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", ROOT / "build")).resolve()
+SAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
+
+
+class Refused(Exception):
+    """What clave compile says of a program that it does not take."""
+
+
+def command(*args: Any, **more: Any) -> subprocess.CompletedProcess:
+    return subprocess.run([BUILD / "clave", *map(str, args)], capture_output=True, text=True, **more)
+
+
+def dims_of(program: pathlib.Path, inputs: Sequence[Any], method: str = "") -> list[str]:
+    """--dim for each open size and scalar that these inputs have."""
+    r = command("inspect", program, "--json")
+    assert r.returncode == 0, r.stderr
+    of = next(m for m in json.loads(r.stdout)["methods"] if method in ("", m["name"]))
+    found = {}
+    for given, x in zip(of["inputs"], inputs, strict=True):
+        if is_scalar(x):
+            found[given["name"]] = int(x)
+            continue
+        for name, n in zip(given["shape"], np.shape(x), strict=True):
+            if isinstance(name, str):
+                found[name] = n
+    return [part for name, n in found.items() for part in ("--dim", f"{name}={n}")]
+
+
+def is_scalar(x: Any) -> bool:
+    """A number, which is fixed, not a tensor, which is a file."""
+    return isinstance(x, (bool, int))
+
+
+class Builder:
+    """Emitted sources to executables, with one compiler and more flags."""
+
+    def __init__(self, compiler: str = "gcc", flags: Sequence[str] = ("-O1",)):
+        self.command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fwrapv"]
+        self.command += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", *flags]
+        sources = (BUILD / "gen/compile_tables.c").read_bytes()  # and headers
+        key = hashlib.sha256(" ".join(self.command).encode() + sources).hexdigest()[:16]
+        self.objects = BUILD / "compiled" / key
+        self.objects.mkdir(parents=True, exist_ok=True)
+
+    def compile(self, folder: pathlib.Path, source: str, to: pathlib.Path, *flags: str) -> None:
+        made = to.with_name(f"{to.name}.{os.getpid()}")
+        r = subprocess.run(
+            [*self.command, *flags, "-I.", "-c", source, "-o", made], cwd=folder, capture_output=True, text=True
+        )
+        assert r.returncode == 0, r.stderr[:2000]
+        assert r.stderr == "", r.stderr[:2000]
+        made.replace(to)
+
+    def shared_object(self, folder: pathlib.Path, source: str, flags: Sequence[str]) -> pathlib.Path:
+        """Of a source that all programs share. flags: those that a program has of its own, which few sources know."""
+        text = (folder / source).read_text()
+        own = [f for f in flags if f.removeprefix("-D").split("=")[0] in text]
+        key = hashlib.sha256(" ".join([text, *own]).encode()).hexdigest()[:16]
+        to = self.objects / f"{source.replace('/', '_')}.{key}.o"
+        if not to.exists():
+            self.compile(folder, source, to, *own)
+        return to
+
+    def build(self, folder: pathlib.Path) -> pathlib.Path:
+        own = []
+        for source in ("model.c", "weights.S"):
+            own.append(folder / f"{source}.o")
+            self.compile(folder, source, own[-1])
+        others = sorted(str(f.relative_to(folder)) for f in folder.rglob("*.c") if f.parent != folder)
+        flags = [w for w in (folder / "Makefile").read_text().split() if w.startswith("-DKERNEL_")]
+        shared = [self.shared_object(folder, s, flags) for s in others]
+        exe = folder / "model"
+        subprocess.run([*self.command, "-o", exe, *own, *shared, "-lpthread", "-lm"], check=True)
+        return exe
+
+
+def emit(program: pathlib.Path, folder: pathlib.Path, *options: str) -> pathlib.Path:
+    """The sources, in `folder`. Refused where compile does not take the program."""
+    r = command("compile", program, "--emit-c", folder, *options)
+    if r.returncode:
+        assert not folder.exists(), f"something was left behind; {r.stderr}"
+        assert r.stderr.startswith("clave: ") and r.stderr.count("\n") == 1, r.stderr
+        raise Refused(r.stderr)
+    return folder
+
+
+def run(exe: pathlib.Path, inputs: Sequence[Any], like: Sequence[np.ndarray], **more: Any) -> list[np.ndarray]:
+    """Its outputs, as arrays of the dtypes and shapes of `like`."""
+    folder = exe.parent
+    files = [folder / f"in{i}.bin" for i in range(len(inputs))]
+    outs = [folder / f"out{i}.bin" for i in range(len(like))]
+    for f, x in zip(files, inputs, strict=True):
+        f.write_bytes(np.ascontiguousarray(x).tobytes())
+    r = subprocess.run([exe, *files, *outs], capture_output=True, text=True, timeout=60, **more)
+    assert r.returncode == 0, r.stderr[:3000]
+    raw = [f.read_bytes() for f in outs]
+    for b, w in zip(raw, like, strict=True):
+        assert len(b) == w.nbytes, f"{len(b)} bytes, not {w.nbytes}"
+    return [np.frombuffer(b, w.dtype).reshape(w.shape) for b, w in zip(raw, like, strict=True)]
+
+
+def bits_of(x: Any) -> np.ndarray:
+    """As an array that numpy can write: of torch's tensors of types that numpy lacks, their bytes."""
+    if not isinstance(x, torch.Tensor):
+        return np.asarray(x)
+    if x.dtype == torch.bfloat16 or "float8" in str(x.dtype):
+        return x.contiguous().view(torch.uint8 if x.itemsize == 1 else torch.int16).numpy()
+    return x.numpy()
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Or NaN in both: which one an addition of two gives is the compiler's choice."""
+    if a.tobytes() == b.tobytes():
+        return True
+    if a.dtype.kind in "biu":
+        return False
+    one, other = a.astype(np.float64), b.astype(np.float64)
+    return bool(np.all(np.isnan(one) == np.isnan(other))) and np.array_equal(
+        np.where(np.isnan(one), 0, a).tobytes(), np.where(np.isnan(other), 0, b).tobytes()
+    )
+
+
+def compare(
+    builder: Builder, program: pathlib.Path, inputs: Sequence[Any], folder: pathlib.Path, *options: str
+) -> None:
+    """A run of the executable against one of a session, by their bits. Refused where it is not compiled."""
+    want = clave.Session(str(program), device="cpu").run(*inputs)
+    given = [x if is_scalar(x) else bits_of(x) for x in inputs]
+    emit(program, folder, *dims_of(program, given))
+    got = run(builder.build(folder), [x for x in given if not is_scalar(x)], want)
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        assert same_bits(a, b), f"output {i}: other bits than a session's"

@@ -1,0 +1,76 @@
+"""Random graphs, compiled: prints each whose executable gives other bits than a session, or is no program without
+warnings, and `N passed, N failed`.
+
+    graphs.py --seed S --count N [--compiler CC] [--sanitize]
+
+The graphs are those of test/graphs, at the sizes that they are exported with. What is refused is counted by its reason.
+"""
+
+import argparse
+import collections
+import pathlib
+import shutil
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "graphs"), str(ROOT / "python")]
+
+import quick_export
+import run as graph_run
+from compiled import SAN, Builder, Refused, compare
+from execute import Failure, export
+from generate import make_graph
+from oracle import Unfit, values_of
+
+import clave
+
+LEAST_COMPILED = 0.8  # of the graphs
+
+
+def verdict(builder: Builder, seed: int, folder: pathlib.Path) -> str:
+    """ "same", "unfit", "refused: WHY" or what is wrong."""
+    graph = make_graph(seed)
+    try:
+        program, _ = export(graph)
+    except (Unfit, Failure):
+        return "unfit"
+    program.save(folder / "m.clv")
+    values = values_of(graph.arguments, graph.sizes[0], graph.seed)
+    try:
+        compare(builder, folder / "m.clv", [values[a.name] for a in graph.arguments], folder / "c")
+    except Refused as e:
+        return f"refused: {str(e).split('; ')[0]}"
+    except clave.Error:
+        return "unfit"
+    except AssertionError as e:
+        return str(e)
+    return "same"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--compiler", default="gcc")
+    parser.add_argument("--sanitize", action="store_true")
+    args = parser.parse_args()
+    quick_export.speed_up_export()
+    builder = Builder(args.compiler, ("-O1", *SAN) if args.sanitize else ("-O0",))
+    found: collections.Counter = collections.Counter()
+    for seed in range(args.seed, args.seed + args.count):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="clave-compiled-"))
+        said = graph_run.isolated(verdict, builder, seed, folder) or "crashed"
+        shutil.rmtree(folder)
+        kind = said if said in ("same", "unfit") else "refused" if said.startswith("refused") else "wrong"
+        found[kind] += 1
+        if kind in ("refused", "wrong"):
+            print(f"graph {seed}: {said}")
+    failed = found["wrong"] + (found["same"] < LEAST_COMPILED * (args.count - found["unfit"]))
+    print(f"{dict(found)}\n{found['same']} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

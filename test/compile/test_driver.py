@@ -1,0 +1,258 @@
+"""clave compile as a tool: what it builds stands alone and is the same each time, and what goes wrong is one clear line
+that leaves nothing behind."""
+
+import ctypes as C
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from compiled import BUILD, ROOT, command
+
+import clave
+
+MNIST = ROOT / "examples/mnist/mnist.clv"
+ONE = ("--dim", "batch=1")
+
+
+@pytest.fixture(scope="module")
+def mnist(tmp_path_factory):
+    exe = tmp_path_factory.mktemp("mnist") / "mnist"
+    r = command("compile", MNIST, "-o", exe, *ONE)
+    assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+    assert [p.name for p in exe.parent.iterdir()] == ["mnist"]
+    return exe
+
+
+def image(seed=0):
+    return np.random.default_rng(seed).standard_normal((1, 1, 28, 28)).astype(np.float32)
+
+
+def call(exe, *args, **more):
+    return subprocess.run([exe, *map(str, args)], capture_output=True, text=True, **more)
+
+
+def test_mnist_stands_alone(mnist, tmp_path):
+    """Copied elsewhere, with an empty environment, it gives a session's bits."""
+    exe = shutil.copy(mnist, tmp_path / "m")
+    session = clave.Session(str(MNIST), device="cpu")
+    for seed in range(3):
+        image(seed).tofile(tmp_path / "in.bin")
+        r = call("./m", "in.bin", "out.bin", cwd=tmp_path, env={})
+        assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+        assert (tmp_path / "out.bin").read_bytes() == session.run(image(seed))[0].tobytes()
+    needs = call("ldd", exe).stdout.split()
+    ours = [word for word in needs if word.startswith("lib") and ".so" in word]
+    assert {w.split(".so")[0] for w in ours} <= {"libc", "libm", "libpthread"}
+
+
+def test_mnist_is_small(mnist):
+    assert mnist.stat().st_size <= 132776 + 300_000
+
+
+def test_help_lists_inputs_and_outputs(mnist):
+    r = call(mnist, "--help")
+    assert (r.returncode, r.stderr) == (0, "")
+    assert "input 0: x: F32 (1, 1, 28, 28), 3136 bytes" in r.stdout
+    assert "output 0: output_0: F32 (1, 10), 40 bytes" in r.stdout
+
+
+def test_bench(mnist, tmp_path):
+    image().tofile(tmp_path / "in.bin")
+    words = call(mnist, "--bench", 5, tmp_path / "in.bin").stdout.split()
+    assert words[::2] == ["load_ms", "first_ms", "median_ms", "min_ms"] and all(float(w) > 0 for w in words[1::2])
+
+
+@pytest.mark.parametrize(
+    "args, code, says",
+    [
+        ([], 2, "expected 1 input and 1 output files"),
+        (["in.bin"], 2, "expected 1 input"),
+        (["in.bin", "out.bin", "more"], 2, "expected 1 input"),
+        (["--bench", "0", "in.bin"], 2, "'0' is not a number of runs"),
+        (["--bench", "x", "in.bin"], 2, "'x' is not a number of runs"),
+        (["short.bin", "out.bin"], 1, "short.bin: 3132 bytes; input 'x' is F32 (1, 1, 28, 28), 3136 bytes"),
+        (["none.bin", "out.bin"], 1, "none.bin: "),
+        (["in.bin", "no/out.bin"], 1, "no/out.bin: "),
+    ],
+)
+def test_wrong_use_of_the_executable(mnist, tmp_path, args, code, says):
+    image().tofile(tmp_path / "in.bin")
+    image().ravel()[1:].tofile(tmp_path / "short.bin")
+    r = call(mnist, *args, cwd=tmp_path)
+    assert (r.returncode, r.stdout, r.stderr.count("\n")) == (code, "", 1)
+    assert r.stderr.startswith("mnist: ") and says in r.stderr
+    assert not (tmp_path / "out.bin").exists()
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    so = tmp_path_factory.mktemp("library") / "libdigit.so"
+    r = command("compile", MNIST, "--shared", "-o", so, *ONE)
+    assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+    assert sorted(p.name for p in so.parent.iterdir()) == ["digit.h", "libdigit.so"]
+    return so
+
+
+def test_a_library_answers(library):
+    lib = C.CDLL(str(library))
+    lib.digit_create.restype, lib.digit_error.restype = C.c_void_p, C.c_char_p
+    x, y = image(), np.zeros((1, 10), np.float32)
+    m = C.c_void_p(lib.digit_create(2))
+    pointers = [a.ctypes.data_as(C.c_void_p) for a in (x, y)]
+    for _ in range(2):
+        assert lib.digit_run(m, *pointers) == 0 and lib.digit_error(m) == b""
+        assert y.tobytes() == clave.Session(str(MNIST), device="cpu").run(x)[0].tobytes()
+        y[:] = 0
+        lib.digit_reset(m)
+    lib.digit_destroy(m)
+    lib.digit_destroy(None)
+
+
+def test_a_library_exports_what_its_header_declares(library):
+    names = [line.split()[-1] for line in call("nm", "-D", "--defined-only", library).stdout.splitlines()]
+    assert names == [f"digit_{n}" for n in ("create", "destroy", "error", "reset", "run")]
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=c11", "clang -x c++ -std=c++17"])
+def test_a_librarys_header(library, tmp_path, compiler):
+    (tmp_path / "use.c").write_text(
+        '#include "digit.h"\n#include "digit.h"\n'
+        "int main(void) { static float x[784], y[10]; digit *m = digit_create(1);\n"
+        "  int bad = digit_run(m, x, y); digit_destroy(m); return bad; }\n"
+    )
+    flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{library.parent}", f"-L{library.parent}"]
+    exe = tmp_path / "use"
+    subprocess.run([*compiler.split(), *flags, tmp_path / "use.c", "-ldigit", "-o", exe], check=True)
+    assert call(exe, env={"LD_LIBRARY_PATH": str(library.parent)}).returncode == 0
+
+
+@pytest.mark.by_turn(3)
+def test_the_same_bytes_each_time(mnist, tmp_path):
+    assert command("compile", MNIST, "-o", tmp_path / "other", *ONE).returncode == 0
+    assert (tmp_path / "other").read_bytes() == mnist.read_bytes()
+
+
+def test_sources_build_elsewhere(tmp_path):
+    r = command("compile", MNIST, "--emit-c", tmp_path / "src", *ONE)
+    assert (r.returncode, r.stderr) == (0, "")
+    moved = shutil.move(tmp_path / "src", tmp_path / "moved")
+    flags = "CFLAGS=-Werror -O1"
+    r = subprocess.run(["make", "-s", "-j2", flags, "CC=clang"], cwd=moved, capture_output=True, text=True)
+    assert (r.returncode, r.stderr) == (0, "")
+    image().tofile(tmp_path / "in.bin")
+    assert call(pathlib.Path(moved) / "model", tmp_path / "in.bin", tmp_path / "out.bin").returncode == 0
+    assert (tmp_path / "out.bin").read_bytes() == clave.Session(str(MNIST), device="cpu").run(image())[0].tobytes()
+
+
+def bad(tmp_path, *args, env=None):
+    """One line of ours, and nothing left behind; gives that line, and the notes before it."""
+    before = sorted(tmp_path.iterdir())
+    r = command("compile", *args, env=os.environ | (env or {}))
+    *notes, line = r.stderr.splitlines()
+    assert r.returncode == 1 and r.stdout == "" and line.startswith("clave: "), r.stderr
+    assert all(n.startswith("clave: note: ") for n in notes)
+    assert sorted(tmp_path.iterdir()) == before
+    return line, notes
+
+
+def compiler(tmp_path, script):
+    path = tmp_path / "compiler"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"CC": str(path)}
+
+
+def test_no_compiler(tmp_path):
+    line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env={"CC": "no-such-cc"})
+    assert "no-such-cc: No such file" in line and "CC names the C compiler" in line
+    line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env={"CC": "  "})
+    assert "CC names no compiler" in line
+
+
+def test_a_failing_compiler(tmp_path):
+    """Its output is shown, its first error in our line."""
+    env = compiler(tmp_path, "echo warm >&2; echo 'x.c:1: error: cold' >&2; exit 3")
+    line, notes = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env=env)
+    assert "exit status 3 while compiling model.c: x.c:1: error: cold" in line
+    assert notes[:2] == ["clave: note: warm", "clave: note: x.c:1: error: cold"]
+
+
+def test_a_linker_that_fails(tmp_path):
+    env = compiler(tmp_path, 'case "$*" in *" -c "*) exit 0;; esac; echo no room; exit 1')
+    line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env=env)
+    assert "exit status 1 while linking: no room" in line
+
+
+def test_a_compiler_that_makes_nothing(tmp_path):
+    line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", *ONE, env=compiler(tmp_path, "exit 0"))
+    assert f"{tmp_path}/m: " in line
+
+
+def test_a_compiler_with_arguments(tmp_path):
+    """And what is kept of the build."""
+    env = compiler(tmp_path, '[ "$1" = -x ] || exit 1; while [ "$1" != -o ]; do shift; done; echo made > "$2"')
+    r = command(
+        "compile", MNIST, "-o", tmp_path / "m", "--keep-build", *ONE, env=os.environ | {"CC": env["CC"] + " -x"}
+    )
+    assert r.returncode == 0, r.stderr
+    assert (tmp_path / "m").read_text() == "made\n"
+    assert (tmp_path / "m.build/model.c").exists() and (tmp_path / "m.build/Makefile").exists()
+
+
+@pytest.mark.parametrize(
+    "args, code, says",
+    [
+        (["-o", "{}/no/m", *ONE], 1, "no/m: its folder cannot be written to"),
+        (["-o", "{}", *ONE], 1, "is a folder, not a file"),
+        (["--emit-c", "{}", *ONE], 1, "is not empty"),
+        (["--emit-c", "{}/file", *ONE], 1, "file"),
+        ([*ONE], 2, "which of -o BIN and --emit-c DIR?"),
+        (["-o", "{}/m", "--emit-c", "{}/d"], 2, "which of -o BIN and --emit-c DIR?"),
+        (["-o", "{}/m", "--target", "opencl", *ONE], 1, "--target opencl is not in this version"),
+        (["-o", "{}/m"], 1, "--dim batch=N"),
+        (["-o", "{}/m", "--dim", "batch"], 2, 'expected NAME=N, N not negative, not "batch"'),
+        (["-o", "{}/m", "--dim", "batch=-1"], 2, "not negative"),
+        (["-o", "{}/m", "--dim", "batch=0"], 1, "batch"),
+        (["-o", "{}/m", "--dim", "rows=1", *ONE], 1, "'rows'"),
+        (["-o", "{}/no!.so", "--shared", *ONE], 1, "'no!' cannot begin the names of a library's functions"),
+        (["-o", "{}/model.so", "--shared", *ONE], 1, "'model' cannot begin"),
+        (["-o", "{}/m", "--method", "no", *ONE], 1, 'no method "no"'),
+    ],
+)
+def test_bad_arguments(tmp_path, args, code, says):
+    (tmp_path / "file").write_text("x")
+    given = [a.format(tmp_path) for a in args]
+    line = bad(tmp_path, MNIST, *given)[0] if code == 1 else usage(given)
+    assert says in line
+
+
+def usage(args):
+    r = command("compile", MNIST, *args)
+    assert r.returncode == 2 and r.stdout == ""
+    return r.stderr.splitlines()[0]
+
+
+def test_what_a_source_needs_is_what_the_linker_finds(monkeypatch):
+    """The tables say of each source what defines the functions that it calls: nm says the same of its object."""
+    monkeypatch.syspath_prepend(ROOT / "compile")
+    monkeypatch.chdir(ROOT)
+    import sources
+
+    files = [
+        str(f.relative_to(ROOT))
+        for d in ("base", "backend/cpu/kernels", "compile/runtime")
+        for f in (ROOT / d).glob("*.[ch]")
+    ]
+    all_sources = sources.read(files, [str(BUILD / "gen/steps.def")])
+    sources.find_needs(all_sources)
+    defined, undefined = {}, {}
+    for path in (p for p in all_sources if p.endswith(".c") and not p.startswith("compile/")):
+        lines = call("nm", BUILD / "obj" / f"{path.removesuffix('.c')}.o").stdout.splitlines()
+        undefined[path] = {line.split()[-1] for line in lines if " U " in line}
+        defined |= {line.split()[-1]: path for line in lines if line.split()[-2] in "TDRB"}
+    for path, names in undefined.items():
+        wanted = {defined[n] for n in names if n in defined} - {path}
+        assert wanted <= set(all_sources[path].needs), f"{path}: {wanted - set(all_sources[path].needs)}"

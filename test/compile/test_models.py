@@ -1,0 +1,184 @@
+"""Programs of many kinds, compiled: the bits of a session's outputs, without a warning of gcc or clang."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import torch
+from compiled import ROOT, SAN, Builder, Refused, bits_of, compare, dims_of, emit, run
+
+import clave
+
+
+class Net(torch.nn.Module):
+    """Convolutions of several kinds, norms, a pool, attention, a softmax."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(3, 8, 3, padding=1, stride=2)
+        self.depthwise = torch.nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.last = torch.nn.ConvTranspose2d(8, 4, 2, stride=2)
+        self.rows = torch.nn.LayerNorm(16)
+
+    def forward(self, x):
+        x = torch.nn.functional.gelu(self.norm(self.depthwise(self.first(x))))
+        x = self.last(torch.nn.functional.max_pool2d(x, 2))
+        q = self.rows(x.reshape(x.shape[0], 4, -1, 16))
+        x = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+        return x.softmax(-1), x.mean(-1), x.argmax(-1), x.cumsum(2)[:, :, -1]
+
+
+class Counter(torch.nn.Module):
+    """State that begins as a constant and as zeros."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.arange(3.0))
+        self.register_buffer("m", torch.zeros(3))
+
+    def forward(self, x):
+        self.n.add_(x)
+        self.m.copy_(self.n * 2)
+        return self.n + self.m
+
+
+class Loop(torch.nn.Module):
+    """A branch, a loop of as many turns as data say, a scan."""
+
+    def forward(self, x, n):
+        y = torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,))
+        _, z = torch._higher_order_ops.while_loop(
+            lambda i, a: i > 0, lambda i, a: (i - 1, torch.cond(i > 2, lambda b: b * 2, lambda b: b + 1, (a,))), (n, y)
+        )
+        last, each = torch._higher_order_ops.scan(lambda c, r: (c + r, c * r), z[0], z, dim=0)
+        return y, z, last, each
+
+
+class Pick(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(7, 4)
+
+    def forward(self, i):
+        return self.table(i) * 2
+
+
+def saved(tmp_path, module, *args, **more) -> pathlib.Path:
+    torch.manual_seed(0)
+    clave.export(module.eval(), args, **more).save(tmp_path / "m.clv")
+    return tmp_path / "m.clv"
+
+
+def noise(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+
+
+class Views(torch.nn.Module):
+    """What begins behind the begin of what it views, and goes backwards."""
+
+    def forward(self, x):
+        return x[2:, 1:].softmax(-1), x[1:].mT[2:] * 2, x[3].sum(), x.flip(0)[1:, ::2].cumsum(0)
+
+
+class Dice(torch.nn.Module):
+    """Random numbers, in a body of a loop too: other ones each time."""
+
+    def forward(self, x, n):
+        _, y = torch._higher_order_ops.while_loop(
+            lambda i, a: i > 0, lambda i, a: (i - 1, a + torch.rand_like(a)), (n, x)
+        )
+        return y, torch.randn_like(x), torch.randint_like(x, 100)
+
+
+MODELS = {
+    "net": (Net, (noise(2, 3, 32, 32),)),
+    "counter": (Counter, (noise(3),)),
+    "loop": (Loop, (noise(4, 5), torch.tensor(5))),
+    "loop that does not begin": (Loop, (-noise(4, 5).abs(), torch.tensor(0))),
+    "views": (Views, (noise(6, 5),)),
+    "pick": (Pick, (torch.tensor([3, 0, 6]),)),
+    "dice": (Dice, (noise(5), torch.tensor(3))),
+    "linear of 16 bits": (lambda: torch.nn.Linear(33, 9).bfloat16(), (noise(5, 33).bfloat16(),)),
+    "no elements": (lambda: torch.nn.Linear(8, 3), (noise(0, 8),)),
+}
+
+
+KINDS = [pytest.param(k, marks=pytest.mark.by_turn(n)) for k, n in (("gcc", 2), ("clang, sanitized", 9))]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_bits(tmp_path, name, kind):
+    make, args = MODELS[name]
+    torch.manual_seed(0)
+    builder = Builder() if kind == "gcc" else Builder("clang", ("-O1", *SAN))
+    compare(builder, saved(tmp_path, make(), *args), args, tmp_path / "c")
+
+
+@pytest.mark.parametrize("quantize", ["int4:32", "Q8_0", "int8"])
+def test_encoded_weights(builder, tmp_path, quantize):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 32))
+    x = noise(3, 64)
+    compare(builder, saved(tmp_path, model, x, quantize=quantize), (x,), tmp_path / "c")
+
+
+def test_encoded_weights_that_are_decoded(builder, tmp_path):
+    x = noise(1, 32, 6, 6)
+    compare(builder, saved(tmp_path, torch.nn.Conv2d(32, 32, 1), x, quantize="int8"), (x,), tmp_path / "c")
+
+
+def test_other_sizes_are_other_programs(builder, tmp_path):
+    rows = torch.export.Dim("rows", max=9)
+    program = saved(tmp_path, torch.nn.Linear(8, 3), noise(4, 8), dynamic_shapes=({0: rows},))
+    for n in (1, 5):
+        compare(builder, program, (noise(n, 8),), tmp_path / f"c{n}")
+    with pytest.raises(Refused, match=r"a size of input '.*' is not fixed.*--dim rows=N"):
+        emit(program, tmp_path / "none")
+    with pytest.raises(Refused, match="rows"):
+        emit(program, tmp_path / "none", "--dim", "rows=10")
+
+
+def test_a_custom_op_runs_its_reference(builder, tmp_path):
+    from _custom import register_wave, wave_program
+
+    register_wave()
+    wave_program().save(tmp_path / "m.clv")
+    compare(builder, tmp_path / "m.clv", (noise(3, 4),), tmp_path / "c")
+
+
+def test_an_index_out_of_range(builder, tmp_path):
+    """The executable's error is the session's."""
+    program = saved(tmp_path, Pick(), torch.tensor([3, 0, 6]))
+    bad = torch.tensor([1, 7, 2])
+    with pytest.raises(clave.Error) as e:
+        clave.Session(str(program), device="cpu").run(bad)
+    exe = builder.build(emit(program, tmp_path / "c"))
+    want = [np.zeros((3, 4), np.float32)]
+    with pytest.raises(AssertionError) as said:
+        run(exe, [bits_of(bad)], want)
+    assert str(said.value).removeprefix("model: ").split("\n")[0] in str(e.value)
+    assert not (exe.parent / "out0.bin").exists()
+
+
+def test_a_language_model(builder, tmp_path):
+    program = ROOT / "examples/tinylm/tinylm.clv"
+    compare(builder, program, (torch.tensor([[5, 17, 3, 99]]), torch.tensor(0)), tmp_path / "c")
+
+
+def test_sizes_that_depend_on_data_are_refused(tmp_path):
+    program = saved(tmp_path, Nonzero(), noise(6))
+    with pytest.raises(Refused, match=r"depend on data.*node"):
+        emit(program, tmp_path / "c")
+
+
+class Nonzero(torch.nn.Module):
+    def forward(self, x):
+        return x.nonzero() * 2
+
+
+def test_dims_of_another_input_are_refused(tmp_path):
+    program = saved(tmp_path, torch.nn.Linear(8, 3), noise(4, 8))
+    with pytest.raises(Refused, match="no open size and no scalar input 'rows'"):
+        emit(program, tmp_path / "c", "--dim", "rows=1")
+    assert dims_of(program, [np.zeros((4, 8))]) == []

@@ -1,0 +1,43 @@
+"""Allocations and OpenCL calls that fail in conversations: whose state is their own, and that share pages."""
+
+import pathlib
+import sys
+
+import pytest
+from test_faults import binary, run_faults
+
+pytestmark = pytest.mark.by_turn(3)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Kernels are built once for all of this."""
+    return {"CLAVE_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+
+
+@pytest.fixture(scope="module")
+def talks(tmp_path_factory):
+    """Language models whose conversations have state of their own, or share pages; each with a tokenizer."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "llm"))
+    import _models
+
+    folder = tmp_path_factory.mktemp("talk")
+    ranks = _models.byte_ranks(folder / "bytes.tiktoken")
+    own, paged = _models.export(folder / "m.clv", context=256), _models.export_attention(folder / "p.clv", 256)
+    return {"own": (own, ranks), "paged": (paged, ranks)}
+
+
+@pytest.mark.parametrize("kind", ["own", "paged"])
+def test_conversations(talks, kind, build, tmp_path):
+    """Every allocation of a conversation, its fork and its file."""
+    run_faults(binary(build, "run_talk_faults"), "alloc", *talks[kind], "cpu", tmp_path / "talk", least=200)
+
+
+def test_conversations_on_opencl(talks, build, tmp_path, cache, everything):
+    run, step = binary(build, "run_talk_faults"), 1 if everything else 61
+    run_faults(run, "alloc", *talks["paged"], "opencl", tmp_path / "talk", 0, step, env=cache, least=5)
+
+
+def test_opencl_calls_of_conversations(talks, build, stub, tmp_path, cache, everything):
+    run, step = binary(build, "run_talk_faults", sanitized=False), 1 if everything else 71
+    run_faults(run, "calls", *talks["paged"], "opencl", tmp_path / "talk", 0, step, env=stub | cache, least=10)

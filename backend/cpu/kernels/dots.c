@@ -130,7 +130,7 @@ static void multiply_blocks(const dots *d, int64_t first, int64_t n, int64_t gro
     t->block[i] = (const char *)d->p->panels +
                   (size_t)least(group * d->panels + i, last) * of->bytes + code_block_at(of, part);
   t->n = (int)least(of->block, of->parts - part);
-  d->kernel.read_factors(t, d->panels, t->factors);
+  if (d->rows > d->kernel.in_order) d->kernel.read_factors(t, d->panels, t->factors);
   for (int64_t i = 0; i < n; i++, t->sums += d->rows * t->ld) {
     t->a = d->a + ((first + i) * of->parts + part) * words;
     d->kernel.run(t, d->rows);

@@ -27,7 +27,8 @@ typedef struct dots_tile {
   const char *block[MOST_DOT_PANELS]; /* of each panel */
   int n;                              /* parts of it */
   const int32_t *a;                   /* those parts */
-  float *factors; /* (n, spans, 2 with lows, panels, CODE_PANEL): their d * s and m * l */
+  float *factors; /* (n, spans, 2 with lows, panels, CODE_PANEL): their d * s and m * l, by
+                     read_factors */
   float *sums;    /* (rows, panels, CODE_PANEL), which are added to */
   int64_t ld;     /* from a row of them to the next */
 } dots_tile;
@@ -36,6 +37,7 @@ static inline int64_t dots_part_factors(const code_panels *p, int panels) {
 }
 typedef struct dots_kernel {
   int most_rows;
+  int in_order; /* rows of a tile that reads factors itself, among the codes; at most so many */
   int (*panels)(int rows); /* side by side */
   void (*read_factors)(const dots_tile *t, int panels, float *to);
   void (*run)(const dots_tile *t, int rows);

@@ -106,12 +106,13 @@ static int one_panel(int rows) {
 
 enum { VNNI_ROWS = 4, VNNI_SUMS = 8 };
 
-/* One panel alone is read in order, as memory likes it; more rows share what two are taken apart
- * for. */
-KERNEL_INLINE int panels_of_vnni(int rows) { return rows <= 2 ? 1 : 2; }
+/* One panel alone is read in order, as memory likes it, its factors, too; more rows share what two
+ * are taken apart for. */
+enum { VNNI_IN_ORDER = 2 };
+KERNEL_INLINE int panels_of_vnni(int rows) { return rows <= VNNI_IN_ORDER ? 1 : 2; }
 static int vnni_panels(int rows) { return panels_of_vnni(rows); }
 /* Independent sums of a row, as an addition waits for the one before. */
-KERNEL_INLINE int chains_of_vnni(int rows) { return rows <= 2 ? 2 : 1; }
+KERNEL_INLINE int chains_of_vnni(int rows) { return rows <= VNNI_IN_ORDER ? 2 : 1; }
 
 /* Asks for what the factors of the blocks that are read later are among. */
 static inline void ask_for_factors(const dots_tile *t, int panels) {
@@ -154,14 +155,28 @@ TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_ti
   }
 }
 
-/* totals (panels, rows) += sums of a span of a part, scaled by factors of the panels. */
-TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(bool lows, int rows, const int32_t *part, int span,
+/* Factors of panel p of span `at` of a block: those d * s, or m * l. factors: as they were read
+ * before, of the span. */
+TARGET_AVX512 KERNEL_INLINE __m512 factors_vnni(const dots_tile *t, bool lows, int rows, int p,
+                                                int at, const float *factors) {
+  const code_panels *of = t->p;
+  if (rows > VNNI_IN_ORDER)
+    return _mm512_loadu_ps((lows ? lows_of(factors, panels_of_vnni(rows)) : factors) +
+                           p * CODE_PANEL);
+  return factors_avx512(of, t->block[p], lows ? of->m_at : of->d_at, lows ? of->l_at : of->s_at,
+                        at);
+}
+
+/* totals (panels, rows) += sums of a span of a part, number `at` in the block, scaled by factors
+ * of the panels. */
+TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(const dots_tile *t, bool lows, int rows,
+                                                 const int32_t *part, int span, int at,
                                                  const float *factors, const __m512i *sums,
                                                  __m512 *totals) {
   const int panels = panels_of_vnni(rows);
 #pragma GCC unroll 4
   for (int p = 0; p < panels; p++) {
-    const __m512 scale = _mm512_loadu_ps(factors + p * CODE_PANEL);
+    const __m512 scale = factors_vnni(t, false, rows, p, at, factors);
     __m512 *total = &totals[p * rows];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
@@ -169,7 +184,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(bool lows, int rows, const int3
           _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[p * rows + r]),
                           _mm512_mul_ps(scale, _mm512_set1_ps(scales_of(part, rows)[r])), total[r]);
     if (!lows) continue;
-    const __m512 low = _mm512_loadu_ps(lows_of(factors, panels) + p * CODE_PANEL);
+    const __m512 low = factors_vnni(t, true, rows, p, at, factors);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
       total[r] =
@@ -214,7 +229,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void multiply_vnni(int bits, int spans, bool lo
     for (int s = 0; s < spans; s++, factors += (lows ? 2 : 1) * panels * CODE_PANEL) {
       __m512i sums[VNNI_SUMS];
       sum_vnni(bits, spans, lows, rows, t, (size_t)i * (size_t)bits * VECTOR, s, part, sums);
-      scale_vnni(lows, rows, part, s, factors, sums, totals);
+      scale_vnni(t, lows, rows, part, s, i * spans + s, factors, sums, totals);
     }
 #pragma GCC unroll 8
   for (int i = 0; i < count; i++) _mm512_storeu_ps(sums_at(t, rows, i), totals[i]);
@@ -482,14 +497,14 @@ TARGET_I8MM static void run_i8mm(const dots_tile *t, int rows) {
 dots_kernel dots_kernel_for(void) {
 #if KERNEL_X86
   if (cpu_has_avx512_vnni())
-    return (dots_kernel){VNNI_ROWS, vnni_panels, read_factors_avx512, run_vnni};
-  if (cpu_has_avx2()) return (dots_kernel){AVX2_ROWS, one_panel, read_factors_avx2, run_avx2};
+    return (dots_kernel){VNNI_ROWS, VNNI_IN_ORDER, vnni_panels, read_factors_avx512, run_vnni};
+  if (cpu_has_avx2()) return (dots_kernel){AVX2_ROWS, 0, one_panel, read_factors_avx2, run_avx2};
 #endif
 #if KERNEL_ARM
   if (cpu_has_i8mm())
-    return (dots_kernel){DOTPROD_ROWS, one_panel, read_factors_portable, run_i8mm};
+    return (dots_kernel){DOTPROD_ROWS, 0, one_panel, read_factors_portable, run_i8mm};
   if (cpu_has_dotprod())
-    return (dots_kernel){DOTPROD_ROWS, one_panel, read_factors_portable, run_dotprod};
+    return (dots_kernel){DOTPROD_ROWS, 0, one_panel, read_factors_portable, run_dotprod};
 #endif
-  return (dots_kernel){PORTABLE_ROWS, one_panel, read_factors_portable, run_portable};
+  return (dots_kernel){PORTABLE_ROWS, 0, one_panel, read_factors_portable, run_portable};
 }

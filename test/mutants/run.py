@@ -55,6 +55,7 @@ NAMES = [
     re.compile(r"^SUMMARY: (\w+Sanitizer: .*?)(?: /|$)", re.M),
     re.compile(r"ERROR: (\w+Sanitizer: [\w-]+)"),  # other threads may end the process before its summary
 ]
+ADDRESS = re.compile(r" \(/[^)]*\) \(BuildId: \w+\)")  # of the machine, in a sanitizer's summary
 NOT_RUN = "not run by `make mutants` yet"
 COMPLAINT = re.compile(r"\berror: |Error: |undefined reference|multiple definition")  # compiler, linker, Python
 
@@ -245,7 +246,7 @@ def who(notice, code, output):
     """The failed test's name. Whatever else makes a command fail is not a test that noticed."""
     for pattern in NAMES:
         if found := pattern.search(output):
-            return f"{notice.split(' ')[0]}: {found[1]}"
+            return f"{notice.split(' ')[0]}: {ADDRESS.sub('', found[1])}"
     if (number := -code if code < 0 else code - 128) in set(signal.Signals):
         return f"{notice}: {signal.Signals(number).name}"
     raise Broken(f"'{notice}' fails without a test's name:\n{output[-1500:]}")

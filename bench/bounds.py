@@ -11,12 +11,13 @@ BOUNDED = {
     "memory": [3],
     "indexing": [3],
     "models": [2],
+    "compiled": [5],
     "sampler": [1, 2],
 }
 
 # Times by the clock, which other work on the machine lengthens. The others are memory, and a ratio of processor times
 # that were taken in turns: they hold anywhere.
-TIMES = {"overhead", "startup", "session", "models", "sampler"}
+TIMES = {"overhead", "startup", "session", "models", "compiled", "sampler"}
 
 
 def cells(line):

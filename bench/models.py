@@ -2,13 +2,17 @@
 row each in MODELS. `make(name)` gives (module in eval mode, its inputs)."""
 
 import dataclasses
+import importlib.util
 import itertools
+import pathlib
 import zlib
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def unit(n_in: int, n_out: int, size: int, stride: int = 1, groups: int = 1, act: Callable = nn.ReLU) -> nn.Sequential:
@@ -208,8 +212,8 @@ def fill(m: nn.Module) -> None:
         m.positions.normal_(0, 0.5)
 
 
-def picture(size: int) -> Callable:
-    return lambda: (torch.randn(1, 3, size, size),)
+def picture(size: int, channels: int = 3) -> Callable:
+    return lambda: (torch.randn(1, channels, size, size),)
 
 
 def text(length: int, words: int) -> Callable:
@@ -231,7 +235,16 @@ class Model:
     small_inputs: Callable[[], tuple[Tensor, ...]]
 
 
+def mnist() -> nn.Module:
+    """The digits' network of examples/mnist."""
+    spec = importlib.util.spec_from_file_location("mnist_model", ROOT / "examples/mnist/model.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Net()
+
+
 MODELS = {
+    "MNIST": Model(mnist, picture(28, 1), mnist, picture(28, 1)),
     "ResNet-18": Model(
         lambda: resnet(basic_block, (2, 2, 2, 2)), picture(224), lambda: resnet(basic_block, (1, 1), 8, 5), picture(32)
     ),

@@ -15,6 +15,7 @@ import clave
 
 # As published, classifiers of 1,000 classes included; UNet: with batch norms, two classes.
 PARAMETERS = {
+    "MNIST": 33_194,
     "ResNet-18": 11_689_512,
     "ResNet-50": 25_557_032,
     "MobileNetV2": 3_504_872,

@@ -81,6 +81,8 @@ def greedy(model, n):
         ((), "cpu", 0, 1e-5),
         (("--dtype", "f16"), "opencl", 0, 1e-3),
         (("--dtype", "bf16", "--kv", "f32"), "cpu", 0.05, 5e-3),
+        (("--dtype", "bf16"), "opencl", 0, 5e-3),
+        (("--quantize", "int8:32"), "opencl", 0, 2e-3),
         (("--quantize", "int8", "--quantize-embedding", "int8", "--pack", "cpu"), "cpu", 0.05, 2e-3),
     ],
 )

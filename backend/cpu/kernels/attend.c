@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/attend_panels.h"
+#include "backend/cpu/kernels/few_rows.h"
 #include "backend/cpu/kernels/slots.h"
 #include "backend/cpu/kernels/vector.h"
 #include "backend/cpu/kernels/walk.h"
@@ -60,18 +61,18 @@ static void find_rows(work *w, int64_t task) {
   }
 }
 
-/* Some rows from j on as floats, `stride` apart: those that lie behind one another where they are
- * floats, else FEW_KEYS at most, in w->line. */
-typedef struct float_rows {
-  const float *x;
-  int64_t n, stride;
+/* Some rows from j on: those that lie behind one another where they are read as they are, else
+ * FEW_KEYS at most, as floats in w->line. */
+typedef struct some_rows {
+  rows_in_place x;
+  int64_t n;
   float factors[FEW_KEYS]; /* where they have scales; they are few then, too */
-} float_rows;
+} some_rows;
 
 /* What is read after n rows from j on is asked for, if they lie in pages: the processor itself does
  * not foresee where the next one is. Many queries read the keys from the cache anyway. */
 static void ask_for_next(const work *w, const key_rows *r, int64_t j, int64_t n, int64_t to) {
-  int64_t next = j + (r->t->type == DTYPE_F32 ? n : AHEAD), rest;
+  int64_t next = j + (rows_take(r->t->type) ? n : AHEAD), rest;
   if (!r->pages || w->h->l_q > 1 || next >= to) return;
   const char *x = element_at(r->t->data, r->t->type, place_row(r, r->t, r->at, next, &rest));
   int64_t row = r->t->strides[w->h->rank - 2] * (int64_t)dtype_size(r->t->type),
@@ -79,12 +80,12 @@ static void ask_for_next(const work *w, const key_rows *r, int64_t j, int64_t n,
   for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(x + i);
 }
 
-static float_rows read_rows(const work *w, const key_rows *r, int64_t j, int64_t to) {
+static some_rows read_rows(const work *w, const key_rows *r, int64_t j, int64_t to) {
   int64_t rest, at = place_row(r, r->t, r->at, j, &rest), size = r->t->dims[w->h->rank - 1];
-  float_rows f = {.n = to - j < rest ? to - j : rest, .stride = size};
-  if (r->t->type == DTYPE_F32 && !r->scale) {
-    f.stride = r->t->strides[w->h->rank - 2];
-    f.x = (const float *)r->t->data + at;
+  some_rows f = {.n = to - j < rest ? to - j : rest, .x = {DTYPE_F32, w->line, size}};
+  if (rows_take(r->t->type) && !r->scale) {
+    f.x = (rows_in_place){r->t->type, element_at(r->t->data, r->t->type, at),
+                          r->t->strides[w->h->rank - 2]};
     ask_for_next(w, r, j, f.n, to);
     return f;
   }
@@ -96,7 +97,6 @@ static float_rows read_rows(const work *w, const key_rows *r, int64_t j, int64_t
     (void)read_row(r, w->h->c, j + i, line + i * size, &factor);
     f.factors[i] = (float)factor;
   }
-  f.x = line;
   return f;
 }
 
@@ -124,10 +124,10 @@ static void score_keys_f32(const work *w) {
   for (int64_t i = 0; i < w->n; i++)
     memset(scores + i * h->l_k + w->from, 0, (size_t)(w->to - w->from) * sizeof *scores);
   for (int64_t j = w->from, n; j < w->to; j += n) {
-    const float_rows rows = read_rows(w, &keys, j, w->to);
+    const some_rows rows = read_rows(w, &keys, j, w->to);
     n = rows.n;
-    dots_f32(w->n, n, h->head_dim, (const float *)(const void *)w->q, h->head_dim, rows.x,
-             rows.stride, scores + j, h->l_k);
+    dots_of_rows(w->n, n, h->head_dim, (const float *)(const void *)w->q, h->head_dim, &rows.x,
+                 scores + j, h->l_k);
     if (!keys.scale && h->p->softcap <= 0) continue;
     for (int64_t i = 0; i < w->n; i++)
       for (int64_t l = 0; l < n; l++) {
@@ -225,12 +225,12 @@ static void sum_common_f32(const work *w, const key_rows *values, int64_t from, 
   const heads *h = w->h;
   float *weights = (float *)(void *)w->scores;
   for (int64_t j = from, n; j < to; j += n) {
-    const float_rows rows = read_rows(w, values, j, to);
+    const some_rows rows = read_rows(w, values, j, to);
     n = rows.n;
     for (int64_t i = 0; i < w->n && values->scale; i++)
       for (int64_t l = 0; l < n; l++) weights[i * h->l_k + j + l] *= rows.factors[l];
-    products_f32(w->n, h->v_dim, n, weights + j, h->l_k, rows.x, rows.stride,
-                 (float *)(void *)w->sums, h->v_dim);
+    sums_of_rows(w->n, h->v_dim, n, weights + j, h->l_k, &rows.x, (float *)(void *)w->sums,
+                 h->v_dim);
   }
 }
 

@@ -2,13 +2,9 @@
  * b stream by. Those of floats are gemm_tiles.h's. */
 #include <string.h>
 
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/vec4.h"
-#if KERNEL_X86
-#include <immintrin.h>
-#endif
-
 typedef double vec2 __attribute__((vector_size(16)));
 
 /* ---------------------------------------------------------------- any processor */
@@ -136,13 +132,6 @@ TARGET_AVX2 static void bf16_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYP
 /* ---------------------------------------------------------------- AVX-512 */
 
 enum { AVX512_M = 12, AVX512_N = 32 };
-
-TARGET_AVX512 KERNEL_INLINE __m512 load_avx512(dtype t, const void *b, int64_t at) {
-  if (t == DTYPE_F32) return _mm512_loadu_ps((const float *)b + at);
-  const __m256i h = _mm256_loadu_si256((const void *)((const uint16_t *)b + at));
-  if (t == DTYPE_F16) return _mm512_cvtph_ps(h);
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
-}
 
 /* sums (rows, 2) += a (rows) times 32 columns of b, of type `type`, from element `at` on. */
 TARGET_AVX512 KERNEL_INLINE void add_avx512(dtype type, int rows, const float *a, const void *b,

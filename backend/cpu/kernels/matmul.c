@@ -6,6 +6,7 @@
 
 #include "backend/cpu/kernels/codes.h"
 #include "backend/cpu/kernels/dots.h"
+#include "backend/cpu/kernels/few_rows.h"
 #include "backend/cpu/kernels/gemm.h"
 #include "backend/cpu/kernels/index.h"
 #include "backend/cpu/kernels/pairs.h"
@@ -174,8 +175,9 @@ static void load_column(const product *q, int64_t column, int64_t k, int64_t n, 
 static void dot_columns(const product *q, int64_t column, int64_t n, float (*sums)[STRIP]) {
   const matmul_args *p = q->p;
   float blocks[DOT_COLUMNS][ROW_BLOCK];
-  if (p->b_type == DTYPE_F32 && !is_encoded(p)) {
-    dots_f32(p->m, n, p->k, q->a_rows, p->k, column_at(q, column), p->b_n, sums[0], STRIP);
+  if (rows_take(p->b_type) && !is_encoded(p)) {
+    const rows_in_place b = {p->b_type, column_at(q, column), p->b_n};
+    dots_of_rows(p->m, n, p->k, q->a_rows, p->k, &b, sums[0], STRIP);
     return;
   }
   for (int64_t j = 0; j < n; j += DOT_COLUMNS) {
@@ -183,7 +185,8 @@ static void dot_columns(const product *q, int64_t column, int64_t n, float (*sum
     for (int64_t k = 0; k < p->k; k += ROW_BLOCK) {
       int64_t kn = p->k - k < ROW_BLOCK ? p->k - k : ROW_BLOCK;
       for (int64_t i = 0; i < jn; i++) load_column(q, column + j + i, k, kn, blocks[i]);
-      dots_f32(p->m, jn, kn, q->a_rows + k, p->k, blocks[0], ROW_BLOCK, sums[0] + j, STRIP);
+      const rows_in_place b = {DTYPE_F32, blocks, ROW_BLOCK};
+      dots_of_rows(p->m, jn, kn, q->a_rows + k, p->k, &b, sums[0] + j, STRIP);
     }
   }
 }

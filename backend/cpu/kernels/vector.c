@@ -5,13 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/features.h"
+#include "backend/cpu/kernels/avx512.h"
 #include "backend/cpu/kernels/steps.h"
 #include "backend/cpu/kernels/vec4.h"
-#if KERNEL_X86
-#include <immintrin.h>
-#endif
-
 static float dot_portable(int64_t n, const float *a, const float *b) {
   vec4 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
   int64_t i = 0;
@@ -104,11 +100,6 @@ TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *r, in
   sums_of_some(first, n, rows, r, step, y);
 }
 
-/* Bits [from, to), to <= 32. */
-KERNEL_INLINE uint32_t bits_between(int64_t from, int64_t to) {
-  return (uint32_t)((1ull << to) - (1ull << from));
-}
-
 /* Elements of a row that 16 cells from `cell` on take, and which of the cells do. */
 TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *r, int64_t cell, int64_t step,
                                                 __mmask16 *has) {
@@ -144,113 +135,7 @@ TARGET_AVX512 static void sums_avx512(int64_t n, int rows, const weighted_row *r
   }
 }
 
-/* What the tiles of dots leave over at the end of k. */
-static float dot_rest(int64_t from, int64_t k, const float *a, const float *b) {
-  float sum = 0;
-  for (int64_t i = from; i < k; i++) sum += a[i] * b[i];
-  return sum;
-}
-
-enum { DOTS_COLUMNS = 4, DOTS_ROWS_AVX2 = 2, DOTS_ROWS_AVX512 = 4 };
-
-TARGET_AVX2 static void dots_avx2(int64_t k, const float *a, int64_t lda, const float *b,
-                                  int64_t ldb, float *c, int64_t ldc) {
-  __m256 acc[DOTS_ROWS_AVX2][DOTS_COLUMNS];
-#pragma GCC unroll 2
-  for (int i = 0; i < DOTS_ROWS_AVX2; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < DOTS_COLUMNS; j++) acc[i][j] = _mm256_setzero_ps();
-  int64_t at = 0;
-  for (; at + 8 <= k; at += 8) {
-    __m256 x[DOTS_ROWS_AVX2];
-#pragma GCC unroll 2
-    for (int i = 0; i < DOTS_ROWS_AVX2; i++) x[i] = _mm256_loadu_ps(a + i * lda + at);
-#pragma GCC unroll 4
-    for (int j = 0; j < DOTS_COLUMNS; j++) {
-      __m256 y = _mm256_loadu_ps(b + j * ldb + at);
-#pragma GCC unroll 2
-      for (int i = 0; i < DOTS_ROWS_AVX2; i++) acc[i][j] = _mm256_fmadd_ps(x[i], y, acc[i][j]);
-    }
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < DOTS_ROWS_AVX2; i++) {
-    /* the sums of four vectors, as one of four */
-    __m256 s =
-        _mm256_hadd_ps(_mm256_hadd_ps(acc[i][0], acc[i][1]), _mm256_hadd_ps(acc[i][2], acc[i][3]));
-    float sums[DOTS_COLUMNS];
-    _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
-    for (int j = 0; j < DOTS_COLUMNS; j++)
-      c[i * ldc + j] += sums[j] + dot_rest(at, k, a + i * lda, b + j * ldb);
-  }
-}
-
-TARGET_AVX512 static __m256 halves_added(__m512 x) {
-  return _mm256_add_ps(_mm512_castps512_ps256(x),
-                       _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
-}
-
-TARGET_AVX512 static void dots_avx512(int64_t k, const float *a, int64_t lda, const float *b,
-                                      int64_t ldb, float *c, int64_t ldc) {
-  __m512 acc[DOTS_ROWS_AVX512][DOTS_COLUMNS];
-#pragma GCC unroll 4
-  for (int i = 0; i < DOTS_ROWS_AVX512; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < DOTS_COLUMNS; j++) acc[i][j] = _mm512_setzero_ps();
-  int64_t at = 0;
-  for (; at + 16 <= k; at += 16) {
-    __m512 x[DOTS_ROWS_AVX512];
-#pragma GCC unroll 4
-    for (int i = 0; i < DOTS_ROWS_AVX512; i++) x[i] = _mm512_loadu_ps(a + i * lda + at);
-#pragma GCC unroll 4
-    for (int j = 0; j < DOTS_COLUMNS; j++) {
-      __m512 y = _mm512_loadu_ps(b + j * ldb + at);
-#pragma GCC unroll 4
-      for (int i = 0; i < DOTS_ROWS_AVX512; i++) acc[i][j] = _mm512_fmadd_ps(x[i], y, acc[i][j]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < DOTS_ROWS_AVX512; i++) {
-    __m256 s = _mm256_hadd_ps(_mm256_hadd_ps(halves_added(acc[i][0]), halves_added(acc[i][1])),
-                              _mm256_hadd_ps(halves_added(acc[i][2]), halves_added(acc[i][3])));
-    float sums[DOTS_COLUMNS];
-    _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
-    for (int j = 0; j < DOTS_COLUMNS; j++)
-      c[i * ldc + j] += sums[j] + dot_rest(at, k, a + i * lda, b + j * ldb);
-  }
-}
 #endif
-
-typedef struct dots_tile {
-  int rows, columns;
-  void (*run)(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-              int64_t ldc);
-} dots_tile;
-
-static void dots_one(int64_t k, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
-                     int64_t ldc) {
-  (void)lda, (void)ldb, (void)ldc;
-  *c += dot_f32(k, a, b);
-}
-
-static dots_tile choose_dots_tile(void) {
-#if KERNEL_X86
-  if (cpu_has_avx512()) return (dots_tile){DOTS_ROWS_AVX512, DOTS_COLUMNS, dots_avx512};
-  if (cpu_has_avx2()) return (dots_tile){DOTS_ROWS_AVX2, DOTS_COLUMNS, dots_avx2};
-#endif
-  return (dots_tile){1, 1, dots_one};
-}
-
-void dots_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda, const float *b,
-              int64_t ldb, float *c, int64_t ldc) {
-  dots_tile tile = choose_dots_tile();
-  int64_t full_rows = rows - rows % tile.rows, full_columns = columns - columns % tile.columns;
-  for (int64_t j = 0; j < full_columns; j += tile.columns)
-    for (int64_t i = 0; i < full_rows; i += tile.rows)
-      tile.run(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-  for (int64_t j = 0; j < columns; j++)
-    for (int64_t i = j < full_columns ? full_rows : 0; i < rows; i++)
-      dots_one(k, a + i * lda, lda, b + j * ldb, ldb, c + i * ldc + j, ldc);
-}
 
 float dot_f32(int64_t n, const float *a, const float *b) {
 #if KERNEL_X86
@@ -390,67 +275,6 @@ void scan_row_f32(const scanned_row *r) {
   }
 #endif
   scan_of(r, r->each);
-}
-
-/* ---------------------------------------------------------------- rows by columns */
-
-#if KERNEL_X86
-enum { PRODUCT_ROWS = 4, PRODUCT_VECTORS = 2 };
-
-/* Some rows and up to 32 columns, n of them. */
-TARGET_AVX512 KERNEL_INLINE void products_of_rows(int rows, int n, int64_t k, const float *a,
-                                                  int64_t lda, const float *b, int64_t ldb,
-                                                  float *c, int64_t ldc) {
-  const __mmask16 masks[] = {(__mmask16)bits_between(0, n < 16 ? n : 16),
-                             (__mmask16)bits_between(0, n > 16 ? n - 16 : 0)};
-  __m512 acc[PRODUCT_ROWS][PRODUCT_VECTORS];
-#pragma GCC unroll 4
-  for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-    for (int v = 0; v < PRODUCT_VECTORS; v++)
-      acc[i][v] = _mm512_maskz_loadu_ps(masks[v], c + i * ldc + 16 * v);
-  for (int64_t j = 0; j < k; j++) {
-    __m512 x[PRODUCT_VECTORS];
-#pragma GCC unroll 2
-    for (int v = 0; v < PRODUCT_VECTORS; v++)
-      x[v] = _mm512_maskz_loadu_ps(masks[v], b + j * ldb + 16 * v);
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-      for (int v = 0; v < PRODUCT_VECTORS; v++)
-        acc[i][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[i * lda + j]), x[v], acc[i][v]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-    for (int v = 0; v < PRODUCT_VECTORS; v++)
-      _mm512_mask_storeu_ps(c + i * ldc + 16 * v, masks[v], acc[i][v]);
-}
-
-TARGET_AVX512 static void products_avx512(int64_t rows, int64_t columns, int64_t k, const float *a,
-                                          int64_t lda, const float *b, int64_t ldb, float *c,
-                                          int64_t ldc) {
-  for (int64_t at = 0; at < columns; at += 32) {
-    int n = columns - at < 32 ? (int)(columns - at) : 32;
-    int64_t i = 0;
-    for (; i + 4 <= rows; i += 4)
-      products_of_rows(4, n, k, a + i * lda, lda, b + at, ldb, c + i * ldc + at, ldc);
-    for (; i < rows; i++)
-      products_of_rows(1, n, k, a + i * lda, lda, b + at, ldb, c + i * ldc + at, ldc);
-  }
-}
-#endif
-
-void products_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const float *b, int64_t ldb, float *c, int64_t ldc) {
-#if KERNEL_X86
-  if (cpu_has_avx512()) {
-    products_avx512(rows, columns, k, a, lda, b, ldb, c, ldc);
-    return;
-  }
-#endif
-  for (int64_t j = 0; j < k; j++)
-    for (int64_t i = 0; i < rows; i++) axpy_f32(columns, a[i * lda + j], b + j * ldb, c + i * ldc);
 }
 
 void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y) {

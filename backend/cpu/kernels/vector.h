@@ -32,14 +32,4 @@ typedef struct scanned_row {
 } scanned_row;
 void scan_row_f32(const scanned_row *r);
 
-/* c (rows, columns) += a (rows, k) times the transpose of b (columns, k): a dot product each. lda,
- * ldb, ldc: how far apart their rows are. */
-void dots_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda, const float *b,
-              int64_t ldb, float *c, int64_t ldc);
-
-/* c (rows, columns) += a (rows, k) times b (k, columns): terms in the order of k, each rounded as
- * axpy_f32 does. */
-void products_f32(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const float *b, int64_t ldb, float *c, int64_t ldc);
-
 #endif

@@ -1,0 +1,33 @@
+#ifndef BACKEND_CPU_KERNELS_AVX512_H
+#define BACKEND_CPU_KERNELS_AVX512_H
+/* Vectors of 16 floats, for functions marked TARGET_AVX512. */
+#include "backend/cpu/kernels/features.h"
+#include "base/kernel.h"
+#if KERNEL_X86
+#include <immintrin.h>
+
+/* Bits [from, to), to <= 32. */
+KERNEL_INLINE uint32_t bits_between(int64_t from, int64_t to) {
+  return (uint32_t)((1ull << to) - (1ull << from));
+}
+
+/* Elements [at, at + 16) of x, of F32, F16 or BF16, as floats. */
+TARGET_AVX512 KERNEL_INLINE __m512 load_avx512(dtype t, const void *x, int64_t at) {
+  if (t == DTYPE_F32) return _mm512_loadu_ps((const float *)x + at);
+  const __m256i h = _mm256_loadu_si256((const void *)((const uint16_t *)x + at));
+  if (t == DTYPE_F16) return _mm512_cvtph_ps(h);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+/* The first n <= 16 of them; the others are zeros, and are not read. */
+TARGET_AVX512 KERNEL_INLINE __m512 load_some_avx512(dtype t, const void *x, int64_t at, int n) {
+  uint16_t some[16] = {0};
+  if (n == 16) return load_avx512(t, x, at);
+  if (t == DTYPE_F32)
+    return _mm512_maskz_loadu_ps((__mmask16)bits_between(0, n), (const float *)x + at);
+  __builtin_memcpy(some, (const uint16_t *)x + at, (size_t)n * sizeof *some);
+  return load_avx512(t, some, 0);
+}
+#endif
+
+#endif

@@ -12,7 +12,7 @@ enum { MOST_WORDS = 16, MOST_JOBS = 64 };
 
 typedef struct build {
   const compile_options *o;
-  const project *k;
+  project *k;
   char *words;                          /* owned: the compiler's, each ended by NUL */
   const char *compiler[MOST_WORDS + 1]; /* in words; NULL ends */
   char *log;                            /* owned: path of what the compiler says */
@@ -97,6 +97,40 @@ static clave_status start_compiling(const build *b, size_t i, tool **out) {
   return start(b, &w, is_whole, out);
 }
 
+/* What a language model needs: its static library where the compiler has it, else "-lNAME". */
+static clave_status find_library(const build *b, const char *name, char **out) {
+  text asked = {0}, found = {0};
+  tool *t;
+  file_map m = {0};
+  words w = {0};
+  char *log = path_join(b->k->folder, "found");
+  text_printf(&asked, "-print-file-name=lib%s.a", name);
+  const bool is_whole =
+      log && !asked.failed && add_words(&w, b->compiler) && add_word(&w, asked.data);
+  clave_status st = is_whole ? tool_start(w.items, b->k->folder, log, &t) : status_no_memory();
+  free(w.items);
+  if (!st && tool_end(t) == 0) st = file_map_open(log, &m);
+  const char *end = m.size ? memchr(m.data, '\n', m.size) : NULL;
+  if (end && *m.data == '/') {
+    text_append(&found, (const char *)m.data, (size_t)(end - (const char *)m.data));
+  } else {
+    text_printf(&found, "-l%s", name);
+  }
+  file_map_close(&m);
+  if (log) (void)file_remove(log);
+  free(log);
+  text_free(&asked);
+  *out = found.data;
+  return st ? st : text_status(&found);
+}
+
+static clave_status find_libraries(const build *b) {
+  static const char *const names[MOST_LIBRARIES] = {"pcre2-8", "utf8proc", "cjson"};
+  for (int i = 0; i < MOST_LIBRARIES && b->o->text; i++)
+    TRY(find_library(b, names[i], &b->k->libs[i]));
+  return NULL;
+}
+
 static clave_status link_all(const build *b) {
   const char *flags[MOST_FLAGS];
   tool *t;
@@ -165,10 +199,11 @@ static clave_status make_build(build *b) {
   b->log = path_join(b->k->folder, "log");
   if (!b->log) return status_no_memory();
   TRY(compile_all(b));
+  TRY(find_libraries(b));
   return link_all(b);
 }
 
-static clave_status build_project(const project *k, const compile_options *o, int jobs) {
+static clave_status build_project(project *k, const compile_options *o, int jobs) {
   build b = {.o = o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
   clave_status st = make_build(&b);
   for (size_t i = 0; b.objects && i < k->n_sources; i++) free(b.objects[i]);

@@ -157,6 +157,7 @@ clave_status project_write_makefile(const project *k, const compile_options *o) 
   text_puts(&t, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
                 ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
   if (k->carries) text_puts(&t, " $(CLAVE)");
+  if (o->text) text_puts(&t, " -lpcre2-8 -lutf8proc -lcjson");
   add_words(&t, link);
   text_puts(&t, k->carries ? "\nprogram.S.o: program.clv\n" : "\nweights.S.o: weights.bin\n");
   text_puts(&t,
@@ -237,7 +238,7 @@ clave_status project_write(const compile_plan *plan, const compile_options *o, c
 void project_free(project *k) {
   free(k->archives[0]);
   free(k->archives[1]);
-  for (int i = 0; k->libs[i]; i++) free((void *)(uintptr_t)k->libs[i]);
+  for (int i = 0; k->libs[i]; i++) free(k->libs[i]);
   free(k->folder);
   free(k->sources);
   *k = (project){0};

@@ -101,7 +101,7 @@ class Builder:
 
 
 def emit(program: pathlib.Path, folder: pathlib.Path, *options: str) -> pathlib.Path:
-    """The sources, in `folder`. Refused where compile does not take the program, Carried where it is not written out."""
+    """The sources, in `folder`. Refused where compile does not take the program, Carried where it writes none out."""
     r = command("compile", program, "--emit-c", folder, *options)
     if r.returncode:
         assert not folder.exists(), f"something was left behind; {r.stderr}"

@@ -131,8 +131,8 @@ static void write_main(const program *p, const compile_options *o, size_t bytes,
   if (o->n_dims) text_printf(to, ",\n    .dims = dims,\n    .n_dims = %u", o->n_dims);
   if (o->allow_custom_kernels) text_puts(to, ",\n    .allow_custom_kernels = 1");
   text_puts(to, ",\n};\n");
-  if (o->text)
-    text_puts(to, "\nint main(int argc, char **argv) { return carried_generate(argc, argv); }\n");
+  text_printf(to, "\nint main(int argc, char **argv) { return carried_%s(argc, argv); }\n",
+              o->text ? "text" : "tensors");
 }
 
 /* ---------------------------------------------------------------- files */

@@ -107,8 +107,9 @@ static void mark(bool *needed, int file) {
 static void mark_all(const bool *used, bool is_library, bool *needed) {
   for (int i = 0; i < n_source_files; i++) {
     const source_file *f = &source_files[i];
-    if (f->is_runtime && !(is_library && strcmp(f->path, "compile/runtime/main.c") == 0))
-      mark(needed, i);
+    const bool is_command_line = strcmp(f->path, "compile/runtime/main.c") == 0 ||
+                                 strcmp(f->path, "compile/runtime/start.c") == 0;
+    if (f->is_runtime && !(is_library && is_command_line)) mark(needed, i);
   }
   for (int i = 0; i < n_kernel_infos; i++)
     if (used[i]) mark(needed, kernel_infos[i].source);

@@ -4,6 +4,7 @@ in an empty environment; and what goes wrong is one clear line."""
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 
 import numpy as np
@@ -127,6 +128,18 @@ def test_no_device(tmp_path, mnist):
     assert none.stderr.startswith("mnist: no OpenCL device: ") and "on OpenCL devices alone" in none.stderr
     assert "CLAVE_DEVICE is 'opencl:0, cpu'; this executable runs on OpenCL devices alone" in cpu.stderr
     assert none.stderr.count("\n") == cpu.stderr.count("\n") == 1 and not (tmp_path / "out.bin").exists()
+
+
+def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
+    """As the library starts it: it leaves when the socket is closed. On a terminal the word is a file like others."""
+    _, exe = mnist
+    ours, its = socket.socketpair()
+    p = subprocess.Popen([exe, "build-kernels"], stdin=its, stderr=subprocess.PIPE, text=True)
+    its.close()
+    ours.close()
+    assert p.wait(timeout=60) == 0 and p.stderr.read() == ""
+    r = call(exe, "build-kernels", env={}, stdin=subprocess.DEVNULL)
+    assert r.returncode == 2 and "expected 1 input and 1 output files" in r.stderr
 
 
 class Products(torch.nn.Module):

@@ -27,7 +27,6 @@ clave_status carried_device(const char *device, const char *said, const char *fr
         "opencl:TEXT",
         from, said);
   if (said && *said) *out = said;
-  if (!getenv("CLAVE_HELPER")) environment_set("CLAVE_HELPER", "/proc/self/exe"); /* start.c */
   if (!getenv("PATH")) environment_set("PATH", "/usr/bin:/bin"); /* PoCL looks for its linker */
   const char *hint = clave_devices_hint();
   return hint ? status_new(STATUS_DEVICE, "%s; this executable runs on OpenCL devices alone", hint)

@@ -159,6 +159,17 @@ class Sequence(torch.nn.Module):
         return torch.nn.functional.scaled_dot_product_attention(y, y, y, is_causal=True)
 
 
+def test_a_size_that_is_fixed_is_no_option(tmp_path):
+    exe = tmp_path / "m"
+    make(MNIST, exe, "--target", "opencl", *("--dim", "batch=2"))
+    said = call(exe, "--help", env={}).stdout
+    assert "input 0: x: F32 (2, 1, 28, 28), 6272 bytes" in said and "output 0: output_0: F32 (2, 10), 80" in said
+    assert "--dim" not in said
+    images(1).tofile(tmp_path / "in.bin")
+    r = call(exe, tmp_path / "in.bin", tmp_path / "out.bin", env={})
+    assert r.returncode == 1 and "in.bin: 3136 bytes; input 'x' is F32 (2, 1, 28, 28), 6272 bytes" in r.stderr
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_sizes_of_several_files(tmp_path, target):
     a, b = torch.export.Dim("rows", max=50), torch.export.Dim("columns", max=60)

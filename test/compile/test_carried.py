@@ -303,6 +303,7 @@ def test_methods(tmp_path, target):
     assert "--method" not in call(tmp_path / "one", "--help", env={}).stdout
 
 
+@pytest.mark.by_turn(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_resnet(tmp_path, target, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples/resnet")

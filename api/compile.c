@@ -2,6 +2,7 @@
 #include "compile/compile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/internal.h"
 #include "clave_compile.h"
@@ -12,6 +13,19 @@ typedef struct compiling {
   compile_dim *dims; /* owned */
   text march;        /* owned */
 } compiling;
+
+/* What it runs on, and whether it writes text. */
+static clave_status read_target(const clave_program *p, const clave_compile_options *own,
+                                compile_options *o) {
+  o->is_opencl = own->target && strcmp(own->target, "opencl") == 0;
+  if (own->target && !o->is_opencl && strcmp(own->target, "c") != 0)
+    return INVALID("target '%s' is neither c nor opencl", own->target);
+  if (own->all_methods && own->method)
+    return INVALID("all methods, and method '%s' alone", own->method);
+  o->text = !own->method && !own->n_dims && !own->all_methods && !own->library &&
+            program_find_section(p->p, "TOKN");
+  return NULL;
+}
 
 static clave_status read_options(const clave_program *p, const clave_compile_options *given,
                                  compiling *c) {
@@ -28,7 +42,11 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .keep_build = own.keep_build,
                            .message = own.message,
                            .progress = own.progress,
-                           .ctx = own.ctx};
+                           .ctx = own.ctx,
+                           .runtime = own.static_library,
+                           .all_methods = own.all_methods,
+                           .allow_custom_kernels = own.allow_custom_kernels};
+  TRY(read_target(p, &own, &c->o));
   if (own.library && !is_library_name(own.library))
     return INVALID("'%s' cannot begin the names of a library's functions", own.library);
   TRY(program_find_method(p, own.method, &c->o.method));

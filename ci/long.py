@@ -74,7 +74,7 @@ def compiled(r):
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     jobs = [
         Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test/compile/test_{name}.py"], env)
-        for name in ("models", "driver")
+        for name in ("models", "carried", "driver")
     ]
     jobs.append(Job([*graphs, "500" if r.everything else "12"]))
     if r.everything:

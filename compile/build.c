@@ -5,13 +5,14 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "compile/carry.h"
 #include "compile/project.h"
 
 enum { MOST_WORDS = 16, MOST_JOBS = 64 };
 
 typedef struct build {
   const compile_options *o;
-  const project *k;
+  project *k;
   char *words;                          /* owned: the compiler's, each ended by NUL */
   const char *compiler[MOST_WORDS + 1]; /* in words; NULL ends */
   char *log;                            /* owned: path of what the compiler says */
@@ -96,11 +97,45 @@ static clave_status start_compiling(const build *b, size_t i, tool **out) {
   return start(b, &w, is_whole, out);
 }
 
+/* What a language model needs: its static library where the compiler has it, else "-lNAME". */
+static clave_status find_library(const build *b, const char *name, char **out) {
+  text asked = {0}, found = {0};
+  tool *t;
+  file_map m = {0};
+  words w = {0};
+  char *log = path_join(b->k->folder, "found");
+  text_printf(&asked, "-print-file-name=lib%s.a", name);
+  const bool is_whole =
+      log && !asked.failed && add_words(&w, b->compiler) && add_word(&w, asked.data);
+  clave_status st = is_whole ? tool_start(w.items, b->k->folder, log, &t) : status_no_memory();
+  free(w.items);
+  if (!st && tool_end(t) == 0) st = file_map_open(log, &m);
+  const char *end = m.size ? memchr(m.data, '\n', m.size) : NULL;
+  if (end && *m.data == '/') {
+    text_append(&found, (const char *)m.data, (size_t)(end - (const char *)m.data));
+  } else {
+    text_printf(&found, "-l%s", name);
+  }
+  file_map_close(&m);
+  if (log) (void)file_remove(log);
+  free(log);
+  text_free(&asked);
+  *out = found.data;
+  return st ? st : text_status(&found);
+}
+
+static clave_status find_libraries(const build *b) {
+  static const char *const names[MOST_LIBRARIES] = {"pcre2-8", "utf8proc", "cjson"};
+  for (int i = 0; i < MOST_LIBRARIES && b->o->text; i++)
+    TRY(find_library(b, names[i], &b->k->libs[i]));
+  return NULL;
+}
+
 static clave_status link_all(const build *b) {
   const char *flags[MOST_FLAGS];
   tool *t;
   words w = {0};
-  project_link_flags(b->o, flags);
+  project_link_flags(b->k, b->o, flags);
   bool is_whole = add_words(&w, b->compiler) && add_word(&w, "-o") && add_word(&w, MADE);
   for (size_t i = 0; i < b->k->n_sources; i++) is_whole = is_whole && add_word(&w, b->objects[i]);
   is_whole = is_whole && add_words(&w, flags);
@@ -164,10 +199,11 @@ static clave_status make_build(build *b) {
   b->log = path_join(b->k->folder, "log");
   if (!b->log) return status_no_memory();
   TRY(compile_all(b));
+  TRY(find_libraries(b));
   return link_all(b);
 }
 
-static clave_status build_project(const project *k, const compile_options *o, int jobs) {
+static clave_status build_project(project *k, const compile_options *o, int jobs) {
   build b = {.o = o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
   clave_status st = make_build(&b);
   for (size_t i = 0; b.objects && i < k->n_sources; i++) free(b.objects[i]);
@@ -236,22 +272,37 @@ static clave_status move_made(const compile_options *o, const char *folder, cons
   return st;
 }
 
-static clave_status build_in(const compile_plan *plan, const compile_options *o, const char *folder,
-                             const char *path) {
+/* What is made of a program: its schedule, written out, or itself, carried. */
+typedef struct form {
+  const program *p;
+  const compile_options *o;
+  compile_plan plan; /* of what is written out */
+  char *runtime;     /* owned: libclave.a, of what is carried */
+  bool carries;
+} form;
+
+static clave_status write_form(const form *f, const char *folder, project *out) {
+  return f->carries ? carry_write(f->p, f->o, f->runtime, folder, out)
+                    : project_write(&f->plan, f->o, folder, out);
+}
+
+static clave_status build_in(const form *f, const char *folder, const char *path) {
   project k;
-  TRY(project_write(plan, o, folder, &k));
-  clave_status st = build_project(&k, o, (int)plan->cpu->info.compute_units);
-  if (!st) st = move_made(o, folder, path);
+  const int jobs = f->carries ? 2 : (int)f->plan.cpu->info.compute_units;
+  TRY(write_form(f, folder, &k));
+  clave_status st = build_project(&k, f->o, jobs);
+  if (!st) st = move_made(f->o, folder, path);
   project_free(&k);
   return st;
 }
 
-static clave_status build_plan(const compile_plan *plan, const compile_options *o,
-                               const char *path) {
+static clave_status build_form(form *f, const char *path) {
+  const compile_options *o = f->o;
   if (folder_exists(path)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
+  if (f->carries) TRY(carry_find_runtime(o, &f->runtime));
   char *folder = make_build_folder(o, path);
   if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);
-  clave_status st = build_in(plan, o, folder, path);
+  clave_status st = build_in(f, folder, path);
   if (!o->keep_build) remove_folder(folder);
   free(folder);
   return st;
@@ -269,13 +320,12 @@ static clave_status check_empty(const char *folder) {
   return n_files + n_folders ? INVALID("%s: is not empty", folder) : NULL;
 }
 
-static clave_status write_to(const compile_plan *plan, const compile_options *o,
-                             const char *folder) {
+static clave_status write_to(form *f, const char *folder) {
   const bool is_new = !folder_exists(folder);
   project k;
   TRY(make_folders(folder));
   TRY(check_empty(folder));
-  clave_status st = project_write(plan, o, folder, &k);
+  clave_status st = write_form(f, folder, &k);
   if (!st) project_free(&k);
   if (st && is_new) remove_folder(folder);
   return st;
@@ -283,20 +333,42 @@ static clave_status write_to(const compile_plan *plan, const compile_options *o,
 
 /* ---------------------------------------------------------------- both */
 
-typedef clave_status (*make_fn)(const compile_plan *plan, const compile_options *o,
-                                const char *path);
+/* why: what stands against writing it out; NULL: that it is carried was asked for. Consumed. */
+static clave_status carry(form *f, clave_status why) {
+  text t = {0};
+  f->carries = true;
+  clave_status st = carry_check(f->p, f->o);
+  if (why && st) st = status_while(st, "%s", status_message(why));
+  if (why && !st && f->o->message) {
+    text_printf(&t, "the executable carries the runtime: %s", status_message(why));
+    if (!t.failed) f->o->message(f->o->ctx, t.data);
+  }
+  text_free(&t);
+  status_free(why);
+  return st;
+}
+
+static clave_status choose_form(form *f) {
+  const compile_options *o = f->o;
+  if (o->is_opencl || o->all_methods || o->text) return carry(f, NULL);
+  clave_status st = plan_create(f->p, o, &f->plan);
+  return status_code_of(st) == STATUS_UNSUPPORTED ? carry(f, st) : st;
+}
+
+typedef clave_status (*make_fn)(form *f, const char *path);
 
 static clave_status make_of(const program *p, const compile_options *o, const char *path,
                             make_fn make) {
-  compile_plan plan;
-  TRY(plan_create(p, o, &plan));
-  clave_status st = make(&plan, o, path);
-  plan_destroy(&plan);
+  form f = {.p = p, .o = o};
+  TRY(choose_form(&f));
+  clave_status st = make(&f, path);
+  if (!f.carries) plan_destroy(&f.plan);
+  free(f.runtime);
   return st;
 }
 
 clave_status compile_executable(const program *p, const compile_options *o, const char *path) {
-  return make_of(p, o, path, build_plan);
+  return make_of(p, o, path, build_form);
 }
 
 clave_status compile_sources(const program *p, const compile_options *o, const char *folder) {

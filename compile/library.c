@@ -63,9 +63,18 @@ static void write_declaration(const parameters *p, const ir_argument *a, uint32_
               p->what, number);
 }
 
-static void write_name(const parameters *p, const ir_argument *a, uint32_t number, text *to) {
+static void write_input(const parameters *p, const ir_argument *a, uint32_t number, text *to) {
+  (void)p;
   (void)a;
-  text_printf(to, "%s%s_%u", number ? ", " : "", p->what, number);
+  text_printf(to, "%s{.data = input_%u}", number ? ", " : "", number);
+}
+
+static void write_copy(const parameters *p, const ir_argument *a, uint32_t number, text *to) {
+  size_t bytes;
+  const tensor t = type_of(p->k, a);
+  status_free(known_bytes(&t, &bytes)); /* the plan has it already */
+  text_printf(to, "  if (%zu) memcpy(output_%u, outputs[%u].data, %zu);\n", bytes, number, number,
+              bytes);
 }
 
 /* A line of a comment: names hold what could end it. */
@@ -128,34 +137,38 @@ clave_status library_write_header(const compile_plan *k, const compile_options *
 static void write_lifetime(const char *n, text *to) {
   text_printf(to,
               "struct %s {\n  model *m;\n  clave_status failed;\n};\n\n"
+              "void %s_destroy(%s *m) {\n  if (!m) return;\n  model_destroy(m->m);\n"
+              "  status_free(m->failed);\n  free(m);\n}\n\n",
+              n, n, n);
+  text_printf(to,
               "%s *%s_create(int n_threads) {\n  %s *m = calloc(1, sizeof *m);\n"
               "  if (!m) return NULL;\n"
-              "  clave_status st = model_create(&compiled_model, n_threads, &m->m);\n"
-              "  if (!st) return m;\n  status_free(st);\n  free(m);\n  return NULL;\n}\n\n",
+              "  clave_status st = model_create(&m->m);\n"
+              "  if (!st) st = model_start(m->m, n_threads);\n"
+              "  if (!st) return m;\n  status_free(st);\n  %s_destroy(m);\n  return NULL;\n}\n\n",
               n, n, n, n);
   text_printf(to,
-              "void %s_destroy(%s *m) {\n  if (!m) return;\n  model_destroy(m->m);\n"
-              "  status_free(m->failed);\n  free(m);\n}\n\n"
               "const char *%s_error(const %s *m) { return status_message(m->failed); }\n"
-              "void %s_reset(%s *m) { model_reset(m->m); }\n\n",
-              n, n, n, n, n, n);
+              "void %s_reset(%s *m) { status_free(model_reset(m->m)); }\n\n",
+              n, n, n, n);
 }
 
 clave_status library_write_source(const compile_plan *k, const compile_options *o, text *to) {
   const parameters in = list_of(k, true), out = list_of(k, false);
-  text_printf(to,
-              "/* Made by clave compile: the library's functions. */\n#include \"%s.h\"\n\n"
-              "#include <stdlib.h>\n\n#include \"compile/runtime/model.h\"\n\n",
-              o->library);
+  text_printf(
+      to,
+      "/* Made by clave compile: the library's functions. */\n#include \"%s.h\"\n\n"
+      "#include <stdlib.h>\n#include <string.h>\n\n#include \"compile/runtime/model.h\"\n\n",
+      o->library);
   write_lifetime(o->library, to);
   write_run(k, o->library, to);
-  text_puts(to, " {\n  const void *const inputs[] = {");
-  each_parameter(&in, to, write_name);
-  text_printf(to, "%s};\n  void *const outputs[] = {", compiled_inputs(k) ? "" : "NULL");
-  each_parameter(&out, to, write_name);
+  text_puts(to, " {\n  const model_value inputs[] = {");
+  each_parameter(&in, to, write_input);
   text_printf(to,
-              "%s};\n  status_free(m->failed);\n"
-              "  m->failed = model_run(m->m, inputs, outputs);\n  return m->failed != NULL;\n}\n",
-              out.all->count ? "" : "NULL");
+              "%s};\n  model_value outputs[%u];\n  status_free(m->failed);\n"
+              "  m->failed = model_run(m->m, 0, inputs, outputs);\n  if (m->failed) return 1;\n",
+              compiled_inputs(k) ? "" : "{0}", out.all->count + !out.all->count);
+  each_parameter(&out, to, write_copy);
+  text_puts(to, "  return 0;\n}\n");
   return text_status(to);
 }

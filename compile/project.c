@@ -37,6 +37,8 @@ static const char *const compile_flags[] = {"-std=c11",
                                             "-fdata-sections",
                                             "-I."};
 static const char *const link_flags[] = {"-Wl,--gc-sections", "-lpthread", "-lm"};
+static const char *const carried_link_flags[] = {"-Wl,--gc-sections", "-Wl,--as-needed",
+                                                 "-lpthread", "-ldl", "-lm"};
 
 static void copy_flags(const char *const *from, size_t n, const char **to) {
   for (size_t i = 0; i < n; i++) to[i] = from[i];
@@ -49,17 +51,23 @@ void project_compile_flags(const project *k, const compile_options *o,
   flags[n++] = o->debug ? "-O1" : "-O3";
   flags[n++] = o->debug ? "-g" : "-fno-asynchronous-unwind-tables";
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
-  flags[n++] = k->steps[0];
-  flags[n++] = k->steps[1];
+  if (!k->carries) flags[n++] = k->steps[0];
+  if (!k->carries) flags[n++] = k->steps[1];
   if (o->library) flags[n++] = "-fPIC";
   if (o->library) flags[n++] = "-fvisibility=hidden";
   if (o->march) flags[n++] = o->march;
   flags[n] = NULL;
 }
 
-void project_link_flags(const compile_options *o, const char *flags[MOST_FLAGS]) {
-  size_t n = sizeof link_flags / sizeof *link_flags;
-  copy_flags(link_flags, n, flags);
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+void project_link_flags(const project *k, const compile_options *o, const char *flags[MOST_FLAGS]) {
+  size_t n = 0;
+  for (int i = 0; i < 2 && k->archives[i]; i++) flags[n++] = k->archives[i];
+  for (int i = 0; k->libs[i]; i++) flags[n++] = k->libs[i];
+  const size_t more = k->carries ? COUNT(carried_link_flags) : COUNT(link_flags);
+  copy_flags(k->carries ? carried_link_flags : link_flags, more, flags + n);
+  n += more;
   if (!o->debug) flags[n++] = "-s";
   if (o->library) flags[n++] = "-shared";
   flags[n] = NULL;
@@ -67,9 +75,8 @@ void project_link_flags(const compile_options *o, const char *flags[MOST_FLAGS])
 
 /* ---------------------------------------------------------------- files */
 
-static clave_status write_file(const char *folder, const char *name, const void *data,
-                               size_t size) {
-  char *path = path_join(folder, name);
+clave_status project_write_file(const project *k, const char *name, const void *data, size_t size) {
+  char *path = path_join(k->folder, name);
   file_writer *w = NULL;
   clave_status st = path ? file_writer_create(path, &w) : status_no_memory();
   if (!st) st = file_writer_append(w, data, size);
@@ -79,15 +86,14 @@ static clave_status write_file(const char *folder, const char *name, const void 
   return st;
 }
 
-/* With the folders that it lies in. */
-static clave_status write_source(const char *folder, const source_file *f) {
-  char *path = path_join(folder, f->path);
+clave_status project_write_source(const project *k, const source_file *f) {
+  char *path = path_join(k->folder, f->path);
   if (!path) return status_no_memory();
   char *slash = strrchr(path, '/');
   *slash = '\0';
   clave_status st = make_folders(path);
   free(path);
-  return st ? st : write_file(folder, f->path, f->data, f->size);
+  return st ? st : project_write_file(k, f->path, f->data, f->size);
 }
 
 /* Marks a file and what it needs. */
@@ -101,8 +107,9 @@ static void mark(bool *needed, int file) {
 static void mark_all(const bool *used, bool is_library, bool *needed) {
   for (int i = 0; i < n_source_files; i++) {
     const source_file *f = &source_files[i];
-    if (f->is_runtime && !(is_library && strcmp(f->path, "compile/runtime/main.c") == 0))
-      mark(needed, i);
+    const bool is_command_line = strcmp(f->path, "compile/runtime/main.c") == 0 ||
+                                 strcmp(f->path, "compile/runtime/start.c") == 0;
+    if (f->is_runtime && !(is_library && is_command_line)) mark(needed, i);
   }
   for (int i = 0; i < n_kernel_infos; i++)
     if (used[i]) mark(needed, kernel_infos[i].source);
@@ -122,35 +129,43 @@ static clave_status write_sources(project *k, const compile_options *o, const bo
   }
   for (int i = 0; i < n_source_files && !st; i++) {
     if (!needed[i]) continue;
-    st = write_source(k->folder, &source_files[i]);
+    st = project_write_source(k, &source_files[i]);
     if (is_compiled(source_files[i].path)) k->sources[k->n_sources++] = source_files[i].path;
   }
   free(needed);
   return st;
 }
 
+static const char carried_makefile[] =
+    "\n# CLAVE_LIBDIR=DIR: where libclave.a and libclave_main.a are, if pkg-config does not know.\n"
+    "CLAVE_LIBDIR ?= $(shell pkg-config --variable=libdir clave)\n"
+    "CLAVE = $(CLAVE_LIBDIR)/libclave_main.a $(CLAVE_LIBDIR)/libclave.a";
+
 static void add_words(text *t, const char *const *words) {
   for (; *words; words++) text_printf(t, " %s", *words);
 }
 
-static clave_status write_makefile(const project *k, const compile_options *o) {
+clave_status project_write_makefile(const project *k, const compile_options *o) {
   const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
   text t = {0};
   project_compile_flags(k, o, compile);
-  project_link_flags(o, link);
+  project_link_flags(k, o, link);
   text_puts(&t, "# make CC=aarch64-linux-gnu-gcc builds for another processor.\nFLAGS =");
   add_words(&t, compile);
+  if (k->carries) text_puts(&t, carried_makefile);
   text_puts(&t, "\nSOURCES =");
   for (size_t i = 0; i < k->n_sources; i++) text_printf(&t, " \\\n  %s", k->sources[i]);
   text_puts(&t, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
                 ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
+  if (k->carries) text_puts(&t, " $(CLAVE)");
+  if (o->text) text_puts(&t, " -lpcre2-8 -lutf8proc -lcjson");
   add_words(&t, link);
+  text_puts(&t, k->carries ? "\nprogram.S.o: program.clv\n" : "\nweights.S.o: weights.bin\n");
   text_puts(&t,
-            "\nweights.S.o: weights.bin\n"
             "$(OBJECTS): %.o: %\n\t$(CC) $(FLAGS) $(CFLAGS) -c -o $@ $<\n"
             "clean:\n\trm -f " MADE " $(OBJECTS)\n.PHONY: clean\n");
   clave_status st = text_status(&t);
-  if (!st) st = write_file(k->folder, "Makefile", t.data, t.size);
+  if (!st) st = project_write_file(k, "Makefile", t.data, t.size);
   text_free(&t);
   return st;
 }
@@ -159,7 +174,7 @@ static clave_status write_weights(const project *k, const compile_plan *plan) {
   char *path = path_join(k->folder, "weights.bin");
   clave_status st = path ? plan_write_weights(plan, path) : status_no_memory();
   free(path);
-  return st ? st : write_file(k->folder, "weights.S", weights_source, strlen(weights_source));
+  return st ? st : project_write_file(k, "weights.S", weights_source, strlen(weights_source));
 }
 
 typedef clave_status (*library_writer)(const compile_plan *k, const compile_options *o, text *to);
@@ -168,7 +183,7 @@ static clave_status write_text(const project *k, const compile_plan *plan, const
                                library_writer write, const char *name) {
   text t = {0};
   clave_status st = write(plan, o, &t);
-  if (!st) st = write_file(k->folder, name, t.data, t.size);
+  if (!st) st = project_write_file(k, name, t.data, t.size);
   text_free(&t);
   return st;
 }
@@ -192,7 +207,7 @@ static clave_status write_project(project *k, const compile_plan *plan, const co
                                   emitted *used) {
   text model = {0};
   clave_status st = emit_model(plan, o->name, &model, used);
-  if (!st) st = write_file(k->folder, "model.c", model.data, model.size);
+  if (!st) st = project_write_file(k, "model.c", model.data, model.size);
   text_free(&model);
   TRY(st);
   TRY(write_library(k, plan, o));
@@ -200,7 +215,7 @@ static clave_status write_project(project *k, const compile_plan *plan, const co
   TRY(write_sources(k, o, used->kernels));
   name_steps("FLOAT", used->float_steps, k->steps[0]);
   name_steps("INT", used->int_steps, k->steps[1]);
-  return write_makefile(k, o);
+  return project_write_makefile(k, o);
 }
 
 static bool has_encoded(const program *p) {
@@ -222,6 +237,9 @@ clave_status project_write(const compile_plan *plan, const compile_options *o, c
 }
 
 void project_free(project *k) {
+  free(k->archives[0]);
+  free(k->archives[1]);
+  for (int i = 0; k->libs[i]; i++) free(k->libs[i]);
   free(k->folder);
   free(k->sources);
   *k = (project){0};

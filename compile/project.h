@@ -1,27 +1,39 @@
 #ifndef COMPILE_PROJECT_H
 #define COMPILE_PROJECT_H
-/* A folder of sources: model.c, the weights, the runtime and the kernels that are used, a Makefile.
- * Everything in it follows from the program and the options alone. */
+/* A folder of sources: of a program that is written out model.c, the weights, the runtime and the
+ * kernels that are used, a Makefile. Everything in it follows from the program and the options
+ * alone. */
 #include "compile/plan.h"
+#include "compile/tables.h"
+
+enum { MOST_LIBRARIES = 3 };
 
 typedef struct project {
   char *folder;         /* owned */
   const char **sources; /* owned (n_sources): those to compile, by their paths in the folder */
   size_t n_sources;
-  bool is_plain;     /* no constant is encoded */
-  char steps[2][80]; /* flags: the kinds of elementwise steps that there are */
+  bool carries;                   /* carry.h: no kernels, but archives that are linked */
+  char *archives[2];              /* owned: libclave_main.a, libclave.a; NULL in a Makefile */
+  char *libs[MOST_LIBRARIES + 1]; /* owned: what a language model needs besides; NULL ends */
+  bool is_plain;                  /* no constant is encoded */
+  char steps[2][80];              /* flags: the kinds of elementwise steps that there are */
 } project;
 
 /* Writes it to `folder`, which exists. */
 clave_status project_write(const compile_plan *plan, const compile_options *o, const char *folder,
                            project *out) STATUS_CHECK;
 void project_free(project *k);
+/* In its folder; sources with the folders that they lie in. */
+clave_status project_write_file(const project *k, const char *name, const void *data,
+                                size_t size) STATUS_CHECK;
+clave_status project_write_source(const project *k, const source_file *f) STATUS_CHECK;
+clave_status project_write_makefile(const project *k, const compile_options *o) STATUS_CHECK;
 
 /* Flags of the compiler, in their order, and of the linker behind the objects: NULL ends. */
-enum { MOST_FLAGS = 24 };
+enum { MOST_FLAGS = 28 };
 #define MADE "model" /* what is linked */
 void project_compile_flags(const project *k, const compile_options *o,
                            const char *flags[MOST_FLAGS]);
-void project_link_flags(const compile_options *o, const char *flags[MOST_FLAGS]);
+void project_link_flags(const project *k, const compile_options *o, const char *flags[MOST_FLAGS]);
 
 #endif

@@ -6,6 +6,8 @@
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 
+enum { CLV_ALIGNMENT = 4096 };
+
 /* What people hand us instead of a program, by its first bytes. */
 static const struct {
   size_t offset;
@@ -113,6 +115,27 @@ static clave_status refuse_folder(const char *path) {
       "a "
       "Hugging Face model's folder",
       path);
+}
+
+static clave_status load_bytes(program *p, const void *clv, size_t size) {
+  if ((uintptr_t)clv % CLV_ALIGNMENT)
+    return INVALID("is not aligned to %d bytes", (int)CLV_ALIGNMENT);
+  if (is_clv(clv, size)) return clv_read(p, clv, size);
+  return first_byte(clv, size) == '{' ? INVALID("is a .json program, expected a .clv")
+                                      : stranger_error(clv, size);
+}
+
+clave_status program_load_bytes(const void *clv, size_t size, const char *name, program **out) {
+  program *p;
+  *out = NULL;
+  TRY(program_new(&p));
+  clave_status st = load_bytes(p, clv, size);
+  if (st) {
+    program_destroy(p);
+    return status_while(st, "%s", name);
+  }
+  *out = p;
+  return NULL;
 }
 
 clave_status program_load(const char *path, const char *consts, program **out) {

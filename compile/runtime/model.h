@@ -1,81 +1,79 @@
 #ifndef COMPILE_RUNTIME_MODEL_H
 #define COMPILE_RUNTIME_MODEL_H
-/* A compiled program that runs: what model.c, the emitted file, describes, and the memory it runs
- * in. A model is used by one thread at a time; its kernels run on a pool of threads. */
-#include "base/kernel.h"
+/* A compiled program as its command line and the functions of a library see it: methods with their
+ * arguments, and runs. written.c implements it for a schedule that is printed as C (model.c,
+ * written.h), compile/carried/ over the library for a program that is carried as it is. */
+#include <stdint.h>
+
+#include "base/dtype.h"
 #include "base/status.h"
-#include "base/threads.h"
 
-#define MODEL_NOWHERE SIZE_MAX
+enum { MODEL_MAX_RANK = 8 };
 
-/* An input or output, contiguous, little-endian. */
+/* A size of a method that its callers choose; arguments share it by its number. */
+typedef struct model_size {
+  const char *name;
+  int64_t min, max; /* inclusive; INT64_MAX: no bound */
+} model_size;
+
+/* What a dimension is that is not a number. */
+enum {
+  MODEL_FOLLOWS = -1,  /* of an output: known after the run */
+  MODEL_FIRST_OPEN = 2 /* -2: size 0 of the method, -3: size 1, ... */
+};
+static inline int64_t model_open_dim(int size) { return -(int64_t)size - MODEL_FIRST_OPEN; }
+/* Which of the method's sizes a dimension is; -1: none. */
+static inline int model_size_of(int64_t dim) {
+  return dim <= -MODEL_FIRST_OPEN ? (int)(-dim - MODEL_FIRST_OPEN) : -1;
+}
+
+/* An input or output: contiguous, little-endian. */
 typedef struct model_argument {
   const char *name;
   dtype type;
+  bool is_scalar; /* of an input: a number for the host, I64, F64 or BOOL, no file */
   int rank;
-  int64_t dims[KERNEL_MAX_RANK];
-  size_t bytes;
-  size_t offset;     /* in the arena; MODEL_NOWHERE: nothing reads it, or `value` has it */
-  const void *value; /* of an output that is known beforehand (bytes) */
+  int64_t dims[MODEL_MAX_RANK];
 } model_argument;
 
-/* A state tensor's first value. */
-typedef struct model_state {
-  size_t offset, bytes;       /* in the memory for state */
-  const unsigned char *value; /* NULL: zeros */
-} model_state;
+typedef struct model_method {
+  const char *name;
+  const model_argument *inputs, *outputs; /* (n_inputs), (n_outputs) */
+  const model_size *sizes;                /* (n_sizes) */
+  int n_inputs, n_outputs, n_sizes;
+} model_method;
 
-typedef struct model model;
 typedef struct model_info {
-  const char *program, *method;
-  const model_argument *inputs, *outputs;
-  const model_state *states;
-  int n_inputs, n_outputs, n_states;
-  size_t arena_bytes, state_bytes;
-  int n_forms;            /* of constants, as kernels want them */
-  int n_rebased;          /* blocks of loops that are elsewhere in every iteration */
-  void (*pack)(model *m); /* makes the forms */
-  void (*run)(model *m);
+  const char *program;         /* its name, for people */
+  const char *device;          /* "cpu" or "opencl" */
+  const model_method *methods; /* (n_methods); the first is the default */
+  int n_methods;
 } model_info;
-extern const model_info compiled_model; /* model.c */
 
-struct model {
-  const model_info *info;
-  char *arena, *state;  /* owned */
-  void **forms;         /* owned, (n_forms) owned */
-  char **rebased;       /* owned, (n_rebased) into arena or state, or a constant */
-  const char *node;     /* that runs: "node 3 (matmul, linear_1)" */
-  clave_status failed;  /* owned; what comes later does nothing */
-  bool measures;        /* kernels are asked for their scratch memory, none runs */
-  thread_pool *threads; /* owned */
-  kernel_context kernel;
-  kernel_fault fault;
-  char *scratch; /* owned */
-  size_t scratch_bytes, scratch_used;
-};
+/* A program in a process, used by one thread at a time. */
+typedef struct model model;
 
-/* n_threads: as base/threads.h has it. The forms of constants are made. */
-clave_status model_create(const model_info *info, int n_threads, model **out) STATUS_CHECK;
-void model_destroy(model *m); /* takes NULL */
-/* inputs, outputs: memory for each, of its bytes, in the program's order. After an error outputs
- * hold nothing. State is kept from one run to the next. */
-clave_status model_run(model *m, const void *const *inputs, void *const *outputs) STATUS_CHECK;
-void model_reset(model *m); /* state as it is at first */
+/* An argument of a run. */
+typedef struct model_value {
+  const void *data;             /* its elements; of an output: the model's, until its next run */
+  int64_t dims[MODEL_MAX_RANK]; /* (rank) */
+} model_value;
 
-/* ---- for model.c ---- */
-/* `offset` bytes behind `base`, for struct members of any pointer type. */
-static inline void *model_at(const void *base, int64_t offset) {
-  return (char *)(uintptr_t)base + offset;
-}
-/* The kernels of a node begin. node: for messages; may be NULL. False: an error has ended the run.
- */
-bool model_begin(model *m, const char *node);
-void model_call(model *m, const kernel_desc *k, const void *args);
-/* Makes form `index` of a constant by this kernel, which writes it to its scratch memory. */
-void model_form(model *m, int index, const kernel_desc *k, const void *args);
-/* A stretch of instructions in a row begins: the program, or a body. False: the run has ended. */
-bool model_begin_stretch(model *m);
-/* The truth of a BOOL at p. False while kernels are measured, and once the run has ended. */
-bool model_truth(const model *m, const void *p);
+/* What there is to know of it; nothing can run yet. */
+clave_status model_create(model **out) STATUS_CHECK;
+const model_info *model_get_info(const model *m);
+/* Makes it ready for runs: its memory, its threads, what is packed of its weights. Once. n_threads:
+ * as base/threads.h has it. */
+clave_status model_start(model *m, int n_threads) STATUS_CHECK;
+/* Runs method `method` of its info. inputs, outputs: (n_inputs), (n_outputs); the former of sizes
+ * within their bounds, of the latter dims and data are filled in. State is kept from one run to the
+ * next. */
+clave_status model_run(model *m, int method, const model_value *inputs,
+                       model_value *outputs) STATUS_CHECK;
+clave_status model_reset(model *m) STATUS_CHECK; /* state as it is at first */
+void model_destroy(model *m);                    /* takes NULL and what was not started */
+
+/* main.c: the command line; the process's exit status. */
+int model_main(int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
-/* A compiled program's memory and its runs. */
-#include "compile/runtime/model.h"
+/* The memory of a program that is written out, and its runs. */
+#include "compile/runtime/written.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,20 +82,21 @@ static clave_status end_run(model *m) {
   return st;
 }
 
-void model_reset(model *m) {
+clave_status model_reset(model *m) {
   m->kernel.stretch = 0;
-  for (int i = 0; i < m->info->n_states; i++) {
-    const model_state *s = &m->info->states[i];
+  for (int i = 0; i < compiled_model.n_states; i++) {
+    const model_state *s = &compiled_model.states[i];
     if (s->value) {
       memcpy(m->state + s->offset, s->value, s->bytes);
     } else {
       memset(m->state + s->offset, 0, s->bytes);
     }
   }
+  return NULL;
 }
 
 static clave_status take_memory(model *m) {
-  const model_info *info = m->info;
+  const model_code *info = &compiled_model;
   m->arena = memory_alloc(info->arena_bytes + 1);
   m->state = memory_alloc(info->state_bytes + 1);
   m->forms = calloc((size_t)info->n_forms + 1, sizeof *m->forms);
@@ -105,16 +106,14 @@ static clave_status take_memory(model *m) {
 
 static clave_status prepare(model *m) {
   TRY(take_memory(m));
-  m->info->pack(m);
+  compiled_model.pack(m);
   TRY(end_run(m));
   m->measures = true;
-  m->info->run(m);
+  compiled_model.run(m);
   m->measures = false;
   TRY(end_run(m));
   m->scratch = memory_alloc(m->scratch_bytes + 1);
-  if (!m->scratch) return status_no_memory();
-  model_reset(m);
-  return NULL;
+  return m->scratch ? model_reset(m) : status_no_memory();
 }
 
 static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
@@ -126,31 +125,29 @@ static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body,
   }
 }
 
-clave_status model_create(const model_info *info, int n_threads, model **out) {
-  *out = NULL;
-  model *m = calloc(1, sizeof *m);
-  if (!m) return status_no_memory();
-  m->info = info;
-  clave_status st = thread_pool_create(n_threads, &m->threads);
-  if (!st) {
-    m->kernel = (kernel_context){.parallel_for = run_parallel,
-                                 .pool = m,
-                                 .n_threads = thread_pool_size(m->threads),
-                                 .fault = &m->fault,
-                                 .scratch = take_scratch};
-    st = prepare(m);
-  }
-  if (st) {
-    model_destroy(m);
-    return st;
-  }
-  *out = m;
-  return NULL;
+clave_status model_create(model **out) {
+  *out = calloc(1, sizeof **out);
+  return *out ? NULL : status_no_memory();
+}
+
+const model_info *model_get_info(const model *m) {
+  (void)m;
+  return &compiled_model.info;
+}
+
+clave_status model_start(model *m, int n_threads) {
+  TRY(thread_pool_create(n_threads, &m->threads));
+  m->kernel = (kernel_context){.parallel_for = run_parallel,
+                               .pool = m,
+                               .n_threads = thread_pool_size(m->threads),
+                               .fault = &m->fault,
+                               .scratch = take_scratch};
+  return prepare(m);
 }
 
 void model_destroy(model *m) {
   if (!m) return;
-  for (int i = 0; m->forms && i < m->info->n_forms; i++) free(m->forms[i]);
+  for (int i = 0; m->forms && i < compiled_model.n_forms; i++) free(m->forms[i]);
   free(m->forms);
   free(m->rebased);
   free(m->arena);
@@ -162,18 +159,19 @@ void model_destroy(model *m) {
 
 /* ---------------------------------------------------------------- runs */
 
-clave_status model_run(model *m, const void *const *inputs, void *const *outputs) {
-  const model_info *info = m->info;
-  for (int i = 0; i < info->n_inputs; i++) {
-    const model_argument *a = &info->inputs[i];
-    if (a->offset != MODEL_NOWHERE && a->bytes) memcpy(m->arena + a->offset, inputs[i], a->bytes);
+clave_status model_run(model *m, int method, const model_value *inputs, model_value *outputs) {
+  const model_method *of = &compiled_model.info.methods[method];
+  for (int i = 0; i < of->n_inputs; i++) {
+    const model_place *a = &compiled_model.inputs[i];
+    if (a->offset != MODEL_NOWHERE && a->bytes)
+      memcpy(m->arena + a->offset, inputs[i].data, a->bytes);
   }
-  info->run(m);
+  compiled_model.run(m);
   TRY(end_run(m));
-  for (int i = 0; i < info->n_outputs; i++) {
-    const model_argument *a = &info->outputs[i];
-    const void *from = a->value ? a->value : m->arena + a->offset;
-    if (a->bytes) memcpy(outputs[i], from, a->bytes);
+  for (int i = 0; i < of->n_outputs; i++) {
+    const model_place *a = &compiled_model.outputs[i];
+    outputs[i].data = a->value ? a->value : m->arena + a->offset;
+    memcpy(outputs[i].dims, of->outputs[i].dims, sizeof outputs[i].dims);
   }
   return NULL;
 }

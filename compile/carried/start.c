@@ -1,0 +1,28 @@
+/* Where an executable that carries its program begins, and the processes that it builds kernels in:
+ * itself, started by the library. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "cli/command.h"
+#include "compile/carried/carried.h"
+#include "compile/runtime/model.h"
+
+/* Started by the library, as the tool would be: with a socket for its standard input. */
+static bool is_builder(int argc, char **argv) {
+  struct stat s;
+  return argc == 2 && strcmp(argv[1], builder_command.name) == 0 && fstat(STDIN_FILENO, &s) == 0 &&
+         S_ISSOCK(s.st_mode);
+}
+
+static int begin(int argc, char **argv, int (*run)(int argc, char **argv)) {
+  if (is_builder(argc, argv)) return builder_command.run(NULL, NULL);
+  const bool is_opencl = strcmp(carried.device, "opencl") == 0;
+  if (is_opencl && !getenv("CLAVE_HELPER")) environment_set("CLAVE_HELPER", "/proc/self/exe");
+  return run(argc, argv);
+}
+
+int carried_tensors(int argc, char **argv) { return begin(argc, argv, model_main); }
+int carried_text(int argc, char **argv) { return begin(argc, argv, carried_generate); }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/threads.h"
+#include "base/clock.h"
 
 extern char **environ;
 
@@ -238,12 +238,11 @@ clave_status tool_start(const char *const *arguments, const char *folder, const 
   return status_new(STATUS_IO, "%s: %s", arguments[0], strerror(error));
 }
 
-int tool_end(tool *t) {
+int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx) {
   int status = 0;
   pid_t got;
-  do {
-    got = waitpid(t->pid, &status, 0);
-  } while (got < 0 && errno == EINTR);
+  while ((got = waitpid(t->pid, &status, 0)) < 0 && errno == EINTR)
+    if (cancel && cancel(ctx)) (void)kill(t->pid, SIGTERM);
   free(t);
   if (got < 0) return 0;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

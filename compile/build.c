@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "compile/project.h"
+#include "compile/sbom.h"
 
 enum { MOST_WORDS = 16, MOST_JOBS = 64 };
 
@@ -21,7 +22,9 @@ typedef struct build {
 
 /* ---------------------------------------------------------------- what the compiler says */
 
-static bool is_error(const char *line) { return strstr(line, "error") != NULL; }
+static bool is_error(const char *line) {
+  return strstr(line, "error") || strstr(line, "undefined reference");
+}
 
 /* Tells the log line by line; to: what is worth a line of ours, the first with an error. */
 static void tell_log(const build *b, text *to) {
@@ -58,6 +61,9 @@ static clave_status failed(const build *b, int code, const char *source) {
   text_free(&said);
   return st;
 }
+
+static bool is_cancelled(const build *b) { return b->o->cancel && b->o->cancel(b->o->ctx); }
+static clave_status cancelled(void) { return status_new(STATUS_IO, "interrupted"); }
 
 /* ---------------------------------------------------------------- running it */
 
@@ -105,7 +111,8 @@ static clave_status link_all(const build *b) {
   for (size_t i = 0; i < b->k->n_sources; i++) is_whole = is_whole && add_word(&w, b->objects[i]);
   is_whole = is_whole && add_words(&w, flags);
   TRY(start(b, &w, is_whole, &t));
-  const int code = tool_end(t);
+  const int code = tool_end(t, b->o->cancel, b->o->ctx);
+  if (is_cancelled(b)) return cancelled();
   return code ? failed(b, code, NULL) : NULL;
 }
 
@@ -122,8 +129,9 @@ static clave_status compile_all(const build *b) {
   for (size_t i = 0; i < n + jobs; i++) {
     tool **slot = &at_work[i % jobs];
     if (*slot) {
-      const int code = tool_end(*slot);
+      const int code = tool_end(*slot, b->o->cancel, b->o->ctx);
       *slot = NULL;
+      if (!st && is_cancelled(b)) st = cancelled();
       if (code && !st) st = failed(b, code, b->k->sources[i - jobs]);
       tell_done(b, i - jobs + 1);
     }
@@ -167,9 +175,43 @@ static clave_status make_build(build *b) {
   return link_all(b);
 }
 
-static clave_status build_project(const project *k, const compile_options *o, int jobs) {
+/* The compiler's own words, in a file of their own. */
+static clave_status ask_version(const build *b, file_map *out) {
+  tool *t;
+  words w = {0};
+  char *said = path_join(b->k->folder, "version");
+  const bool is_whole = said && add_words(&w, b->compiler) && add_word(&w, "--version");
+  clave_status st =
+      is_whole ? tool_start(w.items, b->k->folder, said, &t) : status_no_memory();
+  free(w.items);
+  if (!st) (void)tool_end(t, NULL, NULL);
+  if (!st) st = file_map_open(said, out);
+  free(said);
+  return st;
+}
+
+/* Before what was made is moved. */
+static clave_status write_sbom(const project *k, const compile_plan *plan, const build *b) {
+  file_map m = {0};
+  text version = {0};
+  if (!b->o->sbom) return NULL;
+  clave_status st = ask_version(b, &m);
+  const char *end = m.data ? memchr(m.data, '\n', m.size) : NULL;
+  if (m.data)
+    text_append(&version, (const char *)m.data, end ? (size_t)(end - (const char *)m.data) : m.size);
+  if (!st) st = text_status(&version);
+  if (!st) st = sbom_write(k, plan, b->o, MADE, version.size ? version.data : "unknown");
+  text_free(&version);
+  file_map_close(&m);
+  return st;
+}
+
+static clave_status build_project(const project *k, const compile_plan *plan,
+                                  const compile_options *o) {
+  const int jobs = (int)plan->cpu->info.compute_units;
   build b = {.o = o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
   clave_status st = make_build(&b);
+  if (!st) st = write_sbom(k, plan, &b);
   for (size_t i = 0; b.objects && i < k->n_sources; i++) free(b.objects[i]);
   free(b.objects);
   free(b.words);
@@ -240,8 +282,10 @@ static clave_status build_in(const compile_plan *plan, const compile_options *o,
                              const char *path) {
   project k;
   TRY(project_write(plan, o, folder, &k));
-  clave_status st = build_project(&k, o, (int)plan->cpu->info.compute_units);
+  clave_status st = build_project(&k, plan, o);
   if (!st) st = move_made(o, folder, path);
+  if (st && o->sbom) (void)file_remove(o->sbom);
+  if (!st && o->memory_bytes) *o->memory_bytes = k.memory_bytes;
   project_free(&k);
   return st;
 }
@@ -276,7 +320,9 @@ static clave_status write_to(const compile_plan *plan, const compile_options *o,
   TRY(make_folders(folder));
   TRY(check_empty(folder));
   clave_status st = project_write(plan, o, folder, &k);
-  if (!st) project_free(&k);
+  if (!st && o->memory_bytes) *o->memory_bytes = k.memory_bytes;
+  if (!st && o->sbom) st = sbom_write(&k, plan, o, NULL, NULL);
+  if (k.folder) project_free(&k);
   if (st && is_new) remove_folder(folder);
   return st;
 }

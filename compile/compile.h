@@ -18,14 +18,20 @@ typedef struct compile_options {
   const char *compiler; /* with arguments, separated by spaces */
   const char *march;    /* NULL: the compiler's own, and kernels choose at run time */
   const char *library;  /* a shared library instead, whose functions' names begin so; or NULL */
+  bool bare;            /* with library: one function for firmware instead, in an object */
+  int n_threads;        /* 0: chosen when it starts; negative: the caller's thread alone */
+  bool static_memory;   /* one buffer; no allocation */
+  const char *kernel_dir; /* sources there replace ours of that name; or NULL */
+  const char *sbom;       /* a file that gets the list of what went in; or NULL */
+  size_t *memory_bytes;   /* gets the size of the buffer; may be NULL */
   bool debug, keep_build;
   void (*message)(void *ctx, const char *line); /* the compiler's output; may be NULL */
   void (*progress)(void *ctx, const char *what, int done, int total); /* may be NULL */
+  bool (*cancel)(void *ctx); /* true ends the build; may be NULL */
   void *ctx;
 } compile_options;
 
-/* Whether it can begin the names of a library's functions; those of the runtime begin with model.
- */
+/* Whether it can begin the names of a library's functions. */
 bool is_library_name(const char *name);
 /* Sources and a Makefile in `folder`, which is made and must be empty. */
 clave_status compile_sources(const program *p, const compile_options *o,

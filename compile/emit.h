@@ -7,7 +7,7 @@
 clave_status emitted_create(emitted *out) STATUS_CHECK;
 void emitted_free(emitted *e);
 
-clave_status emit_model(const compile_plan *k, const char *name, text *to,
+clave_status emit_model(const compile_plan *k, const compile_options *o, text *to,
                         emitted *used) STATUS_CHECK;
 
 #endif

@@ -18,6 +18,7 @@ typedef struct emitter {
                           NULL */
   emitted *used;       /* borrowed */
   form_list forms;
+  size_t form_bytes, scratch_bytes; /* as one thread has them, on any processor */
   text functions; /* owned: one for each command */
   text pack;      /* owned: the body of pack_forms */
   text run;       /* owned: that of run_model */

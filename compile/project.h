@@ -8,7 +8,10 @@ typedef struct project {
   char *folder;         /* owned */
   const char **sources; /* owned (n_sources): those to compile, by their paths in the folder */
   size_t n_sources;
+  char **files; /* owned (n_files) owned: all that there are, by their paths in the folder */
+  size_t n_files, cap_files;
   bool is_plain;     /* no constant is encoded */
+  size_t memory_bytes; /* where it is static */
   char steps[2][80]; /* flags: the kinds of elementwise steps that there are */
 } project;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/sized.h"
-#include "base/threads.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "tokenizer/find.h"
 

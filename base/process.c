@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/memory.h"
 #include "base/clock.h"
+#include "base/memory.h"
 
 extern char **environ;
 

@@ -34,8 +34,8 @@ static void add_block(uint32_t state[8], const uint8_t *block) {
     const uint32_t e = s[4], a = s[0];
     const uint32_t one = s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +
                          ((e & s[5]) ^ (~e & s[6])) + constants[i] + w[i];
-    const uint32_t two = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) +
-                         ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
+    const uint32_t two =
+        (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
     memmove(s + 1, s, 7 * sizeof *s);
     s[4] += one;
     s[0] = one + two;

@@ -97,8 +97,8 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .message = print_note,
                                    .progress = show_steps,
                                    .n_threads = a->threads == THREADS_OPEN ? 0
-                                                : a->threads ? (int)a->threads
-                                                             : CLAVE_COMPILE_ALONE,
+                                                : a->threads               ? (int)a->threads
+                                                                           : CLAVE_COMPILE_ALONE,
                                    .static_memory = a->arena != NULL,
                                    .memory_bytes = &memory_bytes,
                                    .bare = a->bare,

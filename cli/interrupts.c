@@ -8,22 +8,20 @@
 
 static volatile sig_atomic_t interrupted;
 
-static void note_interrupt(int signal_number) {
-  interrupted = signal_number;
-}
+static void note_interrupt(int signal_number) { interrupted = signal_number; }
 
-static void catch(int signal_number) {
+static void catch (int signal_number) {
   struct sigaction action = {.sa_handler = note_interrupt}; /* reads are interrupted, too */
   (void)sigemptyset(&action.sa_mask);
   (void)sigaction(signal_number, &action, NULL);
 }
 
-void catch_interrupts(void) { catch(SIGINT); }
+void catch_interrupts(void) { catch (SIGINT); }
 
 void catch_endings(void) {
-  catch(SIGINT);
-  catch(SIGTERM);
-  catch(SIGHUP);
+  catch (SIGINT);
+  catch (SIGTERM);
+  catch (SIGHUP);
 }
 
 int interrupted_exit(void) { return 128 + (int)interrupted; }

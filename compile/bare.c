@@ -15,18 +15,19 @@ clave_status bare_write_header(const compile_plan *k, const compile_options *o, 
   const char *n = o->library;
   library_begin_header(n, to);
   text_puts(to,
-            "/* One model, in static memory, used by one thread at a time. It calls functions of "
-            "string.h and math.h alone.\n * The first run packs the weights. */\n\n");
+            "/* One model, in static memory, used by one thread at a time. It calls functions of\n"
+            " * string.h and math.h alone. The first run packs the weights. */\n\n");
   library_describe_run(k, to);
   text_puts(to, " * 0: good; else a code, and outputs hold nothing. */\n");
   write_run(k, n, to);
-  text_printf(to,
-              ";\n/* What a code of %s_run says, \"index out of range\"; \"\" of 0. Static. */\n"
-              "const char *%s_error(int code);\n"
-              "/* Where the last run ended, \"node 3 (matmul, linear_1)\"; \"\": nowhere. Static. */\n"
-              "const char *%s_where(void);\n"
-              "void %s_reset(void); /* state as it is at first */\n",
-              n, n, n, n);
+  text_printf(
+      to,
+      ";\n/* What a code of %s_run says, \"index out of range\"; \"\" of 0. Static. */\n"
+      "const char *%s_error(int code);\n"
+      "/* Where the last run ended, \"node 3 (matmul, linear_1)\"; \"\": nowhere. Static. */\n"
+      "const char *%s_where(void);\n"
+      "void %s_reset(void); /* state as it is at first */\n",
+      n, n, n, n);
   library_end_header(to);
   return text_status(to);
 }
@@ -53,24 +54,28 @@ clave_status bare_write_source(const compile_plan *k, const compile_options *o, 
               "static bool is_ready;\n\n",
               n);
   write_texts(n, to);
+  text_puts(to,
+            "static int start(void) {\n  const model_memory *own = &compiled_model.memory;\n"
+            "  *own->m = (model){.forms = own->forms, .rebased = own->rebased};\n"
+            "  return (int)core_start(own->m);\n}\n\n");
   text_printf(to,
               "const char *%s_where(void) {\n"
               "  const model *m = compiled_model.memory.m;\n"
               "  return m->failed && m->node ? m->node : \"\";\n}\n\n"
-              "void %s_reset(void) {\n  if (is_ready) model_reset(compiled_model.memory.m);\n}\n\n",
+              "void %s_reset(void) {\n  if (is_ready) core_reset(compiled_model.memory.m);\n}\n\n",
               n, n);
   write_run(k, n, to);
   text_puts(to, " {\n");
-  parameters_write_arrays(k, to);
+  parameters_write_values(k, to);
   text_puts(to,
             "  model *m = compiled_model.memory.m;\n"
-            "  int code = is_ready ? MODEL_GOOD : (int)model_start_static(&compiled_model);\n"
+            "  int code = is_ready ? MODEL_GOOD : start();\n"
             "  is_ready = code == MODEL_GOOD;\n"
-            "  if (is_ready) code = (int)model_compute(m, inputs);\n");
+            "  if (is_ready) code = (int)core_run(m, inputs);\n");
   if (m->outputs.count)
     text_printf(to,
                 "  for (int i = 0; code == MODEL_GOOD && i < %u; i++)\n"
-                "    memcpy(outputs[i], model_output(m, i), compiled_model.outputs[i].bytes);\n",
+                "    memcpy(outputs[i], core_output(m, i), compiled_model.outputs[i].bytes);\n",
                 m->outputs.count);
   text_printf(to, "%s  return code;\n}\n", m->outputs.count ? "" : "  (void)outputs;\n");
   return text_status(to);

@@ -181,8 +181,7 @@ static clave_status ask_version(const build *b, file_map *out) {
   words w = {0};
   char *said = path_join(b->k->folder, "version");
   const bool is_whole = said && add_words(&w, b->compiler) && add_word(&w, "--version");
-  clave_status st =
-      is_whole ? tool_start(w.items, b->k->folder, said, &t) : status_no_memory();
+  clave_status st = is_whole ? tool_start(w.items, b->k->folder, said, &t) : status_no_memory();
   free(w.items);
   if (!st) (void)tool_end(t, NULL, NULL);
   if (!st) st = file_map_open(said, out);
@@ -198,7 +197,8 @@ static clave_status write_sbom(const project *k, const compile_plan *plan, const
   clave_status st = ask_version(b, &m);
   const char *end = m.data ? memchr(m.data, '\n', m.size) : NULL;
   if (m.data)
-    text_append(&version, (const char *)m.data, end ? (size_t)(end - (const char *)m.data) : m.size);
+    text_append(&version, (const char *)m.data,
+                end ? (size_t)(end - (const char *)m.data) : m.size);
   if (!st) st = text_status(&version);
   if (!st) st = sbom_write(k, plan, b->o, MADE, version.size ? version.data : "unknown");
   text_free(&version);

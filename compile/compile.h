@@ -15,12 +15,12 @@ typedef struct compile_options {
   uint32_t method;
   const compile_dim *dims; /* (n_dims) */
   uint32_t n_dims;
-  const char *compiler; /* with arguments, separated by spaces */
-  const char *march;    /* NULL: the compiler's own, and kernels choose at run time */
-  const char *library;  /* a shared library instead, whose functions' names begin so; or NULL */
-  bool bare;            /* with library: one function for firmware instead, in an object */
-  int n_threads;        /* 0: chosen when it starts; negative: the caller's thread alone */
-  bool static_memory;   /* one buffer; no allocation */
+  const char *compiler;   /* with arguments, separated by spaces */
+  const char *march;      /* NULL: the compiler's own, and kernels choose at run time */
+  const char *library;    /* a shared library instead, whose functions' names begin so; or NULL */
+  bool bare;              /* with library: one function for firmware instead, in an object */
+  int n_threads;          /* 0: chosen when it starts; negative: the caller's thread alone */
+  bool static_memory;     /* one buffer; no allocation */
   const char *kernel_dir; /* sources there replace ours of that name; or NULL */
   const char *sbom;       /* a file that gets the list of what went in; or NULL */
   size_t *memory_bytes;   /* gets the size of the buffer; may be NULL */

@@ -17,8 +17,28 @@ static void write_dims(const tensor *t, text *to) {
   text_puts(to, t->rank ? "}" : "0}");
 }
 
+/* An argument's tensor or scalar. Scalar inputs are fixed, so none is listed. */
+static bool is_listed(const ir_argument *a, bool is_input) {
+  return a->tensor != IR_NONE || !is_input;
+}
+
+static void write_argument(const emitter *e, const ir_argument *a, text *to) {
+  tensor t = {0};
+  unsigned char bytes[8];
+  if (a->tensor == IR_NONE) {
+    scalar_to_bytes(&e->p->values[a->value], &t, bytes);
+  } else {
+    t = e->p->types[a->tensor];
+  }
+  text_puts(to, "  {.name = ");
+  write_string(to, a->name);
+  text_printf(to, ", .type = DTYPE_%s, ", dtype_name(t.type));
+  write_dims(&t, to);
+  text_puts(to, "},\n");
+}
+
 /* Where in the arena; of inputs that nothing reads, nowhere. */
-static void write_place(const emitter *e, uint32_t tid, text *to) {
+static void write_offset(const emitter *e, uint32_t tid, text *to) {
   const uint32_t in = e->p->at[tid].storage;
   const uint32_t b = in == NO_INDEX ? NO_INDEX : e->p->storages[in].block[0];
   if (b == NO_INDEX || e->p->blocks[b].kind != BLOCK_ARENA) {
@@ -28,46 +48,46 @@ static void write_place(const emitter *e, uint32_t tid, text *to) {
   }
 }
 
-static clave_status write_tensor(const emitter *e, const ir_argument *a, text *to) {
-  const tensor *t = &e->p->types[a->tensor];
-  size_t bytes;
-  TRY(known_bytes(t, &bytes));
-  text_printf(to, ".type = DTYPE_%s, ", dtype_name(t->type));
-  write_dims(t, to);
-  text_printf(to, ", .bytes = %zu, .offset = ", bytes);
-  write_place(e, a->tensor, to);
-  return NULL;
-}
-
 /* A host scalar is known once sizes are. */
-static void write_scalar(const emitter *e, const ir_argument *a, text *to) {
+static void write_known(const scalar_value *v, text *to) {
   unsigned char bytes[8];
   tensor t = {0};
-  scalar_to_bytes(&e->p->values[a->value], &t, bytes);
-  text_printf(to, ".type = DTYPE_%s, .bytes = %zu, .offset = MODEL_NOWHERE, .value = \"",
-              dtype_name(t.type), dtype_size(t.type));
+  scalar_to_bytes(v, &t, bytes);
+  text_printf(to, "%zu, MODEL_NOWHERE, \"", dtype_size(t.type));
   for (size_t i = 0; i < dtype_size(t.type); i++) text_printf(to, "\\%03o", bytes[i]);
   text_puts(to, "\"");
 }
 
-/* n: those that are listed; less than there are: scalars are not. */
-static clave_status write_arguments(const emitter *e, const char *name, const ir_arguments *all,
-                                    uint32_t n, text *to) {
-  text_printf(to, "static const model_argument %s[] = {\n", name);
-  for (uint32_t i = 0; i < all->count; i++) {
-    const ir_argument *a = &all->items[i];
-    if (a->tensor == IR_NONE && n < all->count) continue; /* fixed */
-    text_puts(to, "  {.name = ");
-    write_string(to, a->name);
-    text_puts(to, ", ");
-    if (a->tensor == IR_NONE) {
-      write_scalar(e, a, to);
-    } else {
-      TRY(write_tensor(e, a, to));
-    }
-    text_puts(to, "},\n");
+static clave_status write_place(const emitter *e, const ir_argument *a, text *to) {
+  size_t bytes;
+  text_puts(to, "  {");
+  if (a->tensor == IR_NONE) {
+    write_known(&e->p->values[a->value], to);
+  } else {
+    TRY(known_bytes(&e->p->types[a->tensor], &bytes));
+    text_printf(to, "%zu, ", bytes);
+    write_offset(e, a->tensor, to);
+    text_puts(to, ", NULL");
   }
-  text_puts(to, n ? "};\n\n" : "  {0}\n};\n\n");
+  text_puts(to, "},\n");
+  return NULL;
+}
+
+/* inputs[] and input_places[], or those of outputs. */
+static clave_status write_arguments(const emitter *e, const char *what, const ir_arguments *all,
+                                    bool is_input, text *to) {
+  bool is_empty = true;
+  text_printf(to, "static const model_argument %ss[] = {\n", what);
+  for (uint32_t i = 0; i < all->count; i++) {
+    if (!is_listed(&all->items[i], is_input)) continue;
+    write_argument(e, &all->items[i], to);
+    is_empty = false;
+  }
+  text_printf(to, "%s};\nstatic const model_place %s_places[] = {\n", is_empty ? "  {0}\n" : "",
+              what);
+  for (uint32_t i = 0; i < all->count; i++)
+    if (is_listed(&all->items[i], is_input)) TRY(write_place(e, &all->items[i], to));
+  text_puts(to, is_empty ? "  {0}\n};\n\n" : "};\n\n");
   return NULL;
 }
 
@@ -93,12 +113,11 @@ static clave_status write_states(const emitter *e, text *to) {
 
 /* ---------------------------------------------------------------- the file */
 
-static void write_head(const emitter *e, const compile_options *o, text *to) {
+static void write_head(const emitter *e, text *to) {
   text_puts(to,
             "/* Made by clave compile: the commands of a program in their order, each with the "
             "arguments of its kernels. */\n#include <math.h>\n\n#include "
             "\"compile/runtime/core.h\"\n");
-  if (o->n_threads >= 0) text_puts(to, "#include \"compile/runtime/pool.h\"\n");
   for (int i = 0; i < n_kernel_infos; i++) {
     bool is_first = e->used->kernels[i];
     for (int j = 0; j < i && is_first; j++)
@@ -128,23 +147,28 @@ static void write_means(const compile_options *o, text *to) {
     text_printf(to, "    .threads = &model_pool,\n    .n_threads = %d,\n", o->n_threads);
   text_puts(to, o->static_memory
                     ? "    .memory = {&the_model, memory, sizeof memory, forms, rebased},\n"
-                    : "    .heap = &compiled_heap,\n");
+                    : "    .heap = &model_host_heap,\n");
 }
 
 static void write_info(const emitter *e, const compile_options *o, text *to) {
   const ir_method *m = e->k->g->method;
   if (o->static_memory) write_memory(e, to);
-  text_puts(to, "const model_info compiled_model = {\n    .program = ");
-  write_string(to, o->name);
-  text_puts(to, ",\n    .method = ");
+  text_puts(to, "static const model_method method = {\n    .name = ");
   write_string(to, m->name);
   text_printf(to,
-              ",\n    .inputs = inputs,\n    .outputs = outputs,\n    .states = states,\n"
-              "    .n_inputs = %u,\n    .n_outputs = %u,\n    .n_states = %u,\n"
+              ",\n    .inputs = inputs,\n    .outputs = outputs,\n    .n_inputs = %u,\n"
+              "    .n_outputs = %u,\n};\n\n"
+              "const model_code compiled_model = {\n    .info = {.program = ",
+              compiled_inputs(e->k), m->outputs.count);
+  write_string(to, o->name);
+  text_printf(to,
+              ", .device = \"cpu\", .methods = &method, .n_methods = 1},\n"
+              "    .inputs = input_places,\n    .outputs = output_places,\n"
+              "    .states = states,\n    .n_states = %u,\n"
               "    .arena_bytes = %zu,\n    .state_bytes = %zu,\n    .n_forms = %zu,\n"
               "    .n_rebased = %d,\n",
-              compiled_inputs(e->k), m->outputs.count, e->k->prog->ir.n_state, e->k->arena_bytes,
-              e->k->state_bytes, e->forms.n, e->k->n_rebased);
+              e->k->prog->ir.n_state, e->k->arena_bytes, e->k->state_bytes, e->forms.n,
+              e->k->n_rebased);
   write_means(o, to);
   text_puts(to, "    .pack = pack_forms,\n    .run = run_model,\n};\n");
 }
@@ -161,9 +185,9 @@ static void write_function(const char *name, const text *body, text *to) {
 
 static clave_status write_file(const emitter *e, const compile_options *o, text *to) {
   const ir_method *m = e->k->g->method;
-  write_head(e, o, to);
-  TRY(write_arguments(e, "inputs", &m->inputs, compiled_inputs(e->k), to));
-  TRY(write_arguments(e, "outputs", &m->outputs, m->outputs.count, to));
+  write_head(e, to);
+  TRY(write_arguments(e, "input", &m->inputs, true, to));
+  TRY(write_arguments(e, "output", &m->outputs, false, to));
   TRY(write_states(e, to));
   write_function("pack_forms", &e->pack, to);
   if (e->functions.size) text_append(to, e->functions.data, e->functions.size);

@@ -19,10 +19,10 @@ typedef struct emitter {
   emitted *used;       /* borrowed */
   form_list forms;
   size_t form_bytes, scratch_bytes; /* as one thread has them, on any processor */
-  text functions; /* owned: one for each command */
-  text pack;      /* owned: the body of pack_forms */
-  text run;       /* owned: that of run_model */
-  int depth;      /* of its statements */
+  text functions;                   /* owned: one for each command */
+  text pack;                        /* owned: the body of pack_forms */
+  text run;                         /* owned: that of run_model */
+  int depth;                        /* of its statements */
 } emitter;
 
 /* ---- emit_calls.c ---- */

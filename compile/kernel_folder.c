@@ -48,10 +48,9 @@ static clave_status fits_none(const char *folder, const bool *needed) {
   for (int i = 0; i < n_source_files; i++)
     if (needed[i] && name_of(&source_files[i]) && path_has_ending(source_files[i].path, ".c"))
       text_printf(&names, "%s%s", names.size ? ", " : "", name_of(&source_files[i]));
-  clave_status st = names.failed
-                        ? status_no_memory()
-                        : INVALID("%s: holds no source that the program uses: %s", folder,
-                                  names.size ? names.data : "it has no kernels");
+  clave_status st = names.failed ? status_no_memory()
+                                 : INVALID("%s: holds no source that the program uses: %s", folder,
+                                           names.size ? names.data : "it has no kernels");
   text_free(&names);
   return st;
 }

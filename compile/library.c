@@ -52,9 +52,7 @@ void library_describe_run(const compile_plan *k, text *to) {
   each_parameter(&out, to, parameter_describe);
 }
 
-void library_end_header(text *to) {
-  text_puts(to, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
-}
+void library_end_header(text *to) { text_puts(to, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"); }
 
 static void write_run(const compile_plan *k, const char *name, text *to) {
   text m = {0};
@@ -69,11 +67,12 @@ static void write_run(const compile_plan *k, const char *name, text *to) {
 clave_status library_write_header(const compile_plan *k, const compile_options *o, text *to) {
   const char *n = o->library;
   library_begin_header(n, to);
-  text_printf(to,
-              "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n"
-              "/* Memory, threads and state for runs. Each is used by one thread at a time; several "
-              "are\n * independent and share the weights. */\ntypedef struct %s_model %s_model;\n",
-              n, n);
+  text_printf(
+      to,
+      "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n"
+      "/* Memory, threads and state for runs. Each is used by one thread at a time; several "
+      "are\n * independent and share the weights. */\ntypedef struct %s_model %s_model;\n",
+      n, n);
   text_printf(to,
               "/* n_threads: with the caller; 0: %s. NULL: no memory. */\n"
               "COMPILED_API %s_model *%s_create(int n_threads);\n"

@@ -43,8 +43,8 @@ void each_parameter(const parameters *p, text *to, parameter_writer write) {
 static void parameter_declare(const parameters *p, const ir_argument *a, uint32_t number,
                               text *to) {
   const bool is_first = to->data[to->size - 1] == '(';
-  text_printf(to, "%s%s%s *%s_%u", is_first ? "" : ", ", p->is_input ? "const " : "", c_type(type_of(p->k, a).type),
-              p->what, number);
+  text_printf(to, "%s%s%s *%s_%u", is_first ? "" : ", ", p->is_input ? "const " : "",
+              c_type(type_of(p->k, a).type), p->what, number);
 }
 
 static void parameter_name(const parameters *p, const ir_argument *a, uint32_t number, text *to) {
@@ -72,11 +72,30 @@ void parameters_write(const compile_plan *k, const char *first, text *to) {
   if (to->size == begin) text_puts(to, "void");
 }
 
-void parameters_write_arrays(const compile_plan *k, text *to) {
-  const parameters in = parameters_of(k, true), out = parameters_of(k, false);
-  text_puts(to, "  const void *const inputs[] = {");
-  each_parameter(&in, to, parameter_name);
-  text_printf(to, "%s};\n  void *const outputs[] = {", compiled_inputs(k) ? "" : "NULL");
+static void write_value(const parameters *p, const ir_argument *a, uint32_t number, text *to) {
+  (void)a;
+  text_printf(to, "%s{.data = %s_%u}", number ? ", " : "", p->what, number);
+}
+
+static void write_outputs(const compile_plan *k, text *to) {
+  const parameters out = parameters_of(k, false);
+  text_puts(to, "  void *const outputs[] = {");
   each_parameter(&out, to, parameter_name);
   text_printf(to, "%s};\n", out.all->count ? "" : "NULL");
+}
+
+void parameters_write_arrays(const compile_plan *k, text *to) {
+  const parameters in = parameters_of(k, true);
+  text_puts(to, "  const void *const inputs[] = {");
+  each_parameter(&in, to, parameter_name);
+  text_printf(to, "%s};\n", compiled_inputs(k) ? "" : "NULL");
+  write_outputs(k, to);
+}
+
+void parameters_write_values(const compile_plan *k, text *to) {
+  const parameters in = parameters_of(k, true);
+  text_puts(to, "  const model_value inputs[] = {");
+  each_parameter(&in, to, write_value);
+  text_printf(to, "%s};\n", compiled_inputs(k) ? "" : "{0}");
+  write_outputs(k, to);
 }

@@ -21,5 +21,7 @@ void parameter_describe(const parameters *p, const ir_argument *a, uint32_t numb
 void parameters_write(const compile_plan *k, const char *first, text *to);
 /* `inputs` and `outputs`, arrays of them. */
 void parameters_write_arrays(const compile_plan *k, text *to);
+/* The same, the former as model_values. */
+void parameters_write_values(const compile_plan *k, text *to);
 
 #endif

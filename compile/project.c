@@ -140,6 +140,7 @@ static void mark_all(const bool *used, const compile_options *o, bool *needed) {
   mark_path(needed, "compile/runtime/core.c");
   if (o->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
   if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");
+  if (!o->bare) mark_path(needed, "compile/runtime/written.c");
   if (!o->library) mark_path(needed, "compile/runtime/main.c");
   if (o->library && !o->bare) mark_path(needed, "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)

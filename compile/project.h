@@ -10,9 +10,9 @@ typedef struct project {
   size_t n_sources;
   char **files; /* owned (n_files) owned: all that there are, by their paths in the folder */
   size_t n_files, cap_files;
-  bool is_plain;     /* no constant is encoded */
+  bool is_plain;       /* no constant is encoded */
   size_t memory_bytes; /* where it is static */
-  char steps[2][80]; /* flags: the kinds of elementwise steps that there are */
+  char steps[2][80];   /* flags: the kinds of elementwise steps that there are */
 } project;
 
 /* Writes it to `folder`, which exists. */

@@ -1,4 +1,4 @@
-/* A compiled program's kernels, in memory that it is given. */
+/* The kernels of a program that is written out, in memory that they are given. */
 #include "compile/runtime/core.h"
 
 #include <string.h>
@@ -6,9 +6,9 @@
 /* ---------------------------------------------------------------- memory */
 
 static void *take_memory(model *m, size_t bytes) {
-  const model_memory *all = &m->info->memory;
+  const model_memory *all = &compiled_model.memory;
   const size_t unit = MODEL_ALIGNMENT;
-  if (m->info->heap) return m->info->heap->take(bytes + 1);
+  if (compiled_model.heap) return compiled_model.heap->take(bytes + 1);
   if (bytes > all->bytes - m->taken) return NULL;
   void *p = all->data + m->taken;
   const size_t size = (bytes + unit - 1) / unit * unit, left = all->bytes - m->taken;
@@ -79,10 +79,10 @@ bool model_truth(const model *m, const void *p) {
 
 /* ---------------------------------------------------------------- lifetime */
 
-void model_reset(model *m) {
+void core_reset(model *m) {
   m->kernel.stretch = 0;
-  for (int i = 0; i < m->info->n_states; i++) {
-    const model_state *s = &m->info->states[i];
+  for (int i = 0; i < compiled_model.n_states; i++) {
+    const model_state *s = &compiled_model.states[i];
     if (s->value) {
       memcpy(m->state + s->offset, s->value, s->bytes);
     } else {
@@ -99,51 +99,44 @@ static void run_alone(void *pool, int64_t n, int64_t grain, kernel_body body, vo
 
 static void measure_scratch(model *m) {
   m->measures = true;
-  m->info->run(m);
+  compiled_model.run(m);
   m->measures = false;
   m->scratch = take_memory(m, m->scratch_bytes);
 }
 
-model_failure model_start(model *m) {
-  const model_info *info = m->info;
+model_failure core_start(model *m) {
   kernel_context *k = &m->kernel;
   if (!k->parallel_for) *k = (kernel_context){.parallel_for = run_alone, .n_threads = 1};
   k->pool = m;
   k->fault = &m->fault;
   k->scratch = take_scratch;
-  m->arena = take_memory(m, info->arena_bytes);
-  m->state = take_memory(m, info->state_bytes);
+  m->arena = take_memory(m, compiled_model.arena_bytes);
+  m->state = take_memory(m, compiled_model.state_bytes);
   if (!m->arena || !m->state) return MODEL_NO_MEMORY;
-  info->pack(m);
+  compiled_model.pack(m);
   if (m->failed) return m->failed;
   measure_scratch(m);
   m->node = NULL;
   if (!m->scratch) return MODEL_NO_MEMORY;
-  model_reset(m);
+  core_reset(m);
   return MODEL_GOOD;
-}
-
-model_failure model_start_static(const model_info *info) {
-  model *m = info->memory.m;
-  *m = (model){.info = info, .forms = info->memory.forms, .rebased = info->memory.rebased};
-  return model_start(m);
 }
 
 /* ---------------------------------------------------------------- runs */
 
-model_failure model_compute(model *m, const void *const *inputs) {
-  const model_info *info = m->info;
+model_failure core_run(model *m, const model_value *inputs) {
   m->failed = MODEL_GOOD;
   m->fault.kind = KERNEL_FAULT_NONE;
-  for (int i = 0; inputs && i < info->n_inputs; i++) {
-    const model_argument *a = &info->inputs[i];
-    if (a->offset != MODEL_NOWHERE && a->bytes) memcpy(m->arena + a->offset, inputs[i], a->bytes);
+  for (int i = 0; i < compiled_model.info.methods->n_inputs; i++) {
+    const model_place *a = &compiled_model.inputs[i];
+    if (a->offset != MODEL_NOWHERE && a->bytes)
+      memcpy(m->arena + a->offset, inputs[i].data, a->bytes);
   }
-  info->run(m);
+  compiled_model.run(m);
   return m->failed;
 }
 
-const void *model_output(const model *m, int i) {
-  const model_argument *a = &m->info->outputs[i];
+const void *core_output(const model *m, int i) {
+  const model_place *a = &compiled_model.outputs[i];
   return a->value ? a->value : m->arena + a->offset;
 }

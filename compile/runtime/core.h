@@ -1,22 +1,19 @@
 #ifndef COMPILE_RUNTIME_CORE_H
 #define COMPILE_RUNTIME_CORE_H
-/* A compiled program that runs: what model.c, the emitted file, describes, and the memory that it
- * runs in, which is given. Nothing is allocated, printed or started here: all that a program for
- * firmware has. */
+/* A program that is written out, without the means of a host: what model.c, the emitted file,
+ * describes, one method of fixed sizes, and its kernels in memory that they are given. Nothing is
+ * allocated, printed or started here: programs for firmware have no more. */
 #include "base/kernel.h"
+#include "compile/runtime/model.h"
 
 #define MODEL_NOWHERE SIZE_MAX
 
-/* An input or output, contiguous, little-endian. */
-typedef struct model_argument {
-  const char *name;
-  dtype type;
-  int rank;
-  int64_t dims[KERNEL_MAX_RANK];
+/* Where an argument lies. */
+typedef struct model_place {
   size_t bytes;
   size_t offset;     /* in the arena; MODEL_NOWHERE: nothing reads it, or `value` has it */
   const void *value; /* of an output that is known beforehand (bytes) */
-} model_argument;
+} model_place;
 
 /* A state tensor's first value. */
 typedef struct model_state {
@@ -24,17 +21,24 @@ typedef struct model_state {
   const unsigned char *value; /* NULL: zeros */
 } model_state;
 
-typedef struct model model;
-typedef struct model_threads model_threads; /* compile/runtime/pool.h */
+/* Threads, and memory from the heap. A program names those that it has, so that others have nothing
+ * of them. */
+typedef struct model_threads {
+  /* Sets m's pool, kernel.parallel_for and kernel.n_threads. n_threads: as base/threads.h has it.
+   */
+  clave_status (*create)(model *m, int n_threads);
+  void (*destroy)(model *m); /* takes one that has none */
+} model_threads;
+extern const model_threads model_pool; /* pool.c */
 
-/* Memory from the heap, which a model names, so that one whose memory is static has none of it. */
 typedef struct model_heap {
   void *(*take)(size_t bytes); /* of MODEL_ALIGNMENT, not cleared; NULL: there is none */
   void (*give)(void *p);       /* takes NULL */
 } model_heap;
-extern const model_heap compiled_heap; /* compile/runtime/heap.c */
+extern const model_heap model_host_heap; /* heap.c */
 
 /* All memory of a program that has it as one static buffer; of others zeros. */
+enum { MODEL_ALIGNMENT = 64 };
 typedef struct model_memory {
   model *m;
   char *data; /* (bytes), of MODEL_ALIGNMENT: arena, state, forms, scratch memory, in this order */
@@ -42,24 +46,23 @@ typedef struct model_memory {
   void **forms;   /* (n_forms) */
   char **rebased; /* (n_rebased) */
 } model_memory;
-enum { MODEL_ALIGNMENT = 64 };
 
-typedef struct model_info {
-  const char *program, *method;
-  const model_argument *inputs, *outputs;
+typedef struct model_code {
+  model_info info; /* of one method */
+  const model_place *inputs, *outputs;
   const model_state *states;
-  int n_inputs, n_outputs, n_states;
+  int n_states;
   size_t arena_bytes, state_bytes;
   int n_forms;                  /* of constants, as kernels want them */
   int n_rebased;                /* blocks of loops that are elsewhere in every iteration */
   const model_threads *threads; /* NULL: the caller's thread computes alone */
-  int n_threads;                /* 0: as pool.h has it */
+  int n_threads;                /* 0: as base/threads.h has it */
   const model_heap *heap;       /* NULL: all is in `memory` */
   model_memory memory;
   void (*pack)(model *m); /* makes the forms */
   void (*run)(model *m);
-} model_info;
-extern const model_info compiled_model; /* model.c */
+} model_code;
+extern const model_code compiled_model; /* model.c */
 
 /* Why a run ended: an error of data, whose numbers are in model.fault, or too little memory. */
 typedef enum model_failure {
@@ -71,32 +74,29 @@ typedef enum model_failure {
 } model_failure;
 
 struct model {
-  const model_info *info;
   char *arena, *state;
   void **forms;         /* (n_forms) */
   char **rebased;       /* (n_rebased) into arena or state, or a constant */
   const char *node;     /* that runs: "node 3 (matmul, linear_1)" */
   model_failure failed; /* what comes later does nothing */
   bool measures;        /* kernels are asked for their scratch memory, none runs */
-  void *pool;           /* of threads; the core knows it not */
+  void *pool;           /* of threads */
   kernel_context kernel;
   kernel_fault fault;
   char *scratch;
   size_t scratch_bytes, scratch_used;
-  size_t taken; /* of info's memory */
+  size_t taken; /* of the program's static memory */
 };
 
-/* Makes m ready to run. Zeroed, with info, forms and rebased set, and where there are threads pool,
- * kernel.parallel_for and n_threads. */
-model_failure model_start(model *m);
-/* The same of a program whose memory is static, from nothing on. */
-model_failure model_start_static(const model_info *info);
-/* inputs: (n_inputs) memory for each, of its bytes, in the program's order; NULL: they are in their
- * places. State is kept from one run to the next. */
-model_failure model_compute(model *m, const void *const *inputs);
+/* Makes m ready to run. Zeroed, with forms and rebased set, and where there are threads pool,
+ * kernel.parallel_for and kernel.n_threads. */
+model_failure core_start(model *m);
+/* inputs: (n_inputs) memory for each, in the program's order. State is kept from one run to the
+ * next. */
+model_failure core_run(model *m, const model_value *inputs);
 /* Where output i is after a good run, until the next. */
-const void *model_output(const model *m, int i);
-void model_reset(model *m); /* state as it is at first */
+const void *core_output(const model *m, int i);
+void core_reset(model *m); /* state as it is at first */
 
 /* ---- for model.c ---- */
 /* `offset` bytes behind `base`, for struct members of any pointer type. */

@@ -1,7 +1,7 @@
-/* A compiled program's memory from the heap. */
+/* Memory of a program that is written out, from the heap. */
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "compile/runtime/core.h"
 
-const model_heap compiled_heap = {.take = memory_alloc, .give = free};
+const model_heap model_host_heap = {.take = memory_alloc, .give = free};

@@ -1,5 +1,4 @@
 /* The command line of a compiled program: files in, files out. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,35 +6,82 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "compile/runtime/arguments.h"
 #include "compile/runtime/model.h"
 
 enum { EXIT_MALFORMED = 2 };
 
+/* What a command line says. */
+typedef struct command_line {
+  const char *self;
+  model *m; /* owned */
+  const model_method *method;
+  int method_index;
+  int64_t *sizes; /* owned (n_sizes): what --dim says, then all */
+  long runs;      /* of --bench; 0: it was not given */
+  bool wants_help;
+  char *const *paths; /* borrowed: the arguments that are left */
+  int n_paths;
+} command_line;
+
 /* ---------------------------------------------------------------- words */
 
-static void append_type(text *t, const model_argument *a) {
-  text_printf(t, "%s (", dtype_name(a->type));
-  for (int i = 0; i < a->rank; i++) text_printf(t, "%s%" PRId64, i ? ", " : "", a->dims[i]);
-  text_printf(t, "), %zu bytes", a->bytes);
-}
-
-static void append_arguments(text *t, const char *what, const model_argument *all, int n) {
+static void append_arguments(text *t, const model_method *m, const char *what,
+                             const model_argument *all, int n) {
   for (int i = 0; i < n; i++) {
     text_printf(t, "  %s %d: %s: ", what, i, all[i].name);
-    append_type(t, &all[i]);
+    append_type(t, m, &all[i]);
     text_puts(t, "\n");
   }
 }
 
-static int print_help(const char *self, const model_info *info) {
+static void append_sizes(text *t, const model_method *m) {
+  for (int i = 0; i < m->n_sizes; i++) {
+    const model_size *s = &m->sizes[i];
+    text_printf(t, "  size %s: from %lld", s->name, (long long)s->min);
+    if (s->max < INT64_MAX) text_printf(t, " to %lld", (long long)s->max);
+    text_puts(t, "\n");
+  }
+}
+
+static void append_method(text *t, const model_info *info, const model_method *m) {
+  if (info->n_methods > 1) text_printf(t, "\nmethod %s:\n", m->name);
+  append_arguments(t, m, "input", m->inputs, m->n_inputs);
+  append_arguments(t, m, "output", m->outputs, m->n_outputs);
+  append_sizes(t, m);
+}
+
+static bool has_sizes(const model_info *info) {
+  bool has = false;
+  for (int i = 0; i < info->n_methods; i++) has = has || info->methods[i].n_sizes;
+  return has;
+}
+
+static void append_usage(text *t, const char *self, const model_info *info) {
+  const char *options = info->n_methods > 1 ? "[--method M] " : "";
+  const char *sizes = has_sizes(info) ? "[--dim NAME=N]... " : "";
+  text_printf(t, "usage: %s %s%sINPUT... OUTPUT...\n       %s %s%s--bench RUNS INPUT...\n\n", self,
+              options, sizes, self, options, sizes);
+  if (info->n_methods > 1) {
+    text_printf(t, "Runs a method of %s", info->program);
+  } else {
+    text_printf(t, "Runs method %s of %s", info->methods->name, info->program);
+  }
+  if (strcmp(info->device, "cpu") != 0) text_puts(t, " on an OpenCL device");
+  text_puts(t,
+            ". A file holds the elements of a tensor alone, in row-major order,\nlittle-endian. "
+            "CLAVE_THREADS sets how many threads compute.");
+  if (has_sizes(info))
+    text_puts(t, " Sizes follow from the lengths of the\nfiles, or --dim says them.");
+  if (strcmp(info->device, "cpu") != 0) text_puts(t, " CLAVE_DEVICE chooses\nthe device.");
+  text_puts(t, "\n\n");
+}
+
+static int print_help(const command_line *c) {
+  const model_info *info = model_get_info(c->m);
   text t = {0};
-  text_printf(&t,
-              "usage: %s INPUT... OUTPUT...\n       %s --bench RUNS INPUT...\n\n"
-              "Runs method %s of %s. A file holds the elements of a tensor alone, in row-major "
-              "order,\nlittle-endian. CLAVE_THREADS sets how many threads compute.\n\n",
-              self, self, info->method, info->program);
-  append_arguments(&t, "input", info->inputs, info->n_inputs);
-  append_arguments(&t, "output", info->outputs, info->n_outputs);
+  append_usage(&t, c->self, info);
+  for (int i = 0; i < info->n_methods; i++) append_method(&t, info, &info->methods[i]);
   const bool is_good = !t.failed && fputs(t.data, stdout) >= 0 && fflush(stdout) == 0;
   text_free(&t);
   return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -49,9 +95,10 @@ static int report(const char *self, clave_status st) {
   return EXIT_FAILURE;
 }
 
-static int refuse_usage(const char *self, const model_info *info) {
-  (void)fprintf(stderr, "%s: expected %d input and %d output files; --help lists them\n", self,
-                info->n_inputs, info->n_outputs);
+static int refuse_usage(const command_line *c) {
+  const model_method *m = c->method;
+  (void)fprintf(stderr, "%s: expected %d input and %d output files; --help lists them\n", c->self,
+                m->n_inputs, c->runs ? 0 : m->n_outputs);
   return EXIT_MALFORMED;
 }
 
@@ -59,76 +106,79 @@ static int refuse_usage(const char *self, const model_info *info) {
 
 /* The tensors of a run. */
 typedef struct files {
-  file_map *inputs;      /* (n_inputs) */
-  file_writer **writers; /* (n_outputs) */
-  const void **in;
-  void **out; /* owned */
+  file_map *inputs;            /* (n_inputs) */
+  file_writer **writers;       /* (n_outputs) */
+  unsigned char (*numbers)[8]; /* (n_inputs): of scalars */
+  given_input *given;          /* (n_inputs) */
+  model_value *in, *out;       /* (n_inputs), (n_outputs) */
 } files;
 
-static clave_status take_files(const model_info *info, files *f) {
-  f->inputs = calloc((size_t)info->n_inputs + 1, sizeof *f->inputs);
-  f->writers = calloc((size_t)info->n_outputs + 1, sizeof *f->writers);
-  f->in = calloc((size_t)info->n_inputs + 1, sizeof *f->in);
-  f->out = calloc((size_t)info->n_outputs + 1, sizeof *f->out);
-  if (!f->inputs || !f->writers || !f->in || !f->out) return status_no_memory();
-  for (int i = 0; i < info->n_outputs; i++) {
-    f->out[i] = malloc(info->outputs[i].bytes + 1);
-    if (!f->out[i]) return status_no_memory();
-  }
-  return NULL;
+static clave_status take_files(const model_method *m, files *f) {
+  f->inputs = calloc((size_t)m->n_inputs + 1, sizeof *f->inputs);
+  f->writers = calloc((size_t)m->n_outputs + 1, sizeof *f->writers);
+  f->numbers = calloc((size_t)m->n_inputs + 1, sizeof *f->numbers);
+  f->given = calloc((size_t)m->n_inputs + 1, sizeof *f->given);
+  f->in = calloc((size_t)m->n_inputs + 1, sizeof *f->in);
+  f->out = calloc((size_t)m->n_outputs + 1, sizeof *f->out);
+  const bool is_whole = f->inputs && f->writers && f->numbers && f->given && f->in && f->out;
+  return is_whole ? NULL : status_no_memory();
 }
 
-static void close_files(const model_info *info, files *f) {
-  for (int i = 0; f->inputs && i < info->n_inputs; i++) file_map_close(&f->inputs[i]);
-  for (int i = 0; f->writers && i < info->n_outputs; i++) file_writer_destroy(f->writers[i]);
-  for (int i = 0; f->out && i < info->n_outputs; i++) free(f->out[i]);
+static void close_files(const model_method *m, files *f) {
+  for (int i = 0; f->inputs && i < m->n_inputs; i++) file_map_close(&f->inputs[i]);
+  for (int i = 0; f->writers && i < m->n_outputs; i++) file_writer_destroy(f->writers[i]);
   free(f->inputs);
   free(f->writers);
+  free(f->numbers);
+  free(f->given);
   free(f->in);
   free(f->out);
 }
 
-static clave_status wrong_size(const char *path, const model_argument *a, size_t bytes) {
-  text t = {0};
-  append_type(&t, a);
-  clave_status st = t.failed
-                        ? status_no_memory()
-                        : INVALID("%s: %zu bytes; input '%s' is %s", path, bytes, a->name, t.data);
-  text_free(&t);
-  return st;
-}
-
-static clave_status read_inputs(const model_info *info, char *const *paths, files *f) {
-  for (int i = 0; i < info->n_inputs; i++) {
-    TRY(file_map_open(paths[i], &f->inputs[i]));
-    f->in[i] = f->inputs[i].data;
-    if (f->inputs[i].size != info->inputs[i].bytes)
-      return wrong_size(paths[i], &info->inputs[i], f->inputs[i].size);
+static clave_status read_input(const model_argument *a, const char *path, files *f, int i) {
+  if (a->is_scalar) {
+    f->in[i].data = f->numbers[i];
+    return read_number(a, path, f->numbers[i]);
   }
+  TRY(file_map_open(path, &f->inputs[i]));
+  f->in[i].data = f->inputs[i].data;
+  f->given[i] = (given_input){.from = path, .bytes = f->inputs[i].size};
   return NULL;
 }
 
+static clave_status read_inputs(const command_line *c, files *f) {
+  const model_method *m = c->method;
+  for (int i = 0; i < m->n_inputs; i++) TRY(read_input(&m->inputs[i], c->paths[i], f, i));
+  TRY(find_sizes(m, f->given, c->sizes));
+  for (int i = 0; i < m->n_inputs; i++) known_dims(&m->inputs[i], c->sizes, f->in[i].dims);
+  return NULL;
+}
+
+static clave_status write_output(const model_argument *a, const model_value *v, const char *path,
+                                 file_writer **w) {
+  size_t bytes;
+  if (!argument_bytes(a, v->dims, &bytes)) return INVALID("%s: its size overflows", path);
+  TRY(file_writer_create(path, w));
+  return file_writer_append(*w, v->data, bytes);
+}
+
 /* All of them, or none where one cannot be written. */
-static clave_status write_outputs(const model_info *info, char *const *paths, files *f) {
-  for (int i = 0; i < info->n_outputs; i++) {
-    TRY(file_writer_create(paths[i], &f->writers[i]));
-    TRY(file_writer_append(f->writers[i], f->out[i], info->outputs[i].bytes));
-  }
-  for (int i = 0; i < info->n_outputs; i++) TRY(file_writer_commit(f->writers[i]));
+static clave_status write_outputs(const command_line *c, files *f) {
+  const model_method *m = c->method;
+  for (int i = 0; i < m->n_outputs; i++)
+    TRY(write_output(&m->outputs[i], &f->out[i], c->paths[m->n_inputs + i], &f->writers[i]));
+  for (int i = 0; i < m->n_outputs; i++) TRY(file_writer_commit(f->writers[i]));
   return NULL;
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status run_files(const model_info *info, char *const *paths, files *f) {
-  model *m;
-  TRY(take_files(info, f));
-  TRY(read_inputs(info, paths, f));
-  TRY(model_create(info, 0, &m));
-  clave_status st = model_run(m, f->in, f->out);
-  if (!st) st = write_outputs(info, paths + info->n_inputs, f);
-  model_destroy(m);
-  return st;
+static clave_status run_files(const command_line *c, files *f) {
+  TRY(take_files(c->method, f));
+  TRY(read_inputs(c, f));
+  TRY(model_start(c->m, 0));
+  TRY(model_run(c->m, c->method_index, f->in, f->out));
+  return write_outputs(c, f);
 }
 
 static int compare_times(const void *a, const void *b) {
@@ -137,59 +187,113 @@ static int compare_times(const void *a, const void *b) {
 }
 
 /* times: (runs) ns, of which the first is of the first run. */
-static clave_status time_runs(model *m, const files *f, int64_t *times, int runs) {
-  for (int i = 0; i < runs; i++) {
+static clave_status time_runs(const command_line *c, const files *f, int64_t *times) {
+  for (long i = 0; i < c->runs; i++) {
     const int64_t begin = clock_ns();
-    TRY(model_run(m, f->in, f->out));
+    TRY(model_run(c->m, c->method_index, f->in, f->out));
     times[i] = clock_ns() - begin;
   }
   return NULL;
 }
 
-static clave_status bench_files(const model_info *info, int runs, char *const *paths, files *f) {
-  model *m = NULL;
+static clave_status bench_files(const command_line *c, files *f) {
   const int64_t begin = clock_ns();
-  int64_t *times = calloc((size_t)runs, sizeof *times);
-  clave_status st = times ? take_files(info, f) : status_no_memory();
-  if (!st) st = read_inputs(info, paths, f);
-  if (!st) st = model_create(info, 0, &m);
+  const size_t runs = (size_t)c->runs;
+  int64_t *times = calloc(runs, sizeof *times);
+  clave_status st = times ? take_files(c->method, f) : status_no_memory();
+  if (!st) st = read_inputs(c, f);
+  if (!st) st = model_start(c->m, 0);
   const int64_t loaded = clock_ns() - begin;
-  if (!st) st = time_runs(m, f, times, runs);
+  if (!st) st = time_runs(c, f, times);
   if (!st) {
     const int64_t first = times[0];
-    qsort(times, (size_t)runs, sizeof *times, compare_times);
+    qsort(times, runs, sizeof *times, compare_times);
     (void)printf("load_ms %.3f first_ms %.3f median_ms %.3f min_ms %.3f\n", (double)loaded / 1e6,
                  (double)first / 1e6, (double)times[runs / 2] / 1e6, (double)times[0] / 1e6);
   }
-  model_destroy(m);
   free(times);
   return st;
 }
 
-static int bench(const char *self, const model_info *info, int argc, char *const *argv) {
-  char *end = NULL;
-  const long runs = argc > 2 ? strtol(argv[2], &end, 10) : 0;
-  if (argc != info->n_inputs + 3) return refuse_usage(self, info);
-  if (runs < 1 || runs > 1000000 || *end) {
-    (void)fprintf(stderr, "%s: --bench: '%s' is not a number of runs from 1 to 1000000\n", self,
-                  argv[2]);
-    return EXIT_MALFORMED;
-  }
+static int run_line(const command_line *c) {
+  const model_method *m = c->method;
   files f = {0};
-  const int code = report(self, bench_files(info, (int)runs, argv + 3, &f));
-  close_files(info, &f);
+  if (c->wants_help) return print_help(c);
+  if (c->n_paths != m->n_inputs + (c->runs ? 0 : m->n_outputs)) return refuse_usage(c);
+  const int code = report(c->self, c->runs ? bench_files(c, &f) : run_files(c, &f));
+  close_files(m, &f);
   return code;
 }
 
+/* ---------------------------------------------------------------- the command line */
+
+static clave_status choose_method(command_line *c, const char *name) {
+  const model_info *info = model_get_info(c->m);
+  text t = {0};
+  for (int i = 0; i < info->n_methods; i++) {
+    text_printf(&t, "%s%s", i ? ", " : "", info->methods[i].name);
+    if (name && strcmp(info->methods[i].name, name) != 0) continue;
+    text_free(&t);
+    c->method = &info->methods[i];
+    c->method_index = i;
+    c->sizes = calloc((size_t)c->method->n_sizes + 1, sizeof *c->sizes);
+    for (int k = 0; c->sizes && k < c->method->n_sizes; k++) c->sizes[k] = SIZE_UNKNOWN;
+    return c->sizes ? NULL : status_no_memory();
+  }
+  clave_status st = text_status(&t);
+  if (!st) st = INVALID("no method \"%s\"; there are: %s", name, t.data);
+  text_free(&t);
+  return st;
+}
+
+static clave_status read_runs(command_line *c, const char *word) {
+  char *end;
+  c->runs = strtol(word, &end, 10);
+  if (*word && !*end && c->runs >= 1 && c->runs <= 1000000) return NULL;
+  return INVALID("--bench: '%s' is not a number of runs from 1 to 1000000", word);
+}
+
+/* Options stand before the files. */
+static clave_status read_options(command_line *c) {
+  const char *method = NULL;
+  char *const *first = c->paths;
+  int n = 0;
+  for (; n + 1 < c->n_paths && strcmp(first[n], "--method") == 0; n += 2) method = first[n + 1];
+  TRY(choose_method(c, method));
+  for (; n < c->n_paths; n += 2) {
+    const char *name = first[n], *value = n + 1 < c->n_paths ? first[n + 1] : "";
+    if (strcmp(name, "--help") == 0) c->wants_help = true;
+    if (strcmp(name, "--dim") == 0) {
+      TRY(read_size(c->method, value, c->sizes));
+    } else if (strcmp(name, "--bench") == 0) {
+      TRY(read_runs(c, value));
+    } else {
+      break;
+    }
+  }
+  c->paths += n;
+  c->n_paths -= n;
+  return NULL;
+}
+
 int main(int argc, char **argv) {
-  const model_info *info = &compiled_model;
   const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-  const char *self = slash ? slash + 1 : argc > 0 ? argv[0] : "model";
-  if (argc == 2 && strcmp(argv[1], "--help") == 0) return print_help(self, info);
-  if (argc > 1 && strcmp(argv[1], "--bench") == 0) return bench(self, info, argc, argv);
-  if (argc != 1 + info->n_inputs + info->n_outputs) return refuse_usage(self, info);
-  files f = {0};
-  const int code = report(self, run_files(info, argv + 1, &f));
-  close_files(info, &f);
+  command_line c = {.self = slash      ? slash + 1
+                            : argc > 0 ? argv[0]
+                                       : "model",
+                    .paths = argv + (argc > 0),
+                    .n_paths = argc - (argc > 0)};
+  clave_status st = model_create(&c.m);
+  int code = EXIT_FAILURE;
+  if (st) {
+    code = report(c.self, st);
+  } else if ((st = read_options(&c))) {
+    (void)report(c.self, st);
+    code = EXIT_MALFORMED;
+  } else {
+    code = run_line(&c);
+  }
+  model_destroy(c.m);
+  free(c.sizes);
   return code;
 }

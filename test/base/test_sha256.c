@@ -8,7 +8,8 @@ static void expect(const char *text, size_t n, size_t piece, const char *want) {
   sha256 h;
   char hex[SHA256_TEXT];
   sha256_begin(&h);
-  for (size_t at = 0; at < n; at += piece) sha256_add(&h, text + at, n - at < piece ? n - at : piece);
+  for (size_t at = 0; at < n; at += piece)
+    sha256_add(&h, text + at, n - at < piece ? n - at : piece);
   sha256_end(&h, hex);
   assert_string_equal(hex, want);
 }

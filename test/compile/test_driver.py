@@ -120,7 +120,7 @@ def test_a_library_exports_what_its_header_declares(library):
 def test_a_librarys_header(library, tmp_path, compiler):
     (tmp_path / "use.c").write_text(
         '#include "digit.h"\n#include "digit.h"\n'
-        "int main(void) { static float x[784], y[10]; digit *m = digit_create(1);\n"
+        "int main(void) { static float x[784], y[10]; digit_model *m = digit_create(1);\n"
         "  int bad = digit_run(m, x, y); digit_destroy(m); return bad; }\n"
     )
     flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{library.parent}", f"-L{library.parent}"]

@@ -1,0 +1,234 @@
+/* Arguments in words, and sizes from the lengths of files. */
+#include "compile/runtime/arguments.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- bytes */
+
+static bool multiply(size_t *by, int64_t n) {
+  return n >= 0 && !__builtin_mul_overflow(*by, (size_t)n, by);
+}
+
+bool argument_bytes(const model_argument *a, const int64_t *dims, size_t *bytes) {
+  if (!dims) dims = a->dims;
+  *bytes = dtype_size(a->type);
+  bool is_empty = false;
+  for (int i = 0; i < a->rank; i++) is_empty = is_empty || dims[i] == 0;
+  for (int i = 0; i < a->rank; i++)
+    if (dims[i] < 0 || (!is_empty && !multiply(bytes, dims[i]))) return false;
+  if (is_empty) *bytes = 0;
+  return true;
+}
+
+/* What is known of an input's bytes: all dimensions that are, and the element's size; the unknown
+ * size that remains, -1 if there is none, and how often it stands there. */
+typedef struct known_part {
+  size_t bytes;
+  int unknown, times;
+  bool has_more; /* than one unknown size */
+} known_part;
+
+static bool measure(const model_argument *a, const int64_t *sizes, known_part *out) {
+  *out = (known_part){.bytes = dtype_size(a->type), .unknown = -1};
+  for (int i = 0; i < a->rank; i++) {
+    const int size = model_size_of(a->dims[i]);
+    if (size < 0 || (sizes && sizes[size] != SIZE_UNKNOWN)) {
+      if (a->dims[i] != MODEL_FOLLOWS &&
+          !multiply(&out->bytes, size < 0 ? a->dims[i] : sizes[size]))
+        return false;
+      continue;
+    }
+    out->has_more = out->has_more || (out->unknown >= 0 && out->unknown != size);
+    out->unknown = size;
+    out->times++;
+  }
+  return true;
+}
+
+/* ---------------------------------------------------------------- words */
+
+static void append_dim(text *t, const model_method *m, int64_t dim) {
+  if (dim >= 0) {
+    text_printf(t, "%" PRId64, dim);
+  } else {
+    text_puts(t, dim == MODEL_FOLLOWS ? "?" : m->sizes[model_size_of(dim)].name);
+  }
+}
+
+void append_type(text *t, const model_method *m, const model_argument *a) {
+  known_part part;
+  size_t bytes;
+  if (a->is_scalar) {
+    text_printf(t, "a number, %s", dtype_name(a->type));
+    return;
+  }
+  text_printf(t, "%s (", dtype_name(a->type));
+  for (int i = 0; i < a->rank; i++) {
+    if (i) text_puts(t, ", ");
+    append_dim(t, m, a->dims[i]);
+  }
+  text_puts(t, ")");
+  if (argument_bytes(a, NULL, &bytes)) {
+    text_printf(t, ", %zu bytes", bytes);
+  } else if (measure(a, NULL, &part)) {
+    text_printf(t, ", a multiple of %zu bytes", part.bytes);
+  }
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+static clave_status check_bounds(const model_method *m, int size, int64_t n, const char *from) {
+  const model_size *s = &m->sizes[size];
+  if (n >= s->min && n <= s->max) return NULL;
+  if (s->max == INT64_MAX)
+    return INVALID("%s: size '%s' is %" PRId64 ", not at least %" PRId64, from, s->name, n, s->min);
+  return INVALID("%s: size '%s' is %" PRId64 ", not from %" PRId64 " to %" PRId64, from, s->name, n,
+                 s->min, s->max);
+}
+
+static clave_status wrong_bytes(const model_method *m, const model_argument *a,
+                                const given_input *g, const int64_t *sizes) {
+  text t = {0};
+  append_type(&t, m, a);
+  for (int i = 0; i < a->rank; i++) {
+    const int size = model_size_of(a->dims[i]);
+    if (size >= 0 && sizes[size] != SIZE_UNKNOWN)
+      text_printf(&t, "; '%s' is %" PRId64, m->sizes[size].name, sizes[size]);
+  }
+  clave_status st = text_status(&t);
+  if (!st) st = INVALID("%s: %zu bytes; input '%s' is %s", g->from, g->bytes, a->name, t.data);
+  text_free(&t);
+  return st;
+}
+
+/* The n of which the k-th power is `product`; -1: there is none. */
+static int64_t root_of(size_t product, int k) {
+  size_t low = 0, high = product;
+  while (low < high) { /* the least n with n^k >= product */
+    const size_t n = low + (high - low) / 2;
+    size_t power = 1;
+    bool is_large = false;
+    for (int i = 0; i < k; i++) is_large = is_large || __builtin_mul_overflow(power, n, &power);
+    if (is_large || power >= product) {
+      high = n;
+    } else {
+      low = n + 1;
+    }
+  }
+  size_t power = 1;
+  for (int i = 0; i < k; i++) power *= low;
+  return power == product && low <= INT64_MAX ? (int64_t)low : -1;
+}
+
+static clave_status take_size(const model_method *m, int size, int64_t n, const char *from,
+                              int64_t *sizes) {
+  if (sizes[size] != SIZE_UNKNOWN && sizes[size] != n)
+    return INVALID("%s: size '%s' is %" PRId64 " here, and %" PRId64 " elsewhere", from,
+                   m->sizes[size].name, n, sizes[size]);
+  sizes[size] = n;
+  return check_bounds(m, size, n, from);
+}
+
+static clave_status take_shape(const model_method *m, const model_argument *a, const given_input *g,
+                               int64_t *sizes) {
+  for (int i = 0; i < a->rank; i++) {
+    const int size = model_size_of(a->dims[i]);
+    if (size >= 0) TRY(take_size(m, size, g->dims[i], g->from, sizes));
+  }
+  return NULL;
+}
+
+/* Takes from an input what follows from it. */
+static clave_status take_input(const model_method *m, const model_argument *a, const given_input *g,
+                               int64_t *sizes) {
+  known_part part;
+  if (a->is_scalar) return NULL;
+  if (g->dims) return take_shape(m, a, g, sizes);
+  if (!measure(a, sizes, &part)) return INVALID("%s: sizes overflow", g->from);
+  if (part.has_more) return NULL;
+  if (part.unknown < 0) return g->bytes == part.bytes ? NULL : wrong_bytes(m, a, g, sizes);
+  if (part.bytes == 0) return g->bytes == 0 ? NULL : wrong_bytes(m, a, g, sizes);
+  const int64_t n = g->bytes % part.bytes ? -1 : root_of(g->bytes / part.bytes, part.times);
+  if (n < 0) return wrong_bytes(m, a, g, sizes);
+  return take_size(m, part.unknown, n, g->from, sizes);
+}
+
+static int count_unknown(const model_method *m, const int64_t *sizes, int *first) {
+  int n = 0;
+  for (int i = m->n_sizes - 1; i >= 0; i--) {
+    if (sizes[i] != SIZE_UNKNOWN) continue;
+    *first = i;
+    n++;
+  }
+  return n;
+}
+
+clave_status find_sizes(const model_method *m, const given_input *given, int64_t *sizes) {
+  int unknown = -1, left = count_unknown(m, sizes, &unknown), before;
+  for (int i = 0; i < m->n_sizes; i++)
+    if (sizes[i] != SIZE_UNKNOWN) TRY(check_bounds(m, i, sizes[i], "--dim"));
+  do {
+    before = left;
+    for (int i = 0; i < m->n_inputs; i++) TRY(take_input(m, &m->inputs[i], &given[i], sizes));
+    left = count_unknown(m, sizes, &unknown);
+  } while (left && left < before);
+  if (left)
+    return INVALID("size '%s' does not follow from the lengths of the files: --dim %s=N says it",
+                   m->sizes[unknown].name, m->sizes[unknown].name);
+  for (int i = 0; i < m->n_inputs; i++) TRY(take_input(m, &m->inputs[i], &given[i], sizes));
+  return NULL;
+}
+
+void known_dims(const model_argument *a, const int64_t *sizes, int64_t *dims) {
+  for (int i = 0; i < a->rank; i++) {
+    const int size = model_size_of(a->dims[i]);
+    dims[i] = size < 0 ? a->dims[i] : sizes[size];
+  }
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+static bool parse_integer(const char *word, int64_t *out) {
+  char *end;
+  errno = 0;
+  *out = strtoll(word, &end, 10);
+  return *word && !*end && !errno;
+}
+
+clave_status read_size(const model_method *m, const char *word, int64_t *sizes) {
+  const char *equals = strchr(word, '=');
+  const size_t n = equals ? (size_t)(equals - word) : 0;
+  int64_t value;
+  if (!n || !parse_integer(equals + 1, &value) || value < 0)
+    return INVALID("--dim: expected NAME=N, N not negative, not \"%s\"", word);
+  for (int i = 0; i < m->n_sizes; i++) {
+    if (strncmp(m->sizes[i].name, word, n) != 0 || m->sizes[i].name[n]) continue;
+    sizes[i] = value;
+    return NULL;
+  }
+  return INVALID("--dim %s: method '%s' has no open size of that name", word, m->name);
+}
+
+clave_status read_number(const model_argument *a, const char *word, unsigned char bytes[8]) {
+  char *end;
+  int64_t integer = 0;
+  bool is_good = parse_integer(word, &integer);
+  if (a->type == DTYPE_F64) {
+    const double number = strtod(word, &end);
+    is_good = *word && !*end;
+    memcpy(bytes, &number, sizeof number);
+  } else if (a->type == DTYPE_BOOL) {
+    if (strcmp(word, "true") == 0) integer = is_good = true;
+    if (strcmp(word, "false") == 0) is_good = true;
+    is_good = is_good && (integer == 0 || integer == 1);
+    bytes[0] = (unsigned char)integer;
+  } else {
+    memcpy(bytes, &integer, sizeof integer);
+  }
+  return is_good ? NULL
+                 : INVALID("input '%s' is a number, %s, not \"%.200s\"", a->name,
+                           dtype_name(a->type), word);
+}

@@ -1,0 +1,78 @@
+/* A program that is written out, with a host's memory and threads, and errors in words. */
+#include <string.h>
+
+#include "base/fault.h"
+#include "compile/runtime/core.h"
+
+/* ---------------------------------------------------------------- memory */
+
+/* Zeroed; where memory is static `own`, what the program has for that. */
+static void *take(void *own, size_t bytes) {
+  void *p = compiled_model.heap ? compiled_model.heap->take(bytes + 1) : own;
+  if (p) memset(p, 0, bytes);
+  return p;
+}
+
+static void give(void *p) {
+  if (compiled_model.heap) compiled_model.heap->give(p);
+}
+
+static clave_status status_of(const model *m, model_failure failure) {
+  if (failure == MODEL_GOOD) return NULL;
+  if (failure == MODEL_NO_MEMORY && !compiled_model.heap)
+    return UNSUPPORTED("the kernels of this processor want more than %zu bytes of memory",
+                       compiled_model.memory.bytes);
+  clave_status st = failure == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&m->fault);
+  return m->node ? status_while(st, "%s", m->node) : st;
+}
+
+/* ---------------------------------------------------------------- lifetime */
+
+clave_status model_create(model **out) {
+  *out = take(compiled_model.memory.m, sizeof **out);
+  return *out ? NULL : status_no_memory();
+}
+
+const model_info *model_get_info(const model *m) {
+  (void)m;
+  return &compiled_model.info;
+}
+
+clave_status model_start(model *m, int n_threads) {
+  const model_memory *own = &compiled_model.memory;
+  m->forms = take(own->forms, (size_t)compiled_model.n_forms * sizeof *m->forms);
+  m->rebased = take(own->rebased, (size_t)compiled_model.n_rebased * sizeof *m->rebased);
+  if (!m->forms || !m->rebased) return status_no_memory();
+  if (compiled_model.threads)
+    TRY(compiled_model.threads->create(m, n_threads ? n_threads : compiled_model.n_threads));
+  return status_of(m, core_start(m));
+}
+
+clave_status model_reset(model *m) {
+  core_reset(m);
+  return NULL;
+}
+
+void model_destroy(model *m) {
+  if (!m) return;
+  for (int i = 0; m->forms && i < compiled_model.n_forms; i++) give(m->forms[i]);
+  give(m->forms);
+  give(m->rebased);
+  give(m->arena);
+  give(m->state);
+  give(m->scratch);
+  if (compiled_model.threads) compiled_model.threads->destroy(m);
+  give(m);
+}
+
+/* ---------------------------------------------------------------- runs */
+
+clave_status model_run(model *m, int method, const model_value *inputs, model_value *outputs) {
+  const model_method *of = &compiled_model.info.methods[method];
+  TRY(status_of(m, core_run(m, inputs)));
+  for (int i = 0; i < of->n_outputs; i++) {
+    outputs[i].data = core_output(m, i);
+    memcpy(outputs[i].dims, of->outputs[i].dims, sizeof outputs[i].dims);
+  }
+  return NULL;
+}

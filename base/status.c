@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/room.h"
 #include "base/utf8.h"
 
 struct clave_error {
@@ -60,39 +60,6 @@ static size_t format_piece(char *piece, const char *format, va_list args) {
   return size + 3;
 }
 
-/* Programs that have all memory beforehand (STATUS_FIXED) have one error at a time, whose message
- * is cut where its room ends. */
-#if STATUS_FIXED
-enum { ROOM = 4096 };
-static char room[ROOM];
-static struct clave_error the_error;
-
-static struct clave_error *new_error(void) {
-  the_error = (struct clave_error){.message = room};
-  return &the_error;
-}
-
-static bool grow_message(struct clave_error *e, size_t size) {
-  (void)e;
-  return size <= ROOM;
-}
-
-static void free_error(struct clave_error *e) { (void)e; }
-#else
-static struct clave_error *new_error(void) { return calloc(1, sizeof(struct clave_error)); }
-
-static bool grow_message(struct clave_error *e, size_t size) {
-  char *message = realloc(e->message, size);
-  if (message) e->message = message;
-  return message;
-}
-
-static void free_error(struct clave_error *e) {
-  free(e->message);
-  free(e);
-}
-#endif
-
 /* Grows e's message by `separator` and the formatted text. False when memory is out: the message
  * stays as it was. */
 static bool append_message(struct clave_error *e, const char *separator, const char *format,
@@ -100,8 +67,9 @@ static bool append_message(struct clave_error *e, const char *separator, const c
   char piece[MAX_PIECE];
   size_t n = format_piece(piece, format, args);
   size_t separator_size = strlen(separator);
-  if (!grow_message(e, e->size + separator_size + 4 * n + 1)) return false;
-  char *message = e->message;
+  char *message = room_resize(e->message, e->size + separator_size + 4 * n + 1);
+  if (!message) return false;
+  e->message = message;
   memcpy(message + e->size, separator, separator_size);
   e->size += separator_size;
   e->size += escape_text(piece, n, message + e->size);
@@ -110,7 +78,7 @@ static bool append_message(struct clave_error *e, const char *separator, const c
 }
 
 clave_status status_new(status_code code, const char *format, ...) {
-  struct clave_error *e = new_error();
+  struct clave_error *e = room_take(sizeof *e);
   if (!e) return &no_memory;
   e->code = code;
   va_list args;
@@ -118,7 +86,7 @@ clave_status status_new(status_code code, const char *format, ...) {
   bool good = append_message(e, "", format, args);
   va_end(args);
   if (good) return e;
-  free_error(e);
+  room_give(e);
   return &no_memory;
 }
 
@@ -136,5 +104,6 @@ const char *status_message(const struct clave_error *st) { return st ? st->messa
 
 void status_free(clave_status st) {
   if (!st || st->is_static) return;
-  free_error(st);
+  room_give(st->message);
+  room_give(st);
 }

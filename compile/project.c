@@ -52,7 +52,7 @@ void project_compile_flags(const project *k, const compile_options *o,
   flags[n++] = o->debug ? "-g" : "-fno-asynchronous-unwind-tables";
   flags[n++] = "-DKERNEL_COMPILED=1";
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
-  if (o->static_memory) flags[n++] = "-DSTATUS_FIXED=1";
+  if (k->room[0]) flags[n++] = k->room;
   if (o->bare) flags[n++] = "-includenames.h";
   flags[n++] = k->steps[0];
   flags[n++] = k->steps[1];
@@ -243,6 +243,16 @@ static void name_steps(const char *class, const uint64_t bits[2], char flag[80])
                  bits[1]);
 }
 
+/* What the command line of a program with static memory takes for itself. */
+static void name_room(project *k, const compile_plan *plan, const compile_options *o) {
+  enum { ROOM = 64 << 10, ROOM_OF_INPUT = 1 << 10, ROOM_OF_OUTPUT = 16 << 10 };
+  const ir_method *m = plan->g->method;
+  if (!o->static_memory || o->bare) return;
+  const size_t bytes = ROOM + m->inputs.count * ROOM_OF_INPUT + m->outputs.count * ROOM_OF_OUTPUT;
+  (void)snprintf(k->room, sizeof k->room, "-DMEMORY_STATIC=%zu", bytes);
+  k->memory_bytes += bytes;
+}
+
 static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
                                   emitted *used) {
   text model = {0};
@@ -254,6 +264,7 @@ static clave_status write_project(project *k, const compile_plan *plan, const co
   TRY(write_library(k, plan, o));
   TRY(write_weights(k, plan));
   TRY(write_sources(k, o, used->kernels));
+  name_room(k, plan, o);
   name_steps("FLOAT", used->float_steps, k->steps[0]);
   name_steps("INT", used->int_steps, k->steps[1]);
   return write_makefile(k, o);

@@ -12,6 +12,7 @@ typedef struct project {
   size_t n_files, cap_files;
   bool is_plain;       /* no constant is encoded */
   size_t memory_bytes; /* where it is static */
+  char room[40];       /* flag: the static memory of its command line; "" */
   char steps[2][80];   /* flags: the kinds of elementwise steps that there are */
 } project;
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/room.h"
 #include "compile/runtime/arguments.h"
 #include "compile/runtime/model.h"
 
@@ -114,12 +115,12 @@ typedef struct files {
 } files;
 
 static clave_status take_files(const model_method *m, files *f) {
-  f->inputs = calloc((size_t)m->n_inputs + 1, sizeof *f->inputs);
-  f->writers = calloc((size_t)m->n_outputs + 1, sizeof *f->writers);
-  f->numbers = calloc((size_t)m->n_inputs + 1, sizeof *f->numbers);
-  f->given = calloc((size_t)m->n_inputs + 1, sizeof *f->given);
-  f->in = calloc((size_t)m->n_inputs + 1, sizeof *f->in);
-  f->out = calloc((size_t)m->n_outputs + 1, sizeof *f->out);
+  f->inputs = room_take(((size_t)m->n_inputs + 1) * sizeof *f->inputs);
+  f->writers = room_take(((size_t)m->n_outputs + 1) * sizeof *f->writers);
+  f->numbers = room_take(((size_t)m->n_inputs + 1) * sizeof *f->numbers);
+  f->given = room_take(((size_t)m->n_inputs + 1) * sizeof *f->given);
+  f->in = room_take(((size_t)m->n_inputs + 1) * sizeof *f->in);
+  f->out = room_take(((size_t)m->n_outputs + 1) * sizeof *f->out);
   const bool is_whole = f->inputs && f->writers && f->numbers && f->given && f->in && f->out;
   return is_whole ? NULL : status_no_memory();
 }
@@ -127,12 +128,12 @@ static clave_status take_files(const model_method *m, files *f) {
 static void close_files(const model_method *m, files *f) {
   for (int i = 0; f->inputs && i < m->n_inputs; i++) file_map_close(&f->inputs[i]);
   for (int i = 0; f->writers && i < m->n_outputs; i++) file_writer_destroy(f->writers[i]);
-  free(f->inputs);
-  free(f->writers);
-  free(f->numbers);
-  free(f->given);
-  free(f->in);
-  free(f->out);
+  room_give(f->inputs);
+  room_give(f->writers);
+  room_give(f->numbers);
+  room_give(f->given);
+  room_give(f->in);
+  room_give(f->out);
 }
 
 static clave_status read_input(const model_argument *a, const char *path, files *f, int i) {
@@ -199,7 +200,7 @@ static clave_status time_runs(const command_line *c, const files *f, int64_t *ti
 static clave_status bench_files(const command_line *c, files *f) {
   const int64_t begin = clock_ns();
   const size_t runs = (size_t)c->runs;
-  int64_t *times = calloc(runs, sizeof *times);
+  int64_t *times = room_take(runs * sizeof *times);
   clave_status st = times ? take_files(c->method, f) : status_no_memory();
   if (!st) st = read_inputs(c, f);
   if (!st) st = model_start(c->m, 0);
@@ -211,7 +212,7 @@ static clave_status bench_files(const command_line *c, files *f) {
     (void)printf("load_ms %.3f first_ms %.3f median_ms %.3f min_ms %.3f\n", (double)loaded / 1e6,
                  (double)first / 1e6, (double)times[runs / 2] / 1e6, (double)times[0] / 1e6);
   }
-  free(times);
+  room_give(times);
   return st;
 }
 
@@ -236,7 +237,7 @@ static clave_status choose_method(command_line *c, const char *name) {
     text_free(&t);
     c->method = &info->methods[i];
     c->method_index = i;
-    c->sizes = calloc((size_t)c->method->n_sizes + 1, sizeof *c->sizes);
+    c->sizes = room_take(((size_t)c->method->n_sizes + 1) * sizeof *c->sizes);
     for (int k = 0; c->sizes && k < c->method->n_sizes; k++) c->sizes[k] = SIZE_UNKNOWN;
     return c->sizes ? NULL : status_no_memory();
   }
@@ -294,6 +295,6 @@ int main(int argc, char **argv) {
     code = run_line(&c);
   }
   model_destroy(c.m);
-  free(c.sizes);
+  room_give(c.sizes);
   return code;
 }

@@ -26,7 +26,7 @@ endif
 BUILD ?= build
 GEN = $(BUILD)/gen
 WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
-STD = -std=c11 -D_GNU_SOURCE -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv
+STD = -std=c11 -D_GNU_SOURCE -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv -ffunction-sections -fdata-sections
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
 # Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.
 LIBS = $(LDFLAGS) -lcjson -lpcre2-8 -lutf8proc -lpthread -ldl -lm $(if $(SAN),-Wl$(comma)--no-as-needed -lstdc++)
@@ -43,6 +43,10 @@ LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
 CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) base/memory.c base/room.c base/status.c base/text.c)
+# What executables that carry their program link ahead of libclave.a: their command lines.
+MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) compile/runtime/main.c compile/runtime/arguments.c \
+  $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))
+MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/obj/%.o)
 TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)
@@ -51,7 +55,7 @@ BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard ben
 PY_GEN = python/clave/_generated
 KERNELS := $(wildcard kernels_cl/*.cl kernels_cl/*.h) base/decode.h base/float8.h
 
-all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/clave $(PY_GEN)/schema.py ## library and command line tool
+all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/clave $(PY_GEN)/schema.py ## library and command line tool
 
 # ---- generated sources, rewritten only when what they come from changed
 $(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
@@ -64,7 +68,7 @@ $(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend
 	@touch $@
 
 # What compiled programs are built of.
-COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch])
+COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch] compile/carried/carried.h)
 $(GEN)/compile_tables.c: compile/sources.py backend/opencl/embed.py $(COMPILED) $(GEN)/steps.def
 	$(PYTHON) $< --out $@ --generated $(GEN)/steps.def $(COMPILED)
 
@@ -85,13 +89,17 @@ $(BUILD)/obj/%.o: %.c $(FLAGS_STAMP) | $(GEN_HDR) $(ARGS_HDR)
 $(filter $(BUILD)/obj/backend/opencl/%,$(LIB_OBJ)): | $(GEN)/args_checked
 
 # libclave.a hides all but clave_*, as the shared library does; our own tests see everything in obj/internal.a.
+# A section for each function (--unique: of equal names, too), so that what an executable does not call stays out of it.
 $(BUILD)/libclave.a: $(LIB_OBJ)
 	@rm -f $@
-	$(LD) -r -o $(BUILD)/obj/clave.o $^
+	$(LD) -r --unique -o $(BUILD)/obj/clave.o $^
 	$(CROSS)objcopy --localize-hidden $(BUILD)/obj/clave.o
 	$(AR) rcs $@ $(BUILD)/obj/clave.o
 INTERNAL = $(BUILD)/obj/internal.a
 $(INTERNAL): $(LIB_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(BUILD)/libclave_main.a: $(MAIN_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 $(BUILD)/libclave.so: $(LIB_OBJ)
@@ -185,7 +193,7 @@ soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: m
 install: all ## headers, library, tool and pkg-config file under $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 644 include/*.h $(DESTDIR)$(PREFIX)/include
-	install -m 644 $(BUILD)/libclave.a $(DESTDIR)$(LIBDIR)
+	install -m 644 $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/libclave.so $(DESTDIR)$(LIBDIR)/libclave.so.0
 	ln -sf libclave.so.0 $(DESTDIR)$(LIBDIR)/libclave.so
 	install -m 755 $(BUILD)/clave $(DESTDIR)$(PREFIX)/bin
@@ -198,4 +206,4 @@ help: ## this list
 
 .PHONY: all tests bench-programs fuzz-targets fuzz-replays demo check check-all check-clean conformance bench mutants lint format fuzz soak install clean help
 .SECONDARY:
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(patsubst %.c,$(BUILD)/obj/%.d,$(TEST_SRC) test/replay.c test/soak.c $(wildcard bench/*.c test/fault/*.c examples/*/*.c))

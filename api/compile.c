@@ -2,6 +2,7 @@
 #include "compile/compile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/internal.h"
 #include "clave_compile.h"
@@ -28,6 +29,19 @@ static clave_status check_options(const compile_options *o) {
   return NULL;
 }
 
+/* What it runs on, and whether it writes text. */
+static clave_status read_target(const clave_program *p, const clave_compile_options *own,
+                                compile_options *o) {
+  o->is_opencl = own->target && strcmp(own->target, "opencl") == 0;
+  if (own->target && !o->is_opencl && strcmp(own->target, "c") != 0)
+    return INVALID("target '%s' is neither c nor opencl", own->target);
+  if (own->all_methods && own->method)
+    return INVALID("all methods, and method '%s' alone", own->method);
+  o->text = !own->method && !own->n_dims && !own->all_methods && !own->library &&
+            program_find_section(p->p, "TOKN");
+  return NULL;
+}
+
 static clave_status read_options(const clave_program *p, const clave_compile_options *given,
                                  compiling *c) {
   clave_compile_options own;
@@ -50,7 +64,11 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .message = own.message,
                            .progress = own.progress,
                            .cancel = own.cancel,
-                           .ctx = own.ctx};
+                           .ctx = own.ctx,
+                           .runtime = own.static_library,
+                           .all_methods = own.all_methods,
+                           .allow_custom_kernels = own.allow_custom_kernels};
+  TRY(read_target(p, &own, &c->o));
   if (c->o.static_memory && c->o.n_threads == 0) c->o.n_threads = CLAVE_COMPILE_ALONE;
   TRY(check_options(&c->o));
   TRY(program_find_method(p, own.method, &c->o.method));

@@ -4,6 +4,7 @@
 
 #include "api/internal.h"
 #include "clave_builder.h"
+#include "clave_files.h"
 #include "serialize/encode.h"
 
 /* ---------------------------------------------------------------- lifetime */
@@ -33,6 +34,14 @@ clave_status clave_program_load(const char *path, const clave_program_options *o
   *out = NULL;
   TRY(sized_read(options, &o, SIZED(clave_program_options, consts)));
   TRY(program_load(path, o.consts, &p));
+  return program_wrap(p, out);
+}
+
+clave_status clave_program_load_bytes(const void *clv, size_t size, const char *name,
+                                      clave_program **out) {
+  program *p;
+  *out = NULL;
+  TRY(program_load_bytes(clv, size, name, &p));
   return program_wrap(p, out);
 }
 

@@ -43,31 +43,35 @@ static char *own_file(void) {
   return realpath(is_program ? "/proc/self/exe" : own.dli_fname, NULL);
 }
 
-static bool is_program(const char *path) {
+static bool is_file(const char *path, bool runs) {
   struct stat s;
-  return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, X_OK) == 0;
+  return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, runs ? X_OK : R_OK) == 0;
 }
 
 /* folder: n characters. */
-static char *program_in(const char *folder, size_t n, const char *name) {
+static char *file_in(const char *folder, size_t n, const char *name, bool runs) {
   text path = {0};
   text_append(&path, folder, n);
   text_printf(&path, "%s", name);
-  if (path.failed || !is_program(path.data)) text_free(&path);
+  if (path.failed || !is_file(path.data, runs)) text_free(&path);
   return path.data;
+}
+
+char *find_own(const char *const *names, size_t n, bool runs) {
+  char *file = own_file(), *found = NULL;
+  const char *slash = file ? strrchr(file, '/') : NULL;
+  for (size_t i = 0; slash && !found && i < n; i++)
+    found = file_in(file, (size_t)(slash - file), names[i], runs);
+  free(file);
+  return found;
 }
 
 char *find_helper(void) {
   static const char *const names[] = {"/clave", "/../bin/clave", "/../../bin/clave"};
   const char *given = secure_getenv("CLAVE_HELPER");
   if (given && strcmp(given, "off") == 0) return NULL;
-  if (given && *given) return program_in(given, strlen(given), "");
-  char *file = own_file(), *found = NULL;
-  const char *slash = file ? strrchr(file, '/') : NULL;
-  for (size_t i = 0; slash && !found && i < sizeof names / sizeof *names; i++)
-    found = program_in(file, (size_t)(slash - file), names[i]);
-  free(file);
-  return found;
+  if (given && *given) return file_in(given, strlen(given), "", true);
+  return find_own(names, sizeof names / sizeof *names, true);
 }
 
 /* ---------------------------------------------------------------- children */

@@ -17,6 +17,9 @@ unsigned long user_number(void);
  * beside the library or the program that holds it, else in bin beside its folder; never by PATH.
  * Owned by the caller; NULL: there is none. */
 char *find_helper(void);
+/* The first of the names ("/libclave.a", n) that is a file, each behind the folder that this
+ * library, or the program that holds it, lies in. Owned by the caller; NULL: there is none. */
+char *find_own(const char *const *names, size_t n, bool runs);
 
 /* A child process; its standard input is a socket to us, its standard output and error lead
  * nowhere. It gets no other descriptor, and the signals' default actions. */

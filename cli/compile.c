@@ -11,7 +11,7 @@
 
 typedef struct compile_arguments {
   model_arguments model;
-  const char *to, *sources, *target, *march, *arena, *kernel_dir, *sbom;
+  const char *to, *sources, *target, *march, *static_library, *arena, *kernel_dir, *sbom;
   text_list dims;
   int64_t threads; /* THREADS_OPEN: not given */
   bool shared, bare, debug, keep_build;
@@ -25,8 +25,13 @@ static const flag compile_flags[] = {
     {"--emit-c", FLAG_PATH, offsetof(compile_arguments, sources), "DIR",
      "writes its sources and a Makefile there instead", 0, 0},
     {"--target", FLAG_TEXT, offsetof(compile_arguments, target), "T",
-     "c: needs libc, libm and threads alone (the default)", 0, 0},
-    METHOD_FLAG(compile_arguments),
+     "c: runs on the CPU (the default); opencl: on the OpenCL device that CLAVE_DEVICE chooses", 0,
+     0},
+    {"--method", FLAG_TEXT, offsetof(compile_arguments, model.method), "M",
+     "entry point (default: forward, else the first; of a language model text); all: chosen when "
+     "it "
+     "runs",
+     0, 0},
     {"--dim", FLAG_LIST, offsetof(compile_arguments, dims), "NAME=N",
      "fixes an open size of the inputs; repeatable", 0, 0},
     {"--march", FLAG_TEXT, offsetof(compile_arguments, march), "M",
@@ -45,6 +50,10 @@ static const flag compile_flags[] = {
      "writes what went in there, as CycloneDX", 0, 0},
     {"--debug", FLAG_SWITCH, offsetof(compile_arguments, debug), NULL,
      "with debugging information, little optimised", 0, 0},
+    {"--allow-custom-kernels", FLAG_SWITCH, offsetof(compile_arguments, model.allow_custom_kernels),
+     NULL, "it runs kernels that the program carries, which can do anything on the device", 0, 0},
+    {"--static-library", FLAG_PATH, offsetof(compile_arguments, static_library), "A",
+     "libclave.a, if it does not lie beside this tool or its library", 0, 0},
     {"--keep-build", FLAG_SWITCH, offsetof(compile_arguments, keep_build), NULL,
      "leaves sources and objects in BIN.build", 0, 0},
 };
@@ -81,12 +90,24 @@ static int compile_to(const compile_arguments *a, model *m, const clave_compile_
   return EXIT_GOOD;
 }
 
+static bool wants_all(const compile_arguments *a) {
+  return a->model.method && strcmp(a->model.method, "all") == 0;
+}
+
+/* NULL: text of a language model, or all. */
+static const char *method_of(const compile_arguments *a, const model *m) {
+  size_t size;
+  const bool has_text = clave_program_section(m->program, "TOKN", &size) && !a->dims.count;
+  if (wants_all(a) || (!a->model.method && has_text && !a->shared)) return NULL;
+  return m->method.name;
+}
+
 static int compile_with(const compile_arguments *a, model *m, const clave_compile_dim *dims,
                         const char *library, page *out) {
   size_t memory_bytes = 0;
   const char *slash = strrchr(a->model.program, '/');
   const clave_compile_options o = {.size = sizeof o,
-                                   .method = m->method.name,
+                                   .method = method_of(a, m),
                                    .name = slash ? slash + 1 : a->model.program,
                                    .dims = dims,
                                    .n_dims = a->dims.count,
@@ -96,6 +117,10 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .keep_build = a->keep_build,
                                    .message = print_note,
                                    .progress = show_steps,
+                                   .target = a->target,
+                                   .all_methods = wants_all(a),
+                                   .allow_custom_kernels = a->model.allow_custom_kernels,
+                                   .static_library = a->static_library,
                                    .n_threads = a->threads == THREADS_OPEN ? 0
                                                 : a->threads               ? (int)a->threads
                                                                            : CLAVE_COMPILE_ALONE,
@@ -118,7 +143,9 @@ static int compile_model(const compile_arguments *a, model *m, page *out) {
   int result = dims && names ? EXIT_GOOD : fail_memory();
   for (uint32_t i = 0; i < n && result == EXIT_GOOD; i++)
     result = read_dim(a->dims.items[i], &names[i], &dims[i]);
-  if (result == EXIT_GOOD) result = open_program(&a->model, m);
+  model_arguments program = a->model;
+  if (wants_all(a)) program.method = NULL;
+  if (result == EXIT_GOOD) result = open_program(&program, m);
   if (a->shared || a->bare) name_library(a->sources ? a->sources : a->to, &library);
   if (result == EXIT_GOOD && library.failed) result = fail_memory();
   if (result == EXIT_GOOD) result = compile_with(a, m, dims, library.data, out);
@@ -133,8 +160,8 @@ static int compile_program(const void *arguments, page *out) {
   const compile_arguments *a = arguments;
   model m = {0};
   if (!a->to == !a->sources) return fail_usage("which of -o BIN and --emit-c DIR?");
-  if (a->target && strcmp(a->target, "c") != 0)
-    return fail("--target %s is not in this version (%s); c is", a->target, clave_version());
+  if (a->target && strcmp(a->target, "c") != 0 && strcmp(a->target, "opencl") != 0)
+    return fail_usage("--target takes c or opencl, not \"%s\"", a->target);
   if (a->arena && strcmp(a->arena, "static") != 0)
     return fail_usage("--arena: expected static, not \"%s\"", a->arena);
   if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
@@ -152,7 +179,10 @@ const command compile_command = {
     .summary = "Makes a program an executable that needs nothing beside it.",
     .more =
         "It runs as `BIN INPUT... OUTPUT...`, each a file of raw little-endian elements; its "
-        "--help\nlists them. CC names the C compiler (default: cc).\n",
+        "--help\nlists them. With a language model it takes the options of clave generate "
+        "(`BIN --prompt TEXT`).\nWhere all sizes are fixed and the target is c, it is written out "
+        "as C; else it carries "
+        "the\nruntime. CC names the C compiler (default: cc).\n",
     .flags = compile_flags,
     .n_flags = LENGTH(compile_flags),
     .arguments_size = sizeof(compile_arguments),

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "compile/carry.h"
 #include "compile/project.h"
 #include "compile/sbom.h"
 
@@ -106,7 +107,7 @@ static clave_status link_all(const build *b) {
   const char *flags[MOST_FLAGS];
   tool *t;
   words w = {0};
-  project_link_flags(b->o, flags);
+  project_link_flags(b->k, b->o, flags);
   bool is_whole = add_words(&w, b->compiler) && add_word(&w, "-o") && add_word(&w, MADE);
   for (size_t i = 0; i < b->k->n_sources; i++) is_whole = is_whole && add_word(&w, b->objects[i]);
   is_whole = is_whole && add_words(&w, flags);
@@ -175,6 +176,15 @@ static clave_status make_build(build *b) {
   return link_all(b);
 }
 
+/* What is made of a program: its schedule, written out, or itself, carried. */
+typedef struct form {
+  const program *p;
+  const compile_options *o;
+  compile_plan plan; /* of what is written out */
+  char *runtime;     /* owned: libclave.a, of what is carried */
+  bool carries;
+} form;
+
 /* The compiler's own words, in a file of their own. */
 static clave_status ask_version(const build *b, file_map *out) {
   tool *t;
@@ -190,7 +200,7 @@ static clave_status ask_version(const build *b, file_map *out) {
 }
 
 /* Before what was made is moved. */
-static clave_status write_sbom(const project *k, const compile_plan *plan, const build *b) {
+static clave_status write_sbom(const project *k, const program *p, const build *b) {
   file_map m = {0};
   text version = {0};
   if (!b->o->sbom) return NULL;
@@ -200,18 +210,17 @@ static clave_status write_sbom(const project *k, const compile_plan *plan, const
     text_append(&version, (const char *)m.data,
                 end ? (size_t)(end - (const char *)m.data) : m.size);
   if (!st) st = text_status(&version);
-  if (!st) st = sbom_write(k, plan, b->o, MADE, version.size ? version.data : "unknown");
+  if (!st) st = sbom_write(k, p, b->o, MADE, version.size ? version.data : "unknown");
   text_free(&version);
   file_map_close(&m);
   return st;
 }
 
-static clave_status build_project(const project *k, const compile_plan *plan,
-                                  const compile_options *o) {
-  const int jobs = (int)plan->cpu->info.compute_units;
-  build b = {.o = o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
+static clave_status build_project(const project *k, const form *f) {
+  const int jobs = f->carries ? 2 : (int)f->plan.cpu->info.compute_units;
+  build b = {.o = f->o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
   clave_status st = make_build(&b);
-  if (!st) st = write_sbom(k, plan, &b);
+  if (!st) st = write_sbom(k, f->p, &b);
   for (size_t i = 0; b.objects && i < k->n_sources; i++) free(b.objects[i]);
   free(b.objects);
   free(b.words);
@@ -278,24 +287,29 @@ static clave_status move_made(const compile_options *o, const char *folder, cons
   return st;
 }
 
-static clave_status build_in(const compile_plan *plan, const compile_options *o, const char *folder,
-                             const char *path) {
+static clave_status write_form(const form *f, const char *folder, project *out) {
+  return f->carries ? carry_write(f->p, f->o, f->runtime, folder, out)
+                    : project_write(&f->plan, f->o, folder, out);
+}
+
+static clave_status build_in(const form *f, const char *folder, const char *path) {
   project k;
-  TRY(project_write(plan, o, folder, &k));
-  clave_status st = build_project(&k, plan, o);
-  if (!st) st = move_made(o, folder, path);
-  if (st && o->sbom) (void)file_remove(o->sbom);
-  if (!st && o->memory_bytes) *o->memory_bytes = k.memory_bytes;
+  TRY(write_form(f, folder, &k));
+  clave_status st = build_project(&k, f);
+  if (!st) st = move_made(f->o, folder, path);
+  if (st && f->o->sbom) (void)file_remove(f->o->sbom);
+  if (!st && f->o->memory_bytes) *f->o->memory_bytes = k.memory_bytes;
   project_free(&k);
   return st;
 }
 
-static clave_status build_plan(const compile_plan *plan, const compile_options *o,
-                               const char *path) {
+static clave_status build_form(form *f, const char *path) {
+  const compile_options *o = f->o;
   if (folder_exists(path)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
+  if (f->carries) TRY(carry_find_runtime(o, &f->runtime));
   char *folder = make_build_folder(o, path);
   if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);
-  clave_status st = build_in(plan, o, folder, path);
+  clave_status st = build_in(f, folder, path);
   if (!o->keep_build) remove_folder(folder);
   free(folder);
   return st;
@@ -313,15 +327,14 @@ static clave_status check_empty(const char *folder) {
   return n_files + n_folders ? INVALID("%s: is not empty", folder) : NULL;
 }
 
-static clave_status write_to(const compile_plan *plan, const compile_options *o,
-                             const char *folder) {
+static clave_status write_to(form *f, const char *folder) {
   const bool is_new = !folder_exists(folder);
   project k;
   TRY(make_folders(folder));
   TRY(check_empty(folder));
-  clave_status st = project_write(plan, o, folder, &k);
-  if (!st && o->memory_bytes) *o->memory_bytes = k.memory_bytes;
-  if (!st && o->sbom) st = sbom_write(&k, plan, o, NULL, NULL);
+  clave_status st = write_form(f, folder, &k);
+  if (!st && f->o->memory_bytes) *f->o->memory_bytes = k.memory_bytes;
+  if (!st && f->o->sbom) st = sbom_write(&k, f->p, f->o, NULL, NULL);
   if (k.folder) project_free(&k);
   if (st && is_new) remove_folder(folder);
   return st;
@@ -329,20 +342,42 @@ static clave_status write_to(const compile_plan *plan, const compile_options *o,
 
 /* ---------------------------------------------------------------- both */
 
-typedef clave_status (*make_fn)(const compile_plan *plan, const compile_options *o,
-                                const char *path);
+/* why: what stands against writing it out; NULL: that it is carried was asked for. Consumed. */
+static clave_status carry(form *f, clave_status why) {
+  text t = {0};
+  f->carries = true;
+  clave_status st = carry_check(f->p, f->o);
+  if (why && st) st = status_while(st, "%s", status_message(why));
+  if (why && !st && f->o->message) {
+    text_printf(&t, "the executable carries the runtime: %s", status_message(why));
+    if (!t.failed) f->o->message(f->o->ctx, t.data);
+  }
+  text_free(&t);
+  status_free(why);
+  return st;
+}
+
+static clave_status choose_form(form *f) {
+  const compile_options *o = f->o;
+  if (o->is_opencl || o->all_methods || o->text) return carry(f, NULL);
+  clave_status st = plan_create(f->p, o, &f->plan);
+  return status_code_of(st) == STATUS_UNSUPPORTED ? carry(f, st) : st;
+}
+
+typedef clave_status (*make_fn)(form *f, const char *path);
 
 static clave_status make_of(const program *p, const compile_options *o, const char *path,
                             make_fn make) {
-  compile_plan plan;
-  TRY(plan_create(p, o, &plan));
-  clave_status st = make(&plan, o, path);
-  plan_destroy(&plan);
+  form f = {.p = p, .o = o};
+  TRY(choose_form(&f));
+  clave_status st = make(&f, path);
+  if (!f.carries) plan_destroy(&f.plan);
+  free(f.runtime);
   return st;
 }
 
 clave_status compile_executable(const program *p, const compile_options *o, const char *path) {
-  return make_of(p, o, path, build_plan);
+  return make_of(p, o, path, build_form);
 }
 
 clave_status compile_sources(const program *p, const compile_options *o, const char *folder) {

@@ -1,7 +1,8 @@
 #ifndef COMPILE_COMPILE_H
 #define COMPILE_COMPILE_H
-/* A method of a program as C: its schedule on the CPU backend, printed, with the sources of the
- * kernels that it runs; and that built by the system's compiler. Sizes are fixed. */
+/* Programs as executables, built by the system's compiler, in one of two forms. Written out: a
+ * method's schedule for fixed sizes on the CPU backend, printed as C, with the sources of the
+ * kernels that it runs. Carried: the program as it is, linked with the library. */
 #include "serialize/program.h"
 
 /* The size of that name, or of a scalar's, is fixed. */
@@ -15,7 +16,13 @@ typedef struct compile_options {
   uint32_t method;
   const compile_dim *dims; /* (n_dims) */
   uint32_t n_dims;
-  const char *compiler;   /* with arguments, separated by spaces */
+  const char *compiler; /* with arguments, separated by spaces */
+  const char *runtime;  /* libclave.a, for programs that are carried; NULL: the one that belongs to
+                           this library */
+  bool is_opencl;       /* runs on OpenCL devices: carried */
+  bool all_methods;     /* not `method` alone: carried */
+  bool text;            /* a language model with the command line of clave generate: carried */
+  bool allow_custom_kernels;
   const char *march;      /* NULL: the compiler's own, and kernels choose at run time */
   const char *library;    /* a shared library instead, whose functions' names begin so; or NULL */
   bool bare;              /* with library: one function for firmware instead, in an object */
@@ -25,7 +32,8 @@ typedef struct compile_options {
   const char *sbom;       /* a file that gets the list of what went in; or NULL */
   size_t *memory_bytes;   /* gets the size of the buffer; may be NULL */
   bool debug, keep_build;
-  void (*message)(void *ctx, const char *line); /* the compiler's output; may be NULL */
+  /* The compiler's output, and why a program is carried; may be NULL. */
+  void (*message)(void *ctx, const char *line);
   void (*progress)(void *ctx, const char *what, int done, int total); /* may be NULL */
   bool (*cancel)(void *ctx); /* true ends the build; may be NULL */
   void *ctx;

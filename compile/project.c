@@ -38,7 +38,8 @@ static const char *const compile_flags[] = {"-std=c11",
                                             "-ffunction-sections",
                                             "-fdata-sections",
                                             "-I."};
-static const char *const object_flags[] = {"-r", "-nostdlib"};
+static const char *const carried_link_flags[] = {"-Wl,--gc-sections", "-Wl,--as-needed",
+                                                 "-lpthread", "-ldl", "-lm"};
 
 static void copy_flags(const char *const *from, size_t n, const char **to) {
   for (size_t i = 0; i < n; i++) to[i] = from[i];
@@ -54,23 +55,38 @@ void project_compile_flags(const project *k, const compile_options *o,
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
   if (k->room[0]) flags[n++] = k->room;
   if (o->bare) flags[n++] = "-includenames.h";
-  flags[n++] = k->steps[0];
-  flags[n++] = k->steps[1];
+  if (!k->carries) flags[n++] = k->steps[0];
+  if (!k->carries) flags[n++] = k->steps[1];
   if (o->library && !o->bare) flags[n++] = "-fPIC";
   if (o->library && !o->bare) flags[n++] = "-fvisibility=hidden";
   if (o->march) flags[n++] = o->march;
   flags[n] = NULL;
 }
 
-void project_link_flags(const compile_options *o, const char *flags[MOST_FLAGS]) {
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* The host's libraries behind the archives. */
+static size_t add_libraries(const project *k, const compile_options *o, const char **flags) {
   size_t n = 0;
+  if (k->carries) {
+    copy_flags(carried_link_flags, COUNT(carried_link_flags), flags);
+    return COUNT(carried_link_flags);
+  }
+  flags[n++] = "-Wl,--gc-sections";
+  if (o->n_threads >= 0) flags[n++] = "-lpthread";
+  flags[n++] = "-lm";
+  return n;
+}
+
+void project_link_flags(const project *k, const compile_options *o, const char *flags[MOST_FLAGS]) {
+  size_t n = 0;
+  for (int i = 0; i < 2 && k->archives[i]; i++) flags[n++] = k->archives[i];
+  for (int i = 0; k->libs[i]; i++) flags[n++] = k->libs[i];
   if (o->bare) {
-    n = sizeof object_flags / sizeof *object_flags;
-    copy_flags(object_flags, n, flags);
+    flags[n++] = "-r";
+    flags[n++] = "-nostdlib";
   } else {
-    flags[n++] = "-Wl,--gc-sections";
-    if (o->n_threads >= 0) flags[n++] = "-lpthread";
-    flags[n++] = "-lm";
+    n += add_libraries(k, o, flags + n);
     if (!o->debug) flags[n++] = "-s";
     if (o->library) flags[n++] = "-shared";
   }
@@ -79,15 +95,15 @@ void project_link_flags(const compile_options *o, const char *flags[MOST_FLAGS])
 
 /* ---------------------------------------------------------------- files */
 
-static clave_status add_file(project *k, const char *name) {
+clave_status project_add_file(project *k, const char *name) {
   if (!array_reserve(&k->files, &k->cap_files, k->n_files + 1, sizeof *k->files))
     return status_no_memory();
   k->files[k->n_files] = strdup(name);
   return k->files[k->n_files] ? (k->n_files++, NULL) : status_no_memory();
 }
 
-static clave_status write_file(project *k, const char *name, const void *data, size_t size) {
-  TRY(add_file(k, name));
+clave_status project_write_file(project *k, const char *name, const void *data, size_t size) {
+  TRY(project_add_file(k, name));
   char *path = path_join(k->folder, name);
   file_writer *w = NULL;
   clave_status st = path ? file_writer_create(path, &w) : status_no_memory();
@@ -103,16 +119,16 @@ static clave_status copy_source(project *k, const char *kernel_dir, const source
   char *own;
   file_map m;
   TRY(kernel_folder_find(kernel_dir, f, &own));
-  if (!own) return write_file(k, f->path, f->data, f->size);
+  if (!own) return project_write_file(k, f->path, f->data, f->size);
   clave_status st = file_map_open(own, &m);
-  if (!st) st = write_file(k, f->path, m.data, m.size);
+  if (!st) st = project_write_file(k, f->path, m.data, m.size);
   file_map_close(&m);
   free(own);
   return st;
 }
 
 /* With the folders that it lies in. */
-static clave_status write_source(project *k, const char *kernel_dir, const source_file *f) {
+clave_status project_write_source(project *k, const char *kernel_dir, const source_file *f) {
   char *path = path_join(k->folder, f->path);
   if (!path) return status_no_memory();
   char *slash = strrchr(path, '/');
@@ -161,7 +177,7 @@ static clave_status write_needed(project *k, const compile_options *o, const boo
   if (o->library) k->sources[k->n_sources++] = o->bare ? "bare.c" : "library.c";
   for (int i = 0; i < n_source_files; i++) {
     if (!is_written(needed, o, i)) continue;
-    TRY(write_source(k, o->kernel_dir, &source_files[i]));
+    TRY(project_write_source(k, o->kernel_dir, &source_files[i]));
     if (is_compiled(source_files[i].path)) k->sources[k->n_sources++] = source_files[i].path;
   }
   return NULL;
@@ -179,38 +195,45 @@ static clave_status write_sources(project *k, const compile_options *o, const bo
   return st;
 }
 
+static const char carried_makefile[] =
+    "\n# CLAVE_LIBDIR=DIR: where libclave.a and libclave_main.a are, if pkg-config does not know.\n"
+    "CLAVE_LIBDIR ?= $(shell pkg-config --variable=libdir clave)\n"
+    "CLAVE = $(CLAVE_LIBDIR)/libclave_main.a $(CLAVE_LIBDIR)/libclave.a";
+
 static void add_words(text *t, const char *const *words) {
   for (; *words; words++) text_printf(t, " %s", *words);
 }
 
-static clave_status write_makefile(project *k, const compile_options *o) {
+clave_status project_write_makefile(project *k, const compile_options *o) {
   const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
   text t = {0};
   project_compile_flags(k, o, compile);
-  project_link_flags(o, link);
+  project_link_flags(k, o, link);
   text_puts(&t, "# make CC=aarch64-linux-gnu-gcc builds for another processor.\nFLAGS =");
   add_words(&t, compile);
+  if (k->carries) text_puts(&t, carried_makefile);
   text_puts(&t, "\nSOURCES =");
   for (size_t i = 0; i < k->n_sources; i++) text_printf(&t, " \\\n  %s", k->sources[i]);
   text_puts(&t, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
                 ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
+  if (k->carries) text_puts(&t, " $(CLAVE)");
   add_words(&t, link);
+  text_puts(&t, k->carries ? "\nprogram.S.o: program.clv\n" : "\nweights.S.o: weights.bin\n");
   text_puts(&t,
-            "\nweights.S.o: weights.bin\n"
             "$(OBJECTS): %.o: %\n\t$(CC) $(FLAGS) $(CFLAGS) -c -o $@ $<\n"
             "clean:\n\trm -f " MADE " $(OBJECTS)\n.PHONY: clean\n");
   clave_status st = text_status(&t);
-  if (!st) st = write_file(k, "Makefile", t.data, t.size);
+  if (!st) st = project_write_file(k, "Makefile", t.data, t.size);
   text_free(&t);
   return st;
 }
 
 static clave_status write_weights(project *k, const compile_plan *plan) {
-  TRY(add_file(k, "weights.bin"));
+  TRY(project_add_file(k, "weights.bin"));
   char *path = path_join(k->folder, "weights.bin");
   clave_status st = path ? plan_write_weights(plan, path) : status_no_memory();
   free(path);
-  return st ? st : write_file(k, "weights.S", weights_source, strlen(weights_source));
+  return st ? st : project_write_file(k, "weights.S", weights_source, strlen(weights_source));
 }
 
 typedef clave_status (*library_writer)(const compile_plan *k, const compile_options *o, text *to);
@@ -219,7 +242,7 @@ static clave_status write_text(project *k, const compile_plan *plan, const compi
                                library_writer write, const char *name) {
   text t = {0};
   clave_status st = write(plan, o, &t);
-  if (!st) st = write_file(k, name, t.data, t.size);
+  if (!st) st = project_write_file(k, name, t.data, t.size);
   text_free(&t);
   return st;
 }
@@ -257,7 +280,7 @@ static clave_status write_project(project *k, const compile_plan *plan, const co
                                   emitted *used) {
   text model = {0};
   clave_status st = emit_model(plan, o, &model, used);
-  if (!st) st = write_file(k, "model.c", model.data, model.size);
+  if (!st) st = project_write_file(k, "model.c", model.data, model.size);
   text_free(&model);
   TRY(st);
   k->memory_bytes = used->memory_bytes;
@@ -267,7 +290,7 @@ static clave_status write_project(project *k, const compile_plan *plan, const co
   name_room(k, plan, o);
   name_steps("FLOAT", used->float_steps, k->steps[0]);
   name_steps("INT", used->int_steps, k->steps[1]);
-  return write_makefile(k, o);
+  return project_write_makefile(k, o);
 }
 
 static bool has_encoded(const program *p) {
@@ -291,6 +314,9 @@ clave_status project_write(const compile_plan *plan, const compile_options *o, c
 void project_free(project *k) {
   for (size_t i = 0; i < k->n_files; i++) free(k->files[i]);
   free(k->files);
+  free(k->archives[0]);
+  free(k->archives[1]);
+  for (int i = 0; k->libs[i]; i++) free((void *)(uintptr_t)k->libs[i]);
   free(k->folder);
   free(k->sources);
   *k = (project){0};

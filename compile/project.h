@@ -1,8 +1,10 @@
 #ifndef COMPILE_PROJECT_H
 #define COMPILE_PROJECT_H
-/* A folder of sources: model.c, the weights, the runtime and the kernels that are used, a Makefile.
- * Everything in it follows from the program and the options alone. */
+/* A folder of sources: of a program that is written out model.c, the weights, the runtime and the
+ * kernels that are used, a Makefile. Everything in it follows from the program and the options
+ * alone. */
 #include "compile/plan.h"
+#include "compile/tables.h"
 
 typedef struct project {
   char *folder;         /* owned */
@@ -10,6 +12,9 @@ typedef struct project {
   size_t n_sources;
   char **files; /* owned (n_files) owned: all that there are, by their paths in the folder */
   size_t n_files, cap_files;
+  bool carries;        /* carry.h: no kernels, but archives that are linked */
+  char *archives[2];   /* owned: libclave_main.a, libclave.a; NULL in a Makefile */
+  const char *libs[4]; /* owned: what a language model needs besides; NULL ends */
   bool is_plain;       /* no constant is encoded */
   size_t memory_bytes; /* where it is static */
   char room[40];       /* flag: the static memory of its command line; "" */
@@ -20,12 +25,20 @@ typedef struct project {
 clave_status project_write(const compile_plan *plan, const compile_options *o, const char *folder,
                            project *out) STATUS_CHECK;
 void project_free(project *k);
+/* In its folder; sources with the folders that they lie in. */
+clave_status project_write_file(project *k, const char *name, const void *data,
+                                size_t size) STATUS_CHECK;
+clave_status project_write_source(project *k, const char *kernel_dir,
+                                  const source_file *f) STATUS_CHECK;
+/* A file that was written otherwise. */
+clave_status project_add_file(project *k, const char *name) STATUS_CHECK;
+clave_status project_write_makefile(project *k, const compile_options *o) STATUS_CHECK;
 
 /* Flags of the compiler, in their order, and of the linker behind the objects: NULL ends. */
-enum { MOST_FLAGS = 24 };
+enum { MOST_FLAGS = 28 };
 #define MADE "model" /* what is linked */
 void project_compile_flags(const project *k, const compile_options *o,
                            const char *flags[MOST_FLAGS]);
-void project_link_flags(const compile_options *o, const char *flags[MOST_FLAGS]);
+void project_link_flags(const project *k, const compile_options *o, const char *flags[MOST_FLAGS]);
 
 #endif

@@ -104,7 +104,7 @@ static clave_status write_metadata(json_writer *j, const project *k, const compi
                                    const char *made, const char *compiler) {
   const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
   project_compile_flags(k, o, compile);
-  project_link_flags(o, link);
+  project_link_flags(k, o, link);
   emit_object(j, "metadata");
   TRY(write_time(j));
   write_tools(j, compiler);
@@ -130,10 +130,10 @@ static void write_program(json_writer *j, const program *p, const char *name) {
 
 static bool is_ours(const char *path) { return strchr(path, '/') != NULL; }
 
-static clave_status write_components(json_writer *j, const project *k, const compile_plan *plan,
+static clave_status write_components(json_writer *j, const project *k, const program *p,
                                      const compile_options *o) {
   emit_array(j, "components");
-  write_program(j, plan->prog, o->name);
+  write_program(j, p, o->name);
   for (size_t i = 0; i < k->n_files; i++) {
     begin_component(j, NULL, "file", k->files[i]);
     TRY(write_file_hash(j, k->folder, k->files[i]));
@@ -144,7 +144,7 @@ static clave_status write_components(json_writer *j, const project *k, const com
   return NULL;
 }
 
-static clave_status write_document(json_writer *j, const project *k, const compile_plan *plan,
+static clave_status write_document(json_writer *j, const project *k, const program *p,
                                    const compile_options *o, const char *made,
                                    const char *compiler) {
   emit_object(j, NULL);
@@ -152,17 +152,17 @@ static clave_status write_document(json_writer *j, const project *k, const compi
   emit_string(j, "specVersion", "1.5");
   emit_integer(j, "version", 1);
   TRY(write_metadata(j, k, o, made, compiler));
-  TRY(write_components(j, k, plan, o));
+  TRY(write_components(j, k, p, o));
   emit_end_object(j);
   return NULL;
 }
 
-clave_status sbom_write(const project *k, const compile_plan *plan, const compile_options *o,
+clave_status sbom_write(const project *k, const program *p, const compile_options *o,
                         const char *made, const char *compiler) {
   text t = {0};
   file_writer *w = NULL;
   json_writer j = {.out = &t};
-  clave_status st = write_document(&j, k, plan, o, made, compiler);
+  clave_status st = write_document(&j, k, p, o, made, compiler);
   if (!st) st = text_status(&t);
   if (!st) st = file_writer_create(o->sbom, &w);
   if (!st) st = file_writer_append(w, t.data, t.size);

@@ -6,7 +6,7 @@
 
 /* made: what was built, in the project's folder; NULL: nothing, sources alone. compiler: the first
  * line of what it says its version is; NULL likewise. */
-clave_status sbom_write(const project *k, const compile_plan *plan, const compile_options *o,
+clave_status sbom_write(const project *k, const program *p, const compile_options *o,
                         const char *made, const char *compiler) STATUS_CHECK;
 
 #endif

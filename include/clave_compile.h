@@ -1,8 +1,8 @@
 #ifndef CLAVE_COMPILE_H
 #define CLAVE_COMPILE_H
-/* Programs as C: a method of a program with fixed sizes becomes an executable that needs neither
- * clave nor a file beside it, built by the system's C compiler. docs/compile.md says what can be
- * compiled. */
+/* Programs as executables that need neither clave nor a file beside them, built by the system's C
+ * compiler: written out as C, where a method's sizes are fixed and it runs on the CPU, else linked
+ * with the library, whose runtime they carry. docs/compile.md says when. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -18,7 +18,8 @@ typedef struct clave_compile_dim {
 enum { CLAVE_COMPILE_ALONE = -1 };
 typedef struct clave_compile_options {
   size_t size;                   /* sizeof(clave_compile_options) */
-  const char *method;            /* NULL: the first */
+  const char *method;            /* NULL: the first; or, of a program that has a tokenizer, where
+                                    dims is empty, text, as clave generate writes it */
   const char *name;              /* of the program, for the executable's help; NULL: "a program" */
   const clave_compile_dim *dims; /* (n_dims) */
   uint32_t n_dims;
@@ -29,7 +30,8 @@ typedef struct clave_compile_options {
                            this identifier and are declared in LIBRARY.h beside it */
   bool debug;           /* debugging information, little optimised */
   bool keep_build;      /* the sources stay, in PATH.build */
-  /* The compiler's output after it has failed, line by line; may be NULL. */
+  /* Why an executable carries the runtime; the compiler's output after it has failed, line by line.
+   * May be NULL. */
   clave_message_fn message;
   clave_progress_fn progress; /* files compiled; may be NULL */
   void *ctx;                  /* of all three */
@@ -47,6 +49,12 @@ typedef struct clave_compile_options {
                                  none */
   bool (*cancel)(void *ctx);  /* asked while files are compiled, where a signal comes too; true ends
                                  it, with nothing left behind; may be NULL */
+  const char *target;        /* "c": the CPU; "opencl": OpenCL devices, as CLAVE_DEVICE chooses when
+                                it runs; NULL: "c" */
+  bool all_methods;          /* chosen when it runs; method is NULL */
+  bool allow_custom_kernels; /* as of sessions, when it runs */
+  const char *static_library; /* libclave.a, with libclave_main.a beside it, of executables that
+                                 carry the runtime; NULL: those that belong to this library */
 } clave_compile_options;
 
 /* An executable (or a library) at `path`, whole or not at all: `PATH in.bin... out.bin...`, raw

@@ -1,12 +1,19 @@
 #ifndef CLAVE_FILES_H
 #define CLAVE_FILES_H
-/* Files beside programs: tensors (safetensors), the cache of kernels on disk; and what a program's
- * own file can carry for devices: packed constants. */
+/* Programs in memory; files beside programs: tensors (safetensors), the cache of kernels on disk;
+ * and what a program's own file can carry for devices: packed constants. */
 #include "clave.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---------------------------------------------------------------- programs in memory */
+
+/* Verifies the bytes of a .clv, which are read where they are: aligned to 4096, they must outlive
+ * the program. name: for messages. */
+CLAVE_API clave_status clave_program_load_bytes(const void *clv, size_t size, const char *name,
+                                                clave_program **out) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- tensor files (safetensors) */
 

@@ -78,6 +78,9 @@ typedef struct clave_llm_options {
   const char *chat_template; /* a name, a Jinja text, or a file as clave_template_load takes; NULL:
                                 what the program says */
   uint32_t max_context;      /* tokens, at most as many as the program was made for; 0: those */
+  const void *clv; /* a .clv's bytes (clv_size) instead of the file, which messages name: as in
+                      clave_program_load_bytes; NULL: the file */
+  size_t clv_size;
 } clave_llm_options;
 
 typedef struct clave_llm_info {

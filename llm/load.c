@@ -7,6 +7,7 @@
 
 #include "base/sized.h"
 #include "base/threads.h"
+#include "clave_files.h"
 #include "llm/chat.h"
 #include "tokenizer/find.h"
 
@@ -152,14 +153,19 @@ static clave_status load_tokenizer(clave_llm *l, const char *path, const clave_l
   return status_while(clave_tokenizer_of_program(l->program, &l->tokenizer), "%s", path);
 }
 
+static clave_status load_program(clave_llm *l, const char *path, const clave_llm_options *o) {
+  const clave_program_options of_program = {.size = sizeof of_program, .consts = o->consts};
+  return o->clv ? clave_program_load_bytes(o->clv, o->clv_size, path, &l->program)
+                : clave_program_load(path, &of_program, &l->program);
+}
+
 static clave_status load(clave_llm *l, const char *path, const clave_llm_options *options) {
   clave_llm_options o;
   TRY(sized_read(options, &o, SIZED(clave_llm_options, chat_template)));
-  clave_program_options of_program = {.size = sizeof of_program, .consts = o.consts};
   TRY(mem_pool_create(&l->pool));
   TRY(scratch_pool_init(&l->scratch));
   TRY(mutex_create(&l->pools_lock));
-  TRY(clave_program_load(path, &of_program, &l->program));
+  TRY(load_program(l, path, &o));
   TRY(load_tokenizer(l, path, &o));
   TRY(status_while(describe(l, &o), "%s", path));
   return llm_page(l);

@@ -34,7 +34,8 @@ typedef struct op_info {
   const char *family; /* stem of the files that implement it */
   int since;
   bool is_view, is_host, is_control;
-  bool moves; /* its tensors may be of any dtype */
+  bool is_cpu; /* the CPU backend alone has it */
+  bool moves;  /* its tensors may be of any dtype */
   op_rule rule;
   op_view view;          /* NULL unless is_view */
   const ir_table *table; /* descriptor of its fields */

@@ -310,7 +310,7 @@ def op_rules_h(s: Schema) -> str:
 def op_table_c(s: Schema) -> str:
     out = [NOTE, '/* One row per op. */\n#include "ops/ops.h"\n\nconst op_info op_table[IR_OP_COUNT] = {\n']
     for op in s.ops:
-        kinds = ", ".join("true" if op.has(k) else "false" for k in ("view", "host", "control", "moves"))
+        kinds = ", ".join("true" if op.has(k) else "false" for k in ("view", "host", "control", "cpu", "moves"))
         view = f"view_{op.snake}" if op.has("view") else "NULL"
         names = f'"{op.snake}", "{op.family}", {op.since}'
         out.append(

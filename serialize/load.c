@@ -6,6 +6,8 @@
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 
+enum { CLV_ALIGNMENT = 4096 };
+
 /* What people hand us instead of a program, by its first bytes. */
 static const struct {
   size_t offset;
@@ -113,6 +115,21 @@ static clave_status refuse_folder(const char *path) {
       "a "
       "Hugging Face model's folder",
       path);
+}
+
+clave_status program_load_bytes(const void *clv, size_t size, const char *name, program **out) {
+  program *p;
+  *out = NULL;
+  if ((uintptr_t)clv % CLV_ALIGNMENT)
+    return INVALID("%s: its bytes are not aligned to %d", name, (int)CLV_ALIGNMENT);
+  TRY(program_new(&p));
+  clave_status st = is_clv(clv, size) ? clv_read(p, clv, size) : stranger_error(clv, size);
+  if (st) {
+    program_destroy(p);
+    return status_while(st, "%s", name);
+  }
+  *out = p;
+  return NULL;
 }
 
 clave_status program_load(const char *path, const char *consts, program **out) {

@@ -69,6 +69,9 @@ void program_destroy(program *p); /* takes NULL and half-built ones */
  * the constants of a .json, NULL for consts.safetensors beside it. Errors end in the file's path.
  */
 clave_status program_load(const char *path, const char *consts, program **out) STATUS_CHECK;
+/* Of a .clv's bytes, which are used in place and outlive the program. name: for messages. */
+clave_status program_load_bytes(const void *clv, size_t size, const char *name,
+                                program **out) STATUS_CHECK;
 /* From the FlatBuffers form (copied) and the constants in slot order (borrowed, not read). Fills in
  * version. */
 clave_status program_create(const void *flatbuffer, size_t size, const constant_data *constants,

@@ -1,0 +1,28 @@
+#ifndef COMPILE_CARRIED_CARRIED_H
+#define COMPILE_CARRIED_CARRIED_H
+/* What an executable knows that carries its program and the library: main.c, an emitted file,
+ * defines it. */
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct carried_dim {
+  const char *name; /* of an open size or a scalar input that is fixed */
+  int64_t size;
+} carried_dim;
+
+typedef struct carried_program {
+  const char *name;         /* of the program, for people */
+  const unsigned char *clv; /* program.S: a .clv, aligned to 4096 */
+  size_t size;              /* of it, bytes */
+  const char *device;       /* "cpu" or "opencl" */
+  const char *method;       /* NULL: all */
+  const carried_dim *dims;  /* (n_dims) */
+  int n_dims;
+  int allow_custom_kernels;
+} carried_program;
+extern const carried_program carried;
+
+/* The command line of a language model: clave generate's, without the program. */
+int carried_generate(int argc, char **argv);
+
+#endif

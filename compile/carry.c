@@ -1,0 +1,182 @@
+/* The files of an executable that carries its program. */
+#include "compile/carry.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/process.h"
+#include "compile/fields.h"
+
+static const char program_source[] =
+    "/* The program, mapped with the executable and read in place. */\n"
+    "  .section .rodata\n"
+    "  .balign 4096\n"
+    "  .globl carried_clv\n"
+    "  .hidden carried_clv\n"
+    "carried_clv:\n"
+    "  .incbin \"program.clv\"\n"
+    "  .byte 0\n"
+    "  .section .note.GNU-stack,\"\",%progbits\n";
+
+/* ---------------------------------------------------------------- what is refused */
+
+static bool is_exposed(const compile_options *o, uint32_t number) {
+  return o->all_methods || o->text || number == o->method;
+}
+
+static clave_status check_node(const program *p, uint32_t chain, uint32_t number) {
+  uint32_t index, in = chain;
+  program_find_node(&p->ir, number, &in, &index);
+  const ir_instruction *ins = &p->ir.chains.items[in].instructions.items[index];
+  const op_info *info = &op_table[ins->op_type];
+  return info->is_cpu ? UNSUPPORTED(
+                            "op %s runs on the CPU backend alone, no OpenCL device has it: "
+                            "--target c compiles it; node %u (%s, %s)",
+                            info->name, number, info->name, ins->name)
+                      : NULL;
+}
+
+static clave_status check_method(const program *p, uint32_t number) {
+  const uint32_t chain = p->ir.methods.items[number].chain;
+  const uint32_t n = program_count_nodes(&p->ir, chain);
+  for (uint32_t i = 0; i < n; i++) TRY(check_node(p, chain, i));
+  return NULL;
+}
+
+clave_status carry_check(const program *p, const compile_options *o) {
+  if (o->library) return UNSUPPORTED("a library cannot carry the runtime, only an executable can");
+  if (o->static_memory || o->n_threads || o->kernel_dir)
+    return UNSUPPORTED(
+        "static memory, fixed threads and kernels of one's own are of programs that are written "
+        "out, not of one that carries the runtime");
+  if (o->march)
+    return UNSUPPORTED(
+        "--march says nothing of an executable that carries the runtime: its kernels "
+        "choose among instructions when they run");
+  for (uint32_t i = 0; i < p->ir.methods.count && o->is_opencl; i++)
+    if (is_exposed(o, i)) TRY(check_method(p, i));
+  return NULL;
+}
+
+clave_status carry_find_runtime(const compile_options *o, char **out) {
+  static const char *const names[] = {"/libclave.a", "/../lib/libclave.a", "/../lib64/libclave.a"};
+  *out = o->runtime ? strdup(o->runtime) : find_own(names, sizeof names / sizeof *names, false);
+  if (o->runtime && !*out) return status_no_memory();
+  if (*out && file_exists(*out)) return NULL;
+  clave_status st =
+      status_new(STATUS_IO,
+                 "%s: not found; executables that carry the runtime are linked with it, "
+                 "and --static-library names it",
+                 *out ? *out : "libclave.a");
+  free(*out);
+  *out = NULL;
+  return st;
+}
+
+/* ---------------------------------------------------------------- main.c */
+
+static void write_dims(const compile_options *o, text *to) {
+  if (!o->n_dims) return;
+  text_puts(to, "static const carried_dim dims[] = {\n");
+  for (uint32_t i = 0; i < o->n_dims; i++) {
+    text_puts(to, "  {");
+    write_string(to, o->dims[i].name);
+    text_printf(to, ", %" PRId64 "},\n", o->dims[i].size);
+  }
+  text_puts(to, "};\n\n");
+}
+
+static void write_method(const program *p, const compile_options *o, text *to) {
+  text_puts(to, ",\n    .method = ");
+  if (o->all_methods || o->text) {
+    text_puts(to, "NULL");
+  } else {
+    write_string(to, p->ir.methods.items[o->method].name);
+  }
+}
+
+static void write_main(const program *p, const compile_options *o, size_t bytes, text *to) {
+  text_puts(to,
+            "/* Made by clave compile: what the executable knows of the program that it carries. "
+            "*/\n#include \"compile/carried/carried.h\"\n\n"
+            "extern const unsigned char carried_clv[];\n\n");
+  write_dims(o, to);
+  text_puts(to, "const carried_program carried = {\n    .name = ");
+  write_string(to, o->name);
+  text_printf(to, ",\n    .clv = carried_clv,\n    .size = %zu,\n    .device = \"%s\"", bytes,
+              o->is_opencl ? "opencl" : "cpu");
+  write_method(p, o, to);
+  if (o->n_dims) text_printf(to, ",\n    .dims = dims,\n    .n_dims = %u", o->n_dims);
+  if (o->allow_custom_kernels) text_puts(to, ",\n    .allow_custom_kernels = 1");
+  text_puts(to, ",\n};\n");
+  if (o->text)
+    text_puts(to, "\nint main(int argc, char **argv) { return carried_generate(argc, argv); }\n");
+}
+
+/* ---------------------------------------------------------------- files */
+
+static clave_status write_program(const program *p, project *k, size_t *bytes) {
+  TRY(project_add_file(k, "program.clv"));
+  char *path = path_join(k->folder, "program.clv");
+  file_map m = {0};
+  clave_status st = path ? program_save(p, path) : status_no_memory();
+  if (!st) st = file_map_open(path, &m);
+  *bytes = m.size;
+  file_map_close(&m);
+  free(path);
+  return st;
+}
+
+static clave_status write_header(project *k) {
+  for (int i = 0; i < n_source_files; i++)
+    if (strncmp(source_files[i].path, "compile/carried/", 16) == 0)
+      TRY(project_write_source(k, NULL, &source_files[i]));
+  return NULL;
+}
+
+/* "some/libclave.a": "some/libclave_main.a". */
+static clave_status name_archives(const char *runtime, project *k) {
+  const char *slash = strrchr(runtime, '/');
+  text t = {0};
+  text_append(&t, runtime, slash ? (size_t)(slash - runtime) + 1 : 0);
+  text_puts(&t, "libclave_main.a");
+  k->archives[0] = t.data;
+  TRY(text_status(&t));
+  k->archives[1] = strdup(runtime);
+  if (!k->archives[1]) return status_no_memory();
+  return file_exists(k->archives[0])
+             ? NULL
+             : status_new(STATUS_IO, "%s: not found, which belongs beside libclave.a",
+                          k->archives[0]);
+}
+
+static clave_status write_files(const program *p, const compile_options *o, project *k) {
+  size_t bytes;
+  text t = {0};
+  TRY(write_program(p, k, &bytes));
+  write_main(p, o, bytes, &t);
+  clave_status st = text_status(&t);
+  if (!st) st = project_write_file(k, "main.c", t.data, t.size);
+  text_free(&t);
+  TRY(st);
+  TRY(project_write_file(k, "program.S", program_source, strlen(program_source)));
+  TRY(write_header(k));
+  return project_write_makefile(k, o);
+}
+
+clave_status carry_write(const program *p, const compile_options *o, const char *runtime,
+                         const char *folder, project *out) {
+  *out = (project){.folder = strdup(folder), .carries = true};
+  out->sources = calloc(3, sizeof *out->sources);
+  clave_status st = out->folder && out->sources ? NULL : status_no_memory();
+  if (!st) {
+    out->sources[out->n_sources++] = "main.c";
+    out->sources[out->n_sources++] = "program.S";
+  }
+  if (!st && runtime) st = name_archives(runtime, out);
+  if (!st) st = write_files(p, o, out);
+  if (st) project_free(out);
+  return st;
+}

@@ -4,7 +4,7 @@
  * describes, one method of fixed sizes, and its kernels in memory that they are given. Nothing is
  * allocated, printed or started here: programs for firmware have no more. */
 #include "base/kernel.h"
-#include "compile/runtime/model.h"
+#include "compile/runtime/info.h"
 
 #define MODEL_NOWHERE SIZE_MAX
 
@@ -23,13 +23,8 @@ typedef struct model_state {
 
 /* Threads, and memory from the heap. A program names those that it has, so that others have nothing
  * of them. */
-typedef struct model_threads {
-  /* Sets m's pool, kernel.parallel_for and kernel.n_threads. n_threads: as base/threads.h has it.
-   */
-  clave_status (*create)(model *m, int n_threads);
-  void (*destroy)(model *m); /* takes one that has none */
-} model_threads;
-extern const model_threads model_pool; /* pool.c */
+typedef struct model_threads model_threads; /* pool.h */
+extern const model_threads model_pool;      /* pool.c */
 
 typedef struct model_heap {
   void *(*take)(size_t bytes); /* of MODEL_ALIGNMENT, not cleared; NULL: there is none */

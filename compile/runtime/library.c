@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "compile/runtime/core.h"
+#include "compile/runtime/model.h"
 
 typedef struct library_model {
   model *m;            /* owned */

@@ -1,6 +1,7 @@
 /* Threads of a program that is written out, as the library has them. */
+#include "compile/runtime/pool.h"
+
 #include "base/threads.h"
-#include "compile/runtime/core.h"
 
 static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
   if (n <= 0) return;

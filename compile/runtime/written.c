@@ -3,6 +3,8 @@
 
 #include "base/fault.h"
 #include "compile/runtime/core.h"
+#include "compile/runtime/model.h"
+#include "compile/runtime/pool.h"
 
 /* ---------------------------------------------------------------- memory */
 

@@ -143,8 +143,7 @@ static void write_memory(const emitter *e, text *to) {
 
 /* Where its memory and its threads come from. */
 static void write_means(const compile_options *o, text *to) {
-  if (o->n_threads >= 0)
-    text_printf(to, "    .threads = &model_pool,\n    .n_threads = %d,\n", o->n_threads);
+  if (o->n_threads >= 0) text_puts(to, "    .threads = &model_pool,\n");
   text_puts(to, o->static_memory
                     ? "    .memory = {&the_model, memory, sizeof memory, forms, rebased},\n"
                     : "    .heap = &model_host_heap,\n");
@@ -162,13 +161,13 @@ static void write_info(const emitter *e, const compile_options *o, text *to) {
               compiled_inputs(e->k), m->outputs.count);
   write_string(to, o->name);
   text_printf(to,
-              ", .device = \"cpu\", .methods = &method, .n_methods = 1},\n"
+              ", .device = \"cpu\", .methods = &method, .n_methods = 1, .n_threads = %d},\n"
               "    .inputs = input_places,\n    .outputs = output_places,\n"
               "    .states = states,\n    .n_states = %u,\n"
               "    .arena_bytes = %zu,\n    .state_bytes = %zu,\n    .n_forms = %zu,\n"
               "    .n_rebased = %d,\n",
-              e->k->prog->ir.n_state, e->k->arena_bytes, e->k->state_bytes, e->forms.n,
-              e->k->n_rebased);
+              o->n_threads, e->k->prog->ir.n_state, e->k->arena_bytes, e->k->state_bytes,
+              e->forms.n, e->k->n_rebased);
   write_means(o, to);
   text_puts(to, "    .pack = pack_forms,\n    .run = run_model,\n};\n");
 }

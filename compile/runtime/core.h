@@ -51,7 +51,6 @@ typedef struct model_code {
   int n_forms;                  /* of constants, as kernels want them */
   int n_rebased;                /* blocks of loops that are elsewhere in every iteration */
   const model_threads *threads; /* NULL: the caller's thread computes alone */
-  int n_threads;                /* 0: as base/threads.h has it */
   const model_heap *heap;       /* NULL: all is in `memory` */
   model_memory memory;
   void (*pack)(model *m); /* makes the forms */

@@ -45,6 +45,7 @@ typedef struct model_info {
   const char *device;          /* "cpu" or "opencl" */
   const model_method *methods; /* (n_methods); the first is the default */
   int n_methods;
+  int n_threads; /* 0: as CLAVE_THREADS says, else all CPUs; negative: the caller's alone */
 } model_info;
 
 /* A program in a process, used by one thread at a time. */

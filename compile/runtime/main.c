@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/room.h"
 #include "compile/runtime/arguments.h"
+#include "compile/runtime/files.h"
 #include "compile/runtime/model.h"
 
 enum { EXIT_MALFORMED = 2 };
@@ -70,8 +71,9 @@ static void append_usage(text *t, const char *self, const model_info *info) {
   }
   if (strcmp(info->device, "cpu") != 0) text_puts(t, " on an OpenCL device");
   text_puts(t,
-            ". A file holds the elements of a tensor alone, in row-major order,\nlittle-endian. "
-            "CLAVE_THREADS sets how many threads compute.");
+            ".\nA file NAME.npy or NAME.safetensors has a tensor's dtype and shape; any other the "
+            "elements alone,\nin row-major order, little-endian.");
+  if (info->n_threads == 0) text_puts(t, " CLAVE_THREADS sets how many threads compute.");
   if (has_sizes(info))
     text_puts(t, " Sizes follow from the lengths of the\nfiles, or --dim says them.");
   if (strcmp(info->device, "cpu") != 0) text_puts(t, " CLAVE_DEVICE chooses\nthe device.");
@@ -107,7 +109,7 @@ static int refuse_usage(const command_line *c) {
 
 /* The tensors of a run. */
 typedef struct files {
-  file_map *inputs;            /* (n_inputs) */
+  input_file *inputs;          /* (n_inputs) */
   file_writer **writers;       /* (n_outputs) */
   unsigned char (*numbers)[8]; /* (n_inputs): of scalars */
   given_input *given;          /* (n_inputs) */
@@ -126,7 +128,7 @@ static clave_status take_files(const model_method *m, files *f) {
 }
 
 static void close_files(const model_method *m, files *f) {
-  for (int i = 0; f->inputs && i < m->n_inputs; i++) file_map_close(&f->inputs[i]);
+  for (int i = 0; f->inputs && i < m->n_inputs; i++) input_file_close(&f->inputs[i]);
   for (int i = 0; f->writers && i < m->n_outputs; i++) file_writer_destroy(f->writers[i]);
   room_give(f->inputs);
   room_give(f->writers);
@@ -136,39 +138,34 @@ static void close_files(const model_method *m, files *f) {
   room_give(f->out);
 }
 
-static clave_status read_input(const model_argument *a, const char *path, files *f, int i) {
+static clave_status read_input(const model_method *m, const char *path, files *f, int i) {
+  const model_argument *a = &m->inputs[i];
+  input_file *file = &f->inputs[i];
   if (a->is_scalar) {
     f->in[i].data = f->numbers[i];
     return read_number(a, path, f->numbers[i]);
   }
-  TRY(file_map_open(path, &f->inputs[i]));
-  f->in[i].data = f->inputs[i].data;
-  f->given[i] = (given_input){.from = path, .bytes = f->inputs[i].size};
+  TRY(input_file_open(path, m, i, file));
+  f->in[i].data = file->data;
+  f->given[i] = (given_input){
+      .from = path, .bytes = file->bytes, .dims = file->has_shape ? file->dims : NULL};
   return NULL;
 }
 
 static clave_status read_inputs(const command_line *c, files *f) {
   const model_method *m = c->method;
-  for (int i = 0; i < m->n_inputs; i++) TRY(read_input(&m->inputs[i], c->paths[i], f, i));
+  for (int i = 0; i < m->n_inputs; i++) TRY(read_input(m, c->paths[i], f, i));
   TRY(find_sizes(m, f->given, c->sizes));
   for (int i = 0; i < m->n_inputs; i++) known_dims(&m->inputs[i], c->sizes, f->in[i].dims);
   return NULL;
 }
 
-static clave_status write_output(const model_argument *a, const model_value *v, const char *path,
-                                 file_writer **w) {
-  size_t bytes;
-  if (!argument_bytes(a, v->dims, &bytes)) return INVALID("%s: its size overflows", path);
-  TRY(file_writer_create(path, w));
-  return file_writer_append(*w, v->data, bytes);
-}
-
 /* All of them, or none where one cannot be written. */
 static clave_status write_outputs(const command_line *c, files *f) {
   const model_method *m = c->method;
+  TRY(output_files_write(m, f->out, c->paths + m->n_inputs, f->writers));
   for (int i = 0; i < m->n_outputs; i++)
-    TRY(write_output(&m->outputs[i], &f->out[i], c->paths[m->n_inputs + i], &f->writers[i]));
-  for (int i = 0; i < m->n_outputs; i++) TRY(file_writer_commit(f->writers[i]));
+    if (f->writers[i]) TRY(file_writer_commit(f->writers[i]));
   return NULL;
 }
 

@@ -46,7 +46,7 @@ clave_status model_start(model *m, int n_threads) {
   m->rebased = take(own->rebased, (size_t)compiled_model.n_rebased * sizeof *m->rebased);
   if (!m->forms || !m->rebased) return status_no_memory();
   if (compiled_model.threads)
-    TRY(compiled_model.threads->create(m, n_threads ? n_threads : compiled_model.n_threads));
+    TRY(compiled_model.threads->create(m, n_threads ? n_threads : compiled_model.info.n_threads));
   return status_of(m, core_start(m));
 }
 

@@ -19,6 +19,9 @@ static clave_status check_options(const compile_options *o) {
   enum { MOST_THREADS = 1024 };
   if (o->library && !is_library_name(o->library))
     return INVALID("'%s' cannot begin the names of a library's functions", o->library);
+  if (o->verify && o->library)
+    return UNSUPPORTED(
+        "what a library computes cannot be kept for --verify: that is an executable's");
   if (o->bare && !o->library) return INVALID("a program for firmware needs a library's name");
   if (o->static_memory && o->library && !o->bare)
     return UNSUPPORTED("a shared library's memory is not static: each of its models has its own");
@@ -59,6 +62,7 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                            .memory_bytes = own.memory_bytes,
                            .kernel_dir = own.kernel_folder,
                            .sbom = own.sbom,
+                           .verify = own.verify,
                            .debug = own.debug,
                            .keep_build = own.keep_build,
                            .message = own.message,

@@ -245,8 +245,10 @@ clave_status tool_start(const char *const *arguments, const char *folder, const 
 int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx) {
   int status = 0;
   pid_t got;
-  while ((got = waitpid(t->pid, &status, 0)) < 0 && errno == EINTR)
+  do {
     if (cancel && cancel(ctx)) (void)kill(t->pid, SIGTERM);
+    got = waitpid(t->pid, &status, 0);
+  } while (got < 0 && errno == EINTR);
   free(t);
   if (got < 0) return 0;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

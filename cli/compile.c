@@ -14,7 +14,7 @@ typedef struct compile_arguments {
   const char *to, *sources, *target, *march, *static_library, *arena, *kernel_dir, *sbom;
   text_list dims;
   int64_t threads; /* THREADS_OPEN: not given */
-  bool shared, bare, debug, keep_build;
+  bool shared, bare, verify, debug, keep_build;
 } compile_arguments;
 
 enum { THREADS_OPEN = -1, MOST_THREADS = 1024 };
@@ -46,6 +46,8 @@ static const flag compile_flags[] = {
      "for firmware: one function in an object, without stdio, threads and allocation", 0, 0},
     {"--kernel-dir", FLAG_PATH, offsetof(compile_arguments, kernel_dir), "DIR",
      "X.c there takes the place of the sources' backend/cpu/kernels/X.c", 0, 0},
+    {"--verify", FLAG_SWITCH, offsetof(compile_arguments, verify), NULL,
+     "BIN --verify compares its results of drawn inputs with what clave computes now", 0, 0},
     {"--sbom", FLAG_WRITTEN, offsetof(compile_arguments, sbom), "FILE",
      "writes what went in there, as CycloneDX", 0, 0},
     {"--debug", FLAG_SWITCH, offsetof(compile_arguments, debug), NULL,
@@ -129,6 +131,7 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .bare = a->bare,
                                    .kernel_folder = a->kernel_dir,
                                    .sbom = a->sbom,
+                                   .verify = a->verify,
                                    .cancel = is_interrupted};
   TRY_EXIT(compile_to(a, m, &o));
   if (a->arena || a->bare) text_printf(out, "%zu bytes of static memory\n", memory_bytes);

@@ -369,6 +369,7 @@ typedef clave_status (*make_fn)(form *f, const char *path);
 static clave_status make_of(const program *p, const compile_options *o, const char *path,
                             make_fn make) {
   form f = {.p = p, .o = o};
+  TRY(sbom_check(o));
   TRY(choose_form(&f));
   clave_status st = make(&f, path);
   if (!f.carries) plan_destroy(&f.plan);

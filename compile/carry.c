@@ -47,6 +47,10 @@ static clave_status check_method(const program *p, uint32_t number) {
 
 clave_status carry_check(const program *p, const compile_options *o) {
   if (o->library) return UNSUPPORTED("a library cannot carry the runtime, only an executable can");
+  if (o->verify)
+    return UNSUPPORTED(
+        "results for --verify are kept by programs that are written out, not by one that carries "
+        "the runtime");
   if (o->static_memory || o->n_threads || o->kernel_dir)
     return UNSUPPORTED(
         "static memory, fixed threads and kernels of one's own are of programs that are written "

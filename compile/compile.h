@@ -29,6 +29,7 @@ typedef struct compile_options {
   int n_threads;          /* 0: chosen when it starts; negative: the caller's thread alone */
   bool static_memory;     /* one buffer; no allocation */
   const char *kernel_dir; /* sources there replace ours of that name; or NULL */
+  bool verify;            /* it knows what it computes of drawn inputs */
   const char *sbom;       /* a file that gets the list of what went in; or NULL */
   size_t *memory_bytes;   /* gets the size of the buffer; may be NULL */
   bool debug, keep_build;

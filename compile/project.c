@@ -271,18 +271,27 @@ static void name_room(project *k, const compile_plan *plan, const compile_option
   enum { ROOM = 64 << 10, ROOM_OF_INPUT = 1 << 10, ROOM_OF_OUTPUT = 16 << 10 };
   const ir_method *m = plan->g->method;
   if (!o->static_memory || o->bare) return;
-  const size_t bytes = ROOM + m->inputs.count * ROOM_OF_INPUT + m->outputs.count * ROOM_OF_OUTPUT;
+  const size_t bytes = ROOM + m->inputs.count * ROOM_OF_INPUT + m->outputs.count * ROOM_OF_OUTPUT +
+                       (o->verify ? self_test_bytes(plan) : 0);
   (void)snprintf(k->room, sizeof k->room, "-DMEMORY_STATIC=%zu", bytes);
   k->memory_bytes += bytes;
 }
 
-static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
-                                  emitted *used) {
+static clave_status write_model(project *k, const compile_plan *plan, const compile_options *o,
+                                emitted *used) {
   text model = {0};
-  clave_status st = emit_model(plan, o, &model, used);
+  digest *digests = NULL;
+  clave_status st = o->verify ? self_test_run(plan, &digests) : NULL;
+  if (!st) st = emit_model(plan, o, digests, &model, used);
   if (!st) st = project_write_file(k, "model.c", model.data, model.size);
   text_free(&model);
-  TRY(st);
+  free(digests);
+  return st;
+}
+
+static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
+                                  emitted *used) {
+  TRY(write_model(k, plan, o, used));
   k->memory_bytes = used->memory_bytes;
   TRY(write_library(k, plan, o));
   TRY(write_weights(k, plan));

@@ -68,20 +68,37 @@ static clave_status write_flags(json_writer *j, const char *name, const char *co
 
 /* ---------------------------------------------------------------- the document */
 
-/* SOURCE_DATE_EPOCH, in seconds, as others that build reproducibly read it. */
-static clave_status write_time(json_writer *j) {
+/* SOURCE_DATE_EPOCH, in seconds, as others that build reproducibly read it; "": it is not set. */
+static clave_status read_time(char written[32]) {
   const char *given = getenv("SOURCE_DATE_EPOCH");
-  char *end, written[32];
+  char *end;
   struct tm t;
+  written[0] = '\0';
   if (!given || !*given) return NULL;
   errno = 0;
   const long long seconds = strtoll(given, &end, 10);
   const time_t at = (time_t)seconds;
   if (*end || errno || seconds < 0 || seconds > 253402300799 || !gmtime_r(&at, &t))
     return INVALID("SOURCE_DATE_EPOCH is '%s', expected seconds since 1970", given);
-  (void)strftime(written, sizeof written, "%Y-%m-%dT%H:%M:%SZ", &t);
-  emit_string(j, "timestamp", written);
+  (void)strftime(written, 32, "%Y-%m-%dT%H:%M:%SZ", &t);
   return NULL;
+}
+
+static clave_status write_time(json_writer *j) {
+  char written[32];
+  TRY(read_time(written));
+  if (*written) emit_string(j, "timestamp", written);
+  return NULL;
+}
+
+clave_status sbom_check(const compile_options *o) {
+  char written[32];
+  file_writer *w = NULL;
+  if (!o->sbom) return NULL;
+  TRY(read_time(written));
+  clave_status st = file_writer_create(o->sbom, &w);
+  file_writer_destroy(w);
+  return st;
 }
 
 static void write_tools(json_writer *j, const char *compiler) {

@@ -10,6 +10,7 @@
 #include "compile/runtime/arguments.h"
 #include "compile/runtime/files.h"
 #include "compile/runtime/model.h"
+#include "compile/runtime/verify.h"
 
 enum { EXIT_MALFORMED = 2 };
 
@@ -21,7 +22,7 @@ typedef struct command_line {
   int method_index;
   int64_t *sizes; /* owned (n_sizes): what --dim says, then all */
   long runs;      /* of --bench; 0: it was not given */
-  bool wants_help;
+  bool wants_help, verifies;
   char *const *paths; /* borrowed: the arguments that are left */
   int n_paths;
 } command_line;
@@ -62,8 +63,10 @@ static bool has_sizes(const model_info *info) {
 static void append_usage(text *t, const char *self, const model_info *info) {
   const char *options = info->n_methods > 1 ? "[--method M] " : "";
   const char *sizes = has_sizes(info) ? "[--dim NAME=N]... " : "";
-  text_printf(t, "usage: %s %s%sINPUT... OUTPUT...\n       %s %s%s--bench RUNS INPUT...\n\n", self,
+  text_printf(t, "usage: %s %s%sINPUT... OUTPUT...\n       %s %s%s--bench RUNS INPUT...\n", self,
               options, sizes, self, options, sizes);
+  if (info->digests) text_printf(t, "       %s --verify\n", self);
+  text_puts(t, "\n");
   if (info->n_methods > 1) {
     text_printf(t, "Runs a method of %s", info->program);
   } else {
@@ -217,6 +220,7 @@ static int run_line(const command_line *c) {
   const model_method *m = c->method;
   files f = {0};
   if (c->wants_help) return print_help(c);
+  if (c->verifies) return report(c->self, verify_method(c->m));
   if (c->n_paths != m->n_inputs + (c->runs ? 0 : m->n_outputs)) return refuse_usage(c);
   const int code = report(c->self, c->runs ? bench_files(c, &f) : run_files(c, &f));
   close_files(m, &f);
@@ -258,6 +262,7 @@ static clave_status read_options(command_line *c) {
   int n = 0;
   for (; n + 1 < c->n_paths && strcmp(first[n], "--method") == 0; n += 2) method = first[n + 1];
   TRY(choose_method(c, method));
+  c->verifies = c->n_paths == 1 && strcmp(first[0], "--verify") == 0;
   for (; n < c->n_paths; n += 2) {
     const char *name = first[n], *value = n + 1 < c->n_paths ? first[n + 1] : "";
     if (strcmp(name, "--help") == 0) c->wants_help = true;

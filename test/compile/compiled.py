@@ -87,10 +87,12 @@ class Builder:
             own.append(folder / f"{source}.o")
             self.compile(folder, source, own[-1])
         others = sorted(str(f.relative_to(folder)) for f in folder.rglob("*.c") if f.parent != folder)
-        flags = [w for w in (folder / "Makefile").read_text().split() if w.startswith("-DKERNEL_")]
+        words = (folder / "Makefile").read_text().split()
+        flags = [w for w in words if w.startswith("-D") and w != "-D_GNU_SOURCE"]
         shared = [self.shared_object(folder, s, flags) for s in others]
         exe = folder / "model"
-        subprocess.run([*self.command, "-o", exe, *own, *shared, "-lpthread", "-lm"], check=True)
+        libraries = [w for w in ("-lpthread", "-lm") if w in words]
+        subprocess.run([*self.command, "-o", exe, *own, *shared, *libraries], check=True)
         return exe
 
 

@@ -235,7 +235,7 @@ static char short_of(const command *c, const flag *f) {
 
 void write_help(const command *c, page *out) {
   columns table = {.n_columns = 2};
-  text_printf(out, "usage: clave %s\n\n%s\n\n", c->usage, c->summary);
+  text_printf(out, "usage: %s %s\n\n%s\n\n", tool_name(), c->usage, c->summary);
   for (size_t i = 0; i < c->n_flags; i++) {
     const flag *f = &c->flags[i];
     char letter = short_of(c, f), shown[] = {'-', letter, ',', ' ', '\0'};

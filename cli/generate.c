@@ -182,6 +182,8 @@ static int load_model(const generate_arguments *a, const model *m, speech *s) {
                                .tokenizer_options = &tokenizer,
                                .consts = a->model.consts,
                                .chat_template = a->template,
+                               .clv = a->model.clv,
+                               .clv_size = a->model.clv_size,
                                .max_context = (uint32_t)a->max_context};
   show_progress("loading %s", a->model.program);
   TRY_STATUS(clave_llm_load(a->model.program, m->device, &options, &s->llm));

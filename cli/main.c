@@ -1,16 +1,10 @@
 /* The command `clave`: the table of commands, and what all of them share: help, versions, printing
  * at the end. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
-#include "cli/progress.h"
 
 static const command *const commands[] = {&devices_command,  &run_command,      &bench_command,
                                           &inspect_command,  &verify_command,   &convert_command,
@@ -53,24 +47,11 @@ static void write_overview(page *out) {
   text_printf(out, "\n%s", more_help);
 }
 
-/* A closed standard stream would hand its number to the next file that is opened; fill the gap so
- * that it still reads and writes as an error. */
-static void occupy_closed_streams(void) {
-  for (int fd = 0; fd <= 2; fd++) {
-    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd ? O_RDONLY : O_WRONLY);
-  }
-}
-
 static const command *find_command(const char *name) {
   for (size_t i = 0; i < LENGTH(commands); i++) {
     if (strcmp(commands[i]->name, name) == 0) return commands[i];
   }
   return strcmp(builder_command.name, name) == 0 ? &builder_command : NULL;
-}
-
-static void print_usage(const char *usage, const char *command_name) {
-  (void)fprintf(stderr, "usage: clave %s\n       clave %s%s--help explains it\n", usage,
-                command_name, *command_name ? " " : "");
 }
 
 static int refuse_command(const char *name) {
@@ -90,32 +71,6 @@ static int refuse_command(const char *name) {
   }
   print_usage("COMMAND ...", "");
   return EXIT_MALFORMED;
-}
-
-static int run_command_line(const command *c, int argc, char *const *argv, page *out) {
-  void *arguments = calloc(1, c->arguments_size);
-  if (!arguments) return fail_memory();
-  int result = EXIT_GOOD;
-  switch (parse_arguments(c, argc, argv, arguments)) {
-    case PARSED:
-      result = check_written(c, arguments);
-      if (!result) result = c->run(arguments, out);
-      break;
-    case PARSED_HELP:
-      write_help(c, out);
-      break;
-    case PARSED_VERSION:
-      text_printf(out, "clave %s\n", clave_version());
-      break;
-    case PARSED_BADLY:
-      print_usage(c->usage, c->name);
-      result = EXIT_MALFORMED;
-      break;
-  }
-  free_arguments(c, arguments);
-  free(arguments);
-  clear_progress();
-  return result;
 }
 
 static int answer(int argc, char *const *argv, page *out) {
@@ -140,15 +95,10 @@ static int answer(int argc, char *const *argv, page *out) {
     return EXIT_GOOD;
   }
   const command *c = find_command(argv[1]);
-  return c ? run_command_line(c, argc - 2, argv + 2, out) : refuse_command(argv[1]);
+  if (!c) return refuse_command(argv[1]);
+  char prefix[64];
+  (void)snprintf(prefix, sizeof prefix, "%s ", c->name);
+  return run_command_line(c, prefix, argc - 2, argv + 2, out);
 }
 
-int main(int argc, char **argv) {
-  page out = {0};
-  occupy_closed_streams();
-  (void)signal(SIGPIPE, SIG_IGN);
-  int result = answer(argc, argv, &out);
-  if (result == EXIT_GOOD) result = print_page(&out);
-  text_free(&out);
-  return result;
-}
+int main(int argc, char **argv) { return answer_process(answer, argc, argv); }

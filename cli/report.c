@@ -10,10 +10,16 @@
 /* Long enough for two paths; what is longer is cut. */
 enum { LINE_LIMIT = 16384 };
 
-static void print_line(const char *prefix, const char *line) {
+static const char *tool = "clave";
+
+void name_tool(const char *name) { tool = name; }
+const char *tool_name(void) { return tool; }
+
+static void print_line(const char *kind, const char *line) {
   page t = {0};
   clear_progress();
-  text_puts(&t, prefix);
+  page_visible(&t, tool);
+  text_printf(&t, ": %s", kind);
   page_visible(&t, line);
   text_puts(&t, "\n");
   (void)fputs(t.failed ? "clave: out of memory\n" : t.data, stderr);
@@ -23,7 +29,7 @@ static void print_line(const char *prefix, const char *line) {
 static void print_arguments(const char *format, va_list arguments) {
   static char line[LINE_LIMIT];
   (void)vsnprintf(line, sizeof line, format, arguments);
-  print_line("clave: ", line);
+  print_line("", line);
 }
 
 int fail(const char *format, ...) {
@@ -43,7 +49,7 @@ int fail_usage(const char *format, ...) {
 }
 
 int fail_status(clave_status status) {
-  print_line("clave: ", clave_status_message(status));
+  print_line("", clave_status_message(status));
   clave_status_free(status);
   return EXIT_FAILED;
 }
@@ -52,5 +58,5 @@ int fail_memory(void) { return fail("out of memory"); }
 
 void print_note(void *ctx, const char *line) {
   (void)ctx;
-  print_line("clave: note: ", line);
+  print_line("note: ", line);
 }

@@ -8,6 +8,9 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_MALFORMED = 2 };
 
 #define CHECK __attribute__((warn_unused_result))
 
+/* What lines begin with, "clave" at first; borrowed. */
+void name_tool(const char *name);
+const char *tool_name(void);
 /* "clave: ..." on one line. */
 int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));       /* EXIT_FAILED */
 int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2))); /* EXIT_MALFORMED */

@@ -13,7 +13,7 @@ enum { MOST_WORDS = 16, MOST_JOBS = 64 };
 
 typedef struct build {
   const compile_options *o;
-  const project *k;
+  project *k;
   char *words;                          /* owned: the compiler's, each ended by NUL */
   const char *compiler[MOST_WORDS + 1]; /* in words; NULL ends */
   char *log;                            /* owned: path of what the compiler says */
@@ -103,6 +103,47 @@ static clave_status start_compiling(const build *b, size_t i, tool **out) {
   return start(b, &w, is_whole, out);
 }
 
+/* The first line of what the compiler answers, in a file of its own; empty: it says nothing. */
+static clave_status ask_compiler(const build *b, const char *question, text *answer) {
+  tool *t;
+  file_map m = {0};
+  words w = {0};
+  char *log = path_join(b->k->folder, "answer");
+  const bool is_whole = log && add_words(&w, b->compiler) && add_word(&w, question);
+  clave_status st = is_whole ? tool_start(w.items, b->k->folder, log, &t) : status_no_memory();
+  free(w.items);
+  if (!st && tool_end(t, b->o->cancel, b->o->ctx) == 0) st = file_map_open(log, &m);
+  const char *said = (const char *)m.data, *end = said ? memchr(said, '\n', m.size) : NULL;
+  if (said) text_append(answer, said, end ? (size_t)(end - said) : m.size);
+  file_map_close(&m);
+  if (log) (void)file_remove(log);
+  free(log);
+  return st ? st : text_status(answer);
+}
+
+/* What a language model needs: its static library where the compiler has it, else "-lNAME". */
+static clave_status find_library(const build *b, const char *name, char **out) {
+  text asked = {0}, found = {0};
+  text_printf(&asked, "-print-file-name=lib%s.a", name);
+  clave_status st = text_status(&asked);
+  if (!st) st = ask_compiler(b, asked.data, &found);
+  text_free(&asked);
+  if (!st && !(found.size && *found.data == '/')) {
+    text_clear(&found);
+    text_printf(&found, "-l%s", name);
+    st = text_status(&found);
+  }
+  *out = found.data;
+  return st;
+}
+
+static clave_status find_libraries(const build *b) {
+  static const char *const names[MOST_LIBRARIES] = {"pcre2-8", "utf8proc", "cjson"};
+  for (int i = 0; i < MOST_LIBRARIES && b->o->text; i++)
+    TRY(find_library(b, names[i], &b->k->libs[i]));
+  return NULL;
+}
+
 static clave_status link_all(const build *b) {
   const char *flags[MOST_FLAGS];
   tool *t;
@@ -173,6 +214,7 @@ static clave_status make_build(build *b) {
   b->log = path_join(b->k->folder, "log");
   if (!b->log) return status_no_memory();
   TRY(compile_all(b));
+  TRY(find_libraries(b));
   return link_all(b);
 }
 
@@ -185,38 +227,17 @@ typedef struct form {
   bool carries;
 } form;
 
-/* The compiler's own words, in a file of their own. */
-static clave_status ask_version(const build *b, file_map *out) {
-  tool *t;
-  words w = {0};
-  char *said = path_join(b->k->folder, "version");
-  const bool is_whole = said && add_words(&w, b->compiler) && add_word(&w, "--version");
-  clave_status st = is_whole ? tool_start(w.items, b->k->folder, said, &t) : status_no_memory();
-  free(w.items);
-  if (!st) (void)tool_end(t, NULL, NULL);
-  if (!st) st = file_map_open(said, out);
-  free(said);
-  return st;
-}
-
 /* Before what was made is moved. */
 static clave_status write_sbom(const project *k, const program *p, const build *b) {
-  file_map m = {0};
   text version = {0};
   if (!b->o->sbom) return NULL;
-  clave_status st = ask_version(b, &m);
-  const char *end = m.data ? memchr(m.data, '\n', m.size) : NULL;
-  if (m.data)
-    text_append(&version, (const char *)m.data,
-                end ? (size_t)(end - (const char *)m.data) : m.size);
-  if (!st) st = text_status(&version);
+  clave_status st = ask_compiler(b, "--version", &version);
   if (!st) st = sbom_write(k, p, b->o, MADE, version.size ? version.data : "unknown");
   text_free(&version);
-  file_map_close(&m);
   return st;
 }
 
-static clave_status build_project(const project *k, const form *f) {
+static clave_status build_project(project *k, const form *f) {
   const int jobs = f->carries ? 2 : (int)f->plan.cpu->info.compute_units;
   build b = {.o = f->o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
   clave_status st = make_build(&b);

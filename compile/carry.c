@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "compile/fields.h"
+#include "interp/scalar.h"
 
 static const char program_source[] =
     "/* The program, mapped with the executable and read in place. */\n"
@@ -45,6 +46,29 @@ static clave_status check_method(const program *p, uint32_t number) {
   return NULL;
 }
 
+/* Within its bounds in each method that has it. */
+static clave_status check_dim(const program *p, const compile_options *o, const compile_dim *d,
+                              scalar_value *values) {
+  bool is_found = false;
+  for (uint32_t i = 0; i < p->ir.methods.count; i++) {
+    const uint32_t vid = plan_find_size(p, &p->ir.methods.items[i], d->name);
+    if (!is_exposed(o, i) || vid == IR_NONE) continue;
+    is_found = true;
+    if (p->ir.values.items[vid].type == IR_VALUE_TYPE_INT)
+      TRY(scalar_set(&p->ir, vid, (scalar_value){.i = d->size}, values, d->name));
+  }
+  return is_found ? NULL
+                  : INVALID("no method of it has an open size and no scalar input '%s'", d->name);
+}
+
+static clave_status check_dims(const program *p, const compile_options *o) {
+  scalar_value *values = calloc((size_t)p->ir.values.count + 1, sizeof *values);
+  clave_status st = values ? NULL : status_no_memory();
+  for (uint32_t i = 0; i < o->n_dims && !st; i++) st = check_dim(p, o, &o->dims[i], values);
+  free(values);
+  return st;
+}
+
 clave_status carry_check(const program *p, const compile_options *o) {
   if (o->library) return UNSUPPORTED("a library cannot carry the runtime, only an executable can");
   if (o->verify)
@@ -61,7 +85,7 @@ clave_status carry_check(const program *p, const compile_options *o) {
         "choose among instructions when they run");
   for (uint32_t i = 0; i < p->ir.methods.count && o->is_opencl; i++)
     if (is_exposed(o, i)) TRY(check_method(p, i));
-  return NULL;
+  return check_dims(p, o);
 }
 
 clave_status carry_find_runtime(const compile_options *o, char **out) {
@@ -115,8 +139,8 @@ static void write_main(const program *p, const compile_options *o, size_t bytes,
   if (o->n_dims) text_printf(to, ",\n    .dims = dims,\n    .n_dims = %u", o->n_dims);
   if (o->allow_custom_kernels) text_puts(to, ",\n    .allow_custom_kernels = 1");
   text_puts(to, ",\n};\n");
-  if (o->text)
-    text_puts(to, "\nint main(int argc, char **argv) { return carried_generate(argc, argv); }\n");
+  text_printf(to, "\nint main(int argc, char **argv) { return carried_%s(argc, argv); }\n",
+              o->text ? "text" : "tensors");
 }
 
 /* ---------------------------------------------------------------- files */

@@ -27,9 +27,7 @@ static clave_status fix_size(const program *p, const compile_options *o, uint32_
   const ir_value *v = &p->ir.values.items[vid];
   const compile_dim *d = find_dim(o, v->name);
   if (values[vid].known) return NULL;
-  if (!d)
-    return UNSUPPORTED("%s '%s' is not fixed, as compiled programs want it: --dim %s=N", what,
-                       a->name, v->name);
+  if (!d) return UNSUPPORTED("%s '%s' is open (--dim %s=N fixes it)", what, a->name, v->name);
   return scalar_set(&p->ir, vid, (scalar_value){.i = d->size}, values, v->name);
 }
 
@@ -49,7 +47,7 @@ static void set_state_sizes(const program *p, scalar_value *values) {
 static clave_status fix_scalar(const program *p, const compile_options *o, const ir_argument *a,
                                scalar_value *values) {
   if (p->ir.values.items[a->value].type == IR_VALUE_TYPE_FLOAT)
-    return UNSUPPORTED("input '%s' is a float scalar, which cannot be compiled", a->name);
+    return UNSUPPORTED("scalar input '%s' is a float", a->name);
   return fix_size(p, o, a->value, "scalar input", a, values);
 }
 
@@ -67,17 +65,23 @@ static bool is_named(const program *p, uint32_t vid, const char *name) {
   return vid != IR_NONE && strcmp(p->ir.values.items[vid].name, name) == 0;
 }
 
-static bool is_size_of(const program *p, const ir_argument *a, const char *name) {
-  if (a->tensor == IR_NONE) return is_named(p, a->value, name);
+static uint32_t size_in(const program *p, const ir_argument *a, const char *name) {
+  if (a->tensor == IR_NONE) return is_named(p, a->value, name) ? a->value : IR_NONE;
   const ir_int_or_vids *shape = &p->ir.tensors.items[a->tensor].shape;
   for (uint32_t k = 0; k < shape->count; k++)
-    if (is_named(p, shape->items[k].vid, name)) return true;
-  return false;
+    if (is_named(p, shape->items[k].vid, name)) return shape->items[k].vid;
+  return IR_NONE;
+}
+
+uint32_t plan_find_size(const program *p, const ir_method *m, const char *name) {
+  uint32_t vid = IR_NONE;
+  for (uint32_t i = 0; i < m->inputs.count && vid == IR_NONE; i++)
+    vid = size_in(p, &m->inputs.items[i], name);
+  return vid;
 }
 
 static clave_status check_dim(const program *p, const ir_method *m, const char *name) {
-  for (uint32_t i = 0; i < m->inputs.count; i++)
-    if (is_size_of(p, &m->inputs.items[i], name)) return NULL;
+  if (plan_find_size(p, m, name) != IR_NONE) return NULL;
   return INVALID("method '%s' has no open size and no scalar input '%s'", m->name, name);
 }
 
@@ -101,14 +105,12 @@ uint32_t compiled_inputs(const compile_plan *k) {
 static clave_status check_schedule(const compile_plan *k) {
   const schedule *p = k->p;
   if (p->reads != NO_INDEX)
-    return while_in_node(UNSUPPORTED("sizes that depend on data cannot be compiled"), k->g,
-                         p->reads);
+    return while_in_node(UNSUPPORTED("sizes depend on data"), k->g, p->reads);
   for (uint32_t i = 0; i < p->n_controls; i++)
     for (int body = 0; body < 2; body++)
       if (p->controls[i]->late[body])
-        return while_in_node(
-            UNSUPPORTED("a body whose sizes depend on data, or fit no run, cannot be compiled"),
-            k->g, p->controls[i]->instruction);
+        return while_in_node(UNSUPPORTED("the sizes of a body depend on data, or fit no run"), k->g,
+                             p->controls[i]->instruction);
   return NULL;
 }
 

@@ -157,7 +157,7 @@ static void mark_all(const bool *used, const compile_options *o, bool *needed) {
   if (o->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
   if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");
   if (!o->bare) mark_path(needed, "compile/runtime/written.c");
-  if (!o->library) mark_path(needed, "compile/runtime/main.c");
+  if (!o->library) mark_path(needed, "compile/runtime/start.c");
   if (o->library && !o->bare) mark_path(needed, "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)
     if (used[i]) mark(needed, kernel_infos[i].source);
@@ -217,6 +217,7 @@ clave_status project_write_makefile(project *k, const compile_options *o) {
   text_puts(&t, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
                 ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
   if (k->carries) text_puts(&t, " $(CLAVE)");
+  if (o->text) text_puts(&t, " -lpcre2-8 -lutf8proc -lcjson");
   add_words(&t, link);
   text_puts(&t, k->carries ? "\nprogram.S.o: program.clv\n" : "\nweights.S.o: weights.bin\n");
   text_puts(&t,
@@ -325,7 +326,7 @@ void project_free(project *k) {
   free(k->files);
   free(k->archives[0]);
   free(k->archives[1]);
-  for (int i = 0; k->libs[i]; i++) free((void *)(uintptr_t)k->libs[i]);
+  for (int i = 0; k->libs[i]; i++) free(k->libs[i]);
   free(k->folder);
   free(k->sources);
   *k = (project){0};

@@ -6,19 +6,21 @@
 #include "compile/plan.h"
 #include "compile/tables.h"
 
+enum { MOST_LIBRARIES = 3 };
+
 typedef struct project {
   char *folder;         /* owned */
   const char **sources; /* owned (n_sources): those to compile, by their paths in the folder */
   size_t n_sources;
   char **files; /* owned (n_files) owned: all that there are, by their paths in the folder */
   size_t n_files, cap_files;
-  bool carries;        /* carry.h: no kernels, but archives that are linked */
-  char *archives[2];   /* owned: libclave_main.a, libclave.a; NULL in a Makefile */
-  const char *libs[4]; /* owned: what a language model needs besides; NULL ends */
-  bool is_plain;       /* no constant is encoded */
-  size_t memory_bytes; /* where it is static */
-  char room[40];       /* flag: the static memory of its command line; "" */
-  char steps[2][80];   /* flags: the kinds of elementwise steps that there are */
+  bool carries;                   /* carry.h: no kernels, but archives that are linked */
+  char *archives[2];              /* owned: libclave_main.a, libclave.a; NULL in a Makefile */
+  char *libs[MOST_LIBRARIES + 1]; /* owned: what a language model needs besides; NULL ends */
+  bool is_plain;                  /* no constant is encoded */
+  size_t memory_bytes;            /* where it is static */
+  char room[40];                  /* flag: the static memory of its command line; "" */
+  char steps[2][80];              /* flags: the kinds of elementwise steps that there are */
 } project;
 
 /* Writes it to `folder`, which exists. */

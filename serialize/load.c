@@ -117,13 +117,19 @@ static clave_status refuse_folder(const char *path) {
       path);
 }
 
+static clave_status load_bytes(program *p, const void *clv, size_t size) {
+  if ((uintptr_t)clv % CLV_ALIGNMENT)
+    return INVALID("is not aligned to %d bytes", (int)CLV_ALIGNMENT);
+  if (is_clv(clv, size)) return clv_read(p, clv, size);
+  return first_byte(clv, size) == '{' ? INVALID("is a .json program, expected a .clv")
+                                      : stranger_error(clv, size);
+}
+
 clave_status program_load_bytes(const void *clv, size_t size, const char *name, program **out) {
   program *p;
   *out = NULL;
-  if ((uintptr_t)clv % CLV_ALIGNMENT)
-    return INVALID("%s: its bytes are not aligned to %d", name, (int)CLV_ALIGNMENT);
   TRY(program_new(&p));
-  clave_status st = is_clv(clv, size) ? clv_read(p, clv, size) : stranger_error(clv, size);
+  clave_status st = load_bytes(p, clv, size);
   if (st) {
     program_destroy(p);
     return status_while(st, "%s", name);

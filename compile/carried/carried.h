@@ -22,6 +22,9 @@ typedef struct carried_program {
 } carried_program;
 extern const carried_program carried;
 
+/* What main does, for tensors or text. */
+int carried_tensors(int argc, char **argv);
+int carried_text(int argc, char **argv);
 /* The command line of a language model: clave generate's, without the program. */
 int carried_generate(int argc, char **argv);
 

@@ -1,8 +1,10 @@
 /* The device of a carried program: of its own kind, with nothing in its place. */
 #include "compile/carried/device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/process.h"
 #include "clave.h"
 
 /* Every item of a list begins with "opencl". */
@@ -25,8 +27,9 @@ clave_status carried_device(const char *device, const char *said, const char *fr
         "opencl:TEXT",
         from, said);
   if (said && *said) *out = said;
+  if (!getenv("CLAVE_HELPER")) environment_set("CLAVE_HELPER", "/proc/self/exe"); /* start.c */
+  if (!getenv("PATH")) environment_set("PATH", "/usr/bin:/bin"); /* PoCL looks for its linker */
   const char *hint = clave_devices_hint();
-  return hint ? status_new(STATUS_DEVICE, "no OpenCL device, on which this executable runs: %s",
-                           hint)
+  return hint ? status_new(STATUS_DEVICE, "%s; this executable runs on OpenCL devices alone", hint)
               : NULL;
 }

@@ -279,7 +279,7 @@ static clave_status read_options(command_line *c) {
   return NULL;
 }
 
-int main(int argc, char **argv) {
+int model_main(int argc, char **argv) {
   const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
   command_line c = {.self = slash      ? slash + 1
                             : argc > 0 ? argv[0]

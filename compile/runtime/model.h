@@ -20,4 +20,7 @@ clave_status model_run(model *m, int method, const model_value *inputs,
 clave_status model_reset(model *m) STATUS_CHECK; /* state as it is at first */
 void model_destroy(model *m);                    /* takes NULL and what was not started */
 
+/* main.c: the command line; the process's exit status. */
+int model_main(int argc, char **argv);
+
 #endif

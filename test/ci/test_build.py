@@ -69,12 +69,16 @@ def test_install(build, tmp_path):
         "include/clave_tokenizer.h",
         "include/clave_llm.h",
         "lib/libclave.a",
+        "lib/libclave_main.a",
         "lib/libclave.so",
         "lib/libclave.so.0",
         "lib/pkgconfig/clave.pc",
         "bin/clave",
     ):
         assert (root / "usr" / name).exists(), name
+    mnist = ("compile", ROOT / "examples/mnist/mnist.clv", "-o", tmp_path / "mnist")
+    p = subprocess.run([root / "usr/bin/clave", *mnist], capture_output=True, text=True)
+    assert p.returncode == 0 and (tmp_path / "mnist").exists(), p.stderr
     env = os.environ | {"PKG_CONFIG_PATH": str(root / "usr/lib/pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(root)}
     flags = subprocess.run(
         ["pkg-config", "--cflags", "--libs", "clave"], env=env, capture_output=True, text=True, check=True

@@ -19,6 +19,8 @@ import clave
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CLAVE_BUILD", ROOT / "build")).resolve()
+# As sessions here: conftest.py switches off the self-check, which may put the CPU backend in the place of a kernel.
+ALONE = {"cpu": {}, "opencl": {"CLAVE_SELF_CHECK": "off", "HOME": os.environ.get("HOME", "/")}}
 SAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
 
 
@@ -47,8 +49,12 @@ def dims_of(program: pathlib.Path, inputs: Sequence[Any], method: str = "") -> l
 
 
 def is_scalar(x: Any) -> bool:
-    """A number, which is fixed, not a tensor, which is a file."""
-    return isinstance(x, (bool, int))
+    """A number, not a tensor, which is a file."""
+    return isinstance(x, (bool, int, float))
+
+
+class Carried(Exception):
+    """Why clave compile does not write a program out."""
 
 
 class Builder:
@@ -97,24 +103,34 @@ class Builder:
 
 
 def emit(program: pathlib.Path, folder: pathlib.Path, *options: str) -> pathlib.Path:
-    """The sources, in `folder`. Refused where compile does not take the program."""
+    """The sources, in `folder`. Refused where compile does not take the program, Carried where it writes none out."""
     r = command("compile", program, "--emit-c", folder, *options)
     if r.returncode:
         assert not folder.exists(), f"something was left behind; {r.stderr}"
         assert r.stderr.startswith("clave: ") and r.stderr.count("\n") == 1, r.stderr
         raise Refused(r.stderr)
+    if "carries the runtime" in r.stderr:
+        raise Carried(r.stderr)
     return folder
 
 
-def run(exe: pathlib.Path, inputs: Sequence[Any], like: Sequence[np.ndarray], **more: Any) -> list[np.ndarray]:
+def given(folder: pathlib.Path, i: int, x: Any) -> str:
+    """An input as the executable takes it: a file, or a number."""
+    if is_scalar(x):
+        return str(x).lower()
+    (folder / f"in{i}.bin").write_bytes(np.ascontiguousarray(bits_of(x)).tobytes())
+    return str(folder / f"in{i}.bin")
+
+
+def run(
+    exe: pathlib.Path, inputs: Sequence[Any], like: Sequence[np.ndarray], *options: str, **more: Any
+) -> list[np.ndarray]:
     """Its outputs, as arrays of the dtypes and shapes of `like`."""
     folder = exe.parent
-    files = [folder / f"in{i}.bin" for i in range(len(inputs))]
     outs = [folder / f"out{i}.bin" for i in range(len(like))]
-    for f, x in zip(files, inputs, strict=True):
-        f.write_bytes(np.ascontiguousarray(x).tobytes())
-    r = subprocess.run([exe, *files, *outs], capture_output=True, text=True, timeout=60, **more)
-    assert r.returncode == 0, r.stderr[:3000]
+    words = [given(folder, i, x) for i, x in enumerate(inputs)]
+    r = subprocess.run([exe, *options, *words, *outs], capture_output=True, text=True, timeout=120, **more)
+    assert (r.returncode, r.stdout) == (0, ""), r.stderr[:3000]
     raw = [f.read_bytes() for f in outs]
     for b, w in zip(raw, like, strict=True):
         assert len(b) == w.nbytes, f"{len(b)} bytes, not {w.nbytes}"
@@ -128,6 +144,16 @@ def bits_of(x: Any) -> np.ndarray:
     if x.dtype == torch.bfloat16 or "float8" in str(x.dtype):
         return x.contiguous().view(torch.uint8 if x.itemsize == 1 else torch.int16).numpy()
     return x.numpy()
+
+
+def compare_carried(
+    program: pathlib.Path, exe: pathlib.Path, inputs: Sequence[Any], *options: str, device: str = "cpu", **more: Any
+) -> None:
+    """A run of an executable that carries its program, in an environment of almost nothing, against one of a session
+    (more: of it) on that device, by their bits."""
+    want = [np.asarray(w) for w in clave.Session(str(program), device=device).run(*inputs, **more)]
+    for i, (a, b) in enumerate(zip(run(exe, inputs, want, *options, env=ALONE[device]), want, strict=True)):
+        assert same_bits(a, b), f"output {i}: other bits than a session's"
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

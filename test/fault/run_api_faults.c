@@ -87,12 +87,12 @@ static const uint8_t *find_flatbuffer(const uint8_t *file, size_t *size) {
 }
 
 /* The runner's own allocations do not fail: they are the driver's to test, not ours. */
-static void *read_whole(const char *path) {
-  static uint8_t bytes[1 << 20];
+static void *read_whole(const char *path, size_t *size) {
+  static _Alignas(4096) uint8_t bytes[1 << 20];
   FILE *f = fopen(path, "rb");
-  size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
+  *size = f ? fread(bytes, 1, sizeof bytes, f) : 0;
   if (f) (void)fclose(f);
-  return n && n < sizeof bytes ? bytes : NULL;
+  return *size && *size < sizeof bytes ? bytes : NULL;
 }
 
 static clave_status make_program(life *l) {
@@ -102,13 +102,25 @@ static clave_status make_program(life *l) {
   for (uint32_t i = 0; i < info.n_constants; i++)
     TRY(clave_program_constant(l->program, i, &constants[i]));
   size_t size;
-  const uint8_t *bytes = find_flatbuffer(read_whole(l->program_path), &size);
+  const uint8_t *bytes = find_flatbuffer(read_whole(l->program_path, &size), &size);
   return clave_program_create(bytes, size, constants, info.n_constants, &l->made);
+}
+
+/* In place, as executables that carry a program have it. */
+static clave_status load_bytes(const life *l) {
+  clave_program *p;
+  size_t size;
+  const uint8_t *bytes = read_whole(l->program_path, &size);
+  TRY(clave_program_load_bytes(bytes, size, l->program_path, &p));
+  clave_status st = describe(p);
+  clave_program_destroy(p);
+  return st;
 }
 
 static clave_status use_programs(life *l) {
   TRY(clave_program_load(l->program_path, NULL, &l->program));
   TRY(describe(l->program));
+  TRY(load_bytes(l));
   TRY(optimize(l));
   TRY(change_and_save(l));
   TRY(clave_program_load(in_folder(l, "saved.clv"), NULL, &l->saved));

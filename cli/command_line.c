@@ -1,0 +1,62 @@
+/* One command's arguments to its end: what the tool and executables that carry a language model
+ * share. */
+#include "cli/command_line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/files.h"
+#include "cli/progress.h"
+
+/* A closed standard stream would hand its number to the next file that is opened; fill the gap so
+ * that it still reads and writes as an error. */
+static void occupy_closed_streams(void) {
+  for (int fd = 0; fd <= 2; fd++) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd ? O_RDONLY : O_WRONLY);
+  }
+}
+
+void print_usage(const char *usage, const char *prefix) {
+  (void)fprintf(stderr, "usage: %s %s\n       %s %s--help explains it\n", tool_name(), usage,
+                tool_name(), prefix);
+}
+
+int run_command_line(const command *c, const char *prefix, int argc, char *const *argv, page *out) {
+  void *arguments = calloc(1, c->arguments_size);
+  if (!arguments) return fail_memory();
+  int result = EXIT_GOOD;
+  switch (parse_arguments(c, argc, argv, arguments)) {
+    case PARSED:
+      result = check_written(c, arguments);
+      if (!result) result = c->run(arguments, out);
+      break;
+    case PARSED_HELP:
+      write_help(c, out);
+      break;
+    case PARSED_VERSION:
+      text_printf(out, "clave %s\n", clave_version());
+      break;
+    case PARSED_BADLY:
+      print_usage(c->usage, prefix);
+      result = EXIT_MALFORMED;
+      break;
+  }
+  free_arguments(c, arguments);
+  free(arguments);
+  clear_progress();
+  return result;
+}
+
+int answer_process(answer_fn answer, int argc, char *const *argv) {
+  page out = {0};
+  occupy_closed_streams();
+  (void)signal(SIGPIPE, SIG_IGN);
+  int result = answer(argc, argv, &out);
+  if (result == EXIT_GOOD) result = print_page(&out);
+  text_free(&out);
+  return result;
+}

@@ -1,0 +1,60 @@
+/* clave generate with the model inside: its command line without the program, on the device that
+ * the executable was compiled for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command_line.h"
+#include "cli/generate_arguments.h"
+#include "compile/carried/carried.h"
+#include "compile/carried/device.h"
+
+enum { MOST_FLAGS = 64 };
+
+/* What names the program, and on the CPU backend what chooses a device. */
+static bool is_left_out(const flag *f) {
+  static const char *const names[] = {
+      "PROG", "--consts", "--device", "--no-fallback", "--allow-custom-kernels", "--warm-up"};
+  const size_t n = strcmp(carried.device, "opencl") == 0 ? 2 : LENGTH(names);
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(f->name, names[i]) == 0) return true;
+  return false;
+}
+
+static int generate(const void *arguments, page *out) {
+  generate_arguments a = *(const generate_arguments *)arguments;
+  const char *said = a.model.device, *from = said ? "--device" : "CLAVE_DEVICE";
+  clave_status st =
+      carried_device(carried.device, said ? said : getenv("CLAVE_DEVICE"), from, &a.model.device);
+  if (!st) return generate_command.run(&a, out);
+  const int code = fail("%s", status_message(st));
+  status_free(st);
+  return code;
+}
+
+static int answer(int argc, char *const *argv, page *out) {
+  static flag flags[MOST_FLAGS];
+  generate_arguments defaults = *(const generate_arguments *)generate_command.defaults;
+  command c = generate_command;
+  defaults.model.program = carried.name;
+  defaults.model.clv = carried.clv;
+  defaults.model.clv_size = carried.size;
+  defaults.model.allow_custom_kernels = carried.allow_custom_kernels != 0;
+  c.name = tool_name();
+  c.usage = "(--prompt TEXT | --prompt-ids F | --chat | --chat-file M.json) ...";
+  c.more =
+      "The text goes to standard output as it is made, statistics to standard error.\n"
+      "Ctrl-C ends it at the next token, with exit status 130.\n";
+  c.flags = flags;
+  c.n_flags = 0;
+  for (size_t i = 0; i < generate_command.n_flags && c.n_flags < MOST_FLAGS; i++)
+    if (!is_left_out(&generate_command.flags[i])) flags[c.n_flags++] = generate_command.flags[i];
+  c.defaults = &defaults;
+  c.run = generate;
+  return run_command_line(&c, "", argc - 1, argv + 1, out);
+}
+
+int carried_generate(int argc, char **argv) {
+  const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+  name_tool(slash ? slash + 1 : argc > 0 ? argv[0] : "model");
+  return answer_process(answer, argc, argv);
+}

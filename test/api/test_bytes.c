@@ -1,0 +1,82 @@
+/* A program whose bytes lie in memory, as those of an executable do: read and run in place. Run
+ * from the project's root. */
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clave_files.h"
+#include "test/api/expect.h"
+
+#define MNIST "examples/mnist/mnist.clv"
+
+static _Alignas(4096) unsigned char bytes[1 << 20];
+
+static size_t read_mnist(void) {
+  FILE *f = fopen(MNIST, "rb");
+  assert_non_null(f);
+  const size_t n = fread(bytes, 1, sizeof bytes, f);
+  (void)fclose(f);
+  return n;
+}
+
+/* The logits of a digit of sevenths, and how the constants lie. */
+static clave_memory_info run(clave_program *p, float logits[10]) {
+  static float x[784];
+  clave_device *device;
+  clave_session *s;
+  clave_tensor out;
+  clave_memory_info memory = {.size = sizeof memory};
+  for (int i = 0; i < 784; i++) x[i] = (float)(i % 7) / 7;
+  const clave_tensor in = clave_tensor_make(CLAVE_F32, 4, (const int64_t[]){1, 1, 28, 28}, x);
+  good(clave_device_open("cpu", NULL, &device));
+  good(clave_session_create(p, device, NULL, &s));
+  good(clave_session_set_input(s, NULL, 0, &in));
+  good(clave_session_run(s, NULL));
+  good(clave_session_output(s, NULL, 0, &out));
+  memcpy(logits, out.data, 10 * sizeof *logits);
+  good(clave_session_memory(s, &memory));
+  clave_session_destroy(s);
+  clave_device_destroy(device);
+  return memory;
+}
+
+static void test_runs_in_place(void **state) {
+  (void)state;
+  clave_program *in_file, *in_memory;
+  float want[10], got[10];
+  good(clave_program_load(MNIST, NULL, &in_file));
+  good(clave_program_load_bytes(bytes, read_mnist(), "mine", &in_memory));
+  const clave_memory_info of_file = run(in_file, want), of_memory = run(in_memory, got);
+  assert_memory_equal(got, want, sizeof want);
+  assert_true(of_memory.constant_bytes_in_place > 0);
+  assert_int_equal(of_memory.constant_bytes_in_place, of_file.constant_bytes_in_place);
+  good(clave_program_check_hashes(in_memory));
+  clave_program_destroy(in_file);
+  clave_program_destroy(in_memory);
+}
+
+static void test_what_is_no_program(void **state) {
+  (void)state;
+  clave_program *p = (clave_program *)bytes;
+  const size_t n = read_mnist();
+  expect_invalid(clave_program_load_bytes(bytes, n - 1, "mine", &p), "mine");
+  assert_null(p);
+  expect_invalid(clave_program_load_bytes(bytes, 0, "mine", &p), "is empty");
+  memmove(bytes + 64, bytes, n);
+  expect_invalid(clave_program_load_bytes(bytes + 64, n, "mine", &p),
+                 "not aligned to 4096 bytes; mine");
+  memcpy(bytes, "{\"version\": 1}", 15);
+  expect_invalid(clave_program_load_bytes(bytes, 14, "mine", &p), "expected a .clv; mine");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_runs_in_place),
+      cmocka_unit_test(test_what_is_no_program),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

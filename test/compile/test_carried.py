@@ -1,0 +1,445 @@
+"""Executables that carry their program and the runtime: a session's bits on the same device, whatever the sizes, alone
+in an empty environment; and what goes wrong is one clear line."""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from compiled import ALONE, BUILD, ROOT, command, compare_carried, run, same_bits
+from test_models import Counter, Dice, Loop, Net, Nonzero, noise, saved
+
+import clave
+
+MNIST = ROOT / "examples/mnist/mnist.clv"
+TINYLM = ROOT / "examples/tinylm/tinylm.clv"
+DEVICES = {"c": "cpu", "opencl": "opencl"}
+TARGETS = ["c", pytest.param("opencl", marks=pytest.mark.by_turn(4))]
+
+
+def make(program, exe, *options):
+    r = command("compile", program, "-o", exe, *options)
+    assert (r.returncode, r.stdout) == (0, ""), r.stderr
+    return r.stderr
+
+
+def call(exe, *args, env=None, **more):
+    return subprocess.run([exe, *map(str, args)], capture_output=True, text=True, env=env, timeout=120, **more)
+
+
+def compare(program, exe, runs, *options, target="c", **more):
+    for inputs in runs:
+        compare_carried(program, exe, inputs, *options, device=DEVICES[target], **more)
+
+
+def needed(exe):
+    """The libraries that it is linked with."""
+    words = subprocess.run(["ldd", exe], capture_output=True, text=True, check=True).stdout.split()
+    return {w.split(".so")[0] for w in words if w.startswith("lib") and ".so" in w}
+
+
+@pytest.fixture(scope="module", params=["c", "opencl"])
+def mnist(request, tmp_path_factory):
+    exe = tmp_path_factory.mktemp("mnist") / "mnist"
+    said = make(MNIST, exe, "--target", request.param)
+    if request.param == "c":
+        assert said == (
+            "clave: note: the executable carries the runtime: a size of input 'x' is open (--dim batch=N fixes it)\n"
+        )
+    else:
+        assert said == ""
+    assert [p.name for p in exe.parent.iterdir()] == ["mnist"]
+    return request.param, exe
+
+
+def images(n, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, 1, 28, 28)).astype(np.float32)
+
+
+def test_one_executable_for_all_batches_stands_alone(mnist, tmp_path):
+    target, exe = mnist
+    moved = shutil.copy(exe, tmp_path / "m")
+    compare(MNIST, moved, [(images(n),) for n in (1, 3, 16)], target=target)
+    assert needed(exe) <= {"libc", "libm", "libpthread", "libdl"}
+    assert exe.stat().st_size < 132_776 + 2_300_000
+
+
+def test_help(mnist):
+    target, exe = mnist
+    r = call(exe, "--help", env={})
+    assert (r.returncode, r.stderr) == (0, "")
+    assert "[--dim NAME=N]... INPUT... OUTPUT..." in r.stdout and "size batch: from 1 to 4096" in r.stdout
+    assert "input 0: x: F32 (batch, 1, 28, 28), a multiple of 3136 bytes" in r.stdout
+    assert ("on an OpenCL device" in r.stdout) == (target == "opencl")
+
+
+def test_bench(mnist, tmp_path):
+    target, exe = mnist
+    images(2).tofile(tmp_path / "in.bin")
+    words = call(exe, "--bench", 3, tmp_path / "in.bin", env=ALONE[DEVICES[target]]).stdout.split()
+    assert words[::2] == ["load_ms", "first_ms", "median_ms", "min_ms"] and all(float(w) > 0 for w in words[1::2])
+
+
+@pytest.mark.parametrize(
+    "args, code, says",
+    [
+        ([], 2, "expected 1 input and 1 output files"),
+        (["in.bin"], 2, "expected 1 input"),
+        (["--dim", "batch=x", "in.bin", "out.bin"], 2, 'expected NAME=N, N not negative, not "batch=x"'),
+        (["--dim", "rows=3", "in.bin", "out.bin"], 2, "'forward' has no open size of that name"),
+        (
+            ["--dim", "batch=3", "in.bin", "out.bin"],
+            1,
+            "in.bin: 6272 bytes; input 'x' is F32 (batch, 1, 28, 28), a mult",
+        ),
+        (["--dim", "batch=5000", "in.bin", "out.bin"], 1, "--dim: size 'batch' is 5000, not from 1 to 4096"),
+        (["short.bin", "out.bin"], 1, "short.bin: 6268 bytes; input 'x' is F32 (batch, 1, 28, 28), a multiple of 3136"),
+        (["empty.bin", "out.bin"], 1, "empty.bin: size 'batch' is 0, not from 1 to 4096"),
+        (["none.bin", "out.bin"], 1, "none.bin: "),
+        (["in.bin", "no/out.bin"], 1, "no/out.bin: "),
+    ],
+)
+def test_wrong_use(mnist, tmp_path, args, code, says):
+    target, exe = mnist
+    images(2).tofile(tmp_path / "in.bin")
+    images(2).ravel()[1:].tofile(tmp_path / "short.bin")
+    (tmp_path / "empty.bin").write_bytes(b"")
+    r = call(exe, *args, cwd=tmp_path, env=ALONE[DEVICES[target]])
+    assert (r.returncode, r.stdout, r.stderr.count("\n")) == (code, "", 1), r.stderr
+    assert r.stderr.startswith("mnist: ") and says in r.stderr
+    assert not (tmp_path / "out.bin").exists()
+
+
+def test_no_device(tmp_path, mnist):
+    """Nothing answers in an OpenCL device's place; the CPU asks for none."""
+    target, exe = mnist
+    images(1).tofile(tmp_path / "in.bin")
+    places = ("in.bin", "out.bin")
+    none = call(exe, *places, cwd=tmp_path, env={"OCL_ICD_VENDORS": "/nonexistent"})
+    cpu = call(exe, *places, cwd=tmp_path, env={"CLAVE_DEVICE": "opencl:0, cpu"})
+    if target == "c":
+        assert (none.returncode, cpu.returncode) == (0, 0)
+        return
+    assert (none.returncode, cpu.returncode) == (1, 1)
+    assert none.stderr.startswith("mnist: no OpenCL device: ") and "on OpenCL devices alone" in none.stderr
+    assert "CLAVE_DEVICE is 'opencl:0, cpu'; this executable runs on OpenCL devices alone" in cpu.stderr
+    assert none.stderr.count("\n") == cpu.stderr.count("\n") == 1 and not (tmp_path / "out.bin").exists()
+
+
+def test_it_is_the_process_that_kernels_are_built_in(mnist, tmp_path):
+    """As the library starts it, with a socket, where it finds that nobody asks. Else the word is a file like others."""
+    _, exe = mnist
+    ours, its = socket.socketpair()
+    p = subprocess.Popen([exe, "build-kernels"], stdin=its, stderr=subprocess.PIPE, text=True)
+    its.close()
+    ours.close()
+    assert p.wait(timeout=60) == 1 and "no process asks for kernels there" in p.stderr.read()
+    r = call(exe, "build-kernels", env={}, stdin=subprocess.DEVNULL)
+    assert r.returncode == 2 and "expected 1 input and 1 output files" in r.stderr
+
+
+class Products(torch.nn.Module):
+    """Sizes that two files determine together."""
+
+    def forward(self, x, y):
+        return x @ x.mT + y.sum(), y * 2
+
+
+class Sequence(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.rows(x)
+        return torch.nn.functional.scaled_dot_product_attention(y, y, y, is_causal=True)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sizes_of_several_files(tmp_path, target):
+    a, b = torch.export.Dim("rows", max=50), torch.export.Dim("columns", max=60)
+    args = (noise(3, 4), noise(4, 3))
+    program = saved(tmp_path, Products(), *args, dynamic_shapes=({0: a, 1: b}, {0: b}))
+    exe = tmp_path / "m"
+    make(program, exe, "--target", target)
+    compare(program, exe, [args, (noise(7, 2), noise(2, 3)), (noise(1, 50), noise(50, 3))], target=target)
+    noise(5, 4).numpy().tofile(tmp_path / "x")
+    noise(3, 3).numpy().tofile(tmp_path / "y")
+    r = call(exe, tmp_path / "x", tmp_path / "y", tmp_path / "o", tmp_path / "p", env=ALONE[DEVICES[target]])
+    assert r.returncode == 1 and "x: 80 bytes; input 'x' is F32 (rows, columns), a multiple of 4 bytes" in r.stderr
+    assert "'columns' is 3" in r.stderr
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_size_that_does_not_follow(tmp_path, target):
+    """Of a batch and a length in one file, one is said; a wrong one is refused."""
+    batch, length = torch.export.Dim("batch", max=5), torch.export.Dim("length", max=40)
+    program = saved(tmp_path, Sequence(), noise(2, 6, 8), dynamic_shapes=({0: batch, 1: length},))
+    exe = tmp_path / "m"
+    make(program, exe, "--target", target)
+    compare(program, exe, [(noise(2, 9, 8),), (noise(2, 31, 8),)], "--dim", "batch=2", target=target)
+    r = call(exe, tmp_path / "in0.bin", tmp_path / "o", env=ALONE[DEVICES[target]])
+    assert r.returncode == 1 and "size 'batch' does not follow from the lengths of the files: --dim batch=N" in r.stderr
+    r = call(exe, "--dim", "batch=3", tmp_path / "in0.bin", tmp_path / "o", env=ALONE[DEVICES[target]])
+    assert r.returncode == 1 and "1984 bytes; input" in r.stderr and "'batch' is 3" in r.stderr
+
+
+class Gram(torch.nn.Module):
+    def forward(self, x):
+        return x @ x
+
+
+def test_a_size_that_stands_twice(tmp_path):
+    n = torch.export.Dim("n", max=99)
+    program = saved(tmp_path, Gram(), noise(4, 4), dynamic_shapes=({0: n, 1: n},))
+    exe = tmp_path / "m"
+    make(program, exe)
+    compare(program, exe, [(noise(n, n),) for n in (2, 7, 31)])
+    noise(4, 3).numpy().tofile(tmp_path / "x")
+    r = call(exe, tmp_path / "x", tmp_path / "o", env={})
+    assert r.returncode == 1 and "48 bytes; input 'x' is F32 (n, n)" in r.stderr
+
+
+class Window(torch.nn.Module):
+    def forward(self, x, n: int):
+        return x[:n] * n, n + 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_numbers_stand_in_the_place_of_files(tmp_path, target):
+    dim = torch.export.Dim.DYNAMIC
+    program = saved(tmp_path, Window(), noise(10, 2), 4, dynamic_shapes={"x": {0: dim}, "n": dim})
+    exe = tmp_path / "m"
+    make(program, exe, "--target", target)
+    compare(program, exe, [(noise(10, 2), n) for n in (4, 7, 10)], target=target)
+    for said in ("x", "", "1.5", "99999999999999999999"):
+        r = call(exe, tmp_path / "in0.bin", said, tmp_path / "o", tmp_path / "p", env=ALONE[DEVICES[target]])
+        assert r.returncode == 1 and f"input 'n' is a number, I64, not \"{said}\"" in r.stderr
+    fixed = tmp_path / "fixed"
+    make(program, fixed, "--target", target, "--dim", "n=5")
+    want = [np.asarray(w) for w in clave.Session(str(program), device=DEVICES[target]).run(noise(10, 2), 5)]
+    got = run(fixed, (noise(10, 2),), want, env=ALONE[DEVICES[target]])
+    assert all(same_bits(a, b) for a, b in zip(got, want, strict=True))
+
+
+KINDS = {
+    "net": (Net, [(noise(2, 3, 32, 32),)]),
+    "loop": (Loop, [(noise(4, 5), torch.tensor(5)), (-noise(4, 5).abs(), torch.tensor(0))]),
+    "sizes of data": (Nonzero, [(noise(6).relu(),), (torch.zeros(6),)]),
+    "dice": (Dice, [(noise(5), torch.tensor(3))]),
+    "state": (Counter, [(noise(3),)]),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_bits(tmp_path, name, target):
+    module, runs = KINDS[name]
+    program = saved(tmp_path, module(), *runs[0])
+    exe = tmp_path / "m"
+    make(program, exe, "--target", target, "--method", "all")
+    compare(program, exe, runs, target=target)
+
+
+def test_an_output_without_elements(tmp_path):
+    program = saved(tmp_path, Nonzero(), noise(6))
+    assert "depend on data" in make(program, tmp_path / "m")
+    compare(program, tmp_path / "m", [(torch.zeros(6),)])
+
+
+class Shared(torch.nn.Module):
+    """Two methods over one buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.arange(4.0))
+
+    def forward(self, x):
+        self.n.add_(x)
+        return self.n * 2
+
+
+class Read(torch.nn.Module):
+    def __init__(self, of):
+        super().__init__()
+        self.of = of
+
+    def forward(self, k):
+        return self.of.n[k] + 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_methods(tmp_path, target):
+    of = Shared()
+    clave.export({"add": (of, (noise(4),)), "read": (Read(of), (torch.tensor([1, 2]),))}).save(tmp_path / "m.clv")
+    exe = tmp_path / "m"
+    make(tmp_path / "m.clv", exe, "--target", target, "--method", "all")
+    for options, method, inputs in (
+        ((), "add", noise(4)),
+        (("--method", "add"), "add", noise(4)),
+        (("--method", "read"), "read", torch.tensor([3, 0])),
+    ):
+        compare(tmp_path / "m.clv", exe, [(inputs,)], *options, target=target, method=method)
+    r = call(exe, "--help", env={})
+    assert "[--method M]" in r.stdout and "method add:" in r.stdout and "method read:" in r.stdout
+    r = call(exe, "--method", "write", "a", "b", env={})
+    assert r.returncode == 2 and r.stderr == 'm: no method "write"; there are: add, read\n'
+    make(tmp_path / "m.clv", tmp_path / "one", "--target", "opencl", "--method", "read")
+    assert "--method" not in call(tmp_path / "one", "--help", env={}).stdout
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_resnet(tmp_path, target, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples/resnet")
+    model = pytest.importorskip("model")
+    if not model.DATA.exists():
+        pytest.skip("no ../shared/data here")
+    batch = torch.export.Dim("batch", min=1, max=256)
+    x = noise(2, 3, 32, 32)
+    clave.export(model.load(), (x,), dynamic_shapes=({0: batch},)).save(tmp_path / "m.clv")
+    make(tmp_path / "m.clv", tmp_path / "m", "--target", target)
+    compare(tmp_path / "m.clv", tmp_path / "m", [(x,), (noise(1, 3, 32, 32),)], target=target)
+
+
+# ---------------------------------------------------------------- language models
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    exe = tmp_path_factory.mktemp("story") / "story"
+    assert make(TINYLM, exe) == ""
+    return exe
+
+
+SAID = ("--prompt", "ROMEO:", "--temperature", "0.8", "--seed", "3", "--max-new-tokens", "60")
+
+
+def test_a_story(story, tmp_path):
+    moved = shutil.copy(story, tmp_path / "s")
+    want = command("generate", TINYLM, "--device", "cpu", *SAID)
+    got = call(moved, *SAID, cwd="/", env={})
+    assert (got.returncode, got.stdout) == (0, want.stdout), got.stderr
+    assert needed(story) <= {"libc", "libm", "libpthread", "libdl", "libcjson", "libpcre2-8", "libutf8proc"}
+
+
+@pytest.mark.by_turn(3)
+def test_a_story_on_opencl(tmp_path):
+    exe = tmp_path / "story"
+    make(TINYLM, exe, "--target", "opencl")
+    want = command("generate", TINYLM, "--device", "opencl", *SAID)
+    got = call(exe, *SAID, env=ALONE["opencl"])
+    assert (got.returncode, got.stdout) == (0, want.stdout), got.stderr
+    r = call(exe, "--device", "cpu", *SAID, env={})
+    assert r.returncode == 1 and r.stderr.startswith("story: --device is 'cpu'; this executable runs on OpenCL devices")
+
+
+def test_the_options_of_a_story(story, tmp_path):
+    """Those of clave generate, but for what names a program and a device."""
+    own = {w for w in call(story, "--help", env={}).stdout.split() if w.startswith("--")}
+    tool = {w for w in command("generate", "--help").stdout.split() if w.startswith("--")}
+    assert tool - own >= {"--consts", "--device", "--no-fallback"} and own <= tool
+    r = call(story, "--prompt", "A", "--output-ids", tmp_path / "ids", "--max-new-tokens", "5", env={})
+    assert r.returncode == 0 and len((tmp_path / "ids").read_text().split()) == 5
+    r = call(story, env={})
+    assert r.returncode == 2 and r.stderr.startswith("story: ") and "usage: story" not in r.stdout
+    r = call(story, "--promt", "x", env={})
+    assert r.returncode == 2 and "story: story has no flag --promt; did you mean --prompt?" in r.stderr
+    assert "usage: story (--prompt TEXT" in r.stderr and "       story --help explains it" in r.stderr
+
+
+def test_the_tensors_of_a_language_model(tmp_path):
+    exe = tmp_path / "m"
+    make(TINYLM, exe, "--method", "forward")
+    tokens = (torch.tensor([[5, 17, 3]]), torch.tensor(0))
+    compare(TINYLM, exe, [tokens, (torch.tensor([[5]]), torch.tensor(0))])
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+def bad(tmp_path, *args, env=None):
+    """One line of ours, and nothing left behind."""
+    before = sorted(tmp_path.iterdir())
+    r = command("compile", *args, env=os.environ | (env or {}))
+    line = r.stderr.splitlines()[-1]
+    assert r.returncode == 1 and r.stdout == "" and line.startswith("clave: "), r.stderr
+    assert sorted(tmp_path.iterdir()) == before
+    return line
+
+
+class Solve(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.inv(x).relu()
+
+
+def test_ops_that_no_opencl_device_has(tmp_path):
+    program = saved(tmp_path, Solve(), noise(3, 3))
+    line = bad(tmp_path, program, "-o", tmp_path / "m", "--target", "opencl")
+    assert "op linalg runs on the CPU backend alone" in line and "node " in line
+    make(program, tmp_path / "m", "--method", "all")
+    compare(program, tmp_path / "m", [(noise(3, 3),)])
+
+
+def test_no_compiler(tmp_path):
+    line = bad(tmp_path, MNIST, "-o", tmp_path / "m", "--target", "opencl", env={"CC": "no-such-cc"})
+    assert "no-such-cc: No such file" in line and "CC names the C compiler" in line
+
+
+def test_a_linker_that_fails(tmp_path):
+    cc = tmp_path / "cc"
+    cc.write_text('#!/bin/sh\ncase "$*" in *" -c "*) exit 0;; esac; echo no room; exit 1\n')
+    cc.chmod(0o755)
+    for program in (MNIST, TINYLM):
+        line = bad(tmp_path, program, "-o", tmp_path / "m", "--target", "opencl", env={"CC": str(cc)})
+        assert "exit status 1 while linking: no room" in line
+
+
+def test_no_library(tmp_path):
+    (tmp_path / "libclave.a").write_text("")
+    line = bad(tmp_path, MNIST, "-o", tmp_path / "m", "--static-library", tmp_path / "none.a")
+    assert "none.a: not found" in line and "--static-library names it" in line
+    line = bad(tmp_path, MNIST, "-o", tmp_path / "m", "--static-library", tmp_path / "libclave.a")
+    assert "libclave_main.a: not found, which belongs beside libclave.a" in line
+
+
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        (["-o", "{}/no/m"], "no/m: its folder cannot be written to"),
+        (["-o", "{}"], "is a folder, not a file"),
+        (["--emit-c", "{}"], "is not empty"),
+        (["-o", "{}/m", "--march", "native"], "--march says nothing of an executable that carries the runtime"),
+        (["-o", "{}/m", "--dim", "rows=1"], "'rows'"),
+        (["-o", "{}/m", "--dim", "batch=0"], "batch"),
+    ],
+)
+def test_bad_arguments(tmp_path, args, says):
+    (tmp_path / "file").write_text("x")
+    assert says in bad(tmp_path, MNIST, "--target", "opencl", *[a.format(tmp_path) for a in args])
+
+
+@pytest.mark.by_turn(3)
+def test_the_same_bytes_each_time(mnist, tmp_path):
+    target, exe = mnist
+    make(MNIST, tmp_path / "other", "--target", target)
+    assert (tmp_path / "other").read_bytes() == exe.read_bytes()
+
+
+@pytest.mark.parametrize("program", [MNIST, TINYLM])
+def test_sources_build_elsewhere(tmp_path, program):
+    r = command("compile", program, "--emit-c", tmp_path / "src")
+    assert r.returncode == 0, r.stderr
+    moved = shutil.move(tmp_path / "src", tmp_path / "moved")
+    r = subprocess.run(
+        ["make", "-s", "CC=clang", "CFLAGS=-Werror", f"CLAVE_LIBDIR={BUILD}"], cwd=moved, capture_output=True, text=True
+    )
+    assert (r.returncode, r.stderr) == (0, "")
+    exe = pathlib.Path(moved) / "model"
+    if program == TINYLM:
+        assert call(exe, *SAID, env={}).stdout == command("generate", TINYLM, "--device", "cpu", *SAID).stdout
+    else:
+        compare(MNIST, exe, [(images(2),)])

@@ -181,8 +181,9 @@ const command compile_command = {
     .usage = "compile PROG (-o BIN or --emit-c DIR) [--dim NAME=N]... [--march M]",
     .summary = "Makes a program an executable that needs nothing beside it.",
     .more =
-        "It runs as `BIN INPUT... OUTPUT...`, each a file of raw little-endian elements; its "
-        "--help\nlists them. With a language model it takes the options of clave generate "
+        "It runs as `BIN INPUT... OUTPUT...`, each a .npy or .safetensors file, or one of raw "
+        "little-endian\nelements; its --help lists them. With a language model it takes the "
+        "options of clave generate "
         "(`BIN --prompt TEXT`).\nWhere all sizes are fixed and the target is c, it is written out "
         "as C; else it carries "
         "the\nruntime. CC names the C compiler (default: cc).\n",

@@ -42,9 +42,9 @@ LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen
 # Its chats have line editing where libedit is installed: the tool alone is linked with that.
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
-CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) base/memory.c base/status.c)
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,drawn.c dtype.c file_map.c memory.c npy.c room.c sha256.c status.c text.c))
 # What executables that carry their program link ahead of libclave.a: their command lines.
-MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) compile/runtime/main.c compile/runtime/arguments.c \
+MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/obj/%.o)
 TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels,$(ROOMS)) backend cli)))
@@ -68,7 +68,8 @@ $(GEN)/args_checked: backend/opencl/check_args.py $(ARGS_HDR) $(wildcard backend
 	@touch $@
 
 # What compiled programs are built of.
-COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch] compile/carried/carried.h)
+COMPILED := $(wildcard base/*.[ch] backend/cpu/kernels/*.[ch] compile/runtime/*.[ch]) compile/carried/carried.h \
+  $(addprefix json/,json.h syntax.c writer.h writer.c)
 $(GEN)/compile_tables.c: compile/sources.py backend/opencl/embed.py $(COMPILED) $(GEN)/steps.def
 	$(PYTHON) $< --out $@ --generated $(GEN)/steps.def $(COMPILED)
 
@@ -184,9 +185,12 @@ lint: ## style, layers, sizes and exports
 format: ## rewrites C and Python in the house style
 	@git ls-files '*.c' '*.h' '*.cl' | xargs clang-format -i
 	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
-fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60)
+fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60); FUZZ_GRAPHS (10000) new random programs, compiled too
 	@$(MAKE) --no-print-directory SAN=$(or $(SAN),address,undefined) SANFLAGS="-fsanitize=$(or $(SAN),address$(comma)undefined) -fsanitize=fuzzer-no-link" BUILD=build/fuzzing fuzz-targets
 	@ci/fuzz build/fuzzing $(or $(FUZZ_SECONDS),60)
+	@[ "$(FUZZ_GRAPHS)" = 0 ] || $(MAKE) --no-print-directory -s all
+	@seed=$$(date +%s); for i in $$(seq 0 250 $$(($(or $(FUZZ_GRAPHS),10000) - 1))); do \
+	  .venv/bin/python test/graphs/run.py --compiled --seed $$((seed + i)) --count 250 || exit 1; done
 soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: memory stays flat; draws docs/soak.svg
 	@ci/soak $(BUILD) $(or $(SOAK_MINUTES),10) $(or $(DEVICE),cpu opencl)
 	@$(if $(DEVICE),,$(PYTHON) test/soak_plot.py --out docs/soak.svg $(BUILD)/soak/cpu.csv $(BUILD)/soak/opencl.csv)

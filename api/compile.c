@@ -14,6 +14,24 @@ typedef struct compiling {
   text march;        /* owned */
 } compiling;
 
+/* What goes together. */
+static clave_status check_options(const compile_options *o) {
+  enum { MOST_THREADS = 1024 };
+  if (o->library && !is_library_name(o->library))
+    return INVALID("'%s' cannot begin the names of a library's functions", o->library);
+  if (o->verify && o->library)
+    return UNSUPPORTED(
+        "what a library computes cannot be kept for --verify: that is an executable's");
+  if (o->bare && !o->library) return INVALID("a program for firmware needs a library's name");
+  if (o->static_memory && o->library && !o->bare)
+    return UNSUPPORTED("a shared library's memory is not static: each of its models has its own");
+  if (o->static_memory && o->n_threads > 0)
+    return UNSUPPORTED("threads allocate memory, and with static memory there are none");
+  if (o->n_threads > MOST_THREADS)
+    return INVALID("%d threads, expected at most %d", o->n_threads, (int)MOST_THREADS);
+  return NULL;
+}
+
 /* What it runs on, and whether it writes text. */
 static clave_status read_target(const clave_program *p, const clave_compile_options *own,
                                 compile_options *o) {
@@ -38,17 +56,25 @@ static clave_status read_options(const clave_program *p, const clave_compile_opt
                                        : named && *named ? named
                                                          : "cc",
                            .library = own.library,
+                           .bare = own.bare,
+                           .n_threads = own.n_threads,
+                           .static_memory = own.static_memory || own.bare,
+                           .memory_bytes = own.memory_bytes,
+                           .kernel_dir = own.kernel_folder,
+                           .sbom = own.sbom,
+                           .verify = own.verify,
                            .debug = own.debug,
                            .keep_build = own.keep_build,
                            .message = own.message,
                            .progress = own.progress,
+                           .cancel = own.cancel,
                            .ctx = own.ctx,
                            .runtime = own.static_library,
                            .all_methods = own.all_methods,
                            .allow_custom_kernels = own.allow_custom_kernels};
   TRY(read_target(p, &own, &c->o));
-  if (own.library && !is_library_name(own.library))
-    return INVALID("'%s' cannot begin the names of a library's functions", own.library);
+  if (c->o.static_memory && c->o.n_threads == 0) c->o.n_threads = CLAVE_COMPILE_ALONE;
+  TRY(check_options(&c->o));
   TRY(program_find_method(p, own.method, &c->o.method));
   c->o.dims = c->dims = calloc((size_t)own.n_dims + 1, sizeof *c->dims);
   if (!c->dims) return status_no_memory();

@@ -1,4 +1,4 @@
-/* Files for reading (mapped) and writing (beside, then renamed), folders and locks. */
+/* Folders, paths and locks. */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -16,183 +16,13 @@
 
 #include "base/memory.h"
 
-/* "PATH: no such file or directory" */
-static clave_status io_error(const char *path, int error) {
-  if (error == ENOMEM) return status_no_memory();
-  char buffer[128];
-  const char *reason = strerror_r(error, buffer, sizeof buffer);
-  char first = reason[0] >= 'A' && reason[0] <= 'Z' ? (char)(reason[0] + 32) : reason[0];
-  return status_new(STATUS_IO, "%s: %c%s", path, first, reason[0] ? reason + 1 : "");
-}
-
-/* ---------------------------------------------------------------- mapping */
-
-static clave_status map_descriptor(int fd, const char *path, file_map *out) {
-  struct stat s;
-  if (fstat(fd, &s) != 0) return io_error(path, errno);
-  if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
-  if (!S_ISREG(s.st_mode)) return status_new(STATUS_IO, "%s: not a regular file", path);
-  if (s.st_size == 0) return NULL;
-  void *data = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (data == MAP_FAILED) return io_error(path, errno);
-  out->data = data;
-  out->size = (size_t)s.st_size;
-  return NULL;
-}
-
-clave_status file_map_open(const char *path, file_map *out) {
-  *out = (file_map){0};
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
-  if (fd < 0) return io_error(path, errno);
-  clave_status st = map_descriptor(fd, path, out);
-  (void)close(fd);
-  return st;
-}
-
-void file_map_close(file_map *m) {
-  if (m->data) (void)munmap((void *)(uintptr_t)m->data, m->size);
-  *m = (file_map){0};
-}
-
-void file_map_release(const file_map *m, size_t offset, size_t size) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  size_t begin = (offset + page - 1) / page * page, end = (offset + size) / page * page;
-  if (m->data && begin < end && end <= m->size) {
-    (void)madvise((void *)(uintptr_t)(m->data + begin), end - begin, MADV_DONTNEED);
-  }
-}
-
-/* ---------------------------------------------------------------- writing */
-
-enum { WRITE_BUFFER = 64 * 1024 };
-
-struct file_writer {
-  char *path;      /* owned; where it will be (links resolved) */
-  char *temporary; /* owned; NULL when written directly */
-  int fd;          /* -1 when closed */
-  size_t size;     /* appended */
-  size_t buffered;
-  uint8_t buffer[WRITE_BUFFER];
-};
-
-/* The file that `path` names: through links if it is one. NULL when memory is out. */
-static char *resolve_target(const char *path) {
-  struct stat s;
-  if (lstat(path, &s) == 0 && S_ISLNK(s.st_mode)) {
-    char *target = realpath(path, NULL);
-    if (target) return target;
-  }
-  return strdup(path);
-}
-
-static clave_status open_temporary(file_writer *w) {
-  size_t n = strlen(w->path) + 48;
-  w->temporary = malloc(n);
-  if (!w->temporary) return status_no_memory();
-  int error = EEXIST;
-  for (int i = 0; i < 1000 && error == EEXIST; i++) {
-    (void)snprintf(w->temporary, n, "%s.%ld.%d.tmp", w->path, (long)getpid(), i);
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w->fd >= 0) return NULL;
-    error = errno;
-  }
-  free(w->temporary);
-  w->temporary = NULL;
-  return io_error(w->path, error);
-}
-
-static clave_status open_writer(file_writer *w, const char *path) {
-  w->path = resolve_target(path);
-  if (!w->path) return status_no_memory();
-  struct stat s;
-  if (stat(w->path, &s) != 0 || S_ISREG(s.st_mode)) return open_temporary(w);
-  if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
-  w->fd = open(w->path, O_WRONLY | O_CLOEXEC);
-  return w->fd < 0 ? io_error(path, errno) : NULL;
-}
-
-clave_status file_writer_create(const char *path, file_writer **out) {
-  *out = NULL;
-  file_writer *w = calloc(1, sizeof *w);
-  if (!w) return status_no_memory();
-  w->fd = -1;
-  clave_status st = open_writer(w, path);
-  if (st) {
-    file_writer_destroy(w);
-    return st;
-  }
-  *out = w;
-  return NULL;
-}
-
-static clave_status write_all(file_writer *w, const uint8_t *bytes, size_t n) {
-  while (n > 0) {
-    size_t piece = n < ((size_t)1 << 30) ? n : (size_t)1 << 30;
-    ssize_t done = write(w->fd, bytes, piece);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return io_error(w->path, errno);
-    bytes += done;
-    n -= (size_t)done;
-  }
-  return NULL;
-}
-
-static clave_status flush_writer(file_writer *w) {
-  size_t n = w->buffered;
-  w->buffered = 0;
-  return write_all(w, w->buffer, n);
-}
-
-clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) {
-  w->size += n;
-  if (n > WRITE_BUFFER - w->buffered) TRY(flush_writer(w));
-  if (n > WRITE_BUFFER) return write_all(w, bytes, n);
-  if (n > 0) memcpy(w->buffer + w->buffered, bytes, n);
-  w->buffered += n;
-  return NULL;
-}
-
-clave_status file_writer_pad(file_writer *w, size_t alignment) {
-  static const uint8_t zeros[4096];
-  size_t n = (alignment - w->size % alignment) % alignment;
-  for (size_t piece; n > 0; n -= piece) {
-    piece = n < sizeof zeros ? n : sizeof zeros;
-    TRY(file_writer_append(w, zeros, piece));
-  }
-  return NULL;
-}
-
-size_t file_writer_size(const file_writer *w) { return w->size; }
-
-clave_status file_writer_commit(file_writer *w) {
-  TRY(flush_writer(w));
-  int fd = w->fd;
-  w->fd = -1;
-  if (close(fd) != 0) return io_error(w->path, errno);
-  if (w->temporary) {
-    if (rename(w->temporary, w->path) != 0) return io_error(w->path, errno);
-    free(w->temporary);
-    w->temporary = NULL;
-  }
-  return NULL;
-}
-
-void file_writer_destroy(file_writer *w) {
-  if (!w) return;
-  if (w->fd >= 0) (void)close(w->fd);
-  if (w->temporary) (void)unlink(w->temporary);
-  free(w->temporary);
-  free(w->path);
-  free(w);
-}
-
 /* ---------------------------------------------------------------- folders */
 
 enum { MAX_DEPTH = 16, LEAST_FREE_BYTES = 64 << 20 };
 
 static clave_status make_folder(const char *path) {
   if (mkdir(path, 0700) == 0 || errno == EEXIST) return NULL;
-  return io_error(path, errno);
+  return file_error(path, errno);
 }
 
 clave_status make_folders(const char *path) {
@@ -247,7 +77,7 @@ static clave_status list_type(const char *path, mode_t type, folder_entry **out,
   *out = NULL;
   *count = 0;
   DIR *d = opendir(path);
-  if (!d) return errno == ENOENT ? NULL : io_error(path, errno);
+  if (!d) return errno == ENOENT ? NULL : file_error(path, errno);
   clave_status st = NULL;
   listing l = {0};
   for (struct dirent *e; !st && (e = readdir(d));)
@@ -279,7 +109,7 @@ void folder_list_free(folder_entry *entries, size_t count) {
 bool file_remove(const char *path) { return unlink(path) == 0; }
 
 clave_status file_move(const char *from, const char *to) {
-  return rename(from, to) == 0 ? NULL : io_error(to, errno);
+  return rename(from, to) == 0 ? NULL : file_error(to, errno);
 }
 
 bool file_exists(const char *path) {

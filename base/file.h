@@ -7,6 +7,9 @@
 
 #include "base/status.h"
 
+/* "PATH: no such file or directory", of an errno. */
+clave_status file_error(const char *path, int error) STATUS_CHECK;
+
 typedef struct file_map {
   const uint8_t *data; /* page-aligned; NULL for an empty file */
   size_t size;

@@ -1,4 +1,4 @@
-/* The pool of decoded things, growing arrays, growing text, large memory. */
+/* The pool of decoded things, growing arrays, large memory. */
 #include "base/memory.h"
 
 #include <stdalign.h>
@@ -94,68 +94,6 @@ bool array_reserve(void *array, size_t *capacity, size_t need, size_t size) {
   *capacity = most;
   return true;
 }
-
-/* Room for n more bytes and a NUL. */
-static int reserve_text(text *t, size_t n) {
-  size_t need;
-  if (t->failed) return 0;
-  if (!add_size(t->size, n, &need) || !add_size(need, 1, &need)) {
-    t->failed = 1;
-    return 0;
-  }
-  if (need <= t->capacity) return 1;
-  size_t capacity = need < SIZE_MAX / 2 ? need + need / 2 + 64 : need;
-  char *data = realloc(t->data, capacity);
-  if (!data) {
-    t->failed = 1;
-    return 0;
-  }
-  t->data = data;
-  t->capacity = capacity;
-  return 1;
-}
-
-void text_append(text *t, const char *bytes, size_t n) {
-  if (!reserve_text(t, n)) return;
-  if (n > 0) memcpy(t->data + t->size, bytes, n);
-  t->size += n;
-  t->data[t->size] = '\0';
-}
-
-void text_puts(text *t, const char *s) { text_append(t, s, strlen(s)); }
-
-void text_vprintf(text *t, const char *format, va_list args) {
-  va_list again;
-  va_copy(again, args);
-  int n = vsnprintf(NULL, 0, format, again);
-  va_end(again);
-  if (n < 0) {
-    t->failed = 1;
-    return;
-  }
-  if (!reserve_text(t, (size_t)n)) return;
-  (void)vsnprintf(t->data + t->size, (size_t)n + 1, format, args);
-  t->size += (size_t)n;
-}
-
-void text_printf(text *t, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  text_vprintf(t, format, args);
-  va_end(args);
-}
-
-void text_clear(text *t) {
-  t->size = 0;
-  t->failed = 0;
-}
-
-void text_free(text *t) {
-  free(t->data);
-  *t = (text){0};
-}
-
-clave_status text_status(const text *t) { return t->failed ? status_no_memory() : NULL; }
 
 /* ---------------------------------------------------------------- large memory */
 

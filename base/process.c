@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
-#include "base/threads.h"
 
 extern char **environ;
 
@@ -242,10 +242,11 @@ clave_status tool_start(const char *const *arguments, const char *folder, const 
   return status_new(STATUS_IO, "%s: %s", arguments[0], strerror(error));
 }
 
-int tool_end(tool *t) {
+int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx) {
   int status = 0;
   pid_t got;
   do {
+    if (cancel && cancel(ctx)) (void)kill(t->pid, SIGTERM);
     got = waitpid(t->pid, &status, 0);
   } while (got < 0 && errno == EINTR);
   free(t);

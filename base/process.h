@@ -42,8 +42,9 @@ typedef struct tool tool;
 clave_status tool_start(const char *const *arguments, const char *folder, const char *log,
                         tool **out) STATUS_CHECK;
 /* Waits for its end and frees it; its exit status, 128 and the signal that ended it, or, where a
- * host has taken its end, 0. */
-int tool_end(tool *t);
+ * host has taken its end, 0. cancel: asked at first, and where a signal comes while we wait;
+ * true ends the tool; may be NULL. */
+int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx);
 
 /* Over a socket of a child or to a parent: all bytes within the time, or false. A closed end is no
  * signal. */

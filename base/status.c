@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/room.h"
 #include "base/utf8.h"
 
 struct clave_error {
@@ -67,7 +67,7 @@ static bool append_message(struct clave_error *e, const char *separator, const c
   char piece[MAX_PIECE];
   size_t n = format_piece(piece, format, args);
   size_t separator_size = strlen(separator);
-  char *message = realloc(e->message, e->size + separator_size + 4 * n + 1);
+  char *message = room_resize(e->message, e->size + separator_size + 4 * n + 1);
   if (!message) return false;
   e->message = message;
   memcpy(message + e->size, separator, separator_size);
@@ -78,7 +78,7 @@ static bool append_message(struct clave_error *e, const char *separator, const c
 }
 
 clave_status status_new(status_code code, const char *format, ...) {
-  struct clave_error *e = calloc(1, sizeof *e);
+  struct clave_error *e = room_take(sizeof *e);
   if (!e) return &no_memory;
   e->code = code;
   va_list args;
@@ -86,7 +86,7 @@ clave_status status_new(status_code code, const char *format, ...) {
   bool good = append_message(e, "", format, args);
   va_end(args);
   if (good) return e;
-  free(e);
+  room_give(e);
   return &no_memory;
 }
 
@@ -104,6 +104,6 @@ const char *status_message(const struct clave_error *st) { return st ? st->messa
 
 void status_free(clave_status st) {
   if (!st || st->is_static) return;
-  free(st->message);
-  free(st);
+  room_give(st->message);
+  room_give(st);
 }

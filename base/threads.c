@@ -14,11 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-int64_t clock_ns(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+#include "base/clock.h"
 
 void once_run(once *o, void (*init)(void)) {
   enum { NEW = 0, RUNNING = 1, DONE = 2 };

@@ -39,6 +39,4 @@ int thread_pool_size(const thread_pool *p);
  * <= grain. */
 void thread_pool_for(thread_pool *p, int64_t n, int64_t grain, kernel_body body, void *ctx);
 
-int64_t clock_ns(void); /* monotonic */
-
 #endif

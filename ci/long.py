@@ -48,7 +48,7 @@ def llama_cpp(r):
 
 def fuzzing(r):
     """Each target for a minute, from its corpus on."""
-    r.run(["make", "--no-print-directory", "fuzz", "FUZZ_SECONDS=60"], name="make fuzz", timeout=3600)
+    r.run(["make", "--no-print-directory", "fuzz", "FUZZ_SECONDS=60", "FUZZ_GRAPHS=0"], name="make fuzz", timeout=3600)
 
 
 def soak(r):
@@ -58,8 +58,9 @@ def soak(r):
 
 
 def graphs(r):
-    """Random graphs, torch as oracle: always the same ones in `make check`, by commit 5,000 more in --all."""
-    command = [PYTHON, "test/graphs/run.py"]
+    """Random graphs, torch as oracle, each compiled too: always the same ones in `make check`, by commit 5,000 more in
+    --all."""
+    command = [PYTHON, "test/graphs/run.py", "--compiled"]
     if not r.everything:
         return r.run([*command, "--seed", "0", "--count", "60", "--every", "6"], name="random graphs", timeout=900)
     seed, share = int(r.turn[:6], 16) if r.turn != "none" else 1, 250  # torch's processes grow: new ones for each share
@@ -69,15 +70,15 @@ def graphs(r):
 
 
 def compiled(r):
-    """Programs as C beside the interpreter; random graphs with them, under sanitizers too in --all."""
+    """Programs as C beside the interpreter; random graphs (more are in `graphs`) under sanitizers in --all."""
     env = {} if r.everything else {"CLAVE_TEST_TURN": r.turn}
     graphs = [PYTHON, "test/compile/graphs.py", "--count"]
     jobs = [
         Job([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test/compile/test_{name}.py"], env)
-        for name in ("models", "carried", "driver")
+        for name in ("models", "carried", "driver", "means", "files")
     ]
-    jobs.append(Job([*graphs, "500" if r.everything else "12"]))
     if r.everything:
+        jobs.append(Job([*graphs, "100"]))
         jobs.append(Job([*graphs, "100", "--compiler", "clang", "--sanitize"]))
     r.run_all(jobs, timeout=7200)
 

@@ -5,15 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/interrupts.h"
 #include "cli/model.h"
 #include "cli/progress.h"
 
 typedef struct compile_arguments {
   model_arguments model;
-  const char *to, *sources, *target, *march, *static_library;
+  const char *to, *sources, *target, *march, *static_library, *arena, *kernel_dir, *sbom;
   text_list dims;
-  bool shared, debug, keep_build;
+  int64_t threads; /* THREADS_OPEN: not given */
+  bool shared, bare, verify, debug, keep_build;
 } compile_arguments;
+
+enum { THREADS_OPEN = -1, MOST_THREADS = 1024 };
 
 static const flag compile_flags[] = {
     PROGRAM_FLAGS(compile_arguments),
@@ -34,6 +38,18 @@ static const flag compile_flags[] = {
      "the compiler's -march: for processors of that kind alone", 0, 0},
     {"--shared", FLAG_SWITCH, offsetof(compile_arguments, shared), NULL,
      "a library instead of an executable, with a header beside it", 0, 0},
+    {"--threads", FLAG_INT, offsetof(compile_arguments, threads), "N",
+     "how many compute; 0: the caller's alone, and nothing of threads is in it", 0, MOST_THREADS},
+    {"--arena", FLAG_TEXT, offsetof(compile_arguments, arena), "WHERE",
+     "static: all memory is one buffer, whose size is printed, and none is allocated", 0, 0},
+    {"--bare", FLAG_SWITCH, offsetof(compile_arguments, bare), NULL,
+     "for firmware: one function in an object, without stdio, threads and allocation", 0, 0},
+    {"--kernel-dir", FLAG_PATH, offsetof(compile_arguments, kernel_dir), "DIR",
+     "X.c there takes the place of the sources' backend/cpu/kernels/X.c", 0, 0},
+    {"--verify", FLAG_SWITCH, offsetof(compile_arguments, verify), NULL,
+     "BIN --verify compares its results of drawn inputs with what clave computes now", 0, 0},
+    {"--sbom", FLAG_WRITTEN, offsetof(compile_arguments, sbom), "FILE",
+     "writes what went in there, as CycloneDX", 0, 0},
     {"--debug", FLAG_SWITCH, offsetof(compile_arguments, debug), NULL,
      "with debugging information, little optimised", 0, 0},
     {"--allow-custom-kernels", FLAG_SWITCH, offsetof(compile_arguments, model.allow_custom_kernels),
@@ -66,10 +82,11 @@ static void name_library(const char *path, text *to) {
 }
 
 static int compile_to(const compile_arguments *a, model *m, const clave_compile_options *o) {
-  if (a->sources) {
-    TRY_STATUS(clave_compile_sources(m->program, a->sources, o));
-  } else {
-    TRY_STATUS(clave_compile(m->program, a->to, o));
+  clave_status st = a->sources ? clave_compile_sources(m->program, a->sources, o)
+                               : clave_compile(m->program, a->to, o);
+  if (st) {
+    const int result = fail_status(st);
+    return is_interrupted(NULL) ? interrupted_exit() : result;
   }
   clear_progress();
   return EXIT_GOOD;
@@ -88,7 +105,8 @@ static const char *method_of(const compile_arguments *a, const model *m) {
 }
 
 static int compile_with(const compile_arguments *a, model *m, const clave_compile_dim *dims,
-                        const char *library) {
+                        const char *library, page *out) {
+  size_t memory_bytes = 0;
   const char *slash = strrchr(a->model.program, '/');
   const clave_compile_options o = {.size = sizeof o,
                                    .method = method_of(a, m),
@@ -104,11 +122,23 @@ static int compile_with(const compile_arguments *a, model *m, const clave_compil
                                    .target = a->target,
                                    .all_methods = wants_all(a),
                                    .allow_custom_kernels = a->model.allow_custom_kernels,
-                                   .static_library = a->static_library};
-  return compile_to(a, m, &o);
+                                   .static_library = a->static_library,
+                                   .n_threads = a->threads == THREADS_OPEN ? 0
+                                                : a->threads               ? (int)a->threads
+                                                                           : CLAVE_COMPILE_ALONE,
+                                   .static_memory = a->arena != NULL,
+                                   .memory_bytes = &memory_bytes,
+                                   .bare = a->bare,
+                                   .kernel_folder = a->kernel_dir,
+                                   .sbom = a->sbom,
+                                   .verify = a->verify,
+                                   .cancel = is_interrupted};
+  TRY_EXIT(compile_to(a, m, &o));
+  if (a->arena || a->bare) text_printf(out, "%zu bytes of static memory\n", memory_bytes);
+  return EXIT_GOOD;
 }
 
-static int compile_model(const compile_arguments *a, model *m) {
+static int compile_model(const compile_arguments *a, model *m, page *out) {
   const uint32_t n = a->dims.count;
   clave_compile_dim *dims = calloc((size_t)n + 1, sizeof *dims);
   text *names = calloc((size_t)n + 1, sizeof *names);
@@ -119,9 +149,9 @@ static int compile_model(const compile_arguments *a, model *m) {
   model_arguments program = a->model;
   if (wants_all(a)) program.method = NULL;
   if (result == EXIT_GOOD) result = open_program(&program, m);
-  if (a->shared) name_library(a->sources ? a->sources : a->to, &library);
+  if (a->shared || a->bare) name_library(a->sources ? a->sources : a->to, &library);
   if (result == EXIT_GOOD && library.failed) result = fail_memory();
-  if (result == EXIT_GOOD) result = compile_with(a, m, dims, library.data);
+  if (result == EXIT_GOOD) result = compile_with(a, m, dims, library.data, out);
   text_free(&library);
   for (uint32_t i = 0; names && i < n; i++) text_free(&names[i]);
   free(names);
@@ -132,27 +162,34 @@ static int compile_model(const compile_arguments *a, model *m) {
 static int compile_program(const void *arguments, page *out) {
   const compile_arguments *a = arguments;
   model m = {0};
-  (void)out;
   if (!a->to == !a->sources) return fail_usage("which of -o BIN and --emit-c DIR?");
   if (a->target && strcmp(a->target, "c") != 0 && strcmp(a->target, "opencl") != 0)
     return fail_usage("--target takes c or opencl, not \"%s\"", a->target);
-  int result = compile_model(a, &m);
+  if (a->arena && strcmp(a->arena, "static") != 0)
+    return fail_usage("--arena: expected static, not \"%s\"", a->arena);
+  if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
+  catch_endings();
+  int result = compile_model(a, &m, out);
   close_model(&m);
   return result;
 }
+
+static const compile_arguments compile_defaults = {.threads = THREADS_OPEN};
 
 const command compile_command = {
     .name = "compile",
     .usage = "compile PROG (-o BIN or --emit-c DIR) [--dim NAME=N]... [--march M]",
     .summary = "Makes a program an executable that needs nothing beside it.",
     .more =
-        "It runs as `BIN INPUT... OUTPUT...`, each a file of raw little-endian elements; its "
-        "--help\nlists them. With a language model it takes the options of clave generate "
+        "It runs as `BIN INPUT... OUTPUT...`, each a .npy or .safetensors file, or one of raw "
+        "little-endian\nelements; its --help lists them. With a language model it takes the "
+        "options of clave generate "
         "(`BIN --prompt TEXT`).\nWhere all sizes are fixed and the target is c, it is written out "
         "as C; else it carries "
         "the\nruntime. CC names the C compiler (default: cc).\n",
     .flags = compile_flags,
     .n_flags = LENGTH(compile_flags),
     .arguments_size = sizeof(compile_arguments),
+    .defaults = &compile_defaults,
     .run = compile_program,
 };

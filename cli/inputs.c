@@ -4,12 +4,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/drawn.h"
 #include "clave_files.h"
 #include "cli/literals.h"
 #include "cli/values.h"
@@ -92,26 +92,26 @@ static bool parse_integer(const char *s, bool with_sign, int64_t *out) {
 
 /* A number on the command line, for a scalar or a tensor without dimensions. */
 static int take_literal(input *in, const char *literal) {
-  clave_dtype dtype = in->info.dtype;
+  clave_dtype type = in->info.dtype;
   int64_t integer = 0;
-  if (is_integer(dtype)) {
-    bool good = parse_integer(literal, dtype != CLAVE_U64, &integer) && fits_dtype(dtype, integer);
-    if (dtype == CLAVE_BOOL && !good) {
+  if (is_integer(type)) {
+    bool good = parse_integer(literal, type != CLAVE_U64, &integer) && fits_dtype(type, integer);
+    if (type == CLAVE_BOOL && !good) {
       integer = strcmp(literal, "true") == 0;
       good = integer || strcmp(literal, "false") == 0;
     }
     if (!good)
       return fail("--input %s takes a value of dtype %s, not \"%s\"", in->info.name,
-                  clave_dtype_name(dtype), literal);
+                  clave_dtype_name(type), literal);
     memcpy(&in->scalar, &integer, sizeof integer);
   } else {
     char *end;
     double number = strtod(literal, &end);
     if (!*literal || *end)
       return fail("--input %s takes a number, not \"%s\"", in->info.name, literal);
-    store_number(dtype, number, &in->scalar);
+    store_number(type, number, &in->scalar);
   }
-  in->value = clave_tensor_make(dtype, 0, NULL, &in->scalar);
+  in->value = clave_tensor_make(type, 0, NULL, &in->scalar);
   return EXIT_GOOD;
 }
 
@@ -230,19 +230,6 @@ void free_inputs(input_set *s) {
 
 /* ---------------------------------------------------------------- made up */
 
-static double draw_uniform(uint64_t *seed) {
-  *seed ^= *seed << 13;
-  *seed ^= *seed >> 7;
-  *seed ^= *seed << 17;
-  return ((double)(*seed >> 11) + 0.5) / 9007199254740992.0; /* in (0, 1) */
-}
-
-/* Box and Muller. */
-static double draw_normal(uint64_t *seed) {
-  double radius = sqrt(-2 * log(draw_uniform(seed)));
-  return radius * cos(6.283185307179586 * draw_uniform(seed));
-}
-
 /* Fixed sizes as they are, dynamic ones as small as is legal, but not empty. */
 static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t *count) {
   *count = 1;
@@ -258,23 +245,19 @@ static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t 
 static int invent_input(input *in, uint64_t *seed) {
   int64_t dims[CLAVE_MAX_RANK] = {0};
   uint64_t count;
-  clave_dtype dtype = in->info.dtype;
-  size_t size = clave_dtype_size(dtype);
+  clave_dtype type = in->info.dtype;
+  size_t size = clave_dtype_size(type);
   if (!choose_sizes(&in->info, dims, &count)) return fail("input %s is too large", in->info.name);
   in->file.data = calloc(count ? (size_t)count : 1, size);
   if (!in->file.data) return fail_memory();
-  if (!is_integer(dtype)) {
-    for (uint64_t i = 0; i < count; i++) {
-      store_number(dtype, draw_normal(seed), (char *)in->file.data + i * size);
-    }
-  }
-  in->value = clave_tensor_make(dtype, in->info.rank, dims, in->file.data);
+  draw_elements((dtype)type, (size_t)count, in->file.data, seed);
+  in->value = clave_tensor_make(type, in->info.rank, dims, in->file.data);
   in->source = in->info.name;
   return EXIT_GOOD;
 }
 
 int invent_inputs(input_set *s) {
-  uint64_t seed = 0x9e3779b97f4a7c15;
+  uint64_t seed = DRAWN_SEED;
   for (uint32_t i = 0; i < s->count; i++) TRY_EXIT(invent_input(&s->items[i], &seed));
   return EXIT_GOOD;
 }

@@ -8,16 +8,23 @@
 
 static volatile sig_atomic_t interrupted;
 
-static void note_interrupt(int signal_number) {
-  (void)signal_number;
-  interrupted = 1;
-}
+static void note_interrupt(int signal_number) { interrupted = signal_number; }
 
-void catch_interrupts(void) {
+static void catch (int signal_number) {
   struct sigaction action = {.sa_handler = note_interrupt}; /* reads are interrupted, too */
   (void)sigemptyset(&action.sa_mask);
-  (void)sigaction(SIGINT, &action, NULL);
+  (void)sigaction(signal_number, &action, NULL);
 }
+
+void catch_interrupts(void) { catch (SIGINT); }
+
+void catch_endings(void) {
+  catch (SIGINT);
+  catch (SIGTERM);
+  catch (SIGHUP);
+}
+
+int interrupted_exit(void) { return 128 + (int)interrupted; }
 
 bool is_interrupted(void *ctx) {
   (void)ctx;

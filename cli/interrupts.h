@@ -4,6 +4,9 @@
 #include <stdbool.h>
 
 void catch_interrupts(void);
+/* Also what else asks a program to end (SIGTERM, SIGHUP), for commands that must clean up. */
+void catch_endings(void);
+int interrupted_exit(void);     /* as shells have it: 128 and the signal's number */
 bool is_interrupted(void *ctx); /* since it was last forgotten; ctx is ignored */
 void forget_interrupt(void);
 /* Waits until standard input has something; false: Ctrl-C was typed, or it cannot be read. */

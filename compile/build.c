@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "compile/carry.h"
 #include "compile/project.h"
+#include "compile/sbom.h"
 
 enum { MOST_WORDS = 16, MOST_JOBS = 64 };
 
@@ -22,7 +23,9 @@ typedef struct build {
 
 /* ---------------------------------------------------------------- what the compiler says */
 
-static bool is_error(const char *line) { return strstr(line, "error") != NULL; }
+static bool is_error(const char *line) {
+  return strstr(line, "error") || strstr(line, "undefined reference");
+}
 
 /* Tells the log line by line; to: what is worth a line of ours, the first with an error. */
 static void tell_log(const build *b, text *to) {
@@ -59,6 +62,9 @@ static clave_status failed(const build *b, int code, const char *source) {
   text_free(&said);
   return st;
 }
+
+static bool is_cancelled(const build *b) { return b->o->cancel && b->o->cancel(b->o->ctx); }
+static clave_status cancelled(void) { return status_new(STATUS_IO, "interrupted"); }
 
 /* ---------------------------------------------------------------- running it */
 
@@ -97,31 +103,38 @@ static clave_status start_compiling(const build *b, size_t i, tool **out) {
   return start(b, &w, is_whole, out);
 }
 
-/* What a language model needs: its static library where the compiler has it, else "-lNAME". */
-static clave_status find_library(const build *b, const char *name, char **out) {
-  text asked = {0}, found = {0};
+/* The first line of what the compiler answers, in a file of its own; empty: it says nothing. */
+static clave_status ask_compiler(const build *b, const char *question, text *answer) {
   tool *t;
   file_map m = {0};
   words w = {0};
-  char *log = path_join(b->k->folder, "found");
-  text_printf(&asked, "-print-file-name=lib%s.a", name);
-  const bool is_whole =
-      log && !asked.failed && add_words(&w, b->compiler) && add_word(&w, asked.data);
+  char *log = path_join(b->k->folder, "answer");
+  const bool is_whole = log && add_words(&w, b->compiler) && add_word(&w, question);
   clave_status st = is_whole ? tool_start(w.items, b->k->folder, log, &t) : status_no_memory();
   free(w.items);
-  if (!st && tool_end(t) == 0) st = file_map_open(log, &m);
-  const char *end = m.size ? memchr(m.data, '\n', m.size) : NULL;
-  if (end && *m.data == '/') {
-    text_append(&found, (const char *)m.data, (size_t)(end - (const char *)m.data));
-  } else {
-    text_printf(&found, "-l%s", name);
-  }
+  if (!st && tool_end(t, b->o->cancel, b->o->ctx) == 0) st = file_map_open(log, &m);
+  const char *said = (const char *)m.data, *end = said ? memchr(said, '\n', m.size) : NULL;
+  if (said) text_append(answer, said, end ? (size_t)(end - said) : m.size);
   file_map_close(&m);
   if (log) (void)file_remove(log);
   free(log);
+  return st ? st : text_status(answer);
+}
+
+/* What a language model needs: its static library where the compiler has it, else "-lNAME". */
+static clave_status find_library(const build *b, const char *name, char **out) {
+  text asked = {0}, found = {0};
+  text_printf(&asked, "-print-file-name=lib%s.a", name);
+  clave_status st = text_status(&asked);
+  if (!st) st = ask_compiler(b, asked.data, &found);
   text_free(&asked);
+  if (!st && !(found.size && *found.data == '/')) {
+    text_clear(&found);
+    text_printf(&found, "-l%s", name);
+    st = text_status(&found);
+  }
   *out = found.data;
-  return st ? st : text_status(&found);
+  return st;
 }
 
 static clave_status find_libraries(const build *b) {
@@ -140,7 +153,8 @@ static clave_status link_all(const build *b) {
   for (size_t i = 0; i < b->k->n_sources; i++) is_whole = is_whole && add_word(&w, b->objects[i]);
   is_whole = is_whole && add_words(&w, flags);
   TRY(start(b, &w, is_whole, &t));
-  const int code = tool_end(t);
+  const int code = tool_end(t, b->o->cancel, b->o->ctx);
+  if (is_cancelled(b)) return cancelled();
   return code ? failed(b, code, NULL) : NULL;
 }
 
@@ -157,8 +171,9 @@ static clave_status compile_all(const build *b) {
   for (size_t i = 0; i < n + jobs; i++) {
     tool **slot = &at_work[i % jobs];
     if (*slot) {
-      const int code = tool_end(*slot);
+      const int code = tool_end(*slot, b->o->cancel, b->o->ctx);
       *slot = NULL;
+      if (!st && is_cancelled(b)) st = cancelled();
       if (code && !st) st = failed(b, code, b->k->sources[i - jobs]);
       tell_done(b, i - jobs + 1);
     }
@@ -203,9 +218,30 @@ static clave_status make_build(build *b) {
   return link_all(b);
 }
 
-static clave_status build_project(project *k, const compile_options *o, int jobs) {
-  build b = {.o = o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
+/* What is made of a program: its schedule, written out, or itself, carried. */
+typedef struct form {
+  const program *p;
+  const compile_options *o;
+  compile_plan plan; /* of what is written out */
+  char *runtime;     /* owned: libclave.a, of what is carried */
+  bool carries;
+} form;
+
+/* Before what was made is moved. */
+static clave_status write_sbom(const project *k, const program *p, const build *b) {
+  text version = {0};
+  if (!b->o->sbom) return NULL;
+  clave_status st = ask_compiler(b, "--version", &version);
+  if (!st) st = sbom_write(k, p, b->o, MADE, version.size ? version.data : "unknown");
+  text_free(&version);
+  return st;
+}
+
+static clave_status build_project(project *k, const form *f) {
+  const int jobs = f->carries ? 2 : (int)f->plan.cpu->info.compute_units;
+  build b = {.o = f->o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
   clave_status st = make_build(&b);
+  if (!st) st = write_sbom(k, f->p, &b);
   for (size_t i = 0; b.objects && i < k->n_sources; i++) free(b.objects[i]);
   free(b.objects);
   free(b.words);
@@ -272,15 +308,6 @@ static clave_status move_made(const compile_options *o, const char *folder, cons
   return st;
 }
 
-/* What is made of a program: its schedule, written out, or itself, carried. */
-typedef struct form {
-  const program *p;
-  const compile_options *o;
-  compile_plan plan; /* of what is written out */
-  char *runtime;     /* owned: libclave.a, of what is carried */
-  bool carries;
-} form;
-
 static clave_status write_form(const form *f, const char *folder, project *out) {
   return f->carries ? carry_write(f->p, f->o, f->runtime, folder, out)
                     : project_write(&f->plan, f->o, folder, out);
@@ -288,10 +315,11 @@ static clave_status write_form(const form *f, const char *folder, project *out) 
 
 static clave_status build_in(const form *f, const char *folder, const char *path) {
   project k;
-  const int jobs = f->carries ? 2 : (int)f->plan.cpu->info.compute_units;
   TRY(write_form(f, folder, &k));
-  clave_status st = build_project(&k, f->o, jobs);
+  clave_status st = build_project(&k, f);
   if (!st) st = move_made(f->o, folder, path);
+  if (st && f->o->sbom) (void)file_remove(f->o->sbom);
+  if (!st && f->o->memory_bytes) *f->o->memory_bytes = k.memory_bytes;
   project_free(&k);
   return st;
 }
@@ -326,7 +354,9 @@ static clave_status write_to(form *f, const char *folder) {
   TRY(make_folders(folder));
   TRY(check_empty(folder));
   clave_status st = write_form(f, folder, &k);
-  if (!st) project_free(&k);
+  if (!st && f->o->memory_bytes) *f->o->memory_bytes = k.memory_bytes;
+  if (!st && f->o->sbom) st = sbom_write(&k, f->p, f->o, NULL, NULL);
+  if (k.folder) project_free(&k);
   if (st && is_new) remove_folder(folder);
   return st;
 }
@@ -360,6 +390,7 @@ typedef clave_status (*make_fn)(form *f, const char *path);
 static clave_status make_of(const program *p, const compile_options *o, const char *path,
                             make_fn make) {
   form f = {.p = p, .o = o};
+  TRY(sbom_check(o));
   TRY(choose_form(&f));
   clave_status st = make(&f, path);
   if (!f.carries) plan_destroy(&f.plan);

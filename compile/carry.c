@@ -71,6 +71,14 @@ static clave_status check_dims(const program *p, const compile_options *o) {
 
 clave_status carry_check(const program *p, const compile_options *o) {
   if (o->library) return UNSUPPORTED("a library cannot carry the runtime, only an executable can");
+  if (o->verify)
+    return UNSUPPORTED(
+        "results for --verify are kept by programs that are written out, not by one that carries "
+        "the runtime");
+  if (o->static_memory || o->n_threads || o->kernel_dir)
+    return UNSUPPORTED(
+        "static memory, fixed threads and kernels of one's own are of programs that are written "
+        "out, not of one that carries the runtime");
   if (o->march)
     return UNSUPPORTED(
         "--march says nothing of an executable that carries the runtime: its kernels "
@@ -137,8 +145,9 @@ static void write_main(const program *p, const compile_options *o, size_t bytes,
 
 /* ---------------------------------------------------------------- files */
 
-static clave_status write_program(const program *p, const char *folder, size_t *bytes) {
-  char *path = path_join(folder, "program.clv");
+static clave_status write_program(const program *p, project *k, size_t *bytes) {
+  TRY(project_add_file(k, "program.clv"));
+  char *path = path_join(k->folder, "program.clv");
   file_map m = {0};
   clave_status st = path ? program_save(p, path) : status_no_memory();
   if (!st) st = file_map_open(path, &m);
@@ -148,10 +157,10 @@ static clave_status write_program(const program *p, const char *folder, size_t *
   return st;
 }
 
-static clave_status write_header(const project *k) {
+static clave_status write_header(project *k) {
   for (int i = 0; i < n_source_files; i++)
     if (strncmp(source_files[i].path, "compile/carried/", 16) == 0)
-      TRY(project_write_source(k, &source_files[i]));
+      TRY(project_write_source(k, NULL, &source_files[i]));
   return NULL;
 }
 
@@ -174,7 +183,7 @@ static clave_status name_archives(const char *runtime, project *k) {
 static clave_status write_files(const program *p, const compile_options *o, project *k) {
   size_t bytes;
   text t = {0};
-  TRY(write_program(p, k->folder, &bytes));
+  TRY(write_program(p, k, &bytes));
   write_main(p, o, bytes, &t);
   clave_status st = text_status(&t);
   if (!st) st = project_write_file(k, "main.c", t.data, t.size);

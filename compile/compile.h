@@ -23,17 +23,24 @@ typedef struct compile_options {
   bool all_methods;     /* not `method` alone: carried */
   bool text;            /* a language model with the command line of clave generate: carried */
   bool allow_custom_kernels;
-  const char *march;   /* NULL: the compiler's own, and kernels choose at run time */
-  const char *library; /* a shared library instead, whose functions' names begin so; or NULL */
+  const char *march;      /* NULL: the compiler's own, and kernels choose at run time */
+  const char *library;    /* a shared library instead, whose functions' names begin so; or NULL */
+  bool bare;              /* with library: one function for firmware instead, in an object */
+  int n_threads;          /* 0: chosen when it starts; negative: the caller's thread alone */
+  bool static_memory;     /* one buffer; no allocation */
+  const char *kernel_dir; /* sources there replace ours of that name; or NULL */
+  bool verify;            /* it knows what it computes of drawn inputs */
+  const char *sbom;       /* a file that gets the list of what went in; or NULL */
+  size_t *memory_bytes;   /* gets the size of the buffer; may be NULL */
   bool debug, keep_build;
   /* The compiler's output, and why a program is carried; may be NULL. */
   void (*message)(void *ctx, const char *line);
   void (*progress)(void *ctx, const char *what, int done, int total); /* may be NULL */
+  bool (*cancel)(void *ctx); /* true ends the build; may be NULL */
   void *ctx;
 } compile_options;
 
-/* Whether it can begin the names of a library's functions; those of the runtime begin with model.
- */
+/* Whether it can begin the names of a library's functions. */
 bool is_library_name(const char *name);
 /* Sources and a Makefile in `folder`, which is made and must be empty. */
 clave_status compile_sources(const program *p, const compile_options *o,

@@ -117,7 +117,7 @@ static void write_head(const emitter *e, text *to) {
   text_puts(to,
             "/* Made by clave compile: the commands of a program in their order, each with the "
             "arguments of its kernels. */\n#include <math.h>\n\n#include "
-            "\"compile/runtime/written.h\"\n");
+            "\"compile/runtime/core.h\"\n");
   for (int i = 0; i < n_kernel_infos; i++) {
     bool is_first = e->used->kernels[i];
     for (int j = 0; j < i && is_first; j++)
@@ -127,8 +127,41 @@ static void write_head(const emitter *e, text *to) {
   text_puts(to, "\nextern const unsigned char model_weights[];\n\n");
 }
 
-static void write_info(const emitter *e, const char *name, text *to) {
+static size_t memory_bytes(const emitter *e) {
+  return plan_aligned(e->k->arena_bytes) + plan_aligned(e->k->state_bytes) + e->form_bytes +
+         plan_aligned(e->scratch_bytes + 1);
+}
+
+static void write_memory(const emitter *e, text *to) {
+  text_printf(to,
+              "/* %zu bytes: arena %zu, state %zu, packed weights %zu, scratch memory %zu. */\n"
+              "static _Alignas(MODEL_ALIGNMENT) char memory[%zu];\n"
+              "static model the_model;\nstatic void *forms[%zu];\nstatic char *rebased[%d];\n\n",
+              memory_bytes(e), e->k->arena_bytes, e->k->state_bytes, e->form_bytes,
+              e->scratch_bytes, memory_bytes(e), e->forms.n + 1, e->k->n_rebased + 1);
+}
+
+/* Where its memory and its threads come from. */
+static void write_means(const compile_options *o, text *to) {
+  if (o->n_threads >= 0) text_puts(to, "    .threads = &model_pool,\n");
+  text_puts(to, o->static_memory
+                    ? "    .memory = {&the_model, memory, sizeof memory, forms, rebased},\n"
+                    : "    .heap = &model_host_heap,\n");
+}
+
+static void write_digests(const emitter *e, text *to) {
+  text_puts(to, "static const char *const digests[] = {\n");
+  for (uint32_t i = 0; i < e->k->g->method->outputs.count; i++)
+    text_printf(to, "  \"%s\",\n", e->digests[i].hex);
+  text_puts(to, "  NULL};\nstatic const char processor[] = ");
+  write_string(to, e->k->cpu->info.forms);
+  text_puts(to, ";\n\n");
+}
+
+static void write_info(const emitter *e, const compile_options *o, text *to) {
   const ir_method *m = e->k->g->method;
+  if (e->digests) write_digests(e, to);
+  if (o->static_memory) write_memory(e, to);
   text_puts(to, "static const model_method method = {\n    .name = ");
   write_string(to, m->name);
   text_printf(to,
@@ -136,15 +169,18 @@ static void write_info(const emitter *e, const char *name, text *to) {
               "    .n_outputs = %u,\n};\n\n"
               "const model_code compiled_model = {\n    .info = {.program = ",
               compiled_inputs(e->k), m->outputs.count);
-  write_string(to, name);
+  write_string(to, o->name);
   text_printf(to,
-              ", .device = \"cpu\", .methods = &method, .n_methods = 1},\n"
+              ", .device = \"cpu\", .methods = &method, .n_methods = 1, .n_threads = %d%s},\n"
               "    .inputs = input_places,\n    .outputs = output_places,\n"
               "    .states = states,\n    .n_states = %u,\n"
               "    .arena_bytes = %zu,\n    .state_bytes = %zu,\n    .n_forms = %zu,\n"
-              "    .n_rebased = %d,\n    .pack = pack_forms,\n    .run = run_model,\n};\n",
+              "    .n_rebased = %d,\n",
+              o->n_threads, e->digests ? ", .digests = digests, .processor = processor" : "",
               e->k->prog->ir.n_state, e->k->arena_bytes, e->k->state_bytes, e->forms.n,
               e->k->n_rebased);
+  write_means(o, to);
+  text_puts(to, "    .pack = pack_forms,\n    .run = run_model,\n};\n");
 }
 
 static void write_function(const char *name, const text *body, text *to) {
@@ -157,7 +193,7 @@ static void write_function(const char *name, const text *body, text *to) {
   text_puts(to, "}\n\n");
 }
 
-static clave_status write_file(const emitter *e, const char *name, text *to) {
+static clave_status write_file(const emitter *e, const compile_options *o, text *to) {
   const ir_method *m = e->k->g->method;
   write_head(e, to);
   TRY(write_arguments(e, "input", &m->inputs, true, to));
@@ -166,14 +202,14 @@ static clave_status write_file(const emitter *e, const char *name, text *to) {
   write_function("pack_forms", &e->pack, to);
   if (e->functions.size) text_append(to, e->functions.data, e->functions.size);
   write_function("run_model", &e->run, to);
-  write_info(e, name, to);
+  write_info(e, o, to);
   TRY(text_status(&e->functions));
   TRY(text_status(&e->pack));
   TRY(text_status(&e->run));
   return text_status(to);
 }
 
-static clave_status emit_all(emitter *e, const char *name, text *to) {
+static clave_status emit_all(emitter *e, const compile_options *o, text *to) {
   const schedule *p = e->p;
   const uint32_t n = slot_count(e->k->prog);
   e->now = malloc(((size_t)n + 1) * sizeof *e->now);
@@ -181,7 +217,8 @@ static clave_status emit_all(emitter *e, const char *name, text *to) {
   memcpy(e->now, p->at, n * sizeof *e->now);
   text_puts(&e->run, "  if (!model_begin_stretch(m)) return;\n");
   TRY(emit_commands(e, (range){0, p->n_commands}));
-  return write_file(e, name, to);
+  e->used->memory_bytes = memory_bytes(e);
+  return write_file(e, o, to);
 }
 
 clave_status emitted_create(emitted *out) {
@@ -191,9 +228,10 @@ clave_status emitted_create(emitted *out) {
 
 void emitted_free(emitted *e) { free(e->kernels); }
 
-clave_status emit_model(const compile_plan *k, const char *name, text *to, emitted *used) {
-  emitter e = {.k = k, .p = k->p, .used = used, .depth = 1};
-  clave_status st = emit_all(&e, name, to);
+clave_status emit_model(const compile_plan *k, const compile_options *o, const digest *digests,
+                        text *to, emitted *used) {
+  emitter e = {.k = k, .p = k->p, .digests = digests, .used = used, .depth = 1};
+  clave_status st = emit_all(&e, o, to);
   free(e.now);
   free(e.forms.items);
   text_free(&e.functions);

@@ -3,11 +3,13 @@
 /* A plan as model.c: what compile/runtime/model.h declares of a program. */
 #include "compile/emitted.h"
 #include "compile/plan.h"
+#include "compile/self_test.h"
 
 clave_status emitted_create(emitted *out) STATUS_CHECK;
 void emitted_free(emitted *e);
 
-clave_status emit_model(const compile_plan *k, const char *name, text *to,
-                        emitted *used) STATUS_CHECK;
+/* digests: (n_outputs) of drawn inputs; NULL: none are kept. */
+clave_status emit_model(const compile_plan *k, const compile_options *o, const digest *digests,
+                        text *to, emitted *used) STATUS_CHECK;
 
 #endif

@@ -112,6 +112,17 @@ static void write_calls(emitter *e, const recording *r, const int *forms, const 
   for (int i = 0; i < n; i++) write_call(e, &c[i], forms, call, to);
 }
 
+static size_t scratch_of(const recording *r) {
+  int n;
+  size_t most = 0;
+  const cpu_command *c = cpu_recorded_commands(r, &n);
+  for (int i = 0; i < n; i++) {
+    const size_t bytes = cpu_command_scratch(&c[i], 1);
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
 /* ---------------------------------------------------------------- forms */
 
 static clave_status add_form(form_list *l, const constant_form *f, int *number, bool *is_new) {
@@ -137,6 +148,7 @@ static clave_status emit_forms(emitter *e, const recording *r, int numbers[MAX_F
     if (!is_new) continue;
     (void)snprintf(call, sizeof call, "model_form(m, %d", numbers[i]);
     write_calls(e, r->forms[i].fill, NULL, call, &e->pack);
+    e->form_bytes += plan_aligned(scratch_of(r->forms[i].fill));
   }
   return NULL;
 }
@@ -165,6 +177,8 @@ clave_status emit_function(emitter *e, const command *c, const char *name, const
               parameters);
   write_node(e, c->instruction, &e->functions);
   text_puts(&e->functions, ")) return;\n");
+  const size_t scratch = scratch_of(c->recorded);
+  if (scratch > e->scratch_bytes) e->scratch_bytes = scratch;
   e->copy = c;
   write_calls(e, c->recorded, forms, "model_call(m", &e->functions);
   text_puts(&e->functions, "}\n\n");

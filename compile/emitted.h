@@ -6,5 +6,6 @@
 typedef struct emitted {
   bool *kernels;                         /* owned (n_kernel_infos): those that are called */
   uint64_t float_steps[2], int_steps[2]; /* kinds of elementwise steps, as bits */
+  size_t memory_bytes; /* of the arena, state, forms and scratch memory of one thread */
 } emitted;
 #endif

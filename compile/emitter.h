@@ -3,6 +3,7 @@
 /* model.c while it is written; what the files share that write it. */
 #include "compile/emitted.h"
 #include "compile/plan.h"
+#include "compile/self_test.h"
 
 typedef struct form_list {
   constant_form *items; /* owned; `fill` borrowed */
@@ -16,12 +17,14 @@ typedef struct emitter {
   const command *copy; /* whose operands are the two slots behind the program's */
   const char *source;  /* of what a loop carries: the expression for where the first of them is, or
                           NULL */
-  emitted *used;       /* borrowed */
+  const digest *digests; /* borrowed, or NULL */
+  emitted *used;         /* borrowed */
   form_list forms;
-  text functions; /* owned: one for each command */
-  text pack;      /* owned: the body of pack_forms */
-  text run;       /* owned: that of run_model */
-  int depth;      /* of its statements */
+  size_t form_bytes, scratch_bytes; /* as one thread has them, on any processor */
+  text functions;                   /* owned: one for each command */
+  text pack;                        /* owned: the body of pack_forms */
+  text run;                         /* owned: that of run_model */
+  int depth;                        /* of its statements */
 } emitter;
 
 /* ---- emit_calls.c ---- */

@@ -1,11 +1,17 @@
 #ifndef COMPILE_LIBRARY_H
 #define COMPILE_LIBRARY_H
-/* The functions of a shared library, over compile/runtime/model.h: NAME.h and library.c. */
+/* The functions of a shared library, over compile/runtime/library.h: NAME.h and library.c. */
 #include "compile/plan.h"
 
 clave_status library_write_header(const compile_plan *k, const compile_options *o,
                                   text *to) STATUS_CHECK;
 clave_status library_write_source(const compile_plan *k, const compile_options *o,
                                   text *to) STATUS_CHECK;
+
+/* Parts of a header: up to its declarations; a comment with the tensors of NAME_run, not ended; the
+ * end. */
+void library_begin_header(const char *name, text *to);
+void library_describe_run(const compile_plan *k, text *to);
+void library_end_header(text *to);
 
 #endif

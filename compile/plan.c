@@ -11,7 +11,7 @@
 
 enum { ALIGNMENT = MEMORY_ALIGNMENT };
 
-static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+size_t plan_aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 /* ---------------------------------------------------------------- sizes */
 
@@ -127,7 +127,7 @@ static clave_status find_plan(compile_plan *k, const compile_options *o) {
 
 static size_t take(size_t *end, size_t bytes) {
   const size_t at = *end;
-  *end += aligned(bytes);
+  *end += plan_aligned(bytes);
   return at;
 }
 

@@ -29,6 +29,8 @@ clave_status plan_create(const program *p, const compile_options *o,
 void plan_destroy(compile_plan *k); /* takes half-built ones */
 /* The weights as the executable maps them: weight_bytes. */
 clave_status plan_write_weights(const compile_plan *k, const char *path) STATUS_CHECK;
+/* Bytes as they are taken of a buffer. */
+size_t plan_aligned(size_t bytes);
 /* How many inputs a compiled program has: scalar ones are fixed. */
 uint32_t compiled_inputs(const compile_plan *k);
 /* The open size, or scalar input, of that name; IR_NONE: the method has none. */

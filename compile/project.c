@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "compile/bare.h"
 #include "compile/emit.h"
+#include "compile/kernel_folder.h"
 #include "compile/library.h"
 
 static const char weights_source[] =
@@ -36,7 +38,6 @@ static const char *const compile_flags[] = {"-std=c11",
                                             "-ffunction-sections",
                                             "-fdata-sections",
                                             "-I."};
-static const char *const link_flags[] = {"-Wl,--gc-sections", "-lpthread", "-lm"};
 static const char *const carried_link_flags[] = {"-Wl,--gc-sections", "-Wl,--as-needed",
                                                  "-lpthread", "-ldl", "-lm"};
 
@@ -50,32 +51,59 @@ void project_compile_flags(const project *k, const compile_options *o,
   copy_flags(compile_flags, n, flags);
   flags[n++] = o->debug ? "-O1" : "-O3";
   flags[n++] = o->debug ? "-g" : "-fno-asynchronous-unwind-tables";
+  flags[n++] = "-DKERNEL_COMPILED=1";
   if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
+  if (k->room[0]) flags[n++] = k->room;
+  if (o->bare) flags[n++] = "-includenames.h";
   if (!k->carries) flags[n++] = k->steps[0];
   if (!k->carries) flags[n++] = k->steps[1];
-  if (o->library) flags[n++] = "-fPIC";
-  if (o->library) flags[n++] = "-fvisibility=hidden";
+  if (o->library && !o->bare) flags[n++] = "-fPIC";
+  if (o->library && !o->bare) flags[n++] = "-fvisibility=hidden";
   if (o->march) flags[n++] = o->march;
   flags[n] = NULL;
 }
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* The host's libraries behind the archives. */
+static size_t add_libraries(const project *k, const compile_options *o, const char **flags) {
+  size_t n = 0;
+  if (k->carries) {
+    copy_flags(carried_link_flags, COUNT(carried_link_flags), flags);
+    return COUNT(carried_link_flags);
+  }
+  flags[n++] = "-Wl,--gc-sections";
+  if (o->n_threads >= 0) flags[n++] = "-lpthread";
+  flags[n++] = "-lm";
+  return n;
+}
+
 void project_link_flags(const project *k, const compile_options *o, const char *flags[MOST_FLAGS]) {
   size_t n = 0;
   for (int i = 0; i < 2 && k->archives[i]; i++) flags[n++] = k->archives[i];
   for (int i = 0; k->libs[i]; i++) flags[n++] = k->libs[i];
-  const size_t more = k->carries ? COUNT(carried_link_flags) : COUNT(link_flags);
-  copy_flags(k->carries ? carried_link_flags : link_flags, more, flags + n);
-  n += more;
-  if (!o->debug) flags[n++] = "-s";
-  if (o->library) flags[n++] = "-shared";
+  if (o->bare) {
+    flags[n++] = "-r";
+    flags[n++] = "-nostdlib";
+  } else {
+    n += add_libraries(k, o, flags + n);
+    if (!o->debug) flags[n++] = "-s";
+    if (o->library) flags[n++] = "-shared";
+  }
   flags[n] = NULL;
 }
 
 /* ---------------------------------------------------------------- files */
 
-clave_status project_write_file(const project *k, const char *name, const void *data, size_t size) {
+clave_status project_add_file(project *k, const char *name) {
+  if (!array_reserve(&k->files, &k->cap_files, k->n_files + 1, sizeof *k->files))
+    return status_no_memory();
+  k->files[k->n_files] = strdup(name);
+  return k->files[k->n_files] ? (k->n_files++, NULL) : status_no_memory();
+}
+
+clave_status project_write_file(project *k, const char *name, const void *data, size_t size) {
+  TRY(project_add_file(k, name));
   char *path = path_join(k->folder, name);
   file_writer *w = NULL;
   clave_status st = path ? file_writer_create(path, &w) : status_no_memory();
@@ -86,14 +114,28 @@ clave_status project_write_file(const project *k, const char *name, const void *
   return st;
 }
 
-clave_status project_write_source(const project *k, const source_file *f) {
+/* Of the caller's folder of kernels, or ours. */
+static clave_status copy_source(project *k, const char *kernel_dir, const source_file *f) {
+  char *own;
+  file_map m;
+  TRY(kernel_folder_find(kernel_dir, f, &own));
+  if (!own) return project_write_file(k, f->path, f->data, f->size);
+  clave_status st = file_map_open(own, &m);
+  if (!st) st = project_write_file(k, f->path, m.data, m.size);
+  file_map_close(&m);
+  free(own);
+  return st;
+}
+
+/* With the folders that it lies in. */
+clave_status project_write_source(project *k, const char *kernel_dir, const source_file *f) {
   char *path = path_join(k->folder, f->path);
   if (!path) return status_no_memory();
   char *slash = strrchr(path, '/');
   *slash = '\0';
   clave_status st = make_folders(path);
   free(path);
-  return st ? st : project_write_file(k, f->path, f->data, f->size);
+  return st ? st : copy_source(k, kernel_dir, f);
 }
 
 /* Marks a file and what it needs. */
@@ -103,34 +145,51 @@ static void mark(bool *needed, int file) {
   for (int i = 0; i < source_files[file].n_needs; i++) mark(needed, source_files[file].needs[i]);
 }
 
-/* A library has no command line. */
-static void mark_all(const bool *used, bool is_library, bool *needed) {
-  for (int i = 0; i < n_source_files; i++) {
-    const source_file *f = &source_files[i];
-    const bool is_command_line = strcmp(f->path, "compile/runtime/main.c") == 0 ||
-                                 strcmp(f->path, "compile/runtime/start.c") == 0;
-    if (f->is_runtime && !(is_library && is_command_line)) mark(needed, i);
-  }
+static void mark_path(bool *needed, const char *path) {
+  int i = 0;
+  while (strcmp(source_files[i].path, path) != 0) i++; /* it is there */
+  mark(needed, i);
+}
+
+/* What model.c and the caller name of the runtime. */
+static void mark_all(const bool *used, const compile_options *o, bool *needed) {
+  mark_path(needed, "compile/runtime/core.c");
+  if (o->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
+  if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");
+  if (!o->bare) mark_path(needed, "compile/runtime/written.c");
+  if (!o->library) mark_path(needed, "compile/runtime/start.c");
+  if (o->library && !o->bare) mark_path(needed, "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)
     if (used[i]) mark(needed, kernel_infos[i].source);
 }
 
 static bool is_compiled(const char *path) { return path_has_ending(path, ".c"); }
 
+/* Kernels of the caller's may include any header. */
+static bool is_written(const bool *needed, const compile_options *o, int i) {
+  return needed[i] || (o->kernel_dir && !is_compiled(source_files[i].path));
+}
+
+static clave_status write_needed(project *k, const compile_options *o, const bool *needed) {
+  if (o->kernel_dir) TRY(kernel_folder_check(o->kernel_dir, needed));
+  k->sources[k->n_sources++] = "model.c";
+  k->sources[k->n_sources++] = "weights.S";
+  if (o->library) k->sources[k->n_sources++] = o->bare ? "bare.c" : "library.c";
+  for (int i = 0; i < n_source_files; i++) {
+    if (!is_written(needed, o, i)) continue;
+    TRY(project_write_source(k, o->kernel_dir, &source_files[i]));
+    if (is_compiled(source_files[i].path)) k->sources[k->n_sources++] = source_files[i].path;
+  }
+  return NULL;
+}
+
 static clave_status write_sources(project *k, const compile_options *o, const bool *used) {
   bool *needed = calloc((size_t)n_source_files, sizeof *needed);
   k->sources = calloc((size_t)n_source_files + 3, sizeof *k->sources);
   clave_status st = needed && k->sources ? NULL : status_no_memory();
   if (!st) {
-    mark_all(used, o->library, needed);
-    k->sources[k->n_sources++] = "model.c";
-    k->sources[k->n_sources++] = "weights.S";
-    if (o->library) k->sources[k->n_sources++] = "library.c";
-  }
-  for (int i = 0; i < n_source_files && !st; i++) {
-    if (!needed[i]) continue;
-    st = project_write_source(k, &source_files[i]);
-    if (is_compiled(source_files[i].path)) k->sources[k->n_sources++] = source_files[i].path;
+    mark_all(used, o, needed);
+    st = write_needed(k, o, needed);
   }
   free(needed);
   return st;
@@ -145,7 +204,7 @@ static void add_words(text *t, const char *const *words) {
   for (; *words; words++) text_printf(t, " %s", *words);
 }
 
-clave_status project_write_makefile(const project *k, const compile_options *o) {
+clave_status project_write_makefile(project *k, const compile_options *o) {
   const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
   text t = {0};
   project_compile_flags(k, o, compile);
@@ -170,7 +229,8 @@ clave_status project_write_makefile(const project *k, const compile_options *o) 
   return st;
 }
 
-static clave_status write_weights(const project *k, const compile_plan *plan) {
+static clave_status write_weights(project *k, const compile_plan *plan) {
+  TRY(project_add_file(k, "weights.bin"));
   char *path = path_join(k->folder, "weights.bin");
   clave_status st = path ? plan_write_weights(plan, path) : status_no_memory();
   free(path);
@@ -179,7 +239,7 @@ static clave_status write_weights(const project *k, const compile_plan *plan) {
 
 typedef clave_status (*library_writer)(const compile_plan *k, const compile_options *o, text *to);
 
-static clave_status write_text(const project *k, const compile_plan *plan, const compile_options *o,
+static clave_status write_text(project *k, const compile_plan *plan, const compile_options *o,
                                library_writer write, const char *name) {
   text t = {0};
   clave_status st = write(plan, o, &t);
@@ -193,9 +253,13 @@ static clave_status write_library(project *k, const compile_plan *plan, const co
   if (!o->library) return NULL;
   text_printf(&header, "%s.h", o->library);
   clave_status st = text_status(&header);
-  if (!st) st = write_text(k, plan, o, library_write_header, header.data);
+  if (!st)
+    st = write_text(k, plan, o, o->bare ? bare_write_header : library_write_header, header.data);
   text_free(&header);
-  return st ? st : write_text(k, plan, o, library_write_source, "library.c");
+  if (st) return st;
+  if (!o->bare) return write_text(k, plan, o, library_write_source, "library.c");
+  TRY(write_text(k, plan, o, bare_write_source, "bare.c"));
+  return write_text(k, plan, o, bare_write_names, "names.h");
 }
 
 static void name_steps(const char *class, const uint64_t bits[2], char flag[80]) {
@@ -203,16 +267,37 @@ static void name_steps(const char *class, const uint64_t bits[2], char flag[80])
                  bits[1]);
 }
 
-static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
-                                  emitted *used) {
+/* What the command line of a program with static memory takes for itself. */
+static void name_room(project *k, const compile_plan *plan, const compile_options *o) {
+  enum { ROOM = 64 << 10, ROOM_OF_INPUT = 1 << 10, ROOM_OF_OUTPUT = 16 << 10 };
+  const ir_method *m = plan->g->method;
+  if (!o->static_memory || o->bare) return;
+  const size_t bytes = ROOM + m->inputs.count * ROOM_OF_INPUT + m->outputs.count * ROOM_OF_OUTPUT +
+                       (o->verify ? self_test_bytes(plan) : 0);
+  (void)snprintf(k->room, sizeof k->room, "-DMEMORY_STATIC=%zu", bytes);
+  k->memory_bytes += bytes;
+}
+
+static clave_status write_model(project *k, const compile_plan *plan, const compile_options *o,
+                                emitted *used) {
   text model = {0};
-  clave_status st = emit_model(plan, o->name, &model, used);
+  digest *digests = NULL;
+  clave_status st = o->verify ? self_test_run(plan, &digests) : NULL;
+  if (!st) st = emit_model(plan, o, digests, &model, used);
   if (!st) st = project_write_file(k, "model.c", model.data, model.size);
   text_free(&model);
-  TRY(st);
+  free(digests);
+  return st;
+}
+
+static clave_status write_project(project *k, const compile_plan *plan, const compile_options *o,
+                                  emitted *used) {
+  TRY(write_model(k, plan, o, used));
+  k->memory_bytes = used->memory_bytes;
   TRY(write_library(k, plan, o));
   TRY(write_weights(k, plan));
   TRY(write_sources(k, o, used->kernels));
+  name_room(k, plan, o);
   name_steps("FLOAT", used->float_steps, k->steps[0]);
   name_steps("INT", used->int_steps, k->steps[1]);
   return project_write_makefile(k, o);
@@ -237,6 +322,8 @@ clave_status project_write(const compile_plan *plan, const compile_options *o, c
 }
 
 void project_free(project *k) {
+  for (size_t i = 0; i < k->n_files; i++) free(k->files[i]);
+  free(k->files);
   free(k->archives[0]);
   free(k->archives[1]);
   for (int i = 0; k->libs[i]; i++) free(k->libs[i]);

@@ -12,10 +12,14 @@ typedef struct project {
   char *folder;         /* owned */
   const char **sources; /* owned (n_sources): those to compile, by their paths in the folder */
   size_t n_sources;
+  char **files; /* owned (n_files) owned: all that there are, by their paths in the folder */
+  size_t n_files, cap_files;
   bool carries;                   /* carry.h: no kernels, but archives that are linked */
   char *archives[2];              /* owned: libclave_main.a, libclave.a; NULL in a Makefile */
   char *libs[MOST_LIBRARIES + 1]; /* owned: what a language model needs besides; NULL ends */
   bool is_plain;                  /* no constant is encoded */
+  size_t memory_bytes;            /* where it is static */
+  char room[40];                  /* flag: the static memory of its command line; "" */
   char steps[2][80];              /* flags: the kinds of elementwise steps that there are */
 } project;
 
@@ -24,10 +28,13 @@ clave_status project_write(const compile_plan *plan, const compile_options *o, c
                            project *out) STATUS_CHECK;
 void project_free(project *k);
 /* In its folder; sources with the folders that they lie in. */
-clave_status project_write_file(const project *k, const char *name, const void *data,
+clave_status project_write_file(project *k, const char *name, const void *data,
                                 size_t size) STATUS_CHECK;
-clave_status project_write_source(const project *k, const source_file *f) STATUS_CHECK;
-clave_status project_write_makefile(const project *k, const compile_options *o) STATUS_CHECK;
+clave_status project_write_source(project *k, const char *kernel_dir,
+                                  const source_file *f) STATUS_CHECK;
+/* A file that was written otherwise. */
+clave_status project_add_file(project *k, const char *name) STATUS_CHECK;
+clave_status project_write_makefile(project *k, const compile_options *o) STATUS_CHECK;
 
 /* Flags of the compiler, in their order, and of the linker behind the objects: NULL ends. */
 enum { MOST_FLAGS = 28 };

@@ -40,6 +40,7 @@ class Source:
     data: bytes
     text: str  # without comments
     needs: list[str] = dataclasses.field(default_factory=list)
+    names: list[str] = dataclasses.field(default_factory=list)  # that others may use
 
 
 def read(paths: list[str], generated: list[str]) -> dict[str, Source]:
@@ -60,8 +61,11 @@ def definitions(sources: dict[str, Source]) -> dict[str, str]:
             continue
         names = [m.group(1) for m in DEFINED.finditer(s.text) if not STATIC.match(m.group())]
         for name in [*names, *KERNEL_DEFINED.findall(s.text)]:
-            if name != "main" and found.setdefault(name, s.path) != s.path:
+            if name == "main":
+                continue
+            if found.setdefault(name, s.path) != s.path:
                 raise SourceError(f"{s.path}: {name} is defined in {found[name]}, too")
+            s.names.append(name)
     return found
 
 
@@ -228,8 +232,10 @@ def emit_files(sources: dict[str, Source]) -> list[str]:
         out += [f"static const unsigned char file_{i}[] = {{", bytes_of(s.data) or "    0", "};"]
         needs = ", ".join(str(number[n]) for n in s.needs)
         out.append(f"static const uint16_t needs_{i}[] = {{{needs or '0'}}};")
-        runtime = "true" if path.startswith("compile/runtime/") else "false"
-        rows.append(f'    {{"{path}", file_{i}, {len(s.data)}, needs_{i}, {len(s.needs)}, {runtime}}},')
+        names = ", ".join(f'"{name}"' for name in dict.fromkeys(s.names))
+        out.append(f"static const char *const names_{i}[] = {{{names or 'NULL'}}};")
+        counts = f"{len(s.needs)}, names_{i}, {len(dict.fromkeys(s.names))}"
+        rows.append(f'    {{"{path}", file_{i}, {len(s.data)}, needs_{i}, {counts}}},')
     out += ["const source_file source_files[] = {", *rows, "};"]
     return [*out, f"const int n_source_files = {len(sources)};"]
 

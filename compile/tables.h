@@ -57,7 +57,8 @@ typedef struct source_file {
   const uint16_t *needs; /* (n_needs) in source_files: what it includes, and what defines the
                             functions that it calls */
   int n_needs;
-  bool is_runtime; /* every program has it */
+  const char *const *names; /* (n_names): functions and kernels that it defines for others */
+  int n_names;
 } source_file;
 extern const source_file source_files[];
 extern const int n_source_files;

@@ -15,6 +15,7 @@ typedef struct clave_compile_dim {
   int64_t size;
 } clave_compile_dim;
 
+enum { CLAVE_COMPILE_ALONE = -1 };
 typedef struct clave_compile_options {
   size_t size;                   /* sizeof(clave_compile_options) */
   const char *method;            /* NULL: the first; or, of a program that has a tokenizer, where
@@ -33,7 +34,23 @@ typedef struct clave_compile_options {
    * May be NULL. */
   clave_message_fn message;
   clave_progress_fn progress; /* files compiled; may be NULL */
-  void *ctx;                  /* of both */
+  void *ctx;                  /* of all three */
+  int n_threads;              /* 0: as many as CLAVE_THREADS or the CPUs say when it starts;
+                                 CLAVE_COMPILE_ALONE: the caller's alone, and no threads in it */
+  bool static_memory;         /* all memory is one static buffer, without any allocation; then
+                                 n_threads is CLAVE_COMPILE_ALONE */
+  size_t *memory_bytes;       /* gets the size of that buffer; may be NULL */
+  bool bare;                  /* one function for firmware, LIBRARY_run, declared in LIBRARY.h:
+                                 without stdio, allocation, threads and main, in an object to be
+                                 linked (.o); needs `library`; implies static_memory */
+  const char *kernel_folder;  /* X.c and X.h there take the place of those of that name among the
+                                 sources of kernels that are used; or NULL */
+  bool verify;                /* `PATH --verify` compares results of drawn inputs with a session's,
+                                 which are computed now; the SHA-256 of each is kept */
+  const char *sbom;           /* a file that gets what went in, as a CycloneDX 1.5 document; NULL:
+                                 none */
+  bool (*cancel)(void *ctx);  /* asked while files are compiled, where a signal comes too; true ends
+                                 it, with nothing left behind; may be NULL */
   const char *target;        /* "c": the CPU; "opencl": OpenCL devices, as CLAVE_DEVICE chooses when
                                 it runs; NULL: "c" */
   bool all_methods;          /* chosen when it runs; method is NULL */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/threads.h"
+#include "base/clock.h"
 #include "interp/host_copy.h"
 #include "interp/running.h"
 #include "interp/self_check.h"

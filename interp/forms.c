@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/threads.h"
+#include "base/clock.h"
 #include "interp/running.h"
 
 typedef struct filling {

@@ -1,7 +1,7 @@
 /* Answers: the loop over tokens, where it stops, how likely a token was. */
 #include <stdlib.h>
 
-#include "base/threads.h"
+#include "base/clock.h"
 #include "llm/conversation.h"
 #include "llm/logits.h"
 

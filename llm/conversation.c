@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/sized.h"
-#include "base/threads.h"
 #include "base/utf8.h"
 #include "tokenizer/find.h"
 

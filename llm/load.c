@@ -1,4 +1,5 @@
 /* Loading a language model: a program, its tokenizer, and what follows from both. */
+#include "base/clock.h"
 #include "llm/language_model.h"
 
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/features.h"
+#include "base/clock.h"
 #include "base/device_class.h"
 #include "base/memory.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels/features.h"
 #include "base/memory.h"
 
 typedef struct cpu_recording {
@@ -123,6 +124,18 @@ clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k, const void
   size_t scratch = k->scratch ? k->scratch(&ctx, c->args) : 0;
   if (scratch > r->out->base.scratch_bytes) r->out->base.scratch_bytes = scratch;
   return NULL;
+}
+
+size_t cpu_command_scratch(const cpu_command *c, int n_threads) {
+  const kernel_context ctx = {.n_threads = n_threads};
+  size_t most = 0;
+  for (int kind = KIND_PORTABLE; c->k->scratch && kind <= KIND_ALL; kind++) {
+    cpu_pretend((cpu_kind)kind);
+    const size_t bytes = c->k->scratch(&ctx, c->args);
+    if (bytes > most) most = bytes;
+  }
+  cpu_pretend(KIND_OWN);
+  return most;
 }
 
 bool cpu_is_fast(const cpu_recorder *r) { return r->fast; }

@@ -20,6 +20,8 @@ typedef struct cpu_command {
 
 /* (n), borrowed; in the order in which they run. */
 const cpu_command *cpu_recorded_commands(const recording *r, int *n);
+/* The scratch memory of a command that n_threads run: the most that it takes on any processor. */
+size_t cpu_command_scratch(const cpu_command *c, int n_threads);
 char *cpu_buffer_data(const buffer *b);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "backend/opencl/build_messages.h"
 #include "backend/opencl/driver_folder.h"
+#include "base/clock.h"
 #include "base/process.h"
 
 enum {

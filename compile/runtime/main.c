@@ -3,11 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/threads.h"
+#include "base/room.h"
 #include "compile/runtime/arguments.h"
+#include "compile/runtime/files.h"
 #include "compile/runtime/model.h"
+#include "compile/runtime/verify.h"
 
 enum { EXIT_MALFORMED = 2 };
 
@@ -19,7 +22,7 @@ typedef struct command_line {
   int method_index;
   int64_t *sizes; /* owned (n_sizes): what --dim says, then all */
   long runs;      /* of --bench; 0: it was not given */
-  bool wants_help;
+  bool wants_help, verifies;
   char *const *paths; /* borrowed: the arguments that are left */
   int n_paths;
 } command_line;
@@ -60,8 +63,10 @@ static bool has_sizes(const model_info *info) {
 static void append_usage(text *t, const char *self, const model_info *info) {
   const char *options = info->n_methods > 1 ? "[--method M] " : "";
   const char *sizes = has_sizes(info) ? "[--dim NAME=N]... " : "";
-  text_printf(t, "usage: %s %s%sINPUT... OUTPUT...\n       %s %s%s--bench RUNS INPUT...\n\n", self,
+  text_printf(t, "usage: %s %s%sINPUT... OUTPUT...\n       %s %s%s--bench RUNS INPUT...\n", self,
               options, sizes, self, options, sizes);
+  if (info->digests) text_printf(t, "       %s --verify\n", self);
+  text_puts(t, "\n");
   if (info->n_methods > 1) {
     text_printf(t, "Runs a method of %s", info->program);
   } else {
@@ -69,8 +74,9 @@ static void append_usage(text *t, const char *self, const model_info *info) {
   }
   if (strcmp(info->device, "cpu") != 0) text_puts(t, " on an OpenCL device");
   text_puts(t,
-            ". A file holds the elements of a tensor alone, in row-major order,\nlittle-endian. "
-            "CLAVE_THREADS sets how many threads compute.");
+            ".\nA file NAME.npy or NAME.safetensors has a tensor's dtype and shape; any other the "
+            "elements alone,\nin row-major order, little-endian.");
+  if (info->n_threads == 0) text_puts(t, " CLAVE_THREADS sets how many threads compute.");
   if (has_sizes(info))
     text_puts(t, " Sizes follow from the lengths of the\nfiles, or --dim says them.");
   if (strcmp(info->device, "cpu") != 0) text_puts(t, " CLAVE_DEVICE chooses\nthe device.");
@@ -106,7 +112,7 @@ static int refuse_usage(const command_line *c) {
 
 /* The tensors of a run. */
 typedef struct files {
-  file_map *inputs;            /* (n_inputs) */
+  input_file *inputs;          /* (n_inputs) */
   file_writer **writers;       /* (n_outputs) */
   unsigned char (*numbers)[8]; /* (n_inputs): of scalars */
   given_input *given;          /* (n_inputs) */
@@ -114,60 +120,55 @@ typedef struct files {
 } files;
 
 static clave_status take_files(const model_method *m, files *f) {
-  f->inputs = calloc((size_t)m->n_inputs + 1, sizeof *f->inputs);
-  f->writers = calloc((size_t)m->n_outputs + 1, sizeof *f->writers);
-  f->numbers = calloc((size_t)m->n_inputs + 1, sizeof *f->numbers);
-  f->given = calloc((size_t)m->n_inputs + 1, sizeof *f->given);
-  f->in = calloc((size_t)m->n_inputs + 1, sizeof *f->in);
-  f->out = calloc((size_t)m->n_outputs + 1, sizeof *f->out);
+  f->inputs = room_take(((size_t)m->n_inputs + 1) * sizeof *f->inputs);
+  f->writers = room_take(((size_t)m->n_outputs + 1) * sizeof *f->writers);
+  f->numbers = room_take(((size_t)m->n_inputs + 1) * sizeof *f->numbers);
+  f->given = room_take(((size_t)m->n_inputs + 1) * sizeof *f->given);
+  f->in = room_take(((size_t)m->n_inputs + 1) * sizeof *f->in);
+  f->out = room_take(((size_t)m->n_outputs + 1) * sizeof *f->out);
   const bool is_whole = f->inputs && f->writers && f->numbers && f->given && f->in && f->out;
   return is_whole ? NULL : status_no_memory();
 }
 
 static void close_files(const model_method *m, files *f) {
-  for (int i = 0; f->inputs && i < m->n_inputs; i++) file_map_close(&f->inputs[i]);
+  for (int i = 0; f->inputs && i < m->n_inputs; i++) input_file_close(&f->inputs[i]);
   for (int i = 0; f->writers && i < m->n_outputs; i++) file_writer_destroy(f->writers[i]);
-  free(f->inputs);
-  free(f->writers);
-  free(f->numbers);
-  free(f->given);
-  free(f->in);
-  free(f->out);
+  room_give(f->inputs);
+  room_give(f->writers);
+  room_give(f->numbers);
+  room_give(f->given);
+  room_give(f->in);
+  room_give(f->out);
 }
 
-static clave_status read_input(const model_argument *a, const char *path, files *f, int i) {
+static clave_status read_input(const model_method *m, const char *path, files *f, int i) {
+  const model_argument *a = &m->inputs[i];
+  input_file *file = &f->inputs[i];
   if (a->is_scalar) {
     f->in[i].data = f->numbers[i];
     return read_number(a, path, f->numbers[i]);
   }
-  TRY(file_map_open(path, &f->inputs[i]));
-  f->in[i].data = f->inputs[i].data;
-  f->given[i] = (given_input){.from = path, .bytes = f->inputs[i].size};
+  TRY(input_file_open(path, m, i, file));
+  f->in[i].data = file->data;
+  f->given[i] = (given_input){
+      .from = path, .bytes = file->bytes, .dims = file->has_shape ? file->dims : NULL};
   return NULL;
 }
 
 static clave_status read_inputs(const command_line *c, files *f) {
   const model_method *m = c->method;
-  for (int i = 0; i < m->n_inputs; i++) TRY(read_input(&m->inputs[i], c->paths[i], f, i));
+  for (int i = 0; i < m->n_inputs; i++) TRY(read_input(m, c->paths[i], f, i));
   TRY(find_sizes(m, f->given, c->sizes));
   for (int i = 0; i < m->n_inputs; i++) known_dims(&m->inputs[i], c->sizes, f->in[i].dims);
   return NULL;
 }
 
-static clave_status write_output(const model_argument *a, const model_value *v, const char *path,
-                                 file_writer **w) {
-  size_t bytes;
-  if (!argument_bytes(a, v->dims, &bytes)) return INVALID("%s: its size overflows", path);
-  TRY(file_writer_create(path, w));
-  return file_writer_append(*w, v->data, bytes);
-}
-
 /* All of them, or none where one cannot be written. */
 static clave_status write_outputs(const command_line *c, files *f) {
   const model_method *m = c->method;
+  TRY(output_files_write(m, f->out, c->paths + m->n_inputs, f->writers));
   for (int i = 0; i < m->n_outputs; i++)
-    TRY(write_output(&m->outputs[i], &f->out[i], c->paths[m->n_inputs + i], &f->writers[i]));
-  for (int i = 0; i < m->n_outputs; i++) TRY(file_writer_commit(f->writers[i]));
+    if (f->writers[i]) TRY(file_writer_commit(f->writers[i]));
   return NULL;
 }
 
@@ -199,7 +200,7 @@ static clave_status time_runs(const command_line *c, const files *f, int64_t *ti
 static clave_status bench_files(const command_line *c, files *f) {
   const int64_t begin = clock_ns();
   const size_t runs = (size_t)c->runs;
-  int64_t *times = calloc(runs, sizeof *times);
+  int64_t *times = room_take(runs * sizeof *times);
   clave_status st = times ? take_files(c->method, f) : status_no_memory();
   if (!st) st = read_inputs(c, f);
   if (!st) st = model_start(c->m, 0);
@@ -211,7 +212,7 @@ static clave_status bench_files(const command_line *c, files *f) {
     (void)printf("load_ms %.3f first_ms %.3f median_ms %.3f min_ms %.3f\n", (double)loaded / 1e6,
                  (double)first / 1e6, (double)times[runs / 2] / 1e6, (double)times[0] / 1e6);
   }
-  free(times);
+  room_give(times);
   return st;
 }
 
@@ -219,6 +220,7 @@ static int run_line(const command_line *c) {
   const model_method *m = c->method;
   files f = {0};
   if (c->wants_help) return print_help(c);
+  if (c->verifies) return report(c->self, verify_method(c->m));
   if (c->n_paths != m->n_inputs + (c->runs ? 0 : m->n_outputs)) return refuse_usage(c);
   const int code = report(c->self, c->runs ? bench_files(c, &f) : run_files(c, &f));
   close_files(m, &f);
@@ -236,7 +238,7 @@ static clave_status choose_method(command_line *c, const char *name) {
     text_free(&t);
     c->method = &info->methods[i];
     c->method_index = i;
-    c->sizes = calloc((size_t)c->method->n_sizes + 1, sizeof *c->sizes);
+    c->sizes = room_take(((size_t)c->method->n_sizes + 1) * sizeof *c->sizes);
     for (int k = 0; c->sizes && k < c->method->n_sizes; k++) c->sizes[k] = SIZE_UNKNOWN;
     return c->sizes ? NULL : status_no_memory();
   }
@@ -260,6 +262,7 @@ static clave_status read_options(command_line *c) {
   int n = 0;
   for (; n + 1 < c->n_paths && strcmp(first[n], "--method") == 0; n += 2) method = first[n + 1];
   TRY(choose_method(c, method));
+  c->verifies = c->n_paths == 1 && strcmp(first[0], "--verify") == 0;
   for (; n < c->n_paths; n += 2) {
     const char *name = first[n], *value = n + 1 < c->n_paths ? first[n + 1] : "";
     if (strcmp(name, "--help") == 0) c->wants_help = true;
@@ -294,6 +297,6 @@ int model_main(int argc, char **argv) {
     code = run_line(&c);
   }
   model_destroy(c.m);
-  free(c.sizes);
+  room_give(c.sizes);
   return code;
 }

@@ -1,132 +1,37 @@
-/* The memory of a program that is written out, and its runs. */
-#include "compile/runtime/written.h"
-
-#include <stdlib.h>
+/* A program that is written out, with a host's memory and threads, and errors in words. */
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/memory.h"
-#include "base/threads.h"
+#include "compile/runtime/core.h"
+#include "compile/runtime/model.h"
+#include "compile/runtime/pool.h"
 
-/* ---------------------------------------------------------------- kernels */
+/* ---------------------------------------------------------------- memory */
 
-static void *take_scratch(void *pool, size_t bytes) {
-  static char nothing;
-  model *m = pool;
-  const size_t size = kernel_scratch_size(bytes);
-  if (bytes == 0) return &nothing;
-  if (bytes > m->scratch_bytes || size > m->scratch_bytes - m->scratch_used) return NULL;
-  void *p = m->scratch + m->scratch_used;
-  m->scratch_used += size;
+/* Zeroed; where memory is static `own`, what the program has for that. */
+static void *take(void *own, size_t bytes) {
+  void *p = compiled_model.heap ? compiled_model.heap->take(bytes + 1) : own;
+  if (p) memset(p, 0, bytes);
   return p;
 }
 
-static void fail(model *m, clave_status st) {
-  if (m->failed) {
-    status_free(st);
-  } else {
-    m->failed = m->node ? status_while(st, "%s", m->node) : st;
-  }
+static void give(void *p) {
+  if (compiled_model.heap) compiled_model.heap->give(p);
 }
 
-static void check_fault(model *m) {
-  if (m->fault.kind != KERNEL_FAULT_NONE) fail(m, fault_status(&m->fault));
-  m->fault.kind = KERNEL_FAULT_NONE;
-}
-
-static size_t scratch_of(const model *m, const kernel_desc *k, const void *args) {
-  return k->scratch ? k->scratch(&m->kernel, args) : 0;
-}
-
-bool model_begin(model *m, const char *node) {
-  m->node = node;
-  return !m->failed;
-}
-
-void model_call(model *m, const kernel_desc *k, const void *args) {
-  if (m->failed) return;
-  if (m->measures) {
-    const size_t bytes = scratch_of(m, k, args);
-    if (bytes > m->scratch_bytes) m->scratch_bytes = bytes;
-    return;
-  }
-  m->scratch_used = 0;
-  if (!k->run(&m->kernel, args)) fail(m, status_no_memory());
-  check_fault(m);
-}
-
-void model_form(model *m, int index, const kernel_desc *k, const void *args) {
-  if (m->failed) return;
-  m->scratch_bytes = scratch_of(m, k, args);
-  m->scratch_used = 0;
-  m->scratch = m->forms[index] = memory_alloc(m->scratch_bytes + 1);
-  if (!m->scratch || !k->run(&m->kernel, args)) fail(m, status_no_memory());
-  m->scratch = NULL;
-  m->scratch_bytes = 0;
-}
-
-bool model_begin_stretch(model *m) {
-  m->kernel.stretch++;
-  return !m->failed;
-}
-
-bool model_truth(const model *m, const void *p) {
-  return !m->failed && !m->measures && *(const unsigned char *)p != 0;
+static clave_status status_of(const model *m, model_failure failure) {
+  if (failure == MODEL_GOOD) return NULL;
+  if (failure == MODEL_NO_MEMORY && !compiled_model.heap)
+    return UNSUPPORTED("the kernels of this processor want more than %zu bytes of memory",
+                       compiled_model.memory.bytes);
+  clave_status st = failure == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&m->fault);
+  return m->node ? status_while(st, "%s", m->node) : st;
 }
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status end_run(model *m) {
-  clave_status st = m->failed;
-  m->failed = NULL;
-  return st;
-}
-
-clave_status model_reset(model *m) {
-  m->kernel.stretch = 0;
-  for (int i = 0; i < compiled_model.n_states; i++) {
-    const model_state *s = &compiled_model.states[i];
-    if (s->value) {
-      memcpy(m->state + s->offset, s->value, s->bytes);
-    } else {
-      memset(m->state + s->offset, 0, s->bytes);
-    }
-  }
-  return NULL;
-}
-
-static clave_status take_memory(model *m) {
-  const model_code *info = &compiled_model;
-  m->arena = memory_alloc(info->arena_bytes + 1);
-  m->state = memory_alloc(info->state_bytes + 1);
-  m->forms = calloc((size_t)info->n_forms + 1, sizeof *m->forms);
-  m->rebased = calloc((size_t)info->n_rebased + 1, sizeof *m->rebased);
-  return m->arena && m->state && m->forms && m->rebased ? NULL : status_no_memory();
-}
-
-static clave_status prepare(model *m) {
-  TRY(take_memory(m));
-  compiled_model.pack(m);
-  TRY(end_run(m));
-  m->measures = true;
-  compiled_model.run(m);
-  m->measures = false;
-  TRY(end_run(m));
-  m->scratch = memory_alloc(m->scratch_bytes + 1);
-  return m->scratch ? model_reset(m) : status_no_memory();
-}
-
-static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
-  if (n <= 0) return;
-  if (n <= grain) {
-    body(ctx, 0, n);
-  } else {
-    thread_pool_for(((model *)pool)->threads, n, grain, body, ctx);
-  }
-}
-
 clave_status model_create(model **out) {
-  *out = calloc(1, sizeof **out);
+  *out = take(compiled_model.memory.m, sizeof **out);
   return *out ? NULL : status_no_memory();
 }
 
@@ -136,41 +41,39 @@ const model_info *model_get_info(const model *m) {
 }
 
 clave_status model_start(model *m, int n_threads) {
-  TRY(thread_pool_create(n_threads, &m->threads));
-  m->kernel = (kernel_context){.parallel_for = run_parallel,
-                               .pool = m,
-                               .n_threads = thread_pool_size(m->threads),
-                               .fault = &m->fault,
-                               .scratch = take_scratch};
-  return prepare(m);
+  const model_memory *own = &compiled_model.memory;
+  m->forms = take(own->forms, (size_t)compiled_model.n_forms * sizeof *m->forms);
+  m->rebased = take(own->rebased, (size_t)compiled_model.n_rebased * sizeof *m->rebased);
+  if (!m->forms || !m->rebased) return status_no_memory();
+  if (compiled_model.threads)
+    TRY(compiled_model.threads->create(m, n_threads ? n_threads : compiled_model.info.n_threads));
+  return status_of(m, core_start(m));
+}
+
+clave_status model_reset(model *m) {
+  core_reset(m);
+  return NULL;
 }
 
 void model_destroy(model *m) {
   if (!m) return;
-  for (int i = 0; m->forms && i < compiled_model.n_forms; i++) free(m->forms[i]);
-  free(m->forms);
-  free(m->rebased);
-  free(m->arena);
-  free(m->state);
-  free(m->scratch);
-  thread_pool_destroy(m->threads);
-  free(m);
+  for (int i = 0; m->forms && i < compiled_model.n_forms; i++) give(m->forms[i]);
+  give(m->forms);
+  give(m->rebased);
+  give(m->arena);
+  give(m->state);
+  give(m->scratch);
+  if (compiled_model.threads) compiled_model.threads->destroy(m);
+  give(m);
 }
 
 /* ---------------------------------------------------------------- runs */
 
 clave_status model_run(model *m, int method, const model_value *inputs, model_value *outputs) {
   const model_method *of = &compiled_model.info.methods[method];
-  for (int i = 0; i < of->n_inputs; i++) {
-    const model_place *a = &compiled_model.inputs[i];
-    if (a->offset != MODEL_NOWHERE && a->bytes)
-      memcpy(m->arena + a->offset, inputs[i].data, a->bytes);
-  }
-  compiled_model.run(m);
-  TRY(end_run(m));
+  TRY(status_of(m, core_run(m, inputs)));
   for (int i = 0; i < of->n_outputs; i++) {
-    const model_place *a = &compiled_model.outputs[i];
-    outputs[i].data = a->value ? a->value : m->arena + a->offset;
+    outputs[i].data = core_output(m, i);
     memcpy(outputs[i].dims, of->outputs[i].dims, sizeof outputs[i].dims);
   }
   return NULL;

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/threads.h"
+#include "base/clock.h"
 
 static int count_descriptors(void) {
   int n = 0;
@@ -141,7 +141,7 @@ static int run_tool(const char *script, const char *log) {
   const char *arguments[] = {"sh", "-c", script, NULL};
   tool *t;
   assert_null(tool_start(arguments, "/", log, &t));
-  return tool_end(t);
+  return tool_end(t, NULL, NULL);
 }
 
 static void test_tools(void **state) {

@@ -60,7 +60,9 @@ class Carried(Exception):
 class Builder:
     """Emitted sources to executables, with one compiler and more flags."""
 
-    def __init__(self, compiler: str = "gcc", flags: Sequence[str] = ("-O1",)):
+    def __init__(self, compiler: str = "gcc", flags: Sequence[str] = ("-O1",), all_steps: bool = False):
+        """all_steps: elementwise kernels have all steps, not the program's alone, so that programs share them."""
+        self.all_steps = all_steps
         self.command = [compiler, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fwrapv"]
         self.command += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", *flags]
         sources = (BUILD / "gen/compile_tables.c").read_bytes()  # and headers
@@ -93,10 +95,14 @@ class Builder:
             own.append(folder / f"{source}.o")
             self.compile(folder, source, own[-1])
         others = sorted(str(f.relative_to(folder)) for f in folder.rglob("*.c") if f.parent != folder)
-        flags = [w for w in (folder / "Makefile").read_text().split() if w.startswith("-DKERNEL_")]
+        words = (folder / "Makefile").read_text().split()
+        flags = [w for w in words if w.startswith("-D") and w != "-D_GNU_SOURCE"]
+        if self.all_steps:
+            flags = [f for f in flags if "_STEPS=" not in f]
         shared = [self.shared_object(folder, s, flags) for s in others]
         exe = folder / "model"
-        subprocess.run([*self.command, "-o", exe, *own, *shared, "-lpthread", "-lm"], check=True)
+        libraries = [w for w in ("-lpthread", "-lm") if w in words]
+        subprocess.run([*self.command, "-o", exe, *own, *shared, *libraries], check=True)
         return exe
 
 

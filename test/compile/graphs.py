@@ -19,10 +19,11 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "graphs"), str(RO
 
 import quick_export
 import run as graph_run
-from compiled import SAN, Builder, Carried, Refused, command, compare, compare_carried
+from beside import compare_graph, inputs_of
+from compiled import SAN, Builder, command, compare_carried
 from execute import Failure, export
 from generate import make_graph
-from oracle import Unfit, values_of
+from oracle import Unfit
 
 import clave
 
@@ -49,19 +50,8 @@ def verdict(builder: Builder, seed: int, folder: pathlib.Path) -> str:
         program, _ = export(graph)
     except (Unfit, Failure):
         return "unfit"
-    program.save(folder / "m.clv")
-    values = values_of(graph.arguments, graph.sizes[0], graph.seed)
-    try:
-        compare(builder, folder / "m.clv", [values[a.name] for a in graph.arguments], folder / "c")
-    except Carried:
-        return carried_verdict(folder, [values[a.name] for a in graph.arguments])
-    except Refused as e:
-        return f"refused: {str(e).split('; ')[0]}"
-    except clave.Error:
-        return "unfit"
-    except AssertionError as e:
-        return str(e)
-    return "same"
+    found = compare_graph(builder, graph, program, folder)
+    return carried_verdict(folder, inputs_of(graph)) if found == "carried" else found
 
 
 def main() -> int:

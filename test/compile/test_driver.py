@@ -2,10 +2,14 @@
 that leaves nothing behind."""
 
 import ctypes as C
+import hashlib
+import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -120,7 +124,7 @@ def test_a_library_exports_what_its_header_declares(library):
 def test_a_librarys_header(library, tmp_path, compiler):
     (tmp_path / "use.c").write_text(
         '#include "digit.h"\n#include "digit.h"\n'
-        "int main(void) { static float x[784], y[10]; digit *m = digit_create(1);\n"
+        "int main(void) { static float x[784], y[10]; digit_model *m = digit_create(1);\n"
         "  int bad = digit_run(m, x, y); digit_destroy(m); return bad; }\n"
     )
     flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{library.parent}", f"-L{library.parent}"]
@@ -255,3 +259,78 @@ def test_what_a_source_needs_is_what_the_linker_finds(monkeypatch):
     for path, names in undefined.items():
         wanted = {defined[n] for n in names if n in defined} - {path}
         assert wanted <= set(all_sources[path].needs), f"{path}: {wanted - set(all_sources[path].needs)}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_nothing_behind(tmp_path, number):
+    """The compiler at work is ended, too."""
+    env = compiler(tmp_path, f"echo x >> {tmp_path}/started; sleep 60 & wait")
+    before = sorted(tmp_path.iterdir())
+    with subprocess.Popen(
+        [BUILD / "clave", "compile", MNIST, "-o", tmp_path / "m", *ONE], env=os.environ | env, stderr=subprocess.PIPE
+    ) as p:
+        while not (tmp_path / "started").exists():
+            time.sleep(0.01)
+        p.send_signal(number)
+        said = p.stderr.read().decode()
+    assert (p.returncode, said.splitlines()[-1]) == (128 + number, "clave: interrupted")
+    (tmp_path / "started").unlink()
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["text", "int", "class", "size_t", "tensor"])
+def test_a_library_of_any_name(tmp_path, name):
+    """Words of C and the runtime's own types too."""
+    r = command("compile", MNIST, "--shared", "--emit-c", tmp_path / name, *ONE)
+    assert r.returncode == 0, r.stderr
+    for source in ("library.c", f"{name}.h"):
+        subprocess.run(
+            ["gcc", "-std=c11", "-Wall", "-Werror", "-I.", "-fsyntax-only", source], cwd=tmp_path / name, check=True
+        )
+
+
+@pytest.mark.parametrize("name", ["thread_pool", "model", "file_writer"])
+def test_a_library_whose_functions_would_be_the_runtimes(tmp_path, name):
+    line, _ = bad(tmp_path, MNIST, "--shared", "-o", tmp_path / f"lib{name}.so", *ONE)
+    assert f"'{name}' cannot begin the names of a library's functions" in line
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_what_went_in(tmp_path):
+    """Program, sources, weights by their hashes; flags, compiler, versions; the same each time."""
+    script = '[ "$1" = --version ] && echo "some cc 1" && exit; while [ "$1" != -o ]; do shift; done; echo made > "$2"'
+    cc = compiler(tmp_path, script)
+    seen = []
+    for name, env in (("a", {}), ("b", {}), ("c", {"SOURCE_DATE_EPOCH": "86400"})):
+        args = ("-o", tmp_path / "m", "--sbom", tmp_path / name, "--keep-build", *ONE)
+        r = command("compile", MNIST, *args, env=os.environ | cc | env)
+        assert r.returncode == 0, r.stderr
+        seen.append((tmp_path / name).read_text())
+    assert seen[0] == seen[1] != seen[2]
+    b = json.loads(seen[2])
+    assert (b["bomFormat"], b["specVersion"], b["version"]) == ("CycloneDX", "1.5", 1)
+    assert b["metadata"]["timestamp"] == "1970-01-02T00:00:00Z" and "timestamp" not in json.loads(seen[0])["metadata"]
+    clave_of, cc_of = b["metadata"]["tools"]["components"]
+    assert clave_of["name"] == "clave" and clave_of["version"] == clave.__version__
+    assert cc_of["version"] == "some cc 1"
+    assert b["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": sha256(tmp_path / "m")}]
+    flags = {p["name"]: p["value"] for p in b["metadata"]["component"]["properties"]}
+    assert flags["clave:compiler"] == cc["CC"] and "-ffp-contract=off" in flags["clave:compile-flags"]
+    program, *files = b["components"]
+    assert program["name"] == "mnist.clv" and program["hashes"][0]["content"] == sha256(MNIST)
+    built = tmp_path / "m.build"
+    there = {str(p.relative_to(built)) for p in built.rglob("*") if p.suffix in (".c", ".h", ".S", ".bin", ".def")}
+    assert {f["name"] for f in files} == there | {"Makefile"}
+    assert all(f["hashes"][0]["content"] == sha256(built / f["name"]) for f in files)
+    assert all(f["licenses"] == [{"license": {"id": "MIT"}}] for f in files if "/" in f["name"])
+
+
+def test_what_went_in_cannot_be_written(tmp_path):
+    line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", "--sbom", tmp_path / "no/s.json", *ONE)
+    assert "no/s.json" in line
+    env = {"SOURCE_DATE_EPOCH": "soon"}
+    line, _ = bad(tmp_path, MNIST, "-o", tmp_path / "m", "--sbom", tmp_path / "s", *ONE, env=env)
+    assert "SOURCE_DATE_EPOCH is 'soon'" in line

@@ -2,6 +2,7 @@
 bounds, and bit by bit unless a pass applied that by its row in interp/passes/passes.c may change last places."""
 
 import ctypes as C
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -53,8 +54,11 @@ def rewritten(graph: Graph, plain: Any) -> dict[str, Any]:
     return {ALL: plain.optimized()} | {f"{name} alone": plain.optimized([name]) for name in names}
 
 
-def attempt(graph: Graph, devices: list[str]) -> tuple[bool, list[str]]:
-    """Runs a graph everywhere. Failure, Unfit, or whether the oracle is sharp, and which passes applied."""
+def attempt(
+    graph: Graph, devices: list[str], beside: Callable[[Graph, Any], None] | None = None
+) -> tuple[bool, list[str]]:
+    """Runs a graph everywhere. Failure, Unfit, or whether the oracle is sharp, and which passes applied. beside: gets
+    its program before any pass, once that was right."""
     with torch.no_grad():
         fresh, carried = answers_of(graph, Trial(graph, None, None, ""))
         plain, exported = export(graph)
@@ -64,6 +68,8 @@ def attempt(graph: Graph, devices: list[str]) -> tuple[bool, list[str]]:
                 Trial(graph, programs[ALL], exported, device).check(fresh, carried)
         with failures_of("cpu"):
             check(Trial(graph, plain, exported, "cpu"), programs, fresh + carried)
+        if beside:
+            beside(graph, plain)
     sharp = all(is_sharp(a) for answers in fresh for a in answers)
     alone = [label for label, p in programs.items() if p.passes and label != ALL]
     return sharp, [*programs[ALL].passes, *alone]

@@ -1,10 +1,11 @@
 """Random graphs, run by clave and by torch: prints each graph that differs, made small, and `N passed, N failed`.
 
-    run.py --seed S --count N [--device LIST] [--every K] [--jobs J] [--out DIR]
+    run.py --seed S --count N [--device LIST] [--every K] [--compiled] [--jobs J] [--out DIR]
 
 Graph n is made of the seed S + n alone; those of cases.py run first. LIST: of cpu, opencl (with the kernels for CPUs,
 for GPUs or those and 64-bit indices, by turn), opencl/cpu, opencl/gpu, opencl/gpu+wide. --every K runs each Kth graph
-on OpenCL. A failing graph is written to DIR/<seed> for test/replay.c, with the command that fails.
+on OpenCL. --compiled: each is written out as C, too, and built by gcc, and must give a session's bits. A failing graph
+is written to DIR/<seed> for test/replay.c, with the command that fails.
 """
 
 import argparse
@@ -23,14 +24,16 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "compile"), str(ROOT / "python")]
 
 for kind in (UserWarning, FutureWarning):  # torch's, of what random graphs do
     warnings.filterwarnings("ignore", category=kind)
 
 import quick_export
 import torch
+from beside import compare_graph
 from cases import CASES
+from compiled import Builder
 from execute import Failure, export
 from generate import make_graph
 from graph import Graph, describe
@@ -61,11 +64,19 @@ def devices_for(args: argparse.Namespace, seed: int | str) -> list[str]:
     return chosen
 
 
-def verdict(graph: Graph, devices: list[str]) -> tuple[str, str, tuple]:
+def beside(graph: Graph, program: Any) -> None:
+    """The program as C. Not for what is refused, or carries the runtime: that is counted by test/compile/graphs.py."""
+    with tempfile.TemporaryDirectory(prefix="clave-compiled-") as folder:
+        found = compare_graph(Builder("gcc", ("-O0",), all_steps=True), graph, program, pathlib.Path(folder))
+    if found not in ("same", "carried", "unfit") and not found.startswith("refused"):
+        raise Failure("compiled", found[:2000])
+
+
+def verdict(graph: Graph, devices: list[str], compiled: bool) -> tuple[str, str, tuple]:
     """What became of a graph: "sharp", "blunt", "unfit" or a kind of failure; the text, of those that passed which
     passes applied; where."""
     try:
-        sharp, passes = attempt(graph, devices)
+        sharp, passes = attempt(graph, devices, beside if compiled else None)
         return ("sharp" if sharp else "blunt"), ", ".join(passes), ()
     except Unfit as e:
         return "unfit", str(e), ()
@@ -77,7 +88,7 @@ def work(seeds: list[int | str], args: argparse.Namespace, to: Any) -> None:
     for seed in seeds:
         to.send((seed, None))
         try:
-            to.send((seed, verdict(graph_of(seed), devices_for(args, seed))))
+            to.send((seed, verdict(graph_of(seed), devices_for(args, seed), args.compiled)))
         except Exception:
             to.send((seed, ("harness", traceback.format_exc(), ())))
 
@@ -151,9 +162,9 @@ def _has_more(pipe: Any) -> bool:
     return True
 
 
-def safely(graph: Graph, devices: list[str]) -> tuple[str, str, tuple]:
+def safely(graph: Graph, devices: list[str], compiled: bool) -> tuple[str, str, tuple]:
     try:
-        return isolated(verdict, graph, devices) or ("crash", "the process ended", ())
+        return isolated(verdict, graph, devices, compiled) or ("crash", "the process ended", ())
     except EOFError:
         return "crash", "the process ended", ()
 
@@ -162,8 +173,8 @@ def explain(seed: int | str, found: tuple[str, str, tuple], args: argparse.Names
     """Shrinks a failing graph, prints it and how to see it fail."""
     kind, _, runs = found
     devices = [runs[0]] if runs else devices_for(args, seed)
-    small = shrink(graph_of(seed), lambda g: safely(g, devices)[0] == kind)
-    kind, text, runs = safely(small, devices)
+    small = shrink(graph_of(seed), lambda g: safely(g, devices, args.compiled)[0] == kind)
+    kind, text, runs = safely(small, devices, args.compiled)
     print(f"{describe(small)}\n{text}")
     folder = args.out / str(seed)
     try:
@@ -209,6 +220,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/graphs")
+    parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("-v", "--verbose", action="store_true")
     return parser.parse_args()

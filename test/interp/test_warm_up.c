@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "base/threads.h"
+#include "base/clock.h"
 #include "interp/null_device.h"
 
 /* ---------------------------------------------------------------- the device */

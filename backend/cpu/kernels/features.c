@@ -9,21 +9,46 @@ static int most = CPU_AVX512;
 
 void cpu_use_at_most(cpu_level level) { __atomic_store_n(&most, (int)level, __ATOMIC_RELAXED); }
 
+/* Compiled programs do not pretend: they have no variables of threads. */
+#ifdef KERNEL_COMPILED
+enum { pretended = KIND_OWN };
+#else
+static int n_pretending; /* threads: the others need not look at their own */
+static _Thread_local int own_kind = KIND_OWN;
+
+void cpu_pretend(cpu_kind kind) {
+  const int change = (kind != KIND_OWN) - (own_kind != KIND_OWN);
+  own_kind = kind;
+  (void)__atomic_fetch_add(&n_pretending, change, __ATOMIC_RELAXED);
+}
+#define pretended (__atomic_load_n(&n_pretending, __ATOMIC_RELAXED) ? own_kind : KIND_OWN)
+#endif
+
 #if KERNEL_X86 || KERNEL_ARM
-static bool is_used(cpu_level level) {
-  return (int)level <= __atomic_load_n(&most, __ATOMIC_RELAXED);
+/* Whether an instruction set is used: one of that level, which the processor has. */
+static bool is_used(cpu_level level, cpu_kind least, bool is_there) {
+  const int kind = pretended;
+  if (kind != KIND_OWN) return kind >= (int)least;
+  return is_there && (int)level <= __atomic_load_n(&most, __ATOMIC_RELAXED);
 }
 #endif
 
 #if KERNEL_X86
 bool cpu_has_avx2(void) {
-  return is_used(CPU_AVX2) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return is_used(CPU_AVX2, KIND_AVX2,
+                 __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
 }
-bool cpu_has_avx512(void) {
-  return is_used(CPU_AVX512) && cpu_has_avx2() && __builtin_cpu_supports("avx512f");
+static bool has_avx512(cpu_kind least, bool is_there) {
+  return is_used(CPU_AVX512, least,
+                 is_there && __builtin_cpu_supports("avx512f") && cpu_has_avx2());
 }
-bool cpu_has_avx512_vnni(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
-bool cpu_has_avx512_bf16(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+bool cpu_has_avx512(void) { return has_avx512(KIND_AVX512, true); }
+bool cpu_has_avx512_vnni(void) {
+  return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512vnni"));
+}
+bool cpu_has_avx512_bf16(void) {
+  return has_avx512(KIND_ALL, __builtin_cpu_supports("avx512bf16"));
+}
 #else
 bool cpu_has_avx2(void) { return false; }
 bool cpu_has_avx512(void) { return false; }
@@ -33,25 +58,27 @@ bool cpu_has_avx512_bf16(void) { return false; }
 
 #if KERNEL_ARM && defined(__linux__)
 bool cpu_has_dotprod(void) {
-  return is_used(CPU_AVX2) && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  return is_used(CPU_AVX2, KIND_AVX2, (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0);
 }
-bool cpu_has_i8mm(void) { return is_used(CPU_AVX512) && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
+bool cpu_has_i8mm(void) {
+  return is_used(CPU_AVX512, KIND_ALL, (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0);
+}
 bool cpu_has_arm_bf16(void) {
-  return is_used(CPU_AVX512) && (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+  return is_used(CPU_AVX512, KIND_ALL, (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0);
 }
 #elif KERNEL_ARM
 #ifdef __ARM_FEATURE_DOTPROD
-bool cpu_has_dotprod(void) { return is_used(CPU_AVX2); }
+bool cpu_has_dotprod(void) { return is_used(CPU_AVX2, KIND_AVX2, true); }
 #else
 bool cpu_has_dotprod(void) { return false; }
 #endif
 #ifdef __ARM_FEATURE_MATMUL_INT8
-bool cpu_has_i8mm(void) { return is_used(CPU_AVX512); }
+bool cpu_has_i8mm(void) { return is_used(CPU_AVX512, KIND_ALL, true); }
 #else
 bool cpu_has_i8mm(void) { return false; }
 #endif
 #ifdef __ARM_FEATURE_BF16
-bool cpu_has_arm_bf16(void) { return is_used(CPU_AVX512); }
+bool cpu_has_arm_bf16(void) { return is_used(CPU_AVX512, KIND_ALL, true); }
 #else
 bool cpu_has_arm_bf16(void) { return false; }
 #endif

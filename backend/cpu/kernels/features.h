@@ -38,6 +38,11 @@ typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512 } cpu_level;
  * is packed depends on it. */
 void cpu_use_at_most(cpu_level level);
 
+/* What a processor of a kind would have, for this thread: kernels may be asked for their scratch
+ * memory then, and do not run. KIND_OWN: as it is. */
+typedef enum cpu_kind { KIND_OWN = -1, KIND_PORTABLE, KIND_AVX2, KIND_AVX512, KIND_ALL } cpu_kind;
+void cpu_pretend(cpu_kind kind);
+
 /* "x86-64 avx512", "aarch64": what packed panels are as wide as. */
 const char *cpu_level_name(void);
 

@@ -1,0 +1,7 @@
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+#include <stdint.h>
+
+int64_t clock_ns(void); /* monotonic */
+
+#endif

@@ -1,0 +1,131 @@
+/* Files for writing: beside, then renamed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/room.h"
+
+#if MEMORY_STATIC
+enum { WRITE_BUFFER = 4 * 1024 };
+#else
+enum { WRITE_BUFFER = 64 * 1024 };
+#endif
+enum { LONGEST = PATH_MAX, LONGEST_NAME = PATH_MAX + 48 };
+
+struct file_writer {
+  int fd;      /* -1 when closed */
+  size_t size; /* appended */
+  size_t buffered;
+  char path[LONGEST];           /* where it will be (links resolved) */
+  char temporary[LONGEST_NAME]; /* empty when written directly */
+  uint8_t buffer[WRITE_BUFFER];
+};
+
+/* The file that `path` names: through links if it is one. */
+static clave_status resolve_target(const char *path, char target[LONGEST]) {
+  struct stat s;
+  const size_t n = strlen(path);
+  if (lstat(path, &s) == 0 && S_ISLNK(s.st_mode) && realpath(path, target)) return NULL;
+  if (n >= LONGEST) return file_error(path, ENAMETOOLONG);
+  memcpy(target, path, n + 1);
+  return NULL;
+}
+
+static clave_status open_temporary(file_writer *w) {
+  int error = EEXIST;
+  for (int i = 0; i < 1000 && error == EEXIST; i++) {
+    (void)snprintf(w->temporary, LONGEST_NAME, "%s.%ld.%d.tmp", w->path, (long)getpid(), i);
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w->fd >= 0) return NULL;
+    error = errno;
+  }
+  w->temporary[0] = '\0';
+  return file_error(w->path, error);
+}
+
+static clave_status open_writer(file_writer *w, const char *path) {
+  TRY(resolve_target(path, w->path));
+  struct stat s;
+  if (stat(w->path, &s) != 0 || S_ISREG(s.st_mode)) return open_temporary(w);
+  if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
+  w->fd = open(w->path, O_WRONLY | O_CLOEXEC);
+  return w->fd < 0 ? file_error(path, errno) : NULL;
+}
+
+clave_status file_writer_create(const char *path, file_writer **out) {
+  *out = NULL;
+  file_writer *w = room_take(sizeof *w);
+  if (!w) return status_no_memory();
+  w->fd = -1;
+  clave_status st = open_writer(w, path);
+  if (st) {
+    file_writer_destroy(w);
+    return st;
+  }
+  *out = w;
+  return NULL;
+}
+
+static clave_status write_all(file_writer *w, const uint8_t *bytes, size_t n) {
+  while (n > 0) {
+    size_t piece = n < ((size_t)1 << 30) ? n : (size_t)1 << 30;
+    ssize_t done = write(w->fd, bytes, piece);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return file_error(w->path, errno);
+    bytes += done;
+    n -= (size_t)done;
+  }
+  return NULL;
+}
+
+static clave_status flush_writer(file_writer *w) {
+  size_t n = w->buffered;
+  w->buffered = 0;
+  return write_all(w, w->buffer, n);
+}
+
+clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) {
+  w->size += n;
+  if (n > WRITE_BUFFER - w->buffered) TRY(flush_writer(w));
+  if (n > WRITE_BUFFER) return write_all(w, bytes, n);
+  if (n > 0) memcpy(w->buffer + w->buffered, bytes, n);
+  w->buffered += n;
+  return NULL;
+}
+
+clave_status file_writer_pad(file_writer *w, size_t alignment) {
+  static const uint8_t zeros[4096];
+  size_t n = (alignment - w->size % alignment) % alignment;
+  for (size_t piece; n > 0; n -= piece) {
+    piece = n < sizeof zeros ? n : sizeof zeros;
+    TRY(file_writer_append(w, zeros, piece));
+  }
+  return NULL;
+}
+
+size_t file_writer_size(const file_writer *w) { return w->size; }
+
+clave_status file_writer_commit(file_writer *w) {
+  TRY(flush_writer(w));
+  int fd = w->fd;
+  w->fd = -1;
+  if (close(fd) != 0) return file_error(w->path, errno);
+  if (w->temporary[0]) {
+    if (rename(w->temporary, w->path) != 0) return file_error(w->path, errno);
+    w->temporary[0] = '\0';
+  }
+  return NULL;
+}
+
+void file_writer_destroy(file_writer *w) {
+  if (!w) return;
+  if (w->fd >= 0) (void)close(w->fd);
+  if (w->temporary[0]) (void)unlink(w->temporary);
+  room_give(w);
+}

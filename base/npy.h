@@ -1,0 +1,32 @@
+#ifndef BASE_NPY_H
+#define BASE_NPY_H
+/* NumPy's .npy files: formats 1 to 3, C and Fortran order, little endian, the dtypes that both
+ * sides have. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+
+enum { NPY_MAX_RANK = 8, NPY_HEADER_BYTES = 384 };
+
+typedef struct npy_array {
+  dtype type;
+  int rank;
+  int64_t dims[NPY_MAX_RANK];
+  int64_t strides[NPY_MAX_RANK]; /* in elements */
+  bool is_fortran;               /* the first dimension varies fastest */
+  const void *data;              /* bytes; maybe unaligned */
+  size_t bytes;
+} npy_array;
+
+/* A whole file in memory. name: for messages. INVALID: it is none, or does not hold what it says.
+ */
+clave_status npy_read(const char *name, const void *file, size_t size, npy_array *out) STATUS_CHECK;
+/* Elements of an array in row-major order; to: (bytes). */
+void npy_copy(const npy_array *a, void *to);
+/* The header of a contiguous array. Returns its bytes. */
+size_t npy_write_header(dtype t, int rank, const int64_t *dims, char to[NPY_HEADER_BYTES]);
+
+#endif

@@ -1,0 +1,17 @@
+#ifndef BASE_SHA256_H
+#define BASE_SHA256_H
+/* SHA-256 (FIPS 180-4), for what others compare: lists of what went into a program. */
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sha256 {
+  uint32_t state[8];
+  uint64_t size; /* bytes so far */
+  uint8_t block[64];
+} sha256;
+void sha256_begin(sha256 *h);
+void sha256_add(sha256 *h, const void *bytes, size_t n);
+enum { SHA256_TEXT = 65 };
+void sha256_end(sha256 *h, char hex[SHA256_TEXT]); /* 64 lower-case digits and NUL */
+
+#endif

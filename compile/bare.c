@@ -1,0 +1,94 @@
+/* The functions of a program for firmware, and their header. */
+#include "compile/bare.h"
+
+#include "compile/library.h"
+#include "compile/parameters.h"
+#include "compile/tables.h"
+
+static void write_run(const compile_plan *k, const char *name, text *to) {
+  text_printf(to, "int %s_run(", name);
+  parameters_write(k, "", to);
+  text_puts(to, ")");
+}
+
+clave_status bare_write_header(const compile_plan *k, const compile_options *o, text *to) {
+  const char *n = o->library;
+  library_begin_header(n, to);
+  text_puts(to,
+            "/* One model, in static memory, used by one thread at a time. It calls functions of\n"
+            " * string.h and math.h alone. The first run packs the weights. */\n\n");
+  library_describe_run(k, to);
+  text_puts(to, " * 0: good; else a code, and outputs hold nothing. */\n");
+  write_run(k, n, to);
+  text_printf(
+      to,
+      ";\n/* What a code of %s_run says, \"index out of range\"; \"\" of 0. Static. */\n"
+      "const char *%s_error(int code);\n"
+      "/* Where the last run ended, \"node 3 (matmul, linear_1)\"; \"\": nowhere. Static. */\n"
+      "const char *%s_where(void);\n"
+      "void %s_reset(void); /* state as it is at first */\n",
+      n, n, n, n);
+  library_end_header(to);
+  return text_status(to);
+}
+
+static void write_texts(const char *name, text *to) {
+  text_printf(to,
+              "const char *%s_error(int code) {\n  static const char *const texts[] = {\n"
+              "      [MODEL_GOOD] = \"\",\n      [MODEL_INDEX] = \"index out of range\",\n"
+              "      [MODEL_DIVISION] = \"integer division by zero\",\n"
+              "      [MODEL_ROWS] = \"positions do not fit into a cache\",\n"
+              "      [MODEL_NO_MEMORY] = \"more memory than was compiled in, as this processor's "
+              "kernels want it\"};\n"
+              "  return code < 0 || code > MODEL_NO_MEMORY ? \"no code of this program\" : "
+              "texts[code];\n}\n\n",
+              name);
+}
+
+clave_status bare_write_source(const compile_plan *k, const compile_options *o, text *to) {
+  const char *n = o->library;
+  const ir_method *m = k->g->method;
+  text_printf(to,
+              "/* Made by clave compile: the function. */\n#include \"%s.h\"\n\n"
+              "#include <string.h>\n\n#include \"compile/runtime/core.h\"\n\n"
+              "static bool is_ready;\n\n",
+              n);
+  write_texts(n, to);
+  text_puts(to,
+            "static int start(void) {\n  const model_memory *own = &compiled_model.memory;\n"
+            "  *own->m = (model){.forms = own->forms, .rebased = own->rebased};\n"
+            "  return (int)core_start(own->m);\n}\n\n");
+  text_printf(to,
+              "const char *%s_where(void) {\n"
+              "  const model *m = compiled_model.memory.m;\n"
+              "  return m->failed && m->node ? m->node : \"\";\n}\n\n"
+              "void %s_reset(void) {\n  if (is_ready) core_reset(compiled_model.memory.m);\n}\n\n",
+              n, n);
+  write_run(k, n, to);
+  text_puts(to, " {\n");
+  parameters_write_values(k, to);
+  text_puts(to,
+            "  model *m = compiled_model.memory.m;\n"
+            "  int code = is_ready ? MODEL_GOOD : start();\n"
+            "  is_ready = code == MODEL_GOOD;\n"
+            "  if (is_ready) code = (int)core_run(m, inputs);\n");
+  if (m->outputs.count)
+    text_printf(to,
+                "  for (int i = 0; code == MODEL_GOOD && i < %u; i++)\n"
+                "    memcpy(outputs[i], core_output(m, i), compiled_model.outputs[i].bytes);\n",
+                m->outputs.count);
+  text_printf(to, "%s  return code;\n}\n", m->outputs.count ? "" : "  (void)outputs;\n");
+  return text_status(to);
+}
+
+clave_status bare_write_names(const compile_plan *k, const compile_options *o, text *to) {
+  (void)k;
+  text_puts(to, "/* Made by clave compile: names that the linker sees. */\n");
+  text_printf(to, "#define model_weights %s_model_weights\n", o->library);
+  text_printf(to, "#define compiled_model %s_compiled_model\n", o->library);
+  for (int i = 0; i < n_source_files; i++)
+    for (int j = 0; j < source_files[i].n_names; j++)
+      text_printf(to, "#define %s %s_%s\n", source_files[i].names[j], o->library,
+                  source_files[i].names[j]);
+  return text_status(to);
+}

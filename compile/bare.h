@@ -1,0 +1,15 @@
+#ifndef COMPILE_BARE_H
+#define COMPILE_BARE_H
+/* The functions of a program for firmware, over compile/runtime/core.h: NAME.h, bare.c, and
+ * names.h, which gives all that the linker sees names that begin with NAME, so that several
+ * programs fit into one firmware. */
+#include "compile/plan.h"
+
+clave_status bare_write_header(const compile_plan *k, const compile_options *o,
+                               text *to) STATUS_CHECK;
+clave_status bare_write_source(const compile_plan *k, const compile_options *o,
+                               text *to) STATUS_CHECK;
+clave_status bare_write_names(const compile_plan *k, const compile_options *o,
+                              text *to) STATUS_CHECK;
+
+#endif

@@ -1,0 +1,71 @@
+/* Sources of kernels from a folder in place of ours of the same name. */
+#include "compile/kernel_folder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* "conv.c" of "backend/cpu/kernels/conv.c"; NULL of what is no kernel's. */
+static const char *name_of(const source_file *f) {
+  static const char room[] = "backend/cpu/kernels/";
+  const size_t n = sizeof room - 1;
+  return strncmp(f->path, room, n) == 0 ? f->path + n : NULL;
+}
+
+clave_status kernel_folder_find(const char *folder, const source_file *f, char **path) {
+  const char *name = name_of(f);
+  *path = NULL;
+  if (!folder || !name) return NULL;
+  *path = path_join(folder, name);
+  if (!*path) return status_no_memory();
+  if (file_exists(*path)) return NULL;
+  free(*path);
+  *path = NULL;
+  return NULL;
+}
+
+/* Every kernel that our source defines is in the other, too. */
+static clave_status check_kernels(const char *path, int source) {
+  file_map m;
+  clave_status st = file_map_open(path, &m);
+  for (int i = 0; i < n_kernel_infos && !st; i++) {
+    if (kernel_infos[i].source != source) continue;
+    text want = {0};
+    text_printf(&want, "kernel_desc %s ", kernel_infos[i].name);
+    st = text_status(&want);
+    if (!st && !(m.data && memmem(m.data, m.size, want.data, want.size)))
+      st = INVALID("%s: does not define `const kernel_desc %s`, which its header declares", path,
+                   kernel_infos[i].name);
+    text_free(&want);
+  }
+  if (m.data) file_map_close(&m);
+  return st;
+}
+
+static clave_status fits_none(const char *folder, const bool *needed) {
+  text names = {0};
+  for (int i = 0; i < n_source_files; i++)
+    if (needed[i] && name_of(&source_files[i]) && path_has_ending(source_files[i].path, ".c"))
+      text_printf(&names, "%s%s", names.size ? ", " : "", name_of(&source_files[i]));
+  clave_status st = names.failed ? status_no_memory()
+                                 : INVALID("%s: holds no source that the program uses: %s", folder,
+                                           names.size ? names.data : "it has no kernels");
+  text_free(&names);
+  return st;
+}
+
+clave_status kernel_folder_check(const char *folder, const bool *needed) {
+  int n_found = 0;
+  if (!folder_exists(folder)) return status_new(STATUS_IO, "%s: is not a folder", folder);
+  for (int i = 0; i < n_source_files; i++) {
+    char *path = NULL;
+    if (needed[i]) TRY(kernel_folder_find(folder, &source_files[i], &path));
+    if (!path) continue;
+    n_found++;
+    clave_status st = check_kernels(path, i);
+    free(path);
+    if (st) return st;
+  }
+  return n_found ? NULL : fits_none(folder, needed);
+}

@@ -1,0 +1,27 @@
+#ifndef COMPILE_PARAMETERS_H
+#define COMPILE_PARAMETERS_H
+/* The tensors of a method as parameters of a C function: input_0, ..., output_0, ... */
+#include "compile/plan.h"
+
+typedef struct parameters {
+  const compile_plan *k;
+  const ir_arguments *all;
+  const char *what; /* "input", "output" */
+  bool is_input;
+} parameters;
+parameters parameters_of(const compile_plan *k, bool is_input);
+
+/* Calls write for each that a function has; scalar inputs are fixed. */
+typedef void (*parameter_writer)(const parameters *p, const ir_argument *a, uint32_t number,
+                                 text *to);
+void each_parameter(const parameters *p, text *to, parameter_writer write);
+/* A line of a comment: name, dtype and shape. */
+void parameter_describe(const parameters *p, const ir_argument *a, uint32_t number, text *to);
+/* All of them between the parentheses, behind the parameter `first`, which may be "". */
+void parameters_write(const compile_plan *k, const char *first, text *to);
+/* `inputs` and `outputs`, arrays of them. */
+void parameters_write_arrays(const compile_plan *k, text *to);
+/* The same, the former as model_values. */
+void parameters_write_values(const compile_plan *k, text *to);
+
+#endif

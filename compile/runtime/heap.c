@@ -1,0 +1,7 @@
+/* Memory of a program that is written out, from the heap. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "compile/runtime/core.h"
+
+const model_heap model_host_heap = {.take = memory_alloc, .give = free};

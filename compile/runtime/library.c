@@ -1,0 +1,62 @@
+/* A shared library's models, each with its last error. */
+#include "compile/runtime/library.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "compile/runtime/core.h"
+#include "compile/runtime/model.h"
+
+typedef struct library_model {
+  model *m;            /* owned */
+  clave_status failed; /* owned */
+  model_value *values; /* owned: (n_inputs + n_outputs) */
+} library_model;
+
+static const model_method *method(void) { return compiled_model.info.methods; }
+
+static clave_status start(library_model *l, int n_threads) {
+  l->values = calloc((size_t)(method()->n_inputs + method()->n_outputs) + 1, sizeof *l->values);
+  if (!l->values) return status_no_memory();
+  TRY(model_create(&l->m));
+  return model_start(l->m, n_threads);
+}
+
+void *model_library_create(int n_threads) {
+  library_model *l = calloc(1, sizeof *l);
+  if (!l) return NULL;
+  clave_status st = start(l, n_threads);
+  if (!st) return l;
+  status_free(st);
+  model_library_destroy(l);
+  return NULL;
+}
+
+void model_library_destroy(void *library) {
+  library_model *l = library;
+  if (!l) return;
+  model_destroy(l->m);
+  status_free(l->failed);
+  free(l->values);
+  free(l);
+}
+
+int model_library_run(void *library, const void *const *inputs, void *const *outputs) {
+  library_model *l = library;
+  const int n = method()->n_inputs;
+  model_value *out = l->values + n;
+  for (int i = 0; i < n; i++) l->values[i].data = inputs[i];
+  status_free(l->failed);
+  l->failed = model_run(l->m, 0, l->values, out);
+  for (int i = 0; !l->failed && i < method()->n_outputs; i++)
+    if (compiled_model.outputs[i].bytes)
+      memcpy(outputs[i], out[i].data, compiled_model.outputs[i].bytes);
+  return l->failed != NULL;
+}
+
+const char *model_library_error(const void *library) {
+  return status_message(((const library_model *)library)->failed);
+}
+
+void model_library_reset(void *library) { status_free(model_reset(((library_model *)library)->m)); }

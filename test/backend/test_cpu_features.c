@@ -1,0 +1,75 @@
+/* What kernels take processors for: their own, or a kind that this thread pretends to have. */
+#include "backend/cpu/kernels/features.h"
+
+#include <cmocka.h>
+
+#include "backend/cpu/recorded.h"
+#include "base/threads.h"
+
+static int count_features(void) {
+  return cpu_has_avx2() + cpu_has_avx512() + cpu_has_avx512_vnni() + cpu_has_avx512_bf16() +
+         cpu_has_dotprod() + cpu_has_i8mm() + cpu_has_arm_bf16();
+}
+
+/* Each kind has what the one before has, and more. */
+static void test_kinds(void **state) {
+  (void)state;
+  const int own = count_features();
+  int before = -1;
+  for (int kind = KIND_PORTABLE; kind <= KIND_ALL; kind++) {
+    cpu_pretend((cpu_kind)kind);
+    assert_true(count_features() >= before);
+    before = count_features();
+    if (kind == KIND_PORTABLE) assert_int_equal(before, 0);
+  }
+#if KERNEL_X86
+  assert_int_equal(before, 4);
+#elif KERNEL_ARM
+  assert_int_equal(before, 3);
+#endif
+  cpu_pretend(KIND_OWN);
+  assert_int_equal(count_features(), own);
+}
+
+static void count_elsewhere(void *ctx) { *(int *)ctx = count_features(); }
+
+static void test_other_threads_do_not_pretend(void **state) {
+  (void)state;
+  const int own = count_features();
+  int there = -1;
+  thread *t;
+  cpu_pretend(KIND_PORTABLE);
+  assert_null(thread_create(count_elsewhere, &there, &t));
+  thread_join(t);
+  assert_int_equal(count_features(), 0);
+  cpu_pretend(KIND_OWN);
+  assert_int_equal(there, own);
+}
+
+static size_t scratch_of_kind(const kernel_context *ctx, const void *args) {
+  (void)args;
+  return (size_t)(cpu_has_avx512() ? 100 : cpu_has_avx2() ? 300 : 200) * (size_t)ctx->n_threads;
+}
+
+/* The most of all kinds, whichever has it. */
+static void test_scratch_memory(void **state) {
+  (void)state;
+  const kernel_desc k = {.name = "some", .scratch = scratch_of_kind}, none = {.name = "none"};
+  const cpu_command c = {.k = &k}, other = {.k = &none};
+#if KERNEL_X86
+  assert_int_equal(cpu_command_scratch(&c, 1), 300);
+  assert_int_equal(cpu_command_scratch(&c, 2), 600);
+#else
+  assert_int_equal(cpu_command_scratch(&c, 1), 200);
+#endif
+  assert_int_equal(cpu_command_scratch(&other, 1), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_kinds),
+      cmocka_unit_test(test_other_threads_do_not_pretend),
+      cmocka_unit_test(test_scratch_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

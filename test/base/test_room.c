@@ -1,0 +1,64 @@
+/* Memory of small things from a buffer, as programs with static memory have it. */
+#define MEMORY_STATIC 1024
+#define room_take static_take
+#define room_resize static_resize
+#define room_give static_give
+#include "base/room.c"
+
+#include <cmocka.h>
+#include <stdint.h>
+
+static int is_zero(const char *p, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (p[i]) return 0;
+  return 1;
+}
+
+static void test_the_last_is_given_back(void **state) {
+  (void)state;
+  const size_t before = used;
+  char *a = static_take(10), *b = static_take(20);
+  assert_true(a && b && b >= a + 10 && (uintptr_t)b % UNIT == 0);
+  memset(b, 1, 20);
+  static_give(b);
+  char *c = static_take(5);
+  assert_ptr_equal(c, b);
+  assert_true(is_zero(c, 5));
+  static_give(c);
+  static_give(a);
+  assert_int_equal(used, before);
+  static_give(NULL);
+}
+
+static void test_resizing(void **state) {
+  (void)state;
+  char *a = static_resize(NULL, 4);
+  memcpy(a, "abc", 4);
+  assert_ptr_equal(static_resize(a, 100), a);
+  char *b = static_take(1);
+  char *moved = static_resize(a, 200);
+  assert_true(moved > b);
+  assert_string_equal(moved, "abc");
+  static_give(moved);
+  static_give(b);
+}
+
+static void test_the_end(void **state) {
+  (void)state;
+  used = 0;
+  assert_null(static_take(1024));
+  assert_null(static_take(SIZE_MAX));
+  char *all = static_take(1024 - UNIT);
+  assert_non_null(all);
+  assert_null(static_take(0));
+  assert_null(static_resize(all, 1025 - UNIT));
+  static_give(all);
+  assert_int_equal(used, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_last_is_given_back),
+                                     cmocka_unit_test(test_resizing),
+                                     cmocka_unit_test(test_the_end)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+"""Files of executables by their endings: .npy and .safetensors beside elements alone; what is hostile is one line."""
+
+import json
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from compiled import Builder, emit
+from safetensors.numpy import load_file, save_file
+from test_models import noise, saved
+
+import clave
+
+
+class Two(torch.nn.Module):
+    """Two inputs, outputs of three dtypes."""
+
+    def forward(self, x, i):
+        y = x[i] * 2
+        return y, i + 1, y > 0, y.double()
+
+
+X, I = noise(6, 3), torch.tensor([5, 0, 2, 2])
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """The executable, in its folder; and what a session answers."""
+    folder = tmp_path_factory.mktemp("two")
+    program = saved(folder, Two(), X, I)
+    exe = Builder().build(emit(program, folder / "c", "--arena", "static"))
+    return exe, clave.Session(str(program), device="cpu").run(X, I)
+
+
+def call(two, folder, *words, refused=False):
+    r = subprocess.run([two[0], *words], cwd=folder, capture_output=True, text=True, timeout=60)
+    if refused:
+        assert (r.returncode, r.stdout) == (1, ""), r.stderr
+        assert r.stderr.startswith("model: ") and r.stderr.count("\n") == 1
+        return r.stderr
+    assert (r.returncode, r.stdout, r.stderr) == (0, "", "")
+    return None
+
+
+OUTS = ["y.npy", "i.npy", "b.npy", "d.npy"]
+
+
+@pytest.fixture
+def given(tmp_path):
+    np.save(tmp_path / "x.npy", X.numpy())
+    np.save(tmp_path / "i.npy", I.numpy())
+    X.numpy().tofile(tmp_path / "x.bin")
+    I.numpy().tofile(tmp_path / "i.bin")
+    return tmp_path
+
+
+def test_npy(two, given):
+    call(two, given, "x.npy", "i.npy", *[f"o{k}.npy" for k in range(4)])
+    for k, want in enumerate(two[1]):
+        got = np.load(given / f"o{k}.npy")
+        assert got.dtype == want.dtype and np.array_equal(got, want)
+
+
+def test_fortran_order_and_raw_outputs(two, given):
+    np.save(given / "f.npy", np.asfortranarray(X.numpy()))
+    assert b"'fortran_order': True" in (given / "f.npy").read_bytes()
+    call(two, given, "f.npy", "i.bin", *[f"o{k}.bin" for k in range(4)])
+    for k, want in enumerate(two[1]):
+        assert (given / f"o{k}.bin").read_bytes() == want.tobytes()
+
+
+def test_safetensors(two, given):
+    """By the input's name, by its number, or the only one; outputs of one path are one file."""
+    save_file({"x": X.numpy(), "i": I.numpy()}, given / "both.safetensors")
+    save_file({"input_0": X.numpy(), "input_1": I.numpy(), "more": I.numpy()}, given / "numbers.safetensors")
+    save_file({"whatever": X.numpy()}, given / "one.safetensors", metadata={"x": "none"})
+    for x, i in (("both", "both"), ("numbers", "numbers"), ("one", "both")):
+        out = "o.safetensors"
+        call(two, given, f"{x}.safetensors", f"{i}.safetensors", out, out, "b.npy", out)
+        got = load_file(given / out)
+        assert sorted(got) == ["output_0", "output_1", "output_3"]
+        for k in (0, 1, 3):
+            assert got[f"output_{k}"].dtype == two[1][k].dtype and np.array_equal(got[f"output_{k}"], two[1][k])
+        assert np.array_equal(np.load(given / "b.npy"), two[1][2])
+        (given / out).unlink()
+
+
+@pytest.mark.parametrize(
+    "x, says",
+    [
+        (X.numpy().astype(np.float64), "x.npy: F64 (6, 3); input 'x' is F32 (6, 3), 72 bytes"),
+        (X.numpy()[:5], "x.npy: F32 (5, 3); input 'x' is F32 (6, 3)"),
+        (X.numpy().reshape(6, 3, 1), "x.npy: F32 (6, 3, 1); input 'x' is"),
+        (X.numpy().astype(">f4"), "is not little-endian"),
+        (X.numpy().astype(np.complex64), "dtype <c8 is none of"),
+    ],
+)
+def test_other_arrays_are_refused(two, given, x, says):
+    np.save(given / "x.npy", x)
+    assert says in call(two, given, "x.npy", "i.npy", *OUTS, refused=True)
+    assert not (given / "y.npy").exists()
+
+
+def header(text: str, data: bytes = b"") -> bytes:
+    return struct.pack("<Q", len(text)) + text.encode() + data
+
+
+def entry(dtype="F32", shape=(6, 3), at=(0, 72)) -> str:
+    return json.dumps({"x": {"dtype": dtype, "shape": list(shape), "data_offsets": list(at)}})
+
+
+DATA = X.numpy().tobytes()
+HOSTILE = {
+    "empty": (b"", "not a safetensors file, or cut off"),
+    "a length beyond the file": (struct.pack("<Q", 1 << 60) + b"{}", "not a safetensors file, or cut off"),
+    "no object": (header("[]"), "its header is no JSON object"),
+    "cut off": (header('{"x": {'), "JSON"),
+    "no entry": (header("{}", DATA), "holds no tensor 'x' or 'input_0' among its 0"),
+    "an entry that is none": (header('{"x": 5}', DATA), "no object"),
+    "an entry that is a list": (header('{"x": [1]}', DATA), "no object"),
+    "no dtype": (header('{"x": {"shape": [6, 3], "data_offsets": [0, 72]}}', DATA), "has no dtype, shape or"),
+    "a dtype twice": (header('{"x": {"dtype": "F32", "dtype": "F32"}}', DATA), "dtype twice"),
+    "a dtype that is none": (header(entry("F33"), DATA), "its dtype F33"),
+    "a dtype that is long": (header(entry("F" * 99), DATA), "a dtype of its header is unknown"),
+    "a dtype that is a number": (header(entry(5), DATA), "of another kind"),
+    "a size that is negative": (header(entry(shape=(-6, 3)), DATA), "a size of its header is none"),
+    "a size that is huge": (header(entry(shape=(1 << 70, 3)), DATA), "a size of its header is none"),
+    "sizes that overflow": (header(entry(shape=(1 << 62, 1 << 62)), DATA), "do not fit its shape"),
+    "a size in a list": (header(entry(shape=([6], 3)), DATA), "of another kind"),
+    "nine dimensions": (header(entry(shape=(1,) * 9), DATA), "more than 8 dimensions"),
+    "offsets beyond the file": (header(entry(at=(8, 80)), DATA), "lie outside of the file"),
+    "offsets backwards": (header(entry(at=(72, 0)), DATA), "do not fit its shape"),
+    "three offsets": (header(entry(at=(0, 72, 72)), DATA), "are not [begin, end]"),
+    "twice": (header('{"x": %s, "x": %s}' % ((entry()[6:-1],) * 2), DATA), "holds tensor 'x' twice"),
+    "two others": (header('{"a": %s, "b": %s}' % ((entry()[6:-1],) * 2), DATA), "holds no tensor 'x' or"),
+    "another shape": (header(entry(shape=(3, 6)), DATA), "F32 (3, 6); input 'x' is"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_headers(two, given, name):
+    bytes_, says = HOSTILE[name]
+    (given / "x.safetensors").write_bytes(bytes_)
+    line = call(two, given, "x.safetensors", "i.npy", *OUTS, refused=True)
+    assert says in line and "x.safetensors" in line
+    assert not (given / "y.npy").exists()
+
+
+@pytest.mark.parametrize("cut", [0, 5, 9, 60, 100, 199])
+def test_npy_that_is_cut_off(two, given, cut):
+    (given / "x.npy").write_bytes((given / "x.npy").read_bytes()[:cut])
+    assert "x.npy: " in call(two, given, "x.npy", "i.npy", *OUTS, refused=True)
+
+
+def test_an_output_that_cannot_be_written(two, given):
+    outs = ["o.safetensors", "i.npy", "no/b.npy", "o.safetensors"]
+    before = sorted(given.iterdir())
+    assert "no/b.npy: no such file" in call(two, given, "x.npy", "i.bin", *outs, refused=True)
+    assert sorted(given.iterdir()) == before

@@ -52,7 +52,8 @@ struct clave_session {
   executable *stand_in_x; /* the CPU backend's, while the device is made ready; or NULL */
   warm_up *warm;          /* owned; NULL: s is on the device */
   const char *answered_by;
-  clave_observe_fn observe;
+  clave_observe_fn observe; /* or edit; both NULL: nobody looks */
+  clave_edit_fn edit;
   void *observe_ctx;
 };
 

@@ -272,17 +272,28 @@ clave_status clave_session_memory(const clave_session *s, clave_memory_info *inf
 }
 
 static bool relay_observation(void *ctx, uint32_t instruction, uint32_t tid,
-                              const host_tensor *value) {
+                              const host_tensor *value, bool *edited) {
   clave_session *s = ctx;
   clave_tensor t;
   tensor_to_public(&value->t, value->data, &t);
+  if (s->edit) return s->edit(s->observe_ctx, instruction, tid, &t, edited);
   return s->observe(s->observe_ctx, instruction, tid, &t);
 }
 
-clave_status clave_session_observe(clave_session *s, clave_observe_fn observe, void *ctx) {
+static void let_watch(clave_session *s, clave_observe_fn observe, clave_edit_fn edit, void *ctx) {
   s->observe = observe;
+  s->edit = edit;
   s->observe_ctx = ctx;
-  session_observe(s->s, observe ? relay_observation : NULL, s);
+  session_observe(s->s, observe || edit ? relay_observation : NULL, s);
+}
+
+clave_status clave_session_observe(clave_session *s, clave_observe_fn observe, void *ctx) {
+  let_watch(s, observe, NULL, ctx);
+  return NULL;
+}
+
+clave_status clave_session_edit(clave_session *s, clave_edit_fn edit, void *ctx) {
+  let_watch(s, NULL, edit, ctx);
   return NULL;
 }
 

@@ -124,8 +124,10 @@ typedef struct session_options {
                  files would keep what nothing writes */
 } session_options;
 
-/* Called after an instruction with a tensor it wrote; false stops the run. */
-typedef bool (*observe_fn)(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value);
+/* Called after an instruction with a tensor it wrote, contiguous; false stops the run. *edited: the
+ * bytes at value->data were changed and are written back. */
+typedef bool (*observe_fn)(void *ctx, uint32_t instruction, uint32_t tid, const host_tensor *value,
+                           bool *edited);
 
 /* A program's state, memory, inputs and outputs. */
 typedef struct session session;

@@ -51,6 +51,8 @@ size_t find_written(const records *base, size_t at, uint32_t slot) {
   return SIZE_MAX;
 }
 
+static size_t first_output(const run_pair *p) { return p->base->count - p->n_others; }
+
 /* The elements of a slot and its dimensions, as far as they are known. */
 static double count_slot(const run_pair *p, size_t at, uint32_t slot, double *dims) {
   const clave_tensor_info *info = &p->g->slots[slot];
@@ -88,9 +90,15 @@ static double count_by(const run_pair *p, size_t at, const graph_node *n, terms_
   return count;
 }
 
+/* Those of what wrote it. */
+static double terms_of_output(const run_pair *p, size_t at) {
+  const size_t from = find_written(p->base, first_output(p), find_viewed(p->g, p->base->items[at].slot));
+  return from == SIZE_MAX ? 1 : p->errors[from].terms;
+}
+
 static double count_terms(const run_pair *p, size_t at) {
   const uint32_t node = p->base->items[at].node;
-  if (node >= p->g->n_nodes) return 1; /* an output */
+  if (node >= p->g->n_nodes) return terms_of_output(p, at);
   const graph_node *n = &p->g->nodes[node];
   for (size_t i = 0; i < LENGTH(rules); i++)
     if (strcmp(rules[i].op, n->op) == 0) return fmax(count_by(p, at, n, rules[i].rule), 1);
@@ -105,21 +113,20 @@ static difference compare_pair(const run_pair *p, size_t i, const clave_tensor *
                              : compare_tensors(p->subject[i], base, r, terms, factor);
 }
 
-static size_t first_output(const run_pair *p) { return p->base->count - p->n_others; }
-
 /* reaches: by record, or NULL. */
 static void compare_runs(run_pair *p, const reach *reaches) {
   for (size_t i = 0; i < p->base->count; i++) {
     if (p->errors[i].verdict != NODE_UNMATCHED && p->errors[i].verdict != NODE_OTHER_FORM)
-      p->errors[i].total =
-          compare_pair(p, i, &p->base->items[i].value, reaches ? &reaches[i] : NULL, 1, OF_ALL);
+      p->errors[i].total = compare_pair(p, i, &p->base->items[i].value,
+                                        reaches ? &reaches[i] : NULL, p->errors[i].terms, OF_ALL);
   }
   for (uint32_t k = 0; k < p->n_others; k++) {
     const size_t i = first_output(p) + k;
     const clave_tensor *right = p->subject_is_right ? p->subject[i] : &p->base->items[i].value;
     if (right && p->others[k].data && same_form(&p->others[k], right))
       p->other_errors[k] =
-          compare_tensors(&p->others[k], right, reaches ? &reaches[i] : NULL, 1, OF_ALL);
+          compare_tensors(&p->others[k], right, reaches ? &reaches[i] : NULL, p->errors[i].terms,
+                          OF_ALL);
   }
 }
 
@@ -195,7 +202,7 @@ static int measure_all(run_pair *p) {
   const size_t n = p->base->count;
   double *places = list_places(p, true);
   reach *reaches = calloc(n + 1, sizeof *reaches);
-  const run_edit e = {.base = p->base, .places = places};
+  const run_edit e = {.base = p->base, .places = places, .moves_inputs = true};
   int result = places && reaches ? measure_reach(p, e, p->base, reaches) : fail_memory();
   if (!result) compare_runs(p, reaches);
   free_reaches(reaches, n);

@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "base/threads.h"
 #include "clave.h"
+#include "clave_debug.h"
 #include "interp/interp.h"
 
 struct clave_device {

@@ -25,10 +25,10 @@ typedef struct reach {
 } reach;
 
 typedef struct difference {
-  bool found;       /* beyond the bound */
-  uint64_t element; /* the worst, row-major: beyond its bound by the largest factor */
+  bool found;                    /* beyond the bound */
+  uint64_t element;              /* the worst, row-major: beyond its bound by the largest factor */
   double got, expected, allowed; /* of that element */
-  double largest;   /* difference of any element; infinite where one is no number */
+  double largest;                /* difference of any element; infinite where one is no number */
 } difference;
 
 /* Last places that an element of a node's results is moved by: s, and sqrt(n) more. 0: it stays. */

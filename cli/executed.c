@@ -30,8 +30,7 @@ static int add_name(workplace *w, const char *kind) {
   return EXIT_GOOD;
 }
 
-static int make_workplace(const char *path, const model *m, const input_set *inputs,
-                          workplace *w) {
+static int make_workplace(const char *path, const model *m, const input_set *inputs, workplace *w) {
   static const char pattern[] = "/tmp/clave_verify_XXXXXX";
   memcpy(w->folder, pattern, sizeof pattern);
   w->names = calloc((size_t)inputs->count + m->method.n_outputs + 1, sizeof *w->names);
@@ -74,7 +73,8 @@ static int report_failure(const workplace *w, const char *path, int code) {
   page log = {0};
   TRY_EXIT(read_file(w->names[w->n - 1], &log));
   const char *said = log.size ? log.data : "nothing";
-  int result = fail("%s: exit status %d, and said: %.*s", path, code, (int)strcspn(said, "\n"), said);
+  int result =
+      fail("%s: exit status %d, and said: %.*s", path, code, (int)strcspn(said, "\n"), said);
   text_free(&log);
   return result;
 }
@@ -105,8 +105,8 @@ static int compare_file(const char *file, const char *path, const model *m, uint
   const uint64_t want = count_elements(&mine) * clave_dtype_size(mine.dtype);
   int result = EXIT_GOOD;
   if (bytes.size != want) {
-    result = fail("output_%" PRIu32 " (%s) of %s has %zu bytes, expected %" PRIu64, index, info.name,
-                  path, bytes.size, want);
+    result = fail("output_%" PRIu32 " (%s) of %s has %zu bytes, expected %" PRIu64, index,
+                  info.name, path, bytes.size, want);
   } else if (!same_elements(&theirs, &mine)) {
     const difference d = compare_tensors(&theirs, &mine, NULL, 1, 0);
     result = fail("output_%" PRIu32 " (%s) of %s is not the CPU backend's: at element %" PRIu64
@@ -120,7 +120,8 @@ static int compare_file(const char *file, const char *path, const model *m, uint
 static int run_in(workplace *w, const char *path, const model *m, const input_set *inputs) {
   TRY_EXIT(make_workplace(path, m, inputs, w));
   for (uint32_t i = 0, k = 0; i < inputs->count; i++)
-    if (!inputs->items[i].info.is_scalar) TRY_EXIT(write_tensor(w->names[k++], &inputs->items[i].value));
+    if (!inputs->items[i].info.is_scalar)
+      TRY_EXIT(write_tensor(w->names[k++], &inputs->items[i].value));
   TRY_EXIT(execute(w, path));
   for (uint32_t i = 0; i < m->method.n_outputs; i++)
     TRY_EXIT(compare_file(w->names[w->n_inputs + i], path, m, i));

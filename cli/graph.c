@@ -124,6 +124,7 @@ void free_graph(graph *g) {
     free(g->nodes[i].detail);
     free(g->nodes[i].where);
     free(g->nodes[i].reason);
+    free(g->nodes[i].note);
     free(g->nodes[i].slots);
   }
   free(g->nodes);

@@ -1,7 +1,8 @@
 /* Errors node by node. The CPU backend runs once more with the other run's values in the place of
  * its own, so that each node computes from the same operands as the other run's: what differs then
  * was made there. Runs on moved operands measure what rounding may do (bounds.h): to one node, with
- * those values moved, and to the whole, where each node moves what it gives and nothing is forced. */
+ * those values moved, and to the whole, where each node moves what it gives and nothing is forced.
+ */
 #include "cli/node_errors.h"
 
 #include <math.h>
@@ -27,14 +28,30 @@ static const struct {
   const char *op;
   terms_rule rule;
 } rules[] = {
-    {"elementwise", TERMS_ONE},    {"copy", TERMS_ONE},        {"cat", TERMS_ONE},
-    {"pad", TERMS_ONE},            {"triangle", TERMS_ONE},    {"arange", TERMS_ONE},
-    {"full", TERMS_ONE},           {"batch_norm", TERMS_ONE},  {"rope", TERMS_ONE},
-    {"index_select", TERMS_ONE},   {"gather", TERMS_ONE},      {"index", TERMS_ONE},
-    {"slice_update", TERMS_ONE},   {"index_copy", TERMS_ONE},  {"bitcast", TERMS_ONE},
-    {"dequantize", TERMS_ONE},     {"matmul", TERMS_LAST},     {"grouped_matmul", TERMS_LAST},
-    {"conv", TERMS_FILTER},        {"reduce", TERMS_RATIO},    {"adaptive_pool", TERMS_RATIO},
-    {"conv_transpose", TERMS_ALL}, {"group_norm", TERMS_ALL},  {"linalg", TERMS_ALL},
+    {"elementwise", TERMS_ONE},
+    {"copy", TERMS_ONE},
+    {"cat", TERMS_ONE},
+    {"pad", TERMS_ONE},
+    {"triangle", TERMS_ONE},
+    {"arange", TERMS_ONE},
+    {"full", TERMS_ONE},
+    {"batch_norm", TERMS_ONE},
+    {"rope", TERMS_ONE},
+    {"index_select", TERMS_ONE},
+    {"gather", TERMS_ONE},
+    {"index", TERMS_ONE},
+    {"slice_update", TERMS_ONE},
+    {"index_copy", TERMS_ONE},
+    {"bitcast", TERMS_ONE},
+    {"dequantize", TERMS_ONE},
+    {"matmul", TERMS_LAST},
+    {"grouped_matmul", TERMS_LAST},
+    {"conv", TERMS_FILTER},
+    {"reduce", TERMS_RATIO},
+    {"adaptive_pool", TERMS_RATIO},
+    {"conv_transpose", TERMS_ALL},
+    {"group_norm", TERMS_ALL},
+    {"linalg", TERMS_ALL},
 };
 
 uint32_t find_viewed(const graph *g, uint32_t slot) {
@@ -92,7 +109,8 @@ static double count_by(const run_pair *p, size_t at, const graph_node *n, terms_
 
 /* Those of what wrote it. */
 static double terms_of_output(const run_pair *p, size_t at) {
-  const size_t from = find_written(p->base, first_output(p), find_viewed(p->g, p->base->items[at].slot));
+  const size_t from =
+      find_written(p->base, first_output(p), find_viewed(p->g, p->base->items[at].slot));
   return from == SIZE_MAX ? 1 : p->errors[from].terms;
 }
 
@@ -124,9 +142,8 @@ static void compare_runs(run_pair *p, const reach *reaches) {
     const size_t i = first_output(p) + k;
     const clave_tensor *right = p->subject_is_right ? p->subject[i] : &p->base->items[i].value;
     if (right && p->others[k].data && same_form(&p->others[k], right))
-      p->other_errors[k] =
-          compare_tensors(&p->others[k], right, reaches ? &reaches[i] : NULL, p->errors[i].terms,
-                          OF_ALL);
+      p->other_errors[k] = compare_tensors(&p->others[k], right, reaches ? &reaches[i] : NULL,
+                                           p->errors[i].terms, OF_ALL);
   }
 }
 
@@ -190,8 +207,8 @@ static int measure_nodes(run_pair *p, const records *forced) {
   int result = places && reaches ? measure_reach(p, e, forced, reaches) : fail_memory();
   for (size_t i = 0; i < n && !result; i++) {
     if (p->errors[i].verdict == NODE_GOOD)
-      p->errors[i].own = compare_pair(p, i, &forced->items[i].value, &reaches[i],
-                                      p->errors[i].terms, OF_ONE_NODE);
+      p->errors[i].own =
+          compare_pair(p, i, &forced->items[i].value, &reaches[i], p->errors[i].terms, OF_ONE_NODE);
   }
   free_reaches(reaches, n);
   free(places);

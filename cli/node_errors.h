@@ -25,15 +25,15 @@ typedef struct node_error {
 /* Two runs to be compared. Arrays are by the records of `base`; of a method's outputs, which are
  * its last records, `others` are compared too (fused runs), by index, where they are not NULL. */
 typedef struct run_pair {
-  const model *cpu;  /* the CPU backend with an unfused session, which gave `base` */
-  const graph *g;    /* of its program */
+  const model *cpu; /* the CPU backend with an unfused session, which gave `base` */
+  const graph *g;   /* of its program */
   const input_set *inputs;
   const records *base;
   const clave_tensor **subject; /* NULL: it has no counterpart */
   const clave_tensor *others;   /* (n_others) */
   uint32_t n_others;
-  bool subject_is_right; /* else base is */
-  node_error *errors;    /* owned: found */
+  bool subject_is_right;    /* else base is */
+  node_error *errors;       /* owned: found */
   difference *other_errors; /* owned: found, (n_others) */
 } run_pair;
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clave_debug.h"
 #include "cli/bounds.h"
 #include "cli/values.h"
 
@@ -47,8 +48,7 @@ static int set_moved(const model *m, uint32_t index, const input *in, bool oppos
   records copy = {0};
   if (!keep_record(&copy, 0, 0, &in->value)) return fail_memory();
   move_elements(&copy.items->value, places_of(in->value.dtype, 1), opposite);
-  clave_status st =
-      clave_session_set_input(m->session, m->method.name, index, &copy.items->value);
+  clave_status st = clave_session_set_input(m->session, m->method.name, index, &copy.items->value);
   free_records(&copy);
   return st ? fail_status(st) : EXIT_GOOD;
 }

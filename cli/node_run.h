@@ -10,9 +10,9 @@
 typedef struct run_edit {
   const records *base;
   const clave_tensor **forced; /* NULL, or NULL for a record: what is computed */
-  const double *places;              /* last places that they are moved by; NULL: none */
-  bool moves_inputs;                 /* they, too, by what an input's dtype allows */
-  bool opposite;                     /* each the other way */
+  const double *places;        /* last places that they are moved by; NULL: none */
+  bool moves_inputs;           /* they, too, by what an input's dtype allows */
+  bool opposite;               /* each the other way */
 } run_edit;
 
 /* One run of an unfused session: what each op wrote, in order, as it was computed, then the

@@ -96,9 +96,8 @@ static int run_device(const verification *v, records *out) {
 int compare_device(verification *v) {
   stage *s = &v->stages[STAGE_DEVICE];
   size_t next = 0;
-  TRY_EXIT(begin_stage(
-      v, STAGE_DEVICE,
-      (stage){.name = "device", .against = "the CPU backend", .right = "cpu"}));
+  TRY_EXIT(begin_stage(v, STAGE_DEVICE,
+                       (stage){.name = "device", .against = "the CPU backend", .right = "cpu"}));
   TRY_EXIT(run_device(v, &s->subject));
   for (size_t i = 0; i < v->base.count; i++)
     s->pointers[i] = find_record(&s->subject, &next, &v->base.items[i]);
@@ -112,7 +111,8 @@ int compare_device(verification *v) {
 typedef const clave_tensor *(*find_fn)(void *ctx, const char *name, uint32_t which,
                                        clave_tensor *room);
 
-/* A pass, or a lowering, gives all that it makes of a node the node's name: the last is the result. */
+/* A pass, or a lowering, gives all that it makes of a node the node's name: the last is the result.
+ */
 static bool is_last_of_name(const graph *g, uint32_t node) {
   for (uint32_t i = node + 1; i < g->n_nodes; i++)
     if (strcmp(g->nodes[i].name, g->nodes[node].name) == 0) return false;

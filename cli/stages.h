@@ -9,18 +9,18 @@ typedef struct stage {
   const char *against; /* "the CPU backend": what is right */
   const char *right;   /* "cpu": what its numbers are called */
   run_pair pair;
-  records subject;              /* owned */
+  records subject;               /* owned */
   const clave_tensor **pointers; /* owned: pair.subject */
-  clave_tensor *others;         /* owned: pair.others */
-  clave_tensor *values;         /* owned: of the file */
-  uint32_t compared, n_applied; /* results; rewrites */
+  clave_tensor *others;          /* owned: pair.others */
+  clave_tensor *values;          /* owned: of the file */
+  uint32_t compared, n_applied;  /* results; rewrites */
 } stage;
 
 enum { STAGE_DEVICE, STAGE_PASSES, STAGE_REFERENCE, N_STAGES };
 
 typedef struct verification {
-  model *m;   /* the device, with a plain session */
-  model cpu;  /* the CPU backend, unfused */
+  model *m;  /* the device, with a plain session */
+  model cpu; /* the CPU backend, unfused */
   graph g;
   input_set inputs;
   records base;

@@ -156,6 +156,7 @@ static void describe_vertex(const drawing *d, const vertex *v, page *lines) {
   for (uint32_t k = 0; k < n->n_writes; k++) {
     add_info(lines, 's', "\xe2\x86\x92 ", &d->g->slots[node_writes(n)[k]]);
   }
+  if (n->note) add_line(lines, 'c', n->note);
 }
 
 static size_t count_characters(const char *s) {
@@ -214,40 +215,26 @@ static const palette *choose_palette(const vertex *v) {
   return &plain_palette;
 }
 
-static void write_escaped(page *out, const char *s) {
-  for (const unsigned char *p = (const unsigned char *)s; *p;) {
-    size_t size = utf8_sequence((const char *)p, 4); /* ends at NUL */
-    if (!size || *p < 0x20 || *p == 0x7f) {
-      text_puts(out, "?");
-    } else if (strchr("&<>\"", *p)) {
-      text_printf(out, "&#%d;", *p);
-    } else {
-      text_append(out, (const char *)p, size);
-    }
-    p += size ? size : 1;
-  }
-}
-
 static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
   const vertex *v = &d->vertices[index];
   const layout_box *box = &d->boxes[index];
   const palette *colours = choose_palette(v);
+  const char *fill = v->node && v->node->fill ? v->node->fill : colours->fill;
   bool dark = v->slot && v->slot->kind != CLAVE_SLOT_STATE;
   double left = box->x - box->width / 2, y = box->y + padding + 8;
   text_printf(out, "<g%s><title>", dark ? " class=\"dark\"" : "");
-  write_escaped(out, name_vertex(v));
+  page_markup(out, name_vertex(v));
   if (v->node) text_puts(out, *v->node->detail ? "\n" : "");
-  if (v->node) write_escaped(out, v->node->detail);
+  if (v->node) page_markup(out, v->node->detail);
   text_printf(out,
               "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
               "fill=\"%s\" stroke=\"%s\"/>\n",
-              left, box->y, box->width, box->height, v->slot ? 14 : 5, colours->fill,
-              colours->stroke);
+              left, box->y, box->width, box->height, v->slot ? 14 : 5, fill, colours->stroke);
   lines->size = 0;
   describe_vertex(d, v, lines);
   for (size_t at = 0; at < lines->size; at += strlen(lines->data + at) + 1, y += line_height) {
     text_printf(out, "<text class=\"%c\" x=\"%.1f\" y=\"%.1f\">", lines->data[at], box->x, y);
-    write_escaped(out, lines->data + at + 1);
+    page_markup(out, lines->data + at + 1);
     text_puts(out, "</text>\n");
   }
   text_puts(out, "</g>\n");

@@ -2,7 +2,7 @@
 #include "cli/verify_report.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "json/writer.h"
@@ -138,7 +138,105 @@ void write_errors_json(const verification *v, page *out) {
 
 /* ---------------------------------------------------------------- a page */
 
-int write_error_page(verification *v, const char *title, const char *path) {
-  (void)v; (void)title; (void)path;
+static const struct {
+  node_verdict verdict;
+  const char *fill, *words;
+} colours[] = {{NODE_GOOD, "#dff3df", "within the bound"},
+               {NODE_WRONG, "#ff8f8f", "wrong: beyond the bound on the same operands"},
+               {NODE_AMPLIFIES, "#ffd08a", "beyond the bound by what it reads"},
+               {NODE_OTHER_FORM, "#ff8f8f", "another dtype or shape"},
+               {NODE_UNMATCHED, "#ececec", "not compared"}};
+
+static const char *colour_of(node_verdict verdict) {
+  for (size_t i = 0; i < LENGTH(colours); i++)
+    if (colours[i].verdict == verdict) return colours[i].fill;
+  return NULL;
+}
+
+static bool is_worse(node_verdict a, node_verdict b) {
+  static const int order[] = {[NODE_UNMATCHED] = 0,
+                              [NODE_GOOD] = 1,
+                              [NODE_AMPLIFIES] = 2,
+                              [NODE_WRONG] = 3,
+                              [NODE_OTHER_FORM] = 3};
+  return order[a] > order[b];
+}
+
+/* Of a node that ran more than once, or gives more than one tensor, the worst. */
+static int colour_nodes(verification *v, const stage *s) {
+  for (uint32_t i = 0; i < v->g.n_nodes; i++) {
+    node_verdict worst = NODE_UNMATCHED;
+    const node_error *shown = NULL;
+    graph_node *n = &v->g.nodes[i];
+    for (size_t k = 0; k < v->base.count; k++) {
+      const node_error *e = &s->pair.errors[k];
+      if (v->base.items[k].node != i || !s->pointers[k] || !(!shown || is_worse(e->verdict, worst)))
+        continue;
+      worst = e->verdict;
+      shown = e;
+    }
+    page note = {0};
+    if (shown) text_printf(&note, "off by %.3g of %.3g", shown->total.largest, bound_of(shown));
+    free(n->note);
+    n->note = note.data;
+    n->fill = n->is_view ? NULL : colour_of(worst);
+    if (note.failed) return fail_memory();
+  }
   return EXIT_GOOD;
+}
+
+static void write_html_row(const verification *v, const stage *s, size_t i, page *out) {
+  const record *r = &v->base.items[i];
+  const node_error *e = &s->pair.errors[i];
+  if (!s->pointers[i]) return;
+  text_printf(out, "<tr style=\"background:%s\"><td>%" PRIu32 "<td>", colour_of(e->verdict),
+              r->node);
+  page_markup(out, op_of(v, r));
+  text_puts(out, "<td>");
+  page_markup(out, name_of(v, r));
+  text_printf(out, "<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%s\n", e->total.largest,
+              bound_of(e), e->own.largest, e->own.allowed, e->inputs_error, verdicts[e->verdict]);
+}
+
+static int write_section(verification *v, const stage *s, page *out) {
+  page what = {0};
+  describe_stage(v, s, &what);
+  text_printf(out, "<h2>%s, compared with %s</h2>\n<p>", s->name, s->against);
+  page_markup(out, what.size ? what.data : "Nothing differs by more than rounding explains.");
+  text_puts(out, "</p>\n<p>");
+  for (size_t i = 0; i < LENGTH(colours); i++)
+    text_printf(out, "<span style=\"background:%s\">%s</span> ", colours[i].fill, colours[i].words);
+  text_puts(out, "</p>\n<div class=\"graph\">\n");
+  int result = what.failed ? fail_memory() : colour_nodes(v, s);
+  text_free(&what);
+  if (!result) result = write_svg(&v->g, out);
+  text_puts(out,
+            "</div>\n<table><tr><th>node<th>op<th>name<th>error<th>bound<th>own error<th>bound"
+            "<th>error of what it reads<th>\n");
+  for (size_t i = 0; i < v->base.count; i++) write_html_row(v, s, i, out);
+  text_puts(out, "</table>\n");
+  return result;
+}
+
+static const char page_style[] =
+    "<style>body{font-family:system-ui,sans-serif;margin:24px;color:#1b2430}"
+    ".graph{overflow:auto;max-height:80vh;border:1px solid #ccd2da}table{border-collapse:collapse;"
+    "margin-top:12px;font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:12px}td,th{"
+    "padding:2px 10px;border-bottom:1px solid #ffffff;text-align:left}span{padding:2px 8px}"
+    "</style>\n";
+
+int write_error_page(verification *v, const char *title, const char *path) {
+  page out = {0};
+  int result = EXIT_GOOD;
+  text_puts(&out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
+  page_markup(&out, title);
+  text_printf(&out, "</title>\n%s</head><body>\n<h1>", page_style);
+  page_markup(&out, title);
+  text_puts(&out, "</h1>\n");
+  for (int k = 0; k < N_STAGES && !result; k++)
+    if (is_compared(&v->stages[k])) result = write_section(v, &v->stages[k], &out);
+  text_puts(&out, "</body></html>\n");
+  if (!result) result = out.failed ? fail_memory() : write_file(path, &out);
+  text_free(&out);
+  return result;
 }

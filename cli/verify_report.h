@@ -6,7 +6,8 @@
 
 void write_errors_table(const verification *v, page *out);
 void write_errors_json(const verification *v, page *out);
-/* A page that needs nothing else: the graph, coloured by error, and the table. title: the program. */
+/* A page that needs nothing else: the graph, coloured by error, and the table. title: the program.
+ */
 int write_error_page(verification *v, const char *title, const char *path) CHECK;
 
 #endif

@@ -359,13 +359,6 @@ CLAVE_API clave_status clave_session_memory(const clave_session *s,
                                             clave_memory_info *info) CLAVE_CHECK;
 CLAVE_API clave_status clave_session_observe(clave_session *s, clave_observe_fn observe,
                                              void *ctx) CLAVE_CHECK; /* NULL: off */
-/* As clave_observe_fn, and may put other numbers into `value`, which is contiguous: with *edited
- * set, they are what later instructions read, and what outputs and state hold. */
-typedef bool (*clave_edit_fn)(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value,
-                              bool *edited);
-/* In the place of what observes; NULL: off. */
-CLAVE_API clave_status clave_session_edit(clave_session *s, clave_edit_fn edit,
-                                          void *ctx) CLAVE_CHECK;
 /* The last run as a trace for Perfetto or chrome://tracing (JSON). Needs options.profile. */
 CLAVE_API clave_status clave_session_write_profile(const clave_session *s,
                                                    const char *path) CLAVE_CHECK;

@@ -12,7 +12,8 @@ import clave
 from clave import sources
 from clave.command import Parser, check_cache, check_form, run
 
-_EPILOG = f"""{sources.HELP}Several methods: NAME=SOURCE for each, and NAME=... in --args, --input-names and --output-names.
+_EPILOG = f"""{sources.HELP}Several methods: NAME=SOURCE for each, and NAME=... in --args, --input-names and
+--output-names.
 
   python -m clave export package.model:Net --args 'f32[batch,3,224,224]' --dynamic batch=1..16 --verify -o net.clv
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes as C
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +22,6 @@ from clave import _library as L
 from clave import _tensors, sources, trace
 from clave.command import Parser, run
 from clave.conversion import Conversion
-from clave.errors import Error
 from clave.exporter import Options, capture_method, converted, entry_of
 from clave.private import alone, pytree
 from clave.quiet import quiet
@@ -65,11 +65,12 @@ def reference(
         return _run(of, want)
 
 
-def write(path: str, tensors: dict[str, torch.Tensor]) -> None:
+def write(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor]) -> None:
     """A safetensors file, whole or not at all."""
     views = [_tensors.of_torch(x) for x in tensors.values()]
     names = (C.c_char_p * len(tensors))(*(name.encode() for name in tensors))
-    L.call("clave_tensors_save", path.encode(), names, (L.Tensor * len(views))(*(t for t, _ in views)), len(views), None, 0)
+    array = (L.Tensor * len(views))(*(view for view, _ in views))
+    L.call("clave_tensors_save", os.fsencode(path), names, array, len(views), None, 0)
 
 
 # ---------------------------------------------------------------- what a graph gives

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clave_builder.h"
+#include "clave_debug.h"
 #include "clave_files.h"
 #include "test/fault/net.h"
 
@@ -125,6 +126,12 @@ static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor 
   return true;
 }
 
+static bool edit(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value,
+                 bool *edited) {
+  *edited = true; /* with what it is */
+  return observe(ctx, node, slot, value);
+}
+
 static clave_status open_sessions(life *l) {
   clave_session_options o = {.size = sizeof o, .profile = true};
   clave_device_options device = {.size = sizeof device, .n_threads = 2};
@@ -205,6 +212,8 @@ static clave_status use_sessions(life *l) {
   TRY(open_sessions(l));
   TRY(pack(l));
   TRY(clave_session_observe(l->session, observe, l));
+  TRY(run(l->session, l));
+  TRY(clave_session_edit(l->session, edit, l));
   TRY(run(l->session, l));
   TRY(clave_session_write_profile(l->session, in_folder(l, "profile.json")));
   TRY(clave_session_observe(l->session, NULL, NULL));

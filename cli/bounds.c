@@ -113,7 +113,7 @@ static double allow(const float_kind *k, double expected, const reach *r, uint64
                     double factor) {
   const double size = isfinite(expected) ? fabs(expected) : 0;
   const double own = k->places * k->eps * size + k->tiny;
-  if (!r || !r->by || r->by[i] == 0) return own;
+  if (!r || !r->by || (r->by[i] == 0 && k->eps == 0)) return own;
   return own + factor * fmax((double)r->by[i], r->usual);
 }
 

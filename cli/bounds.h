@@ -15,7 +15,9 @@
  *
  *   bound = s eps |w| + 2 (1 + sqrt(n) eps(computed) / (s eps)) max(reach, the usual reach)
  *
- * the second part where the element moved. Integers and bools may differ only where they moved. */
+ * The usual reach, the median of those that moved, is also for elements that did not: constants,
+ * which passes may have computed, are not moved. Integers and bools may differ only where they
+ * moved, and by as much. */
 #include "cli/values.h"
 
 /* How far elements moved in runs on moved operands. All zero: not measured. */

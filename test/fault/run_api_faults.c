@@ -126,8 +126,7 @@ static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor 
   return true;
 }
 
-static bool edit(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value,
-                 bool *edited) {
+static bool edit(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value, bool *edited) {
   *edited = true; /* with what it is */
   return observe(ctx, node, slot, value);
 }

@@ -297,6 +297,34 @@ clave_status clave_session_edit(clave_session *s, clave_edit_fn edit, void *ctx)
   return NULL;
 }
 
+clave_status clave_session_count_blocks(const clave_session *s, const char *method,
+                                        uint32_t *blocks, uint32_t *commands) {
+  uint32_t m;
+  *blocks = *commands = 0;
+  TRY(program_find_method(s->program, method, &m));
+  return session_count_blocks(s->s, m, blocks, commands);
+}
+
+clave_status clave_session_block(const clave_session *s, const char *method, uint32_t index,
+                                 clave_block_info *info) {
+  uint32_t m;
+  session_block b;
+  TRY(program_find_method(s->program, method, &m));
+  TRY(session_find_block(s->s, m, index, &b));
+  clave_tensor_info t = {.size = sizeof t, .name = "", .kind = CLAVE_SLOT_TEMPORARY};
+  if (b.slot != IR_NONE) TRY(clave_program_slot(s->program, b.slot, &t));
+  clave_block_info own = {.device = b.device,
+                          .name = t.name,
+                          .kind = t.kind,
+                          .chunk = b.chunk,
+                          .offset = b.offset,
+                          .bytes = b.bytes,
+                          .first = b.first,
+                          .last = b.last,
+                          .node = b.node};
+  return sized_write(&own, info, SIZED(clave_block_info, node));
+}
+
 clave_status clave_session_write_profile(const clave_session *s, const char *path) {
   return session_write_trace(s->s, path);
 }

@@ -13,6 +13,7 @@ typedef struct graph_node {
   bool is_view;     /* known after read_placement or find_views */
   char *note;       /* owned; a further line of a drawing; NULL: none */
   const char *fill; /* its colour in a drawing; NULL: that of its op */
+  uint32_t into;    /* the node that runs it, known after read_placement; itself */
 } graph_node;
 
 typedef struct graph {

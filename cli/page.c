@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "cli/values.h"
 
 void page_size(page *t, uint64_t bytes) {
@@ -72,20 +71,6 @@ void page_visible(page *t, const char *s) {
     } else {
       text_append(t, (const char *)p, 1);
     }
-  }
-}
-
-void page_markup(page *t, const char *s) {
-  for (const unsigned char *p = (const unsigned char *)s; *p;) {
-    size_t size = utf8_sequence((const char *)p, 4); /* ends at NUL */
-    if (!size || *p < 0x20 || *p == 0x7f) {
-      text_puts(t, "?");
-    } else if (strchr("&<>\"'", *p)) {
-      text_printf(t, "&#%d;", *p);
-    } else {
-      text_append(t, (const char *)p, size);
-    }
-    p += size ? size : 1;
   }
 }
 

@@ -20,9 +20,6 @@ void page_shape(page *t, const clave_tensor *tensor);
 void page_info(page *t, const clave_tensor_info *info);
 /* Letters as they are, control characters as \x0a: safe on a terminal and within one line. */
 void page_visible(page *t, const char *s);
-/* As text within XML or HTML, in attributes too; what is no character of those is a question mark.
- */
-void page_markup(page *t, const char *s);
 
 /* A table whose columns are aligned when it is written. Cells are added row by row. */
 enum { COLUMNS_MAX = 12 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/html.h"
 #include "json/writer.h"
 
 static const char *const verdicts[] = {[NODE_UNMATCHED] = "",
@@ -218,24 +219,18 @@ static int write_section(verification *v, const stage *s, page *out) {
   return result;
 }
 
-static const char page_style[] =
-    "<style>body{font-family:system-ui,sans-serif;margin:24px;color:#1b2430}"
-    ".graph{overflow:auto;max-height:80vh;border:1px solid #ccd2da}table{border-collapse:collapse;"
-    "margin-top:12px;font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:12px}td,th{"
-    "padding:2px 10px;border-bottom:1px solid #ffffff;text-align:left}span{padding:2px 8px}"
-    "</style>\n";
-
 int write_error_page(verification *v, const char *title, const char *path) {
   page out = {0};
   int result = EXIT_GOOD;
-  text_puts(&out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
-  page_markup(&out, title);
-  text_printf(&out, "</title>\n%s</head><body>\n<h1>", page_style);
-  page_markup(&out, title);
-  text_puts(&out, "</h1>\n");
-  for (int k = 0; k < N_STAGES && !result; k++)
-    if (is_compared(&v->stages[k])) result = write_section(v, &v->stages[k], &out);
-  text_puts(&out, "</body></html>\n");
+  bool any = false;
+  begin_html(&out, title);
+  for (int k = 0; k < N_STAGES && !result; k++) {
+    if (!is_compared(&v->stages[k])) continue;
+    result = write_section(v, &v->stages[k], &out);
+    any = true;
+  }
+  if (!any) text_puts(&out, "<p>There was nothing to compare the CPU backend with.</p>\n");
+  end_html(&out);
   if (!result) result = out.failed ? fail_memory() : write_file(path, &out);
   text_free(&out);
   return result;

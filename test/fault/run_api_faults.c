@@ -207,6 +207,14 @@ static clave_status pack(life *l) {
   return st;
 }
 
+static clave_status describe_blocks(const clave_session *s) {
+  clave_block_info block = {.size = sizeof block};
+  uint32_t n, commands;
+  TRY(clave_session_count_blocks(s, "forward", &n, &commands));
+  for (uint32_t i = 0; i < n; i++) TRY(clave_session_block(s, "forward", i, &block));
+  return NULL;
+}
+
 static clave_status use_sessions(life *l) {
   TRY(open_sessions(l));
   TRY(pack(l));
@@ -214,6 +222,7 @@ static clave_status use_sessions(life *l) {
   TRY(run(l->session, l));
   TRY(clave_session_edit(l->session, edit, l));
   TRY(run(l->session, l));
+  TRY(describe_blocks(l->session));
   TRY(clave_session_write_profile(l->session, in_folder(l, "profile.json")));
   TRY(clave_session_observe(l->session, NULL, NULL));
   TRY(place(l));

@@ -324,3 +324,39 @@ def test_the_command(tmp_path, capsys, monkeypatch, verify):
     assert "there is no such file" in capsys.readouterr().err and not (tmp_path / "n.safetensors").exists()
     assert reference.main([source, "--args", "f32[2,5]", "-o", str(tmp_path / "n.safetensors")]) == 1
     assert "cannot capture" in capsys.readouterr().err
+
+
+class Ties(nn.Module):
+    def forward(self, x):
+        values, indices = x.sort(-1)
+        return values, indices, x.topk(3, -1, sorted=True).indices
+
+
+def test_a_reference_may_order_equal_elements_otherwise(tmp_path, verify):
+    """torch's sort is not stable; what is sorted is the same to the bit, so another order is no error."""
+    x = torch.randint(-2, 3, (4, 300), generator=torch.Generator().manual_seed(0)).bfloat16()
+    program, tensors = tmp_path / "m.clv", reference.reference(Ties(), (x,))
+    clave.export(Ties(), (x,), verify=False).save(program)
+    for key in ("node.sort.1", "output_1"):
+        tensors[key] = torch.stack([_other_order(row) for row in x])
+    reference.write(tmp_path / "r.safetensors", tensors)
+    code, _, error = verify(program, "--reference", tmp_path / "r.safetensors")
+    assert code == 0, error
+    tensors["node.sort"][1, 7] += 1
+    reference.write(tmp_path / "r.safetensors", tensors)
+    assert verify(program, "--reference", tmp_path / "r.safetensors")[0] == 1
+
+
+def _other_order(row):
+    """Indices that sort it, equal elements from the last to the first."""
+    return (len(row) - 1 - row.flip(0).sort(stable=True).indices).to(torch.int64)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_norm_without_eps_in_16_bits(tmp_path, verify, dtype):
+    """torch takes the eps of f32, in which it computes: found by clave verify."""
+    module, x = nn.RMSNorm(64).to(dtype), (torch.randn(3, 64, generator=torch.Generator().manual_seed(0)) / 10).to(dtype)
+    clave.export(module, (x,), verify=False).save(tmp_path / "m.clv")
+    reference.write(tmp_path / "r.safetensors", reference.reference(module, (x,)))
+    code, out, error = verify(tmp_path / "m.clv", "--reference", tmp_path / "r.safetensors")
+    assert code == 0 and "nodes    1 results" in out, error
